@@ -1,0 +1,35 @@
+//go:build deps
+
+package filch
+
+import (
+	_ "github.com/anishathalye/porcupine"
+	_ "github.com/cockroachdb/datadriven"
+	_ "github.com/creack/pty"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/libp2p/go-libp2p"
+	_ "github.com/libp2p/go-libp2p-kad-dht"
+	_ "github.com/libp2p/go-libp2p/core/crypto"
+	_ "github.com/libp2p/go-libp2p/p2p/host/basic"
+	_ "github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	_ "github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	_ "github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	_ "github.com/libp2p/go-libp2p/p2p/net/swarm"
+	_ "github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	_ "github.com/libp2p/go-libp2p/p2p/security/tls"
+	_ "github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	_ "github.com/libp2p/go-yamux/v5"
+	_ "github.com/lmittmann/tint"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/procfs"
+	_ "github.com/puttsk/hostlist"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "github.com/spf13/cobra/doc"
+	_ "github.com/spf13/viper"
+	_ "github.com/vmihailenco/msgpack/v5"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "pgregory.net/rapid"
+)

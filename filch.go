@@ -1,0 +1,142 @@
+package filch
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Never is the deadline of something that waits for no moment.
+const Never = time.Duration(1<<63 - 1)
+
+// NodeName names a node of an instance; unique among its live members.
+// At most 63 bytes of letters, digits, '-', '_' and '.'.
+type NodeName string
+
+// JobID names a job within an instance: a positive decimal int32, printed
+// bare and never reused while the instance lives.
+type JobID int32
+
+func (j JobID) String() string { return strconv.Itoa(int(j)) }
+
+// Attempt counts the starts of a job or task, from 1.
+type Attempt int32
+
+// Rank numbers a process of a run, dense from 0.
+type Rank int32
+
+// LeaseID names a promise of slots made by one node to one job. It is unique
+// within the incarnation of the node that made it, which is part of it.
+type LeaseID struct {
+	Incarnation uint64 // of the lender
+	Serial      uint64
+}
+
+// Ident is the identity of one attempt of a job outside its instance: process
+// marks, PMI kvsname and PMIx namespace are made from it.
+type Ident struct {
+	Instance string // the instance's uuid
+	Job      JobID
+	Attempt  Attempt
+}
+
+// String has no spaces and at most 64 bytes, as a PMI kvsname must.
+func (i Ident) String() string { return fmt.Sprintf("%s.%d.%d", i.Instance, i.Job, i.Attempt) }
+
+// Ticket orders jobs that wait for slots: first the class, then the time of
+// the first submission, then the id. It is fixed for the life of a job, also
+// over its attempts; that is what ages it.
+type Ticket struct {
+	Class  int32 // lower goes first; 0 unless a priority was asked for
+	UnixNS int64 // first submission, by the clock of the submitting node
+	Job    JobID
+}
+
+// Older reports whether t goes before u.
+func (t Ticket) Older(u Ticket) bool {
+	if t.Class != u.Class {
+		return t.Class < u.Class
+	}
+	if t.UnixNS != u.UnixNS {
+		return t.UnixNS < u.UnixNS
+	}
+	return t.Job < u.Job
+}
+
+// State is where a job or task stands. States at and after [OK] are final.
+type State uint8
+
+// The states, in the order of a life.
+const (
+	Waiting State = iota // for slots, or for another job
+	Ready                // slots locked, keepers being made ready
+	Running
+	OK        // ended with 0
+	Failed    // ended with another code, or could not be started
+	Killed    // ended by a limit of ours: time, memory
+	Lost      // its node was lost while it ran
+	Skipped   // never started, since something that it needs failed
+	Cancelled // on request
+)
+
+var stateNames = [...]string{"waiting", "ready", "running", "ok", "failed", "killed", "lost", "skipped", "cancelled"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "state-" + strconv.Itoa(int(s))
+}
+
+// Final reports whether s is an end.
+func (s State) Final() bool { return s >= OK }
+
+// Exit codes of our own; see the table in docs/exit-codes.md.
+const (
+	ExitUsage      = 2
+	ExitNodeLost   = 122
+	ExitTimeLimit  = 124
+	ExitOurs       = 125 // filch failed, or the request can never fit
+	ExitNotExec    = 126
+	ExitNotFound   = 127
+	ExitInterrupt  = 130
+	ExitCancelled  = 143
+	ExitSignalBase = 128
+)
+
+// Kind classes an error; the list is closed and crosses the wire: append only.
+type Kind uint8
+
+// The kinds.
+const (
+	Internal Kind = iota // a fault of ours
+	Invalid              // the request makes no sense
+	Denied               // not allowed
+	NoFit                // can never fit
+	Busy                 // cannot be done now
+	NotFound             // no such job, node, file
+	NodeLost
+	Timeout
+	Canceled
+	Unavailable // a peer, the launcher or the store does not answer
+)
+
+// Error is what a user is told: what was attempted, with numbers, and what to
+// do next. Text is lower case without a full stop; Hint may be empty.
+type Error struct {
+	Kind Kind
+	Text string
+	Hint string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Errorf makes an [Error] without a hint.
+func Errorf(k Kind, format string, args ...any) *Error {
+	return &Error{Kind: k, Text: fmt.Sprintf(format, args...)}
+}
+
+// WithHint returns a copy of e that carries a hint.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	return &Error{Kind: e.Kind, Text: e.Text, Hint: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,121 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// ClientID names a connection of a local client while it lasts.
+type ClientID uint64
+
+// NodeRanks is one node's part in a job: its place in the tree of launches is
+// its index in Launch.Nodes, and Nodes[0] is the root.
+type NodeRanks struct {
+	Node  filch.NodeName
+	Lease filch.LeaseID
+	Ranks []Span
+}
+
+// Launch is what every keeper of an attempt is told. It goes down a tree of
+// TreeWidth children: the parent of index i is (i-1)/TreeWidth.
+type Launch struct {
+	Ident    filch.Ident
+	Name     string
+	Origin   filch.NodeName // where the job's client and the decisions are
+	Parent   filch.JobID
+	Size     int32
+	Nodes    []NodeRanks
+	KillWait time.Duration
+	Detach   bool
+	Order    []byte
+}
+
+// TreeWidth is the number of children in the trees of launches and fences:
+// three levels reach 4,368 nodes.
+const TreeWidth = 16
+
+// Start makes a keeper of this node take a job: it checks all that can be
+// checked before an exec (the working directory, the programs, the files) and
+// answers Ready. With Go set it starts the ranks at once (a job of one node).
+type Start struct {
+	Launch Launch
+	Index  int32    // this node's place in Launch.Nodes
+	Cores  []int32  // the cpus lent; empty: bind nothing
+	GPUs   []string // names of the GPUs lent
+	Memory int64    // bytes lent, 0 no limit
+	Go     bool
+}
+
+// Deed is something that the daemon does to a keeper of this node.
+type Deed struct {
+	Ident  filch.Ident
+	Kind   DeedKind
+	Signal int32         // DeedSignal: the signal, DeedStop: the first one (TERM)
+	Grace  time.Duration // DeedStop: from the signal to KILL
+	Reason string        // told in the keeper's last line
+}
+
+// DeedKind is a kind of [Deed].
+type DeedKind uint8
+
+// The deeds.
+const (
+	DeedGo     DeedKind = iota // exec the ranks
+	DeedSignal                 // forward a signal to every rank
+	DeedStop                   // CONT, Signal, and after Grace KILL until nothing is left
+	DeedForget                 // all is known: flush and leave
+)
+
+// Send is a message to another node, or to this one when To is this node's
+// name (the daemon hands it back as input, so that the brain has one path).
+type Send struct {
+	To      filch.NodeName
+	Message Message
+}
+
+// Message travels between the brains of two nodes. Handlers are idempotent:
+// the network drops, repeats, delays and reorders.
+type Message interface{ isMessage() }
+
+// Reply is an event for a local client.
+type Reply struct {
+	Client ClientID
+	Event  Event
+}
+
+// Event is what a client of a job is told.
+type Event interface{ isEvent() }
+
+// Record is something to be durable before anything after it is acted on:
+// the origin's own memory of a job, for a launcher that is restarted. A nil
+// Body removes the key.
+type Record struct {
+	Key  string
+	Body []byte
+}
+
+// Note is an event for the log, metrics and traces: kind, job and a line.
+type Note struct {
+	Level int8 // as slog
+	Text  string
+	Job   filch.JobID
+	Node  filch.NodeName
+}
+
+// Outbox is what is to be done, in the order of its fields. The caller reuses
+// it; the brain only appends.
+type Outbox struct {
+	Notes   []Note
+	Records []Record
+	Starts  []Start
+	Deeds   []Deed
+	Sends   []Send
+	Replies []Reply
+}
+
+// Reset empties o and keeps its memory.
+func (o *Outbox) Reset() {
+	o.Notes, o.Records, o.Starts = o.Notes[:0], o.Records[:0], o.Starts[:0]
+	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
+}
