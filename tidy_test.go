@@ -1,0 +1,367 @@
+package filch_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// This file keeps the house as ARCHITECTURE.md draws it. A failure here says
+// which rule a file breaks; the rule is changed on that page first.
+
+const module = "github.com/filch-hpc/filch"
+
+const (
+	linesPerFileMax    = 500
+	linesPerFuncMax    = 70
+	fieldsPerStructMax = 16
+)
+
+// folders are the top-level ones; a noun that fits none of them belongs in one
+// of them.
+var folders = []string{"cmd", "dht", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed"}
+
+// pure rooms touch nothing: no clock, socket, goroutine, file, lock, log or
+// random source of their own.
+var pure = []string{"", "dht", "launcher", "launcher/pmi", "mtc", "mtc/workflow", "slots", "stealer"}
+
+// worldly packages are closed to pure rooms. mtc/workflow reads what it parses
+// through an io.Reader, which is not among them.
+var worldly = []string{
+	"context", "crypto/rand", "io/ioutil", "log", "math/rand", "math/rand/v2",
+	"net", "os", "runtime/debug", "sync", "syscall", "testing/synctest", "unsafe",
+	"golang.org/x/sys/unix",
+}
+
+// clocks are the functions of package time that a pure room must not call.
+var clocks = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
+
+// arrows lists, for each room, the rooms of this module that it may import.
+// "*" is every room but the mains and the testbed.
+var arrows = map[string][]string{
+	"":                 {},
+	"cmd/filch":        {"*"}, // what it must not link is checked over all its dependencies
+	"cmd/filchd":       {"*"},
+	"dht":              {""},
+	"dht/disk":         {"", "dht"},
+	"dht/kad":          {"", "dht", "dht/overlay"},
+	"dht/overlay":      {"", "dht", "dht/kad"},
+	"dht/overlay/mem":  {"", "dht", "dht/overlay"},
+	"launcher":         {"", "dht", "mtc", "slots", "stealer"},
+	"launcher/client":  {"", "launcher", "launcher/wire"},
+	"launcher/config":  {"", "dht", "dht/overlay", "launcher", "mtc", "slots", "stealer"},
+	"launcher/daemon":  {"*"},
+	"launcher/output":  {"", "launcher"},
+	"launcher/pmi":     {""},
+	"launcher/pmix":    {"", "launcher/pmi"},
+	"launcher/proc":    {"", "launcher", "launcher/output", "launcher/pmi", "launcher/pmix", "launcher/wire"},
+	"launcher/watch":   {"", "launcher"},
+	"launcher/wire":    {"", "dht", "launcher", "mtc", "slots", "stealer"},
+	"mtc":              {""},
+	"mtc/workflow":     {"", "mtc"},
+	"slots":            {""},
+	"stealer":          {"", "slots"},
+	"testbed/bench":    {"*", "testbed"},
+	"testbed/cluster":  {"*", "testbed"},
+	"testbed/sim":      {"", "dht", "launcher", "mtc", "slots", "stealer"},
+	"testbed/sim/...":  {"", "dht", "launcher", "mtc", "slots", "stealer", "testbed"},
+	"testbed/...":      {"*", "testbed"},
+	"cmd/filch/...":    {"*"},
+	"cmd/filchd/...":   {"*"},
+	"scripts/...":      {"*"},
+	"launcher/pmi/...": {"", "launcher/pmi"},
+}
+
+// keepers says which rooms alone import a module from outside.
+var keepers = map[string][]string{
+	"github.com/libp2p/":       {"dht/overlay", "dht/kad"},
+	"github.com/multiformats/": {"dht/overlay", "dht/kad"},
+	"github.com/spf13/viper":   {"launcher/config"},
+	"github.com/vmihailenco/":  {"launcher/wire"},
+}
+
+// unfinished marks what belongs in an issue. Split, so as not to find itself.
+var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+
+// source is one parsed Go file.
+type source struct {
+	path string // from the root, with slashes
+	room string // its folder, "" for the root
+	test bool
+	file *ast.File
+	fset *token.FileSet
+}
+
+func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
+
+func (s source) errorf(t *testing.T, p token.Pos, format string, args ...any) {
+	t.Helper()
+	t.Errorf("%s:%d: "+format, append([]any{s.path, s.line(p)}, args...)...)
+}
+
+// sources parses every Go file of the module, under whatever build tag.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if ast.IsGenerated(file) || name == "deps.go" {
+			return nil
+		}
+		room := path.Dir(filepath.ToSlash(name))
+		if room == "." {
+			room = ""
+		}
+		all = append(all, source{
+			path: filepath.ToSlash(name), room: room, file: file, fset: fset,
+			test: strings.HasSuffix(name, "_test.go"),
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestTidyFolders(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(folders, e.Name()) {
+			t.Errorf("%s/: not a folder of the house (%s)", e.Name(), strings.Join(folders, ", "))
+		}
+	}
+}
+
+func TestTidyImports(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imp := range s.file.Imports {
+			target, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !s.test {
+				checkArrow(t, s, imp.Pos(), target)
+			}
+			if !s.test && slices.Contains(pure, s.room) && isWorldly(target) {
+				s.errorf(t, imp.Pos(), "%s is pure and must not import %s", roomName(s.room), target)
+			}
+			for prefix, rooms := range keepers {
+				if strings.HasPrefix(target, prefix) && !slices.Contains(rooms, s.room) {
+					s.errorf(t, imp.Pos(), "only %s may import %s", strings.Join(rooms, " and "), target)
+				}
+			}
+		}
+	}
+}
+
+func isWorldly(target string) bool {
+	return slices.ContainsFunc(worldly, func(w string) bool {
+		return target == w || strings.HasPrefix(target, w+"/")
+	})
+}
+
+func roomName(room string) string {
+	if room == "" {
+		return "the root package"
+	}
+	return room
+}
+
+// checkArrow reports an import of this module that the map does not draw.
+func checkArrow(t *testing.T, s source, p token.Pos, target string) {
+	t.Helper()
+	to, ours := strings.CutPrefix(target, module)
+	if !ours {
+		return
+	}
+	to = strings.TrimPrefix(to, "/")
+	allowed, known := arrows[s.room]
+	for dir := s.room; !known && dir != "." && dir != ""; dir = path.Dir(dir) {
+		allowed, known = arrows[dir+"/..."]
+	}
+	if !known {
+		s.errorf(t, p, "%s is not on the map of the house", s.room)
+		return
+	}
+	top, _, _ := strings.Cut(to, "/")
+	ok := slices.Contains(allowed, to)
+	switch top {
+	case "testbed":
+		ok = ok || slices.Contains(allowed, "testbed")
+	case "cmd":
+		ok = ok || strings.HasPrefix(to, s.room+"/") // a main's own parts
+	default:
+		ok = ok || slices.Contains(allowed, "*")
+	}
+	if !ok {
+		s.errorf(t, p, "%s must not import %s", roomName(s.room), target)
+	}
+}
+
+func TestTidyPure(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || !slices.Contains(pure, s.room) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				s.errorf(t, n.Pos(), "a pure room starts no goroutine")
+			case *ast.SelectStmt:
+				s.errorf(t, n.Pos(), "a pure room waits for no channel")
+			case *ast.SelectorExpr:
+				if id, ok := n.X.(*ast.Ident); ok && id.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
+					s.errorf(t, n.Pos(), "a pure room reads no clock (time.%s)", n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestTidySizes(t *testing.T) {
+	for _, s := range sources(t) {
+		if n := s.line(s.file.FileEnd); n > linesPerFileMax {
+			t.Errorf("%s: %d lines, at most %d", s.path, n, linesPerFileMax)
+		}
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if l := s.line(n.End()) - s.line(n.Pos()) + 1; l > linesPerFuncMax {
+					s.errorf(t, n.Pos(), "%s has %d lines, at most %d", n.Name.Name, l, linesPerFuncMax)
+				}
+			case *ast.StructType:
+				if f := n.Fields.NumFields(); f > fieldsPerStructMax {
+					s.errorf(t, n.Pos(), "%d fields in a struct, at most %d", f, fieldsPerStructMax)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestTidyDocs(t *testing.T) {
+	docs := map[string]string{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		if _, seen := docs[s.room]; !seen {
+			docs[s.room] = ""
+		}
+		if s.file.Doc != nil {
+			docs[s.room] += s.file.Doc.Text()
+		}
+	}
+	for room, doc := range docs {
+		if strings.TrimSpace(doc) == "" {
+			t.Errorf("%s has no package comment", roomName(room))
+			continue
+		}
+		if head, _, _ := strings.Cut(doc, "\n\n"); !strings.Contains(head, ".") {
+			t.Errorf("%s: the package comment does not begin with a sentence: %q", roomName(room), head)
+		}
+	}
+}
+
+func TestTidyComments(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, group := range s.file.Comments {
+			for _, c := range group.List {
+				if m := unfinished.FindString(c.Text); m != "" {
+					s.errorf(t, c.Pos(), "%s in a comment: what is unfinished belongs in an issue", m)
+				}
+			}
+		}
+	}
+}
+
+// TestTidySleeps allows a pause in a test where it polls (inside a loop) and
+// where time is not real (inside synctest.Test), and nowhere else.
+func TestTidySleeps(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		var visit func(n ast.Node, free bool)
+		visit = func(root ast.Node, free bool) {
+			ast.Inspect(root, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ForStmt:
+					if n != root {
+						visit(n, true)
+						return false
+					}
+				case *ast.CallExpr:
+					sel, ok := n.Fun.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					id, _ := sel.X.(*ast.Ident)
+					if id != nil && id.Name == "synctest" && n != root {
+						visit(n, true)
+						return false
+					}
+					if id != nil && id.Name == "time" && sel.Sel.Name == "Sleep" && !free {
+						s.errorf(t, n.Pos(), "a fixed sleep in a test: poll with a deadline, or use synctest")
+					}
+				}
+				return true
+			})
+		}
+		visit(s.file, false)
+	}
+}
+
+// TestTidyLinks looks at all that the thin client links: Go runs every linked
+// package's init before main, and libp2p's take 5 ms.
+func TestTidyLinks(t *testing.T) {
+	if _, err := os.Stat("cmd/filch"); err != nil {
+		t.Skip("cmd/filch does not exist")
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/filch").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	heavy := []string{"github.com/libp2p/", "github.com/multiformats/", "github.com/spf13/viper/remote", "github.com/sagikazarmark/crypt", module + "/dht/overlay", module + "/dht/kad", module + "/launcher/daemon"}
+	for dep := range strings.FieldsSeq(string(out)) {
+		for _, h := range heavy {
+			if strings.HasPrefix(dep, h) {
+				t.Errorf("cmd/filch links %s", dep)
+			}
+		}
+	}
+}
