@@ -1,0 +1,281 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// MaxQueued bounds what a [Conn] holds for a peer that does not read. The data
+// plane stays far below it by its own credits.
+const MaxQueued = 48 << 20
+
+// readBuffer is small: an idle launcher keeps one per client and keeper.
+const readBuffer = 16 << 10
+
+// ErrQueueFull is returned for a frame to a peer that has stopped reading.
+var ErrQueueFull = errors.New("the peer does not read: its queue is full")
+
+// Conn carries frames over a stream. One goroutine reads; any number write.
+//
+// Write and WriteRaw only queue; Flush hands the queue to the kernel without
+// waiting where the stream is a socket or pipe, and leaves what does not fit
+// to a goroutine that ends with the queue. So nobody who writes waits for a
+// peer, and a frame costs no hand-over between goroutines.
+type Conn struct {
+	rw   io.ReadWriteCloser
+	raw  syscall.RawConn // nil where rw has no descriptor
+	r    *bufio.Reader
+	head [headerStream]byte
+
+	writers sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	idle    *sync.Cond // the queue was emptied, or the stream broke
+	queue   []byte
+	spare   []byte
+	busy    bool // somebody is writing
+	written uint64
+	queued  uint64
+	err     error
+	taken   func(written uint64)
+}
+
+// NewConn makes a Conn of a stream and owns it.
+func NewConn(rw io.ReadWriteCloser) *Conn {
+	c := &Conn{rw: rw, r: bufio.NewReaderSize(rw, readBuffer)}
+	c.idle = sync.NewCond(&c.mu)
+	if s, ok := rw.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			c.raw = raw
+		}
+	}
+	return c
+}
+
+// OnWritten has f called with the number of bytes that the kernel has taken so
+// far, each time that it grows; set it before the first write. f is called
+// without locks, possibly by the goroutine that called Flush.
+func (c *Conn) OnWritten(f func(written uint64)) { c.taken = f }
+
+// Read waits for the next frame. An error is final.
+func (c *Conn) Read() (Frame, error) { return readFrame(c.r, &c.head) }
+
+// Buffered reports whether another frame has begun to arrive, so that a reader
+// can put off a flush until it has seen all of a burst.
+func (c *Conn) Buffered() bool { return c.r.Buffered() >= headerStream }
+
+// Write queues a frame whose body is the encoding of v; nil is no body.
+func (c *Conn) Write(k Kind, req uint32, v any) error {
+	if v == nil {
+		return c.WriteRaw(k, req)
+	}
+	b, err := Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.WriteRaw(k, req, b)
+}
+
+// WriteRaw queues a frame whose body is the parts in a row; it copies them.
+func (c *Conn) WriteRaw(k Kind, req uint32, parts ...[]byte) error {
+	_, err := c.Queue(k, req, parts...)
+	return err
+}
+
+// Queue is WriteRaw that also returns the count that OnWritten will have
+// reached when the kernel has taken this frame.
+func (c *Conn) Queue(k Kind, req uint32, parts ...[]byte) (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.queued, c.err
+	}
+	if c.queued-c.written > MaxQueued {
+		return c.queued, ErrQueueFull
+	}
+	before := len(c.queue)
+	q, err := appendFrame(c.queue, k, req, parts)
+	if err != nil {
+		return c.queued, err
+	}
+	c.queue = q
+	c.queued += uint64(len(q) - before)
+	return c.queued, nil
+}
+
+// Send is Write and Flush.
+func (c *Conn) Send(k Kind, req uint32, v any) error {
+	if err := c.Write(k, req, v); err != nil {
+		return err
+	}
+	return c.Flush()
+}
+
+// Flush writes what is queued as far as that needs no waiting; a goroutine
+// writes the rest.
+func (c *Conn) Flush() error {
+	c.mu.Lock()
+	for c.err == nil && !c.busy && len(c.queue) > 0 {
+		if c.raw == nil {
+			c.spawn(c.take())
+			break
+		}
+		b := c.take()
+		c.mu.Unlock()
+		n, err := c.tryWrite(b)
+		c.mu.Lock()
+		c.wrote(n, err)
+		if err == nil && n < len(b) {
+			c.spawn(b[n:])
+			break
+		}
+		c.give(b)
+		c.told()
+	}
+	err := c.err
+	c.mu.Unlock()
+	return err
+}
+
+// take makes the caller the one who writes, and hands it the queue.
+func (c *Conn) take() []byte {
+	b := c.queue
+	c.queue, c.spare = c.spare[:0], nil
+	c.busy = true
+	return b
+}
+
+// give ends what take began.
+func (c *Conn) give(b []byte) {
+	c.busy = false
+	if cap(b) <= maxPooled {
+		c.spare = b[:0]
+	}
+	c.idle.Broadcast()
+}
+
+// wrote books n bytes; with the lock held.
+func (c *Conn) wrote(n int, err error) {
+	c.written += uint64(n)
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("cannot write to the peer: %w", err)
+		c.queue = nil
+	}
+}
+
+// told calls the OnWritten function with the lock released.
+func (c *Conn) told() {
+	if c.taken == nil {
+		return
+	}
+	w := c.written
+	c.mu.Unlock()
+	c.taken(w)
+	c.mu.Lock()
+}
+
+// spawn leaves b, and what is queued meanwhile, to a goroutine that may wait.
+func (c *Conn) spawn(b []byte) {
+	c.writers.Go(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for {
+			c.mu.Unlock()
+			n, err := writePart(c.rw, b)
+			c.mu.Lock()
+			c.wrote(n, err)
+			c.told()
+			if err != nil {
+				break
+			}
+			if b = b[n:]; len(b) > 0 {
+				continue
+			}
+			if len(c.queue) == 0 {
+				break
+			}
+			b, c.queue = c.queue, nil
+		}
+		c.give(nil)
+	})
+}
+
+// writePart writes a bounded part of b, so that credits flow while it waits.
+func writePart(w io.Writer, b []byte) (int, error) {
+	return w.Write(b[:min(len(b), MaxChunk)])
+}
+
+// tryWrite writes what the kernel takes at once.
+func (c *Conn) tryWrite(b []byte) (int, error) {
+	done := 0
+	var failed error
+	err := c.raw.Write(func(fd uintptr) bool {
+		for done < len(b) {
+			n, err := syscall.Write(int(fd), b[done:])
+			if n > 0 {
+				done += n
+			}
+			switch err {
+			case nil:
+			case syscall.EINTR:
+			case syscall.EAGAIN:
+				return true
+			default:
+				failed = err
+				return true
+			}
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	return done, err
+}
+
+// Drain waits until the kernel has all that was queued, at most for d.
+func (c *Conn) Drain(d time.Duration) error {
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.busy && len(c.queue) == 0 {
+		return c.err
+	}
+	late := false
+	t := time.AfterFunc(d, func() {
+		c.mu.Lock()
+		late = true
+		c.idle.Broadcast()
+		c.mu.Unlock()
+	})
+	defer t.Stop()
+	for c.err == nil && (c.busy || len(c.queue) > 0) {
+		if late {
+			return fmt.Errorf("cannot hand %d bytes to the peer within %v", c.queued-c.written, d)
+		}
+		c.idle.Wait()
+	}
+	return c.err
+}
+
+// Close ends the stream; what is still queued is lost. It returns when nobody
+// writes any more. Read fails from then on.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = io.ErrClosedPipe
+	}
+	c.queue = nil
+	c.idle.Broadcast()
+	c.mu.Unlock()
+	err := c.rw.Close()
+	c.writers.Wait()
+	return err
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Frame is one message of a link. Body belongs to whoever read the frame.
+type Frame struct {
+	Kind Kind
+	Req  uint32
+	Body []byte
+}
+
+// Payload encodes a frame for a link that keeps the borders of messages.
+func Payload(k Kind, req uint32, parts ...[]byte) ([]byte, error) {
+	n, err := bodyLen(k, parts)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, headerFrame+n)
+	b = append(b, byte(k))
+	b = binary.BigEndian.AppendUint32(b, req)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b, nil
+}
+
+// ParsePayload is the inverse of [Payload]; Body is part of b.
+func ParsePayload(b []byte) (Frame, error) {
+	if len(b) < headerFrame {
+		return Frame{}, fmt.Errorf("frame refused: %d bytes, a header has %d", len(b), headerFrame)
+	}
+	f := Frame{Kind: Kind(b[0]), Req: binary.BigEndian.Uint32(b[1:]), Body: b[headerFrame:]}
+	return f, checkLen(f.Kind, len(f.Body))
+}
+
+// checkLen refuses an unknown kind and a body over the limit of its kind.
+func checkLen(k Kind, n int) error {
+	limit := k.Limit()
+	if limit < 0 {
+		return fmt.Errorf("frame refused: unknown kind %d", uint8(k))
+	}
+	if n > limit {
+		return fmt.Errorf("frame refused: %s of %d bytes, the limit is %d", k, n, limit)
+	}
+	return nil
+}
+
+func bodyLen(k Kind, parts [][]byte) (int, error) {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n, checkLen(k, n)
+}
+
+// appendFrame appends a frame as it goes on a stream.
+func appendFrame(b []byte, k Kind, req uint32, parts [][]byte) ([]byte, error) {
+	n, err := bodyLen(k, parts)
+	if err != nil {
+		return b, err
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(headerFrame+n))
+	b = append(b, byte(k))
+	b = binary.BigEndian.AppendUint32(b, req)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b, nil
+}
+
+// eagerBody is what is allocated for a body on the word of its header alone;
+// the rest is allocated as its bytes come.
+const eagerBody = 64 << 10
+
+// readFrame reads one frame off a stream. The header is judged before any of
+// the body is read.
+func readFrame(r io.Reader, head *[headerStream]byte) (Frame, error) {
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return Frame{}, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	f := Frame{Kind: Kind(head[4]), Req: binary.BigEndian.Uint32(head[5:])}
+	if length < headerFrame {
+		return f, fmt.Errorf("frame refused: length %d, a header has %d", length, headerFrame)
+	}
+	n := int64(length) - headerFrame
+	if n > MaxFrame {
+		return f, fmt.Errorf("frame refused: %d bytes, the limit is %d", n, MaxFrame)
+	}
+	if err := checkLen(f.Kind, int(n)); err != nil {
+		return f, err
+	}
+	if n == 0 {
+		return f, nil
+	}
+	f.Body = make([]byte, min(int(n), eagerBody))
+	got := 0
+	for {
+		if _, err := io.ReadFull(r, f.Body[got:]); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return Frame{}, err
+		}
+		if got = len(f.Body); got == int(n) {
+			return f, nil
+		}
+		more := make([]byte, min(int(n), 4*got))
+		copy(more, f.Body)
+		f.Body = more
+	}
+}

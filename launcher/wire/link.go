@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Hello is the first frame of either end of a stream.
+type Hello struct {
+	Role  string // client, keeper, launcher
+	Build string // of the binary, for people
+	Ident string // of a keeper that holds a job: its attempt, else ""
+	PID   int32
+}
+
+var helloMagic = []byte("filch")
+
+// EncodeHello makes the body of a [KindHello] frame: the magic, the version as
+// two bytes, and the rest in the encoding of that version.
+func EncodeHello(h Hello) ([]byte, error) {
+	b := append([]byte(nil), helloMagic...)
+	b = binary.BigEndian.AppendUint16(b, Version)
+	return appendValue(b, h)
+}
+
+// DecodeHello refuses another version by an error that names both.
+func DecodeHello(b []byte) (Hello, error) {
+	var h Hello
+	rest, ok := bytes.CutPrefix(b, helloMagic)
+	if !ok || len(rest) < 2 {
+		return h, filch.Errorf(filch.Invalid, "the peer does not speak filch's protocol")
+	}
+	if v := binary.BigEndian.Uint16(rest); v != Version {
+		return h, filch.Errorf(filch.Invalid, "the peer speaks wire version %d, this is version %d", v, Version).
+			WithHint("use one build of filch on all nodes; `filch version` shows it")
+	}
+	return h, Unmarshal(rest[2:], &h)
+}
+
+// EncodeRefusal makes the body of a [KindRefusal] frame.
+func EncodeRefusal(text, hint string) []byte {
+	b := append([]byte(text), 0)
+	b = append(b, hint...)
+	return b[:min(len(b), MaxHello)]
+}
+
+// DecodeRefusal is the inverse of [EncodeRefusal].
+func DecodeRefusal(b []byte) *filch.Error {
+	text, hint, _ := bytes.Cut(b, []byte{0})
+	return &filch.Error{Kind: filch.Denied, Text: string(text), Hint: string(hint)}
+}
+
+// Signal asks for a signal to be sent to every rank of a job, or for the job
+// to be cancelled with Sig first. Job 0 is the client's own.
+type Signal struct {
+	Job filch.JobID
+	Sig int32
+}
+
+// Reattach takes up a run again on a new connection, after the launcher was
+// started anew. Seen is what the client has of each node's output.
+type Reattach struct {
+	Job  filch.JobID
+	Seen []Mark
+}
+
+// Mark is a place in the output of the node with this index.
+type Mark struct {
+	Index  int32
+	Offset uint64
+}
+
+// Query asks a launcher for something; see launcher/daemon for the verbs.
+type Query struct {
+	Verb string
+	Args []string
+}
+
+// Answer ends a query: JSON whose form the verb decides, or an error.
+type Answer struct {
+	JSON []byte
+	Err  *filch.Error
+}
+
+// Warn is a line for the user of a run.
+type Warn struct{ Text string }
+
+// DecodeQuery bounds what [Unmarshal] would let through.
+func DecodeQuery(b []byte) (Query, error) {
+	var q Query
+	if err := Unmarshal(b, &q); err != nil {
+		return q, err
+	}
+	if len(q.Verb) > maxVerb || len(q.Args) > maxArgs {
+		return q, fmt.Errorf("query refused: verb of %d bytes with %d arguments", len(q.Verb), len(q.Args))
+	}
+	return q, nil
+}
+
+const (
+	maxVerb = 32
+	maxArgs = 4096
+)

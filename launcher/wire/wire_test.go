@@ -1,0 +1,213 @@
+package wire_test
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var sampleIdent = filch.Ident{Instance: "5f0c2a52-4b7e-4b0e-9d0e-1c2d3e4f5a6b", Job: 1025, Attempt: 1}
+
+func sampleStart() launcher.Start {
+	s := launcher.Start{
+		Launch: launcher.Launch{Ident: sampleIdent, Name: "solver", Origin: "n1", Size: 16, KillWait: 10 * time.Second, Order: []byte("order")},
+		Index:  3, Cores: []int32{0, 1}, Memory: 1 << 40, Go: true,
+	}
+	for i := range 8 {
+		s.Launch.Nodes = append(s.Launch.Nodes, launcher.NodeRanks{
+			Node: "node-17", Lease: filch.LeaseID{Incarnation: 1 << 60, Serial: uint64(i)},
+			Ranks: []launcher.Span{{First: filch.Rank(2 * i), Count: 2}},
+		})
+	}
+	return s
+}
+
+func TestValuesComeBackAsTheyWere(t *testing.T) {
+	for _, v := range []any{
+		sampleStart(),
+		launcher.Request{Name: "x", Shape: launcher.Shape{Ranks: 4, Only: []filch.NodeName{"a", "b"}}, Policy: launcher.Policy{KillOnBad: true, WarnTime: time.Minute}, Order: []byte{0, 1}},
+		launcher.Order{
+			Programs: []launcher.Program{{Argv: []string{"sh", "-c", "a\nb\x00\xff"}, Ranks: []launcher.Span{{First: 0, Count: 4}}, Env: []string{"A=1"}}},
+			Cwd:      "/", Umask: 0o22, Rlimits: []launcher.Rlimit{{Resource: 7, Soft: 1<<64 - 1}},
+			IO: launcher.IO{OutRank: -1, Label: true}, Pty: &launcher.Window{Rows: 24, Cols: 80},
+		},
+		launcher.Deed{Ident: sampleIdent, Kind: launcher.DeedStop, Signal: 15, Grace: time.Second, Reason: "cancelled"},
+		launcher.RanksEnded{Ident: sampleIdent, Ends: []launcher.RankEnd{{Rank: 2, Kind: launcher.CauseSignal, Code: 11, Core: true, CPU: time.Second, RSSMax: 1 << 33}}},
+		launcher.KeeperReady{Ident: sampleIdent, Err: filch.Errorf(filch.NotFound, "no such file").WithHint("h")},
+		launcher.Ended{Job: 7, State: filch.Failed, Code: 139, Cause: launcher.Cause{Rank: -1, Text: "x"}},
+		wire.Query{Verb: "ps", Args: []string{"-a"}},
+		wire.Answer{JSON: []byte("{}"), Err: filch.Errorf(filch.Busy, "no")},
+	} {
+		t.Run(reflect.TypeOf(v).String(), func(t *testing.T) {
+			b, err := wire.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := reflect.New(reflect.TypeOf(v))
+			if err := wire.Unmarshal(b, got.Interface()); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(v, got.Elem().Interface()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestEventsComeBackAsTheyWere(t *testing.T) {
+	for _, e := range []launcher.Event{
+		launcher.Accepted{Job: 1, Size: 2}, launcher.Refused{Err: filch.Error{Text: "x"}, Code: 125},
+		launcher.StillWaiting{Job: 1, Text: "y"}, launcher.Started{Job: 1, Size: 3, Waited: time.Second},
+		launcher.Ending{Job: 1, Text: "z"}, launcher.Ended{Job: 1, State: filch.OK},
+	} {
+		k, b, err := wire.EncodeEvent(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.DecodeEvent(k, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(e, got); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestHelloRefusesAnotherVersion(t *testing.T) {
+	b, err := wire.EncodeHello(wire.Hello{Role: "client", Build: "dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := wire.DecodeHello(b)
+	if err != nil || h.Role != "client" {
+		t.Fatalf("got %+v, %v", h, err)
+	}
+	b[6] = 9
+	_, err = wire.DecodeHello(b)
+	if err == nil || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("got %v, want an error that names versions 9 and 1", err)
+	}
+	if _, err = wire.DecodeHello([]byte("GET / HTTP/1.1\r\n")); err == nil {
+		t.Error("another protocol was accepted")
+	}
+}
+
+func TestRefusalCarriesTextAndHint(t *testing.T) {
+	got := wire.DecodeRefusal(wire.EncodeRefusal("no", "do this"))
+	if got.Text != "no" || got.Hint != "do this" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDataPlaneHeaders(t *testing.T) {
+	o := wire.Output{Index: 3, Rank: 70000, Offset: 1 << 40, Stream: 2, Partial: true, Data: []byte("line")}
+	got, err := wire.DecodeOutput(append(o.Head(nil), o.Data...))
+	if err != nil || cmp.Diff(o, got) != "" {
+		t.Errorf("output: %v %s", err, cmp.Diff(o, got))
+	}
+	s := wire.Stdin{Offset: 9, EOF: true, Data: []byte("in")}
+	gotS, err := wire.DecodeStdin(append(s.Head(nil), s.Data...))
+	if err != nil || cmp.Diff(s, gotS) != "" {
+		t.Errorf("stdin: %v %s", err, cmp.Diff(s, gotS))
+	}
+	p := wire.Place{Index: 1, Offset: wire.NoStdin}
+	gotP, err := wire.DecodePlace(p.Encode())
+	if err != nil || gotP != p {
+		t.Errorf("place: %v %+v", err, gotP)
+	}
+	f := wire.PeerFrame{From: 1, To: 2, Body: []byte("fence")}
+	gotF, err := wire.DecodePeerFrame(append(f.Head(nil), f.Body...))
+	if err != nil || cmp.Diff(f, gotF) != "" {
+		t.Errorf("peer frame: %v %s", err, cmp.Diff(f, gotF))
+	}
+	r := wire.Relay{Attempt: 2, Kind: wire.KindOutput, Body: []byte("x")}
+	gotR, err := wire.DecodeRelay(append(r.Head(nil), r.Body...))
+	if err != nil || cmp.Diff(r, gotR) != "" {
+		t.Errorf("relay: %v %s", err, cmp.Diff(r, gotR))
+	}
+}
+
+func TestDataPlaneRefuses(t *testing.T) {
+	bad := wire.Output{Index: -1, Stream: 1}
+	if _, err := wire.DecodeOutput(bad.Head(nil)); err == nil {
+		t.Error("negative index accepted")
+	}
+	bad = wire.Output{Stream: 3}
+	if _, err := wire.DecodeOutput(bad.Head(nil)); err == nil {
+		t.Error("stream 3 accepted")
+	}
+	if _, err := wire.DecodePlace([]byte{1}); err == nil {
+		t.Error("short place accepted")
+	}
+	r := wire.Relay{Kind: wire.KindStart}
+	if _, err := wire.DecodeRelay(r.Head(nil)); err == nil {
+		t.Error("a relay of a start accepted")
+	}
+}
+
+func TestQueryIsBounded(t *testing.T) {
+	b, _ := wire.Marshal(wire.Query{Verb: strings.Repeat("v", 100)})
+	if _, err := wire.DecodeQuery(b); err == nil {
+		t.Error("a verb of 100 bytes was accepted")
+	}
+}
+
+func TestPayloadKeepsLimits(t *testing.T) {
+	if _, err := wire.Payload(wire.KindLease, 0, []byte{1}); err == nil {
+		t.Error("a lease with a body was made")
+	}
+	b, err := wire.Payload(wire.KindRelay, 7, []byte("ab"), []byte("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := wire.ParsePayload(b)
+	if err != nil || f.Kind != wire.KindRelay || f.Req != 7 || !bytes.Equal(f.Body, []byte("abc")) {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	if _, err := wire.ParsePayload([]byte{250, 0, 0, 0, 0}); err == nil {
+		t.Error("an unknown kind was accepted")
+	}
+}
+
+func FuzzPayload(f *testing.F) {
+	for k := range 256 {
+		f.Add(byte(k), []byte{0x90})
+	}
+	b, _ := wire.Marshal(sampleStart())
+	f.Add(byte(wire.KindStart), b)
+	f.Fuzz(func(_ *testing.T, k byte, b []byte) {
+		fr, err := wire.ParsePayload(append([]byte{k, 0, 0, 0, 1}, b...))
+		if err != nil {
+			return
+		}
+		_, _ = wire.DecodeEvent(fr.Kind, fr.Body)
+		_, _ = wire.DecodeKeeper(fr.Kind, fr.Body)
+		_, _ = wire.DecodeMessage(fr.Kind, fr.Body)
+		_, _ = wire.DecodeOutput(fr.Body)
+		_, _ = wire.DecodeStdin(fr.Body)
+		_, _ = wire.DecodePlace(fr.Body)
+		_, _ = wire.DecodePeerFrame(fr.Body)
+		_, _ = wire.DecodeRelay(fr.Body)
+		_, _ = wire.DecodeHello(fr.Body)
+		_, _ = wire.DecodeQuery(fr.Body)
+		_ = wire.DecodeRefusal(fr.Body)
+		var s launcher.Start
+		_ = wire.Unmarshal(fr.Body, &s)
+		var o launcher.Order
+		_ = wire.Unmarshal(fr.Body, &o)
+		var r launcher.Request
+		_ = wire.Unmarshal(fr.Body, &r)
+	})
+}
