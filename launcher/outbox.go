@@ -67,15 +67,16 @@ const (
 	DeedForget                 // all is known: flush and leave
 )
 
-// Send is a message to another node, or to this one when To is this node's
-// name (the daemon hands it back as input, so that the brain has one path).
+// Send is a message to another node, never to this one.
 type Send struct {
 	To      filch.NodeName
 	Message Message
 }
 
 // Message travels between the brains of two nodes. Handlers are idempotent:
-// the network drops, repeats, delays and reorders.
+// the network drops, repeats, delays and reorders. Messages are pointers to
+// the structs of messages.go; the receiver keeps parts of them, so that a
+// sender never changes one that was sent.
 type Message interface{ isMessage() }
 
 // Reply is an event for a local client.
@@ -88,11 +89,13 @@ type Reply struct {
 type Event interface{ isEvent() }
 
 // Record is something to be durable before anything after it is acted on:
-// the origin's own memory of a job, for a launcher that is restarted. A nil
-// Body removes the key.
+// the origin's own memory of a job, for a launcher that is restarted. At most
+// one of Job, Part and IDs is set; with none of them the key is removed.
 type Record struct {
 	Key  string
-	Body []byte
+	Job  *JobRecord
+	Part *PartRecord
+	IDs  *JobIDs
 }
 
 // Note is an event for the log, metrics and traces: kind, job and a line.

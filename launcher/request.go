@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
 )
 
 // Limits on what a request may hold; what is over is refused as Invalid.
@@ -40,13 +41,8 @@ type Shape struct {
 	Overcommit bool
 }
 
-// Room is an amount of what a node has. A request holds only what fits in all
-// of it; grants count in whole ranks.
-type Room struct {
-	Slots    int32
-	MemBytes int64
-	GPUs     int32
-}
+// Room is an amount of what a node has.
+type Room = slots.Room
 
 // Layout says in which order ranks go to nodes.
 type Layout uint8

@@ -1,0 +1,80 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// JobInfo is a snapshot of a job, as ps, info and wait show it.
+type JobInfo struct {
+	ID       filch.JobID      `json:"id"`
+	Name     string           `json:"name"`
+	Kind     string           `json:"kind"` // run or step
+	Parent   filch.JobID      `json:"parent,omitempty"`
+	Origin   filch.NodeName   `json:"origin"`
+	State    string           `json:"state"`
+	Code     *int32           `json:"exit_code"` // null until it ended
+	Attempt  filch.Attempt    `json:"attempt"`
+	Ranks    int32            `json:"ranks"`
+	Nodes    []filch.NodeName `json:"nodes"`
+	Detached bool             `json:"detached"`
+	Cause    string           `json:"cause,omitempty"` // the line about its end, or what it waits for
+	Bad      []RankInfo       `json:"bad,omitempty"`
+	Submit   int64            `json:"submitted_unix_ns"`
+	Waited   float64          `json:"waited"`  // seconds from the submission to the start
+	Elapsed  float64          `json:"elapsed"` // seconds from the start to the end, or to now
+}
+
+// RankInfo is a rank that ended badly.
+type RankInfo struct {
+	Rank filch.Rank     `json:"rank"`
+	Node filch.NodeName `json:"node"`
+	Code int32          `json:"exit_code"`
+	Text string         `json:"text"`
+}
+
+// Explanation says why a job stands where it stands.
+type Explanation struct {
+	Job    filch.JobID `json:"id"`
+	State  string      `json:"state"`
+	Text   string      `json:"text"`
+	Need   int32       `json:"need"` // ranks
+	Held   int32       `json:"held"` // ranks' room held so far
+	Asked  int32       `json:"asked"`
+	Phase  string      `json:"phase"` // local, half, insist, lock, launch, run, end
+	Places []Place     `json:"places,omitempty"`
+}
+
+// MaxPlaces bounds the nodes that an [Explanation] lists.
+const MaxPlaces = 16
+
+// Place is what a waiting job has and misses on a node.
+type Place struct {
+	Node   filch.NodeName `json:"node"`
+	Held   int32          `json:"held"` // ranks
+	Want   int32          `json:"want"`
+	Free   int32          `json:"free"` // slots
+	Holder filch.JobID    `json:"holder,omitempty"`
+	Holds  int32          `json:"holds,omitempty"` // slots
+}
+
+// SlotInfo is a snapshot of this node's ledger.
+type SlotInfo struct {
+	Node     filch.NodeName `json:"name"`
+	Slots    int32          `json:"slots"`
+	Free     int32          `json:"free"`
+	Held     int32          `json:"held"`
+	Locked   int32          `json:"locked"`
+	Running  int32          `json:"running"`
+	Stuck    int32          `json:"stuck"` // out of service: processes that cannot be killed
+	MemBytes int64          `json:"mem_bytes"`
+	MemFree  int64          `json:"mem_free"`
+	GPUs     []string       `json:"gpus"`
+	GPUsFree []string       `json:"gpus_free"`
+	Waiting  int32          `json:"waiting"` // jobs on the wait list
+	Jobs     int32          `json:"jobs"`    // attempts with ranks here
+	Draining bool           `json:"draining"`
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -1,0 +1,62 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// JobRecord is what an origin must remember of a job over its own restart.
+// Times are kept as durations before the record was written and by the wall
+// clock that the submission carried, since now starts anew with a launcher.
+type JobRecord struct {
+	Job     filch.JobID
+	Attempt filch.Attempt
+	Ticket  filch.Ticket
+	Request Request
+	Size    int32
+	State   filch.State
+	Nodes   []NodeRanks // when launched
+	Going   bool        // the gate was opened
+	Cause   Cause       // when ending
+	Code    int32
+	Waited  time.Duration
+	Ended   *EndRecord
+}
+
+// EndRecord is the end of a job that is remembered for those who ask later.
+type EndRecord struct {
+	State filch.State
+	Code  int32
+	Cause Cause
+	Ranks []RankEnd
+	Bad   int32
+}
+
+// PartRecord says that a participant of a launched job is done, and what of
+// its ends still matters: the bad ones and the highest code.
+type PartRecord struct {
+	Job     filch.JobID
+	Attempt filch.Attempt
+	Index   int32
+	Ends    []RankEnd
+}
+
+// JobIDs is where a node takes its job ids from: blocks of [IDBlock] ids, of
+// which round r of the member with this index is block r*Stride+Index. A
+// launcher that starts again begins the round after the last one recorded.
+type JobIDs struct {
+	Index  int32
+	Stride int32 // more than the largest index, the same on all nodes
+	Round  int32
+}
+
+// IDBlock is the number of job ids in a block.
+const IDBlock = 1024
+
+// IDStride is the default of [JobIDs.Stride]: it leaves each of 4,096 members
+// 512 rounds, more than half a million jobs.
+const IDStride = 4096
+
+// Owner is the index of the member that gave out an id.
+func (i JobIDs) Owner(job filch.JobID) int32 { return int32(job) / IDBlock % i.Stride }

@@ -1,0 +1,83 @@
+// Package slots is the ledger of one node: which of its slots, memory and GPUs
+// are free, held, locked or running, for whom, and who waits for them.
+//
+// The [Ledger] is the only authority over a node's slots. It decides nothing
+// about other nodes, sends nothing, and reads no clock: every method that
+// depends on time is given now. What a method changed for a claim is listed in
+// [Ledger.Changed], which the caller drains and tells to the claim's origin.
+// Slots are given back by lease, never by number.
+package slots
+
+import (
+	"math"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Room is an amount of what a node has. A request holds only what fits in all
+// of it; grants count in whole ranks.
+type Room struct {
+	Slots    int32
+	MemBytes int64
+	GPUs     int32
+}
+
+// Capacity is all that a node has to lend. Where Slots equals len(Cores), slot
+// i is the core Cores[i] and ranks can be bound; otherwise slots are counted
+// and name no core (virtual nodes, more slots than cores).
+type Capacity struct {
+	Cores    []int32
+	Slots    int32
+	MemBytes int64
+	GPUs     []string
+}
+
+// Total is c as an amount.
+func (c Capacity) Total() Room {
+	return Room{Slots: c.Slots, MemBytes: c.MemBytes, GPUs: int32(len(c.GPUs))}
+}
+
+// Bound reports whether slots of c are cores.
+func (c Capacity) Bound() bool { return c.Slots > 0 && int(c.Slots) == len(c.Cores) }
+
+// Key names a claim: one attempt of a job has at most one on a node.
+type Key struct {
+	Job     filch.JobID
+	Attempt filch.Attempt
+}
+
+// Unbounded is the number of ranks that fit where they take nothing.
+const Unbounded = math.MaxInt32
+
+// Fits is the number of whole ranks that fit in r: base is taken once, each
+// for every rank.
+func (r Room) Fits(base, each Room) int32 {
+	n := int64(Unbounded)
+	dim := func(have, once, per int64) {
+		switch have -= once; {
+		case have < 0:
+			n = 0
+		case per > 0:
+			n = min(n, have/per)
+		}
+	}
+	dim(int64(r.Slots), int64(base.Slots), int64(each.Slots))
+	dim(r.MemBytes, base.MemBytes, each.MemBytes)
+	dim(int64(r.GPUs), int64(base.GPUs), int64(each.GPUs))
+	return int32(n)
+}
+
+// Times is n times r.
+func (r Room) Times(n int32) Room {
+	return Room{Slots: r.Slots * n, MemBytes: r.MemBytes * int64(n), GPUs: r.GPUs * n}
+}
+
+// Plus is r and s together.
+func (r Room) Plus(s Room) Room {
+	return Room{Slots: r.Slots + s.Slots, MemBytes: r.MemBytes + s.MemBytes, GPUs: r.GPUs + s.GPUs}
+}
+
+// Minus is r without s.
+func (r Room) Minus(s Room) Room {
+	return Room{Slots: r.Slots - s.Slots, MemBytes: r.MemBytes - s.MemBytes, GPUs: r.GPUs - s.GPUs}
+}
