@@ -1,0 +1,286 @@
+package pmi
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Config describes a job as one node sees it.
+type Config struct {
+	Kvsname  string        // the job's name for the ranks: no spaces, at most 255 bytes
+	Size     int32         // ranks of the job
+	Local    []filch.Rank  // ranks of this node, ascending
+	Appnum   []int32       // of each in Local: the program's index; nil is 0 for all
+	Universe int32         // MPI_UNIVERSE_SIZE; 0 is Size
+	Mapping  string        // what [Mapping] says; "" is unknown, MPICH then asks for host names
+	Early    time.Duration // see [EarlyDefault]; 0 never
+	Node     int32         // this node's place in the tree
+	Nodes    int32         // nodes of the job; 0 is 1
+}
+
+// EarlyDefault is how long a rank is held in the barrier of MPI_Finalize while
+// others are missing. MPICH before 4.2 with UCX deadlocks there: one rank spins
+// until a peer answers its disconnect, and the peer, blocked in a read of our
+// answer, makes no progress (pmodels/mpich PR 6596; 4.2 removed the barrier).
+// mpiexec.hydra hangs so in 6 of 10 runs of 2+2 ranks. Only a barrier of PMI-1
+// in which this node put nothing, after one that carried MPICH's addresses, is
+// released so.
+const EarlyDefault = time.Second
+
+// State is how far a rank came in the protocol.
+type State uint8
+
+// The states of a rank.
+const (
+	Fresh     State = iota // no word yet: not an MPI program, or not in MPI_Init
+	Inited                 // between MPI_Init and MPI_Finalize
+	InFence                // the same, waiting in a barrier
+	Finalized              // left the job in good order
+	Aborted                // called MPI_Abort
+	Broken                 // broke the protocol
+)
+
+var stateNames = [...]string{"fresh", "inited", "in-fence", "finalized", "aborted", "broken"}
+
+func (s State) String() string { return stateNames[s] }
+
+// Out is what is to be done, in the order of its fields. The caller reuses it;
+// the engine only appends and keeps none of it.
+type Out struct {
+	Notes  []string // for the log
+	Writes []Write
+	Peers  []PeerFrame
+	Aborts []Abort
+	Breaks []Break
+}
+
+// Write is bytes for a rank's connection.
+type Write struct {
+	Rank filch.Rank
+	Data []byte
+}
+
+// PeerFrame goes to the keeper of another node of the job, by its place in the
+// tree. Losing, repeating or reordering one costs time and nothing else.
+type PeerFrame struct {
+	To   int32
+	Body []byte
+}
+
+// Abort is an MPI_Abort: the job ends with Code. Text is what the rank said,
+// often nothing: MPICH before 4.2 prints its reason itself.
+type Abort struct {
+	Rank filch.Rank
+	Code int32
+	Text string
+}
+
+// Break ends the job for a fault of a rank; Text goes on after "rank N ".
+type Break struct {
+	Rank filch.Rank
+	Text string
+}
+
+// Reset empties o and keeps its memory.
+func (o *Out) Reset() {
+	clear(o.Notes)
+	clear(o.Writes)
+	clear(o.Peers)
+	o.Notes, o.Writes, o.Peers = o.Notes[:0], o.Writes[:0], o.Peers[:0]
+	o.Aborts, o.Breaks = o.Aborts[:0], o.Breaks[:0]
+}
+
+// write appends to the bytes of r, joining answers that follow each other.
+func (o *Out) write(r filch.Rank, s string) {
+	if n := len(o.Writes); n > 0 && o.Writes[n-1].Rank == r {
+		o.Writes[n-1].Data = append(o.Writes[n-1].Data, s...)
+		return
+	}
+	o.Writes = append(o.Writes, Write{r, []byte(s)})
+}
+
+// Engine is the wire-up of one job on one node.
+type Engine struct {
+	cfg   Config
+	ranks []client
+	at    map[filch.Rank]int // index into ranks
+	kvs   store
+	fence fence
+	tree  tree
+	names names // at the root only
+	attrs attrs
+	asks  uint32 // serial of the questions to the root
+}
+
+// New makes the engine of one node.
+func New(cfg Config) *Engine {
+	if cfg.Universe == 0 {
+		cfg.Universe = cfg.Size
+	}
+	cfg.Nodes = max(cfg.Nodes, 1)
+	e := &Engine{cfg: cfg, at: make(map[filch.Rank]int, len(cfg.Local))}
+	e.ranks = make([]client, len(cfg.Local))
+	for i, r := range cfg.Local {
+		e.ranks[i].rank = r
+		if i < len(cfg.Appnum) {
+			e.ranks[i].appnum = cfg.Appnum[i]
+		}
+		e.at[r] = i
+	}
+	e.kvs.init()
+	e.tree = newTree(cfg.Node, cfg.Nodes)
+	e.fence = newFence(len(e.tree.children))
+	return e
+}
+
+// client is what the engine knows of one rank.
+type client struct {
+	rank    filch.Rank
+	appnum  int32
+	state   State
+	v2      bool // speaks PMI-2
+	full    bool // PMI-2: fullinit came
+	gone    bool // its connection is closed
+	due     int  // answers that wait for the root or for another rank
+	entry   entry
+	entered time.Duration // the last barrier_in
+	left    time.Duration // when it closed or finalized
+	thrid   string        // PMI-2: echoed in the answer to the fence
+	buf     []byte        // an incomplete message
+	block   block         // an mcmd being collected
+}
+
+// entry is where a rank stands to the open fence.
+type entry uint8
+
+const (
+	outside  entry = iota
+	waiting        // counted, held
+	released       // counted, let go early
+	queued         // let go early, and has entered the next fence already
+)
+
+// State says how far rank r came.
+func (e *Engine) State(r filch.Rank) State {
+	i, ok := e.at[r]
+	if !ok {
+		return Fresh
+	}
+	c := &e.ranks[i]
+	if c.state == Inited && (c.entry == waiting || c.entry == queued) {
+		return InFence
+	}
+	return c.state
+}
+
+// Spoke reports whether any rank of this node sent a valid init: a program
+// that was given a PMI environment and never used it is not MPI, or is of
+// another kind than was thought.
+func (e *Engine) Spoke() bool {
+	for i := range e.ranks {
+		if e.ranks[i].state != Fresh {
+			return true
+		}
+	}
+	return false
+}
+
+// Feed takes bytes that rank r wrote.
+func (e *Engine) Feed(now time.Duration, r filch.Rank, data []byte, out *Out) {
+	i, ok := e.at[r]
+	if !ok {
+		return
+	}
+	c := &e.ranks[i]
+	if len(c.buf) > 0 {
+		c.buf = append(c.buf, data...)
+		data = c.buf
+	}
+	rest := data
+	for len(rest) > 0 && !c.gone && c.state != Aborted && c.state != Broken {
+		n := e.message(now, c, rest, out)
+		if n == 0 {
+			break
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case c.gone || c.state == Aborted || c.state == Broken || len(rest) == 0:
+		c.buf = nil
+	default:
+		c.buf = append(c.buf[:0], rest...)
+	}
+}
+
+// message handles the first message of b and says how long it was; 0 when it
+// is not all there.
+func (e *Engine) message(now time.Duration, c *client, b []byte, out *Out) int {
+	if c.v2 {
+		return e.message2(now, c, b, out)
+	}
+	return e.message1(now, c, b, out)
+}
+
+// Closed says that rank r can say nothing more: its connection is at its end,
+// or the process has ended and all that it wrote was fed. Only the first call
+// counts.
+func (e *Engine) Closed(now time.Duration, r filch.Rank, out *Out) {
+	i, ok := e.at[r]
+	if !ok || e.ranks[i].gone {
+		return
+	}
+	c := &e.ranks[i]
+	c.gone, c.buf = true, nil
+	if c.state != Finalized {
+		c.left = now
+	}
+	e.attrs.drop(c.rank)
+	e.progress(now, out)
+}
+
+// Peer takes a frame of the keeper at place from of the tree.
+func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *Out) {
+	l := e.tree.link(from)
+	if l == nil {
+		out.Notes = append(out.Notes, "dropped a fence frame from a node that is not a neighbor in the tree")
+		return
+	}
+	m, ok := l.receive(now, body)
+	if !ok {
+		out.Notes = append(out.Notes, "dropped a malformed fence frame")
+	} else if m.kind != kindAck {
+		e.deliver(now, l, m, out)
+	}
+	e.flush(now, out)
+}
+
+// Deadline is when Tick must be called next; [filch.Never] when nothing waits.
+func (e *Engine) Deadline() time.Duration {
+	d := min(e.earlyAt(), e.stuckAt(), e.askAt())
+	for i := range e.tree.links {
+		d = min(d, e.tree.links[i].deadline())
+	}
+	return d
+}
+
+// Tick does what is due.
+func (e *Engine) Tick(now time.Duration, out *Out) {
+	e.releaseEarly(now, out)
+	e.askChildren(now)
+	e.progress(now, out)
+}
+
+// broken ends the job for a fault of c.
+func (e *Engine) broken(c *client, out *Out, text string) {
+	if c.state == Broken {
+		return
+	}
+	c.state = Broken
+	out.Breaks = append(out.Breaks, Break{c.rank, text})
+}
+
+func (e *Engine) abort(c *client, out *Out, exitcode, text string) {
+	c.state = Aborted
+	out.Aborts = append(out.Aborts, Abort{c.rank, abortCode(exitcode), clip(text)})
+}

@@ -1,0 +1,321 @@
+package pmi
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// fence is the open fence as this node knows it. All nodes number them alike:
+// a child can send its part of the next one only after the last came down
+// through its parent.
+type fence struct {
+	seq      uint32
+	open     bool          // somebody below or here has entered it
+	since    time.Duration // when that was
+	asked    bool          // the parent wants to know
+	sent     bool          // our part has gone up, or the verdict is given
+	put      bool          // it carries pairs of this node
+	eligible bool          // for an early release: an earlier one carried addresses
+	noted    bool          // an early release was logged
+	parts    []part        // of the children
+	body     chunks
+}
+
+// part is one child's.
+type part struct {
+	done  bool
+	asked bool
+	count counts
+}
+
+func newFence(children int) fence { return fence{seq: 1, parts: make([]part, children)} }
+
+// enter takes a rank into the fence.
+func (e *Engine) enter(now time.Duration, c *client, out *Out) {
+	if c.entry == released {
+		c.entry = queued
+	} else {
+		c.entry = waiting
+		e.openFence(now)
+	}
+	c.entered = now
+	e.progress(now, out)
+}
+
+func (e *Engine) openFence(now time.Duration) {
+	if !e.fence.open {
+		e.fence.open, e.fence.since = true, now
+	}
+}
+
+// own counts the ranks of this node. At is when the last that have left are
+// certain to have left; never while a rank may still enter.
+func (e *Engine) own() (n counts, at time.Duration) {
+	for i := range e.ranks {
+		c := &e.ranks[i]
+		switch {
+		case c.entry != outside:
+			n.in++
+		case c.state == Finalized:
+			n = n.add(counts{out: 1, who: c.rank, why: goneFinal})
+			at = max(at, c.left+goneGrace)
+		case c.gone && c.state == Fresh:
+			n = n.add(counts{out: 1, who: c.rank, why: goneFresh})
+			at = max(at, c.left+goneGrace)
+		case c.gone:
+			n = n.add(counts{out: 1, who: c.rank, why: goneInited})
+			at = max(at, c.left+goneGrace)
+		default:
+			return counts{}, filch.Never
+		}
+	}
+	return n, at
+}
+
+// settled counts the ranks of this node and below when none is still to come,
+// and says from when on that is so.
+func (e *Engine) settled() (counts, time.Duration) {
+	f := &e.fence
+	if f.sent || !f.open && !f.asked {
+		return counts{}, filch.Never
+	}
+	n, at := e.own()
+	for i := range f.parts {
+		if !f.parts[i].done {
+			return counts{}, filch.Never
+		}
+		n = n.add(f.parts[i].count)
+	}
+	if n.in == 0 && e.tree.root() {
+		return counts{}, filch.Never
+	}
+	return n, at
+}
+
+func (e *Engine) stuckAt() time.Duration {
+	_, at := e.settled()
+	return at
+}
+
+// progress sends up what is complete, closes what came down, and puts frames
+// on the way.
+func (e *Engine) progress(now time.Duration, out *Out) {
+	for {
+		n, at := e.settled()
+		if now < at {
+			break
+		}
+		e.fence.sent = true
+		e.contribute(now, n, out)
+	}
+	e.flush(now, out)
+}
+
+// contribute acts on a fence that is settled here and below.
+func (e *Engine) contribute(now time.Duration, n counts, out *Out) {
+	f := &e.fence
+	f.put = f.put || len(e.kvs.fresh) > 0
+	e.kvs.take(&f.body)
+	if f.body.bytes > maxKVS {
+		e.full(out)
+		return
+	}
+	list := f.body.list
+	f.body = chunks{}
+	switch {
+	case !e.tree.root():
+		for i := range max(len(list), 1) {
+			m := message{kind: kindUp, fence: f.seq, last: i >= len(list)-1, count: n}
+			if i < len(list) {
+				m.pairs = list[i]
+			}
+			e.tree.parent().say(m)
+		}
+	case n.out > 0:
+		e.stuck(n, out)
+	default:
+		for i := range max(len(list), 1) {
+			m := message{kind: kindDown, fence: f.seq, last: i >= len(list)-1}
+			if i < len(list) {
+				m.pairs = list[i]
+			}
+			e.down(now, m, out)
+		}
+	}
+}
+
+// full ends the job for having put too much.
+func (e *Engine) full(out *Out) {
+	if len(e.ranks) == 0 {
+		return
+	}
+	e.broken(&e.ranks[0], out, fmt.Sprintf("is part of a job that put more than %d MiB of addresses", maxKVS>>20))
+}
+
+// stuck says, here and below, that a fence can never be complete.
+func (e *Engine) stuck(n counts, out *Out) {
+	e.tree.toChildren(message{kind: kindStuck, count: n})
+	e.fence.sent = true
+	for i := range e.ranks {
+		c := &e.ranks[i]
+		if c.entry != waiting || c.gone {
+			continue
+		}
+		others := ""
+		if n.in > 1 {
+			others = fmt.Sprintf(" with %d more", n.in-1)
+		}
+		e.broken(c, out, fmt.Sprintf("waits%s for rank %d, which %s", others, n.who, n.why))
+		return
+	}
+}
+
+// down takes one frame of the set of a complete fence.
+func (e *Engine) down(now time.Duration, m message, out *Out) {
+	e.tree.toChildren(m)
+	for b := m.pairs; len(b) > 0; {
+		p, n := firstPair(b)
+		b = b[n:]
+		if !e.kvs.commit(p) {
+			e.full(out)
+			return
+		}
+	}
+	if !m.last {
+		return
+	}
+	e.fence = fence{seq: e.fence.seq + 1, eligible: e.kvs.cards, parts: e.fence.parts}
+	clear(e.fence.parts)
+	for i := range e.ranks {
+		c := &e.ranks[i]
+		switch c.entry {
+		case waiting:
+			c.entry = outside
+			e.leave(c, out)
+		case released:
+			c.entry = outside
+		case queued:
+			c.entry = waiting
+			e.openFence(now)
+		}
+	}
+}
+
+// leave answers a rank that waits in a fence.
+func (e *Engine) leave(c *client, out *Out) {
+	if c.gone || c.state != Inited {
+		return
+	}
+	if c.v2 {
+		out.write(c.rank, reply2("kvs-fence", c.thrid, attr{"rc", "0"}))
+		return
+	}
+	out.write(c.rank, "cmd=barrier_out\n")
+}
+
+// deliver acts on a message of a neighbor.
+func (e *Engine) deliver(now time.Duration, l *link, m message, out *Out) {
+	f := &e.fence
+	child := e.tree.child(l)
+	switch {
+	case m.kind == kindUp && child >= 0 && m.fence == f.seq && !f.parts[child].done && !f.sent:
+		f.body.append(m.pairs)
+		if f.body.bytes > maxKVS {
+			e.full(out)
+			f.body = chunks{}
+		}
+		if m.last {
+			f.parts[child].done, f.parts[child].count = true, m.count
+			if m.count.in > 0 {
+				e.openFence(now)
+			}
+		}
+	case m.kind == kindDown && child < 0 && m.fence == f.seq && f.sent:
+		e.down(now, m, out)
+	case m.kind == kindAsk && child < 0 && m.fence == f.seq:
+		if !f.asked {
+			f.asked = true
+			e.askNow()
+		}
+	case m.kind == kindAsk && child < 0 && m.fence < f.seq:
+		// Our part and the question crossed.
+	case m.kind == kindStuck && child < 0:
+		e.stuck(m.count, out)
+	case m.kind == kindName && child >= 0:
+		e.nameUp(m, out)
+	case m.kind == kindAnswer && child < 0:
+		e.nameDown(m, out)
+	default:
+		out.Notes = append(out.Notes, fmt.Sprintf("dropped a fence frame of kind %d for fence %d, which is not open here", m.kind, m.fence))
+	}
+	e.progress(now, out)
+}
+
+// askAt is when children that have not said a word are asked.
+func (e *Engine) askAt() time.Duration {
+	f := &e.fence
+	if !f.open || f.sent {
+		return filch.Never
+	}
+	for i := range f.parts {
+		if !f.parts[i].done && !f.parts[i].asked {
+			return f.since + askAfter
+		}
+	}
+	return filch.Never
+}
+
+func (e *Engine) askChildren(now time.Duration) {
+	if now >= e.askAt() {
+		e.askNow()
+	}
+}
+
+func (e *Engine) askNow() {
+	for i := range e.fence.parts {
+		if p := &e.fence.parts[i]; !p.done && !p.asked {
+			p.asked = true
+			e.tree.link(e.tree.children[i]).say(message{kind: kindAsk, fence: e.fence.seq})
+		}
+	}
+}
+
+// earlyAt is when the next rank is let go early; see [EarlyDefault].
+func (e *Engine) earlyAt() time.Duration {
+	f := &e.fence
+	if e.cfg.Early <= 0 || !f.eligible || f.put || len(e.kvs.fresh) > 0 {
+		return filch.Never
+	}
+	at := filch.Never
+	for i := range e.ranks {
+		if c := &e.ranks[i]; c.early() {
+			at = min(at, c.entered+e.cfg.Early)
+		}
+	}
+	return at
+}
+
+func (c *client) early() bool {
+	return c.entry == waiting && !c.v2 && !c.gone && c.state == Inited
+}
+
+func (e *Engine) releaseEarly(now time.Duration, out *Out) {
+	if now < e.earlyAt() {
+		return
+	}
+	for i := range e.ranks {
+		c := &e.ranks[i]
+		if !c.early() || now < c.entered+e.cfg.Early {
+			continue
+		}
+		c.entry = released
+		e.leave(c, out)
+		if !e.fence.noted {
+			e.fence.noted = true
+			out.Notes = append(out.Notes, fmt.Sprintf("let rank %d out of the barrier of MPI_Finalize after %v, "+
+				"with others missing: MPICH before 4.2 deadlocks there", c.rank, e.cfg.Early))
+		}
+	}
+}

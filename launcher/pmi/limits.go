@@ -1,0 +1,76 @@
+package pmi
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits on what a rank, or a peer, may make us hold. MPICH sends lines of at
+// most 1,024 bytes; Open MPI's PMI-1 path a little more than the value length.
+const (
+	FeedBytes = 64 << 10 // the most that a keeper should feed at a time
+
+	maxLine     = 64 << 10  // a line of PMI-1, a message of PMI-2
+	maxBlock    = 1 << 20   // an mcmd, from its first line to endcmd
+	maxWord     = 31        // an attribute's name on the wire
+	maxAttrs    = 64        // attributes of a line
+	maxKey      = 64        // keylen_max
+	maxValue    = 1024      // vallen_max: even, or MPICH 4.0.2 fails an assertion
+	maxKvsname  = 256       // kvsname_max, with the NUL
+	maxKVS      = 64 << 20  // keys and values of a job, in bytes
+	maxKeys     = 1_000_000 // of a job
+	maxNames    = 4096      // published services of a job
+	maxAttrKeys = 4096      // node attributes (PMI-2)
+	maxDue      = 64        // answers that one rank (PMI-2, threaded) waits for
+	maxMapping  = 673       // what MPICH's client can take as the process mapping
+	maxText     = 200       // of what a rank says, in a line of ours
+	maxChunk    = 60 << 10  // key-value bytes of one frame between keepers
+	maxWindow   = 16        // frames on the way to one neighbor, not acknowledged
+	maxUnacked  = 8         // frames taken before an acknowledgment goes at once
+)
+
+// Times of the tree.
+const (
+	// goneGrace is how long a rank must have left before others are said to
+	// wait for it in vain: what really happened to it, its exit code or signal,
+	// is reported by its keeper meanwhile and goes first.
+	goneGrace = 300 * time.Millisecond
+	// askAfter is how long a fence stays open before children that have said
+	// nothing are asked whether they ever will.
+	askAfter = 500 * time.Millisecond
+
+	resendFirst = time.Second
+	resendMost  = 8 * time.Second
+	ackAfter    = 100 * time.Millisecond
+)
+
+// abortCode is the job's code for an MPI_Abort: 0 stays 0, what is not a number
+// is 1, and of a larger number the low byte counts, as it would for exit, but
+// never as a success.
+func abortCode(s string) int32 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 1
+	}
+	if n == 0 {
+		return 0
+	}
+	if n &= 255; n == 0 {
+		return 1
+	}
+	return int32(n)
+}
+
+// clip makes what a rank said fit for one line of ours.
+func clip(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return '?'
+		}
+		return r
+	}, s)
+}
