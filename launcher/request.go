@@ -126,7 +126,7 @@ type IO struct {
 	StdinRank  filch.Rank
 	StdinMode  StdinMode
 	Stdout     string     // "" the client; none; else a pattern
-	Stderr     string     // "" follows Stdout
+	Stderr     string     // "" follows Stdout; all: the client; none; else a pattern
 	OutRank    filch.Rank // -1, or only this rank's stdout
 	ErrRank    filch.Rank
 	Append     bool // --open-mode=append

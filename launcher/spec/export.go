@@ -1,0 +1,126 @@
+package spec
+
+import "strings"
+
+// Export is the rule of --export: which variables of the user's environment
+// the ranks get. The zero value is ALL.
+type Export struct {
+	None  bool
+	Names []string // with None: these alone
+	Sets  []string // NAME=VALUE, on top of the rest
+}
+
+// ReadExport reads the value of --export: ALL, NONE, NIL, or names and
+// NAME=VALUE separated by commas, where ALL may be one of them. A value that
+// holds commas stands in single or double quotes.
+func ReadExport(s string) (Export, error) {
+	var e Export
+	switch strings.ToUpper(s) {
+	case "NONE", "NIL":
+		return Export{None: true}, nil
+	}
+	e.None = true
+	for s != "" {
+		var word string
+		word, s = cutExport(s)
+		name, _, sets := strings.Cut(word, "=")
+		switch {
+		case word == "":
+		case strings.EqualFold(word, "ALL"):
+			e.None = false
+		case !envName(name):
+			return e, invalid("%s is not a variable's name", clip(name))
+		case sets:
+			e.Sets = append(e.Sets, word)
+		default:
+			e.Names = append(e.Names, word)
+		}
+	}
+	return e, nil
+}
+
+// cutExport cuts s at its first comma outside of quotes, and drops the quotes
+// around a value.
+func cutExport(s string) (word, rest string) {
+	var b strings.Builder
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"') && i > 0 && s[i-1] == '=' && strings.IndexByte(s[i+1:], c) >= 0:
+			quote = c
+		case quote == 0 && c == ',':
+			return b.String(), s[i+1:]
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), ""
+}
+
+func envName(s string) bool {
+	return s != "" && strings.IndexByte(s, 0) < 0
+}
+
+// foreign are the prefixes of what an outer launcher said to its own ranks;
+// handed on, it would mislead ours (an MPI library would join the outer job).
+var foreign = [...]string{"SLURM_", "SLURMD_", "PMI", "OMPI_", "PRTE_", "PALS_", "HYDRA_", "HYDI_", "MPI_LOCAL", "I_MPI_PMI_LIBRARY", "FLUX_JOB_", "FLUX_TASK_"}
+
+// own are the variables that a rank of ours gets afresh.
+var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "TASK", "LAUNCHER"}
+
+func scrubbed(name string) bool {
+	if rest, ok := strings.CutPrefix(name, "FILCH_"); ok {
+		for _, o := range own {
+			if rest == o {
+				return true
+			}
+		}
+		return false
+	}
+	for _, p := range foreign {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Filter gives the environment of the ranks: env under the rule, without what
+// an outer launcher left in it. A variable named in the rule is kept whatever
+// it is called.
+func (e Export) Filter(env []string) []string {
+	kept := make([]string, 0, len(env)+len(e.Sets))
+	for _, kv := range env {
+		name, _, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			continue
+		}
+		if e.names(name) || !e.None && !scrubbed(name) {
+			if !e.sets(name) {
+				kept = append(kept, kv)
+			}
+		}
+	}
+	return append(kept, e.Sets...)
+}
+
+func (e Export) names(name string) bool {
+	for _, n := range e.Names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (e Export) sets(name string) bool {
+	for _, s := range e.Sets {
+		if len(s) > len(name) && s[len(name)] == '=' && s[:len(name)] == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,263 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// programs makes the program list, and the number of ranks where the command
+// line fixes it: an `a : b` run and a --multi-prog file do.
+func (r *Run) programs(c Context) ([]launcher.Program, error) {
+	s := &r.Request.Shape
+	switch {
+	case r.Client.MultiProg:
+		text, err := c.ReadFile(r.Argv[0])
+		if err != nil {
+			return nil, invalid("cannot read the program file: %v", err)
+		}
+		if s.Ranks == 0 {
+			if s.Ranks, err = multiProgSize(text); err != nil {
+				return nil, invalid("%s: %v", clip(r.Argv[0]), err)
+			}
+		}
+		programs, err := MultiProg(text, s.Ranks, r.Argv[1:])
+		if err != nil {
+			return nil, invalid("%s: %v", clip(r.Argv[0]), err)
+		}
+		return programs, nil
+	case len(r.Parts) > 0:
+		return r.mpmd(c)
+	}
+	return []launcher.Program{{Argv: r.Argv}}, nil
+}
+
+// mpmd makes a program of each part of an `a : b` run; a part without -n has
+// one rank.
+func (r *Run) mpmd(c Context) ([]launcher.Program, error) {
+	var programs []launcher.Program
+	next := int64(0)
+	for i, p := range append([]*Run{r}, r.Parts...) {
+		n := max(p.Request.Shape.Ranks, 1)
+		program := launcher.Program{
+			Argv:  p.Argv,
+			Ranks: []launcher.Span{{First: filch.Rank(next), Count: n}},
+		}
+		if i > 0 && p.Given("export") {
+			if p.Export.None {
+				return nil, invalid("--export of a later part of an `a : b` run must begin with ALL")
+			}
+			program.Env = p.Export.Sets
+		}
+		programs = append(programs, program)
+		if next += int64(n); next > launcher.MaxRanks {
+			return nil, invalid("%d ranks, %d at most", next, launcher.MaxRanks)
+		}
+	}
+	r.Request.Shape.Ranks = int32(next)
+	return programs, nil
+}
+
+// multiProgSize is one more than the highest rank that a program file names;
+// without -n it is the size of the run.
+func multiProgSize(text string) (int32, error) {
+	highest := int64(-1)
+	for _, l := range joinLines(text) {
+		words := strings.Fields(l.text)
+		if len(words) == 0 {
+			continue
+		}
+		for _, f := range strings.FieldsFunc(words[0], func(c rune) bool { return c == ',' || c == '-' }) {
+			if n, err := strconv.ParseInt(f, 10, 32); err == nil {
+				highest = max(highest, n)
+			}
+		}
+	}
+	if highest < 0 {
+		return 0, invalid("it names no rank").WithHint("add -n N")
+	}
+	if highest >= launcher.MaxRanks {
+		return 0, invalid("rank %d, %d ranks at most", highest, launcher.MaxRanks)
+	}
+	return int32(highest + 1), nil
+}
+
+// finishShape fills in srun's defaults: one rank per node, as many nodes as
+// are named, never more nodes than ranks.
+func (r *Run) finishShape() (warnings []string, err error) {
+	s := &r.Request.Shape
+	if s.PerRank.Slots == 0 {
+		s.PerRank.Slots = 1
+	}
+	if named := int32(len(s.Only)); named > 0 {
+		if s.MaxNodes > 0 && named > s.MaxNodes {
+			return nil, invalid("%d nodes are asked for by -w, but %d at most by -N", named, s.MaxNodes)
+		}
+		if s.MinNodes > named {
+			return nil, invalid("%d nodes are asked for by -N, but only %d are named by -w", s.MinNodes, named)
+		}
+		s.MinNodes, s.MaxNodes = named, named
+	}
+	if s.Ranks > 0 && s.MinNodes > s.Ranks {
+		warnings = append(warnings, fmt.Sprintf("can't run %d processes on %d nodes, setting nnodes to %d", s.Ranks, s.MinNodes, s.Ranks))
+		if int(s.Ranks) < len(s.Only) {
+			warnings = append(warnings, fmt.Sprintf("only the first %d of the %d nodes of -w are used", s.Ranks, len(s.Only)))
+			s.Only = s.Only[:s.Ranks]
+		}
+		s.MinNodes, s.MaxNodes = s.Ranks, s.Ranks
+	}
+	if s.Ranks > 0 {
+		s.MaxNodes = min(s.MaxNodes, s.Ranks)
+	}
+	if s.Ranks > 0 && s.PerNode > 0 && s.MaxNodes > 0 && int64(s.PerNode)*int64(s.MaxNodes) < int64(s.Ranks) {
+		return nil, invalid("%d ranks do not fit on %d nodes with at most %d on each", s.Ranks, s.MaxNodes, s.PerNode).
+			WithHint("at most -n %d", s.PerNode*s.MaxNodes)
+	}
+	if s.Ranks == 0 && s.MinNodes == s.MaxNodes {
+		total := int64(max(s.MinNodes, 1)) * int64(max(s.PerNode, 1))
+		if total > launcher.MaxRanks {
+			return nil, invalid("%d ranks, %d at most", total, launcher.MaxRanks)
+		}
+		s.Ranks = int32(total)
+		if s.MinNodes == 0 && s.PerNode > 0 {
+			s.MinNodes, s.MaxNodes = 1, 1
+		}
+	}
+	return warnings, nil
+}
+
+// most is the number of ranks, or the most that an open request may get.
+func (r *Run) most() int32 {
+	s := &r.Request.Shape
+	if s.Ranks > 0 {
+		return s.Ranks
+	}
+	return int32(min(int64(s.MaxNodes)*int64(max(s.PerNode, 1)), launcher.MaxRanks))
+}
+
+// finishMemory turns srun's memory per node into memory per rank, as the
+// ledger counts it: shared by the most ranks that a node of this shape gets.
+func (r *Run) finishMemory() {
+	s := &r.Request.Shape
+	switch {
+	case r.Client.MemPerCPU > 0:
+		s.PerRank.MemBytes = r.Client.MemPerCPU * int64(s.PerRank.Slots)
+	case r.Client.Mem > 0:
+		share := int64(r.most())
+		if s.MinNodes > 0 {
+			share = (share + int64(s.MinNodes) - 1) / int64(s.MinNodes)
+		}
+		if s.PerNode > 0 {
+			share = min(share, int64(s.PerNode))
+		}
+		s.PerRank.MemBytes = (r.Client.Mem + share - 1) / share
+	}
+}
+
+// finishIO says which streams the nodes see to; the rest is the client's.
+func (r *Run) finishIO() {
+	io := &r.Order.IO
+	if r.Client.Pty {
+		io.StdinMode, io.StdinRank, io.OutRank, io.ErrRank, io.Unbuffered = launcher.StdinOne, 0, 0, 0, true
+		return
+	}
+	switch in := r.Client.Stdin; {
+	case in == "" || in == "all":
+	case in == "none":
+		io.StdinMode = launcher.StdinNone
+	case digits(in):
+		n, _ := Count(in)
+		io.StdinMode, io.StdinRank = launcher.StdinOne, filch.Rank(n)
+	case PerNode(in):
+		io.StdinMode, io.Stdin = launcher.StdinFile, in
+	}
+	io.Stdout, io.OutRank = outStream(r.Client.Stdout)
+	if r.Client.Stderr == "" {
+		io.ErrRank = io.OutRank
+		return
+	}
+	if io.Stderr, io.ErrRank = outStream(r.Client.Stderr); io.Stderr == "" {
+		io.Stderr = "all"
+	}
+}
+
+// outStream says what the keepers are told of a -o or -e: a pattern that they
+// open, none, or "" for the client, with the rank that alone is passed on.
+func outStream(v string) (where string, only filch.Rank) {
+	switch {
+	case v == "none" || v != "" && v != "all" && !digits(v) && PerNode(v):
+		return v, -1
+	case digits(v):
+		n, _ := Count(v)
+		return "", filch.Rank(n)
+	}
+	return "", -1
+}
+
+// PerNode reports whether a file pattern names a file per rank or per node,
+// which is opened there; others are the client's.
+func PerNode(pattern string) bool {
+	if strings.HasPrefix(pattern, "\\") {
+		return false
+	}
+	for i := 0; i+1 < len(pattern); i++ {
+		if pattern[i] != '%' {
+			continue
+		}
+		for i++; i+1 < len(pattern) && pattern[i] >= '0' && pattern[i] <= '9'; i++ {
+		}
+		switch pattern[i] {
+		case 't', 'n', 'N':
+			return true
+		}
+	}
+	return false
+}
+
+// FormatShape writes a shape as the options that would ask for it.
+func FormatShape(s launcher.Shape) string {
+	var b strings.Builder
+	add := func(format string, args ...any) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, format, args...)
+	}
+	if s.Ranks > 0 {
+		add("-n %d", s.Ranks)
+	}
+	if s.MinNodes > 0 {
+		add("-N %s", FormatNodes(s.MinNodes, s.MaxNodes))
+	}
+	if s.PerRank.Slots > 1 {
+		add("-c %d", s.PerRank.Slots)
+	}
+	if s.PerNode > 0 {
+		add("--ntasks-per-node=%d", s.PerNode)
+	}
+	if s.PerRank.MemBytes > 0 {
+		add("--mem-per-cpu=%s", FormatMemory(s.PerRank.MemBytes/int64(max(s.PerRank.Slots, 1))))
+	}
+	if s.PerRank.GPUs > 0 {
+		add("--gpus-per-task=%d", s.PerRank.GPUs)
+	}
+	if s.Layout != launcher.LayoutAuto {
+		add("-m %s", FormatLayout(s.Layout, s.Plane))
+	}
+	if len(s.Only) > 0 {
+		add("-w %s", FormatHosts(s.Only))
+	}
+	if len(s.Exclude) > 0 {
+		add("-x %s", FormatHosts(s.Exclude))
+	}
+	if s.Exclusive {
+		add("--exclusive")
+	}
+	if s.Overcommit {
+		add("-O")
+	}
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package spec
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+func invalid(format string, args ...any) *filch.Error {
+	return filch.Errorf(filch.Invalid, format, args...)
+}
+
+// digits reports whether s is one or more decimal digits and nothing else.
+func digits(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Count reads a number of ranks or nodes: digits with an optional k (1,024)
+// or m (1,048,576) behind them.
+func Count(s string) (int32, error) {
+	t, unit := s, int64(1)
+	if t != "" {
+		switch t[len(t)-1] {
+		case 'k', 'K':
+			t, unit = t[:len(t)-1], 1<<10
+		case 'm', 'M':
+			t, unit = t[:len(t)-1], 1<<20
+		}
+	}
+	if !digits(t) {
+		return 0, invalid("%q is not a count", s)
+	}
+	n, err := strconv.ParseInt(t, 10, 32)
+	if err != nil || n*unit > math.MaxInt32 {
+		return 0, invalid("%q is too large for a count", s)
+	}
+	return int32(n * unit), nil
+}
+
+// Positive is [Count] without zero.
+func Positive(s string) (int32, error) {
+	n, err := Count(s)
+	if err == nil && n == 0 {
+		err = invalid("%q is not a positive count", s)
+	}
+	return n, err
+}
+
+// Nodes reads a node count, N or MIN-MAX.
+func Nodes(s string) (least, most int32, err error) {
+	low, high, ranged := strings.Cut(s, "-")
+	if least, err = Positive(low); err != nil {
+		return 0, 0, invalid("%q is not a node count", s)
+	}
+	if !ranged {
+		return least, least, nil
+	}
+	if most, err = Positive(high); err != nil {
+		return 0, 0, invalid("%q is not a node count", s)
+	}
+	if most < least {
+		return 0, 0, invalid("node count %q: the maximum %d is below the minimum %d", s, most, least)
+	}
+	return least, most, nil
+}
+
+// FormatNodes writes what [Nodes] reads.
+func FormatNodes(least, most int32) string {
+	s := strconv.Itoa(int(least))
+	if most > least {
+		s += "-" + strconv.Itoa(int(most))
+	}
+	return s
+}
+
+// TimeMax bounds a time limit: what is longer is a mistake.
+const TimeMax = 10 * 366 * 24 * time.Hour
+
+// Time reads a time limit in any of srun's formats: M, M:S, H:M:S, D-H, D-H:M
+// and D-H:M:S. Fields may exceed 59. The result is 0, no limit, for 0,
+// INFINITE, UNLIMITED and -1.
+func Time(s string) (time.Duration, error) {
+	switch strings.ToUpper(s) {
+	case "INFINITE", "UNLIMITED", "-1":
+		return 0, nil
+	}
+	days, rest, dashed := strings.Cut(s, "-")
+	if !dashed {
+		days, rest = "0", s
+	}
+	fields := strings.Split(rest, ":")
+	if len(fields) > 3 {
+		return 0, invalid("%q is not a time limit", s)
+	}
+	units := [3]time.Duration{time.Hour, time.Minute, time.Second}
+	first := 0
+	if !dashed && len(fields) < 3 {
+		first = 1
+	}
+	n, err := strconv.ParseUint(days, 10, 31)
+	if err != nil || !digits(days) {
+		return 0, invalid("%q is not a time limit", s)
+	}
+	sum := float64(n) * (24 * time.Hour).Seconds()
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 10, 31)
+		if err != nil || !digits(f) {
+			return 0, invalid("%q is not a time limit", s)
+		}
+		sum += float64(n) * units[first+i].Seconds()
+	}
+	if sum > TimeMax.Seconds() {
+		return 0, invalid("time limit %q is longer than ten years", s)
+	}
+	return time.Duration(sum) * time.Second, nil
+}
+
+// FormatTime writes d as [D-]HH:MM:SS, rounded to the second; 0 as UNLIMITED.
+func FormatTime(d time.Duration) string {
+	if d <= 0 {
+		return "UNLIMITED"
+	}
+	s := int64(d.Round(time.Second) / time.Second)
+	var b strings.Builder
+	if days := s / 86400; days > 0 {
+		b.WriteString(strconv.FormatInt(days, 10))
+		b.WriteByte('-')
+	}
+	for i, v := range [3]int64{s % 86400 / 3600, s % 3600 / 60, s % 60} {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		if v < 10 {
+			b.WriteByte('0')
+		}
+		b.WriteString(strconv.FormatInt(v, 10))
+	}
+	return b.String()
+}
+
+// Seconds reads a duration given as a number of seconds, fractions allowed,
+// or with a unit of Go's (500ms, 2m).
+func Seconds(s string) (time.Duration, error) {
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		if !(f >= 0) || f > TimeMax.Seconds() || strings.ContainsAny(s, "xXpP_") {
+			return 0, invalid("%q is not a number of seconds", s)
+		}
+		return time.Duration(f * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > TimeMax {
+		return 0, invalid("%q is not a number of seconds", s)
+	}
+	return d, nil
+}
+
+// Memory reads a size, a number with K, M, G or T behind it; without a unit
+// it is in MiB, as srun has it.
+func Memory(s string) (int64, error) {
+	t, shift := strings.TrimSuffix(strings.ToUpper(s), "B"), 20
+	if t == strings.ToUpper(s) || len(t) > 1 && !digits(t[len(t)-1:]) {
+		t = strings.TrimSuffix(t, "I")
+	}
+	if t != "" {
+		if i := strings.IndexByte("KMGT", t[len(t)-1]); i >= 0 {
+			t, shift = t[:len(t)-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(t, 10, 64)
+	if err != nil || !digits(t) {
+		return 0, invalid("%q is not a memory size", s)
+	}
+	if n > math.MaxInt64>>shift {
+		return 0, invalid("memory size %q is too large", s)
+	}
+	return n << shift, nil
+}
+
+// FormatMemory writes what [Memory] reads, in the largest unit without a rest.
+func FormatMemory(bytes int64) string {
+	units := [...]string{"K", "M", "G", "T"}
+	if bytes <= 0 {
+		return "0"
+	}
+	n, unit := (bytes+1023)>>10, 0
+	for unit < len(units)-1 && n%1024 == 0 {
+		n, unit = n>>10, unit+1
+	}
+	return strconv.FormatInt(n, 10) + units[unit]
+}

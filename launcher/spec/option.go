@@ -1,0 +1,198 @@
+package spec
+
+import (
+	"strings"
+)
+
+// Option is one option of filch run.
+type Option struct {
+	Name     string
+	Short    byte   // 0 none
+	Arg      string // what the value is called in the help; "" takes none
+	Optional string // the value when none is given: -K is -K1; "" the value must be given
+	Part     bool   // may stand in every part of an `a : b` run
+	Help     string
+	set      func(*Run, string) error
+}
+
+// Lookup finds an option by its name.
+func Lookup(name string) (*Option, bool) {
+	for i := range Options {
+		if Options[i].Name == name {
+			return &Options[i], true
+		}
+	}
+	return nil, false
+}
+
+// Set gives an option its value, as if it had been read from a command line.
+func (r *Run) Set(o *Option, value string) error {
+	if err := o.set(r, value); err != nil {
+		return invalid("--%s: %v", o.Name, err)
+	}
+	r.given = append(r.given, o.Name)
+	return nil
+}
+
+// Given reports whether an option was set.
+func (r *Run) Given(name string) bool {
+	for _, g := range r.given {
+		if g == name {
+			return true
+		}
+	}
+	return false
+}
+
+// scan reads the options at the front of args, as getopt does under POSIX
+// rules: they end at the first word that is none, or behind --. It returns
+// the words that follow.
+func scan(args []string, set func(*Option, string) error) ([]string, error) {
+	for len(args) > 0 {
+		word := args[0]
+		if word == "--" {
+			return args[1:], nil
+		}
+		if len(word) < 2 || word[0] != '-' {
+			break
+		}
+		args = args[1:]
+		var err error
+		if word[1] == '-' {
+			args, err = scanLong(word[2:], args, set)
+		} else {
+			args, err = scanShort(word[1:], args, set)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return args, nil
+}
+
+func scanLong(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+	name, value, valued := strings.Cut(word, "=")
+	o, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Arg == "" && valued:
+		return nil, invalid("option --%s takes no value", o.Name)
+	case o.Arg == "" || valued:
+	case o.Optional != "":
+		value = o.Optional
+	case len(rest) == 0:
+		return nil, invalid("option --%s needs a value: %s", o.Name, o.Arg)
+	default:
+		value, rest = rest[0], rest[1:]
+	}
+	return rest, set(o, value)
+}
+
+// scanShort reads a cluster of short options, -lK1 or -n4.
+func scanShort(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+	for word != "" {
+		o := short(word[0])
+		if o == nil {
+			return nil, invalid("unknown option %s", clip("-"+word[:1])).WithHint("filch run --help lists them")
+		}
+		word = word[1:]
+		value := ""
+		switch {
+		case o.Arg == "":
+		case word != "":
+			value, word = word, ""
+		case o.Optional != "":
+			value = o.Optional
+		case len(rest) == 0:
+			return nil, invalid("option -%c (--%s) needs a value: %s", o.Short, o.Name, o.Arg)
+		default:
+			value, rest = rest[0], rest[1:]
+		}
+		if err := set(o, value); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+func short(c byte) *Option {
+	for i := range Options {
+		if Options[i].Short == c && c != 0 {
+			return &Options[i]
+		}
+	}
+	return nil
+}
+
+// find finds a long option by its name or, as getopt_long does, by a
+// beginning that only it has.
+func find(name string) (*Option, error) {
+	var o *Option
+	var also []string
+	for i := range Options {
+		switch {
+		case Options[i].Name == name:
+			return &Options[i], nil
+		case name != "" && strings.HasPrefix(Options[i].Name, name):
+			o = &Options[i]
+			also = append(also, "--"+o.Name)
+		}
+	}
+	if len(also) == 1 {
+		return o, nil
+	}
+	err := invalid("unknown option %s", cleanOption(name))
+	if len(also) > 1 {
+		return nil, invalid("option %s is ambiguous", cleanOption(name)).WithHint("it may be %s", strings.Join(also, " or "))
+	}
+	if near := nearest(name); near != "" {
+		return nil, err.WithHint("did you mean --%s?", near)
+	}
+	return nil, err.WithHint("filch run --help lists them")
+}
+
+func cleanOption(name string) string {
+	q := clip("--" + name)
+	if len(q) == len(name)+4 {
+		return "--" + name // nothing in it had to be escaped or cut
+	}
+	return q
+}
+
+// nearest is the option that the fewest typing errors away, two at most.
+func nearest(name string) string {
+	best, least := "", 3
+	for i := range Options {
+		if d := distance(name, Options[i].Name); d < least {
+			best, least = Options[i].Name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, for words of at most 40 bytes.
+func distance(a, b string) int {
+	const most = 40
+	if len(a) > most || len(b) > most {
+		return most
+	}
+	var row [most + 1]int
+	for j := range row {
+		row[j] = j
+	}
+	for i := 0; i < len(a); i++ {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := 0; j < len(b); j++ {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,218 @@
+package spec
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// KillWaitDefault is the time from TERM to KILL.
+const KillWaitDefault = 10 * time.Second
+
+// Run is a command line of filch run as it was read: the request and its
+// order, complete only after [Run.Finish], and what the client itself is to do.
+type Run struct {
+	Request launcher.Request
+	Order   launcher.Order
+	Export  Export
+	Client  Client
+	Argv    []string
+	Parts   []*Run // what follows the colons of an `a : b` run
+	given   []string
+}
+
+// Client is what the client acts on, or what has no place in a request until
+// the whole command line is known.
+type Client struct {
+	Words           // values that are read later
+	Mem       int64 // --mem, per node
+	MemPerCPU int64 // --mem-per-cpu
+	Verbose   int   // how often -v
+	Quiet     bool
+	MultiProg bool
+	Pty       bool
+	NewJob    bool
+	JSON      bool
+	Help      bool
+	MPIList   bool
+}
+
+// Words are values of options as they were given; "" when they were not.
+type Words struct {
+	Only, Exclude         string
+	Stdin, Stdout, Stderr string
+	Bcast                 string // - when without a path
+	Instance              string
+}
+
+// Parse reads the words behind `filch run`.
+func Parse(args []string) (*Run, error) {
+	first, rest := cutPart(args)
+	r, err := parsePart(first)
+	if err != nil {
+		return nil, err
+	}
+	for rest != nil && !r.Client.Help {
+		var part []string
+		part, rest = cutPart(rest)
+		p, err := parsePart(part)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range p.given {
+			if o, _ := Lookup(name); !o.Part {
+				return nil, invalid("--%s may stand only before the first command of an `a : b` run", name)
+			}
+		}
+		r.Parts = append(r.Parts, p)
+	}
+	return r, r.check()
+}
+
+// cutPart cuts args at the first word that is a colon; rest is nil when there
+// is none.
+func cutPart(args []string) (part, rest []string) {
+	for i, a := range args {
+		if a == ":" {
+			return args[:i], args[i+1:]
+		}
+	}
+	return args, nil
+}
+
+func parsePart(args []string) (*Run, error) {
+	r := &Run{}
+	r.Request.Policy.KillOnBad = true
+	r.Request.Policy.KillWait = KillWaitDefault
+	r.Order.IO.OutRank, r.Order.IO.ErrRank = -1, -1
+	r.Order.MPI = "auto"
+	argv, err := scan(args, r.Set)
+	if err != nil {
+		return nil, err
+	}
+	r.Argv = argv
+	return r, nil
+}
+
+// check refuses options that exclude each other.
+func (r *Run) check() error {
+	if r.Client.Help || r.Client.MPIList {
+		return nil
+	}
+	for _, p := range append([]*Run{r}, r.Parts...) {
+		if len(p.Argv) == 0 {
+			return invalid("no command to run").WithHint("filch run -n 4 hostname")
+		}
+		if p.Argv[0] == "" {
+			return invalid("the command is empty")
+		}
+	}
+	for _, pair := range [...][2]string{
+		{"multi-prog", "bcast"}, {"pty", "detach"}, {"pty", "input"}, {"pty", "output"}, {"pty", "error"}, {"pty", "label"},
+		{"mem", "mem-per-cpu"}, {"detach", "immediate"}, {"quiet", "verbose"},
+	} {
+		if r.Given(pair[0]) && r.Given(pair[1]) {
+			return invalid("--%s and --%s exclude each other", pair[0], pair[1])
+		}
+	}
+	switch {
+	case r.Client.JSON && !r.Request.Detach:
+		return invalid("--json needs --detach")
+	case len(r.Parts) > 0 && (r.Client.MultiProg || r.Client.Bcast != ""):
+		return invalid("--multi-prog and --bcast do not go with an `a : b` run")
+	case r.Request.Policy.WarnSig != 0 && r.Request.Policy.TimeLimit == 0:
+		return invalid("--signal needs a time limit").WithHint("add -t MINUTES")
+	}
+	return nil
+}
+
+// Context is what [Run.Finish] needs to know of the client's surroundings.
+type Context struct {
+	Env      []string
+	Cwd      string
+	Job      filch.JobID // of the job that the client runs in; 0 none
+	ReadFile func(path string) (string, error)
+}
+
+// Finish applies the rules that need the whole command line and completes the
+// request and the order, all but what only the operating system knows (umask,
+// limits, the terminal). The warnings are srun's.
+func (r *Run) Finish(c Context) (warnings []string, err error) {
+	if err := r.finishNodes(c); err != nil {
+		return nil, err
+	}
+	programs, err := r.programs(c)
+	if err != nil {
+		return nil, err
+	}
+	if warnings, err = r.finishShape(); err != nil {
+		return nil, err
+	}
+	r.Order.Programs = programs
+	if len(programs) == 1 && !r.Client.MultiProg {
+		r.Order.Programs[0].Ranks = []launcher.Span{{Count: r.most()}}
+	}
+	r.finishMemory()
+	r.finishIO()
+	r.Order.Env = r.Export.Filter(c.Env)
+	if r.Order.Cwd == "" {
+		r.Order.Cwd = c.Cwd
+	} else if !filepath.IsAbs(r.Order.Cwd) {
+		r.Order.Cwd = filepath.Join(c.Cwd, r.Order.Cwd)
+	}
+	if r.Request.Name == "" {
+		r.Request.Name = defaultName(r.Argv[0])
+	}
+	if !r.Client.NewJob {
+		r.Request.Parent = c.Job
+	}
+	return warnings, nil
+}
+
+func defaultName(command string) string {
+	name := filepath.Base(command)
+	return name[:min(len(name), maxJobName)]
+}
+
+func (r *Run) finishNodes(c Context) (err error) {
+	s := &r.Request.Shape
+	if s.Only, err = nodeList("nodelist", r.Client.Only, c); err != nil {
+		return err
+	}
+	if s.Exclude, err = nodeList("exclude", r.Client.Exclude, c); err != nil {
+		return err
+	}
+	for _, x := range s.Exclude {
+		for _, w := range s.Only {
+			if x == w {
+				return invalid("node %s is both asked for (-w) and excluded (-x)", x)
+			}
+		}
+	}
+	return nil
+}
+
+// nodeList reads a hostlist, or a file of them when there is a slash in it.
+func nodeList(option, value string, c Context) ([]filch.NodeName, error) {
+	if value == "" {
+		return nil, nil
+	}
+	list := value
+	if strings.IndexByte(value, '/') >= 0 {
+		text, err := c.ReadFile(value)
+		if err != nil {
+			return nil, invalid("--%s: %v", option, err)
+		}
+		list = strings.Join(strings.FieldsFunc(text, func(c rune) bool {
+			return c == '\n' || c == ' ' || c == '\t' || c == '\r'
+		}), ",")
+	}
+	names, err := Hosts(list)
+	if err != nil {
+		return nil, invalid("--%s: %v", option, err)
+	}
+	return names, nil
+}

@@ -1,0 +1,80 @@
+package spec
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SignalMax is the highest signal number of Linux.
+const SignalMax = 64
+
+// signalNames are Linux's, by number, as on amd64 and arm64.
+var signalNames = [...]string{
+	1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL",
+	10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 16: "STKFLT", 17: "CHLD",
+	18: "CONT", 19: "STOP", 20: "TSTP", 21: "TTIN", 22: "TTOU", 23: "URG", 24: "XCPU", 25: "XFSZ",
+	26: "VTALRM", 27: "PROF", 28: "WINCH", 29: "IO", 30: "PWR", 31: "SYS",
+}
+
+// Signal reads a signal: a number, or a name with or without SIG, in any case.
+func Signal(s string) (int32, error) {
+	if digits(s) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > SignalMax {
+			return 0, invalid("%s is not a signal number from 1 to %d", clip(s), SignalMax)
+		}
+		return int32(n), nil
+	}
+	name := strings.TrimPrefix(strings.ToUpper(s), "SIG")
+	for n, known := range signalNames {
+		if known == name && name != "" {
+			return int32(n), nil
+		}
+	}
+	switch name {
+	case "CLD":
+		return 17, nil
+	case "POLL":
+		return 29, nil
+	case "IOT":
+		return 6, nil
+	}
+	return 0, invalid("%s is not a signal", clip(s))
+}
+
+// SignalName writes a signal as SIGNAME, or its number when it has no name.
+func SignalName(n int32) string {
+	if n > 0 && int(n) < len(signalNames) {
+		return "SIG" + signalNames[n]
+	}
+	return strconv.Itoa(int(n))
+}
+
+// WarnTimeDefault is how long before the time limit --signal sends, when it
+// does not say.
+const WarnTimeDefault = 60 * time.Second
+
+// Warning reads the value of --signal, SIG[@SECONDS]; srun's prefixes R: and
+// B: concern reservations and batch shells, which do not exist here.
+func Warning(s string) (sig int32, before time.Duration, err error) {
+	if i := strings.IndexByte(s, ':'); i >= 0 {
+		if strings.Trim(s[:i], "RBrb") != "" {
+			return 0, 0, invalid("%s is not SIGNAL[@SECONDS]", clip(s))
+		}
+		s = s[i+1:]
+	}
+	name, seconds, timed := strings.Cut(s, "@")
+	if sig, err = Signal(name); err != nil {
+		return 0, 0, err
+	}
+	before = WarnTimeDefault
+	if timed {
+		n, err := strconv.ParseUint(seconds, 10, 16)
+		if err != nil || !digits(seconds) {
+			return 0, 0, invalid("%s is not a number of seconds from 0 to 65535", clip(seconds))
+		}
+		before = time.Duration(n) * time.Second
+	}
+	return sig, before, nil
+}
