@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"launcher/pmi":     {""},
 	"launcher/pmix":    {"", "launcher/pmi"},
 	"launcher/proc":    {"", "launcher", "launcher/output", "launcher/pmi", "launcher/pmix", "launcher/wire"},
+	"launcher/spec":    {"", "launcher"},
 	"launcher/watch":   {"", "launcher"},
 	"launcher/wire":    {"", "dht", "launcher", "mtc", "slots", "stealer"},
 	"mtc":              {""},
