@@ -1,0 +1,71 @@
+# Every target is what CI runs, and CI runs nothing else. `make help` lists them.
+
+BIN      ?= bin
+GO       ?= go
+TOOL     := $(GO) tool -modfile=tools.mod
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+PAYLOAD  := cmd/filch/payload/filchd
+
+# The rooms without a goroutine of their own: quick under the race detector.
+PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./launcher ./launcher/pmi/...
+
+SEEDS    ?=
+N        ?=
+T        ?= 30s
+OLD      ?=
+COUNT    ?= 1
+
+.PHONY: help build install check test testbed sim bench proof golden fuzz demo clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
+	@mkdir -p $(BIN) $(dir $(PAYLOAD))
+	$(BUILD) -o $(PAYLOAD).new ./cmd/filchd && mv $(PAYLOAD).new $(PAYLOAD)
+	$(BUILD) -o $(BIN)/filch ./cmd/filch
+
+check: ## format, vet, lint, the house's rules, and the pure rooms under -race
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
+	@test -z "$$($(TOOL) gofumpt -l $$(git ls-files '*.go'))" || { $(TOOL) gofumpt -l $$(git ls-files '*.go'); echo 'run gofumpt -w on these'; exit 1; }
+	$(GO) vet ./...
+	$(GO) fix -diff ./...
+	$(TOOL) staticcheck ./...
+	$(GO) test -count=1 -run '^TestTidy' .
+	$(GO) test -race -short $(PURE)
+
+test: build ## install what the tests need, then run all of them but the compose ones
+	@scripts/install-deps test
+	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped -- -count=$(COUNT) -timeout 15m ./...
+
+testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
+	@scripts/install-deps compose
+	FILCH_TESTBED=1 FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -count=1 -timeout 15m -v ./testbed/compose
+
+sim: ## the simulator over the shipped cores: SEEDS=n first..last, N=nodes
+	SEEDS='$(SEEDS)' N='$(N)' $(GO) test -count=1 -timeout 60m -v ./testbed/sim/...
+
+bench: build ## side by side with the launchers that are installed
+	@scripts/install-deps demo
+	$(GO) run ./testbed/bench -filch $(abspath $(BIN))/filch $(ARGS)
+
+proof: build ## every promise in full size, in one table
+	@scripts/install-deps test compose rivals
+	$(GO) run ./testbed/bench/proof -filch $(abspath $(BIN))/filch
+
+golden: ## rewrite the golden files; read the diff before you commit it
+	FILCH_GOLDEN=1 $(GO) test -count=1 ./... -args -update
+
+fuzz: ## every fuzz target for T each
+	@scripts/fuzz $(T)
+
+demo: ## four launchers on this machine and an MPI program over them
+	@scripts/install-deps demo
+	@$(MAKE) --no-print-directory -s build BIN=$(BIN)
+	@scripts/demo $(abspath $(BIN))/filch
+
+clean: ## what build made
+	rm -rf $(BIN) $(PAYLOAD)

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func newTestBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{runs: 3, scratch: t.TempDir(), rate: 50 * time.Millisecond, meter: newMeter()}
+	t.Cleanup(b.meter.close)
+	var err error
+	if b.err, err = os.Create(filepath.Join(b.scratch, "stderr")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.err.Close() })
+	return b
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		in   []time.Duration
+		want time.Duration
+	}{
+		{[]time.Duration{5}, 5},
+		{[]time.Duration{9, 1, 5}, 5},
+		{[]time.Duration{8, 2, 4, 6}, 5},
+	} {
+		s := make([]sample, len(c.in))
+		for i, d := range c.in {
+			s[i].wall = d
+		}
+		if got := median(s, func(s sample) time.Duration { return s.wall }); got != c.want {
+			t.Errorf("median of %v: got %v, want %v", c.in, got, c.want)
+		}
+	}
+}
+
+// A shell that burns CPU in a child that it does not wait for, nor do we: only
+// a cgroup sees it.
+func TestMeterCountsWhatWasStarted(t *testing.T) {
+	b := newTestBench(t)
+	burn := []string{"/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"}
+	before := b.meter.cpu()
+	if _, err := b.once(burn, os.Environ()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.meter.cpu() - before; got < 10*time.Millisecond || got > 10*time.Second {
+		t.Errorf("CPU of 200,000 turns of a shell's loop: got %v, want some tens of ms", got)
+	}
+}
+
+func TestAlternateGivesUpWhatFails(t *testing.T) {
+	b := newTestBench(t)
+	medians, errs := b.alternate([]command{
+		{argv: []string{"/bin/true"}},
+		{argv: []string{"/bin/sh", "-c", "echo no such luck >&2; exit 3"}},
+		{},
+	})
+	if errs[0] != nil || medians[0].wall <= 0 {
+		t.Errorf("true: got %v and %v, want a time and no error", medians[0], errs[0])
+	}
+	if errs[1] == nil || medians[1].wall != 0 {
+		t.Errorf("a failing command: got %v and %v, want an error and no time", medians[1], errs[1])
+	}
+	if errs[2] != nil || medians[2].wall != 0 {
+		t.Errorf("nothing to run: got %v and %v, want neither", medians[2], errs[2])
+	}
+}
+
+func TestRateCountsFailures(t *testing.T) {
+	b := newTestBench(t)
+	if f := b.rateOf(command{argv: []string{"/bin/true"}}, 2); f.PerSec <= 0 || f.Failed != 0 {
+		t.Errorf("true: got %+v, want a rate and no failure", f)
+	}
+	if f := b.rateOf(command{argv: []string{"/bin/false"}}, 2); f.PerSec != 0 || f.Failed == 0 {
+		t.Errorf("false: got %+v, want failures only", f)
+	}
+}

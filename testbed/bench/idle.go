@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// idleFigure is what one launcher costs while nothing is asked of it.
+type idleFigure struct {
+	Node      string
+	CPUBefore float64 // percent of a core, before the jobs
+	CPUAfter  float64
+	RSSBefore int64 // bytes
+	RSSAfter  int64
+	Jobs      int
+}
+
+// calm is how long a launcher is left alone before it is called idle.
+const calm = 2 * time.Second
+
+// idleCost prints CPU and memory of each of four launchers, as they came up and
+// after many jobs: of one rank, and every tenth of sixteen over all four.
+func (b *bench) idleCost(o *ours) ([]idleFigure, error) {
+	env, err := o.up(b.scratch, "idle", 4, slotsTotal/4)
+	if err != nil {
+		return nil, err
+	}
+	defer o.down(env)
+	list, err := o.nodes(env)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("\nidle launchers: %% of a core over %v, and RSS, before and after %d jobs\n\n", b.idle, b.jobs)
+	time.Sleep(calm)
+	cpuBefore, rssBefore := watchIdle(list, b.idle)
+	start := time.Now()
+	for i := range b.jobs {
+		argv := []string{o.exe, "run", "-n", "1", "/bin/true"}
+		if i%10 == 9 {
+			argv = []string{o.exe, "run", "-n", "16", "/bin/true"}
+		}
+		if _, err := b.once(argv, env); err != nil {
+			return nil, fmt.Errorf("job %d of %d: %w", i+1, b.jobs, err)
+		}
+	}
+	took := time.Since(start)
+	time.Sleep(calm)
+	cpuAfter, rssAfter := watchIdle(list, b.idle)
+	fmt.Printf("%-12s %9s %9s %10s %10s %8s\n", "launcher", "CPU % ", "after", "RSS MB", "after", "growth")
+	all := make([]idleFigure, len(list))
+	for i, n := range list {
+		f := idleFigure{Node: n.Name, CPUBefore: cpuBefore[i], CPUAfter: cpuAfter[i], RSSBefore: rssBefore[i], RSSAfter: rssAfter[i], Jobs: b.jobs}
+		all[i] = f
+		fmt.Printf("%-12s %9.3f %9.3f %10.1f %10.1f %7.1f%%\n", n.Name, f.CPUBefore, f.CPUAfter, megabytes(f.RSSBefore), megabytes(f.RSSAfter),
+			100*float64(f.RSSAfter-f.RSSBefore)/float64(max(1, f.RSSBefore)))
+	}
+	fmt.Printf("%d jobs took %.1f s\n", b.jobs, took.Seconds())
+	return all, nil
+}
+
+// watchIdle returns each launcher's CPU in percent over d and its RSS after it.
+func watchIdle(list []node, d time.Duration) (percent []float64, rss []int64) {
+	before := make([]time.Duration, len(list))
+	for i, n := range list {
+		before[i] = threadCPU(n.PID)
+	}
+	time.Sleep(d)
+	for i, n := range list {
+		percent = append(percent, 100*(threadCPU(n.PID)-before[i]).Seconds()/d.Seconds())
+		rss = append(rss, rssBytes(n.PID))
+	}
+	return percent, rss
+}
+
+func megabytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+//go:embed programs/initfini.c
+var initfini []byte
+
+// ask is what a line of the table of launches wants started.
+type ask struct {
+	ranks, hosts int
+	mpi          bool // MPI_Init+Finalize, else true
+}
+
+func (a ask) String() string {
+	what := "true"
+	if a.mpi {
+		what = "MPI_Init+Finalize"
+	}
+	return fmt.Sprintf("%s n=%d hosts=%d", what, a.ranks, a.hosts)
+}
+
+// slotsTotal is the room that each launcher is given, on one host or over four.
+const slotsTotal = 16
+
+// rival is a launcher, ready to be used on one host and on four.
+type rival interface {
+	name() string
+	command(a ask) command // a nil argv: it cannot do that
+	close()
+}
+
+// compile makes initfini with the compiler of one MPI library.
+func compile(dir, cc string) (string, error) {
+	src, out := filepath.Join(dir, "initfini.c"), filepath.Join(dir, "initfini."+filepath.Base(cc))
+	if err := os.WriteFile(src, initfini, 0o644); err != nil {
+		return "", err
+	}
+	if text, err := exec.Command(cc, "-O2", "-o", out, src).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", cc, err, text)
+	}
+	return out, nil
+}
+
+// firstOf is the first of the names that is installed.
+func firstOf(names ...string) string {
+	for _, n := range names {
+		if _, err := lookup(n); err == nil {
+			return n
+		}
+	}
+	return names[len(names)-1]
+}
+
+// hydra is MPICH's mpiexec; its hosts are loopback addresses, its proxies forked.
+type hydra struct{ exe, program string }
+
+func newHydra(dir string) (*hydra, error) {
+	exe := firstOf("mpiexec.hydra", "mpiexec.mpich")
+	if _, err := lookup(exe); err != nil {
+		return nil, err
+	}
+	program, err := compile(dir, firstOf("mpicc.mpich", "mpicc"))
+	return &hydra{exe: exe, program: program}, err
+}
+
+func (h *hydra) name() string { return "hydra" }
+func (h *hydra) close()       {}
+
+func (h *hydra) command(a ask) command {
+	argv := []string{h.exe}
+	if a.hosts > 1 {
+		hosts := make([]string, a.hosts)
+		for i := range hosts {
+			hosts[i] = fmt.Sprintf("127.0.0.%d:%d", i+1, max(1, a.ranks/a.hosts))
+		}
+		argv = append(argv, "-launcher", "fork", "-hosts", strings.Join(hosts, ","))
+	}
+	argv = append(argv, "-n", strconv.Itoa(a.ranks))
+	return command{argv: append(argv, pick(a, h.program)), env: os.Environ()}
+}
+
+func pick(a ask, program string) string {
+	if a.mpi {
+		return program
+	}
+	return "/bin/true"
+}
+
+// ompi is Open MPI's mpirun. It knows one host here: a second needs ssh.
+type ompi struct{ program string }
+
+func newOMPI(dir string) (*ompi, error) {
+	if _, err := lookup("mpirun.openmpi"); err != nil {
+		return nil, err
+	}
+	o := &ompi{}
+	// Its headers are a package of their own: without them there is `true`.
+	o.program, _ = compile(dir, "mpicc.openmpi")
+	return o, nil
+}
+
+func (o *ompi) name() string { return "mpirun" }
+func (o *ompi) close()       {}
+
+func (o *ompi) command(a ask) command {
+	if a.hosts > 1 || a.mpi && o.program == "" {
+		return command{}
+	}
+	argv := []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", strconv.Itoa(a.ranks)}
+	return command{argv: append(argv, pick(a, o.program)), env: os.Environ()}
+}
+
+// ours is filch with two instances up: one launcher, and four.
+type ours struct {
+	exe, program string
+	env          map[int][]string // by the number of launchers
+}
+
+func newOurs(b *bench, program string) (*ours, error) {
+	o := &ours{exe: b.filch, program: program, env: map[int][]string{}}
+	for _, nodes := range []int{1, 4} {
+		env, err := o.up(b.scratch, fmt.Sprintf("bench-%d-%d", nodes, os.Getpid()), nodes, slotsTotal/nodes)
+		if err != nil {
+			o.close()
+			return nil, err
+		}
+		o.env[nodes] = env
+	}
+	return o, nil
+}
+
+// up starts an instance that shares nothing with the user's own.
+func (o *ours) up(scratch, instance string, nodes, slots int) ([]string, error) {
+	dir := filepath.Join(scratch, "i"+strconv.Itoa(nodes)+"x"+strconv.Itoa(slots))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	env := append(os.Environ(), "HOME="+dir, "FILCH_LOCAL="+dir, "FILCH_INSTANCE="+instance)
+	cmd := exec.Command(o.exe, "up", "--nodes", strconv.Itoa(nodes), "--slots", strconv.Itoa(slots))
+	cmd.Env = env
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("filch up --nodes %d: %w: %s", nodes, err, text)
+	}
+	return env, nil
+}
+
+func (o *ours) down(env []string) {
+	cmd := exec.Command(o.exe, "down")
+	cmd.Env = env
+	if text, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: filch down: %v: %s\n", err, text)
+	}
+}
+
+func (o *ours) name() string { return "filch" }
+
+func (o *ours) close() {
+	for _, env := range o.env {
+		o.down(env)
+	}
+}
+
+func (o *ours) command(a ask) command {
+	argv := []string{o.exe, "run", "-n", strconv.Itoa(a.ranks)}
+	if a.hosts > 1 {
+		argv = append(argv, "-N", strconv.Itoa(min(a.hosts, a.ranks)))
+	}
+	return command{argv: append(argv, pick(a, o.program)), env: o.env[a.hosts]}
+}
+
+// node is what `filch nodes --json` says of one launcher, as far as we read it.
+type node struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"`
+}
+
+// nodes lists the launchers of an instance.
+func (o *ours) nodes(env []string) ([]node, error) {
+	cmd := exec.Command(o.exe, "nodes", "--json")
+	cmd.Env = env
+	raw, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("filch nodes: %w", err)
+	}
+	var list []node
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("filch nodes --json: %w: %s", err, raw)
+	}
+	return list, nil
+}
+
+// pids are those of all launchers, for the meter.
+func (o *ours) pids() []int {
+	var pids []int
+	for _, env := range o.env {
+		list, _ := o.nodes(env)
+		for _, n := range list {
+			pids = append(pids, n.PID)
+		}
+	}
+	return pids
+}
