@@ -6,15 +6,139 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
+// The messages between brains, as launcher/messages.go describes them.
+const (
+	KindMessageAsk         Kind = FirstMessage + 0
+	KindMessageGrant       Kind = FirstMessage + 1
+	KindMessageRelease     Kind = FirstMessage + 2
+	KindMessageLock        Kind = FirstMessage + 3
+	KindMessageLocked      Kind = FirstMessage + 4
+	KindMessageUnlock      Kind = FirstMessage + 5
+	KindMessageDispatch    Kind = FirstMessage + 6
+	KindMessageProgress    Kind = FirstMessage + 7
+	KindMessageProgressAck Kind = FirstMessage + 8
+	KindMessageProceed     Kind = FirstMessage + 9
+	KindMessageHalt        Kind = FirstMessage + 10
+	KindMessageSignals     Kind = FirstMessage + 11
+	KindMessageSignalsAck  Kind = FirstMessage + 12
+	KindMessageRenew       Kind = FirstMessage + 13
+	KindMessageStepAsk     Kind = FirstMessage + 14
+	KindMessageStepGrant   Kind = FirstMessage + 15
+	KindMessageStepDone    Kind = FirstMessage + 16
+	KindMessageStepDoneAck Kind = FirstMessage + 17
+)
+
 // EncodeMessage gives the kind and body of a message between brains.
 func EncodeMessage(m launcher.Message) (Kind, []byte, error) {
-	return 0, nil, fmt.Errorf("cannot encode %T: not a known message", m)
+	k := messageKind(m)
+	if k == 0 {
+		return 0, nil, fmt.Errorf("cannot encode %T: not a known message", m)
+	}
+	b, err := Marshal(m)
+	return k, b, err
+}
+
+func messageKind(m launcher.Message) Kind {
+	switch m.(type) {
+	case *launcher.Ask:
+		return KindMessageAsk
+	case *launcher.Grant:
+		return KindMessageGrant
+	case *launcher.Release:
+		return KindMessageRelease
+	case *launcher.Lock:
+		return KindMessageLock
+	case *launcher.Locked:
+		return KindMessageLocked
+	case *launcher.Unlock:
+		return KindMessageUnlock
+	case *launcher.Dispatch:
+		return KindMessageDispatch
+	case *launcher.Progress:
+		return KindMessageProgress
+	case *launcher.ProgressAck:
+		return KindMessageProgressAck
+	case *launcher.Proceed:
+		return KindMessageProceed
+	case *launcher.Halt:
+		return KindMessageHalt
+	case *launcher.Signals:
+		return KindMessageSignals
+	case *launcher.SignalsAck:
+		return KindMessageSignalsAck
+	case *launcher.Renew:
+		return KindMessageRenew
+	case *launcher.StepAsk:
+		return KindMessageStepAsk
+	case *launcher.StepGrant:
+		return KindMessageStepGrant
+	case *launcher.StepDone:
+		return KindMessageStepDone
+	case *launcher.StepDoneAck:
+		return KindMessageStepDoneAck
+	}
+	return 0
 }
 
 // DecodeMessage is the inverse of [EncodeMessage].
-func DecodeMessage(k Kind, _ []byte) (launcher.Message, error) {
-	return nil, fmt.Errorf("message refused: kind %s", k)
+func DecodeMessage(k Kind, b []byte) (launcher.Message, error) {
+	m := newMessage(k)
+	if m == nil {
+		return nil, fmt.Errorf("message refused: kind %s", k)
+	}
+	return m, Unmarshal(b, m)
 }
 
-// messageLimit is the limit of the kinds of the brains' messages.
-func messageLimit(Kind) int { return -1 }
+func newMessage(k Kind) launcher.Message {
+	switch k {
+	case KindMessageAsk:
+		return new(launcher.Ask)
+	case KindMessageGrant:
+		return new(launcher.Grant)
+	case KindMessageRelease:
+		return new(launcher.Release)
+	case KindMessageLock:
+		return new(launcher.Lock)
+	case KindMessageLocked:
+		return new(launcher.Locked)
+	case KindMessageUnlock:
+		return new(launcher.Unlock)
+	case KindMessageDispatch:
+		return new(launcher.Dispatch)
+	case KindMessageProgress:
+		return new(launcher.Progress)
+	case KindMessageProgressAck:
+		return new(launcher.ProgressAck)
+	case KindMessageProceed:
+		return new(launcher.Proceed)
+	case KindMessageHalt:
+		return new(launcher.Halt)
+	case KindMessageSignals:
+		return new(launcher.Signals)
+	case KindMessageSignalsAck:
+		return new(launcher.SignalsAck)
+	case KindMessageRenew:
+		return new(launcher.Renew)
+	case KindMessageStepAsk:
+		return new(launcher.StepAsk)
+	case KindMessageStepGrant:
+		return new(launcher.StepGrant)
+	case KindMessageStepDone:
+		return new(launcher.StepDone)
+	case KindMessageStepDoneAck:
+		return new(launcher.StepDoneAck)
+	}
+	return nil
+}
+
+// messageLimit is the limit of the kinds of the brains' messages. A dispatch
+// carries an order, the rest is small.
+func messageLimit(k Kind) int {
+	switch {
+	case k == KindMessageDispatch:
+		return MaxFrame
+	case k >= FirstMessage && k <= KindMessageStepDoneAck:
+		return MaxSmall
+	}
+	return -1
+}

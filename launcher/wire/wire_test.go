@@ -85,6 +85,37 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+func TestMessagesComeBackAsTheyWere(t *testing.T) {
+	lease := filch.LeaseID{Incarnation: 9, Serial: 4}
+	for _, m := range []launcher.Message{
+		&launcher.Ask{Job: 1, Attempt: 1, Ticket: filch.Ticket{UnixNS: 1 << 60, Job: 1}, Want: 4, Round: 2, Half: true},
+		&launcher.Grant{Job: 1, Lease: lease, Held: 3, Version: 7}, &launcher.Release{Job: 1, Round: 3},
+		&launcher.Lock{Job: 1, Lease: lease, Ranks: 2}, &launcher.Locked{Job: 1, OK: true}, &launcher.Unlock{Job: 1, Try: 1},
+		&launcher.Dispatch{Launch: sampleStart().Launch, Index: 3, Direct: true},
+		&launcher.Progress{Job: 1, Phase: launcher.PhaseDone, Err: filch.Error{Text: "x"}, Ends: []launcher.RankEnd{{Rank: 1}}},
+		&launcher.ProgressAck{Job: 1, Have: 3}, &launcher.Proceed{Job: 1, Tree: true},
+		&launcher.Halt{Job: 1, Grace: time.Second, Reason: "r"}, &launcher.Signals{Job: 1, Sigs: []int32{2, 15}}, &launcher.SignalsAck{Job: 1},
+		&launcher.Renew{Incarnation: 1, Leases: []launcher.Renewal{{Job: 1, Index: -1, Lease: lease}}},
+		&launcher.StepAsk{Job: 2, Parent: 1, Calling: "n1"}, &launcher.StepGrant{Job: 2, Refused: true},
+		&launcher.StepDone{Job: 2}, &launcher.StepDoneAck{Job: 2},
+	} {
+		k, b, err := wire.EncodeMessage(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wire.Payload(k, 0, b); err != nil {
+			t.Error(err)
+		}
+		got, err := wire.DecodeMessage(k, b)
+		if err != nil {
+			t.Fatalf("%T: %v", m, err)
+		}
+		if d := cmp.Diff(m, got); d != "" {
+			t.Errorf("%T: %s", m, d)
+		}
+	}
+}
+
 func TestHelloRefusesAnotherVersion(t *testing.T) {
 	b, err := wire.EncodeHello(wire.Hello{Role: "client", Build: "dev"})
 	if err != nil {

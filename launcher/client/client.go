@@ -1,0 +1,102 @@
+package client
+
+import (
+	"net"
+	"os"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Options say which launcher is meant; the zero value is the only one here.
+type Options struct {
+	Instance string
+	Node     string
+	Build    string // of this binary
+}
+
+// Client is a connection to a launcher.
+type Client struct {
+	Dir  place.Dir // of the launcher
+	conn *wire.Conn
+	sock net.Conn
+	req  uint32
+
+	build string
+}
+
+// Dial connects to the launcher that o means. The greeting is queued and goes
+// out with the first request.
+func Dial(o Options) (*Client, error) {
+	sock, dir, err := place.Connect(place.Wanted{Instance: o.Instance, Node: o.Node})
+	if err != nil {
+		return nil, err
+	}
+	return greet(sock, dir, o.Build)
+}
+
+// DialDir connects to the launcher of a state directory.
+func DialDir(dir place.Dir, build string) (*Client, error) {
+	sock, err := net.Dial("unix", dir.Socket())
+	if err != nil {
+		return nil, filch.Errorf(filch.Unavailable, "the launcher of %s on %s does not answer", dir.Instance, dir.Node)
+	}
+	return greet(sock, dir, build)
+}
+
+func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
+	c := &Client{Dir: dir, conn: wire.NewConn(sock), sock: sock, build: build}
+	hello, err := wire.EncodeHello(wire.Hello{Role: "client", Build: build, PID: int32(os.Getpid())})
+	if err == nil {
+		err = c.conn.WriteRaw(wire.KindHello, 0, hello)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection. A run that is attached to it ends with it.
+func (c *Client) Close() { _ = c.conn.Close() }
+
+// Query asks for verb and waits at most d for the answer, which is JSON.
+func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, error) {
+	c.req++
+	if err := c.conn.Send(wire.KindQuery, c.req, wire.Query{Verb: verb, Args: args}); err != nil {
+		return nil, gone(verb)
+	}
+	if d > 0 {
+		_ = c.sock.SetReadDeadline(time.Now().Add(d))
+		defer func() { _ = c.sock.SetReadDeadline(time.Time{}) }()
+	}
+	for {
+		f, err := c.conn.Read()
+		if err != nil {
+			if os.IsTimeout(err) {
+				return nil, filch.Errorf(filch.Timeout, "the launcher did not answer %s within %v", verb, d)
+			}
+			return nil, gone(verb)
+		}
+		switch {
+		case f.Kind == wire.KindRefusal:
+			return nil, wire.DecodeRefusal(f.Body)
+		case f.Kind != wire.KindAnswer || f.Req != c.req:
+			continue // late, of a query that was given up
+		}
+		var a wire.Answer
+		if err := wire.Unmarshal(f.Body, &a); err != nil {
+			return nil, filch.Errorf(filch.Internal, "%s", err.Error())
+		}
+		if a.Err != nil {
+			return a.JSON, a.Err
+		}
+		return a.JSON, nil
+	}
+}
+
+func gone(verb string) error {
+	return filch.Errorf(filch.Unavailable, "the launcher went away before it answered %s", verb)
+}

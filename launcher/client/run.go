@@ -1,0 +1,231 @@
+package client
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// RedialWait is how long a run looks for its launcher when the connection
+// breaks: as long as keepers wait for one to adopt them, and no longer.
+const RedialWait = 4 * time.Second
+
+const redialPause = 20 * time.Millisecond
+
+// Run is a submitted job as its client sees it.
+type Run struct {
+	Job filch.JobID // 0 before it was accepted
+
+	build string
+	ended bool
+	seen  map[int32]uint64 // output taken, by index of node
+
+	mu     sync.Mutex // guards what follows
+	client *Client
+	stdin  uint64   // bytes sent
+	kept   []sentIn // stdin that no launcher may have passed on yet
+	closed bool
+}
+
+// sentIn is a piece of stdin that may have to be sent again.
+type sentIn struct {
+	at   uint64
+	data []byte
+	eof  bool
+}
+
+// keptMax bounds the stdin that is kept for a launcher that is started anew;
+// it is more than ranks are ever allowed to have outstanding.
+const keptMax = 1 << 20
+
+// Submit asks for a job. The client belongs to the run from here on.
+func (c *Client) Submit(r *launcher.Request) (*Run, error) {
+	if err := c.conn.Send(wire.KindSubmit, 0, r); err != nil {
+		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
+	}
+	return &Run{build: c.build, client: c, seen: map[int32]uint64{}}, nil
+}
+
+// Next waits for the next thing to happen: a [launcher.Event], a
+// [wire.Output], a [wire.Warn], or a [wire.Place] (stdin is welcome up to its
+// Offset; [wire.NoStdin]: nobody reads it). After [launcher.Ended] or
+// [launcher.Refused] nothing follows. An error says that the launcher is gone
+// and the job with it.
+func (r *Run) Next() (any, error) {
+	for {
+		f, err := r.current().conn.Read()
+		if err != nil {
+			if err := r.redial(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		v, err := r.take(f)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			return v, nil
+		}
+	}
+}
+
+// take decodes a frame; nil is nothing new.
+func (r *Run) take(f wire.Frame) (any, error) {
+	switch f.Kind {
+	case wire.KindOutput:
+		o, err := wire.DecodeOutput(f.Body)
+		if err != nil {
+			return nil, filch.Errorf(filch.Internal, "%s", err.Error())
+		}
+		return r.fresh(o), nil
+	case wire.KindStdinWant:
+		p, err := wire.DecodePlace(f.Body)
+		if err != nil {
+			return nil, filch.Errorf(filch.Internal, "%s", err.Error())
+		}
+		return p, nil
+	case wire.KindWarn:
+		var w wire.Warn
+		if err := wire.Unmarshal(f.Body, &w); err != nil {
+			return nil, filch.Errorf(filch.Internal, "%s", err.Error())
+		}
+		return w, nil
+	case wire.KindRefusal:
+		return nil, wire.DecodeRefusal(f.Body)
+	case wire.KindHello, wire.KindAnswer:
+		return nil, nil
+	}
+	e, err := wire.DecodeEvent(f.Kind, f.Body)
+	if err != nil {
+		return nil, filch.Errorf(filch.Internal, "%s", err.Error())
+	}
+	switch e := e.(type) {
+	case launcher.Accepted:
+		again := r.Job != 0
+		r.Job = e.Job
+		if again {
+			return nil, nil
+		}
+	case launcher.Ended, launcher.Refused:
+		r.ended = true
+	}
+	return e, nil
+}
+
+// fresh returns the part of o that was not seen, nil if there is none.
+func (r *Run) fresh(o wire.Output) any {
+	have := r.seen[o.Index]
+	end := o.Offset + uint64(len(o.Data))
+	if end <= have && len(o.Data) > 0 {
+		return nil
+	}
+	if o.Offset < have {
+		o.Data = o.Data[have-o.Offset:]
+		o.Offset = have
+	}
+	r.seen[o.Index] = end
+	return o
+}
+
+func (r *Run) current() *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.client
+}
+
+var errEnded = errors.New("the run has ended")
+
+// redial looks for the launcher that was started anew and takes up the run.
+func (r *Run) redial() error {
+	lost := filch.Errorf(filch.Unavailable, "the launcher went away")
+	old := r.current()
+	old.Close()
+	if r.ended {
+		return errEnded
+	}
+	if r.Job == 0 {
+		return lost.WithHint("it is not known whether the job was accepted; `filch ps` shows it")
+	}
+	for end := time.Now().Add(RedialWait); time.Now().Before(end); time.Sleep(redialPause) {
+		c, err := DialDir(old.Dir, r.build)
+		if err != nil {
+			continue
+		}
+		if r.attach(c) == nil {
+			return nil
+		}
+		c.Close()
+	}
+	return filch.Errorf(filch.Unavailable, "the launcher of %s went away and was not back within %v: job %d is killed", old.Dir.Node, RedialWait, r.Job).
+		WithHint("its log is %s", old.Dir.Log())
+}
+
+// attach takes up the run on a new connection.
+func (r *Run) attach(c *Client) error {
+	re := wire.Reattach{Job: r.Job}
+	for i, n := range r.seen {
+		re.Seen = append(re.Seen, wire.Mark{Index: i, Offset: n})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errEnded
+	}
+	if err := c.conn.Write(wire.KindReattach, 0, re); err != nil {
+		return err
+	}
+	for _, s := range r.kept {
+		if err := c.conn.WriteRaw(wire.KindStdin, 0, wire.Stdin{Offset: s.at, EOF: s.eof}.Head(nil), s.data); err != nil {
+			return err
+		}
+	}
+	r.client = c
+	return c.conn.Flush()
+}
+
+// Stdin sends a piece of standard input; the caller heeds what Next said about
+// how much is welcome.
+func (r *Run) Stdin(b []byte, eof bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := sentIn{at: r.stdin, data: append([]byte(nil), b...), eof: eof}
+	r.stdin += uint64(len(b))
+	r.kept = append(r.kept, s)
+	for len(r.kept) > 1 && r.stdin-r.kept[1].at >= keptMax {
+		r.kept = r.kept[1:]
+	}
+	if err := r.client.conn.WriteRaw(wire.KindStdin, 0, wire.Stdin{Offset: s.at, EOF: eof}.Head(nil), b); err != nil {
+		return err
+	}
+	return r.client.conn.Flush()
+}
+
+// Signal forwards a signal to every rank.
+func (r *Run) Signal(sig int32) error { return r.say(wire.KindSignal, wire.Signal{Sig: sig}) }
+
+// Cancel stops the job, with sig first.
+func (r *Run) Cancel(sig int32) error { return r.say(wire.KindCancel, wire.Signal{Sig: sig}) }
+
+// Resize tells rank 0's terminal of a new size.
+func (r *Run) Resize(w launcher.Window) error { return r.say(wire.KindResize, w) }
+
+func (r *Run) say(k wire.Kind, v any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.client.conn.Send(k, 0, v)
+}
+
+// Close ends the connection. If the job is attached and has not ended, it is
+// stopped.
+func (r *Run) Close() {
+	r.mu.Lock()
+	r.closed = true
+	c := r.client
+	r.mu.Unlock()
+	c.Close()
+}

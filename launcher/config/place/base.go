@@ -1,0 +1,158 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+)
+
+// candidates are the variables that may name a node-local directory, in order.
+var candidates = []string{"FILCH_LOCAL", "SLURM_TMPDIR", "TMPDIR"}
+
+// fallback is where everything has a local directory.
+const fallback = "/tmp"
+
+// maxBase leaves room for the longest name of a keeper's socket.
+const maxBase = 60
+
+// shared are the file systems that are not of this node, by statfs magic: a
+// lock, a socket or a rename on them is another node's business too.
+var shared = map[int64]string{
+	0x6969:     "NFS",
+	0x0BD00BD0: "Lustre",
+	0x47504653: "GPFS",
+	0x19830326: "BeeGFS",
+	0xFF534D42: "CIFS",
+	0xFE534D42: "SMB2",
+	0x517B:     "SMB",
+	0x00C36400: "CephFS",
+	0x5346414F: "AFS",
+	0x6B414653: "kAFS",
+	0x20030528: "OrangeFS",
+	0x013111A8: "IBRIX",
+	0x7461636F: "OCFS2",
+}
+
+// SharedKind names the shared file system that dir is on, "" if it is local.
+// A directory that does not exist yet is judged by its nearest parent.
+func SharedKind(dir string) string {
+	for {
+		var s unix.Statfs_t
+		err := unix.Statfs(dir, &s)
+		if err == nil {
+			return shared[int64(uint32(s.Type))]
+		}
+		parent := filepath.Dir(dir)
+		if !errors.Is(err, unix.ENOENT) || parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// Base returns BASE and makes it if it is missing.
+func Base() (string, error) {
+	parent, err := pickParent(os.Getenv, SharedKind)
+	if err != nil {
+		return "", err
+	}
+	base := filepath.Join(parent, "filch-"+strconv.Itoa(os.Getuid()))
+	return base, private(base)
+}
+
+// pickParent chooses the directory that BASE is made in. What the user named
+// in FILCH_LOCAL is taken or refused; the others are passed over.
+func pickParent(env func(string) string, sharedKind func(string) string) (string, error) {
+	for _, name := range candidates {
+		dir := env(name)
+		if dir == "" {
+			continue
+		}
+		err := usable(dir, sharedKind)
+		if err == nil {
+			return filepath.Clean(dir), nil
+		}
+		if name == "FILCH_LOCAL" {
+			return "", filch.Errorf(filch.Invalid, "cannot keep state in FILCH_LOCAL=%s: %s", dir, err.Error()).
+				WithHint("name a directory on a disk of this node, for example FILCH_LOCAL=/tmp")
+		}
+	}
+	if err := usable(fallback, sharedKind); err != nil {
+		return "", filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", fallback, err.Error()).
+			WithHint("set FILCH_LOCAL to a directory on a disk of this node")
+	}
+	return fallback, nil
+}
+
+func usable(dir string, sharedKind func(string) string) error {
+	if !filepath.IsAbs(dir) {
+		return errors.New("it is not an absolute path")
+	}
+	if n := len(filepath.Join(dir, "filch-4294967294")); n > maxBase {
+		return fmt.Errorf("paths of sockets under it would be longer than 103 bytes (its own may have %d)", maxBase-len("/filch-4294967294"))
+	}
+	if kind := sharedKind(dir); kind != "" {
+		return fmt.Errorf("it is on %s, which other nodes share", kind)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return errors.New("it is not a directory")
+	}
+	return nil
+}
+
+// private makes dir with mode 0700, or checks that it is one that nobody else
+// could have made or can write to.
+func private(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error()).
+			WithHint("set FILCH_LOCAL to a directory that you may write to")
+	}
+	return checkPrivate(dir)
+}
+
+func checkPrivate(dir string) error {
+	var s unix.Stat_t
+	if err := unix.Lstat(dir, &s); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot use %s: %s", dir, err.Error())
+	}
+	switch {
+	case s.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return filch.Errorf(filch.Denied, "cannot use %s: it is not a directory", dir).
+			WithHint("somebody may have put it there; set FILCH_LOCAL to another directory")
+	case int(s.Uid) != os.Getuid():
+		return filch.Errorf(filch.Denied, "cannot use %s: it belongs to uid %d, not to %d", dir, s.Uid, os.Getuid()).
+			WithHint("set FILCH_LOCAL to another directory")
+	case s.Mode&0o077 != 0:
+		return filch.Errorf(filch.Denied, "cannot use %s: its mode is %04o, others may look into it", dir, s.Mode&0o7777).
+			WithHint("chmod 700 %s", dir)
+	}
+	return nil
+}
+
+// ValidName reports whether s may name an instance or a node: 1 to 63 letters,
+// digits, '-', '_' and '.', not beginning with a dot or dash.
+func ValidName(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return false
+		}
+		return true
+	})
+}

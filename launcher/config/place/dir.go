@@ -1,0 +1,176 @@
+package place
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/filch-hpc/filch"
+)
+
+// maxSocket is the longest path of a unix socket, with a byte to spare: 104 in
+// the smallest sockaddr_un that is in use.
+const maxSocket = 103
+
+// Dir is the state directory of one node.
+type Dir struct {
+	Base     string
+	Instance string
+	Node     string
+}
+
+// Path of the directory itself.
+func (d Dir) Path() string { return filepath.Join(d.Base, d.Instance, d.Node) }
+
+// Socket is where the launcher takes clients.
+func (d Dir) Socket() string { return d.fit("launcher.sock", 0) }
+
+// Keepers is where the keepers of running jobs listen for a launcher that was
+// started anew, each as [KeeperSocket] says.
+func (d Dir) Keepers() string { return d.fit("keepers", 1+len(KeeperSocket(1<<31-1, 1<<31-1))) }
+
+// KeeperSocket is the name of a keeper's socket in [Dir.Keepers]. It is short
+// for the sake of the path; the instance is in the directory's name.
+func KeeperSocket(j filch.JobID, a filch.Attempt) string {
+	return j.String() + "." + strconv.Itoa(int(a)) + ".sock"
+}
+
+// The other files of a launcher.
+func (d Dir) PIDFile() string  { return filepath.Join(d.Path(), "launcher.pid") }
+func (d Dir) NodeFile() string { return filepath.Join(d.Path(), "node.json") }
+func (d Dir) Log() string      { return filepath.Join(d.Path(), "log") }
+func (d Dir) Jobs() string     { return filepath.Join(d.Path(), "jobs") }
+func (d Dir) Out() string      { return filepath.Join(d.Path(), "out") }
+
+// Bin is where the launcher's binary goes, by content hash.
+func Bin(base string) string { return filepath.Join(base, "bin") }
+
+// fit returns name in the directory, or where its path and extra bytes would
+// be too long for a socket, a hash of that path in BASE.
+func (d Dir) fit(name string, extra int) string {
+	long := filepath.Join(d.Path(), name)
+	if len(long)+extra <= maxSocket {
+		return long
+	}
+	sum := sha256.Sum256([]byte(long))
+	return filepath.Join(d.Base, name[:1]+hex.EncodeToString(sum[:6]))
+}
+
+// Make makes the directory and what is in it.
+func (d Dir) Make() error {
+	if !ValidName(d.Instance) || !ValidName(d.Node) {
+		return filch.Errorf(filch.Invalid, "cannot use %q as the name of a node of %q", d.Node, d.Instance).
+			WithHint("a name has 1 to 63 letters, digits, '-', '_' and '.'")
+	}
+	if kind := SharedKind(d.Base); kind != "" {
+		return filch.Errorf(filch.Invalid, "cannot keep state in %s: it is on %s, which other nodes share", d.Base, kind).
+			WithHint("set FILCH_LOCAL to a directory on a disk of this node")
+	}
+	for _, dir := range []string{d.Base, filepath.Dir(d.Path()), d.Path(), d.Jobs(), d.Out(), d.Keepers()} {
+		if err := private(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove takes away all that Make made but BASE, and the instance's directory
+// when this was its last node.
+func (d Dir) Remove() error {
+	if err := os.RemoveAll(d.Path()); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(d.Keepers()); err != nil {
+		return err
+	}
+	_ = os.Remove(d.Socket())
+	_ = os.Remove(filepath.Dir(d.Path())) // fails while other nodes are there
+	return nil
+}
+
+// Nodes lists the state directories of this machine, ordered by instance and
+// node, numbers in names by value. Instance "" is all of them.
+func Nodes(base, instance string) []Dir {
+	instances := []string{instance}
+	if instance == "" {
+		instances = subdirs(base)
+	}
+	var all []Dir
+	for _, i := range instances {
+		if i == "bin" || !ValidName(i) {
+			continue
+		}
+		for _, n := range subdirs(filepath.Join(base, i)) {
+			if ValidName(n) {
+				all = append(all, Dir{Base: base, Instance: i, Node: n})
+			}
+		}
+	}
+	return all
+}
+
+func subdirs(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(-1)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, NaturalOrder)
+	return names
+}
+
+// NaturalOrder compares names with the numbers in them by value: n2 is before
+// n10.
+func NaturalOrder(a, b string) int {
+	for a != "" && b != "" {
+		da, db := digits(a), digits(b)
+		if da > 0 && db > 0 {
+			x, y := trimZeros(a[:da]), trimZeros(b[:db])
+			if len(x) != len(y) {
+				return len(x) - len(y)
+			}
+			if x != y {
+				return compare(x, y)
+			}
+			a, b = a[da:], b[db:]
+			continue
+		}
+		if a[0] != b[0] {
+			return int(a[0]) - int(b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return len(a) - len(b)
+}
+
+func compare(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func trimZeros(s string) string {
+	for len(s) > 1 && s[0] == '0' {
+		s = s[1:]
+	}
+	return s
+}

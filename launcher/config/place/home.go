@@ -1,0 +1,185 @@
+package place
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Home is ~/.filch/INSTANCE, which may be on a shared file system.
+type Home string
+
+// HomeOf returns the home of an instance. $FILCH_HOME stands for ~/.filch.
+func HomeOf(instance string) (Home, error) {
+	root := os.Getenv("FILCH_HOME")
+	if root == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", filch.Errorf(filch.Invalid, "cannot find the home directory: %s", err.Error()).
+				WithHint("set HOME, or FILCH_HOME to a directory of your own")
+		}
+		root = filepath.Join(user, ".filch")
+	}
+	return Home(filepath.Join(root, instance)), nil
+}
+
+// Secret is the path of the file that holds the instance's secret.
+func (h Home) Secret() string { return filepath.Join(string(h), "secret") }
+
+// Contact is the path of the contact file.
+func (h Home) Contact() string { return filepath.Join(string(h), "contact.json") }
+
+// Make makes the home, private to the user.
+func (h Home) Make() error {
+	if err := os.MkdirAll(filepath.Dir(string(h)), 0o700); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", filepath.Dir(string(h)), err.Error())
+	}
+	return private(string(h))
+}
+
+// Remove takes the files away.
+func (h Home) Remove() error { return os.RemoveAll(string(h)) }
+
+// Contact is how the launchers of an instance are reached.
+type Contact struct {
+	Instance string   `json:"instance"` // its two words
+	UUID     string   `json:"uuid"`
+	Wire     int      `json:"wire"`
+	Addrs    []string `json:"addrs"` // of launchers that were up when this was written
+}
+
+// maxPrivate bounds the files that are read from a home.
+const maxPrivate = 256 << 10
+
+// WriteContact replaces the contact file.
+func (h Home) WriteContact(c Contact) error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WritePrivate(h.Contact(), append(b, '\n'))
+}
+
+// ReadContact reads the contact file.
+func (h Home) ReadContact() (Contact, error) {
+	var c Contact
+	b, err := ReadPrivate(h.Contact())
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, filch.Errorf(filch.Invalid, "cannot read %s: %s", h.Contact(), err.Error()).
+			WithHint("remove it and join again")
+	}
+	return c, nil
+}
+
+// SecretBytes is the length of a secret.
+const SecretBytes = 32
+
+// NewSecret makes a secret and keeps it at path, which must not exist.
+func NewSecret(path string) ([]byte, error) {
+	b := make([]byte, SecretBytes)
+	if _, err := rand.Read(b); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil, filch.Errorf(filch.Busy, "cannot make a secret at %s: the file exists", path)
+	}
+	return b, WriteSecret(path, b)
+}
+
+// WriteSecret keeps a secret at path.
+func WriteSecret(path string, secret []byte) error {
+	return WritePrivate(path, append(hex.AppendEncode(nil, secret), '\n'))
+}
+
+// ReadSecret reads a secret that WriteSecret wrote.
+func ReadSecret(path string) ([]byte, error) {
+	b, err := ReadPrivate(path)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSecret(b, path)
+}
+
+// ParseSecret reads a secret as its file holds it; from says where it is from.
+func ParseSecret(b []byte, from string) ([]byte, error) {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	secret := make([]byte, hex.DecodedLen(len(b)))
+	if n, err := hex.Decode(secret, b); err != nil || n != SecretBytes {
+		return nil, filch.Errorf(filch.Invalid, "cannot use the secret in %s: it has not %d hexadecimal digits", from, 2*SecretBytes).
+			WithHint("copy the file as it is, for example with scp")
+	}
+	return secret, nil
+}
+
+// ReadPrivate reads a small file that only its owner may read. A link, a file
+// of somebody else and one that others may read are refused.
+func ReadPrivate(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		if errors.Is(err, unix.ELOOP) {
+			return nil, filch.Errorf(filch.Denied, "cannot read %s: it is a symbolic link", path)
+		}
+		kind := filch.Invalid
+		if errors.Is(err, unix.ENOENT) {
+			kind = filch.NotFound
+		}
+		return nil, filch.Errorf(kind, "cannot read %s: %s", path, err.Error())
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+	}
+	switch {
+	case s.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, filch.Errorf(filch.Denied, "cannot read %s: it is not a file", path)
+	case int(s.Uid) != os.Getuid():
+		return nil, filch.Errorf(filch.Denied, "cannot read %s: it belongs to uid %d, not to %d", path, s.Uid, os.Getuid())
+	case s.Mode&0o077 != 0:
+		return nil, filch.Errorf(filch.Denied, "cannot read %s: its mode is %04o, others may read or write it", path, s.Mode&0o7777).
+			WithHint("chmod 600 %s; and if others could read a secret, make a new one", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxPrivate+1))
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+	}
+	if len(b) > maxPrivate {
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: it is larger than %d bytes", path, maxPrivate)
+	}
+	return b, nil
+}
+
+// WritePrivate replaces a file by one with mode 0600, whole or not at all.
+func WritePrivate(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600, O_EXCL
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
+	}
+	_, err = f.Write(b)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
+	}
+	return nil
+}

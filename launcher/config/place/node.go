@@ -1,0 +1,55 @@
+package place
+
+import (
+	"encoding/json"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Node is node.json: what a launcher is to be, written by `filch up` and
+// `filch join` before they start it.
+type Node struct {
+	Dir      Dir          `json:"dir"`
+	UUID     string       `json:"uuid"`     // of the instance
+	Member   int32        `json:"member"`   // index that no other node of the instance has had: decides job ids
+	Members  int32        `json:"members"`  // how many were planned; fewer than 3 promise nothing about node death
+	Slots    int32        `json:"slots"`    // 0: one per core
+	Cores    []int32      `json:"cores"`    // of a virtual node; empty: all that the launcher may use
+	MemBytes int64        `json:"memBytes"` // 0: what the machine or cgroup has
+	GPUs     []string     `json:"gpus"`
+	Keeper   string       `json:"keeper"` // the filch binary
+	Secret   string       `json:"secret"` // path
+	Listen   []string     `json:"listen"` // host:port; empty: choose
+	Seeds    []string     `json:"seeds"`  // addresses of launchers to join through; empty: this is the first
+	Virtual  bool         `json:"virtual"`
+	Tuning   NodeDefaults `json:"tuning"`
+}
+
+// NodeDefaults are what the requests of this node's clients get by default.
+type NodeDefaults struct {
+	KillWaitMS int64 `json:"killWaitMs"`
+	LogBytes   int64 `json:"logBytes"` // of one log file; two are kept
+	Debug      bool  `json:"debug"`
+}
+
+// WriteNode writes node.json.
+func WriteNode(n Node) error {
+	b, err := json.MarshalIndent(n, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WritePrivate(n.Dir.NodeFile(), append(b, '\n'))
+}
+
+// ReadNode reads a node.json.
+func ReadNode(path string) (Node, error) {
+	var n Node
+	b, err := ReadPrivate(path)
+	if err != nil {
+		return n, err
+	}
+	if err := json.Unmarshal(b, &n); err != nil {
+		return n, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+	}
+	return n, nil
+}
