@@ -31,7 +31,7 @@ build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
 check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	@test -z "$$($(TOOL) gofumpt -l $$(git ls-files '*.go'))" || { $(TOOL) gofumpt -l $$(git ls-files '*.go'); echo 'run gofumpt -w on these'; exit 1; }
-	$(GO) vet ./...
+	$(GO) vet -tags compose ./...
 	$(GO) fix -diff ./...
 	$(TOOL) staticcheck ./...
 	$(GO) test -count=1 -run '^TestTidy' .
@@ -43,7 +43,7 @@ test: build ## install what the tests need, then run all of them but the compose
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
 	@scripts/install-deps compose
-	FILCH_TESTBED=1 FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -count=1 -timeout 15m -v ./testbed/compose
+	FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
 
 sim: ## the simulator over the shipped cores: SEEDS=n first..last, N=nodes
 	SEEDS='$(SEEDS)' N='$(N)' $(GO) test -count=1 -timeout 60m -v ./testbed/sim/...
