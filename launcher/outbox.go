@@ -26,6 +26,8 @@ type Launch struct {
 	Parent   filch.JobID
 	Size     int32
 	Nodes    []NodeRanks
+	Base     Room // what the ranks of a node hold together
+	Each     Room // and each of them
 	KillWait time.Duration
 	Detach   bool
 	Order    []byte
@@ -42,6 +44,7 @@ type Start struct {
 	Launch Launch
 	Index  int32    // this node's place in Launch.Nodes
 	Cores  []int32  // the cpus lent; empty: bind nothing
+	Slots  []int32  // their numbers in the ledger, for a launcher that is restarted
 	GPUs   []string // names of the GPUs lent
 	Memory int64    // bytes lent, 0 no limit
 	Go     bool

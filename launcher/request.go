@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // Limits on what a request may hold; what is over is refused as Invalid.
@@ -45,15 +46,15 @@ type Shape struct {
 type Room = slots.Room
 
 // Layout says in which order ranks go to nodes.
-type Layout uint8
+type Layout = stealer.Layout
 
 // The layouts, as srun -m names them. LayoutAuto is cyclic when there are not
 // more ranks than nodes, else block.
 const (
-	LayoutAuto Layout = iota
-	LayoutBlock
-	LayoutCyclic
-	LayoutPlane
+	LayoutAuto   = stealer.LayoutAuto
+	LayoutBlock  = stealer.LayoutBlock
+	LayoutCyclic = stealer.LayoutCyclic
+	LayoutPlane  = stealer.LayoutPlane
 )
 
 // Policy says how a run ends.
@@ -97,10 +98,7 @@ type Program struct {
 }
 
 // Span is the ranks First .. First+Count-1.
-type Span struct {
-	First filch.Rank
-	Count int32
-}
+type Span = stealer.Span
 
 // Rlimit is one soft limit of the submitter; Max bounds it on the node.
 type Rlimit struct {

@@ -1,0 +1,304 @@
+package slots
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// The terms of the ledger.
+const (
+	// HoldTerm is how long a hold lasts after the last word of its origin.
+	HoldTerm = 10 * time.Second
+	// LockTerm is how long a lock shields a hold; then it is a hold again.
+	LockTerm = 2 * time.Second
+	// PromptMin and PromptMax bound the doubling time after which an origin
+	// is asked whether it still wants its hold; one that is silent is asked
+	// again every PromptMin. The cost is bounded by the slots of a node, not
+	// by the jobs that wait.
+	PromptMin = time.Second
+	PromptMax = 5 * time.Second
+	// MaxWaiting bounds the wait list; who comes later asks again.
+	MaxWaiting = 16384
+)
+
+// State is the state of a claim.
+type State uint8
+
+// The states of a claim.
+const (
+	Waiting State = iota // holds nothing yet
+	Held                 // promised; an older ticket may wound it
+	Locked               // promised and shielded for LockTerm
+	Running              // launched
+	Stuck                // ended, but with processes that cannot be killed
+)
+
+// Ask is what an origin wants of this node for a job.
+type Ask struct {
+	Key         Key
+	Ticket      filch.Ticket
+	Origin      filch.NodeName
+	Incarnation uint64 // of the origin
+	Base, Each  Room
+	Exclusive   bool  // all of the node or nothing
+	Wait        bool  // wait for what is missing, wound younger holds
+	Want        int32 // ranks in all
+	Round       uint32
+}
+
+// Status is what the origin of a claim is told: counts are absolute, and of
+// two the one with the higher version counts.
+type Status struct {
+	Key     Key
+	Origin  filch.NodeName
+	Lease   filch.LeaseID // Serial 0: there is no claim
+	State   State
+	Held    int32 // ranks
+	Version uint64
+	Round   uint32
+	Waiting bool
+	Refused bool
+}
+
+// Loan is what a launched claim may use.
+type Loan struct {
+	Lease    filch.LeaseID
+	Ranks    int32
+	Slots    []int32 // by number
+	Cores    []int32 // empty where slots are not cores
+	GPUs     []string
+	MemBytes int64
+}
+
+type claim struct {
+	ask     Ask
+	lease   filch.LeaseID
+	version uint64
+	state   State
+	held    int32
+	room    Room // taken in all
+	slots   set
+	gpus    set
+	expires time.Duration // Held: without a word; Locked: the lock
+	prompt  time.Duration
+	calm    time.Duration // until the next prompt after a word
+	told    bool          // in changed
+	queued  bool          // in wait
+	parent  *claim        // of a step's claim
+	subs    []*claim
+}
+
+// Ledger is a node's slots. The zero Ledger is not usable; see [New].
+type Ledger struct {
+	capacity    Capacity
+	incarnation uint64
+	serial      uint64 // of leases and versions
+	free        Room
+	slots       set // free ones
+	gpus        set
+	claims      map[Key]*claim
+	holds       []*claim // that have slots, in the order in which they got the first
+	wait        []*claim // in the order of tickets
+	changed     []*claim
+	draining    bool
+}
+
+// New makes the ledger of a node whose launcher has that incarnation.
+func New(c Capacity, incarnation uint64) *Ledger {
+	return &Ledger{
+		capacity: c, incarnation: incarnation, free: c.Total(),
+		slots: full(c.Slots), gpus: full(int32(len(c.GPUs))),
+		claims: make(map[Key]*claim),
+	}
+}
+
+// Total is all that the node has.
+func (l *Ledger) Total() Room { return l.capacity.Total() }
+
+// Free is what nobody has.
+func (l *Ledger) Free() Room { return l.free }
+
+// Idle reports whether there is no claim at all.
+func (l *Ledger) Idle() bool { return len(l.claims) == 0 }
+
+// Draining reports whether nothing more is lent.
+func (l *Ledger) Draining() bool { return l.draining }
+
+// Status is where a claim stands.
+func (l *Ledger) Status(k Key) Status {
+	if c := l.claims[k]; c != nil {
+		return l.status(c)
+	}
+	return l.nothing(k)
+}
+
+func (l *Ledger) status(c *claim) Status {
+	return Status{
+		Key: c.ask.Key, Origin: c.ask.Origin, Lease: c.lease, State: c.state, Held: c.held,
+		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.draining && c.held == 0,
+	}
+}
+
+// nothing states that there is no claim; it has a version of its own, so that
+// it replaces what was said before.
+func (l *Ledger) nothing(k Key) Status {
+	l.serial++
+	return Status{
+		Key: k, Lease: filch.LeaseID{Incarnation: l.incarnation}, Version: l.serial,
+		Refused: l.draining,
+	}
+}
+
+// Changed returns the claims that changed since the last call, for each to be
+// told to its origin, in the order of their first change.
+func (l *Ledger) Changed(buf []Status) []Status {
+	for _, c := range l.changed {
+		c.told = false
+		buf = append(buf, l.status(c))
+	}
+	l.changed = l.changed[:0]
+	return buf
+}
+
+func (l *Ledger) touch(now time.Duration, c *claim) {
+	l.serial++
+	c.version = l.serial
+	c.calm = PromptMin
+	c.prompt = now + c.calm
+	l.tell(c)
+}
+
+func (l *Ledger) tell(c *claim) {
+	if !c.told {
+		c.told = true
+		l.changed = append(l.changed, c)
+	}
+}
+
+// heard takes in a word of a claim's origin.
+func (c *claim) heard(now time.Duration) {
+	if c.state != Held {
+		return
+	}
+	c.expires = now + HoldTerm
+	c.calm = min(max(2*c.calm, PromptMin), PromptMax)
+	c.prompt = now + c.calm
+}
+
+func (l *Ledger) find(k Key, lease filch.LeaseID) *claim {
+	c := l.claims[k]
+	if c == nil || c.lease != lease {
+		return nil
+	}
+	return c
+}
+
+func (l *Ledger) claim(a Ask) *claim {
+	l.serial++
+	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}}
+	l.claims[a.Key] = c
+	return c
+}
+
+// drop forgets a claim that has no slots.
+func (l *Ledger) drop(c *claim) {
+	l.unqueue(c)
+	if l.claims[c.ask.Key] == c {
+		delete(l.claims, c.ask.Key)
+	}
+}
+
+func (l *Ledger) unqueue(c *claim) {
+	if c.queued {
+		c.queued = false
+		i, _ := slices.BinarySearchFunc(l.wait, c, byTicket)
+		l.wait = slices.Delete(l.wait, i, i+1)
+	}
+}
+
+func (l *Ledger) enqueue(c *claim) {
+	if !c.queued {
+		c.queued = true
+		i, _ := slices.BinarySearchFunc(l.wait, c, byTicket)
+		l.wait = slices.Insert(l.wait, i, c)
+	}
+}
+
+// byTicket is total: two attempts of one job have the same ticket.
+func byTicket(a, b *claim) int {
+	switch {
+	case a == b:
+		return 0
+	case a.ask.Ticket.Older(b.ask.Ticket):
+		return -1
+	case b.ask.Ticket.Older(a.ask.Ticket):
+		return 1
+	case a.ask.Key.Attempt != b.ask.Key.Attempt:
+		return int(a.ask.Key.Attempt) - int(b.ask.Key.Attempt)
+	}
+	return int(a.ask.Key.Job) - int(b.ask.Key.Job)
+}
+
+// Deadline is when [Ledger.Tick] is due.
+func (l *Ledger) Deadline() time.Duration {
+	d := filch.Never
+	for _, c := range l.holds {
+		switch c.state {
+		case Held:
+			d = min(d, c.expires, c.prompt)
+		case Locked:
+			d = min(d, c.expires)
+		}
+	}
+	return d
+}
+
+// Tick lets locks fall back to holds, holds of silent origins lapse, and
+// prompts the others.
+func (l *Ledger) Tick(now time.Duration) {
+	if l.Deadline() > now {
+		return
+	}
+	freed := false
+	for _, c := range slices.Clone(l.holds) {
+		switch {
+		case c.state == Locked && c.expires <= now:
+			c.state, c.expires = Held, now+HoldTerm
+			l.touch(now, c)
+			freed = true
+		case c.state == Held && c.expires <= now:
+			l.strip(c, c.held)
+			l.drop(c)
+			l.touch(now, c)
+			freed = true
+		case c.state == Held && c.prompt <= now:
+			c.prompt = now + PromptMin
+			l.tell(c)
+		}
+	}
+	if freed {
+		l.pump(now)
+	}
+}
+
+// Drain makes the node lend nothing more, or lend again. What runs goes on,
+// what is held may still be launched; those that wait are told.
+func (l *Ledger) Drain(now time.Duration, on bool) {
+	if l.draining == on {
+		return
+	}
+	l.draining = on
+	if !on {
+		l.pump(now)
+		return
+	}
+	for _, c := range slices.Clone(l.wait) {
+		l.unqueue(c)
+		if c.held == 0 {
+			l.drop(c)
+		}
+		l.touch(now, c)
+	}
+}

@@ -1,0 +1,292 @@
+package slots
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Spare is how many ranks more could be lent to that ask at once: none while
+// an older request waits here.
+func (l *Ledger) Spare(a Ask) int32 {
+	if l.draining || l.olderWaits(a) {
+		return 0
+	}
+	c := l.claims[a.Key]
+	if c != nil && c.state > Held {
+		return 0
+	}
+	return l.fits(c, a)
+}
+
+func (l *Ledger) olderWaits(a Ask) bool {
+	for _, w := range l.wait {
+		if w.ask.Key == a.Key || w.state == Locked {
+			continue
+		}
+		return w.ask.Ticket.Older(a.Ticket)
+	}
+	return false
+}
+
+// fits is how many ranks more the free room takes, for a claim that may have
+// some already.
+func (l *Ledger) fits(c *claim, a Ask) int32 {
+	return fits(l.free, l.capacity.Total(), c, a)
+}
+
+func fits(free, total Room, c *claim, a Ask) int32 {
+	switch {
+	case a.Exclusive && c != nil && c.held > 0:
+		return total.Fits(a.Base, a.Each) - c.held
+	case a.Exclusive:
+		if free != total {
+			return 0
+		}
+		return free.Fits(a.Base, a.Each)
+	case c != nil && c.held > 0:
+		return free.Fits(Room{}, a.Each)
+	}
+	return free.Fits(a.Base, a.Each)
+}
+
+// Ask lends up to limit ranks more of what is free, unless an older request
+// waits here; with Wait the rest is waited for and limit does not count. A
+// repeated Round changes nothing; an older one neither. The answer is for the
+// asker, who is not listed in Changed for it.
+func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
+	c := l.claims[a.Key]
+	if c != nil && (c.state > Held || a.Round <= c.ask.Round) {
+		c.heard(now)
+		return l.status(c)
+	}
+	spare := l.Spare(a)
+	if c == nil && (l.draining || (spare <= 0 || limit <= 0) && !a.Wait) {
+		s := l.nothing(a.Key)
+		s.Round = a.Round
+		return s
+	}
+	if c == nil {
+		if a.Wait && len(l.wait) >= MaxWaiting {
+			s := l.nothing(a.Key)
+			s.Round, s.Refused = a.Round, true
+			return s
+		}
+		c = l.claim(a)
+	}
+	c.ask.Want, c.ask.Round, c.ask.Wait = a.Want, a.Round, c.ask.Wait || a.Wait
+	c.heard(now)
+	switch k := min(spare, limit, a.Want-c.held); {
+	case c.ask.Wait && !l.draining:
+		l.enqueue(c)
+		l.pump(now)
+	case k > 0:
+		l.give(now, c, k)
+	}
+	l.untell(c)
+	s := l.status(c)
+	if c.held == 0 && !c.queued {
+		l.drop(c)
+	}
+	return s
+}
+
+func (l *Ledger) untell(c *claim) {
+	if c.told {
+		c.told = false
+		l.changed = slices.DeleteFunc(l.changed, func(x *claim) bool { return x == c })
+	}
+}
+
+// Take launches at once, all or nothing, what fits without waiting: the path
+// of a job that fits on its own node.
+func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
+	if a.Want <= 0 || l.claims[a.Key] != nil || l.Spare(a) < a.Want {
+		return Loan{}, false
+	}
+	c := l.claim(a)
+	l.give(now, c, a.Want)
+	l.untell(c)
+	c.state = Running
+	return l.loan(c), true
+}
+
+// give moves room for k ranks from free to c.
+func (l *Ledger) give(now time.Duration, c *claim, k int32) {
+	room := c.ask.Each.Times(k)
+	if c.held == 0 {
+		room = room.Plus(c.ask.Base)
+	}
+	switch {
+	case c.ask.Exclusive && c.held == 0:
+		room = l.free
+	case c.ask.Exclusive:
+		room = Room{}
+	}
+	if c.held == 0 {
+		l.holds = append(l.holds, c)
+		c.expires = now + HoldTerm
+	}
+	if c.state == Waiting {
+		c.state = Held
+	}
+	c.held += k
+	c.room = c.room.Plus(room)
+	if mutantOversell {
+		c.slots = l.slots.clone().low(c.slots, room.Slots)
+		l.touch(now, c)
+		return
+	}
+	l.free = l.free.Minus(room)
+	c.slots = l.slots.low(c.slots, room.Slots)
+	c.gpus = l.gpus.low(c.gpus, room.GPUs)
+	l.touch(now, c)
+}
+
+// strip takes room for k ranks from c back to free; with the last rank also
+// what all of them shared.
+func (l *Ledger) strip(c *claim, k int32) {
+	if c.held == 0 || k <= 0 {
+		return
+	}
+	k = min(k, c.held)
+	if c.ask.Exclusive {
+		k = c.held
+	}
+	room := c.ask.Each.Times(k)
+	if k == c.held {
+		room = c.room
+	}
+	c.held -= k
+	c.room = c.room.Minus(room)
+	l.free = l.free.Plus(room)
+	c.slots.high(l.slots, room.Slots)
+	c.gpus.high(l.gpus, room.GPUs)
+	if c.held == 0 {
+		l.holds = slices.DeleteFunc(l.holds, func(x *claim) bool { return x == c })
+		if c.state != Waiting {
+			c.state = Waiting
+		}
+	}
+}
+
+// pump gives what is free to those who wait, the oldest first. Nothing goes to
+// a younger one while an older one is short, or big requests would starve.
+func (l *Ledger) pump(now time.Duration) {
+	for i := 0; i < len(l.wait) && !l.draining; {
+		c := l.wait[i]
+		if c.state == Locked {
+			i++
+			continue
+		}
+		if !l.serve(now, c) {
+			return
+		}
+		l.unqueue(c)
+		i = 0
+	}
+}
+
+// serve gives c what it can, and reports whether c has all it wants.
+func (l *Ledger) serve(now time.Duration, c *claim) bool {
+	if k := min(l.fits(c, c.ask), c.ask.Want-c.held); k > 0 {
+		l.give(now, c, k)
+	}
+	if c.held < c.ask.Want {
+		l.wound(now, c)
+	}
+	return c.held >= c.ask.Want || c.ask.Exclusive && c.held > 0
+}
+
+// wound takes holds of younger tickets for c, the youngest first and no more
+// than helps. The wounded wait for what they lost.
+func (l *Ledger) wound(now time.Duration, c *claim) {
+	var young []*claim
+	reach := l.free
+	for _, h := range l.holds {
+		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
+			young = append(young, h)
+			reach = reach.Plus(h.room)
+		}
+	}
+	goal := min(fits(reach, l.capacity.Total(), c, c.ask), c.ask.Want-c.held)
+	if goal <= 0 {
+		return
+	}
+	slices.SortFunc(young, func(a, b *claim) int { return byTicket(b, a) })
+	for _, h := range young {
+		if l.fits(c, c.ask) >= goal {
+			break
+		}
+		had := h.held
+		for h.held > 0 && l.fits(c, c.ask) < goal {
+			l.strip(h, 1)
+		}
+		if mutantForgetWound {
+			if h.held == 0 && !h.queued {
+				l.drop(h)
+			}
+			continue
+		}
+		h.ask.Wait, h.ask.Want = true, max(h.ask.Want, had)
+		l.enqueue(h)
+		l.touch(now, h)
+	}
+	l.give(now, c, min(goal, l.fits(c, c.ask)))
+}
+
+// Renew takes in that the origin still wants its hold; false says that there
+// is no such lease.
+func (l *Ledger) Renew(now time.Duration, k Key, lease filch.LeaseID) bool {
+	c := l.find(k, lease)
+	if c == nil {
+		return false
+	}
+	c.heard(now)
+	return true
+}
+
+// Release gives back what has not been launched: the claim with that lease,
+// or with a zero lease whatever was asked for up to that round.
+func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round uint32) bool {
+	c := l.claims[k]
+	if mutantReleaseBySlot && c == nil && len(l.holds) > 0 {
+		c = l.holds[lease.Serial%uint64(len(l.holds))]
+		lease = c.lease
+		c.state = min(c.state, Locked)
+	}
+	if c == nil || c.state > Locked || lease.Serial != 0 && c.lease != lease || lease.Serial == 0 && c.ask.Round > round {
+		return false
+	}
+	if mutantLeak && c.held > 0 {
+		c.state, c.ask.Wait = Stuck, false
+		l.unqueue(c)
+		return true
+	}
+	l.strip(c, c.held)
+	l.drop(c)
+	l.untell(c)
+	l.pump(now)
+	return true
+}
+
+// Forget drops all that is not launched of an origin's incarnations before
+// the given one: the origin is gone, or has forgotten.
+func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64) {
+	var gone []*claim
+	for _, c := range l.claims {
+		if c.ask.Origin == origin && c.ask.Incarnation < before && c.state <= Locked {
+			gone = append(gone, c)
+		}
+	}
+	slices.SortFunc(gone, byTicket)
+	for _, c := range gone {
+		l.strip(c, c.held)
+		l.drop(c)
+		l.untell(c)
+	}
+	if len(gone) > 0 {
+		l.pump(now)
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !mutants
+
+package slots
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantOversell      = false
+	mutantLeak          = false
+	mutantForgetWound   = false
+	mutantReleaseBySlot = false
+)

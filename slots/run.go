@@ -1,0 +1,282 @@
+package slots
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Lock shields a hold of at least that many ranks for LockTerm.
+func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32) bool {
+	c := l.find(k, lease)
+	if c == nil || c.state != Held && c.state != Locked || c.held < ranks {
+		return false
+	}
+	if c.state == Held {
+		c.state, c.expires = Locked, now+LockTerm
+	}
+	return true
+}
+
+// Unlock makes a locked claim a hold again.
+func (l *Ledger) Unlock(now time.Duration, k Key, lease filch.LeaseID) {
+	if c := l.find(k, lease); c != nil && c.state == Locked {
+		c.state = Held
+		c.heard(now)
+		l.pump(now)
+	}
+}
+
+// Run launches ranks on a hold and gives back what is over. A hold whose lock
+// ran out is as good as long as nobody wounded it.
+func (l *Ledger) Run(now time.Duration, k Key, lease filch.LeaseID, ranks int32) (Loan, bool) {
+	c := l.find(k, lease)
+	if c == nil || c.state != Held && c.state != Locked || c.held < ranks || ranks <= 0 {
+		return Loan{}, false
+	}
+	c.state = Running
+	l.unqueue(c)
+	if !c.ask.Exclusive {
+		l.strip(c, c.held-ranks)
+	}
+	c.held = ranks
+	l.untell(c)
+	l.pump(now)
+	return l.loan(c), true
+}
+
+func (l *Ledger) loan(c *claim) Loan {
+	n := Loan{Lease: c.lease, Ranks: c.held, Slots: c.slots.list(), MemBytes: c.room.MemBytes}
+	if l.capacity.Bound() {
+		for _, i := range n.Slots {
+			n.Cores = append(n.Cores, l.capacity.Cores[i])
+		}
+	}
+	for _, i := range c.gpus.list() {
+		n.GPUs = append(n.GPUs, l.capacity.GPUs[i])
+	}
+	return n
+}
+
+// End gives back what a launched claim had. With left processes that cannot
+// be killed its slots stay out of service. A step's slots go back to its
+// parent; a parent's that steps still use go back when those end.
+func (l *Ledger) End(now time.Duration, k Key, lease filch.LeaseID, left bool) bool {
+	c := l.find(k, lease)
+	if c == nil || c.state != Running && c.state != Stuck {
+		return false
+	}
+	if left {
+		c.state = Stuck
+		return true
+	}
+	if c.parent != nil {
+		p := c.parent
+		p.subs = slices.DeleteFunc(p.subs, func(s *claim) bool { return s == c })
+		delete(l.claims, k)
+		return true
+	}
+	l.orphan(c)
+	c.held = max(c.held, 1)
+	l.strip(c, c.held)
+	l.drop(c)
+	l.pump(now)
+	return true
+}
+
+// orphan makes the steps of c claims of their own, out of c's room.
+func (l *Ledger) orphan(c *claim) {
+	for _, s := range c.subs {
+		s.parent = nil
+		c.slots.minus(s.slots)
+		c.gpus.minus(s.gpus)
+		c.room = c.room.Minus(s.room)
+		l.holds = append(l.holds, s)
+	}
+	c.subs = nil
+}
+
+// Sub launches ranks of a step on what its parent has on this node and other
+// steps of it do not use.
+func (l *Ledger) Sub(a Ask, parent Key, lease filch.LeaseID) (Loan, bool) {
+	p := l.find(parent, lease)
+	if p == nil || p.state != Running || p.parent != nil || l.claims[a.Key] != nil || a.Want <= 0 {
+		return Loan{}, false
+	}
+	free, avail, gpus := p.room, p.slots.clone(), p.gpus.clone()
+	for _, s := range p.subs {
+		free = free.Minus(s.room)
+		avail.minus(s.slots)
+		gpus.minus(s.gpus)
+	}
+	if free.Fits(a.Base, a.Each) < a.Want {
+		return Loan{}, false
+	}
+	c := l.claim(a)
+	c.parent, c.state, c.held = p, Running, a.Want
+	c.room = a.Base.Plus(a.Each.Times(a.Want))
+	c.slots = avail.low(nil, c.room.Slots)
+	c.gpus = gpus.low(nil, c.room.GPUs)
+	p.subs = append(p.subs, c)
+	return l.loan(c), true
+}
+
+// Adopt books what a keeper that outlived its launcher still uses, under the
+// lease of the earlier incarnation. It refuses what is booked already.
+func (l *Ledger) Adopt(a Ask, n Loan) bool {
+	take := setOf(n.Slots, l.capacity.Slots)
+	gpus := make(set, len(l.gpus))
+	for i, name := range l.capacity.GPUs {
+		if slices.Contains(n.GPUs, name) {
+			gpus[i/64] |= 1 << (i % 64)
+		}
+	}
+	rest, restGPUs := take.clone(), gpus.clone()
+	rest.minus(l.slots)
+	restGPUs.minus(l.gpus)
+	room := Room{Slots: take.count(), MemBytes: n.MemBytes, GPUs: gpus.count()}
+	if l.claims[a.Key] != nil || rest.count()+restGPUs.count() > 0 || n.MemBytes > l.free.MemBytes {
+		return false
+	}
+	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, room: room, slots: take, gpus: gpus}
+	l.claims[a.Key] = c
+	l.holds = append(l.holds, c)
+	l.slots.minus(take)
+	l.gpus.minus(gpus)
+	l.free = l.free.Minus(room)
+	return true
+}
+
+// AdoptSub books what a step still uses, within its parent's claim.
+func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
+	p := l.claims[parent]
+	if p == nil || p.state != Running || l.claims[a.Key] != nil {
+		return l.Adopt(a, n)
+	}
+	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, parent: p}
+	c.slots = setOf(n.Slots, l.capacity.Slots)
+	c.gpus = make(set, len(l.gpus))
+	for i, name := range l.capacity.GPUs {
+		if slices.Contains(n.GPUs, name) {
+			c.gpus[i/64] |= 1 << (i % 64)
+		}
+	}
+	c.room = Room{Slots: c.slots.count(), MemBytes: n.MemBytes, GPUs: c.gpus.count()}
+	l.claims[a.Key] = c
+	p.subs = append(p.subs, c)
+	return true
+}
+
+// Reborn starts a new incarnation: what was not launched is forgotten.
+func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
+	var gone []*claim
+	for _, c := range l.claims {
+		if c.state <= Locked {
+			gone = append(gone, c)
+		}
+	}
+	slices.SortFunc(gone, byTicket)
+	for _, c := range gone {
+		l.strip(c, c.held)
+		l.drop(c)
+		l.untell(c)
+	}
+	l.incarnation = incarnation
+	l.pump(now)
+}
+
+// InTheWay names the job that has most slots here, k apart.
+func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
+	for _, c := range l.holds {
+		if c.ask.Key.Job != k.Job && c.room.Slots > n {
+			job, n = c.ask.Key.Job, c.room.Slots
+		}
+	}
+	return job, n
+}
+
+// Counts is the slots by the state of their claim, and how many jobs wait.
+func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
+	for _, c := range l.holds {
+		switch c.state {
+		case Held:
+			held += c.room.Slots
+		case Locked:
+			locked += c.room.Slots
+		case Running:
+			running += c.room.Slots
+		case Stuck:
+			stuck += c.room.Slots
+		}
+	}
+	return held, locked, running, stuck, int32(len(l.wait))
+}
+
+// FreeGPUs names the GPUs that nobody has.
+func (l *Ledger) FreeGPUs() []string {
+	out := make([]string, 0, l.free.GPUs)
+	for _, i := range l.gpus.list() {
+		out = append(out, l.capacity.GPUs[i])
+	}
+	return out
+}
+
+// Check panics where an invariant is broken: every slot, byte and GPU is in
+// exactly one place, the wait list is in order, and nobody waits for what is
+// free.
+func (l *Ledger) Check() {
+	sum, slotsSeen, gpusSeen := l.free, l.slots.clone(), l.gpus.clone()
+	for _, c := range l.holds {
+		l.checkClaim(c, slotsSeen, gpusSeen)
+		sum = sum.Plus(c.room)
+		slotsSeen.plus(c.slots)
+		gpusSeen.plus(c.gpus)
+	}
+	if sum != l.Total() || slotsSeen.count() != l.capacity.Slots || gpusSeen.count() != int32(len(l.capacity.GPUs)) {
+		panic(fmt.Sprintf("slots: free and held make %+v, the node has %+v", sum, l.Total()))
+	}
+	if l.slots.count() != l.free.Slots || l.gpus.count() != l.free.GPUs {
+		panic(fmt.Sprintf("slots: %d free in the set, %d counted", l.slots.count(), l.free.Slots))
+	}
+	if !slices.IsSortedFunc(l.wait, byTicket) {
+		panic("slots: wait list out of order")
+	}
+	for _, c := range l.wait {
+		if c.state == Locked {
+			continue
+		}
+		if k := l.fits(c, c.ask); k > 0 && c.held < c.ask.Want && !l.draining {
+			panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, k))
+		}
+		break
+	}
+}
+
+func (l *Ledger) checkClaim(c *claim, slotsSeen, gpusSeen set) {
+	k := c.ask.Key
+	switch {
+	case c.slots.meets(slotsSeen) || c.gpus.meets(gpusSeen):
+		panic(fmt.Sprintf("slots: job %d has slots that are not its own", k.Job))
+	case c.slots.count() != c.room.Slots || c.gpus.count() != c.room.GPUs:
+		panic(fmt.Sprintf("slots: job %d has %d slots, %d counted", k.Job, c.slots.count(), c.room.Slots))
+	case c.held == 0 || c.state == Waiting:
+		panic(fmt.Sprintf("slots: job %d holds %d ranks in state %d", k.Job, c.held, c.state))
+	case l.claims[k] != c:
+		panic(fmt.Sprintf("slots: job %d holds slots without a claim", k.Job))
+	case c.queued && c.state > Locked:
+		panic(fmt.Sprintf("slots: job %d waits in state %d", k.Job, c.state))
+	}
+	used := make(set, len(l.slots))
+	for _, s := range c.subs {
+		if s.slots.meets(used) {
+			panic(fmt.Sprintf("slots: steps of job %d share slots", k.Job))
+		}
+		used.plus(s.slots)
+	}
+	used.minus(c.slots)
+	if used.count() > 0 {
+		panic(fmt.Sprintf("slots: steps of job %d have slots it has not", k.Job))
+	}
+}

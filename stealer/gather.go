@@ -1,0 +1,418 @@
+package stealer
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// The terms of a gather.
+const (
+	// CircleWait is how long a circle that does not answer is waited for
+	// before the next is asked.
+	CircleWait = 50 * time.Millisecond
+	// AskAgain is how long an ask stays unanswered before it is repeated; it
+	// doubles up to AskAgainMax.
+	AskAgain    = 250 * time.Millisecond
+	AskAgainMax = 4 * time.Second
+	// RefusedAgain is when a node that lends nothing is asked again.
+	RefusedAgain = 5 * time.Second
+)
+
+// Stage is how far a Gather has come.
+type Stage uint8
+
+// The stages.
+const (
+	Local  Stage = iota // asks its own node
+	Halves              // asks for half, circle by circle
+	Insist              // has asked everybody for the rest, waits
+	Rest                // ReleaseAll: waits for the next try
+)
+
+func (s Stage) String() string { return [...]string{"local", "half", "insist", "rest"}[min(s, Rest)] }
+
+// Ask is a question to a victim; see the message of that name.
+type Ask struct {
+	To    filch.NodeName
+	Want  int32
+	Half  bool
+	Wait  bool
+	Round uint32
+}
+
+// Back is room to give back: a lease, or with a zero one all asked for up to
+// Round.
+type Back struct {
+	To    filch.NodeName
+	Lease filch.LeaseID
+	Round uint32
+}
+
+// Moves is what a Gather wants sent.
+type Moves struct {
+	Asks  []Ask
+	Backs []Back
+}
+
+// Grant is what a victim says it holds; of two, the later version counts.
+type Grant struct {
+	Lease   filch.LeaseID
+	Held    int32
+	Version uint64
+	Round   uint32
+	Waiting bool
+	Refused bool
+	Free    int32
+	Holder  filch.JobID
+	Holds   int32
+}
+
+// cell is one candidate.
+type cell struct {
+	member  int32
+	limit   int32
+	want    int32
+	asked   uint32 // round of the last ask, 0 none
+	open    bool   // and not answered
+	insists bool   // that ask waits
+	again   time.Duration
+	tries   uint8
+	last    Grant
+}
+
+// Gather collects slots for one job. It asks its own node, then circles of
+// random others for half of what they have free, then all for the rest, and
+// keeps what it is lent until [Gather.Ready].
+type Gather struct {
+	need    Need
+	policy  Policy
+	members *Members
+	self    filch.NodeName
+	rng     rng
+	cells   []cell  // in the order of asking
+	where   []int32 // cell+1 of a member
+	reach   int     // cells asked so far
+	circle  int
+	stage   Stage
+	open    int32 // asks of this stage not answered
+	sum     int64 // ranks held, as far as they count
+	round   uint32
+	next    time.Duration // the circle's end, or the next try
+	poll    time.Duration
+	again   time.Duration // no cell is due before
+}
+
+// NewGather makes a Gather for a job submitted on self.
+func NewGather(need Need, m *Members, self filch.NodeName, p Policy, seed uint64) *Gather {
+	g := &Gather{need: need, policy: p, members: m, self: self, rng: rng(seed), next: filch.Never, again: filch.Never}
+	if p.PollMin <= 0 {
+		g.policy.PollMin = time.Millisecond
+	}
+	if p.PollMax <= 0 {
+		g.policy.PollMax = time.Second
+	}
+	g.poll = g.policy.PollMin
+	g.where = make([]int32, m.Len())
+	for i := range int32(m.Len()) {
+		g.admit(i)
+	}
+	first := 0
+	if len(g.cells) > 0 && m.At(g.cells[0].member).Name == self {
+		first = 1
+	}
+	for i := len(g.cells) - 1; i > first; i-- {
+		j := first + g.rng.below(i-first+1)
+		g.cells[i], g.cells[j] = g.cells[j], g.cells[i]
+	}
+	for i := range g.cells {
+		g.where[g.cells[i].member] = int32(i) + 1
+	}
+	return g
+}
+
+// admit makes a member a candidate if it may be one; this node goes first.
+func (g *Gather) admit(i int32) bool {
+	p := g.members.At(i)
+	for len(g.where) <= int(i) {
+		g.where = append(g.where, 0)
+	}
+	if g.where[i] != 0 || p.Standing > Draining || !g.need.Allows(p.Name) {
+		return false
+	}
+	limit := g.need.limit(p.Total)
+	if limit <= 0 {
+		return false
+	}
+	g.cells = append(g.cells, cell{member: i, limit: limit, again: filch.Never})
+	g.where[i] = int32(len(g.cells))
+	if k := len(g.cells) - 1; p.Name == g.self && g.stage == Local && g.reach == 0 {
+		g.cells[0], g.cells[k] = g.cells[k], g.cells[0]
+		g.where[g.cells[k].member] = int32(k) + 1
+		g.where[i] = 1
+	}
+	return true
+}
+
+// Begin asks the own node for all it can lend; if that is no candidate it goes
+// straight to the neighbors.
+func (g *Gather) Begin(now time.Duration, out *Moves) {
+	if g.policy.Kind == Accumulate && len(g.cells) > 0 && g.name(0) == g.self {
+		g.round++
+		g.reach = 1
+		g.ask(now, 0, g.cells[0].limit, false, false, out)
+		g.next = now + CircleWait
+		return
+	}
+	g.step(now, out)
+}
+
+func (g *Gather) name(i int) filch.NodeName { return g.members.At(g.cells[i].member).Name }
+
+func (g *Gather) usable(c *cell) bool {
+	s := g.members.At(c.member).Standing
+	return s == Up || s == Draining
+}
+
+func (g *Gather) ask(now time.Duration, i int, want int32, half, wait bool, out *Moves) {
+	c := &g.cells[i]
+	c.want, c.insists = want, wait
+	c.asked = g.round
+	if !c.open {
+		c.open = true
+		g.open++
+	}
+	c.again = now + min(AskAgain<<min(c.tries, 8), AskAgainMax)
+	g.again = min(g.again, c.again)
+	out.Asks = append(out.Asks, Ask{To: g.name(i), Want: want, Half: half, Wait: wait, Round: c.asked})
+}
+
+// missing is the ranks that nothing is held for.
+func (g *Gather) missing() int32 { return max(g.need.Ranks-int32(min(g.sum, int64(g.need.Ranks))), 1) }
+
+// step moves on when the stage is through: everybody answered, or it took too
+// long.
+func (g *Gather) step(now time.Duration, out *Moves) {
+	if g.open > 0 && now < g.next || g.stage == Insist || g.full() {
+		return
+	}
+	switch {
+	case g.policy.Kind == ReleaseAll:
+		g.tryAll(now, out)
+	case g.reach < len(g.cells):
+		g.widen(now, out)
+	default:
+		g.insist(now, out)
+	}
+}
+
+// full reports whether enough is held to be worth choosing.
+func (g *Gather) full() bool {
+	_, ok := g.Ready()
+	return ok
+}
+
+// widen asks the next circle for half of what it has: first the square root of
+// the members, or twice the nodes needed if that is more, then twice as many.
+func (g *Gather) widen(now time.Duration, out *Moves) {
+	g.stage = Halves
+	if g.circle == 0 {
+		most := int32(1)
+		for i := range g.cells {
+			most = max(most, g.cells[i].limit)
+		}
+		nodes := max((g.missing()+most-1)/most, g.need.MinNodes-int32(g.reach))
+		g.circle = max(root(g.members.Len()), 2*int(nodes), 1)
+	} else {
+		g.circle *= 2
+	}
+	g.round++
+	missing := g.missing()
+	for k := g.circle; k > 0 && g.reach < len(g.cells); g.reach++ {
+		c := &g.cells[g.reach]
+		if g.members.At(c.member).Standing != Up {
+			continue
+		}
+		g.ask(now, g.reach, min(c.limit, missing), true, false, out)
+		k--
+	}
+	g.next = now + CircleWait
+	if g.open == 0 {
+		g.step(now, out)
+	}
+}
+
+// insist asks everybody for all that could be used, to be waited for.
+func (g *Gather) insist(now time.Duration, out *Moves) {
+	g.stage, g.next = Insist, filch.Never
+	g.round++
+	for i := range g.cells {
+		g.insistOn(now, i, out)
+	}
+}
+
+func (g *Gather) insistOn(now time.Duration, i int, out *Moves) {
+	c := &g.cells[i]
+	if g.members.At(c.member).Standing != Up || c.last.Held >= c.limit {
+		return
+	}
+	c.tries = 0
+	g.ask(now, i, c.limit, false, true, out)
+}
+
+// tryAll is the papers' way: half from everybody, and if the sum is short all
+// of it back and again later.
+func (g *Gather) tryAll(now time.Duration, out *Moves) {
+	if g.stage == Halves {
+		g.stage = Rest
+		g.next = now + g.poll
+		g.poll = min(2*g.poll, g.policy.PollMax)
+		for i := range g.cells {
+			c := &g.cells[i]
+			g.close(c)
+			c.again = filch.Never
+			if c.asked == 0 {
+				continue
+			}
+			out.Backs = append(out.Backs, Back{To: g.name(i), Lease: c.last.Lease, Round: c.asked})
+			g.count(c, -1)
+			c.last.Held = 0
+			g.count(c, 1)
+		}
+		return
+	}
+	if now < g.next && g.stage == Rest {
+		return
+	}
+	g.stage = Halves
+	g.round++
+	g.next = now + CircleWait
+	g.reach = len(g.cells)
+	for i := range g.cells {
+		if c := &g.cells[i]; g.members.At(c.member).Standing == Up {
+			g.ask(now, i, c.limit, true, false, out)
+		}
+	}
+}
+
+// count adds what c holds to the sum, or takes it off.
+func (g *Gather) count(c *cell, sign int64) {
+	if g.usable(c) {
+		g.sum += sign * int64(min(c.last.Held, c.limit))
+	}
+}
+
+func (g *Gather) close(c *cell) {
+	if c.open {
+		c.open = false
+		g.open--
+	}
+}
+
+// Granted takes in what a victim says. News of before what is known counts for
+// nothing and make news false: the victim asks whether it is still wanted.
+func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *Moves) (news bool) {
+	m := g.members.Find(from)
+	if m < 0 || int(m) >= len(g.where) || g.where[m] == 0 {
+		return false
+	}
+	c := &g.cells[g.where[m]-1]
+	news = newer(n, c.last)
+	if news || mutantStaleGrant {
+		g.count(c, -1)
+		c.last = n
+		g.count(c, 1)
+	}
+	if n.Round >= c.asked {
+		c.tries = 0
+		c.again = filch.Never
+		g.close(c)
+	}
+	if g.stage == Insist && c.again == filch.Never && !c.last.Waiting && c.last.Held < c.want {
+		c.again = now + AskAgainMax // dropped from the list: a lapse, a drain, a full list
+		if c.last.Refused {
+			c.again = now + RefusedAgain
+		}
+		g.again = min(g.again, c.again)
+	}
+	g.step(now, out)
+	return news
+}
+
+func newer(n, than Grant) bool {
+	if n.Lease.Incarnation != than.Lease.Incarnation {
+		return n.Lease.Incarnation > than.Lease.Incarnation
+	}
+	return n.Version > than.Version
+}
+
+// Changed takes in that a member came, went or was reborn; old is what it was.
+// It is called after the Members were set.
+func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out *Moves) {
+	if int(i) >= len(g.where) || g.where[i] == 0 {
+		if g.admit(i) && g.stage == Insist {
+			g.reach = len(g.cells)
+			g.round++
+			g.insistOn(now, len(g.cells)-1, out)
+		}
+		return
+	}
+	k := int(g.where[i]) - 1
+	c, p := &g.cells[k], g.members.At(i)
+	if old.Standing == Up || old.Standing == Draining {
+		g.sum -= int64(min(c.last.Held, c.limit))
+	}
+	if p.Standing >= Dead || p.Incarnation != old.Incarnation {
+		c.last = Grant{Lease: filch.LeaseID{Incarnation: p.Incarnation}}
+		g.close(c)
+		c.again = filch.Never
+	}
+	g.count(c, 1)
+	if p.Standing == Up && g.stage == Insist && (old.Standing >= Dead || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
+		g.round++
+		g.insistOn(now, k, out)
+	}
+	g.step(now, out)
+}
+
+// Tick repeats what was not answered and ends circles that took too long.
+func (g *Gather) Tick(now time.Duration, out *Moves) {
+	if g.again <= now {
+		g.again = filch.Never
+		for i := range g.cells {
+			g.repeat(now, i, out)
+			g.again = min(g.again, g.cells[i].again)
+		}
+	}
+	if g.next <= now {
+		g.next = filch.Never
+		g.step(now, out)
+	}
+}
+
+// repeat asks again what was not answered, under the same round, and who
+// refused or let a place lapse, as a new question.
+func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
+	c := &g.cells[i]
+	if c.again > now {
+		return
+	}
+	c.again = filch.Never
+	if c.last.Held >= c.want || g.members.At(c.member).Standing != Up {
+		return
+	}
+	half := !c.insists && (g.policy.Kind == ReleaseAll || g.name(i) != g.self)
+	c.tries = min(c.tries+1, 16)
+	if !c.open {
+		g.round++
+		g.ask(now, i, c.want, half, c.insists, out)
+		return
+	}
+	last := g.round
+	g.round = c.asked
+	g.ask(now, i, c.want, half, c.insists, out)
+	g.round = last
+}
+
+// Deadline is when [Gather.Tick] is due.
+func (g *Gather) Deadline() time.Duration { return min(g.next, g.again) }
