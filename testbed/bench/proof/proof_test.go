@@ -1,0 +1,69 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadResult(t *testing.T) {
+	r := readResult(strings.NewReader(`
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:9: figure: makespan 500.2 s\n"}
+{"Action":"pass","Package":"p","Test":"TestA/x"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"fail","Package":"p","Test":"TestC"}
+{"Action":"fail","Package":"p"}
+`))
+	if r.passed != 1 || r.skipped != 1 || r.failed != 1 || r.ok() {
+		t.Errorf("got %+v, want one of each and not ok", r)
+	}
+	if want := []string{"makespan 500.2 s"}; !slices.Equal(r.figures, want) {
+		t.Errorf("figures: got %q, want %q", r.figures, want)
+	}
+	if got, want := r.summary(), "1 of 2 tests failed: TestC"; got != want {
+		t.Errorf("summary: got %q, want %q", got, want)
+	}
+}
+
+func TestNothingRanIsNotOK(t *testing.T) {
+	if r := readResult(strings.NewReader("")); r.ok() {
+		t.Error("a suite without tests: got ok, want not")
+	}
+}
+
+func TestLaunchesWithin(t *testing.T) {
+	f := &figures{}
+	add := func(what, launcher string, ranks int, wall float64) {
+		f.Launches = append(f.Launches, struct {
+			What         string
+			Ranks, Hosts int
+			Launcher     string
+			WallMS       float64
+			Error        string
+		}{what, ranks, 1, launcher, wall, ""})
+	}
+	add("true", "filch", 1, 3)
+	add("true", "hydra", 1, 4)
+	add("true", "filch", 4, 9)
+	add("true", "hydra", 4, 8)
+	if v := launchesWithin("hydra", "", 1)(f); v.ok || !strings.Contains(v.measured, "n=4 on 1: 1.12") {
+		t.Errorf("one over the bar: got %+v, want it named", v)
+	}
+	if v := launchesWithin("hydra", "", 1.2)(f); !v.ok {
+		t.Errorf("none over the bar: got %+v, want ok", v)
+	}
+	if v := launchesWithin("srun", "", 1)(f); v.ok {
+		t.Errorf("not measured: got %+v, want not ok", v)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	got := wrap("one two three four", 9)
+	if want := []string{"one two", "three", "four"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := wrap("", 9); len(got) != 1 || got[0] != "" {
+		t.Errorf("nothing: got %q, want one empty line", got)
+	}
+}
