@@ -1,0 +1,74 @@
+package output
+
+import "bytes"
+
+// LineMax bounds a line: what is longer is cut, and the pieces but the last
+// are partial. It is also the most that a [Cutter] holds back.
+const LineMax = 64 << 10
+
+// Cutter cuts one stream of one rank into pieces of whole lines. The zero
+// value cuts by lines.
+type Cutter struct {
+	held []byte // the beginning of a line without its end
+	Raw  bool   // hand on everything at once (-u, a terminal)
+}
+
+// Add takes p and calls emit with pieces that end with a newline; emit must
+// not keep the bytes. What follows the last newline is held back. A piece that
+// ends within a line is marked partial.
+func (c *Cutter) Add(p []byte, emit func(piece []byte, partial bool)) {
+	if len(p) == 0 {
+		return
+	}
+	if c.Raw {
+		emit(p, p[len(p)-1] != '\n')
+		return
+	}
+	if len(c.held) > 0 {
+		p = c.join(p, emit)
+	}
+	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
+		emit(p[:end+1], false)
+		p = p[end+1:]
+	}
+	for len(p) > LineMax {
+		emit(p[:LineMax], true)
+		p = p[LineMax:]
+	}
+	if len(p) > 0 {
+		c.held = append(c.held, p...)
+	}
+}
+
+// join completes the line that is held with the beginning of p and returns
+// what is left of p.
+func (c *Cutter) join(p []byte, emit func([]byte, bool)) []byte {
+	end := bytes.IndexByte(p, '\n')
+	take := end + 1
+	if end < 0 {
+		take = len(p)
+	}
+	if room := LineMax - len(c.held); take > room {
+		c.held = append(c.held, p[:room]...)
+		emit(c.held, true)
+		c.held = c.held[:0]
+		return p[room:]
+	}
+	c.held = append(c.held, p[:take]...)
+	if end >= 0 {
+		emit(c.held, false)
+		c.held = c.held[:0]
+	}
+	return p[take:]
+}
+
+// Held counts the bytes of an incomplete line.
+func (c *Cutter) Held() int { return len(c.held) }
+
+// Flush emits the incomplete line, if there is one, and gives its memory back.
+func (c *Cutter) Flush(emit func(piece []byte, partial bool)) {
+	if len(c.held) > 0 {
+		emit(c.held, true)
+	}
+	c.held = nil
+}

@@ -1,0 +1,139 @@
+package output
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Side says which process opens the file of a pattern.
+type Side uint8
+
+// The sides. A pattern that names a rank or a node is opened on the node.
+const (
+	SideClient Side = iota
+	SidePerNode
+	SidePerRank
+)
+
+// padMax bounds the width of a padded number (srun(1), "filename pattern").
+const padMax = 10
+
+// Place is what a pattern's conversions stand for.
+type Place struct {
+	Job   filch.JobID
+	Name  string // of the job
+	User  string
+	Rank  filch.Rank
+	Index int32 // of the node within the job
+	Node  filch.NodeName
+}
+
+// SideOf says where the file of pattern is opened: %t makes one per rank, %n
+// and %N one per node.
+func SideOf(pattern string) Side {
+	side := SideClient
+	eachConversion(pattern, func(c byte, _ int, _ string) {
+		switch {
+		case c == 't':
+			side = SidePerRank
+		case (c == 'n' || c == 'N') && side == SideClient:
+			side = SidePerNode
+		}
+	})
+	return side
+}
+
+// Expand replaces the conversions of srun's file name patterns: %t rank, %n
+// index of the node, %N its short name, %j and %A job, %s step (always 0: a
+// step is a job of its own here), %J job and step, %u user, %x name of the
+// job, %% a percent sign. A number between % and the letter pads numbers with
+// zeros and is ignored otherwise. A backslash anywhere switches all of it off
+// and is removed itself. What is not a conversion stays as it is.
+func Expand(pattern string, p Place) string {
+	if strings.Contains(pattern, `\`) {
+		return plain(pattern)
+	}
+	var b strings.Builder
+	eachConversion(pattern, func(c byte, pad int, text string) {
+		switch c {
+		case 0:
+			b.WriteString(text)
+		case '%':
+			b.WriteByte('%')
+		case 't':
+			number(&b, int64(p.Rank), pad)
+		case 'n':
+			number(&b, int64(p.Index), pad)
+		case 'j', 'A':
+			number(&b, int64(p.Job), pad)
+		case 's':
+			number(&b, 0, pad)
+		case 'J':
+			number(&b, int64(p.Job), pad)
+			b.WriteString(".0")
+		case 'N':
+			short, _, _ := strings.Cut(string(p.Node), ".")
+			b.WriteString(short)
+		case 'u':
+			b.WriteString(p.User)
+		case 'x':
+			b.WriteString(p.Name)
+		}
+	})
+	return b.String()
+}
+
+// plain removes single backslashes and keeps one of two.
+func plain(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		} else if pattern[i] == '\\' {
+			break
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
+}
+
+// eachConversion calls fn for each conversion of pattern and, with c zero, for
+// the text between them.
+func eachConversion(pattern string, fn func(c byte, pad int, text string)) {
+	if strings.Contains(pattern, `\`) {
+		return
+	}
+	for pattern != "" {
+		at := strings.IndexByte(pattern, '%')
+		if at < 0 {
+			fn(0, 0, pattern)
+			return
+		}
+		if at > 0 {
+			fn(0, 0, pattern[:at])
+		}
+		end := at + 1
+		for end < len(pattern) && pattern[end] >= '0' && pattern[end] <= '9' {
+			end++
+		}
+		if end == len(pattern) || !strings.ContainsRune("%tnjAsJNux", rune(pattern[end])) {
+			end = min(end, len(pattern)-1)
+			fn(0, 0, pattern[at:end+1])
+		} else {
+			pad, _ := strconv.Atoi(pattern[at+1 : end])
+			fn(pattern[end], min(pad, padMax), "")
+		}
+		pattern = pattern[end+1:]
+	}
+}
+
+// number writes n, padded with zeros to pad digits.
+func number(b *strings.Builder, n int64, pad int) {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text); i < pad; i++ {
+		b.WriteByte('0')
+	}
+	b.WriteString(text)
+}

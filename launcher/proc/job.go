@@ -1,0 +1,330 @@
+package proc
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"golang.org/x/sys/unix"
+)
+
+// phase is how far a job on this node is.
+type phase uint8
+
+const (
+	checking phase = iota
+	ready          // Ready was said
+	refused        // Ready was said, with an error: nothing will run
+	starting       // ranks are being forked
+	running
+	ended // every rank has ended; leftovers are being killed, output drained
+	done  // KeeperDone was said
+)
+
+// job is one attempt of a job on this node.
+type job struct {
+	keeper *keeper
+	order  launcher.Start
+	what   launcher.Order
+	ranks  []*rank
+	byPID  map[int]*rank
+	phase  phase
+	failed *failure
+	alive  int // ranks whose process lives
+
+	io   *outputs
+	in   *input
+	mpi  *wireup
+	stop stopper
+
+	news      []launcher.RankEnd // not sent yet
+	forgotten bool
+	began     time.Time
+}
+
+// rank is one process of the job and what is known of it.
+type rank struct {
+	id      filch.Rank
+	local   int
+	program int // index into Order.Programs
+	argv    []string
+	exe     program
+	phase   rankPhase
+	pid     int
+	pidfd   int // -1 where the kernel has none
+	told    bool
+	said    bool // its end was reported
+	end     launcher.RankEnd
+	verdict *launcher.RankEnd // decided before the process ends: an abort
+	files   files
+}
+
+type rankPhase uint8
+
+const (
+	rankWaiting rankPhase = iota
+	rankRunning
+	rankGone
+)
+
+// newJob reads a Start. Only what no launcher of ours would send is an error.
+func newJob(k *keeper, body []byte) (*job, error) {
+	j := &job{keeper: k, byPID: map[int]*rank{}, began: time.Now()}
+	if err := wire.Unmarshal(body, &j.order); err != nil {
+		return nil, err
+	}
+	if err := wire.Unmarshal(j.order.Launch.Order, &j.what); err != nil {
+		return nil, err
+	}
+	l := &j.order.Launch
+	if j.order.Index < 0 || int(j.order.Index) >= len(l.Nodes) {
+		return nil, fmt.Errorf("node %d of %d", j.order.Index, len(l.Nodes))
+	}
+	for _, s := range l.Nodes[j.order.Index].Ranks {
+		if s.Count < 0 || s.First < 0 || int64(s.First)+int64(s.Count) > int64(l.Size) || len(j.ranks)+int(s.Count) > launcher.MaxRanks {
+			return nil, fmt.Errorf("ranks %d+%d of %d", s.First, s.Count, l.Size)
+		}
+		for i := range s.Count {
+			r := &rank{id: s.First + filch.Rank(i), local: len(j.ranks), pidfd: -1}
+			j.ranks = append(j.ranks, r)
+		}
+	}
+	return j, j.assign()
+}
+
+// assign finds each rank's program.
+func (j *job) assign() error {
+	for _, r := range j.ranks {
+		r.program = -1
+		for i, p := range j.what.Programs {
+			offset := 0
+			for _, s := range p.Ranks {
+				if r.id >= s.First && int64(r.id) < int64(s.First)+int64(s.Count) {
+					r.program = i
+					r.argv = expandArgs(p, r.id, offset+int(r.id-s.First))
+				}
+				offset += int(s.Count)
+			}
+		}
+		if r.program < 0 || len(r.argv) == 0 {
+			return fmt.Errorf("rank %d has no program", r.id)
+		}
+	}
+	return nil
+}
+
+// expandArgs replaces %t and %o (srun --multi-prog).
+func expandArgs(p launcher.Program, r filch.Rank, offset int) []string {
+	if !p.Expand {
+		return p.Argv
+	}
+	replace := strings.NewReplacer("%t", fmt.Sprint(int(r)), "%o", fmt.Sprint(offset))
+	args := make([]string, len(p.Argv))
+	for i, a := range p.Argv {
+		args[i] = replace.Replace(a)
+	}
+	return args
+}
+
+func (j *job) ident() filch.Ident { return j.order.Launch.Ident }
+
+// node is this node's name in the job.
+func (j *job) node() filch.NodeName { return j.order.Launch.Nodes[j.order.Index].Node }
+
+// now is the time of the job: what the PMI engine counts in.
+func (j *job) now() time.Duration { return time.Since(j.began) }
+
+func (j *job) link() *link { return j.keeper.link }
+
+// warn sends a line for the user.
+func (j *job) warn(text string) {
+	if len(text) > wire.MaxHello-64 {
+		text = text[:wire.MaxHello-64]
+	}
+	j.link().send(wire.KindWarn, wire.Warn{Text: text})
+}
+
+// prepare makes all the checks and answers with Ready.
+func (j *job) prepare() {
+	j.failed = j.check()
+	if j.failed == nil {
+		j.io = newOutputs(j)
+		j.failed = j.io.openFiles()
+	}
+	if j.failed == nil {
+		j.in, j.failed = newInput(j)
+	}
+	if j.failed != nil {
+		j.phase = refused
+		j.sayReady()
+		return
+	}
+	if !j.keeper.room.limit(j.order.Memory) {
+		j.warn(string(j.node()) + ": no cgroup to limit memory in: the job's limit of " + itoa(int(j.order.Memory>>20)) + " MiB is not enforced")
+	}
+	j.mpi = newWireup(j)
+	j.phase = ready
+	j.sayReady()
+	if j.order.Go {
+		j.start()
+	}
+}
+
+func (j *job) sayReady() {
+	r := launcher.KeeperReady{Ident: j.ident()}
+	if j.failed != nil {
+		r.Err, r.Cause = j.failed.err, j.failed.cause
+	}
+	j.link().send(wire.KindKeeperReady, r)
+}
+
+// check looks at what can be looked at before an exec.
+func (j *job) check() *failure {
+	unix.Umask(int(j.what.Umask))
+	if f := checkCwd(j.what.Cwd, j.node()); f != nil {
+		return f
+	}
+	known := map[string]program{}
+	for _, r := range j.ranks {
+		env := j.programEnv(r.program)
+		key := fmt.Sprintf("%d %s", r.program, r.argv[0])
+		p, ok := known[key]
+		if !ok {
+			var f *failure
+			if p, f = findProgram(r.argv[0], j.what.Cwd, env, j.node()); f != nil {
+				return f
+			}
+			known[key] = p
+		}
+		r.exe = p
+	}
+	return nil
+}
+
+// programEnv is the client's environment with what program i adds.
+func (j *job) programEnv(i int) []string {
+	extra := j.what.Programs[i].Env
+	if len(extra) == 0 {
+		return j.what.Env
+	}
+	return append(append(make([]string, 0, len(j.what.Env)+len(extra)), j.what.Env...), extra...)
+}
+
+// data handles a frame of the data plane.
+func (j *job) data(f wire.Frame) {
+	switch f.Kind {
+	case wire.KindCredit:
+		if p, err := wire.DecodePlace(f.Body); err == nil && j.io != nil {
+			j.io.credit(p.Offset)
+		}
+	case wire.KindResend:
+		if p, err := wire.DecodePlace(f.Body); err == nil && j.io != nil {
+			j.io.resend(p.Offset)
+		}
+	case wire.KindOutputSeen:
+		if j.io != nil {
+			j.io.credit(j.io.offset)
+			j.io.seen = true
+		}
+	case wire.KindStdin:
+		if s, err := wire.DecodeStdin(f.Body); err == nil && j.in != nil {
+			j.in.add(s)
+		}
+	case wire.KindPeerFrame:
+		if p, err := wire.DecodePeerFrame(f.Body); err == nil && j.mpi != nil {
+			j.mpi.peer(p)
+		}
+	case wire.KindResize:
+		var w launcher.Window
+		if wire.Unmarshal(f.Body, &w) == nil && j.io != nil {
+			j.io.resize(w)
+		}
+	}
+}
+
+// adopted tells a new launcher all that it may have missed.
+func (j *job) adopted() {
+	a := launcher.Adopted{Start: j.order}
+	for _, r := range j.ranks {
+		if r.said {
+			a.Ended = append(a.Ended, r.end)
+		}
+	}
+	j.link().send(wire.KindAdopted, a)
+	j.news = nil
+	if j.phase == ready || j.phase == refused {
+		j.sayReady()
+		return
+	}
+	if j.phase >= running {
+		j.sayStarted()
+	}
+	j.io.adopted()
+	j.in.adopted()
+	if j.phase == done {
+		j.sayDone()
+	}
+}
+
+func (j *job) sayStarted() {
+	pids := make([]int32, len(j.ranks))
+	for i, r := range j.ranks {
+		pids[i] = int32(r.pid)
+	}
+	j.link().send(wire.KindRanksStarted, launcher.RanksStarted{Ident: j.ident(), PIDs: pids})
+}
+
+func (j *job) sayDone() {
+	j.link().send(wire.KindKeeperDone, launcher.KeeperDone{Ident: j.ident(), Left: int32(j.stop.left)})
+}
+
+// settle runs once per turn, after all that came was handled: it sends what
+// was gathered and takes the steps that wait for several things.
+func (j *job) settle() {
+	if j.phase == starting {
+		j.fork()
+	}
+	if j.mpi != nil {
+		j.mpi.settle()
+	}
+	if len(j.news) > 0 {
+		j.link().send(wire.KindRanksEnded, launcher.RanksEnded{Ident: j.ident(), Ends: j.news})
+		j.news = nil
+	}
+	if j.phase == running && j.alive == 0 {
+		j.phase = ended
+	}
+	if j.phase == ended {
+		j.finish()
+	}
+	k := j.keeper
+	switch {
+	case j.phase == refused && j.forgotten:
+		k.leaving = true
+	case j.phase != done:
+	case k.link.fd < 0 && j.stop.abandoned:
+		k.leaving = true
+	case j.forgotten && (j.io == nil || len(j.io.kept) == 0):
+		k.leaving = true
+	}
+}
+
+// finish kills what the ranks left behind and waits for the last output.
+func (j *job) finish() {
+	if !j.nothingLeft() {
+		j.kill()
+		return
+	}
+	if j.io != nil && !j.io.drained() {
+		return
+	}
+	j.phase = done
+	j.keeper.poll.stop(j.stop.timer)
+	if j.io != nil {
+		j.io.close()
+	}
+	j.sayDone()
+}

@@ -1,0 +1,279 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher"
+	"golang.org/x/sys/unix"
+)
+
+// forksPerTurn bounds the ranks that are forked before the keeper looks at
+// anything else.
+const forksPerTurn = 32
+
+// start begins to fork the ranks; a second call changes nothing.
+func (j *job) start() {
+	if j.phase != ready {
+		return
+	}
+	if j.stop.begun {
+		j.phase = ended // cancelled before it began
+		return
+	}
+	j.phase = starting
+	j.fork()
+}
+
+// fork forks the next ranks.
+func (j *job) fork() {
+	limits := raiseLimits(j.what.Rlimits)
+	defer limits.restore()
+	j.keeper.room.joinMemory()
+	defer j.keeper.room.leaveMemory()
+	n := 0
+	for _, r := range j.ranks {
+		if r.phase != rankWaiting {
+			continue
+		}
+		if n++; n > forksPerTurn {
+			j.keeper.poll.after(0, func() {}) // come back at once
+			return
+		}
+		if j.stop.begun {
+			r.told = true
+			j.endRank(r, launcher.RankEnd{Kind: launcher.CauseSignal, Code: int32(unix.SIGTERM), Text: "not started: the job was stopped"})
+			continue
+		}
+		j.forkRank(r)
+	}
+	j.phase = running
+	j.in.started()
+	j.sayStarted()
+}
+
+// forkRank forks and execs one rank. It returns when the child has executed
+// its program or failed to: the fork shares memory with us until then (vfork),
+// so it costs the same whatever the size of this process.
+func (j *job) forkRank(r *rank) {
+	err := j.makeFiles(r)
+	if err == nil {
+		err = j.exec(r)
+	}
+	r.files.closeTheirs()
+	if err != nil {
+		j.io.abandon(r)
+		j.in.abandon(r)
+		j.mpi.closed(r)
+		j.endRank(r, execEnd(r, err))
+		return
+	}
+	r.phase = rankRunning
+	j.alive++
+	j.byPID[r.pid] = r
+	if r.pidfd >= 0 {
+		j.keeper.poll.watch(r.pidfd, readable, func(uint32) { j.reap() })
+	} else {
+		j.pollChildren()
+	}
+}
+
+func (j *job) exec(r *rank) error {
+	path, argv := r.exe.path, r.argv
+	if r.exe.shell {
+		path, argv = "/bin/sh", append([]string{"sh", r.exe.path}, r.argv[1:]...)
+	}
+	mask := j.bind(r)
+	defer mask.restore()
+	env := append(append([]string(nil), j.mpi.env(r)...), j.rankEnv(r)...)
+	attr := &syscall.ProcAttr{
+		Dir:   j.what.Cwd,
+		Env:   env,
+		Files: r.files.child,
+		Sys: &syscall.SysProcAttr{
+			Setsid:    true,
+			Setctty:   r.files.pty,
+			Pdeathsig: syscall.SIGKILL,
+			PidFD:     &r.pidfd,
+		},
+	}
+	j.keeper.room.enter(attr.Sys)
+	var err error
+	if r.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
+		r.pid, r.pidfd = 0, -1
+		return err
+	}
+	j.reportBinding(r, mask)
+	return nil
+}
+
+// execEnd is the end of a rank whose program could not be executed.
+func execEnd(r *rank, err error) launcher.RankEnd {
+	e := launcher.RankEnd{Kind: launcher.CauseNotExec, Code: 126}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		e.Kind, e.Code = launcher.CauseNotFound, 127
+	}
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		e.Kind, e.Code = launcher.CauseOurs, 125
+	}
+	e.Text = fmt.Sprintf("cannot run %s: %s", r.argv[0], reason(err))
+	return e
+}
+
+// pollChildren looks for ended ranks every few milliseconds, where the kernel
+// (before 5.4) has no pidfd to wait for.
+func (j *job) pollChildren() {
+	if j.stop.polling {
+		return
+	}
+	j.stop.polling = true
+	j.keeper.poll.after(5*time.Millisecond, func() {
+		j.stop.polling = false
+		j.reap()
+		if j.alive > 0 {
+			j.pollChildren()
+		}
+	})
+}
+
+// reap takes the ends of all children that have one: ranks, and orphans of
+// ranks that came to us.
+func (j *job) reap() {
+	for {
+		var ws unix.WaitStatus
+		var ru unix.Rusage
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, &ru)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if r, ok := j.byPID[pid]; ok {
+			delete(j.byPID, pid)
+			j.gone(r, ws, &ru)
+		}
+	}
+}
+
+// gone judges the end of a rank's process.
+func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
+	j.alive--
+	r.phase = rankGone
+	if r.pidfd >= 0 {
+		j.keeper.poll.drop(r.pidfd)
+		unix.Close(r.pidfd)
+		r.pidfd = -1
+	}
+	j.in.abandon(r)
+	state := j.mpi.closed(r)
+	e := launcher.RankEnd{
+		CPU:    time.Duration(ru.Utime.Nano() + ru.Stime.Nano()),
+		RSSMax: ru.Maxrss << 10,
+	}
+	switch {
+	case ws.Signaled():
+		e.Kind, e.Code, e.Core = launcher.CauseSignal, int32(ws.Signal()), ws.CoreDump()
+		e.Text = "killed by " + unix.SignalName(ws.Signal())
+		if e.Core {
+			e.Text += " (core dumped)"
+		}
+		if ws.Signal() == unix.SIGKILL && !r.told {
+			j.judgeKill(&e)
+		}
+	case ws.ExitStatus() != 0:
+		e.Kind, e.Code = launcher.CauseExit, int32(ws.ExitStatus())
+		e.Text = fmt.Sprintf("exited with %d", e.Code)
+		if e.Code == 137 && !r.told && j.keeper.room.oomKilled() {
+			e.Kind, e.Text = launcher.CauseOOM, "a process of it was killed: out of memory"
+		}
+	case state.unfinished():
+		e.Kind, e.Code = launcher.CauseNoFinalize, 1
+		e.Text = "exited with 0 after MPI_Init without MPI_Finalize"
+	}
+	j.endRank(r, e)
+}
+
+// judgeKill says what is known of a SIGKILL that was not ours.
+func (j *job) judgeKill(e *launcher.RankEnd) {
+	known, limit := j.keeper.room.oomKilled(), j.order.Memory
+	switch {
+	case known && limit > 0:
+		e.Kind = launcher.CauseOOM
+		e.Text = fmt.Sprintf("killed: out of memory (the job's limit here is %d MiB)", limit>>20)
+	case known:
+		e.Kind, e.Text = launcher.CauseOOM, "killed: out of memory"
+	default:
+		e.Text = "killed by SIGKILL, perhaps out of memory"
+	}
+}
+
+// endRank reports the end of r, once. An abort that was decided earlier stays
+// what it was.
+func (j *job) endRank(r *rank, e launcher.RankEnd) {
+	r.phase = rankGone
+	if r.said {
+		return
+	}
+	r.said = true
+	e.Rank, e.Told = r.id, r.told
+	r.end = e
+	j.news = append(j.news, e)
+}
+
+// limitSet is what the keeper's own limits were before a fork.
+type limitSet []limitWas
+
+type limitWas struct {
+	resource int
+	was      unix.Rlimit
+}
+
+// harmless limits may be set on the keeper itself while it forks. The others
+// (address space, data, processes, file size) could fail the keeper, which has
+// threads and a heap that grow when they like.
+func harmless(resource int) bool {
+	switch resource {
+	case unix.RLIMIT_AS, unix.RLIMIT_DATA, unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE:
+		return false
+	}
+	return true
+}
+
+// raiseLimits gives this process the soft limits of the submitter, no more
+// than the hard ones here, so that the ranks inherit them.
+func raiseLimits(want []launcher.Rlimit) limitSet {
+	var set limitSet
+	for _, w := range want {
+		var is unix.Rlimit
+		if !harmless(int(w.Resource)) || unix.Getrlimit(int(w.Resource), &is) != nil {
+			continue
+		}
+		soft := min(w.Soft, is.Max)
+		if soft == is.Cur && w.Resource != unix.RLIMIT_NOFILE {
+			continue
+		}
+		set = append(set, limitWas{int(w.Resource), is})
+		is.Cur = soft
+		setLimit(int(w.Resource), is)
+	}
+	return set
+}
+
+func (s limitSet) restore() {
+	for _, l := range s {
+		setLimit(l.resource, l.was)
+	}
+}
+
+// setLimit goes through package syscall for the number of files: it makes Go
+// forget the limit that it would give back to a child.
+func setLimit(resource int, l unix.Rlimit) {
+	if resource == unix.RLIMIT_NOFILE {
+		syscall.Setrlimit(resource, &syscall.Rlimit{Cur: l.Cur, Max: l.Max})
+		return
+	}
+	unix.Setrlimit(resource, &l)
+}

@@ -1,0 +1,256 @@
+package proc
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/pmi"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"golang.org/x/sys/unix"
+)
+
+// wireup gives the ranks of this node their PMI server: the engine of
+// launcher/pmi over a socketpair per rank. Nil where the job wants none.
+type wireup struct {
+	job     *job
+	engine  *pmi.Engine // nil: --mpi=none
+	clients map[filch.Rank]*client
+	out     pmi.Out
+	env0    map[int][]string // of each program, what all its ranks share
+	due     *timer
+	openMPI bool
+	buf     []byte
+}
+
+// client is our end of a rank's PMI connection.
+type client struct {
+	rank   *rank
+	fd     int
+	queue  []byte // answers that the socket did not take
+	closed bool
+}
+
+// pmiState is how far a rank that ended had come.
+type pmiState struct{ state pmi.State }
+
+// unfinished reports whether a rank left between MPI_Init and MPI_Finalize.
+func (s pmiState) unfinished() bool {
+	return s.state == pmi.Inited || s.state == pmi.InFence
+}
+
+func newWireup(j *job) *wireup {
+	w := &wireup{job: j, clients: map[filch.Rank]*client{}, env0: map[int][]string{}}
+	for _, r := range j.ranks {
+		for _, lib := range r.exe.info.needed {
+			w.openMPI = w.openMPI || strings.HasPrefix(lib, "libmpi.so.40")
+		}
+	}
+	if j.what.MPI == "none" {
+		return w
+	}
+	l := &j.order.Launch
+	local := make([]filch.Rank, len(j.ranks))
+	appnum := make([]int32, len(j.ranks))
+	for i, r := range j.ranks {
+		local[i], appnum[i] = r.id, int32(r.program)
+	}
+	w.engine = pmi.New(pmi.Config{
+		Kvsname: l.Ident.String(), Size: l.Size, Local: local, Appnum: appnum,
+		Mapping: mapping(l), Early: pmi.EarlyDefault,
+		Node: j.order.Index, Nodes: int32(len(l.Nodes)),
+	})
+	return w
+}
+
+// mapping says which ranks share a node.
+func mapping(l *launcher.Launch) string {
+	nodes := make([]int32, l.Size)
+	for i, n := range l.Nodes {
+		for _, s := range n.Ranks {
+			for r := s.First; r < s.First+filch.Rank(s.Count) && int(r) < len(nodes); r++ {
+				nodes[r] = int32(i)
+			}
+		}
+	}
+	return pmi.Mapping(nodes)
+}
+
+// connect gives r its connection.
+func (w *wireup) connect(r *rank) error {
+	if w.engine == nil {
+		return nil
+	}
+	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	unix.SetNonblock(p[0], true)
+	r.files.give(p[1])
+	c := &client{rank: r, fd: p[0]}
+	w.clients[r.id] = c
+	return w.job.keeper.poll.watch(c.fd, readable, func(e uint32) { w.ready(c, e) })
+}
+
+// env is the whole environment of r but what depends on its rank alone.
+func (w *wireup) env(r *rank) []string {
+	shared, ok := w.env0[r.program]
+	if !ok {
+		shared = w.job.jobEnv(w.job.programEnv(r.program))
+		w.env0[r.program] = shared
+	}
+	if w.engine == nil {
+		return shared
+	}
+	return append(shared[:len(shared):len(shared)],
+		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(int(r.id)),
+		"PMI_SIZE="+strconv.Itoa(int(w.job.order.Launch.Size)))
+}
+
+func (w *wireup) ready(c *client, events uint32) {
+	if events&unix.EPOLLOUT != 0 {
+		w.write(c)
+	}
+	if events&^uint32(unix.EPOLLOUT) != 0 && len(c.queue) == 0 {
+		w.read(c)
+	}
+	w.act()
+}
+
+// read feeds the engine with what the rank wrote; it reports whether there may
+// be more.
+func (w *wireup) read(c *client) bool {
+	if c.fd < 0 {
+		return false
+	}
+	if w.buf == nil {
+		w.buf = make([]byte, 16<<10)
+	}
+	n, err := unix.Read(c.fd, w.buf)
+	switch {
+	case err == unix.EINTR:
+		return true
+	case err == unix.EAGAIN:
+		return false
+	case err != nil || n == 0:
+		w.hangUp(c)
+		return false
+	}
+	w.engine.Feed(w.job.now(), c.rank.id, w.buf[:n], &w.out)
+	return true
+}
+
+// hangUp closes a connection; what it means is judged when the process ends.
+func (w *wireup) hangUp(c *client) {
+	if c.fd >= 0 {
+		w.job.keeper.poll.drop(c.fd)
+		unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// closed reads the last words of a rank whose process has ended.
+func (w *wireup) closed(r *rank) pmiState {
+	c := w.clients[r.id]
+	if w.engine == nil || c == nil {
+		return pmiState{}
+	}
+	for w.read(c) {
+		w.act()
+	}
+	w.hangUp(c)
+	state := pmiState{w.engine.State(r.id)}
+	w.engine.Closed(w.job.now(), r.id, &w.out)
+	w.act()
+	delete(w.clients, r.id)
+	return state
+}
+
+// peer takes a frame of another keeper of the job.
+func (w *wireup) peer(f wire.PeerFrame) {
+	if w.engine != nil && f.To == w.job.order.Index {
+		w.engine.Peer(w.job.now(), f.From, append([]byte(nil), f.Body...), &w.out)
+		w.act()
+	}
+}
+
+// act does what the engine wants done.
+func (w *wireup) act() {
+	for _, x := range w.out.Writes {
+		if c := w.clients[x.Rank]; c != nil && c.fd >= 0 {
+			c.queue = append(c.queue, x.Data...)
+			w.write(c)
+		}
+	}
+	for _, p := range w.out.Peers {
+		head := wire.PeerFrame{From: w.job.order.Index, To: p.To}
+		w.job.link().raw(wire.KindPeerFrame, head.Head(nil), p.Body)
+	}
+	for _, a := range w.out.Aborts {
+		e := launcher.RankEnd{Kind: launcher.CauseAbort, Code: a.Code, Text: "called MPI_Abort(" + strconv.Itoa(int(a.Code)) + ")"}
+		if a.Text != "" {
+			e.Text += ": " + a.Text
+		}
+		w.verdict(a.Rank, e)
+	}
+	for _, b := range w.out.Breaks {
+		w.verdict(b.Rank, launcher.RankEnd{Kind: launcher.CauseProtocol, Code: 1, Text: b.Text})
+		if c := w.clients[b.Rank]; c != nil {
+			w.hangUp(c)
+		}
+	}
+	w.out.Reset()
+}
+
+// verdict reports the end of a rank before its process ends: what follows is
+// a consequence.
+func (w *wireup) verdict(id filch.Rank, e launcher.RankEnd) {
+	for _, r := range w.job.ranks {
+		if r.id == id && !r.said {
+			phase := r.phase
+			w.job.endRank(r, e)
+			r.phase = phase
+		}
+	}
+}
+
+// write sends answers; a rank that does not read them is not read either.
+func (w *wireup) write(c *client) {
+	for c.fd >= 0 && len(c.queue) > 0 {
+		n, err := unix.Write(c.fd, c.queue)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			w.job.keeper.poll.ask(c.fd, unix.EPOLLOUT)
+			return
+		case err != nil:
+			w.hangUp(c)
+			return
+		default:
+			c.queue = c.queue[n:]
+		}
+	}
+	c.queue = nil
+	if c.fd >= 0 {
+		w.job.keeper.poll.ask(c.fd, readable)
+	}
+}
+
+// settle sets the engine's timer.
+func (w *wireup) settle() {
+	if w.engine == nil {
+		return
+	}
+	w.job.keeper.poll.stop(w.due)
+	w.due = nil
+	d := w.engine.Deadline()
+	if d == filch.Never {
+		return
+	}
+	w.due = w.job.keeper.poll.after(max(d-w.job.now(), 0), func() {
+		w.due = nil
+		w.engine.Tick(w.job.now(), &w.out)
+		w.act()
+	})
+}

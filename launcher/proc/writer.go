@@ -1,0 +1,127 @@
+package proc
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileWriter writes files on a goroutine of its own: a file system that hangs
+// must not keep the keeper from killing. Its queue is bounded by whoever asks
+// waiting before they add.
+type fileWriter struct {
+	out  *outputs
+	bell int // an eventfd that wakes the keeper
+
+	mu     sync.Mutex // guards what follows
+	more   *sync.Cond
+	queue  []block
+	bytes  int
+	closed bool
+	faults []string
+}
+
+// block is bytes for a file.
+type block struct {
+	to   *sink
+	data []byte
+}
+
+func newFileWriter(o *outputs) (*fileWriter, error) {
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	w := &fileWriter{out: o, bell: bell}
+	w.more = sync.NewCond(&w.mu)
+	go w.run()
+	return w, o.job.keeper.poll.watch(bell, readable, func(uint32) { w.rung() })
+}
+
+// waiting is the number of bytes that are not written yet.
+func (w *fileWriter) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bytes
+}
+
+func (w *fileWriter) write(to *sink, data []byte) {
+	w.mu.Lock()
+	w.queue = append(w.queue, block{to, data})
+	w.bytes += len(data)
+	w.mu.Unlock()
+	w.more.Signal()
+}
+
+func (w *fileWriter) run() {
+	broken := map[*sink]bool{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		for len(w.queue) == 0 && !w.closed {
+			w.more.Wait()
+		}
+		if len(w.queue) == 0 {
+			return
+		}
+		batch := w.queue
+		w.queue = nil
+		w.mu.Unlock()
+		total, fault := 0, ""
+		for _, b := range batch {
+			total += len(b.data)
+			if broken[b.to] {
+				continue
+			}
+			if err := writeAll(b.to.fd, b.data); err != nil {
+				broken[b.to] = true
+				fault = fmt.Sprintf("cannot write %s: %s; what follows is lost", b.to.name, reason(err))
+			}
+		}
+		w.mu.Lock()
+		w.bytes -= total
+		if fault != "" {
+			w.faults = append(w.faults, fault)
+		}
+		unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// rung runs on the keeper's thread after something was written.
+func (w *fileWriter) rung() {
+	var b [8]byte
+	unix.Read(w.bell, b[:])
+	w.mu.Lock()
+	faults := w.faults
+	w.faults = nil
+	w.mu.Unlock()
+	for _, f := range faults {
+		w.out.job.warn(string(w.out.job.node()) + ": " + f)
+	}
+	w.out.resume()
+}
+
+// close ends the goroutine; nothing is waiting any more.
+func (w *fileWriter) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.more.Signal()
+	w.out.job.keeper.poll.drop(w.bell)
+	unix.Close(w.bell)
+}

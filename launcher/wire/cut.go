@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// AppendFrame appends a frame to b as it goes on a stream, for a writer with a
+// queue of its own.
+func AppendFrame(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
+	return appendFrame(b, k, req, parts)
+}
+
+// Cut takes the first frame off b, the beginning of a stream, for a reader with
+// a buffer of its own; n is its length there, 0 when it is not all there yet.
+// Body is part of b. The header is judged as soon as it is there.
+func Cut(b []byte) (f Frame, n int, err error) {
+	if len(b) < headerStream {
+		return f, 0, nil
+	}
+	length := int64(binary.BigEndian.Uint32(b))
+	f = Frame{Kind: Kind(b[4]), Req: binary.BigEndian.Uint32(b[5:])}
+	if length < headerFrame || length > headerFrame+MaxFrame {
+		return f, 0, fmt.Errorf("frame refused: length %d", length)
+	}
+	if err := checkLen(f.Kind, int(length-headerFrame)); err != nil {
+		return f, 0, err
+	}
+	total := int(length) + 4
+	if len(b) < total {
+		return f, 0, nil
+	}
+	f.Body = b[headerStream:total]
+	return f, total, nil
+}
