@@ -1,0 +1,121 @@
+// Package watch is where a launcher's events go: a log of bounded size and
+// counters.
+//
+// The brain does not log; it emits notes, and the daemon hands them here with
+// its own. A line in the log is a JSON object with the keys of slog and those
+// of the house (job, node, peer, err, took). Counters only grow; whoever wants
+// a rate asks twice.
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Counter names one count.
+type Counter uint8
+
+// The counters.
+const (
+	Clients        Counter = iota // connections taken
+	ClientsRefused                // of another uid, another version, or one too many
+	FramesBad                     // that broke the protocol, on any link
+	Submissions
+	KeepersSpawned
+	KeepersGone // vanished before they were done
+	KeepersKept // used again for another job
+	Adopted     // keepers of an earlier launcher that were taken over
+	Swept       // processes of dead attempts that were killed
+	MessagesIn
+	MessagesOut
+	MessagesLost // not sent: no way, or the queue was full
+	RelaysIn
+	RelaysOut
+	RelaysLost
+	Turns // of the loop
+	numCounters
+)
+
+var counterNames = [numCounters]string{
+	"clients", "clients_refused", "frames_bad", "submissions",
+	"keepers_spawned", "keepers_gone", "keepers_kept", "adopted", "swept",
+	"messages_in", "messages_out", "messages_lost",
+	"relays_in", "relays_out", "relays_lost", "turns",
+}
+
+// Watch takes the events of one launcher. Its methods may be called from any
+// goroutine.
+type Watch struct {
+	log    *slog.Logger
+	file   *File
+	counts [numCounters]atomic.Uint64
+}
+
+// Open logs to path, as JSON lines.
+func Open(path string, maxBytes int64, debug bool) (*Watch, error) {
+	f, err := OpenFile(path, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return &Watch{log: slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})), file: f}, nil
+}
+
+// Discard counts and does not log.
+func Discard() *Watch { return &Watch{log: slog.New(slog.DiscardHandler)} }
+
+// Log is for events of the daemon itself.
+func (w *Watch) Log() *slog.Logger { return w.log }
+
+// Note logs an event of the brain.
+func (w *Watch) Note(n launcher.Note) {
+	level := slog.Level(n.Level)
+	ctx := context.Background()
+	if !w.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 2)
+	if n.Job != 0 {
+		attrs = append(attrs, slog.Int("job", int(n.Job)))
+	}
+	if n.Node != "" {
+		attrs = append(attrs, slog.String("peer", string(n.Node)))
+	}
+	w.log.LogAttrs(ctx, level, n.Text, attrs...)
+}
+
+// Add counts.
+func (w *Watch) Add(c Counter, n uint64) { w.counts[c].Add(n) }
+
+// Count is the count so far.
+func (w *Watch) Count(c Counter) uint64 { return w.counts[c].Load() }
+
+// Counts returns all counters by name.
+func (w *Watch) Counts() map[string]uint64 {
+	m := make(map[string]uint64, numCounters)
+	for c, name := range counterNames {
+		m[name] = w.counts[c].Load()
+	}
+	return m
+}
+
+// Refused logs and counts a peer that was turned away.
+func (w *Watch) Refused(c Counter, link string, err error, peer filch.NodeName) {
+	w.Add(c, 1)
+	w.log.Warn("refused on the "+link+" link", "peer", string(peer), "err", err.Error())
+}
+
+// Close flushes and closes the log.
+func (w *Watch) Close() error {
+	if w.file == nil {
+		return nil
+	}
+	return w.file.Close()
+}
