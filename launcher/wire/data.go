@@ -194,3 +194,14 @@ func DecodeRelay(b []byte) (Relay, error) {
 func short(what string, got, want int) error {
 	return fmt.Errorf("%s refused: %d bytes, its header has %d", what, got, want)
 }
+
+// Window is how much output a keeper of a job of so many nodes sends ahead of
+// its credit: the origin of a job of up to 256 nodes holds at most 16 MiB.
+func Window(nodes int) uint64 {
+	return uint64(max(maxWindow/max(1, nodes/16), minWindow))
+}
+
+const (
+	maxWindow = 1 << 20
+	minWindow = 64 << 10
+)
