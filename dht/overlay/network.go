@@ -193,6 +193,9 @@ type Carrier interface {
 	Probe(ctx context.Context, node filch.NodeName, addrs []string) error
 	// Cut closes the connections to a node and drops what waits for it.
 	Cut(node filch.NodeName)
+	// Pin names the peers whose connections are not closed for being idle,
+	// though they count; a call replaces the last one's.
+	Pin(nodes []filch.NodeName)
 	// Heard is when the last frame came from a node; zero for never.
 	Heard(node filch.NodeName) time.Time
 }

@@ -146,6 +146,9 @@ func (n *Node) Unprotect(node filch.NodeName, tag string) {
 	}
 }
 
+// Pin does nothing: connections in memory are not bounded.
+func (n *Node) Pin([]filch.NodeName) {}
+
 func (n *Node) Heard(node filch.NodeName) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

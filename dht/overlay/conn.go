@@ -1,0 +1,315 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/filch-hpc/filch"
+)
+
+// conn is one libp2p connection. Nothing but the hello passes before it is
+// settled.
+type conn struct {
+	net     network.Conn
+	once    sync.Once
+	settled chan struct{} // closed when it is admitted or refused
+	gone    chan struct{} // closed when it is closed
+	who     Hello         // of the peer when admitted; set before settled is closed
+	err     error         // why it was refused; likewise
+
+	// The rest is guarded by the mutex of the remote that it was admitted for.
+	closing bool
+	outs    int           // our class streams that are open
+	ins     int           // the peer's
+	flushed chan struct{} // closed when closing and outs is 0
+	drained chan struct{} // closed when closing and ins is 0
+}
+
+func newConn(n network.Conn) *conn {
+	return &conn{net: n, settled: make(chan struct{}), gone: make(chan struct{}),
+		flushed: make(chan struct{}), drained: make(chan struct{})}
+}
+
+// hello is the peer's; empty until it is admitted.
+func (c *conn) hello() Hello {
+	select {
+	case <-c.settled:
+		return c.who
+	default:
+		return Hello{}
+	}
+}
+
+// settle decides and reports whether this decision was the first, which counts.
+func (c *conn) settle(who Hello, err error) (first bool) {
+	c.once.Do(func() {
+		c.who, c.err = who, err
+		close(c.settled)
+		first = true
+	})
+	return first
+}
+
+// wait returns when the connection is admitted, or why it is not.
+func (c *conn) wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.settled:
+		return c.err
+	case <-t.C:
+		return fmt.Errorf("no answer to the hello within %v", d)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// note closes flushed and drained when it is time; the remote's mutex is held.
+func (c *conn) note() {
+	if !c.closing {
+		return
+	}
+	if c.outs == 0 {
+		closeOnce(c.flushed)
+	}
+	if c.ins == 0 {
+		closeOnce(c.drained)
+	}
+}
+
+func closeOnce(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+		close(ch)
+	}
+}
+
+// notifee is the Host as libp2p's network tells it of connections.
+type notifee Host
+
+func (n *notifee) Listen(network.Network, ma.Multiaddr)      {}
+func (n *notifee) ListenClose(network.Network, ma.Multiaddr) {}
+
+// Connected runs before any stream of the connection is served.
+func (n *notifee) Connected(_ network.Network, nc network.Conn) {
+	h := (*Host)(n)
+	c := newConn(nc)
+	h.t.mu.Lock()
+	h.t.open[nc] = c
+	h.t.mu.Unlock()
+	f := func() { h.expect(c) }
+	if nc.Stat().Direction == network.DirOutbound {
+		f = func() { h.greet(c) }
+	} else {
+		h.count.accepted.Add(1)
+	}
+	if !h.spawn(f) {
+		nc.Close()
+	}
+}
+
+func (n *notifee) Disconnected(_ network.Network, nc network.Conn) {
+	h := (*Host)(n)
+	h.t.mu.Lock()
+	c := h.t.open[nc]
+	delete(h.t.open, nc)
+	h.t.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.settle(Hello{}, errors.New("the connection closed before its hello was answered"))
+	closeOnce(c.gone)
+	if name := c.hello().Name; name != "" {
+		h.detach(c, name)
+	}
+}
+
+// detach takes a connection that has closed from its remote.
+func (h *Host) detach(c *conn, name filch.NodeName) {
+	p := h.t.peer(name)
+	if p == nil {
+		h.hooks.Load().Closed(name)
+		return
+	}
+	p.mu.Lock()
+	if i := slices.Index(p.conns, c); i >= 0 {
+		p.conns = slices.Delete(p.conns, i, i+1)
+	}
+	if !c.closing {
+		c.closing = true
+		h.t.active.Add(-1)
+	}
+	for k := range p.out {
+		if p.out[k].on == c {
+			p.out[k].stream, p.out[k].on = nil, nil
+		}
+	}
+	c.outs = 0
+	c.note()
+	last := len(p.conns) == 0
+	p.mu.Unlock()
+	if last {
+		h.hooks.Load().Closed(name)
+	}
+}
+
+// adopt admits a connection for the peer that said hello on it.
+func (h *Host) adopt(c *conn, who Hello) error {
+	p := h.t.entry(who.Name)
+	if p == nil {
+		return ErrClosed
+	}
+	p.mu.Lock()
+	if !c.settle(who, nil) {
+		p.mu.Unlock()
+		return errors.New("the connection closed before its hello was answered")
+	}
+	h.t.active.Add(1)
+	var old, double []*conn
+	for _, o := range p.conns {
+		switch {
+		case o.hello().Incarnation != who.Incarnation:
+			old = append(old, o)
+		case !o.closing:
+			double = append(double, o)
+		}
+	}
+	p.conns = append(p.conns, c)
+	p.failed, p.why = time.Time{}, nil
+	if len(p.addrs) == 0 && c.net.Stat().Direction == network.DirOutbound {
+		p.addrs = []string{printable(c.net.RemoteMultiaddr())}
+	}
+	p.mu.Unlock()
+	p.heard.Store(h.t.now())
+	if c.net.Stat().Direction == network.DirInbound {
+		h.gate.admitted()
+	}
+	for _, o := range old {
+		o.net.Close()
+	}
+	h.single(p, c, double)
+	h.trim()
+	return nil
+}
+
+// single ends all but one of several connections to a peer, which come from
+// two nodes that dial each other at once. The node with the lesser name does
+// it and keeps one that it dialed itself, so that both sides agree.
+func (h *Host) single(p *remote, c *conn, double []*conn) {
+	if len(double) == 0 || h.cfg.Name > p.name {
+		return
+	}
+	all := append(double, c)
+	keep := slices.IndexFunc(all, func(o *conn) bool { return o.net.Stat().Direction == network.DirOutbound })
+	for i, o := range all {
+		if i != max(keep, 0) {
+			h.leave(p, o)
+		}
+	}
+}
+
+func (h *Host) Peers() []Peer {
+	var out []Peer
+	for _, p := range h.t.all() {
+		p.mu.Lock()
+		if c := p.usable(); c != nil {
+			q := 0
+			for k := range p.out {
+				q += p.out[k].bytes
+			}
+			out = append(out, Peer{Name: p.name, Addr: printable(c.net.RemoteMultiaddr()), Queued: q, Protected: len(p.tags) > 0})
+		}
+		p.mu.Unlock()
+	}
+	for i := range out {
+		out[i].Heard = h.Heard(out[i].Name)
+	}
+	slices.SortFunc(out, func(a, b Peer) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return out
+}
+
+func (h *Host) Cut(node filch.NodeName) {
+	p := h.t.peer(node)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	conns := slices.Clone(p.conns)
+	for k := range p.out {
+		h.dropLocked(p, Class(k))
+	}
+	p.mu.Unlock()
+	for _, c := range conns {
+		// Closing may wait for a peer that reads nothing.
+		h.spawn(func() { c.net.Close() })
+	}
+}
+
+// SetIncarnation cuts what is open, so that every peer hears a new hello.
+func (h *Host) SetIncarnation(i uint64) {
+	h.t.mu.Lock()
+	h.t.incarnation = i
+	h.t.mu.Unlock()
+	for _, p := range h.t.all() {
+		p.mu.Lock()
+		conns := slices.Clone(p.conns)
+		p.mu.Unlock()
+		for _, c := range conns {
+			c.net.Close()
+			waitAll(h.ctx, nil, c.gone)
+		}
+	}
+}
+
+// gate bounds the connections that have not said hello yet; strangers may open
+// as many as they like.
+type gate struct {
+	host *Host
+	mu   sync.Mutex
+	came []time.Time // of the connections accepted in the last AdmitTimeout, less those admitted
+}
+
+// maxStrangers is how many connections are accepted within AdmitTimeout on top
+// of those that were admitted meanwhile.
+const maxStrangers = 512
+
+func (g *gate) InterceptPeerDial(peer.ID) bool               { return true }
+func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
+func (g *gate) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {
+	return true
+}
+func (g *gate) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }
+
+func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	for len(g.came) > 0 && now.Sub(g.came[0]) > AdmitTimeout {
+		g.came = g.came[1:]
+	}
+	if len(g.came) >= maxStrangers {
+		g.host.count.refused.Add(1)
+		return false
+	}
+	g.came = append(g.came, now)
+	return true
+}
+
+func (g *gate) admitted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.came) > 0 {
+		g.came = g.came[1:]
+	}
+}

@@ -1,0 +1,201 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/multiformats/go-multistream"
+
+	"github.com/filch-hpc/filch"
+)
+
+// reach returns a connection to a peer that may be written to, made when there
+// is none. One dial runs per peer; the others wait for it.
+func (h *Host) reach(p *remote) (*conn, error) {
+	for {
+		p.mu.Lock()
+		if c := p.usable(); c != nil {
+			p.mu.Unlock()
+			return c, nil
+		}
+		var wait <-chan struct{}
+		switch {
+		case len(p.conns) > 0:
+			wait = p.conns[0].gone // it is closing; libp2p would hand it out again
+		case p.dial != nil:
+			wait = p.dial
+		default:
+			p.dial = make(chan struct{})
+		}
+		addrs := p.addrs
+		p.mu.Unlock()
+		if wait != nil {
+			select {
+			case <-wait:
+			case <-h.ctx.Done():
+				return nil, ErrClosed
+			}
+			p.mu.Lock()
+			err := p.why
+			p.mu.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		id, err := derivePeer(h.cfg.Secret, p.name)
+		var c *conn
+		if err == nil {
+			c, err = h.dial(h.ctx, id, addrs)
+		}
+		p.mu.Lock()
+		close(p.dial)
+		p.dial, p.why = nil, err
+		if err != nil {
+			p.failed = time.Now()
+		}
+		p.mu.Unlock()
+		return c, err
+	}
+}
+
+// dial connects to a peer id at one of the addresses and waits until both
+// sides have admitted each other.
+func (h *Host) dial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
+	h.count.dials.Add(1)
+	c, err := h.tryDial(ctx, id, addrs)
+	if err != nil {
+		h.count.failed.Add(1)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (h *Host) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
+	var ms []ma.Multiaddr
+	for _, a := range addrs {
+		if m, err := parseAddr(a); err == nil {
+			ms = append(ms, m)
+		}
+	}
+	if len(ms) == 0 {
+		return nil, ErrUnreachable
+	}
+	ps := h.net.Peerstore()
+	ps.ClearAddrs(id)
+	ps.AddAddrs(id, ms, peerstore.PermanentAddrTTL)
+	// libp2p waits 5 s to 5 min before it dials again what failed once; how
+	// often to try is the member list's business.
+	h.net.Backoff().Clear(id)
+	nc, err := h.net.DialPeer(network.WithDialPeerTimeout(ctx, DialTimeout), id)
+	if err != nil {
+		return nil, plain(err)
+	}
+	c := h.t.conn(nc)
+	if c == nil {
+		return nil, errRefused
+	}
+	if err := c.wait(ctx, AdmitTimeout); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// plain takes the cause out of libp2p's error of a dial.
+func plain(err error) error {
+	var d *swarm.DialError
+	if errors.As(err, &d) && len(d.DialErrors) > 0 {
+		e := d.DialErrors[0]
+		var op *net.OpError
+		if errors.As(e.Cause, &op) {
+			return fmt.Errorf("cannot dial %s: %w", printable(e.Address), op.Err)
+		}
+		return fmt.Errorf("cannot dial %s: %w", printable(e.Address), e.Cause)
+	}
+	return err
+}
+
+func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
+	id, err := h.identify(ctx, addr, "")
+	if err != nil {
+		return "", err
+	}
+	if id == h.id {
+		if addr == h.addr {
+			return h.cfg.Name, nil
+		}
+		return "", &Refusal{Code: NameTaken,
+			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", h.cfg.Name, addr, h.addr)}
+	}
+	c, err := h.dial(ctx, id, []string{addr})
+	if err != nil {
+		return "", err
+	}
+	return c.hello().Name, nil
+}
+
+func (h *Host) Probe(ctx context.Context, node filch.NodeName, addrs []string) error {
+	id, err := derivePeer(h.cfg.Secret, node)
+	if err != nil {
+		return err
+	}
+	err = ErrUnreachable
+	for _, a := range addrs {
+		if _, err = h.identify(ctx, a, id); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// identify learns who answers at an address by a TLS handshake outside the
+// swarm: that one hands out a connection it has, and needs an id to dial. With
+// an id given it fails when another one answers.
+func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
+	if _, err := parseAddr(addr); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	h.count.dials.Add(1)
+	id, err := h.handshake(ctx, addr, want)
+	if err != nil {
+		h.count.failed.Add(1)
+		return "", err
+	}
+	return id, nil
+}
+
+func (h *Host) handshake(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return "", fmt.Errorf("cannot dial %s: %w", addr, err)
+	}
+	defer raw.Close()
+	if end, ok := ctx.Deadline(); ok {
+		raw.SetDeadline(end)
+	}
+	if err := multistream.SelectProtoOrFail(libp2ptls.ID, raw); err != nil {
+		return "", fmt.Errorf("no launcher of filch answers at %s: %w", addr, err)
+	}
+	s, err := h.tls.SecureOutbound(ctx, raw, want)
+	if err != nil {
+		return "", fmt.Errorf("no launcher of filch proves itself at %s: %w", addr, err)
+	}
+	return s.RemotePeer(), nil
+}

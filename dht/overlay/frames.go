@@ -1,0 +1,414 @@
+package overlay
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/multiformats/go-multistream"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Sizes of buffers and writes.
+const (
+	readBuffer = 4 << 10   // of every stream that comes in
+	writeChunk = 256 << 10 // after each of which room is made in the queue
+	keepBuffer = 32 << 10  // a larger queue buffer is not kept when idle
+)
+
+func (h *Host) Send(to filch.NodeName, c Class, payload []byte) error {
+	_, err := h.send(to, c, payload)
+	return err
+}
+
+func (h *Host) SendWait(ctx context.Context, to filch.NodeName, c Class, payload []byte) error {
+	for {
+		room, err := h.send(to, c, payload)
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+func (h *Host) send(to filch.NodeName, c Class, payload []byte) (<-chan struct{}, error) {
+	if c >= NumClasses {
+		return nil, fmt.Errorf("cannot send to %s: unknown class %d", to, c)
+	}
+	if len(payload) > ClassLimits[c].Frame {
+		return nil, ErrTooLarge
+	}
+	p := h.t.peer(to)
+	if p == nil && to == h.cfg.Name {
+		p = h.t.entry(to)
+	}
+	if h.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	if p == nil {
+		return nil, ErrUnreachable
+	}
+	room, start, err := h.enqueue(p, c, payload)
+	if err == nil && start && !h.spawn(func() { h.pump(p, c) }) {
+		return nil, ErrClosed
+	}
+	return room, err
+}
+
+// enqueue adds a frame to a queue and says whether a pump is to be started.
+func (h *Host) enqueue(p *remote, c Class, payload []byte) (room <-chan struct{}, start bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.conns) == 0 && p.name != h.cfg.Name {
+		if len(p.addrs) == 0 || !p.failed.IsZero() && time.Since(p.failed) < redialPause {
+			return nil, false, ErrUnreachable
+		}
+	}
+	q := &p.out[c]
+	n := len(payload) + 4
+	if q.bytes > 0 && q.bytes+n > ClassLimits[c].Queue {
+		q.full = true
+		h.count.class[c].full.Add(1)
+		if q.room == nil {
+			q.room = make(chan struct{})
+		}
+		return q.room, false, ErrFull
+	}
+	q.pend = appendBlock(q.pend, payload)
+	q.frames++
+	q.bytes += n
+	h.count.class[c].framesOut.Add(1)
+	h.count.class[c].bytesOut.Add(uint64(len(payload)))
+	start, q.busy = !q.busy, true
+	return nil, start, nil
+}
+
+// pump writes what waits for a peer in one class and leaves when nothing does.
+// Frames that come while it writes go out together in the next write.
+func (h *Host) pump(p *remote, c Class) {
+	q := &p.out[c]
+	var work []byte
+	for {
+		p.mu.Lock()
+		if len(q.pend) == 0 || h.ctx.Err() != nil {
+			q.busy = false
+			if cap(work) <= keepBuffer && q.pend == nil {
+				q.pend = work[:0]
+			}
+			s, k := q.takeStale()
+			p.mu.Unlock()
+			h.end(p, s, k)
+			break
+		}
+		work, q.pend = q.pend, work[:0]
+		q.frames = 0
+		if cap(q.pend) > keepBuffer {
+			q.pend = nil
+		}
+		p.mu.Unlock()
+		p.sent.Store(h.t.now())
+		if p.name == h.cfg.Name {
+			h.loop(p, c, work)
+			continue
+		}
+		h.flush(p, c, work)
+	}
+	h.trim()
+}
+
+// flush writes one batch. What a broken connection swallowed is lost.
+func (h *Host) flush(p *remote, c Class, work []byte) {
+	off := 0
+	for fresh := false; off < len(work); {
+		s, isNew, err := h.stream(p, c, off == 0)
+		if err != nil {
+			h.lose(p, c, len(work)-off, countFrames(work, off), err)
+			return
+		}
+		fresh = fresh || isNew
+		n := min(writeChunk, len(work)-off)
+		if m, err := s.Write(work[off : off+n]); err != nil {
+			h.drop(p, c, s)
+			if off == 0 && m == 0 && !fresh {
+				continue // the stream had died before: nothing of the batch went out
+			}
+			h.lose(p, c, len(work)-off, countFrames(work, off+m), nil)
+			return
+		}
+		off += n
+		h.progress(p, c, n)
+	}
+}
+
+// countFrames counts the frames that end after off.
+func countFrames(work []byte, off int) int {
+	n := 0
+	for at := 0; at < len(work); {
+		at += 4 + int(binary.BigEndian.Uint32(work[at:]))
+		if at > off {
+			n++
+		}
+	}
+	return n
+}
+
+// progress makes room for n bytes that have been written or lost.
+func (h *Host) progress(p *remote, c Class, n int) {
+	p.mu.Lock()
+	q := &p.out[c]
+	q.bytes -= n
+	tell := q.full && q.bytes <= ClassLimits[c].Queue/2
+	if tell {
+		q.full = false
+	}
+	q.wake()
+	p.mu.Unlock()
+	if f := h.tell.Load(); tell && f != nil {
+		(*f)(p.name, c)
+	}
+}
+
+// lose drops the rest of a batch; when no connection could be made, also all
+// that waits behind it.
+func (h *Host) lose(p *remote, c Class, bytes, frames int, dial error) {
+	h.count.class[c].lost.Add(uint64(frames))
+	if dial != nil {
+		p.mu.Lock()
+		q := &p.out[c]
+		h.count.class[c].lost.Add(uint64(q.frames))
+		bytes += len(q.pend)
+		q.pend, q.frames = nil, 0
+		p.mu.Unlock()
+	}
+	h.progress(p, c, bytes)
+}
+
+// dropLocked drops what waits for a peer that was cut.
+func (h *Host) dropLocked(p *remote, c Class) {
+	q := &p.out[c]
+	h.count.class[c].lost.Add(uint64(q.frames))
+	q.bytes -= len(q.pend)
+	q.pend, q.frames = nil, 0
+	q.wake()
+}
+
+// stream returns the stream of a class, on a connection in use. A batch stays
+// on the stream on which it began.
+func (h *Host) stream(p *remote, c Class, start bool) (s network.Stream, fresh bool, err error) {
+	q := &p.out[c]
+	for {
+		var stale network.Stream
+		var on *conn
+		p.mu.Lock()
+		if start {
+			stale, on = q.takeStale()
+		}
+		s = q.stream
+		p.mu.Unlock()
+		h.end(p, stale, on)
+		if s != nil {
+			return s, fresh, nil
+		}
+		if !start {
+			return nil, false, network.ErrReset
+		}
+		k, err := h.reach(p)
+		if err != nil {
+			return nil, false, err
+		}
+		ctx, cancel := context.WithTimeout(h.ctx, DialTimeout)
+		raw, err := k.net.NewStream(ctx)
+		cancel()
+		if err != nil {
+			k.net.Close()
+			return nil, false, err
+		}
+		p.mu.Lock()
+		if k.closing {
+			p.mu.Unlock()
+			raw.Reset()
+			continue
+		}
+		q.stream, q.on, fresh = &sender{Stream: raw, lazy: multistream.NewMSSelect(raw, protoClass[c])}, k, true
+		k.outs++
+		p.mu.Unlock()
+	}
+}
+
+// sender is a stream whose protocol is named along with the first bytes.
+type sender struct {
+	network.Stream
+	lazy  io.Writer
+	begun bool
+}
+
+func (s *sender) Write(b []byte) (int, error) {
+	if s.begun {
+		return s.Stream.Write(b)
+	}
+	s.begun = true
+	return s.lazy.Write(b)
+}
+
+// takeStale takes the stream away when its connection is being retired; the
+// remote's mutex is held.
+func (q *outbox) takeStale() (s network.Stream, k *conn) {
+	if q.on == nil || !q.on.closing {
+		return nil, nil
+	}
+	s, k = q.stream, q.on
+	q.stream, q.on = nil, nil
+	return s, k
+}
+
+// end ends a stream that was taken.
+func (h *Host) end(p *remote, s network.Stream, k *conn) {
+	if s == nil {
+		return
+	}
+	s.CloseWrite()
+	p.mu.Lock()
+	k.outs--
+	k.note()
+	p.mu.Unlock()
+}
+
+// drop resets a stream that failed.
+func (h *Host) drop(p *remote, c Class, s network.Stream) {
+	s.Reset()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := &p.out[c]; q.stream == s {
+		q.on.outs--
+		q.on.note()
+		q.stream, q.on = nil, nil
+	}
+}
+
+// loop hands frames for this node itself to the handler.
+func (h *Host) loop(p *remote, c Class, work []byte) {
+	for off := 0; off < len(work); {
+		n := int(binary.BigEndian.Uint32(work[off:]))
+		f := append([]byte(nil), work[off+4:off+4+n]...)
+		off += 4 + n
+		h.count.class[c].framesIn.Add(1)
+		h.count.class[c].bytesIn.Add(uint64(n))
+		if c == Gossip {
+			h.hooks.Load().Gossip(p.name, h.hello().Incarnation, f)
+		} else if hd := h.handler(); hd != nil {
+			hd(p.name, c, f)
+		}
+		h.progress(p, c, n+4)
+	}
+}
+
+// handler waits until there is one; nil once the host is closed.
+func (h *Host) handler() Handler {
+	select {
+	case <-h.ready:
+	case <-h.ctx.Done():
+		return nil
+	}
+	return *h.handle.Load()
+}
+
+// serveClass reads the frames of one class from one peer.
+func (h *Host) serveClass(s network.Stream, c Class) {
+	k := h.t.conn(s.Conn())
+	if k == nil {
+		s.Reset()
+		return
+	}
+	who := k.hello()
+	p := h.t.entry(who.Name)
+	if p == nil {
+		s.Reset()
+		return
+	}
+	p.mu.Lock()
+	k.ins++
+	p.mu.Unlock()
+	if h.takeTurn(p, c, s) {
+		err := h.readFrames(p, c, s, who)
+		if errors.Is(err, errOversized) {
+			h.count.hostile.Add(1)
+			k.net.Close()
+		}
+		<-p.in[c].turn
+	}
+	s.Reset()
+	p.mu.Lock()
+	k.ins--
+	k.note()
+	p.mu.Unlock()
+}
+
+// turnTimeout is how long a stream waits for the one before it to end. A
+// sender ends a stream before it begins the next one, unless the connection
+// broke in a way that this side has not seen.
+const turnTimeout = time.Second
+
+// takeTurn waits until the stream before has been read to its end.
+func (h *Host) takeTurn(p *remote, c Class, s network.Stream) bool {
+	in := &p.in[c]
+	t := time.NewTimer(turnTimeout)
+	defer t.Stop()
+	for {
+		select {
+		case in.turn <- struct{}{}:
+			p.mu.Lock()
+			in.stream = s
+			p.mu.Unlock()
+			return true
+		case <-t.C:
+			p.mu.Lock()
+			old := in.stream
+			p.mu.Unlock()
+			if old != nil {
+				old.Reset()
+			}
+		case <-h.ctx.Done():
+			return false
+		}
+	}
+}
+
+func (h *Host) readFrames(p *remote, c Class, s network.Stream, who Hello) error {
+	r := bufio.NewReaderSize(s, readBuffer)
+	count := &h.count.class[c]
+	for {
+		b, err := readBlock(r, ClassLimits[c].Frame)
+		if err != nil {
+			return err
+		}
+		p.heard.Store(h.t.now())
+		count.framesIn.Add(1)
+		count.bytesIn.Add(uint64(len(b)))
+		k := h.hooks.Load()
+		if c == Gossip {
+			k.Gossip(p.name, who.Incarnation, b)
+			continue
+		}
+		if !k.Deliver(p.name, who.Incarnation) {
+			count.lost.Add(1)
+			continue
+		}
+		hd := h.handler()
+		if hd == nil {
+			return ErrClosed
+		}
+		hd(p.name, c, b)
+	}
+}

@@ -1,0 +1,318 @@
+package overlay
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/multiformats/go-multistream"
+)
+
+// The protocols of a Host. protoHello never changes: what follows its first
+// bytes is what a version means.
+const (
+	protoHello protocol.ID = "/filch/hello"
+	protoBye   protocol.ID = "/filch/bye/1"
+)
+
+var protoClass = [NumClasses]protocol.ID{"/filch/gossip/1", "/filch/control/1", "/filch/metadata/1", "/filch/bulk/1"}
+
+// register says how the host's own protocols are served.
+func (h *Host) register() {
+	h.basic.Mux().AddHandler(protoHello, func(_ protocol.ID, s io.ReadWriteCloser) error {
+		h.serveHello(s.(network.Stream))
+		return nil
+	})
+	h.basic.Mux().AddHandler(protoBye, func(_ protocol.ID, s io.ReadWriteCloser) error {
+		h.serveBye(s.(network.Stream))
+		return nil
+	})
+	for c, p := range protoClass {
+		h.basic.Mux().AddHandler(p, func(_ protocol.ID, s io.ReadWriteCloser) error {
+			h.serveClass(s.(network.Stream), Class(c))
+			return nil
+		})
+	}
+}
+
+func (h *Host) hello() Hello {
+	h.t.mu.RLock()
+	inc := h.t.incarnation
+	h.t.mu.RUnlock()
+	return Hello{Version: WireVersion, Instance: h.cfg.Instance, Name: h.cfg.Name, Incarnation: inc, Card: h.hooks.Load().Card()}
+}
+
+// greet says hello on a connection that this node dialed. Dialing alone means
+// nothing: with TLS 1.3 a dialer is told of success before the other side has
+// looked at its certificate.
+func (h *Host) greet(c *conn) {
+	who, err := h.exchange(c)
+	if err == nil {
+		err = h.adopt(c, who)
+	}
+	if err != nil {
+		c.settle(Hello{}, err)
+		c.net.Close()
+	}
+}
+
+func (h *Host) exchange(c *conn) (Hello, error) {
+	ctx, cancel := context.WithTimeout(h.ctx, AdmitTimeout)
+	defer cancel()
+	s, err := c.net.NewStream(ctx)
+	if err != nil {
+		return Hello{}, err
+	}
+	defer s.Reset()
+	s.SetDeadline(time.Now().Add(AdmitTimeout))
+	lazy := multistream.NewMSSelect(s, protoHello)
+	if _, err := lazy.Write(appendBlock(nil, encodeHello(h.hello()))); err != nil {
+		return Hello{}, err
+	}
+	b, err := readBlock(lazy, maxHello)
+	if err != nil {
+		return Hello{}, fmt.Errorf("no answer to the hello: %w", err)
+	}
+	who, err := decodeAnswer(b)
+	if err != nil {
+		return Hello{}, err
+	}
+	if r := h.verify(c, who); r != nil {
+		return Hello{}, r
+	}
+	if r := h.hooks.Load().Admit(ctx, who); r != nil {
+		h.count.refused.Add(1)
+		return Hello{}, r
+	}
+	return who, nil
+}
+
+// verify checks that a peer is who its hello says: only the secret and the
+// name make the key that the connection was secured with.
+func (h *Host) verify(c *conn, who Hello) *Refusal {
+	if who.Version != WireVersion {
+		return versionRefusal(who.Version)
+	}
+	want, err := derivePeer(h.cfg.Secret, who.Name)
+	same := err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(c.net.RemotePeer())) == 1
+	switch {
+	case who.Instance != h.cfg.Instance && same:
+		return &Refusal{Code: WrongInstance, Text: fmt.Sprintf("this launcher is of instance %s, the other one of %s", who.Instance, h.cfg.Instance)}
+	case who.Instance != h.cfg.Instance:
+		return &Refusal{Code: WrongInstance, Text: "the two launchers are of different instances and have different secrets"}
+	case !same:
+		return &Refusal{Code: WrongSecret, Text: fmt.Sprintf("the secret of node %s is not the one of this instance", who.Name)}
+	}
+	return nil
+}
+
+// expect closes a connection that came in when it has not said hello in time.
+func (h *Host) expect(c *conn) {
+	if err := c.wait(h.ctx, AdmitTimeout); err == nil {
+		return
+	} else if c.settle(Hello{}, err) {
+		h.count.refused.Add(1)
+		c.net.Close()
+	}
+}
+
+func (h *Host) serveHello(s network.Stream) {
+	defer s.Close()
+	c := h.t.conn(s.Conn())
+	if c == nil || c.net.Stat().Direction != network.DirInbound || c.hello().Name != "" {
+		h.count.hostile.Add(1)
+		s.Reset()
+		return
+	}
+	s.SetDeadline(time.Now().Add(AdmitTimeout))
+	r := h.receive(c, s)
+	if r == nil {
+		if _, err := s.Write(appendBlock(nil, encodeAnswer(nil, h.hello()))); err != nil {
+			c.net.Close()
+		}
+		return
+	}
+	h.count.refused.Add(1)
+	c.settle(Hello{}, r)
+	if _, err := s.Write(appendBlock(nil, encodeAnswer(r, Hello{}))); err == nil {
+		// The dialer closes when it has read why; a close from here would
+		// overtake the answer.
+		s.CloseWrite()
+		t := time.NewTimer(time.Second)
+		defer t.Stop()
+		select {
+		case <-c.gone:
+		case <-t.C:
+		case <-h.ctx.Done():
+		}
+	}
+	c.net.Close()
+}
+
+// receive reads a hello and admits the peer.
+func (h *Host) receive(c *conn, s network.Stream) *Refusal {
+	b, err := readBlock(s, maxHello)
+	if err != nil {
+		return &Refusal{Code: BadHello, Text: "no hello came"}
+	}
+	who, err := decodeHello(b)
+	if err != nil {
+		h.count.hostile.Add(1)
+		return &Refusal{Code: BadHello, Text: err.Error()}
+	}
+	if r := h.verify(c, who); r != nil {
+		return r
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, AdmitTimeout)
+	defer cancel()
+	if r := h.hooks.Load().Admit(ctx, who); r != nil {
+		return r
+	}
+	if err := h.adopt(c, who); err != nil {
+		return &Refusal{Code: TooMany, Text: err.Error()}
+	}
+	return nil
+}
+
+// byeTimeout bounds the wait for a peer to finish with a connection.
+const byeTimeout = 5 * time.Second
+
+// leave ends a connection that is not needed, without loss: this side writes
+// what it has begun and ends its streams, asks the other side to do the same,
+// reads to the end, and closes.
+func (h *Host) leave(p *remote, c *conn) {
+	if !h.retire(p, c) {
+		return
+	}
+	h.spawn(func() {
+		defer c.net.Close()
+		ctx, cancel := context.WithTimeout(h.ctx, byeTimeout)
+		defer cancel()
+		if !waitAll(ctx, c.gone, c.flushed) {
+			return
+		}
+		s, err := c.net.NewStream(ctx)
+		if err != nil {
+			return
+		}
+		defer s.Reset()
+		s.SetDeadline(time.Now().Add(byeTimeout))
+		lazy := multistream.NewMSSelect(s, protoBye)
+		if lazy.Flush() != nil || s.CloseWrite() != nil {
+			return
+		}
+		if _, err := io.ReadFull(lazy, make([]byte, 1)); err != nil {
+			return
+		}
+		waitAll(ctx, c.gone, c.drained)
+	})
+}
+
+// serveBye is the other side of leave: it answers when its streams are ended.
+func (h *Host) serveBye(s network.Stream) {
+	defer s.Close()
+	c := h.t.conn(s.Conn())
+	if c == nil {
+		return
+	}
+	p := h.t.peer(c.hello().Name)
+	if p == nil {
+		return
+	}
+	h.retire(p, c)
+	ctx, cancel := context.WithTimeout(h.ctx, byeTimeout)
+	defer cancel()
+	if waitAll(ctx, c.gone, c.flushed) {
+		s.SetDeadline(time.Now().Add(byeTimeout))
+		s.Write([]byte{1})
+	}
+	waitAll(ctx, nil, c.gone)
+	c.net.Close()
+}
+
+func waitAll(ctx context.Context, gone <-chan struct{}, all ...<-chan struct{}) bool {
+	for _, ch := range all {
+		select {
+		case <-ch:
+		case <-gone:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// retire takes a connection out of use and ends the streams that no pump is
+// writing to; a pump ends its own after its batch.
+func (h *Host) retire(p *remote, c *conn) bool {
+	p.mu.Lock()
+	if c.closing {
+		p.mu.Unlock()
+		return false
+	}
+	c.closing = true
+	h.t.active.Add(-1)
+	var ended []network.Stream
+	for k := range p.out {
+		if q := &p.out[k]; q.on == c && !q.busy {
+			s, _ := q.takeStale()
+			ended = append(ended, s)
+		}
+	}
+	c.note()
+	p.mu.Unlock()
+	for _, s := range ended {
+		h.end(p, s, c)
+	}
+	return true
+}
+
+// trim closes idle connections while there are more than MaxConns besides
+// those of protected peers.
+func (h *Host) trim() {
+	if h.t.conns() <= h.cfg.MaxConns {
+		return
+	}
+	for {
+		var oldest *remote
+		var at int64
+		count := 0
+		for _, p := range h.t.all() {
+			p.mu.Lock()
+			n := 0
+			for _, c := range p.conns {
+				if !c.closing {
+					n++
+				}
+			}
+			loose := len(p.tags) == 0
+			if loose {
+				count += n
+			}
+			used := max(p.heard.Load(), p.sent.Load())
+			if n > 0 && loose && !p.pinned && p.quiet() && (oldest == nil || used < at) {
+				oldest, at = p, used
+			}
+			p.mu.Unlock()
+		}
+		if count <= h.cfg.MaxConns || oldest == nil {
+			return
+		}
+		oldest.mu.Lock()
+		c := oldest.usable()
+		oldest.mu.Unlock()
+		if c == nil {
+			return
+		}
+		h.count.evicted.Add(1)
+		h.leave(oldest, c)
+	}
+}
+
+var errRefused = errors.New("the connection closed right after it was made: not admitted")

@@ -1,0 +1,317 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	goyamux "github.com/libp2p/go-yamux/v5"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/multiformats/go-multistream"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Times of a Host.
+const (
+	// DialTimeout bounds one dial with its hello. A dead machine answers
+	// nothing, so this is what a failed redial of one costs.
+	DialTimeout = 1500 * time.Millisecond
+	// AdmitTimeout bounds the time in which a connection must be admitted.
+	AdmitTimeout = 5 * time.Second
+	// WriteTimeout is how long a connection may take nothing at all before
+	// it is given up; more than any pause that costs nothing.
+	WriteTimeout = 10 * time.Second
+	// redialPause keeps Send to a node whose dial just failed from dialing
+	// again for every frame.
+	redialPause = 100 * time.Millisecond
+)
+
+// Config of a Host.
+type Config struct {
+	Instance    string // uuid
+	Secret      []byte
+	Name        filch.NodeName
+	Incarnation uint64
+	// Listen is IP:PORT, INTERFACE:PORT or :PORT (all interfaces); port 0 or
+	// none lets the system choose.
+	Listen string
+	// Advertise is the IP that others are told; empty: the one listened on.
+	Advertise string
+	// Attach is called with the libp2p host before it listens, for whoever
+	// adds protocols to it: each handler that is added later makes identify
+	// tell every peer.
+	Attach func(host.Host) error
+	// MaxConns replaces the constant, for tests; 0 means the constant.
+	MaxConns int
+}
+
+// Host is the real Carrier.
+type Host struct {
+	cfg   Config
+	id    peer.ID
+	basic *basichost.BasicHost
+	net   *swarm.Swarm
+	tls   sec.SecureTransport // for probes, outside the swarm
+	gate  *gate
+	addr  string
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	ready  chan struct{} // closed when there is a handler
+	count  counters
+	hooks  atomic.Pointer[Hooks]
+	handle atomic.Pointer[Handler]
+	tell   atomic.Pointer[func(filch.NodeName, Class)]
+	t      table
+}
+
+// counters of a Host.
+type counters struct {
+	class                                              [NumClasses]classCounters
+	dials, failed, refused, hostile, evicted, accepted atomic.Uint64
+}
+
+type classCounters struct {
+	framesOut, framesIn, bytesOut, bytesIn, full, lost atomic.Uint64
+}
+
+// NewHost makes a host and listens.
+func NewHost(cfg Config) (*Host, error) {
+	if err := CheckName(cfg.Name); err != nil {
+		return nil, err
+	}
+	if len(cfg.Instance) == 0 || len(cfg.Instance) > maxInstance {
+		return nil, fmt.Errorf("an instance's id has 1 to %d bytes, this one %d", maxInstance, len(cfg.Instance))
+	}
+	if cfg.MaxConns == 0 {
+		cfg.MaxConns = MaxConns
+	}
+	listen, advertise, err := resolveListen(cfg.Listen, cfg.Advertise)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{cfg: cfg, ready: make(chan struct{})}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.t.init(cfg.Incarnation)
+	h.hooks.Store(&Hooks{
+		Card:    func() []byte { return nil },
+		Admit:   func(context.Context, Hello) *Refusal { return nil },
+		Gossip:  func(filch.NodeName, uint64, []byte) {},
+		Deliver: func(filch.NodeName, uint64) bool { return true },
+		Closed:  func(filch.NodeName) {},
+	})
+	if err := h.build(advertise); err != nil {
+		h.cancel()
+		return nil, err
+	}
+	if err := h.listen(listen, advertise); err != nil {
+		h.cancel()
+		h.basic.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// build makes the libp2p host by hand: libp2p.New would link QUIC and WebRTC,
+// 10 MB more of binary that every start pays for.
+func (h *Host) build(advertise net.IP) error {
+	key, err := deriveKey(h.cfg.Secret, h.cfg.Name)
+	if err != nil {
+		return err
+	}
+	if h.id, err = peer.IDFromPrivateKey(key); err != nil {
+		return err
+	}
+	ps, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(ps.AddPrivKey(h.id, key), ps.AddPubKey(h.id, key.GetPublic())); err != nil {
+		return err
+	}
+	bus := eventbus.NewBus()
+	h.gate = &gate{host: h}
+	h.net, err = swarm.NewSwarm(h.id, ps, bus, swarm.WithConnectionGater(h.gate),
+		swarm.WithDialTimeout(DialTimeout), swarm.WithDialTimeoutLocal(DialTimeout),
+		swarm.WithResourceManager(&network.NullResourceManager{}))
+	if err != nil {
+		return err
+	}
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: (*yamux.Transport)(muxConfig())}}
+	tls, err := libp2ptls.New(libp2ptls.ID, key, muxers)
+	if err != nil {
+		return err
+	}
+	h.tls = tls
+	up, err := upgrader.New([]sec.SecureTransport{tls}, muxers, nil, nil, h.gate, upgrader.WithAcceptTimeout(AdmitTimeout))
+	if err != nil {
+		return err
+	}
+	// Without DisableReuseport a second launcher could listen on the same port.
+	tr, err := tcp.NewTCPTransport(up, nil, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(DialTimeout))
+	if err != nil {
+		return err
+	}
+	if err := h.net.AddTransport(tr); err != nil {
+		return err
+	}
+	h.basic, err = basichost.NewHost(h.net, &basichost.HostOpts{
+		EventBus: bus, UserAgent: "filch", DisableSignedPeerRecord: true, NegotiationTimeout: AdmitTimeout,
+		AddrsFactory: func(own []ma.Multiaddr) []ma.Multiaddr { return advertised(own, advertise) },
+	})
+	if err != nil {
+		return err
+	}
+	h.register()
+	if h.cfg.Attach != nil {
+		if err := h.cfg.Attach(h.basic); err != nil {
+			h.basic.Close()
+			return err
+		}
+	}
+	h.net.SetStreamHandler(h.onStream)
+	h.net.Notify((*notifee)(h))
+	h.basic.Start()
+	return nil
+}
+
+// muxConfig tunes yamux. Silence is noticed by the member list's heartbeats, so
+// that keepalives would only cost; a stream buffers what its reader does not
+// take, so its window is what a slow reader costs.
+func muxConfig() *goyamux.Config {
+	c := *(*goyamux.Config)(yamux.DefaultTransport)
+	c.EnableKeepAlive = false
+	c.MeasureRTTInterval = 10 * time.Minute
+	c.ConnectionWriteTimeout = WriteTimeout
+	c.MaxStreamWindowSize = 1 << 20
+	c.AcceptBacklog = 32
+	c.MaxIncomingStreams = 64
+	return &c
+}
+
+func (h *Host) listen(addr *net.TCPAddr, advertise net.IP) error {
+	m, err := toMultiaddr(addr.IP, addr.Port)
+	if err != nil {
+		return err
+	}
+	if err := h.net.Listen(m); err != nil {
+		// The swarm makes a text of the causes.
+		if strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+			return filch.Errorf(filch.Unavailable, "cannot listen on %v: the port is taken by another process", addr).
+				WithHint("choose another port, or 0 to let the system choose one")
+		}
+		if strings.Contains(err.Error(), syscall.EADDRNOTAVAIL.Error()) {
+			return filch.Errorf(filch.Invalid, "cannot listen on %v: no interface of this machine has that address", addr)
+		}
+		return fmt.Errorf("cannot listen on %v: %w", addr, err)
+	}
+	for _, l := range h.net.ListenAddresses() {
+		if _, port, err := fromMultiaddr(l); err == nil {
+			h.addr = joinAddr(advertise, port)
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot listen on %v: no address", addr)
+}
+
+// Name implements Network, as do the other methods without a comment.
+func (h *Host) Name() filch.NodeName { return h.cfg.Name }
+
+func (h *Host) Addr() string { return h.addr }
+
+// Libp2p is the host for protocols of others, as package kad's.
+func (h *Host) Libp2p() host.Host { return h.basic }
+
+// PeerID is the id that a node of this instance has.
+func (h *Host) PeerID(name filch.NodeName) (peer.ID, error) { return derivePeer(h.cfg.Secret, name) }
+
+func (h *Host) SetHandler(f Handler) {
+	if h.handle.Swap(&f) == nil {
+		close(h.ready)
+	}
+}
+
+func (h *Host) SetWritable(f func(filch.NodeName, Class)) { h.tell.Store(&f) }
+
+func (h *Host) SetHooks(k Hooks) { h.hooks.Store(&k) }
+
+func (h *Host) Stats() Stats {
+	s := Stats{
+		Conns: h.t.conns(), Dials: h.count.dials.Load(), Failed: h.count.failed.Load(),
+		Refused: h.count.refused.Load(), Hostile: h.count.hostile.Load(),
+		Evicted: h.count.evicted.Load(), Accepted: h.count.accepted.Load(),
+	}
+	for c := range s.Class {
+		k := &h.count.class[c]
+		s.Class[c] = ClassStats{
+			FramesOut: k.framesOut.Load(), FramesIn: k.framesIn.Load(),
+			BytesOut: k.bytesOut.Load(), BytesIn: k.bytesIn.Load(),
+			Full: k.full.Load(), Lost: k.lost.Load(),
+		}
+	}
+	return s
+}
+
+func (h *Host) Close() error {
+	if !h.t.close() {
+		return nil
+	}
+	h.cancel()
+	err := h.basic.Close()
+	h.wg.Wait()
+	return err
+}
+
+// onStream takes every stream that a peer opens. Before the peer is admitted
+// only the hello is served; the others wait for that.
+func (h *Host) onStream(s network.Stream) {
+	c := h.t.conn(s.Conn())
+	if c == nil {
+		s.Reset()
+		return
+	}
+	s.SetDeadline(time.Now().Add(AdmitTimeout))
+	proto, serve, err := h.basic.Mux().Negotiate(s)
+	if err != nil {
+		if errors.As(err, new(multistream.ErrNotSupported[string])) || c.hello().Name != "" {
+			h.count.hostile.Add(1)
+		}
+		s.Reset()
+		return
+	}
+	if proto != protoHello {
+		if err := c.wait(h.ctx, AdmitTimeout); err != nil {
+			h.count.hostile.Add(1)
+			s.Reset()
+			return
+		}
+	}
+	s.SetDeadline(time.Time{})
+	if err := s.SetProtocol(proto); err != nil {
+		s.Reset()
+		return
+	}
+	serve(proto, s)
+}
+
+var _ Carrier = (*Host)(nil)

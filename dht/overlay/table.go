@@ -1,0 +1,231 @@
+package overlay
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/filch-hpc/filch"
+)
+
+// table is what a Host knows: its peers and the connections to them.
+type table struct {
+	start  time.Time
+	active atomic.Int64 // admitted connections that are not closing
+
+	mu          sync.RWMutex
+	incarnation uint64
+	peers       map[filch.NodeName]*remote
+	open        map[network.Conn]*conn
+	closed      bool
+}
+
+func (t *table) init(incarnation uint64) {
+	t.start, t.incarnation = time.Now(), incarnation
+	t.peers, t.open = map[filch.NodeName]*remote{}, map[network.Conn]*conn{}
+}
+
+// now is monotonic since the start, in nanoseconds and never 0.
+func (t *table) now() int64 { return int64(time.Since(t.start)) + 1 }
+
+func (t *table) conns() int { return int(t.active.Load()) }
+
+func (t *table) conn(n network.Conn) *conn {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.open[n]
+}
+
+func (t *table) peer(name filch.NodeName) *remote {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.peers[name]
+}
+
+// entry is peer that makes what is missing; nil once the host is closed.
+func (t *table) entry(name filch.NodeName) *remote {
+	if p := t.peer(name); p != nil {
+		return p
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	p := t.peers[name]
+	if p == nil {
+		p = newRemote(name)
+		t.peers[name] = p
+	}
+	return p
+}
+
+func (t *table) all() []*remote {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*remote, 0, len(t.peers))
+	for _, p := range t.peers {
+		out = append(out, p)
+	}
+	return out
+}
+
+// close reports whether it was this call that closed the table.
+func (t *table) close() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.closed
+	t.closed = true
+	return !was
+}
+
+func (t *table) isClosed() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.closed
+}
+
+// spawn runs f on a goroutine that Close waits for; after Close it does not run.
+func (h *Host) spawn(f func()) bool {
+	h.t.mu.RLock()
+	defer h.t.mu.RUnlock()
+	if h.t.closed {
+		return false
+	}
+	h.wg.Go(f)
+	return true
+}
+
+// remote is what a Host keeps about one node.
+type remote struct {
+	name  filch.NodeName
+	heard atomic.Int64 // by table.now; 0 never
+	sent  atomic.Int64
+
+	mu     sync.Mutex
+	addrs  []string
+	tags   map[string]struct{}
+	pinned bool
+	conns  []*conn // admitted
+	out    [NumClasses]outbox
+	in     [NumClasses]inbox
+	dial   chan struct{} // closed when the dial that runs has ended
+	failed time.Time     // when the last dial failed
+	why    error         // and why
+}
+
+func newRemote(name filch.NodeName) *remote {
+	p := &remote{name: name, tags: map[string]struct{}{}}
+	for c := range p.in {
+		p.in[c].turn = make(chan struct{}, 1)
+	}
+	return p
+}
+
+// outbox holds the frames of one class that wait for a peer, laid out as they
+// will be written.
+type outbox struct {
+	pend   []byte
+	frames int           // in pend
+	bytes  int           // in pend and in the batch that is being written
+	busy   bool          // a pump runs
+	full   bool          // a Send was refused since writable was told
+	room   chan struct{} // closed when there may be room; nil when nobody waits
+	stream network.Stream
+	on     *conn // the stream's
+}
+
+// wake lets those go on who wait for room.
+func (q *outbox) wake() {
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
+	}
+}
+
+// inbox keeps the streams of one class from one peer in line: a new one is
+// read when the one before has been read to its end.
+type inbox struct {
+	turn   chan struct{}
+	stream network.Stream // whose turn it is
+}
+
+// usable returns a connection that frames may be written to.
+func (p *remote) usable() *conn {
+	for _, c := range p.conns {
+		if !c.closing {
+			return c
+		}
+	}
+	return nil
+}
+
+// quiet reports that nothing waits for the peer.
+func (p *remote) quiet() bool {
+	for c := range p.out {
+		if p.out[c].bytes > 0 || p.out[c].busy {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *Host) Learn(node filch.NodeName, addrs []string) {
+	p := h.t.entry(node)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.addrs = append(p.addrs[:0:0], addrs...)
+	p.failed = time.Time{}
+}
+
+func (h *Host) Forget(node filch.NodeName) {
+	h.Cut(node)
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	delete(h.t.peers, node)
+}
+
+func (h *Host) Protect(node filch.NodeName, tag string) {
+	if p := h.t.entry(node); p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.tags[tag] = struct{}{}
+	}
+}
+
+func (h *Host) Unprotect(node filch.NodeName, tag string) {
+	p := h.t.peer(node)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	delete(p.tags, tag)
+	p.mu.Unlock()
+	h.trim()
+}
+
+func (h *Host) Pin(nodes []filch.NodeName) {
+	keep := map[filch.NodeName]bool{}
+	for _, n := range nodes {
+		keep[n] = true
+	}
+	for _, p := range h.t.all() {
+		p.mu.Lock()
+		p.pinned = keep[p.name]
+		p.mu.Unlock()
+	}
+}
+
+func (h *Host) Heard(node filch.NodeName) time.Time {
+	if p := h.t.peer(node); p != nil {
+		if at := p.heard.Load(); at != 0 {
+			return h.t.start.Add(time.Duration(at))
+		}
+	}
+	return time.Time{}
+}
