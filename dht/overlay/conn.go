@@ -30,13 +30,15 @@ type conn struct {
 	// The rest is guarded by the mutex of the remote that it was admitted for.
 	closing bool
 	outs    int           // our class streams that are open
-	ins     int           // the peer's
+	opened  int           // and how many there ever were
+	read    int           // the peer's class streams that were read to their end
+	told    int           // how many it says there ever were; -1 not said yet
 	flushed chan struct{} // closed when closing and outs is 0
-	drained chan struct{} // closed when closing and ins is 0
+	drained chan struct{} // closed when read has reached told
 }
 
 func newConn(n network.Conn) *conn {
-	return &conn{net: n, settled: make(chan struct{}), gone: make(chan struct{}),
+	return &conn{net: n, told: -1, settled: make(chan struct{}), gone: make(chan struct{}),
 		flushed: make(chan struct{}), drained: make(chan struct{})}
 }
 
@@ -76,13 +78,10 @@ func (c *conn) wait(ctx context.Context, d time.Duration) error {
 
 // note closes flushed and drained when it is time; the remote's mutex is held.
 func (c *conn) note() {
-	if !c.closing {
-		return
-	}
-	if c.outs == 0 {
+	if c.closing && c.outs == 0 {
 		closeOnce(c.flushed)
 	}
-	if c.ins == 0 {
+	if c.told >= 0 && c.read >= c.told {
 		closeOnce(c.drained)
 	}
 }
@@ -121,14 +120,10 @@ func (n *notifee) Connected(_ network.Network, nc network.Conn) {
 
 func (n *notifee) Disconnected(_ network.Network, nc network.Conn) {
 	h := (*Host)(n)
-	h.t.mu.Lock()
-	c := h.t.open[nc]
-	delete(h.t.open, nc)
-	h.t.mu.Unlock()
+	c := h.t.drop(nc)
 	if c == nil {
 		return
 	}
-	c.settle(Hello{}, errors.New("the connection closed before its hello was answered"))
 	closeOnce(c.gone)
 	if name := c.hello().Name; name != "" {
 		h.detach(c, name)
@@ -246,9 +241,7 @@ func (h *Host) Cut(node filch.NodeName) {
 	}
 	p.mu.Lock()
 	conns := slices.Clone(p.conns)
-	for k := range p.out {
-		h.dropLocked(p, Class(k))
-	}
+	h.dropLocked(p)
 	p.mu.Unlock()
 	for _, c := range conns {
 		// Closing may wait for a peer that reads nothing.
@@ -264,6 +257,7 @@ func (h *Host) SetIncarnation(i uint64) {
 	for _, p := range h.t.all() {
 		p.mu.Lock()
 		conns := slices.Clone(p.conns)
+		h.dropLocked(p)
 		p.mu.Unlock()
 		for _, c := range conns {
 			c.net.Close()

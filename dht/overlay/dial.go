@@ -102,7 +102,7 @@ func (h *Host) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, 
 	}
 	c := h.t.conn(nc)
 	if c == nil {
-		return nil, errRefused
+		return nil, h.t.lateError(id)
 	}
 	if err := c.wait(ctx, AdmitTimeout); err != nil {
 		return nil, err

@@ -114,6 +114,7 @@ func (h *Host) pump(p *remote, c Class) {
 		}
 		work, q.pend = q.pend, work[:0]
 		q.frames = 0
+		epoch := p.epoch
 		if cap(q.pend) > keepBuffer {
 			q.pend = nil
 		}
@@ -123,16 +124,16 @@ func (h *Host) pump(p *remote, c Class) {
 			h.loop(p, c, work)
 			continue
 		}
-		h.flush(p, c, work)
+		h.flush(p, c, work, epoch)
 	}
 	h.trim()
 }
 
 // flush writes one batch. What a broken connection swallowed is lost.
-func (h *Host) flush(p *remote, c Class, work []byte) {
+func (h *Host) flush(p *remote, c Class, work []byte, epoch uint64) {
 	off := 0
 	for fresh := false; off < len(work); {
-		s, isNew, err := h.stream(p, c, off == 0)
+		s, isNew, err := h.stream(p, c, off == 0, epoch)
 		if err != nil {
 			h.lose(p, c, len(work)-off, countFrames(work, off), err)
 			return
@@ -184,7 +185,7 @@ func (h *Host) progress(p *remote, c Class, n int) {
 // that waits behind it.
 func (h *Host) lose(p *remote, c Class, bytes, frames int, dial error) {
 	h.count.class[c].lost.Add(uint64(frames))
-	if dial != nil {
+	if dial != nil && !errors.Is(dial, errCut) {
 		p.mu.Lock()
 		q := &p.out[c]
 		h.count.class[c].lost.Add(uint64(q.frames))
@@ -196,17 +197,20 @@ func (h *Host) lose(p *remote, c Class, bytes, frames int, dial error) {
 }
 
 // dropLocked drops what waits for a peer that was cut.
-func (h *Host) dropLocked(p *remote, c Class) {
-	q := &p.out[c]
-	h.count.class[c].lost.Add(uint64(q.frames))
-	q.bytes -= len(q.pend)
-	q.pend, q.frames = nil, 0
-	q.wake()
+func (h *Host) dropLocked(p *remote) {
+	p.epoch++
+	for c := range p.out {
+		q := &p.out[c]
+		h.count.class[c].lost.Add(uint64(q.frames))
+		q.bytes -= len(q.pend)
+		q.pend, q.frames = nil, 0
+		q.wake()
+	}
 }
 
 // stream returns the stream of a class, on a connection in use. A batch stays
 // on the stream on which it began.
-func (h *Host) stream(p *remote, c Class, start bool) (s network.Stream, fresh bool, err error) {
+func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.Stream, fresh bool, err error) {
 	q := &p.out[c]
 	for {
 		var stale network.Stream
@@ -216,8 +220,12 @@ func (h *Host) stream(p *remote, c Class, start bool) (s network.Stream, fresh b
 			stale, on = q.takeStale()
 		}
 		s = q.stream
+		cut := p.epoch != epoch
 		p.mu.Unlock()
 		h.end(p, stale, on)
+		if cut {
+			return nil, false, errCut
+		}
 		if s != nil {
 			return s, fresh, nil
 		}
@@ -236,16 +244,20 @@ func (h *Host) stream(p *remote, c Class, start bool) (s network.Stream, fresh b
 			return nil, false, err
 		}
 		p.mu.Lock()
-		if k.closing {
+		if k.closing || p.epoch != epoch {
 			p.mu.Unlock()
 			raw.Reset()
 			continue
 		}
 		q.stream, q.on, fresh = &sender{Stream: raw, lazy: multistream.NewMSSelect(raw, protoClass[c])}, k, true
 		k.outs++
+		k.opened++
 		p.mu.Unlock()
 	}
 }
+
+// errCut ends a batch that was begun before the peer was cut.
+var errCut = errors.New("the peer was cut")
 
 // sender is a stream whose protocol is named along with the first bytes.
 type sender struct {
@@ -337,9 +349,6 @@ func (h *Host) serveClass(s network.Stream, c Class) {
 		s.Reset()
 		return
 	}
-	p.mu.Lock()
-	k.ins++
-	p.mu.Unlock()
 	if h.takeTurn(p, c, s) {
 		err := h.readFrames(p, c, s, who)
 		if errors.Is(err, errOversized) {
@@ -350,7 +359,7 @@ func (h *Host) serveClass(s network.Stream, c Class) {
 	}
 	s.Reset()
 	p.mu.Lock()
-	k.ins--
+	k.read++
 	k.note()
 	p.mu.Unlock()
 }
@@ -409,6 +418,8 @@ func (h *Host) readFrames(p *remote, c Class, s network.Stream, who Hello) error
 		if hd == nil {
 			return ErrClosed
 		}
+		p.taking.Add(1)
 		hd(p.name, c, b)
+		p.taking.Add(-1)
 	}
 }

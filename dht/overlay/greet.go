@@ -3,6 +3,7 @@ package overlay
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -180,11 +181,12 @@ func (h *Host) receive(c *conn, s network.Stream) *Refusal {
 }
 
 // byeTimeout bounds the wait for a peer to finish with a connection.
-const byeTimeout = 5 * time.Second
+const byeTimeout = 10 * time.Second
 
-// leave ends a connection that is not needed, without loss: this side writes
-// what it has begun and ends its streams, asks the other side to do the same,
-// reads to the end, and closes.
+// leave ends a connection that is not needed, without loss. Closing throws
+// away what the other side has not read, so both sides end their streams and
+// tell how many there were, and the connection is closed when both have read
+// that many to their ends.
 func (h *Host) leave(p *remote, c *conn) {
 	if !h.retire(p, c) {
 		return
@@ -203,17 +205,15 @@ func (h *Host) leave(p *remote, c *conn) {
 		defer s.Reset()
 		s.SetDeadline(time.Now().Add(byeTimeout))
 		lazy := multistream.NewMSSelect(s, protoBye)
-		if lazy.Flush() != nil || s.CloseWrite() != nil {
-			return
-		}
-		if _, err := io.ReadFull(lazy, make([]byte, 1)); err != nil {
+		if _, err := lazy.Write(h.opened(p, c)); err != nil || !h.told(p, c, lazy) {
 			return
 		}
 		waitAll(ctx, c.gone, c.drained)
 	})
 }
 
-// serveBye is the other side of leave: it answers when its streams are ended.
+// serveBye is the other side of leave. It answers when its own streams are
+// ended and the other side's are read.
 func (h *Host) serveBye(s network.Stream) {
 	defer s.Close()
 	c := h.t.conn(s.Conn())
@@ -227,12 +227,35 @@ func (h *Host) serveBye(s network.Stream) {
 	h.retire(p, c)
 	ctx, cancel := context.WithTimeout(h.ctx, byeTimeout)
 	defer cancel()
-	if waitAll(ctx, c.gone, c.flushed) {
-		s.SetDeadline(time.Now().Add(byeTimeout))
-		s.Write([]byte{1})
+	defer c.net.Close()
+	s.SetDeadline(time.Now().Add(byeTimeout))
+	if !h.told(p, c, s) || !waitAll(ctx, c.gone, c.flushed, c.drained) {
+		return
 	}
-	waitAll(ctx, nil, c.gone)
-	c.net.Close()
+	if _, err := s.Write(h.opened(p, c)); err == nil {
+		waitAll(ctx, nil, c.gone)
+	}
+}
+
+// opened is the number of class streams that this side opened on a connection
+// in retirement.
+func (h *Host) opened(p *remote, c *conn) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return binary.BigEndian.AppendUint32(nil, uint32(c.opened))
+}
+
+// told reads how many the other side opened.
+func (h *Host) told(p *remote, c *conn, r io.Reader) bool {
+	var b [4]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.told = int(binary.BigEndian.Uint32(b[:]))
+	c.note()
+	return true
 }
 
 func waitAll(ctx context.Context, gone <-chan struct{}, all ...<-chan struct{}) bool {
@@ -296,7 +319,7 @@ func (h *Host) trim() {
 				count += n
 			}
 			used := max(p.heard.Load(), p.sent.Load())
-			if n > 0 && loose && !p.pinned && p.quiet() && (oldest == nil || used < at) {
+			if n > 0 && loose && !p.pinned && p.quiet() && p.taking.Load() == 0 && (oldest == nil || used < at) {
 				oldest, at = p, used
 			}
 			p.mu.Unlock()

@@ -1,11 +1,13 @@
 package overlay
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/filch-hpc/filch"
 )
@@ -19,12 +21,46 @@ type table struct {
 	incarnation uint64
 	peers       map[filch.NodeName]*remote
 	open        map[network.Conn]*conn
+	late        map[peer.ID]error // why the last connection to a peer was refused
 	closed      bool
 }
 
 func (t *table) init(incarnation uint64) {
 	t.start, t.incarnation = time.Now(), incarnation
-	t.peers, t.open = map[filch.NodeName]*remote{}, map[network.Conn]*conn{}
+	t.peers, t.open, t.late = map[filch.NodeName]*remote{}, map[network.Conn]*conn{}, map[peer.ID]error{}
+}
+
+// maxLate bounds the refusals that nobody has asked for.
+const maxLate = 256
+
+// drop forgets a connection that has closed, and returns it.
+func (t *table) drop(n network.Conn) *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.open[n]
+	delete(t.open, n)
+	if c == nil {
+		return nil
+	}
+	c.settle(Hello{}, errors.New("the connection closed before its hello was answered"))
+	if c.err != nil {
+		if len(t.late) >= maxLate {
+			clear(t.late)
+		}
+		t.late[n.RemotePeer()] = c.err
+	}
+	return c
+}
+
+// lateError says why a connection that is gone already was refused.
+func (t *table) lateError(id peer.ID) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.late[id]; err != nil {
+		delete(t.late, id)
+		return err
+	}
+	return errRefused
 }
 
 // now is monotonic since the start, in nanoseconds and never 0.
@@ -100,11 +136,13 @@ func (h *Host) spawn(f func()) bool {
 
 // remote is what a Host keeps about one node.
 type remote struct {
-	name  filch.NodeName
-	heard atomic.Int64 // by table.now; 0 never
-	sent  atomic.Int64
+	name   filch.NodeName
+	heard  atomic.Int64 // by table.now; 0 never
+	sent   atomic.Int64
+	taking atomic.Int32 // frames that the handler is busy with
 
 	mu     sync.Mutex
+	epoch  uint64 // grows when what was queued is dropped
 	addrs  []string
 	tags   map[string]struct{}
 	pinned bool

@@ -86,7 +86,7 @@ func (n *Node) pump(to filch.NodeName, p *peer, c overlay.Class) {
 		}
 		frame, epoch := q.frames[0], p.epoch
 		n.mu.Unlock()
-		err := n.deliver(to, p, c, frame)
+		err := n.deliver(to, p, c, frame, epoch)
 		n.mu.Lock()
 		if p.epoch == epoch && len(q.frames) > 0 {
 			q.frames = q.frames[1:]
@@ -110,7 +110,7 @@ func (n *Node) pump(to filch.NodeName, p *peer, c overlay.Class) {
 
 // deliver hands one frame to the other node's handler and returns when that
 // has taken it.
-func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte) error {
+func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte, epoch uint64) error {
 	if to == n.name {
 		return n.take(n.name, n.incarnation, c, frame)
 	}
@@ -131,8 +131,11 @@ func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte
 		return err
 	}
 	n.mu.Lock()
-	inc := n.incarnation
+	inc, cut := n.incarnation, p.epoch != epoch
 	n.mu.Unlock()
+	if cut {
+		return overlay.ErrUnreachable
+	}
 	return o.take(n.name, inc, c, frame)
 }
 
