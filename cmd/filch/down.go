@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// downWait is how long launchers may take to end their jobs and themselves;
+// it is longer than the usual kill-wait.
+const downWait = 25 * time.Second
+
+func downCommand(g *global) *cobra.Command {
+	here := false
+	c := &cobra.Command{
+		Use:     "down",
+		GroupID: "nodes",
+		Short:   "stop the instance",
+		Long: `Ends the jobs of the instance, stops its launchers on all machines, and removes
+what they kept. With --here only the launchers of this machine are stopped: the
+others go on.`,
+		Example: "  filch down\n  filch down --here",
+		RunE:    func(*cobra.Command, []string) error { return down(g, here) },
+	}
+	c.Flags().BoolVar(&here, "here", false, "only the launchers of this machine")
+	return c
+}
+
+func down(g *global, here bool) error {
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	name, err := instanceToStop(base, g)
+	if err != nil {
+		return err
+	}
+	dirs := place.Nodes(base, name)
+	if !here {
+		if err := downElsewhere(dirs); err != nil {
+			warn(err.Error())
+		}
+	}
+	stopped := 0
+	for _, d := range dirs {
+		if c, err := client.DialDir(d, version); err == nil {
+			_ = ask(c, queryWait, nil, wire.VerbDown)
+			c.Close()
+			stopped++
+		}
+	}
+	deadline := time.Now().Add(downWait)
+	for _, d := range dirs {
+		if err := awaitEnd(d, deadline); err != nil {
+			return err
+		}
+		if err := d.Remove(); err != nil {
+			warn("cannot remove " + d.Path() + ": " + err.Error())
+		}
+	}
+	if here {
+		_ = os.RemoveAll(filepath.Join(base, name))
+	} else {
+		removeInstance(base, name)
+	}
+	fmt.Printf("%s is down: %s stopped\n", clean(name), plural(stopped, "launcher"))
+	return nil
+}
+
+// instanceToStop is the one that is meant, whether its launchers live or not.
+func instanceToStop(base string, g *global) (string, error) {
+	name := g.instance
+	if name == "" {
+		name = os.Getenv("FILCH_INSTANCE")
+	}
+	if name == "" {
+		if own := place.AllocationName(os.Getenv); own != "" && len(place.Nodes(base, own)) > 0 {
+			name = own
+		}
+	}
+	all := instancesHere(base)
+	switch {
+	case name != "" && len(place.Nodes(base, name)) == 0:
+		return "", filch.Errorf(filch.NotFound, "no instance %s on this machine", name).WithHint("there is %s", orNone(all))
+	case name != "":
+		return name, nil
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return "", filch.Errorf(filch.NotFound, "no launcher runs on this machine: nothing to stop")
+	}
+	return "", filch.Errorf(filch.Invalid, "%d instances are on this machine: %s", len(all), strings.Join(all, ", ")).
+		WithHint("choose one with --instance NAME")
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// downElsewhere asks a launcher here to stop those of other machines.
+func downElsewhere(dirs []place.Dir) error {
+	for _, d := range dirs {
+		c, err := client.DialDir(d, version)
+		if err != nil {
+			continue
+		}
+		defer c.Close()
+		return ask(c, queryWait, nil, wire.VerbDown, "all")
+	}
+	return nil
+}
+
+// awaitEnd waits until the launcher of d has let go of its lock, and kills it
+// when it does not within the time.
+func awaitEnd(d place.Dir, deadline time.Time) error {
+	for {
+		pid, held := lockHolder(d)
+		if !held {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			if pid <= 0 {
+				return filch.Errorf(filch.Timeout, "the launcher %s does not end", d.Node)
+			}
+			warn(fmt.Sprintf("the launcher %s (pid %d) does not end and is killed", d.Node, pid))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			deadline = time.Now().Add(queryWait)
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+// lockHolder reports whether a launcher holds the state directory, and its pid
+// as its pid file says.
+func lockHolder(d place.Dir) (pid int, held bool) {
+	f, err := os.Open(d.PIDFile())
+	if err != nil {
+		return 0, !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil {
+		return 0, false
+	}
+	b := make([]byte, 32)
+	n, _ := f.Read(b)
+	pid, _ = strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return pid, errors.Is(err, unix.EWOULDBLOCK)
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// invitation is what another machine needs to become a node: where to go, and
+// the secret. It is written to a file of mode 0600.
+type invitation struct {
+	place.Contact
+	Secret string `json:"secret"` // hexadecimal
+}
+
+func inviteCommand(g *global) *cobra.Command {
+	file := ""
+	c := &cobra.Command{
+		Use:     "invite [-o FILE]",
+		GroupID: "nodes",
+		Short:   "write what another machine needs to join",
+		Long: `Writes a file with an address of this instance and its secret. Whoever has it can
+add nodes and start programs as you: keep it private, and copy it with scp.`,
+		Example: "  filch invite -o invitation      and over there: filch join invitation",
+		RunE: func(*cobra.Command, []string) error {
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := queryNodes(c)
+			if err != nil {
+				return err
+			}
+			node, err := place.ReadNode(c.Dir.NodeFile())
+			if err != nil {
+				return err
+			}
+			secret, err := place.ReadPrivate(node.Secret)
+			if err != nil {
+				return err
+			}
+			inv := invitation{Contact: place.Contact{Instance: c.Dir.Instance, UUID: node.UUID, Wire: wireVersion}, Secret: string(trimEnd(secret))}
+			for _, n := range list {
+				for _, a := range n.Addrs {
+					if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
+						inv.Addrs = append(inv.Addrs, a)
+					}
+				}
+			}
+			if len(inv.Addrs) == 0 {
+				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
+					WithHint("start it with: filch up --nodes 1 --iface INTERFACE")
+			}
+			b, err := json.MarshalIndent(inv, "", "  ")
+			if err != nil {
+				return err
+			}
+			if err := place.WritePrivate(file, append(b, '\n')); err != nil {
+				return err
+			}
+			fmt.Printf("wrote %s; on the other machine: filch join %s\n", file, file)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "output", "o", "filch-invitation", "the file to write, mode 0600")
+	return c
+}
+
+func trimEnd(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// joinOptions are those of filch join.
+type joinOptions struct {
+	upOptions
+	secret string
+	name   string
+}
+
+func joinCommand(g *global) *cobra.Command {
+	o := &joinOptions{upOptions: upOptions{global: g}}
+	c := &cobra.Command{
+		Use:     "join ADDRESS --secret FILE | join INVITATION",
+		GroupID: "nodes",
+		Short:   "make this machine a node of an instance",
+		Long: `Starts a launcher on this machine that joins an instance through any of its
+nodes. The secret is read from a file that only you may read, or with - from
+standard input; it is never part of a command line.`,
+		Example: `  filch join invitation
+  filch join 10.0.0.7:41873 --secret ~/.filch/bold-otter/secret
+  ssh head cat .filch/bold-otter/secret | filch join 10.0.0.7:41873 --secret -`,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ExactArgs(1),
+		RunE:                  func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
+	}
+	c.Flags().StringVar(&o.secret, "secret", "", "file with the instance's secret, - for standard input")
+	c.Flags().StringVar(&o.name, "name", "", "name of this node (default: the host name)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "slots (default: the cores that may be used)")
+	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default: the one that reaches ADDRESS)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "port to listen on (default: any that is free)")
+	return c
+}
+
+func (o *joinOptions) join(where string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	inv, err := o.invited(where)
+	if err != nil {
+		return err
+	}
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	name := o.name
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return filch.Errorf(filch.Invalid, "cannot tell the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
+		}
+	}
+	if !place.ValidName(name) || !place.ValidName(inv.Instance) {
+		return misuse{filch.Errorf(filch.Invalid, "%s cannot name a node of %s", strconv.Quote(name), strconv.Quote(inv.Instance)).
+			WithHint("use 1 to 63 letters, digits, '-', '_' and '.'")}
+	}
+	b := &brood{base: base, instance: inv.Instance, port: o.port}
+	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}
+	if answers(dir) {
+		return alreadyUp(inv.Instance, 1)
+	}
+	if b.host, err = o.joinHost(inv.Addrs[0]); err != nil {
+		return err
+	}
+	if err := b.joinAs(dir, inv, o.slots); err != nil {
+		b.clear()
+		return err
+	}
+	list, err := nodesOf(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s is a node of %s, which has %s\n", name, inv.Instance, plural(len(list), "node"))
+	return nil
+}
+
+// joinHost is the address to listen on.
+func (o *joinOptions) joinHost(seed string) (string, error) {
+	if o.address != "" || o.iface != "" {
+		return o.listenHost()
+	}
+	host, err := addressTowards(seed)
+	if err != nil {
+		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, err.Error())
+	}
+	return host, nil
+}
+
+// invited reads the invitation, or makes one of an address and a secret.
+func (o *joinOptions) invited(where string) (invitation, error) {
+	var inv invitation
+	if _, _, err := net.SplitHostPort(where); err != nil {
+		if o.secret != "" {
+			return inv, misuse{filch.Errorf(filch.Invalid, "%s is not an address, HOST:PORT", strconv.Quote(where))}
+		}
+		b, err := place.ReadPrivate(where)
+		if err != nil {
+			return inv, err
+		}
+		if err := json.Unmarshal(b, &inv); err != nil || len(inv.Addrs) == 0 || inv.Instance == "" {
+			return inv, filch.Errorf(filch.Invalid, "%s is not an invitation", where).WithHint("filch invite writes one")
+		}
+		if inv.Wire != wireVersion {
+			return inv, filch.Errorf(filch.Invalid, "%s speaks wire version %d, this filch speaks %d", inv.Instance, inv.Wire, wireVersion).
+				WithHint("use one version of filch on all nodes")
+		}
+		return inv, nil
+	}
+	if o.secret == "" {
+		return inv, misuse{filch.Errorf(filch.Invalid, "joining %s needs the secret of the instance", where).
+			WithHint("--secret FILE; filch invite writes address and secret into one file")}
+	}
+	b, err := readSecretFile(o.secret)
+	if err != nil {
+		return inv, err
+	}
+	secret, err := place.ParseSecret(b, o.secret)
+	if err != nil {
+		return inv, err
+	}
+	inv.Instance, inv.UUID, inv.Addrs, inv.Secret = o.instance, uuidOf(secret), []string{where}, hex.EncodeToString(secret)
+	if inv.Instance == "" {
+		inv.Instance = instanceOfSecret(o.secret, secret)
+	}
+	return inv, nil
+}
+
+// instanceOfSecret is what the instance of a secret is called: the folder says
+// it where the file lies in its own place, else the name that filch up chooses.
+func instanceOfSecret(path string, secret []byte) string {
+	if dir := filepath.Base(filepath.Dir(path)); filepath.Base(path) == "secret" && filepath.IsAbs(path) && place.ValidName(dir) {
+		return dir
+	}
+	return twoWords(secret)
+}
+
+func readSecretFile(path string) ([]byte, error) {
+	if path != "-" {
+		return place.ReadPrivate(path)
+	}
+	b, err := io.ReadAll(io.LimitReader(os.Stdin, 4096))
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read the secret from standard input: %s", err.Error())
+	}
+	return b, nil
+}
+
+// joinAs writes what the launcher needs, starts it, and waits until it is in.
+func (b *brood) joinAs(dir place.Dir, inv invitation, slots int) error {
+	if err := b.prepare(1); err != nil {
+		return err
+	}
+	secret, err := place.ParseSecret([]byte(inv.Secret), "the invitation")
+	if err != nil {
+		return err
+	}
+	home, err := place.HomeOf(inv.Instance)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(home.Secret()); err != nil {
+		if err := home.Make(); err != nil {
+			return err
+		}
+		b.fresh = true
+		if err := place.WriteSecret(home.Secret(), secret); err != nil {
+			return err
+		}
+	}
+	if err := home.WriteContact(inv.Contact); err != nil {
+		return err
+	}
+	b.nodes = []place.Dir{dir}
+	b.members = []place.Node{{
+		Dir: dir, UUID: inv.UUID, Member: -1, Secret: home.Secret(), Keeper: b.keeper, Listen: b.listen(0),
+	}}
+	share(&b.members[0], b.cores, 0, 1, slots)
+	if err := b.hatch(0, inv.Addrs); err != nil {
+		return err
+	}
+	return b.gathered(2)
+}

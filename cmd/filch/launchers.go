@@ -1,0 +1,117 @@
+package main
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+//go:embed payload
+var payload embed.FS
+
+const payloadName = "payload/filchd"
+
+func carriesLauncher() bool {
+	f, err := payload.Open(payloadName)
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
+}
+
+// install writes the launcher and a copy of this binary, which is the keeper,
+// to the node-local bin directory, each under the hash of its content, so
+// that a running instance keeps the binaries that it was started with.
+func install(base string) (filchd, keeper string, err error) {
+	body, err := launcherBody()
+	if err != nil {
+		return "", "", err
+	}
+	if filchd, err = installOne(base, "filchd", body); err != nil {
+		return "", "", err
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return "", "", filch.Errorf(filch.Internal, "cannot read this binary: %s", err.Error())
+	}
+	keeper, err = installOne(base, "filch", self)
+	return filchd, keeper, err
+}
+
+// launcherBody is the embedded launcher, or for a build without one the file
+// that FILCH_FILCHD names.
+func launcherBody() ([]byte, error) {
+	if path := os.Getenv("FILCH_FILCHD"); path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, filch.Errorf(filch.Invalid, "cannot read FILCH_FILCHD: %s", err.Error())
+		}
+		return b, nil
+	}
+	b, err := payload.ReadFile(payloadName)
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "this filch was built without the launcher that it carries").
+			WithHint("build it with: make build BIN=DIR")
+	}
+	return b, nil
+}
+
+// installOne writes body to bin/NAME-HASH unless it is there, whole or not at
+// all.
+func installOne(base, name string, body []byte) (string, error) {
+	dir := place.Bin(base)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error())
+	}
+	sum := sha256.Sum256(body)
+	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(body)) && info.Mode()&0o100 != 0 {
+		return path, nil
+	}
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return "", filch.Errorf(filch.Invalid, "cannot write to %s: %s", dir, err.Error())
+	}
+	_, err = f.Write(body)
+	if e := f.Chmod(0o700); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return "", noRoom(dir, err)
+	}
+	return path, executable(dir, path)
+}
+
+func noRoom(dir string, err error) error {
+	e := filch.Errorf(filch.Invalid, "cannot write the launcher to %s: %s", dir, err.Error())
+	if errors.Is(err, unix.ENOSPC) {
+		return e.WithHint("set FILCH_LOCAL to a directory on a disk with room")
+	}
+	return e
+}
+
+// executable refuses a directory whose file system forbids programs.
+func executable(dir, path string) error {
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot start programs from %s: %s", dir, err.Error()).
+			WithHint("it may be mounted noexec; set FILCH_LOCAL to another directory")
+	}
+	return nil
+}

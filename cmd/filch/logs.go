@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// followWait is how long the launcher holds a question for more output.
+const followWait = 10 * time.Second
+
+func logsCommand(g *global) *cobra.Command {
+	follow, label := false, false
+	c := &cobra.Command{
+		Use:     "logs [-f] [-l] JOB[.RANK]",
+		GroupID: "jobs",
+		Short:   "show what a detached job printed",
+		Long: `Shows what the ranks of a detached job printed, or one rank of it. With -f it goes
+on until the job has ended.`,
+		Example:               "  filch logs last\n  filch logs -f 7.3",
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			id, err := oneID(args[0], lastJob(c))
+			if err != nil {
+				return err
+			}
+			return showLog(c, id, follow, label)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank")
+	return c
+}
+
+// showLog prints the kept output of a job.
+func showLog(c *client.Client, id jobRank, follow, label bool) error {
+	s := &sink{out: os.Stdout, err: os.Stderr, label: label}
+	if label {
+		var j launcher.JobInfo
+		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+			return err
+		}
+		s.width = output.Width(j.Ranks)
+	}
+	rank := ""
+	if id.Rank >= 0 {
+		rank = strconv.Itoa(int(id.Rank))
+	}
+	for next := uint64(0); ; {
+		args := []string{id.Job.String(), rank, strconv.FormatUint(next, 10)}
+		if follow {
+			args = append(args, followWait.String())
+		}
+		var chunk wire.LogChunk
+		if err := ask(c, followWait+queryWait, &chunk, wire.VerbLogs, args...); err != nil {
+			return err
+		}
+		if chunk.Lost > 0 {
+			warn(fmt.Sprintf("%d bytes in front of this were dropped to stay within the limit", chunk.Lost))
+		}
+		for _, p := range chunk.Pieces {
+			if err := s.write(wire.Output{Rank: p.Rank, Stream: p.Stream, Data: p.Data}); err != nil {
+				if isBrokenPipe(err) {
+					return exit{filch.ExitSignalBase + int(sigPIPE)}
+				}
+				return err
+			}
+		}
+		if chunk.End || !follow && chunk.Next == next {
+			return nil
+		}
+		next = chunk.Next
+	}
+}
+
+func attachCommand(g *global) *cobra.Command {
+	label := false
+	c := &cobra.Command{
+		Use:     "attach [-l] JOB",
+		GroupID: "jobs",
+		Short:   "follow a detached job to its end",
+		Long: `Shows what a detached job printed so far and then what it prints, until it has
+ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
+		Example:               "  filch run --detach -n 4 ./long\n  filch attach last",
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			id, err := oneID(args[0], lastJob(c))
+			if err != nil {
+				return err
+			}
+			heard := make(chan os.Signal, 1)
+			signal.Notify(heard, os.Interrupt)
+			go func() {
+				<-heard
+				say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
+				os.Exit(filch.ExitInterrupt)
+			}()
+			if err := showLog(c, id, true, label); err != nil {
+				return err
+			}
+			jobs, err := waitFor(c, []jobRank{id}, 0)
+			if err != nil {
+				return err
+			}
+			return waited(jobs, false)
+		},
+	}
+	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank")
+	return c
+}

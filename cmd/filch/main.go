@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"strings"
+)
+
+// version is set by the build (-ldflags -X).
+var version = "dev"
+
+func main() { os.Exit(Main(os.Args[1:])) }
+
+// Main is the whole program: it returns the exit code.
+func Main(args []string) int {
+	instance, rest := leadingInstance(args)
+	if len(rest) > 0 {
+		switch rest[0] {
+		case "run":
+			return runMain(rest[1:], instance)
+		case "keeper":
+			return keeperMain(rest[1:])
+		case "virtual":
+			return virtualMain(rest[1:])
+		}
+	}
+	return execute(args)
+}
+
+// leadingInstance takes --instance off the front of the command line, so that
+// `filch --instance NAME run ...` is as fast as `filch run ...`.
+func leadingInstance(args []string) (instance string, rest []string) {
+	if len(args) >= 2 && args[0] == "--instance" {
+		return args[1], args[2:]
+	}
+	if len(args) >= 1 {
+		if name, ok := strings.CutPrefix(args[0], "--instance="); ok {
+			return name, args[1:]
+		}
+	}
+	return "", args
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+func nodesCommand(g *global) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:     "nodes",
+		GroupID: "nodes",
+		Short:   "list the nodes of the instance",
+		Long: `Lists every node that the launcher of this node knows of, with its slots, those
+that nobody has, and its state: up, suspect (no sign of life for two seconds: it
+gets no new work), draining, dead or left. * marks the node that answered.`,
+		Example: "  filch nodes\n  filch nodes --json",
+		RunE: func(*cobra.Command, []string) error {
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := queryNodes(c)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(list)
+			}
+			return printNodes(c.Dir.Instance, list)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printNodes(instance string, list []wire.NodeInfo) error {
+	up, slots, free := 0, 0, 0
+	t := &table{head: []string{"NODE", "STATE", "SLOTS", "FREE", "JOBS", "MEMORY", "PID", "ADDRESS"}, right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true}}
+	for _, n := range list {
+		name, state := string(n.Node), n.State
+		if n.Local {
+			name += " *"
+		}
+		if state == "up" || state == "draining" {
+			up, slots, free = up+1, slots+int(n.Slots), free+int(n.Free)
+		}
+		t.add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
+	}
+	fmt.Fprintf(os.Stdout, "%s  %d of %s up  %d of %s free\n", clean(instance), up, plural(len(list), "node"), free, plural(slots, "slot"))
+	return t.print()
+}
+
+func memoryCell(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	if g := n >> 30; g >= 10 {
+		return fmt.Sprintf("%dG", g)
+	}
+	return spec.FormatMemory(n >> 20 << 20)
+}
+
+func drainCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "drain NODE...",
+		GroupID: "nodes",
+		Short:   "give a node no new work",
+		Long: `A draining node lends nothing any more. What runs there goes on; when it is done
+the launcher may be stopped. filch nodes shows it as draining.`,
+		Example: "  filch drain n3\n  filch drain 'n[3-5]'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			names, err := spec.Hosts(strings.Join(args, ","))
+			if err != nil {
+				return misuse{err}
+			}
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for _, n := range names {
+				if err := ask(c, queryWait, nil, wire.VerbDrain, string(n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

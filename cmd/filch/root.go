@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
+)
+
+// exit ends a command with a code of its own, silently.
+type exit struct{ code int }
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// misuse is a command line that makes no sense: one line and exit code 2.
+type misuse struct{ error }
+
+func (m misuse) Unwrap() error { return m.error }
+
+// global are the options of every command.
+type global struct {
+	instance string
+	node     string
+}
+
+func (g *global) dial() (*client.Client, error) {
+	return client.Dial(client.Options{Instance: g.instance, Node: g.node, Build: version})
+}
+
+// execute runs any command but the two fast ones.
+func execute(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.Execute()
+	var code exit
+	var told *filch.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return code.code
+	case errors.As(err, new(misuse)):
+		return usage(oneLine(err))
+	case errors.As(err, &told):
+		return fail(err)
+	case strings.HasPrefix(err.Error(), "unknown command"):
+		return usage(oneLine(err))
+	}
+	return fail(err)
+}
+
+// oneLine turns cobra's suggestions, which stand on lines of their own, into
+// a hint.
+func oneLine(err error) error {
+	var told *filch.Error
+	if errors.As(err, &told) {
+		return told
+	}
+	text, more, found := strings.Cut(err.Error(), "\n")
+	text = strings.TrimSuffix(text, ` for "filch"`)
+	e := filch.Errorf(filch.Invalid, "%s", text)
+	if words := strings.Fields(more); found && len(words) > 0 {
+		return e.WithHint("did you mean %s?", words[len(words)-1])
+	}
+	return e.WithHint("filch --help lists the commands")
+}
+
+// extra are commands of special builds.
+var extra []func() *cobra.Command
+
+func newRoot() *cobra.Command {
+	g := &global{}
+	root := &cobra.Command{
+		Use:   "filch",
+		Short: "start MPI programs and tasks on a set of nodes, with no server",
+		Long: `filch starts MPI programs and tasks inside a set of nodes. There is no server:
+every node runs the same launcher, and a job finds its slots by stealing them.`,
+		Example: `  filch up                       start launchers on this machine
+  filch run -n 4 hostname        run four ranks
+  filch nodes                    see the nodes
+  filch down                     stop it all`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return misuse{unknownCommand(cmd, args[0])}
+			}
+			return cmd.Help()
+		},
+	}
+	root.PersistentFlags().StringVar(&g.instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
+	root.PersistentFlags().StringVar(&g.node, "node", "", "ask the launcher of this node, where several run on one machine")
+	_ = root.PersistentFlags().MarkHidden("node")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
+	root.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run programs:"},
+		&cobra.Group{ID: "jobs", Title: "See and steer jobs:"},
+		&cobra.Group{ID: "nodes", Title: "Nodes and instances:"},
+	)
+	root.SetHelpCommandGroupID("nodes")
+	root.SetCompletionCommandGroupID("nodes")
+	root.AddCommand(runCommand(), attachCommand(g), logsCommand(g))
+	root.AddCommand(psCommand(g), infoCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g))
+	root.AddCommand(upCommand(g), downCommand(g), nodesCommand(g), drainCommand(g), inviteCommand(g), joinCommand(g), versionCommand(g))
+	root.AddCommand(keeperCommand(), virtualCommand())
+	for _, make := range extra {
+		root.AddCommand(make())
+	}
+	for _, c := range root.Commands() {
+		strict(c)
+	}
+	return root
+}
+
+// strict makes mistakes in the number of arguments a misuse.
+func strict(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return misuse{filch.Errorf(filch.Invalid, "filch %s: %s", cmd.Name(), err.Error()).
+				WithHint("filch %s --help", cmd.Name())}
+		}
+		return nil
+	}
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	e := filch.Errorf(filch.Invalid, "there is no command %s", name)
+	root.SuggestionsMinimumDistance = 2
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return e.WithHint("did you mean filch %s?", near[0])
+	}
+	return e.WithHint("filch --help lists the commands")
+}
+
+// runCommand stands for filch run in help, manual and completion; what runs
+// is [runMain].
+func runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "run [OPTIONS] COMMAND [ARGUMENTS] [: [OPTIONS] COMMAND ...]",
+		GroupID: "run",
+		Short:   "run a parallel program",
+		Long: `Runs a program as N ranks on the slots of the instance. The options have the
+meaning that they have in Slurm's srun and end at the command. The exit code is
+that of the first rank that ended badly, which ends the job (-K0: the highest
+of all, and the others go on); see docs/exit-codes.md.`,
+		Example: `  filch run -n 16 ./solver in.nml
+  filch run -N 4 --ntasks-per-node=2 -l hostname
+  filch run -n 1 ./master : -n 8 ./worker
+  filch run -n 4 -t 10:00 -o out.%t ./a.out
+  filch run --detach -n 2 ./long      and later: filch wait last`,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ArbitraryArgs,
+		RunE:                  func(_ *cobra.Command, args []string) error { return exit{runMain(args, "")} },
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().SortFlags = false
+	for i := range spec.Options {
+		o := &spec.Options[i]
+		if o.Name == "instance" || o.Name == "help" {
+			continue
+		}
+		f := &pflag.Flag{Name: o.Name, Usage: o.Help, Value: optionValue{o}}
+		if o.Short != 0 {
+			f.Shorthand = string(o.Short)
+		}
+		if o.Arg == "" {
+			f.NoOptDefVal = "true"
+		} else if o.Optional != "" {
+			f.NoOptDefVal = o.Optional
+		}
+		c.Flags().AddFlag(f)
+	}
+	return c
+}
+
+// optionValue shows an option of launcher/spec to the help.
+type optionValue struct{ *spec.Option }
+
+func (v optionValue) String() string   { return "" }
+func (v optionValue) Set(string) error { return nil }
+func (v optionValue) Type() string {
+	if v.Arg == "" {
+		return "bool"
+	}
+	return v.Arg
+}
+
+func runHelp() int {
+	root := newRoot()
+	root.SetArgs([]string{"run", "--help"})
+	root.SetOut(os.Stdout)
+	if err := root.Execute(); err != nil {
+		return fail(err)
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/filch-hpc/filch"
+)
+
+// What the user reads: results on stdout; everything else on stderr, one line
+// at a time, each beginning with "filch: ", lower case, no full stop. An error
+// is followed by a hint when there is something to do about it. Nothing is
+// said when all went well.
+
+// rawTerminal is set while the terminal is in raw mode, where a newline alone
+// does not return to the first column.
+var rawTerminal atomic.Bool
+
+func say(line string) {
+	end := "\n"
+	if rawTerminal.Load() {
+		end = "\r\n"
+	}
+	_, _ = os.Stderr.WriteString("filch: " + clean(line) + end)
+}
+
+func warn(line string) { say("warning: " + line) }
+func hint(line string) { say("hint: " + line) }
+
+// complain prints err with its hint.
+func complain(err error) {
+	var e *filch.Error
+	say("error: " + err.Error())
+	if errors.As(err, &e) && e.Hint != "" {
+		hint(e.Hint)
+	}
+}
+
+// fail prints err and returns the exit code that goes with it.
+func fail(err error) int {
+	complain(err)
+	return filch.ExitOurs
+}
+
+// usage is fail for a command line that makes no sense.
+func usage(err error) int {
+	complain(err)
+	return filch.ExitUsage
+}
+
+// clean makes s safe for a terminal: control characters, and bytes that are no
+// UTF-8, are written as escapes, so that a name cannot forge lines or move the
+// cursor.
+func clean(s string) string {
+	dirty := func(r rune) bool {
+		return r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+	}
+	if strings.IndexFunc(s, dirty) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if dirty(r) {
+			q := strconv.QuoteToASCII(s[i : i+n])
+			b.WriteString(q[1 : len(q)-1])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// Limits of filch up.
+const (
+	maxVirtual    = 1024 // launchers on one machine
+	nodesDefault  = 4
+	joinWait      = 30 * time.Second // for all launchers to know each other
+	promisedNodes = 3                // with fewer nothing is promised about node death
+)
+
+// upOptions are those of filch up.
+type upOptions struct {
+	*global
+	nodes   int
+	slots   int
+	address string
+	iface   string
+	port    int
+}
+
+func upCommand(g *global) *cobra.Command {
+	o := &upOptions{global: g}
+	c := &cobra.Command{
+		Use:     "up [OPTIONS] [-- COMMAND [ARGUMENTS]]",
+		GroupID: "nodes",
+		Short:   "start launchers on this machine",
+		Long: `Starts an instance: launchers on this machine that find each other and share
+their slots. Each is a node of its own, with its own host name and /dev/shm where
+the kernel allows that; together they divide the machine's cores. Other machines
+are added with filch invite and filch join.
+
+With a COMMAND, the instance lives as long as the command and ends with its exit
+code. On an instance whose launchers on this machine have died, filch up starts
+them again.`,
+		Example: `  filch up                         four launchers, the machine's cores divided
+  filch up --nodes 8 --slots 4     eight of them with four slots each
+  filch up --nodes 1 --iface eth0  one launcher that others can reach
+  filch up -- make check           an instance for one command`,
+		DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return fmt.Errorf("what is %s? a command stands behind --", clean(args[0]))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return o.up(args) },
+	}
+	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start (default 4, in an allocation 1)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "slots of each (default: its share of the cores, 1 at least)")
+	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default 127.0.0.1)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "first port to listen on (default: any that is free)")
+	return c
+}
+
+// check refuses option values that make no sense, and fills in the defaults.
+func (o *upOptions) check() error {
+	switch {
+	case o.nodes < 0 || o.nodes > maxVirtual:
+		return misuse{filch.Errorf(filch.Invalid, "--nodes %d: 1 to %d launchers can be started", o.nodes, maxVirtual)}
+	case o.slots < 0 || o.slots > 1<<16:
+		return misuse{filch.Errorf(filch.Invalid, "--slots %d: a node has 1 to %d slots", o.slots, 1<<16)}
+	case o.port < 0 || o.port > 65535:
+		return misuse{filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port)}
+	case o.address != "" && o.iface != "":
+		return misuse{filch.Errorf(filch.Invalid, "--address and --iface exclude each other")}
+	case o.instance != "" && !place.ValidName(o.instance):
+		return misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(o.instance)).
+			WithHint("use 1 to 63 letters, digits, '-', '_' and '.'")}
+	}
+	if o.nodes == 0 {
+		o.nodes = nodesDefault
+		if place.AllocationName(os.Getenv) != "" {
+			o.nodes = 1
+		}
+	}
+	return nil
+}
+
+func (o *upOptions) up(command []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	host, err := o.listenHost()
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, place.SecretBytes)
+	if _, err := rand.Read(secret); err != nil {
+		return filch.Errorf(filch.Internal, "cannot make a secret: %s", err.Error())
+	}
+	name, err := o.chooseName(base, secret)
+	if err != nil {
+		return err
+	}
+	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret}
+	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
+		if len(dead) == 0 {
+			return alreadyUp(name, len(alive))
+		}
+		return b.revive(dead, alive)
+	}
+	if err := b.start(o.nodes, o.slots); err != nil {
+		b.clear()
+		return err
+	}
+	if len(command) > 0 {
+		return b.attend(command)
+	}
+	b.announce(time.Since(started))
+	return nil
+}
+
+// chooseName is the instance that is meant, or a new name. Another instance of
+// this user that runs here is probably the one that was meant.
+func (o *upOptions) chooseName(base string, secret []byte) (string, error) {
+	name := o.instance
+	if name == "" {
+		name = os.Getenv("FILCH_INSTANCE")
+	}
+	if name == "" {
+		name = place.AllocationName(os.Getenv)
+	}
+	if name != "" {
+		if !place.ValidName(name) {
+			return "", misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(name))}
+		}
+		if len(place.Nodes(base, name)) > 0 {
+			return name, nil
+		}
+		return name, refuseForeign(name)
+	}
+	for _, other := range instancesHere(base) {
+		b := &brood{base: base, instance: other}
+		if _, alive := b.survey(); len(alive) > 0 {
+			return "", alreadyUp(other, len(alive))
+		}
+	}
+	name = twoWords(secret)
+	for n := 2; len(place.Nodes(base, name)) > 0 || refuseForeign(name) != nil; n++ {
+		name = twoWords(secret) + "-" + strconv.Itoa(n)
+	}
+	return name, nil
+}
+
+func alreadyUp(name string, nodes int) error {
+	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, plural(nodes, "launcher")).
+		WithHint("use it with filch run, or start another: filch up --instance NAME")
+}
+
+// refuseForeign refuses a name whose secret exists though no launcher of it
+// was ever here: it is an instance on other machines that share this home.
+func refuseForeign(name string) error {
+	home, err := place.HomeOf(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(home.Secret()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return filch.Errorf(filch.Busy, "an instance %s exists already, on other machines: %s", name, home.Secret()).
+		WithHint("filch join adds this machine to it; if it is long gone: rm -r %s", string(home))
+}
+
+// instancesHere are the instances with a state directory on this machine.
+func instancesHere(base string) []string {
+	var names []string
+	for _, d := range place.Nodes(base, "") {
+		if len(names) == 0 || names[len(names)-1] != d.Instance {
+			names = append(names, d.Instance)
+		}
+	}
+	return names
+}
+
+// announce is the first thing that a new user sees.
+func (b *brood) announce(took time.Duration) {
+	slots := 0
+	for _, m := range b.members {
+		slots += int(m.Slots)
+	}
+	fmt.Printf("%s is up: %s, %s, on this machine (%s), in %s\n", b.instance,
+		plural(len(b.nodes), "node"), plural(slots, "slot"), plural(len(b.cores), "core"), shortTime(took))
+	fmt.Printf("try   filch run -n %d hostname\nstop  filch down\n", min(slots, 4))
+	if len(b.nodes) < promisedNodes {
+		fmt.Printf("note  with fewer than %d nodes nothing is promised when one dies\n", promisedNodes)
+	}
+	if b.shared != nil && len(b.nodes) > 1 {
+		fmt.Printf("note  no namespaces (%s): the nodes share a host name, and ranks get no shared memory\n", clean(b.shared.Error()))
+	}
+}

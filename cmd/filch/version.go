@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+func versionCommand(*global) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:     "version",
+		GroupID: "nodes",
+		Short:   "print the version of this binary and of the protocol it speaks",
+		Example: "  filch version\n  filch version --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return printJSON(struct {
+					Version string `json:"version"`
+					Wire    int    `json:"wire"`
+					Go      string `json:"go"`
+					OS      string `json:"os"`
+					Arch    string `json:"arch"`
+					Carries bool   `json:"carries_launcher"`
+				}{version, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, carriesLauncher()})
+			}
+			_, err := fmt.Printf("filch %s, wire version %d, %s %s/%s\n", clean(version), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
