@@ -117,6 +117,13 @@ func (c *cluster) deliver() {
 	}
 }
 
+// settle lets a bad network bring everything in the end.
+func (c *cluster) settle() {
+	if c.mangle != nil {
+		c.run(20 * time.Minute)
+	}
+}
+
 // run lets time pass until d has gone by, or nothing waits for time.
 func (c *cluster) run(d time.Duration) {
 	end := c.now + d

@@ -19,14 +19,24 @@ type Config struct {
 	Nodes    int32         // nodes of the job; 0 is 1
 }
 
-// EarlyDefault is how long a rank is held in the barrier of MPI_Finalize while
-// others are missing. MPICH before 4.2 with UCX deadlocks there: one rank spins
-// until a peer answers its disconnect, and the peer, blocked in a read of our
-// answer, makes no progress (pmodels/mpich PR 6596; 4.2 removed the barrier).
-// mpiexec.hydra hangs so in 6 of 10 runs of 2+2 ranks. Only a barrier of PMI-1
-// in which this node put nothing, after one that carried MPICH's addresses, is
-// released so.
-const EarlyDefault = time.Second
+// EarlyDefault is the shortest time for which a rank is held in the barrier of
+// MPI_Finalize while others are missing. MPICH before 4.2 with UCX deadlocks
+// there: one rank spins until a peer answers its disconnect, and the peer,
+// blocked in a read of our answer, makes no progress (pmodels/mpich PR 6596; 4.2
+// removed the barrier). mpiexec.hydra hangs so in 6 of 10 runs of 2+2 ranks.
+//
+// Let go too soon, a rank is gone before its connections are set up, and the
+// others fail with "Endpoint timeout": measured with 1 to 10 ms on two cores,
+// never with 20 and more. The time grows with the load: it is four times what
+// MPI_Init took, and at most [EarlyMost] times Config.Early. A rank that comes
+// to MPI_Finalize much later than the others is not hurt.
+//
+// Only a barrier of PMI-1 in which this node put nothing, after one that
+// carried MPICH's addresses, is released so.
+const EarlyDefault = 250 * time.Millisecond
+
+// EarlyMost bounds the growth; see [EarlyDefault].
+const EarlyMost = 8
 
 // State is how far a rank came in the protocol.
 type State uint8
@@ -110,7 +120,9 @@ type Engine struct {
 	tree  tree
 	names names // at the root only
 	attrs attrs
-	asks  uint32 // serial of the questions to the root
+	asks  uint32        // serial of the questions to the root
+	began time.Duration // the first init of a rank here
+	early time.Duration // see [EarlyDefault]; 0 never
 }
 
 // New makes the engine of one node.
@@ -119,7 +131,7 @@ func New(cfg Config) *Engine {
 		cfg.Universe = cfg.Size
 	}
 	cfg.Nodes = max(cfg.Nodes, 1)
-	e := &Engine{cfg: cfg, at: make(map[filch.Rank]int, len(cfg.Local))}
+	e := &Engine{cfg: cfg, began: filch.Never, at: make(map[filch.Rank]int, len(cfg.Local))}
 	e.ranks = make([]client, len(cfg.Local))
 	for i, r := range cfg.Local {
 		e.ranks[i].rank = r

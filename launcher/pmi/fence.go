@@ -186,6 +186,9 @@ func (e *Engine) down(now time.Duration, m message, out *Out) {
 	if !m.last {
 		return
 	}
+	if e.kvs.cards && !e.fence.eligible {
+		e.early = min(max(e.cfg.Early, 4*(now-e.began)), EarlyMost*e.cfg.Early)
+	}
 	e.fence = fence{seq: e.fence.seq + 1, eligible: e.kvs.cards, parts: e.fence.parts}
 	clear(e.fence.parts)
 	for i := range e.ranks {
@@ -285,13 +288,13 @@ func (e *Engine) askNow() {
 // earlyAt is when the next rank is let go early; see [EarlyDefault].
 func (e *Engine) earlyAt() time.Duration {
 	f := &e.fence
-	if e.cfg.Early <= 0 || !f.eligible || f.put || len(e.kvs.fresh) > 0 {
+	if e.early <= 0 || !f.eligible || f.put || len(e.kvs.fresh) > 0 {
 		return filch.Never
 	}
 	at := filch.Never
 	for i := range e.ranks {
 		if c := &e.ranks[i]; c.early() {
-			at = min(at, c.entered+e.cfg.Early)
+			at = min(at, c.entered+e.early)
 		}
 	}
 	return at
@@ -307,7 +310,7 @@ func (e *Engine) releaseEarly(now time.Duration, out *Out) {
 	}
 	for i := range e.ranks {
 		c := &e.ranks[i]
-		if !c.early() || now < c.entered+e.cfg.Early {
+		if !c.early() || now < c.entered+e.early {
 			continue
 		}
 		c.entry = released
@@ -315,7 +318,7 @@ func (e *Engine) releaseEarly(now time.Duration, out *Out) {
 		if !e.fence.noted {
 			e.fence.noted = true
 			out.Notes = append(out.Notes, fmt.Sprintf("let rank %d out of the barrier of MPI_Finalize after %v, "+
-				"with others missing: MPICH before 4.2 deadlocks there", c.rank, e.cfg.Early))
+				"with others missing: MPICH before 4.2 deadlocks there", c.rank, e.early))
 		}
 	}
 }

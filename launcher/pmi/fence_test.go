@@ -19,14 +19,14 @@ func mpichStart(c *cluster) {
 	for _, r := range c.all() {
 		c.say(r, "cmd=barrier_in\n")
 	}
-	c.run(20 * time.Minute)
+	c.settle()
 	for _, r := range c.all() {
 		c.want(r, "cmd=barrier_out\n")
 		c.say(r, "cmd=put kvsname=%s key=-allgather-shm-1-%d value=20553E%d\n", kvsname, r, r)
 		c.want(r, "cmd=put_result rc=0 msg=success\n")
 		c.say(r, "cmd=barrier_in\n")
 	}
-	c.run(20 * time.Minute)
+	c.settle()
 	for _, r := range c.all() {
 		c.want(r, "cmd=barrier_out\n")
 		far := (int(r) + len(c.where)/2) % len(c.where)
@@ -40,7 +40,7 @@ func finish(c *cluster) {
 	for _, r := range c.all() {
 		c.say(r, "cmd=barrier_in\n")
 	}
-	c.run(20 * time.Minute)
+	c.settle()
 	for _, r := range c.all() {
 		c.want(r, "cmd=barrier_out\n")
 		c.say(r, "cmd=finalize\n")
@@ -164,6 +164,29 @@ func TestEarlyRelease(t *testing.T) {
 	c.say(3, "cmd=finalize\n")
 	c.want(3, "cmd=finalize_ack\n")
 	c.quiet()
+}
+
+// TestEarlyReleaseGrows has MPI_Init take long, as on a loaded machine.
+func TestEarlyReleaseGrows(t *testing.T) {
+	for init, want := range map[time.Duration]time.Duration{
+		10 * time.Millisecond:  pmi.EarlyDefault,
+		100 * time.Millisecond: 400 * time.Millisecond,
+		time.Hour:              pmi.EarlyMost * pmi.EarlyDefault,
+	} {
+		c := newCluster(t, each(1, 2))
+		c.start(0, 1)
+		c.run(init)
+		for _, r := range c.all() {
+			c.say(r, "cmd=put kvsname=%s key=-allgather-shm-1-%d value=2\n", kvsname, r)
+			c.say(r, "cmd=barrier_in\n")
+		}
+		c.answer(0)
+		c.say(0, "cmd=barrier_in\n")
+		c.run(want - time.Microsecond)
+		c.want(0, "")
+		c.run(2 * time.Microsecond)
+		c.want(0, "cmd=barrier_out\n")
+	}
 }
 
 func TestEarlyReleaseIsGated(t *testing.T) {

@@ -63,7 +63,7 @@ func (e *Engine) command1(now time.Duration, c *client, l line, out *Out) {
 		e.abort(c, out, l.val("exitcode"), l.val("message"))
 		return
 	case l.cmd == "init" && c.state == Fresh:
-		e.init1(c, l, out)
+		e.init1(now, c, l, out)
 		return
 	case !e.expected(c, l.cmd, out):
 		return
@@ -104,7 +104,8 @@ func (e *Engine) command1(now time.Duration, c *client, l line, out *Out) {
 }
 
 // init1 answers the first line of a rank, which chooses the protocol.
-func (e *Engine) init1(c *client, l line, out *Out) {
+func (e *Engine) init1(now time.Duration, c *client, l line, out *Out) {
+	e.began = min(e.began, now)
 	const refused = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n"
 	switch l.val("pmi_version") {
 	case "1":

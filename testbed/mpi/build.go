@@ -1,0 +1,83 @@
+// Package mpi holds MPI programs that show how a launcher treats real ones, and
+// the acceptance tests that run them, MPICH's own examples, NetPIPE and
+// ScaLAPACK's self-checks over several hosts.
+package mpi
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed programs
+var sources embed.FS
+
+// Install is the line that installs what the tests run.
+const Install = "apt-get install -y gcc libc6-dev mpich libmpich-dev mpich-doc netpipe-mpich2 scalapack-mpi-test " +
+	"iproute2 util-linux nftables"
+
+// Examples is where Debian's mpich-doc has the sources of MPICH's examples.
+const Examples = "/usr/share/doc/mpich/examples"
+
+// Compiler is MPICH's C compiler; mpicc may be another MPI's.
+func Compiler() (string, error) {
+	for _, name := range []string{"mpicc.mpich", "mpicc"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("no MPI compiler: %s", Install)
+}
+
+// Build compiles every program of this package into dir.
+func Build(dir string) error {
+	list, err := sources.ReadDir("programs")
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
+		src, err := sources.ReadFile("programs/" + f.Name())
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, f.Name())
+		if err := os.WriteFile(path, src, 0o644); err != nil {
+			return err
+		}
+		if err := Compile(path, filepath.Join(dir, strings.TrimSuffix(f.Name(), ".c"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BuildExamples compiles those of MPICH's examples that have these names.
+func BuildExamples(dir string, names ...string) error {
+	for _, name := range names {
+		src := filepath.Join(Examples, name+".c")
+		if _, err := os.Stat(src); err != nil {
+			return fmt.Errorf("no example %s: %s", src, Install)
+		}
+		if err := Compile(src, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Compile makes one program.
+func Compile(src, program string) error {
+	cc, err := Compiler()
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command(cc, "-O1", "-o", program, src, "-lm").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("compile %s: %w: %s", src, err, bytes.TrimSpace(out))
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+/* ends MODE [CODE]: rank 1 ends in the way that MODE names, the others wait for
+   it where they can.
+
+   finalized     with CODE, after MPI_Finalize
+   unfinalized   with CODE, without it
+   zero          with 0, without it
+   segv, kill    by that signal
+   unstarted     with CODE, before MPI_Init
+   unstarted-zero  with 0, before MPI_Init
+   abort         by MPI_Abort with CODE
+   garbage       after a line that is not PMI */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "finalized";
+    int code = argc > 2 ? atoi(argv[2]) : 7;
+    const char *mine = getenv("PMI_RANK");
+    int rank, chosen = mine && atoi(mine) == 1;
+
+    if (chosen && !strcmp(mode, "unstarted"))
+        exit(code);
+    if (chosen && !strcmp(mode, "unstarted-zero"))
+        exit(0);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 1) {
+        if (!strcmp(mode, "unfinalized"))
+            _exit(code);
+        if (!strcmp(mode, "zero"))
+            _exit(0);
+        if (!strcmp(mode, "segv"))
+            raise(SIGSEGV);
+        if (!strcmp(mode, "kill"))
+            raise(SIGKILL);
+        if (!strcmp(mode, "abort"))
+            MPI_Abort(MPI_COMM_WORLD, code);
+        if (!strcmp(mode, "garbage")) {
+            if (write(atoi(getenv("PMI_FD")), "garbage\n", 8) != 8)
+                return 9;
+            sleep(600);
+        }
+    }
+    if (strcmp(mode, "finalized"))
+        sleep(600);
+    MPI_Finalize();
+    return rank == 1 ? code : 0;
+}
