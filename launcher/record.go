@@ -21,6 +21,7 @@ type JobRecord struct {
 	Cause   Cause       // when ending
 	Code    int32
 	Waited  time.Duration
+	Arbiter filch.NodeName // of a step: the origin of its parent
 	Ended   *EndRecord
 }
 
@@ -34,12 +35,16 @@ type EndRecord struct {
 }
 
 // PartRecord says that a participant of a launched job is done, and what of
-// its ends still matters: the bad ones and the highest code.
+// its ends still matters.
 type PartRecord struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
 	Index   int32
-	Ends    []RankEnd
+	Lost    bool
+	Ends    []RankEnd // the bad ones that count as causes
+	Bad     int32
+	High    int32 // the highest code of the job so far
+	SRun    int32 // and as srun counts
 }
 
 // JobIDs is where a node takes its job ids from: blocks of [IDBlock] ids, of

@@ -384,9 +384,12 @@ func (g *Gather) Tick(now time.Duration, out *Moves) {
 			g.again = min(g.again, g.cells[i].again)
 		}
 	}
-	if g.next <= now {
-		g.next = filch.Never
-		g.step(now, out)
+	if g.next > now || g.stage == Insist {
+		return
+	}
+	g.step(now, out)
+	if g.next <= now { // enough is held: look again, should it be wounded
+		g.next = now + CircleWait
 	}
 }
 
@@ -415,4 +418,9 @@ func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 }
 
 // Deadline is when [Gather.Tick] is due.
-func (g *Gather) Deadline() time.Duration { return min(g.next, g.again) }
+func (g *Gather) Deadline() time.Duration {
+	if g.stage == Insist {
+		return g.again
+	}
+	return min(g.next, g.again)
+}

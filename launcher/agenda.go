@@ -1,0 +1,90 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// entry is a moment at which a job or a part wants to be looked at.
+type entry struct {
+	at   time.Duration
+	part bool
+	key  slots.Key // of a job only Job
+}
+
+func (e entry) before(f entry) bool {
+	switch {
+	case e.at != f.at:
+		return e.at < f.at
+	case e.part != f.part:
+		return !e.part
+	case e.key.Job != f.key.Job:
+		return e.key.Job < f.key.Job
+	}
+	return e.key.Attempt < f.key.Attempt
+}
+
+// agenda is a heap of entries. A job or part remembers the moment of its
+// earliest entry; an entry with another moment is out of date and ignored, so
+// that each has about one.
+type agenda struct{ heap []entry }
+
+func (a *agenda) push(e entry) {
+	a.heap = append(a.heap, e)
+	for i := len(a.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !a.heap[i].before(a.heap[up]) {
+			return
+		}
+		a.heap[i], a.heap[up] = a.heap[up], a.heap[i]
+		i = up
+	}
+}
+
+func (a *agenda) next() time.Duration {
+	if len(a.heap) == 0 {
+		return filch.Never
+	}
+	return a.heap[0].at
+}
+
+func (a *agenda) due(now time.Duration) (entry, bool) {
+	if a.next() > now || len(a.heap) == 0 {
+		return entry{}, false
+	}
+	top, last := a.heap[0], len(a.heap)-1
+	a.heap[0] = a.heap[last]
+	a.heap = a.heap[:last]
+	for i := 0; ; {
+		k := 2*i + 1
+		if k >= last {
+			break
+		}
+		if k+1 < last && a.heap[k+1].before(a.heap[k]) {
+			k++
+		}
+		if !a.heap[k].before(a.heap[i]) {
+			break
+		}
+		a.heap[i], a.heap[k] = a.heap[k], a.heap[i]
+		i = k
+	}
+	return top, true
+}
+
+// wakeJob books the job's next moment if it is earlier than the one booked.
+func (n *Node) wakeJob(j *job, at time.Duration) {
+	if at < j.due {
+		j.due = at
+		n.agenda.push(entry{at: at, key: slots.Key{Job: j.id}})
+	}
+}
+
+func (n *Node) wakePart(p *part, at time.Duration) {
+	if at < p.due {
+		p.due = at
+		n.agenda.push(entry{at: at, part: true, key: p.key})
+	}
+}

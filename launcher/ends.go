@@ -1,0 +1,280 @@
+package launcher
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// tally is what the origin remembers of the ends of ranks.
+type tally struct {
+	ended int32
+	bad   int32
+	list  []RankEnd // the bad ones that we did not cause, at most MaxRankEnds
+	nodes []filch.NodeName
+	high  int32   // the highest code
+	srun  int32   // the highest code as srun counts
+	told  verdict // the first end that we caused by a signal
+	refs  int32   // seats whose keeper refused
+}
+
+// progress takes in where a participant stands.
+func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
+	j := n.jobs[m.Job]
+	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) || j.run.launch.Nodes[m.Index].Node != from {
+		n.progressOfNone(from, m, out)
+		return
+	}
+	r, s := j.run, &j.run.seats[m.Index]
+	final := m.Phase >= PhaseDone
+	if s.done {
+		n.progressOfNone(from, m, out)
+		return
+	}
+	s.back = filch.Never
+	n.takeEnds(now, j, int(m.Index), m, out)
+	if final && s.have == m.First+int32(len(m.Ends)) {
+		n.seatOver(now, j, int(m.Index), m, out)
+	} else if !final {
+		n.seatPhase(r, s, m.Phase)
+	}
+	if len(m.Ends) > 0 || final {
+		if s.done {
+			n.keepSeat(j, int(m.Index), out)
+		}
+		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done}, out)
+	}
+	if n.jobs[j.id] == j && j.run == r {
+		n.advance(now, j, out)
+	}
+}
+
+// progressOfNone answers a participant of an attempt that is over: its ends
+// are no news, its ranks are to go.
+func (n *Node) progressOfNone(from filch.NodeName, m *Progress, out *Outbox) {
+	if m.Phase >= PhaseDone || len(m.Ends) > 0 {
+		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: m.First + int32(len(m.Ends)), Done: true}, out)
+	}
+	if m.Phase < PhaseDone {
+		n.send(from, &Halt{
+			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Level: 1 << 30,
+			Signal: sigTerm, Grace: FailGrace, Reason: "the job is over",
+		}, out)
+	}
+}
+
+func (n *Node) seatPhase(r *run, s *seat, ph Phase) {
+	if ph <= s.phase {
+		return
+	}
+	if s.phase < PhasePrepared && ph >= PhasePrepared {
+		r.prepared++
+	}
+	if s.phase < PhaseStarted && ph >= PhaseStarted {
+		r.started++
+		if r.halt.level == 0 && s.sigs == int32(len(r.sigs)) {
+			s.again = filch.Never
+		}
+	}
+	s.phase = ph
+	if !r.going && ph >= PhasePrepared && r.halt.level == 0 {
+		s.again = filch.Never
+	}
+}
+
+// takeEnds takes in those ends of a participant that are new.
+func (n *Node) takeEnds(now time.Duration, j *job, i int, m *Progress, out *Outbox) {
+	r, s := j.run, &j.run.seats[i]
+	if m.First > s.have {
+		return // a gap: the acknowledgement says from where on
+	}
+	for k := int(s.have - m.First); k < len(m.Ends); k++ {
+		s.have++
+		n.takeEnd(now, j, r.launch.Nodes[i].Node, &m.Ends[k], out)
+	}
+}
+
+func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEnd, out *Outbox) {
+	r, p := j.run, &j.req.Policy
+	t := &r.tally
+	t.ended++
+	c := code(e.Kind, e.Code)
+	t.high = max(t.high, c)
+	t.srun = max(t.srun, srunCode(e.Kind, e.Code))
+	if t.ended == 1 && p.WaitFirst > 0 && r.halt.level == 0 {
+		r.at.first = now + p.WaitFirst
+	}
+	if e.Kind == CauseNone {
+		return
+	}
+	t.bad++
+	v := verdict{Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: endText(e, node)}, c}
+	if e.Told {
+		if t.told.Kind == CauseNone {
+			t.told = v
+		}
+		return
+	}
+	if len(t.list) < MaxRankEnds {
+		t.list = append(t.list, *e)
+		t.nodes = append(t.nodes, node)
+	}
+	if r.cause.Kind == CauseNone {
+		r.cause = v
+	}
+	if p.KillOnBad || e.Kind == CauseAbort || e.Kind == CauseProtocol {
+		n.end(now, j, v.Cause, sigTerm, min(FailGrace, p.KillWait), out)
+	}
+}
+
+// verdict is a cause and the exit code that it means.
+type verdict struct {
+	Cause
+	code int32
+}
+
+// seatOver takes in that a participant has nothing left. One that was refused
+// its slots, or whose ranks vanished, is no end of a rank.
+func (n *Node) seatOver(now time.Duration, j *job, i int, m *Progress, out *Outbox) {
+	r, s := j.run, &j.run.seats[i]
+	node := r.launch.Nodes[i].Node
+	if m.Phase == PhaseDone && m.Cause == CauseNodeLost {
+		n.seatLost(now, j, i, m.Err.Text, out)
+		return
+	}
+	n.seatGone(r, s, m.Phase)
+	switch {
+	case m.Phase == PhaseRefused && m.Cause == CauseNone:
+		n.regate(now, j, m.Err.Text, out)
+	case m.Cause != CauseNone:
+		r.tally.refs++
+		cause := Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text}
+		if r.halt.level == 0 || r.cause.Kind == CauseNone && !r.gate {
+			n.end(now, j, cause, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)
+		}
+	}
+	if m.Left > 0 {
+		text := fmt.Sprintf("%d processes on %s cannot be killed; their slots stay out of service", m.Left, node)
+		note(out, noteError, j.id, node, "%s", text)
+		n.tell(j, Ending{Job: j.id, Text: text}, out)
+	}
+}
+
+// seatGone counts a seat as over; whoever is over was also ready and started.
+func (n *Node) seatGone(r *run, s *seat, ph Phase) {
+	if s.phase < PhasePrepared {
+		r.prepared++
+	}
+	if s.phase < PhaseStarted {
+		r.started++
+	}
+	if s.phase < PhaseStarted && ph == PhaseDone && r.going {
+		s.phase = PhaseStarted
+	}
+	s.done = true
+	s.again, s.back = filch.Never, filch.Never
+	r.done++
+}
+
+// seatLost takes in that a participant's ranks are lost.
+func (n *Node) seatLost(now time.Duration, j *job, i int, why string, out *Outbox) {
+	r, s := j.run, &j.run.seats[i]
+	if s.done {
+		return
+	}
+	node := r.launch.Nodes[i].Node
+	n.seatGone(r, s, PhaseRefused)
+	s.lost = true
+	n.keepSeat(j, i, out)
+	if !r.going {
+		n.regate(now, j, why, out)
+		return
+	}
+	k := count(r.launch.Nodes[i].Ranks) - s.have
+	if k <= 0 {
+		return // all its ranks had ended
+	}
+	r.lost = true
+	v := verdict{Cause{Kind: CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %d ranks: %s", node, k, why)}, filch.ExitNodeLost}
+	r.tally.srun = max(r.tally.srun, 1)
+	if j.req.Policy.NoKill {
+		if r.cause.Kind == CauseNone {
+			r.cause = v
+		}
+		r.tally.ended += k
+		r.tally.bad += k
+		n.tell(j, Ending{Job: j.id, Text: v.Text + "; going on without"}, out)
+		return
+	}
+	n.end(now, j, v.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)
+}
+
+// regate gives an attempt up that failed behind the gate, through no fault of
+// its ranks.
+func (n *Node) regate(now time.Duration, j *job, why string, out *Outbox) {
+	r := j.run
+	if r.halt.level > 0 {
+		return
+	}
+	r.gate = true
+	note(out, noteInfo, j.id, n.cfg.Name, "launching again: %s", why)
+	n.halt(now, j, sigTerm, 0, why, out)
+}
+
+// end stops a job for a cause; the first one decides the exit code. A job that
+// is not launched is over at once.
+func (n *Node) end(now time.Duration, j *job, c Cause, sig int32, grace time.Duration, out *Outbox) {
+	if j.run == nil {
+		n.letGo(now, j, nil, out)
+		n.bury(now, j, EndRecord{State: stateOf(c.Kind), Code: code(c.Kind, 0), Cause: c}, out)
+		return
+	}
+	r := j.run
+	first := r.halt.level == 0 || r.gate
+	r.gate = false
+	if r.cause.Kind == CauseNone {
+		r.cause = verdict{c, code(c.Kind, r.tally.high)}
+	}
+	switch c.Kind {
+	case CauseTimeLimit, CauseCancel, CauseInterrupt, CauseClientGone, CauseWaitFirst:
+		r.halt.user = true
+	}
+	n.halt(now, j, sig, grace, c.Text, out)
+	if first {
+		n.keep(j, out)
+		n.tell(j, Ending{Job: j.id, Text: c.Text}, out)
+	}
+}
+
+// halt tells the participants to stop their ranks; a later call with a
+// harder order replaces an earlier one.
+func (n *Node) halt(now time.Duration, j *job, sig int32, grace time.Duration, reason string, out *Outbox) {
+	r := j.run
+	h := &r.halt
+	if h.level > 0 && grace >= h.grace {
+		return
+	}
+	h.level++
+	h.signal, h.grace, h.reason = sig, grace, reason
+	r.at.limit, r.at.warn, r.at.first, r.at.prepare = filch.Never, filch.Never, filch.Never, filch.Never
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.done {
+			continue
+		}
+		s.wait = RepeatMin
+		s.again = now + s.wait
+		r.at.again = min(r.at.again, s.again)
+		n.sendHalt(j, i, out)
+	}
+	n.wakeJob(j, j.deadline())
+}
+
+func (n *Node) sendHalt(j *job, i int, out *Outbox) {
+	h, at := &j.run.halt, &j.run.launch.Nodes[i]
+	n.send(at.Node, &Halt{
+		Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: at.Lease, Level: h.level,
+		Signal: h.signal, Grace: h.grace, Reason: h.reason,
+	}, out)
+}

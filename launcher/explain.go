@@ -1,0 +1,259 @@
+package launcher
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// roomText is what a rank of a job takes, as its options say it.
+func roomText(d *stealer.Need) string {
+	parts := []string{fmt.Sprintf("%d slots", d.Each.Slots)}
+	if d.Each.Slots == 1 {
+		parts[0] = "1 slot"
+	}
+	if d.Each.MemBytes > 0 {
+		parts = append(parts, memText(d.Each.MemBytes))
+	}
+	if d.Each.GPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d GPUs", d.Each.GPUs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func memText(b int64) string {
+	switch {
+	case b >= 1<<30 && b%(1<<30) == 0:
+		return fmt.Sprintf("%d GiB", b>>30)
+	case b >= 1<<20:
+		return fmt.Sprintf("%d MiB", b>>20)
+	}
+	return fmt.Sprintf("%d bytes", b)
+}
+
+// largestNode names the most that one node has.
+func (n *Node) largestNode(d *stealer.Need) string {
+	var most slots.Room
+	for i := range n.members.Len() {
+		p := n.members.At(int32(i))
+		if p.Standing <= stealer.Draining && d.Allows(p.Name) {
+			most.Slots = max(most.Slots, p.Total.Slots)
+			most.MemBytes = max(most.MemBytes, p.Total.MemBytes)
+			most.GPUs = max(most.GPUs, p.Total.GPUs)
+		}
+	}
+	return fmt.Sprintf("the most on one node: %d slots, %s, %d GPUs", most.Slots, memText(most.MemBytes), most.GPUs)
+}
+
+// tickSay tells a client that waits what for.
+func (n *Node) tickSay(now time.Duration, j *job, out *Outbox) {
+	if n.jobs[j.id] != j || j.run != nil {
+		return
+	}
+	if j.clock.refresh <= now {
+		j.clock.refresh = filch.Never
+		if j.gather != nil {
+			var moves stealer.Moves
+			j.gather.Refresh(now, MaxPlaces, &moves)
+			n.move(j, moves, out)
+		}
+	}
+	if j.clock.say <= now {
+		j.clock.say = now + SayEvery
+		j.clock.refresh = now + SayEvery - refreshBefore
+		n.tell(j, StillWaiting{Job: j.id, Text: n.missing(j)}, out)
+	}
+}
+
+// missing is a line about what a job waits for: how much is missing, who
+// holds it and where.
+func (n *Node) missing(j *job) string {
+	if j.step != nil {
+		if j.step.behind != 0 {
+			return fmt.Sprintf("waits for slots of job %d that its step %d uses", j.req.Parent, j.step.behind)
+		}
+		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
+	}
+	if j.gather == nil {
+		return ""
+	}
+	held, asked := j.gather.Held()
+	text := fmt.Sprintf("room for %d of %d ranks is held, %d missing (%d nodes asked)", held, j.need.Ranks, max(0, int64(j.need.Ranks)-held), asked)
+	if held >= int64(j.need.Ranks) {
+		text = fmt.Sprintf("room for %d ranks is held, but not on the nodes asked for (%d nodes asked)", held, asked)
+	}
+	by := n.blockers(j)
+	if len(by) > 0 {
+		text += ": " + strings.Join(by, "; ")
+	}
+	return text
+}
+
+// blockers says which jobs have most of the slots that a job waits for.
+func (n *Node) blockers(j *job) []string {
+	type block struct {
+		job   filch.JobID
+		holds int32
+		nodes []string
+	}
+	var all []block
+	for _, s := range j.gather.Seats(n.members.Len()) {
+		if s.Last.Held >= s.Limit || s.Last.Holder == 0 {
+			continue
+		}
+		i := slices.IndexFunc(all, func(b block) bool { return b.job == s.Last.Holder })
+		if i < 0 {
+			i = len(all)
+			all = append(all, block{job: s.Last.Holder})
+		}
+		all[i].holds += s.Last.Holds
+		all[i].nodes = append(all[i].nodes, string(s.Node))
+	}
+	slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(b.holds, a.holds) })
+	var out []string
+	for i, b := range all {
+		if i == 3 {
+			out = append(out, fmt.Sprintf("%d jobs more", len(all)-i))
+			break
+		}
+		slices.SortFunc(b.nodes, stealer.Natural)
+		on := strings.Join(b.nodes[:min(len(b.nodes), 3)], ", ")
+		if len(b.nodes) > 3 {
+			on += fmt.Sprintf(" and %d more", len(b.nodes)-3)
+		}
+		out = append(out, fmt.Sprintf("job %d has %d slots on %s", b.job, b.holds, on))
+	}
+	return out
+}
+
+// Explain says why a job of this origin stands where it stands.
+func (n *Node) Explain(now time.Duration, id filch.JobID) (Explanation, *filch.Error) {
+	j := n.jobs[id]
+	if j == nil {
+		p := n.past.find(id)
+		if p == nil {
+			return Explanation{}, n.noJob(id)
+		}
+		return Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
+	}
+	x := Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
+	switch {
+	case j.run != nil && j.run.halt.level > 0:
+		x.Phase, x.Text = "end", j.run.cause.Text
+	case j.run != nil && j.run.told:
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.seats), j.run.tally.ended, j.need.Ranks)
+	case j.run != nil:
+		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.seats))
+	case j.gather != nil:
+		n.explainGather(j, &x)
+	default:
+		x.Phase, x.Text = "wait", n.missing(j)
+	}
+	return x, nil
+}
+
+func (n *Node) explainGather(j *job, x *Explanation) {
+	held, asked := j.gather.Held()
+	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
+	x.Phase, x.Text = j.gather.Stage().String(), n.missing(j)
+	if j.lock != nil {
+		x.Phase = "lock"
+	}
+	for _, s := range j.gather.Seats(n.members.Len()) {
+		if s.Last.Held >= s.Limit {
+			continue
+		}
+		x.Places = append(x.Places, Place{
+			Node: s.Node, Held: s.Last.Held, Want: s.Limit, Free: s.Last.Free, Holder: s.Last.Holder, Holds: s.Last.Holds,
+		})
+		if len(x.Places) == MaxPlaces {
+			return
+		}
+	}
+}
+
+// info is a snapshot of a job, at its end with e.
+func (j *job) info(now time.Duration, origin filch.NodeName, e *EndRecord) JobInfo {
+	i := JobInfo{
+		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
+		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
+	}
+	if i.Parent != 0 {
+		i.Kind = "step"
+	}
+	i.Waited = seconds(now - j.submitted)
+	var nodes []filch.NodeName
+	if r := j.run; r != nil {
+		for k := range r.launch.Nodes {
+			i.Nodes = append(i.Nodes, r.launch.Nodes[k].Node)
+		}
+		nodes = r.tally.nodes
+		if r.going {
+			i.Waited, i.Elapsed = seconds(j.waited), seconds(now-r.at.began)
+		}
+		i.Cause = r.cause.Text
+	}
+	if e == nil {
+		return i
+	}
+	c := e.Code
+	i.State, i.Code, i.Cause = e.State.String(), &c, e.Cause.Text
+	for k := range e.Ranks {
+		b := RankInfo{Rank: e.Ranks[k].Rank, Code: code(e.Ranks[k].Kind, e.Ranks[k].Code)}
+		if k < len(nodes) {
+			b.Node = nodes[k]
+			b.Text = endText(&e.Ranks[k], b.Node)
+		}
+		i.Bad = append(i.Bad, b)
+	}
+	return i
+}
+
+// Jobs lists the jobs of this origin: those that ended first, by their end,
+// then the live ones by id.
+func (n *Node) Jobs(now time.Duration) []JobInfo {
+	out := make([]JobInfo, 0, len(n.past.ring)-n.past.first+len(n.jobs))
+	for i := n.past.first; i < len(n.past.ring); i++ {
+		out = append(out, n.past.ring[i].info)
+	}
+	for _, j := range n.sortedJobs() {
+		out = append(out, n.liveInfo(now, j))
+	}
+	return out
+}
+
+func (n *Node) liveInfo(now time.Duration, j *job) JobInfo {
+	i := j.info(now, n.cfg.Name, nil)
+	if j.run == nil {
+		i.Cause = n.missing(j)
+	}
+	return i
+}
+
+// Job is one job of this origin.
+func (n *Node) Job(now time.Duration, id filch.JobID) (JobInfo, bool) {
+	if j := n.jobs[id]; j != nil {
+		return n.liveInfo(now, j), true
+	}
+	if p := n.past.find(id); p != nil {
+		return p.info, true
+	}
+	return JobInfo{}, false
+}
+
+// Slots is a snapshot of this node's ledger.
+func (n *Node) Slots() SlotInfo {
+	total, free := n.ledger.Total(), n.ledger.Free()
+	held, locked, running, stuck, waiting := n.ledger.Counts()
+	return SlotInfo{
+		Node: n.cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
+		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.cfg.Capacity.GPUs...), GPUsFree: n.ledger.FreeGPUs(),
+		Waiting: waiting, Jobs: int32(len(n.parts)), Draining: n.ledger.Draining(),
+	}
+}

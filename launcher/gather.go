@@ -1,0 +1,238 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+func (n *Node) beginGather(now time.Duration, j *job, out *Outbox) {
+	var moves stealer.Moves
+	j.gather = stealer.NewGather(j.need, n.members, n.cfg.Name, n.cfg.Policy, n.draw())
+	j.gather.Begin(now, &moves)
+	n.move(j, moves, out)
+}
+
+// move sends what a gather wants sent.
+func (n *Node) move(j *job, moves stealer.Moves, out *Outbox) {
+	for _, b := range moves.Backs {
+		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
+	}
+	for _, a := range moves.Asks {
+		n.send(a.To, &Ask{
+			Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Incarnation: n.cfg.Incarnation,
+			Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
+			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round,
+		}, out)
+	}
+}
+
+func (n *Node) tickGather(now time.Duration, j *job, out *Outbox) {
+	var moves stealer.Moves
+	j.gather.Tick(now, &moves)
+	n.move(j, moves, out)
+	n.tryLock(now, j, out)
+}
+
+// asked is the victim's side of an Ask.
+func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox) {
+	a := slots.Ask{
+		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
+		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
+	}
+	if a.Want <= 0 || a.Base.Slots+a.Each.Slots <= 0 || a.Base.Slots < 0 || a.Each.Slots < 0 {
+		return
+	}
+	limit := int32(slots.Unbounded)
+	if m.Half && !m.Exclusive {
+		limit = stealer.Half(n.ledger.Spare(a))
+	}
+	s := n.ledger.Ask(now, a, limit)
+	n.send(from, n.grant(s), out)
+}
+
+// grant is what the origin of a claim is told.
+func (n *Node) grant(s slots.Status) *Grant {
+	g := &Grant{
+		Job: s.Key.Job, Attempt: s.Key.Attempt, Lease: s.Lease, Held: s.Held, Version: s.Version,
+		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Free: n.ledger.Free().Slots,
+	}
+	if s.Waiting || s.Held == 0 {
+		g.Holder, g.Holds = n.ledger.InTheWay(s.Key)
+	}
+	return g
+}
+
+// granted is the origin's side. A grant for a job that no longer gathers is
+// given back; one that is no news asks whether it is still wanted.
+func (n *Node) granted(now time.Duration, from filch.NodeName, m *Grant, out *Outbox) {
+	j := n.jobs[m.Job]
+	if j == nil || j.attempt != m.Attempt || j.gather == nil {
+		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
+		if (m.Held > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
+			n.send(from, &Release{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease}, out)
+		}
+		return
+	}
+	var moves stealer.Moves
+	news := j.gather.Granted(now, from, stealer.Grant{
+		Lease: m.Lease, Held: m.Held, Version: m.Version, Round: m.Round, Waiting: m.Waiting,
+		Refused: m.Refused, Free: m.Free, Holder: m.Holder, Holds: m.Holds,
+	}, &moves)
+	if !news && m.Held > 0 && j.gather.Has(from, m.Lease) {
+		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}}, out)
+	}
+	n.move(j, moves, out)
+	n.tryLock(now, j, out)
+	n.wakeJob(j, j.deadline())
+}
+
+// lock is a round of locks.
+type lock struct {
+	try    uint32
+	shares []stealer.Share
+	ok     []bool
+	left   int
+	again  time.Duration
+	until  time.Duration
+}
+
+// tryLock begins a round of locks when enough is held. One node needs none:
+// the launch itself takes the hold, or is refused.
+func (n *Node) tryLock(now time.Duration, j *job, out *Outbox) {
+	if j.gather == nil || j.lock != nil {
+		return
+	}
+	shares, ok := j.gather.Ready()
+	if !ok {
+		return
+	}
+	if len(shares) == 1 {
+		n.launchRest(now, j, shares, out)
+		return
+	}
+	j.lock = &lock{
+		try: uint32(n.draw()), shares: shares, ok: make([]bool, len(shares)), left: len(shares),
+		again: now + RepeatMin, until: now + LockWait,
+	}
+	n.sendLocks(j, out)
+}
+
+func (n *Node) sendLocks(j *job, out *Outbox) {
+	for i, s := range j.lock.shares {
+		if !j.lock.ok[i] {
+			n.send(s.Node, &Lock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Ranks: s.Ranks, Try: j.lock.try}, out)
+		}
+	}
+}
+
+func (n *Node) lockAsked(now time.Duration, from filch.NodeName, m *Lock, out *Outbox) {
+	ok := n.ledger.Lock(now, slots.Key{Job: m.Job, Attempt: m.Attempt}, m.Lease, m.Ranks)
+	n.send(from, &Locked{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease, Try: m.Try, OK: ok}, out)
+}
+
+func (n *Node) locked(now time.Duration, from filch.NodeName, m *Locked, out *Outbox) {
+	j := n.jobs[m.Job]
+	if j == nil || j.attempt != m.Attempt || j.lock == nil || j.lock.try != m.Try {
+		return
+	}
+	for i, s := range j.lock.shares {
+		if s.Node != from || j.lock.ok[i] {
+			continue
+		}
+		if !m.OK {
+			n.unlock(now, j, []filch.NodeName{from}, out)
+			return
+		}
+		j.lock.ok[i] = true
+		j.lock.left--
+	}
+	if j.lock.left == 0 {
+		n.launchRest(now, j, j.lock.shares, out)
+	}
+	n.wakeJob(j, j.deadline())
+}
+
+// unlock ends a round of locks that failed: the holds stay, those that were
+// refused are asked for anew.
+func (n *Node) unlock(now time.Duration, j *job, refused []filch.NodeName, out *Outbox) {
+	l := j.lock
+	j.lock = nil
+	for _, s := range l.shares {
+		n.send(s.Node, &Unlock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Try: l.try}, out)
+	}
+	var moves stealer.Moves
+	for _, name := range refused {
+		j.gather.Refuse(now, name, &moves)
+	}
+	n.move(j, moves, out)
+	n.wakeJob(j, j.deadline())
+}
+
+func (n *Node) tickLock(now time.Duration, j *job, out *Outbox) {
+	l := j.lock
+	if l.until > now {
+		l.again = now + RepeatMin
+		n.sendLocks(j, out)
+		return
+	}
+	var silent []filch.NodeName
+	for i, s := range l.shares {
+		if !l.ok[i] {
+			silent = append(silent, s.Node)
+		}
+	}
+	n.unlock(now, j, silent, out)
+}
+
+// launchRest launches on the shares and gives the rest back.
+func (n *Node) launchRest(now time.Duration, j *job, shares []stealer.Share, out *Outbox) {
+	back := j.gather.Rest(shares)
+	j.lock, j.gather = nil, nil
+	n.launch(now, j, shares, nil, out)
+	for _, b := range back {
+		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
+	}
+}
+
+// letGo gives back all that an attempt gathered, except what nodes in used run.
+func (n *Node) letGo(now time.Duration, j *job, used []stealer.Share, out *Outbox) {
+	if j.lock != nil {
+		for _, s := range j.lock.shares {
+			n.send(s.Node, &Unlock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Try: j.lock.try}, out)
+		}
+		j.lock = nil
+	}
+	if j.gather == nil {
+		return
+	}
+	for _, b := range j.gather.Rest(used) {
+		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
+	}
+	j.gather = nil
+}
+
+// renewed takes in which leases an origin still wants. One of a launched job
+// that is not known here is said to be gone.
+func (n *Node) renewed(now time.Duration, from filch.NodeName, m *Renew, out *Outbox) {
+	for _, r := range m.Leases {
+		k := slots.Key{Job: r.Job, Attempt: r.Attempt}
+		if r.Index < 0 {
+			n.ledger.Renew(now, k, r.Lease)
+			continue
+		}
+		if p := n.parts[k]; p != nil {
+			p.until = now + JobTerm
+			continue
+		}
+		if r.Lease.Incarnation < n.cfg.Incarnation && now < n.began+AdoptGrace {
+			continue // a keeper may still turn up
+		}
+		n.send(from, &Progress{
+			Job: r.Job, Attempt: r.Attempt, Index: r.Index, Lease: r.Lease, Phase: PhaseDone, Cause: CauseNodeLost,
+			Err: *filch.Errorf(filch.NodeLost, "%s has no ranks of job %d", n.cfg.Name, r.Job),
+		}, out)
+	}
+}

@@ -1,0 +1,501 @@
+package launcher_test
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
+
+// net is a few Nodes, the keepers under them and a network between them, in
+// virtual time. Everything that happens is an event in one queue.
+type net struct {
+	t       testing.TB
+	now     time.Duration
+	seq     int
+	queue   []event
+	nodes   map[filch.NodeName]*host
+	names   []filch.NodeName
+	rng     uint64
+	faults  faults
+	replies []string // every event for a client, as a line
+	events  map[filch.JobID][]Event
+	sent    int // messages between nodes
+	trace   func(string)
+	behave  func(k *keeper) // how ranks of a keeper end
+}
+
+type faults struct {
+	drop, dup float64
+	delayMax  time.Duration
+	cut       func(from, to filch.NodeName) bool
+}
+
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type host struct {
+	net     *net
+	name    filch.NodeName
+	node    *Node
+	cfg     Config
+	out     Outbox
+	keepers map[filch.Ident]*keeper
+	records map[string]Record
+	up      bool
+	paused  bool
+	wake    time.Duration
+}
+
+// keeper is what a real one would do, without processes.
+type keeper struct {
+	host    *host
+	start   Start
+	running bool
+	over    bool
+	told    bool // got a signal
+	ended   []RankEnd
+	ends    []RankEnd // planned
+	at      time.Duration
+	err     *filch.Error
+	cause   CauseKind
+	deaf    bool // does not answer
+	left    int32
+	signals []int32
+}
+
+func newNet(t testing.TB, nodes int, capacity int32) *net {
+	w := &net{t: t, nodes: map[filch.NodeName]*host{}, rng: 1, events: map[filch.JobID][]Event{}}
+	w.faults.delayMax = 60 * time.Microsecond
+	w.behave = func(k *keeper) { k.at = 1 * sec }
+	for i := range nodes {
+		w.add(filch.NodeName(fmt.Sprintf("n%d", i+1)), capacity)
+	}
+	w.meet()
+	return w
+}
+
+func (w *net) add(name filch.NodeName, capacity int32) *host {
+	cores := make([]int32, capacity)
+	for c := range cores {
+		cores[c] = int32(c)
+	}
+	h := &host{net: w, name: name, keepers: map[filch.Ident]*keeper{}, records: map[string]Record{}, up: true}
+	h.cfg = Config{
+		Name: name, Instance: "test", Incarnation: 1, Seed: uint64(len(w.names) + 1),
+		Capacity: slots.Capacity{Cores: cores, Slots: capacity, MemBytes: 64 << 30},
+		IDs:      JobIDs{Index: int32(len(w.names)), Stride: 1024},
+	}
+	h.node = New(h.cfg)
+	w.names = append(w.names, name)
+	w.nodes[name] = h
+	return h
+}
+
+func (w *net) meet() {
+	for _, a := range w.names {
+		for _, b := range w.names {
+			if a != b {
+				h := w.nodes[a]
+				h.node.Peer(w.now, w.peer(b, stealer.Up), &h.out)
+				h.act()
+			}
+		}
+	}
+}
+
+func (w *net) peer(name filch.NodeName, s stealer.Standing) Peer {
+	c := w.nodes[name].cfg
+	return Peer{Name: name, Incarnation: c.Incarnation, Standing: s, Total: c.Capacity.Total()}
+}
+
+// declare tells all other live nodes of a member's standing.
+func (w *net) declare(name filch.NodeName, s stealer.Standing) {
+	for _, o := range w.names {
+		if h := w.nodes[o]; h.up && o != name {
+			h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(name, s), out) })
+		}
+	}
+}
+
+func (w *net) random() float64 {
+	w.rng += 0x9e3779b97f4a7c15
+	z := w.rng
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}
+
+func (w *net) after(d time.Duration, do func()) {
+	w.seq++
+	e := event{w.now + d, w.seq, do}
+	i := sort.Search(len(w.queue), func(i int) bool {
+		return w.queue[i].at > e.at || w.queue[i].at == e.at && w.queue[i].seq > e.seq
+	})
+	w.queue = slices.Insert(w.queue, i, e)
+}
+
+// run lets the world go on for d.
+func (w *net) run(d time.Duration) {
+	until := w.now + d
+	for len(w.queue) > 0 && w.queue[0].at <= until {
+		e := w.queue[0]
+		w.queue = w.queue[1:]
+		w.now = e.at
+		e.do()
+	}
+	w.now = until
+}
+
+func (h *host) input(f func(*Outbox)) {
+	if !h.up {
+		return
+	}
+	if h.paused {
+		h.net.after(10*ms, func() { h.input(f) })
+		return
+	}
+	f(&h.out)
+	h.act()
+}
+
+// act does what the outbox says, in the order of its fields.
+func (h *host) act() {
+	h.node.Check()
+	o := h.out
+	h.out = Outbox{}
+	for _, r := range o.Records {
+		if r.Job == nil && r.Part == nil && r.IDs == nil {
+			delete(h.records, r.Key)
+		} else {
+			h.records[r.Key] = r
+		}
+	}
+	for _, s := range o.Starts {
+		h.start(s)
+	}
+	for _, d := range o.Deeds {
+		h.deed(d)
+	}
+	for _, s := range o.Sends {
+		h.net.send(h.name, s.To, s.Message)
+	}
+	for _, r := range o.Replies {
+		h.net.reply(h, r)
+	}
+	h.arm()
+}
+
+func (h *host) arm() {
+	d := h.node.Deadline()
+	if d == filch.Never || h.wake == d {
+		return
+	}
+	h.wake = d
+	inst := h.node
+	h.net.after(max(0, d-h.net.now), func() {
+		if h.node == inst && h.wake == d {
+			h.wake = 0
+			h.input(func(out *Outbox) { h.node.Tick(h.net.now, out) })
+			if h.up && !h.paused {
+				h.arm()
+			}
+		}
+	})
+}
+
+func (w *net) send(from, to filch.NodeName, m Message) {
+	w.sent++
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%s -> %s %s", from, to, describe(m)))
+	}
+	if w.faults.cut != nil && w.faults.cut(from, to) || w.random() < w.faults.drop {
+		return
+	}
+	copies := 1
+	if w.random() < w.faults.dup {
+		copies = 2
+	}
+	for i := range copies {
+		d := 20*time.Microsecond + time.Duration(w.random()*float64(w.faults.delayMax))
+		if i > 0 {
+			d += time.Duration(w.random() * float64(3*sec)) // a late duplicate
+		}
+		w.after(d, func() {
+			h := w.nodes[to]
+			if h == nil || w.faults.cut != nil && w.faults.cut(from, to) {
+				return
+			}
+			h.input(func(out *Outbox) { h.node.Message(w.now, from, m, out) })
+		})
+	}
+}
+
+func (w *net) reply(h *host, r Reply) {
+	id := jobOf(r.Event)
+	if id != 0 {
+		w.events[id] = append(w.events[id], r.Event)
+	}
+	w.replies = append(w.replies, fmt.Sprintf("%s client %d: %s", h.name, r.Client, describeEvent(r.Event)))
+}
+
+func jobOf(e Event) filch.JobID {
+	switch e := e.(type) {
+	case Accepted:
+		return e.Job
+	case StillWaiting:
+		return e.Job
+	case Started:
+		return e.Job
+	case Ending:
+		return e.Job
+	case Ended:
+		return e.Job
+	}
+	return 0
+}
+
+func (h *host) start(s Start) {
+	if s.Launch.Nodes[s.Index].Node != h.name {
+		h.net.t.Fatalf("%s starts a keeper of %s", h.name, s.Launch.Nodes[s.Index].Node)
+	}
+	if h.keepers[s.Launch.Ident] != nil {
+		h.net.t.Fatalf("%s starts %v twice", h.name, s.Launch.Ident)
+	}
+	k := &keeper{host: h, start: s}
+	h.keepers[s.Launch.Ident] = k
+	h.net.behave(k)
+	if k.deaf {
+		return
+	}
+	h.net.after(ms, func() {
+		if k.over {
+			return
+		}
+		k.say(KeeperReady{Ident: s.Launch.Ident, Err: k.err, Cause: k.cause})
+		if k.err != nil {
+			k.over = true
+		} else if s.Go {
+			k.begin()
+		}
+	})
+}
+
+func (k *keeper) say(ev any) {
+	h := k.host
+	h.input(func(out *Outbox) { h.node.Keeper(h.net.now, ev, out) })
+}
+
+func (k *keeper) begin() {
+	if k.running || k.over {
+		return
+	}
+	k.running = true
+	k.say(RanksStarted{Ident: k.start.Launch.Ident})
+	k.host.net.after(k.at, func() {
+		if k.over || k.told {
+			return
+		}
+		k.finish(k.planned(), 0)
+	})
+	for _, e := range k.ends {
+		if e.Kind == CauseNone {
+			continue
+		}
+		k.host.net.after(k.at/2, func() {
+			if !k.over && !k.told {
+				k.ended = append(k.ended, e)
+				k.say(RanksEnded{Ident: k.start.Launch.Ident, Ends: []RankEnd{e}})
+			}
+		})
+	}
+}
+
+func (k *keeper) planned() []RankEnd {
+	var ends []RankEnd
+	for _, s := range k.start.Launch.Nodes[k.start.Index].Ranks {
+		for i := range s.Count {
+			r := s.First + filch.Rank(i)
+			if slices.ContainsFunc(k.ended, func(e RankEnd) bool { return e.Rank == r }) {
+				continue
+			}
+			ends = append(ends, RankEnd{Rank: r})
+		}
+	}
+	return ends
+}
+
+func (k *keeper) finish(ends []RankEnd, left int32) {
+	k.over = true
+	k.ended = append(k.ended, ends...)
+	k.left = left
+	id := k.start.Launch.Ident
+	if len(ends) > 0 {
+		k.say(RanksEnded{Ident: id, Ends: ends})
+	}
+	k.say(KeeperDone{Ident: id, Left: left})
+}
+
+func (h *host) deed(d Deed) {
+	k := h.keepers[d.Ident]
+	if k == nil {
+		return
+	}
+	switch d.Kind {
+	case DeedGo:
+		if !k.deaf {
+			h.net.after(0, k.begin)
+		}
+	case DeedSignal:
+		k.signals = append(k.signals, d.Signal)
+	case DeedStop:
+		k.stop(d)
+	case DeedForget:
+		delete(h.keepers, d.Ident)
+		k.over = true
+	}
+}
+
+func (k *keeper) stop(d Deed) {
+	if k.over {
+		return
+	}
+	k.told = true
+	k.host.net.after(5*ms, func() {
+		if k.over {
+			return
+		}
+		var ends []RankEnd
+		if k.running {
+			ends = k.planned()
+			for i := range ends {
+				ends[i] = RankEnd{Rank: ends[i].Rank, Kind: CauseSignal, Code: d.Signal, Told: true}
+			}
+		}
+		k.finish(ends, k.left)
+	})
+}
+
+// crash ends a launcher; its keepers live on or die with it.
+func (w *net) crash(name filch.NodeName, keepers bool) {
+	h := w.nodes[name]
+	h.up = false
+	if keepers {
+		for _, k := range h.keepers {
+			k.over = true
+		}
+		h.keepers = map[filch.Ident]*keeper{}
+	}
+}
+
+// restart begins a new launcher on a crashed node, with its records and the
+// keepers that live.
+func (w *net) restart(name filch.NodeName) {
+	h := w.nodes[name]
+	h.cfg.Incarnation++
+	h.up, h.paused, h.wake = true, false, 0
+	h.node = New(h.cfg)
+	for _, o := range w.names {
+		if o != name && w.nodes[o].up {
+			h.node.Peer(w.now, w.peer(o, stealer.Up), &h.out)
+		}
+	}
+	keys := make([]string, 0, len(h.records))
+	for k := range h.records {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	var records []Record
+	for _, k := range keys {
+		records = append(records, h.records[k])
+	}
+	h.node.Restore(w.now, records, &h.out)
+	h.act()
+	w.declare(name, stealer.Up)
+	ids := make([]filch.Ident, 0, len(h.keepers))
+	for id := range h.keepers {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
+	for _, id := range ids {
+		k := h.keepers[id]
+		if k == nil {
+			continue
+		}
+		k.say(Adopted{Start: k.start, Ended: slices.Clone(k.ended)})
+		if k.over {
+			k.say(KeeperDone{Ident: id})
+		}
+	}
+}
+
+// quiet fails unless every slot is whole and no job, part or keeper is left.
+func (w *net) quiet() {
+	w.t.Helper()
+	for _, name := range w.names {
+		h := w.nodes[name]
+		if !h.up {
+			continue
+		}
+		s := h.node.Slots()
+		if s.Free != s.Slots || s.Jobs != 0 || s.Waiting != 0 {
+			w.t.Errorf("%s at %v: %+v, want all slots free", name, w.now, s)
+		}
+		if len(h.keepers) > 0 {
+			w.t.Errorf("%s at %v: %d keepers left", name, w.now, len(h.keepers))
+		}
+		for _, j := range h.node.Jobs(w.now) {
+			if j.Code == nil {
+				w.t.Errorf("%s at %v: job %d is still %s: %s", name, w.now, j.ID, j.State, j.Cause)
+			}
+		}
+	}
+}
+
+func (w *net) submit(name filch.NodeName, client ClientID, r Request) filch.JobID {
+	h := w.nodes[name]
+	var id filch.JobID
+	f := func(out *Outbox) {
+		k := len(out.Replies)
+		h.node.Submit(w.now, client, r, int64(w.now), out)
+		if len(out.Replies) > k {
+			id = jobOf(out.Replies[k].Event)
+		}
+	}
+	h.input(f)
+	return id
+}
+
+// ended is the end of a job, or fails.
+func (w *net) ended(id filch.JobID) Ended {
+	w.t.Helper()
+	for _, e := range w.events[id] {
+		if e, ok := e.(Ended); ok {
+			return e
+		}
+	}
+	w.t.Fatalf("at %v job %d has not ended: %v", w.now, id, w.events[id])
+	return Ended{}
+}
+
+func ranks(n int32) Request {
+	return Request{Name: "test", Shape: Shape{Ranks: n}, Policy: Policy{KillOnBad: true, KillWait: 10 * sec}}
+}
+
+func describe(m Message) string { return fmt.Sprintf("%T%+v", m, m) }
+
+func describeEvent(e Event) string { return fmt.Sprintf("%T%+v", e, e) }

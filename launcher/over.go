@@ -1,0 +1,165 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// runOver ends an attempt of which nothing is left anywhere: the job starts
+// again where that was asked for or where it never began, else it is over.
+func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
+	r := j.run
+	switch {
+	case r.gate && j.clock.gates < MaxGates:
+		j.clock.gates++
+		n.again(now, j, out)
+	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == CauseNodeLost && j.clock.losses < MaxAttempts-1:
+		j.clock.losses++
+		n.tell(j, Ending{Job: j.id, Text: r.cause.Text + "; starting again"}, out)
+		n.again(now, j, out)
+	default:
+		if r.gate && r.cause.Kind == CauseNone {
+			r.cause = verdict{Cause{Kind: CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, MaxGates)}, filch.ExitOurs}
+		}
+		if r.going && !r.told && r.ranStarted() {
+			n.tellStarted(j, out)
+		}
+		n.bury(now, j, j.verdict(), out)
+	}
+}
+
+// again starts another attempt under the same ticket.
+func (n *Node) again(now time.Duration, j *job, out *Outbox) {
+	j.run, j.state = nil, filch.Waiting
+	j.attempt++
+	n.begin(now, j, out)
+}
+
+// verdict is how a run ended.
+func (j *job) verdict() EndRecord {
+	r := j.run
+	t, v := &r.tally, r.cause
+	if v.Kind == CauseNone {
+		v = t.told
+	}
+	if v.Kind == CauseNone && t.ended < j.need.Ranks {
+		v = verdict{Cause{Kind: CauseOurs, Rank: -1, Text: fmt.Sprintf("the ends of %d of %d ranks are not known", j.need.Ranks-t.ended, j.need.Ranks)}, filch.ExitOurs}
+	}
+	if v.Kind == CauseWaitFirst {
+		v.code = max(t.high, 1)
+	}
+	if v.Kind == CauseNone {
+		v.Rank = -1
+	}
+	if t.refs > 1 {
+		v.Text += fmt.Sprintf(" (and on %d more nodes)", t.refs-1)
+	}
+	e := EndRecord{State: stateOf(v.Kind), Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad}
+	if j.req.Policy.HighestRC {
+		e.Code = t.srun
+		if e.Code == 0 && v.Kind != CauseNone {
+			e.Code = 1
+		}
+	}
+	return e
+}
+
+// bury ends a job: its client hears the end, and a bounded memory keeps it for
+// those who ask later.
+func (n *Node) bury(now time.Duration, j *job, e EndRecord, out *Outbox) {
+	last := Ended{Job: j.id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad}
+	n.dismiss(now, j, e, last, out)
+}
+
+// dismiss ends a job with that last event.
+func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *Outbox) {
+	n.tell(j, last, out)
+	n.forgetSeats(j, out)
+	j.state = e.State
+	n.past.add(j.info(now, n.cfg.Name, &e), e)
+	if j.req.Detach {
+		n.keepEnd(j, e, out)
+	} else {
+		out.Records = append(out.Records, Record{Key: j.recordKey()})
+	}
+	delete(n.jobs, j.id)
+	n.dropClient(j)
+	n.stepOver(now, j, out)
+	n.guestsOver(now, j, out)
+}
+
+// dropClient forgets which clients look at a job.
+func (n *Node) dropClient(j *job) {
+	for _, c := range append(j.seen.watchers, j.seen.client) {
+		ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == j.id })
+		if len(ids) == 0 {
+			delete(n.clients, c)
+			continue
+		}
+		n.clients[c] = ids
+	}
+}
+
+// MaxPast and MaxPastBytes bound the jobs that are remembered after their
+// end, the oldest going first.
+const (
+	MaxPast      = 10000
+	MaxPastBytes = 4 << 20
+)
+
+// past is the jobs that ended.
+type past struct {
+	ring  []ended
+	first int // the oldest
+	bytes int
+	index map[filch.JobID]int
+}
+
+type ended struct {
+	info  JobInfo
+	end   EndRecord
+	bytes int
+}
+
+func (p *past) add(i JobInfo, e EndRecord) {
+	if p.index == nil {
+		p.index = make(map[filch.JobID]int)
+	}
+	x := ended{info: i, end: e, bytes: sizeOf(&i, &e)}
+	p.bytes += x.bytes
+	p.index[i.ID] = len(p.ring)
+	p.ring = append(p.ring, x)
+	for len(p.ring)-p.first > MaxPast || p.bytes > MaxPastBytes && len(p.ring)-p.first > 1 {
+		old := &p.ring[p.first]
+		p.bytes -= old.bytes
+		delete(p.index, old.info.ID)
+		*old = ended{}
+		p.first++
+	}
+	if p.first > 64 && p.first > len(p.ring)/2 {
+		p.ring = slices.Delete(p.ring, 0, p.first)
+		for id := range p.index {
+			p.index[id] -= p.first
+		}
+		p.first = 0
+	}
+}
+
+// sizeOf is about what an ended job takes in memory.
+func sizeOf(i *JobInfo, e *EndRecord) int {
+	k := 512 + len(i.Name) + len(i.Cause) + 24*len(i.Nodes)
+	for r := range e.Ranks {
+		k += 160 + len(e.Ranks[r].Text)
+	}
+	return k
+}
+
+func (p *past) find(id filch.JobID) *ended {
+	if i, ok := p.index[id]; ok {
+		return &p.ring[i]
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package launcher
+
+import (
+	"math"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Peer takes in what the overlay says of a member. Of this node itself only
+// that the others declared it dead counts: it ends all ranks here and all its
+// jobs that run, and waits for [Node.Reborn].
+func (n *Node) Peer(now time.Duration, p Peer, out *Outbox) {
+	if p.Name == n.cfg.Name {
+		if p.Standing == stealer.Dead {
+			n.declaredDead(now, out)
+			n.settle(now, out)
+		}
+		return
+	}
+	i, old, known := n.members.Set(p)
+	n.PeerChanged(now, i, old, known, out)
+}
+
+// PeerChanged is Peer for a list of members that several nodes share and that
+// was changed already: the index, and what was known before.
+func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out *Outbox) {
+	p := *n.members.At(i)
+	if p.Name == n.cfg.Name {
+		return
+	}
+	gone := p.Standing >= stealer.Dead
+	was := !known || old.Standing >= stealer.Dead
+	switch {
+	case gone && !was:
+		n.peerDead(now, p, out)
+	case !gone && known && p.Incarnation != old.Incarnation:
+		n.peerReborn(now, p, out)
+	}
+	for _, j := range n.sortedJobs() {
+		if j.gather == nil {
+			continue
+		}
+		var moves stealer.Moves
+		j.gather.Changed(now, i, old, known, &moves)
+		n.move(j, moves, out)
+		if j.lock != nil && gone && lockUses(j.lock, p.Name) {
+			n.unlock(now, j, nil, out)
+		}
+		n.tryLock(now, j, out)
+		n.wakeJob(j, j.deadline())
+	}
+	n.settle(now, out)
+}
+
+func lockUses(l *lock, name filch.NodeName) bool {
+	for _, s := range l.shares {
+		if s.Node == name {
+			return true
+		}
+	}
+	return false
+}
+
+func deadText(s stealer.Standing) string {
+	if s == stealer.Left {
+		return "it left"
+	}
+	return "no sign of life"
+}
+
+// peerDead ends what a dead node had a part in: its holds here, the ranks here
+// of its jobs, and our jobs with ranks there.
+func (n *Node) peerDead(now time.Duration, p Peer, out *Outbox) {
+	n.ledger.Forget(now, p.Name, math.MaxUint64)
+	for _, q := range n.sortedParts() {
+		if q.launch.Origin != p.Name {
+			continue
+		}
+		q.flags.orphan = true
+		q.again, q.until = filch.Never, filch.Never
+		if q.over() {
+			n.partGone(now, q, out)
+			continue
+		}
+		n.stop(q, sigTerm, min(FailGrace, q.launch.KillWait), "its origin "+string(p.Name)+" is lost", out)
+	}
+	for _, j := range n.sortedJobs() {
+		n.seatsLost(now, j, p.Name, deadText(p.Standing), out)
+	}
+	n.guestsOf(now, p.Name, out)
+}
+
+func (n *Node) seatsLost(now time.Duration, j *job, name filch.NodeName, why string, out *Outbox) {
+	if j.run == nil {
+		return
+	}
+	r, hit := j.run, false
+	for i := range r.seats {
+		if r.launch.Nodes[i].Node == name && !r.seats[i].done {
+			hit = true
+			n.seatLost(now, j, i, why, out)
+		}
+	}
+	if hit && n.jobs[j.id] == j && j.run == r {
+		n.advance(now, j, out)
+	}
+}
+
+// peerReborn takes in that a node's launcher was restarted. Its holds here are
+// void. Ranks of its jobs here go on if it remembers them, and ranks there of
+// our jobs if they turn up again.
+func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
+	n.ledger.Forget(now, p.Name, p.Incarnation)
+	for _, q := range n.sortedParts() {
+		if q.launch.Origin == p.Name && !q.flags.orphan {
+			n.report(now, q, out)
+		}
+	}
+	for _, j := range n.sortedJobs() {
+		if j.run == nil {
+			continue
+		}
+		for i := range j.run.seats {
+			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
+				s.back = now + ReadoptWait
+				j.run.at.again = min(j.run.at.again, s.back)
+			}
+		}
+		n.wakeJob(j, j.deadline())
+	}
+}
+
+// declaredDead takes in that the others wrote this node off while it was
+// stopped: they ended the ranks of its jobs, and gave up those here.
+func (n *Node) declaredDead(now time.Duration, out *Outbox) {
+	note(out, noteWarn, 0, n.cfg.Name, "the other nodes declared this one dead: ending all ranks here")
+	for _, p := range n.sortedParts() {
+		if !n.mine(p) {
+			p.flags.orphan = true
+			p.again, p.until = filch.Never, filch.Never
+			if p.over() {
+				n.partGone(now, p, out)
+				continue
+			}
+		}
+		n.stop(p, sigTerm, min(FailGrace, p.launch.KillWait), "this node was declared dead", out)
+	}
+	for _, j := range n.sortedJobs() {
+		if j.run == nil {
+			n.letGo(now, j, nil, out)
+			continue
+		}
+		r := j.run
+		for i := range r.seats {
+			if r.launch.Nodes[i].Node != n.cfg.Name {
+				n.seatLost(now, j, i, n.lostText(), out)
+			}
+		}
+		if n.jobs[j.id] == j && j.run == r {
+			c := Cause{Kind: CauseNodeLost, Rank: -1, Node: n.cfg.Name, Text: n.lostText()}
+			r.lost = true
+			n.end(now, j, c, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)
+			n.advance(now, j, out)
+		}
+	}
+}
+
+// Reborn gives the node a new incarnation after it was declared dead: what it
+// promised is void, and its jobs that wait ask again.
+func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
+	n.cfg.Incarnation = incarnation
+	n.ledger.Reborn(now, incarnation)
+	if i := n.members.Find(n.cfg.Name); i >= 0 {
+		p := n.members.At(i)
+		p.Incarnation, p.Standing = incarnation, stealer.Up
+	}
+	n.cfg.IDs.Round++
+	n.next = n.cfg.IDs.first()
+	ids := n.cfg.IDs
+	out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
+	for _, j := range n.sortedJobs() {
+		if j.run == nil {
+			n.letGo(now, j, nil, out)
+			n.again(now, j, out)
+		}
+	}
+	n.settle(now, out)
+}
+
+func (n *Node) lostText() string {
+	return string(n.cfg.Name) + ", where the job was submitted, was declared dead"
+}

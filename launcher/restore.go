@@ -1,0 +1,220 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
+)
+
+func (j *job) recordKey() string { return fmt.Sprintf("job/%d", j.id) }
+
+// keep records where a job stands.
+func (n *Node) keep(j *job, out *Outbox) {
+	r := &JobRecord{
+		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
+	}
+	if j.step != nil {
+		r.Arbiter = j.step.arbiter
+	}
+	if j.run != nil {
+		r.Nodes, r.Going = j.run.launch.Nodes, j.run.going
+		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
+	}
+	out.Records = append(out.Records, Record{Key: j.recordKey(), Job: r})
+}
+
+// keepEnd records the end of a detached job.
+func (n *Node) keepEnd(j *job, e EndRecord, out *Outbox) {
+	r := &JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
+	r.Request = Request{Name: j.req.Name, Detach: true, Parent: j.req.Parent}
+	if j.run != nil {
+		r.Nodes = j.run.launch.Nodes
+	}
+	out.Records = append(out.Records, Record{Key: j.recordKey(), Job: r})
+}
+
+func (j *job) seatKey(i int) string {
+	return fmt.Sprintf("job/%d/%d/%d", j.id, j.attempt, i)
+}
+
+// keepSeat records that a participant is done, before it is told to forget.
+func (n *Node) keepSeat(j *job, i int, out *Outbox) {
+	if len(j.run.seats) < 2 {
+		return
+	}
+	t, node := &j.run.tally, j.run.launch.Nodes[i].Node
+	r := &PartRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.seats[i].lost, Bad: t.bad, High: t.high, SRun: t.srun}
+	for k := range t.list {
+		if t.nodes[k] == node {
+			r.Ends = append(r.Ends, t.list[k])
+		}
+	}
+	j.run.seats[i].kept = true
+	out.Records = append(out.Records, Record{Key: j.seatKey(i), Part: r})
+}
+
+func (n *Node) forgetSeats(j *job, out *Outbox) {
+	if j.run == nil {
+		return
+	}
+	for i := range j.run.seats {
+		if j.run.seats[i].kept {
+			out.Records = append(out.Records, Record{Key: j.seatKey(i)})
+		}
+	}
+}
+
+// Restore takes in the records of the launcher before this one, before any
+// other input. Launched jobs are joined again by their participants, waiting
+// ones ask anew under their old ticket. A record that makes no sense is noted
+// and skipped.
+func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
+	n.began = now
+	done := make(map[slots.Key][]*PartRecord)
+	for _, r := range records {
+		switch {
+		case r.IDs != nil:
+			n.cfg.IDs.Round = max(n.cfg.IDs.Round, r.IDs.Round+1)
+			n.next = n.cfg.IDs.first()
+		case r.Part != nil:
+			k := slots.Key{Job: r.Part.Job, Attempt: r.Part.Attempt}
+			done[k] = append(done[k], r.Part)
+		}
+	}
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b Record) int {
+		if a.Job == nil || b.Job == nil {
+			return 0
+		}
+		return int(a.Job.Job) - int(b.Job.Job)
+	})
+	for _, r := range records {
+		if r.Job != nil && n.jobs[r.Job.Job] == nil {
+			n.restoreJob(now, r.Job, done[slots.Key{Job: r.Job.Job, Attempt: r.Job.Attempt}], out)
+		}
+	}
+	n.settle(now, out)
+}
+
+func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, out *Outbox) {
+	if r.Ended != nil {
+		j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
+		j.need.Ranks = r.Size
+		n.past.add(j.info(now, n.cfg.Name, r.Ended), *r.Ended)
+		return
+	}
+	need, err := needOf(r.Request)
+	if err != nil || r.Job <= 0 || r.Attempt <= 0 {
+		note(out, noteError, r.Job, n.cfg.Name, "skipped a record that makes no sense: %v", err)
+		return
+	}
+	j := n.newJob(now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
+	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	if r.Arbiter != "" {
+		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+	}
+	if !r.Request.Detach {
+		j.clock.reclaim = now + ReclaimWait
+	}
+	switch {
+	case len(r.Nodes) > 0:
+		n.rejoin(now, j, r, done, out)
+	case j.step != nil:
+		n.askStep(j, out)
+	default:
+		j.attempt++
+		n.begin(now, j, out)
+	}
+	n.wakeJob(j, j.deadline())
+}
+
+// rejoin asks the participants of a launched job for all that they know.
+func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRecord, out *Outbox) {
+	r := n.newRun(j, rec.Nodes)
+	j.run, j.state = r, rec.State
+	if rec.Going {
+		began := j.waited
+		n.openGate(now, j)
+		j.waited = began
+		r.told = true
+		j.state = filch.Running
+	}
+	for _, p := range done {
+		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
+			n.restoreSeat(r, p)
+		}
+	}
+	if rec.Cause.Kind != CauseNone {
+		r.cause = verdict{rec.Cause, rec.Code}
+		n.halt(now, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), rec.Cause.Text, out)
+	}
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.done {
+			continue
+		}
+		s.back = now + ReadoptWait
+		r.at.again = min(r.at.again, s.back)
+		n.send(rec.Nodes[i].Node, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+	}
+	if n.remote(rec.Nodes) {
+		n.renewAt = min(n.renewAt, now+RenewEvery)
+	}
+}
+
+func (n *Node) restoreSeat(r *run, p *PartRecord) {
+	s, t := &r.seats[p.Index], &r.tally
+	n.seatGone(r, s, PhaseDone)
+	s.kept, s.lost = true, p.Lost
+	r.lost = r.lost || p.Lost
+	t.ended += count(r.launch.Nodes[p.Index].Ranks)
+	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
+	t.bad = max(t.bad, p.Bad)
+	for _, e := range p.Ends {
+		t.list = append(t.list, e)
+		t.nodes = append(t.nodes, r.launch.Nodes[p.Index].Node)
+	}
+}
+
+// adopted takes in a keeper that outlived its launcher. Jobs come before their
+// steps. What cannot be booked is ended.
+func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
+	l := &ev.Start.Launch
+	k := keyOf(l.Ident)
+	if p := n.parts[k]; p != nil {
+		return
+	}
+	if ev.Start.Index < 0 || int(ev.Start.Index) >= len(l.Nodes) {
+		n.partFor(l.Ident, out)
+		return
+	}
+	at := l.Nodes[ev.Start.Index]
+	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: count(at.Ranks)}
+	loan := slots.Loan{
+		Lease: at.Lease, Ranks: a.Want, Slots: ev.Start.Slots, GPUs: ev.Start.GPUs, MemBytes: ev.Start.Memory,
+	}
+	ok := false
+	if parent := n.partOf(l.Parent); l.Parent != 0 && parent != nil {
+		ok = n.ledger.AdoptSub(a, loan, parent.key)
+	} else {
+		ok = n.ledger.Adopt(a, loan)
+	}
+	if !ok {
+		note(out, noteError, k.Job, n.cfg.Name, "cannot adopt a keeper: its slots are taken")
+		n.partFor(l.Ident, out)
+		return
+	}
+	p := &part{
+		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhaseStarted, ends: ev.Ended,
+		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: true, adopted: true},
+	}
+	if n.mine(p) {
+		p.until = filch.Never
+	}
+	n.parts[k] = p
+	n.wakePart(p, p.until)
+	n.report(now, p, out)
+}
