@@ -20,7 +20,7 @@ var candidates = []string{"FILCH_LOCAL", "SLURM_TMPDIR", "TMPDIR"}
 // fallback is where everything has a local directory.
 const fallback = "/tmp"
 
-// maxBase leaves room for the longest name of a keeper's socket.
+// maxBase leaves room for the hash of a socket's path.
 const maxBase = 60
 
 // shared are the file systems that are not of this node, by statfs magic: a

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/filch-hpc/filch"
 )
@@ -26,33 +25,24 @@ type Dir struct {
 func (d Dir) Path() string { return filepath.Join(d.Base, d.Instance, d.Node) }
 
 // Socket is where the launcher takes clients.
-func (d Dir) Socket() string { return d.fit("launcher.sock", 0) }
-
-// Keepers is where the keepers of running jobs listen for a launcher that was
-// started anew, each as [KeeperSocket] says.
-func (d Dir) Keepers() string { return d.fit("keepers", 1+len(KeeperSocket(1<<31-1, 1<<31-1))) }
-
-// KeeperSocket is the name of a keeper's socket in [Dir.Keepers]. It is short
-// for the sake of the path; the instance is in the directory's name.
-func KeeperSocket(j filch.JobID, a filch.Attempt) string {
-	return j.String() + "." + strconv.Itoa(int(a)) + ".sock"
-}
+func (d Dir) Socket() string { return d.fit("launcher.sock") }
 
 // The other files of a launcher.
 func (d Dir) PIDFile() string  { return filepath.Join(d.Path(), "launcher.pid") }
 func (d Dir) NodeFile() string { return filepath.Join(d.Path(), "node.json") }
 func (d Dir) Log() string      { return filepath.Join(d.Path(), "log") }
 func (d Dir) Jobs() string     { return filepath.Join(d.Path(), "jobs") }
+func (d Dir) Keepers() string  { return filepath.Join(d.Path(), "keepers") }
 func (d Dir) Out() string      { return filepath.Join(d.Path(), "out") }
 
 // Bin is where the launcher's binary goes, by content hash.
 func Bin(base string) string { return filepath.Join(base, "bin") }
 
-// fit returns name in the directory, or where its path and extra bytes would
-// be too long for a socket, a hash of that path in BASE.
-func (d Dir) fit(name string, extra int) string {
+// fit returns name in the directory, or where its path would be too long for a
+// socket, a hash of that path in BASE.
+func (d Dir) fit(name string) string {
 	long := filepath.Join(d.Path(), name)
-	if len(long)+extra <= maxSocket {
+	if len(long) <= maxSocket {
 		return long
 	}
 	sum := sha256.Sum256([]byte(long))
@@ -81,9 +71,6 @@ func (d Dir) Make() error {
 // when this was its last node.
 func (d Dir) Remove() error {
 	if err := os.RemoveAll(d.Path()); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(d.Keepers()); err != nil {
 		return err
 	}
 	_ = os.Remove(d.Socket())

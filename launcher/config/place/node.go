@@ -30,6 +30,7 @@ type NodeDefaults struct {
 	KillWaitMS int64 `json:"killWaitMs"`
 	LogBytes   int64 `json:"logBytes"` // of one log file; two are kept
 	Debug      bool  `json:"debug"`
+	Spare      int   `json:"spare"` // keepers kept ready; 0 is 1
 }
 
 // WriteNode writes node.json.

@@ -1,0 +1,100 @@
+// Command filchd is the launcher of one node. `filch up` and `filch join` start
+// it with the path of its node.json; it is not meant to be started by hand.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config"
+	"github.com/filch-hpc/filch/launcher/daemon"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		complain(err)
+		os.Exit(filch.ExitOurs)
+	}
+}
+
+func complain(err error) {
+	fmt.Fprintf(os.Stderr, "filch: error: %v\n", err)
+	var e *filch.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		fmt.Fprintf(os.Stderr, "filch: hint: %s\n", e.Hint)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("it is started by `filch up`")
+	}
+	if args[0] == "--version" {
+		fmt.Printf("filchd %s, wire version %d\n", version, wire.Version)
+		return nil
+	}
+	cfg, err := config.Load(args[0])
+	if err != nil {
+		return err
+	}
+	// A launcher's heap is small; a collection each time that it doubles from
+	// 4 MB would come with every few jobs.
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(softMemory)
+	nice, err := daemon.Surround()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	if err := cfg.Node.Dir.Make(); err != nil {
+		return err
+	}
+	w, err := watch.Open(cfg.Node.Dir.Log(), cfg.Log.MaxBytes, cfg.Log.Debug)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return serve(ctx, cfg, w, nice)
+}
+
+// softMemory makes the collector work harder before a launcher grows large.
+const softMemory = 64 << 20
+
+func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) error {
+	capacity, err := config.Capacity(cfg.Node)
+	if err != nil {
+		return err
+	}
+	n := cfg.Node
+	d, err := daemon.New(daemon.Config{
+		Node: launcher.Config{
+			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Capacity: capacity,
+			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride},
+		},
+		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
+	})
+	if err != nil {
+		return err
+	}
+	go daemon.Reap(ctx)
+	err = d.Run(ctx)
+	if d.WentDown() {
+		err = errors.Join(err, n.Dir.Remove())
+	}
+	return err
+}

@@ -1,0 +1,340 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of the clients' socket.
+const (
+	maxClients   = 4096
+	helloTimeout = 10 * time.Second
+)
+
+// clients holds the connections of local clients.
+type clients struct {
+	d        *Daemon
+	listener *net.UnixListener
+
+	mu     sync.Mutex // guards what follows
+	byID   map[launcher.ClientID]*client
+	next   launcher.ClientID
+	closed bool
+}
+
+// client is one connection.
+type client struct {
+	id       launcher.ClientID
+	conn     *wire.Conn
+	sock     *net.UnixConn
+	job      atomic.Int32 // attached to it, 0 none
+	finished atomic.Bool  // was told the end
+
+	mu   sync.Mutex // guards what follows
+	owed []owed     // output in conn's queue, oldest first
+}
+
+// owed is credit that is due when the kernel has taken output.
+type owed struct {
+	at     uint64 // bytes written to the client's link by then
+	route  *route
+	index  int32
+	offset uint64
+}
+
+func newClients(d *Daemon) *clients {
+	return &clients{d: d, byID: map[launcher.ClientID]*client{}}
+}
+
+// listen opens the socket. The lock of the state directory is held, so a
+// socket that is there is a dead launcher's.
+func (cs *clients) listen() error {
+	path := cs.d.cfg.Dir.Socket()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return filch.Errorf(filch.Invalid, "cannot remove the stale socket %s: %s", path, err.Error())
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "cannot listen on %s: %s", path, err.Error())
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return filch.Errorf(filch.Invalid, "cannot listen on %s: %s", path, err.Error())
+	}
+	cs.listener = l
+	return nil
+}
+
+// accept takes clients until the listener is closed.
+func (cs *clients) accept() {
+	for {
+		sock, err := cs.listener.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, most likely: what is open goes on.
+			cs.d.watch.Log().Warn("cannot take a client", "err", err.Error())
+			select {
+			case <-time.After(100 * time.Millisecond):
+				continue
+			case <-cs.d.ctx.Done():
+				return
+			}
+		}
+		c, err := cs.admit(sock)
+		if err != nil {
+			cs.d.watch.Refused(watch.ClientsRefused, "client", err, "")
+			continue
+		}
+		cs.d.work.Go(func() { cs.serve(c) })
+	}
+}
+
+// admit refuses whoever is not of this launcher's uid.
+func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
+	uid, err := peerUID(sock)
+	if err == nil && uid != os.Geteuid() {
+		err = filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), uid)
+	}
+	if err != nil {
+		return nil, refuse(sock, err)
+	}
+	c := &client{conn: wire.NewConn(sock), sock: sock}
+	c.conn.OnWritten(c.written)
+	cs.mu.Lock()
+	if cs.closed || len(cs.byID) >= maxClients {
+		n := len(cs.byID)
+		cs.mu.Unlock()
+		return nil, refuse(sock, filch.Errorf(filch.Busy, "%d clients are connected already", n))
+	}
+	cs.next++
+	c.id = cs.next
+	cs.byID[c.id] = c
+	cs.mu.Unlock()
+	cs.d.watch.Add(watch.Clients, 1)
+	return c, nil
+}
+
+// refuse says why and closes; it returns err.
+func refuse(sock net.Conn, err error) error {
+	conn := wire.NewConn(sock)
+	hint := ""
+	var e *filch.Error
+	if errors.As(err, &e) {
+		hint = e.Hint
+	}
+	_ = conn.WriteRaw(wire.KindRefusal, 0, wire.EncodeRefusal(err.Error(), hint))
+	_ = conn.Flush()
+	_ = conn.Close()
+	return err
+}
+
+func peerUID(sock *net.UnixConn) (int, error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
+		return 0, e
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot tell who the peer is: %w", err)
+	}
+	return int(cred.Uid), nil
+}
+
+func (cs *clients) find(id launcher.ClientID) *client {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.byID[id]
+}
+
+func (cs *clients) count() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.byID)
+}
+
+// serve reads what a client wants until it goes.
+func (cs *clients) serve(c *client) {
+	err := cs.read(c)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+		cs.d.watch.Refused(watch.FramesBad, "client", err, "")
+		hint := ""
+		var e *filch.Error
+		if errors.As(err, &e) {
+			hint = e.Hint
+		}
+		_ = c.conn.WriteRaw(wire.KindRefusal, 0, wire.EncodeRefusal(err.Error(), hint))
+		_ = c.conn.Flush()
+	}
+	cs.mu.Lock()
+	delete(cs.byID, c.id)
+	cs.mu.Unlock()
+	_ = c.conn.Close()
+	cs.d.routes.unbind(c)
+	c.forgive()
+	if c.finished.Load() {
+		return
+	}
+	cs.d.post(func(t *turn) { t.node.ClientGone(t.now, c.id, t.out) })
+}
+
+func (cs *clients) read(c *client) error {
+	_ = c.sock.SetReadDeadline(time.Now().Add(helloTimeout))
+	f, err := c.conn.Read()
+	if err != nil {
+		return err
+	}
+	if f.Kind != wire.KindHello {
+		return filch.Errorf(filch.Invalid, "the first frame is %s, not hello", f.Kind)
+	}
+	if _, err := wire.DecodeHello(f.Body); err != nil {
+		return err
+	}
+	_ = c.sock.SetReadDeadline(time.Time{})
+	for {
+		if f, err = c.conn.Read(); err != nil {
+			return err
+		}
+		if err := cs.handle(c, f); err != nil {
+			return err
+		}
+	}
+}
+
+// handle acts on one frame.
+func (cs *clients) handle(c *client, f wire.Frame) error {
+	d := cs.d
+	switch f.Kind {
+	case wire.KindSubmit:
+		var r launcher.Request
+		if err := wire.Unmarshal(f.Body, &r); err != nil {
+			return err
+		}
+		ns := time.Now().UnixNano()
+		d.watch.Add(watch.Submissions, 1)
+		d.post(func(t *turn) { t.node.Submit(t.now, c.id, r, ns, t.out) })
+	case wire.KindReattach:
+		var r wire.Reattach
+		if err := wire.Unmarshal(f.Body, &r); err != nil {
+			return err
+		}
+		d.post(func(t *turn) { d.reattach(t, c, r) })
+	case wire.KindStdin:
+		if _, err := wire.DecodeStdin(f.Body); err != nil {
+			return err
+		}
+		d.routes.stdin(filch.JobID(c.job.Load()), f.Body)
+	case wire.KindResize:
+		d.routes.resize(filch.JobID(c.job.Load()), f.Body)
+	case wire.KindSignal, wire.KindCancel:
+		var s wire.Signal
+		if err := wire.Unmarshal(f.Body, &s); err != nil {
+			return err
+		}
+		d.post(func(t *turn) { d.signal(t, c, f.Kind, s) })
+	case wire.KindQuery:
+		q, err := wire.DecodeQuery(f.Body)
+		if err != nil {
+			return err
+		}
+		d.query(c, f.Req, q)
+	default:
+		return filch.Errorf(filch.Invalid, "a client does not send %s", f.Kind)
+	}
+	return nil
+}
+
+// signal forwards a signal, or cancels; job 0 is the client's own.
+func (d *Daemon) signal(t *turn, c *client, k wire.Kind, s wire.Signal) {
+	if s.Job == 0 {
+		s.Job = filch.JobID(c.job.Load())
+	}
+	var err *filch.Error
+	switch {
+	case k == wire.KindSignal:
+		err = t.node.Signal(t.now, s.Job, s.Sig, t.out)
+	case s.Sig == sigInt:
+		err = t.node.Cancel(t.now, s.Job, s.Sig, "interrupt", t.out)
+	default:
+		err = t.node.Cancel(t.now, s.Job, s.Sig, "its client", t.out)
+	}
+	if err != nil && c.conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
+		d.loop.touch(c.conn)
+	}
+}
+
+// reattach takes up a run after this launcher was started anew.
+func (d *Daemon) reattach(t *turn, c *client, r wire.Reattach) {
+	c.job.Store(int32(r.Job))
+	d.routes.reattach(r.Job, c, r.Seen)
+	if err := t.node.Reattach(t.now, c.id, r.Job, t.out); err != nil {
+		t.out.Replies = append(t.out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
+	}
+}
+
+// written is told by the link how much of it the kernel has taken, and pays.
+func (c *client) written(n uint64) {
+	c.mu.Lock()
+	i := 0
+	for i < len(c.owed) && c.owed[i].at <= n {
+		i++
+	}
+	due := append([]owed(nil), c.owed[:i]...)
+	c.owed = append(c.owed[:0], c.owed[i:]...)
+	c.mu.Unlock()
+	for _, o := range due {
+		o.route.credit(o.index, o.offset, false)
+	}
+}
+
+// forgive pays for what the client will never take, so that no keeper waits.
+func (c *client) forgive() {
+	c.mu.Lock()
+	due := c.owed
+	c.owed = nil
+	c.mu.Unlock()
+	for _, o := range due {
+		o.route.credit(o.index, o.offset, false)
+	}
+}
+
+// close ends all connections.
+func (cs *clients) close() {
+	if cs.listener != nil {
+		cs.listener.Close()
+		_ = os.Remove(cs.d.cfg.Dir.Socket())
+	}
+	cs.mu.Lock()
+	cs.closed = true
+	all := make([]*client, 0, len(cs.byID))
+	for _, c := range cs.byID {
+		all = append(all, c)
+	}
+	cs.mu.Unlock()
+	for _, c := range all {
+		_ = c.conn.Drain(closeDrain)
+		_ = c.conn.Close()
+	}
+}
+
+// closeDrain is how long a launcher that ends lets a client take what is for it.
+const closeDrain = 200 * time.Millisecond

@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/watch"
+)
+
+// Config is what a daemon is made with. Node, Dir and Keeper must be set.
+type Config struct {
+	Node   launcher.Config
+	Dir    place.Dir
+	Keeper string          // the filch binary, whose `keeper` is started
+	Net    overlay.Network // nil: this node is alone
+	Watch  *watch.Watch    // nil: nothing is logged
+	Build  string
+	Addr   string // under which other nodes reach this one, for display
+	Nice   int    // that keepers are started with
+	Spare  int    // keepers kept ready; 0 is 1
+
+	port *port // launcher/proc but in tests
+}
+
+// Daemon runs one launcher.
+type Daemon struct {
+	cfg     Config
+	self    filch.NodeName
+	began   time.Time
+	watch   *watch.Watch
+	loop    *loop
+	clients *clients
+	keepers *keepers
+	routes  *routes
+	members *members
+	asks    *asks
+	store   *store
+	lock    *os.File
+
+	work sync.WaitGroup // every goroutine
+	stop context.CancelFunc
+	ctx  context.Context
+}
+
+// New takes the state directory for this process, restores what an earlier
+// launcher left there and adopts its keepers. It serves nobody before
+// [Daemon.Run].
+func New(cfg Config) (*Daemon, error) {
+	if cfg.Watch == nil {
+		cfg.Watch = watch.Discard()
+	}
+	if cfg.Node.Seed == 0 {
+		cfg.Node.Seed = rand.Uint64()
+	}
+	if cfg.Spare == 0 {
+		cfg.Spare = 1
+	}
+	if err := cfg.Dir.Make(); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{cfg: cfg, self: cfg.Node.Name, began: time.Now(), watch: cfg.Watch, lock: lock}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	if d.cfg.Node.Incarnation == 0 {
+		d.cfg.Node.Incarnation, err = nextIncarnation(cfg.Dir)
+	}
+	if err == nil {
+		d.store, err = openStore(cfg.Dir.Jobs())
+	}
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	d.routes = newRoutes(d)
+	d.members = newMembers(d)
+	d.asks = newAsks(d)
+	d.clients = newClients(d)
+	d.keepers = newKeepers(d)
+	d.loop = newLoop(d)
+	return d, nil
+}
+
+// Incarnation of this launcher.
+func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
+
+// Run serves until ctx ends or somebody asks for the end.
+func (d *Daemon) Run(ctx context.Context) error {
+	if err := d.clients.listen(); err != nil {
+		return errors.Join(err, d.close())
+	}
+	d.keepers.begin()
+	d.work.Go(d.loop.run)
+	if d.cfg.Net != nil {
+		d.cfg.Net.SetHandler(d.received)
+		d.cfg.Net.SetWritable(d.routes.writable)
+	}
+	d.work.Go(d.clients.accept)
+	d.watch.Log().Info("launcher is up", "node", string(d.self), "pid", os.Getpid(),
+		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
+	select {
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+	return d.close()
+}
+
+// Stop makes Run return.
+func (d *Daemon) Stop() { d.stop() }
+
+// close ends all goroutines. Running keepers are left for a successor.
+func (d *Daemon) close() error {
+	d.stop()
+	d.clients.close()
+	var err error
+	if d.cfg.Net != nil {
+		err = d.cfg.Net.Close()
+	}
+	d.work.Wait()
+	d.watch.Log().Info("launcher has ended", "node", string(d.self))
+	d.lock.Close()
+	return err
+}
+
+// now is the brain's time.
+func (d *Daemon) now() time.Duration { return time.Since(d.began) }
+
+// post hands an input to the loop; after the end it is dropped.
+func (d *Daemon) post(in input) {
+	select {
+	case d.loop.inputs <- in:
+	case <-d.ctx.Done():
+	}
+}
+
+// ask runs f on the loop and waits for it, at most for wait.
+func (d *Daemon) ask(wait time.Duration, f func(t *turn)) error {
+	done := make(chan struct{})
+	d.post(func(t *turn) { f(t); close(done) })
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-d.ctx.Done():
+		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
+	case <-timer.C:
+		return filch.Errorf(filch.Timeout, "the launcher of %s was busy for %v", d.self, wait)
+	}
+}
+
+// fault logs what should not happen.
+func (d *Daemon) fault(what string, err error, args ...any) {
+	d.watch.Log().Error(what, append(args, "err", fmt.Sprint(err))...)
+}

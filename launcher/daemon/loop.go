@@ -1,0 +1,326 @@
+package daemon
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of the loop.
+const (
+	maxInputs = 1024 // that wait; a reader that posts one more waits with its stream
+	maxBurst  = 256  // that are taken before the Outbox is acted on
+	maxEchoes = 64   // rounds of messages of the node to itself in one turn
+)
+
+// beat is how often keepers with a job hear that their launcher lives, and how
+// often what a route could not send is tried again.
+const beat = time.Second
+
+// input is something for the brain; it runs on the loop.
+type input func(t *turn)
+
+// turn is what an input may use.
+type turn struct {
+	node *launcher.Node
+	now  time.Duration
+	out  *launcher.Outbox
+}
+
+// loop owns the Node.
+type loop struct {
+	d      *Daemon
+	node   *launcher.Node
+	inputs chan input
+	out    launcher.Outbox
+	echoes []launcher.Message
+	dirty  []*wire.Conn
+	ended  []filch.JobID // in this turn
+	waits  waiters
+	beats  bool // the next beat is set
+	beatAt time.Duration
+	refill time.Duration // when keepers are to be started; Never
+
+	last    filch.JobID // submitted here
+	removal bool        // told to go for good
+}
+
+func newLoop(d *Daemon) *loop {
+	l := &loop{d: d, node: launcher.New(d.cfg.Node), inputs: make(chan input, maxInputs)}
+	l.waits.init()
+	l.refill = filch.Never
+	return l
+}
+
+// run is the loop.
+func (l *loop) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	l.begin()
+	for {
+		l.arm(timer)
+		select {
+		case in := <-l.inputs:
+			l.take(in)
+		case <-timer.C:
+			l.tick()
+		case <-l.d.ctx.Done():
+			l.finish()
+			return
+		}
+		l.act()
+	}
+}
+
+// begin restores what the launcher before this one knew.
+func (l *loop) begin() {
+	records, err := l.d.store.load()
+	if err != nil {
+		l.d.fault("cannot read the records of an earlier launcher", err)
+	}
+	l.node.Restore(l.d.now(), records, &l.out)
+	// The round of ids that this launcher uses up, so that the next one does
+	// not give out the same.
+	ids := l.node.IDs()
+	l.out.Records = append(l.out.Records, launcher.Record{Key: "ids", IDs: &ids})
+	l.d.members.begin(l.turn())
+	l.act()
+	l.d.keepers.adopt()
+}
+
+// finish lets the keepers go and drops what is still posted.
+func (l *loop) finish() {
+	l.d.keepers.release()
+	for {
+		select {
+		case <-l.inputs:
+		default:
+			return
+		}
+	}
+}
+
+func (l *loop) turn() *turn { return &turn{node: l.node, now: l.d.now(), out: &l.out} }
+
+// take feeds the brain with all that has come.
+func (l *loop) take(in input) {
+	t := turn{node: l.node, now: l.d.now(), out: &l.out}
+	in(&t)
+	for range maxBurst - 1 {
+		select {
+		case in = <-l.inputs:
+			in(&t)
+		default:
+			return
+		}
+	}
+}
+
+// arm sets the timer for the brain's deadline or the next beat.
+func (l *loop) arm(timer *time.Timer) {
+	due := l.node.Deadline()
+	if !l.beats && (l.d.keepers.busy() || l.d.routes.count() > 0) {
+		l.beats, l.beatAt = true, l.d.now()+beat
+	}
+	if l.beats {
+		due = min(due, l.beatAt)
+	}
+	due = min(due, l.refill)
+	if due == filch.Never {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, due-l.d.now()))
+}
+
+func (l *loop) tick() {
+	now := l.d.now()
+	if l.beats && now >= l.beatAt {
+		l.beats = false
+		l.d.keepers.beat()
+		l.d.routes.retry()
+	}
+	if now >= l.refill {
+		l.refill = filch.Never
+		l.d.keepers.refill()
+	}
+	if now >= l.node.Deadline() {
+		l.node.Tick(now, &l.out)
+	}
+}
+
+// refillAt has keepers started at a time, or before.
+func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
+
+// act does what the brain asked for, in the order of the Outbox's fields. A
+// message of the node to itself is fed back at once.
+func (l *loop) act() {
+	l.d.watch.Add(watch.Turns, 1)
+	for range maxEchoes {
+		l.once()
+		if len(l.echoes) == 0 {
+			break
+		}
+		now := l.d.now()
+		for _, m := range l.echoes {
+			l.node.Message(now, l.d.self, m, &l.out)
+		}
+		clear(l.echoes)
+		l.echoes = l.echoes[:0]
+	}
+	for i, c := range l.dirty {
+		_ = c.Flush() // a broken link is its reader's business
+		l.dirty[i] = nil
+	}
+	l.dirty = l.dirty[:0]
+	if len(l.ended) > 0 {
+		l.waits.wake(l.ended)
+		l.ended = l.ended[:0]
+	}
+}
+
+func (l *loop) once() {
+	d, o := l.d, &l.out
+	for i := range o.Notes {
+		d.watch.Note(o.Notes[i])
+	}
+	for i := range o.Records {
+		l.record(&o.Records[i])
+	}
+	for i := range o.Starts {
+		d.routes.learn(&o.Starts[i].Launch, o.Starts[i].Index)
+		d.keepers.start(o.Starts[i])
+	}
+	for i := range o.Deeds {
+		d.keepers.deed(&o.Deeds[i])
+	}
+	for i := range o.Sends {
+		l.send(&o.Sends[i])
+	}
+	for i := range o.Replies {
+		l.reply(&o.Replies[i])
+	}
+	l.clearOut()
+}
+
+// clearOut empties the Outbox without keeping what it pointed to.
+func (l *loop) clearOut() {
+	o := &l.out
+	clear(o.Notes)
+	clear(o.Records)
+	clear(o.Starts)
+	clear(o.Deeds)
+	clear(o.Sends)
+	clear(o.Replies)
+	o.Reset()
+}
+
+// touch has a link flushed at the end of the turn.
+func (l *loop) touch(c *wire.Conn) {
+	for _, have := range l.dirty {
+		if have == c {
+			return
+		}
+	}
+	l.dirty = append(l.dirty, c)
+}
+
+func (l *loop) record(r *launcher.Record) {
+	if err := l.d.store.put(r); err != nil {
+		l.d.fault("cannot keep a record", err, "key", r.Key)
+	}
+	switch {
+	case r.Job != nil && r.Job.Ended != nil:
+		l.over(r.Job.Job)
+	case r.Job == nil && r.Part == nil && r.IDs == nil:
+		if j, ok := jobOfKey(r.Key); ok {
+			l.over(j)
+		}
+	}
+}
+
+// over notes that a job of this origin has ended.
+func (l *loop) over(j filch.JobID) {
+	l.ended = append(l.ended, j)
+	l.d.routes.end(j)
+}
+
+// jobOfKey is the job whose own record has that key.
+func jobOfKey(key string) (filch.JobID, bool) {
+	digits, ok := strings.CutPrefix(key, "job/")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return filch.JobID(n), ok && err == nil
+}
+
+// send encodes and queues a message. What cannot be sent is lost: brains say
+// everything again that matters.
+func (l *loop) send(s *launcher.Send) {
+	d := l.d
+	if m, ok := s.Message.(*launcher.Dispatch); ok && m.Launch.Origin == d.self {
+		d.routes.learn(&m.Launch, notHere)
+	}
+	if s.To == d.self {
+		l.echoes = append(l.echoes, s.Message)
+		return
+	}
+	if d.cfg.Net == nil {
+		d.watch.Add(watch.MessagesLost, 1)
+		return
+	}
+	k, body, err := wire.EncodeMessage(s.Message)
+	var payload []byte
+	if err == nil {
+		payload, err = wire.Payload(k, 0, body)
+	}
+	if err != nil {
+		d.fault("cannot encode a message", err, "peer", string(s.To))
+		return
+	}
+	if err := d.cfg.Net.Send(s.To, overlay.Control, payload); err != nil {
+		d.watch.Add(watch.MessagesLost, 1)
+		if !errors.Is(err, overlay.ErrUnreachable) {
+			d.watch.Log().Warn("a message was not sent", "peer", string(s.To), "kind", k.String(), "err", err.Error())
+		}
+		return
+	}
+	d.watch.Add(watch.MessagesOut, 1)
+}
+
+// reply tells a client. The job of a client is known from the first event that
+// names it.
+func (l *loop) reply(r *launcher.Reply) {
+	c := l.d.clients.find(r.Client)
+	switch e := r.Event.(type) {
+	case launcher.Accepted:
+		if c != nil {
+			c.job.Store(int32(e.Job))
+			l.d.routes.bind(e.Job, c)
+		}
+		l.last = e.Job
+	case launcher.Ended:
+		l.over(e.Job)
+	}
+	if c == nil {
+		return
+	}
+	k, body, err := wire.EncodeEvent(r.Event)
+	if err == nil {
+		err = c.conn.WriteRaw(k, 0, body)
+	}
+	if err != nil {
+		l.d.watch.Log().Debug("a client was not told", "err", err.Error())
+		return
+	}
+	switch r.Event.(type) {
+	case launcher.Ended, launcher.Refused:
+		c.finished.Store(true)
+	}
+	l.touch(c.conn)
+}

@@ -1,0 +1,269 @@
+package daemon
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// query answers a local client on a goroutine of its own.
+func (d *Daemon) query(c *client, req uint32, q wire.Query) {
+	select {
+	case d.asks.slots <- struct{}{}:
+	default:
+		_ = c.conn.Send(wire.KindAnswer, req, answerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", maxQueries)))
+		return
+	}
+	d.work.Go(func() {
+		v, err := d.answer(q, true)
+		<-d.asks.slots
+		_ = c.conn.Send(wire.KindAnswer, req, answerOf(v, err))
+		_ = c.conn.Drain(closeDrain)
+	})
+}
+
+// answer does what a query asks for. A local one may be about other nodes; one
+// that came from another node is about this one.
+func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
+	arg := func(i int) string {
+		if i < len(q.Args) {
+			return q.Args[i]
+		}
+		return ""
+	}
+	switch q.Verb {
+	case wire.VerbNodes:
+		return d.nodes(local)
+	case wire.VerbPs:
+		return d.ps(local)
+	case wire.VerbVersion:
+		return wire.VersionInfo{Build: d.cfg.Build, Wire: wire.Version, Go: runtime.Version()}, nil
+	case wire.VerbStats:
+		return d.stats(), nil
+	case wire.VerbDrain:
+		return d.drain(filch.NodeName(arg(0)), local)
+	case wire.VerbDown:
+		return d.down(arg(0), arg(1), local)
+	case wire.VerbInfo, wire.VerbWait, wire.VerbExplain, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
+		return d.aboutJob(q, arg, local)
+	}
+	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
+}
+
+// self tells of this node.
+func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
+	m, _ := d.members.find(d.self)
+	info := wire.NodeInfo{State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build}
+	err := d.ask(loopWait, func(t *turn) { info.SlotInfo = t.node.Slots() })
+	if info.Draining && info.State == "up" {
+		info.State = "draining"
+	}
+	return info, err
+}
+
+// nodes tells of all members, or for another node of this one.
+func (d *Daemon) nodes(local bool) (any, error) {
+	own, err := d.selfInfo()
+	if err != nil {
+		return nil, err
+	}
+	if !local {
+		return []wire.NodeInfo{own}, nil
+	}
+	own.Local = true
+	byName := map[filch.NodeName]wire.NodeInfo{d.self: own}
+	askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m Member, v []wire.NodeInfo, err error) {
+		if err != nil || len(v) != 1 || v[0].Node != m.Name {
+			return
+		}
+		v[0].Local = false
+		if m.Standing.String() != "up" {
+			v[0].State = m.Standing.String()
+		}
+		byName[m.Name] = v[0]
+	})
+	all := []wire.NodeInfo{}
+	for _, m := range d.members.list() {
+		info, heard := byName[m.Name]
+		if !heard {
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Build, Silent: true}
+			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
+
+// ps lists the jobs of all origins.
+func (d *Daemon) ps(local bool) (any, error) {
+	jobs := []launcher.JobInfo{}
+	if err := d.ask(loopWait, func(t *turn) { jobs = append(jobs, t.node.Jobs(t.now)...) }); err != nil {
+		return nil, err
+	}
+	if local {
+		askAll(d.asks, wire.Query{Verb: wire.VerbPs}, func(_ Member, v []launcher.JobInfo, err error) {
+			if err == nil {
+				jobs = append(jobs, v...)
+			}
+		})
+	}
+	slices.SortFunc(jobs, func(a, b launcher.JobInfo) int { return int(a.ID) - int(b.ID) })
+	return jobs, nil
+}
+
+func (d *Daemon) stats() wire.StatsInfo {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	s := wire.StatsInfo{
+		Node: d.self, UptimeSecs: d.now().Seconds(), Counts: d.watch.Counts(),
+		Clients: d.clients.count(), Routes: d.routes.count(),
+		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc,
+	}
+	if d.cfg.Net != nil {
+		s.Conns = d.cfg.Net.Stats().Conns
+	}
+	_ = d.ask(loopWait, func(*turn) { s.Keepers = len(d.keepers.all) })
+	return s
+}
+
+// drain has a node lend nothing more.
+func (d *Daemon) drain(node filch.NodeName, local bool) (any, error) {
+	if node != "" && node != d.self {
+		return d.forward(node, local, wire.Query{Verb: wire.VerbDrain, Args: []string{string(node)}})
+	}
+	return struct{}{}, d.ask(loopWait, func(t *turn) { t.node.Drain(t.now, true, t.out) })
+}
+
+// forward puts a query to the node that it is about.
+func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
+	if _, known := d.members.find(node); !known || !local {
+		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
+	}
+	var v any = new(jsonText)
+	return v, d.asks.ask(node, loopWait+askWait, q, v)
+}
+
+// jsonText is JSON that is passed on as it is.
+type jsonText []byte
+
+func (j *jsonText) UnmarshalJSON(b []byte) error {
+	*j = append((*j)[:0], b...)
+	return nil
+}
+
+func (j *jsonText) MarshalJSON() ([]byte, error) { return *j, nil }
+
+// aboutJob answers for a job, here or at its origin.
+func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, error) {
+	job, err := d.parseJob(arg(0))
+	if err != nil {
+		return nil, err
+	}
+	known := false
+	if err := d.ask(loopWait, func(t *turn) { _, known = t.node.Job(t.now, job) }); err != nil {
+		return nil, err
+	}
+	if !known {
+		owner, live := d.members.owner(job)
+		if !local || !live || owner == d.self {
+			return nil, noJob(job)
+		}
+		wait := askWait
+		if q.Verb == wire.VerbWait || q.Verb == wire.VerbLogs {
+			wait = longest
+		}
+		args := append([]string{job.String()}, q.Args[1:]...)
+		var v any = new(jsonText)
+		return v, d.asks.ask(owner, wait, wire.Query{Verb: q.Verb, Args: args}, v)
+	}
+	switch q.Verb {
+	case wire.VerbWait:
+		return d.waitFor(job, arg(1))
+	case wire.VerbExplain:
+		var e launcher.Explanation
+		var why *filch.Error
+		if err := d.ask(loopWait, func(t *turn) { e, why = t.node.Explain(t.now, job) }); err != nil {
+			return nil, err
+		}
+		return e, orNil(why)
+	case wire.VerbLogs:
+		return d.logs(job, arg)
+	case wire.VerbCancel, wire.VerbSignal:
+		sig, err := strconv.Atoi(arg(1))
+		if err != nil || sig < 0 || sig > 64 {
+			return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", arg(1))
+		}
+		var why *filch.Error
+		if err := d.ask(loopWait, func(t *turn) {
+			if q.Verb == wire.VerbSignal {
+				why = t.node.Signal(t.now, job, int32(sig), t.out)
+			} else {
+				why = t.node.Cancel(t.now, job, int32(sig), "filch cancel", t.out)
+			}
+		}); err != nil || why != nil {
+			return nil, first(err, orNil(why))
+		}
+	}
+	var info launcher.JobInfo
+	err = d.ask(loopWait, func(t *turn) { info, known = t.node.Job(t.now, job) })
+	if err == nil && !known {
+		err = noJob(job)
+	}
+	return info, err
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// orNil keeps a nil pointer from becoming an error.
+func orNil(e *filch.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func noJob(j filch.JobID) error {
+	return filch.Errorf(filch.NotFound, "there is no job %d", j).WithHint("`filch ps` lists jobs; those that ended long ago are forgotten")
+}
+
+// parseJob reads a job id; "last" is the newest that was submitted here.
+func (d *Daemon) parseJob(s string) (filch.JobID, error) {
+	if s == "last" {
+		var last filch.JobID
+		if err := d.ask(loopWait, func(*turn) { last = d.loop.last }); err != nil {
+			return 0, err
+		}
+		if last == 0 {
+			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since it began", d.self)
+		}
+		return last, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n <= 0 {
+		return 0, filch.Errorf(filch.Invalid, "%q is not a job", s).WithHint("a job is a number, as `filch ps` shows it, or last")
+	}
+	return filch.JobID(n), nil
+}
+
+// longest is the longest that a query may wait for something to happen.
+const longest = 10 * time.Minute
+
+// parseWait reads a time that a client wants to wait, bounded.
+func parseWait(s string) time.Duration {
+	t, err := time.ParseDuration(s)
+	if err != nil || t > longest {
+		return longest
+	}
+	return max(t, 0)
+}

@@ -1,0 +1,282 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// route is the data plane of one attempt of a job, as this node sees it: where
+// its origin is, which nodes it has, and on the origin its client.
+type route struct {
+	d      *Daemon
+	ident  filch.Ident
+	origin filch.NodeName
+	nodes  []filch.NodeName // nil before the launch is known
+	window uint64
+
+	mu      sync.Mutex // guards what follows
+	keeper  *keeper    // of this node
+	index   int32      // of this node, or notHere
+	client  *client
+	sink    sink
+	gone    bool // the client went away: output is dropped
+	ended   bool
+	in      []ends // on the origin: by index of node
+	granted uint64 // stdin that the client was allowed
+	out     outlet // on other nodes
+}
+
+// ends is what the origin knows of one node's streams.
+type ends struct {
+	seen     uint64 // output that came, without a gap
+	taken    uint64 // output that the client's kernel, or the log, has
+	credited uint64 // told to the keeper
+	want     uint64 // stdin that is welcome
+	asked    uint64 // the gap that was last asked for, +1
+	pieces   int    // taken since the last credit
+}
+
+// outlet is what a node that is not the origin knows of its own output.
+type outlet struct {
+	end     uint64 // of what the keeper said is the last byte, +1; 0 unknown
+	seen    bool   // the origin has it all
+	done    func() // the keeper's end, held until the origin has all output
+	late    int    // beats that it has been held
+	stalled bool   // something was not sent: to be repeated from stall
+	stall   uint64
+}
+
+func newRoute(d *Daemon, l *launcher.Launch) *route {
+	r := &route{d: d, ident: l.Ident, origin: l.Origin, index: notHere}
+	if len(l.Nodes) == 0 {
+		return r
+	}
+	r.nodes = make([]filch.NodeName, len(l.Nodes))
+	for i, n := range l.Nodes {
+		r.nodes[i] = n.Node
+	}
+	r.window = wire.Window(len(l.Nodes))
+	if l.Origin == d.self {
+		r.in = make([]ends, len(l.Nodes))
+		if l.Detach && d.routes.logs != nil {
+			r.sink = d.routes.logs(l.Ident.Job)
+		}
+	}
+	return r
+}
+
+func (r *route) tag() string { return "job-" + r.ident.Job.String() }
+
+// peers are the nodes that this one talks to for the job: the origin, and the
+// parent and children in the tree of fences.
+func (r *route) peers() []filch.NodeName {
+	var all []filch.NodeName
+	add := func(n filch.NodeName) {
+		if n != r.d.self {
+			all = append(all, n)
+		}
+	}
+	add(r.origin)
+	r.mu.Lock()
+	i := int(r.index)
+	r.mu.Unlock()
+	if i > 0 {
+		add(r.nodes[(i-1)/launcher.TreeWidth])
+	}
+	if i >= 0 {
+		for c := i*launcher.TreeWidth + 1; c <= (i+1)*launcher.TreeWidth && c < len(r.nodes); c++ {
+			add(r.nodes[c])
+		}
+	}
+	return all
+}
+
+// fromKeeper takes a frame of the data plane from this node's keeper.
+func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
+	if f.Kind == wire.KindPeerFrame {
+		p, err := wire.DecodePeerFrame(f.Body)
+		if err != nil {
+			return err
+		}
+		if int(p.To) < len(r.nodes) {
+			r.relay(r.nodes[p.To], overlay.Metadata, f.Kind, f.Body)
+		}
+		return nil
+	}
+	if r.origin == r.d.self {
+		return r.arrived(f.Kind, f.Body, !k.conn.Buffered())
+	}
+	return r.outward(k, f)
+}
+
+// outward sends a frame of the keeper to the origin. The reader of the keeper
+// must not wait, since ends come on the same stream: what finds no room is
+// dropped and asked for again.
+func (r *route) outward(k *keeper, f wire.Frame) error {
+	class := overlay.Metadata
+	var at uint64
+	switch f.Kind {
+	case wire.KindOutput:
+		o, err := wire.DecodeOutput(f.Body)
+		if err != nil {
+			return err
+		}
+		at, class = o.Offset, overlay.Bulk
+	case wire.KindOutputEnd:
+		p, err := wire.DecodePlace(f.Body)
+		if err != nil {
+			return err
+		}
+		class = overlay.Bulk
+		r.mu.Lock()
+		r.out.end = p.Offset + 1
+		r.mu.Unlock()
+	}
+	r.mu.Lock()
+	skip := r.out.stalled && class == overlay.Bulk
+	r.mu.Unlock()
+	if skip {
+		return nil
+	}
+	if !r.relay(r.origin, class, f.Kind, f.Body) && f.Kind == wire.KindOutput {
+		r.mu.Lock()
+		r.out.stalled, r.out.stall = true, at
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// relay sends a frame to another node; false says that it was not sent.
+func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
+	if r.d.cfg.Net == nil || to == r.d.self {
+		return false
+	}
+	var head [8]byte
+	p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
+	if err == nil {
+		err = r.d.cfg.Net.Send(to, c, p)
+	}
+	if err != nil {
+		r.d.watch.Add(watch.RelaysLost, 1)
+		return false
+	}
+	r.d.watch.Add(watch.RelaysOut, 1)
+	return true
+}
+
+// fromNode takes a frame of the data plane from another node of the job.
+func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
+	switch in.Kind {
+	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindWarn:
+		if r.origin != r.d.self {
+			return filch.Errorf(filch.Invalid, "%s for job %d, whose origin is %s", in.Kind, r.ident.Job, r.origin)
+		}
+		if i, ok := indexOf(in); ok && (int(i) >= len(r.nodes) || r.nodes[i] != from) {
+			return filch.Errorf(filch.Invalid, "%s of node %d of job %d, which %s is not", in.Kind, i, r.ident.Job, from)
+		}
+		return r.arrived(in.Kind, in.Body, true)
+	case wire.KindOutputSeen:
+		r.release()
+	}
+	r.toKeeper(in.Kind, in.Body)
+	return nil
+}
+
+// hold keeps the end of this node's keeper back until the origin has all of its
+// output, which goes over another stream than ends do. It reports false when
+// there is nothing to wait for.
+func (r *route) hold(done func()) bool {
+	if r.origin == r.d.self {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.out.seen || r.out.end <= 1 {
+		return false
+	}
+	r.out.done = done
+	return true
+}
+
+// release lets the keeper's end go on.
+func (r *route) release() {
+	r.mu.Lock()
+	r.out.seen = true
+	done := r.out.done
+	r.out.done = nil
+	r.mu.Unlock()
+	if done != nil {
+		done()
+	}
+}
+
+// indexOf is the index that a frame names as its sender's.
+func indexOf(in wire.Relay) (int32, bool) {
+	switch in.Kind {
+	case wire.KindOutput:
+		o, err := wire.DecodeOutput(in.Body)
+		return o.Index, err == nil
+	case wire.KindOutputEnd, wire.KindStdinWant:
+		p, err := wire.DecodePlace(in.Body)
+		return p.Index, err == nil
+	}
+	return 0, false
+}
+
+// toKeeper writes to this node's keeper, if it has one.
+func (r *route) toKeeper(k wire.Kind, parts ...[]byte) {
+	r.mu.Lock()
+	kp := r.keeper
+	r.mu.Unlock()
+	if kp == nil {
+		return
+	}
+	if kp.conn.WriteRaw(k, 0, parts...) == nil {
+		_ = kp.conn.Flush()
+	}
+}
+
+// toIndex sends a frame to the keeper at an index.
+func (r *route) toIndex(i int32, c overlay.Class, k wire.Kind, body []byte) bool {
+	if r.nodes[i] == r.d.self {
+		r.toKeeper(k, body)
+		return true
+	}
+	return r.relay(r.nodes[i], c, k, body)
+}
+
+// stdinWait bounds how long a client's input waits for room in the overlay:
+// longer than any queue takes unless its node is as good as dead.
+const stdinWait = 5 * time.Second
+
+// toAll sends a client's frame to all keepers that take stdin. It may wait:
+// its caller reads nothing but that client.
+func (r *route) toAll(k wire.Kind, body []byte) {
+	for i, n := range r.nodes {
+		r.mu.Lock()
+		skip := k == wire.KindStdin && (len(r.in) <= i || r.in[i].want == wire.NoStdin)
+		r.mu.Unlock()
+		switch {
+		case skip:
+		case n == r.d.self:
+			r.toKeeper(k, body)
+		case r.d.cfg.Net != nil:
+			p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(nil), body)
+			if err == nil {
+				ctx, cancel := context.WithTimeout(r.d.ctx, stdinWait)
+				err = r.d.cfg.Net.SendWait(ctx, n, overlay.Bulk, p)
+				cancel()
+			}
+			if err != nil {
+				r.d.watch.Add(watch.RelaysLost, 1)
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Surround makes this process fit to be a launcher: descendants of dead keepers
+// come to it, its memory (which holds the secret) is neither dumped nor read by
+// others, and it is scheduled before the ranks where that is allowed. It
+// returns the priority that keepers are to have. What is not allowed is left.
+func Surround() (nice int, err error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, err
+	}
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	var core unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &core) == nil {
+		core.Cur = 0 // the hard limit stays: ranks may dump
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, &core)
+	}
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0, nil //nolint:nilerr // no priority is no fault
+	}
+	nice = 20 - raw
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nice, nil //nolint:nilerr
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, max(nice-raise, -20))
+		}
+	}
+	return nice, nil
+}
+
+// raise is how much sooner than ranks a launcher is scheduled.
+const raise = 10
+
+// Reap waits for processes that dead keepers left to this one, until ctx ends.
+// The end of a keeper itself is seen at its link, so nothing is lost when its
+// status is taken here.
+func Reap(ctx context.Context) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	defer signal.Stop(died)
+	for {
+		select {
+		case <-died:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || pid <= 0 {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// waiters are the queries that wait for the end of a job; the loop's.
+type waiters struct {
+	byJob map[filch.JobID][]chan struct{}
+}
+
+func (w *waiters) init() { w.byJob = map[filch.JobID][]chan struct{}{} }
+
+// add returns a channel that is closed when the job has ended.
+func (w *waiters) add(j filch.JobID) chan struct{} {
+	ch := make(chan struct{})
+	w.byJob[j] = append(w.byJob[j], ch)
+	return ch
+}
+
+// drop takes a channel back.
+func (w *waiters) drop(j filch.JobID, ch chan struct{}) {
+	left := w.byJob[j][:0]
+	for _, have := range w.byJob[j] {
+		if have != ch {
+			left = append(left, have)
+		}
+	}
+	if w.byJob[j] = left; len(left) == 0 {
+		delete(w.byJob, j)
+	}
+}
+
+func (w *waiters) wake(jobs []filch.JobID) {
+	for _, j := range jobs {
+		for _, ch := range w.byJob[j] {
+			close(ch)
+		}
+		delete(w.byJob, j)
+	}
+}
+
+// waitFor returns a job when it has ended, or as it is when the time is up.
+func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
+	deadline := time.Now().Add(parseWait(limit))
+	for {
+		var info launcher.JobInfo
+		var known bool
+		var ch chan struct{}
+		err := d.ask(loopWait, func(t *turn) {
+			info, known = t.node.Job(t.now, job)
+			if known && info.Code == nil {
+				ch = d.loop.waits.add(job)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			return nil, noJob(job)
+		}
+		if info.Code != nil || !d.await(ch, time.Until(deadline)) {
+			if ch != nil {
+				d.post(func(*turn) { d.loop.waits.drop(job, ch) })
+			}
+			return info, nil
+		}
+	}
+}
+
+// await reports whether ch was closed within the time.
+func (d *Daemon) await(ch chan struct{}, wait time.Duration) bool {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-timer.C:
+	case <-d.ctx.Done():
+	}
+	return false
+}
