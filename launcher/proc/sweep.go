@@ -41,22 +41,26 @@ func SweepOrphans(p Place) (killed, left int) {
 	}
 }
 
-// findOrphans lists them.
+// findOrphans lists them. The keepers are looked up after what they may have
+// started: one that begins meanwhile must not lose its first ranks.
 func findOrphans(p Place) []int {
+	inRooms := rooms(p)
+	mark := []byte("\x00FILCH_SOCKET=" + filepath.Join(p.Dir, "launcher.sock") + "\x00")
+	var marked []int
+	for _, pid := range processes() {
+		if pid != os.Getpid() && carries(pid, mark) {
+			marked = append(marked, pid)
+		}
+	}
 	keepers := livingKeepers(p)
 	var orphans []int
-	for dir, pid := range rooms(p) {
+	for dir, pid := range inRooms {
 		if !keepers[pid] {
 			orphans = append(orphans, members(dir)...)
 		}
 	}
-	mark := []byte("\x00FILCH_SOCKET=" + filepath.Join(p.Dir, "launcher.sock") + "\x00")
-	self := os.Getpid()
-	for _, pid := range processes() {
-		if pid == self || keepers[pid] || !carries(pid, mark) {
-			continue
-		}
-		if !descendsFrom(pid, keepers) {
+	for _, pid := range marked {
+		if !keepers[pid] && !descendsFrom(pid, keepers) {
 			orphans = append(orphans, pid)
 		}
 	}
@@ -123,8 +127,9 @@ func rooms(p Place) map[string]int {
 
 // removeRooms removes the empty cgroups of dead keepers.
 func removeRooms(p Place) {
+	inRooms := rooms(p)
 	keepers := livingKeepers(p)
-	for dir, pid := range rooms(p) {
+	for dir, pid := range inRooms {
 		if !keepers[pid] && pid != os.Getpid() {
 			os.Remove(dir)
 		}
