@@ -235,16 +235,26 @@ func (h *Host) Peers() []Peer {
 }
 
 func (h *Host) Cut(node filch.NodeName) {
-	p := h.t.peer(node)
-	if p == nil {
-		return
+	if p := h.t.peer(node); p != nil {
+		h.cut(p)
 	}
+}
+
+// cut drops what waits for a peer and closes its connections. Closing may wait
+// for a peer that reads nothing, so it is done aside; a new connection is made
+// when the old ones have gone.
+func (h *Host) cut(p *remote) {
 	p.mu.Lock()
-	conns := slices.Clone(p.conns)
 	h.dropLocked(p)
+	conns := slices.Clone(p.conns)
+	for _, c := range conns {
+		if !c.closing {
+			c.closing = true
+			h.t.active.Add(-1)
+		}
+	}
 	p.mu.Unlock()
 	for _, c := range conns {
-		// Closing may wait for a peer that reads nothing.
 		h.spawn(func() { c.net.Close() })
 	}
 }
@@ -255,14 +265,7 @@ func (h *Host) SetIncarnation(i uint64) {
 	h.t.incarnation = i
 	h.t.mu.Unlock()
 	for _, p := range h.t.all() {
-		p.mu.Lock()
-		conns := slices.Clone(p.conns)
-		h.dropLocked(p)
-		p.mu.Unlock()
-		for _, c := range conns {
-			c.net.Close()
-			waitAll(h.ctx, nil, c.gone)
-		}
+		h.cut(p)
 	}
 }
 

@@ -64,6 +64,10 @@ func (h *Host) reach(p *remote) (*conn, error) {
 			p.failed = time.Now()
 		}
 		p.mu.Unlock()
+		var r *Refusal
+		if errors.As(err, &r) {
+			h.hooks.Load().Refused(p.name, r)
+		}
 		return c, err
 	}
 }

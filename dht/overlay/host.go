@@ -113,13 +113,8 @@ func NewHost(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, ready: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.t.init(cfg.Incarnation)
-	h.hooks.Store(&Hooks{
-		Card:    func() []byte { return nil },
-		Admit:   func(context.Context, Hello) *Refusal { return nil },
-		Gossip:  func(filch.NodeName, uint64, []byte) {},
-		Deliver: func(filch.NodeName, uint64) bool { return true },
-		Closed:  func(filch.NodeName) {},
-	})
+	open := OpenHooks()
+	h.hooks.Store(&open)
 	if err := h.build(advertise); err != nil {
 		h.cancel()
 		return nil, err

@@ -159,8 +159,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Hooks are what a Mesh is told. None may be nil and all but Admit return
-// soon; they are set once, before the first Dial.
+// Hooks are what a Mesh is told. Start from [OpenHooks]; all but Admit return
+// soon. They are set once, before the first Dial.
 type Hooks struct {
 	// Card returns this node's own entry, for its next hello.
 	Card func() []byte
@@ -171,8 +171,23 @@ type Hooks struct {
 	Gossip func(from filch.NodeName, incarnation uint64, payload []byte)
 	// Deliver reports whether frames of that incarnation are to be delivered.
 	Deliver func(from filch.NodeName, incarnation uint64) bool
+	// Refused is told when a peer did not admit this node.
+	Refused func(name filch.NodeName, r *Refusal)
 	// Closed is told when the last connection to a peer has gone.
 	Closed func(name filch.NodeName)
+}
+
+// OpenHooks admit every peer that proves itself, deliver every frame and
+// ignore the rest.
+func OpenHooks() Hooks {
+	return Hooks{
+		Card:    func() []byte { return nil },
+		Admit:   func(context.Context, Hello) *Refusal { return nil },
+		Gossip:  func(filch.NodeName, uint64, []byte) {},
+		Deliver: func(filch.NodeName, uint64) bool { return true },
+		Refused: func(filch.NodeName, *Refusal) {},
+		Closed:  func(filch.NodeName) {},
+	}
 }
 
 // Carrier is a Network with what [Mesh] needs besides.

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,13 +57,7 @@ func newNode(f *Fabric, name filch.NodeName, incarnation uint64, addr string) *N
 		fabric: f, name: name, addr: addr, incarnation: incarnation,
 		ready: make(chan struct{}), done: make(chan struct{}),
 		peers: map[filch.NodeName]*peer{},
-		hooks: overlay.Hooks{
-			Card:    func() []byte { return nil },
-			Admit:   func(context.Context, overlay.Hello) *overlay.Refusal { return nil },
-			Gossip:  func(filch.NodeName, uint64, []byte) {},
-			Deliver: func(filch.NodeName, uint64) bool { return true },
-			Closed:  func(filch.NodeName) {},
-		},
+		hooks: overlay.OpenHooks(),
 	}
 }
 

@@ -123,6 +123,10 @@ func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte
 		defer cancel()
 		var err error
 		if conn, err = n.connect(ctx, to, addrs); err != nil {
+			var r *overlay.Refusal
+			if errors.As(err, &r) {
+				n.hooks.Refused(to, r)
+			}
 			return err
 		}
 	}

@@ -90,17 +90,6 @@ func (s *Sink) All() [][]byte {
 	return s.frames[:len(s.frames):len(s.frames)]
 }
 
-// Open returns hooks that admit everybody and deliver everything.
-func Open() overlay.Hooks {
-	return overlay.Hooks{
-		Card:    func() []byte { return nil },
-		Admit:   func(context.Context, overlay.Hello) *overlay.Refusal { return nil },
-		Gossip:  func(filch.NodeName, uint64, []byte) {},
-		Deliver: func(filch.NodeName, uint64) bool { return true },
-		Closed:  func(filch.NodeName) {},
-	}
-}
-
 // pair makes two carriers that know each other's address.
 func pair(t *testing.T, mk Make, ha, hb overlay.Hooks) (a, b overlay.Carrier) {
 	a, b = mk(t, "a"), mk(t, "b")
@@ -127,7 +116,7 @@ func ctxFor(t *testing.T) context.Context {
 func number(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 
 func testOrder(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	var s Sink
 	b.SetHandler(s.Take)
 	const n = 5000
@@ -155,7 +144,7 @@ func testOrder(t *testing.T, mk Make) {
 }
 
 func testBothWays(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	var sa, sb Sink
 	a.SetHandler(sa.Take)
 	b.SetHandler(sb.Take)
@@ -181,7 +170,7 @@ func testBothWays(t *testing.T, mk Make) {
 }
 
 func testRefuses(t *testing.T, mk Make) {
-	a, _ := pair(t, mk, Open(), Open())
+	a, _ := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	if err := a.Send("nobody", overlay.Control, nil); !errors.Is(err, overlay.ErrUnreachable) {
 		t.Errorf("to nobody: got %v, want %v", err, overlay.ErrUnreachable)
 	}
@@ -195,7 +184,7 @@ func testRefuses(t *testing.T, mk Make) {
 }
 
 func testSelf(t *testing.T, mk Make) {
-	a, _ := pair(t, mk, Open(), Open())
+	a, _ := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	var s Sink
 	a.SetHandler(s.Take)
 	if err := a.Send("a", overlay.Control, []byte("me")); err != nil {
@@ -208,7 +197,7 @@ func testSelf(t *testing.T, mk Make) {
 }
 
 func testPushesBack(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	gate := make(chan struct{})
 	var s Sink
 	b.SetHandler(func(from filch.NodeName, c overlay.Class, p []byte) {
@@ -256,7 +245,7 @@ func testPushesBack(t *testing.T, mk Make) {
 }
 
 func testClasses(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	gate := make(chan struct{})
 	var s Sink
 	b.SetHandler(func(from filch.NodeName, c overlay.Class, p []byte) {
@@ -279,7 +268,7 @@ func testClasses(t *testing.T, mk Make) {
 }
 
 func testLateHandler(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	if err := a.Send("b", overlay.Control, []byte("early")); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +279,7 @@ func testLateHandler(t *testing.T, mk Make) {
 }
 
 func testDial(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	a.Forget("b")
 	name, err := a.Dial(ctxFor(t), b.Addr())
 	if err != nil || name != "b" {
@@ -301,7 +290,7 @@ func testDial(t *testing.T, mk Make) {
 	}
 	var r *overlay.Refusal
 	c := mk(t, "b")
-	c.SetHooks(Open())
+	c.SetHooks(overlay.OpenHooks())
 	defer closeIt(t, c)
 	if _, err := c.Dial(ctxFor(t), b.Addr()); !errors.As(err, &r) || r.Code != overlay.NameTaken {
 		t.Errorf("dial of a node of the same name: got %v, want a refusal", err)
@@ -311,14 +300,14 @@ func testDial(t *testing.T, mk Make) {
 // gone returns an address where a node was and is no more.
 func gone(t *testing.T, mk Make) string {
 	c := mk(t, "gone")
-	c.SetHooks(Open())
+	c.SetHooks(overlay.OpenHooks())
 	addr := c.Addr()
 	closeIt(t, c)
 	return addr
 }
 
 func testProbe(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	if err := a.Probe(ctxFor(t), "b", []string{b.Addr()}); err != nil {
 		t.Errorf("of b: %v", err)
 	}
@@ -332,7 +321,7 @@ func testProbe(t *testing.T, mk Make) {
 
 func testCut(t *testing.T, mk Make) {
 	closed := make(chan filch.NodeName, 16)
-	ha, hb := Open(), Open()
+	ha, hb := overlay.OpenHooks(), overlay.OpenHooks()
 	ha.Closed = func(n filch.NodeName) { closed <- n }
 	hb.Closed = func(n filch.NodeName) { closed <- n }
 	a, b := pair(t, mk, ha, hb)
@@ -359,7 +348,7 @@ func testCut(t *testing.T, mk Make) {
 }
 
 func testAdmit(t *testing.T, mk Make) {
-	ha, hb := Open(), Open()
+	ha, hb := overlay.OpenHooks(), overlay.OpenHooks()
 	ha.Card = func() []byte { return []byte("card of a") }
 	got := make(chan overlay.Hello, 16)
 	hb.Admit = func(_ context.Context, h overlay.Hello) *overlay.Refusal {
@@ -384,10 +373,10 @@ func testIncarnation(t *testing.T, mk Make) {
 		p   string
 	}
 	got := make(chan frame, 16)
-	hb := Open()
+	hb := overlay.OpenHooks()
 	hb.Gossip = func(_ filch.NodeName, inc uint64, p []byte) { got <- frame{inc, string(p)} }
 	hb.Deliver = func(_ filch.NodeName, inc uint64) bool { return inc == 1000 }
-	a, b := pair(t, mk, Open(), hb)
+	a, b := pair(t, mk, overlay.OpenHooks(), hb)
 	var s Sink
 	b.SetHandler(s.Take)
 	for _, inc := range []uint64{900, 1000} {
@@ -414,7 +403,7 @@ func testIncarnation(t *testing.T, mk Make) {
 }
 
 func testLarge(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	var s Sink
 	b.SetHandler(s.Take)
 	big := make([]byte, overlay.ClassLimits[overlay.Control].Frame)
@@ -435,7 +424,7 @@ func testLarge(t *testing.T, mk Make) {
 }
 
 func testClose(t *testing.T, mk Make) {
-	a, b := pair(t, mk, Open(), Open())
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
 	if err := a.Send("b", overlay.Control, []byte("x")); err != nil {
 		t.Fatal(err)
 	}

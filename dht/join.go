@@ -1,0 +1,298 @@
+package dht
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// joining is the state of a node that wants the list, and of the questions
+// that wait for a probe.
+type joining struct {
+	done  bool
+	at    time.Duration // when to ask (again)
+	via   []filch.NodeName
+	next  int
+	nonce uint32
+	got   []bool // pages of the list
+	left  int
+	asks  []ask
+}
+
+// Verdict on a node that says hello.
+type Verdict struct {
+	// OK: take it in. Probe: whether the addresses in Addrs still answer
+	// decides; then call Admit again.
+	OK, Probe bool
+	// Stale: the name is known with this higher incarnation; the node may
+	// come back with one higher still.
+	Stale uint64
+	Addrs []string // of the node that has the name
+}
+
+// Admit judges a node that says hello: one name has one holder.
+func (m *Members) Admit(h Member) Verdict {
+	if h.Name == m.self.m.Name {
+		return Verdict{Addrs: m.self.m.Addrs}
+	}
+	e := m.index[h.Name]
+	switch {
+	case e == nil || h.Incarnation == e.m.Incarnation:
+		return Verdict{OK: true}
+	case h.Incarnation < e.m.Incarnation:
+		return Verdict{Stale: e.m.Incarnation, Addrs: e.m.Addrs}
+	case e.m.State.Gone() || sameAddr(h.Addrs, e.m.Addrs):
+		return Verdict{OK: true}
+	}
+	return Verdict{Probe: true, Addrs: e.m.Addrs}
+}
+
+// Met takes in the entry of a node that was admitted.
+func (m *Members) Met(now time.Duration, h Member, out *MembersOut) {
+	m.step(now)
+	if m.down || h.State.Gone() || h.Name == m.self.m.Name {
+		return
+	}
+	if !m.joins.done {
+		return
+	}
+	m.merge(h.Name, &h, out)
+	if e := m.index[h.Name]; e != nil && e.m.Incarnation == h.Incarnation {
+		e.heard = m.awake
+	}
+	m.refresh(out)
+	m.flush(out)
+}
+
+// Apart makes a node that is to join deaf to gossip until it has the list.
+func (m *Members) Apart() { m.joins.done, m.joins.at = false, filch.Never }
+
+// Raise gives a node that has not joined a higher incarnation.
+func (m *Members) Raise(incarnation uint64) {
+	m.sum(m.self)
+	m.self.m.Incarnation = max(m.self.m.Incarnation, incarnation)
+	m.sum(m.self)
+}
+
+// Superseded tells that a peer refused this node because it knows the name
+// with a higher incarnation.
+func (m *Members) Superseded(now time.Duration, by filch.NodeName, incarnation uint64, out *MembersOut) {
+	m.step(now)
+	if !m.down && m.joins.done && incarnation > m.self.m.Incarnation {
+		n := m.self.m.clone()
+		n.Incarnation = incarnation
+		m.fall(MemberEvent{Kind: SelfDead, Member: n, By: by, Taken: true}, out)
+	}
+}
+
+// Join asks the named nodes, one after the other, to be taken in. The caller
+// can reach them.
+func (m *Members) Join(now time.Duration, via []filch.NodeName, out *MembersOut) {
+	m.step(now)
+	m.joins.done, m.joins.via, m.joins.next = false, via, 0
+	m.askToJoin(out)
+}
+
+func (m *Members) askToJoin(out *MembersOut) {
+	j := &m.joins
+	j.at = m.now + joinEvery
+	if len(j.via) == 0 {
+		return
+	}
+	m.rand = mix(m.rand + 1)
+	j.nonce, j.got = uint32(m.rand), nil
+	to := j.via[j.next%len(j.via)]
+	j.next++
+	m.send(to, &gossip{kind: kindJoin, nonce: j.nonce, members: []Member{m.self.m}}, out)
+}
+
+// onJoin takes a node in and sends it the list.
+func (m *Members) onJoin(from filch.NodeName, g *gossip, out *MembersOut) {
+	if !m.joins.done || g.members[0].Name != from {
+		return
+	}
+	n := g.members[0]
+	if e := m.index[from]; n.State.Gone() || e != nil && e.m.State.Gone() && e.m.Incarnation >= n.Incarnation {
+		return
+	}
+	m.merge(from, &n, out)
+	ms := make([]Member, 0, len(m.all))
+	for _, e := range m.all {
+		ms = append(ms, e.m)
+	}
+	all := pages(ms)
+	for i, p := range all {
+		m.send(from, &gossip{kind: kindList, nonce: g.nonce, page: uint16(i), pages: uint16(len(all)), members: p}, out)
+	}
+}
+
+// onList takes a page of the list. Those who are gone are taken in as well: a
+// node that comes back from the other side of a cut must know whose word does
+// not count.
+func (m *Members) onList(from filch.NodeName, g *gossip, out *MembersOut) {
+	j := &m.joins
+	if j.done || g.nonce != j.nonce || g.pages == 0 || g.page >= g.pages {
+		return
+	}
+	if j.got == nil {
+		j.got, j.left = make([]bool, g.pages), int(g.pages)
+	}
+	if len(j.got) != int(g.pages) || j.got[g.page] {
+		return
+	}
+	j.got[g.page] = true
+	j.left--
+	for i := range g.members {
+		m.merge(from, &g.members[i], out)
+		if m.down {
+			return
+		}
+	}
+	if j.left > 0 {
+		return
+	}
+	j.done, j.at = true, filch.Never
+	m.ring.stale = true
+	// All of it is known where it came from.
+	for _, e := range m.news.list {
+		e.fresh = false
+	}
+	m.news.list = m.news.list[:0]
+	out.Events = append(out.Events, MemberEvent{Kind: SelfJoined, Member: m.self.m.clone()})
+	m.beatAt = m.now
+}
+
+// aboutSelf hears what others say of this node: a suspicion is refuted with a
+// new version, a death is final.
+func (m *Members) aboutSelf(from filch.NodeName, n *Member, out *MembersOut) {
+	self := &m.self.m
+	switch {
+	case n.Incarnation < self.Incarnation:
+	case n.Incarnation > self.Incarnation:
+		m.fall(MemberEvent{Kind: SelfDead, Member: n.clone(), By: from, Taken: !n.State.Gone()}, out)
+	case n.State == Dead:
+		m.fall(MemberEvent{Kind: SelfDead, Member: n.clone(), By: from}, out)
+	case n.State == Left || n.Version < self.Version:
+	case n.State == Suspect || n.Version > self.Version:
+		m.renew(max(n.Version, self.Version)+1, out)
+	}
+}
+
+// renew publishes this node's entry under a new version.
+func (m *Members) renew(version uint32, out *MembersOut) {
+	m.sum(m.self)
+	m.self.m.Version = version
+	m.sum(m.self)
+	m.publish(m.self, "")
+	m.flush(out)
+}
+
+// onNotice hears that this node was declared dead. When it has declared the
+// other one dead as well, the network was cut: the smaller side yields.
+func (m *Members) onNotice(from filch.NodeName, incarnation uint64, g *gossip, out *MembersOut) {
+	n := g.members[0]
+	if n.Name != m.self.m.Name || n.Incarnation < m.self.m.Incarnation || !n.State.Gone() {
+		return
+	}
+	e := m.index[from]
+	mutual := e != nil && e.m.State == Dead && e.m.Incarnation >= incarnation
+	if mutual {
+		size, leader := m.side()
+		if size > int(g.nonce) || size == int(g.nonce) && string(leader) < g.leader {
+			if e.told == 0 || m.now-e.told >= BeatEvery {
+				e.told = m.now
+				m.notice(e, incarnation, out)
+			}
+			return
+		}
+	}
+	m.fall(MemberEvent{Kind: SelfDead, Member: n, By: from, Mutual: mutual}, out)
+}
+
+// fall stops everything until Rejoin.
+func (m *Members) fall(ev MemberEvent, out *MembersOut) {
+	m.down = true
+	m.joins.at = filch.Never
+	m.joins.asks = nil
+	// Whoever told knows the way back in; so may the others.
+	m.joins.via = nil
+	if ev.By != "" {
+		m.joins.via = append(m.joins.via, ev.By)
+	}
+	for range maxContacts {
+		if e := m.all[m.random(len(m.all))]; e != m.self {
+			m.joins.via = append(m.joins.via, e.m.Name)
+		}
+	}
+	out.Events = append(out.Events, ev)
+}
+
+// Rejoin comes back after SelfDead under a new incarnation, at least the given one.
+// All that was known of the others is void: each is reported dead, and then up
+// as the list says. What this node declared while it was cut off is forgotten.
+func (m *Members) Rejoin(now time.Duration, incarnation uint64, out *MembersOut) {
+	m.step(now)
+	self := m.self.m.clone()
+	self.Incarnation = max(self.Incarnation+1, incarnation)
+	self.Version = 0
+	out.Events = append(out.Events, MemberEvent{Kind: SelfBack, Member: self.clone()})
+	for _, e := range m.all {
+		if e != m.self && !e.m.State.Gone() {
+			d := e.m.clone()
+			d.State = Dead
+			out.Events = append(out.Events, MemberEvent{Kind: MemberDead, Member: d})
+		}
+	}
+	m.down = false
+	m.reset(self)
+	via := m.joins.via
+	m.joins = joining{via: via, at: filch.Never}
+	if len(via) == 0 {
+		m.joins.done = true
+		return
+	}
+	m.askToJoin(out)
+}
+
+// Leave tells everybody that this node goes.
+func (m *Members) Leave(now time.Duration, out *MembersOut) {
+	m.step(now)
+	if m.down {
+		return
+	}
+	m.refresh(out)
+	bye := m.self.m
+	bye.State = Left
+	bye.Version++
+	for _, n := range m.Neighbors() {
+		m.send(n, &gossip{kind: kindNews, members: []Member{bye}}, out)
+	}
+	m.down = true
+}
+
+// Update changes what this node says about itself; nil leaves a field as it is.
+func (m *Members) Update(now time.Duration, draining *bool, capacity []byte, addrs []string, out *MembersOut) {
+	m.step(now)
+	self := &m.self.m
+	if draining != nil {
+		self.Draining = *draining
+	}
+	if capacity != nil {
+		self.Capacity = append([]byte(nil), capacity...)
+	}
+	if addrs != nil {
+		self.Addrs = append([]string(nil), addrs...)
+	}
+	if !m.down {
+		m.renew(self.Version+1, out)
+	}
+}
+
+// Closed tells that the connection to a node has gone: it is asked at once, so
+// that a node which only lost a connection is not suspected.
+func (m *Members) Closed(now time.Duration, name filch.NodeName, out *MembersOut) {
+	m.step(now)
+	if e := m.index[name]; e != nil && e.watch != nil && !m.down && m.awake-e.watch.pinged >= checkEvery {
+		m.ping(e, out)
+	}
+}

@@ -1,0 +1,437 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+)
+
+// MeshConfig of a Mesh.
+type MeshConfig struct {
+	Incarnation uint64
+	Capacity    []byte // what others are told of this node, opaque here
+	Seed        uint64
+	// Events is told of every change in the list, in order, on the mesh's
+	// own goroutine. It must not block, and may call any method but Join,
+	// Leave and Close.
+	Events func(dht.MemberEvent)
+}
+
+// Mesh runs a [dht.Members] over a Carrier: it is the Network that a launcher's
+// daemon uses. A mesh is the first of its instance until it joins another.
+//
+// Frames are delivered only from members that are not dead, in the incarnation
+// that the list knows. After the event SelfDead nothing passes until Rejoin.
+type Mesh struct {
+	Network
+	carrier Carrier
+	events  func(dht.MemberEvent)
+	start   time.Time
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	known   atomic.Pointer[map[filch.NodeName]uint64] // incarnations to deliver from
+	box     mailbox
+	joined  chan error // answers Join
+
+	mu      sync.RWMutex // for readers; only the loop writes
+	members *dht.Members
+}
+
+// mailbox holds the inputs that wait for the loop.
+type mailbox struct {
+	mu     sync.Mutex
+	list   []input
+	signal chan struct{} // of capacity 1
+}
+
+type input func(now time.Duration, m *dht.Members, out *dht.MembersOut)
+
+// maxInputs bounds the gossip that waits; more is dropped, as a network may.
+const maxInputs = 4096
+
+// NewMesh starts a mesh; the carrier is closed with it.
+func NewMesh(c Carrier, cfg MeshConfig) *Mesh {
+	m := &Mesh{Network: c, carrier: c, events: cfg.Events, start: time.Now(), joined: make(chan error, 1)}
+	if m.events == nil {
+		m.events = func(dht.MemberEvent) {}
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.box.signal = make(chan struct{}, 1)
+	m.members = dht.NewMembers(dht.MembersConfig{Seed: cfg.Seed, Self: dht.Member{
+		Name: c.Name(), Incarnation: cfg.Incarnation, Addrs: []string{c.Addr()}, Capacity: cfg.Capacity,
+	}})
+	m.known.Store(&map[filch.NodeName]uint64{})
+	c.SetHooks(Hooks{
+		Card: m.card, Admit: m.admit, Gossip: m.gossip, Deliver: m.deliver, Refused: m.refused,
+		Closed: func(n filch.NodeName) {
+			m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Closed(now, n, out) })
+		},
+	})
+	c.SetIncarnation(cfg.Incarnation)
+	m.wg.Go(m.loop)
+	return m
+}
+
+func (m *Mesh) put(in input) {
+	m.box.mu.Lock()
+	m.box.list = append(m.box.list, in)
+	m.box.mu.Unlock()
+	select {
+	case m.box.signal <- struct{}{}:
+	default:
+	}
+}
+
+// do runs an input on the loop and waits until it has been acted on.
+func (m *Mesh) do(ctx context.Context, in input) error {
+	done := make(chan struct{})
+	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+		in(now, s, out)
+		close(done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// loop is the only one to step the list.
+func (m *Mesh) loop() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var out dht.MembersOut
+	var pinned uint64
+	var work []input
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-m.box.signal:
+		case <-timer.C:
+		}
+		m.box.mu.Lock()
+		work, m.box.list = m.box.list, work[:0]
+		m.box.mu.Unlock()
+		for _, in := range work {
+			m.step(in, &out)
+		}
+		clear(work)
+		m.hear()
+		m.step(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+			if s.Deadline() <= now {
+				s.Tick(now, out)
+			}
+		}, &out)
+		if v := m.members.RingVersion(); v != pinned {
+			pinned = v
+			m.carrier.Pin(m.members.Neighbors())
+		}
+		if d := m.members.Deadline(); d == filch.Never {
+			timer.Stop()
+		} else {
+			timer.Reset(max(d-time.Since(m.start), 0))
+		}
+	}
+}
+
+// hear takes over the signs of life that other frames are.
+func (m *Mesh) hear() {
+	type sign struct {
+		name filch.NodeName
+		at   time.Duration
+	}
+	var signs []sign
+	for _, n := range m.members.Neighbors() {
+		if at := m.carrier.Heard(n); !at.IsZero() {
+			signs = append(signs, sign{n, at.Sub(m.start)})
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Since(m.start)
+	for _, s := range signs {
+		m.members.Heard(now, s.name, s.at)
+	}
+}
+
+// step runs one input and does what follows.
+func (m *Mesh) step(in input, out *dht.MembersOut) {
+	out.Reset()
+	m.mu.Lock()
+	in(time.Since(m.start), m.members, out)
+	m.mu.Unlock()
+	m.act(out)
+}
+
+func (m *Mesh) act(out *dht.MembersOut) {
+	for _, e := range out.Events {
+		m.follow(e)
+		m.events(e)
+	}
+	for _, p := range out.Probes {
+		m.wg.Go(func() {
+			err := m.carrier.Probe(m.ctx, p.Name, p.Addrs)
+			m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+				s.Probed(now, p.Name, p.Incarnation, err == nil, out)
+			})
+		})
+	}
+	for _, s := range out.Sends {
+		// What cannot be sent is lost, as the list expects of a network.
+		_ = m.carrier.Send(s.To, Gossip, s.Payload)
+	}
+}
+
+// follow keeps the carrier in step with the list.
+func (m *Mesh) follow(e dht.MemberEvent) {
+	n := e.Member
+	switch e.Kind {
+	case dht.MemberUp, dht.MemberChanged:
+		m.carrier.Learn(n.Name, n.Addrs)
+	case dht.MemberDead:
+		m.carrier.Cut(n.Name)
+	case dht.MemberForgotten:
+		m.carrier.Forget(n.Name)
+	case dht.SelfJoined:
+		m.answer(nil)
+	case dht.SelfBack:
+		m.carrier.SetIncarnation(n.Incarnation)
+		return
+	case dht.SelfDead:
+		m.known.Store(&map[filch.NodeName]uint64{})
+		return
+	}
+	if e.Kind != dht.MemberUp && e.Kind != dht.MemberDead && e.Kind != dht.MemberForgotten {
+		return
+	}
+	old := *m.known.Load()
+	known := make(map[filch.NodeName]uint64, len(old)+1)
+	for name, inc := range old {
+		known[name] = inc
+	}
+	if e.Kind == dht.MemberUp {
+		known[n.Name] = n.Incarnation
+	} else {
+		delete(known, n.Name)
+	}
+	m.known.Store(&known)
+}
+
+func (m *Mesh) answer(err error) {
+	select {
+	case m.joined <- err:
+	default:
+	}
+}
+
+func (m *Mesh) card() []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.members.Card()
+}
+
+func (m *Mesh) deliver(from filch.NodeName, incarnation uint64) bool {
+	return (*m.known.Load())[from] == incarnation
+}
+
+func (m *Mesh) gossip(from filch.NodeName, incarnation uint64, payload []byte) {
+	m.box.mu.Lock()
+	full := len(m.box.list) >= maxInputs
+	m.box.mu.Unlock()
+	if full {
+		return
+	}
+	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+		_ = s.Message(now, from, incarnation, payload, out) // a member that speaks nonsense is not heard
+	})
+}
+
+func (m *Mesh) refused(name filch.NodeName, r *Refusal) {
+	if r.Code == Stale {
+		m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+			s.Superseded(now, name, r.Incarnation, out)
+		})
+	}
+}
+
+// admit judges a peer: of two holders of a name the later one wins if the
+// earlier one does not answer any more.
+func (m *Mesh) admit(ctx context.Context, h Hello) *Refusal {
+	card, err := dht.DecodeMember(h.Card)
+	if err != nil || card.Name != h.Name || card.Incarnation != h.Incarnation {
+		return &Refusal{Code: BadHello, Text: "the hello carries no entry of its sender"}
+	}
+	card.State = dht.Alive
+	var v dht.Verdict
+	judge := func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+		if v = s.Admit(card); v.OK {
+			s.Met(now, card, out)
+		}
+	}
+	if err := m.do(ctx, judge); err != nil {
+		return &Refusal{Code: TooMany, Text: "the launcher is closing or overloaded"}
+	}
+	if v.Probe {
+		if err := m.carrier.Probe(ctx, h.Name, v.Addrs); err != nil {
+			err = m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Met(now, card, out) })
+			if err == nil {
+				return nil
+			}
+			return &Refusal{Code: TooMany, Text: "the launcher is closing or overloaded"}
+		}
+	}
+	switch {
+	case v.OK:
+		return nil
+	case v.Stale != 0:
+		return &Refusal{Code: Stale, Incarnation: v.Stale,
+			Text: fmt.Sprintf("node %s is known with incarnation %d, higher than %d", h.Name, v.Stale, h.Incarnation)}
+	}
+	return &Refusal{Code: NameTaken, Text: fmt.Sprintf("the name %s is taken by the node at %s, which answers (this one is at %s)",
+		h.Name, first(v.Addrs), first(card.Addrs))}
+}
+
+func first(addrs []string) string {
+	if len(addrs) == 0 {
+		return "an unknown address"
+	}
+	return addrs[0]
+}
+
+// Join makes this node a member of the instance to which one of the addresses
+// belongs, and returns when the whole list is here. It is called once, before
+// anything is sent.
+func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
+	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Apart() }); err != nil {
+		return err
+	}
+	var via []filch.NodeName
+	var why error
+	for _, a := range addrs {
+		name, err := m.dialToJoin(ctx, a)
+		switch {
+		case err != nil:
+			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
+		case name != m.Name() && !slices.Contains(via, name):
+			via = append(via, name)
+		}
+	}
+	if len(via) == 0 {
+		if why == nil {
+			why = errors.New("cannot join: no address of another node was given")
+		}
+		return why
+	}
+	if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-m.joined:
+		return err
+	case <-m.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("cannot join through %s: the member list did not come: %w", via[0], ctx.Err())
+	}
+}
+
+// dialToJoin dials once more with a higher incarnation when the clock went
+// backwards since this node was last seen.
+func (m *Mesh) dialToJoin(ctx context.Context, addr string) (filch.NodeName, error) {
+	name, err := m.carrier.Dial(ctx, addr)
+	var r *Refusal
+	if !errors.As(err, &r) || r.Code != Stale {
+		return name, err
+	}
+	inc := r.Incarnation + 1
+	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Raise(inc) }); err != nil {
+		return "", err
+	}
+	m.carrier.SetIncarnation(inc)
+	return m.carrier.Dial(ctx, addr)
+}
+
+// Rejoin comes back after SelfDead; everything of the old incarnation must
+// have been reaped. The event SelfBack tells the new incarnation, SelfJoined
+// that the list is here.
+func (m *Mesh) Rejoin() {
+	at := uint64(time.Now().UnixNano())
+	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Rejoin(now, at, out) })
+}
+
+// leaveTimeout bounds how long Leave waits for its news to be written.
+const leaveTimeout = time.Second
+
+// Leave hands over what this node keeps for others, by the given function if
+// any, and tells everybody that it goes. Close follows.
+func (m *Mesh) Leave(ctx context.Context, handOff func(context.Context) error) error {
+	var err error
+	if handOff != nil {
+		err = handOff(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	said := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Leave(now, out) })
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for said == nil && m.queued() > 0 {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return err // somebody reads slowly; the others were told
+		}
+	}
+	return errors.Join(err, said)
+}
+
+func (m *Mesh) queued() int {
+	n := 0
+	for _, p := range m.carrier.Peers() {
+		n += p.Queued
+	}
+	return n
+}
+
+// Drain says that this node takes no new work, or does again.
+func (m *Mesh) Drain(on bool) {
+	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, &on, nil, nil, out) })
+}
+
+// SetCapacity replaces what others are told of this node.
+func (m *Mesh) SetCapacity(c []byte) {
+	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, nil, c, nil, out) })
+}
+
+// Members lists everybody by name, this node and those who are gone included.
+func (m *Mesh) Members() []dht.Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.members.List()
+}
+
+// Self is this node's own entry.
+func (m *Mesh) Self() dht.Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.members.Self()
+}
+
+// Close leaves without a word and closes the carrier.
+func (m *Mesh) Close() error {
+	m.cancel()
+	err := m.carrier.Close()
+	m.wg.Wait()
+	return err
+}

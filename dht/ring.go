@@ -1,0 +1,142 @@
+package dht
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+)
+
+// ring is who this node watches, tells and gossips with. It follows from the
+// list alone, so that nodes with the same list agree without a word.
+type ring struct {
+	stale    bool
+	version  uint64 // grows with every change
+	watching []*entry
+	tellers  []*entry // predecessors: they watch this node
+	links    []*entry // news go to them
+}
+
+// refresh works the ring out anew after a change in the list.
+func (m *Members) refresh(out *MembersOut) {
+	if !m.ring.stale {
+		return
+	}
+	m.ring.stale = false
+	m.ring.version++
+	if !m.joins.done || m.down {
+		return
+	}
+	m.ring.tellers = m.walk(-1, watched, false)
+	m.rewatch(out)
+	m.ring.links = m.fingers(m.walk(1, watched, true))
+	if m.live > 1 {
+		if m.beatAt == filch.Never {
+			m.beatAt = m.now
+		}
+		m.tick = min(m.tick, m.now+checkEvery)
+	}
+}
+
+// walk returns the next n members in one direction, without suspects if asked.
+func (m *Members) walk(dir, n int, sure bool) []*entry {
+	at := slices.Index(m.all, m.self)
+	var out []*entry
+	for i := 1; i < len(m.all) && len(out) < n; i++ {
+		e := m.all[((at+dir*i)%len(m.all)+len(m.all))%len(m.all)]
+		if e.m.State == Alive || e.m.State == Suspect && !sure {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// rewatch chooses who is watched: the next successors, and behind suspects as
+// many more again, so that a whole rack's failure is found in a few rounds.
+func (m *Members) rewatch(out *MembersOut) {
+	at := slices.Index(m.all, m.self)
+	old := m.ring.watching
+	m.ring.watching = nil
+	want := watched
+	for i := 1; i < len(m.all) && want > 0 && len(m.ring.watching) < maxWatch; i++ {
+		e := m.all[(at+i)%len(m.all)]
+		switch e.m.State {
+		case Alive:
+			want--
+		case Suspect:
+			want++
+		default:
+			continue
+		}
+		m.ring.watching = append(m.ring.watching, e)
+		if e.watch == nil {
+			e.watch = &watch{}
+			e.heard = max(e.heard, m.awake)
+			m.ping(e, out)
+		}
+	}
+	for _, e := range old {
+		if !slices.Contains(m.ring.watching, e) {
+			e.watch = nil
+		}
+	}
+}
+
+// fingers adds to the successors the members at halves, quarters, eighths and
+// so on of the ring. News that go to them all reach everybody in about log2(n)
+// steps.
+func (m *Members) fingers(links []*entry) []*entry {
+	steps := bits.Len(uint(m.live)) + 1
+	for k := range steps {
+		target := m.self.key + 1<<(63-k)
+		i, _ := slices.BinarySearchFunc(m.all, target, func(e *entry, k uint64) int { return compareNodes(e.key, e.m.Name, k, "") })
+		for j := range m.all {
+			e := m.all[(i+j)%len(m.all)]
+			if e == m.self {
+				break
+			}
+			if e.m.State != Alive {
+				continue
+			}
+			if !slices.Contains(links, e) {
+				links = append(links, e)
+			}
+			break
+		}
+	}
+	return links
+}
+
+// RingVersion grows whenever Neighbors may have changed.
+func (m *Members) RingVersion() uint64 { return m.ring.version }
+
+// Neighbors are the members that this node talks with all the time: their
+// connections should stay open.
+func (m *Members) Neighbors() []filch.NodeName {
+	var out []filch.NodeName
+	for _, l := range [][]*entry{m.ring.watching, m.ring.tellers, m.ring.links} {
+		for _, e := range l {
+			if !slices.Contains(out, e.m.Name) {
+				out = append(out, e.m.Name)
+			}
+		}
+	}
+	return out
+}
+
+// responsible reports whether this node is to try a dead one again: it is one
+// of those who would tell it of the news.
+func (m *Members) responsible(e *entry) bool {
+	i := slices.Index(m.all, e)
+	n := 0
+	for j := 1; j < len(m.all) && n < watched; j++ {
+		p := m.all[((i-j)%len(m.all)+len(m.all))%len(m.all)]
+		if p == m.self {
+			return true
+		}
+		if !p.m.State.Gone() {
+			n++
+		}
+	}
+	return false
+}

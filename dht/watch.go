@@ -1,0 +1,241 @@
+package dht
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// watch is what a watcher keeps about a silent member. Times are by awake; 0
+// is never.
+type watch struct {
+	pinged  time.Duration
+	probing bool
+	probed  time.Duration // when the last redial ended
+	failed  bool          // and it failed
+	asked   []filch.NodeName
+	askedAt time.Duration
+	agreed  time.Duration // a witness found it silent as well
+}
+
+// ask is a question of another watcher that waits for a redial.
+type ask struct {
+	from filch.NodeName
+	m    Member
+}
+
+// silence is how long nothing was heard of a member, by this node or a witness.
+func (m *Members) silence(e *entry) time.Duration { return m.awake - max(e.heard, e.vouch) }
+
+// beat tells the watchers that this node lives.
+func (m *Members) beat(out *MembersOut) {
+	m.beatAt = m.now + BeatEvery
+	if m.live == 1 && m.gone == 0 {
+		m.beatAt = filch.Never
+	}
+	b := (&gossip{kind: kindBeat, sum: m.total()}).encode()
+	for _, e := range m.ring.tellers {
+		out.Sends = append(out.Sends, MemberSend{e.m.Name, b})
+	}
+	leases := 0
+	for _, e := range m.all {
+		if e.lease > m.now && leases < maxLeases && !e.m.State.Gone() && !slices.Contains(m.ring.tellers, e) {
+			leases++
+			out.Sends = append(out.Sends, MemberSend{e.m.Name, b})
+		}
+	}
+	m.tick = min(m.tick, m.now)
+}
+
+// look follows the silence of those who are watched.
+func (m *Members) look(out *MembersOut) {
+	m.tick = filch.Never
+	// A suspicion or a death changes who is watched.
+	for _, e := range slices.Clone(m.ring.watching) {
+		if e.watch == nil {
+			continue
+		}
+		if quiet := m.awake - e.heard; quiet >= pingAfter {
+			m.tick = m.now + checkEvery
+			m.pursue(e, quiet, out)
+		}
+	}
+	m.revive(out)
+	m.refresh(out)
+}
+
+// pursue takes the steps that a silence calls for.
+func (m *Members) pursue(e *entry, quiet time.Duration, out *MembersOut) {
+	w := e.watch
+	if m.awake-w.pinged >= BeatEvery {
+		m.ping(e, out)
+	}
+	silent := m.silence(e)
+	if silent >= SuspectAfter && e.m.State == Alive {
+		s := e.m.clone()
+		s.State = Suspect
+		m.merge("", &s, out)
+		m.ring.stale = true
+		if e.watch == nil {
+			return
+		}
+	}
+	if quiet >= SuspectAfter && !w.probing && (w.probed == 0 || m.awake-w.probed >= redialEvery) {
+		w.probing = true
+		out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+	}
+	// One that a witness has heard is asked about before it is suspected again.
+	after := askAfter
+	if e.vouch > e.heard {
+		after = pingAfter
+	}
+	if silent >= after && m.awake-w.askedAt >= askEvery {
+		m.askWitnesses(e, out)
+	}
+	if m.proven(e, silent) {
+		d := e.m.clone()
+		d.State = Dead
+		m.merge("", &d, out)
+	}
+}
+
+// proven reports whether a silent member is dead.
+func (m *Members) proven(e *entry, silent time.Duration) bool {
+	w := e.watch
+	if silent < DeadAfter || !w.failed || w.probed < max(e.heard, e.vouch) {
+		return false
+	}
+	if w.agreed > 0 && m.awake-w.agreed <= agreeFor {
+		return true
+	}
+	return m.live == 2 || silent >= AloneAfter
+}
+
+func (m *Members) ping(e *entry, out *MembersOut) {
+	e.watch.pinged = m.awake
+	m.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
+}
+
+// askWitnesses asks some members that are not suspects whether they hear e; in
+// turn, so that in the end all were asked.
+func (m *Members) askWitnesses(e *entry, out *MembersOut) {
+	w := e.watch
+	w.askedAt = m.awake
+	var can []*entry
+	for _, o := range m.all {
+		if o != e && o != m.self && o.m.State == Alive && !slices.Contains(w.asked, o.m.Name) {
+			can = append(can, o)
+		}
+	}
+	if len(can) == 0 {
+		w.asked = nil
+		return
+	}
+	for range min(maxWitness, len(can)) {
+		i := m.random(len(can))
+		o := can[i]
+		can = slices.Delete(can, i, i+1)
+		w.asked = append(w.asked, o.m.Name)
+		m.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{e.m}}, out)
+	}
+}
+
+// onAsk answers another watcher: from what was heard just now, or after a
+// redial.
+func (m *Members) onAsk(from filch.NodeName, q Member, out *MembersOut) {
+	e := m.index[q.Name]
+	switch {
+	case e == nil || e.m.Incarnation > q.Incarnation:
+		return
+	case e == m.self, !e.m.State.Gone() && e.heard > 0 && m.awake-e.heard < pingAfter:
+		m.send(from, &gossip{kind: kindSay, alive: true, members: []Member{q}}, out)
+	case e.m.State.Gone():
+		m.send(from, &gossip{kind: kindNews, members: []Member{e.m}}, out)
+	case len(m.joins.asks) < maxLeases:
+		m.joins.asks = append(m.joins.asks, ask{from, q})
+		out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+	}
+}
+
+func (m *Members) onSay(g *gossip) {
+	q := g.members[0]
+	e := m.index[q.Name]
+	if e == nil || e.watch == nil || e.m.Incarnation != q.Incarnation {
+		return
+	}
+	if g.alive {
+		e.vouch, e.watch.agreed = m.awake, 0
+		return
+	}
+	e.watch.agreed = m.awake
+}
+
+// Probed tells the end of a probe.
+func (m *Members) Probed(now time.Duration, name filch.NodeName, incarnation uint64, ok bool, out *MembersOut) {
+	m.step(now)
+	if m.down {
+		return
+	}
+	kept := m.joins.asks[:0]
+	for _, a := range m.joins.asks {
+		if a.m.Name != name {
+			kept = append(kept, a)
+			continue
+		}
+		m.send(a.from, &gossip{kind: kindSay, alive: ok, members: []Member{a.m}}, out)
+	}
+	m.joins.asks = kept
+	e := m.index[name]
+	if e == nil || e.m.Incarnation != incarnation {
+		return
+	}
+	if e.m.State == Dead {
+		if ok {
+			m.send(name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
+		}
+		return
+	}
+	if w := e.watch; w != nil {
+		w.probing, w.probed, w.failed = false, m.awake, !ok
+		m.tick = min(m.tick, m.now)
+	}
+	m.Tick(now, out)
+}
+
+// revive tries the dead again, for the network may have been cut and be whole
+// again, and forgets those who are gone for long.
+func (m *Members) revive(out *MembersOut) {
+	if m.gone == 0 {
+		return
+	}
+	m.tick = min(m.tick, m.now+reviveFirst)
+	var oldest *entry
+	for _, e := range slices.Clone(m.all) {
+		if !e.m.State.Gone() {
+			continue
+		}
+		if m.now-e.gone >= ForgetAfter {
+			m.forget(e, out)
+			continue
+		}
+		if oldest == nil || e.gone < oldest.gone {
+			oldest = e
+		}
+		if e.m.State == Dead && e.revive <= m.now {
+			if m.responsible(e) {
+				out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+			}
+			e.pause = min(2*e.pause, reviveLast)
+			e.revive = m.now + e.pause
+		}
+	}
+	if m.gone > maxGone && oldest != nil {
+		m.forget(oldest, out)
+	}
+}
+
+func (m *Members) forget(e *entry, out *MembersOut) {
+	m.remove(e)
+	out.Events = append(out.Events, MemberEvent{Kind: MemberForgotten, Member: e.m.clone()})
+}
