@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -87,6 +88,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
+		Addr: strings.Join(n.Listen, ","),
 	})
 	if err != nil {
 		return err
