@@ -32,9 +32,11 @@ func code(k CauseKind, c int32) int32 {
 	switch k {
 	case CauseNone:
 		return 0
-	case CauseExit, CauseAbort:
+	case CauseAbort:
+		return c & 0xff // MPI_Abort(comm, 0) says success, as with other launchers
+	case CauseExit:
 		if c&0xff == 0 {
-			return 1 // MPI_Abort(comm, 0), or a code of 256: not a success
+			return 1 // a code of 256: not a success
 		}
 		return c & 0xff
 	case CauseSignal:

@@ -196,8 +196,10 @@ func (w *wireup) act() {
 	}
 	for _, b := range w.out.Breaks {
 		w.verdict(b.Rank, launcher.RankEnd{Kind: launcher.CauseProtocol, Code: 1, Text: b.Text})
+		// It is heard no more, and not hung up on either: MPICH would print
+		// errors of its own about that.
 		if c := w.clients[b.Rank]; c != nil {
-			w.hangUp(c)
+			w.job.keeper.poll.drop(c.fd)
 		}
 	}
 	w.out.Reset()
