@@ -180,12 +180,14 @@ func TestPtyEndsWithItsProgram(t *testing.T) {
 }
 
 func TestSignalsReachTheRanks(t *testing.T) {
-	x := onTerminal(t, "run", "-n", "2", "sh", "-c", "trap 'echo usr1' USR1; trap 'echo usr2; exit 4' USR2; echo ready; while :; do sleep 0.05; done")
-	x.await("ready\r\nready")
+	x := onTerminal(t, "run", "-l", "-n", "2", "sh", "-c", "trap 'echo usr1' USR1; trap 'echo usr2; exit 4' USR2; echo ready; while :; do sleep 0.05; done")
+	x.await("0: ready")
+	x.await("1: ready")
 	if err := x.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	x.await("usr1\r\nusr1")
+	x.await("0: usr1")
+	x.await("1: usr1")
 	if err := x.cmd.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
