@@ -141,7 +141,7 @@ func (p *past) add(i JobInfo, e EndRecord) {
 	}
 	if p.first > 64 && p.first > len(p.ring)/2 {
 		p.ring = slices.Delete(p.ring, 0, p.first)
-		for id := range p.index {
+		for id := range p.index { // in any order: each is moved alike
 			p.index[id] -= p.first
 		}
 		p.first = 0

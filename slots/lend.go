@@ -64,7 +64,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	spare := l.Spare(a)
 	if c == nil && (l.draining || (spare <= 0 || limit <= 0) && !a.Wait) {
 		s := l.nothing(a.Key)
-		s.Round = a.Round
+		s.Round, s.Older = a.Round, l.olderWaits(a)
 		return s
 	}
 	if c == nil {
@@ -85,6 +85,8 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		l.give(now, c, k)
 	}
 	l.untell(c)
+	l.serial++
+	c.version = l.serial // also where only the place on the list is new
 	s := l.status(c)
 	if c.held == 0 && !c.queued {
 		l.drop(c)
@@ -275,7 +277,7 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 // the given one: the origin is gone, or has forgotten.
 func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64) {
 	var gone []*claim
-	for _, c := range l.claims {
+	for _, c := range l.claims { // in any order: sorted below
 		if c.ask.Origin == origin && c.ask.Incarnation < before && c.state <= Locked {
 			gone = append(gone, c)
 		}

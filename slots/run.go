@@ -172,7 +172,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
 // Reborn starts a new incarnation: what was not launched is forgotten.
 func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	var gone []*claim
-	for _, c := range l.claims {
+	for _, c := range l.claims { // in any order: sorted below
 		if c.state <= Locked {
 			gone = append(gone, c)
 		}
