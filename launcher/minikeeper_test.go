@@ -51,10 +51,9 @@ func (h *host) start(s Start) {
 		if k.over {
 			return
 		}
+		k.over = k.err != nil
 		k.say(KeeperReady{Ident: s.Launch.Ident, Err: k.err, Cause: k.cause})
-		if k.err != nil {
-			k.over = true
-		} else if s.Go {
+		if s.Go {
 			k.begin()
 		}
 	})

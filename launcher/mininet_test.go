@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"container/heap"
+	"flag"
 	"fmt"
 	"slices"
 	"sort"
@@ -73,6 +74,7 @@ type host struct {
 	records map[string]Record
 	up      bool
 	paused  bool
+	backlog []func(*Outbox)
 	wake    time.Duration
 }
 
@@ -154,16 +156,26 @@ func (w *net) run(d time.Duration) {
 	w.now = until
 }
 
+// input hands one input to the brain; a paused node takes them in order later.
 func (h *host) input(f func(*Outbox)) {
-	if !h.up {
-		return
+	switch {
+	case !h.up:
+	case h.paused:
+		h.backlog = append(h.backlog, f)
+	default:
+		f(&h.out)
+		h.act()
 	}
-	if h.paused {
-		h.net.after(10*ms, func() { h.input(f) })
-		return
+}
+
+// resume ends a pause.
+func (h *host) resume() {
+	h.paused = false
+	backlog := h.backlog
+	h.backlog = nil
+	for _, f := range backlog {
+		h.input(f)
 	}
-	f(&h.out)
-	h.act()
 }
 
 // act does what the outbox says, in the order of its fields.
@@ -178,6 +190,7 @@ func (h *host) act() {
 			h.records[r.Key] = r
 		}
 	}
+	h.log(&o)
 	for _, s := range o.Starts {
 		h.start(s)
 	}
@@ -192,6 +205,30 @@ func (h *host) act() {
 	}
 	h.arm()
 }
+
+// log tells all that the node does, with -trace.
+func (h *host) log(o *Outbox) {
+	if !*trace {
+		return
+	}
+	for _, s := range o.Starts {
+		fmt.Printf("%v %s start %d.%d go=%t\n", h.net.now, h.name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Go)
+	}
+	for _, d := range o.Deeds {
+		fmt.Printf("%v %s deed %+v\n", h.net.now, h.name, d)
+	}
+	for _, s := range o.Sends {
+		fmt.Printf("%v %s -> %s %s\n", h.net.now, h.name, s.To, describe(s.Message))
+	}
+	for _, r := range o.Replies {
+		fmt.Printf("%v %s tells %d %s\n", h.net.now, h.name, r.Client, describeEvent(r.Event))
+	}
+	for _, n := range o.Notes {
+		fmt.Printf("%v %s notes %+v\n", h.net.now, h.name, n)
+	}
+}
+
+var trace = flag.Bool("trace", false, "print what the nodes do")
 
 func (h *host) arm() {
 	d := h.node.Deadline()
@@ -279,7 +316,7 @@ func (w *net) crash(name filch.NodeName, keepers bool) {
 func (w *net) restart(name filch.NodeName) {
 	h := w.nodes[name]
 	h.cfg.Incarnation++
-	h.up, h.paused, h.wake = true, false, 0
+	h.up, h.paused, h.wake, h.backlog = true, false, 0, nil
 	h.node = New(h.cfg)
 	for _, o := range w.names {
 		if o != name && w.nodes[o].up {
@@ -303,14 +340,20 @@ func (w *net) restart(name filch.NodeName) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
+	defer h.input(func(out *Outbox) { h.node.AdoptionDone(w.now, out) })
 	for _, id := range ids {
 		k := h.keepers[id]
 		if k == nil {
 			continue
 		}
 		k.say(Adopted{Start: k.start, Ended: slices.Clone(k.ended)})
-		if k.over {
+		switch {
+		case k.over:
 			k.say(KeeperDone{Ident: id})
+		case k.running:
+			k.say(RanksStarted{Ident: id})
+		default:
+			k.say(KeeperReady{Ident: id})
 		}
 	}
 }

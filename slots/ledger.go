@@ -104,6 +104,7 @@ type Ledger struct {
 	wait        []*claim // in the order of tickets
 	changed     []*claim
 	draining    bool
+	closed      bool // for a moment, see Close
 }
 
 // New makes the ledger of a node whose launcher has that incarnation.
@@ -280,6 +281,16 @@ func (l *Ledger) Tick(now time.Duration) {
 		}
 	}
 	if freed {
+		l.pump(now)
+	}
+}
+
+// Close makes the node lend nothing until it is opened again; those who ask
+// wait. It is for the moment after a restart in which it is not known yet what
+// is still in use.
+func (l *Ledger) Close(now time.Duration, on bool) {
+	l.closed = on
+	if !on {
 		l.pump(now)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Spare is how many ranks more could be lent to that ask at once: none while
 // an older request waits here.
 func (l *Ledger) Spare(a Ask) int32 {
-	if l.draining || l.olderWaits(a) {
+	if l.draining || l.closed || l.olderWaits(a) {
 		return 0
 	}
 	c := l.claims[a.Key]
@@ -22,10 +22,9 @@ func (l *Ledger) Spare(a Ask) int32 {
 
 func (l *Ledger) olderWaits(a Ask) bool {
 	for _, w := range l.wait {
-		if w.ask.Key == a.Key || w.state == Locked {
-			continue
+		if w.ask.Key != a.Key {
+			return w.ask.Ticket.Older(a.Ticket)
 		}
-		return w.ask.Ticket.Older(a.Ticket)
 	}
 	return false
 }
@@ -176,17 +175,12 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives what is free to those who wait, the oldest first. Nothing goes to
 // a younger one while an older one is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for i := 0; i < len(l.wait) && !l.draining; {
-		c := l.wait[i]
-		if c.state == Locked {
-			i++
-			continue
-		}
-		if !l.serve(now, c) {
-			return
+	for len(l.wait) > 0 && !l.draining && !l.closed {
+		c := l.wait[0]
+		if c.state == Locked || !l.serve(now, c) {
+			return // a locked one starts or is unlocked within LockTerm
 		}
 		l.unqueue(c)
-		i = 0
 	}
 }
 

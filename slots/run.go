@@ -243,14 +243,11 @@ func (l *Ledger) Check() {
 	if !slices.IsSortedFunc(l.wait, byTicket) {
 		panic("slots: wait list out of order")
 	}
-	for _, c := range l.wait {
-		if c.state == Locked {
-			continue
-		}
-		if k := l.fits(c, c.ask); k > 0 && c.held < c.ask.Want && !l.draining {
-			panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, k))
-		}
-		break
+	if len(l.wait) == 0 || l.draining || l.closed || l.wait[0].state == Locked {
+		return
+	}
+	if c := l.wait[0]; c.held < c.ask.Want && l.fits(c, c.ask) > 0 {
+		panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, l.fits(c, c.ask)))
 	}
 }
 
