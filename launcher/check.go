@@ -9,10 +9,10 @@ import (
 // Check panics where an invariant is broken. Tests call it after every step.
 func (n *Node) Check() {
 	n.ledger.Check()
-	for id, j := range n.jobs { // in any order: nothing comes out
+	for id, j := range n.jobs {
 		n.checkJob(id, j)
 	}
-	for k, p := range n.parts { // in any order: nothing comes out
+	for k, p := range n.parts {
 		if p.key != k {
 			panic(fmt.Sprintf("launcher: part %v filed under %v", p.key, k))
 		}

@@ -48,7 +48,7 @@ type Node struct {
 	owed    []owed // steps to give back
 	renewAt time.Duration
 	graves  graves
-	adopt   adoption
+	began   time.Duration
 }
 
 // New makes a Node that knows no member but itself.
@@ -59,7 +59,7 @@ func New(cfg Config) *Node {
 	n := &Node{
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
-		clients: make(map[ClientID][]filch.JobID), seed: cfg.Seed, renewAt: filch.Never, adopt: adoption{over: filch.Never},
+		clients: make(map[ClientID][]filch.JobID), seed: cfg.Seed, renewAt: filch.Never,
 	}
 	if n.members == nil {
 		n.members = stealer.NewMembers()
@@ -175,9 +175,6 @@ func (n *Node) Tick(now time.Duration, out *Outbox) {
 	if n.renewAt <= now {
 		n.renew(now, out)
 	}
-	if n.adopt.over <= now {
-		n.AdoptionDone(now, out)
-	}
 	n.payAgain(now, out)
 	n.settle(now, out)
 }
@@ -196,22 +193,9 @@ func (n *Node) tickEntry(now time.Duration, e entry, out *Outbox) {
 	}
 }
 
-// stale reports whether an entry's job or part is over or looked at earlier.
-func (n *Node) stale(e entry) bool {
-	if e.part {
-		p := n.parts[e.key]
-		return p == nil || p.due != e.at
-	}
-	j := n.jobs[e.key.Job]
-	return j == nil || j.due != e.at
-}
-
 // Deadline is when Tick must be called next.
 func (n *Node) Deadline() time.Duration {
-	for len(n.agenda.heap) > 0 && n.stale(n.agenda.heap[0]) {
-		n.agenda.due(filch.Never)
-	}
-	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.adopt.over)
+	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt)
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)
 	}

@@ -21,9 +21,6 @@ const (
 	// AdoptGrace is how long after its start a launcher does not yet disown
 	// leases of its earlier incarnations.
 	AdoptGrace = 5 * time.Second
-	// AdoptWait is how long a launcher that was restarted lends nothing while
-	// it waits for keepers of its earlier incarnations to turn up.
-	AdoptWait = 2 * time.Second
 	// MaxGraves bounds the attempts of which it is remembered that they are
 	// over here, so that a launch that comes late starts nothing.
 	MaxGraves = 4096
@@ -115,7 +112,7 @@ func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (s
 // partOf is this node's part in the latest attempt of a job.
 func (n *Node) partOf(job filch.JobID) *part {
 	var best *part
-	for k, p := range n.parts { // in any order: the latest is one
+	for k, p := range n.parts {
 		if k.Job == job && (best == nil || k.Attempt > best.key.Attempt) {
 			best = p
 		}

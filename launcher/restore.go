@@ -72,11 +72,7 @@ func (n *Node) forgetSeats(j *job, out *Outbox) {
 // ones ask anew under their old ticket. A record that makes no sense is noted
 // and skipped.
 func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
-	n.adopt.began = now
-	if len(records) > 0 {
-		n.adopt.over = now + AdoptWait
-		n.ledger.Close(now, true)
-	}
+	n.began = now
 	done := make(map[slots.Key][]*PartRecord)
 	for _, r := range records {
 		switch {
@@ -161,10 +157,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 			continue
 		}
 		s.back = now + ReadoptWait
-		if s.again == filch.Never {
-			s.again = now + RepeatMin
-		}
-		r.at.again = min(r.at.again, s.again)
+		r.at.again = min(r.at.again, s.back)
 		n.send(rec.Nodes[i].Node, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
 	}
 	if n.remote(rec.Nodes) {
@@ -186,24 +179,8 @@ func (n *Node) restoreSeat(r *run, p *PartRecord) {
 	}
 }
 
-// adoption is the time after a restart in which keepers may turn up.
-type adoption struct {
-	began time.Duration
-	over  time.Duration // at the latest; Never when it is
-}
-
-// AdoptionDone says that all keepers that outlived the launcher before this one
-// were handed in: from now on slots are lent again. Without it that is so
-// AdoptWait after Restore.
-func (n *Node) AdoptionDone(now time.Duration, out *Outbox) {
-	n.adopt.over = filch.Never
-	n.ledger.Close(now, false)
-	n.settle(now, out)
-}
-
 // adopted takes in a keeper that outlived its launcher. Jobs come before their
-// steps. What cannot be booked is ended. Where the keeper stands it says right
-// after: KeeperReady, or RanksStarted, and KeeperDone.
+// steps. What cannot be booked is ended.
 func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	l := &ev.Start.Launch
 	k := keyOf(l.Ident)
@@ -231,11 +208,8 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 		return
 	}
 	p := &part{
-		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhasePreparing, ends: ev.Ended,
-		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
-	}
-	if len(ev.Ended) > 0 {
-		p.phase = PhaseStarted
+		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhaseStarted, ends: ev.Ended,
+		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: true, adopted: true},
 	}
 	if n.mine(p) {
 		p.until = filch.Never

@@ -60,7 +60,6 @@ type Status struct {
 	Round   uint32
 	Waiting bool
 	Refused bool
-	Older   bool // an older request waits here
 }
 
 // Loan is what a launched claim may use.
@@ -104,7 +103,6 @@ type Ledger struct {
 	wait        []*claim // in the order of tickets
 	changed     []*claim
 	draining    bool
-	closed      bool // for a moment, see Close
 }
 
 // New makes the ledger of a node whose launcher has that incarnation.
@@ -199,7 +197,7 @@ func (l *Ledger) find(k Key, lease filch.LeaseID) *claim {
 
 func (l *Ledger) claim(a Ask) *claim {
 	l.serial++
-	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}, version: l.serial}
+	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}}
 	l.claims[a.Key] = c
 	return c
 }
@@ -281,16 +279,6 @@ func (l *Ledger) Tick(now time.Duration) {
 		}
 	}
 	if freed {
-		l.pump(now)
-	}
-}
-
-// Close makes the node lend nothing until it is opened again; those who ask
-// wait. It is for the moment after a restart in which it is not known yet what
-// is still in use.
-func (l *Ledger) Close(now time.Duration, on bool) {
-	l.closed = on
-	if !on {
 		l.pump(now)
 	}
 }

@@ -178,12 +178,8 @@ func (ks *keepers) deed(d *launcher.Deed) {
 		k.forgotten = true
 		delete(ks.jobs, d.Ident)
 		ks.d.routes.detach(d.Ident, k)
-		if k.conn.Write(wire.KindDeed, 0, d) == nil {
-			ks.d.loop.later = append(ks.d.loop.later, k.conn)
-		}
-		return
 	}
-	if k.conn.Write(wire.KindDeed, 0, d) == nil {
+	if err := k.conn.Write(wire.KindDeed, 0, d); err == nil {
 		ks.d.loop.touch(k.conn)
 	}
 }
@@ -297,11 +293,6 @@ func (ks *keepers) read(k *keeper) error {
 		}
 		if err := ks.handle(k, f); err != nil {
 			return err
-		}
-		if !k.conn.Buffered() {
-			if r := k.route.Load(); r != nil {
-				r.flush()
-			}
 		}
 	}
 }

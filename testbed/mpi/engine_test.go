@@ -80,14 +80,30 @@ func TestEngineTwoHosts(t *testing.T) {
 	})
 }
 
-// TestEngineWithoutMapping has ranks compare their host names.
+// TestEngineWithoutMapping has ranks compare their host names, as they do when
+// the mapping would be too long.
 func TestEngineWithoutMapping(t *testing.T) {
-	where := make([]int32, 90)
-	for i := range where {
-		where[i] = int32(i * i % 89)
-	}
-	if got := pmi.Mapping(where); got != "" {
-		t.Fatalf("the mapping of 90 scattered ranks is %q, want none", got)
+	g := &rig{t: t, where: []int32{0, 1, 1}, hosts: netns.New(t, 2).Hosts, early: pmi.EarlyDefault, unmapped: true}
+	ends := g.run(time.Minute, program(t, "hello"))
+	good(t, ends)
+	hellos(t, outputs(ends), g.where, []string{"n1", "n2"})
+}
+
+// TestEnginePMI2 has programs of Slurm's library on one and on two nodes.
+func TestEnginePMI2(t *testing.T) {
+	for mapping, where := range map[string][]int32{"(vector,(0,1,3))": {0, 0, 0}, "(vector,(0,2,1))": {0, 1}} {
+		g := &rig{t: t, where: where, early: pmi.EarlyDefault, env: []string{"FILCH_TEST_LOWEST=0"}}
+		if len(where) == 2 {
+			g.env = nil
+		}
+		ends := g.run(20*time.Second, program(t, "pmi2"))
+		good(t, ends)
+		for r, e := range ends {
+			head := fmt.Sprintf("rank %d of %d map %s", r, len(where), mapping)
+			if !strings.HasPrefix(e.output, head) || !strings.HasSuffix(e.output, ": right\n") {
+				t.Errorf("rank %d said %q, want %q and right", r, e.output, head)
+			}
+		}
 	}
 }
 

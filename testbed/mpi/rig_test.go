@@ -56,6 +56,9 @@ type rig struct {
 	where []int32
 	hosts []*netns.Host // nil: this machine
 	early time.Duration
+	env   []string // of the ranks, besides PMI's
+
+	unmapped bool // say nothing about who shares a node
 
 	mu      sync.Mutex // guards what follows
 	start   time.Time
@@ -152,6 +155,9 @@ func (g *rig) open() {
 			Kvsname: fmt.Sprintf("rig.%d.%d", os.Getpid(), g.start.UnixNano()), Size: int32(len(g.where)),
 			Mapping: pmi.Mapping(g.where), Early: g.early, Node: n, Nodes: nodes,
 		}
+		if g.unmapped {
+			cfg.Mapping = ""
+		}
 		for r, at := range g.where {
 			if at == n {
 				cfg.Local = append(cfg.Local, filch.Rank(r))
@@ -177,6 +183,7 @@ func (g *rig) rank(ctx context.Context, r int, prog string, args ...string) (*ex
 	g.conns[r] = os.NewFile(uintptr(fds[0]), "pmi")
 	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(fds[1]), "pmi-rank")}
 	cmd.Env = append(os.Environ(), "PMI_FD=3", fmt.Sprintf("PMI_RANK=%d", r), fmt.Sprintf("PMI_SIZE=%d", len(g.where)))
+	cmd.Env = append(cmd.Env, g.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, nil
 }

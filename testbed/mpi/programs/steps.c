@@ -7,6 +7,8 @@
    receive   after MPI_Init, in a receive that nobody sends to
    finalize  rank 0 is asleep, the others are in MPI_Finalize
    after     after MPI_Finalize, asleep
+   until     until the file FILCH_TEST_FILE is there, in turns asleep and in
+             collectives; then rank 1 ends with 7 after MPI_Finalize
 
    stubborn: SIGTERM is ignored. children: every rank has first started a child
    in its own process group and one in its own session. */
@@ -71,6 +73,19 @@ int main(int argc, char **argv)
         int x;
         say(step);
         MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (!strcmp(step, "until")) {
+        const char *file = getenv("FILCH_TEST_FILE");
+        int there = 0;
+        say(step);
+        while (!there) {
+            usleep(20000);
+            if (rank == 0)
+                there = access(file, F_OK) == 0;
+            MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        }
+        MPI_Finalize();
+        return rank == 1 ? 7 : 0;
     }
     if (!strcmp(step, "finalize")) {
         say(step);
