@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Bounds of the checkers, beyond what the table of ends grants (DESIGN section
+// 7): word of an end may be lost and said again a few times.
+const (
+	goneBound  = 2 * time.Second  // ranks on hosts that can be reached, after their job's end
+	leaseBound = 10 * time.Second // ranks on the side that was cut off
+	saidAgain  = 3 * time.Second  // slack for what was lost
+	// orphanBound is for jobs whose client is gone with the origin's launcher:
+	// it may come back late and only then find that nobody asks.
+	orphanBound = deadMax + leaseBound + clientPatience + 2*saidAgain
+)
+
+// occupy takes the cores that a Start lends; a core that another keeper still
+// has was sold twice.
+func (w *World) occupy(k *keeper) {
+	h, shape := k.h, &k.truth.job.request.Shape
+	want := len(k.alive) * int(shape.PerRank.Slots)
+	if shape.Exclusive {
+		want = len(h.cores)
+	}
+	if got := len(k.start.Cores); got != want {
+		w.fail("wrong-room", "%s: Start of %s lends %d cores for %d ranks x %d", h.name, k.start.Launch.Ident, got, len(k.alive), shape.PerRank.Slots)
+	}
+	for _, c := range k.start.Cores {
+		if c < 0 || int(c) >= len(h.cores) {
+			w.fail("no-such-core", "%s: Start of %s lends core %d of %d", h.name, k.start.Launch.Ident, c, len(h.cores))
+			continue
+		}
+		if other := h.cores[c]; other != nil {
+			w.fail("oversold", "%s: core %d lent to %s while %s has it", h.name, c, k.start.Launch.Ident, other.start.Launch.Ident)
+		}
+		h.cores[c] = k
+	}
+	h.memory += k.start.Memory
+	if h.memory > hostMemory {
+		w.fail("oversold", "%s: %d bytes lent of %d", h.name, h.memory, int64(hostMemory))
+	}
+}
+
+// vacate gives the cores of k back; it may be called twice.
+func (w *World) vacate(k *keeper) {
+	if k.vacated {
+		return
+	}
+	k.vacated = true
+	for _, c := range k.start.Cores {
+		if c >= 0 && int(c) < len(k.h.cores) && k.h.cores[c] == k {
+			k.h.cores[c] = nil
+		}
+	}
+	k.h.memory -= k.start.Memory
+}
+
+// checkLaunch holds a launch against the request: every rank has one place, no
+// node is named twice, no bound of the shape is broken.
+func (w *World) checkLaunch(a *attempt) {
+	l, shape := &a.launch, &a.job.request.Shape
+	if shape.Ranks > 0 && l.Size != shape.Ranks {
+		w.fail("wrong-size", "%s has %d ranks, %d were asked for", l.Ident, l.Size, shape.Ranks)
+	}
+	placed := make([]bool, l.Size)
+	seen := make(map[filch.NodeName]bool, len(l.Nodes))
+	total := 0
+	for _, n := range l.Nodes {
+		if seen[n.Node] {
+			w.fail("node-twice", "%s names %s twice", l.Ident, n.Node)
+		}
+		seen[n.Node] = true
+		here := 0
+		for _, s := range n.Ranks {
+			for r := s.First; r < s.First+filch.Rank(s.Count); r++ {
+				if int(r) >= len(placed) || placed[r] {
+					w.fail("rank-placed-twice", "%s places rank %d of %d twice or too far", l.Ident, r, l.Size)
+					return
+				}
+				placed[r] = true
+				here++
+			}
+		}
+		if here == 0 || shape.PerNode > 0 && here > int(shape.PerNode) {
+			w.fail("wrong-room", "%s places %d ranks on %s", l.Ident, here, n.Node)
+		}
+		total += here
+	}
+	if total != int(l.Size) {
+		w.fail("ranks-missing", "%s places %d ranks of %d", l.Ident, total, l.Size)
+	}
+	if n := int32(len(l.Nodes)); n < shape.MinNodes || shape.MaxNodes > 0 && n > shape.MaxNodes {
+		w.fail("wrong-nodes", "%s takes %d nodes, asked for %d-%d", l.Ident, n, shape.MinNodes, shape.MaxNodes)
+	}
+}
+
+// checkSameLaunch: two keepers of an attempt were told the same.
+func (w *World) checkSameLaunch(a *attempt, s *launcher.Start) {
+	l := &s.Launch
+	if l.Size != a.launch.Size || len(l.Nodes) != len(a.launch.Nodes) || l.Origin != a.launch.Origin {
+		w.fail("two-launches", "%s has two launches: %d ranks on %d nodes and %d on %d", l.Ident, l.Size, len(l.Nodes), a.launch.Size, len(a.launch.Nodes))
+	}
+}
+
+// checkExec: no rank is exec'ed before every keeper of the gang is ready, nor
+// after its job has ended, nor while another attempt of it runs.
+func (w *World) checkExec(k *keeper) {
+	a := k.truth
+	for i, r := range a.ready {
+		if !r {
+			w.fail("gate", "%s execs on %s before the keeper on %s was ready", a.launch.Ident, k.h.name, a.launch.Nodes[i].Node)
+			return
+		}
+	}
+	if a.job.over() && w.now > a.job.endedAt+leaseBound+saidAgain {
+		w.fail("exec-after-end", "%s execs on %s, %v after its end", a.launch.Ident, k.h.name, w.now-a.job.endedAt)
+	}
+}
+
+// checkGone looks, some time after the end of a job, for ranks that still run.
+func (w *World) checkGone(j *job, final bool) {
+	wait := time.Duration(0)
+	for _, h := range w.hosts {
+		for _, k := range h.keepers {
+			if k.truth.job != j || k.phase == done || len(k.alive) == 0 {
+				continue
+			}
+			excused := h.trouble > j.endedAt-deadMax || w.hosts[j.host].trouble > j.endedAt-deadMax
+			if final && h.frozen && h.pausedUntil > w.now || !final && excused {
+				wait = max(wait, h.pausedUntil-w.now, w.hosts[j.host].pausedUntil-w.now, 0) + leaseBound + j.killWait() + saidAgain
+				continue
+			}
+			w.fail("survivor", "%s: %s still runs %d ranks %v after the job's end", h.name, k.start.Launch.Ident, len(k.alive), w.now-j.endedAt)
+			return
+		}
+	}
+	if wait > 0 {
+		w.do(w.now+wait, func() { w.checkGone(j, true) })
+	}
+}
+
+// checkOrphan looks for ranks of a job that nobody waits for any more.
+func (w *World) checkOrphan(j *job) {
+	for _, h := range w.hosts {
+		for _, k := range h.keepers {
+			if k.truth.job != j || len(k.alive) == 0 || k.phase == done {
+				continue
+			}
+			recent := max(h.trouble, w.hosts[j.host].trouble) + orphanBound + j.killWait()
+			if recent > w.now {
+				w.do(recent, func() { w.checkOrphan(j) })
+				return
+			}
+			w.fail("survivor", "%s: %s still runs %d ranks, long after its client was gone", h.name, k.start.Launch.Ident, len(k.alive))
+			return
+		}
+	}
+}
+
+// checkQuiet: after everything has ended and healed, every launcher has all its
+// slots free and knows of no open job, and no keeper is left.
+func (w *World) checkQuiet() {
+	for _, h := range w.hosts {
+		for _, k := range h.keepers {
+			w.fail("keeper-left", "%s: keeper of %s in phase %d", h.name, k.start.Launch.Ident, k.phase)
+		}
+		for c, k := range h.cores {
+			if k != nil {
+				w.fail("core-left", "%s: core %d is with %s", h.name, c, k.start.Launch.Ident)
+			}
+		}
+		if h.node == nil {
+			continue
+		}
+		h.node.Check()
+		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes {
+			w.fail("leak", "%s: %d of %d slots free when all is over: %+v", h.name, s.Free, s.Slots, s)
+		}
+		for _, ji := range h.node.Jobs() {
+			if !isFinal(ji.State) {
+				w.fail("job-left", "%s: job %d is %s when all is over", h.name, ji.ID, ji.State)
+			}
+		}
+	}
+	for _, j := range w.jobs {
+		w.checkEnded(j)
+	}
+}
+
+// checkEnded: every submission had its end, unless the one who would be told is
+// gone for good.
+func (w *World) checkEnded(j *job) {
+	if j.submittedAt < 0 || j.over() || j.orphaned {
+		return
+	}
+	w.fail("no-end", "job %d (index %d) of %d slots from %s never ended: accepted %v started %v", j.id, j.index, j.Slots, w.hosts[j.host].name, j.id > 0, j.startedAt)
+}
+
+func isFinal(state string) bool {
+	for s := filch.OK; s <= filch.Cancelled; s++ {
+		if s.String() == state {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package sim
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Times of a simulated keeper. keeperPatience is how long it outlives its
+// launcher, waiting to be adopted by the next one.
+const (
+	keeperWordMin  = 20 * time.Microsecond
+	keeperWordMax  = 60 * time.Microsecond
+	keeperPatience = 6500 * time.Millisecond
+)
+
+// plan is what the ranks of a job will do; only keepers and checkers know it.
+type plan struct {
+	checksMin, checksMax time.Duration // from Start to Ready
+	spread               time.Duration // the keepers' ranks end within this of each other
+	bad                  []badEnd
+	unready              int32 // place in the tree whose checks fail; -1 none
+	unreadyCause         launcher.CauseKind
+	deaf                 bool // its ranks ignore TERM
+}
+
+// badEnd is a rank that ends before its time.
+type badEnd struct {
+	rank  filch.Rank
+	after time.Duration // from its exec
+	end   launcher.RankEnd
+}
+
+type phase uint8
+
+const (
+	checking phase = iota
+	ready
+	running
+	stopping
+	done // nothing of it runs; it waits to be told to forget
+)
+
+// keeper stands in for launcher/proc's: it holds cores from Start to its done.
+type keeper struct {
+	w       *World
+	h       *host
+	start   launcher.Start
+	truth   *attempt
+	phase   phase
+	gen     int // a stop makes older steps void
+	refused bool
+	wordAt  time.Duration // its words keep their order
+	ends    []launcher.RankEnd
+	alive   []filch.Rank
+	killed  bool // vanished
+	vacated bool // its cores are free again
+}
+
+// step is something due inside a keeper.
+type step struct {
+	k   *keeper
+	gen int
+	do  func(k *keeper)
+}
+
+func (k *keeper) after(d time.Duration, do func(k *keeper)) {
+	k.w.queue.push(event{at: k.w.now + d, kind: evChild, to: k.h.index, body: &step{k, k.gen, do}})
+}
+
+// say hands a word to the launcher, if there is one; what it must know later is
+// said again on adoption.
+func (k *keeper) say(word any) {
+	k.wordAt = max(k.wordAt, k.w.now+k.w.childRng.between(keeperWordMin, keeperWordMax))
+	k.w.queue.push(event{at: k.wordAt, kind: evKeeper, from: int32(k.h.gen), to: k.h.index, body: word})
+}
+
+func (w *World) startKeeper(h *host, s launcher.Start) {
+	if old := h.keeper(s.Launch.Ident); old != nil {
+		w.fail("double-start", "%s: a second Start of %s", h.name, s.Launch.Ident)
+		return
+	}
+	k := &keeper{w: w, h: h, start: s}
+	for _, span := range s.Launch.Nodes[s.Index].Ranks {
+		for r := range span.Count {
+			k.alive = append(k.alive, span.First+filch.Rank(r))
+		}
+	}
+	k.truth = w.truthOf(&k.start)
+	h.keepers = append(h.keepers, k)
+	w.occupy(k)
+	p := &k.truth.job.plan
+	k.after(w.childRng.between(p.checksMin, p.checksMax), (*keeper).checked)
+}
+
+func (k *keeper) checked() {
+	p := &k.truth.job.plan
+	if p.unready == k.start.Index {
+		k.refused = true
+		err := filch.Errorf(filch.NotFound, "cannot start on %s: planned", k.h.name)
+		k.truth.unready = true
+		k.say(launcher.KeeperReady{Ident: k.start.Launch.Ident, Err: err, Cause: p.unreadyCause})
+		k.finish()
+		return
+	}
+	k.phase = ready
+	k.truth.ready[k.start.Index] = true
+	k.say(launcher.KeeperReady{Ident: k.start.Launch.Ident})
+	if k.start.Go {
+		k.exec()
+	}
+}
+
+func (k *keeper) exec() {
+	k.w.checkExec(k)
+	k.phase = running
+	k.truth.exec(k)
+	k.say(launcher.RanksStarted{Ident: k.start.Launch.Ident})
+	j := k.truth.job
+	for i := range j.plan.bad {
+		b := &j.plan.bad[i]
+		if k.has(b.rank) {
+			k.after(b.after, func(k *keeper) { k.endRank(b.rank, b.end) })
+		}
+	}
+	k.after(j.Runs+k.w.childRng.between(0, j.plan.spread), func(k *keeper) {
+		k.endAll(launcher.RankEnd{})
+	})
+}
+
+func (k *keeper) has(r filch.Rank) bool {
+	for _, a := range k.alive {
+		if a == r {
+			return true
+		}
+	}
+	return false
+}
+
+// endRank ends one rank as planned.
+func (k *keeper) endRank(r filch.Rank, end launcher.RankEnd) {
+	for i, a := range k.alive {
+		if a != r {
+			continue
+		}
+		k.alive = append(k.alive[:i], k.alive[i+1:]...)
+		end.Rank = r
+		k.truth.end(k, end)
+		k.ends = append(k.ends, end)
+		k.say(launcher.RanksEnded{Ident: k.start.Launch.Ident, Ends: []launcher.RankEnd{end}})
+		break
+	}
+	if len(k.alive) == 0 {
+		k.finish()
+	}
+}
+
+// endAll ends every rank that is left, in one way.
+func (k *keeper) endAll(like launcher.RankEnd) {
+	ends := make([]launcher.RankEnd, len(k.alive))
+	for i, r := range k.alive {
+		ends[i] = like
+		ends[i].Rank = r
+		k.truth.end(k, ends[i])
+	}
+	k.alive = nil
+	k.ends = append(k.ends, ends...)
+	if len(ends) > 0 {
+		k.say(launcher.RanksEnded{Ident: k.start.Launch.Ident, Ends: ends})
+	}
+	k.finish()
+}
+
+func (k *keeper) finish() {
+	k.gen++
+	k.phase = done
+	k.w.vacate(k)
+	k.say(launcher.KeeperDone{Ident: k.start.Launch.Ident})
+}
+
+// deed is what the launcher has the keeper do.
+func (k *keeper) deed(d launcher.Deed) {
+	switch d.Kind {
+	case launcher.DeedGo:
+		if k.phase == ready {
+			k.exec()
+		}
+	case launcher.DeedSignal:
+		// The simulated ranks handle every forwarded signal.
+	case launcher.DeedStop:
+		k.stop(d)
+	case launcher.DeedForget:
+		if k.phase != done {
+			k.w.fail("forgotten-alive", "%s: %s told to forget in phase %d", k.h.name, k.start.Launch.Ident, k.phase)
+		}
+		k.h.drop(k)
+	}
+}
+
+func (k *keeper) stop(d launcher.Deed) {
+	switch k.phase {
+	case checking, ready:
+		k.alive = nil // never exec'ed
+		k.finish()
+	case running, stopping:
+		term := launcher.RankEnd{Kind: launcher.CauseSignal, Code: d.Signal, Told: true}
+		kill := launcher.RankEnd{Kind: launcher.CauseSignal, Code: int32(syscall.SIGKILL), Told: true}
+		if k.phase == running {
+			k.phase = stopping
+			k.gen++
+		}
+		if d.Signal == int32(syscall.SIGKILL) || !k.truth.job.plan.deaf {
+			k.after(k.w.childRng.between(100*time.Microsecond, 3*time.Millisecond), func(k *keeper) { k.endAll(term) })
+			return
+		}
+		k.after(d.Grace, func(k *keeper) { k.endAll(kill) })
+	}
+}
+
+// vanish kills the keeper and all that it held, as by SIGKILL; the launcher
+// sees the broken link.
+func (k *keeper) vanish(text string) {
+	if k.killed {
+		return
+	}
+	k.gen++
+	k.killed = true
+	for _, r := range k.alive {
+		k.truth.end(k, launcher.RankEnd{Rank: r, Kind: launcher.CauseSignal, Code: int32(syscall.SIGKILL), Told: true})
+	}
+	k.alive = nil
+	k.w.vacate(k)
+	k.h.drop(k)
+	if text != "" {
+		k.say(launcher.KeeperGone{Ident: k.start.Launch.Ident, Text: text})
+	}
+}
+
+// adopted makes the keeper known to a restarted launcher: its Start, then all
+// that it had said.
+func (k *keeper) adopted() {
+	id := k.start.Launch.Ident
+	k.say(launcher.Adopted{Start: k.start, Ended: append([]launcher.RankEnd(nil), k.ends...)})
+	if k.phase >= ready && !k.refused {
+		k.say(launcher.KeeperReady{Ident: id})
+	}
+	if k.truth.started[k.start.Index] {
+		k.say(launcher.RanksStarted{Ident: id})
+	}
+	if k.phase == done {
+		k.say(launcher.KeeperDone{Ident: id})
+	}
+}

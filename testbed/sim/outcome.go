@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// outcome is what the client of a job was told, and what was done to it.
+type outcome struct {
+	id          filch.JobID
+	submittedAt time.Duration // -1 before
+	startedAt   time.Duration // -1 when never
+	endedAt     time.Duration // -1 before
+	refused     bool
+	end         launcher.Ended
+	code        int32
+	cancelled   bool
+	clientGone  bool
+	orphaned    bool // its origin is gone for good: nobody will hear of it
+	vanished    bool // a keeper of it was killed
+	restarted   bool // its origin's launcher began anew
+	mayRefuse   bool // a refusal is as good as an end: its nodes were named, and may be down
+}
+
+func newOutcome() outcome { return outcome{submittedAt: -1, startedAt: -1, endedAt: -1} }
+
+func (o *outcome) over() bool { return o.endedAt >= 0 }
+
+func (j *job) killWait() time.Duration { return j.request.Policy.KillWait }
+
+// last returns the newest attempt, nil when none was made.
+func (j *job) last() *attempt {
+	if len(j.attempts) == 0 {
+		return nil
+	}
+	return j.attempts[len(j.attempts)-1]
+}
+
+// reply is an event on its way to a client.
+func (w *World) reply(h *host, r launcher.Reply) {
+	if int(r.Client) < 1 || int(r.Client) > len(w.jobs) {
+		w.fail("unknown-client", "%s replies to client %d", h.name, r.Client)
+		return
+	}
+	j := w.jobs[r.Client-1]
+	if j.host != h.index {
+		w.fail("wrong-client", "%s replies to a client of %s", h.name, w.hosts[j.host].name)
+		return
+	}
+	if j.over() {
+		if _, note := r.Event.(launcher.StillWaiting); note || j.clientGone {
+			return
+		}
+		w.fail("after-end", "job %d: %s after its end", j.id, show(r.Event))
+		return
+	}
+	switch e := r.Event.(type) {
+	case launcher.Accepted:
+		if j.id != 0 && j.id != e.Job {
+			w.fail("two-ids", "job %d was accepted as %d before", e.Job, j.id)
+		}
+		j.id = e.Job
+	case launcher.Started:
+		j.startedAt = w.now
+		w.checkStarted(j, &e)
+	case launcher.Refused:
+		j.endedAt, j.refused, j.code = w.now, true, e.Code
+		w.checkRefused(j, &e)
+		w.over(j)
+	case launcher.Ended:
+		j.endedAt, j.end, j.code = w.now, e, e.Code
+		w.checkEnd(j, &e)
+		w.over(j)
+	}
+}
+
+// over is called when the client of a job heard its end.
+func (w *World) over(j *job) {
+	w.stats.Ended++
+	w.mix(uint64(j.index)<<32 | uint64(uint32(j.code)))
+	w.do(w.now+goneBound+j.killWait()+w.slack(), func() { w.checkGone(j, false) })
+}
+
+// slack is the time that repeats of lost messages may take.
+func (w *World) slack() time.Duration {
+	if l := &w.net.links; l.Loss > 0 || l.LateDup > 0 {
+		return saidAgain
+	}
+	return 10 * time.Millisecond
+}
+
+func (w *World) checkStarted(j *job, e *launcher.Started) {
+	a := j.last()
+	if a == nil || !a.allRan() && !a.unready && !j.vanished && !w.touched(j, a) {
+		w.fail("not-all-ran", "job %d is said to have started, but not every rank was exec'ed", j.id)
+		return
+	}
+	if e.Size != a.launch.Size {
+		w.fail("wrong-size", "job %d started with %d ranks of %d", j.id, e.Size, a.launch.Size)
+	}
+}
+
+// touched reports whether a fault touched the origin of a job or a node of the
+// attempt since the job was submitted, or not long before.
+func (w *World) touched(j *job, a *attempt) bool {
+	since := j.submittedAt - leaseBound
+	if j.restarted || w.hosts[j.host].trouble > since {
+		return true
+	}
+	for _, n := range a.launch.Nodes {
+		if w.byName[n.Node].trouble > since {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) checkRefused(j *job, e *launcher.Refused) {
+	switch {
+	case e.Err.Kind == filch.NoFit && j.Slots > w.fits(j):
+	case j.request.Patient > 0 && w.now-j.submittedAt >= j.request.Patient:
+	case j.cancelled || j.clientGone || j.restarted:
+	case j.mayRefuse:
+	default:
+		w.fail("wrong-refusal", "job %d (index %d, %d slots) refused: %s", j.id, j.index, j.Slots, e.Err.Text)
+	}
+	if e.Code == 0 {
+		w.fail("wrong-code", "job %d refused with code 0", j.id)
+	}
+}
+
+// fits returns the slots of hosts that the submitter may know of; while faults
+// are about that is a matter of opinion, so nothing fits for certain.
+func (w *World) fits(j *job) int {
+	total := 0
+	for _, h := range w.hosts {
+		if h.trouble > j.submittedAt-leaseBound {
+			return 0
+		}
+		total += len(h.cores)
+	}
+	return total
+}
+
+// checkEnd holds the end that a client was told against what really happened.
+func (w *World) checkEnd(j *job, e *launcher.Ended) {
+	if want, ok := codeOf(e); ok && e.Code != want && !j.request.Policy.HighestRC {
+		w.fail("wrong-code", "job %d ended with %d for %s", j.id, e.Code, show(e.Cause))
+	}
+	a := j.last()
+	if !w.causeIsTrue(j, a, e) {
+		text := "never started"
+		if a != nil {
+			text = w.describe(a)
+		}
+		w.fail("wrong-cause", "job %d (index %d) ended as %s, code %d, cause %s; in truth %s", j.id, j.index, e.State, e.Code, show(e.Cause), text)
+	}
+}
+
+func (w *World) describe(a *attempt) string {
+	if b := a.firstBad(); b != nil {
+		return "rank " + itoa(int(b.Rank)) + " ended first, at " + b.at.String() + ": " + show(b.RankEnd)
+	}
+	if !a.allRan() {
+		return "not every rank ran"
+	}
+	return itoa(len(a.ends)) + " of " + itoa(int(a.launch.Size)) + " ranks ended, none badly"
+}
+
+// causeIsTrue reports whether the cause of an end is one that happened.
+func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
+	switch e.Cause.Kind {
+	case launcher.CauseNone:
+		return a != nil && a.allRan() && len(a.ends) == int(a.launch.Size) && (a.firstBad() == nil || j.tolerant()) &&
+			e.State == filch.OK && e.Code == 0
+	case launcher.CauseCancel:
+		return j.cancelled && e.State == filch.Cancelled
+	case launcher.CauseClientGone, launcher.CauseInterrupt:
+		return j.clientGone
+	case launcher.CauseTimeLimit:
+		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt >= j.request.Policy.TimeLimit
+	case launcher.CauseNodeLost:
+		return a != nil && w.touched(j, a)
+	case launcher.CauseOurs:
+		return j.vanished || a != nil && (a.unready || w.touched(j, a))
+	}
+	if a == nil {
+		return false
+	}
+	if a.unready && e.Cause.Kind == j.plan.unreadyCause {
+		return true
+	}
+	truth := a.endOf(e.Cause.Rank)
+	if truth == nil || truth.Told || truth.Kind != e.Cause.Kind {
+		return false
+	}
+	first := a.firstBad()
+	return truth.at-first.at <= w.slack() || w.touched(j, a)
+}
+
+// tolerant: bad ends do not decide this job's end.
+func (j *job) tolerant() bool { return false }
+
+// codeOf returns the exit code that a cause stands for; ok is false where the
+// cause alone does not say.
+func codeOf(e *launcher.Ended) (code int32, ok bool) {
+	switch e.Cause.Kind {
+	case launcher.CauseNone:
+		return 0, true
+	case launcher.CauseOOM:
+		return 137, true
+	case launcher.CauseNoFinalize, launcher.CauseProtocol:
+		return 1, true
+	case launcher.CauseNotExec:
+		return filch.ExitNotExec, true
+	case launcher.CauseNotFound:
+		return filch.ExitNotFound, true
+	case launcher.CauseNodeLost:
+		return filch.ExitNodeLost, true
+	case launcher.CauseTimeLimit:
+		return filch.ExitTimeLimit, true
+	case launcher.CauseCancel, launcher.CauseClientGone:
+		return filch.ExitCancelled, true
+	case launcher.CauseOurs:
+		return filch.ExitOurs, true
+	}
+	for _, r := range e.Ranks {
+		if r.Rank != e.Cause.Rank {
+			continue
+		}
+		if e.Cause.Kind == launcher.CauseSignal {
+			return filch.ExitSignalBase + r.Code, true
+		}
+		return r.Code, true
+	}
+	return 0, false
+}

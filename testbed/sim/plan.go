@@ -1,0 +1,234 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// Sizes of a fault run: small clusters, so that thousands of seeds are cheap
+// and their jobs get in each other's way.
+const (
+	faultHostsMin = 16
+	faultHostsMax = 64
+	faultJobsMin  = 12
+	faultJobsMax  = 36
+	submitSpan    = 4 * time.Second
+	faultSpan     = 10 * time.Second // all faults begin in it
+	faultLongest  = 14 * time.Second
+	settleSpan    = 90 * time.Second // after the last fault, everything ends within
+)
+
+// FaultWorld draws a cluster, its jobs and its faults from a seed.
+func FaultWorld(seed uint64, trace func(string)) *World {
+	d := newDice(seed, 1)
+	hosts := faultHostsMin
+	if d.chance(0.4) {
+		hosts += d.n(faultHostsMax - faultHostsMin + 1)
+	}
+	w := NewWorld(Options{
+		Seed: seed, Hosts: hosts, Slots: int32(2 + d.n(7)), Links: drawLinks(d),
+		Check: true, Trace: trace, MaxSteps: 3e6,
+	})
+	for i := range faultJobsMin + d.n(faultJobsMax-faultJobsMin+1) {
+		w.add(w.drawJob(d, i))
+	}
+	w.drawClients(d)
+	for range d.n(6) {
+		w.drawFault(d)
+	}
+	if d.chance(0.7) {
+		w.drawFuse(d)
+	}
+	return w
+}
+
+// drawLinks is a network on a day of some badness.
+func drawLinks(d *dice) Links {
+	l := quiet()
+	switch d.n(4) {
+	case 0: // a good day
+	case 1:
+		l.Loss, l.Dup = 0.01, 0.01
+	case 2:
+		l.LateDup, l.LateMax, l.Loss = 0.03, 8*time.Second, 0.005
+	case 3:
+		l.Loss, l.Dup, l.LateDup, l.LateMax = 0.1*d.unit(), 0.05*d.unit(), 0.1*d.unit(), 12*time.Second
+		l.LatencyMax = time.Duration(1+d.n(20)) * time.Millisecond
+	}
+	return l
+}
+
+func (w *World) drawJob(d *dice, i int) *job {
+	each := int(w.opt.Slots)
+	total := w.opt.Hosts * each
+	j := &job{host: int32(d.n(w.opt.Hosts)), outcome: newOutcome(), index: i}
+	j.Submit = d.between(1, submitSpan)
+	j.Runs = d.between(time.Millisecond, 2*time.Second)
+	switch d.n(10) {
+	case 0, 1, 2, 3:
+		j.Slots = 1 + d.n(each) // fits on a node
+	case 4, 5, 6:
+		j.Slots = 1 + d.n(4*each)
+	case 7:
+		j.Slots = total / 2
+	case 8:
+		j.Slots = total*6/10 + 1
+	case 9:
+		j.Slots = total
+	}
+	shape := launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}}
+	w.drawShape(d, j, &shape)
+	j.request = launcher.Request{
+		Shape:  shape,
+		Policy: launcher.Policy{KillOnBad: true, KillWait: d.between(200*time.Millisecond, 2*time.Second)},
+		Order:  order(i),
+	}
+	j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: 2 * time.Millisecond, spread: 5 * time.Millisecond, unready: -1}
+	w.drawEnds(d, j)
+	return j
+}
+
+// drawShape makes some jobs ask for more than slots.
+func (w *World) drawShape(d *dice, j *job, s *launcher.Shape) {
+	each := int(w.opt.Slots)
+	switch d.n(8) {
+	case 0: // fat ranks
+		s.PerRank.Slots = int32(1 + d.n(each))
+		most := each / int(s.PerRank.Slots) * w.opt.Hosts
+		s.Ranks = int32(max(1, min(int(s.Ranks)/int(s.PerRank.Slots), most)))
+	case 1: // memory
+		s.PerRank.MemBytes = hostMemory / int64(1+d.n(4))
+		most := int(hostMemory/s.PerRank.MemBytes) * w.opt.Hosts
+		s.Ranks = int32(min(int(s.Ranks), most))
+	case 2: // spread out
+		s.MinNodes = int32(1 + d.n(min(int(s.Ranks), w.opt.Hosts)))
+	case 3:
+		s.PerNode = int32(1 + d.n(each))
+		s.Ranks = min(s.Ranks, s.PerNode*int32(w.opt.Hosts))
+	case 4:
+		s.Layout = launcher.Layout(d.n(3))
+	}
+	j.Slots = int(s.Ranks * s.PerRank.Slots)
+}
+
+// drawEnds decides how the ranks of a job end.
+func (w *World) drawEnds(d *dice, j *job) {
+	ranks := int(j.request.Shape.Ranks)
+	if d.chance(0.2) {
+		j.plan.deaf = true
+	}
+	switch d.n(8) {
+	case 0, 1:
+		kinds := []launcher.RankEnd{
+			{Kind: launcher.CauseExit, Code: int32(1 + d.n(100))},
+			{Kind: launcher.CauseSignal, Code: 11},
+			{Kind: launcher.CauseAbort, Code: int32(1 + d.n(100))},
+			{Kind: launcher.CauseNoFinalize},
+			{Kind: launcher.CauseOOM, Code: 9},
+		}
+		for range 1 + d.n(3) {
+			b := badEnd{rank: filch.Rank(d.n(ranks)), after: d.between(0, j.Runs), end: kinds[d.n(len(kinds))]}
+			j.plan.bad = append(j.plan.bad, b)
+		}
+	case 2:
+		j.plan.unready = int32(d.n(min(ranks, 8)))
+		j.plan.unreadyCause = []launcher.CauseKind{launcher.CauseNotFound, launcher.CauseNotExec}[d.n(2)]
+	case 3:
+		j.request.Policy.TimeLimit = d.between(50*time.Millisecond, time.Second)
+	}
+}
+
+func (w *World) add(j *job) {
+	j.index = len(w.jobs)
+	w.jobs = append(w.jobs, j)
+	w.queue.push(event{at: j.Submit, kind: evSubmit, to: j.host, body: j})
+}
+
+// drawFault schedules one fault.
+func (w *World) drawFault(d *dice) {
+	at := d.between(time.Millisecond, faultSpan)
+	h := w.hosts[d.n(len(w.hosts))]
+	lasts := d.between(50*time.Millisecond, faultLongest)
+	if d.chance(0.5) {
+		lasts = d.between(time.Millisecond, 3*time.Second)
+	}
+	pick := d.n(9)
+	w.do(at, func() {
+		switch pick {
+		case 0: // a node dies and comes back
+			w.crash(h)
+			w.do(at+max(lasts, 100*time.Millisecond), func() { w.restart(h) })
+		case 1: // a node dies for good
+			w.crash(h)
+			h.lost = true
+		case 2, 3: // a launcher dies and comes back
+			w.killLauncher(h)
+			w.do(at+lasts, func() { w.restart(h) })
+		case 4:
+			w.pause(h, lasts, false)
+		case 5:
+			w.pause(h, lasts, true)
+		case 6:
+			cutOff := 1 + int(at)%(len(w.hosts)/2)
+			w.partition(w.hosts[:cutOff], w.hosts[cutOff:], lasts, at%2 == 0)
+		case 7:
+			w.clog(h, min(lasts, 4*time.Second))
+		case 8:
+			w.killKeeper(h, int(at))
+		}
+	})
+}
+
+// drawFuse has a launcher die in the middle of what it does for a job.
+func (w *World) drawFuse(d *dice) {
+	names := crashPoints
+	f := &fuse{host: w.jobs[d.n(len(w.jobs))].host, skip: d.n(40)}
+	if d.chance(0.8) {
+		f.name, f.input, f.skip = names[d.n(len(names))], d.chance(0.3), d.n(6)
+	}
+	back := d.between(10*time.Millisecond, 8*time.Second)
+	crash := d.chance(0.4)
+	f.blow = func(h *host) {
+		if crash {
+			w.crash(h)
+		} else {
+			w.killLauncher(h)
+		}
+		w.do(w.now+back, func() { w.restart(h) })
+	}
+	w.fuse = f
+}
+
+// crashPoints are the deeds and inputs over which a launcher is made to die.
+var crashPoints = []string{
+	"record", "start", "go", "stop", "forget", "reply",
+	"Ask", "Grant", "Release", "Lock", "Locked", "Unlock", "Dispatch", "Progress", "ProgressAck",
+	"Proceed", "Halt", "Renew", "KeeperReady", "RanksStarted", "RanksEnded", "KeeperDone",
+}
+
+// Cancels and vanishing clients are part of the faults, too: drawn by job.
+func (w *World) drawClients(d *dice) {
+	for _, j := range w.jobs {
+		if !d.chance(0.12) {
+			continue
+		}
+		at := j.Submit + d.between(0, 3*time.Second)
+		gone := d.chance(0.5)
+		w.do(at, func() {
+			h := w.hosts[j.host]
+			if h.node == nil || j.id == 0 || j.over() {
+				return
+			}
+			if gone {
+				j.clientGone = true
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.ClientGone(now, j.client(), out) })
+			} else {
+				j.cancelled = true
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Cancel(now, j.id, 15, "the plan", out) })
+			}
+		})
+	}
+}
