@@ -176,7 +176,9 @@ func (w *World) checkQuiet() {
 		if h.node == nil {
 			continue
 		}
-		h.node.Check()
+		if w.opt.Check {
+			h.node.Check()
+		}
 		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes {
 			w.fail("leak", "%s: %d of %d slots free when all is over: %+v", h.name, s.Free, s.Slots, s)
 		}

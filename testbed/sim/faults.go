@@ -2,6 +2,7 @@ package sim
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -76,7 +77,7 @@ func (w *World) rejoin(h *host) {
 }
 
 // pause stops the launcher, or with frozen the whole machine, for a while. A
-// keeper whose launcher is stopped for longer than its patience kills.
+// keeper whose launcher is stopped for longer than its lease kills.
 func (w *World) pause(h *host, d time.Duration, frozen bool) {
 	if h.node == nil {
 		return
@@ -88,10 +89,13 @@ func (w *World) pause(h *host, d time.Duration, frozen bool) {
 	h.pausedUntil, h.frozen = max(h.pausedUntil, until), frozen
 	h.disturb(until)
 	gen := h.gen
-	if d > keeperPatience && !frozen {
-		w.do(w.now+keeperPatience, func() {
-			if h.gen == gen {
-				w.killKeepers(h)
+	if d > keeperLease && !frozen {
+		w.do(w.now+keeperLease, func() {
+			if h.gen != gen || h.pausedUntil <= w.now {
+				return
+			}
+			for _, k := range slices.Clone(h.keepers) {
+				k.abandon()
 			}
 		})
 	}

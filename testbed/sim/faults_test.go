@@ -2,11 +2,9 @@ package sim
 
 import (
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 )
 
@@ -36,28 +34,16 @@ func TestFaultSeeds(t *testing.T) {
 		return
 	}
 	total := seedsWanted(t, seedsDefault)
-	runs := sweep(total, func(seed uint64) Run { return RunSeed(seed, nil) })
-	var events, jobs, ended, bad int
-	points := map[string]int{}
-	for _, r := range runs {
-		events += int(r.Events)
-		jobs += r.Jobs
-		ended += r.Ended
-		points[r.Fuse]++
-		if len(r.Violations) == 0 {
-			continue
-		}
-		if bad++; bad <= 10 {
-			t.Errorf("seed %d: %v\n  replay: FILCH_SEED=%d go test -run TestFaultSeeds ./testbed/sim", r.Seed, r.Violations[0], r.Seed)
-		}
-	}
-	t.Logf("%d seeds, %d violations, %d events, %d jobs, %d ends told, %d crash points", total, bad, events, jobs, ended, len(points))
-	if bad > 10 {
-		t.Errorf("%d seeds in all broke a rule", bad)
+	runs := Sweep(1, total, func(seed uint64) Run { return RunSeed(seed, nil) })
+	var text strings.Builder
+	sum := Sum(&text, runs)
+	t.Logf("%d seeds, %d with violations, %d events, %d jobs, %d ends told, %d crash points", sum.Seeds, sum.Bad, sum.Events, sum.Jobs, sum.Ended, len(sum.Points))
+	if sum.Bad > 0 {
+		t.Errorf("%d of %d seeds broke a rule\n%s", sum.Bad, sum.Seeds, text.String())
 	}
 	if total >= seedsDefault {
 		for _, name := range crashPoints {
-			if points["at "+name]+points["before "+name] == 0 {
+			if sum.Points["at "+name]+sum.Points["before "+name] == 0 {
 				t.Errorf("no seed had a launcher die over %s", name)
 			}
 		}
@@ -76,30 +62,10 @@ func replay(t *testing.T, s string) {
 	t.Logf("seed %d: %d events, %d messages, %d of %d ends told, hash %016x, %s", seed, r.Events, r.Messages, r.Ended, r.Jobs, r.Hash, r.Fuse)
 }
 
-// sweep runs seeds 1 to total on all cpus; the results are in order of seed.
-func sweep(total int, run func(seed uint64) Run) []Run {
-	runs := make([]Run, total)
-	var next atomic.Uint64
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			for {
-				seed := next.Add(1)
-				if seed > uint64(total) {
-					return
-				}
-				runs[seed-1] = run(seed)
-			}
-		})
-	}
-	wait.Wait()
-	return runs
-}
-
 func TestSameSeedSameHash(t *testing.T) {
 	seeds := seedsWanted(t, 60)
-	once := sweep(min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, nil) })
-	again := sweep(min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
+	once := Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, nil) })
+	again := Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
 	var hashes []uint64
 	for i := range once {
 		if a, b := once[i].Hash, again[i].Hash; a != b || once[i].Events != again[i].Events {

@@ -8,12 +8,13 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Times of a simulated keeper. keeperPatience is how long it outlives its
-// launcher, waiting to be adopted by the next one.
+// Times of a simulated keeper, as launcher/proc has them. keeperPatience is how
+// long it outlives its launcher, waiting to be adopted by the next one.
 const (
 	keeperWordMin  = 20 * time.Microsecond
 	keeperWordMax  = 60 * time.Microsecond
 	keeperPatience = 6500 * time.Millisecond
+	keeperLease    = 10 * time.Second // without a word of a launcher that is stopped
 )
 
 // plan is what the ranks of a job will do; only keepers and checkers know it.
@@ -38,6 +39,7 @@ type phase uint8
 const (
 	checking phase = iota
 	ready
+	refused // its checks failed: nothing will run
 	running
 	stopping
 	done // nothing of it runs; it waits to be told to forget
@@ -50,13 +52,13 @@ type keeper struct {
 	start   launcher.Start
 	truth   *attempt
 	phase   phase
-	gen     int // a stop makes older steps void
-	refused bool
+	gen     int           // a stop makes older steps void
 	wordAt  time.Duration // its words keep their order
 	ends    []launcher.RankEnd
 	alive   []filch.Rank
-	killed  bool // vanished
-	vacated bool // its cores are free again
+	err     *filch.Error // why its checks failed
+	killed  bool         // vanished
+	vacated bool         // its cores are free again
 }
 
 // step is something due inside a keeper.
@@ -98,19 +100,28 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 func (k *keeper) checked() {
 	p := &k.truth.job.plan
 	if p.unready == k.start.Index {
-		k.refused = true
+		k.phase = refused
 		err := filch.Errorf(filch.NotFound, "cannot start on %s: planned", k.h.name)
 		k.truth.unready = true
-		k.say(launcher.KeeperReady{Ident: k.start.Launch.Ident, Err: err, Cause: p.unreadyCause})
-		k.finish()
+		k.err = err
+		k.w.vacate(k)
+		k.sayReady()
 		return
 	}
 	k.phase = ready
 	k.truth.ready[k.start.Index] = true
-	k.say(launcher.KeeperReady{Ident: k.start.Launch.Ident})
+	k.sayReady()
 	if k.start.Go {
 		k.exec()
 	}
+}
+
+func (k *keeper) sayReady() {
+	word := launcher.KeeperReady{Ident: k.start.Launch.Ident, Err: k.err}
+	if k.err != nil {
+		word.Cause = k.truth.job.plan.unreadyCause
+	}
+	k.say(word)
 }
 
 func (k *keeper) exec() {
@@ -192,7 +203,7 @@ func (k *keeper) deed(d launcher.Deed) {
 	case launcher.DeedStop:
 		k.stop(d)
 	case launcher.DeedForget:
-		if k.phase != done {
+		if k.phase != done && k.phase != refused {
 			k.w.fail("forgotten-alive", "%s: %s told to forget in phase %d", k.h.name, k.start.Launch.Ident, k.phase)
 		}
 		k.h.drop(k)
@@ -201,7 +212,7 @@ func (k *keeper) deed(d launcher.Deed) {
 
 func (k *keeper) stop(d launcher.Deed) {
 	switch k.phase {
-	case checking, ready:
+	case checking, ready, refused:
 		k.alive = nil // never exec'ed
 		k.finish()
 	case running, stopping:
@@ -238,15 +249,31 @@ func (k *keeper) vanish(text string) {
 	}
 }
 
+// abandon kills all since the launcher has been silent for too long, and says
+// so on the link, which is still open.
+func (k *keeper) abandon() {
+	if k.phase == done {
+		return
+	}
+	k.truth.job.vanished = true
+	k.gen++
+	if k.phase == running || k.phase == stopping {
+		k.endAll(launcher.RankEnd{Kind: launcher.CauseSignal, Code: int32(syscall.SIGKILL), Told: true})
+		return
+	}
+	k.alive = nil
+	k.finish()
+}
+
 // adopted makes the keeper known to a restarted launcher: its Start, then all
 // that it had said.
 func (k *keeper) adopted() {
 	id := k.start.Launch.Ident
 	k.say(launcher.Adopted{Start: k.start, Ended: append([]launcher.RankEnd(nil), k.ends...)})
-	if k.phase >= ready && !k.refused {
-		k.say(launcher.KeeperReady{Ident: id})
-	}
-	if k.truth.started[k.start.Index] {
+	switch {
+	case k.phase == ready || k.phase == refused:
+		k.sayReady()
+	case k.truth.started[k.start.Index]:
 		k.say(launcher.RanksStarted{Ident: id})
 	}
 	if k.phase == done {

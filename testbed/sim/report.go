@@ -3,9 +3,14 @@ package sim
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
+
+	"github.com/filch-hpc/filch/stealer"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -25,3 +30,81 @@ func Table(out io.Writer, results []*Result) {
 
 func tenths(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s" }
 func cents(d time.Duration) string  { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) + " s" }
+
+// The acceptance of gathering.
+const (
+	ratioMax   = 1.02
+	perNodeMax = 12.0
+)
+
+// Short lists what of the acceptance a result falls short of.
+func (r *Result) Short() (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, r.Name+": "+fmt.Sprintf(format, args...)) }
+	for _, v := range r.Broken {
+		add("%v", v)
+	}
+	if r.Policy.Kind != stealer.Accumulate {
+		if r.Started == r.Count {
+			add("all %d jobs started, so that the contrast shows nothing", r.Count)
+		}
+		return lines
+	}
+	if r.Started != r.Count {
+		add("%d of %d jobs started", r.Started, r.Count)
+	}
+	if got := r.Ratio(); got > ratioMax {
+		add("the makespan is %.4f of the ideal queue's, want at most %v", got, ratioMax)
+	}
+	if r.PerNode > perNodeMax {
+		add("%.1f messages per node and job, want at most %v: %v", r.PerNode, perNodeMax, r.Kinds)
+	}
+	return lines
+}
+
+// Sweep runs the fault seeds from first on, count of them, on all cpus; the
+// results are in the order of the seeds.
+func Sweep(first uint64, count int, run func(seed uint64) Run) []Run {
+	runs := make([]Run, count)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
+				runs[i] = run(first + uint64(i))
+			}
+		})
+	}
+	wait.Wait()
+	return runs
+}
+
+// Total sums up fault runs.
+type Total struct {
+	Seeds, Bad, Jobs, Ended int
+	Events                  uint64
+	Points                  map[string]int // crash points by how many seeds reached them
+}
+
+// Sum sums up runs and prints those that broke a rule, with the command that
+// replays each.
+func Sum(out io.Writer, runs []Run) Total {
+	t := Total{Seeds: len(runs), Points: make(map[string]int)}
+	for _, r := range runs {
+		t.Events += r.Events
+		t.Jobs += r.Jobs
+		t.Ended += r.Ended
+		if r.Fuse != "" {
+			t.Points[r.Fuse]++
+		}
+		if len(r.Violations) == 0 {
+			continue
+		}
+		if t.Bad++; t.Bad <= maxPrinted {
+			fmt.Fprintf(out, "seed %d: %v\n  replay: FILCH_SEED=%d go test -run TestFaultSeeds ./testbed/sim\n", r.Seed, r.Violations[0], r.Seed)
+		}
+	}
+	return t
+}
+
+// maxPrinted bounds the failing seeds that are printed.
+const maxPrinted = 10

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -157,7 +158,7 @@ func (w *World) run(until time.Duration) {
 		}
 		w.mix(uint64(e.at)<<8 | uint64(e.kind))
 		w.mix(uint64(uint32(e.from))<<32 | uint64(uint32(e.to)))
-		w.handle(&e)
+		w.step(&e)
 	}
 	if len(w.broken) == 0 && until < filch.Never {
 		w.now = max(w.now, until)
@@ -168,6 +169,16 @@ func (w *World) run(until time.Duration) {
 func (w *World) mix(v uint64) {
 	w.hash = (w.hash ^ v) * 0x100000001b3
 	w.hash ^= w.hash >> 29
+}
+
+// step handles an event; a panic, of an invariant or not, breaks a rule.
+func (w *World) step(e *event) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.fail("panic", "%v\n%s", p, debug.Stack())
+		}
+	}()
+	w.handle(e)
 }
 
 func (w *World) handle(e *event) {

@@ -1,0 +1,44 @@
+//go:build mutants
+
+package sim
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// planted are the faults that the shipped cores carry under this build tag,
+// each one rule broken, with the seeds within which a checker must see it.
+var planted = []struct {
+	name  string
+	plant func(string) bool
+	seeds int
+}{
+	{"oversell", slots.Plant, 20},
+	{"leak", slots.Plant, 20},
+	{"forgotten-wound", slots.Plant, 60},
+	{"release-by-slot", slots.Plant, 120},
+	{"stale-grant", stealer.Plant, 300},
+}
+
+// TestMutantsAreCaught shows that the checkers bite. The invariants inside the
+// cores are off: the checkers outside them must see it alone.
+func TestMutantsAreCaught(t *testing.T) {
+	for _, m := range planted {
+		t.Run(m.name, func(t *testing.T) {
+			if !m.plant(m.name) {
+				t.Fatalf("there is no planted fault %q", m.name)
+			}
+			defer m.plant("")
+			for seed := uint64(1); seed <= uint64(m.seeds); seed++ {
+				if r := runSeed(seed, false, nil); len(r.Violations) > 0 {
+					t.Logf("caught at seed %d of %d: %v", seed, m.seeds, r.Violations[0])
+					return
+				}
+			}
+			t.Errorf("not caught in %d seeds", m.seeds)
+		})
+	}
+}
