@@ -26,7 +26,7 @@ func (h *host) make() {
 		Name: h.name, Instance: "sim", Incarnation: h.incarnation,
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.index)*8191 + h.incarnation,
 		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory},
-		IDs:      launcher.JobIDs{Index: h.index, Stride: launcher.IDStride},
+		IDs:      launcher.JobIDs{Index: h.index, Stride: launcher.IDStride, Round: int32(h.incarnation - 1)},
 		Policy:   h.w.opt.Gather,
 	})
 }

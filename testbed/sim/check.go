@@ -29,15 +29,25 @@ func (w *World) occupy(k *keeper) {
 	if got := len(k.start.Cores); got != want {
 		w.fail("wrong-room", "%s: Start of %s lends %d cores for %d ranks x %d", h.name, k.start.Launch.Ident, got, len(k.alive), shape.PerRank.Slots)
 	}
+	parent := h.keeperOf(k.truth.job.parent)
 	for _, c := range k.start.Cores {
 		if c < 0 || int(c) >= len(h.cores) {
 			w.fail("no-such-core", "%s: Start of %s lends core %d of %d", h.name, k.start.Launch.Ident, c, len(h.cores))
 			continue
 		}
-		if other := h.cores[c]; other != nil {
+		other := h.cores[c]
+		if parent != nil && other == parent {
+			other = h.subs[c]
+			h.subs[c] = k
+		} else {
+			h.cores[c] = k
+		}
+		if other != nil {
 			w.fail("oversold", "%s: core %d lent to %s while %s has it", h.name, c, k.start.Launch.Ident, other.start.Launch.Ident)
 		}
-		h.cores[c] = k
+	}
+	if k.truth.job.parent != nil {
+		return // its memory is part of its parent's
 	}
 	h.memory += k.start.Memory
 	if h.memory > hostMemory {
@@ -51,12 +61,29 @@ func (w *World) vacate(k *keeper) {
 		return
 	}
 	k.vacated = true
+	h := k.h
 	for _, c := range k.start.Cores {
-		if c >= 0 && int(c) < len(k.h.cores) && k.h.cores[c] == k {
-			k.h.cores[c] = nil
+		switch {
+		case c < 0 || int(c) >= len(h.cores):
+		case h.subs[c] == k:
+			h.subs[c] = nil
+		case h.cores[c] == k:
+			h.cores[c], h.subs[c] = h.subs[c], nil // a step outlives its parent's keeper
 		}
 	}
-	k.h.memory -= k.start.Memory
+	if k.truth.job.parent == nil {
+		h.memory -= k.start.Memory
+	}
+}
+
+// keeperOf finds the keeper of a running job here, nil without one.
+func (h *host) keeperOf(j *job) *keeper {
+	for _, k := range h.keepers {
+		if j != nil && k.truth.job == j && !k.vacated {
+			return k
+		}
+	}
+	return nil
 }
 
 // checkLaunch holds a launch against the request: every rank has one place, no

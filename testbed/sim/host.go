@@ -33,6 +33,7 @@ type machine struct {
 	pausedUntil time.Duration
 	keepers     []*keeper
 	cores       []*keeper // by core: who has it
+	subs        []*keeper // by core: the step that uses what its parent has
 	records     map[string]launcher.Record
 	memory      int64         // lent to keepers, bytes
 	trouble     time.Duration // no fault has touched it since then

@@ -65,6 +65,7 @@ func (w *World) reply(h *host, r launcher.Reply) {
 	case launcher.Started:
 		j.startedAt = w.now
 		w.checkStarted(j, &e)
+		w.begin(j, e.Nodes)
 	case launcher.Refused:
 		j.endedAt, j.refused, j.code = w.now, true, e.Code
 		w.checkRefused(j, &e)

@@ -35,6 +35,9 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	for i := range faultJobsMin + d.n(faultJobsMax-faultJobsMin+1) {
 		w.add(w.drawJob(d, i))
 	}
+	if d.chance(0.5) {
+		w.drawSteps(d)
+	}
 	w.drawClients(d)
 	for range d.n(6) {
 		w.drawFault(d)
@@ -141,10 +144,50 @@ func (w *World) drawEnds(d *dice, j *job) {
 	}
 }
 
+// add makes a job part of the run; a step's turn comes with its parent's start.
 func (w *World) add(j *job) {
 	j.index = len(w.jobs)
 	w.jobs = append(w.jobs, j)
+	if j.parent != nil {
+		j.parent.steps = append(j.parent.steps, j)
+		return
+	}
 	w.queue.push(event{at: j.Submit, kind: evSubmit, to: j.host, body: j})
+}
+
+// drawSteps gives some jobs steps: small runs inside their slots.
+func (w *World) drawSteps(d *dice) {
+	for _, parent := range append([]*job(nil), w.jobs...) {
+		if !d.chance(0.15) || parent.request.Shape.PerRank != (slots.Room{Slots: 1}) {
+			continue
+		}
+		for range 1 + d.n(3) {
+			j := &job{outcome: newOutcome(), parent: parent}
+			j.Slots = 1 + d.n(parent.Slots)
+			j.Runs = d.between(time.Millisecond, max(parent.Runs/2, 2*time.Millisecond))
+			j.request = launcher.Request{
+				Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}},
+				Policy: parent.request.Policy, Order: order(len(w.jobs)),
+			}
+			j.request.Policy.TimeLimit = 0
+			j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: time.Millisecond, unready: -1}
+			w.add(j)
+		}
+	}
+}
+
+// begin submits the steps of a job that has started, each from one of the
+// nodes that it runs on.
+func (w *World) begin(parent *job, nodes []launcher.NodeRanks) {
+	for i, j := range parent.steps {
+		if j.submittedAt >= 0 {
+			continue
+		}
+		h := w.byName[nodes[(parent.index+i)%len(nodes)].Node]
+		j.host, j.request.Parent = h.index, parent.id
+		j.Submit = w.now + time.Duration(1+i)*time.Millisecond
+		w.queue.push(event{at: j.Submit, kind: evSubmit, to: j.host, body: j})
+	}
 }
 
 // drawFault schedules one fault.

@@ -15,6 +15,8 @@ type job struct {
 	request  launcher.Request
 	plan     plan
 	attempts []*attempt
+	parent   *job   // of a step
+	steps    []*job // submitted when it has started
 }
 
 // client is the connection of the job's client; each job has its own.

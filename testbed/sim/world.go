@@ -88,7 +88,7 @@ func NewWorld(opt Options) *World {
 	boots := newDice(opt.Seed, 5)
 	for i := range opt.Hosts {
 		h := &host{w: w, index: int32(i), name: filch.NodeName("n" + strconv.Itoa(i+1)), wake: filch.Never}
-		h.cores = make([]*keeper, opt.Slots)
+		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
 		h.records = make(map[string]launcher.Record)
 		h.trouble = -filch.Never
 		h.born = -boots.between(0, time.Hour)
