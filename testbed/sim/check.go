@@ -209,7 +209,7 @@ func (w *World) checkQuiet() {
 		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes {
 			w.fail("leak", "%s: %d of %d slots free when all is over: %+v", h.name, s.Free, s.Slots, s)
 		}
-		for _, ji := range h.node.Jobs() {
+		for _, ji := range h.node.Jobs(h.local()) {
 			if !isFinal(ji.State) {
 				w.fail("job-left", "%s: job %d is %s when all is over", h.name, ji.ID, ji.State)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // The faults below are deeds of the world; a [Plan] draws them from a seed.
@@ -67,14 +68,25 @@ func (w *World) restart(h *host) {
 	w.detect.look()
 }
 
-// rejoin is what a launcher does that learns it was declared dead: it reaps
-// and comes back with a new incarnation.
+// rejoin is what a launcher does that learns it was declared dead: it ends all
+// ranks and comes back with a new incarnation.
 func (w *World) rejoin(h *host) {
 	w.trace(h.name, "rejoins", "it was declared dead")
-	w.killKeepers(h)
-	w.killLauncher(h)
-	w.restart(h)
+	h.disturb(w.now + reapBound)
+	h.incarnation++
+	incarnation := h.incarnation
+	for _, j := range w.jobs {
+		if j.host == h.index && j.submittedAt >= 0 && !j.over() {
+			j.restarted = true
+		}
+	}
+	h.tellOf(h, stealer.Dead, incarnation-1)
+	h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Reborn(now, incarnation, out) })
+	w.detect.look()
 }
+
+// reapBound is how long a host that was declared dead may take to end its ranks.
+const reapBound = 2 * time.Second
 
 // pause stops the launcher, or with frozen the whole machine, for a while. A
 // keeper whose launcher is stopped for longer than its lease kills.

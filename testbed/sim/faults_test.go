@@ -39,7 +39,7 @@ func TestFaultSeeds(t *testing.T) {
 	sum := Sum(&text, runs)
 	t.Logf("%d seeds, %d with violations, %d events, %d jobs, %d ends told, %d crash points", sum.Seeds, sum.Bad, sum.Events, sum.Jobs, sum.Ended, len(sum.Points))
 	if sum.Bad > 0 {
-		t.Errorf("%d of %d seeds broke a rule\n%s", sum.Bad, sum.Seeds, text.String())
+		t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
 	}
 	if total >= seedsDefault {
 		for _, name := range crashPoints {

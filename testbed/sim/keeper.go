@@ -47,18 +47,19 @@ const (
 
 // keeper stands in for launcher/proc's: it holds cores from Start to its done.
 type keeper struct {
-	w       *World
-	h       *host
-	start   launcher.Start
-	truth   *attempt
-	phase   phase
-	gen     int           // a stop makes older steps void
-	wordAt  time.Duration // its words keep their order
-	ends    []launcher.RankEnd
-	alive   []filch.Rank
-	err     *filch.Error // why its checks failed
-	killed  bool         // vanished
-	vacated bool         // its cores are free again
+	w         *World
+	h         *host
+	start     launcher.Start
+	truth     *attempt
+	phase     phase
+	gen       int           // a stop makes older steps void
+	wordAt    time.Duration // its words keep their order
+	ends      []launcher.RankEnd
+	alive     []filch.Rank
+	err       *filch.Error // why its checks failed
+	killed    bool         // vanished
+	vacated   bool         // its cores are free again
+	forgotten bool         // leaves when it is done
 }
 
 // step is something due inside a keeper.
@@ -189,6 +190,9 @@ func (k *keeper) finish() {
 	k.phase = done
 	k.w.vacate(k)
 	k.say(launcher.KeeperDone{Ident: k.start.Launch.Ident})
+	if k.forgotten {
+		k.h.drop(k)
+	}
 }
 
 // deed is what the launcher has the keeper do.
@@ -203,10 +207,10 @@ func (k *keeper) deed(d launcher.Deed) {
 	case launcher.DeedStop:
 		k.stop(d)
 	case launcher.DeedForget:
-		if k.phase != done && k.phase != refused {
-			k.w.fail("forgotten-alive", "%s: %s told to forget in phase %d", k.h.name, k.start.Launch.Ident, k.phase)
+		k.forgotten = true
+		if k.phase == done || k.phase == refused {
+			k.h.drop(k)
 		}
-		k.h.drop(k)
 	}
 }
 

@@ -16,6 +16,7 @@ type outcome struct {
 	refused     bool
 	end         launcher.Ended
 	code        int32
+	ending      bool // told that it is being stopped
 	cancelled   bool
 	clientGone  bool
 	orphaned    bool // its origin is gone for good: nobody will hear of it
@@ -66,6 +67,8 @@ func (w *World) reply(h *host, r launcher.Reply) {
 		j.startedAt = w.now
 		w.checkStarted(j, &e)
 		w.begin(j, e.Nodes)
+	case launcher.Ending:
+		j.ending = true
 	case launcher.Refused:
 		j.endedAt, j.refused, j.code = w.now, true, e.Code
 		w.checkRefused(j, &e)
@@ -94,6 +97,9 @@ func (w *World) slack() time.Duration {
 
 func (w *World) checkStarted(j *job, e *launcher.Started) {
 	a := j.last()
+	if j.ending && a != nil {
+		return // it is stopped while it starts
+	}
 	if a == nil || !a.allRan() && !a.unready && !j.vanished && !w.touched(j, a) {
 		w.fail("not-all-ran", "job %d is said to have started, but not every rank was exec'ed", j.id)
 		return
@@ -181,7 +187,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	case launcher.CauseClientGone, launcher.CauseInterrupt:
 		return j.clientGone
 	case launcher.CauseTimeLimit:
-		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt >= j.request.Policy.TimeLimit
+		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt+w.slack() >= j.request.Policy.TimeLimit
 	case launcher.CauseNodeLost:
 		return a != nil && w.touched(j, a)
 	case launcher.CauseOurs:

@@ -266,7 +266,7 @@ func (w *World) drawClients(d *dice) {
 				return
 			}
 			if gone {
-				j.clientGone = true
+				w.orphan(j)
 				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.ClientGone(now, j.client(), out) })
 			} else {
 				j.cancelled = true

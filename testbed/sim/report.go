@@ -83,12 +83,13 @@ type Total struct {
 	Seeds, Bad, Jobs, Ended int
 	Events                  uint64
 	Points                  map[string]int // crash points by how many seeds reached them
+	Rules                   map[string]int // rules by how many seeds broke them
 }
 
 // Sum sums up runs and prints those that broke a rule, with the command that
 // replays each.
 func Sum(out io.Writer, runs []Run) Total {
-	t := Total{Seeds: len(runs), Points: make(map[string]int)}
+	t := Total{Seeds: len(runs), Points: make(map[string]int), Rules: make(map[string]int)}
 	for _, r := range runs {
 		t.Events += r.Events
 		t.Jobs += r.Jobs
@@ -99,12 +100,14 @@ func Sum(out io.Writer, runs []Run) Total {
 		if len(r.Violations) == 0 {
 			continue
 		}
-		if t.Bad++; t.Bad <= maxPrinted {
+		rule := r.Violations[0].Rule
+		t.Rules[rule]++
+		if t.Bad++; t.Rules[rule] <= maxPrinted {
 			fmt.Fprintf(out, "seed %d: %v\n  replay: FILCH_SEED=%d go test -run TestFaultSeeds ./testbed/sim\n", r.Seed, r.Violations[0], r.Seed)
 		}
 	}
 	return t
 }
 
-// maxPrinted bounds the failing seeds that are printed.
-const maxPrinted = 10
+// maxPrinted bounds the failing seeds that are printed for each rule.
+const maxPrinted = 4

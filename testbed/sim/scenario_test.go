@@ -41,6 +41,7 @@ func TestRoundOneIsModest(t *testing.T) {
 		asked := map[int32]bool{}
 		free := map[int32]int32{}
 		var messages int
+		var first uint32
 		w.peek = func(h *host, e *event) {
 			if m, ok := e.body.(*launcher.Ask); ok && m.Half {
 				free[h.index] = h.node.Slots().Free
@@ -50,11 +51,14 @@ func TestRoundOneIsModest(t *testing.T) {
 			messages++
 			switch m := m.(type) {
 			case *launcher.Ask:
-				if m.Round == 1 {
+				if first == 0 {
+					first = m.Round // the home node was asked before, without a message
+				}
+				if m.Round == first {
 					asked[to.index] = true
 				}
 			case *launcher.Grant:
-				if had, ok := free[from.index]; ok && m.Round == 1 && m.Held > (had+1)/2 {
+				if had, ok := free[from.index]; ok && m.Round == first && m.Held > (had+1)/2 {
 					t.Errorf("%d ranks: %s lends %d of %d free, want at most half", ranks, from.name, m.Held, had)
 				}
 			}

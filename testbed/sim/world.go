@@ -2,9 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"path"
 	"reflect"
-	"runtime/debug"
+	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -175,10 +177,25 @@ func (w *World) mix(v uint64) {
 func (w *World) step(e *event) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.fail("panic", "%v\n%s", p, debug.Stack())
+			w.fail("panic", "%v at %s", p, site())
 		}
 	}()
 	w.handle(e)
+}
+
+// site says where a panic came from: the callers in the cores.
+func site() string {
+	pcs := make([]uintptr, 24)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
+	var text strings.Builder
+	for range 5 {
+		f, more := frames.Next()
+		fmt.Fprintf(&text, " %s:%d", path.Base(f.File), f.Line)
+		if !more {
+			break
+		}
+	}
+	return text.String()
 }
 
 func (w *World) handle(e *event) {
