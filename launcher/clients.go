@@ -19,6 +19,7 @@ func (n *Node) ClientGone(now time.Duration, client ClientID, out *Outbox) {
 	for _, id := range ids {
 		j := n.jobs[id]
 		if j == nil {
+			out.Records = append(out.Records, Record{Key: recordKey(id)}) // it heard the end
 			continue
 		}
 		j.seen.watchers = slices.DeleteFunc(j.seen.watchers, func(c ClientID) bool { return c == client })

@@ -81,6 +81,9 @@ func (n *Node) missing(j *job) string {
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
 	if j.gather == nil {
+		if err := n.neverFits(&j.need); err != nil {
+			return err.Text + "; waits for more nodes"
+		}
 		return ""
 	}
 	held, asked := j.gather.Held()

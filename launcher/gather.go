@@ -227,7 +227,7 @@ func (n *Node) renewed(now time.Duration, from filch.NodeName, m *Renew, out *Ou
 			p.until = now + JobTerm
 			continue
 		}
-		if r.Lease.Incarnation < n.cfg.Incarnation && now < n.began+AdoptGrace {
+		if r.Lease.Incarnation < n.cfg.Incarnation && now < n.birth.began+AdoptGrace {
 			continue // a keeper may still turn up
 		}
 		n.send(from, &Progress{

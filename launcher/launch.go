@@ -144,7 +144,7 @@ func (n *Node) advance(now time.Duration, j *job, out *Outbox) {
 		n.keep(j, out)
 		n.sendProceed(now, j, out)
 	}
-	if r.going && !r.told && r.started == all && (r.done < all || r.ranStarted()) {
+	if r.going && !r.told && r.halt.level == 0 && r.started == all && (r.done < all || r.ranStarted()) {
 		n.tellStarted(j, out)
 	}
 	if r.started == all {
@@ -234,6 +234,10 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 			continue
 		}
 		if s.back <= now {
+			n.send(r.launch.Nodes[i].Node, &Halt{ // should they be there after all
+				Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: r.launch.Nodes[i].Lease, Level: 1 << 30,
+				Signal: sigTerm, Grace: FailGrace, Reason: "they were given up",
+			}, out)
 			n.seatLost(now, j, i, "its launcher came back without them", out)
 			if j.run != r || s.done {
 				continue

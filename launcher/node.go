@@ -48,7 +48,15 @@ type Node struct {
 	owed    []owed // steps to give back
 	renewAt time.Duration
 	graves  graves
-	began   time.Duration
+	birth   birth
+}
+
+// birth is when the launcher began, and when at the latest it lends although
+// keepers of an earlier one may still turn up; Never: it lends.
+type birth struct {
+	began, opens time.Duration
+	unheard      []filch.JobID // ended before, and their clients may not know
+	forgets      time.Duration // when these are given up
 }
 
 // New makes a Node that knows no member but itself.
@@ -60,6 +68,7 @@ func New(cfg Config) *Node {
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
 		clients: make(map[ClientID][]filch.JobID), seed: cfg.Seed, renewAt: filch.Never,
+		birth: birth{opens: filch.Never, forgets: filch.Never},
 	}
 	if n.members == nil {
 		n.members = stealer.NewMembers()
@@ -164,6 +173,12 @@ func (n *Node) settle(now time.Duration, out *Outbox) {
 // Tick does what is due at now.
 func (n *Node) Tick(now time.Duration, out *Outbox) {
 	n.ledger.Tick(now)
+	if n.birth.opens <= now {
+		n.Settled(now, out)
+	}
+	if n.birth.forgets <= now {
+		n.forgetUnheard(out)
+	}
 	for {
 		e, ok := n.agenda.due(now)
 		if !ok {
@@ -195,7 +210,7 @@ func (n *Node) tickEntry(now time.Duration, e entry, out *Outbox) {
 
 // Deadline is when Tick must be called next.
 func (n *Node) Deadline() time.Duration {
-	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt)
+	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets)
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)
 	}

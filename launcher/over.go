@@ -80,10 +80,10 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	n.forgetSeats(j, out)
 	j.state = e.State
 	n.past.add(j.info(now, n.cfg.Name, &e), e)
-	if j.req.Detach {
-		n.keepEnd(j, e, out)
+	if j.req.Detach || j.seen.here {
+		n.keepEnd(j, e, out) // for a client that has not heard when this launcher dies
 	} else {
-		out.Records = append(out.Records, Record{Key: j.recordKey()})
+		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
 	}
 	delete(n.jobs, j.id)
 	n.dropClient(j)
@@ -94,6 +94,9 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 // dropClient forgets which clients look at a job.
 func (n *Node) dropClient(j *job) {
 	for _, c := range append(j.seen.watchers, j.seen.client) {
+		if c == j.seen.client && j.seen.here && !j.req.Detach {
+			continue // when it goes, the record of the end does
+		}
 		ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == j.id })
 		if len(ids) == 0 {
 			delete(n.clients, c)

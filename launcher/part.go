@@ -19,7 +19,8 @@ const (
 	// MaxEndsPerTell bounds the ends in one Progress.
 	MaxEndsPerTell = 1024
 	// AdoptGrace is how long after its start a launcher does not yet disown
-	// leases of its earlier incarnations.
+	// leases of its earlier incarnations, and lends nothing, unless it is told
+	// sooner that no keeper is left to turn up.
 	AdoptGrace = 5 * time.Second
 	// MaxGraves bounds the attempts of which it is remembered that they are
 	// over here, so that a launch that comes late starts nothing.
@@ -198,6 +199,7 @@ func (n *Node) stopSteps(parent filch.JobID, grace time.Duration, reason string,
 	for _, s := range n.sortedParts() {
 		if s.launch.Parent == parent && !s.over() && s.level == 0 {
 			s.level = 1
+			s.fault = fault{cause: CauseCancel, err: *filch.Errorf(filch.Canceled, "job %d ended, of which this is a step", parent)}
 			out.Deeds = append(out.Deeds, Deed{Ident: s.launch.Ident, Kind: DeedStop, Signal: sigTerm, Grace: grace, Reason: reason})
 		}
 	}

@@ -39,6 +39,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.peerReborn(now, p, out)
 	}
 	for _, j := range n.sortedJobs() {
+		n.park(now, j, out)
 		if j.gather == nil {
 			continue
 		}
@@ -52,6 +53,23 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.wakeJob(j, j.deadline())
 	}
 	n.settle(now, out)
+}
+
+// park makes a job give back what it holds when it cannot fit any more, since
+// nodes are gone: it would keep everybody else waiting for ever. It asks anew
+// when there are enough again.
+func (n *Node) park(now time.Duration, j *job, out *Outbox) {
+	if j.run != nil || j.step != nil {
+		return
+	}
+	fits := n.neverFits(&j.need) == nil
+	switch {
+	case j.gather != nil && !fits:
+		n.letGo(now, j, nil, out)
+		n.wakeJob(j, j.deadline())
+	case j.gather == nil && fits:
+		n.again(now, j, out)
+	}
 }
 
 func lockUses(l *lock, name filch.NodeName) bool {
@@ -126,6 +144,7 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = now + ReadoptWait
 				j.run.at.again = min(j.run.at.again, s.back)
+				n.send(p.Name, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
 			}
 		}
 		n.wakeJob(j, j.deadline())

@@ -9,7 +9,7 @@ import (
 	"github.com/filch-hpc/filch/slots"
 )
 
-func (j *job) recordKey() string { return fmt.Sprintf("job/%d", j.id) }
+func recordKey(id filch.JobID) string { return fmt.Sprintf("job/%d", id) }
 
 // keep records where a job stands.
 func (n *Node) keep(j *job, out *Outbox) {
@@ -23,17 +23,18 @@ func (n *Node) keep(j *job, out *Outbox) {
 		r.Nodes, r.Going = j.run.launch.Nodes, j.run.going
 		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 	}
-	out.Records = append(out.Records, Record{Key: j.recordKey(), Job: r})
+	out.Records = append(out.Records, Record{Key: recordKey(j.id), Job: r})
 }
 
-// keepEnd records the end of a detached job.
+// keepEnd records the end of a job: of a detached one for those who ask later,
+// of another until its client has gone.
 func (n *Node) keepEnd(j *job, e EndRecord, out *Outbox) {
 	r := &JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
-	r.Request = Request{Name: j.req.Name, Detach: true, Parent: j.req.Parent}
+	r.Request = Request{Name: j.req.Name, Detach: j.req.Detach, Parent: j.req.Parent}
 	if j.run != nil {
 		r.Nodes = j.run.launch.Nodes
 	}
-	out.Records = append(out.Records, Record{Key: j.recordKey(), Job: r})
+	out.Records = append(out.Records, Record{Key: recordKey(j.id), Job: r})
 }
 
 func (j *job) seatKey(i int) string {
@@ -72,7 +73,8 @@ func (n *Node) forgetSeats(j *job, out *Outbox) {
 // ones ask anew under their old ticket. A record that makes no sense is noted
 // and skipped.
 func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
-	n.began = now
+	n.birth = birth{began: now, opens: now + AdoptGrace, forgets: filch.Never}
+	n.ledger.Shut()
 	done := make(map[slots.Key][]*PartRecord)
 	for _, r := range records {
 		switch {
@@ -99,11 +101,35 @@ func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
 	n.settle(now, out)
 }
 
+// forgetUnheard drops the ends of attached jobs whose clients had the time to
+// come back for them.
+func (n *Node) forgetUnheard(out *Outbox) {
+	for _, id := range n.birth.unheard {
+		out.Records = append(out.Records, Record{Key: recordKey(id)})
+	}
+	n.birth.unheard, n.birth.forgets = nil, filch.Never
+}
+
+// Settled takes in that every keeper of an earlier launcher was adopted or is
+// gone, after [Node.Restore]: from now on the node lends its slots.
+func (n *Node) Settled(now time.Duration, out *Outbox) {
+	if n.birth.opens == filch.Never {
+		return
+	}
+	n.birth.opens = filch.Never
+	n.ledger.Open(now)
+	n.settle(now, out)
+}
+
 func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, out *Outbox) {
 	if r.Ended != nil {
 		j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
 		j.need.Ranks = r.Size
 		n.past.add(j.info(now, n.cfg.Name, r.Ended), *r.Ended)
+		if !r.Request.Detach {
+			n.birth.unheard = append(n.birth.unheard, r.Job)
+			n.birth.forgets = now + ReclaimWait
+		}
 		return
 	}
 	need, err := needOf(r.Request)
@@ -180,7 +206,7 @@ func (n *Node) restoreSeat(r *run, p *PartRecord) {
 }
 
 // adopted takes in a keeper that outlived its launcher. Jobs come before their
-// steps. What cannot be booked is ended.
+// steps. What cannot be booked is ended. How far the keeper is, it says next.
 func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	l := &ev.Start.Launch
 	k := keyOf(l.Ident)
@@ -208,8 +234,8 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 		return
 	}
 	p := &part{
-		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhaseStarted, ends: ev.Ended,
-		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: true, adopted: true},
+		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhasePreparing, ends: ev.Ended,
+		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
 	}
 	if n.mine(p) {
 		p.until = filch.Never

@@ -103,6 +103,7 @@ type Ledger struct {
 	wait        []*claim // in the order of tickets
 	changed     []*claim
 	draining    bool
+	shut        bool // until what a launcher before this one lent is booked
 }
 
 // New makes the ledger of a node whose launcher has that incarnation.
@@ -220,6 +221,8 @@ func (l *Ledger) unqueue(c *claim) {
 
 func (l *Ledger) enqueue(c *claim) {
 	if !c.queued {
+		l.serial++
+		c.version = l.serial // a place on the list is news, also without a slot
 		c.queued = true
 		i, _ := slices.BinarySearchFunc(l.wait, c, byTicket)
 		l.wait = slices.Insert(l.wait, i, c)
@@ -281,6 +284,16 @@ func (l *Ledger) Tick(now time.Duration) {
 	if freed {
 		l.pump(now)
 	}
+}
+
+// Shut makes the ledger lend nothing until [Ledger.Open]; requests to wait are
+// taken. A launcher that was restarted does not know yet what is in use.
+func (l *Ledger) Shut() { l.shut = true }
+
+// Open ends a Shut.
+func (l *Ledger) Open(now time.Duration) {
+	l.shut = false
+	l.pump(now)
 }
 
 // Drain makes the node lend nothing more, or lend again. What runs goes on,

@@ -10,7 +10,7 @@ import (
 // Spare is how many ranks more could be lent to that ask at once: none while
 // an older request waits here.
 func (l *Ledger) Spare(a Ask) int32 {
-	if l.draining || l.olderWaits(a) {
+	if l.draining || l.shut || l.olderWaits(a) {
 		return 0
 	}
 	c := l.claims[a.Key]
@@ -174,7 +174,7 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives what is free to those who wait, the oldest first. Nothing goes to
 // a younger one while an older one is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for i := 0; i < len(l.wait) && !l.draining; {
+	for i := 0; i < len(l.wait) && !l.draining && !l.shut; {
 		c := l.wait[i]
 		if c.state == Locked {
 			i++

@@ -16,6 +16,9 @@ func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32
 	}
 	if c.state == Held {
 		c.state, c.expires = Locked, now+LockTerm
+		if c.queued {
+			l.pump(now) // it no longer holds up those behind it on the list
+		}
 	}
 	return true
 }
@@ -247,7 +250,7 @@ func (l *Ledger) Check() {
 		if c.state == Locked {
 			continue
 		}
-		if k := l.fits(c, c.ask); k > 0 && c.held < c.ask.Want && !l.draining {
+		if k := l.fits(c, c.ask); k > 0 && c.held < c.ask.Want && !l.draining && !l.shut {
 			panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, k))
 		}
 		break
