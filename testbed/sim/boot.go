@@ -55,6 +55,12 @@ func (h *host) boot() {
 	}
 	h.tellOf(h, stealer.Up, h.incarnation)
 	w.detect.introduce(h)
+	gen := h.gen
+	w.do(w.now+w.childRng.between(keeperWordMax, 100*time.Millisecond), func() {
+		if h.gen == gen && h.node != nil {
+			h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Settled(now, out) })
+		}
+	})
 	for _, j := range w.jobs {
 		if j.host == h.index && j.submittedAt >= 0 && !j.over() && !j.orphaned && j.id != 0 {
 			j.restarted = true

@@ -203,6 +203,11 @@ func (w *World) checkQuiet() {
 		if h.node == nil {
 			continue
 		}
+		for key, r := range h.records { // in any order: a run with one is broken
+			if r.IDs == nil && (r.Job == nil || !r.Job.Request.Detach) {
+				w.fail("record-left", "%s: record %s is left when all is over", h.name, key)
+			}
+		}
 		if w.opt.Check {
 			h.node.Check()
 		}

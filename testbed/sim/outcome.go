@@ -22,7 +22,6 @@ type outcome struct {
 	orphaned    bool // its origin is gone for good: nobody will hear of it
 	vanished    bool // a keeper of it was killed
 	restarted   bool // its origin's launcher began anew
-	mayRefuse   bool // a refusal is as good as an end: its nodes were named, and may be down
 }
 
 func newOutcome() outcome { return outcome{submittedAt: -1, startedAt: -1, endedAt: -1} }
@@ -80,8 +79,14 @@ func (w *World) reply(h *host, r launcher.Reply) {
 	}
 }
 
-// over is called when the client of a job heard its end.
+// over is called when the client of a job heard its end; soon it disconnects.
 func (w *World) over(j *job) {
+	h, gen := w.hosts[j.host], w.hosts[j.host].gen
+	w.do(w.now+time.Millisecond, func() {
+		if h.gen == gen && h.node != nil {
+			h.call(func(now time.Duration, out *launcher.Outbox) { h.node.ClientGone(now, j.client(), out) })
+		}
+	})
 	w.stats.Ended++
 	w.mix(uint64(j.index)<<32 | uint64(uint32(j.code)))
 	w.do(w.now+goneBound+j.killWait()+w.slack(), func() { w.checkGone(j, false) })
@@ -97,7 +102,7 @@ func (w *World) slack() time.Duration {
 
 func (w *World) checkStarted(j *job, e *launcher.Started) {
 	a := j.last()
-	if j.ending && a != nil {
+	if a != nil && (j.ending || j.parent != nil && j.parent.closing()) {
 		return // it is stopped while it starts
 	}
 	if a == nil || !a.allRan() && !a.unready && !j.vanished && !w.touched(j, a) {
@@ -129,7 +134,7 @@ func (w *World) checkRefused(j *job, e *launcher.Refused) {
 	case e.Err.Kind == filch.NoFit && j.Slots > w.fits(j):
 	case j.request.Patient > 0 && w.now-j.submittedAt >= j.request.Patient:
 	case j.cancelled || j.clientGone || j.restarted:
-	case j.mayRefuse:
+	case j.parent != nil && j.parent.closing():
 	default:
 		w.fail("wrong-refusal", "job %d (index %d, %d slots) refused: %s", j.id, j.index, j.Slots, e.Err.Text)
 	}
@@ -183,7 +188,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 		return a != nil && a.allRan() && len(a.ends) == int(a.launch.Size) && (a.firstBad() == nil || j.tolerant()) &&
 			e.State == filch.OK && e.Code == 0
 	case launcher.CauseCancel:
-		return j.cancelled && e.State == filch.Cancelled
+		return (j.cancelled || j.parent != nil && j.parent.closing()) && e.State == filch.Cancelled
 	case launcher.CauseClientGone, launcher.CauseInterrupt:
 		return j.clientGone
 	case launcher.CauseTimeLimit:
@@ -196,6 +201,9 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	if a == nil {
 		return false
 	}
+	if j.parent != nil && j.parent.closing() && e.Cause.Kind == launcher.CauseSignal {
+		return true // stopped with the job that it is a step of
+	}
 	if a.unready && e.Cause.Kind == j.plan.unreadyCause {
 		return true
 	}
@@ -205,6 +213,13 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	}
 	first := a.firstBad()
 	return truth.at-first.at <= w.slack() || w.touched(j, a)
+}
+
+// closing reports whether a job is over, or some of its ranks are: its steps
+// may be refused and are stopped.
+func (j *job) closing() bool {
+	a := j.last()
+	return j.over() || j.ending || j.orphaned || j.restarted || a != nil && len(a.ends) > 0
 }
 
 // tolerant: bad ends do not decide this job's end.

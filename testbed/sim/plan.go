@@ -39,6 +39,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 		w.drawSteps(d)
 	}
 	w.drawClients(d)
+	w.do(faultSpan+faultLongest+settleSpan/2, w.cancelTooLarge)
 	for range d.n(6) {
 		w.drawFault(d)
 	}
@@ -142,6 +143,38 @@ func (w *World) drawEnds(d *dice, j *job) {
 	case 3:
 		j.request.Policy.TimeLimit = d.between(50*time.Millisecond, time.Second)
 	}
+}
+
+// cancelTooLarge has clients give up what cannot fit any more, since nodes
+// were lost for good: such a job waits for nodes, as it should.
+func (w *World) cancelTooLarge() {
+	for _, j := range w.jobs {
+		h := w.hosts[j.host]
+		if j.over() || j.orphaned || j.submittedAt < 0 || j.startedAt >= 0 || h.node == nil || j.parent != nil || w.couldFit(j) {
+			continue
+		}
+		j.cancelled = true
+		h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Cancel(now, j.id, 15, "the plan", out) })
+	}
+}
+
+// couldFit reports whether the hosts that are not lost have room for a job.
+func (w *World) couldFit(j *job) bool {
+	s := &j.request.Shape
+	each := w.opt.Slots / s.PerRank.Slots
+	if s.PerRank.MemBytes > 0 {
+		each = min(each, int32(hostMemory/s.PerRank.MemBytes))
+	}
+	if s.PerNode > 0 {
+		each = min(each, s.PerNode)
+	}
+	var left int32
+	for _, h := range w.hosts {
+		if !h.lost {
+			left++
+		}
+	}
+	return each*left >= s.Ranks && left >= s.MinNodes
 }
 
 // add makes a job part of the run; a step's turn comes with its parent's start.
