@@ -33,6 +33,7 @@ func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 
 // again starts another attempt under the same ticket.
 func (n *Node) again(now time.Duration, j *job, out *Outbox) {
+	n.forgetSeats(j, out)
 	j.run, j.state = nil, filch.Waiting
 	j.attempt++
 	n.begin(now, j, out)

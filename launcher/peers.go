@@ -177,7 +177,10 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 				n.seatLost(now, j, i, n.lostText(), out)
 			}
 		}
-		if n.jobs[j.id] == j && j.run == r {
+		if n.jobs[j.id] == j && j.run == r && !r.going {
+			n.regate(now, j, n.lostText(), out) // no rank ran: it can begin anew
+			n.advance(now, j, out)
+		} else if n.jobs[j.id] == j && j.run == r {
 			c := Cause{Kind: CauseNodeLost, Rank: -1, Node: n.cfg.Name, Text: n.lostText()}
 			r.lost = true
 			n.end(now, j, c, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)

@@ -98,6 +98,14 @@ func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
 			n.restoreJob(now, r.Job, done[slots.Key{Job: r.Job.Job, Attempt: r.Job.Attempt}], out)
 		}
 	}
+	for _, r := range records {
+		if r.Part == nil {
+			continue
+		}
+		if j := n.jobs[r.Part.Job]; j == nil || j.run == nil || j.attempt != r.Part.Attempt {
+			out.Records = append(out.Records, Record{Key: r.Key}) // of an attempt that is over
+		}
+	}
 	n.settle(now, out)
 }
 

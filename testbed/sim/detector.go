@@ -160,12 +160,12 @@ func (d *detector) resume(o, s *host, pair int) {
 // meet makes a host that o holds dead learn of it as soon as they speak: it
 // reaps and comes back with a new incarnation.
 func (d *detector) meet(o, s *host) {
-	gen := s.gen
+	gen, incarnation := s.gen, d.heard[int(o.index)*d.n+int(s.index)]
 	if !d.hears(o, s) || !d.hears(s, o) {
 		return
 	}
 	d.w.do(d.w.now+d.w.faultRng.between(gossipMin, learnMax), func() {
-		if s.gen == gen && s.node != nil && s.speaks() {
+		if s.gen == gen && s.incarnation == incarnation && s.speaks() {
 			d.w.rejoin(s)
 		}
 	})

@@ -80,7 +80,9 @@ func (w *World) rejoin(h *host) {
 			j.restarted = true
 		}
 	}
-	h.tellOf(h, stealer.Dead, incarnation-1)
+	h.call(func(now time.Duration, out *launcher.Outbox) {
+		h.node.Peer(now, h.member(incarnation-1, stealer.Dead), out)
+	})
 	h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Reborn(now, incarnation, out) })
 	w.detect.look()
 }

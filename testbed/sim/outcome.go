@@ -194,7 +194,10 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	case launcher.CauseTimeLimit:
 		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt+w.slack() >= j.request.Policy.TimeLimit
 	case launcher.CauseNodeLost:
-		return a != nil && w.touched(j, a)
+		if a == nil {
+			return w.hosts[j.host].trouble > j.submittedAt-leaseBound
+		}
+		return w.touched(j, a)
 	case launcher.CauseOurs:
 		return j.vanished || a != nil && (a.unready || w.touched(j, a))
 	}
