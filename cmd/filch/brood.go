@@ -311,6 +311,9 @@ func (b *brood) seeds() ([]string, error) {
 			return n.Addrs, nil
 		}
 	}
+	if len(b.members) == 1 {
+		return nil, nil // nobody is to find it yet
+	}
 	return nil, filch.Errorf(filch.Internal, "the launcher %s does not say where it listens", b.nodes[0].Node)
 }
 

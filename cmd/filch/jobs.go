@@ -152,7 +152,7 @@ func printJob(j launcher.JobInfo) {
 		field("elapsed", shortTime(time.Duration(j.Elapsed*float64(time.Second))))
 	}
 	for _, r := range j.Bad {
-		field("bad rank", fmt.Sprintf("%d on %s: %s", r.Rank, r.Node, r.Text))
+		field("ended bad", r.Text)
 	}
 }
 

@@ -99,7 +99,9 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	root.PersistentFlags().StringVar(&g.instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
 	root.PersistentFlags().StringVar(&g.node, "node", "", "ask the launcher of this node, where several run on one machine")
 	_ = root.PersistentFlags().MarkHidden("node")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misuse{filch.Errorf(filch.Invalid, "%s", clean(err.Error())).WithHint("%s --help", cmd.CommandPath())}
+	})
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run programs:"},
 		&cobra.Group{ID: "jobs", Title: "See and steer jobs:"},
@@ -116,6 +118,16 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	}
 	for _, c := range root.Commands() {
 		strict(c)
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Short = "write a completion script for a shell"
+		case "help":
+			c.Short = "help about a command"
+		}
 	}
 	return root
 }
@@ -182,7 +194,33 @@ of all, and the others go on); see docs/exit-codes.md.`,
 		}
 		c.Flags().AddFlag(f)
 	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		_, _ = fmt.Fprintf(c.OutOrStdout(), "%s\n\nUsage:\n  filch %s\n\nExamples:\n%s\n\nOptions:\n%s", c.Long, c.Use, c.Example, optionList())
+	})
 	return c
+}
+
+// optionList is the part of the help that lists the options of filch run.
+func optionList() string {
+	left, width := make([]string, len(spec.Options)), 0
+	for i, o := range spec.Options {
+		s := "      --" + o.Name
+		if o.Short != 0 {
+			s = "  -" + string(o.Short) + ", --" + o.Name
+		}
+		switch {
+		case o.Optional != "":
+			s += "[=" + o.Arg + "]"
+		case o.Arg != "":
+			s += " " + o.Arg
+		}
+		left[i], width = s, max(width, len(s))
+	}
+	var b strings.Builder
+	for i, o := range spec.Options {
+		fmt.Fprintf(&b, "%-*s  %s\n", width, left[i], o.Help)
+	}
+	return b.String()
 }
 
 // optionValue shows an option of launcher/spec to the help.

@@ -178,8 +178,12 @@ func (ks *keepers) deed(d *launcher.Deed) {
 		k.forgotten = true
 		delete(ks.jobs, d.Ident)
 		ks.d.routes.detach(d.Ident, k)
+		if k.conn.Write(wire.KindDeed, 0, d) == nil {
+			ks.d.loop.later = append(ks.d.loop.later, k.conn)
+		}
+		return
 	}
-	if err := k.conn.Write(wire.KindDeed, 0, d); err == nil {
+	if k.conn.Write(wire.KindDeed, 0, d) == nil {
 		ks.d.loop.touch(k.conn)
 	}
 }
@@ -293,6 +297,11 @@ func (ks *keepers) read(k *keeper) error {
 		}
 		if err := ks.handle(k, f); err != nil {
 			return err
+		}
+		if !k.conn.Buffered() {
+			if r := k.route.Load(); r != nil {
+				r.flush()
+			}
 		}
 	}
 }

@@ -41,7 +41,8 @@ type loop struct {
 	inputs chan input
 	out    launcher.Outbox
 	echoes []launcher.Message
-	dirty  []*wire.Conn
+	dirty  []*wire.Conn  // links to be flushed at the end of the turn
+	later  []*wire.Conn  // and those where nobody waits
 	ended  []filch.JobID // in this turn
 	waits  waiters
 	beats  bool // the next beat is set
@@ -98,6 +99,9 @@ func (l *loop) begin() {
 // finish lets the keepers go and drops what is still posted.
 func (l *loop) finish() {
 	l.d.keepers.release()
+	if err := l.d.store.close(); err != nil {
+		l.d.fault("cannot keep a record", err)
+	}
 	for {
 		select {
 		case <-l.inputs:
@@ -175,11 +179,11 @@ func (l *loop) act() {
 		clear(l.echoes)
 		l.echoes = l.echoes[:0]
 	}
-	for i, c := range l.dirty {
-		_ = c.Flush() // a broken link is its reader's business
-		l.dirty[i] = nil
+	l.flush(&l.dirty)
+	l.flush(&l.later)
+	if err := l.d.store.flush(); err != nil {
+		l.d.fault("cannot keep a record", err)
 	}
-	l.dirty = l.dirty[:0]
 	if len(l.ended) > 0 {
 		l.waits.wake(l.ended)
 		l.ended = l.ended[:0]
@@ -208,6 +212,15 @@ func (l *loop) once() {
 		l.reply(&o.Replies[i])
 	}
 	l.clearOut()
+}
+
+// flush writes to links; a broken one is its reader's business.
+func (l *loop) flush(links *[]*wire.Conn) {
+	for i, c := range *links {
+		_ = c.Flush()
+		(*links)[i] = nil
+	}
+	*links = (*links)[:0]
 }
 
 // clearOut empties the Outbox without keeping what it pointed to.

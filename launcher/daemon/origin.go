@@ -31,7 +31,7 @@ func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
 		if err != nil {
 			return err
 		}
-		return r.stdinWant(p)
+		return r.stdinWant(p, flush)
 	case wire.KindWarn:
 		r.mu.Lock()
 		c := r.client
@@ -149,13 +149,16 @@ func (r *route) lastOutput(end wire.Place) error {
 		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
 		return nil
 	}
-	r.toIndex(end.Index, overlay.Metadata, wire.KindOutputSeen, end.Encode())
+	if r.nodes[end.Index] != r.d.self { // the keeper here is told when it is to leave
+		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
+	}
 	return nil
 }
 
 // stdinWant notes how much input a node's ranks can take. The client may send
-// what all of them can that take any.
-func (r *route) stdinWant(p wire.Place) error {
+// what all of them can that take any. Without flush something follows that
+// will take it along.
+func (r *route) stdinWant(p wire.Place, flush bool) error {
 	r.mu.Lock()
 	if int(p.Index) >= len(r.in) {
 		r.mu.Unlock()
@@ -173,7 +176,7 @@ func (r *route) stdinWant(p wire.Place) error {
 	}
 	r.granted = grant
 	r.mu.Unlock()
-	if c.conn.WriteRaw(wire.KindStdinWant, 0, wire.Place{Offset: grant}.Encode()) == nil {
+	if c.conn.WriteRaw(wire.KindStdinWant, 0, wire.Place{Offset: grant}.Encode()) == nil && flush {
 		_ = c.conn.Flush()
 	}
 	return nil
@@ -282,7 +285,7 @@ func (r *route) lost(n filch.NodeName) {
 	}
 	for i, name := range r.nodes {
 		if name == n && r.origin == r.d.self {
-			_ = r.stdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin})
+			_ = r.stdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin}, true)
 		}
 	}
 }

@@ -98,6 +98,16 @@ func (r *route) peers() []filch.NodeName {
 	return all
 }
 
+// flush sends on what was queued for the client.
+func (r *route) flush() {
+	r.mu.Lock()
+	c := r.client
+	r.mu.Unlock()
+	if c != nil {
+		_ = c.conn.Flush()
+	}
+}
+
 // fromKeeper takes a frame of the data plane from this node's keeper.
 func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
 	if f.Kind == wire.KindPeerFrame {
@@ -111,7 +121,7 @@ func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
 		return nil
 	}
 	if r.origin == r.d.self {
-		return r.arrived(f.Kind, f.Body, !k.conn.Buffered())
+		return r.arrived(f.Kind, f.Body, false) // its reader flushes at the end of a burst
 	}
 	return r.outward(k, f)
 }

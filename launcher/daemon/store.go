@@ -1,116 +1,230 @@
 package daemon
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
+	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// store keeps the brain's records, one small file per key, written beside and
-// renamed: after the launcher dies each is whole, old or new. It survives the
-// launcher, not the machine: nothing is synced, since what it is for (jobs
-// that still run here) does not outlive the machine either.
+// store keeps the brain's records in one file to which they are appended, each
+// with its length and checksum; the last one of a key counts, and one without
+// a body removes it. It is written by one call per turn and never synced: it
+// is to survive the launcher, not the machine, since the jobs that it is about
+// do not outlive the machine either. When most of it is out of date it is
+// written anew, beside, and renamed.
 type store struct {
-	dir string
+	path  string
+	file  *os.File
+	size  int64
+	live  map[string]int64 // bytes of the last entry of a key
+	alive int64            // their sum
+	queue []byte           // removals that wait for the next write
 }
 
 // Limits of the store.
 const (
-	maxRecord  = wire.MaxFrame
-	maxRecords = 1 << 20
-	maxKey     = 200
-	recordExt  = ".rec"
+	maxRecord    = wire.MaxFrame + 4096
+	maxRecords   = 1 << 20
+	maxKey       = 200
+	compactAbove = 4 << 20 // a file below it is left as it is
+	entryHead    = 4 + 4
 )
 
+// openStore opens the log of a state directory for writing; load reads it.
 func openStore(dir string) (*store, error) {
-	s := &store{dir: dir}
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	s := &store{path: filepath.Join(dir, "records"), live: map[string]int64{}}
+	_ = os.Remove(s.path + ".new")
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot open the records: %w", err)
 	}
-	for _, name := range left {
-		_ = os.Remove(name)
-	}
+	s.file = f
 	return s, nil
 }
 
-// put writes a record, or removes one that has no body.
+// empty reports whether r removes its key.
+func empty(r *launcher.Record) bool { return r.Job == nil && r.Part == nil && r.IDs == nil }
+
+// put appends a record. One that removes is only queued: it goes with the next
+// write, or with flush.
 func (s *store) put(r *launcher.Record) error {
-	path, err := s.path(r.Key)
-	if err != nil {
-		return err
+	if r.Key == "" || len(r.Key) > maxKey {
+		return fmt.Errorf("record with a key of %d bytes", len(r.Key))
 	}
-	if r.Job == nil && r.Part == nil && r.IDs == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	before, known := s.live[r.Key]
+	if empty(r) && !known {
 		return nil
 	}
-	b, err := wire.Marshal(r)
+	body, err := wire.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if len(b) > maxRecord {
-		return fmt.Errorf("record of %d bytes, the limit is %d", len(b), maxRecord)
+	if len(body) > maxRecord {
+		return fmt.Errorf("record of %d bytes, the limit is %d", len(body), maxRecord)
 	}
-	temp := filepath.Join(s.dir, ".new-"+filepath.Base(path))
-	if err := os.WriteFile(temp, b, 0o600); err != nil {
-		return err
+	s.queue = appendEntry(s.queue, body)
+	s.alive -= before
+	if empty(r) {
+		delete(s.live, r.Key)
+		return nil
 	}
-	return os.Rename(temp, path)
+	if !known && len(s.live) >= maxRecords {
+		return fmt.Errorf("%d records are kept already", maxRecords)
+	}
+	s.live[r.Key] = int64(entryHead + len(body))
+	s.alive += int64(entryHead + len(body))
+	return s.flush()
 }
 
-// path of a key. Keys are the brain's own: letters, digits and a few signs.
-func (s *store) path(key string) (string, error) {
-	if key == "" || len(key) > maxKey || strings.ContainsAny(key, "\x00\\") || strings.HasPrefix(key, ".") {
-		return "", fmt.Errorf("record with the key %q", key)
-	}
-	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "_")+recordExt), nil
+func appendEntry(b, body []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(body))
+	return append(b, body...)
 }
 
-// load reads all records, in order of their files' names. One that cannot be
-// read is set aside and told; it never keeps a launcher from starting.
+// flush writes what is queued, and the whole file anew when it is worth it.
+func (s *store) flush() error {
+	if len(s.queue) == 0 {
+		return nil
+	}
+	n, err := s.file.Write(s.queue)
+	s.size += int64(n)
+	if s.queue = s.queue[:0]; cap(s.queue) > compactAbove {
+		s.queue = nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the records: %w", err)
+	}
+	if s.size > compactAbove && s.alive < s.size/4 {
+		return s.compact()
+	}
+	return nil
+}
+
+// load reads all records that count, by the order in which their keys came.
+// What is damaged is skipped and told: it never keeps a launcher from starting.
 func (s *store) load() ([]launcher.Record, error) {
-	entries, err := os.ReadDir(s.dir)
+	last, order, bad := map[string]launcher.Record{}, []string{}, []error(nil)
+	err := s.each(func(body []byte) {
+		var r launcher.Record
+		if err := wire.Unmarshal(body, &r); err != nil {
+			bad = append(bad, err)
+			return
+		}
+		s.alive -= s.live[r.Key]
+		delete(s.live, r.Key)
+		if empty(&r) {
+			delete(last, r.Key)
+			return
+		}
+		if _, known := last[r.Key]; !known {
+			order = append(order, r.Key)
+		}
+		last[r.Key] = r
+		s.live[r.Key] = int64(entryHead + len(body))
+		s.alive += s.live[r.Key]
+	})
 	if err != nil {
-		return nil, err
+		bad = append(bad, err)
 	}
 	var all []launcher.Record
-	var bad []error
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), recordExt) || len(all) >= maxRecords {
-			continue
+	for _, key := range order {
+		if r, ok := last[key]; ok {
+			all = append(all, r)
+			delete(last, key) // a key that was removed and came again is listed once
 		}
-		r, err := s.read(filepath.Join(s.dir, e.Name()))
-		if err != nil {
-			bad = append(bad, fmt.Errorf("%s: %w", e.Name(), err))
-			name := filepath.Join(s.dir, e.Name())
-			_ = os.Rename(name, strings.TrimSuffix(name, recordExt)+".bad")
-			continue
-		}
-		all = append(all, r)
+	}
+	if len(bad) > 0 {
+		bad = append(bad, s.compact())
 	}
 	return all, errors.Join(bad...)
 }
 
-func (s *store) read(path string) (launcher.Record, error) {
-	var r launcher.Record
-	info, err := os.Stat(path)
-	if err != nil {
-		return r, err
+// each calls f for every entry whose checksum is right. The file ends where a
+// launcher died while it wrote.
+func (s *store) each(f func(body []byte)) error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
 	}
-	if info.Size() > maxRecord {
-		return r, fmt.Errorf("%d bytes, the limit is %d", info.Size(), maxRecord)
+	r := bufio.NewReader(s.file)
+	s.size = 0
+	var head [entryHead]byte
+	for {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return s.cutOff(err)
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n > maxRecord {
+			return s.cutOff(fmt.Errorf("an entry of %d bytes", n))
+		}
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return s.cutOff(err)
+		}
+		s.size += entryHead + int64(n)
+		if crc32.ChecksumIEEE(body) == binary.BigEndian.Uint32(head[4:]) {
+			f(body)
+		}
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return r, err
-	}
-	return r, wire.Unmarshal(b, &r)
 }
+
+// cutOff drops what follows the last whole entry.
+func (s *store) cutOff(why error) error {
+	return errors.Join(fmt.Errorf("the records end after %d bytes: %w", s.size, why), s.file.Truncate(s.size))
+}
+
+// compact writes a file of what counts and puts it in the old one's place.
+func (s *store) compact() error {
+	last := map[string][]byte{}
+	if err := s.each(func(body []byte) {
+		var r launcher.Record
+		if wire.Unmarshal(body, &r) != nil {
+			return
+		}
+		delete(last, r.Key)
+		if !empty(&r) {
+			last[r.Key] = body
+		}
+	}); err != nil {
+		return err
+	}
+	keys := make([]string, 0, len(last))
+	for k := range last {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var b []byte
+	for _, k := range keys {
+		b = appendEntry(b, last[k])
+	}
+	if err := os.WriteFile(s.path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("cannot write the records: %w", err)
+	}
+	if err := os.Rename(s.path+".new", s.path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file.Close()
+	s.file, s.size = f, int64(len(b))
+	return nil
+}
+
+// close writes what is queued and closes the file.
+func (s *store) close() error { return errors.Join(s.flush(), s.file.Close()) }

@@ -12,9 +12,11 @@ import (
 )
 
 // scrubbed are the beginnings of names that describe an outer job to an MPI
-// library, or are ours to give.
+// library, or are ours to give. Whoever submits has applied the user's export
+// rule already, so that a SLURM_* variable that is still there was asked for;
+// it gives way to our own under --slurm-env alone.
 var scrubbed = []string{
-	"SLURM_", "PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_", "MPI_LOCAL",
+	"PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_", "MPI_LOCAL",
 	"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix",
 	"FLUX_", "FILCH_SECRET", "FILCH_GPUS=", "FILCH_SOCKET=", "FILCH_IDENT=",
 	"FILCH_INSTANCE=", "FILCH_JOB=", "FILCH_RANK=", "FILCH_SIZE=",
@@ -23,9 +25,12 @@ var scrubbed = []string{
 }
 
 // scrub returns env without what must not reach a rank.
-func scrub(env []string) []string {
+func scrub(env []string, slurm bool) []string {
 	kept := make([]string, 0, len(env)+64)
 	for _, e := range env {
+		if slurm && strings.HasPrefix(e, "SLURM") {
+			continue
+		}
 		if !isScrubbed(e) && strings.IndexByte(e, '=') > 0 && strings.IndexByte(e, 0) < 0 {
 			kept = append(kept, e)
 		}
@@ -45,7 +50,7 @@ func isScrubbed(e string) bool {
 // jobEnv is what all ranks of the job on this node get, on top of base.
 func (j *job) jobEnv(base []string) []string {
 	l := &j.order.Launch
-	env := scrub(base)
+	env := scrub(base, j.what.SlurmEnv)
 	add := func(name, value string) { env = append(env, name+"="+value) }
 	instance := j.keeper.place.Instance
 	if instance == "" {

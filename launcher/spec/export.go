@@ -66,7 +66,11 @@ func envName(s string) bool {
 
 // foreign are the prefixes of what an outer launcher said to its own ranks;
 // handed on, it would mislead ours (an MPI library would join the outer job).
-var foreign = [...]string{"SLURM_", "SLURMD_", "PMI", "OMPI_", "PRTE_", "PALS_", "HYDRA_", "HYDI_", "MPI_LOCAL", "I_MPI_PMI_LIBRARY", "FLUX_JOB_", "FLUX_TASK_"}
+// What the user sets to tune a library (OMPI_MCA_btl) is not among them.
+var foreign = [...]string{
+	"SLURM_", "SLURMD_", "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL", "I_MPI_PMI_LIBRARY",
+	"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "FLUX_JOB_", "FLUX_TASK_", "FLUX_URI", "FLUX_PMI_",
+}
 
 // own are the variables that a rank of ours gets afresh.
 var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "TASK", "LAUNCHER"}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// terminal is a filch that was started on a pseudo terminal.
+type terminal struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	tty  *os.File
+	done chan error
+
+	mu   sync.Mutex // guards what follows
+	seen strings.Builder
+}
+
+const ptyDeadline = 30 * time.Second
+
+func onTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := shared.filch(args...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 101})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, cmd: cmd, tty: tty, done: make(chan error, 1)}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := tty.Read(b)
+			x.mu.Lock()
+			x.seen.Write(b[:n])
+			x.mu.Unlock()
+			if err != nil {
+				break
+			}
+		}
+		x.done <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = tty.Close()
+	})
+	return x
+}
+
+func (x *terminal) screen() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.seen.String()
+}
+
+// await waits until the screen shows text.
+func (x *terminal) await(text string) {
+	x.t.Helper()
+	for end := time.Now().Add(ptyDeadline); !strings.Contains(x.screen(), text); {
+		if time.Now().After(end) {
+			x.t.Fatalf("%q never came; the screen shows %q", text, x.screen())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (x *terminal) typed(s string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.tty, s); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// code waits for the end and gives the exit code.
+func (x *terminal) code() int {
+	x.t.Helper()
+	select {
+	case err := <-x.done:
+		var e *exec.ExitError
+		if errors.As(err, &e) {
+			return e.ExitCode()
+		}
+		return 0
+	case <-time.After(ptyDeadline):
+		x.t.Fatalf("it does not end; the screen shows %q", x.screen())
+		return 0
+	}
+}
+
+const ctrlC = "\x03"
+
+func TestCtrlCOnceTellsAndTwiceEnds(t *testing.T) {
+	x := onTerminal(t, "run", "-n", "2", "--kill-wait", "1", "sh", "-c", "echo ready; exec sleep 60")
+	x.await("ready")
+	x.typed(ctrlC)
+	x.await("interrupt (one more within 1 sec to abort)")
+	x.await("ranks 0-1 on n1: running")
+	x.typed(ctrlC)
+	x.await("sending Ctrl-C to job")
+	if got := x.code(); got != 130 {
+		t.Errorf("got exit code %d, want 130; the screen shows %q", got, x.screen())
+	}
+}
+
+func TestCtrlCOnceLetsTheJobGoOn(t *testing.T) {
+	x := onTerminal(t, "run", "sh", "-c", "echo ready; read line; echo got $line")
+	x.await("ready")
+	x.typed(ctrlC)
+	x.await("to abort)")
+	x.typed("word\n")
+	if got := x.code(); got != 0 || !strings.Contains(x.screen(), "got word") {
+		t.Errorf("got exit code %d; the screen shows %q", got, x.screen())
+	}
+}
+
+func TestThirdCtrlCLeavesAtOnce(t *testing.T) {
+	x := onTerminal(t, "run", "--kill-wait", "8", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.1; done")
+	x.await("ready")
+	x.typed(ctrlC)
+	x.await("to abort)")
+	x.typed(ctrlC)
+	x.await("sending Ctrl-C")
+	began := time.Now()
+	x.typed(ctrlC)
+	if got, took := x.code(), time.Since(began); got != 130 || took > 4*time.Second {
+		t.Errorf("got exit code %d after %v, want 130 at once", got, took)
+	}
+}
+
+func TestCtrlCWhileWaitingGivesBackTheRequest(t *testing.T) {
+	holder := onTerminal(t, "run", "-N", "4", "--exclusive", "--kill-wait", "1", "sh", "-c", "echo ready; exec sleep 60")
+	holder.await("ready")
+	x := onTerminal(t, "run", "-N", "4", "--exclusive", "-v", "hostname")
+	x.await("job ")
+	x.typed(ctrlC)
+	if got := x.code(); got != 130 {
+		t.Errorf("got exit code %d, want 130; the screen shows %q", got, x.screen())
+	}
+	holder.typed(ctrlC + ctrlC)
+	if got := holder.code(); got != 130 {
+		t.Errorf("the holder: got exit code %d, want 130", got)
+	}
+}
+
+func TestPtyGivesRankZeroATerminal(t *testing.T) {
+	x := onTerminal(t, "run", "--pty", "sh", "-c", "stty size; trap 'echo resized; stty size' WINCH; echo ready; while read line; do echo got $line; done; exit 6")
+	x.await("33 101")
+	x.await("ready")
+	if err := pty.Setsize(x.tty, &pty.Winsize{Rows: 20, Cols: 40}); err != nil {
+		t.Fatal(err)
+	}
+	x.typed("one\r")
+	x.await("got one")
+	x.await("20 40")
+	x.typed(ctrlC) // goes to the program, which dies of it
+	if got := x.code(); got != 130 {
+		t.Errorf("got exit code %d, want 130 (killed by INT); the screen shows %q", got, x.screen())
+	}
+}
+
+func TestPtyEndsWithItsProgram(t *testing.T) {
+	x := onTerminal(t, "run", "--pty", "sh")
+	x.typed("tty; exit 6\r")
+	if got := x.code(); got != 6 {
+		t.Errorf("got exit code %d, want 6; the screen shows %q", got, x.screen())
+	}
+	x.await("/dev/pts/")
+}
+
+func TestSignalsReachTheRanks(t *testing.T) {
+	x := onTerminal(t, "run", "-l", "-n", "2", "sh", "-c", "trap 'echo usr1' USR1; trap 'echo usr2; exit 4' USR2; echo ready; while :; do sleep 0.05; done")
+	x.await("0: ready")
+	x.await("1: ready")
+	if err := x.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	x.await("0: usr1")
+	x.await("1: usr1")
+	if err := x.cmd.Process.Signal(syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.code(); got != 4 {
+		t.Errorf("got exit code %d, want 4; the screen shows %q", got, x.screen())
+	}
+}
+
+func TestTermEndsTheJob(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		x := onTerminal(t, "run", "--kill-wait", "1", "sh", "-c", "echo ready; exec sleep 60")
+		x.await("ready")
+		if err := x.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		x.await("forcing job termination")
+		if got := x.code(); got != 143 {
+			t.Errorf("%v: got exit code %d, want 143; the screen shows %q", sig, got, x.screen())
+		}
+	}
+}
+
+// A reader that goes away ends the job, as SIGPIPE ends a program.
+func TestBrokenPipeEndsTheJob(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := shared.filch("run", "--kill-wait", "1", "yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	err = cmd.Wait()
+	var e *exec.ExitError
+	if !errors.As(err, &e) || e.ExitCode() != 141 {
+		t.Errorf("got %v, want exit code 141", err)
+	}
+}
+
+// A reader that is slow holds up the rank, not our memory.
+func TestSlowReaderBoundsMemory(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	const total = 64 << 20
+	cmd := shared.filch("run", "head", "-c", "67108864", "/dev/zero")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n, peak := int64(0), int64(0)
+	b := make([]byte, 256<<10)
+	for err == nil {
+		var m int
+		m, err = out.Read(b)
+		n += int64(m)
+		peak = max(peak, residentBytes(t, cmd.Process.Pid))
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n != total {
+		t.Errorf("got %d bytes, want %d", n, total)
+	}
+	if peak > 40<<20 {
+		t.Errorf("the client grew to %d MB", peak>>20)
+	}
+}
+
+// residentBytes is the resident memory of a process, 0 once it has ended.
+func residentBytes(t *testing.T, pid int) int64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(f[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
