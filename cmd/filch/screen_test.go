@@ -142,7 +142,7 @@ func TestGroupsFoldRanksThatEndedAlike(t *testing.T) {
 		{Rank: 0, Kind: launcher.CauseSignal, Code: 11, Core: true},
 	}})
 	want := []string{
-		"ranks 3-5 on n[1-2]: exit code 7",
+		"ranks 3-5 on n[1-2]: exited with code 7",
 		"rank 0 on n1: killed by SIGSEGV (core dumped)",
 		"1 more ranks ended badly",
 	}

@@ -163,7 +163,7 @@ func (s *session) report(e launcher.Ended) {
 	}
 }
 
-// groups folds the bad ends into lines like "ranks 3,5 on n[1-2]: exit code 7".
+// groups folds the bad ends into lines like "ranks 3,5 on n[1-2]: exited with code 7".
 func (s *session) groups(e launcher.Ended) []string {
 	type group struct {
 		text  string
@@ -265,7 +265,7 @@ func endText(r launcher.RankEnd) string {
 	case launcher.CauseOOM:
 		return "out of memory"
 	}
-	return fmt.Sprintf("exit code %d", r.Code)
+	return fmt.Sprintf("exited with code %d", r.Code)
 }
 
 // causeHint is what to do about a first cause; "" when there is nothing to say.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/filch-hpc/filch"
@@ -28,7 +31,10 @@ type sink struct {
 // openSink opens the client's files once the job's number is known.
 func openSink(r *spec.Run, job filch.JobID, cwd string) (*sink, error) {
 	s := &sink{out: os.Stdout, err: os.Stderr, label: r.Order.IO.Label}
-	place := output.Place{Job: job, Name: r.Request.Name, User: userName()}
+	place := output.Place{Job: job, Name: r.Request.Name}
+	if strings.Contains(r.Client.Stdout+r.Client.Stderr, "%") {
+		place.User = userName()
+	}
 	outPath := clientFile(r.Client.Stdout, place, cwd)
 	errPath := clientFile(r.Client.Stderr, place, cwd)
 	if outPath != "" {
@@ -120,8 +126,8 @@ func allDigits(s string) bool {
 }
 
 func userName() string {
-	if u := os.Getenv("USER"); u != "" {
-		return u
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		return u.Username
 	}
-	return os.Getenv("LOGNAME")
+	return os.Getenv("USER")
 }
