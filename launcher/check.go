@@ -9,10 +9,10 @@ import (
 // Check panics where an invariant is broken. Tests call it after every step.
 func (n *Node) Check() {
 	n.ledger.Check()
-	for id, j := range n.jobs {
+	for id, j := range n.jobs { // in any order: nothing comes out
 		n.checkJob(id, j)
 	}
-	for k, p := range n.parts {
+	for k, p := range n.parts { // in any order: nothing comes out
 		if p.key != k {
 			panic(fmt.Sprintf("launcher: part %v filed under %v", p.key, k))
 		}

@@ -57,7 +57,7 @@ func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox
 func (n *Node) grant(s slots.Status) *Grant {
 	g := &Grant{
 		Job: s.Key.Job, Attempt: s.Key.Attempt, Lease: s.Lease, Held: s.Held, Version: s.Version,
-		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Free: n.ledger.Free().Slots,
+		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Older: s.Older, Free: n.ledger.Free().Slots,
 	}
 	if s.Waiting || s.Held == 0 {
 		g.Holder, g.Holds = n.ledger.InTheWay(s.Key)
@@ -79,7 +79,7 @@ func (n *Node) granted(now time.Duration, from filch.NodeName, m *Grant, out *Ou
 	var moves stealer.Moves
 	news := j.gather.Granted(now, from, stealer.Grant{
 		Lease: m.Lease, Held: m.Held, Version: m.Version, Round: m.Round, Waiting: m.Waiting,
-		Refused: m.Refused, Free: m.Free, Holder: m.Holder, Holds: m.Holds,
+		Refused: m.Refused, Older: m.Older, Free: m.Free, Holder: m.Holder, Holds: m.Holds,
 	}, &moves)
 	if !news && m.Held > 0 && j.gather.Has(from, m.Lease) {
 		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}}, out)

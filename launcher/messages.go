@@ -40,6 +40,7 @@ type (
 		Round   uint32 // of the last Ask heard
 		Waiting bool   // is on the wait list for more
 		Refused bool   // lends nothing at all: draining, or the wait list is full
+		Older   bool   // an older request waits here
 		Free    int32  // slots nobody has
 		Holder  filch.JobID
 		Holds   int32 // slots of Holder, the job in the way with the most

@@ -1,6 +1,8 @@
 package launcher_test
 
 import (
+	"container/heap"
+	"flag"
 	"fmt"
 	"slices"
 	"sort"
@@ -24,7 +26,7 @@ type net struct {
 	t       testing.TB
 	now     time.Duration
 	seq     int
-	queue   []event
+	queue   queue
 	nodes   map[filch.NodeName]*host
 	names   []filch.NodeName
 	rng     uint64
@@ -32,7 +34,7 @@ type net struct {
 	replies []string // every event for a client, as a line
 	events  map[filch.JobID][]Event
 	sent    int // messages between nodes
-	trace   func(string)
+	onSend  func(from, to filch.NodeName, m Message)
 	behave  func(k *keeper) // how ranks of a keeper end
 }
 
@@ -48,6 +50,20 @@ type event struct {
 	do  func()
 }
 
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	e := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return e
+}
+
 type host struct {
 	net     *net
 	name    filch.NodeName
@@ -58,24 +74,8 @@ type host struct {
 	records map[string]Record
 	up      bool
 	paused  bool
+	backlog []func(*Outbox)
 	wake    time.Duration
-}
-
-// keeper is what a real one would do, without processes.
-type keeper struct {
-	host    *host
-	start   Start
-	running bool
-	over    bool
-	told    bool // got a signal
-	ended   []RankEnd
-	ends    []RankEnd // planned
-	at      time.Duration
-	err     *filch.Error
-	cause   CauseKind
-	deaf    bool // does not answer
-	left    int32
-	signals []int32
 }
 
 func newNet(t testing.TB, nodes int, capacity int32) *net {
@@ -142,35 +142,40 @@ func (w *net) random() float64 {
 
 func (w *net) after(d time.Duration, do func()) {
 	w.seq++
-	e := event{w.now + d, w.seq, do}
-	i := sort.Search(len(w.queue), func(i int) bool {
-		return w.queue[i].at > e.at || w.queue[i].at == e.at && w.queue[i].seq > e.seq
-	})
-	w.queue = slices.Insert(w.queue, i, e)
+	heap.Push(&w.queue, event{w.now + d, w.seq, do})
 }
 
 // run lets the world go on for d.
 func (w *net) run(d time.Duration) {
 	until := w.now + d
 	for len(w.queue) > 0 && w.queue[0].at <= until {
-		e := w.queue[0]
-		w.queue = w.queue[1:]
+		e := heap.Pop(&w.queue).(event)
 		w.now = e.at
 		e.do()
 	}
 	w.now = until
 }
 
+// input hands one input to the brain; a paused node takes them in order later.
 func (h *host) input(f func(*Outbox)) {
-	if !h.up {
-		return
+	switch {
+	case !h.up:
+	case h.paused:
+		h.backlog = append(h.backlog, f)
+	default:
+		f(&h.out)
+		h.act()
 	}
-	if h.paused {
-		h.net.after(10*ms, func() { h.input(f) })
-		return
+}
+
+// resume ends a pause.
+func (h *host) resume() {
+	h.paused = false
+	backlog := h.backlog
+	h.backlog = nil
+	for _, f := range backlog {
+		h.input(f)
 	}
-	f(&h.out)
-	h.act()
 }
 
 // act does what the outbox says, in the order of its fields.
@@ -185,6 +190,7 @@ func (h *host) act() {
 			h.records[r.Key] = r
 		}
 	}
+	h.log(&o)
 	for _, s := range o.Starts {
 		h.start(s)
 	}
@@ -199,6 +205,30 @@ func (h *host) act() {
 	}
 	h.arm()
 }
+
+// log tells all that the node does, with -trace.
+func (h *host) log(o *Outbox) {
+	if !*trace {
+		return
+	}
+	for _, s := range o.Starts {
+		fmt.Printf("%v %s start %d.%d go=%t\n", h.net.now, h.name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Go)
+	}
+	for _, d := range o.Deeds {
+		fmt.Printf("%v %s deed %+v\n", h.net.now, h.name, d)
+	}
+	for _, s := range o.Sends {
+		fmt.Printf("%v %s -> %s %s\n", h.net.now, h.name, s.To, describe(s.Message))
+	}
+	for _, r := range o.Replies {
+		fmt.Printf("%v %s tells %d %s\n", h.net.now, h.name, r.Client, describeEvent(r.Event))
+	}
+	for _, n := range o.Notes {
+		fmt.Printf("%v %s notes %+v\n", h.net.now, h.name, n)
+	}
+}
+
+var trace = flag.Bool("trace", false, "print what the nodes do")
 
 func (h *host) arm() {
 	d := h.node.Deadline()
@@ -220,8 +250,8 @@ func (h *host) arm() {
 
 func (w *net) send(from, to filch.NodeName, m Message) {
 	w.sent++
-	if w.trace != nil {
-		w.trace(fmt.Sprintf("%s -> %s %s", from, to, describe(m)))
+	if w.onSend != nil {
+		w.onSend(from, to, m)
 	}
 	if w.faults.cut != nil && w.faults.cut(from, to) || w.random() < w.faults.drop {
 		return
@@ -269,127 +299,6 @@ func jobOf(e Event) filch.JobID {
 	return 0
 }
 
-func (h *host) start(s Start) {
-	if s.Launch.Nodes[s.Index].Node != h.name {
-		h.net.t.Fatalf("%s starts a keeper of %s", h.name, s.Launch.Nodes[s.Index].Node)
-	}
-	if h.keepers[s.Launch.Ident] != nil {
-		h.net.t.Fatalf("%s starts %v twice", h.name, s.Launch.Ident)
-	}
-	k := &keeper{host: h, start: s}
-	h.keepers[s.Launch.Ident] = k
-	h.net.behave(k)
-	if k.deaf {
-		return
-	}
-	h.net.after(ms, func() {
-		if k.over {
-			return
-		}
-		k.say(KeeperReady{Ident: s.Launch.Ident, Err: k.err, Cause: k.cause})
-		if k.err != nil {
-			k.over = true
-		} else if s.Go {
-			k.begin()
-		}
-	})
-}
-
-func (k *keeper) say(ev any) {
-	h := k.host
-	h.input(func(out *Outbox) { h.node.Keeper(h.net.now, ev, out) })
-}
-
-func (k *keeper) begin() {
-	if k.running || k.over {
-		return
-	}
-	k.running = true
-	k.say(RanksStarted{Ident: k.start.Launch.Ident})
-	k.host.net.after(k.at, func() {
-		if k.over || k.told {
-			return
-		}
-		k.finish(k.planned(), 0)
-	})
-	for _, e := range k.ends {
-		if e.Kind == CauseNone {
-			continue
-		}
-		k.host.net.after(k.at/2, func() {
-			if !k.over && !k.told {
-				k.ended = append(k.ended, e)
-				k.say(RanksEnded{Ident: k.start.Launch.Ident, Ends: []RankEnd{e}})
-			}
-		})
-	}
-}
-
-func (k *keeper) planned() []RankEnd {
-	var ends []RankEnd
-	for _, s := range k.start.Launch.Nodes[k.start.Index].Ranks {
-		for i := range s.Count {
-			r := s.First + filch.Rank(i)
-			if slices.ContainsFunc(k.ended, func(e RankEnd) bool { return e.Rank == r }) {
-				continue
-			}
-			ends = append(ends, RankEnd{Rank: r})
-		}
-	}
-	return ends
-}
-
-func (k *keeper) finish(ends []RankEnd, left int32) {
-	k.over = true
-	k.ended = append(k.ended, ends...)
-	k.left = left
-	id := k.start.Launch.Ident
-	if len(ends) > 0 {
-		k.say(RanksEnded{Ident: id, Ends: ends})
-	}
-	k.say(KeeperDone{Ident: id, Left: left})
-}
-
-func (h *host) deed(d Deed) {
-	k := h.keepers[d.Ident]
-	if k == nil {
-		return
-	}
-	switch d.Kind {
-	case DeedGo:
-		if !k.deaf {
-			h.net.after(0, k.begin)
-		}
-	case DeedSignal:
-		k.signals = append(k.signals, d.Signal)
-	case DeedStop:
-		k.stop(d)
-	case DeedForget:
-		delete(h.keepers, d.Ident)
-		k.over = true
-	}
-}
-
-func (k *keeper) stop(d Deed) {
-	if k.over {
-		return
-	}
-	k.told = true
-	k.host.net.after(5*ms, func() {
-		if k.over {
-			return
-		}
-		var ends []RankEnd
-		if k.running {
-			ends = k.planned()
-			for i := range ends {
-				ends[i] = RankEnd{Rank: ends[i].Rank, Kind: CauseSignal, Code: d.Signal, Told: true}
-			}
-		}
-		k.finish(ends, k.left)
-	})
-}
-
 // crash ends a launcher; its keepers live on or die with it.
 func (w *net) crash(name filch.NodeName, keepers bool) {
 	h := w.nodes[name]
@@ -407,7 +316,7 @@ func (w *net) crash(name filch.NodeName, keepers bool) {
 func (w *net) restart(name filch.NodeName) {
 	h := w.nodes[name]
 	h.cfg.Incarnation++
-	h.up, h.paused, h.wake = true, false, 0
+	h.up, h.paused, h.wake, h.backlog = true, false, 0, nil
 	h.node = New(h.cfg)
 	for _, o := range w.names {
 		if o != name && w.nodes[o].up {
@@ -431,14 +340,20 @@ func (w *net) restart(name filch.NodeName) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
+	defer h.input(func(out *Outbox) { h.node.Settled(w.now, out) })
 	for _, id := range ids {
 		k := h.keepers[id]
 		if k == nil {
 			continue
 		}
 		k.say(Adopted{Start: k.start, Ended: slices.Clone(k.ended)})
-		if k.over {
+		switch {
+		case k.over:
 			k.say(KeeperDone{Ident: id})
+		case k.running:
+			k.say(RanksStarted{Ident: id})
+		default:
+			k.say(KeeperReady{Ident: id})
 		}
 	}
 }

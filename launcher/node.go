@@ -208,8 +208,21 @@ func (n *Node) tickEntry(now time.Duration, e entry, out *Outbox) {
 	}
 }
 
+// stale reports whether an entry's job or part is over or looked at earlier.
+func (n *Node) stale(e entry) bool {
+	if e.part {
+		p := n.parts[e.key]
+		return p == nil || p.due != e.at
+	}
+	j := n.jobs[e.key.Job]
+	return j == nil || j.due != e.at
+}
+
 // Deadline is when Tick must be called next.
 func (n *Node) Deadline() time.Duration {
+	for len(n.agenda.heap) > 0 && n.stale(n.agenda.heap[0]) {
+		n.agenda.due(filch.Never)
+	}
 	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets)
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)

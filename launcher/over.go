@@ -55,10 +55,14 @@ func (j *job) verdict() EndRecord {
 	if v.Kind == CauseNone {
 		v.Rank = -1
 	}
+	state := stateOf(v.Kind)
+	if v.Kind == CauseAbort && v.code == 0 {
+		state = filch.OK
+	}
 	if t.refs > 1 {
 		v.Text += fmt.Sprintf(" (and on %d more nodes)", t.refs-1)
 	}
-	e := EndRecord{State: stateOf(v.Kind), Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad}
+	e := EndRecord{State: state, Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad}
 	if j.req.Policy.HighestRC {
 		e.Code = t.srun
 		if e.Code == 0 && v.Kind != CauseNone {
@@ -145,7 +149,7 @@ func (p *past) add(i JobInfo, e EndRecord) {
 	}
 	if p.first > 64 && p.first > len(p.ring)/2 {
 		p.ring = slices.Delete(p.ring, 0, p.first)
-		for id := range p.index {
+		for id := range p.index { // in any order: each is moved alike
 			p.index[id] -= p.first
 		}
 		p.first = 0

@@ -113,7 +113,7 @@ func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (s
 // partOf is this node's part in the latest attempt of a job.
 func (n *Node) partOf(job filch.JobID) *part {
 	var best *part
-	for k, p := range n.parts {
+	for k, p := range n.parts { // in any order: the latest is one
 		if k.Job == job && (best == nil || k.Attempt > best.key.Attempt) {
 			best = p
 		}

@@ -200,8 +200,6 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 	}
 	n.cfg.IDs.Round++
 	n.next = n.cfg.IDs.first()
-	ids := n.cfg.IDs
-	out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
 	for _, j := range n.sortedJobs() {
 		if j.run == nil {
 			n.letGo(now, j, nil, out)

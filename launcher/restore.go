@@ -191,7 +191,10 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 			continue
 		}
 		s.back = now + ReadoptWait
-		r.at.again = min(r.at.again, s.back)
+		if s.again == filch.Never {
+			s.again = now + RepeatMin
+		}
+		r.at.again = min(r.at.again, s.again)
 		n.send(rec.Nodes[i].Node, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
 	}
 	if n.remote(rec.Nodes) {
@@ -244,6 +247,9 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	p := &part{
 		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhasePreparing, ends: ev.Ended,
 		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
+	}
+	if len(ev.Ended) > 0 {
+		p.phase = PhaseStarted
 	}
 	if n.mine(p) {
 		p.until = filch.Never

@@ -82,15 +82,18 @@ func (n *Node) claimOf(j *job) slots.Ask {
 	}
 }
 
-// newID takes the next id; a new block is recorded before its first id is out.
+// newID takes the next id. A block is recorded before its first id is out, so
+// that a launcher that starts again never gives it out anew.
 func (n *Node) newID(out *Outbox) filch.JobID {
+	if n.next == n.cfg.IDs.first() {
+		ids := n.cfg.IDs
+		out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
+	}
 	id := n.next
 	n.next++
 	if n.next%IDBlock == 0 {
 		n.cfg.IDs.Round++
 		n.next = n.cfg.IDs.first()
-		ids := n.cfg.IDs
-		out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
 	}
 	return id
 }

@@ -60,6 +60,7 @@ type Status struct {
 	Round   uint32
 	Waiting bool
 	Refused bool
+	Older   bool // an older request waits here
 }
 
 // Loan is what a launched claim may use.
@@ -198,7 +199,7 @@ func (l *Ledger) find(k Key, lease filch.LeaseID) *claim {
 
 func (l *Ledger) claim(a Ask) *claim {
 	l.serial++
-	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}}
+	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}, version: l.serial}
 	l.claims[a.Key] = c
 	return c
 }

@@ -22,10 +22,9 @@ func (l *Ledger) Spare(a Ask) int32 {
 
 func (l *Ledger) olderWaits(a Ask) bool {
 	for _, w := range l.wait {
-		if w.ask.Key == a.Key || w.state == Locked {
-			continue
+		if w.ask.Key != a.Key {
+			return w.ask.Ticket.Older(a.Ticket)
 		}
-		return w.ask.Ticket.Older(a.Ticket)
 	}
 	return false
 }
@@ -64,7 +63,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	spare := l.Spare(a)
 	if c == nil && (l.draining || (spare <= 0 || limit <= 0) && !a.Wait) {
 		s := l.nothing(a.Key)
-		s.Round = a.Round
+		s.Round, s.Older = a.Round, l.olderWaits(a)
 		return s
 	}
 	if c == nil {
@@ -85,6 +84,8 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		l.give(now, c, k)
 	}
 	l.untell(c)
+	l.serial++
+	c.version = l.serial // also where only the place on the list is new
 	s := l.status(c)
 	if c.held == 0 && !c.queued {
 		l.drop(c)
@@ -174,17 +175,12 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives what is free to those who wait, the oldest first. Nothing goes to
 // a younger one while an older one is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for i := 0; i < len(l.wait) && !l.draining && !l.shut; {
-		c := l.wait[i]
-		if c.state == Locked {
-			i++
-			continue
-		}
-		if !l.serve(now, c) {
-			return
+	for len(l.wait) > 0 && !l.draining && !l.shut {
+		c := l.wait[0]
+		if c.state == Locked || !l.serve(now, c) {
+			return // a locked one starts or is unlocked within LockTerm
 		}
 		l.unqueue(c)
-		i = 0
 	}
 }
 
@@ -275,7 +271,7 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 // the given one: the origin is gone, or has forgotten.
 func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64) {
 	var gone []*claim
-	for _, c := range l.claims {
+	for _, c := range l.claims { // in any order: sorted below
 		if c.ask.Origin == origin && c.ask.Incarnation < before && c.state <= Locked {
 			gone = append(gone, c)
 		}

@@ -175,7 +175,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
 // Reborn starts a new incarnation: what was not launched is forgotten.
 func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	var gone []*claim
-	for _, c := range l.claims {
+	for _, c := range l.claims { // in any order: sorted below
 		if c.state <= Locked {
 			gone = append(gone, c)
 		}
@@ -246,14 +246,11 @@ func (l *Ledger) Check() {
 	if !slices.IsSortedFunc(l.wait, byTicket) {
 		panic("slots: wait list out of order")
 	}
-	for _, c := range l.wait {
-		if c.state == Locked {
-			continue
-		}
-		if k := l.fits(c, c.ask); k > 0 && c.held < c.ask.Want && !l.draining && !l.shut {
-			panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, k))
-		}
-		break
+	if len(l.wait) == 0 || l.draining || l.shut || l.wait[0].state == Locked {
+		return
+	}
+	if c := l.wait[0]; c.held < c.ask.Want && l.fits(c, c.ask) > 0 {
+		panic(fmt.Sprintf("slots: job %d waits while room for %d ranks is free", c.ask.Key.Job, l.fits(c, c.ask)))
 	}
 }
 

@@ -63,6 +63,7 @@ type Grant struct {
 	Round   uint32
 	Waiting bool
 	Refused bool
+	Older   bool
 	Free    int32
 	Holder  filch.JobID
 	Holds   int32
@@ -334,6 +335,11 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 			c.again = now + RefusedAgain
 		}
 		g.again = min(g.again, c.again)
+	}
+	if g.stage == Local && n.Older && g.policy.Kind == Accumulate {
+		// Who waits here waits everywhere, and before us: no neighbor would
+		// lend half, so that asking for it is in vain.
+		g.reach = len(g.cells)
 	}
 	g.step(now, out)
 	return news
