@@ -6,16 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -88,10 +91,15 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
-		Addr: strings.Join(n.Listen, ","),
 	})
 	if err != nil {
 		return err
+	}
+	if n.Secret != "" {
+		if err := connect(ctx, d, n); err != nil {
+			d.Abandon()
+			return err
+		}
 	}
 	go daemon.Reap(ctx)
 	err = d.Run(ctx)
@@ -99,4 +107,47 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		err = errors.Join(err, n.Dir.Remove())
 	}
 	return err
+}
+
+// joinWait bounds how long a launcher tries to become a member.
+const joinWait = 20 * time.Second
+
+// connect opens the overlay and joins the instance.
+func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
+	secret, err := place.ReadSecret(n.Secret)
+	if err != nil {
+		return err
+	}
+	card, err := daemon.EncodeCard(d.Card())
+	if err != nil {
+		return err
+	}
+	listen := ""
+	if len(n.Listen) > 0 {
+		listen = n.Listen[0]
+	}
+	host, err := overlay.NewHost(overlay.Config{
+		Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: listen,
+	})
+	if err != nil {
+		return filch.Errorf(filch.Unavailable, "%s", err.Error())
+	}
+	mesh := overlay.NewMesh(host, overlay.MeshConfig{
+		Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(), Events: d.MemberEvent,
+	})
+	if len(n.Seeds) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, joinWait)
+		defer cancel()
+		if err := mesh.Join(ctx, n.Seeds...); err != nil {
+			return errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
+		}
+	}
+	incarnation := d.Incarnation()
+	for _, m := range mesh.Members() {
+		if string(m.Name) == n.Dir.Node {
+			incarnation = m.Incarnation
+		}
+	}
+	d.Connect(mesh, incarnation)
+	return nil
 }

@@ -92,7 +92,7 @@ func (a *asks) reply(to filch.NodeName, req uint32, v any, err error) {
 		return
 	}
 	if p, err := wire.Payload(wire.KindReply, req, body); err == nil {
-		_ = a.d.cfg.Net.Send(to, overlay.Control, p)
+		_ = a.d.net.Send(to, overlay.Control, p)
 	}
 }
 
@@ -135,7 +135,7 @@ func (a *asks) replied(f wire.Frame) error {
 
 // ask puts a query to another node and decodes the answer into v.
 func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) error {
-	if a.d.cfg.Net == nil {
+	if a.d.net == nil {
 		return filch.Errorf(filch.Unavailable, "node %s is not reached: this node is alone", to)
 	}
 	body, err := wire.Marshal(q)
@@ -155,7 +155,7 @@ func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) e
 	}()
 	p, err := wire.Payload(wire.KindAsk, req, body)
 	if err == nil {
-		err = a.d.cfg.Net.Send(to, overlay.Control, p)
+		err = a.d.net.Send(to, overlay.Control, p)
 	}
 	if err != nil {
 		return filch.Errorf(filch.Unavailable, "cannot ask node %s for %s: %s", to, q.Verb, err.Error())
@@ -177,7 +177,7 @@ func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) e
 
 // askAll puts a query to every other live node, fanOut at a time, and calls
 // take for each in turn, by name.
-func askAll[T any](a *asks, q wire.Query, take func(m Member, v T, err error)) {
+func askAll[T any](a *asks, q wire.Query, take func(m member, v T, err error)) {
 	type result struct {
 		v   T
 		err error

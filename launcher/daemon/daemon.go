@@ -20,9 +20,8 @@ import (
 type Config struct {
 	Node   launcher.Config
 	Dir    place.Dir
-	Keeper string          // the filch binary, whose `keeper` is started
-	Net    overlay.Network // nil: this node is alone
-	Watch  *watch.Watch    // nil: nothing is logged
+	Keeper string       // the filch binary, whose `keeper` is started
+	Watch  *watch.Watch // nil: nothing is logged
 	Build  string
 	Addr   string // under which other nodes reach this one, for display
 	Nice   int    // that keepers are started with
@@ -34,6 +33,7 @@ type Config struct {
 // Daemon runs one launcher.
 type Daemon struct {
 	cfg     Config
+	net     *overlay.Mesh // nil: this node is alone
 	self    filch.NodeName
 	began   time.Time
 	watch   *watch.Watch
@@ -95,22 +95,46 @@ func New(cfg Config) (*Daemon, error) {
 // Incarnation of this launcher.
 func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 
-// Run serves until ctx ends or somebody asks for the end.
+// Card is what other nodes are to be told of this one.
+func (d *Daemon) Card() Card {
+	n := &d.cfg.Node
+	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build}
+}
+
+// Connect says over which overlay other nodes are reached, and with which
+// incarnation this one joined it; before Run. The daemon closes it.
+func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
+	d.net = net
+	d.cfg.Addr = net.Addr()
+	d.cfg.Node.Incarnation = max(d.cfg.Node.Incarnation, incarnation)
+}
+
+// Abandon gives the state directory back when Run is not to be called.
+func (d *Daemon) Abandon() {
+	d.stop()
+	d.store.file.Close()
+	d.lock.Close()
+}
+
+// Run serves until somebody asks for the end. When ctx ends, that is as if
+// somebody had.
 func (d *Daemon) Run(ctx context.Context) error {
+	d.loop.node = launcher.New(d.cfg.Node)
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}
 	d.keepers.begin()
 	d.work.Go(d.loop.run)
-	if d.cfg.Net != nil {
-		d.cfg.Net.SetHandler(d.received)
-		d.cfg.Net.SetWritable(d.routes.writable)
+	if d.net != nil {
+		d.net.SetHandler(d.received)
+		d.net.SetWritable(d.routes.writable)
 	}
 	d.work.Go(d.clients.accept)
 	d.watch.Log().Info("launcher is up", "node", string(d.self), "pid", os.Getpid(),
 		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
 	select {
 	case <-ctx.Done():
+		d.wind(downGrace)
 	case <-d.ctx.Done():
 	}
 	return d.close()
@@ -124,8 +148,8 @@ func (d *Daemon) close() error {
 	d.stop()
 	d.clients.close()
 	var err error
-	if d.cfg.Net != nil {
-		err = d.cfg.Net.Close()
+	if d.net != nil {
+		err = d.net.Close()
 	}
 	d.work.Wait()
 	d.watch.Log().Info("launcher has ended", "node", string(d.self))

@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 const (
@@ -24,7 +26,7 @@ func (d *Daemon) down(which, grace string, local bool) (any, error) {
 	switch {
 	case which == "all" && local:
 		args := []string{"", wait.String()}
-		askAll(d.asks, wire.Query{Verb: wire.VerbDown, Args: args}, func(m Member, _ struct{}, err error) {
+		askAll(d.asks, wire.Query{Verb: wire.VerbDown, Args: args}, func(m member, _ struct{}, err error) {
 			if err != nil {
 				d.watch.Log().Warn("a node was not told to end", "peer", string(m.Name), "err", err.Error())
 			}
@@ -36,44 +38,66 @@ func (d *Daemon) down(which, grace string, local bool) (any, error) {
 	return struct{}{}, nil
 }
 
-// wind cancels the jobs of this origin, waits until no keeper is left, and
-// stops the daemon.
+// wind ends everything that this node has to do with: it cancels the jobs of
+// this origin, then ends what runs here for others, leaves the overlay and
+// stops the daemon. It is bounded whatever happens.
 func (d *Daemon) wind(grace time.Duration) {
 	d.watch.Log().Info("going down", "grace", grace.String())
 	_ = d.ask(loopWait, func(t *turn) {
 		d.loop.removal = true
 		t.node.Drain(t.now, true, t.out)
-		for _, j := range t.node.Jobs(t.now) {
-			if j.Code == nil {
-				t.node.Cancel(t.now, j.ID, sigTerm, "filch down", t.out)
-			}
-		}
+		cancelAll(t, sigTerm)
 	})
-	kill := time.Now().Add(grace)
-	killed := false
-	for end := kill.Add(downSlack); time.Now().Before(end); {
-		busy := false
-		if d.ask(loopWait, func(t *turn) {
-			busy = d.keepers.busy()
-			for _, j := range t.node.Jobs(t.now) {
-				busy = busy || j.Code == nil
-			}
-			if busy && !killed && time.Now().After(kill) {
-				killed = true
-				for _, j := range t.node.Jobs(t.now) {
-					if j.Code == nil {
-						t.node.Cancel(t.now, j.ID, sigKill, "filch down", t.out)
-					}
-				}
-			}
-		}) != nil || !busy {
-			break
-		}
-		if !d.await(nil, 20*time.Millisecond) && d.ctx.Err() != nil {
-			break
-		}
+	if !d.idle(grace, d.originIdle) {
+		_ = d.ask(loopWait, func(t *turn) { cancelAll(t, sigKill) })
+		d.idle(downSlack, d.originIdle)
+	}
+	_ = d.ask(loopWait, func(t *turn) {
+		t.node.Peer(t.now, launcher.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
+	})
+	d.idle(downSlack, func(*turn) bool { return !d.keepers.busy() })
+	if d.net != nil {
+		_ = d.net.Leave(d.ctx, nil)
 	}
 	d.Stop()
+}
+
+func cancelAll(t *turn, sig int32) {
+	for _, j := range t.node.Jobs(t.now) {
+		if j.Code == nil {
+			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // it may have ended by now
+		}
+	}
+}
+
+// originIdle reports whether all jobs of this origin have ended.
+func (d *Daemon) originIdle(t *turn) bool {
+	for _, j := range t.node.Jobs(t.now) {
+		if j.Code == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// idle asks the loop again and again, at most for a time, whether ok holds.
+func (d *Daemon) idle(wait time.Duration, ok func(*turn) bool) bool {
+	poll := time.NewTicker(rejoinPause)
+	defer poll.Stop()
+	for end := time.Now().Add(wait); ; {
+		is := false
+		if d.ask(loopWait, func(t *turn) { is = ok(t) }) != nil || is {
+			return is
+		}
+		if time.Now().After(end) {
+			return false
+		}
+		select {
+		case <-poll.C:
+		case <-d.ctx.Done():
+			return false
+		}
+	}
 }
 
 // WentDown reports whether the daemon was told to go for good, so that its

@@ -50,6 +50,7 @@ type keepers struct {
 	jobs     map[filch.Ident]*keeper
 	all      map[*keeper]bool
 	queue    []pending
+	unheard  map[*keeper]bool // of an earlier launcher, and not adopted yet
 	spawning int
 	failures int
 }
@@ -80,7 +81,7 @@ func newKeepers(d *Daemon) *keepers {
 	return &keepers{
 		d: d, port: from,
 		wants: make(chan struct{}, maxSpawning),
-		jobs:  map[filch.Ident]*keeper{}, all: map[*keeper]bool{},
+		jobs:  map[filch.Ident]*keeper{}, all: map[*keeper]bool{}, unheard: map[*keeper]bool{},
 	}
 }
 
@@ -100,6 +101,7 @@ func (ks *keepers) adopt() {
 	for _, p := range found {
 		k := &keeper{proc: p, conn: wire.NewConn(p.link)}
 		ks.all[k] = true
+		ks.unheard[k] = true
 		ks.greet(k)
 		_ = k.conn.WriteRaw(wire.KindAdopt, 0)
 		_ = k.conn.Flush()
@@ -130,6 +132,18 @@ func (ks *keepers) greet(k *keeper) {
 	}
 	if err != nil {
 		ks.d.fault("cannot greet a keeper", err, "pid", k.proc.pid)
+	}
+}
+
+// heard notes that a keeper of an earlier launcher was adopted or is gone.
+// After the last one the brain may lend what is free.
+func (ks *keepers) heard(t *turn, k *keeper) {
+	if k != nil && !ks.unheard[k] {
+		return
+	}
+	delete(ks.unheard, k)
+	if len(ks.unheard) == 0 {
+		t.node.Settled(t.now, t.out)
 	}
 }
 
@@ -347,6 +361,9 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 		ks.jobs[k.ident] = k
 		ks.d.routes.learn(&e.Start.Launch, e.Start.Index)
 		ks.d.routes.attach(k, &e.Start)
+		t.node.Keeper(t.now, ev, t.out)
+		ks.heard(t, k)
+		return
 	case launcher.RanksStarted:
 		ks.d.loop.refillAt(t.now + refillPause)
 	case launcher.KeeperDone:
@@ -378,6 +395,7 @@ func (ks *keepers) again(k *keeper) {
 // behind: they are swept up before the brain hears of it.
 func (ks *keepers) gone(t *turn, k *keeper) {
 	delete(ks.all, k)
+	defer ks.heard(t, k)
 	if i := slices.Index(ks.idle, k); i >= 0 {
 		ks.idle = slices.Delete(ks.idle, i, i+1)
 		ks.failures++

@@ -53,11 +53,16 @@ func heldBy(f *os.File) string {
 // nextIncarnation is more than any earlier one of this node: the clock may go
 // back, so the last one is kept beside.
 func nextIncarnation(dir place.Dir) (uint64, error) {
-	path := filepath.Join(dir.Path(), "incarnation")
 	var last uint64
-	if b, err := os.ReadFile(path); err == nil {
+	if b, err := os.ReadFile(incarnationFile(dir)); err == nil {
 		last, _ = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 63)
 	}
-	next := max(last+1, uint64(time.Now().UnixMilli()))
-	return next, place.WritePrivate(path, []byte(strconv.FormatUint(next, 10)+"\n"))
+	next := max(last+1, uint64(time.Now().UnixNano()))
+	return next, keepIncarnation(dir, next)
+}
+
+func incarnationFile(dir place.Dir) string { return filepath.Join(dir.Path(), "incarnation") }
+
+func keepIncarnation(dir place.Dir, n uint64) error {
+	return place.WritePrivate(incarnationFile(dir), []byte(strconv.FormatUint(n, 10)+"\n"))
 }

@@ -51,10 +51,11 @@ type loop struct {
 
 	last    filch.JobID // submitted here
 	removal bool        // told to go for good
+	dead    bool        // declared so, until nothing is left
 }
 
 func newLoop(d *Daemon) *loop {
-	l := &loop{d: d, node: launcher.New(d.cfg.Node), inputs: make(chan input, maxInputs)}
+	l := &loop{d: d, inputs: make(chan input, maxInputs)}
 	l.waits.init()
 	l.refill = filch.Never
 	return l
@@ -70,6 +71,8 @@ func (l *loop) run() {
 		select {
 		case in := <-l.inputs:
 			l.take(in)
+		case <-l.d.members.signal:
+			l.d.members.hear(l.turn())
 		case <-timer.C:
 			l.tick()
 		case <-l.d.ctx.Done():
@@ -91,9 +94,11 @@ func (l *loop) begin() {
 	// not give out the same.
 	ids := l.node.IDs()
 	l.out.Records = append(l.out.Records, launcher.Record{Key: "ids", IDs: &ids})
-	l.d.members.begin(l.turn())
-	l.act()
+	l.d.members.begin()
+	l.d.members.hear(l.turn())
 	l.d.keepers.adopt()
+	l.d.keepers.heard(l.turn(), nil)
+	l.act()
 }
 
 // finish lets the keepers go and drops what is still posted.
@@ -137,6 +142,9 @@ func (l *loop) arm(timer *time.Timer) {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill)
+	if l.dead {
+		due = min(due, l.d.now()+rejoinPause)
+	}
 	if due == filch.Never {
 		timer.Stop()
 		return
@@ -151,6 +159,7 @@ func (l *loop) tick() {
 		l.d.keepers.beat()
 		l.d.routes.retry()
 	}
+	l.d.rejoin()
 	if now >= l.refill {
 		l.refill = filch.Never
 		l.d.keepers.refill()
@@ -283,7 +292,7 @@ func (l *loop) send(s *launcher.Send) {
 		l.echoes = append(l.echoes, s.Message)
 		return
 	}
-	if d.cfg.Net == nil {
+	if d.net == nil {
 		d.watch.Add(watch.MessagesLost, 1)
 		return
 	}
@@ -296,7 +305,7 @@ func (l *loop) send(s *launcher.Send) {
 		d.fault("cannot encode a message", err, "peer", string(s.To))
 		return
 	}
-	if err := d.cfg.Net.Send(s.To, overlay.Control, payload); err != nil {
+	if err := d.net.Send(s.To, overlay.Control, payload); err != nil {
 		d.watch.Add(watch.MessagesLost, 1)
 		if !errors.Is(err, overlay.ErrUnreachable) {
 			d.watch.Log().Warn("a message was not sent", "peer", string(s.To), "kind", k.String(), "err", err.Error())

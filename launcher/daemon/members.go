@@ -6,79 +6,162 @@ import (
 	"sync"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// Member is what the overlay knows of a node.
-type Member struct {
-	launcher.Peer
-	Addrs []string
-	Index int32 // decides whose job an id is; -1 unknown
+// Card is what a node tells all others of itself, by gossip.
+type Card struct {
+	Total slots.Room
+	Index int32 // decides whose job an id is
+	PID   int32
 	Build string
+}
+
+// EncodeCard makes the opaque bytes that the overlay carries.
+func EncodeCard(c Card) ([]byte, error) { return wire.Marshal(c) }
+
+// member is a node as this one knows it.
+type member struct {
+	launcher.Peer
+	addrs []string
+	card  Card
 }
 
 // members is the list of nodes, for queries; the brain has its own.
 type members struct {
-	d *Daemon
+	d      *Daemon
+	signal chan struct{} // news wait
 
 	mu     sync.Mutex // guards what follows
-	byName map[filch.NodeName]Member
+	news   []dht.MemberEvent
+	byName map[filch.NodeName]member
 }
 
 func newMembers(d *Daemon) *members {
-	return &members{d: d, byName: map[filch.NodeName]Member{}}
+	return &members{d: d, signal: make(chan struct{}, 1), byName: map[filch.NodeName]member{}}
 }
 
-// begin makes the node a member of its own list.
-func (ms *members) begin(t *turn) {
+// MemberEvent takes news from the overlay. It never waits, and may be called
+// before Run.
+func (d *Daemon) MemberEvent(e dht.MemberEvent) {
+	ms := d.members
+	ms.mu.Lock()
+	ms.news = append(ms.news, e) // one per change of one of at most 10,000 members
+	ms.mu.Unlock()
+	select {
+	case ms.signal <- struct{}{}:
+	default:
+	}
+}
+
+// begin makes the node a member of its own list; on the loop.
+func (ms *members) begin() {
 	cfg := &ms.d.cfg
-	own := Member{
-		Peer:  launcher.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total()},
-		Index: cfg.Node.IDs.Index, Build: cfg.Build,
+	own := member{
+		Peer: launcher.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total()},
+		card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
-		own.Addrs = []string{cfg.Addr}
+		own.addrs = []string{cfg.Addr}
 	}
 	ms.set(own)
-	t.node.Peer(t.now, own.Peer, t.out)
 }
 
-// Member takes news of a node from the overlay.
-func (d *Daemon) Member(m Member) {
-	d.members.set(m)
-	d.watch.Log().Info("member", "peer", string(m.Name), "state", m.Standing.String(), "incarnation", m.Incarnation)
-	d.post(func(t *turn) {
-		t.node.Peer(t.now, m.Peer, t.out)
-		if m.Standing >= stealer.Dead {
-			d.routes.lost(m.Name)
-		}
-	})
+// hear tells the brain the news; on the loop.
+func (ms *members) hear(t *turn) {
+	ms.mu.Lock()
+	news := ms.news
+	ms.news = nil
+	ms.mu.Unlock()
+	for _, e := range news {
+		ms.event(t, e)
+	}
 }
 
-func (ms *members) set(m Member) {
+func (ms *members) event(t *turn, e dht.MemberEvent) {
+	d := ms.d
+	d.watch.Log().Info("member", "event", e.Kind.String(), "peer", string(e.Member.Name), "incarnation", e.Member.Incarnation)
+	switch e.Kind {
+	case dht.SelfJoined:
+		return
+	case dht.SelfDead:
+		d.declaredDead(t, e)
+		return
+	case dht.SelfBack:
+		d.back(t, e.Member.Incarnation)
+		return
+	case dht.MemberForgotten:
+		ms.forget(e.Member.Name)
+		return
+	}
+	if e.Member.Name == d.self {
+		return
+	}
+	m := ms.memberOf(e.Member)
+	ms.set(m)
+	t.node.Peer(t.now, m.Peer, t.out)
+	if m.Standing >= stealer.Dead {
+		d.routes.lost(m.Name)
+	}
+}
+
+// memberOf reads an entry of the overlay's list. A card that cannot be read is
+// that of a node with nothing to lend.
+func (ms *members) memberOf(e dht.Member) member {
+	m := member{addrs: e.Addrs, card: Card{Index: -1}}
+	if err := wire.Unmarshal(e.Capacity, &m.card); err != nil {
+		m.card = Card{Index: -1}
+		ms.d.watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
+	}
+	m.Peer = launcher.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total}
+	switch {
+	case e.State == dht.Dead:
+		m.Standing = stealer.Dead
+	case e.State == dht.Left:
+		m.Standing = stealer.Left
+	case e.State == dht.Suspect:
+		m.Standing = stealer.Suspect
+	case e.Draining:
+		m.Standing = stealer.Draining
+	}
+	return m
+}
+
+func (ms *members) set(m member) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.byName[m.Name] = m
 }
 
-func (ms *members) find(n filch.NodeName) (Member, bool) {
+func (ms *members) forget(n filch.NodeName) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if m, ok := ms.byName[n]; ok && m.Standing >= stealer.Dead {
+		delete(ms.byName, n)
+	}
+}
+
+func (ms *members) find(n filch.NodeName) (member, bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	m, ok := ms.byName[n]
 	return m, ok
 }
 
-// list is all members ever seen, by name.
-func (ms *members) list() []Member {
+// list is all members that are not forgotten, by name.
+func (ms *members) list() []member {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	all := make([]Member, 0, len(ms.byName))
+	all := make([]member, 0, len(ms.byName))
 	for _, m := range ms.byName {
 		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b Member) int {
+	slices.SortFunc(all, func(a, b member) int {
 		if c := place.NaturalOrder(string(a.Name), string(b.Name)); c != 0 {
 			return c
 		}
@@ -88,8 +171,8 @@ func (ms *members) list() []Member {
 }
 
 // others are the live members but this one.
-func (ms *members) others() []Member {
-	return slices.DeleteFunc(ms.list(), func(m Member) bool {
+func (ms *members) others() []member {
+	return slices.DeleteFunc(ms.list(), func(m member) bool {
 		return m.Name == ms.d.self || m.Standing >= stealer.Dead
 	})
 }
@@ -98,7 +181,7 @@ func (ms *members) others() []Member {
 func (ms *members) owner(j filch.JobID) (filch.NodeName, bool) {
 	index := ms.d.cfg.Node.IDs.Owner(j)
 	for _, m := range ms.list() {
-		if m.Index == index && m.Standing < stealer.Dead {
+		if m.card.Index == index && m.Standing < stealer.Dead {
 			return m.Name, true
 		}
 	}

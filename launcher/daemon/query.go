@@ -59,7 +59,7 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 // self tells of this node.
 func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	m, _ := d.members.find(d.self)
-	info := wire.NodeInfo{State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build}
+	info := wire.NodeInfo{State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build}
 	err := d.ask(loopWait, func(t *turn) { info.SlotInfo = t.node.Slots() })
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
@@ -78,7 +78,7 @@ func (d *Daemon) nodes(local bool) (any, error) {
 	}
 	own.Local = true
 	byName := map[filch.NodeName]wire.NodeInfo{d.self: own}
-	askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m Member, v []wire.NodeInfo, err error) {
+	askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m member, v []wire.NodeInfo, err error) {
 		if err != nil || len(v) != 1 || v[0].Node != m.Name {
 			return
 		}
@@ -92,7 +92,7 @@ func (d *Daemon) nodes(local bool) (any, error) {
 	for _, m := range d.members.list() {
 		info, heard := byName[m.Name]
 		if !heard {
-			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Build, Silent: true}
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.addrs, Incarnation: m.Incarnation, Build: m.card.Build, PID: int(m.card.PID), Silent: true}
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
 		all = append(all, info)
@@ -107,7 +107,7 @@ func (d *Daemon) ps(local bool) (any, error) {
 		return nil, err
 	}
 	if local {
-		askAll(d.asks, wire.Query{Verb: wire.VerbPs}, func(_ Member, v []launcher.JobInfo, err error) {
+		askAll(d.asks, wire.Query{Verb: wire.VerbPs}, func(_ member, v []launcher.JobInfo, err error) {
 			if err == nil {
 				jobs = append(jobs, v...)
 			}
@@ -125,8 +125,8 @@ func (d *Daemon) stats() wire.StatsInfo {
 		Clients: d.clients.count(), Routes: d.routes.count(),
 		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc,
 	}
-	if d.cfg.Net != nil {
-		s.Conns = d.cfg.Net.Stats().Conns
+	if d.net != nil {
+		s.Conns = d.net.Stats().Conns
 	}
 	_ = d.ask(loopWait, func(*turn) { s.Keepers = len(d.keepers.all) })
 	return s
@@ -136,6 +136,9 @@ func (d *Daemon) stats() wire.StatsInfo {
 func (d *Daemon) drain(node filch.NodeName, local bool) (any, error) {
 	if node != "" && node != d.self {
 		return d.forward(node, local, wire.Query{Verb: wire.VerbDrain, Args: []string{string(node)}})
+	}
+	if d.net != nil {
+		d.net.Drain(true)
 	}
 	return struct{}{}, d.ask(loopWait, func(t *turn) { t.node.Drain(t.now, true, t.out) })
 }

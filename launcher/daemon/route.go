@@ -165,13 +165,13 @@ func (r *route) outward(k *keeper, f wire.Frame) error {
 
 // relay sends a frame to another node; false says that it was not sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
-	if r.d.cfg.Net == nil || to == r.d.self {
+	if r.d.net == nil || to == r.d.self {
 		return false
 	}
 	var head [8]byte
 	p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
 	if err == nil {
-		err = r.d.cfg.Net.Send(to, c, p)
+		err = r.d.net.Send(to, c, p)
 	}
 	if err != nil {
 		r.d.watch.Add(watch.RelaysLost, 1)
@@ -277,11 +277,11 @@ func (r *route) toAll(k wire.Kind, body []byte) {
 		case skip:
 		case n == r.d.self:
 			r.toKeeper(k, body)
-		case r.d.cfg.Net != nil:
+		case r.d.net != nil:
 			p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(nil), body)
 			if err == nil {
 				ctx, cancel := context.WithTimeout(r.d.ctx, stdinWait)
-				err = r.d.cfg.Net.SendWait(ctx, n, overlay.Bulk, p)
+				err = r.d.net.SendWait(ctx, n, overlay.Bulk, p)
 				cancel()
 			}
 			if err != nil {

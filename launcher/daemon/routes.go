@@ -74,9 +74,9 @@ func (rs *routes) attach(k *keeper, s *launcher.Start) {
 	r.mu.Lock()
 	r.keeper, r.index = k, s.Index
 	r.mu.Unlock()
-	if rs.d.cfg.Net != nil {
+	if rs.d.net != nil {
 		for _, n := range r.peers() {
-			rs.d.cfg.Net.Protect(n, r.tag())
+			rs.d.net.Protect(n, r.tag())
 		}
 	}
 }
@@ -95,9 +95,9 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 	if !keep {
 		rs.drop(id.Job, r)
 	}
-	if rs.d.cfg.Net != nil {
+	if rs.d.net != nil {
 		for _, n := range r.peers() {
-			rs.d.cfg.Net.Unprotect(n, r.tag())
+			rs.d.net.Unprotect(n, r.tag())
 		}
 	}
 }
@@ -241,12 +241,12 @@ func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
 // orphan answers for a job that is over here: whoever still has output of it
 // must not wait.
 func (rs *routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
-	if in.Kind != wire.KindOutputEnd || rs.d.cfg.Net == nil {
+	if in.Kind != wire.KindOutputEnd || rs.d.net == nil {
 		return
 	}
 	head := wire.Relay{Attempt: in.Attempt, Kind: wire.KindOutputSeen}.Head(nil)
 	if p, err := wire.Payload(wire.KindRelay, req, head, in.Body); err == nil {
-		_ = rs.d.cfg.Net.Send(from, overlay.Metadata, p)
+		_ = rs.d.net.Send(from, overlay.Metadata, p)
 	}
 }
 

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// declaredDead is told that the others go on without this node: it was silent
+// for too long. Everything that runs here is ended; when nothing is left the
+// node comes back with a new incarnation.
+func (d *Daemon) declaredDead(t *turn, e dht.MemberEvent) {
+	d.watch.Log().Warn("declared dead: all ranks here are ended", "peer", string(e.By), "taken", e.Taken)
+	if e.Taken {
+		d.watch.Log().Error("another node has this one's name: going down", "addrs", e.Member.Addrs)
+		d.stop()
+		return
+	}
+	t.node.Peer(t.now, launcher.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
+	d.loop.dead = true
+}
+
+// reapWait is how often a node that was declared dead looks whether all of its
+// keepers are gone.
+const rejoinPause = 20 * time.Millisecond
+
+// rejoin comes back once nothing of the old incarnation is left; on the loop.
+func (d *Daemon) rejoin() {
+	if !d.loop.dead || d.keepers.busy() {
+		return
+	}
+	d.loop.dead = false
+	d.net.Rejoin()
+}
+
+// back is told the new incarnation.
+func (d *Daemon) back(t *turn, incarnation uint64) {
+	if incarnation <= d.cfg.Node.Incarnation {
+		return
+	}
+	d.cfg.Node.Incarnation = incarnation
+	if err := keepIncarnation(d.cfg.Dir, incarnation); err != nil {
+		d.fault("cannot keep the incarnation", err)
+	}
+	t.node.Reborn(t.now, incarnation, t.out)
+	d.members.begin()
+}
