@@ -1,0 +1,197 @@
+package slots_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/slots"
+	"pgregory.net/rapid"
+)
+
+// model is what the ledger must look like from outside: leases by job with
+// what each holds, and versions that only grow.
+type model struct {
+	ledger   *Ledger
+	now      time.Duration
+	total    int32
+	each     map[filch.JobID]int32 // slots a rank
+	leases   map[filch.JobID]filch.LeaseID
+	versions map[filch.JobID]uint64
+	running  map[filch.JobID]int32
+	rounds   map[filch.JobID]uint32
+	old      []Status // leases that are no more
+}
+
+// TestLedgerAgainstModel throws random operations at a ledger, stale ones
+// among them, and holds every answer against the model.
+func TestLedgerAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{
+			total: rapid.Int32Range(1, 12).Draw(t, "slots"),
+			each:  map[filch.JobID]int32{}, leases: map[filch.JobID]filch.LeaseID{},
+			versions: map[filch.JobID]uint64{}, running: map[filch.JobID]int32{}, rounds: map[filch.JobID]uint32{},
+		}
+		m.ledger = New(cpus(m.total), 1)
+		t.Repeat(map[string]func(*rapid.T){
+			"ask": m.ask, "lock": m.lock, "unlock": m.unlock, "run": m.run, "release": m.release,
+			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take, "": m.check,
+		})
+	})
+}
+
+func (m *model) job(t *rapid.T) filch.JobID { return filch.JobID(rapid.Int32Range(1, 6).Draw(t, "job")) }
+
+func (m *model) wish(t *rapid.T, job filch.JobID) Ask {
+	if m.each[job] == 0 {
+		m.each[job] = rapid.Int32Range(1, 3).Draw(t, "each")
+	}
+	m.rounds[job]++
+	a := ask(int32(job), rapid.Int32Range(1, 8).Draw(t, "want"))
+	a.Each.Slots, a.Round = m.each[job], m.rounds[job]
+	a.Wait = rapid.Bool().Draw(t, "wait")
+	return a
+}
+
+// hear takes in what the ledger says of a claim.
+func (m *model) hear(t *rapid.T, s Status) {
+	if s.Version <= m.versions[s.Key.Job] {
+		return // no news: a prompt
+	}
+	m.versions[s.Key.Job] = s.Version
+	if old, ok := m.leases[s.Key.Job]; ok && old != s.Lease {
+		m.old = append(m.old, Status{Key: s.Key, Lease: old})
+	}
+	delete(m.leases, s.Key.Job)
+	if s.Lease.Serial != 0 {
+		m.leases[s.Key.Job] = s.Lease
+	}
+}
+
+func (m *model) changed(t *rapid.T) {
+	for _, s := range m.ledger.Changed(nil) {
+		m.hear(t, s)
+	}
+}
+
+func (m *model) ask(t *rapid.T) {
+	job := m.job(t)
+	a := m.wish(t, job)
+	limit := rapid.Int32Range(0, 8).Draw(t, "limit")
+	before := m.ledger.Status(a.Key)
+	spare := m.ledger.Spare(a)
+	s := m.ledger.Ask(m.now, a, limit)
+	if before.Lease.Serial == 0 && !a.Wait && s.Held > min(limit, spare) {
+		t.Fatalf("lent %d ranks of %d spare under a limit of %d", s.Held, spare, limit)
+	}
+	if before.State <= Held && s.Held > max(a.Want, before.Held) {
+		t.Fatalf("holds %d ranks for a wish of %d, had %d", s.Held, a.Want, before.Held)
+	}
+	m.hear(t, s)
+	m.changed(t)
+}
+
+func (m *model) take(t *rapid.T) {
+	job := m.job(t)
+	a := m.wish(t, job)
+	if n, ok := m.ledger.Take(m.now, a); ok {
+		if int32(len(n.Slots)) != a.Want*a.Each.Slots {
+			t.Fatalf("took %d slots for %d ranks of %d", len(n.Slots), a.Want, a.Each.Slots)
+		}
+		m.running[job] = a.Want * a.Each.Slots
+		m.leases[job] = n.Lease
+	}
+	m.changed(t)
+}
+
+func (m *model) lock(t *rapid.T) {
+	job := m.job(t)
+	n := rapid.Int32Range(1, 6).Draw(t, "ranks")
+	k := Key{Job: job, Attempt: 1}
+	s := m.ledger.Status(k)
+	ok := m.ledger.Lock(m.now, k, m.leases[job], n)
+	if want := (s.State == Held || s.State == Locked) && s.Held >= n && s.Lease == m.leases[job]; ok != want {
+		t.Fatalf("lock of %d ranks on %+v: %t, want %t", n, s, ok, want)
+	}
+	m.changed(t)
+}
+
+func (m *model) unlock(t *rapid.T) {
+	job := m.job(t)
+	m.ledger.Unlock(m.now, Key{Job: job, Attempt: 1}, m.leases[job])
+	m.changed(t)
+}
+
+func (m *model) run(t *rapid.T) {
+	job := m.job(t)
+	n := rapid.Int32Range(1, 6).Draw(t, "ranks")
+	k := Key{Job: job, Attempt: 1}
+	s := m.ledger.Status(k)
+	loan, ok := m.ledger.Run(m.now, k, m.leases[job], n)
+	if want := (s.State == Held || s.State == Locked) && s.Held >= n && s.Lease == m.leases[job]; ok != want {
+		t.Fatalf("run of %d ranks on %+v: %t, want %t", n, s, ok, want)
+	}
+	if ok {
+		m.running[job] = n * m.each[job]
+		if int32(len(loan.Slots)) != m.running[job] {
+			t.Fatalf("runs on %d slots, want %d", len(loan.Slots), m.running[job])
+		}
+	}
+	m.changed(t)
+}
+
+func (m *model) release(t *rapid.T) {
+	job := m.job(t)
+	if _, runs := m.running[job]; m.ledger.Release(m.now, Key{Job: job, Attempt: 1}, m.leases[job], m.rounds[job]) && runs {
+		t.Fatalf("released job %d, which runs", job)
+	}
+	m.changed(t)
+}
+
+func (m *model) end(t *rapid.T) {
+	job := m.job(t)
+	_, runs := m.running[job]
+	if ok := m.ledger.End(m.now, Key{Job: job, Attempt: 1}, m.leases[job], false); ok != runs {
+		t.Fatalf("end of job %d: %t, want %t", job, ok, runs)
+	}
+	delete(m.running, job)
+	m.changed(t)
+}
+
+// stale repeats what was said of leases that are gone: nothing may change.
+func (m *model) stale(t *rapid.T) {
+	if len(m.old) == 0 {
+		return
+	}
+	o := m.old[rapid.IntRange(0, len(m.old)-1).Draw(t, "old")]
+	free := m.ledger.Free()
+	done := m.ledger.Release(m.now, o.Key, o.Lease, 0) || m.ledger.Lock(m.now, o.Key, o.Lease, 1) ||
+		m.ledger.Renew(m.now, o.Key, o.Lease) || m.ledger.End(m.now, o.Key, o.Lease, false)
+	if _, ok := m.ledger.Run(m.now, o.Key, o.Lease, 1); ok || done || m.ledger.Free() != free {
+		t.Fatalf("a lease that is no more, %+v, had an effect", o)
+	}
+}
+
+func (m *model) tick(t *rapid.T) {
+	m.now += time.Duration(rapid.Int64Range(0, int64(6*time.Second)).Draw(t, "step"))
+	m.ledger.Tick(m.now)
+	if d := m.ledger.Deadline(); d <= m.now {
+		t.Fatalf("deadline %v after a tick at %v", d, m.now)
+	}
+	m.changed(t)
+}
+
+func (m *model) check(t *rapid.T) {
+	m.ledger.Check()
+	sum := m.ledger.Free().Slots
+	for job := range filch.JobID(7) {
+		s := m.ledger.Status(Key{Job: job, Attempt: 1})
+		sum += s.Held * m.each[job]
+		if n, runs := m.running[job]; runs != (s.State == Running && s.Held > 0) || runs && n != s.Held*m.each[job] {
+			t.Fatalf("job %d: %+v, want %d slots running", job, s, n)
+		}
+	}
+	if sum != m.total {
+		t.Fatalf("free and held make %d slots, want %d", sum, m.total)
+	}
+}
