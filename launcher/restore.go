@@ -73,8 +73,11 @@ func (n *Node) forgetSeats(j *job, out *Outbox) {
 // ones ask anew under their old ticket. A record that makes no sense is noted
 // and skipped.
 func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
-	n.birth = birth{began: now, opens: now + AdoptGrace, forgets: filch.Never}
-	n.ledger.Shut()
+	n.birth = birth{began: now, opens: filch.Never, forgets: filch.Never}
+	if len(records) > 0 {
+		n.birth.opens = now + AdoptWait
+		n.ledger.Shut()
+	}
 	done := make(map[slots.Key][]*PartRecord)
 	for _, r := range records {
 		switch {
@@ -217,7 +220,8 @@ func (n *Node) restoreSeat(r *run, p *PartRecord) {
 }
 
 // adopted takes in a keeper that outlived its launcher. Jobs come before their
-// steps. What cannot be booked is ended. How far the keeper is, it says next.
+// steps. What cannot be booked is ended. Where the keeper stands it says right
+// after: KeeperReady, or RanksStarted, and KeeperDone.
 func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	l := &ev.Start.Launch
 	k := keyOf(l.Ident)

@@ -40,7 +40,9 @@ func TestLedgerAgainstModel(t *testing.T) {
 	})
 }
 
-func (m *model) job(t *rapid.T) filch.JobID { return filch.JobID(rapid.Int32Range(1, 6).Draw(t, "job")) }
+func (m *model) job(t *rapid.T) filch.JobID {
+	return filch.JobID(rapid.Int32Range(1, 6).Draw(t, "job"))
+}
 
 func (m *model) wish(t *rapid.T, job filch.JobID) Ask {
 	if m.each[job] == 0 {
