@@ -22,9 +22,6 @@ const (
 	// leases of its earlier incarnations, and lends nothing, unless it is told
 	// sooner that no keeper is left to turn up.
 	AdoptGrace = 5 * time.Second
-	// AdoptWait is how long a launcher that was restarted lends nothing while
-	// it waits for keepers of its earlier incarnations to turn up.
-	AdoptWait = 2 * time.Second
 	// MaxGraves bounds the attempts of which it is remembered that they are
 	// over here, so that a launch that comes late starts nothing.
 	MaxGraves = 4096

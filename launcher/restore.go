@@ -73,11 +73,8 @@ func (n *Node) forgetSeats(j *job, out *Outbox) {
 // ones ask anew under their old ticket. A record that makes no sense is noted
 // and skipped.
 func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
-	n.birth = birth{began: now, opens: filch.Never, forgets: filch.Never}
-	if len(records) > 0 {
-		n.birth.opens = now + AdoptWait
-		n.ledger.Shut()
-	}
+	n.birth = birth{began: now, opens: now + AdoptGrace, forgets: filch.Never}
+	n.ledger.Shut()
 	done := make(map[slots.Key][]*PartRecord)
 	for _, r := range records {
 		switch {
