@@ -34,7 +34,7 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 	}
 	s.back = filch.Never
 	n.takeEnds(now, j, int(m.Index), m, out)
-	if final && s.have == m.First+int32(len(m.Ends)) {
+	if final && s.have >= m.First+int32(len(m.Ends)) { // more: its launcher was restarted and knows of none
 		n.seatOver(now, j, int(m.Index), m, out)
 	} else if !final {
 		n.seatPhase(r, s, m.Phase)

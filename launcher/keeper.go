@@ -110,7 +110,8 @@ func (n *Node) ranksEnded(now time.Duration, p *part, ends []RankEnd, out *Outbo
 // until it knows.
 func (n *Node) partOver(now time.Duration, p *part, ph Phase, out *Outbox) {
 	p.phase = ph
-	p.until = filch.Never
+	p.until = now + GiveUp
+	n.wakePart(p, p.until)
 	n.freePart(now, p)
 	if p.fault.left > 0 {
 		note(out, noteError, p.key.Job, n.cfg.Name, "%d processes cannot be killed: their slots stay out of service", p.fault.left)

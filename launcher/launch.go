@@ -34,6 +34,7 @@ type runClock struct {
 	warn    time.Duration // --signal
 	first   time.Duration // -W
 	again   time.Duration // no seat is due before
+	armed   bool          // limit and warn were set
 }
 
 // haltOrder is what the participants are told to do to their ranks; Level 0
@@ -124,15 +125,21 @@ func (n *Node) newRun(j *job, nodes []NodeRanks) *run {
 
 // openGate notes that the ranks may start from now on.
 func (n *Node) openGate(now time.Duration, j *job) {
-	r, p := j.run, &j.req.Policy
-	r.going = true
-	r.at.began = now
+	j.run.going = true
+	j.run.at.began = now
 	j.waited = now - j.submitted
-	if p.TimeLimit > 0 {
-		r.at.limit = now + p.TimeLimit
-		if p.WarnSig > 0 {
-			r.at.warn = now + max(0, p.TimeLimit-p.WarnTime)
-		}
+}
+
+// armLimit lets the time limit run, from the start of the first rank.
+func (n *Node) armLimit(now time.Duration, j *job) {
+	r, p := j.run, &j.req.Policy
+	if r.at.armed || r.halt.level > 0 || p.TimeLimit <= 0 {
+		return
+	}
+	r.at.armed = true
+	r.at.limit = now + p.TimeLimit
+	if p.WarnSig > 0 {
+		r.at.warn = now + max(0, p.TimeLimit-p.WarnTime)
 	}
 }
 
@@ -149,6 +156,9 @@ func (n *Node) advance(now time.Duration, j *job, out *Outbox) {
 	}
 	if r.started == all {
 		r.at.prepare = filch.Never
+	}
+	if r.going && r.started > 0 {
+		n.armLimit(now, j)
 	}
 	if r.done == all {
 		n.runOver(now, j, out)

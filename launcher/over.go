@@ -24,7 +24,7 @@ func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 		if r.gate && r.cause.Kind == CauseNone {
 			r.cause = verdict{Cause{Kind: CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, MaxGates)}, filch.ExitOurs}
 		}
-		if r.going && !r.told && r.ranStarted() {
+		if r.going && !r.told && r.tally.ended > 0 {
 			n.tellStarted(j, out)
 		}
 		n.bury(now, j, j.verdict(), out)
@@ -85,9 +85,13 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	n.forgetSeats(j, out)
 	j.state = e.State
 	n.past.add(j.info(now, n.cfg.Name, &e), e)
-	if j.req.Detach || j.seen.here {
+	switch {
+	case j.req.Detach || j.seen.here:
 		n.keepEnd(j, e, out) // for a client that has not heard when this launcher dies
-	} else {
+	case j.clock.reclaim != filch.Never:
+		n.keepEnd(j, e, out)
+		n.birth.unheard, n.birth.forgets = append(n.birth.unheard, j.id), now+ReclaimWait
+	default:
 		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
 	}
 	delete(n.jobs, j.id)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // The terms of a participant.
@@ -22,6 +23,9 @@ const (
 	// leases of its earlier incarnations, and lends nothing, unless it is told
 	// sooner that no keeper is left to turn up.
 	AdoptGrace = 5 * time.Second
+	// GiveUp is how long the end of a part is kept for an origin that is not a
+	// member any more.
+	GiveUp = time.Minute
 	// MaxGraves bounds the attempts of which it is remembered that they are
 	// over here, so that a launch that comes late starts nothing.
 	MaxGraves = 4096
@@ -291,7 +295,13 @@ func (n *Node) freePart(now time.Duration, p *part) {
 func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 	if p.until <= now {
 		p.until = filch.Never
-		if !p.over() && p.level == 0 {
+		if p.over() {
+			if i := n.members.Find(p.launch.Origin); i < 0 || n.members.At(i).Standing >= stealer.Dead {
+				n.partGone(now, p, out)
+				return
+			}
+			p.until = now + GiveUp
+		} else if p.level == 0 {
 			note(out, noteWarn, p.key.Job, n.cfg.Name, "no word from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
 			n.stop(p, sigTerm, p.launch.KillWait, "its origin "+string(p.launch.Origin)+" is silent", out)
 		}

@@ -140,6 +140,7 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 		if j.run == nil {
 			continue
 		}
+		n.remindGuests(j, p.Name, out)
 		for i := range j.run.seats {
 			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = now + ReadoptWait

@@ -162,7 +162,9 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 		j.attempt++
 		n.begin(now, j, out)
 	}
-	n.wakeJob(j, j.deadline())
+	if n.jobs[j.id] == j {
+		n.wakeJob(j, j.deadline())
+	}
 }
 
 // rejoin asks the participants of a launched job for all that they know.
@@ -172,6 +174,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	if rec.Going {
 		began := j.waited
 		n.openGate(now, j)
+		n.armLimit(now, j)
 		j.waited = began
 		r.told = true
 		j.state = filch.Running
@@ -190,15 +193,15 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 		if s.done {
 			continue
 		}
-		s.back = now + ReadoptWait
-		if s.again == filch.Never {
-			s.again = now + RepeatMin
-		}
+		s.back, s.again, s.wait = now+ReadoptWait, now+RepeatMin, RepeatMin
 		r.at.again = min(r.at.again, s.again)
 		n.send(rec.Nodes[i].Node, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
 	}
 	if n.remote(rec.Nodes) {
 		n.renewAt = min(n.renewAt, now+RenewEvery)
+	}
+	if r.done == int32(len(r.seats)) {
+		n.runOver(now, j, out) // the launcher died over the last word
 	}
 }
 

@@ -77,6 +77,11 @@ func (n *Node) tickStep(now time.Duration, j *job, out *Outbox) {
 	if j.step.again > now {
 		return
 	}
+	i := n.members.Find(j.step.arbiter)
+	if gone := i < 0 || n.members.At(i).Standing >= stealer.Dead; gone && j.step.wait >= RepeatMax {
+		n.refuse(now, j, filch.Errorf(filch.NodeLost, "cannot start a step of job %d: %s, which holds it, is lost", j.req.Parent, j.step.arbiter), out)
+		return
+	}
 	j.step.wait = min(2*j.step.wait, SayEvery)
 	j.step.again = now + j.step.wait
 	n.askStep(j, out)
@@ -93,6 +98,9 @@ func (n *Node) stepAsked(now time.Duration, from filch.NodeName, m *StepAsk, out
 	for _, g := range j.guests {
 		if g.id == m.Job {
 			n.tellGuest(j, g, out)
+			if g.nodes == nil {
+				n.remindGuests(j, "", out)
+			}
 			return
 		}
 	}
@@ -112,6 +120,16 @@ func (n *Node) stepAsked(now time.Duration, from filch.NodeName, m *StepAsk, out
 	n.seatGuests(now, j, out)
 	if g.nodes == nil {
 		n.tellGuest(j, g, out)
+	}
+}
+
+// remindGuests repeats what was granted to steps, of one origin or of all: one
+// that is over, and whose launcher died before it could say so, says it then.
+func (n *Node) remindGuests(j *job, from filch.NodeName, out *Outbox) {
+	for _, g := range j.guests {
+		if g.nodes != nil && (from == "" || g.from == from) {
+			n.tellGuest(j, g, out)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func (w *World) slack() time.Duration {
 
 func (w *World) checkStarted(j *job, e *launcher.Started) {
 	a := j.last()
-	if a != nil && (j.ending || j.parent != nil && j.parent.closing()) {
+	if j.restarted || a != nil && (j.ending || j.parent != nil && j.parent.closing()) {
 		return // it is stopped while it starts
 	}
 	if a == nil || !a.allRan() && !a.unready && !j.vanished && !w.touched(j, a) {
@@ -195,7 +195,8 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt+w.slack() >= j.request.Policy.TimeLimit
 	case launcher.CauseNodeLost:
 		if a == nil {
-			return w.hosts[j.host].trouble > j.submittedAt-leaseBound
+			at := w.byName[e.Cause.Node]
+			return w.hosts[j.host].trouble > j.submittedAt-leaseBound || at != nil && at.trouble > j.submittedAt-leaseBound
 		}
 		return w.touched(j, a)
 	case launcher.CauseOurs:
@@ -222,7 +223,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 // may be refused and are stopped.
 func (j *job) closing() bool {
 	a := j.last()
-	return j.over() || j.ending || j.orphaned || j.restarted || a != nil && len(a.ends) > 0
+	return a != nil && a.w.touched(j, a) || j.over() || j.ending || j.orphaned || j.restarted || a != nil && len(a.ends) > 0
 }
 
 // tolerant: bad ends do not decide this job's end.
