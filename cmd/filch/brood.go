@@ -28,6 +28,10 @@ const (
 	speakAfter = 500 * time.Millisecond // before the progress line shows
 )
 
+// atOnce bounds the launchers that start at the same time: a join costs about
+// 100 ms of CPU, and a hundred at once would all run out of time.
+const atOnce = 8
+
 // brood is the launchers of one instance on this machine, while they are
 // started.
 type brood struct {
@@ -116,6 +120,11 @@ func (b *brood) start(n, slots int) error {
 	for i := 1; i < n; i++ {
 		if err := b.spawn(i, seeds); err != nil {
 			return err
+		}
+		if k := len(b.procs) - atOnce; k > 0 {
+			if err := b.procs[k].await(answerWait); err != nil {
+				return err
+			}
 		}
 	}
 	return b.gathered(n)

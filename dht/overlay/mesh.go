@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -317,22 +318,9 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Apart() }); err != nil {
 		return err
 	}
-	var via []filch.NodeName
-	var why error
-	for _, a := range addrs {
-		name, err := m.dialToJoin(ctx, a)
-		switch {
-		case err != nil:
-			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
-		case name != m.Name() && !slices.Contains(via, name):
-			via = append(via, name)
-		}
-	}
-	if len(via) == 0 {
-		if why == nil {
-			why = errors.New("cannot join: no address of another node was given")
-		}
-		return why
+	via, err := m.contacts(ctx, addrs)
+	if err != nil {
+		return err
 	}
 	if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
 		return err
@@ -345,6 +333,60 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("cannot join through %s: the member list did not come: %w", via[0], ctx.Err())
 	}
+}
+
+// The pause between rounds of dials to join: it doubles from the first to the
+// last.
+const (
+	joinPauseMin = 50 * time.Millisecond
+	joinPauseMax = time.Second
+)
+
+// contacts names the members that answer at the addresses. Silence is tried
+// again until ctx ends, since a whole cluster may be starting at once; a
+// refusal is final.
+func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, error) {
+	if len(addrs) == 0 {
+		return nil, errors.New("cannot join: no address of another node was given")
+	}
+	for pause := joinPauseMin; ; pause = min(2*pause, joinPauseMax) {
+		via, final, err := m.dialAll(ctx, addrs)
+		if len(via) > 0 {
+			return via, nil
+		}
+		if final {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// dialAll tries each address once. The error is final when somebody refused,
+// or when only this node itself answered.
+func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeName, final bool, why error) {
+	silent := false
+	for _, a := range addrs {
+		name, err := m.dialToJoin(ctx, a)
+		var r *Refusal
+		switch {
+		case errors.As(err, &r):
+			final = true
+			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
+		case err != nil:
+			silent = true
+			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
+		case name != m.Name() && !slices.Contains(via, name):
+			via = append(via, name)
+		}
+	}
+	if why == nil && len(via) == 0 {
+		why = fmt.Errorf("cannot join: only this node itself answers at %s", strings.Join(addrs, ", "))
+	}
+	return via, final || !silent, why
 }
 
 // dialToJoin dials once more with a higher incarnation when the clock went
