@@ -44,6 +44,7 @@ type Daemon struct {
 	members *members
 	asks    *asks
 	store   *store
+	logs    *logs
 	lock    *os.File
 
 	work sync.WaitGroup // every goroutine
@@ -83,6 +84,7 @@ func New(cfg Config) (*Daemon, error) {
 		lock.Close()
 		return nil, err
 	}
+	d.logs = newLogs(cfg.Dir.Out())
 	d.routes = newRoutes(d)
 	d.members = newMembers(d)
 	d.asks = newAsks(d)

@@ -368,7 +368,7 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 		ks.d.loop.refillAt(t.now + refillPause)
 	case launcher.KeeperDone:
 		k.done = true
-		ks.refill()
+		ks.d.loop.refillAt(t.now + refillPause) // by then it may be back itself
 		again := func() { ks.d.post(func(t *turn) { t.node.Keeper(t.now, ev, t.out) }) }
 		if r := k.route.Load(); r != nil && r.hold(again) {
 			return

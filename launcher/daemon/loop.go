@@ -264,6 +264,9 @@ func (l *loop) record(r *launcher.Record) {
 	case r.Job == nil && r.Part == nil && r.IDs == nil:
 		if j, ok := jobOfKey(r.Key); ok {
 			l.over(j)
+			if err := l.d.logs.remove(j); err != nil {
+				l.d.fault("cannot remove output", err, "job", int(j))
+			}
 		}
 	}
 }

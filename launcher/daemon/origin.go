@@ -10,6 +10,31 @@ import (
 // and goes to the client, or to the log of a detached job; credit and stdin
 // go the other way.
 
+// keepLog opens the log of a detached job. What is in it of this attempt was
+// taken by an earlier launcher.
+func (r *route) keepLog() {
+	r.mu.Lock()
+	have := r.sink != nil
+	r.mu.Unlock()
+	if have {
+		return
+	}
+	s, err := r.d.logs.open(r.ident.Job)
+	if err != nil {
+		r.d.fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
+		return
+	}
+	r.mu.Lock()
+	r.sink = s
+	if r.ident.Attempt == 1 {
+		for i := range r.in {
+			r.in[i].seen = s.log.Marks()[int32(i)]
+			r.in[i].taken = r.in[i].seen
+		}
+	}
+	r.mu.Unlock()
+}
+
 // arrived takes a frame of one of the job's keepers. With flush the client's
 // link is flushed: nothing more of the same burst follows.
 func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
@@ -84,7 +109,7 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 			return nil
 		}
 	case s != nil:
-		if err := s.Append(o.Index, o); err != nil {
+		if err := s.append(o); err != nil {
 			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	}
@@ -297,7 +322,7 @@ func (r *route) close() {
 	r.sink = nil
 	r.mu.Unlock()
 	if s != nil {
-		if err := s.Close(); err != nil {
+		if err := s.close(); err != nil {
 			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	}

@@ -196,7 +196,7 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 		}
 		return e, orNil(why)
 	case wire.VerbLogs:
-		return d.logs(job, arg)
+		return d.readLog(job, arg)
 	case wire.VerbCancel, wire.VerbSignal:
 		sig, err := strconv.Atoi(arg(1))
 		if err != nil || sig < 0 || sig > 64 {

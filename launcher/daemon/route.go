@@ -25,8 +25,8 @@ type route struct {
 	keeper  *keeper    // of this node
 	index   int32      // of this node, or notHere
 	client  *client
-	sink    sink
-	gone    bool // the client went away: output is dropped
+	sink    *sink // of a detached job, on the origin
+	gone    bool  // the client went away: output is dropped
 	ended   bool
 	in      []ends // on the origin: by index of node
 	granted uint64 // stdin that the client was allowed
@@ -65,9 +65,6 @@ func newRoute(d *Daemon, l *launcher.Launch) *route {
 	r.window = wire.Window(len(l.Nodes))
 	if l.Origin == d.self {
 		r.in = make([]ends, len(l.Nodes))
-		if l.Detach && d.routes.logs != nil {
-			r.sink = d.routes.logs(l.Ident.Job)
-		}
 	}
 	return r
 }

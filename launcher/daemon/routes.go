@@ -17,17 +17,10 @@ type routes struct {
 
 	mu   sync.Mutex // guards what follows
 	jobs map[filch.JobID]*route
-	logs func(filch.JobID) sink // opens the output of a detached job
 }
 
 // notHere is the index of a node that has no ranks of a job.
 const notHere = -1
-
-// sink keeps the output of a detached job.
-type sink interface {
-	Append(index int32, o wire.Output) error
-	Close() error
-}
 
 func newRoutes(d *Daemon) *routes {
 	return &routes{d: d, jobs: map[filch.JobID]*route{}}
@@ -57,6 +50,9 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 		rs.jobs[l.Ident.Job] = r
 	}
 	rs.mu.Unlock()
+	if l.Detach && l.Origin == rs.d.self {
+		r.keepLog()
+	}
 	if index != notHere {
 		r.mu.Lock()
 		r.index = index

@@ -60,7 +60,7 @@ type LogChunk struct {
 	Pieces []LogPiece `json:"pieces"`
 	Next   uint64     `json:"next"`           // the OFFSET that goes on from here
 	End    bool       `json:"end"`            // nothing will follow
-	Lost   uint64     `json:"lost,omitempty"` // bytes that were dropped to stay within the limit
+	Lost   uint64     `json:"lost,omitempty"` // about as many bytes were dropped from before these, to stay within the limit
 }
 
 // LogPiece is one piece, as [Output] has it.

@@ -1,0 +1,233 @@
+package output
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Limits of a [Log]: what a job may leave on the disk of its origin.
+const (
+	SegmentBytes = 16 << 20
+	MaxSegments  = 16
+	maxPiece     = 1 << 20
+)
+
+// Piece is a piece of output as a Log keeps it: whole lines, or with Partial
+// the beginning of one.
+type Piece struct {
+	Index   int32  // of the node it came from
+	Offset  uint64 // of its bytes in that node's output
+	Rank    filch.Rank
+	Stream  uint8 // 1 stdout, 2 stderr
+	Partial bool
+	Data    []byte
+}
+
+const pieceHeader = 4 + 4 + 8 + 4 + 1 + 1
+
+// Log keeps what a detached job printed, in segments PATH.0, PATH.1 and so on.
+// When there are too many the oldest goes, but for the first: what a program
+// says first and last is worth most. A Log has one writer; readers use [ReadLog].
+type Log struct {
+	path    string
+	file    *os.File
+	size    int64
+	segment int
+	marks   map[int32]uint64
+}
+
+// OpenLog makes a log, or goes on with one that a launcher left behind.
+func OpenLog(path string) (*Log, error) {
+	l := &Log{path: path, marks: map[int32]uint64{}}
+	all, err := segments(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		_, err := readSegment(segmentName(path, s), 0, func(p Piece, _ int64) bool {
+			l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.segment = s + 1 // the last one may end within a piece
+	}
+	return l, l.next()
+}
+
+// Marks is how far the output of each node has come, by its index.
+func (l *Log) Marks() map[int32]uint64 { return l.marks }
+
+// next begins the segment l.segment.
+func (l *Log) next() error {
+	f, err := os.OpenFile(segmentName(l.path, l.segment), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot keep output: %w", err)
+	}
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.file, l.size = f, 0
+	if old := l.segment - MaxSegments + 1; old > 0 {
+		_ = os.Remove(segmentName(l.path, old))
+	}
+	return nil
+}
+
+// Append keeps a piece.
+func (l *Log) Append(p Piece) error {
+	if l.size >= SegmentBytes {
+		l.segment++
+		if err := l.next(); err != nil {
+			return err
+		}
+	}
+	flags := byte(0)
+	if p.Partial {
+		flags = 1
+	}
+	b := make([]byte, 0, pieceHeader+len(p.Data))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Data)))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Index))
+	b = binary.BigEndian.AppendUint64(b, p.Offset)
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Rank))
+	b = append(b, p.Stream, flags)
+	n, err := l.file.Write(append(b, p.Data...))
+	l.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("cannot keep output: %w", err)
+	}
+	l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
+	return nil
+}
+
+// Close ends the writing.
+func (l *Log) Close() error { return l.file.Close() }
+
+// ReadLog reads pieces of a log from a place on, 0 first, of one rank or with
+// rank -1 of all, at most limit bytes of them. Next is where to go on; what was
+// dropped from before it is skipped, about lost bytes.
+func ReadLog(path string, from uint64, rank filch.Rank, limit int) (pieces []Piece, next, lost uint64, err error) {
+	all, err := segments(path)
+	if err != nil {
+		return nil, from, 0, err
+	}
+	segment, at := int(from>>32), int64(from&(1<<32-1))
+	next = from
+	for _, s := range all {
+		if s < segment {
+			continue
+		}
+		if s > segment {
+			for ; segment < s; segment++ {
+				if !slices.Contains(all, segment) {
+					lost += SegmentBytes
+				}
+			}
+			at = 0
+			next = uint64(s) << 32
+		}
+		end, err := readSegment(segmentName(path, s), at, func(p Piece, end int64) bool {
+			if rank < 0 || p.Rank == rank {
+				limit -= len(p.Data)
+				pieces = append(pieces, p)
+			}
+			return limit > 0
+		})
+		next = uint64(s)<<32 | uint64(end)
+		if err != nil || limit <= 0 {
+			return pieces, next, lost, err
+		}
+	}
+	return pieces, next, lost, nil
+}
+
+// RemoveLog removes a log.
+func RemoveLog(path string) error {
+	all, err := segments(path)
+	for _, s := range all {
+		err = errors.Join(err, os.Remove(segmentName(path, s)))
+	}
+	return err
+}
+
+func segmentName(path string, n int) string { return path + "." + strconv.Itoa(n) }
+
+// segments lists the segments that are there, in order.
+func segments(path string) ([]int, error) {
+	names, err := filepath.Glob(path + ".*")
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, name := range names {
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, path+".")); err == nil && n >= 0 {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// readSegment calls f for the pieces from a place on until it returns false,
+// with the place after each, and returns the place after the last one. A piece
+// that is not all there yet is left for the next time.
+func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return at, nil // removed meanwhile
+		}
+		return at, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(at, io.SeekStart); err != nil {
+		return at, err
+	}
+	r := bufio.NewReaderSize(file, 64<<10)
+	var head [pieceHeader]byte
+	for {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return at, unlessEOF(err)
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n > maxPiece {
+			return at, fmt.Errorf("cannot read %s: a piece of %d bytes", name, n)
+		}
+		p := Piece{
+			Index:   int32(binary.BigEndian.Uint32(head[4:])),
+			Offset:  binary.BigEndian.Uint64(head[8:]),
+			Rank:    filch.Rank(binary.BigEndian.Uint32(head[16:])),
+			Stream:  head[20],
+			Partial: head[21]&1 != 0,
+			Data:    make([]byte, n),
+		}
+		if _, err := io.ReadFull(r, p.Data); err != nil {
+			return at, unlessEOF(err)
+		}
+		at += pieceHeader + int64(n)
+		if !f(p, at) {
+			return at, nil
+		}
+	}
+}
+
+func unlessEOF(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil
+	}
+	return err
+}
