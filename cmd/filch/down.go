@@ -50,17 +50,21 @@ func down(g *global, here bool) error {
 		return err
 	}
 	dirs := place.Nodes(base, name)
+	stopped := 0
+	for _, d := range dirs {
+		if answers(d) {
+			stopped++
+		}
+	}
 	if !here {
 		if err := downElsewhere(dirs); err != nil {
 			warn(err.Error())
 		}
 	}
-	stopped := 0
 	for _, d := range dirs {
 		if c, err := client.DialDir(d, version); err == nil {
 			_ = ask(c, queryWait, nil, wire.VerbDown)
 			c.Close()
-			stopped++
 		}
 	}
 	deadline := time.Now().Add(downWait)
