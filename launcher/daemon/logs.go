@@ -146,7 +146,7 @@ func (d *Daemon) jobOver(job filch.JobID) (over bool, err error) {
 	return over, err
 }
 
-func chunkOf(pieces []output.Piece, next uint64, gap, end bool) wire.LogChunk {
+func chunkOf(pieces []output.Piece, next, lost uint64, end bool) wire.LogChunk {
 	c := wire.LogChunk{Pieces: make([]wire.LogPiece, len(pieces)), Next: next, End: end, Lost: lost}
 	for i, p := range pieces {
 		c.Pieces[i] = wire.LogPiece{Rank: p.Rank, Stream: p.Stream, Partial: p.Partial, Data: p.Data}
