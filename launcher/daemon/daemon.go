@@ -46,7 +46,11 @@ type Daemon struct {
 	store   *store
 	logs    *logs
 	lock    *os.File
+	life
+}
 
+// life ends all goroutines of a daemon together.
+type life struct {
 	work sync.WaitGroup // every goroutine
 	stop context.CancelFunc
 	ctx  context.Context
