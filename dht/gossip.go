@@ -41,7 +41,7 @@ func (m *Members) publish(e *entry, from filch.NodeName) {
 
 // flush sends the news along the links when it is time.
 func (m *Members) flush(out *MembersOut) {
-	if m.news.at() > m.now || !m.joins.done && !m.down {
+	if m.news.at() > m.now || !m.joins.done || m.down {
 		return
 	}
 	m.refresh(out)

@@ -147,7 +147,7 @@ type Members struct {
 type entry struct {
 	m      Member
 	key    uint64
-	heard  time.Duration // last sign of life, or when watching began
+	heard  time.Duration // last sign of life; 0 never
 	vouch  time.Duration // a witness has heard it
 	watch  *watch        // nil when not watched
 	lease  time.Duration // it wants beats until then
@@ -245,7 +245,10 @@ func (m *Members) Deadline() time.Duration {
 	if m.down {
 		return filch.Never
 	}
-	return min(m.beatAt, m.tick, m.news.at(), m.joins.at)
+	if !m.joins.done {
+		return min(m.beatAt, m.tick, m.joins.at)
+	}
+	return min(m.beatAt, m.tick, m.news.at())
 }
 
 // Tick does what is due.
@@ -288,7 +291,7 @@ func (m *Members) merge(from filch.NodeName, n *Member, out *MembersOut) bool {
 		if n.State.Gone() && m.joins.done || len(m.all) >= MaxMembers {
 			return false
 		}
-		e = &entry{m: n.clone(), key: key(n.Name), heard: m.awake}
+		e = &entry{m: n.clone(), key: key(n.Name)}
 		m.insert(e)
 		m.changed(e, Member{State: Left}, from, out)
 		return true
@@ -331,7 +334,7 @@ func (m *Members) changed(e *entry, old Member, from filch.NodeName, out *Member
 		ev.Kind = MemberLeft
 	case old.Incarnation != n.Incarnation || old.State.Gone():
 		ev.Kind, ev.Was = MemberUp, old.Incarnation
-		e.heard, e.vouch, e.differ, e.watch = m.awake, 0, 0, nil
+		e.heard, e.vouch, e.differ, e.watch = 0, 0, 0, nil
 		m.ring.stale = true
 	case n.State == Suspect:
 		ev.Kind = MemberSuspect

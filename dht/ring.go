@@ -70,8 +70,7 @@ func (m *Members) rewatch(out *MembersOut) {
 		}
 		m.ring.watching = append(m.ring.watching, e)
 		if e.watch == nil {
-			e.watch = &watch{}
-			e.heard = max(e.heard, m.awake)
+			e.watch = &watch{since: m.awake}
 			m.ping(e, out)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // watch is what a watcher keeps about a silent member. Times are by awake; 0
 // is never.
 type watch struct {
+	since   time.Duration // when watching began: silence before does not count
 	pinged  time.Duration
 	probing bool
 	probed  time.Duration // when the last redial ended
@@ -25,8 +26,11 @@ type ask struct {
 	m    Member
 }
 
-// silence is how long nothing was heard of a member, by this node or a witness.
-func (m *Members) silence(e *entry) time.Duration { return m.awake - max(e.heard, e.vouch) }
+// silence is how long nothing was heard of a watched member, by this node or a
+// witness.
+func (m *Members) silence(e *entry) time.Duration {
+	return m.awake - max(e.heard, e.vouch, e.watch.since)
+}
 
 // beat tells the watchers that this node lives.
 func (m *Members) beat(out *MembersOut) {
@@ -56,7 +60,7 @@ func (m *Members) look(out *MembersOut) {
 		if e.watch == nil {
 			continue
 		}
-		if quiet := m.awake - e.heard; quiet >= pingAfter {
+		if quiet := m.awake - max(e.heard, e.watch.since); quiet >= pingAfter {
 			m.tick = m.now + checkEvery
 			m.pursue(e, quiet, out)
 		}

@@ -1,0 +1,330 @@
+package dht_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+)
+
+// world is a network of Members in virtual time. Everything in it follows from
+// the seed.
+type world struct {
+	t     *testing.T
+	rand  *rand.Rand
+	now   time.Duration
+	seq   int
+	queue events
+	nodes []*simNode
+	at    map[filch.NodeName]*simNode
+
+	loss, dup float64
+	delay     time.Duration // at least
+	tail      time.Duration // one in twenty messages takes up to this
+	cut       func(from, to int) bool
+	sent      int
+	largest   int
+}
+
+type simNode struct {
+	w       *world
+	i       int
+	name    filch.NodeName
+	m       *dht.Members
+	born    time.Duration // its clock begins there
+	inc     uint64
+	down    bool // crashed
+	paused  time.Duration
+	met     map[filch.NodeName]uint64
+	wake    time.Duration // of the tick that is scheduled
+	deaths  []filch.NodeName
+	selves  int // times it was declared dead
+	mutual  int
+	deathAt map[filch.NodeName]time.Duration
+	suspAt  map[filch.NodeName]time.Duration
+}
+
+type simEvent struct {
+	at  time.Duration
+	seq int
+	run func()
+}
+
+type events []simEvent
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(simEvent)) }
+func (q *events) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return x
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
+		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false }}
+}
+
+func (w *world) after(d time.Duration, f func()) {
+	w.seq++
+	heap.Push(&w.queue, simEvent{w.now + d, w.seq, f})
+}
+
+func (w *world) run(d time.Duration) {
+	end := w.now + d
+	for len(w.queue) > 0 && w.queue[0].at <= end {
+		e := heap.Pop(&w.queue).(simEvent)
+		w.now = e.at
+		e.run()
+	}
+	w.now = end
+}
+
+// until runs until f holds; it fails when that takes longer than limit.
+func (w *world) until(what string, limit time.Duration, f func() bool) {
+	w.t.Helper()
+	end := w.now + limit
+	for !f() {
+		if w.now >= end {
+			w.t.Fatalf("after %v of virtual time still not: %s\n%s", limit, what, w.views())
+		}
+		w.run(50 * time.Millisecond)
+	}
+}
+
+func (w *world) views() string {
+	s := ""
+	for _, n := range w.nodes {
+		if n.down {
+			continue
+		}
+		s += fmt.Sprintf("%s/%d:", n.name, n.inc)
+		for _, m := range n.m.List() {
+			s += fmt.Sprintf(" %s/%d=%s", m.Name, m.Incarnation, m.State)
+		}
+		s += "\n"
+		if len(s) > 4000 {
+			return s + "..."
+		}
+	}
+	return s
+}
+
+// add starts a node, and joins it through another one unless that is nil.
+func (w *world) add(name filch.NodeName, via *simNode) *simNode {
+	n := &simNode{w: w, i: len(w.nodes), name: name, born: w.now, inc: 1, met: map[filch.NodeName]uint64{},
+		deathAt: map[filch.NodeName]time.Duration{}, suspAt: map[filch.NodeName]time.Duration{}}
+	if old := w.at[name]; old != nil {
+		n.i, n.inc = old.i, old.inc+1
+		w.nodes[n.i] = n
+	} else {
+		w.nodes = append(w.nodes, n)
+	}
+	w.at[name] = n
+	n.m = dht.NewMembers(dht.MembersConfig{Seed: w.rand.Uint64(),
+		Self: dht.Member{Name: name, Incarnation: n.inc, Addrs: []string{fmt.Sprintf("10.0.0.1:%d/%d", n.i, n.inc)}, Capacity: []byte("8 slots")}})
+	if via != nil {
+		n.do(func(out *dht.MembersOut) { n.m.Apart(); n.m.Join(n.clock(), []filch.NodeName{via.name}, out) })
+	}
+	return n
+}
+
+func (n *simNode) clock() time.Duration { return n.w.now - n.born }
+
+// do runs an input, or holds it while the node is paused.
+func (n *simNode) do(in func(out *dht.MembersOut)) {
+	if n.down {
+		return
+	}
+	if n.paused > n.w.now {
+		n.w.after(n.paused-n.w.now, func() { n.do(in) })
+		return
+	}
+	var out dht.MembersOut
+	in(&out)
+	n.act(&out)
+	n.m.Check()
+	n.schedule()
+}
+
+func (n *simNode) schedule() {
+	d := n.m.Deadline()
+	if d == filch.Never {
+		return
+	}
+	at := max(d+n.born, n.w.now)
+	if n.wake > n.w.now && n.wake <= at {
+		return
+	}
+	n.wake = at
+	n.w.after(at-n.w.now, func() {
+		if n.wake == n.w.now {
+			n.wake = 0
+		}
+		n.do(func(out *dht.MembersOut) {
+			if n.m.Deadline() <= n.clock() {
+				n.m.Tick(n.clock(), out)
+			}
+		})
+	})
+}
+
+func (n *simNode) act(out *dht.MembersOut) {
+	w := n.w
+	for _, e := range out.Events {
+		switch e.Kind {
+		case dht.MemberDead:
+			n.deaths = append(n.deaths, e.Member.Name)
+			n.deathAt[e.Member.Name] = w.now
+			delete(n.met, e.Member.Name)
+		case dht.MemberSuspect:
+			n.suspAt[e.Member.Name] = w.now
+		case dht.SelfDead:
+			n.selves++
+			if e.Mutual {
+				n.mutual++
+			}
+			w.after(200*time.Millisecond, func() {
+				n.do(func(out *dht.MembersOut) { n.m.Rejoin(n.clock(), 0, out) })
+			})
+		case dht.SelfBack:
+			n.inc = e.Member.Incarnation
+			clear(n.met)
+		}
+	}
+	for _, p := range out.Probes {
+		n.probe(p)
+	}
+	for _, s := range out.Sends {
+		if len(s.Payload) > w.largest {
+			w.largest = len(s.Payload)
+		}
+		w.sent++
+		n.transmit(s.To, s.Payload)
+	}
+}
+
+func (n *simNode) probe(p dht.MemberProbe) {
+	w := n.w
+	to := w.at[p.Name]
+	end := func(ok bool) {
+		n.do(func(out *dht.MembersOut) { n.m.Probed(n.clock(), p.Name, p.Incarnation, ok, out) })
+	}
+	switch {
+	case to == nil || to.down:
+		w.after(time.Millisecond, func() { end(false) })
+	case w.cut(n.i, to.i) || w.cut(to.i, n.i) || to.paused > w.now+1500*time.Millisecond:
+		w.after(1500*time.Millisecond, func() { end(false) })
+	default:
+		w.after(max(to.paused-w.now, 0)+2*w.delay, func() { end(true) })
+	}
+}
+
+func (n *simNode) transmit(to filch.NodeName, payload []byte) {
+	w := n.w
+	inc, card := n.inc, n.m.Self()
+	copies := 1
+	if w.rand.Float64() < w.dup {
+		copies = 2
+	}
+	for range copies {
+		d := w.delay + time.Duration(w.rand.Int64N(int64(w.delay)+1))
+		if w.tail > 0 && w.rand.IntN(20) == 0 {
+			d += time.Duration(w.rand.Int64N(int64(w.tail)))
+		}
+		if w.rand.Float64() < w.loss {
+			continue
+		}
+		w.after(d, func() {
+			o := w.at[to]
+			if o == nil || w.cut(n.i, o.i) {
+				return
+			}
+			o.do(func(out *dht.MembersOut) { o.receive(n, inc, card, payload, out) })
+		})
+	}
+}
+
+// receive does what a connection's hello does before the first message.
+func (n *simNode) receive(from *simNode, inc uint64, card dht.Member, payload []byte, out *dht.MembersOut) {
+	if n.met[from.name] != inc {
+		v := n.m.Admit(card)
+		if !v.OK && !v.Probe {
+			if v.Stale != 0 {
+				n.w.after(n.w.delay, func() {
+					from.do(func(out *dht.MembersOut) { from.m.Superseded(from.clock(), n.name, v.Stale, out) })
+				})
+			}
+			return
+		}
+		n.m.Met(n.clock(), card, out)
+		n.met[from.name] = inc
+	}
+	if err := n.m.Message(n.clock(), from.name, inc, payload, out); err != nil {
+		n.w.t.Fatalf("%s says to %s: %v", from.name, n.name, err)
+	}
+}
+
+func (n *simNode) pause(d time.Duration) { n.paused = n.w.now + d }
+
+// agreed reports whether all nodes that run list exactly those that run, in
+// their right incarnations, and suspect nobody.
+func (w *world) agreed() bool {
+	live := 0
+	for _, n := range w.nodes {
+		if !n.down {
+			live++
+		}
+	}
+	for _, n := range w.nodes {
+		if n.down {
+			continue
+		}
+		seen := 0
+		for _, m := range n.m.List() {
+			if m.State.Gone() {
+				continue
+			}
+			o := w.at[m.Name]
+			if m.State != dht.Alive || o.down || o.inc != m.Incarnation {
+				return false
+			}
+			seen++
+		}
+		if seen != live {
+			return false
+		}
+	}
+	return true
+}
+
+// simCluster joins n nodes, each through a random earlier one.
+func simCluster(t *testing.T, seed uint64, n int) *world {
+	w := newWorld(t, seed)
+	for i := range n {
+		var via *simNode
+		if i > 0 {
+			via = w.nodes[w.rand.IntN(i)]
+		}
+		w.add(filch.NodeName(fmt.Sprintf("n%d", i)), via)
+		w.run(time.Duration(w.rand.Int64N(int64(20 * time.Millisecond))))
+	}
+	w.until("all have joined", time.Minute, w.agreed)
+	return w
+}
+
+// seeds runs f for some seeds, as subtests that name the seed.
+func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+	for s := range n {
+		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) { f(t, uint64(s)) })
+	}
+}
