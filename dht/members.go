@@ -355,8 +355,7 @@ func (m *Members) changed(e *entry, old Member, from filch.NodeName, out *Member
 
 // insert adds an entry to the list.
 func (m *Members) insert(e *entry) {
-	i, _ := slices.BinarySearchFunc(m.all, e, func(a, b *entry) int { return compareNodes(a.key, a.m.Name, b.key, b.m.Name) })
-	m.all = slices.Insert(m.all, i, e)
+	m.all = slices.Insert(m.all, m.place(e), e)
 	m.index[e.m.Name] = e
 	m.sum(e)
 	if e.m.State.Gone() {
@@ -367,9 +366,8 @@ func (m *Members) insert(e *entry) {
 }
 
 func (m *Members) remove(e *entry) {
-	if i := slices.Index(m.all, e); i >= 0 {
-		m.all = slices.Delete(m.all, i, i+1)
-	}
+	i := m.place(e)
+	m.all = slices.Delete(m.all, i, i+1)
 	delete(m.index, e.m.Name)
 	m.gone--
 }

@@ -38,9 +38,15 @@ func (m *Members) refresh(out *MembersOut) {
 	}
 }
 
+// place is where an entry stands in the list.
+func (m *Members) place(e *entry) int {
+	i, _ := slices.BinarySearchFunc(m.all, e, func(a, b *entry) int { return compareNodes(a.key, a.m.Name, b.key, b.m.Name) })
+	return i
+}
+
 // walk returns the next n members in one direction, without suspects if asked.
 func (m *Members) walk(dir, n int, sure bool) []*entry {
-	at := slices.Index(m.all, m.self)
+	at := m.place(m.self)
 	var out []*entry
 	for i := 1; i < len(m.all) && len(out) < n; i++ {
 		e := m.all[((at+dir*i)%len(m.all)+len(m.all))%len(m.all)]
@@ -54,7 +60,7 @@ func (m *Members) walk(dir, n int, sure bool) []*entry {
 // rewatch chooses who is watched: the next successors, and behind suspects as
 // many more again, so that a whole rack's failure is found in a few rounds.
 func (m *Members) rewatch(out *MembersOut) {
-	at := slices.Index(m.all, m.self)
+	at := m.place(m.self)
 	old := m.ring.watching
 	m.ring.watching = nil
 	want := watched
@@ -126,7 +132,7 @@ func (m *Members) Neighbors() []filch.NodeName {
 // responsible reports whether this node is to try a dead one again: it is one
 // of those who would tell it of the news.
 func (m *Members) responsible(e *entry) bool {
-	i := slices.Index(m.all, e)
+	i := m.place(e)
 	n := 0
 	for j := 1; j < len(m.all) && n < watched; j++ {
 		p := m.all[((i-j)%len(m.all)+len(m.all))%len(m.all)]
