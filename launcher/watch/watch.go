@@ -91,6 +91,13 @@ func (w *Watch) Note(n launcher.Note) {
 	w.log.LogAttrs(ctx, level, n.Text, attrs...)
 }
 
+// Sent traces a message to another node, where the log is that fine.
+func (w *Watch) Sent(to filch.NodeName, kind string, message any) {
+	if ctx := context.Background(); w.log.Enabled(ctx, slog.LevelDebug) {
+		w.log.LogAttrs(ctx, slog.LevelDebug, "sent", slog.String("kind", kind), slog.String("peer", string(to)), slog.Any("message", message))
+	}
+}
+
 // Add counts.
 func (w *Watch) Add(c Counter, n uint64) { w.counts[c].Add(n) }
 
