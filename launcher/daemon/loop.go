@@ -316,7 +316,7 @@ func (l *loop) send(s *launcher.Send) {
 		return
 	}
 	d.watch.Add(watch.MessagesOut, 1)
-	d.watch.Sent(s.To, k.String(), s.Message)
+	d.watch.Sent(s.To, s.Message)
 }
 
 // reply tells a client. The job of a client is known from the first event that

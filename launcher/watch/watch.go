@@ -9,7 +9,9 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"github.com/filch-hpc/filch"
@@ -91,11 +93,20 @@ func (w *Watch) Note(n launcher.Note) {
 	w.log.LogAttrs(ctx, level, n.Text, attrs...)
 }
 
-// Sent traces a message to another node, where the log is that fine.
-func (w *Watch) Sent(to filch.NodeName, kind string, message any) {
-	if ctx := context.Background(); w.log.Enabled(ctx, slog.LevelDebug) {
-		w.log.LogAttrs(ctx, slog.LevelDebug, "sent", slog.String("kind", kind), slog.String("peer", string(to)), slog.Any("message", message))
+// Sent traces a message to another node, where the log is that fine; the kind
+// is the message's type.
+func (w *Watch) Sent(to filch.NodeName, m launcher.Message) {
+	ctx := context.Background()
+	if !w.log.Enabled(ctx, slog.LevelDebug) {
+		return
 	}
+	if d, ok := m.(*launcher.Dispatch); ok {
+		short := *d
+		short.Launch.Order = nil // arguments and environment: long, and not for a log
+		m = &short
+	}
+	kind := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", m), "*launcher."))
+	w.log.LogAttrs(ctx, slog.LevelDebug, "sent", slog.String("kind", kind), slog.String("peer", string(to)), slog.Any("message", m))
 }
 
 // Add counts.

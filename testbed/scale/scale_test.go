@@ -127,11 +127,11 @@ func (w *world) lastJob(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var j struct{ ID int }
-	if err := json.Unmarshal(out, &j); err != nil {
+	var jobs []struct{ ID int }
+	if err := json.Unmarshal(out, &jobs); err != nil || len(jobs) != 1 {
 		t.Fatalf("%v in %s", err, out)
 	}
-	return j.ID
+	return jobs[0].ID
 }
 
 // processes are the pids that run a binary of this world.
