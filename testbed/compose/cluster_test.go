@@ -234,11 +234,11 @@ func (n *container) received() int64 {
 
 // member is what `filch nodes --json` says of a node.
 type member struct {
-	Name    string `json:"name"`
-	State   string `json:"state"`
-	Address string `json:"address"`
-	Slots   int    `json:"slots"`
-	Free    int    `json:"free"`
+	Name  string   `json:"name"`
+	State string   `json:"state"`
+	Addrs []string `json:"addrs"`
+	Slots int      `json:"slots"`
+	Free  int      `json:"free"`
 }
 
 // members asks the launcher of n.

@@ -59,7 +59,7 @@ func mpiOverFourAddresses(t *testing.T, c *cluster) {
 	addresses := map[string]bool{}
 	for _, n := range c.nodes {
 		for _, m := range list {
-			if m.Name == n.host && strings.Contains(m.Address, n.ip) {
+			if m.Name == n.host && strings.Contains(strings.Join(m.Addrs, " "), n.ip+":") {
 				addresses[n.ip] = true
 			}
 		}
