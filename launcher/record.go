@@ -63,5 +63,12 @@ const IDBlock = 1024
 // 512 rounds, more than half a million jobs.
 const IDStride = 4096
 
+// Renumber gives the node another index, when another member turned out to
+// have the same. The ids that it gave out so far stay what they are.
+func (n *Node) Renumber(index int32) {
+	n.cfg.IDs.Index = index
+	n.next = n.cfg.IDs.first()
+}
+
 // Owner is the index of the member that gave out an id.
 func (i JobIDs) Owner(job filch.JobID) int32 { return int32(job) / IDBlock % i.Stride }

@@ -149,5 +149,8 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		}
 	}
 	d.Connect(mesh, incarnation)
+	if n.Member < 0 {
+		return d.Number(n)
+	}
 	return nil
 }

@@ -74,8 +74,10 @@ func (c *Config) Validate() error {
 		return bad("%q is no name for a node of %q", n.Dir.Node, n.Dir.Instance)
 	case n.UUID == "" || len(n.UUID) > 36:
 		return bad("the instance's uuid has %d bytes", len(n.UUID))
-	case n.Member < 0 || n.Member >= launcher.IDStride:
+	case n.Member < -1 || n.Member >= launcher.IDStride:
 		return bad("member %d, the most is %d", n.Member, launcher.IDStride-1)
+	case n.Member < 0 && len(n.Seeds) == 0:
+		return bad("no member number, and nobody to ask for one")
 	case n.Slots < 0 || n.Slots > maxSlots:
 		return bad("%d slots, the most is %d", n.Slots, maxSlots)
 	case n.MemBytes < 0:

@@ -104,6 +104,7 @@ func (ms *members) event(t *turn, e dht.MemberEvent) {
 	}
 	m := ms.memberOf(e.Member)
 	ms.set(m)
+	d.contest(t, m)
 	t.node.Peer(t.now, m.Peer, t.out)
 	if m.Standing >= stealer.Dead {
 		d.routes.lost(m.Name)
