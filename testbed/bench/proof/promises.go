@@ -26,7 +26,7 @@ func promises() []promise {
 		{
 			line: "5", what: "every option has a script; a flood and 128 launchers stay bounded",
 			bar:   "all pass; < 100 MB; <= 64 connections",
-			tests: []suite{{dir: "./cmd/filch"}, {dir: "./dht/overlay/..."}},
+			tests: []suite{{dir: "./cmd/filch"}, {dir: "./testbed/scale"}, {dir: "./dht/overlay/..."}},
 		},
 		{
 			line: "6a", what: "launches beside mpiexec.hydra", bar: "<= 1.0 x hydra everywhere",
