@@ -35,7 +35,7 @@ func (n *Node) checkJob(id filch.JobID, j *job) {
 			stages++
 		}
 	}
-	if j.id != id || stages > 1 || j.lock != nil && j.gather == nil {
+	if j.id != id || stages > 1 {
 		panic(fmt.Sprintf("launcher: job %d gathers and runs at once", id))
 	}
 	if j.run == nil {

@@ -33,6 +33,9 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		return
 	}
 	s.back = filch.Never
+	if !final && len(m.Ends) == 0 && m.Phase <= s.phase && from != n.cfg.Name {
+		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}}, out)
+	}
 	n.takeEnds(now, j, int(m.Index), m, out)
 	if final && s.have >= m.First+int32(len(m.Ends)) { // more: its launcher was restarted and knows of none
 		n.seatOver(now, j, int(m.Index), m, out)

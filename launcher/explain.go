@@ -165,9 +165,6 @@ func (n *Node) explainGather(j *job, x *Explanation) {
 	held, asked := j.gather.Held()
 	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
 	x.Phase, x.Text = j.gather.Stage().String(), n.missing(j)
-	if j.lock != nil {
-		x.Phase = "lock"
-	}
 	for _, s := range j.gather.Seats(n.members.Len()) {
 		if s.Last.Held >= s.Limit {
 			continue

@@ -33,7 +33,7 @@ func (n *Node) tickGather(now time.Duration, j *job, out *Outbox) {
 	var moves stealer.Moves
 	j.gather.Tick(now, &moves)
 	n.move(j, moves, out)
-	n.tryLock(now, j, out)
+	n.tryLaunch(now, j, out)
 }
 
 // asked is the victim's side of an Ask.
@@ -85,112 +85,26 @@ func (n *Node) granted(now time.Duration, from filch.NodeName, m *Grant, out *Ou
 		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}}, out)
 	}
 	n.move(j, moves, out)
-	n.tryLock(now, j, out)
+	n.tryLaunch(now, j, out)
 	n.wakeJob(j, j.deadline())
 }
 
-// lock is a round of locks.
-type lock struct {
-	try    uint32
-	shares []stealer.Share
-	ok     []bool
-	left   int
-	again  time.Duration
-	until  time.Duration
-}
-
-// tryLock begins a round of locks when enough is held. One node needs none:
-// the launch itself takes the hold, or is refused.
-func (n *Node) tryLock(now time.Duration, j *job, out *Outbox) {
-	if j.gather == nil || j.lock != nil {
+// tryLaunch launches when enough is held. The launch is the lock: behind its
+// gate a hold can be wounded no more, and where one was before the launch came
+// the attempt is given up and the job gathers anew under its old ticket.
+func (n *Node) tryLaunch(now time.Duration, j *job, out *Outbox) {
+	if j.gather == nil {
 		return
 	}
-	shares, ok := j.gather.Ready()
-	if !ok {
-		return
-	}
-	if len(shares) == 1 {
+	if shares, ok := j.gather.Ready(); ok {
 		n.launchRest(now, j, shares, out)
-		return
 	}
-	j.lock = &lock{
-		try: uint32(n.draw()), shares: shares, ok: make([]bool, len(shares)), left: len(shares),
-		again: now + RepeatMin, until: now + LockWait,
-	}
-	n.sendLocks(j, out)
-}
-
-func (n *Node) sendLocks(j *job, out *Outbox) {
-	for i, s := range j.lock.shares {
-		if !j.lock.ok[i] {
-			n.send(s.Node, &Lock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Ranks: s.Ranks, Try: j.lock.try}, out)
-		}
-	}
-}
-
-func (n *Node) lockAsked(now time.Duration, from filch.NodeName, m *Lock, out *Outbox) {
-	ok := n.ledger.Lock(now, slots.Key{Job: m.Job, Attempt: m.Attempt}, m.Lease, m.Ranks)
-	n.send(from, &Locked{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease, Try: m.Try, OK: ok}, out)
-}
-
-func (n *Node) locked(now time.Duration, from filch.NodeName, m *Locked, out *Outbox) {
-	j := n.jobs[m.Job]
-	if j == nil || j.attempt != m.Attempt || j.lock == nil || j.lock.try != m.Try {
-		return
-	}
-	for i, s := range j.lock.shares {
-		if s.Node != from || j.lock.ok[i] {
-			continue
-		}
-		if !m.OK {
-			n.unlock(now, j, []filch.NodeName{from}, out)
-			return
-		}
-		j.lock.ok[i] = true
-		j.lock.left--
-	}
-	if j.lock.left == 0 {
-		n.launchRest(now, j, j.lock.shares, out)
-	}
-	n.wakeJob(j, j.deadline())
-}
-
-// unlock ends a round of locks that failed: the holds stay, those that were
-// refused are asked for anew.
-func (n *Node) unlock(now time.Duration, j *job, refused []filch.NodeName, out *Outbox) {
-	l := j.lock
-	j.lock = nil
-	for _, s := range l.shares {
-		n.send(s.Node, &Unlock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Try: l.try}, out)
-	}
-	var moves stealer.Moves
-	for _, name := range refused {
-		j.gather.Refuse(now, name, &moves)
-	}
-	n.move(j, moves, out)
-	n.wakeJob(j, j.deadline())
-}
-
-func (n *Node) tickLock(now time.Duration, j *job, out *Outbox) {
-	l := j.lock
-	if l.until > now {
-		l.again = now + RepeatMin
-		n.sendLocks(j, out)
-		return
-	}
-	var silent []filch.NodeName
-	for i, s := range l.shares {
-		if !l.ok[i] {
-			silent = append(silent, s.Node)
-		}
-	}
-	n.unlock(now, j, silent, out)
 }
 
 // launchRest launches on the shares and gives the rest back.
 func (n *Node) launchRest(now time.Duration, j *job, shares []stealer.Share, out *Outbox) {
 	back := j.gather.Rest(shares)
-	j.lock, j.gather = nil, nil
+	j.gather = nil
 	n.launch(now, j, shares, nil, out)
 	for _, b := range back {
 		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
@@ -199,12 +113,6 @@ func (n *Node) launchRest(now time.Duration, j *job, shares []stealer.Share, out
 
 // letGo gives back all that an attempt gathered, except what nodes in used run.
 func (n *Node) letGo(now time.Duration, j *job, used []stealer.Share, out *Outbox) {
-	if j.lock != nil {
-		for _, s := range j.lock.shares {
-			n.send(s.Node, &Unlock{Job: j.id, Attempt: j.attempt, Lease: s.Lease, Try: j.lock.try}, out)
-		}
-		j.lock = nil
-	}
 	if j.gather == nil {
 		return
 	}
@@ -224,7 +132,7 @@ func (n *Node) renewed(now time.Duration, from filch.NodeName, m *Renew, out *Ou
 			continue
 		}
 		if p := n.parts[k]; p != nil {
-			p.until = now + JobTerm
+			n.heard(now, p)
 			continue
 		}
 		if r.Lease.Incarnation < n.cfg.Incarnation && now < n.birth.began+AdoptGrace {

@@ -42,7 +42,7 @@ type Explanation struct {
 	Need   int32       `json:"need"` // ranks
 	Held   int32       `json:"held"` // ranks' room held so far
 	Asked  int32       `json:"asked"`
-	Phase  string      `json:"phase"` // local, half, insist, lock, launch, run, end
+	Phase  string      `json:"phase"` // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type SlotInfo struct {
 	Slots    int32          `json:"slots"`
 	Free     int32          `json:"free"`
 	Held     int32          `json:"held"`
-	Locked   int32          `json:"locked"`
+	Locked   int32          `json:"locked"` // behind the gate of a launch
 	Running  int32          `json:"running"`
 	Stuck    int32          `json:"stuck"` // out of service: processes that cannot be killed
 	MemBytes int64          `json:"mem_bytes"`

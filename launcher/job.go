@@ -15,9 +15,6 @@ const (
 	SayEvery = 30 * time.Second
 	// refreshBefore is how long before that the busiest places are asked anew.
 	refreshBefore = 200 * time.Millisecond
-	// LockWait is how long a round of locks may take; it is shorter than
-	// slots.LockTerm, so that no lock runs out unnoticed.
-	LockWait = 1500 * time.Millisecond
 	// RepeatMin doubles up to RepeatMax between repetitions of what a
 	// participant did not answer.
 	RepeatMin = 500 * time.Millisecond
@@ -25,10 +22,13 @@ const (
 	// PrepareWait is how long the keepers may take until all are ready.
 	PrepareWait = 60 * time.Second
 	// RenewEvery is the time between renewals of the leases of running jobs,
-	// aggregated by peer; JobTerm is how long a participant keeps ranks
-	// without one.
-	RenewEvery = 2 * time.Second
+	// aggregated by peer. JobTerm is how long a participant keeps ranks without
+	// a word of the origin; from PullAfter on it asks for one every PullEvery,
+	// so that a renewal that was lost costs nothing.
+	RenewEvery = 6 * time.Second
 	JobTerm    = 10 * time.Second
+	PullAfter  = 6500 * time.Millisecond
+	PullEvery  = time.Second
 	// ReadoptWait is how long a participant whose launcher was restarted may
 	// take to say that its ranks are still there.
 	ReadoptWait = 7 * time.Second
@@ -53,7 +53,6 @@ type job struct {
 	submitted time.Duration
 	waited    time.Duration
 	gather    *stealer.Gather
-	lock      *lock
 	run       *run
 	step      *step
 	guests    []*guest
@@ -104,11 +103,8 @@ func (n *Node) tell(j *job, e Event, out *Outbox) {
 func (j *job) deadline() time.Duration {
 	c := &j.clock
 	d := min(c.say, c.refresh, c.patient, c.reclaim)
-	if j.gather != nil && j.lock == nil {
+	if j.gather != nil {
 		d = min(d, j.gather.Deadline())
-	}
-	if j.lock != nil {
-		d = min(d, j.lock.again, j.lock.until)
 	}
 	if j.step != nil && j.run == nil {
 		d = min(d, j.step.again)
@@ -128,8 +124,6 @@ func (n *Node) tickJob(now time.Duration, j *job, out *Outbox) {
 		n.clientLost(now, j, out)
 	case j.run != nil:
 		n.tickRun(now, j, out)
-	case j.lock != nil:
-		n.tickLock(now, j, out)
 	case j.step != nil:
 		n.tickStep(now, j, out)
 	case j.gather != nil:

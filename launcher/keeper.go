@@ -70,7 +70,7 @@ func (n *Node) keeperReady(now time.Duration, p *part, ev KeeperReady, out *Outb
 		// Started without a gate, or the gate was opened early.
 		p.phase = PhasePrepared
 		if len(p.launch.Nodes) > 1 {
-			out.Deeds = append(out.Deeds, Deed{Ident: p.launch.Ident, Kind: DeedGo})
+			n.goAhead(p, out)
 		}
 	default:
 		n.setPhase(now, p, PhasePrepared, out)
@@ -110,7 +110,7 @@ func (n *Node) ranksEnded(now time.Duration, p *part, ends []RankEnd, out *Outbo
 // until it knows.
 func (n *Node) partOver(now time.Duration, p *part, ph Phase, out *Outbox) {
 	p.phase = ph
-	p.until = now + GiveUp
+	p.until, p.pull = now+GiveUp, filch.Never
 	n.wakePart(p, p.until)
 	n.freePart(now, p)
 	if p.fault.left > 0 {

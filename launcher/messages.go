@@ -55,32 +55,6 @@ type (
 		Round   uint32
 	}
 
-	// Lock keeps a hold of Ranks ranks from being wounded for a short while.
-	Lock struct {
-		Job     filch.JobID
-		Attempt filch.Attempt
-		Lease   filch.LeaseID
-		Ranks   int32
-		Try     uint32
-	}
-
-	// Locked answers a Lock.
-	Locked struct {
-		Job     filch.JobID
-		Attempt filch.Attempt
-		Lease   filch.LeaseID
-		Try     uint32
-		OK      bool
-	}
-
-	// Unlock takes a Lock back; the hold stays.
-	Unlock struct {
-		Job     filch.JobID
-		Attempt filch.Attempt
-		Lease   filch.LeaseID
-		Try     uint32
-	}
-
 	// Dispatch carries a launch to the node at Index, which hands it on to
 	// its children in the tree unless Direct is set (a repair). With Go its
 	// ranks start without a gate: the job has one node.
@@ -224,9 +198,6 @@ const (
 func (*Ask) isMessage()         {}
 func (*Grant) isMessage()       {}
 func (*Release) isMessage()     {}
-func (*Lock) isMessage()        {}
-func (*Locked) isMessage()      {}
-func (*Unlock) isMessage()      {}
 func (*Dispatch) isMessage()    {}
 func (*Progress) isMessage()    {}
 func (*ProgressAck) isMessage() {}

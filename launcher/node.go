@@ -99,12 +99,6 @@ func (n *Node) handle(now time.Duration, from filch.NodeName, m Message, out *Ou
 		n.granted(now, from, m, out)
 	case *Release:
 		n.ledger.Release(now, slots.Key{Job: m.Job, Attempt: m.Attempt}, m.Lease, m.Round)
-	case *Lock:
-		n.lockAsked(now, from, m, out)
-	case *Locked:
-		n.locked(now, from, m, out)
-	case *Unlock:
-		n.ledger.Unlock(now, slots.Key{Job: m.Job, Attempt: m.Attempt}, m.Lease)
 	case *Renew:
 		n.renewed(now, from, m, out)
 	default:

@@ -40,8 +40,9 @@ type part struct {
 	phase  Phase
 	fault  fault
 	ends   []RankEnd
-	have   int32 // ends that the origin has
-	until  time.Duration
+	have   int32         // ends that the origin has
+	until  time.Duration // without a word of the origin
+	pull   time.Duration // asks for one
 	again  time.Duration // tell the origin (again)
 	wait   time.Duration // the pause before that
 	level  int32         // of the last Halt
@@ -75,7 +76,7 @@ func (n *Node) dispatched(now time.Duration, m *Dispatch, out *Outbox) {
 	}
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
 	if p := n.parts[k]; p != nil {
-		p.until = now + JobTerm
+		n.heard(now, p)
 		n.report(now, p, out)
 		return
 	}
@@ -104,7 +105,7 @@ func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (s
 	at := l.Nodes[index]
 	ranks := count(at.Ranks)
 	if l.Parent == 0 {
-		return n.ledger.Run(now, k, at.Lease, ranks)
+		return n.ledger.Lock(now, k, at.Lease, ranks)
 	}
 	parent := n.partOf(l.Parent)
 	if parent == nil || parent.over() {
@@ -129,16 +130,28 @@ func (n *Node) takePart(now time.Duration, l *Launch, index int32, loan slots.Lo
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
 	p := &part{
 		key: k, launch: l, index: index, lease: loan.Lease, phase: PhasePreparing,
-		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: open},
+		again: filch.Never, due: filch.Never, flags: partFlags{open: open},
 	}
-	if n.mine(p) {
-		p.until = filch.Never
-	}
+	n.heard(now, p)
 	n.parts[k] = p
+	if open {
+		n.ledger.Run(k, p.lease)
+	}
 	out.Starts = append(out.Starts, Start{
 		Launch: *l, Index: index, Cores: loan.Cores, Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
 	})
-	n.wakePart(p, p.until)
+	n.wakePart(p, p.pull)
+}
+
+// heard takes in a word of a part's origin: its lease begins anew.
+func (n *Node) heard(now time.Duration, p *part) {
+	switch {
+	case p.over():
+	case n.mine(p):
+		p.until, p.pull = filch.Never, filch.Never
+	default:
+		p.until, p.pull = now+JobTerm, now+PullAfter
+	}
 }
 
 func count(spans []Span) (k int32) {
@@ -167,8 +180,13 @@ func (n *Node) proceed(now time.Duration, m *Proceed, out *Outbox) {
 	}
 	p.flags.open = true
 	if p.phase == PhasePrepared && p.level == 0 {
-		out.Deeds = append(out.Deeds, Deed{Ident: p.launch.Ident, Kind: DeedGo})
+		n.goAhead(p, out)
 	}
+}
+
+func (n *Node) goAhead(p *part, out *Outbox) {
+	n.ledger.Run(p.key, p.lease)
+	out.Deeds = append(out.Deeds, Deed{Ident: p.launch.Ident, Kind: DeedGo})
 }
 
 // halted stops the ranks of a part. Where the launch has not come yet, what it
@@ -294,7 +312,7 @@ func (n *Node) freePart(now time.Duration, p *part) {
 // did not acknowledge.
 func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 	if p.until <= now {
-		p.until = filch.Never
+		p.until, p.pull = filch.Never, filch.Never
 		if p.over() {
 			if i := n.members.Find(p.launch.Origin); i < 0 || n.members.At(i).Standing >= stealer.Dead {
 				n.partGone(now, p, out)
@@ -306,10 +324,14 @@ func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 			n.stop(p, sigTerm, p.launch.KillWait, "its origin "+string(p.launch.Origin)+" is silent", out)
 		}
 	}
-	if p.again <= now {
+	if p.again <= now || p.pull <= now {
+		p.pull = now + PullEvery
+		if p.over() || p.until == filch.Never {
+			p.pull = filch.Never
+		}
 		n.report(now, p, out)
 	}
 	if n.parts[p.key] == p {
-		n.wakePart(p, min(p.until, p.again))
+		n.wakePart(p, min(p.until, p.again, p.pull))
 	}
 }

@@ -46,10 +46,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		var moves stealer.Moves
 		j.gather.Changed(now, i, old, known, &moves)
 		n.move(j, moves, out)
-		if j.lock != nil && gone && lockUses(j.lock, p.Name) {
-			n.unlock(now, j, nil, out)
-		}
-		n.tryLock(now, j, out)
+		n.tryLaunch(now, j, out)
 		n.wakeJob(j, j.deadline())
 	}
 	n.settle(now, out)
@@ -72,15 +69,6 @@ func (n *Node) park(now time.Duration, j *job, out *Outbox) {
 	}
 }
 
-func lockUses(l *lock, name filch.NodeName) bool {
-	for _, s := range l.shares {
-		if s.Node == name {
-			return true
-		}
-	}
-	return false
-}
-
 func deadText(s stealer.Standing) string {
 	if s == stealer.Left {
 		return "it left"
@@ -97,7 +85,7 @@ func (n *Node) peerDead(now time.Duration, p Peer, out *Outbox) {
 			continue
 		}
 		q.flags.orphan = true
-		q.again, q.until = filch.Never, filch.Never
+		q.again, q.until, q.pull = filch.Never, filch.Never, filch.Never
 		if q.over() {
 			n.partGone(now, q, out)
 			continue
@@ -159,7 +147,7 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 	for _, p := range n.sortedParts() {
 		if !n.mine(p) {
 			p.flags.orphan = true
-			p.again, p.until = filch.Never, filch.Never
+			p.again, p.until, p.pull = filch.Never, filch.Never, filch.Never
 			if p.over() {
 				n.partGone(now, p, out)
 				continue

@@ -250,15 +250,13 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	}
 	p := &part{
 		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhasePreparing, ends: ev.Ended,
-		until: now + JobTerm, again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
+		again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
 	}
 	if len(ev.Ended) > 0 {
 		p.phase = PhaseStarted
 	}
-	if n.mine(p) {
-		p.until = filch.Never
-	}
 	n.parts[k] = p
-	n.wakePart(p, p.until)
+	n.heard(now, p)
+	n.wakePart(p, p.pull)
 	n.report(now, p, out)
 }

@@ -10,15 +10,13 @@ import (
 // The terms of the ledger.
 const (
 	// HoldTerm is how long a hold lasts after the last word of its origin.
-	HoldTerm = 10 * time.Second
-	// LockTerm is how long a lock shields a hold; then it is a hold again.
-	LockTerm = 2 * time.Second
-	// PromptMin and PromptMax bound the doubling time after which an origin
-	// is asked whether it still wants its hold; one that is silent is asked
-	// again every PromptMin. The cost is bounded by the slots of a node, not
-	// by the jobs that wait.
+	HoldTerm = 15 * time.Second
+	// PromptMin after it changed, and then every PromptMax, the origin of a
+	// hold is asked whether it is still wanted; one that is silent is asked
+	// again every PromptMin. The cost is bounded by the slots of a node, not by
+	// the jobs that wait.
 	PromptMin = time.Second
-	PromptMax = 5 * time.Second
+	PromptMax = 10 * time.Second
 	// MaxWaiting bounds the wait list; who comes later asks again.
 	MaxWaiting = 16384
 )
@@ -30,7 +28,7 @@ type State uint8
 const (
 	Waiting State = iota // holds nothing yet
 	Held                 // promised; an older ticket may wound it
-	Locked               // promised and shielded for LockTerm
+	Locked               // behind the gate of a launch: wounded no more
 	Running              // launched
 	Stuck                // ended, but with processes that cannot be killed
 )
@@ -82,12 +80,11 @@ type claim struct {
 	room    Room // taken in all
 	slots   set
 	gpus    set
-	expires time.Duration // Held: without a word; Locked: the lock
+	expires time.Duration // of a hold, without a word of its origin
 	prompt  time.Duration
-	calm    time.Duration // until the next prompt after a word
-	told    bool          // in changed
-	queued  bool          // in wait
-	parent  *claim        // of a step's claim
+	told    bool   // in changed
+	queued  bool   // in wait
+	parent  *claim // of a step's claim
 	subs    []*claim
 }
 
@@ -167,8 +164,7 @@ func (l *Ledger) Changed(buf []Status) []Status {
 func (l *Ledger) touch(now time.Duration, c *claim) {
 	l.serial++
 	c.version = l.serial
-	c.calm = PromptMin
-	c.prompt = now + c.calm
+	c.prompt = now + PromptMin
 	l.tell(c)
 }
 
@@ -185,8 +181,7 @@ func (c *claim) heard(now time.Duration) {
 		return
 	}
 	c.expires = now + HoldTerm
-	c.calm = min(max(2*c.calm, PromptMin), PromptMax)
-	c.prompt = now + c.calm
+	c.prompt = now + PromptMax
 }
 
 func (l *Ledger) find(k Key, lease filch.LeaseID) *claim {
@@ -249,18 +244,14 @@ func byTicket(a, b *claim) int {
 func (l *Ledger) Deadline() time.Duration {
 	d := filch.Never
 	for _, c := range l.holds {
-		switch c.state {
-		case Held:
+		if c.state == Held {
 			d = min(d, c.expires, c.prompt)
-		case Locked:
-			d = min(d, c.expires)
 		}
 	}
 	return d
 }
 
-// Tick lets locks fall back to holds, holds of silent origins lapse, and
-// prompts the others.
+// Tick lets holds of silent origins lapse and prompts the others.
 func (l *Ledger) Tick(now time.Duration) {
 	if l.Deadline() > now {
 		return
@@ -268,10 +259,6 @@ func (l *Ledger) Tick(now time.Duration) {
 	freed := false
 	for _, c := range slices.Clone(l.holds) {
 		switch {
-		case c.state == Locked && c.expires <= now:
-			c.state, c.expires = Held, now+HoldTerm
-			l.touch(now, c)
-			freed = true
 		case c.state == Held && c.expires <= now:
 			l.strip(c, c.held)
 			l.drop(c)

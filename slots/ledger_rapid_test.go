@@ -34,7 +34,7 @@ func TestLedgerAgainstModel(t *testing.T) {
 		}
 		m.ledger = New(cpus(m.total), 1)
 		t.Repeat(map[string]func(*rapid.T){
-			"ask": m.ask, "lock": m.lock, "unlock": m.unlock, "run": m.run, "release": m.release,
+			"ask": m.ask, "lock": m.lock, "run": m.run, "release": m.release,
 			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take, "": m.check,
 		})
 	})
@@ -111,35 +111,26 @@ func (m *model) lock(t *rapid.T) {
 	n := rapid.Int32Range(1, 6).Draw(t, "ranks")
 	k := Key{Job: job, Attempt: 1}
 	s := m.ledger.Status(k)
-	ok := m.ledger.Lock(m.now, k, m.leases[job], n)
-	if want := (s.State == Held || s.State == Locked) && s.Held >= n && s.Lease == m.leases[job]; ok != want {
+	loan, ok := m.ledger.Lock(m.now, k, m.leases[job], n)
+	if want := s.State == Held && s.Held >= n && s.Lease == m.leases[job]; ok != want {
 		t.Fatalf("lock of %d ranks on %+v: %t, want %t", n, s, ok, want)
 	}
-	m.changed(t)
-}
-
-func (m *model) unlock(t *rapid.T) {
-	job := m.job(t)
-	m.ledger.Unlock(m.now, Key{Job: job, Attempt: 1}, m.leases[job])
+	if ok {
+		m.running[job] = n * m.each[job]
+		if int32(len(loan.Slots)) != m.running[job] {
+			t.Fatalf("locked %d slots, want %d", len(loan.Slots), m.running[job])
+		}
+	}
 	m.changed(t)
 }
 
 func (m *model) run(t *rapid.T) {
 	job := m.job(t)
-	n := rapid.Int32Range(1, 6).Draw(t, "ranks")
 	k := Key{Job: job, Attempt: 1}
 	s := m.ledger.Status(k)
-	loan, ok := m.ledger.Run(m.now, k, m.leases[job], n)
-	if want := (s.State == Held || s.State == Locked) && s.Held >= n && s.Lease == m.leases[job]; ok != want {
-		t.Fatalf("run of %d ranks on %+v: %t, want %t", n, s, ok, want)
+	if ok, want := m.ledger.Run(k, m.leases[job]), s.State == Locked && s.Lease == m.leases[job]; ok != want {
+		t.Fatalf("run of %+v: %t, want %t", s, ok, want)
 	}
-	if ok {
-		m.running[job] = n * m.each[job]
-		if int32(len(loan.Slots)) != m.running[job] {
-			t.Fatalf("runs on %d slots, want %d", len(loan.Slots), m.running[job])
-		}
-	}
-	m.changed(t)
 }
 
 func (m *model) release(t *rapid.T) {
@@ -167,9 +158,9 @@ func (m *model) stale(t *rapid.T) {
 	}
 	o := m.old[rapid.IntRange(0, len(m.old)-1).Draw(t, "old")]
 	free := m.ledger.Free()
-	done := m.ledger.Release(m.now, o.Key, o.Lease, 0) || m.ledger.Lock(m.now, o.Key, o.Lease, 1) ||
+	done := m.ledger.Release(m.now, o.Key, o.Lease, 0) || m.ledger.Run(o.Key, o.Lease) ||
 		m.ledger.Renew(m.now, o.Key, o.Lease) || m.ledger.End(m.now, o.Key, o.Lease, false)
-	if _, ok := m.ledger.Run(m.now, o.Key, o.Lease, 1); ok || done || m.ledger.Free() != free {
+	if _, ok := m.ledger.Lock(m.now, o.Key, o.Lease, 1); ok || done || m.ledger.Free() != free {
 		t.Fatalf("a lease that is no more, %+v, had an effect", o)
 	}
 }
@@ -189,7 +180,7 @@ func (m *model) check(t *rapid.T) {
 	for job := range filch.JobID(7) {
 		s := m.ledger.Status(Key{Job: job, Attempt: 1})
 		sum += s.Held * m.each[job]
-		if n, runs := m.running[job]; runs != (s.State == Running && s.Held > 0) || runs && n != s.Held*m.each[job] {
+		if n, runs := m.running[job]; runs != (s.State >= Locked && s.Held > 0) || runs && n != s.Held*m.each[job] {
 			t.Fatalf("job %d: %+v, want %d slots running", job, s, n)
 		}
 	}

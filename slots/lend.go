@@ -177,8 +177,8 @@ func (l *Ledger) strip(c *claim, k int32) {
 func (l *Ledger) pump(now time.Duration) {
 	for len(l.wait) > 0 && !l.draining && !l.shut {
 		c := l.wait[0]
-		if c.state == Locked || !l.serve(now, c) {
-			return // a locked one starts or is unlocked within LockTerm
+		if !l.serve(now, c) {
+			return
 		}
 		l.unqueue(c)
 	}
@@ -250,9 +250,9 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 	if mutantReleaseBySlot && c == nil && len(l.holds) > 0 {
 		c = l.holds[lease.Serial%uint64(len(l.holds))]
 		lease = c.lease
-		c.state = min(c.state, Locked)
+		c.state = min(c.state, Held)
 	}
-	if c == nil || c.state > Locked || lease.Serial != 0 && c.lease != lease || lease.Serial == 0 && c.ask.Round > round {
+	if c == nil || c.state > Held || lease.Serial != 0 && c.lease != lease || lease.Serial == 0 && c.ask.Round > round {
 		return false
 	}
 	if mutantLeak && c.held > 0 {
@@ -272,7 +272,7 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64) {
 	var gone []*claim
 	for _, c := range l.claims { // in any order: sorted below
-		if c.ask.Origin == origin && c.ask.Incarnation < before && c.state <= Locked {
+		if c.ask.Origin == origin && c.ask.Incarnation < before && c.state <= Held {
 			gone = append(gone, c)
 		}
 	}

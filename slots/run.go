@@ -8,38 +8,15 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Lock shields a hold of at least that many ranks for LockTerm.
-func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32) bool {
+// Lock takes room for ranks out of a hold for a launch and gives back what is
+// over: nobody can wound it any more, and it ends by End. It is refused where
+// less is held, or under another lease.
+func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32) (Loan, bool) {
 	c := l.find(k, lease)
-	if c == nil || c.state != Held && c.state != Locked || c.held < ranks {
-		return false
-	}
-	if c.state == Held {
-		c.state, c.expires = Locked, now+LockTerm
-		if c.queued {
-			l.pump(now) // it no longer holds up those behind it on the list
-		}
-	}
-	return true
-}
-
-// Unlock makes a locked claim a hold again.
-func (l *Ledger) Unlock(now time.Duration, k Key, lease filch.LeaseID) {
-	if c := l.find(k, lease); c != nil && c.state == Locked {
-		c.state = Held
-		c.heard(now)
-		l.pump(now)
-	}
-}
-
-// Run launches ranks on a hold and gives back what is over. A hold whose lock
-// ran out is as good as long as nobody wounded it.
-func (l *Ledger) Run(now time.Duration, k Key, lease filch.LeaseID, ranks int32) (Loan, bool) {
-	c := l.find(k, lease)
-	if c == nil || c.state != Held && c.state != Locked || c.held < ranks || ranks <= 0 {
+	if c == nil || c.state != Held || c.held < ranks || ranks <= 0 {
 		return Loan{}, false
 	}
-	c.state = Running
+	c.state = Locked
 	l.unqueue(c)
 	if !c.ask.Exclusive {
 		l.strip(c, c.held-ranks)
@@ -48,6 +25,16 @@ func (l *Ledger) Run(now time.Duration, k Key, lease filch.LeaseID, ranks int32)
 	l.untell(c)
 	l.pump(now)
 	return l.loan(c), true
+}
+
+// Run notes that the gate of a launch opened.
+func (l *Ledger) Run(k Key, lease filch.LeaseID) bool {
+	c := l.find(k, lease)
+	if c == nil || c.state != Locked {
+		return false
+	}
+	c.state = Running
+	return true
 }
 
 func (l *Ledger) loan(c *claim) Loan {
@@ -68,7 +55,7 @@ func (l *Ledger) loan(c *claim) Loan {
 // parent; a parent's that steps still use go back when those end.
 func (l *Ledger) End(now time.Duration, k Key, lease filch.LeaseID, left bool) bool {
 	c := l.find(k, lease)
-	if c == nil || c.state != Running && c.state != Stuck {
+	if c == nil || c.state < Locked {
 		return false
 	}
 	if left {
@@ -176,7 +163,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
 func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	var gone []*claim
 	for _, c := range l.claims { // in any order: sorted below
-		if c.state <= Locked {
+		if c.state <= Held {
 			gone = append(gone, c)
 		}
 	}
@@ -246,7 +233,7 @@ func (l *Ledger) Check() {
 	if !slices.IsSortedFunc(l.wait, byTicket) {
 		panic("slots: wait list out of order")
 	}
-	if len(l.wait) == 0 || l.draining || l.shut || l.wait[0].state == Locked {
+	if len(l.wait) == 0 || l.draining || l.shut {
 		return
 	}
 	if c := l.wait[0]; c.held < c.ask.Want && l.fits(c, c.ask) > 0 {
@@ -265,7 +252,7 @@ func (l *Ledger) checkClaim(c *claim, slotsSeen, gpusSeen set) {
 		panic(fmt.Sprintf("slots: job %d holds %d ranks in state %d", k.Job, c.held, c.state))
 	case l.claims[k] != c:
 		panic(fmt.Sprintf("slots: job %d holds slots without a claim", k.Job))
-	case c.queued && c.state > Locked:
+	case c.queued && c.state > Held:
 		panic(fmt.Sprintf("slots: job %d waits in state %d", k.Job, c.state))
 	}
 	used := make(set, len(l.slots))

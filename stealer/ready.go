@@ -44,24 +44,6 @@ func (g *Gather) Rest(used []Share) []Back {
 	return out
 }
 
-// Refuse takes in that a node did not lock what it was thought to hold: it is
-// asked anew.
-func (g *Gather) Refuse(now time.Duration, node filch.NodeName, out *Moves) {
-	m := g.members.Find(node)
-	if m < 0 || int(m) >= len(g.where) || g.where[m] == 0 {
-		return
-	}
-	i := int(g.where[m]) - 1
-	c := &g.cells[i]
-	g.count(c, -1)
-	c.last.Held = 0
-	g.count(c, 1)
-	if g.members.At(m).Standing == Up {
-		g.round++
-		g.ask(now, i, c.limit, false, true, out)
-	}
-}
-
 // Stage is how far it has come.
 func (g *Gather) Stage() Stage { return g.stage }
 

@@ -11,21 +11,18 @@ const (
 	KindMessageAsk         Kind = FirstMessage + 0
 	KindMessageGrant       Kind = FirstMessage + 1
 	KindMessageRelease     Kind = FirstMessage + 2
-	KindMessageLock        Kind = FirstMessage + 3
-	KindMessageLocked      Kind = FirstMessage + 4
-	KindMessageUnlock      Kind = FirstMessage + 5
-	KindMessageDispatch    Kind = FirstMessage + 6
-	KindMessageProgress    Kind = FirstMessage + 7
-	KindMessageProgressAck Kind = FirstMessage + 8
-	KindMessageProceed     Kind = FirstMessage + 9
-	KindMessageHalt        Kind = FirstMessage + 10
-	KindMessageSignals     Kind = FirstMessage + 11
-	KindMessageSignalsAck  Kind = FirstMessage + 12
-	KindMessageRenew       Kind = FirstMessage + 13
-	KindMessageStepAsk     Kind = FirstMessage + 14
-	KindMessageStepGrant   Kind = FirstMessage + 15
-	KindMessageStepDone    Kind = FirstMessage + 16
-	KindMessageStepDoneAck Kind = FirstMessage + 17
+	KindMessageDispatch    Kind = FirstMessage + 3
+	KindMessageProgress    Kind = FirstMessage + 4
+	KindMessageProgressAck Kind = FirstMessage + 5
+	KindMessageProceed     Kind = FirstMessage + 6
+	KindMessageHalt        Kind = FirstMessage + 7
+	KindMessageSignals     Kind = FirstMessage + 8
+	KindMessageSignalsAck  Kind = FirstMessage + 9
+	KindMessageRenew       Kind = FirstMessage + 10
+	KindMessageStepAsk     Kind = FirstMessage + 11
+	KindMessageStepGrant   Kind = FirstMessage + 12
+	KindMessageStepDone    Kind = FirstMessage + 13
+	KindMessageStepDoneAck Kind = FirstMessage + 14
 )
 
 // EncodeMessage gives the kind and body of a message between brains.
@@ -46,12 +43,6 @@ func messageKind(m launcher.Message) Kind {
 		return KindMessageGrant
 	case *launcher.Release:
 		return KindMessageRelease
-	case *launcher.Lock:
-		return KindMessageLock
-	case *launcher.Locked:
-		return KindMessageLocked
-	case *launcher.Unlock:
-		return KindMessageUnlock
 	case *launcher.Dispatch:
 		return KindMessageDispatch
 	case *launcher.Progress:
@@ -97,12 +88,6 @@ func newMessage(k Kind) launcher.Message {
 		return new(launcher.Grant)
 	case KindMessageRelease:
 		return new(launcher.Release)
-	case KindMessageLock:
-		return new(launcher.Lock)
-	case KindMessageLocked:
-		return new(launcher.Locked)
-	case KindMessageUnlock:
-		return new(launcher.Unlock)
 	case KindMessageDispatch:
 		return new(launcher.Dispatch)
 	case KindMessageProgress:

@@ -90,7 +90,6 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	for _, m := range []launcher.Message{
 		&launcher.Ask{Job: 1, Attempt: 1, Ticket: filch.Ticket{UnixNS: 1 << 60, Job: 1}, Want: 4, Round: 2, Half: true},
 		&launcher.Grant{Job: 1, Lease: lease, Held: 3, Version: 7}, &launcher.Release{Job: 1, Round: 3},
-		&launcher.Lock{Job: 1, Lease: lease, Ranks: 2}, &launcher.Locked{Job: 1, OK: true}, &launcher.Unlock{Job: 1, Try: 1},
 		&launcher.Dispatch{Launch: sampleStart().Launch, Index: 3, Direct: true},
 		&launcher.Progress{Job: 1, Phase: launcher.PhaseDone, Err: filch.Error{Text: "x"}, Ends: []launcher.RankEnd{{Rank: 1}}},
 		&launcher.ProgressAck{Job: 1, Have: 3}, &launcher.Proceed{Job: 1, Tree: true},

@@ -281,7 +281,7 @@ func (w *World) drawFuse(d *dice) {
 // crashPoints are the deeds and inputs over which a launcher is made to die.
 var crashPoints = []string{
 	"record", "start", "go", "stop", "forget", "reply",
-	"Ask", "Grant", "Release", "Lock", "Locked", "Unlock", "Dispatch", "Progress", "ProgressAck",
+	"Ask", "Grant", "Release", "Dispatch", "Progress", "ProgressAck",
 	"Proceed", "Halt", "Renew", "KeeperReady", "RanksStarted", "RanksEnded", "KeeperDone",
 }
 

@@ -156,8 +156,8 @@ func newWoundWatch() *woundWatch { return &woundWatch{held: make(map[claim]*laun
 
 func (x *woundWatch) see(from, _ *host, m launcher.Message) {
 	switch m := m.(type) {
-	case *launcher.Locked:
-		if !m.OK {
+	case *launcher.Progress:
+		if m.Phase == launcher.PhaseRefused && m.Cause == launcher.CauseNone {
 			x.nacks++
 		}
 	case *launcher.Grant:
