@@ -61,6 +61,12 @@ func testConfig(t testing.TB) Config {
 
 func start(t testing.TB, cfg Config) *rig {
 	t.Helper()
+	return startWith(t, cfg, func(*Daemon) {})
+}
+
+// startWith starts a daemon that prepare has been applied to.
+func startWith(t testing.TB, cfg Config, prepare func(*Daemon)) *rig {
+	t.Helper()
 	if cfg.Watch == nil {
 		if err := cfg.Dir.Make(); err != nil {
 			t.Fatal(err)
@@ -75,6 +81,7 @@ func start(t testing.TB, cfg Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(d)
 	r := &rig{Daemon: d, t: t, cfg: cfg, done: make(chan error, 1)}
 	go func() { r.done <- d.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -117,7 +124,12 @@ func (r *rig) end() {
 
 func poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	pollFor(t, 10*time.Second, what, ok)
+}
+
+func pollFor(t testing.TB, wait time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}

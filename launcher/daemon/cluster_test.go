@@ -1,0 +1,355 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/dht/overlay/mem"
+	"github.com/filch-hpc/filch/launcher"
+	cli "github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// cluster is several daemons over a network in memory, with real keepers.
+type cluster struct {
+	t      *testing.T
+	base   string
+	slots  int32
+	fabric *mem.Fabric
+	nodes  []*rig
+}
+
+func newCluster(t *testing.T, n int, slots int32) *cluster {
+	t.Helper()
+	base, err := os.MkdirTemp("/tmp", "fc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	c := &cluster{t: t, base: base, slots: slots, fabric: mem.NewFabric(), nodes: make([]*rig, n)}
+	for i := range n {
+		c.up(i)
+	}
+	for _, r := range c.nodes {
+		poll(t, "the nodes to know each other", func() bool { return len(r.members.others()) == n-1 })
+	}
+	return c
+}
+
+// up starts launcher i, for the first time or again.
+func (c *cluster) up(i int) {
+	c.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	name := fmt.Sprintf("n%d", i+1)
+	c.nodes[i] = startWith(c.t, Config{
+		Node: launcher.Config{
+			Name: filch.NodeName(name), Instance: testUUID, Capacity: slots.Capacity{Slots: c.slots, MemBytes: 1 << 30},
+			IDs: launcher.JobIDs{Index: int32(i), Stride: launcher.IDStride},
+		},
+		Dir:    place.Dir{Base: filepath.Join(c.base, "b"), Instance: filepath.Base(c.base), Node: name},
+		Keeper: exe, Build: "test",
+	}, func(d *Daemon) {
+		card, err := EncodeCard(d.Card())
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		node := c.fabric.Node(filch.NodeName(name), d.Incarnation())
+		m := overlay.NewMesh(node, overlay.MeshConfig{Incarnation: d.Incarnation(), Capacity: card, Seed: 1, Events: d.MemberEvent})
+		for k, r := range c.nodes {
+			if r != nil && k != i && r.ctx.Err() == nil {
+				ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+				defer cancel()
+				if err := m.Join(ctx, r.net.Addr()); err != nil {
+					c.t.Fatal(err)
+				}
+				break
+			}
+		}
+		d.Connect(m, m.Self().Incarnation)
+	})
+}
+
+// addr of node i in the fabric.
+func (c *cluster) addr(i int) string { return c.nodes[i].net.Addr() }
+
+// wide is a request that uses all slots of the cluster.
+func (c *cluster) wide(argv ...string) *launcher.Request {
+	c.t.Helper()
+	return request(c.t, int32(len(c.nodes))*c.slots, argv...)
+}
+
+func (c *cluster) submit(i int, r *launcher.Request) *cli.Run {
+	c.t.Helper()
+	run, err := c.nodes[i].dial().Submit(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(run.Close)
+	return run
+}
+
+func sortedLines(b []byte) []string {
+	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+func TestClusterRunsOnAllNodes(t *testing.T) {
+	c := newCluster(t, 3, 2)
+	o := finish(t, c.submit(1, c.wide("sh", "-c", "echo $FILCH_RANK; exit $FILCH_RANK")), nil)
+	if got, want := strings.Join(sortedLines(o.out), " "), "0 1 2 3 4 5"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if o.ended.Code < 1 || o.ended.Code > 5 {
+		t.Errorf("got code %d, want that of a rank", o.ended.Code)
+	}
+	for _, r := range c.nodes {
+		poll(t, "nothing to be left", func() bool { s := r.stats(); return s.Routes == 0 })
+	}
+}
+
+func TestClusterCarriesStdinToAllNodes(t *testing.T) {
+	c := newCluster(t, 3, 2)
+	run := c.submit(0, c.wide("sh", "-c", "cat | wc -c"))
+	text := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // 1 MiB
+	var welcome, sent uint64
+	done := false
+	o := finish(t, run, func(v any) {
+		if p, ok := v.(wire.Place); ok && p.Offset != wire.NoStdin {
+			welcome = p.Offset
+		}
+		for sent < welcome && !done {
+			n := min(welcome-sent, wire.MaxChunk, uint64(len(text))-sent)
+			done = sent+n == uint64(len(text))
+			if err := run.Stdin(text[sent:sent+n], done); err != nil {
+				t.Fatal(err)
+			}
+			sent += n
+		}
+	})
+	if got, want := strings.Fields(string(o.out)), slices.Repeat([]string{"1048576"}, 6); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestClusterFloodFromAllNodes(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	o := finish(t, c.submit(0, c.wide("sh", "-c", "head -c 16000000 /dev/zero | tr '\\0' '\\n'")), nil)
+	if o.bytes != 3*16000000 || o.ended.Code != 0 {
+		t.Errorf("got %d bytes and code %d", o.bytes, o.ended.Code)
+	}
+}
+
+// Frames that a broken link swallows are asked for again.
+func TestClusterLosesNoOutputWithALink(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	run := c.submit(0, c.wide("sh", "-c", "i=0; while [ $i -lt 300 ]; do echo $FILCH_RANK $i; i=$((i+1)); sleep 0.005; done"))
+	cut, lines := false, 0
+	o := finish(t, run, func(v any) {
+		if out, ok := v.(wire.Output); ok {
+			lines += bytes.Count(out.Data, []byte("\n"))
+		}
+		if lines > 100 && !cut {
+			cut = true
+			c.fabric.Cut(c.addr(0), c.addr(2))
+			time.AfterFunc(300*time.Millisecond, func() { c.fabric.Heal(c.addr(0), c.addr(2)) })
+		}
+	})
+	var want []string
+	for r := range 3 {
+		for i := range 300 {
+			want = append(want, fmt.Sprintf("%d %d", r, i))
+		}
+	}
+	slices.Sort(want)
+	if got := sortedLines(o.out); !slices.Equal(got, want) || o.ended.Code != 0 {
+		t.Errorf("got %d lines and code %d, want %d lines once each", len(got), o.ended.Code, len(want))
+	}
+}
+
+func TestClusterEndsWithAKeeper(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	run := c.submit(0, c.wide("sh", "-c", "[ $FILCH_RANK = 2 ] && sleep 0.2 && kill -9 $PPID; sleep 994"))
+	began := time.Now()
+	o := finish(t, run, nil)
+	if o.ended.Code == 0 {
+		t.Errorf("got %+v", o.ended)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	poll(t, "all ranks to be gone", func() bool { return !runs(t, "sleep\x00994") })
+}
+
+func TestClusterCancel(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	run := c.submit(0, c.wide("sleep", "993"))
+	o := finish(t, run, func(v any) {
+		if _, ok := v.(launcher.Started); ok {
+			if err := run.Cancel(15); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if o.ended.Code != filch.ExitCancelled || o.ended.State != filch.Cancelled {
+		t.Errorf("got %+v", o.ended)
+	}
+	if runs(t, "sleep\x00993") {
+		t.Error("a rank outlived the job")
+	}
+}
+
+// restart ends launcher i as a crash does and starts it again.
+func (c *cluster) restart(i int) {
+	c.t.Helper()
+	c.nodes[i].Stop()
+	c.nodes[i].end()
+	c.up(i)
+}
+
+func testRestart(t *testing.T, who int) {
+	c := newCluster(t, 3, 1)
+	run := c.submit(0, c.wide("sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $FILCH_RANK $i; i=$((i+1)); sleep 0.01; done; exit 7"))
+	lines, did := 0, false
+	o := finish(t, run, func(v any) {
+		if out, ok := v.(wire.Output); ok {
+			lines += bytes.Count(out.Data, []byte("\n"))
+		}
+		if lines > 30 && !did {
+			did = true
+			c.restart(who)
+		}
+	})
+	var want []string
+	for r := range 3 {
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("%d %d", r, i))
+		}
+	}
+	slices.Sort(want)
+	if got := sortedLines(o.out); !slices.Equal(got, want) || o.ended.Code != 7 {
+		t.Errorf("got %d lines and %+v, want %d lines once each and code 7", len(got), o.ended, len(want))
+	}
+	for _, r := range c.nodes {
+		poll(t, "slots to be whole", func() bool {
+			info, err := r.selfInfo()
+			return err == nil && info.Free == 1 && r.stats().Routes == 0
+		})
+	}
+}
+
+func TestClusterSurvivesARestartOfTheOrigin(t *testing.T) { testRestart(t, 0) }
+func TestClusterSurvivesARestartOfAnother(t *testing.T)   { testRestart(t, 2) }
+
+// ask puts a query to node i as a client does.
+func (c *cluster) ask(i int, v any, verb string, args ...string) error {
+	c.t.Helper()
+	client := c.nodes[i].dial()
+	defer client.Close()
+	b, err := client.Query(10*time.Second, verb, args...)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+func TestClusterAnswersAboutJobsOfOthers(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	r := c.wide("sh", "-c", "echo said $FILCH_RANK; sleep 0.3; exit 3")
+	r.Detach = true
+	run := c.submit(0, r)
+	var job filch.JobID
+	for job == 0 {
+		v, err := run.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, ok := v.(launcher.Accepted); ok {
+			job = a.Job
+		}
+	}
+	run.Close()
+	var info launcher.JobInfo
+	if err := c.ask(2, &info, wire.VerbWait, job.String(), "10s"); err != nil || info.Code == nil || *info.Code != 3 {
+		t.Errorf("wait: got %+v, %v", info, err)
+	}
+	if err := c.ask(1, &info, wire.VerbInfo, job.String()); err != nil || info.Origin != "n1" {
+		t.Errorf("info: got %+v, %v", info, err)
+	}
+	var jobs []launcher.JobInfo
+	if err := c.ask(1, &jobs, wire.VerbPs); err != nil || len(jobs) != 1 {
+		t.Errorf("ps: got %+v, %v", jobs, err)
+	}
+	var nodes []wire.NodeInfo
+	if err := c.ask(1, &nodes, wire.VerbNodes); err != nil || len(nodes) != 3 || nodes[1].Local != true || nodes[0].Local || nodes[2].State != "up" || nodes[2].Silent {
+		t.Errorf("nodes: got %+v, %v", nodes, err)
+	}
+	said := []byte{}
+	for at := uint64(0); ; {
+		var chunk wire.LogChunk
+		if err := c.ask(2, &chunk, wire.VerbLogs, job.String(), "", fmt.Sprint(at), "5s"); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range chunk.Pieces {
+			said = append(said, p.Data...)
+		}
+		if at = chunk.Next; chunk.End {
+			break
+		}
+	}
+	if got := strings.Join(sortedLines(said), ", "); got != "said 0, said 1, said 2" {
+		t.Errorf("logs: got %q", got)
+	}
+	err := c.ask(1, &info, wire.VerbInfo, "999")
+	if err == nil || !strings.Contains(err.Error(), "there is no job 999") {
+		t.Errorf("a job that is not: got %v", err)
+	}
+}
+
+// A node that was cut off ends what runs on it, and comes back.
+func TestClusterNodeComesBackFromTheDead(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	run := c.submit(0, c.wide("sleep", "992"))
+	began := false
+	o := finish(t, run, func(v any) {
+		if _, ok := v.(launcher.Started); ok && !began {
+			began = true
+			c.fabric.Cut(c.addr(2), c.addr(0))
+			c.fabric.Cut(c.addr(2), c.addr(1))
+		}
+	})
+	if o.ended.Code != filch.ExitNodeLost {
+		t.Errorf("got %+v, want code %d", o.ended, filch.ExitNodeLost)
+	}
+	c.fabric.Heal(c.addr(2), c.addr(0))
+	c.fabric.Heal(c.addr(2), c.addr(1))
+	for _, r := range c.nodes {
+		pollFor(t, 30*time.Second, "the node to come back", func() bool {
+			for _, m := range r.members.list() {
+				if m.Standing != 0 {
+					return false
+				}
+			}
+			return len(r.members.others()) == 2
+		})
+	}
+	poll(t, "all ranks to be gone", func() bool { return !runs(t, "sleep\x00992") })
+	if o := finish(t, c.submit(2, c.wide("true")), nil); o.ended.Code != 0 {
+		t.Errorf("afterwards: got %+v", o.ended)
+	}
+}
