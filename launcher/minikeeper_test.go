@@ -10,19 +10,21 @@ import (
 
 // keeper is what a real one would do, without processes.
 type keeper struct {
-	host    *host
-	start   Start
-	running bool
-	over    bool
-	told    bool // got a signal
-	ended   []RankEnd
-	ends    []RankEnd // planned
-	at      time.Duration
-	err     *filch.Error
-	cause   CauseKind
-	deaf    bool // does not answer
-	left    int32
-	signals []int32
+	host     *host
+	start    Start
+	running  bool
+	over     bool
+	told     bool // got a signal
+	ended    []RankEnd
+	ends     []RankEnd // planned
+	at       time.Duration
+	err      *filch.Error
+	cause    CauseKind
+	deaf     bool // does not answer
+	left     int32
+	stubborn bool // ends at KILL only
+	stops    []Deed
+	signals  []int32
 }
 
 func (h *host) start(s Start) {
@@ -139,7 +141,12 @@ func (k *keeper) stop(d Deed) {
 		return
 	}
 	k.told = true
-	k.host.net.after(5*ms, func() {
+	k.stops = append(k.stops, d)
+	wait, sig := 5*ms, d.Signal
+	if k.stubborn && d.Signal != 9 {
+		wait, sig = max(d.Grace, wait), 9
+	}
+	k.host.net.after(wait, func() {
 		if k.over {
 			return
 		}
@@ -147,7 +154,7 @@ func (k *keeper) stop(d Deed) {
 		if k.running {
 			ends = k.planned()
 			for i := range ends {
-				ends[i] = RankEnd{Rank: ends[i].Rank, Kind: CauseSignal, Code: d.Signal, Told: true}
+				ends[i] = RankEnd{Rank: ends[i].Rank, Kind: CauseSignal, Code: sig, Told: true}
 			}
 		}
 		k.finish(ends, k.left)

@@ -49,9 +49,6 @@ func (j *job) verdict() EndRecord {
 	if v.Kind == CauseNone && t.ended < j.need.Ranks {
 		v = verdict{Cause{Kind: CauseOurs, Rank: -1, Text: fmt.Sprintf("the ends of %d of %d ranks are not known", j.need.Ranks-t.ended, j.need.Ranks)}, filch.ExitOurs}
 	}
-	if v.Kind == CauseWaitFirst {
-		v.code = max(t.high, 1)
-	}
 	if v.Kind == CauseNone {
 		v.Rank = -1
 	}

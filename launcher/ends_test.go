@@ -1,0 +1,314 @@
+package launcher_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// bad makes the first rank of node n2 end like that.
+func bad(e RankEnd) func(*keeper) {
+	return func(k *keeper) {
+		k.at, k.stubborn = 5*sec, true
+		if k.host.name == "n2" {
+			e.Rank = k.start.Launch.Nodes[k.start.Index].Ranks[0].First
+			k.ends = []RankEnd{e}
+		}
+	}
+}
+
+// Eight ranks on two nodes; one rank on n2 ends badly 2.5 s after the start.
+// The rest ignores TERM; all must be gone within 2 s all the same.
+func TestFirstCauseDecidesTheCode(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		end   RankEnd
+		code  int32
+		state filch.State
+		text  string
+	}{
+		{"exit", RankEnd{Kind: CauseExit, Code: 3}, 3, filch.Failed, "exited with code 3"},
+		{"signal", RankEnd{Kind: CauseSignal, Code: 11}, 139, filch.Failed, "killed by SIGSEGV"},
+		{"core", RankEnd{Kind: CauseSignal, Code: 6, Core: true}, 134, filch.Failed, "killed by SIGABRT (core dumped)"},
+		{"oom", RankEnd{Kind: CauseOOM}, 137, filch.Killed, "out of memory"},
+		{"abort", RankEnd{Kind: CauseAbort, Code: 42}, 42, filch.Failed, "MPI_Abort with code 42"},
+		{"abort-256", RankEnd{Kind: CauseAbort, Code: 511}, 255, filch.Failed, "MPI_Abort"},
+		{"no-finalize", RankEnd{Kind: CauseNoFinalize}, 1, filch.Failed, "without MPI_Finalize"},
+		{"protocol", RankEnd{Kind: CauseProtocol}, 1, filch.Failed, "PMI protocol"},
+		{"not-exec", RankEnd{Kind: CauseNotExec}, 126, filch.Failed, "cannot be executed"},
+		{"not-found", RankEnd{Kind: CauseNotFound}, 127, filch.Failed, "not found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newNet(t, 2, 4)
+			w.behave = bad(c.end)
+			id := w.submit("n1", 1, ranks(8))
+			w.run(2500*ms + 2*sec)
+			e := w.ended(id)
+			if e.Code != c.code || e.State != c.state || !strings.Contains(e.Cause.Text, c.text) {
+				t.Errorf("ended %s %d %q, want %s %d %q", e.State, e.Code, e.Cause.Text, c.state, c.code, c.text)
+			}
+			if e.Cause.Node != "n2" || e.Cause.Rank != 4 || len(e.Ranks) != 1 || e.Bad != 8 {
+				t.Errorf("ended %+v, want the cause to be rank 4 on n2, and 8 bad ends", e)
+			}
+			w.quiet()
+		})
+	}
+}
+
+// Without -K the others go on to their own end.
+func TestWithoutKillOnBadTheOthersGoOn(t *testing.T) {
+	for _, highest := range []bool{false, true} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) {
+			k.at = 4 * sec
+			first := k.start.Launch.Nodes[k.start.Index].Ranks[0].First
+			if k.host.name == "n2" {
+				k.at = 2 * sec
+				k.ends = []RankEnd{{Rank: first, Kind: CauseExit, Code: 3}}
+			} else {
+				k.ends = []RankEnd{{Rank: first, Kind: CauseSignal, Code: 9}}
+			}
+		}
+		r := ranks(8)
+		r.Policy.KillOnBad, r.Policy.HighestRC = false, highest
+		id := w.submit("n1", 1, r)
+		w.run(3 * sec)
+		if n := len(w.events[id]); n != 2 {
+			t.Errorf("heard %v, want it to go on", w.events[id])
+		}
+		w.run(3 * sec)
+		want := int32(3) // the first cause, in time
+		if highest {
+			want = 137 // the highest code, as srun
+		}
+		if e := w.ended(id); e.Code != want || e.Bad != 2 {
+			t.Errorf("ended %+v, want code %d of two bad ends", e, want)
+		}
+		w.quiet()
+	}
+}
+
+func TestAbortEndsTheJobEvenWithoutKillOnBad(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = bad(RankEnd{Kind: CauseAbort, Code: 7})
+	r := ranks(8)
+	r.Policy.KillOnBad = false
+	id := w.submit("n1", 1, r)
+	w.run(4500 * ms)
+	if e := w.ended(id); e.Code != 7 {
+		t.Errorf("ended %+v, want 7", e)
+	}
+}
+
+// Those that the user asked to be ended get the job's whole kill-wait.
+func TestEndsOnRequestGetTheKillWait(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		prep  func(*Request)
+		act   func(h *host, id filch.JobID, out *Outbox)
+		code  int32
+		state filch.State
+		sig   int32
+		after time.Duration // from the act to the end
+	}{
+		{"time-limit", func(r *Request) { r.Policy.TimeLimit = sec }, nil, 124, filch.Killed, 15, 3 * sec},
+		{"wait-first", func(r *Request) { r.Policy.WaitFirst = sec / 2 }, nil, 1, filch.Failed, 15, 3 * sec},
+		{"cancel", nil, func(h *host, id filch.JobID, out *Outbox) { h.node.Cancel(h.net.now, id, 0, "user", out) }, 143, filch.Cancelled, 15, 3 * sec},
+		{"cancel-int", nil, func(h *host, id filch.JobID, out *Outbox) { h.node.Cancel(h.net.now, id, 2, "user", out) }, 143, filch.Cancelled, 2, 3 * sec},
+		{"cancel-kill", nil, func(h *host, id filch.JobID, out *Outbox) { h.node.Cancel(h.net.now, id, 9, "user", out) }, 143, filch.Cancelled, 9, 0},
+		{"interrupt", nil, func(h *host, id filch.JobID, out *Outbox) { h.node.Cancel(h.net.now, id, 2, "interrupt", out) }, 130, filch.Cancelled, 2, 3 * sec},
+		{"client-gone", nil, func(h *host, _ filch.JobID, out *Outbox) { h.node.ClientGone(h.net.now, 1, out) }, 143, filch.Cancelled, 15, 3 * sec},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newNet(t, 2, 4)
+			var keepers []*keeper
+			w.behave = func(k *keeper) {
+				k.at, k.stubborn = 100*sec, true
+				if c.name == "wait-first" && k.host.name == "n2" {
+					k.at = sec / 2
+				}
+				keepers = append(keepers, k)
+			}
+			r := ranks(8)
+			r.Policy.KillWait = 3 * sec
+			if c.prep != nil {
+				c.prep(&r)
+			}
+			id := w.submit("n1", 1, r)
+			watch := ClientID(9)
+			w.nodes["n1"].input(func(out *Outbox) { w.nodes["n1"].node.Watch(w.now, watch, id, out) })
+			w.run(5 * ms)
+			w.submit("n1", 1, ranks(1)) // another one of the client, still waiting
+			w.run(1003*ms - w.now)
+			if c.act != nil {
+				h := w.nodes["n1"]
+				h.input(func(out *Outbox) { c.act(h, id, out) })
+			}
+			w.run(c.after - 100*ms)
+			if c.after > 0 && len(w.nodes["n1"].keepers) == 0 {
+				t.Error("killed before the kill-wait was over")
+			}
+			w.run(200 * ms)
+			if e := w.ended(id); e.Code != c.code || e.State != c.state {
+				t.Errorf("ended %+v, want %s with %d", e, c.state, c.code)
+			}
+			for _, k := range keepers[:2] {
+				if len(k.stops) > 0 && (k.stops[0].Signal != c.sig || k.stops[0].Grace != c.after) {
+					t.Errorf("%s was told %+v, want signal %d and %v", k.host.name, k.stops[0], c.sig, c.after)
+				}
+			}
+		})
+	}
+}
+
+func TestASecondCancelIsHarder(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
+	id := w.submit("n1", 1, ranks(8))
+	w.run(sec)
+	h := w.nodes["n1"]
+	h.input(func(out *Outbox) { h.node.Cancel(w.now, id, 2, "interrupt", out) })
+	w.run(sec)
+	h.input(func(out *Outbox) { h.node.Cancel(w.now, id, 9, "interrupt", out) })
+	w.run(100 * ms)
+	if e := w.ended(id); e.Code != 130 {
+		t.Errorf("ended %+v, want 130", e)
+	}
+	w.quiet()
+}
+
+func TestCancelBeforeTheStart(t *testing.T) {
+	w := newNet(t, 2, 4)
+	first := w.submit("n1", 1, ranks(8))
+	second := w.submit("n2", 2, ranks(8))
+	w.run(100 * ms)
+	h := w.nodes["n2"]
+	h.input(func(out *Outbox) { h.node.Cancel(w.now, second, 0, "user", out) })
+	if e := w.ended(second); e.Code != 143 {
+		t.Errorf("ended %+v, want 143 at once", e)
+	}
+	w.run(20 * sec)
+	if e := w.ended(first); e.Code != 0 {
+		t.Errorf("ended %+v, want 0", e)
+	}
+	w.quiet()
+}
+
+func TestAKeeperThatVanishesEndsTheJob(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
+	id := w.submit("n1", 1, ranks(8))
+	w.run(sec)
+	for ident, k := range w.nodes["n2"].keepers {
+		k.over = true
+		k.say(KeeperGone{Ident: ident, Text: "killed by SIGKILL"})
+	}
+	w.run(2 * sec)
+	if e := w.ended(id); e.Code != 125 || !strings.Contains(e.Cause.Text, "keeper") {
+		t.Errorf("ended %+v, want 125 and the keeper named", e)
+	}
+	w.nodes["n2"].keepers = map[filch.Ident]*keeper{}
+	w.quiet()
+}
+
+// A node is lost: ranks elsewhere are gone within 2 s of its being declared
+// dead, and the code is 122; with NoKill they go on, with Requeue the job
+// starts again under its ticket.
+func TestANodeIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		prep func(*Policy)
+		code int32
+	}{
+		{"default", func(*Policy) {}, 122},
+		{"no-kill", func(p *Policy) { p.NoKill = true }, 122},
+		{"requeue", func(p *Policy) { p.Requeue = true }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newNet(t, 3, 4)
+			w.behave = func(k *keeper) { k.at, k.stubborn = 10*sec, true }
+			r := ranks(8)
+			r.Shape.MinNodes = 2
+			r.Shape.Only = []filch.NodeName{"n1", "n2"}
+			if c.name == "requeue" {
+				r.Shape.Only = nil
+			}
+			c.prep(&r.Policy)
+			id := w.submit("n1", 1, r)
+			w.run(sec)
+			var lost filch.NodeName
+			for _, e := range w.events[id] {
+				if e, ok := e.(Started); ok {
+					lost = e.Nodes[1].Node
+				}
+			}
+			w.crash(lost, true)
+			w.run(5 * sec)
+			w.declare(lost, stealer.Dead)
+			w.run(2 * sec)
+			switch c.name {
+			case "default":
+				w.quiet()
+			case "no-kill":
+				if len(w.nodes["n1"].keepers) != 1 {
+					t.Error("the ranks on n1 did not go on")
+				}
+			}
+			w.run(30 * sec)
+			if e := w.ended(id); e.Code != c.code {
+				t.Errorf("ended %+v, want %d", e, c.code)
+			}
+			if i, _ := w.nodes["n1"].node.Job(w.now, id); c.name == "requeue" && i.Attempt != 2 {
+				t.Errorf("attempt %d, want 2", i.Attempt)
+			}
+			w.quiet()
+		})
+	}
+}
+
+func TestTheOriginIsLost(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n2", "n3"}
+	w.submit("n1", 1, r)
+	w.run(sec)
+	w.crash("n1", true)
+	w.run(5 * sec)
+	w.declare("n1", stealer.Dead)
+	w.run(2 * sec)
+	w.quiet()
+}
+
+// A node that is cut off cannot hear that its origin gave it up: its lease
+// ends its ranks, JobTerm after the last word and the kill-wait after that.
+func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
+	r := ranks(8)
+	r.Policy.KillWait = 3 * sec
+	id := w.submit("n1", 1, r)
+	w.run(sec)
+	w.faults.cut = func(from, to filch.NodeName) bool { return true }
+	w.run(5 * sec)
+	n1 := w.nodes["n1"]
+	n1.input(func(out *Outbox) { n1.node.Peer(w.now, w.peer("n2", stealer.Dead), out) })
+	w.run(2 * sec)
+	if e := w.ended(id); e.Code != 122 {
+		t.Errorf("ended %+v, want 122", e)
+	}
+	w.run(JobTerm + 3*sec - 6*sec)
+	for _, k := range w.nodes["n2"].keepers {
+		if !k.over {
+			t.Error("ranks run on a node that was cut off, after its lease and the kill-wait")
+		}
+	}
+	w.faults.cut = nil
+	n1.input(func(out *Outbox) { n1.node.Peer(w.now, w.peer("n2", stealer.Up), out) })
+	w.run(30 * sec)
+	w.quiet()
+}
