@@ -253,6 +253,12 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 				continue
 			}
 		}
+		if s.again <= now && s.wait >= RepeatMax && !n.alive(r.launch.Nodes[i].Node) {
+			n.seatLost(now, j, i, "it is not a member", out) // nobody will declare it dead
+			if j.run != r || s.done {
+				continue
+			}
+		}
 		if s.again <= now {
 			n.repeatSeat(now, j, i, out)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // The terms of a participant.
@@ -314,7 +313,7 @@ func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 	if p.until <= now {
 		p.until, p.pull = filch.Never, filch.Never
 		if p.over() {
-			if i := n.members.Find(p.launch.Origin); i < 0 || n.members.At(i).Standing >= stealer.Dead {
+			if !n.alive(p.launch.Origin) {
 				n.partGone(now, p, out)
 				return
 			}

@@ -69,6 +69,12 @@ func (n *Node) park(now time.Duration, j *job, out *Outbox) {
 	}
 }
 
+// alive reports whether a node is a member that was not declared dead.
+func (n *Node) alive(name filch.NodeName) bool {
+	i := n.members.Find(name)
+	return i >= 0 && n.members.At(i).Standing < stealer.Dead
+}
+
 func deadText(s stealer.Standing) string {
 	if s == stealer.Left {
 		return "it left"

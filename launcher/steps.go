@@ -77,8 +77,7 @@ func (n *Node) tickStep(now time.Duration, j *job, out *Outbox) {
 	if j.step.again > now {
 		return
 	}
-	i := n.members.Find(j.step.arbiter)
-	if gone := i < 0 || n.members.At(i).Standing >= stealer.Dead; gone && j.step.wait >= RepeatMax {
+	if !n.alive(j.step.arbiter) && j.step.wait >= RepeatMax {
 		n.refuse(now, j, filch.Errorf(filch.NodeLost, "cannot start a step of job %d: %s, which holds it, is lost", j.req.Parent, j.step.arbiter), out)
 		return
 	}
