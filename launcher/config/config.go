@@ -41,8 +41,6 @@ func Load(path string) (Config, error) {
 	}
 	v := viper.New()
 	v.SetConfigType("json")
-	v.SetDefault("tuning.logbytes", int64(8<<20))
-	v.SetDefault("tuning.spare", 1)
 	for key, name := range overrides {
 		if err := v.BindEnv(key, name); err != nil {
 			return Config{}, err
@@ -56,9 +54,17 @@ func Load(path string) (Config, error) {
 		return Config{}, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
 	}
 	c.Log = Log{MaxBytes: c.Node.Tuning.LogBytes, Debug: c.Node.Tuning.Debug}
-	c.Spare = v.GetInt("tuning.spare")
+	if c.Log.MaxBytes == 0 {
+		c.Log.MaxBytes = defaultLogBytes
+	}
+	if c.Spare = c.Node.Tuning.Spare; c.Spare == 0 {
+		c.Spare = 1
+	}
 	return c, c.Validate()
 }
+
+// defaultLogBytes is how long a log grows before it is set aside.
+const defaultLogBytes = 8 << 20
 
 // maxSlots bounds what a node may claim to have.
 const maxSlots = 1 << 16

@@ -9,28 +9,27 @@ import (
 // Node is node.json: what a launcher is to be, written by `filch up` and
 // `filch join` before they start it.
 type Node struct {
-	Dir      Dir          `json:"dir"`
-	UUID     string       `json:"uuid"`     // of the instance
-	Member   int32        `json:"member"`   // index that no other node of the instance has had: decides job ids; -1: to be found on joining
-	Members  int32        `json:"members"`  // how many were planned; fewer than 3 promise nothing about node death
-	Slots    int32        `json:"slots"`    // 0: one per core
-	Cores    []int32      `json:"cores"`    // of a virtual node; empty: all that the launcher may use
-	MemBytes int64        `json:"memBytes"` // 0: what the machine or cgroup has
-	GPUs     []string     `json:"gpus"`
-	Keeper   string       `json:"keeper"` // the filch binary
-	Secret   string       `json:"secret"` // path
-	Listen   []string     `json:"listen"` // host:port; empty: choose
-	Seeds    []string     `json:"seeds"`  // addresses of launchers to join through; empty: this is the first
-	Virtual  bool         `json:"virtual"`
-	Tuning   NodeDefaults `json:"tuning"`
+	Dir      Dir      `json:"dir"`
+	UUID     string   `json:"uuid"`     // of the instance
+	Member   int32    `json:"member"`   // index that no other node of the instance has had: decides job ids; -1: to be found on joining
+	Members  int32    `json:"members"`  // how many were planned; fewer than 3 promise nothing about node death
+	Slots    int32    `json:"slots"`    // 0: one per core
+	Cores    []int32  `json:"cores"`    // of a virtual node; empty: all that the launcher may use
+	MemBytes int64    `json:"memBytes"` // 0: what the machine or cgroup has
+	GPUs     []string `json:"gpus"`
+	Keeper   string   `json:"keeper"` // the filch binary
+	Secret   string   `json:"secret"` // path
+	Listen   []string `json:"listen"` // host:port; empty: choose
+	Seeds    []string `json:"seeds"`  // addresses of launchers to join through; empty: this is the first
+	Virtual  bool     `json:"virtual"`
+	Tuning   Tuning   `json:"tuning"`
 }
 
-// NodeDefaults are what the requests of this node's clients get by default.
-type NodeDefaults struct {
-	KillWaitMS int64 `json:"killWaitMs"`
-	LogBytes   int64 `json:"logBytes"` // of one log file; two are kept
-	Debug      bool  `json:"debug"`
-	Spare      int   `json:"spare"` // keepers kept ready; 0 is 1
+// Tuning is what few people change; 0 is the default.
+type Tuning struct {
+	LogBytes int64 `json:"logBytes"` // of one log file; two are kept
+	Debug    bool  `json:"debug"`
+	Spare    int   `json:"spare"` // keepers kept ready
 }
 
 // WriteNode writes node.json.
