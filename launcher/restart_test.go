@@ -1,0 +1,191 @@
+package launcher_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// reattach lets the client of a job come back to a launcher that was restarted.
+func (w *net) reattach(name filch.NodeName, client ClientID, id filch.JobID) {
+	h := w.nodes[name]
+	h.input(func(out *Outbox) { h.node.Reattach(w.now, client, id, out) })
+}
+
+// A launcher alone dies, the origin's or a participant's: its ranks go on, and
+// the code is right if it is back in time.
+func TestALauncherIsRestartedUnderARun(t *testing.T) {
+	for _, who := range []filch.NodeName{"n1", "n2"} {
+		for _, away := range []time.Duration{0, 500 * ms, 3500 * ms} {
+			for _, kind := range []CauseKind{CauseNone, CauseExit} {
+				w := newNet(t, 2, 4)
+				w.behave = func(k *keeper) {
+					k.at = 10 * sec
+					if k.host.name == "n2" && kind != CauseNone {
+						k.at = 4 * sec // the bad end comes 2 s after the start
+						k.ends = []RankEnd{{Rank: k.start.Launch.Nodes[k.start.Index].Ranks[0].First, Kind: kind, Code: 5}}
+					}
+				}
+				id := w.submit("n1", 1, ranks(8))
+				w.run(sec)
+				w.crash(who, false)
+				w.run(away)
+				w.restart(who)
+				w.run(100 * ms)
+				w.reattach("n1", 1, id)
+				w.run(12 * sec)
+				want := int32(0)
+				if kind != CauseNone {
+					want = 5
+				}
+				if e := w.ended(id); e.Code != want {
+					t.Errorf("%s away for %v: ended %+v, want %d", who, away, e, want)
+				}
+				w.run(10 * sec)
+				w.quiet()
+			}
+		}
+	}
+}
+
+func TestAnAttachedJobWhoseClientDoesNotComeBackIsEnded(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 100 * sec }
+	attached := w.submit("n1", 1, ranks(4))
+	r := ranks(4)
+	r.Detach = true
+	detached := w.submit("n1", 2, r)
+	w.run(sec)
+	w.crash("n1", false)
+	w.run(sec)
+	w.restart("n1")
+	w.run(ReclaimWait - 500*ms)
+	n1 := w.nodes["n1"].node
+	if i, ok := n1.Job(w.now, attached); !ok || i.State != "running" {
+		t.Errorf("job %+v, want it running while its client may come back", i)
+	}
+	w.run(sec)
+	if i, _ := n1.Job(w.now, attached); i.State != "cancelled" {
+		t.Errorf("job is %s, want it cancelled", i.State)
+	}
+	if i, _ := n1.Job(w.now, detached); i.State != "running" {
+		t.Errorf("detached job is %s, want it running", i.State)
+	}
+	w.run(100 * sec)
+	if i, _ := n1.Job(w.now, detached); i.State != "ok" {
+		t.Errorf("detached job is %s, want ok", i.State)
+	}
+	w.quiet()
+	// It is remembered over another restart.
+	w.crash("n1", false)
+	w.restart("n1")
+	if i, ok := w.nodes["n1"].node.Job(w.now, detached); !ok || i.State != "ok" || *i.Code != 0 {
+		t.Errorf("after a restart the job is %+v, want ok", i)
+	}
+}
+
+func TestAWaitingJobIsRestoredWithItsTicket(t *testing.T) {
+	w := newNet(t, 2, 4)
+	first := w.submit("n2", 1, ranks(8))
+	w.run(50 * ms)
+	r := ranks(8)
+	r.Detach = true
+	old := w.submit("n1", 2, r)
+	w.run(50 * ms)
+	young := w.submit("n2", 3, ranks(8))
+	w.run(50 * ms)
+	w.crash("n1", false)
+	w.run(100 * ms)
+	w.restart("n1")
+	w.run(10 * sec)
+	w.ended(first)
+	i, ok := w.nodes["n1"].node.Job(w.now, old)
+	if !ok || i.State != "ok" {
+		t.Fatalf("the restored job is %+v, want ok", i)
+	}
+	if e := w.ended(young); e.Code != 0 {
+		t.Errorf("the younger job ended %+v", e)
+	}
+	w.quiet()
+}
+
+// A launcher that was stopped for so long that the others declared it dead
+// learns it, reaps what it has and comes back with a new incarnation.
+func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 60*sec, true }
+	over := w.submit("n1", 1, ranks(8)) // n1 and another
+	w.run(200 * ms)
+	mine := w.submit("n2", 2, ranks(8)) // waits
+	w.run(200 * ms)
+	n1 := w.nodes["n1"]
+	n1.paused = true
+	w.run(6 * sec)
+	w.declare("n1", stealer.Dead)
+	w.run(2 * sec)
+	n1.resume()
+	n1.input(func(out *Outbox) { n1.node.Peer(w.now, w.peer("n1", stealer.Dead), out) })
+	w.run(2 * sec)
+	if e := w.ended(over); e.Code != 122 {
+		t.Errorf("ended %+v, want 122", e)
+	}
+	for _, k := range n1.keepers {
+		if !k.over {
+			t.Error("ranks still run on the node that was declared dead")
+		}
+	}
+	n1.cfg.Incarnation++
+	n1.input(func(out *Outbox) { n1.node.Reborn(w.now, n1.cfg.Incarnation, out) })
+	w.declare("n1", stealer.Up)
+	w.run(100 * sec)
+	if e := w.ended(mine); e.Code != 0 {
+		t.Errorf("the waiting job ended %+v, want 0", e)
+	}
+	w.quiet()
+}
+
+func TestAPauseUnderThreeSecondsCostsNothing(t *testing.T) {
+	for _, who := range []filch.NodeName{"n1", "n2"} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) { k.at = 20 * sec }
+		id := w.submit("n1", 1, ranks(8))
+		h := w.nodes[who]
+		for range 4 {
+			w.run(2 * sec)
+			h.paused = true
+			w.declare(who, stealer.Suspect)
+			w.run(2900 * ms)
+			h.resume()
+			w.declare(who, stealer.Up)
+		}
+		w.run(10 * sec)
+		if e := w.ended(id); e.Code != 0 {
+			t.Errorf("%s stopped now and then: ended %+v, want 0", who, e)
+		}
+		w.quiet()
+	}
+}
+
+func TestIDsAreNeverGivenOutTwice(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = ms }
+	seen := map[filch.JobID]bool{}
+	for round := range 3 {
+		for range IDBlock + 10 {
+			id := w.submit("n2", 1, ranks(1))
+			if seen[id] || id <= 0 {
+				t.Fatalf("round %d: id %d was given out before", round, id)
+			}
+			if w.nodes["n2"].cfg.IDs.Owner(id) != 1 {
+				t.Fatalf("id %d is not of member 1", id)
+			}
+			seen[id] = true
+			w.run(5 * ms)
+		}
+		w.crash("n2", true)
+		w.restart("n2")
+	}
+}
