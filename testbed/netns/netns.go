@@ -166,12 +166,21 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Command is a command that will run on h, in the current directory unless Dir
-// is set before it starts. The process is the command itself: no wrapper is
-// left between.
+// Command is a command that will run on h, in the current directory. The
+// process is the command itself: no wrapper is left between.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	return h.CommandIn(ctx, dir, name, args...)
+}
+
+// CommandIn is the same in another directory, as the host sees it: its mounts
+// are its own, so exec.Cmd's Dir is of no use.
+func (h *Host) CommandIn(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	args = append([]string{"--target", strconv.Itoa(h.cmd.Process.Pid), "--net", "--uts", "--ipc", "--mount",
-		"--wd=.", "--", name}, args...)
+		"--wdns=" + dir, "--", name}, args...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

@@ -41,6 +41,11 @@ func TestHostsAreDistinct(t *testing.T) {
 	if got := output(t, a, "sh", "-c", "ls /sys/fs/cgroup | wc -l"); got == "0" {
 		t.Error("n1 sees no cgroups")
 	}
+	dir := t.TempDir()
+	out, err := a.CommandIn(t.Context(), dir, "pwd").Output()
+	if got := strings.TrimSpace(string(out)); err != nil || got != dir {
+		t.Errorf("a command in %s runs in %q, %v", dir, got, err)
+	}
 	if a.Addr == b.Addr {
 		t.Errorf("both have the address %v", a.Addr)
 	}
