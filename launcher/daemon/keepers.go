@@ -53,6 +53,7 @@ type keepers struct {
 	unheard  map[*keeper]bool // of an earlier launcher, and not adopted yet
 	spawning int
 	failures int
+	settled  atomic.Bool // all keepers of an earlier launcher were heard of
 }
 
 // keeper is one of them, with a job or without.
@@ -143,6 +144,7 @@ func (ks *keepers) heard(t *turn, k *keeper) {
 	}
 	delete(ks.unheard, k)
 	if len(ks.unheard) == 0 {
+		ks.settled.Store(true)
 		t.node.Settled(t.now, t.out)
 	}
 }

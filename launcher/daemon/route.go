@@ -237,6 +237,13 @@ func indexOf(in wire.Relay) (int32, bool) {
 	return 0, false
 }
 
+// here reports whether this node has a keeper of the job.
+func (r *route) here() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keeper != nil
+}
+
 // toKeeper writes to this node's keeper, if it has one.
 func (r *route) toKeeper(k wire.Kind, parts ...[]byte) {
 	r.mu.Lock()

@@ -227,7 +227,7 @@ func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
 	}
 	rs.d.watch.Add(watch.RelaysIn, 1)
 	r := rs.find(filch.JobID(f.Req))
-	if r == nil || r.ident.Attempt != in.Attempt {
+	if r == nil || r.ident.Attempt != in.Attempt || in.Kind == wire.KindPeerFrame && !r.here() {
 		rs.orphan(from, f.Req, in)
 		return nil
 	}
@@ -235,13 +235,25 @@ func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
 }
 
 // orphan answers for a job that is over here: whoever still has output of it
-// must not wait.
+// must not wait, and a keeper that speaks to one that has left learns that.
 func (rs *routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
-	if in.Kind != wire.KindOutputEnd || rs.d.net == nil {
+	kind, body := wire.KindOutputSeen, in.Body
+	switch in.Kind {
+	case wire.KindOutputEnd:
+	case wire.KindPeerFrame:
+		p, err := wire.DecodePeerFrame(in.Body)
+		if err != nil || len(p.Body) == 0 || !rs.d.keepers.settled.Load() {
+			return
+		}
+		kind, body = wire.KindPeerFrame, wire.PeerFrame{From: p.To, To: p.From}.Head(nil)
+	default:
 		return
 	}
-	head := wire.Relay{Attempt: in.Attempt, Kind: wire.KindOutputSeen}.Head(nil)
-	if p, err := wire.Payload(wire.KindRelay, req, head, in.Body); err == nil {
+	if rs.d.net == nil {
+		return
+	}
+	head := wire.Relay{Attempt: in.Attempt, Kind: kind}.Head(nil)
+	if p, err := wire.Payload(wire.KindRelay, req, head, body); err == nil {
 		_ = rs.d.net.Send(from, overlay.Metadata, p)
 	}
 }

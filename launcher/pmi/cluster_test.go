@@ -3,6 +3,7 @@ package pmi_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type cluster struct {
 	from    []int32
 	sent    int
 	mangle  *rand.Rand // nil: a perfect network
+	left    []bool     // nodes whose keeper has left
 }
 
 const kvsname = "3f2a.7.1"
@@ -48,10 +50,14 @@ func newCluster(t *testing.T, where []int32, change ...func(*pmi.Config)) *clust
 				cfg.Local = append(cfg.Local, filch.Rank(r))
 			}
 		}
+		for m := range nodes {
+			cfg.Lowest = append(cfg.Lowest, filch.Rank(slices.Index(where, m)))
+		}
 		for _, f := range change {
 			f(&cfg)
 		}
 		c.engines = append(c.engines, pmi.New(cfg))
+		c.left = append(c.left, false)
 	}
 	return c
 }
@@ -112,8 +118,16 @@ func (c *cluster) deliver() {
 		c.frames = append(c.frames[:i], c.frames[i+1:]...)
 		c.from = append(c.from[:i], c.from[i+1:]...)
 		var out pmi.Out
-		c.engines[p.To].Peer(c.now, from, p.Body, &out)
-		c.take(p.To, &out)
+		if !c.left[p.To] {
+			c.engines[p.To].Peer(c.now, from, p.Body, &out)
+			c.take(p.To, &out)
+			continue
+		}
+		// As launchers answer for a keeper that has left.
+		if len(p.Body) > 0 && !c.left[from] {
+			c.engines[from].Peer(c.now, p.To, nil, &out)
+			c.take(from, &out)
+		}
 	}
 }
 
@@ -129,8 +143,10 @@ func (c *cluster) run(d time.Duration) {
 	end := c.now + d
 	for ticks := 0; ; ticks++ {
 		next := filch.Never
-		for _, e := range c.engines {
-			next = min(next, e.Deadline())
+		for n, e := range c.engines {
+			if !c.left[n] {
+				next = min(next, e.Deadline())
+			}
 		}
 		if next > end {
 			c.now = end
@@ -141,7 +157,7 @@ func (c *cluster) run(d time.Duration) {
 		}
 		c.now = max(c.now, next)
 		for n, e := range c.engines {
-			if e.Deadline() > c.now {
+			if c.left[n] || e.Deadline() > c.now {
 				continue
 			}
 			var out pmi.Out

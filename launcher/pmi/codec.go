@@ -47,7 +47,7 @@ type message struct {
 type counts struct {
 	in  int32      // entered it
 	out int32      // can never enter it
-	who filch.Rank // one of those out, when there are any
+	who filch.Rank // one of those out, when there are any; -1 not known
 	why gone
 }
 
@@ -58,6 +58,8 @@ const (
 	goneFresh  gone = iota // never spoke
 	goneInited             // between init and finalize
 	goneFinal              // after finalize
+	goneNode               // with all of its node
+	goneEnd
 )
 
 func (g gone) String() string {
@@ -66,6 +68,8 @@ func (g gone) String() string {
 		return "ended before MPI_Init"
 	case goneFinal:
 		return "went through MPI_Finalize without it"
+	case goneNode:
+		return "has ended"
 	}
 	return "ended without MPI_Finalize"
 }
@@ -185,8 +189,8 @@ func (r *reader) bool() bool {
 }
 
 func (r *reader) counts() counts {
-	c := counts{in: r.i32(), out: r.i32(), who: filch.Rank(r.i32()), why: gone(r.u8())}
-	r.ok = r.ok && c.why <= goneFinal
+	c := counts{in: r.i32(), out: r.i32(), who: filch.Rank(int32(r.u32())), why: gone(r.u8())}
+	r.ok = r.ok && c.why < goneEnd && c.who >= -1
 	return c
 }
 

@@ -17,6 +17,7 @@ type Config struct {
 	Early    time.Duration // see [EarlyDefault]; 0 never
 	Node     int32         // this node's place in the tree
 	Nodes    int32         // nodes of the job; 0 is 1
+	Lowest   []filch.Rank  // of each node, to name one that left; nil: they are not named
 }
 
 // EarlyDefault is the shortest time for which a rank is held in the barrier of
@@ -251,11 +252,18 @@ func (e *Engine) Closed(now time.Duration, r filch.Rank, out *Out) {
 	e.progress(now, out)
 }
 
-// Peer takes a frame of the keeper at place from of the tree.
+// Peer takes a frame of the keeper at place from of the tree. An empty one says
+// that there is no such keeper: all ranks of that node have ended, and it has
+// answered a frame of ours so.
 func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *Out) {
 	l := e.tree.link(from)
 	if l == nil {
 		out.Notes = append(out.Notes, "dropped a fence frame from a node that is not a neighbor in the tree")
+		return
+	}
+	if len(body) == 0 {
+		l.leave(now)
+		e.progress(now, out)
 		return
 	}
 	m, ok := l.receive(now, body)
@@ -269,7 +277,7 @@ func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *Out) {
 
 // Deadline is when Tick must be called next; [filch.Never] when nothing waits.
 func (e *Engine) Deadline() time.Duration {
-	d := min(e.earlyAt(), e.stuckAt(), e.askAt())
+	d := min(e.earlyAt(), e.stuckAt(), e.orphanAt(), e.askAt())
 	for i := range e.tree.links {
 		d = min(d, e.tree.links[i].deadline())
 	}

@@ -19,6 +19,7 @@ type fence struct {
 	put      bool          // it carries pairs of this node
 	eligible bool          // for an early release: an earlier one carried addresses
 	noted    bool          // an early release was logged
+	stuck    bool          // the verdict is that it never closes
 	parts    []part        // of the children
 	body     chunks
 }
@@ -83,15 +84,53 @@ func (e *Engine) settled() (counts, time.Duration) {
 	}
 	n, at := e.own()
 	for i := range f.parts {
-		if !f.parts[i].done {
+		l := e.tree.link(e.tree.children[i])
+		switch {
+		case f.parts[i].done:
+			n = n.add(f.parts[i].count)
+		case l.gone && !e.forgiven():
+			n = n.add(counts{out: 1, who: e.lowest(l.peer), why: goneNode})
+			at = max(at, l.goneAt+goneGrace)
+		default:
 			return counts{}, filch.Never
 		}
-		n = n.add(f.parts[i].count)
 	}
 	if n.in == 0 && e.tree.root() {
 		return counts{}, filch.Never
 	}
 	return n, at
+}
+
+// forgiven reports whether neighbors may leave while the fence is open: their
+// ranks were let go early, and so will be those that still wait here.
+func (e *Engine) forgiven() bool { return e.fence.eligible && e.early > 0 }
+
+// lowest is the lowest rank of a node, -1 when that is not known.
+func (e *Engine) lowest(node int32) filch.Rank {
+	if int(node) < len(e.cfg.Lowest) {
+		return e.cfg.Lowest[node]
+	}
+	return -1
+}
+
+// orphanAt is when it is certain that a fence in which somebody here or below
+// waits cannot be closed, since the parent is gone.
+func (e *Engine) orphanAt() time.Duration {
+	f := &e.fence
+	if e.tree.root() || !e.tree.parent().gone || !f.open || f.stuck || e.forgiven() {
+		return filch.Never
+	}
+	return max(e.tree.parent().goneAt, f.since) + goneGrace
+}
+
+func (e *Engine) orphaned(out *Out) {
+	n := counts{out: 1, who: e.lowest(e.tree.parent().peer), why: goneNode}
+	for i := range e.ranks {
+		if e.ranks[i].entry != outside {
+			n.in++
+		}
+	}
+	e.stuck(n, out)
 }
 
 func (e *Engine) stuckAt() time.Duration {
@@ -109,6 +148,9 @@ func (e *Engine) progress(now time.Duration, out *Out) {
 		}
 		e.fence.sent = true
 		e.contribute(now, n, out)
+	}
+	if now >= e.orphanAt() {
+		e.orphaned(out)
 	}
 	e.flush(now, out)
 }
@@ -156,8 +198,11 @@ func (e *Engine) full(out *Out) {
 
 // stuck says, here and below, that a fence can never be complete.
 func (e *Engine) stuck(n counts, out *Out) {
+	if e.fence.stuck {
+		return
+	}
 	e.tree.toChildren(message{kind: kindStuck, count: n})
-	e.fence.sent = true
+	e.fence.sent, e.fence.stuck = true, true
 	for i := range e.ranks {
 		c := &e.ranks[i]
 		if c.entry != waiting || c.gone {
@@ -167,7 +212,11 @@ func (e *Engine) stuck(n counts, out *Out) {
 		if n.in > 1 {
 			others = fmt.Sprintf(" with %d more", n.in-1)
 		}
-		e.broken(c, out, fmt.Sprintf("waits%s for rank %d, which %s", others, n.who, n.why))
+		whom := fmt.Sprintf("rank %d, which", n.who)
+		if n.who < 0 {
+			whom = "a rank of another node, which"
+		}
+		e.broken(c, out, fmt.Sprintf("waits%s for %s %s", others, whom, n.why))
 		return
 	}
 }

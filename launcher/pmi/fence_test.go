@@ -3,6 +3,7 @@ package pmi_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,70 @@ func TestStuck(t *testing.T) {
 				c.run(time.Minute)
 			})
 		}
+	}
+}
+
+// TestKeeperLeft has all ranks of a node end, and its keeper leave, before
+// others come to a fence: the root, one in the middle of the tree, a leaf.
+func TestKeeperLeft(t *testing.T) {
+	for _, node := range []int32{0, 1, 2, 17} {
+		t.Run(fmt.Sprintf("node=%d", node), func(t *testing.T) {
+			c := newCluster(t, each(20, 1))
+			c.closed(filch.Rank(node))
+			c.left[node] = true
+			waits := []filch.Rank{3, 18}
+			if node == 1 {
+				waits = []filch.Rank{17} // below it
+			}
+			c.start(waits...)
+			for _, r := range waits {
+				c.say(r, "cmd=barrier_in\n")
+			}
+			for _, r := range c.all() {
+				if r != filch.Rank(node) && !slices.Contains(waits, r) {
+					c.start(r)
+					c.say(r, "cmd=barrier_in\n")
+				}
+			}
+			c.run(time.Minute)
+			text := fmt.Sprintf(" for rank %d, which has ended", node)
+			if len(c.breaks) == 0 || !strings.HasPrefix(c.breaks[0].Text, "waits") || !strings.HasSuffix(c.breaks[0].Text, text) {
+				t.Errorf("said %v, want one that waits%s", c.breaks, text)
+			}
+		})
+	}
+}
+
+// TestKeeperLeftAfterRelease has the keepers of ranks that were let go early
+// leave, which is no reason to end those that still wait.
+func TestKeeperLeftAfterRelease(t *testing.T) {
+	for _, node := range []int32{0, 1} {
+		c := newCluster(t, []int32{0, 1, 2})
+		mpichStart(c)
+		r := filch.Rank(node)
+		c.say(r, "cmd=barrier_in\n")
+		c.run(pmi.EarlyDefault)
+		c.want(r, "cmd=barrier_out\n")
+		c.say(r, "cmd=finalize\n")
+		c.closed(r)
+		c.left[node] = true
+		c.run(time.Minute)
+		for _, r := range c.all() {
+			if c.where[r] != node {
+				c.answer(r)
+				c.say(r, "cmd=barrier_in\n")
+			}
+		}
+		c.run(time.Minute)
+		for _, r := range c.all() {
+			if c.where[r] != node {
+				c.want(r, "cmd=barrier_out\n")
+				c.say(r, "cmd=finalize\n")
+				c.want(r, "cmd=finalize_ack\n")
+				c.closed(r)
+			}
+		}
+		c.quiet()
 	}
 }
 

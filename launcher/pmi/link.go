@@ -99,6 +99,9 @@ type link struct {
 	want  uint32 // the number of the next frame to take
 	owed  int    // frames taken and not acknowledged
 	ackBy time.Duration
+
+	gone   bool // there is nobody there any more
+	goneAt time.Duration
 }
 
 type outgoing struct {
@@ -110,7 +113,19 @@ func newLink(peer int32) link {
 	return link{peer: peer, base: 1, want: 1, wait: resendFirst, again: filch.Never, ackBy: filch.Never}
 }
 
+// leave notes that the neighbor is gone: nothing is sent to it any more.
+func (l *link) leave(now time.Duration) {
+	if !l.gone {
+		l.gone, l.goneAt = true, now
+	}
+	l.queue, l.sent, l.owed = nil, 0, 0
+	l.again, l.ackBy = filch.Never, filch.Never
+}
+
 func (l *link) send(k kind, payload []byte) {
+	if l.gone {
+		return
+	}
 	l.queue = append(l.queue, outgoing{k, payload})
 }
 

@@ -59,9 +59,21 @@ func newWireup(j *job) *wireup {
 	w.engine = pmi.New(pmi.Config{
 		Kvsname: l.Ident.String(), Size: l.Size, Local: local, Appnum: appnum,
 		Mapping: mapping(l), Early: pmi.EarlyDefault,
-		Node: j.order.Index, Nodes: int32(len(l.Nodes)),
+		Node: j.order.Index, Nodes: int32(len(l.Nodes)), Lowest: lowest(l),
 	})
 	return w
+}
+
+// lowest is the lowest rank of each node.
+func lowest(l *launcher.Launch) []filch.Rank {
+	low := make([]filch.Rank, len(l.Nodes))
+	for i, n := range l.Nodes {
+		low[i] = filch.Rank(l.Size)
+		for _, s := range n.Ranks {
+			low[i] = min(low[i], s.First)
+		}
+	}
+	return low
 }
 
 // mapping says which ranks share a node.
