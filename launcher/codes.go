@@ -10,7 +10,11 @@ import (
 // Signals by number: the brain knows no operating system.
 const (
 	sigInt  = 2
+	sigIll  = 4
+	sigBus  = 7
+	sigFPE  = 8
 	sigKill = 9
+	sigSegv = 11
 	sigTerm = 15
 )
 

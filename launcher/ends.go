@@ -123,12 +123,25 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 		t.list = append(t.list, *e)
 		t.nodes = append(t.nodes, node)
 	}
-	if r.cause.Kind == CauseNone {
+	if r.cause.Kind == CauseNone || r.cause.Kind == CauseAbort && crash(e) {
 		r.cause = v
 	}
 	if p.KillOnBad || e.Kind == CauseAbort || e.Kind == CauseProtocol {
 		n.end(now, j, v.Cause, sigTerm, min(FailGrace, p.KillWait), out)
 	}
+}
+
+// crash reports whether e explains that another rank called MPI_Abort: it was
+// killed by a signal that we did not send, and the other lost its connection.
+// The abort may be known first, when that rank's node is nearer.
+func crash(e *RankEnd) bool {
+	switch e.Kind {
+	case CauseOOM:
+		return true
+	case CauseSignal:
+		return e.Code == sigIll || e.Code == sigBus || e.Code == sigFPE || e.Code == sigKill || e.Code == sigSegv
+	}
+	return false
 }
 
 // verdict is a cause and the exit code that it means.

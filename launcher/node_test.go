@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
@@ -51,6 +52,35 @@ func TestManyJobsUnderLoss(t *testing.T) {
 		w.quiet()
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestCrashExplainsAbort has a rank of another node killed, and one of the
+// origin's node abort since it lost its peer: the abort is known first.
+func TestCrashExplainsAbort(t *testing.T) {
+	for _, first := range []RankEnd{{Kind: CauseAbort, Code: 15}, {Kind: CauseExit, Code: 15}} {
+		w := newNet(t, 2, 1)
+		w.faults.delayMax = 0 // every message takes 20 us, the go too
+		w.behave = func(k *keeper) {
+			r := k.start.Launch.Nodes[k.start.Index].Ranks[0].First
+			k.at = 400 * ms
+			end := first
+			if k.start.Index > 0 {
+				end = RankEnd{Kind: CauseSignal, Code: 11}
+				k.at -= 20 * time.Microsecond
+			}
+			end.Rank = r
+			k.ends = []RankEnd{end}
+		}
+		id := w.submit("n1", 1, ranks(2))
+		w.run(10 * sec)
+		want := int32(139)
+		if first.Kind == CauseExit {
+			want = 15
+		}
+		if e := w.ended(id); e.Code != want {
+			t.Errorf("after %+v ended with %d, want %d", first, e.Code, want)
 		}
 	}
 }
