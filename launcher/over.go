@@ -81,7 +81,9 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	n.tell(j, last, out)
 	n.forgetSeats(j, out)
 	j.state = e.State
-	n.past.add(j.info(now, n.cfg.Name, &e), e)
+	for _, id := range n.past.add(j.info(now, n.cfg.Name, &e), e) {
+		out.Records = append(out.Records, Record{Key: recordKey(id)})
+	}
 	switch {
 	case j.req.Detach || j.seen.here:
 		n.keepEnd(j, e, out) // for a client that has not heard when this launcher dies
@@ -92,24 +94,52 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
 	}
 	delete(n.jobs, j.id)
-	n.dropClient(j)
+	n.dropClient(j, out)
 	n.stepOver(now, j, out)
 	n.guestsOver(now, j, out)
 }
 
-// dropClient forgets which clients look at a job.
-func (n *Node) dropClient(j *job) {
+// MaxUnheard bounds the ended jobs of one client whose records are kept for the
+// case that the launcher dies before the client heard of them.
+const MaxUnheard = 16
+
+// dropClient forgets which clients look at a job. That of an attached job may
+// not have heard its end yet: the record of that goes with the client, or when
+// enough later jobs of it ended.
+func (n *Node) dropClient(j *job, out *Outbox) {
 	for _, c := range append(j.seen.watchers, j.seen.client) {
+		drop := j.id
 		if c == j.seen.client && j.seen.here && !j.req.Detach {
-			continue // when it goes, the record of the end does
+			drop = n.heardLongAgo(c)
+			if drop == 0 {
+				continue
+			}
+			out.Records = append(out.Records, Record{Key: recordKey(drop)})
 		}
-		ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == j.id })
+		ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == drop })
 		if len(ids) == 0 {
 			delete(n.clients, c)
 			continue
 		}
 		n.clients[c] = ids
 	}
+}
+
+// heardLongAgo is the first of a client's ended jobs when there are too many.
+func (n *Node) heardLongAgo(c ClientID) filch.JobID {
+	first, k := filch.JobID(0), 0
+	for _, id := range n.clients[c] {
+		if n.jobs[id] == nil {
+			k++
+			if first == 0 {
+				first = id
+			}
+		}
+	}
+	if k <= MaxUnheard {
+		return 0
+	}
+	return first
 }
 
 // MaxPast and MaxPastBytes bound the jobs that are remembered after their
@@ -133,7 +163,9 @@ type ended struct {
 	bytes int
 }
 
-func (p *past) add(i JobInfo, e EndRecord) {
+// add remembers a job and returns the detached ones that it forgot for it:
+// their records are to go.
+func (p *past) add(i JobInfo, e EndRecord) (forgot []filch.JobID) {
 	if p.index == nil {
 		p.index = make(map[filch.JobID]int)
 	}
@@ -144,6 +176,9 @@ func (p *past) add(i JobInfo, e EndRecord) {
 	for len(p.ring)-p.first > MaxPast || p.bytes > MaxPastBytes && len(p.ring)-p.first > 1 {
 		old := &p.ring[p.first]
 		p.bytes -= old.bytes
+		if old.info.Detached {
+			forgot = append(forgot, old.info.ID)
+		}
 		delete(p.index, old.info.ID)
 		*old = ended{}
 		p.first++
@@ -155,6 +190,7 @@ func (p *past) add(i JobInfo, e EndRecord) {
 		}
 		p.first = 0
 	}
+	return forgot
 }
 
 // sizeOf is about what an ended job takes in memory.
