@@ -84,8 +84,8 @@ func (n *Node) setPhase(now time.Duration, p *part, ph Phase, out *Outbox) {
 	}
 }
 
-// ranksEnded takes in ends. Bad ones are told at once; good ones wait for a
-// moment, since the others and the keeper's own end are likely to follow.
+// ranksEnded takes in ends. Bad ones are told at once; good ones, and those that
+// we caused, wait for a moment: the others and the keeper's own end follow.
 func (n *Node) ranksEnded(now time.Duration, p *part, ends []RankEnd, out *Outbox) {
 	if p.flags.adopted {
 		ends = slices.DeleteFunc(slices.Clone(ends), func(e RankEnd) bool {
@@ -95,7 +95,7 @@ func (n *Node) ranksEnded(now time.Duration, p *part, ends []RankEnd, out *Outbo
 	p.ends = append(p.ends, ends...)
 	bad := false
 	for i := range ends {
-		bad = bad || ends[i].Kind != CauseNone
+		bad = bad || ends[i].Kind != CauseNone && !ends[i].Told
 	}
 	switch {
 	case bad:

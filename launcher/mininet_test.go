@@ -34,6 +34,8 @@ type net struct {
 	replies []string // every event for a client, as a line
 	events  map[filch.JobID][]Event
 	sent    int // messages between nodes
+	client  ClientID
+	tell    func(string)
 	onSend  func(from, to filch.NodeName, m Message)
 	behave  func(k *keeper) // how ranks of a keeper end
 }
@@ -206,25 +208,30 @@ func (h *host) act() {
 	h.arm()
 }
 
-// log tells all that the node does, with -trace.
+// log tells all that the node does, to a scene or with -trace.
 func (h *host) log(o *Outbox) {
-	if !*trace {
+	tell := h.net.tell
+	if *trace {
+		tell = func(line string) { fmt.Println(h.net.now, line) }
+	}
+	if tell == nil {
 		return
 	}
 	for _, s := range o.Starts {
-		fmt.Printf("%v %s start %d.%d go=%t\n", h.net.now, h.name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Go)
+		tell(fmt.Sprintf("%s start %d.%d cores=%v go=%t", h.name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Cores, s.Go))
 	}
 	for _, d := range o.Deeds {
-		fmt.Printf("%v %s deed %+v\n", h.net.now, h.name, d)
+		kind := [...]string{"go", "signal", "stop", "forget"}[d.Kind]
+		tell(fmt.Sprintf("%s %s %d.%d %s", h.name, kind, d.Ident.Job, d.Ident.Attempt, d.Reason))
 	}
 	for _, s := range o.Sends {
-		fmt.Printf("%v %s -> %s %s\n", h.net.now, h.name, s.To, describe(s.Message))
+		tell(fmt.Sprintf("%s -> %s %s", h.name, s.To, describe(s.Message)))
 	}
 	for _, r := range o.Replies {
-		fmt.Printf("%v %s tells %d %s\n", h.net.now, h.name, r.Client, describeEvent(r.Event))
+		tell(fmt.Sprintf("%s tells %d: %s", h.name, r.Client, describeEvent(r.Event)))
 	}
 	for _, n := range o.Notes {
-		fmt.Printf("%v %s notes %+v\n", h.net.now, h.name, n)
+		tell(fmt.Sprintf("%s notes: %s", h.name, n.Text))
 	}
 }
 
@@ -410,7 +417,3 @@ func (w *net) ended(id filch.JobID) Ended {
 func ranks(n int32) Request {
 	return Request{Name: "test", Shape: Shape{Ranks: n}, Policy: Policy{KillOnBad: true, KillWait: 10 * sec}}
 }
-
-func describe(m Message) string { return fmt.Sprintf("%T%+v", m, m) }
-
-func describeEvent(e Event) string { return fmt.Sprintf("%T%+v", e, e) }

@@ -85,7 +85,7 @@ func TestAStepLargerThanItsParentIsRefusedAtOnce(t *testing.T) {
 	w.submit("n2", 2, step(parent, 9))
 	w.run(10 * ms)
 	last := w.replies[len(w.replies)-1]
-	if !strings.Contains(last, "room for 8") || !strings.Contains(last, "--new-job") || !strings.Contains(last, "Code:125") {
+	if !strings.Contains(last, "room for 8") || !strings.Contains(last, "--new-job") || !strings.Contains(last, "Refused 125") {
 		t.Errorf("heard %s, want a refusal with the numbers", last)
 	}
 	r := step(parent, 3)

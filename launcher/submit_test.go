@@ -35,7 +35,7 @@ func TestWhatCanNeverFitIsRefusedAtOnceWithTheLargestThatWould(t *testing.T) {
 		if w.sent > 0 || w.now > 0 {
 			t.Errorf("%s: %d messages and %v before the answer, want none", c.name, w.sent, w.now)
 		}
-		for _, part := range append(c.want, "launcher.Refused", "Code:125") {
+		for _, part := range append(c.want, "Refused 125") {
 			if !strings.Contains(w.last(), part) {
 				t.Errorf("%s: heard %s, want %q in it", c.name, w.last(), part)
 			}
@@ -52,7 +52,7 @@ func TestNonsenseIsRefusedAsUsage(t *testing.T) {
 	} {
 		w := newNet(t, 4, 4)
 		w.submit("n1", 1, Request{Shape: s})
-		if !strings.Contains(w.last(), "Code:2}") {
+		if !strings.Contains(w.last(), "Refused 2:") {
 			t.Errorf("%+v: heard %s, want a refusal with 2", s, w.last())
 		}
 	}
