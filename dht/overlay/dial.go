@@ -55,7 +55,13 @@ func (h *Host) reach(p *remote) (*conn, error) {
 		id, err := derivePeer(h.cfg.Secret, p.name)
 		var c *conn
 		if err == nil {
-			c, err = h.dial(h.ctx, id, addrs)
+			select {
+			case h.slots <- struct{}{}:
+				c, err = h.dial(h.ctx, id, addrs)
+				<-h.slots
+			case <-h.ctx.Done():
+				err = ErrClosed
+			}
 		}
 		p.mu.Lock()
 		close(p.dial)
@@ -133,7 +139,7 @@ func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
 	if err != nil {
 		return "", err
 	}
-	if id == h.id {
+	if id == h.net.LocalPeer() {
 		if addr == h.addr {
 			return h.cfg.Name, nil
 		}
@@ -168,7 +174,7 @@ func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID
 	if _, err := parseAddr(addr); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	h.count.dials.Add(1)

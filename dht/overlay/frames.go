@@ -104,8 +104,8 @@ func (h *Host) pump(p *remote, c Class) {
 		p.mu.Lock()
 		if len(q.pend) == 0 || h.ctx.Err() != nil {
 			q.busy = false
-			if cap(work) <= keepBuffer && q.pend == nil {
-				q.pend = work[:0]
+			if cap(q.pend) > keepBuffer {
+				q.pend = nil
 			}
 			s, k := q.takeStale()
 			p.mu.Unlock()
@@ -115,9 +115,6 @@ func (h *Host) pump(p *remote, c Class) {
 		work, q.pend = q.pend, work[:0]
 		q.frames = 0
 		epoch := p.epoch
-		if cap(q.pend) > keepBuffer {
-			q.pend = nil
-		}
 		p.mu.Unlock()
 		p.sent.Store(h.t.now())
 		if p.name == h.cfg.Name {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -32,6 +34,14 @@ func (h *Host) register() {
 	h.basic.Mux().AddHandler(protoBye, func(_ protocol.ID, s io.ReadWriteCloser) error {
 		h.serveBye(s.(network.Stream))
 		return nil
+	})
+	unknown := func(p protocol.ID) bool {
+		return strings.HasPrefix(string(p), "/filch/") && p != protoHello && p != protoBye &&
+			!slices.Contains(protoClass[:], p) && !strings.HasPrefix(string(p), "/filch/kad/")
+	}
+	h.basic.Mux().AddHandlerWithFunc("/filch/unknown", unknown, func(_ protocol.ID, s io.ReadWriteCloser) error {
+		h.count.hostile.Add(1)
+		return s.(network.Stream).Reset()
 	})
 	for c, p := range protoClass {
 		h.basic.Mux().AddHandler(p, func(_ protocol.ID, s io.ReadWriteCloser) error {
@@ -125,7 +135,11 @@ func (h *Host) expect(c *conn) {
 func (h *Host) serveHello(s network.Stream) {
 	defer s.Close()
 	c := h.t.conn(s.Conn())
-	if c == nil || c.net.Stat().Direction != network.DirInbound || c.hello().Name != "" {
+	if c == nil {
+		s.Reset()
+		return
+	}
+	if c.net.Stat().Direction != network.DirInbound || c.hello().Name != "" {
 		h.count.hostile.Add(1)
 		s.Reset()
 		return

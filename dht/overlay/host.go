@@ -25,16 +25,19 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/multiformats/go-multistream"
 
 	"github.com/filch-hpc/filch"
 )
 
 // Times of a Host.
 const (
-	// DialTimeout bounds one dial with its hello. A dead machine answers
-	// nothing, so this is what a failed redial of one costs.
-	DialTimeout = 1500 * time.Millisecond
+	// ProbeTimeout bounds a probe. A dead machine answers nothing, so this is
+	// what a failed redial of one costs.
+	ProbeTimeout = 1500 * time.Millisecond
+	// DialTimeout bounds a dial for frames that wait, which may take long
+	// where ranks leave launchers no CPU. What waits for a dead node is
+	// dropped when the node is declared dead.
+	DialTimeout = 6 * time.Second
 	// AdmitTimeout bounds the time in which a connection must be admitted.
 	AdmitTimeout = 5 * time.Second
 	// WriteTimeout is how long a connection may take nothing at all before
@@ -67,7 +70,6 @@ type Config struct {
 // Host is the real Carrier.
 type Host struct {
 	cfg   Config
-	id    peer.ID
 	basic *basichost.BasicHost
 	net   *swarm.Swarm
 	tls   sec.SecureTransport // for probes, outside the swarm
@@ -78,12 +80,16 @@ type Host struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	ready  chan struct{} // closed when there is a handler
+	slots  chan struct{} // of capacity maxDials
 	count  counters
 	hooks  atomic.Pointer[Hooks]
 	handle atomic.Pointer[Handler]
 	tell   atomic.Pointer[func(filch.NodeName, Class)]
 	t      table
 }
+
+// maxDials bounds the dials for frames that run at a time.
+const maxDials = 8
 
 // counters of a Host.
 type counters struct {
@@ -110,7 +116,7 @@ func NewHost(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, ready: make(chan struct{})}
+	h := &Host{cfg: cfg, ready: make(chan struct{}), slots: make(chan struct{}, maxDials)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.t.init(cfg.Incarnation)
 	open := OpenHooks()
@@ -134,19 +140,20 @@ func (h *Host) build(advertise net.IP) error {
 	if err != nil {
 		return err
 	}
-	if h.id, err = peer.IDFromPrivateKey(key); err != nil {
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
 		return err
 	}
 	ps, err := pstoremem.NewPeerstore()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(ps.AddPrivKey(h.id, key), ps.AddPubKey(h.id, key.GetPublic())); err != nil {
+	if err := errors.Join(ps.AddPrivKey(id, key), ps.AddPubKey(id, key.GetPublic())); err != nil {
 		return err
 	}
 	bus := eventbus.NewBus()
 	h.gate = &gate{host: h}
-	h.net, err = swarm.NewSwarm(h.id, ps, bus, swarm.WithConnectionGater(h.gate),
+	h.net, err = swarm.NewSwarm(id, ps, bus, swarm.WithConnectionGater(h.gate),
 		swarm.WithDialTimeout(DialTimeout), swarm.WithDialTimeoutLocal(DialTimeout),
 		swarm.WithResourceManager(&network.NullResourceManager{}))
 	if err != nil {
@@ -288,15 +295,11 @@ func (h *Host) onStream(s network.Stream) {
 	s.SetDeadline(time.Now().Add(AdmitTimeout))
 	proto, serve, err := h.basic.Mux().Negotiate(s)
 	if err != nil {
-		if errors.As(err, new(multistream.ErrNotSupported[string])) || c.hello().Name != "" {
-			h.count.hostile.Add(1)
-		}
 		s.Reset()
 		return
 	}
 	if proto != protoHello {
 		if err := c.wait(h.ctx, AdmitTimeout); err != nil {
-			h.count.hostile.Add(1)
 			s.Reset()
 			return
 		}

@@ -3,14 +3,10 @@ package overlay_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const instance = "0b7f3f0e-6a52-4d0c-9d0b-2f8a5f1f6a11"
 

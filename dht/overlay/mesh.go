@@ -17,7 +17,7 @@ import (
 // MeshConfig of a Mesh.
 type MeshConfig struct {
 	Incarnation uint64
-	Capacity    []byte // what others are told of this node, opaque here
+	Capacity    []byte // what others are told of this node, opaque here; at most dht.MaxCapacity
 	Seed        uint64
 	// Events is told of every change in the list, in order, on the mesh's
 	// own goroutine. It must not block, and may call any method but Join,
@@ -60,6 +60,7 @@ const maxInputs = 4096
 
 // NewMesh starts a mesh; the carrier is closed with it.
 func NewMesh(c Carrier, cfg MeshConfig) *Mesh {
+	checkCapacity(cfg.Capacity)
 	m := &Mesh{Network: c, carrier: c, events: cfg.Events, start: time.Now(), joined: make(chan error, 1)}
 	if m.events == nil {
 		m.events = func(dht.MemberEvent) {}
@@ -373,7 +374,7 @@ func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeNam
 		name, err := m.dialToJoin(ctx, a)
 		var r *Refusal
 		switch {
-		case errors.As(err, &r):
+		case errors.As(err, &r) && r.Code != TooMany:
 			final = true
 			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
 		case err != nil:
@@ -451,8 +452,17 @@ func (m *Mesh) Drain(on bool) {
 	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, &on, nil, nil, out) })
 }
 
-// SetCapacity replaces what others are told of this node.
+// checkCapacity panics when others would not take the entry.
+func checkCapacity(c []byte) {
+	if len(c) > dht.MaxCapacity {
+		panic(fmt.Sprintf("a capacity of %d bytes, at most %d", len(c), dht.MaxCapacity))
+	}
+}
+
+// SetCapacity replaces what others are told of this node; at most
+// dht.MaxCapacity bytes.
 func (m *Mesh) SetCapacity(c []byte) {
+	checkCapacity(c)
 	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, nil, c, nil, out) })
 }
 

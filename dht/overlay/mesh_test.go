@@ -53,6 +53,13 @@ func (n *node) when(k dht.MemberEventKind, name filch.NodeName) time.Time {
 	return time.Time{}
 }
 
+// forget drops the events so far.
+func (n *node) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.events = nil
+}
+
 func (n *node) count(k dht.MemberEventKind) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

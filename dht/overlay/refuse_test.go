@@ -14,9 +14,13 @@ import (
 )
 
 func wait(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), networktest.Patience)
+	ctx, cancel := contextFor(networktest.Patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func contextFor(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
 }
 
 // Each reason not to be admitted reaches the dialer as its own code and words.

@@ -51,12 +51,18 @@ func Run(t *testing.T, fabric func(t *testing.T) Make) {
 // Eventually polls until f holds.
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
+	Within(t, Patience, what, f)
+}
+
+// Within polls until f holds, for so long at most.
+func Within(t testing.TB, d time.Duration, what string, f func() bool) {
+	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	end := time.Now().Add(Patience)
+	end := time.Now().Add(d)
 	for !f() {
 		if time.Now().After(end) {
-			t.Fatalf("still not after %v: %s", Patience, what)
+			t.Fatalf("still not after %v: %s", d, what)
 		}
 		<-tick.C
 	}

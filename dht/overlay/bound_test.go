@@ -1,0 +1,97 @@
+package overlay_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/dht/overlay/networktest"
+)
+
+// Everybody talks to everybody: connections stay within their bound, those of
+// protected peers come on top, and closing idle ones loses no frame.
+func TestHostBoundsConnections(t *testing.T) {
+	n, most, others, patience := 24, 8, 23, networktest.Patience
+	if os.Getenv("FILCH_PROOF") != "" {
+		// A connection costs both ends together some 5 ms of CPU.
+		n, most, others, patience = 128, overlay.MaxConns, 90, 5*time.Minute
+	}
+	ctx, cancel := contextFor(patience)
+	defer cancel()
+	hosts := make([]*overlay.Host, n)
+	sinks := make([]networktest.Sink, n)
+	for i := range hosts {
+		hosts[i] = newHost(t, filch.NodeName(fmt.Sprintf("n%03d", i)), func(c *overlay.Config) { c.MaxConns = most })
+		hosts[i].SetHandler(sinks[i].Take)
+	}
+	for _, a := range hosts {
+		for _, b := range hosts {
+			if a != b {
+				a.Learn(b.Name(), []string{b.Addr()})
+			}
+		}
+	}
+	for _, i := range []int{1, 2} {
+		hosts[0].Protect(hosts[i].Name(), "job 1")
+		hosts[i].Protect(hosts[0].Name(), "job 1")
+	}
+	var wg sync.WaitGroup
+	for i, a := range hosts {
+		wg.Go(func() {
+			for j := range others {
+				b := hosts[(i+j+1)%n]
+				if err := a.SendWait(ctx, b.Name(), overlay.Control, []byte("x")); err != nil {
+					t.Errorf("%s to %s: %v", a.Name(), b.Name(), err)
+				}
+				if c := a.Stats().Conns; c > 3*most {
+					t.Errorf("%s holds %d connections while it sends, want about %d", a.Name(), c, most)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	networktest.Within(t, patience, "every frame arrives", func() bool {
+		for i := range sinks {
+			if sinks[i].Len() != others {
+				return false
+			}
+		}
+		return true
+	})
+	networktest.Eventually(t, "idle connections are closed", func() bool {
+		for i, h := range hosts {
+			limit := most
+			switch i {
+			case 0:
+				limit += 2
+			case 1, 2:
+				limit++
+			}
+			if h.Stats().Conns > limit {
+				return false
+			}
+		}
+		return true
+	})
+	kept := map[filch.NodeName]bool{}
+	for _, p := range hosts[0].Peers() {
+		kept[p.Name] = true
+	}
+	if !kept[hosts[1].Name()] || !kept[hosts[2].Name()] {
+		t.Errorf("the protected peers are not among %v", hosts[0].Peers())
+	}
+	evicted := uint64(0)
+	for _, h := range hosts {
+		evicted += h.Stats().Evicted
+		for c, s := range h.Stats().Class {
+			if s.Lost != 0 {
+				t.Errorf("%s lost %d frames of class %v", h.Name(), s.Lost, overlay.Class(c))
+			}
+		}
+	}
+	t.Logf("%d hosts closed %d idle connections", n, evicted)
+}
