@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -54,9 +55,15 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	// One processor: what comes in is handed from goroutine to goroutine, which
+	// costs a wake-up of another thread when there is another processor, and
+	// the cores are the ranks'. It still carries a gigabyte of output a second.
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
 	// A launcher's heap is small; a collection each time that it doubles from
 	// 4 MB would come with every few jobs.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(200)
 	debug.SetMemoryLimit(softMemory)
 	nice, err := daemon.Surround()
 	if err != nil {
@@ -101,7 +108,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			return err
 		}
 	}
-	go daemon.Reap(ctx)
+	go d.Reap(ctx)
 	err = d.Run(ctx)
 	if d.WentDown() {
 		err = errors.Join(err, n.Dir.Remove())

@@ -45,6 +45,8 @@ type keepers struct {
 	d     *Daemon
 	port  port
 	wants chan struct{} // one per keeper to be started
+	own   children
+	reaps atomic.Bool // whatever else is a child of this process is a stray
 
 	idle     []*keeper
 	jobs     map[filch.Ident]*keeper
@@ -81,8 +83,8 @@ func newKeepers(d *Daemon) *keepers {
 	}
 	return &keepers{
 		d: d, port: from,
-		wants: make(chan struct{}, maxSpawning),
-		jobs:  map[filch.Ident]*keeper{}, all: map[*keeper]bool{}, unheard: map[*keeper]bool{},
+		wants: make(chan struct{}, maxSpawning), own: children{kept: map[int]bool{}},
+		jobs: map[filch.Ident]*keeper{}, all: map[*keeper]bool{}, unheard: map[*keeper]bool{},
 	}
 }
 
@@ -119,6 +121,9 @@ func (ks *keepers) sweep() {
 	n, err := ks.port.sweep(reapWait)
 	if err != nil {
 		ks.d.fault("cannot sweep up after dead keepers", err)
+	}
+	if ks.reaps.Load() {
+		n += ks.own.endStrays(reapWait)
 	}
 	if n > 0 {
 		ks.d.watch.Add(watch.Swept, uint64(n))
@@ -237,7 +242,7 @@ func (ks *keepers) spawner() {
 		case <-ks.d.ctx.Done():
 			return
 		}
-		p, err := ks.port.spawn()
+		p, err := ks.own.start(ks.port.spawn)
 		if err != nil {
 			ks.d.post(func(t *turn) { ks.failed(t, err) })
 			continue
@@ -250,6 +255,7 @@ func (ks *keepers) spawner() {
 		if ks.d.ctx.Err() != nil { // nobody will hear of it
 			_ = k.conn.Close()
 			_ = p.wait()
+			ks.own.ended(p.pid)
 			return
 		}
 	}
@@ -302,6 +308,7 @@ func (ks *keepers) serve(k *keeper) {
 		return // it waits for the next launcher
 	}
 	_ = k.proc.wait()
+	ks.own.ended(k.proc.pid)
 	ks.d.post(func(t *turn) { ks.gone(t, k) })
 }
 

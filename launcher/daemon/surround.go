@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"context"
 	"os"
-	"os/signal"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -42,28 +40,3 @@ func Surround() (nice int, err error) {
 
 // raise is how much sooner than ranks a launcher is scheduled.
 const raise = 10
-
-// Reap waits for processes that dead keepers left to this one, until ctx ends.
-// The end of a keeper itself is seen at its link, so nothing is lost when its
-// status is taken here.
-func Reap(ctx context.Context) {
-	died := make(chan os.Signal, 1)
-	signal.Notify(died, unix.SIGCHLD)
-	defer signal.Stop(died)
-	for {
-		select {
-		case <-died:
-		case <-ctx.Done():
-			return
-		}
-		for {
-			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil || pid <= 0 {
-				break
-			}
-		}
-	}
-}

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// children are the processes whose parent this launcher is. Those it started
+// are keepers; all others came to it, a subreaper, when their keeper died.
+type children struct {
+	mu   sync.Mutex // guards what follows, and that a keeper is known when it is there
+	kept map[int]bool
+}
+
+// start runs spawn so that nobody takes the new keeper for a stray.
+func (c *children) start(spawn func() (*process, error)) (*process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := spawn()
+	if err == nil {
+		c.kept[p.pid] = true
+	}
+	return p, err
+}
+
+// ended is told that a keeper was waited for.
+func (c *children) ended(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.kept, pid)
+}
+
+// strays waits for the strays that have ended and lists the others.
+func (c *children) strays() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var alive []int
+	for _, pid := range childrenOf(os.Getpid()) {
+		if c.kept[pid] {
+			continue
+		}
+		if n, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err == nil && n == 0 {
+			alive = append(alive, pid)
+		}
+	}
+	return alive
+}
+
+// childrenOf lists the children of a process, whichever thread forked them.
+func childrenOf(pid int) []int {
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	var all []int
+	for _, name := range lists {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// endStrays kills strays and what descends from them until none is left, and
+// returns how many it killed. Descendants of a stray that dies come here too.
+func (c *children) endStrays(limit time.Duration) int {
+	killed := map[int]bool{}
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-poll.C {
+		alive := c.strays()
+		if len(alive) == 0 {
+			break
+		}
+		for len(alive) > 0 {
+			pid := alive[0]
+			alive = append(alive[1:], childrenOf(pid)...)
+			_ = unix.Kill(pid, unix.SIGKILL)
+			killed[pid] = true
+		}
+	}
+	return len(killed)
+}
+
+// Reap waits for what dead keepers left to this process, until ctx ends. Only a
+// process that is a launcher and nothing else may call it.
+func (d *Daemon) Reap(ctx context.Context) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	defer signal.Stop(died)
+	d.keepers.reaps.Store(true)
+	for {
+		select {
+		case <-died:
+			d.keepers.own.strays()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
