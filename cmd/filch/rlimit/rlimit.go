@@ -1,22 +1,25 @@
 // Package rlimit remembers the soft limit on open files that this process was
 // started with.
 //
-// Go's os package raises it to the hard limit when it is initialized. This
-// package imports syscall alone and sorts before os, so the language
-// specification has it initialized first (section "Program initialization").
-// Ranks are to get the user's own limit: programs that use select(2) break
-// under a high one.
+// Go's syscall package raises it to the hard limit when it is initialized.
+// This package imports nothing and sorts before syscall, so the language
+// specification has it initialized first (section "Program initialization");
+// hence the system call is its own. Ranks are to get the user's own limit:
+// programs that use select(2) break under a high one.
 package rlimit
 
-import "syscall"
+const (
+	resourceOpenFiles = 7 // RLIMIT_NOFILE of Linux
+	failed            = ^uintptr(4095)
+)
 
 // OpenFiles is the soft limit on open files at the start; 0 if it is unknown.
 var OpenFiles = read()
 
 func read() uint64 {
-	var r syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+	var limit [2]uint64 // soft, hard
+	if prlimit(resourceOpenFiles, &limit) > failed {
 		return 0
 	}
-	return r.Cur
+	return limit[0]
 }
