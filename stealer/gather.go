@@ -234,7 +234,11 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 		if g.members.At(c.member).Standing != Up {
 			continue
 		}
-		g.ask(now, g.reach, min(c.limit, missing), true, false, out)
+		want := min(c.limit, missing)
+		if g.need.Exclusive {
+			want = c.limit // the node is ours as a whole: no reason to pile ranks on the others
+		}
+		g.ask(now, g.reach, want, true, false, out)
 		k--
 	}
 	g.next = now + CircleWait
