@@ -309,21 +309,24 @@ func lastLine(b []byte) string {
 	return string(b)
 }
 
-// seeds asks the first launcher for its addresses.
+// seeds asks the first launcher for its addresses, which it has once its
+// network is up.
 func (b *brood) seeds() ([]string, error) {
-	list, err := nodesOf(b.nodes[0])
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range list {
-		if n.Local && len(n.Addrs) > 0 {
-			return n.Addrs, nil
+	for deadline := time.Now().Add(answerWait); ; time.Sleep(pollPause) {
+		list, err := nodesOf(b.nodes[0])
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range list {
+			if n.Local && len(n.Addrs) > 0 {
+				return n.Addrs, nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, filch.Errorf(filch.Timeout, "the launcher %s does not say where it listens", b.nodes[0].Node).
+				WithHint("its log is %s", b.nodes[0].Log())
 		}
 	}
-	if len(b.members) == 1 {
-		return nil, nil // nobody is to find it yet
-	}
-	return nil, filch.Errorf(filch.Internal, "the launcher %s does not say where it listens", b.nodes[0].Node)
 }
 
 // gathered waits until want launchers know each other, with a progress line on

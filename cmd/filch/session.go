@@ -26,12 +26,12 @@ type session struct {
 	sink *sink
 	undo func() // restores the terminal; nil when there is nothing to restore
 
-	mu      sync.Mutex // guards what follows
-	job     filch.JobID
-	size    int32
-	nodes   []launcher.NodeRanks // once started
-	piped   bool                 // a reader of our output went away
-	stopped bool                 // we asked for the end
+	mu    sync.Mutex // guards what follows
+	job   filch.JobID
+	size  int32
+	begun bool                 // ranks run: they have printed something, or all were started
+	nodes []launcher.NodeRanks // once started
+	piped bool                 // a reader of our output went away
 }
 
 // loop takes what the launcher says until the job has ended.
@@ -96,7 +96,7 @@ func (s *session) accepted(e launcher.Accepted) error {
 
 func (s *session) started(e launcher.Started) {
 	s.mu.Lock()
-	s.nodes, s.size = e.Nodes, e.Size
+	s.begun, s.nodes, s.size = true, e.Nodes, e.Size
 	s.mu.Unlock()
 	if s.sink != nil {
 		s.sink.width = output.Width(e.Size)
@@ -116,6 +116,11 @@ func (s *session) started(e launcher.Started) {
 func (s *session) print(o wire.Output) {
 	if s.sink == nil || s.piped {
 		return
+	}
+	if !s.begun { // only this goroutine sets it
+		s.mu.Lock()
+		s.begun = true
+		s.mu.Unlock()
 	}
 	err := s.sink.write(o)
 	if err == nil {

@@ -88,14 +88,17 @@ func (s *session) forward(sig os.Signal) {
 func (s *session) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nodes == nil
+	return !s.begun
 }
 
 // standing is the line that a first Ctrl-C shows.
 func (s *session) standing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size == 1 {
+	switch {
+	case s.nodes == nil:
+		return fmt.Sprintf("job %d: starting", s.job)
+	case s.size == 1:
 		return fmt.Sprintf("job %d rank 0 on %s: running", s.job, nodeNames(s.nodes))
 	}
 	return fmt.Sprintf("job %d ranks 0-%d on %s: running", s.job, s.size-1, nodeNames(s.nodes))
