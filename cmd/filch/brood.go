@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +22,7 @@ import (
 const (
 	answerWait = 10 * time.Second       // from its start to its first answer
 	queryWait  = 5 * time.Second        // for an answer of one that runs
+	aliveWait  = 2 * time.Second        // for an answer that shows life
 	pollPause  = 5 * time.Millisecond   // between looks
 	speakAfter = 500 * time.Millisecond // before the progress line shows
 )
@@ -60,14 +59,20 @@ type newborn struct {
 	stderr string        // a file
 }
 
-// survey tells which launchers of the instance on this machine answer.
+// survey tells which launchers of the instance on this machine are alive: they
+// answer a question. The socket alone says less, since one that is being killed
+// still has it.
 func (b *brood) survey() (dead, alive []place.Dir) {
 	for _, d := range place.Nodes(b.base, b.instance) {
-		if answers(d) {
-			alive = append(alive, d)
-		} else {
-			dead = append(dead, d)
+		if c, err := client.DialDir(d, version); err == nil {
+			_, err = c.Query(aliveWait, wire.VerbVersion)
+			c.Close()
+			if err == nil {
+				alive = append(alive, d)
+				continue
+			}
 		}
+		dead = append(dead, d)
 	}
 	return dead, alive
 }
@@ -409,56 +414,4 @@ func nodesOf(d place.Dir) ([]wire.NodeInfo, error) {
 	}
 	defer c.Close()
 	return queryNodes(c)
-}
-
-// revive starts the launchers of this machine that have died.
-func (b *brood) revive(dead, alive []place.Dir) error {
-	if err := b.prepare(1); err != nil {
-		return err
-	}
-	b.nodes = append(alive, dead...)
-	var seeds []string
-	if len(alive) > 0 {
-		list, err := nodesOf(alive[0])
-		if err != nil {
-			return err
-		}
-		for _, n := range list {
-			if n.State == "up" {
-				seeds = append(seeds, n.Addrs...)
-			}
-		}
-	}
-	for i, d := range dead {
-		m, err := place.ReadNode(d.NodeFile())
-		if err != nil {
-			var e *filch.Error
-			if errors.As(err, &e) && e.Kind == filch.NotFound || errors.Is(err, fs.ErrNotExist) {
-				_ = d.Remove() // it was never more than a directory
-				continue
-			}
-			return err
-		}
-		m.Keeper = b.keeper
-		if m.Virtual && b.shared == nil {
-			b.shared = canIsolate()
-		}
-		if len(seeds) == 0 && i > 0 {
-			if seeds, err = b.seeds(); err != nil {
-				return err
-			}
-		}
-		b.members = append(b.members, m)
-		if err := b.hatch(len(b.members)-1, seeds); err != nil {
-			return err
-		}
-		if len(alive) == 0 && i == 0 {
-			b.nodes[0] = d
-		}
-	}
-	if err := b.gathered(len(b.nodes)); err != nil {
-		return err
-	}
-	fmt.Printf("%s is whole again: %s started, %d ran already\n", b.instance, plural(len(b.procs), "launcher"), len(alive))
-	return nil
 }

@@ -157,15 +157,15 @@ func TestCtrlCWhileWaitingGivesBackTheRequest(t *testing.T) {
 }
 
 func TestPtyGivesRankZeroATerminal(t *testing.T) {
-	x := onTerminal(t, "run", "--pty", "sh", "-c", "stty size; trap 'echo resized; stty size' WINCH; echo ready; while read line; do echo got $line; done; exit 6")
+	x := onTerminal(t, "run", "--pty", "sh", "-c", "stty size; trap 'echo resized; stty size' WINCH; echo ready; while :; do read line && echo got $line; done")
 	x.await("33 101")
 	x.await("ready")
 	if err := pty.Setsize(x.tty, &pty.Winsize{Rows: 20, Cols: 40}); err != nil {
 		t.Fatal(err)
 	}
+	x.await("20 40")
 	x.typed("one\r")
 	x.await("got one")
-	x.await("20 40")
 	x.typed(ctrlC) // goes to the program, which dies of it
 	if got := x.code(); got != 130 {
 		t.Errorf("got exit code %d, want 130 (killed by INT); the screen shows %q", got, x.screen())

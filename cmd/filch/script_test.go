@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +22,12 @@ import (
 
 // world is what the tests of this package share.
 type world struct {
-	dir  string // everything is in here; short, for the sake of socket paths
-	bin  string // filch, and filchd beside it
-	up   bool
-	fail error
+	dir   string // everything is in here; short, for the sake of socket paths
+	bin   string // filch, and filchd beside it
+	upCmd *exec.Cmd
+	hold  io.Closer // closing it takes the instance down
+	said  strings.Builder
+	fail  error
 }
 
 var shared world
@@ -71,16 +75,32 @@ func (w *world) build() error {
 	return nil
 }
 
-// instance brings up the launchers that most scripts use.
+// instance brings up the launchers that most scripts use. They live as long as
+// a command that ends with our end of its standard input, so that nothing is
+// left of a test that was killed.
 func (w *world) instance() error {
-	if err := w.build(); err != nil || w.up {
+	if err := w.build(); err != nil || w.hold != nil {
 		return err
 	}
-	if out, err := w.filch("up", "--instance", scriptInstance, "--nodes", "4", "--slots", "4").CombinedOutput(); err != nil {
-		w.fail = fmt.Errorf("filch up: %w\n%s", err, out)
+	w.upCmd = w.filch("up", "--instance", scriptInstance, "--nodes", "4", "--slots", "4", "--", "sh", "-c", "echo is-up; exec cat")
+	hold, err := w.upCmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := w.upCmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	w.upCmd.Stderr = &w.said
+	if err := w.upCmd.Start(); err != nil {
+		return err
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if line != "is-up\n" {
+		w.fail = fmt.Errorf("filch up: got %q, %w\n%s", line, w.upCmd.Wait(), w.said.String())
 		return w.fail
 	}
-	w.up = true
+	w.hold = hold
 	return nil
 }
 
@@ -88,16 +108,17 @@ func (w *world) instance() error {
 func (w *world) filch(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(w.bin, "filch"), args...)
 	cmd.Env = append(os.Environ(), w.env()...)
-	if w.up {
+	if w.hold != nil {
 		cmd.Env = append(cmd.Env, "FILCH_INSTANCE="+scriptInstance)
 	}
 	return cmd
 }
 
 func (w *world) close() {
-	if w.up {
-		if out, err := w.filch("down").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "filch down: %v\n%s", err, out)
+	if w.hold != nil {
+		_ = w.hold.Close()
+		if err := w.upCmd.Wait(); err != nil {
+			fmt.Fprintf(os.Stderr, "filch up: %v\n%s", err, w.said.String())
 		}
 	}
 	if w.dir != "" {
@@ -127,10 +148,21 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("FILCH_LOCAL", own)
 			e.Setenv("FILCH_HOME", filepath.Join(own, "home"))
+			e.Defer(func() { takeDown(own) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": codeCmd},
 	})
+}
+
+// takeDown stops what a script that failed has left running.
+func takeDown(local string) {
+	left, _ := filepath.Glob(filepath.Join(local, "filch-*", "*", "*", "node.json"))
+	for _, path := range left {
+		cmd := shared.filch("down", "--instance", filepath.Base(filepath.Dir(filepath.Dir(path))))
+		cmd.Env = append(cmd.Env, "FILCH_LOCAL="+local, "FILCH_HOME="+filepath.Join(local, "home"))
+		_ = cmd.Run()
+	}
 }
 
 // codeCmd is `code N PROGRAM ARGS...`: like exec, but the exit code must be N.

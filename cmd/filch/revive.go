@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// revive starts the launchers of this machine that have died, as their
+// node.json says, and waits until all are members again.
+func (b *brood) revive(dead, alive []place.Dir) error {
+	lost, err := b.readLost(dead)
+	if err != nil {
+		return err
+	}
+	if err := b.prepare(len(lost) + len(alive)); err != nil {
+		return err
+	}
+	b.nodes = append(b.nodes, alive...)
+	for i := range lost {
+		lost[i].Keeper = b.keeper
+		b.nodes = append(b.nodes, lost[i].Dir)
+	}
+	if len(b.nodes) == 0 {
+		return filch.Errorf(filch.NotFound, "nothing is left of %s on this machine", b.instance).WithHint("try again: filch up")
+	}
+	b.members = lost
+	var seeds []string
+	for i := range lost {
+		if i > 0 || len(alive) > 0 {
+			if seeds, err = b.livingAddrs(); err != nil {
+				return err
+			}
+		}
+		if err := b.hatch(i, seeds); err != nil {
+			return err
+		}
+	}
+	if err := b.gathered(len(b.nodes)); err != nil {
+		return err
+	}
+	fmt.Printf("%s is whole again: %s started, %d ran already\n", b.instance, plural(len(b.procs), "launcher"), len(alive))
+	return nil
+}
+
+// readLost reads what the dead launchers were to be. A directory without a
+// node.json never was one, and is removed.
+func (b *brood) readLost(dead []place.Dir) ([]place.Node, error) {
+	var lost []place.Node
+	for _, d := range dead {
+		if err := released(d); err != nil {
+			return nil, err
+		}
+		m, err := place.ReadNode(d.NodeFile())
+		var e *filch.Error
+		switch {
+		case err == nil:
+			lost = append(lost, m)
+		case errors.Is(err, fs.ErrNotExist) || errors.As(err, &e) && e.Kind == filch.NotFound:
+			_ = d.Remove()
+		default:
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// livingAddrs are the addresses of the members that the first launcher which
+// answers knows to be up.
+func (b *brood) livingAddrs() ([]string, error) {
+	list, err := nodesOf(b.nodes[0])
+	if err != nil {
+		return nil, err
+	}
+	var addrs []string
+	for _, n := range list {
+		if n.State == "up" {
+			addrs = append(addrs, n.Addrs...)
+		}
+	}
+	return addrs, nil
+}
+
+// released waits until nobody holds the state directory of a launcher that
+// does not answer.
+func released(d place.Dir) error {
+	for deadline := time.Now().Add(queryWait); ; time.Sleep(pollPause) {
+		pid, held := lockHolder(d)
+		if !held {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return filch.Errorf(filch.Busy, "the launcher %s (pid %d) does not answer, and does not end", d.Node, pid).
+				WithHint("kill -9 %d, then try again", pid)
+		}
+	}
+}
