@@ -305,3 +305,10 @@ func living(pid int) bool {
 	rest := b[bytes.LastIndexByte(b, ')')+2:]
 	return rest[0] != 'Z' && rest[0] != 'X'
 }
+
+func endsIn(v any) int {
+	if e, ok := v.(launcher.RanksEnded); ok {
+		return len(e.Ends)
+	}
+	return 0
+}
