@@ -32,6 +32,7 @@ type seen struct {
 	warns   []string
 	out     map[string][]byte // "rank.stream"
 	offset  uint64
+	hellos  int
 	gone    bool
 }
 
@@ -88,6 +89,9 @@ func (b *boss) serve(k *proc.Keeper) {
 }
 
 func (b *boss) close() {
+	if b.job.Launch.Size > 0 {
+		b.conn.Send(wire.KindDeed, 0, launcher.Deed{Ident: b.job.Launch.Ident, Kind: launcher.DeedForget})
+	}
 	b.conn.Close()
 	gone := make(chan struct{})
 	go func() { b.k.Wait(); close(gone) }()
@@ -143,7 +147,9 @@ func (b *boss) hear(f wire.Frame) {
 		var w wire.Warn
 		wire.Unmarshal(f.Body, &w)
 		b.s.warns = append(b.s.warns, w.Text)
+	case wire.KindRefusal:
 	case wire.KindHello:
+		b.s.hellos++
 	default:
 		b.note(f)
 	}
@@ -242,12 +248,11 @@ func newOrder(n int32, argv ...string) *order {
 	return o
 }
 
-// run starts o on b's keeper.
-func (b *boss) run(o *order) {
-	b.t.Helper()
+// startOf makes the Start of o.
+func startOf(o *order) (launcher.Start, error) {
 	body, err := wire.Marshal(o.Order)
 	if err != nil {
-		b.t.Fatal(err)
+		return launcher.Start{}, err
 	}
 	jobs.Lock()
 	jobs.n++
@@ -261,8 +266,17 @@ func (b *boss) run(o *order) {
 	if o.start.Launch.Ident.Job != 0 {
 		s.Launch.Ident = o.start.Launch.Ident
 	}
-	b.job = s
-	if err := b.conn.Send(wire.KindStart, 0, s); err != nil {
+	return s, nil
+}
+
+// run starts o on b's keeper.
+func (b *boss) run(o *order) {
+	b.t.Helper()
+	var err error
+	if b.job, err = startOf(o); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.conn.Send(wire.KindStart, 0, b.job); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -275,10 +289,16 @@ func (b *boss) deed(d launcher.Deed) {
 	}
 }
 
+// forget waits until the keeper is ready for another job, and clears what was
+// heard.
 func (b *boss) forget() {
 	b.t.Helper()
+	before := b.now().hellos
 	b.deed(launcher.Deed{Kind: launcher.DeedForget})
-	b.until("the keeper to leave", func(s seen) bool { return s.gone })
+	b.until("the keeper to be ready again", func(s seen) bool { return s.hellos > before })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.s = seen{out: map[string][]byte{}, hellos: b.s.hellos}
 }
 
 // pidsAfter reads the numbers that helpers print after word.
@@ -311,4 +331,13 @@ func endsIn(v any) int {
 		return len(e.Ends)
 	}
 	return 0
+}
+
+// sharedIdent is one identity for all keepers of a test.
+func sharedIdent(t *testing.T) filch.Ident {
+	sum := filch.JobID(0)
+	for _, c := range t.Name() {
+		sum = (sum*31 + filch.JobID(c)) & 0xffffff
+	}
+	return filch.Ident{Instance: "11111111-2222-3333-4444-555555555555", Job: sum + 1, Attempt: 1}
 }

@@ -247,6 +247,17 @@ func (in *input) unlist(f *feed) {
 	}
 }
 
+// close closes what is open.
+func (in *input) close() {
+	for len(in.feeds) > 0 {
+		in.drop(in.feeds[0])
+	}
+	in.trim()
+	if in.null >= 0 {
+		unix.Close(in.null)
+	}
+}
+
 // abandon ends the stdin of a rank that is gone.
 func (in *input) abandon(r *rank) {
 	for _, f := range in.feeds {

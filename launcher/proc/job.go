@@ -204,13 +204,25 @@ func (j *job) check() *failure {
 	return nil
 }
 
-// programEnv is the client's environment with what program i adds.
+// programEnv is the client's environment with what program i adds; of a name
+// that is given twice the last one counts.
 func (j *job) programEnv(i int) []string {
 	extra := j.what.Programs[i].Env
 	if len(extra) == 0 {
 		return j.what.Env
 	}
-	return append(append(make([]string, 0, len(j.what.Env)+len(extra)), j.what.Env...), extra...)
+	given := map[string]bool{}
+	for _, e := range extra {
+		name, _, _ := strings.Cut(e, "=")
+		given[name] = true
+	}
+	env := make([]string, 0, len(j.what.Env)+len(extra))
+	for _, e := range j.what.Env {
+		if name, _, _ := strings.Cut(e, "="); !given[name] {
+			env = append(env, e)
+		}
+	}
+	return append(env, extra...)
 }
 
 // data handles a frame of the data plane.
@@ -247,6 +259,7 @@ func (j *job) data(f wire.Frame) {
 
 // adopted tells a new launcher all that it may have missed.
 func (j *job) adopted() {
+	j.link().mute = false
 	a := launcher.Adopted{Start: j.order}
 	for _, r := range j.ranks {
 		if r.said {
@@ -301,14 +314,33 @@ func (j *job) settle() {
 		j.finish()
 	}
 	k := j.keeper
+	over := j.phase == refused || j.phase == done
 	switch {
-	case j.phase == refused && j.forgotten:
+	case over && k.link.fd < 0 && j.stop.abandoned:
 		k.leaving = true
-	case j.phase != done:
-	case k.link.fd < 0 && j.stop.abandoned:
-		k.leaving = true
-	case j.forgotten && (j.io == nil || len(j.io.kept) == 0):
-		k.leaving = true
+	case over && j.forgotten && (j.io == nil || len(j.io.kept) == 0):
+		k.again()
+	}
+}
+
+// close gives back all that the job holds here. Its processes have ended.
+func (j *job) close() {
+	poll := j.keeper.poll
+	poll.stop(j.stop.timer)
+	if j.mpi != nil {
+		j.mpi.close()
+	}
+	if j.in != nil {
+		j.in.close()
+	}
+	if j.io != nil && j.io.null >= 0 {
+		j.io.close()
+	}
+	for _, r := range j.ranks {
+		if r.pidfd >= 0 {
+			poll.drop(r.pidfd)
+			unix.Close(r.pidfd)
+		}
 	}
 }
 
@@ -324,6 +356,7 @@ func (j *job) finish() {
 	j.phase = done
 	j.keeper.poll.stop(j.stop.timer)
 	if j.io != nil {
+		j.io.sendEnd()
 		j.io.close()
 	}
 	j.sayDone()

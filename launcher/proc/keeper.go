@@ -2,9 +2,11 @@ package proc
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -27,9 +29,20 @@ const (
 	// LingerMax is how long a keeper that was told to leave waits for output
 	// that was sent and not taken.
 	LingerMax = 10 * time.Second
+	// guardMore is how much longer than the others an idle keeper stays when
+	// the launcher has died, and guardEvery how often it looks.
+	guardMore  = 2 * time.Second
+	guardEvery = 250 * time.Millisecond
+	// jobsMax is how many jobs one keeper does before a fresh one takes its
+	// place, and ranksReuse the widest after which it does another: what a
+	// large job has touched is best given back whole.
+	jobsMax    = 1000
+	ranksReuse = 256
 )
 
-// keeper is the process: a link, a wait, and at most one attempt of a job.
+// keeper is the process: a link, a wait, and one attempt of a job at a time.
+// When all of a job is done and forgotten it says Hello again and may be given
+// another: a process that has done a job starts the next one faster.
 type keeper struct {
 	poll   *poller
 	link   *link
@@ -42,6 +55,7 @@ type keeper struct {
 	leased   time.Time // the last sign of life
 	adoption *timer    // runs while there is no launcher
 	linger   *timer
+	jobs     int // done so far
 	leaving  bool
 }
 
@@ -79,7 +93,7 @@ func newKeeper(p Place) (*keeper, error) {
 		return nil, err
 	}
 	k := &keeper{poll: poll, place: p, socket: -1}
-	unix.CloseOnExec(linkFD)
+	closeOnExec()
 	if err := unix.SetNonblock(linkFD, true); err != nil {
 		return nil, fmt.Errorf("no link on descriptor %d: %w", linkFD, err)
 	}
@@ -99,6 +113,7 @@ func newKeeper(p Place) (*keeper, error) {
 	k.room = newRoom(p)
 	k.hello()
 	k.link.flush()
+	k.rehearse()
 	return k, nil
 }
 
@@ -171,6 +186,7 @@ func (k *keeper) called() {
 	}
 	k.alive()
 	k.hello()
+	k.link.mute = true // what is live would overtake what is told again
 }
 
 func (k *keeper) close() {
@@ -243,12 +259,27 @@ func (k *keeper) deed(d launcher.Deed) {
 	}
 }
 
-// forget leaves, when everything that was sent has been taken.
+// forget ends the care for a job, when everything that was sent has been
+// taken; see settle.
 func (k *keeper) forget() {
 	k.job.forgotten = true
 	if k.linger == nil {
 		k.linger = k.poll.after(LingerMax, func() { k.leaving = true })
 	}
+}
+
+// again is ready for another job, or leaves.
+func (k *keeper) again() {
+	j := k.job
+	j.close()
+	k.poll.stop(k.linger)
+	k.poll.stop(k.lease)
+	k.job, k.linger, k.lease = nil, nil, nil
+	if k.jobs++; j.stop.left > 0 || len(j.ranks) > ranksReuse || k.jobs >= jobsMax || k.link.fd < 0 || !k.room.reset() {
+		k.leaving = true
+		return
+	}
+	k.hello()
 }
 
 // alive notes a sign of life of the launcher.
@@ -271,16 +302,31 @@ func (k *keeper) watchLease() {
 	})
 }
 
-// linkLost waits for the next launcher; an idle keeper cleans up instead.
+// linkLost waits for the next launcher; an idle keeper keeps guard meanwhile.
 func (k *keeper) linkLost() {
 	if k.job == nil {
-		SweepOrphans(k.place)
-		k.leaving = true
+		k.guard(time.Now().Add(AdoptWait + guardMore))
 		return
 	}
 	if k.adoption == nil {
 		k.adoption = k.poll.after(AdoptWait, func() { k.abandon("its launcher is gone") })
 	}
+}
+
+// guard sweeps up after keepers that die with their launcher, or soon after
+// it, until none has any process left.
+func (k *keeper) guard(until time.Time) {
+	SweepOrphans(k.place)
+	busy := false
+	for pid := range livingKeepers(k.place) {
+		ranks, _ := childrenOf(pid)
+		busy = busy || len(ranks) > 0 && pid != os.Getpid()
+	}
+	if !busy || time.Now().After(until) {
+		k.leaving = true
+		return
+	}
+	k.poll.after(guardEvery, func() { k.guard(until) })
 }
 
 // abandon kills all and leaves.
@@ -291,6 +337,20 @@ func (k *keeper) abandon(why string) {
 	k.job.stop.abandoned = true
 	k.job.warn("job " + k.job.ident().Job.String() + " is ended on " + string(k.place.Node) + ": " + why)
 	k.job.kill()
+}
+
+// closeOnExec keeps what this process was born with, its link and whatever
+// leaked to it, from the ranks.
+func closeOnExec() {
+	if unix.CloseRange(linkFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	names, _ := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n.Name()); err == nil && fd >= linkFD {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // defaultSignals undoes what a launcher under nohup ignores: an ignored signal

@@ -15,7 +15,8 @@ const readChunk = 64 << 10
 // ranks.
 type link struct {
 	poll *poller
-	fd   int // -1: the launcher is gone
+	fd   int  // -1: the launcher is gone
+	mute bool // a new launcher has called and not said Adopt yet
 	in   []byte
 	out  []byte
 	on   func(wire.Frame)
@@ -24,7 +25,7 @@ type link struct {
 
 // open takes over fd, which must not block.
 func (l *link) open(fd int) error {
-	l.fd, l.in, l.out = fd, nil, nil
+	l.fd, l.in, l.out, l.mute = fd, nil, nil, false
 	return l.poll.watch(fd, readable, l.ready)
 }
 
@@ -100,7 +101,7 @@ func (l *link) send(k wire.Kind, v any) {
 // raw queues a frame. Without a launcher it is dropped: what matters is told
 // again after an adoption.
 func (l *link) raw(k wire.Kind, parts ...[]byte) {
-	if l.fd < 0 {
+	if l.fd < 0 || l.mute {
 		return
 	}
 	out, err := wire.AppendFrame(l.out, k, 0, parts...)

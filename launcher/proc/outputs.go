@@ -345,12 +345,22 @@ func (o *outputs) drained() bool {
 			o.closeStream(s)
 		}
 	}
-	return o.open == 0 && (o.writer == nil || o.writer.waiting() == 0)
+	if o.open > 0 || o.writer != nil && o.writer.waiting() > 0 {
+		return false
+	}
+	if o.writer != nil {
+		o.writer.rung() // its last words
+	}
+	return true
 }
 
-// close ends the output of this node.
+// close closes what is open.
 func (o *outputs) close() {
-	o.sendEnd()
+	for _, s := range o.streams {
+		if s.fd >= 0 {
+			o.closeStream(s)
+		}
+	}
 	if o.writer != nil {
 		o.writer.close()
 	}

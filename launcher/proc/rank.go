@@ -100,10 +100,14 @@ func (j *job) exec(r *rank) error {
 		},
 	}
 	j.keeper.room.enter(attr.Sys)
-	var err error
-	if r.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
+	pid, limited, err := forkExec(path, argv, attr, harmful(j.what.Rlimits))
+	if err != nil {
 		r.pid, r.pidfd = 0, -1
 		return err
+	}
+	if r.pid = pid; !limited && !j.stop.unlimited {
+		j.stop.unlimited = true
+		j.warn(string(j.node()) + ": the limits on memory, processes and file size of the submitter could not be set")
 	}
 	j.reportBinding(r, mask)
 	return nil
@@ -221,59 +225,4 @@ func (j *job) endRank(r *rank, e launcher.RankEnd) {
 	e.Rank, e.Told = r.id, r.told
 	r.end = e
 	j.news = append(j.news, e)
-}
-
-// limitSet is what the keeper's own limits were before a fork.
-type limitSet []limitWas
-
-type limitWas struct {
-	resource int
-	was      unix.Rlimit
-}
-
-// harmless limits may be set on the keeper itself while it forks. The others
-// (address space, data, processes, file size) could fail the keeper, which has
-// threads and a heap that grow when they like.
-func harmless(resource int) bool {
-	switch resource {
-	case unix.RLIMIT_AS, unix.RLIMIT_DATA, unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE:
-		return false
-	}
-	return true
-}
-
-// raiseLimits gives this process the soft limits of the submitter, no more
-// than the hard ones here, so that the ranks inherit them.
-func raiseLimits(want []launcher.Rlimit) limitSet {
-	var set limitSet
-	for _, w := range want {
-		var is unix.Rlimit
-		if !harmless(int(w.Resource)) || unix.Getrlimit(int(w.Resource), &is) != nil {
-			continue
-		}
-		soft := min(w.Soft, is.Max)
-		if soft == is.Cur && w.Resource != unix.RLIMIT_NOFILE {
-			continue
-		}
-		set = append(set, limitWas{int(w.Resource), is})
-		is.Cur = soft
-		setLimit(int(w.Resource), is)
-	}
-	return set
-}
-
-func (s limitSet) restore() {
-	for _, l := range s {
-		setLimit(l.resource, l.was)
-	}
-}
-
-// setLimit goes through package syscall for the number of files: it makes Go
-// forget the limit that it would give back to a child.
-func setLimit(resource int, l unix.Rlimit) {
-	if resource == unix.RLIMIT_NOFILE {
-		syscall.Setrlimit(resource, &syscall.Rlimit{Cur: l.Cur, Max: l.Max})
-		return
-	}
-	unix.Setrlimit(resource, &l)
 }

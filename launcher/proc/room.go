@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,14 +25,21 @@ type room struct {
 	memory string // where the limit is: a folder of version 1 or 2, "" none
 	v1     bool   // memory is of version 1
 	tasks  int    // version 1: its tasks file, opened
+	ooms   string // what its count of kills was when the job began
+	base   string // the cgroup in which dir is made, and the beginning of its name
+	serial int    // of the dir
+	spent  bool   // cgroup.kill was used
 }
 
 // roomPrefix begins the names of our cgroups.
 const roomPrefix = "filch-"
 
-// roomName names the cgroup of a keeper.
+// roomName names the cgroup of a keeper: the node for people, its state folder
+// and the process for us.
 func roomName(p Place, pid int) string {
-	return roomPrefix + sanitize(p.Instance) + "-" + sanitize(string(p.Node)) + "-" + strconv.Itoa(pid)
+	h := fnv.New32a()
+	h.Write([]byte(p.Dir))
+	return fmt.Sprintf("%s%s-%s-%08x-%d", roomPrefix, sanitize(p.Instance), sanitize(string(p.Node)), h.Sum32(), pid)
 }
 
 // sanitize makes a word that a cgroup's name can hold.
@@ -51,17 +60,24 @@ func newRoom(p Place) *room {
 	if !ok || !mayMakeIn(own) {
 		return m
 	}
-	dir := filepath.Join(own, roomName(p, os.Getpid()))
+	m.base = filepath.Join(own, roomName(p, os.Getpid()))
+	m.make()
+	return m
+}
+
+// make makes the cgroup of the next job.
+func (m *room) make() {
+	m.serial++
+	dir := m.base + "." + strconv.Itoa(m.serial)
 	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		return m
+		return
 	}
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		os.Remove(dir)
-		return m
+		return
 	}
 	m.dir, m.fd = dir, fd
-	return m
 }
 
 // mayMakeIn reports whether a cgroup is ours to divide: writable by us, and so
@@ -80,6 +96,7 @@ func (m *room) limit(bytes int64) bool {
 		writeFile(filepath.Join(m.dir, "memory.swap.max"), "0")
 		writeFile(filepath.Join(m.dir, "memory.oom.group"), "0")
 		m.memory = m.dir
+		m.ooms = m.oomCount()
 		return true
 	}
 	own, ok := ownCgroups().controller("memory")
@@ -97,6 +114,7 @@ func (m *room) limit(bytes int64) bool {
 	}
 	writeFile(filepath.Join(dir, "memory.memsw.limit_in_bytes"), text)
 	m.memory, m.v1, m.tasks = dir, true, fd
+	m.ooms = m.oomCount()
 	return true
 }
 
@@ -123,26 +141,27 @@ func (m *room) leaveMemory() {
 
 // oomKilled reports whether the kernel has killed a process of the job for
 // want of memory.
-func (m *room) oomKilled() bool {
+func (m *room) oomKilled() bool { return m.memory != "" && m.oomCount() != m.ooms }
+
+// oomCount reads how often it has done so in this cgroup.
+func (m *room) oomCount() string {
 	file := "memory.events"
 	if m.v1 {
 		file = "memory.oom_control"
 	}
-	if m.memory == "" {
-		return false
-	}
 	b, _ := os.ReadFile(filepath.Join(m.memory, file))
 	for line := range strings.Lines(string(b)) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
-			return n != "0"
+			return n
 		}
 	}
-	return false
+	return ""
 }
 
 // kill kills all of the cgroup at once; older kernels than 5.14 cannot.
 func (m *room) kill() {
 	if m.dir != "" {
+		m.spent = true
 		writeFile(filepath.Join(m.dir, "cgroup.kill"), "1")
 	}
 }
@@ -175,17 +194,45 @@ func (m *room) populated() bool {
 	return err == nil && strings.Contains(string(b), "populated 1")
 }
 
+// reset makes an empty room ready for the next job; it reports whether that is
+// possible. A cgroup in which cgroup.kill was used is not used again: Linux
+// 6.14 to 6.18 at least kill whatever is cloned into it from then on, as they
+// compare its count of kills with that of the parent's cgroup.
+func (m *room) reset() bool {
+	if m.spent {
+		m.dropV1()
+		unix.Close(m.fd)
+		if os.Remove(m.dir) != nil {
+			return false
+		}
+		m.dir, m.fd, m.memory, m.v1, m.ooms, m.spent = "", -1, "", false, "", false
+		m.make()
+		return m.dir != ""
+	}
+	if m.memory == m.dir && m.dir != "" && writeFile(filepath.Join(m.dir, "memory.max"), "max") != nil {
+		return false
+	}
+	m.dropV1()
+	m.memory, m.v1, m.ooms = "", false, ""
+	return true
+}
+
+func (m *room) dropV1() {
+	if m.tasks >= 0 {
+		unix.Close(m.tasks)
+		os.Remove(m.memory)
+		m.tasks = -1
+	}
+}
+
 // remove gives the cgroups back.
 func (m *room) remove() {
 	if m.fd >= 0 {
 		unix.Close(m.fd)
 		os.Remove(m.dir)
 	}
-	if m.tasks >= 0 {
-		unix.Close(m.tasks)
-		os.Remove(m.memory)
-	}
-	*m = room{fd: -1, tasks: -1}
+	m.dropV1()
+	*m = room{fd: -1, tasks: -1} // the base is gone: nothing is made again
 }
 
 // writeFile writes to a file of a cgroup, which exists or is not there to be

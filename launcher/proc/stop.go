@@ -15,6 +15,7 @@ type stopper struct {
 	abandoned bool // nobody will be told
 	polling   bool // see pollChildren
 	unbound   bool // it was said that a rank could not be bound
+	unlimited bool // the same of its limits
 	timer     *timer
 	killAt    time.Time // when TERM becomes KILL
 	giveUpAt  time.Time

@@ -118,6 +118,7 @@ func rooms(p Place) map[string]int {
 	names, _ := filepath.Glob(filepath.Join(own, roomPrefix+"*"))
 	for _, dir := range names {
 		digits, ok := strings.CutPrefix(filepath.Base(dir), prefix)
+		digits, _, _ = strings.Cut(digits, ".")
 		if pid, err := strconv.Atoi(digits); ok && err == nil {
 			found[dir] = pid
 		}
@@ -125,13 +126,29 @@ func rooms(p Place) map[string]int {
 	return found
 }
 
-// removeRooms removes the empty cgroups of dead keepers.
+// removeRooms removes the empty cgroups of keepers that are dead, also those of
+// places that no longer exist: one with members cannot be removed.
 func removeRooms(p Place) {
 	inRooms := rooms(p)
 	keepers := livingKeepers(p)
 	for dir, pid := range inRooms {
 		if !keepers[pid] && pid != os.Getpid() {
 			os.Remove(dir)
+		}
+	}
+	c := ownCgroups()
+	for _, find := range []func() (string, bool){c.unified, func() (string, bool) { return c.controller("memory") }} {
+		own, ok := find()
+		if !ok {
+			continue
+		}
+		names, _ := filepath.Glob(filepath.Join(own, roomPrefix+"*"))
+		for _, dir := range names {
+			word := filepath.Base(dir)
+			word, _, _ = strings.Cut(word[strings.LastIndexByte(word, '-')+1:], ".")
+			if pid, err := strconv.Atoi(word); err == nil && !exists("/proc/"+word) && pid > 0 {
+				os.Remove(dir)
+			}
 		}
 	}
 }

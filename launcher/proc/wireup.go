@@ -179,6 +179,14 @@ func (w *wireup) closed(r *rank) pmiState {
 	return state
 }
 
+// close hangs up on everybody.
+func (w *wireup) close() {
+	for _, c := range w.clients {
+		w.hangUp(c)
+	}
+	w.job.keeper.poll.stop(w.due)
+}
+
 // peer takes a frame of another keeper of the job.
 func (w *wireup) peer(f wire.PeerFrame) {
 	if w.engine != nil && f.To == w.job.order.Index {

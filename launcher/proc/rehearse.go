@@ -1,0 +1,43 @@
+package proc
+
+import (
+	"math"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"golang.org/x/sys/unix"
+)
+
+// rehearse walks through a job that is never started, so that the first real
+// one finds the code in memory and the decoders made: on a cold process those
+// cost more than the fork. What it says goes nowhere, and its one rank is a
+// program that cannot be executed.
+func (k *keeper) rehearse() {
+	order, err := wire.Marshal(launcher.Order{
+		Programs: []launcher.Program{{Argv: []string{"sh"}, Ranks: []launcher.Span{{Count: 1}}}},
+		Cwd:      "/", Env: []string{"PATH=/bin"}, Umask: 0o077, IO: launcher.IO{OutRank: -1, ErrRank: -1},
+	})
+	if err != nil {
+		panic(err)
+	}
+	start, err := wire.Marshal(launcher.Start{Launch: launcher.Launch{
+		Ident: filch.Ident{Instance: "rehearsal", Job: math.MaxInt32}, Size: 1, Order: order,
+		Nodes: []launcher.NodeRanks{{Node: k.place.Node, Ranks: []launcher.Span{{Count: 1}}}},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	real := k.link
+	k.link = &link{poll: k.poll, fd: unix.Stdin, lost: func() {}, on: k.frame}
+	if j, err := newJob(k, start); err == nil {
+		k.job = j
+		if j.prepare(); j.phase == ready {
+			j.ranks[0].exe.path = "/nonexistent/rehearsal"
+			j.start()
+			j.settle()
+		}
+		j.close()
+	}
+	k.job, k.link = nil, real
+}

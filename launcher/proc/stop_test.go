@@ -1,0 +1,133 @@
+package proc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher"
+	"golang.org/x/sys/unix"
+)
+
+func TestStop(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		argv     []string
+		before   func(pids []int)
+		sig      unix.Signal
+		grace    time.Duration
+		by       unix.Signal // what ends the rank
+		at, most time.Duration
+	}{
+		{"term", argv("hang"), nil, unix.SIGTERM, patience, unix.SIGTERM, 0, 5 * time.Second},
+		{"another-signal", argv("hang"), nil, unix.SIGINT, patience, unix.SIGINT, 0, 5 * time.Second},
+		{"kill", argv("stubborn"), nil, unix.SIGKILL, patience, unix.SIGKILL, 0, 5 * time.Second},
+		{"no-grace", argv("stubborn"), nil, unix.SIGTERM, 0, unix.SIGKILL, 0, 5 * time.Second},
+		{"ignores-term", argv("stubborn"), nil, unix.SIGTERM, 300 * time.Millisecond, unix.SIGKILL, 300 * time.Millisecond, 5 * time.Second},
+		{"stopped-rank", []string{"/bin/sh", "-c", "echo up $$; while :; do sleep 1; done"}, func(pids []int) {
+			for _, p := range pids {
+				unix.Kill(p, unix.SIGSTOP)
+			}
+		}, unix.SIGTERM, patience, unix.SIGTERM, 0, 5 * time.Second},
+		{"family", argv("family", "hang"), nil, unix.SIGTERM, patience, unix.SIGTERM, 0, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBoss(t)
+			b.run(newOrder(2, c.argv...))
+			want := 2
+			if c.name == "family" {
+				want = 4
+			}
+			s := b.until("the ranks", func(s seen) bool { return len(pidsAfter(s, "up")) == want })
+			pids := pidsAfter(s, "up")
+			if c.before != nil {
+				c.before(pids)
+			}
+			began := time.Now()
+			b.stop(c.sig, c.grace)
+			s = b.untilDone()
+			took := time.Since(began)
+			if took < c.at || took > c.most {
+				t.Errorf("took %v, want %v to %v", took, c.at, c.most)
+			}
+			for _, e := range s.ends {
+				if c.name != "family" && e.Kind == launcher.CauseExit && e.Code == 2 && c.by == unix.SIGINT {
+					continue // the Go runtime turns some signals into exits
+				}
+				if e.Kind != launcher.CauseSignal || e.Code != int32(c.by) || !e.Told {
+					t.Errorf("end %+v, want signal %d, told", e, c.by)
+				}
+			}
+			for _, p := range pids {
+				if living(p) {
+					t.Errorf("process %d is left", p)
+				}
+			}
+		})
+	}
+}
+
+func TestStopCanBeHastened(t *testing.T) {
+	b := newBoss(t)
+	b.run(newOrder(1, argv("stubborn")...))
+	b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
+	b.stop(unix.SIGTERM, time.Hour)
+	b.stop(unix.SIGTERM, 50*time.Millisecond)
+	b.untilDone()
+	b.forget()
+	b.run(newOrder(1, argv("stubborn")...))
+	b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
+	b.stop(unix.SIGTERM, time.Hour)
+	b.stop(unix.SIGKILL, time.Hour)
+	b.untilDone()
+}
+
+// TestStopDoesNotHideACause kills one rank and stops the job at once: the
+// first must not be taken for a consequence.
+func TestStopDoesNotHideACause(t *testing.T) {
+	b := newBoss(t)
+	b.run(newOrder(2, argv("hang")...))
+	s := b.until("the ranks", func(s seen) bool { return len(pidsAfter(s, "up")) == 2 && s.started != nil })
+	unix.Kill(int(s.started.PIDs[1]), unix.SIGKILL)
+	eventually(t, "rank 1 to end", func() bool { return !living(int(s.started.PIDs[1])) })
+	b.stop(unix.SIGTERM, time.Second)
+	s = b.untilDone()
+	for _, e := range s.ends {
+		if e.Told != (e.Rank == 0) {
+			t.Errorf("end %+v", e)
+		}
+	}
+}
+
+func TestSignalIsForwarded(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(2, "/bin/sh", "-c", "trap 'echo got it; exit 3' USR1; echo up $$; while :; do sleep 0.01; done")
+	b.run(o)
+	b.until("the ranks", func(s seen) bool { return len(pidsAfter(s, "up")) == 2 })
+	b.deed(launcher.Deed{Kind: launcher.DeedSignal, Signal: int32(unix.SIGUSR1)})
+	s := b.untilDone()
+	for _, e := range s.ends {
+		if e.Code != 3 || e.Told {
+			t.Errorf("end %+v", e)
+		}
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(1, argv("eat")...)
+	o.start.Memory = 64 << 20
+	b.run(o)
+	s := b.untilDone()
+	if len(s.warns) > 0 {
+		t.Skipf("no cgroup for memory here: %q", s.warns)
+	}
+	if e := s.ends[0]; e.Kind != launcher.CauseOOM || e.Code != 9 || e.Told || e.Text != "killed: out of memory (the job's limit here is 64 MiB)" {
+		t.Errorf("got %+v", e)
+	}
+	b.forget()
+	o = newOrder(1, argv("eat")...)
+	b.run(o)
+	if s = b.untilDone(); s.ends[0].Code != 0 {
+		t.Errorf("the limit of one job reached the next: %+v", s.ends)
+	}
+}
