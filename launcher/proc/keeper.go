@@ -314,14 +314,15 @@ func (k *keeper) linkLost() {
 }
 
 // guard sweeps up after keepers that die with their launcher, or soon after
-// it, until none has any process left.
+// it, until none has any process left. It looks at them before the sweep: one
+// that dies between the two is swept up after.
 func (k *keeper) guard(until time.Time) {
-	SweepOrphans(k.place)
 	busy := false
 	for pid := range livingKeepers(k.place) {
 		ranks, _ := childrenOf(pid)
 		busy = busy || len(ranks) > 0 && pid != os.Getpid()
 	}
+	SweepOrphans(k.place)
 	if !busy || time.Now().After(until) {
 		k.leaving = true
 		return
