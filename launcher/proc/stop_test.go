@@ -35,7 +35,7 @@ func TestStop(t *testing.T) {
 			b.run(newOrder(2, c.argv...))
 			want := 2
 			if c.name == "family" {
-				want = 4
+				want = 6
 			}
 			s := b.until("the ranks", func(s seen) bool { return len(pidsAfter(s, "up")) == want })
 			pids := pidsAfter(s, "up")
