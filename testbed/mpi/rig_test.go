@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 	if dir, _ := programs(); dir != "" {
 		os.RemoveAll(dir)
 	}
+	if built != "" {
+		os.RemoveAll(built)
+	}
 	os.Exit(code)
 }
 

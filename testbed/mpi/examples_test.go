@@ -1,0 +1,242 @@
+package mpi_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/testbed/mpi"
+)
+
+// TestPrograms runs programs that we did not write over 2 and 4 hosts with a
+// rank on each: MPICH's own examples, NetPIPE, ScaLAPACK's self-checks. The
+// bytes that ranks exchange must have crossed every host's cable.
+func TestPrograms(t *testing.T) {
+	for _, hosts := range []int{2, 4} {
+		t.Run(fmt.Sprintf("hosts=%d", hosts), func(t *testing.T) {
+			c := up(t, hosts, 2)
+			t.Run("hello", func(t *testing.T) { c.as(t).hello() })
+			t.Run("ring", func(t *testing.T) { c.as(t).ring() })
+			t.Run("allreduce", func(t *testing.T) { c.as(t).allreduce() })
+			t.Run("cpi", func(t *testing.T) { c.as(t).cpi() })
+			t.Run("icpi", func(t *testing.T) { c.as(t).icpi() })
+			t.Run("srtest", func(t *testing.T) { c.as(t).srtest() })
+			t.Run("hellow", func(t *testing.T) { c.as(t).hellow() })
+			t.Run("stdin", func(t *testing.T) { c.as(t).stdin() })
+			if hosts == 2 {
+				t.Run("netpipe", func(t *testing.T) { c.as(t).netpipe() })
+			}
+			for _, p := range []string{"LU", "LLT", "QR"} {
+				t.Run("scalapack-"+p, func(t *testing.T) { c.as(t).scalapack(p) })
+			}
+			c.as(t).whole(10*time.Second, hosts)
+		})
+	}
+}
+
+// as is the same cluster for a subtest.
+func (c *cluster) as(t *testing.T) *cluster {
+	d := *c
+	d.t = t
+	return &d
+}
+
+// spread runs a program with n ranks over all hosts, and checks that it ended
+// well and that every host sent bytes of that run: least, or more.
+func (c *cluster) spread(n int, least uint64, stdin, program string, args ...string) result {
+	c.t.Helper()
+	before := c.sent()
+	all := append([]string{"run", "-n", strconv.Itoa(n), "-N", strconv.Itoa(len(c.hosts)), program}, args...)
+	r := c.launch(0, 2*time.Minute, stdin, all...).wait()
+	if r.code != 0 {
+		c.t.Errorf("%v: %v", all, r)
+	}
+	after := c.sent()
+	for i, h := range c.hosts {
+		if after[i]-before[i] < least {
+			c.t.Errorf("%s sent %d bytes, want %d and more", h.Name, after[i]-before[i], least)
+		}
+	}
+	c.gone(5*time.Second, c.everywhere()...)
+	return r
+}
+
+func (c *cluster) everywhere() []int {
+	all := make([]int, len(c.hosts))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// sent is what each host has sent over its cable so far.
+func (c *cluster) sent() []uint64 {
+	c.t.Helper()
+	n := make([]uint64, len(c.hosts))
+	for i, h := range c.hosts {
+		_, tx, err := h.Bytes()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		n[i] = tx
+	}
+	return n
+}
+
+// hello has one and, on two hosts, two ranks on each.
+func (c *cluster) hello() {
+	names := make([]string, len(c.hosts))
+	for i, h := range c.hosts {
+		names[i] = h.Name
+	}
+	for per := 1; per <= 4/len(c.hosts); per++ {
+		n := per * len(c.hosts)
+		r := c.spread(n, 1000, "", program(c.t, "hello"))
+		where := make([]int32, n)
+		for _, l := range strings.Split(strings.TrimSpace(r.stdout), "\n") {
+			var rank, size, shared int
+			var host string
+			if _, err := fmt.Sscanf(l, "rank %d of %d on %s shared %d", &rank, &size, &host, &shared); err != nil || rank >= n {
+				c.t.Fatalf("hello said %q", l)
+			}
+			for i := range names {
+				if names[i] == host {
+					where[rank] = int32(i)
+				}
+			}
+		}
+		hellos(c.t, r.stdout, where, names)
+		count := map[int32]int{}
+		for _, n := range where {
+			count[n]++
+		}
+		for i, name := range names {
+			if count[int32(i)] != per {
+				c.t.Errorf("%s had %d ranks, want %d", name, count[int32(i)], per)
+			}
+		}
+	}
+}
+
+func (c *cluster) ring() {
+	n := len(c.hosts)
+	r := c.spread(n, 1_000_000, "", program(c.t, "ring"), "20", "50000")
+	if want := fmt.Sprintf("ring of %d: token %d, want %d\n", n, 20*n, 20*n); r.stdout != want {
+		c.t.Errorf("ring said %q, want %q", r.stdout, want)
+	}
+}
+
+func (c *cluster) allreduce() {
+	n := len(c.hosts)
+	r := c.spread(n, 100_000, "", program(c.t, "allreduce"), "20000", "2")
+	if want := fmt.Sprintf("allreduce of %d: 0 of 20000 wrong\n", n); r.stdout != want {
+		c.t.Errorf("allreduce said %q, want %q", r.stdout, want)
+	}
+}
+
+func (c *cluster) cpi() {
+	r := c.spread(len(c.hosts), 1000, "", program(c.t, "cpi"))
+	for i, h := range c.hosts {
+		if !strings.Contains(r.stdout, fmt.Sprintf("of %d is on %s\n", len(c.hosts), h.Name)) {
+			c.t.Errorf("cpi does not name host %d, %s: %s", i, h.Name, r.stdout)
+		}
+	}
+	c.pi(r.stdout)
+}
+
+// pi checks what cpi and icpi print.
+func (c *cluster) pi(s string) {
+	c.t.Helper()
+	m := regexp.MustCompile(`pi is approximately (3\.14\d+), Error is 0\.0000`).FindStringSubmatch(s)
+	if m == nil {
+		c.t.Errorf("no pi in %q", s)
+	}
+}
+
+func (c *cluster) icpi() {
+	r := c.spread(len(c.hosts), 1000, "10000\n0\n", program(c.t, "icpi"))
+	if strings.Count(r.stdout, "Enter the number of intervals") != 2 {
+		c.t.Errorf("icpi did not ask twice: %s", r.stdout)
+	}
+	c.pi(r.stdout)
+}
+
+func (c *cluster) srtest() {
+	n := len(c.hosts)
+	r := c.spread(n, 1000, "", program(c.t, "srtest"))
+	for i := range n {
+		if !strings.Contains(r.stdout, fmt.Sprintf("%d received 'hello there'", i)) {
+			c.t.Errorf("rank %d received nothing: %s", i, r.stdout)
+		}
+		if !strings.Contains(r.stderr, fmt.Sprintf("Process %d of %d\n", i, n)) {
+			c.t.Errorf("rank %d said nothing on stderr: %s", i, r.stderr)
+		}
+	}
+}
+
+func (c *cluster) hellow() {
+	n := len(c.hosts)
+	r := c.spread(n, 1000, "", program(c.t, "hellow"))
+	for i := range n {
+		if !strings.Contains(r.stdout, fmt.Sprintf("Hello world from process %d of %d\n", i, n)) {
+			c.t.Errorf("rank %d said nothing: %s", i, r.stdout)
+		}
+	}
+}
+
+// stdin goes to every rank.
+func (c *cluster) stdin() {
+	n := len(c.hosts)
+	before := c.sent()
+	r := c.spread(n, 1000, strings.Repeat("x", 300_000), program(c.t, "stdin"))
+	if n := c.sent()[0] - before[0]; n < 300_000 {
+		c.t.Errorf("n1 sent %d bytes of 300,000", n)
+	}
+	for i := range n {
+		if want := fmt.Sprintf("rank %d read 300000 bytes\n", i); !strings.Contains(r.stdout, want) {
+			c.t.Errorf("said %q, want it to contain %q", r.stdout, want)
+		}
+	}
+}
+
+func (c *cluster) netpipe() {
+	np := "/usr/bin/NPmpich2"
+	if _, err := os.Stat(np); err != nil {
+		c.t.Fatalf("no NetPIPE: %s", mpi.Install)
+	}
+	upper := "1000"
+	if proof() {
+		upper = "10000"
+	}
+	r := c.spread(2, 50_000, "", np, "-u", upper, "-n", "10", "-o", filepath.Join(c.dir, "np.out"))
+	said := r.stdout + r.stderr
+	if !strings.Contains(said, "Mbps") || strings.Count(said, "Mbps") < 20 {
+		c.t.Errorf("NetPIPE said %s", said)
+	}
+}
+
+// scalapack runs one of the self-checking programs on small matrices, spread
+// over a grid of four ranks.
+func (c *cluster) scalapack(name string) {
+	const dir = "/usr/lib/x86_64-linux-gnu/scalapack/mpich-tests/"
+	prog := dir + "xd" + strings.ToLower(name)
+	if _, err := os.Stat(prog); err != nil {
+		c.t.Fatalf("no ScaLAPACK: %s", mpi.Install)
+	}
+	data, err := os.ReadFile(filepath.Join("testdata", "scalapack", name+".dat"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, name+".dat"), data, 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	r := c.spread(4, 10_000, "", prog)
+	if n := strings.Count(r.stdout, " PASSED"); n < 2 || !strings.Contains(r.stdout, " 0 tests completed and failed residual checks") {
+		c.t.Errorf("%s: %d checks passed: %s", name, n, r.stdout)
+	}
+}
