@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -119,6 +120,11 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 // joinWait bounds how long a launcher tries to become a member.
 const joinWait = 20 * time.Second
 
+// againWait bounds how long the first node of an instance, started again, looks
+// for the others. Its keepers wait to be adopted meanwhile, which they do for
+// 6.5 s.
+const againWait = 2 * time.Second
+
 // connect opens the overlay and joins the instance.
 func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	secret, err := place.ReadSecret(n.Secret)
@@ -133,21 +139,20 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	if len(n.Listen) > 0 {
 		listen = n.Listen[0]
 	}
-	host, err := overlay.NewHost(overlay.Config{
-		Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: listen,
-	})
-	if err != nil {
-		return filch.Errorf(filch.Unavailable, "%s", err.Error())
-	}
-	mesh := overlay.NewMesh(host, overlay.MeshConfig{
-		Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(), Events: d.MemberEvent,
-	})
-	if len(n.Seeds) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, joinWait)
-		defer cancel()
-		if err := mesh.Join(ctx, n.Seeds...); err != nil {
-			return errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
+	open := func() (*overlay.Mesh, error) {
+		host, err := overlay.NewHost(overlay.Config{
+			Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: listen,
+		})
+		if err != nil {
+			return nil, filch.Errorf(filch.Unavailable, "%s", err.Error())
 		}
+		return overlay.NewMesh(host, overlay.MeshConfig{
+			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(), Events: d.MemberEvent,
+		}), nil
+	}
+	mesh, err := join(ctx, n, open)
+	if err != nil {
+		return err
 	}
 	incarnation := d.Incarnation()
 	for _, m := range mesh.Members() {
@@ -160,4 +165,30 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		return d.Number(n)
 	}
 	return nil
+}
+
+// join opens the overlay and becomes a member through the addresses that the
+// node was given, or those that its last launcher remembered. The first node of
+// an instance is given none: when nobody of old answers it begins alone.
+func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (*overlay.Mesh, error) {
+	mesh, err := open()
+	seeds := append(slices.Clone(n.Seeds), n.Dir.ReadPeers()...)
+	if err != nil || len(seeds) == 0 {
+		return mesh, err
+	}
+	wait := joinWait
+	if len(n.Seeds) == 0 {
+		wait = againWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err = mesh.Join(ctx, seeds...)
+	if err == nil {
+		return mesh, nil
+	}
+	err = errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
+	if len(n.Seeds) == 0 {
+		return open()
+	}
+	return nil, err
 }

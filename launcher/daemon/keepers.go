@@ -29,6 +29,7 @@ type process struct {
 	pid  int
 	link net.Conn
 	wait func() error // returns when it has ended
+	wake func()       // has it go on when it was stopped
 }
 
 // port is what the daemon needs of launcher/proc.
@@ -206,6 +207,9 @@ func (ks *keepers) deed(d *launcher.Deed) {
 	}
 	if k.conn.Write(wire.KindDeed, 0, d) == nil {
 		ks.d.loop.touch(k.conn)
+	}
+	if d.Kind == launcher.DeedStop && k.proc.wake != nil {
+		k.proc.wake() // somebody may have stopped it, and must not hold up an end
 	}
 }
 

@@ -40,6 +40,8 @@ type members struct {
 	mu     sync.Mutex // guards what follows
 	news   []dht.MemberEvent
 	byName map[filch.NodeName]member
+
+	noted []string // what remember wrote; of the loop
 }
 
 func newMembers(d *Daemon) *members {
@@ -80,6 +82,35 @@ func (ms *members) hear(t *turn) {
 	ms.mu.Unlock()
 	for _, e := range news {
 		ms.event(t, e)
+	}
+	if len(news) > 0 {
+		ms.remember()
+	}
+}
+
+// remember writes down where some of the others listen, for the next launcher
+// of this node; on the loop.
+func (ms *members) remember() {
+	ms.mu.Lock()
+	names := make([]filch.NodeName, 0, len(ms.byName))
+	for name, m := range ms.byName {
+		if m.Standing == stealer.Up && name != ms.d.self && len(m.addrs) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var addrs []string
+	for _, name := range names[:min(len(names), place.MaxPeers)] {
+		addrs = append(addrs, ms.byName[name].addrs[0])
+	}
+	ms.mu.Unlock()
+	// With nobody left, those of before are still the best guess.
+	if len(addrs) == 0 || slices.Equal(addrs, ms.noted) {
+		return
+	}
+	ms.noted = addrs
+	if err := ms.d.cfg.Dir.WritePeers(addrs); err != nil {
+		ms.d.fault("cannot remember the addresses of others", err)
 	}
 }
 

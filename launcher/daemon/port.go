@@ -46,7 +46,9 @@ func newPort(d *Daemon) port {
 	}
 }
 
-func processOf(k *proc.Keeper) *process { return &process{pid: k.PID, link: k.Link, wait: k.Wait} }
+func processOf(k *proc.Keeper) *process {
+	return &process{pid: k.PID, link: k.Link, wait: k.Wait, wake: func() { _ = unix.Kill(k.PID, unix.SIGCONT) }}
+}
 
 // plainThread binds the caller to a thread with the given priority, which its
 // children inherit.
