@@ -6,7 +6,9 @@
 // counts is the ratio. CPU time is that of everything that a launch causes,
 // daemons included: where a cgroup can be made it is read there, else from the
 // processes themselves. Hosts are pretended: hydra forks its proxies instead of
-// calling ssh, Slurm runs four slurmd with names of their own.
+// calling ssh, Slurm runs four slurmd with names of their own. The column "in
+// hosts" is hydra once more, its proxies in the hosts of filch's launchers, as
+// theirs do not share memory and so cost MPI_Init more.
 //
 // It prints and gates nothing; testbed/bench/proof compares with the bars.
 package main

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 //go:embed programs/initfini.c
@@ -58,41 +57,6 @@ func firstOf(names ...string) string {
 		}
 	}
 	return names[len(names)-1]
-}
-
-// hydra is MPICH's mpiexec; its hosts are loopback addresses, its proxies forked.
-type hydra struct{ exe, program string }
-
-func newHydra(dir string) (*hydra, error) {
-	exe := firstOf("mpiexec.hydra", "mpiexec.mpich")
-	if _, err := lookup(exe); err != nil {
-		return nil, err
-	}
-	program, err := compile(dir, firstOf("mpicc.mpich", "mpicc"))
-	return &hydra{exe: exe, program: program}, err
-}
-
-func (h *hydra) name() string { return "hydra" }
-func (h *hydra) close()       {}
-
-func (h *hydra) command(a ask) command {
-	argv := []string{h.exe}
-	if a.hosts > 1 {
-		hosts := make([]string, a.hosts)
-		for i := range hosts {
-			hosts[i] = fmt.Sprintf("127.0.0.%d:%d", i+1, max(1, a.ranks/a.hosts))
-		}
-		argv = append(argv, "-launcher", "fork", "-hosts", strings.Join(hosts, ","))
-	}
-	argv = append(argv, "-n", strconv.Itoa(a.ranks))
-	return command{argv: append(argv, pick(a, h.program)), env: os.Environ()}
-}
-
-func pick(a ask, program string) string {
-	if a.mpi {
-		return program
-	}
-	return "/bin/true"
 }
 
 // ompi is Open MPI's mpirun. It knows one host here: a second needs ssh.

@@ -75,7 +75,7 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	all := &figures{}
 	if strings.Contains(only, "launch") {
 		rivals := []rival{o, h}
-		for _, more := range others(b, h.program) {
+		for _, more := range others(b, o, h) {
 			defer more.close()
 			rivals = append(rivals, more)
 		}
@@ -93,14 +93,19 @@ func measure(exe, only string, b *bench) (*figures, error) {
 }
 
 // others are the launchers that are measured where they are installed.
-func others(b *bench, mpich string) []rival {
+func others(b *bench, o *ours, h *hydra) []rival {
 	var list []rival
+	if r, err := newHosted(h, o, b.scratch); err != nil {
+		fmt.Printf("not measured: hydra in the launchers' hosts: %v\n", err)
+	} else {
+		list = append(list, r)
+	}
 	if r, err := newOMPI(b.scratch); err != nil {
 		fmt.Printf("not measured: mpirun: %v\n", err)
 	} else {
 		list = append(list, r)
 	}
-	if r, err := newSlurm(b.scratch, mpich); err != nil {
+	if r, err := newSlurm(b.scratch, h.program); err != nil {
 		fmt.Printf("not measured: srun: %v\n", err)
 	} else {
 		list = append(list, r)
