@@ -102,8 +102,8 @@ func (x *terminal) code() int {
 const ctrlC = "\x03"
 
 func TestCtrlCOnceTellsAndTwiceEnds(t *testing.T) {
-	x := onTerminal(t, "run", "-n", "2", "--kill-wait", "1", "sh", "-c", "echo ready; exec sleep 60")
-	x.await("ready")
+	x := onTerminal(t, "run", "-v", "-n", "2", "--kill-wait", "1", "sh", "-c", "exec sleep 60")
+	x.await("2 ranks on n1")
 	x.typed(ctrlC)
 	x.await("interrupt (one more within 1 sec to abort)")
 	x.await("ranks 0-1 on n1: running")
