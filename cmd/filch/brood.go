@@ -21,6 +21,8 @@ import (
 // How long things may take that a launcher does.
 const (
 	answerWait = 10 * time.Second       // from its start to its first answer
+	joinedWait = 25 * time.Second       // the same when it has to join first, which it tries for 20 s
+	speakLate  = 5 * time.Second        // before a wait says what it waits for
 	queryWait  = 5 * time.Second        // for an answer of one that runs
 	aliveWait  = 2 * time.Second        // for an answer that shows life
 	pollPause  = 5 * time.Millisecond   // between looks
@@ -127,7 +129,7 @@ func (b *brood) start(n, slots int) error {
 			return err
 		}
 		if k := len(b.procs) - atOnce; k > 0 {
-			if err := b.procs[k].await(answerWait); err != nil {
+			if err := b.procs[k].await(joinedWait); err != nil {
 				return err
 			}
 		}
@@ -189,7 +191,11 @@ func (b *brood) hatch(i int, seeds []string) error {
 	if err := b.spawn(i, seeds); err != nil {
 		return err
 	}
-	return b.procs[len(b.procs)-1].await(answerWait)
+	wait := answerWait
+	if len(seeds) > 0 {
+		wait = joinedWait
+	}
+	return b.procs[len(b.procs)-1].await(wait)
 }
 
 // spawn starts launcher i, in a session of its own.
@@ -265,6 +271,8 @@ func launcherEnv() []string {
 // await waits until the launcher answers; when it ended instead, the error is
 // what it said.
 func (p *newborn) await(d time.Duration) error {
+	speak := time.AfterFunc(speakLate, func() { say("still waiting for the launcher " + p.dir.Node + " to answer") })
+	defer speak.Stop()
 	for deadline := time.Now().Add(d); ; {
 		if answers(p.dir) {
 			return nil
@@ -388,10 +396,12 @@ func (b *brood) clear() {
 			<-p.ended
 		}
 	}
-	if !b.fresh {
-		return
+	for _, p := range b.procs {
+		_ = p.dir.Remove()
 	}
-	removeInstance(b.base, b.instance)
+	if b.fresh {
+		removeInstance(b.base, b.instance)
+	}
 }
 
 // removeInstance takes away all that this machine has of an instance whose

@@ -50,14 +50,14 @@ func down(g *global, here bool) error {
 		return err
 	}
 	dirs := place.Nodes(base, name)
-	stopped := 0
+	stopped, elsewhere := 0, 0
 	for _, d := range dirs {
 		if answers(d) {
 			stopped++
 		}
 	}
 	if !here {
-		if err := downElsewhere(dirs); err != nil {
+		if elsewhere, err = downElsewhere(dirs); err != nil {
 			warn(err.Error())
 		}
 	}
@@ -67,6 +67,8 @@ func down(g *global, here bool) error {
 			c.Close()
 		}
 	}
+	speak := time.AfterFunc(speakLate, func() { say("waiting for the jobs to end; they have 10 s from TERM to KILL") })
+	defer speak.Stop()
 	deadline := time.Now().Add(downWait)
 	for _, d := range dirs {
 		if err := awaitEnd(d, deadline); err != nil {
@@ -81,7 +83,7 @@ func down(g *global, here bool) error {
 	} else {
 		removeInstance(base, name)
 	}
-	fmt.Printf("%s is down: %s stopped\n", clean(name), plural(stopped, "launcher"))
+	fmt.Printf("%s is down: %s stopped\n", clean(name), plural(stopped+elsewhere, "launcher"))
 	return nil
 }
 
@@ -118,17 +120,32 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// downElsewhere asks a launcher here to stop those of other machines.
-func downElsewhere(dirs []place.Dir) error {
+// downElsewhere asks a launcher here to stop those of other machines, and says
+// how many these are.
+func downElsewhere(dirs []place.Dir) (int, error) {
+	here := map[filch.NodeName]bool{}
+	for _, d := range dirs {
+		here[filch.NodeName(d.Node)] = true
+	}
 	for _, d := range dirs {
 		c, err := client.DialDir(d, version)
 		if err != nil {
 			continue
 		}
 		defer c.Close()
-		return ask(c, queryWait, nil, wire.VerbDown, "all")
+		list, err := queryNodes(c)
+		if err != nil {
+			return 0, err
+		}
+		others := 0
+		for _, n := range list {
+			if !here[n.Node] && (n.State == "up" || n.State == "draining") {
+				others++
+			}
+		}
+		return others, ask(c, queryWait, nil, wire.VerbDown, "all")
 	}
-	return nil
+	return 0, nil
 }
 
 // awaitEnd waits until the launcher of d has let go of its lock, and kills it

@@ -49,8 +49,11 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		if n.Local {
 			name += " *"
 		}
-		if state == "up" || state == "draining" {
+		switch state {
+		case "up":
 			up, slots, free = up+1, slots+int(n.Slots), free+int(n.Free)
+		case "draining":
+			up, slots = up+1, slots+int(n.Slots)
 		}
 		t.add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
 	}

@@ -57,7 +57,7 @@ func (s *session) loop() int {
 			}
 		case launcher.StillWaiting:
 			if !s.spec.Client.Quiet {
-				say(e.Text)
+				say(fmt.Sprintf("job %d waits: %s", e.Job, e.Text))
 			}
 		case launcher.Started:
 			s.started(e)

@@ -31,6 +31,7 @@ type upOptions struct {
 	address string
 	iface   string
 	port    int
+	shaped  bool // one of the above was given
 }
 
 func upCommand(g *global) *cobra.Command {
@@ -45,7 +46,7 @@ the kernel allows that; together they divide the machine's cores. Other machines
 are added with filch invite and filch join.
 
 With a COMMAND, the instance lives as long as the command and ends with its exit
-code. On an instance whose launchers on this machine have died, filch up starts
+code. Where launchers of an instance on this machine have died, filch up starts
 them again.`,
 		Example: `  filch up                         four launchers, the machine's cores divided
   filch up --nodes 8 --slots 4     eight of them with four slots each
@@ -58,7 +59,12 @@ them again.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return o.up(args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"nodes", "slots", "address", "iface", "port"} {
+				o.shaped = o.shaped || cmd.Flags().Changed(name)
+			}
+			return o.up(args)
+		},
 	}
 	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start (default 4, in an allocation 1)")
 	c.Flags().IntVar(&o.slots, "slots", 0, "slots of each (default: its share of the cores, 1 at least)")
@@ -109,20 +115,24 @@ func (o *upOptions) up(command []string) error {
 	if _, err := rand.Read(secret); err != nil {
 		return filch.Errorf(filch.Internal, "cannot make a secret: %s", err.Error())
 	}
-	name, err := o.chooseName(base, secret)
+	name, err := o.chooseName(base, secret, len(command) > 0)
 	if err != nil {
 		return err
 	}
 	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret}
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
-		if len(dead) == 0 {
+		switch {
+		case len(dead) == 0 || b.tied:
 			return alreadyUp(name, len(alive))
+		case o.shaped:
+			return filch.Errorf(filch.Busy, "%d of %s of %s on this machine have died", len(dead), plural(len(dead)+len(alive), "launcher"), name).
+				WithHint("filch up --instance %s, without other options, starts them again; filch down --instance %s removes it", name, name)
 		}
 		return b.revive(dead, alive)
 	}
 	if err := b.start(o.nodes, o.slots); err != nil {
 		b.clear()
-		return err
+		return b.withHint(err)
 	}
 	if len(command) > 0 {
 		return b.attend(command)
@@ -131,9 +141,19 @@ func (o *upOptions) up(command []string) error {
 	return nil
 }
 
-// chooseName is the instance that is meant, or a new name. Another instance of
-// this user that runs here is probably the one that was meant.
-func (o *upOptions) chooseName(base string, secret []byte) (string, error) {
+// withHint adds what to do about a port, which the launcher cannot know.
+func (b *brood) withHint(err error) error {
+	var e *filch.Error
+	if b.port > 0 && errors.As(err, &e) && e.Hint == "" {
+		return e.WithHint("without --port free ones are chosen")
+	}
+	return err
+}
+
+// chooseName is the instance that is meant, or a new name. Without a name, an
+// instance that is here already is probably the one that was meant, unless the
+// new one is for a single command.
+func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (string, error) {
 	name := o.instance
 	if name == "" {
 		name = os.Getenv("FILCH_INSTANCE")
@@ -150,11 +170,8 @@ func (o *upOptions) chooseName(base string, secret []byte) (string, error) {
 		}
 		return name, refuseForeign(name)
 	}
-	for _, other := range instancesHere(base) {
-		b := &brood{base: base, instance: other}
-		if _, alive := b.survey(); len(alive) > 0 {
-			return "", alreadyUp(other, len(alive))
-		}
+	if here := instancesHere(base); len(here) > 0 && !forCommand {
+		return here[0], nil
 	}
 	name = twoWords(secret)
 	for n := 2; len(place.Nodes(base, name)) > 0 || refuseForeign(name) != nil; n++ {
