@@ -118,9 +118,6 @@ func (h *host) input(e *event) {
 		if w.opt.Trace != nil {
 			w.trace(h.name, "<- "+string(from), e.body)
 		}
-		if g, ok := e.body.(*launcher.Grant); ok && w.vows != nil {
-			w.vows.hears(from, g)
-		}
 		h.node.Message(now, from, e.body.(launcher.Message), out)
 	case evKeeper:
 		if int(e.from) != h.gen {

@@ -54,7 +54,6 @@ type World struct {
 type hooks struct {
 	detect *detector
 	fuse   *fuse
-	vows   *promises
 	watch  func(from, to *host, m launcher.Message) // sees every message sent
 	peek   func(h *host, e *event)                  // sees every input before the Node does
 }
@@ -84,9 +83,6 @@ func NewWorld(opt Options) *World {
 		net:      newNetwork(opt.Hosts, opt.Links, newDice(opt.Seed, 4)),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
-	}
-	if opt.Check {
-		w.vows = newPromises()
 	}
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)
@@ -247,9 +243,6 @@ func (w *World) send(from *host, to filch.NodeName, m launcher.Message) {
 		return
 	}
 	w.stats.Messages++
-	if w.vows != nil {
-		w.vows.sees(w, from, target, m)
-	}
 	if w.watch != nil {
 		w.watch(from, target, m)
 	}
