@@ -21,6 +21,7 @@ func (h *host) make() {
 	}
 	h.gen++
 	h.incarnation++
+	clear(h.promises)
 	h.inbox, h.head, h.busy = nil, 0, h.w.now
 	h.node = launcher.New(launcher.Config{
 		Name: h.name, Instance: "sim", Incarnation: h.incarnation,

@@ -83,7 +83,10 @@ func (w *World) rejoin(h *host) {
 	h.call(func(now time.Duration, out *launcher.Outbox) {
 		h.node.Peer(now, h.member(incarnation-1, stealer.Dead), out)
 	})
-	h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Reborn(now, incarnation, out) })
+	h.call(func(now time.Duration, out *launcher.Outbox) {
+		clear(h.promises)
+		h.node.Reborn(now, incarnation, out)
+	})
 	w.detect.look()
 }
 

@@ -35,6 +35,7 @@ type machine struct {
 	cores       []*keeper // by core: who has it
 	subs        []*keeper // by core: the step that uses what its parent has
 	records     map[string]launcher.Record
+	promises    promises      // of this launcher's process
 	memory      int64         // lent to keepers, bytes
 	trouble     time.Duration // no fault has touched it since then
 	skew        int64         // of its wall clock, ns
@@ -111,6 +112,12 @@ func (h *host) input(e *event) {
 	if w.peek != nil {
 		w.peek(h, e)
 	}
+	if w.byID != nil {
+		h.unpromise(e)
+		if m, ok := e.body.(*launcher.Grant); ok {
+			w.hear(w.hosts[e.from], m)
+		}
+	}
 	switch e.kind {
 	case evMessage:
 		h.busy = max(h.busy, w.now) + MessageCost
@@ -151,6 +158,9 @@ func (h *host) settle(out *launcher.Outbox) {
 	}
 	gen := h.gen
 	h.act(out)
+	if w.byID != nil && len(out.Sends) > 0 {
+		w.checkPromises(h)
+	}
 	if h.node == nil || h.gen != gen {
 		return // it crashed over its outbox
 	}

@@ -92,6 +92,8 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 		}
 	}
 	k.truth = w.truthOf(&k.start)
+	k.truth.taken[s.Index] = true
+	delete(h.promises, claimKey{s.Launch.Ident.Job, s.Launch.Ident.Attempt})
 	h.keepers = append(h.keepers, k)
 	w.occupy(k)
 	p := &k.truth.job.plan

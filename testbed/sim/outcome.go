@@ -62,6 +62,9 @@ func (w *World) reply(h *host, r launcher.Reply) {
 			w.fail("two-ids", "job %d was accepted as %d before", e.Job, j.id)
 		}
 		j.id = e.Job
+		if w.byID != nil {
+			w.byID[j.id] = j
+		}
 	case launcher.Started:
 		j.startedAt = w.now
 		w.checkStarted(j, &e)

@@ -30,7 +30,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	}
 	w := NewWorld(Options{
 		Seed: seed, Hosts: hosts, Slots: int32(2 + d.n(7)), Links: drawLinks(d),
-		Check: true, Trace: trace, MaxSteps: 3e6,
+		Check: true, Words: true, Trace: trace, MaxSteps: 3e6,
 	})
 	for i := range faultJobsMin + d.n(faultJobsMax-faultJobsMin+1) {
 		w.add(w.drawJob(d, i))

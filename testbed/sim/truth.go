@@ -14,6 +14,7 @@ type attempt struct {
 	w        *World
 	job      *job
 	launch   launcher.Launch
+	taken    []bool // by place: a keeper was started
 	ready    []bool // by place in the tree: that keeper said it was ready
 	started  []bool // by place: its ranks were exec'ed
 	ran      []bool // by rank
@@ -47,6 +48,7 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 	j := w.jobOf(s.Launch.Order)
 	a := &attempt{
 		w: w, job: j, launch: s.Launch,
+		taken:   make([]bool, len(s.Launch.Nodes)),
 		ready:   make([]bool, len(s.Launch.Nodes)),
 		started: make([]bool, len(s.Launch.Nodes)),
 		ran:     make([]bool, s.Launch.Size),

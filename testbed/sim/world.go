@@ -25,6 +25,7 @@ type Options struct {
 	Links      Links
 	Gather     stealer.Policy
 	Check      bool // call Node.Check after every input
+	Words      bool // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
 	Calm       bool   // no host or link ever fails: no failure detector
 	CountKinds bool   // count messages by kind
@@ -44,6 +45,7 @@ type World struct {
 	jobs     []*job
 	attempts map[filch.Ident]*attempt
 	hooks
+	memory
 	out    launcher.Outbox
 	hash   uint64
 	stats  Stats
@@ -56,6 +58,14 @@ type hooks struct {
 	fuse   *fuse
 	watch  func(from, to *host, m launcher.Message) // sees every message sent
 	peek   func(h *host, e *event)                  // sees every input before the Node does
+}
+
+// memory is what the checkers remember of the messages; nil maps in a run that
+// does not look at them.
+type memory struct {
+	byID   map[filch.JobID]*job
+	heard  map[heardKey]*launcher.Grant
+	judged map[filch.Ident]bool // launches that were checked
 }
 
 // Stats counts what happened.
@@ -87,11 +97,15 @@ func NewWorld(opt Options) *World {
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)
 	}
+	if opt.Words {
+		w.memory = memory{make(map[filch.JobID]*job), make(map[heardKey]*launcher.Grant), make(map[filch.Ident]bool)}
+	}
 	boots := newDice(opt.Seed, 5)
 	for i := range opt.Hosts {
 		h := &host{w: w, index: int32(i), name: filch.NodeName("n" + strconv.Itoa(i+1)), wake: filch.Never}
 		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
 		h.records = make(map[string]launcher.Record)
+		h.promises = make(promises)
 		h.trouble = -filch.Never
 		h.born = -boots.between(0, time.Hour)
 		w.hosts = append(w.hosts, h)
@@ -125,6 +139,16 @@ func (w *World) fail(rule, format string, args ...any) {
 func (w *World) trace(who filch.NodeName, what string, thing any) {
 	if w.opt.Trace != nil {
 		w.opt.Trace(fmt.Sprintf("%12.6f %-4s %-8s %s", w.now.Seconds(), who, what, show(thing)))
+	}
+}
+
+// said lets the checkers see a message that leaves.
+func (w *World) said(from, to *host, m launcher.Message) {
+	switch m := m.(type) {
+	case *launcher.Grant:
+		w.promised(from, to, m)
+	case *launcher.Dispatch:
+		w.checkDispatch(from, m)
 	}
 }
 
@@ -245,6 +269,9 @@ func (w *World) send(from *host, to filch.NodeName, m launcher.Message) {
 	w.stats.Messages++
 	if w.watch != nil {
 		w.watch(from, target, m)
+	}
+	if w.byID != nil {
+		w.said(from, target, m)
 	}
 	if w.stats.ByKind != nil {
 		w.stats.ByKind[nameOf(m)]++
