@@ -46,7 +46,7 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		if s.done {
 			n.keepSeat(j, int(m.Index), out)
 		}
-		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done}, out)
+		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}, out)
 	}
 	if n.jobs[j.id] == j && j.run == r {
 		n.advance(now, j, out)
@@ -90,7 +90,7 @@ func (n *Node) seatPhase(r *run, s *seat, ph Phase) {
 func (n *Node) takeEnds(now time.Duration, j *job, i int, m *Progress, out *Outbox) {
 	r, s := j.run, &j.run.seats[i]
 	if m.First > s.have {
-		return // a gap: the acknowledgement says from where on
+		return // this launcher was restarted and has forgotten some: the acknowledgement asks for all
 	}
 	for k := int(s.have - m.First); k < len(m.Ends); k++ {
 		s.have++

@@ -187,6 +187,8 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	if rec.Cause.Kind != CauseNone {
 		r.cause = verdict{rec.Cause, rec.Code}
 		n.halt(now, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), rec.Cause.Text, out)
+	} else if !rec.Going && r.done > 0 {
+		n.regate(now, j, "a participant gave up behind the gate", out)
 	}
 	for i := range r.seats {
 		s := &r.seats[i]

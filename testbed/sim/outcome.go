@@ -203,7 +203,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 		}
 		return w.touched(j, a)
 	case launcher.CauseOurs:
-		return j.vanished || a != nil && (a.unready || w.touched(j, a))
+		return j.vanished || j.parent != nil && j.parent.closing() || a != nil && (a.unready || w.touched(j, a))
 	}
 	if a == nil {
 		return false
