@@ -32,7 +32,9 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		n.progressOfNone(from, m, out)
 		return
 	}
-	s.back = filch.Never
+	if n.alive(from) { // else it may be an echo of who is gone
+		s.back = filch.Never
+	}
 	if !final && len(m.Ends) == 0 && m.Phase <= s.phase && from != n.cfg.Name {
 		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}}, out)
 	}

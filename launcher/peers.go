@@ -37,6 +37,8 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.peerDead(now, p, out)
 	case !gone && known && p.Incarnation != old.Incarnation:
 		n.peerReborn(now, p, out)
+	case !gone && was:
+		n.inquire(p.Name, out)
 	}
 	for _, j := range n.sortedJobs() {
 		n.park(now, j, out)
@@ -50,6 +52,21 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.wakeJob(j, j.deadline())
 	}
 	n.settle(now, out)
+}
+
+// inquire asks a node that was not known for the ranks of which it has not said
+// since this launcher began that they are there.
+func (n *Node) inquire(name filch.NodeName, out *Outbox) {
+	for _, j := range n.sortedJobs() {
+		if j.run == nil {
+			continue
+		}
+		for i := range j.run.seats {
+			if s := &j.run.seats[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
+				n.send(name, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+			}
+		}
+	}
 }
 
 // park makes a job give back what it holds when it cannot fit any more, since

@@ -174,7 +174,6 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	if rec.Going {
 		began := j.waited
 		n.openGate(now, j)
-		n.armLimit(now, j)
 		j.waited = began
 		r.told = true
 		j.state = filch.Running

@@ -29,14 +29,14 @@ type detector struct {
 	heard   []uint64        // by pair: the incarnation the observer holds
 	opinion []stealer.Standing
 	epoch   []uint32 // by pair: a change makes older alarms void
-	outcast []uint64 // by host: the incarnation that somebody declared dead
+	told    []uint64 // by host: the incarnation that is about to learn that it was declared dead
 }
 
 const heardNow = time.Duration(-1)
 
 func newDetector(w *World, n int) *detector {
 	d := &detector{w: w, n: n, silent: make([]time.Duration, n*n), heard: make([]uint64, n*n),
-		opinion: make([]stealer.Standing, n*n), epoch: make([]uint32, n*n), outcast: make([]uint64, n)}
+		opinion: make([]stealer.Standing, n*n), epoch: make([]uint32, n*n), told: make([]uint64, n)}
 	for i := range d.silent {
 		d.silent[i] = heardNow
 	}
@@ -74,6 +74,8 @@ func (d *detector) lookAt(o, s *host) {
 		d.silent[pair] = heardNow
 		d.epoch[pair]++
 		d.resume(o, s, pair)
+	case heard && d.opinion[pair] == stealer.Dead && d.heard[pair] == s.incarnation:
+		d.meet(o, s)
 	case !heard && d.silent[pair] == heardNow:
 		d.silent[pair] = d.w.now
 		d.epoch[pair]++
@@ -126,7 +128,6 @@ func (d *detector) declare(o, s *host, incarnation uint64) {
 	if o == s || o.node == nil || d.heard[pair] > incarnation || d.opinion[pair] == stealer.Dead {
 		return
 	}
-	d.outcast[s.index] = max(d.outcast[s.index], incarnation)
 	d.tell(o, s, stealer.Dead)
 	for _, x := range d.w.hosts {
 		if x != o && x != s && d.hears(x, o) {
@@ -161,12 +162,15 @@ func (d *detector) resume(o, s *host, pair int) {
 // reaps and comes back with a new incarnation.
 func (d *detector) meet(o, s *host) {
 	gen, incarnation := s.gen, d.heard[int(o.index)*d.n+int(s.index)]
-	if !d.hears(o, s) || !d.hears(s, o) {
+	if d.told[s.index] == incarnation || !d.hears(o, s) || !d.hears(s, o) {
 		return
 	}
+	d.told[s.index] = incarnation
 	d.w.do(d.w.now+d.w.faultRng.between(gossipMin, learnMax), func() {
 		if s.gen == gen && s.incarnation == incarnation && s.speaks() {
 			d.w.rejoin(s)
+		} else {
+			d.told[s.index] = 0
 		}
 	})
 }

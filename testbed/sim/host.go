@@ -158,11 +158,11 @@ func (h *host) settle(out *launcher.Outbox) {
 	}
 	gen := h.gen
 	h.act(out)
-	if w.byID != nil && len(out.Sends) > 0 {
-		w.checkPromises(h)
-	}
 	if h.node == nil || h.gen != gen {
 		return // it crashed over its outbox
+	}
+	if w.byID != nil && len(out.Sends) > 0 {
+		w.checkPromises(h)
 	}
 	d := h.node.Deadline()
 	if d == filch.Never {

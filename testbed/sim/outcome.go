@@ -195,7 +195,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	case launcher.CauseClientGone, launcher.CauseInterrupt:
 		return j.clientGone
 	case launcher.CauseTimeLimit:
-		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.execAt+w.slack() >= j.request.Policy.TimeLimit
+		return a != nil && j.request.Policy.TimeLimit > 0 && w.now-a.firstAt+w.slack() >= j.request.Policy.TimeLimit
 	case launcher.CauseNodeLost:
 		if a == nil {
 			at := w.byName[e.Cause.Node]

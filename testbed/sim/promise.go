@@ -102,7 +102,7 @@ func (w *World) hear(from *host, m *launcher.Grant) {
 // checkDispatch: a launch uses what the newest word of each lender grants.
 func (w *World) checkDispatch(h *host, m *launcher.Dispatch) {
 	l := &m.Launch
-	if l.Origin != h.name || l.Parent != 0 || w.judged[l.Ident] {
+	if m.Direct || l.Origin != h.name || l.Parent != 0 || w.judged[l.Ident] {
 		return
 	}
 	w.judged[l.Ident] = true

@@ -19,10 +19,11 @@ type attempt struct {
 	started  []bool // by place: its ranks were exec'ed
 	ran      []bool // by rank
 	ends     []truthEnd
-	live     int  // ranks that run now
-	unready  bool // a keeper's checks failed
-	vanished bool // a keeper was killed
-	execAt   time.Duration
+	live     int           // ranks that run now
+	unready  bool          // a keeper's checks failed
+	vanished bool          // a keeper was killed
+	firstAt  time.Duration // of the first exec; -1 before
+	execAt   time.Duration // of the last exec
 }
 
 // truthEnd is the real end of a rank.
@@ -47,7 +48,7 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 	}
 	j := w.jobOf(s.Launch.Order)
 	a := &attempt{
-		w: w, job: j, launch: s.Launch,
+		w: w, job: j, launch: s.Launch, firstAt: -1,
 		taken:   make([]bool, len(s.Launch.Nodes)),
 		ready:   make([]bool, len(s.Launch.Nodes)),
 		started: make([]bool, len(s.Launch.Nodes)),
@@ -62,6 +63,9 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 func (a *attempt) exec(k *keeper) {
 	a.started[k.start.Index] = true
 	a.execAt = a.w.now
+	if a.firstAt < 0 {
+		a.firstAt = a.w.now
+	}
 	for _, r := range k.alive {
 		if a.ran[r] {
 			a.w.fail("rank-twice", "rank %d of %s exec'ed twice", r, a.launch.Ident)
