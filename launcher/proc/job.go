@@ -151,6 +151,10 @@ func (j *job) warn(text string) {
 func (j *job) prepare() {
 	j.failed = j.check()
 	if j.failed == nil {
+		j.mpi = newWireup(j)
+		j.failed = j.mpi.check()
+	}
+	if j.failed == nil {
 		j.io = newOutputs(j)
 		j.failed = j.io.openFiles()
 	}
@@ -165,7 +169,6 @@ func (j *job) prepare() {
 	if !j.keeper.room.limit(j.order.Memory) {
 		j.warn(string(j.node()) + ": no cgroup to limit memory in: the job's limit of " + itoa(int(j.order.Memory>>20)) + " MiB is not enforced")
 	}
-	j.mpi = newWireup(j)
 	j.phase = ready
 	j.sayReady()
 	if j.order.Go {
@@ -239,7 +242,6 @@ func (j *job) data(f wire.Frame) {
 	case wire.KindOutputSeen:
 		if j.io != nil {
 			j.io.credit(j.io.offset)
-			j.io.seen = true
 		}
 	case wire.KindStdin:
 		if s, err := wire.DecodeStdin(f.Body); err == nil && j.in != nil {

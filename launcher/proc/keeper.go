@@ -34,10 +34,11 @@ const (
 	guardMore  = 2 * time.Second
 	guardEvery = 250 * time.Millisecond
 	// jobsMax is how many jobs one keeper does before a fresh one takes its
-	// place, and ranksReuse the widest after which it does another: what a
-	// large job has touched is best given back whole.
+	// place, and ranksReuse and orderReuse bound the largest after which it
+	// does another: what a large job has touched is best given back whole.
 	jobsMax    = 1000
 	ranksReuse = 256
+	orderReuse = 1 << 20
 )
 
 // keeper is the process: a link, a wait, and one attempt of a job at a time.
@@ -275,7 +276,9 @@ func (k *keeper) again() {
 	k.poll.stop(k.linger)
 	k.poll.stop(k.lease)
 	k.job, k.linger, k.lease = nil, nil, nil
-	if k.jobs++; j.stop.left > 0 || len(j.ranks) > ranksReuse || k.jobs >= jobsMax || k.link.fd < 0 || !k.room.reset() {
+	large := len(j.ranks) > ranksReuse || len(j.order.Launch.Order) > orderReuse
+	hung := j.io != nil && j.io.hung
+	if k.jobs++; j.stop.left > 0 || hung || large || k.jobs >= jobsMax || k.link.fd < 0 || !k.room.reset() {
 		k.leaving = true
 		return
 	}

@@ -150,7 +150,7 @@ func TestRankEnvironment(t *testing.T) {
 	o.Programs[0].Ranks = []launcher.Span{{First: 0, Count: 4}}
 	o.start.Index = 1
 	o.start.GPUs = []string{"nvidia:4", "nvidia:6"}
-	o.Env = append(o.Env, "SLURM_PROCID=9", "PMI_RANK=7", "PMIX_RANK=7", "OMPI_COMM_WORLD_RANK=7", "OMPI_MCA_ess=x",
+	o.Env = append(o.Env, "PMI_RANK=7", "PMIX_RANK=7", "OMPI_COMM_WORLD_RANK=7", "OMPI_MCA_ess=x",
 		"OMPI_MCA_btl=tcp", "FLUX_JOB_ID=1", "HYDI_CONTROL_FD=3", "FILCH_SECRET_FILE=/x", "FILCH_RANK=99", "MINE=kept")
 	b.run(o)
 	s := b.untilDone()
@@ -174,7 +174,7 @@ func TestRankEnvironment(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, env[name], want)
 		}
 	}
-	for _, name := range []string{"SLURM_PROCID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "FLUX_JOB_ID", "HYDI_CONTROL_FD", "FILCH_SECRET_FILE"} {
+	for _, name := range []string{"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "FLUX_JOB_ID", "HYDI_CONTROL_FD", "FILCH_SECRET_FILE"} {
 		if v, ok := env[name]; ok {
 			t.Errorf("%s=%s reached the rank", name, v)
 		}
@@ -358,4 +358,32 @@ func TestKeeperRefusesAnotherVersion(t *testing.T) {
 	b.conn.WriteRaw(wire.KindHello, 0, body)
 	b.conn.Flush()
 	b.until("the keeper to hang up", func(s seen) bool { return s.gone })
+}
+
+func TestPMIxIsRefused(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(2, "/bin/true")
+	o.MPI = "pmix"
+	b.run(o)
+	s := b.until("Ready", func(s seen) bool { return s.ready != nil })
+	if s.ready.Err == nil || !strings.Contains(s.ready.Err.Text, "PMIx") {
+		t.Errorf("got %+v", s.ready.Err)
+	}
+}
+
+// TestSingletonsAreSaid has ranks that look like those of Open MPI started by
+// an interpreter: the library is mapped, and nobody asks for the others.
+func TestSingletonsAreSaid(t *testing.T) {
+	lib := t.TempDir() + "/libmpi.so.40.30.4"
+	if err := os.WriteFile(lib, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := newBoss(t)
+	b.run(newOrder(2, argv("map", lib)...))
+	s := b.until("the warning", func(s seen) bool { return len(s.warns) > 0 })
+	if want := "rank 0 uses Open MPI, which needs PMIx, and none of the 2 ranks on n3 has asked for the others: each runs alone"; s.warns[0] != want {
+		t.Errorf("got %q, want %q", s.warns[0], want)
+	}
+	b.stop(unix.SIGKILL, 0)
+	b.untilDone()
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"syscall"
+	"time"
 
 	"github.com/filch-hpc/filch/launcher"
 	"golang.org/x/sys/unix"
@@ -79,6 +80,13 @@ func harmful(want []launcher.Rlimit) []limitWas {
 	return set
 }
 
+// A program that was just copied (--bcast) is busy for as long as a child that
+// was forked meanwhile, by whoever copied it, has not executed its own.
+const (
+	busyTries = 20
+	busyPause = 5 * time.Millisecond
+)
+
 // forkExec is syscall.ForkExec, with limits that are set on the child alone: it
 // asks to be traced, stops after the exec and before its first instruction,
 // gets its limits and is let go. Where tracing is not allowed limited is false
@@ -86,6 +94,10 @@ func harmful(want []launcher.Rlimit) []limitWas {
 func forkExec(path string, argv []string, attr *syscall.ProcAttr, limits []limitWas) (pid int, limited bool, err error) {
 	if len(limits) == 0 {
 		pid, err = syscall.ForkExec(path, argv, attr)
+		for try := 0; err == unix.ETXTBSY && try < busyTries; try++ {
+			time.Sleep(busyPause)
+			pid, err = syscall.ForkExec(path, argv, attr)
+		}
 		return pid, true, err
 	}
 	attr.Sys.Ptrace = true

@@ -36,6 +36,7 @@ var helpers = map[string]func(args []string) int{
 	"eat":       helperEat,
 	"tty":       helperTTY,
 	"bytes":     helperBytes,
+	"map":       helperMap,
 }
 
 // used notes which helpers a test asked for; one that none did is a leftover.

@@ -39,7 +39,7 @@ type outputs struct {
 	kept     []piece // handed on and not credited, for a resend
 	paused   []*stream
 	open     int
-	seen     bool // the end was acknowledged
+	hung     bool // a file system does not answer
 	pty      int  // the master of rank 0's terminal, -1 none
 	flusher  *timer
 	scratch  []byte
@@ -345,13 +345,7 @@ func (o *outputs) drained() bool {
 			o.closeStream(s)
 		}
 	}
-	if o.open > 0 || o.writer != nil && o.writer.waiting() > 0 {
-		return false
-	}
-	if o.writer != nil {
-		o.writer.rung() // its last words
-	}
-	return true
+	return o.open == 0 && (o.writer == nil || o.writer.finished())
 }
 
 // close closes what is open.
@@ -365,7 +359,9 @@ func (o *outputs) close() {
 		o.writer.close()
 	}
 	for _, f := range o.files {
-		unix.Close(f.fd)
+		if !o.hung { // else a write may still come, to whatever has the number
+			unix.Close(f.fd)
+		}
 	}
 	unix.Close(o.null)
 	o.streams, o.files, o.scratch, o.null = nil, nil, nil, -1

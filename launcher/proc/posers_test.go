@@ -135,3 +135,15 @@ func helperBytes(args []string) int {
 	}
 	return 0
 }
+
+// helperMap has a file in its memory, as a library is, and hangs.
+func helperMap(args []string) int {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return 1
+	}
+	if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE); err != nil {
+		return 1
+	}
+	return helperHang(nil)
+}

@@ -51,6 +51,7 @@ func (j *job) fork() {
 	}
 	j.phase = running
 	j.in.started()
+	j.mpi.lookForSingletons(singletonFirst)
 	j.sayStarted()
 }
 

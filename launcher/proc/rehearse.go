@@ -36,6 +36,11 @@ func (k *keeper) rehearse() {
 			j.ranks[0].exe.path = "/nonexistent/rehearsal"
 			j.start()
 			j.settle()
+			if j.ranks[0].end.Kind != launcher.CauseNotFound {
+				// No child can be born in a cgroup here (before Linux 5.7, or
+				// a container that forbids clone3).
+				k.room.remove()
+			}
 		}
 		j.close()
 	}

@@ -92,6 +92,10 @@ func (m *room) limit(bytes int64) bool {
 		return true
 	}
 	text := strconv.FormatInt(bytes, 10)
+	if m.dir != "" && !exists(filepath.Join(m.dir, "memory.max")) {
+		// Allowed in the root, and where no process is beside our cgroups.
+		writeFile(filepath.Join(filepath.Dir(m.dir), "cgroup.subtree_control"), "+memory")
+	}
 	if m.dir != "" && writeFile(filepath.Join(m.dir, "memory.max"), text) == nil {
 		writeFile(filepath.Join(m.dir, "memory.swap.max"), "0")
 		writeFile(filepath.Join(m.dir, "memory.oom.group"), "0")

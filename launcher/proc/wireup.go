@@ -1,8 +1,12 @@
 package proc
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -20,7 +24,8 @@ type wireup struct {
 	out     pmi.Out
 	env0    map[int][]string // of each program, what all its ranks share
 	due     *timer
-	openMPI bool
+	look    *timer // for ranks that run alone, see lookForSingletons
+	openMPI bool   // a program is linked with Open MPI
 	buf     []byte
 }
 
@@ -44,10 +49,10 @@ func newWireup(j *job) *wireup {
 	w := &wireup{job: j, clients: map[filch.Rank]*client{}, env0: map[int][]string{}}
 	for _, r := range j.ranks {
 		for _, lib := range r.exe.info.needed {
-			w.openMPI = w.openMPI || strings.HasPrefix(lib, "libmpi.so.40")
+			w.openMPI = w.openMPI || strings.HasPrefix(lib, openMPILib)
 		}
 	}
-	if j.what.MPI == "none" {
+	if j.what.MPI == mpiNone {
 		return w
 	}
 	l := &j.order.Launch
@@ -75,6 +80,66 @@ func lowest(l *launcher.Launch) []filch.Rank {
 	}
 	return low
 }
+
+// The values of --mpi that matter here; the engine speaks PMI-1 and PMI-2 as
+// each rank chooses.
+const (
+	mpiNone = "none"
+	mpiAuto = "auto"
+	mpiPMIx = "pmix"
+)
+
+// openMPILib is the library of Open MPI 4 and 5. Without PMIx each of its ranks
+// takes itself for the only one, and ends with 0.
+const openMPILib = "libmpi.so.40"
+
+// check refuses what would be started in vain.
+func (w *wireup) check() *failure {
+	j := w.job
+	const text = "this filch serves PMI-1 and PMI-2 (MPICH and its kin), not PMIx"
+	switch {
+	case j.what.MPI == mpiPMIx:
+		return fail(launcher.CauseOurs, filch.Unavailable, "--mpi=pmix: %s", text)
+	case w.openMPI && j.order.Launch.Size > 1 && (j.what.MPI == mpiAuto || j.what.MPI == ""):
+		return fail(launcher.CauseOurs, filch.Unavailable, "%s is linked with Open MPI, and %s: its %d ranks would each run alone",
+			j.ranks[0].argv[0], text, j.order.Launch.Size).
+			hint("build it with MPICH (mpicc.mpich), or start separate copies with --mpi=none")
+	}
+	return nil
+}
+
+// lookForSingletons warns, once, of Open MPI ranks that were started by way of
+// an interpreter and so were not seen for what they are.
+func (w *wireup) lookForSingletons(after time.Duration) {
+	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
+		return
+	}
+	w.look = w.job.keeper.poll.after(after, func() {
+		w.look = nil
+		if w.engine.Spoke() {
+			return
+		}
+		for _, r := range w.job.ranks {
+			if r.phase != rankRunning {
+				continue
+			}
+			maps, _ := os.ReadFile("/proc/" + strconv.Itoa(r.pid) + "/maps")
+			if bytes.Contains(maps, []byte(openMPILib)) {
+				w.job.warn(fmt.Sprintf("rank %d uses Open MPI, which needs PMIx, and none of the %d ranks on %s has asked for the others: each runs alone",
+					r.id, len(w.job.ranks), w.job.node()))
+				return
+			}
+			break
+		}
+		w.lookForSingletons(4 * after)
+	})
+}
+
+// Times of the look for ranks that run alone.
+const (
+	singletonFirst = 250 * time.Millisecond
+	singletonLast  = 20 * time.Second
+)
 
 // mapping says which ranks share a node.
 func mapping(l *launcher.Launch) string {
@@ -185,6 +250,7 @@ func (w *wireup) close() {
 		w.hangUp(c)
 	}
 	w.job.keeper.poll.stop(w.due)
+	w.job.keeper.poll.stop(w.look)
 }
 
 // peer takes a frame of another keeper of the job.
@@ -197,6 +263,9 @@ func (w *wireup) peer(f wire.PeerFrame) {
 
 // act does what the engine wants done.
 func (w *wireup) act() {
+	for _, n := range w.out.Notes {
+		fmt.Fprintf(os.Stderr, "filch: keeper: job %s: %s\n", w.job.ident().Job, n)
+	}
 	for _, x := range w.out.Writes {
 		if c := w.clients[x.Rank]; c != nil && c.fd >= 0 {
 			c.queue = append(c.queue, x.Data...)

@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ type fileWriter struct {
 	bytes  int
 	closed bool
 	faults []string
+	late   time.Time // when the last words of the job are given up
 }
 
 // block is bytes for a file.
@@ -116,7 +118,28 @@ func (w *fileWriter) rung() {
 	w.out.resume()
 }
 
-// close ends the goroutine; nothing is waiting any more.
+// finished reports, after the last process has ended, whether all is written,
+// or that it never will be: a file system that hangs must not keep the slots.
+func (w *fileWriter) finished() bool {
+	if w.waiting() == 0 {
+		w.rung() // its last words
+		return true
+	}
+	if w.late.IsZero() {
+		w.late = time.Now().Add(UnkillableAfter)
+		w.out.job.keeper.poll.after(UnkillableAfter, func() {})
+	}
+	if time.Now().Before(w.late) {
+		return false
+	}
+	w.out.job.warn(fmt.Sprintf("%s: %d bytes of output could not be written within %v: the file system does not answer",
+		w.out.job.node(), w.waiting(), UnkillableAfter))
+	w.out.hung = true
+	return true
+}
+
+// close ends the goroutine; nothing is waiting any more, or it hangs and keeps
+// its files.
 func (w *fileWriter) close() {
 	w.mu.Lock()
 	w.closed = true

@@ -1,0 +1,303 @@
+package proc
+
+// These tests look inside: the functions are pure, and their callers need a
+// machine of the right kind to reach all of them.
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"math/rand"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+func nodesOf(names string, ranks ...int32) []launcher.NodeRanks {
+	var nodes []launcher.NodeRanks
+	for i, n := range strings.Fields(names) {
+		r := int32(1)
+		if i < len(ranks) {
+			r = ranks[i]
+		}
+		nodes = append(nodes, launcher.NodeRanks{Node: filch.NodeName(n), Ranks: []launcher.Span{{Count: r}}})
+	}
+	return nodes
+}
+
+func TestNodeList(t *testing.T) {
+	for names, want := range map[string]string{
+		"n1":                      "n1",
+		"n1 n2 n3":                "n[1-3]",
+		"n1 n3":                   "n[1,3]",
+		"n1 n2 n4 n7 n8":          "n[1-2,4,7-8]",
+		"n8 n9 n10 n11":           "n[8-11]",
+		"n08 n09 n10":             "n[08-10]",
+		"n09 n11":                 "n[09,11]",
+		"a b":                     "a,b",
+		"login n1 n2":             "login,n[1-2]",
+		"n1 n2 gpu1 gpu2 login":   "n[1-2],gpu[1-2],login",
+		"n3 n1":                   "n[3,1]",
+		"10 11":                   "[10-11]",
+		"rack1-n1 rack1-n2":       "rack1-n[1-2]",
+		"n1 m1 n2":                "n1,m1,n2",
+		"n99999999999999999999 n": "n99999999999999999999,n",
+	} {
+		if got := nodeList(nodesOf(names)); got != want {
+			t.Errorf("%s: got %s, want %s", names, got, want)
+		}
+	}
+}
+
+func TestTasksPerNode(t *testing.T) {
+	for want, ranks := range map[string][]int32{
+		"2(x3),1": {2, 2, 2, 1}, "4": {4}, "1,2,1": {1, 2, 1}, "3(x2)": {3, 3},
+	} {
+		names := strings.Repeat("n ", len(ranks))
+		if got := tasksPerNode(nodesOf(names, ranks...)); got != want {
+			t.Errorf("%v: got %s, want %s", ranks, got, want)
+		}
+	}
+}
+
+func TestChooseCPUs(t *testing.T) {
+	lent := []int32{2, 3, 6, 7}
+	for _, c := range []struct {
+		name string
+		how  launcher.Bind
+		lent []int32
+		i, n int
+		want []int
+		kind string
+	}{
+		{"default-share", launcher.Bind{}, lent, 1, 2, []int{6, 7}, "MASK"},
+		{"default-uneven", launcher.Bind{}, lent, 2, 3, []int{6, 7}, "MASK"},
+		{"default-one-each", launcher.Bind{}, lent, 3, 4, []int{7}, "MASK"},
+		{"default-more-ranks-than-cores", launcher.Bind{}, lent, 0, 5, nil, "NONE"},
+		{"default-nothing-lent", launcher.Bind{}, nil, 0, 1, nil, "NONE"},
+		{"none", launcher.Bind{Kind: "none"}, lent, 0, 1, nil, "NONE"},
+		{"cores", launcher.Bind{Kind: "cores"}, lent, 0, 1, []int{2, 3, 6, 7}, "MASK"},
+		{"rank", launcher.Bind{Kind: "rank"}, lent, 5, 6, []int{3}, "RANK"},
+		{"rank-nothing-lent", launcher.Bind{Kind: "rank"}, nil, 0, 1, nil, "NONE"},
+		{"map", launcher.Bind{Kind: "map_cpu", List: []string{"0", "0x5"}}, lent, 3, 4, []int{5}, "MAP"},
+		{"map-repeated", launcher.Bind{Kind: "map_cpu", List: []string{"0*2", "3*2"}}, nil, 2, 4, []int{3}, "MAP"},
+		{"map-nonsense", launcher.Bind{Kind: "map_cpu", List: []string{"x"}}, nil, 0, 1, nil, "NONE"},
+		{"map-empty", launcher.Bind{Kind: "map_cpu"}, nil, 0, 1, nil, "NONE"},
+		{"mask", launcher.Bind{Kind: "mask_cpu", List: []string{"0x3", "c"}}, nil, 1, 2, []int{2, 3}, "MASK"},
+		{"mask-long", launcher.Bind{Kind: "mask_cpu", List: []string{"0x1" + strings.Repeat("0", 20)}}, nil, 0, 1, []int{80}, "MASK"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, kind := chooseCPUs(c.how, c.lent, c.i, c.n)
+			if !slices.Equal(got, c.want) || kind != c.kind {
+				t.Errorf("got %v %s, want %v %s", got, kind, c.want, c.kind)
+			}
+		})
+	}
+}
+
+func TestSharesOfCoresDoNotOverlap(t *testing.T) {
+	for cores := range 20 {
+		lent := make([]int32, cores)
+		for i := range lent {
+			lent[i] = int32(3 * i)
+		}
+		for n := 1; n <= cores; n++ {
+			var all []int
+			for i := range n {
+				cpus, _ := chooseCPUs(launcher.Bind{}, lent, i, n)
+				if len(cpus) < cores/n {
+					t.Fatalf("rank %d of %d got %v of %d cores", i, n, cpus, cores)
+				}
+				all = append(all, cpus...)
+			}
+			if len(all) != cores || len(slices.Compact(slices.Sorted(slices.Values(all)))) != cores {
+				t.Fatalf("%d ranks share %d cores as %v", n, cores, all)
+			}
+		}
+	}
+}
+
+func TestGPUEnv(t *testing.T) {
+	for _, c := range []struct {
+		gpus []string
+		i, n int
+		want string
+	}{
+		{nil, 0, 2, ""},
+		{[]string{"nvidia:0", "nvidia:1"}, 1, 2, "FILCH_GPUS=nvidia:1 CUDA_VISIBLE_DEVICES=1"},
+		{[]string{"amd3", "amd5"}, 0, 1, "FILCH_GPUS=amd3,amd5 ROCR_VISIBLE_DEVICES=3,5"},
+		{[]string{"0"}, 2, 3, "FILCH_GPUS=0 CUDA_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=0 ZE_AFFINITY_MASK=0"},
+		{[]string{"intel:7"}, 0, 1, "FILCH_GPUS=intel:7 ZE_AFFINITY_MASK=7"},
+	} {
+		if got := strings.Join(gpuEnv(c.gpus, c.i, c.n), " "); got != c.want {
+			t.Errorf("%v, rank %d of %d: got %q, want %q", c.gpus, c.i, c.n, got, c.want)
+		}
+	}
+}
+
+// TestReadELF compares with debug/elf on the programs of this machine.
+func TestReadELF(t *testing.T) {
+	files := []string{"/proc/self/exe"}
+	for _, name := range []string{"sh", "ls", "env", "grep", "tar"} {
+		files = append(files, "/bin/"+name)
+	}
+	for _, name := range files {
+		want, err := elf.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		libs, err := want.ImportedLibraries()
+		if err != nil {
+			t.Fatal(err)
+		}
+		interp := ""
+		if s := want.Section(".interp"); s != nil {
+			b, _ := s.Data()
+			interp = string(bytes.TrimRight(b, "\x00"))
+		}
+		want.Close()
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := make([]byte, headBytes)
+		n, _ := f.ReadAt(head, 0)
+		got := readELF(f, head[:n])
+		f.Close()
+		if !got.elf || got.interp != interp || !slices.Equal(got.needed, libs) {
+			t.Errorf("%s: got %+v, want %q and %v", name, got, interp, libs)
+		}
+	}
+}
+
+func FuzzReadELF(f *testing.F) {
+	b, err := os.ReadFile("/bin/true")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("\x7fELF"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := readELF(bytes.NewReader(b), b[:min(len(b), headBytes)])
+		for _, n := range append(got.needed, got.interp) {
+			if len(n) > len(b) {
+				t.Errorf("%d bytes hold a name of %d", len(b), len(n))
+			}
+		}
+	})
+}
+
+// TestSpool checks a spool against a slice that keeps everything.
+func TestSpool(t *testing.T) {
+	seed := rand.Int63()
+	r := rand.New(rand.NewSource(seed))
+	var s spool
+	var all []byte
+	low := uint64(0)
+	buf := make([]byte, 8192)
+	for i := range 3000 {
+		switch r.Intn(4) {
+		case 0, 1:
+			b := make([]byte, r.Intn(9000))
+			r.Read(b)
+			all = append(all, b...)
+			if err := s.add(b); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			if r.Intn(20) == 0 {
+				low = s.end
+			} else {
+				low += uint64(r.Int63n(int64(s.end-low)/4 + 1))
+			}
+			s.trim(low)
+		case 3:
+			off := low + uint64(r.Int63n(int64(s.end-low)+1))
+			if off == s.end {
+				continue
+			}
+			b, err := s.read(off, buf)
+			if err != nil || len(b) == 0 || !bytes.Equal(b, all[off:off+uint64(len(b))]) {
+				t.Fatalf("seed %d, step %d: read of %d bytes at %d of %d-%d: %v", seed, i, len(b), off, s.base, s.end, err)
+			}
+		}
+		if s.file == nil && len(s.mem) > spoolMemory || s.end != uint64(len(all)) || s.kept() != s.end-low {
+			t.Fatalf("seed %d, step %d: %d in memory, end %d of %d, kept %d", seed, i, len(s.mem), s.end, len(all), s.kept())
+		}
+	}
+	s.trim(s.end)
+	if s.file != nil || s.mem != nil {
+		t.Errorf("an empty spool keeps its file or memory")
+	}
+}
+
+func TestScrub(t *testing.T) {
+	env := []string{"A=1", "SLURM_JOB_ID=1", "PMI_FD=3", "PMIX_RANK=1", "bad", "=x", "NUL=\x00", "FILCH_LOCAL=/x", "FILCH_RANK=1", "MPI_LOCALRANKID=0"}
+	for slurm, want := range map[bool][]string{
+		false: {"A=1", "SLURM_JOB_ID=1", "FILCH_LOCAL=/x"}, // it was exported by name
+		true:  {"A=1", "FILCH_LOCAL=/x"},
+	} {
+		if got := scrub(env, slurm); !slices.Equal(got, want) {
+			t.Errorf("--slurm-env %v: got %q, want %q", slurm, got, want)
+		}
+	}
+}
+
+func TestShortPath(t *testing.T) {
+	deep := t.TempDir()
+	for range 12 {
+		deep += "/a-rather-long-folder"
+	}
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	short, done, err := shortPath(deep + "/k1.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if len(short) > 100 {
+		t.Errorf("%d bytes: %s", len(short), short)
+	}
+	if err := os.WriteFile(deep+"/k1.sock", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(short); err != nil || string(b) != "x" {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestParentOf(t *testing.T) {
+	if got := parentOf(os.Getpid()); got != os.Getppid() {
+		t.Errorf("got %d, want %d", got, os.Getppid())
+	}
+	if got := parentOf(1 << 30); got != 0 {
+		t.Errorf("a process that is not has parent %d", got)
+	}
+	if got, want := fmt.Sprint(descendantsByParent(os.Getpid())), fmt.Sprint(descendants(os.Getpid())); got != want {
+		t.Errorf("by parent %s, by children %s", got, want)
+	}
+}
+
+func TestOpenMPIIsRefusedUnlessAsked(t *testing.T) {
+	for _, c := range []struct {
+		mpi  string
+		size int32
+		want bool
+	}{{"auto", 2, true}, {"", 2, true}, {"auto", 1, false}, {"pmi1", 2, false}, {"none", 2, false}} {
+		j := &job{ranks: []*rank{{argv: []string{"./ring"}}}}
+		j.what.MPI, j.order.Launch.Size = c.mpi, c.size
+		w := &wireup{job: j, openMPI: true}
+		f := w.check()
+		if (f != nil) != c.want {
+			t.Errorf("--mpi=%s with %d ranks: got %+v", c.mpi, c.size, f)
+		}
+		if f != nil && (!strings.Contains(f.err.Text, "./ring is linked with Open MPI") || f.err.Hint == "") {
+			t.Errorf("got %+v", f.err)
+		}
+	}
+}
