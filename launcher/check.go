@@ -9,8 +9,15 @@ import (
 // Check panics where an invariant is broken. Tests call it after every step.
 func (n *Node) Check() {
 	n.ledger.Check()
+	gathers := 0
 	for id, j := range n.jobs { // in any order: nothing comes out
 		n.checkJob(id, j)
+		if j.gather != nil {
+			gathers++
+		}
+	}
+	if gathers != n.line.active {
+		panic(fmt.Sprintf("launcher: %d jobs gather, %d counted", gathers, n.line.active))
 	}
 	for k, p := range n.parts { // in any order: nothing comes out
 		if p.key != k {

@@ -80,6 +80,9 @@ func (n *Node) missing(j *job) string {
 		}
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
+	if j.lined {
+		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d stand in line", n.line.active, n.cfg.Name, len(n.line.jobs))
+	}
 	if j.gather == nil {
 		if err := n.neverFits(&j.need); err != nil {
 			return err.Text + "; waits for more nodes"

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -8,8 +9,68 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
+// MaxGathers bounds the jobs of an origin that gather at once: each keeps a
+// little of every node in mind, and has a place on every wait list. Younger
+// jobs stand in line here; they could not go first anyway.
+const MaxGathers = 256
+
+// line is the jobs of this origin that gather, and those that will.
+type line struct {
+	active int
+	last   filch.Ticket // the youngest that was let in
+	jobs   []*job       // in the order of tickets
+}
+
+// standsInLine puts a job in line when too many older ones gather.
+func (n *Node) standsInLine(j *job) bool {
+	l := &n.line
+	if len(l.jobs) == 0 && l.active < MaxGathers || j.ticket.Older(l.last) {
+		return false
+	}
+	if !j.lined {
+		j.lined = true
+		i, _ := slices.BinarySearchFunc(l.jobs, j, func(a, b *job) int {
+			if a.ticket.Older(b.ticket) {
+				return -1
+			}
+			return 1
+		})
+		l.jobs = slices.Insert(l.jobs, i, j)
+	}
+	return true
+}
+
+// callNext lets the next in line begin, when there is one and a place.
+func (n *Node) callNext(now time.Duration, out *Outbox) bool {
+	l := &n.line
+	for len(l.jobs) > 0 && l.active < MaxGathers {
+		j := l.jobs[0]
+		l.jobs[0] = nil
+		l.jobs = l.jobs[1:]
+		if !j.lined || n.jobs[j.id] != j {
+			continue
+		}
+		j.lined = false
+		if !n.local(now, j, out) {
+			n.beginGather(now, j, out)
+		}
+		n.wakeJob(j, j.deadline())
+		return true
+	}
+	return false
+}
+
+func (n *Node) endGather(j *job) {
+	j.gather = nil
+	n.line.active--
+}
+
 func (n *Node) beginGather(now time.Duration, j *job, out *Outbox) {
 	var moves stealer.Moves
+	n.line.active++
+	if n.line.last.Older(j.ticket) {
+		n.line.last = j.ticket
+	}
 	j.gather = stealer.NewGather(j.need, n.members, n.cfg.Name, n.cfg.Policy, n.draw())
 	j.gather.Begin(now, &moves)
 	n.move(j, moves, out)
@@ -104,7 +165,7 @@ func (n *Node) tryLaunch(now time.Duration, j *job, out *Outbox) {
 // launchRest launches on the shares and gives the rest back.
 func (n *Node) launchRest(now time.Duration, j *job, shares []stealer.Share, out *Outbox) {
 	back := j.gather.Rest(shares)
-	j.gather = nil
+	n.endGather(j)
 	n.launch(now, j, shares, nil, out)
 	for _, b := range back {
 		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
@@ -119,7 +180,7 @@ func (n *Node) letGo(now time.Duration, j *job, used []stealer.Share, out *Outbo
 	for _, b := range j.gather.Rest(used) {
 		n.send(b.To, &Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round}, out)
 	}
-	j.gather = nil
+	n.endGather(j)
 }
 
 // renewed takes in which leases an origin still wants. One of a launched job

@@ -56,6 +56,7 @@ type job struct {
 	run       *run
 	step      *step
 	guests    []*guest
+	lined     bool // waits for its turn to gather
 	clock     jobClock
 	due       time.Duration // of its entry in the agenda
 }

@@ -41,14 +41,20 @@ type Node struct {
 	clients map[ClientID][]filch.JobID
 	past    past
 	agenda  agenda
-	next    filch.JobID // the next id of the block
-	seed    uint64
+	line    line
+	draws   draws
 	loop    []Message // from this node to itself
 	changed []slots.Status
 	owed    []owed // steps to give back
 	renewAt time.Duration
 	graves  graves
 	birth   birth
+}
+
+// draws is where ids and random numbers come from.
+type draws struct {
+	id   filch.JobID // the next of the block
+	seed uint64
 }
 
 // birth is when the launcher began, and when at the latest it lends although
@@ -67,14 +73,14 @@ func New(cfg Config) *Node {
 	n := &Node{
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
-		clients: make(map[ClientID][]filch.JobID), seed: cfg.Seed, renewAt: filch.Never,
+		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, renewAt: filch.Never,
 		birth: birth{opens: filch.Never, forgets: filch.Never},
 	}
 	if n.members == nil {
 		n.members = stealer.NewMembers()
 	}
 	n.members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total()})
-	n.next = cfg.IDs.first()
+	n.draws.id = cfg.IDs.first()
 	return n
 }
 
@@ -155,7 +161,7 @@ func (n *Node) settle(now time.Duration, out *Outbox) {
 			}
 		}
 		n.changed = n.ledger.Changed(n.changed[:0])
-		if len(n.changed) == 0 {
+		if len(n.changed) == 0 && !n.callNext(now, out) {
 			return
 		}
 		for _, s := range n.changed {
@@ -240,8 +246,8 @@ func (n *Node) sortedParts() []*part {
 
 // draw is the next number of the node's own generator (splitmix64).
 func (n *Node) draw() uint64 {
-	n.seed += 0x9e3779b97f4a7c15
-	z := n.seed
+	n.draws.seed += 0x9e3779b97f4a7c15
+	z := n.draws.seed
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31

@@ -73,7 +73,7 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 // nodes are gone: it would keep everybody else waiting for ever. It asks anew
 // when there are enough again.
 func (n *Node) park(now time.Duration, j *job, out *Outbox) {
-	if j.run != nil || j.step != nil {
+	if j.run != nil || j.step != nil || j.lined {
 		return
 	}
 	fits := n.neverFits(&j.need) == nil
@@ -211,7 +211,7 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 		p.Incarnation, p.Standing = incarnation, stealer.Up
 	}
 	n.cfg.IDs.Round++
-	n.next = n.cfg.IDs.first()
+	n.draws.id = n.cfg.IDs.first()
 	for _, j := range n.sortedJobs() {
 		if j.run == nil {
 			n.letGo(now, j, nil, out)

@@ -67,7 +67,7 @@ const IDStride = 4096
 // have the same. The ids that it gave out so far stay what they are.
 func (n *Node) Renumber(index int32) {
 	n.cfg.IDs.Index = index
-	n.next = n.cfg.IDs.first()
+	n.draws.id = n.cfg.IDs.first()
 }
 
 // Owner is the index of the member that gave out an id.

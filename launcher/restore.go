@@ -80,7 +80,7 @@ func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
 		switch {
 		case r.IDs != nil:
 			n.cfg.IDs.Round = max(n.cfg.IDs.Round, r.IDs.Round+1)
-			n.next = n.cfg.IDs.first()
+			n.draws.id = n.cfg.IDs.first()
 		case r.Part != nil:
 			k := slots.Key{Job: r.Part.Job, Attempt: r.Part.Attempt}
 			done[k] = append(done[k], r.Part)

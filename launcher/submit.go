@@ -40,14 +40,16 @@ func (n *Node) begin(now time.Duration, j *job, out *Outbox) {
 	switch {
 	case j.req.Parent != 0:
 		n.beginStep(now, j, out)
-	case n.local(now, j, out):
+	case len(n.line.jobs) == 0 && n.local(now, j, out):
 	default:
 		n.keep(j, out)
 		j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
 		if j.clock.say <= now {
 			j.clock.say, j.clock.refresh = now+SayEvery, now+SayEvery-refreshBefore
 		}
-		n.beginGather(now, j, out)
+		if !n.standsInLine(j) {
+			n.beginGather(now, j, out)
+		}
 	}
 	if n.jobs[j.id] == j {
 		n.wakeJob(j, j.deadline())
@@ -85,15 +87,15 @@ func (n *Node) claimOf(j *job) slots.Ask {
 // newID takes the next id. A block is recorded before its first id is out, so
 // that a launcher that starts again never gives it out anew.
 func (n *Node) newID(out *Outbox) filch.JobID {
-	if n.next == n.cfg.IDs.first() {
+	if n.draws.id == n.cfg.IDs.first() {
 		ids := n.cfg.IDs
 		out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
 	}
-	id := n.next
-	n.next++
-	if n.next%IDBlock == 0 {
+	id := n.draws.id
+	n.draws.id++
+	if n.draws.id%IDBlock == 0 {
 		n.cfg.IDs.Round++
-		n.next = n.cfg.IDs.first()
+		n.draws.id = n.cfg.IDs.first()
 	}
 	return id
 }
