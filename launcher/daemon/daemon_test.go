@@ -291,6 +291,26 @@ func TestKeeperVanishes(t *testing.T) {
 	poll(t, "the leftovers to die", func() bool { return !runs(t, "sleep\x00997") && !runs(t, "sleep\x00998") })
 }
 
+// Whoever stops a keeper does not keep its job from being cancelled.
+func TestCancelReachesAStoppedKeeper(t *testing.T) {
+	r := start(t, testConfig(t))
+	run, err := r.dial().Submit(request(t, 1, "sh", "-c", "kill -STOP $PPID; sleep 996"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	o := finish(t, run, func(v any) {
+		if _, ok := v.(launcher.Started); ok {
+			if err := run.Cancel(15); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if o.ended.Code != filch.ExitCancelled {
+		t.Errorf("got %+v", o.ended)
+	}
+}
+
 // runs reports whether a process with that command line exists.
 func runs(t testing.TB, cmdline string) bool {
 	t.Helper()

@@ -69,6 +69,7 @@ type keeper struct {
 	ident     filch.Ident
 	done      bool // said so
 	forgotten bool
+	stopping  bool
 }
 
 // pending is a start that waits for a keeper, with what came after it.
@@ -168,7 +169,7 @@ func (ks *keepers) start(s launcher.Start) {
 }
 
 func (ks *keepers) assign(k *keeper, p pending) {
-	k.ident, k.done, k.forgotten = p.start.Launch.Ident, false, false
+	k.ident, k.done, k.forgotten, k.stopping = p.start.Launch.Ident, false, false, false
 	ks.jobs[k.ident] = k
 	ks.d.routes.attach(k, &p.start)
 	if err := k.conn.Write(wire.KindStart, 0, &p.start); err != nil {
@@ -208,14 +209,25 @@ func (ks *keepers) deed(d *launcher.Deed) {
 	if k.conn.Write(wire.KindDeed, 0, d) == nil {
 		ks.d.loop.touch(k.conn)
 	}
-	if d.Kind == launcher.DeedStop && k.proc.wake != nil {
-		k.proc.wake() // somebody may have stopped it, and must not hold up an end
+	if d.Kind == launcher.DeedStop {
+		k.stopping = true
+		k.wake()
+	}
+}
+
+// wake makes a keeper go on that somebody has stopped: it is to end its job.
+func (k *keeper) wake() {
+	if k.proc.wake != nil {
+		k.proc.wake()
 	}
 }
 
 // beat tells the keepers that their launcher lives.
 func (ks *keepers) beat() {
 	for _, k := range ks.jobs {
+		if k.stopping {
+			k.wake()
+		}
 		if k.conn.WriteRaw(wire.KindLease, 0) == nil {
 			_ = k.conn.Flush()
 		}
