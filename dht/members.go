@@ -10,8 +10,10 @@ import (
 
 // The times of the list.
 const (
-	// BeatEvery is how often a node tells those who watch it that it lives.
-	BeatEvery = 500 * time.Millisecond
+	// BeatEvery is how often a node tells those who watch it that it lives:
+	// as seldom as a suspicion after two missed beats and an unanswered ping
+	// allows, since beats are most of what an idle launcher costs.
+	BeatEvery = 750 * time.Millisecond
 	// SuspectAfter is the silence after which a node is suspected.
 	SuspectAfter = 1750 * time.Millisecond
 	// DeadAfter is the silence after which a node is dead, when a redial
@@ -24,7 +26,8 @@ const (
 	// who died are tried again.
 	ForgetAfter = time.Hour
 
-	pingAfter   = 1 * time.Second         // silence after which a watcher asks
+	pingAfter   = 1200 * time.Millisecond // silence after which a watcher asks
+	pingEvery   = 500 * time.Millisecond  // and how often
 	checkEvery  = 250 * time.Millisecond  // while somebody is silent
 	askAfter    = 2500 * time.Millisecond // silence after which witnesses are asked
 	askEvery    = time.Second
@@ -37,7 +40,7 @@ const (
 	syncEvery   = time.Second
 	reviveFirst = 2 * time.Second // from a death to the first try, doubling
 	reviveLast  = 5 * time.Minute
-	maxAwake    = 700 * time.Millisecond
+	maxAwake    = time.Second // from one input to the next; beats are more often
 )
 
 // Widths of the list's traffic.

@@ -133,9 +133,20 @@ func (w *world) add(name filch.NodeName, via *simNode) *simNode {
 	n.m = dht.NewMembers(dht.MembersConfig{Seed: w.rand.Uint64(),
 		Self: dht.Member{Name: name, Incarnation: n.inc, Addrs: []string{fmt.Sprintf("10.0.0.1:%d/%d", n.i, n.inc)}, Capacity: []byte("8 slots")}})
 	if via != nil {
-		n.do(func(out *dht.MembersOut) { n.m.Apart(); n.m.Join(n.clock(), []filch.NodeName{via.name}, out) })
+		n.join(via)
 	}
 	return n
+}
+
+// join asks a node to be taken in, and another one when that takes long, as a
+// mesh does.
+func (n *simNode) join(via *simNode) {
+	n.do(func(out *dht.MembersOut) { n.m.Apart(); n.m.Join(n.clock(), []filch.NodeName{via.name}, out) })
+	n.w.after(4*time.Second, func() {
+		if !n.m.Joined() && !n.down {
+			n.join(n.w.nodes[n.w.rand.IntN(len(n.w.nodes))])
+		}
+	})
 }
 
 func (n *simNode) clock() time.Duration { return n.w.now - n.born }

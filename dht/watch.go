@@ -72,7 +72,7 @@ func (m *Members) look(out *MembersOut) {
 // pursue takes the steps that a silence calls for.
 func (m *Members) pursue(e *entry, quiet time.Duration, out *MembersOut) {
 	w := e.watch
-	if m.awake-w.pinged >= BeatEvery {
+	if m.awake-w.pinged >= pingEvery {
 		m.ping(e, out)
 	}
 	silent := m.silence(e)

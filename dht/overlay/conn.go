@@ -246,6 +246,9 @@ func (h *Host) Cut(node filch.NodeName) {
 func (h *Host) cut(p *remote) {
 	p.mu.Lock()
 	h.dropLocked(p)
+	if p.stop != nil {
+		p.stop()
+	}
 	conns := slices.Clone(p.conns)
 	for _, c := range conns {
 		if !c.closing {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -28,6 +29,7 @@ func (h *Host) reach(p *remote) (*conn, error) {
 			return c, nil
 		}
 		var wait <-chan struct{}
+		var ctx context.Context
 		switch {
 		case len(p.conns) > 0:
 			wait = p.conns[0].gone // it is closing; libp2p would hand it out again
@@ -35,8 +37,8 @@ func (h *Host) reach(p *remote) (*conn, error) {
 			wait = p.dial
 		default:
 			p.dial = make(chan struct{})
+			ctx, p.stop = context.WithCancel(h.ctx)
 		}
-		addrs := p.addrs
 		p.mu.Unlock()
 		if wait != nil {
 			select {
@@ -52,30 +54,57 @@ func (h *Host) reach(p *remote) (*conn, error) {
 			}
 			continue
 		}
-		id, err := derivePeer(h.cfg.Secret, p.name)
-		var c *conn
-		if err == nil {
-			select {
-			case h.slots <- struct{}{}:
-				c, err = h.dial(h.ctx, id, addrs)
-				<-h.slots
-			case <-h.ctx.Done():
-				err = ErrClosed
-			}
-		}
-		p.mu.Lock()
-		close(p.dial)
-		p.dial, p.why = nil, err
-		if err != nil {
-			p.failed = time.Now()
-		}
-		p.mu.Unlock()
-		var r *Refusal
-		if errors.As(err, &r) {
-			h.hooks.Load().Refused(p.name, r)
-		}
-		return c, err
+		return h.redial(ctx, p)
 	}
+}
+
+// maxTries and tryPause say how often a dial that was cut short is tried again.
+const (
+	maxTries = 4
+	tryPause = 50 * time.Millisecond
+)
+
+// redial dials a peer for those who wait in reach. It goes on while the other
+// side is only slow; it gives up when nobody listens there, when the peer
+// refuses, and when the peer is cut.
+func (h *Host) redial(ctx context.Context, p *remote) (c *conn, err error) {
+	id, err := derivePeer(h.cfg.Secret, p.name)
+	for n := 1; err == nil; n++ {
+		p.mu.Lock()
+		addrs := p.addrs
+		p.mu.Unlock()
+		select {
+		case h.slots <- struct{}{}:
+			c, err = h.dial(ctx, id, addrs)
+			<-h.slots
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		var r *Refusal
+		if err == nil || n == maxTries || errors.As(err, &r) || errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+		t := time.NewTimer(time.Duration(n) * tryPause)
+		select {
+		case <-t.C:
+			err = nil
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	p.mu.Lock()
+	p.stop()
+	close(p.dial)
+	p.dial, p.stop, p.why = nil, nil, err
+	if err != nil {
+		p.failed = time.Now()
+	}
+	p.mu.Unlock()
+	var r *Refusal
+	if errors.As(err, &r) {
+		h.hooks.Load().Refused(p.name, r)
+	}
+	return c, err
 }
 
 // dial connects to a peer id at one of the addresses and waits until both

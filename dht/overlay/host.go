@@ -34,12 +34,12 @@ const (
 	// ProbeTimeout bounds a probe. A dead machine answers nothing, so this is
 	// what a failed redial of one costs.
 	ProbeTimeout = 1500 * time.Millisecond
-	// DialTimeout bounds a dial for frames that wait, which may take long
-	// where ranks leave launchers no CPU. What waits for a dead node is
-	// dropped when the node is declared dead.
-	DialTimeout = 6 * time.Second
+	// DialTimeout bounds one try of a dial for frames that wait, which may
+	// take long where ranks leave launchers no CPU. It ends early when the
+	// peer is cut, as one that is declared dead is.
+	DialTimeout = 10 * time.Second
 	// AdmitTimeout bounds the time in which a connection must be admitted.
-	AdmitTimeout = 5 * time.Second
+	AdmitTimeout = 10 * time.Second
 	// WriteTimeout is how long a connection may take nothing at all before
 	// it is given up; more than any pause that costs nothing.
 	WriteTimeout = 10 * time.Second
@@ -88,7 +88,8 @@ type Host struct {
 	t      table
 }
 
-// maxDials bounds the dials for frames that run at a time.
+// maxDials is how many dials for frames run at a time: each costs CPU on both
+// sides, and all at once they would all be late.
 const maxDials = 8
 
 // counters of a Host.

@@ -130,12 +130,10 @@ func (m *Mesh) loop() {
 			m.step(in, &out)
 		}
 		clear(work)
-		m.hear()
-		m.step(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
-			if s.Deadline() <= now {
-				s.Tick(now, out)
-			}
-		}, &out)
+		if m.members.Deadline() <= time.Since(m.start) {
+			m.hear()
+			m.step(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Tick(now, out) }, &out)
+		}
 		if v := m.members.RingVersion(); v != pinned {
 			pinned = v
 			m.carrier.Pin(m.members.Neighbors())
@@ -319,22 +317,35 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Apart() }); err != nil {
 		return err
 	}
-	via, err := m.contacts(ctx, addrs)
-	if err != nil {
-		return err
-	}
-	if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
-		return err
-	}
-	select {
-	case err := <-m.joined:
-		return err
-	case <-m.ctx.Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("cannot join through %s: the member list did not come: %w", via[0], ctx.Err())
+	for {
+		via, err := m.contacts(ctx, addrs)
+		if err != nil {
+			return err
+		}
+		select {
+		case err := <-m.joined: // the list came meanwhile
+			return err
+		default:
+		}
+		if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
+			return err
+		}
+		t := time.NewTimer(joinRound)
+		select {
+		case err := <-m.joined:
+			t.Stop()
+			return err
+		case <-t.C: // those who answered may have gone since
+		case <-m.ctx.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return fmt.Errorf("cannot join through %s: the member list did not come: %w", via[0], ctx.Err())
+		}
 	}
 }
+
+// joinRound is how long the list may take before the addresses are tried anew.
+const joinRound = 4 * time.Second
 
 // The pause between rounds of dials to join: it doubles from the first to the
 // last.

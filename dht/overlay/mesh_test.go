@@ -184,7 +184,7 @@ func TestMeshFindsDeath(t *testing.T) {
 				lastDeath = d
 			}
 		}
-		if d := firstDeath.Sub(at); d < 4500*time.Millisecond || d > 5750*time.Millisecond {
+		if d := firstDeath.Sub(at); d < 4200*time.Millisecond || d > 5750*time.Millisecond {
 			t.Errorf("declared dead after %v, want 5 s after the last sign of life", d)
 		}
 		if d := lastDeath.Sub(firstDeath); d > 500*time.Millisecond {

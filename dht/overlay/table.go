@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,6 +151,7 @@ type remote struct {
 	out    [NumClasses]outbox
 	in     [NumClasses]inbox
 	dial   chan struct{} // closed when the dial that runs has ended
+	stop   func()        // ends that dial; nil when none runs
 	failed time.Time     // when the last dial failed
 	why    error         // and why
 }
@@ -217,8 +219,14 @@ func (h *Host) Learn(node filch.NodeName, addrs []string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if slices.Equal(p.addrs, addrs) {
+		return
+	}
 	p.addrs = append(p.addrs[:0:0], addrs...)
 	p.failed = time.Time{}
+	if p.stop != nil {
+		p.stop() // it tries where the node was
+	}
 }
 
 func (h *Host) Forget(node filch.NodeName) {
