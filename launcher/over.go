@@ -33,10 +33,11 @@ func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 
 // again starts another attempt under the same ticket.
 func (n *Node) again(now time.Duration, j *job, out *Outbox) {
-	n.forgetSeats(j, out)
+	gone := j.seatRecords()
 	j.run, j.state = nil, filch.Waiting
 	j.attempt++
 	n.begin(now, j, out)
+	out.Records = append(out.Records, gone...)
 }
 
 // verdict is how a run ended.
@@ -79,7 +80,6 @@ func (n *Node) bury(now time.Duration, j *job, e EndRecord, out *Outbox) {
 // dismiss ends a job with that last event.
 func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *Outbox) {
 	n.tell(j, last, out)
-	n.forgetSeats(j, out)
 	j.state = e.State
 	for _, id := range n.past.add(j.info(now, n.cfg.Name, &e), e) {
 		out.Records = append(out.Records, Record{Key: recordKey(id)})
@@ -93,6 +93,7 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	default:
 		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
 	}
+	out.Records = append(out.Records, j.seatRecords()...)
 	delete(n.jobs, j.id)
 	n.dropClient(j, out)
 	n.stepOver(now, j, out)

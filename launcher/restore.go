@@ -57,15 +57,19 @@ func (n *Node) keepSeat(j *job, i int, out *Outbox) {
 	out.Records = append(out.Records, Record{Key: j.seatKey(i), Part: r})
 }
 
-func (n *Node) forgetSeats(j *job, out *Outbox) {
+// seatRecords removes what was recorded of the participants of an attempt. It
+// goes after the job's own record says that the attempt is over: without one of
+// them a launcher that dies in between would take the participant for lost.
+func (j *job) seatRecords() (gone []Record) {
 	if j.run == nil {
-		return
+		return nil
 	}
 	for i := range j.run.seats {
 		if j.run.seats[i].kept {
-			out.Records = append(out.Records, Record{Key: j.seatKey(i)})
+			gone = append(gone, Record{Key: j.seatKey(i)})
 		}
 	}
+	return gone
 }
 
 // Restore takes in the records of the launcher before this one, before any

@@ -182,7 +182,7 @@ type fuse struct {
 
 // before burns the fuse over an input.
 func (f *fuse) before(h *host, e *event) bool {
-	if f.blown || h.index != f.host || !f.input || nameOf(e.body) != f.name {
+	if f.blown || h.index != f.host || !f.input || f.name != "" && nameOf(e.body) != f.name {
 		return false
 	}
 	return f.count(h)
