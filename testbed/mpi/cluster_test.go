@@ -269,7 +269,11 @@ func (c *cluster) marked(i int) []int {
 	return pids
 }
 
+// zombie reports whether a process has ended, with all of its threads.
 func zombie(pid int) bool {
+	if threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); len(threads) > 1 {
+		return false
+	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true
@@ -372,7 +376,7 @@ func (c *cluster) logs() {
 		for _, f := range list {
 			b, _ := os.ReadFile(f)
 			lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-			c.t.Logf("log of %s:\n%s", h.Name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+			c.t.Logf("log of %s:\n%s", h.Name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
 		}
 	}
 }

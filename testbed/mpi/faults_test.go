@@ -107,7 +107,13 @@ func parent(pid int) int {
 	return n
 }
 
-func kill(pid int, sig syscall.Signal) { _ = syscall.Kill(pid, sig) }
+// kill sends sig; after SIGKILL the process is dead.
+func kill(pid int, sig syscall.Signal) {
+	_ = syscall.Kill(pid, sig)
+	for end := time.Now().Add(5 * time.Second); sig == syscall.SIGKILL && !zombie(pid) && time.Now().Before(end); {
+		pause()
+	}
+}
 
 func TestRankDies(t *testing.T) {
 	c := up(t, faultHosts, 1)
@@ -142,7 +148,7 @@ func TestKeeperAndLauncherDie(t *testing.T) {
 			c := c.as(t)
 			c.strike(step, func(*job) {
 				k, l := c.keeper(struck), c.launcher(struck)
-				kill(l, syscall.SIGKILL)
+				_ = syscall.Kill(l, syscall.SIGKILL)
 				kill(k, syscall.SIGKILL)
 			}, bounds{2 * time.Second, 9 * time.Second, 122, "n3"})
 			c.join(struck)
@@ -156,8 +162,9 @@ func TestKeeperAndLauncherDie(t *testing.T) {
 			return
 		}
 		k, l := c.keeper(struck), c.launcher(struck)
-		kill(l, syscall.SIGKILL)
+		_ = syscall.Kill(l, syscall.SIGKILL)
 		kill(k, syscall.SIGKILL)
+		kill(l, syscall.SIGKILL)
 		c.join(struck)
 		c.gone(2*time.Second, struck)
 		c.gone(9*time.Second, client, other)
