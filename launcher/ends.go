@@ -167,7 +167,7 @@ func (n *Node) seatOver(now time.Duration, j *job, i int, m *Progress, out *Outb
 		n.regate(now, j, m.Err.Text, out)
 	case m.Cause != CauseNone:
 		r.tally.refs++
-		cause := Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text}
+		cause := Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
 		if r.halt.level == 0 || r.cause.Kind == CauseNone && !r.gate {
 			n.end(now, j, cause, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)
 		}

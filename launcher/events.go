@@ -69,6 +69,7 @@ type Cause struct {
 	Rank filch.Rank // -1 when no rank did it
 	Node filch.NodeName
 	Text string // a line for the user: "rank 3 on n2: killed by SIGSEGV"
+	Hint string // what to do about it, where a keeper said so
 }
 
 // CauseKind is the kind of a first cause; it decides the exit code.

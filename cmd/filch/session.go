@@ -163,7 +163,9 @@ func (s *session) report(e launcher.Ended) {
 	if e.Cause.Text != "" {
 		say("error: " + e.Cause.Text)
 	}
-	if h := causeHint(e.Cause.Kind, s.spec); h != "" {
+	if h := e.Cause.Hint; h != "" {
+		hint(h)
+	} else if h := causeHint(e.Cause.Kind, s.spec); h != "" {
 		hint(h)
 	}
 }
