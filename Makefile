@@ -17,7 +17,7 @@ T        ?= 30s
 OLD      ?=
 COUNT    ?= 1
 
-.PHONY: help build install check test testbed sim bench proof golden fuzz demo clean
+.PHONY: help build install check test testbed sim bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -66,6 +66,9 @@ demo: ## four launchers on this machine and an MPI program over them
 	@scripts/install-deps demo
 	@$(MAKE) --no-print-directory -s build BIN=$(BIN)
 	@scripts/demo $(abspath $(BIN))/filch
+
+man: ## the manual pages, into BIN/man/man1
+	$(GO) run -tags man ./cmd/filch man $(BIN)/man/man1
 
 clean: ## what build made
 	rm -rf $(BIN) $(PAYLOAD)

@@ -183,6 +183,9 @@ func onNodes(r *spec.Run, in *os.File, argv ...string) error {
 		c.Close()
 		return err
 	}
+	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
+		request.Parent = 0
+	}
 	run, err := c.Submit(request)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -17,7 +18,7 @@ import (
 )
 
 // followWait is how long the launcher holds a question for more output.
-const followWait = 10 * time.Second
+const followWait = 2 * time.Second
 
 func logsCommand(g *global) *cobra.Command {
 	follow, label := false, false
@@ -85,8 +86,19 @@ func showLog(c *client.Client, id jobRank, follow, label bool) error {
 		if chunk.End || !follow && chunk.Next == next {
 			return nil
 		}
+		if follow && readerGone(os.Stdout) {
+			return exit{filch.ExitSignalBase + int(sigPIPE)}
+		}
 		next = chunk.Next
 	}
+}
+
+// readerGone reports whether nobody reads f any more, which a program that has
+// nothing to write would never notice.
+func readerGone(f *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1 && fds[0].Revents&unix.POLLERR != 0
 }
 
 func attachCommand(g *global) *cobra.Command {

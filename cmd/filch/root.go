@@ -119,6 +119,7 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	for _, c := range root.Commands() {
 		strict(c)
 	}
+	completion(root, g)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -165,8 +166,8 @@ func runCommand() *cobra.Command {
 		Short:   "run a parallel program",
 		Long: `Runs a program as N ranks on the slots of the instance. The options have the
 meaning that they have in Slurm's srun and end at the command. The exit code is
-that of the first rank that ended badly, which ends the job (-K0: the highest
-of all, and the others go on); see docs/exit-codes.md.`,
+that of the first rank that ended badly, which ends the job (with -K0 the others
+go on); see docs/exit-codes.md.`,
 		Example: `  filch run -n 16 ./solver in.nml
   filch run -N 4 --ntasks-per-node=2 -l hostname
   filch run -n 1 ./master : -n 8 ./worker

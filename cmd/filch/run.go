@@ -99,6 +99,9 @@ func launch(r *spec.Run, around spec.Context) int {
 	if err != nil {
 		return fail(err)
 	}
+	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
+		r.Request.Parent = 0 // FILCH_JOB is a job of another instance
+	}
 	if s.run, err = c.Submit(&r.Request); err != nil {
 		return fail(err)
 	}

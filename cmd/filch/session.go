@@ -207,7 +207,7 @@ func (s *session) groups(e launcher.Ended) []string {
 		}
 		lines = append(lines, word+" "+ranks+" on "+foldNodes(g.nodes)+": "+g.text)
 	}
-	if more := int(e.Bad) - len(e.Ranks); more > 0 {
+	if more := int(e.Bad) - len(e.Ranks); more > 0 && len(e.Ranks) == launcher.MaxRankEnds {
 		lines = append(lines, fmt.Sprintf("%d more ranks ended badly", more))
 	}
 	return lines

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// completeJobs offers the jobs of the instance, and last, with their names.
+func completeJobs(g *global, wanted func(launcher.JobInfo) bool) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, err := g.dial()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		list, err := queryJobs(c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		words := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest job")}
+		for _, j := range list {
+			if wanted(j) {
+				words = append(words, cobra.CompletionWithDesc(j.ID.String(), clean(j.Name)+" ("+j.State+")"))
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func anyJob(launcher.JobInfo) bool        { return true }
+func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
+func detachedJob(j launcher.JobInfo) bool { return j.Detached }
+
+// completeNodes offers the nodes of the instance.
+func completeNodes(g *global) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, err := g.dial()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		list, err := queryNodes(c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []cobra.Completion
+		for _, n := range list {
+			words = append(words, cobra.CompletionWithDesc(string(n.Node), n.State))
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completion adds what only needs the names of commands and options to be
+// known, so that each command's own file says nothing of it.
+func completion(root *cobra.Command, g *global) {
+	for name, f := range map[string]cobra.CompletionFunc{
+		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
+		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
+		"drain": completeNodes(g),
+	} {
+		if c, _, err := root.Find([]string{name}); err == nil {
+			c.ValidArgsFunction = f
+		}
+	}
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		return
+	}
+	for _, option := range []string{"nodelist", "exclude"} {
+		_ = run.RegisterFlagCompletionFunc(option, completeNodes(g))
+	}
+	for option, words := range map[string][]string{
+		"distribution": {"block", "cyclic", "plane="}, "mpi": {"auto", "pmi1", "pmi2", "pmix", "none", "list"},
+		"cpu-bind": {"none", "rank", "cores", "map_cpu:", "mask_cpu:", "verbose,"}, "open-mode": {"append", "truncate"},
+		"export": {"ALL", "NONE"},
+	} {
+		_ = run.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}

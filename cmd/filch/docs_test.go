@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+const commandsDoc = "../../docs/commands.md"
+
+// TestCommandsDoc keeps docs/commands.md what the commands say of themselves;
+// make golden writes it.
+func TestCommandsDoc(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Commands\n\nWhat `filch COMMAND --help` says, in one page. Written by `make golden`.\n")
+	root := newRoot()
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == group.ID && !c.Hidden && c.Name() != "help" && c.Name() != "completion" {
+				describe(&b, c)
+			}
+		}
+	}
+	b.WriteString("\n`--instance NAME` chooses the instance for every command; else it is that of\n`FILCH_INSTANCE`, of the allocation, or the only one that runs here.\n")
+	if os.Getenv("FILCH_GOLDEN") != "" {
+		if err := os.WriteFile(commandsDoc, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(commandsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != b.String() {
+		t.Errorf("%s is not what the commands say; make golden writes it", commandsDoc)
+	}
+}
+
+func describe(b *strings.Builder, c *cobra.Command) {
+	long := c.Long
+	if long == "" {
+		long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+	}
+	fmt.Fprintf(b, "\n### filch %s\n\n%s\n\n```\nfilch %s\n", c.Name(), long, c.Use)
+	options := optionList()
+	if c.Name() != "run" {
+		options = c.LocalFlags().FlagUsages()
+	}
+	if options != "" {
+		b.WriteString("\n" + options)
+	}
+	b.WriteString("```\n")
+	if c.Example != "" {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", c.Example)
+	}
+}
+
+// Every command that is not hidden says what it does and shows how.
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, c := range newRoot().Commands() {
+		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		if c.Short == "" || c.Example == "" || c.GroupID == "" {
+			t.Errorf("filch %s: help, example or group is missing", c.Name())
+		}
+		if strings.HasSuffix(c.Short, ".") || strings.ToLower(c.Short[:1]) != c.Short[:1] {
+			t.Errorf("filch %s: %q is not a lower-case line without a full stop", c.Name(), c.Short)
+		}
+	}
+}
+
+// Options, and the values of those that have a fixed list, are completed.
+func TestCompletionKnowsOptions(t *testing.T) {
+	root := newRoot()
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetArgs([]string{"__complete", "run", "--ntasks-"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "--ntasks-per-node") {
+		t.Errorf("got %q", out.String())
+	}
+	out.Reset()
+	root = newRoot()
+	root.SetOut(&out)
+	root.SetArgs([]string{"__complete", "run", "--mpi", ""})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "pmi2") {
+		t.Errorf("got %q", out.String())
+	}
+}
