@@ -101,16 +101,16 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	c, s := r.client, r.sink
 	r.mu.Unlock()
 	switch {
+	case s != nil: // also while the client that submitted it is still there
+		if err := s.append(o); err != nil {
+			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
+		}
 	case c != nil:
 		if r.toClient(c, o.Index, end, body) {
 			if flush {
 				_ = c.conn.Flush()
 			}
 			return nil
-		}
-	case s != nil:
-		if err := s.append(o); err != nil {
-			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	}
 	r.credit(o.Index, end, false)
