@@ -23,7 +23,11 @@ func TestChaos(t *testing.T) {
 		chaos(t, *chaosSeed)
 		return
 	}
-	for seed := range uint64(*chaosSeeds) {
+	seeds := *chaosSeeds
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range uint64(seeds) {
 		chaos(t, seed+1)
 		if t.Failed() {
 			return

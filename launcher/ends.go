@@ -94,7 +94,8 @@ func (n *Node) takeEnds(now time.Duration, j *job, i int, m *Progress, out *Outb
 	if m.First > s.have {
 		return // this launcher was restarted and has forgotten some: the acknowledgement asks for all
 	}
-	for k := int(s.have - m.First); k < len(m.Ends); k++ {
+	most := count(r.launch.Nodes[i].Ranks)
+	for k := int(s.have) - int(m.First); k < len(m.Ends) && s.have < most; k++ {
 		s.have++
 		n.takeEnd(now, j, r.launch.Nodes[i].Node, &m.Ends[k], out)
 	}

@@ -103,7 +103,7 @@ func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox
 		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
 		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
 	}
-	if a.Want <= 0 || a.Base.Slots+a.Each.Slots <= 0 || a.Base.Slots < 0 || a.Each.Slots < 0 {
+	if a.Want <= 0 || a.Want > MaxRanks || !sane(a.Base, a.Each) {
 		return
 	}
 	limit := int32(slots.Unbounded)
@@ -112,6 +112,13 @@ func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox
 	}
 	s := n.ledger.Ask(now, a, limit)
 	n.send(from, n.grant(s), out)
+}
+
+// sane reports whether ranks may take that much: something, and nothing less
+// than nothing.
+func sane(base, each Room) bool {
+	return base.Slots >= 0 && base.MemBytes >= 0 && base.GPUs >= 0 &&
+		each.Slots >= 0 && each.MemBytes >= 0 && each.GPUs >= 0 && (base.Slots > 0 || each.Slots > 0)
 }
 
 // grant is what the origin of a claim is told.

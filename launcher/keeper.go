@@ -87,10 +87,11 @@ func (n *Node) setPhase(now time.Duration, p *part, ph Phase, out *Outbox) {
 // ranksEnded takes in ends. Bad ones are told at once; good ones, and those that
 // we caused, wait for a moment: the others and the keeper's own end follow.
 func (n *Node) ranksEnded(now time.Duration, p *part, ends []RankEnd, out *Outbox) {
-	if p.flags.adopted {
+	if most := count(p.launch.Nodes[p.index].Ranks); p.flags.adopted || len(p.ends)+len(ends) > int(most) {
 		ends = slices.DeleteFunc(slices.Clone(ends), func(e RankEnd) bool {
 			return slices.ContainsFunc(p.ends, func(o RankEnd) bool { return o.Rank == e.Rank })
 		})
+		ends = ends[:min(len(ends), max(int(most)-len(p.ends), 0))]
 	}
 	p.ends = append(p.ends, ends...)
 	bad := false

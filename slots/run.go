@@ -117,6 +117,9 @@ func (l *Ledger) Sub(a Ask, parent Key, lease filch.LeaseID) (Loan, bool) {
 // lease of the earlier incarnation. It refuses what is booked already.
 func (l *Ledger) Adopt(a Ask, n Loan) bool {
 	take := setOf(n.Slots, l.capacity.Slots)
+	if n.Ranks <= 0 {
+		return false
+	}
 	gpus := make(set, len(l.gpus))
 	for i, name := range l.capacity.GPUs {
 		if slices.Contains(n.GPUs, name) {
