@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/kad"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config"
@@ -140,14 +142,20 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		listen = n.Listen[0]
 	}
 	open := func() (*overlay.Mesh, error) {
+		var finder kad.Finder
 		host, err := overlay.NewHost(overlay.Config{
 			Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: listen,
+			Attach: finder.Attach, Detach: finder.Close,
 		})
 		if err != nil {
 			return nil, filch.Errorf(filch.Unavailable, "%s", err.Error())
 		}
 		return overlay.NewMesh(host, overlay.MeshConfig{
-			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(), Events: d.MemberEvent,
+			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(),
+			Events: func(e dht.MemberEvent) {
+				finder.Follow(host, e)
+				d.MemberEvent(e)
+			},
 		}), nil
 	}
 	mesh, err := join(ctx, n, open)

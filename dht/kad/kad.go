@@ -166,7 +166,7 @@ func (f *Finder) Remove(h *overlay.Host, node filch.NodeName) {
 	}
 }
 
-// Close ends the background work; it is called before the host's Close.
+// Close ends the background work; it is for overlay.Config.Detach.
 func (f *Finder) Close() error {
 	f.mu.Lock()
 	d := f.dht

@@ -29,13 +29,13 @@ func newNode(t *testing.T, i int) node {
 	n := node{finder: &kad.Finder{}}
 	h, err := overlay.NewHost(overlay.Config{
 		Instance: "i", Secret: []byte("a secret of thirty-two bytes...."), Name: name(i), Incarnation: 1,
-		Listen: "127.0.0.1:0", Attach: n.finder.Attach, MaxConns: 16,
+		Listen: "127.0.0.1:0", Attach: n.finder.Attach, Detach: n.finder.Close, MaxConns: 16,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Host = h
-	t.Cleanup(func() { n.finder.Close(); h.Close() })
+	t.Cleanup(func() { h.Close() })
 	return n
 }
 
@@ -50,7 +50,7 @@ func limited(t *testing.T) context.Context {
 // With no member list at all, nodes that each dialed one other find the nodes
 // nearest to any key; the dead drop out; connections stay bounded.
 func TestFinderWithoutAMemberList(t *testing.T) {
-	const n = 32
+	const n = 20
 	var all []node
 	for i := range n {
 		x := newNode(t, i)
@@ -90,7 +90,6 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 	var rest []node
 	for _, x := range all {
 		if x.Name() == who {
-			x.finder.Close()
 			x.Close()
 			continue
 		}

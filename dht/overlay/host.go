@@ -63,6 +63,8 @@ type Config struct {
 	// adds protocols to it: each handler that is added later makes identify
 	// tell every peer.
 	Attach func(host.Host) error
+	// Detach, if any, is called when the host is closed, before that.
+	Detach func() error
 	// MaxConns replaces the constant, for tests; 0 means the constant.
 	MaxConns int
 }
@@ -280,7 +282,11 @@ func (h *Host) Close() error {
 		return nil
 	}
 	h.cancel()
-	err := h.basic.Close()
+	var err error
+	if h.cfg.Detach != nil {
+		err = h.cfg.Detach()
+	}
+	err = errors.Join(err, h.basic.Close())
 	h.wg.Wait()
 	return err
 }
