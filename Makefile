@@ -12,7 +12,7 @@ PAYLOAD  := cmd/filch/payload/filchd
 PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./launcher ./launcher/pmi/...
 
 SEEDS    ?=
-N        ?=
+FULL     ?=
 T        ?= 30s
 OLD      ?=
 COUNT    ?= 1
@@ -39,14 +39,16 @@ check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 
 test: build ## install what the tests need, then run all of them but the compose ones
 	@scripts/install-deps test
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./testbed/sim
 	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped -- -count=$(COUNT) -timeout 15m ./...
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
 	@scripts/install-deps compose
 	FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
 
-sim: ## the simulator over the shipped cores: SEEDS=n first..last, N=nodes
-	SEEDS='$(SEEDS)' N='$(N)' $(GO) test -count=1 -timeout 60m -v ./testbed/sim/...
+sim: ## the simulator over the shipped cores: SEEDS=n of them, FULL=1 at 1,024 nodes
+	FILCH_SEEDS='$(SEEDS)' FILCH_PROOF='$(FULL)' $(GO) test -count=1 -timeout 60m -v ./testbed/sim/...
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' -v ./testbed/sim
 
 bench: build ## side by side with the launchers that are installed
 	@scripts/install-deps demo

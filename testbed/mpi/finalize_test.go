@@ -22,7 +22,7 @@ func TestStraightToFinalize(t *testing.T) {
 		}
 		longest = max(longest, r.took)
 	}
-	t.Logf("%d launches of 2+2 ranks: %v each, at most %v", launches, (time.Since(start) / time.Duration(launches)).Round(time.Millisecond), longest)
+	t.Logf("figure: %d launches of 2+2 ranks, 0 hangs: %v each, at most %v", launches, (time.Since(start) / time.Duration(launches)).Round(time.Millisecond), longest)
 	c.gone(2*time.Second, 0, 1)
 	c.whole(5*time.Second, 2)
 }

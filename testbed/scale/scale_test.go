@@ -209,7 +209,7 @@ func TestGatherAsksFewAndIsLentHalf(t *testing.T) {
 	if lent == 0 {
 		t.Error("nobody lent anything in the first circle")
 	}
-	t.Logf("%d launchers: %d asked (at most %d), %d lent, %d messages for %d ranks", nodes, len(asked), most, lent, len(said), ranks)
+	t.Logf("figure: %d launchers: %d asked (at most %d), %d lent, %d messages for %d ranks", nodes, len(asked), most, lent, len(said), ranks)
 }
 
 // TestLaunchersKeepFewConnections has one job touch every launcher, and then
@@ -232,7 +232,7 @@ func TestLaunchersKeepFewConnections(t *testing.T) {
 			worst, total = max(worst, n), total+n
 		}
 		if worst <= most && total > 0 {
-			t.Logf("%d launchers: at most %d connections each, %.1f on average", nodes, worst, float64(total)/float64(nodes))
+			t.Logf("figure: %d launchers: at most %d connections each, %.1f on average", nodes, worst, float64(total)/float64(nodes))
 			return
 		}
 		if time.Now().After(deadline) {
@@ -325,7 +325,7 @@ func TestFloodStaysBounded(t *testing.T) {
 		for _, kb := range peak {
 			worst = max(worst, kb)
 		}
-		t.Logf("%d MB of %q through %d processes: the largest had %d MB", half, flood, len(peak), worst>>10)
+		t.Logf("figure: %d MB of %q through %d processes: the largest had %d MB", half, flood, len(peak), worst>>10)
 		if len(peak) < 4 || worst > mostMB<<10 {
 			t.Errorf("%s: %d processes seen, the largest had %d MB, at most %d", flood, len(peak), worst>>10, mostMB)
 		}

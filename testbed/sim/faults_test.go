@@ -37,7 +37,7 @@ func TestFaultSeeds(t *testing.T) {
 	runs := Sweep(1, total, func(seed uint64) Run { return RunSeed(seed, nil) })
 	var text strings.Builder
 	sum := Sum(&text, runs)
-	t.Logf("%d seeds, %d with violations, %d events, %d jobs, %d ends told, %d crash points", sum.Seeds, sum.Bad, sum.Events, sum.Jobs, sum.Ended, len(sum.Points))
+	t.Logf("figure: %d seeds, %d with violations (%d events, %d jobs, %d ends told, %d crash points)", sum.Seeds, sum.Bad, sum.Events, sum.Jobs, sum.Ended, len(sum.Points))
 	if sum.Bad > 0 {
 		t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
 	}

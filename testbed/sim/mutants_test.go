@@ -34,7 +34,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			defer m.plant("")
 			for seed := uint64(1); seed <= uint64(m.seeds); seed++ {
 				if r := runSeed(seed, false, nil); len(r.Violations) > 0 {
-					t.Logf("caught at seed %d of %d: %v", seed, m.seeds, r.Violations[0])
+					t.Logf("figure: %s caught at seed %d of %d: %v", m.name, seed, m.seeds, r.Violations[0])
 					return
 				}
 			}

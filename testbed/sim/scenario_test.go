@@ -24,6 +24,7 @@ func TestScenarios(t *testing.T) {
 			took := time.Since(began)
 			results = append(results, r)
 			t.Logf("%d events in %v, %.0f events/s", r.Events, took.Round(time.Millisecond), float64(r.Events)/took.Seconds())
+			t.Logf("figure: %s: %d of %d started, makespan %.4f x FIFO, %.1f messages per node and job", s.Name, r.Started, r.Count, r.Ratio(), r.PerNode)
 			for _, line := range r.Short() {
 				t.Error(line)
 			}

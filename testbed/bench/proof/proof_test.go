@@ -47,13 +47,13 @@ func TestLaunchesWithin(t *testing.T) {
 	add("true", "hydra", 1, 4)
 	add("true", "filch", 4, 9)
 	add("true", "hydra", 4, 8)
-	if v := launchesWithin("hydra", "", 1)(f); v.ok || !strings.Contains(v.measured, "n=4 on 1: 1.12") {
+	if v := launchesWithin("hydra", "true", 0, 1)(f); v.ok || !strings.Contains(v.measured, "n=4 on 1: 1.12") {
 		t.Errorf("one over the bar: got %+v, want it named", v)
 	}
-	if v := launchesWithin("hydra", "", 1.2)(f); !v.ok {
+	if v := launchesWithin("hydra", "true", 1, 1.2)(f); !v.ok {
 		t.Errorf("none over the bar: got %+v, want ok", v)
 	}
-	if v := launchesWithin("srun", "", 1)(f); v.ok {
+	if v := launchesWithin("srun", "true", 0, 1)(f); v.ok {
 		t.Errorf("not measured: got %+v, want not ok", v)
 	}
 }
