@@ -330,7 +330,7 @@ func (ks *keepers) serve(k *keeper) {
 
 func (ks *keepers) read(k *keeper) error {
 	for {
-		f, err := k.conn.Read()
+		f, err := k.conn.ReadShared() // what is posted was decoded, and shares nothing with it
 		if err != nil {
 			return err
 		}

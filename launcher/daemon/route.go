@@ -160,15 +160,25 @@ func (r *route) outward(k *keeper, f wire.Frame) error {
 	return nil
 }
 
+// payloads are buffers of frames for the overlay, which copies what it is given.
+var payloads = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPayload is the largest of them that is used again.
+const maxPayload = 128 << 10
+
 // relay sends a frame to another node; false says that it was not sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
 	if r.d.net == nil || to == r.d.self {
 		return false
 	}
 	var head [8]byte
-	p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
+	b := payloads.Get().(*[]byte)
+	p, err := wire.AppendPayload((*b)[:0], wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
 	if err == nil {
 		err = r.d.net.Send(to, c, p)
+	}
+	if *b = p; cap(p) <= maxPayload {
+		payloads.Put(b)
 	}
 	if err != nil {
 		r.d.watch.Add(watch.RelaysLost, 1)

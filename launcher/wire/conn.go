@@ -17,6 +17,9 @@ const MaxQueued = 48 << 20
 // readBuffer is small: an idle launcher keeps one per client and keeper.
 const readBuffer = 16 << 10
 
+// maxSpare is the largest buffer that an idle Conn keeps: a few pieces of output.
+const maxSpare = 256 << 10
+
 // ErrQueueFull is returned for a frame to a peer that has stopped reading.
 var ErrQueueFull = errors.New("the peer does not read: its queue is full")
 
@@ -31,6 +34,7 @@ type Conn struct {
 	raw  syscall.RawConn // nil where rw has no descriptor
 	r    *bufio.Reader
 	head [headerStream]byte
+	body []byte // of ReadShared
 
 	writers sync.WaitGroup
 
@@ -63,7 +67,17 @@ func NewConn(rw io.ReadWriteCloser) *Conn {
 func (c *Conn) OnWritten(f func(written uint64)) { c.taken = f }
 
 // Read waits for the next frame. An error is final.
-func (c *Conn) Read() (Frame, error) { return readFrame(c.r, &c.head) }
+func (c *Conn) Read() (Frame, error) { return readFrame(c.r, &c.head, nil) }
+
+// ReadShared is Read of a frame whose Body is good until the next one is read:
+// for a reader that keeps nothing of it, and has much to read.
+func (c *Conn) ReadShared() (Frame, error) {
+	if c.body == nil && c.r.Buffered() >= headerStream {
+		// A second frame right after the first: it pays to have room.
+		c.body = make([]byte, eagerBody)
+	}
+	return readFrame(c.r, &c.head, c.body)
+}
 
 // Buffered reports whether another frame has begun to arrive, so that a reader
 // can put off a flush until it has seen all of a burst.
@@ -153,7 +167,7 @@ func (c *Conn) take() []byte {
 // give ends what take began.
 func (c *Conn) give(b []byte) {
 	c.busy = false
-	if cap(b) <= maxPooled {
+	if cap(b) <= maxSpare {
 		c.spare = b[:0]
 	}
 	c.idle.Broadcast()

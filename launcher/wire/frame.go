@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Frame is one message of a link. Body belongs to whoever read the frame.
@@ -15,11 +16,16 @@ type Frame struct {
 
 // Payload encodes a frame for a link that keeps the borders of messages.
 func Payload(k Kind, req uint32, parts ...[]byte) ([]byte, error) {
+	return AppendPayload(nil, k, req, parts...)
+}
+
+// AppendPayload is Payload that appends to b.
+func AppendPayload(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
 	n, err := bodyLen(k, parts)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	b := make([]byte, 0, headerFrame+n)
+	b = slices.Grow(b, headerFrame+n)
 	b = append(b, byte(k))
 	b = binary.BigEndian.AppendUint32(b, req)
 	for _, p := range parts {
@@ -72,13 +78,13 @@ func appendFrame(b []byte, k Kind, req uint32, parts [][]byte) ([]byte, error) {
 	return b, nil
 }
 
-// eagerBody is what is allocated for a body on the word of its header alone;
-// the rest is allocated as its bytes come.
-const eagerBody = 64 << 10
+// eagerBody is what is allocated for a body on the word of its header alone: a
+// piece of output with its header. More is allocated as its bytes come.
+const eagerBody = MaxChunk + 4<<10
 
-// readFrame reads one frame off a stream. The header is judged before any of
-// the body is read.
-func readFrame(r io.Reader, head *[headerStream]byte) (Frame, error) {
+// readFrame reads one frame off a stream, into buf if it fits there. The header
+// is judged before any of the body is read.
+func readFrame(r io.Reader, head *[headerStream]byte, buf []byte) (Frame, error) {
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Frame{}, err
 	}
@@ -97,7 +103,11 @@ func readFrame(r io.Reader, head *[headerStream]byte) (Frame, error) {
 	if n == 0 {
 		return f, nil
 	}
-	f.Body = make([]byte, min(int(n), eagerBody))
+	if int(n) <= len(buf) {
+		f.Body = buf[:n]
+	} else {
+		f.Body = make([]byte, min(int(n), eagerBody))
+	}
 	got := 0
 	for {
 		if _, err := io.ReadFull(r, f.Body[got:]); err != nil {
