@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 const commandsDoc = "../../docs/commands.md"
@@ -96,4 +100,33 @@ func TestCompletionKnowsOptions(t *testing.T) {
 	if !strings.Contains(out.String(), "pmi2") {
 		t.Errorf("got %q", out.String())
 	}
+}
+
+// docs/json.md names every field that a --json prints.
+func TestJSONDocNamesEveryField(t *testing.T) {
+	b, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	var check func(reflect.Type)
+	check = func(ty reflect.Type) {
+		for ty.Kind() == reflect.Slice || ty.Kind() == reflect.Pointer {
+			ty = ty.Elem()
+		}
+		if ty.Kind() != reflect.Struct {
+			return
+		}
+		for i := range ty.NumField() {
+			f := ty.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && !strings.Contains(doc, "`"+name+"`") {
+				t.Errorf("docs/json.md does not name %s of %s", name, ty)
+			}
+			check(f.Type)
+		}
+	}
+	check(reflect.TypeFor[wire.NodeInfo]())
+	check(reflect.TypeFor[launcher.JobInfo]())
+	check(reflect.TypeFor[launcher.Explanation]())
 }
