@@ -11,10 +11,9 @@ PAYLOAD  := cmd/filch/payload/filchd
 # The rooms without a goroutine of their own: quick under the race detector.
 PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./launcher ./launcher/pmi/...
 
-SEEDS    ?=
-FULL     ?=
+SEEDS    ?= 3000
+N        ?= 1024
 T        ?= 30s
-OLD      ?=
 COUNT    ?= 1
 
 .PHONY: help build install check test testbed sim bench proof golden fuzz demo man clean
@@ -46,8 +45,8 @@ testbed: build ## a cluster of containers: a real MPI program, and nodes killed,
 	@scripts/install-deps compose
 	FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
 
-sim: ## the simulator over the shipped cores: SEEDS=n of them, FULL=1 at 1,024 nodes
-	FILCH_SEEDS='$(SEEDS)' FILCH_PROOF='$(FULL)' $(GO) test -count=1 -timeout 60m -v ./testbed/sim/...
+sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault seeds
+	$(GO) run ./testbed/sim/cmd -nodes $(N) -seeds $(SEEDS)
 	$(GO) test -count=1 -tags mutants -run '^TestMutants' -v ./testbed/sim
 
 bench: build ## side by side with the launchers that are installed
@@ -59,7 +58,8 @@ proof: build ## every promise in full size, in one table
 	$(GO) run ./testbed/bench/proof -filch $(abspath $(BIN))/filch
 
 golden: ## rewrite the golden files; read the diff before you commit it
-	FILCH_GOLDEN=1 $(GO) test -count=1 ./... -args -update
+	$(GO) test -count=1 -run '^TestScenes$$' ./launcher -args -rewrite
+	FILCH_GOLDEN=1 $(GO) test -count=1 ./cmd/filch
 
 fuzz: ## every fuzz target for T each
 	@scripts/fuzz $(T)
