@@ -12,6 +12,7 @@ type idleFigure struct {
 	CPUAfter  float64
 	RSSBefore int64 // bytes
 	RSSAfter  int64
+	Ready     int64 // RSS of the keeper that stands ready beside it, after the jobs
 	Jobs      int
 }
 
@@ -46,27 +47,38 @@ func (b *bench) idleCost(o *ours) ([]idleFigure, error) {
 	took := time.Since(start)
 	time.Sleep(calm)
 	cpuAfter, rssAfter := watchIdle(list, b.idle)
-	fmt.Printf("%-12s %9s %9s %10s %10s %8s\n", "launcher", "CPU % ", "after", "RSS MB", "after", "growth")
+	fmt.Printf("%-12s %9s %9s %10s %10s %8s %10s\n", "launcher", "CPU % ", "after", "RSS MB", "after", "growth", "keeper MB")
 	all := make([]idleFigure, len(list))
 	for i, n := range list {
 		f := idleFigure{Node: n.Name, CPUBefore: cpuBefore[i], CPUAfter: cpuAfter[i], RSSBefore: rssBefore[i], RSSAfter: rssAfter[i], Jobs: b.jobs}
+		for _, pid := range childrenOf(n.PID) {
+			f.Ready += rssBytes(pid)
+		}
 		all[i] = f
-		fmt.Printf("%-12s %9.3f %9.3f %10.1f %10.1f %7.1f%%\n", n.Name, f.CPUBefore, f.CPUAfter, megabytes(f.RSSBefore), megabytes(f.RSSAfter),
-			100*float64(f.RSSAfter-f.RSSBefore)/float64(max(1, f.RSSBefore)))
+		fmt.Printf("%-12s %9.3f %9.3f %10.1f %10.1f %7.1f%% %10.1f\n", n.Name, f.CPUBefore, f.CPUAfter, megabytes(f.RSSBefore), megabytes(f.RSSAfter),
+			100*float64(f.RSSAfter-f.RSSBefore)/float64(max(1, f.RSSBefore)), megabytes(f.Ready))
 	}
 	fmt.Printf("%d jobs took %.1f s\n", b.jobs, took.Seconds())
 	return all, nil
 }
 
-// watchIdle returns each launcher's CPU in percent over d and its RSS after it.
+// watchIdle returns each launcher's CPU in percent over d, that of the keeper
+// that stands ready included, and the launcher's RSS after it.
 func watchIdle(list []node, d time.Duration) (percent []float64, rss []int64) {
+	cost := func(n node) time.Duration {
+		total := threadCPU(n.PID)
+		for _, pid := range childrenOf(n.PID) {
+			total += threadCPU(pid)
+		}
+		return total
+	}
 	before := make([]time.Duration, len(list))
 	for i, n := range list {
-		before[i] = threadCPU(n.PID)
+		before[i] = cost(n)
 	}
 	time.Sleep(d)
 	for i, n := range list {
-		percent = append(percent, 100*(threadCPU(n.PID)-before[i]).Seconds()/d.Seconds())
+		percent = append(percent, 100*(cost(n)-before[i]).Seconds()/d.Seconds())
 		rss = append(rss, rssBytes(n.PID))
 	}
 	return percent, rss

@@ -141,6 +141,12 @@ func (o *ours) command(a ask) command {
 	return command{argv: append(argv, pick(a, o.program)), env: o.env[a.hosts]}
 }
 
+// anywhere asks the four launchers for ranks of true on as many of them as there
+// is room for.
+func (o *ours) anywhere(ranks int) command {
+	return command{argv: []string{o.exe, "run", "-n", strconv.Itoa(ranks), "/bin/true"}, env: o.env[4]}
+}
+
 // node is what `filch nodes --json` says of one launcher, as far as we read it.
 type node struct {
 	Name string `json:"name"`

@@ -159,6 +159,21 @@ func rssBytes(pid int) int64 {
 	return 0
 }
 
+// childrenOf lists the processes that pid started and that live.
+func childrenOf(pid int) []int {
+	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	var all []int
+	for _, name := range names {
+		raw, _ := os.ReadFile(name)
+		for f := range strings.FieldsSeq(string(raw)) {
+			if child, err := strconv.Atoi(f); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
 // machineCPU is the time that all cores together were busy since the boot.
 func machineCPU() time.Duration {
 	raw, err := os.ReadFile("/proc/stat")
