@@ -11,6 +11,7 @@ type idleFigure struct {
 	CPUBefore float64 // percent of a core, before the jobs
 	CPUAfter  float64
 	RSSBefore int64 // bytes
+	RSSEarly  int64 // after a tenth of the jobs, when the heap has found its size
 	RSSAfter  int64
 	Ready     int64 // RSS of the keeper that stands ready beside it, after the jobs
 	Jobs      int
@@ -20,7 +21,7 @@ type idleFigure struct {
 const calm = 2 * time.Second
 
 // idleCost prints CPU and memory of each of four launchers, as they came up and
-// after many jobs: of one rank, and every tenth of sixteen over all four.
+// after many jobs.
 func (b *bench) idleCost(o *ours) ([]idleFigure, error) {
 	env, err := o.up(b.scratch, "idle", 4, slotsTotal/4)
 	if err != nil {
@@ -31,35 +32,50 @@ func (b *bench) idleCost(o *ours) ([]idleFigure, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Printf("\nidle launchers: %% of a core over %v, and RSS, before and after %d jobs\n\n", b.idle, b.jobs)
+	fmt.Printf("\nidle launchers: %% of a core over %v, and RSS, before, after a tenth and after all of %d jobs\n\n", b.idle, b.jobs)
 	time.Sleep(calm)
 	cpuBefore, rssBefore := watchIdle(list, b.idle)
 	start := time.Now()
-	for i := range b.jobs {
+	if err := b.manyJobs(o, env, b.jobs/10); err != nil {
+		return nil, err
+	}
+	early := make([]int64, len(list))
+	for i, n := range list {
+		early[i] = rssBytes(n.PID)
+	}
+	if err := b.manyJobs(o, env, b.jobs-b.jobs/10); err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	time.Sleep(calm)
+	cpuAfter, rssAfter := watchIdle(list, b.idle)
+	fmt.Printf("%-12s %9s %9s %9s %9s %9s %10s\n", "launcher", "CPU % ", "after", "RSS MB", "1/10", "after", "keeper MB")
+	all := make([]idleFigure, len(list))
+	for i, n := range list {
+		f := idleFigure{Node: n.Name, CPUBefore: cpuBefore[i], CPUAfter: cpuAfter[i], RSSBefore: rssBefore[i], RSSEarly: early[i], RSSAfter: rssAfter[i], Jobs: b.jobs}
+		for _, pid := range childrenOf(n.PID) {
+			f.Ready += rssBytes(pid)
+		}
+		all[i] = f
+		fmt.Printf("%-12s %9.3f %9.3f %9.1f %9.1f %9.1f %10.1f\n", n.Name, f.CPUBefore, f.CPUAfter,
+			megabytes(f.RSSBefore), megabytes(f.RSSEarly), megabytes(f.RSSAfter), megabytes(f.Ready))
+	}
+	fmt.Printf("%d jobs took %.1f s\n", b.jobs, took.Seconds())
+	return all, nil
+}
+
+// manyJobs runs jobs of one rank, and each tenth of sixteen over all.
+func (b *bench) manyJobs(o *ours, env []string, n int) error {
+	for i := range n {
 		argv := []string{o.exe, "run", "-n", "1", "/bin/true"}
 		if i%10 == 9 {
 			argv = []string{o.exe, "run", "-n", "16", "/bin/true"}
 		}
 		if _, err := b.once(argv, env); err != nil {
-			return nil, fmt.Errorf("job %d of %d: %w", i+1, b.jobs, err)
+			return fmt.Errorf("job %d of %d: %w", i+1, n, err)
 		}
 	}
-	took := time.Since(start)
-	time.Sleep(calm)
-	cpuAfter, rssAfter := watchIdle(list, b.idle)
-	fmt.Printf("%-12s %9s %9s %10s %10s %8s %10s\n", "launcher", "CPU % ", "after", "RSS MB", "after", "growth", "keeper MB")
-	all := make([]idleFigure, len(list))
-	for i, n := range list {
-		f := idleFigure{Node: n.Name, CPUBefore: cpuBefore[i], CPUAfter: cpuAfter[i], RSSBefore: rssBefore[i], RSSAfter: rssAfter[i], Jobs: b.jobs}
-		for _, pid := range childrenOf(n.PID) {
-			f.Ready += rssBytes(pid)
-		}
-		all[i] = f
-		fmt.Printf("%-12s %9.3f %9.3f %10.1f %10.1f %7.1f%% %10.1f\n", n.Name, f.CPUBefore, f.CPUAfter, megabytes(f.RSSBefore), megabytes(f.RSSAfter),
-			100*float64(f.RSSAfter-f.RSSBefore)/float64(max(1, f.RSSBefore)), megabytes(f.Ready))
-	}
-	fmt.Printf("%d jobs took %.1f s\n", b.jobs, took.Seconds())
-	return all, nil
+	return nil
 }
 
 // watchIdle returns each launcher's CPU in percent over d, that of the keeper

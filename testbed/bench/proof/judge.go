@@ -12,7 +12,7 @@ const (
 	rateBar    = 205  // jobs a second: CloudKon's best, on 1,024 machines
 	idleCPUBar = 0.1  // percent of a core
 	idleRSSBar = 40.0 // MB
-	flatBar    = 1.10 // RSS after the jobs, of RSS before
+	flatBar    = 1.10 // RSS after the jobs, of RSS after a tenth of them
 )
 
 // launchesWithin judges filch's wall time of each launch against a rival's:
@@ -84,12 +84,12 @@ func idle(f *figures) verdict {
 	jobs := 0
 	for _, n := range f.Idle {
 		cpu = max(cpu, n.CPUBefore, n.CPUAfter)
-		rss = max(rss, float64(n.RSSAfter)/(1<<20), float64(n.RSSBefore)/(1<<20))
-		growth = max(growth, float64(n.RSSAfter)/float64(max(1, n.RSSBefore)))
+		rss = max(rss, float64(n.RSSAfter)/(1<<20), float64(n.RSSEarly)/(1<<20))
+		growth = max(growth, float64(n.RSSAfter)/float64(max(1, n.RSSEarly)))
 		jobs = n.Jobs
 	}
 	return verdict{
-		measured: fmt.Sprintf("%d launchers: CPU at most %.3f %%, RSS at most %.1f MB, %.2f x after %d jobs", len(f.Idle), cpu, rss, growth, jobs),
+		measured: fmt.Sprintf("%d launchers: CPU at most %.3f %%, RSS at most %.1f MB, %.2f x from a tenth to all of %d jobs", len(f.Idle), cpu, rss, growth, jobs),
 		ok:       len(f.Idle) > 0 && cpu < idleCPUBar && rss < idleRSSBar && growth <= flatBar,
 	}
 }

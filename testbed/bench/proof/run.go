@@ -137,7 +137,7 @@ type figures struct {
 	Idle []struct {
 		Node                string
 		CPUBefore, CPUAfter float64
-		RSSBefore, RSSAfter int64
+		RSSEarly, RSSAfter  int64
 		Jobs                int
 	}
 }
