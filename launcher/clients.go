@@ -106,13 +106,13 @@ func (n *Node) signalRun(now time.Duration, j *job, sig int32, out *Outbox) {
 func (n *Node) sendSignals(j *job, i int, out *Outbox) {
 	r, s := j.run, &j.run.seats[i]
 	n.send(r.launch.Nodes[i].Node, &Signals{
-		Job: j.id, Attempt: j.attempt, Index: int32(i), First: s.sigs, Sigs: r.sigs[s.sigs:],
+		Job: j.id, Attempt: j.attempt, Index: int32(i), Incarnation: n.cfg.Incarnation, First: s.sigs, Sigs: r.sigs[s.sigs:],
 	}, out)
 }
 
 func (n *Node) signalsTaken(now time.Duration, m *SignalsAck, out *Outbox) {
 	j := n.jobs[m.Job]
-	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != n.cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
 		return
 	}
 	s := &j.run.seats[m.Index]

@@ -66,6 +66,9 @@ func (n *Node) endGather(j *job) {
 }
 
 func (n *Node) beginGather(now time.Duration, j *job, out *Outbox) {
+	if n.neverFits(&j.need) != nil {
+		return // see park
+	}
 	var moves stealer.Moves
 	n.line.active++
 	if n.line.last.Older(j.ticket) {

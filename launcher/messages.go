@@ -114,19 +114,21 @@ type (
 	// Signals forwards signals to the ranks: Sigs[0] is number First of the
 	// attempt's signals, and each is delivered once.
 	Signals struct {
-		Job     filch.JobID
-		Attempt filch.Attempt
-		Index   int32
-		First   int32
-		Sigs    []int32
+		Job         filch.JobID
+		Attempt     filch.Attempt
+		Index       int32
+		Incarnation uint64 // of the origin: the numbers are of one
+		First       int32
+		Sigs        []int32
 	}
 
 	// SignalsAck says how many signals were delivered.
 	SignalsAck struct {
-		Job     filch.JobID
-		Attempt filch.Attempt
-		Index   int32
-		Have    int32
+		Job         filch.JobID
+		Attempt     filch.Attempt
+		Index       int32
+		Incarnation uint64
+		Have        int32
 	}
 
 	// Renew keeps leases alive: the origin's, at one peer, in one message.

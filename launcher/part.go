@@ -57,10 +57,11 @@ type fault struct {
 }
 
 type partFlags struct {
-	open    bool // the gate: start the ranks when ready
-	orphan  bool // the origin is dead: nobody to tell
-	freed   bool // slots are given back
-	adopted bool // may repeat ends
+	open    bool   // the gate: start the ranks when ready
+	orphan  bool   // the origin is dead: nobody to tell
+	freed   bool   // slots are given back
+	adopted bool   // may repeat ends
+	voice   uint64 // the incarnation of the origin whose signals are counted
 }
 
 func (n *Node) mine(p *part) bool { return p.launch.Origin == n.cfg.Name }
@@ -232,13 +233,22 @@ func (n *Node) signaled(from filch.NodeName, m *Signals, out *Outbox) {
 	if p == nil {
 		return
 	}
+	if m.Incarnation > p.flags.voice { // a restarted origin counts anew
+		p.flags.voice, p.sigs = m.Incarnation, 0
+	}
+	if m.Incarnation == p.flags.voice {
+		p.sigs = max(p.sigs, m.First) // delivered, before this launcher was restarted
+	}
 	for i, sig := range m.Sigs {
+		if m.Incarnation < p.flags.voice {
+			break
+		}
 		if at := m.First + int32(i); at == p.sigs && !p.over() {
 			p.sigs++
 			out.Deeds = append(out.Deeds, Deed{Ident: p.launch.Ident, Kind: DeedSignal, Signal: sig})
 		}
 	}
-	n.send(from, &SignalsAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: p.sigs}, out)
+	n.send(from, &SignalsAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Incarnation: m.Incarnation, Have: p.sigs}, out)
 }
 
 // report tells the origin where the part stands, with all ends it lacks.

@@ -26,7 +26,7 @@ func (h *host) make() {
 	h.node = launcher.New(launcher.Config{
 		Name: h.name, Instance: "sim", Incarnation: h.incarnation,
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.index)*8191 + h.incarnation,
-		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory},
+		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory, GPUs: gpuNames()},
 		IDs:      launcher.JobIDs{Index: h.index, Stride: launcher.IDStride, Round: int32(h.incarnation - 1)},
 		Policy:   h.w.opt.Gather,
 	})
@@ -87,7 +87,7 @@ func (h *host) call(f func(now time.Duration, out *launcher.Outbox)) {
 
 // member is what the overlay says of a host.
 func (h *host) member(incarnation uint64, s stealer.Standing) launcher.Peer {
-	total := slots.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory}
+	total := slots.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
 	return launcher.Peer{Name: h.name, Incarnation: incarnation, Standing: s, Total: total}
 }
 

@@ -22,7 +22,7 @@ const (
 // has was sold twice.
 func (w *World) occupy(k *keeper) {
 	h, shape := k.h, &k.truth.job.request.Shape
-	want := len(k.alive) * int(shape.PerRank.Slots)
+	want := len(k.alive) * int(max(shape.PerRank.Slots, 1))
 	if shape.Exclusive {
 		want = len(h.cores)
 	}
@@ -49,6 +49,15 @@ func (w *World) occupy(k *keeper) {
 	if k.truth.job.parent != nil {
 		return // its memory is part of its parent's
 	}
+	for _, name := range k.start.GPUs {
+		if other := h.gpus[name]; other != nil {
+			w.fail("oversold", "%s: %s lent to %s while %s has it", h.name, name, k.start.Launch.Ident, other.start.Launch.Ident)
+		}
+		h.gpus[name] = k
+	}
+	if got, want := len(k.start.GPUs), len(k.alive)*int(shape.PerRank.GPUs); got != want && !shape.Exclusive {
+		w.fail("wrong-room", "%s: Start of %s lends %d GPUs, want %d", h.name, k.start.Launch.Ident, got, want)
+	}
 	h.memory += k.start.Memory
 	if h.memory > hostMemory {
 		w.fail("oversold", "%s: %d bytes lent of %d", h.name, h.memory, int64(hostMemory))
@@ -69,6 +78,11 @@ func (w *World) vacate(k *keeper) {
 			h.subs[c] = nil
 		case h.cores[c] == k:
 			h.cores[c], h.subs[c] = h.subs[c], nil // a step outlives its parent's keeper
+		}
+	}
+	for _, name := range k.start.GPUs {
+		if h.gpus[name] == k {
+			delete(h.gpus, name)
 		}
 	}
 	if k.truth.job.parent == nil {
@@ -211,7 +225,7 @@ func (w *World) checkQuiet() {
 		if w.opt.Check {
 			h.node.Check()
 		}
-		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes {
+		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes || len(s.GPUsFree) != len(s.GPUs) {
 			w.fail("leak", "%s: %d of %d slots free when all is over: %+v", h.name, s.Free, s.Slots, s)
 		}
 		for _, ji := range h.node.Jobs(h.local()) {
@@ -229,6 +243,10 @@ func (w *World) checkQuiet() {
 // gone for good.
 func (w *World) checkEnded(j *job) {
 	if j.submittedAt < 0 || j.over() || j.orphaned {
+		return
+	}
+	if j.request.Detach {
+		w.checkDetached(j)
 		return
 	}
 	w.fail("no-end", "job %d (index %d) of %d slots from %s never ended: accepted %v started %v", j.id, j.index, j.Slots, w.hosts[j.host].name, j.id > 0, j.startedAt)

@@ -35,7 +35,8 @@ type machine struct {
 	cores       []*keeper // by core: who has it
 	subs        []*keeper // by core: the step that uses what its parent has
 	records     map[string]launcher.Record
-	promises    promises      // of this launcher's process
+	promises    promises // of this launcher's process
+	gpus        map[string]*keeper
 	memory      int64         // lent to keepers, bytes
 	trouble     time.Duration // no fault has touched it since then
 	skew        int64         // of its wall clock, ns

@@ -59,7 +59,8 @@ type keeper struct {
 	err       *filch.Error // why its checks failed
 	killed    bool         // vanished
 	vacated   bool         // its cores are free again
-	forgotten bool         // leaves when it is done
+	signals   int
+	forgotten bool // leaves when it is done
 }
 
 // step is something due inside a keeper.
@@ -205,7 +206,7 @@ func (k *keeper) deed(d launcher.Deed) {
 			k.exec()
 		}
 	case launcher.DeedSignal:
-		// The simulated ranks handle every forwarded signal.
+		k.signal(d.Signal) // the simulated ranks handle it
 	case launcher.DeedStop:
 		k.stop(d)
 	case launcher.DeedForget:

@@ -30,6 +30,9 @@ func (o *outcome) over() bool { return o.endedAt >= 0 }
 
 func (j *job) killWait() time.Duration { return j.request.Policy.KillWait }
 
+// live reports whether ranks of it run.
+func (j *job) live() bool { return j.last() != nil && j.last().live > 0 }
+
 // last returns the newest attempt, nil when none was made.
 func (j *job) last() *attempt {
 	if len(j.attempts) == 0 {
@@ -65,10 +68,12 @@ func (w *World) reply(h *host, r launcher.Reply) {
 		if w.byID != nil {
 			w.byID[j.id] = j
 		}
+		w.accepted(j)
 	case launcher.Started:
 		j.startedAt = w.now
 		w.checkStarted(j, &e)
 		w.begin(j, e.Nodes)
+		w.signal(j)
 	case launcher.Ending:
 		j.ending = true
 	case launcher.Refused:
@@ -105,7 +110,7 @@ func (w *World) slack() time.Duration {
 
 func (w *World) checkStarted(j *job, e *launcher.Started) {
 	a := j.last()
-	if j.restarted || a != nil && (j.ending || j.parent != nil && j.parent.closing()) {
+	if j.restarted || a == nil && j.ending || a != nil && (j.ending || j.parent != nil && j.parent.closing()) {
 		return // it is stopped while it starts
 	}
 	if a == nil || !a.allRan() && !a.unready && !j.vanished && !w.touched(j, a) {
@@ -135,6 +140,7 @@ func (w *World) touched(j *job, a *attempt) bool {
 func (w *World) checkRefused(j *job, e *launcher.Refused) {
 	switch {
 	case e.Err.Kind == filch.NoFit && j.Slots > w.fits(j):
+	case j.request.Shape.Only != nil && e.Err.Kind == filch.NoFit && w.fits(j) == 0:
 	case j.request.Patient > 0 && w.now-j.submittedAt >= j.request.Patient:
 	case j.cancelled || j.clientGone || j.restarted:
 	case j.parent != nil && j.parent.closing():
@@ -202,6 +208,8 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 			return w.hosts[j.host].trouble > j.submittedAt-leaseBound || at != nil && at.trouble > j.submittedAt-leaseBound
 		}
 		return w.touched(j, a)
+	case launcher.CauseWaitFirst:
+		return a != nil && len(a.ends) > 0 && j.request.Policy.WaitFirst > 0 && w.now-a.ends[0].at+w.slack() >= j.request.Policy.WaitFirst
 	case launcher.CauseOurs:
 		return j.vanished || j.parent != nil && j.parent.closing() || a != nil && (a.unready || w.touched(j, a))
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -37,6 +38,10 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	}
 	if d.chance(0.5) {
 		w.drawSteps(d)
+	}
+	w.drawVariety(d)
+	if d.chance(0.2) {
+		w.drawDrain(d)
 	}
 	w.drawClients(d)
 	w.do(faultSpan+faultLongest+settleSpan/2, w.cancelTooLarge)
@@ -150,7 +155,7 @@ func (w *World) drawEnds(d *dice, j *job) {
 func (w *World) cancelTooLarge() {
 	for _, j := range w.jobs {
 		h := w.hosts[j.host]
-		if j.over() || j.orphaned || j.submittedAt < 0 || j.startedAt >= 0 || h.node == nil || j.parent != nil || w.couldFit(j) {
+		if j.over() || j.orphaned || j.submittedAt < 0 || j.live() || h.node == nil || j.parent != nil || w.couldFit(j) {
 			continue
 		}
 		j.cancelled = true
@@ -168,9 +173,16 @@ func (w *World) couldFit(j *job) bool {
 	if s.PerNode > 0 {
 		each = min(each, s.PerNode)
 	}
+	if s.PerRank.GPUs > 0 {
+		each = min(each, hostGPUs/s.PerRank.GPUs)
+	}
 	var left int32
 	for _, h := range w.hosts {
-		if !h.lost {
+		named := slices.Contains(s.Only, h.name)
+		if h.lost && named {
+			return false
+		}
+		if !h.lost && !slices.Contains(s.Exclude, h.name) && (named || s.Only == nil) {
 			left++
 		}
 	}

@@ -33,7 +33,11 @@ func (w *World) promised(h *host, to *host, m *launcher.Grant) {
 	if a := w.attempts[filch.Ident{Instance: "sim", Job: m.Job, Attempt: m.Attempt}]; a != nil && a.hasKeeper(h) {
 		return // launched: its keeper has the cores
 	}
-	h.promises[k] = promise{m.Held * j.request.Shape.PerRank.Slots, to.index}
+	room := m.Held * j.request.Shape.PerRank.Slots
+	if j.request.Shape.Exclusive {
+		room = int32(len(h.cores))
+	}
+	h.promises[k] = promise{room, to.index}
 }
 
 // hasKeeper reports whether the attempt was ever started on h.

@@ -17,6 +17,14 @@ type job struct {
 	attempts []*attempt
 	parent   *job   // of a step
 	steps    []*job // submitted when it has started
+	wishes
+}
+
+// wishes are what the client of a job does beside waiting.
+type wishes struct {
+	signals  int  // forwards so many
+	signaled int  // those that were taken
+	insist   bool // cancels it, harder each time
 }
 
 // client is the connection of the job's client; each job has its own.

@@ -105,7 +105,7 @@ func NewWorld(opt Options) *World {
 		h := &host{w: w, index: int32(i), name: filch.NodeName("n" + strconv.Itoa(i+1)), wake: filch.Never}
 		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
 		h.records = make(map[string]launcher.Record)
-		h.promises = make(promises)
+		h.promises, h.gpus = make(promises), make(map[string]*keeper)
 		h.trouble = -filch.Never
 		h.born = -boots.between(0, time.Hour)
 		w.hosts = append(w.hosts, h)

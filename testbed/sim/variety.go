@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// hostGPUs is how many GPUs each host has.
+const hostGPUs = 2
+
+func gpuNames() []string { return []string{"gpu0", "gpu1"} }
+
+// drawVariety gives some jobs the less common options.
+func (w *World) drawVariety(d *dice) {
+	for _, j := range w.jobs {
+		if j.parent != nil || len(j.steps) > 0 {
+			continue
+		}
+		s, p := &j.request.Shape, &j.request.Policy
+		switch d.n(16) {
+		case 0:
+			j.request.Detach = true
+		case 1:
+			p.Requeue = true
+		case 2:
+			p.NoKill = true
+		case 3:
+			p.KillOnBad = false
+		case 4:
+			p.KillOnBad, p.HighestRC = false, true
+		case 5:
+			p.WaitFirst = d.between(time.Millisecond, time.Second)
+		case 6:
+			j.request.Patient = d.between(time.Millisecond, 5*time.Second)
+		case 7:
+			w.drawWhole(d, s)
+		case 8:
+			if s.PerRank.MemBytes == 0 && s.PerNode == 0 {
+				s.PerRank.GPUs = int32(1 + d.n(hostGPUs))
+				s.Ranks = min(s.Ranks, hostGPUs/s.PerRank.GPUs*int32(w.opt.Hosts), w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts))
+			}
+		case 9:
+			w.drawNames(d, s)
+		case 10:
+			j.signals = 1 + d.n(4)
+		case 11:
+			j.insist = true
+		}
+		j.Slots = int(s.Ranks * s.PerRank.Slots)
+		j.trim()
+	}
+}
+
+// trim keeps what was planned for ranks that the job has.
+func (j *job) trim() {
+	ranks := j.request.Shape.Ranks
+	j.plan.bad = slices.DeleteFunc(j.plan.bad, func(b badEnd) bool { return int32(b.rank) >= ranks })
+	s := &j.request.Shape
+	s.MinNodes = min(s.MinNodes, ranks)
+}
+
+// drawWhole asks for whole nodes, or for one slot of each.
+func (w *World) drawWhole(d *dice, s *launcher.Shape) {
+	if s.PerRank.MemBytes > 0 || s.MinNodes > 0 {
+		return
+	}
+	s.Exclusive = true
+	if d.chance(0.3) {
+		s.MinNodes = min(s.Ranks, int32(1+d.n(w.opt.Hosts)))
+		s.MaxNodes = int32(w.opt.Hosts)
+	}
+}
+
+// drawNames names the nodes to be used, or not to be.
+func (w *World) drawNames(d *dice, s *launcher.Shape) {
+	if s.MinNodes > 0 || s.PerNode > 0 || s.PerRank.MemBytes > 0 {
+		return
+	}
+	count := 1 + d.n(4)
+	var names []filch.NodeName
+	for range count {
+		h := w.hosts[d.n(w.opt.Hosts)]
+		if !slices.Contains(names, h.name) {
+			names = append(names, h.name)
+		}
+	}
+	if d.chance(0.5) {
+		s.Exclude = names
+		s.Ranks = min(s.Ranks, w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts-len(names)))
+		return
+	}
+	s.Only = names
+	s.Ranks = max(int32(len(names)), min(s.Ranks, w.opt.Slots/s.PerRank.Slots*int32(len(names))))
+}
+
+// drawDrain takes a node out of service for a while, and back.
+func (w *World) drawDrain(d *dice) {
+	h := w.hosts[d.n(len(w.hosts))]
+	at := d.between(time.Millisecond, faultSpan)
+	set := func(on bool) func() {
+		return func() {
+			if h.node != nil {
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Drain(now, on, out) })
+			}
+		}
+	}
+	w.do(at, set(true))
+	w.do(at+d.between(time.Millisecond, 5*time.Second), set(false))
+}
+
+// accepted is when a client learns that its job exists: a detached one leaves,
+// another may begin to send signals.
+func (w *World) accepted(j *job) {
+	h, gen := w.hosts[j.host], w.hosts[j.host].gen
+	if j.request.Detach {
+		w.do(w.now+time.Millisecond, func() {
+			if h.gen == gen && h.node != nil {
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.ClientGone(now, j.client(), out) })
+			}
+		})
+	}
+}
+
+// signal has the client of a started job forward signals to it, and one that
+// insists cancel it twice, as Ctrl-C does.
+func (w *World) signal(j *job) {
+	h := w.hosts[j.host]
+	for i := range j.signals {
+		w.do(w.now+time.Duration(i+1)*5*time.Millisecond, func() {
+			if h.node == nil || j.over() || j.orphaned {
+				return
+			}
+			h.call(func(now time.Duration, out *launcher.Outbox) {
+				if h.node.Signal(now, j.id, signalBase+int32(j.signaled), out) == nil {
+					j.signaled++
+				}
+			})
+		})
+	}
+	if !j.insist {
+		return
+	}
+	for i, sig := range []int32{2, 15, 9} {
+		w.do(w.now+time.Duration(i+1)*20*time.Millisecond, func() {
+			if h.node != nil && !j.over() && !j.orphaned {
+				j.cancelled = true
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Cancel(now, j.id, sig, "the plan", out) })
+			}
+		})
+	}
+}
+
+// signalBase is the number of a job's first signal; each next one is one more,
+// so that a keeper can tell whether one was lost, repeated or out of order.
+const signalBase = 34
+
+// signaled takes in a forwarded signal at a keeper.
+func (k *keeper) signal(sig int32) {
+	if k.w.touched(k.truth.job, k.truth) {
+		return // a restart may lose or repeat some
+	}
+	if want := signalBase + int32(k.signals); sig != want {
+		k.w.fail("signals", "%s: %s hears signal %d, want %d", k.h.name, k.start.Launch.Ident, sig, want)
+	}
+	k.signals++
+	if k.signals > k.truth.job.signaled {
+		k.w.fail("signals", "%s: %s hears %d signals, %d were sent", k.h.name, k.start.Launch.Ident, k.signals, k.truth.job.signaled)
+	}
+}
+
+// checkDetached: the origin of a detached job remembers its end.
+func (w *World) checkDetached(j *job) {
+	h := w.hosts[j.host]
+	if j.id == 0 || h.node == nil || h.lost {
+		return
+	}
+	for _, i := range h.node.Jobs(h.local()) {
+		if i.ID != j.id {
+			continue
+		}
+		if a := j.last(); i.State == filch.OK.String() && (a == nil || !a.allRan() || a.firstBad() != nil && j.request.Policy.KillOnBad) {
+			w.fail("wrong-cause", "detached job %d is %s, in truth not all of it ran well", j.id, i.State)
+		}
+		return
+	}
+	w.fail("forgotten", "%s remembers nothing of detached job %d", h.name, j.id)
+}
