@@ -3,6 +3,7 @@ package proc_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,44 @@ func BenchmarkKeeper(b *testing.B) {
 			b.ReportMetric(float64(rss), "warm-KiB")
 		})
 	}
+}
+
+// BenchmarkJobs measures one job after another on one keeper, with the CPU time
+// that the keeper itself takes.
+func BenchmarkJobs(b *testing.B) {
+	for _, n := range []int32{1, 4, 16} {
+		b.Run("ranks="+strconv.Itoa(int(n)), func(b *testing.B) {
+			boss := newRawBoss(b)
+			var all []time.Duration
+			before := cpuNS(boss.k.PID)
+			for b.Loop() {
+				all = append(all, boss.timeRun(newOrder(n, "/bin/true"), int(n)))
+				boss.deed(launcher.Deed{Kind: launcher.DeedForget})
+				boss.readUntil(wire.KindHello)
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Microseconds()), "median-us/job")
+			b.ReportMetric(float64(all[0].Microseconds()), "least-us/job")
+			b.ReportMetric(float64(cpuNS(boss.k.PID)-before)/1000/float64(len(all)), "cpu-us/job")
+			b.ReportMetric(float64(rssKiB(boss.k.PID)), "rss-KiB")
+			boss.conn.Close()
+			boss.k.Wait()
+		})
+	}
+}
+
+// cpuNS is the time that the threads of a process have run.
+func cpuNS(pid int) int {
+	sum := 0
+	names, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
+	for _, name := range names {
+		b, _ := os.ReadFile(name)
+		if f := strings.Fields(string(b)); len(f) > 0 {
+			n, _ := strconv.Atoi(f[0])
+			sum += n
+		}
+	}
+	return sum
 }
 
 // BenchmarkExec is the floor: fork, exec and wait for one `true`.
@@ -93,6 +132,18 @@ func (b *boss) timeRun(o *order, n int) time.Duration {
 		}
 	}
 	return time.Since(began)
+}
+
+func (b *boss) readUntil(k wire.Kind) {
+	for {
+		f, err := b.conn.Read()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if f.Kind == k {
+			return
+		}
+	}
 }
 
 func rssKiB(pid int) int {

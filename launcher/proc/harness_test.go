@@ -43,7 +43,8 @@ type boss struct {
 	conn  *wire.Conn
 	place proc.Place
 	job   launcher.Start
-	stall bool // give no credit
+	stall bool          // give no credit
+	mum   chan struct{} // closed: say nothing more on one's own
 
 	mu   sync.Mutex // guards what follows
 	s    seen
@@ -85,7 +86,25 @@ func (b *boss) serve(k *proc.Keeper) {
 	body, _ := wire.EncodeHello(wire.Hello{Role: "launcher"})
 	b.conn.WriteRaw(wire.KindHello, 0, body)
 	b.conn.Flush()
+	b.mum = make(chan struct{})
 	go b.listen(b.conn)
+	go beat(b.conn, b.mum)
+}
+
+// beat says once a second that the launcher lives.
+func beat(c *wire.Conn, stop chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			if c.Send(wire.KindLease, 0, nil) != nil {
+				return
+			}
+		}
+	}
 }
 
 func (b *boss) close() {
@@ -193,16 +212,19 @@ func (b *boss) now() seen {
 	return s
 }
 
-// until waits for a condition on what was heard.
+// until waits for a condition on what was heard, which it must not keep.
 func (b *boss) until(what string, ok func(seen) bool) seen {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		s := b.now()
-		if ok(s) {
-			return s
+		b.mu.Lock()
+		fine := ok(b.s)
+		b.mu.Unlock()
+		if fine {
+			return b.now()
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("waited %v for %s; ready %+v, started %+v, ends %+v, done %+v, warns %q, out %.2000q, gone %v",
+			s := b.now()
+			b.t.Fatalf("waited %v for %s; ready %+v, started %+v, ends %+v, done %+v, warns %q, out %.300q, gone %v",
 				patience, what, s.ready, s.started, s.ends, s.done, s.warns, s.out, s.gone)
 		}
 		time.Sleep(time.Millisecond)

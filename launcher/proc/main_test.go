@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +41,10 @@ var helpers = map[string]func(args []string) int{
 }
 
 // used notes which helpers a test asked for; one that none did is a leftover.
-var used = map[string]bool{}
+var used = struct {
+	sync.Mutex
+	names map[string]bool
+}{names: map[string]bool{}}
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
@@ -61,7 +65,7 @@ func TestMain(m *testing.M) {
 	})
 	if code == 0 && !part {
 		for name := range helpers {
-			if !used[name] {
+			if !used.names[name] {
 				fmt.Printf("helper %q is not used by any test\n", name)
 				code = 1
 			}
@@ -75,7 +79,9 @@ func argv(helper string, args ...string) []string {
 	if helpers[helper] == nil {
 		panic("no helper " + helper)
 	}
-	used[helper] = true
+	used.Lock()
+	used.names[helper] = true
+	used.Unlock()
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)

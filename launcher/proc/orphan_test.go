@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -74,7 +73,8 @@ type family struct {
 
 func newFamily(t *testing.T, idle string) *family {
 	t.Helper()
-	used["family"], used["hang"] = true, true
+	argv("family")
+	argv("hang")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -265,9 +265,7 @@ func TestSilentLauncher(t *testing.T) {
 	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
 	began := time.Now()
 	pid := pidsAfter(s, "up")[0]
-	b.mu.Lock()
-	b.stall = true // a credit is a sign of life
-	b.mu.Unlock()
+	close(b.mum)
 	eventually(t, "the rank to be killed", func() bool { return !living(pid) })
 	if took := time.Since(began); took < proc.LeaseMax-2*time.Second || took > proc.LeaseMax+grace {
 		t.Errorf("killed after %v, want %v", took, proc.LeaseMax)
@@ -314,26 +312,11 @@ func TestKeeperStoppedIsNotALostLease(t *testing.T) {
 	b.run(newOrder(1, argv("hang")...))
 	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
 	pid := pidsAfter(s, "up")[0]
-	stop := make(chan struct{})
-	var beat sync.WaitGroup
-	beat.Go(func() {
-		for tick := time.NewTicker(200 * time.Millisecond); ; {
-			select {
-			case <-stop:
-				tick.Stop()
-				return
-			case <-tick.C:
-				b.conn.Send(wire.KindLease, 0, nil)
-			}
-		}
-	})
 	unix.Kill(b.k.PID, unix.SIGSTOP)
 	until := time.Now().Add(proc.LeaseMax + time.Second)
 	eventually(t, "the time to pass", func() bool { return time.Now().After(until) })
 	unix.Kill(b.k.PID, unix.SIGCONT)
 	b.deed(launcher.Deed{Kind: launcher.DeedSignal, Signal: int32(unix.SIGCONT)})
-	close(stop)
-	beat.Wait()
 	if !living(pid) {
 		t.Errorf("the job was ended since its keeper had been stopped")
 	}

@@ -94,7 +94,7 @@ func kvsname(ask func(string) string) string {
 func helperEat([]string) int {
 	var all [][]byte
 	for range 64 {
-		b := make([]byte, 16<<20)
+		b := make([]byte, 4<<20)
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}

@@ -1,6 +1,8 @@
 package proc_test
 
 import (
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,7 +90,10 @@ func TestStopDoesNotHideACause(t *testing.T) {
 	b.run(newOrder(2, argv("hang")...))
 	s := b.until("the ranks", func(s seen) bool { return len(pidsAfter(s, "up")) == 2 && s.started != nil })
 	unix.Kill(int(s.started.PIDs[1]), unix.SIGKILL)
-	eventually(t, "rank 1 to end", func() bool { return !living(int(s.started.PIDs[1])) })
+	eventually(t, "rank 1 to end", func() bool {
+		threads, _ := os.ReadDir("/proc/" + strconv.Itoa(int(s.started.PIDs[1])) + "/task")
+		return len(threads) <= 1 && !living(int(s.started.PIDs[1]))
+	})
 	b.stop(unix.SIGTERM, time.Second)
 	s = b.untilDone()
 	for _, e := range s.ends {
