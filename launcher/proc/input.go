@@ -19,8 +19,7 @@ type input struct {
 	null   int
 	wanted uint64
 	eof    bool
-	full   bool // warned that the spool is full
-	buf    []byte
+	all    bool // every rank has been started; before, nothing may be forgotten
 }
 
 // feed is the writing end of a rank's stdin.
@@ -32,7 +31,7 @@ type feed struct {
 }
 
 func newInput(j *job) (*input, *failure) {
-	in := &input{job: j, spool: &spool{}, null: -1}
+	in := &input{job: j, spool: &spool{dir: j.keeper.place.Dir}, null: -1}
 	fd, err := openNull()
 	if err != nil {
 		return nil, fail(launcher.CauseOurs, filch.Unavailable, "cannot open /dev/null on %s: %s", j.node(), reason(err))
@@ -85,18 +84,20 @@ func (in *input) attach(f *feed) {
 	in.job.keeper.poll.watch(f.fd, mask, func(e uint32) { in.ready(f, e) })
 }
 
-// started asks for the first bytes, or says that nobody wants any.
+// started hands out what came while the ranks were forked and asks for more, or
+// says that nobody wants any.
 func (in *input) started() {
 	unix.Close(in.null)
 	in.null = -1
-	in.want()
+	in.all = true
+	in.feedAll()
 }
 
 // want asks for what the spool has room for.
 func (in *input) want() {
 	upTo := in.spool.end + stdinAhead
 	switch {
-	case in.eof:
+	case in.eof || !in.all:
 		return
 	case len(in.feeds) == 0:
 		upTo = wire.NoStdin
@@ -128,7 +129,7 @@ func (in *input) add(s wire.Stdin) {
 	} else {
 		return
 	}
-	if len(in.feeds) == 0 {
+	if len(in.feeds) == 0 && in.all {
 		in.spool.skip(len(s.Data))
 	} else if err := in.spool.add(s.Data); err != nil {
 		in.job.warn(string(in.job.node()) + ": cannot keep stdin for slow ranks: " + reason(err))
@@ -136,6 +137,13 @@ func (in *input) add(s wire.Stdin) {
 		in.eof = true
 	}
 	in.eof = in.eof || s.EOF
+	if in.all {
+		in.feedAll()
+	}
+}
+
+// feedAll gives every rank what it takes.
+func (in *input) feedAll() {
 	for _, f := range append([]*feed(nil), in.feeds...) {
 		in.feed(f)
 	}
@@ -156,11 +164,8 @@ func (in *input) ready(f *feed, events uint32) {
 
 // feed writes what f's pipe takes.
 func (in *input) feed(f *feed) {
-	if in.buf == nil {
-		in.buf = make([]byte, readChunk)
-	}
 	for f.fd >= 0 && f.off < in.spool.end {
-		b, err := in.spool.read(f.off, in.buf)
+		b, err := in.spool.read(f.off, in.job.keeper.scratch[:])
 		if err != nil {
 			in.job.warn(string(in.job.node()) + ": cannot read the stdin kept for a slow rank: " + reason(err))
 			in.drop(f)
@@ -198,6 +203,9 @@ func (in *input) feed(f *feed) {
 
 // trim forgets what every rank has.
 func (in *input) trim() {
+	if !in.all {
+		return
+	}
 	low := in.spool.end
 	for _, f := range in.feeds {
 		low = min(low, f.off)
@@ -252,6 +260,7 @@ func (in *input) close() {
 	for len(in.feeds) > 0 {
 		in.drop(in.feeds[0])
 	}
+	in.all = true
 	in.trim()
 	if in.null >= 0 {
 		unix.Close(in.null)

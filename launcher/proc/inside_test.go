@@ -195,7 +195,7 @@ func FuzzReadELF(f *testing.F) {
 func TestSpool(t *testing.T) {
 	seed := rand.Int63()
 	r := rand.New(rand.NewSource(seed))
-	var s spool
+	s := spool{dir: t.TempDir()}
 	var all []byte
 	low := uint64(0)
 	buf := make([]byte, 8192)

@@ -187,6 +187,9 @@ func (j *job) sayReady() {
 // check looks at what can be looked at before an exec.
 func (j *job) check() *failure {
 	unix.Umask(int(j.what.Umask))
+	if f := j.checkDescriptors(); f != nil {
+		return f
+	}
 	if f := checkCwd(j.what.Cwd, j.node()); f != nil {
 		return f
 	}
@@ -205,6 +208,24 @@ func (j *job) check() *failure {
 		r.exe = p
 	}
 	return nil
+}
+
+// fdsPerRank are the descriptors that a rank takes here: its process, three
+// pipes, and its PMI connection; fdsMore is what the keeper itself has open.
+const (
+	fdsPerRank = 5
+	fdsMore    = 64
+)
+
+// checkDescriptors makes sure that this process may open what the ranks need.
+func (j *job) checkDescriptors() *failure {
+	var l unix.Rlimit
+	need := uint64(len(j.ranks)*fdsPerRank + fdsMore)
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil || l.Cur >= need {
+		return nil
+	}
+	return fail(launcher.CauseOurs, filch.Unavailable, "%d ranks on %s take %d open files, and the limit there is %d",
+		len(j.ranks), j.node(), need, l.Cur).hint("raise it (ulimit -Hn) where the launcher is started")
 }
 
 // programEnv is the client's environment with what program i adds; of a name

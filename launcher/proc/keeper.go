@@ -58,6 +58,8 @@ type keeper struct {
 	linger   *timer
 	jobs     int // done so far
 	leaving  bool
+
+	scratch [readChunk]byte // of whoever reads at the moment
 }
 
 // KeeperMain is the whole of `filch keeper DIR INSTANCE NODE`. It returns the

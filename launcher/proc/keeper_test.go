@@ -387,3 +387,61 @@ func TestSingletonsAreSaid(t *testing.T) {
 	b.stop(unix.SIGKILL, 0)
 	b.untilDone()
 }
+
+func TestManyRanks(t *testing.T) {
+	b := newBoss(t)
+	const n = 300
+	o := newOrder(n, "/bin/sh", "-c", "read x; echo $FILCH_RANK $FILCH_LOCAL_RANK $x")
+	o.IO.StdinMode = launcher.StdinAll
+	b.run(o)
+	b.stdin(0, "hello\n", true)
+	s := b.untilDone()
+	if len(s.ends) != n {
+		t.Errorf("%d ends", len(s.ends))
+	}
+	for i := range n {
+		if got, want := string(s.out[fmt.Sprintf("%d.1", i)]), fmt.Sprintf("%d %d hello\n", i, i); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestBinding(t *testing.T) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	var lent []int32
+	for c := range int32(1024) {
+		if all.IsSet(int(c)) {
+			lent = append(lent, c)
+		}
+	}
+	if len(lent) < 2 {
+		t.Skip("one core is not enough to bind two ranks apart")
+	}
+	lent = lent[:2]
+	b := newBoss(t)
+	o := newOrder(2, "/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status")
+	o.start.Cores = lent
+	o.Bind.Verbose = true
+	b.run(o)
+	s := b.untilDone()
+	for i, c := range lent {
+		if got, want := string(s.out[fmt.Sprintf("%d.1", i)]), fmt.Sprintf("Cpus_allowed_list:\t%d\n", c); got != want {
+			t.Errorf("rank %d: got %q, want %q", i, got, want)
+		}
+		want := fmt.Sprintf("cpu-bind=MASK - n3, task %2d %2d [%d]: mask 0x%X set\n", i, i, s.started.PIDs[i], 1<<c)
+		if got := string(s.out[fmt.Sprintf("%d.2", i)]); got != want {
+			t.Errorf("rank %d: got %q, want %q", i, got, want)
+		}
+	}
+	b.forget()
+
+	o = newOrder(1, "/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status")
+	o.Bind = launcher.Bind{Kind: "map_cpu", List: []string{"1023"}}
+	b.run(o)
+	if s = b.untilDone(); len(s.warns) != 1 || !strings.Contains(s.warns[0], "n3: cannot bind rank 0 to cpus [1023]") || s.ends[0].Code != 0 {
+		t.Errorf("warned %q, ends %+v", s.warns, s.ends)
+	}
+}

@@ -42,7 +42,6 @@ type outputs struct {
 	hung     bool // a file system does not answer
 	pty      int  // the master of rank 0's terminal, -1 none
 	flusher  *timer
-	scratch  []byte
 }
 
 // piece is an Output frame that may have to be sent again.
@@ -197,10 +196,8 @@ func (o *outputs) read(s *stream) bool {
 		}
 		return false
 	}
-	if o.scratch == nil {
-		o.scratch = make([]byte, readChunk)
-	}
-	n, err := unix.Read(s.fd, o.scratch)
+	buf := o.job.keeper.scratch[:]
+	n, err := unix.Read(s.fd, buf)
 	switch {
 	case err == unix.EINTR:
 		return true
@@ -210,7 +207,7 @@ func (o *outputs) read(s *stream) bool {
 		o.closeStream(s)
 		return false
 	}
-	s.cut.Add(o.scratch[:n], func(b []byte, partial bool) { o.emit(s, b, partial) })
+	s.cut.Add(buf[:n], func(b []byte, partial bool) { o.emit(s, b, partial) })
 	if s.cut.Held() > 0 {
 		s.last = o.job.keeper.poll.now
 		o.flushLater()
@@ -364,6 +361,6 @@ func (o *outputs) close() {
 		}
 	}
 	unix.Close(o.null)
-	o.streams, o.files, o.scratch, o.null = nil, nil, nil, -1
+	o.streams, o.files, o.null = nil, nil, -1
 	o.job.keeper.poll.stop(o.flusher)
 }

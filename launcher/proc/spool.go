@@ -20,6 +20,7 @@ type spool struct {
 	mem       []byte // all of it, when file is nil
 	file      *os.File
 	start     uint64 // the stream's place of the file's first byte
+	dir       string // where the file is made; it has no name there
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -36,7 +37,7 @@ func (s *spool) skip(n int) {
 // add keeps b.
 func (s *spool) add(b []byte) error {
 	if s.file == nil && len(s.mem)+len(b) > spoolMemory {
-		f, err := unnamedFile()
+		f, err := unnamedFile(s.dir)
 		if err != nil {
 			return err
 		}
@@ -94,17 +95,13 @@ func (s *spool) trim(low uint64) {
 	s.base = low
 }
 
-// unnamedFile makes a node-local file that vanishes with its descriptor.
-func unnamedFile() (*os.File, error) {
-	dir := os.TempDir()
-	if d := os.Getenv("FILCH_LOCAL"); d != "" {
-		dir = d
-	}
+// unnamedFile makes a file that vanishes with its descriptor.
+func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		return os.NewFile(uintptr(fd), "stdin-spool"), nil
 	}
-	f, err := os.CreateTemp(dir, "filch-stdin-")
+	f, err := os.CreateTemp(dir, "stdin-")
 	if err == nil {
 		os.Remove(f.Name())
 	}

@@ -23,8 +23,14 @@ type stopper struct {
 	left      int // processes that could not be killed
 }
 
-// signal sends sig to every process of the ranks' groups.
+// signal sends sig to every process of the ranks' groups. The stop of a
+// terminal becomes a real one: nobody is there to continue them, and so the
+// kernel would ignore it (an orphaned process group, setpgid(2)).
 func (j *job) signal(sig unix.Signal) {
+	switch sig {
+	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		sig = unix.SIGSTOP
+	}
 	for _, r := range j.ranks {
 		if r.phase == rankRunning {
 			unix.Kill(-r.pid, sig)

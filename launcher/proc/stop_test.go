@@ -1,6 +1,7 @@
 package proc_test
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"testing"
@@ -135,4 +136,21 @@ func TestOutOfMemory(t *testing.T) {
 	if s = b.untilDone(); s.ends[0].Code != 0 {
 		t.Errorf("the limit of one job reached the next: %+v", s.ends)
 	}
+}
+
+func TestTerminalStopStops(t *testing.T) {
+	b := newBoss(t)
+	b.run(newOrder(1, argv("hang")...))
+	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
+	pid := pidsAfter(s, "up")[0]
+	state := func() byte {
+		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return stat[bytes.LastIndexByte(stat, ')')+2]
+	}
+	b.deed(launcher.Deed{Kind: launcher.DeedSignal, Signal: int32(unix.SIGTSTP)})
+	eventually(t, "the rank to be stopped", func() bool { return state() == 'T' })
+	b.deed(launcher.Deed{Kind: launcher.DeedSignal, Signal: int32(unix.SIGCONT)})
+	eventually(t, "the rank to go on", func() bool { return state() != 'T' })
+	b.stop(unix.SIGTERM, time.Second)
+	b.untilDone()
 }

@@ -26,7 +26,6 @@ type wireup struct {
 	due     *timer
 	look    *timer // for ranks that run alone, see lookForSingletons
 	openMPI bool   // a program is linked with Open MPI
-	buf     []byte
 }
 
 // client is our end of a rank's PMI connection.
@@ -201,10 +200,8 @@ func (w *wireup) read(c *client) bool {
 	if c.fd < 0 {
 		return false
 	}
-	if w.buf == nil {
-		w.buf = make([]byte, 16<<10)
-	}
-	n, err := unix.Read(c.fd, w.buf)
+	buf := w.job.keeper.scratch[:pmi.FeedBytes]
+	n, err := unix.Read(c.fd, buf)
 	switch {
 	case err == unix.EINTR:
 		return true
@@ -214,7 +211,7 @@ func (w *wireup) read(c *client) bool {
 		w.hangUp(c)
 		return false
 	}
-	w.engine.Feed(w.job.now(), c.rank.id, w.buf[:n], &w.out)
+	w.engine.Feed(w.job.now(), c.rank.id, buf[:n], &w.out)
 	return true
 }
 
