@@ -64,9 +64,6 @@ func run(args []string) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
-	// A launcher's heap is small; a collection each time that it doubles from
-	// 4 MB would come with every few jobs.
-	debug.SetGCPercent(200)
 	debug.SetMemoryLimit(softMemory)
 	nice, err := daemon.Surround()
 	if err != nil {
@@ -87,7 +84,7 @@ func run(args []string) error {
 }
 
 // softMemory makes the collector work harder before a launcher grows large.
-const softMemory = 64 << 20
+const softMemory = 32 << 20
 
 func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) error {
 	capacity, err := config.Capacity(cfg.Node)
