@@ -138,7 +138,6 @@ func ReadLog(path string, from uint64, rank filch.Rank, limit int) (pieces []Pie
 				}
 			}
 			at = 0
-			next = uint64(s) << 32
 		}
 		end, err := readSegment(segmentName(path, s), at, func(p Piece, end int64) bool {
 			if rank < 0 || p.Rank == rank {

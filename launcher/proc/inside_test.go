@@ -248,14 +248,15 @@ func TestScrub(t *testing.T) {
 }
 
 func TestShortPath(t *testing.T) {
-	deep := t.TempDir()
+	var deep strings.Builder
+	deep.WriteString(t.TempDir())
 	for range 12 {
-		deep += "/a-rather-long-folder"
+		deep.WriteString("/a-rather-long-folder")
 	}
-	if err := os.MkdirAll(deep, 0o700); err != nil {
+	if err := os.MkdirAll(deep.String(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	short, done, err := shortPath(deep + "/k1.sock")
+	short, done, err := shortPath(deep.String() + "/k1.sock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestShortPath(t *testing.T) {
 	if len(short) > 100 {
 		t.Errorf("%d bytes: %s", len(short), short)
 	}
-	if err := os.WriteFile(deep+"/k1.sock", []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(deep.String()+"/k1.sock", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(short); err != nil || string(b) != "x" {

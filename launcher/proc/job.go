@@ -58,7 +58,6 @@ type rank struct {
 	told    bool
 	said    bool // its end was reported
 	end     launcher.RankEnd
-	verdict *launcher.RankEnd // decided before the process ends: an abort
 	files   files
 }
 

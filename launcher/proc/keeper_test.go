@@ -220,17 +220,17 @@ func TestRankDescriptors(t *testing.T) {
 		o.MPI = mpi
 		b.run(o)
 		s := b.untilDone()
-		got := ""
+		var got strings.Builder
 		for line := range strings.Lines(string(s.out["1.1"])) {
 			f := strings.Fields(line)
 			if len(f) < 3 || f[len(f)-3] == "10" { // the shell's own
 				continue
 			}
 			kind, _, _ := strings.Cut(f[len(f)-1], ":")
-			got += f[len(f)-3] + " " + kind + "\n"
+			got.WriteString(f[len(f)-3] + " " + kind + "\n")
 		}
-		if got != want {
-			t.Errorf("mpi=%s: got %q, want %q", mpi, got, want)
+		if got.String() != want {
+			t.Errorf("mpi=%s: got %q, want %q", mpi, got.String(), want)
 		}
 		b.forget()
 	}
@@ -242,8 +242,10 @@ func TestRankLimits(t *testing.T) {
 	b := newBoss(t)
 	o := newOrder(2, "/bin/sh", "-c", "ulimit -v; ulimit -f; ulimit -n; ulimit -d")
 	o.Rlimits = []launcher.Rlimit{
-		{Resource: unix.RLIMIT_AS, Soft: 512 << 20}, {Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
-		{Resource: unix.RLIMIT_NOFILE, Soft: 100}, {Resource: unix.RLIMIT_DATA, Soft: 256 << 20},
+		{Resource: unix.RLIMIT_AS, Soft: 512 << 20},
+		{Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
+		{Resource: unix.RLIMIT_NOFILE, Soft: 100},
+		{Resource: unix.RLIMIT_DATA, Soft: 256 << 20},
 	}
 	b.run(o)
 	s := b.untilDone()

@@ -178,9 +178,17 @@ func (m *room) pids() []int {
 	return members(m.dir)
 }
 
+// members lists the processes of a cgroup and of those in it.
 func members(dir string) []int {
 	b, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	var pids []int
+	if entries, err := os.ReadDir(dir); err == nil {
+		for _, e := range entries {
+			if e.IsDir() {
+				pids = append(pids, members(filepath.Join(dir, e.Name()))...)
+			}
+		}
+	}
 	for f := range strings.FieldsSeq(string(b)) {
 		if n, err := strconv.Atoi(f); err == nil && n > 0 {
 			pids = append(pids, n)
@@ -206,7 +214,7 @@ func (m *room) reset() bool {
 	if m.spent {
 		m.dropV1()
 		unix.Close(m.fd)
-		if os.Remove(m.dir) != nil {
+		if !removeTree(m.dir) {
 			return false
 		}
 		m.dir, m.fd, m.memory, m.v1, m.ooms, m.spent = "", -1, "", false, "", false
@@ -224,7 +232,7 @@ func (m *room) reset() bool {
 func (m *room) dropV1() {
 	if m.tasks >= 0 {
 		unix.Close(m.tasks)
-		os.Remove(m.memory)
+		removeTree(m.memory)
 		m.tasks = -1
 	}
 }
@@ -233,10 +241,21 @@ func (m *room) dropV1() {
 func (m *room) remove() {
 	if m.fd >= 0 {
 		unix.Close(m.fd)
-		os.Remove(m.dir)
+		removeTree(m.dir)
 	}
 	m.dropV1()
 	*m = room{fd: -1, tasks: -1} // the base is gone: nothing is made again
+}
+
+// removeTree removes an empty cgroup and those that a rank has made in it.
+func removeTree(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeTree(filepath.Join(dir, e.Name()))
+		}
+	}
+	return os.Remove(dir) == nil
 }
 
 // writeFile writes to a file of a cgroup, which exists or is not there to be

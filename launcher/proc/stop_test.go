@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,4 +154,27 @@ func TestTerminalStopStops(t *testing.T) {
 	eventually(t, "the rank to go on", func() bool { return state() != 'T' })
 	b.stop(unix.SIGTERM, time.Second)
 	b.untilDone()
+}
+
+// TestNestedCgroup has a rank make a cgroup of its own in ours.
+func TestNestedCgroup(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(1, "/bin/sh", "-c", `for m in /sys/fs/cgroup/unified /sys/fs/cgroup; do
+		d=$m$(sed -n s/^0:://p /proc/self/cgroup)
+		case $d in *filch-*) mkdir $d/inner && echo $$ >$d/inner/cgroup.procs && echo in $d && echo up $$ && exec sleep 1000;; esac
+	done; echo no; exit 1`)
+	b.run(o)
+	s := b.until("the rank", func(s seen) bool { return len(s.out["0.1"]) > 0 || len(s.ends) > 0 })
+	if s = b.now(); len(pidsAfter(s, "up")) == 0 && len(s.ends) > 0 {
+		b.untilDone()
+		t.Skipf("no cgroup is ours here: %q", s.out)
+	}
+	s = b.until("its number", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
+	dir, _, _ := strings.Cut(strings.TrimPrefix(string(s.out["0.1"]), "in "), "\n")
+	b.stop(unix.SIGKILL, 0)
+	b.untilDone()
+	b.forget()
+	if _, err := os.Stat(dir); err == nil {
+		t.Errorf("%s is left", dir)
+	}
 }

@@ -133,7 +133,7 @@ func removeRooms(p Place) {
 	keepers := livingKeepers(p)
 	for dir, pid := range inRooms {
 		if !keepers[pid] && pid != os.Getpid() {
-			os.Remove(dir)
+			removeTree(dir)
 		}
 	}
 	c := ownCgroups()
@@ -147,7 +147,7 @@ func removeRooms(p Place) {
 			word := filepath.Base(dir)
 			word, _, _ = strings.Cut(word[strings.LastIndexByte(word, '-')+1:], ".")
 			if pid, err := strconv.Atoi(word); err == nil && !exists("/proc/"+word) && pid > 0 {
-				os.Remove(dir)
+				removeTree(dir)
 			}
 		}
 	}

@@ -30,10 +30,9 @@ type wireup struct {
 
 // client is our end of a rank's PMI connection.
 type client struct {
-	rank   *rank
-	fd     int
-	queue  []byte // answers that the socket did not take
-	closed bool
+	rank  *rank
+	fd    int
+	queue []byte // answers that the socket did not take
 }
 
 // pmiState is how far a rank that ended had come.
