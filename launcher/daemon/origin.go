@@ -33,6 +33,18 @@ func (r *route) keepLog() {
 		}
 	}
 	r.mu.Unlock()
+	r.catchUp()
+}
+
+// catchUp has the keepers repeat what came while nobody was there to take it.
+func (r *route) catchUp() {
+	r.mu.Lock()
+	missed := r.missed
+	r.missed = false
+	r.mu.Unlock()
+	if missed {
+		r.resendAll()
+	}
 }
 
 // arrived takes a frame of one of the job's keepers. With flush the client's
@@ -97,8 +109,13 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 		r.credit(o.Index, taken, true)
 		return nil
 	}
-	p.seen = end
 	c, s := r.client, r.sink
+	if c == nil && s == nil && !r.gone {
+		r.missed = true // until the client comes, or comes back to a new launcher
+		r.mu.Unlock()
+		return nil
+	}
+	p.seen = end
 	r.mu.Unlock()
 	switch {
 	case s != nil: // also while the client that submitted it is still there

@@ -27,6 +27,7 @@ type route struct {
 	client  *client
 	sink    *sink // of a detached job, on the origin
 	gone    bool  // the client went away: output is dropped
+	missed  bool  // output came while nobody was there yet to take it
 	ended   bool
 	in      []ends // on the origin: by index of node
 	granted uint64 // stdin that the client was allowed

@@ -100,16 +100,23 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 
 // bind says which client a job of this origin has.
 func (rs *routes) bind(j filch.JobID, c *client) {
+	r := rs.ours(j)
+	r.mu.Lock()
+	r.client = c
+	r.mu.Unlock()
+	r.catchUp()
+}
+
+// ours is the route of a job of this origin; its launch may not be known yet.
+func (rs *routes) ours(j filch.JobID) *route {
 	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	r := rs.jobs[j]
 	if r == nil {
 		r = newRoute(rs.d, &launcher.Launch{Ident: filch.Ident{Job: j}, Origin: rs.d.self})
 		rs.jobs[j] = r
 	}
-	rs.mu.Unlock()
-	r.mu.Lock()
-	r.client = c
-	r.mu.Unlock()
+	return r
 }
 
 // unbind forgets a client that is gone.
@@ -134,10 +141,9 @@ func (rs *routes) unbind(c *client) {
 // reattach gives a job its client back and has the keepers repeat what the
 // client has not seen.
 func (rs *routes) reattach(j filch.JobID, c *client, seen []wire.Mark) {
-	rs.bind(j, c)
-	r := rs.find(j)
+	r := rs.ours(j)
 	r.mu.Lock()
-	r.gone = false
+	r.client, r.gone, r.missed = c, false, false
 	r.mark(seen)
 	r.mu.Unlock()
 	r.resendAll()
