@@ -44,8 +44,8 @@ func (w *net) fill(v reflect.Value, depth int) {
 			w.fill(v.Index(i), depth+1)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			w.fill(v.Field(i), depth+1)
+		for _, field := range v.Fields() {
+			w.fill(field, depth+1)
 		}
 	}
 }
@@ -95,8 +95,12 @@ func TestSenselessKeepersDoNoHarm(t *testing.T) {
 			id := filch.Ident{Instance: "test", Job: filch.JobID(w.pick(3)), Attempt: filch.Attempt(w.pick(3))}
 			ends := []RankEnd{{Rank: filch.Rank(w.pick(9) - 1)}, {Rank: 2, Kind: CauseKind(w.pick(20)), Code: int32(w.pick(300))}}
 			ev := []any{
-				KeeperReady{Ident: id}, RanksStarted{Ident: id}, RanksEnded{Ident: id, Ends: ends}, KeeperDone{Ident: id, Left: int32(w.pick(2))},
-				KeeperGone{Ident: id}, Adopted{Start: Start{Launch: Launch{Ident: id, Nodes: []NodeRanks{{Node: n.name}}}, Index: int32(w.pick(3)), Slots: []int32{int32(w.pick(9) - 2)}}},
+				KeeperReady{Ident: id},
+				RanksStarted{Ident: id},
+				RanksEnded{Ident: id, Ends: ends},
+				KeeperDone{Ident: id, Left: int32(w.pick(2))},
+				KeeperGone{Ident: id},
+				Adopted{Start: Start{Launch: Launch{Ident: id, Nodes: []NodeRanks{{Node: n.name}}}, Index: int32(w.pick(3)), Slots: []int32{int32(w.pick(9) - 2)}}},
 			}[w.pick(6)]
 			func() {
 				defer func() {

@@ -207,16 +207,17 @@ func describe(m Message) string {
 		}
 		return fmt.Sprintf("Ask %d.%d want=%d%s round=%d", m.Job, m.Attempt, m.Want, how, m.Round)
 	case *Grant:
-		s := fmt.Sprintf("Grant %d.%d held=%d version=%d", m.Job, m.Attempt, m.Held, m.Version)
+		var s strings.Builder
+		s.WriteString(fmt.Sprintf("Grant %d.%d held=%d version=%d", m.Job, m.Attempt, m.Held, m.Version))
 		for _, f := range []struct {
 			on   bool
 			name string
 		}{{m.Waiting, " waiting"}, {m.Refused, " refused"}, {m.Older, " older"}} {
 			if f.on {
-				s += f.name
+				s.WriteString(f.name)
 			}
 		}
-		return s
+		return s.String()
 	case *Release:
 		return fmt.Sprintf("Release %d.%d lease=%d round=%d", m.Job, m.Attempt, m.Lease.Serial, m.Round)
 	case *Dispatch:

@@ -46,9 +46,14 @@ func TestWhatCanNeverFitIsRefusedAtOnceWithTheLargestThatWould(t *testing.T) {
 
 func TestNonsenseIsRefusedAsUsage(t *testing.T) {
 	for _, s := range []Shape{
-		{Ranks: -1}, {Ranks: 1, MinNodes: -1}, {Ranks: 1, PerNode: -1}, {Ranks: 1, PerRank: Room{Slots: -1}},
-		{Ranks: 4, MinNodes: 3, MaxNodes: 2}, {Ranks: 4, Only: []filch.NodeName{"n1", "n2"}, MaxNodes: 1},
-		{Ranks: 1, Only: []filch.NodeName{"n1", "n2"}}, {Ranks: 1, Only: []filch.NodeName{"n1"}, Exclude: []filch.NodeName{"n1"}},
+		{Ranks: -1},
+		{Ranks: 1, MinNodes: -1},
+		{Ranks: 1, PerNode: -1},
+		{Ranks: 1, PerRank: Room{Slots: -1}},
+		{Ranks: 4, MinNodes: 3, MaxNodes: 2},
+		{Ranks: 4, Only: []filch.NodeName{"n1", "n2"}, MaxNodes: 1},
+		{Ranks: 1, Only: []filch.NodeName{"n1", "n2"}},
+		{Ranks: 1, Only: []filch.NodeName{"n1"}, Exclude: []filch.NodeName{"n1"}},
 		{Ranks: MaxRanks + 1},
 	} {
 		w := newNet(t, 4, 4)
@@ -95,10 +100,16 @@ func TestShapes(t *testing.T) {
 		{"named", Shape{Ranks: 4, Only: []filch.NodeName{"n3", "n2"}}, "n2:[{0 2}] n3:[{2 2}]"},
 		{"each-named-is-used", Shape{Ranks: 2, Only: []filch.NodeName{"n3", "n4"}}, "n3:[{0 1}] n4:[{1 1}]"},
 		{"excluded", Shape{Ranks: 12, Exclude: []filch.NodeName{"n1"}}, "n2:[{0 4}] n3:[{4 4}] n4:[{8 4}]"},
-		{"cyclic", Shape{Ranks: 8, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Layout: LayoutCyclic},
-			"n1:[{0 1} {2 1} {4 1} {6 1}] n2:[{1 1} {3 1} {5 1} {7 1}]"},
-		{"plane", Shape{Ranks: 8, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Layout: LayoutPlane, Plane: 2},
-			"n1:[{0 2} {4 2}] n2:[{2 2} {6 2}]"},
+		{
+			"cyclic",
+			Shape{Ranks: 8, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Layout: LayoutCyclic},
+			"n1:[{0 1} {2 1} {4 1} {6 1}] n2:[{1 1} {3 1} {5 1} {7 1}]",
+		},
+		{
+			"plane",
+			Shape{Ranks: 8, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Layout: LayoutPlane, Plane: 2},
+			"n1:[{0 2} {4 2}] n2:[{2 2} {6 2}]",
+		},
 		{"cpus", Shape{Ranks: 4, PerRank: Room{Slots: 3}}, "n1:[{0 1}] n2:[{1 1}] n3:[{2 1}] n4:[{3 1}]"},
 		{"memory", Shape{Ranks: 4, PerRank: Room{MemBytes: 60 << 30}}, "n1:[{0 1}] n2:[{1 1}] n3:[{2 1}] n4:[{3 1}]"},
 		{"exclusive", Shape{Ranks: 2, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Exclusive: true}, "n1:[{0 1}] n2:[{1 1}]"},

@@ -20,8 +20,6 @@ func (s set) count() (n int32) {
 	return n
 }
 
-func (s set) has(i int32) bool { return int(i/64) < len(s) && s[i/64]>>(i%64)&1 == 1 }
-
 // low moves the n lowest members of s to t, which is grown as needed.
 func (s set) low(t set, n int32) set {
 	t = t.grown(len(s))

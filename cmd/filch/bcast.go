@@ -151,7 +151,7 @@ func librariesOf(path string) []string {
 		return nil
 	}
 	var libs []string
-	for _, line := range bytes.Split(out, []byte("\n")) {
+	for line := range bytes.SplitSeq(out, []byte("\n")) {
 		_, rest, ok := strings.Cut(string(line), "=> ")
 		if !ok {
 			continue

@@ -294,7 +294,7 @@ func (p *newborn) await(d time.Duration) error {
 func (p *newborn) failure() error {
 	said, _ := os.ReadFile(p.stderr)
 	text, hint := "", ""
-	for _, line := range bytes.Split(said, []byte("\n")) {
+	for line := range bytes.SplitSeq(said, []byte("\n")) {
 		if s, ok := bytes.CutPrefix(line, []byte("filch: error: ")); ok {
 			text = string(s)
 		} else if s, ok := bytes.CutPrefix(line, []byte("filch: hint: ")); ok {

@@ -117,8 +117,8 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 		if ty.Kind() != reflect.Struct {
 			return
 		}
-		for i := range ty.NumField() {
-			f := ty.Field(i)
+		for f := range ty.Fields() {
+			f := f
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "" && !strings.Contains(doc, "`"+name+"`") {
 				t.Errorf("docs/json.md does not name %s of %s", name, ty)

@@ -21,7 +21,7 @@ type jobRank struct {
 func readIDs(words []string, last func() (filch.JobID, error)) ([]jobRank, error) {
 	var ids []jobRank
 	for _, word := range words {
-		for _, part := range strings.Split(word, ",") {
+		for part := range strings.SplitSeq(word, ",") {
 			more, err := readID(part, last)
 			if err != nil {
 				return nil, err

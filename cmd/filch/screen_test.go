@@ -105,7 +105,8 @@ func TestShareDividesCores(t *testing.T) {
 
 func TestTwoWordsAreFixedByTheSecret(t *testing.T) {
 	a, b := []byte("0123456789abcdef"), []byte("fedcba9876543210")
-	if twoWords(a) != twoWords(a) || uuidOf(a) != uuidOf(a) {
+	words, uuid := twoWords(a), uuidOf(a)
+	if twoWords(a) != words || uuidOf(a) != uuid {
 		t.Error("the same secret gives two names")
 	}
 	if uuidOf(a) == uuidOf(b) || len(uuidOf(a)) != 36 || !place.ValidName(twoWords(a)) {

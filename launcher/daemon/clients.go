@@ -175,7 +175,7 @@ func (cs *clients) count() int {
 // serve reads what a client wants until it goes.
 func (cs *clients) serve(c *client) {
 	err := cs.read(c)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 		cs.d.watch.Refused(watch.FramesBad, "client", err, "")
 		hint := ""
 		var e *filch.Error

@@ -316,7 +316,7 @@ func (ks *keepers) failed(t *turn, err error) {
 // serve reads one keeper until it ends.
 func (ks *keepers) serve(k *keeper) {
 	err := ks.read(k)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 		ks.d.watch.Refused(watch.FramesBad, "keeper", err, ks.d.self)
 	}
 	_ = k.conn.Close()

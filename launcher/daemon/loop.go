@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -246,10 +247,8 @@ func (l *loop) clearOut() {
 
 // touch has a link flushed at the end of the turn.
 func (l *loop) touch(c *wire.Conn) {
-	for _, have := range l.dirty {
-		if have == c {
-			return
-		}
+	if slices.Contains(l.dirty, c) {
+		return
 	}
 	l.dirty = append(l.dirty, c)
 }

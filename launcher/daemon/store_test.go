@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,10 +164,8 @@ func FuzzStore(f *testing.F) {
 		s := openTest(t, dir)
 		_, _ = s.load()
 		put(t, s, jobRecord(7, 1))
-		for _, k := range keys(t, dir) {
-			if k == "job/7" {
-				return
-			}
+		if slices.Contains(keys(t, dir), "job/7") {
+			return
 		}
 		t.Error("a record that was put after a damaged file is gone")
 	})

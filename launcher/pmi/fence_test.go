@@ -265,14 +265,25 @@ func TestStuck(t *testing.T) {
 		leave func(c *cluster)
 		want  string
 	}{
-		"same-node-before-init": {each(1, 3), func(c *cluster) { c.closed(2) },
-			"waits with 1 more for rank 2, which ended before MPI_Init"},
-		"other-node-before-init": {[]int32{0, 0, 1}, func(c *cluster) { c.closed(2) },
-			"waits with 1 more for rank 2, which ended before MPI_Init"},
-		"without-finalize": {[]int32{0, 0, 1}, func(c *cluster) { c.start(2); c.closed(2) },
-			"waits with 1 more for rank 2, which ended without MPI_Finalize"},
-		"finalized": {[]int32{0, 0, 1}, func(c *cluster) { c.start(2); c.say(2, "cmd=finalize\n") },
-			"waits with 1 more for rank 2, which went through MPI_Finalize without it"},
+		"same-node-before-init": {
+			each(1, 3), func(c *cluster) { c.closed(2) },
+			"waits with 1 more for rank 2, which ended before MPI_Init",
+		},
+		"other-node-before-init": {
+			[]int32{0, 0, 1},
+			func(c *cluster) { c.closed(2) },
+			"waits with 1 more for rank 2, which ended before MPI_Init",
+		},
+		"without-finalize": {
+			[]int32{0, 0, 1},
+			func(c *cluster) { c.start(2); c.closed(2) },
+			"waits with 1 more for rank 2, which ended without MPI_Finalize",
+		},
+		"finalized": {
+			[]int32{0, 0, 1},
+			func(c *cluster) { c.start(2); c.say(2, "cmd=finalize\n") },
+			"waits with 1 more for rank 2, which went through MPI_Finalize without it",
+		},
 		"three-levels": {append([]int32{0, 1}, each(300, 1)[2:]...), func(c *cluster) {
 			for r := 2; r < 300; r++ {
 				c.closed(filch.Rank(r))

@@ -14,8 +14,10 @@ import (
 )
 
 func FuzzLine(f *testing.F) {
-	for _, s := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=a key=b value=c d=e", "cmd=", "=", "garbage",
-		"cmd=abort exitcode=1 message=a b", "mcmd=spawn", "cmd=a  b=c ", "cmd=x y"} {
+	for _, s := range []string{
+		"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=a key=b value=c d=e", "cmd=", "=", "garbage",
+		"cmd=abort exitcode=1 message=a b", "mcmd=spawn", "cmd=a  b=c ", "cmd=x y",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -57,8 +57,10 @@ func TestMappingTooLong(t *testing.T) {
 }
 
 func TestParseMappingRefuses(t *testing.T) {
-	for _, s := range []string{"", "(vector)", "vector,(0,1,2)", "(vector,(0,1,2)", "(vector,(0,1))", "(vector,(0,1,2)))",
-		"(vector,(0,0,1))", "(vector,(0,1,0))", "(vector,(-1,1,1))", "(vector,(0,1,9999999))", "(vector(0,1,2))", "(vector,(a,1,2))"} {
+	for _, s := range []string{
+		"", "(vector)", "vector,(0,1,2)", "(vector,(0,1,2)", "(vector,(0,1))", "(vector,(0,1,2)))",
+		"(vector,(0,0,1))", "(vector,(0,1,0))", "(vector,(-1,1,1))", "(vector,(0,1,9999999))", "(vector(0,1,2))", "(vector,(a,1,2))",
+	} {
 		if got, err := pmi.ParseMapping(s, 4); err == nil {
 			t.Errorf("%q is %v, want an error", s, got)
 		}

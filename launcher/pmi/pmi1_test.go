@@ -93,10 +93,14 @@ func TestMalformed(t *testing.T) {
 		aborts   int32
 		abortSet bool
 	}{
-		"init-without-version": {fresh: true, input: "cmd=init\n",
-			answer: "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n", breaks: "init without a version"},
-		"init-other-version": {fresh: true, input: "cmd=init pmi_version=9 pmi_subversion=9\n",
-			answer: "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n"},
+		"init-without-version": {
+			fresh: true, input: "cmd=init\n",
+			answer: "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n", breaks: "init without a version",
+		},
+		"init-other-version": {
+			fresh: true, input: "cmd=init pmi_version=9 pmi_subversion=9\n",
+			answer: "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n",
+		},
 		"init-twice":        {input: hello1, breaks: "a second init"},
 		"before-init":       {fresh: true, input: "cmd=get_maxes\n", breaks: "get_maxes before init"},
 		"barrier-before":    {fresh: true, input: "cmd=barrier_in\n", breaks: "barrier_in before init"},

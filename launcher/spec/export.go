@@ -1,5 +1,7 @@
 package spec
 
+import "slices"
+
 import "strings"
 
 // Export is the rule of --export: which variables of the user's environment
@@ -112,12 +114,7 @@ func (e Export) Filter(env []string) []string {
 }
 
 func (e Export) names(name string) bool {
-	for _, n := range e.Names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.Names, name)
 }
 
 func (e Export) sets(name string) bool {

@@ -65,7 +65,7 @@ func TestFormatHosts(t *testing.T) {
 		{"n1 n1 n1", "n1"},
 	} {
 		var names []filch.NodeName
-		for _, n := range strings.Fields(c.in) {
+		for n := range strings.FieldsSeq(c.in) {
 			names = append(names, filch.NodeName(n))
 		}
 		if got := spec.FormatHosts(names); got != c.want {
@@ -80,11 +80,12 @@ func TestFormatHostsReadsBack(t *testing.T) {
 	for range 2000 {
 		var names []filch.NodeName
 		for range 1 + rng.IntN(12) {
-			name := [...]string{"n", "m-", "r1c", ""}[rng.IntN(4)]
+			var name strings.Builder
+			name.WriteString([...]string{"n", "m-", "r1c", ""}[rng.IntN(4)])
 			for range 1 + rng.IntN(3) {
-				name += string(rune('0' + rng.IntN(3)))
+				name.WriteString(string(rune('0' + rng.IntN(3))))
 			}
-			names = append(names, filch.NodeName(name+[...]string{"", "", "x"}[rng.IntN(3)]))
+			names = append(names, filch.NodeName(name.String()+[...]string{"", "", "x"}[rng.IntN(3)]))
 		}
 		s := spec.FormatHosts(names)
 		got, err := spec.Hosts(s)

@@ -131,7 +131,7 @@ func rankSpans(s string, taken []bool) ([]launcher.Span, error) {
 		}
 		return spans(ranks, taken), nil
 	}
-	for _, part := range strings.Split(s, ",") {
+	for part := range strings.SplitSeq(s, ",") {
 		low, high, ranged := strings.Cut(part, "-")
 		if !ranged {
 			high = low

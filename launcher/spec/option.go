@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -36,12 +37,7 @@ func (r *Run) Set(o *Option, value string) error {
 
 // Given reports whether an option was set.
 func (r *Run) Given(name string) bool {
-	for _, g := range r.given {
-		if g == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.given, name)
 }
 
 // scan reads the options at the front of args, as getopt does under POSIX

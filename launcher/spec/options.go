@@ -11,90 +11,162 @@ import (
 
 // Options are those of filch run, in the order of its help.
 var Options = [...]Option{
-	{Name: "ntasks", Short: 'n', Arg: "N", Part: true, Help: "ranks to start (default: one per node)",
-		set: func(r *Run, v string) (err error) { r.Request.Shape.Ranks, err = ranks(v); return err }},
+	{
+		Name: "ntasks", Short: 'n', Arg: "N", Part: true, Help: "ranks to start (default: one per node)",
+		set: func(r *Run, v string) (err error) { r.Request.Shape.Ranks, err = ranks(v); return err },
+	},
 	{Name: "nodes", Short: 'N', Arg: "MIN[-MAX]", Help: "nodes to use", set: setNodes},
-	{Name: "cpus-per-task", Short: 'c', Arg: "N", Help: "slots per rank",
-		set: func(r *Run, v string) (err error) { r.Request.Shape.PerRank.Slots, err = Positive(v); return err }},
-	{Name: "ntasks-per-node", Arg: "N", Help: "ranks per node: the most with -n, exactly so without",
-		set: func(r *Run, v string) (err error) { r.Request.Shape.PerNode, err = Positive(v); return err }},
-	{Name: "distribution", Short: 'm', Arg: "WAY", Help: "order of ranks over nodes: block, cyclic or plane=SIZE",
+	{
+		Name: "cpus-per-task", Short: 'c', Arg: "N", Help: "slots per rank",
+		set: func(r *Run, v string) (err error) { r.Request.Shape.PerRank.Slots, err = Positive(v); return err },
+	},
+	{
+		Name: "ntasks-per-node", Arg: "N", Help: "ranks per node: the most with -n, exactly so without",
+		set: func(r *Run, v string) (err error) { r.Request.Shape.PerNode, err = Positive(v); return err },
+	},
+	{
+		Name: "distribution", Short: 'm', Arg: "WAY", Help: "order of ranks over nodes: block, cyclic or plane=SIZE",
 		set: func(r *Run, v string) (err error) {
 			r.Request.Shape.Layout, r.Request.Shape.Plane, err = Layout(v)
 			return err
-		}},
-	{Name: "nodelist", Short: 'w', Arg: "LIST", Help: "use these nodes: n[1-3,7], or a file when there is a / in it",
-		set: func(r *Run, v string) error { r.Client.Only = v; return nil }},
-	{Name: "exclude", Short: 'x', Arg: "LIST", Help: "do not use these nodes",
-		set: func(r *Run, v string) error { r.Client.Exclude = v; return nil }},
-	{Name: "exclusive", Help: "take whole nodes",
-		set: func(r *Run, _ string) error { r.Request.Shape.Exclusive = true; return nil }},
-	{Name: "overcommit", Short: 'O', Help: "start more ranks than there are slots",
-		set: func(r *Run, _ string) error { r.Request.Shape.Overcommit = true; return nil }},
-	{Name: "mem", Arg: "SIZE", Help: "memory per node: 500 (MiB), 4G",
-		set: func(r *Run, v string) (err error) { r.Client.Mem, err = Memory(v); return err }},
-	{Name: "mem-per-cpu", Arg: "SIZE", Help: "memory per slot",
-		set: func(r *Run, v string) (err error) { r.Client.MemPerCPU, err = Memory(v); return err }},
+		},
+	},
+	{
+		Name: "nodelist", Short: 'w', Arg: "LIST", Help: "use these nodes: n[1-3,7], or a file when there is a / in it",
+		set: func(r *Run, v string) error { r.Client.Only = v; return nil },
+	},
+	{
+		Name: "exclude", Short: 'x', Arg: "LIST", Help: "do not use these nodes",
+		set: func(r *Run, v string) error { r.Client.Exclude = v; return nil },
+	},
+	{
+		Name: "exclusive", Help: "take whole nodes",
+		set: func(r *Run, _ string) error { r.Request.Shape.Exclusive = true; return nil },
+	},
+	{
+		Name: "overcommit", Short: 'O', Help: "start more ranks than there are slots",
+		set: func(r *Run, _ string) error { r.Request.Shape.Overcommit = true; return nil },
+	},
+	{
+		Name: "mem", Arg: "SIZE", Help: "memory per node: 500 (MiB), 4G",
+		set: func(r *Run, v string) (err error) { r.Client.Mem, err = Memory(v); return err },
+	},
+	{
+		Name: "mem-per-cpu", Arg: "SIZE", Help: "memory per slot",
+		set: func(r *Run, v string) (err error) { r.Client.MemPerCPU, err = Memory(v); return err },
+	},
 	{Name: "gpus-per-task", Arg: "[KIND:]N", Help: "GPUs per rank", set: setGPUs},
-	{Name: "label", Short: 'l', Help: "begin every line with the number of its rank",
-		set: func(r *Run, _ string) error { r.Order.IO.Label = true; return nil }},
-	{Name: "output", Short: 'o', Arg: "WHERE", Help: "standard output: a file pattern (%t rank, %N node, %j job ...), all, none, or one rank",
-		set: func(r *Run, v string) error { r.Client.Stdout = v; return stream(v) }},
-	{Name: "error", Short: 'e', Arg: "WHERE", Help: "standard error; follows --output when not given",
-		set: func(r *Run, v string) error { r.Client.Stderr = v; return stream(v) }},
-	{Name: "input", Short: 'i', Arg: "WHERE", Help: "standard input: all, none, one rank, or a file",
-		set: func(r *Run, v string) error { r.Client.Stdin = v; return stream(v) }},
+	{
+		Name: "label", Short: 'l', Help: "begin every line with the number of its rank",
+		set: func(r *Run, _ string) error { r.Order.IO.Label = true; return nil },
+	},
+	{
+		Name: "output", Short: 'o', Arg: "WHERE", Help: "standard output: a file pattern (%t rank, %N node, %j job ...), all, none, or one rank",
+		set: func(r *Run, v string) error { r.Client.Stdout = v; return stream(v) },
+	},
+	{
+		Name: "error", Short: 'e', Arg: "WHERE", Help: "standard error; follows --output when not given",
+		set: func(r *Run, v string) error { r.Client.Stderr = v; return stream(v) },
+	},
+	{
+		Name: "input", Short: 'i', Arg: "WHERE", Help: "standard input: all, none, one rank, or a file",
+		set: func(r *Run, v string) error { r.Client.Stdin = v; return stream(v) },
+	},
 	{Name: "open-mode", Arg: "MODE", Help: "append or truncate the files of -o and -e", set: setOpenMode},
-	{Name: "unbuffered", Short: 'u', Help: "pass output on at once, not line by line",
-		set: func(r *Run, _ string) error { r.Order.IO.Unbuffered = true; return nil }},
-	{Name: "chdir", Short: 'D', Arg: "DIR", Help: "working directory of the ranks",
-		set: func(r *Run, v string) error { r.Order.Cwd = v; return filled(v) }},
-	{Name: "job-name", Short: 'J', Arg: "NAME", Help: "name of the job (default: the program's)",
-		set: func(r *Run, v string) error { r.Request.Name = v; return jobName(v) }},
-	{Name: "time", Short: 't', Arg: "LIMIT", Help: "time limit: MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]",
-		set: func(r *Run, v string) (err error) { r.Request.Policy.TimeLimit, err = Time(v); return err }},
-	{Name: "signal", Arg: "SIG[@SEC]", Help: "send SIG so many seconds before the time limit",
+	{
+		Name: "unbuffered", Short: 'u', Help: "pass output on at once, not line by line",
+		set: func(r *Run, _ string) error { r.Order.IO.Unbuffered = true; return nil },
+	},
+	{
+		Name: "chdir", Short: 'D', Arg: "DIR", Help: "working directory of the ranks",
+		set: func(r *Run, v string) error { r.Order.Cwd = v; return filled(v) },
+	},
+	{
+		Name: "job-name", Short: 'J', Arg: "NAME", Help: "name of the job (default: the program's)",
+		set: func(r *Run, v string) error { r.Request.Name = v; return jobName(v) },
+	},
+	{
+		Name: "time", Short: 't', Arg: "LIMIT", Help: "time limit: MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]",
+		set: func(r *Run, v string) (err error) { r.Request.Policy.TimeLimit, err = Time(v); return err },
+	},
+	{
+		Name: "signal", Arg: "SIG[@SEC]", Help: "send SIG so many seconds before the time limit",
 		set: func(r *Run, v string) (err error) {
 			r.Request.Policy.WarnSig, r.Request.Policy.WarnTime, err = Warning(v)
 			return err
-		}},
-	{Name: "kill-on-bad-exit", Short: 'K', Arg: "0|1", Optional: "1", Help: "end the job when a rank ends badly (default 1)",
-		set: func(r *Run, v string) (err error) { r.Request.Policy.KillOnBad, err = truth(v); return err }},
-	{Name: "wait", Short: 'W', Arg: "SEC", Help: "end the job so long after its first rank ended; 0 for ever",
-		set: func(r *Run, v string) (err error) { r.Request.Policy.WaitFirst, err = Seconds(v); return err }},
-	{Name: "kill-wait", Arg: "SEC", Help: "from TERM to KILL when the job is ended (default 10)",
-		set: func(r *Run, v string) (err error) { r.Request.Policy.KillWait, err = Seconds(v); return err }},
+		},
+	},
+	{
+		Name: "kill-on-bad-exit", Short: 'K', Arg: "0|1", Optional: "1", Help: "end the job when a rank ends badly (default 1)",
+		set: func(r *Run, v string) (err error) { r.Request.Policy.KillOnBad, err = truth(v); return err },
+	},
+	{
+		Name: "wait", Short: 'W', Arg: "SEC", Help: "end the job so long after its first rank ended; 0 for ever",
+		set: func(r *Run, v string) (err error) { r.Request.Policy.WaitFirst, err = Seconds(v); return err },
+	},
+	{
+		Name: "kill-wait", Arg: "SEC", Help: "from TERM to KILL when the job is ended (default 10)",
+		set: func(r *Run, v string) (err error) { r.Request.Policy.KillWait, err = Seconds(v); return err },
+	},
 	{Name: "no-kill", Short: 'k', Arg: "off", Optional: "on", Help: "go on when a node is lost", set: setNoKill},
-	{Name: "requeue", Help: "start again when a node is lost",
-		set: func(r *Run, _ string) error { r.Request.Policy.Requeue = true; return nil }},
+	{
+		Name: "requeue", Help: "start again when a node is lost",
+		set: func(r *Run, _ string) error { r.Request.Policy.Requeue = true; return nil },
+	},
 	{Name: "immediate", Short: 'I', Arg: "SEC", Optional: "1", Help: "give up when not started by then", set: setImmediate},
-	{Name: "multi-prog", Help: "the command is a file of programs: lines of RANKS PROGRAM ARGUMENTS",
-		set: func(r *Run, _ string) error { r.Client.MultiProg = true; return nil }},
-	{Name: "export", Arg: "RULE", Part: true, Help: "environment of the ranks: ALL, NONE, or NAME,NAME=VALUE,...",
-		set: func(r *Run, v string) (err error) { r.Export, err = ReadExport(v); return err }},
+	{
+		Name: "multi-prog", Help: "the command is a file of programs: lines of RANKS PROGRAM ARGUMENTS",
+		set: func(r *Run, _ string) error { r.Client.MultiProg = true; return nil },
+	},
+	{
+		Name: "export", Arg: "RULE", Part: true, Help: "environment of the ranks: ALL, NONE, or NAME,NAME=VALUE,...",
+		set: func(r *Run, v string) (err error) { r.Export, err = ReadExport(v); return err },
+	},
 	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix, none; list shows them", set: setMPI},
-	{Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "none, rank, cores, map_cpu:LIST or mask_cpu:LIST",
-		set: func(r *Run, v string) (err error) { r.Order.Bind, err = CPUBind(v); return err }},
-	{Name: "pty", Help: "give rank 0 a terminal",
-		set: func(r *Run, _ string) error { r.Client.Pty = true; return nil }},
-	{Name: "bcast", Arg: "PATH", Optional: "-", Help: "copy the program, with its libraries, to the nodes first",
-		set: func(r *Run, v string) error { r.Client.Bcast = v; return filled(v) }},
-	{Name: "slurm-env", Help: "give the ranks SLURM_* variables that describe this job alone",
-		set: func(r *Run, _ string) error { r.Order.SlurmEnv = true; return nil }},
-	{Name: "detach", Help: "do not wait: print the job's id and leave",
-		set: func(r *Run, _ string) error { r.Request.Detach = true; return nil }},
-	{Name: "new-job", Help: "inside a job: start a job of its own, not a step",
-		set: func(r *Run, _ string) error { r.Client.NewJob = true; return nil }},
-	{Name: "quiet", Short: 'Q', Help: "no warnings",
-		set: func(r *Run, _ string) error { r.Client.Quiet = true; return nil }},
-	{Name: "verbose", Short: 'v', Help: "say what happens; twice for more",
-		set: func(r *Run, _ string) error { r.Client.Verbose++; return nil }},
-	{Name: "json", Help: "with --detach: print the job as JSON",
-		set: func(r *Run, _ string) error { r.Client.JSON = true; return nil }},
-	{Name: "instance", Arg: "NAME", Help: "the instance to use (default: $FILCH_INSTANCE, or the only one)",
-		set: func(r *Run, v string) error { r.Client.Instance = v; return filled(v) }},
-	{Name: "help", Short: 'h', Help: "this text",
-		set: func(r *Run, _ string) error { r.Client.Help = true; return nil }},
+	{
+		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "none, rank, cores, map_cpu:LIST or mask_cpu:LIST",
+		set: func(r *Run, v string) (err error) { r.Order.Bind, err = CPUBind(v); return err },
+	},
+	{
+		Name: "pty", Help: "give rank 0 a terminal",
+		set: func(r *Run, _ string) error { r.Client.Pty = true; return nil },
+	},
+	{
+		Name: "bcast", Arg: "PATH", Optional: "-", Help: "copy the program, with its libraries, to the nodes first",
+		set: func(r *Run, v string) error { r.Client.Bcast = v; return filled(v) },
+	},
+	{
+		Name: "slurm-env", Help: "give the ranks SLURM_* variables that describe this job alone",
+		set: func(r *Run, _ string) error { r.Order.SlurmEnv = true; return nil },
+	},
+	{
+		Name: "detach", Help: "do not wait: print the job's id and leave",
+		set: func(r *Run, _ string) error { r.Request.Detach = true; return nil },
+	},
+	{
+		Name: "new-job", Help: "inside a job: start a job of its own, not a step",
+		set: func(r *Run, _ string) error { r.Client.NewJob = true; return nil },
+	},
+	{
+		Name: "quiet", Short: 'Q', Help: "no warnings",
+		set: func(r *Run, _ string) error { r.Client.Quiet = true; return nil },
+	},
+	{
+		Name: "verbose", Short: 'v', Help: "say what happens; twice for more",
+		set: func(r *Run, _ string) error { r.Client.Verbose++; return nil },
+	},
+	{
+		Name: "json", Help: "with --detach: print the job as JSON",
+		set: func(r *Run, _ string) error { r.Client.JSON = true; return nil },
+	},
+	{
+		Name: "instance", Arg: "NAME", Help: "the instance to use (default: $FILCH_INSTANCE, or the only one)",
+		set: func(r *Run, v string) error { r.Client.Instance = v; return filled(v) },
+	},
+	{
+		Name: "help", Short: 'h', Help: "this text",
+		set: func(r *Run, _ string) error { r.Client.Help = true; return nil },
+	},
 }
 
 func ranks(v string) (int32, error) {

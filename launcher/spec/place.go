@@ -13,7 +13,7 @@ import (
 func Layout(s string) (layout launcher.Layout, plane int32, err error) {
 	s, _, _ = strings.Cut(s, ",") // ,Pack and ,NoPack choose nodes; ours packs
 	first, rest, _ := strings.Cut(strings.ToLower(s), ":")
-	for _, level := range strings.Split(rest, ":") {
+	for level := range strings.SplitSeq(rest, ":") {
 		switch level {
 		case "", "*", "block", "cyclic", "fcyclic":
 		default:

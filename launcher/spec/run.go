@@ -2,6 +2,7 @@ package spec
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,8 +112,15 @@ func (r *Run) check() error {
 		}
 	}
 	for _, pair := range [...][2]string{
-		{"multi-prog", "bcast"}, {"pty", "detach"}, {"pty", "input"}, {"pty", "output"}, {"pty", "error"}, {"pty", "label"},
-		{"mem", "mem-per-cpu"}, {"detach", "immediate"}, {"quiet", "verbose"},
+		{"multi-prog", "bcast"},
+		{"pty", "detach"},
+		{"pty", "input"},
+		{"pty", "output"},
+		{"pty", "error"},
+		{"pty", "label"},
+		{"mem", "mem-per-cpu"},
+		{"detach", "immediate"},
+		{"quiet", "verbose"},
 	} {
 		if r.Given(pair[0]) && r.Given(pair[1]) {
 			return invalid("--%s and --%s exclude each other", pair[0], pair[1])
@@ -186,10 +194,8 @@ func (r *Run) finishNodes(c Context) (err error) {
 		return err
 	}
 	for _, x := range s.Exclude {
-		for _, w := range s.Only {
-			if x == w {
-				return invalid("node %s is both asked for (-w) and excluded (-x)", x)
-			}
+		if slices.Contains(s.Only, x) {
+			return invalid("node %s is both asked for (-w) and excluded (-x)", x)
 		}
 	}
 	return nil

@@ -140,8 +140,12 @@ func TestLayout(t *testing.T) {
 		layout launcher.Layout
 		plane  int32
 	}{
-		{"block", launcher.LayoutBlock, 0}, {"cyclic", launcher.LayoutCyclic, 0}, {"plane=4", launcher.LayoutPlane, 4},
-		{"block:cyclic", launcher.LayoutBlock, 0}, {"*:block", launcher.LayoutAuto, 0}, {"Block,Pack", launcher.LayoutBlock, 0},
+		{"block", launcher.LayoutBlock, 0},
+		{"cyclic", launcher.LayoutCyclic, 0},
+		{"plane=4", launcher.LayoutPlane, 4},
+		{"block:cyclic", launcher.LayoutBlock, 0},
+		{"*:block", launcher.LayoutAuto, 0},
+		{"Block,Pack", launcher.LayoutBlock, 0},
 	} {
 		layout, plane, err := spec.Layout(c.in)
 		if err != nil || layout != c.layout || plane != c.plane {
@@ -280,7 +284,7 @@ func FuzzValues(f *testing.F) {
 		spec.Layout(s)
 		spec.CPUBind(s)
 		spec.Devices(s)
-		spec.PerNode(s)
+		_ = spec.PerNode(s)
 		if e, err := spec.ReadExport(s); err == nil {
 			e.Filter([]string{"A=1", s})
 		}

@@ -67,9 +67,12 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 
 func TestEventsComeBackAsTheyWere(t *testing.T) {
 	for _, e := range []launcher.Event{
-		launcher.Accepted{Job: 1, Size: 2}, launcher.Refused{Err: filch.Error{Text: "x"}, Code: 125},
-		launcher.StillWaiting{Job: 1, Text: "y"}, launcher.Started{Job: 1, Size: 3, Waited: time.Second},
-		launcher.Ending{Job: 1, Text: "z"}, launcher.Ended{Job: 1, State: filch.OK},
+		launcher.Accepted{Job: 1, Size: 2},
+		launcher.Refused{Err: filch.Error{Text: "x"}, Code: 125},
+		launcher.StillWaiting{Job: 1, Text: "y"},
+		launcher.Started{Job: 1, Size: 3, Waited: time.Second},
+		launcher.Ending{Job: 1, Text: "z"},
+		launcher.Ended{Job: 1, State: filch.OK},
 	} {
 		k, b, err := wire.EncodeEvent(e)
 		if err != nil {

@@ -65,7 +65,8 @@ func newHosted(h *hydra, o *ours, scratch string) (*hosted, error) {
 	if err != nil {
 		return nil, err
 	}
-	script := "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\ncase $1 in\n"
+	var script strings.Builder
+	script.WriteString("#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\ncase $1 in\n")
 	for i, n := range list {
 		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/uts", n.PID))
 		if err != nil {
@@ -74,11 +75,11 @@ func newHosted(h *hydra, o *ours, scratch string) (*hosted, error) {
 		if theirs == own {
 			return nil, fmt.Errorf("the launchers have no namespaces of their own here")
 		}
-		script += fmt.Sprintf("127.0.0.%d) pid=%d ;;\n", i+1, n.PID)
+		script.WriteString(fmt.Sprintf("127.0.0.%d) pid=%d ;;\n", i+1, n.PID))
 	}
-	script += "esac\nshift\nexec nsenter -t $pid -u -i -m sh -c \"$*\"\n"
+	script.WriteString("esac\nshift\nexec nsenter -t $pid -u -i -m sh -c \"$*\"\n")
 	r := &hosted{hydra: h, ssh: filepath.Join(scratch, "ssh")}
-	return r, os.WriteFile(r.ssh, []byte(script), 0o755)
+	return r, os.WriteFile(r.ssh, []byte(script.String()), 0o755)
 }
 
 func (h *hosted) name() string { return "in hosts" }

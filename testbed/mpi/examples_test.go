@@ -98,7 +98,7 @@ func (c *cluster) hello() {
 		n := per * len(c.hosts)
 		r := c.spread(n, 1000, "", program(c.t, "hello"))
 		where := make([]int32, n)
-		for _, l := range strings.Split(strings.TrimSpace(r.stdout), "\n") {
+		for l := range strings.SplitSeq(strings.TrimSpace(r.stdout), "\n") {
 			var rank, size, shared int
 			var host string
 			if _, err := fmt.Sscanf(l, "rank %d of %d on %s shared %d", &rank, &size, &host, &shared); err != nil || rank >= n {

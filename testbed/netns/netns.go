@@ -179,8 +179,10 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 // CommandIn is the same in another directory, as the host sees it: its mounts
 // are its own, so exec.Cmd's Dir is of no use.
 func (h *Host) CommandIn(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	args = append([]string{"--target", strconv.Itoa(h.cmd.Process.Pid), "--net", "--uts", "--ipc", "--mount",
-		"--wdns=" + dir, "--", name}, args...)
+	args = append([]string{
+		"--target", strconv.Itoa(h.cmd.Process.Pid), "--net", "--uts", "--ipc", "--mount",
+		"--wdns=" + dir, "--", name,
+	}, args...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

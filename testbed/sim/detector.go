@@ -35,8 +35,10 @@ type detector struct {
 const heardNow = time.Duration(-1)
 
 func newDetector(w *World, n int) *detector {
-	d := &detector{w: w, n: n, silent: make([]time.Duration, n*n), heard: make([]uint64, n*n),
-		opinion: make([]stealer.Standing, n*n), epoch: make([]uint32, n*n), told: make([]uint64, n)}
+	d := &detector{
+		w: w, n: n, silent: make([]time.Duration, n*n), heard: make([]uint64, n*n),
+		opinion: make([]stealer.Standing, n*n), epoch: make([]uint32, n*n), told: make([]uint64, n),
+	}
 	for i := range d.silent {
 		d.silent[i] = heardNow
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -146,12 +147,7 @@ func (k *keeper) exec() {
 }
 
 func (k *keeper) has(r filch.Rank) bool {
-	for _, a := range k.alive {
-		if a == r {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(k.alive, r)
 }
 
 // endRank ends one rank as planned.

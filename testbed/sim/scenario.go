@@ -173,18 +173,22 @@ func (x *woundWatch) see(from, _ *host, m launcher.Message) {
 // CI.
 func Scenarios(hosts, slotsEach, halves int) []Scenario {
 	share := func(name string, count int, part float64) Scenario {
-		return Scenario{Name: name, Hosts: hosts, Slots: slotsEach, Seed: 1,
+		return Scenario{
+			Name: name, Hosts: hosts, Slots: slotsEach, Seed: 1,
 			Jobs: func(hosts, total int, d *dice) []job {
 				return burst(hosts, count, int(part*float64(total)), 10*time.Millisecond, 10*time.Second, d)
-			}}
+			},
+		}
 	}
 	all := []Scenario{
 		share("half-cluster jobs", halves, 0.5),
 		share("60 % jobs", max(5, halves/5), 0.6),
 		share("whole-cluster jobs", max(5, halves/10), 1),
 	}
-	mix := Scenario{Name: "75 % stream + big jobs", Hosts: hosts, Slots: slotsEach, Seed: 1,
-		Jobs: func(hosts, total int, d *dice) []job { return stream(hosts, total, 0.75, 120*time.Second, 10, d) }}
+	mix := Scenario{
+		Name: "75 % stream + big jobs", Hosts: hosts, Slots: slotsEach, Seed: 1,
+		Jobs: func(hosts, total int, d *dice) []job { return stream(hosts, total, 0.75, 120*time.Second, 10, d) },
+	}
 	papers := share("half-cluster jobs, release-all", halves, 0.5)
 	papers.Policy = stealer.Policy{Kind: stealer.ReleaseAll}
 	papers.Until = 60 * time.Second

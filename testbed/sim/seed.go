@@ -33,8 +33,10 @@ func runSeed(seed uint64, inside bool, trace func(line string)) Run {
 	if len(w.broken) == 0 {
 		w.checkQuiet()
 	}
-	r := Run{Seed: seed, Hash: w.hash, Events: w.stats.Events, Messages: w.stats.Messages,
-		Jobs: len(w.jobs), Ended: w.stats.Ended, Violations: w.broken}
+	r := Run{
+		Seed: seed, Hash: w.hash, Events: w.stats.Events, Messages: w.stats.Messages,
+		Jobs: len(w.jobs), Ended: w.stats.Ended, Violations: w.broken,
+	}
 	if w.fuse != nil && w.fuse.blown {
 		r.Fuse = w.fuse.point()
 	}
