@@ -9,14 +9,16 @@ import (
 // joining is the state of a node that wants the list, and of the questions
 // that wait for a probe.
 type joining struct {
-	done  bool
-	at    time.Duration // when to ask (again)
-	via   []filch.NodeName
-	next  int
-	nonce uint32
-	got   []bool // pages of the list
-	left  int
-	asks  []ask
+	done   bool
+	at     time.Duration // when to ask (again)
+	via    []filch.NodeName
+	next   int
+	late   []filch.NodeName // joined to via at lateAt
+	lateAt time.Duration
+	nonce  uint32
+	got    []bool // pages of the list
+	left   int
+	asks   []ask
 }
 
 // Verdict on a node that says hello.
@@ -96,6 +98,9 @@ func (m *Members) Join(now time.Duration, via []filch.NodeName, out *MembersOut)
 func (m *Members) askToJoin(out *MembersOut) {
 	j := &m.joins
 	j.at = m.now + joinEvery
+	if len(j.late) > 0 && j.lateAt <= m.now {
+		j.via, j.late = append(j.via, j.late...), nil
+	}
 	if len(j.via) == 0 {
 		return
 	}
@@ -195,6 +200,9 @@ func (m *Members) onNotice(from filch.NodeName, incarnation uint64, g *gossip, o
 		return
 	}
 	e := m.index[from]
+	if e != nil && e.m.Incarnation > incarnation {
+		return // whoever said so has started anew since, and thinks otherwise
+	}
 	mutual := e != nil && e.m.State == Dead && e.m.Incarnation >= incarnation
 	if mutual {
 		size, leader := m.side()
@@ -214,17 +222,42 @@ func (m *Members) fall(ev MemberEvent, out *MembersOut) {
 	m.down = true
 	m.joins.at = filch.Never
 	m.joins.asks = nil
-	// Whoever told knows the way back in; so may the others.
-	m.joins.via = nil
-	if ev.By != "" {
-		m.joins.via = append(m.joins.via, ev.By)
-	}
-	for range maxContacts {
-		if e := m.all[m.random(len(m.all))]; e != m.self {
-			m.joins.via = append(m.joins.via, e.m.Name)
+	m.contacts(ev.By)
+	out.Events = append(out.Events, ev)
+}
+
+// contacts chooses whom to ask for the list after a death: whoever told of it,
+// and the other side of the cut, which are those whom this node declared dead.
+// Its own side is asked only when nobody else has answered for long, for its
+// list holds the deaths that it declared while it was cut off.
+func (m *Members) contacts(teller filch.NodeName) {
+	var dead, live []filch.NodeName
+	for _, e := range m.all {
+		switch {
+		case e == m.self || e.m.Name == teller:
+		case e.m.State == Dead:
+			dead = append(dead, e.m.Name)
+		case !e.m.State.Gone():
+			live = append(live, e.m.Name)
 		}
 	}
-	out.Events = append(out.Events, ev)
+	m.joins.via, m.joins.late = nil, nil
+	if teller != "" && teller != m.self.m.Name {
+		m.joins.via = append(m.joins.via, teller)
+	}
+	m.joins.via = append(m.joins.via, m.some(dead)...)
+	if m.joins.late = m.some(live); len(dead) == 0 {
+		m.joins.via, m.joins.late = append(m.joins.via, m.joins.late...), nil
+	}
+}
+
+// some picks up to maxContacts names by chance.
+func (m *Members) some(names []filch.NodeName) []filch.NodeName {
+	for i := range names {
+		j := i + m.random(len(names)-i)
+		names[i], names[j] = names[j], names[i]
+	}
+	return names[:min(len(names), maxContacts)]
 }
 
 // Rejoin comes back after SelfDead under a new incarnation, at least the given one.
@@ -245,9 +278,8 @@ func (m *Members) Rejoin(now time.Duration, incarnation uint64, out *MembersOut)
 	}
 	m.down = false
 	m.reset(self)
-	via := m.joins.via
-	m.joins = joining{via: via, at: filch.Never}
-	if len(via) == 0 {
+	m.joins = joining{via: m.joins.via, late: m.joins.late, lateAt: m.now + lateAfter, at: filch.Never}
+	if len(m.joins.via)+len(m.joins.late) == 0 {
 		m.joins.done = true
 		return
 	}

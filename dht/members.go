@@ -31,10 +31,11 @@ const (
 	checkEvery  = 250 * time.Millisecond  // while somebody is silent
 	askAfter    = 2500 * time.Millisecond // silence after which witnesses are asked
 	askEvery    = time.Second
-	agreeFor    = 3 * time.Second // a witness's word holds so long
-	redialEvery = time.Second     // from one failed redial to the next
-	joinEvery   = time.Second     // until the whole list has come
-	leaseFor    = 3 * time.Second // a node that asks is told for so long
+	agreeFor    = 3 * time.Second  // a witness's word holds so long
+	redialEvery = time.Second      // from one failed redial to the next
+	joinEvery   = time.Second      // until the whole list has come
+	lateAfter   = 30 * time.Second // without an answer of the other side of a cut
+	leaseFor    = 3 * time.Second  // a node that asks is told for so long
 	newsGap     = 50 * time.Millisecond
 	deathGap    = 10 * time.Millisecond // when there is a death among the news
 	syncEvery   = time.Second

@@ -11,8 +11,8 @@ import (
 
 // A pause under 3 s kills nobody, whatever the network does meanwhile.
 func TestMembersForgivePauses(t *testing.T) {
-	seeds(t, 25, func(t *testing.T, seed uint64) {
-		w := simCluster(t, seed, 8+int(seed)*2)
+	seeds(t, 12, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 8+int(seed)*2%60)
 		w.loss, w.dup, w.tail = 0.05, 0.02, 300*time.Millisecond
 		for range 30 {
 			n := w.nodes[w.rand.IntN(len(w.nodes))]
@@ -34,8 +34,8 @@ func TestMembersForgivePauses(t *testing.T) {
 // A crash is suspected within 2 s and known to all 5 s after the last sign of
 // life, with half a second for the news; also for several at once.
 func TestMembersFindCrashes(t *testing.T) {
-	seeds(t, 25, func(t *testing.T, seed uint64) {
-		w := simCluster(t, seed, 16+int(seed)*3)
+	seeds(t, 12, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 16+int(seed)*3%60)
 		k := 1 + int(seed)%3
 		at := w.now
 		dead := map[filch.NodeName]bool{}
@@ -67,7 +67,7 @@ func TestMembersFindCrashes(t *testing.T) {
 // Most of the cluster dies at once: the few survivors find out in time that
 // grows with the logarithm of the number.
 func TestMembersSurviveTheLossOfMost(t *testing.T) {
-	seeds(t, 5, func(t *testing.T, seed uint64) {
+	seeds(t, 3, func(t *testing.T, seed uint64) {
 		w := simCluster(t, seed, 64)
 		for i, n := range w.nodes {
 			n.down = i%13 != 0
@@ -79,8 +79,8 @@ func TestMembersSurviveTheLossOfMost(t *testing.T) {
 // A network that was cut in two: each side declares the other dead, and after
 // the heal the smaller side, and only that, starts anew.
 func TestMembersMergeAfterACut(t *testing.T) {
-	seeds(t, 25, func(t *testing.T, seed uint64) {
-		w := simCluster(t, seed, 10+int(seed))
+	seeds(t, 12, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 10+int(seed)%40)
 		small := 1 + w.rand.IntN(len(w.nodes)/2-1)
 		side := func(i int) bool { return i < small }
 		w.cut = func(a, b int) bool { return side(a) != side(b) }
@@ -107,10 +107,41 @@ func TestMembersMergeAfterACut(t *testing.T) {
 	})
 }
 
+// Sides of the same size agree as well on who starts anew; and of two nodes a
+// failed redial alone decides that one is dead.
+func TestMembersMergeEqualSides(t *testing.T) {
+	seeds(t, 8, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 2+2*(int(seed)%4))
+		half := len(w.nodes) / 2
+		w.cut = func(a, b int) bool { return (a < half) != (b < half) }
+		w.until("both sides have declared the other dead", 90*time.Second, func() bool {
+			for _, n := range w.nodes {
+				if n.m.Live() != half {
+					return false
+				}
+			}
+			return true
+		})
+		w.cut = func(int, int) bool { return false }
+		w.until("the list is whole again", 5*time.Minute, w.agreed)
+		first, second := 0, 0
+		for _, n := range w.nodes {
+			if n.selves > 0 && n.i < half {
+				first++
+			} else if n.selves > 0 {
+				second++
+			}
+		}
+		if first+second != half || first != 0 && second != 0 {
+			t.Errorf("%d nodes of the one side and %d of the other started anew, want all %d of one", first, second, half)
+		}
+	})
+}
+
 // Cuts of any length and in one direction only, pauses of any length, loss,
 // repetition and delay: when it is over the list becomes whole again.
 func TestMembersHeal(t *testing.T) {
-	seeds(t, 40, func(t *testing.T, seed uint64) {
+	seeds(t, 16, func(t *testing.T, seed uint64) {
 		w := simCluster(t, seed, 5+int(seed)%20)
 		w.loss, w.dup, w.tail = w.rand.Float64()*0.2, 0.05, 400*time.Millisecond
 		for range 12 {
@@ -137,7 +168,7 @@ func TestMembersHeal(t *testing.T) {
 
 // Nodes come, go, crash and come back all the time; when that ends all agree.
 func TestMembersFollowChurn(t *testing.T) {
-	seeds(t, 25, func(t *testing.T, seed uint64) {
+	seeds(t, 12, func(t *testing.T, seed uint64) {
 		w := simCluster(t, seed, 10)
 		w.loss, w.dup, w.tail = 0.02, 0.02, 100*time.Millisecond
 		running := func() *simNode {
@@ -194,7 +225,7 @@ func TestMembersRepeat(t *testing.T) {
 // The cost of an idle node does not grow with the list, messages stay within
 // their limit, and a late joiner gets them all.
 func TestMembersScale(t *testing.T) {
-	n := 400
+	n := 300
 	w := newWorld(t, 1)
 	for i := range n {
 		var via *simNode

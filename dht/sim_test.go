@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -206,7 +207,7 @@ func (n *simNode) act(out *dht.MembersOut) {
 			if e.Mutual {
 				n.mutual++
 			}
-			w.after(200*time.Millisecond, func() {
+			w.after(time.Duration(w.rand.Int64N(int64(200*time.Millisecond)))*time.Duration(w.rand.IntN(2)), func() {
 				n.do(func(out *dht.MembersOut) { n.m.Rejoin(n.clock(), 0, out) })
 			})
 		case dht.SelfBack:
@@ -335,8 +336,12 @@ func simCluster(t *testing.T, seed uint64, n int) *world {
 	return w
 }
 
-// seeds runs f for some seeds, as subtests that name the seed.
+// seeds runs f for some seeds, as subtests that name the seed; FILCH_PROOF
+// makes them twenty times as many.
 func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+	if os.Getenv("FILCH_PROOF") != "" {
+		n *= 20
+	}
 	for s := range n {
 		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) { f(t, uint64(s)) })
 	}

@@ -176,11 +176,19 @@ func (h *Host) adopt(c *conn, who Hello) error {
 		switch {
 		case o.hello().Incarnation != who.Incarnation:
 			old = append(old, o)
+			if !o.closing {
+				o.closing = true
+				h.t.active.Add(-1)
+			}
 		case !o.closing:
 			double = append(double, o)
 		}
 	}
 	p.conns = append(p.conns, c)
+	if p.fresh != nil {
+		close(p.fresh)
+		p.fresh = nil
+	}
 	p.failed, p.why = time.Time{}, nil
 	if len(p.addrs) == 0 && c.net.Stat().Direction == network.DirOutbound {
 		p.addrs = []string{printable(c.net.RemoteMultiaddr())}
@@ -191,7 +199,7 @@ func (h *Host) adopt(c *conn, who Hello) error {
 		h.gate.admitted()
 	}
 	for _, o := range old {
-		o.net.Close()
+		h.spawn(func() { o.net.Close() })
 	}
 	h.single(p, c, double)
 	h.trim()
@@ -262,8 +270,13 @@ func (h *Host) cut(p *remote) {
 	}
 }
 
-// SetIncarnation cuts what is open, so that every peer hears a new hello.
+// SetIncarnation cuts what is open, so that every peer hears a new hello. What
+// was queued goes before the change, for it belongs to the old incarnation;
+// connections that were made meanwhile go after it.
 func (h *Host) SetIncarnation(i uint64) {
+	for _, p := range h.t.all() {
+		h.cut(p)
+	}
 	h.t.mu.Lock()
 	h.t.incarnation = i
 	h.t.mu.Unlock()

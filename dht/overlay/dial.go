@@ -28,11 +28,15 @@ func (h *Host) reach(p *remote) (*conn, error) {
 			p.mu.Unlock()
 			return c, nil
 		}
-		var wait <-chan struct{}
+		var wait, fresh <-chan struct{}
 		var ctx context.Context
 		switch {
 		case len(p.conns) > 0:
 			wait = p.conns[0].gone // it is closing; libp2p would hand it out again
+			if p.fresh == nil {
+				p.fresh = make(chan struct{})
+			}
+			fresh = p.fresh
 		case p.dial != nil:
 			wait = p.dial
 		default:
@@ -43,6 +47,7 @@ func (h *Host) reach(p *remote) (*conn, error) {
 		if wait != nil {
 			select {
 			case <-wait:
+			case <-fresh:
 			case <-h.ctx.Done():
 				return nil, ErrClosed
 			}

@@ -98,7 +98,7 @@ func (h *Host) exchange(c *conn) (Hello, error) {
 	}
 	if r := h.hooks.Load().Admit(ctx, who); r != nil {
 		h.count.refused.Add(1)
-		return Hello{}, r
+		return Hello{}, NotAdmitted(who.Name, r)
 	}
 	return who, nil
 }

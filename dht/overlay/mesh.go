@@ -41,6 +41,7 @@ type Mesh struct {
 	known   atomic.Pointer[map[filch.NodeName]uint64] // incarnations to deliver from
 	box     mailbox
 	joined  chan error // answers Join
+	bad     atomic.Uint64
 
 	mu      sync.RWMutex // for readers; only the loop writes
 	members *dht.Members
@@ -254,7 +255,9 @@ func (m *Mesh) gossip(from filch.NodeName, incarnation uint64, payload []byte) {
 		return
 	}
 	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
-		_ = s.Message(now, from, incarnation, payload, out) // a member that speaks nonsense is not heard
+		if s.Message(now, from, incarnation, payload, out) != nil {
+			m.bad.Add(1)
+		}
 	})
 }
 
@@ -475,6 +478,13 @@ func checkCapacity(c []byte) {
 func (m *Mesh) SetCapacity(c []byte) {
 	checkCapacity(c)
 	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, nil, c, nil, out) })
+}
+
+// Stats are the carrier's; gossip that makes no sense counts as hostile.
+func (m *Mesh) Stats() Stats {
+	s := m.Network.Stats()
+	s.Hostile += m.bad.Load()
+	return s
 }
 
 // Members lists everybody by name, this node and those who are gone included.

@@ -126,6 +126,13 @@ func agree(t *testing.T, all []*node, want int) {
 			return
 		}
 		if time.Now().After(end) {
+			for _, n := range all {
+				s := ""
+				for _, m := range n.Members() {
+					s += fmt.Sprintf(" %s/%d/%d=%s", m.Name, m.Incarnation%1000, m.Version, m.State)
+				}
+				t.Logf("%s at %s:%s", n.Name(), n.addr, s)
+			}
 			t.Fatal(bad)
 		}
 		wake := time.NewTimer(10 * time.Millisecond)
@@ -357,5 +364,23 @@ func TestMeshDeliversFromMembersOnly(t *testing.T) {
 		if s.Len() != 1 {
 			t.Errorf("got %q from a dead node", s.All()[1])
 		}
+	})
+}
+
+// Gossip that makes no sense is counted and changes nothing.
+func TestMeshCountsNonsense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := mem.NewFabric()
+		all := cluster(t, f, 3)
+		defer closeAll(all)
+		agree(t, all, 3)
+		if err := all[1].Send("n000", overlay.Gossip, []byte("nonsense")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := all[0].Stats().Hostile; n != 1 {
+			t.Errorf("got %d hostile frames counted, want 1", n)
+		}
+		agree(t, all, 3)
 	})
 }

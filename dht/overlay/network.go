@@ -159,6 +159,12 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
+// NotAdmitted is the error of a dialer that itself does not admit the node it
+// dialed. It is no Refusal: the other side has nothing against the dialer.
+func NotAdmitted(node filch.NodeName, r *Refusal) error {
+	return fmt.Errorf("node %s is not admitted here: %s", node, r.Text)
+}
+
 // Hooks are what a Mesh is told. Start from [OpenHooks]; all but Admit return
 // soon. They are set once, before the first Dial.
 type Hooks struct {

@@ -150,6 +150,7 @@ type remote struct {
 	conns  []*conn // admitted
 	out    [NumClasses]outbox
 	in     [NumClasses]inbox
+	fresh  chan struct{} // closed when a connection is admitted; nil when nobody waits
 	dial   chan struct{} // closed when the dial that runs has ended
 	stop   func()        // ends that dial; nil when none runs
 	failed time.Time     // when the last dial failed
@@ -232,8 +233,12 @@ func (h *Host) Learn(node filch.NodeName, addrs []string) {
 func (h *Host) Forget(node filch.NodeName) {
 	h.Cut(node)
 	h.t.mu.Lock()
-	defer h.t.mu.Unlock()
 	delete(h.t.peers, node)
+	h.t.mu.Unlock()
+	if id, err := derivePeer(h.cfg.Secret, node); err == nil {
+		h.net.Peerstore().ClearAddrs(id)
+		h.net.Peerstore().RemovePeer(id)
+	}
 }
 
 func (h *Host) Protect(node filch.NodeName, tag string) {

@@ -108,7 +108,7 @@ func (n *Node) greet(ctx context.Context, o *Node) error {
 		return r
 	}
 	if r := n.admit(ctx, theirs); r != nil {
-		return r
+		return overlay.NotAdmitted(o.name, r)
 	}
 	if !o.attach(mine, n.addr) {
 		return overlay.ErrClosed

@@ -88,8 +88,15 @@ func (n *Node) SetHooks(h overlay.Hooks) {
 }
 
 func (n *Node) SetIncarnation(i uint64) {
+	n.cutAll() // what is queued belongs to the old incarnation
 	n.mu.Lock()
 	n.incarnation = i
+	n.mu.Unlock()
+	n.cutAll()
+}
+
+func (n *Node) cutAll() {
+	n.mu.Lock()
 	names := make([]filch.NodeName, 0, len(n.peers))
 	for name := range n.peers {
 		names = append(names, name)
@@ -240,15 +247,9 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.closed = true
-	names := make([]filch.NodeName, 0, len(n.peers))
-	for name := range n.peers {
-		names = append(names, name)
-	}
 	n.mu.Unlock()
 	n.fabric.remove(n.addr)
-	for _, name := range names {
-		n.Cut(name)
-	}
+	n.cutAll()
 	close(n.done)
 	n.wg.Wait()
 	return nil

@@ -140,7 +140,11 @@ func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte
 	if cut {
 		return overlay.ErrUnreachable
 	}
-	return o.take(n.name, inc, c, frame)
+	err = o.take(n.name, inc, c, frame)
+	if errors.Is(err, overlay.ErrUnreachable) {
+		n.lost(to, conn) // the other end knows of no connection
+	}
+	return err
 }
 
 // pass waits for the delay and while either end is stalled, and returns the

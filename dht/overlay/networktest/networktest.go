@@ -40,6 +40,7 @@ func Run(t *testing.T, fabric func(t *testing.T) Make) {
 		{"probe-proves-the-name", testProbe},
 		{"cut-tells-both-ends", testCut},
 		{"admission-is-asked", testAdmit},
+		{"own-refusal-is-no-refusal", testOwnRefusal},
 		{"incarnation-is-told", testIncarnation},
 		{"delivers-large-frames", testLarge},
 		{"close-is-final", testClose},
@@ -371,6 +372,25 @@ func testAdmit(t *testing.T, mk Make) {
 		t.Errorf("b was asked about %+v, want a and its card", h)
 	}
 	Eventually(t, "no connection is left", func() bool { return len(a.Peers()) == 0 && len(b.Peers()) == 0 })
+}
+
+// A dialer that does not admit whom it dialed was not refused itself.
+func testOwnRefusal(t *testing.T, mk Make) {
+	ha := overlay.OpenHooks()
+	ha.Admit = func(context.Context, overlay.Hello) *overlay.Refusal {
+		return &overlay.Refusal{Code: overlay.Stale, Text: "too old", Incarnation: 77}
+	}
+	ha.Refused = func(n filch.NodeName, r *overlay.Refusal) { t.Errorf("told that %s refused: %v", n, r) }
+	a, b := pair(t, mk, ha, overlay.OpenHooks())
+	_, err := a.Dial(ctxFor(t), b.Addr())
+	var r *overlay.Refusal
+	if err == nil || errors.As(err, &r) {
+		t.Errorf("got %v, want an error that is no refusal", err)
+	}
+	if err := a.Send("b", overlay.Control, nil); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the frame is dropped", func() bool { return a.Stats().Class[overlay.Control].Lost == 1 })
 }
 
 func testIncarnation(t *testing.T, mk Make) {
