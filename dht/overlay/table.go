@@ -150,6 +150,11 @@ type remote struct {
 	conns  []*conn // admitted
 	out    [NumClasses]outbox
 	in     [NumClasses]inbox
+	dialing
+}
+
+// dialing is a remote's way to a new connection.
+type dialing struct {
 	fresh  chan struct{} // closed when a connection is admitted; nil when nobody waits
 	dial   chan struct{} // closed when the dial that runs has ended
 	stop   func()        // ends that dial; nil when none runs
