@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +73,7 @@ type family struct {
 	place  proc.Place
 }
 
-func newFamily(t *testing.T, idle string) *family {
+func newFamily(t *testing.T, idle string, as uint32) *family {
 	t.Helper()
 	argv("family")
 	argv("hang")
@@ -80,7 +82,14 @@ func newFamily(t *testing.T, idle string) *family {
 		t.Fatal(err)
 	}
 	f := &family{place: proc.Place{Dir: t.TempDir(), Instance: "quiet-heron", Node: "n3"}}
+	if as != 0 {
+		self = lend(t, self, f.place.Dir, int(as))
+	}
 	f.cmd = exec.Command(self, "launcher", f.place.Dir, idle)
+	if as != 0 {
+		f.cmd.Dir = "/"
+		f.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: as, Gid: as}}
+	}
 	f.cmd.Stderr = os.Stderr
 	out, err := f.cmd.StdoutPipe()
 	if err != nil {
@@ -119,6 +128,28 @@ func newFamily(t *testing.T, idle string) *family {
 	}
 	return f
 }
+
+// lend gives another user the state folder dir and a copy of the program in it.
+func lend(t *testing.T, program, dir string, to int) string {
+	t.Helper()
+	b, err := os.ReadFile(program)
+	if err == nil {
+		err = os.WriteFile(dir+"/poser", b, 0o755)
+	}
+	for up := dir; err == nil && up != os.TempDir(); up = filepath.Dir(up) {
+		err = os.Chmod(up, 0o755)
+	}
+	if err == nil {
+		err = os.Chown(dir, to, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir + "/poser"
+}
+
+// nobody may make no cgroup: what is left is found by its mark.
+const nobody = 65534
 
 func (f *family) left() (pids []int) {
 	for _, p := range f.ranks {
@@ -165,9 +196,9 @@ func TestNobodySurvives(t *testing.T) {
 		{"launcher-killed", "none", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
 		{"launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		survive := func(t *testing.T, as uint32) {
 			t.Parallel()
-			f := newFamily(t, c.idle)
+			f := newFamily(t, c.idle, as)
 			if got := f.left(); len(got) != 6 {
 				t.Fatalf("%v of %v run before the kill", got, f.ranks)
 			}
@@ -178,7 +209,11 @@ func TestNobodySurvives(t *testing.T) {
 				t.Errorf("gone after %v, want %v", took, c.within)
 			}
 			eventually(t, "the keepers to leave", func() bool { return !living(f.keeper) && (f.idle == 0 || !living(f.idle)) })
-		})
+		}
+		t.Run(c.name, func(t *testing.T) { survive(t, 0) })
+		if os.Getuid() == 0 {
+			t.Run(c.name+"-without-a-cgroup", func(t *testing.T) { survive(t, nobody) })
+		}
 	}
 }
 
@@ -188,7 +223,7 @@ const grace = 2 * time.Second
 // TestLauncherThatComesBack adopts the keeper of a killed launcher: the job
 // goes on, and its ends and output come to the new one.
 func TestLauncherThatComesBack(t *testing.T) {
-	f := newFamily(t, "none")
+	f := newFamily(t, "none", 0)
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
 	found, err := proc.Redial(f.place)
