@@ -100,9 +100,10 @@ func (j *job) resolve(pattern string, r *rank) string {
 	return name
 }
 
-// openOutput opens an output file.
+// openOutput opens an output file. It does not wait for the reader of a named
+// pipe: where there is none, that is an error.
 func (j *job) openOutput(name string) (int, *failure) {
-	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_TRUNC
+	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_TRUNC | unix.O_NONBLOCK
 	if j.what.IO.Append {
 		flags = flags&^unix.O_TRUNC | unix.O_APPEND
 	}
@@ -114,7 +115,18 @@ func (j *job) openOutput(name string) (int, *failure) {
 		}
 		return -1, f
 	}
+	unix.SetNonblock(fd, false)
 	return fd, nil
+}
+
+// openInput opens a file for a rank to read. It does not wait for the writer
+// of a named pipe: where there is none, the rank finds it empty.
+func openInput(name string) (int, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		unix.SetNonblock(fd, false)
+	}
+	return fd, err
 }
 
 // kindOf classes a file error.

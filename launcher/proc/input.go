@@ -42,7 +42,7 @@ func newInput(j *job) (*input, *failure) {
 	}
 	for _, r := range j.ranks {
 		name := j.resolve(j.what.IO.Stdin, r)
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		fd, err := openInput(name)
 		if err != nil {
 			return in, fail(launcher.CauseOurs, kindOf(err), "cannot read %s on %s: %s", name, j.node(), reason(err))
 		}
@@ -60,7 +60,7 @@ func (in *input) connect(r *rank) error {
 		r.files.lend(in.null)
 		return nil
 	case io.StdinMode == launcher.StdinFile:
-		fd, err := unix.Open(in.job.resolve(io.Stdin, r), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		fd, err := openInput(in.job.resolve(io.Stdin, r))
 		if err != nil {
 			return err
 		}

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -300,5 +303,31 @@ func TestOpenMPIIsRefusedUnlessAsked(t *testing.T) {
 		if f != nil && (!strings.Contains(f.err.Text, "./ring is linked with Open MPI") || f.err.Hint == "") {
 			t.Errorf("got %+v", f.err)
 		}
+	}
+}
+
+// TestGiveUp counts what cannot be killed: a child that nobody has killed.
+func TestGiveUp(t *testing.T) {
+	poll, err := newPoller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(poll.ep)
+	cmd := exec.Command("/bin/sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	k := &keeper{poll: poll, room: &room{fd: -1, tasks: -1}, link: &link{fd: -1}}
+	j := &job{keeper: k, phase: running, alive: 2, ranks: []*rank{
+		{id: 4, phase: rankRunning, told: true, pidfd: -1}, {id: 5, phase: rankGone, said: true, pidfd: -1},
+	}}
+	j.giveUp()
+	if j.stop.left != 1 || j.phase != ended || !j.nothingLeft() {
+		t.Errorf("left %d, phase %d", j.stop.left, j.phase)
+	}
+	if len(j.news) != 1 || j.news[0].Rank != 4 || j.news[0].Kind != launcher.CauseOurs || j.news[0].Text != "could not be killed within 1m0s" {
+		t.Errorf("said %+v", j.news)
 	}
 }

@@ -3,6 +3,7 @@ package proc_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -231,4 +232,45 @@ func TestTerminalEndOfInput(t *testing.T) {
 	if got := string(s.out["0.1"]); !strings.HasSuffix(got, "a\r\nover\r\n") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestHungFileDoesNotHoldTheKill writes to a file that does not answer: a pipe
+// that nobody reads.
+func TestHungFileDoesNotHoldTheKill(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(dir+"/hung.n3", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := newBoss(t)
+	o := newOrder(2, argv("flood")...)
+	o.Cwd, o.IO.Stdout = dir, "hung.%N"
+	b.run(o)
+	s := b.until("a refusal", func(s seen) bool { return s.ready != nil })
+	if s.ready.Err == nil || !strings.Contains(s.ready.Err.Text, "cannot write "+dir+"/hung.n3 on n3") {
+		t.Fatalf("without a reader: got %+v", s.ready.Err)
+	}
+	b.forget()
+
+	r, err := os.OpenFile(dir+"/hung.n3", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b.run(o)
+	s = b.until("the ranks", func(s seen) bool { return s.started != nil })
+	full := func() bool {
+		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err == nil && n >= 60000
+	}
+	eventually(t, "the pipe to be full", full)
+	b.stop(unix.SIGTERM, time.Second)
+	b.until("the ends", func(s seen) bool { return len(s.ends) == 2 })
+	if s := b.now(); s.done != nil {
+		t.Errorf("done while output waits")
+	}
+	if rss := rssKiB(b.k.PID); rss > 80<<10 {
+		t.Errorf("the keeper has %d KiB", rss)
+	}
+	go io.Copy(io.Discard, r)
+	b.untilDone()
 }
