@@ -164,12 +164,11 @@ func TestNestedCgroup(t *testing.T) {
 		case $d in *filch-*) mkdir $d/inner && echo $$ >$d/inner/cgroup.procs && echo in $d && echo up $$ && exec sleep 1000;; esac
 	done; echo no; exit 1`)
 	b.run(o)
-	s := b.until("the rank", func(s seen) bool { return len(s.out["0.1"]) > 0 || len(s.ends) > 0 })
-	if s = b.now(); len(pidsAfter(s, "up")) == 0 && len(s.ends) > 0 {
+	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 || len(s.ends) > 0 })
+	if len(pidsAfter(s, "up")) == 0 {
 		b.untilDone()
 		t.Skipf("no cgroup is ours here: %q", s.out)
 	}
-	s = b.until("its number", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
 	dir, _, _ := strings.Cut(strings.TrimPrefix(string(s.out["0.1"]), "in "), "\n")
 	b.stop(unix.SIGKILL, 0)
 	b.untilDone()
