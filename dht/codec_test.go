@@ -15,10 +15,16 @@ func samples() []*gossip {
 	s := &gossip{kind: kindSync}
 	s.sums[5] = 77
 	return []*gossip{
-		{kind: kindBeat, sum: 1}, {kind: kindPing, members: []Member{brief}}, {kind: kindAck, sum: 2, members: []Member{m}},
-		{kind: kindNews, members: []Member{m, m}}, {kind: kindJoin, nonce: 9, members: []Member{m}},
-		{kind: kindList, nonce: 9, page: 1, pages: 2, members: []Member{m}}, s, {kind: kindSyncBack, sum: 1 << 63},
-		{kind: kindAsk, members: []Member{brief}}, {kind: kindSay, alive: true, members: []Member{brief}},
+		{kind: kindBeat, sum: 1},
+		{kind: kindPing, members: []Member{brief}},
+		{kind: kindAck, sum: 2, members: []Member{m}},
+		{kind: kindNews, members: []Member{m, m}},
+		{kind: kindJoin, nonce: 9, members: []Member{m}},
+		{kind: kindList, nonce: 9, page: 1, pages: 2, members: []Member{m}},
+		s,
+		{kind: kindSyncBack, sum: 1 << 63},
+		{kind: kindAsk, members: []Member{brief}},
+		{kind: kindSay, alive: true, members: []Member{brief}},
 		{kind: kindNotice, nonce: 63, leader: "n0", members: []Member{brief}},
 	}
 }

@@ -71,8 +71,10 @@ func (q *events) Pop() any {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
-		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false }}
+	return &world{
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
+		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false },
+	}
 }
 
 func (w *world) after(d time.Duration, f func()) {
@@ -122,8 +124,10 @@ func (w *world) views() string {
 
 // add starts a node, and joins it through another one unless that is nil.
 func (w *world) add(name filch.NodeName, via *simNode) *simNode {
-	n := &simNode{w: w, i: len(w.nodes), name: name, born: w.now, inc: 1, met: map[filch.NodeName]uint64{},
-		deathAt: map[filch.NodeName]time.Duration{}, suspAt: map[filch.NodeName]time.Duration{}}
+	n := &simNode{
+		w: w, i: len(w.nodes), name: name, born: w.now, inc: 1, met: map[filch.NodeName]uint64{},
+		deathAt: map[filch.NodeName]time.Duration{}, suspAt: map[filch.NodeName]time.Duration{},
+	}
 	if old := w.at[name]; old != nil {
 		n.i, n.inc = old.i, old.inc+1
 		w.nodes[n.i] = n
@@ -131,8 +135,10 @@ func (w *world) add(name filch.NodeName, via *simNode) *simNode {
 		w.nodes = append(w.nodes, n)
 	}
 	w.at[name] = n
-	n.m = dht.NewMembers(dht.MembersConfig{Seed: w.rand.Uint64(),
-		Self: dht.Member{Name: name, Incarnation: n.inc, Addrs: []string{fmt.Sprintf("10.0.0.1:%d/%d", n.i, n.inc)}, Capacity: []byte("8 slots")}})
+	n.m = dht.NewMembers(dht.MembersConfig{
+		Seed: w.rand.Uint64(),
+		Self: dht.Member{Name: name, Incarnation: n.inc, Addrs: []string{fmt.Sprintf("10.0.0.1:%d/%d", n.i, n.inc)}, Capacity: []byte("8 slots")},
+	})
 	if via != nil {
 		n.join(via)
 	}

@@ -38,8 +38,10 @@ type conn struct {
 }
 
 func newConn(n network.Conn) *conn {
-	return &conn{net: n, told: -1, settled: make(chan struct{}), gone: make(chan struct{}),
-		flushed: make(chan struct{}), drained: make(chan struct{})}
+	return &conn{
+		net: n, told: -1, settled: make(chan struct{}), gone: make(chan struct{}),
+		flushed: make(chan struct{}), drained: make(chan struct{}),
+	}
 }
 
 // hello is the peer's; empty until it is admitted.

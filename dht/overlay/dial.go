@@ -177,8 +177,10 @@ func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
 		if addr == h.addr {
 			return h.cfg.Name, nil
 		}
-		return "", &Refusal{Code: NameTaken,
-			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", h.cfg.Name, addr, h.addr)}
+		return "", &Refusal{
+			Code: NameTaken,
+			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", h.cfg.Name, addr, h.addr),
+		}
 	}
 	c, err := h.dial(ctx, id, []string{addr})
 	if err != nil {

@@ -141,8 +141,10 @@ func clean(t []byte) string {
 }
 
 func versionRefusal(theirs uint16) *Refusal {
-	return &Refusal{Code: WrongVersion,
-		Text: fmt.Sprintf("the other launcher speaks wire version %d, this one %d", theirs, WireVersion)}
+	return &Refusal{
+		Code: WrongVersion,
+		Text: fmt.Sprintf("the other launcher speaks wire version %d, this one %d", theirs, WireVersion),
+	}
 }
 
 // readBlock reads a length of 4 bytes and that many bytes. Memory grows with

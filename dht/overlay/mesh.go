@@ -297,8 +297,10 @@ func (m *Mesh) admit(ctx context.Context, h Hello) *Refusal {
 	case v.OK:
 		return nil
 	case v.Stale != 0:
-		return &Refusal{Code: Stale, Incarnation: v.Stale,
-			Text: fmt.Sprintf("node %s is known with incarnation %d, higher than %d", h.Name, v.Stale, h.Incarnation)}
+		return &Refusal{
+			Code: Stale, Incarnation: v.Stale,
+			Text: fmt.Sprintf("node %s is known with incarnation %d, higher than %d", h.Name, v.Stale, h.Incarnation),
+		}
 	}
 	return &Refusal{Code: NameTaken, Text: fmt.Sprintf("the name %s is taken by the node at %s, which answers (this one is at %s)",
 		h.Name, first(v.Addrs), first(card.Addrs))}

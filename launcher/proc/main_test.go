@@ -192,12 +192,20 @@ func helperState([]string) int {
 	status, _ := os.ReadFile("/proc/self/status")
 	fmt.Printf("leader=%v cwd=%s umask=%04o core=%d death=%d\n", sid == os.Getpid(), dir, mask, core.Cur, death)
 	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "SigIgn:") || strings.HasPrefix(line, "Cpus_allowed_list:") {
+		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
+			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			fmt.Printf("SigIgn:\t%016x\n", set&^libcSignals)
+		}
+		if strings.HasPrefix(line, "Cpus_allowed_list:") {
 			fmt.Print(line)
 		}
 	}
 	return 0
 }
+
+// libcSignals are 32 and 33, which belong to the C library: whoever started the
+// tests may have them ignored, and no program can say otherwise through it.
+const libcSignals = 1<<31 | 1<<32
 
 func helperKillSelf(args []string) int {
 	n, _ := strconv.Atoi(args[0])

@@ -18,8 +18,10 @@ func (n *Node) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
 		return "", err
 	}
 	if o.name == n.name {
-		return "", &overlay.Refusal{Code: overlay.NameTaken,
-			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", n.name, addr, n.addr)}
+		return "", &overlay.Refusal{
+			Code: overlay.NameTaken,
+			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", n.name, addr, n.addr),
+		}
 	}
 	_, err = n.connect(ctx, o.name, []string{addr})
 	return o.name, err
