@@ -75,7 +75,7 @@ func TestPagesFit(t *testing.T) {
 func TestSupersedesIsAnOrder(t *testing.T) {
 	var all []Member
 	for inc := uint64(1); inc <= 2; inc++ {
-		for v := uint32(0); v < 3; v++ {
+		for v := range uint32(3) {
 			for s := Alive; s <= Left; s++ {
 				all = append(all, Member{Name: "n", Incarnation: inc, Version: v, State: s})
 			}

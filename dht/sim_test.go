@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,21 +106,21 @@ func (w *world) until(what string, limit time.Duration, f func() bool) {
 }
 
 func (w *world) views() string {
-	s := ""
+	var s strings.Builder
 	for _, n := range w.nodes {
 		if n.down {
 			continue
 		}
-		s += fmt.Sprintf("%s/%d:", n.name, n.inc)
+		s.WriteString(fmt.Sprintf("%s/%d:", n.name, n.inc))
 		for _, m := range n.m.List() {
-			s += fmt.Sprintf(" %s/%d=%s", m.Name, m.Incarnation, m.State)
+			s.WriteString(fmt.Sprintf(" %s/%d=%s", m.Name, m.Incarnation, m.State))
 		}
-		s += "\n"
-		if len(s) > 4000 {
-			return s + "..."
+		s.WriteString("\n")
+		if len(s.String()) > 4000 {
+			return s.String() + "..."
 		}
 	}
-	return s
+	return s.String()
 }
 
 // add starts a node, and joins it through another one unless that is nil.

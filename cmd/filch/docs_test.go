@@ -118,7 +118,6 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 			return
 		}
 		for f := range ty.Fields() {
-			f := f
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "" && !strings.Contains(doc, "`"+name+"`") {
 				t.Errorf("docs/json.md does not name %s of %s", name, ty)

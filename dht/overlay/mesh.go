@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,9 +218,7 @@ func (m *Mesh) follow(e dht.MemberEvent) {
 	}
 	old := *m.known.Load()
 	known := make(map[filch.NodeName]uint64, len(old)+1)
-	for name, inc := range old {
-		known[name] = inc
-	}
+	maps.Copy(known, old)
 	if e.Kind == dht.MemberUp {
 		known[n.Name] = n.Incarnation
 	} else {

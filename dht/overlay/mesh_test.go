@@ -127,11 +127,11 @@ func agree(t *testing.T, all []*node, want int) {
 		}
 		if time.Now().After(end) {
 			for _, n := range all {
-				s := ""
+				var s strings.Builder
 				for _, m := range n.Members() {
-					s += fmt.Sprintf(" %s/%d/%d=%s", m.Name, m.Incarnation%1000, m.Version, m.State)
+					s.WriteString(fmt.Sprintf(" %s/%d/%d=%s", m.Name, m.Incarnation%1000, m.Version, m.State))
 				}
-				t.Logf("%s at %s:%s", n.Name(), n.addr, s)
+				t.Logf("%s at %s:%s", n.Name(), n.addr, s.String())
 			}
 			t.Fatal(bad)
 		}

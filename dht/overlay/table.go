@@ -118,12 +118,6 @@ func (t *table) close() bool {
 	return !was
 }
 
-func (t *table) isClosed() bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.closed
-}
-
 // spawn runs f on a goroutine that Close waits for; after Close it does not run.
 func (h *Host) spawn(f func()) bool {
 	h.t.mu.RLock()

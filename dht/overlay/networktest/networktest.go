@@ -407,7 +407,7 @@ func testIncarnation(t *testing.T, mk Make) {
 	b.SetHandler(s.Take)
 	for _, inc := range []uint64{900, 1000} {
 		a.SetIncarnation(inc)
-		if err := a.Send("b", overlay.Control, []byte(fmt.Sprint(inc))); err != nil {
+		if err := a.Send("b", overlay.Control, fmt.Append(nil, inc)); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Send("b", overlay.Gossip, []byte("g")); err != nil {
