@@ -254,6 +254,7 @@ func (n *Node) signaled(from filch.NodeName, m *Signals, out *Outbox) {
 // report tells the origin where the part stands, with all ends it lacks.
 func (n *Node) report(now time.Duration, p *part, out *Outbox) {
 	if p.flags.orphan {
+		p.again, p.pull = filch.Never, filch.Never
 		return
 	}
 	ends := p.ends[p.have:]

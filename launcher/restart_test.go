@@ -189,3 +189,40 @@ func TestIDsAreNeverGivenOutTwice(t *testing.T) {
 		w.restart("n2")
 	}
 }
+
+// The same of a node that only takes part: what its ranks do when they are
+// ended is nobody's business any more.
+func TestADeclaredDeadPartEnds(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 60*sec, true }
+	id := w.submit("n1", 1, ranks(8))
+	w.run(200 * ms)
+	part := filch.NodeName("n2")
+	if len(w.nodes[part].keepers) == 0 {
+		part = "n3"
+	}
+	h := w.nodes[part]
+	h.paused = true
+	w.run(6 * sec)
+	w.declare(part, stealer.Dead)
+	w.run(2 * sec)
+	h.resume()
+	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(part, stealer.Dead), out) })
+	for _, k := range h.keepers { // one rank first, the others a while later
+		e := RankEnd{Rank: k.planned()[0].Rank, Kind: CauseSignal, Code: 15, Told: true}
+		k.ended = append(k.ended, e)
+		k.say(RanksEnded{Ident: k.start.Launch.Ident, Ends: []RankEnd{e}})
+	}
+	w.run(20 * sec)
+	if e := w.ended(id); e.Code != 122 {
+		t.Errorf("ended %+v, want 122", e)
+	}
+	if n := len(h.keepers); n != 0 {
+		t.Errorf("%d keepers were not told to leave", n)
+	}
+	h.cfg.Incarnation++
+	h.input(func(out *Outbox) { h.node.Reborn(w.now, h.cfg.Incarnation, out) })
+	w.declare(part, stealer.Up)
+	w.run(10 * sec)
+	w.quiet()
+}
