@@ -300,7 +300,7 @@ func (k *keeper) watchLease() {
 			k.leased = time.Now().Add(-LeaseMax / 2)
 		}
 		if k.link.fd >= 0 && k.leased.Add(LeaseMax).Before(time.Now()) {
-			k.abandon("its launcher said nothing for " + LeaseMax.String())
+			k.abandon("its launcher said nothing for "+LeaseMax.String(), k.job.order.Launch.KillWait)
 			return
 		}
 		k.watchLease()
@@ -314,7 +314,7 @@ func (k *keeper) linkLost() {
 		return
 	}
 	if k.adoption == nil {
-		k.adoption = k.poll.after(AdoptWait, func() { k.abandon("its launcher is gone") })
+		k.adoption = k.poll.after(AdoptWait, func() { k.abandon("its launcher is gone", 0) })
 	}
 }
 
@@ -335,14 +335,14 @@ func (k *keeper) guard(until time.Time) {
 	k.poll.after(guardEvery, func() { k.guard(until) })
 }
 
-// abandon kills all and leaves.
-func (k *keeper) abandon(why string) {
+// abandon ends the job, at once or with some grace, and leaves.
+func (k *keeper) abandon(why string, grace time.Duration) {
 	if k.job.stop.abandoned {
 		return
 	}
 	k.job.stop.abandoned = true
 	k.job.warn("job " + k.job.ident().Job.String() + " is ended on " + string(k.place.Node) + ": " + why)
-	k.job.kill()
+	k.job.halt(unix.SIGTERM, grace)
 }
 
 // closeOnExec keeps what this process was born with, its link and whatever
