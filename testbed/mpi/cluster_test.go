@@ -79,8 +79,11 @@ func (r result) lastLine() string {
 	return lines[len(lines)-1]
 }
 
-// up makes a cluster of n hosts with so many slots each.
-func up(t *testing.T, n, slots int) *cluster {
+// alone is one host on which nothing runs yet.
+func alone(t *testing.T) *cluster { return hosts(t, 1, 0) }
+
+// hosts makes a cluster of n hosts on which nothing runs yet.
+func hosts(t *testing.T, n, slots int) *cluster {
 	t.Helper()
 	bin, err := product()
 	if err != nil {
@@ -94,6 +97,13 @@ func up(t *testing.T, n, slots int) *cluster {
 	c := &cluster{t: t, bin: bin, instance: "mpi-test", dir: dir, slots: slots}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c.hosts = netns.New(t, n).Hosts
+	return c
+}
+
+// up makes a cluster of n hosts with so many slots each.
+func up(t *testing.T, n, slots int) *cluster {
+	t.Helper()
+	c := hosts(t, n, slots)
 	for i := range n {
 		c.join(i)
 	}
