@@ -321,6 +321,9 @@ func (n *Node) freePart(now time.Duration, p *part) {
 // tickPart lets a lapsed lease end the ranks, and repeats what the origin
 // did not acknowledge.
 func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
+	if mutantNoLease && !p.over() {
+		p.until = filch.Never
+	}
 	if p.until <= now {
 		p.until, p.pull = filch.Never, filch.Never
 		if p.over() {

@@ -45,6 +45,8 @@ type PartRecord struct {
 	Bad     int32
 	High    int32 // the highest code of the job so far
 	SRun    int32 // and as srun counts
+	Cause   Cause // the first of the job so far
+	Code    int32 // that it means
 }
 
 // JobIDs is where a node takes its job ids from: blocks of [IDBlock] ids, of

@@ -48,6 +48,7 @@ func (n *Node) keepSeat(j *job, i int, out *Outbox) {
 	}
 	t, node := &j.run.tally, j.run.launch.Nodes[i].Node
 	r := &PartRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.seats[i].lost, Bad: t.bad, High: t.high, SRun: t.srun}
+	r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 	for k := range t.list {
 		if t.nodes[k] == node {
 			r.Ends = append(r.Ends, t.list[k])
@@ -218,6 +219,9 @@ func (n *Node) restoreSeat(r *run, p *PartRecord) {
 	t.ended += count(r.launch.Nodes[p.Index].Ranks)
 	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
 	t.bad = max(t.bad, p.Bad)
+	if r.cause.Kind == CauseNone {
+		r.cause = verdict{p.Cause, p.Code}
+	}
 	for _, e := range p.Ends {
 		t.list = append(t.list, e)
 		t.nodes = append(t.nodes, r.launch.Nodes[p.Index].Node)

@@ -177,6 +177,9 @@ func (l *Ledger) strip(c *claim, k int32) {
 func (l *Ledger) pump(now time.Duration) {
 	for len(l.wait) > 0 && !l.draining && !l.shut {
 		c := l.wait[0]
+		if mutantYoungFirst {
+			c = l.wait[len(l.wait)-1]
+		}
 		if !l.serve(now, c) {
 			return
 		}

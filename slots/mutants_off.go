@@ -8,4 +8,6 @@ const (
 	mutantLeak          = false
 	mutantForgetWound   = false
 	mutantReleaseBySlot = false
+	mutantYoungFirst    = false
+	mutantBlindAdopt    = false
 )

@@ -8,6 +8,8 @@ var (
 	mutantOversell      bool // a grant leaves its slots free
 	mutantLeak          bool // a released hold keeps its slots
 	mutantForgetWound   bool // a wounded job is neither told nor put on the wait list
+	mutantYoungFirst    bool // what comes free goes to the youngest that waits
+	mutantBlindAdopt    bool // an adopted keeper's slots are not booked
 	mutantReleaseBySlot bool // a release names a place, not a lease: a late one hits another job
 )
 
@@ -17,5 +19,8 @@ func Plant(name string) bool {
 	mutantLeak = name == "leak"
 	mutantForgetWound = name == "forgotten-wound"
 	mutantReleaseBySlot = name == "release-by-slot"
-	return name == "" || mutantOversell || mutantLeak || mutantForgetWound || mutantReleaseBySlot
+	mutantYoungFirst = name == "young-first"
+	mutantBlindAdopt = name == "blind-adopt"
+	return name == "" || mutantOversell || mutantLeak || mutantForgetWound || mutantReleaseBySlot ||
+		mutantYoungFirst || mutantBlindAdopt
 }

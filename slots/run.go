@@ -133,6 +133,9 @@ func (l *Ledger) Adopt(a Ask, n Loan) bool {
 	if l.claims[a.Key] != nil || rest.count()+restGPUs.count() > 0 || n.MemBytes > l.free.MemBytes {
 		return false
 	}
+	if mutantBlindAdopt {
+		return true
+	}
 	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, room: room, slots: take, gpus: gpus}
 	l.claims[a.Key] = c
 	l.holds = append(l.holds, c)

@@ -8,6 +8,9 @@ func Half(free int32) int32 {
 	if free <= 0 {
 		return 0
 	}
+	if mutantLendAll {
+		return free
+	}
 	return free/2 + free%2
 }
 

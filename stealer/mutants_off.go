@@ -2,5 +2,8 @@
 
 package stealer
 
-// The planted fault, off; see mutants_on.go.
-const mutantStaleGrant = false
+// The planted faults, off; see mutants_on.go.
+const (
+	mutantStaleGrant = false
+	mutantLendAll    = false
+)

@@ -2,12 +2,16 @@
 
 package stealer
 
-// A planted fault that a checker worth its name must catch. It exists only
-// under the build tag mutants.
-var mutantStaleGrant bool // a grant that comes late counts as news
+// Planted faults, one at a time, that a checker worth its name must catch.
+// They exist only under the build tag mutants.
+var (
+	mutantStaleGrant bool // a grant that comes late counts as news
+	mutantLendAll    bool // all that is free is lent, not half
+)
 
-// Plant switches on the named fault; "" switches it off.
+// Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	mutantStaleGrant = name == "stale-grant"
-	return name == "" || mutantStaleGrant
+	mutantLendAll = name == "lend-all"
+	return name == "" || mutantStaleGrant || mutantLendAll
 }

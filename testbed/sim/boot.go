@@ -28,7 +28,7 @@ func (h *host) make() {
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.index)*8191 + h.incarnation,
 		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory, GPUs: gpuNames()},
 		IDs:      launcher.JobIDs{Index: h.index, Stride: launcher.IDStride, Round: int32(h.incarnation - 1)},
-		Policy:   h.w.opt.Gather,
+		Policy:   h.w.opt.Gather, Members: h.w.members,
 	})
 }
 
@@ -96,15 +96,22 @@ func (h *host) tellOf(s *host, state stealer.Standing, incarnation uint64) {
 	h.w.queue.push(event{at: h.w.now, kind: evPeer, from: s.index, to: h.index, body: s.member(incarnation, state)})
 }
 
+// share gives all launchers of a calm world one list of members, which never
+// changes: a thousand lists of a thousand are a lot to carry about.
+func (w *World) share() {
+	w.members = stealer.NewMembers()
+	for _, h := range w.hosts {
+		w.members.Set(h.member(1, stealer.Up))
+	}
+}
+
 // introduceAll makes all launchers know each other before the first event.
 func (w *World) introduceAll() {
 	for _, o := range w.hosts {
 		w.out.Reset()
 		for _, s := range w.hosts {
 			o.node.Peer(o.local(), s.member(s.incarnation, stealer.Up), &w.out)
-			if w.detect != nil {
-				w.detect.heard[int(o.index)*w.detect.n+int(s.index)] = s.incarnation
-			}
+			w.detect.heard[int(o.index)*w.detect.n+int(s.index)] = s.incarnation
 		}
 		o.settle(&w.out)
 	}

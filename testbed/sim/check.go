@@ -184,6 +184,26 @@ func (w *World) checkGone(j *job, final bool) {
 	}
 }
 
+// killWaitMax is the longest kill-wait of the jobs of a fault run.
+const killWaitMax = 2 * time.Second
+
+// checkLease looks, when leases must have run out, for ranks of jobs whose
+// origin they have been cut off from since a moment.
+func (w *World) checkLease(since time.Duration) {
+	for _, h := range w.hosts {
+		for _, k := range h.keepers {
+			a := k.truth
+			origin := w.byName[a.launch.Origin]
+			cut := w.net.isCut(h.index, origin.index) && w.net.isCut(origin.index, h.index)
+			if !cut || !a.started[k.start.Index] || len(k.alive) == 0 || a.firstAt > since || h.gen != k.born || h.pausedUntil > since {
+				continue
+			}
+			w.fail("lease", "%s: %s still runs %v after it was cut off from its origin %s", h.name, a.launch.Ident, w.now-since, origin.name)
+			return
+		}
+	}
+}
+
 // checkOrphan looks for ranks of a job that nobody waits for any more.
 func (w *World) checkOrphan(j *job) {
 	for _, h := range w.hosts {

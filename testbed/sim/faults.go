@@ -139,6 +139,9 @@ func (w *World) partition(a, b []*host, d time.Duration, asymmetric bool) {
 		h.disturb(w.now + d)
 	}
 	w.detect.look()
+	if began := w.now; d > leaseBound+killWaitMax+saidAgain {
+		w.do(w.now+leaseBound+killWaitMax+saidAgain, func() { w.checkLease(began) })
+	}
 	w.do(w.now+d, func() {
 		w.trace("", "healed", "")
 		set(-1)

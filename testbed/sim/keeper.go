@@ -54,6 +54,7 @@ type keeper struct {
 	truth     *attempt
 	phase     phase
 	gen       int           // a stop makes older steps void
+	born      int           // of the launcher that started it
 	wordAt    time.Duration // its words keep their order
 	ends      []launcher.RankEnd
 	alive     []filch.Rank
@@ -93,6 +94,7 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 			k.alive = append(k.alive, span.First+filch.Rank(r))
 		}
 	}
+	k.born = h.gen
 	k.truth = w.truthOf(&k.start)
 	k.truth.taken[s.Index] = true
 	delete(h.promises, claimKey{s.Launch.Ident.Job, s.Launch.Ident.Attempt})

@@ -211,6 +211,9 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	case launcher.CauseWaitFirst:
 		return a != nil && len(a.ends) > 0 && j.request.Policy.WaitFirst > 0 && w.now-a.ends[0].at+w.slack() >= j.request.Policy.WaitFirst
 	case launcher.CauseOurs:
+		if a == nil && j.request.Patient > 0 && j.restarted {
+			return true // refused, as the client heard when it was back
+		}
 		return j.vanished || j.parent != nil && j.parent.closing() || a != nil && (a.unready || w.touched(j, a))
 	}
 	if a == nil {

@@ -19,6 +19,7 @@ const (
 	submitSpan    = 4 * time.Second
 	faultSpan     = 10 * time.Second // all faults begin in it
 	faultLongest  = 14 * time.Second
+	cutLongest    = 30 * time.Second // of a partition, longer than any lease
 	settleSpan    = 90 * time.Second // after the last fault, everything ends within
 )
 
@@ -44,7 +45,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 		w.drawDrain(d)
 	}
 	w.drawClients(d)
-	w.do(faultSpan+faultLongest+settleSpan/2, w.cancelTooLarge)
+	w.do(faultSpan+cutLongest+settleSpan/2, w.cancelTooLarge)
 	for range d.n(6) {
 		w.drawFault(d)
 	}
@@ -87,6 +88,9 @@ func (w *World) drawJob(d *dice, i int) *job {
 		j.Slots = total*6/10 + 1
 	case 9:
 		j.Slots = total
+	}
+	if j.Slots <= 4*each && d.chance(0.1) {
+		j.Runs = d.between(2*time.Second, 25*time.Second)
 	}
 	shape := launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}}
 	w.drawShape(d, j, &shape)
@@ -160,6 +164,16 @@ func (w *World) cancelTooLarge() {
 		}
 		j.cancelled = true
 		h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Cancel(now, j.id, 15, "the plan", out) })
+	}
+	for _, h := range w.hosts {
+		if h.node == nil {
+			continue
+		}
+		for _, i := range h.node.Jobs(h.local()) { // and what no client ever heard of
+			if w.byID[i.ID] == nil && !isFinal(i.State) {
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Cancel(now, i.ID, 15, "the plan", out) })
+			}
+		}
 	}
 }
 
@@ -260,7 +274,13 @@ func (w *World) drawFault(d *dice) {
 		case 5:
 			w.pause(h, lasts, true)
 		case 6:
-			cutOff := 1 + int(at)%(len(w.hosts)/2)
+			if at%4 == 0 {
+				lasts += cutLongest - faultLongest
+			}
+			cutOff := 1
+			if at%3 > 0 {
+				cutOff += int(at) % (len(w.hosts) / 2)
+			}
 			w.partition(w.hosts[:cutOff], w.hosts[cutOff:], lasts, at%2 == 0)
 		case 7:
 			w.clog(h, min(lasts, 4*time.Second))

@@ -18,12 +18,12 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Table prints results side by side.
 func Table(out io.Writer, results []*Result) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "workload\tnodes x slots\tstarted\tmakespan\tFIFO\tratio\tEASY\tbusy\tmsg/node/job\tbig wait\tFIFO\tEASY\tsmall wait\tFIFO\tEASY\twounds\tnacks\tevents")
+	fmt.Fprintln(t, "workload\tnodes x slots\tstarted\tmakespan\tFIFO\tratio\tEASY\tbusy\tmsg/node/job\tbig wait\tFIFO\tEASY\tsmall wait\tFIFO\tEASY\tlatest\twounds\tnacks\tevents")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%dx%d\t%d/%d\t%s\t%s\t%.4f\t%s\t%.3f\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
+		fmt.Fprintf(t, "%s\t%dx%d\t%d/%d\t%s\t%s\t%.4f\t%s\t%.3f\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
 			r.Name, r.Hosts, r.Slots, r.Started, r.Count, tenths(r.Makespan), tenths(r.FIFO.Makespan), r.Ratio(), tenths(r.EASY.Makespan),
 			r.Busy, r.PerNode, cents(r.BigWait), cents(r.FIFO.BigWait), cents(r.EASY.BigWait),
-			cents(r.SmallWait), cents(r.FIFO.SmallWait), cents(r.EASY.SmallWait), r.Wounds, r.Nacks, r.Events)
+			cents(r.SmallWait), cents(r.FIFO.SmallWait), cents(r.EASY.SmallWait), cents(r.Latest), r.Wounds, r.Nacks, r.Events)
 	}
 	t.Flush()
 }
@@ -35,6 +35,7 @@ func cents(d time.Duration) string  { return strconv.FormatFloat(d.Seconds(), 'f
 const (
 	ratioMax   = 1.02
 	perNodeMax = 12.0
+	latestMax  = 2 * time.Second // behind the ideal first-come start: nobody starves
 )
 
 // Short lists what of the acceptance a result falls short of.
@@ -51,6 +52,9 @@ func (r *Result) Short() (lines []string) {
 	}
 	if r.Started != r.Count {
 		add("%d of %d jobs started", r.Started, r.Count)
+	}
+	if r.Latest > latestMax {
+		add("a job starts %v after its turn in the ideal queue, want at most %v", r.Latest, latestMax)
 	}
 	if got := r.Ratio(); got > ratioMax {
 		add("the makespan is %.4f of the ideal queue's, want at most %v", got, ratioMax)

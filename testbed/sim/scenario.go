@@ -34,6 +34,7 @@ type Result struct {
 	PerNode   float64 // messages per node and job
 	BigWait   time.Duration
 	SmallWait time.Duration
+	Latest    time.Duration // the most that a job starts after the ideal first-come start
 	Wounds    uint64
 	Nacks     uint64
 	Events    uint64
@@ -47,6 +48,10 @@ type Ideal struct{ Makespan, BigWait, SmallWait time.Duration }
 // Ratio is the makespan against that of the ideal first-come queue.
 func (r *Result) Ratio() float64 { return float64(r.Makespan) / float64(r.FIFO.Makespan) }
 
+// stepsPerJob bounds the events per host and job: a run with more goes round in
+// circles.
+const stepsPerJob = 500
+
 // Run runs the scenario to its end.
 func (s Scenario) Run() *Result {
 	total := s.Hosts * s.Slots
@@ -54,6 +59,7 @@ func (s Scenario) Run() *Result {
 	w := NewWorld(Options{
 		Seed: s.Seed, Hosts: s.Hosts, Slots: int32(s.Slots), Links: quiet(),
 		Gather: s.Policy, Calm: true, CountKinds: true,
+		MaxSteps: stepsPerJob * uint64(s.Hosts) * uint64(len(jobs)),
 	})
 	watch := newWoundWatch()
 	w.watch = watch.see
@@ -107,6 +113,11 @@ func (r *Result) measure(w *World, jobs []job) {
 	}
 	r.PerNode = float64(w.stats.Messages) / float64(r.Hosts) / float64(len(jobs))
 	r.BigWait, r.SmallWait = waits(ds, started, total/2)
+	for i, ideal := range oracle(total, ds, false) {
+		if started[i] >= 0 {
+			r.Latest = max(r.Latest, started[i]-ideal)
+		}
+	}
 	r.FIFO = idealOf(total, ds, false)
 	r.EASY = idealOf(total, ds, true)
 }

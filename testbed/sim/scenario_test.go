@@ -1,12 +1,9 @@
 package sim
 
 import (
-	"math"
 	"os"
 	"testing"
 	"time"
-
-	"github.com/filch-hpc/filch/launcher"
 )
 
 // TestScenarios holds gathering against an ideal central queue, at a small
@@ -36,52 +33,8 @@ func TestScenarios(t *testing.T) {
 // TestRoundOneIsModest traces 64 nodes: the first round asks few, each lends
 // at most half of its free room, and who fits at home asks nobody.
 func TestRoundOneIsModest(t *testing.T) {
-	const hosts, each = 64, 8
-	for _, ranks := range []int{1, each, each + 1, 40, 100, hosts * each / 2, hosts * each} {
-		w := NewWorld(Options{Seed: uint64(ranks), Hosts: hosts, Slots: each, Links: quiet(), Calm: true, Check: true})
-		asked := map[int32]bool{}
-		free := map[int32]int32{}
-		var messages int
-		var first uint32
-		w.peek = func(h *host, e *event) {
-			if m, ok := e.body.(*launcher.Ask); ok && m.Half {
-				free[h.index] = h.node.Slots().Free
-			}
-		}
-		w.watch = func(from, to *host, m launcher.Message) {
-			messages++
-			switch m := m.(type) {
-			case *launcher.Ask:
-				if first == 0 {
-					first = m.Round // the home node was asked before, without a message
-				}
-				if m.Round == first {
-					asked[to.index] = true
-				}
-			case *launcher.Grant:
-				if had, ok := free[from.index]; ok && m.Round == first && m.Held > (had+1)/2 {
-					t.Errorf("%d ranks: %s lends %d of %d free, want at most half", ranks, from.name, m.Held, had)
-				}
-			}
-		}
-		j := &job{host: 5, demand: demand{Submit: time.Millisecond, Slots: ranks, Runs: time.Second}}
-		w.add(plain(j, 0))
-		w.run(time.Minute)
-		w.checkQuiet()
-		for _, v := range w.broken {
-			t.Errorf("%d ranks: %v", ranks, v)
-		}
-		need := (ranks + each - 1) / each
-		most := max(int(math.Ceil(math.Sqrt(hosts))), 2*need)
-		if len(asked) > most {
-			t.Errorf("%d ranks: round one asks %d nodes, want at most %d", ranks, len(asked), most)
-		}
-		if ranks <= each && messages > 0 {
-			t.Errorf("%d ranks fit at home and cost %d messages, want none", ranks, messages)
-		}
-		if ranks > each && len(asked) == 0 {
-			t.Errorf("%d ranks do not fit at home, but nobody was asked in round one", ranks)
-		}
+	for _, line := range RoundOne(true) {
+		t.Error(line)
 	}
 }
 

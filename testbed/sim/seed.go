@@ -22,7 +22,7 @@ func RunSeed(seed uint64, trace func(line string)) Run { return runSeed(seed, tr
 func runSeed(seed uint64, inside bool, trace func(line string)) Run {
 	w := FaultWorld(seed, trace)
 	w.opt.Check = inside
-	w.run(faultSpan + faultLongest + settleSpan)
+	w.run(faultSpan + cutLongest + settleSpan)
 	if len(w.broken) == 0 {
 		before := w.stats.Messages
 		w.run(w.now + quietSpan)

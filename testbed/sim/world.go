@@ -54,10 +54,11 @@ type World struct {
 
 // hooks are the parts of a world that not every run has.
 type hooks struct {
-	detect *detector
-	fuse   *fuse
-	watch  func(from, to *host, m launcher.Message) // sees every message sent
-	peek   func(h *host, e *event)                  // sees every input before the Node does
+	members *stealer.Members // shared by all launchers; nil: each has its own
+	detect  *detector
+	fuse    *fuse
+	watch   func(from, to *host, m launcher.Message) // sees every message sent
+	peek    func(h *host, e *event)                  // sees every input before the Node does
 }
 
 // memory is what the checkers remember of the messages; nil maps in a run that
@@ -111,14 +112,18 @@ func NewWorld(opt Options) *World {
 		w.hosts = append(w.hosts, h)
 		w.byName[h.name] = h
 	}
-	if !opt.Calm {
+	if opt.Calm {
+		w.share()
+	} else {
 		w.detect = newDetector(w, opt.Hosts)
 	}
 	for _, h := range w.hosts {
 		h.born = -boots.between(0, time.Hour)
 		h.make()
 	}
-	w.introduceAll()
+	if w.detect != nil {
+		w.introduceAll()
+	}
 	return w
 }
 

@@ -1,0 +1,9 @@
+//go:build !mutants
+
+package launcher
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantEarlyGo = false
+	mutantNoLease = false
+)
