@@ -9,7 +9,7 @@ BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 PAYLOAD  := cmd/filch/payload/filchd
 
 # The rooms without a goroutine of their own: quick under the race detector.
-PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./launcher ./launcher/pmi/...
+PURE     := . ./slots/... ./stealer/... ./dht ./launcher ./launcher/pmi/...
 
 SEEDS    ?= 3000
 N        ?= 1024
