@@ -96,3 +96,40 @@ func TestHostBoundsConnections(t *testing.T) {
 	}
 	t.Logf("%d hosts closed %d idle connections", n, evicted)
 }
+
+// A peer whose handler is blocked does not give an idle connection up, since
+// it cannot say when it will have read what was sent; nothing is lost.
+func TestHostKeepsConnectionsThatAreNotRead(t *testing.T) {
+	a := newHost(t, "a", func(c *overlay.Config) { c.MaxConns = 1 })
+	b, c := newHost(t, "b"), newHost(t, "c")
+	a.Learn("b", []string{b.Addr()})
+	gate := make(chan struct{})
+	var s networktest.Sink
+	b.SetHandler(func(from filch.NodeName, k overlay.Class, p []byte) {
+		if k == overlay.Bulk {
+			<-gate
+		}
+		s.Take(from, k, p)
+	})
+	const n = 50
+	for range n {
+		if err := a.SendWait(wait(t), "b", overlay.Bulk, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	networktest.Eventually(t, "the first frame is taken", func() bool { return b.Stats().Class[overlay.Bulk].FramesIn > 0 })
+	networktest.Eventually(t, "all is written", func() bool { return a.Peers()[0].Queued == 0 })
+	if _, err := a.Dial(wait(t), c.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	networktest.Eventually(t, "a tries to close it", func() bool { return a.Stats().Evicted > 0 })
+	if err := a.Send("b", overlay.Control, []byte("now")); err != nil {
+		t.Fatal(err)
+	}
+	networktest.Eventually(t, "another class passes", func() bool { return s.Len() == 1 })
+	close(gate)
+	networktest.Eventually(t, "all frames arrive", func() bool { return s.Len() == n+1 })
+	if l := a.Stats().Class[overlay.Bulk].Lost; l != 0 {
+		t.Errorf("lost %d frames", l)
+	}
+}

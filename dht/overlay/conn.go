@@ -33,6 +33,7 @@ type conn struct {
 	opened  int           // and how many there ever were
 	read    int           // the peer's class streams that were read to their end
 	told    int           // how many it says there ever were; -1 not said yet
+	asked   bool          // the peer has said bye, and goes on with it
 	flushed chan struct{} // closed when closing and outs is 0
 	drained chan struct{} // closed when read has reached told
 }
@@ -76,6 +77,13 @@ func (c *conn) wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// ends returns flushed and drained.
+func (p *remote) ends(c *conn) (flushed, drained chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c.flushed, c.drained
 }
 
 // note closes flushed and drained when it is time; the remote's mutex is held.

@@ -210,7 +210,11 @@ func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID
 	if _, err := parseAddr(addr); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	d := ProbeTimeout
+	if want == "" {
+		d = DialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	h.count.dials.Add(1)

@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -201,6 +200,7 @@ func (h *Host) dropLocked(p *remote) {
 		h.count.class[c].lost.Add(uint64(q.frames))
 		q.bytes -= len(q.pend)
 		q.pend, q.frames = nil, 0
+		q.base = q.serial
 		q.wake()
 	}
 }
@@ -236,17 +236,22 @@ func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.S
 		ctx, cancel := context.WithTimeout(h.ctx, DialTimeout)
 		raw, err := k.net.NewStream(ctx)
 		cancel()
-		if err != nil {
-			k.net.Close()
-			return nil, false, err
-		}
 		p.mu.Lock()
 		if k.closing || p.epoch != epoch {
 			p.mu.Unlock()
-			raw.Reset()
+			if err == nil {
+				raw.Reset()
+			}
 			continue
 		}
-		q.stream, q.on, fresh = &sender{Stream: raw, lazy: multistream.NewMSSelect(raw, protoClass[c])}, k, true
+		if err != nil {
+			p.mu.Unlock()
+			k.net.Close()
+			return nil, false, err
+		}
+		q.serial++
+		head := appendSerial(nil, q.serial, q.base)
+		q.stream, q.on, fresh = &sender{Stream: raw, lazy: multistream.NewMSSelect(raw, protoClass[c]), head: head}, k, true
 		k.outs++
 		k.opened++
 		p.mu.Unlock()
@@ -256,19 +261,22 @@ func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.S
 // errCut ends a batch that was begun before the peer was cut.
 var errCut = errors.New("the peer was cut")
 
-// sender is a stream whose protocol is named along with the first bytes.
+// sender is a stream whose protocol and serial are sent along with the first
+// bytes.
 type sender struct {
 	network.Stream
-	lazy  io.Writer
-	begun bool
+	lazy io.Writer
+	head []byte // nil once sent
 }
 
 func (s *sender) Write(b []byte) (int, error) {
-	if s.begun {
+	if s.head == nil {
 		return s.Stream.Write(b)
 	}
-	s.begun = true
-	return s.lazy.Write(b)
+	head := s.head
+	s.head = nil
+	n, err := s.lazy.Write(append(head, b...))
+	return max(n-serialSize, 0), err
 }
 
 // takeStale takes the stream away when its connection is being retired; the
@@ -303,6 +311,7 @@ func (h *Host) drop(p *remote, c Class, s network.Stream) {
 		q.on.outs--
 		q.on.note()
 		q.stream, q.on = nil, nil
+		q.base = q.serial
 	}
 }
 
@@ -331,92 +340,4 @@ func (h *Host) handler() Handler {
 		return nil
 	}
 	return *h.handle.Load()
-}
-
-// serveClass reads the frames of one class from one peer.
-func (h *Host) serveClass(s network.Stream, c Class) {
-	k := h.t.conn(s.Conn())
-	if k == nil {
-		s.Reset()
-		return
-	}
-	who := k.hello()
-	p := h.t.entry(who.Name)
-	if p == nil {
-		s.Reset()
-		return
-	}
-	if h.takeTurn(p, c, s) {
-		err := h.readFrames(p, c, s, who)
-		if errors.Is(err, errOversized) {
-			h.count.hostile.Add(1)
-			k.net.Close()
-		}
-		<-p.in[c].turn
-	}
-	s.Reset()
-	p.mu.Lock()
-	k.read++
-	k.note()
-	p.mu.Unlock()
-}
-
-// turnTimeout is how long a stream waits for the one before it to end. A
-// sender ends a stream before it begins the next one, unless the connection
-// broke in a way that this side has not seen.
-const turnTimeout = time.Second
-
-// takeTurn waits until the stream before has been read to its end.
-func (h *Host) takeTurn(p *remote, c Class, s network.Stream) bool {
-	in := &p.in[c]
-	t := time.NewTimer(turnTimeout)
-	defer t.Stop()
-	for {
-		select {
-		case in.turn <- struct{}{}:
-			p.mu.Lock()
-			in.stream = s
-			p.mu.Unlock()
-			return true
-		case <-t.C:
-			p.mu.Lock()
-			old := in.stream
-			p.mu.Unlock()
-			if old != nil {
-				old.Reset()
-			}
-		case <-h.ctx.Done():
-			return false
-		}
-	}
-}
-
-func (h *Host) readFrames(p *remote, c Class, s network.Stream, who Hello) error {
-	r := bufio.NewReaderSize(s, readBuffer)
-	count := &h.count.class[c]
-	for {
-		b, err := readBlock(r, ClassLimits[c].Frame)
-		if err != nil {
-			return err
-		}
-		p.heard.Store(h.t.now())
-		count.framesIn.Add(1)
-		count.bytesIn.Add(uint64(len(b)))
-		k := h.hooks.Load()
-		if c == Gossip {
-			k.Gossip(p.name, who.Incarnation, b)
-			continue
-		}
-		if !k.Deliver(p.name, who.Incarnation) {
-			count.lost.Add(1)
-			continue
-		}
-		hd := h.handler()
-		if hd == nil {
-			return ErrClosed
-		}
-		p.taking.Add(1)
-		hd(p.name, c, b)
-		p.taking.Add(-1)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
@@ -102,6 +104,11 @@ type counters struct {
 
 type classCounters struct {
 	framesOut, framesIn, bytesOut, bytesIn, full, lost atomic.Uint64
+}
+
+func init() {
+	// libp2p writes to stderr by itself, of its listener being closed for one.
+	gologshim.SetDefaultHandler(slog.DiscardHandler)
 }
 
 // NewHost makes a host and listens.

@@ -15,14 +15,15 @@ import (
 // A member with a bug, or worse: what breaks the protocol is counted, costs
 // only its own connection, and no memory that it did not send.
 func TestHostCountsHostileMembers(t *testing.T) {
+	serial := []byte{0, 0, 0, 1, 0, 0, 0, 0}
 	for _, c := range []struct {
 		name  string
 		proto protocol.ID
 		bytes []byte
 		cut   bool
 	}{
-		{"oversized-frame", "/filch/control/1", []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3}, true},
-		{"oversized-gossip", "/filch/gossip/1", []byte{0, 1, 0, 1}, true},
+		{"oversized-frame", "/filch/control/1", append(serial[:8:8], 0xff, 0xff, 0xff, 0xff, 1, 2, 3), true},
+		{"oversized-gossip", "/filch/gossip/1", append(serial[:8:8], 0, 1, 0, 1), true},
 		{"unknown-class", "/filch/nonsense/1", nil, false},
 		{"other-version-of-a-class", "/filch/control/2", nil, false},
 		{"second-hello", "/filch/hello", []byte{0, 0, 0, 1, 'x'}, false},

@@ -157,11 +157,7 @@ type dialing struct {
 }
 
 func newRemote(name filch.NodeName) *remote {
-	p := &remote{name: name, tags: map[string]struct{}{}}
-	for c := range p.in {
-		p.in[c].turn = make(chan struct{}, 1)
-	}
-	return p
+	return &remote{name: name, tags: map[string]struct{}{}}
 }
 
 // outbox holds the frames of one class that wait for a peer, laid out as they
@@ -174,7 +170,9 @@ type outbox struct {
 	full   bool          // a Send was refused since writable was told
 	room   chan struct{} // closed when there may be room; nil when nobody waits
 	stream network.Stream
-	on     *conn // the stream's
+	on     *conn  // the stream's
+	serial uint32 // of the last stream opened
+	base   uint32 // of the last that broke
 }
 
 // wake lets those go on who wait for room.
@@ -183,13 +181,6 @@ func (q *outbox) wake() {
 		close(q.room)
 		q.room = nil
 	}
-}
-
-// inbox keeps the streams of one class from one peer in line: a new one is
-// read when the one before has been read to its end.
-type inbox struct {
-	turn   chan struct{}
-	stream network.Stream // whose turn it is
 }
 
 // usable returns a connection that frames may be written to.
