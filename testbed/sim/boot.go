@@ -120,8 +120,8 @@ func (w *World) introduceAll() {
 // submitted notes that the job was handed to a launcher.
 func (j *job) submitted(h *host) { j.submittedAt = h.w.now }
 
-// unix is the wall clock of the submitting host.
-func (j *job) unix(h *host) int64 { return wallClock + int64(h.w.now) + h.skew }
+// unix is when the client asked, by the wall clock of its host.
+func (j *job) unix(h *host) int64 { return wallClock + int64(j.Submit) + h.skew }
 
 // clientPatience is how long a client redials a launcher that is gone.
 const clientPatience = 4 * time.Second

@@ -34,6 +34,11 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 		Seed: seed, Hosts: hosts, Slots: int32(2 + d.n(7)), Links: drawLinks(d),
 		Check: true, Words: true, Trace: trace, MaxSteps: 3e6,
 	})
+	if d.chance(0.3) {
+		for _, h := range w.hosts {
+			h.skew = int64(d.between(0, 6*time.Second) - 3*time.Second)
+		}
+	}
 	for i := range faultJobsMin + d.n(faultJobsMax-faultJobsMin+1) {
 		w.add(w.drawJob(d, i))
 	}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/filch-hpc/filch/testbed/sim"
@@ -21,6 +22,7 @@ func main() {
 		trace = flag.Uint64("trace", 0, "run only this fault seed and print its trace")
 	)
 	flag.Parse()
+	debug.SetGCPercent(300) // memory is not what a run is short of
 	if *trace != 0 {
 		r := sim.RunSeed(*trace, func(line string) { fmt.Println(line) })
 		for _, v := range r.Violations {
