@@ -97,6 +97,9 @@ func (n *Node) takeEnds(now time.Duration, j *job, i int, m *Progress, out *Outb
 	most := count(r.launch.Nodes[i].Ranks)
 	for k := int(s.have) - int(m.First); k < len(m.Ends) && s.have < most; k++ {
 		s.have++
+		if m.Ends[k].Told {
+			s.told++
+		}
 		n.takeEnd(now, j, r.launch.Nodes[i].Node, &m.Ends[k], out)
 	}
 }
@@ -210,7 +213,7 @@ func (n *Node) seatLost(now time.Duration, j *job, i int, why string, out *Outbo
 		n.regate(now, j, why, out)
 		return
 	}
-	k := count(r.launch.Nodes[i].Ranks) - s.have
+	k := count(r.launch.Nodes[i].Ranks) - s.have + s.told
 	if k <= 0 {
 		return // all its ranks had ended
 	}

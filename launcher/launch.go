@@ -54,6 +54,7 @@ type seat struct {
 	lost  bool
 	kept  bool  // recorded as done
 	have  int32 // ends received
+	told  int32 // of these, ends that its launcher brought about
 	sigs  int32 // signals delivered
 	again time.Duration
 	wait  time.Duration

@@ -334,6 +334,7 @@ func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 			p.until = now + GiveUp
 		} else if p.level == 0 {
 			note(out, noteWarn, p.key.Job, n.cfg.Name, "no word from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
+			p.fault = fault{cause: CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no word from %s for %s", p.launch.Origin, JobTerm)}
 			n.stop(p, sigTerm, p.launch.KillWait, "its origin "+string(p.launch.Origin)+" is silent", out)
 		}
 	}
