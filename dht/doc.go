@@ -7,4 +7,23 @@
 // [Members.Deadline]; what is to be done is appended to a [MembersOut], which
 // the caller acts on: package overlay's Mesh in real life, a simulated network
 // in tests. Messages may be lost, repeated, delayed and reordered.
+//
+// Each node tells three others that it lives, [BeatEvery], whatever the number
+// of members. One that is silent for [SuspectAfter] is suspected, and dead
+// after [DeadAfter] when a fresh connection to it failed and another member
+// finds it silent too. Time in which the judge itself did not run is not held
+// against the others. News go along fingers of the ring of hashed names and
+// reach n nodes in about log2(n) steps; sums of the lists travel with the beats,
+// so that what was lost is found.
+//
+// An incarnation that was declared dead is over: the node hears of it as soon
+// as it speaks to anybody, tells its launcher by [SelfDead], and comes back by
+// [Members.Rejoin] with a new one. When a network that was cut in two is whole
+// again, each side has declared the other dead; then the smaller side, of equal
+// ones that without the least name, starts anew and what it declared is
+// forgotten, so that one node with a bad link does not take the others down.
+//
+// Two members have no witness: a failed redial alone decides there. A node that
+// finds no witness among more waits for [AloneAfter], so that the others decide
+// first in case it is the one that is cut off.
 package dht

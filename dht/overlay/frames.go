@@ -103,8 +103,11 @@ func (h *Host) pump(p *remote, c Class) {
 		p.mu.Lock()
 		if len(q.pend) == 0 || h.ctx.Err() != nil {
 			q.busy = false
-			if cap(q.pend) > keepBuffer {
+			switch {
+			case cap(q.pend) > keepBuffer:
 				q.pend = nil
+			case cap(q.pend) == 0 && cap(work) <= keepBuffer:
+				q.pend = work[:0]
 			}
 			s, k := q.takeStale()
 			p.mu.Unlock()
