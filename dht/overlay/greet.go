@@ -54,7 +54,7 @@ func (h *Host) hello() Hello {
 	h.t.mu.RLock()
 	inc := h.t.incarnation
 	h.t.mu.RUnlock()
-	return Hello{Version: WireVersion, Instance: h.cfg.Instance, Name: h.cfg.Name, Incarnation: inc, Card: h.hooks.Load().Card()}
+	return Hello{Version: h.cfg.Version, Instance: h.cfg.Instance, Name: h.cfg.Name, Incarnation: inc, Card: h.hooks.Load().Card()}
 }
 
 // greet says hello on a connection that this node dialed. Dialing alone means
@@ -88,7 +88,7 @@ func (h *Host) exchange(c *conn) (Hello, error) {
 	if err != nil {
 		return Hello{}, fmt.Errorf("no answer to the hello: %w", err)
 	}
-	who, err := decodeAnswer(b)
+	who, err := decodeAnswer(b, h.cfg.Version)
 	if err != nil {
 		return Hello{}, err
 	}
@@ -105,8 +105,8 @@ func (h *Host) exchange(c *conn) (Hello, error) {
 // verify checks that a peer is who its hello says: only the secret and the
 // name make the key that the connection was secured with.
 func (h *Host) verify(c *conn, who Hello) *Refusal {
-	if who.Version != WireVersion {
-		return versionRefusal(who.Version)
+	if who.Version != h.cfg.Version {
+		return versionRefusal(who.Version, h.cfg.Version)
 	}
 	want, err := derivePeer(h.cfg.Secret, who.Name)
 	same := err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(c.net.RemotePeer())) == 1
@@ -174,7 +174,7 @@ func (h *Host) receive(c *conn, s network.Stream) *Refusal {
 	if err != nil {
 		return &Refusal{Code: BadHello, Text: "no hello came"}
 	}
-	who, err := decodeHello(b)
+	who, err := decodeHello(b, h.cfg.Version)
 	if err != nil {
 		h.count.hostile.Add(1)
 		return &Refusal{Code: BadHello, Text: err.Error()}

@@ -41,15 +41,15 @@ func appendField(b, f []byte) []byte {
 	return append(b, f...)
 }
 
-// decodeHello reads a hello. Of one of another version only the version is
-// read.
-func decodeHello(b []byte) (h Hello, err error) {
+// decodeHello reads a hello. Of one of another version than ours only the
+// version is read.
+func decodeHello(b []byte, ours uint16) (h Hello, err error) {
 	if len(b) < len(helloMagic)+2 || string(b[:len(helloMagic)]) != helloMagic {
 		return h, errHello
 	}
 	b = b[len(helloMagic):]
 	h.Version = binary.BigEndian.Uint16(b)
-	if h.Version != WireVersion {
+	if h.Version != ours {
 		return h, nil
 	}
 	b = b[2:]
@@ -104,15 +104,15 @@ func encodeAnswer(r *Refusal, h Hello) []byte {
 	return appendField(b, []byte(t))
 }
 
-func decodeAnswer(b []byte) (Hello, error) {
+func decodeAnswer(b []byte, ours uint16) (Hello, error) {
 	if len(b) < 1 {
 		return Hello{}, errHello
 	}
 	code, b := Code(b[0]), b[1:]
 	if code == Admitted {
-		h, err := decodeHello(b)
-		if err == nil && h.Version != WireVersion {
-			return h, versionRefusal(h.Version)
+		h, err := decodeHello(b, ours)
+		if err == nil && h.Version != ours {
+			return h, versionRefusal(ours, h.Version)
 		}
 		return h, err
 	}
@@ -140,11 +140,9 @@ func clean(t []byte) string {
 	return string(out)
 }
 
-func versionRefusal(theirs uint16) *Refusal {
-	return &Refusal{
-		Code: WrongVersion,
-		Text: fmt.Sprintf("the other launcher speaks wire version %d, this one %d", theirs, WireVersion),
-	}
+func versionRefusal(dialer, dialed uint16) *Refusal {
+	return &Refusal{Code: WrongVersion,
+		Text: fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed %d", dialer, dialed)}
 }
 
 // readBlock reads a length of 4 bytes and that many bytes. Memory grows with

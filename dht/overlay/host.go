@@ -67,8 +67,10 @@ type Config struct {
 	Attach func(host.Host) error
 	// Detach, if any, is called when the host is closed, before that.
 	Detach func() error
-	// MaxConns replaces the constant, for tests; 0 means the constant.
+	// MaxConns and Version replace the constants, for tests; 0 means the
+	// constants MaxConns and WireVersion.
 	MaxConns int
+	Version  uint16
 }
 
 // Host is the real Carrier.
@@ -118,6 +120,9 @@ func NewHost(cfg Config) (*Host, error) {
 	}
 	if len(cfg.Instance) == 0 || len(cfg.Instance) > maxInstance {
 		return nil, fmt.Errorf("an instance's id has 1 to %d bytes, this one %d", maxInstance, len(cfg.Instance))
+	}
+	if cfg.Version == 0 {
+		cfg.Version = WireVersion
 	}
 	if cfg.MaxConns == 0 {
 		cfg.MaxConns = MaxConns

@@ -33,6 +33,7 @@ func TestHostRefuses(t *testing.T) {
 	}{
 		{"wrong-secret", func(c *overlay.Config) { c.Secret = []byte("another secret of enough bytes") }, overlay.WrongSecret, "the secret of node stranger is not the one"},
 		{"other-instance", func(c *overlay.Config) { c.Instance = "another" }, overlay.WrongInstance, "of instance another, the other one of " + instance},
+		{"other-version", func(c *overlay.Config) { c.Version = 7 }, overlay.WrongVersion, "that dialed speaks wire version 7, the one that it dialed 1"},
 		{"other-instance-and-secret", func(c *overlay.Config) {
 			c.Instance, c.Secret = "another", []byte("another secret of enough bytes")
 		}, overlay.WrongInstance, "different instances and have different secrets"},
