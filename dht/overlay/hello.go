@@ -141,8 +141,10 @@ func clean(t []byte) string {
 }
 
 func versionRefusal(dialer, dialed uint16) *Refusal {
-	return &Refusal{Code: WrongVersion,
-		Text: fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed %d", dialer, dialed)}
+	return &Refusal{
+		Code: WrongVersion,
+		Text: fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed %d", dialer, dialed),
+	}
 }
 
 // readBlock reads a length of 4 bytes and that many bytes. Memory grows with
