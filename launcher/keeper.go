@@ -29,6 +29,10 @@ func (n *Node) Keeper(now time.Duration, ev any, out *Outbox) {
 	case KeeperDone:
 		if p := n.partFor(ev.Ident, out); p != nil && !p.over() {
 			p.fault.left = ev.Left
+			if p.abandoned() {
+				p.fault.cause = CauseNodeLost
+				p.fault.err = *filch.Errorf(filch.NodeLost, "the launcher of %s stood still, and the keeper ended its ranks", n.cfg.Name)
+			}
 			n.partOver(now, p, PhaseDone, out)
 		}
 	case KeeperGone:
@@ -42,6 +46,15 @@ func (n *Node) Keeper(now time.Duration, ev any, out *Outbox) {
 		panic(fmt.Sprintf("launcher: keeper event %T", ev))
 	}
 	n.settle(now, out)
+}
+
+// abandoned reports whether a keeper ended its ranks of its own accord: it does
+// that when its launcher is silent for too long.
+func (p *part) abandoned() bool {
+	if p.level > 0 || p.flags.killed || p.fault.cause != CauseNone {
+		return false
+	}
+	return slices.ContainsFunc(p.ends, func(e RankEnd) bool { return e.Told && e.Kind == CauseSignal && e.Code == sigKill })
 }
 
 func keyOf(i filch.Ident) slots.Key { return slots.Key{Job: i.Job, Attempt: i.Attempt} }

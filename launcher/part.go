@@ -60,6 +60,7 @@ type partFlags struct {
 	open    bool   // the gate: start the ranks when ready
 	orphan  bool   // the origin is dead: nobody to tell
 	freed   bool   // slots are given back
+	killed  bool   // a KILL was forwarded
 	adopted bool   // may repeat ends
 	voice   uint64 // the incarnation of the origin whose signals are counted
 }
@@ -245,6 +246,7 @@ func (n *Node) signaled(from filch.NodeName, m *Signals, out *Outbox) {
 		}
 		if at := m.First + int32(i); at == p.sigs && !p.over() {
 			p.sigs++
+			p.flags.killed = p.flags.killed || sig == sigKill
 			out.Deeds = append(out.Deeds, Deed{Ident: p.launch.Ident, Kind: DeedSignal, Signal: sig})
 		}
 	}

@@ -378,6 +378,9 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 		c.again = filch.Never
 	}
 	g.count(c, 1)
+	if p.Standing == Up && old.Standing != Up && c.open {
+		c.again, g.again = now, now // it was not asked again while it was suspected
+	}
 	if p.Standing == Up && g.stage == Insist && (old.Standing >= Dead || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
 		g.round++
 		g.insistOn(now, k, out)

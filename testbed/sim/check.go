@@ -204,6 +204,36 @@ func (w *World) checkLease(since time.Duration) {
 	}
 }
 
+// paceSlack is what the jobs of a fault run may take together, once nothing is
+// wrong any more, beyond running one after the other.
+const paceSlack = 30 * time.Second
+
+// checkPace: after the last fault every job ends in the time that they would
+// take one by one.
+func (w *World) checkPace() {
+	at := faultSpan
+	for _, h := range w.hosts {
+		if !h.lost {
+			at = max(at, h.trouble)
+		}
+	}
+	at += paceSlack
+	for _, j := range w.jobs {
+		at += j.Runs + j.killWait()/2
+	}
+	if at > w.now {
+		w.do(at, w.checkPace)
+		return
+	}
+	for _, j := range w.jobs {
+		if j.submittedAt < 0 || j.over() || j.orphaned || j.request.Detach || w.net.links.Loss > 0.02 || !w.couldFit(j) {
+			continue
+		}
+		w.fail("slow", "job %d (index %d) of %d slots from %s has not ended %v after the last fault", j.id, j.index, j.Slots, w.hosts[j.host].name, w.now)
+		return
+	}
+}
+
 // checkOrphan looks for ranks of a job that nobody waits for any more.
 func (w *World) checkOrphan(j *job) {
 	for _, h := range w.hosts {

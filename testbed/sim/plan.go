@@ -51,6 +51,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	}
 	w.drawClients(d)
 	w.do(faultSpan+cutLongest+settleSpan/2, w.cancelTooLarge)
+	w.do(faultSpan, w.checkPace)
 	for range d.n(6) {
 		w.drawFault(d)
 	}

@@ -162,6 +162,9 @@ func (k *keeper) signal(sig int32) {
 	if k.w.touched(k.truth.job, k.truth) {
 		return // a restart may lose or repeat some
 	}
+	if k.truth.launch.Ident.Attempt > 1 {
+		return // some were for an earlier attempt
+	}
 	if want := signalBase + int32(k.signals); sig != want {
 		k.w.fail("signals", "%s: %s hears signal %d, want %d", k.h.name, k.start.Launch.Ident, sig, want)
 	}
