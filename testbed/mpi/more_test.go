@@ -75,7 +75,7 @@ func TestFlood(t *testing.T) {
 	const megabyteMost = 100
 	megabytes := 128
 	if proof() {
-		megabytes = 10 << 10
+		megabytes = 2 << 10
 	}
 	c := up(t, 3, 1)
 	ctx := t.Context()
