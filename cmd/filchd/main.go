@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -121,8 +122,8 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 const joinWait = 20 * time.Second
 
 // againWait bounds how long the first node of an instance, started again, looks
-// for the others. Its keepers wait to be adopted meanwhile, which they do for
-// 6.5 s.
+// for the others: what is beyond a dead link does not answer at all. The keepers
+// wait to be adopted meanwhile, which they do for 6.5 s.
 const againWait = 2 * time.Second
 
 // connect opens the overlay and joins the instance.
@@ -175,21 +176,23 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 
 // join opens the overlay and becomes a member through the addresses that the
 // node was given, or those that its last launcher remembered. The first node of
-// an instance is given none: when nobody of old answers it begins alone.
+// an instance is given none: when nothing of old listens any more it begins
+// alone.
 func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (*overlay.Mesh, error) {
 	mesh, err := open()
-	seeds := append(slices.Clone(n.Seeds), n.Dir.ReadPeers()...)
-	if err != nil || len(seeds) == 0 {
-		return mesh, err
+	if err != nil {
+		return nil, err
 	}
-	wait := joinWait
-	if len(n.Seeds) == 0 {
-		wait = againWait
+	seeds := n.Seeds
+	if old := n.Dir.ReadPeers(); len(seeds) > 0 || listens(ctx, old) {
+		seeds = append(slices.Clone(seeds), old...)
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	if len(seeds) == 0 {
+		return mesh, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	err = mesh.Join(ctx, seeds...)
-	if err == nil {
+	if err = mesh.Join(ctx, seeds...); err == nil {
 		return mesh, nil
 	}
 	err = errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
@@ -197,4 +200,28 @@ func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error))
 		return open()
 	}
 	return nil, err
+}
+
+// listens reports whether anybody listens at one of the addresses. It takes a
+// kernel to answer that, and no launcher that may be short of time.
+func listens(ctx context.Context, addrs []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, againWait)
+	defer cancel()
+	found := make(chan bool, len(addrs))
+	for _, a := range addrs {
+		go func() {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", a)
+			if err == nil {
+				_ = c.Close()
+			}
+			found <- err == nil
+		}()
+	}
+	for range addrs {
+		if <-found {
+			return true
+		}
+	}
+	return false
 }
