@@ -157,20 +157,18 @@ func (w *World) signal(j *job) {
 // so that a keeper can tell whether one was lost, repeated or out of order.
 const signalBase = 34
 
-// signaled takes in a forwarded signal at a keeper.
+// signal takes in a forwarded signal at a keeper: each comes once and in order,
+// unless a restart lost or repeated some, or some were for an earlier attempt.
 func (k *keeper) signal(sig int32) {
-	if k.w.touched(k.truth.job, k.truth) {
-		return // a restart may lose or repeat some
+	k.signals++
+	if k.truth.launch.Ident.Attempt > 1 || k.w.touched(k.truth.job, k.truth) {
+		return
 	}
-	if k.truth.launch.Ident.Attempt > 1 {
-		return // some were for an earlier attempt
-	}
-	if want := signalBase + int32(k.signals); sig != want {
+	if want := signalBase + int32(k.signals-1); sig != want {
 		k.w.fail("signals", "%s: %s hears signal %d, want %d", k.h.name, k.start.Launch.Ident, sig, want)
 	}
-	k.signals++
-	if k.signals > k.truth.job.signaled {
-		k.w.fail("signals", "%s: %s hears %d signals, %d were sent", k.h.name, k.start.Launch.Ident, k.signals, k.truth.job.signaled)
+	if sent := k.truth.job.signaled; k.signals > sent {
+		k.w.fail("signals", "%s: %s hears %d signals, %d were sent", k.h.name, k.start.Launch.Ident, k.signals, sent)
 	}
 }
 
