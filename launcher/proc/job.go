@@ -338,7 +338,7 @@ func (j *job) settle() {
 	k := j.keeper
 	over := j.phase == refused || j.phase == done
 	switch {
-	case over && k.link.fd < 0 && j.stop.abandoned:
+	case over && j.unheard():
 		k.leaving = true
 	case over && j.forgotten && (j.io == nil || len(j.io.kept) == 0):
 		k.again()
@@ -366,11 +366,18 @@ func (j *job) close() {
 	}
 }
 
+// unheard reports whether nobody is left to take what the ranks have printed:
+// the launcher is gone for good.
+func (j *job) unheard() bool { return j.stop.abandoned && j.keeper.link.fd < 0 }
+
 // finish kills what the ranks left behind and waits for the last output.
 func (j *job) finish() {
 	if !j.nothingLeft() {
 		j.kill()
 		return
+	}
+	if j.io != nil && j.unheard() {
+		j.io.discard()
 	}
 	if j.io != nil && !j.io.drained() {
 		return

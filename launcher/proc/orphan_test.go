@@ -262,6 +262,17 @@ func TestLauncherThatComesBack(t *testing.T) {
 	eventually(t, "the keeper to leave", func() bool { return !living(f.keeper) })
 }
 
+// TestHeldOutputDoesNotHoldTheKeeper has output that nobody takes when the
+// launcher goes for good: its keeper leaves as any other.
+func TestHeldOutputDoesNotHoldTheKeeper(t *testing.T) {
+	b := newBoss(t)
+	b.stall = true
+	b.run(newOrder(1, argv("flood", "64000000")...))
+	b.until("output to be held back", func(s seen) bool { return s.offset > 0 })
+	b.conn.Close()
+	eventually(t, "the keeper to leave", func() bool { return !living(b.k.PID) })
+}
+
 // TestEndsAreToldAgain lets ranks end while there is no launcher.
 func TestEndsAreToldAgain(t *testing.T) {
 	b := newBoss(t)

@@ -329,6 +329,15 @@ func (o *outputs) sendEnd() {
 	o.job.link().raw(wire.KindOutputEnd, wire.Place{Index: o.job.order.Index, Offset: o.offset}.Encode())
 }
 
+// discard gives up the output that was held back for the client.
+func (o *outputs) discard() {
+	for _, s := range o.streams {
+		if s.fd >= 0 && s.sink == nil {
+			o.closeStream(s)
+		}
+	}
+}
+
 // drained reads what is left in the pipes, when no process of the job is left,
 // and reports whether all of it was handed on. A pipe that a stranger still
 // holds open is closed: nobody of the job writes to it.
