@@ -190,6 +190,9 @@ const killWaitMax = 2 * time.Second
 // checkLease looks, when leases must have run out, for ranks of jobs whose
 // origin they have been cut off from since a moment.
 func (w *World) checkLease(since time.Duration) {
+	if w.net.links.LateDup > 0 {
+		return // what was sent before may still come, and counts as a word
+	}
 	for _, h := range w.hosts {
 		for _, k := range h.keepers {
 			a := k.truth
@@ -232,6 +235,42 @@ func (w *World) checkPace() {
 		w.fail("slow", "job %d (index %d) of %d slots from %s has not ended %v after the last fault", j.id, j.index, j.Slots, w.hosts[j.host].name, w.now)
 		return
 	}
+}
+
+// mustEnd lets a checker look whether all ranks of an attempt are gone, a time
+// after something that ends its job (the table of ends, DESIGN section 7).
+func (w *World) mustEnd(a *attempt, within time.Duration, why string) {
+	began := w.now
+	w.do(w.now+within+w.slack(), func() {
+		if a.live > 0 && !w.touched(a.job, a) {
+			w.fail("late", "%d ranks of %s still run %v after %s", a.live, a.launch.Ident, w.now-began, why)
+		}
+	})
+}
+
+// crashBound is how long ranks may go on elsewhere after a machine died: until
+// it is declared dead, or came back before that and was found without them.
+const crashBound = deadMax + 7*time.Second + goneBound
+
+// mustEndWithout lets a checker look, after a machine died, whether the rest of
+// an attempt that had ranks there is gone.
+func (w *World) mustEndWithout(h *host, a *attempt) {
+	j := a.job
+	if j.request.Policy.NoKill || j.request.Detach || a.live == 0 {
+		return
+	}
+	began := w.now
+	w.do(w.now+crashBound+j.killWait()+w.slack(), func() {
+		if a.live == 0 || w.hosts[j.host] != h && w.hosts[j.host].trouble > began-leaseBound {
+			return
+		}
+		for _, n := range a.launch.Nodes {
+			if x := w.byName[n.Node]; x != h && x.trouble > began-leaseBound {
+				return
+			}
+		}
+		w.fail("late", "%d ranks of %s still run %v after %s died", a.live, a.launch.Ident, w.now-began, h.name)
+	})
 }
 
 // checkOrphan looks for ranks of a job that nobody waits for any more.

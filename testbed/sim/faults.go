@@ -48,6 +48,9 @@ func (w *World) killKeepers(h *host) {
 
 // crash turns the machine off.
 func (w *World) crash(h *host) {
+	for _, k := range h.keepers {
+		w.mustEndWithout(h, k.truth)
+	}
 	w.killLauncher(h)
 	w.killKeepers(h)
 	h.dark = true
@@ -149,6 +152,42 @@ func (w *World) partition(a, b []*host, d time.Duration, asymmetric bool) {
 	})
 }
 
+// island cuts a participant of the longest job that runs off from everybody,
+// for longer than its lease.
+func (w *World) island(d time.Duration) {
+	var found *host
+	var longest time.Duration
+	for _, h := range w.hosts {
+		for _, k := range h.keepers {
+			j := k.truth.job
+			if k.phase == running && j.host != h.index && j.Runs > longest {
+				found, longest = h, j.Runs
+			}
+		}
+	}
+	if found == nil {
+		return
+	}
+	var rest []*host
+	for _, h := range w.hosts {
+		if h != found {
+			rest = append(rest, h)
+		}
+	}
+	w.partition([]*host{found}, rest, d, false)
+}
+
+// oldest is the oldest job that was accepted and has not ended.
+func (w *World) oldest() *job {
+	var old *job
+	for _, j := range w.jobs {
+		if j.id != 0 && !j.over() && !j.orphaned && (old == nil || j.Submit < old.Submit) {
+			old = j
+		}
+	}
+	return old
+}
+
 // clog holds back all that goes to and from a host.
 func (w *World) clog(h *host, d time.Duration) {
 	for _, x := range w.hosts {
@@ -167,6 +206,7 @@ func (w *World) killKeeper(h *host, i int) {
 	if k.phase != done {
 		k.truth.job.vanished = true
 		k.truth.vanished = true
+		w.mustEnd(k.truth, goneBound, "a keeper died")
 	}
 	k.vanish("killed by the fault plan")
 }

@@ -263,7 +263,7 @@ func (w *World) drawFault(d *dice) {
 	if d.chance(0.5) {
 		lasts = d.between(time.Millisecond, 3*time.Second)
 	}
-	pick := d.n(9)
+	pick := d.n(11)
 	w.do(at, func() {
 		switch pick {
 		case 0: // a node dies and comes back
@@ -292,6 +292,13 @@ func (w *World) drawFault(d *dice) {
 			w.clog(h, min(lasts, 4*time.Second))
 		case 8:
 			w.killKeeper(h, int(at))
+		case 9:
+			w.island(max(lasts, 16*time.Second))
+		case 10: // aimed: the gatherer of the oldest job that is about
+			if j := w.oldest(); j != nil {
+				w.killLauncher(w.hosts[j.host])
+				w.do(at+lasts, func() { w.restart(w.hosts[j.host]) })
+			}
 		}
 	})
 }
@@ -335,6 +342,9 @@ func (w *World) drawClients(d *dice) {
 			h := w.hosts[j.host]
 			if h.node == nil || j.id == 0 || j.over() {
 				return
+			}
+			if a := j.last(); a != nil && !(gone && j.request.Detach) {
+				w.mustEnd(a, j.killWait()+goneBound/2, "its client went or cancelled it")
 			}
 			if gone {
 				w.orphan(j)

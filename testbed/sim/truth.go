@@ -22,6 +22,7 @@ type attempt struct {
 	live     int           // ranks that run now
 	unready  bool          // a keeper's checks failed
 	vanished bool          // a keeper was killed
+	failing  bool          // a rank ended badly
 	firstAt  time.Duration // of the first exec; -1 before
 	execAt   time.Duration // of the last exec
 }
@@ -81,6 +82,11 @@ func (a *attempt) end(k *keeper, end launcher.RankEnd) {
 	}
 	a.live--
 	a.ends = append(a.ends, truthEnd{end, a.w.now, k.h})
+	bad := end.Kind != launcher.CauseNone && !end.Told
+	if bad && !a.failing && a.job.request.Policy.KillOnBad {
+		a.failing = true
+		a.w.mustEnd(a, goneBound, "a rank ended badly")
+	}
 }
 
 // allRan reports whether every rank was exec'ed.
