@@ -82,9 +82,10 @@ type claim struct {
 	gpus    set
 	expires time.Duration // of a hold, without a word of its origin
 	prompt  time.Duration
-	told    bool   // in changed
-	queued  bool   // in wait
-	parent  *claim // of a step's claim
+	since   time.Duration // when it came onto the wait list
+	told    bool          // in changed
+	queued  bool          // in wait
+	parent  *claim        // of a step's claim
 	subs    []*claim
 }
 
@@ -100,6 +101,7 @@ type Ledger struct {
 	holds       []*claim // that have slots, in the order in which they got the first
 	wait        []*claim // in the order of tickets
 	changed     []*claim
+	tasks       tasks
 	draining    bool
 	shut        bool // until what a launcher before this one lent is booked
 }
@@ -119,8 +121,8 @@ func (l *Ledger) Total() Room { return l.capacity.Total() }
 // Free is what nobody has.
 func (l *Ledger) Free() Room { return l.free }
 
-// Idle reports whether there is no claim at all.
-func (l *Ledger) Idle() bool { return len(l.claims) == 0 }
+// Idle reports whether there is no claim at all and no task.
+func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held == Room{} }
 
 // Draining reports whether nothing more is lent.
 func (l *Ledger) Draining() bool { return l.draining }
@@ -215,8 +217,9 @@ func (l *Ledger) unqueue(c *claim) {
 	}
 }
 
-func (l *Ledger) enqueue(c *claim) {
+func (l *Ledger) enqueue(now time.Duration, c *claim) {
 	if !c.queued {
+		c.since = now
 		l.serial++
 		c.version = l.serial // a place on the list is news, also without a slot
 		c.queued = true

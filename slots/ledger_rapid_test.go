@@ -21,6 +21,7 @@ type model struct {
 	running  map[filch.JobID]int32
 	rounds   map[filch.JobID]uint32
 	old      []Status // leases that are no more
+	tasks    []TaskLoan
 }
 
 // TestLedgerAgainstModel throws random operations at a ledger, stale ones
@@ -35,7 +36,8 @@ func TestLedgerAgainstModel(t *testing.T) {
 		m.ledger = New(cpus(m.total), 1)
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": m.ask, "lock": m.lock, "run": m.run, "release": m.release,
-			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take, "": m.check,
+			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take,
+			"task": m.task, "task-end": m.taskEnd, "tasks-wait": m.tasksWait, "": m.check,
 		})
 	})
 }
@@ -103,6 +105,41 @@ func (m *model) take(t *rapid.T) {
 		m.running[job] = a.Want * a.Each.Slots
 		m.leases[job] = n.Lease
 	}
+	m.changed(t)
+}
+
+func (m *model) task(t *rapid.T) {
+	each := Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
+	room := m.ledger.TaskRoom()
+	n, ok := m.ledger.TakeTask(m.now, each)
+	held := int32(0)
+	for _, o := range m.tasks {
+		held += o.Room.Slots
+	}
+	if ok != (room.Slots-held >= each.Slots) {
+		t.Fatalf("a task of %d: took %v with room for %d and %d held", each.Slots, ok, room.Slots, held)
+	}
+	if ok {
+		if int32(len(n.Slots())) != each.Slots {
+			t.Fatalf("took slots %v for a task of %d", n.Slots(), each.Slots)
+		}
+		m.tasks = append(m.tasks, n)
+	}
+	m.changed(t)
+}
+
+func (m *model) taskEnd(t *rapid.T) {
+	if len(m.tasks) == 0 {
+		t.Skip("no task")
+	}
+	i := rapid.IntRange(0, len(m.tasks)-1).Draw(t, "task")
+	m.ledger.EndTask(m.now, m.tasks[i], false)
+	m.tasks = append(m.tasks[:i], m.tasks[i+1:]...)
+	m.changed(t)
+}
+
+func (m *model) tasksWait(t *rapid.T) {
+	m.ledger.TasksWait(m.now, rapid.Bool().Draw(t, "waiting"), Room{Slots: rapid.Int32Range(1, 3).Draw(t, "next")})
 	m.changed(t)
 }
 
@@ -183,6 +220,9 @@ func (m *model) check(t *rapid.T) {
 		if n, runs := m.running[job]; runs != (s.State >= Locked && s.Held > 0) || runs && n != s.Held*m.each[job] {
 			t.Fatalf("job %d: %+v, want %d slots running", job, s, n)
 		}
+	}
+	for _, n := range m.tasks {
+		sum += n.Room.Slots
 	}
 	if sum != m.total {
 		t.Fatalf("free and held make %d slots, want %d", sum, m.total)

@@ -32,7 +32,7 @@ func (l *Ledger) olderWaits(a Ask) bool {
 // fits is how many ranks more the free room takes, for a claim that may have
 // some already.
 func (l *Ledger) fits(c *claim, a Ask) int32 {
-	return fits(l.free, l.capacity.Total(), c, a)
+	return fits(l.open(c), l.capacity.Total(), c, a)
 }
 
 func fits(free, total Room, c *claim, a Ask) int32 {
@@ -78,7 +78,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	c.heard(now)
 	switch k := min(spare, limit, a.Want-c.held); {
 	case c.ask.Wait && !l.draining:
-		l.enqueue(c)
+		l.enqueue(now, c)
 		l.pump(now)
 	case k > 0:
 		l.give(now, c, k)
@@ -202,7 +202,9 @@ func (l *Ledger) serve(now time.Duration, c *claim) bool {
 // than helps. The wounded wait for what they lost.
 func (l *Ledger) wound(now time.Duration, c *claim) {
 	var young []*claim
-	reach := l.free
+	reach := l.open(c)
+	kept := l.free.Minus(reach) // for a task, whatever is wounded
+	fit := func() int32 { return fits(l.free.Minus(kept), l.capacity.Total(), c, c.ask) }
 	for _, h := range l.holds {
 		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
 			young = append(young, h)
@@ -215,11 +217,11 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 	}
 	slices.SortFunc(young, func(a, b *claim) int { return byTicket(b, a) })
 	for _, h := range young {
-		if l.fits(c, c.ask) >= goal {
+		if fit() >= goal {
 			break
 		}
 		had := h.held
-		for h.held > 0 && l.fits(c, c.ask) < goal {
+		for h.held > 0 && fit() < goal {
 			l.strip(h, 1)
 		}
 		if mutantForgetWound {
@@ -229,10 +231,10 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 			continue
 		}
 		h.ask.Wait, h.ask.Want = true, max(h.ask.Want, had)
-		l.enqueue(h)
+		l.enqueue(now, h)
 		l.touch(now, h)
 	}
-	l.give(now, c, min(goal, l.fits(c, c.ask)))
+	l.give(now, c, min(goal, fit()))
 }
 
 // Renew takes in that the origin still wants its hold; false says that there

@@ -223,7 +223,12 @@ func (l *Ledger) FreeGPUs() []string {
 // exactly one place, the wait list is in order, and nobody waits for what is
 // free.
 func (l *Ledger) Check() {
-	sum, slotsSeen, gpusSeen := l.free, l.slots.clone(), l.gpus.clone()
+	sum, slotsSeen, gpusSeen := l.free.Plus(l.tasks.held).Plus(l.tasks.stuck), l.slots.clone(), l.gpus.clone()
+	if l.tasks.slots.meets(slotsSeen) || l.tasks.gpus.meets(gpusSeen) || l.tasks.slots.count() != l.tasks.held.Slots+l.tasks.stuck.Slots {
+		panic(fmt.Sprintf("slots: tasks have %d slots, %d counted, or some that are free", l.tasks.slots.count(), l.tasks.held.Slots))
+	}
+	slotsSeen.plus(l.tasks.slots)
+	gpusSeen.plus(l.tasks.gpus)
 	for _, c := range l.holds {
 		l.checkClaim(c, slotsSeen, gpusSeen)
 		sum = sum.Plus(c.room)

@@ -1,0 +1,134 @@
+package slots
+
+import "time"
+
+// tasks is what the node's tasks have, and whether more of them wait. They need
+// no lease: they belong to the node, and no other node gives their room back.
+//
+// Gangs and tasks take turns. A gang that waits gets what comes free, since
+// tasks end all the time and would never let it in; but once tasks wait here,
+// whoever came later than the last task that was started waits for one more.
+type tasks struct {
+	held    Room
+	stuck   Room // of those that could not be killed
+	slots   set  // of both
+	gpus    set
+	next    Room          // of the one that waits
+	waiting bool          // is there one
+	since   time.Duration // when the last one was started, or they began to wait
+}
+
+// TaskLoan is what a task was given.
+type TaskLoan struct {
+	Room  Room
+	slots set
+	gpus  set
+}
+
+// Slots are the numbers of the slots of a loan.
+func (n TaskLoan) Slots() []int32 { return n.slots.list() }
+
+// TaskCores are the cores of a loan; none where slots are not cores.
+func (l *Ledger) TaskCores(n TaskLoan) []int32 {
+	if !l.capacity.Bound() {
+		return nil
+	}
+	cores := n.slots.list()
+	for i, s := range cores {
+		cores[i] = l.capacity.Cores[s]
+	}
+	return cores
+}
+
+// TaskGPUs are the names of the GPUs of a loan.
+func (l *Ledger) TaskGPUs(n TaskLoan) []string {
+	if n.Room.GPUs == 0 {
+		return nil
+	}
+	var names []string
+	for _, g := range n.gpus.list() {
+		names = append(names, l.capacity.GPUs[g])
+	}
+	return names
+}
+
+// TaskRoom is what tasks may have in all at the moment, what they have
+// included: all that is free, unless a gang has the turn.
+func (l *Ledger) TaskRoom() Room {
+	if l.draining || l.shut || len(l.wait) > 0 && !l.tasksFirst(l.wait[0]) {
+		return l.tasks.held
+	}
+	return l.tasks.held.Plus(l.free)
+}
+
+// tasksFirst reports whether a task that waits comes before c, nil for one that
+// is not on the wait list.
+func (l *Ledger) tasksFirst(c *claim) bool {
+	return l.tasks.waiting && (c == nil || !c.queued || l.tasks.since < c.since)
+}
+
+// open is what is free for c.
+func (l *Ledger) open(c *claim) Room {
+	if !l.tasksFirst(c) {
+		return l.free
+	}
+	next := l.tasks.next
+	return l.free.Minus(Room{
+		Slots: min(next.Slots, l.free.Slots), MemBytes: min(next.MemBytes, l.free.MemBytes), GPUs: min(next.GPUs, l.free.GPUs),
+	})
+}
+
+// TakeTask gives a task its room at once, or says that it is not its turn.
+func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
+	if room := l.TaskRoom().Minus(l.tasks.held); room.Fits(Room{}, each) < 1 {
+		return TaskLoan{}, false
+	}
+	n := TaskLoan{Room: each}
+	if mutantOversell {
+		n.slots = l.slots.clone().low(nil, each.Slots)
+	} else {
+		n.slots = l.slots.low(nil, each.Slots)
+	}
+	if each.GPUs > 0 {
+		n.gpus = l.gpus.low(nil, each.GPUs)
+	}
+	l.free = l.free.Minus(each)
+	l.tasks.held = l.tasks.held.Plus(each)
+	l.tasks.slots = l.tasks.slots.grown(len(l.slots))
+	l.tasks.slots.plus(n.slots)
+	l.tasks.gpus = l.tasks.gpus.grown(len(l.gpus))
+	l.tasks.gpus.plus(n.gpus)
+	l.tasks.since = now
+	l.pump(now) // it may be a gang's turn now
+	return n, true
+}
+
+// EndTask takes back what a task had. What could not be killed keeps its room
+// for good.
+func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
+	if left {
+		l.tasks.held = l.tasks.held.Minus(n.Room)
+		l.tasks.stuck = l.tasks.stuck.Plus(n.Room)
+		return
+	}
+	l.tasks.slots.minus(n.slots)
+	l.tasks.gpus.minus(n.gpus)
+	l.tasks.held = l.tasks.held.Minus(n.Room)
+	l.free = l.free.Plus(n.Room)
+	l.slots.plus(n.slots)
+	l.gpus.plus(n.gpus)
+	l.pump(now)
+}
+
+// TasksWait says whether tasks are ready that found no room, and how much the
+// first of them takes.
+func (l *Ledger) TasksWait(now time.Duration, waiting bool, next Room) {
+	if waiting && !l.tasks.waiting {
+		l.tasks.since = now
+	}
+	changed := l.tasks.waiting != waiting || l.tasks.next != next
+	l.tasks.waiting, l.tasks.next = waiting, next
+	if changed {
+		l.pump(now)
+	}
+}

@@ -1,0 +1,100 @@
+package slots_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/filch-hpc/filch/slots"
+)
+
+// Gangs and tasks take turns: neither keeps the other out.
+func TestTasksAndGangsTakeTurns(t *testing.T) {
+	l := New(cpus(2), 1)
+	one := Room{Slots: 1}
+	a, _ := l.TakeTask(1, one)
+	b, ok := l.TakeTask(1, one)
+	if !ok {
+		t.Fatal("two tasks do not fit in two slots")
+	}
+	l.TasksWait(1, true, one)
+	gang := ask(1, 2)
+	gang.Wait = true
+	l.Ask(2, gang, 2)
+
+	// The gang came after the last start: what comes free is its own.
+	l.EndTask(3, a, false)
+	if s := l.Status(gang.Key); s.Held != 0 {
+		t.Fatalf("a task waits since before the gang came, and the gang got %d", s.Held)
+	}
+	c, ok := l.TakeTask(3, one)
+	if !ok {
+		t.Fatal("it is the task's turn")
+	}
+	// That task was started after the gang came: now it is the gang's turn.
+	l.EndTask(4, b, false)
+	if s := l.Status(gang.Key); s.Held != 1 {
+		t.Fatalf("the gang has %d slots of one that came free in its turn", s.Held)
+	}
+	if _, ok := l.TakeTask(4, one); ok {
+		t.Fatal("a task went before the gang")
+	}
+	l.EndTask(5, c, false)
+	if s := l.Status(gang.Key); s.Held != 2 || s.Waiting {
+		t.Fatalf("got %+v", s)
+	}
+	l.Check()
+}
+
+// A node-wide gang is let in although tasks never stop coming.
+func TestTasksLetAnExclusiveGangIn(t *testing.T) {
+	l := New(cpus(4), 1)
+	one := Room{Slots: 1}
+	var running []TaskLoan
+	now := time.Duration(1)
+	fill := func() {
+		for {
+			n, ok := l.TakeTask(now, one)
+			if !ok {
+				break
+			}
+			running = append(running, n)
+		}
+		l.TasksWait(now, true, one)
+	}
+	fill()
+	gang := ask(1, 4)
+	gang.Wait, gang.Exclusive = true, true
+	l.Ask(2, gang, 4)
+	for now = 3; now < 20 && l.Status(gang.Key).Held == 0; now++ {
+		if len(running) > 0 {
+			l.EndTask(now, running[0], false)
+			running = running[1:]
+		}
+		fill()
+		l.Check()
+	}
+	if s := l.Status(gang.Key); s.Held != 4 {
+		t.Errorf("after %d ends the gang has %+v", now, s)
+	}
+}
+
+func TestTasksWhenDraining(t *testing.T) {
+	l := New(cpus(2), 1)
+	n, _ := l.TakeTask(1, Room{Slots: 1})
+	l.Drain(2, true)
+	if _, ok := l.TakeTask(2, Room{Slots: 1}); ok {
+		t.Error("a draining node took a task")
+	}
+	l.EndTask(3, n, false)
+	if !l.Idle() {
+		t.Error("not idle after the last task")
+	}
+}
+
+func BenchmarkTakeTask(b *testing.B) {
+	l := New(cpus(16), 1)
+	for b.Loop() {
+		n, _ := l.TakeTask(1, Room{Slots: 1})
+		l.EndTask(1, n, false)
+	}
+}
