@@ -33,6 +33,7 @@ type Member struct {
 	Incarnation uint64
 	Standing    Standing
 	Total       slots.Room
+	Group       string // of nodes near to each other: an allocation; "" unknown
 }
 
 // Members is the list of all nodes ever seen, in the order of first sight, so
