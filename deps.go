@@ -29,6 +29,7 @@ import (
 	_ "github.com/spf13/viper"
 	_ "github.com/vmihailenco/msgpack/v5"
 	_ "go.uber.org/goleak"
+	_ "go.yaml.in/yaml/v3"
 	_ "golang.org/x/sys/unix"
 	_ "golang.org/x/term"
 	_ "pgregory.net/rapid"

@@ -26,4 +26,13 @@
 // Two members have no witness: a failed redial alone decides there. A node that
 // finds no witness among more waits for [AloneAfter], so that the others decide
 // first in case it is the one that is cut off.
+//
+// [Store] keeps the records, in the same manner: a state machine with [StoreOut]
+// for what is to be done. Which nodes hold a record is no opinion of each node
+// but one small value, the roster, on which one, three or five seats agree
+// (CASPaxos); nearness in the key space only recruits. The first node of a
+// shard's config is its primary: it carries operations out, one at a time on
+// each key, and answers when all others of the config have the result; they
+// hear nobody of an epoch that is over. A config shrinks at once and grows only
+// by a learner that has everything.
 package dht

@@ -180,7 +180,7 @@ func (h *Host) build(advertise net.IP) error {
 		return err
 	}
 	h.tls = tls
-	up, err := upgrader.New([]sec.SecureTransport{tls}, muxers, nil, nil, h.gate, upgrader.WithAcceptTimeout(AdmitTimeout))
+	up, err := upgrader.New([]sec.SecureTransport{rawSecurity{tls}}, muxers, nil, nil, h.gate, upgrader.WithAcceptTimeout(AdmitTimeout))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,304 @@
+package disk
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	retryFirst  = 50 * time.Millisecond // after a failure
+	retryMax    = 2 * time.Second
+	voiceEvery  = 30 * time.Second // that a failure is told again
+	shrinkFrom  = 4096             // entries that wait, from which on only the last of a key is kept
+	tidyPause   = 5 * time.Second  // after a compaction that failed
+	forever     = time.Hour
+	writtenKeep = 1024 // entries for which room is kept between syncs
+)
+
+// queue is what waits to be written and how it goes; guarded by Log.mu.
+type queue struct {
+	base    uint64 // of sequence numbers: those of entries are base + number
+	number  uint64 // of the last entry
+	wanted  uint64 // somebody waits for this one to be durable
+	synced  uint64
+	waiting []numbered
+	spare   []numbered // the other half of a double buffer
+	since   time.Time  // when the first of waiting came
+	took    time.Duration
+	failed  error
+	retry   time.Duration
+	retryAt time.Time
+	voiceAt time.Time
+	shrunk  int // entries that waited after the last shrink
+	changed chan struct{}
+	closed  bool
+}
+
+// run writes and tidies until the log is closed.
+func (l *Log) run() {
+	timer := time.NewTimer(forever)
+	defer timer.Stop()
+	wait := time.Duration(0) // the first turn tidies what was found
+	for {
+		if wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-l.wake:
+			case <-timer.C:
+			case <-l.stop:
+				return
+			}
+		}
+		select {
+		case <-l.stop:
+			return
+		case f := <-l.own:
+			wait = l.turn(f, time.Now())
+			l.own <- f
+		}
+	}
+}
+
+// turn does what is due and returns when the next turn is; 0 is at once.
+func (l *Log) turn(f *files, now time.Time) time.Duration {
+	wait := l.due(now)
+	if wait <= 0 {
+		if l.commit(f) != nil {
+			wait = l.pause()
+		} else {
+			wait = l.due(now)
+		}
+	}
+	if tidy := l.tidy(f, now); tidy >= 0 {
+		wait = min(wait, tidy)
+	}
+	l.publish(f)
+	return wait
+}
+
+// due is how long what waits may wait.
+func (l *Log) due(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.failed != nil:
+		return max(0, l.retryAt.Sub(now))
+	case len(l.waiting) == 0 || !l.cfg.syncs():
+		return forever
+	case l.wanted > l.synced:
+		return 0
+	}
+	every := max(l.cfg.SyncEvery, min(syncShare*l.took, syncMax))
+	return max(0, l.since.Add(every).Sub(now))
+}
+
+func (l *Log) pause() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retry
+}
+
+// commit writes and syncs all that waits.
+func (l *Log) commit(f *files) error {
+	l.mu.Lock()
+	if l.failed != nil {
+		l.lastOfEach()
+		l.removalsFirst()
+	}
+	batch, taken := l.waiting, l.number
+	l.waiting, l.spare = l.spare[:0], nil
+	l.mu.Unlock()
+
+	start := time.Now()
+	n, err := f.writeSpent(batch)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		f.spend()
+	}
+	if l.cfg.syncs() {
+		f.written = append(f.written, batch[:n]...)
+	}
+	again, bad := l.settle(f)
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		l.fail(f, err, append(again, batch[n:]...), start)
+		return err
+	}
+	l.succeed(f, batch, taken, time.Since(start))
+	return nil
+}
+
+// settle syncs. When that fails, all that was written since the last sync is to
+// be written again.
+func (l *Log) settle(f *files) (again []numbered, err error) {
+	if len(f.unsynced) == 0 {
+		return nil, nil
+	}
+	if err := f.sync(); err != nil {
+		again, f.written = f.written, nil
+		return again, err
+	}
+	clear(f.written)
+	if f.written = f.written[:0]; cap(f.written) > writtenKeep {
+		f.written = nil
+	}
+	return nil, nil
+}
+
+// succeed announces what is durable.
+func (l *Log) succeed(f *files, batch []numbered, taken uint64, took time.Duration) {
+	clear(batch)
+	f.shaky = false
+	l.publish(f)
+	l.mu.Lock()
+	if cap(batch) <= shrinkFrom {
+		l.spare = batch[:0]
+	}
+	back := l.failed != nil
+	l.failed, l.retry, l.shrunk, l.took = nil, 0, 0, took
+	news := taken > l.synced
+	if news {
+		l.synced = taken
+		l.signal()
+	}
+	l.mu.Unlock()
+	if news && l.cfg.syncs() {
+		l.cfg.Synced(taken)
+	}
+	if back {
+		l.cfg.Report(Report{Kind: Back})
+	}
+}
+
+// fail takes back what was not written and sets the next try.
+func (l *Log) fail(f *files, err error, rest []numbered, now time.Time) {
+	l.publish(f)
+	l.mu.Lock()
+	first := l.failed == nil
+	l.waiting = append(rest, l.waiting...)
+	l.shrink()
+	l.failed = err
+	l.retry = min(max(retryFirst, 2*l.retry), retryMax)
+	l.retryAt = now.Add(l.retry)
+	r := Report{Kind: Failing, Err: err, Entries: len(l.waiting)}
+	for i := range l.waiting {
+		r.Bytes += recordBytes(&l.waiting[i].Entry)
+	}
+	if first {
+		r.Kind = Failed
+	}
+	loud := first || now.After(l.voiceAt)
+	if loud {
+		l.voiceAt = now.Add(voiceEvery)
+	}
+	l.mu.Unlock()
+	if loud {
+		l.cfg.Report(r)
+	}
+}
+
+// shrink keeps of each key only the last entry that waits, so that a disk that
+// fails for hours costs no more memory than what its owner holds anyway.
+func (l *Log) shrink() {
+	if len(l.waiting) >= max(shrinkFrom, 2*l.shrunk) {
+		l.lastOfEach()
+	}
+}
+
+func (l *Log) lastOfEach() {
+	last := make(map[string]int, len(l.waiting))
+	for i := range l.waiting {
+		last[l.waiting[i].Key] = i
+	}
+	kept := l.waiting[:0]
+	for i := range l.waiting {
+		if e := l.waiting[i]; last[e.Key] == i {
+			kept = append(kept, e)
+		}
+	}
+	clear(l.waiting[len(kept):])
+	l.waiting, l.shrunk = kept, len(kept)
+}
+
+// removalsFirst has what makes room written first, once no key waits twice.
+func (l *Log) removalsFirst() {
+	kept := make([]numbered, 0, len(l.waiting))
+	for _, removal := range []bool{true, false} {
+		for _, e := range l.waiting {
+			if (e.Value == nil) == removal {
+				kept = append(kept, e)
+			}
+		}
+	}
+	l.waiting = kept
+}
+
+// signal wakes those in Sync; with the lock held.
+func (l *Log) signal() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// publish keeps what Stats tells of the files.
+func (l *Log) publish(f *files) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.stats
+	s.SizeBytes, s.LiveBytes, s.Keys, s.Segments = f.size, f.index.live, f.index.n, len(f.segs)
+}
+
+// tidy goes on with compaction, a bounded step. It returns when to go on: 0 is
+// at once, below 0 when there is a reason.
+func (l *Log) tidy(f *files, now time.Time) time.Duration {
+	l.mu.Lock()
+	pressed := l.failed != nil
+	l.mu.Unlock()
+	if f.shaky {
+		// What the index takes for out of date may be all that is durable.
+		return -1
+	}
+	if now.Before(f.tidyAt) {
+		return f.tidyAt.Sub(now)
+	}
+	var err error
+	switch {
+	case f.job != nil && f.job.done:
+		again, bad := l.settle(f)
+		if bad != nil {
+			l.fail(f, bad, again, now)
+			return l.pause()
+		}
+		err = f.finish()
+		l.hope(now)
+	case f.job != nil:
+		err = f.compact(nil)
+	default:
+		s := f.victim(pressed)
+		if s == nil {
+			return -1
+		}
+		err = f.compact(s)
+	}
+	if err != nil {
+		f.tidyAt = now.Add(tidyPause)
+		if !pressed {
+			l.cfg.Report(Report{Kind: Untidy, Err: err})
+		}
+		return tidyPause
+	}
+	return 0
+}
+
+// hope tries at once what failed: there is more room now.
+func (l *Log) hope(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil {
+		l.retryAt = now
+	}
+}

@@ -1,0 +1,369 @@
+package dht
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// unknownAfter is how long a member of the roster that the member list does
+// not know gets to appear in it: after a restart of everything the nodes come
+// back one by one.
+const unknownAfter = 10 * time.Second
+
+// What a change asks for; they cross the wire: append only.
+const (
+	changeExclude   = iota + 1 // who does not answer the primary
+	changeAdmit                // the learner has everything
+	changeRecovered            // who has what the disks of the last replicas had
+	changeLoss                 // begin anew with what is there
+	changeLeaving              // who hands off
+	changeSick                 // who's disk takes nothing
+	changeWell                 // and takes again
+	changeUnseat               // who has lost its promises; epoch is the generation
+	changes
+)
+
+// change is a wish for the roster, with the epoch of the shard for which it
+// was made: in another epoch it is void.
+type change struct {
+	what  uint8
+	shard Shard
+	epoch uint64
+	who   Replica
+}
+
+// standing of a replica, as this node sees it.
+type standing uint8
+
+const (
+	unseen standing = iota
+	fine
+	silent
+	over
+)
+
+func (s *Store) standing(r Replica) standing {
+	if r == s.self {
+		return fine
+	}
+	p := s.peers.get(r.Name)
+	switch {
+	case r.Name == s.self.Name:
+		if r.Incarnation < s.self.Incarnation {
+			return over
+		}
+		return unseen
+	case p == nil || !p.listed || p.inc < r.Incarnation:
+		if s.now-s.stew.since > unknownAfter {
+			return over
+		}
+		return unseen
+	case p.inc > r.Incarnation || p.state >= PeerDead:
+		return over
+	case p.state == PeerSuspect:
+		return silent
+	}
+	return fine
+}
+
+// evolution is one change of the roster in the making.
+type evolution struct {
+	s     *Store
+	base  *roster
+	r     *roster
+	index map[filch.NodeName]int // of members
+	stand []standing             // by member
+	place []point
+	load  []int // shards, those that are planned counted and those that retire not
+	homes []int // of them, as primary
+	able  int   // members that can be given shards
+
+	who  [][]int // by shard: its replicas by member, -1 those who are none
+	lost []bool  // by shard: nobody lives who holds it
+}
+
+// evolve works out what follows base, as this node sees the world and with
+// what was asked for; nil when nothing does.
+func (s *Store) evolve(base *roster, asks []change) *roster {
+	e := &evolution{s: s, base: base, r: base.copy()}
+	unseated := e.admitMembers(asks)
+	e.measure()
+	e.shrink()
+	e.grant(asks)
+	if 4*len(e.r.members) > 1<<e.r.depth && e.r.depth < shardBitsMax {
+		e.r.split()
+	}
+	e.plan()
+	e.seat(unseated)
+	e.forgetGone()
+	e.renumber()
+	if slices.Equal(e.r.members, base.members) && slices.Equal(e.r.shards, base.shards) && !e.r.sealed() {
+		return nil
+	}
+	e.r.epoch++
+	e.r.by = s.self.Name
+	return e.r
+}
+
+// admitMembers takes in who came and drops who went.
+func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
+	s := e.s
+	e.r.members = slices.DeleteFunc(e.r.members, func(m rosterMember) bool { return s.standing(m.Replica) == over })
+	if !e.r.has(s.self) && !s.gone {
+		e.r.members = append(e.r.members, rosterMember{Replica: s.self})
+	}
+	for _, p := range s.peers.order {
+		if p.listed && p.state == PeerUp && !e.r.has(p.replica()) && (!s.stew.goers[p.replica()] || e.needs(p.name)) {
+			e.r.members = append(e.r.members, rosterMember{Replica: p.replica()})
+		}
+	}
+	for _, c := range asks {
+		if c.what == changeUnseat && c.epoch == e.r.generation {
+			unseated = append(unseated, c.who)
+		}
+		m := e.r.member(c.who.Name)
+		if m == nil || m.Replica != c.who {
+			continue
+		}
+		switch c.what {
+		case changeLeaving:
+			m.leaving = true
+		case changeSick:
+			m.sick = true
+		case changeWell:
+			m.sick = false
+		}
+	}
+	return unseated
+}
+
+// needs reports whether the disk of a node may have the last of a shard: then
+// it is taken in again although it was let go.
+func (e *evolution) needs(n filch.NodeName) bool {
+	return slices.ContainsFunc(e.r.shards, func(c *shardConfig) bool {
+		return slices.ContainsFunc(c.replicas, func(r Replica) bool { return r.Name == n }) && e.s.lost(c)
+	})
+}
+
+// measure counts what everybody has.
+func (e *evolution) measure() {
+	n := len(e.r.members)
+	e.index = make(map[filch.NodeName]int, n)
+	e.stand, e.place = make([]standing, n), make([]point, n)
+	e.load, e.homes, e.able = make([]int, n), make([]int, n), 0
+	for i, m := range e.r.members {
+		e.index[m.Name] = i
+		e.stand[i] = e.s.standing(m.Replica)
+		e.place[i] = e.s.stew.placeOf(m.Name)
+		if !m.leaving && !m.sick {
+			e.able++
+		}
+	}
+	e.who, e.lost = make([][]int, len(e.r.shards)), make([]bool, len(e.r.shards))
+	for i, c := range e.r.shards {
+		e.who[i], e.lost[i] = e.numbers(c), e.s.lost(c)
+		e.count(i, 1)
+	}
+}
+
+// numbers are the replicas of a config by member.
+func (e *evolution) numbers(c *shardConfig) []int {
+	out := make([]int, len(c.replicas))
+	for j, r := range c.replicas {
+		m, ok := e.at(r)
+		if !ok {
+			m = -1
+		}
+		out[j] = m
+	}
+	return out
+}
+
+func (e *evolution) count(i, by int) {
+	c := e.r.shards[i]
+	for j, m := range e.who[i] {
+		if m >= 0 && c.replicas[j] != c.retire {
+			e.load[m] += by
+		}
+		if m >= 0 && j == 0 {
+			e.homes[m] += by
+		}
+	}
+	if m, ok := e.at(c.learner); ok {
+		e.load[m] += by
+	}
+}
+
+// at is the number of a member.
+func (e *evolution) at(r Replica) (int, bool) {
+	i, ok := e.index[r.Name]
+	return i, ok && e.r.members[i].Incarnation == r.Incarnation
+}
+
+// was is the config of shard i before this change.
+func (e *evolution) was(i int) *shardConfig {
+	return e.base.shards[i>>(e.r.depth-e.base.depth)]
+}
+
+// set gives shard i another config, unless its primary would be one who was
+// not in the config before (I2): that takes two changes.
+func (e *evolution) set(i int, c *shardConfig) bool {
+	if !e.was(i).has(c.primary()) && !c.recovered && !mutantNaiveHome {
+		return false
+	}
+	e.count(i, -1)
+	e.r.shards[i], e.who[i] = c, e.numbers(c)
+	e.count(i, 1)
+	return true
+}
+
+// renumber makes one epoch of all that happened to a shard in this change.
+func (e *evolution) renumber() {
+	for i, c := range e.r.shards {
+		if was := e.was(i); c.epoch > was.epoch+1 {
+			n := *c
+			n.epoch = was.epoch + 1
+			e.r.shards[i] = &n
+		}
+	}
+}
+
+// shrink drops the dead from the configs, where somebody who is known to live
+// remains; and plans with the dead.
+func (e *evolution) shrink() {
+	for i, c := range e.r.shards {
+		alive := 0
+		left := slices.DeleteFunc(slices.Clone(c.replicas), func(r Replica) bool {
+			m, ok := e.at(r)
+			if ok && e.stand[m] == fine {
+				alive++ // one that is silent may be dead: whoever else has a disk of it is not let go before it is known
+			}
+			return !ok && e.s.standing(r) == over
+		})
+		if alive == 0 {
+			continue
+		}
+		if mutantNaiveHome && !slices.Contains(left, c.primary()) {
+			any := e.r.members[e.s.random(len(e.r.members))].Replica
+			left = slices.Insert(without(left, any), 0, any)
+		}
+		_, learning := e.at(c.learner)
+		lost := c.learner != Replica{} && !learning
+		if len(left) < len(c.replicas) || lost {
+			// With a new epoch the primary knows that the learner was not
+			// admitted, and needs its word no more.
+			e.set(i, c.next(left))
+		}
+	}
+}
+
+// lost reports whether nobody who holds a shard lives.
+func (s *Store) lost(c *shardConfig) bool {
+	return !slices.ContainsFunc(c.replicas, func(r Replica) bool { return s.standing(r) != over })
+}
+
+// grant does what replicas asked for, if it is still about the same config.
+func (e *evolution) grant(asks []change) {
+	for _, a := range asks {
+		c := e.r.config(a.shard)
+		if c == nil || c.epoch != a.epoch {
+			continue
+		}
+		i := int(a.shard) & (1<<e.r.depth - 1)
+		switch a.what {
+		case changeExclude:
+			if c.has(a.who) && slices.ContainsFunc(c.replicas, func(r Replica) bool { return r != a.who && e.s.standing(r) == fine }) {
+				e.s.sour(a.shard, a.who)
+				e.set(i, c.next(without(c.replicas, a.who)))
+			} else if c.learner == a.who && a.who != (Replica{}) {
+				e.s.sour(a.shard, a.who)
+				e.set(i, c.next(c.replicas))
+			}
+		case changeAdmit:
+			if _, ok := e.at(a.who); ok && c.learner == a.who {
+				next := append(slices.Clone(c.replicas), a.who)
+				if !e.set(i, c.next(without(next, c.retire))) {
+					e.set(i, c.next(next))
+				}
+			}
+		case changeRecovered:
+			if _, ok := e.at(a.who); ok && e.s.lost(c) {
+				n := c.next([]Replica{a.who})
+				n.recovered = true
+				e.set(i, n)
+			}
+		case changeLoss:
+			if e.s.lost(c) {
+				e.renounce(i, c)
+			}
+		}
+	}
+}
+
+// renounce begins a lost shard anew, at a live node.
+func (e *evolution) renounce(i int, c *shardConfig) {
+	m := e.nearest(e.r.shardAt(i), func(int) bool { return true })
+	if m < 0 {
+		return
+	}
+	n := c.next([]Replica{e.r.members[m].Replica})
+	n.recovered = true
+	e.set(i, n)
+}
+
+// forgetGone removes members that left: they hold nothing any more, nor does
+// their disk hold what is lost, and they are seated nowhere.
+func (e *evolution) forgetGone() {
+	busy := map[Replica]bool{}
+	needed := map[filch.NodeName]bool{}
+	for _, c := range e.r.shards {
+		lost := e.s.lost(c)
+		for _, r := range c.replicas {
+			busy[r] = true
+			if lost {
+				needed[r.Name] = true
+			}
+		}
+	}
+	e.r.members = slices.DeleteFunc(e.r.members, func(m rosterMember) bool {
+		if !m.leaving || busy[m.Replica] || needed[m.Name] || e.r.seated(m.Name) || len(e.r.members) == 1 {
+			return false
+		}
+		e.s.stew.goers[m.Replica] = true
+		return true
+	})
+}
+
+// seat moves the register to other seats where that is due.
+func (e *evolution) seat(unseated []Replica) {
+	want := 1
+	switch n := e.able; {
+	case n >= 16 || n >= 9 && len(e.r.seats) == 5:
+		want = 5 // falls back to 3 only well below 16: each move costs a generation
+	case n >= 3:
+		want = 3
+	}
+	good := func(n filch.NodeName) bool {
+		i, ok := e.index[n]
+		return ok && !e.r.members[i].leaving && !e.r.members[i].sick && e.stand[i] != over &&
+			!slices.ContainsFunc(unseated, func(r Replica) bool { return r.Name == n })
+	}
+	var next []Replica
+	for _, r := range e.r.seats {
+		if good(r.Name) && len(next) < want {
+			next = append(next, e.r.members[e.index[r.Name]].Replica)
+		}
+	}
+	kept := len(next)
+	for i, m := range e.r.members {
+		if len(next) < want && good(m.Name) && e.stand[i] == fine && !slices.Contains(next, m.Replica) {
+			next = append(next, m.Replica)
+		}
+	}
+	if len(next) < want || kept == len(e.r.seats) && kept == want {
+		return // nobody is there to replace who is missing, or nobody is missing
+	}
+	e.r.next = next
+}

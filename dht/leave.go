@@ -1,0 +1,142 @@
+package dht
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// seatWait is how long a new seat waits for its installation before it says
+// that it cannot be one.
+const seatWait = 2 * time.Second
+
+// Leave hands off what this node holds; out.Left tells the end.
+func (s *Store) Leave(now time.Duration, out *StoreOut) {
+	s.begin(now, out)
+	defer s.end()
+	s.gone = true
+	s.leaving()
+}
+
+// leaving asks to be let go until the roster has this node no more.
+func (s *Store) leaving() {
+	r := s.roster
+	if r == nil && s.blank() || r != nil && (s.letGo() || len(r.members) == 1 && s.last()) {
+		s.out.Left = true
+		return
+	}
+	s.ask(change{what: changeLeaving, who: s.self})
+	s.in(wishEvery, timedFunc((*Store).leaving))
+}
+
+// blank reports whether the disk of this node held nothing that others may
+// want. If it did, only a roster tells that they do not.
+func (s *Store) blank() bool { return s.seat.generation == 0 && len(s.disk.images) == 0 }
+
+// last reports whether everybody else has left. Who is dead, or only cut off,
+// may come back for what is here.
+func (s *Store) last() bool {
+	return !slices.ContainsFunc(s.peers.order, func(p *peer) bool { return p.listed && p.state != PeerLeft })
+}
+
+// checkGone tells at once when this node was let go.
+func (s *Store) checkGone() {
+	if s.gone && s.letGo() {
+		s.out.Left = true
+	}
+}
+
+// letGo reports whether the roster has this node no more, and nothing of it:
+// one that was declared dead on its way out may hold the last of a shard, and
+// comes back with it first.
+func (s *Store) letGo() bool {
+	r := s.roster
+	for _, id := range s.imaged() {
+		if c := r.config(id); c != nil {
+			if _, needed := s.disk.images[id].replica(s.self.Name, c); needed {
+				return false
+			}
+		}
+	}
+	return !r.has(s.self) && !slices.ContainsFunc(r.shards, func(c *shardConfig) bool { return c.has(s.self) })
+}
+
+// checkSeat looks whether this node can be the seat that the roster says it is.
+func (s *Store) checkSeat() {
+	r := s.roster
+	if !r.seated(s.self.Name) || s.seat.generation >= r.generation {
+		return
+	}
+	s.in(seatWait, timedFunc(func(s *Store) {
+		r := s.roster
+		if !r.seated(s.self.Name) || s.seat.generation >= r.generation || s.disk.reason != "" {
+			return
+		}
+		s.onInstall(s.peers.me, &msgInstall{value: r.since(nil)})
+		if s.seat.generation < r.generation {
+			// Its promises are lost; it must not make others.
+			s.ask(change{what: changeUnseat, epoch: r.generation, who: s.self})
+			s.checkSeat()
+		}
+	}))
+}
+
+// Homed are the records whose keys begin with prefix and whose primary is
+// this node, by key.
+func (s *Store) Homed(prefix Key) iter.Seq[HomedRecord] {
+	return s.homed(prefix, "")
+}
+
+// Status is for people.
+func (s *Store) Status() StoreStatus {
+	st := StoreStatus{Pending: s.calls.count, DiskReason: s.disk.reason}
+	for _, sh := range s.hold.shards { // any order
+		st.Records += len(sh.records)
+		if sh.cfg.has(s.self) {
+			st.Replicas++
+		}
+		if sh.home {
+			st.Homes++
+		}
+	}
+	r := s.roster
+	if r == nil {
+		return st
+	}
+	st.Known, st.Epoch, st.Generation, st.Sealed = true, r.epoch, r.generation, r.sealed()
+	st.Seated = r.seated(s.self.Name) && s.seat.generation == r.generation
+	st.Shards = len(r.shards)
+	able := 0
+	for _, m := range r.members {
+		st.Members = append(st.Members, m.Replica)
+		if !m.leaving && !m.sick {
+			able++
+		}
+	}
+	for _, x := range r.seats {
+		st.Seats = append(st.Seats, x.Name)
+	}
+	slices.Sort(st.Seats)
+	for i, c := range r.shards {
+		if len(c.replicas) < min(wantedReplicas, able) {
+			st.Short++
+		}
+		if c.learner != (Replica{}) {
+			st.Learners++
+		}
+		if s.lost(c) {
+			st.Lost = append(st.Lost, r.shardAt(i))
+		}
+	}
+	return st
+}
+
+// HomeOf is the primary of a key as far as this node knows.
+func (s *Store) HomeOf(k Key) (filch.NodeName, bool) {
+	if s.roster == nil {
+		return "", false
+	}
+	return s.roster.config(pointOf(k).shard(s.roster.depth)).primary().Name, true
+}

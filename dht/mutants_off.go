@@ -1,0 +1,16 @@
+//go:build !mutants
+
+package dht
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantNaiveHome      = false
+	mutantParentCounter  = false
+	mutantMajorityCommit = false
+	mutantNoFence        = false
+	mutantGrowBlind      = false
+	mutantSeatsForget    = false
+	mutantNoWriteBack    = false
+	mutantDropLearner    = false
+	mutantLocalReads     = false
+)

@@ -1,0 +1,33 @@
+//go:build mutants
+
+package dht
+
+// Planted faults, one at a time, that a checker worth its name must catch.
+// They exist only under the build tag mutants.
+var (
+	mutantNaiveHome      bool // when a primary dies any live node takes its place, with what it happens to hold
+	mutantParentCounter  bool // an operation that is repeated counts again
+	mutantMajorityCommit bool // an operation is done when a majority has it
+	mutantNoFence        bool // replicas take what an old primary says
+	mutantGrowBlind      bool // a learner is admitted that was not in the circle of acknowledgments
+	mutantSeatsForget    bool // a seat restarts without its promises
+	mutantNoWriteBack    bool // a new primary shows what perhaps only it has
+	mutantDropLearner    bool // a silent learner is left out although its admission is under way
+	mutantLocalReads     bool // the primary answers without asking the others
+)
+
+// Plant switches on the named fault and the others off; "" is none.
+func Plant(name string) bool {
+	known := name == ""
+	for n, m := range map[string]*bool{ // any order
+		"naive-home": &mutantNaiveHome, "parent-counter": &mutantParentCounter,
+		"majority-commit": &mutantMajorityCommit, "no-fence": &mutantNoFence,
+		"grow-without-acks": &mutantGrowBlind, "seats-forget": &mutantSeatsForget,
+		"no-write-back": &mutantNoWriteBack, "drop-learner-early": &mutantDropLearner,
+		"local-reads": &mutantLocalReads,
+	} {
+		*m = n == name
+		known = known || *m
+	}
+	return known
+}

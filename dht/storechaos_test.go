@@ -1,0 +1,441 @@
+package dht
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/filch-hpc/filch"
+)
+
+// chaos is a lab with clients, faults and a history that is checked.
+type chaos struct {
+	*lab
+	hist    []porcupine.Operation
+	clients []*chaosClient
+	quietly bool // no more faults
+	ids     int
+	unknown int
+	kills   int
+}
+
+type chaosClient struct {
+	c     *chaos
+	id    int
+	node  *labNode
+	left  int
+	known map[Key]Result // what it read last
+}
+
+// chaosIn is one operation as the model sees it.
+type chaosIn struct {
+	op     OpCode
+	key    Key
+	value  string
+	expect string // OpSwap: the value of the expected version, "" for none
+}
+
+type chaosState struct {
+	there bool
+	value string
+}
+
+var chaosModel = porcupine.Model{
+	Partition: func(h []porcupine.Operation) [][]porcupine.Operation {
+		at := map[Key]int{}
+		var parts [][]porcupine.Operation
+		for _, o := range h {
+			k := o.Input.(chaosIn).key
+			i, ok := at[k]
+			if !ok {
+				i = len(parts)
+				at[k] = i
+				parts = append(parts, nil)
+			}
+			parts[i] = append(parts[i], o)
+		}
+		return parts
+	},
+	Init: func() any { return chaosState{} },
+	Step: func(state, in, out any) (bool, any) {
+		st, i := state.(chaosState), in.(chaosIn)
+		var want Outcome
+		shown := ""
+		next := st
+		switch i.op {
+		case OpInsert:
+			want = Done
+			if st.there {
+				want, shown = Exists, st.value
+			} else {
+				next = chaosState{true, i.value}
+			}
+		case OpLookup:
+			want = Absent
+			if st.there {
+				want, shown = Done, st.value
+			}
+		case OpRemove:
+			want, next = Done, chaosState{}
+			if !st.there {
+				want = Absent
+			}
+		case OpSwap:
+			switch {
+			case i.expect == "" && !st.there, st.there && i.expect == st.value:
+				want, next = Done, chaosState{true, i.value}
+			case !st.there:
+				want = Absent
+			default:
+				want, shown = Mismatch, st.value
+			}
+		case OpAppend:
+			want, next = Done, chaosState{true, st.value + string(appendElement(nil, []byte(i.value)))}
+		}
+		if out == nil {
+			return true, next
+		}
+		r := out.(Result)
+		return r.Outcome == want && string(r.Value) == shown, next
+	},
+	DescribeOperation: func(in, out any) string {
+		i := in.(chaosIn)
+		if out == nil {
+			return fmt.Sprintf("%d %s %q expect %q -> ?", i.op, i.key, i.value, i.expect)
+		}
+		r := out.(Result)
+		return fmt.Sprintf("%d %s %q expect %q -> %v %q", i.op, i.key, i.value, i.expect, r.Outcome, r.Value)
+	},
+}
+
+func (c *chaosClient) next() {
+	l := c.c
+	if c.left == 0 {
+		return
+	}
+	c.left--
+	if c.node.down || l.rand.IntN(10) == 0 {
+		c.node = l.nodes[l.rand.IntN(len(l.nodes))]
+	}
+	if c.node.down {
+		l.after(50*time.Millisecond, c.next)
+		return
+	}
+	life := []time.Duration{700, 2500, 60000}[l.rand.IntN(3)]
+	key := Key(fmt.Sprintf("%d/%d/%d", life, int(l.now/(life*time.Millisecond)), l.rand.IntN(2)))
+	l.ids++
+	in := chaosIn{key: key, value: strconv.Itoa(l.ids)}
+	op := Op{Key: key, Value: []byte(in.value), Consistent: true}
+	switch n := l.rand.IntN(10); {
+	case n < 3:
+		in.op = OpLookup
+	case n < 5:
+		in.op = OpInsert
+	case n < 6:
+		in.op = OpRemove
+	case n < 8:
+		in.op = OpSwap
+		if r, ok := c.known[key]; ok {
+			in.expect, op.Expect = string(r.Value), r.Version
+		}
+	default:
+		in.key += "/list"
+		op.Key = in.key
+		in.op = OpAppend
+		if l.rand.IntN(3) == 0 {
+			in.op = OpLookup
+		}
+	}
+	op.Code = in.op
+	op.Durable = l.rand.IntN(4) == 0
+	c.call(in, op)
+}
+
+func (c *chaosClient) call(in chaosIn, op Op) {
+	l := c.c
+	begun, node, inc := l.now, c.node, c.node.inc
+	tag := node.askFor(4*time.Second, op)
+	var poll func()
+	poll = func() {
+		switch {
+		case l.answered(tag, 1):
+			r := l.done[tag][0]
+			delete(l.done, tag)
+			if r.Outcome == Unavailable {
+				break // it says that nothing happened
+			}
+			if r.Outcome == Unknown {
+				l.unknown++
+				l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Return: 1 << 60})
+				l.ids++
+				c.id = 1000 + l.ids
+				break
+			}
+			if in.op == OpLookup && r.Outcome == Done {
+				c.known[in.key] = r
+			} else if in.op == OpSwap && r.Outcome == Done {
+				c.known[in.key] = Result{Value: []byte(in.value), Version: r.Version}
+			} else {
+				delete(c.known, in.key)
+			}
+			l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Output: r, Return: int64(l.now)})
+		case node.down || node.inc != inc || l.now > begun+20*time.Second:
+			l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Return: 1 << 60})
+			l.ids++
+			c.id = 1000 + l.ids
+		default:
+			l.after(2*time.Millisecond, poll)
+			return
+		}
+		l.after(time.Duration(l.rand.Int64N(int64(30*time.Millisecond))), c.next)
+	}
+	poll()
+}
+
+// newest is the roster of the highest epoch that somebody knows.
+func (c *chaos) newest() *roster {
+	var r *roster
+	for _, n := range c.nodes {
+		if !n.down && n.s.roster != nil && (r == nil || r.epoch < n.s.roster.epoch) {
+			r = n.s.roster
+		}
+	}
+	return r
+}
+
+func (c *chaos) victim() *labNode {
+	if r := c.newest(); r != nil && c.rand.IntN(2) == 0 {
+		for _, k := range []Key{"60000/0/0", "60000/0/1"} {
+			_, cfg := r.homeOf(k)
+			if n := c.at[cfg.primary().Name]; !n.down && c.rand.IntN(2) == 0 {
+				return n
+			}
+		}
+	}
+	return c.nodes[c.rand.IntN(len(c.nodes))]
+}
+
+// spared reports whether every shard keeps a live replica without n, and the
+// seats a majority.
+func (c *chaos) spared(n *labNode) bool {
+	r := c.newest()
+	if r == nil {
+		return false
+	}
+	for _, cfg := range r.shards {
+		if !slices.ContainsFunc(cfg.replicas, func(x Replica) bool {
+			o := c.at[x.Name]
+			return o != n && !o.down && o.inc == x.Incarnation && o.s.roster != nil && o.s.roster.epoch == r.epoch
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// hears tells one node what it would find out about another.
+func (c *chaos) hears(who, of *labNode, st PeerState) {
+	inc, by := of.inc, who.inc
+	who.do(func(out *StoreOut) {
+		if who.inc == by {
+			who.s.Member(who.clock(), Peer{of.name, inc, st}, out)
+		}
+	})
+}
+
+// reborn is a node that learned that it was declared dead: its store goes on
+// with another incarnation.
+func (c *chaos) reborn(n *labNode) {
+	if n.down {
+		return
+	}
+	images := n.s.Images()
+	n.disk = nil
+	for i := range images {
+		n.disk = append(n.disk, LogEntry{Number: uint64(i + 1), Key: images[i].Key, Value: images[i].Value})
+	}
+	c.start(n.name, false)
+}
+
+// bury has all others declare a node dead, which hears of it after a while.
+func (c *chaos) bury(v *labNode, later time.Duration) {
+	for _, o := range c.nodes {
+		if o != v && !o.down {
+			c.hears(o, v, PeerDead)
+		}
+	}
+	inc := v.inc
+	c.after(later, func() {
+		if v.inc == inc {
+			c.reborn(v)
+		}
+	})
+}
+
+func (c *chaos) nemesis(until time.Duration) {
+	if c.now > until {
+		c.quietly = true
+		c.cut = func(*labNode, *labNode) bool { return false }
+		c.loss, c.dup = 0, 0
+		for _, n := range c.nodes {
+			if n.down {
+				c.start(n.name, false)
+			}
+			for _, o := range c.nodes {
+				if o != n && !o.down {
+					c.hears(o, n, PeerUp)
+				}
+			}
+		}
+		return
+	}
+	v := c.victim()
+	switch c.rand.IntN(6) {
+	case 0, 1: // a death, sometimes heard of late
+		if !v.down && c.spared(v) {
+			c.kills++
+			v.kill(time.Duration(c.rand.Int64N(int64(800 * time.Millisecond))))
+			c.after(time.Duration(c.rand.Int64N(int64(2500*time.Millisecond))), func() {
+				if v.down {
+					c.start(v.name, false)
+				}
+			})
+		}
+	case 2: // a pause, perhaps so long that it is declared dead and goes on for a while
+		v.pause = c.now + time.Duration(c.rand.Int64N(int64(1500*time.Millisecond)))
+		if c.rand.IntN(2) == 0 && !v.down && c.spared(v) {
+			c.bury(v, v.pause-c.now+time.Duration(c.rand.Int64N(int64(time.Second))))
+		}
+	case 3: // cut off, perhaps in one direction; with suspicion, and perhaps declared dead
+		mode := c.rand.IntN(3)
+		c.cut = func(a, b *labNode) bool { return a == v && mode != 1 || b == v && mode != 2 }
+		for _, o := range c.nodes {
+			if o != v && !o.down && !v.down {
+				c.hears(o, v, PeerSuspect)
+				c.hears(v, o, PeerSuspect)
+			}
+		}
+		if c.rand.IntN(3) == 0 && !v.down && c.spared(v) {
+			c.bury(v, time.Duration(c.rand.Int64N(int64(2*time.Second))))
+		}
+	case 4: // two halves
+		side := map[*labNode]bool{}
+		for _, n := range c.nodes {
+			side[n] = c.rand.IntN(2) == 0
+		}
+		c.cut = func(a, b *labNode) bool { return side[a] != side[b] }
+	case 5:
+		c.cut = func(*labNode, *labNode) bool { return false }
+		for _, n := range c.nodes {
+			for _, o := range c.nodes {
+				if o != n && !o.down && !n.down {
+					c.hears(o, n, PeerUp)
+				}
+			}
+		}
+	}
+	c.after(time.Duration(c.rand.Int64N(int64(700*time.Millisecond))), func() { c.nemesis(until) })
+}
+
+func runChaos(t testing.TB, seed uint64, nodes int, length time.Duration) *chaos {
+	c := &chaos{lab: newLab(t, seed)}
+	for i := range nodes {
+		c.start(filch.NodeName(fmt.Sprintf("n%d", i)), i == 0)
+	}
+	c.settle(time.Minute)
+	c.now = 0 + c.now
+	c.loss, c.dup, c.spread = 0.01, 0.01, 4*time.Millisecond
+	for i := range 4 {
+		cl := &chaosClient{c: c, id: i, node: c.nodes[i%nodes], left: int(length/time.Second) * 30, known: map[Key]Result{}}
+		c.clients = append(c.clients, cl)
+		c.after(time.Duration(c.rand.Int64N(int64(20*time.Millisecond))), cl.next)
+	}
+	end := c.now + length
+	c.after(300*time.Millisecond, func() { c.nemesis(end) })
+	c.run(length + 25*time.Second)
+	return c
+}
+
+// TestStoreChaos checks histories under faults; FILCH_SEED runs one seed.
+func TestStoreChaos(t *testing.T) {
+	seeds, first := 12, uint64(1)
+	if v := os.Getenv("FILCH_SEEDS"); v != "" {
+		seeds, _ = strconv.Atoi(v)
+	}
+	if v := os.Getenv("FILCH_SEED_FIRST"); v != "" {
+		first, _ = strconv.ParseUint(v, 10, 64)
+	}
+	if v := os.Getenv("FILCH_SEED"); v != "" {
+		first, _ = strconv.ParseUint(v, 10, 64)
+		seeds = 1
+	}
+	ops, unknown, kills, epochs := 0, 0, 0, 0
+	for seed := first; seed < first+uint64(seeds); seed++ {
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("FILCH_SEED=%d go test ./dht -run TestStoreChaos: %v", seed, p)
+					if seeds == 1 {
+						panic(p)
+					}
+				}
+			}()
+			t.Logf("seed %d", seed)
+			c := runChaos(t, seed, 5, 6*time.Second)
+			ops += len(c.hist)
+			unknown += c.unknown
+			kills += c.kills
+			epochs += int(c.newest().epoch)
+			if porcupine.CheckOperationsTimeout(chaosModel, c.hist, 20*time.Second) == porcupine.Illegal {
+				c.explain(t)
+				t.Errorf("FILCH_SEED=%d go test ./dht -run TestStoreChaos: an illegal history", seed)
+			}
+			c.settle(40 * time.Second)
+			c.check()
+			for _, n := range c.nodes {
+				if st := n.s.Status(); len(st.Lost) > 0 || st.Pending > 0 {
+					t.Errorf("FILCH_SEED=%d: %s has %d shards lost, %d operations pending", seed, n.name, len(st.Lost), st.Pending)
+				}
+			}
+		}()
+	}
+	t.Logf("%d seeds, %d operations, %d unknown, %d deaths, %d rosters", seeds, ops, unknown, kills, epochs)
+}
+
+// explain prints the histories of the keys that are not in order.
+func (c *chaos) explain(t testing.TB) {
+	for _, part := range chaosModel.Partition(c.hist) {
+		if porcupine.CheckOperationsTimeout(chaosModel, part, 20*time.Second) != porcupine.Illegal {
+			continue
+		}
+		part = shortest(part)
+		for _, o := range part[max(0, len(part)-12):] {
+			r, _ := o.Output.(Result)
+			t.Logf("client %d %v..%v version %v: %s", o.ClientId, time.Duration(o.Call), time.Duration(min(o.Return, int64(time.Hour))), r.Version, chaosModel.DescribeOperation(o.Input, o.Output))
+		}
+	}
+}
+
+// shortest is what had been answered when a history first made no sense, with
+// what was under way then.
+func shortest(part []porcupine.Operation) []porcupine.Operation {
+	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	for n := 1; n < len(part); n++ {
+		some := slices.Clone(part[:n])
+		for _, o := range part[n:] {
+			if o.Call < part[n-1].Return {
+				some = append(some, porcupine.Operation{ClientId: o.ClientId + 100000, Input: o.Input, Call: o.Call, Return: 1 << 60})
+			}
+		}
+		if porcupine.CheckOperationsTimeout(chaosModel, some, 20*time.Second) == porcupine.Illegal {
+			return some
+		}
+	}
+	return part
+}

@@ -1,0 +1,284 @@
+package dht
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestStoreSurvivesDeaths kills nodes one after the other, primaries and
+// seats among them, and looks for everything that was acknowledged.
+func TestStoreSurvivesDeaths(t *testing.T) {
+	l := newLab(t, 4)
+	l.cluster(7)
+	put := func(n *labNode, round int) {
+		var ops []Op
+		for i := range 100 {
+			ops = append(ops, Op{Code: OpInsert, Key: Key(fmt.Sprintf("r%d/%d", round, i)), Value: []byte("v")})
+		}
+		for i, r := range n.get(ops...) {
+			if r.Outcome != Done {
+				t.Fatalf("round %d, operation %d: %v %s", round, i, r.Outcome, r.Err)
+			}
+		}
+	}
+	asker := l.nodes[6]
+	put(asker, 0)
+	for round, victim := range []int{0, 1, 2, 3} {
+		l.nodes[victim].kill(50 * time.Millisecond)
+		put(asker, round+1)
+		l.settle(time.Minute)
+		for r := range round + 2 {
+			for i := range 100 {
+				if res := asker.one(Op{Code: OpLookup, Key: Key(fmt.Sprintf("r%d/%d", r, i)), Consistent: true}); res.Outcome != Done {
+					t.Fatalf("after %d deaths r%d/%d is %v %s", round+1, r, i, res.Outcome, res.Err)
+				}
+			}
+		}
+	}
+	l.check()
+}
+
+// TestStoreFirstTryLate lets the first try of an operation arrive after its
+// repeat through another node was answered: it is not carried out after all.
+func TestStoreFirstTryLate(t *testing.T) {
+	l := newLab(t, 13)
+	l.cluster(3)
+	key := Key("late")
+	id, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	var others []*labNode
+	for _, n := range l.nodes {
+		if n != home {
+			others = append(others, n)
+		}
+	}
+	first, second := others[0], others[1]
+	tests := []struct {
+		op   Op
+		want Outcome // of the repeat
+		then Op      // makes room for the first try
+		keep Outcome // of a lookup after it
+	}{
+		{Op{Code: OpRemove}, Absent, Op{Code: OpInsert}, Done},
+		{Op{Code: OpInsert}, Exists, Op{Code: OpRemove}, Absent},
+		{Op{Code: OpSwap, Expect: Version{1, 1}}, Absent, Op{Code: OpInsert}, Done},
+	}
+	for i, x := range tests {
+		x.op.Key, x.then.Key = key, key
+		x.op.ID = OpID{"client", 1, uint64(i + 1)}
+		if r := second.one(x.op); r.Outcome != x.want {
+			t.Fatalf("operation %d: got %v, want %v", i, r.Outcome, x.want)
+		}
+		if r := second.one(x.then); r.Outcome != Done {
+			t.Fatalf("after operation %d: got %v", i, r.Outcome)
+		}
+		m := &msgOps{floor: first.s.calls.first, ops: []wireOp{{1000 + uint64(i), id, c.epoch, x.op}}}
+		m.from, m.roster = first.inc, first.s.roster.epoch
+		home.do(func(out *StoreOut) { home.s.Message(home.clock(), first.name, m, out) })
+		l.run(100 * time.Millisecond)
+		if r := second.one(Op{Code: OpLookup, Key: key, Consistent: true}); r.Outcome != x.keep {
+			t.Errorf("operation %d was carried out late: a lookup says %v, want %v", i, r.Outcome, x.keep)
+		}
+		if x.keep == Done && i < len(tests)-1 && tests[i+1].want == Absent {
+			second.one(Op{Code: OpRemove, Key: key})
+		}
+	}
+}
+
+// TestStoreDiskFailsUnderWay lets the disk of a home fail while a change is on
+// its way to the other replicas: committed later, it is on the new disk.
+func TestStoreDiskFailsUnderWay(t *testing.T) {
+	l := newLab(t, 14)
+	l.cluster(3)
+	key := Key("under way")
+	_, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	l.cut = func(from, to *labNode) bool { return from == home || to == home }
+	tag := home.ask(Op{Code: OpInsert, Key: key, Value: []byte("v"), Durable: true})
+	home.broken = true
+	home.do(func(out *StoreOut) { home.s.DiskFailed(home.clock(), "no space left", out) })
+	home.broken, home.disk, home.buffer = false, nil, nil
+	home.do(func(out *StoreOut) { home.s.DiskBack(home.clock(), out) })
+	l.cut = func(*labNode, *labNode) bool { return false }
+	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
+	if r := l.done[tag][0]; r.Outcome != Done {
+		t.Fatalf("got %v %s", r.Outcome, r.Err)
+	}
+	for _, e := range home.disk {
+		if e.Key == recordKey+string(key) && e.Value != nil {
+			return
+		}
+	}
+	t.Errorf("%s answered, and its disk does not have the record", home.name)
+}
+
+// TestStoreLeavesNotBlind starts a node whose disk has the last of some shards,
+// and has it leave before it was told anything.
+func TestStoreLeavesNotBlind(t *testing.T) {
+	l := newLab(t, 15)
+	l.cluster(4)
+	l.fill(l.nodes[0], "a", 50, true)
+	l.run(time.Second)
+	for _, n := range l.nodes {
+		n.down = true
+	}
+	l.run(time.Second)
+	for _, n := range l.nodes {
+		l.start(n.name, false)
+		if n == l.nodes[0] {
+			n.do(func(out *StoreOut) { n.s.Leave(n.clock(), out) })
+			if n.left {
+				t.Fatalf("%s left with all that its disk has", n.name)
+			}
+		}
+	}
+	l.until("the node gone", time.Minute, func() bool { return l.nodes[0].left })
+	l.nodes[0].kill(0)
+	l.settle(time.Minute)
+	l.expect(l.nodes[1], "a", 50, Done)
+}
+
+// TestStoreBegunThenDisk lets a home whose disk failed take up again, in the
+// next epoch, what it had begun: others may have it, so it is not refused as
+// if it had not been carried out.
+func TestStoreBegunThenDisk(t *testing.T) {
+	l := newLab(t, 16)
+	l.cluster(3)
+	l.quiet = true // the config below is not in the roster
+	key := Key("begun")
+	id, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	l.cut = func(_, to *labNode) bool { return to == home }
+	tag := home.ask(Op{Code: OpInsert, Key: key, Value: []byte("v")})
+	l.run(50 * time.Millisecond)
+	home.broken = true
+	home.do(func(out *StoreOut) { home.s.DiskFailed(home.clock(), "no space left", out) })
+	home.do(func(out *StoreOut) {
+		home.s.begin(home.clock(), out)
+		defer home.s.end()
+		home.s.configure(home.s.hold.shards[id], c.next(c.replicas[:2]))
+	})
+	l.run(50 * time.Millisecond)
+	if !l.answered(tag, 1) || l.done[tag][0].Outcome != Unknown {
+		t.Errorf("got %v for what others may have, want unknown", l.done[tag])
+	}
+}
+
+// TestStoreRecoveredOnDisk looks that nobody asks for a shard that it brought
+// back before its disk says so.
+func TestStoreRecoveredOnDisk(t *testing.T) {
+	l := newLab(t, 17)
+	l.cluster(6)
+	l.fill(l.nodes[0], "a", 100, true)
+	l.run(time.Second)
+	for _, n := range l.nodes {
+		n.down = true
+	}
+	l.run(time.Second)
+	asked := 0
+	l.tap = func(m StoreMessage) {
+		ask, ok := m.(*msgAsk)
+		if !ok {
+			return
+		}
+		for _, c := range ask.changes {
+			if c.what != changeRecovered {
+				continue
+			}
+			asked++
+			n := l.at[c.who.Name]
+			var x decoder
+			for _, e := range n.disk {
+				if e.Key == markerKey(c.shard) {
+					x.b = e.Value
+				}
+			}
+			if inc := x.uvarint(); inc != c.who.Incarnation {
+				t.Errorf("%v asks for shard %d, and its disk has that of incarnation %d", c.who, c.shard, inc)
+				l.tap = nil
+				return
+			}
+		}
+	}
+	for _, n := range l.nodes {
+		l.start(n.name, false)
+	}
+	l.settle(time.Minute)
+	l.expect(l.nodes[0], "a", 100, Done)
+	if asked == 0 {
+		t.Errorf("nobody asked another node for a shard")
+	}
+}
+
+// TestStoreGivenUp lets an operation wait behind another one until its caller
+// gave it up: the record may have forgotten it by then, and it is not carried out.
+func TestStoreGivenUp(t *testing.T) {
+	l := newLab(t, 18)
+	l.cluster(3)
+	key := Key("given up")
+	_, c := l.nodes[0].s.roster.homeOf(key)
+	home, caller := l.at[c.primary().Name], l.at[c.replicas[1].Name]
+	third := l.at[c.replicas[2].Name]
+	l.cut = func(from, to *labNode) bool { return from == third && to == home }
+	home.ask(Op{Code: OpAppend, Key: key, Value: []byte("first")})
+	l.run(20 * time.Millisecond)
+	tag := caller.askFor(time.Second, Op{Code: OpAppend, Key: key, Value: []byte("second")})
+	l.until("the call given up", 5*time.Second, func() bool { return l.answered(tag, 1) })
+	if r := l.done[tag][0]; r.Outcome != Unknown {
+		t.Fatalf("got %v, want unknown", r.Outcome)
+	}
+	caller.ask(Op{Code: OpLookup, Key: key, Consistent: true}) // tells what the caller waits for no more
+	l.run(50 * time.Millisecond)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	l.run(5 * time.Second)
+	r := home.one(Op{Code: OpLookup, Key: key, Consistent: true})
+	if bytes.Contains(r.Value, []byte("second")) || !bytes.Contains(r.Value, []byte("first")) {
+		t.Errorf("the list is %q, want the first element only", r.Value)
+	}
+}
+
+// TestStoreSickNotLeftForSilent lets one replica of a shard be sick while the
+// others are silent: it is not dropped, they may be dead.
+func TestStoreSickNotLeftForSilent(t *testing.T) {
+	l := newLab(t, 19)
+	l.cluster(4)
+	s := l.nodes[0].s
+	r := s.roster
+	for i, c := range r.shards {
+		if c.has(s.self) {
+			continue
+		}
+		for _, x := range c.replicas[1:] {
+			s.peers.get(x.Name).state = PeerSuspect
+		}
+		next := s.evolve(r, []change{{what: changeSick, who: c.primary()}})
+		if next == nil {
+			t.Fatal("the sick replica changes nothing")
+		}
+		if got := next.shards[i]; !got.has(c.primary()) {
+			t.Errorf("shard %d is left to %v, of whom nobody is known to live", i, got.replicas)
+		}
+		return
+	}
+	t.Fatal("each shard is on the steward")
+}
+
+// TestStoreDurableLookup asks for a record durably before the disk of its only
+// replica has it: the answer waits, as a crash now would take the record back.
+func TestStoreDurableLookup(t *testing.T) {
+	l := newLab(t, 20)
+	l.cluster(1)
+	n := l.nodes[0]
+	l.run(time.Second)
+	put := n.ask(Op{Code: OpInsert, Key: "k", Durable: true})
+	look := n.ask(Op{Code: OpLookup, Key: "k", Consistent: true, Durable: true})
+	if l.answered(put, 1) || l.answered(look, 1) {
+		t.Fatal("answered before the disk had the record")
+	}
+	l.until("the answers", time.Second, func() bool { return l.answered(put, 1) && l.answered(look, 1) })
+	if r := l.done[look][0]; r.Outcome != Done {
+		t.Errorf("got %v", r.Outcome)
+	}
+}

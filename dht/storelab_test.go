@@ -1,0 +1,404 @@
+package dht
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// lab is a few stores on a network in virtual time. Messages go through the
+// codec, disks sync after a while, and everything follows from the seed.
+type lab struct {
+	t     testing.TB
+	rand  *rand.Rand
+	now   time.Duration
+	seq   int
+	queue labQueue
+	nodes []*labNode
+	at    map[filch.NodeName]*labNode
+	tag   uint64
+	done  map[uint64][]Result
+	seen  map[uint64][]Result // of watches
+
+	loss    float64
+	dup     float64
+	delay   time.Duration
+	spread  time.Duration
+	cut     func(from, to *labNode) bool
+	sent    int
+	bytes   int
+	byType  map[string]int
+	checked int
+	plain   bool // messages skip the codec
+	quiet   bool // no checks
+	tap     func(StoreMessage)
+}
+
+type labNode struct {
+	l       *lab
+	name    filch.NodeName
+	inc     uint64
+	s       *Store
+	born    time.Duration
+	disk    []LogEntry // synced
+	buffer  []LogEntry // not yet
+	timed   bool
+	broken  bool
+	damaged bool // tells the next life so
+	held    []StoreSend
+	shown   []StoreResult
+	synced  uint64
+	down    bool
+	pause   time.Duration
+	wake    time.Duration
+	left    bool
+	out     StoreOut
+}
+
+type labEvent struct {
+	at  time.Duration
+	seq int
+	run func()
+}
+
+type labQueue []labEvent
+
+func (q labQueue) Len() int { return len(q) }
+func (q labQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q labQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *labQueue) Push(x any)   { *q = append(*q, x.(labEvent)) }
+func (q *labQueue) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return x
+}
+
+func newLab(t testing.TB, seed uint64) *lab {
+	return &lab{
+		t: t, rand: rand.New(rand.NewPCG(seed, 3)), at: map[filch.NodeName]*labNode{},
+		done: map[uint64][]Result{}, seen: map[uint64][]Result{}, byType: map[string]int{},
+		delay: 100 * time.Microsecond, cut: func(*labNode, *labNode) bool { return false },
+	}
+}
+
+func (l *lab) after(d time.Duration, f func()) {
+	l.seq++
+	heap.Push(&l.queue, labEvent{l.now + d, l.seq, f})
+}
+
+func (l *lab) run(d time.Duration) {
+	end := l.now + d
+	for len(l.queue) > 0 && l.queue[0].at <= end {
+		e := heap.Pop(&l.queue).(labEvent)
+		l.now = e.at
+		e.run()
+	}
+	l.now = end
+}
+
+// until runs until f holds; it fails when that takes longer than limit.
+func (l *lab) until(what string, limit time.Duration, f func() bool) {
+	l.t.Helper()
+	end := l.now + limit
+	for !f() {
+		if l.now >= end {
+			l.t.Fatalf("after %v of virtual time still not: %s\n%s", limit, what, l.states())
+		}
+		l.run(20 * time.Millisecond)
+	}
+}
+
+func (l *lab) states() string {
+	var s strings.Builder
+	for _, n := range l.nodes {
+		st := n.s.Status()
+		s.WriteString(fmt.Sprintf("%s/%d down=%t roster %d gen %d seats %v members %d short %d lost %d learners %d replicas %d homes %d records %d pending %d\n",
+			n.name, n.inc, n.down, st.Epoch, st.Generation, st.Seats, len(st.Members), st.Short, len(st.Lost), st.Learners, st.Replicas, st.Homes, st.Records, st.Pending))
+	}
+	return s.String()
+}
+
+// start adds a node, or starts one again with what its disk has.
+func (l *lab) start(name filch.NodeName, found bool) *labNode {
+	n := l.at[name]
+	if n == nil {
+		n = &labNode{l: l, name: name}
+		l.nodes = append(l.nodes, n)
+		l.at[name] = n
+	}
+	n.inc++
+	n.born, n.down, n.left, n.wake = l.now, false, false, 0
+	n.buffer, n.held, n.shown, n.synced, n.timed = nil, nil, nil, 0, false
+	n.s = NewStore(StoreConfig{Self: name, Incarnation: n.inc, Seed: l.rand.Uint64()})
+	n.s.Restore(n.disk, n.damaged)
+	n.damaged = false
+	n.schedule()
+	if found {
+		n.do(func(out *StoreOut) { n.s.Found(n.clock(), out) })
+	}
+	for _, o := range l.nodes {
+		if o != n && !o.down {
+			n.hear(o, PeerUp)
+			o.hear(n, PeerUp)
+		}
+	}
+	return n
+}
+
+func (n *labNode) hear(o *labNode, st PeerState) {
+	n.do(func(out *StoreOut) { n.s.Member(n.clock(), Peer{o.name, o.inc, st}, out) })
+}
+
+// kill ends a node; the others hear of it after a while.
+func (n *labNode) kill(heard time.Duration) {
+	n.down = true
+	inc := n.inc
+	for _, o := range n.l.nodes {
+		if o != n {
+			n.l.after(heard, func() {
+				o.do(func(out *StoreOut) { o.s.Member(o.clock(), Peer{n.name, inc, PeerDead}, out) })
+			})
+		}
+	}
+}
+
+func (n *labNode) clock() time.Duration { return n.l.now - n.born }
+
+func (n *labNode) do(in func(out *StoreOut)) {
+	if n.down {
+		return
+	}
+	if n.pause > n.l.now {
+		n.l.after(n.pause-n.l.now, func() { n.do(in) })
+		return
+	}
+	n.out.Reset()
+	in(&n.out)
+	n.act(&n.out)
+	if !n.l.quiet {
+		n.s.Check()
+		if n.l.checked++; n.l.checked%50 == 0 {
+			n.l.check()
+		}
+	}
+	n.schedule()
+}
+
+func (l *lab) check() {
+	var all []*Store
+	for _, n := range l.nodes {
+		if !n.down {
+			all = append(all, n.s)
+		}
+	}
+	CheckStores(all...)
+}
+
+func (n *labNode) schedule() {
+	d := n.s.Deadline()
+	if d == filch.Never {
+		return
+	}
+	at := max(d+n.born, n.l.now)
+	if n.wake > n.l.now && n.wake <= at {
+		return
+	}
+	n.wake = at
+	s := n.s
+	n.l.after(at-n.l.now, func() {
+		if n.s != s {
+			return
+		}
+		if n.wake == n.l.now {
+			n.wake = 0
+		}
+		n.do(func(out *StoreOut) {
+			if n.s.Deadline() <= n.clock() {
+				n.s.Tick(n.clock(), out)
+			}
+		})
+	})
+}
+
+func (n *labNode) act(out *StoreOut) {
+	if len(out.Logs) > 0 && !n.broken {
+		n.buffer = append(n.buffer, out.Logs...)
+		n.sync()
+	}
+	for _, x := range out.Sends {
+		if x.After > n.synced {
+			n.held = append(n.held, x)
+		} else {
+			n.transmit(x)
+		}
+	}
+	for _, r := range out.Results {
+		if r.After > n.synced {
+			n.shown = append(n.shown, r)
+		} else {
+			n.l.result(r)
+		}
+	}
+	n.left = n.left || out.Left
+}
+
+func (l *lab) result(r StoreResult) {
+	if r.Watch {
+		l.seen[r.Tag] = append(l.seen[r.Tag], r.Result)
+		return
+	}
+	rs := l.done[r.Tag]
+	for len(rs) <= r.Index {
+		rs = append(rs, Result{})
+	}
+	if rs[r.Index].Outcome != 0 {
+		panic(fmt.Sprintf("operation %d of %d is answered twice: %v, %v", r.Index, r.Tag, rs[r.Index], r.Result))
+	}
+	rs[r.Index] = r.Result
+	l.done[r.Tag] = rs
+}
+
+func (n *labNode) sync() {
+	if n.timed {
+		return
+	}
+	n.timed = true
+	s := n.s
+	n.l.after(2*time.Millisecond, func() {
+		if n.s != s || n.down {
+			return
+		}
+		n.timed = false
+		if n.broken || len(n.buffer) == 0 {
+			return
+		}
+		n.disk = append(n.disk, n.buffer...)
+		n.synced = n.buffer[len(n.buffer)-1].Number
+		n.buffer = nil
+		held, shown := n.held, n.shown
+		n.held, n.shown = nil, nil
+		for _, x := range held {
+			if x.After > n.synced {
+				n.held = append(n.held, x)
+			} else {
+				n.transmit(x)
+			}
+		}
+		for _, r := range shown {
+			if r.After > n.synced {
+				n.shown = append(n.shown, r)
+			} else {
+				n.l.result(r)
+			}
+		}
+		n.do(func(out *StoreOut) { n.s.Synced(n.clock(), n.synced, out) })
+	})
+}
+
+func (n *labNode) transmit(x StoreSend) {
+	l := n.l
+	to := l.at[x.To]
+	l.sent++
+	if l.tap != nil {
+		l.tap(x.Message)
+	}
+	if !l.quiet {
+		l.byType[fmt.Sprintf("%T", x.Message)]++
+	}
+	if to == nil || l.cut(n, to) || l.rand.Float64() < l.loss {
+		return
+	}
+	m := x.Message
+	if !l.plain {
+		b := EncodeStore(m)
+		l.bytes += len(b)
+		if len(b) > MaxStoreMessage {
+			l.t.Fatalf("a message %T of %d bytes", m, len(b))
+		}
+		var err error
+		if m, err = DecodeStore(b); err != nil {
+			l.t.Fatalf("%T: %v", x.Message, err)
+		}
+	}
+	copies := 1
+	if l.rand.Float64() < l.dup {
+		copies = 2
+	}
+	for range copies {
+		d := l.delay
+		if l.spread > 0 {
+			d += time.Duration(l.rand.Int64N(int64(l.spread)))
+			if l.rand.IntN(50) == 0 {
+				d += time.Duration(l.rand.Int64N(int64(100 * l.spread)))
+			}
+		}
+		l.after(d, func() {
+			to.do(func(out *StoreOut) { to.s.Message(to.clock(), n.name, m, out) })
+		})
+	}
+}
+
+// ask puts operations to a node without waiting.
+func (n *labNode) ask(ops ...Op) uint64 { return n.askFor(10*time.Second, ops...) }
+
+func (n *labNode) askFor(limit time.Duration, ops ...Op) uint64 {
+	n.l.tag++
+	tag := n.l.tag
+	n.do(func(out *StoreOut) { n.s.Do(n.clock(), tag, ops, n.clock()+limit, out) })
+	return tag
+}
+
+func (l *lab) answered(tag uint64, n int) bool {
+	rs := l.done[tag]
+	return len(rs) == n && !slices.ContainsFunc(rs, func(r Result) bool { return r.Outcome == 0 })
+}
+
+// get puts operations to a node and waits for the answers.
+func (n *labNode) get(ops ...Op) []Result {
+	n.l.t.Helper()
+	tag := n.ask(ops...)
+	n.l.until(fmt.Sprintf("answers to %d operations", len(ops)), 12*time.Second, func() bool { return n.l.answered(tag, len(ops)) })
+	return n.l.done[tag]
+}
+
+func (n *labNode) one(op Op) Result {
+	n.l.t.Helper()
+	return n.get(op)[0]
+}
+
+// settle waits until all live nodes know one roster in which nothing is due.
+func (l *lab) settle(limit time.Duration) {
+	l.t.Helper()
+	l.until("a settled roster", limit, func() bool {
+		epoch := uint64(0)
+		for _, n := range l.nodes {
+			if n.down || n.left {
+				continue
+			}
+			st := n.s.Status()
+			if !st.Known || st.Short > 0 || st.Learners > 0 || epoch != 0 && st.Epoch != epoch || n.s.stew.run != nil || n.s.stew.at != filch.Never {
+				return false
+			}
+			epoch = st.Epoch
+		}
+		return true
+	})
+}
+
+// cluster starts n nodes and waits until all is in order.
+func (l *lab) cluster(n int) {
+	l.t.Helper()
+	for i := range n {
+		l.start(filch.NodeName(fmt.Sprintf("n%d", i)), i == 0)
+	}
+	l.settle(time.Minute)
+}

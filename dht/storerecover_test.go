@@ -1,0 +1,226 @@
+package dht
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestStoreRecoverAsksAgain brings shards back of which one disk has less than
+// the other, and takes the better one away while it is being asked: the worse
+// one does not speak for both as long as there is time to wait.
+func TestStoreRecoverAsksAgain(t *testing.T) {
+	l := newLab(t, 21)
+	l.cluster(2)
+	worse, better := l.nodes[0], l.nodes[1]
+	worse.broken = true // it does not know yet, and what is not durable does not ask
+	l.fill(better, "a", 50, false)
+	l.run(time.Second)
+	worse.down, better.down = true, true
+	worse.broken = false
+	fetches := 0
+	l.tap = func(m StoreMessage) {
+		if _, ok := m.(*msgFetch); ok {
+			fetches++
+			l.cut = func(from, _ *labNode) bool { return from == worse }
+		}
+	}
+	l.start(worse.name, false)
+	l.start(better.name, false)
+	l.until("the better disk asked", 10*time.Second, func() bool { return fetches > 0 })
+	better.kill(0)
+	l.run(RecoverAfter / 2)
+	if st := worse.s.Status(); st.Replicas > 0 {
+		t.Errorf("%s took %d shards without waiting for %s", worse.name, st.Replicas, better.name)
+	}
+	l.tap, l.cut = nil, func(*labNode, *labNode) bool { return false }
+	l.start(better.name, false)
+	l.settle(time.Minute)
+	l.expect(worse, "a", 50, Done)
+	l.check()
+}
+
+// TestStoreRecoverGoesOn loses one of two disks for good, after it was asked
+// for: the other one will do in the end.
+func TestStoreRecoverGoesOn(t *testing.T) {
+	l := newLab(t, 22)
+	l.cluster(2)
+	first, second := l.nodes[0], l.nodes[1]
+	l.fill(second, "a", 50, true)
+	l.run(time.Second)
+	first.down, second.down = true, true
+	fetches := 0
+	l.tap = func(m StoreMessage) {
+		if _, ok := m.(*msgFetch); ok {
+			fetches++
+			l.cut = func(from, _ *labNode) bool { return from == first }
+		}
+	}
+	l.start(first.name, false)
+	l.start(second.name, false)
+	l.until("the second disk asked", 10*time.Second, func() bool { return fetches > 0 })
+	second.kill(0)
+	l.until("all back from one disk", 3*RecoverAfter, func() bool { return first.s.Status().Homes == len(first.s.roster.shards) })
+	l.expect(first, "a", 50, Done)
+	l.check()
+}
+
+// unmark damages a disk: what says that it holds a shard is gone.
+func (n *labNode) unmark(id Shard) {
+	n.damaged = true
+	n.disk = slices.DeleteFunc(n.disk, func(e LogEntry) bool { return e.Key == markerKey(id) })
+}
+
+// lightly picks a shard that only one seat holds, and a key of it.
+func (l *lab) lightly() (id Shard, c *shardConfig, k Key) {
+	l.t.Helper()
+	r := l.nodes[0].s.roster
+	for i := range 1000 {
+		k := Key(fmt.Sprintf("a%d", i))
+		id, c := r.homeOf(k)
+		seats := 0
+		for _, x := range c.replicas {
+			if r.seated(x.Name) {
+				seats++
+			}
+		}
+		if seats <= 1 && len(c.replicas) == wantedReplicas {
+			return id, c, k
+		}
+	}
+	l.t.Fatal("every shard is held by two seats")
+	return 0, nil, ""
+}
+
+// TestStoreRecoverUnmarked starts everything again with damaged disks that do
+// not say any more that they hold a shard. Its config does; also when everybody
+// ends again before he hears of it, and the disks are no longer damaged.
+func TestStoreRecoverUnmarked(t *testing.T) {
+	for _, lives := range []int{1, 2} {
+		t.Run(fmt.Sprintf("lives-%d", lives), func(t *testing.T) {
+			l := newLab(t, 23)
+			l.cluster(6)
+			id, c, k := l.lightly()
+			l.nodes[0].one(Op{Code: OpInsert, Key: k, Value: []byte("v"), Durable: true})
+			l.run(time.Second)
+			for _, r := range c.replicas {
+				l.at[r.Name].unmark(id)
+			}
+			l.cut = func(*labNode, *labNode) bool { return true }
+			for life := range lives {
+				for _, n := range l.nodes {
+					n.down = true
+				}
+				if life == lives-1 {
+					l.cut = func(*labNode, *labNode) bool { return false }
+				}
+				for _, n := range l.nodes {
+					l.start(n.name, false)
+				}
+				l.run(100 * time.Millisecond)
+			}
+			l.settle(time.Minute)
+			if r := l.nodes[0].one(Op{Code: OpLookup, Key: k, Consistent: true}); r.Outcome != Done {
+				t.Errorf("got %v for a record that is on three damaged disks", r.Outcome)
+			}
+			l.check()
+		})
+	}
+}
+
+// TestStoreSeatStaysGivenUp damages the disk of a seat: it may have forgotten a
+// promise, and does not sit there again in a later life either.
+func TestStoreSeatStaysGivenUp(t *testing.T) {
+	l := newLab(t, 26)
+	l.cluster(3)
+	l.run(time.Second)
+	n := l.nodes[0]
+	value := n.s.seat.value
+	if value == nil {
+		t.Fatalf("%s is no seat", n.name)
+	}
+	l.cut = func(*labNode, *labNode) bool { return true }
+	for life := range 2 {
+		n.down = true
+		n.damaged = life == 0
+		l.start(n.name, false)
+		l.run(time.Second)
+		n.do(func(out *StoreOut) {
+			m := &msgInstall{value: value.since(nil)}
+			m.from = l.nodes[1].inc
+			n.s.Message(n.clock(), l.nodes[1].name, m, out)
+		})
+		if g := n.s.seat.generation; g != 0 {
+			t.Errorf("after damage, life %d: %s sits in generation %d again", life, n.name, g)
+		}
+	}
+}
+
+// TestStoreRecoverUnmarkedWaits starts a damaged disk long before the others of
+// a shard: it may have nothing of it, and is not taken alone. What it has of
+// shards that are elsewhere now is removed.
+func TestStoreRecoverUnmarkedWaits(t *testing.T) {
+	l := newLab(t, 24)
+	l.cluster(6)
+	id, c, k := l.lightly()
+	l.nodes[0].one(Op{Code: OpInsert, Key: k, Value: []byte("v"), Durable: true})
+	l.run(time.Second)
+	for _, n := range l.nodes {
+		n.down = true
+	}
+	worse := l.at[c.replicas[2].Name]
+	for _, r := range c.replicas {
+		if n := l.at[r.Name]; !l.nodes[0].s.roster.seated(r.Name) {
+			worse = n
+		}
+	}
+	worse.unmark(id)
+	worse.disk = slices.DeleteFunc(worse.disk, func(e LogEntry) bool { return e.Key == recordKey+string(k) })
+	late := 0
+	for _, n := range l.nodes {
+		if n == worse || !c.has(Replica{n.name, n.inc}) {
+			l.start(n.name, false)
+		} else {
+			late++
+		}
+	}
+	for range 2 {
+		l.run(2 * RecoverAfter)
+		if cfg := worse.s.roster.config(id); !worse.s.lost(cfg) {
+			t.Fatalf("%s brought shard %d back alone, with %d of its disks away: %v", worse.name, id, late, cfg.replicas)
+		}
+		worse.down = true
+		l.start(worse.name, false)
+	}
+	for _, r := range c.replicas {
+		if n := l.at[r.Name]; n.down {
+			l.start(n.name, false)
+		}
+	}
+	l.settle(time.Minute)
+	if r := l.nodes[0].one(Op{Code: OpLookup, Key: k, Consistent: true}); r.Outcome != Done {
+		t.Errorf("got %v for a record that two of three disks have", r.Outcome)
+	}
+	l.check()
+}
+
+// TestStoreFirstSeatDamaged starts everything again, and the first seat does not
+// know any more that it is one. The others do not wait for it to act.
+func TestStoreFirstSeatDamaged(t *testing.T) {
+	l := newLab(t, 25)
+	l.cluster(3)
+	l.fill(l.nodes[0], "a", 50, true)
+	l.run(time.Second)
+	first := l.at[l.nodes[0].s.roster.seats[0].Name]
+	for _, n := range l.nodes {
+		n.down = true
+	}
+	first.damaged = true
+	for _, n := range l.nodes {
+		l.start(n.name, false)
+	}
+	l.settle(time.Minute)
+	l.expect(first, "a", 50, Done)
+	l.check()
+}
