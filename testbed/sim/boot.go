@@ -57,7 +57,7 @@ func (h *host) boot() {
 	h.tellOf(h, stealer.Up, h.incarnation)
 	w.detect.introduce(h)
 	gen := h.gen
-	w.do(w.now+w.childRng.between(keeperWordMax, 100*time.Millisecond), func() {
+	w.do(w.now+w.childRng.Between(keeperWordMax, 100*time.Millisecond), func() {
 		if h.gen == gen && h.node != nil {
 			h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Settled(now, out) })
 		}
@@ -73,7 +73,7 @@ func (h *host) boot() {
 // reattach has the client of a job dial the launcher that came back.
 func (w *World) reattach(h *host, j *job) {
 	gen := h.gen
-	w.do(w.now+w.childRng.between(time.Millisecond, 200*time.Millisecond), func() {
+	w.do(w.now+w.childRng.Between(time.Millisecond, 200*time.Millisecond), func() {
 		if h.gen == gen && h.node != nil && !j.clientGone {
 			h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Reattach(now, j.client(), j.id, out) })
 		}
@@ -82,7 +82,7 @@ func (w *World) reattach(h *host, j *job) {
 
 // call hands the launcher an input that is a call of its own.
 func (h *host) call(f func(now time.Duration, out *launcher.Outbox)) {
-	h.offer(event{at: h.w.now, kind: evCall, to: h.index, from: h.index, body: f})
+	h.offer(event{kind: evCall, to: h.index, from: h.index, body: f})
 }
 
 // member is what the overlay says of a host.
@@ -93,7 +93,7 @@ func (h *host) member(incarnation uint64, s stealer.Standing) launcher.Peer {
 
 // tellOf tells the launcher of h about a member.
 func (h *host) tellOf(s *host, state stealer.Standing, incarnation uint64) {
-	h.w.queue.push(event{at: h.w.now, kind: evPeer, from: s.index, to: h.index, body: s.member(incarnation, state)})
+	h.w.queue.Push(h.w.now, event{kind: evPeer, from: s.index, to: h.index, body: s.member(incarnation, state)})
 }
 
 // share gives all launchers of a calm world one list of members, which never

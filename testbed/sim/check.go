@@ -190,14 +190,14 @@ const killWaitMax = 2 * time.Second
 // checkLease looks, when leases must have run out, for ranks of jobs whose
 // origin they have been cut off from since a moment.
 func (w *World) checkLease(since time.Duration) {
-	if w.net.links.LateDup > 0 {
+	if w.net.Links.LateDup > 0 {
 		return // what was sent before may still come, and counts as a word
 	}
 	for _, h := range w.hosts {
 		for _, k := range h.keepers {
 			a := k.truth
 			origin := w.byName[a.launch.Origin]
-			cut := w.net.isCut(h.index, origin.index) && w.net.isCut(origin.index, h.index)
+			cut := w.net.IsCut(h.index, origin.index) && w.net.IsCut(origin.index, h.index)
 			if !cut || !a.started[k.start.Index] || len(k.alive) == 0 || a.firstAt > since || h.gen != k.born || h.pausedUntil > since {
 				continue
 			}
@@ -229,7 +229,7 @@ func (w *World) checkPace() {
 		return
 	}
 	for _, j := range w.jobs {
-		if j.submittedAt < 0 || j.over() || j.orphaned || j.request.Detach || w.net.links.Loss > 0.02 || !w.couldFit(j) {
+		if j.submittedAt < 0 || j.over() || j.orphaned || j.request.Detach || w.net.Links.Loss > 0.02 || !w.couldFit(j) {
 			continue
 		}
 		w.fail("slow", "job %d (index %d) of %d slots from %s has not ended %v after the last fault", j.id, j.index, j.Slots, w.hosts[j.host].name, w.now)

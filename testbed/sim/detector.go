@@ -47,7 +47,7 @@ func newDetector(w *World, n int) *detector {
 
 // hears reports whether signs of life of host s reach host o at this moment.
 func (d *detector) hears(o, s *host) bool {
-	return s.speaks() && o.speaks() && !d.w.net.isCut(s.index, o.index)
+	return s.speaks() && o.speaks() && !d.w.net.IsCut(s.index, o.index)
 }
 
 // speaks reports whether the launcher of h is alive to the network.
@@ -88,12 +88,12 @@ func (d *detector) lookAt(o, s *host) {
 // arm sets the alarms of a pair that fell silent.
 func (d *detector) arm(o, s *host, pair int) {
 	epoch, w := d.epoch[pair], d.w
-	w.do(w.now+w.faultRng.between(suspectMin, suspectMax), func() {
+	w.do(w.now+w.faultRng.Between(suspectMin, suspectMax), func() {
 		if d.epoch[pair] == epoch && d.opinion[pair] == stealer.Up && d.wakeful(o) {
 			d.tell(o, s, stealer.Suspect)
 		}
 	})
-	w.do(w.now+w.faultRng.between(deadMin, deadMax), func() { d.judge(o, s, pair, epoch) })
+	w.do(w.now+w.faultRng.Between(deadMin, deadMax), func() { d.judge(o, s, pair, epoch) })
 }
 
 func (d *detector) wakeful(o *host) bool { return o.node != nil && d.w.now >= o.pausedUntil }
@@ -133,7 +133,7 @@ func (d *detector) declare(o, s *host, incarnation uint64) {
 	d.tell(o, s, stealer.Dead)
 	for _, x := range d.w.hosts {
 		if x != o && x != s && d.hears(x, o) {
-			d.w.do(d.w.now+d.w.faultRng.between(gossipMin, gossipMax), func() {
+			d.w.do(d.w.now+d.w.faultRng.Between(gossipMin, gossipMax), func() {
 				if d.hears(x, o) {
 					d.declare(x, s, incarnation)
 				}
@@ -153,7 +153,7 @@ func (d *detector) resume(o, s *host, pair int) {
 		return
 	}
 	d.heard[pair] = s.incarnation
-	d.w.do(d.w.now+d.w.faultRng.between(gossipMin, gossipMax), func() {
+	d.w.do(d.w.now+d.w.faultRng.Between(gossipMin, gossipMax), func() {
 		if d.silent[pair] == heardNow && d.heard[pair] == s.incarnation && s.node != nil {
 			d.tell(o, s, stealer.Up)
 		}
@@ -168,7 +168,7 @@ func (d *detector) meet(o, s *host) {
 		return
 	}
 	d.told[s.index] = incarnation
-	d.w.do(d.w.now+d.w.faultRng.between(gossipMin, learnMax), func() {
+	d.w.do(d.w.now+d.w.faultRng.Between(gossipMin, learnMax), func() {
 		if s.gen == gen && s.incarnation == incarnation && s.speaks() {
 			d.w.rejoin(s)
 		} else {

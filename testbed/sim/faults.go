@@ -10,7 +10,7 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// The faults below are deeds of the world; a [Plan] draws them from a seed.
+// The faults below are deeds of the world; a [FaultWorld] draws them from a seed.
 // Each marks the hosts that it touches as troubled for as long as it lasts.
 
 func (h *host) disturb(until time.Duration) { h.trouble = max(h.trouble, until) }
@@ -130,9 +130,9 @@ func (w *World) partition(a, b []*host, d time.Duration, asymmetric bool) {
 	set := func(by int16) {
 		for _, x := range a {
 			for _, y := range b {
-				w.net.cut(x.index, y.index, by)
+				w.net.Cut(x.index, y.index, by)
 				if !asymmetric {
-					w.net.cut(y.index, x.index, by)
+					w.net.Cut(y.index, x.index, by)
 				}
 			}
 		}
@@ -191,8 +191,8 @@ func (w *World) oldest() *job {
 // clog holds back all that goes to and from a host.
 func (w *World) clog(h *host, d time.Duration) {
 	for _, x := range w.hosts {
-		w.net.clog(h.index, x.index, w.now+d)
-		w.net.clog(x.index, h.index, w.now+d)
+		w.net.Clog(h.index, x.index, w.now+d)
+		w.net.Clog(x.index, h.index, w.now+d)
 	}
 	h.disturb(w.now + d)
 }

@@ -77,7 +77,7 @@ func (h *host) schedule() {
 		return
 	}
 	h.serving = true
-	h.w.queue.push(event{at: max(h.busy, h.pausedUntil, h.w.now), kind: evServe, to: h.index})
+	h.w.queue.Push(max(h.busy, h.pausedUntil, h.w.now), event{kind: evServe, to: h.index})
 }
 
 // serve takes the next input from the inbox.
@@ -172,7 +172,7 @@ func (h *host) settle(out *launcher.Outbox) {
 	}
 	if at := max(d+h.born, w.now+1); at != h.wake {
 		h.wake = at
-		w.queue.push(event{at: at, kind: evWake, from: int32(h.gen), to: h.index})
+		w.queue.Push(at, event{kind: evWake, from: int32(h.gen), to: h.index})
 	}
 }
 

@@ -73,14 +73,14 @@ type step struct {
 }
 
 func (k *keeper) after(d time.Duration, do func(k *keeper)) {
-	k.w.queue.push(event{at: k.w.now + d, kind: evChild, to: k.h.index, body: &step{k, k.gen, do}})
+	k.w.queue.Push(k.w.now+d, event{kind: evChild, to: k.h.index, body: &step{k, k.gen, do}})
 }
 
 // say hands a word to the launcher, if there is one; what it must know later is
 // said again on adoption.
 func (k *keeper) say(word any) {
-	k.wordAt = max(k.wordAt, k.w.now+k.w.childRng.between(keeperWordMin, keeperWordMax))
-	k.w.queue.push(event{at: k.wordAt, kind: evKeeper, from: int32(k.h.gen), to: k.h.index, body: word})
+	k.wordAt = max(k.wordAt, k.w.now+k.w.childRng.Between(keeperWordMin, keeperWordMax))
+	k.w.queue.Push(k.wordAt, event{kind: evKeeper, from: int32(k.h.gen), to: k.h.index, body: word})
 }
 
 func (w *World) startKeeper(h *host, s launcher.Start) {
@@ -101,7 +101,7 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 	h.keepers = append(h.keepers, k)
 	w.occupy(k)
 	p := &k.truth.job.plan
-	k.after(w.childRng.between(p.checksMin, p.checksMax), (*keeper).checked)
+	k.after(w.childRng.Between(p.checksMin, p.checksMax), (*keeper).checked)
 }
 
 func (k *keeper) checked() {
@@ -143,7 +143,7 @@ func (k *keeper) exec() {
 			k.after(b.after, func(k *keeper) { k.endRank(b.rank, b.end) })
 		}
 	}
-	k.after(j.Runs+k.w.childRng.between(0, j.plan.spread), func(k *keeper) {
+	k.after(j.Runs+k.w.childRng.Between(0, j.plan.spread), func(k *keeper) {
 		k.endAll(launcher.RankEnd{})
 	})
 }
@@ -228,7 +228,7 @@ func (k *keeper) stop(d launcher.Deed) {
 			k.gen++
 		}
 		if d.Signal == int32(syscall.SIGKILL) || !k.truth.job.plan.deaf {
-			k.after(k.w.childRng.between(100*time.Microsecond, 3*time.Millisecond), func(k *keeper) { k.endAll(term) })
+			k.after(k.w.childRng.Between(100*time.Microsecond, 3*time.Millisecond), func(k *keeper) { k.endAll(term) })
 			return
 		}
 		k.after(d.Grace, func(k *keeper) { k.endAll(kill) })

@@ -102,7 +102,7 @@ func (w *World) over(j *job) {
 
 // slack is the time that repeats of lost messages may take.
 func (w *World) slack() time.Duration {
-	if l := &w.net.links; l.Loss > 0 || l.LateDup > 0 {
+	if l := &w.net.Links; l.Loss > 0 || l.LateDup > 0 {
 		return saidAgain
 	}
 	return 10 * time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // Sizes of a fault run: small clusters, so that thousands of seeds are cheap
@@ -25,69 +26,69 @@ const (
 
 // FaultWorld draws a cluster, its jobs and its faults from a seed.
 func FaultWorld(seed uint64, trace func(string)) *World {
-	d := newDice(seed, 1)
+	d := fate.NewDice(seed, 1)
 	hosts := faultHostsMin
-	if d.chance(0.4) {
-		hosts += d.n(faultHostsMax - faultHostsMin + 1)
+	if d.Chance(0.4) {
+		hosts += d.N(faultHostsMax - faultHostsMin + 1)
 	}
 	w := NewWorld(Options{
-		Seed: seed, Hosts: hosts, Slots: int32(2 + d.n(7)), Links: drawLinks(d),
+		Seed: seed, Hosts: hosts, Slots: int32(2 + d.N(7)), Links: drawLinks(d),
 		Check: true, Words: true, Trace: trace, MaxSteps: 3e6,
 	})
-	if d.chance(0.3) {
+	if d.Chance(0.3) {
 		for _, h := range w.hosts {
-			h.skew = int64(d.between(0, 6*time.Second) - 3*time.Second)
+			h.skew = int64(d.Between(0, 6*time.Second) - 3*time.Second)
 		}
 	}
-	for i := range faultJobsMin + d.n(faultJobsMax-faultJobsMin+1) {
+	for i := range faultJobsMin + d.N(faultJobsMax-faultJobsMin+1) {
 		w.add(w.drawJob(d, i))
 	}
-	if d.chance(0.5) {
+	if d.Chance(0.5) {
 		w.drawSteps(d)
 	}
 	w.drawVariety(d)
-	if d.chance(0.2) {
+	if d.Chance(0.2) {
 		w.drawDrain(d)
 	}
 	w.drawClients(d)
 	w.do(faultSpan+cutLongest+settleSpan/2, w.cancelTooLarge)
 	w.do(faultSpan, w.checkPace)
-	for range d.n(6) {
+	for range d.N(6) {
 		w.drawFault(d)
 	}
-	if d.chance(0.7) {
+	if d.Chance(0.7) {
 		w.drawFuse(d)
 	}
 	return w
 }
 
 // drawLinks is a network on a day of some badness.
-func drawLinks(d *dice) Links {
-	l := quiet()
-	switch d.n(4) {
+func drawLinks(d *fate.Dice) fate.Links {
+	l := fate.Quiet()
+	switch d.N(4) {
 	case 0: // a good day
 	case 1:
 		l.Loss, l.Dup = 0.01, 0.01
 	case 2:
 		l.LateDup, l.LateMax, l.Loss = 0.03, 8*time.Second, 0.005
 	case 3:
-		l.Loss, l.Dup, l.LateDup, l.LateMax = 0.1*d.unit(), 0.05*d.unit(), 0.1*d.unit(), 12*time.Second
-		l.LatencyMax = time.Duration(1+d.n(20)) * time.Millisecond
+		l.Loss, l.Dup, l.LateDup, l.LateMax = 0.1*d.Unit(), 0.05*d.Unit(), 0.1*d.Unit(), 12*time.Second
+		l.LatencyMax = time.Duration(1+d.N(20)) * time.Millisecond
 	}
 	return l
 }
 
-func (w *World) drawJob(d *dice, i int) *job {
+func (w *World) drawJob(d *fate.Dice, i int) *job {
 	each := int(w.opt.Slots)
 	total := w.opt.Hosts * each
-	j := &job{host: int32(d.n(w.opt.Hosts)), outcome: newOutcome(), index: i}
-	j.Submit = d.between(1, submitSpan)
-	j.Runs = d.between(time.Millisecond, 2*time.Second)
-	switch d.n(10) {
+	j := &job{host: int32(d.N(w.opt.Hosts)), outcome: newOutcome(), index: i}
+	j.Submit = d.Between(1, submitSpan)
+	j.Runs = d.Between(time.Millisecond, 2*time.Second)
+	switch d.N(10) {
 	case 0, 1, 2, 3:
-		j.Slots = 1 + d.n(each) // fits on a node
+		j.Slots = 1 + d.N(each) // fits on a node
 	case 4, 5, 6:
-		j.Slots = 1 + d.n(4*each)
+		j.Slots = 1 + d.N(4*each)
 	case 7:
 		j.Slots = total / 2
 	case 8:
@@ -95,14 +96,14 @@ func (w *World) drawJob(d *dice, i int) *job {
 	case 9:
 		j.Slots = total
 	}
-	if j.Slots <= 4*each && d.chance(0.1) {
-		j.Runs = d.between(2*time.Second, 25*time.Second)
+	if j.Slots <= 4*each && d.Chance(0.1) {
+		j.Runs = d.Between(2*time.Second, 25*time.Second)
 	}
 	shape := launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}}
 	w.drawShape(d, j, &shape)
 	j.request = launcher.Request{
 		Shape:  shape,
-		Policy: launcher.Policy{KillOnBad: true, KillWait: d.between(200*time.Millisecond, 2*time.Second)},
+		Policy: launcher.Policy{KillOnBad: true, KillWait: d.Between(200*time.Millisecond, 2*time.Second)},
 		Order:  order(i),
 	}
 	j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: 2 * time.Millisecond, spread: 5 * time.Millisecond, unready: -1}
@@ -111,52 +112,52 @@ func (w *World) drawJob(d *dice, i int) *job {
 }
 
 // drawShape makes some jobs ask for more than slots.
-func (w *World) drawShape(d *dice, j *job, s *launcher.Shape) {
+func (w *World) drawShape(d *fate.Dice, j *job, s *launcher.Shape) {
 	each := int(w.opt.Slots)
-	switch d.n(8) {
+	switch d.N(8) {
 	case 0: // fat ranks
-		s.PerRank.Slots = int32(1 + d.n(each))
+		s.PerRank.Slots = int32(1 + d.N(each))
 		most := each / int(s.PerRank.Slots) * w.opt.Hosts
 		s.Ranks = int32(max(1, min(int(s.Ranks)/int(s.PerRank.Slots), most)))
 	case 1: // memory
-		s.PerRank.MemBytes = hostMemory / int64(1+d.n(4))
+		s.PerRank.MemBytes = hostMemory / int64(1+d.N(4))
 		most := int(hostMemory/s.PerRank.MemBytes) * w.opt.Hosts
 		s.Ranks = int32(min(int(s.Ranks), most))
 	case 2: // spread out
-		s.MinNodes = int32(1 + d.n(min(int(s.Ranks), w.opt.Hosts)))
+		s.MinNodes = int32(1 + d.N(min(int(s.Ranks), w.opt.Hosts)))
 	case 3:
-		s.PerNode = int32(1 + d.n(each))
+		s.PerNode = int32(1 + d.N(each))
 		s.Ranks = min(s.Ranks, s.PerNode*int32(w.opt.Hosts))
 	case 4:
-		s.Layout = launcher.Layout(d.n(3))
+		s.Layout = launcher.Layout(d.N(3))
 	}
 	j.Slots = int(s.Ranks * s.PerRank.Slots)
 }
 
 // drawEnds decides how the ranks of a job end.
-func (w *World) drawEnds(d *dice, j *job) {
+func (w *World) drawEnds(d *fate.Dice, j *job) {
 	ranks := int(j.request.Shape.Ranks)
-	if d.chance(0.2) {
+	if d.Chance(0.2) {
 		j.plan.deaf = true
 	}
-	switch d.n(8) {
+	switch d.N(8) {
 	case 0, 1:
 		kinds := []launcher.RankEnd{
-			{Kind: launcher.CauseExit, Code: int32(1 + d.n(100))},
+			{Kind: launcher.CauseExit, Code: int32(1 + d.N(100))},
 			{Kind: launcher.CauseSignal, Code: 11},
-			{Kind: launcher.CauseAbort, Code: int32(1 + d.n(100))},
+			{Kind: launcher.CauseAbort, Code: int32(1 + d.N(100))},
 			{Kind: launcher.CauseNoFinalize},
 			{Kind: launcher.CauseOOM, Code: 9},
 		}
-		for range 1 + d.n(3) {
-			b := badEnd{rank: filch.Rank(d.n(ranks)), after: d.between(0, j.Runs), end: kinds[d.n(len(kinds))]}
+		for range 1 + d.N(3) {
+			b := badEnd{rank: filch.Rank(d.N(ranks)), after: d.Between(0, j.Runs), end: kinds[d.N(len(kinds))]}
 			j.plan.bad = append(j.plan.bad, b)
 		}
 	case 2:
-		j.plan.unready = int32(d.n(min(ranks, 8)))
-		j.plan.unreadyCause = []launcher.CauseKind{launcher.CauseNotFound, launcher.CauseNotExec}[d.n(2)]
+		j.plan.unready = int32(d.N(min(ranks, 8)))
+		j.plan.unreadyCause = []launcher.CauseKind{launcher.CauseNotFound, launcher.CauseNotExec}[d.N(2)]
 	case 3:
-		j.request.Policy.TimeLimit = d.between(50*time.Millisecond, time.Second)
+		j.request.Policy.TimeLimit = d.Between(50*time.Millisecond, time.Second)
 	}
 }
 
@@ -217,19 +218,19 @@ func (w *World) add(j *job) {
 		j.parent.steps = append(j.parent.steps, j)
 		return
 	}
-	w.queue.push(event{at: j.Submit, kind: evSubmit, to: j.host, body: j})
+	w.queue.Push(j.Submit, event{kind: evSubmit, to: j.host, body: j})
 }
 
 // drawSteps gives some jobs steps: small runs inside their slots.
-func (w *World) drawSteps(d *dice) {
+func (w *World) drawSteps(d *fate.Dice) {
 	for _, parent := range append([]*job(nil), w.jobs...) {
-		if !d.chance(0.15) || parent.request.Shape.PerRank != (slots.Room{Slots: 1}) {
+		if !d.Chance(0.15) || parent.request.Shape.PerRank != (slots.Room{Slots: 1}) {
 			continue
 		}
-		for range 1 + d.n(3) {
+		for range 1 + d.N(3) {
 			j := &job{outcome: newOutcome(), parent: parent}
-			j.Slots = 1 + d.n(parent.Slots)
-			j.Runs = d.between(time.Millisecond, max(parent.Runs/2, 2*time.Millisecond))
+			j.Slots = 1 + d.N(parent.Slots)
+			j.Runs = d.Between(time.Millisecond, max(parent.Runs/2, 2*time.Millisecond))
 			j.request = launcher.Request{
 				Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}},
 				Policy: parent.request.Policy, Order: order(len(w.jobs)),
@@ -251,19 +252,19 @@ func (w *World) begin(parent *job, nodes []launcher.NodeRanks) {
 		h := w.byName[nodes[(parent.index+i)%len(nodes)].Node]
 		j.host, j.request.Parent = h.index, parent.id
 		j.Submit = w.now + time.Duration(1+i)*time.Millisecond
-		w.queue.push(event{at: j.Submit, kind: evSubmit, to: j.host, body: j})
+		w.queue.Push(j.Submit, event{kind: evSubmit, to: j.host, body: j})
 	}
 }
 
 // drawFault schedules one fault.
-func (w *World) drawFault(d *dice) {
-	at := d.between(time.Millisecond, faultSpan)
-	h := w.hosts[d.n(len(w.hosts))]
-	lasts := d.between(50*time.Millisecond, faultLongest)
-	if d.chance(0.5) {
-		lasts = d.between(time.Millisecond, 3*time.Second)
+func (w *World) drawFault(d *fate.Dice) {
+	at := d.Between(time.Millisecond, faultSpan)
+	h := w.hosts[d.N(len(w.hosts))]
+	lasts := d.Between(50*time.Millisecond, faultLongest)
+	if d.Chance(0.5) {
+		lasts = d.Between(time.Millisecond, 3*time.Second)
 	}
-	pick := d.n(11)
+	pick := d.N(11)
 	w.do(at, func() {
 		switch pick {
 		case 0: // a node dies and comes back
@@ -304,14 +305,14 @@ func (w *World) drawFault(d *dice) {
 }
 
 // drawFuse has a launcher die in the middle of what it does for a job.
-func (w *World) drawFuse(d *dice) {
+func (w *World) drawFuse(d *fate.Dice) {
 	names := crashPoints
-	f := &fuse{host: w.jobs[d.n(len(w.jobs))].host, skip: d.n(40)}
-	if d.chance(0.8) {
-		f.name, f.input, f.skip = names[d.n(len(names))], d.chance(0.3), d.n(6)
+	f := &fuse{host: w.jobs[d.N(len(w.jobs))].host, skip: d.N(40)}
+	if d.Chance(0.8) {
+		f.name, f.input, f.skip = names[d.N(len(names))], d.Chance(0.3), d.N(6)
 	}
-	back := d.between(10*time.Millisecond, 8*time.Second)
-	crash := d.chance(0.4)
+	back := d.Between(10*time.Millisecond, 8*time.Second)
+	crash := d.Chance(0.4)
 	f.blow = func(h *host) {
 		if crash {
 			w.crash(h)
@@ -331,13 +332,13 @@ var crashPoints = []string{
 }
 
 // Cancels and vanishing clients are part of the faults, too: drawn by job.
-func (w *World) drawClients(d *dice) {
+func (w *World) drawClients(d *fate.Dice) {
 	for _, j := range w.jobs {
-		if !d.chance(0.12) {
+		if !d.Chance(0.12) {
 			continue
 		}
-		at := j.Submit + d.between(0, 3*time.Second)
-		gone := d.chance(0.5)
+		at := j.Submit + d.Between(0, 3*time.Second)
+		gone := d.Chance(0.5)
 		w.do(at, func() {
 			h := w.hosts[j.host]
 			if h.node == nil || j.id == 0 || j.over() {

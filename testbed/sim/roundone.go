@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // RoundOne traces 64 hosts while a job of each of several sizes starts, and
@@ -37,7 +38,7 @@ func (r *roundOne) add(format string, args ...any) {
 
 func (r *roundOne) run(each int, inside bool) {
 	const hosts = 64
-	w := NewWorld(Options{Seed: uint64(r.ranks), Hosts: hosts, Slots: int32(each), Links: quiet(), Calm: true, Check: inside})
+	w := NewWorld(Options{Seed: uint64(r.ranks), Hosts: hosts, Slots: int32(each), Links: fate.Quiet(), Calm: true, Check: inside})
 	w.peek = func(h *host, e *event) {
 		if m, ok := e.body.(*launcher.Ask); ok && m.Half {
 			r.free[h.index] = h.node.Slots().Free

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // Scenario is a workload on a cluster without faults, to be held against an
@@ -19,7 +20,7 @@ type Scenario struct {
 	Seed   uint64
 	Policy stealer.Policy
 	Until  time.Duration // virtual time after which the run is cut short; 0 never
-	Jobs   func(hosts, total int, d *dice) []job
+	Jobs   func(hosts, total int, d *fate.Dice) []job
 }
 
 // Result is what a scenario showed.
@@ -55,9 +56,9 @@ const stepsPerJob = 500
 // Run runs the scenario to its end.
 func (s Scenario) Run() *Result {
 	total := s.Hosts * s.Slots
-	jobs := s.Jobs(s.Hosts, total, newDice(s.Seed, 9))
+	jobs := s.Jobs(s.Hosts, total, fate.NewDice(s.Seed, 9))
 	w := NewWorld(Options{
-		Seed: s.Seed, Hosts: s.Hosts, Slots: int32(s.Slots), Links: quiet(),
+		Seed: s.Seed, Hosts: s.Hosts, Slots: int32(s.Slots), Links: fate.Quiet(),
 		Gather: s.Policy, Calm: true, CountKinds: true,
 		MaxSteps: stepsPerJob * uint64(s.Hosts) * uint64(len(jobs)),
 	})
@@ -186,7 +187,7 @@ func Scenarios(hosts, slotsEach, halves int) []Scenario {
 	share := func(name string, count int, part float64) Scenario {
 		return Scenario{
 			Name: name, Hosts: hosts, Slots: slotsEach, Seed: 1,
-			Jobs: func(hosts, total int, d *dice) []job {
+			Jobs: func(hosts, total int, d *fate.Dice) []job {
 				return burst(hosts, count, int(part*float64(total)), 10*time.Millisecond, 10*time.Second, d)
 			},
 		}
@@ -198,7 +199,7 @@ func Scenarios(hosts, slotsEach, halves int) []Scenario {
 	}
 	mix := Scenario{
 		Name: "75 % stream + big jobs", Hosts: hosts, Slots: slotsEach, Seed: 1,
-		Jobs: func(hosts, total int, d *dice) []job { return stream(hosts, total, 0.75, 120*time.Second, 10, d) },
+		Jobs: func(hosts, total int, d *fate.Dice) []job { return stream(hosts, total, 0.75, 120*time.Second, 10, d) },
 	}
 	papers := share("half-cluster jobs, release-all", halves, 0.5)
 	papers.Policy = stealer.Policy{Kind: stealer.ReleaseAll}

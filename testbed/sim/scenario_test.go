@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // TestScenarios holds gathering against an ideal central queue, at a small
@@ -39,7 +41,7 @@ func TestRoundOneIsModest(t *testing.T) {
 }
 
 func TestNeverFits(t *testing.T) {
-	w := NewWorld(Options{Seed: 1, Hosts: 8, Slots: 4, Links: quiet(), Calm: true})
+	w := NewWorld(Options{Seed: 1, Hosts: 8, Slots: 4, Links: fate.Quiet(), Calm: true})
 	j := plain(&job{demand: demand{Submit: 1, Slots: 33, Runs: time.Second}}, 0)
 	w.add(j)
 	w.run(time.Minute)

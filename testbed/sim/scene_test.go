@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // A scene is a small world with one story: what a fault seed once found, told
@@ -17,7 +18,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, hosts int, each int32) *scene {
-	return &scene{NewWorld(Options{Seed: 11, Hosts: hosts, Slots: each, Links: quiet(), Check: true, Words: true, MaxSteps: 2e6}), t}
+	return &scene{NewWorld(Options{Seed: 11, Hosts: hosts, Slots: each, Links: fate.Quiet(), Check: true, Words: true, MaxSteps: 2e6}), t}
 }
 
 func (s *scene) submit(host int32, at time.Duration, ranks int, runs time.Duration) *job {
@@ -87,8 +88,8 @@ func fitsNoMore(s *scene) {
 func cutOff(s *scene) {
 	j := s.submit(0, time.Millisecond, 24, 20*time.Second)
 	s.do(time.Second, func() {
-		s.net.cut(0, 3, 1)
-		s.net.cut(3, 0, 1)
+		s.net.Cut(0, 3, 1)
+		s.net.Cut(3, 0, 1)
 		s.hosts[3].disturb(time.Minute)
 	})
 	s.do(13*time.Second, func() {
@@ -97,8 +98,8 @@ func cutOff(s *scene) {
 				s.t.Error("ranks still run on the node that was cut off 12 s ago")
 			}
 		}
-		s.net.cut(0, 3, -1)
-		s.net.cut(3, 0, -1)
+		s.net.Cut(0, 3, -1)
+		s.net.Cut(3, 0, -1)
 		s.detect.look()
 	})
 	s.end(time.Minute)
@@ -181,7 +182,7 @@ func echo(s *scene) {
 			})
 			s.do(3*time.Second, func() { s.restart(s.hosts[0]) })
 			s.do(3500*time.Millisecond, func() {
-				s.queue.push(event{at: s.now, kind: evMessage, from: node.index, to: 0, body: late})
+				s.queue.Push(s.now, event{kind: evMessage, from: node.index, to: 0, body: late})
 			})
 		}
 	}

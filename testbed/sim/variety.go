@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // hostGPUs is how many GPUs each host has.
@@ -14,13 +15,13 @@ const hostGPUs = 2
 func gpuNames() []string { return []string{"gpu0", "gpu1"} }
 
 // drawVariety gives some jobs the less common options.
-func (w *World) drawVariety(d *dice) {
+func (w *World) drawVariety(d *fate.Dice) {
 	for _, j := range w.jobs {
 		if j.parent != nil || len(j.steps) > 0 {
 			continue
 		}
 		s, p := &j.request.Shape, &j.request.Policy
-		switch d.n(16) {
+		switch d.N(16) {
 		case 0:
 			j.request.Detach = true
 		case 1:
@@ -32,20 +33,20 @@ func (w *World) drawVariety(d *dice) {
 		case 4:
 			p.KillOnBad, p.HighestRC = false, true
 		case 5:
-			p.WaitFirst = d.between(time.Millisecond, time.Second)
+			p.WaitFirst = d.Between(time.Millisecond, time.Second)
 		case 6:
-			j.request.Patient = d.between(time.Millisecond, 5*time.Second)
+			j.request.Patient = d.Between(time.Millisecond, 5*time.Second)
 		case 7:
 			w.drawWhole(d, s)
 		case 8:
 			if s.PerRank.MemBytes == 0 && s.PerNode == 0 {
-				s.PerRank.GPUs = int32(1 + d.n(hostGPUs))
+				s.PerRank.GPUs = int32(1 + d.N(hostGPUs))
 				s.Ranks = min(s.Ranks, hostGPUs/s.PerRank.GPUs*int32(w.opt.Hosts), w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts))
 			}
 		case 9:
 			w.drawNames(d, s)
 		case 10:
-			j.signals = 1 + d.n(4)
+			j.signals = 1 + d.N(4)
 		case 11:
 			j.insist = true
 		}
@@ -63,31 +64,31 @@ func (j *job) trim() {
 }
 
 // drawWhole asks for whole nodes, or for one slot of each.
-func (w *World) drawWhole(d *dice, s *launcher.Shape) {
+func (w *World) drawWhole(d *fate.Dice, s *launcher.Shape) {
 	if s.PerRank.MemBytes > 0 || s.MinNodes > 0 {
 		return
 	}
 	s.Exclusive = true
-	if d.chance(0.3) {
-		s.MinNodes = min(s.Ranks, int32(1+d.n(w.opt.Hosts)))
+	if d.Chance(0.3) {
+		s.MinNodes = min(s.Ranks, int32(1+d.N(w.opt.Hosts)))
 		s.MaxNodes = int32(w.opt.Hosts)
 	}
 }
 
 // drawNames names the nodes to be used, or not to be.
-func (w *World) drawNames(d *dice, s *launcher.Shape) {
+func (w *World) drawNames(d *fate.Dice, s *launcher.Shape) {
 	if s.MinNodes > 0 || s.PerNode > 0 || s.PerRank.MemBytes > 0 {
 		return
 	}
-	count := 1 + d.n(4)
+	count := 1 + d.N(4)
 	var names []filch.NodeName
 	for range count {
-		h := w.hosts[d.n(w.opt.Hosts)]
+		h := w.hosts[d.N(w.opt.Hosts)]
 		if !slices.Contains(names, h.name) {
 			names = append(names, h.name)
 		}
 	}
-	if d.chance(0.5) {
+	if d.Chance(0.5) {
 		s.Exclude = names
 		s.Ranks = min(s.Ranks, w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts-len(names)))
 		return
@@ -97,9 +98,9 @@ func (w *World) drawNames(d *dice, s *launcher.Shape) {
 }
 
 // drawDrain takes a node out of service for a while, and back.
-func (w *World) drawDrain(d *dice) {
-	h := w.hosts[d.n(len(w.hosts))]
-	at := d.between(time.Millisecond, faultSpan)
+func (w *World) drawDrain(d *fate.Dice) {
+	h := w.hosts[d.N(len(w.hosts))]
+	at := d.Between(time.Millisecond, faultSpan)
 	set := func(on bool) func() {
 		return func() {
 			if h.node != nil {
@@ -108,7 +109,7 @@ func (w *World) drawDrain(d *dice) {
 		}
 	}
 	w.do(at, set(true))
-	w.do(at+d.between(time.Millisecond, 5*time.Second), set(false))
+	w.do(at+d.Between(time.Millisecond, 5*time.Second), set(false))
 }
 
 // accepted is when a client learns that its job exists: a detached one leaves,

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // job is a submission of a workload: what is asked and what its ranks will do.
@@ -35,11 +36,11 @@ func (j *job) client() launcher.ClientID { return launcher.ClientID(j.index + 1)
 
 // burst is count jobs of the given slots each, submitted within a moment, from
 // hosts drawn at random.
-func burst(hosts, count, slots int, within, runs time.Duration, rng *dice) []job {
+func burst(hosts, count, slots int, within, runs time.Duration, rng *fate.Dice) []job {
 	jobs := make([]job, count)
 	for i := range jobs {
-		jobs[i].demand = demand{Submit: rng.between(1, within), Slots: slots, Runs: runs}
-		jobs[i].host = int32(rng.n(hosts))
+		jobs[i].demand = demand{Submit: rng.Between(1, within), Slots: slots, Runs: runs}
+		jobs[i].host = int32(rng.N(hosts))
 	}
 	return jobs
 }
@@ -47,15 +48,15 @@ func burst(hosts, count, slots int, within, runs time.Duration, rng *dice) []job
 // stream loads the cluster to the given share with jobs of 1 to 256 slots and
 // 1 to 5 s for as long as lasts, and spreads bigs jobs of half the cluster and
 // 5 s evenly over the first 100/120 of it.
-func stream(hosts, total int, load float64, lasts time.Duration, bigs int, rng *dice) []job {
+func stream(hosts, total int, load float64, lasts time.Duration, bigs int, rng *fate.Dice) []job {
 	const slotsMax, meanSlots, meanRuns = 256, 128.5, 3.0
 	var jobs []job
 	add := func(at time.Duration, slots int, runs time.Duration) {
-		jobs = append(jobs, job{demand: demand{Submit: at, Slots: slots, Runs: runs}, host: int32(rng.n(hosts))})
+		jobs = append(jobs, job{demand: demand{Submit: at, Slots: slots, Runs: runs}, host: int32(rng.N(hosts))})
 	}
 	gap := time.Duration(meanSlots * meanRuns / (load * float64(total)) * float64(time.Second))
-	for at := rng.exp(gap); at < lasts; at += rng.exp(gap) {
-		add(at, 1+rng.n(min(slotsMax, total/2)), rng.between(time.Second, 5*time.Second))
+	for at := rng.Exp(gap); at < lasts; at += rng.Exp(gap) {
+		add(at, 1+rng.N(min(slotsMax, total/2)), rng.Between(time.Second, 5*time.Second))
 	}
 	for i := range bigs {
 		add(lasts*100/120*time.Duration(i+1)/time.Duration(bigs+1), total/2, 5*time.Second)

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
 // MessageCost is the cpu time that a message costs its sender and its receiver.
@@ -22,7 +23,7 @@ type Options struct {
 	Seed       uint64
 	Hosts      int
 	Slots      int32 // of each host
-	Links      Links
+	Links      fate.Links
 	Gather     stealer.Policy
 	Check      bool // call Node.Check after every input
 	Words      bool // check the messages: promises kept, launches on the newest word
@@ -36,10 +37,10 @@ type Options struct {
 type World struct {
 	opt      Options
 	now      time.Duration
-	queue    queue
-	net      *network
-	childRng *dice // keepers
-	faultRng *dice // faults and the failure detector
+	queue    fate.Queue[event]
+	net      *fate.Network
+	childRng *fate.Dice // keepers
+	faultRng *fate.Dice // faults and the failure detector
 	hosts    []*host
 	byName   map[filch.NodeName]*host
 	jobs     []*job
@@ -90,8 +91,8 @@ const wallClock = 1_700_000_000 * int64(time.Second)
 // NewWorld makes hosts whose launchers run and know each other.
 func NewWorld(opt Options) *World {
 	w := &World{
-		opt: opt, childRng: newDice(opt.Seed, 2), faultRng: newDice(opt.Seed, 3),
-		net:      newNetwork(opt.Hosts, opt.Links, newDice(opt.Seed, 4)),
+		opt: opt, childRng: fate.NewDice(opt.Seed, 2), faultRng: fate.NewDice(opt.Seed, 3),
+		net:      fate.NewNetwork(opt.Hosts, opt.Links, fate.NewDice(opt.Seed, 4)),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
 	}
@@ -101,14 +102,14 @@ func NewWorld(opt Options) *World {
 	if opt.Words {
 		w.memory = memory{make(map[filch.JobID]*job), make(map[heardKey]*launcher.Grant), make(map[filch.Ident]bool)}
 	}
-	boots := newDice(opt.Seed, 5)
+	boots := fate.NewDice(opt.Seed, 5)
 	for i := range opt.Hosts {
 		h := &host{w: w, index: int32(i), name: filch.NodeName("n" + strconv.Itoa(i+1)), wake: filch.Never}
 		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
 		h.records = make(map[string]launcher.Record)
 		h.promises, h.gpus = make(promises), make(map[string]*keeper)
 		h.trouble = -filch.Never
-		h.born = -boots.between(0, time.Hour)
+		h.born = -boots.Between(0, time.Hour)
 		w.hosts = append(w.hosts, h)
 		w.byName[h.name] = h
 	}
@@ -118,7 +119,7 @@ func NewWorld(opt Options) *World {
 		w.detect = newDetector(w, opt.Hosts)
 	}
 	for _, h := range w.hosts {
-		h.born = -boots.between(0, time.Hour)
+		h.born = -boots.Between(0, time.Hour)
 		h.make()
 	}
 	if w.detect != nil {
@@ -176,18 +177,18 @@ func (w *World) run(until time.Duration) {
 	if most == 0 {
 		most = 1e9
 	}
-	for len(w.queue.heap) > 0 && len(w.broken) == 0 {
-		if w.queue.heap[0].at > until {
+	for w.queue.Len() > 0 && len(w.broken) == 0 {
+		if w.queue.Next() > until {
 			break
 		}
-		e := w.queue.pop()
-		w.now = e.at
+		at, e := w.queue.Pop()
+		w.now = at
 		w.stats.Events++
 		if w.stats.Events > most {
 			w.fail("endless", "more than %d events", most)
 			return
 		}
-		w.mix(uint64(e.at)<<8 | uint64(e.kind))
+		w.mix(uint64(at)<<8 | uint64(e.kind))
 		w.mix(uint64(uint32(e.from))<<32 | uint64(uint32(e.to)))
 		w.step(&e)
 	}
@@ -237,8 +238,7 @@ func (w *World) handle(e *event) {
 	case evChild:
 		s := e.body.(*step)
 		if h.frozen && w.now < h.pausedUntil {
-			e.at = h.pausedUntil
-			w.queue.push(*e)
+			w.queue.Push(h.pausedUntil, *e)
 		} else if s.gen == s.k.gen && !s.k.killed {
 			s.do(s.k)
 		}
@@ -246,7 +246,7 @@ func (w *World) handle(e *event) {
 		h.serving = false
 		h.serve()
 	case evWake:
-		if e.at == h.wake && int32(h.gen) == e.from {
+		if w.now == h.wake && int32(h.gen) == e.from {
 			h.wake = filch.Never
 			h.offer(*e)
 		}
@@ -257,7 +257,7 @@ func (w *World) handle(e *event) {
 
 // do schedules f, which belongs to no host.
 func (w *World) do(at time.Duration, f func()) {
-	w.queue.push(event{at: max(at, w.now), kind: evDo, from: -1, to: -1, body: f})
+	w.queue.Push(max(at, w.now), event{kind: evDo, from: -1, to: -1, body: f})
 }
 
 // send puts a message of one host on its way to another.
@@ -282,8 +282,8 @@ func (w *World) send(from *host, to filch.NodeName, m launcher.Message) {
 		w.stats.ByKind[nameOf(m)]++
 	}
 	from.busy = max(from.busy, w.now) + MessageCost
-	at, n := w.net.arrivals(from.busy, from.index, target.index)
+	at, n := w.net.Arrivals(from.busy, from.index, target.index)
 	for i := range n {
-		w.queue.push(event{at: at[i], kind: evMessage, from: from.index, to: target.index, body: m})
+		w.queue.Push(at[i], event{kind: evMessage, from: from.index, to: target.index, body: m})
 	}
 }

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+)
+
+// Run is what became of one seed.
+type Run struct {
+	Seed       uint64
+	Hash       uint64
+	Style      string
+	Stats      Stats
+	Violations []Violation
+}
+
+// RunSeed runs a seed to the end and checks what its clients saw.
+func RunSeed(seed uint64, trace func(line string)) Run { return runPlan(drawPlan(seed), trace) }
+
+// Moments of a run.
+const (
+	clientsAt = 300 * time.Millisecond
+	faultsAt  = 1200 * time.Millisecond
+	afterglow = 500 * time.Millisecond // clients go on that long when all is calm
+	wholeMax  = 30 * time.Second       // calm, and everything is whole again
+	probeMax  = 4 * time.Second        // one lookup then
+)
+
+func runPlan(p plan, trace func(line string)) Run {
+	w := newWorld(p, trace)
+	w.live()
+	if len(w.broken) == 0 {
+		w.judge()
+	}
+	return Run{Seed: p.seed, Hash: w.hash, Style: p.style.String(), Stats: w.stats, Violations: w.broken}
+}
+
+// live is the whole of a run but its judgment.
+func (w *World) live() {
+	p := &w.plan
+	w.members.start()
+	w.do(0, func() { w.nodes[0].boot(true) })
+	for _, n := range w.nodes[1:p.nodes] {
+		w.do(w.rng.fault.Between(0, 200*time.Millisecond), func() { n.boot(false) })
+	}
+	for i := range p.clients {
+		c := &client{w: w, index: i}
+		w.clients = append(w.clients, c)
+		w.do(clientsAt, c.rest)
+	}
+	w.do(faultsAt, w.faultNext)
+	w.run(faultsAt + p.span)
+	w.calm()
+	w.run(w.now + afterglow)
+	w.rest()
+	w.becomeWhole("after all faults were over")
+	if w.stats.Bereft+w.stats.Seatless > 0 {
+		return // what was seen until now is judged; the rest cannot be probed
+	}
+	w.run(w.now + lateMax)
+	last := w.probe()
+	if len(w.broken) == 0 {
+		w.checkWatches(last)
+		w.checkHomes(last)
+	}
+	if p.seed%4 == 0 && len(w.broken) == 0 {
+		w.restartAll()
+	}
+}
+
+// lateMax is how long an operation that nobody waits for any more may be under
+// way between whole shards: batches are repeated every two seconds.
+const lateMax = 2100 * time.Millisecond
+
+// rest lets the clients finish what they began, and no more.
+func (w *World) rest() {
+	for _, c := range w.clients {
+		c.idle = true
+	}
+	for range 100 {
+		if !slices.ContainsFunc(w.clients, func(c *client) bool { return c.asked != nil }) {
+			break
+		}
+		w.run(w.now + 100*time.Millisecond)
+	}
+}
+
+// becomeWhole waits until every shard has all its replicas, or until it is sure
+// that nothing is left of those that have none.
+func (w *World) becomeWhole(when string) {
+	began := w.now
+	missing := "nobody runs"
+	for len(w.broken) == 0 && w.now < began+wholeMax {
+		if missing = w.whole(); missing == "" {
+			w.stats.Healing = w.now - began
+			return
+		}
+		w.run(w.now + 50*time.Millisecond)
+	}
+	if len(w.broken) > 0 {
+		return
+	}
+	if w.seatless() {
+		w.trace("", "seatless", "%v", names(w.seats()))
+		w.stats.Seatless++
+		return
+	}
+	if all := w.bereft(); len(all) > 0 && w.wholeBut(all) == "" {
+		w.trace("", "bereft", "%v", all)
+		w.stats.Bereft += len(all)
+		return
+	}
+	w.fail("not-whole", "%v %s: %s", wholeMax, when, missing)
+}
+
+// probe looks every key up that was ever used, through any node; each must be
+// answered.
+func (w *World) probe() map[dht.Key]*entry {
+	last := make(map[dht.Key]*entry)
+	if len(w.broken) > 0 {
+		return last
+	}
+	c := &client{w: w, index: len(w.clients)}
+	w.clients = append(w.clients, c)
+	w.plan.patienceMin, w.plan.patienceMax = probeMax, probeMax
+	for batch := range slices.Chunk(slices.Clone(w.past.keys), 8) {
+		var entries []*entry
+		for _, key := range batch {
+			e := &entry{client: c.index, kind: w.past.byKey[key][0].kind}
+			e.op = dht.Op{Code: dht.OpLookup, Key: key, Consistent: true, Durable: w.plan.style == durable}
+			entries = append(entries, e)
+			last[key] = e
+		}
+		c.node = nil
+		if !c.settleOn() {
+			w.fail("probe", "no node runs")
+			return last
+		}
+		over := false
+		c.ask(entries, func() { over = true })
+		for end := w.now + 4*probeMax; !over && w.now < end && len(w.broken) == 0; {
+			w.run(w.now + 20*time.Millisecond)
+		}
+		for _, e := range entries {
+			if len(w.broken) == 0 && (e.open || e.void) {
+				w.fail("probe", "with all faults over: %s", describe(e))
+			}
+		}
+		if len(w.broken) > 0 {
+			break
+		}
+	}
+	w.run(w.now + 500*time.Millisecond)
+	return last
+}
+
+// restartAll ends every process once all is on disk, and starts them again:
+// nothing at all may be missing then.
+func (w *World) restartAll() {
+	w.run(w.now + time.Second)
+	w.trace("", "restart", "of everybody")
+	w.ground.sound = true
+	var all []*node
+	for _, n := range w.up() {
+		if len(n.disk.tail) > 0 {
+			w.fail("unsynced", "%s has %d entries that were not synced in a second", n.name, len(n.disk.tail))
+			return
+		}
+		n.disturb()
+		n.stop()
+		all = append(all, n)
+	}
+	for _, n := range all {
+		gen := n.gen
+		w.after(w.rng.fault.Between(10*time.Millisecond, 500*time.Millisecond), func() { w.restart(n, gen) })
+	}
+	w.run(w.now + 600*time.Millisecond)
+	w.becomeWhole("after everybody was started again")
+	w.probe()
+}
+
+// Sweep runs seeds on all processors and returns their runs in order. What
+// stop says of a run that is over may end it early.
+func Sweep(first uint64, count int, run func(seed uint64) Run) []Run {
+	runs := make([]Run, count)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
+				runs[i] = run(first + uint64(i))
+			}
+		})
+	}
+	wg.Wait()
+	return runs
+}
+
+// Total is what many runs came to.
+type Total struct {
+	Seeds int
+	Bad   int
+	Rules map[string]int
+	First uint64 // the first seed that broke a rule
+	Stats Stats
+}
+
+// Sum adds runs up and writes a line for each of the first that broke a rule,
+// with the command that repeats it.
+func Sum(out io.Writer, runs []Run) Total {
+	t := Total{Seeds: len(runs), Rules: make(map[string]int)}
+	for i := range runs {
+		r := &runs[i]
+		t.Stats.add(&r.Stats)
+		if len(r.Violations) == 0 {
+			continue
+		}
+		t.Bad++
+		t.Rules[r.Violations[0].Rule]++
+		if t.Bad == 1 {
+			t.First = r.Seed
+		}
+		if t.Bad <= linesMax {
+			fmt.Fprintf(out, "seed %d: %v\n\trepeat it: %s\n", r.Seed, r.Violations[0], Command(r.Seed))
+		}
+	}
+	return t
+}
+
+// linesMax bounds how many bad runs are written out.
+const linesMax = 10
+
+// Command is the line that repeats a seed with its trace.
+func Command(seed uint64) string {
+	return fmt.Sprintf("go run ./testbed/sim/store/cmd -seed %d -v", seed)
+}
+
+func (t *Total) String() string {
+	s := &t.Stats
+	return fmt.Sprintf("%d seeds, %d broke a rule; %d operations, %d answered, %d unknown; %d faults, %d restarts, %d epochs, %d shards lost and back, %d lost with all disks, %d rosters, %d records that no disk had; %d plain lookups, %d of them stale; %d histories undecided; %d events, %d messages",
+		t.Seeds, t.Bad, s.Asked, s.Done, s.Unknown, s.Faults, s.Restarts, s.Epochs, s.Lost, s.Bereft, s.Seatless, s.Lacking, s.Plain, s.Stale, s.Undecided, s.Events, s.Messages)
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+// calmWorld is an instance of n nodes that is whole, on a network on a good
+// day. Its clients do nothing yet.
+func calmWorld(t *testing.T, seed uint64, n, joiners int) *World {
+	t.Helper()
+	p := plan{seed: seed, nodes: n, joiners: joiners, links: fate.Quiet()}
+	p.delays = drawDelays(fate.NewDice(seed, 1))
+	w := newWorld(p, nil)
+	w.members.start()
+	w.do(0, func() { w.nodes[0].boot(true) })
+	for _, x := range w.nodes[1:n] {
+		w.do(100*time.Millisecond, func() { x.boot(false) })
+	}
+	w.run(time.Second)
+	w.becomeWhole("in the beginning")
+	sound(t, w)
+	return w
+}
+
+func sound(t *testing.T, w *World) {
+	t.Helper()
+	for _, v := range w.broken {
+		t.Fatalf("seed %d: %v", w.plan.seed, v)
+	}
+}
+
+// TestStoreMinority cuts two of five nodes off, the seats' majority on the
+// other side. Nothing that they are asked to do is done there; the others go
+// on; healed, all is whole again.
+func TestStoreMinority(t *testing.T) {
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := calmWorld(t, seed, 5, 0)
+		w.plan.patienceMin, w.plan.patienceMax = time.Second, 2*time.Second
+		seats := w.seats()
+		few := []*node{seats[seed%uint64(len(seats))]}
+		for _, n := range w.nodes {
+			if len(few) < 2 && !slices.Contains(seats, n) {
+				few = append(few, n)
+			}
+		}
+		many := slices.DeleteFunc(slices.Clone(w.nodes), func(n *node) bool { return slices.Contains(few, n) })
+		for i := range 6 {
+			c := &client{w: w, index: i, node: w.nodes[i%5]}
+			w.clients = append(w.clients, c)
+			c.rest()
+		}
+		w.run(w.now + time.Second)
+		w.trace("", "cut", "%v", names(few))
+		w.cut(few, many, time.Hour, true)
+		w.run(w.now + 100*time.Millisecond)
+		from := w.past.step
+		w.run(w.now + 10*time.Second)
+		done := map[bool]int{}
+		for _, key := range w.past.keys {
+			for _, e := range w.past.byKey[key] {
+				if e.call <= from || e.open || e.void || e.op.Code == dht.OpLookup && !e.op.Consistent {
+					continue
+				}
+				cut := slices.Contains(few, e.asked)
+				if done[cut]++; cut {
+					t.Fatalf("seed %d: cut off with %v: %s", seed, names(few), describe(e))
+				}
+			}
+		}
+		if done[false] < 20 {
+			t.Errorf("seed %d: the majority carried %d operations out in 10 s", seed, done[false])
+		}
+		w.calm()
+		w.rest()
+		w.becomeWhole("after the cut was healed")
+		w.probe()
+		if len(w.broken) == 0 {
+			w.judge()
+		}
+		sound(t, w)
+	}
+}
+
+// TestStoreForgetsRemoved looks that what was removed is forgotten in the end.
+func TestStoreForgetsRemoved(t *testing.T) {
+	w := calmWorld(t, 1, 3, 0)
+	records := func() (sum int) {
+		for _, n := range w.nodes {
+			sum += n.store.Status().Records
+		}
+		return sum
+	}
+	ask := func(op dht.Op) {
+		t.Helper()
+		c := &client{w: w, index: len(w.clients), node: w.nodes[0]}
+		w.clients = append(w.clients, c)
+		e := &entry{client: c.index, kind: dht.KindRegister, op: op}
+		c.ask([]*entry{e}, func() {})
+		w.run(w.now + time.Second)
+		if e.open || e.result.Outcome != dht.Done {
+			t.Fatalf("got %s, want it done", describe(e))
+		}
+	}
+	ask(dht.Op{Code: dht.OpInsert, Key: "a", Kind: dht.KindRegister, Value: []byte("x")})
+	if got := records(); got != 3 {
+		t.Errorf("%d records of one on three nodes, want 3", got)
+	}
+	ask(dht.Op{Code: dht.OpRemove, Key: "a", Keep: 20 * time.Second})
+	if got := records(); got != 3 {
+		t.Errorf("%d records just after the removal, want 3", got)
+	}
+	w.run(w.now + 2*time.Minute)
+	if got := records(); got != 0 {
+		t.Errorf("%d records two minutes after a removal that was to be remembered for 20 s, want 0", got)
+	}
+	sound(t, w)
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"strconv"
+
+	"github.com/filch-hpc/filch/dht"
+)
+
+// shardsAtStart is how many shards an instance of the size of a run has.
+const shardsAtStart = 64
+
+// truth is what the world knows of the shards: for aiming, and for excusing
+// what was lost with all of a shard's replicas.
+type truth struct {
+	homes  map[dht.Shard]*node
+	losses map[dht.Shard]int // how often it came back from disks alone
+	lostAt map[dht.Shard][]int64
+	// lacking are records of which no disk had the last version any more when
+	// their shard was lost with all its replicas.
+	lacking map[dht.Key]*lack
+	calls   map[uint64]*call
+	rotter  *node // whose disk rotted last
+	tags    uint64
+	sound   bool // all was on disk when it ended: nothing is excused
+}
+
+// lack is since when a record may be older than what was acknowledged.
+type lack struct {
+	at     int64
+	rotted bool // some disk had it once: even what was durable is gone
+}
+
+func (g *truth) init() {
+	g.lacking = make(map[dht.Key]*lack)
+	g.homes = make(map[dht.Shard]*node)
+	g.losses = make(map[dht.Shard]int)
+	g.lostAt = make(map[dht.Shard][]int64)
+	g.calls = make(map[uint64]*call)
+}
+
+func (g *truth) shard(k dht.Key) dht.Shard { return dht.ShardOf(k, shardsAtStart) }
+
+func (g *truth) homed(n *node, h dht.HomeChange) {
+	switch {
+	case h.Home:
+		g.homes[h.Shard] = n
+	case g.homes[h.Shard] == n:
+		delete(g.homes, h.Shard)
+	}
+}
+
+// viewOf is the epoch of a key's shard that n knows.
+func (g *truth) viewOf(n *node, k dht.Key) uint64 {
+	_, epoch, _ := n.store.View(k)
+	return epoch
+}
+
+// config is the newest config of a key's shard that any process knows.
+func (w *World) config(k dht.Key) (newest uint64, replicas []dht.Replica) {
+	for _, n := range w.nodes {
+		if n.store == nil {
+			continue
+		}
+		if _, epoch, reps := n.store.View(k); epoch > newest {
+			newest, replicas = epoch, reps
+		}
+	}
+	return newest, replicas
+}
+
+// alive reports whether that very process runs.
+func (w *World) alive(r dht.Replica) bool {
+	n := w.byName[r.Name]
+	return n != nil && n.store != nil && n.incarnation == r.Incarnation
+}
+
+// noted takes in what a store says of itself. A shard that comes back from
+// disks must have lost all its replicas; what was not durable may be gone.
+func (w *World) noted(n *node, note *dht.StoreNote) {
+	switch note.Kind {
+	case dht.NoteRoster:
+		w.stats.Epochs = max(w.stats.Epochs, note.Epoch)
+	case dht.NoteRecovering:
+		w.lookForLack(n, note.Shard)
+	case dht.NoteRecovered, dht.NoteLossTaken:
+		w.stats.Lost++
+		if w.ground.sound {
+			return
+		}
+		w.ground.losses[note.Shard]++
+		w.ground.lostAt[note.Shard] = append(w.ground.lostAt[note.Shard], w.past.next())
+	case dht.NoteDropped:
+		w.fail("dropped", "%s drops a message of %s: %s", n.name, note.Peer, note.Text)
+	}
+}
+
+// lookForLack notes which records of a lost shard are on no disk of those who
+// held it last as they were known last.
+func (w *World) lookForLack(n *node, shard dht.Shard) {
+	for _, key := range w.past.keys {
+		if w.ground.shard(key) != shard || w.ground.lacking[key] != nil {
+			continue
+		}
+		_, _, replicas := n.store.View(key)
+		all, rotted := true, false
+		for _, r := range replicas {
+			lacks, rots := w.byName[r.Name].lacks(key, r.Incarnation)
+			all, rotted = all && lacks, rotted || rots
+		}
+		if all {
+			w.ground.lacking[key] = &lack{w.past.next(), rotted}
+		}
+	}
+}
+
+// shardKeys has a key of each shard.
+var shardKeys = func() (keys []dht.Key) {
+	seen := make(map[dht.Shard]bool)
+	for i := 0; len(keys) < shardsAtStart; i++ {
+		k := dht.Key(strconv.Itoa(i))
+		if s := dht.ShardOf(k, shardsAtStart); !seen[s] {
+			seen[s] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}()
+
+// endangered reports whether some shard would lose its last replica if the
+// given node died now.
+func (w *World) endangered(victim *node) bool {
+	for _, k := range shardKeys {
+		_, reps := w.config(k)
+		left := 0
+		for _, r := range reps {
+			if n := w.byName[r.Name]; w.alive(r) && n != victim && !n.leaving {
+				left++
+			}
+		}
+		if left == 0 && len(reps) > 0 {
+			return true
+		}
+	}
+	return false
+}

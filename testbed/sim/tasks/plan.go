@@ -1,0 +1,291 @@
+package tasks
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+// crash ends a host's launcher and its processes; it comes back after a while,
+// in another life.
+func (w *World) crash(i int, back time.Duration) {
+	h := w.hosts[i]
+	if h.down {
+		return
+	}
+	w.note(h, "crash")
+	h.down = true
+	h.killAll()
+	w.bury(h)
+	w.at(w.now+back, func() { w.revive(h) })
+}
+
+// bury has the others hear of a death, each at its own moment.
+func (w *World) bury(h *host) {
+	life := h.life
+	w.at(w.now+w.opt.Detect, func() {
+		if h.life != life || !h.down && !h.cut && h.paused <= w.now {
+			return // it is back before anybody took notice
+		}
+		h.declared = true
+		w.hear(mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))})
+	})
+}
+
+// hear tells all hosts of a member, each at its own moment.
+func (w *World) hear(m mtc.Member) {
+	for _, o := range w.hosts {
+		if o.name == m.Name {
+			continue
+		}
+		life := o.life
+		w.at(w.now+w.fault.Between(0, 300*time.Millisecond), func() {
+			o.input(life, "member", func(now time.Duration, out *mtc.Out) { o.core.SetMember(now, m, out) })
+		})
+	}
+}
+
+// revive begins the next life of a host that is down or was declared dead.
+func (w *World) revive(h *host) {
+	h.killAll()
+	h.boot(nil)
+	w.note(h, "boot")
+	for _, o := range w.hosts {
+		m := o.member()
+		m.Up, m.Dead = !o.down && !o.declared, o.declared
+		h.core.SetMember(w.now, m, &h.out)
+	}
+	h.core.SetRoom(w.now, mtc.Room{Slots: w.opt.Slots}, &h.out)
+	h.act()
+	w.hear(h.member())
+	// Homes moved.
+	for _, o := range w.hosts {
+		life := o.life
+		w.at(w.now+w.fault.Between(0, 500*time.Millisecond), func() {
+			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, w.store.homed(w, o), out) })
+		})
+	}
+}
+
+// pause stops a host's launcher; its processes go on. When it was declared
+// dead meanwhile it learns that soon after it goes on, and begins another life.
+func (w *World) pause(i int, d time.Duration) {
+	h := w.hosts[i]
+	if h.down || h.paused > w.now {
+		return
+	}
+	w.note(h, "pause")
+	h.paused = w.now + d
+	life := h.life
+	w.bury(h)
+	w.at(h.paused, func() {
+		if h.life != life || h.down {
+			return
+		}
+		backlog := h.backlog
+		h.backlog = nil
+		for _, f := range backlog {
+			f()
+		}
+		if h.declared {
+			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
+				if h.life == life && !h.down {
+					w.revive(h)
+				}
+			})
+		}
+	})
+}
+
+// isolate cuts a host off from the others and from the store for a while.
+func (w *World) isolate(i int, d time.Duration) {
+	h := w.hosts[i]
+	if h.down || h.cut {
+		return
+	}
+	w.note(h, "cut")
+	h.cut = true
+	w.cutAll(h, 1)
+	w.bury(h)
+	life := h.life
+	w.at(w.now+d, func() {
+		h.cut = false
+		w.cutAll(h, -1)
+		w.note(h, "healed")
+		if h.life == life && !h.down && h.declared {
+			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
+				if h.life == life && !h.down {
+					w.revive(h)
+				}
+			})
+		}
+	})
+}
+
+func (w *World) cutAll(h *host, by int16) {
+	for _, o := range w.hosts {
+		if o != h {
+			w.net.Cut(h.index, o.index, by)
+			w.net.Cut(o.index, h.index, by)
+		}
+	}
+}
+
+// Result is what a seed gave.
+type Result struct {
+	Seed   uint64
+	Hash   uint64
+	Broken []string
+	Lost   int // tasks
+	Again  int // starts beyond the first
+	Faults int
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("seed %d: %d faults, %d starts again, %d lost, hash %x, broken %v", r.Seed, r.Faults, r.Again, r.Lost, r.Hash, r.Broken)
+}
+
+// RunSeed runs a small world with jobs of all kinds and faults, all of which
+// the seed decides.
+func RunSeed(seed uint64, check bool, trace func(string)) Result {
+	d := fate.NewDice(seed, 9)
+	opt := Options{
+		Seed: seed, Events: 1_000_000, Hosts: 3 + d.N(5), Slots: int32(1 + d.N(4)), Check: check, Trace: trace,
+		Links:   fate.Links{LatencyMin: 20 * time.Microsecond, LatencyMax: time.Millisecond},
+		Policy:  mtc.Policy{Kind: mtc.PolicyKind(d.N(4)), Threshold: 1 << 20, LocalTime: 200 * time.Millisecond},
+		Victims: mtc.Victims(d.N(3)),
+		Store:   Trouble{Timeout: 50 * time.Millisecond, SlowTail: 100 * time.Millisecond},
+	}
+	if d.Chance(0.6) {
+		opt.Links.Loss, opt.Links.Dup = 0.02, 0.02
+		opt.Links.LateDup, opt.Links.LateMax = 0.01, 3*time.Second
+		opt.Store.Lost, opt.Store.Silent = 0.01, 0.01
+	}
+	w := NewWorld(opt)
+	w.jobs(d)
+	faults := w.faults(d)
+	w.Run(10*time.Minute, w.AllFinished)
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults}
+	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
+		j := w.truth.jobs[id]
+		for i := range j.starts {
+			r.Again += max(int(j.starts[i])-1, 0)
+			if j.ended[i] == filch.Lost {
+				r.Lost++
+			}
+		}
+		if j.Spec.Cap > 0 && faults == 0 && j.peak > j.Spec.Cap {
+			r.Broken = append(r.Broken, fmt.Sprintf("%d tasks of job %d ran under a cap of %d", j.peak, id, j.Spec.Cap))
+		}
+	}
+	return r
+}
+
+// jobs submits three to five jobs of every kind.
+func (w *World) jobs(d *fate.Dice) {
+	mean := time.Duration(5+d.N(80)) * time.Millisecond
+	length := func(r *fate.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
+	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
+	for k := range 3 + d.N(3) {
+		s := mtc.Submission{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
+		s.Spec.Once = d.Chance(0.3)
+		s.Spec.Retries = int32(d.N(3))
+		s.Spec.CrashLimit = 100
+		if d.Chance(0.25) {
+			s.Spec.Cap = int32(1 + d.N(6))
+			s.Total = min(s.Total, 200)
+		}
+		if d.Chance(0.4) {
+			s.Nodes, s.Total = dag(d, int(min(s.Total, 400))), 0
+			s.Spec.OnFail = mtc.FailMode(d.N(3))
+		}
+		if k > 0 && d.Chance(0.2) {
+			s.After = []filch.JobID{filch.JobID(k)}
+		}
+		host := d.N(len(w.hosts))
+		at := d.Between(0, 2*time.Second)
+		w.at(at, func() {
+			if w.hosts[host].down {
+				host = w.alive()
+			}
+			w.Submit(host, s, length)
+			w.truth.jobs[s.Job].fails = fails
+		})
+		if d.Chance(0.15) {
+			w.at(at+d.Between(time.Millisecond, 5*time.Second), func() {
+				if j := w.truth.jobs[s.Job]; j != nil && j.rec != nil {
+					w.Call(w.alive(), "cancel", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Cancel(now, s.Job, out) })
+				}
+			})
+		}
+		w.truth.submitted(s, length) // so that the end waits for it
+	}
+}
+
+// alive is a host whose launcher answers.
+func (w *World) alive() int {
+	for i, h := range w.hosts {
+		if !h.down && h.paused <= w.now && !h.cut {
+			return i
+		}
+	}
+	return 0
+}
+
+func dag(d *fate.Dice, n int) (nodes []mtc.GraphNode) {
+	for i := range n {
+		g := mtc.GraphNode{Name: fmt.Sprint("t", i)}
+		for range d.N(4) {
+			if i > 0 {
+				g.Parents = append(g.Parents, int32(max(i-1-d.N(20), 0)))
+			}
+		}
+		nodes = append(nodes, g)
+	}
+	return nodes
+}
+
+// faults plans crashes, pauses and cuts, never of all hosts at a time; a
+// submission waits for its acceptance, so that it is not cut short.
+func (w *World) faults(d *fate.Dice) int {
+	n := d.N(8)
+	if d.Chance(0.2) {
+		n = 0
+	}
+	t := 2500 * time.Millisecond
+	for range n {
+		i := d.N(len(w.hosts))
+		kind, long := d.N(3), d.Chance(0.5)
+		back := d.Between(500*time.Millisecond, 15*time.Second)
+		w.at(t, func() {
+			if w.troubled() >= (len(w.hosts)-1)/2 {
+				return
+			}
+			switch kind {
+			case 0:
+				w.crash(i, back)
+			case 1:
+				if !long {
+					back = min(back, 2*time.Second)
+				}
+				w.pause(i, back)
+			case 2:
+				w.isolate(i, back)
+			}
+		})
+		t += d.Between(200*time.Millisecond, 6*time.Second)
+	}
+	return n
+}
+
+func (w *World) troubled() (n int) {
+	for _, h := range w.hosts {
+		if h.down || h.cut || h.paused > w.now {
+			n++
+		}
+	}
+	return n
+}

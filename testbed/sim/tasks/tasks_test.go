@@ -1,0 +1,79 @@
+package tasks
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+var seed = flag.Uint64("seed", 0, "run only this seed and print its trace")
+
+// TestSeed repeats one: go test ./testbed/sim/tasks -run 'TestSeed$' -seed N.
+func TestSeed(t *testing.T) {
+	if *seed == 0 {
+		t.Skip("no -seed")
+	}
+	t.Log(RunSeed(*seed, true, func(line string) { fmt.Println(line) }))
+}
+
+func TestSeeds(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 15
+	}
+	faults, again, lost := 0, 0, 0
+	for seed := uint64(1); seed <= seeds; seed++ {
+		r := RunSeed(seed, true, nil)
+		if len(r.Broken) > 0 {
+			t.Errorf("%v", r)
+		}
+		faults, again, lost = faults+r.Faults, again+r.Again, lost+r.Lost
+	}
+	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost that run once", seeds, faults, again, lost)
+}
+
+func TestSeedRepeats(t *testing.T) {
+	for seed := uint64(1); seed <= 5; seed++ {
+		if a, b := RunSeed(seed, false, nil), RunSeed(seed, false, nil); a.Hash != b.Hash {
+			t.Errorf("seed %d: two runs with the hashes %x and %x", seed, a.Hash, b.Hash)
+		}
+	}
+}
+
+// efficiency runs a bag of equal tasks from one host and compares with an ideal
+// that knows all.
+func efficiency(hosts int, slots, perSlot int32, length time.Duration, v mtc.Victims) (eff, cv float64, w *World) {
+	w = NewWorld(Options{
+		Seed: 1, Hosts: hosts, Slots: slots, Links: fate.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Victims: v,
+	})
+	total := int32(hosts) * slots * perSlot
+	w.Submit(0, mtc.Submission{Job: 1, Total: total}, func(*fate.Dice, mtc.Start) time.Duration { return length })
+	w.Run(time.Hour, w.AllFinished)
+	ideal := time.Duration(perSlot) * length
+	return float64(ideal) / float64(w.Stats.Finished[1]), w.Spread(), w
+}
+
+func TestEfficiency(t *testing.T) {
+	for _, c := range []struct {
+		hosts   int
+		perSlot int32
+		victims mtc.Victims
+	}{{64, 100, mtc.Random}, {64, 100, mtc.Mesh}, {64, 100, mtc.Hierarchical}, {1024, 20, mtc.Random}} {
+		if testing.Short() && c.hosts > 64 {
+			continue
+		}
+		eff, cv, w := efficiency(c.hosts, 16, c.perSlot, 64*time.Millisecond, c.victims)
+		if v := w.Verdict(); len(v) > 0 {
+			t.Errorf("%v", v)
+		}
+		t.Logf("figure: %d launchers x 16, 64 ms, victims %d: efficiency %.3f, variation %.4f, %d events, messages %v, merges %d",
+			c.hosts, c.victims, eff, cv, w.Stats.Events, w.Stats.Messages, w.Stats.Merges)
+		if c.victims == mtc.Random && (eff < 0.95 || cv >= 0.05) {
+			t.Errorf("%d launchers: efficiency %.3f and variation %.4f, want at least 0.95 and below 0.05", c.hosts, eff, cv)
+		}
+	}
+}

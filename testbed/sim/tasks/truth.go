@@ -1,0 +1,307 @@
+package tasks
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+// process is a task that was started.
+type process struct {
+	start  mtc.Start
+	host   *host
+	life   uint64
+	gone   bool
+	killed bool
+}
+
+// truth is what the processes did, and what the records said over time.
+type truth struct {
+	w      *World
+	jobs   map[filch.JobID]*job
+	broken []string
+}
+
+// job is a submission and what became of it.
+type job struct {
+	mtc.Submission
+	length  func(*fate.Dice, mtc.Start) time.Duration
+	fails   func(mtc.Start) int32
+	total   int32
+	starts  []uint16
+	began   []time.Duration // last start
+	ended   []filch.State   // as first recorded
+	endAt   []time.Duration
+	running int32
+	peak    int32
+	last    int32 // of the tally
+	rec     *mtc.Job
+}
+
+func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
+
+func (t *truth) submitted(s mtc.Submission, length func(*fate.Dice, mtc.Start) time.Duration) {
+	n := s.Total
+	if len(s.Nodes) > 0 {
+		n = int32(len(s.Nodes))
+	}
+	j := &job{Submission: s, length: length, total: n}
+	j.grow(n)
+	t.jobs[s.Job] = j
+}
+
+func (j *job) grow(n int32) {
+	j.total = n
+	for int32(len(j.starts)) < n {
+		j.starts, j.began = append(j.starts, 0), append(j.began, 0)
+		j.ended, j.endAt = append(j.ended, 0), append(j.endAt, 0)
+	}
+}
+
+func (t *truth) breach(format string, args ...any) {
+	if len(t.broken) < 20 {
+		t.broken = append(t.broken, fmt.Sprintf("%v: ", t.w.now)+fmt.Sprintf(format, args...))
+	}
+}
+
+// start makes a process.
+func (h *host) start(s mtc.Start) {
+	w := h.w
+	j := w.truth.jobs[s.Job]
+	p := &process{start: s, host: h, life: h.life}
+	h.running[s.Run] = p
+	h.ran++
+	w.Stats.Starts++
+	w.Stats.LastStart = w.now
+	j.starts[s.Index]++
+	j.began[s.Index] = w.now
+	j.running++
+	j.peak = max(j.peak, j.running)
+	w.truth.begun(j, s)
+	w.at(w.now+j.length(w.rng, s), func() { h.end(p) })
+}
+
+// begun checks a start: what it waits for was recorded before.
+func (t *truth) begun(j *job, s mtc.Start) {
+	if j.Spec.Once && j.starts[s.Index] > 1 {
+		t.breach("task %d.%d runs once and was started %d times", s.Job, s.Index, j.starts[s.Index])
+	}
+	if len(j.Nodes) > 0 {
+		for _, p := range j.Nodes[s.Index].Parents {
+			if j.ended[p] == 0 || j.ended[p] != filch.OK && j.Spec.OnFail == mtc.FailSkip {
+				t.breach("task %d.%d began although task %d is %v", s.Job, s.Index, p, j.ended[p])
+			}
+		}
+	}
+	for _, after := range j.After {
+		if a := t.jobs[after]; a.rec == nil || !a.rec.Finished() {
+			t.breach("task %d.%d began before job %d ended", s.Job, s.Index, after)
+		}
+	}
+}
+
+// end is a process's own end; it is heard of if its launcher still lives.
+func (h *host) end(p *process) {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	h.w.truth.jobs[p.start.Job].running--
+	if h.life != p.life {
+		return
+	}
+	delete(h.running, p.start.Run)
+	e := mtc.End{Run: p.start.Run, State: filch.OK, Bytes: int64(p.start.Index%7) << 20}
+	if j := h.w.truth.jobs[p.start.Job]; p.killed {
+		e.State, e.Code = filch.Killed, 143
+	} else if j.fails != nil {
+		if e.Code = j.fails(p.start); e.Code != 0 {
+			e.State = filch.Failed
+		}
+	}
+	h.input(p.life, "end", func(now time.Duration, out *mtc.Out) { h.core.Ended(now, e, out) })
+}
+
+func (h *host) stop(s mtc.Stop) {
+	if p := h.running[s.Run]; p != nil {
+		p.killed = true
+		h.w.at(h.w.now+time.Millisecond, func() { h.end(p) })
+	}
+}
+
+// killAll ends the processes of a launcher that is gone.
+func (h *host) killAll() {
+	for _, p := range h.running {
+		if !p.gone {
+			p.gone = true
+			h.w.truth.jobs[p.start.Job].running--
+		}
+	}
+	h.running = map[uint64]*process{}
+}
+
+// stored looks at a record that changed: an end stays what it was, a tally only
+// grows.
+func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
+	id, number := parse(key)
+	j := t.jobs[id]
+	switch kind {
+	case mtc.RecordBlock:
+		b, err := mtc.DecodeBlock(val)
+		if err != nil {
+			t.breach("%s: %v", key, err)
+			return
+		}
+		for k, off := range b.Offs {
+			i := number*mtc.BlockSize + int32(off)
+			s := b.Tasks[k].State
+			switch {
+			case s == 0:
+			case j.ended[i] == 0:
+				j.ended[i], j.endAt[i] = s, t.w.now
+				if s == filch.OK && j.starts[i] == 0 {
+					t.breach("task %d.%d is recorded as ok and never ran", id, i)
+				}
+			case j.ended[i] != s:
+				t.breach("task %d.%d ended as %v and is recorded as %v", id, i, j.ended[i], s)
+				j.ended[i] = s
+			}
+		}
+	case mtc.RecordJob:
+		rec, err := mtc.DecodeJob(val)
+		if err != nil {
+			t.breach("%s: %v", key, err)
+			return
+		}
+		sum := rec.Tally().Sum()
+		if sum < j.last || sum > rec.Total {
+			t.breach("job %d: the tally went from %d to %d of %d", id, j.last, sum, rec.Total)
+		}
+		j.last, j.rec = sum, rec
+		j.grow(rec.Total)
+		if _, seen := t.w.Stats.Finished[id]; rec.Finished() && !seen {
+			t.w.Stats.Finished[id] = t.w.now
+		}
+	}
+}
+
+func parse(key string) (id filch.JobID, number int32) {
+	f := strings.Split(key, "/")
+	n, _ := strconv.Atoi(f[1])
+	if len(f) > 3 {
+		k, _ := strconv.Atoi(f[3])
+		number = int32(k)
+	}
+	return filch.JobID(n), number
+}
+
+func (t *truth) told(_ *host, k mtc.Tell) {
+	if k.What == mtc.TellRefused {
+		t.breach("job %d: %v", k.Job, k.Error)
+	}
+}
+
+// AllFinished reports whether every job is.
+func (w *World) AllFinished() bool { return len(w.Stats.Finished) == len(w.truth.jobs) }
+
+// Verdict is every rule that was broken, after a run: each task has one end, no
+// task was started more often than its record says, all jobs ended.
+func (w *World) Verdict() []string {
+	t := &w.truth
+	for id := filch.JobID(1); int(id) <= len(t.jobs); id++ {
+		j := t.jobs[id]
+		if j.rec == nil || !j.rec.Finished() {
+			t.breach("job %d is not finished: %+v, total %d, cap %d%s", id, j.rec, j.total, j.Spec.Cap, w.where(id))
+			continue
+		}
+		void := t.voids(id, j.total)
+		var count mtc.Tally
+		var block *mtc.Block
+		for i := range j.total {
+			if i%mtc.BlockSize == 0 {
+				block = t.block(id, i/mtc.BlockSize)
+			}
+			k := mtc.Task{}
+			if p := block.Find(uint8(i % mtc.BlockSize)); p != nil {
+				k = *p
+			}
+			if (k.State == 0) == (void[i] == 0) {
+				t.breach("task %d.%d has the ends %v and %v", id, i, k.State, void[i])
+			}
+			if int(j.starts[i]) > max(int(k.Attempt), 0) {
+				t.breach("task %d.%d was started %d times, its record says %d (%+v)", id, i, j.starts[i], k.Attempt, k)
+			}
+			count = count.Plus(one(max(k.State, void[i])))
+		}
+		if got := j.rec.Tally(); got != count {
+			t.breach("job %d: the tally is %+v, the ends are %+v", id, got, count)
+		}
+	}
+	return t.broken
+}
+
+// where says what each host has of a job.
+func (w *World) where(id filch.JobID) (s string) {
+	for _, h := range w.hosts {
+		if st, ok := h.core.Job(id); ok {
+			s += fmt.Sprintf("; %s#%d leads %v %+v", h.name, h.life, st.Leads, st.Here)
+		}
+	}
+	return s
+}
+
+func one(s filch.State) (t mtc.Tally) {
+	for k, n := range map[filch.State]*int32{
+		filch.OK: &t.OK, filch.Failed: &t.Failed, filch.Killed: &t.Killed, filch.Lost: &t.Lost,
+		filch.Skipped: &t.Skipped, filch.Cancelled: &t.Cancelled,
+	} {
+		if k == s {
+			*n = 1
+		}
+	}
+	return t
+}
+
+// voids are the ends of tasks that a zone's record has, all at once.
+func (t *truth) voids(id filch.JobID, total int32) []filch.State {
+	v := make([]filch.State, total)
+	for z := int32(0); z*mtc.ZoneSize < total; z++ {
+		rec, err := mtc.DecodeZone(t.w.store.records[mtc.KeyZone(id, z)])
+		if err != nil {
+			t.breach("zone %d of job %d: %v", z, id, err)
+			continue
+		}
+		for _, s := range rec.Spans {
+			for i := s.Lo; i < s.Hi && s.Void != 0; i++ {
+				v[i] = s.Void
+			}
+		}
+	}
+	return v
+}
+
+func (t *truth) block(id filch.JobID, n int32) *mtc.Block {
+	b, err := mtc.DecodeBlock(t.w.store.records[mtc.KeyBlock(id, n)])
+	if err != nil {
+		t.breach("block %d of job %d: %v", n, id, err)
+		return &mtc.Block{}
+	}
+	return b
+}
+
+// Spread is the coefficient of variation of the tasks that each host ran.
+func (w *World) Spread() float64 {
+	n, sum, squares := float64(len(w.hosts)), 0.0, 0.0
+	for _, h := range w.hosts {
+		sum += float64(h.ran)
+		squares += float64(h.ran) * float64(h.ran)
+	}
+	mean := sum / n
+	return math.Sqrt(max(squares/n-mean*mean, 0)) / mean
+}
