@@ -1,0 +1,287 @@
+package mtc
+
+import (
+	"strings"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Graph is who waits for whom, as two arrays of edges: a million tasks with two
+// million edges are built in well under a second.
+type Graph struct {
+	parentAt []int32 // by task: where its parents begin; one more than tasks
+	parents  []int32
+	childAt  []int32
+	children []int32
+}
+
+// NewGraph takes the parents of each task. Edges named twice count once.
+func NewGraph(n int, parents func(i int) []int32) (*Graph, error) {
+	g := &Graph{parentAt: make([]int32, n+1), childAt: make([]int32, n+1)}
+	seen := make([]int32, n) // the last task that named this parent, plus one
+	for i := range n {
+		for _, p := range parents(i) {
+			if p < 0 || int(p) >= n {
+				return nil, filch.Errorf(filch.Invalid, "task %d waits for task %d of %d", i, p, n)
+			}
+			if seen[p] == int32(i)+1 {
+				continue
+			}
+			seen[p] = int32(i) + 1
+			g.parents = append(g.parents, p)
+			g.childAt[p+1]++
+		}
+		g.parentAt[i+1] = int32(len(g.parents))
+	}
+	for i := range n {
+		g.childAt[i+1] += g.childAt[i]
+	}
+	g.children = make([]int32, len(g.parents))
+	fill := make([]int32, n)
+	copy(fill, g.childAt)
+	for i := range n {
+		for _, p := range g.Parents(int32(i)) {
+			g.children[fill[p]] = int32(i)
+			fill[p]++
+		}
+	}
+	return g, nil
+}
+
+// Len is the number of tasks.
+func (g *Graph) Len() int { return len(g.parentAt) - 1 }
+
+// Edges is the number of edges.
+func (g *Graph) Edges() int { return len(g.parents) }
+
+// Parents are the tasks that i waits for.
+func (g *Graph) Parents(i int32) []int32 { return g.parents[g.parentAt[i]:g.parentAt[i+1]] }
+
+// Children are the tasks that wait for i.
+func (g *Graph) Children(i int32) []int32 { return g.children[g.childAt[i]:g.childAt[i+1]] }
+
+// Order lists the tasks so that parents go before children, or names a cycle.
+func (g *Graph) Order() (order, cycle []int32) {
+	n := g.Len()
+	missing := make([]int32, n)
+	order = make([]int32, 0, n)
+	for i := range n {
+		missing[i] = int32(len(g.Parents(int32(i))))
+		if missing[i] == 0 {
+			order = append(order, int32(i))
+		}
+	}
+	for k := 0; k < len(order); k++ {
+		for _, c := range g.Children(order[k]) {
+			if missing[c]--; missing[c] == 0 {
+				order = append(order, c)
+			}
+		}
+	}
+	if len(order) == n {
+		return order, nil
+	}
+	return nil, g.cycle(missing)
+}
+
+// cycle walks from a task that never became ready to one of its parents that
+// did not either, until it meets itself.
+func (g *Graph) cycle(missing []int32) []int32 {
+	var at int32
+	for missing[at] == 0 {
+		at++
+	}
+	step := make(map[int32]int)
+	var walk []int32
+	for {
+		if i, ok := step[at]; ok {
+			return walk[i:]
+		}
+		step[at] = len(walk)
+		walk = append(walk, at)
+		for _, p := range g.Parents(at) {
+			if missing[p] > 0 {
+				at = p
+				break
+			}
+		}
+	}
+}
+
+// CycleError says which tasks wait for each other.
+func CycleError(cycle []int32, name func(int32) string) *filch.Error {
+	var b strings.Builder
+	for i, t := range cycle {
+		if i == cycleNames {
+			b.WriteString("... -> ")
+			break
+		}
+		b.WriteString(name(t))
+		b.WriteString(" -> ")
+	}
+	b.WriteString(name(cycle[0]))
+	return filch.Errorf(filch.Invalid, "%d tasks wait for each other: %s", len(cycle), b.String())
+}
+
+// cycleNames are written out of a cycle.
+const cycleNames = 20
+
+// Tracker knows which tasks of a graph are ready. It keeps the set of tasks
+// that ended, and what a task still waits for follows from it: to be told of
+// an end twice changes nothing.
+type Tracker struct {
+	g       *Graph
+	ended   []uint64 // the set
+	state   []filch.State
+	missing []int32
+	waiting int // tasks that are neither ready nor ended
+	left    int // without an end
+	bytes   []int64
+	by      []int32 // index into nodes
+	nodes   []filch.NodeName
+	mode    FailMode
+}
+
+// NewTracker begins with no task ended; roots is called with those ready at
+// once.
+func NewTracker(g *Graph, mode FailMode) *Tracker {
+	n := g.Len()
+	t := &Tracker{
+		g: g, ended: make([]uint64, (n+63)/64), state: make([]filch.State, n), missing: make([]int32, n),
+		bytes: make([]int64, n), by: make([]int32, n), nodes: []filch.NodeName{""}, left: n, mode: mode,
+	}
+	for i := range n {
+		t.missing[i] = int32(len(g.Parents(int32(i))))
+		if t.missing[i] > 0 {
+			t.waiting++
+		}
+	}
+	return t
+}
+
+// Has reports whether the end of a task is known.
+func (t *Tracker) Has(i int32) bool { return t.ended[i/64]>>(i%64)&1 != 0 }
+
+// Ready reports whether a task waits for nothing and has no end.
+func (t *Tracker) Ready(i int32) bool { return t.missing[i] == 0 && !t.Has(i) }
+
+// End takes in that a task ended. It returns which tasks became ready and which
+// are to be skipped; the caller records the skipped ones, whose end is known
+// here at once.
+func (t *Tracker) End(i int32, s filch.State, bytes int64, by filch.NodeName) (ready, skipped []int32) {
+	if t.Has(i) && !mutantCounter {
+		return nil, nil
+	}
+	t.end(i, s)
+	t.bytes[i], t.by[i] = bytes, t.node(by)
+	if t.mode == FailOn {
+		s = filch.OK
+	}
+	work := []int32{i}
+	for len(work) > 0 {
+		p := work[len(work)-1]
+		work = work[:len(work)-1]
+		bad := p != i || s != filch.OK
+		for _, c := range t.g.Children(p) {
+			if t.Has(c) {
+				continue
+			}
+			t.missing[c]--
+			switch {
+			case bad:
+				t.end(c, filch.Skipped)
+				skipped = append(skipped, c)
+				work = append(work, c)
+			case t.missing[c] == 0:
+				t.waiting--
+				ready = append(ready, c)
+			}
+		}
+	}
+	return ready, skipped
+}
+
+func (t *Tracker) end(i int32, s filch.State) {
+	if t.missing[i] > 0 && !t.Has(i) {
+		t.waiting--
+	}
+	if !t.Has(i) {
+		t.left--
+	}
+	t.ended[i/64] |= 1 << (i % 64)
+	t.state[i] = s
+}
+
+// node numbers a node's name; few nodes run many tasks.
+func (t *Tracker) node(name filch.NodeName) int32 {
+	for k := len(t.nodes) - 1; k >= 0; k-- {
+		if t.nodes[k] == name {
+			return int32(k)
+		}
+	}
+	t.nodes = append(t.nodes, name)
+	return int32(len(t.nodes) - 1)
+}
+
+// Inputs are what the parents of a task made, and where.
+func (t *Tracker) Inputs(i int32) []Input {
+	parents := t.g.Parents(i)
+	if len(parents) == 0 {
+		return nil
+	}
+	in := make([]Input, len(parents))
+	for k, p := range parents {
+		in[k] = Input{Parent: p, Node: t.nodes[t.by[p]], Bytes: t.bytes[p]}
+	}
+	return in
+}
+
+// Left is how many tasks have no end yet.
+func (t *Tracker) Left() int { return t.left }
+
+// Check panics where what tasks wait for does not follow from the set.
+func (t *Tracker) Check() {
+	for i := range t.missing {
+		n := int32(0)
+		for _, p := range t.g.Parents(int32(i)) {
+			if !t.Has(p) {
+				n++
+			}
+		}
+		if n != t.missing[i] && !t.Has(int32(i)) {
+			panic("mtc: a task's missing parents do not follow from those that ended")
+		}
+	}
+}
+
+// Encode is a node's payload.
+func (n *GraphNode) Encode() []byte {
+	var w writer
+	w.string(n.Name)
+	w.uint(uint64(len(n.Parents)))
+	for _, p := range n.Parents {
+		w.uint(uint64(p))
+	}
+	w.uint(uint64(n.Bytes))
+	w.b = append(w.b, n.Body...)
+	return w.b
+}
+
+// DecodeGraphNode reads a node's payload; its body is what is left.
+func DecodeGraphNode(v []byte) (n GraphNode, err error) {
+	r := reader{b: v}
+	n.Name = string(r.view(maxGraphName))
+	n.Parents = make([]int32, r.count(maxInputs, 1))
+	for i := range n.Parents {
+		n.Parents[i] = r.index()
+	}
+	n.Bytes = int64(r.upTo(1<<62 - 1))
+	if r.bad {
+		return n, errMalformed
+	}
+	n.Body = r.b
+	return n, nil
+}
+
+// maxGraphName bounds a task's name in bytes.
+const maxGraphName = 1 << 10

@@ -1,0 +1,267 @@
+package mtc
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+func TestGraphNamesTheCycle(t *testing.T) {
+	names := []string{"fetch", "clean", "join", "plot", "free"}
+	parents := [][]int32{{3}, {0}, {1, 4}, {2}, nil}
+	g, err := NewGraph(5, func(i int) []int32 { return parents[i] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, cycle := g.Order()
+	if order != nil || len(cycle) != 4 {
+		t.Fatalf("order %v, cycle %v, want a cycle of 4", order, cycle)
+	}
+	text := CycleError(cycle, func(i int32) string { return names[i] }).Error()
+	for _, n := range names[:4] {
+		if !strings.Contains(text, n) {
+			t.Errorf("%q does not name %s", text, n)
+		}
+	}
+	if strings.Contains(text, "free") {
+		t.Errorf("%q names a task that is in no cycle", text)
+	}
+	if _, err := NewGraph(1, func(int) []int32 { return []int32{1} }); err == nil {
+		t.Error("a parent that does not exist was taken")
+	}
+}
+
+func TestGraphOfAMillion(t *testing.T) {
+	const n = 1_000_000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	var two [2]int32
+	g, err := NewGraph(n, func(i int) []int32 {
+		if i < 2 {
+			return nil
+		}
+		two = [2]int32{int32(i) - 1 - int32(i)%2, int32(i / 2)}
+		return two[:]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, cycle := g.Order()
+	k := NewTracker(g, FailSkip)
+	took := time.Since(begin)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if len(order) != n || cycle != nil {
+		t.Fatalf("%d of %d in order, cycle %v", len(order), n, cycle)
+	}
+	t.Logf("figure: %d tasks, %d edges in %v, %d MiB", n, g.Edges(), took, (after.HeapAlloc-before.HeapAlloc)>>20)
+	if b := (after.HeapAlloc - before.HeapAlloc) / n; b > 200 {
+		t.Errorf("%d bytes a task", b)
+	}
+	if took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	ready := 0
+	for _, i := range order {
+		if !k.Ready(i) {
+			t.Fatalf("task %d is not ready in order", i)
+		}
+		r, _ := k.End(i, filch.OK, 0, "n1")
+		ready += len(r)
+		if again, _ := k.End(i, filch.OK, 0, "n1"); len(again) > 0 {
+			t.Fatalf("the end of task %d counted twice", i)
+		}
+	}
+	if k.Left() != 0 || ready < n-3 {
+		t.Errorf("%d tasks left, %d became ready", k.Left(), ready)
+	}
+}
+
+// nodes makes a workflow from lists of parents.
+func workflow(parents ...[]int32) (nodes []GraphNode) {
+	for i, p := range parents {
+		nodes = append(nodes, GraphNode{Name: fmt.Sprint("t", i), Parents: p, Body: fmt.Appendf(nil, "body %d", i)})
+	}
+	return nodes
+}
+
+func TestWorkflowKeepsOrder(t *testing.T) {
+	const n = 600
+	var parents [][]int32
+	for i := range int32(n) {
+		switch {
+		case i == 0:
+			parents = append(parents, nil)
+		case i%7 == 0:
+			parents = append(parents, []int32{i - 1, i / 2, i / 3})
+		default:
+			parents = append(parents, []int32{i / 2})
+		}
+	}
+	for _, kind := range []PolicyKind{MLB, MDL, RLDS, FLDS} {
+		t.Run(kind.String(), func(t *testing.T) {
+			r := newRig(t, 5, 3, Policy{Kind: kind, Threshold: 1000})
+			r.length = slow(3 * time.Millisecond)
+			r.result = func(s Start) End {
+				return End{Run: s.Run, State: filch.OK, Bytes: int64(s.Index) * 10}
+			}
+			ended := map[int32]bool{}
+			r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+			checked := 0
+			limit := time.Minute
+			for r.step(limit) {
+				for ; checked < len(r.started); checked++ {
+					s := r.started[checked]
+					for _, p := range parents[s.Index] {
+						if r.task(1, p).State != filch.OK {
+							t.Errorf("task %d began before the end of %d was recorded", s.Index, p)
+						}
+					}
+					node, err := DecodeGraphNode(s.Payload)
+					if err != nil || string(node.Body) != fmt.Sprintf("body %d", s.Index) || !slices.Equal(node.Parents, parents[s.Index]) && len(node.Parents) > 0 {
+						t.Errorf("task %d was given %q, %v", s.Index, s.Payload, err)
+					}
+					if len(s.Inputs) != len(parents[s.Index]) {
+						t.Errorf("task %d has %d inputs, want %d", s.Index, len(s.Inputs), len(parents[s.Index]))
+					}
+					ended[s.Index] = true
+				}
+				if j := r.job(1); j != nil && j.Finished() {
+					break
+				}
+			}
+			if len(ended) != n || r.job(1).Tally().OK != n {
+				t.Errorf("%d tasks ran, tally %+v", len(ended), r.job(1).Tally())
+			}
+			r.checkAttempts(1, n)
+		})
+	}
+}
+
+func TestFailedTaskSkipsDependents(t *testing.T) {
+	for _, mode := range []FailMode{FailSkip, FailStop, FailOn} {
+		r := newRig(t, 2, 1, Policy{})
+		r.length = slow(time.Millisecond)
+		r.result = func(s Start) End {
+			if s.Index == 1 {
+				return End{Run: s.Run, State: filch.Failed, Code: 7}
+			}
+			return End{Run: s.Run, State: filch.OK}
+		}
+		// 0 -> 1 -> 3 -> 4, 0 -> 2 -> 4, and a long tail behind 2.
+		r.submit(0, Submission{Job: 1, Spec: Spec{OnFail: mode}, Nodes: workflow(
+			nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 3}, []int32{2}, []int32{5}, []int32{6})})
+		got := r.run(1, time.Minute).Tally()
+		switch mode {
+		case FailSkip:
+			if want := (Tally{OK: 5, Failed: 1, Skipped: 2}); got != want {
+				t.Errorf("skip: %+v, want %+v", got, want)
+			}
+		case FailStop:
+			if got.Failed != 1 || got.Skipped < 4 || got.Sum() != 8 {
+				t.Errorf("stop: %+v, want 1 failed and what had not begun skipped", got)
+			}
+		case FailOn:
+			if want := (Tally{OK: 7, Failed: 1}); got != want {
+				t.Errorf("go on: %+v, want %+v", got, want)
+			}
+		}
+		r.checkAttempts(1, 8)
+	}
+}
+
+func TestWorkflowOutlivesItsNodes(t *testing.T) {
+	var parents [][]int32
+	for i := range int32(300) {
+		switch {
+		case i < 10:
+			parents = append(parents, nil)
+		case i%11 == 0:
+			parents = append(parents, []int32{i - 10, i - 7, i - 3})
+		default:
+			parents = append(parents, []int32{i - 10})
+		}
+	}
+	for victim := range 4 {
+		for _, once := range []bool{false, true} {
+			t.Run(fmt.Sprintf("node-%d/once-%v", victim, once), func(t *testing.T) {
+				r := newRig(t, 4, 2, Policy{})
+				r.length = slow(20 * time.Millisecond)
+				r.submit(0, Submission{Job: 1, Spec: Spec{Once: once}, Nodes: workflow(parents...)})
+				r.idle(300 * time.Millisecond)
+				r.kill(victim, time.Second)
+				got := r.run(1, time.Minute).Tally()
+				if !once && got.OK != 300 {
+					t.Errorf("tally %+v, want 300 ok", got)
+				}
+				if once && (got.Sum() != 300 || got.Lost > 4) {
+					t.Errorf("tally %+v, want 300 ends, few lost", got)
+				}
+				r.checkAttempts(1, 300)
+			})
+		}
+	}
+}
+
+func TestCancelWorkflow(t *testing.T) {
+	var parents [][]int32
+	for i := range int32(1000) {
+		if i == 0 {
+			parents = append(parents, nil)
+		} else {
+			parents = append(parents, []int32{(i - 1) / 3})
+		}
+	}
+	r := newRig(t, 3, 2, Policy{})
+	r.length = slow(20 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+	r.idle(200 * time.Millisecond)
+	d := r.nodes[1]
+	d.Cancel(r.now, 1, &d.out)
+	r.act(d)
+	j := r.run(1, 10*time.Second)
+	if j.State() != filch.Cancelled || j.Tally().Sum() != 1000 {
+		t.Errorf("%v %+v, want 1000 ends and cancelled", j.State(), j.Tally())
+	}
+}
+
+// An open bag whose steward dies takes more tasks, and ends when it is closed.
+func TestOpenBagOutlivesItsSteward(t *testing.T) {
+	r := newRig(t, 3, 2, Policy{})
+	r.length = slow(5 * time.Millisecond)
+	lines := func(n int) (l [][]byte) {
+		for i := range n {
+			l = append(l, fmt.Appendf(nil, "line %d", i))
+		}
+		return l
+	}
+	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: lines(40), Spec: Spec{Payloads: true}})
+	r.idle(20 * time.Millisecond)
+	r.kill(0, 3*time.Second)
+	r.idle(time.Second)
+	for token := range int32(2) {
+		d := r.nodes[1+token]
+		if err := d.Add(r.now, 1, token+1, 30, lines(30), &d.out); err != nil {
+			t.Fatal(err)
+		}
+		r.act(d)
+		r.idle(2 * time.Second)
+	}
+	if j := r.job(1); j.Tally().OK != 100 || j.Finished() {
+		t.Errorf("before it is closed: %+v of %d, finished %v; want 100 ok, not finished", j.Tally(), j.Total, j.Finished())
+	}
+	d := r.nodes[2]
+	d.Close(r.now, 1, &d.out)
+	r.act(d)
+	if j := r.run(1, time.Minute); j.Tally().OK != 100 || j.Ended == 0 {
+		t.Errorf("%+v, ended at %d; want 100 ok", j.Tally(), j.Ended)
+	}
+	r.checkAttempts(1, 100)
+}

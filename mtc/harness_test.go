@@ -1,0 +1,347 @@
+package mtc
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// rig is a few cores over a store and a network without faults or delays of
+// their own: what is due next happens next.
+type rig struct {
+	t       *testing.T
+	now     time.Duration
+	nodes   []*rigNode
+	records map[string][]byte
+	watches []rigWatch
+	length  func(s Start) time.Duration
+	result  func(s Start) End
+	started []Start
+	onNode  map[string]int // starts by "job.index", and by node in byNode
+	byNode  map[filch.NodeName]int
+	sent    map[messageKind]int
+	merges  int
+	peak    int
+	last    time.Duration
+	spins   int
+	lose    func(m Message) bool // a message on its way
+	hear    func(from, to filch.NodeName, m Message)
+	mute    func(p Proposal) bool // an operation on its way to the store
+}
+
+type rigNode struct {
+	*Core
+	out     Out
+	running []rigRun
+	tells   []Tell
+	stops   int
+	mail    []rigMail
+	down    bool
+}
+
+type rigRun struct {
+	at  time.Duration
+	end End
+}
+
+type rigMail struct {
+	from filch.NodeName
+	m    Message
+	tag  uint64
+	a    Answer
+}
+
+type rigWatch struct {
+	node *rigNode
+	tag  uint64
+	key  string
+}
+
+func newRig(t *testing.T, n int, slots int32, policy Policy) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, records: map[string][]byte{}, onNode: map[string]int{}, byNode: map[filch.NodeName]int{}, sent: map[messageKind]int{},
+		length: func(Start) time.Duration { return 0 },
+		result: func(s Start) End { return End{Run: s.Run, State: filch.OK} },
+	}
+	for i := range n {
+		c := New(Config{Self: nodeName(i), Incarnation: 1, Seed: uint64(i) + 1, Policy: policy})
+		r.nodes = append(r.nodes, &rigNode{Core: c})
+	}
+	for _, d := range r.nodes {
+		for i := range n {
+			d.SetMember(0, Member{Name: nodeName(i), Incarnation: 1, Up: true}, &d.out)
+		}
+		d.SetRoom(0, Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
+		r.act(d)
+	}
+	return r
+}
+
+func nodeName(i int) filch.NodeName { return filch.NodeName("n" + strconv.Itoa(i+1)) }
+
+// act does what a node's Out says.
+func (r *rig) act(d *rigNode) {
+	for _, p := range d.out.Proposals {
+		if r.mute != nil && r.mute(p) {
+			continue
+		}
+		r.propose(d, p)
+	}
+	for _, s := range d.out.Starts {
+		r.started = append(r.started, s)
+		r.onNode[fmt.Sprintf("%d.%d", s.Job, s.Index)]++
+		r.byNode[d.cfg.Self]++
+		d.running = append(d.running, rigRun{r.now + r.length(s), r.result(s)})
+		r.peak = max(r.peak, r.runningAll())
+	}
+	d.stops += len(d.out.Stops)
+	for _, s := range d.out.Stops {
+		for i := range d.running {
+			if d.running[i].end.Run == s.Run {
+				d.running[i] = rigRun{r.now, End{Run: s.Run, State: filch.Killed, Code: 143}}
+			}
+		}
+	}
+	for _, s := range d.out.Sends {
+		m, err := DecodeMessage(EncodeMessage(s.Message))
+		if err != nil {
+			r.t.Fatalf("%T %+v: %v", s.Message, s.Message, err)
+		}
+		r.sent[m.kind()]++
+		if r.hear != nil {
+			r.hear(d.cfg.Self, s.To, m)
+		}
+		if r.lose != nil && r.lose(m) {
+			continue
+		}
+		to := r.node(s.To)
+		if to != nil && !to.down {
+			to.mail = append(to.mail, rigMail{from: d.cfg.Self, m: m})
+		}
+	}
+	d.tells = append(d.tells, d.out.Tells...)
+	sweep := d.out.Sweep
+	d.out.Reset()
+	d.Check()
+	if sweep {
+		r.sweep(d)
+	}
+}
+
+func (r *rig) runningAll() (n int) {
+	for _, d := range r.nodes {
+		n += len(d.running)
+	}
+	return n
+}
+
+func (r *rig) node(name filch.NodeName) *rigNode {
+	for _, d := range r.nodes {
+		if d.cfg.Self == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// home is the first live node: all records live there.
+func (r *rig) home() *rigNode {
+	for _, d := range r.nodes {
+		if !d.down {
+			return d
+		}
+	}
+	return nil
+}
+
+func (r *rig) sweep(d *rigNode) {
+	if d != r.home() {
+		return
+	}
+	var list []Stored
+	for k, v := range r.records {
+		list = append(list, Stored{k, v})
+	}
+	slices.SortFunc(list, func(a, b Stored) int { return compare(a.Key, b.Key) })
+	d.Homed(r.now, list, &d.out)
+	r.act(d)
+}
+
+func compare(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+func (r *rig) propose(d *rigNode, p Proposal) {
+	a := Answer{Value: r.records[p.Key]}
+	if a.Value == nil {
+		a.Status = AnswerAbsent
+	}
+	switch p.Op {
+	case OpWatch:
+		r.watches = append(r.watches, rigWatch{d, p.Tag, p.Key})
+	case OpUnwatch:
+		r.watches = slices.DeleteFunc(r.watches, func(w rigWatch) bool { return w.node == d && w.tag == p.Tag })
+		return
+	case OpMerge:
+		r.merges++
+		val, reply, err := Merges()[p.Kind](r.records[p.Key], p.Delta)
+		a = Answer{Value: reply}
+		if err != nil {
+			a = Answer{Status: AnswerInvalid}
+		} else {
+			r.records[p.Key] = val
+			for _, w := range r.watches {
+				if w.key == p.Key {
+					w.node.mail = append(w.node.mail, rigMail{tag: w.tag, a: Answer{Value: val}})
+				}
+			}
+		}
+	}
+	d.mail = append(d.mail, rigMail{tag: p.Tag, a: a})
+}
+
+// step delivers all mail, or else moves time to what is due next; false: there
+// is nothing more before limit.
+func (r *rig) step(limit time.Duration) bool {
+	busy := false
+	if r.spins++; r.now > r.last {
+		r.spins, r.last = 0, r.now
+	}
+	if r.spins > 100_000 {
+		for _, d := range r.nodes {
+			r.t.Logf("%s: %+v thief %+v at %v waits %v", d.cfg.Self, d.Queues(), d.thief.phase, d.Deadline(), d.waits.at)
+			for _, m := range d.mail {
+				r.t.Logf("  mail from %s: %T %+v", m.from, m.m, m.m)
+			}
+		}
+		r.t.Fatalf("no end of things to do at %v", r.now)
+	}
+	for _, d := range r.nodes {
+		mail := d.mail
+		d.mail = nil
+		for _, m := range mail {
+			busy = true
+			if d.down {
+				continue
+			}
+			if m.m != nil {
+				d.Message(r.now, m.from, m.m, &d.out)
+			} else {
+				d.Answered(r.now, m.tag, m.a, &d.out)
+			}
+			r.act(d)
+		}
+	}
+	if busy {
+		return true
+	}
+	next := filch.Never
+	for _, d := range r.nodes {
+		if d.down {
+			continue
+		}
+		next = min(next, d.Deadline())
+		for _, u := range d.running {
+			next = min(next, u.at)
+		}
+	}
+	if next > limit {
+		return false
+	}
+	r.now = max(r.now, next)
+	for _, d := range r.nodes {
+		if !d.down {
+			r.due(d)
+		}
+	}
+	return true
+}
+
+func (r *rig) due(d *rigNode) {
+	running := d.running
+	d.running = nil
+	var ended []End
+	for _, u := range running {
+		if u.at <= r.now {
+			ended = append(ended, u.end)
+		} else {
+			d.running = append(d.running, u)
+		}
+	}
+	for _, e := range ended {
+		d.Ended(r.now, e, &d.out)
+	}
+	if d.Deadline() <= r.now {
+		d.Tick(r.now, &d.out)
+	}
+	r.act(d)
+}
+
+// run goes on until the job is finished, at most that long.
+func (r *rig) run(id filch.JobID, most time.Duration) *Job {
+	r.t.Helper()
+	limit := r.now + most
+	for r.step(limit) {
+		if j := r.job(id); j != nil && j.Finished() {
+			return j
+		}
+	}
+	if j := r.job(id); j == nil || !j.Finished() {
+		r.t.Fatalf("job %d is not finished after %v: %+v", id, most, j)
+	}
+	return r.job(id)
+}
+
+// idle goes on for a while.
+func (r *rig) idle(d time.Duration) {
+	limit := r.now + d
+	for r.step(limit) {
+	}
+	r.now = limit
+}
+
+func (r *rig) job(id filch.JobID) *Job {
+	v := r.records[KeyJob(id)]
+	if v == nil {
+		return nil
+	}
+	j, err := DecodeJob(v)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return j
+}
+
+func (r *rig) task(id filch.JobID, i int32) Task {
+	b, err := DecodeBlock(r.records[KeyBlock(id, i/BlockSize)])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if t := b.Find(uint8(i % BlockSize)); t != nil {
+		return *t
+	}
+	return Task{}
+}
+
+func (r *rig) submit(node int, s Submission) {
+	r.t.Helper()
+	d := r.nodes[node]
+	if s.Ticket == (filch.Ticket{}) {
+		s.Ticket = filch.Ticket{UnixNS: int64(r.now), Job: s.Job}
+	}
+	if s.Spec.Each == (Room{}) {
+		s.Spec.Each.Slots = 1
+	}
+	if err := d.Submit(r.now, s, &d.out); err != nil {
+		r.t.Fatal(err)
+	}
+	r.act(d)
+}

@@ -1,0 +1,46 @@
+//go:build mutants
+
+package mtc
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func init() { plant = Plant }
+
+// TestMutantsAreCaught plants each fault in a process of its own, in which the
+// test beside it must fail.
+func TestMutantsAreCaught(t *testing.T) {
+	for _, m := range []struct{ name, test string }{
+		{"last-writer", "TestFirstEndWins"},
+		{"start-twice", "TestStartIsCommittedOnce"},
+		{"tally-back", "TestTallyOnlyGrows"},
+		{"cap-free", "TestCapIsNeverExceeded"},
+		{"parent-counter", "TestGraphOfAMillion"},
+		{"flds-never", "TestExcessOfThePaper"},
+		{"flds-never", "TestPoliciesPlaceDifferently"},
+		{"no-estimate", "TestPlaceIsAlgorithm1"},
+		{"ascending", "TestHeaviestInputFirst"},
+		{"blind-exit", "TestRetriesAndExitCodes"},
+		{"steal-pops", "TestLostOfferComesBack"},
+		{"no-move", "TestLateOfferMovesNothing"},
+		{"blind-thaw", "TestLateOfferMovesNothing"},
+		{"steal-stops", "TestStealingNeverEnds"},
+		{"half-down", "TestSingleTaskIsStolen"},
+		{"same-victims", "TestVictimsAreDrawnAnew"},
+		{"deaf", "TestNewsWakes"},
+		{"no-lose", "TestNodeDeathRunsItsTasksAgain"},
+		{"retry-forever", "TestRetriesAndExitCodes"},
+		{"no-front", "TestNothingBeginsAboveTheFront"},
+	} {
+		t.Run(m.name+"/"+m.test, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")
+			cmd.Env = append(os.Environ(), "MTC_MUTANT="+m.name)
+			if out, err := cmd.CombinedOutput(); err == nil {
+				t.Errorf("the planted fault %s passes %s:\n%s", m.name, m.test, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package mtc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// item is a single task in a queue.
+type item struct {
+	index   int32
+	attempt filch.Attempt
+	hop     uint32
+	crashes uint8
+	tracked bool // its start is committed before it begins
+	bytes   int64
+	inputs  []Input
+}
+
+// span is a range of a bag that this node owns and nobody touched.
+type span struct {
+	next, hi int32
+	front    int32 // committed: what is below may be started without a word
+	ask      int32 // where the higher front that was asked for begins
+	asking   bool
+	hop      uint32
+}
+
+func (s *span) left() int64 { return int64(s.hi - s.next) }
+
+// queue holds the ready tasks of one job on one node: ranges and single ones,
+// dedicated to the node or shared with thieves.
+type queue struct {
+	listed    bool
+	ranges    []span
+	shared    heap
+	dedicated heap
+	cooling   []cooling // failed here; a thief may have them at once, this node later
+	frozen    int64
+	pending   int // takeovers and moves under way
+	onceKnown []func(now time.Duration, out *Out)
+	held      map[int32]stamp // single tasks that are this node's by name
+}
+
+// cooling is a task that failed here and had better be tried elsewhere.
+type cooling struct {
+	item
+	until time.Duration
+}
+
+func (q *queue) empty() bool {
+	return len(q.ranges) == 0 && len(q.shared.list) == 0 && len(q.dedicated.list) == 0 && len(q.cooling) == 0
+}
+
+// shareable is how many tasks a thief may be given.
+func (q *queue) shareable() int64 {
+	n := int64(len(q.shared.list) + len(q.cooling))
+	for i := range q.ranges {
+		n += q.ranges[i].left()
+	}
+	return n
+}
+
+// heap orders single tasks: those with most input first (MATRIX v2, III.B.2:
+// descending by required data), then by index, so that tasks without data keep
+// the order in which they were submitted.
+type heap struct{ list []item }
+
+func first(a, b *item) bool {
+	if a.bytes != b.bytes {
+		if mutantAscending {
+			return a.bytes < b.bytes
+		}
+		return a.bytes > b.bytes
+	}
+	return a.index < b.index
+}
+
+func (h *heap) push(it item) {
+	h.list = append(h.list, it)
+	l := h.list
+	i := len(l) - 1
+	for i > 0 {
+		p := (i - 1) / 4
+		if !first(&it, &l[p]) {
+			break
+		}
+		l[i] = l[p]
+		i = p
+	}
+	l[i] = it
+}
+
+func (h *heap) pop() item {
+	l := h.list
+	top, it := l[0], l[len(l)-1]
+	l[len(l)-1] = item{}
+	l = l[:len(l)-1]
+	h.list = l
+	if len(l) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= len(l) {
+			break
+		}
+		best := child
+		for k := child + 1; k < min(child+4, len(l)); k++ {
+			if first(&l[k], &l[best]) {
+				best = k
+			}
+		}
+		if !first(&l[best], &it) {
+			break
+		}
+		l[i] = l[best]
+		i = best
+	}
+	l[i] = it
+	return top
+}
+
+// bottom takes the n last tasks off the heap, the last first.
+func (h *heap) bottom(n int) []item {
+	slices.SortFunc(h.list, func(a, b item) int {
+		if first(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	k := len(h.list) - min(n, len(h.list))
+	out := slices.Clone(h.list[k:])
+	slices.Reverse(out)
+	clear(h.list[k:])
+	h.list = h.list[:k] // sorted is a heap
+	return out
+}
+
+// half is half of n, rounded up, so that a single task can be stolen too; the
+// code of MATRIX rounds down.
+func half(n int64) int64 {
+	if mutantHalfDown {
+		return n / 2
+	}
+	return n/2 + n%2
+}
+
+// addRange takes a range in, by its first index.
+func (q *queue) addRange(s span) {
+	i, _ := slices.BinarySearchFunc(q.ranges, s.next, func(a span, n int32) int { return int(a.next - n) })
+	q.ranges = slices.Insert(q.ranges, i, s)
+}
+
+// cutRanges takes about half off the end of each range, at most want in all.
+func (q *queue) cutRanges(want int64, most int) (cut []span) {
+	for i := len(q.ranges) - 1; i >= 0 && want > 0 && len(cut) < most; i-- {
+		s := &q.ranges[i]
+		n := min(half(s.left()), want)
+		if n <= 0 {
+			continue
+		}
+		mid := s.hi - int32(n)
+		cut = append(cut, span{next: mid, hi: s.hi, front: mid, hop: s.hop})
+		want -= n
+		s.hi = mid
+		s.front = min(s.front, mid)
+		if s.left() == 0 {
+			q.ranges = slices.Delete(q.ranges, i, i+1)
+		}
+	}
+	return cut
+}
+
+// cutTasks takes every second shared task, at most want: thief and victim both
+// go on with the heaviest.
+func (q *queue) cutTasks(want int64) (cut []item) {
+	n := int(min(half(int64(len(q.shared.list)+len(q.cooling))), want))
+	for len(q.cooling) > 0 && len(cut) < n {
+		cut = append(cut, q.cooling[0].item)
+		q.cooling = slices.Delete(q.cooling, 0, 1)
+	}
+	var keep []item
+	for len(q.shared.list) > 0 && len(cut) < n {
+		cut = append(cut, q.shared.pop())
+		if len(q.shared.list) > n-len(cut) {
+			keep = append(keep, q.shared.pop())
+		}
+	}
+	for _, it := range keep {
+		q.shared.push(it)
+	}
+	return cut
+}

@@ -1,0 +1,245 @@
+package mtc
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+)
+
+var a1, b1, c1 = Owner{"a", 1}, Owner{"b", 1}, Owner{"c", 1}
+
+// block does operations on a record, one delta each, twice: the second time
+// nothing may change.
+func block(t *testing.T, old []byte, ops ...blockOp) ([]byte, []verdict) {
+	t.Helper()
+	var all []verdict
+	for _, op := range ops {
+		delta := encodeBlockOps([]blockOp{op}, true)
+		val, reply, err := mergeBlock(old, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := decodeBlockReply(reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p.verdicts...)
+		again, _, err := mergeBlock(val, delta)
+		if err != nil || p.verdicts[0] == vDone && !bytes.Equal(again, val) {
+			t.Errorf("said again, %+v changes the record (%v)", op, err)
+		}
+		old = val
+	}
+	return old, all
+}
+
+func endOp(off uint8, s filch.State, a filch.Attempt, by Owner) blockOp {
+	return blockOp{kind: bEnd, off: off, Task: Task{State: s, Attempt: a, Owner: by, Began: int64(a)}}
+}
+
+func startOp(off uint8, a filch.Attempt, hop uint32, by Owner, once bool) blockOp {
+	return blockOp{kind: bStart, off: off, once: once, Task: Task{Attempt: a, Hop: hop, Owner: by}}
+}
+
+func TestFirstEndWins(t *testing.T) {
+	v, got := block(t, nil, endOp(9, filch.OK, 1, a1), endOp(9, filch.Failed, 2, b1))
+	b, err := DecodeBlock(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := b.Find(9); k.State != filch.OK || k.By != a1 || k.Extra != 1 || got[1] != vEnded {
+		t.Errorf("recorded %+v after verdicts %v, want the first end and one extra", k, got)
+	}
+}
+
+func TestStartIsCommittedOnce(t *testing.T) {
+	_, got := block(t, nil, startOp(1, 1, 0, a1, true), startOp(1, 1, 1, b1, true), startOp(1, 2, 0, b1, true))
+	if got[0] != vDone || got[1] != vOther || got[2] != vOther {
+		t.Errorf("verdicts %v: a task that runs once was started again", got)
+	}
+	_, got = block(t, nil, startOp(1, 2, 0, a1, false), startOp(1, 2, 0, b1, false), startOp(1, 1, 5, b1, false), startOp(1, 3, 0, b1, false))
+	if got[0] != vDone || got[1] != vOther || got[2] != vOther || got[3] != vDone {
+		t.Errorf("verdicts %v: want one start of each attempt, and none of an older one", got)
+	}
+}
+
+func TestMoveNeedsThisAttemptAndHop(t *testing.T) {
+	move := func(a filch.Attempt, hop uint32, from, to Owner) blockOp {
+		return blockOp{kind: bMove, off: 3, from: from, Task: Task{Attempt: a, Hop: hop, Owner: to}}
+	}
+	_, got := block(t, nil, move(1, 0, a1, b1), move(1, 0, a1, c1), move(1, 1, b1, c1), startOp(3, 1, 2, c1, false), move(1, 2, c1, a1))
+	want := []verdict{vDone, vOther, vDone, vDone, vOther}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("verdicts %v, want %v", got, want)
+			break
+		}
+	}
+}
+
+func TestTakeCountsWhatWasStarted(t *testing.T) {
+	v, _ := block(t, nil, startOp(1, 2, 0, a1, false), blockOp{kind: bMove, off: 2, from: b1, Task: Task{Attempt: 1, Owner: a1}})
+	take := blockOp{kind: bTakeImplicit, off: 0, to: 3, from: a1, most: 3, Task: Task{Owner: c1}}
+	v, _ = block(t, v, take)
+	b, _ := DecodeBlock(v)
+	for off, want := range []Task{
+		{Attempt: 2, Owner: c1, Crashes: 1},
+		{Attempt: 3, Owner: c1, Crashes: 1},
+		{Attempt: 1, Hop: 2, Owner: c1},
+		{Attempt: 2, Owner: c1, Crashes: 1},
+	} {
+		if got := b.Find(uint8(off)); *got != want {
+			t.Errorf("task %d: %+v, want %+v", off, *got, want)
+		}
+	}
+}
+
+func TestTallyOnlyGrows(t *testing.T) {
+	tell := func(n int32) []byte {
+		return encodeZoneOps([]zoneOp{{kind: zTally, tally: BlockTally{3, Tally{OK: n}}}}, false)
+	}
+	var v []byte
+	for _, n := range []int32{5, 200, 7} {
+		v, _, _ = mergeZone(v, tell(n))
+	}
+	if z, err := DecodeZone(v); err != nil || z.Tally().OK != 200 {
+		t.Errorf("after 5, 200 and a late 7 the zone counts %+v (%v)", z.Tally(), err)
+	}
+	j := (&Job{Ticket: filch.Ticket{Job: 1}, Total: 1000}).Encode()
+	for _, n := range []int32{5, 200, 7} {
+		j, _, _ = mergeJob(j, encodeJobOp(jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: n}}}))
+	}
+	if rec, err := DecodeJob(j); err != nil || rec.Tally().OK != 200 {
+		t.Errorf("after 5, 200 and a late 7 the job counts %+v (%v)", rec.Tally(), err)
+	}
+}
+
+func TestKeysReadBack(t *testing.T) {
+	for key, want := range map[string]place{
+		KeyJob(7): {job: 7}, KeySpec(7): {job: 7, what: 's'}, KeyCap(12): {job: 12, what: 'k'},
+		KeyZone(1<<31-1, 3): {1<<31 - 1, 'z', 3}, KeyBlock(1, 99): {1, 'b', 99}, KeyPayload(1, 0): {1, 'p', 0},
+	} {
+		if got, ok := parseKey(key); !ok || got != want {
+			t.Errorf("%s reads as %+v, %v", key, got, ok)
+		}
+	}
+	for _, key := range []string{"", "j/", "j/x", "j/1/", "j/1/b", "j/1/b/", "j/1/b/x", "j/1/b/-1", "j/99999999999", "x/1", "j/1/s/2"} {
+		if p, ok := parseKey(key); ok {
+			t.Errorf("%q reads as %+v", key, p)
+		}
+	}
+}
+
+// seeds are records and deltas of every kind.
+func seeds() (list [][]byte) {
+	b, _, _ := mergeBlock(nil, encodeBlockOps([]blockOp{endOp(1, filch.Failed, 2, a1), startOp(9, 3, 1, b1, false)}, true))
+	z, _, _ := mergeZone(nil, encodeZoneOps([]zoneOp{
+		{kind: zFront, lo: 0, hi: 900, front: 64, who: a1},
+		{kind: zMove, lo: 500, hi: 900, from: a1, who: b1, front: 600},
+		{kind: zVoid, lo: 100, hi: 200, who: a1, void: filch.Cancelled},
+	}, true))
+	j := &Job{Ticket: filch.Ticket{UnixNS: 5, Job: 1}, Steward: a1, Total: 9, After: []filch.JobID{3}, Zones: []ZoneTally{{0, Tally{OK: 2}}}}
+	k, _, _ := mergeCap(nil, capOp{limit: 5, who: a1, seq: 1, want: 3}.encode())
+	p := &Payload{Offs: []uint8{0, 5}, Lines: [][]byte{[]byte("echo a#b@c&d~e?f!g$h"), nil}}
+	s := &Spec{Body: []byte{1, 2}, Cap: 3, Picks: []Pick{{1, 2}}}
+	return [][]byte{
+		b, z, j.Encode(), k, p.Encode(), s.Encode(),
+		encodeBlockOps([]blockOp{endOp(1, filch.OK, 1, a1)}, true), encodeZoneOps([]zoneOp{{kind: zLose, from: a1, who: b1}}, true),
+		encodeJobOp(jobOp{kind: jCreate, job: j}), encodeJobOp(jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: 3}}}),
+		EncodeMessage(&Offer{Xfer: 1, Ranges: []RangeItem{{1, 2, 3, 4}}, Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 1, Inputs: []Input{{1, "a", 2}}}}}),
+		EncodeMessage(&Told{Job: 1, Serial: 2, Ends: []ToldEnd{{1, filch.OK, 2, "a"}}}),
+	}
+}
+
+// A job's end is when the last thing happened that it waited for, and stays.
+func TestJobEndsOnce(t *testing.T) {
+	rec, _, err := mergeJob(nil, encodeJobOp(jobOp{kind: jCreate, job: &Job{Total: 2}}))
+	for _, step := range []struct {
+		op   jobOp
+		want int64
+	}{
+		{jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: 2}}, at: 10}, 0},
+		{jobOp{kind: jAdd, add: Addition{Token: 1, Count: 1}}, 0},
+		{jobOp{kind: jClose, at: 20}, 0},
+		{jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: 2, Failed: 1}}, at: 30}, 30},
+		{jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: 2, Failed: 1}}, at: 40}, 30},
+		{jobOp{kind: jVoid, void: filch.Cancelled, at: 50}, 30},
+	} {
+		if err == nil {
+			rec, _, err = mergeJob(rec, encodeJobOp(step.op))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := DecodeJob(rec); err != nil || j.Ended != step.want {
+			t.Fatalf("after %+v the end is %d, want %d (%v)", step.op, j.Ended, step.want, err)
+		}
+	}
+}
+
+// FuzzMerge: whatever a record and a delta are, a merge ends, and what it makes
+// is a record that the same delta does not change in kind.
+func FuzzMerge(f *testing.F) {
+	for i, a := range seeds() {
+		for _, b := range seeds() {
+			f.Add(uint8(i%6+1), a, b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, old, delta []byte) {
+		if len(old) == 0 {
+			old = nil
+		}
+		for k, merge := range Merges() {
+			if uint8(k) != kind {
+				continue
+			}
+			val, _, err := merge(old, delta)
+			if err != nil || val == nil {
+				continue
+			}
+			if _, _, err := merge(val, delta); err != nil {
+				t.Errorf("a record of kind %d that a merge made is refused: %v", k, err)
+			}
+		}
+	})
+}
+
+// FuzzDecode: hostile bytes are refused or read, with memory in proportion.
+func FuzzDecode(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, v []byte) {
+		if m, err := DecodeMessage(v); err == nil {
+			again, err := DecodeMessage(EncodeMessage(m))
+			if err != nil {
+				t.Errorf("%+v does not read back: %v (%+v)", m, err, again)
+			}
+		}
+		_, _ = DecodeSpec(v)
+		_, _ = DecodeJob(v)
+		_, _ = DecodeBlock(v)
+		_, _ = DecodeZone(v)
+		_, _ = DecodeCap(v)
+		_, _ = DecodePayload(v)
+		_, _ = DecodeGraphNode(v)
+		_, _ = decodeBlockReply(v)
+		_, _ = decodeZoneReply(v)
+	})
+}
+
+func TestBadTextCounts(t *testing.T) {
+	for _, c := range []struct {
+		tally Tally
+		want  string
+	}{
+		{Tally{OK: 3}, ""},
+		{Tally{OK: 3, Failed: 2}, "2 failed"},
+		{Tally{Failed: 1, Killed: 2, Lost: 3, Skipped: 4, Cancelled: 5}, "1 failed, 2 killed, 3 lost, 4 skipped, 5 cancelled"},
+	} {
+		if got := c.tally.BadText(); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.tally, got, c.want)
+		}
+	}
+}

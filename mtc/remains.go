@@ -1,0 +1,268 @@
+package mtc
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Remains are the jobs that a mirror tells of.
+type Remains struct {
+	jobs map[filch.JobID]*Remnant
+}
+
+// Remnant is what is left of one job. Job and Spec are nil where no line of
+// them could be read; then nothing can be done about it.
+type Remnant struct {
+	ID    filch.JobID
+	Job   *Job
+	Spec  *Spec
+	lines map[int32]*Payload
+	zones map[int32][]Span // what may have been started
+	tasks map[int32]*Block
+}
+
+// RemnantTally says how the tasks of a job stand.
+type RemnantTally struct {
+	Done int32 // have their end
+	Left int32 // go on
+	Lost int32 // were started, may run only once, and have no end; Done has them too
+}
+
+// NewRemains makes Remains of no line.
+func NewRemains() *Remains { return &Remains{jobs: make(map[filch.JobID]*Remnant)} }
+
+// Take takes a line in; false for one that makes no sense.
+func (m *Remains) Take(line []byte) bool {
+	key, value, ok := MirrorLine(line)
+	if !ok {
+		return false
+	}
+	p, _ := parseKey(key)
+	r := m.jobs[p.job]
+	if r == nil {
+		r = &Remnant{ID: p.job, lines: map[int32]*Payload{}, zones: map[int32][]Span{}, tasks: map[int32]*Block{}}
+	}
+	if !r.take(p, value) {
+		return false
+	}
+	m.jobs[p.job] = r
+	return true
+}
+
+func (r *Remnant) take(p place, value []byte) bool {
+	switch p.what {
+	case 0:
+		j, err := DecodeJob(value)
+		if err == nil && !j.behind(r.Job) {
+			r.Job = j
+		}
+		return err == nil
+	case 's':
+		s, err := DecodeSpec(value)
+		if err == nil && r.Spec == nil {
+			r.Spec = s
+		}
+		return err == nil
+	case 'p':
+		if p.number > MaxTasks/PayloadSize {
+			return false
+		}
+		return r.takeLines(p.number, value)
+	case 'z':
+		z, err := DecodeZone(value)
+		if err == nil {
+			r.zones[p.number] = tried(r.zones[p.number], z.Spans)
+		}
+		return err == nil
+	case 'b':
+		b, err := DecodeBlock(value)
+		if err != nil || p.number > MaxTasks/BlockSize {
+			return false
+		}
+		have := r.block(p.number)
+		for i, off := range b.Offs {
+			t := have.Find(off)
+			if t == nil {
+				*have.at(off) = b.Tasks[i]
+			} else if b.Tasks[i].newer(t) {
+				b.Tasks[i].Crashes = max(b.Tasks[i].Crashes, t.Crashes)
+				*t = b.Tasks[i]
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (r *Remnant) takeLines(part int32, value []byte) bool {
+	p, err := DecodePayload(value)
+	if err != nil {
+		return false
+	}
+	have := r.lines[part]
+	if have == nil {
+		r.lines[part] = p
+		return true
+	}
+	for i, off := range p.Offs {
+		if k, ok := slices.BinarySearch(have.Offs, off); !ok {
+			have.Offs, have.Lines = slices.Insert(have.Offs, k, off), slices.Insert(have.Lines, k, p.Lines[i])
+		}
+	}
+	return true
+}
+
+func (r *Remnant) block(num int32) *Block {
+	b := r.tasks[num]
+	if b == nil {
+		b = &Block{}
+		r.tasks[num] = b
+	}
+	return b
+}
+
+// Jobs are all of them, by id: none waits for one that comes later.
+func (m *Remains) Jobs() []*Remnant {
+	var list []*Remnant
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		list = append(list, m.jobs[id])
+	}
+	return list
+}
+
+// Whole reports whether enough is known of a job to do something about it.
+func (r *Remnant) Whole() bool { return r.Job != nil && (r.Spec != nil || r.Job.Finished()) }
+
+// Settle ends a job's life on the nodes of before, all of which are gone: what
+// was started without an end is tried once more, under the next attempt and as
+// if its node had died, or lost if it may be started only once. The limit of
+// such deaths is raised with it: the end of an allocation is nobody's crash.
+// Settled once, it changes no more.
+func (r *Remnant) Settle() (t RemnantTally) {
+	if r.Job.Finished() {
+		t.Done = r.Job.Total
+		return t
+	}
+	r.beginTried()
+	restarted := false
+	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
+		b := r.tasks[num]
+		for i := 0; i < len(b.Offs); {
+			index := num*BlockSize + int32(b.Offs[i])
+			if index >= r.Job.Total {
+				b.Offs, b.Tasks = slices.Delete(b.Offs, i, i+1), slices.Delete(b.Tasks, i, i+1)
+				continue
+			}
+			restarted = b.Tasks[i].settle(r.Spec.Once, &t) || restarted
+			i++
+		}
+		if len(b.Offs) == 0 {
+			delete(r.tasks, num)
+		}
+	}
+	r.loseUnreadable(&t)
+	if restarted && r.Spec.crashes() < 255 {
+		r.Spec.CrashLimit = r.Spec.crashes() + 1
+	}
+	t.Left = r.Job.Total - t.Done
+	return t
+}
+
+// beginTried makes tasks that may have been started without a word started
+// ones. Those that run once are never started without a word.
+func (r *Remnant) beginTried() {
+	if !r.Spec.Once && !r.Job.Graph {
+		for _, num := range slices.Sorted(maps.Keys(r.zones)) {
+			for _, s := range r.zones[num] {
+				for i := s.Lo; i < min(s.Hi, r.Job.Total); i++ {
+					if t := r.block(i / BlockSize).at(uint8(i % BlockSize)); t.State == 0 && t.Attempt == firstAttempt {
+						t.Started = true
+					}
+				}
+			}
+		}
+	}
+	clear(r.zones)
+}
+
+// settle ends a task's start; it reports whether it is tried again for that.
+func (t *Task) settle(once bool, tally *RemnantTally) bool {
+	again := false
+	switch {
+	case t.State != 0:
+	case t.Started && once:
+		t.State, t.Code, t.By = filch.Lost, filch.ExitNodeLost, t.Owner
+		tally.Lost++
+	case t.Started:
+		t.Attempt++
+		t.Crashes += min(1, 255-t.Crashes)
+		again = true
+	}
+	if t.State != 0 {
+		tally.Done++
+	}
+	t.Owner, t.Hop, t.Started = Owner{}, 0, false
+	return again
+}
+
+// loseUnreadable gives up the tasks whose line or node no mirror has.
+func (r *Remnant) loseUnreadable(tally *RemnantTally) {
+	if !r.Spec.Payloads && !r.Job.Graph {
+		return
+	}
+	for i := range r.Job.Total {
+		if p := r.lines[i/PayloadSize]; p != nil {
+			if _, ok := p.Line(uint8(i % PayloadSize)); ok {
+				continue
+			}
+		}
+		if t := r.block(i / BlockSize).at(uint8(i % BlockSize)); t.State == 0 {
+			t.State, t.Code = filch.Lost, filch.ExitNodeLost
+			tally.Done++
+			tally.Lost++
+		}
+	}
+}
+
+// Forget drops the ends of a job that went well, so that all of it is done
+// again: what it wrote is gone with its nodes. Those that run once stay ended.
+func (r *Remnant) Forget() {
+	if r.Spec.Once {
+		return
+	}
+	for _, b := range r.tasks { // any order: each by itself
+		for i := range b.Tasks {
+			if t := &b.Tasks[i]; t.State == filch.OK || t.State == filch.Skipped {
+				t.State, t.Started = 0, t.State == filch.OK
+			}
+		}
+	}
+}
+
+// Append appends the lines that say all of it.
+func (r *Remnant) Append(b []byte) []byte {
+	id := r.ID
+	for range 2 {
+		b = AppendMirrorLine(b, KeyJob(id), r.Job.Encode())
+		if r.Spec != nil {
+			b = AppendMirrorLine(b, KeySpec(id), r.Spec.Encode())
+		}
+	}
+	if r.Job.Finished() {
+		return b
+	}
+	for _, part := range slices.Sorted(maps.Keys(r.lines)) {
+		b = AppendMirrorLine(b, KeyPayload(id, part), r.lines[part].Encode())
+	}
+	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
+		b = AppendMirrorLine(b, KeyBlock(id, num), r.tasks[num].Encode())
+	}
+	return b
+}
+
+// Plus is both together.
+func (t RemnantTally) Plus(u RemnantTally) RemnantTally {
+	return RemnantTally{t.Done + u.Done, t.Left + u.Left, t.Lost + u.Lost}
+}

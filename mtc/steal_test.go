@@ -1,0 +1,325 @@
+package mtc
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+func TestSingleTaskIsStolen(t *testing.T) {
+	if half(1) != 1 || half(5) != 3 || half(0) != 0 {
+		t.Errorf("half of 1, 5, 0 is %d, %d, %d; want 1, 3, 0", half(1), half(5), half(0))
+	}
+	r := newRig(t, 2, 1, Policy{})
+	r.length = slow(time.Second)
+	r.submit(0, Submission{Job: 1, Total: 2})
+	r.idle(100 * time.Millisecond)
+	if n := len(r.nodes[1].running); n != 1 {
+		t.Errorf("%d tasks run on the idle node, want the one that waited", n)
+	}
+}
+
+func TestStealingNeverEnds(t *testing.T) {
+	r := newRig(t, 4, 1, Policy{})
+	r.lose = func(m Message) bool { return m.kind() == mNews }
+	r.idle(time.Minute)
+	before := r.sent[mLoadAsk]
+	r.idle(2 * PollRest)
+	asks := r.sent[mLoadAsk] - before
+	if asks == 0 || asks > 4*2*5 {
+		t.Errorf("%d asks in a minute of idleness by 4 nodes: want some, and few", asks)
+	}
+	r.length = slow(100 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 2000})
+	r.idle(PollRest * 3 / 2)
+	for _, d := range r.nodes {
+		if len(d.running) == 0 {
+			t.Errorf("%s is idle with %d tasks queued, a minute after it had found none", d.cfg.Self, r.nodes[0].Load())
+		}
+	}
+}
+
+// TestArrivalsAreQuiet has nodes come to an instance without work: were each a
+// reason for all others to look for some, the start of a large one would be a
+// storm of asks and dials.
+func TestArrivalsAreQuiet(t *testing.T) {
+	const nodes, late = 32, 32
+	r := newRig(t, nodes, 1, Policy{})
+	r.idle(5 * time.Second)
+	first := r.sent[mLoadAsk]
+	if first == 0 || first > nodes*2*lookMin {
+		t.Errorf("%d nodes asked %d times before the first work, want some and at most %d each", nodes, first, 2*lookMin)
+	}
+	for i := range late {
+		for _, d := range r.nodes {
+			d.SetMember(r.now, Member{Name: nodeName(nodes + i), Incarnation: 1, Up: true}, &d.out)
+			r.act(d)
+		}
+		r.idle(100 * time.Millisecond)
+	}
+	if n := r.sent[mLoadAsk] - first; n > 0 {
+		t.Errorf("%d nodes asked %d times because %d came", nodes, n, late)
+	}
+}
+
+// TestArrivalHearsOfWork loses what the new node asks: it is told all the same.
+func TestArrivalHearsOfWork(t *testing.T) {
+	r := newRig(t, 3, 1, Policy{})
+	late := r.nodes[2]
+	late.down = true
+	for _, d := range r.nodes[:2] {
+		d.SetMember(0, Member{Name: late.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
+	}
+	r.length = slow(time.Second)
+	r.submit(0, Submission{Job: 1, Total: 100})
+	r.idle(10 * time.Second)
+	late.down, late.mail = false, nil
+	late.thief.phase, late.thief.at = resting, time.Hour // it looks no more by itself
+	for _, d := range r.nodes[:2] {
+		d.SetMember(r.now, Member{Name: late.cfg.Self, Incarnation: 1, Up: true}, &d.out)
+		r.act(d)
+	}
+	r.idle(time.Second)
+	if len(late.running) == 0 {
+		t.Error("a node that came is idle a second later, and does not look by itself")
+	}
+}
+
+func TestNewsWakes(t *testing.T) {
+	r := newRig(t, 4, 1, Policy{})
+	for _, d := range r.nodes {
+		d.cfg.PollMax = time.Hour
+	}
+	r.idle(30 * time.Minute)
+	r.length = slow(time.Second)
+	r.submit(0, Submission{Job: 1, Total: 400})
+	r.idle(500 * time.Millisecond)
+	if n := r.runningAll(); n != 4 {
+		t.Errorf("%d of 4 nodes work half a second after there was something to do", n)
+	}
+}
+
+func TestLateNodeGetsWork(t *testing.T) {
+	r := newRig(t, 3, 1, Policy{})
+	late := r.nodes[2]
+	late.down = true
+	r.length = slow(100 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 300})
+	r.idle(3 * time.Second)
+	late.down, late.mail = false, nil
+	r.idle(3 * time.Second)
+	if len(late.running) == 0 {
+		t.Error("a node that came late is idle")
+	}
+}
+
+func TestLostOfferComesBack(t *testing.T) {
+	r := newRig(t, 2, 1, Policy{})
+	lost := 0
+	r.lose = func(m Message) bool {
+		o, ok := m.(*Offer)
+		if ok && len(o.Ranges) > 0 && lost < 3 {
+			lost++
+			return true
+		}
+		return false
+	}
+	r.length = slow(50 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 100})
+	j := r.run(1, time.Minute)
+	if lost == 0 || j.Tally().OK != 100 || len(r.started) != 100 {
+		t.Errorf("%d offers lost: %d ok after %d starts, want 100 of both", lost, j.Tally().OK, len(r.started))
+	}
+}
+
+// TestLateOfferMovesNothing has an offer arrive after its victim took it back:
+// whoever only asked whose the tasks are would see the thief's move succeed
+// after the thaw, and both would run them.
+func TestLateOfferMovesNothing(t *testing.T) {
+	r := newRig(t, 2, 1, Policy{})
+	var late *Offer
+	r.lose = func(m Message) bool {
+		if o, ok := m.(*Offer); ok && len(o.Ranges) > 0 && late == nil {
+			late = o
+			return true
+		}
+		return late != nil && m.kind() == mSteal // nobody else takes it meanwhile
+	}
+	r.length = slow(100 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 100})
+	r.idle(7 * time.Second) // the victim is in the middle of it again
+	if late == nil {
+		t.Fatal("nothing was offered")
+	}
+	d := r.nodes[1]
+	d.Message(r.now, "n1", late, &d.out)
+	r.act(d)
+	r.idle(time.Second)
+	r.lose = nil
+	r.run(1, time.Minute)
+	for i := range int32(100) {
+		if n := r.onNode[fmt.Sprintf("1.%d", i)]; n != 1 {
+			t.Errorf("task %d was started %d times", i, n)
+		}
+	}
+}
+
+func TestNothingBeginsAboveTheFront(t *testing.T) {
+	r := newRig(t, 1, 4, Policy{})
+	r.mute = func(p Proposal) bool { return p.Kind == RecordZone }
+	r.submit(0, Submission{Job: 1, Total: 100})
+	r.idle(time.Second)
+	if len(r.started) != 0 {
+		t.Errorf("%d tasks began although no front was committed", len(r.started))
+	}
+}
+
+func TestIdleNodeAsksForNoTime(t *testing.T) {
+	r := newRig(t, 1, 4, Policy{})
+	r.submit(0, Submission{Job: 1, Total: 10})
+	r.run(1, time.Minute)
+	r.idle(time.Second)
+	if at := r.nodes[0].Deadline(); at != filch.Never {
+		t.Errorf("an idle node without neighbors wants to be called at %v", at)
+	}
+}
+
+func TestVictimsAreDrawnAnew(t *testing.T) {
+	m := NewMembers()
+	for i := range 100 {
+		m.Set(Member{Name: nodeName(i), Incarnation: 1, Up: i != 50, Group: fmt.Sprint(i / 10)})
+	}
+	a, b := rng(1), rng(2)
+	same, seen := 0, map[filch.NodeName]bool{}
+	for range 200 {
+		x, y := m.choose(Random, "n1", 10, 0, &a), m.choose(Random, "n2", 10, 0, &b)
+		if len(x) != 10 || slices.Contains(x, "n1") || slices.Contains(x, "n51") {
+			t.Fatalf("n1 asks %v", x)
+		}
+		sorted := slices.Clone(x)
+		slices.Sort(sorted)
+		if len(slices.Compact(sorted)) != 10 {
+			t.Fatalf("n1 asks somebody twice: %v", x)
+		}
+		if slices.Equal(x, y) {
+			same++
+		}
+		for _, n := range x {
+			seen[n] = true
+		}
+	}
+	if same > 0 || len(seen) != 98 {
+		t.Errorf("two nodes chose the same %d times of 200, and one saw %d of 98 others", same, len(seen))
+	}
+	near := m.choose(Hierarchical, "n15", 5, 0, &a)
+	for _, n := range near {
+		if g := m.find(n).Group; g != "1" {
+			t.Errorf("n15 asks %s of group %s first", n, g)
+		}
+	}
+}
+
+func TestMeshIsThePapers(t *testing.T) {
+	for _, c := range []struct{ nodes, d, z, x, f int }{{41, 4, 16, 12, 12}, {25, 3, 12, 8, 4}, {13, 2, 8, 4, 0}, {5, 1, 0, 4, 0}} {
+		count := map[Class]int{}
+		places := map[spot]bool{}
+		d := spotOf(c.nodes - 1).hops(spot{})
+		for i := range c.nodes {
+			s := spotOf(i)
+			places[s] = true
+			count[s.class(d)]++
+		}
+		if d != c.d || len(places) != c.nodes || count[ClassZ] != c.z || count[ClassX] != c.x || count[ClassF] != c.f {
+			t.Errorf("%d nodes: d %d, %d places, Z %d, X %d, F %d; want d %d, Z %d, X %d, F %d",
+				c.nodes, d, len(places), count[ClassZ], count[ClassX], count[ClassF], c.d, c.z, c.x, c.f)
+		}
+	}
+	m := NewMembers()
+	for i := range 41 {
+		m.Set(Member{Name: nodeName(i), Incarnation: 1, Up: true})
+	}
+	for i := range 41 {
+		for _, n := range m.choose(Mesh, nodeName(i), 41, 0, new(rng)) {
+			if h := spotOf(i).hops(spotOf(int(m.index[n]))); h > 2 {
+				t.Errorf("node %d asks one at %d hops", i, h)
+			}
+		}
+	}
+}
+
+// grouped makes two groups of the nodes of a rig, near to each other, and has
+// them choose victims in some way.
+func (r *rig) grouped(v Victims) (group func(filch.NodeName) string) {
+	of := map[filch.NodeName]string{}
+	for i := range r.nodes {
+		of[nodeName(i)] = [...]string{"east", "west"}[i*2/len(r.nodes)]
+	}
+	for _, d := range r.nodes {
+		d.cfg.Victims = v
+		for name, g := range of {
+			d.SetMember(r.now, Member{Name: name, Incarnation: 1, Up: true, Group: g}, &d.out)
+		}
+		r.act(d)
+	}
+	return func(n filch.NodeName) string { return of[n] }
+}
+
+// Two allocations that work on bags of their own, submitted at one node of each,
+// steal inside first.
+func TestStealsStayNear(t *testing.T) {
+	share := func(v Victims) (near float64, spread int) {
+		r := newRig(t, 16, 2, Policy{})
+		group := r.grouped(v)
+		r.length = slow(50 * time.Millisecond)
+		var steals, far int64
+		r.hear = func(from, to filch.NodeName, m Message) {
+			if o, ok := m.(*Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
+				steals++
+				if group(from) != group(to) {
+					far++
+				}
+			}
+		}
+		r.submit(0, Submission{Job: 1, Total: 3000})
+		r.submit(8, Submission{Job: 2, Total: 3000})
+		r.run(1, 10*time.Minute)
+		r.run(2, 10*time.Minute)
+		for i := range r.nodes {
+			if r.byNode[nodeName(i)] > 200 {
+				spread++
+			}
+		}
+		return float64(steals-far) / float64(steals), spread
+	}
+	near, spread := share(Hierarchical)
+	any, _ := share(Random)
+	t.Logf("near steals: %.0f %%, of victims drawn from all %.0f %%", 100*near, 100*any)
+	if near < 0.75 || near < any+0.2 {
+		t.Errorf("%.0f %% of the steals are near, and %.0f %% of those from victims drawn from all", 100*near, 100*any)
+	}
+	if spread != 16 {
+		t.Errorf("%d of 16 nodes did their part", spread)
+	}
+}
+
+// Work that is only in the other allocation is found all the same, and soon.
+func TestFarWorkIsFound(t *testing.T) {
+	r := newRig(t, 16, 2, Policy{})
+	r.grouped(Hierarchical)
+	r.length = slow(100 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 1600})
+	j := r.run(1, time.Minute)
+	if ideal := 5 * time.Second; r.now > ideal*13/10 {
+		t.Errorf("16 nodes took %v, with one of them alone in knowing the work at first; at best %v", r.now, ideal)
+	}
+	west := 0
+	for i := 8; i < 16; i++ {
+		west += r.byNode[nodeName(i)]
+	}
+	if west < 600 || j.Tally().OK != 1600 {
+		t.Errorf("the other allocation did %d of %d tasks, want about half", west, j.Tally().OK)
+	}
+}

@@ -1,0 +1,162 @@
+package workflow
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Limits on what a workflow file may hold; what is over is an error that says
+// so. They keep a hostile or broken file from taking the machine's memory.
+const (
+	InputMax   = 512 << 20 // bytes of a WfFormat or DAX file
+	NativeMax  = 64 << 20  // bytes of a file of our own form, which is read as a tree
+	TasksMax   = 1 << 20
+	FilesMax   = 4 << 20
+	EdgesMax   = 16 << 20 // declared and from data, and uses of files
+	NameMax    = 255      // bytes of a task's name: it may become a file's
+	PathMax    = 1023     // bytes of a file's path
+	NestingMax = 32       // levels of lists and maps
+	WordsMax   = 64 << 10 // words of a command
+	TextMax    = 1 << 20  // bytes of a command with its environment
+	CPUsMax    = 1 << 16
+	SizeMax    = int64(1) << 56            // bytes of a file, or of memory
+	CostMax    = 1_000_000_000             // seconds of a task: 31 years
+	ScaleMax   = 1_000_000                 // of times and sizes
+	limitMax   = 10 * 365 * 24 * time.Hour // of a task's time limit
+)
+
+// Graph is a workflow in neutral form. Tasks and files are named by their
+// index in the two lists.
+type Graph struct {
+	Name   string
+	Format string // as people know it: "WfFormat 1.5", "DAX 2.1", "filch 1"
+	Replay bool   // tasks have no command: their times and sizes are played
+	Tasks  []Task
+	Files  []File
+	Traps  []Trap // oddities that were dealt with, in the order of [TrapKinds]
+}
+
+// Task is one task of a [Graph].
+type Task struct {
+	Name    string // unique in its graph
+	Kind    string // of program, for people: several tasks have the same
+	Line    int    // where the file speaks of it
+	Run     Command
+	Need    Need
+	Cost    time.Duration // stated run time, already scaled; 0 unknown
+	Inputs  []int32       // files, ascending, once each
+	Outputs []int32       // files, ascending, once each, disjoint from Inputs
+	After   []int32       // tasks that the file names as parents, ascending
+	Parents []int32       // all that must have ended: After, and the writers of Inputs
+}
+
+// File is a file that tasks read or write.
+type File struct {
+	Path   string // inside the sandbox: relative, clean, safe to create
+	Origin string // what the workflow file calls it
+	Size   int64  // bytes, already scaled; -1 unknown
+	Writer int32  // the only task that writes it; -1: it must exist before
+}
+
+// Command is what a task executes. Stdin, Stdout and Stderr are files, empty
+// for the default of the job.
+type Command struct {
+	Argv   []string
+	Env    []string // NAME=VALUE, added to the job's
+	Cwd    string   // empty: the job's
+	Stdin  string
+	Stdout string
+	Stderr string
+}
+
+// Need is what a task takes, and what it is granted when it ends badly. Zero
+// values mean the job's default.
+type Need struct {
+	CPUs      int32
+	MemBytes  int64
+	GPUs      string // "2", or "KIND:2"
+	TimeLimit time.Duration
+	Retries   *int32
+	Once      bool
+}
+
+// Trap is something odd that is common in real workflow files, and what was
+// made of it.
+type Trap struct {
+	Kind     string   `json:"kind"`
+	Count    int      `json:"count"`
+	Text     string   `json:"text"`
+	Examples []string `json:"examples"` // at most three
+}
+
+// Children is the graph's edges from parent to child: those of task t are
+// list[start[t]:start[t+1]], ascending.
+func (g *Graph) Children() (start, list []int32) {
+	return g.turned(len(g.Tasks), func(t *Task) []int32 { return t.Parents })
+}
+
+// Readers lists, for every file, the tasks that read it, in the form of
+// [Graph.Children].
+func (g *Graph) Readers() (start, list []int32) {
+	return g.turned(len(g.Files), func(t *Task) []int32 { return t.Inputs })
+}
+
+// turned lists, for each of n things, the tasks that name it.
+func (g *Graph) turned(n int, named func(*Task) []int32) (start, list []int32) {
+	start = make([]int32, n+1)
+	for i := range g.Tasks {
+		for _, k := range named(&g.Tasks[i]) {
+			start[k+1]++
+		}
+	}
+	for i := range n {
+		start[i+1] += start[i]
+	}
+	list = make([]int32, start[n])
+	next := slices.Clone(start)
+	for i := range g.Tasks {
+		for _, k := range named(&g.Tasks[i]) {
+			list[next[k]] = int32(i)
+			next[k]++
+		}
+	}
+	return start, list
+}
+
+// InitialBytes is the size of the inputs of task t that no task writes, as far
+// as it is known.
+func (g *Graph) InitialBytes(t int32) int64 {
+	total := int64(0)
+	for _, f := range g.Tasks[t].Inputs {
+		if file := &g.Files[f]; file.Writer < 0 && file.Size > 0 {
+			total = addSize(total, file.Size)
+		}
+	}
+	return total
+}
+
+// CheckInputs asks for the size of every file that no task writes, and fails
+// with the first that is not there, naming a task that reads it. Sizes that
+// were unknown are returned as a copy of the files' list.
+func (g *Graph) CheckInputs(size func(path string) (int64, error)) ([]File, error) {
+	files := slices.Clone(g.Files)
+	start, list := g.Readers()
+	for i := range files {
+		f := &files[i]
+		if f.Writer >= 0 || start[i] == start[i+1] {
+			continue
+		}
+		n, err := size(f.Path)
+		if err != nil {
+			t := &g.Tasks[list[start[i]]]
+			return nil, filch.Errorf(filch.NotFound, "task %s: its input %s is written by no task and is not there: %v", quote(t.Name), quote(f.Path), err).
+				WithHint("create it, or name it among the outputs of the task that makes it")
+		}
+		if f.Size < 0 {
+			f.Size = n
+		}
+	}
+	return files, nil
+}

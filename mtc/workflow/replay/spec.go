@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// TraceEnv names the trace where the arguments do not.
+const TraceEnv = "FILCH_REPLAY_TRACE"
+
+// argsMax bounds the arguments of a task: Linux takes two megabytes, with the
+// environment.
+const argsMax = 1536 << 10
+
+// File is a file that a task reads or writes.
+type File struct {
+	Path string
+	Size int64
+}
+
+// Spec is what it takes to play one task.
+type Spec struct {
+	Task  string
+	Time  time.Duration
+	Burn  bool   // use the processor for the time, else sleep
+	Trace string // the file that the trace is appended to; empty: none
+	In    []File
+	Out   []File
+}
+
+// Of is the spec of task t of a replay.
+func Of(g *workflow.Graph, t int32) Spec {
+	task := &g.Tasks[t]
+	s := Spec{Task: task.Name, Time: task.Cost}
+	for _, f := range task.Inputs {
+		s.In = append(s.In, File{g.Files[f].Path, max(g.Files[f].Size, 0)})
+	}
+	for _, f := range task.Outputs {
+		s.Out = append(s.Out, File{g.Files[f].Path, max(g.Files[f].Size, 0)})
+	}
+	return s
+}
+
+// Args writes the spec as the arguments of filch replay.
+func (s Spec) Args() ([]string, error) {
+	args := []string{"--task", s.Task, "--time", s.Time.String()}
+	if s.Burn {
+		args = append(args, "--burn")
+	}
+	if s.Trace != "" {
+		args = append(args, "--trace", s.Trace)
+	}
+	size := 0
+	for _, f := range s.In {
+		args = append(args, "in:"+strconv.FormatInt(f.Size, 10)+":"+f.Path)
+	}
+	for _, f := range s.Out {
+		args = append(args, "out:"+strconv.FormatInt(f.Size, 10)+":"+f.Path)
+	}
+	for _, a := range args {
+		size += len(a) + 9 // its end, and the pointer to it
+	}
+	if size > argsMax {
+		return nil, filch.Errorf(filch.Invalid, "task %q cannot be played: its %d files take %d bytes of arguments, at most %d",
+			s.Task, len(s.In)+len(s.Out), size, argsMax)
+	}
+	return args, nil
+}
+
+// Parse reads the arguments of filch replay.
+func Parse(args []string) (Spec, error) {
+	var s Spec
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		if word == "--burn" {
+			s.Burn = true
+			continue
+		}
+		if strings.HasPrefix(word, "--") {
+			if len(args) == 0 {
+				return s, filch.Errorf(filch.Invalid, "%s has no value", word)
+			}
+			if err := s.set(word, args[0]); err != nil {
+				return s, err
+			}
+			args = args[1:]
+			continue
+		}
+		if err := s.file(word); err != nil {
+			return s, err
+		}
+	}
+	if s.Task == "" {
+		return s, filch.Errorf(filch.Invalid, "--task is missing")
+	}
+	return s, nil
+}
+
+func (s *Spec) set(option, value string) error {
+	switch option {
+	case "--task":
+		s.Task = value
+	case "--trace":
+		s.Trace = value
+	case "--time":
+		d, err := time.ParseDuration(value)
+		if err != nil || d < 0 {
+			return filch.Errorf(filch.Invalid, "--time: %q is no time", value)
+		}
+		s.Time = d
+	default:
+		return filch.Errorf(filch.Invalid, "there is no option %q", option)
+	}
+	return nil
+}
+
+// file reads in:SIZE:PATH or out:SIZE:PATH.
+func (s *Spec) file(word string) error {
+	way, rest, _ := strings.Cut(word, ":")
+	size, path, found := strings.Cut(rest, ":")
+	n, err := strconv.ParseInt(size, 10, 64)
+	if err != nil || !found || n < 0 || n > workflow.SizeMax || way != "in" && way != "out" {
+		return filch.Errorf(filch.Invalid, "%q is neither in:SIZE:PATH nor out:SIZE:PATH", word)
+	}
+	if err := workflow.CheckPath(path); err != nil {
+		return filch.Errorf(filch.Invalid, "the file %q is refused: %v", path, err)
+	}
+	if way == "in" {
+		s.In = append(s.In, File{path, n})
+	} else {
+		s.Out = append(s.Out, File{path, n})
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package replay
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The events of a trace.
+const (
+	EventStart = "start"
+	EventEnd   = "end"
+)
+
+// Record is one line of a trace. Tasks append to one file, and each line is
+// one write: the order of the lines is the order of what happened, whatever
+// the clocks of the nodes say.
+type Record struct {
+	Event   string    `json:"event"`
+	Task    string    `json:"task"`
+	Node    string    `json:"node,omitempty"`
+	Job     string    `json:"job,omitempty"`
+	Attempt string    `json:"attempt,omitempty"`
+	PID     int       `json:"pid"`
+	UnixNS  int64     `json:"unix_ns"`
+	TookNS  int64     `json:"took_ns,omitempty"` // of an end
+	In      []Touched `json:"in,omitempty"`
+	Out     []Touched `json:"out,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// Touched is a file that a task read or wrote.
+type Touched struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+	Sum  string `json:"sha256"`
+}
+
+func touched(f File, s Sum) Touched { return Touched{f.Path, f.Size, hex.EncodeToString(s[:])} }
+
+// trace appends records to a file.
+type trace struct{ f *os.File }
+
+func openTrace(name string) (*trace, error) {
+	if name == "" {
+		return &trace{}, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	return &trace{f}, err
+}
+
+// append writes a line in one write.
+func (t *trace) append(r Record) error {
+	if t.f == nil {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = t.f.Write(append(line, '\n'))
+	return err
+}
+
+func (t *trace) close() error {
+	if t.f == nil {
+		return nil
+	}
+	return t.f.Close()
+}
+
+// lineMax bounds a line of a trace: a task with all the files that its
+// arguments can hold.
+const lineMax = 8 << 20
+
+// ReadTrace reads a trace.
+func ReadTrace(r io.Reader, visit func(Record) error) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, lineMax)
+	for line := 1; s.Scan(); line++ {
+		var rec Record
+		if err := json.Unmarshal(s.Bytes(), &rec); err != nil {
+			return fmt.Errorf("line %d of the trace: %w", line, err)
+		}
+		if err := visit(rec); err != nil {
+			return fmt.Errorf("line %d of the trace: %w", line, err)
+		}
+	}
+	return s.Err()
+}

@@ -1,0 +1,166 @@
+package workflow
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scalar is the text of a value that is no list and no map.
+func (n *native) scalar(v *node, what string) (string, error) {
+	if v.shape == shapeList || v.shape == shapeMap || v.shape == shapeNull {
+		return "", n.src.errorf(v.line, "%s is %s, not text", what, v.shape)
+	}
+	if strings.ContainsRune(v.text, 0) {
+		return "", n.src.errorf(v.line, "%s holds a NUL byte", what)
+	}
+	return v.text, nil
+}
+
+// text is a scalar that is not empty.
+func (n *native) text(v *node, what string) (string, error) {
+	s, err := n.scalar(v, what)
+	if err == nil && s == "" {
+		err = n.src.errorf(v.line, "%s is empty", what)
+	}
+	return s, err
+}
+
+// texts is a list of texts, or a single one.
+func (n *native) texts(v *node, what string) (texts []string, lines []int, err error) {
+	if v.shape != shapeList {
+		s, err := n.text(v, what)
+		return []string{s}, []int{v.line}, err
+	}
+	for i := range v.items {
+		s, err := n.scalar(&v.items[i], what)
+		if err != nil {
+			return nil, nil, err
+		}
+		texts, lines = append(texts, s), append(lines, v.items[i].line)
+	}
+	return texts, lines, nil
+}
+
+// needs reads what a task takes, from itself and else from the defaults.
+func (n *native) needs(task *Task, what string, m *node) error {
+	for _, key := range needKeys {
+		v, of := m.find(key), what
+		if v == nil && n.defaults != nil {
+			v, of = n.defaults.find(key), "defaults"
+		}
+		if v == nil || key == "env" {
+			continue
+		}
+		text, err := n.text(v, of+": "+key)
+		if err != nil {
+			return err
+		}
+		if why := task.need(key, text); why != "" {
+			return n.src.errorf(v.line, "%s: %s: %s is not %s", of, key, quote(text), why)
+		}
+	}
+	return nil
+}
+
+// need sets one of the needs; why says what the text should have been.
+func (task *Task) need(key, text string) (why string) {
+	ok := false
+	switch key {
+	case "cpus":
+		task.Need.CPUs, ok = count(text, 1, CPUsMax)
+		why = "a number of slots from 1 to " + strconv.Itoa(CPUsMax)
+	case "mem":
+		task.Need.MemBytes, ok = memory(text)
+		why = "a size like 500M or 4G; a bare number is mebibytes"
+	case "gpus":
+		kind, n, named := strings.Cut(text, ":")
+		if !named {
+			kind, n = "", text
+		}
+		_, ok = count(n, 1, 1024)
+		ok = ok && (!named || kind != "") && !strings.ContainsAny(kind, " ,=")
+		task.Need.GPUs = text
+		why = "a number of GPUs, or KIND:NUMBER"
+	case "time_limit":
+		task.Need.TimeLimit, ok = timeSpan(text)
+		ok = ok && task.Need.TimeLimit > 0 && task.Need.TimeLimit <= limitMax
+		why = "a time like 90s, 10m or 1h30m, at most ten years"
+	case "time":
+		task.Cost, ok = timeSpan(text)
+		ok = ok && task.Cost <= CostMax*time.Second
+		why = "a time like 90s, 10m or 1h30m"
+	case "retries":
+		n, fits := count(text, 0, 1000)
+		task.Need.Retries, ok = &n, fits
+		why = "a number from 0 to 1000"
+	case "once":
+		task.Need.Once, ok = text == "true", text == "true" || text == "false"
+		why = "true or false"
+	}
+	if ok {
+		return ""
+	}
+	return why
+}
+
+func count(text string, least, most int64) (int32, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return int32(n), err == nil && n >= least && n <= most
+}
+
+// memory reads 500 (mebibytes, as everywhere in filch), 500M, 4G, 1.5G.
+func memory(text string) (int64, bool) {
+	number, unit := text, int64(1)<<20
+	if text != "" {
+		if at := strings.IndexByte("KMGT", text[len(text)-1]&^0x20); at >= 0 {
+			number, unit = text[:len(text)-1], int64(1)<<(10*(at+1))
+		}
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || strings.ContainsAny(number, "xXpPiInN_") || !(f > 0) || f*float64(unit) > float64(SizeMax) {
+		return 0, false
+	}
+	return int64(f * float64(unit)), true
+}
+
+// timeSpan reads 90s, 1h30m, 250ms, and H:MM:SS. A bare number is refused:
+// here it would be seconds for some and minutes for others.
+func timeSpan(text string) (time.Duration, bool) {
+	if d, err := time.ParseDuration(text); err == nil && text != "0" {
+		return d, d >= 0
+	}
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return 0, false
+	}
+	var total time.Duration
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 20)
+		if err != nil || i > 0 && n > 59 {
+			return 0, false
+		}
+		total = total*60 + time.Duration(n)*time.Second
+	}
+	return total, true
+}
+
+// program is the name of what a command executes, for people.
+func program(argv []string) string {
+	word := argv[0]
+	if len(argv) == 3 && argv[0] == shellPath && argv[1] == "-c" {
+		fields := strings.Fields(argv[2])
+		for len(fields) > 1 && strings.Contains(fields[0], "=") {
+			fields = fields[1:]
+		}
+		if len(fields) > 0 {
+			word = fields[0]
+		}
+	}
+	word = visible(path.Base(word))
+	if len(word) > NameMax {
+		word = word[:NameMax]
+	}
+	return word
+}
