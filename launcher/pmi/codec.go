@@ -17,6 +17,7 @@ const (
 	kindStuck              // they will not: some wait for a rank that has left
 	kindName               // a question to the root: publish, unpublish, look up
 	kindAnswer             // its answer
+	kindParcel             // a piece of a parcel, see [Paths]
 )
 
 // codecVersion is the first byte of a frame; another version is malformed.
@@ -40,6 +41,9 @@ type message struct {
 	service string
 	port    string
 	msg     string
+
+	from, to int32 // parcel; last and data as well
+	data     []byte
 }
 
 // counts says how the ranks of a subtree stand to a fence when none of them is
@@ -100,6 +104,10 @@ func (m message) encode() []byte {
 		b = be.AppendUint32(b, m.fence)
 	case kindStuck:
 		b = appendCounts(b, m.count)
+	case kindParcel:
+		b = make([]byte, 0, 9+len(m.data))
+		b = be.AppendUint32(be.AppendUint32(b, uint32(m.from)), uint32(m.to))
+		b = append(appendBool(b, m.last), m.data...)
 	case kindName, kindAnswer:
 		b = be.AppendUint32(b, uint32(m.node))
 		b = append(be.AppendUint32(b, m.id), byte(m.op))
@@ -146,6 +154,9 @@ func decode(k kind, b []byte) (message, bool) {
 		m.fence = r.u32()
 	case kindStuck:
 		m.count = r.counts()
+	case kindParcel:
+		m.from, m.to, m.last = r.i32(), r.i32(), r.bool()
+		m.data = r.take(min(len(r.b), maxChunk))
 	case kindName, kindAnswer:
 		m.node, m.id, m.op = r.i32(), r.u32(), nameOp(r.u8())
 		m.service, m.port, m.msg = r.string(), r.string(), r.string()
