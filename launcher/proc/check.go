@@ -54,6 +54,8 @@ type program struct {
 	path  string // what to exec
 	shell bool   // no interpreter is named: /bin/sh reads it, as execvp does
 	info  binaryInfo
+
+	script, scriptArg string // of a script: its interpreter, and the first word after it
 }
 
 // findProgram resolves name as execvp would, in the PATH of env and relative
@@ -132,6 +134,7 @@ func (p program) judge(name string, f *os.File, head []byte, node filch.NodeName
 		line, _, _ := bytes.Cut(head[2:], []byte{'\n'})
 		interp, _, _ = strings.Cut(strings.TrimLeft(strings.TrimRight(string(line), " \t\r"), " \t"), " ")
 		interp, _, _ = strings.Cut(interp, "\t")
+		p.script, p.scriptArg = interp, secondWord(string(line))
 		if strings.HasSuffix(string(line), "\r") {
 			return p, fail(launcher.CauseNotExec, filch.Invalid,
 				"cannot run %s on %s: its first line ends with a carriage return", name, node).
@@ -151,6 +154,13 @@ func (p program) judge(name string, f *os.File, head []byte, node filch.NodeName
 			"cannot run %s: its interpreter %s is not on %s", name, interp, node)
 	}
 	return p, nil
+}
+
+func secondWord(line string) string {
+	if f := strings.Fields(line); len(f) > 1 {
+		return f[1]
+	}
+	return ""
 }
 
 // reason is the errno text of err without the path that callers name.

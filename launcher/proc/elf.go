@@ -20,6 +20,8 @@ type binaryInfo struct {
 	elf    bool
 	interp string   // the ELF interpreter
 	needed []string // DT_NEEDED
+
+	rpath, runpath string
 }
 
 type phdr struct {
@@ -56,15 +58,15 @@ func readELF(f io.ReaderAt, head []byte) binaryInfo {
 			info.interp = string(text)
 		}
 	}
-	info.needed = readNeeded(f, head, dynamic, loads)
+	info.readDynamic(f, head, dynamic, loads)
 	return info
 }
 
-// readNeeded follows the dynamic section to its names.
-func readNeeded(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) []string {
+// readDynamic follows the dynamic section to its names.
+func (info *binaryInfo) readDynamic(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) {
 	le := binary.LittleEndian
 	var offsets []uint64
-	var strings, length uint64
+	var strings, length, rpath, runpath uint64
 	for d := readSome(f, head, dynamic.offset, int(min(dynamic.len, elfDynamicMax))); len(d) >= 16; d = d[16:] {
 		tag, value := le.Uint64(d), le.Uint64(d[8:])
 		if tag == 0 {
@@ -77,6 +79,10 @@ func readNeeded(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) []string
 			strings = value
 		case tag == 10: // DT_STRSZ
 			length = value
+		case tag == 15: // DT_RPATH
+			rpath = value
+		case tag == 29: // DT_RUNPATH
+			runpath = value
 		}
 	}
 	at, found := uint64(0), false
@@ -86,19 +92,26 @@ func readNeeded(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) []string
 		}
 	}
 	if !found {
-		return nil
+		return
 	}
-	var names []string
-	for _, o := range offsets {
+	name := func(o uint64) (string, bool) {
 		if o >= length {
-			continue
+			return "", false
 		}
-		text, _, ok := bytes.Cut(readSome(f, head, at+o, int(min(length-o, 256))), []byte{0})
-		if ok {
-			names = append(names, string(text))
+		text, _, ok := bytes.Cut(readSome(f, head, at+o, int(min(length-o, elfNameMax))), []byte{0})
+		return string(text), ok
+	}
+	for _, o := range offsets {
+		if text, ok := name(o); ok {
+			info.needed = append(info.needed, text)
 		}
 	}
-	return names
+	if rpath > 0 {
+		info.rpath, _ = name(rpath)
+	}
+	if runpath > 0 {
+		info.runpath, _ = name(runpath)
+	}
 }
 
 // readSome returns up to n bytes at off, from head where it holds them.

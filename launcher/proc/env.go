@@ -17,7 +17,7 @@ import (
 // it gives way to our own under --slurm-env alone.
 var scrubbed = []string{
 	"PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_", "MPI_LOCAL",
-	"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix",
+	"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix=", "OMPI_MCA_schizo=", "PRTE_",
 	"FLUX_", "FILCH_SECRET", "FILCH_GPUS=", "FILCH_SOCKET=", "FILCH_IDENT=",
 	"FILCH_INSTANCE=", "FILCH_JOB=", "FILCH_RANK=", "FILCH_SIZE=",
 	"FILCH_LOCAL_RANK=", "FILCH_LOCAL_SIZE=", "FILCH_NODE=", "FILCH_NODES=",
@@ -39,6 +39,10 @@ func scrub(env []string, slurm bool) []string {
 }
 
 func isScrubbed(e string) bool {
+	// Where an outer job of ours had its segments.
+	if strings.HasPrefix(e, "OMPI_MCA_") && strings.Contains(e, "_backing_directory="+shmPrefix) {
+		return true
+	}
 	for _, p := range scrubbed {
 		if strings.HasPrefix(e, p) {
 			return true

@@ -146,13 +146,22 @@ func (j *job) warn(text string) {
 	j.link().send(wire.KindWarn, wire.Warn{Text: text})
 }
 
-// prepare makes all the checks and answers with Ready.
+// prepare makes all the checks and answers with Ready, as soon as the helper of
+// the wire-up is ready where there is one.
 func (j *job) prepare() {
 	j.failed = j.check()
 	if j.failed == nil {
 		j.mpi = newWireup(j)
-		j.failed = j.mpi.check()
+		j.failed = j.mpi.helper.start()
 	}
+	if j.failed == nil && j.mpi.helper != nil {
+		return
+	}
+	j.prepared()
+}
+
+// prepared is the second half of it.
+func (j *job) prepared() {
 	if j.failed == nil {
 		j.io = newOutputs(j)
 		j.failed = j.io.openFiles()
@@ -163,6 +172,9 @@ func (j *job) prepare() {
 	if j.failed != nil {
 		j.phase = refused
 		j.sayReady()
+		if j.mpi != nil {
+			j.mpi.helper.leave()
+		}
 		return
 	}
 	if !j.keeper.room.limit(j.order.Memory) {
@@ -176,6 +188,9 @@ func (j *job) prepare() {
 }
 
 func (j *job) sayReady() {
+	if j.phase == checking {
+		return // not yet
+	}
 	r := launcher.KeeperReady{Ident: j.ident()}
 	if j.failed != nil {
 		r.Err, r.Cause = j.failed.err, j.failed.cause
@@ -297,8 +312,10 @@ func (j *job) adopted() {
 	if j.phase >= running {
 		j.sayStarted()
 	}
-	j.io.adopted()
-	j.in.adopted()
+	if j.io != nil && j.in != nil {
+		j.io.adopted()
+		j.in.adopted()
+	}
 	if j.phase == done {
 		j.sayDone()
 	}
@@ -372,6 +389,9 @@ func (j *job) unheard() bool { return j.stop.abandoned && j.keeper.link.fd < 0 }
 
 // finish kills what the ranks left behind and waits for the last output.
 func (j *job) finish() {
+	if j.mpi != nil && !j.mpi.helper.leave() {
+		return
+	}
 	if !j.nothingLeft() {
 		j.kill()
 		return

@@ -57,7 +57,9 @@ type keeper struct {
 	adoption *timer    // runs while there is no launcher
 	linger   *timer
 	jobs     int // done so far
-	leaving  bool
+
+	scratches int // made so far
+	leaving   bool
 
 	scratch [readChunk]byte // of whoever reads at the moment
 }

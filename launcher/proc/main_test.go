@@ -51,6 +51,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "keeper":
 			os.Exit(proc.KeeperMain(os.Args[2:]))
+		case "runner":
+			os.Exit(proc.RunnerMain(os.Args[2:]))
 		case "rank":
 			os.Exit(helpers[os.Args[2]](os.Args[3:]))
 		case "launcher":

@@ -134,7 +134,9 @@ func lend(t *testing.T, program, dir string, to int) string {
 	t.Helper()
 	b, err := os.ReadFile(program)
 	if err == nil {
+		syscall.ForkLock.RLock() // a child of another test would hold it open for writing
 		err = os.WriteFile(dir+"/poser", b, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	for up := dir; err == nil && up != os.TempDir(); up = filepath.Dir(up) {
 		err = os.Chmod(up, 0o755)

@@ -137,7 +137,7 @@ func (j *job) pollChildren() {
 	j.keeper.poll.after(5*time.Millisecond, func() {
 		j.stop.polling = false
 		j.reap()
-		if j.alive > 0 {
+		if j.alive > 0 || j.mpi.helper.alive() {
 			j.pollChildren()
 		}
 	})
@@ -159,6 +159,8 @@ func (j *job) reap() {
 		if r, ok := j.byPID[pid]; ok {
 			delete(j.byPID, pid)
 			j.gone(r, ws, &ru)
+		} else if j.mpi != nil {
+			j.mpi.helper.reaped(pid, ws)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type room struct {
 	tasks  int    // version 1: its tasks file, opened
 	ooms   string // what its count of kills was when the job began
 	base   string // the cgroup in which dir is made, and the beginning of its name
+	number int    // among those of one process
 	serial int    // of the dir
 	spent  bool   // cgroup.kill was used
 }
@@ -54,13 +55,19 @@ func sanitize(s string) string {
 
 // newRoom makes the cgroup; where that is not allowed the room is empty and
 // every method does nothing.
-func newRoom(p Place) *room {
-	m := &room{fd: -1, tasks: -1}
+func newRoom(p Place) *room { return newRoomFor(p, 0) }
+
+// newRoomFor makes one of several rooms of this process, by its number.
+func newRoomFor(p Place, number int) *room {
+	m := &room{fd: -1, tasks: -1, number: number}
 	own, ok := ownCgroups().unified()
 	if !ok || !mayMakeIn(own) {
 		return m
 	}
 	m.base = filepath.Join(own, roomName(p, os.Getpid()))
+	if number > 0 {
+		m.base += "." + strconv.Itoa(number)
+	}
 	m.make()
 	return m
 }
@@ -107,7 +114,7 @@ func (m *room) limit(bytes int64) bool {
 	if !ok || !mayMakeIn(own) {
 		return false
 	}
-	dir := filepath.Join(own, roomPrefix+"mem-"+strconv.Itoa(os.Getpid()))
+	dir := filepath.Join(own, roomPrefix+"mem-"+strconv.Itoa(os.Getpid())+"."+strconv.Itoa(m.number))
 	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 		return false
 	}

@@ -50,6 +50,16 @@ func (k *Keeper) Wait() error {
 // started anew while its keepers go on. The one that is idle when its launcher
 // dies ends what no living keeper answers for.
 func Spawn(exe string, p Place, log *os.File) (*Keeper, error) {
+	return spawn(exe, "keeper", p, log)
+}
+
+// SpawnRunner starts a runner, which waits for orders and starts of tasks. It
+// has no socket: when its launcher is gone it ends its tasks and leaves.
+func SpawnRunner(exe string, p Place, log *os.File) (*Keeper, error) {
+	return spawn(exe, "runner", p, log)
+}
+
+func spawn(exe, word string, p Place, log *os.File) (*Keeper, error) {
 	if err := os.MkdirAll(p.keepersDir(), 0o700); err != nil {
 		return nil, err
 	}
@@ -58,7 +68,7 @@ func Spawn(exe string, p Place, log *os.File) (*Keeper, error) {
 		return nil, fmt.Errorf("cannot make the link of a keeper: %w", err)
 	}
 	defer theirs.Close()
-	cmd := exec.Command(exe, "keeper", p.Dir, p.Instance, string(p.Node))
+	cmd := exec.Command(exe, word, p.Dir, p.Instance, string(p.Node))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Dir = "/"
@@ -66,7 +76,7 @@ func Spawn(exe string, p Place, log *os.File) (*Keeper, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("cannot start a keeper: %w", err)
+		return nil, fmt.Errorf("cannot start a %s: %w", word, err)
 	}
 	return &Keeper{PID: cmd.Process.Pid, Link: ours, cmd: cmd}, nil
 }

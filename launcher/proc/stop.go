@@ -145,8 +145,8 @@ func (j *job) nothingLeft() bool {
 	return err == unix.ECHILD && !j.keeper.room.populated()
 }
 
-// each calls f with every process of the job: the descendants of this process
-// and, where there is a cgroup, its members.
+// each calls f with every process of the job but the wire-up's helper: the
+// descendants of this process and, where there is a cgroup, its members.
 func (j *job) each(f func(pid int)) {
 	seen := map[int]bool{}
 	visit := func(pid int) {
@@ -156,6 +156,9 @@ func (j *job) each(f func(pid int)) {
 		}
 	}
 	for _, pid := range descendants(unix.Getpid()) {
+		if j.mpi != nil && j.mpi.helper.is(pid) {
+			continue // it cleans up after the ranks, see finish
+		}
 		visit(pid)
 	}
 	for _, pid := range j.keeper.room.pids() {

@@ -35,6 +35,7 @@ func SweepOrphans(p Place) (killed, left int) {
 		}
 		if len(orphans) == 0 || time.Now().After(until) {
 			removeRooms(p)
+			removeScratch(p)
 			return len(seen), len(orphans)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -67,12 +68,13 @@ func findOrphans(p Place) []int {
 	return orphans
 }
 
-// livingKeepers are the processes that listen on the keepers' sockets.
+// livingKeepers are the processes that listen on the keepers' sockets, and the
+// runners, which leave a file there.
 func livingKeepers(p Place) map[int]bool {
 	alive := map[int]bool{}
-	names, _ := filepath.Glob(filepath.Join(p.keepersDir(), "k*.sock"))
+	names, _ := filepath.Glob(filepath.Join(p.keepersDir(), "[kr]*"))
 	for _, name := range names {
-		digits := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "k"), ".sock")
+		digits := strings.TrimSuffix(filepath.Base(name)[1:], ".sock")
 		pid, err := strconv.Atoi(digits)
 		if err == nil && isKeeper(pid, p) {
 			alive[pid] = true
@@ -81,11 +83,16 @@ func livingKeepers(p Place) map[int]bool {
 	return alive
 }
 
-// isKeeper reports whether pid is a keeper of this place: its number may have
-// gone to another process.
+// isKeeper reports whether pid is a keeper or runner of this place: its number
+// may have gone to another process.
 func isKeeper(pid int, p Place) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && bytes.Contains(b, []byte("\x00keeper\x00"+p.Dir+"\x00")) && parentOf(pid) != 0
+	for _, word := range []string{"keeper", "runner"} {
+		if err == nil && bytes.Contains(b, []byte("\x00"+word+"\x00"+p.Dir+"\x00")) {
+			return parentOf(pid) != 0
+		}
+	}
+	return false
 }
 
 // carries reports whether a process was started with mark in its environment.

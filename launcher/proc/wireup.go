@@ -1,36 +1,48 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/pmi"
+	"github.com/filch-hpc/filch/launcher/pmix"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"golang.org/x/sys/unix"
 )
 
-// wireup gives the ranks of this node their PMI server: the engine of
-// launcher/pmi over a socketpair per rank. Nil where the job wants none.
+// port is what an engine of a wire-up is to the keeper.
+type port interface {
+	Feed(now time.Duration, r filch.Rank, data []byte, out *pmi.Out)
+	Closed(now time.Duration, r filch.Rank, out *pmi.Out)
+	Peer(now time.Duration, from int32, body []byte, out *pmi.Out)
+	Deadline() time.Duration
+	Tick(now time.Duration, out *pmi.Out)
+	State(r filch.Rank) pmi.State
+	Spoke() bool
+}
+
+// wireup gives the ranks of this node what they find each other by: the engine
+// of launcher/pmi over a socketpair per rank, or that of launcher/pmix over a
+// helper process.
 type wireup struct {
 	job     *job
-	engine  *pmi.Engine // nil: --mpi=none
+	engine  port // nil: --mpi=none
+	pmix    *pmix.Engine
+	helper  *helper // with pmix
 	clients map[filch.Rank]*client
 	out     pmi.Out
 	env0    map[int][]string // of each program, what all its ranks share
 	due     *timer
 	look    *timer // for ranks that run alone, see lookForSingletons
-	openMPI bool   // a program is linked with Open MPI
 }
 
-// client is our end of a rank's PMI connection.
+// client is our end of a rank's PMI connection, or of the helper's.
 type client struct {
-	rank  *rank
+	id    filch.Rank
 	fd    int
 	queue []byte // answers that the socket did not take
 }
@@ -45,26 +57,31 @@ func (s pmiState) unfinished() bool {
 
 func newWireup(j *job) *wireup {
 	w := &wireup{job: j, clients: map[filch.Rank]*client{}, env0: map[int][]string{}}
-	for _, r := range j.ranks {
-		for _, lib := range r.exe.info.needed {
-			w.openMPI = w.openMPI || strings.HasPrefix(lib, openMPILib)
-		}
+	switch j.library() {
+	case libraryNone:
+	case libraryPMIx:
+		w.pmix = pmix.New(j.pmixConfig())
+		w.engine = w.pmix
+		w.helper = newHelper(w)
+	default:
+		w.engine = pmi.New(j.pmiConfig())
 	}
-	if j.what.MPI == mpiNone {
-		return w
-	}
+	return w
+}
+
+// pmiConfig describes the job to the engine of PMI.
+func (j *job) pmiConfig() pmi.Config {
 	l := &j.order.Launch
 	local := make([]filch.Rank, len(j.ranks))
 	appnum := make([]int32, len(j.ranks))
 	for i, r := range j.ranks {
 		local[i], appnum[i] = r.id, int32(r.program)
 	}
-	w.engine = pmi.New(pmi.Config{
+	return pmi.Config{
 		Kvsname: l.Ident.String(), Size: l.Size, Local: local, Appnum: appnum,
 		Mapping: mapping(l), Early: pmi.EarlyDefault,
 		Node: j.order.Index, Nodes: int32(len(l.Nodes)), Lowest: lowest(l),
-	})
-	return w
+	}
 }
 
 // lowest is the lowest rank of each node.
@@ -78,66 +95,6 @@ func lowest(l *launcher.Launch) []filch.Rank {
 	}
 	return low
 }
-
-// The values of --mpi that matter here; the engine speaks PMI-1 and PMI-2 as
-// each rank chooses.
-const (
-	mpiNone = "none"
-	mpiAuto = "auto"
-	mpiPMIx = "pmix"
-)
-
-// openMPILib is the library of Open MPI 4 and 5. Without PMIx each of its ranks
-// takes itself for the only one, and ends with 0.
-const openMPILib = "libmpi.so.40"
-
-// check refuses what would be started in vain.
-func (w *wireup) check() *failure {
-	j := w.job
-	const text = "this filch serves PMI-1 and PMI-2 (MPICH and its kin), not PMIx"
-	switch {
-	case j.what.MPI == mpiPMIx:
-		return fail(launcher.CauseOurs, filch.Unavailable, "--mpi=pmix: %s", text)
-	case w.openMPI && j.order.Launch.Size > 1 && (j.what.MPI == mpiAuto || j.what.MPI == ""):
-		return fail(launcher.CauseOurs, filch.Unavailable, "%s is linked with Open MPI, and %s: its %d ranks would each run alone",
-			j.ranks[0].argv[0], text, j.order.Launch.Size).
-			hint("build it with MPICH (mpicc.mpich), or start separate copies with --mpi=none")
-	}
-	return nil
-}
-
-// lookForSingletons warns, once, of Open MPI ranks that were started by way of
-// an interpreter and so were not seen for what they are.
-func (w *wireup) lookForSingletons(after time.Duration) {
-	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
-		return
-	}
-	w.look = w.job.keeper.poll.after(after, func() {
-		w.look = nil
-		if w.engine.Spoke() {
-			return
-		}
-		for _, r := range w.job.ranks {
-			if r.phase != rankRunning {
-				continue
-			}
-			maps, _ := os.ReadFile("/proc/" + strconv.Itoa(r.pid) + "/maps")
-			if bytes.Contains(maps, []byte(openMPILib)) {
-				w.job.warn(fmt.Sprintf("rank %d uses Open MPI, which needs PMIx, and none of the %d ranks on %s has asked for the others: each runs alone",
-					r.id, len(w.job.ranks), w.job.node()))
-				return
-			}
-			break
-		}
-		w.lookForSingletons(4 * after)
-	})
-}
-
-// Times of the look for ranks that run alone.
-const (
-	singletonFirst = 250 * time.Millisecond
-	singletonLast  = 20 * time.Second
-)
 
 // mapping says which ranks share a node.
 func mapping(l *launcher.Launch) string {
@@ -154,18 +111,23 @@ func mapping(l *launcher.Launch) string {
 
 // connect gives r its connection.
 func (w *wireup) connect(r *rank) error {
-	if w.engine == nil {
+	if w.engine == nil || w.pmix != nil {
 		return nil
 	}
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	unix.SetNonblock(p[0], true)
 	r.files.give(p[1])
-	c := &client{rank: r, fd: p[0]}
-	w.clients[r.id] = c
-	return w.job.keeper.poll.watch(c.fd, readable, func(e uint32) { w.ready(c, e) })
+	return w.serve(r.id, p[0])
+}
+
+// serve takes over our end of a connection.
+func (w *wireup) serve(id filch.Rank, fd int) error {
+	unix.SetNonblock(fd, true)
+	c := &client{id: id, fd: fd}
+	w.clients[id] = c
+	return w.job.keeper.poll.watch(fd, readable, func(e uint32) { w.ready(c, e) })
 }
 
 // env is the whole environment of r but what depends on its rank alone.
@@ -175,8 +137,11 @@ func (w *wireup) env(r *rank) []string {
 		shared = w.job.jobEnv(w.job.programEnv(r.program))
 		w.env0[r.program] = shared
 	}
-	if w.engine == nil {
+	switch {
+	case w.engine == nil:
 		return shared
+	case w.pmix != nil:
+		return w.pmixEnv(r, shared)
 	}
 	return append(shared[:len(shared):len(shared)],
 		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(int(r.id)),
@@ -210,7 +175,7 @@ func (w *wireup) read(c *client) bool {
 		w.hangUp(c)
 		return false
 	}
-	w.engine.Feed(w.job.now(), c.rank.id, buf[:n], &w.out)
+	w.engine.Feed(w.job.now(), c.id, buf[:n], &w.out)
 	return true
 }
 
@@ -223,20 +188,29 @@ func (w *wireup) hangUp(c *client) {
 	}
 }
 
-// closed reads the last words of a rank whose process has ended.
+// closed reads the last words of a rank whose process has ended. What the
+// helper says of a rank is written before that rank can end.
 func (w *wireup) closed(r *rank) pmiState {
-	c := w.clients[r.id]
-	if w.engine == nil || c == nil {
+	if w.engine == nil {
 		return pmiState{}
 	}
-	for w.read(c) {
+	id := r.id
+	if w.pmix != nil {
+		id = pmix.Helper
+	}
+	if c := w.clients[id]; c != nil {
+		for w.read(c) {
+			w.act()
+		}
 		w.act()
 	}
-	w.hangUp(c)
+	if c := w.clients[r.id]; c != nil {
+		w.hangUp(c)
+		delete(w.clients, r.id)
+	}
 	state := pmiState{w.engine.State(r.id)}
 	w.engine.Closed(w.job.now(), r.id, &w.out)
 	w.act()
-	delete(w.clients, r.id)
 	return state
 }
 
@@ -245,6 +219,7 @@ func (w *wireup) close() {
 	for _, c := range w.clients {
 		w.hangUp(c)
 	}
+	w.helper.end()
 	w.job.keeper.poll.stop(w.due)
 	w.job.keeper.poll.stop(w.look)
 }
@@ -288,6 +263,7 @@ func (w *wireup) act() {
 		}
 	}
 	w.out.Reset()
+	w.helper.heard()
 }
 
 // verdict reports the end of a rank before its process ends: what follows is

@@ -1,0 +1,381 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/output"
+	"golang.org/x/sys/unix"
+)
+
+// Limits of the output that is kept.
+const (
+	// captureMax bounds what is kept of one stream of one task: of what is
+	// longer, the first and the last half stay.
+	captureMax = 16 << 20
+	// captureLook is how often streams that grow are looked at.
+	captureLook = 250 * time.Millisecond
+	// sparesMax bounds the files that wait for the next task.
+	sparesMax = 256
+)
+
+// capture is where a task prints to: two files without a name, appended to.
+// They are used again when the task has ended.
+type capture struct {
+	fds  [2]int
+	lost [2]int64 // bytes of the middle that were given up
+}
+
+// keeping is the output of this runner's tasks: the files that they print to
+// and the segments that keep what was in them.
+type keeping struct {
+	runner *runner
+	dir    string
+	spare  []*capture
+	jobs   map[filch.JobID]*output.Segments
+	null   int
+	look   *timer
+	flush  *timer
+	fault  string // the last one that was told
+}
+
+func newKeeping(r *runner) *keeping {
+	null, err := openNull()
+	if err != nil {
+		null = -1
+	}
+	return &keeping{runner: r, dir: r.place.outputDir(), jobs: map[filch.JobID]*output.Segments{}, null: null}
+}
+
+// outputDir holds a folder for each job of which output is kept.
+func (p Place) outputDir() string { return filepath.Join(p.Dir, "output") }
+
+// OutputDir is where the runners of a node keep what a job's tasks printed; see
+// [output.Segments].
+func (p Place) OutputDir(job filch.JobID) string {
+	return filepath.Join(p.outputDir(), job.String())
+}
+
+// files are the descriptors that t is born with.
+func (k *keeping) files(t *task) (f files, bad *failure) {
+	o := t.order.what
+	in := k.null
+	stdin, stdout, stderr := t.stream(0, o.Stdin), t.stream(1, o.Stdout), t.stream(2, o.Stderr)
+	switch {
+	case stdin != "":
+		fd, err := unix.Open(stdin, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		if err != nil {
+			return f, fail(launcher.CauseOurs, filch.NotFound, "cannot read %s as the input of task %d.%d on %s: %s", stdin, t.start.Job, t.start.Index, k.runner.place.Node, reason(err))
+		}
+		in = fd
+		f.theirs = append(f.theirs, fd)
+	case t.start.Line != "":
+		fd, err := lineFile(k.runner.place.Dir, t.start.Line)
+		if err != nil {
+			return f, fail(launcher.CauseOurs, filch.Internal, "cannot give task %d.%d its input on %s: %s", t.start.Job, t.start.Index, k.runner.place.Node, reason(err))
+		}
+		in = fd
+		f.theirs = append(f.theirs, fd)
+	}
+	f.child = []uintptr{uintptr(in), uintptr(k.null), uintptr(k.null)}
+	if o.Keep != launcher.KeepNone && (stdout == "" || stderr == "") {
+		if bad = k.lend(t); bad != nil {
+			return f, bad
+		}
+		f.child[1], f.child[2] = uintptr(t.out.fds[0]), uintptr(t.out.fds[1])
+	}
+	for i, name := range []string{stdout, stderr} {
+		if name == "" {
+			continue
+		}
+		if i == 1 && (name == "-" || name == stdout) {
+			f.child[2] = f.child[1]
+			continue
+		}
+		fd, bad := k.open(t, name)
+		if bad != nil {
+			return f, bad
+		}
+		f.child[1+i] = uintptr(fd)
+		f.theirs = append(f.theirs, fd)
+	}
+	return f, nil
+}
+
+// stream names the file of one of the three streams: the task's own, or what
+// the order's pattern makes; "" none, "-" where stdout goes.
+func (t *task) stream(i int, pattern string) string {
+	if s := t.start.Streams; s != nil {
+		if own := [...]string{s.Stdin, s.Stdout, s.Stderr}[i]; own != "" {
+			return filepath.Join(t.start.Cwd, own)
+		}
+	}
+	if pattern == "" || i == 2 && pattern == "-" {
+		return pattern
+	}
+	return t.name(pattern)
+}
+
+// open opens a file that the user named, and makes its folder.
+func (k *keeping) open(t *task, name string) (int, *failure) {
+	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_TRUNC | unix.O_NONBLOCK
+	if t.order.what.Append {
+		flags = flags&^unix.O_TRUNC | unix.O_APPEND
+	}
+	fd, err := unix.Open(name, flags, 0o666)
+	if errors.Is(err, unix.ENOENT) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
+		fd, err = unix.Open(name, flags, 0o666)
+	}
+	if err != nil {
+		return -1, fail(launcher.CauseOurs, filch.Denied, "cannot write %s, the output of task %d.%d, on %s: %s", name, t.start.Job, t.start.Index, k.runner.place.Node, reason(err))
+	}
+	unix.SetNonblock(fd, false)
+	return fd, nil
+}
+
+// lineFile makes a file without a name that reads as text.
+func lineFile(dir, text string) (int, error) {
+	fd, err := unix.MemfdCreate("filch-task", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if _, err := unix.Pwrite(fd, []byte(text), 0); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// lend gives t a capture.
+func (k *keeping) lend(t *task) *failure {
+	if n := len(k.spare); n > 0 {
+		t.out = k.spare[n-1]
+		k.spare = k.spare[:n-1]
+	} else {
+		c := &capture{}
+		for i := range c.fds {
+			fd, err := captureFile(k.runner.place.Dir)
+			if err != nil {
+				if i == 1 {
+					unix.Close(c.fds[0])
+				}
+				return fail(launcher.CauseOurs, filch.Internal, "cannot keep the output of task %d.%d in %s: %s", t.start.Job, t.start.Index, k.runner.place.Dir, reason(err))
+			}
+			c.fds[i] = fd
+		}
+		t.out = c
+	}
+	if k.look == nil {
+		k.look = k.runner.poll.after(captureLook, k.bound)
+	}
+	return nil
+}
+
+// captureFile makes a file without a name that is appended to.
+func captureFile(dir string) (int, error) {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		return fd, nil
+	}
+	f, err := os.CreateTemp(dir, "capture-")
+	if err != nil {
+		return -1, err
+	}
+	defer f.Close()
+	defer os.Remove(f.Name())
+	return unix.Open(f.Name(), unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0)
+}
+
+// giveBack takes a capture back. One that something may still write to is not
+// used again.
+func (k *keeping) giveBack(t *task, clean bool) {
+	c := t.out
+	if c == nil {
+		return
+	}
+	t.out = nil
+	for i, fd := range c.fds {
+		if clean && size(fd) > 0 {
+			// Somebody printed: then it may have left somebody who prints on.
+			clean = unix.Ftruncate(fd, 0) == nil && !k.runner.leftover()
+		}
+		c.lost[i] = 0
+	}
+	if clean && len(k.spare) < sparesMax {
+		k.spare = append(k.spare, c)
+		return
+	}
+	c.close()
+}
+
+func (c *capture) close() {
+	for _, fd := range c.fds {
+		unix.Close(fd)
+	}
+}
+
+// leftover reports whether this process has a child that is no task's own.
+func (r *runner) leftover() bool {
+	children, ok := childrenOf(os.Getpid())
+	if !ok {
+		return true
+	}
+	for _, pid := range children {
+		if r.byPID[pid] == nil && !r.isWorker(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+func size(fd int) int64 {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return st.Size
+}
+
+// bound gives up the middle of streams that grow beyond the bound, so that a
+// task that floods fills no disk.
+func (k *keeping) bound() {
+	k.look = nil
+	for _, t := range k.runner.tasks {
+		if t.out == nil {
+			continue
+		}
+		for i, fd := range t.out.fds {
+			if drop := size(fd) - t.out.lost[i] - captureMax; drop > captureMax/4 {
+				from := int64(captureMax/2) + t.out.lost[i]
+				if unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, drop) == nil {
+					t.out.lost[i] += drop
+				}
+			}
+		}
+	}
+	if len(k.runner.tasks) > 0 {
+		k.look = k.runner.poll.after(captureLook, k.bound)
+	}
+}
+
+// take moves what a task printed to the segments of its job and returns how
+// many bytes those were.
+func (k *keeping) take(t *task, e launcher.TaskEnd) int64 {
+	var total int64
+	for i, fd := range t.out.fds {
+		n := size(fd)
+		if n == 0 {
+			continue
+		}
+		data, lost, err := readCapture(fd, n)
+		if err == nil {
+			err = k.segments(t.start.Job).Add(output.Printed{
+				Index: int32(t.start.Index), Attempt: int32(t.start.Attempt), Stream: uint8(i + 1),
+				Failed: e.Kind != launcher.CauseNone, Lost: lost, Data: data,
+			})
+		}
+		if err != nil {
+			k.complain(err)
+			continue
+		}
+		total += int64(len(data))
+	}
+	if total > 0 && k.flush == nil {
+		k.flush = k.runner.poll.after(captureLook, k.write)
+	}
+	return total
+}
+
+// explain keeps why a task did not end well beside what it printed, for those
+// who ask for its output. It returns how many bytes that are.
+func (k *keeping) explain(t *task, e *launcher.TaskEnd) int64 {
+	if e.Kind == launcher.CauseNone || e.Text == "" || t.order.what.Keep == launcher.KeepNone {
+		return 0
+	}
+	line := "filch: " + e.Text + "\n"
+	err := k.segments(t.start.Job).Add(output.Printed{
+		Index: int32(t.start.Index), Attempt: int32(t.start.Attempt), Stream: 2, Failed: true, Data: []byte(line),
+	})
+	if err != nil {
+		k.complain(err)
+		return 0
+	}
+	if k.flush == nil {
+		k.flush = k.runner.poll.after(captureLook, k.write)
+	}
+	return int64(len(line))
+}
+
+// write writes what was taken so far.
+func (k *keeping) write() {
+	k.runner.poll.stop(k.flush)
+	k.flush = nil
+	for _, s := range k.jobs {
+		if err := s.Flush(); err != nil {
+			k.complain(err)
+		}
+	}
+}
+
+// readCapture reads n bytes, or of more than the bound the beginning and the
+// end.
+func readCapture(fd int, n int64) (data []byte, lost int64, err error) {
+	if n <= captureMax {
+		data = make([]byte, n)
+		got, err := unix.Pread(fd, data, 0)
+		return data[:max(got, 0)], 0, err
+	}
+	data = make([]byte, captureMax)
+	if _, err = unix.Pread(fd, data[:captureMax/2], 0); err == nil {
+		_, err = unix.Pread(fd, data[captureMax/2:], n-captureMax/2)
+	}
+	return data, n - captureMax, err
+}
+
+func (k *keeping) segments(job filch.JobID) *output.Segments {
+	s := k.jobs[job]
+	if s == nil {
+		s = output.NewSegments(k.runner.place.OutputDir(job), os.Getpid())
+		k.jobs[job] = s
+	}
+	return s
+}
+
+// complain says once that output could not be kept.
+func (k *keeping) complain(err error) {
+	if text := err.Error(); text != k.fault {
+		k.fault = text
+		fmt.Fprintf(os.Stderr, "filch: warning: runner on %s: %s\n", k.runner.place.Node, text)
+	}
+}
+
+// complete writes all that is kept of a job.
+func (k *keeping) complete(job filch.JobID) {
+	if s := k.jobs[job]; s != nil {
+		if err := s.Close(); err != nil {
+			k.complain(err)
+		}
+		delete(k.jobs, job)
+	}
+}
+
+func (k *keeping) close() {
+	for job := range k.jobs {
+		k.complete(job)
+	}
+	for _, c := range k.spare {
+		c.close()
+	}
+	if k.null >= 0 {
+		unix.Close(k.null)
+	}
+}

@@ -1,0 +1,67 @@
+package proc
+
+import (
+	"strconv"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/pmix"
+)
+
+// pmixConfig describes the job to the engine of PMIx.
+func (j *job) pmixConfig() pmix.Config {
+	l := &j.order.Launch
+	apps := make([]int32, l.Size)
+	for i, p := range j.what.Programs {
+		for _, s := range p.Ranks {
+			for r := max(s.First, 0); r < s.First+filch.Rank(s.Count) && int(r) < len(apps); r++ {
+				apps[r] = int32(i)
+			}
+		}
+	}
+	c := pmix.Config{
+		Namespace: "filch-" + l.Ident.String(), Node: j.order.Index, Size: l.Size, Apps: int32(len(j.what.Programs)),
+		Nodes: make([]pmix.Node, len(l.Nodes)),
+	}
+	for i, n := range l.Nodes {
+		c.Nodes[i].Name = string(n.Node)
+		for _, s := range n.Ranks {
+			for r := s.First; r < s.First+filch.Rank(s.Count) && int(r) < len(apps); r++ {
+				c.Nodes[i].Ranks = append(c.Nodes[i].Ranks, r)
+				c.Nodes[i].Apps = append(c.Nodes[i].Apps, apps[r])
+			}
+		}
+	}
+	return c
+}
+
+// pmixEnv is the environment of r: what libpmix wants there, and what Open MPI
+// must be told. What the user says wins where it is a matter of choice.
+func (w *wireup) pmixEnv(r *rank, shared []string) []string {
+	env := append(shared[:len(shared):len(shared)], w.pmix.Env(r.id)...)
+	add := func(name, value string) { env = append(env, name+"="+value) }
+	choose := func(name, value string) {
+		if _, given := lookupEnv(shared, name); !given {
+			add(name, value)
+		}
+	}
+	// Version 4 otherwise takes itself for started by hand, each rank alone.
+	add("OMPI_MCA_schizo", "ompi")
+	add("OMPI_MCA_orte_tmpdir_base", w.helper.scratch.dir)
+	if shm := w.helper.scratch.shm; shm != "" {
+		choose("OMPI_MCA_btl_vader_backing_directory", shm) // version 4
+		choose("OMPI_MCA_btl_sm_backing_directory", shm)    // version 5
+		choose("OMPI_MCA_osc_rdma_backing_directory", shm)
+	}
+	choose("OMPI_MCA_hwloc_base_binding_policy", "none") // they are bound already
+	if len(w.job.order.Cores) < len(w.job.ranks) {
+		// Nobody has a core for himself: who waits must let others run.
+		choose("OMPI_MCA_mpi_yield_when_idle", "1")
+	}
+	local := strconv.Itoa(r.local)
+	add("OMPI_COMM_WORLD_RANK", strconv.Itoa(int(r.id)))
+	add("OMPI_COMM_WORLD_SIZE", strconv.Itoa(int(w.job.order.Launch.Size)))
+	add("OMPI_COMM_WORLD_LOCAL_RANK", local)
+	add("OMPI_COMM_WORLD_LOCAL_SIZE", strconv.Itoa(len(w.job.ranks)))
+	add("OMPI_COMM_WORLD_NODE_RANK", local)
+	return env
+}

@@ -1,0 +1,155 @@
+package proc_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/proc"
+	"golang.org/x/sys/unix"
+)
+
+// needPMIx is the line for a machine without the library.
+const needPMIx = "apt-get install libpmix2 libpmix-dev gcc libc6-dev"
+
+// servers finds the PMIx servers below a keeper.
+func servers(keeper int) []int {
+	var pids []int
+	names, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, n := range names {
+		exe, _ := os.Readlink(n)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(n)))
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(n), "stat"))
+		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if strings.HasPrefix(filepath.Base(exe), "pmixd-") && len(f) > 1 && f[1] == strconv.Itoa(keeper) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// segments are what keepers of a place have made for ranks.
+func segments(dir string) []string {
+	inDir, _ := filepath.Glob(filepath.Join(dir, "pmix", "*"))
+	return inDir
+}
+
+// startPMIx runs a shell in two ranks with PMIx.
+func startPMIx(t *testing.T, b *boss, script string) seen {
+	t.Helper()
+	o := newOrder(2, "/bin/sh", "-c", script)
+	o.MPI = "pmix"
+	b.run(o)
+	s := b.until("Ready", func(s seen) bool { return s.ready != nil })
+	if s.ready.Err != nil {
+		t.Fatalf("%+v; %s", s.ready.Err, needPMIx)
+	}
+	return s
+}
+
+func TestPMIxEnvironment(t *testing.T) {
+	b := newBoss(t)
+	startPMIx(t, b, "env; test -d $OMPI_MCA_orte_tmpdir_base && test -w $OMPI_MCA_btl_vader_backing_directory && echo there")
+	s := b.untilDone()
+	got := string(s.out["1.1"])
+	for _, want := range []string{
+		"PMIX_RANK=1\n", "PMIX_NAMESPACE=filch-11111111-2222-3333-4444-555555555555", "PMIX_SERVER_URI", "OMPI_MCA_schizo=ompi\n",
+		"OMPI_COMM_WORLD_RANK=1\n", "OMPI_COMM_WORLD_SIZE=2\n", "OMPI_COMM_WORLD_LOCAL_RANK=1\n", "there\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "PMI_FD=") {
+		t.Error("PMI as well as PMIx")
+	}
+	if left := segments(b.place.Dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	b.forget()
+	if left := servers(b.k.PID); len(left) > 0 {
+		t.Errorf("helpers %v are left", left)
+	}
+}
+
+// TestPMIxHelperDies kills the helper under the ranks.
+func TestPMIxHelperDies(t *testing.T) {
+	b := newBoss(t)
+	startPMIx(t, b, "echo > $OMPI_MCA_btl_vader_backing_directory/x; echo shm $OMPI_MCA_btl_vader_backing_directory; exec sleep 1000")
+	s := b.until("both ranks", func(s seen) bool { return len(s.out["0.1"]) > 0 && len(s.out["1.1"]) > 0 })
+	pids := servers(b.k.PID)
+	if len(pids) != 1 {
+		t.Fatalf("helpers: %v", pids)
+	}
+	start := time.Now()
+	unix.Kill(pids[0], unix.SIGKILL)
+	done := b.untilDone()
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if len(done.ends) != 2 || done.ends[0].Kind != launcher.CauseOurs || done.ends[0].Text != "its PMIx server (pmixd) ended: killed by SIGKILL" {
+		t.Errorf("ends %+v", done.ends)
+	}
+	gone(t, b, s)
+}
+
+func gone(t *testing.T, b *boss, s seen) {
+	t.Helper()
+	shm := strings.TrimSpace(strings.TrimPrefix(string(s.out["0.1"]), "shm "))
+	eventually(t, "an empty "+shm, func() bool {
+		_, err := os.Stat(shm)
+		return os.IsNotExist(err) && len(segments(b.place.Dir)) == 0
+	})
+}
+
+// TestPMIxKeeperDies kills the keeper: the helper goes with it, and a sweep
+// finds the rest.
+func TestPMIxKeeperDies(t *testing.T) {
+	b := newBoss(t)
+	startPMIx(t, b, "echo > $OMPI_MCA_btl_vader_backing_directory/x; echo shm $OMPI_MCA_btl_vader_backing_directory; exec sleep 1000")
+	s := b.until("both ranks", func(s seen) bool { return len(s.out["0.1"]) > 0 && len(s.out["1.1"]) > 0 })
+	pids := servers(b.k.PID)
+	unix.Kill(b.k.PID, unix.SIGKILL)
+	eventually(t, "the end of the helper and the ranks", func() bool {
+		return len(pids) == 1 && !living(pids[0]) && !living(int(s.started.PIDs[0]))
+	})
+	proc.SweepOrphans(b.place)
+	gone(t, b, s)
+}
+
+func TestPMIxWithoutLibrary(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(2, "/bin/true")
+	o.MPI = "pmix"
+	o.Env = append(o.Env, "FILCH_LIBPMIX=/nonexistent/libpmix.so.2")
+	b.run(o)
+	s := b.until("Ready", func(s seen) bool { return s.ready != nil })
+	if s.ready.Err == nil || !strings.Contains(s.ready.Err.Text, "libpmix.so.2 is not on n3") || !strings.Contains(s.ready.Err.Hint, "apt-get install libpmix2") {
+		t.Errorf("got %+v", s.ready.Err)
+	}
+	if left := segments(b.place.Dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestPMIxCancelled stops a job before and after its helper is ready.
+func TestPMIxCancelled(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		b := newBoss(t)
+		o := newOrder(2, "/bin/sleep", "1000")
+		o.MPI = "pmix"
+		b.run(o)
+		if late {
+			b.until("the ranks", func(s seen) bool { return s.started != nil })
+		}
+		b.stop(unix.SIGTERM, time.Second)
+		b.untilDone()
+		if left := segments(b.place.Dir); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}

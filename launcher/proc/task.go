@@ -1,0 +1,332 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/output"
+	"golang.org/x/sys/unix"
+)
+
+// taskOrder is an order with what is worked out once for all of its tasks.
+type taskOrder struct {
+	runner   *runner
+	what     *launcher.TaskOrder
+	env      []string
+	programs map[string]program // by name, of this order's PATH and cwd
+	idle     []*worker
+	workers  int
+	user     string
+}
+
+// maxPrograms bounds what an order remembers of programs.
+const maxPrograms = 1024
+
+func newTaskOrder(r *runner, what *launcher.TaskOrder) *taskOrder {
+	o := &taskOrder{runner: r, what: what, programs: map[string]program{}}
+	env := scrub(what.Env, false)
+	instance := r.place.Instance
+	if instance == "" {
+		instance = what.Ident.Instance
+	}
+	o.env = append(
+		env, "FILCH_INSTANCE="+instance, "FILCH_IDENT="+what.Ident.String(),
+		"FILCH_SOCKET="+filepath.Join(r.place.Dir, "launcher.sock"),
+		"FILCH_JOB="+what.Ident.Job.String(), "FILCH_NODE="+string(r.place.Node),
+	)
+	return o
+}
+
+// find looks a program up, once for all tasks that name it.
+func (o *taskOrder) find(name, cwd string) (program, *failure) {
+	key := name
+	if cwd != o.what.Cwd {
+		key = cwd + "\x00" + name
+	}
+	if p, ok := o.programs[key]; ok {
+		return p, nil
+	}
+	p, bad := findProgram(name, cwd, o.env, o.runner.place.Node)
+	if bad == nil && len(o.programs) < maxPrograms {
+		o.programs[key] = p
+	}
+	return p, bad
+}
+
+// task is one attempt of a task that has been started.
+type task struct {
+	order  *taskOrder
+	start  launcher.TaskStart
+	pid    int
+	pidfd  int
+	began  time.Time
+	out    *capture // nil: it prints to files of its own
+	room   *room    // nil: no memory limit
+	worker *worker  // that does it, nil: the task is its own process
+	limit  *timer
+	killer *timer
+	killAt time.Time
+	late   bool // its time limit has run out
+	told   bool
+	tries  int
+}
+
+// start forks and execs one task.
+func (r *runner) start(s *launcher.TaskStart) {
+	o := r.orders[s.Job]
+	t := &task{order: o, start: *s, pidfd: -1}
+	if s.Cwd == "" {
+		t.start.Cwd = o.what.Cwd
+	}
+	if len(s.Argv) == 0 {
+		t.start.Argv = o.what.Argv
+	}
+	if o.what.Worker {
+		o.employ(t)
+		return
+	}
+	t.began = time.Now()
+	if bad := r.exec(t); bad != nil {
+		r.refuse(t, bad)
+		return
+	}
+	r.running(t)
+}
+
+// refuse ends a task that could not be started.
+func (r *runner) refuse(t *task, bad *failure) {
+	e := launcher.TaskEnd{Serial: t.start.Serial, Kind: bad.cause, Code: codeOf(bad.cause), Text: bad.err.Text}
+	e.Bytes = r.keep.explain(t, &e)
+	r.end(e)
+}
+
+// running notes a task whose process has begun.
+func (r *runner) running(t *task) {
+	r.tasks[t.start.Serial] = t
+	if t.start.Limit > 0 {
+		t.limit = r.poll.after(t.start.Limit, func() {
+			t.limit, t.late = nil, true
+			r.stop(t, unix.SIGTERM, t.order.what.KillWait)
+		})
+	}
+	if t.worker != nil {
+		return
+	}
+	r.byPID[t.pid] = t
+	r.watch(t.pidfd, func() { r.ended(t) })
+}
+
+// watch calls f when the process of a pidfd has ended; before Linux 5.4, where
+// there is none, the children are asked every few milliseconds.
+func (r *runner) watch(pidfd int, f func()) {
+	if pidfd >= 0 {
+		_ = r.poll.watch(pidfd, readable, func(uint32) { f() })
+		return
+	}
+	r.poll.after(5*time.Millisecond, f)
+}
+
+func codeOf(c launcher.CauseKind) int32 {
+	switch c {
+	case launcher.CauseNotFound:
+		return filch.ExitNotFound
+	case launcher.CauseNotExec:
+		return filch.ExitNotExec
+	}
+	return filch.ExitOurs
+}
+
+// exec makes the process of t.
+func (r *runner) exec(t *task) *failure {
+	s := &t.start
+	if len(s.Argv) == 0 {
+		return fail(launcher.CauseNotFound, filch.Invalid, "task %d.%d has no command", s.Job, s.Index)
+	}
+	exe, bad := t.order.find(s.Argv[0], s.Cwd)
+	if bad != nil {
+		return bad
+	}
+	fds, bad := r.keep.files(t)
+	defer fds.closeTheirs()
+	if bad == nil && s.Memory > 0 {
+		if t.room = r.room(s.Memory); t.room == nil && !r.unlimited {
+			r.unlimited = true
+			fmt.Fprintf(os.Stderr, "filch: warning: runner on %s: memory limits of tasks cannot be enforced here\n", r.place.Node)
+		}
+	}
+	if bad != nil {
+		return bad
+	}
+	path, argv := exe.path, s.Argv
+	if exe.shell {
+		path, argv = "/bin/sh", append([]string{"sh", exe.path}, s.Argv[1:]...)
+	}
+	if t.pid, t.pidfd, bad = r.fork(t, path, argv, fds.child); bad != nil {
+		r.keep.giveBack(t, false)
+		if t.room != nil {
+			r.vacate(t.room)
+		}
+	}
+	return bad
+}
+
+// fork starts the process of a task, or of the worker for it. Its group can be
+// killed by its number, and it is gone when this thread is.
+func (r *runner) fork(t *task, path string, argv []string, fds []uintptr) (pid, pidfd int, bad *failure) {
+	o, s := t.order, &t.start
+	pidfd = -1
+	limits := raiseLimits(o.what.Rlimits)
+	defer limits.restore()
+	bound := bindTo(s.Cores)
+	defer bound.restore()
+	old := unix.Umask(int(o.what.Umask))
+	defer unix.Umask(old)
+	attr := &syscall.ProcAttr{
+		Dir: s.Cwd, Env: o.taskEnv(s), Files: fds,
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+	}
+	if t.room != nil {
+		t.room.enter(attr.Sys)
+		t.room.joinMemory()
+		defer t.room.leaveMemory()
+	}
+	pid, _, err := forkExec(path, argv, attr, harmful(o.what.Rlimits))
+	if err == nil {
+		return pid, pidfd, nil
+	}
+	cause := launcher.CauseNotExec
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		cause = launcher.CauseNotFound
+		delete(o.programs, argv[0])
+		if !exists(s.Cwd) {
+			cause = launcher.CauseOurs
+		}
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		cause = launcher.CauseOurs
+	}
+	return 0, -1, fail(cause, filch.Denied, "cannot run %s in %s on %s: %s", argv[0], s.Cwd, r.place.Node, reason(err))
+}
+
+// bindTo gives this thread, and so the child, some cores.
+func bindTo(cores []int32) binding {
+	var b binding
+	if len(cores) == 0 || unix.SchedGetaffinity(0, &b.was) != nil {
+		return b
+	}
+	var set unix.CPUSet
+	for _, c := range cores {
+		set.Set(int(c))
+	}
+	if unix.SchedSetaffinity(0, &set) == nil {
+		b.set = &set
+	}
+	return b
+}
+
+// taskEnv is the environment of one task.
+func (o *taskOrder) taskEnv(s *launcher.TaskStart) []string {
+	env := make([]string, 0, len(o.env)+len(s.Env)+8)
+	env = append(env, o.env...)
+	env = append(env, "FILCH_TASK="+strconv.Itoa(int(s.Number)), "FILCH_ATTEMPT="+strconv.Itoa(int(s.Attempt)))
+	env = append(env, s.Env...)
+	return append(env, gpuEnv(s.GPUs, 0, 1)...)
+}
+
+// name expands a pattern for one task: %t is its number.
+func (t *task) name(pattern string) string {
+	o := t.order
+	if o.user == "" {
+		o.user = userName()
+	}
+	name := output.Expand(pattern, output.Place{
+		Job: t.start.Job, Name: o.what.Name, User: o.user,
+		Rank: filch.Rank(t.start.Number), Node: o.runner.place.Node,
+	})
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(t.start.Cwd, name)
+	}
+	return name
+}
+
+// ended judges the end of a task's own process. The group is killed while the
+// zombie still holds its number.
+func (r *runner) ended(t *task) {
+	unix.Kill(-t.pid, unix.SIGKILL)
+	var ws unix.WaitStatus
+	var ru unix.Rusage
+	pid, err := unix.Wait4(t.pid, &ws, unix.WNOHANG, &ru)
+	if err == unix.EINTR || err == nil && pid == 0 {
+		if t.pidfd < 0 {
+			r.watch(-1, func() { r.ended(t) })
+		}
+		return
+	}
+	delete(r.byPID, t.pid)
+	if t.pidfd >= 0 {
+		r.poll.drop(t.pidfd)
+		unix.Close(t.pidfd)
+	}
+	e := launcher.TaskEnd{
+		Serial: t.start.Serial, Began: t.began.UnixNano(), Ended: time.Now().UnixNano(), Told: t.told,
+		CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSSMax: ru.Maxrss << 10,
+	}
+	t.judge(&e, ws)
+	if t.room != nil {
+		r.vacate(t.room)
+	}
+	r.over(t, e, unix.Kill(-t.pid, 0) == nil)
+}
+
+// over tells the end of a task whose process, or turn of a worker, is over.
+func (r *runner) over(t *task, e launcher.TaskEnd, straggler bool) {
+	r.poll.stop(t.limit)
+	r.poll.stop(t.killer)
+	delete(r.tasks, t.start.Serial)
+	keep := t.order.what.Keep == launcher.KeepAll || t.order.what.Keep == launcher.KeepFailed && e.Kind != launcher.CauseNone
+	if t.out != nil {
+		if keep {
+			e.Bytes = r.keep.take(t, e)
+		}
+		r.keep.giveBack(t, !straggler)
+	}
+	if e.Kind != launcher.CauseExit && !e.Told || t.worker != nil {
+		e.Bytes += r.keep.explain(t, &e)
+	}
+	r.strays.ended(r)
+	r.end(e)
+}
+
+// judge says what an exit status means.
+func (t *task) judge(e *launcher.TaskEnd, ws unix.WaitStatus) {
+	switch {
+	case ws.Signaled():
+		e.Kind, e.Code = launcher.CauseSignal, int32(ws.Signal())
+		e.Text = "killed by " + unix.SignalName(ws.Signal())
+		if ws.CoreDump() {
+			e.Text += " (core dumped)"
+		}
+		switch {
+		case ws.Signal() != unix.SIGKILL || t.told || t.late:
+		case t.room != nil && t.room.oomKilled():
+			e.Kind = launcher.CauseOOM
+			e.Text = fmt.Sprintf("killed: out of memory (its limit is %d MiB)", t.start.Memory>>20)
+		default:
+			e.Text += ", perhaps out of memory"
+		}
+	case ws.ExitStatus() != 0:
+		e.Kind, e.Code = launcher.CauseExit, int32(ws.ExitStatus())
+		e.Text = fmt.Sprintf("exited with %d", e.Code)
+	}
+	if t.late {
+		e.Kind, e.Code = launcher.CauseTimeLimit, filch.ExitTimeLimit
+		e.Text = "ran longer than its limit of " + t.start.Limit.String()
+	}
+}
