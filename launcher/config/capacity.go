@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/slots"
 )
@@ -35,7 +32,7 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 		c.Cores = c.Cores[:c.Slots]
 	}
 	if c.MemBytes == 0 {
-		c.MemBytes = Memory()
+		c.MemBytes = place.Memory()
 	}
 	if c.GPUs == nil {
 		c.GPUs = GPUs("/dev")
@@ -46,15 +43,9 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 // Cores are the processors that this process may use, by the kernel's numbers:
 // of its affinity mask as many as the cgroup's quota allows.
 func Cores() ([]int32, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot tell which cores may be used: %s", err.Error())
-	}
-	var cores []int32
-	for i := range len(set) * strconv.IntSize {
-		if set.IsSet(i) {
-			cores = append(cores, int32(i))
-		}
+	cores, err := place.Affinity()
+	if err != nil {
+		return nil, err
 	}
 	if q := quota(os.ReadFile); q > 0 && q < len(cores) {
 		cores = cores[:q]
@@ -89,25 +80,6 @@ func ratio(quota, period string) int {
 		return 0
 	}
 	return (q + p - 1) / p
-}
-
-// Memory is what the machine has, or its cgroup if that is less.
-func Memory() int64 {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0
-	}
-	total := int64(info.Totalram) * int64(info.Unit)
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-			total = min(total, n)
-		}
-	}
-	return total
 }
 
 // GPUs are the NVIDIA devices of the node, by number.

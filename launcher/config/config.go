@@ -27,10 +27,11 @@ type Log struct {
 
 // overrides are the variables that stand over node.json.
 var overrides = map[string]string{
-	"slots":           "FILCH_SLOTS",
-	"tuning.debug":    "FILCH_DEBUG",
-	"tuning.logbytes": "FILCH_LOG_BYTES",
-	"tuning.spare":    "FILCH_SPARE",
+	"slots":             "FILCH_SLOTS",
+	"tuning.debug":      "FILCH_DEBUG",
+	"tuning.logbytes":   "FILCH_LOG_BYTES",
+	"tuning.spare":      "FILCH_SPARE",
+	"tuning.storebytes": "FILCH_STORE_BYTES",
 }
 
 // Load reads and checks a node.json.
@@ -90,6 +91,8 @@ func (c *Config) Validate() error {
 		return bad("%d bytes of memory", n.MemBytes)
 	case n.Keeper == "":
 		return bad("the filch binary is not named")
+	case n.Tuning.StoreBytes < 0:
+		return bad("%d bytes for the store", n.Tuning.StoreBytes)
 	case c.Spare < 0 || c.Spare > 64:
 		return bad("%d keepers to be kept ready, the most is 64", c.Spare)
 	}

@@ -71,7 +71,7 @@ func envName(s string) bool {
 // What the user sets to tune a library (OMPI_MCA_btl) is not among them.
 var foreign = [...]string{
 	"SLURM_", "SLURMD_", "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL", "I_MPI_PMI_LIBRARY",
-	"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "FLUX_JOB_", "FLUX_TASK_", "FLUX_URI", "FLUX_PMI_",
+	"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix=", "OMPI_MCA_schizo=", "FLUX_JOB_", "FLUX_TASK_", "FLUX_URI", "FLUX_PMI_",
 }
 
 // own are the variables that a rank of ours gets afresh.
@@ -87,7 +87,7 @@ func scrubbed(name string) bool {
 		return false
 	}
 	for _, p := range foreign {
-		if strings.HasPrefix(name, p) {
+		if strings.HasPrefix(name+"=", p) {
 			return true
 		}
 	}

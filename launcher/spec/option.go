@@ -40,10 +40,29 @@ func (r *Run) Given(name string) bool {
 	return slices.Contains(r.given, name)
 }
 
+// dialect is a set of options: those of filch run, and others that go before
+// them.
+type dialect []Option
+
+// each goes through the options; a later one of the same name does not count.
+func (d dialect) each(yield func(*Option) bool) {
+	for i := range d {
+		if !yield(&d[i]) {
+			return
+		}
+	}
+	for i := range Options {
+		o := &Options[i]
+		if !slices.ContainsFunc(d, func(e Option) bool { return e.Name == o.Name }) && !yield(o) {
+			return
+		}
+	}
+}
+
 // scan reads the options at the front of args, as getopt does under POSIX
 // rules: they end at the first word that is none, or behind --. It returns
 // the words that follow.
-func scan(args []string, set func(*Option, string) error) ([]string, error) {
+func (d dialect) scan(args []string, set func(*Option, string) error) ([]string, error) {
 	for len(args) > 0 {
 		word := args[0]
 		if word == "--" {
@@ -55,9 +74,9 @@ func scan(args []string, set func(*Option, string) error) ([]string, error) {
 		args = args[1:]
 		var err error
 		if word[1] == '-' {
-			args, err = scanLong(word[2:], args, set)
+			args, err = d.scanLong(word[2:], args, set)
 		} else {
-			args, err = scanShort(word[1:], args, set)
+			args, err = d.scanShort(word[1:], args, set)
 		}
 		if err != nil {
 			return nil, err
@@ -66,9 +85,9 @@ func scan(args []string, set func(*Option, string) error) ([]string, error) {
 	return args, nil
 }
 
-func scanLong(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+func (d dialect) scanLong(word string, rest []string, set func(*Option, string) error) ([]string, error) {
 	name, value, valued := strings.Cut(word, "=")
-	o, err := find(name)
+	o, err := d.find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +106,9 @@ func scanLong(word string, rest []string, set func(*Option, string) error) ([]st
 }
 
 // scanShort reads a cluster of short options, -lK1 or -n4.
-func scanShort(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+func (d dialect) scanShort(word string, rest []string, set func(*Option, string) error) ([]string, error) {
 	for word != "" {
-		o := short(word[0])
+		o := d.short(word[0])
 		if o == nil {
 			return nil, invalid("unknown option %s", clip("-"+word[:1])).WithHint("filch run --help lists them")
 		}
@@ -113,10 +132,10 @@ func scanShort(word string, rest []string, set func(*Option, string) error) ([]s
 	return rest, nil
 }
 
-func short(c byte) *Option {
-	for i := range Options {
-		if Options[i].Short == c && c != 0 {
-			return &Options[i]
+func (d dialect) short(c byte) *Option {
+	for o := range d.each {
+		if o.Short == c && c != 0 {
+			return o
 		}
 	}
 	return nil
@@ -124,20 +143,20 @@ func short(c byte) *Option {
 
 // find finds a long option by its name or, as getopt_long does, by a
 // beginning that only it has.
-func find(name string) (*Option, error) {
-	var o *Option
+func (d dialect) find(name string) (*Option, error) {
+	var found *Option
 	var also []string
-	for i := range Options {
+	for o := range d.each {
 		switch {
-		case Options[i].Name == name:
-			return &Options[i], nil
-		case name != "" && strings.HasPrefix(Options[i].Name, name):
-			o = &Options[i]
+		case o.Name == name:
+			return o, nil
+		case name != "" && strings.HasPrefix(o.Name, name):
+			found = o
 			also = append(also, "--"+o.Name)
 		}
 	}
 	if len(also) == 1 {
-		return o, nil
+		return found, nil
 	}
 	err := invalid("unknown option %s", cleanOption(name))
 	if len(also) > 1 {

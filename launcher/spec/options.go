@@ -144,6 +144,10 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Request.Detach = true; return nil },
 	},
 	{
+		Name: "durable", Help: "with --detach: leave when the job is on the disks of three nodes",
+		set: func(r *Run, _ string) error { r.Request.Durable = true; return nil },
+	},
+	{
 		Name: "new-job", Help: "inside a job: start a job of its own, not a step",
 		set: func(r *Run, _ string) error { r.Client.NewJob = true; return nil },
 	},

@@ -28,17 +28,21 @@ type Run struct {
 // Client is what the client acts on, or what has no place in a request until
 // the whole command line is known.
 type Client struct {
-	Words           // values that are read later
-	Mem       int64 // --mem, per node
-	MemPerCPU int64 // --mem-per-cpu
-	Verbose   int   // how often -v
-	Quiet     bool
-	MultiProg bool
-	Pty       bool
-	NewJob    bool
-	JSON      bool
-	Help      bool
-	MPIList   bool
+	Words            // values that are read later
+	Mem        int64 // --mem, per node
+	MemPerCPU  int64 // --mem-per-cpu
+	Verbose    int   // how often -v
+	Quiet      bool
+	MultiProg  bool
+	Pty        bool
+	NewJob     bool
+	JSON       bool
+	Help       bool
+	MPIList    bool
+	Foreign    string           // an option of srun that only the real one can act on
+	Allocation string           // srun --jobid
+	Batch      Batch            // of sbatch
+	Around     []filch.NodeName // the nodes of the allocation that an srun is a step of
 }
 
 // Words are values of options as they were given; "" when they were not.
@@ -50,21 +54,24 @@ type Words struct {
 }
 
 // Parse reads the words behind `filch run`.
-func Parse(args []string) (*Run, error) {
+func Parse(args []string) (*Run, error) { return parse(newRun(), args, nil) }
+
+// parse reads the words of a dialect on top of r.
+func parse(r *Run, args []string, d dialect) (*Run, error) {
 	first, rest := cutPart(args)
-	r, err := parsePart(first)
-	if err != nil {
+	var err error
+	if r.Argv, err = d.scan(first, r.Set); err != nil {
 		return nil, err
 	}
 	for rest != nil && !r.Client.Help {
 		var part []string
 		part, rest = cutPart(rest)
-		p, err := parsePart(part)
-		if err != nil {
+		p := newRun()
+		if p.Argv, err = d.scan(part, p.Set); err != nil {
 			return nil, err
 		}
 		for _, name := range p.given {
-			if o, _ := Lookup(name); !o.Part {
+			if o, ours := Lookup(name); ours && !o.Part {
 				return nil, invalid("--%s may stand only before the first command of an `a : b` run", name)
 			}
 		}
@@ -84,23 +91,18 @@ func cutPart(args []string) (part, rest []string) {
 	return args, nil
 }
 
-func parsePart(args []string) (*Run, error) {
+func newRun() *Run {
 	r := &Run{}
 	r.Request.Policy.KillOnBad = true
 	r.Request.Policy.KillWait = KillWaitDefault
 	r.Order.IO.OutRank, r.Order.IO.ErrRank = -1, -1
 	r.Order.MPI = "auto"
-	argv, err := scan(args, r.Set)
-	if err != nil {
-		return nil, err
-	}
-	r.Argv = argv
-	return r, nil
+	return r
 }
 
 // check refuses options that exclude each other.
 func (r *Run) check() error {
-	if r.Client.Help || r.Client.MPIList {
+	if r.Client.Help || r.Client.MPIList || r.Client.Foreign != "" {
 		return nil
 	}
 	for _, p := range append([]*Run{r}, r.Parts...) {
@@ -129,10 +131,10 @@ func (r *Run) check() error {
 	switch {
 	case r.Client.JSON && !r.Request.Detach:
 		return invalid("--json needs --detach")
+	case r.Request.Durable && !r.Request.Detach:
+		return invalid("--durable needs --detach")
 	case len(r.Parts) > 0 && (r.Client.MultiProg || r.Client.Bcast != ""):
 		return invalid("--multi-prog and --bcast do not go with an `a : b` run")
-	case r.Request.Policy.WarnSig != 0 && r.Request.Policy.TimeLimit == 0:
-		return invalid("--signal needs a time limit").WithHint("add -t MINUTES")
 	}
 	return nil
 }
@@ -156,9 +158,12 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if warnings, err = r.finishShape(); err != nil {
+	warnings = r.settle()
+	more, err := r.finishShape()
+	if err != nil {
 		return nil, err
 	}
+	warnings = append(warnings, more...)
 	r.Order.Programs = programs
 	if len(programs) == 1 && !r.Client.MultiProg {
 		r.Order.Programs[0].Ranks = []launcher.Span{{Count: r.most()}}

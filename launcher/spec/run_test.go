@@ -152,7 +152,6 @@ func TestNonsense(t *testing.T) {
 		"-n 2 a : -N 2 b":                 "--nodes may stand only before the first command of an `a : b` run",
 		"-n 2 a :":                        "no command to run",
 		"--mpi foo a":                     `--mpi: "foo" is not one of auto, pmi1, pmi2, pmix, none`,
-		"--signal USR1 a":                 "--signal needs a time limit",
 		"-w n1 -x n[1-2] a":               "node n1 is both asked for (-w) and excluded (-x)",
 		"-w n[1-3] -N 2 a":                "3 nodes are asked for by -w, but 2 at most by -N",
 		"-w n[1-2] -N 3 a":                "3 nodes are asked for by -N, but only 2 are named by -w",

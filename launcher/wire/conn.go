@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxQueued bounds what a [Conn] holds for a peer that does not read. The data
@@ -32,6 +35,7 @@ var ErrQueueFull = errors.New("the peer does not read: its queue is full")
 type Conn struct {
 	rw   io.ReadWriteCloser
 	raw  syscall.RawConn // nil where rw has no descriptor
+	bare bool            // a write to that never blocks
 	r    *bufio.Reader
 	head [headerStream]byte
 	body []byte // of ReadShared
@@ -51,11 +55,12 @@ type Conn struct {
 
 // NewConn makes a Conn of a stream and owns it.
 func NewConn(rw io.ReadWriteCloser) *Conn {
-	c := &Conn{rw: rw, r: bufio.NewReaderSize(rw, readBuffer)}
+	c := &Conn{rw: rw, r: bufio.NewReaderSize(readerOf(rw), readBuffer)}
 	c.idle = sync.NewCond(&c.mu)
 	if s, ok := rw.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
 			c.raw = raw
+			_, c.bare = rw.(*net.UnixConn)
 		}
 	}
 	return c
@@ -230,7 +235,7 @@ func (c *Conn) tryWrite(b []byte) (int, error) {
 	var failed error
 	err := c.raw.Write(func(fd uintptr) bool {
 		for done < len(b) {
-			n, err := syscall.Write(int(fd), b[done:])
+			n, err := c.write(fd, b[done:])
 			if n > 0 {
 				done += n
 			}
@@ -250,6 +255,17 @@ func (c *Conn) tryWrite(b []byte) (int, error) {
 		err = failed
 	}
 	return done, err
+}
+
+func (c *Conn) write(fd uintptr, b []byte) (int, error) {
+	if !c.bare {
+		return syscall.Write(int(fd), b)
+	}
+	n, errno := bareCall(unix.SYS_WRITE, fd, b)
+	if errno != 0 {
+		return n, errno
+	}
+	return n, nil
 }
 
 // Drain waits until the kernel has all that was queued, at most for d.

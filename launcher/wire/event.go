@@ -30,6 +30,8 @@ func eventKind(e launcher.Event) Kind {
 		return KindEnding
 	case launcher.Ended:
 		return KindEnded
+	case launcher.TaskNews:
+		return KindTaskNews
 	}
 	return 0
 }
@@ -49,6 +51,8 @@ func DecodeEvent(k Kind, b []byte) (launcher.Event, error) {
 		return decode[launcher.Ending](b)
 	case KindEnded:
 		return decode[launcher.Ended](b)
+	case KindTaskNews:
+		return decode[launcher.TaskNews](b)
 	}
 	return nil, fmt.Errorf("event refused: kind %s", k)
 }

@@ -18,6 +18,11 @@ const (
 	KindCancel   Kind = 19 // Signal
 	KindResize   Kind = 20 // launcher.Window
 	KindReattach Kind = 21 // Reattach
+	KindOps      Kind = 22 // Ops, answered by KindResults with the same Req
+
+	KindTaskSubmit Kind = 23 // launcher.TaskSubmission
+	KindTaskGrow   Kind = 24 // TaskGrow
+	KindTaskFollow Kind = 25 // TaskFollow
 
 	// Launcher to client.
 	KindAnswer       Kind = 32 // Answer
@@ -28,6 +33,8 @@ const (
 	KindEnding       Kind = 37
 	KindEnded        Kind = 38
 	KindWarn         Kind = 39 // Warn; also from a keeper
+	KindResults      Kind = 40 // Results
+	KindTaskNews     Kind = 41 // launcher.TaskNews
 
 	// Launcher to keeper.
 	KindStart Kind = 48 // launcher.Start
@@ -35,12 +42,21 @@ const (
 	KindLease Kind = 50 // no body: the launcher lives
 	KindAdopt Kind = 51 // no body: answered by KindAdopted
 
+	// Launcher to runner, besides KindHello and KindLease.
+	KindTaskOrder  Kind = 52 // launcher.TaskOrder
+	KindTaskStarts Kind = 53 // []launcher.TaskStart
+	KindTaskStop   Kind = 54 // launcher.TaskStop
+	KindTaskForget Kind = 55 // launcher.TaskForget
+
 	// Keeper to launcher.
 	KindKeeperReady  Kind = 56 // launcher.KeeperReady, and so on
 	KindRanksStarted Kind = 57
 	KindRanksEnded   Kind = 58
 	KindKeeperDone   Kind = 59
 	KindAdopted      Kind = 60
+
+	// Runner to launcher.
+	KindTaskEnds Kind = 61 // []launcher.TaskEnd
 
 	// The data plane, with fixed headers; see data.go.
 	KindOutput     Kind = 72
@@ -56,6 +72,9 @@ const (
 	// Between launchers, beside the brains' messages.
 	KindAsk   Kind = 88 // Query for another node, answered by KindReply with the same Req
 	KindReply Kind = 89 // Answer
+	KindStore Kind = 90 // a message between stores, as dht.EncodeStore lays it out
+	KindFetch Kind = 91 // Fetch, answered by KindPart with the same Req
+	KindPart  Kind = 92 // Part
 
 	// FirstMessage and up are the messages of the brains; see message.go.
 	FirstMessage Kind = 96
@@ -79,11 +98,11 @@ func (k Kind) Limit() int {
 	switch k {
 	case KindHello, KindRefusal, KindWarn:
 		return MaxHello
-	case KindSubmit, KindStart, KindAdopted:
+	case KindSubmit, KindStart, KindAdopted, KindTaskOrder, KindTaskStarts, KindTaskSubmit, KindTaskGrow:
 		return MaxFrame
-	case KindQuery, KindAsk:
+	case KindQuery, KindAsk, KindStore:
 		return MaxSmall
-	case KindAnswer, KindReply:
+	case KindAnswer, KindReply, KindOps, KindResults:
 		return MaxAnswer
 	case KindLease, KindAdopt:
 		return 0
@@ -91,11 +110,12 @@ func (k Kind) Limit() int {
 		return MaxData
 	case KindPeerFrame, KindRelay:
 		return MaxFrame // fences carry the whole key-value set of a job
-	case KindCredit, KindResend, KindStdinWant, KindOutputEnd, KindOutputSeen,
+	case KindFetch, KindCredit, KindResend, KindStdinWant, KindOutputEnd, KindOutputSeen,
 		KindResize, KindSignal, KindCancel, KindReattach:
 		return MaxHello
 	case KindAccepted, KindRefused, KindStillWaiting, KindStarted, KindEnding, KindEnded,
-		KindKeeperReady, KindRanksStarted, KindRanksEnded, KindKeeperDone, KindDeed:
+		KindKeeperReady, KindRanksStarted, KindRanksEnded, KindKeeperDone, KindDeed,
+		KindTaskEnds, KindTaskStop, KindTaskForget, KindTaskFollow, KindTaskNews, KindPart:
 		return MaxSmall
 	}
 	return messageLimit(k)
@@ -110,9 +130,13 @@ var kindNames = map[Kind]string{
 	KindWarn: "warn", KindStart: "start", KindDeed: "deed", KindLease: "lease", KindAdopt: "adopt",
 	KindKeeperReady: "keeper-ready", KindRanksStarted: "ranks-started", KindRanksEnded: "ranks-ended",
 	KindKeeperDone: "keeper-done", KindAdopted: "adopted",
+	KindTaskOrder: "task-order", KindTaskStarts: "task-starts", KindTaskStop: "task-stop",
+	KindTaskSubmit: "task-submit", KindTaskGrow: "task-grow", KindTaskFollow: "task-follow", KindTaskNews: "task-news",
+	KindTaskForget: "task-forget", KindTaskEnds: "task-ends",
 	KindOutput: "output", KindCredit: "credit", KindResend: "resend", KindStdin: "stdin",
 	KindStdinWant: "stdin-want", KindPeerFrame: "peer-frame", KindRelay: "relay",
 	KindOutputEnd: "output-end", KindOutputSeen: "output-seen", KindAsk: "ask", KindReply: "reply",
+	KindStore: "store", KindFetch: "fetch", KindPart: "part", KindOps: "ops", KindResults: "results",
 }
 
 func (k Kind) String() string {

@@ -23,6 +23,8 @@ const (
 	KindMessageStepGrant   Kind = FirstMessage + 12
 	KindMessageStepDone    Kind = FirstMessage + 13
 	KindMessageStepDoneAck Kind = FirstMessage + 14
+	KindMessageTakeOver    Kind = FirstMessage + 15
+	KindMessageTaskWord    Kind = FirstMessage + 16
 )
 
 // EncodeMessage gives the kind and body of a message between brains.
@@ -67,6 +69,10 @@ func messageKind(m launcher.Message) Kind {
 		return KindMessageStepDone
 	case *launcher.StepDoneAck:
 		return KindMessageStepDoneAck
+	case *launcher.TakeOver:
+		return KindMessageTakeOver
+	case *launcher.TaskWord:
+		return KindMessageTaskWord
 	}
 	return 0
 }
@@ -112,6 +118,10 @@ func newMessage(k Kind) launcher.Message {
 		return new(launcher.StepDone)
 	case KindMessageStepDoneAck:
 		return new(launcher.StepDoneAck)
+	case KindMessageTakeOver:
+		return new(launcher.TakeOver)
+	case KindMessageTaskWord:
+		return new(launcher.TaskWord)
 	}
 	return nil
 }
@@ -122,7 +132,7 @@ func messageLimit(k Kind) int {
 	switch {
 	case k == KindMessageDispatch:
 		return MaxFrame
-	case k >= FirstMessage && k <= KindMessageStepDoneAck:
+	case k >= FirstMessage && k <= KindMessageTaskWord:
 		return MaxSmall
 	}
 	return -1

@@ -100,6 +100,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		&launcher.Renew{Incarnation: 1, Leases: []launcher.Renewal{{Job: 1, Index: -1, Lease: lease}}},
 		&launcher.StepAsk{Job: 2, Parent: 1, Calling: "n1"}, &launcher.StepGrant{Job: 2, Refused: true},
 		&launcher.StepDone{Job: 2}, &launcher.StepDoneAck{Job: 2},
+		&launcher.TakeOver{Job: 2, Attempt: 1, Index: 3, Hop: 1},
 	} {
 		k, b, err := wire.EncodeMessage(m)
 		if err != nil {

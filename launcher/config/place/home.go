@@ -46,8 +46,24 @@ func (h Home) Make() error {
 	return private(string(h))
 }
 
-// Remove takes the files away.
-func (h Home) Remove() error { return os.RemoveAll(string(h)) }
+// Queues is the folder of the instance's queues, which outlive it: see package
+// mirror.
+func (h Home) Queues() string { return filepath.Join(string(h), "queue") }
+
+// Remove takes the files away, but not the queues.
+func (h Home) Remove() error {
+	entries, err := os.ReadDir(string(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(string(h), e.Name()); path != h.Queues() {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	_ = os.Remove(string(h)) // fails while there are queues
+	return err
+}
 
 // Contact is how the launchers of an instance are reached.
 type Contact struct {

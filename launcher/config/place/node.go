@@ -22,14 +22,24 @@ type Node struct {
 	Listen   []string `json:"listen"` // host:port; empty: choose
 	Seeds    []string `json:"seeds"`  // addresses of launchers to join through; empty: this is the first
 	Virtual  bool     `json:"virtual"`
+	Ends     int64    `json:"ends"` // when the node is taken away, in unix seconds; 0: not known
+	Alloc    Alloc    `json:"alloc"`
 	Tuning   Tuning   `json:"tuning"`
+}
+
+// Alloc is what comes of the allocation that the node is of.
+type Alloc struct {
+	Group string `json:"group"` // the nodes of one are near to each other; "": nothing is known
+	Queue string `json:"queue"` // where the queue of tasks is mirrored; "": it is not
+	After int32  `json:"after"` // job ids up to this one are those of an instance that is gone on with
 }
 
 // Tuning is what few people change; 0 is the default.
 type Tuning struct {
-	LogBytes int64 `json:"logBytes"` // of one log file; two are kept
-	Debug    bool  `json:"debug"`
-	Spare    int   `json:"spare"` // keepers kept ready
+	LogBytes   int64 `json:"logBytes"` // of one log file; two are kept
+	Debug      bool  `json:"debug"`
+	Spare      int   `json:"spare"`      // keepers kept ready
+	StoreBytes int64 `json:"storeBytes"` // that the node may keep of the shared store
 }
 
 // WriteNode writes node.json.

@@ -1,0 +1,85 @@
+package spec_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch/launcher/spec"
+)
+
+// allocation is what sbatch -N4 -n16 leaves in the environment.
+var allocation = map[string]string{
+	"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_JOB_NUM_NODES": "4", "SLURM_NNODES": "4", "SLURM_NTASKS": "16", "SLURM_NPROCS": "16",
+}
+
+func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
+	for line, want := range map[string]string{
+		"a":                     "-n 16 -N 4 --ntasks-per-node=4",
+		"-n 6 a":                "-n 6 -N 4 --ntasks-per-node=2",
+		"-n 2 a":                "-n 2 -N 2 | can't run 2 processes on 4 nodes, setting nnodes to 2",
+		"-n 1 -w n3 a":          "-n 1 -N 1 -w n3 | can't run 1 processes on 4 nodes, setting nnodes to 1",
+		"-n 3 -w n3 a":          "-n 3 -N 3 -w n[1-3] | can't run 3 processes on 4 nodes, setting nnodes to 3",
+		"-N 2 -n 4 a":           "-n 4 -N 2 --ntasks-per-node=2",
+		"-N 2 -n 4 -m plane a":  "--distribution: \"plane\" is not a distribution",
+		"--ntasks-per-node=2 a": "-n 16 -N 4 --ntasks-per-node=4 | can't honor --ntasks-per-node set to 2 which doesn't match the requested tasks 16 with the number of requested nodes 4. Ignoring --ntasks-per-node.",
+		"--exclusive -A me a":   "-n 16 -N 4 --ntasks-per-node=4",
+		"--jobid=7 -n4 a":       "-n 4 -N 4",
+		"--jobid=8 -n4 a":       "foreign --jobid of another job",
+		"-r 1 a":                "foreign --relative",
+		"--help":                "foreign --help",
+		"--gres=gpu:1 a":        "foreign --gres",
+		"--mpi=list":            "foreign --mpi=list",
+		"--detach a":            "foreign --detach",
+	} {
+		r, err := spec.ParseSrun(strings.Fields(line), func(name string) string { return allocation[name] })
+		got := ""
+		switch {
+		case err != nil:
+			got = err.Error()
+		case r.Client.Foreign != "":
+			got = "foreign " + r.Client.Foreign
+		default:
+			warnings, err := r.Finish(surroundings)
+			if got = spec.FormatShape(r.Request.Shape); err != nil {
+				got = err.Error()
+			}
+			if len(warnings) > 0 {
+				got += " | " + strings.Join(warnings, "; ")
+			}
+		}
+		if got != want {
+			t.Errorf("srun %s\n got %s\nwant %s", line, got, want)
+		}
+	}
+}
+
+func TestSrunReadsItsEnvironment(t *testing.T) {
+	env := map[string]string{
+		"SLURM_KILL_BAD_EXIT": "1", "SLURM_LABELIO": "1", "SLURM_UNBUFFEREDIO": "no", "SLURM_TIMELIMIT": "2", "SLURM_MPI_TYPE": "pmix_v4", "SRUN_OUTPUT": "o.%t",
+	}
+	r, err := spec.ParseSrun([]string{"-n2", "a"}, func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Request.Policy; !p.KillOnBad || !p.HighestRC || p.TimeLimit.Minutes() != 2 {
+		t.Errorf("got the policy %+v", p)
+	}
+	if o := r.Order; !o.IO.Label || o.IO.Unbuffered || o.MPI != "pmix" || !o.SlurmEnv || r.Client.Stdout != "o.%t" {
+		t.Errorf("got the order %+v", o)
+	}
+	env = map[string]string{"SLURM_NTASKS": "nonsense"}
+	if _, err := spec.ParseSrun([]string{"a"}, func(name string) string { return env[name] }); err == nil {
+		t.Error("SLURM_NTASKS=nonsense was read")
+	}
+}
+
+func FuzzSrun(f *testing.F) {
+	f.Add("-n 4 -lK1 --time=1:00 --exclusive=user a : -n 2 b", "n[1-4]")
+	f.Fuzz(func(t *testing.T, line, list string) {
+		env := map[string]string{"SLURM_JOB_NODELIST": list, "SLURM_JOB_NUM_NODES": "3", "SLURM_NTASKS": "5"}
+		r, err := spec.ParseSrun(strings.Split(line, " "), func(name string) string { return env[name] })
+		if err == nil && r.Client.Foreign == "" {
+			_, _ = r.Finish(surroundings)
+		}
+	})
+}

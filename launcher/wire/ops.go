@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+)
+
+// MaxOps bounds the operations of one [Ops].
+const MaxOps = 4096
+
+// Ops asks a launcher for operations on the store; Results has one for each,
+// at the latest after Wait.
+type Ops struct {
+	Wait time.Duration
+	Ops  []dht.Op
+}
+
+// Results answers [Ops].
+type Results struct{ Results []dht.Result }
+
+// DecodeOps bounds what [Unmarshal] would let through.
+func DecodeOps(b []byte) (Ops, error) {
+	var o Ops
+	if err := Unmarshal(b, &o); err != nil {
+		return o, err
+	}
+	if len(o.Ops) > MaxOps {
+		return o, fmt.Errorf("operations refused: %d at once, the most is %d", len(o.Ops), MaxOps)
+	}
+	return o, nil
+}
