@@ -38,7 +38,9 @@ const (
 	RelaysIn
 	RelaysOut
 	RelaysLost
-	Turns // of the loop
+	Turns   // of the loop
+	StoreIn // messages between stores
+	StoreOut
 	numCounters
 )
 
@@ -46,7 +48,7 @@ var counterNames = [numCounters]string{
 	"clients", "clients_refused", "frames_bad", "submissions",
 	"keepers_spawned", "keepers_gone", "keepers_kept", "adopted", "swept",
 	"messages_in", "messages_out", "messages_lost",
-	"relays_in", "relays_out", "relays_lost", "turns",
+	"relays_in", "relays_out", "relays_lost", "turns", "store_in", "store_out",
 }
 
 // Watch takes the events of one launcher. Its methods may be called from any

@@ -1,0 +1,453 @@
+package output
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+// Limits of [Segments].
+const (
+	// blockBytes is collected before it is compressed and written: enough for
+	// zstd to find what tasks of one kind have in common.
+	blockBytes = 256 << 10
+	// blockEntries bounds the index of a block.
+	blockEntries = 4096
+	// taskSegmentBytes is where the next file begins.
+	taskSegmentBytes = 64 << 20
+	// pieceBytes is where what a task printed is divided, after a line where
+	// that is possible: a reader gets blocks whole, and must fit them into frames.
+	pieceBytes = 1 << 20
+	// blockMax bounds a block when it is read: what was collected and a piece,
+	// and more of older writers.
+	blockMax = 32 << 20
+)
+
+// Printed is what one attempt of a task printed on one of its streams.
+type Printed struct {
+	Index   int32 // of the task
+	Attempt int32
+	Stream  uint8 // 1 stdout, 2 stderr
+	Failed  bool  // the attempt did not end with 0
+	Lost    int64 // bytes of the middle that are not in Data
+	Data    []byte
+}
+
+// Segments keep what a job's tasks printed, in a few files rather than one for
+// each task. A file is a row of blocks, each with an index, compressed data and
+// a checksum over both:
+//
+//	magic "fos1", entries, bytes of the data, bytes compressed, bytes of the
+//	index, CRC-32C (of all but itself): 6 x 4 bytes, big-endian; then the index,
+//	for each entry the index less that of the entry before, attempt, lost, bytes,
+//	and stream x 2 + failed, as varints, the first zigzag; then the data as one
+//	zstd frame.
+//
+// A folder of segments has one writer for each name;
+// readers use [ReadSegments] at any time. A block that is torn or rotten is
+// skipped and counted.
+type Segments struct {
+	dir     string
+	writer  int // of several in one folder
+	file    *os.File
+	serial  int
+	size    int64
+	raw     []byte
+	entries []Printed // Data is empty, only its length counts
+	lengths []uint32
+	out     []byte
+}
+
+const (
+	blockMagic  = "fos1"
+	blockHeader = 24
+	entryMax    = 4*binary.MaxVarintLen64 + 2 // bytes of an entry in the index
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// zstdCodec makes the compressor when something is kept at all: most processes
+// never do, and start faster.
+var zstdCodec = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+})
+
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockMax))
+})
+
+// NewSegments makes the writer of a folder, which it makes when the first block
+// is written. Of several writers at the same time each has a number of its own.
+func NewSegments(dir string, writer int) *Segments { return &Segments{dir: dir, writer: writer} }
+
+// Add keeps a piece; it may be written later, with others.
+func (s *Segments) Add(p Printed) error {
+	for len(p.Data) > pieceBytes {
+		part := p
+		n := bytes.LastIndexByte(p.Data[:pieceBytes], '\n') + 1
+		if n == 0 {
+			n = pieceBytes
+		}
+		part.Data = p.Data[:n]
+		if err := s.add(part); err != nil {
+			return err
+		}
+		p.Data, p.Lost = p.Data[n:], 0
+	}
+	return s.add(p)
+}
+
+func (s *Segments) add(p Printed) error {
+	if len(s.entries) >= blockEntries || len(s.raw) > 0 && len(s.raw)+len(p.Data) > blockBytes {
+		if err := s.Flush(); err != nil {
+			return err
+		}
+	}
+	s.raw = append(s.raw, p.Data...)
+	s.lengths = append(s.lengths, uint32(len(p.Data)))
+	p.Data = nil
+	s.entries = append(s.entries, p)
+	if len(s.raw) >= blockBytes {
+		return s.Flush()
+	}
+	return nil
+}
+
+// Flush writes what was collected. What cannot be written is dropped, and the
+// error says how much that was.
+func (s *Segments) Flush() error {
+	if len(s.entries) == 0 {
+		return nil
+	}
+	block, err := s.block()
+	if err == nil {
+		err = s.write(block)
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot keep %d bytes of output of %d tasks: %w", len(s.raw), len(s.entries), err)
+	}
+	s.entries, s.lengths = s.entries[:0], s.lengths[:0]
+	if s.raw = s.raw[:0]; cap(s.raw) > 4*blockBytes {
+		s.raw = nil
+	}
+	return err
+}
+
+func (s *Segments) block() ([]byte, error) {
+	codec, err := zstdCodec()
+	if err != nil {
+		return nil, err
+	}
+	b := append(s.out[:0], blockMagic...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s.entries)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s.raw)))
+	b = append(b, make([]byte, 12)...)
+	last := int32(0)
+	for i, e := range s.entries {
+		b = binary.AppendVarint(b, int64(e.Index)-int64(last))
+		b = binary.AppendUvarint(b, uint64(e.Attempt))
+		b = binary.AppendUvarint(b, uint64(e.Lost))
+		b = binary.AppendUvarint(b, uint64(s.lengths[i]))
+		how := uint64(e.Stream) << 1
+		if e.Failed {
+			how |= 1
+		}
+		b = binary.AppendUvarint(b, how)
+		last = e.Index
+	}
+	head := len(b)
+	b = codec.EncodeAll(s.raw, b)
+	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-head))
+	binary.BigEndian.PutUint32(b[16:], uint32(head-blockHeader))
+	binary.BigEndian.PutUint32(b[20:], blockSum(b))
+	if s.out = b; cap(b) > 4*blockBytes {
+		s.out = nil
+	}
+	return b, nil
+}
+
+func blockSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:20], castagnoli), castagnoli, b[blockHeader:])
+}
+
+func (s *Segments) write(block []byte) error {
+	if s.file == nil || s.size > 0 && s.size+int64(len(block)) > taskSegmentBytes {
+		if err := s.next(); err != nil {
+			return err
+		}
+	}
+	n, err := s.file.Write(block)
+	if err != nil && n > 0 {
+		// A torn block would hide none that follow, but cost a search.
+		_ = s.file.Truncate(s.size)
+		return err
+	}
+	s.size += int64(n)
+	return err
+}
+
+func (s *Segments) next() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	for {
+		name := filepath.Join(s.dir, fmt.Sprintf("%d-%d.seg", s.writer, s.serial))
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			s.serial++ // of an earlier writer with this number
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		// So that it is not trimmed: the lock ends with the writer.
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if s.file != nil {
+			s.file.Close()
+		}
+		s.file, s.size = f, 0
+		s.serial++
+		return nil
+	}
+}
+
+// Close writes what was collected and closes the file.
+func (s *Segments) Close() error {
+	err := s.Flush()
+	if s.file != nil {
+		err = errors.Join(err, s.file.Close())
+		s.file = nil
+	}
+	return err
+}
+
+// ReadSegments calls f with what the tasks of a folder printed, file by file in
+// the order of writing, until it returns false and the block is over; want chooses by all but the data,
+// and blocks of which nothing is wanted are not decompressed. Data is f's only
+// while it runs. Bad counts blocks that could not be read.
+func ReadSegments(dir string, want func(Printed) bool, f func(Printed) bool) (bad int, err error) {
+	names, err := segmentFiles(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		n, _, more, err := readBlocks(name, 0, want, f)
+		bad += n
+		if err != nil || !more {
+			return bad, err
+		}
+	}
+	return bad, nil
+}
+
+// Cursor is a place in a folder of segments: how far each file was read, by its
+// name. The zero Cursor is the beginning.
+type Cursor map[string]int64
+
+// ReadSegmentsFrom is ReadSegments from a place on, until f returns false, to the
+// end of that block: next goes on from there.
+func ReadSegmentsFrom(dir string, from Cursor, want func(Printed) bool, f func(Printed) bool) (next Cursor, bad int, err error) {
+	names, err := segmentFiles(dir)
+	if err != nil {
+		return from, 0, err
+	}
+	next = Cursor{} // files that are gone are left out
+	for _, name := range names {
+		if at, ok := from[filepath.Base(name)]; ok {
+			next[filepath.Base(name)] = at
+		}
+	}
+	for _, name := range names {
+		base := filepath.Base(name)
+		n, end, more, err := readBlocks(name, next[base], want, f)
+		bad += n
+		next[base] = end
+		if err != nil || !more {
+			return next, bad, err
+		}
+	}
+	return next, bad, nil
+}
+
+// segmentFiles lists the files of a folder, oldest first.
+func segmentFiles(dir string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err != nil {
+		return nil, err
+	}
+	type file struct {
+		name           string
+		writer, serial int
+	}
+	var all []file
+	for _, name := range names {
+		one, two, _ := strings.Cut(strings.TrimSuffix(filepath.Base(name), ".seg"), "-")
+		w, err1 := strconv.Atoi(one)
+		n, err2 := strconv.Atoi(two)
+		if err1 == nil && err2 == nil {
+			all = append(all, file{name, w, n})
+		}
+	}
+	slices.SortFunc(all, func(a, b file) int { return cmp.Or(cmp.Compare(a.writer, b.writer), cmp.Compare(a.serial, b.serial)) })
+	names = names[:0]
+	for _, f := range all {
+		names = append(names, f.name)
+	}
+	return names, nil
+}
+
+// readBlocks reads one file from a place on; end is where it stopped, after a
+// whole block.
+func readBlocks(name string, at int64, want, f func(Printed) bool) (bad int, end int64, more bool, err error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, at, true, nil
+	}
+	if err != nil {
+		return 0, at, true, err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return 0, at, true, err
+	}
+	var head [blockHeader]byte
+	for at+blockHeader <= st.Size() {
+		if _, err := file.ReadAt(head[:], at); err != nil {
+			return bad, at, true, err
+		}
+		n := blockLength(head[:])
+		if n < 0 || at+n > st.Size() {
+			bad++
+			next := nextBlock(file, at+1, st.Size())
+			if next < 0 {
+				return bad, at, true, nil
+			}
+			at = next
+			continue
+		}
+		more, ok, err := readBlock(io.NewSectionReader(file, at, n), n, want, f)
+		if err != nil {
+			return bad, at, more, err
+		}
+		if !ok {
+			bad++
+		}
+		if at += n; !more {
+			return bad, at, false, nil
+		}
+	}
+	return bad, at, true, nil
+}
+
+// blockLength is the length of a block by its header, -1 when it is none.
+func blockLength(head []byte) int64 {
+	entries := int64(binary.BigEndian.Uint32(head[4:]))
+	raw := int64(binary.BigEndian.Uint32(head[8:]))
+	packed := int64(binary.BigEndian.Uint32(head[12:]))
+	index := int64(binary.BigEndian.Uint32(head[16:]))
+	if string(head[:4]) != blockMagic || entries == 0 || entries > blockEntries || raw > blockMax || packed > blockMax || index > entries*entryMax {
+		return -1
+	}
+	return blockHeader + index + packed
+}
+
+// nextBlock looks for the next magic word.
+func nextBlock(file *os.File, from, size int64) int64 {
+	buf := make([]byte, 64<<10)
+	for from < size {
+		n, _ := file.ReadAt(buf, from)
+		if i := strings.Index(string(buf[:n]), blockMagic); i >= 0 {
+			return from + int64(i)
+		}
+		if n < len(blockMagic) {
+			return -1
+		}
+		from += int64(n - len(blockMagic) + 1)
+	}
+	return -1
+}
+
+// readBlock reads a block of n bytes; ok is false when it is rotten.
+func readBlock(r io.Reader, n int64, want, f func(Printed) bool) (more, ok bool, err error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return true, false, err
+	}
+	if binary.BigEndian.Uint32(b[20:]) != blockSum(b) {
+		return true, false, nil
+	}
+	raw := int(binary.BigEndian.Uint32(b[8:]))
+	packed := b[blockHeader+binary.BigEndian.Uint32(b[16:]):]
+	entries, lengths, ok := readIndex(b[blockHeader:len(b)-len(packed)], int(binary.BigEndian.Uint32(b[4:])), raw)
+	if !ok {
+		return true, false, nil
+	}
+	wanted := slices.ContainsFunc(entries, want)
+	if !wanted {
+		return true, true, nil
+	}
+	codec, err := zstdDecoder()
+	if err != nil {
+		return true, false, err
+	}
+	data, err := codec.DecodeAll(packed, make([]byte, 0, raw))
+	if err != nil || len(data) != raw {
+		return true, false, nil
+	}
+	more = true
+	for i, e := range entries {
+		e.Data, data = data[:lengths[i]:lengths[i]], data[lengths[i]:]
+		if want(e) && !f(e) {
+			more = false // the others of the block are told all the same
+		}
+	}
+	return more, true, nil
+}
+
+// readIndex reads the index of a block; the lengths must add up to raw.
+func readIndex(b []byte, count, raw int) (entries []Printed, lengths []int, ok bool) {
+	entries, lengths = make([]Printed, count), make([]int, count)
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			b = nil
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	last, left := int64(0), raw
+	for i := range entries {
+		delta, n := binary.Varint(b)
+		if n <= 0 {
+			return nil, nil, false
+		}
+		b = b[n:]
+		last += delta
+		e := Printed{Index: int32(last), Attempt: int32(next()), Lost: int64(next())}
+		length := next()
+		how := next()
+		if length > uint64(left) {
+			return nil, nil, false
+		}
+		left -= int(length)
+		e.Stream, e.Failed = uint8(how>>1), how&1 == 1
+		entries[i], lengths[i] = e, int(length)
+	}
+	return entries, lengths, left == 0 && len(b) == 0
+}
