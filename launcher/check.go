@@ -9,6 +9,7 @@ import (
 // Check panics where an invariant is broken. Tests call it after every step.
 func (n *Node) Check() {
 	n.ledger.Check()
+	n.checkMeta()
 	gathers := 0
 	for id, j := range n.jobs { // in any order: nothing comes out
 		n.checkJob(id, j)

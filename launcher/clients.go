@@ -14,6 +14,8 @@ const ReclaimWait = 4 * time.Second
 // ClientGone takes in that a local client's connection ended: its attached
 // jobs are stopped.
 func (n *Node) ClientGone(now time.Duration, client ClientID, out *Outbox) {
+	n.forgetUnnumbered(client)
+	n.unfollow(now, client)
 	ids := slices.Clone(n.clients[client])
 	delete(n.clients, client)
 	for _, id := range ids {
@@ -45,6 +47,12 @@ func (n *Node) Cancel(now time.Duration, id filch.JobID, sig int32, by string, o
 	if j == nil {
 		return n.noJob(id)
 	}
+	n.cancelBy(now, j, sig, by, out)
+	n.settle(now, out)
+	return nil
+}
+
+func (n *Node) cancelBy(now time.Duration, j *job, sig int32, by string, out *Outbox) {
 	c := Cause{Kind: CauseCancel, Rank: -1, Text: "cancelled"}
 	if by != "" {
 		c.Text += " by " + by
@@ -60,8 +68,6 @@ func (n *Node) Cancel(now time.Duration, id filch.JobID, sig int32, by string, o
 		grace = 0
 	}
 	n.end(now, j, c, sig, grace, out)
-	n.settle(now, out)
-	return nil
 }
 
 func (n *Node) noJob(id filch.JobID) *filch.Error {

@@ -13,10 +13,11 @@ type tally struct {
 	bad   int32
 	list  []RankEnd // the bad ones that we did not cause, at most MaxRankEnds
 	nodes []filch.NodeName
-	high  int32   // the highest code
-	srun  int32   // the highest code as srun counts
-	told  verdict // the first end that we caused by a signal
-	refs  int32   // seats whose keeper refused
+	high  int32      // the highest code
+	srun  int32      // the highest code as srun counts
+	told  verdict    // the first end that we caused by a signal
+	refs  int32      // seats whose keeper refused
+	by    TaskCounts // the ends by state; those of an earlier launcher are not told apart
 }
 
 // progress takes in where a participant stands.
@@ -48,7 +49,13 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		if s.done {
 			n.keepSeat(j, int(m.Index), out)
 		}
-		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}, out)
+		ack := &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}
+		if s.done && n.meta != nil && j.req.Detach {
+			// It may forget its ends once whoever takes the job over would know them.
+			n.commit(now, j, func(_ time.Duration, out *Outbox) { n.send(from, ack, out) })
+		} else {
+			n.send(from, ack, out)
+		}
 	}
 	if n.jobs[j.id] == j && j.run == r {
 		n.advance(now, j, out)
@@ -108,6 +115,7 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 	r, p := j.run, &j.req.Policy
 	t := &r.tally
 	t.ended++
+	*t.by.of(rankState(e))++
 	c := code(e.Kind, e.Code)
 	t.high = max(t.high, c)
 	t.srun = max(t.srun, srunCode(e.Kind, e.Code))
@@ -132,9 +140,18 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 	if r.cause.Kind == CauseNone || r.cause.Kind == CauseAbort && crash(e) {
 		r.cause = v
 	}
-	if p.KillOnBad || e.Kind == CauseAbort || e.Kind == CauseProtocol {
+	if p.KillOnBad || e.Kind == CauseAbort || e.Kind == CauseProtocol || e.Kind == CauseOurs {
 		n.end(now, j, v.Cause, sigTerm, min(FailGrace, p.KillWait), out)
 	}
+}
+
+// rankState is the state that the end of a rank means: one that we signalled
+// was killed.
+func rankState(e *RankEnd) filch.State {
+	if s := stateOf(e.Kind); s != filch.Failed || !e.Told {
+		return s
+	}
+	return filch.Killed
 }
 
 // crash reports whether e explains that another rank called MPI_Abort: it was
@@ -247,6 +264,9 @@ func (n *Node) regate(now time.Duration, j *job, why string, out *Outbox) {
 // end stops a job for a cause; the first one decides the exit code. A job that
 // is not launched is over at once.
 func (n *Node) end(now time.Duration, j *job, c Cause, sig int32, grace time.Duration, out *Outbox) {
+	if j.run != nil && j.run.unsent != nil {
+		n.unlaunch(now, j, out)
+	}
 	if j.run == nil {
 		n.letGo(now, j, nil, out)
 		n.bury(now, j, EndRecord{State: stateOf(c.Kind), Code: code(c.Kind, 0), Cause: c}, out)
@@ -264,7 +284,7 @@ func (n *Node) end(now time.Duration, j *job, c Cause, sig int32, grace time.Dur
 	}
 	n.halt(now, j, sig, grace, c.Text, out)
 	if first {
-		n.keep(j, out)
+		n.keep(now, j, out)
 		n.tell(j, Ending{Job: j.id, Text: c.Text}, out)
 	}
 }

@@ -74,6 +74,12 @@ func (n *Node) tickSay(now time.Duration, j *job, out *Outbox) {
 // missing is a line about what a job waits for: how much is missing, who
 // holds it and where.
 func (n *Node) missing(j *job) string {
+	if j.kept.unborn {
+		return "its record is not kept yet: " + n.storeTrouble()
+	}
+	if j.clock.fence != filch.Never {
+		return fmt.Sprintf("waits until nothing of it can run on %s any more", foldNames(j.kept.lost))
+	}
 	if j.step != nil {
 		if j.step.behind != 0 {
 			return fmt.Sprintf("waits for slots of job %d that its step %d uses", j.req.Parent, j.step.behind)
@@ -99,6 +105,14 @@ func (n *Node) missing(j *job) string {
 		text += ": " + strings.Join(by, "; ")
 	}
 	return text
+}
+
+func foldNames(names []filch.NodeName) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = string(name)
+	}
+	return strings.Join(all, ", ")
 }
 
 // blockers says which jobs have most of the slots that a job waits for.
@@ -186,6 +200,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *EndRecord) JobIn
 	i := JobInfo{
 		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
 		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
+		JobTrail: JobTrail{Hop: j.kept.hop, Earlier: j.kept.earlier},
 	}
 	if i.Parent != 0 {
 		i.Kind = "step"
@@ -202,6 +217,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *EndRecord) JobIn
 		}
 		i.Cause = r.cause.Text
 	}
+	i.Tasks = j.tasks(e)
 	if e == nil {
 		return i
 	}
@@ -218,12 +234,44 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *EndRecord) JobIn
 	return i
 }
 
+// tasks counts the ranks of a job by state.
+func (j *job) tasks(e *EndRecord) (t TaskCounts) {
+	state := j.state
+	if r := j.run; r != nil {
+		t = r.tally.by
+		if known := t.OK + t.Failed + t.Killed + t.Lost + t.Cancelled; known < r.tally.ended { // ended before a restart
+			t.Failed += min(r.tally.bad, r.tally.ended-known)
+			t.OK += max(0, r.tally.ended-known-r.tally.bad)
+		}
+		if r.going && e == nil {
+			state = filch.Running
+		}
+	}
+	if e != nil {
+		switch state = e.State; {
+		case state == filch.OK:
+		case j.run == nil || !j.run.going:
+			state = max(state, filch.Skipped)
+		case state == filch.Failed:
+			state = filch.Killed
+		}
+		if e.State == filch.Cancelled {
+			t.Cancelled, t.Killed = t.Cancelled+t.Killed, 0
+		}
+	}
+	t.Total = j.need.Ranks
+	t.rest(state)
+	return t
+}
+
 // Jobs lists the jobs of this origin: those that ended first, by their end,
 // then the live ones by id.
 func (n *Node) Jobs(now time.Duration) []JobInfo {
 	out := make([]JobInfo, 0, len(n.past.ring)-n.past.first+len(n.jobs))
 	for i := n.past.first; i < len(n.past.ring); i++ {
-		out = append(out, n.past.ring[i].info)
+		if n.past.ring[i].info.ID != 0 {
+			out = append(out, n.past.ring[i].info)
+		}
 	}
 	for _, j := range n.sortedJobs() {
 		out = append(out, n.liveInfo(now, j))

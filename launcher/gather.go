@@ -203,7 +203,9 @@ func (n *Node) renewed(now time.Duration, from filch.NodeName, m *Renew, out *Ou
 			continue
 		}
 		if p := n.parts[k]; p != nil {
-			n.heard(now, p)
+			if p.heeds(from) {
+				n.heard(now, p)
+			}
 			continue
 		}
 		if r.Lease.Incarnation < n.cfg.Incarnation && now < n.birth.began+AdoptGrace {

@@ -20,10 +20,45 @@ type JobInfo struct {
 	Nodes    []filch.NodeName `json:"nodes"`
 	Detached bool             `json:"detached"`
 	Cause    string           `json:"cause,omitempty"` // the line about its end, or what it waits for
-	Bad      []RankInfo       `json:"bad,omitempty"`
 	Submit   int64            `json:"submitted_unix_ns"`
 	Waited   float64          `json:"waited"`  // seconds from the submission to the start
 	Elapsed  float64          `json:"elapsed"` // seconds from the start to the end, or to now
+	JobTrail
+}
+
+// JobTrail is what a job has been through.
+type JobTrail struct {
+	Bad      []RankInfo       `json:"bad,omitempty"`
+	Earlier  []filch.NodeName `json:"earlier_nodes,omitempty"` // of attempts before this one
+	Hop      int32            `json:"hop,omitempty"`           // how often another node took it over
+	Recorded bool             `json:"recorded,omitempty"`      // told by the job's record, not by its origin
+	Open     bool             `json:"open,omitempty"`          // of tasks: more may be added
+	Tasks    TaskCounts       `json:"tasks"`                   // of a run: its ranks
+}
+
+// TaskCounts is how many tasks of a job are in which state.
+type TaskCounts struct {
+	Total     int32 `json:"total"`
+	Waiting   int32 `json:"waiting"`
+	Ready     int32 `json:"ready"`
+	Running   int32 `json:"running"`
+	OK        int32 `json:"ok"`
+	Failed    int32 `json:"failed"`
+	Killed    int32 `json:"killed"`
+	Lost      int32 `json:"lost"`
+	Skipped   int32 `json:"skipped"`
+	Cancelled int32 `json:"cancelled"`
+}
+
+// of is the count of a state.
+func (t *TaskCounts) of(s filch.State) *int32 {
+	return [...]*int32{&t.Waiting, &t.Ready, &t.Running, &t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped, &t.Cancelled}[s]
+}
+
+// rest counts those that have not ended as being in s.
+func (t *TaskCounts) rest(s filch.State) {
+	t.Waiting, t.Ready, t.Running = 0, 0, 0
+	*t.of(s) += t.Total - t.OK - t.Failed - t.Killed - t.Lost - t.Skipped - t.Cancelled
 }
 
 // RankInfo is a rank that ended badly.

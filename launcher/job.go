@@ -43,22 +43,28 @@ const (
 
 // job is a job at its origin, until it ended.
 type job struct {
-	id        filch.JobID
-	attempt   filch.Attempt
-	ticket    filch.Ticket
-	req       Request
-	need      stealer.Need
-	seen      audience
-	state     filch.State
+	id      filch.JobID
+	attempt filch.Attempt
+	ticket  filch.Ticket
+	req     Request
+	need    stealer.Need
+	seen    audience
+	state   filch.State
+	times
+	gather *stealer.Gather
+	run    *run
+	step   *step
+	guests []*guest
+	lined  bool // waits for its turn to gather
+	clock  jobClock
+	kept   kept
+	due    time.Duration // of its entry in the agenda
+}
+
+// times is how long a job has waited.
+type times struct {
 	submitted time.Duration
 	waited    time.Duration
-	gather    *stealer.Gather
-	run       *run
-	step      *step
-	guests    []*guest
-	lined     bool // waits for its turn to gather
-	clock     jobClock
-	due       time.Duration // of its entry in the agenda
 }
 
 // audience is who is told of a job.
@@ -74,6 +80,7 @@ type jobClock struct {
 	refresh time.Duration
 	patient time.Duration // gives up
 	reclaim time.Duration // attached, restored: the client must be back
+	fence   time.Duration // what was lost may run until then: no attempt before; Never: none
 	losses  int32         // attempts that lost a node
 	gates   int32         // launches that failed behind the gate
 }
@@ -82,10 +89,10 @@ func (j *job) key() slots.Key { return slots.Key{Job: j.id, Attempt: j.attempt} 
 
 func (n *Node) newJob(now time.Duration, id filch.JobID, r Request, need stealer.Need, unixNS int64) *job {
 	j := &job{
-		id: id, attempt: 1, req: r, need: need, submitted: now, due: filch.Never,
+		id: id, attempt: 1, req: r, need: need, times: times{submitted: now}, due: filch.Never,
 		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
 	}
-	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never}
+	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, fence: filch.Never}
 	n.jobs[id] = j
 	return j
 }
@@ -103,7 +110,7 @@ func (n *Node) tell(j *job, e Event, out *Outbox) {
 // deadline is when tickJob is due.
 func (j *job) deadline() time.Duration {
 	c := &j.clock
-	d := min(c.say, c.refresh, c.patient, c.reclaim)
+	d := min(c.say, c.refresh, c.patient, c.reclaim, c.fence)
 	if j.gather != nil {
 		d = min(d, j.gather.Deadline())
 	}
@@ -123,6 +130,8 @@ func (n *Node) tickJob(now time.Duration, j *job, out *Outbox) {
 	case j.clock.reclaim <= now:
 		j.clock.reclaim = filch.Never
 		n.clientLost(now, j, out)
+	case j.clock.fence <= now:
+		n.unfence(now, j, out)
 	case j.run != nil:
 		n.tickRun(now, j, out)
 	case j.step != nil:

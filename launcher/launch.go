@@ -15,16 +15,21 @@ type run struct {
 	prepared int32
 	started  int32
 	done     int32
-	going    bool // the gate is open
-	told     bool // the client knows that it started
+	going    bool    // the gate is open
+	unsent   *unsent // not on its way yet
+	told     bool    // the client knows that it started
 	at       runClock
 	halt     haltOrder
 	cause    verdict // the first
 	tally    tally
 	sigs     []int32
-	gate     bool // failed behind the gate: to be launched again
-	lost     bool // a node was lost
+	gate     bool          // failed behind the gate: to be launched again
+	lost     bool          // a node was lost
+	parts    []*PartRecord // of those that are done, for who takes the job over
 }
+
+// unsent is a launch that waits for its record: with a loan, of this node alone.
+type unsent struct{ loan *slots.Loan }
 
 // runClock is the moments of a run.
 type runClock struct {
@@ -88,7 +93,41 @@ func (n *Node) launch(now time.Duration, j *job, shares []stealer.Share, loan *s
 	if single := len(nodes) == 1; single {
 		n.openGate(now, j)
 	}
-	n.keep(j, out)
+	if n.meta == nil || !j.req.Detach || mutantEagerLaunch {
+		n.keep(now, j, out)
+		n.dispatch(now, j, loan, out)
+		return
+	}
+	// A detached job may have been taken over from here, if this node was cut
+	// off: nothing starts before the record says that it is still its owner.
+	r.at.prepare = filch.Never
+	r.unsent = &unsent{loan: loan}
+	n.commit(now, j, func(now time.Duration, out *Outbox) {
+		if n.jobs[j.id] == j && j.run == r && r.unsent != nil {
+			r.unsent, r.at.prepare = nil, now+PrepareWait
+			n.keep(now, j, out)
+			n.dispatch(now, j, loan, out)
+		}
+	})
+	n.wakeJob(j, j.deadline())
+}
+
+// unlaunch takes a launch back that was not on its way.
+func (n *Node) unlaunch(now time.Duration, j *job, out *Outbox) {
+	r := j.run
+	j.run, j.state = nil, filch.Waiting
+	if r.unsent.loan != nil {
+		n.ledger.End(now, j.key(), r.unsent.loan.Lease, false)
+		return
+	}
+	for _, at := range r.launch.Nodes {
+		n.send(at.Node, &Release{Job: j.id, Attempt: j.attempt, Lease: at.Lease}, out)
+	}
+}
+
+// dispatch sends a launch on its way.
+func (n *Node) dispatch(now time.Duration, j *job, loan *slots.Loan, out *Outbox) {
+	r, nodes := j.run, j.run.launch.Nodes
 	for i := range r.seats {
 		r.seats[i].again = now + RepeatMin
 	}
@@ -119,7 +158,7 @@ func (n *Node) newRun(j *job, nodes []NodeRanks) *run {
 		Ident: filch.Ident{Instance: n.cfg.Instance, Job: j.id, Attempt: j.attempt},
 		Name:  j.req.Name, Origin: n.cfg.Name, Parent: j.req.Parent, Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
-		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order,
+		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order, Hop: j.kept.hop,
 	}
 	return r
 }
@@ -150,11 +189,11 @@ func (n *Node) advance(now time.Duration, j *job, out *Outbox) {
 	ready := r.prepared == all || mutantEarlyGo && r.prepared == all-1
 	if !r.going && r.halt.level == 0 && ready {
 		n.openGate(now, j)
-		n.keep(j, out)
+		n.keep(now, j, out)
 		n.sendProceed(now, j, out)
 	}
 	if r.going && !r.told && r.halt.level == 0 && r.started == all && (r.done < all || r.ranStarted()) {
-		n.tellStarted(j, out)
+		n.tellStarted(now, j, out)
 	}
 	if r.started == all {
 		r.at.prepare = filch.Never
@@ -179,10 +218,13 @@ func (r *run) ranStarted() bool {
 	return false
 }
 
-func (n *Node) tellStarted(j *job, out *Outbox) {
+func (n *Node) tellStarted(now time.Duration, j *job, out *Outbox) {
 	j.run.told = true
 	j.run.at.prepare = filch.Never
 	j.state = filch.Running
+	if j.req.Detach {
+		n.mark(now, j, BookPause)
+	}
 	n.tell(j, Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited}, out)
 }
 

@@ -166,10 +166,23 @@ type (
 		Parent filch.JobID
 	}
 
+	// TaskWord is a message between the many-task cores of two nodes, as
+	// mtc.EncodeMessage lays it out.
+	TaskWord struct{ Body []byte }
+
 	// StepDoneAck answers a StepDone.
 	StepDoneAck struct {
 		Job    filch.JobID
 		Parent filch.JobID
+	}
+
+	// TakeOver says that the sender decides about a job from now on, since the
+	// takeover number Hop; the participant tells it all that it knows.
+	TakeOver struct {
+		Job     filch.JobID
+		Attempt filch.Attempt
+		Index   int32
+		Hop     int32
 	}
 )
 
@@ -212,3 +225,5 @@ func (*StepAsk) isMessage()     {}
 func (*StepGrant) isMessage()   {}
 func (*StepDone) isMessage()    {}
 func (*StepDoneAck) isMessage() {}
+func (*TaskWord) isMessage()    {}
+func (*TakeOver) isMessage()    {}

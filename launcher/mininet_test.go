@@ -4,13 +4,16 @@ import (
 	"container/heap"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -40,6 +43,11 @@ type net struct {
 	tell    func(string)
 	onSend  func(from, to filch.NodeName, m Message)
 	behave  func(k *keeper) // how ranks of a keeper end
+	stored  bool            // the nodes have a store
+	grouped bool            // the nodes are of two allocations by turns
+	taken   filch.JobID     // ids up to this one are taken
+	chores  chores          // tasks
+	words   int             // messages between stores
 }
 
 type faults struct {
@@ -75,7 +83,10 @@ type host struct {
 	cfg     Config
 	out     Outbox
 	keepers map[filch.Ident]*keeper
+	chores  map[uint64]TaskLaunch // that run
 	records map[string]Record
+	disk    map[string][]byte // of the store
+	mirror  []byte            // lines
 	up      bool
 	paused  bool
 	backlog []func(*Outbox)
@@ -83,13 +94,28 @@ type host struct {
 }
 
 func newNet(t testing.TB, nodes int, capacity int32) *net {
-	w := &net{t: t, nodes: map[filch.NodeName]*host{}, rng: 1, events: map[filch.JobID][]Event{}}
+	return newNetWith(t, nodes, capacity, false)
+}
+
+func newNetWith(t testing.TB, nodes int, capacity int32, stored bool) *net {
+	return netOf(t, nodes, capacity, net{stored: stored})
+}
+
+// netOf is a net with what else it is to be.
+func netOf(t testing.TB, nodes int, capacity int32, like net) *net {
+	stored := like.stored
+	w := &net{stored: stored, taken: like.taken, grouped: like.grouped, t: t, nodes: map[filch.NodeName]*host{}, rng: 1, events: map[filch.JobID][]Event{}}
 	w.faults.delayMax = 60 * time.Microsecond
 	w.behave = func(k *keeper) { k.at = 1 * sec }
 	for i := range nodes {
 		w.add(filch.NodeName(fmt.Sprintf("n%d", i+1)), capacity)
 	}
 	w.meet()
+	if stored {
+		h := w.nodes["n1"]
+		h.input(func(out *Outbox) { h.node.StoreFound(w.now, out) })
+		w.run(5 * sec)
+	}
 	return w
 }
 
@@ -98,11 +124,19 @@ func (w *net) add(name filch.NodeName, capacity int32) *host {
 	for c := range cores {
 		cores[c] = int32(c)
 	}
-	h := &host{net: w, name: name, keepers: map[filch.Ident]*keeper{}, records: map[string]Record{}, up: true}
+	h := &host{net: w, name: name, keepers: map[filch.Ident]*keeper{}, records: map[string]Record{}, disk: map[string][]byte{}, up: true, wake: -1}
 	h.cfg = Config{
 		Name: name, Instance: "test", Incarnation: 1, Seed: uint64(len(w.names) + 1),
 		Capacity: slots.Capacity{Cores: cores, Slots: capacity, MemBytes: 64 << 30},
-		IDs:      JobIDs{Index: int32(len(w.names)), Stride: 1024},
+		IDs:      JobIDs{Index: int32(len(w.names)), Stride: 1024, After: w.taken},
+	}
+	if w.stored {
+		h.cfg.Tasks.Mirror = true
+		h.cfg.Store = &dht.StoreConfig{Self: name, Incarnation: 1, Seed: h.cfg.Seed}
+	}
+	if w.grouped {
+		h.cfg.Group = [...]string{"east", "west"}[len(w.names)%2]
+		h.cfg.Tasks.Victims = mtc.Hierarchical
 	}
 	h.node = New(h.cfg)
 	w.names = append(w.names, name)
@@ -124,7 +158,7 @@ func (w *net) meet() {
 
 func (w *net) peer(name filch.NodeName, s stealer.Standing) Peer {
 	c := w.nodes[name].cfg
-	return Peer{Name: name, Incarnation: c.Incarnation, Standing: s, Total: c.Capacity.Total()}
+	return Peer{Name: name, Incarnation: c.Incarnation, Standing: s, Total: c.Capacity.Total(), Group: c.Group}
 }
 
 // declare tells all other live nodes of a member's standing.
@@ -196,7 +230,9 @@ func (h *host) act() {
 			h.records[r.Key] = r
 		}
 	}
+	h.sync(o.Logs)
 	h.log(&o)
+	h.mirror = append(h.mirror, o.Mirror...)
 	for _, s := range o.Starts {
 		h.start(s)
 	}
@@ -206,10 +242,62 @@ func (h *host) act() {
 	for _, s := range o.Sends {
 		h.net.send(h.name, s.To, s.Message)
 	}
+	for _, s := range o.Stores {
+		h.net.store(h.name, s.To, dht.EncodeStore(s.Message))
+	}
 	for _, r := range o.Replies {
 		h.net.reply(h, r)
 	}
+	h.do(&o)
 	h.arm()
+}
+
+// sync puts entries on the disk, a while later.
+func (h *host) sync(logs []dht.LogEntry) {
+	if len(logs) == 0 {
+		return
+	}
+	inst := h.node
+	h.net.after(2*ms, func() {
+		if h.node != inst || !h.up {
+			return
+		}
+		for _, e := range logs {
+			if e.Value == nil {
+				delete(h.disk, e.Key)
+			} else {
+				h.disk[e.Key] = e.Value
+			}
+		}
+		h.input(func(out *Outbox) { h.node.StoreSynced(h.net.now, logs[len(logs)-1].Number, out) })
+	})
+}
+
+// images is what the disk holds.
+func (h *host) images() (all []dht.LogEntry) {
+	for _, k := range slices.Sorted(maps.Keys(h.disk)) {
+		all = append(all, dht.LogEntry{Key: k, Value: h.disk[k]})
+	}
+	return all
+}
+
+// store carries a message between stores.
+func (w *net) store(from, to filch.NodeName, b []byte) {
+	w.words++
+	if w.faults.cut != nil && w.faults.cut(from, to) || w.random() < w.faults.drop {
+		return
+	}
+	w.after(20*time.Microsecond+time.Duration(w.random()*float64(w.faults.delayMax)), func() {
+		h := w.nodes[to]
+		if h == nil || w.faults.cut != nil && w.faults.cut(from, to) {
+			return
+		}
+		m, err := dht.DecodeStore(b)
+		if err != nil {
+			w.t.Fatalf("%s -> %s: %v", from, to, err)
+		}
+		h.input(func(out *Outbox) { h.node.StoreMessage(w.now, from, m, out) })
+	})
 }
 
 // log tells all that the node does, to a scene or with -trace.
@@ -250,7 +338,7 @@ func (h *host) arm() {
 	inst := h.node
 	h.net.after(max(0, d-h.net.now), func() {
 		if h.node == inst && h.wake == d {
-			h.wake = 0
+			h.wake = -1
 			h.input(func(out *Outbox) { h.node.Tick(h.net.now, out) })
 			if h.up && !h.paused {
 				h.arm()
@@ -294,22 +382,6 @@ func (w *net) reply(h *host, r Reply) {
 	w.replies = append(w.replies, fmt.Sprintf("%s client %d: %s", h.name, r.Client, describeEvent(r.Event)))
 }
 
-func jobOf(e Event) filch.JobID {
-	switch e := e.(type) {
-	case Accepted:
-		return e.Job
-	case StillWaiting:
-		return e.Job
-	case Started:
-		return e.Job
-	case Ending:
-		return e.Job
-	case Ended:
-		return e.Job
-	}
-	return 0
-}
-
 // crash ends a launcher; its keepers live on or die with it.
 func (w *net) crash(name filch.NodeName, keepers bool) {
 	h := w.nodes[name]
@@ -327,8 +399,12 @@ func (w *net) crash(name filch.NodeName, keepers bool) {
 func (w *net) restart(name filch.NodeName) {
 	h := w.nodes[name]
 	h.cfg.Incarnation++
-	h.up, h.paused, h.wake, h.backlog = true, false, 0, nil
+	h.up, h.paused, h.wake, h.backlog = true, false, -1, nil
+	if w.stored {
+		h.cfg.Store = &dht.StoreConfig{Self: name, Incarnation: h.cfg.Incarnation, Seed: h.cfg.Seed + h.cfg.Incarnation}
+	}
 	h.node = New(h.cfg)
+	h.node.StoreRestore(h.images(), false)
 	for _, o := range w.names {
 		if o != name && w.nodes[o].up {
 			h.node.Peer(w.now, w.peer(o, stealer.Up), &h.out)

@@ -6,4 +6,8 @@ package launcher
 const (
 	mutantEarlyGo = false
 	mutantNoLease = false
+
+	mutantNoFenceOff  = false
+	mutantHopless     = false
+	mutantEagerLaunch = false
 )

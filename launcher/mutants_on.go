@@ -7,11 +7,18 @@ package launcher
 var (
 	mutantEarlyGo bool // the gate opens when all but one are ready
 	mutantNoLease bool // ranks go on for ever without a word of their origin
+
+	mutantNoFenceOff  bool // a node that is cut off keeps its ranks of detached jobs
+	mutantHopless     bool // whoever speaks of a job is heeded, whatever its hop
+	mutantEagerLaunch bool // a detached job is launched before its record says who owns it
 )
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	mutantEarlyGo = name == "early-go"
 	mutantNoLease = name == "no-lease"
-	return name == "" || mutantEarlyGo || mutantNoLease
+	mutantNoFenceOff = name == "no-fence-off"
+	mutantHopless = name == "hopless"
+	mutantEagerLaunch = name == "eager-launch"
+	return name == "" || mutantEarlyGo || mutantNoLease || mutantNoFenceOff || mutantHopless || mutantEagerLaunch
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -16,12 +17,15 @@ import (
 type Config struct {
 	Name        filch.NodeName
 	Instance    string // uuid
+	Group       string // of nodes near to each other: an allocation; "" unknown
 	Incarnation uint64 // grows with every start of the launcher of this name
 	Seed        uint64 // of all random choices
 	Capacity    slots.Capacity
 	IDs         JobIDs
 	Policy      stealer.Policy
 	Members     *stealer.Members // shared by a simulator's nodes; nil: one of its own
+	Store       *dht.StoreConfig // nil: the node keeps no shared metadata
+	Tasks       TaskConfig
 }
 
 // Peer is what the overlay says of a member, this node included. Total is an
@@ -45,10 +49,23 @@ type Node struct {
 	draws   draws
 	loop    []Message // from this node to itself
 	changed []slots.Status
+	repeats
+	graves graves
+	birth  birth
+	shared
+}
+
+// shared is the node's part in what the instance keeps together; both are nil
+// without a store.
+type shared struct {
+	meta *meta
+	work *work
+}
+
+// repeats is what is said again by the clock.
+type repeats struct {
 	owed    []owed // steps to give back
 	renewAt time.Duration
-	graves  graves
-	birth   birth
 }
 
 // draws is where ids and random numbers come from.
@@ -73,13 +90,17 @@ func New(cfg Config) *Node {
 	n := &Node{
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
-		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, renewAt: filch.Never,
+		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never},
 		birth: birth{opens: filch.Never, forgets: filch.Never},
+	}
+	if cfg.Store != nil {
+		n.meta = newMeta(cfg.Store, cfg.Tasks.Mirror)
+		n.work = newWork(&cfg)
 	}
 	if n.members == nil {
 		n.members = stealer.NewMembers()
 	}
-	n.members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total()})
+	n.members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group})
 	n.draws.id = cfg.IDs.first()
 	return n
 }
@@ -123,7 +144,7 @@ func (n *Node) handleRun(now time.Duration, from filch.NodeName, m Message, out 
 	case *Signals:
 		n.signaled(from, m, out)
 	case *ProgressAck:
-		n.acknowledged(now, m, out)
+		n.acknowledged(now, from, m, out)
 	case *Progress:
 		n.progress(now, from, m, out)
 	case *SignalsAck:
@@ -136,6 +157,10 @@ func (n *Node) handleRun(now time.Duration, from filch.NodeName, m Message, out 
 		n.stepDone(now, from, m, out)
 	case *StepDoneAck:
 		n.stepPaid(m)
+	case *TakeOver:
+		n.takenOver(now, from, m, out)
+	case *TaskWord:
+		n.taskWord(now, from, m, out)
 	}
 }
 
@@ -161,7 +186,8 @@ func (n *Node) settle(now time.Duration, out *Outbox) {
 			}
 		}
 		n.changed = n.ledger.Changed(n.changed[:0])
-		if len(n.changed) == 0 && !n.callNext(now, out) {
+		if len(n.changed) == 0 && !n.callNext(now, out) && !n.pump(now, out) && !n.pumpWork(now, out) {
+			n.ledgerChanged(now)
 			return
 		}
 		for _, s := range n.changed {
@@ -191,6 +217,8 @@ func (n *Node) Tick(now time.Duration, out *Outbox) {
 		n.renew(now, out)
 	}
 	n.payAgain(now, out)
+	n.tickMeta(now, out)
+	n.tickWork(now, out)
 	n.settle(now, out)
 }
 
@@ -223,7 +251,7 @@ func (n *Node) Deadline() time.Duration {
 	for len(n.agenda.heap) > 0 && n.stale(n.agenda.heap[0]) {
 		n.agenda.due(filch.Never)
 	}
-	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets)
+	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets, n.metaDeadline(), n.workDeadline())
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)
 	}

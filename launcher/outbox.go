@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 )
 
 // ClientID names a connection of a local client while it lasts.
@@ -31,6 +32,7 @@ type Launch struct {
 	KillWait time.Duration
 	Detach   bool
 	Order    []byte
+	Hop      int32 // how often the job was taken over
 }
 
 // TreeWidth is the number of children in the trees of launches and fences:
@@ -111,17 +113,35 @@ type Note struct {
 
 // Outbox is what is to be done, in the order of its fields. The caller reuses
 // it; the brain only appends.
+//
+// Logs are to be appended to the disk in their order and told of by
+// [Node.StoreSynced]; what must wait for that is not in an Outbox before.
 type Outbox struct {
 	Notes   []Note
+	Logs    []dht.LogEntry
+	Hurry   uint64 // something waits for the entries up to this one
+	Mirror  []byte // lines for this node's file of the queue's mirror
 	Records []Record
 	Starts  []Start
 	Deeds   []Deed
 	Sends   []Send
+	Stores  []dht.StoreSend
 	Replies []Reply
+	Tasks   []TaskLaunch
+	TaskEnding
+}
+
+// TaskEnding is what is to be done about tasks that were started.
+type TaskEnding struct {
+	TaskStops   []TaskStop
+	TaskForgets []filch.JobID
 }
 
 // Reset empties o and keeps its memory.
 func (o *Outbox) Reset() {
 	o.Notes, o.Records, o.Starts = o.Notes[:0], o.Records[:0], o.Starts[:0]
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
+	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
+	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
+	o.Mirror = o.Mirror[:0]
 }

@@ -19,13 +19,13 @@ func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == CauseNodeLost && j.clock.losses < MaxAttempts-1:
 		j.clock.losses++
 		n.tell(j, Ending{Job: j.id, Text: r.cause.Text + "; starting again"}, out)
-		n.again(now, j, out)
+		n.requeue(now, j, out)
 	default:
 		if r.gate && r.cause.Kind == CauseNone {
 			r.cause = verdict{Cause{Kind: CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, MaxGates)}, filch.ExitOurs}
 		}
 		if r.going && !r.told && r.tally.ended > 0 {
-			n.tellStarted(j, out)
+			n.tellStarted(now, j, out)
 		}
 		n.bury(now, j, j.verdict(), out)
 	}
@@ -34,6 +34,7 @@ func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 // again starts another attempt under the same ticket.
 func (n *Node) again(now time.Duration, j *job, out *Outbox) {
 	gone := j.seatRecords()
+	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
 	j.attempt++
 	n.begin(now, j, out)
@@ -81,7 +82,9 @@ func (n *Node) bury(now time.Duration, j *job, e EndRecord, out *Outbox) {
 func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *Outbox) {
 	n.tell(j, last, out)
 	j.state = e.State
-	for _, id := range n.past.add(j.info(now, n.cfg.Name, &e), e) {
+	info := j.info(now, n.cfg.Name, &e)
+	n.markEnd(now, j, info)
+	for _, id := range n.past.add(info, e) {
 		out.Records = append(out.Records, Record{Key: recordKey(id)})
 	}
 	switch {
@@ -146,8 +149,8 @@ func (n *Node) heardLongAgo(c ClientID) filch.JobID {
 // MaxPast and MaxPastBytes bound the jobs that are remembered after their
 // end, the oldest going first.
 const (
-	MaxPast      = 10000
-	MaxPastBytes = 4 << 20
+	MaxPast      = 2000
+	MaxPastBytes = 1 << 20
 )
 
 // past is the jobs that ended.
@@ -177,7 +180,7 @@ func (p *past) add(i JobInfo, e EndRecord) (forgot []filch.JobID) {
 	for len(p.ring)-p.first > MaxPast || p.bytes > MaxPastBytes && len(p.ring)-p.first > 1 {
 		old := &p.ring[p.first]
 		p.bytes -= old.bytes
-		if old.info.Detached {
+		if old.info.Detached && old.info.ID != 0 {
 			forgot = append(forgot, old.info.ID)
 		}
 		delete(p.index, old.info.ID)
@@ -201,6 +204,17 @@ func sizeOf(i *JobInfo, e *EndRecord) int {
 		k += 160 + len(e.Ranks[r].Text)
 	}
 	return k
+}
+
+// forget drops a job that turned out not to have ended so.
+func (p *past) forget(id filch.JobID) {
+	i, ok := p.index[id]
+	if !ok {
+		return
+	}
+	delete(p.index, id)
+	p.bytes -= p.ring[i].bytes
+	p.ring[i] = ended{}
 }
 
 func (p *past) find(id filch.JobID) *ended {

@@ -63,6 +63,7 @@ type partFlags struct {
 	killed  bool   // a KILL was forwarded
 	adopted bool   // may repeat ends
 	voice   uint64 // the incarnation of the origin whose signals are counted
+	hop     int32  // how often the job was taken over
 }
 
 func (n *Node) mine(p *part) bool { return p.launch.Origin == n.cfg.Name }
@@ -131,7 +132,7 @@ func (n *Node) takePart(now time.Duration, l *Launch, index int32, loan slots.Lo
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
 	p := &part{
 		key: k, launch: l, index: index, lease: loan.Lease, phase: PhasePreparing,
-		again: filch.Never, due: filch.Never, flags: partFlags{open: open},
+		again: filch.Never, due: filch.Never, flags: partFlags{open: open, hop: l.Hop},
 	}
 	n.heard(now, p)
 	n.parts[k] = p
@@ -201,6 +202,9 @@ func (n *Node) halted(now time.Duration, from filch.NodeName, m *Halt, out *Outb
 		n.send(from, &Progress{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Phase: PhaseDone}, out)
 		return
 	}
+	if !p.heeds(from) {
+		return
+	}
 	if p.over() {
 		n.report(now, p, out)
 		return
@@ -231,7 +235,7 @@ func (n *Node) stopSteps(parent filch.JobID, grace time.Duration, reason string,
 // signaled forwards the signals that were not delivered yet.
 func (n *Node) signaled(from filch.NodeName, m *Signals, out *Outbox) {
 	p := n.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]
-	if p == nil {
+	if p == nil || !p.heeds(from) {
 		return
 	}
 	if m.Incarnation > p.flags.voice { // a restarted origin counts anew
@@ -278,9 +282,9 @@ func (n *Node) report(now time.Duration, p *part, out *Outbox) {
 }
 
 // acknowledged takes in how much the origin knows.
-func (n *Node) acknowledged(now time.Duration, m *ProgressAck, out *Outbox) {
+func (n *Node) acknowledged(now time.Duration, from filch.NodeName, m *ProgressAck, out *Outbox) {
 	p := n.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]
-	if p == nil {
+	if p == nil || !p.heeds(from) {
 		return
 	}
 	switch {
@@ -334,6 +338,8 @@ func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 				return
 			}
 			p.until = now + GiveUp
+		} else if n.inherits(p) && n.hopeful(p) {
+			p.until, p.pull = now+PullEvery, now+PullEvery
 		} else if p.level == 0 {
 			note(out, noteWarn, p.key.Job, n.cfg.Name, "no word from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
 			p.fault = fault{cause: CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no word from %s for %s", p.launch.Origin, JobTerm)}

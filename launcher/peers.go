@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -20,6 +21,8 @@ func (n *Node) Peer(now time.Duration, p Peer, out *Outbox) {
 		return
 	}
 	i, old, known := n.members.Set(p)
+	n.storeMember(now, p)
+	n.workMember(now, p)
 	n.PeerChanged(now, i, old, known, out)
 }
 
@@ -63,7 +66,7 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 		}
 		for i := range j.run.seats {
 			if s := &j.run.seats[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
-				n.send(name, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+				n.askSeat(j, i, out)
 			}
 		}
 	}
@@ -73,7 +76,10 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 // nodes are gone: it would keep everybody else waiting for ever. It asks anew
 // when there are enough again.
 func (n *Node) park(now time.Duration, j *job, out *Outbox) {
-	if j.run != nil || j.step != nil || j.lined {
+	if j.clock.fence != filch.Never && !n.mayRun(j) {
+		n.unfence(now, j, out)
+	}
+	if j.run != nil || j.step != nil || j.lined || j.kept.unborn || j.clock.fence != filch.Never {
 		return
 	}
 	fits := n.neverFits(&j.need) == nil
@@ -107,6 +113,11 @@ func (n *Node) peerDead(now time.Duration, p Peer, out *Outbox) {
 		if q.launch.Origin != p.Name {
 			continue
 		}
+		if n.inherits(q) {
+			q.again, q.pull, q.until = filch.Never, filch.Never, now+HeirWait
+			n.wakePart(q, q.until)
+			continue
+		}
 		q.flags.orphan = true
 		q.again, q.until, q.pull = filch.Never, filch.Never, filch.Never
 		if q.over() {
@@ -126,6 +137,13 @@ func (n *Node) seatsLost(now time.Duration, j *job, name filch.NodeName, why str
 		return
 	}
 	r, hit := j.run, false
+	if r.unsent != nil {
+		if slices.ContainsFunc(r.launch.Nodes, func(at NodeRanks) bool { return at.Node == name }) {
+			n.unlaunch(now, j, out)
+			n.again(now, j, out)
+		}
+		return
+	}
 	for i := range r.seats {
 		if r.launch.Nodes[i].Node == name && !r.seats[i].done {
 			hit = true
@@ -156,7 +174,7 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = now + ReadoptWait
 				j.run.at.again = min(j.run.at.again, s.back)
-				n.send(p.Name, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+				n.askSeat(j, i, out)
 			}
 		}
 		n.wakeJob(j, j.deadline())
@@ -167,6 +185,7 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 // stopped: they ended the ranks of its jobs, and gave up those here.
 func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 	note(out, noteWarn, 0, n.cfg.Name, "the other nodes declared this one dead: ending all ranks here")
+	n.endTasks(now, out)
 	for _, p := range n.sortedParts() {
 		if !n.mine(p) {
 			p.flags.orphan = true
@@ -179,6 +198,10 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 		n.stop(p, sigTerm, min(FailGrace, p.launch.KillWait), "this node was declared dead", out)
 	}
 	for _, j := range n.sortedJobs() {
+		if n.meta != nil && j.req.Detach && j.kept.seq > 0 {
+			n.abandon(now, j, out) // another node has it, or will
+			continue
+		}
 		if j.run == nil {
 			n.letGo(now, j, nil, out)
 			continue
@@ -212,6 +235,8 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 	}
 	n.cfg.IDs.Round++
 	n.draws.id = n.cfg.IDs.first()
+	n.rebornMeta(now, out)
+	n.rebornWork(now, out)
 	for _, j := range n.sortedJobs() {
 		if j.run == nil {
 			n.letGo(now, j, nil, out)

@@ -23,6 +23,15 @@ type JobRecord struct {
 	Waited  time.Duration
 	Arbiter filch.NodeName // of a step: the origin of its parent
 	Ended   *EndRecord
+	Shared  SharedRecord
+}
+
+// SharedRecord is what another node must know besides to go on with a job.
+type SharedRecord struct {
+	Hop     int32            // of the job's record in the store: how often it was taken over
+	Orders  int32            // pieces of its order in the store
+	Earlier []filch.NodeName // of attempts before this one
+	Done    []*PartRecord    // the participants that are done; in the store only
 }
 
 // EndRecord is the end of a job that is remembered for those who ask later.
@@ -56,6 +65,7 @@ type JobIDs struct {
 	Index  int32
 	Stride int32 // more than the largest index, the same on all nodes
 	Round  int32
+	After  filch.JobID // ids up to this one are those of an instance before, and are not given out
 }
 
 // IDBlock is the number of job ids in a block.

@@ -23,6 +23,7 @@ type Request struct {
 	Parent  filch.JobID   // a step of this job: uses its slots, never steals; 0 none
 	Class   int32         // of the ticket
 	Detach  bool          // goes on without its client
+	Durable bool          // with Detach: acknowledged when its record is on disks
 	Patient time.Duration // -I: give up when not started by then; 0 waits for ever
 	Order   []byte        // an encoded [Order]
 }

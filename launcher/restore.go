@@ -12,9 +12,15 @@ import (
 func recordKey(id filch.JobID) string { return fmt.Sprintf("job/%d", id) }
 
 // keep records where a job stands.
-func (n *Node) keep(j *job, out *Outbox) {
+func (n *Node) keep(now time.Duration, j *job, out *Outbox) {
+	n.mark(now, j, BookPause)
+	out.Records = append(out.Records, Record{Key: recordKey(j.id), Job: n.jobRecord(j)})
+}
+
+func (n *Node) jobRecord(j *job) *JobRecord {
 	r := &JobRecord{
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
+		Shared: SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier},
 	}
 	if j.step != nil {
 		r.Arbiter = j.step.arbiter
@@ -23,7 +29,7 @@ func (n *Node) keep(j *job, out *Outbox) {
 		r.Nodes, r.Going = j.run.launch.Nodes, j.run.going
 		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 	}
-	out.Records = append(out.Records, Record{Key: recordKey(j.id), Job: r})
+	return r
 }
 
 // keepEnd records the end of a job: of a detached one for those who ask later,
@@ -55,6 +61,9 @@ func (n *Node) keepSeat(j *job, i int, out *Outbox) {
 		}
 	}
 	j.run.seats[i].kept = true
+	if n.meta != nil {
+		j.run.parts = append(j.run.parts, r)
+	}
 	out.Records = append(out.Records, Record{Key: j.seatKey(i), Part: r})
 }
 
@@ -136,9 +145,14 @@ func (n *Node) Settled(now time.Duration, out *Outbox) {
 
 func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, out *Outbox) {
 	if r.Ended != nil {
-		j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
+		j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, times: times{waited: r.Waited}}
 		j.need.Ranks = r.Size
-		n.past.add(j.info(now, n.cfg.Name, r.Ended), *r.Ended)
+		i := j.info(now, n.cfg.Name, r.Ended)
+		for _, at := range r.Nodes {
+			i.Nodes = append(i.Nodes, at.Node)
+		}
+		i.Waited = seconds(r.Waited)
+		n.past.add(i, *r.Ended)
 		if !r.Request.Detach {
 			n.birth.unheard = append(n.birth.unheard, r.Job)
 			n.birth.forgets = now + ReclaimWait
@@ -152,6 +166,8 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	}
 	j := n.newJob(now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
+	n.mark(now, j, BookPause)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
 	}
@@ -201,7 +217,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 		}
 		s.back, s.again, s.wait = now+ReadoptWait, now+RepeatMin, RepeatMin
 		r.at.again = min(r.at.again, s.again)
-		n.send(rec.Nodes[i].Node, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+		n.askSeat(j, i, out)
 	}
 	if n.remote(rec.Nodes) {
 		n.renewAt = min(n.renewAt, now+RenewEvery)
@@ -215,6 +231,7 @@ func (n *Node) restoreSeat(r *run, p *PartRecord) {
 	s, t := &r.seats[p.Index], &r.tally
 	n.seatGone(r, s, PhaseDone)
 	s.kept, s.lost = true, p.Lost
+	r.parts = append(r.parts, p)
 	r.lost = r.lost || p.Lost
 	t.ended += count(r.launch.Nodes[p.Index].Ranks)
 	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
@@ -259,7 +276,7 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	}
 	p := &part{
 		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: PhasePreparing, ends: ev.Ended,
-		again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true},
+		again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true, hop: l.Hop},
 	}
 	if len(ev.Ended) > 0 {
 		p.phase = PhaseStarted

@@ -63,7 +63,7 @@ func (n *Node) beginStep(now time.Duration, j *job, out *Outbox) {
 		return
 	}
 	j.clock.say = now + SayAfter
-	n.keep(j, out)
+	n.keep(now, j, out)
 	n.askStep(j, out)
 }
 

@@ -24,15 +24,32 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 		out.Replies = append(out.Replies, Reply{client, Refused{Err: *err, Code: code}})
 		return
 	}
-	j := n.newJob(now, n.newID(out), r, need, unixNS)
+	if n.meta != nil && !n.meta.block.have() {
+		n.unnumbered(now, unnumbered{client: client, req: r, unixNS: unixNS, since: now}, out)
+	} else {
+		n.accept(now, client, r, unixNS, now, out)
+	}
+	n.settle(now, out)
+}
+
+// accept makes a job of a request that was found good. One that is to outlive
+// its client is acknowledged, and begins, when its record is kept.
+func (n *Node) accept(now time.Duration, client ClientID, r Request, unixNS int64, since time.Duration, out *Outbox) {
+	need, _ := needOf(r)
+	j := n.newJob(since, n.newID(out), r, need, unixNS)
 	j.seen = audience{client: client, here: true}
 	n.clients[client] = append(n.clients[client], j.id)
-	n.tell(j, Accepted{Job: j.id, Size: need.Ranks}, out)
 	if r.Patient > 0 {
-		j.clock.patient = now + r.Patient
+		j.clock.patient = since + r.Patient
 	}
+	if n.meta != nil && r.Detach {
+		n.register(now, j)
+		n.wakeJob(j, j.deadline())
+		return
+	}
+	n.tell(j, Accepted{Job: j.id, Size: need.Ranks}, out)
+	n.mark(now, j, BookPause)
 	n.begin(now, j, out)
-	n.settle(now, out)
 }
 
 // begin starts an attempt: as a step, here if there is room, else by a gather.
@@ -42,7 +59,7 @@ func (n *Node) begin(now time.Duration, j *job, out *Outbox) {
 		n.beginStep(now, j, out)
 	case len(n.line.jobs) == 0 && n.local(now, j, out):
 	default:
-		n.keep(j, out)
+		n.keep(now, j, out)
 		j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
 		if j.clock.say <= now {
 			j.clock.say, j.clock.refresh = now+SayEvery, now+SayEvery-refreshBefore
@@ -87,6 +104,9 @@ func (n *Node) claimOf(j *job) slots.Ask {
 // newID takes the next id. A block is recorded before its first id is out, so
 // that a launcher that starts again never gives it out anew.
 func (n *Node) newID(out *Outbox) filch.JobID {
+	if n.meta != nil {
+		return n.meta.block.id()
+	}
 	if n.draws.id == n.cfg.IDs.first() {
 		ids := n.cfg.IDs
 		out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})

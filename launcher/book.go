@@ -1,0 +1,363 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+)
+
+// The records of jobs trail what they tell of: what changed is written together
+// after BookPause, and a job that is short is written once. What DESIGN promises
+// waits for its record: the acknowledgement of a detached job, and its launch.
+const (
+	BookPause = 50 * time.Millisecond
+	// bookAgain is the pause after a record could not be written.
+	bookAgain = time.Second
+	// bookBatch bounds the records written at once, and bookBytes their size.
+	bookBatch = 256
+	bookBytes = 512 << 10
+	// MaxDrafts bounds the ends of jobs that wait to be written, while the
+	// store is not to be had; the oldest ends of attached jobs go.
+	MaxDrafts = 1 << 15
+	// AttachedKept is how many ended attached jobs of an origin stay recorded: their
+	// clients have heard the end, and a launcher must not grow with every run.
+	// Detached ones stay until the quota.
+	AttachedKept = 256
+	// attachedBatch of them are dropped together, and remembered as dropped for
+	// attachedGone, as long as an operation is repeated.
+	attachedBatch = 64
+	attachedGone  = 5 * time.Second
+	// OrderPiece is how much of an order is in one record.
+	OrderPiece = 128 << 10
+)
+
+// maxEarlier bounds the nodes of earlier attempts that are remembered.
+const maxEarlier = 256
+
+// pastNodes remembers the nodes of an attempt that is given up.
+func (j *job) pastNodes() {
+	if j.run == nil || !j.run.going || !j.req.Detach {
+		return
+	}
+	for _, at := range j.run.launch.Nodes {
+		if len(j.kept.earlier) < maxEarlier && !slices.Contains(j.kept.earlier, at.Node) {
+			j.kept.earlier = append(slices.Clip(j.kept.earlier), at.Node)
+		}
+	}
+}
+
+// kept is what the owner of a job remembers of its record.
+type kept struct {
+	hop    int32
+	seq    uint64
+	orders int32
+	cancel bool             // the record asks for it
+	unborn bool             // not recorded yet, so not acknowledged
+	lost   []filch.NodeName // where ranks of it may still run
+
+	earlier []filch.NodeName // nodes of earlier attempts, where output of it is
+}
+
+// book is the records that are to be written.
+type book struct {
+	at    time.Duration
+	due   map[filch.JobID]*draft
+	line  []filch.JobID // in the order in which they fell due
+	ended int           // drafts of jobs that are over
+
+	attached []filch.JobID // ended attached jobs that are recorded, oldest first
+}
+
+// draft is a record that is to be written.
+type draft struct {
+	last    *JobEntry // of a job that is over; nil: as it is when it is written
+	lined   bool
+	flying  bool
+	changed bool // since it was sent
+	then    []func(now time.Duration, out *Outbox)
+}
+
+func (b *book) init() {
+	b.due = make(map[filch.JobID]*draft)
+	b.at = filch.Never
+}
+
+// mark has the record of a job written soon; nil without a store.
+func (n *Node) mark(now time.Duration, j *job, wait time.Duration) *draft {
+	if n.meta == nil {
+		return nil
+	}
+	b := &n.meta.book
+	d := b.draft(j.id)
+	d.changed = true
+	b.push(now+wait, j.id, d)
+	return d
+}
+
+func (b *book) draft(id filch.JobID) *draft {
+	d := b.due[id]
+	if d == nil {
+		d = &draft{}
+		b.due[id] = d
+	}
+	return d
+}
+
+func (b *book) push(at time.Duration, id filch.JobID, d *draft) {
+	if !d.lined && !d.flying {
+		d.lined = true
+		b.line = append(b.line, id)
+	}
+	b.at = min(b.at, at)
+}
+
+// register writes the record of a new detached job with its order. The job is
+// acknowledged, and begins, when both are kept.
+func (n *Node) register(now time.Duration, j *job) {
+	j.kept.unborn = true
+	j.kept.orders = int32((len(j.req.Order) + OrderPiece - 1) / OrderPiece)
+	j.clock.say = j.submitted + SayAfter
+	n.commit(now, j, func(now time.Duration, out *Outbox) {
+		if n.jobs[j.id] != j || !j.kept.unborn {
+			return
+		}
+		j.kept.unborn, j.clock.say = false, filch.Never
+		n.tell(j, Accepted{Job: j.id, Size: j.need.Ranks}, out)
+		n.keep(now, j, out)
+		n.begin(now, j, out)
+	})
+}
+
+// orderOps writes the order of a job that is not registered yet.
+func (n *Node) orderOps(j *job) (ops []dht.Op) {
+	for i := range j.kept.orders {
+		piece := j.req.Order[int(i)*OrderPiece:]
+		ops = append(ops, dht.Op{
+			Code: dht.OpInsert, Key: orderKey(j.id, i), Kind: dht.KindRegister,
+			Value: piece[:min(len(piece), OrderPiece)], Durable: j.req.Durable,
+		})
+	}
+	return ops
+}
+
+// commit writes the record of a job at once and calls then when all of its
+// homes have it.
+func (n *Node) commit(now time.Duration, j *job, then func(now time.Duration, out *Outbox)) {
+	d := n.mark(now, j, 0)
+	d.then = append(d.then, then)
+}
+
+// markEnd has the end of a job written.
+func (n *Node) markEnd(now time.Duration, j *job, i JobInfo) {
+	if n.meta == nil {
+		return
+	}
+	b := &n.meta.book
+	d := b.draft(j.id)
+	d.last, d.changed = n.entry(j, i), true
+	b.ended++
+	wait := BookPause
+	if j.req.Detach {
+		wait = 0
+	}
+	b.push(now+wait, j.id, d)
+	if b.ended > MaxDrafts {
+		b.shed()
+	}
+}
+
+// shed drops the oldest end of an attached job that is not being written.
+func (b *book) shed() {
+	for i, id := range b.line {
+		if d := b.due[id]; d != nil && d.last != nil && !d.last.Info.Detached {
+			delete(b.due, id)
+			b.line = slices.Delete(b.line, i, i+1)
+			b.ended--
+			return
+		}
+	}
+}
+
+// entry is the record of a job of this node.
+func (n *Node) entry(j *job, i JobInfo) *JobEntry {
+	j.kept.seq++
+	e := &JobEntry{
+		Hop: j.kept.hop, Owner: n.cfg.Name, Incarnation: n.cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
+	}
+	if j.req.Detach && i.Code == nil {
+		r := n.jobRecord(j)
+		r.Request.Order = nil
+		if j.run != nil {
+			r.Shared.Done = j.run.parts
+		}
+		e.Resume = r
+	}
+	return e
+}
+
+// writeBook sends what is due.
+func (n *Node) writeBook(now time.Duration) {
+	b := &n.meta.book
+	b.at = filch.Never
+	var ops []dht.Op
+	var ids []filch.JobID
+	size := 0
+	for len(b.line) > 0 {
+		id := b.line[0]
+		if len(ops) >= bookBatch || size > bookBytes {
+			n.sendBook(now, ops, ids)
+			ops, ids, size = nil, nil, 0
+		}
+		b.line = b.line[1:]
+		d := b.due[id]
+		if d == nil {
+			continue
+		}
+		d.lined = false
+		op, ok := n.bookOp(now, id, d)
+		if !ok {
+			delete(b.due, id)
+			continue
+		}
+		d.flying, d.changed = true, false
+		if j := n.jobs[id]; j != nil && j.kept.unborn {
+			n.sendOrder(now, j, op)
+			continue
+		}
+		ops, ids = append(ops, op), append(ids, id)
+		size += len(op.Value)
+	}
+	if b.line = nil; len(ops) > 0 {
+		n.sendBook(now, ops, ids)
+	}
+}
+
+// bookOp is the operation that writes a draft; false: there is nothing to say.
+func (n *Node) bookOp(now time.Duration, id filch.JobID, d *draft) (dht.Op, bool) {
+	e, durable := d.last, false
+	if e == nil {
+		j := n.jobs[id]
+		if j == nil {
+			return dht.Op{}, false
+		}
+		e, durable = n.entry(j, n.liveInfo(now, j)), j.req.Durable
+	}
+	v, err := EncodeJobEntry(e)
+	if err != nil {
+		return dht.Op{}, false
+	}
+	return dht.Op{Code: dht.OpMerge, Key: jobKey(id), Kind: KindJob, Value: v, Durable: durable}, true
+}
+
+func (n *Node) sendBook(now time.Duration, ops []dht.Op, ids []filch.JobID) {
+	n.ask(now, ops, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		for i, id := range ids {
+			n.booked(now, id, &rs[i], out)
+		}
+	})
+}
+
+// sendOrder writes a job's order and its record together.
+func (n *Node) sendOrder(now time.Duration, j *job, record dht.Op) {
+	ops := append(n.orderOps(j), record)
+	n.ask(now, ops, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		last := rs[len(rs)-1]
+		for _, r := range rs[:len(rs)-1] {
+			if r.Outcome != dht.Done && r.Outcome != dht.Exists {
+				last = r
+			}
+		}
+		n.booked(now, j.id, &last, out)
+	})
+}
+
+// dropAttached remembers the end of an attached job, and drops the records of
+// the oldest of them when there are too many.
+func (n *Node) dropAttached(now time.Duration, id filch.JobID) {
+	b := &n.meta.book
+	if b.attached = append(b.attached, id); len(b.attached) < AttachedKept+attachedBatch {
+		return
+	}
+	ops := make([]dht.Op, attachedBatch)
+	for i, old := range b.attached[:attachedBatch] {
+		ops[i] = dht.Op{Code: dht.OpRemove, Key: jobKey(old), Keep: attachedGone}
+	}
+	b.attached = slices.Delete(b.attached, 0, attachedBatch)
+	n.ask(now, ops, StoreWait, func(time.Duration, []dht.Result, *Outbox) {})
+}
+
+// booked takes in what became of a record.
+func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Outbox) {
+	b := &n.meta.book
+	d := b.due[id]
+	if d == nil {
+		return
+	}
+	d.flying = false
+	switch {
+	case r.Outcome == dht.Done && len(r.Value) > 0:
+		n.overruled(now, id, d, r.Value, out)
+	case r.Outcome == dht.Done:
+		then := d.then
+		d.then = nil
+		for _, f := range then {
+			f(now, out)
+		}
+	case r.Outcome == dht.Invalid || r.Outcome == dht.Conflict:
+		note(out, noteError, id, n.cfg.Name, "cannot keep the record of the job: %s", r.Err)
+		d.then = nil
+	default:
+		d.changed = true
+		b.push(now+bookAgain, id, d)
+		return
+	}
+	if d.changed {
+		b.push(now+BookPause, id, d)
+		return
+	}
+	if d.last != nil {
+		b.ended--
+		n.dropOrder(now, id, d.last.Orders)
+		if !d.last.Info.Detached {
+			n.dropAttached(now, id)
+		}
+	}
+	delete(b.due, id)
+}
+
+// overruled takes in that something else counts: another node took the job
+// over, or it is to be cancelled.
+func (n *Node) overruled(now time.Duration, id filch.JobID, d *draft, value []byte, out *Outbox) {
+	e, err := DecodeJobEntry(value)
+	if err != nil {
+		note(out, noteError, id, n.cfg.Name, "%v", err)
+		return
+	}
+	d.changed, d.then = false, nil
+	if j := n.jobs[id]; j != nil {
+		n.fenced(now, j, e, out)
+		return
+	}
+	if e.Owner != n.cfg.Name {
+		n.past.forget(id) // the end that counts is another's
+	}
+}
+
+// storeTrouble says why the store does not answer.
+func (n *Node) storeTrouble() string {
+	s := n.meta.store.Status()
+	switch {
+	case s.DiskReason != "":
+		return "the disk of " + string(n.cfg.Name) + " takes nothing: " + s.DiskReason
+	case !s.Known:
+		return "this node has not heard of the roster yet"
+	case !n.sawMajority():
+		return "most nodes of the instance do not answer"
+	case len(s.Lost) > 0:
+		return fmt.Sprintf("%d of %d shards have no replica left", len(s.Lost), s.Shards)
+	}
+	return "the store does not answer in time"
+}

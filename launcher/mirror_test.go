@@ -1,0 +1,105 @@
+package launcher_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// remains is what the files of all nodes say.
+func (w *net) remains() *mtc.Remains {
+	w.t.Helper()
+	m := mtc.NewRemains()
+	for _, name := range w.names {
+		for line := range bytes.SplitSeq(bytes.TrimSuffix(w.nodes[name].mirror, []byte("\n")), []byte("\n")) {
+			if len(line) > 0 && !m.Take(line) {
+				w.t.Fatalf("%s wrote the line %q", name, line)
+			}
+		}
+	}
+	return m
+}
+
+// goOn is another net, which goes on with what the mirror of one tells.
+func (w *net) goOn(nodes int, capacity int32, begin func(*net)) (*net, []Resumption) {
+	w.t.Helper()
+	jobs := w.remains().Jobs()
+	for _, r := range jobs {
+		r.Settle()
+	}
+	x := netOf(w.t, nodes, capacity, net{stored: true, taken: jobs[len(jobs)-1].ID})
+	begin(x)
+	h := x.nodes["n1"]
+	for _, r := range jobs { // what a daemon has written before
+		h.mirror = r.Append(h.mirror)
+	}
+	var done []Resumption
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs, func(all []Resumption) { done = all }, out) })
+	x.until("the jobs to be restored", 30*sec, func() bool { return len(done) == len(jobs) })
+	return x, done
+}
+
+func TestResumeInAnotherInstance(t *testing.T) {
+	const total = 300
+	ran := map[string]int{}            // by job.index
+	last := map[string]time.Duration{} // of a start
+	begin := func(w *net) {
+		w.chores.lasts = 400 * ms
+		w.chores.end = func(h *host, l TaskLaunch) TaskEnd {
+			at := fmt.Sprintf("%d.%d", l.Start.Job, l.Start.Index)
+			ran[at]++
+			last[at] = w.now
+			if l.Start.Spec.Once { // as a daemon does before it starts one
+				h.mirror = mtc.MirrorStart(h.mirror, l.Start.Job, l.Start.Index, l.Start.Attempt, mtc.Owner{Node: h.name})
+			}
+			return TaskEnd{}
+		}
+	}
+	w := newNetWith(t, 4, 4, true)
+	begin(w)
+	again := w.bag("n1", 1, total, nil)
+	once := w.bag("n2", 2, total, func(s *TaskSubmission) { s.Spec.Once = true })
+	w.run(5 * sec)
+	w.crash("n3", true)
+	w.run(6 * sec)
+	w.declare("n3", 3)
+	w.run(9 * sec)
+	heard := map[string]bool{}
+	for at, when := range last {
+		heard[at] = when < w.now-MirrorEvery-600*ms
+	}
+	before := map[string]int{}
+	maps.Copy(before, ran)
+	x, done := w.goOn(3, 4, begin)
+	for _, d := range done {
+		if d.Err != nil {
+			t.Fatalf("job %d does not go on: %v", d.Job, d.Err)
+		}
+	}
+	for i, id := range []filch.JobID{again, once} {
+		x.nodes["n2"].input(func(out *Outbox) { x.nodes["n2"].node.FollowTasks(x.now, ClientID(20+i), id, out) })
+	}
+	if got := x.tally(again, 120*sec); got.OK != total {
+		t.Errorf("the bag ended %+v", got)
+	}
+	if got := x.tally(once, 120*sec); got.OK+got.Lost != total || got.OK < total-2*4*4 {
+		t.Errorf("the bag that runs once ended %+v", got)
+	}
+	for i := range total {
+		if at := fmt.Sprintf("%d.%d", once, i); ran[at] > 1 {
+			t.Errorf("task %s was started %d times", at, ran[at])
+		}
+		if at := fmt.Sprintf("%d.%d", again, i); heard[at] && ran[at] > before[at] {
+			t.Errorf("task %s was started at %v, long before the end, and again", at, last[at])
+		}
+	}
+	if id := x.bag("n2", 9, 5, nil); id <= max(again, once) {
+		t.Errorf("a new job has the number %d, as one before", id)
+	}
+}

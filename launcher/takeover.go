@@ -1,0 +1,446 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// A job whose owner is dead is taken over by the home of its record: it raises
+// the hop of the record, which nobody can do twice, and from then on no word of
+// an older hop counts anywhere. A detached job goes on under its new owner, of
+// an attached one the record says how it ended.
+
+const (
+	// sweepPause is how soon the records homed here are looked through after
+	// something changed, and SweepEvery how often while an owner is missed.
+	sweepPause = 100 * time.Millisecond
+	SweepEvery = 2 * time.Second
+	// ReclaimGrace is how long a launcher that was restarted, or is not known
+	// yet, may take to claim its jobs.
+	ReclaimGrace = 15 * time.Second
+	// HeirWait is how long ranks of a detached job whose origin is dead wait
+	// for the node that takes the job over.
+	HeirWait = 30 * time.Second
+	// FenceTerm is how long a node goes on with the ranks of detached jobs
+	// after it last saw most of the others: as long as they wait until they
+	// start anew what may still run here.
+	FenceTerm = JobTerm
+	// suspectTime is how long a node is silent before it is suspected.
+	suspectTime = 2 * time.Second
+	// FenceWait is how long after a node was declared dead its ranks may still
+	// be there: the rest of their lease, and some of the rate of two clocks.
+	FenceWait = JobTerm - 4*time.Second
+)
+
+// sweep is the home's care for jobs without an owner.
+type sweep struct {
+	at     time.Duration
+	owners map[dht.Key]owner
+	taking map[filch.JobID]bool
+}
+
+// owner is who a record says decides about its job.
+type owner struct {
+	version     dht.Version
+	name        filch.NodeName
+	incarnation uint64
+	missed      time.Duration // since then; Never: it is there
+}
+
+func (n *Node) sweepSoon(now time.Duration) {
+	n.meta.sweep.at = min(n.meta.sweep.at, now+sweepPause)
+}
+
+// homesChanged takes in that other records are homed here now.
+func (n *Node) homesChanged(now time.Duration) {
+	n.sweepSoon(now)
+	n.mirrorHomed(now)
+}
+
+// sweepJobs looks through the jobs homed here that have not ended.
+func (n *Node) sweepJobs(now time.Duration, out *Outbox) {
+	s := &n.meta.sweep
+	s.at = filch.Never
+	old := s.owners
+	s.owners = make(map[dht.Key]owner)
+	for r := range n.meta.store.Homed(jobPrefix) {
+		if r.Kind != KindJob || entryOver(r.Value) {
+			continue
+		}
+		o, known := old[r.Key]
+		if !known || o.version != r.Version {
+			e, err := DecodeJobEntry(r.Value)
+			if err != nil {
+				note(out, noteError, 0, n.cfg.Name, "record %s makes no sense: %v", r.Key, err)
+				continue
+			}
+			o = owner{version: r.Version, name: e.Owner, incarnation: e.Incarnation, missed: filch.Never}
+		}
+		dead, missing := n.ownerGone(&o, r.Key)
+		switch {
+		case !missing:
+			o.missed = filch.Never
+		case o.missed == filch.Never:
+			o.missed = now
+		}
+		s.owners[r.Key] = o
+		if !missing {
+			continue
+		}
+		s.at = min(s.at, now+SweepEvery)
+		if dead || now-o.missed >= ReclaimGrace {
+			n.takeOver(now, r.Value, out)
+		}
+	}
+}
+
+// ownerGone reports whether the owner of a record is dead for sure, and whether
+// it is at least not known to be there.
+func (n *Node) ownerGone(o *owner, key dht.Key) (dead, missing bool) {
+	if o.name == n.cfg.Name {
+		id, _ := jobOfKey(key)
+		return false, o.incarnation < n.cfg.Incarnation && n.jobs[id] == nil && n.meta.book.due[id] == nil
+	}
+	i := n.members.Find(o.name)
+	if i < 0 {
+		return false, true
+	}
+	m := n.members.At(i)
+	if m.Standing >= stealer.Dead {
+		return m.Incarnation >= o.incarnation, true
+	}
+	return false, m.Incarnation > o.incarnation
+}
+
+// jobOfKey is the job whose record has that key.
+func jobOfKey(key dht.Key) (id filch.JobID, ok bool) {
+	digits, ok := strings.CutPrefix(string(key), jobPrefix)
+	if !ok {
+		return 0, false
+	}
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' || id > 1<<27 {
+			return 0, false
+		}
+		id = id*10 + filch.JobID(c-'0')
+	}
+	return id, id > 0
+}
+
+// takeOver makes this node the owner of a job whose owner is gone.
+func (n *Node) takeOver(now time.Duration, value []byte, out *Outbox) {
+	e, err := DecodeJobEntry(value)
+	s := &n.meta.sweep
+	if err != nil || e.ended() || s.taking[e.Info.ID] || n.jobs[e.Info.ID] != nil {
+		return
+	}
+	id, was := e.Info.ID, e.Owner
+	if s.taking == nil {
+		s.taking = make(map[filch.JobID]bool)
+	}
+	s.taking[id] = true
+	e.Hop++
+	e.Owner, e.Incarnation, e.Seq, e.Info.Origin = n.cfg.Name, n.cfg.Incarnation, 1, n.cfg.Name
+	if e.Resume == nil {
+		e.lostWith(was)
+	} else {
+		e.Resume.Shared.Hop = e.Hop
+	}
+	v, err := EncodeJobEntry(e)
+	if err != nil {
+		delete(s.taking, id)
+		return
+	}
+	op := dht.Op{Code: dht.OpMerge, Key: jobKey(id), Kind: KindJob, Value: v}
+	n.ask(now, []dht.Op{op}, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		if rs[0].Outcome != dht.Done || len(rs[0].Value) > 0 || e.Resume == nil {
+			delete(s.taking, id)
+			n.sweepSoon(now)
+			return
+		}
+		note(out, noteWarn, id, n.cfg.Name, "taking the job over from %s, which is lost", was)
+		n.fetchOrder(now, e, nil)
+	})
+}
+
+// lostWith is the end of an attached job whose origin is dead: its client was
+// there.
+func (e *JobEntry) lostWith(origin filch.NodeName) {
+	c := int32(filch.ExitNodeLost)
+	e.Info.Origin, e.Info.Code, e.Info.State = origin, &c, filch.Lost.String()
+	e.Info.Cause = fmt.Sprintf("node %s, where the job was submitted, is lost", origin)
+	e.Info.Tasks.rest(filch.Lost)
+}
+
+// fetchOrder reads the order of a job that was taken over, piece by piece, and
+// goes on with the job.
+func (n *Node) fetchOrder(now time.Duration, e *JobEntry, order []byte) {
+	var ops []dht.Op
+	for i := range e.Orders {
+		ops = append(ops, dht.Op{Code: dht.OpLookup, Key: orderKey(e.Info.ID, i), Kind: dht.KindRegister, Consistent: true})
+	}
+	if len(ops) == 0 {
+		n.ask(now, []dht.Op{{Code: dht.OpLookup, Key: jobKey(e.Info.ID)}}, StoreWait,
+			func(now time.Duration, _ []dht.Result, out *Outbox) { n.inherit(now, e, nil, nil, out) })
+		return
+	}
+	n.ask(now, ops, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		var order []byte
+		for i := range rs {
+			switch rs[i].Outcome {
+			case dht.Done:
+				order = append(order, rs[i].Value...)
+			case dht.Absent:
+				n.inherit(now, e, nil, filch.Errorf(filch.Internal, "cannot go on with job %d: piece %d of %d of its order is lost", e.Info.ID, i, len(rs)), out)
+				return
+			default:
+				n.fetchOrder(now, e, nil)
+				return
+			}
+		}
+		n.inherit(now, e, order, nil, out)
+	})
+}
+
+// inherit goes on with a job that was taken over.
+func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filch.Error, out *Outbox) {
+	id, r := e.Info.ID, e.Resume
+	delete(n.meta.sweep.taking, id)
+	r.Request.Order = order
+	need, err := needOf(r.Request)
+	if n.jobs[id] != nil || err != nil || r.Job != id || r.Attempt <= 0 {
+		return
+	}
+	n.meta.block.saw(id)
+	j := n.newJob(now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
+	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier}
+	if r.Arbiter != "" {
+		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+	}
+	n.keep(now, j, out)
+	switch {
+	case len(r.Nodes) > 0:
+		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
+		r.Going = true // it may have been, and ranks may have run
+		n.rejoin(now, j, r, r.Shared.Done, out)
+		if j.run != nil { // how long it has run since the record was written is not known
+			j.run.at.began = now - time.Duration(e.Info.Elapsed*float64(time.Second))
+		}
+		n.seatsOfDead(now, j, out)
+	case fault != nil:
+	case j.step != nil:
+		n.askStep(j, out)
+	default:
+		j.attempt++
+		n.begin(now, j, out)
+	}
+	if n.jobs[id] != j {
+		return
+	}
+	switch {
+	case e.Cancel != nil:
+		n.cancelBy(now, j, e.Cancel.Signal, e.Cancel.By, out)
+	case fault != nil && j.run == nil:
+		n.refuse(now, j, fault, out)
+	}
+	if n.jobs[id] == j {
+		n.mark(now, j, BookPause)
+		n.wakeJob(j, j.deadline())
+	}
+}
+
+// seatsOfDead gives up the ranks of a job on nodes that are dead.
+func (n *Node) seatsOfDead(now time.Duration, j *job, out *Outbox) {
+	for _, at := range slices.Clone(j.run.launch.Nodes) {
+		i := n.members.Find(at.Node)
+		if i < 0 || n.jobs[j.id] != j || j.run == nil {
+			continue
+		}
+		if m := n.members.At(i); m.Standing >= stealer.Dead {
+			n.seatsLost(now, j, at.Node, deadText(m.Standing), out)
+		}
+	}
+}
+
+// fenced takes in that the record of a job of this node says something else.
+func (n *Node) fenced(now time.Duration, j *job, e *JobEntry, out *Outbox) {
+	if e.Owner == n.cfg.Name && e.Incarnation == n.cfg.Incarnation && e.Hop == j.kept.hop && !e.ended() {
+		if e.Cancel != nil && !j.kept.cancel {
+			j.kept.cancel = true
+			n.cancelBy(now, j, e.Cancel.Signal, e.Cancel.By, out)
+		}
+		return
+	}
+	note(out, noteWarn, j.id, n.cfg.Name, "%s has taken the job over", e.Owner)
+	n.abandon(now, j, out)
+}
+
+// abandon forgets a job that another node decides about now. Its ranks here
+// wait for a word of that node.
+func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
+	n.letGo(now, j, nil, out)
+	if j.seen.here || len(j.seen.watchers) > 0 {
+		err := filch.Errorf(filch.Unavailable, "another node decides about job %d now", j.id).WithHint("filch attach %d follows it", j.id)
+		n.tell(j, Refused{Err: *err, Code: filch.ExitOurs}, out)
+	}
+	j.lined = false
+	out.Records = append(out.Records, Record{Key: recordKey(j.id)})
+	out.Records = append(out.Records, j.seatRecords()...)
+	delete(n.jobs, j.id)
+	delete(n.meta.book.due, j.id)
+	n.dropClient(j, out)
+	n.guestsOver(now, j, out)
+	for _, p := range n.sortedParts() {
+		if p.key.Job == j.id && n.mine(p) && !p.over() {
+			p.until, p.pull = now+JobTerm, filch.Never
+			n.wakePart(p, p.until)
+		}
+	}
+}
+
+// askSeat has a participant tell all that it knows: to the node that took the
+// job over, where that happened.
+func (n *Node) askSeat(j *job, i int, out *Outbox) {
+	to := j.run.launch.Nodes[i].Node
+	if j.kept.hop > 0 {
+		n.send(to, &TakeOver{Job: j.id, Attempt: j.attempt, Index: int32(i), Hop: j.kept.hop}, out)
+		return
+	}
+	n.send(to, &ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true}, out)
+}
+
+// takenOver is the participant's side: who has the highest hop is its origin.
+func (n *Node) takenOver(now time.Duration, from filch.NodeName, m *TakeOver, out *Outbox) {
+	k := slots.Key{Job: m.Job, Attempt: m.Attempt}
+	p := n.parts[k]
+	if p == nil {
+		if now < n.birth.began+AdoptGrace {
+			return // a keeper may still turn up
+		}
+		n.send(from, &Progress{
+			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Phase: PhaseDone, Cause: CauseNodeLost,
+			Err: *filch.Errorf(filch.NodeLost, "%s has no ranks of job %d", n.cfg.Name, m.Job),
+		}, out)
+		return
+	}
+	if m.Hop < p.flags.hop || m.Hop == p.flags.hop && from != p.launch.Origin {
+		return
+	}
+	if m.Hop > p.flags.hop {
+		l := *p.launch
+		l.Origin, l.Hop = from, m.Hop
+		p.launch, p.flags.hop, p.flags.orphan = &l, m.Hop, false
+		p.have, p.level, p.sigs, p.flags.voice = 0, 0, 0, 0
+	}
+	n.heard(now, p)
+	n.report(now, p, out)
+	n.wakePart(p, min(p.until, p.again, p.pull))
+}
+
+// heeds reports whether the words of a node about a part count.
+func (p *part) heeds(from filch.NodeName) bool {
+	return p.flags.hop == 0 || from == p.launch.Origin || mutantHopless
+}
+
+// inherits reports whether a part is kept for a node that takes its job over.
+func (n *Node) inherits(p *part) bool { return n.meta != nil && p.launch.Detach && !p.over() }
+
+// SawMajority reports whether most members of the roster answer this node.
+func (n *Node) SawMajority() bool { return n.meta == nil || n.sawMajority() }
+
+// sawMajority reports whether this node sees more than half of the members of
+// the roster, or there are not enough of them to tell.
+func (n *Node) sawMajority() bool {
+	s := n.meta.store.Status()
+	if !s.Known || len(s.Members) < 3 {
+		return true
+	}
+	up := 0
+	for _, r := range s.Members {
+		if r.Name == n.cfg.Name {
+			up++
+			continue
+		}
+		if i := n.members.Find(r.Name); i >= 0 && (n.members.At(i).Standing == stealer.Up || n.members.At(i).Standing == stealer.Draining) {
+			up++
+		}
+	}
+	return 2*up > len(s.Members)
+}
+
+// fence is since when this node is cut off from most of the others.
+type fence struct{ cut, at time.Duration }
+
+// watchMajority notes when this node loses sight of most of the others, and
+// sees them again.
+func (n *Node) watchMajority(now time.Duration) {
+	f := &n.meta.fence
+	switch {
+	case n.sawMajority():
+		*f = fence{cut: filch.Never, at: filch.Never}
+	case f.cut == filch.Never:
+		*f = fence{cut: now, at: now + FenceTerm - suspectTime}
+	}
+}
+
+// fenceOff ends the ranks here of detached jobs: the others have waited until
+// then to start them anew, or to say that they are lost.
+func (n *Node) fenceOff(out *Outbox) {
+	n.meta.fence.at = filch.Never
+	if n.sawMajority() || mutantNoFenceOff {
+		return
+	}
+	for _, p := range n.sortedParts() {
+		if n.inherits(p) && p.level == 0 {
+			note(out, noteWarn, p.key.Job, n.cfg.Name, "cut off from most nodes for %s: ending the ranks here", FenceTerm)
+			p.fault = fault{cause: CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "%s was cut off from most nodes for %s", n.cfg.Name, FenceTerm)}
+			n.stop(p, sigTerm, p.launch.KillWait, "this node is cut off from most others", out)
+		}
+	}
+}
+
+// hopeful reports whether the ranks of a detached job go on although their
+// origin was silent for longer than its lease: it is there, or another will be.
+func (n *Node) hopeful(p *part) bool { return n.alive(p.launch.Origin) }
+
+// requeue starts a job again that lost nodes, once nothing of it can run there
+// any more: a node that is cut off ends its ranks when their lease is over.
+func (n *Node) requeue(now time.Duration, j *job, out *Outbox) {
+	j.kept.lost = nil
+	for i := range j.run.seats {
+		if j.run.seats[i].lost {
+			j.kept.lost = append(j.kept.lost, j.run.launch.Nodes[i].Node)
+		}
+	}
+	if n.meta == nil || !n.mayRun(j) || mutantNoFenceOff {
+		n.again(now, j, out)
+		return
+	}
+	gone := j.seatRecords()
+	j.pastNodes()
+	j.run, j.state = nil, filch.Waiting
+	wait := FenceWait + j.req.Policy.KillWait
+	j.clock.fence = now + wait + wait/100
+	n.keep(now, j, out)
+	out.Records = append(out.Records, gone...)
+	n.wakeJob(j, j.deadline())
+}
+
+// mayRun reports whether ranks of a job that were lost may still run: their
+// node has not come back since.
+func (n *Node) mayRun(j *job) bool {
+	return slices.ContainsFunc(j.kept.lost, func(name filch.NodeName) bool { return !n.alive(name) })
+}
+
+func (n *Node) unfence(now time.Duration, j *job, out *Outbox) {
+	j.clock.fence, j.kept.lost = filch.Never, nil
+	n.again(now, j, out)
+}
