@@ -52,6 +52,12 @@ func (d *Daemon) handle(from filch.NodeName, c overlay.Class, f wire.Frame) erro
 		return d.asks.asked(from, f)
 	case wire.KindReply:
 		return d.asks.replied(f)
+	case wire.KindStore:
+		return d.meta.received(from, f)
+	case wire.KindFetch:
+		return d.stage.asked(from, f)
+	case wire.KindPart:
+		return d.stage.answered(from, f)
 	}
 	if c != overlay.Control {
 		return filch.Errorf(filch.Invalid, "%s came on the stream of class %s", f.Kind, c)

@@ -251,12 +251,20 @@ func (cs *clients) handle(c *client, f wire.Frame) error {
 			return err
 		}
 		d.post(func(t *turn) { d.signal(t, c, f.Kind, s) })
+	case wire.KindTaskSubmit, wire.KindTaskGrow, wire.KindTaskFollow:
+		return cs.tasks(c, f)
 	case wire.KindQuery:
 		q, err := wire.DecodeQuery(f.Body)
 		if err != nil {
 			return err
 		}
 		d.query(c, f.Req, q)
+	case wire.KindOps:
+		o, err := wire.DecodeOps(f.Body)
+		if err != nil {
+			return err
+		}
+		d.ops(c, f.Req, o)
 	default:
 		return filch.Errorf(filch.Invalid, "a client does not send %s", f.Kind)
 	}

@@ -59,10 +59,10 @@ func (c *cluster) up(i int) {
 	c.nodes[i] = startWith(c.t, Config{
 		Node: launcher.Config{
 			Name: filch.NodeName(name), Instance: testUUID, Capacity: slots.Capacity{Slots: c.slots, MemBytes: 1 << 30},
-			IDs: launcher.JobIDs{Index: int32(i), Stride: launcher.IDStride},
+			IDs: launcher.JobIDs{Index: int32(i), Stride: launcher.IDStride}, Group: fmt.Sprintf("slurm-%d", i%2),
 		},
 		Dir:    place.Dir{Base: filepath.Join(c.base, "b"), Instance: filepath.Base(c.base), Node: name},
-		Keeper: exe, Build: "test",
+		Keeper: exe, Build: "test", Found: i == 0,
 	}, func(d *Daemon) {
 		card, err := EncodeCard(d.Card())
 		if err != nil {
@@ -120,6 +120,18 @@ func TestClusterRunsOnAllNodes(t *testing.T) {
 	}
 	for _, r := range c.nodes {
 		poll(t, "nothing to be left", func() bool { s := r.stats(); return s.Routes == 0 })
+	}
+}
+
+func TestClusterKnowsItsAllocations(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	for _, r := range c.nodes {
+		for i := range c.nodes {
+			m, _ := r.members.find(filch.NodeName(fmt.Sprintf("n%d", i+1)))
+			if want := fmt.Sprintf("slurm-%d", i%2); m.Group != want {
+				t.Errorf("%s takes n%d for a node of %q, want %q", r.self, i+1, m.Group, want)
+			}
+		}
 	}
 }
 
@@ -300,9 +312,9 @@ func TestClusterAnswersAboutJobsOfOthers(t *testing.T) {
 		t.Errorf("nodes: got %+v, %v", nodes, err)
 	}
 	said := []byte{}
-	for at := uint64(0); ; {
+	for at := ""; ; {
 		var chunk wire.LogChunk
-		if err := c.ask(2, &chunk, wire.VerbLogs, job.String(), "", fmt.Sprint(at), "5s"); err != nil {
+		if err := c.ask(2, &chunk, wire.VerbLogs, job.String(), "", at, "5s"); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range chunk.Pieces {

@@ -10,22 +10,28 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 // Config is what a daemon is made with. Node, Dir and Keeper must be set.
 type Config struct {
-	Node   launcher.Config
-	Dir    place.Dir
-	Keeper string       // the filch binary, whose `keeper` is started
-	Watch  *watch.Watch // nil: nothing is logged
-	Build  string
-	Addr   string // under which other nodes reach this one, for display
-	Nice   int    // that keepers are started with
-	Spare  int    // keepers kept ready; 0 is 1
+	Node        launcher.Config
+	Dir         place.Dir
+	Keeper      string       // the filch binary, whose `keeper` is started
+	Watch       *watch.Watch // nil: nothing is logged
+	Build       string
+	Addr        string // under which other nodes reach this one, for display
+	Nice        int    // that keepers are started with
+	Spare       int    // keepers kept ready; 0 is 1
+	StoreBytes  int64  // that the node may keep of the store; 0 is 512 MB
+	OutputBytes int64  // that the node may keep of tasks' output; 0 is 1 GB
+	Mirror      string // the folder of the queue that is mirrored; "" of none
+	Found       bool   // this is the first node of its instance: it has joined nobody
 
 	port *port // launcher/proc but in tests
 }
@@ -39,14 +45,24 @@ type Daemon struct {
 	watch   *watch.Watch
 	loop    *loop
 	clients *clients
-	keepers *keepers
+	workers
 	routes  *routes
 	members *members
 	asks    *asks
 	store   *store
+	meta    *metadata
 	logs    *logs
 	lock    *os.File
 	life
+}
+
+// workers are the processes of this node that hold ranks and start tasks.
+type workers struct {
+	keepers *keepers
+	runners *runners
+	trim    chan struct{} // output is to be trimmed now
+	stage   *staging      // files of tasks
+	mirror  *mirroring    // of the queue
 }
 
 // life ends all goroutines of a daemon together.
@@ -69,6 +85,9 @@ func New(cfg Config) (*Daemon, error) {
 	if cfg.Spare == 0 {
 		cfg.Spare = 1
 	}
+	if cfg.OutputBytes == 0 {
+		cfg.OutputBytes = outputQuota
+	}
 	if err := cfg.Dir.Make(); err != nil {
 		return nil, err
 	}
@@ -82,18 +101,28 @@ func New(cfg Config) (*Daemon, error) {
 		d.cfg.Node.Incarnation, err = nextIncarnation(cfg.Dir)
 	}
 	if err == nil {
-		d.store, err = openStore(cfg.Dir.Jobs())
+		d.store, err = openStore(cfg.Dir.Jobs(), d.hearStore)
+	}
+	if err == nil {
+		d.meta, err = openMetadata(d, cfg.Dir.Store())
 	}
 	if err != nil {
+		if d.store != nil {
+			_ = d.store.close()
+		}
 		lock.Close()
 		return nil, err
 	}
 	d.logs = newLogs(cfg.Dir.Out())
+	d.mirror = newMirroring(d)
 	d.routes = newRoutes(d)
 	d.members = newMembers(d)
 	d.asks = newAsks(d)
 	d.clients = newClients(d)
 	d.keepers = newKeepers(d)
+	d.runners = newRunners(d)
+	d.trim = make(chan struct{}, 1)
+	d.stage = newStaging(d)
 	d.loop = newLoop(d)
 	return d, nil
 }
@@ -104,7 +133,7 @@ func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 // Card is what other nodes are to be told of this one.
 func (d *Daemon) Card() Card {
 	n := &d.cfg.Node
-	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build}
+	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group}
 }
 
 // Connect says over which overlay other nodes are reached, and with which
@@ -115,22 +144,35 @@ func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.cfg.Node.Incarnation = max(d.cfg.Node.Incarnation, incarnation)
 }
 
+// Found says that this node has joined nobody: it is the first of its
+// instance; before Run.
+func (d *Daemon) Found() { d.cfg.Found = true }
+
 // Abandon gives the state directory back when Run is not to be called.
 func (d *Daemon) Abandon() {
 	d.stop()
-	d.store.file.Close()
+	_ = d.store.close()
+	if err := d.meta.log.Close(); err != nil {
+		d.fault("cannot close the store's log", err)
+	}
 	d.lock.Close()
 }
 
 // Run serves until somebody asks for the end. When ctx ends, that is as if
 // somebody had.
 func (d *Daemon) Run(ctx context.Context) error {
+	d.cfg.Node.Tasks.WallNS = d.began.UnixNano()
+	d.cfg.Node.Store = storeConfig(&d.cfg.Node)
+	d.cfg.Node.Tasks.Mirror = d.mirror.on()
+	d.cfg.Node.Tasks.Victims = mtc.Hierarchical // as drawn from all, where no group is known
 	d.loop.node = launcher.New(d.cfg.Node)
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}
 	d.keepers.begin()
+	d.mirror.begin()
 	d.work.Go(d.loop.run)
+	d.work.Go(d.trims)
 	if d.net != nil {
 		d.net.SetHandler(d.received)
 		d.net.SetWritable(d.routes.writable)
@@ -140,7 +182,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
 	select {
 	case <-ctx.Done():
-		d.wind(downGrace)
+		d.wind(downGrace, true)
 	case <-d.ctx.Done():
 	}
 	return d.close()
@@ -158,6 +200,10 @@ func (d *Daemon) close() error {
 		err = d.net.Close()
 	}
 	d.work.Wait()
+	_ = d.store.close() // the loop did, where it ran
+	if bad := d.meta.log.Close(); bad != nil {
+		d.fault("cannot close the store's log", bad)
+	}
 	d.watch.Log().Info("launcher has ended", "node", string(d.self))
 	d.lock.Close()
 	return err
@@ -187,6 +233,18 @@ func (d *Daemon) ask(wait time.Duration, f func(t *turn)) error {
 		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
 	case <-timer.C:
 		return filch.Errorf(filch.Timeout, "the launcher of %s was busy for %v", d.self, wait)
+	}
+}
+
+// hearStore logs how the records' log fares.
+func (d *Daemon) hearStore(r disk.Report) {
+	switch r.Kind {
+	case disk.Failed, disk.Failing:
+		d.fault("cannot keep the records", errors.New(r.String()))
+	case disk.Back:
+		d.watch.Log().Info("the records are kept again", "node", string(d.self))
+	default:
+		d.watch.Log().Warn("the records' log", "err", r.String())
 	}
 }
 

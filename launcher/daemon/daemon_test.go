@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,10 +24,13 @@ import (
 	"github.com/filch-hpc/filch/slots"
 )
 
-// The test binary is the keeper, too.
+// The test binary is the keeper and the runner, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(proc.KeeperMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "runner" {
+		os.Exit(proc.RunnerMain(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "speak" {
 		os.Exit(speak(os.Args[2]))
@@ -62,7 +66,7 @@ func testConfig(t testing.TB) Config {
 	return Config{
 		Node:   launcher.Config{Name: "n1", Instance: testUUID, Capacity: slots.Capacity{Slots: 4}},
 		Dir:    place.Dir{Base: filepath.Join(base, "b"), Instance: filepath.Base(base), Node: "n1"},
-		Keeper: exe, Build: "test",
+		Keeper: exe, Build: "test", Found: true,
 	}
 }
 
@@ -294,16 +298,32 @@ func TestKeeperVanishes(t *testing.T) {
 // Whoever stops a keeper does not keep its job from being cancelled.
 func TestCancelReachesAStoppedKeeper(t *testing.T) {
 	r := start(t, testConfig(t))
-	run, err := r.dial().Submit(request(t, 1, "sh", "-c", "kill -STOP $PPID; sleep 996"))
+	// The rank stops its keeper only when told: one that is stopped before it
+	// said that its ranks run is one that never became ready.
+	dir := t.TempDir()
+	gate, who := filepath.Join(dir, "gate"), filepath.Join(dir, "keeper")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run, err := r.dial().Submit(request(t, 1, "sh", "-c", "read x <"+gate+"; echo $PPID >"+who+"; kill -STOP $PPID; sleep 996"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer run.Close()
 	o := finish(t, run, func(v any) {
-		if _, ok := v.(launcher.Started); ok {
-			if err := run.Cancel(15); err != nil {
-				t.Error(err)
-			}
+		if _, ok := v.(launcher.Started); !ok {
+			return
+		}
+		if err := os.WriteFile(gate, []byte("now\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+		poll(t, "the keeper to be stopped", func() bool {
+			pid, _ := os.ReadFile(who)
+			stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+			return err == nil && strings.Contains(string(stat), ") T ")
+		})
+		if err := run.Cancel(15); err != nil {
+			t.Error(err)
 		}
 	})
 	if o.ended.Code != filch.ExitCancelled {
@@ -340,14 +360,17 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 	r.run(1, "true")
 	before := r.stats()
 	fds := descriptors(t)
-	for range 50 {
+	// Keepers that came with the runs may stay, each with a goroutine that
+	// reads its link, the link and two handles of its process.
+	const runs, goroutines, handles = 50, maxIdle + 2, 3*maxIdle + 4
+	for range runs {
 		if o := r.run(1, "true"); o.ended.Code != 0 {
 			t.Fatalf("got %+v", o.ended)
 		}
 	}
 	poll(t, "everything to be let go", func() bool {
 		s := r.stats()
-		return s.Routes == 0 && s.Goroutines <= before.Goroutines+2 && descriptors(t) <= fds+4
+		return s.Routes == 0 && s.Goroutines <= before.Goroutines+goroutines && descriptors(t) <= fds+handles
 	})
 }
 

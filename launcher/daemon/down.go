@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -12,20 +13,23 @@ import (
 const (
 	downGrace = 10 * time.Second // that jobs get by default to end on TERM
 	downSlack = 5 * time.Second  // beyond it, to kill and to hear of it
+	leaveWait = 5 * time.Second  // for the others to take over the records kept here
+	wholeDown = "instance"       // all nodes go down: there is nobody to take them over
 	sigInt    = 2
 	sigTerm   = 15
 	sigKill   = 9
 )
 
 // down ends launchers: this one, one by name, or all.
-func (d *Daemon) down(which, grace string, local bool) (any, error) {
+func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	wait := downGrace
 	if t, err := time.ParseDuration(grace); err == nil && t >= 0 && t <= longest {
 		wait = t
 	}
 	switch {
 	case which == "all" && local:
-		args := []string{"", wait.String()}
+		args := []string{"", wait.String(), wholeDown}
+		scope = wholeDown
 		askAll(d.asks, wire.Query{Verb: wire.VerbDown, Args: args}, func(m member, _ struct{}, err error) {
 			if err != nil {
 				d.watch.Log().Warn("a node was not told to end", "peer", string(m.Name), "err", err.Error())
@@ -34,50 +38,63 @@ func (d *Daemon) down(which, grace string, local bool) (any, error) {
 	case which != "" && which != "all" && which != string(d.self):
 		return d.forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
 	}
-	d.work.Go(func() { d.wind(wait) })
+	d.work.Go(func() { d.wind(wait, scope != wholeDown) })
 	return struct{}{}, nil
 }
 
 // wind ends everything that this node has to do with: it cancels the jobs of
-// this origin, then ends what runs here for others, leaves the overlay and
-// stops the daemon. It is bounded whatever happens.
-func (d *Daemon) wind(grace time.Duration) {
+// this origin but those that others go on with, then ends what runs here for
+// others, hands off the records that it keeps, leaves the overlay and stops the
+// daemon. It is bounded whatever happens.
+func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	d.watch.Log().Info("going down", "grace", grace.String())
+	handOff = handOff && d.net != nil && len(d.members.others()) > 0
+	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
 	_ = d.ask(loopWait, func(t *turn) {
 		d.loop.removal = true
 		t.node.Drain(t.now, true, t.out)
-		cancelAll(t, sigTerm)
+		cancelAll(t, ends, sigTerm)
 	})
-	if !d.idle(grace, d.originIdle) {
-		_ = d.ask(loopWait, func(t *turn) { cancelAll(t, sigKill) })
-		d.idle(downSlack, d.originIdle)
+	idle := func(t *turn) bool {
+		return !slices.ContainsFunc(t.node.Jobs(t.now), func(j launcher.JobInfo) bool { return ends(&j) })
+	}
+	if !d.idle(grace, idle) {
+		_ = d.ask(loopWait, func(t *turn) { cancelAll(t, ends, sigKill) })
+		d.idle(downSlack, idle)
 	}
 	_ = d.ask(loopWait, func(t *turn) {
 		t.node.Peer(t.now, launcher.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
 	})
 	d.idle(downSlack, func(*turn) bool { return !d.keepers.busy() })
 	if d.net != nil {
+		if handOff {
+			d.handOff()
+		}
 		_ = d.net.Leave(d.ctx, nil)
 	}
 	d.Stop()
 }
 
-func cancelAll(t *turn, sig int32) {
-	for _, j := range t.node.Jobs(t.now) {
-		if j.Code == nil {
-			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // it may have ended by now
-		}
+// handOff has other nodes take over the records that are kept here.
+func (d *Daemon) handOff() {
+	_ = d.ask(loopWait, func(t *turn) { t.node.StoreLeave(t.now, t.out) })
+	if !d.idle(leaveWait, func(t *turn) bool { return t.node.StoreLeft() }) {
+		d.watch.Log().Warn("the records kept here were not all handed off", "took", leaveWait.String())
 	}
 }
 
-// originIdle reports whether all jobs of this origin have ended.
-func (d *Daemon) originIdle(t *turn) bool {
+// goesOn reports whether another node takes a job over when this one is gone:
+// it is detached, and has no rank here.
+func (d *Daemon) goesOn(j *launcher.JobInfo) bool {
+	return j.Detached && !slices.Contains(j.Nodes, d.self)
+}
+
+func cancelAll(t *turn, ends func(*launcher.JobInfo) bool, sig int32) {
 	for _, j := range t.node.Jobs(t.now) {
-		if j.Code == nil {
-			return false
+		if ends(&j) {
+			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // it may have ended by now
 		}
 	}
-	return true
 }
 
 // idle asks the loop again and again, at most for a time, whether ok holds.

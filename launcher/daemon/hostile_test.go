@@ -126,7 +126,10 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(cmd.Path, b, 0o755); err != nil {
+	syscall.ForkLock.RLock() // a child of another test would hold it open for writing
+	err = os.WriteFile(cmd.Path, b, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	for dir := filepath.Dir(cmd.Path); dir != "/tmp"; dir = filepath.Dir(dir) {

@@ -35,6 +35,7 @@ type process struct {
 // port is what the daemon needs of launcher/proc.
 type port struct {
 	spawn  func() (*process, error)
+	runner func() (*process, error)
 	redial func() ([]*process, error)
 	// sweep kills the processes of dead attempts on this node, at most for d,
 	// and returns how many it killed.

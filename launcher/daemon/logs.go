@@ -1,19 +1,22 @@
 package daemon
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// logs are what the detached jobs of this origin printed, one log each.
+// logs are what the ranks here of detached jobs printed, one log for each job.
 type logs struct {
 	dir string
 
@@ -50,9 +53,20 @@ func (ls *logs) open(j filch.JobID) (*sink, error) {
 	}
 	ls.mu.Lock()
 	ls.have[j] = true
+	oldest := j
+	for k := range ls.have { // in any order: the least is one
+		oldest = min(oldest, k)
+	}
+	full := len(ls.have) > maxLogs && oldest != j
 	ls.mu.Unlock()
-	return &sink{log: l}, nil
+	if full {
+		err = ls.remove(oldest)
+	}
+	return &sink{log: l}, err
 }
+
+// maxLogs bounds the jobs whose output is kept on a node; the oldest goes.
+const maxLogs = 1000
 
 // remove drops the log of a job that is forgotten.
 func (ls *logs) remove(j filch.JobID) error {
@@ -66,7 +80,7 @@ func (ls *logs) remove(j filch.JobID) error {
 	return output.RemoveLog(ls.path(j))
 }
 
-// sink is a log that several nodes' output comes together in.
+// sink is the log of a job that is written.
 type sink struct {
 	mu  sync.Mutex // one writer at a time; the file is local
 	log *output.Log
@@ -86,18 +100,86 @@ func (s *sink) close() error {
 	return s.log.Close()
 }
 
-// Limits of reading a log.
+// Limits of reading logs.
 const (
 	chunkBytes = 1 << 20
 	followPoll = 50 * time.Millisecond
+	partWait   = 200 * time.Millisecond // for more output of a node, when others may have some
+	maxParts   = 4096                   // nodes whose output is put together
 )
 
-// readLog gives back a part of what a detached job printed, and waits for it
-// when the client follows.
-func (d *Daemon) readLog(job filch.JobID, arg func(int) string) (any, error) {
-	if !d.logs.has(job) {
-		return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not detached, or it was not started yet", job)
+// logPart gives back a part of what a detached job printed on this node, and
+// waits for it for a while.
+func (d *Daemon) logPart(arg func(int) string) (any, error) {
+	n, err := strconv.ParseInt(arg(0), 10, 32)
+	if err != nil || n <= 0 {
+		return nil, filch.Errorf(filch.Invalid, "%q is not a job", arg(0))
 	}
+	rank, err := strconv.ParseInt(arg(1), 10, 32)
+	if err != nil || rank < -1 {
+		return nil, filch.Errorf(filch.Invalid, "%q is not a rank", arg(1))
+	}
+	at, err := strconv.ParseUint(arg(2), 10, 64)
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "%q is not a place in the output", arg(2))
+	}
+	limit, err := strconv.ParseUint(arg(3), 10, 31)
+	if err != nil || limit > chunkBytes {
+		return nil, filch.Errorf(filch.Invalid, "%q bytes are not to be had at once", arg(3))
+	}
+	return d.readPart(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
+}
+
+func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int, wait time.Duration) (wire.LogPart, error) {
+	poll := time.NewTicker(followPoll)
+	defer poll.Stop()
+	for end := time.Now().Add(wait); ; {
+		p := wire.LogPart{Next: at, Absent: !d.logs.has(job), Done: d.routes.find(job) == nil} // before it is read, or its last words were missed
+		if !p.Absent {
+			pieces, next, lost, err := output.ReadLog(d.logs.path(job), at, rank, limit)
+			if err != nil {
+				return p, err
+			}
+			p.Next, p.Lost = next, lost
+			for _, o := range pieces {
+				p.Pieces = append(p.Pieces, wire.LogPiece{Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Data: o.Data})
+			}
+		}
+		if len(p.Pieces) > 0 || p.Done || time.Now().After(end) {
+			return p, nil
+		}
+		at = p.Next
+		select {
+		case <-poll.C:
+		case <-d.ctx.Done():
+			return p, filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
+		}
+	}
+}
+
+// jobInfo is what is known of a job, wherever it is.
+func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
+	known := false
+	if err := d.ask(loopWait, func(t *turn) { info, known = t.node.Job(t.now, job) }); err != nil || known {
+		return info, err
+	}
+	owner, e, _, err := d.keeperOf(job)
+	if err != nil {
+		return info, err
+	}
+	if owner != "" && d.asks.ask(owner, askWait, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, &info) == nil {
+		return info, nil
+	}
+	if e == nil {
+		return info, filch.Errorf(filch.Unavailable, "%s, which decides about job %d, does not answer", owner, job)
+	}
+	return e.Told(), nil
+}
+
+// readLogs puts together what a detached job printed on its nodes, and waits
+// for more when the client follows. Within a node the order is that of the
+// output; between nodes there is none.
+func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 	rank := filch.Rank(-1)
 	if s := arg(1); s != "" {
 		n, err := strconv.ParseInt(s, 10, 32)
@@ -106,50 +188,110 @@ func (d *Daemon) readLog(job filch.JobID, arg func(int) string) (any, error) {
 		}
 		rank = filch.Rank(n)
 	}
-	at, err := strconv.ParseUint(arg(2), 10, 64)
-	if arg(2) != "" && err != nil {
-		return nil, filch.Errorf(filch.Invalid, "%q is not a place in the output", arg(2))
+	at, err := parsePlaces(arg(2))
+	if err != nil {
+		return nil, err
 	}
 	wait := time.Duration(0)
 	if arg(3) != "" {
 		wait = parseWait(arg(3))
 	}
-	poll := time.NewTicker(followPoll)
-	defer poll.Stop()
 	for end := time.Now().Add(wait); ; {
-		over, err := d.jobOver(job) // before it is read, or its last words were missed
-		if err != nil {
+		info, err := d.jobInfo(job) // before the parts are read
+		switch {
+		case err != nil:
 			return nil, err
+		case !info.Detached:
+			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not detached", job)
+		case len(info.Nodes)+len(info.Earlier) == 0 && info.Code == nil && wait == 0:
+			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not started yet", job)
 		}
-		pieces, next, lost, err := output.ReadLog(d.logs.path(job), at, rank, chunkBytes)
-		if err != nil {
-			return nil, err
+		began := time.Now()
+		c := d.readParts(&info, rank, at, min(time.Until(end), partWait))
+		if len(c.Pieces) > 0 || c.End || !time.Now().Before(end) {
+			return c, nil
 		}
-		if len(pieces) > 0 || over || time.Now().After(end) {
-			return chunkOf(pieces, next, lost, over && len(pieces) == 0), nil
-		}
-		at = next
-		select {
-		case <-poll.C:
-		case <-d.ctx.Done():
-			return nil, filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
+		if time.Since(began) < followPoll && !d.pause(partWait, end) { // nobody there who could wait
+			return c, nil
 		}
 	}
 }
 
-// jobOver reports whether a job has ended and all of its output is here.
-func (d *Daemon) jobOver(job filch.JobID) (over bool, err error) {
-	err = d.ask(loopWait, func(t *turn) {
-		info, known := t.node.Job(t.now, job)
-		over = (!known || info.Code != nil) && d.routes.find(job) == nil
-	})
-	return over, err
-}
-
-func chunkOf(pieces []output.Piece, next, lost uint64, end bool) wire.LogChunk {
-	c := wire.LogChunk{Pieces: make([]wire.LogPiece, len(pieces)), Next: next, End: end, Lost: lost}
-	for i, p := range pieces {
-		c.Pieces[i] = wire.LogPiece{Rank: p.Rank, Stream: p.Stream, Partial: p.Partial, Data: p.Data}
+// readParts asks the nodes of a job for what they have, from the places in at
+// on, and moves these.
+func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, wait time.Duration) wire.LogChunk {
+	var nodes []filch.NodeName
+	for _, n := range slices.Concat(info.Earlier, info.Nodes) {
+		if !slices.Contains(nodes, n) && len(nodes) < maxParts {
+			nodes = append(nodes, n)
+		}
 	}
+	parts, errs := make([]wire.LogPart, len(nodes)), make([]error, len(nodes))
+	limit := max(chunkBytes/max(len(nodes), 1), 4<<10)
+	tokens := make(chan struct{}, fanOut)
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		tokens <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-tokens }()
+			switch {
+			case n == d.self:
+				parts[i], errs[i] = d.readPart(info.ID, rank, at[n], limit, max(wait, 0))
+			case !d.live(n):
+				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")
+			default:
+				errs[i] = d.asks.ask(n, max(wait, 0)+askWait, wire.Query{Verb: wire.VerbLog, Args: []string{
+					info.ID.String(), strconv.Itoa(int(rank)), strconv.FormatUint(at[n], 10), strconv.Itoa(limit), max(wait, 0).String(),
+				}}, &parts[i])
+			}
+		})
+	}
+	wg.Wait()
+	c := wire.LogChunk{Pieces: []wire.LogPiece{}, End: info.Code != nil}
+	for i, n := range nodes {
+		p := &parts[i]
+		if errs[i] != nil || p.Absent && info.Code != nil {
+			c.Missing = append(c.Missing, n)
+			continue
+		}
+		c.Pieces = append(c.Pieces, p.Pieces...)
+		c.Lost += p.Lost
+		at[n] = p.Next
+		c.End = c.End && p.Done && len(p.Pieces) == 0
+	}
+	c.Next = at.String()
 	return c
 }
+
+// places is how far a client has read the output of each node.
+type places map[filch.NodeName]uint64
+
+func (p places) String() string {
+	var b strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(p)) {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(string(n) + "=" + strconv.FormatUint(p[n], 10))
+	}
+	return b.String()
+}
+
+func parsePlaces(s string) (places, error) {
+	p := places{}
+	for part := range strings.SplitSeq(s, ",") {
+		if part == "" {
+			continue
+		}
+		n, digits, ok := strings.Cut(part, "=")
+		at, err := strconv.ParseUint(digits, 10, 64)
+		if !ok || err != nil || len(p) >= maxParts {
+			return nil, filch.Errorf(filch.Invalid, "%q is not a place in the output", clipText(s))
+		}
+		p[filch.NodeName(n)] = at
+	}
+	return p, nil
+}
+
+// clipText shortens what is repeated in an error.
+func clipText(s string) string { return s[:min(len(s), 60)] }

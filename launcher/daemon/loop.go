@@ -90,6 +90,7 @@ func (l *loop) begin() {
 	if err != nil {
 		l.d.fault("cannot read the records of an earlier launcher", err)
 	}
+	l.d.meta.begin(l.turn())
 	l.node.Restore(l.d.now(), records, &l.out)
 	// The round of ids that this launcher uses up, so that the next one does
 	// not give out the same.
@@ -97,6 +98,7 @@ func (l *loop) begin() {
 	l.out.Records = append(l.out.Records, launcher.Record{Key: "ids", IDs: &ids})
 	l.d.members.begin()
 	l.d.members.hear(l.turn())
+	l.d.meta.foundIfFirst(l.turn())
 	l.d.keepers.adopt()
 	l.d.keepers.heard(l.turn(), nil)
 	l.act()
@@ -105,8 +107,11 @@ func (l *loop) begin() {
 // finish lets the keepers go and drops what is still posted.
 func (l *loop) finish() {
 	l.d.keepers.release()
+	l.d.runners.release()
+	l.node.FlushMirror(&l.out)
+	l.d.mirror.end(l.out.Mirror)
 	if err := l.d.store.close(); err != nil {
-		l.d.fault("cannot keep a record", err)
+		l.d.fault("cannot keep the records", err)
 	}
 	for {
 		select {
@@ -143,6 +148,9 @@ func (l *loop) arm(timer *time.Timer) {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill)
+	if len(l.d.runners.owed) > 0 {
+		due = min(due, l.d.now())
+	}
 	if l.dead {
 		due = min(due, l.d.now()+rejoinPause)
 	}
@@ -177,6 +185,7 @@ func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
 // message of the node to itself is fed back at once.
 func (l *loop) act() {
 	l.d.watch.Add(watch.Turns, 1)
+	l.d.runners.pay(l.turn())
 	for range maxEchoes {
 		l.once()
 		if len(l.echoes) == 0 {
@@ -189,11 +198,10 @@ func (l *loop) act() {
 		clear(l.echoes)
 		l.echoes = l.echoes[:0]
 	}
+	l.d.runners.flush()
 	l.flush(&l.dirty)
 	l.flush(&l.later)
-	if err := l.d.store.flush(); err != nil {
-		l.d.fault("cannot keep a record", err)
-	}
+	l.d.store.flush()
 	if len(l.ended) > 0 {
 		l.waits.wake(l.ended)
 		l.ended = l.ended[:0]
@@ -205,6 +213,10 @@ func (l *loop) once() {
 	for i := range o.Notes {
 		d.watch.Note(o.Notes[i])
 	}
+	if d.meta.keep(o.Logs, o.Hurry); len(o.Logs) > 0 {
+		d.meta.tidy(l.turn())
+	}
+	d.mirror.add(o.Mirror)
 	for i := range o.Records {
 		l.record(&o.Records[i])
 	}
@@ -212,11 +224,23 @@ func (l *loop) once() {
 		d.routes.learn(&o.Starts[i].Launch, o.Starts[i].Index)
 		d.keepers.start(o.Starts[i])
 	}
+	for i := range o.Tasks {
+		d.mirror.launch(&o.Tasks[i])
+	}
+	for _, s := range o.TaskStops {
+		d.mirror.stop(s)
+	}
+	for _, j := range o.TaskForgets {
+		d.runners.forget(j)
+	}
 	for i := range o.Deeds {
 		d.keepers.deed(&o.Deeds[i])
 	}
 	for i := range o.Sends {
 		l.send(&o.Sends[i])
+	}
+	for i := range o.Stores {
+		d.meta.send(&o.Stores[i])
 	}
 	for i := range o.Replies {
 		l.reply(&o.Replies[i])
@@ -237,11 +261,14 @@ func (l *loop) flush(links *[]*wire.Conn) {
 func (l *loop) clearOut() {
 	o := &l.out
 	clear(o.Notes)
+	clear(o.Logs)
+	clear(o.Stores)
 	clear(o.Records)
 	clear(o.Starts)
 	clear(o.Deeds)
 	clear(o.Sends)
 	clear(o.Replies)
+	clear(o.Tasks)
 	o.Reset()
 }
 
@@ -263,9 +290,6 @@ func (l *loop) record(r *launcher.Record) {
 	case r.Job == nil && r.Part == nil && r.IDs == nil:
 		if j, ok := jobOfKey(r.Key); ok {
 			l.over(j)
-			if err := l.d.logs.remove(j); err != nil {
-				l.d.fault("cannot remove output", err, "job", int(j))
-			}
 		}
 	}
 }
@@ -329,6 +353,10 @@ func (l *loop) reply(r *launcher.Reply) {
 			l.d.routes.bind(e.Job, c)
 		}
 		l.last = e.Job
+	case launcher.TaskNews:
+		if e.What == launcher.TasksAccepted {
+			l.last = e.Job
+		}
 	case launcher.Ended:
 		l.over(e.Job)
 	}

@@ -20,6 +20,7 @@ type Card struct {
 	Index int32 // decides whose job an id is
 	PID   int32
 	Build string
+	Group string // the allocation
 }
 
 // EncodeCard makes the opaque bytes that the overlay carries.
@@ -65,7 +66,7 @@ func (d *Daemon) MemberEvent(e dht.MemberEvent) {
 func (ms *members) begin() {
 	cfg := &ms.d.cfg
 	own := member{
-		Peer: launcher.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total()},
+		Peer: launcher.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
 		card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
@@ -150,7 +151,7 @@ func (ms *members) memberOf(e dht.Member) member {
 		m.card = Card{Index: -1}
 		ms.d.watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
 	}
-	m.Peer = launcher.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total}
+	m.Peer = launcher.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total, Group: m.card.Group}
 	switch {
 	case e.State == dht.Dead:
 		m.Standing = stealer.Dead
@@ -207,15 +208,4 @@ func (ms *members) others() []member {
 	return slices.DeleteFunc(ms.list(), func(m member) bool {
 		return m.Name == ms.d.self || m.Standing >= stealer.Dead
 	})
-}
-
-// owner is the live member whose ids j is among.
-func (ms *members) owner(j filch.JobID) (filch.NodeName, bool) {
-	index := ms.d.cfg.Node.IDs.Owner(j)
-	for _, m := range ms.list() {
-		if m.card.Index == index && m.Standing < stealer.Dead {
-			return m.Name, true
-		}
-	}
-	return "", false
 }

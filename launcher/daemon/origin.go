@@ -7,8 +7,9 @@ import (
 )
 
 // This file is a route on the origin of its job: output comes together here
-// and goes to the client, or to the log of a detached job; credit and stdin
-// go the other way.
+// and goes to the client; credit and stdin go the other way. The output of a
+// detached job goes to a log on the node where it was written, as on the origin
+// of a job that has only that node.
 
 // keepLog opens the log of a detached job. What is in it of this attempt was
 // taken by an earlier launcher.
@@ -253,7 +254,7 @@ func (r *route) resendAll() {
 
 // retry sends again what was not sent, or may have been lost on the way.
 func (r *route) retry() {
-	if r.origin != r.d.self {
+	if r.origin != r.d.self && !r.kept {
 		r.retryOut()
 		return
 	}

@@ -16,18 +16,8 @@ import (
 func newPort(d *Daemon) port {
 	where := proc.Place{Dir: d.cfg.Dir.Path(), Instance: d.cfg.Dir.Instance, Node: d.self}
 	return port{
-		spawn: func() (*process, error) {
-			log, err := os.OpenFile(filepath.Join(d.cfg.Dir.Path(), "keepers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
-			if err != nil {
-				return nil, err
-			}
-			defer log.Close()
-			k, err := proc.Spawn(d.cfg.Keeper, where, log)
-			if err != nil {
-				return nil, err
-			}
-			return processOf(k), nil
-		},
+		spawn:  func() (*process, error) { return d.spawn(proc.Spawn, where) },
+		runner: func() (*process, error) { return d.spawn(proc.SpawnRunner, where) },
 		redial: func() ([]*process, error) {
 			found, err := proc.Redial(where)
 			all := make([]*process, len(found))
@@ -44,6 +34,20 @@ func newPort(d *Daemon) port {
 			return killed, nil
 		},
 	}
+}
+
+// spawn starts a keeper or a runner; both write their own faults into one file.
+func (d *Daemon) spawn(start func(string, proc.Place, *os.File) (*proc.Keeper, error), where proc.Place) (*process, error) {
+	log, err := os.OpenFile(filepath.Join(d.cfg.Dir.Path(), "keepers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	k, err := start(d.cfg.Keeper, where, log)
+	if err != nil {
+		return nil, err
+	}
+	return processOf(k), nil
 }
 
 func processOf(k *proc.Keeper) *process {

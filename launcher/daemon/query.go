@@ -3,7 +3,6 @@ package daemon
 import (
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,11 +45,25 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 		return wire.VersionInfo{Build: d.cfg.Build, Wire: wire.Version, Go: runtime.Version()}, nil
 	case wire.VerbStats:
 		return d.stats(), nil
+	case wire.VerbRoster:
+		return d.roster(local && arg(0) != wire.OnlyHere)
+	case wire.VerbPolicy:
+		return d.policy(arg, local)
+	case wire.VerbResume:
+		return d.resume(arg(0), local)
+	case wire.VerbRecover:
+		return d.recover()
 	case wire.VerbDrain:
 		return d.drain(filch.NodeName(arg(0)), local)
 	case wire.VerbDown:
-		return d.down(arg(0), arg(1), local)
-	case wire.VerbInfo, wire.VerbWait, wire.VerbExplain, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
+		return d.down(arg(0), arg(1), arg(2), local)
+	case wire.VerbLog:
+		return d.logPart(arg)
+	case wire.VerbTask, wire.VerbTasks, wire.VerbPrinted:
+		return d.aboutTask(q, arg, local)
+	case wire.VerbCollect, wire.VerbUnstage:
+		return d.aboutFiles(q, arg, local)
+	case wire.VerbInfo, wire.VerbWait, wire.VerbExplain, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
 		return d.aboutJob(q, arg, local)
 	}
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
@@ -58,9 +71,12 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 
 // self tells of this node.
 func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
+	var slots launcher.SlotInfo
+	err := d.ask(loopWait, func(t *turn) { slots = t.node.Slots() }) // first: by then the loop has begun, and knows the address
 	m, _ := d.members.find(d.self)
-	info := wire.NodeInfo{State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build}
-	err := d.ask(loopWait, func(t *turn) { info.SlotInfo = t.node.Slots() })
+	info := wire.NodeInfo{
+		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build,
+	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
 	}
@@ -103,7 +119,10 @@ func (d *Daemon) nodes(local bool) (any, error) {
 // ps lists the jobs of all origins.
 func (d *Daemon) ps(local bool) (any, error) {
 	jobs := []launcher.JobInfo{}
-	if err := d.ask(loopWait, func(t *turn) { jobs = append(jobs, t.node.Jobs(t.now)...) }); err != nil {
+	if err := d.ask(loopWait, func(t *turn) {
+		jobs = append(append(jobs, t.node.Jobs(t.now)...), t.node.HomedJobs()...)
+		jobs = append(jobs, t.node.HomedTasks(time.Now().UnixNano())...)
+	}); err != nil {
 		return nil, err
 	}
 	if local {
@@ -113,8 +132,7 @@ func (d *Daemon) ps(local bool) (any, error) {
 			}
 		})
 	}
-	slices.SortFunc(jobs, func(a, b launcher.JobInfo) int { return int(a.ID) - int(b.ID) })
-	return jobs, nil
+	return fitting(joined(jobs), listBytes), nil
 }
 
 func (d *Daemon) stats() wire.StatsInfo {
@@ -139,6 +157,9 @@ func (d *Daemon) drain(node filch.NodeName, local bool) (any, error) {
 	}
 	if d.net != nil {
 		d.net.Drain(true)
+		if len(d.members.others()) > 0 {
+			d.post(func(t *turn) { t.node.StoreLeave(t.now, t.out) }) // that it is done, nobody waits for
+		}
 	}
 	return struct{}{}, d.ask(loopWait, func(t *turn) { t.node.Drain(t.now, true, t.out) })
 }
@@ -172,18 +193,14 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 	if err := d.ask(loopWait, func(t *turn) { _, known = t.node.Job(t.now, job) }); err != nil {
 		return nil, err
 	}
+	if !known && !local {
+		return nil, noJob(job)
+	}
 	if !known {
-		owner, live := d.members.owner(job)
-		if !local || !live || owner == d.self {
-			return nil, noJob(job)
+		if j, err := d.taskJob(job); err != nil || j != nil {
+			return d.aboutTasks(q, job, j, arg, err)
 		}
-		wait := askWait
-		if q.Verb == wire.VerbWait || q.Verb == wire.VerbLogs {
-			wait = longest
-		}
-		args := append([]string{job.String()}, q.Args[1:]...)
-		var v any = new(jsonText)
-		return v, d.asks.ask(owner, wait, wire.Query{Verb: q.Verb, Args: args}, v)
+		return d.elsewhere(q, job, arg)
 	}
 	switch q.Verb {
 	case wire.VerbWait:
@@ -196,7 +213,9 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 		}
 		return e, orNil(why)
 	case wire.VerbLogs:
-		return d.readLog(job, arg)
+		return d.readLogs(job, arg)
+	case wire.VerbClose:
+		return nil, filch.Errorf(filch.Invalid, "job %d is a run: there are no tasks that could be added to it", job)
 	case wire.VerbCancel, wire.VerbSignal:
 		sig, err := strconv.Atoi(arg(1))
 		if err != nil || sig < 0 || sig > 64 {

@@ -23,12 +23,12 @@ func (d *Daemon) declaredDead(t *turn, e dht.MemberEvent) {
 }
 
 // reapWait is how often a node that was declared dead looks whether all of its
-// keepers are gone.
+// keepers and tasks are gone.
 const rejoinPause = 20 * time.Millisecond
 
 // rejoin comes back once nothing of the old incarnation is left; on the loop.
 func (d *Daemon) rejoin() {
-	if !d.loop.dead || d.keepers.busy() {
+	if !d.loop.dead || d.keepers.busy() || d.runners.busy() {
 		return
 	}
 	d.loop.dead = false

@@ -19,7 +19,7 @@ type route struct {
 	ident  filch.Ident
 	origin filch.NodeName
 	nodes  []filch.NodeName // nil before the launch is known
-	window uint64
+	terms
 
 	mu      sync.Mutex // guards what follows
 	keeper  *keeper    // of this node
@@ -32,6 +32,12 @@ type route struct {
 	in      []ends // on the origin: by index of node
 	granted uint64 // stdin that the client was allowed
 	out     outlet // on other nodes
+}
+
+// terms of a route's output.
+type terms struct {
+	window uint64
+	kept   bool // the job is detached: its output stays on the node that wrote it
 }
 
 // ends is what the origin knows of one node's streams.
@@ -63,8 +69,8 @@ func newRoute(d *Daemon, l *launcher.Launch) *route {
 	for i, n := range l.Nodes {
 		r.nodes[i] = n.Node
 	}
-	r.window = wire.Window(len(l.Nodes))
-	if l.Origin == d.self {
+	r.window, r.kept = wire.Window(len(l.Nodes)), l.Detach
+	if l.Origin == d.self || l.Detach {
 		r.in = make([]ends, len(l.Nodes))
 	}
 	return r
@@ -118,7 +124,7 @@ func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
 		}
 		return nil
 	}
-	if r.origin == r.d.self {
+	if r.origin == r.d.self || r.kept {
 		return r.arrived(f.Kind, f.Body, false) // its reader flushes at the end of a burst
 	}
 	return r.outward(k, f)
@@ -211,7 +217,7 @@ func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 // output, which goes over another stream than ends do. It reports false when
 // there is nothing to wait for.
 func (r *route) hold(done func()) bool {
-	if r.origin == r.d.self {
+	if r.origin == r.d.self || r.kept {
 		return false
 	}
 	r.mu.Lock()

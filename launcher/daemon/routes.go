@@ -50,7 +50,7 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 		rs.jobs[l.Ident.Job] = r
 	}
 	rs.mu.Unlock()
-	if l.Detach && l.Origin == rs.d.self {
+	if l.Detach && index != notHere {
 		r.keepLog()
 	}
 	if index != notHere {

@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 func jobRecord(n int32, size int) launcher.Record {
@@ -22,12 +25,26 @@ func jobRecord(n int32, size int) launcher.Record {
 
 func openTest(t *testing.T, dir string) *store {
 	t.Helper()
-	s, err := openStore(dir)
+	s, err := openStore(dir, func(r disk.Report) { t.Log(r) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.close() })
 	return s
+}
+
+// segmentOf is the one file of records in a directory.
+func segmentOf(t testing.TB, dir string) (name string, raw []byte) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("got the segments %v, %v, want one", names, err)
+	}
+	raw, err = os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Base(names[0]), raw
 }
 
 func put(t *testing.T, s *store, r launcher.Record) {
@@ -40,6 +57,7 @@ func put(t *testing.T, s *store, r launcher.Record) {
 func keys(t *testing.T, dir string) []string {
 	t.Helper()
 	s := openTest(t, dir)
+	defer s.close()
 	all, err := s.load()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +70,7 @@ func keys(t *testing.T, dir string) []string {
 }
 
 func TestStoreKeepsTheLastOfEachKey(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "jobs")
 	s := openTest(t, dir)
 	put(t, s, jobRecord(1, 10))
 	put(t, s, jobRecord(2, 10))
@@ -68,7 +86,7 @@ func TestStoreKeepsTheLastOfEachKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []launcher.Record{jobRecord(2, 10), {Key: "ids", IDs: &launcher.JobIDs{Round: 5}}}
+	want := []launcher.Record{{Key: "ids", IDs: &launcher.JobIDs{Round: 5}}, jobRecord(2, 10)}
 	if d := cmp.Diff(want, all); d != "" {
 		t.Error(d)
 	}
@@ -76,29 +94,30 @@ func TestStoreKeepsTheLastOfEachKey(t *testing.T) {
 
 // A launcher that is killed while it writes leaves part of an entry.
 func TestStoreSurvivesEveryCut(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "jobs")
 	s := openTest(t, dir)
 	put(t, s, jobRecord(1, 20))
-	whole := s.size
+	_, raw := segmentOf(t, dir)
+	whole := len(raw)
 	put(t, s, jobRecord(2, 20))
-	all, err := os.ReadFile(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := int(whole); cut < len(all); cut++ {
+	name, all := segmentOf(t, dir)
+	for cut := whole; cut < len(all); cut++ {
 		sub := filepath.Join(dir, fmt.Sprint(cut))
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(sub, "records"), all[:cut], 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(sub, name), all[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := openTest(t, sub)
 		got, err := s.load()
-		if len(got) != 1 || (err == nil) != (cut == int(whole)) {
+		if len(got) != 1 || (err == nil) != (cut == whole) {
 			t.Fatalf("cut at %d: got %d records, %v", cut, len(got), err)
 		}
 		put(t, s, jobRecord(3, 5))
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
 		if got := keys(t, sub); len(got) != 2 {
 			t.Fatalf("cut at %d, then one more: got %v", cut, got)
 		}
@@ -106,33 +125,38 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 }
 
 func TestStoreSkipsADamagedRecord(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "jobs")
 	s := openTest(t, dir)
 	put(t, s, jobRecord(1, 50))
 	put(t, s, jobRecord(2, 50))
-	all, err := os.ReadFile(s.path)
-	if err != nil {
+	if err := s.close(); err != nil {
 		t.Fatal(err)
 	}
-	all[entryHead+10] ^= 0xff
-	if err := os.WriteFile(s.path, all, 0o600); err != nil {
+	name, all := segmentOf(t, dir)
+	all[40] ^= 0xff
+	if err := os.WriteFile(filepath.Join(dir, name), all, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := keys(t, dir); len(got) != 1 || got[0] != "job/2" {
-		t.Errorf("got %v, want job/2 alone", got)
+	s = openTest(t, dir)
+	got, err := s.load()
+	if len(got) != 1 || got[0].Key != "job/2" || err == nil {
+		t.Errorf("got %v, %v, want job/2 alone and a word about the damage", got, err)
 	}
 }
 
-func TestStoreStaysSmall(t *testing.T) {
-	dir := t.TempDir()
+func TestStoreDropsWhatItCannotDecode(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs")
 	s := openTest(t, dir)
-	put(t, s, jobRecord(1, 100))
-	for i := range int32(2000) {
-		put(t, s, jobRecord(i+2, 10000))
-		put(t, s, launcher.Record{Key: fmt.Sprintf("job/%d", i+2)})
+	put(t, s, jobRecord(1, 50))
+	if _, err := s.log.Append(disk.Entry{Key: "job/2", Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}); err != nil {
+		t.Fatal(err)
 	}
-	if s.size > 2*compactAbove {
-		t.Errorf("got %d bytes, want at most %d", s.size, 2*compactAbove)
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, dir)
+	if got, err := s.load(); len(got) != 1 || err == nil {
+		t.Errorf("got %v, %v, want one record and an error", got, err)
 	}
 	if err := s.close(); err != nil {
 		t.Fatal(err)
@@ -142,31 +166,55 @@ func TestStoreStaysSmall(t *testing.T) {
 	}
 }
 
+func TestStoreStaysSmall(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs")
+	s := openTest(t, dir)
+	put(t, s, jobRecord(1, 100))
+	for i := range int32(2000) {
+		put(t, s, jobRecord(i+2, 10000))
+		put(t, s, launcher.Record{Key: fmt.Sprintf("job/%d", i+2)})
+	}
+	end := time.Now().Add(20 * time.Second)
+	for s.log.Stats().SizeBytes > 2*recordsChunk {
+		if time.Now().After(end) {
+			t.Fatalf("got %d bytes, want at most %d", s.log.Stats().SizeBytes, 2*recordsChunk)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := keys(t, dir); len(got) != 1 || got[0] != "job/1" {
+		t.Errorf("got %v, want job/1 alone", got)
+	}
+}
+
+// Whatever a record holds, it keeps no launcher from starting, nor later
+// records from being kept.
 func FuzzStore(f *testing.F) {
-	s, err := openStore(f.TempDir())
-	if err != nil {
-		f.Fatal(err)
-	}
 	r := jobRecord(1, 20)
-	if err := s.put(&r); err != nil {
-		f.Fatal(err)
-	}
-	b, err := os.ReadFile(s.path)
+	b, err := wire.Marshal(&r)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "records"), b, 0o600); err != nil {
+		dir := filepath.Join(t.TempDir(), "jobs")
+		s := openTest(t, dir)
+		if _, err := s.log.Append(disk.Entry{Key: "job/1", Value: slices.Concat(b)}); err != nil {
 			t.Fatal(err)
 		}
-		s := openTest(t, dir)
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openTest(t, dir)
 		_, _ = s.load()
 		put(t, s, jobRecord(7, 1))
-		if slices.Contains(keys(t, dir), "job/7") {
-			return
+		if err := s.close(); err != nil {
+			t.Fatal(err)
 		}
-		t.Error("a record that was put after a damaged file is gone")
+		if !slices.Contains(keys(t, dir), "job/7") {
+			t.Error("a record that was put after a strange one is gone")
+		}
 	})
 }

@@ -1,0 +1,306 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// Limits of bringing files.
+const (
+	fetchesServed = 32 // parts that are read for others at the same time
+	partTries     = 3
+	partPatience  = 2 * time.Minute // for one part: of the first one the whole file is hashed
+	partSend      = 30 * time.Second
+	fileTries     = 2
+	sumsKept      = 1 << 16
+)
+
+// fileSum is a file's sum while it is the same file.
+type fileSum struct {
+	size  int64
+	mtime time.Time
+	sum   [sha256.Size]byte
+}
+
+// sum hashes a file, or knows its sum.
+func (g *staging) sum(key string, f *os.File) (fileSum, error) {
+	g.hash.Lock()
+	defer g.hash.Unlock()
+	st, err := f.Stat()
+	if err != nil {
+		return fileSum{}, err
+	}
+	g.mu.Lock()
+	s, ok := g.sums[key]
+	g.mu.Unlock()
+	if ok && s.size == st.Size() && s.mtime.Equal(st.ModTime()) {
+		return s, nil
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return fileSum{}, err
+	}
+	s = fileSum{size: n, mtime: st.ModTime()}
+	h.Sum(s.sum[:0])
+	g.mu.Lock()
+	if len(g.sums) >= sumsKept {
+		clear(g.sums)
+	}
+	g.sums[key] = s
+	g.mu.Unlock()
+	return s, nil
+}
+
+// copyOf copies a file to a new one beside it.
+func (g *staging) copyOf(root *os.Root, name string) (string, error) {
+	in, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	to := name + ".copy"
+	out, err := root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, in)
+	return to, errors.Join(err, out.Close())
+}
+
+// bring copies a file from a node, which may be this one, into root: to part,
+// and when it is whole and right by one rename to name.
+func (g *staging) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
+	for range fileTries {
+		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil || ctx.Err() != nil {
+			return n, err
+		}
+		_ = root.Remove(part)
+		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind != filch.Unavailable {
+			break // it will not be otherwise the next time
+		}
+	}
+	return 0, err
+}
+
+func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (int64, error) {
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return 0, err
+	}
+	out, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	var first wire.Part
+	h := sha256.New()
+	for q.Offset = 0; q.Offset == 0 || q.Offset < first.Size; {
+		p, err := g.part(ctx, node, q)
+		if err != nil {
+			return 0, err
+		}
+		if q.Offset == 0 {
+			first = p
+		}
+		left := first.Size - q.Offset
+		if p.Size != first.Size || p.Sum != first.Sum || int64(len(p.Data)) > left || len(p.Data) == 0 && left > 0 {
+			return 0, filch.Errorf(filch.Unavailable, "it changed while it was read")
+		}
+		h.Write(p.Data)
+		if _, err := out.Write(p.Data); err != nil {
+			return 0, err
+		}
+		if q.Offset += int64(len(p.Data)); first.Size == 0 {
+			break
+		}
+	}
+	if !bytes.Equal(h.Sum(nil), first.Sum[:]) {
+		return 0, filch.Errorf(filch.Unavailable, "what came is not what was sent: the sums of %d bytes differ", first.Size)
+	}
+	if first.Exec {
+		mode |= mode & 0o444 >> 2
+	}
+	if err := errors.Join(out.Chmod(mode), out.Close()); err != nil {
+		return 0, err
+	}
+	return first.Size, root.Rename(part, name)
+}
+
+// part asks a node for one part of a file.
+func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
+	if node == g.d.self {
+		p = g.read(q)
+		return p, orNil(p.Err)
+	}
+	for range partTries {
+		if p, err = g.askPart(ctx, node, q); err == nil || ctx.Err() != nil || !g.d.live(node) {
+			break
+		}
+		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.NotFound {
+			break
+		}
+	}
+	return p, err
+}
+
+func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
+	if g.d.net == nil || !g.d.live(node) {
+		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is not there, and what it wrote was nowhere else")
+	}
+	body, err := wire.Marshal(&q)
+	if err != nil {
+		return wire.Part{}, err
+	}
+	ch := make(chan wire.Part, 1)
+	g.mu.Lock()
+	g.next++
+	req := g.next
+	g.open[req] = ch
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		delete(g.open, req)
+		g.mu.Unlock()
+	}()
+	frame, err := wire.Payload(wire.KindFetch, req, body)
+	if err == nil {
+		err = g.d.net.Send(node, overlay.Metadata, frame)
+	}
+	if err != nil {
+		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask it: %s", err.Error())
+	}
+	patience := time.NewTimer(partPatience)
+	defer patience.Stop()
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case p := <-ch:
+			return p, orNil(p.Err)
+		case <-look.C:
+			if !g.d.live(node) {
+				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died while it was asked")
+			}
+		case <-patience.C:
+			return wire.Part{}, filch.Errorf(filch.Unavailable, "it did not answer within %v", partPatience)
+		case <-ctx.Done():
+			return wire.Part{}, ctx.Err()
+		}
+	}
+}
+
+// asked answers another node on a goroutine of its own, which waits for room on
+// the way: an asker has one part of a file under way at a time.
+func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
+	var q wire.Fetch
+	if err := wire.Unmarshal(f.Body, &q); err != nil {
+		return err
+	}
+	req := f.Req
+	g.d.work.Go(func() {
+		select {
+		case g.busy <- struct{}{}:
+			defer func() { <-g.busy }()
+		case <-g.d.ctx.Done():
+			return
+		}
+		p := g.read(q)
+		body, err := wire.Marshal(&p)
+		if err != nil {
+			g.d.fault("cannot encode a part of a file", err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(g.d.ctx, partSend)
+		defer cancel()
+		if frame, err := wire.Payload(wire.KindPart, req, body); err == nil {
+			_ = g.d.net.SendWait(ctx, from, overlay.Bulk, frame) // else it is asked again
+		}
+	})
+	return nil
+}
+
+func (g *staging) answered(from filch.NodeName, f wire.Frame) error {
+	var p wire.Part
+	if err := wire.Unmarshal(f.Body, &p); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	ch := g.open[f.Req]
+	delete(g.open, f.Req)
+	g.mu.Unlock()
+	if ch != nil {
+		ch <- p // has room for one
+	}
+	return nil
+}
+
+// read reads a part of a file that is here.
+func (g *staging) read(q wire.Fetch) wire.Part {
+	f, key, err := g.openKept(q)
+	if err != nil {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "%s", plainError(err))}
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("it is no file but %s", st.Mode().Type())
+	}
+	var s fileSum
+	if err == nil {
+		s, err = g.sum(key, f)
+	}
+	if err != nil || q.Offset < 0 || q.Offset > s.size {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: %v", q.Offset, err)}
+	}
+	p := wire.Part{Size: s.size, Sum: s.sum, Exec: st.Mode()&0o100 != 0, Data: make([]byte, min(s.size-q.Offset, wire.PartBytes))}
+	if n, err := f.ReadAt(p.Data, q.Offset); n < len(p.Data) {
+		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read it from byte %d on: %v", q.Offset, err)}
+	}
+	return p
+}
+
+// openKept opens what a task of a job wrote here, or what was there before in
+// the user's folder.
+func (g *staging) openKept(q wire.Fetch) (*os.File, string, error) {
+	if err := workflow.CheckPath(q.Path); err != nil {
+		return nil, "", err
+	}
+	if q.Writer < 0 {
+		if !filepath.IsAbs(q.Folder) {
+			return nil, "", fmt.Errorf("%q is not the folder of a workflow", q.Folder)
+		}
+		name := filepath.Join(q.Folder, q.Path)
+		f, err := os.Open(name)
+		return f, name, err
+	}
+	root, err := os.OpenRoot(filepath.Join(g.dir, q.Job.String()))
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	at := kept(q.Writer, q.Path)
+	f, err := root.Open(at)
+	return f, q.Job.String() + "/" + at, err
+}
+
+// plainError leaves out where a file would be: the asker has no use for it.
+func plainError(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/disk"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// metadata is the shell of this node's part of the shared store: its log on the
+// disk and its messages. The store itself is the brain's.
+type metadata struct {
+	d       *Daemon
+	log     *disk.Log
+	found   bool         // this launcher is the first of its instance
+	damaged atomic.Bool  // what was read when the log was opened
+	slowest atomic.Int64 // the longest of late that something took to be on the disk, ns
+
+	// The loop's.
+	marks []syncMark
+	since time.Time // of slowest
+	shed  time.Time // when the quota is looked at next
+}
+
+// syncMark is when an entry was appended.
+type syncMark struct {
+	number uint64
+	at     time.Time
+}
+
+// Limits of what is noted of the disk.
+const (
+	maxMarks  = 64
+	lateSyncs = time.Minute     // that "of late" means
+	shedEvery = 5 * time.Second // between looks at the quota
+)
+
+// openMetadata opens the log; reports and syncs are posted to the loop.
+func openMetadata(d *Daemon, dir string) (*metadata, error) {
+	m := &metadata{d: d}
+	var err error
+	m.log, err = disk.Open(disk.Config{
+		Dir:        dir,
+		QuotaBytes: d.cfg.StoreBytes,
+		Synced: func(upto uint64) {
+			d.post(func(t *turn) { m.synced(upto); t.node.StoreSynced(t.now, upto, t.out) })
+		},
+		Report: m.report,
+	})
+	return m, err
+}
+
+// report takes what the log says: of damage while it is opened, of failures
+// later.
+func (m *metadata) report(r disk.Report) {
+	switch r.Kind {
+	case disk.Damaged, disk.Unreadable:
+		m.damaged.Store(true)
+		m.d.watch.Log().Error("the store's log is damaged", "err", r.String())
+	case disk.Failed, disk.Failing:
+		m.d.watch.Log().Error("the store's log cannot be written", "err", r.String())
+		if r.Kind == disk.Failed {
+			text := r.String()
+			m.d.post(func(t *turn) { t.node.StoreDisk(t.now, text, t.out) })
+		}
+	case disk.Back:
+		m.d.watch.Log().Info("the store's log is written again")
+		m.d.post(func(t *turn) { t.node.StoreDisk(t.now, "", t.out) })
+	default:
+		m.d.watch.Log().Warn("the store's log", "err", r.String())
+	}
+}
+
+// begin gives the store what the disk held; on the loop, before any other input.
+func (m *metadata) begin(t *turn) {
+	var images []dht.LogEntry
+	err := m.log.Each(func(key string, value []byte) error {
+		images = append(images, dht.LogEntry{Key: key, Value: append([]byte(nil), value...)})
+		return nil
+	})
+	if err != nil {
+		m.d.fault("cannot read the store's log", err)
+	}
+	m.found = m.d.cfg.Found && len(images) == 0
+	t.node.StoreRestore(images, m.damaged.Load() || err != nil)
+}
+
+// foundIfFirst begins the store of an instance of which this is the first node;
+// others may have joined through it since.
+func (m *metadata) foundIfFirst(t *turn) {
+	if m.found {
+		t.node.StoreFound(t.now, t.out)
+	}
+	m.found = false
+}
+
+// keep appends what the store wants on the disk.
+func (m *metadata) keep(logs []dht.LogEntry, hurry uint64) {
+	if len(logs) > 0 {
+		entries := make([]disk.Entry, len(logs))
+		for i := range logs {
+			entries[i] = disk.Entry{Key: logs[i].Key, Value: logs[i].Value}
+		}
+		last, err := m.log.Append(entries...)
+		if err != nil {
+			m.d.fault("cannot append to the store's log", err)
+		} else if want := logs[len(logs)-1].Number; last != want {
+			m.d.fault("the store's log has lost count", filch.Errorf(filch.Internal, "entry %d became number %d", want, last))
+		}
+	}
+	if len(logs) > 0 && len(m.marks) < maxMarks {
+		m.marks = append(m.marks, syncMark{logs[len(logs)-1].Number, time.Now()})
+	}
+	if hurry > 0 {
+		m.log.Hurry(hurry)
+	}
+}
+
+// synced notes how long it took.
+func (m *metadata) synced(upto uint64) {
+	now := time.Now()
+	for len(m.marks) > 0 && m.marks[0].number <= upto {
+		took := now.Sub(m.marks[0].at)
+		m.marks = m.marks[1:]
+		if int64(took) >= m.slowest.Load() || now.Sub(m.since) > lateSyncs {
+			m.slowest.Store(int64(took))
+			m.since = now
+		}
+	}
+}
+
+// tidy has ended jobs dropped when what is kept here nears its quota.
+func (m *metadata) tidy(t *turn) {
+	now := time.Now()
+	if now.Before(m.shed) {
+		return
+	}
+	m.shed = now.Add(shedEvery)
+	if s := m.log.Stats(); s.LiveBytes > s.QuotaBytes/2 {
+		t.node.DropOldest(t.now, t.out)
+		m.d.trimSoon()
+	}
+}
+
+// send hands a message of the store to the overlay. What is lost is said again.
+func (m *metadata) send(s *dht.StoreSend) {
+	d := m.d
+	if d.net == nil || s.To == d.self {
+		d.watch.Add(watch.MessagesLost, 1)
+		return
+	}
+	payload, err := wire.Payload(wire.KindStore, 0, dht.EncodeStore(s.Message))
+	if err != nil {
+		d.fault("cannot encode a message of the store", err, "peer", string(s.To))
+		return
+	}
+	if d.net.Send(s.To, overlay.Metadata, payload) != nil {
+		d.watch.Add(watch.MessagesLost, 1)
+		return
+	}
+	d.watch.Add(watch.StoreOut, 1)
+}
+
+// received takes a message of another node's store.
+func (m *metadata) received(from filch.NodeName, f wire.Frame) error {
+	msg, err := dht.DecodeStore(f.Body)
+	if err != nil {
+		return err
+	}
+	m.d.watch.Add(watch.StoreIn, 1)
+	m.d.post(func(t *turn) { t.node.StoreMessage(t.now, from, msg, t.out) })
+	return nil
+}
+
+// ops does operations for a local client.
+func (d *Daemon) ops(c *client, req uint32, o wire.Ops) {
+	d.post(func(t *turn) {
+		t.node.StoreDo(t.now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {
+			if c.conn.Write(wire.KindResults, req, wire.Results{Results: rs}) == nil {
+				d.loop.touch(c.conn)
+			}
+		}, t.out)
+	})
+}
+
+// storeConfig is the store's part of the brain's configuration.
+func storeConfig(n *launcher.Config) *dht.StoreConfig {
+	return &dht.StoreConfig{Self: n.Name, Incarnation: n.Incarnation, Seed: n.Seed}
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// policyWait is how long writing the policy may take, with its repetitions.
+const policyWait = launcher.StoreWait + 5*time.Second
+
+// policy tells of the scheduling policy of all nodes, or for another node of
+// this one. A client's text is written first; a node that it came from says
+// which version it became.
+func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
+	text, version := arg(0), dht.Version{}
+	if text != "" {
+		p, err := mtc.ReadPolicy(text)
+		if err != nil {
+			return nil, err
+		}
+		if local {
+			version, err = d.writePolicy(p)
+		} else if version, err = readVersion(arg(1)); err == nil {
+			err = d.ask(loopWait, func(t *turn) { t.node.TakeTaskPolicy(t.now, p, version, t.out) })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	own, err := d.policyHere()
+	if err != nil {
+		return nil, err
+	}
+	all := []wire.PolicyInfo{own}
+	if !local {
+		return all, nil
+	}
+	q := wire.Query{Verb: wire.VerbPolicy}
+	if text != "" {
+		q.Args = []string{text, versionText(version)}
+	}
+	askAll(d.asks, q, func(m member, v []wire.PolicyInfo, err error) {
+		if err != nil || len(v) != 1 {
+			v = []wire.PolicyInfo{{Node: m.Name, Silent: true}}
+		}
+		all = append(all, v[0])
+	})
+	return all, nil
+}
+
+// writePolicy makes it the instance's.
+func (d *Daemon) writePolicy(p mtc.Policy) (v dht.Version, err error) {
+	done := make(chan struct{})
+	if post := d.ask(loopWait, func(t *turn) {
+		t.node.WriteTaskPolicy(t.now, p, func(have dht.Version, why *filch.Error) {
+			v, err = have, orNil(why)
+			close(done)
+		}, t.out)
+	}); post != nil {
+		return v, post
+	}
+	if !d.await(done, policyWait) {
+		return v, filch.Errorf(filch.Unavailable, "cannot write the scheduling policy: the store does not answer")
+	}
+	return v, err
+}
+
+func (d *Daemon) policyHere() (wire.PolicyInfo, error) {
+	i := wire.PolicyInfo{Node: d.self}
+	err := d.ask(loopWait, func(t *turn) {
+		p, q, ok := t.node.TaskPolicy()
+		if i.Silent = !ok; !ok {
+			return
+		}
+		i.Policy = p.Kind.String()
+		if p.Kind == mtc.RLDS || p.Kind == mtc.FLDS {
+			i.Threshold = p.Bound()
+		}
+		if p.Kind == mtc.FLDS {
+			i.LocalTime = p.LocalTime.Seconds()
+		}
+		i.Queues = wire.QueueInfo{
+			Waiting: q.Waiting, Dedicated: q.Dedicated, Shared: q.Shared + q.Frozen, Running: q.Running, Complete: q.Complete,
+		}
+	})
+	return i, err
+}
+
+func versionText(v dht.Version) string {
+	return strconv.FormatUint(v.Epoch, 10) + "." + strconv.FormatUint(v.Seq, 10)
+}
+
+func readVersion(s string) (v dht.Version, err error) {
+	epoch, seq, _ := strings.Cut(s, ".")
+	if v.Epoch, err = strconv.ParseUint(epoch, 10, 64); err == nil {
+		v.Seq, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if err != nil {
+		return v, filch.Errorf(filch.Invalid, "%q is no version of a record", s)
+	}
+	return v, nil
+}

@@ -1,0 +1,283 @@
+package daemon
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// This file answers for jobs of other nodes: by their owner where that answers,
+// else by their records.
+
+// recordWait is how long a query waits for the store.
+const recordWait = 3 * time.Second
+
+// waitChunk is how long a node is asked for the end of a job of its own that
+// has no record yet.
+const waitChunk = time.Second
+
+// watchRenew is how long a watch is trusted before the record is read once more.
+const watchRenew = 2 * time.Second
+
+// record reads the record of a job.
+func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, err error) {
+	done := make(chan struct{})
+	post := d.ask(loopWait, func(t *turn) {
+		t.node.FindJob(t.now, job, recordWait, func(have *launcher.JobEntry, at dht.Version, why *filch.Error) {
+			e, v, err = have, at, orNil(why)
+			close(done)
+		}, t.out)
+	})
+	if post != nil {
+		return nil, v, post
+	}
+	if !d.await(done, recordWait+askWait) {
+		return nil, v, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
+	}
+	return e, v, err
+}
+
+// live reports whether a node is another one that may answer.
+func (d *Daemon) live(n filch.NodeName) bool {
+	m, known := d.members.find(n)
+	return known && n != d.self && m.Standing < stealer.Dead
+}
+
+// keeperOf finds who answers for a job that is not of this node: its owner when
+// that is live; else its record, when there is one.
+func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
+	e, v, err = d.record(job)
+	if err == nil {
+		if info := e.Told(); info.Code == nil && d.live(e.Owner) {
+			owner = e.Owner
+		}
+		return owner, e, v, nil
+	}
+	// Too young for a record, or the store cannot be asked: somebody may know.
+	askAll(d.asks, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m member, _ launcher.JobInfo, bad error) {
+		if bad == nil && owner == "" {
+			owner = m.Name
+		}
+	})
+	if owner != "" {
+		return owner, nil, v, nil
+	}
+	return "", nil, v, err
+}
+
+// elsewhere answers a query of a local client about a job of another node.
+func (d *Daemon) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
+	switch q.Verb {
+	case wire.VerbWait:
+		return d.waitElsewhere(job, arg(1))
+	case wire.VerbLogs:
+		return d.readLogs(job, arg)
+	}
+	owner, e, _, err := d.keeperOf(job)
+	if err != nil {
+		return nil, err
+	}
+	if owner != "" {
+		args := append([]string{job.String()}, q.Args[1:]...)
+		var v any = new(jsonText)
+		if err = d.asks.ask(owner, askWait, wire.Query{Verb: q.Verb, Args: args}, v); err == nil {
+			return v, nil
+		}
+		if k := kindOf(err); e == nil || k != filch.Timeout && k != filch.Unavailable && k != filch.NotFound {
+			return nil, err
+		}
+	}
+	return d.byRecord(q, e, arg)
+}
+
+// kindOf is the kind of an error.
+func kindOf(err error) filch.Kind {
+	var told *filch.Error
+	if errors.As(err, &told) {
+		return told.Kind
+	}
+	return filch.Internal
+}
+
+// byRecord answers from the record of a job whose owner does not.
+func (d *Daemon) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) string) (any, error) {
+	info := e.Told()
+	switch q.Verb {
+	case wire.VerbExplain:
+		x := launcher.Explanation{Job: info.ID, State: info.State, Phase: "end", Text: info.Cause, Need: info.Ranks}
+		if info.Code == nil {
+			x.Phase, x.Text = "wait", "its owner "+string(e.Owner)+" does not answer; a detached job is taken over when that is dead"
+		}
+		return x, nil
+	case wire.VerbSignal:
+		if info.Code != nil {
+			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
+		}
+		return nil, filch.Errorf(filch.Unavailable, "cannot signal job %d: its owner %s does not answer", info.ID, e.Owner).
+			WithHint("when that is dead, another node takes the job over")
+	case wire.VerbCancel:
+		if info.Code != nil {
+			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
+		}
+		return d.cancelRecord(info.ID, arg(1))
+	}
+	return info, nil
+}
+
+// cancelRecord has whoever takes a job over end it.
+func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
+	sig, err := strconv.Atoi(signal)
+	if err != nil || sig < 0 || sig > 64 {
+		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", signal)
+	}
+	var info launcher.JobInfo
+	done := make(chan struct{})
+	if e := d.ask(loopWait, func(t *turn) {
+		t.node.CancelJob(t.now, job, int32(sig), "filch cancel", recordWait, func(e *launcher.JobEntry, why *filch.Error) {
+			if err = orNil(why); err == nil {
+				info = e.Told()
+			}
+			close(done)
+		}, t.out)
+	}); e != nil {
+		return nil, e
+	}
+	if !d.await(done, recordWait+askWait) {
+		return nil, filch.Errorf(filch.Unavailable, "cannot cancel job %d: the store does not answer", job)
+	}
+	return info, err
+}
+
+// waitElsewhere waits for the end of a job of another node.
+func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
+	deadline := time.Now().Add(parseWait(limit))
+	for first := true; ; first = false {
+		own := false
+		if err := d.ask(loopWait, func(t *turn) { _, own = t.node.Job(t.now, job) }); err != nil {
+			return nil, err
+		}
+		if own { // taken over by this node
+			return d.waitFor(job, time.Until(deadline).String())
+		}
+		owner, e, v, err := d.keeperOf(job)
+		switch {
+		case err != nil && first && kindOf(err) == filch.NotFound:
+			return nil, err
+		case err != nil: // its home may just have died
+			if !d.pause(waitChunk, deadline) {
+				return nil, err
+			}
+			continue
+		case e == nil:
+			var info launcher.JobInfo
+			wait := min(time.Until(deadline), waitChunk)
+			err := d.asks.ask(owner, wait+askWait, wire.Query{Verb: wire.VerbWait, Args: []string{job.String(), wait.String()}}, &info)
+			if err == nil && (info.Code != nil || time.Now().After(deadline)) {
+				return info, nil
+			}
+			if err != nil && !d.pause(askWait, deadline) {
+				return nil, err
+			}
+			continue
+		}
+		info := e.Told()
+		if info.Code != nil || time.Now().After(deadline) || !d.awaitChange(job, v, deadline) {
+			return info, nil
+		}
+	}
+}
+
+// pause waits for a while; false: until the deadline, which is over.
+func (d *Daemon) pause(wait time.Duration, deadline time.Time) bool {
+	d.await(nil, min(wait, time.Until(deadline)))
+	return time.Now().Before(deadline) && d.ctx.Err() == nil
+}
+
+// awaitChange waits until the record of a job is newer than v; false: it is not.
+func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) bool {
+	changed := make(chan struct{}, 1)
+	var stop func(time.Duration, *launcher.Outbox)
+	if d.ask(loopWait, func(t *turn) {
+		stop = t.node.WatchJob(t.now, job, v, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}, t.out)
+	}) != nil {
+		return false
+	}
+	defer d.post(func(t *turn) { stop(t.now, t.out) })
+	timer := time.NewTimer(min(time.Until(deadline), watchRenew))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-timer.C:
+		return true // it is read once more
+	case <-d.ctx.Done():
+		return false
+	}
+}
+
+// joined makes one list of what owners and records tell of jobs: the higher
+// hop counts, then an end, then of a live job the owner's own word.
+func joined(all []launcher.JobInfo) []launcher.JobInfo {
+	better := func(a, b *launcher.JobInfo) bool {
+		switch over := a.Code != nil; {
+		case a.Hop != b.Hop:
+			return a.Hop > b.Hop
+		case over != (b.Code != nil):
+			return over
+		default: // the record of a job that is over lacks nothing
+			return a.Recorded != b.Recorded && a.Recorded == over
+		}
+	}
+	slices.SortStableFunc(all, func(a, b launcher.JobInfo) int {
+		switch {
+		case a.ID != b.ID:
+			return int(a.ID) - int(b.ID)
+		case better(&a, &b):
+			return -1
+		case better(&b, &a):
+			return 1
+		}
+		return 0
+	})
+	return slices.CompactFunc(all, func(a, b launcher.JobInfo) bool { return a.ID == b.ID })
+}
+
+// listBytes is how much of an answer a list of jobs may take.
+const listBytes = wire.MaxAnswer / 4 * 3
+
+// fitting leaves those out of a list that ended, the oldest first, until it fits
+// into room.
+func fitting(list []launcher.JobInfo, room int) []launcher.JobInfo {
+	newest := make([]int, len(list))
+	for i := range newest {
+		newest[i] = i
+	}
+	slices.SortStableFunc(newest, func(a, b int) int { return cmp.Compare(list[b].Submit, list[a].Submit) })
+	fits := make([]bool, len(list))
+	for _, i := range newest {
+		b, err := json.Marshal(&list[i])
+		room -= len(b) + 1
+		fits[i] = err == nil && room >= 0 || list[i].Code == nil
+	}
+	kept := []launcher.JobInfo{}
+	for i := range list {
+		if fits[i] {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}

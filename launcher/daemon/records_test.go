@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// A launcher that is started again on its disk has all records, and gives no
+// id out twice.
+func TestRecordsOutliveTheirLauncher(t *testing.T) {
+	cfg := testConfig(t)
+	r := start(t, cfg)
+	if o := r.run(2, "true"); o.ended.Code != 0 {
+		t.Fatalf("got %+v", o.ended)
+	}
+	var first launcher.JobInfo
+	poll(t, "the record of the job", func() bool {
+		var jobs []launcher.JobInfo
+		r.query(t, &jobs, wire.VerbPs)
+		for _, j := range jobs {
+			first = j
+		}
+		return first.Recorded && first.Code != nil
+	})
+	put := dht.Op{Code: dht.OpInsert, Key: "a key", Kind: dht.KindRegister, Value: []byte("a value"), Durable: true}
+	if rs := r.ops(t, put); rs[0].Outcome != dht.Done {
+		t.Fatalf("got %+v", rs)
+	}
+	r.Stop()
+	r.end()
+
+	r = start(t, cfg)
+	poll(t, "the store to be back", func() bool {
+		rs := r.ops(t, dht.Op{Code: dht.OpLookup, Key: "a key", Consistent: true}, put)
+		return rs[0].Outcome == dht.Done && string(rs[0].Value) == "a value" && rs[1].Outcome == dht.Exists
+	})
+	var again launcher.JobInfo
+	r.query(t, &again, wire.VerbInfo, first.ID.String())
+	if again.State != "ok" || again.Ranks != 2 || again.Tasks.OK != 2 || len(again.Nodes) != 1 {
+		t.Errorf("got %+v, want %+v", again, first)
+	}
+	c, err := r.dial().Submit(request(t, 1, "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if finish(t, c, nil); c.Job <= first.ID {
+		t.Errorf("job %d came after job %d", c.Job, first.ID)
+	}
+}
+
+// A lone node is its own roster.
+func TestALoneNodeIsItsOwnRoster(t *testing.T) {
+	r := start(t, testConfig(t))
+	var list []wire.RosterInfo
+	poll(t, "the roster", func() bool {
+		r.query(t, &list, wire.VerbRoster)
+		return len(list) == 1 && list[0].Known && list[0].Here.Homes == list[0].Shards
+	})
+	own := list[0]
+	if own.Node != "n1" || len(own.Seats) != 1 || !own.Majority || own.Short != 0 || len(own.Lost) != 0 || own.Here.QuotaBytes == 0 {
+		t.Errorf("got %+v", own)
+	}
+	var lost wire.RecoverInfo
+	r.query(t, &lost, wire.VerbRecover)
+	if lost.Shards != 0 {
+		t.Errorf("%d shards were given up, none was lost", lost.Shards)
+	}
+}
+
+func (r *rig) query(t *testing.T, v any, verb string, args ...string) {
+	t.Helper()
+	c := r.dial()
+	defer c.Close()
+	b, err := c.Query(10*time.Second, verb, args...)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) ops(t *testing.T, ops ...dht.Op) []dht.Result {
+	t.Helper()
+	c := r.dial()
+	defer c.Close()
+	rs, err := c.Store(5*time.Second, ops...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+func TestPlacesComeBackAsTheyWere(t *testing.T) {
+	p := places{"n1": 7, "a.b": 1 << 40}
+	got, err := parsePlaces(p.String())
+	if err != nil || got.String() != p.String() || got["a.b"] != 1<<40 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, bad := range []string{"n1", "n1=x", "=,="} {
+		if _, err := parsePlaces(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestJoinedPrefersWhoKnowsBest(t *testing.T) {
+	zero := int32(0)
+	job := func(hop int32, over, recorded bool, origin filch.NodeName) launcher.JobInfo {
+		j := launcher.JobInfo{ID: 3, Origin: origin}
+		j.Hop, j.Recorded = hop, recorded
+		if over {
+			j.Code = &zero
+		}
+		return j
+	}
+	for _, c := range []struct {
+		name string
+		a, b launcher.JobInfo
+	}{
+		{"higher-hop", job(1, false, true, "best"), job(0, true, false, "x")},
+		{"ended", job(0, true, true, "best"), job(0, false, false, "x")},
+		{"live-owner", job(0, false, false, "best"), job(0, false, true, "x")},
+		{"whole-story", job(0, true, true, "best"), job(0, true, false, "x")},
+	} {
+		for _, list := range [][]launcher.JobInfo{{c.a, c.b}, {c.b, c.a}} {
+			if got := joined(list); len(got) != 1 || got[0].Origin != "best" {
+				t.Errorf("%s: got %+v", c.name, got)
+			}
+		}
+	}
+}
+
+// A node that leaves cancels no job that goes on elsewhere: another takes over a
+// detached one, and its ranks notice nothing.
+func TestLeavingNodeHandsItsJobsOver(t *testing.T) {
+	c := newCluster(t, 4, 1)
+	var list []wire.RosterInfo
+	poll(t, "replicas of all records", func() bool {
+		c.nodes[0].query(t, &list, wire.VerbRoster, wire.OnlyHere)
+		return len(list[0].Members) == 4 && list[0].Short == 0 && len(list[0].Seats) == 3
+	})
+	flag := filepath.Join(t.TempDir(), "go")
+	there := request(t, 2, "sh", "-c", "until [ -e "+flag+" ]; do sleep 0.02; done")
+	there.Detach, there.Shape.Only = true, []filch.NodeName{"n2", "n3"}
+	here := request(t, 2, "sleep", "60")
+	here.Detach, here.Shape.Only = true, []filch.NodeName{"n1", "n4"}
+	accepted := func(r *launcher.Request) filch.JobID {
+		run := c.submit(0, r)
+		for {
+			event, err := run.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, ok := event.(launcher.Accepted); ok {
+				return a.Job
+			}
+		}
+	}
+	goes, ends := accepted(there), accepted(here)
+	var info launcher.JobInfo
+	about := func(job filch.JobID) *launcher.JobInfo {
+		c.nodes[3].query(t, &info, wire.VerbInfo, job.String())
+		return &info
+	}
+	poll(t, "the jobs to run", func() bool { return about(goes).Tasks.Running == 2 && about(ends).Tasks.Running == 2 })
+	c.nodes[0].query(t, new(struct{}), wire.VerbDown, "", "1s", "node")
+	pollFor(t, 30*time.Second, "another to take the job over", func() bool { return about(goes).Origin != "n1" })
+	if info.Code != nil || info.Attempt != 1 {
+		t.Errorf("got %+v, want that it runs", info)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pollFor(t, 30*time.Second, "the job to end", func() bool { return about(goes).Code != nil })
+	if info.State != "ok" || info.Tasks.OK != 2 {
+		t.Errorf("got %+v, want that both ranks ended well", info)
+	}
+	if about(ends); info.State != "cancelled" {
+		t.Errorf("got %+v, want that the job with a rank on the node was cancelled", info)
+	}
+}
+
+// A list that is too long for an answer lacks the jobs that ended first, and
+// none that has not ended.
+func TestLongListsLackWhatEndedFirst(t *testing.T) {
+	code := int32(0)
+	var list []launcher.JobInfo
+	for i := range 1000 {
+		j := launcher.JobInfo{ID: filch.JobID(i + 1), Name: "a job", Submit: int64(i + 1), Code: &code}
+		if i%100 == 0 {
+			j.Code = nil
+		}
+		list = append(list, j)
+	}
+	all, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fitting(list, len(all)); len(got) != 1000 {
+		t.Errorf("%d of 1000 jobs are in a list that has room for all", len(got))
+	}
+	got := fitting(list, len(all)/2)
+	some, err := json.Marshal(got)
+	if err != nil || len(some) > len(all)/2+10*len(all)/1000 || len(got) < 480 {
+		t.Errorf("%d jobs in %d bytes, half is %d (%v)", len(got), len(some), len(all)/2, err)
+	}
+	live := 0
+	for i, j := range got {
+		if j.Code == nil {
+			live++
+		} else if j.ID < 480 {
+			t.Errorf("job %d is there, and newer ones are not", j.ID)
+		}
+		if i > 0 && j.ID <= got[i-1].ID {
+			t.Errorf("job %d comes behind job %d", j.ID, got[i-1].ID)
+		}
+	}
+	if live != 10 {
+		t.Errorf("%d of 10 jobs that have not ended are there", live)
+	}
+}

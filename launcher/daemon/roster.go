@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// recoverWait is how long giving up lost shards may take.
+const recoverWait = 20 * time.Second
+
+// roster tells what this node knows of the store, and what each node keeps.
+func (d *Daemon) roster(others bool) (any, error) {
+	own, err := d.rosterHere()
+	if err != nil {
+		return nil, err
+	}
+	all := []wire.RosterInfo{own}
+	if !others {
+		return all, nil
+	}
+	askAll(d.asks, wire.Query{Verb: wire.VerbRoster}, func(m member, v []wire.RosterInfo, err error) {
+		if err != nil || len(v) != 1 {
+			v = []wire.RosterInfo{{Node: m.Name, Silent: true}}
+		}
+		all = append(all, v[0])
+	})
+	return all, nil
+}
+
+func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
+	var s dht.StoreStatus
+	r := wire.RosterInfo{Node: d.self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
+	err := d.ask(loopWait, func(t *turn) {
+		s, _ = t.node.StoreStatus()
+		r.Majority = t.node.SawMajority()
+		r.Here.Dropped = t.node.Dropped()
+		if !s.Known || !r.Majority || s.DiskReason != "" || len(s.Lost) > 0 {
+			r.Trouble = t.node.StoreTrouble()
+		}
+	})
+	r.Known, r.Epoch, r.Generation, r.Sealed = s.Known, s.Epoch, s.Generation, s.Sealed
+	r.Seats = append(r.Seats, s.Seats...)
+	for _, m := range s.Members {
+		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})
+	}
+	r.Shards, r.Short, r.Learning = s.Shards, s.Short, s.Learners
+	for _, l := range s.Lost {
+		r.Lost = append(r.Lost, uint16(l))
+	}
+	h, st := &r.Here, d.meta.log.Stats()
+	h.Replicas, h.Homes, h.Records, h.Pending = s.Replicas, s.Homes, s.Records, s.Pending
+	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
+	h.DiskTrouble = s.DiskReason
+	h.SyncWait = time.Duration(d.meta.slowest.Load()).Seconds()
+	h.ClockJump = d.clockJump().Seconds()
+	return r, err
+}
+
+// clockJump is by how much the wall clock was set since the launcher began.
+func (d *Daemon) clockJump() time.Duration {
+	now := time.Now()
+	return now.Round(0).Sub(d.began.Round(0)) - now.Sub(d.began)
+}
+
+// recover gives up the shards of which no replica is left.
+func (d *Daemon) recover() (any, error) {
+	var r dht.Result
+	done := make(chan struct{})
+	if err := d.ask(loopWait, func(t *turn) {
+		t.node.StoreAcceptLoss(t.now, func(have dht.Result) { r = have; close(done) }, t.out)
+	}); err != nil {
+		return nil, err
+	}
+	if !d.await(done, recoverWait) {
+		return nil, filch.Errorf(filch.Unavailable, "cannot give up the lost shards: no answer within %v", recoverWait).
+			WithHint("a majority of the roster's seats must live; `filch roster` shows them")
+	}
+	if r.Outcome != dht.Done {
+		return nil, filch.Errorf(filch.Unavailable, "cannot give up the lost shards: %s %s", r.Outcome, r.Err)
+	}
+	return wire.RecoverInfo{Shards: int(r.Version.Seq)}, nil
+}

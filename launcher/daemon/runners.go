@@ -1,0 +1,374 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of the runners.
+const (
+	// slotsPerRunner is how many slots one of them serves: it forks some
+	// thousand tasks a second, one at a time.
+	slotsPerRunner = 16
+	maxRunners     = 16
+	// startsPerFrame bounds the starts that are told together.
+	startsPerFrame = 256
+	// runnerTries in a row may fail before tasks are refused.
+	runnerTries = 3
+	// maxOrders are remembered, each with the environment of a job.
+	maxOrders = 1024
+	// orderIdle is how long the order of a job without a task here is kept: its
+	// workers, and the file of its output, are open so long.
+	orderIdle = time.Minute
+	orderLook = 10 * time.Second // between looks for those
+)
+
+// runners holds this node's runners. They are started with the first task. All
+// but their readers is the loop's.
+type runners struct {
+	d      *Daemon
+	all    []*runner
+	orders map[filch.JobID]*order
+	homes  map[uint64]*runner // of the tasks that were started, by serial
+	owed   []launcher.TaskEnd // of tasks that no runner has
+	wants  chan *runner
+	begun  bool
+	failed int
+	looked time.Time // for idle orders
+}
+
+// order is what the tasks of a job have in common, and how many of them are
+// here.
+type order struct {
+	*launcher.TaskOrder
+	tasks int
+	since time.Time // when the last one came or ended
+}
+
+// runner is one of them. While it has no process that said hello, its tasks
+// wait.
+type runner struct {
+	conn   *wire.Conn
+	early  *wire.Conn                    // of a process that has not said hello
+	tasks  map[uint64]launcher.TaskStart // not ended
+	told   map[filch.JobID]bool          // orders that it has
+	queue  []launcher.TaskStart          // not sent yet
+	coming bool
+}
+
+func newRunners(d *Daemon) *runners {
+	return &runners{
+		d: d, orders: map[filch.JobID]*order{}, homes: map[uint64]*runner{},
+		wants: make(chan *runner, maxRunners),
+	}
+}
+
+// order remembers what the tasks of a job have in common.
+func (rs *runners) order(o *launcher.TaskOrder) {
+	if len(rs.orders) >= maxOrders {
+		rs.forgetIdle(0, 1)
+	}
+	rs.orders[o.Ident.Job] = &order{TaskOrder: o}
+}
+
+// forgetIdle forgets the jobs that have had no task here for so long, those
+// first that had none for longest, n at most. A job's end is heard by its
+// followers only.
+func (rs *runners) forgetIdle(idle time.Duration, n int) {
+	now := time.Now()
+	rs.looked = now
+	staged := map[filch.JobID]bool{}
+	for _, b := range rs.d.stage.boxes {
+		staged[b.start.Job] = true
+	}
+	var jobs []filch.JobID
+	for job, o := range rs.orders {
+		if o.tasks == 0 && !staged[job] && now.Sub(o.since) >= idle {
+			jobs = append(jobs, job)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b filch.JobID) int { return rs.orders[a].since.Compare(rs.orders[b].since) })
+	for _, job := range jobs[:min(n, len(jobs))] {
+		rs.forget(job)
+	}
+}
+
+// start hands tasks to the runners with the fewest, at the end of the turn.
+func (rs *runners) start(s launcher.TaskStart) {
+	if !rs.begun {
+		rs.begun = true
+		rs.d.work.Go(rs.spawner)
+		n := (int(rs.d.cfg.Node.Capacity.Slots) + slotsPerRunner - 1) / slotsPerRunner
+		for range min(max(n, 1), maxRunners) {
+			rs.all = append(rs.all, &runner{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
+		}
+	}
+	r := rs.all[0]
+	for _, x := range rs.all[1:] {
+		if len(x.tasks) < len(r.tasks) {
+			r = x
+		}
+	}
+	r.tasks[s.Serial] = s
+	r.queue = append(r.queue, s)
+	rs.homes[s.Serial] = r
+	if o := rs.orders[s.Job]; o != nil {
+		o.tasks++
+	}
+}
+
+// stop ends a task; one that waits for its runner never begins.
+func (rs *runners) stop(s launcher.TaskStop) {
+	r := rs.homes[s.Serial]
+	if r == nil {
+		rs.d.stage.halt(s.Serial)
+		return
+	}
+	if r.conn == nil {
+		r.queue = slices.DeleteFunc(r.queue, func(q launcher.TaskStart) bool { return q.Serial == s.Serial })
+		rs.drop(r, s.Serial)
+		e := launcher.TaskEnd{
+			Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
+			Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
+		}
+		if b := rs.d.stage.boxes[s.Serial]; b != nil {
+			b.running, b.stopped = false, true
+			rs.d.stage.finish(b, e)
+			return
+		}
+		rs.owed = append(rs.owed, e)
+		return
+	}
+	rs.send(r)
+	_ = r.conn.Write(wire.KindTaskStop, 0, &s)
+	rs.d.loop.touch(r.conn)
+}
+
+// forget is told that no task of a job will come any more.
+func (rs *runners) forget(job filch.JobID) {
+	delete(rs.orders, job)
+	for _, r := range rs.all {
+		if r.conn != nil && r.told[job] {
+			_ = r.conn.Write(wire.KindTaskForget, 0, &launcher.TaskForget{Job: job})
+			rs.d.loop.touch(r.conn)
+		}
+		delete(r.told, job)
+	}
+}
+
+// drop forgets a task that has ended.
+func (rs *runners) drop(r *runner, serial uint64) {
+	if o := rs.orders[r.tasks[serial].Job]; o != nil {
+		o.tasks--
+		o.since = time.Now()
+	}
+	delete(r.tasks, serial)
+	delete(rs.homes, serial)
+}
+
+// busy reports whether any task is here.
+func (rs *runners) busy() bool { return len(rs.homes) > 0 }
+
+// pay hands the brain the ends that are owed to it. They come about while its
+// wishes are carried out: a post by the loop to itself would wait for ever once
+// the inputs are full.
+func (rs *runners) pay(t *turn) {
+	if len(rs.owed) == 0 {
+		return
+	}
+	owed := rs.owed
+	rs.owed = nil
+	t.node.TaskEnds(t.now, owed, t.out)
+}
+
+// flush sends what was started in this turn.
+func (rs *runners) flush() {
+	if len(rs.orders) > 0 && time.Since(rs.looked) > orderLook {
+		rs.forgetIdle(orderIdle, len(rs.orders))
+	}
+	for _, r := range rs.all {
+		if len(r.queue) > 0 {
+			rs.send(r)
+		}
+	}
+}
+
+// send hands a runner its queue; one that is not there is started.
+func (rs *runners) send(r *runner) {
+	if r.conn == nil {
+		if !r.coming && len(r.queue) > 0 {
+			r.coming = true
+			rs.wants <- r // one for each runner at a time
+		}
+		return
+	}
+	for i := range r.queue {
+		job := r.queue[i].Job
+		if o := rs.orders[job]; o != nil && !r.told[job] {
+			r.told[job] = true
+			_ = r.conn.Write(wire.KindTaskOrder, 0, o.TaskOrder)
+		}
+	}
+	for len(r.queue) > 0 {
+		n := min(len(r.queue), startsPerFrame)
+		if err := r.conn.Write(wire.KindTaskStarts, 0, r.queue[:n]); err != nil {
+			rs.d.fault("cannot hand tasks to a runner", err)
+			_ = r.conn.Close() // its reader reports it gone, and so its tasks
+		}
+		r.queue = r.queue[n:]
+	}
+	r.queue = nil
+	rs.d.loop.touch(r.conn)
+}
+
+// spawner starts runners, on a thread with the keepers' priority.
+func (rs *runners) spawner() {
+	release := plainThread(rs.d.cfg.Nice)
+	defer release()
+	for {
+		var r *runner
+		select {
+		case r = <-rs.wants:
+		case <-rs.d.ctx.Done():
+			return
+		}
+		p, err := rs.d.keepers.own.start(rs.d.keepers.port.runner)
+		if err != nil {
+			rs.d.post(func(t *turn) { rs.refused(t, r, err) })
+			continue
+		}
+		conn := wire.NewConn(p.link)
+		rs.d.post(func(*turn) { rs.came(r, p, conn) })
+		if rs.d.ctx.Err() != nil { // nobody will hear of it
+			_ = conn.Close()
+			_ = p.wait()
+			rs.d.keepers.own.ended(p.pid)
+			return
+		}
+	}
+}
+
+// came listens to a runner that was started.
+func (rs *runners) came(r *runner, p *process, conn *wire.Conn) {
+	r.early = conn
+	rs.d.work.Go(func() { rs.serve(r, p, conn) })
+}
+
+// ready hands what waits to a runner that said hello.
+func (rs *runners) ready(r *runner, conn *wire.Conn) {
+	if r.early != conn {
+		return
+	}
+	r.conn, r.early, r.coming = conn, nil, false
+	rs.failed = 0
+	clear(r.told)
+	rs.send(r)
+}
+
+// refused ends the tasks of a runner that cannot be started.
+func (rs *runners) refused(t *turn, r *runner, err error) {
+	r.coming = false
+	rs.failed++
+	rs.d.fault("cannot start a runner", err, "binary", rs.d.cfg.Keeper)
+	if rs.failed < runnerTries {
+		rs.send(r)
+		return
+	}
+	rs.failed = 0
+	rs.lose(t, r, "no runner could be started on "+string(rs.d.self)+": "+err.Error())
+}
+
+// lose tells the brain that the tasks of a runner have ended, nobody knows how.
+func (rs *runners) lose(t *turn, r *runner, why string) {
+	now := time.Now().UnixNano()
+	ends := make([]launcher.TaskEnd, 0, len(r.tasks))
+	for serial := range r.tasks {
+		ends = append(ends, launcher.TaskEnd{Serial: serial, Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost, Ended: now, Text: why})
+	}
+	r.queue = nil
+	rs.end(t, r, ends)
+}
+
+var errNoHello = errors.New("it ended before it was ready")
+
+// serve reads one runner until it ends.
+func (rs *runners) serve(r *runner, p *process, conn *wire.Conn) {
+	for {
+		f, err := conn.ReadShared()
+		if err != nil {
+			break
+		}
+		if f.Kind != wire.KindTaskEnds {
+			rs.d.post(func(*turn) { rs.ready(r, conn) }) // Hello
+			continue
+		}
+		var ends []launcher.TaskEnd
+		if err := wire.Unmarshal(f.Body, &ends); err != nil {
+			rs.d.watch.Refused(watch.FramesBad, "runner", err, rs.d.self)
+			break
+		}
+		rs.d.post(func(t *turn) { rs.end(t, r, ends) })
+	}
+	_ = conn.Close()
+	_ = p.wait()
+	rs.d.keepers.own.ended(p.pid)
+	rs.d.post(func(t *turn) {
+		if r.early == conn { // it was given nothing: another may have it
+			r.early = nil
+			rs.refused(t, r, errNoHello)
+		}
+		if r.conn != conn {
+			return
+		}
+		r.conn = nil
+		if len(r.tasks) > 0 {
+			rs.d.watch.Log().Warn("a runner vanished", "pid", p.pid, "tasks", len(r.tasks))
+			rs.d.work.Go(rs.d.keepers.sweep)
+			rs.lose(t, r, "its runner on "+string(rs.d.self)+" vanished")
+		}
+	})
+}
+
+// end hands ends to the brain, each task once.
+func (rs *runners) end(t *turn, r *runner, ends []launcher.TaskEnd) {
+	fresh := ends[:0]
+	for _, e := range ends {
+		if _, ok := r.tasks[e.Serial]; ok {
+			rs.drop(r, e.Serial)
+			if !rs.d.mirror.doubt(e) {
+				fresh = append(fresh, e)
+			}
+		}
+	}
+	rs.tell(t, fresh)
+}
+
+// tell hands ends of tasks to the brain; those that have boxes by way of them.
+func (rs *runners) tell(t *turn, ends []launcher.TaskEnd) {
+	fresh := ends[:0]
+	for _, e := range ends {
+		if b := rs.d.stage.boxes[e.Serial]; b != nil {
+			rs.d.stage.finish(b, e)
+			continue
+		}
+		fresh = append(fresh, e)
+	}
+	t.node.TaskEnds(t.now, fresh, t.out)
+}
+
+// release closes the links of all runners: they end their tasks and leave.
+func (rs *runners) release() {
+	for _, r := range rs.all {
+		for _, c := range []*wire.Conn{r.conn, r.early} {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}
+}

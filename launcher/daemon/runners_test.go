@@ -1,0 +1,273 @@
+package daemon
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	cli "github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// fakeRunner is a runner without a process.
+type fakeRunner struct {
+	conn *wire.Conn
+	gone chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	starts []launcher.TaskStart
+	orders int
+}
+
+// crew makes fake runners; each start asks begin what becomes of it.
+type crew struct {
+	begin func(n int) (*fakeRunner, error)
+
+	mu    sync.Mutex // guards what follows
+	count int
+}
+
+func (c *crew) start() (*process, error) {
+	c.mu.Lock()
+	c.count++
+	n := c.count
+	c.mu.Unlock()
+	f, err := c.begin(n)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := net.Pipe()
+	f.conn, f.gone = wire.NewConn(theirs), make(chan struct{})
+	go f.serve()
+	return &process{pid: 1<<30 + n, link: ours, wait: func() error { <-f.gone; return nil }}, nil
+}
+
+func (c *crew) started() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+// serve says hello and notes what it is told, until the link ends.
+func (f *fakeRunner) serve() {
+	defer close(f.gone)
+	defer f.conn.Close()
+	hello, err := wire.EncodeHello(wire.Hello{Role: "runner"})
+	if err != nil || f.conn.WriteRaw(wire.KindHello, 0, hello) != nil || f.conn.Flush() != nil {
+		return
+	}
+	for {
+		frame, err := f.conn.Read()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		switch frame.Kind {
+		case wire.KindTaskOrder:
+			f.orders++
+		case wire.KindTaskStarts:
+			var s []launcher.TaskStart
+			if wire.Unmarshal(frame.Body, &s) == nil {
+				f.starts = append(f.starts, s...)
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+func (f *fakeRunner) tasks() []launcher.TaskStart {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]launcher.TaskStart(nil), f.starts...)
+}
+
+// end tells the ends of all tasks that were started.
+func (f *fakeRunner) end() {
+	var ends []launcher.TaskEnd
+	for _, s := range f.tasks() {
+		ends = append(ends, launcher.TaskEnd{Serial: s.Serial})
+	}
+	_ = f.conn.Send(wire.KindTaskEnds, 0, ends)
+}
+
+// withRunners starts a daemon whose runners are made by begin.
+func withRunners(t *testing.T, slots int32, begin func(n int) (*fakeRunner, error)) (*rig, *crew) {
+	cfg := testConfig(t)
+	cfg.Node.Capacity.Slots = slots
+	cfg.Node.Store = storeConfig(&launcher.Config{Name: "n1", Incarnation: 1})
+	c := &crew{begin: begin}
+	r := startWith(t, cfg, func(d *Daemon) { d.keepers.port.runner = c.start })
+	return r, c
+}
+
+// bag submits tasks with an order.
+func (r *rig) bag(total int32, body []byte) *cli.Tasks {
+	r.t.Helper()
+	if body == nil {
+		b, err := wire.Marshal(&launcher.TaskOrder{Argv: []string{"true"}})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		body = append([]byte{launcher.BodyOrder}, b...)
+	}
+	c := r.dial()
+	r.t.Cleanup(func() { c.Close() })
+	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "bag", Total: total, Follow: true, Spec: mtc.Spec{
+		Each: mtc.Room{Slots: 1}, Body: body, CrashLimit: mtc.CrashLimit,
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return tasks
+}
+
+// until waits for a kind of news.
+func until(t *testing.T, tasks *cli.Tasks, what launcher.TaskNewsKind) launcher.TaskNews {
+	t.Helper()
+	got := make(chan launcher.TaskNews, 1)
+	go func() {
+		for {
+			n, err := tasks.Next()
+			if err != nil || n.What == what || n.What == launcher.TasksRefused {
+				got <- n
+				return
+			}
+		}
+	}()
+	select {
+	case n := <-got:
+		if n.What != what {
+			t.Fatalf("got %+v", n)
+		}
+		return n
+	case <-time.After(60 * time.Second):
+		t.Fatalf("no news of kind %d", what)
+	}
+	return launcher.TaskNews{}
+}
+
+// A bag of which no task can be read fails as a whole: more ends than inputs may
+// wait come about in one turn of the loop.
+func TestManyTasksThatCannotBeStarted(t *testing.T) {
+	r, _ := withRunners(t, 3*maxInputs, func(int) (*fakeRunner, error) { return nil, errors.New("none") })
+	if n := until(t, r.bag(10_000, []byte{launcher.BodyOrder, 0xc1}), launcher.TasksFinished); n.Tally.Failed != 10_000 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+// A cancel ends tasks whose runner is not there yet.
+func TestCancelBeforeTheRunnerIsThere(t *testing.T) {
+	gate := make(chan struct{})
+	f := &fakeRunner{}
+	r, c := withRunners(t, 4, func(int) (*fakeRunner, error) { <-gate; return f, nil })
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	tasks := r.bag(100, nil)
+	until(t, tasks, launcher.TasksAccepted)
+	poll(t, "a runner to be started", func() bool { return c.started() > 0 })
+	r.post(func(t *turn) { t.node.CancelTasks(t.now, tasks.Job, t.out) })
+	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Cancelled != 100 {
+		t.Errorf("got %+v", n)
+	}
+	open()
+	if got := f.tasks(); len(got) > 0 {
+		t.Errorf("%d tasks that were cancelled were started", len(got))
+	}
+}
+
+// What a runner had that vanished is given to the next one, and ends once.
+func TestRunnerVanishes(t *testing.T) {
+	var mu sync.Mutex
+	var all []*fakeRunner
+	r, _ := withRunners(t, 4, func(int) (*fakeRunner, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, &fakeRunner{})
+		return all[len(all)-1], nil
+	})
+	nth := func(i int) *fakeRunner {
+		mu.Lock()
+		defer mu.Unlock()
+		if i < len(all) {
+			return all[i]
+		}
+		return nil
+	}
+	tasks := r.bag(4, nil)
+	until(t, tasks, launcher.TasksAccepted)
+	poll(t, "the tasks to begin", func() bool { f := nth(0); return f != nil && len(f.tasks()) == 4 })
+	nth(0).conn.Close()
+	poll(t, "the tasks to begin anew", func() bool { f := nth(1); return f != nil && len(f.tasks()) == 4 })
+	for _, s := range nth(1).tasks() {
+		if s.Attempt != 2 {
+			t.Errorf("got %+v, want attempt 2", s)
+		}
+	}
+	nth(1).end()
+	if n := until(t, tasks, launcher.TasksFinished); n.Tally.OK != 4 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+// Runners that cannot be started use up the tries of their tasks, and then the
+// job ends.
+func TestNoRunnerCanBeStarted(t *testing.T) {
+	r, c := withRunners(t, 4, func(int) (*fakeRunner, error) { return nil, errors.New("no such binary") })
+	if n := until(t, r.bag(4, nil), launcher.TasksFinished); n.Tally.Lost != 4 {
+		t.Errorf("got %+v", n)
+	}
+	if n := c.started(); n > 4*runnerTries*mtc.CrashLimit {
+		t.Errorf("%d runners were started", n)
+	}
+}
+
+// Orders of jobs that nobody follows are forgotten.
+func TestOrdersAreForgotten(t *testing.T) {
+	cfg := testConfig(t)
+	r := start(t, cfg)
+	fill := func(rs *runners) {
+		for job := range filch.JobID(3 * maxOrders) {
+			rs.order(&launcher.TaskOrder{Ident: identOf(job)})
+			rs.orders[job].since = time.Now()
+		}
+		rs.orders[3*maxOrders-1].tasks = 1
+	}
+	many, few := 0, 0
+	if err := r.ask(time.Minute, func(*turn) {
+		rs := r.runners
+		fill(rs)
+		many = len(rs.orders)
+		rs.forgetIdle(0, len(rs.orders))
+		few = len(rs.orders)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if many != maxOrders || few != 1 {
+		t.Errorf("got %d and then %d orders, want %d and 1", many, few, maxOrders)
+	}
+}
+
+// A node removes the oldest output beyond its quota, and says so to whoever asks.
+func TestOldOutputIsRemoved(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.OutputBytes = 1
+	dir := proc.Place{Dir: cfg.Dir.Path()}.OutputDir(5)
+	s := output.NewSegments(dir, 1)
+	if err := errors.Join(s.Add(output.Printed{Stream: 1, Data: []byte("old")}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, cfg)
+	poll(t, "old output to go", func() bool { return output.GoneSegments(dir) > 0 })
+	args := []string{"n1", "5", "", "", ""}
+	v, err := r.printed(wire.Query{Verb: wire.VerbPrinted, Args: args}, func(i int) string { return args[i] }, true)
+	if c, ok := v.(wire.PrintedChunk); err != nil || !ok || c.Gone == 0 || len(c.Pieces) > 0 || !c.End {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}

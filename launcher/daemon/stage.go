@@ -1,0 +1,412 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// staging is the files of workflows on this node. Each job has a folder:
+//
+//	have/W/PATH   what task W wrote, here or elsewhere; W is "start" for what was there before,
+//	              JOB.W for what a task of an earlier job wrote
+//	run/N.A/PATH  where attempt A of task N runs: its inputs are links
+//	part/N        what is being brought
+//
+// A file appears under have by one rename, when it is whole, and is read-only
+// from then on. Nobody asks for what a task wrote before its end is recorded.
+type staging struct {
+	d     *Daemon
+	dir   string
+	boxes map[uint64]*box // by serial; the loop's
+	busy  chan struct{}   // one per part that is being read for another node
+
+	mu      sync.Mutex // guards what follows
+	sums    map[string]fileSum
+	flights map[string]*flight // files that are being brought
+	open    map[uint32]chan wire.Part
+	next    uint32
+	parts   uint64
+
+	hash sync.Mutex // one file is hashed at a time
+}
+
+// box is an attempt of a workflow's task on this node.
+type box struct {
+	start   launcher.TaskStart
+	graph   *launcher.TaskGraph
+	item    launcher.TaskItem
+	from    map[int32]filch.NodeName // who has what a parent wrote
+	cancel  context.CancelFunc
+	stopped bool
+	running bool
+}
+
+// flight is a file that is being brought, for all who want it.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+func newStaging(d *Daemon) *staging {
+	return &staging{
+		d: d, dir: filepath.Join(d.cfg.Dir.Path(), "stage"), boxes: map[uint64]*box{}, busy: make(chan struct{}, fetchesServed),
+		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
+	}
+}
+
+// graphTask makes a box of a workflow's task.
+func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*box, error) {
+	b := &box{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
+	for _, in := range l.Start.Inputs {
+		b.from[in.Parent] = in.Node
+	}
+	for _, files := range [][]launcher.TaskFile{item.Inputs, item.Outputs} {
+		for _, f := range files {
+			if err := workflow.CheckPath(f.Path); err != nil {
+				return nil, filch.Errorf(filch.Invalid, "the file %q of task %d.%d is refused: %v", f.Path, s.Job, s.Index, err)
+			}
+		}
+	}
+	b.start.Streams = item.Streams
+	if item.Own {
+		argv := append([]string{g.d.cfg.Keeper}, item.Argv...)
+		for _, f := range item.Inputs {
+			argv = append(argv, "in:"+strconv.FormatInt(max(f.Size, 0), 10)+":"+f.Path)
+		}
+		for _, f := range item.Outputs {
+			argv = append(argv, "out:"+strconv.FormatInt(max(f.Size, 0), 10)+":"+f.Path)
+		}
+		b.start.Argv = argv
+	}
+	b.start.Cwd = o.Graph.Folder
+	if !o.Graph.InPlace {
+		b.start.Cwd = filepath.Join(g.dir, s.Job.String(), b.run())
+	}
+	return b, nil
+}
+
+// run is the box's folder within the job's.
+func (b *box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
+
+// begin brings the inputs of a task and hands it to a runner.
+func (g *staging) begin(b *box) {
+	g.boxes[b.start.Serial] = b
+	ctx, cancel := context.WithCancel(g.d.ctx)
+	b.cancel = cancel
+	g.d.work.Go(func() {
+		defer cancel()
+		err := g.fill(ctx, b)
+		g.d.post(func(t *turn) { g.filled(t, b, err) })
+	})
+}
+
+func (g *staging) filled(t *turn, b *box, err error) {
+	if err == nil && !b.stopped {
+		b.running = true
+		g.d.runners.start(b.start)
+		return
+	}
+	e := launcher.TaskEnd{Serial: b.start.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano()}
+	if b.stopped {
+		e.Kind, e.Code, e.Told, e.Text = launcher.CauseCancel, filch.ExitCancelled, true, "not started: it was stopped"
+	} else {
+		e.Text = err.Error()
+	}
+	g.finish(b, e)
+}
+
+// halt gives up a task whose inputs are being brought.
+func (g *staging) halt(serial uint64) {
+	if b := g.boxes[serial]; b != nil && !b.running {
+		b.stopped = true
+		b.cancel()
+	}
+}
+
+// finish takes the outputs of a task that ended, and tells the end.
+func (g *staging) finish(b *box, e launcher.TaskEnd) {
+	g.d.work.Go(func() {
+		ours := !b.running && !b.stopped
+		take := g.empty
+		if b.graph.InPlace {
+			take = g.inspect
+		}
+		if err := take(b, &e); err != nil {
+			e.Kind, e.Code, e.Text, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), true
+		}
+		if ours { // a runner says itself why
+			g.say(b, e.Text)
+		}
+		retries := b.item.Retries
+		if !b.running {
+			retries = max(retries, 1) // it is not the task's fault
+		}
+		e.Final = int32(b.start.Attempt) > retries
+		g.d.post(func(t *turn) {
+			delete(g.boxes, b.start.Serial)
+			t.node.TaskEnds(t.now, []launcher.TaskEnd{e}, t.out)
+		})
+	})
+}
+
+// say keeps a line among what the task printed, where filch logs finds it.
+func (g *staging) say(b *box, text string) {
+	g.hash.Lock()
+	defer g.hash.Unlock()
+	s := output.NewSegments(proc.Place{Dir: g.d.cfg.Dir.Path()}.OutputDir(b.start.Job), os.Getpid())
+	err := s.Add(output.Printed{
+		Index: int32(b.start.Index), Attempt: int32(b.start.Attempt), Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
+	})
+	if err = errors.Join(err, s.Close()); err != nil {
+		g.d.fault("cannot keep the output of a task", err)
+	}
+	g.d.watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
+}
+
+// root opens the folder of a job, which is made when it is not there.
+func (g *staging) root(job filch.JobID) (*os.Root, error) {
+	dir := filepath.Join(g.dir, job.String())
+	for _, sub := range []string{"have", "run", "part"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenRoot(dir)
+}
+
+// fill makes the folder of a task: its inputs, and the folders of its outputs.
+func (g *staging) fill(ctx context.Context, b *box) error {
+	if b.graph.InPlace {
+		return g.lay(b)
+	}
+	root, err := g.root(b.start.Job)
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.self, err)
+	}
+	defer root.Close()
+	run := b.run()
+	if err = root.RemoveAll(run); err == nil {
+		err = root.MkdirAll(run, 0o700)
+	}
+	for i := range b.item.Inputs {
+		if err != nil {
+			break
+		}
+		err = g.input(ctx, root, b, &b.item.Inputs[i])
+	}
+	for _, f := range b.item.Outputs {
+		if err == nil {
+			err = root.MkdirAll(path.Dir(path.Join(run, f.Path)), 0o700)
+		}
+	}
+	return g.noFolder(b, err)
+}
+
+// noFolder says that the folder of a task could not be made.
+func (g *staging) noFolder(b *box, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*filch.Error](err); ok {
+		return e
+	}
+	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.d.self, err)
+}
+
+// lay makes the folders of the outputs of a task that runs in the user's own.
+func (g *staging) lay(b *box) error {
+	root, err := os.OpenRoot(b.graph.Folder)
+	if err != nil {
+		return g.noFolder(b, err)
+	}
+	defer root.Close()
+	for _, f := range b.item.Outputs {
+		if dir := path.Dir(f.Path); err == nil && dir != "." {
+			err = root.MkdirAll(dir, 0o777)
+		}
+	}
+	return g.noFolder(b, err)
+}
+
+// input links one input into the folder of a task. What the user's own folder
+// on this node holds is not copied.
+func (g *staging) input(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) error {
+	to := path.Join(b.run(), f.Path)
+	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if f.Writer < 0 && b.graph.Origin == g.d.self {
+		name := filepath.Join(b.graph.Folder, f.Path)
+		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.d.self, name)
+		}
+		return root.Symlink(name, to)
+	}
+	have, err := g.have(ctx, root, b, f)
+	if err != nil {
+		return err
+	}
+	return root.Link(have, to)
+}
+
+// kept is where a file is kept within the job's folder.
+func kept(writer int32, name string) string {
+	if writer < 0 {
+		return path.Join("have/start", name)
+	}
+	return path.Join("have", strconv.Itoa(int(writer)), name)
+}
+
+// have makes sure that a file is here, and says where.
+func (g *staging) have(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) (string, error) {
+	at := kept(f.Writer, f.Path)
+	if f.Job != 0 {
+		at = path.Join("have", fmt.Sprintf("%d.%d", f.Job, f.Writer), f.Path)
+	}
+	key := b.start.Job.String() + "/" + at
+	for {
+		if _, err := root.Lstat(at); err == nil {
+			return at, nil
+		}
+		g.mu.Lock()
+		fl, others := g.flights[key], true
+		if fl == nil {
+			fl, others = &flight{done: make(chan struct{})}, false
+			g.flights[key] = fl
+		}
+		g.mu.Unlock()
+		if !others {
+			fl.err = g.fetch(ctx, root, b, f, at)
+			g.mu.Lock()
+			delete(g.flights, key)
+			g.mu.Unlock()
+			close(fl.done)
+		}
+		select {
+		case <-fl.done:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		if fl.err != nil && (!others || !errors.Is(fl.err, context.Canceled)) {
+			return "", fl.err
+		}
+	}
+}
+
+// fetch brings one file from the node that has it.
+func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile, at string) error {
+	node, whose := b.from[f.Writer], fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
+	q := wire.Fetch{Job: b.start.Job, Writer: f.Writer, Path: f.Path}
+	switch {
+	case f.Job != 0:
+		node, whose, q.Job = f.Node, fmt.Sprintf("which task %d.%d wrote, ", f.Job, f.Writer), f.Job
+	case f.Writer < 0:
+		node, whose, q.Folder = b.graph.Origin, "", b.graph.Folder
+	}
+	g.mu.Lock()
+	g.parts++
+	part := fmt.Sprintf("part/%d", g.parts)
+	g.mu.Unlock()
+	_, err := g.bring(ctx, node, q, root, part, at, readOnly)
+	if err != nil && ctx.Err() == nil {
+		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.d.self, err.Error())
+	}
+	return err
+}
+
+// readOnly is the mode of what is kept here; a program keeps its x.
+const readOnly = 0o444
+
+// notWritten tells of a task that ended with 0 all the same.
+func notWritten(b *box, name string) error {
+	return filch.Errorf(filch.NotFound, "task %d.%d ended with 0 and did not write its output %q", b.start.Job, b.start.Index, name)
+}
+
+// inspect looks whether a task that ended well wrote its outputs, in the user's
+// own folder.
+func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
+	if e.Kind != launcher.CauseNone {
+		return nil
+	}
+	for _, f := range b.item.Outputs {
+		if _, err := os.Stat(filepath.Join(b.graph.Folder, f.Path)); errors.Is(err, os.ErrNotExist) {
+			return notWritten(b, f.Path)
+		}
+	}
+	return nil
+}
+
+// empty takes the outputs of a task that ended well, and removes its folder.
+func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
+	root, err := g.root(b.start.Job)
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.self, err)
+	}
+	defer root.Close()
+	defer func() { _ = root.RemoveAll(b.run()) }()
+	if e.Kind != launcher.CauseNone {
+		return nil
+	}
+	e.Bytes = 0
+	for _, f := range b.item.Outputs {
+		n, err := g.publish(root, b, f.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return notWritten(b, f.Path)
+		case err != nil:
+			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.d.self, err)
+		}
+		e.Bytes += n
+	}
+	return nil
+}
+
+// publish hashes an output and moves it to where others find it. A link is
+// followed, if it leads to a file in the job's folder.
+func (g *staging) publish(root *os.Root, b *box, name string) (int64, error) {
+	from, to := path.Join(b.run(), name), kept(int32(b.start.Index), name)
+	info, err := root.Lstat(from)
+	if err != nil {
+		return 0, err
+	}
+	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
+		return 0, err
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		if from, err = g.copyOf(root, from); err != nil {
+			return 0, err
+		}
+		if info, err = root.Lstat(from); err != nil {
+			return 0, err
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("it is no file but %s", info.Mode().Type())
+	}
+	if err := root.Chmod(from, readOnly|info.Mode()&0o111); err != nil {
+		return 0, err
+	}
+	f, err := root.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if _, err := g.sum(b.start.Job.String()+"/"+to, f); err != nil {
+		return 0, err
+	}
+	return info.Size(), root.Rename(from, to)
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// launch makes starts of what the brain wants started, and hands them to the
+// runners.
+func (rs *runners) launch(l *launcher.TaskLaunch) {
+	s, b, err := rs.startOf(l)
+	if err != nil {
+		rs.owed = append(rs.owed, launcher.TaskEnd{
+			Serial: l.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error(),
+		})
+		return
+	}
+	if b != nil {
+		rs.d.stage.begin(b)
+		return
+	}
+	rs.start(s)
+}
+
+// startOf reads the job's body, once, and the task's payload. A workflow's task
+// comes in a box.
+func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, error) {
+	s := launcher.TaskStart{
+		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt,
+		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
+	}
+	if rs.orders[s.Job] == nil {
+		var o launcher.TaskOrder
+		body := l.Start.Spec.Body
+		if len(body) == 0 || body[0] != launcher.BodyOrder {
+			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.d.self)
+		}
+		if err := wire.Unmarshal(body[1:], &o); err != nil {
+			return s, nil, err
+		}
+		o.Ident = filch.Ident{Instance: rs.d.cfg.Node.Instance, Job: s.Job, Attempt: 1}
+		rs.order(&o)
+	}
+	o := rs.orders[s.Job].TaskOrder
+	p := l.Start.Payload
+	if o.Graph != nil {
+		node, err := mtc.DecodeGraphNode(p)
+		if err != nil {
+			return s, nil, filch.Errorf(filch.Invalid, "the record of task %d.%d makes no sense: %s", s.Job, s.Index, err.Error())
+		}
+		p = node.Body
+	}
+	switch {
+	case len(p) == 0:
+	case p[0] == launcher.PayloadLine:
+		rs.lineTask(o, &s, string(p[1:]))
+	case p[0] == launcher.PayloadItem:
+		var item launcher.TaskItem
+		if err := wire.Unmarshal(p[1:], &item); err != nil {
+			return s, nil, err
+		}
+		s.Argv, s.Cwd, s.Line = item.Argv, item.Cwd, item.Line
+		s.Env = append(s.Env, item.Env...)
+		if item.Limit > 0 {
+			s.Limit = item.Limit
+		}
+		if o.Graph != nil {
+			b, err := rs.d.stage.graphTask(o, s, item, l)
+			return s, b, err
+		}
+	default:
+		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.d.self)
+	}
+	return s, nil, nil
+}
+
+// lineTask gives a line to a worker, to the command as a variable, or to a
+// shell where there is no command.
+func (rs *runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line string) {
+	switch {
+	case o.Worker:
+		s.Line = line
+	case len(o.Argv) == 0:
+		s.Argv = workflow.ShellArgv(line)
+	default:
+		s.Env = append(s.Env, "FILCH_LINE="+line)
+	}
+}
+
+// tasks takes in what a client says of jobs of tasks.
+func (cs *clients) tasks(c *client, f wire.Frame) error {
+	d := cs.d
+	switch f.Kind {
+	case wire.KindTaskSubmit:
+		var s launcher.TaskSubmission
+		if err := wire.Unmarshal(f.Body, &s); err != nil {
+			return err
+		}
+		ns := time.Now().UnixNano()
+		d.watch.Add(watch.Submissions, 1)
+		d.post(func(t *turn) { t.node.SubmitTasks(t.now, c.id, s, ns, t.out) })
+	case wire.KindTaskGrow:
+		var g wire.TaskGrow
+		if err := wire.Unmarshal(f.Body, &g); err != nil {
+			return err
+		}
+		d.post(func(t *turn) {
+			if len(g.Lines) > 0 || g.Count > 0 {
+				t.node.GrowTasks(t.now, c.id, g.Job, g.Token, g.Count, g.Lines, t.out)
+			}
+			if g.Close {
+				t.node.CloseTasks(t.now, g.Job, t.out)
+			}
+		})
+	case wire.KindTaskFollow:
+		var w wire.TaskFollow
+		if err := wire.Unmarshal(f.Body, &w); err != nil {
+			return err
+		}
+		d.post(func(t *turn) { t.node.FollowTasks(t.now, c.id, w.Job, t.out) })
+	}
+	return nil
+}
