@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -65,7 +64,7 @@ func run(args []string) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
-	debug.SetMemoryLimit(softMemory)
+	limitMemory()
 	nice, err := daemon.Surround()
 	if err != nil {
 		return err
@@ -84,10 +83,6 @@ func run(args []string) error {
 	return serve(ctx, cfg, w, nice)
 }
 
-// softMemory is what the collector keeps the heap, the stacks and the rest of
-// the runtime to; with the program itself that is less than 40 MB resident.
-const softMemory = 24 << 20
-
 func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) error {
 	capacity, err := config.Capacity(cfg.Node)
 	if err != nil {
@@ -96,15 +91,18 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	n := cfg.Node
 	d, err := daemon.New(daemon.Config{
 		Node: launcher.Config{
-			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Capacity: capacity,
-			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride},
+			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Capacity: capacity,
+			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride, After: filch.JobID(n.Alloc.After)},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
+		StoreBytes: n.Tuning.StoreBytes, Mirror: n.Alloc.Queue,
 	})
 	if err != nil {
 		return err
 	}
-	if n.Secret != "" {
+	if n.Secret == "" {
+		d.Found()
+	} else {
 		if err := connect(ctx, d, n); err != nil {
 			d.Abandon()
 			return err
@@ -157,9 +155,12 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 			},
 		}), nil
 	}
-	mesh, err := join(ctx, n, open)
+	mesh, alone, err := join(ctx, n, open)
 	if err != nil {
 		return err
+	}
+	if alone {
+		d.Found()
 	}
 	incarnation := d.Incarnation()
 	for _, m := range mesh.Members() {
@@ -178,28 +179,28 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 // node was given, or those that its last launcher remembered. The first node of
 // an instance is given none: when nothing of old listens any more it begins
 // alone.
-func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (*overlay.Mesh, error) {
-	mesh, err := open()
-	if err != nil {
-		return nil, err
+func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (mesh *overlay.Mesh, alone bool, err error) {
+	if mesh, err = open(); err != nil {
+		return nil, false, err
 	}
 	seeds := n.Seeds
 	if old := n.Dir.ReadPeers(); len(seeds) > 0 || listens(ctx, old) {
 		seeds = append(slices.Clone(seeds), old...)
 	}
 	if len(seeds) == 0 {
-		return mesh, nil
+		return mesh, true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	if err = mesh.Join(ctx, seeds...); err == nil {
-		return mesh, nil
+		return mesh, false, nil
 	}
 	err = errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
 	if len(n.Seeds) == 0 {
-		return open()
+		mesh, err = open()
+		return mesh, err == nil, err
 	}
-	return nil, err
+	return nil, false, err
 }
 
 // listens reports whether anybody listens at one of the addresses. It takes a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -96,6 +97,38 @@ func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, er
 		return a.JSON, nil
 	}
 }
+
+// Store does operations on the shared store through this launcher, and waits at
+// most for wait until they are done; the result of one that is not tells so.
+func (c *Client) Store(wait time.Duration, ops ...dht.Op) ([]dht.Result, error) {
+	c.req++
+	if err := c.conn.Send(wire.KindOps, c.req, wire.Ops{Wait: wait, Ops: ops}); err != nil {
+		return nil, gone("store operations")
+	}
+	_ = c.sock.SetReadDeadline(time.Now().Add(wait + storeSlack))
+	defer func() { _ = c.sock.SetReadDeadline(time.Time{}) }()
+	for {
+		f, err := c.conn.Read()
+		switch {
+		case err != nil && os.IsTimeout(err):
+			return nil, filch.Errorf(filch.Timeout, "the launcher did not answer %d store operations within %v", len(ops), wait)
+		case err != nil:
+			return nil, gone("store operations")
+		case f.Kind == wire.KindRefusal:
+			return nil, wire.DecodeRefusal(f.Body)
+		case f.Kind != wire.KindResults || f.Req != c.req:
+			continue
+		}
+		var r wire.Results
+		if err := wire.Unmarshal(f.Body, &r); err != nil || len(r.Results) != len(ops) {
+			return nil, filch.Errorf(filch.Internal, "the launcher answered %d of %d operations: %v", len(r.Results), len(ops), err)
+		}
+		return r.Results, nil
+	}
+}
+
+// storeSlack is how much longer than it was asked to a launcher may take.
+const storeSlack = 2 * time.Second
 
 func gone(verb string) error {
 	return filch.Errorf(filch.Unavailable, "the launcher went away before it answered %s", verb)
