@@ -11,21 +11,25 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// attend runs a command inside the instance and takes the instance down when
-// it has ended. It returns with the command's exit code.
-func (b *brood) attend(command []string) error {
+// attend runs a command inside an instance, with env on top of our own, and
+// takes the instance down when it has ended. It returns with the command's exit
+// code.
+func attend(command, env []string, began func(*os.Process), clear func()) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "FILCH_INSTANCE="+b.instance)
+	cmd.Env = append(os.Environ(), env...)
 	heard := make(chan os.Signal, 16)
 	signal.Notify(heard, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	if err := cmd.Start(); err != nil {
-		b.clear()
+		clear()
 		complain(filch.Errorf(filch.NotFound, "cannot start %s: %s", command[0], cause(err)))
 		if errors.Is(err, fs.ErrPermission) {
 			return exit{filch.ExitNotExec}
 		}
 		return exit{filch.ExitNotFound}
+	}
+	if began != nil {
+		began(cmd.Process)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -37,7 +41,7 @@ func (b *brood) attend(command []string) error {
 				_ = cmd.Process.Signal(sig)
 			}
 		case <-ended:
-			b.clear()
+			clear()
 			return exit{codeOf(cmd.ProcessState)}
 		}
 	}

@@ -29,12 +29,20 @@ import (
 var systemLibs = []string{"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib/x86_64-linux-gnu/"}
 
 // unpack puts the archive into a folder that nobody else can have prepared,
-// and moves the program to its place.
+// and moves what is in it to its place: several nodes may share that, and
+// somebody may be running what is there.
 const unpack = `set -e
 umask 077
 mkdir -p -- "$1"
 cd -- "$1"
-exec tar -xf -`
+new=$(mktemp -d .filch-bcast-XXXXXXXX)
+trap 'rm -rf -- "$new"' EXIT
+tar -xf - -C "$new"
+if [ -d "$new/$2_libs" ]; then
+	mkdir -p -- "$2_libs"
+	mv -f -- "$new/$2_libs"/* "$2_libs"
+fi
+mv -f -- "$new/$2" "$2"`
 
 const maxBcastBytes = 4 << 30
 
@@ -71,7 +79,7 @@ func broadcast(r *spec.Run, around spec.Context) (undo func(), err error) {
 		return nil, err
 	}
 	defer archive.Close()
-	if err := onNodes(r, archive, "sh", "-c", unpack, "sh", dir); err != nil {
+	if err := onNodes(r, archive, "sh", "-c", unpack, "sh", dir, name); err != nil {
 		return nil, err
 	}
 	r.Order.Bcast = filepath.Join(dir, name)

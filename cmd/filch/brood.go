@@ -50,7 +50,15 @@ type brood struct {
 	nodes    []place.Dir
 	members  []place.Node
 	procs    []*newborn
-	fresh    bool // the instance is made now, so a failure takes its files away
+	quit     <-chan struct{} // closed when nobody wants it any more; nil never
+	own
+}
+
+// own is what is made with an instance.
+type own struct {
+	fresh bool  // it is made now, so a failure takes its files away
+	queue bool  // of tasks: is mirrored
+	after int32 // job ids up to this one are taken
 }
 
 // newborn is a launcher that was started by this process.
@@ -58,7 +66,8 @@ type newborn struct {
 	cmd    *exec.Cmd
 	dir    place.Dir
 	ended  chan struct{} // closed when it has ended
-	stderr string        // a file
+	quit   <-chan struct{}
+	stderr string // a file
 }
 
 // survey tells which launchers of the instance on this machine are alive: they
@@ -105,12 +114,17 @@ func (b *brood) start(n, slots int) error {
 		return err
 	}
 	uuid := uuidOf(b.secret)
+	if b.queue {
+		if err := makeQueue(home, uuid); err != nil {
+			return err
+		}
+	}
 	for i := range n {
 		d := place.Dir{Base: b.base, Instance: b.instance, Node: nodeName(i, n)}
 		b.nodes = append(b.nodes, d)
 		b.members = append(b.members, place.Node{
 			Dir: d, UUID: uuid, Member: int32(i), Members: int32(n), Secret: home.Secret(), Keeper: b.keeper,
-			Listen: b.listen(i), Virtual: n > 1,
+			Listen: b.listen(i), Virtual: n > 1, Alloc: place.Alloc{Queue: queueHere(home, uuid), After: b.after},
 		})
 		share(&b.members[i], b.cores, i, n, slots)
 	}
@@ -149,7 +163,7 @@ func nodeName(i, n int) string {
 
 // prepare installs the binaries and finds out what this machine has.
 func (b *brood) prepare(n int) (err error) {
-	if b.cores, err = usableCores(); err != nil {
+	if b.cores, err = place.Affinity(); err != nil {
 		return err
 	}
 	if b.filchd, b.keeper, err = install(b.base); err != nil {
@@ -174,7 +188,7 @@ func share(m *place.Node, cores []int32, i, n, slots int) {
 		m.Slots = int32(to - from)
 	}
 	if n > 1 {
-		m.MemBytes = machineMemory() / int64(n)
+		m.MemBytes = place.Memory() / int64(n)
 	}
 }
 
@@ -220,7 +234,7 @@ func (b *brood) spawn(i int, seeds []string) error {
 	if b.tied {
 		attr.Pdeathsig = unix.SIGTERM
 	}
-	p := &newborn{dir: m.Dir, ended: make(chan struct{}), stderr: filepath.Join(m.Dir.Path(), "stderr")}
+	p := &newborn{dir: m.Dir, ended: make(chan struct{}), quit: b.quit, stderr: filepath.Join(m.Dir.Path(), "stderr")}
 	f, err := os.OpenFile(p.stderr, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return noRoom(m.Dir.Path(), err)
@@ -280,6 +294,8 @@ func (p *newborn) await(d time.Duration) error {
 		select {
 		case <-p.ended:
 			return p.failure()
+		case <-p.quit:
+			return filch.Errorf(filch.Unavailable, "filch up went away")
 		case <-time.After(pollPause):
 		}
 		if time.Now().After(deadline) {
@@ -364,12 +380,14 @@ func (b *brood) gathered(want int) error {
 			if told {
 				fmt.Fprint(os.Stderr, "\r\033[K")
 			}
-			return nil
+			return replicated(b.nodes[0], want, b.quit)
 		}
 		for _, p := range b.procs {
 			select {
 			case <-p.ended:
 				return p.failure()
+			case <-b.quit:
+				return filch.Errorf(filch.Unavailable, "filch up went away")
 			default:
 			}
 		}
@@ -379,6 +397,41 @@ func (b *brood) gathered(want int) error {
 		}
 		told = told || time.Since(started) > speakAfter && isTerminal(os.Stderr)
 		time.Sleep(pollPause)
+	}
+}
+
+// replicateWait bounds the wait for records to be on as many nodes as they
+// should be.
+const replicateWait = 10 * time.Second
+
+// replicated waits until the death of any one node of an instance of want nodes
+// loses no record: from then on the instance keeps its promises. That it takes
+// long is said, and is no failure.
+func replicated(d place.Dir, want int, quit <-chan struct{}) error {
+	c, err := client.DialDir(d, version)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for deadline := time.Now().Add(replicateWait); ; {
+		var list []wire.RosterInfo
+		if err := ask(c, queryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil {
+			return err
+		}
+		r := list[0]
+		safe := len(r.Members) >= want && r.Short == 0 && (want < promisedNodes || len(r.Seats) >= promisedNodes)
+		if safe || len(r.Lost) > 0 { // of what is lost filch doctor tells
+			return nil
+		}
+		if time.Now().After(deadline) {
+			warn(fmt.Sprintf("after %v %d of %d shards of the records are on fewer nodes than they should be: filch roster shows more", replicateWait, r.Short, r.Shards))
+			return nil
+		}
+		select {
+		case <-quit:
+			return filch.Errorf(filch.Unavailable, "filch up went away")
+		case <-time.After(pollPause):
+		}
 	}
 }
 
@@ -413,6 +466,7 @@ func removeInstance(base, instance string) {
 	_ = os.RemoveAll(filepath.Join(base, instance))
 	if home, err := place.HomeOf(instance); err == nil {
 		_ = home.Remove()
+		leaveQueues(home)
 	}
 }
 

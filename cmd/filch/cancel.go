@@ -30,15 +30,11 @@ With -s only that signal is sent, and the job goes on if it survives it.`,
 				}
 				sig = n
 			}
-			c, err := g.dial()
+			c, ids, err := g.jobs(args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			ids, err := readIDs(args, lastJob(c))
-			if err != nil {
-				return err
-			}
 			for _, id := range ids {
 				if id.Rank >= 0 {
 					return misuse{filch.Errorf(filch.Invalid, "a single rank cannot be ended: give the job, %d", id.Job)}

@@ -31,6 +31,8 @@ func completeJobs(g *global, wanted func(launcher.JobInfo) bool) cobra.Completio
 func anyJob(launcher.JobInfo) bool        { return true }
 func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
 func detachedJob(j launcher.JobInfo) bool { return j.Detached }
+func openJob(j launcher.JobInfo) bool     { return j.Open }
+func failedBag(j launcher.JobInfo) bool   { return isTasks(&j) && j.Code != nil && *j.Code != 0 }
 
 // completeNodes offers the nodes of the instance.
 func completeNodes(g *global) cobra.CompletionFunc {
@@ -58,7 +60,8 @@ func completion(root *cobra.Command, g *global) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
-		"drain": completeNodes(g),
+		"close": completeJobs(g, openJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
+		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {
 			c.ValidArgsFunction = f

@@ -26,6 +26,9 @@ func TestCommandsDoc(t *testing.T) {
 		for _, c := range root.Commands() {
 			if c.GroupID == group.ID && !c.Hidden && c.Name() != "help" && c.Name() != "completion" {
 				describe(&b, c)
+				for _, sub := range c.Commands() {
+					describe(&b, sub)
+				}
 			}
 		}
 	}
@@ -49,9 +52,9 @@ func describe(b *strings.Builder, c *cobra.Command) {
 	if long == "" {
 		long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
 	}
-	fmt.Fprintf(b, "\n### filch %s\n\n%s\n\n```\nfilch %s\n", c.Name(), long, c.Use)
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```\n%s\n", c.CommandPath(), long, strings.TrimSuffix(c.UseLine(), " [flags]"))
 	options := optionList()
-	if c.Name() != "run" {
+	if c.CommandPath() != "filch run" {
 		options = c.LocalFlags().FlagUsages()
 	}
 	if options != "" {
@@ -127,5 +130,12 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	}
 	check(reflect.TypeFor[wire.NodeInfo]())
 	check(reflect.TypeFor[launcher.JobInfo]())
+	check(reflect.TypeFor[launcher.Task]())
 	check(reflect.TypeFor[launcher.Explanation]())
+	check(reflect.TypeFor[wire.RosterInfo]())
+	check(reflect.TypeFor[wire.PolicyInfo]())
+	check(reflect.TypeFor[finding]())
+	check(reflect.TypeFor[WorkflowInfo]())
+	check(reflect.TypeFor[WorkflowJob]())
+	check(reflect.TypeFor[PastJob]())
 }

@@ -32,7 +32,7 @@ func downCommand(g *global) *cobra.Command {
 		Short:   "stop the instance",
 		Long: `Ends the jobs of the instance, stops its launchers on all machines, and removes
 what they kept. With --here only the launchers of this machine are stopped: the
-others go on.`,
+others go on, and with them the detached jobs that have no rank here.`,
 		Example: "  filch down\n  filch down --here",
 		RunE:    func(*cobra.Command, []string) error { return down(g, here) },
 	}
@@ -63,7 +63,11 @@ func down(g *global, here bool) error {
 	}
 	for _, d := range dirs {
 		if c, err := client.DialDir(d, version); err == nil {
-			_ = ask(c, queryWait, nil, wire.VerbDown)
+			scope := "instance"
+			if here {
+				scope = "node"
+			}
+			_ = ask(c, queryWait, nil, wire.VerbDown, "", "", scope)
 			c.Close()
 		}
 	}

@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -46,7 +49,10 @@ ended. A job's number can be given to every other command, and so can last.`,
 				}
 				return printJSON(list)
 			}
-			return printJobs(list)
+			if err := printJobs(list); err != nil || !all {
+				return err
+			}
+			return sayDropped(c)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended")
@@ -55,7 +61,7 @@ ended. A job's number can be given to every other command, and so can last.`,
 }
 
 func printJobs(list []launcher.JobInfo) error {
-	t := &table{head: []string{"ID", "NAME", "KIND", "STATE", "CODE", "RANKS", "ELAPSED", "WHERE"}, right: map[int]bool{0: true, 4: true, 5: true, 6: true}}
+	t := &table{head: []string{"ID", "NAME", "KIND", "STATE", "CODE", "SIZE", "ELAPSED", "WHERE"}, right: map[int]bool{0: true, 4: true, 5: true, 6: true}}
 	for _, j := range list {
 		code, where := "-", spec.FormatHosts(j.Nodes)
 		if j.Code != nil {
@@ -65,9 +71,29 @@ func printJobs(list []launcher.JobInfo) error {
 		if len(j.Nodes) == 0 {
 			where, elapsed = j.Cause, "-"
 		}
-		t.add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(j.Ranks), elapsed, clip(where, 60))
+		size := j.Ranks
+		if isTasks(&j) {
+			size, where = j.Tasks.Total, taskCounts(j.Tasks)
+		}
+		t.add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(size), elapsed, clip(where, 60))
 	}
 	return t.print()
+}
+
+// sayDropped says how many ended jobs a list of all lacks.
+func sayDropped(c *client.Client) error {
+	list, err := queryRoster(c)
+	if err != nil {
+		return err
+	}
+	dropped := 0
+	for _, r := range list {
+		dropped += r.Here.Dropped
+	}
+	if dropped > 0 {
+		say(plural(dropped, "job") + " that ended longest ago were dropped, since the nodes keep only so much (FILCH_STORE_BYTES)")
+	}
+	return nil
 }
 
 // clip shortens a cell.
@@ -81,43 +107,60 @@ func clip(s string, most int) string {
 func infoCommand(g *global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "info JOB...",
+		Use:     "info JOB[.TASK]...",
 		GroupID: "jobs",
-		Short:   "show all that is known of a job",
-		Example: "  filch info last\n  filch info 3-5 --json",
+		Short:   "show all that is known of a job, or of one task",
+		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.dial()
+			c, ids, err := g.jobs(args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			ids, err := readIDs(args, lastJob(c))
-			if err != nil {
-				return err
-			}
-			var list []launcher.JobInfo
-			for _, id := range ids {
-				var j launcher.JobInfo
-				if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
-					return err
-				}
-				list = append(list, j)
-			}
-			if asJSON {
-				return printJSON(list)
-			}
-			for i, j := range list {
-				if i > 0 {
-					fmt.Println()
-				}
-				printJob(j)
-			}
-			return nil
+			return showAll(c, ids, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// showAll shows jobs and tasks; of one alone the JSON is no list.
+func showAll(c *client.Client, ids []jobRank, asJSON bool) error {
+	var list []any
+	for _, id := range ids {
+		var j launcher.JobInfo
+		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+			return err
+		}
+		if id.Rank < 0 || !isTasks(&j) {
+			list = append(list, j)
+			continue
+		}
+		var t launcher.Task
+		if err := ask(c, queryWait, &t, wire.VerbTask, id.Job.String(), strconv.Itoa(int(id.Rank))); err != nil {
+			return err
+		}
+		list = append(list, t)
+	}
+	switch {
+	case asJSON && len(list) == 1:
+		return printJSON(list[0])
+	case asJSON:
+		return printJSON(list)
+	}
+	for i, v := range list {
+		if i > 0 {
+			fmt.Println()
+		}
+		switch v := v.(type) {
+		case launcher.JobInfo:
+			printJob(v)
+		case launcher.Task:
+			printTask(v)
+		}
+	}
+	return nil
 }
 
 func printJob(j launcher.JobInfo) {
@@ -138,11 +181,18 @@ func printJob(j launcher.JobInfo) {
 		field("exit code", fmt.Sprint(*j.Code))
 	}
 	field("cause", j.Cause)
-	field("ranks", fmt.Sprint(j.Ranks))
+	if isTasks(&j) {
+		field("tasks", taskCounts(j.Tasks))
+	} else {
+		field("ranks", fmt.Sprint(j.Ranks))
+	}
 	if len(j.Nodes) > 0 {
 		field("nodes", spec.FormatHosts(j.Nodes))
 	}
 	field("origin", string(j.Origin))
+	if j.Hop > 0 {
+		field("taken over", plural(int(j.Hop), "time"))
+	}
 	if j.Attempt > 1 {
 		field("attempt", fmt.Sprint(j.Attempt))
 	}
@@ -156,6 +206,31 @@ func printJob(j launcher.JobInfo) {
 	}
 }
 
+// taskCounts says how many tasks are in which state, those that are none left out.
+func taskCounts(t launcher.TaskCounts) string {
+	var text strings.Builder
+	text.WriteString(fmt.Sprint(t.Total))
+	for _, c := range []struct {
+		n    int32
+		word string
+	}{
+		{t.Waiting, "waiting"},
+		{t.Ready, "ready"},
+		{t.Running, "running"},
+		{t.OK, "ok"},
+		{t.Failed, "failed"},
+		{t.Killed, "killed"},
+		{t.Lost, "lost"},
+		{t.Skipped, "skipped"},
+		{t.Cancelled, "cancelled"},
+	} {
+		if c.n > 0 {
+			text.WriteString(fmt.Sprintf(", %d %s", c.n, c.word))
+		}
+	}
+	return text.String()
+}
+
 func explainCommand(g *global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
@@ -166,15 +241,11 @@ func explainCommand(g *global) *cobra.Command {
 		Example: "  filch explain last",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.dial()
+			c, id, err := g.job(args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			id, err := oneID(args[0], lastJob(c))
-			if err != nil {
-				return err
-			}
 			var e launcher.Explanation
 			if err := ask(c, queryWait, &e, wire.VerbExplain, id.Job.String()); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -21,32 +22,57 @@ import (
 const followWait = 2 * time.Second
 
 func logsCommand(g *global) *cobra.Command {
-	follow, label := false, false
+	follow, label, pattern := false, false, ""
+	want := choice{}
 	c := &cobra.Command{
 		Use:     "logs [-f] [-l] JOB[.RANK]",
 		GroupID: "jobs",
 		Short:   "show what a detached job printed",
-		Long: `Shows what the ranks of a detached job printed, or one rank of it. With -f it goes
-on until the job has ended.`,
-		Example:               "  filch logs last\n  filch logs -f 7.3",
+		Long: `Shows what the ranks of a detached job printed, or one rank of it; or what tasks
+printed that write to no file of their own, or one task. With -f it goes on until
+the job has ended.`,
+		Example:               "  filch logs last\n  filch logs -f 7.3\n  filch logs 8 --failed --grep error",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.dial()
+			c, id, err := g.job(args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			id, err := oneID(args[0], lastJob(c))
-			if err != nil {
+			if want.grep, err = readPattern(pattern); err != nil {
+				return misuse{err}
+			}
+			var j launcher.JobInfo
+			if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 				return err
+			}
+			if isTasks(&j) {
+				return showPrinted(c, id, want, follow, label)
+			}
+			if want != (choice{}) {
+				return misuse{filch.Errorf(filch.Invalid, "--failed and --grep are for jobs of tasks, and job %d is a %s", id.Job, j.Kind)}
 			}
 			return showLog(c, id, follow, label)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
-	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank")
+	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank or task")
+	c.Flags().BoolVar(&want.failed, "failed", false, "only of tasks that did not end well")
+	c.Flags().StringVar(&pattern, "grep", "", "only lines that match `RE`")
 	return c
+}
+
+// readPattern reads a regular expression; "" is none.
+func readPattern(s string) (*regexp.Regexp, error) {
+	if s == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "--grep %q: %s", s, err.Error())
+	}
+	return re, nil
 }
 
 // showLog prints the kept output of a job.
@@ -63,8 +89,9 @@ func showLog(c *client.Client, id jobRank, follow, label bool) error {
 	if id.Rank >= 0 {
 		rank = strconv.Itoa(int(id.Rank))
 	}
-	for next := uint64(0); ; {
-		args := []string{id.Job.String(), rank, strconv.FormatUint(next, 10)}
+	missing := map[filch.NodeName]bool{}
+	for next := ""; ; {
+		args := []string{id.Job.String(), rank, next}
 		if follow {
 			args = append(args, followWait.String())
 		}
@@ -74,6 +101,12 @@ func showLog(c *client.Client, id jobRank, follow, label bool) error {
 		}
 		if chunk.Lost > 0 {
 			warn(fmt.Sprintf("%d bytes in front of this were dropped to stay within the limit", chunk.Lost))
+		}
+		for _, n := range chunk.Missing {
+			if !missing[n] {
+				missing[n] = true
+				warn(fmt.Sprintf("the output of job %d on node %s cannot be had: it is kept there, and the node is gone or has dropped it", id.Job, n))
+			}
 		}
 		for _, p := range chunk.Pieces {
 			if err := s.write(wire.Output{Rank: p.Rank, Stream: p.Stream, Data: p.Data}); err != nil {
@@ -113,15 +146,11 @@ ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.dial()
+			c, id, err := g.job(args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			id, err := oneID(args[0], lastJob(c))
-			if err != nil {
-				return err
-			}
 			heard := make(chan os.Signal, 1)
 			signal.Notify(heard, os.Interrupt)
 			go func() {

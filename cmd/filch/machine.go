@@ -8,47 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
-
-// usableCores are the processors that this process may use, by the kernel's
-// numbers: the affinity mask, not what the machine has.
-func usableCores() ([]int32, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot tell which cores may be used: %s", err.Error())
-	}
-	var cores []int32
-	for i := range len(set) * 64 {
-		if set.IsSet(i) {
-			cores = append(cores, int32(i))
-		}
-	}
-	return cores, nil
-}
-
-// machineMemory is what this machine, or the cgroup that we are in, has in
-// bytes; 0 if it cannot be told.
-func machineMemory() int64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0
-	}
-	total := int64(info.Totalram) * int64(info.Unit)
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-			total = min(total, n)
-		}
-	}
-	return total
-}
 
 // listenHost is the address that launchers listen on: the one asked for, that
 // of the interface asked for, in an allocation a private address of this
@@ -91,38 +53,78 @@ func interfaceAddress(name string) (string, error) {
 
 // addressesOf are the interface's usable addresses, IPv4 before IPv6.
 func addressesOf(i net.Interface) []netip.Addr {
-	all, _ := i.Addrs()
 	var addrs []netip.Addr
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
-			addrs = append(addrs, p.Addr())
-		}
+	for _, p := range prefixesOf(i) {
+		addrs = append(addrs, p.Addr())
 	}
-	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	return addrs
 }
 
-// privateAddress is an address of this machine inside a private network, of a
-// fast interconnect (ib*, hsn*) if there is one; "" when there is none. Those
-// of bridges for containers are not reachable from elsewhere.
+// prefixesOf are the same with their networks.
+func prefixesOf(i net.Interface) []netip.Prefix {
+	all, _ := i.Addrs()
+	var found []netip.Prefix
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+			found = append(found, p)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
+	return found
+}
+
+// privateAddress is an address of this machine inside a private network: of a
+// fast interconnect (ib*, hsn*) if there is one, else of the network that the
+// batch system uses, else of any; "" when there is none. Those of bridges for
+// containers are not reachable from elsewhere.
 func privateAddress() string {
+	near, _ := netip.ParseAddr(os.Getenv("SLURM_LAUNCH_NODE_IPADDR"))
 	all, _ := net.Interfaces()
 	best, bestRank := "", 0
 	for _, i := range all {
-		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || hasAnyPrefix(i.Name, "docker", "virbr", "br-", "veth", "cni", "flannel") {
+		if !outward(i) {
 			continue
 		}
-		rank := 1
-		if hasAnyPrefix(i.Name, "ib", "hsn") {
-			rank = 2
-		}
-		for _, a := range addressesOf(i) {
-			if a.IsPrivate() && rank > bestRank {
-				best, bestRank = a.String(), rank
+		for _, a := range prefixesOf(i) {
+			rank := 1
+			switch {
+			case !a.Addr().IsPrivate():
+				continue
+			case hasAnyPrefix(i.Name, "ib", "hsn"):
+				rank = 3
+			case near.IsValid() && a.Contains(near):
+				rank = 2
+			}
+			if rank > bestRank {
+				best, bestRank = a.Addr().String(), rank
 			}
 		}
 	}
 	return best
+}
+
+// outward reports whether an interface may lead to other machines.
+func outward(i net.Interface) bool {
+	return i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 && !hasAnyPrefix(i.Name, "docker", "virbr", "br-", "veth", "cni", "flannel")
+}
+
+// fabricHost is the address that a launcher of an allocation listens on. A
+// public one is not taken unasked.
+func (o *upOptions) fabricHost(others bool) (string, error) {
+	if o.address != "" || o.iface != "" {
+		return o.listenHost()
+	}
+	if host := privateAddress(); host != "" {
+		return host, nil
+	}
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		if others && outward(i) && len(addressesOf(i)) > 0 {
+			return "", filch.Errorf(filch.Invalid, "this node has no private address").
+				WithHint("name the network interface to use: --iface %s", i.Name)
+		}
+	}
+	return "127.0.0.1", nil
 }
 
 func hasAnyPrefix(s string, prefixes ...string) bool {

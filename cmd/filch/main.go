@@ -8,7 +8,12 @@ import (
 // version is set by the build (-ldflags -X).
 var version = "dev"
 
-func main() { os.Exit(Main(os.Args[1:])) }
+func main() {
+	if code, is := asShim(os.Args[0], os.Args[1:]); is {
+		os.Exit(code)
+	}
+	os.Exit(Main(os.Args[1:]))
+}
 
 // Main is the whole program: it returns the exit code.
 func Main(args []string) int {
@@ -19,8 +24,16 @@ func Main(args []string) int {
 			return runMain(rest[1:], instance)
 		case "keeper":
 			return keeperMain(rest[1:])
+		case "runner":
+			return runnerMain(rest[1:])
 		case "virtual":
 			return virtualMain(rest[1:])
+		case "replay":
+			return replayMain(rest[1:])
+		case "batch":
+			return batchMain(strings.Join(rest[1:], " "))
+		case "member":
+			return memberMain(rest[1:])
 		}
 	}
 	return execute(args)

@@ -34,6 +34,34 @@ func (g *global) dial() (*client.Client, error) {
 	return client.Dial(client.Options{Instance: g.instance, Node: g.node, Build: version})
 }
 
+// jobs connects to the launcher and reads which jobs are meant.
+func (g *global) jobs(words []string) (*client.Client, []jobRank, error) {
+	c, err := g.dial()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := readIDs(words, lastJob(c))
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return c, ids, nil
+}
+
+// job is jobs for one.
+func (g *global) job(word string) (*client.Client, jobRank, error) {
+	c, err := g.dial()
+	if err != nil {
+		return nil, jobRank{}, err
+	}
+	id, err := oneID(word, lastJob(c))
+	if err != nil {
+		c.Close()
+		return nil, jobRank{}, err
+	}
+	return c, id, nil
+}
+
 // execute runs any command but the two fast ones.
 func execute(args []string) int {
 	root := newRoot()
@@ -109,10 +137,11 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	)
 	root.SetHelpCommandGroupID("nodes")
 	root.SetCompletionCommandGroupID("nodes")
-	root.AddCommand(runCommand(), attachCommand(g), logsCommand(g))
-	root.AddCommand(psCommand(g), infoCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g))
-	root.AddCommand(upCommand(g), downCommand(g), nodesCommand(g), drainCommand(g), inviteCommand(g), joinCommand(g), versionCommand(g))
-	root.AddCommand(keeperCommand(), virtualCommand())
+	root.AddCommand(runCommand(), submitCommand(g), workflowCommand(g), retryCommand(g), attachCommand(g), logsCommand(g))
+	root.AddCommand(psCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g), policyCommand(g), closeCommand(g), historyCommand(g))
+	root.AddCommand(upCommand(g), downCommand(g), nodesCommand(g), drainCommand(g), inviteCommand(g), joinCommand(g), rosterCommand(g), doctorCommand(g), versionCommand(g))
+	root.AddCommand(keeperCommand(), runnerCommand(), virtualCommand(), replayCommand())
+	root.AddCommand(siteCommands()...)
 	for _, make := range extra {
 		root.AddCommand(make())
 	}
@@ -150,9 +179,11 @@ func strict(c *cobra.Command) {
 
 func unknownCommand(root *cobra.Command, name string) error {
 	e := filch.Errorf(filch.Invalid, "there is no command %s", name)
-	root.SuggestionsMinimumDistance = 2
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return e.WithHint("did you mean filch %s?", near[0])
+	for distance := 1; distance <= 2; distance++ {
+		root.SuggestionsMinimumDistance = distance
+		if near := root.SuggestionsFor(name); len(near) > 0 {
+			return e.WithHint("did you mean filch %s?", near[0])
+		}
 	}
 	return e.WithHint("filch --help lists the commands")
 }

@@ -96,7 +96,16 @@ func launch(r *spec.Run, around spec.Context) int {
 			WithHint("pass less with --export"))
 	}
 	c, err := client.Dial(client.Options{Instance: r.Client.Instance, Build: version})
+	if err != nil && manner.absent != nil && unreached(err) {
+		return manner.absent(err)
+	}
 	if err != nil {
+		return fail(err)
+	}
+	if err := fitWalltime(r, c.Dir); err != nil {
+		if kindOf(err) == filch.Invalid {
+			return usage(err)
+		}
 		return fail(err)
 	}
 	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
@@ -158,6 +167,8 @@ func (s *session) detached() int {
 		case launcher.Refused:
 			complain(&e.Err)
 			return int(e.Code)
+		case launcher.StillWaiting:
+			s.waits(e)
 		case wire.Warn:
 			warn(e.Text)
 		}

@@ -9,12 +9,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 )
 
 // What the user reads: results on stdout; everything else on stderr, one line
 // at a time, each beginning with "filch: ", lower case, no full stop. An error
 // is followed by a hint when there is something to do about it. Nothing is
 // said when all went well.
+
+// manners are how this process speaks and what its exit codes mean: filch's own
+// unless it was called by the name of another launcher.
+type manners struct {
+	name   string
+	fault  int // the exit code of our own failures
+	report func(*session, launcher.Ended)
+	code   func(launcher.CauseKind, int32) int
+	absent func(error) int // when there is no launcher to ask; nil: it is an error
+}
+
+var manner = manners{name: "filch", fault: filch.ExitOurs}
 
 // rawTerminal is set while the terminal is in raw mode, where a newline alone
 // does not return to the first column.
@@ -25,10 +38,16 @@ func say(line string) {
 	if rawTerminal.Load() {
 		end = "\r\n"
 	}
-	_, _ = os.Stderr.WriteString("filch: " + clean(line) + end)
+	_, _ = os.Stderr.WriteString(manner.name + ": " + clean(line) + end)
 }
 
-func warn(line string) { say("warning: " + line) }
+func warn(line string) {
+	if manner.name != "filch" {
+		say("Warning: " + line)
+		return
+	}
+	say("warning: " + line)
+}
 func hint(line string) { say("hint: " + line) }
 
 // complain prints err with its hint.
@@ -43,13 +62,22 @@ func complain(err error) {
 // fail prints err and returns the exit code that goes with it.
 func fail(err error) int {
 	complain(err)
-	return filch.ExitOurs
+	return manner.fault
 }
 
 // usage is fail for a command line that makes no sense.
 func usage(err error) int {
 	complain(err)
 	return filch.ExitUsage
+}
+
+// kindOf is the kind of an error of ours; Internal of any other.
+func kindOf(err error) filch.Kind {
+	var e *filch.Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return filch.Internal
 }
 
 // clean makes s safe for a terminal: control characters, and bytes that are no

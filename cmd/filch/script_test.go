@@ -138,6 +138,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, shared.env()...)
 			e.Setenv("TMPDIR", e.WorkDir)
+			if root, err := filepath.Abs("../.."); err == nil {
+				e.Setenv("PBS", filepath.Join(root, "scripts/pbs/mpi.pbs"))
+			}
 			if !strings.HasPrefix(filepath.Base(e.WorkDir), "script-up-") {
 				e.Setenv("FILCH_INSTANCE", scriptInstance)
 				return nil

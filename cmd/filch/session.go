@@ -56,9 +56,7 @@ func (s *session) loop() int {
 				return fail(err)
 			}
 		case launcher.StillWaiting:
-			if !s.spec.Client.Quiet {
-				say(fmt.Sprintf("job %d waits: %s", e.Job, e.Text))
-			}
+			s.waits(e)
 		case launcher.Started:
 			s.started(e)
 		case launcher.Ending:
@@ -67,10 +65,21 @@ func (s *session) loop() int {
 			}
 		case launcher.Refused:
 			complain(&e.Err)
-			return int(e.Code)
+			return exitCode(launcher.CauseNone, e.Code)
 		case launcher.Ended:
 			return s.ended(e)
 		}
+	}
+}
+
+// waits says what a job waits for; it may be its number.
+func (s *session) waits(e launcher.StillWaiting) {
+	switch {
+	case s.spec.Client.Quiet:
+	case e.Job == 0:
+		say(e.Text)
+	default:
+		say(fmt.Sprintf("job %d waits: %s", e.Job, e.Text))
 	}
 }
 
@@ -148,8 +157,20 @@ func (s *session) ended(e launcher.Ended) int {
 		return 0
 	}
 	s.restore()
-	s.report(e)
-	return int(e.Code)
+	if manner.report != nil {
+		manner.report(s, e)
+	} else {
+		s.report(e)
+	}
+	return exitCode(e.Cause.Kind, e.Code)
+}
+
+// exitCode is the code of an end in the manner of this process.
+func exitCode(kind launcher.CauseKind, code int32) int {
+	if manner.code != nil {
+		return manner.code(kind, code)
+	}
+	return int(code)
 }
 
 // report prints the ranks that ended badly, grouped as srun does, and the
@@ -170,8 +191,32 @@ func (s *session) report(e launcher.Ended) {
 	}
 }
 
-// groups folds the bad ends into lines like "ranks 3,5 on n[1-2]: exited with code 7".
+// endGroup is the ranks that ended in the same way.
+type endGroup struct {
+	text  string
+	ranks string // folded, like 3,5-7
+	nodes string
+	count int
+}
+
+// groups are the bad ends as lines like "ranks 3,5 on n[1-2]: exited with code 7".
 func (s *session) groups(e launcher.Ended) []string {
+	var lines []string
+	for _, g := range s.folded(e, endText) {
+		word := "rank"
+		if g.count > 1 {
+			word = "ranks"
+		}
+		lines = append(lines, word+" "+g.ranks+" on "+g.nodes+": "+g.text)
+	}
+	if more := int(e.Bad) - len(e.Ranks); more > 0 && len(e.Ranks) == launcher.MaxRankEnds {
+		lines = append(lines, fmt.Sprintf("%d more ranks ended badly", more))
+	}
+	return lines
+}
+
+// folded are the bad ends, those of the same words together.
+func (s *session) folded(e launcher.Ended, words func(launcher.RankEnd) string) []endGroup {
 	type group struct {
 		text  string
 		ranks []bool
@@ -189,28 +234,19 @@ func (s *session) groups(e launcher.Ended) []string {
 		return g
 	}
 	for _, r := range e.Ranks {
-		g := find(endText(r))
+		g := find(words(r))
 		if int(r.Rank) < len(g.ranks) {
 			g.ranks[r.Rank] = true
 			g.nodes[s.nodeOf(r.Rank)] = true
 		}
 	}
-	var lines []string
+	var folded []endGroup
 	for _, g := range groups {
-		ranks, n := foldRanks(g.ranks)
-		if n == 0 {
-			continue
+		if ranks, n := foldRanks(g.ranks); n > 0 {
+			folded = append(folded, endGroup{text: g.text, ranks: ranks, nodes: foldNodes(g.nodes), count: n})
 		}
-		word := "rank"
-		if n > 1 {
-			word = "ranks"
-		}
-		lines = append(lines, word+" "+ranks+" on "+foldNodes(g.nodes)+": "+g.text)
 	}
-	if more := int(e.Bad) - len(e.Ranks); more > 0 && len(e.Ranks) == launcher.MaxRankEnds {
-		lines = append(lines, fmt.Sprintf("%d more ranks ended badly", more))
-	}
-	return lines
+	return folded
 }
 
 func (s *session) nodeOf(r filch.Rank) filch.NodeName {

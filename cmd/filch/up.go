@@ -32,6 +32,16 @@ type upOptions struct {
 	iface   string
 	port    int
 	shaped  bool // one of the above was given
+
+	hosts    string
+	ends     string
+	patience time.Duration
+	shell    bool
+	hold     int // descriptor to tell the process in front
+	drain    time.Duration
+	signal   string
+	pool     string // an invitation
+	queueOptions
 }
 
 func upCommand(g *global) *cobra.Command {
@@ -39,11 +49,15 @@ func upCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "up [OPTIONS] [-- COMMAND [ARGUMENTS]]",
 		GroupID: "nodes",
-		Short:   "start launchers on this machine",
+		Short:   "start launchers on this machine, or on every node of an allocation",
 		Long: `Starts an instance: launchers on this machine that find each other and share
 their slots. Each is a node of its own, with its own host name and /dev/shm where
 the kernel allows that; together they divide the machine's cores. Other machines
 are added with filch invite and filch join.
+
+In a Slurm or PBS job, a launcher is started on every node that the job has, with
+the slots that were granted there; it ends with the job. So it is with --hosts,
+over ssh (or what FILCH_RSH says). See docs/allocations.md.
 
 With a COMMAND, the instance lives as long as the command and ends with its exit
 code. Where launchers of an instance on this machine have died, filch up starts
@@ -51,7 +65,11 @@ them again.`,
 		Example: `  filch up                         four launchers, the machine's cores divided
   filch up --nodes 8 --slots 4     eight of them with four slots each
   filch up --nodes 1 --iface eth0  one launcher that others can reach
-  filch up -- make check           an instance for one command`,
+  filch up -- make check           an instance for one command
+  filch up -- ./campaign.sh        in a batch script: on all nodes of the job
+  source <(filch up --shell)       the same, for the rest of the script
+  filch up --hosts n[1-4]          on these hosts, over ssh
+  filch up --resume slurm-4711     go on with what that allocation did not finish`,
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
@@ -63,6 +81,7 @@ them again.`,
 			for _, name := range []string{"nodes", "slots", "address", "iface", "port"} {
 				o.shaped = o.shaped || cmd.Flags().Changed(name)
 			}
+			o.chosen = cmd.Flags().Changed("mirror")
 			return o.up(args)
 		},
 	}
@@ -71,6 +90,17 @@ them again.`,
 	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default 127.0.0.1)")
 	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
 	c.Flags().IntVar(&o.port, "port", 0, "first port to listen on (default: any that is free)")
+	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a list, or a file of them")
+	c.Flags().StringVar(&o.ends, "ends", "", "when the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: as the batch system says)")
+	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "how long the nodes of an allocation may take to join")
+	c.Flags().StringVar(&o.pool, "join", "", "make the nodes of this allocation nodes of another instance: a file of filch invite")
+	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "how long before the end of the allocation nothing is started any more; 0 never")
+	c.Flags().StringVar(&o.signal, "signal", "", "signal to send to COMMAND before the end of the allocation: SIG[@SECONDS]")
+	c.Flags().BoolVar(&o.mirror, "mirror", false, "keep the queue of tasks on a shared file system, for --resume (default: in a batch job)")
+	c.Flags().StringVar(&o.resume, "resume", "", "go on with the queue of tasks of an instance that is no more")
+	c.Flags().BoolVar(&o.shell, "shell", false, "print the variables for a shell: source <(filch up --shell)")
+	c.Flags().IntVar(&o.hold, "hold", 0, "hold the instance and tell so on this descriptor")
+	_ = c.Flags().MarkHidden("hold")
 	return c
 }
 
@@ -99,8 +129,30 @@ func (o *upOptions) check() error {
 }
 
 func (o *upOptions) up(command []string) error {
+	err := o.begin(command)
+	if err != nil && o.shell {
+		// An empty source ends well: the script must see that this did not.
+		fmt.Println("false")
+	}
+	return err
+}
+
+func (o *upOptions) begin(command []string) error {
+	given, err := o.allocation()
+	if err != nil {
+		return err
+	}
 	if err := o.check(); err != nil {
 		return err
+	}
+	if given != nil {
+		return o.upNodes(given, command)
+	}
+	if err := o.findQueue(); err != nil {
+		return err
+	}
+	if o.shell {
+		return misuse{filch.Errorf(filch.Invalid, "--shell is for allocations and --hosts").WithHint("here: filch up")}
 	}
 	base, err := place.Base()
 	if err != nil {
@@ -119,7 +171,7 @@ func (o *upOptions) up(command []string) error {
 	if err != nil {
 		return err
 	}
-	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret}
+	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret, own: own{queue: o.mirror || o.old.from != "", after: o.old.last}}
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
 		switch {
 		case len(dead) == 0 || b.tied:
@@ -130,12 +182,20 @@ func (o *upOptions) up(command []string) error {
 		}
 		return b.revive(dead, alive)
 	}
-	if err := b.start(o.nodes, o.slots); err != nil {
+	err = b.start(o.nodes, o.slots)
+	went := ""
+	if err == nil {
+		went, err = o.goOn(b.nodes[0])
+	}
+	if err != nil {
 		b.clear()
 		return b.withHint(err)
 	}
+	if went != "" {
+		say(went)
+	}
 	if len(command) > 0 {
-		return b.attend(command)
+		return attend(command, []string{"FILCH_INSTANCE=" + name}, nil, b.clear)
 	}
 	b.announce(time.Since(started))
 	return nil
@@ -160,6 +220,12 @@ func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (str
 	}
 	if name == "" {
 		name = place.AllocationName(os.Getenv)
+	}
+	if name == "" {
+		name = o.resume
+	}
+	if err := o.clearOld(base, name); err != nil {
+		return "", err
 	}
 	if name != "" {
 		if !place.ValidName(name) {

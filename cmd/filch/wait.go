@@ -31,15 +31,11 @@ that was not 0, in the order given; with 0 when all were well.`,
 				}
 				limit = d
 			}
-			c, err := g.dial()
+			c, ids, err := g.jobs(args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			ids, err := readIDs(args, lastJob(c))
-			if err != nil {
-				return err
-			}
 			jobs, err := waitFor(c, ids, limit)
 			if err != nil {
 				return err

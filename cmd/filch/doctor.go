@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// What the doctor finds worth telling.
+const (
+	slowSync  = 200 * time.Millisecond
+	clockStep = time.Second
+	fullShare = 0.9 // of the quota
+)
+
+// finding is something that is wrong, and what to do.
+type finding struct {
+	Level string `json:"level"` // error: something does not work; warning: something may come to that
+	Text  string `json:"text"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func doctorCommand(g *global) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:     "doctor",
+		GroupID: "nodes",
+		Short:   "say what is wrong with the instance, and what to do",
+		Long: `Asks every node how it is, and names what is wrong: nodes that do not answer, a
+side that is cut off from most others, records with too few replicas or none, a
+disk that is full or slow, a clock that was set, builds that differ. Exits with 1
+when something does not work.`,
+		Example: "  filch doctor\n  filch doctor --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			nodes, err := queryNodes(c)
+			if err != nil {
+				return err
+			}
+			roster, err := queryRoster(c)
+			if err != nil {
+				return err
+			}
+			found := append(examineNodes(nodes), examineStore(roster)...)
+			return tell(found, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// tell prints what was found.
+func tell(found []finding, asJSON bool) error {
+	bad := false
+	for _, f := range found {
+		bad = bad || f.Level == "error"
+	}
+	if asJSON {
+		if found == nil {
+			found = []finding{}
+		}
+		if err := printJSON(found); err != nil {
+			return err
+		}
+	} else if len(found) == 0 {
+		fmt.Println("nothing is wrong")
+	} else {
+		for _, f := range found {
+			fmt.Printf("%s: %s\n", f.Level, clean(f.Text))
+			if f.Hint != "" {
+				fmt.Printf("  %s\n", clean(f.Hint))
+			}
+		}
+	}
+	if bad {
+		return exit{1}
+	}
+	return nil
+}
+
+// examineNodes looks at the list of nodes.
+func examineNodes(nodes []wire.NodeInfo) (found []finding) {
+	by := map[string][]filch.NodeName{}
+	builds := map[string][]filch.NodeName{}
+	stuck, live := []filch.NodeName{}, 0
+	for _, n := range nodes {
+		state := n.State
+		if state == "up" && n.Silent {
+			state = "silent"
+		}
+		by[state] = append(by[state], n.Node)
+		if n.State == "up" || n.State == "draining" {
+			live++
+			builds[n.Build] = append(builds[n.Build], n.Node)
+		}
+		if n.Stuck > 0 {
+			stuck = append(stuck, n.Node)
+		}
+	}
+	say := func(level string, names []filch.NodeName, text, hint string) {
+		if len(names) > 0 {
+			found = append(found, finding{level, spec.FormatHosts(names) + " " + text, hint})
+		}
+	}
+	say("error", by["dead"], "is dead: no sign of life, and a redial failed", "filch up on that machine starts its launchers again; what ran there is lost")
+	say("warning", by["suspect"], "is suspected: no sign of life for two seconds", "it gets no new work; five seconds after its last sign of life it is dead")
+	say("warning", by["silent"], "does not answer questions, though it lives", "its machine may be overloaded; filch nodes shows what it last told")
+	say("warning", stuck, "has slots out of use: processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
+	if len(builds) > 1 {
+		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
+	}
+	if live < promisedNodes {
+		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nothing is promised when one dies", plural(live, "node"), promisedNodes), ""})
+	}
+	return found
+}
+
+// examineStore looks at the store: as the node sees it that answers, and at
+// what each node keeps.
+func examineStore(all []wire.RosterInfo) (found []finding) {
+	add := func(level, hint, format string, args ...any) {
+		found = append(found, finding{level, fmt.Sprintf(format, args...), hint})
+	}
+	own := all[0]
+	switch {
+	case !own.Known:
+		add("error", "it may just have begun; else it reaches none of the seats", "%s has not heard of the roster: it has no records", own.Node)
+	case !own.Majority:
+		add("error", "records cannot be written on this side; it heals by itself when the network does", "%s sees at most half of the %d members: it is cut off, or the others are dead", own.Node, len(own.Members))
+	}
+	if n := len(own.Lost); n > 0 {
+		add("error", "start the nodes again that had them; if their disks are gone: filch roster recover --accept-loss", "%d of %d shards have no replica left", n, own.Shards)
+	}
+	if own.Short > 0 {
+		add("warning", "this mends itself within seconds while enough nodes live", "%d of %d shards have fewer replicas than there could be, %d are growing", own.Short, own.Shards, own.Learning)
+	}
+	answering := map[filch.NodeName]bool{}
+	for _, r := range all {
+		answering[r.Node] = !r.Silent
+	}
+	gone := []filch.NodeName{}
+	for _, s := range own.Seats {
+		if !answering[s] {
+			gone = append(gone, s)
+		}
+	}
+	if n := len(gone); n > 0 {
+		level, hint := "warning", "another node takes the seat when it is declared dead"
+		if 2*n >= len(own.Seats) {
+			level, hint = "error", "without a majority of the seats nothing can be moved away from nodes that die: start them again"
+		}
+		add(level, hint, "%s of %d seats of the roster do not answer: %s", fmt.Sprint(n), len(own.Seats), spec.FormatHosts(gone))
+	}
+	for i := range all {
+		if !all[i].Silent {
+			found = append(found, examineDisk(&all[i])...)
+		}
+	}
+	return found
+}
+
+// examineDisk looks at one node's log and clock.
+func examineDisk(r *wire.RosterInfo) (found []finding) {
+	add := func(level, hint, format string, args ...any) {
+		found = append(found, finding{level, string(r.Node) + ": " + fmt.Sprintf(format, args...), hint})
+	}
+	h := &r.Here
+	if h.DiskTrouble != "" {
+		add("error", "make room on the disk of FILCH_LOCAL; the launcher tries again by itself", "the disk takes no records: %s", h.DiskTrouble)
+	}
+	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
+		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", shortTime(s))
+	}
+	if h.QuotaBytes > 0 && float64(h.LiveBytes) > fullShare*float64(h.QuotaBytes) {
+		add("warning", "the oldest ended jobs are dropped; FILCH_STORE_BYTES allows more", "its records take %s of %s", sizeCell(h.LiveBytes), sizeCell(h.QuotaBytes))
+	}
+	if h.SkippedBytes > 0 {
+		add("warning", "their other replicas have them; look at the disk", "%s of its records could not be read when it began", sizeCell(h.SkippedBytes))
+	}
+	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
+		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", shortTime(j.Abs()))
+	}
+	return found
+}

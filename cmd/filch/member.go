@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/alloc"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of a member.
+const (
+	maxWelcome = 8 << 20          // bytes of a line that it reads
+	windGrace  = 5 * time.Second  // that jobs get from TERM to KILL at the end
+	maxRevives = 5                // launchers started anew after a crash
+	reviveRest = 10 * time.Minute // after which the count begins anew
+)
+
+func memberCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "member [NAME]",
+		Hidden: true,
+		Short:  "be a node for as long as standard input is open; started by filch up",
+		Args:   cobra.MaximumNArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return exit{memberMain(args)} },
+	}
+}
+
+// member is the far end of a link.
+type member struct {
+	lines chan []byte   // of standard input, the first two
+	gone  chan struct{} // closed at its end
+	name  string
+	dir   place.Dir
+	brood *brood
+	made  bool // the home was made here
+}
+
+// memberMain is `filch member`. Its standard output carries reports and nothing
+// else.
+func memberMain(args []string) int {
+	m := &member{lines: make(chan []byte, 2), gone: make(chan struct{})}
+	go m.listen(os.Stdin)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT)
+	ended := make(chan os.Signal, 4)
+	signal.Notify(ended, syscall.SIGTERM)
+	r, err := m.begin(args)
+	if err != nil {
+		m.clear()
+		r = asReport(m.name, err)
+	}
+	b, _ := json.Marshal(r)
+	_, _ = os.Stdout.Write(append(b, '\n'))
+	switch {
+	case err != nil:
+		return filch.ExitOurs
+	case r.State == memberKept:
+		select {
+		case <-m.gone:
+		case <-ended:
+		}
+		return 0
+	}
+	m.stay(ended)
+	return 0
+}
+
+// listen reads the two lines and then waits for the end.
+func (m *member) listen(in io.Reader) {
+	defer close(m.gone)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxWelcome)
+	for range cap(m.lines) {
+		if !lines.Scan() {
+			return
+		}
+		m.lines <- bytes.Clone(lines.Bytes())
+	}
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// readLine reads a line of JSON.
+func (m *member) readLine(v any) error {
+	select {
+	case line := <-m.lines:
+		if err := json.Unmarshal(line, v); err != nil {
+			return filch.Errorf(filch.Invalid, "cannot read what filch up wrote").WithHint("filch member is started by filch up, not by hand")
+		}
+		return nil
+	case <-m.gone:
+		return filch.Errorf(filch.Unavailable, "filch up went away")
+	}
+}
+
+// begin starts the launcher of this node.
+func (m *member) begin(args []string) (report, error) {
+	var w welcome
+	if err := m.readLine(&w); err != nil {
+		return report{}, err
+	}
+	if w.Wire != wireVersion {
+		return report{}, filch.Errorf(filch.Invalid, "filch up speaks wire version %d, the filch of this node %d", w.Wire, wireVersion).
+			WithHint("use one version of filch on all nodes")
+	}
+	for name, value := range w.Env {
+		if slices.Contains(carried, name) {
+			_ = os.Setenv(name, value)
+		}
+	}
+	m.name = ownName(args)
+	index := slices.IndexFunc(w.Nodes, func(n alloc.Node) bool { return n.Name == m.name })
+	if index < 0 || !place.ValidName(w.Instance) {
+		return report{}, filch.Errorf(filch.Invalid, "the node calls itself %s, which is not in the allocation", clean(m.name))
+	}
+	base, err := place.Base()
+	if err != nil {
+		return report{}, err
+	}
+	m.dir = place.Dir{Base: base, Instance: w.Instance, Node: m.name}
+	held, err := m.alone()
+	if err != nil || !held {
+		return m.kept(&w, err)
+	}
+	var s sow
+	if index > 0 || w.Joins {
+		if err := m.readLine(&s); err != nil {
+			return report{}, err
+		}
+	}
+	return m.hatch(&w, index, s.Seeds)
+}
+
+// ownName is this node's name in the allocation.
+func ownName(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	host, _ := os.Hostname()
+	return host
+}
+
+// alone makes this the only member of its node, for as long as it lives: of
+// several that are started, one is kept.
+func (m *member) alone() (bool, error) {
+	if err := m.dir.Make(); err != nil {
+		return false, err
+	}
+	fd, err := unix.Open(filepath.Join(m.dir.Path(), "member.lock"), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return false, filch.Errorf(filch.Invalid, "cannot make a lock in %s: %s", m.dir.Path(), err.Error())
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = unix.Close(fd)
+		return false, nil //nolint:nilerr // somebody holds it
+	}
+	return !answers(m.dir), nil
+}
+
+// kept reports the launcher that runs here already, if it is of the instance.
+func (m *member) kept(w *welcome, err error) (report, error) {
+	if err != nil {
+		return report{}, err
+	}
+	r := report{Node: m.name, State: memberKept}
+	for deadline := time.Now().Add(answerWait); !answers(m.dir); time.Sleep(pollPause) {
+		if time.Now().After(deadline) {
+			return r, filch.Errorf(filch.Busy, "another start of %s on this node does not get on", w.Instance)
+		}
+	}
+	n, err := place.ReadNode(m.dir.NodeFile())
+	if err != nil {
+		return r, err
+	}
+	if n.UUID != w.UUID {
+		return r, filch.Errorf(filch.Busy, "a launcher of an earlier %s runs on %s", w.Instance, m.name).WithHint("filch down --instance %s", w.Instance)
+	}
+	b := &brood{nodes: []place.Dir{m.dir}}
+	r.Addrs, err = b.seeds()
+	r.Slots = int(n.Slots)
+	return r, err
+}
+
+// hatch starts the launcher and waits until it is a member.
+func (m *member) hatch(w *welcome, index int, seeds []string) (report, error) {
+	o := &upOptions{address: w.Address, iface: w.Iface}
+	host, err := o.fabricHost(len(w.Nodes) > 1)
+	if err != nil {
+		return report{}, err
+	}
+	b := &brood{base: m.dir.Base, instance: w.Instance, host: host, port: w.Port, tied: true, quit: m.gone}
+	m.brood = b
+	if err := b.prepare(1); err != nil {
+		return report{}, err
+	}
+	home, err := place.HomeOf(w.Instance)
+	if err != nil {
+		return report{}, err
+	}
+	if err := m.settle(home, w); err != nil {
+		return report{}, err
+	}
+	own := w.Nodes[index]
+	queue := ""
+	if w.Queue {
+		queue = queueHere(home, w.UUID)
+	}
+	b.nodes = []place.Dir{m.dir}
+	b.members = []place.Node{{
+		Dir: m.dir, UUID: w.UUID, Member: int32(index), Members: int32(len(w.Nodes)), Secret: home.Secret(),
+		Keeper: b.keeper, Listen: b.listen(0), MemBytes: grantedMemory(own.MemBytes), GPUs: grantedGPUs(w.Kind, os.LookupEnv), Ends: w.Ends,
+		Alloc: place.Alloc{Group: w.Group, Queue: queue, After: w.After},
+	}}
+	if w.Joins {
+		b.members[0].Member = -1
+	}
+	slots := w.Slots
+	if slots == 0 && own.Slots > 0 {
+		slots = min(int(own.Slots), len(b.cores))
+		if w.Kind != alloc.Slurm {
+			slots = int(own.Slots)
+		}
+	}
+	share(&b.members[0], b.cores, 0, 1, slots)
+	if err := b.hatch(0, seeds); err != nil {
+		return report{}, err
+	}
+	addrs, err := b.seeds()
+	if err == nil && (index > 0 || w.Joins) {
+		err = b.gathered(2)
+	}
+	return report{Node: m.name, State: memberUp, Addrs: addrs, Slots: int(b.members[0].Slots), Apart: w.Queue && queue == ""}, err
+}
+
+// settle writes the secret to the home of this node, unless it shares that of
+// the first.
+func (m *member) settle(home place.Home, w *welcome) error {
+	secret, err := place.ParseSecret([]byte(w.Secret), "what filch up wrote")
+	if err != nil {
+		return err
+	}
+	have, err := place.ReadSecret(home.Secret())
+	if err == nil && hex.EncodeToString(have) == w.Secret {
+		return nil
+	}
+	m.made = true
+	if err := home.Make(); err != nil {
+		return err
+	}
+	return place.WriteSecret(home.Secret(), secret)
+}
+
+// grantedMemory is what the batch system granted, or what there is if that is
+// less; 0 leaves it to the launcher.
+func grantedMemory(granted int64) int64 {
+	if granted == 0 {
+		return 0
+	}
+	if have := place.Memory(); have > 0 {
+		return min(have, granted)
+	}
+	return granted
+}
+
+// grantedGPUs are those that the batch system made visible; none where it is
+// silent. On hosts of the user's own the launcher looks for them.
+func grantedGPUs(kind string, env func(string) (string, bool)) []string {
+	for _, v := range []struct{ name, prefix string }{{"CUDA_VISIBLE_DEVICES", ""}, {"ROCR_VISIBLE_DEVICES", "amd"}, {"ZE_AFFINITY_MASK", "intel"}} {
+		list, set := env(v.name)
+		if !set {
+			continue
+		}
+		gpus := []string{}
+		for name := range strings.SplitSeq(list, ",") {
+			if name != "" && allDigits(name) {
+				gpus = append(gpus, v.prefix+name)
+			}
+		}
+		return gpus
+	}
+	if kind == alloc.Hosts {
+		return nil
+	}
+	return []string{}
+}
+
+// stay keeps the launcher alive until filch up goes or a signal comes. One that
+// crashes is started again at once: its ranks wait for it.
+func (m *member) stay(ended <-chan os.Signal) {
+	revived, since := 0, time.Now()
+	for {
+		p := m.brood.procs[len(m.brood.procs)-1]
+		select {
+		case <-m.gone:
+			m.clear()
+			return
+		case <-ended:
+			m.clear()
+			return
+		case <-p.ended:
+			if p.cmd.ProcessState.Success() || revived == maxRevives {
+				m.clear()
+				return
+			}
+			if time.Since(since) > reviveRest {
+				revived, since = 0, time.Now()
+			}
+			revived++
+			if m.brood.spawn(0, m.brood.members[0].Seeds) != nil {
+				m.clear()
+				return
+			}
+		}
+	}
+}
+
+// clear ends the launcher with its jobs and takes its files away.
+func (m *member) clear() {
+	if m.brood == nil {
+		return
+	}
+	if c, err := client.DialDir(m.dir, version); err == nil {
+		_ = ask(c, queryWait, nil, wire.VerbDown, "", windGrace.String())
+		c.Close()
+		_ = awaitEnd(m.dir, time.Now().Add(downWait))
+	}
+	m.brood.clear()
+	if m.made {
+		removeInstance(m.dir.Base, m.dir.Instance)
+	}
+}

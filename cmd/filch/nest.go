@@ -1,0 +1,388 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/alloc"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/spec"
+)
+
+// A nest is the launchers of an instance over the nodes of an allocation. They
+// are started through links: one srun step over all of them, or an ssh to each
+// host. At the far end of a link is `filch member`, which starts the launcher
+// of its node, says so on its standard output, and ends it when its standard
+// input ends. So nothing is left when this process or the link dies, the secret
+// is on no command line, and no file system has to be shared.
+
+// welcome is the first line that a member reads.
+type welcome struct {
+	Instance string            `json:"instance"`
+	UUID     string            `json:"uuid"`
+	Secret   string            `json:"secret"` // hexadecimal
+	Wire     int               `json:"wire"`
+	Kind     string            `json:"kind"` // of the allocation
+	Nodes    []alloc.Node      `json:"nodes"`
+	Slots    int               `json:"slots"`
+	Address  string            `json:"address"`
+	Iface    string            `json:"iface"`
+	Port     int               `json:"port"`
+	Ends     int64             `json:"ends"` // unix seconds; 0 unknown
+	Env      map[string]string `json:"env"`
+	Joins    bool              `json:"joins"` // an instance that is up elsewhere
+	Group    string            `json:"group"` // the allocation
+	Queue    bool              `json:"queue"` // is mirrored in the home
+	After    int32             `json:"after"` // job ids up to this one are taken
+}
+
+// sow is the second line: where the first launcher listens.
+type sow struct {
+	Seeds []string `json:"seeds"`
+}
+
+// report is a line that a member writes.
+type report struct {
+	Node  string   `json:"node"`
+	State string   `json:"state"` // up, kept; "" with an error
+	Addrs []string `json:"addrs,omitempty"`
+	Slots int      `json:"slots,omitempty"`
+	Apart bool     `json:"apart,omitempty"` // it has not the folder of the queue
+	Err   string   `json:"error,omitempty"`
+	Hint  string   `json:"hint,omitempty"`
+}
+
+const (
+	memberUp   = "up"
+	memberKept = "kept" // a launcher of this instance ran there already
+)
+
+// carried are the variables that a member takes over from us.
+var carried = []string{"FILCH_LOCAL", "FILCH_HOME", "FILCH_FILCHD", "TMPDIR"}
+
+// nest is the coordinator's side.
+type nest struct {
+	*upOptions
+	given    *alloc.Allocation
+	instance string
+	secret   []byte
+	home     place.Home
+	base     string // of what launchers keep on this machine
+	local    string // the node that this process is on, "" none of them
+	links    []*link
+	reports  chan report
+	up       map[string]report
+	progress func(joined, of int)
+	warnSig  int32
+	warnTime time.Duration
+	went     string   // what became of the old queue
+	made     bool     // the home is ours to take away
+	invited  []string // addresses of the instance that the nodes join
+}
+
+// newNest prepares the instance of an allocation.
+func (o *upOptions) newNest(given *alloc.Allocation) (*nest, error) {
+	if err := o.findQueue(); err != nil {
+		return nil, err
+	}
+	n := &nest{upOptions: o, given: given, reports: make(chan report, 64), up: map[string]report{}, progress: func(int, int) {}}
+	n.secret = make([]byte, place.SecretBytes)
+	if _, err := rand.Read(n.secret); err != nil {
+		return nil, filch.Errorf(filch.Internal, "cannot make a secret: %s", err.Error())
+	}
+	var err error
+	if n.base, err = place.Base(); err != nil {
+		return nil, err
+	}
+	if n.local, err = n.here(); err != nil {
+		return nil, err
+	}
+	if o.pool != "" {
+		if err := n.accept(o.pool); err != nil {
+			return nil, err
+		}
+	} else {
+		n.instance = n.name()
+	}
+	if !place.ValidName(n.instance) {
+		return nil, misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(n.instance))}
+	}
+	if slices.ContainsFunc(place.Nodes(n.base, n.instance), answers) {
+		return nil, alreadyUp(n.instance, 1)
+	}
+	if given.Kind == alloc.Hosts && n.invited == nil {
+		if err := refuseForeign(n.instance); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.clearOld(n.base, n.instance); err != nil {
+		return nil, err
+	}
+	if o.old.from != "" && n.local == "" {
+		return nil, misuse{filch.Errorf(filch.Invalid, "--resume needs a launcher on this machine").WithHint("name this host in --hosts")}
+	}
+	leaveStale(n.base, n.instance)
+	n.home, err = place.HomeOf(n.instance)
+	return n, err
+}
+
+// accept reads the invitation to the instance that the nodes are to join.
+func (n *nest) accept(path string) error {
+	inv, err := (&joinOptions{}).invited(path)
+	if err != nil {
+		return err
+	}
+	n.secret, err = place.ParseSecret([]byte(inv.Secret), path)
+	n.instance, n.invited = inv.Instance, inv.Addrs
+	return err
+}
+
+// name is the one asked for, that of the allocation, or a new one.
+func (n *nest) name() string {
+	for _, name := range []string{n.upOptions.instance, os.Getenv("FILCH_INSTANCE")} {
+		if name != "" {
+			return name
+		}
+	}
+	if n.given.Kind != alloc.Hosts {
+		return n.given.Kind + "-" + n.given.ID
+	}
+	return twoWords(n.secret)
+}
+
+// group is what tells the nodes of this allocation from others of its instance.
+func (n *nest) group() string {
+	if n.given.Kind == alloc.Hosts {
+		return n.given.Kind + "-" + n.given.Nodes[0].Name
+	}
+	return n.given.Kind + "-" + n.given.ID
+}
+
+// here is the name that this machine has in the allocation. Slurm's must be
+// one of its nodes: commands find the launcher of the machine they run on.
+func (n *nest) here() (string, error) {
+	host, _ := os.Hostname()
+	name := host
+	if n.given.Kind == alloc.Slurm {
+		if name = os.Getenv("SLURMD_NODENAME"); name == "" {
+			name = host
+		}
+	}
+	for _, node := range n.given.Nodes {
+		if node.Name == name || n.given.Kind != alloc.Slurm && sameHost(node.Name, host) {
+			return node.Name, nil
+		}
+	}
+	if n.given.Kind == alloc.Slurm {
+		return "", filch.Errorf(filch.Invalid, "%s is not a node of Slurm job %s, which has %s", clean(name), n.given.ID, spec.FormatHosts(n.given.Names())).
+			WithHint("start it on the first node: in an sbatch script, or in srun --overlap -N1 -n1 --pty bash")
+	}
+	return "", nil
+}
+
+// sameHost reports whether a name of a host file means the machine that calls
+// itself host.
+func sameHost(name, host string) bool {
+	short, _, _ := strings.Cut(name, ".")
+	own, _, _ := strings.Cut(host, ".")
+	return short == own || name == "localhost"
+}
+
+// start brings up a launcher on every node, or takes back what it did.
+func (n *nest) start() error {
+	if err := n.home.Make(); err != nil {
+		return err
+	}
+	var err error
+	if own, e := place.ReadSecret(n.home.Secret()); n.invited == nil || e != nil || !bytes.Equal(own, n.secret) {
+		err, n.made = place.WriteSecret(n.home.Secret(), n.secret), true
+	}
+	if err == nil && n.mirrors() {
+		err = makeQueue(n.home, uuidOf(n.secret))
+	}
+	if err == nil {
+		err = n.connect()
+	}
+	if err == nil {
+		err = n.gather()
+	}
+	if err == nil {
+		n.warnApart()
+		err = n.resumeQueue()
+	}
+	if err != nil {
+		n.end()
+	}
+	return err
+}
+
+// connect opens the links and greets.
+func (n *nest) connect() error {
+	w := welcome{
+		Instance: n.instance, UUID: uuidOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: wireVersion,
+		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Address: n.address, Iface: n.iface, Port: n.port, Env: map[string]string{},
+		Joins: n.invited != nil, After: n.old.last, Group: n.group(),
+		Queue: queueHere(n.home, uuidOf(n.secret)) != "",
+	}
+	if !n.given.End.IsZero() {
+		w.Ends = n.given.End.Unix()
+	}
+	for _, name := range carried {
+		if v := os.Getenv(name); v != "" {
+			w.Env[name] = v
+		}
+	}
+	var err error
+	if n.given.Kind == alloc.Slurm {
+		err = n.openStep()
+	} else {
+		err = n.openHosts()
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.tell(w); err != nil || n.invited == nil {
+		return err
+	}
+	return n.tell(sow{Seeds: n.invited})
+}
+
+// tell writes a line to every member. One that is gone is noticed elsewhere.
+func (n *nest) tell(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	for _, l := range n.links {
+		_, _ = l.in.Write(append(b, '\n'))
+	}
+	return nil
+}
+
+// gather waits until all nodes have joined, or the deadline.
+func (n *nest) gather() error {
+	deadline := time.NewTimer(n.patience)
+	defer deadline.Stop()
+	first, want := n.given.Nodes[0].Name, len(n.given.Nodes)
+	for len(n.up) < want {
+		select {
+		case r := <-n.reports:
+			if r.State == "" {
+				return n.failed(r)
+			}
+			n.up[r.Node] = r
+			n.progress(len(n.up), want)
+			if r.Node == first && n.invited == nil {
+				if err := n.tell(sow{Seeds: r.Addrs}); err != nil {
+					return err
+				}
+			}
+		case <-deadline.C:
+			return n.tooLate()
+		}
+	}
+	if n.invited != nil {
+		return nil
+	}
+	if n.local != "" {
+		if err := replicated(place.Dir{Base: n.base, Instance: n.instance, Node: n.local}, want, nil); err != nil {
+			return err
+		}
+	}
+	return n.home.WriteContact(place.Contact{Instance: n.instance, UUID: uuidOf(n.secret), Wire: wireVersion, Addrs: n.addrs()})
+}
+
+// addrs are those of the launchers, in the order of the nodes.
+func (n *nest) addrs() []string {
+	var all []string
+	for _, node := range n.given.Nodes[:min(len(n.given.Nodes), place.MaxPeers)] {
+		all = append(all, n.up[node.Name].Addrs...)
+	}
+	return all
+}
+
+// failed is what a member, or a link before it, said.
+func (n *nest) failed(r report) error {
+	text, where := r.Err, r.Node
+	if where == "" {
+		where = spec.FormatHosts(n.missing())
+	}
+	e := filch.Errorf(filch.Unavailable, "cannot start the launcher of %s: %s", where, text)
+	if r.Hint != "" {
+		e = e.WithHint("%s", r.Hint)
+	}
+	return e
+}
+
+func (n *nest) missing() []filch.NodeName {
+	return slices.DeleteFunc(n.given.Names(), func(name filch.NodeName) bool {
+		_, up := n.up[string(name)]
+		return up
+	})
+}
+
+// tooLate names the nodes that did not come.
+func (n *nest) tooLate() error {
+	e := filch.Errorf(filch.Timeout, "%d of %d nodes have joined %s after %v; missing: %s", len(n.up), len(n.given.Nodes), n.instance,
+		n.patience, spec.FormatHosts(n.missing()))
+	for _, l := range n.links {
+		if said := l.said.last(); said != "" {
+			return e.WithHint("%s said: %s", l.what, said)
+		}
+	}
+	return e.WithHint("is another step using the nodes? --deadline gives them longer")
+}
+
+// end takes the launchers down: members end with their standard input.
+func (n *nest) end() {
+	for _, l := range n.links {
+		_ = l.in.Close()
+	}
+	patience := time.After(downWait)
+	for _, l := range n.links {
+		l.await(patience)
+	}
+	leaveStale(n.base, n.instance)
+	if own, err := place.ReadSecret(n.home.Secret()); err == nil && n.made && bytes.Equal(own, n.secret) {
+		_ = n.home.Remove()
+		leaveQueues(n.home)
+	} else if n.invited != nil {
+		leaveQueues(n.home)
+	}
+}
+
+// announcement is the line that says what came up.
+func (n *nest) announcement(took time.Duration) string {
+	slots := 0
+	for _, r := range n.up {
+		slots += r.Slots
+	}
+	what := "is up"
+	if n.invited != nil {
+		what = "has grown"
+	}
+	text := fmt.Sprintf("%s %s: %s %s, %s, in %s", n.instance, what, plural(len(n.up), "node"), spec.FormatHosts(n.given.Names()), plural(slots, "slot"), shortTime(took))
+	if !n.given.End.IsZero() {
+		text += ", " + shortTime(time.Until(n.given.End).Round(time.Second)) + " left"
+	}
+	return text
+}
+
+// asReport turns an error into what is reported of it.
+func asReport(node string, err error) report {
+	r := report{Node: node, Err: err.Error()}
+	var e *filch.Error
+	if errors.As(err, &e) {
+		r.Hint = e.Hint
+	}
+	return r
+}

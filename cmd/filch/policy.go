@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+func policyCommand(g *global) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:     "policy [mlb|mdl|rlds|flds[:KEY=VALUE,...]]",
+		GroupID: "jobs",
+		Short:   "show or change how tasks of workflows are placed",
+		Long: `Shows the scheduling policy of every node and what is in its queues, or changes
+it for the whole instance while tasks run: what is queued is placed anew. It says
+when the task of a workflow goes to the node that has its input, and is kept from
+thieves there; see docs/tasks.md. * marks the node that answered.`,
+		Example: `  filch policy
+  filch policy mdl
+  filch policy flds:threshold=12.5M,tt=10s,guess=200ms`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, a := range args {
+				if _, err := mtc.ReadPolicy(a); err != nil {
+					return misuse{err}
+				}
+			}
+			c, err := g.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var list []wire.PolicyInfo
+			if err := ask(c, queryWait, &list, wire.VerbPolicy, args...); err != nil {
+				return err
+			}
+			for _, n := range list {
+				if n.Silent && len(args) > 0 {
+					say("warning: " + clean(string(n.Node)) + " did not answer; it looks for the policy when it is back")
+				}
+			}
+			switch {
+			case asJSON:
+				return printJSON(list)
+			case len(args) > 0:
+				return nil
+			}
+			return printPolicies(list)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printPolicies(list []wire.PolicyInfo) error {
+	t := &table{
+		head:  []string{"NODE", "POLICY", "THRESHOLD", "TT", "WAITING", "DEDICATED", "SHARED", "RUNNING"},
+		right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
+	}
+	for i, n := range list {
+		name := string(n.Node)
+		if i == 0 {
+			name += " *"
+		}
+		row := []string{name, "-", "-", "-", "-", "-", "-", "-"}
+		if !n.Silent {
+			q := n.Queues
+			row[1] = n.Policy
+			copy(row[4:], []string{fmt.Sprint(q.Waiting), fmt.Sprint(q.Dedicated), fmt.Sprint(q.Shared), fmt.Sprint(q.Running)})
+		}
+		if n.Threshold > 0 {
+			row[2] = fmt.Sprintf("%gM/s", n.Threshold/1e6)
+		}
+		if n.LocalTime > 0 {
+			row[3] = shortTime(time.Duration(n.LocalTime * float64(time.Second)))
+		}
+		t.add(row...)
+	}
+	return t.print()
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// choice says which of the kept output of tasks is wanted.
+type choice struct {
+	failed bool
+	grep   *regexp.Regexp
+}
+
+// isTasks reports whether a job is one of tasks.
+func isTasks(j *launcher.JobInfo) bool { return j.Kind == "bag" || j.Kind == "workflow" }
+
+// eachPrinted calls f with what the tasks of a job printed, node by node; with
+// follow until the job has ended.
+func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(wire.PrintedPiece) error) error {
+	var nodes []wire.NodeInfo
+	if err := ask(c, queryWait, &nodes, wire.VerbNodes); err != nil {
+		return err
+	}
+	task, failed := "", ""
+	if id.Rank >= 0 {
+		task = strconv.Itoa(int(id.Rank))
+	}
+	if want.failed {
+		failed = "failed"
+	}
+	cursors := map[filch.NodeName]string{}
+	silent := map[filch.NodeName]bool{}
+	for {
+		var j launcher.JobInfo
+		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			for more := true; more; {
+				var chunk wire.PrintedChunk
+				if err := ask(c, queryWait, &chunk, wire.VerbPrinted, string(n.Node), id.Job.String(), task, failed, cursors[n.Node]); err != nil {
+					if !silent[n.Node] {
+						silent[n.Node] = true
+						warn(fmt.Sprintf("what tasks of job %d printed on %s cannot be had: %s", id.Job, n.Node, err.Error()))
+					}
+					break
+				}
+				if chunk.Gone > 0 {
+					warn(fmt.Sprintf("%d bytes of what tasks of job %d printed on %s are gone: a node keeps the latest output only", chunk.Gone, id.Job, n.Node))
+				}
+				if chunk.Bad > 0 {
+					warn(fmt.Sprintf("%s of output on %s could not be read and are skipped", plural(chunk.Bad, "block"), n.Node))
+				}
+				cursors[n.Node], more = chunk.Next, !chunk.End
+				for _, p := range chunk.Pieces {
+					if err := f(p); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if !follow || j.Code != nil {
+			return nil
+		}
+		var done launcher.JobInfo
+		if err := ask(c, followWait+queryWait, &done, wire.VerbWait, id.Job.String(), followWait.String()); err != nil {
+			return err
+		}
+	}
+}
+
+// showPrinted prints it.
+func showPrinted(c *client.Client, id jobRank, want choice, follow, label bool) error {
+	err := eachPrinted(c, id, want, follow, func(p wire.PrintedPiece) error {
+		if p.Lost > 0 {
+			warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, id.Job, p.Task))
+		}
+		data := p.Data
+		if want.grep != nil || label {
+			data = chosen(data, want.grep, label, fmt.Sprintf("%d.%d: ", id.Job, p.Task))
+		}
+		out := os.Stdout
+		if p.Stream == 2 {
+			out = os.Stderr
+		}
+		_, err := out.Write(data)
+		return err
+	})
+	if err != nil && isBrokenPipe(err) {
+		return exit{filch.ExitSignalBase + int(sigPIPE)}
+	}
+	return err
+}
+
+// chosen keeps the lines that match, with a label where one is wanted.
+func chosen(data []byte, grep *regexp.Regexp, label bool, prefix string) []byte {
+	var out []byte
+	for line := range bytes.Lines(data) {
+		if grep != nil && !grep.Match(bytes.TrimSuffix(line, []byte("\n"))) {
+			continue
+		}
+		if label {
+			out = append(out, prefix...)
+		}
+		out = append(out, line...)
+		if line[len(line)-1] != '\n' {
+			out = append(out, '\n')
+		}
+	}
+	return out
+}
+
+func exportCommand(g *global) *cobra.Command {
+	failed := false
+	c := &cobra.Command{
+		Use:     "export JOB FOLDER",
+		GroupID: "jobs",
+		Short:   "write what tasks printed into files, one for each",
+		Long: `Writes what the tasks of a job printed, which their nodes keep together, into
+files TASK.stdout and TASK.stderr of a folder that must be empty or new.`,
+		Example: "  filch export last output\n  filch export 7 bad --failed",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, id, err := g.job(args[0])
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return export(c, id, args[1], choice{failed: failed})
+		},
+	}
+	c.Flags().BoolVar(&failed, "failed", false, "only of tasks that did not end well")
+	return c
+}
+
+func export(c *client.Client, id jobRank, dir string, want choice) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot make the folder: %s", err.Error())
+	}
+	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
+		return filch.Errorf(filch.Invalid, "cannot export to %s: it is not empty", dir).WithHint("name a folder that does not exist")
+	}
+	names := map[uint8]string{1: "stdout", 2: "stderr"}
+	written := map[string]int32{} // the attempt that each file is of
+	err := eachPrinted(c, id, want, false, func(p wire.PrintedPiece) error {
+		name := filepath.Join(dir, fmt.Sprintf("%d.%s", p.Task, names[p.Stream]))
+		switch last, ok := written[name]; {
+		case ok && p.Attempt < last:
+			return nil // of an attempt that a later one replaced
+		case !ok || p.Attempt > last:
+			if err := os.WriteFile(name, nil, 0o666); err != nil {
+				return err
+			}
+			written[name] = p.Attempt
+		}
+		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.Write(p.Data)
+		return err
+	})
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "cannot export all of job %d to %s: %s", id.Job, dir, err.Error())
+	}
+	say(fmt.Sprintf("%s written to %s", plural(len(written), "file"), dir))
+	return nil
+}
+
+// printTask shows one task.
+func printTask(t launcher.Task) {
+	fmt.Printf("%-10s %d.%d\n", "task", t.Job, t.Index)
+	fmt.Printf("%-10s %s\n", "state", clean(t.State))
+	if t.Code != nil {
+		fmt.Printf("%-10s %d\n", "exit code", *t.Code)
+	}
+	if t.Node != "" {
+		fmt.Printf("%-10s %s\n", "node", clean(string(t.Node)))
+		fmt.Printf("%-10s %d\n", "attempts", t.Attempts)
+	}
+	if t.Began > 0 {
+		fmt.Printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
+		fmt.Printf("%-10s %s\n", "elapsed", shortTime(time.Duration(t.Took*float64(time.Second))))
+		fmt.Printf("%-10s %d bytes\n", "printed", t.Bytes)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// How often progress is shown: a line that is drawn anew on a terminal, else a
+// plain line now and then.
+const (
+	barEvery   = 100 * time.Millisecond
+	plainEvery = 10 * time.Second
+	rateOver   = 10 * time.Second // of which the rate is told
+)
+
+// progress shows how far a job of tasks is.
+type progress struct {
+	job   filch.JobID
+	on    bool
+	tty   bool
+	drawn bool
+	began time.Time
+	last  time.Time
+	marks []mark // of the last while, oldest first
+}
+
+// mark is how much had ended at a time.
+type mark struct {
+	at   time.Time
+	done int32
+}
+
+func newProgress(job filch.JobID, on bool) *progress {
+	return &progress{job: job, on: on, tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
+}
+
+// update takes in news and shows them, if it is time.
+func (p *progress) update(n launcher.TaskNews) {
+	now := time.Now()
+	done := n.Tally.Sum()
+	p.marks = append(p.marks, mark{now, done})
+	for len(p.marks) > 2 && now.Sub(p.marks[0].at) > rateOver {
+		p.marks = p.marks[1:]
+	}
+	every := plainEvery
+	if p.tty {
+		every = barEvery
+	}
+	if !p.on || now.Sub(p.last) < every && n.What != launcher.TasksFinished {
+		return
+	}
+	p.last = now
+	line := p.line(n, now)
+	if !p.tty {
+		say(line)
+		return
+	}
+	width, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err == nil && width > 1 && len(line) >= width {
+		line = line[:width-1]
+	}
+	_, _ = os.Stderr.WriteString("\r\x1b[K" + line)
+	p.drawn = true
+}
+
+// line is what is said: how much, how fast, what failed, how long it will take.
+func (p *progress) line(n launcher.TaskNews, now time.Time) string {
+	done := n.Tally.Sum()
+	share := 0.0
+	if n.Total > 0 {
+		share = float64(done) / float64(n.Total)
+	}
+	const cells = 20
+	full := int(share * cells)
+	parts := []string{
+		fmt.Sprintf("job %d [%s%s] %d/%d", p.job, strings.Repeat("#", full), strings.Repeat(".", cells-full), done, n.Total),
+	}
+	if rate := p.rate(now); rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.4g/s", rate))
+		if left := n.Total - done; left > 0 {
+			parts = append(parts, "ends in "+shortTime(time.Duration(float64(left)/rate*float64(time.Second))))
+		}
+	}
+	if bad := n.Tally.Bad(); bad > 0 {
+		parts = append(parts, n.Tally.BadText())
+	}
+	if n.What == launcher.TasksFinished {
+		parts = append(parts, "done in "+shortTime(now.Sub(p.began)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *progress) rate(now time.Time) float64 {
+	if len(p.marks) < 2 {
+		return 0
+	}
+	first, last := p.marks[0], p.marks[len(p.marks)-1]
+	if d := now.Sub(first.at).Seconds(); d > 0 {
+		return float64(last.done-first.done) / d
+	}
+	return 0
+}
+
+// close ends the line on a terminal.
+func (p *progress) close() {
+	if p.drawn {
+		p.drawn = false
+		_, _ = os.Stderr.WriteString("\n")
+	}
+}

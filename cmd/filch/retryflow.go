@@ -1,0 +1,268 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// joinRuns puts runs in order and joins those that meet.
+func joinRuns(runs []indices) (joined []indices) {
+	slices.SortFunc(runs, func(a, b indices) int { return int(a.lo - b.lo) })
+	for _, r := range runs {
+		if last := len(joined) - 1; last >= 0 && joined[last].hi >= r.lo {
+			joined[last].hi = max(joined[last].hi, r.hi)
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+// flow is a workflow that has ended, and what of it is to be done again.
+type flow struct {
+	*past
+	order launcher.TaskOrder
+	nodes []mtc.GraphNode
+	items []launcher.TaskItem
+	again []int32 // indices of the old job, in order
+	index map[int32]int32
+	live  map[filch.NodeName]bool
+}
+
+// rerunWorkflow submits what failed of a workflow, and brings what it makes.
+func (p *past) rerunWorkflow(g *global, show showFlags) error {
+	f := &flow{past: p, index: map[int32]int32{}, live: map[filch.NodeName]bool{}}
+	local, err := f.load()
+	if err != nil {
+		return err
+	}
+	gr := f.order.Graph
+	if gr.Origin != local && !gr.InPlace {
+		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: its failures can be retried there", p.id, gr.Origin)
+	}
+	if err := f.choose(); err != nil {
+		return err
+	}
+	if len(f.again) == 0 {
+		p.nothing()
+		return nil
+	}
+	s := &launcher.TaskSubmission{
+		Name: p.rec.Name, Class: p.rec.Ticket.Class, Spec: *p.spec, Follow: true,
+	}
+	for _, i := range f.again {
+		n, err := f.node(i)
+		if err != nil {
+			return err
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	s.Total = int32(len(s.Nodes))
+	gr.Earlier = append(gr.Earlier, p.id)
+	body, err := wire.Marshal(&f.order)
+	if err != nil {
+		return err
+	}
+	s.Spec.Body = append([]byte{launcher.BodyOrder}, body...)
+	if gr.InPlace {
+		return p.submit(g, s, nil, show, nil)
+	}
+	return p.submit(g, s, nil, show, f.collect)
+}
+
+// load reads all of the workflow; it returns the name of the node that answers.
+func (f *flow) load() (local filch.NodeName, err error) {
+	nodes, err := queryNodes(f.c)
+	if err != nil {
+		return "", err
+	}
+	for i := range nodes {
+		f.live[nodes[i].Node] = nodes[i].State == "up" || nodes[i].State == "draining"
+		if nodes[i].Local {
+			local = nodes[i].Node
+		}
+	}
+	if len(f.spec.Body) == 0 || f.spec.Body[0] != launcher.BodyOrder {
+		return "", filch.Errorf(filch.Invalid, "job %d runs nothing that could be run again", f.id)
+	}
+	if err := wire.Unmarshal(f.spec.Body[1:], &f.order); err != nil || f.order.Graph == nil {
+		return "", filch.Errorf(filch.Internal, "the record of job %d makes no sense", f.id)
+	}
+	next := f.payloads([]indices{{0, f.rec.Total}})
+	for range f.rec.Total {
+		v, err := next()
+		if err != nil {
+			return "", err
+		}
+		n, err := mtc.DecodeGraphNode(v)
+		var item launcher.TaskItem
+		if err == nil && len(n.Body) > 0 && n.Body[0] == launcher.PayloadItem {
+			err = wire.Unmarshal(n.Body[1:], &item)
+		}
+		if err != nil {
+			return "", filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", f.id, err.Error())
+		}
+		f.nodes, f.items = append(f.nodes, n), append(f.items, item)
+	}
+	var blocks []int32
+	for n := range (f.rec.Total + mtc.BlockSize - 1) / mtc.BlockSize {
+		blocks = append(blocks, n)
+	}
+	return local, f.past.load(blocks)
+}
+
+// choose finds the tasks that are to be run again: those that did not end well,
+// and those that did and whose files they need, where the node is gone that has
+// them.
+func (f *flow) choose() error {
+	bad, err := f.failures()
+	if err != nil {
+		return err
+	}
+	var open []int32
+	for _, r := range bad {
+		for i := r.lo; i < r.hi; i++ {
+			open = append(open, i)
+		}
+	}
+	set := map[int32]bool{}
+	for len(open) > 0 {
+		i := open[len(open)-1]
+		open = open[:len(open)-1]
+		if set[i] {
+			continue
+		}
+		set[i] = true
+		for _, in := range f.items[i].Inputs {
+			switch {
+			case f.order.Graph.InPlace || in.Writer < 0:
+			case in.Job != 0 && !f.live[in.Node]:
+				return filch.Errorf(filch.NodeLost, "%q, which task %d.%d wrote, was on node %s, which is gone", in.Path, in.Job, in.Writer, in.Node).
+					WithHint("run the workflow again from its file")
+			case in.Job == 0 && !set[in.Writer] && !f.live[f.ranOn(in.Writer)]:
+				open = append(open, in.Writer)
+			}
+		}
+	}
+	for i := range f.rec.Total {
+		if set[i] {
+			f.index[i] = int32(len(f.again))
+			f.again = append(f.again, i)
+		}
+	}
+	return nil
+}
+
+// ranOn is the node on which a task was started last.
+func (f *flow) ranOn(i int32) filch.NodeName {
+	if t := f.blocks[i/mtc.BlockSize].Find(uint8(i % mtc.BlockSize)); t != nil {
+		return t.By.Node
+	}
+	return ""
+}
+
+// node is a task of the new job: files of tasks that are not in it are those of
+// the old one.
+func (f *flow) node(i int32) (mtc.GraphNode, error) {
+	old, t := f.nodes[i], f.items[i]
+	n := mtc.GraphNode{Name: old.Name, Bytes: old.Bytes}
+	for _, p := range old.Parents {
+		if at, ok := f.index[p]; ok {
+			n.Parents = append(n.Parents, at)
+		}
+	}
+	t.Inputs, t.Outputs = slices.Clone(t.Inputs), slices.Clone(t.Outputs)
+	for k := range t.Inputs {
+		in := &t.Inputs[k]
+		if in.Writer < 0 || in.Job != 0 {
+			continue
+		}
+		if at, ok := f.index[in.Writer]; ok {
+			in.Writer = at
+			continue
+		}
+		n.Bytes += max(in.Size, 0)
+		if f.order.Graph.InPlace {
+			in.Writer = -1
+			continue
+		}
+		in.Job, in.Node = f.id, f.ranOn(in.Writer)
+	}
+	for k := range t.Outputs {
+		t.Outputs[k].Writer = f.index[i]
+	}
+	b, err := wire.Marshal(&t)
+	n.Body = append([]byte{launcher.PayloadItem}, b...)
+	if size := len(n.Encode()); err == nil && size > mtc.MaxPayload {
+		err = filch.Errorf(filch.Invalid, "task %q: its command and the names of its files take %d bytes, at most %d", n.Name, size, mtc.MaxPayload)
+	}
+	return n, err
+}
+
+// results are the files that no task of the old job reads, of those that the
+// new one does again by their new numbers, of the others by their old ones.
+func (f *flow) results() (again, old []wire.CollectFile) {
+	type file struct {
+		writer int32
+		path   string
+	}
+	read := map[file]bool{}
+	for i := range f.items {
+		for _, in := range f.items[i].Inputs {
+			if in.Job == 0 && in.Writer >= 0 {
+				read[file{in.Writer, in.Path}] = true
+			}
+		}
+	}
+	for i := range f.items {
+		at, rerun := f.index[int32(i)]
+		for _, out := range f.items[i].Outputs {
+			switch {
+			case read[file{int32(i), out.Path}]:
+			case rerun:
+				again = append(again, wire.CollectFile{Task: at, Path: out.Path})
+			default:
+				old = append(old, wire.CollectFile{Task: int32(i), Path: out.Path})
+			}
+		}
+	}
+	return again, old
+}
+
+// collect brings what the new job made, and of the old one what was never
+// brought. When nothing is left to be done all nodes forget the files.
+func (f *flow) collect(job filch.JobID, ended error) error {
+	if _, ran := ended.(exit); ended != nil && !ran {
+		return ended
+	}
+	folder := f.order.Graph.Folder
+	again, old := f.results()
+	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool {
+		_, err := os.Lstat(filepath.Join(folder, file.Path))
+		return err == nil
+	})
+	all := bring(f.c, job, folder, again)
+	if err := bring(f.c, f.id, folder, old); err != nil {
+		all = err
+	}
+	switch {
+	case all != nil:
+		return all
+	case ended != nil:
+		hint(fmt.Sprintf("filch retry %d does what is left; until then the nodes keep its files", job))
+		return ended
+	}
+	for _, id := range append(f.order.Graph.Earlier, job) {
+		if err := ask(f.c, queryWait, nil, wire.VerbUnstage, id.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

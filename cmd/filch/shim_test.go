@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMPIWords(t *testing.T) {
+	t.Setenv("SLURM_NTASKS", "")
+	for line, want := range map[string]string{
+		"./a":                            "--input=0 --ntasks=1 ./a",
+		"-n 4 ./a -n 2":                  "--input=0 --ntasks=4 ./a -n 2",
+		"-np 4 -ppn 2 -hosts a:2,b ./a":  "--input=0 --ntasks-per-node=2 --nodelist=a,b --ntasks=4 ./a",
+		"--host localhost:4 -n 2 ./a":    "--input=0 --ntasks=2 ./a",
+		"-genv A 1 -n 2 ./a : -n 1 ./b":  "--input=0 --ntasks=2 --export=ALL,A='1' ./a : --ntasks=1 ./b",
+		"-genvnone -env B 2 -n 1 ./a":    "--input=0 --ntasks=1 --export=PATH,B='2' ./a",
+		"--mca btl tcp,self -n 2 ./a":    "--input=0 --ntasks=2 --export=ALL,OMPI_MCA_btl='tcp,self' ./a",
+		"--mca plm_rsh_agent x -n 2 ./a": "--input=0 --ntasks=2 ./a",
+		"--map-by ppr:2:node -n 4 ./a":   "--input=0 --ntasks-per-node=2 --ntasks=4 ./a",
+		"-map-by node:pe=2 -n 4 ./a":     "--input=0 --distribution=cyclic --cpus-per-task=2 --ntasks=4 ./a",
+		"--stdin all -n 2 ./a":           "--input=0 --input=all --ntasks=2 ./a",
+		"--allow-run-as-root -n 2 ./a":   "--input=0 --ntasks=2 ./a",
+		"--oversubscribe --n 2 ./a":      "--input=0 --overcommit --ntasks=2 ./a",
+		"--nonsense ./a":                 "error",
+		"-n":                             "error",
+		"--map-by ppr:x:node ./a":        "error",
+	} {
+		words, err := mpiexecWords(strings.Fields(line))
+		got := strings.Join(words, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("mpiexec %s\n got %s\nwant %s", line, got, want)
+		}
+	}
+}
+
+func TestSSHWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"n2 hostname":                          "n2|hostname",
+		"-x n2 \"/usr/bin/proxy\" --port h:1":  `n2|"/usr/bin/proxy" --port h:1`,
+		"n2 -- exec perl -X -e x":              "n2|exec perl -X -e x",
+		"-q -l me -p 22 -o A=b -oC=d you@n2 w": "n2|w",
+		"-- n2 w":                              "n2|w",
+		"n2":                                   "error",
+		"":                                     "error",
+		"-x":                                   "error",
+	} {
+		host, command, err := sshWords(strings.Fields(line))
+		got := host + "|" + command
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("ssh %s: got %s, want %s", line, got, want)
+		}
+	}
+}
+
+func FuzzShims(f *testing.F) {
+	f.Add("-n 2 --mca a b ./a : -n 1 ./b")
+	f.Add("-x -l u n2 -- w")
+	f.Fuzz(func(_ *testing.T, line string) {
+		args := strings.Split(line, " ")
+		_, _ = mpiexecWords(args)
+		_, _, _ = sshWords(args)
+	})
+}
