@@ -347,3 +347,11 @@ func (h *holder) close() {
 	close(h.jobs)
 	h.done.Wait()
 }
+
+// Lose makes h drop so many of a hundred packets that it is sent, at random,
+// until [Host.Hear].
+func (h *Host) Lose(percent int) error {
+	rules := "add table inet netns; add chain inet netns in { type filter hook input priority 0; }; " +
+		"add rule inet netns in iifname eth0 numgen random mod 100 < " + strconv.Itoa(percent) + " drop"
+	return run(h.Command(context.Background(), "nft", rules))
+}

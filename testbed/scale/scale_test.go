@@ -127,11 +127,11 @@ func (w *world) lastJob(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var jobs []struct{ ID int }
-	if err := json.Unmarshal(out, &jobs); err != nil || len(jobs) != 1 {
+	var job struct{ ID int }
+	if err := json.Unmarshal(out, &job); err != nil || job.ID == 0 {
 		t.Fatalf("%v in %s", err, out)
 	}
-	return jobs[0].ID
+	return job.ID
 }
 
 // processes are the pids that run a binary of this world.

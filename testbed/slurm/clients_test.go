@@ -1,0 +1,159 @@
+//go:build clients
+
+package slurm_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The clients are not changed: they are Debian's, and believe that they talk to
+// Slurm.
+const clientsInstall = "apt-get install -y --no-install-recommends snakemake toil cwltool"
+
+const clientWithin = 15 * time.Minute
+
+// inInstance runs a script with the shims in front of PATH, inside an instance
+// of four launchers on this machine.
+func inInstance(t *testing.T, script string, files map[string]string) (dir, out string) {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "bin")
+	if err := build(bin); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "fc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), clientWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "filch"), "up", "--nodes", "4", "--slots", "2", "--", "bash", "-c",
+		`filch shim install --slurm shims >/dev/null && export PATH=$PWD/shims:$PATH && `+script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "FILCH_LOCAL="+dir, "FILCH_HOME="+filepath.Join(dir, "home"), "HOME="+dir, "USER=root",
+		"FILCH_FILCHD="+filepath.Join(bin, "filchd"), "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+	cmd.WaitDelay = 10 * time.Second
+	b, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return dir, string(b)
+}
+
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Fatalf("%s is not installed: %s", program, clientsInstall)
+	}
+}
+
+const snakefile = `rule all:
+    input: "sum"
+rule part:
+    output: "part.{i}"
+    shell: "echo {wildcards.i} $SLURM_JOB_ID > {output}"
+rule sum:
+    input: expand("part.{i}", i=range(19))
+    output: "sum"
+    shell: "cat {input} | wc -l > {output}"
+`
+
+func checkParts(t *testing.T, dir string) {
+	t.Helper()
+	if b, _ := os.ReadFile(filepath.Join(dir, "sum")); strings.TrimSpace(string(b)) != "19" {
+		t.Errorf("the sum is %q, want 19", b)
+	}
+	for _, name := range []string{"part.0", "part.18"} {
+		b, _ := os.ReadFile(filepath.Join(dir, name))
+		if f := strings.Fields(string(b)); len(f) != 2 {
+			t.Errorf("%s is %q, want its number and a job's", name, b)
+		}
+	}
+}
+
+func TestSnakemakeSlurm(t *testing.T) {
+	need(t, "snakemake")
+	dir, out := inInstance(t, `snakemake --slurm --default-resources slurm_partition=filch runtime=5 mem_mb=400 -j 20 --max-status-checks-per-second 20 --latency-wait 10 all 2>&1`, map[string]string{"Snakefile": snakefile})
+	checkParts(t, dir)
+	match(t, out, `20 of 20 steps \(100%\) done|21 of 21 steps \(100%\) done`)
+}
+
+func TestSnakemakeCluster(t *testing.T) {
+	need(t, "snakemake")
+	dir, out := inInstance(t, `snakemake --cluster 'sbatch --parsable -o /dev/null' -j 8 --latency-wait 10 all 2>&1`, map[string]string{"Snakefile": snakefile})
+	checkParts(t, dir)
+	match(t, out, `steps \(100%\) done`)
+}
+
+const toilScript = `from toil.common import Toil
+from toil.job import Job
+
+def part(job, i):
+    return i
+
+def total(job, parts):
+    return sum(parts)
+
+def begin(job):
+    parts = [job.addChildJobFn(part, i, memory="50M", cores=1, disk="10M").rv() for i in range(18)]
+    return job.addFollowOnJobFn(total, parts, memory="50M", cores=1, disk="10M").rv()
+
+if __name__ == "__main__":
+    options = Job.Runner.getDefaultArgumentParser().parse_args()
+    with Toil(options) as toil:
+        print("total", toil.start(Job.wrapJobFn(begin, memory="50M", cores=1, disk="10M")))
+`
+
+func TestToil(t *testing.T) {
+	need(t, "toil")
+	_, out := inInstance(t, `python3 twenty.py --batchSystem slurm --disableCaching --statePollingWait 1 ./store 2>toil.log || { tail -40 toil.log; exit 1; }`, map[string]string{"twenty.py": toilScript})
+	match(t, out, `^total 153$`)
+}
+
+const cwlTool = `cwlVersion: v1.0
+class: CommandLineTool
+baseCommand: [srun, -n1, echo]
+inputs:
+  text: {type: string, inputBinding: {position: 1}}
+outputs:
+  out: stdout
+stdout: out.txt
+`
+
+const cwlFlow = `cwlVersion: v1.0
+class: Workflow
+requirements: {ScatterFeatureRequirement: {}}
+inputs:
+  texts: string[]
+outputs:
+  outs: {type: "File[]", outputSource: say/out}
+steps:
+  say:
+    run: say.cwl
+    scatter: text
+    in: {text: texts}
+    out: [out]
+`
+
+func TestCwltool(t *testing.T) {
+	need(t, "cwltool")
+	dir, _ := inInstance(t, `cwltool --parallel --preserve-entire-environment flow.cwl texts.json >outs.json 2>cwl.log || { tail -40 cwl.log; exit 1; }`, map[string]string{
+		"say.cwl": cwlTool, "flow.cwl": cwlFlow,
+		"texts.json": `{"texts": ["` + strings.Join(strings.Fields("a b c d e f g h i j k l m n o p q r s t"), `","`) + `"]}`,
+	})
+	b, _ := os.ReadFile(filepath.Join(dir, "outs.json"))
+	if got := strings.Count(string(b), `"class": "File"`); got != 20 {
+		t.Errorf("%d outputs, want 20:\n%s", got, b)
+	}
+}
