@@ -18,23 +18,20 @@ var sources embed.FS
 
 // Install is the line that installs what the tests run.
 const Install = "apt-get install -y gcc libc6-dev mpich libmpich-dev mpich-doc netpipe-mpich2 scalapack-mpi-test libpmi2-0-dev " +
-	"iproute2 util-linux nftables"
+	"openmpi-bin libopenmpi-dev libpmix-dev netpipe-openmpi python3-mpi4py hpcc lammps iproute2 util-linux nftables"
 
 // Examples is where Debian's mpich-doc has the sources of MPICH's examples.
 const Examples = "/usr/share/doc/mpich/examples"
 
-// Compiler is MPICH's C compiler; mpicc may be another MPI's.
-func Compiler() (string, error) {
-	for _, name := range []string{"mpicc.mpich", "mpicc"} {
-		if p, err := exec.LookPath(name); err == nil {
-			return p, nil
-		}
-	}
-	return "", fmt.Errorf("no MPI compiler: %s", Install)
-}
+// The C compilers of the libraries; mpicc may be either's.
+const (
+	MPICH   = "mpicc.mpich"
+	OpenMPI = "mpicc.openmpi"
+)
 
-// Build compiles every program of this package into dir.
-func Build(dir string) error {
+// Build compiles every program of this package into dir, with the compiler of
+// one library.
+func Build(dir, cc string) error {
 	list, err := sources.ReadDir("programs")
 	if err != nil {
 		return err
@@ -48,7 +45,7 @@ func Build(dir string) error {
 		if err := os.WriteFile(path, src, 0o644); err != nil {
 			return err
 		}
-		if err := Compile(path, filepath.Join(dir, strings.TrimSuffix(f.Name(), ".c"))); err != nil {
+		if err := Compile(cc, path, filepath.Join(dir, strings.TrimSuffix(f.Name(), ".c"))); err != nil {
 			return err
 		}
 	}
@@ -62,7 +59,7 @@ func BuildExamples(dir string, names ...string) error {
 		if _, err := os.Stat(src); err != nil {
 			return fmt.Errorf("no example %s: %s", src, Install)
 		}
-		if err := Compile(src, filepath.Join(dir, name)); err != nil {
+		if err := Compile(MPICH, src, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -70,11 +67,7 @@ func BuildExamples(dir string, names ...string) error {
 }
 
 // Compile makes one program.
-func Compile(src, program string) error {
-	cc, err := Compiler()
-	if err != nil {
-		return err
-	}
+func Compile(cc, src, program string) error {
 	args := []string{"-O1", "-o", program, src, "-lm"}
 	if filepath.Base(src) == "pmi2.c" {
 		// Not MPI: the library has the names of MPICH's own client.

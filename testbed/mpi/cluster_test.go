@@ -49,6 +49,7 @@ type cluster struct {
 	dir      string
 	slots    int
 	hosts    []*netns.Host
+	extra    []string // in the environment of the users
 }
 
 // node is what filch nodes --json says of one.
@@ -136,7 +137,7 @@ func (c *cluster) join(i int) {
 // env is what a user on host i has.
 func (c *cluster) env(i int) []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "USER=root", "LANG=C",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + c.dir, "USER=root", "LANG=C",
 		"FILCH_INSTANCE=" + c.instance, "FILCH_LOCAL=" + c.local(i),
 	}
 }
@@ -151,7 +152,7 @@ func (c *cluster) local(i int) string {
 // command is filch on host i.
 func (c *cluster) command(ctx context.Context, i int, args ...string) *exec.Cmd {
 	cmd := c.hosts[i].CommandIn(ctx, c.dir, c.bin, args...)
-	cmd.Env = c.env(i)
+	cmd.Env = append(c.env(i), c.extra...)
 	return cmd
 }
 

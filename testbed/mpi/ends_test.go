@@ -3,14 +3,11 @@ package mpi_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/filch-hpc/filch/testbed/mpi"
 )
 
 // endings is every way in which a rank can end, with the job's exit code and
@@ -86,14 +83,11 @@ func TestStarts(t *testing.T) {
 	if err := os.WriteFile(data, []byte("no program"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	open := linkedWithOpenMPI(t, c.dir)
 	tests := map[string]struct {
 		args []string
 		code int
 		says []string // on stderr
 	}{
-		"open-mpi":       {[]string{"-n", "2", open}, 125, []string{open, "Open MPI", "PMIx", "--mpi=none"}},
-		"open-mpi-alone": {[]string{"-n", "2", "--mpi=none", open}, 0, nil},
 		"missing":        {[]string{"-n", "2", "./nosuch"}, 127, []string{"./nosuch", "not on n1"}},
 		"no-program":     {[]string{"-n", "2", data}, 126, []string{data}},
 		"no-directory":   {[]string{"-n", "2", "-D", here, "true"}, 125, []string{here}},
@@ -120,25 +114,6 @@ func TestStarts(t *testing.T) {
 			c.whole(5*time.Second, 2)
 		})
 	}
-}
-
-// linkedWithOpenMPI makes a program that needs a library of that name, as those
-// of Open MPI do.
-func linkedWithOpenMPI(t *testing.T, dir string) string {
-	t.Helper()
-	src, lib, bin := filepath.Join(dir, "open.c"), filepath.Join(dir, "libmpi.so.40"), filepath.Join(dir, "open")
-	if err := os.WriteFile(src, []byte("#ifdef LIB\nint f(void) { return 0; }\n#else\nint f(void); int main(void) { return f(); }\n#endif\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{
-		{"-shared", "-fPIC", "-DLIB", "-Wl,-soname,libmpi.so.40", "-o", lib, src},
-		{"-o", bin, src, lib, "-Wl,-rpath," + dir},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %v: %v: %s; %s", args, err, out, mpi.Install)
-		}
-	}
-	return bin
 }
 
 // TestInterrupt has Ctrl-C, and signals that are passed on.

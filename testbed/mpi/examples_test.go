@@ -29,10 +29,10 @@ func TestPrograms(t *testing.T) {
 			t.Run("hellow", func(t *testing.T) { c.as(t).hellow() })
 			t.Run("stdin", func(t *testing.T) { c.as(t).stdin() })
 			if hosts == 2 {
-				t.Run("netpipe", func(t *testing.T) { c.as(t).netpipe() })
+				t.Run("netpipe", func(t *testing.T) { c.as(t).netpipe("/usr/bin/NPmpich2") })
 			}
 			for _, p := range []string{"LU", "LLT", "QR"} {
-				t.Run("scalapack-"+p, func(t *testing.T) { c.as(t).scalapack(p) })
+				t.Run("scalapack-"+p, func(t *testing.T) { c.as(t).scalapack("mpich", p, "testdata/scalapack", 10_000) })
 			}
 			c.as(t).whole(10*time.Second, hosts)
 		})
@@ -204,8 +204,8 @@ func (c *cluster) stdin() {
 	}
 }
 
-func (c *cluster) netpipe() {
-	np := "/usr/bin/NPmpich2"
+func (c *cluster) netpipe(np string) {
+	c.t.Helper()
 	if _, err := os.Stat(np); err != nil {
 		c.t.Fatalf("no NetPIPE: %s", mpi.Install)
 	}
@@ -220,23 +220,32 @@ func (c *cluster) netpipe() {
 	}
 }
 
-// scalapack runs one of the self-checking programs on small matrices, spread
-// over a grid of four ranks.
-func (c *cluster) scalapack(name string) {
-	const dir = "/usr/lib/x86_64-linux-gnu/scalapack/mpich-tests/"
-	prog := dir + "xd" + strings.ToLower(name)
+// scalapackDir holds the self-checking programs of ScaLAPACK, and Debian's data
+// for them.
+func scalapackDir(library string) string {
+	return "/usr/lib/x86_64-linux-gnu/scalapack/" + library + "-tests/"
+}
+
+// scalapack runs one of them on the data of a folder, spread over a grid of four
+// ranks; every host must send that much.
+func (c *cluster) scalapack(library, name, data string, least uint64) {
+	c.t.Helper()
+	prog := scalapackDir(library) + "xd" + strings.ToLower(name)
 	if _, err := os.Stat(prog); err != nil {
 		c.t.Fatalf("no ScaLAPACK: %s", mpi.Install)
 	}
-	data, err := os.ReadFile(filepath.Join("testdata", "scalapack", name+".dat"))
+	text, err := os.ReadFile(filepath.Join(data, name+".dat"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, name+".dat"), data, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(c.dir, name+".dat"), text, 0o644); err != nil {
 		c.t.Fatal(err)
 	}
-	r := c.spread(4, 10_000, "", prog)
+	r := c.spread(4, least, "", prog)
 	if n := strings.Count(r.stdout, " PASSED"); n < 2 || !strings.Contains(r.stdout, " 0 tests completed and failed residual checks") {
 		c.t.Errorf("%s: %d checks passed: %s", name, n, r.stdout)
+	}
+	if n := strings.Count(r.stdout, "Finished "); n != 1 {
+		c.t.Errorf("%s: %d reports: its ranks ran alone: %s", name, n, r.stdout)
 	}
 }

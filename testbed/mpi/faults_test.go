@@ -194,11 +194,11 @@ func TestClientDies(t *testing.T) {
 }
 
 // until is a job that ends with 7 when a file is made.
-func (c *cluster) until() (j *job, end func()) {
+func (c *cluster) until(steps string) (j *job, end func()) {
 	file := filepath.Join(c.dir, "end")
 	_ = os.Remove(file)
 	c.t.Setenv("FILCH_TEST_FILE", file)
-	args := []string{"run", "-n", "2", "-w", "n2,n3", "--kill-wait", "1", "--export", "ALL,FILCH_TEST_FILE=" + file, program(c.t, "steps"), "until"}
+	args := []string{"run", "-n", "2", "-w", "n2,n3", "--kill-wait", "1", "--export", "ALL,FILCH_TEST_FILE=" + file, steps, "until"}
 	j = c.launch(client, 60*time.Second, "", args...)
 	if !j.says("at until\n", 2) {
 		j.cancel()
@@ -224,7 +224,7 @@ func TestLauncherReturns(t *testing.T) {
 	for i, name := range map[int]string{struck: "of-a-rank", client: "of-the-client"} {
 		t.Run(name, func(t *testing.T) {
 			c := c.as(t)
-			_, end := c.until()
+			_, end := c.until(program(c.t, "steps"))
 			kill(c.launcher(i), syscall.SIGKILL)
 			c.revive(i)
 			end()
@@ -306,7 +306,7 @@ func TestShortPause(t *testing.T) {
 	for name, signal := range things {
 		t.Run(name, func(t *testing.T) {
 			c := c.as(t)
-			_, end := c.until()
+			_, end := c.until(program(c.t, "steps"))
 			signal(c, syscall.SIGSTOP)
 			<-time.After(2500 * time.Millisecond) // the pause is what is tested
 			signal(c, syscall.SIGCONT)

@@ -22,7 +22,7 @@ import (
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "filch-mpi-")
 	if err == nil {
-		err = mpi.Build(dir)
+		err = mpi.Build(dir, mpi.MPICH)
 	}
 	if err == nil {
 		err = mpi.BuildExamples(dir, "cpi", "icpi", "srtest", "hellow")
@@ -40,10 +40,30 @@ func program(t testing.TB, name string) string {
 	return filepath.Join(dir, name)
 }
 
+// openPrograms are the same ones, of Open MPI.
+var openPrograms = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "filch-ompi-")
+	if err == nil {
+		err = mpi.Build(dir, mpi.OpenMPI)
+	}
+	return dir, err
+})
+
+func openProgram(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := openPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, _ := programs(); dir != "" {
-		os.RemoveAll(dir)
+	for _, made := range []func() (string, error){programs, openPrograms} {
+		if dir, _ := made(); dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	if built != "" {
 		os.RemoveAll(built)

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "finalized";
     int code = argc > 2 ? atoi(argv[2]) : 7;
-    const char *mine = getenv("PMI_RANK");
+    const char *mine = getenv(getenv("FILCH_RANK") ? "FILCH_RANK" : "PMI_RANK");
     int rank, chosen = mine && atoi(mine) == 1;
 
     if (chosen && !strcmp(mode, "unstarted"))

@@ -46,7 +46,7 @@ static void children(void)
 int main(int argc, char **argv)
 {
     const char *step = argc > 1 ? argv[1] : "start";
-    const char *mine = getenv("PMI_RANK");
+    const char *mine = getenv(getenv("FILCH_RANK") ? "FILCH_RANK" : "PMI_RANK");
     int rank = mine ? atoi(mine) : 0;
 
     for (int i = 2; i < argc; i++) {

@@ -1,0 +1,103 @@
+package faults
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+)
+
+// TestStoreOnAFullDisk fills the disk of one node: the others go on without it,
+// what was acknowledged stays, and the node is back when there is room.
+func TestStoreOnAFullDisk(t *testing.T) {
+	c := up(t, 3, map[int]int{1: 96 << 20})
+	u := newUser(c, 1)
+	acknowledged := map[string]string{}
+	write := func(n int, key string, limit time.Duration) {
+		t.Helper()
+		value := fmt.Sprintf("%s is %d", key, n)
+		for end := time.Now().Add(limit); ; {
+			r, asked := u.do(dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(key), Durable: true, Value: dht.EncodeTable([]dht.Cell{{Name: "v", Value: []byte(value)}})})
+			if asked && r.Outcome == dht.Done {
+				acknowledged[key] = value
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s could not be written within %v: %+v", key, limit, r)
+			}
+		}
+	}
+	for i := range 50 {
+		write(1, fmt.Sprintf("disk/%d", i), 10*time.Second)
+	}
+	// All that is left, from outside of the host: it is the same file system.
+	ballast := filepath.Join(c.local(1), "ballast")
+	fill := c.hosts[1].Command(t.Context(), "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>&1; dd if=/dev/zero bs=1 count=4096 >>"+ballast+" 2>&1; true")
+	if out, err := fill.CombinedOutput(); err != nil {
+		t.Fatalf("fill the disk: %v: %s", err, out)
+	}
+	for i := range 100 {
+		write(2, fmt.Sprintf("disk/%d", i), 20*time.Second)
+	}
+	if r, err := c.roster(1); err != nil || r.Here.DiskTrouble == "" {
+		t.Errorf("the node with the full disk says %+v, %v", r.Here, err)
+	}
+	if out, err := c.hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {
+		t.Fatalf("free the disk: %v: %s", err, out)
+	}
+	c.settled(settleWait)
+	for i := range 100 {
+		write(3, fmt.Sprintf("disk/%d", i), 10*time.Second)
+	}
+	for key, want := range acknowledged {
+		for host := range c.hosts {
+			l, err := c.dial(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rs, err := l.Store(opWait, dht.Op{Code: dht.OpLookup, Key: dht.Key(key), Consistent: true})
+			l.Close()
+			if err != nil || rs[0].Outcome != dht.Done {
+				t.Fatalf("%s asked of %s: %+v, %v", key, c.hosts[host].Name, rs, err)
+			}
+			cells, err := dht.DecodeTable(rs[0].Value)
+			if err != nil || len(cells) != 1 || string(cells[0].Value) != want {
+				t.Errorf("%s asked of %s: %+v, want %q", key, c.hosts[host].Name, cells, want)
+			}
+		}
+	}
+	t.Logf("figure: %d records written while a disk filled up, none lost", len(acknowledged))
+}
+
+// TestStoreComesBackFromDisk kills every launcher at once: what was acknowledged
+// as durable is there when they are started again.
+func TestStoreComesBackFromDisk(t *testing.T) {
+	c := up(t, 3, nil)
+	u := newUser(c, 1)
+	const n = 200
+	for i := range n {
+		r, _ := u.do(dht.Op{Code: dht.OpInsert, Kind: dht.KindRegister, Key: dht.Key(fmt.Sprintf("back/%d", i)), Value: fmt.Append(nil, i), Durable: true})
+		if r.Outcome != dht.Done {
+			t.Fatalf("insert %d: %+v", i, r)
+		}
+	}
+	for i := range c.hosts {
+		c.signal(i, syscall.SIGKILL)
+	}
+	for i := range c.hosts {
+		c.revive(i)
+	}
+	c.settled(settleWait)
+	for i := range n {
+		r, _ := u.do(dht.Op{Code: dht.OpLookup, Key: dht.Key(fmt.Sprintf("back/%d", i)), Consistent: true})
+		for end := time.Now().Add(settleWait); r.Outcome == dht.Unknown && time.Now().Before(end); pause() {
+			r, _ = u.do(dht.Op{Code: dht.OpLookup, Key: dht.Key(fmt.Sprintf("back/%d", i)), Consistent: true})
+		}
+		if r.Outcome != dht.Done || string(r.Value) != fmt.Sprint(i) {
+			t.Errorf("lookup %d after all were killed: %+v", i, r)
+		}
+	}
+}
