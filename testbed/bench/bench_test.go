@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 func newTestBench(t *testing.T) *bench {
@@ -77,5 +79,50 @@ func TestRateCountsFailures(t *testing.T) {
 	}
 	if f := b.rateOf(command{argv: []string{"/bin/false"}}, 2); f.PerSec != 0 || f.Failed == 0 {
 		t.Errorf("false: got %+v, want failures only", f)
+	}
+}
+
+func TestSpawnLoopCountsFailures(t *testing.T) {
+	b := newTestBench(t)
+	spawn, err := b.compileSpawn()
+	if err != nil {
+		t.Fatalf("%v: apt-get install -y gcc", err)
+	}
+	if _, err := b.once([]string{spawn, "20", "3", "/bin/true"}, os.Environ()); err != nil {
+		t.Errorf("20 times true: got %v, want no error", err)
+	}
+	if _, err := b.once([]string{spawn, "20", "3", "/bin/false"}, os.Environ()); err == nil {
+		t.Error("20 times false: got no error, want one")
+	}
+}
+
+// The applications are workflows that can be read, and each file of stacking has
+// as many readers as its locality says.
+func TestAppsAreWorkflows(t *testing.T) {
+	for _, a := range []*app{stacking(160, 1), stacking(160, 3), stacking(24, 10), allPairs(5)} {
+		readers := make([]int, a.files)
+		for _, read := range a.reads {
+			for _, f := range read {
+				readers[f]++
+			}
+		}
+		for f, n := range readers {
+			if n != a.locality {
+				t.Errorf("%s: %d tasks read file %d, want %d", a.name, n, f, a.locality)
+			}
+		}
+		file := filepath.Join(t.TempDir(), "w.json")
+		if err := a.write(file); err != nil {
+			t.Fatal(err)
+		}
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := workflow.Load(in, workflow.Options{Name: file})
+		in.Close()
+		if err != nil || len(g.Tasks) != a.files+len(a.reads)+2 {
+			t.Errorf("%s: %v", a.name, err)
+		}
 	}
 }

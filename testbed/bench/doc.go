@@ -10,5 +10,16 @@
 // hosts" is hydra once more, its proxies in the hosts of filch's launchers, as
 // theirs do not share memory and so cost MPI_Init more.
 //
+// The store of jobs and tasks is measured beside go-libp2p-kad-dht's own values
+// and beside etcd, whose commits are all synced: compare it with what is called
+// durable.
+//
+// Tasks are /bin/true, beside a loop of posix_spawn in C, which is as fast as the
+// kernel goes, and beside xargs, make and GNU parallel, which record nothing; and
+// tasks without a process, which show what balancing and recording cost.
+//
+// The two applications of MATRIX v2 show what each scheduling policy makes of tasks
+// that read large files: how long they take, and how many run where their files are.
+//
 // It prints and gates nothing; testbed/bench/proof compares with the bars.
 package main

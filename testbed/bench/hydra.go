@@ -16,7 +16,7 @@ func newHydra(dir string) (*hydra, error) {
 	if _, err := lookup(exe); err != nil {
 		return nil, err
 	}
-	program, err := compile(dir, firstOf("mpicc.mpich", "mpicc"))
+	program, err := compile(dir, "mpicc.mpich")
 	return &hydra{exe: exe, program: program}, err
 }
 
@@ -24,6 +24,9 @@ func (h *hydra) name() string { return "hydra" }
 func (h *hydra) close()       {}
 
 func (h *hydra) command(a ask) command {
+	if a.what == openMPI {
+		return command{}
+	}
 	argv := []string{h.exe}
 	if a.hosts > 1 {
 		hosts := make([]string, a.hosts)
@@ -37,7 +40,7 @@ func (h *hydra) command(a ask) command {
 }
 
 func pick(a ask, program string) string {
-	if a.mpi {
+	if a.what != plain {
 		return program
 	}
 	return "/bin/true"
@@ -85,7 +88,7 @@ func newHosted(h *hydra, o *ours, scratch string) (*hosted, error) {
 func (h *hosted) name() string { return "in hosts" }
 
 func (h *hosted) command(a ask) command {
-	if a.hosts == 1 {
+	if a.hosts == 1 || a.what == openMPI {
 		return command{}
 	}
 	c := h.hydra.command(a)

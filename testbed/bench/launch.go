@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
 // launchFigure is one launcher's cost of one kind of launch.
 type launchFigure struct {
-	What     string // "true" or "MPI_Init+Finalize"
+	What     string // a workload
 	Ranks    int
 	Hosts    int
 	Launcher string
@@ -29,10 +30,13 @@ func (b *bench) launches(rivals []rival) []launchFigure {
 	}
 	fmt.Println()
 	var all []launchFigure
-	for _, mpi := range []bool{false, true} {
+	for _, what := range []workload{plain, mpich, openMPI} {
+		if !strings.Contains(b.what, what.flag()) {
+			continue
+		}
 		for _, hosts := range []int{1, 4} {
 			for _, ranks := range []int{1, 4, 16} {
-				all = append(all, b.launch(rivals, ask{ranks: ranks, hosts: hosts, mpi: mpi})...)
+				all = append(all, b.launch(rivals, ask{ranks: ranks, hosts: hosts, what: what})...)
 			}
 		}
 	}
@@ -41,10 +45,7 @@ func (b *bench) launches(rivals []rival) []launchFigure {
 
 // launch measures and prints one line.
 func (b *bench) launch(rivals []rival, a ask) []launchFigure {
-	what := "true"
-	if a.mpi {
-		what = "MPI_Init+Finalize"
-	}
+	what := a.what.String()
 	cmds := make([]command, len(rivals))
 	for i, r := range rivals {
 		cmds[i] = r.command(a)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 //go:embed programs/initfini.c
@@ -16,15 +17,25 @@ var initfini []byte
 // ask is what a line of the table of launches wants started.
 type ask struct {
 	ranks, hosts int
-	mpi          bool // MPI_Init+Finalize, else true
+	what         workload
 }
 
-func (a ask) String() string {
-	what := "true"
-	if a.mpi {
-		what = "MPI_Init+Finalize"
-	}
-	return fmt.Sprintf("%s n=%d hosts=%d", what, a.ranks, a.hosts)
+func (a ask) String() string { return fmt.Sprintf("%s n=%d hosts=%d", a.what, a.ranks, a.hosts) }
+
+// workload is what the ranks do.
+type workload uint8
+
+const (
+	plain   workload = iota // true
+	mpich                   // MPI_Init and MPI_Finalize, each launcher with the library that it is of
+	openMPI                 // the same of Open MPI, through PMIx
+)
+
+// flag is how -what calls it.
+func (w workload) flag() string { return [...]string{"true", "mpich", "openmpi"}[w] }
+
+func (w workload) String() string {
+	return [...]string{"true", "MPI_Init+Finalize", "Open MPI Init+Fin."}[w]
 }
 
 // slotsTotal is the room that each launcher is given, on one host or over four.
@@ -62,21 +73,16 @@ func firstOf(names ...string) string {
 // ompi is Open MPI's mpirun. It knows one host here: a second needs ssh.
 type ompi struct{ program string }
 
-func newOMPI(dir string) (*ompi, error) {
-	if _, err := lookup("mpirun.openmpi"); err != nil {
-		return nil, err
-	}
-	o := &ompi{}
-	// Its headers are a package of their own: without them there is `true`.
-	o.program, _ = compile(dir, "mpicc.openmpi")
-	return o, nil
+func newOMPI(program string) (*ompi, error) {
+	_, err := lookup("mpirun.openmpi")
+	return &ompi{program: program}, err
 }
 
 func (o *ompi) name() string { return "mpirun" }
 func (o *ompi) close()       {}
 
 func (o *ompi) command(a ask) command {
-	if a.hosts > 1 || a.mpi && o.program == "" {
+	if a.hosts > 1 || a.what != plain && o.program == "" {
 		return command{}
 	}
 	argv := []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", strconv.Itoa(a.ranks)}
@@ -85,12 +91,13 @@ func (o *ompi) command(a ask) command {
 
 // ours is filch with two instances up: one launcher, and four.
 type ours struct {
-	exe, program string
-	env          map[int][]string // by the number of launchers
+	exe           string
+	program, open string           // of MPICH; of Open MPI, "" where its compiler is missing
+	env           map[int][]string // by the number of launchers
 }
 
-func newOurs(b *bench, program string) (*ours, error) {
-	o := &ours{exe: b.filch, program: program, env: map[int][]string{}}
+func newOurs(b *bench, program, open string) (*ours, error) {
+	o := &ours{exe: b.filch, program: program, open: open, env: map[int][]string{}}
 	for _, nodes := range []int{1, 4} {
 		env, err := o.up(b.scratch, fmt.Sprintf("bench-%d-%d", nodes, os.Getpid()), nodes, slotsTotal/nodes)
 		if err != nil {
@@ -114,10 +121,16 @@ func (o *ours) up(scratch, instance string, nodes, slots int) ([]string, error) 
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("filch up --nodes %d: %w: %s", nodes, err, text)
 	}
+	raise(instance, func() { o.down(env) })
 	return env, nil
 }
 
 func (o *ours) down(env []string) {
+	for _, v := range env {
+		if instance, ok := strings.CutPrefix(v, "FILCH_INSTANCE="); ok {
+			lower(instance)
+		}
+	}
 	cmd := exec.Command(o.exe, "down")
 	cmd.Env = env
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -138,13 +151,28 @@ func (o *ours) command(a ask) command {
 	if a.hosts > 1 {
 		argv = append(argv, "-N", strconv.Itoa(min(a.hosts, a.ranks)))
 	}
-	return command{argv: append(argv, pick(a, o.program)), env: o.env[a.hosts]}
+	program := o.program
+	if a.what == openMPI {
+		if program = o.open; program == "" {
+			return command{}
+		}
+	}
+	return command{argv: append(argv, pick(a, program)), env: o.env[a.hosts]}
 }
 
 // anywhere asks the four launchers for ranks of true on as many of them as there
 // is room for.
 func (o *ours) anywhere(ranks int) command {
 	return command{argv: []string{o.exe, "run", "-n", strconv.Itoa(ranks), "/bin/true"}, env: o.env[4]}
+}
+
+// shim is a command of the shims that filch installs, over the four launchers.
+func (o *ours) shim(argv ...string) command {
+	dir := filepath.Join(filepath.Dir(o.program), "shims")
+	if out, err := exec.Command(o.exe, "shim", "install", dir).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: filch shim install: %v: %s\n", err, out)
+	}
+	return command{argv: append([]string{filepath.Join(dir, argv[0])}, argv[1:]...), env: o.env[4]}
 }
 
 // node is what `filch nodes --json` says of one launcher, as far as we read it.

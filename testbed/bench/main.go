@@ -17,10 +17,19 @@ func main() {
 	jobs := flag.Int("jobs", 1000, "launches between the two looks at the idle cost")
 	idle := flag.Duration("idle", 5*time.Second, "how long an idle launcher is watched")
 	rate := flag.Duration("rate", 3*time.Second, "how long each rate is measured")
-	only := flag.String("only", "launch,rate,idle", "the tables to print")
+	store := flag.Duration("store", 200*time.Millisecond, "how long each operation of a store is measured")
+	beside := flag.String("stores", "filch,etcd,kad-dht", "the stores to measure")
+	operations := flag.String("operations", "insert,lookup,consistent,swap", "what is asked of them")
+	sizes := flag.String("meshes", "3,8,32", "over how many nodes")
+	tasks := flag.Int("tasks", 1500, "processes that each way to run many tasks starts in one run")
+	noops := flag.Int("noops", 200_000, "tasks without a process in one run")
+	fleet := flag.Int("fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
+	apps := flag.Int("apps", 160, "tasks of each application that reads large files, under each policy")
+	only := flag.String("only", "launch,steps,rate,idle,store,tasks,apps", "the tables to print")
+	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
-	figures, err := measure(*filchFlag, *only, &bench{runs: *runs, jobs: *jobs, idle: *idle, rate: *rate})
+	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: taskWish{*tasks, *noops, *fleet, *apps}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -39,9 +48,14 @@ func main() {
 
 // figures is the machine-readable form of what is printed.
 type figures struct {
-	Launches []launchFigure
-	Rates    []rateFigure
-	Idle     []idleFigure
+	Launches  []launchFigure
+	Steps     []rateFigure
+	Rates     []rateFigure
+	Idle      []idleFigure
+	Stores    []storeFigure
+	StoreIdle []storeIdle
+	Tasks     []taskFigure
+	Apps      []appFigure
 }
 
 func measure(exe, only string, b *bench) (*figures, error) {
@@ -53,6 +67,7 @@ func measure(exe, only string, b *bench) (*figures, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(b.scratch)
+	onInterrupt(b.scratch)
 	if b.err, err = os.Create(filepath.Join(b.scratch, "stderr")); err != nil {
 		return nil, err
 	}
@@ -60,36 +75,66 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	b.meter = newMeter()
 	defer b.meter.close()
 
+	printHead(b)
+	all := &figures{}
+	if strings.Contains(only, "store") {
+		all.Stores, all.StoreIdle = b.stores(b.filch)
+	}
+	if strings.Contains(only, "tasks") {
+		all.Tasks = b.tasks()
+	}
+	if strings.Contains(only, "apps") {
+		all.Apps = b.apps()
+	}
+	for _, part := range []string{"launch", "steps", "rate", "idle"} {
+		if strings.Contains(only, part) {
+			return all, measureLaunches(b, only, all)
+		}
+	}
+	return all, nil
+}
+
+// measureLaunches measures what starts programs.
+func measureLaunches(b *bench, only string, all *figures) error {
 	h, err := newHydra(b.scratch)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o, err := newOurs(b, h.program)
+	// Its headers are a package of their own: without them it is left out.
+	open, _ := compile(b.scratch, "mpicc.openmpi")
+	o, err := newOurs(b, h.program, open)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer o.close()
 	b.meter.pids = o.pids
-	printHead(b)
-
-	all := &figures{}
+	var s *slurm
+	if strings.Contains(only, "launch") || strings.Contains(only, "steps") {
+		if s, err = newSlurm(b.scratch, h.program, o.open); err != nil {
+			fmt.Printf("not measured: srun: %v\n", err)
+		} else {
+			defer s.close()
+		}
+	}
 	if strings.Contains(only, "launch") {
-		rivals := []rival{o, h}
-		for _, more := range others(b, o, h) {
-			defer more.close()
-			rivals = append(rivals, more)
+		rivals := append([]rival{o, h}, others(b, o, h)...)
+		if s != nil {
+			rivals = append(rivals, s)
 		}
 		all.Launches = b.launches(rivals)
+	}
+	if strings.Contains(only, "steps") && s != nil {
+		all.Steps = b.steps(o, s)
 	}
 	if strings.Contains(only, "rate") {
 		all.Rates = b.rates(o, h)
 	}
 	if strings.Contains(only, "idle") {
 		if all.Idle, err = b.idleCost(o); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // others are the launchers that are measured where they are installed.
@@ -100,13 +145,8 @@ func others(b *bench, o *ours, h *hydra) []rival {
 	} else {
 		list = append(list, r)
 	}
-	if r, err := newOMPI(b.scratch); err != nil {
+	if r, err := newOMPI(o.open); err != nil {
 		fmt.Printf("not measured: mpirun: %v\n", err)
-	} else {
-		list = append(list, r)
-	}
-	if r, err := newSlurm(b.scratch, h.program); err != nil {
-		fmt.Printf("not measured: srun: %v\n", err)
 	} else {
 		list = append(list, r)
 	}

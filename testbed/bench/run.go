@@ -23,11 +23,15 @@ type bench struct {
 	meter   *meter
 	scratch string // everything that we write
 	filch   string // the binary
+	what    string // the workloads to launch, by their flags
 	runs    int    // measured repetitions of each launch
 	jobs    int    // launches between the two looks at the idle cost
 	idle    time.Duration
 	rate    time.Duration // how long each rate is measured
 	err     *os.File      // stderr of what we start, for the report of a failure
+
+	store storeWish
+	many  taskWish
 }
 
 // spawn starts argv in dir without a shell, stdin and stdout at /dev/null.

@@ -78,6 +78,31 @@ func rates(f *figures) verdict {
 	return v
 }
 
+// stepsBar is how many times srun's steps a second ours must be.
+const stepsBar = 10.0
+
+// steps judges the steps a second of a loop beside srun's.
+func steps(f *figures) verdict {
+	ours := map[int]float64{}
+	v := verdict{ok: true}
+	var said []string
+	for _, r := range f.Steps {
+		if r.Failed > 0 {
+			return verdict{measured: fmt.Sprintf("%d steps of %s failed", r.Failed, r.Launcher)}
+		}
+		if r.Launcher == "filch" {
+			ours[r.Clients] = r.PerSec
+			continue
+		}
+		ratio := ours[r.Clients] / max(r.PerSec, 0.001)
+		said = append(said, fmt.Sprintf("%d at a time: %.0f/s beside %.0f/s, %.1f x", r.Clients, ours[r.Clients], r.PerSec, ratio))
+		v.ok = v.ok && ratio >= stepsBar
+	}
+	v.measured = strings.Join(said, "; ")
+	v.ok = v.ok && len(said) > 0
+	return v
+}
+
 // idle judges what launchers cost when nothing is asked of them.
 func idle(f *figures) verdict {
 	var cpu, rss, growth float64

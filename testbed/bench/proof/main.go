@@ -38,13 +38,14 @@ func main() {
 	filch := flag.String("filch", "bin/filch", "the binary to prove")
 	only := flag.String("only", "", "the numbers of the promises to prove, with commas; all by default")
 	jobs := flag.Int("jobs", 10000, "launches between the two looks at the idle cost")
+	tables := flag.String("tables", "", "the tables that the bench makes, with commas; all by default")
 	flag.Parse()
 	exe, err := filepath.Abs(*filch)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "proof:", err)
 		os.Exit(1)
 	}
-	p := &prover{filch: exe, jobs: *jobs, began: time.Now()}
+	p := &prover{filch: exe, jobs: *jobs, tables: *tables, began: time.Now()}
 	if !p.prove(promises(), *only) {
 		os.Exit(1)
 	}

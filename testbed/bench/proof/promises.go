@@ -1,8 +1,10 @@
 package main
 
+import "slices"
+
 // promises lists what is promised, in the order of the table.
 func promises() []promise {
-	return append(programs(), measures()...)
+	return slices.Concat(programs(), records(), allocations(), measures(), stores())
 }
 
 // programs are the promises that tests keep.
@@ -58,6 +60,87 @@ func programs() []promise {
 			bar:   "each process of ours < 100 MB; <= 64 each",
 			tests: []suite{{dir: "./testbed/scale", run: "^TestFlood|^TestLaunchersKeep"}},
 		},
+		{
+			line: "8a", what: "Open MPI: hpcc, ScaLAPACK, NetPIPE, mpi4py, direct modex over 2 hosts; LAMMPS, 16 replicas",
+			bar:   "all pass, replicas as if serial",
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenPrograms$|^TestLAMMPS$"}},
+		},
+		{
+			line: "8b", what: "Open MPI: ends of all kinds; helper, keeper, launcher killed", bar: "codes right, no segment left",
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenEndings$|^TestOpenKills$|^TestOpenLauncherReturns$"}},
+		},
+	}
+}
+
+// openMPI is how the bench calls launches through PMIx.
+const openMPI = "Open MPI Init+Fin."
+
+// allocations are the promises about batch allocations, on a real Slurm.
+func allocations() []promise {
+	return []promise{
+		{
+			line: "9a", what: "launchers on every node of a Slurm job; the batch scripts of scripts/", bar: "up, right, and gone with the job",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestUp|^TestTemplate"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(hosts|pbs)$"}},
+		},
+		{
+			line: "9b", what: "2,000 steps of an unmodified srun loop", bar: "no request to slurmctld, <= 15 ms a shim call",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimLoop|^TestMPIShims$"}},
+		},
+		{
+			line: "9c", what: "srun command lines with srun and with the shim", bar: ">= 60 say the same",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimSays"}},
+		},
+		{
+			line: "9d", what: "Snakemake --slurm and --cluster, Toil, cwltool through the shims; the calls of other clients", bar: "20 jobs each",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestSnakemake|^TestToil$|^TestCwltool$", tags: "clients"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-batch$"}},
+		},
+		{
+			line: "12a", what: "ten allocations of a minute drain one queue; a third of them are killed, a third end as by their time limit",
+			bar:   "no task lost, only those of the last seconds run again, no `--once` task twice",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestAllocationsDrain"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-resume$"}},
+		},
+		{
+			line: "12b", what: "two allocations as one instance: steals inside and between them", bar: ">= 75 % inside, far work found",
+			tests: []suite{{dir: "./mtc", run: "^TestStealsStayNear$|^TestFarWork|^TestResume"}},
+		},
+		{
+			line: "9e", what: "steps a second of a loop beside srun's", bar: ">= 10 x srun",
+			bench: steps,
+		},
+	}
+}
+
+// records are the promises about the shared store and the tasks in it.
+func records() []promise {
+	return []promise{
+		{
+			line: "10a", what: "store simulator: histories under faults, held against porcupine", bar: "100,000 seeds, 0 illegal",
+			tests: []suite{{dir: "./testbed/sim/store", run: "^TestStoreSeeds$"}},
+		},
+		{
+			line: "10b", what: "store simulator: planted bugs", bar: "each caught within its budget of seeds",
+			tests: []suite{{dir: "./testbed/sim/store", run: "^TestStoreMutants", tags: "mutants"}},
+		},
+		{
+			line: "10c", what: "real launchers killed, stopped, cut off, on a full disk, under ten clients",
+			bar:   "one order of events, nothing lost, without service < 6 s (p99)",
+			tests: []suite{{dir: "./testbed/faults", run: "^TestStore"}},
+		},
+		{
+			line: "11a", what: "bags of tasks on launchers that are killed, stopped and cut off",
+			bar:   "one end each, executions <= attempts, `--once` never twice",
+			tests: []suite{{dir: "./testbed/faults", run: "^TestTasks"}},
+		},
+		{
+			line: "11b", what: "tasks in virtual time: faults, balance, planted faults of the papers' code",
+			bar:   "one end each, >= 95 % at 1,024 slots",
+			tests: []suite{{dir: "./testbed/sim/tasks"}, {dir: "./mtc"}},
+		},
+		{
+			line: "11c", what: "BLAST, POV-Ray and a Montage mosaic of 138 processes on four hosts without a common folder, under each policy",
+			bar:   "bit by bit as one after the other",
+			tests: []suite{{dir: "./testbed/faults", run: "^TestReal$"}},
+		},
 	}
 }
 
@@ -87,6 +170,14 @@ func measures() []promise {
 		{
 			line: "6f", what: "idle launchers, before and after 10,000 jobs", bar: "CPU < 0.1 %, RSS < 40 MB, flat",
 			bench: idle,
+		},
+		{
+			line: "8c", what: "Open MPI's MPI_Init+Finalize beside mpirun", bar: "<= 1.0 x mpirun",
+			bench: launchesWithin("mpirun", openMPI, 1, hydraBar),
+		},
+		{
+			line: "8d", what: "the same beside srun --mpi=pmix, on one node and over four", bar: "<= 1.0 x srun",
+			bench: launchesWithin("srun", openMPI, 0, hydraBar),
 		},
 		{
 			line: "7", what: "everything under the race detector; no fixed sleeps", bar: "clean",

@@ -67,3 +67,24 @@ func TestWrap(t *testing.T) {
 		t.Errorf("nothing: got %q, want one empty line", got)
 	}
 }
+
+func TestStoreJudges(t *testing.T) {
+	f := &figures{Stores: []storeFigure{
+		{Store: "filch", What: "lookup", Nodes: 3, Requests: 0.7, CPUUS: 60},
+		{Store: "filch", What: "lookup", Nodes: 32, Requests: 0.9, CPUUS: 160},
+		{Store: "filch", What: "compare-and-swap", Nodes: 3, Requests: 2.7, CPUUS: 260},
+		{Store: "filch", What: "insert, 1000 at once", Nodes: 3, PerSec: 110_000},
+		{Store: "filch, durable", What: "insert", Nodes: 3, P50US: 800, CPUUS: 500, PerSec: 2000},
+		{Store: "etcd", What: "insert", Nodes: 3, P50US: 900, CPUUS: 900, PerSec: 1900},
+	}, StoreIdle: []storeIdle{{Nodes: 32, CPUMean: 0.1}}}
+	want := map[string]bool{"12a": true, "12b": false, "12c": false, "12d": true, "12e": true, "12f": true}
+	for _, p := range stores() {
+		if v := p.bench(f); v.ok != want[p.line] {
+			t.Errorf("%s: got %v (%s), want %v", p.line, v.ok, v.measured, want[p.line])
+		}
+	}
+	f.Stores[4].CPUUS = 1000
+	if v := besideEtcd(f); v.ok {
+		t.Errorf("more CPU than etcd: %s", v.measured)
+	}
+}

@@ -17,6 +17,7 @@ import (
 type prover struct {
 	filch   string
 	jobs    int
+	tables  string // of the bench; "" all
 	began   time.Time
 	results map[string]*result // by suite
 	bench   *figures
@@ -128,7 +129,7 @@ type figures struct {
 		WallMS       float64
 		Error        string
 	}
-	Rates []struct {
+	Steps, Rates []struct {
 		Launcher       string
 		Clients, Hosts int
 		PerSec         float64
@@ -140,6 +141,8 @@ type figures struct {
 		RSSEarly, RSSAfter  int64
 		Jobs                int
 	}
+	Stores    []storeFigure
+	StoreIdle []storeIdle
 }
 
 // figures runs the bench in full, once; what it prints goes to stderr.
@@ -154,7 +157,10 @@ func (p *prover) figures() (*figures, error) {
 	defer os.RemoveAll(dir)
 	report := filepath.Join(dir, "bench.json")
 	cmd := exec.Command("go", "run", "./testbed/bench", "-filch", p.filch, "-json", report,
-		"-runs", "21", "-rate", "10s", "-idle", "30s", "-jobs", strconv.Itoa(p.jobs))
+		"-runs", "21", "-rate", "10s", "-store", "1s", "-idle", "30s", "-jobs", strconv.Itoa(p.jobs))
+	if p.tables != "" {
+		cmd.Args = append(cmd.Args, "-only", p.tables)
+	}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		p.failed = fmt.Errorf("bench: %w", err)
