@@ -7,23 +7,25 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 PAYLOAD  := cmd/filch/payload/filchd
+HELPER   := launcher/pmix/payload/pmixd
 
 # The rooms without a goroutine of their own: quick under the race detector.
-PURE     := . ./slots/... ./stealer/... ./dht ./launcher ./launcher/pmi/...
+PURE     := . ./slots/... ./stealer/... ./mtc ./dht ./launcher ./launcher/pmi/...
 
 SEEDS    ?= 3000
 N        ?= 1024
 T        ?= 30s
 COUNT    ?= 1
 
-.PHONY: help build install check test testbed sim bench proof golden fuzz demo man clean
+.PHONY: help build install check test testbed sim sim-million bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
 	@mkdir -p $(BIN) $(dir $(PAYLOAD))
+	@[ "$$($(GO) env GOARCH)" = "$$($(GO) env GOHOSTARCH)" ] && launcher/pmix/pmixd/build $(HELPER) || { rm -f $(HELPER); echo 'without pmixd: Open MPI programs will need a compiler and the headers of PMIx on each node'; }
 	$(BUILD) -o $(PAYLOAD).new ./cmd/filchd && mv $(PAYLOAD).new $(PAYLOAD)
 	$(BUILD) -o $(BIN)/filch ./cmd/filch
 
@@ -36,10 +38,13 @@ check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 	$(GO) test -count=1 -run '^TestTidy' .
 	$(GO) test -race -short $(PURE)
 
+# One package at a time: simulators use every core, and real programs have times
+# to keep. AGAIN=--rerun-fails=1 runs what failed once more, and tells of it: on a
+# machine that others use too, real processes may come too late.
 test: build ## install what the tests need, then run all of them but the compose ones
 	@scripts/install-deps test
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./testbed/sim
-	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped -- -count=$(COUNT) -timeout 15m ./...
+	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim ./testbed/sim/store ./launcher ./mtc
+	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped $(AGAIN) --packages ./... -- -p 1 -count=$(COUNT) -timeout 15m
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
 	@scripts/install-deps compose
@@ -47,14 +52,18 @@ testbed: build ## a cluster of containers: a real MPI program, and nodes killed,
 
 sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault seeds
 	$(GO) run ./testbed/sim/cmd -nodes $(N) -seeds $(SEEDS)
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' -v ./testbed/sim
+	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
+	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim ./testbed/sim/store
 
-bench: build ## side by side with the launchers that are installed
-	@scripts/install-deps demo
+sim-million: ## a million seeds of the metadata store: hours
+	$(GO) run ./testbed/sim/store/cmd -seeds 1000000
+
+bench: build ## side by side with the launchers and stores that are installed
+	@scripts/install-deps demo store
 	$(GO) run ./testbed/bench -filch $(abspath $(BIN))/filch $(ARGS)
 
 proof: build ## every promise in full size, in one table
-	@scripts/install-deps test compose rivals
+	@scripts/install-deps test compose rivals clients
 	$(GO) run ./testbed/bench/proof -filch $(abspath $(BIN))/filch
 
 golden: ## rewrite the golden files; read the diff before you commit it
@@ -73,4 +82,4 @@ man: ## the manual pages, into BIN/man/man1
 	$(GO) run -tags man ./cmd/filch man $(BIN)/man/man1
 
 clean: ## what build made
-	rm -rf $(BIN) $(PAYLOAD)
+	rm -rf $(BIN) $(PAYLOAD) $(HELPER)

@@ -60,10 +60,11 @@ dht/kad: . dht dht/overlay
 dht/overlay: . dht dht/kad
 dht/overlay/...: . dht dht/overlay dht/overlay/mem
 launcher: . dht mtc slots stealer
-launcher/client: . launcher launcher/config/place launcher/wire
+launcher/client: . dht launcher launcher/config/place launcher/wire
 launcher/config: . dht dht/overlay launcher launcher/config/place mtc slots stealer
 launcher/config/place: .
 launcher/daemon: *
+launcher/mirror: . launcher/config/place mtc
 launcher/output: . launcher
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
@@ -74,11 +75,14 @@ launcher/watch: . launcher
 launcher/wire: . dht launcher mtc slots stealer
 mtc: .
 mtc/workflow: . mtc
+mtc/workflow/replay: . mtc/workflow
 scripts/...: *
 slots: .
 stealer: . slots
 testbed/...: * testbed
-testbed/sim: . dht launcher mtc slots stealer
+testbed/sim: . dht launcher mtc slots stealer testbed/sim/fate
+testbed/sim/fate: .
+testbed/sim/store: . dht testbed/sim/fate
 testbed/sim/...: . dht launcher mtc slots stealer testbed
 `
 
@@ -98,7 +102,7 @@ func arrows() map[string][]string {
 
 // keepers says which rooms alone import a module from outside.
 var keepers = map[string][]string{
-	"github.com/libp2p/":       {"dht/overlay", "dht/kad"},
+	"github.com/libp2p/":       {"dht/overlay", "dht/kad", "testbed/bench/kadnode"},
 	"github.com/multiformats/": {"dht/overlay", "dht/kad"},
 	"github.com/spf13/viper":   {"launcher/config"},
 	"github.com/vmihailenco/":  {"launcher/wire"},
