@@ -34,8 +34,8 @@ func TestStoreOnAFullDisk(t *testing.T) {
 		write(1, fmt.Sprintf("disk/%d", i), 10*time.Second)
 	}
 	// All that is left, from outside of the host: it is the same file system.
-	ballast := filepath.Join(c.local(1), "ballast")
-	fill := c.hosts[1].Command(t.Context(), "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>&1; dd if=/dev/zero bs=1 count=4096 >>"+ballast+" 2>&1; true")
+	ballast := filepath.Join(c.Local(1), "ballast")
+	fill := c.Hosts[1].Command(t.Context(), "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>&1; dd if=/dev/zero bs=1 count=4096 >>"+ballast+" 2>&1; true")
 	if out, err := fill.CombinedOutput(); err != nil {
 		t.Fatalf("fill the disk: %v: %s", err, out)
 	}
@@ -45,7 +45,7 @@ func TestStoreOnAFullDisk(t *testing.T) {
 	if r, err := c.roster(1); err != nil || r.Here.DiskTrouble == "" {
 		t.Errorf("the node with the full disk says %+v, %v", r.Here, err)
 	}
-	if out, err := c.hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {
+	if out, err := c.Hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {
 		t.Fatalf("free the disk: %v: %s", err, out)
 	}
 	c.settled(settleWait)
@@ -53,7 +53,7 @@ func TestStoreOnAFullDisk(t *testing.T) {
 		write(3, fmt.Sprintf("disk/%d", i), 10*time.Second)
 	}
 	for key, want := range acknowledged {
-		for host := range c.hosts {
+		for host := range c.Hosts {
 			l, err := c.dial(host)
 			if err != nil {
 				t.Fatal(err)
@@ -61,11 +61,11 @@ func TestStoreOnAFullDisk(t *testing.T) {
 			rs, err := l.Store(opWait, dht.Op{Code: dht.OpLookup, Key: dht.Key(key), Consistent: true})
 			l.Close()
 			if err != nil || rs[0].Outcome != dht.Done {
-				t.Fatalf("%s asked of %s: %+v, %v", key, c.hosts[host].Name, rs, err)
+				t.Fatalf("%s asked of %s: %+v, %v", key, c.Hosts[host].Name, rs, err)
 			}
 			cells, err := dht.DecodeTable(rs[0].Value)
 			if err != nil || len(cells) != 1 || string(cells[0].Value) != want {
-				t.Errorf("%s asked of %s: %+v, want %q", key, c.hosts[host].Name, cells, want)
+				t.Errorf("%s asked of %s: %+v, want %q", key, c.Hosts[host].Name, cells, want)
 			}
 		}
 	}
@@ -84,11 +84,11 @@ func TestStoreComesBackFromDisk(t *testing.T) {
 			t.Fatalf("insert %d: %+v", i, r)
 		}
 	}
-	for i := range c.hosts {
-		c.signal(i, syscall.SIGKILL)
+	for i := range c.Hosts {
+		c.Signal(i, syscall.SIGKILL)
 	}
-	for i := range c.hosts {
-		c.revive(i)
+	for i := range c.Hosts {
+		c.Revive(i)
 	}
 	c.settled(settleWait)
 	for i := range n {

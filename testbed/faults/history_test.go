@@ -123,7 +123,7 @@ func newUser(c *cluster, id int) *user {
 // was asked of anybody.
 func (u *user) do(op dht.Op) (r dht.Result, asked bool) {
 	if u.link == nil {
-		l, err := u.c.dial(u.rand.IntN(len(u.c.hosts)))
+		l, err := u.c.dial(u.rand.IntN(len(u.c.Hosts)))
 		if err != nil {
 			return r, false
 		}
@@ -238,7 +238,7 @@ func (p *prober) run(end *until) {
 			ops[i] = dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(fmt.Sprintf("probe/%d", i)), Value: dht.EncodeTable([]dht.Cell{{Name: "n", Value: fmt.Append(nil, n)}})}
 		}
 		if p.u.link == nil {
-			l, err := p.u.c.dial(p.u.rand.IntN(len(p.u.c.hosts)))
+			l, err := p.u.c.dial(p.u.rand.IntN(len(p.u.c.Hosts)))
 			if err != nil {
 				continue
 			}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // realWait is how long one piece of real work may take.
@@ -22,7 +24,7 @@ const realWait = 10 * time.Minute
 // the last two weigh files of this size.
 func policies() []string {
 	all := []string{"mlb", "mdl", "rlds:threshold=1M,guess=100ms", "flds:threshold=1M,guess=100ms,tt=500ms"}
-	if full {
+	if rig.Full() {
 		return all
 	}
 	return all[:1] // which sends most files from host to host
@@ -40,18 +42,18 @@ func TestReal(t *testing.T) {
 		}
 	}
 	c := up(t, 4, nil)
-	blast := c.blast(sized(20, 200))
-	frames := sized(4, 30)
+	blast := c.blast(rig.Sized(20, 200))
+	frames := rig.Sized(4, 30)
 	film := filmOf(frames)
 	oracle := c.folder("serial-film")
 	serial(t, oracle, film)
 	sky := c.folder("serial-mosaic")
-	m := newMosaic(t, sky, sized(2, 4))
+	m := newMosaic(t, sky, rig.Sized(2, 4))
 	for _, policy := range policies() {
 		name, _, _ := strings.Cut(policy, ":")
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{t: t, bin: c.bin, dir: c.dir, hosts: c.hosts}
-			c.must(0, "policy", policy)
+			c := &cluster{c.With(t)}
+			c.Must(0, "policy", policy)
 			blast.run(c, name)
 			c.staged("film", name, film, nil, oracle)
 			c.staged("mosaic", name, m.steps, m.inputs, sky)
@@ -61,25 +63,25 @@ func TestReal(t *testing.T) {
 
 // folder makes an empty folder.
 func (c *cluster) folder(name string) string {
-	c.t.Helper()
-	dir := filepath.Join(c.dir, name)
+	c.T.Helper()
+	dir := filepath.Join(c.Dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return dir
 }
 
 // long runs a filch command that takes its time.
 func (c *cluster) long(args ...string) string {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), realWait)
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(c.T.Context(), realWait)
 	defer cancel()
 	var out, said bytes.Buffer
-	cmd := c.command(ctx, 0, args...)
+	cmd := c.Command(ctx, 0, args...)
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
-		c.logs()
-		c.t.Fatalf("filch %v: %v\n%s%s", args, err, out.String(), said.String())
+		c.Logs()
+		c.T.Fatalf("filch %v: %v\n%s%s", args, err, out.String(), said.String())
 	}
 	return strings.TrimSpace(out.String())
 }
@@ -93,7 +95,7 @@ type queries struct {
 }
 
 func (c *cluster) blast(n int) *queries {
-	t := c.t
+	t := c.T
 	t.Helper()
 	q := &queries{dir: c.folder("blast"), n: n}
 	random := rand.New(rand.NewPCG(11, 0))
@@ -147,24 +149,24 @@ const blastLine = "blastn -db db -query q_$FILCH_TASK.fa -outfmt 6 -evalue 1e-10
 
 // run does the queries as a bag; what they print is brought from all nodes.
 func (q *queries) run(c *cluster, policy string) {
-	c.t.Helper()
+	c.T.Helper()
 	began := time.Now()
 	job := c.long("submit", "--wait", "--array", fmt.Sprintf("0-%d", q.n-1), "-D", q.dir, "--", "sh", "-c", blastLine)
 	took := time.Since(began)
-	out := filepath.Join(c.dir, "found-"+policy)
-	c.must(0, "export", job, out)
+	out := filepath.Join(c.Dir, "found-"+policy)
+	c.Must(0, "export", job, out)
 	h := sha256.New()
 	for i := range q.n {
 		b, err := os.ReadFile(filepath.Join(out, fmt.Sprintf("%d.stdout", i)))
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		h.Write(b)
 	}
 	if got := h.Sum(nil); !bytes.Equal(got, q.want[:]) {
-		c.t.Errorf("what %d queries of blastn found has the sum %x, one after the other %x", q.n, got, q.want)
+		c.T.Errorf("what %d queries of blastn found has the sum %x, one after the other %x", q.n, got, q.want)
 	}
-	c.t.Logf("figure: %s: %d blastn queries as in serial, %.1f s", policy, q.n, took.Seconds())
+	c.T.Logf("figure: %s: %d blastn queries as in serial, %.1f s", policy, q.n, took.Seconds())
 }
 
 // filmOf renders frames of POV-Ray's own example, as bitmaps: a PNG
@@ -185,7 +187,7 @@ func filmOf(frames int) (film []process) {
 // staged runs a workflow in a folder that only the first host has; whatever its
 // processes wrote must be what is in want.
 func (c *cluster) staged(name, policy string, steps []process, inputs []string, want string) {
-	t := c.t
+	t := c.T
 	t.Helper()
 	dir := c.folder(name + "-" + policy)
 	file := filepath.Join(dir, name+".json")
@@ -201,11 +203,11 @@ func (c *cluster) staged(name, policy string, steps []process, inputs []string, 
 			t.Fatal(err)
 		}
 	}
-	for i, h := range c.hosts[1:] {
+	for i, h := range c.Hosts[1:] {
 		if out, err := h.Command(t.Context(), "mount", "-t", "tmpfs", "tmpfs", dir).CombinedOutput(); err != nil {
 			t.Fatalf("hide the folder from %s: %v: %s", h.Name, err, out)
 		}
-		if seen := c.must(0, "run", "-n", "1", "-w", h.Name, "ls", "-A", dir); seen != "" {
+		if seen := c.Must(0, "run", "-n", "1", "-w", h.Name, "ls", "-A", dir); seen != "" {
 			t.Fatalf("host %d sees the folder: %s", i+2, seen)
 		}
 	}
@@ -241,10 +243,10 @@ func (c *cluster) staged(name, policy string, steps []process, inputs []string, 
 
 // received is how many bytes came over the hosts' cables.
 func (c *cluster) received() (sum uint64) {
-	for _, h := range c.hosts {
+	for _, h := range c.Hosts {
 		rx, _, err := h.Bytes()
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		sum += rx
 	}

@@ -1,22 +1,13 @@
 package faults
 
 import (
-	"os"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
-
-// full asks for the full sizes.
-var full = os.Getenv("FILCH_PROOF") != ""
-
-func sized[T any](small, large T) T {
-	if full {
-		return large
-	}
-	return small
-}
 
 // ServiceBar is how long a key may go without service when its primary was
 // killed, the time in which that is found out included (99th percentile).
@@ -39,14 +30,14 @@ func TestStoreUnderFaults(t *testing.T) {
 	p.gaps(t, h.began, 20*time.Second) // all is served once
 
 	var gaps []time.Duration
-	for range sized(3, 10) {
+	for range rig.Sized(3, 10) {
 		gaps = append(gaps, c.killPrimary(p)...)
 	}
 	c.killSeat()
-	c.stop(sized(5*time.Second, 60*time.Second))
-	c.cut(p, sized(8*time.Second, 30*time.Second))
-	c.deafen(sized(8*time.Second, 30*time.Second))
-	c.lose(sized(8*time.Second, 30*time.Second))
+	c.stop(rig.Sized(5*time.Second, 60*time.Second))
+	c.cut(p, rig.Sized(8*time.Second, 30*time.Second))
+	c.deafen(rig.Sized(8*time.Second, 30*time.Second))
+	c.lose(rig.Sized(8*time.Second, 30*time.Second))
 
 	close(end.done)
 	end.work.Wait()
@@ -65,39 +56,39 @@ func TestStoreUnderFaults(t *testing.T) {
 // killPrimary kills the launcher that is the home of the most shards, and
 // starts it anew when everything is served again.
 func (c *cluster) killPrimary(p *prober) []time.Duration {
-	c.t.Helper()
+	c.T.Helper()
 	victim, most := 0, -1
-	for i := range c.hosts {
+	for i := range c.Hosts {
 		if r, err := c.roster(i); err == nil && r.Here.Homes > most {
 			victim, most = i, r.Here.Homes
 		}
 	}
-	pid := c.launcher(victim)
-	c.signal(victim, syscall.SIGKILL)
+	pid := c.Launcher(victim)
+	c.Signal(victim, syscall.SIGKILL)
 	at := time.Now() // what began later cannot have been served by it
-	for c.launcher(victim) != 0 {
+	for c.Launcher(victim) != 0 {
 		if time.Since(at) > 5*time.Second {
-			c.t.Fatalf("the launcher of %s, pid %d, is still there as %d after a kill -9", c.hosts[victim].Name, pid, c.launcher(victim))
+			c.T.Fatalf("the launcher of %s, pid %d, is still there as %d after a kill -9", c.Hosts[victim].Name, pid, c.Launcher(victim))
 		}
 		pause()
 	}
-	gaps := p.gaps(c.t, at, 20*time.Second)
-	c.t.Logf("killed %s, home of %d shards: %d of %d keys without service, for %s s", c.hosts[victim].Name, most, len(gaps), probes, seconds(gaps))
-	c.revive(victim)
+	gaps := p.gaps(c.T, at, 20*time.Second)
+	c.T.Logf("killed %s, home of %d shards: %d of %d keys without service, for %s s", c.Hosts[victim].Name, most, len(gaps), probes, seconds(gaps))
+	c.Revive(victim)
 	c.settled(settleWait)
 	return gaps
 }
 
 // killSeat kills a launcher that holds a seat of the roster; another takes it.
 func (c *cluster) killSeat() {
-	c.t.Helper()
+	c.T.Helper()
 	r, err := c.roster(0)
 	if err != nil || len(r.Seats) == 0 {
-		c.t.Fatalf("no seats: %+v, %v", r, err)
+		c.T.Fatalf("no seats: %+v, %v", r, err)
 	}
 	victim := c.index(r.Seats[len(r.Seats)-1])
-	c.signal(victim, syscall.SIGKILL)
-	other := (victim + 1) % len(c.hosts)
+	c.Signal(victim, syscall.SIGKILL)
+	other := (victim + 1) % len(c.Hosts)
 	end := time.Now().Add(30 * time.Second)
 	for {
 		now, err := c.roster(other)
@@ -105,67 +96,67 @@ func (c *cluster) killSeat() {
 			break
 		}
 		if time.Now().After(end) {
-			c.t.Errorf("the seat of %s was not taken by another: %+v, %v", c.hosts[victim].Name, now, err)
+			c.T.Errorf("the seat of %s was not taken by another: %+v, %v", c.Hosts[victim].Name, now, err)
 			break
 		}
 		pause()
 	}
-	c.revive(victim)
+	c.Revive(victim)
 	c.settled(settleWait)
 }
 
 // stop has a launcher stand still, as a machine that swaps does.
 func (c *cluster) stop(d time.Duration) {
-	c.t.Helper()
-	c.signal(1, syscall.SIGSTOP)
+	c.T.Helper()
+	c.Signal(1, syscall.SIGSTOP)
 	<-time.After(d)
-	c.signal(1, syscall.SIGCONT)
+	c.Signal(1, syscall.SIGCONT)
 	c.settled(settleWait)
 }
 
 // cut pulls a host's cable and plugs it in again.
 func (c *cluster) cut(p *prober, d time.Duration) {
-	c.t.Helper()
-	if err := c.hosts[2].SetLink(false); err != nil {
-		c.t.Fatal(err)
+	c.T.Helper()
+	if err := c.Hosts[2].SetLink(false); err != nil {
+		c.T.Fatal(err)
 	}
 	at := time.Now()
 	<-time.After(d)
 	// What asks the host that is cut off is not served; the others are.
-	p.gaps(c.t, at, 20*time.Second)
-	if err := c.hosts[2].SetLink(true); err != nil {
-		c.t.Fatal(err)
+	p.gaps(c.T, at, 20*time.Second)
+	if err := c.Hosts[2].SetLink(true); err != nil {
+		c.T.Fatal(err)
 	}
 	c.settled(settleWait)
 }
 
 // deafen has a host drop all that comes from two others, which still hear it.
 func (c *cluster) deafen(d time.Duration) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, from := range []int{0, 1} {
-		if err := c.hosts[3].Deafen(c.hosts[from]); err != nil {
-			c.t.Fatal(err)
+		if err := c.Hosts[3].Deafen(c.Hosts[from]); err != nil {
+			c.T.Fatal(err)
 		}
 	}
 	<-time.After(d)
-	if err := c.hosts[3].Hear(); err != nil {
-		c.t.Fatal(err)
+	if err := c.Hosts[3].Hear(); err != nil {
+		c.T.Fatal(err)
 	}
 	c.settled(settleWait)
 }
 
 // lose has every host drop a part of what it is sent.
 func (c *cluster) lose(d time.Duration) {
-	c.t.Helper()
-	for _, h := range c.hosts {
+	c.T.Helper()
+	for _, h := range c.Hosts {
 		if err := h.Lose(10); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 	}
 	<-time.After(d)
-	for _, h := range c.hosts {
+	for _, h := range c.Hosts {
 		if err := h.Hear(); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 	}
 	c.settled(settleWait)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // TestTasksUnderFaults kills, stops and cuts off launchers while they do tasks,
@@ -30,18 +31,18 @@ func TestTasksUnderFaults(t *testing.T) {
 }
 
 func tasksUnderFaults(t *testing.T, once bool) {
-	c := up(t, sized(5, 8), nil)
-	total := sized(3000, 100_000)
-	marks := filepath.Join(c.dir, "marks")
+	c := up(t, rig.Sized(5, 8), nil)
+	total := rig.Sized(3000, 100_000)
+	marks := filepath.Join(c.Dir, "marks")
 	args := []string{"submit", "--array", fmt.Sprintf("1-%d", total), "--keep", "none"}
 	if once {
 		args = append(args, "--once")
 	}
-	args = append(args, "--", "sh", "-c", "echo $FILCH_TASK $FILCH_ATTEMPT >>"+marks+"; sleep "+sized("0.1", "0.03"))
+	args = append(args, "--", "sh", "-c", "echo $FILCH_TASK $FILCH_ATTEMPT >>"+marks+"; sleep "+rig.Sized("0.1", "0.03"))
 	began := time.Now()
-	job := strings.TrimSpace(c.must(0, args...))
+	job := strings.TrimSpace(c.Must(0, args...))
 
-	strikes := c.strikeAll(job, sized(4, 1000))
+	strikes := c.strikeAll(job, rig.Sized(4, 1000))
 	c.settled(settleWait)
 	info := c.waitTasks(job, 3*time.Minute)
 	took := time.Since(began)
@@ -83,7 +84,7 @@ type absence struct {
 // most so often, and returns how often. Each is back 3 s later, every third one
 // 15 s later. In full size one is struck every 8 s, whoever is still away.
 func (c *cluster) strikeAll(job string, most int) (strikes int) {
-	c.t.Helper()
+	c.T.Helper()
 	var away []absence
 	for next := time.Now(); ; pause() {
 		away = slices.DeleteFunc(away, func(a absence) bool {
@@ -94,13 +95,13 @@ func (c *cluster) strikeAll(job string, most int) (strikes int) {
 			return due
 		})
 		if strikes == most && len(away) == 0 {
-			<-time.After(sized(4*time.Second, 0))
+			<-time.After(rig.Sized(4*time.Second, 0))
 			return strikes
 		}
 		if strikes == most || time.Now().Before(next) {
 			continue
 		}
-		if full && c.hasEnded(job) {
+		if rig.Full() && c.hasEnded(job) {
 			most = strikes
 			continue
 		}
@@ -108,27 +109,27 @@ func (c *cluster) strikeAll(job string, most int) (strikes int) {
 		if strikes%3 == 2 {
 			gone = 15 * time.Second
 		}
-		away = append(away, absence{time.Now().Add(gone), c.strike(strikes%len(c.hosts), strikes+strikes/3)})
-		next = time.Now().Add(sized(gone+4*time.Second, 8*time.Second))
+		away = append(away, absence{time.Now().Add(gone), c.strike(strikes%len(c.Hosts), strikes+strikes/3)})
+		next = time.Now().Add(rig.Sized(gone+4*time.Second, 8*time.Second))
 		strikes++
 	}
 }
 
 // strike kills, stops or cuts off a launcher; what it returns undoes that.
 func (c *cluster) strike(victim, kind int) func() {
-	c.t.Helper()
+	c.T.Helper()
 	link := func(up bool) {
-		if err := c.hosts[victim].SetLink(up); err != nil {
-			c.t.Fatal(err)
+		if err := c.Hosts[victim].SetLink(up); err != nil {
+			c.T.Fatal(err)
 		}
 	}
 	switch kind % 3 {
 	case 0:
-		c.signal(victim, syscall.SIGKILL)
-		return func() { c.revive(victim) }
+		c.Signal(victim, syscall.SIGKILL)
+		return func() { c.Revive(victim) }
 	case 1:
-		c.signal(victim, syscall.SIGSTOP)
-		return func() { c.signal(victim, syscall.SIGCONT) }
+		c.Signal(victim, syscall.SIGSTOP)
+		return func() { c.Signal(victim, syscall.SIGCONT) }
 	}
 	link(false)
 	return func() { link(true) }
@@ -136,7 +137,7 @@ func (c *cluster) strike(victim, kind int) func() {
 
 // hasEnded reports whether some launcher says that the job has ended.
 func (c *cluster) hasEnded(job string) bool {
-	for i := range c.hosts {
+	for i := range c.Hosts {
 		l, err := c.dial(i)
 		if err != nil {
 			continue
@@ -153,9 +154,9 @@ func (c *cluster) hasEnded(job string) bool {
 
 // waitTasks waits for the end of a job, asking one launcher after the other.
 func (c *cluster) waitTasks(job string, limit time.Duration) (info launcher.JobInfo) {
-	c.t.Helper()
+	c.T.Helper()
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		for i := range c.hosts {
+		for i := range c.Hosts {
 			l, err := c.dial(i)
 			if err != nil {
 				continue
@@ -163,7 +164,7 @@ func (c *cluster) waitTasks(job string, limit time.Duration) (info launcher.JobI
 			b, err := l.Query(10*time.Second, wire.VerbWait, job, "5s")
 			l.Close()
 			if err != nil {
-				c.t.Logf("wait at %s: %v", c.hosts[i].Name, err)
+				c.T.Logf("wait at %s: %v", c.Hosts[i].Name, err)
 				continue
 			}
 			if err := json.Unmarshal(b, &info); err == nil && info.Code != nil {
@@ -171,16 +172,16 @@ func (c *cluster) waitTasks(job string, limit time.Duration) (info launcher.JobI
 			}
 		}
 	}
-	c.t.Fatalf("job %s has not ended within %v: %+v", job, limit, info)
+	c.T.Fatalf("job %s has not ended within %v: %+v", job, limit, info)
 	return info
 }
 
 // task asks about one task.
 func (c *cluster) task(job string, index int) (have launcher.Task) {
-	c.t.Helper()
-	l, err := c.dial(len(c.hosts) - 1)
+	c.T.Helper()
+	l, err := c.dial(len(c.Hosts) - 1)
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	defer l.Close()
 	b, err := l.Query(10*time.Second, wire.VerbTask, job, strconv.Itoa(index))
@@ -188,7 +189,7 @@ func (c *cluster) task(job string, index int) (have launcher.Task) {
 		err = json.Unmarshal(b, &have)
 	}
 	if err != nil {
-		c.t.Fatalf("task %s.%d: %v", job, index, err)
+		c.T.Fatalf("task %s.%d: %v", job, index, err)
 	}
 	return have
 }

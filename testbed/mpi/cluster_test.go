@@ -8,49 +8,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/testbed/netns"
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
-// proof reports whether the promises are to be shown in full size.
-func proof() bool { return os.Getenv("FILCH_PROOF") == "1" }
-
-// product is the filch to be tested: FILCH_BIN, or one built for the package.
-var product = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("FILCH_BIN"); bin != "" {
-		return bin, nil
-	}
-	dir, err := os.MkdirTemp("", "filch-bin-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	cmd := exec.Command("make", "-s", "-C", "../..", "build", "BIN="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make build: %w: %s", err, out)
-	}
-	return filepath.Join(dir, "filch"), nil
-})
-
-var built string // the directory that product made
-
 // cluster is an instance with one launcher on each of several hosts.
-type cluster struct {
-	t        *testing.T
-	bin      string
-	instance string
-	dir      string
-	slots    int
-	hosts    []*netns.Host
-	extra    []string // in the environment of the users
-}
+type cluster struct{ *rig.Cluster }
 
 // node is what filch nodes --json says of one.
 type node struct {
@@ -86,18 +54,8 @@ func alone(t *testing.T) *cluster { return hosts(t, 1, 0) }
 // hosts makes a cluster of n hosts on which nothing runs yet.
 func hosts(t *testing.T, n, slots int) *cluster {
 	t.Helper()
-	bin, err := product()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Sockets are in it, and their paths must be short.
-	dir, err := os.MkdirTemp("", "fm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{t: t, bin: bin, instance: "mpi-test", dir: dir, slots: slots}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	c.hosts = netns.New(t, n).Hosts
+	c := &cluster{rig.New(t, "mpi-test", slots)}
+	c.Open(n)
 	return c
 }
 
@@ -105,55 +63,14 @@ func hosts(t *testing.T, n, slots int) *cluster {
 func up(t *testing.T, n, slots int) *cluster {
 	t.Helper()
 	c := hosts(t, n, slots)
-	for i := range n {
-		c.join(i)
-	}
+	c.Start()
 	end := time.Now().Add(20 * time.Second)
 	for c.ready() != n {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d nodes are up: %v", c.ready(), n, c.nodes(0))
 		}
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			c.logs()
-		}
-	})
 	return c
-}
-
-// join starts the launcher of host i.
-func (c *cluster) join(i int) {
-	c.t.Helper()
-	invitation := filepath.Join(c.dir, "invitation")
-	if i > 0 {
-		c.must(i, "join", invitation, "--slots", strconv.Itoa(c.slots))
-		return
-	}
-	c.must(0, "up", "--instance", c.instance, "--nodes", "1", "--iface", "eth0", "--slots", strconv.Itoa(c.slots))
-	c.must(0, "invite", "-o", invitation)
-}
-
-// env is what a user on host i has.
-func (c *cluster) env(i int) []string {
-	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + c.dir, "USER=root", "LANG=C",
-		"FILCH_INSTANCE=" + c.instance, "FILCH_LOCAL=" + c.local(i),
-	}
-}
-
-// local is the node-local folder of host i; all hosts share the file system.
-func (c *cluster) local(i int) string {
-	d := filepath.Join(c.dir, c.hosts[i].Name)
-	_ = os.MkdirAll(d, 0o700)
-	return d
-}
-
-// command is filch on host i.
-func (c *cluster) command(ctx context.Context, i int, args ...string) *exec.Cmd {
-	cmd := c.hosts[i].CommandIn(ctx, c.dir, c.bin, args...)
-	cmd.Env = append(c.env(i), c.extra...)
-	return cmd
 }
 
 // job is a filch command that runs.
@@ -188,14 +105,14 @@ func (b *tail) String() string {
 
 // launch starts filch on host i; it is ended after limit.
 func (c *cluster) launch(i int, limit time.Duration, stdin string, args ...string) *job {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
-	j := &job{t: c.t, cancel: cancel, ctx: ctx, start: time.Now(), limit: limit, stdout: &tail{}, stderr: &tail{}}
-	j.cmd = c.command(ctx, i, args...)
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(c.T.Context(), limit)
+	j := &job{t: c.T, cancel: cancel, ctx: ctx, start: time.Now(), limit: limit, stdout: &tail{}, stderr: &tail{}}
+	j.cmd = c.Command(ctx, i, args...)
 	j.cmd.Stdin = strings.NewReader(stdin)
 	j.cmd.Stdout, j.cmd.Stderr = j.stdout, j.stderr
 	if err := j.cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return j
 }
@@ -222,40 +139,29 @@ func (j *job) wait() result {
 
 // run runs filch on host 0 and waits for it.
 func (c *cluster) run(limit time.Duration, args ...string) result {
-	c.t.Helper()
+	c.T.Helper()
 	return c.launch(0, limit, "", append([]string{"run"}, args...)...).wait()
-}
-
-// must runs a filch command that has to succeed.
-func (c *cluster) must(i int, args ...string) string {
-	c.t.Helper()
-	r := c.launch(i, 60*time.Second, "", args...).wait()
-	if r.code != 0 {
-		c.logs()
-		c.t.Fatalf("filch %v on %s: %v", args, c.hosts[i].Name, r)
-	}
-	return r.stdout
 }
 
 // nodes is what the launcher of host i says of all.
 func (c *cluster) nodes(i int) []node {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.T.Context(), 10*time.Second)
 	defer cancel()
-	out, err := c.command(ctx, i, "nodes", "--json").Output()
+	out, err := c.Command(ctx, i, "nodes", "--json").Output()
 	if err != nil {
 		return nil
 	}
 	var list []node
 	if err := json.Unmarshal(out, &list); err != nil {
-		c.t.Fatalf("filch nodes --json: %v: %s", err, out)
+		c.T.Fatalf("filch nodes --json: %v: %s", err, out)
 	}
 	return list
 }
 
 // ready counts the nodes that every host sees up with all slots free.
 func (c *cluster) ready() int {
-	least := len(c.hosts)
-	for i := range c.hosts {
+	least := len(c.Hosts)
+	for i := range c.Hosts {
 		n := 0
 		for _, x := range c.nodes(i) {
 			if x.State == "up" && x.Free == x.Slots {
@@ -271,7 +177,7 @@ func (c *cluster) ready() int {
 // their environment. Keepers have none.
 func (c *cluster) marked(i int) []int {
 	var pids []int
-	for _, pid := range c.hosts[i].Processes() {
+	for _, pid := range c.Hosts[i].Processes() {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err == nil && (bytes.HasPrefix(env, []byte("FILCH_JOB=")) || bytes.Contains(env, []byte("\x00FILCH_JOB="))) && !zombie(pid) {
 			pids = append(pids, pid)
@@ -299,7 +205,7 @@ func (c *cluster) keepers(i int) []int { return c.program(i, "keeper") }
 // program lists the processes on host i whose first argument is word.
 func (c *cluster) program(i int, word string) []int {
 	var pids []int
-	for _, pid := range c.hosts[i].Processes() {
+	for _, pid := range c.Hosts[i].Processes() {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		args := strings.Split(string(b), "\x00")
 		if err == nil && len(args) > 1 && args[1] == word {
@@ -309,29 +215,26 @@ func (c *cluster) program(i int, word string) []int {
 	return pids
 }
 
-// launcher is the pid of host i's launcher.
+// launcher is the pid of host i's launcher, which has to run.
 func (c *cluster) launcher(i int) int {
-	c.t.Helper()
-	for _, pid := range c.hosts[i].Processes() {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasPrefix(filepath.Base(strings.Split(string(b), "\x00")[0]), "filchd") {
-			return pid
-		}
+	c.T.Helper()
+	pid := c.Launcher(i)
+	if pid == 0 {
+		c.T.Fatalf("no launcher on %s", c.Hosts[i].Name)
 	}
-	c.t.Fatalf("no launcher on %s", c.hosts[i].Name)
-	return 0
+	return pid
 }
 
 // gone waits until no process of a job is left on these hosts, and says how
 // long that took.
 func (c *cluster) gone(limit time.Duration, hosts ...int) time.Duration {
-	c.t.Helper()
+	c.T.Helper()
 	start := time.Now()
 	for {
 		left := map[string][]int{}
 		for _, i := range hosts {
 			if pids := c.marked(i); len(pids) > 0 {
-				left[c.hosts[i].Name] = pids
+				left[c.Hosts[i].Name] = pids
 			}
 		}
 		took := time.Since(start)
@@ -339,11 +242,11 @@ func (c *cluster) gone(limit time.Duration, hosts ...int) time.Duration {
 			return took
 		}
 		if took > limit {
-			c.t.Errorf("after %v these processes of the job are left: %v", took, left)
+			c.T.Errorf("after %v these processes of the job are left: %v", took, left)
 			for _, pids := range left {
 				for _, pid := range pids {
 					b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-					c.t.Logf("%d: %.200s", pid, b)
+					c.T.Logf("%d: %.200s", pid, b)
 				}
 			}
 			return took
@@ -354,11 +257,11 @@ func (c *cluster) gone(limit time.Duration, hosts ...int) time.Duration {
 
 // whole waits until n nodes are up and all their slots are free again.
 func (c *cluster) whole(limit time.Duration, n int) {
-	c.t.Helper()
+	c.T.Helper()
 	end := time.Now().Add(limit)
 	for c.ready() != n {
 		if time.Now().After(end) {
-			c.t.Errorf("after %v, of %d nodes %d are up and free: %+v", limit, n, c.ready(), c.nodes(0))
+			c.T.Errorf("after %v, of %d nodes %d are up and free: %+v", limit, n, c.ready(), c.nodes(0))
 			return
 		}
 	}
@@ -378,16 +281,4 @@ func (j *job) says(text string, n int) bool {
 		pause()
 	}
 	return true
-}
-
-// logs shows what the launchers wrote.
-func (c *cluster) logs() {
-	for i, h := range c.hosts {
-		list, _ := filepath.Glob(filepath.Join(c.local(i), "filch-*", "*", "*", "log"))
-		for _, f := range list {
-			b, _ := os.ReadFile(f)
-			lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-			c.t.Logf("log of %s:\n%s", h.Name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
-		}
-	}
 }

@@ -60,16 +60,16 @@ func TestEndings(t *testing.T) {
 
 // verdict checks a code and a last line.
 func (c *cluster) verdict(r result, code int, last []string) {
-	c.t.Helper()
+	c.T.Helper()
 	if r.code != code {
-		c.t.Errorf("want code %d: %v", code, r)
+		c.T.Errorf("want code %d: %v", code, r)
 	}
 	if last == nil && strings.Contains(r.stderr, "filch:") {
-		c.t.Errorf("said %q, want nothing", r.stderr)
+		c.T.Errorf("said %q, want nothing", r.stderr)
 	}
 	for _, s := range last {
 		if !strings.Contains(r.lastLine(), s) {
-			c.t.Errorf("the last line is %q, want it to contain %q", r.lastLine(), s)
+			c.T.Errorf("the last line is %q, want it to contain %q", r.lastLine(), s)
 		}
 	}
 }
@@ -78,8 +78,8 @@ func (c *cluster) verdict(r result, code int, last []string) {
 // ours.
 func TestStarts(t *testing.T) {
 	c := up(t, 2, 2)
-	here := filepath.Join(c.dir, "only-n1")
-	data := filepath.Join(c.dir, "data")
+	here := filepath.Join(c.Dir, "only-n1")
+	data := filepath.Join(c.Dir, "data")
 	if err := os.WriteFile(data, []byte("no program"), 0o644); err != nil {
 		t.Fatal(err)
 	}

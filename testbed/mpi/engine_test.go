@@ -51,7 +51,7 @@ func outputs(ends []outcome) string {
 
 func TestEngineOneNode(t *testing.T) {
 	for _, n := range []int{1, 2, 4} {
-		g := &rig{t: t, where: make([]int32, n), hosts: netns.New(t, 1).Hosts}
+		g := &wires{t: t, where: make([]int32, n), hosts: netns.New(t, 1).Hosts}
 		ends := g.run(time.Minute, program(t, "hello"))
 		good(t, ends)
 		hellos(t, outputs(ends), g.where, []string{"n1"})
@@ -63,7 +63,7 @@ func TestEngineTwoHosts(t *testing.T) {
 	names := []string{"n1", "n2"}
 	for name, where := range map[string][]int32{"1+1": {0, 1}, "2+2": {0, 0, 1, 1}, "2+1": {0, 0, 1}, "cyclic": {0, 1, 0, 1}} {
 		t.Run(name, func(t *testing.T) {
-			g := &rig{t: t, where: where, hosts: net.Hosts, early: pmi.EarlyDefault}
+			g := &wires{t: t, where: where, hosts: net.Hosts, early: pmi.EarlyDefault}
 			ends := g.run(time.Minute, program(t, "hello"))
 			good(t, ends)
 			hellos(t, outputs(ends), where, names)
@@ -71,7 +71,7 @@ func TestEngineTwoHosts(t *testing.T) {
 	}
 	t.Run("bytes-cross", func(t *testing.T) {
 		_, before, _ := net.Hosts[0].Bytes()
-		g := &rig{t: t, where: []int32{0, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
+		g := &wires{t: t, where: []int32{0, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
 		good(t, g.run(time.Minute, program(t, "ring"), "20", "100000"))
 		_, after, _ := net.Hosts[0].Bytes()
 		if after-before < 2_000_000 {
@@ -83,7 +83,7 @@ func TestEngineTwoHosts(t *testing.T) {
 // TestEngineWithoutMapping has ranks compare their host names, as they do when
 // the mapping would be too long.
 func TestEngineWithoutMapping(t *testing.T) {
-	g := &rig{t: t, where: []int32{0, 1, 1}, hosts: netns.New(t, 2).Hosts, early: pmi.EarlyDefault, unmapped: true}
+	g := &wires{t: t, where: []int32{0, 1, 1}, hosts: netns.New(t, 2).Hosts, early: pmi.EarlyDefault, unmapped: true}
 	ends := g.run(time.Minute, program(t, "hello"))
 	good(t, ends)
 	hellos(t, outputs(ends), g.where, []string{"n1", "n2"})
@@ -92,7 +92,7 @@ func TestEngineWithoutMapping(t *testing.T) {
 // TestEnginePMI2 has programs of Slurm's library on one and on two nodes.
 func TestEnginePMI2(t *testing.T) {
 	for mapping, where := range map[string][]int32{"(vector,(0,1,3))": {0, 0, 0}, "(vector,(0,2,1))": {0, 1}} {
-		g := &rig{t: t, where: where, early: pmi.EarlyDefault, env: []string{"FILCH_TEST_LOWEST=0"}}
+		g := &wires{t: t, where: where, early: pmi.EarlyDefault, env: []string{"FILCH_TEST_LOWEST=0"}}
 		if len(where) == 2 {
 			g.env = nil
 		}
@@ -113,7 +113,7 @@ func TestEngineStraightToFinalize(t *testing.T) {
 	net := netns.New(t, 2)
 	notes := 0
 	for range 10 {
-		g := &rig{t: t, where: []int32{0, 0, 1, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
+		g := &wires{t: t, where: []int32{0, 0, 1, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
 		good(t, g.run(20*time.Second, program(t, "straight")))
 		notes += len(g.notes)
 		if t.Failed() {
@@ -137,7 +137,7 @@ func TestEngineEnds(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			g := &rig{t: t, where: []int32{0, 0}, early: pmi.EarlyDefault}
+			g := &wires{t: t, where: []int32{0, 0}, early: pmi.EarlyDefault}
 			if name == "finalized" {
 				ends := g.run(20*time.Second, program(t, "ends"), tt.args...)
 				if ends[1].code != tt.code || ends[1].state != tt.state {
@@ -145,7 +145,7 @@ func TestEngineEnds(t *testing.T) {
 				}
 				return
 			}
-			// The rig does not end a job for a rank's code, as a keeper does, so
+			// wires does not end a job for a rank's code, as a keeper does, so
 			// rank 0 stays until it is stopped.
 			g.stopWith(1)
 			ends := g.run(20*time.Second, program(t, "ends"), tt.args...)
@@ -155,21 +155,21 @@ func TestEngineEnds(t *testing.T) {
 		})
 	}
 	t.Run("abort", func(t *testing.T) {
-		g := &rig{t: t, where: []int32{0, 0}}
+		g := &wires{t: t, where: []int32{0, 0}}
 		g.run(20*time.Second, program(t, "ends"), "abort", "42")
 		if want := []pmi.Abort{{Rank: 1, Code: 42}}; !slices.Equal(g.aborts, want) {
 			t.Errorf("aborts %v, want %v", g.aborts, want)
 		}
 	})
 	t.Run("garbage", func(t *testing.T) {
-		g := &rig{t: t, where: []int32{0, 0}}
+		g := &wires{t: t, where: []int32{0, 0}}
 		g.run(20*time.Second, program(t, "ends"), "garbage")
 		if len(g.breaks) != 1 || g.breaks[0].Rank != 1 || !strings.Contains(g.breaks[0].Text, "garbage") {
 			t.Errorf("breaks %v, want one of rank 1 for garbage", g.breaks)
 		}
 	})
 	t.Run("unstarted-zero", func(t *testing.T) {
-		g := &rig{t: t, where: []int32{0, 0}}
+		g := &wires{t: t, where: []int32{0, 0}}
 		g.run(20*time.Second, program(t, "ends"), "unstarted-zero")
 		want := []pmi.Break{{Rank: 0, Text: "waits for rank 1, which ended before MPI_Init"}}
 		if !slices.Equal(g.breaks, want) {

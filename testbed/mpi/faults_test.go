@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // The table of ends (ARCHITECTURE.md), row by row. The client is on n1, the
@@ -27,7 +29,7 @@ var steps = []string{"start", "init", "sleep", "receive", "finalize"}
 
 // fewSteps are those for rows that take long, where not all are asked for.
 func fewSteps() []string {
-	if proof() {
+	if rig.Full() {
 		return steps
 	}
 	return []string{"receive", "finalize"}
@@ -44,7 +46,7 @@ type bounds struct {
 
 // strike has a job go to step, does something, and checks what follows.
 func (c *cluster) strike(step string, do func(j *job), b bounds, options ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	j := c.stay(step, options...)
 	if j == nil {
 		return
@@ -55,12 +57,12 @@ func (c *cluster) strike(step string, do func(j *job), b bounds, options ...stri
 
 // stay starts a job that goes to step and stays there.
 func (c *cluster) stay(step string, options ...string) *job {
-	c.t.Helper()
-	args := []string{"run", "-n", "2", "-w", "n2,n3", "--kill-wait", "1", program(c.t, "steps"), step}
+	c.T.Helper()
+	args := []string{"run", "-n", "2", "-w", "n2,n3", "--kill-wait", "1", program(c.T, "steps"), step}
 	j := c.launch(client, 60*time.Second, "", append(args, options...)...)
 	if !j.says("at "+step+"\n", 2) {
 		j.cancel()
-		c.t.Error(j.wait())
+		c.T.Error(j.wait())
 		return nil
 	}
 	return j
@@ -68,7 +70,7 @@ func (c *cluster) stay(step string, options ...string) *job {
 
 // follow checks what must hold from now on.
 func (c *cluster) follow(j *job, b bounds) {
-	c.t.Helper()
+	c.T.Helper()
 	var wg sync.WaitGroup
 	var there, elsewhere time.Duration
 	wg.Go(func() { there = c.gone(b.there, struck) })
@@ -76,21 +78,21 @@ func (c *cluster) follow(j *job, b bounds) {
 	wg.Wait()
 	r := j.wait()
 	if r.code != b.code || !strings.Contains(r.stderr, b.says) {
-		c.t.Errorf("want code %d and %q: %v", b.code, b.says, r)
+		c.T.Errorf("want code %d and %q: %v", b.code, b.says, r)
 	}
-	c.t.Logf("gone there after %v of %v, elsewhere after %v of %v; %s", there.Round(time.Millisecond), b.there,
+	c.T.Logf("gone there after %v of %v, elsewhere after %v of %v; %s", there.Round(time.Millisecond), b.there,
 		elsewhere.Round(time.Millisecond), b.elsewhere, r.lastLine())
 }
 
 // rank is the rank's process on host i.
 func (c *cluster) rank(i int) int {
-	c.t.Helper()
+	c.T.Helper()
 	for _, pid := range c.marked(i) {
 		if slices.Contains(c.keepers(i), parent(pid)) {
 			return pid
 		}
 	}
-	c.t.Fatalf("no rank on %s", c.hosts[i].Name)
+	c.T.Fatalf("no rank on %s", c.Hosts[i].Name)
 	return 0
 }
 
@@ -151,7 +153,7 @@ func TestKeeperAndLauncherDie(t *testing.T) {
 				_ = syscall.Kill(l, syscall.SIGKILL)
 				kill(k, syscall.SIGKILL)
 			}, bounds{2 * time.Second, 9 * time.Second, 122, "n3"})
-			c.join(struck)
+			c.Join(struck)
 			c.whole(20*time.Second, faultHosts)
 		})
 	}
@@ -165,7 +167,7 @@ func TestKeeperAndLauncherDie(t *testing.T) {
 		_ = syscall.Kill(l, syscall.SIGKILL)
 		kill(k, syscall.SIGKILL)
 		kill(l, syscall.SIGKILL)
-		c.join(struck)
+		c.Join(struck)
 		c.gone(2*time.Second, struck)
 		c.gone(9*time.Second, client, other)
 		if r := j.wait(); r.code != 122 && r.code != 125 {
@@ -195,22 +197,22 @@ func TestClientDies(t *testing.T) {
 
 // until is a job that ends with 7 when a file is made.
 func (c *cluster) until(steps string) (j *job, end func()) {
-	file := filepath.Join(c.dir, "end")
+	file := filepath.Join(c.Dir, "end")
 	_ = os.Remove(file)
-	c.t.Setenv("FILCH_TEST_FILE", file)
+	c.T.Setenv("FILCH_TEST_FILE", file)
 	args := []string{"run", "-n", "2", "-w", "n2,n3", "--kill-wait", "1", "--export", "ALL,FILCH_TEST_FILE=" + file, steps, "until"}
 	j = c.launch(client, 60*time.Second, "", args...)
 	if !j.says("at until\n", 2) {
 		j.cancel()
-		c.t.Fatal(j.wait())
+		c.T.Fatal(j.wait())
 	}
 	return j, func() {
-		c.t.Helper()
+		c.T.Helper()
 		if err := os.WriteFile(file, nil, 0o644); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		if r := j.wait(); r.code != 7 || !strings.Contains(r.stderr, "exited with 7") {
-			c.t.Errorf("want code 7: %v", r)
+			c.T.Errorf("want code 7: %v", r)
 		}
 		c.gone(2*time.Second, c.everywhere()...)
 		c.whole(10*time.Second, faultHosts)
@@ -224,9 +226,9 @@ func TestLauncherReturns(t *testing.T) {
 	for i, name := range map[int]string{struck: "of-a-rank", client: "of-the-client"} {
 		t.Run(name, func(t *testing.T) {
 			c := c.as(t)
-			_, end := c.until(program(c.t, "steps"))
+			_, end := c.until(program(c.T, "steps"))
 			kill(c.launcher(i), syscall.SIGKILL)
-			c.revive(i)
+			c.Revive(i)
 			end()
 		})
 	}
@@ -234,12 +236,12 @@ func TestLauncherReturns(t *testing.T) {
 
 // revive starts the launcher of host i again.
 func (c *cluster) revive(i int) {
-	c.t.Helper()
+	c.T.Helper()
 	if i > 0 {
-		c.join(i)
+		c.Join(i)
 		return
 	}
-	c.must(0, "up", "--instance", c.instance)
+	c.Must(0, "up", "--instance", c.Instance)
 }
 
 func TestLauncherStaysAway(t *testing.T) {
@@ -249,7 +251,7 @@ func TestLauncherStaysAway(t *testing.T) {
 			c := c.as(t)
 			c.strike(step, func(*job) { kill(c.launcher(struck), syscall.SIGKILL) },
 				bounds{7500 * time.Millisecond, 9 * time.Second, 122, "n3"}, "children")
-			c.revive(struck)
+			c.Revive(struck)
 			c.whole(20*time.Second, faultHosts)
 		})
 	}
@@ -257,7 +259,7 @@ func TestLauncherStaysAway(t *testing.T) {
 		c := c.as(t)
 		c.strike("receive", func(*job) { kill(c.launcher(client), syscall.SIGKILL) },
 			bounds{12 * time.Second, 12 * time.Second, 125, ""})
-		c.revive(client)
+		c.Revive(client)
 		c.whole(20*time.Second, faultHosts)
 	})
 }
@@ -269,11 +271,11 @@ func TestNodeDies(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			c := c.as(t)
 			c.strike(step, func(*job) {
-				_ = c.hosts[struck].SetLink(false)
-				c.hosts[struck].KillAll()
+				_ = c.Hosts[struck].SetLink(false)
+				c.Hosts[struck].KillAll()
 			}, bounds{2 * time.Second, 9 * time.Second, 122, "n3"}, "children")
-			_ = c.hosts[struck].SetLink(true)
-			c.revive(struck)
+			_ = c.Hosts[struck].SetLink(true)
+			c.Revive(struck)
 			c.whole(20*time.Second, faultHosts)
 		})
 	}
@@ -285,9 +287,9 @@ func TestLinkDies(t *testing.T) {
 	for _, step := range fewSteps() {
 		t.Run(step, func(t *testing.T) {
 			c := c.as(t)
-			c.strike(step, func(*job) { _ = c.hosts[struck].SetLink(false) },
+			c.strike(step, func(*job) { _ = c.Hosts[struck].SetLink(false) },
 				bounds{13 * time.Second, 9 * time.Second, 122, "n3"}, "children")
-			_ = c.hosts[struck].SetLink(true)
+			_ = c.Hosts[struck].SetLink(true)
 			c.whole(30*time.Second, faultHosts)
 		})
 	}
@@ -300,13 +302,13 @@ func TestShortPause(t *testing.T) {
 		"launcher": func(c *cluster, sig syscall.Signal) { kill(c.launcher(struck), sig) },
 		"keeper":   func(c *cluster, sig syscall.Signal) { kill(c.keeper(struck), sig) },
 		"rank":     func(c *cluster, sig syscall.Signal) { kill(c.rank(struck), sig) },
-		"node":     func(c *cluster, sig syscall.Signal) { c.hosts[struck].SignalAll(sig) },
+		"node":     func(c *cluster, sig syscall.Signal) { c.Hosts[struck].SignalAll(sig) },
 		"origin":   func(c *cluster, sig syscall.Signal) { kill(c.launcher(client), sig) },
 	}
 	for name, signal := range things {
 		t.Run(name, func(t *testing.T) {
 			c := c.as(t)
-			_, end := c.until(program(c.t, "steps"))
+			_, end := c.until(program(c.T, "steps"))
 			signal(c, syscall.SIGSTOP)
 			<-time.After(2500 * time.Millisecond) // the pause is what is tested
 			signal(c, syscall.SIGCONT)
@@ -350,7 +352,7 @@ func TestStoppedLong(t *testing.T) {
 			if j.cmd.ProcessState != nil || len(c.marked(other)) == 0 {
 				t.Error("the job did not wait")
 			}
-			c.must(client, "cancel", "last")
+			c.Must(client, "cancel", "last")
 			c.follow(j, bounds{5 * time.Second, 5 * time.Second, 143, ""})
 			c.whole(10*time.Second, faultHosts)
 		})
@@ -362,7 +364,7 @@ func TestStoppedLong(t *testing.T) {
 // are whole.
 func TestKilledWhileStarting(t *testing.T) {
 	rounds := 12
-	if proof() {
+	if rig.Full() {
 		rounds = 100
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -385,7 +387,7 @@ func TestKilledWhileStarting(t *testing.T) {
 			kill(c.launcher(struck), syscall.SIGKILL)
 		}
 		if what == "launcher" {
-			c.revive(struck)
+			c.Revive(struck)
 			// The job may have been adopted, and then goes on.
 			c.launch(client, 20*time.Second, "", "cancel", "last").wait()
 		}

@@ -3,13 +3,15 @@ package mpi_test
 import (
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // TestStraightToFinalize launches 2+2 ranks that go straight to MPI_Finalize,
 // over TCP, many times in a row: mpiexec.hydra hangs in 6 of 10.
 func TestStraightToFinalize(t *testing.T) {
 	launches := 20
-	if proof() {
+	if rig.Full() {
 		launches = 200
 	}
 	c := up(t, 2, 2)

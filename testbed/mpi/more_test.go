@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // TestPMI2 runs programs of Slurm's PMI-2 library over two hosts.
@@ -57,15 +59,15 @@ func TestMPMD(t *testing.T) {
 // TestVirtual has several launchers on one host: each is a node of its own.
 func TestVirtual(t *testing.T) {
 	c := alone(t)
-	c.must(0, "up", "--instance", c.instance, "--nodes", "2", "--slots", "2")
+	c.Must(0, "up", "--instance", c.Instance, "--nodes", "2", "--slots", "2")
 	r := c.run(time.Minute, "-n", "4", "-N", "2", program(t, "hello"))
 	if r.code != 0 {
 		t.Error(r)
 	}
 	hellos(t, r.stdout, []int32{0, 0, 1, 1}, []string{"n1", "n2"})
-	c.must(0, "down")
+	c.Must(0, "down")
 	for end := time.Now().Add(2 * time.Second); ; pause() { // the last of them may be about to end
-		left := c.hosts[0].Processes()
+		left := c.Hosts[0].Processes()
 		if len(left) == 0 {
 			break
 		}
@@ -81,12 +83,12 @@ func TestVirtual(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const megabyteMost = 100
 	megabytes := 128
-	if proof() {
+	if rig.Full() {
 		megabytes = 2 << 10
 	}
 	c := up(t, 3, 1)
 	ctx := t.Context()
-	cmd := c.command(ctx, 0, "run", "-n", "2", "-w", "n2,n3", program(t, "flood"), strconv.Itoa(megabytes))
+	cmd := c.Command(ctx, 0, "run", "-n", "2", "-w", "n2,n3", program(t, "flood"), strconv.Itoa(megabytes))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -96,9 +98,9 @@ func TestFlood(t *testing.T) {
 	}
 	most := map[string]int{}
 	look := func() {
-		for i := range c.hosts {
+		for i := range c.Hosts {
 			for _, pid := range append(c.keepers(i), c.launcher(i)) {
-				name := fmt.Sprintf("%d on %s", pid, c.hosts[i].Name)
+				name := fmt.Sprintf("%d on %s", pid, c.Hosts[i].Name)
 				most[name] = max(most[name], peakMB(pid))
 			}
 		}
@@ -152,12 +154,12 @@ func peakMB(pid int) int {
 // TestOutputFiles has every rank write its own file, on the node where it is.
 func TestOutputFiles(t *testing.T) {
 	c := up(t, 2, 1)
-	r := c.run(time.Minute, "-n", "2", "-N", "2", "-o", filepath.Join(c.dir, "out.%t.%N"), program(t, "hello"))
+	r := c.run(time.Minute, "-n", "2", "-N", "2", "-o", filepath.Join(c.Dir, "out.%t.%N"), program(t, "hello"))
 	if r.code != 0 || r.stdout != "" {
 		t.Error(r)
 	}
-	for rank, h := range c.hosts {
-		b, err := os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("out.%d.%s", rank, h.Name)))
+	for rank, h := range c.Hosts {
+		b, err := os.ReadFile(filepath.Join(c.Dir, fmt.Sprintf("out.%d.%s", rank, h.Name)))
 		if want := fmt.Sprintf("rank %d of 2 on %s shared 1\n", rank, h.Name); err != nil || string(b) != want {
 			t.Errorf("the file of rank %d has %q, %v, want %q", rank, b, err, want)
 		}

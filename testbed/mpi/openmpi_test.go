@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/testbed/mpi"
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // The tests of this file run programs of Open MPI: they are served by PMIx, and
@@ -55,7 +56,7 @@ func TestOpenPrograms(t *testing.T) {
 		// No fence carries the addresses: each is fetched from the node that
 		// has it when a rank first speaks to another.
 		c := c.as(t)
-		c.extra = []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}
+		c.Extra = []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}
 		if r := c.spread(4, 100_000, "", openProgram(t, "allreduce"), "100000"); r.stdout != "allreduce of 4: 0 of 100000 wrong\n" {
 			t.Error(r)
 		}
@@ -77,7 +78,7 @@ func TestOpenPrograms(t *testing.T) {
 	for _, p := range []string{"LU", "LLT", "QR"} {
 		t.Run("scalapack-"+p, func(t *testing.T) { c.as(t).scalapack("openmpi", p, "testdata/scalapack", 10_000) })
 	}
-	if proof() {
+	if rig.Full() {
 		// Of Debian's data LLT's hangs after its last check, under mpirun as well.
 		for _, p := range []string{"INV", "LS", "QR", "BRD", "TRD", "HRD"} {
 			t.Run("scalapack-full-"+p, func(t *testing.T) { c.as(t).scalapack("openmpi", p, scalapackDir("openmpi"), 10_000) })
@@ -91,21 +92,21 @@ func TestOpenPrograms(t *testing.T) {
 
 // mpi4py runs Python, whose ELF needs say nothing of MPI.
 func (c *cluster) mpi4py() {
-	c.t.Helper()
-	script := filepath.Join(c.dir, "sum.py")
+	c.T.Helper()
+	script := filepath.Join(c.Dir, "sum.py")
 	text := "from mpi4py import MPI\nw = MPI.COMM_WORLD\nprint('sum', w.allreduce(w.rank), 'of', w.size)\n"
 	if err := os.WriteFile(script, []byte("#!/usr/bin/env python3\n"+text), 0o755); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	python := "/usr/bin/python3"
 	if _, err := os.Stat("/usr/lib/python3/dist-packages/mpi4py"); err != nil {
-		c.t.Fatalf("no mpi4py: %s", mpi.Install)
+		c.T.Fatalf("no mpi4py: %s", mpi.Install)
 	}
-	c.extra = []string{"PATH=/usr/bin:/bin"}
+	c.Extra = []string{"PATH=/usr/bin:/bin"}
 	for _, argv := range [][]string{{python, script}, {script}} {
 		r := c.run(2*time.Minute, append([]string{"-n", "4", "--ntasks-per-node", "2"}, argv...)...)
 		if r.code != 0 || strings.Count(r.stdout, "sum 6 of 4\n") != 4 {
-			c.t.Errorf("%v: %v", argv, r)
+			c.T.Errorf("%v: %v", argv, r)
 		}
 	}
 	// Where it is served otherwise each rank runs alone, and a line says so.
@@ -121,25 +122,25 @@ func (c *cluster) mpi4py() {
 // hpcc runs the HPC Challenge on a small input: HPL, PTRANS, RandomAccess, FFT,
 // and it checks its own results.
 func (c *cluster) hpcc() {
-	c.t.Helper()
+	c.T.Helper()
 	if _, err := os.Stat("/usr/bin/hpcc"); err != nil {
-		c.t.Fatalf("no hpcc: %s", mpi.Install)
+		c.T.Fatalf("no hpcc: %s", mpi.Install)
 	}
 	input, err := os.ReadFile(filepath.Join("testdata", "hpcc", "hpccinf.txt"))
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	if proof() {
+	if rig.Full() {
 		input = []byte(strings.Replace(string(input), "300 ", "1000 ", 1))
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, "hpccinf.txt"), input, 0o644); err != nil {
-		c.t.Fatal(err)
+	if err := os.WriteFile(filepath.Join(c.Dir, "hpccinf.txt"), input, 0o644); err != nil {
+		c.T.Fatal(err)
 	}
-	c.extra = []string{"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
-	c.must(0, "run", "-n", "4", "--ntasks-per-node", "2", "/usr/bin/hpcc")
-	out, err := os.ReadFile(filepath.Join(c.dir, "hpccoutf.txt"))
+	c.Extra = []string{"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
+	c.Must(0, "run", "-n", "4", "--ntasks-per-node", "2", "/usr/bin/hpcc")
+	out, err := os.ReadFile(filepath.Join(c.Dir, "hpccoutf.txt"))
 	if err != nil || !strings.Contains(string(out), "\nSuccess=1\n") || !strings.Contains(string(out), "CommWorldProcs=4") {
-		c.t.Errorf("hpcc did not succeed: %v: %s", err, out)
+		c.T.Errorf("hpcc did not succeed: %v: %s", err, out)
 	}
 }
 
@@ -150,7 +151,7 @@ var thermo = regexp.MustCompile(`(?m)^ +\d+( +-?[0-9.e+-]+){5} *$`)
 // compares each with a run of one process.
 func TestLAMMPS(t *testing.T) {
 	replicas := 4
-	if proof() {
+	if rig.Full() {
 		replicas = 16
 	}
 	const lmp = "/usr/bin/lmp"
@@ -162,7 +163,7 @@ func TestLAMMPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.extra = []string{"OMP_NUM_THREADS=1"}
+	c.Extra = []string{"OMP_NUM_THREADS=1"}
 	run := func(n int, seed int) string {
 		r := c.launch(seed%2, 5*time.Minute, "", "run", "-n", strconv.Itoa(n), lmp, "-in", input,
 			"-var", "seed", strconv.Itoa(1000+seed), "-log", "none").wait()
@@ -256,7 +257,7 @@ func TestOpenKills(t *testing.T) {
 			c.gone(3*time.Second, 0)
 			c.gone(3*time.Second, 1)
 			if x.name == "keeper-and-launcher" {
-				c.join(1)
+				c.Join(1)
 			}
 			c.clean()
 		})
@@ -271,7 +272,7 @@ func TestOpenKills(t *testing.T) {
 						kill(pid, syscall.SIGSTOP)
 					}
 				}
-				c.must(1, "cancel", "1")
+				c.Must(1, "cancel", "1")
 			}
 			if r := j.wait(); r.code != 143 {
 				t.Errorf("want code 143: %v", r)
@@ -303,7 +304,7 @@ func TestOpenLauncherReturns(t *testing.T) {
 	c := up(t, faultHosts, 1)
 	_, end := c.until(openProgram(t, "steps"))
 	kill(c.launcher(struck), syscall.SIGKILL)
-	c.revive(struck)
+	c.Revive(struck)
 	end()
 	c.clean()
 }
@@ -311,7 +312,7 @@ func TestOpenLauncherReturns(t *testing.T) {
 // pmixd lists the PMIx servers on host i.
 func (c *cluster) pmixd(i int) []int {
 	var pids []int
-	for _, pid := range c.hosts[i].Processes() {
+	for _, pid := range c.Hosts[i].Processes() {
 		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		if strings.HasPrefix(filepath.Base(exe), "pmixd-") {
 			pids = append(pids, pid)
@@ -346,7 +347,7 @@ func (c *cluster) ranks(i int) []int {
 // launcher, or any process there.
 func (c *cluster) segments(i int) []string {
 	var all []string
-	for _, pid := range c.hosts[i].Processes() {
+	for _, pid := range c.Hosts[i].Processes() {
 		root := fmt.Sprintf("/proc/%d/root/dev/shm/", pid)
 		_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
@@ -363,17 +364,17 @@ func (c *cluster) segments(i int) []string {
 
 // clean waits until nothing is left that ranks or libpmix have made.
 func (c *cluster) clean() {
-	c.t.Helper()
+	c.T.Helper()
 	end := time.Now().Add(5 * time.Second)
-	for i := range c.hosts {
+	for i := range c.Hosts {
 		for {
-			dirs, _ := filepath.Glob(filepath.Join(c.local(i), "filch-*", "*", "*", "pmix", "*"))
+			dirs, _ := filepath.Glob(filepath.Join(c.Local(i), "filch-*", "*", "*", "pmix", "*"))
 			left := append(c.segments(i), dirs...)
 			if len(left) == 0 {
 				break
 			}
 			if time.Now().After(end) {
-				c.t.Errorf("left on %s: %v", c.hosts[i].Name, left)
+				c.T.Errorf("left on %s: %v", c.Hosts[i].Name, left)
 				break
 			}
 			pause()

@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/pmi"
 	"github.com/filch-hpc/filch/testbed/mpi"
 	"github.com/filch-hpc/filch/testbed/netns"
+	"github.com/filch-hpc/filch/testbed/rig"
 )
 
 // programs compiles all programs once for the package.
@@ -59,22 +60,19 @@ func openProgram(t testing.TB, name string) string {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, made := range []func() (string, error){programs, openPrograms} {
-		if dir, _ := made(); dir != "" {
-			os.RemoveAll(dir)
+	rig.Main(m, func() {
+		for _, made := range []func() (string, error){programs, openPrograms} {
+			if dir, _ := made(); dir != "" {
+				os.RemoveAll(dir)
+			}
 		}
-	}
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
+	})
 }
 
-// rig is a small keeper for the engines of all nodes of a job: it starts real
+// wires is a small keeper for the engines of all nodes of a job: it starts real
 // MPI ranks, on hosts where there are any, and moves bytes. It knows nothing
 // of the product but the engine, so that what fails here fails there.
-type rig struct {
+type wires struct {
 	t     *testing.T
 	where []int32
 	hosts []*netns.Host // nil: this machine
@@ -98,9 +96,9 @@ type rig struct {
 
 // stopWith makes the end of rank r end all others, as a keeper does for a bad
 // one.
-func (g *rig) stopWith(r int) { g.last, g.stops = r, true }
+func (g *wires) stopWith(r int) { g.last, g.stops = r, true }
 
-func (g *rig) kill() {
+func (g *wires) kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.procs {
@@ -116,7 +114,7 @@ type outcome struct {
 }
 
 // run starts one rank for every entry of where and waits for all of them.
-func (g *rig) run(limit time.Duration, prog string, args ...string) []outcome {
+func (g *wires) run(limit time.Duration, prog string, args ...string) []outcome {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), limit)
 	defer cancel()
@@ -166,7 +164,7 @@ func (g *rig) run(limit time.Duration, prog string, args ...string) []outcome {
 	return ends
 }
 
-func (g *rig) open() {
+func (g *wires) open() {
 	g.start = time.Now()
 	g.conns = make([]*os.File, len(g.where))
 	nodes := int32(0)
@@ -191,7 +189,7 @@ func (g *rig) open() {
 }
 
 // rank prepares one process with its end of a connection as descriptor 3.
-func (g *rig) rank(ctx context.Context, r int, prog string, args ...string) (*exec.Cmd, error) {
+func (g *wires) rank(ctx context.Context, r int, prog string, args ...string) (*exec.Cmd, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -212,7 +210,7 @@ func (g *rig) rank(ctx context.Context, r int, prog string, args ...string) (*ex
 }
 
 // serve reads what one rank says until its end.
-func (g *rig) serve(r int) {
+func (g *wires) serve(r int) {
 	b := make([]byte, pmi.FeedBytes)
 	for {
 		n, err := g.conns[r].Read(b)
@@ -231,7 +229,7 @@ func (g *rig) serve(r int) {
 }
 
 // step makes one step of a node's engine, and all that follows from it.
-func (g *rig) step(node int32, f func(time.Duration, *pmi.Engine, *pmi.Out)) {
+func (g *wires) step(node int32, f func(time.Duration, *pmi.Engine, *pmi.Out)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Since(g.start)
@@ -278,7 +276,7 @@ func (g *rig) step(node int32, f func(time.Duration, *pmi.Engine, *pmi.Out)) {
 	}
 }
 
-func (g *rig) tick() {
+func (g *wires) tick() {
 	for n := range g.engines {
 		g.step(int32(n), func(now time.Duration, e *pmi.Engine, out *pmi.Out) {
 			if e.Deadline() <= now {
