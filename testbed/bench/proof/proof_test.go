@@ -12,6 +12,7 @@ func TestReadResult(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestA/x"}
 {"Action":"pass","Package":"p","Test":"TestA"}
 {"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"why\n"}
 {"Action":"fail","Package":"p","Test":"TestC"}
 {"Action":"fail","Package":"p"}
 `))
@@ -20,6 +21,9 @@ func TestReadResult(t *testing.T) {
 	}
 	if want := []string{"makespan 500.2 s"}; !slices.Equal(r.figures, want) {
 		t.Errorf("figures: got %q, want %q", r.figures, want)
+	}
+	if want := []string{"why\n"}; !slices.Equal(r.said, want) {
+		t.Errorf("of what failed: got %q, want %q", r.said, want)
 	}
 	if got, want := r.summary(), "1 of 2 tests failed: TestC"; got != want {
 		t.Errorf("summary: got %q, want %q", got, want)

@@ -28,6 +28,7 @@ type prover struct {
 type result struct {
 	passed, failed, skipped int
 	names                   []string // of what failed
+	said                    []string // the end of what each of them printed
 	figures                 []string
 	err                     error
 }
@@ -50,8 +51,11 @@ func (r *result) summary() string {
 	return strings.Join(append(r.figures, text), ", ")
 }
 
-// suiteTimeout ends tests that hang.
-const suiteTimeout = "90m"
+// Limits of suites.
+const (
+	suiteTimeout = "90m"    // ends tests that hang
+	saidMax      = 16 << 10 // bytes kept of what one test prints
+)
 
 // run runs a suite, once in the life of the prover.
 func (p *prover) run(s suite) *result {
@@ -74,6 +78,9 @@ func (p *prover) run(s suite) *result {
 	cmd.Env = append(cmd.Env, s.env...)
 	out, err := cmd.Output()
 	r := readResult(strings.NewReader(string(out)))
+	for _, text := range r.said {
+		fmt.Fprint(os.Stderr, text)
+	}
 	if err != nil && r.failed == 0 {
 		r.err = fmt.Errorf("go test %s: %w: %s", s.dir, err, lastLine(out))
 	}
@@ -93,6 +100,7 @@ func lastLine(out []byte) string {
 // counted; figures are gathered from all.
 func readResult(in io.Reader) *result {
 	r := &result{}
+	said := map[string]string{} // by the outermost test
 	dec := json.NewDecoder(in)
 	for {
 		var e struct{ Action, Package, Test, Output string }
@@ -105,6 +113,9 @@ func readResult(in io.Reader) *result {
 		if _, text, ok := strings.Cut(e.Output, "figure: "); ok && e.Action == "output" {
 			r.figures = append(r.figures, strings.TrimSpace(text))
 		}
+		outermost, _, _ := strings.Cut(e.Test, "/")
+		said[outermost] += e.Output
+		said[outermost] = said[outermost][max(0, len(said[outermost])-saidMax):]
 		if e.Test == "" || strings.Contains(e.Test, "/") {
 			continue
 		}
@@ -116,6 +127,7 @@ func readResult(in io.Reader) *result {
 		case "fail":
 			r.failed++
 			r.names = append(r.names, e.Test)
+			r.said = append(r.said, said[e.Test])
 		}
 	}
 }
