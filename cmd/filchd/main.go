@@ -64,7 +64,7 @@ func run(args []string) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
-	limitMemory()
+	limitMemory(restAfter)
 	nice, err := daemon.Surround()
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 func TestMemoryLimitFollowsWhatIsLive(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	limitMemory()
+	limitMemory(time.Hour)
 	if got := debug.SetMemoryLimit(-1); got != softMemory {
 		t.Fatalf("got %d at first, want %d", got, softMemory)
 	}
@@ -30,4 +30,23 @@ func TestMemoryLimitFollowsWhatIsLive(t *testing.T) {
 	runtime.KeepAlive(held)
 	held = nil
 	reaches("with nothing live", func(l int64) bool { return l == softMemory })
+}
+
+func TestMemoryGoesBackAtRest(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	limitMemory(100 * time.Millisecond)
+	held := make([][]byte, 1<<14) // 16 MB in spans that stay in the heap
+	for i := range held {
+		held[i] = make([]byte, 1<<10)
+	}
+	free := func() int64 { return bytesOf("/memory/classes/heap/free:bytes") }
+	runtime.KeepAlive(held)
+	held = nil
+	runtime.GC()
+	for end := time.Now().Add(20 * time.Second); free() > spareMax; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are free and held, at most %d may be", free(), spareMax)
+		}
+	}
 }
