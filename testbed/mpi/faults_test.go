@@ -234,16 +234,6 @@ func TestLauncherReturns(t *testing.T) {
 	}
 }
 
-// revive starts the launcher of host i again.
-func (c *cluster) revive(i int) {
-	c.T.Helper()
-	if i > 0 {
-		c.Join(i)
-		return
-	}
-	c.Must(0, "up", "--instance", c.Instance)
-}
-
 func TestLauncherStaysAway(t *testing.T) {
 	c := up(t, faultHosts, 1)
 	for _, step := range fewSteps() {
