@@ -42,9 +42,7 @@ func TestPrograms(t *testing.T) {
 
 // as is the same cluster for a subtest.
 func (c *cluster) as(t *testing.T) *cluster {
-	d := *c
-	d.T = t
-	return &d
+	return &cluster{c.With(t)}
 }
 
 // spread runs a program with n ranks over all hosts, and checks that it ended
