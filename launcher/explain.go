@@ -175,6 +175,9 @@ func (n *Node) Explain(now time.Duration, id filch.JobID) (Explanation, *filch.E
 	default:
 		x.Phase, x.Text = "wait", n.missing(j)
 	}
+	if need := n.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
+		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + shortly(max(j.clock.patient-now, 0)) + ": it could not finish"
+	}
 	return x, nil
 }
 

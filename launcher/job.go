@@ -151,7 +151,11 @@ func (n *Node) impatient(now time.Duration, j *job, out *Outbox) {
 	if j.run != nil {
 		return
 	}
-	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s", j.id, j.need.Ranks, j.req.Patient).
+	why := ""
+	if need := n.expectedRun(&j.req, j.need.Ranks); need > 0 {
+		why = ", and now it could not finish: " + habitText(&j.req, j.need.Ranks, need)
+	}
+	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, shortly(j.req.Patient), why).
 		WithHint("%s", n.missing(j))
 	n.letGo(now, j, nil, out)
 	n.refuse(now, j, err, out)

@@ -104,7 +104,7 @@ func newNetWith(t testing.TB, nodes int, capacity int32, stored bool) *net {
 // netOf is a net with what else it is to be.
 func netOf(t testing.TB, nodes int, capacity int32, like net) *net {
 	stored := like.stored
-	w := &net{stored: stored, taken: like.taken, grouped: like.grouped, t: t, nodes: map[filch.NodeName]*host{}, rng: 1, events: map[filch.JobID][]Event{}}
+	w := &net{stored: stored, taken: like.taken, grouped: like.grouped, chores: like.chores, t: t, nodes: map[filch.NodeName]*host{}, rng: 1, events: map[filch.JobID][]Event{}}
 	w.faults.delayMax = 60 * time.Microsecond
 	w.behave = func(k *keeper) { k.at = 1 * sec }
 	for i := range nodes {
@@ -128,7 +128,7 @@ func (w *net) add(name filch.NodeName, capacity int32) *host {
 	h.cfg = Config{
 		Name: name, Instance: "test", Incarnation: 1, Seed: uint64(len(w.names) + 1),
 		Capacity: slots.Capacity{Cores: cores, Slots: capacity, MemBytes: 64 << 30},
-		IDs:      JobIDs{Index: int32(len(w.names)), Stride: 1024, After: w.taken},
+		IDs:      JobIDs{Index: int32(len(w.names)), Stride: 1024, After: w.taken}, Walltime: w.chores.walltime,
 	}
 	if w.stored {
 		h.cfg.Tasks.Mirror = true

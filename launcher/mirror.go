@@ -107,6 +107,11 @@ func (n *Node) ResumeTasks(now time.Duration, jobs []*mtc.Remnant, then func([]R
 		then(nil)
 		return
 	}
+	for _, r := range jobs {
+		if r.Spec != nil && r.Spec.Expect > 0 {
+			n.work.core.Learn(r.Spec.Like, r.Spec.Expect)
+		}
+	}
 	n.work.resumes = resumes{jobs: jobs, then: then}
 	n.resumeNext(now, out)
 	n.settle(now, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -26,6 +27,7 @@ type Config struct {
 	Members     *stealer.Members // shared by a simulator's nodes; nil: one of its own
 	Store       *dht.StoreConfig // nil: the node keeps no shared metadata
 	Tasks       TaskConfig
+	Walltime    mtc.Walltime
 }
 
 // Peer is what the overlay says of a member, this node included. Total is an
@@ -50,9 +52,15 @@ type Node struct {
 	loop    []Message // from this node to itself
 	changed []slots.Status
 	repeats
-	graves graves
-	birth  birth
+	fates
 	shared
+}
+
+// fates is how this node and its neighbors begin and end.
+type fates struct {
+	graves   graves
+	birth    birth
+	walltime walltime
 }
 
 // shared is the node's part in what the instance keeps together; both are nil
@@ -91,7 +99,7 @@ func New(cfg Config) *Node {
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
 		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never},
-		birth: birth{opens: filch.Never, forgets: filch.Never},
+		fates: fates{birth: birth{opens: filch.Never, forgets: filch.Never}, walltime: newWalltime(cfg.Walltime)},
 	}
 	if cfg.Store != nil {
 		n.meta = newMeta(cfg.Store, cfg.Tasks.Mirror)
@@ -217,6 +225,7 @@ func (n *Node) Tick(now time.Duration, out *Outbox) {
 		n.renew(now, out)
 	}
 	n.payAgain(now, out)
+	n.tickWalltime(now, out)
 	n.tickMeta(now, out)
 	n.tickWork(now, out)
 	n.settle(now, out)
@@ -251,7 +260,7 @@ func (n *Node) Deadline() time.Duration {
 	for len(n.agenda.heap) > 0 && n.stale(n.agenda.heap[0]) {
 		n.agenda.due(filch.Never)
 	}
-	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets, n.metaDeadline(), n.workDeadline())
+	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets, n.walltime.drainAt, n.metaDeadline(), n.workDeadline())
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)
 	}

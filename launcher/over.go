@@ -84,6 +84,7 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	j.state = e.State
 	info := j.info(now, n.cfg.Name, &e)
 	n.markEnd(now, j, info)
+	n.learnRun(now, j, &info, &e, out)
 	for _, id := range n.past.add(info, e) {
 		out.Records = append(out.Records, Record{Key: recordKey(id)})
 	}

@@ -26,6 +26,7 @@ type Request struct {
 	Durable bool          // with Detach: acknowledged when its record is on disks
 	Patient time.Duration // -I: give up when not started by then; 0 waits for ever
 	Order   []byte        // an encoded [Order]
+	Like    string        // runs of the same kind: those of a name, or of a command line; "" none
 }
 
 // Shape is the room that a job takes and where.

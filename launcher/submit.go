@@ -16,6 +16,9 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 	if err == nil && r.Parent == 0 {
 		err = n.neverFits(&need)
 	}
+	if err == nil {
+		err = n.fitWalltime(now, &r, need.Ranks)
+	}
 	if err != nil {
 		code := int32(filch.ExitOurs)
 		if err.Kind == filch.Invalid {

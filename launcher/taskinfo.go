@@ -212,6 +212,13 @@ type TasksHere struct {
 	Waiting int64 `json:"waiting"`
 	Ready   int64 `json:"ready"`
 	Running int64 `json:"running"`
+	Late    int64 `json:"late"` // of the ready ones: they are not started here, as they cannot finish
+	// How long a task is taken to take, in seconds; 0 if nobody knows. Limited: it
+	// is the job's own limit; else Of tasks of it that ended here say so, or, with
+	// 0, earlier ones of its kind.
+	Expected float64 `json:"expected"`
+	Limited  bool    `json:"limited"`
+	Of       int     `json:"of"`
 }
 
 // TasksHere counts them.
@@ -223,5 +230,12 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 	if !ok {
 		return TasksHere{}
 	}
-	return TasksHere{Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running}
+	h := TasksHere{
+		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running,
+		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
+	}
+	if j.Pace.Late {
+		h.Late = h.Ready
+	}
+	return h
 }

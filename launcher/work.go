@@ -326,7 +326,7 @@ func (n *Node) pumpWork(now time.Duration, out *Outbox) bool {
 	for i := range o.Tells {
 		n.tellTasks(now, &o.Tells[i], out)
 	}
-	room, short := w.core.Short()
+	room, short := w.core.Short(now)
 	if len(w.late) > 0 {
 		room, short = w.late[0].Spec.Each, true
 	}

@@ -15,10 +15,11 @@ import (
 
 // chores says how tasks end in a net.
 type chores struct {
-	lasts time.Duration
-	end   func(h *host, l TaskLaunch) TaskEnd // nil: well
-	begun map[filch.NodeName]int
-	peak  int
+	walltime mtc.Walltime
+	lasts    time.Duration
+	end      func(h *host, l TaskLaunch) TaskEnd // nil: well
+	begun    map[filch.NodeName]int
+	peak     int
 }
 
 // do starts and stops tasks as a daemon would.

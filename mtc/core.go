@@ -19,7 +19,8 @@ type Config struct {
 	Policy      Policy
 	Victims     Victims
 	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [PollMax]
-	Members     *Members      // shared by a simulator's cores; nil: one of its own
+	Walltime    Walltime
+	Members     *Members // shared by a simulator's cores; nil: one of its own
 }
 
 // Core is the many-task part of one node.
@@ -29,8 +30,7 @@ type Core struct {
 	members *Members
 	jobs    map[filch.JobID]*job
 	order   []*job // those with tasks here, in the order in which they start
-	room    Room
-	used    Room
+	space
 	runs    runs
 	commits commits
 	thief   thief
@@ -39,8 +39,12 @@ type Core struct {
 	policy  mover
 	sweeps  sweeps
 	waits   waits
+	pace    pace
 	rng     rng
 }
+
+// space is what tasks may use on a node, and what they do.
+type space struct{ room, used Room }
 
 // New makes a Core that knows no member but itself and may use no room yet.
 func New(cfg Config) *Core {
@@ -76,6 +80,7 @@ type job struct {
 	records  records
 	payloads payloads
 	tokens   tokens
+	pace     jobPace
 	lead     *lead // where this node is the steward
 	void     filch.State
 	asked    bool // spec and record were asked for
@@ -228,9 +233,9 @@ func (c *Core) Deadline() time.Duration {
 
 // Short is what the task takes that is to start next and finds no room; false
 // when none waits for room.
-func (c *Core) Short() (Room, bool) {
+func (c *Core) Short(now time.Duration) (Room, bool) {
 	for _, j := range c.order {
-		if j.queue.empty() || j.void != 0 || j.lead != nil && !j.lead.open {
+		if j.queue.empty() || j.void != 0 || j.lead != nil && !j.lead.open || !c.fits(now, j) {
 			continue
 		}
 		if !c.room.minus(c.used).holds(j.spec.Each) {
@@ -286,6 +291,16 @@ type JobStatus struct {
 	Spec   *Spec
 	Record *Job
 	Leads  bool
+	Pace   Pace
+}
+
+// Pace is how long a task of a job is taken to take: 0 if nobody knows. Of is how
+// many of them ended here, 0 where that is its limit or what others of its kind
+// took. Late: no more of them are started here.
+type Pace struct {
+	Expected time.Duration
+	Of       int
+	Late     bool
 }
 
 // Job is what is known here of a job.
@@ -294,7 +309,11 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	if j == nil {
 		return JobStatus{}, false
 	}
-	return JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.lead != nil}, true
+	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.lead != nil}
+	if j.spec != nil {
+		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.took.Count(), Late: j.pace.late && !j.queue.empty()}
+	}
+	return s, true
 }
 
 // Idle reports whether the node has to do with no job.

@@ -61,6 +61,9 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	j.ticket, j.asked = s.Ticket, true
 	spec := s.Spec
 	j.spec = &spec
+	if spec.Expect == 0 {
+		spec.Expect = c.pace.habits.Limit(spec.Like)
+	}
 	j.rec = &Job{Name: s.Name, Ticket: s.Ticket, Steward: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, After: s.After}
 	j.lead = &lead{after: slices.Clone(s.After), graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
@@ -87,6 +90,8 @@ func (s *Submission) check() error {
 		return filch.Errorf(filch.Invalid, "the name of a job has at most %d bytes, not %d", MaxName, len(s.Name))
 	case len(s.After) > maxAfter:
 		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", maxAfter, len(s.After))
+	case len(s.Spec.Like) > MaxLike:
+		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", MaxLike, len(s.Spec.Like))
 	case len(s.Spec.Picks) > MaxPicks:
 		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", MaxPicks, len(s.Spec.Picks))
 	}

@@ -90,7 +90,7 @@ func (m *Mirror) Append(b []byte, key string, value []byte) []byte {
 	p, ok := parseKey(key)
 	old, known := m.said[key]
 	switch {
-	case !ok || p.what == 'k':
+	case !ok || p.what == 'k' || p.what == 't':
 		return b
 	case len(value) == 0:
 		delete(m.said, key)

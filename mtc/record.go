@@ -83,7 +83,7 @@ func JobOfKey(key string) (filch.JobID, bool) {
 // place is what a key says.
 type place struct {
 	job    filch.JobID
-	what   byte // 0 the job, else s, k, z, b, p
+	what   byte // 0 the job, else s, k, z, b, p; t is of the mirror
 	number int32
 }
 
@@ -111,6 +111,8 @@ func parseKey(key string) (p place, ok bool) {
 	switch p.what {
 	case 's', 'k':
 		return p, len(rest) == 2
+	case 't':
+		return p, len(rest) > 3 && key[:len(keyRun)] == keyRun
 	case 'z', 'b', 'p':
 		n, err := strconv.ParseUint(rest[min(3, len(rest)):], 10, 31)
 		p.number = int32(n)

@@ -10,6 +10,7 @@ import (
 // Remains are the jobs that a mirror tells of.
 type Remains struct {
 	jobs map[filch.JobID]*Remnant
+	runs map[string][]RunTook
 }
 
 // Remnant is what is left of one job. Job and Spec are nil where no line of
@@ -31,7 +32,9 @@ type RemnantTally struct {
 }
 
 // NewRemains makes Remains of no line.
-func NewRemains() *Remains { return &Remains{jobs: make(map[filch.JobID]*Remnant)} }
+func NewRemains() *Remains {
+	return &Remains{jobs: make(map[filch.JobID]*Remnant), runs: make(map[string][]RunTook)}
+}
 
 // Take takes a line in; false for one that makes no sense.
 func (m *Remains) Take(line []byte) bool {
@@ -40,6 +43,9 @@ func (m *Remains) Take(line []byte) bool {
 		return false
 	}
 	p, _ := parseKey(key)
+	if p.what == 't' {
+		return m.takeRun(key[len(keyRun):], value)
+	}
 	r := m.jobs[p.job]
 	if r == nil {
 		r = &Remnant{ID: p.job, lines: map[int32]*Payload{}, zones: map[int32][]Span{}, tasks: map[int32]*Block{}}
@@ -141,6 +147,7 @@ func (r *Remnant) Whole() bool { return r.Job != nil && (r.Spec != nil || r.Job.
 // such deaths is raised with it: the end of an allocation is nobody's crash.
 // Settled once, it changes no more.
 func (r *Remnant) Settle() (t RemnantTally) {
+	r.learnt()
 	if r.Job.Finished() {
 		t.Done = r.Job.Total
 		return t

@@ -114,6 +114,10 @@ func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 	if j.void != 0 || j.lead != nil && !j.lead.open {
 		return gotBlocked
 	}
+	if !c.fits(now, j) {
+		c.tooLate(now, j)
+		return gotBlocked
+	}
 	if !c.room.minus(c.used).holds(j.spec.Each) {
 		return gotFull
 	}
@@ -313,6 +317,9 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		e.State = filch.Failed
 	}
 	c.policy.ended(took)
+	if e.State == filch.OK {
+		c.learn(j, took)
+	}
 	tries := int32(it.attempt) - 1 - int32(it.crashes)
 	retried := e.State != filch.OK && j.void == 0 && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)
 	switch {

@@ -137,6 +137,10 @@ func (c *Core) seek(now time.Duration, out *Out) {
 	if t.phase != resting || t.at > now || t.stopped {
 		return
 	}
+	if c.pace.late > now {
+		t.at = c.pace.late
+		return
+	}
 	if !c.hungry() {
 		t.at = 0
 		return

@@ -40,6 +40,8 @@ type Spec struct {
 	Step       int32         // the number of task i is First+i*Step; 0 is 1
 	Picks      []Pick        // or the i-th of these, when failures are submitted again
 	Limit      time.Duration // of one attempt; its spawner keeps it
+	Like       string        // tasks of the same kind: those of a name, or of a command line; "" none
+	Expect     time.Duration // what tasks of that kind took before, where nothing is known of this job's; 0 not known
 }
 
 // Pick is a run of numbers.
@@ -79,6 +81,9 @@ func (s *Spec) crashes() uint8 {
 	return s.CrashLimit
 }
 
+// MaxLike bounds [Spec.Like], in bytes.
+const MaxLike = 256
+
 // MaxPicks bounds the runs of numbers of a spec.
 const MaxPicks = 1 << 14
 
@@ -101,6 +106,8 @@ func (s *Spec) Encode() []byte {
 		w.int(int64(p.From))
 		w.uint(uint64(p.Count))
 	}
+	w.string(s.Like)
+	w.int(int64(s.Expect))
 	return w.b
 }
 
@@ -116,6 +123,7 @@ func DecodeSpec(v []byte) (*Spec, error) {
 	for i := range s.Picks {
 		s.Picks[i] = Pick{r.i32(), r.index()}
 	}
+	s.Like, s.Expect = string(r.view(MaxLike)), time.Duration(r.int())
 	return s, r.done()
 }
 

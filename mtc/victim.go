@@ -78,6 +78,9 @@ func (c *Core) loadFor(caps []CapWord) int64 {
 // those stolen too, a task could go round among idle nodes for ever.
 func (c *Core) spare(j *job) int64 {
 	keep := c.slotsFor(j)
+	if j.pace.late {
+		keep = 0
+	}
 	if j.spec.Cap > 0 {
 		keep = min(keep, j.tokens.held-j.running)
 	}

@@ -103,6 +103,7 @@ type Ledger struct {
 	changed     []*claim
 	tasks       tasks
 	draining    bool
+	ending      bool // draining, and tasks go on
 	shut        bool // until what a launcher before this one lent is booked
 }
 
@@ -290,6 +291,7 @@ func (l *Ledger) Open(now time.Duration) {
 // Drain makes the node lend nothing more, or lend again. What runs goes on,
 // what is held may still be launched; those that wait are told.
 func (l *Ledger) Drain(now time.Duration, on bool) {
+	l.ending = false
 	if l.draining == on {
 		return
 	}
@@ -304,5 +306,14 @@ func (l *Ledger) Drain(now time.Duration, on bool) {
 			l.drop(c)
 		}
 		l.touch(now, c)
+	}
+}
+
+// Ending makes the node lend nothing more, while its tasks may still be started:
+// who starts them knows which of them can end in time. [Ledger.Drain] ends that.
+func (l *Ledger) Ending(now time.Duration) {
+	if !l.draining {
+		l.Drain(now, true)
+		l.ending = true
 	}
 }

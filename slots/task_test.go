@@ -91,6 +91,31 @@ func TestTasksWhenDraining(t *testing.T) {
 	}
 }
 
+func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
+	l := New(cpus(2), 1)
+	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: Room{Slots: 1}, Wait: true}
+	l.Ending(1)
+	l.Ending(1)
+	if _, ok := l.TakeTask(2, Room{Slots: 1}); !ok {
+		t.Error("a task that can end in time gets no room")
+	}
+	if _, ok := l.Take(2, gang); ok || !l.Draining() {
+		t.Error("a node that ends lends to a job")
+	}
+	l.Drain(3, true)
+	if _, ok := l.TakeTask(3, Room{Slots: 1}); ok {
+		t.Error("a node that is drained besides took a task")
+	}
+	l.Ending(4)
+	if _, ok := l.TakeTask(4, Room{Slots: 1}); ok {
+		t.Error("the end undid the drain")
+	}
+	l.Drain(5, false)
+	if _, ok := l.TakeTask(5, Room{Slots: 1}); !ok {
+		t.Error("a node that is drained no more takes no task")
+	}
+}
+
 func BenchmarkTakeTask(b *testing.B) {
 	l := New(cpus(16), 1)
 	for b.Loop() {

@@ -197,7 +197,7 @@ func (o *upOptions) background() error {
 
 // words are the options that the holder gets.
 func (o *upOptions) words() []string {
-	w := []string{"--slots=" + strconv.Itoa(o.slots), "--port=" + strconv.Itoa(o.port), "--deadline=" + o.patience.String(), "--drain=" + o.drain.String()}
+	w := []string{"--slots=" + strconv.Itoa(o.slots), "--port=" + strconv.Itoa(o.port), "--deadline=" + o.patience.String(), "--drain=" + o.drain.String(), "--learn=" + strconv.FormatBool(o.learn)}
 	for _, v := range []struct{ name, value string }{{"instance", o.instance}, {"address", o.address}, {"iface", o.iface}, {"hosts", o.hosts}, {"join", o.pool}, {"ends", o.ends}, {"resume", o.resume}} {
 		if v.value != "" {
 			w = append(w, "--"+v.name+"="+v.value)

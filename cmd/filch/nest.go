@@ -27,22 +27,29 @@ import (
 
 // welcome is the first line that a member reads.
 type welcome struct {
-	Instance string            `json:"instance"`
-	UUID     string            `json:"uuid"`
-	Secret   string            `json:"secret"` // hexadecimal
-	Wire     int               `json:"wire"`
-	Kind     string            `json:"kind"` // of the allocation
-	Nodes    []alloc.Node      `json:"nodes"`
-	Slots    int               `json:"slots"`
-	Address  string            `json:"address"`
-	Iface    string            `json:"iface"`
-	Port     int               `json:"port"`
-	Ends     int64             `json:"ends"` // unix seconds; 0 unknown
-	Env      map[string]string `json:"env"`
-	Joins    bool              `json:"joins"` // an instance that is up elsewhere
-	Group    string            `json:"group"` // the allocation
-	Queue    bool              `json:"queue"` // is mirrored in the home
-	After    int32             `json:"after"` // job ids up to this one are taken
+	Instance string       `json:"instance"`
+	UUID     string       `json:"uuid"`
+	Secret   string       `json:"secret"` // hexadecimal
+	Wire     int          `json:"wire"`
+	Kind     string       `json:"kind"` // of the allocation
+	Nodes    []alloc.Node `json:"nodes"`
+	Slots    int          `json:"slots"`
+	Address  string       `json:"address"`
+	Iface    string       `json:"iface"`
+	Port     int          `json:"port"`
+	ending
+	Env   map[string]string `json:"env"`
+	Joins bool              `json:"joins"` // an instance that is up elsewhere
+	Group string            `json:"group"` // the allocation
+	Queue bool              `json:"queue"` // is mirrored in the home
+	After int32             `json:"after"` // job ids up to this one are taken
+}
+
+// ending is what is known of the end of the nodes, as place.Node has it.
+type ending struct {
+	Ends  int64 `json:"ends"`  // unix seconds; 0 unknown
+	Drain int64 `json:"drain"` // ms
+	Blind bool  `json:"blind"`
 }
 
 // sow is the second line: where the first launcher listens.
@@ -231,7 +238,7 @@ func (n *nest) connect() error {
 		Instance: n.instance, UUID: uuidOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: wireVersion,
 		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Address: n.address, Iface: n.iface, Port: n.port, Env: map[string]string{},
 		Joins: n.invited != nil, After: n.old.last, Group: n.group(),
-		Queue: queueHere(n.home, uuidOf(n.secret)) != "",
+		Queue: queueHere(n.home, uuidOf(n.secret)) != "", ending: ending{Drain: n.drain.Milliseconds(), Blind: !n.learn},
 	}
 	if !n.given.End.IsZero() {
 		w.Ends = n.given.End.Unix()

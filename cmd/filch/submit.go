@@ -184,6 +184,7 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 	} else if s.Name == "" {
 		s.Name = "tasks"
 	}
+	s.Spec.Like = spec.Like(f.name, command)
 	if err := f.spec(s, command); err != nil {
 		return nil, nil, err
 	}

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/spec"
-	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // An allocation ends. A job that says how long it may take is started only
@@ -63,8 +61,8 @@ func fitWalltime(r *spec.Run, dir place.Dir) error {
 	return nil
 }
 
-// watchEnd acts on the end of the allocation as it comes near: it has the nodes
-// lend nothing more, and sends the command its warning. It returns at once.
+// watchEnd acts on the end of the allocation as it comes near: it says that the
+// nodes lend nothing more, and sends the command its warning. It returns at once.
 func (n *nest) watchEnd(warn func(syscall.Signal)) {
 	if n.given.End.IsZero() {
 		return
@@ -74,38 +72,12 @@ func (n *nest) watchEnd(warn func(syscall.Signal)) {
 	}
 	if n.drain > 0 {
 		after(n.drain, func() {
-			if n.drainAll() == nil {
-				say("the nodes of " + n.instance + " are taken away in " + shortTime(n.drain) + ": nothing more is started")
-			}
+			say("the nodes of " + n.instance + " are taken away in " + shortTime(n.drain) + ": nothing more is started but tasks that are known to finish")
 		})
 	}
 	if n.warnSig > 0 && warn != nil {
 		after(n.warnTime, func() { warn(syscall.Signal(n.warnSig)) })
 	}
-}
-
-// drainAll has every node lend nothing more.
-func (n *nest) drainAll() error {
-	base, err := place.Base()
-	if err != nil {
-		return err
-	}
-	var c *client.Client
-	for _, d := range place.Nodes(base, n.instance) {
-		if c, err = client.DialDir(d, version); err == nil {
-			break
-		}
-	}
-	if c == nil {
-		return filch.Errorf(filch.Unavailable, "no launcher of %s on this machine", n.instance)
-	}
-	defer c.Close()
-	for _, node := range n.given.Nodes {
-		if e := ask(c, queryWait, nil, wire.VerbDrain, node.Name); e != nil {
-			err = e
-		}
-	}
-	return err
 }
 
 // warnCommand signals the command of filch up.

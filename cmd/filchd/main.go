@@ -26,6 +26,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 // version is set when a release is built.
@@ -92,10 +93,11 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	d, err := daemon.New(daemon.Config{
 		Node: launcher.Config{
 			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Capacity: capacity,
-			IDs: launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride, After: filch.JobID(n.Alloc.After)},
+			IDs:      launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride, After: filch.JobID(n.Alloc.After)},
+			Walltime: mtc.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
-		StoreBytes: n.Tuning.StoreBytes, Mirror: n.Alloc.Queue,
+		StoreBytes: n.Tuning.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
 	})
 	if err != nil {
 		return err
@@ -114,6 +116,14 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		err = errors.Join(err, n.Dir.Remove())
 	}
 	return err
+}
+
+// ends is when a node is taken away; zero: not known.
+func ends(n place.Node) time.Time {
+	if n.Ends == 0 {
+		return time.Time{}
+	}
+	return time.Unix(n.Ends, 0)
 }
 
 // joinWait bounds how long a launcher tries to become a member.

@@ -25,13 +25,14 @@ type Config struct {
 	Keeper      string       // the filch binary, whose `keeper` is started
 	Watch       *watch.Watch // nil: nothing is logged
 	Build       string
-	Addr        string // under which other nodes reach this one, for display
-	Nice        int    // that keepers are started with
-	Spare       int    // keepers kept ready; 0 is 1
-	StoreBytes  int64  // that the node may keep of the store; 0 is 512 MB
-	OutputBytes int64  // that the node may keep of tasks' output; 0 is 1 GB
-	Mirror      string // the folder of the queue that is mirrored; "" of none
-	Found       bool   // this is the first node of its instance: it has joined nobody
+	Addr        string    // under which other nodes reach this one, for display
+	Nice        int       // that keepers are started with
+	Spare       int       // keepers kept ready; 0 is 1
+	StoreBytes  int64     // that the node may keep of the store; 0 is 512 MB
+	OutputBytes int64     // that the node may keep of tasks' output; 0 is 1 GB
+	Mirror      string    // the folder of the queue that is mirrored; "" of none
+	Ends        time.Time // when the node is taken away; zero: not known
+	Found       bool      // this is the first node of its instance: it has joined nobody
 
 	port *port // launcher/proc but in tests
 }
@@ -162,6 +163,9 @@ func (d *Daemon) Abandon() {
 // somebody had.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.cfg.Node.Tasks.WallNS = d.began.UnixNano()
+	if !d.cfg.Ends.IsZero() {
+		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.began), 1) // 0 would be a node that stays
+	}
 	d.cfg.Node.Store = storeConfig(&d.cfg.Node)
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
 	d.cfg.Node.Tasks.Victims = mtc.Hierarchical // as drawn from all, where no group is known

@@ -53,6 +53,10 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 		base = r.Append(base)
 		jobs = append(jobs, r)
 	}
+	runs := left.Runs()
+	for _, t := range runs {
+		base = mtc.MirrorRun(base, t)
+	}
 	if err := d.mirror.queue.Begin(from, base); err != nil {
 		return nil, err
 	}
@@ -61,6 +65,9 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 		return nil, err
 	}
 	from.Drop()
+	if err := d.ask(loopWait, func(t *turn) { t.node.Learn(runs) }); err != nil {
+		return nil, err
+	}
 	return d.restore(jobs, info)
 }
 

@@ -76,7 +76,8 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, 
 	case wire.VerbExplain:
 		return d.explainTasks(job, j), nil
 	}
-	return d.tasksInfo(job, j), nil
+	info, _ := d.tasksInfo(job, j)
+	return info, nil
 }
 
 // closeTasks closes a job of tasks, and waits until its record says so.
@@ -95,14 +96,15 @@ func (d *Daemon) closeTasks(job filch.JobID, j *launcher.TaskJob) (any, error) {
 			j = now
 		}
 	}
-	return d.tasksInfo(job, j), nil
+	info, _ := d.tasksInfo(job, j)
+	return info, nil
 }
 
 // tasksInfo is what the record tells, and the nodes of what has not ended.
-func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) launcher.JobInfo {
+func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobInfo, launcher.TasksHere) {
 	info := launcher.TaskJobInfo(job, j.Record, time.Now().UnixNano())
 	if info.Code != nil {
-		return info
+		return info, launcher.TasksHere{}
 	}
 	here := d.tasksOf(job)
 	c := &info.Tasks
@@ -113,7 +115,7 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) launcher.JobInf
 	if c.Running > 0 {
 		info.State = filch.Running.String()
 	}
-	return info
+	return info, here
 }
 
 // tasksOf sums up what all nodes have of a job.
@@ -125,6 +127,10 @@ func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
 			sum.Waiting += v.Waiting
 			sum.Ready += v.Ready
 			sum.Running += v.Running
+			sum.Late += v.Late
+			if v.Of >= sum.Of && v.Expected > 0 {
+				sum.Expected, sum.Limited, sum.Of = v.Expected, v.Limited, v.Of
+			}
 		}
 	})
 	return sum
@@ -132,7 +138,7 @@ func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
 
 // explainTasks says where a job of tasks stands.
 func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Explanation {
-	info := d.tasksInfo(job, j)
+	info, here := d.tasksInfo(job, j)
 	c := info.Tasks
 	e := launcher.Explanation{Job: job, State: info.State, Phase: "tasks", Need: c.Total, Text: info.Cause}
 	switch {
@@ -146,6 +152,9 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		e.Text = "it waits for the end of other jobs"
 	case c.Running > 0:
 		e.Text = strconv.Itoa(int(c.Running)) + " tasks run, " + strconv.Itoa(int(c.Ready)) + " are ready"
+	}
+	if info.Code == nil {
+		e.Text = here.Explain(e.Text)
 	}
 	return e
 }

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,6 +178,7 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	} else if !filepath.IsAbs(r.Order.Cwd) {
 		r.Order.Cwd = filepath.Join(c.Cwd, r.Order.Cwd)
 	}
+	r.Request.Like = Like(r.Request.Name, r.Argv)
 	if r.Request.Name == "" {
 		r.Request.Name = defaultName(r.Argv[0])
 	}
@@ -183,6 +186,23 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 		r.Request.Parent = c.Job
 	}
 	return warnings, nil
+}
+
+// maxLike bounds what Like makes, in bytes.
+const maxLike = 200
+
+// Like is what runs and tasks have in common that may be expected to take
+// equally long: the name that they were given, else their command line. A name
+// that merely follows from the program would join what an interpreter runs.
+func Like(name string, argv []string) string {
+	if name == "" {
+		name = strings.Join(argv, " ")
+	}
+	if len(name) > maxLike {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:maxLike-17] + "#" + hex.EncodeToString(sum[:8])
+	}
+	return name
 }
 
 func defaultName(command string) string {

@@ -32,6 +32,8 @@ type Alloc struct {
 	Group string `json:"group"` // the nodes of one are near to each other; "": nothing is known
 	Queue string `json:"queue"` // where the queue of tasks is mirrored; "": it is not
 	After int32  `json:"after"` // job ids up to this one are those of an instance that is gone on with
+	Drain int64  `json:"drain"` // ms before the end, from when on only what is known to finish is started; 0: everything is
+	Blind bool   `json:"blind"` // how long others took is not looked at
 }
 
 // Tuning is what few people change; 0 is the default.

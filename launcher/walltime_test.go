@@ -1,0 +1,111 @@
+package launcher_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+func like(kind string, n int32) Request {
+	r := ranks(n)
+	r.Like = kind
+	return r
+}
+
+// A run that takes as long as others of its kind is refused where the nodes are
+// taken away before that, and waits no longer than it may still finish.
+func TestRunsThatCannotFinishAreRefused(t *testing.T) {
+	ends := mtc.Walltime{End: 60 * sec, Drain: 5 * sec}
+	blind := ends
+	blind.Blind = true
+	limited := like("solve", 2)
+	limited.Policy.TimeLimit = 10 * sec
+	for _, c := range []struct {
+		name     string
+		walltime mtc.Walltime
+		at       time.Duration
+		r        Request
+		refused  bool
+	}{
+		{"in time", ends, 35 * sec, like("solve", 2), false},
+		{"too late", ends, 40 * sec, like("solve", 2), true},
+		{"another kind", ends, 40 * sec, like("plot", 2), false},
+		{"another number of ranks", ends, 40 * sec, like("solve", 3), false},
+		{"of no kind", ends, 40 * sec, ranks(2), false},
+		{"with a limit", ends, 40 * sec, limited, false},
+		{"not looked at", blind, 40 * sec, like("solve", 2), false},
+		{"no end", mtc.Walltime{}, 40 * sec, like("solve", 2), false},
+	} {
+		w := netOf(t, 1, 4, net{chores: chores{walltime: c.walltime}})
+		w.behave = func(k *keeper) { k.at = 20 * sec }
+		first := w.submit("n1", 1, like("solve", 2))
+		w.run(c.at)
+		if e := w.ended(first); e.Code != 0 {
+			t.Fatalf("%s: the first ended %+v", c.name, e)
+		}
+		w.submit("n1", 2, c.r)
+		if got := strings.Contains(w.last(), "cannot finish: solve took up to 20s on 2 ranks before, and the nodes are taken away in 20 s"); got != c.refused {
+			t.Errorf("%s: %s", c.name, w.last())
+		}
+		w.run(time.Minute)
+	}
+	w := netOf(t, 1, 4, net{chores: chores{walltime: ends}})
+	w.behave = func(k *keeper) { k.at = 10 * sec }
+	w.submit("n1", 1, like("solve", 2))
+	w.run(11 * sec)
+	w.behave = func(k *keeper) { k.at = 100 * sec }
+	w.submit("n1", 1, like("other", 3))
+	waits := w.submit("n1", 2, like("solve", 2))
+	w.run(10 * sec)
+	if x, err := w.nodes["n1"].node.Explain(w.now, waits); err != nil || !strings.Contains(x.Text, "solve took up to 10s on 2 ranks before, so it gives up in 28s: it could not finish") {
+		t.Errorf("explains %q, %v", x.Text, err)
+	}
+	w.run(30 * sec)
+	if !strings.Contains(w.last(), "and now it could not finish: solve took up to 10s on 2 ranks before") {
+		t.Errorf("at %v it heard %s", w.now, w.last())
+	}
+}
+
+// What runs took is in the mirror, and what a mirror tells is known.
+func TestWhatRunsTookIsMirrored(t *testing.T) {
+	ends := mtc.Walltime{End: 60 * sec}
+	w := netOf(t, 3, 4, net{stored: true, chores: chores{walltime: ends}})
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	w.submit("n1", 1, like("solve", 2))
+	w.run(25 * sec)
+	runs := w.remains().Runs()
+	if len(runs) != 1 || runs[0].Kind != "2:solve" || runs[0].Took.Round(sec) != 20*sec {
+		t.Fatalf("the mirror tells of %+v", runs)
+	}
+	x := netOf(t, 1, 4, net{chores: chores{walltime: mtc.Walltime{End: 15 * sec}}})
+	x.nodes["n1"].node.Learn(runs)
+	x.submit("n1", 1, like("solve", 2))
+	if !strings.Contains(x.last(), "cannot finish: solve took up to 20s") {
+		t.Errorf("a run of a kind that was learnt before: %s", x.last())
+	}
+}
+
+// In the last seconds a node lends nothing, and starts those tasks that can end.
+func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
+	w := netOf(t, 3, 2, net{stored: true, chores: chores{walltime: mtc.Walltime{End: 30 * sec, Drain: 10 * sec}}})
+	w.chores.lasts = 2 * sec
+	began := []time.Duration{}
+	w.chores.end = func(*host, TaskLaunch) TaskEnd {
+		began = append(began, w.now)
+		return TaskEnd{}
+	}
+	w.bag("n1", 1, 1000, nil)
+	w.run(21*sec - w.now)
+	id := w.submit("n2", 1, ranks(1))
+	w.run(39 * sec)
+	last := began[len(began)-1]
+	if last < 25*sec || last > 27*sec {
+		t.Errorf("the last task of 2 s began at %v, want it soon before 27 s", last)
+	}
+	if i, _ := w.nodes["n2"].node.Job(w.now, id); i.State != "waiting" {
+		t.Errorf("a run in the drain is %s", i.State)
+	}
+}
