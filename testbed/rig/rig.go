@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -210,11 +211,13 @@ func (c *Cluster) StateDir(i int) place.Dir {
 	return place.Dir{Base: base, Instance: c.Instance, Node: c.Hosts[i].Name}
 }
 
-// Launcher is the pid of host i's launcher, 0 when none runs.
+// Launcher is the pid of host i's launcher, 0 when none runs. Its keepers and
+// runners are of the same program, and may be older than it.
 func (c *Cluster) Launcher(i int) int {
 	for _, pid := range c.Hosts[i].Processes() {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasPrefix(filepath.Base(strings.Split(string(b), "\x00")[0]), "filchd") {
+		args := strings.Split(string(b), "\x00")
+		if err == nil && strings.HasPrefix(filepath.Base(args[0]), "filchd") && !slices.Contains(args, "keeper") && !slices.Contains(args, "runner") {
 			return pid
 		}
 	}
