@@ -66,6 +66,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 		w.run(30 * sec)
 		return wrong
 	},
+	"hasty-merge": slowMerges,
 }
 
 func TestAnOldOwnerHasNoSay(t *testing.T) {

@@ -10,4 +10,5 @@ const (
 	mutantNoFenceOff  = false
 	mutantHopless     = false
 	mutantEagerLaunch = false
+	mutantHastyMerge  = false
 )

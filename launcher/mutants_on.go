@@ -11,6 +11,7 @@ var (
 	mutantNoFenceOff  bool // a node that is cut off keeps its ranks of detached jobs
 	mutantHopless     bool // whoever speaks of a job is heeded, whatever its hop
 	mutantEagerLaunch bool // a detached job is launched before its record says who owns it
+	mutantHastyMerge  bool // a change of tasks' records that takes long is proposed anew
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -20,5 +21,6 @@ func Plant(name string) bool {
 	mutantNoFenceOff = name == "no-fence-off"
 	mutantHopless = name == "hopless"
 	mutantEagerLaunch = name == "eager-launch"
-	return name == "" || mutantEarlyGo || mutantNoLease || mutantNoFenceOff || mutantHopless || mutantEagerLaunch
+	mutantHastyMerge = name == "hasty-merge"
+	return name == "" || mutantHastyMerge || mutantEarlyGo || mutantNoLease || mutantNoFenceOff || mutantHopless || mutantEagerLaunch
 }

@@ -190,6 +190,10 @@ func (n *Node) tellTasks(now time.Duration, t *mtc.Tell, out *Outbox) {
 		if u.follow = false; !u.adding {
 			delete(n.work.unsaid, t.Job)
 		}
+		if n.work.partial[t.Job].gone {
+			delete(n.work.partial, t.Job)
+			n.cancelPartial(now, t.Job)
+		}
 	case mtc.TellRefused:
 		news.What = TasksRefused
 		delete(n.work.unsaid, t.Job)
@@ -201,6 +205,7 @@ func (n *Node) tellTasks(now time.Duration, t *mtc.Tell, out *Outbox) {
 	case mtc.TellFinished:
 		news.What = TasksFinished
 		delete(n.work.unsaid, t.Job)
+		delete(n.work.partial, t.Job)
 	}
 	for _, c := range n.work.follow[t.Job] {
 		out.Replies = append(out.Replies, Reply{c, news})

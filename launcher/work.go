@@ -24,6 +24,7 @@ type work struct {
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]ClientID
 	unsaid  map[filch.JobID]unsaid
+	partial map[filch.JobID]partial
 	early   []early
 	earlyAt time.Duration
 	ruling  ruling
@@ -36,6 +37,12 @@ type work struct {
 type unsaid struct {
 	follow bool // they want news from the moment they are accepted
 	adding bool
+}
+
+// partial is a job of which more of the submission is to come.
+type partial struct {
+	client ClientID
+	gone   bool
 }
 
 // taskRuns are the tasks that the core started here.
@@ -86,6 +93,7 @@ func newWork(cfg *Config) *work {
 	w := &work{
 		taskRuns: taskRuns{runs: make(map[uint64]taskRun)}, watches: make(map[uint64]uint64),
 		follow: make(map[filch.JobID][]ClientID), unsaid: make(map[filch.JobID]unsaid), earlyAt: filch.Never,
+		partial: make(map[filch.JobID]partial),
 	}
 	w.mirror.init(cfg.Tasks.Mirror)
 	w.begin(cfg)
@@ -112,6 +120,10 @@ type TaskSubmission struct {
 	Lines  [][]byte
 	Nodes  []mtc.GraphNode
 	Follow bool // the client hears of the job until it is gone
+
+	// Partial says that the client adds the rest and then closes the job; when
+	// it goes before that, the job is cancelled. Only of one that is Open.
+	Partial bool
 }
 
 // SubmitTasks takes in a bag or workflow of a local client, which hears
@@ -143,13 +155,16 @@ func (n *Node) submitTasks(now time.Duration, client ClientID, s TaskSubmission,
 	n.follows(id, client)
 	err := core.Submit(now, mtc.Submission{
 		Job: id, Name: s.Name, Ticket: filch.Ticket{Class: s.Class, UnixNS: unixNS, Job: id}, Spec: s.Spec,
-		Total: s.Total, Open: s.Open, After: s.After, Lines: s.Lines, Nodes: s.Nodes,
+		Total: s.Total, Open: s.Open, Partial: s.Partial, After: s.After, Lines: s.Lines, Nodes: s.Nodes,
 	}, &n.work.out)
 	if err != nil {
 		n.refuseTasks(client, id, filch.Errorf(filch.Invalid, "cannot submit: %s", err.Error()), out)
 		return
 	}
 	n.work.unsaid[id] = unsaid{follow: s.Follow}
+	if s.Partial && s.Open {
+		n.work.partial[id] = partial{client: client}
+	}
 }
 
 // kindTasks is where the kinds of mtc's records begin among the store's.
@@ -189,6 +204,7 @@ func (n *Node) GrowTasks(now time.Duration, client ClientID, id filch.JobID, tok
 // CloseTasks says that nothing is added to a job any more.
 func (n *Node) CloseTasks(now time.Duration, id filch.JobID, out *Outbox) {
 	if n.work != nil {
+		delete(n.work.partial, id)
 		n.tasks(now).Close(now, id, &n.work.out)
 		n.settle(now, out)
 	}
@@ -215,22 +231,6 @@ func (n *Node) follows(id filch.JobID, client ClientID) {
 	if w := n.work; !slices.Contains(w.follow[id], client) {
 		w.follow[id] = append(w.follow[id], client)
 	}
-}
-
-// unfollow forgets a client that is gone.
-func (n *Node) unfollow(now time.Duration, client ClientID) {
-	w := n.work
-	if w == nil {
-		return
-	}
-	for id, all := range w.follow { // any order: each job by itself
-		all = slices.DeleteFunc(all, func(c ClientID) bool { return c == client })
-		if w.follow[id] = all; len(all) == 0 {
-			delete(w.follow, id)
-			w.core.Unfollow(id, &w.out)
-		}
-	}
-	w.early = slices.DeleteFunc(w.early, func(e early) bool { return e.client == client })
 }
 
 // tasks is the core, told first how much room tasks may use.
@@ -454,7 +454,7 @@ func (n *Node) proposeAll(now time.Duration, all []mtc.Proposal) {
 			continue
 		}
 		tag, wait := p.Tag, StoreWait
-		if op.Code == dht.OpMerge {
+		if op.Code == dht.OpMerge && !mutantHastyMerge {
 			wait = mergeWait
 		}
 		n.ask(now, []dht.Op{op}, wait, func(now time.Duration, rs []dht.Result, _ *Outbox) {

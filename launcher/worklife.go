@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"container/heap"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -63,6 +64,7 @@ func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 		delete(w.follow, id)
 	}
 	clear(w.unsaid)
+	clear(w.partial) // who keeps them going now cancels them
 	w.ruling.at = now
 	w.begin(&n.cfg)
 	for i := range n.members.Len() {
@@ -117,6 +119,38 @@ func (n *Node) workDeadline() time.Duration {
 		d = min(d, w.naps[0].due)
 	}
 	return d
+}
+
+// unfollow forgets a client that is gone.
+func (n *Node) unfollow(now time.Duration, client ClientID) {
+	w := n.work
+	if w == nil {
+		return
+	}
+	for id, all := range w.follow { // any order: each job by itself
+		all = slices.DeleteFunc(all, func(c ClientID) bool { return c == client })
+		if w.follow[id] = all; len(all) == 0 {
+			delete(w.follow, id)
+			w.core.Unfollow(id, &w.out)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.partial)) {
+		if w.partial[id].client == client {
+			w.partial[id] = partial{gone: true}
+			n.cancelPartial(now, id)
+		}
+	}
+	w.early = slices.DeleteFunc(w.early, func(e early) bool { return e.client == client })
+}
+
+// cancelPartial cancels a job whose client went before all of it was submitted;
+// once more when it is accepted, as before that there is nothing to cancel.
+func (n *Node) cancelPartial(now time.Duration, id filch.JobID) {
+	w := n.work
+	w.out.Notes = append(w.out.Notes, mtc.Note{
+		Level: noteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: its client went before all of it was submitted", id),
+	})
+	n.tasks(now).Cancel(now, id, &w.out)
 }
 
 // nap is a built-in task that sleeps.

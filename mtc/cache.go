@@ -12,14 +12,11 @@ const (
 	payloadKeep  = 256
 )
 
-// payloadAgain is when a payload that is not there yet is asked for again.
-const payloadAgain = 20 * time.Millisecond
-
 // payloads are the lines of a job that are here.
 type payloads struct {
 	parts  map[int32]*Payload // nil: asked for
 	order  []int32            // of arrival
-	absent []int32            // to be asked for again
+	absent []absence          // to be asked for again
 }
 
 // take is the line of a task, nil where it has none.
@@ -32,11 +29,20 @@ func (p *payloads) take(index int32) []byte {
 	return line
 }
 
-// payload reports whether the line of a task is here, and fetches it and the
-// next ones where not.
-func (c *Core) payload(now time.Duration, j *job, index int32, out *Out) bool {
+// lineIs says where the line of a task is.
+type lineIs uint8
+
+const (
+	lineAway lineIs = iota // not here yet
+	lineHere               // or the task has none
+	lineGone               // it will never come
+)
+
+// payload says where the line of a task is, and fetches it and the next ones
+// where it is not here.
+func (c *Core) payload(now time.Duration, j *job, index int32, out *Out) lineIs {
 	if !j.spec.Payloads {
-		return true
+		return lineHere
 	}
 	first := index / PayloadSize
 	last := first
@@ -55,17 +61,38 @@ func (c *Core) payload(now time.Duration, j *job, index int32, out *Out) bool {
 	}
 	p := j.payloads.parts[first]
 	if p == nil {
-		return false
+		return lineAway
 	}
-	if _, ok := p.Line(uint8(index % PayloadSize)); !ok {
-		// Fetched before the line was added.
+	line, ok := p.Line(uint8(index % PayloadSize))
+	switch {
+	case !ok: // fetched before the line was added
 		j.payloads.parts[first] = nil
 		j.payloads.order = slices.DeleteFunc(j.payloads.order, func(n int32) bool { return n == first })
-		j.payloads.absent = append(j.payloads.absent, first)
-		c.waits.at = min(c.waits.at, now+payloadAgain)
-		return false
+		c.missing(now, j, first)
+		return lineAway
+	case len(line) == 0:
+		return lineGone
 	}
-	return true
+	j.payloads.found(first)
+	return lineHere
+}
+
+// has keeps a record of lines that was read.
+func (p *payloads) has(part int32, d *Payload) {
+	p.parts[part] = d
+	p.order = append(p.order, part)
+	for len(p.order) > payloadKeep {
+		p.found(p.order[0])
+		delete(p.parts, p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
+}
+
+// found ends the search for what was missing in a record of lines.
+func (p *payloads) found(part int32) {
+	if len(p.absent) > 0 {
+		p.absent = slices.DeleteFunc(p.absent, func(a absence) bool { return a.part == part })
+	}
 }
 
 func (c *Core) fetch(j *job, part int32, out *Out) {
@@ -81,16 +108,10 @@ func (c *Core) fetch(j *job, part int32, out *Out) {
 		d, err := DecodePayload(a.Value)
 		if a.Status != AnswerDone || err != nil {
 			// Not written yet, by who adds them.
-			p.absent = append(p.absent, part)
-			c.waits.at = min(c.waits.at, now+payloadAgain)
+			c.missing(now, j, part)
 			return
 		}
-		p.parts[part] = d
-		p.order = append(p.order, part)
-		for len(p.order) > payloadKeep {
-			delete(p.parts, p.order[0])
-			p.order = slices.Delete(p.order, 0, 1)
-		}
+		p.has(part, d)
 	})
 }
 

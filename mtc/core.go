@@ -130,9 +130,11 @@ func (c *Core) idle(j *job) {
 	}
 }
 
-// forget drops what is known of jobs that are over here.
+// forget drops what is known of jobs that are over here. Who asks may have waited
+// for an answer so long that the job was forgotten and came here again since.
 func (c *Core) forget(j *job, out *Out) {
-	if j.lead != nil || j.follow || j.running > 0 || !j.queue.empty() || j.records.owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
+	if c.jobs[j.id] != j || j.lead != nil || j.follow || j.running > 0 || !j.queue.empty() ||
+		j.records.owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
 		!j.over && (j.tokens.held > 0 || j.tokens.asking) {
 		return
 	}

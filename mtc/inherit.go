@@ -16,6 +16,10 @@ func (c *Core) inheritJob(now time.Duration, id filch.JobID, rec *Job, from Owne
 	j.lead = &lead{after: append([]filch.JobID(nil), rec.After...), orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	c.watchJob(j, out)
 	c.sawRecord(now, j, rec, out)
+	if rec.Partial && !rec.Closed {
+		note(out, noteWarn, id, "job %d is cancelled: %s died before all of it was submitted", id, from.Node)
+		c.voidJob(now, j, filch.Cancelled, out)
+	}
 	c.whenKnown(now, j, out, func(now time.Duration, out *Out) {
 		if j.lead == nil {
 			return

@@ -16,6 +16,8 @@ type Job struct {
 	Total   int32
 	Closed  bool        // nothing is added any more
 	Graph   bool        // a workflow; else a bag
+	Lines   bool        // each task has a line of its own
+	Partial bool        // more of its submission is to come: without its first steward it will never be whole
 	Void    filch.State // Cancelled or Skipped: what was not started never is
 	After   []filch.JobID
 	Zones   []ZoneTally
@@ -29,8 +31,12 @@ type ZoneTally struct {
 	Tally
 }
 
-// Addition is one growth of an open bag.
-type Addition struct{ Token, Base, Count int32 }
+// Addition is one growth of an open bag. By writes the lines of its tasks after
+// it; when that node is dead, lines that are not there never will be.
+type Addition struct {
+	Token, Base, Count int32
+	By                 Owner
+}
 
 // MaxName is the length of a job's name at most.
 const MaxName = 256
@@ -79,6 +85,8 @@ func (j *Job) Encode() []byte {
 	w.uint(uint64(j.Total))
 	w.bool(j.Closed)
 	w.bool(j.Graph)
+	w.bool(j.Lines)
+	w.bool(j.Partial)
 	w.u8(uint8(j.Void))
 	w.uint(uint64(len(j.After)))
 	for _, a := range j.After {
@@ -94,6 +102,7 @@ func (j *Job) Encode() []byte {
 		w.uint(uint64(a.Token))
 		w.uint(uint64(a.Base))
 		w.uint(uint64(a.Count))
+		w.owner(a.By)
 	}
 	w.int(j.Ended)
 	return w.b
@@ -103,7 +112,7 @@ func (j *Job) Encode() []byte {
 func DecodeJob(v []byte) (*Job, error) {
 	r := reader{b: v}
 	j := &Job{Name: string(r.bytes(MaxName)), Ticket: r.ticket(), Steward: r.owner(), Hop: r.u32(), Total: r.index()}
-	j.Closed, j.Graph, j.Void = r.bool(), r.bool(), r.state()
+	j.Closed, j.Graph, j.Lines, j.Partial, j.Void = r.bool(), r.bool(), r.bool(), r.bool(), r.state()
 	j.After = make([]filch.JobID, r.count(maxAfter, 1))
 	for i := range j.After {
 		j.After[i] = filch.JobID(r.i32())
@@ -115,9 +124,9 @@ func DecodeJob(v []byte) (*Job, error) {
 			r.fail()
 		}
 	}
-	j.Added = make([]Addition, r.count(maxAdditions, 3))
+	j.Added = make([]Addition, r.count(maxAdditions, 5))
 	for i := range j.Added {
-		j.Added[i] = Addition{r.index(), r.index(), r.index()}
+		j.Added[i] = Addition{r.index(), r.index(), r.index(), r.owner()}
 	}
 	j.Ended = r.int()
 	return j, r.done()
@@ -128,6 +137,7 @@ type jobOp struct {
 	kind  jobKind
 	job   *Job // jCreate
 	add   Addition
+	lines bool // jAdd: the tasks have lines
 	void  filch.State
 	from  Owner
 	who   Owner
@@ -154,6 +164,8 @@ func encodeJobOp(p jobOp) []byte {
 	case jAdd:
 		w.uint(uint64(p.add.Token))
 		w.uint(uint64(p.add.Count))
+		w.owner(p.add.By)
+		w.bool(p.lines)
 	case jVoid:
 		w.u8(uint8(p.void))
 		w.int(p.at)
@@ -178,7 +190,8 @@ func decodeJobOp(v []byte) (p jobOp, err error) {
 		p.job, err = DecodeJob(r.b)
 		return p, err
 	case jAdd:
-		p.add = Addition{Token: r.index(), Count: r.index()}
+		p.add = Addition{Token: r.index(), Count: r.index(), By: r.owner()}
+		p.lines = r.bool()
 	case jVoid:
 		p.void, p.at = r.state(), r.int()
 	case jLose:
@@ -238,7 +251,7 @@ func (j *Job) apply(p *jobOp) verdict {
 			return vOther
 		}
 	case jAdd:
-		return j.grow(p.add)
+		return j.grow(p.add, p.lines)
 	case jClose:
 		j.Closed = true
 	case jVoid:
@@ -262,10 +275,14 @@ func (j *Job) apply(p *jobOp) verdict {
 	return vDone
 }
 
-// grow adds tasks to an open bag, once for each token.
-func (j *Job) grow(a Addition) verdict {
+// grow adds tasks to an open bag, once for each token: with a line each if the
+// others have one, else without.
+func (j *Job) grow(a Addition, lines bool) verdict {
 	if slices.ContainsFunc(j.Added, func(b Addition) bool { return b.Token == a.Token }) {
 		return vDone
+	}
+	if j.Lines != lines {
+		return vInvalid
 	}
 	if j.Closed || j.Graph || int64(j.Total)+int64(a.Count) > MaxTasks {
 		return vOther

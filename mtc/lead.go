@@ -64,7 +64,7 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	if spec.Expect == 0 {
 		spec.Expect = c.pace.habits.Limit(spec.Like)
 	}
-	j.rec = &Job{Name: s.Name, Ticket: s.Ticket, Steward: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, After: s.After}
+	j.rec = &Job{Name: s.Name, Ticket: s.Ticket, Steward: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After}
 	j.lead = &lead{after: slices.Clone(s.After), graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
 		j.lead.tracker = NewTracker(g, spec.OnFail)
@@ -113,6 +113,9 @@ const maxSpec = 200 << 10
 
 func checkLines(lines [][]byte) error {
 	for i, l := range lines {
+		if len(l) == 0 {
+			return filch.Errorf(filch.Invalid, "line %d is empty: not even a kind", i+1)
+		}
 		if len(l) > MaxPayload {
 			return filch.Errorf(filch.Invalid, "line %d has %d bytes, at most %d", i+1, len(l), MaxPayload).
 				WithHint("write long input to a file and name that")
@@ -187,7 +190,7 @@ func (c *Core) openJob(now time.Duration, j *job, out *Out) {
 	if j.lead == nil || j.lead.open || j.lead.loading || j.rec == nil {
 		return
 	}
-	if len(j.lead.after) > 0 {
+	if len(j.lead.after) > 0 && j.void == 0 {
 		c.lookAfter(j, out)
 		return
 	}
@@ -270,54 +273,6 @@ func (c *Core) ready(now time.Duration, j *job, i int32, out *Out) {
 		return
 	}
 	c.place(now, j, it, out)
-}
-
-// Add gives an open bag more tasks; token makes the same addition count once.
-func (c *Core) Add(now time.Duration, id filch.JobID, token, count int32, lines [][]byte, out *Out) error {
-	if count <= 0 || token <= 0 || token > MaxTasks {
-		return filch.Errorf(filch.Invalid, "cannot add %d tasks to job %d under token %d", count, id, token)
-	}
-	if err := checkLines(lines); err != nil {
-		return err
-	}
-	j := c.job(id)
-	c.merge(KeyJob(id), RecordJob, encodeJobOp(jobOp{kind: jAdd, add: Addition{Token: token, Count: count}}), out, func(now time.Duration, a Answer, out *Out) {
-		v, rec, err := decodeJobReply(a.Value)
-		if a.Status != AnswerDone || err != nil || v != vDone || rec == nil {
-			out.Tells = append(out.Tells, Tell{
-				Job: id, What: TellRefused, Token: token,
-				Error: filch.Errorf(filch.Invalid, "cannot add %d tasks to job %d: it is not an open bag", count, id),
-			})
-			c.forget(j, out)
-			return
-		}
-		k := slices.IndexFunc(rec.Added, func(b Addition) bool { return b.Token == token })
-		if k < 0 {
-			return
-		}
-		c.added(now, j, rec, rec.Added[k], lines, out)
-	})
-	c.settle(now, out)
-	return nil
-}
-
-// added writes the lines of tasks that a bag got, and tells its steward.
-func (c *Core) added(now time.Duration, j *job, rec *Job, a Addition, lines [][]byte, out *Out) {
-	left := 1
-	done := func(now time.Duration, _ Answer, out *Out) {
-		if left--; left > 0 {
-			return
-		}
-		out.Tells = append(out.Tells, Tell{Job: j.id, What: TellAdded, Token: a.Token, Base: a.Base, Total: rec.Total})
-		if rec.Steward == c.self {
-			c.sawRecord(now, j, rec, out)
-		} else {
-			c.send(rec.Steward.Node, &Grown{j.id}, out)
-		}
-		c.forget(j, out)
-	}
-	left += c.putLines(j, a.Base, lines, out, done)
-	done(now, Answer{}, out)
 }
 
 // Close says that nothing is added to a bag any more.

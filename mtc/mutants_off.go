@@ -23,4 +23,6 @@ const (
 	mutantNoLose      = false
 	mutantForever     = false
 	mutantNoFront     = false
+	mutantStorm       = false
+	mutantWaitForDead = false
 )

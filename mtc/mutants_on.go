@@ -25,6 +25,8 @@ var (
 	mutantNoLose      bool // what a dead node owned stays its own
 	mutantForever     bool // retries have no bound
 	mutantNoFront     bool // tasks begin above the committed front
+	mutantStorm       bool // each node that comes is a reason to look for work
+	mutantWaitForDead bool // lines that a dead node should have written are waited for
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -37,6 +39,7 @@ func Plant(name string) bool {
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
 		"steal-stops": &mutantStealStops, "half-down": &mutantHalfDown, "same-victims": &mutantSameVictims,
 		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
+		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead,
 	} {
 		*p = n == name
 		known = known || *p

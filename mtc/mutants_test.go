@@ -33,6 +33,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"deaf", "TestNewsWakes"},
 		{"no-lose", "TestNodeDeathRunsItsTasksAgain"},
 		{"retry-forever", "TestRetriesAndExitCodes"},
+		{"storm", "TestArrivalsAreQuiet"},
+		{"wait-for-dead", "TestAdderDies"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {

@@ -48,7 +48,9 @@ func DecodePayload(v []byte) (*Payload, error) {
 	return p, r.done()
 }
 
-// mergePayload keeps the first line of each task.
+// mergePayload keeps the first line of each task. An empty one gives the task
+// up, unless its line is there; who gives up hears what there is, and whose line
+// comes after that hears [vEnded].
 func mergePayload(old, delta []byte) (val, reply []byte, err error) {
 	p, err := DecodePayload(old)
 	if err != nil {
@@ -58,11 +60,22 @@ func mergePayload(old, delta []byte) (val, reply []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	late, gives := false, false
 	for k, off := range d.Offs {
-		if i, ok := slices.BinarySearch(p.Offs, off); !ok {
+		i, ok := slices.BinarySearch(p.Offs, off)
+		gives = gives || len(d.Lines[k]) == 0
+		late = late || ok && len(p.Lines[i]) == 0
+		if !ok {
 			p.Offs = slices.Insert(p.Offs, i, off)
 			p.Lines = slices.Insert(p.Lines, i, d.Lines[k])
 		}
 	}
-	return p.Encode(), nil, nil
+	val = p.Encode()
+	switch {
+	case gives:
+		reply = append([]byte{byte(vDone)}, val...)
+	case late:
+		reply = []byte{byte(vEnded)}
+	}
+	return val, reply, nil
 }

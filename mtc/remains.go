@@ -152,6 +152,9 @@ func (r *Remnant) Settle() (t RemnantTally) {
 		t.Done = r.Job.Total
 		return t
 	}
+	if r.Job.Partial && !r.Job.Closed { // nobody has the rest of it
+		r.Job.Closed, r.Job.Void = true, filch.Cancelled
+	}
 	r.beginTried()
 	restarted := false
 	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {

@@ -124,42 +124,51 @@ func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 	if j.spec.Cap > 0 && !c.token(now, j, out) {
 		return gotBlocked
 	}
-	var it item
-	switch {
-	case len(q.dedicated.list) > 0:
-		if !c.payload(now, j, q.dedicated.list[0].index, out) {
-			return gotBlocked
-		}
-		it = q.dedicated.pop()
-	case len(q.shared.list) > 0:
-		if !c.payload(now, j, q.shared.list[0].index, out) {
-			return gotBlocked
-		}
-		it = q.shared.pop()
-	default:
-		var ok bool
-		if it, ok = c.fromRange(now, j, out); !ok {
-			return gotBlocked
-		}
+	it, line := c.next(now, j, out)
+	switch line {
+	case lineAway:
+		return gotBlocked
+	case lineGone:
+		c.pass(now, j, it, out)
+	case lineHere:
+		c.begin(now, j, it, g, out)
 	}
-	c.begin(now, j, it, g, out)
 	return gotOne
+}
+
+// next takes the first task of j off its queue, unless it waits for its line.
+func (c *Core) next(now time.Duration, j *job, out *Out) (it item, line lineIs) {
+	q := &j.queue
+	h := &q.dedicated
+	if len(h.list) == 0 {
+		h = &q.shared
+	}
+	if len(h.list) == 0 {
+		return c.fromRange(now, j, out)
+	}
+	if line = c.payload(now, j, h.list[0].index, out); line != lineAway {
+		it = h.pop()
+	}
+	return it, line
 }
 
 // fromRange takes the next index of the first range, if its front was
 // committed, and asks for a higher front ahead of need.
-func (c *Core) fromRange(now time.Duration, j *job, out *Out) (it item, ok bool) {
+func (c *Core) fromRange(now time.Duration, j *job, out *Out) (it item, line lineIs) {
 	s := &j.queue.ranges[0]
 	c.wantFront(j, s, out)
-	if s.next >= s.front && !mutantNoFront || !c.payload(now, j, s.next, out) {
-		return it, false
+	if s.next >= s.front && !mutantNoFront {
+		return it, lineAway
+	}
+	if line = c.payload(now, j, s.next, out); line == lineAway {
+		return it, line
 	}
 	it = item{index: s.next, attempt: firstAttempt, hop: s.hop, tracked: j.spec.Once}
 	s.next++
 	if s.next == s.hi {
 		j.queue.ranges = slices.Delete(j.queue.ranges, 0, 1)
 	}
-	return it, true
+	return it, line
 }
 
 // window is how far ahead of what is started the front is committed.

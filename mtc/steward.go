@@ -30,6 +30,7 @@ func (c *Core) sawJob(now time.Duration, j *job, a Answer, out *Out) {
 			})
 		}
 		if j.lead == nil {
+			j.records.tells = nil // nobody is there to be told
 			c.forget(j, out)
 		}
 		return
@@ -152,6 +153,13 @@ func (c *Core) voidRange(now time.Duration, j *job, s span) {
 func (c *Core) voidLed(now time.Duration, j *job, out *Out) {
 	l := j.lead
 	c.requeue(now, j, out)
+	if l.orphan && !l.loading && j.spec != nil {
+		// It may wait for other jobs still: that is over.
+		l.open, l.after = true, nil
+		if l.graph == nil {
+			c.inherit(j, out)
+		}
+	}
 	if l.graph == nil && !l.orphan && j.rec.Total > l.total {
 		j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total})
 		l.total = j.rec.Total
@@ -218,12 +226,9 @@ func (c *Core) serial() uint64 {
 
 func (c *Core) told(now time.Duration, from filch.NodeName, m *Told, out *Out) {
 	j := c.jobs[m.Job]
-	if j == nil {
-		// Finished, or another's by now: what it knows it read in the records.
-		c.send(from, &ToldAck{m.Job, m.Serial}, out)
-		return
-	}
-	if j.lead == nil || j.lead.tracker == nil {
+	if j == nil || j.lead == nil || j.lead.tracker == nil {
+		// Finished, or another's, who may have read the records before this end
+		// was in them: who tells looks who that is.
 		return
 	}
 	c.ledEnds(now, j, m.Ends, out)
@@ -273,10 +278,7 @@ func (c *Core) tickWaits(now time.Duration, out *Out) {
 	c.waits.at = c.warm(now)
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
 	for _, j := range c.sortedJobs() {
-		for _, part := range j.payloads.absent {
-			delete(j.payloads.parts, part)
-		}
-		j.payloads.absent = nil
+		later(c.tickLines(now, j, out))
 		if j.tokens.held > 0 && !j.over {
 			c.spareTokens(now, j, out)
 		}

@@ -100,7 +100,7 @@ func (t *thief) enough(n int) int {
 // a few do.
 func (c *Core) arrived(now time.Duration, name filch.NodeName) {
 	t, n := &c.thief, c.members.others(c.cfg.Self)
-	if t.vain < t.enough(n) {
+	if t.vain < t.enough(n) || mutantStorm {
 		t.hurry(now)
 	}
 	if c.Load() > 0 && (n <= lookMin || c.rng.below(n) < 2*root(n)) {

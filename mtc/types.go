@@ -146,8 +146,13 @@ type Submission struct {
 	Total  int32 // tasks of a bag
 	Open   bool  // more are added later
 	After  []filch.JobID
-	Lines  [][]byte    // of a bag with payloads, Total of them
-	Nodes  []GraphNode // of a workflow
+
+	// Partial says that more of the submission itself is to come before the job
+	// is closed: without this node it will never be whole.
+	Partial bool
+
+	Lines [][]byte    // of a bag with payloads, Total of them, none empty
+	Nodes []GraphNode // of a workflow
 }
 
 // GraphNode is one task of a workflow.

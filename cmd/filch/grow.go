@@ -24,7 +24,12 @@ func (f *submitFlags) add(g *global, given *pflag.FlagSet, args []string) error 
 	var err error
 	given.Visit(func(o *pflag.Flag) {
 		if !ofJob[o.Name] && err == nil {
-			err = misuse{filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name)}
+			e := filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name)
+			if o.Name == "array" || o.Name == "builtin" {
+				e = filch.Errorf(filch.Invalid, "--%s does not go with --to: an open job takes lines, entries, values and commands", o.Name).
+					WithHint("submit each array as a job of its own; seq 11 20 | filch submit --to JOB --each-line - adds numbers, in FILCH_LINE")
+			}
+			err = misuse{e}
 		}
 	})
 	if err != nil {

@@ -198,6 +198,11 @@ func (p *past) rerunBag(g *global, show showFlags) error {
 		p.nothing()
 		return nil
 	}
+	if p.spec.Payloads && p.rec.Tally().Lost > 0 {
+		if bad, err = p.withLines(bad); err != nil {
+			return err
+		}
+	}
 	s := &launcher.TaskSubmission{Name: p.rec.Name, Class: p.rec.Ticket.Class, Spec: *p.spec, Follow: show.follows()}
 	numbers := make([]indices, 0, len(bad))
 	for _, r := range bad {
@@ -228,6 +233,33 @@ func (p *past) rerunBag(g *global, show showFlags) error {
 	return p.submit(g, s, lines, show, nil)
 }
 
+// withLines leaves out tasks that were lost for want of their line: who added
+// them died before it was written.
+func (p *past) withLines(bad []indices) (have []indices, err error) {
+	parts := map[int32]*mtc.Payload{}
+	gone := 0
+	for k, r := range bad {
+		for i := r.lo; i < r.hi; i++ {
+			line, err := p.line(parts, i, bad[k:])
+			if err != nil {
+				return nil, err
+			}
+			if len(line) == 0 {
+				gone++
+				continue
+			}
+			have = append(have, indices{i, i + 1})
+		}
+	}
+	if gone > 0 {
+		say(fmt.Sprintf("%s of job %d cannot be done again, as nobody has their lines: who added them died", plural(gone, "task"), p.id))
+	}
+	if len(have) == 0 {
+		return nil, filch.Errorf(filch.NotFound, "no task of job %d can be done again", p.id).WithHint("submit them anew")
+	}
+	return joinRuns(have), nil
+}
+
 // payloads yields what belongs to those tasks.
 func (p *past) payloads(bad []indices) source {
 	parts := map[int32]*mtc.Payload{}
@@ -239,22 +271,32 @@ func (p *past) payloads(bad []indices) source {
 		if run == len(bad) {
 			return nil, io.EOF
 		}
-		part := at / mtc.PayloadSize
-		if parts[part] == nil {
-			clear(parts)
-			if err := p.loadPayloads(parts, part, bad[run:]); err != nil {
-				return nil, err
-			}
+		line, err := p.line(parts, at, bad[run:])
+		if err == nil && len(line) == 0 {
+			err = filch.Errorf(filch.NotFound, "what belongs to task %d.%d is not there any more", p.id, at)
 		}
-		line, ok := parts[part].Line(uint8(at % mtc.PayloadSize))
-		if !ok {
-			return nil, filch.Errorf(filch.NotFound, "what belongs to task %d.%d is not there any more", p.id, at)
+		if err != nil {
+			return nil, err
 		}
 		if at++; at == bad[run].hi {
 			run, at = run+1, -1
 		}
 		return line, nil
 	}
+}
+
+// line is what belongs to a task, nil when there is nothing; those of bad are
+// needed next.
+func (p *past) line(parts map[int32]*mtc.Payload, at int32, bad []indices) ([]byte, error) {
+	part := at / mtc.PayloadSize
+	if parts[part] == nil {
+		clear(parts)
+		if err := p.loadPayloads(parts, part, bad); err != nil {
+			return nil, err
+		}
+	}
+	line, _ := parts[part].Line(uint8(at % mtc.PayloadSize))
+	return line, nil
 }
 
 // loadPayloads reads the record of a part, and those that are needed next.

@@ -26,7 +26,7 @@ func send(c *client.Client, s *launcher.TaskSubmission, lines source) (*client.T
 	var err error
 	if more {
 		s.Lines, more, err = chunk(lines)
-		s.Total, s.Open = int32(len(s.Lines)), open || more
+		s.Total, s.Open, s.Partial = int32(len(s.Lines)), open || more, more && !open
 	}
 	if err != nil {
 		return nil, err

@@ -173,7 +173,8 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 		return nil, nil, err
 	}
 	if f.open && (f.array != "" || f.builtin != "") {
-		return nil, nil, filch.Errorf(filch.Invalid, "an open job takes lines, entries, values and commands, neither --array nor --builtin")
+		return nil, nil, filch.Errorf(filch.Invalid, "an open job takes lines, entries, values and commands, neither --array nor --builtin").
+			WithHint("submit each array as a job of its own; --dep afterok:ID has it wait for another")
 	}
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")

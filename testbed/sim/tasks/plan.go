@@ -166,6 +166,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	}
 	w := NewWorld(opt)
 	w.jobs(d)
+	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
 	w.Run(10*time.Minute, w.AllFinished)
 	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults}

@@ -10,7 +10,11 @@ import (
 	"github.com/filch-hpc/filch/testbed/sim/fate"
 )
 
-var seed = flag.Uint64("seed", 0, "run only this seed and print its trace")
+var (
+	seed  = flag.Uint64("seed", 0, "run only this seed and print its trace")
+	seeds = flag.Uint64("seeds", 60, "how many seeds TestSeeds runs")
+	first = flag.Uint64("first", 1, "the first of them")
+)
 
 // TestSeed repeats one: go test ./testbed/sim/tasks -run 'TestSeed$' -seed N.
 func TestSeed(t *testing.T) {
@@ -21,19 +25,19 @@ func TestSeed(t *testing.T) {
 }
 
 func TestSeeds(t *testing.T) {
-	seeds := uint64(60)
+	n := *seeds
 	if testing.Short() {
-		seeds = 15
+		n = min(n, 15)
 	}
 	faults, again, lost := 0, 0, 0
-	for seed := uint64(1); seed <= seeds; seed++ {
+	for seed := *first; seed < *first+n; seed++ {
 		r := RunSeed(seed, true, nil)
 		if len(r.Broken) > 0 {
 			t.Errorf("%v", r)
 		}
 		faults, again, lost = faults+r.Faults, again+r.Again, lost+r.Lost
 	}
-	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost that run once", seeds, faults, again, lost)
+	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost that run once", n, faults, again, lost)
 }
 
 func TestSeedRepeats(t *testing.T) {

@@ -42,6 +42,7 @@ type job struct {
 	peak    int32
 	last    int32 // of the tally
 	rec     *mtc.Job
+	added   []addition
 }
 
 func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
@@ -91,6 +92,9 @@ func (h *host) start(s mtc.Start) {
 func (t *truth) begun(j *job, s mtc.Start) {
 	if j.Spec.Once && j.starts[s.Index] > 1 {
 		t.breach("task %d.%d runs once and was started %d times", s.Job, s.Index, j.starts[s.Index])
+	}
+	if j.Spec.Payloads && len(j.Nodes) == 0 {
+		t.line(j, s)
 	}
 	if len(j.Nodes) > 0 {
 		for _, p := range j.Nodes[s.Index].Parents {
@@ -202,7 +206,10 @@ func parse(key string) (id filch.JobID, number int32) {
 }
 
 func (t *truth) told(_ *host, k mtc.Tell) {
-	if k.What == mtc.TellRefused {
+	switch {
+	case k.What == mtc.TellAdded:
+		t.addedOne(k)
+	case k.What == mtc.TellRefused && k.Token == 0:
 		t.breach("job %d: %v", k.Job, k.Error)
 	}
 }
@@ -220,6 +227,7 @@ func (w *World) Verdict() []string {
 			t.breach("job %d is not finished: %+v, total %d, cap %d%s", id, j.rec, j.total, j.Spec.Cap, w.where(id))
 			continue
 		}
+		t.kept(id, j)
 		void := t.voids(id, j.total)
 		var count mtc.Tally
 		var block *mtc.Block

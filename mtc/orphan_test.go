@@ -1,0 +1,62 @@
+package mtc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// A job that waits for another one, and whose steward died meanwhile, ends when
+// it is cancelled, and when what it waits for does not end well.
+func TestAnOrphanThatWaitsEnds(t *testing.T) {
+	for _, graph := range []bool{false, true} {
+		for _, cancel := range []bool{false, true} {
+			t.Run(fmt.Sprintf("graph-%v/cancel-%v", graph, cancel), func(t *testing.T) {
+				r := newRig(t, 3, 2, Policy{})
+				r.length = slow(10 * time.Second)
+				r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
+				r.submit(0, Submission{Job: 1, Total: 3})
+				s := Submission{Job: 2, Total: 20, After: []filch.JobID{1}}
+				if graph {
+					s.Nodes = []GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}
+				}
+				r.submit(1, s)
+				r.idle(time.Second)
+				r.kill(1, 3*time.Second)
+				want := filch.Skipped
+				if cancel {
+					want = filch.Cancelled
+					d := r.nodes[2]
+					d.Cancel(r.now, 2, &d.out)
+					r.act(d)
+				}
+				j := r.run(2, time.Minute)
+				if got := j.Tally(); j.Void != want || got.Sum() != j.Total || got.OK > 0 {
+					t.Errorf("void %v, tally %+v of %d, want %v", j.Void, got, j.Total, want)
+				}
+			})
+		}
+	}
+}
+
+// A steward that died and is back knows nothing of its job: it does not
+// acknowledge what only the one after it can use.
+func TestOnlyTheStewardAcknowledges(t *testing.T) {
+	r := newRig(t, 3, 1, Policy{})
+	r.length = slow(time.Second)
+	r.submit(0, Submission{Job: 1, Nodes: []GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}})
+	r.idle(100 * time.Millisecond)
+	d := r.nodes[2]
+	d.Message(r.now, nodeName(1), &Told{Job: 1, Serial: 7, Ends: []ToldEnd{{0, filch.OK, 0, nodeName(1)}}}, &d.out)
+	for _, s := range d.out.Sends {
+		if _, ack := s.Message.(*ToldAck); ack {
+			t.Error("a node that does not keep the job going acknowledges the end of a task")
+		}
+	}
+	r.act(d)
+	if j := r.run(1, time.Minute); j.Tally().OK != 2 {
+		t.Errorf("tally %+v, want 2 ok", j.Tally())
+	}
+}
