@@ -167,23 +167,27 @@ func (c *Core) takeBlock(j *job, num int32, op blockOp, out *Out) {
 			return
 		}
 		c.tallied(now, j, BlockTally{num, p.tally})
-		c.adoptBlock(now, j, num, p.block, p.taken, out)
+		c.adoptBlock(now, j, num, p.block, p.taken, op.from, out)
 		c.forget(j, out)
 	})
 }
 
 // adoptBlock queues the single tasks of a block that were taken just now.
-func (c *Core) adoptBlock(now time.Duration, j *job, num int32, b *Block, taken []byte, out *Out) {
+func (c *Core) adoptBlock(now time.Duration, j *job, num int32, b *Block, taken []byte, from Owner, out *Out) {
 	if j.over {
 		return
 	}
 	var lost []ToldEnd
+	queued, gone := 0, 0
 	for _, off := range taken {
 		t := b.Find(off)
 		if t == nil {
 			continue
 		}
 		i := num*BlockSize + int32(off)
+		if t.State == filch.Lost {
+			gone++
+		}
 		if t.State == filch.Lost && j.isGraph() {
 			lost = append(lost, ToldEnd{Index: i, State: t.State, By: t.By.Node})
 		}
@@ -198,6 +202,13 @@ func (c *Core) adoptBlock(now time.Duration, j *job, num int32, b *Block, taken 
 			delete(j.lead.away, i)
 		}
 		j.queue.shared.push(it)
+		queued++
+	}
+	if queued > 0 && !j.isGraph() {
+		note(out, noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", queued, j.id, num*BlockSize, from.Node)
+	}
+	if gone > 0 {
+		note(out, noteWarn, j.id, "%d tasks of job %d from %d on were started and are lost: %s is gone", gone, j.id, num*BlockSize, from.Node)
 	}
 	if len(lost) > 0 {
 		c.tellLost(now, j, lost, out)

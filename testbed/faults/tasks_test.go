@@ -71,6 +71,7 @@ func tasksUnderFaults(t *testing.T, once bool) {
 	if missing > int(n.Lost) {
 		t.Errorf("%d tasks were never executed, %d are lost", missing, n.Lost)
 	}
+	c.checkBounds()
 	t.Logf("figure: %d tasks under %d faults in %.0f s: %d ok, %d lost, %d executed again", total, strikes, took.Seconds(), n.OK, n.Lost, again)
 }
 

@@ -17,6 +17,7 @@ func (w *World) crash(i int, back time.Duration) {
 		return
 	}
 	w.note(h, "crash")
+	w.shake()
 	h.down = true
 	h.killAll()
 	w.bury(h)
@@ -31,6 +32,7 @@ func (w *World) bury(h *host) {
 			return // it is back before anybody took notice
 		}
 		h.declared = true
+		w.mourn(h.name, life)
 		w.hear(mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))})
 	})
 }
@@ -51,8 +53,13 @@ func (w *World) hear(m mtc.Member) {
 // revive begins the next life of a host that is down or was declared dead.
 func (w *World) revive(h *host) {
 	h.killAll()
+	late := h.declared
 	h.boot(nil)
 	w.note(h, "boot")
+	w.shake()
+	if !late {
+		w.mourn(h.name, h.life-1)
+	}
 	for _, o := range w.hosts {
 		m := o.member()
 		m.Up, m.Dead = !o.down && !o.declared, o.declared
@@ -78,6 +85,7 @@ func (w *World) pause(i int, d time.Duration) {
 		return
 	}
 	w.note(h, "pause")
+	w.shake()
 	h.paused = w.now + d
 	life := h.life
 	w.bury(h)
@@ -85,6 +93,7 @@ func (w *World) pause(i int, d time.Duration) {
 		if h.life != life || h.down {
 			return
 		}
+		w.shake()
 		backlog := h.backlog
 		h.backlog = nil
 		for _, f := range backlog {
@@ -107,6 +116,7 @@ func (w *World) isolate(i int, d time.Duration) {
 		return
 	}
 	w.note(h, "cut")
+	w.shake()
 	h.cut = true
 	w.cutAll(h, 1)
 	w.bury(h)
@@ -115,6 +125,7 @@ func (w *World) isolate(i int, d time.Duration) {
 		h.cut = false
 		w.cutAll(h, -1)
 		w.note(h, "healed")
+		w.shake()
 		if h.life == life && !h.down && h.declared {
 			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
 				if h.life == life && !h.down {
@@ -142,6 +153,7 @@ type Result struct {
 	Lost   int // tasks
 	Again  int // starts beyond the first
 	Faults int
+	Bounds Bounds
 }
 
 func (r Result) String() string {
@@ -169,7 +181,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
 	w.Run(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults}
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {

@@ -156,12 +156,22 @@ func (s *store) put(w *World, p mtc.Proposal, old, val []byte) {
 	s.records[p.Key] = val
 	w.truth.stored(p.Key, p.Kind, old, val)
 	for _, x := range s.watches {
-		if h := w.hosts[x.host]; x.key == p.Key {
-			w.at(w.now+w.delay(h, p.Key), func() {
-				if !h.cut {
-					w.answer(h, x.opID, mtc.Answer{Value: val})
-				}
-			})
+		if x.key == p.Key {
+			w.at(w.now+w.delay(w.hosts[x.host], p.Key), func() { w.show(x, val) })
 		}
+	}
+}
+
+// showEvery is how often a change is shown to a watcher that cannot be reached.
+const showEvery = 500 * time.Millisecond
+
+func (w *World) show(x watch, val []byte) {
+	h := w.hosts[x.host]
+	switch {
+	case h.life != x.life || !slices.Contains(w.store.watches, x):
+	case h.cut:
+		w.at(w.now+showEvery, func() { w.show(x, val) })
+	default:
+		w.answer(h, x.opID, mtc.Answer{Value: val})
 	}
 }

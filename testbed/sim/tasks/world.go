@@ -37,17 +37,18 @@ type Trouble struct {
 
 // World is one simulated instance.
 type World struct {
-	opt   Options
-	now   time.Duration
-	queue fate.Queue[func()]
-	net   *fate.Network
-	rng   *fate.Dice // processes and the store
-	fault *fate.Dice
-	hosts []*host
-	store store
-	truth truth
-	hash  uint64
-	Stats Stats
+	opt    Options
+	now    time.Duration
+	queue  fate.Queue[func()]
+	net    *fate.Network
+	rng    *fate.Dice // processes and the store
+	fault  *fate.Dice
+	hosts  []*host
+	store  store
+	truth  truth
+	hash   uint64
+	shaken int // how often something happened to a host
+	Stats  Stats
 }
 
 // Stats counts what happened.
@@ -59,6 +60,7 @@ type Stats struct {
 	Starts    int
 	Finished  map[filch.JobID]time.Duration
 	LastStart time.Duration
+	Bounds    Bounds
 }
 
 // host is a node: its launcher's Core, and the processes that it started.
