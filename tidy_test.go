@@ -68,7 +68,7 @@ launcher/mirror: . launcher/config/place mtc
 launcher/output: . launcher
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
-launcher/pmix: . launcher/pmi
+launcher/pmix: . launcher/config/place launcher/pmi
 launcher/proc: . launcher launcher/output launcher/pmi launcher/pmix launcher/wire
 launcher/spec: . launcher
 launcher/watch: . launcher

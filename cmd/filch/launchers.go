@@ -1,13 +1,10 @@
 package main
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -73,27 +70,8 @@ func installOne(base, name string, body []byte) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error())
 	}
-	sum := sha256.Sum256(body)
-	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(body)) && info.Mode()&0o100 != 0 {
-		return path, nil
-	}
-	f, err := os.CreateTemp(dir, ".new-*")
+	path, err := place.Install(dir, name, body)
 	if err != nil {
-		return "", filch.Errorf(filch.Invalid, "cannot write to %s: %s", dir, err.Error())
-	}
-	_, err = f.Write(body)
-	if e := f.Chmod(0o700); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
 		return "", noRoom(dir, err)
 	}
 	return path, executable(dir, path)

@@ -9,7 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
+
+	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
 // The helper as `make build` made it, if it could, and its source.
@@ -41,8 +42,8 @@ const NotBuilt = 3
 // carries; else a shell that compiles it there, once, and becomes it.
 func Command(dir string) (argv []string, err error) {
 	if body, err := carried.ReadFile(payloadName); err == nil {
-		path := filepath.Join(dir, "pmixd-"+hash(body))
-		return []string{path}, place(path, body, 0o700)
+		path, err := place.Install(dir, "pmixd", body)
+		return []string{path}, err
 	}
 	return compiled(dir)
 }
@@ -91,37 +92,4 @@ func source() (map[string][]byte, string, error) {
 		h.Write(files[n])
 	}
 	return files, hex.EncodeToString(h.Sum(nil)[:8]), err
-}
-
-func hash(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:8])
-}
-
-// place writes a file, whole or not at all, unless it is there.
-func place(path string, body []byte, mode os.FileMode) error {
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(body)) {
-		return nil
-	}
-	syscall.ForkLock.RLock() // a child that starts now would hold it open: text file busy
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		syscall.ForkLock.RUnlock()
-		return err
-	}
-	_, err = f.Write(body)
-	if e := f.Chmod(mode); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	syscall.ForkLock.RUnlock()
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }

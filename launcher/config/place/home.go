@@ -182,19 +182,7 @@ func ReadPrivate(path string) ([]byte, error) {
 
 // WritePrivate replaces a file by one with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600, O_EXCL
-	if err != nil {
-		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := WriteWhole(path, b, 0o600); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
 	}
 	return nil

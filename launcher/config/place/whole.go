@@ -1,0 +1,48 @@
+package place
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteWhole makes or replaces a file by one with these bytes and this mode,
+// whole or not at all. A program is written while nothing is forked: a child
+// would hold it open for writing, and it could not be run.
+func WriteWhole(path string, b []byte, mode os.FileMode) error {
+	if mode&0o111 != 0 {
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600, O_EXCL
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if e := f.Chmod(mode); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Install writes a program to dir under its name and a hash of its content,
+// unless it is there, and returns its path.
+func Install(dir, name string, program []byte) (string, error) {
+	sum := sha256.Sum256(program)
+	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(program)) && info.Mode()&0o100 != 0 {
+		return path, nil
+	}
+	return path, WriteWhole(path, program, 0o700)
+}
