@@ -48,7 +48,7 @@ func (f *files) victim(pressed bool) *segment {
 	var best, least *segment
 	bestShare, small := 0.0, 0
 	for _, s := range f.segs {
-		if s == f.head || s.file != nil || s.opaque {
+		if s == f.head || s.file != nil || s.opaque || s.broken && !f.noted {
 			continue
 		}
 		if s.size == 0 || s.broken && !pressed {

@@ -15,7 +15,9 @@
 // that one record, a damaged head or a block of zeros costs what lies up to the
 // next head, and what only looks like a record, because a value holds a piece
 // of a log, is not taken for one. Damage is reported and never keeps a log from
-// opening; the damaged segment is rewritten without it.
+// opening. The damaged segment is rewritten without it, but not before something
+// of this process is durable: an owner whose first entry notes the damage is
+// told of it again in every life until that entry is there.
 //
 // A record has a sequence number, and of two records of a key the higher one
 // counts wherever they lie. Compaction copies what counts of a segment to the

@@ -165,9 +165,8 @@ type files struct {
 	head     *segment   // nil: the next write makes one
 	unsynced []*segment // with writes since their last sync
 	written  []numbered // since then
-	firm     bool       // what an earlier process wrote is synced
-	shaky    bool       // a sync failed, and what it was for is not yet written again
 	newNames bool       // files were made since the directory was synced
+	trust
 	index    index
 	size     int64 // of all segments
 	next     uint64
@@ -176,6 +175,13 @@ type files struct {
 	buf      []byte
 	job      *compaction
 	tidyAt   time.Time // not before, since a compaction failed
+}
+
+// trust is what is known of what is on the disk.
+type trust struct {
+	firm  bool // what an earlier process wrote is synced
+	shaky bool // a sync failed, and what it was for is not yet written again
+	noted bool // something of this process is durable: its owner has noted the damage that it was told of
 }
 
 // load reads every segment. What cannot be read is told and passed over.
@@ -227,14 +233,10 @@ func (f *files) read(s *segment) (highest uint64) {
 		case err != nil:
 			s.opaque = true
 			f.cfg.Report(Report{Kind: Unreadable, Segment: s.name, Offset: at, Bytes: n, Err: err})
-		case at+n == end:
+		case at+n == end && s.number+tornMax >= f.next:
 			whole = at
-			kind := Torn
-			if s.number+tornMax < f.next {
-				kind = Damaged // it was synced before the next ones were begun
-			}
-			f.cfg.Report(Report{Kind: kind, Segment: s.name, Offset: at, Bytes: n})
-		default:
+			f.cfg.Report(Report{Kind: Torn, Segment: s.name, Offset: at, Bytes: n})
+		default: // at the end too, where it was synced before the next ones were begun
 			s.broken = true
 			f.cfg.Report(Report{Kind: Damaged, Segment: s.name, Offset: at, Bytes: n})
 		}

@@ -152,6 +152,7 @@ func (l *Log) settle(f *files) (again []numbered, err error) {
 func (l *Log) succeed(f *files, batch []numbered, taken uint64, took time.Duration) {
 	clear(batch)
 	f.shaky = false
+	f.noted = f.noted || taken > 0
 	l.publish(f)
 	l.mu.Lock()
 	if cap(batch) <= shrinkFrom {
