@@ -15,7 +15,9 @@ type disk struct {
 	synced  uint64
 	reason  string // why it takes nothing; "" when it does
 	damaged bool   // entries were lost in the middle
+	unsaid  bool   // and no entry says so yet
 	astray  bool   // they were, now or in a life before, and that is not made up for
+	amends  uint64 // it is, once the disk has this entry; 0 none
 	born    uint64 // the incarnation that began this disk; 0 for one of unknown age
 	images  map[Shard]*image
 	timed   bool // the timer that repeats offers runs
@@ -98,7 +100,12 @@ func appendBallot(b []byte, v ballot) []byte {
 func (s *Store) Synced(now time.Duration, upto uint64, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
-	s.disk.synced = max(s.disk.synced, upto)
+	d := &s.disk
+	d.synced = max(d.synced, upto)
+	if d.amends != 0 && d.amends <= d.synced {
+		d.amends = 0
+		s.log(diskDamaged, nil)
+	}
 }
 
 // Restore takes what the disk of this node held, before any other input.
@@ -150,9 +157,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 			s.restoreRecord(Key(e.Key), r)
 		}
 	}
-	if damaged {
-		s.clock.put(0, timedFunc((*Store).confess))
-	}
+	d.unsaid = damaged
 	if !damaged && !mutantSeatsForget {
 		s.restoreSeat(promise, value)
 	} else if mutantSeatsForget && value != nil {
@@ -161,10 +166,13 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 	}
 }
 
-// confess lets the next life know of the damage, when the disk has forgotten it.
-// What is left of the seat may be older than what was promised. And a disk that
-// begins with this life is none that an earlier one was seated on.
+// confess lets the next life know of the damage, when the disk has forgotten it:
+// it is the first that this life appends, as the disk forgets once anything of
+// this life is synced. What is left of the seat may be older than what was
+// promised. And a disk that begins with this life is none that an earlier one was
+// seated on.
 func (s *Store) confess() {
+	s.disk.unsaid = false
 	s.disk.born = s.self.Incarnation
 	s.log(diskBorn, appendUvarints(nil, s.disk.born))
 	s.log(diskDamaged, []byte{1})
@@ -216,7 +224,11 @@ func (s *Store) adoptOrphans() {
 		}
 	}
 	d.orphans = nil
-	s.log(diskDamaged, nil) // after the markers: a torn log loses nothing
+	if d.logged > d.synced {
+		d.amends = d.logged // after the markers: parts of what is not synced may be lost in any order
+	} else {
+		s.log(diskDamaged, nil)
+	}
 }
 
 // restoreSeat takes the acceptor's state: promise and value are those of one
@@ -243,7 +255,7 @@ func (s *Store) Images() []LogEntry {
 	if s.disk.born != 0 {
 		add(diskBorn, appendUvarints(nil, s.disk.born))
 	}
-	if s.disk.astray {
+	if s.disk.astray || s.disk.amends != 0 {
 		add(diskDamaged, []byte{1})
 		for _, k := range (&image{records: s.disk.orphans}).keys() {
 			add(recordKey+string(k), s.disk.orphans[k].image)

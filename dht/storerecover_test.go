@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // TestStoreRecoverAsksAgain brings shards back of which one disk has less than
@@ -223,4 +225,66 @@ func TestStoreFirstSeatDamaged(t *testing.T) {
 	l.settle(time.Minute)
 	l.expect(first, "a", 50, Done)
 	l.check()
+}
+
+// TestStoreConfessesFirst starts a damaged disk whose first input is a message:
+// the note of the damage is the first entry all the same, and it is taken back
+// only when what makes up for the damage is on the disk.
+func TestStoreConfessesFirst(t *testing.T) {
+	l := newLab(t, 27)
+	l.cluster(6)
+	id, c, k := l.lightly()
+	l.nodes[0].one(Op{Code: OpInsert, Key: k, Value: []byte("v"), Durable: true})
+	l.run(time.Second)
+	n := l.at[c.replicas[1].Name]
+	n.kill(time.Hour)
+	n.unmark(id)
+	s := NewStore(StoreConfig{Self: n.name, Incarnation: n.inc + 1, Seed: 1})
+	s.Restore(n.disk, true)
+	var out StoreOut
+	var logs []LogEntry
+	step := func(f func()) {
+		out.Reset()
+		f()
+		logs = append(logs, out.Logs...)
+	}
+	other := l.nodes[0]
+	if other == n {
+		other = l.nodes[1]
+	}
+	m := &msgRoster{deltas: []*rosterDelta{other.s.roster.since(nil)}}
+	m.from, m.roster = other.inc, other.s.roster.epoch
+	step(func() { s.Message(0, other.name, m, &out) })
+	var keys []string
+	for _, e := range logs[:min(2, len(logs))] {
+		keys = append(keys, e.Key)
+	}
+	if !slices.Equal(keys, []string{diskBorn, diskDamaged}) {
+		t.Fatalf("the first entries of a damaged disk are %q", keys)
+	}
+	next := other.s.roster.copy() // takes the new life in
+	next.epoch++
+	next.members = append(otherMembers(next.members, n.name), rosterMember{Replica: s.self})
+	m = &msgRoster{deltas: []*rosterDelta{next.since(nil)}}
+	m.from, m.roster = other.inc, next.epoch
+	step(func() { s.Message(0, other.name, m, &out) })
+	note := func() bool {
+		return slices.ContainsFunc(logs, func(e LogEntry) bool { return e.Key == diskDamaged && e.Value == nil })
+	}
+	if !slices.ContainsFunc(logs, func(e LogEntry) bool { return e.Key == markerKey(id) && e.Value != nil }) {
+		t.Fatalf("shard %d is not marked anew", id)
+	}
+	last := logs[len(logs)-1].Number
+	step(func() { s.Synced(0, last-1, &out) })
+	if note() {
+		t.Error("the note of the damage goes before the disk has what makes up for it")
+	}
+	step(func() { s.Synced(0, last, &out) })
+	if !note() {
+		t.Error("the note of the damage stays")
+	}
+}
+
+func otherMembers(all []rosterMember, n filch.NodeName) []rosterMember {
+	return slices.DeleteFunc(slices.Clone(all), func(m rosterMember) bool { return m.Name == n })
 }
