@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -16,7 +17,9 @@ const (
 )
 
 // ownSeq marks the identities that a store chose itself: their numbers are
-// those of its calls, so that it is known which are over.
+// those of its calls, so that it is known which are over. One of a caller with
+// this mark would be forgotten, or taken for another operation, while the caller
+// still repeats it: it is refused.
 const ownSeq = 1 << 63
 
 // calls are the operations that this node's own users wait for.
@@ -74,10 +77,14 @@ func (s *Store) Do(now time.Duration, tag uint64, ops []Op, deadline time.Durati
 		*p = pend{number: s.calls.first + uint64(len(s.calls.open)), call: c, index: i, op: ops[i]}
 		s.calls.open = append(s.calls.open, p)
 		s.calls.count++
-		if p.op.ID == (OpID{}) {
+		why := p.op.check(s.cfg.Kinds)
+		switch {
+		case p.op.ID == (OpID{}):
 			p.op.ID = OpID{s.self.Name, s.self.Incarnation, p.number | ownSeq}
+		case p.op.ID.Seq&ownSeq != 0 && why == "":
+			why = fmt.Sprintf("the operation's identity has number %d, of those from %d on the store chooses itself", p.op.ID.Seq, uint64(ownSeq))
 		}
-		if why := p.op.check(s.cfg.Kinds); why != "" {
+		if why != "" {
 			s.answered(p, Result{Outcome: Invalid, Err: why}, 0)
 			continue
 		}

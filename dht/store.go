@@ -32,7 +32,8 @@ func (v Version) Less(w Version) bool {
 
 // OpID is the identity of an operation: repeated under the same OpID it has
 // the same answer and no second effect. Node and Incarnation are of who
-// issued it, Seq grows by one from 1. The zero OpID lets the store choose.
+// issued it, Seq grows by one from 1 and stays below 1<<63. The zero OpID lets
+// the store choose.
 type OpID struct {
 	Node        filch.NodeName
 	Incarnation uint64

@@ -2,6 +2,7 @@ package dht
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,4 +159,49 @@ func TestStoreRequests(t *testing.T) {
 			t.Errorf("%s wants to wake in %v", n.name, d)
 		}
 	}
+}
+
+// TestStoreIdentities asks under identities of a caller's own choice: what only
+// the store may choose, or nobody, is refused before it is sent.
+func TestStoreIdentities(t *testing.T) {
+	l := newLab(t, 28)
+	l.cluster(3)
+	n := l.nodes[1]
+	sent := 0
+	l.tap = func(m StoreMessage) {
+		if _, ok := m.(*msgOps); ok {
+			sent++
+		}
+	}
+	for _, c := range []struct {
+		name string
+		id   OpID
+		want Outcome
+	}{
+		{"none", OpID{}, Done},
+		{"first", OpID{"client", 1, 1}, Done},
+		{"last", OpID{"client", 1, ownSeq - 1}, Done},
+		{"store's", OpID{"client", 1, ownSeq}, Invalid},
+		{"store's own name", OpID{n.name, n.inc, ownSeq | 5}, Invalid},
+		{"store's last", OpID{"client", 1, ^uint64(0)}, Invalid},
+		{"no number", OpID{"client", 1, 0}, Invalid},
+		{"no name", OpID{"", 0, 3}, Done},
+		{"long name", OpID{filch.NodeName(strings.Repeat("x", maxNodeName+1)), 1, 1}, Invalid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, code := range []OpCode{OpAppend, OpRemove} {
+				before := sent
+				for i := range 40 { // some have another node for a home
+					r := n.one(Op{ID: c.id, Code: code, Key: Key(fmt.Sprintf("%s/%d", c.name, i)), Value: []byte("v")})
+					if r.Outcome != c.want || (r.Err == "") != (c.want == Done) {
+						t.Fatalf("operation %d: got %v %q, want %v", code, r.Outcome, r.Err, c.want)
+					}
+				}
+				if (sent > before) != (c.want == Done) {
+					t.Errorf("operation %d: %d messages were sent", code, sent-before)
+				}
+			}
+		})
+	}
+	l.check()
 }
