@@ -36,7 +36,7 @@ type stashed struct {
 // it reports false for those that need none.
 func (s *Store) later(p *peer, m StoreMessage) bool {
 	switch m.(type) {
-	case *msgPrepare, *msgPromise, *msgAccept, *msgAccepted, *msgRefuse, *msgInstall, *msgRoster:
+	case *msgPrepare, *msgPromise, *msgAccept, *msgAccepted, *msgRefuse, *msgInstall, *msgRoster, *msgCount, *msgCounted:
 		return false
 	case *msgWant:
 		return s.roster == nil
@@ -150,6 +150,10 @@ func (s *Store) adopt(r *roster) {
 		if len(b.deltas) > keptDeltas {
 			b.deltas = slices.Delete(b.deltas, 0, len(b.deltas)-keptDeltas)
 		}
+	}
+	if s.disk.recall.generation != 0 && s.disk.recall.generation < r.generation {
+		s.disk.recall = seat{}
+		s.log(diskRecall, nil)
 	}
 	s.note(StoreNote{Kind: NoteRoster, Epoch: r.epoch, N: len(r.members)})
 	if old == nil || old.generation != r.generation {

@@ -25,6 +25,7 @@ type disk struct {
 	// orphans are records of shards of which nothing on this disk says that
 	// they were held: the entries that said so are damaged, as are others.
 	orphans map[Key]*record
+	recall  seat // what a damaged disk still has of this node's seat: promised it is not
 }
 
 // image is what the disk of an earlier incarnation has of a shard.
@@ -114,7 +115,7 @@ func (s *Store) Synced(now time.Duration, upto uint64, out *StoreOut) {
 func (s *Store) Restore(images []LogEntry, damaged bool) {
 	d := &s.disk
 	d.damaged, d.astray = damaged, damaged
-	var promise, value []byte
+	var promise, value, recall []byte
 	var records []LogEntry
 	latest := map[string][]byte{}
 	var order []string
@@ -136,6 +137,8 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 			promise = v
 		case k == diskValue:
 			value = v
+		case k == diskRecall:
+			recall = v
 		case strings.HasPrefix(k, "m/") && len(k) == 4:
 			x := decoder{b: v}
 			im := &image{incarnation: x.uvarint(), records: map[Key]*record{}}
@@ -160,7 +163,14 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 	d.unsaid = damaged
 	if !damaged && !mutantSeatsForget {
 		s.restoreSeat(promise, value)
-	} else if mutantSeatsForget && value != nil {
+	}
+	if s.seat.generation == 0 {
+		s.remember(recall)
+	}
+	if damaged {
+		s.remember(value)
+	}
+	if mutantSeatsForget && value != nil {
 		x := decoder{b: value}
 		s.seat = seat{generation: x.uvarint()}
 	}
@@ -177,8 +187,27 @@ func (s *Store) confess() {
 	s.log(diskBorn, appendUvarints(nil, s.disk.born))
 	s.log(diskDamaged, []byte{1})
 	if s.seat.generation == 0 {
+		s.logRecall()
 		s.log(diskPromise, nil)
 		s.log(diskValue, nil)
+	}
+}
+
+// remember keeps the newest of what is left of this node's seat, for who has to
+// begin the roster anew.
+func (s *Store) remember(value []byte) {
+	x := decoder{b: value}
+	generation, accepted := x.uvarint(), x.ballot()
+	if delta := x.delta(); !x.bad && delta != nil && delta.base == 0 {
+		if r := delta.applied(nil); r != nil && (s.disk.recall.value == nil || s.disk.recall.value.epoch < r.epoch) {
+			s.disk.recall = seat{generation: generation, accepted: accepted, value: r}
+		}
+	}
+}
+
+func (s *Store) logRecall() {
+	if s.disk.recall.value != nil {
+		s.log(diskRecall, s.disk.recall.image())
 	}
 }
 
@@ -262,9 +291,11 @@ func (s *Store) Images() []LogEntry {
 		}
 	}
 	if s.seat.value != nil {
-		b := appendUvarints(nil, s.seat.generation)
-		add(diskPromise, appendBallot(slices.Clone(b), s.seat.promised))
-		add(diskValue, appendDelta(appendBallot(b, s.seat.accepted), s.seat.value.since(nil)))
+		add(diskPromise, appendBallot(appendUvarints(nil, s.seat.generation), s.seat.promised))
+		add(diskValue, s.seat.image())
+	}
+	if s.disk.recall.value != nil {
+		add(diskRecall, s.disk.recall.image())
 	}
 	for _, sh := range s.held() {
 		if !sh.marked {

@@ -239,6 +239,25 @@ type (
 	}
 )
 
+// Messages by which a roster that is lost is begun anew.
+type (
+	msgCount struct { // what do you know of the roster?
+		envelope
+		nonce uint64
+	}
+	msgCounted struct {
+		envelope
+		nonce  uint64
+		busy   bool // the sender is at it itself, and goes first
+		seat   uint64
+		chosen bool
+		stamp  uint64
+		astray bool
+		known  *rosterDelta // nil: none
+		images []wireOffer  // if it knows no chosen one
+	}
+)
+
 // ballot orders proposals.
 type ballot struct {
 	n           uint64

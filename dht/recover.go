@@ -23,6 +23,7 @@ const (
 type recovery struct {
 	offers map[Shard]*offered
 	runs   map[Shard]*restoring
+	losing *losing // the AcceptLoss that is on its way
 }
 
 // offered is what the steward knows of a lost shard.
@@ -276,57 +277,4 @@ func (s *Store) takeImages(sh *shard) {
 	delete(s.disk.recover.runs, sh.id)
 	sh.records = im.records
 	s.note(StoreNote{Kind: NoteRecovered, Shard: sh.id, Epoch: c.epoch, N: len(sh.records)})
-}
-
-// losing is an AcceptLoss on its way.
-type losing struct {
-	tag    uint64
-	epochs map[Shard]uint64
-	until  time.Duration
-}
-
-// AcceptLoss makes the named lost shards anew, empty but for what live nodes
-// still have of them; no shard means all that are lost. The answer's Version
-// Seq says how many it were.
-func (s *Store) AcceptLoss(now time.Duration, tag uint64, shards []Shard, out *StoreOut) {
-	s.begin(now, out)
-	defer s.end()
-	l := &losing{tag: tag, epochs: map[Shard]uint64{}, until: s.now + 10*time.Second}
-	if s.roster != nil {
-		for i, c := range s.roster.shards {
-			id := s.roster.shardAt(i)
-			if s.lost(c) && (len(shards) == 0 || slices.Contains(shards, id)) {
-				l.epochs[id] = c.epoch
-			}
-		}
-	}
-	l.due(s)
-}
-
-func (l *losing) due(s *Store) {
-	var asks []change
-	n := 0
-	if s.roster != nil {
-		for i, c := range s.roster.shards {
-			id := s.roster.shardAt(i)
-			was, ok := l.epochs[id]
-			switch {
-			case !ok:
-			case c.epoch == was:
-				asks = append(asks, change{changeLoss, id, was, Replica{}})
-			case c.epoch > was:
-				n++
-			}
-		}
-	}
-	if len(asks) == 0 || s.now >= l.until {
-		res := Result{Outcome: Done, Version: Version{Seq: uint64(n)}}
-		if len(asks) > 0 {
-			res.Outcome, res.Err = Unavailable, "the roster did not change in time"
-		}
-		s.out.Results = append(s.out.Results, StoreResult{Tag: l.tag, Result: res})
-		return
-	}
-	s.ask(asks...)
-	s.in(wishEvery, l)
 }

@@ -75,6 +75,13 @@ func (s *Store) reconfigure(old, r *roster) {
 		}
 	}
 	s.splitImages(r.depth)
+	if old != nil && old.depth > r.depth {
+		for _, sh := range s.held() { // of a roster that was begun anew by who knew of no shard that deep
+			s.moved(sh.drain())
+			s.dismiss(sh)
+			s.giveUp(sh, false)
+		}
+	}
 	for i, c := range r.shards {
 		if old != nil && old.depth == r.depth && old.shards[i] == c {
 			continue

@@ -13,6 +13,7 @@ type seat struct {
 const (
 	diskPromise = "seat/promise"
 	diskValue   = "seat/value"
+	diskRecall  = "seat/recall" // of a seat that was given up: what it knew last
 )
 
 func (s *Store) logPromise() {
@@ -20,10 +21,11 @@ func (s *Store) logPromise() {
 	s.log(diskPromise, appendBallot(b, s.seat.promised))
 }
 
-func (s *Store) logValue() {
-	b := appendUvarints(nil, s.seat.generation)
-	b = appendBallot(b, s.seat.accepted)
-	s.log(diskValue, appendDelta(b, s.seat.value.since(nil)))
+func (s *Store) logValue() { s.log(diskValue, s.seat.image()) }
+
+// image is the entry of a seat's value.
+func (x *seat) image() []byte {
+	return appendDelta(appendBallot(appendUvarints(nil, x.generation), x.accepted), x.value.since(nil))
 }
 
 // sits reports whether this node is an acceptor of that generation, and says

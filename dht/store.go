@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -175,6 +176,10 @@ type Replica struct {
 	Incarnation uint64
 }
 
+func (r Replica) compare(o Replica) int {
+	return cmp.Or(cmp.Compare(r.Name, o.Name), cmp.Compare(r.Incarnation, o.Incarnation))
+}
+
 // StoreConfig of a Store.
 type StoreConfig struct {
 	Self        filch.NodeName
@@ -218,10 +223,11 @@ const (
 	NoteRecovered                       // a shard was brought back from disks: N records
 	NoteLossTaken                       // a shard was made anew, empty, on request
 	NoteDisk                            // the disk failed (Text says why) or is back (Text is empty)
+	NoteAnew                            // the roster was lost and is begun anew from that of Epoch, which Peer knew: N shards wait for disks
 	NoteDropped                         // a message made no sense: Text says why, Peer sent it
 )
 
-var storeNoteNames = [...]string{"roster", "seats", "shrunk", "grown", "recovering", "recovered", "loss-taken", "disk", "dropped"}
+var storeNoteNames = [...]string{"roster", "seats", "shrunk", "grown", "recovering", "recovered", "loss-taken", "disk", "anew", "dropped"}
 
 func (k StoreNoteKind) String() string { return storeNoteNames[k] }
 

@@ -34,6 +34,8 @@ const (
 	wireRecover
 	wireFetch
 	wireImages
+	wireCount
+	wireCounted
 )
 
 // begin lays out the kind and the envelope of a message.
@@ -69,11 +71,13 @@ func AppendStore(b []byte, m StoreMessage) []byte {
 	case *msgSnapshotAck:
 		return appendUvarints(m.begin(b, wireSnapshotAck), uint64(m.shard), m.epoch, m.session, m.piece)
 	case *msgOffer:
-		b = appendUvarints(m.begin(b, wireOffers), uint64(len(m.offers)))
-		for _, o := range m.offers {
-			b = appendBool(appendUvarints(b, uint64(o.shard), o.epoch, o.incarnation), o.guess)
-		}
-		return b
+		return appendOffers(m.begin(b, wireOffers), m.offers)
+	case *msgCount:
+		return appendUvarints(m.begin(b, wireCount), m.nonce)
+	case *msgCounted:
+		b = appendUvarints(m.begin(b, wireCounted), m.nonce, m.seat, m.stamp)
+		b = append(b, flags(m.busy, m.chosen, m.astray))
+		return appendOffers(appendMaybe(b, m.known), m.images)
 	case *msgRecover:
 		return appendReplicas(appendUvarints(m.begin(b, wireRecover), uint64(m.shard), m.epoch), m.from)
 	case *msgFetch:
@@ -211,6 +215,14 @@ func appendKeyed(b []byte, items []keyed) []byte {
 	b = appendUvarints(b, uint64(len(items)))
 	for _, x := range items {
 		b = appendBytes(appendBytes(b, x.key), x.rec.image)
+	}
+	return b
+}
+
+func appendOffers(b []byte, offers []wireOffer) []byte {
+	b = appendUvarints(b, uint64(len(offers)))
+	for _, o := range offers {
+		b = appendBool(appendUvarints(b, uint64(o.shard), o.epoch, o.incarnation), o.guess)
 	}
 	return b
 }

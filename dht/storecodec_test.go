@@ -28,6 +28,10 @@ func storeSamples(t testing.TB) map[string][]byte {
 		l.start(n.name, false)
 	}
 	l.settle(time.Minute)
+	l.acceptLoss(l.nodes[2])
+	counted := &msgCounted{nonce: 1, seat: 2, stamp: 3, astray: true, known: l.nodes[0].s.roster.since(nil)}
+	counted.images = []wireOffer{{shard: 64, epoch: 1, incarnation: 2, guess: true}}
+	all["counted"] = EncodeStore(counted)
 	return all
 }
 
@@ -48,8 +52,8 @@ func TestStoreCodec(t *testing.T) {
 			}
 		}
 	}
-	if len(samples) < 20 {
-		t.Errorf("got samples of %d kinds, want 20", len(samples))
+	if len(samples) < 23 {
+		t.Errorf("got samples of %d kinds, want 23", len(samples))
 	}
 }
 

@@ -55,10 +55,18 @@ func (d *decoder) message(kind byte, e envelope) StoreMessage {
 	case wireSnapshotAck:
 		return &msgSnapshotAck{envelope: e, shard: d.shard(), epoch: d.uvarint(), session: d.uvarint(), piece: d.uvarint()}
 	case wireOffers:
-		m := &msgOffer{envelope: e}
-		for range d.count(4) {
-			m.offers = append(m.offers, wireOffer{d.shard(), d.uvarint(), d.uvarint(), d.flag()})
+		return &msgOffer{envelope: e, offers: d.offers()}
+	case wireCount:
+		return &msgCount{e, d.uvarint()}
+	case wireCounted:
+		m := &msgCounted{envelope: e, nonce: d.uvarint(), seat: d.uvarint(), stamp: d.uvarint()}
+		f := d.u8()
+		m.busy, m.chosen, m.astray = f&1 != 0, f&2 != 0, f&4 != 0
+		if d.flag() {
+			m.known = d.delta()
+			d.bad = d.bad || m.known == nil || m.known.base != 0
 		}
+		m.images = d.offers()
 		return m
 	case wireRecover:
 		return &msgRecover{envelope: e, shard: d.shard(), epoch: d.uvarint(), from: d.replicas(maxReplicas)}
@@ -197,6 +205,14 @@ func (d *decoder) replicate(e envelope) StoreMessage {
 		}
 	}
 	return m
+}
+
+func (d *decoder) offers() []wireOffer {
+	var out []wireOffer
+	for range d.count(4) {
+		out = append(out, wireOffer{d.shard(), d.uvarint(), d.uvarint(), d.flag()})
+	}
+	return out
 }
 
 func (d *decoder) keyed() []keyed {

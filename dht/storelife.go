@@ -205,6 +205,10 @@ func (s *Store) dispatch(p *peer, m StoreMessage) {
 		s.onFetch(p, m)
 	case *msgImages:
 		s.onImages(p, m)
+	case *msgCount:
+		s.onCount(p, m)
+	case *msgCounted:
+		s.onCounted(p, m)
 	default:
 		panic(fmt.Sprintf("a store message of type %T", m))
 	}
