@@ -253,6 +253,10 @@ func (n *node) result(r dht.StoreResult) {
 		n.told(r)
 		return
 	}
+	if _, ok := w.ground.pleas[r.Tag]; ok {
+		w.ground.pleas[r.Tag] = r.Result
+		return
+	}
 	k := w.ground.calls[r.Tag]
 	if k == nil || k.gen != n.gen {
 		return

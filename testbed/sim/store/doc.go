@@ -18,7 +18,9 @@
 // stays unavailable; otherwise every shard is whole again soon after the last
 // fault. No disk rots that the roster needs, as far as anybody knows; but a move
 // of the seats that its proposer took with it may come true later, and then the
-// roster is lost, which is counted too.
+// roster is lost, which is counted too. Then, and where shards stay unavailable,
+// the loss is accepted, as a person would: everything must be whole again after
+// that, and answer.
 //
 // Half of the faults are aimed at the primary of a key that is in use, and keys
 // live for less than a failover, for about one, and for the whole run: faults

@@ -62,7 +62,7 @@ func (w *World) live() {
 	w.rest()
 	w.becomeWhole("after all faults were over")
 	if w.stats.Bereft+w.stats.Seatless > 0 {
-		return // what was seen until now is judged; the rest cannot be probed
+		return // what was seen until then is judged
 	}
 	w.run(w.now + lateMax)
 	last := w.probe()
@@ -110,11 +110,13 @@ func (w *World) becomeWhole(when string) {
 	if w.seatless() {
 		w.trace("", "seatless", "%v", names(w.seats()))
 		w.stats.Seatless++
+		w.operate()
 		return
 	}
 	if all := w.bereft(); len(all) > 0 && w.wholeBut(all) == "" {
 		w.trace("", "bereft", "%v", all)
 		w.stats.Bereft += len(all)
+		w.operate()
 		return
 	}
 	w.fail("not-whole", "%v %s: %s", wholeMax, when, missing)

@@ -120,3 +120,83 @@ func TestStoreForgetsRemoved(t *testing.T) {
 	}
 	sound(t, w)
 }
+
+// TestStoreRosterAnew takes the roster away while clients are busy, in several
+// ways, and has its loss accepted. Everything is whole again then, and as each
+// record is on a live node or on a disk, what clients saw and see is linearizable.
+func TestStoreRosterAnew(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		deed func(w *World)
+	}{
+		{"seats-lost-with-their-disks", func(w *World) {
+			seats := w.seats()
+			for _, n := range seats[:len(seats)/2+1] {
+				n.stop()
+				n.left = true
+				n.disk = disk{gone: true}
+			}
+		}},
+		{"disks-of-seats-damaged", func(w *World) { w.restartDamaged(w.seats()...) }},
+		{"all-disks-damaged", func(w *World) { w.restartDamaged(w.up()...) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 10; seed++ {
+				w := calmWorld(t, seed, 5, 0)
+				w.busy(6)
+				w.run(w.now + time.Second)
+				w.rest()
+				w.probe()
+				w.run(w.now + time.Second) // all is synced
+				w.ground.sound = true // no disk rots but as said
+				c.deed(w)
+				w.run(w.now + 3*w.plan.dead + 12*time.Second)
+				if g := w.generation(); g > 1<<30 {
+					t.Fatalf("seed %d: the roster was begun anew and nobody accepted that", seed)
+				}
+				for tries := 0; w.whole() != "" && tries < pleas; tries++ {
+					up := w.up()
+					r := w.acceptLoss(up[int(seed)%len(up)])
+					w.run(w.now + pleaMax)
+					if sound(t, w); r.Outcome != dht.Done {
+						t.Fatalf("seed %d: got %v %s", seed, r.Outcome, r.Err)
+					}
+				}
+				if why := w.whole(); why != "" {
+					t.Fatalf("seed %d: the loss was accepted, and still %s", seed, why)
+				}
+				if g := w.generation(); g < 1<<30 {
+					t.Fatalf("seed %d: the roster was not lost: its generation is %d", seed, g)
+				}
+				w.busy(6)
+				w.run(w.now + time.Second)
+				w.rest()
+				w.probe()
+				if len(w.broken) == 0 {
+					w.judge()
+				}
+				sound(t, w)
+			}
+		})
+	}
+}
+
+// busy lets clients begin.
+func (w *World) busy(n int) {
+	w.plan.patienceMin, w.plan.patienceMax = time.Second, 2*time.Second
+	for i := range n {
+		c := &client{w: w, index: len(w.clients), node: w.nodes[i%len(w.nodes)]}
+		w.clients = append(w.clients, c)
+		c.rest()
+	}
+}
+
+// restartDamaged ends everybody and starts them again; the disks of some tell
+// that they are damaged, whatever it is that they lost.
+func (w *World) restartDamaged(some ...*node) {
+	for _, n := range w.up() {
+		n.stop()
+		n.disk.damaged = n.disk.damaged || slices.Contains(some, n)
+		n.boot(false)
+	}
+}

@@ -19,7 +19,8 @@ type truth struct {
 	// their shard was lost with all its replicas.
 	lacking map[dht.Key]*lack
 	calls   map[uint64]*call
-	rotter  *node // whose disk rotted last
+	pleas   map[uint64]dht.Result // of those who accept a loss
+	rotter  *node                 // whose disk rotted last
 	tags    uint64
 	sound   bool // all was on disk when it ended: nothing is excused
 }
@@ -36,6 +37,7 @@ func (g *truth) init() {
 	g.losses = make(map[dht.Shard]int)
 	g.lostAt = make(map[dht.Shard][]int64)
 	g.calls = make(map[uint64]*call)
+	g.pleas = make(map[uint64]dht.Result)
 }
 
 func (g *truth) shard(k dht.Key) dht.Shard { return dht.ShardOf(k, shardsAtStart) }
@@ -77,6 +79,9 @@ func (w *World) alive(r dht.Replica) bool {
 // noted takes in what a store says of itself. A shard that comes back from
 // disks must have lost all its replicas; what was not durable may be gone.
 func (w *World) noted(n *node, note *dht.StoreNote) {
+	if w.stats.Bereft+w.stats.Seatless > 0 && note.Kind != dht.NoteDropped {
+		return // what comes is not judged
+	}
 	switch note.Kind {
 	case dht.NoteRoster:
 		w.stats.Epochs = max(w.stats.Epochs, note.Epoch)
