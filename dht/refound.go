@@ -138,7 +138,7 @@ func (l *losing) count(s *Store) bool {
 		why = fmt.Sprintf("%s is at it already", l.other)
 	case missing > 0:
 		why = fmt.Sprintf("%d nodes live and do not say what they know of the roster, %s is one", missing, silent)
-	case s.now < unknownAfter:
+	case s.now < s.stew.began+unknownAfter:
 		why = "this node has just begun, others may be on their way"
 	case s.disk.reason != "":
 		why = "the disk of this node takes nothing: " + s.disk.reason

@@ -22,6 +22,7 @@ const (
 // steward is this node as one that changes the roster: each seat can, and the
 // first that lives does.
 type steward struct {
+	began  time.Duration // this store; 0: not yet
 	since  time.Duration // this node knows a roster
 	asks   []change
 	asked  map[change]bool

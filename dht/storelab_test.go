@@ -61,6 +61,10 @@ type labNode struct {
 	out     StoreOut
 }
 
+// labAge is what the clock of a node shows when it begins: as in life, more than
+// nothing.
+const labAge = time.Hour
+
 type labEvent struct {
 	at  time.Duration
 	seq int
@@ -136,7 +140,7 @@ func (l *lab) start(name filch.NodeName, found bool) *labNode {
 		l.at[name] = n
 	}
 	n.inc++
-	n.born, n.down, n.left, n.wake = l.now, false, false, 0
+	n.born, n.down, n.left, n.wake = l.now-labAge, false, false, 0
 	n.buffer, n.held, n.shown, n.synced, n.timed = nil, nil, nil, 0, false
 	n.s = NewStore(StoreConfig{Self: name, Incarnation: n.inc, Seed: l.rand.Uint64()})
 	n.s.Restore(n.disk, n.damaged)

@@ -143,8 +143,9 @@ func (n *Node) StoreStatus() (dht.StoreStatus, bool) {
 	return n.meta.store.Status(), true
 }
 
-// StoreAcceptLoss makes the shards anew of which no replica is left; then is
-// called when that is done.
+// StoreAcceptLoss makes the shards anew of which no replica is left, or the roster
+// of which no majority of the seats is; see [dht.Store.AcceptLoss]. Then is called
+// when that is done.
 func (n *Node) StoreAcceptLoss(now time.Duration, then func(dht.Result), out *Outbox) {
 	if n.meta == nil {
 		then(dht.Result{Outcome: dht.Unavailable, Err: "this node has no store"})
@@ -270,7 +271,7 @@ func storeNote(node filch.NodeName, s *dht.StoreNote) Note {
 	switch s.Kind {
 	case dht.NoteSeats, dht.NoteRecovering, dht.NoteRecovered:
 		level = noteInfo
-	case dht.NoteLossTaken, dht.NoteDropped:
+	case dht.NoteLossTaken, dht.NoteDropped, dht.NoteAnew:
 		level = noteWarn
 	case dht.NoteDisk:
 		level = noteError

@@ -423,7 +423,10 @@ func replicated(d place.Dir, want int, quit <-chan struct{}) error {
 		if safe || len(r.Lost) > 0 { // of what is lost filch doctor tells
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if late := time.Now().After(deadline); late && !r.Known {
+			warn(fmt.Sprintf("after %v %s has not heard of the roster, without which there are no records: filch doctor says what to do", replicateWait, r.Node))
+			return nil
+		} else if late {
 			warn(fmt.Sprintf("after %v %d of %d shards of the records are on fewer nodes than they should be: filch roster shows more", replicateWait, r.Short, r.Shards))
 			return nil
 		}

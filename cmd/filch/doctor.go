@@ -135,7 +135,7 @@ func examineStore(all []wire.RosterInfo) (found []finding) {
 	own := all[0]
 	switch {
 	case !own.Known:
-		add("error", "it may just have begun; else it reaches none of the seats", "%s has not heard of the roster: it has no records", own.Node)
+		add("error", "it may just have begun; else it reaches none of the seats, or their disks are gone or damaged: filch roster recover --accept-loss", "%s has not heard of the roster: it has no records", own.Node)
 	case !own.Majority:
 		add("error", "records cannot be written on this side; it heals by itself when the network does", "%s sees at most half of the %d members: it is cut off, or the others are dead", own.Node, len(own.Members))
 	}
@@ -145,22 +145,19 @@ func examineStore(all []wire.RosterInfo) (found []finding) {
 	if own.Short > 0 {
 		add("warning", "this mends itself within seconds while enough nodes live", "%d of %d shards have fewer replicas than there could be, %d are growing", own.Short, own.Shards, own.Learning)
 	}
-	answering := map[filch.NodeName]bool{}
-	for _, r := range all {
-		answering[r.Node] = !r.Silent
-	}
-	gone := []filch.NodeName{}
-	for _, s := range own.Seats {
-		if !answering[s] {
-			gone = append(gone, s)
-		}
+	gone, unseated := lostSeats(all)
+	level, hint := "warning", "another node takes the seat when it is declared dead"
+	if own.Known && rosterLost(all) {
+		level, hint = "error", "without a majority of the seats nothing can be moved away from nodes that die: start them again; if their disks are gone or damaged: filch roster recover --accept-loss"
 	}
 	if n := len(gone); n > 0 {
-		level, hint := "warning", "another node takes the seat when it is declared dead"
-		if 2*n >= len(own.Seats) {
-			level, hint = "error", "without a majority of the seats nothing can be moved away from nodes that die: start them again"
+		add(level, hint, "%d of %d seats of the roster do not answer: %s", n, len(own.Seats), spec.FormatHosts(gone))
+	}
+	if n := len(unseated); n > 0 {
+		if level == "warning" {
+			hint = "its disk was damaged, or it was just seated; another node takes the seat"
 		}
-		add(level, hint, "%s of %d seats of the roster do not answer: %s", fmt.Sprint(n), len(own.Seats), spec.FormatHosts(gone))
+		add(level, hint, "%d of %d seats of the roster do not know what they promised: %s", n, len(own.Seats), spec.FormatHosts(unseated))
 	}
 	for i := range all {
 		if !all[i].Silent {
@@ -186,7 +183,7 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		add("warning", "the oldest ended jobs are dropped; FILCH_STORE_BYTES allows more", "its records take %s of %s", sizeCell(h.LiveBytes), sizeCell(h.QuotaBytes))
 	}
 	if h.SkippedBytes > 0 {
-		add("warning", "their other replicas have them; look at the disk", "%s of its records could not be read when it began", sizeCell(h.SkippedBytes))
+		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeCell(h.SkippedBytes))
 	}
 	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
 		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", shortTime(j.Abs()))

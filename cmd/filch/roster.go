@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,13 +80,20 @@ func printRoster(list []wire.RosterInfo) error {
 		}
 		return "-"
 	}
+	_, unseated := lostSeats(list)
+	seat := func(n filch.NodeName) string {
+		if slices.Contains(unseated, n) {
+			return "lost" // what it promised
+		}
+		return yes(slices.Contains(own.Seats, n))
+	}
 	for i, r := range list {
 		name := string(r.Node)
 		if i == 0 {
 			name += " *"
 		}
 		member := slices.ContainsFunc(own.Members, func(m wire.RosterMember) bool { return m.Node == r.Node })
-		row := []string{name, yes(slices.Contains(own.Seats, r.Node)), yes(member), "-", "-", "-", "-", "-", "-"}
+		row := []string{name, seat(r.Node), yes(member), "-", "-", "-", "-", "-", "-"}
 		if !r.Silent {
 			h := r.Here
 			copy(row[3:], []string{fmt.Sprint(r.Epoch), fmt.Sprint(h.Replicas), fmt.Sprint(h.Homes), fmt.Sprint(h.Records), sizeCell(h.DiskBytes), sizeCell(h.QuotaBytes)})
@@ -106,16 +114,62 @@ func sizeCell(n int64) string {
 	return fmt.Sprintf("%dG", n)
 }
 
+// lostSeats are the seats whose nodes do not answer, and those who do and do not
+// know any more what they promised.
+func lostSeats(list []wire.RosterInfo) (gone, unseated []filch.NodeName) {
+	for _, s := range list[0].Seats {
+		i := slices.IndexFunc(list, func(r wire.RosterInfo) bool { return r.Node == s && !r.Silent })
+		switch {
+		case i < 0:
+			gone = append(gone, s)
+		case !list[i].Here.Seated:
+			unseated = append(unseated, s)
+		}
+	}
+	return gone, unseated
+}
+
+// rosterLost reports whether no majority of the seats can change the roster, as
+// far as the node sees it that answers.
+func rosterLost(list []wire.RosterInfo) bool {
+	gone, unseated := lostSeats(list)
+	return !list[0].Known || 2*(len(gone)+len(unseated)) >= len(list[0].Seats)
+}
+
+// saySeats tells what became of the seats.
+func saySeats(own *wire.RosterInfo, gone, unseated []filch.NodeName) string {
+	if !own.Known {
+		return fmt.Sprintf("%s has not heard of one", own.Node)
+	}
+	parts := []string{"of " + plural(len(own.Seats), "seat")}
+	for _, x := range []struct {
+		names []filch.NodeName
+		what  string
+	}{{gone, "gone"}, {unseated, "on a damaged disk"}} {
+		if len(x.names) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(x.names), x.what, spec.FormatHosts(x.names)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func recoverCommand(g *global) *cobra.Command {
 	accept := false
 	c := &cobra.Command{
 		Use:   "recover --accept-loss",
-		Short: "give up shards of which no replica is left",
+		Short: "give up what is lost of the store for good",
 		Long: `Makes the shards anew, empty, of which every replica was lost, disks included, so
 that the instance can go on. The records of jobs in them are gone for good: such
 jobs are no longer listed, and detached ones among them that ran are ended. First
 try to bring back the nodes that had them: started again on their disks, they
-still have them.`,
+still have them.
+
+Where the roster itself is lost, because most of its seats are gone or their disks
+are damaged, it is begun anew instead, from the newest that a node which lives
+knows, and no shard is given up: those of which no live node has a replica come
+back when nodes with their disks do. What was changed since by nodes that this one
+cannot reach is given up, so make sure that they are gone, and not on the other
+side of a broken network.`,
 		Example: "  filch roster recover --accept-loss",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -129,11 +183,16 @@ still have them.`,
 				return err
 			}
 			own := list[0]
-			if len(own.Lost) == 0 {
-				fmt.Println("no shard is lost: nothing to do")
+			gone, unseated := lostSeats(list)
+			seats := rosterLost(list)
+			switch {
+			case len(own.Lost) == 0 && !seats:
+				fmt.Println("neither the roster nor a shard is lost: nothing to do")
 				return nil
-			}
-			if !accept {
+			case !accept && seats:
+				return misuse{filch.Errorf(filch.Invalid, "the roster is lost: %s; to begin it anew from what the nodes that live know takes --accept-loss", saySeats(&own, gone, unseated)).
+					WithHint("first try to start the nodes again that had it; what goes on at nodes that this one cannot reach is given up")}
+			case !accept:
 				return misuse{filch.Errorf(filch.Invalid, "%d of %d shards are lost; to go on without their records takes --accept-loss", len(own.Lost), own.Shards).
 					WithHint("first try to start the nodes again that had them")}
 			}
@@ -141,10 +200,15 @@ still have them.`,
 			if err := ask(c, recoverWait, &r, wire.VerbRecover); err != nil {
 				return err
 			}
+			if r.Anew {
+				fmt.Printf("the roster is begun anew by %s\n", own.Node)
+				fmt.Println("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again")
+				return nil
+			}
 			fmt.Printf("%s made anew, empty\n", plural(r.Shards, "shard"))
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&accept, "accept-loss", false, "give up the records that were in them")
+	c.Flags().BoolVar(&accept, "accept-loss", false, "give up what is lost")
 	return c
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// recoverWait is how long giving up lost shards may take.
+// recoverWait is how long giving up lost shards, or the roster, may take.
 const recoverWait = 20 * time.Second
 
 // roster tells what this node knows of the store, and what each node keeps.
@@ -51,7 +51,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 		r.Lost = append(r.Lost, uint16(l))
 	}
 	h, st := &r.Here, d.meta.log.Stats()
-	h.Replicas, h.Homes, h.Records, h.Pending = s.Replicas, s.Homes, s.Records, s.Pending
+	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Seated, s.Replicas, s.Homes, s.Records, s.Pending
 	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
 	h.DiskTrouble = s.DiskReason
 	h.SyncWait = time.Duration(d.meta.slowest.Load()).Seconds()
@@ -65,7 +65,8 @@ func (d *Daemon) clockJump() time.Duration {
 	return now.Round(0).Sub(d.began.Round(0)) - now.Sub(d.began)
 }
 
-// recover gives up the shards of which no replica is left.
+// recover gives up the shards of which no replica is left; or the roster, if no
+// majority of its seats is left.
 func (d *Daemon) recover() (any, error) {
 	var r dht.Result
 	done := make(chan struct{})
@@ -75,11 +76,12 @@ func (d *Daemon) recover() (any, error) {
 		return nil, err
 	}
 	if !d.await(done, recoverWait) {
-		return nil, filch.Errorf(filch.Unavailable, "cannot give up the lost shards: no answer within %v", recoverWait).
-			WithHint("a majority of the roster's seats must live; `filch roster` shows them")
+		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: no answer within %v", recoverWait).
+			WithHint("`filch roster` shows where the store stands")
 	}
 	if r.Outcome != dht.Done {
-		return nil, filch.Errorf(filch.Unavailable, "cannot give up the lost shards: %s %s", r.Outcome, r.Err)
+		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: %s", r.Err).
+			WithHint("try again in a minute; `filch roster` shows where the store stands")
 	}
-	return wire.RecoverInfo{Shards: int(r.Version.Seq)}, nil
+	return wire.RecoverInfo{Shards: int(r.Version.Seq), Anew: r.Version.Epoch > 0}, nil
 }

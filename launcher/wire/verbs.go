@@ -31,7 +31,7 @@ const (
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; nothing is added to the job any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes that of the instance; VERSION comes from another node
-	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up
+	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
 	VerbResume  = "resume"  // FOLDER -> ResumeInfo; goes on with the queue in that folder
 )
 
@@ -97,6 +97,7 @@ type RosterMember struct {
 
 // StoreHere is what a node keeps of the store.
 type StoreHere struct {
+	Seated       bool    `json:"seated"`   // it is a seat of the roster and knows what it promised as one
 	Replicas     int     `json:"replicas"` // shards
 	Homes        int     `json:"homes"`    // shards of which it is the primary
 	Records      int     `json:"records"`
@@ -145,7 +146,8 @@ type CollectInfo struct {
 
 // RecoverInfo says what was given up.
 type RecoverInfo struct {
-	Shards int `json:"shards"`
+	Shards int  `json:"shards"`
+	Anew   bool `json:"anew"` // the roster itself was, and is begun anew; then no shard was
 }
 
 // ResumeInfo says what was found of a queue that goes on here.

@@ -148,7 +148,7 @@ func TestStoreRosterAnew(t *testing.T) {
 				w.rest()
 				w.probe()
 				w.run(w.now + time.Second) // all is synced
-				w.ground.sound = true // no disk rots but as said
+				w.ground.sound = true      // no disk rots but as said
 				c.deed(w)
 				w.run(w.now + 3*w.plan.dead + 12*time.Second)
 				if g := w.generation(); g > 1<<30 {
