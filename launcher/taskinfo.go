@@ -219,6 +219,8 @@ type TasksHere struct {
 	Expected float64 `json:"expected"`
 	Limited  bool    `json:"limited"`
 	Of       int     `json:"of"`
+	Held     int64   `json:"held,omitempty"` // of the ready ones: they run once, and the queue's mirror does not tell of them yet
+	Why      string  `json:"why,omitempty"`  // that takes so long
 }
 
 // TasksHere counts them.

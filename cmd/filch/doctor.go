@@ -176,6 +176,10 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	if h.DiskTrouble != "" {
 		add("error", "make room on the disk of FILCH_LOCAL; the launcher tries again by itself", "the disk takes no records: %s", h.DiskTrouble)
 	}
+	if h.Mirror != "" {
+		add("error", "tasks that run once begin when it is written; until then filch up --resume may have to do again what has ended",
+			"the queue's mirror is not written: %s; %s wait for it", h.Mirror, plural(int(h.MirrorHeld), "task"))
+	}
 	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
 		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", shortTime(s))
 	}

@@ -203,14 +203,43 @@ func (d *Daemon) close() error {
 	if d.net != nil {
 		err = d.net.Close()
 	}
-	d.work.Wait()
-	_ = d.store.close() // the loop did, where it ran
-	if bad := d.meta.log.Close(); bad != nil {
-		d.fault("cannot close the store's log", bad)
+	hung := d.within(endWait, "what it began", d.work.Wait)
+	if hung == nil {
+		hung = d.within(endWait, "its logs", func() {
+			_ = d.store.close() // the loop did, where it ran
+			if bad := d.meta.log.Close(); bad != nil {
+				d.fault("cannot close the store's log", bad)
+			}
+		})
+	}
+	if hung != nil {
+		// The lock goes with the process: something of it may still write.
+		d.fault("the launcher ends all the same", hung)
+		return errors.Join(err, hung)
 	}
 	d.watch.Log().Info("launcher has ended", "node", string(d.self))
 	d.lock.Close()
 	return err
+}
+
+// endWait is how long a launcher that ends waits for what it began, and then for
+// its logs: longer than each of these waits for anything but a file system.
+const endWait = 30 * time.Second
+
+// within waits for the end of f, but no longer than it is told: a file system
+// that hangs cannot be interrupted, only left.
+func (d *Daemon) within(wait time.Duration, what string, f func()) error {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return filch.Errorf(filch.Timeout, "the launcher of %s waited %v for the end of %s", d.self, wait, what).
+			WithHint("a file system may hang: %s, or that of the queue", d.cfg.Dir.Path())
+	}
 }
 
 // now is the brain's time.

@@ -21,7 +21,10 @@ type mirroring struct {
 	held   []heldTask
 	halt   context.CancelFunc
 	ended  chan struct{}
-	failed bool
+	failed error // the last; nil: it is written
+	hung   bool  // its file system did not answer in time, and that was told
+	slow   time.Duration
+	wait   time.Duration // for its end
 }
 
 // heldTask is to be started when all up to a number is durable.
@@ -54,11 +57,13 @@ func (m *mirroring) doubt(e launcher.TaskEnd) bool {
 	return true
 }
 
-// mirrorEnd is how long a launcher that ends waits for its mirror.
-const mirrorEnd = 10 * time.Second
+const (
+	mirrorSlow = 10 * time.Second // after which it is told that the mirror's file system does not answer
+	mirrorEnd  = 10 * time.Second // that a launcher that ends waits for its mirror
+)
 
 func newMirroring(d *Daemon) *mirroring {
-	return &mirroring{d: d, queue: mirror.Queue(d.cfg.Mirror), ended: make(chan struct{})}
+	return &mirroring{d: d, queue: mirror.Queue(d.cfg.Mirror), ended: make(chan struct{}), slow: mirrorSlow, wait: mirrorEnd}
 }
 
 func (m *mirroring) on() bool { return m.queue != "" }
@@ -72,17 +77,19 @@ func (m *mirroring) begin() {
 	d := m.d
 	name := fmt.Sprintf("%s-%d", d.self, d.cfg.Node.Incarnation)
 	m.writer = mirror.NewWriter(m.queue, name, mirror.Config{
+		SlowAfter: m.slow, Slow: func() { d.post(func(*turn) { m.hangs() }) },
 		Synced: func(upto uint64, closed bool) { d.post(func(t *turn) { m.synced(upto, closed) }) },
 		Failed: func(err error) { d.post(func(*turn) { m.fails(err) }) },
 		Lost:   func() { d.post(func(t *turn) { t.node.MirrorAgain(t.now) }) },
 	})
-	// It writes until the loop has ended, which has more to say.
+	// It writes until the loop has ended, which has more to say. It is not among
+	// what the daemon's end waits for without a limit: see end.
 	ctx, stop := context.WithCancel(context.WithoutCancel(d.ctx))
 	m.halt = stop
-	d.work.Go(func() {
+	go func() {
 		defer close(m.ended)
 		m.writer.Run(ctx)
-	})
+	}()
 }
 
 // add takes lines of the brain.
@@ -101,7 +108,7 @@ func (m *mirroring) end(lines []byte) {
 	m.halt()
 	select {
 	case <-m.ended:
-	case <-time.After(mirrorEnd):
+	case <-time.After(m.wait):
 		m.d.fault("the end of the queue's mirror is missing", errors.New("its file system does not answer"), "queue", string(m.queue))
 	}
 }
@@ -135,8 +142,8 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 // synced starts what waited for it. When another instance goes on with the
 // queue, it has these tasks as lost.
 func (m *mirroring) synced(upto uint64, closed bool) {
-	if m.failed {
-		m.failed = false
+	if m.failed != nil || m.hung {
+		m.failed, m.hung = nil, false
 		m.d.watch.Log().Info("the queue's mirror is written again", "queue", string(m.queue))
 	}
 	n := 0
@@ -162,8 +169,39 @@ func (m *mirroring) synced(upto uint64, closed bool) {
 
 // fails notes that the mirror is behind.
 func (m *mirroring) fails(err error) {
-	if !m.failed {
-		m.failed = true
+	if m.failed == nil {
 		m.d.fault("cannot write the queue's mirror", err, "queue", string(m.queue), "waiting", len(m.held))
 	}
+	m.failed = err
+}
+
+// hangs notes that nothing is heard of the mirror's file system.
+func (m *mirroring) hangs() {
+	if !m.hung {
+		m.hung = true
+		m.d.watch.Log().Warn("the file system of the queue's mirror does not answer", "took", m.writer.Busy(), "queue", string(m.queue), "waiting", len(m.held))
+	}
+}
+
+// trouble is why the mirror is behind, "" when it is not.
+func (m *mirroring) trouble() string {
+	switch {
+	case m.writer == nil:
+		return ""
+	case m.writer.Busy() >= m.slow:
+		return fmt.Sprintf("the file system of %s has not answered for %v", m.queue, m.writer.Busy().Round(time.Second))
+	case m.failed != nil:
+		return m.failed.Error()
+	}
+	return ""
+}
+
+// holds are the tasks of a job, or of all jobs if it is 0, that wait.
+func (m *mirroring) holds(job filch.JobID) (n int64) {
+	for i := range m.held {
+		if job == 0 || m.held[i].launch.Start.Job == job {
+			n++
+		}
+	}
+	return n
 }

@@ -1,9 +1,16 @@
 package daemon
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -48,7 +55,7 @@ func TestOnceWaitsForTheMirror(t *testing.T) {
 	r, f, q := mirrored(t)
 	first := r.once(3)
 	held := func() (n int, failed bool) {
-		if err := r.ask(loopWait, func(*turn) { n, failed = len(r.mirror.held), r.mirror.failed }); err != nil {
+		if err := r.ask(loopWait, func(*turn) { n, failed = len(r.mirror.held), r.mirror.failed != nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n, failed
@@ -105,4 +112,95 @@ func TestKillsAreDoubted(t *testing.T) {
 	if i := launcher.CauseExit; !r.mirror.doubt(launcher.TaskEnd{Kind: i, Code: filch.ExitSignalBase + sigTerm}) {
 		t.Error("what a shell says of a command that was ended is not held")
 	}
+}
+
+// A mirror whose file system does not answer has a voice: in the log, in doctor
+// and in explain; and the launcher ends all the same.
+func TestHungMirrorHasAVoice(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Node.Store = storeConfig(&launcher.Config{Name: "n1", Incarnation: 1})
+	q := mirror.Of(place.Home(filepath.Join(t.TempDir(), "a")), "u")
+	if err := q.Make(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Mirror = string(q)
+	f := &fakeRunner{}
+	c := &crew{begin: func(int) (*fakeRunner, error) { return f, nil }}
+	var pipe string
+	r := startWith(t, cfg, func(d *Daemon) {
+		d.keepers.port.runner = c.start
+		d.mirror.slow, d.mirror.wait = 200*time.Millisecond, 300*time.Millisecond
+		// To open a pipe that nobody reads is to wait in the kernel, as for a
+		// server of files that is gone.
+		pipe = filepath.Join(string(q), fmt.Sprintf("n1-%d.lines", d.Incarnation()))
+		if err := unix.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Cleanup(func() { // let it go, for those who come after
+		r.Stop()
+		r.end()
+		p, err := os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		select {
+		case <-r.mirror.ended:
+		case <-time.After(10 * time.Second):
+			t.Error("the mirror does not end although its file system answers")
+		}
+	})
+	job := until(t, r.once(3), launcher.TasksAccepted).Job
+	poll(t, "the trouble in the roster", func() bool {
+		var list []wire.RosterInfo
+		r.query(t, &list, wire.VerbRoster, wire.OnlyHere)
+		h := list[0].Here
+		return h.MirrorHeld == 3 && strings.Contains(h.Mirror, "has not answered for") && strings.Contains(h.Mirror, string(q))
+	})
+	poll(t, "the trouble in explain", func() bool {
+		var e launcher.Explanation
+		c := r.dial()
+		defer c.Close()
+		b, err := c.Query(10*time.Second, wire.VerbExplain, job.String())
+		if err != nil || json.Unmarshal(b, &e) != nil {
+			return false // it may not be recorded yet
+		}
+		return strings.HasPrefix(e.Text, "3 tasks that run once wait until the queue's mirror tells of them: the file system of ") && e.State != "running"
+	})
+	if n := len(f.tasks()); n != 0 {
+		t.Errorf("%d tasks that run once began, of which the mirror does not tell", n)
+	}
+	if b, err := os.ReadFile(cfg.Dir.Log()); err != nil || strings.Count(string(b), "the file system of the queue's mirror does not answer") != 1 {
+		t.Errorf("the log does not tell once of the file system: %v\n%s", err, b)
+	}
+	began := time.Now()
+	r.Stop()
+	r.end()
+	if took := time.Since(began); took > endWait/2 {
+		t.Errorf("the launcher took %v to end", took)
+	}
+	if b, err := os.ReadFile(cfg.Dir.Log()); err != nil || !strings.Contains(string(b), "the end of the queue's mirror is missing") {
+		t.Errorf("the log does not tell of the end: %v\n%s", err, b)
+	}
+}
+
+// What a launcher began may hang in a file system: it ends without it, and says
+// so.
+func TestLauncherEndsWithoutWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{self: "n1"}
+		if err := d.within(endWait, "nothing", func() {}); err != nil {
+			t.Errorf("got %v of what has ended", err)
+		}
+		release, began := make(chan struct{}), time.Now()
+		err := d.within(endWait, "a log", func() { <-release })
+		if took := time.Since(began); took != endWait {
+			t.Errorf("it waited %v, want %v", took, endWait)
+		}
+		if err == nil || !strings.Contains(err.Error(), "n1 waited 30s for the end of a log") {
+			t.Errorf("got %v", err)
+		}
+		close(release)
+	})
 }

@@ -37,6 +37,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 		s, _ = t.node.StoreStatus()
 		r.Majority = t.node.SawMajority()
 		r.Here.Dropped = t.node.Dropped()
+		r.Here.MirrorHeld, r.Here.Mirror = d.mirror.holds(0), d.mirror.trouble()
 		if !s.Known || !r.Majority || s.DiskReason != "" || len(s.Lost) > 0 {
 			r.Trouble = t.node.StoreTrouble()
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -45,10 +46,22 @@ func (d *Daemon) aboutTask(q wire.Query, arg func(int) string, local bool) (any,
 		return d.printed(q, arg, local)
 	}
 	job, err := d.parseJob(arg(0))
-	var here launcher.TasksHere
-	if err == nil {
-		err = d.ask(loopWait, func(t *turn) { here = t.node.TasksHere(job) })
+	if err != nil {
+		return nil, err
 	}
+	return d.tasksHere(job)
+}
+
+// tasksHere counts what this node has of a job.
+func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
+	err = d.ask(loopWait, func(t *turn) {
+		here = t.node.TasksHere(job)
+		if here.Held = d.mirror.holds(job); here.Held > 0 {
+			here.Running -= here.Held
+			here.Ready += here.Held
+			here.Why = d.mirror.trouble()
+		}
+	})
 	return here, err
 }
 
@@ -120,8 +133,7 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobIn
 
 // tasksOf sums up what all nodes have of a job.
 func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
-	var sum launcher.TasksHere
-	_ = d.ask(loopWait, func(t *turn) { sum = t.node.TasksHere(job) })
+	sum, _ := d.tasksHere(job)
 	askAll(d.asks, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(_ member, v launcher.TasksHere, err error) {
 		if err == nil {
 			sum.Waiting += v.Waiting
@@ -131,6 +143,8 @@ func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
 			if v.Of >= sum.Of && v.Expected > 0 {
 				sum.Expected, sum.Limited, sum.Of = v.Expected, v.Limited, v.Of
 			}
+			sum.Held += v.Held
+			sum.Why = cmp.Or(sum.Why, v.Why)
 		}
 	})
 	return sum
@@ -146,6 +160,11 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		e.Phase = "end"
 	case info.Open && c.Running+c.Ready+c.Waiting == 0:
 		e.Text = "it is open, and all of its tasks have ended: filch submit --to " + job.String() + " adds more, filch close " + job.String() + " ends it"
+	case here.Held > 0:
+		e.Text = strconv.FormatInt(here.Held, 10) + " tasks that run once wait until the queue's mirror tells of them"
+		if here.Why != "" {
+			e.Text += ": " + here.Why
+		}
 	case c.Running == 0 && c.Ready > 0:
 		e.Text = strconv.Itoa(int(c.Ready)) + " tasks are ready and wait for slots; filch nodes shows who has them"
 	case c.Running == 0 && len(j.Record.After) > 0:

@@ -120,6 +120,7 @@ type wrote struct {
 
 func (w *wrote) config() Config {
 	return Config{
+		SlowAfter: time.Hour, Slow: func() { panic("a file system that answers is called slow") },
 		Synced: func(upto uint64, closed bool) { w.set(func() { w.upto, w.closed = upto, closed }) },
 		Failed: func(error) { w.set(func() { w.failed++ }) },
 		Lost:   func() { w.set(func() { w.lost++ }) },
@@ -166,6 +167,9 @@ func TestWriterTriesAgainAndSeesTheFence(t *testing.T) {
 	}
 	stop()
 	<-ended
+	if busy := w.Busy(); busy != 0 {
+		t.Errorf("the file system is said to be at work for %v, and all is written", busy)
+	}
 	if got := q.Writer(); got != "" {
 		t.Errorf("%q is said to be written, and nobody is", got)
 	}

@@ -22,14 +22,18 @@ type Writer struct {
 	lines  []byte     // not handed to the file system yet
 	number uint64     // of calls of Add
 	lost   bool       // lines were dropped
+	since  time.Time  // the file system is at work; zero: it is not
 
 	file *os.File // the goroutine's
 	torn bool     // the last write may have left half a line
 }
 
 // Config is how a Writer tells what it does; all must be set. They are called
-// by its goroutine.
+// by its goroutine, but for Slow: that one hangs in the file system then.
 type Config struct {
+	SlowAfter time.Duration // what the file system does takes so long
+	Slow      func()        // once for each time
+
 	Synced func(upto uint64, closed bool) // calls of Add up to this one are durable; closed: the queue was closed before that was known
 	Failed func(err error)                // it is tried again
 	Lost   func()                         // lines were dropped meanwhile, and can be written again
@@ -63,14 +67,43 @@ func (w *Writer) Add(lines []byte, again bool) uint64 {
 	return w.number
 }
 
-// Run writes until ctx ends, and then what is left.
+// Busy is how long the file system has not answered; 0 when it is asked nothing.
+func (w *Writer) Busy() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since.IsZero() {
+		return 0
+	}
+	return time.Since(w.since)
+}
+
+// begin notes that the file system is at work, and what it returns that it has
+// answered. Where it hangs nobody else can tell.
+func (w *Writer) begin() (end func()) {
+	set := func(t time.Time) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.since = t
+	}
+	set(time.Now())
+	slow := time.AfterFunc(w.cfg.SlowAfter, w.cfg.Slow)
+	return func() {
+		slow.Stop()
+		set(time.Time{})
+	}
+}
+
+// Run writes until ctx ends, and then what is left. It may never return: a file
+// system that hangs cannot be interrupted.
 func (w *Writer) Run(ctx context.Context) {
 	defer func() {
 		if w.file != nil {
 			_ = w.file.Close()
 		}
 	}()
+	end := w.begin()
 	_ = w.open() // else with the first lines
+	end()
 	for {
 		select {
 		case <-w.wake:
@@ -105,6 +138,7 @@ func (w *Writer) write() (more bool, err error) {
 	if len(lines) == 0 && !lost {
 		return false, nil
 	}
+	defer w.begin()()
 	if err := w.append(lines); err != nil {
 		w.torn = true
 		return true, err

@@ -109,7 +109,9 @@ type StoreHere struct {
 	DiskTrouble  string  `json:"disk_trouble,omitempty"`
 	SyncWait     float64 `json:"sync_wait"`     // seconds: the longest of late that something took until it was on the disk
 	SkippedBytes int64   `json:"skipped_bytes"` // that could not be read when the launcher began
-	ClockJump    float64 `json:"clock_jump"`    // seconds by which the wall clock was set since the launcher began
+	MirrorHeld   int64   `json:"mirror_held"`   // tasks that run once and wait until the queue's mirror tells of them
+	Mirror       string  `json:"mirror_trouble,omitempty"`
+	ClockJump    float64 `json:"clock_jump"` // seconds by which the wall clock was set since the launcher began
 }
 
 // PolicyInfo is how a node places tasks, and what is in its queues.
