@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -194,7 +195,10 @@ func TaskJobInfo(id filch.JobID, j *mtc.Job, wall int64) JobInfo {
 		code := int32(0)
 		if t.Bad() > 0 {
 			code = 1
-			i.Cause = t.BadText() + " of its tasks"
+			i.Cause = "of its tasks " + t.BadText()
+			if j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total {
+				i.Cause = "skipped: what it waits for did not end well: " + jobList(j.After)
+			}
 		}
 		i.Code = &code
 		if j.Ended > 0 {
@@ -205,6 +209,25 @@ func TaskJobInfo(id filch.JobID, j *mtc.Job, wall int64) JobInfo {
 		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9
 	}
 	return i
+}
+
+// jobList names jobs: "job 3", "jobs 3, 4 and 2 more".
+func jobList(ids []filch.JobID) string {
+	const most = 8
+	text := "job "
+	if len(ids) > 1 {
+		text = "jobs "
+	}
+	for k, id := range ids[:min(len(ids), most)] {
+		if k > 0 {
+			text += ", "
+		}
+		text += id.String()
+	}
+	if more := len(ids) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // TasksHere is what this node has of a job of tasks.

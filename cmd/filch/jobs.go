@@ -67,13 +67,13 @@ func printJobs(list []launcher.JobInfo) error {
 		if j.Code != nil {
 			code = fmt.Sprint(*j.Code)
 		}
-		elapsed := shortTime(time.Duration(j.Elapsed * float64(time.Second)))
+		elapsed := ranFor(&j)
 		if len(j.Nodes) == 0 {
 			where, elapsed = j.Cause, "-"
 		}
 		size := j.Ranks
 		if isTasks(&j) {
-			size, where = j.Tasks.Total, taskCounts(j.Tasks)
+			size, where, elapsed = j.Tasks.Total, taskCounts(j.Tasks), ranFor(&j)
 		}
 		t.add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(size), elapsed, clip(where, 60))
 	}
@@ -199,11 +199,18 @@ func printJob(j launcher.JobInfo) {
 	field("submitted", time.Unix(0, j.Submit).Format(time.DateTime))
 	if len(j.Nodes) > 0 {
 		field("waited", shortTime(time.Duration(j.Waited*float64(time.Second))))
-		field("elapsed", shortTime(time.Duration(j.Elapsed*float64(time.Second))))
+	}
+	if len(j.Nodes) > 0 || isTasks(&j) {
+		field("elapsed", ranFor(&j))
 	}
 	for _, r := range j.Bad {
 		field("ended bad", r.Text)
 	}
+}
+
+// ranFor is how long a job runs, or ran.
+func ranFor(j *launcher.JobInfo) string {
+	return shortTime(time.Duration(j.Elapsed * float64(time.Second)))
 }
 
 // taskCounts says how many tasks are in which state, those that are none left out.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,7 +31,8 @@ func logsCommand(g *global) *cobra.Command {
 		Short:   "show what a detached job printed",
 		Long: `Shows what the ranks of a detached job printed, or one rank of it; or what tasks
 printed that write to no file of their own, or one task. With -f it goes on until
-the job has ended.`,
+the job has ended. On a terminal, control characters but tabs and line ends are
+shown as escapes; through a pipe all comes as it was printed.`,
 		Example:               "  filch logs last\n  filch logs -f 7.3\n  filch logs 8 --failed --grep error",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
@@ -53,7 +55,8 @@ the job has ended.`,
 			if want != (choice{}) {
 				return misuse{filch.Errorf(filch.Invalid, "--failed and --grep are for jobs of tasks, and job %d is a %s", id.Job, j.Kind)}
 			}
-			return showLog(c, id, follow, label)
+			s := &sink{out: tamed(os.Stdout), err: tamed(os.Stderr), label: label}
+			return errors.Join(showLog(c, id, s, follow), flush(s.out), flush(s.err))
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
@@ -76,9 +79,8 @@ func readPattern(s string) (*regexp.Regexp, error) {
 }
 
 // showLog prints the kept output of a job.
-func showLog(c *client.Client, id jobRank, follow, label bool) error {
-	s := &sink{out: os.Stdout, err: os.Stderr, label: label}
-	if label {
+func showLog(c *client.Client, id jobRank, s *sink, follow bool) error {
+	if s.label {
 		var j launcher.JobInfo
 		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 			return err
@@ -158,7 +160,7 @@ ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
 				say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
 				os.Exit(filch.ExitInterrupt)
 			}()
-			if err := showLog(c, id, true, label); err != nil {
+			if err := showLog(c, id, &sink{out: os.Stdout, err: os.Stderr, label: label}, true); err != nil {
 				return err
 			}
 			jobs, err := waitFor(c, []jobRank{id}, 0)

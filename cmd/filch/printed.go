@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,7 @@ func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(
 
 // showPrinted prints it.
 func showPrinted(c *client.Client, id jobRank, want choice, follow, label bool) error {
+	stdout, stderr := tamed(os.Stdout), tamed(os.Stderr)
 	err := eachPrinted(c, id, want, follow, func(p wire.PrintedPiece) error {
 		if p.Lost > 0 {
 			warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, id.Job, p.Task))
@@ -91,13 +93,16 @@ func showPrinted(c *client.Client, id jobRank, want choice, follow, label bool) 
 		if want.grep != nil || label {
 			data = chosen(data, want.grep, label, fmt.Sprintf("%d.%d: ", id.Job, p.Task))
 		}
-		out := os.Stdout
+		out := stdout
 		if p.Stream == 2 {
-			out = os.Stderr
+			out = stderr
 		}
 		_, err := out.Write(data)
 		return err
 	})
+	if err == nil {
+		err = errors.Join(flush(stdout), flush(stderr))
+	}
 	if err != nil && isBrokenPipe(err) {
 		return exit{filch.ExitSignalBase + int(sigPIPE)}
 	}

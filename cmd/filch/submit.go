@@ -13,6 +13,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
@@ -117,7 +118,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.Int32VarP(&f.cpus, "cpus", "c", 1, "slots of a task")
 	p.StringVar(&f.mem, "mem", "", "memory of a task: `4G`")
 	p.StringVar(&f.gpus, "gpus", "", "GPUs of a task")
-	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer, as for run -t")
+	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for run -t")
 	p.Int32Var(&f.retries, "retries", 0, "start a task again that failed, so often")
 	p.BoolVar(&f.once, "once", false, "never start a task twice, whatever happens; one whose node vanishes is lost")
 	p.Int32Var(&f.crashes, "crash-limit", mtc.CrashLimit, "give a task up after it was running so often when its node died")
@@ -145,6 +146,9 @@ func (f *submitFlags) submit(g *global, args []string) error {
 	}
 	c, err := g.dial()
 	if err != nil {
+		return err
+	}
+	if err := checkDeps(c, s.After); err != nil {
 		return err
 	}
 	t, err := send(c, s, lines)
@@ -243,7 +247,7 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 		}
 	}
 	if f.limit != "" {
-		if sp.Limit, err = spec.Time(f.limit); err != nil {
+		if sp.Limit, err = taskLimit(f.limit); err != nil {
 			return err
 		}
 	}
@@ -288,6 +292,14 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 	return err
 }
 
+// taskLimit reads a time limit: as for run -t, or with units as in a workflow.
+func taskLimit(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= spec.TimeMax {
+		return d, nil
+	}
+	return spec.Time(s)
+}
+
 // builtin reads noop and sleep:TIME.
 func builtin(s string) ([]byte, error) {
 	if s == "noop" {
@@ -317,6 +329,22 @@ func readDeps(s string) ([]filch.JobID, error) {
 		return nil, filch.Errorf(filch.Invalid, "--dep %q is not afterok:ID,ID", s)
 	}
 	return ids, nil
+}
+
+// checkDeps says which of the jobs to wait for cannot be waited for: else tasks
+// would be skipped, and only the log would say why.
+func checkDeps(c *client.Client, ids []filch.JobID) error {
+	for _, id := range ids {
+		var j launcher.JobInfo
+		if err := ask(c, queryWait, &j, wire.VerbInfo, id.String()); err != nil {
+			return filch.Errorf(kindOf(err), "cannot wait for job %d: %s", id, err.Error())
+		}
+		if !isTasks(&j) {
+			return filch.Errorf(filch.Invalid, "cannot wait for job %d: it is a run, and --dep is for jobs of tasks", id).
+				WithHint("filch wait %d && filch submit ...", id)
+		}
+	}
+	return nil
 }
 
 // payloads says where the tasks come from.

@@ -98,7 +98,7 @@ func Time(s string) (time.Duration, error) {
 	}
 	fields := strings.Split(rest, ":")
 	if len(fields) > 3 {
-		return 0, invalid("%q is not a time limit", s)
+		return 0, badTime(s)
 	}
 	units := [3]time.Duration{time.Hour, time.Minute, time.Second}
 	first := 0
@@ -107,13 +107,13 @@ func Time(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseUint(days, 10, 31)
 	if err != nil || !digits(days) {
-		return 0, invalid("%q is not a time limit", s)
+		return 0, badTime(s)
 	}
 	sum := float64(n) * (24 * time.Hour).Seconds()
 	for i, f := range fields {
 		n, err := strconv.ParseUint(f, 10, 31)
 		if err != nil || !digits(f) {
-			return 0, invalid("%q is not a time limit", s)
+			return 0, badTime(s)
 		}
 		sum += float64(n) * units[first+i].Seconds()
 	}
@@ -121,6 +121,11 @@ func Time(s string) (time.Duration, error) {
 		return 0, invalid("time limit %q is longer than ten years", s)
 	}
 	return time.Duration(sum) * time.Second, nil
+}
+
+func badTime(s string) error {
+	return invalid("%q is not a time limit", s).
+		WithHint("minutes (10), minutes:seconds (0:30), hours:minutes:seconds, or days-hours: 1-12")
 }
 
 // FormatTime writes d as [D-]HH:MM:SS, rounded to the second; 0 as UNLIMITED.

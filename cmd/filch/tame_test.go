@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTameEscapesOutput(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\nand more\r\n": "plain\ttext\nand more\r\n",
+		"größe ✓":                   "größe ✓",
+		"\x1b]0;title\a":            `\x1b]0;title\a`,
+		"50 %\r100 %\n":             "50 %\\r100 %\n",
+		"bad\xff\xe2\x9c":           `bad\xff\xe2\x9c`,
+		"c1\u009b31m":               `c1\u009b31m`,
+		"end\r":                     `end\r`,
+	} {
+		for size := 1; size <= len(in); size++ { // in whatever pieces
+			var got strings.Builder
+			w := &tame{to: &got}
+			for at := 0; at < len(in); at += size {
+				if n, err := w.Write([]byte(in[at:min(at+size, len(in))])); err != nil || n == 0 {
+					t.Fatal(n, err)
+				}
+			}
+			if err := flush(w); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != want {
+				t.Errorf("%q in pieces of %d gives %q, want %q", in, size, got.String(), want)
+			}
+		}
+	}
+}
+
+// What tasks printed cannot move the cursor of who looks at it.
+func TestLogsOnATerminal(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := shared.filch("submit", "--wait", "--", "printf", `a\033]0;title\007b\n`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := strings.TrimSpace(string(out))
+	x := onTerminal(t, "logs", job)
+	x.await(`a\x1b]0;title\ab`)
+	if x.code(); strings.Contains(x.screen(), "\x1b") {
+		t.Errorf("the terminal was sent %q", x.screen())
+	}
+	raw, err := shared.filch("logs", job).Output()
+	if want := "a\x1b]0;title\ab\n"; err != nil || string(raw) != want {
+		t.Errorf("through a pipe came %q, %v, want %q", raw, err, want)
+	}
+}
