@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -89,8 +90,16 @@ func chunk(lines source) (list [][]byte, more bool, err error) {
 	return list, true, nil
 }
 
+// keptWithin is how long a submission usually takes at most until it is recorded.
+const keptWithin = 5 * time.Second
+
 // awaitTasks waits for one kind of news, or the refusal.
 func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
+	slow := time.AfterFunc(keptWithin, func() {
+		say(fmt.Sprintf("still waiting: after %v the submission is not recorded yet", keptWithin))
+		hint("filch doctor says what is wrong with the records; Ctrl-C ends the waiting alone")
+	})
+	defer slow.Stop()
 	for {
 		news, err := t.Next()
 		if err != nil {

@@ -184,7 +184,17 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:20], castagnoli), castagnoli, b[blockHeader:])
 }
 
+// errFull says why output is dropped.
+var errFull = errors.New("the disk has no room for it: what is left is for the launcher's records")
+
 func (s *Segments) write(block []byte) error {
+	if free, _, err := Room(s.disk()); err == nil && free < int64(len(block)) {
+		if s.file != nil { // so that it may be trimmed
+			err = s.file.Close()
+			s.file = nil
+		}
+		return errors.Join(errFull, err)
+	}
 	if s.file == nil || s.size > 0 && s.size+int64(len(block)) > taskSegmentBytes {
 		if err := s.next(); err != nil {
 			return err
@@ -198,6 +208,21 @@ func (s *Segments) write(block []byte) error {
 	}
 	s.size += int64(n)
 	return err
+}
+
+// disk is a folder that there is, on the disk of the segments.
+func (s *Segments) disk() string {
+	if s.file != nil {
+		return s.dir
+	}
+	dir := s.dir
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 func (s *Segments) next() error {

@@ -189,7 +189,7 @@ func TestTrimSparesWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeSegments(t, filepath.Join(base, "2"), 10)
-	gone, err := TrimSegments(base, 1)
+	gone, err := TrimSegments(base, 1, 0)
 	left, _ := filepath.Glob(filepath.Join(base, "*", "*.seg"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "1-0.seg" || gone == 0 || GoneSegments(filepath.Join(base, "2")) != gone {
 		t.Errorf("got %d bytes gone, %d said, %v left, %v", gone, GoneSegments(filepath.Join(base, "2")), left, err)
@@ -197,7 +197,7 @@ func TestTrimSparesWhatIsWritten(t *testing.T) {
 	if err := errors.Join(open.Add(Printed{Data: []byte("second")}), open.Close()); err != nil {
 		t.Fatal(err)
 	}
-	more, err := TrimSegments(base, 1)
+	more, err := TrimSegments(base, 1, 0)
 	if err != nil || more == 0 || GoneSegments(filepath.Join(base, "1")) != more || GoneSegments(filepath.Join(base, "2")) != gone {
 		t.Errorf("then got %d bytes gone, %v", more, err)
 	}
@@ -214,7 +214,7 @@ func TestTrimSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gone, err := TrimSegments(base, 1)
+	gone, err := TrimSegments(base, 1, 0)
 	left, _ := os.ReadDir(base)
 	if err != nil || gone == 0 || len(left) != 1 || left[0].Name() != goneFile {
 		t.Errorf("got %d bytes gone, %v left, %v", gone, left, err)

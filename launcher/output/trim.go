@@ -22,12 +22,30 @@ const (
 	goneMax  = 4096
 )
 
+// What output leaves free of a disk, since a launcher whose records find no room
+// does nothing more: a twentieth, within these.
+const (
+	spareMin = 4 << 20
+	spareMax = 256 << 20
+)
+
+// Room is how many bytes output may still fill of the disk that a folder is on,
+// and how many it leaves; what others took of those makes the first one negative.
+func Room(dir string) (free, spare int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	spare = min(max(int64(st.Blocks)*st.Bsize/20, spareMin), spareMax)
+	return int64(st.Bavail)*st.Bsize - spare, spare, nil
+}
+
 // TrimSegments removes the oldest files below dir, a folder of folders of
-// segments, until they hold at most quota bytes, and returns how many bytes are
-// gone; [GoneSegments] says later of which folder. Files that have a writer are
+// segments, until they hold at most quota bytes and at least need bytes are gone,
+// and returns how many are; [GoneSegments] says later of which folder. Files that have a writer are
 // spared, and so the quota may be exceeded by them. One process at a time may
 // call it.
-func TrimSegments(dir string, quota int64) (gone int64, err error) {
+func TrimSegments(dir string, quota, need int64) (gone int64, err error) {
 	type file struct {
 		name string
 		size int64
@@ -48,7 +66,7 @@ func TrimSegments(dir string, quota int64) (gone int64, err error) {
 	slices.SortFunc(all, func(a, b file) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name, b.name)) })
 	var of []goneLine
 	for _, f := range all {
-		if total-gone <= quota {
+		if total-gone <= quota && gone >= need {
 			break
 		}
 		removed, e := removeUnused(f.name)

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -100,4 +101,27 @@ func TestStoreComesBackFromDisk(t *testing.T) {
 			t.Errorf("lookup %d after all were killed: %+v", i, r)
 		}
 	}
+}
+
+// TestOutputOnASmallDisk has tasks print more than the disks of their nodes hold:
+// the oldest of it goes, and the launchers keep room for their records.
+func TestOutputOnASmallDisk(t *testing.T) {
+	const size, tasks = 80 << 20, 270 // of a megabyte each
+	c := up(t, 3, map[int]int{0: size, 1: size, 2: size})
+	job := strings.TrimSpace(c.Must(0, "submit", "--array", fmt.Sprintf("1-%d", tasks), "--", "sh", "-c", "head -c 1000000 /dev/urandom"))
+	info := c.waitTasks(job, 3*time.Minute)
+	if n := info.Tasks; n.Total != tasks || n.OK+n.Failed != tasks || n.Failed > tasks/10 {
+		t.Errorf("%+v", n)
+	}
+	for i := range c.Hosts {
+		if r, err := c.roster(i); err != nil || r.Here.DiskTrouble != "" {
+			t.Errorf("%s says %+v, %v", c.Hosts[i].Name, r.Here, err)
+		}
+	}
+	c.Must(1, "submit", "--wait", "--array", "1-100", "--", "echo", "after")
+	kept := c.Must(2, "logs", job)
+	if len(kept) == 0 || len(kept) >= tasks*1_000_000 {
+		t.Errorf("%d bytes are kept of what was printed", len(kept))
+	}
+	t.Logf("figure: of %d MB that tasks printed, %d are kept on three disks of %d MB", tasks, len(kept)/1_000_000, size>>20)
 }
