@@ -34,6 +34,7 @@ type offered struct {
 	sound []Replica     // of them, those whose disks say so themselves
 	tried int
 	at    time.Duration // of the last order
+	last  bool          // somebody has accepted that there is no more of it
 }
 
 // restoring is a shard that this node puts together.
@@ -130,7 +131,7 @@ func (s *Store) command(id Shard, o *offered) {
 		o.since = s.now
 	}
 	o.sound = slices.DeleteFunc(o.sound, func(r Replica) bool { return !slices.Contains(o.from, r) })
-	ready := len(o.from) == len(c.replicas) || len(o.sound) > 0 && s.now >= o.since+RecoverAfter
+	ready := len(o.from) == len(c.replicas) || len(o.sound) > 0 && s.now >= o.since+RecoverAfter || o.last && len(o.from) > 0
 	if !ready || !s.lost(c) || o.tried > 0 && s.now < o.at+recoverEvery {
 		return // they offer again and again
 	}
@@ -143,6 +144,18 @@ func (s *Store) command(id Shard, o *offered) {
 	} else {
 		s.send(s.peers.know(who.Name), m, 0)
 	}
+}
+
+// salvage has a shard that is given up put together from the disks that were
+// offered; false if there are none, and it begins empty.
+func (s *Store) salvage(c change) bool {
+	o := s.disk.recover.offers[c.shard]
+	if o == nil || o.epoch != c.epoch {
+		return false
+	}
+	o.last = true
+	s.command(c.shard, o)
+	return len(o.from) > 0
 }
 
 // onRecover begins to put a shard together from the disks of others and of

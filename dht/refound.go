@@ -53,9 +53,9 @@ type counted struct {
 	images []wireOffer
 }
 
-// AcceptLoss makes the named lost shards anew, empty but for what live nodes
-// still have of them; no shard means all that are lost. The answer's Version
-// Seq says how many it were. If the roster itself is lost, it is begun anew and
+// AcceptLoss makes the named lost shards anew, empty but for what the disks of
+// live nodes still have of them; no shard means all that are lost. The answer's
+// Version Seq says how many it were. If the roster itself is lost, it is begun anew and
 // nothing else: the answer's Version Epoch is that of the new one, and shards
 // that are still lost after a while are for another call.
 func (s *Store) AcceptLoss(now time.Duration, tag uint64, shards []Shard, out *StoreOut) {

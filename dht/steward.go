@@ -153,6 +153,9 @@ func (s *Store) ask(changes ...change) {
 func (s *Store) noteAsks(changes []change) {
 	w := &s.stew
 	for _, c := range changes {
+		if c.what == changeLoss && s.roster != nil && s.salvage(c) {
+			continue
+		}
 		if !w.asked[c] && len(w.asks) < maxAsks {
 			w.asked[c] = true
 			w.asks = append(w.asks, c)

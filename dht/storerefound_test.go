@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // acceptLoss asks a node to give up what is lost, and waits for the answer.
@@ -285,3 +287,47 @@ func TestStoreAnewWaits(t *testing.T) {
 	l.settle(time.Minute)
 	l.check()
 }
+
+// TestStoreLossTakesWhatIsLeft gives up shards of which one disk is left, that
+// does not say any more whether it has all of them: what it has is kept.
+func TestStoreLossTakesWhatIsLeft(t *testing.T) {
+	l := newLab(t, 37)
+	l.cluster(6)
+	l.fill(l.nodes[0], "a", 300, true)
+	l.run(time.Second)
+	r := l.nodes[0].s.roster
+	var gone []*labNode // the first is a seat, the others are none
+	for _, n := range l.nodes {
+		if r.seated(n.name) == (len(gone) == 0) {
+			gone = append(gone, n)
+		}
+	}
+	gone, left := gone[:2], gone[2]
+	l.hurt(func(_ *labNode, key string) bool { return strings.HasPrefix(key, "m/") }, left)
+	var asker *labNode
+	for _, n := range l.nodes {
+		if !slices.Contains(gone, n) {
+			asker = l.start(n.name, false)
+		}
+	}
+	for i := range 12 { // some of them are nearer to what is lost
+		l.start(filch.NodeName(fmt.Sprintf("new%d", i)), false)
+	}
+	l.run(3 * RecoverAfter)
+	lost := len(asker.s.Status().Lost)
+	if lost < 2 {
+		t.Fatalf("%d shards are lost with two of their three disks, and the third does not say that it has them", lost)
+	}
+	for tries := 0; tries < pleasMax && len(asker.s.Status().Lost) > 0; tries++ {
+		if r := l.acceptLoss(asker); r.Outcome != Done {
+			t.Fatalf("got %v %s", r.Outcome, r.Err)
+		}
+		l.run(time.Second)
+	}
+	l.expect(asker, "a", 300, Done)
+	l.check()
+}
+
+// pleasMax is how often a loss may have to be accepted: once for the roster and
+// once for what is lost of shards.
+const pleasMax = 2

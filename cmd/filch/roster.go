@@ -158,11 +158,11 @@ func recoverCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover --accept-loss",
 		Short: "give up what is lost of the store for good",
-		Long: `Makes the shards anew, empty, of which every replica was lost, disks included, so
-that the instance can go on. The records of jobs in them are gone for good: such
-jobs are no longer listed, and detached ones among them that ran are ended. First
-try to bring back the nodes that had them: started again on their disks, they
-still have them.
+		Long: `Makes the shards anew of which every replica was lost, so that the instance can go
+on: with what damaged disks of live nodes still have of them, and else empty. Other
+records of jobs in them are gone for good: such jobs are no longer listed, and
+detached ones among them that ran are ended. First try to bring back the nodes that
+had them: started again on their disks, they still have them.
 
 Where the roster itself is lost, because most of its seats are gone or their disks
 are damaged, it is begun anew instead, from the newest that a node which lives
@@ -205,7 +205,7 @@ side of a broken network.`,
 				fmt.Println("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again")
 				return nil
 			}
-			fmt.Printf("%s made anew, empty\n", plural(r.Shards, "shard"))
+			fmt.Printf("%s made anew\n", plural(r.Shards, "shard"))
 			return nil
 		},
 	}
