@@ -35,7 +35,7 @@ func (s *Store) Check() {
 	if open != s.calls.count {
 		panic(fmt.Sprintf("%s waits for %d operations and counts %d", s.self.Name, open, s.calls.count))
 	}
-	for _, sh := range s.held() {
+	for _, sh := range s.hold.shards { // any order
 		s.checkShard(sh)
 	}
 	if s.roster == nil {
