@@ -115,7 +115,7 @@ func (n *Node) tickWalltime(now time.Duration, out *Outbox) {
 	note(out, noteInfo, 0, n.cfg.Name, "%s is taken away in %s: nothing more is started but what is known to finish", n.cfg.Name,
 		shortly(max(n.cfg.Walltime.End-now, 0)))
 	for i := range n.members.Len() {
-		if p := n.members.At(int32(i)); p.Group != n.cfg.Group && p.Standing == stealer.Up {
+		if p := n.members.At(int32(i)); p.Group != "" && p.Group != n.cfg.Group && p.Standing == stealer.Up {
 			n.StoreLeave(now, out)
 			return
 		}

@@ -369,7 +369,7 @@ func (b *brood) gathered(want int) error {
 		}
 		up := 0
 		for _, n := range list {
-			if n.State == "up" {
+			if n.State == "up" || n.State == "draining" {
 				up++
 			}
 		}

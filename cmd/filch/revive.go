@@ -78,7 +78,7 @@ func (b *brood) livingAddrs() ([]string, error) {
 	}
 	var addrs []string
 	for _, n := range list {
-		if n.State == "up" {
+		if n.State == "up" || n.State == "draining" {
 			addrs = append(addrs, n.Addrs...)
 		}
 	}
