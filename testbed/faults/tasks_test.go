@@ -53,26 +53,35 @@ func tasksUnderFaults(t *testing.T, once bool) {
 	if n.Failed+n.Killed+n.Skipped+n.Cancelled > 0 || !once && n.Lost > 0 {
 		t.Errorf("no task fails by itself: %+v", n)
 	}
-	executed := readMarks(t, marks)
-	again, missing := 0, 0
+	again := c.checkMarks(marks, total, int(n.Lost), once, func(task, tries int) {
+		if have := c.task(job, task-1); int(have.Attempts) < tries {
+			t.Errorf("task %d was executed %d times, and %d attempts are recorded", task, tries, have.Attempts)
+		}
+	})
+	c.checkBounds()
+	t.Logf("figure: %d tasks under %d faults in %.0f s: %d ok, %d lost, %d executed again", total, strikes, took.Seconds(), n.OK, n.Lost, again)
+}
+
+// checkMarks compares how often tasks were executed with what is recorded, and
+// counts those that were more than once; each of these is told to again.
+func (c *cluster) checkMarks(marks string, total, lost int, once bool, again func(task, tries int)) (twice int) {
+	c.T.Helper()
+	executed, missing := readMarks(c.T, marks), 0
 	for i := 1; i <= total; i++ {
 		switch tries := executed[i]; {
 		case tries == 0:
 			missing++
 		case tries > 1 && once:
-			t.Errorf("task %d runs once, and was executed %d times", i, tries)
+			c.T.Errorf("task %d runs once, and was executed %d times", i, tries)
 		case tries > 1:
-			again++
-			if have := c.task(job, i-1); int(have.Attempts) < tries {
-				t.Errorf("task %d was executed %d times, and %d attempts are recorded", i, tries, have.Attempts)
-			}
+			twice++
+			again(i, tries)
 		}
 	}
-	if missing > int(n.Lost) {
-		t.Errorf("%d tasks were never executed, %d are lost", missing, n.Lost)
+	if missing > lost {
+		c.T.Errorf("%d tasks were never executed, %d are lost", missing, lost)
 	}
-	c.checkBounds()
-	t.Logf("figure: %d tasks under %d faults in %.0f s: %d ok, %d lost, %d executed again", total, strikes, took.Seconds(), n.OK, n.Lost, again)
+	return twice
 }
 
 // absence is a launcher that was struck.

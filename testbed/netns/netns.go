@@ -179,13 +179,18 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 // CommandIn is the same in another directory, as the host sees it: its mounts
 // are its own, so exec.Cmd's Dir is of no use.
 func (h *Host) CommandIn(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	args = append([]string{
-		"--target", strconv.Itoa(h.cmd.Process.Pid), "--net", "--uts", "--ipc", "--mount",
-		"--wdns=" + dir, "--", name,
-	}, args...)
-	cmd := exec.CommandContext(ctx, "nsenter", args...)
+	words := append(h.Enter(dir), name)
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], args...)...)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
+}
+
+// Enter is what stands before a command that is to run on h, in a directory of
+// it: for scripts that stand for ssh.
+func (h *Host) Enter(dir string) []string {
+	return []string{
+		"nsenter", "--target", strconv.Itoa(h.cmd.Process.Pid), "--net", "--uts", "--ipc", "--mount", "--wdns=" + dir, "--",
+	}
 }
 
 // Bytes says what the host has received and sent over its cable.

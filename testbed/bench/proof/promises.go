@@ -95,17 +95,22 @@ func allocations() []promise {
 			tests: []suite{{dir: "./testbed/slurm", run: "^TestSnakemake|^TestToil$|^TestCwltool$", tags: "clients"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-batch$"}},
 		},
 		{
-			line: "12a", what: "ten allocations of a minute drain one queue; a third of them are killed, a third end as by their time limit",
-			bar:   "no task lost, only those of the last seconds run again, no `--once` task twice",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestAllocationsDrain"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-resume$"}},
+			line: "9e", what: "steps a second of a loop beside srun's", bar: ">= 10 x srun",
+			bench: steps,
 		},
 		{
-			line: "12b", what: "two allocations as one instance: steals inside and between them", bar: ">= 75 % inside, far work found",
+			line: "9f", what: "ten allocations of a minute drain one queue; a third of them are killed, a third end as by their time limit",
+			bar:   "no task lost, only those of the last seconds run again, no `--once` task twice, <= 5 % of the core time lost at ordinary ends",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestAllocationsDrain"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(resume|learn)$"}},
+		},
+		{
+			line: "9g", what: "two allocations as one instance: steals inside and between them", bar: ">= 75 % inside, far work found",
 			tests: []suite{{dir: "./mtc", run: "^TestStealsStayNear$|^TestFarWork|^TestResume"}},
 		},
 		{
-			line: "9e", what: "steps a second of a loop beside srun's", bar: ">= 10 x srun",
-			bench: steps,
+			line: "9h", what: "two allocations joined by an invitation drain one bag, and are cut off from each other: for seconds, and for longer than the detection of failures",
+			bar:   "no task lost, no `--once` task twice, the bag ends",
+			tests: []suite{{dir: "./testbed/faults", run: "^TestTwoAllocations"}},
 		},
 	}
 }
