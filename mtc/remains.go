@@ -237,18 +237,23 @@ func (r *Remnant) loseUnreadable(tally *RemnantTally) {
 }
 
 // Forget drops the ends of a job that went well, so that all of it is done
-// again: what it wrote is gone with its nodes. Those that run once stay ended.
-func (r *Remnant) Forget() {
+// again: what it wrote is gone with its nodes. It counts those. Tasks that run
+// once stay ended.
+func (r *Remnant) Forget() (tasks int32) {
 	if r.Spec.Once {
-		return
+		return 0
 	}
 	for _, b := range r.tasks { // any order: each by itself
 		for i := range b.Tasks {
 			if t := &b.Tasks[i]; t.State == filch.OK || t.State == filch.Skipped {
+				if t.State == filch.OK {
+					tasks++
+				}
 				t.State, t.Started = 0, t.State == filch.OK
 			}
 		}
 	}
+	return tasks
 }
 
 // Append appends the lines that say all of it.

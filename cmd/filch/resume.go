@@ -190,8 +190,8 @@ func (o *upOptions) goOn(d place.Dir) (string, error) {
 	for _, id := range info.Open {
 		say(fmt.Sprintf("job %d is open: filch close %d says that nothing is added any more", id, id))
 	}
-	for _, id := range info.Anew {
-		warn(fmt.Sprintf("workflow %d begins anew: what its tasks wrote was on the nodes (filch workflow run --in-place leaves it in the folder)", id))
+	for _, a := range info.Anew {
+		warn(fmt.Sprintf("workflow %d begins anew, with %s that had ended: what they wrote was on the nodes that are gone (filch workflow run --in-place leaves it in the folder)", a.Job, plural(int(a.Tasks), "task")))
 	}
 	if info.Lines+info.Files > 0 {
 		warn(fmt.Sprintf("%s of the queue of %s cannot be read and %s passed over: %s", damageText(info), o.resume, wasWere(info.Lines+info.Files), clean(info.First)))

@@ -107,6 +107,9 @@ func (f *runFlags) run(g *global, file string) error {
 	if err != nil {
 		return err
 	}
+	if !f.inPlace && !endOf(c.Dir).IsZero() {
+		say("what tasks write stays on the nodes until the end: a workflow that the allocation ends begins anew in the next one; with --in-place, in a folder that all nodes see, it goes on")
+	}
 	t, err := send(c, s, nil)
 	if err != nil {
 		return err

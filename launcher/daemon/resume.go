@@ -37,8 +37,10 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 			info.Broken = append(info.Broken, r.ID)
 			continue
 		}
-		if !r.Job.Finished() && d.moveWorkflow(r) {
-			info.Anew = append(info.Anew, r.ID)
+		if !r.Job.Finished() {
+			if tasks, anew := d.moveWorkflow(r); anew {
+				info.Anew = append(info.Anew, wire.Anew{Job: r.ID, Tasks: tasks})
+			}
 		}
 		t := r.Settle()
 		if r.Job.Finished() {
@@ -95,20 +97,19 @@ func (d *Daemon) restore(jobs []*mtc.Remnant, info wire.ResumeInfo) (any, error)
 // moveWorkflow makes this node the one that has the files which no task of a
 // workflow writes: it reads them in the folder where they were. It reports
 // whether the workflow begins anew, since what its tasks wrote was on disks of
-// nodes.
-func (d *Daemon) moveWorkflow(r *mtc.Remnant) bool {
+// nodes, and how many tasks that had ended are done again.
+func (d *Daemon) moveWorkflow(r *mtc.Remnant) (tasks int32, anew bool) {
 	var o launcher.TaskOrder
 	body := r.Spec.Body
 	if len(body) == 0 || body[0] != launcher.BodyOrder || wire.Unmarshal(body[1:], &o) != nil || o.Graph == nil {
-		return false
+		return 0, false
 	}
 	o.Graph.Origin = d.self
 	if b, err := wire.Marshal(&o); err == nil {
 		r.Spec.Body = append([]byte{launcher.BodyOrder}, b...)
 	}
 	if o.Graph.InPlace {
-		return false
+		return 0, false
 	}
-	r.Forget()
-	return true
+	return r.Forget(), true
 }

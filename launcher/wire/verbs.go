@@ -158,12 +158,18 @@ type ResumeInfo struct {
 	Ended   int                   `json:"ended"`   // that had ended
 	Tally   mtc.RemnantTally      `json:"tally"`   // of the tasks of jobs that go on
 	Open    []filch.JobID         `json:"open"`    // to which tasks may be added
-	Anew    []filch.JobID         `json:"anew"`    // workflows that begin anew: their files were on the nodes
+	Anew    []Anew                `json:"anew"`    // workflows that begin anew: their files were on the nodes
 	Broken  []filch.JobID         `json:"broken"`  // of which too little could be read
 	Refused []launcher.Resumption `json:"refused"` // that could not be restored
 	Lines   int                   `json:"lines"`   // that were torn or damaged
 	Files   int                   `json:"files"`   // that could not be read
 	First   string                `json:"first"`   // the first of those
+}
+
+// Anew is a workflow that begins anew, and how many of its tasks had ended well.
+type Anew struct {
+	Job   filch.JobID `json:"job"`
+	Tasks int32       `json:"tasks"`
 }
 
 // LogChunk is a part of what a detached job printed.
