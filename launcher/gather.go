@@ -88,7 +88,7 @@ func (n *Node) move(j *job, moves stealer.Moves, out *Outbox) {
 		n.send(a.To, &Ask{
 			Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Incarnation: n.cfg.Incarnation,
 			Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
-			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round,
+			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round, Takes: n.takes(j),
 		}, out)
 	}
 }
@@ -105,6 +105,7 @@ func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox
 	a := slots.Ask{
 		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
 		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
+		Ends: m.Takes > 0 && n.cfg.Walltime.Fits(now, m.Takes),
 	}
 	if a.Want <= 0 || a.Want > MaxRanks || !sane(a.Base, a.Each) {
 		return

@@ -25,6 +25,7 @@ type (
 		Wait        bool // join the wait list for the rest, wound younger holds
 		Want        int32
 		Round       uint32
+		Takes       time.Duration // at most, as far as is known; 0 if nobody knows
 	}
 
 	// Grant says how many ranks' room the sender holds for a job now. It

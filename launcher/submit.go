@@ -87,6 +87,8 @@ func (n *Node) local(now time.Duration, j *job, out *Outbox) bool {
 	}
 	a := n.claimOf(j)
 	a.Want = d.Ranks
+	takes := n.takes(j)
+	a.Ends = takes > 0 && n.cfg.Walltime.Fits(now, takes)
 	loan, ok := n.ledger.Take(now, a)
 	if !ok {
 		return false

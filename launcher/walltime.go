@@ -44,6 +44,15 @@ func (n *Node) expectedRun(r *Request, ranks int32) time.Duration {
 	return n.walltime.runs.Limit(kindOf(r, ranks))
 }
 
+// takes is how long a job may take, by its limit or by others of its kind; 0 if
+// nobody knows.
+func (n *Node) takes(j *job) time.Duration {
+	if j.req.Policy.TimeLimit > 0 {
+		return j.req.Policy.TimeLimit
+	}
+	return n.expectedRun(&j.req, j.need.Ranks)
+}
+
 // fitWalltime refuses a run that cannot finish before the end of the node, if it
 // takes as long as others of its kind, and bounds how long it may wait.
 func (n *Node) fitWalltime(now time.Duration, r *Request, ranks int32) *filch.Error {
@@ -103,16 +112,15 @@ func (n *Node) Learn(runs []mtc.RunTook) {
 	}
 }
 
-// tickWalltime stops lending when the end is near. Tasks of which it is known
-// that they finish in time go on. Where other allocations are in the instance,
+// tickWalltime lends only to what is known to finish when the end is near. Where other allocations are in the instance,
 // they get what this node keeps for all.
 func (n *Node) tickWalltime(now time.Duration, out *Outbox) {
 	if n.walltime.drainAt > now {
 		return
 	}
 	n.walltime.drainAt = filch.Never
-	n.ledger.Ending(now)
-	note(out, noteInfo, 0, n.cfg.Name, "%s is taken away in %s: nothing more is started but what is known to finish", n.cfg.Name,
+	n.ledger.NearsEnd(now)
+	note(out, noteInfo, 0, n.cfg.Name, "%s is taken away in %s: only what is known to finish is started", n.cfg.Name,
 		shortly(max(n.cfg.Walltime.End-now, 0)))
 	for i := range n.members.Len() {
 		if p := n.members.At(int32(i)); p.Group != "" && p.Group != n.cfg.Group && p.Standing == stealer.Up {

@@ -88,7 +88,7 @@ func TestWhatRunsTookIsMirrored(t *testing.T) {
 	}
 }
 
-// In the last seconds a node lends nothing, and starts those tasks that can end.
+// In the last seconds nodes lend to those runs and start those tasks that can end.
 func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	w := netOf(t, 3, 2, net{stored: true, chores: chores{walltime: mtc.Walltime{End: 30 * sec, Drain: 10 * sec}}})
 	w.chores.lasts = 2 * sec
@@ -100,9 +100,19 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	w.bag("n1", 1, 1000, nil)
 	w.run(21*sec - w.now)
 	id := w.submit("n2", 1, ranks(1))
-	w.run(39 * sec)
+	short := ranks(5)
+	short.Policy.TimeLimit = 3 * sec
+	known := w.submit("n2", 2, short)
+	w.run(8 * sec)
+	if e := w.ended(known); e.Code != 0 {
+		t.Errorf("a run that was known to finish ended %+v", e)
+	}
+	if x, err := w.nodes["n2"].node.Explain(w.now, id); err != nil || !strings.Contains(x.Text, "lend only to what is known to finish: -t LIMIT says it") {
+		t.Errorf("of one that is not it is said %q, %v", x.Text, err)
+	}
+	w.run(30 * sec)
 	last := began[len(began)-1]
-	if last < 25*sec || last > 27*sec {
+	if last < 24*sec || last > 27*sec {
 		t.Errorf("the last task of 2 s began at %v, want it soon before 27 s", last)
 	}
 	if i, _ := w.nodes["n2"].node.Job(w.now, id); i.State != "waiting" {

@@ -42,6 +42,7 @@ type Ask struct {
 	Base, Each  Room
 	Exclusive   bool  // all of the node or nothing
 	Wait        bool  // wait for what is missing, wound younger holds
+	Ends        bool  // known to end before the node does; see [Ledger.NearsEnd]
 	Want        int32 // ranks in all
 	Round       uint32
 }
@@ -139,7 +140,7 @@ func (l *Ledger) Status(k Key) Status {
 func (l *Ledger) status(c *claim) Status {
 	return Status{
 		Key: c.ask.Key, Origin: c.ask.Origin, Lease: c.lease, State: c.state, Held: c.held,
-		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.draining && c.held == 0,
+		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.closed(c.ask) && c.held == 0,
 	}
 }
 
@@ -288,14 +289,16 @@ func (l *Ledger) Open(now time.Duration) {
 	l.pump(now)
 }
 
+// Ending reports whether that is so since [Ledger.NearsEnd].
+func (l *Ledger) Ending() bool { return l.ending }
+
 // Drain makes the node lend nothing more, or lend again. What runs goes on,
 // what is held may still be launched; those that wait are told.
 func (l *Ledger) Drain(now time.Duration, on bool) {
-	l.ending = false
-	if l.draining == on {
+	if l.draining == on && !l.ending {
 		return
 	}
-	l.draining = on
+	l.draining, l.ending = on, false
 	if !on {
 		l.pump(now)
 		return
@@ -309,9 +312,12 @@ func (l *Ledger) Drain(now time.Duration, on bool) {
 	}
 }
 
-// Ending makes the node lend nothing more, while its tasks may still be started:
-// who starts them knows which of them can end in time. [Ledger.Drain] ends that.
-func (l *Ledger) Ending(now time.Duration) {
+// closed reports whether nothing is lent to such a request.
+func (l *Ledger) closed(a Ask) bool { return l.draining && !(l.ending && a.Ends) }
+
+// NearsEnd makes the node lend only to requests that say that they end in time, and
+// start tasks: who starts them knows which of them do. [Ledger.Drain] ends that.
+func (l *Ledger) NearsEnd(now time.Duration) {
 	if !l.draining {
 		l.Drain(now, true)
 		l.ending = true

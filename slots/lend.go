@@ -10,7 +10,7 @@ import (
 // Spare is how many ranks more could be lent to that ask at once: none while
 // an older request waits here.
 func (l *Ledger) Spare(a Ask) int32 {
-	if l.draining || l.shut || l.olderWaits(a) {
+	if l.closed(a) || l.shut || l.olderWaits(a) {
 		return 0
 	}
 	c := l.claims[a.Key]
@@ -61,9 +61,9 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		return l.status(c)
 	}
 	spare := l.Spare(a)
-	if c == nil && (l.draining || (spare <= 0 || limit <= 0) && !a.Wait) {
+	if c == nil && (l.closed(a) || (spare <= 0 || limit <= 0) && !a.Wait) {
 		s := l.nothing(a.Key)
-		s.Round, s.Older = a.Round, l.olderWaits(a)
+		s.Round, s.Older, s.Refused = a.Round, l.olderWaits(a), l.closed(a)
 		return s
 	}
 	if c == nil {
@@ -74,10 +74,10 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		}
 		c = l.claim(a)
 	}
-	c.ask.Want, c.ask.Round, c.ask.Wait = a.Want, a.Round, c.ask.Wait || a.Wait
+	c.ask.Want, c.ask.Round, c.ask.Wait, c.ask.Ends = a.Want, a.Round, c.ask.Wait || a.Wait, a.Ends
 	c.heard(now)
 	switch k := min(spare, limit, a.Want-c.held); {
-	case c.ask.Wait && !l.draining:
+	case c.ask.Wait && !l.closed(c.ask):
 		l.enqueue(now, c)
 		l.pump(now)
 	case k > 0:
@@ -175,7 +175,7 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives what is free to those who wait, the oldest first. Nothing goes to
 // a younger one while an older one is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for len(l.wait) > 0 && !l.draining && !l.shut {
+	for len(l.wait) > 0 && (!l.draining || l.ending) && !l.shut {
 		c := l.wait[0]
 		if mutantYoungFirst {
 			c = l.wait[len(l.wait)-1]

@@ -94,19 +94,24 @@ func TestTasksWhenDraining(t *testing.T) {
 func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 	l := New(cpus(2), 1)
 	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: Room{Slots: 1}, Wait: true}
-	l.Ending(1)
-	l.Ending(1)
+	l.NearsEnd(1)
+	l.NearsEnd(1)
 	if _, ok := l.TakeTask(2, Room{Slots: 1}); !ok {
 		t.Error("a task that can end in time gets no room")
 	}
 	if _, ok := l.Take(2, gang); ok || !l.Draining() {
 		t.Error("a node that ends lends to a job")
 	}
+	gang.Ends = true
+	if s := l.Ask(2, gang, Unbounded); s.Held != 1 || s.Refused {
+		t.Errorf("a job that ends in time got %+v", s)
+	}
+	l.Release(2, gang.Key, l.Status(gang.Key).Lease, 2)
 	l.Drain(3, true)
 	if _, ok := l.TakeTask(3, Room{Slots: 1}); ok {
 		t.Error("a node that is drained besides took a task")
 	}
-	l.Ending(4)
+	l.NearsEnd(4)
 	if _, ok := l.TakeTask(4, Room{Slots: 1}); ok {
 		t.Error("the end undid the drain")
 	}

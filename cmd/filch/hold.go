@@ -85,6 +85,10 @@ func (o *upOptions) upNodes(given *alloc.Allocation, command []string) error {
 		}
 		given.End = end
 	}
+	if len(command) == 0 && o.signal != "" {
+		return misuse{filch.Errorf(filch.Invalid, "--signal %s: there is no command to send it to", clean(o.signal)).
+			WithHint("filch up --signal %s -- COMMAND; or sbatch --signal=B:%s for the script itself", clean(o.signal), clean(o.signal))}
+	}
 	if len(command) == 0 && o.hold == 0 {
 		return o.background()
 	}

@@ -100,7 +100,7 @@ them again.`,
 	c.Flags().StringVar(&o.ends, "ends", "", "when the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: as the batch system says)")
 	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "how long the nodes of an allocation may take to join")
 	c.Flags().StringVar(&o.pool, "join", "", "make the nodes of this allocation nodes of another instance: a file of filch invite")
-	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "how long before the end of the allocation nothing is started but tasks that are known to finish; 0 never")
+	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "how long before the end of the allocation nothing is started but what is known to finish; 0 never")
 	c.Flags().BoolVar(&o.learn, "learn", true, "start nothing that takes, as others of its name did, longer than the nodes are there")
 	c.Flags().StringVar(&o.signal, "signal", "", "signal to send to COMMAND before the end of the allocation: SIG[@SECONDS]")
 	c.Flags().BoolVar(&o.mirror, "mirror", false, "keep the queue of tasks on a shared file system, for --resume (default: in a batch job)")

@@ -72,7 +72,7 @@ func (n *nest) watchEnd(warn func(syscall.Signal)) {
 	}
 	if n.drain > 0 {
 		after(n.drain, func() {
-			say("the nodes of " + n.instance + " are taken away in " + shortTime(n.drain) + ": nothing more is started but tasks that are known to finish")
+			say("the nodes of " + n.instance + " are taken away in " + shortTime(n.drain) + ": nothing more is started but what is known to finish")
 		})
 	}
 	if n.warnSig > 0 && warn != nil {
