@@ -20,15 +20,16 @@ func pool(t *testing.T, each int) *cluster {
 	c.Open(2 * each)
 	local, rsh := filepath.Join(c.Dir, "local"), filepath.Join(c.Dir, "rsh")
 	err := os.Mkdir(local, 0o700)
-	text := "#!/bin/sh\nhost=$1\nshift\ncase $host in\n"
+	var text strings.Builder
+	text.WriteString("#!/bin/sh\nhost=$1\nshift\ncase $host in\n")
 	for i, h := range c.Hosts {
-		text += h.Name + ") exec " + strings.Join(h.Enter(c.Dir), " ") + " sh -c \"$*\" ;;\n"
+		text.WriteString(h.Name + ") exec " + strings.Join(h.Enter(c.Dir), " ") + " sh -c \"$*\" ;;\n")
 		if err == nil {
 			err = h.Command(context.Background(), "mount", "--bind", c.Local(i), local).Run()
 		}
 	}
 	if err == nil {
-		err = os.WriteFile(rsh, []byte(text+"esac\nexit 1\n"), 0o700)
+		err = os.WriteFile(rsh, []byte(text.String()+"esac\nexit 1\n"), 0o700)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +42,11 @@ func pool(t *testing.T, each int) *cluster {
 	})
 	invitation := filepath.Join(c.Dir, "to-the-pool")
 	words := func(first int, more ...string) []string {
-		names := ""
+		var names strings.Builder
 		for i := first; i < first+each; i++ {
-			names += "," + c.Hosts[i].Name
+			names.WriteString("," + c.Hosts[i].Name)
 		}
-		return append([]string{"up", "--hosts", names[1:], "--iface", "eth0", "--slots", "2"}, more...)
+		return append([]string{"up", "--hosts", names.String()[1:], "--iface", "eth0", "--slots", "2"}, more...)
 	}
 	c.Must(0, words(0)...)
 	c.Must(0, "invite", "-o", invitation)
