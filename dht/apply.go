@@ -35,9 +35,9 @@ func (o *Op) reads() bool { return o.Code == OpLookup || o.Code == OpScan }
 // returns the record's new contents without a stamp, nil for no change.
 func apply(old *record, o *Op, kinds Kinds) (next *record, res Result) {
 	if old != nil && !o.reads() && !mutantParentCounter {
-		if v, ok := findRecent(old.recent, o.ID); ok {
-			res = Result{Outcome: Done, Kind: old.kind, Version: v}
-			if o.Code == OpMerge && !old.gone && old.kind == o.Kind {
+		if a, ok := findRecent(old.recent, o.ID); ok {
+			res = Result{Outcome: Done, Kind: old.kind, Version: a.version, Value: a.reply}
+			if a.reply == nil && o.Code == OpMerge && !old.gone && old.kind == o.Kind {
 				_, res.Value, _ = kinds[o.Kind](old.value, o.Value)
 			}
 			return nil, res
@@ -125,7 +125,14 @@ func grow(old *record, there bool, o *Op, kinds Kinds) (next *record, res Result
 		res.Version = old.version
 		return nil, res
 	}
-	return &record{kind: o.Kind, value: value}, res
+	next = &record{kind: o.Kind, value: value}
+	if 0 < len(reply) && len(reply) <= keptReply {
+		// Asked again, perhaps of another home, it is to have this answer.
+		if _, again, err := kinds[o.Kind](value, o.Value); err != nil || !bytes.Equal(again, reply) {
+			next.reply = reply
+		}
+	}
+	return next, res
 }
 
 func (r *record) at() Version {

@@ -221,7 +221,8 @@ func (s *Store) run(sh *shard, t *turn) {
 			recent = old.recent
 		}
 		// A merge too: repeated after a removal it would bring the record back.
-		next.recent = appendRecent(recent, t.cur.op.ID, next.version, s.answeredBefore)
+		id := &t.cur.op.ID
+		next.recent = appendRecent(recent, answered{[]byte(id.Node), id.Incarnation, id.Seq, next.version, next.reply}, s.answeredBefore)
 		t.next = newRecord(*next)
 	case logs:
 		sh.seq++ // show nothing that perhaps only this node has (I5)

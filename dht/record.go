@@ -17,12 +17,23 @@ type record struct {
 	keep    time.Duration // of one that is gone
 	value   []byte
 	recent  []byte // the last operations that changed it, see appendRecent
+	reply   []byte // of the operation that makes it, if it is to be remembered; not part of the record
 	image   []byte // all of it, as messages and disk have it; value and recent are parts of it
 }
 
-// maxRecent bounds the remembered operations of a record: more are under way
-// on one key at a time only if callers give up without an answer.
-const maxRecent = 32
+// Bounds of what a record remembers of the last operations that changed it.
+const (
+	// maxRecent: more are under way on one key at a time only if callers give up
+	// without an answer.
+	maxRecent = 32
+	// keptReply is the size of an answer that is remembered, if the same merge
+	// once more would have another; keptReplies that of all of a record. An
+	// operation whose answer is larger, or older, is answered with what the record
+	// says then.
+	keptReply   = 16 << 10
+	keptReplies = 32 << 10
+	recentMax   = keptReplies + 8<<10
+)
 
 // newRecord makes a record with its image.
 func newRecord(r record) *record {
@@ -42,7 +53,7 @@ func newRecord(r record) *record {
 	b = append(b, r.value...)
 	r.recent = b[at-len(r.recent) : at : at]
 	r.value = b[at:len(b):len(b)]
-	r.image = b
+	r.image, r.reply = b, nil
 	return &r
 }
 
@@ -71,6 +82,7 @@ type answered struct {
 	incarnation uint64
 	seq         uint64
 	version     Version
+	reply       []byte // nil: the same merge once more has the same
 }
 
 func (a *answered) is(id OpID) bool {
@@ -83,7 +95,20 @@ func nextRecent(b []byte) (a answered, rest []byte, ok bool) {
 	a.node = d.bytes(maxNodeName)
 	a.incarnation, a.seq = d.uvarint(), d.uvarint()
 	a.version = d.version()
+	if d.flag() {
+		a.reply = d.bytes(keptReply)
+	}
 	return a, d.b, !d.bad
+}
+
+func (a *answered) append(b []byte) []byte {
+	b = appendBytes(b, a.node)
+	b = appendVersion(appendUvarints(b, a.incarnation, a.seq), a.version)
+	b = appendBool(b, a.reply != nil)
+	if a.reply != nil {
+		b = appendBytes(b, a.reply)
+	}
+	return b
 }
 
 func checkRecent(b []byte) bool {
@@ -98,47 +123,52 @@ func checkRecent(b []byte) bool {
 	return true
 }
 
-func findRecent(b []byte, id OpID) (Version, bool) {
+func findRecent(b []byte, id OpID) (a answered, ok bool) {
 	for len(b) > 0 {
 		a, rest, ok := nextRecent(b)
 		if !ok {
 			break
 		}
 		if a.is(id) {
-			return a.version, true
+			return a, true
 		}
 		b = rest
 	}
-	return Version{}, false
+	return answered{}, false
 }
 
 // appendRecent remembers one more operation, without those whose callers are
 // known to have their answers, and the oldest if there are too many.
-func appendRecent(old []byte, id OpID, v Version, over func(node []byte, incarnation, seq uint64) bool) []byte {
-	out := make([]byte, 0, len(old)+len(id.Node)+16)
-	var ends [maxRecent + 1]int
-	n := 0
-	for b := old; len(b) > 0; {
+func appendRecent(old []byte, last answered, over func(node []byte, incarnation, seq uint64) bool) []byte {
+	var all [maxRecent + 1]answered
+	n, replies := 0, len(last.reply)
+	for b := old; len(b) > 0 && n < maxRecent; {
 		a, rest, ok := nextRecent(b)
 		if !ok {
 			break
 		}
 		if !over(a.node, a.incarnation, a.seq) {
-			out = append(out, b[:len(b)-len(rest)]...)
+			all[n] = a
 			n++
-			ends[n] = len(out)
+			replies += len(a.reply)
 		}
 		b = rest
 	}
+	all[n] = last
+	first := 0
 	if n == maxRecent {
-		out = out[ends[1]:]
+		first = 1
+		replies -= len(all[0].reply)
 	}
-	out = binary.AppendUvarint(out, uint64(len(id.Node)))
-	out = append(out, id.Node...)
-	out = binary.AppendUvarint(out, id.Incarnation)
-	out = binary.AppendUvarint(out, id.Seq)
-	out = binary.AppendUvarint(out, v.Epoch)
-	return binary.AppendUvarint(out, v.Seq)
+	out := make([]byte, 0, len(old)+len(last.node)+len(last.reply)+20)
+	for i := first; i <= n; i++ {
+		if replies > keptReplies && i < n {
+			replies -= len(all[i].reply)
+			all[i].reply = nil
+		}
+		out = all[i].append(out)
+	}
+	return out
 }
 
 // decoder takes fields off the front; bad once one did not fit.

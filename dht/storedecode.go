@@ -228,7 +228,7 @@ func (d *decoder) keyed() []keyed {
 
 // record takes an image; a copy, as it outlives the message.
 func (d *decoder) record() *record {
-	r, ok := decodeRecord(d.copied(MaxValue + 8<<10))
+	r, ok := decodeRecord(d.copied(MaxValue + recentMax))
 	d.bad = d.bad || !ok
 	return r
 }

@@ -38,6 +38,7 @@ type lab struct {
 	plain   bool // messages skip the codec
 	quiet   bool // no checks
 	tap     func(StoreMessage)
+	kinds   Kinds
 }
 
 type labNode struct {
@@ -142,7 +143,7 @@ func (l *lab) start(name filch.NodeName, found bool) *labNode {
 	n.inc++
 	n.born, n.down, n.left, n.wake = l.now-labAge, false, false, 0
 	n.buffer, n.held, n.shown, n.synced, n.timed = nil, nil, nil, 0, false
-	n.s = NewStore(StoreConfig{Self: name, Incarnation: n.inc, Seed: l.rand.Uint64()})
+	n.s = NewStore(StoreConfig{Self: name, Incarnation: n.inc, Seed: l.rand.Uint64(), Kinds: l.kinds})
 	n.s.Restore(n.disk, n.damaged)
 	n.damaged = false
 	n.schedule()
