@@ -9,7 +9,7 @@ import (
 
 // How long the work of a dead node may have no other owner, and a task that
 // runs once and was started there no end: both since the death was declared,
-// and while nothing else happens to any node.
+// while all other nodes are well.
 const (
 	goesOnWithin = 5 * time.Second
 	lostWithin   = 20 * time.Second
@@ -23,9 +23,9 @@ const (
 
 // Bounds are the longest times seen.
 type Bounds struct {
-	GoesOn, Lost   time.Duration // nothing else happened meanwhile
-	Shaken         time.Duration // until all of it had an owner or its end, although something did
-	Deaths, Trials int           // and those in which nothing else happened
+	GoesOn, Lost   time.Duration // all other nodes were well
+	Shaken         time.Duration // until all of it had an owner or its end, although one was not
+	Deaths, Trials int           // and those in which all others were well
 }
 
 // Join keeps the longer times of both.
@@ -42,6 +42,11 @@ func (w *World) shake() { w.shaken++ }
 func (w *World) mourn(name filch.NodeName, life uint64) {
 	o := mtc.Owner{Node: name, Incarnation: life}
 	began, shaken := w.now, w.shaken
+	for _, h := range w.hosts {
+		if h.name != name && (h.down || h.cut || h.paused > w.now) {
+			shaken = -1 // something is the matter with another one already
+		}
+	}
 	owned, once := w.owned(o)
 	if !owned {
 		return

@@ -40,9 +40,9 @@ func TestSeeds(t *testing.T) {
 		bounds.Join(r.Bounds)
 	}
 	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost that run once", n, faults, again, lost)
-	t.Logf("figure: after %d deaths (%d with nothing else at the time) work goes on within %v of the declaration, what runs once is lost within %v; with other faults at the time within %v",
+	t.Logf("figure: after %d deaths (%d with all others well) work goes on within %v of the declaration, what runs once is lost within %v; with other faults at the time within %v",
 		bounds.Deaths, bounds.Trials, bounds.GoesOn, bounds.Lost, bounds.Shaken)
-	if bounds.Trials == 0 {
+	if n >= 15 && bounds.Trials == 0 {
 		t.Error("after no death at all was looked at how soon its work goes on")
 	}
 }
