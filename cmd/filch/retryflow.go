@@ -119,8 +119,8 @@ func (f *flow) load() (local filch.NodeName, err error) {
 }
 
 // choose finds the tasks that are to be run again: those that did not end well,
-// and those that did and whose files they need, where the node is gone that has
-// them.
+// and those that did and whose files they need or nobody has brought, where the
+// node is gone that has them.
 func (f *flow) choose() error {
 	bad, err := f.failures()
 	if err != nil {
@@ -132,6 +132,7 @@ func (f *flow) choose() error {
 			open = append(open, i)
 		}
 	}
+	open = append(open, f.lostResults()...)
 	set := map[int32]bool{}
 	for len(open) > 0 {
 		i := open[len(open)-1]
@@ -158,6 +159,52 @@ func (f *flow) choose() error {
 		}
 	}
 	return nil
+}
+
+// file is one that a task of the old job wrote.
+type file struct {
+	writer int32
+	path   string
+}
+
+// read are the files that tasks of the old job read of each other.
+func (f *flow) read() map[file]bool {
+	read := map[file]bool{}
+	for i := range f.items {
+		for _, in := range f.items[i].Inputs {
+			if in.Job == 0 && in.Writer >= 0 {
+				read[file{in.Writer, in.Path}] = true
+			}
+		}
+	}
+	return read
+}
+
+// lostResults are the tasks that ended well and whose results were not brought
+// and went with their nodes.
+func (f *flow) lostResults() (lost []int32) {
+	if f.order.Graph.InPlace {
+		return nil
+	}
+	read := f.read()
+	for i := range f.items {
+		if f.live[f.ranOn(int32(i))] {
+			continue
+		}
+		for _, out := range f.items[i].Outputs {
+			if !read[file{int32(i), out.Path}] && !f.brought(out.Path) {
+				lost = append(lost, int32(i))
+				break
+			}
+		}
+	}
+	return lost
+}
+
+// brought reports whether a result is in the folder.
+func (f *flow) brought(path string) bool {
+	_, err := os.Lstat(filepath.Join(f.order.Graph.Folder, path))
+	return err == nil
 }
 
 // ranOn is the node on which a task was started last.
@@ -209,18 +256,7 @@ func (f *flow) node(i int32) (mtc.GraphNode, error) {
 // results are the files that no task of the old job reads, of those that the
 // new one does again by their new numbers, of the others by their old ones.
 func (f *flow) results() (again, old []wire.CollectFile) {
-	type file struct {
-		writer int32
-		path   string
-	}
-	read := map[file]bool{}
-	for i := range f.items {
-		for _, in := range f.items[i].Inputs {
-			if in.Job == 0 && in.Writer >= 0 {
-				read[file{in.Writer, in.Path}] = true
-			}
-		}
-	}
+	read := f.read()
 	for i := range f.items {
 		at, rerun := f.index[int32(i)]
 		for _, out := range f.items[i].Outputs {
@@ -244,10 +280,7 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 	}
 	folder := f.order.Graph.Folder
 	again, old := f.results()
-	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool {
-		_, err := os.Lstat(filepath.Join(folder, file.Path))
-		return err == nil
-	})
+	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool { return f.brought(file.Path) })
 	all := bring(f.c, job, folder, again)
 	if err := bring(f.c, f.id, folder, old); err != nil {
 		all = err

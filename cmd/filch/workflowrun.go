@@ -373,7 +373,7 @@ func bring(c *client.Client, job filch.JobID, folder string, files []wire.Collec
 		say("error: " + clean(m))
 	}
 	if len(lost) > 0 {
-		hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again", job))
+		hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; what was on a node that is gone, filch retry %d has written anew", job, job))
 		return exit{1}
 	}
 	return nil
