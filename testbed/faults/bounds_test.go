@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
-	"slices"
 	"testing"
 	"time"
 )
@@ -36,7 +35,7 @@ var takenOver = regexp.MustCompile(`(go on here|is kept going here|are lost): (\
 // on, and fails where that took too long.
 func (c *cluster) checkBounds() {
 	c.T.Helper()
-	var all []logLine
+	logs := make([][]logLine, len(c.Hosts))
 	for i := range c.Hosts {
 		b, err := os.ReadFile(c.StateDir(i).Log())
 		if err != nil {
@@ -46,11 +45,11 @@ func (c *cluster) checkBounds() {
 		for lines.Buffer(nil, 1<<20); lines.Scan(); {
 			var l logLine
 			if json.Unmarshal(lines.Bytes(), &l) == nil {
-				all = append(all, l)
+				logs[i] = append(logs[i], l)
 			}
 		}
 	}
-	deaths, goesOn, lost := boundsOf(all)
+	deaths, goesOn, lost := boundsOf(logs)
 	c.T.Logf("figure: after %d deaths the last work went on %v after the declaration, and what runs once was lost after %v",
 		deaths, goesOn.Round(time.Millisecond), lost.Round(time.Millisecond))
 	if deaths == 0 {
@@ -61,61 +60,64 @@ func (c *cluster) checkBounds() {
 	}
 }
 
-// boundsOf counts the deaths in the logs of all launchers, and says how long
-// after the first word of a death the last of its work went on or was lost.
-func boundsOf(all []logLine) (deaths int, goesOn, lost time.Duration) {
-	slices.SortStableFunc(all, func(a, b logLine) int { return a.Time.Compare(b.Time) })
+// boundsOf counts the deaths in the launchers' logs, and says how long after one
+// the last of its work went on or was lost. A death is dated by who took the work
+// over: one that was cut off takes all the others for dead, who are not.
+func boundsOf(logs [][]logLine) (deaths int, goesOn, lost time.Duration) {
 	type life struct {
 		peer string
 		n    uint64
 	}
 	gone := map[life]bool{}
-	last := map[string]time.Time{} // when a node was last known to be dead, or back after it
-	lives := map[string]uint64{}
-	for _, l := range all {
-		switch {
-		case l.Text == "member" && l.Event == "dead" && !gone[life{l.Peer, l.Life}]:
-			gone[life{l.Peer, l.Life}] = true
-			last[l.Peer] = l.Time
-			deaths++
-		case l.Text == "member" && l.Event == "up" && l.Life > lives[l.Peer]:
-			// Back before anybody missed it: that declares its life before dead.
-			if old := lives[l.Peer]; old > 0 && !gone[life{l.Peer, old}] {
-				gone[life{l.Peer, old}] = true
-				last[l.Peer] = l.Time
-				deaths++
+	for _, lines := range logs {
+		died := map[string]time.Time{} // or was back before anybody missed it
+		known := map[life]bool{}       // here
+		lives := map[string]uint64{}
+		die := func(l life, at time.Time) {
+			gone[l], known[l], died[l.peer] = true, true, at
+		}
+		for _, l := range lines {
+			switch old := lives[l.Peer]; {
+			case l.Text == "member" && l.Event == "dead":
+				die(life{l.Peer, l.Life}, l.Time)
+			case l.Text == "member" && l.Event == "up" && l.Life > old:
+				if lives[l.Peer] = l.Life; old > 0 && !known[life{l.Peer, old}] {
+					die(life{l.Peer, old}, l.Time)
+				}
 			}
-			lives[l.Peer] = l.Life
-		}
-		m := takenOver.FindStringSubmatch(l.Text)
-		if m == nil || last[m[2]].IsZero() {
-			continue
-		}
-		if took := l.Time.Sub(last[m[2]]); m[1] == "are lost" {
-			lost = max(lost, took)
-		} else {
-			goesOn = max(goesOn, took)
+			m := takenOver.FindStringSubmatch(l.Text)
+			if m == nil || died[m[2]].IsZero() {
+				continue
+			}
+			if took := l.Time.Sub(died[m[2]]); m[1] == "are lost" {
+				lost = max(lost, took)
+			} else {
+				goesOn = max(goesOn, took)
+			}
 		}
 	}
-	return deaths, goesOn, lost
+	return len(gone), goesOn, lost
 }
 
 func TestBoundsOfLogs(t *testing.T) {
 	at := func(ms int, text, event, peer string, life uint64) logLine {
 		return logLine{time.UnixMilli(int64(ms)), text, event, peer, life}
 	}
-	deaths, goesOn, lost := boundsOf([]logLine{
+	deaths, goesOn, lost := boundsOf([][]logLine{{
 		at(0, "member", "up", "n2", 5),
 		at(0, "member", "up", "n3", 7),
 		at(1000, "member", "dead", "n2", 5),
-		at(1100, "member", "dead", "n2", 5), // another one says it too
 		at(1500, "tasks 1 to 5 of job 3 go on here: n2 is gone", "", "n1", 0),
 		at(2500, "job 3 is kept going here: n2 is gone", "", "n1", 0),
 		at(4000, "2 tasks of job 3 from 256 on were started and are lost: n2 is gone", "", "n1", 0),
 		at(5000, "member", "up", "n3", 8),
 		at(5200, "3 tasks of job 3 from 0 on go on here: n3 is gone", "", "n1", 0),
-	})
-	if deaths != 2 || goesOn != 1500*time.Millisecond || lost != 3*time.Second {
-		t.Errorf("%d deaths, work goes on after %v, lost after %v; want 2, 1.5s and 3s", deaths, goesOn, lost)
+		at(9000, "member", "dead", "n3", 8),
+		at(9300, "3 tasks of job 3 from 0 on go on here: n3 is gone", "", "n1", 0),
+	}, {
+		at(100, "member", "dead", "n3", 8), // this one was cut off
+	}})
+	if deaths != 3 || goesOn != 1500*time.Millisecond || lost != 3*time.Second {
+		t.Errorf("%d deaths, work goes on after %v, lost after %v; want 3, 1.5s and 3s", deaths, goesOn, lost)
 	}
 }
