@@ -198,7 +198,7 @@ func (w *World) seatless() bool {
 			st := n.store.Status()
 			seated = st.Seated && st.Generation == generation
 		}
-		if !seated && (n.disk.gone || len(n.disk.rotten) > 0) {
+		if !seated && (n.disk.gone || n.disk.hurt) {
 			lost++
 		}
 	}

@@ -24,6 +24,7 @@ type disk struct {
 	damaged bool              // entries that may have been synced once are missing
 	rotten  map[string]uint64 // the entries that went so, with the incarnation that could read them last
 	torn    map[string]uint64 // the entries of which the last was never written, with the incarnation that made it
+	hurt    bool              // it was damaged once, whether or not an entry went so: a seat on it was given up
 	life    uint64            // the incarnation that runs on it
 	gone    bool              // the node was lost with its disk
 }
@@ -130,7 +131,7 @@ func (n *node) crashDisk(mayRot bool) {
 				n.rot(l.Key)
 			}
 		}
-		d.damaged = true
+		d.damaged, d.hurt = true, true
 	case roll == 15 && mayRot:
 		for _, l := range byOrder(d.kept) {
 			if rng.N(8) == 0 {
@@ -138,7 +139,7 @@ func (n *node) crashDisk(mayRot bool) {
 				n.rot(l.Key)
 			}
 		}
-		d.damaged = true
+		d.damaged, d.hurt = true, true
 	default:
 		whole := rng.N(len(tail) + 1)
 		for _, l := range tail[:whole] {
