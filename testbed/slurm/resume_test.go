@@ -160,7 +160,7 @@ exec $HOME/stay.sh`, again-1, once-1))
 		if n == lives-1 {
 			match(t, out, `^first: 0$`)
 			match(t, out, `^ 1  task  bag +ok +0 `)
-			match(t, out, `^ 2  task  bag +(failed +1|ok +0) +\d+ +- +\d+, \d+ ok(, \d+ lost)?$`)
+			match(t, out, `^ 2  task  bag +(failed +1|ok +0) +\d+ +\S+ +\d+, \d+ ok(, \d+ lost)?$`)
 		}
 		if n%3 == 2 && n < lives-1 {
 			ordinary = append(ordinary, r.life(id, out))
