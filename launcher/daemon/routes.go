@@ -43,7 +43,9 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 	if r == nil || r.nodes == nil || r.ident != l.Ident {
 		var c *client
 		if r != nil {
+			r.mu.Lock()
 			c = r.client
+			r.mu.Unlock()
 		}
 		r = newRoute(rs.d, l)
 		r.client = c
@@ -122,8 +124,10 @@ func (rs *routes) ours(j filch.JobID) *route {
 // unbind forgets a client that is gone.
 func (rs *routes) unbind(c *client) {
 	j := filch.JobID(c.job.Load())
-	r := rs.find(j)
+	rs.mu.Lock() // no new attempt may take the client over meanwhile
+	r := rs.jobs[j]
 	if r == nil {
+		rs.mu.Unlock()
 		return
 	}
 	r.mu.Lock()
@@ -133,6 +137,7 @@ func (rs *routes) unbind(c *client) {
 	}
 	idle := r.ended && r.keeper == nil
 	r.mu.Unlock()
+	rs.mu.Unlock()
 	if idle {
 		rs.drop(j, r)
 	}
