@@ -358,14 +358,22 @@ func mergeBlock(old, delta []byte) (val, reply []byte, err error) {
 	taken = slices.Compact(taken)
 	val = b.Encode()
 	w := writer{}
-	w.bytes(verdicts)
-	w.tally(b.Tally())
 	w.bytes(taken)
+	return val, replyTo(verdicts, b.Tally(), w.b, val, whole), nil
+}
+
+// replyTo is what a merge answers: what became of each operation, the tally, what
+// was taken, and where it is asked for the whole record.
+func replyTo(verdicts []byte, t Tally, taken, val []byte, whole bool) []byte {
+	w := writer{}
+	w.bytes(verdicts)
+	w.tally(t)
+	w.b = append(w.b, taken...)
 	w.bool(whole)
 	if whole {
 		w.b = append(w.b, val...)
 	}
-	return val, w.b, nil
+	return w.b
 }
 
 func (b *Block) apply(p *blockOp, taken *[]byte) verdict {

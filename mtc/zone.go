@@ -211,8 +211,6 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 	z.join()
 	val = z.Encode()
 	w := writer{}
-	w.bytes(verdicts)
-	w.tally(z.Tally())
 	w.uint(uint64(len(taken)))
 	for _, s := range taken {
 		w.uint(uint64(s.op))
@@ -221,11 +219,7 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 		w.uint(uint64(s.front))
 		w.uint(uint64(s.hop))
 	}
-	w.bool(whole)
-	if whole {
-		w.b = append(w.b, val...)
-	}
-	return val, w.b, nil
+	return val, replyTo(verdicts, z.Tally(), w.b, val, whole), nil
 }
 
 func (z *Zone) apply(p *zoneOp) verdict {
