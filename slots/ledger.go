@@ -315,6 +315,9 @@ func (l *Ledger) Drain(now time.Duration, on bool) {
 // closed reports whether nothing is lent to such a request.
 func (l *Ledger) closed(a Ask) bool { return l.draining && !(l.ending && a.Ends) }
 
+// drained reports whether nothing is lent at all, to whoever asks.
+func (l *Ledger) drained() bool { return l.draining && !l.ending }
+
 // NearsEnd makes the node lend only to requests that say that they end in time, and
 // start tasks: who starts them knows which of them do. [Ledger.Drain] ends that.
 func (l *Ledger) NearsEnd(now time.Duration) {

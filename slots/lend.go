@@ -175,7 +175,7 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives what is free to those who wait, the oldest first. Nothing goes to
 // a younger one while an older one is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for len(l.wait) > 0 && (!l.draining || l.ending) && !l.shut {
+	for len(l.wait) > 0 && !l.drained() && !l.shut {
 		c := l.wait[0]
 		if mutantYoungFirst {
 			c = l.wait[len(l.wait)-1]

@@ -244,7 +244,7 @@ func (l *Ledger) Check() {
 	if !slices.IsSortedFunc(l.wait, byTicket) {
 		panic("slots: wait list out of order")
 	}
-	if len(l.wait) == 0 || l.draining && !l.ending || l.shut {
+	if len(l.wait) == 0 || l.drained() || l.shut {
 		return
 	}
 	if c := l.wait[0]; c.held < c.ask.Want && l.fits(c, c.ask) > 0 {

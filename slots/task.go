@@ -55,7 +55,7 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 // TaskRoom is what tasks may have in all at the moment, what they have
 // included: all that is free, unless a gang has the turn.
 func (l *Ledger) TaskRoom() Room {
-	if l.draining && !l.ending || l.shut || len(l.wait) > 0 && !l.tasksFirst(l.wait[0]) {
+	if l.drained() || l.shut || len(l.wait) > 0 && !l.tasksFirst(l.wait[0]) {
 		return l.tasks.held
 	}
 	return l.tasks.held.Plus(l.free)
