@@ -16,11 +16,13 @@ var (
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
-	mutantEarlyGo = name == "early-go"
-	mutantNoLease = name == "no-lease"
-	mutantNoFenceOff = name == "no-fence-off"
-	mutantHopless = name == "hopless"
-	mutantEagerLaunch = name == "eager-launch"
-	mutantHastyMerge = name == "hasty-merge"
-	return name == "" || mutantHastyMerge || mutantEarlyGo || mutantNoLease || mutantNoFenceOff || mutantHopless || mutantEagerLaunch
+	known := name == ""
+	for n, p := range map[string]*bool{ // any order
+		"early-go": &mutantEarlyGo, "no-lease": &mutantNoLease, "no-fence-off": &mutantNoFenceOff,
+		"hopless": &mutantHopless, "eager-launch": &mutantEagerLaunch, "hasty-merge": &mutantHastyMerge,
+	} {
+		*p = n == name
+		known = known || *p
+	}
+	return known
 }
