@@ -14,17 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/testbed/rig"
 )
-
-// proof asks for the full sizes.
-var proof = os.Getenv("FILCH_PROOF") != ""
-
-func size[T any](small, full T) T {
-	if proof {
-		return full
-	}
-	return small
-}
 
 // world is a pair of binaries and an instance made of them.
 type world struct {
@@ -160,7 +152,7 @@ func (w *world) processes(t *testing.T) (pids []int) {
 // them lends at most half of what it has free, rounded up (MATRIX, section 3.8,
 // without its all-or-nothing).
 func TestGatherAsksFewAndIsLentHalf(t *testing.T) {
-	nodes, slots, ranks := size(20, 64), 4, 12
+	nodes, slots, ranks := rig.Sized(20, 64), 4, 12
 	w := raise(t, nodes, slots, "FILCH_DEBUG=1")
 
 	w.run(t, "-n", "3", "true")
@@ -216,7 +208,7 @@ func TestGatherAsksFewAndIsLentHalf(t *testing.T) {
 // counts what stays open.
 func TestLaunchersKeepFewConnections(t *testing.T) {
 	const most = 64
-	nodes := size(72, 128)
+	nodes := rig.Sized(72, 128)
 	w := raise(t, nodes, 1)
 	hosts := strings.Fields(w.run(t, "-n", strconv.Itoa(nodes), "hostname"))
 	slices.Sort(hosts)
@@ -282,7 +274,7 @@ func connections(pid int, open map[string]bool) (n int) {
 // the most memory that each process of ours ever had.
 func TestFloodStaysBounded(t *testing.T) {
 	const mostMB = 100
-	mb := size(400, 10<<10)
+	mb := rig.Sized(400, 10<<10)
 	w := raise(t, 2, 2)
 	for _, flood := range []string{"yes 0123456789abcdefghijklmnopqrstuvwxyz", "cat /dev/zero"} {
 		half := mb / 2
