@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"testing"
@@ -73,13 +74,13 @@ func boundsOf(logs [][]logLine) (deaths int, goesOn, lost time.Duration) {
 		died := map[string]time.Time{} // or was back before anybody missed it
 		known := map[life]bool{}       // here
 		lives := map[string]uint64{}
-		die := func(l life, at time.Time) {
-			gone[l], known[l], died[l.peer] = true, true, at
-		}
+		die := func(l life, at time.Time) { known[l], died[l.peer] = true, at }
 		for _, l := range lines {
 			switch old := lives[l.Peer]; {
 			case l.Text == "member" && l.Event == "dead":
 				die(life{l.Peer, l.Life}, l.Time)
+			case l.Text == "member" && l.Event == "up" && l.Life == old:
+				delete(known, life{l.Peer, old}) // it was this one that was cut off
 			case l.Text == "member" && l.Event == "up" && l.Life > old:
 				if lives[l.Peer] = l.Life; old > 0 && !known[life{l.Peer, old}] {
 					die(life{l.Peer, old}, l.Time)
@@ -95,6 +96,7 @@ func boundsOf(logs [][]logLine) (deaths int, goesOn, lost time.Duration) {
 				goesOn = max(goesOn, took)
 			}
 		}
+		maps.Copy(gone, known)
 	}
 	return len(gone), goesOn, lost
 }
@@ -116,8 +118,14 @@ func TestBoundsOfLogs(t *testing.T) {
 		at(9300, "3 tasks of job 3 from 0 on go on here: n3 is gone", "", "n1", 0),
 	}, {
 		at(100, "member", "dead", "n3", 8), // this one was cut off
+	}, {
+		at(0, "member", "up", "n4", 2),
+		at(1000, "member", "dead", "n4", 2), // and this one
+		at(6000, "member", "up", "n4", 2),
+		at(70000, "member", "up", "n4", 3),
+		at(70100, "tasks 1 to 5 of job 3 go on here: n4 is gone", "", "n4", 0),
 	}})
-	if deaths != 3 || goesOn != 1500*time.Millisecond || lost != 3*time.Second {
-		t.Errorf("%d deaths, work goes on after %v, lost after %v; want 3, 1.5s and 3s", deaths, goesOn, lost)
+	if deaths != 4 || goesOn != 1500*time.Millisecond || lost != 3*time.Second {
+		t.Errorf("%d deaths, work goes on after %v, lost after %v; want 4, 1.5s and 3s", deaths, goesOn, lost)
 	}
 }
