@@ -79,23 +79,59 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 	}
 }
 
-// dialAll tries each address once. The error is final when somebody refused,
-// or when only this node itself answered.
+// joinFan is how many addresses are tried at once, and joinMore how long one that
+// answered waits for others: one that hangs must not hold up those that do not.
+const (
+	joinFan  = 16
+	joinMore = 100 * time.Millisecond
+)
+
+// dialAll tries each address once, until some have answered. The error is final
+// when somebody refused, or when only this node itself answered.
 func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeName, final bool, why error) {
-	silent := false
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		addr string
+		name filch.NodeName
+		err  error
+	}
+	answers, turns := make(chan answer, len(addrs)), make(chan struct{}, joinFan)
 	for _, a := range addrs {
-		name, err := m.dialToJoin(ctx, a)
+		go func() {
+			turns <- struct{}{}
+			name, err := m.carrier.Dial(ctx, a)
+			<-turns
+			answers <- answer{a, name, err}
+		}()
+	}
+	var newer uint64 // the incarnation that this node is known with, where that is newer
+	var enough <-chan time.Time
+	silent := false
+	for range addrs {
+		var a answer
+		select {
+		case a = <-answers:
+		case <-enough:
+			return via, false, nil
+		}
 		var r *Refusal
 		switch {
-		case errors.As(err, &r) && r.Code != TooMany:
-			final = true
-			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
-		case err != nil:
-			silent = true
-			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a, err))
-		case name != m.Name() && !slices.Contains(via, name):
-			via = append(via, name)
+		case errors.As(a.err, &r) && r.Code == Stale:
+			newer = max(newer, r.Incarnation)
+		case a.err == nil && a.name != m.Name() && !slices.Contains(via, a.name):
+			if via = append(via, a.name); enough == nil {
+				enough = time.After(joinMore)
+			}
+		case a.err == nil:
+		default:
+			refused := errors.As(a.err, &r) && r.Code != TooMany
+			final, silent = final || refused, silent || !refused
+			why = errors.Join(why, fmt.Errorf("cannot join through %s: %w", a.addr, a.err))
 		}
+	}
+	if newer > 0 {
+		return m.dialNewer(ctx, addrs, newer)
 	}
 	if why == nil && len(via) == 0 {
 		why = fmt.Errorf("cannot join: only this node itself answers at %s", strings.Join(addrs, ", "))
@@ -103,18 +139,12 @@ func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeNam
 	return via, final || !silent, why
 }
 
-// dialToJoin dials once more with a higher incarnation when the clock went
-// backwards since this node was last seen.
-func (m *Mesh) dialToJoin(ctx context.Context, addr string) (filch.NodeName, error) {
-	name, err := m.carrier.Dial(ctx, addr)
-	var r *Refusal
-	if !errors.As(err, &r) || r.Code != Stale {
-		return name, err
+// dialNewer dials once more with a higher incarnation: the clock went backwards
+// since this node was last seen.
+func (m *Mesh) dialNewer(ctx context.Context, addrs []string, seen uint64) ([]filch.NodeName, bool, error) {
+	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Raise(seen + 1) }); err != nil {
+		return nil, true, err
 	}
-	inc := r.Incarnation + 1
-	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Raise(inc) }); err != nil {
-		return "", err
-	}
-	m.carrier.SetIncarnation(inc)
-	return m.carrier.Dial(ctx, addr)
+	m.carrier.SetIncarnation(seen + 1)
+	return m.dialAll(ctx, addrs)
 }

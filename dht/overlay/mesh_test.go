@@ -160,6 +160,30 @@ func TestMeshJoinsAndAgrees(t *testing.T) {
 	})
 }
 
+// A node that starts again is back at once, however many of those that it
+// remembers hang: a dial to one of them takes its whole time.
+func TestMeshJoinsPastTheHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := mem.NewFabric()
+		all := cluster(t, f, 8)
+		defer closeAll(all)
+		agree(t, all, 8)
+		var addrs []string
+		for _, n := range all[:5] {
+			f.Stall(n.addr)
+			addrs = append(addrs, n.addr)
+		}
+		back, began := mesh(f.Node("back", 1), 1), time.Now()
+		defer back.Close()
+		if err := back.Join(t.Context(), append(addrs, all[6].addr)...); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v to join, want less than a second", took)
+		}
+	})
+}
+
 func TestMeshFindsDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := mem.NewFabric()
