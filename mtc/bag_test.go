@@ -50,3 +50,22 @@ func TestBagIsBalanced(t *testing.T) {
 		t.Errorf("took %v, ideal is %v", took, ideal)
 	}
 }
+
+// Each front is a round trip to the zone's home: with narrow ones four nodes
+// that did nothing but no-ops waited for them most of the time.
+func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
+	const total = 20 * frontMax
+	r := newRig(t, 1, 16, Policy{})
+	asked := 0
+	r.mute = func(p Proposal) bool {
+		if p.Kind == RecordZone {
+			asked++
+		}
+		return false
+	}
+	r.submit(0, Submission{Job: 1, Total: total})
+	r.run(1, time.Minute)
+	if asked > 2*total/frontMax {
+		t.Errorf("%d operations on zones for %d tasks that take no time, want at most %d", asked, total, 2*total/frontMax)
+	}
+}

@@ -173,10 +173,8 @@ func (c *Core) fromRange(now time.Duration, j *job, out *Out) (it item, line lin
 
 // window is how far ahead of what is started the front is committed.
 func (c *Core) window() int32 {
-	w := float64(2 * c.room.Slots)
-	if e := c.policy.length(); e > 0 {
-		w += float64(c.room.Slots) * float64(frontTime) / float64(e)
-	}
+	e := max(c.policy.length(), time.Microsecond) // built-in tasks take no time at all
+	w := float64(c.room.Slots) * (2 + float64(frontTime)/float64(e))
 	return int32(min(max(w, frontMin), frontMax))
 }
 
