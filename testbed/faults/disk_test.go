@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,29 +12,23 @@ import (
 	"github.com/filch-hpc/filch/dht"
 )
 
-// TestStoreOnAFullDisk fills the disk of one node: the others go on without it,
-// what was acknowledged stays, and the node is back when there is room.
+// TestStoreOnAFullDisk fills the disk of one node while clients use the store: what
+// they see is one order of events, the others go on without that node, it ends and
+// comes back with its disk full as well, what was acknowledged stays, and it is
+// whole again when there is room.
 func TestStoreOnAFullDisk(t *testing.T) {
-	c := up(t, 3, map[int]int{1: 96 << 20})
-	u := newUser(c, 1)
-	acknowledged := map[string]string{}
-	write := func(n int, key string, limit time.Duration) {
-		t.Helper()
-		value := fmt.Sprintf("%s is %d", key, n)
-		for end := time.Now().Add(limit); ; {
-			r, asked := u.do(dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(key), Durable: true, Value: dht.EncodeTable([]dht.Cell{{Name: "v", Value: []byte(value)}})})
-			if asked && r.Outcome == dht.Done {
-				acknowledged[key] = value
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s could not be written within %v: %+v", key, limit, r)
-			}
-		}
+	c := up(t, 4, map[int]int{1: 96 << 20})
+	h := &history{began: time.Now()}
+	end := &until{done: make(chan struct{})}
+	for id := range clients {
+		u := newUser(c, id)
+		end.work.Go(func() { u.load(h, end) })
 	}
+	w := &writer{u: newUser(c, clients), acknowledged: map[string]string{}}
 	for i := range 50 {
-		write(1, fmt.Sprintf("disk/%d", i), 10*time.Second)
+		w.write(t, 1, fmt.Sprintf("disk/%d", i), 10*time.Second)
 	}
+	before := h.len()
 	// All that is left, from outside of the host: it is the same file system.
 	ballast := filepath.Join(c.Local(1), "ballast")
 	fill := c.Hosts[1].Command(t.Context(), "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>&1; dd if=/dev/zero bs=1 count=4096 >>"+ballast+" 2>&1; true")
@@ -41,19 +36,62 @@ func TestStoreOnAFullDisk(t *testing.T) {
 		t.Fatalf("fill the disk: %v: %s", err, out)
 	}
 	for i := range 100 {
-		write(2, fmt.Sprintf("disk/%d", i), 20*time.Second)
+		w.write(t, 2, fmt.Sprintf("disk/%d", i), 20*time.Second)
 	}
 	if r, err := c.roster(1); err != nil || r.Here.DiskTrouble == "" {
 		t.Errorf("the node with the full disk says %+v, %v", r.Here, err)
 	}
+	c.Signal(1, syscall.SIGKILL)
+	if out, err := c.Try(1, "join", filepath.Join(c.Dir, "invitation"), "--slots", strconv.Itoa(c.Slots)); err == nil || !strings.Contains(out, "no space") {
+		t.Errorf("a launcher started on a full disk says %q, %v", out, err)
+	}
+	for i := range 100 {
+		w.write(t, 3, fmt.Sprintf("disk/%d", i), 20*time.Second)
+	}
+	full := h.len() - before
 	if out, err := c.Hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {
 		t.Fatalf("free the disk: %v: %s", err, out)
 	}
+	c.Revive(1)
 	c.settled(settleWait)
 	for i := range 100 {
-		write(3, fmt.Sprintf("disk/%d", i), 10*time.Second)
+		w.write(t, 4, fmt.Sprintf("disk/%d", i), 10*time.Second)
 	}
-	for key, want := range acknowledged {
+	close(end.done)
+	end.work.Wait()
+	w.check(t)
+	h.check(t)
+	t.Logf("figure: %d records written while a disk filled up, none lost; clients did %d operations meanwhile", len(w.acknowledged), full)
+}
+
+// writer writes records that are on disks when that is acknowledged.
+type writer struct {
+	u            *user
+	acknowledged map[string]string
+}
+
+// write goes on until a record is acknowledged.
+func (w *writer) write(t *testing.T, n int, key string, limit time.Duration) {
+	t.Helper()
+	value := fmt.Sprintf("%s is %d", key, n)
+	op := dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(key), Durable: true, Value: dht.EncodeTable([]dht.Cell{{Name: "v", Value: []byte(value)}})}
+	for end := time.Now().Add(limit); ; {
+		r, asked := w.u.do(op)
+		if asked && r.Outcome == dht.Done {
+			w.acknowledged[key] = value
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s could not be written within %v: %+v", key, limit, r)
+		}
+	}
+}
+
+// check asks every launcher for all that was acknowledged.
+func (w *writer) check(t *testing.T) {
+	t.Helper()
+	c := w.u.c
+	for key, want := range w.acknowledged {
 		for host := range c.Hosts {
 			l, err := c.dial(host)
 			if err != nil {
@@ -70,7 +108,6 @@ func TestStoreOnAFullDisk(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("figure: %d records written while a disk filled up, none lost", len(acknowledged))
 }
 
 // TestStoreComesBackFromDisk kills every launcher at once: what was acknowledged

@@ -58,6 +58,13 @@ func (h *history) add(id int, d deed, a answer, from, to time.Time) {
 	h.ops = append(h.ops, o)
 }
 
+// len is how many operations are known.
+func (h *history) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ops)
+}
+
 // model is one record: absent, or a value.
 var model = porcupine.Model{
 	Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
@@ -198,6 +205,7 @@ func (u *user) draw() (deed, dht.Op) {
 	default:
 		d.code, op.Consistent = dht.OpLookup, true
 	}
+	op.Durable = u.n%3 == 0
 	if op.Code = d.code; d.code == dht.OpLookup || d.code == dht.OpRemove {
 		op.Value, d.value = nil, ""
 	}
