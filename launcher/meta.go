@@ -27,8 +27,8 @@ type meta struct {
 	tag     uint64
 	left    bool
 	fence   fence
-	dropped int  // ended jobs that went to stay within the quota
-	drops   bool // some are going
+	dropped int // ended jobs that went to stay within the quota
+	drops   drops
 	block   block
 	book    book
 	sweep   sweep

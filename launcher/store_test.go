@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	. "github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -355,5 +356,54 @@ func TestOnlyTheNewestAttachedJobsStay(t *testing.T) {
 	}
 	if ids[1] < kept+100 {
 		t.Errorf("job %d is still recorded, newer ones went", ids[1])
+	}
+}
+
+// Jobs of tasks go with all of their records, as runs do; one that goes on stays.
+func TestOldJobsOfTasksGoWhole(t *testing.T) {
+	w := newNetWith(t, 3, 4, true)
+	records := func() (n int) {
+		for _, h := range w.nodes {
+			s, _ := h.node.StoreStatus()
+			n += s.Records
+		}
+		return n
+	}
+	homed := func() (ids []filch.JobID) {
+		for _, name := range w.names {
+			for _, i := range w.nodes[name].node.HomedTasks(0) {
+				ids = append(ids, i.ID)
+			}
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	before := records()
+	open := w.bag("n1", 1, 1, func(s *TaskSubmission) { s.Open = true })
+	var gone []filch.JobID
+	for i := range 4 {
+		id := w.bag(w.names[i%3], ClientID(i+2), 600, func(s *TaskSubmission) {
+			if i%2 == 1 {
+				s.Spec.Payloads = true
+				s.Lines = slices.Repeat([][]byte{{BodyOrder, 'x'}}, 600)
+			}
+		})
+		if n := w.tally(id, 60*sec); n.OK != 600 {
+			t.Fatalf("job %d: got %+v", id, n)
+		}
+		gone = append(gone, id)
+	}
+	w.run(5 * sec)
+	h := w.nodes["n2"] // whichever node keeps too much
+	h.input(func(out *Outbox) { h.node.DropOldest(w.now, out) })
+	w.run(5 * sec)
+	dropped := h.node.Dropped()
+	if left := homed(); dropped != len(gone) || !slices.Equal(left, []filch.JobID{open}) {
+		t.Errorf("%d were dropped and %v are left; want %d, and job %d left", dropped, left, len(gone), open)
+	}
+	w.run(dht.KeepRemoved + sec)
+	// Three replicas of the records of the open job, and of what is no job's.
+	if n := records() - before; n > 3*8 {
+		t.Errorf("%d records more are kept than before the jobs", n)
 	}
 }

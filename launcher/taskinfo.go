@@ -92,11 +92,15 @@ func (n *Node) FindTask(now time.Duration, id filch.JobID, index int32, wait tim
 			return
 		}
 		t := &Task{Job: id, Index: index, State: filch.Waiting.String()}
-		if err := t.read(rs[1:]); err != nil {
+		found, err := t.read(rs[1:])
+		switch {
+		case err != nil:
 			then(nil, filch.Errorf(filch.Internal, "the record of task %d.%d makes no sense: %s", id, index, err.Error()))
-			return
+		case !found && j.Finished():
+			then(nil, filch.Errorf(filch.NotFound, "the record of task %d.%d was dropped: job %d ended long ago, and the nodes keep only so much", id, index, id))
+		default:
+			then(t, nil)
 		}
-		then(t, nil)
 	}, out)
 }
 
@@ -110,30 +114,28 @@ func readable(rs []dht.Result) bool {
 	return true
 }
 
-// read takes over what the block and the zone of a task say of it.
-func (t *Task) read(rs []dht.Result) error {
+// read takes over what the block and the zone of a task say of it, if they do.
+func (t *Task) read(rs []dht.Result) (found bool, err error) {
 	if rs[0].Outcome == dht.Done {
 		b, err := mtc.DecodeBlock(rs[0].Value)
-		if err != nil {
-			return err
-		}
-		if t.fill(b, uint8(t.Index%mtc.BlockSize)) {
-			return nil
+		if err != nil || t.fill(b, uint8(t.Index%mtc.BlockSize)) {
+			return err == nil, err
 		}
 	}
 	if rs[1].Outcome != dht.Done {
-		return nil
+		return false, nil
 	}
 	z, err := mtc.DecodeZone(rs[1].Value)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, s := range z.Spans {
 		if s.Lo <= t.Index && t.Index < s.Hi && s.Void != 0 {
 			t.State = s.Void.String() // without a code: nothing was started
+			found = true
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // fill takes over what a block says of a task, if it does.
@@ -162,7 +164,7 @@ func (n *Node) HomedTasks(wall int64) []JobInfo {
 		if r.Kind != kindTasks+dht.Kind(mtc.RecordJob) {
 			continue
 		}
-		id, ok := mtc.JobOfKey(string(r.Key))
+		id, _, ok := mtc.PartOf(string(r.Key))
 		if j, err := mtc.DecodeJob(r.Value); err == nil && ok {
 			if i := TaskJobInfo(id, j, wall); i.Code != nil {
 				over = append(over, i)

@@ -74,10 +74,10 @@ func KeyBlock(j filch.JobID, block int32) string { return KeyJob(j) + "/b/" + st
 // KeyPayload names the record of 8 payloads.
 func KeyPayload(j filch.JobID, part int32) string { return KeyJob(j) + "/p/" + strconv.Itoa(int(part)) }
 
-// JobOfKey is the job that a key of [KeyJob] names.
-func JobOfKey(key string) (filch.JobID, bool) {
+// PartOf is the job that a key is of; own: it is that of [KeyJob].
+func PartOf(key string) (j filch.JobID, own, ok bool) {
 	p, ok := parseKey(key)
-	return p.job, ok && p.what == 0
+	return p.job, p.what == 0, ok
 }
 
 // place is what a key says.
