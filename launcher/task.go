@@ -141,8 +141,11 @@ type TaskFile struct {
 
 // What a payload begins with.
 const (
-	PayloadLine byte = iota // the line itself follows
-	PayloadItem             // an encoded TaskItem follows
+	PayloadLine    byte = iota // the line itself follows
+	PayloadItem                // an encoded TaskItem follows
+	PayloadBuiltin             // a body follows, in place of the job's: one that is built in
+	PayloadSlot                // the same, with {%} in its command: the number that it gets on its node
+	PayloadNumber              // four bytes of the task's number follow, and another payload or none
 )
 
 // TaskNews tells a client of a job of tasks.

@@ -376,6 +376,9 @@ func (n *Node) startTask(now time.Duration, s *mtc.Start, out *Outbox) {
 	w.runs[w.serial] = taskRun{s.Run, w.life, loan}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
+	if len(s.Payload) > 0 && s.Payload[0] == PayloadBuiltin {
+		body = s.Payload[1:]
+	}
 	switch {
 	case len(body) > 0 && body[0] == BodyNoop && w.burst >= noopBurst:
 		heap.Push(&w.naps, nap{now, w.serial})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,12 +11,13 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // ofJob are the options of filch submit that go with --to: all others are the
 // job's.
 var ofJob = map[string]bool{
-	"to": true, "each-line": true, "from-json": true, "wait": true, "progress": true, "json": true,
+	"to": true, "each-line": true, "from-json": true, "array": true, "builtin": true, "wait": true, "progress": true, "json": true,
 	"instance": true, "node": true,
 }
 
@@ -24,12 +26,7 @@ func (f *submitFlags) add(g *global, given *pflag.FlagSet, args []string) error 
 	var err error
 	given.Visit(func(o *pflag.Flag) {
 		if !ofJob[o.Name] && err == nil {
-			e := filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name)
-			if o.Name == "array" || o.Name == "builtin" {
-				e = filch.Errorf(filch.Invalid, "--%s does not go with --to: an open job takes lines, entries, values and commands", o.Name).
-					WithHint("submit each array as a job of its own; seq 11 20 | filch submit --to JOB --each-line - adds numbers, in FILCH_LINE")
-			}
-			err = misuse{e}
+			err = misuse{filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name)}
 		}
 	})
 	if err != nil {
@@ -84,23 +81,26 @@ func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
 	return followTasks(t, f.progress)
 }
 
-// additions are tasks for a job that there is. Lines and entries are for its
-// command, or with a command here for that one.
+// additions are tasks for a job that there is. Lines, entries and numbers are for
+// its command, or with a command here for that one.
 func (f *submitFlags) additions(args []string) (source, error) {
 	command, bag, err := f.sources(args)
 	if err != nil {
 		return nil, err
 	}
 	var s launcher.TaskSubmission
-	lines, err := f.payloads(&s, command, bag)
+	lines, err := f.openPayloads(&s, command, bag)
 	switch {
 	case err != nil:
 		return nil, err
+	case s.Spec.Cap > 0:
+		return nil, filch.Errorf(filch.Invalid, "--array %s does not go with --to: how many tasks run at a time is the job's", f.array).
+			WithHint("filch submit --open --array 1-10%%%d -- COMMAND makes a job of %[1]d at a time", s.Spec.Cap)
 	case lines == nil && len(command) == 0:
 		return nil, filch.Errorf(filch.Invalid, "there is nothing to add").WithHint("filch submit --to %s -- COMMAND", f.to)
 	case lines == nil:
-		return once(launcher.TaskItem{Argv: command}), nil
-	case bag != nil || len(command) == 0:
+		return many(1, func(int64) ([]byte, error) { return item(launcher.TaskItem{Argv: command}) }), nil
+	case f.eachLine == "" && f.fromJSON == "" || len(command) == 0:
 		return lines, nil
 	}
 	return func() ([]byte, error) {
@@ -112,25 +112,71 @@ func (f *submitFlags) additions(args []string) (source, error) {
 	}, nil
 }
 
-// justOne is the only task of a job that is open: the job's command, if there is
-// one.
-func justOne(s *launcher.TaskSubmission, command []string) source {
-	s.Spec.Payloads = true
-	if len(command) == 0 {
-		return func() ([]byte, error) { return nil, io.EOF }
+// opened says what the tasks of a new job are that stays open.
+func (f *submitFlags) opened(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+	if f.array != "" && f.builtin == "" && len(command) == 0 {
+		return nil, filch.Errorf(filch.Invalid, "there is nothing to run for --array %s", f.array).WithHint("filch submit --open --array %s -- COMMAND", f.array)
 	}
-	return once(launcher.TaskItem{})
+	lines, err := f.openPayloads(s, command, bag)
+	if err != nil || lines != nil {
+		return lines, err
+	}
+	s.Spec.Payloads = true
+	return many(int64(min(len(command), 1)), func(int64) ([]byte, error) { return item(launcher.TaskItem{}) }), nil
 }
 
-// once yields one task.
-func once(t launcher.TaskItem) source {
-	done := false
+// openPayloads are the tasks of an open job, nil if no list of them is given.
+// Each has a payload, where its number is if it is one of an array, and what is
+// built in. What is built in needs no command of the job, and no job of its own.
+func (f *submitFlags) openPayloads(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+	if f.array == "" && f.builtin == "" {
+		return f.payloads(s, command, bag)
+	}
+	of, n := workflow.Array{}, int64(1)
+	if f.array != "" {
+		var err error
+		if of, err = readArray(f.array); err != nil {
+			return nil, err
+		}
+		n, s.Spec.Cap = of.Len(), of.Cap
+	}
+	s.Spec.Payloads = true
+	if f.builtin != "" {
+		return f.builtins(n, command)
+	}
+	var own []byte
+	if f.to != "" && len(command) > 0 {
+		var err error
+		if own, err = item(launcher.TaskItem{Argv: command}); err != nil {
+			return nil, err
+		}
+	}
+	return many(n, func(i int64) ([]byte, error) {
+		number, _ := of.At(i)
+		return append(binary.BigEndian.AppendUint32([]byte{launcher.PayloadNumber}, uint32(number)), own...), nil
+	}), nil
+}
+
+// builtins are tasks that start no process, in a job in which others may.
+func (f *submitFlags) builtins(n int64, command []string) (source, error) {
+	body, err := builtin(f.builtin)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.eachLine != "" || f.fromJSON != "" || len(command) > 0:
+		return nil, builtinAlone(f.builtin)
+	}
+	return many(n, func(int64) ([]byte, error) { return append([]byte{launcher.PayloadBuiltin}, body...), nil }), nil
+}
+
+// many yields n payloads.
+func many(n int64, payload func(i int64) ([]byte, error)) source {
+	i := int64(-1)
 	return func() ([]byte, error) {
-		if done {
+		if i++; i >= n {
 			return nil, io.EOF
 		}
-		done = true
-		return item(t)
+		return payload(i)
 	}
 }
 

@@ -92,7 +92,7 @@ One task runs COMMAND. With --array there is one for each index, in FILCH_TASK;
 with --each-line one for each line of a file, in FILCH_LINE (or, without a
 COMMAND, the line is the command, for sh); with --from-json one for each entry
 of a JSON list; with ::: one for each value, as in GNU parallel ({} {.} {/} {//}
-{/.} {#} {1} ..., ::: again combines, :::+ links, :::: reads a file).`,
+{/.} {#} {%} {1} ..., ::: again combines, :::+ links, :::: reads a file).`,
 		Example: `  filch submit --array 1-1000 -- ./simulate
   filch submit --each-line commands.txt --wait --progress
   filch submit -- convert {} {.}.png ::: *.tif
@@ -176,9 +176,9 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.open && (f.array != "" || f.builtin != "") {
-		return nil, nil, filch.Errorf(filch.Invalid, "an open job takes lines, entries, values and commands, neither --array nor --builtin").
-			WithHint("submit each array as a job of its own; --dep afterok:ID has it wait for another")
+	if f.worker && bag != nil {
+		return nil, nil, filch.Errorf(filch.Invalid, "a worker is given lines, not the values after :::").
+			WithHint("printf '%%s\\n' A B | filch submit --each-line - --worker -- COMMAND")
 	}
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
@@ -193,9 +193,11 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 	if err := f.spec(s, command); err != nil {
 		return nil, nil, err
 	}
-	src, err := f.payloads(s, command, bag)
-	if f.open && src == nil && err == nil {
-		src = justOne(s, command)
+	var src source
+	if f.open {
+		src, err = f.opened(s, command, bag)
+	} else {
+		src, err = f.payloads(s, command, bag)
 	}
 	return s, src, err
 }
@@ -261,10 +263,12 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 	}
 	if f.builtin != "" {
 		if len(command) > 0 || f.worker {
-			return filch.Errorf(filch.Invalid, "--builtin %s starts no process: it takes neither a command nor --worker", f.builtin)
+			return builtinAlone(f.builtin)
 		}
 		sp.Body, err = builtin(f.builtin)
-		return err
+		if err != nil || !f.open {
+			return err
+		}
 	}
 	for _, e := range f.env {
 		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
@@ -298,6 +302,10 @@ func taskLimit(s string) (time.Duration, error) {
 		return d, nil
 	}
 	return spec.Time(s)
+}
+
+func builtinAlone(name string) error {
+	return filch.Errorf(filch.Invalid, "--builtin %s starts no process: it takes neither a command nor --worker", name)
 }
 
 // builtin reads noop and sleep:TIME.
@@ -371,14 +379,19 @@ func (f *submitFlags) payloads(s *launcher.TaskSubmission, command []string, bag
 	return nil, nil
 }
 
+func readArray(text string) (workflow.Array, error) {
+	a, err := workflow.ParseArray(text)
+	if n := a.Len(); n > mtc.MaxTasks && err == nil {
+		err = filch.Errorf(filch.Invalid, "--array %s makes %d tasks, %d at most", text, n, mtc.MaxTasks)
+	}
+	return a, err
+}
+
 // array reads indices and a cap.
 func array(s *launcher.TaskSubmission, text string) error {
-	a, err := workflow.ParseArray(text)
+	a, err := readArray(text)
 	if err != nil {
 		return err
-	}
-	if n := a.Len(); n > mtc.MaxTasks {
-		return filch.Errorf(filch.Invalid, "--array %s makes %d tasks, %d at most", text, n, mtc.MaxTasks)
 	}
 	s.Total, s.Spec.Cap = int32(a.Len()), int32(a.Cap)
 	if len(a.Ranges) == 1 {
@@ -444,16 +457,16 @@ func item(t launcher.TaskItem) ([]byte, error) {
 // expanded are the combinations of the values after :::.
 func expanded(s *launcher.TaskSubmission, bag *workflow.Bag) source {
 	s.Spec.Payloads = true
-	at := int64(0)
-	return func() ([]byte, error) {
-		if at >= bag.Len() {
-			return nil, io.EOF
-		}
-		argv, err := bag.Argv(at, 0)
-		at++
+	slot := bag.Template.UsesSlot()
+	return many(bag.Len(), func(i int64) ([]byte, error) {
+		argv, err := bag.Argv(i, 0)
 		if err != nil {
 			return nil, err
 		}
-		return item(launcher.TaskItem{Argv: argv})
-	}
+		b, err := item(launcher.TaskItem{Argv: argv})
+		if slot && err == nil {
+			b[0] = launcher.PayloadSlot
+		}
+		return b, err
+	})
 }

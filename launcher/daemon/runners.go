@@ -47,8 +47,20 @@ type runners struct {
 // here.
 type order struct {
 	*launcher.TaskOrder
-	tasks int
-	since time.Time // when the last one came or ended
+	tasks  int
+	since  time.Time // when the last one came or ended
+	places []uint64  // serials of those that want a number, 0 nobody has it
+}
+
+// place gives a task of the job the least number, from 1, that none here has.
+func (o *order) place(serial uint64) int {
+	i := slices.Index(o.places, 0)
+	if i < 0 {
+		i = len(o.places)
+		o.places = append(o.places, 0)
+	}
+	o.places[i] = serial
+	return i + 1
 }
 
 // runner is one of them. While it has no process that said hello, its tasks
@@ -167,6 +179,9 @@ func (rs *runners) drop(r *runner, serial uint64) {
 	if o := rs.orders[r.tasks[serial].Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
+		if i := slices.Index(o.places, serial); i >= 0 {
+			o.places[i] = 0
+		}
 	}
 	delete(r.tasks, serial)
 	delete(rs.homes, serial)

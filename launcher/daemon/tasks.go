@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"encoding/binary"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -56,14 +59,23 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 		}
 		p = node.Body
 	}
+	if len(p) > 4 && p[0] == launcher.PayloadNumber {
+		s.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
+	}
 	switch {
 	case len(p) == 0:
 	case p[0] == launcher.PayloadLine:
 		rs.lineTask(o, &s, string(p[1:]))
-	case p[0] == launcher.PayloadItem:
+	case p[0] == launcher.PayloadItem, p[0] == launcher.PayloadSlot:
 		var item launcher.TaskItem
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
 			return s, nil, err
+		}
+		if p[0] == launcher.PayloadSlot {
+			place := strconv.Itoa(rs.orders[s.Job].place(s.Serial))
+			for i, w := range item.Argv {
+				item.Argv[i] = strings.ReplaceAll(w, "{%}", place)
+			}
 		}
 		s.Argv, s.Cwd, s.Line = item.Argv, item.Cwd, item.Line
 		s.Env = append(s.Env, item.Env...)

@@ -88,7 +88,7 @@ func (r *runner) start(s *launcher.TaskStart) {
 	if len(s.Argv) == 0 {
 		t.start.Argv = o.what.Argv
 	}
-	if o.what.Worker {
+	if o.what.Worker && len(s.Argv) == 0 {
 		o.employ(t)
 		return
 	}
