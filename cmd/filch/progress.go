@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // How often progress is shown: a line that is drawn anew on a terminal, else a
@@ -18,6 +21,7 @@ const (
 	barEvery   = 100 * time.Millisecond
 	plainEvery = 10 * time.Second
 	rateOver   = 10 * time.Second // of which the rate is told
+	runsEvery  = time.Second      // what runs is asked for; all nodes are asked
 )
 
 // progress shows how far a job of tasks is.
@@ -27,8 +31,14 @@ type progress struct {
 	tty   bool
 	drawn bool
 	began time.Time
-	last  time.Time
-	marks []mark // of the last while, oldest first
+	over  chan struct{}
+
+	mu      sync.Mutex // guards what follows: the job's news and what runs are heard apart
+	last    time.Time
+	marks   []mark // of the last while, oldest first
+	news    launcher.TaskNews
+	heard   bool
+	running int32
 }
 
 // mark is how much had ended at a time.
@@ -38,22 +48,68 @@ type mark struct {
 }
 
 func newProgress(job filch.JobID, on bool) *progress {
-	return &progress{job: job, on: on, tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
+	return &progress{job: job, on: on, tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now(), over: make(chan struct{})}
 }
 
-// update takes in news and shows them, if it is time.
+// every is how often it is drawn.
+func (p *progress) every() time.Duration {
+	if p.tty {
+		return barEvery
+	}
+	return plainEvery
+}
+
+// watch asks how many tasks run: their nodes know, and no news tell it.
+func (p *progress) watch(t *client.Tasks) {
+	c, err := t.Another()
+	if err != nil {
+		return // shown without it
+	}
+	defer c.Close()
+	for {
+		var j launcher.JobInfo
+		if err := ask(c, queryWait, &j, wire.VerbInfo, p.job.String()); err != nil {
+			return
+		}
+		p.runs(j.Tasks.Running)
+		select {
+		case <-p.over:
+			return
+		case <-time.After(max(p.every()/2, runsEvery)):
+		}
+	}
+}
+
+// runs takes in how many tasks run.
+func (p *progress) runs(n int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running = n; p.heard && p.news.What != launcher.TasksFinished {
+		p.show(p.news, time.Now())
+	}
+}
+
+// update takes in news.
 func (p *progress) update(n launcher.TaskNews) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
-	done := n.Tally.Sum()
-	p.marks = append(p.marks, mark{now, done})
+	p.news, p.heard = n, true
+	p.marks = append(p.marks, mark{now, n.Tally.Sum()})
 	for len(p.marks) > 2 && now.Sub(p.marks[0].at) > rateOver {
 		p.marks = p.marks[1:]
 	}
-	every := plainEvery
-	if p.tty {
-		every = barEvery
+	p.show(n, now)
+}
+
+// show draws the line, if it is time.
+func (p *progress) show(n launcher.TaskNews, now time.Time) {
+	select {
+	case <-p.over:
+		return
+	default:
 	}
-	if !p.on || now.Sub(p.last) < every && n.What != launcher.TasksFinished {
+	if !p.on || now.Sub(p.last) < p.every() && n.What != launcher.TasksFinished {
 		return
 	}
 	p.last = now
@@ -81,6 +137,9 @@ func (p *progress) line(n launcher.TaskNews, now time.Time) string {
 	full := int(share * cells)
 	parts := []string{
 		fmt.Sprintf("job %d [%s%s] %d/%d", p.job, strings.Repeat("#", full), strings.Repeat(".", cells-full), done, n.Total),
+	}
+	if p.running > 0 && n.What != launcher.TasksFinished {
+		parts = append(parts, fmt.Sprintf("%d running", p.running))
 	}
 	if rate := p.rate(now); rate > 0 {
 		parts = append(parts, fmt.Sprintf("%.4g/s", rate))
@@ -110,6 +169,13 @@ func (p *progress) rate(now time.Time) float64 {
 
 // close ends the line on a terminal.
 func (p *progress) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.over:
+	default:
+		close(p.over)
+	}
 	if p.drawn {
 		p.drawn = false
 		_, _ = os.Stderr.WriteString("\n")

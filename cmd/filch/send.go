@@ -120,6 +120,9 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 func followTasks(t *client.Tasks, show bool) error {
 	bar := newProgress(t.Job, show)
 	defer bar.close()
+	if show {
+		go bar.watch(t)
+	}
 	for {
 		news, err := t.Next()
 		if err != nil {

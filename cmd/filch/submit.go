@@ -265,8 +265,7 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 		if len(command) > 0 || f.worker {
 			return builtinAlone(f.builtin)
 		}
-		sp.Body, err = builtin(f.builtin)
-		if err != nil || !f.open {
+		if sp.Body, err = builtin(f.builtin); err != nil || !f.open {
 			return err
 		}
 	}

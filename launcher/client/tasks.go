@@ -67,5 +67,8 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 	}
 }
 
+// Another is one more connection to the same launcher, for questions.
+func (t *Tasks) Another() (*Client, error) { return DialDir(t.client.Dir, t.client.build) }
+
 // Close ends the connection; the job goes on.
 func (t *Tasks) Close() { t.client.Close() }
