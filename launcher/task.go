@@ -146,6 +146,7 @@ const (
 	PayloadBuiltin             // a body follows, in place of the job's: one that is built in
 	PayloadSlot                // the same, with {%} in its command: the number that it gets on its node
 	PayloadNumber              // four bytes of the task's number follow, and another payload or none
+	PayloadTimed               // its limit in nanoseconds follows, as a varint, and another payload
 )
 
 // TaskNews tells a client of a job of tasks.

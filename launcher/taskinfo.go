@@ -261,7 +261,7 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
 	}
-	if j.Pace.Late {
+	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready
 	}
 	return h

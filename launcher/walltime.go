@@ -152,7 +152,10 @@ func (h *TasksHere) Explain(text string) string {
 	if pace != "" && text != "" {
 		pace = "; " + pace
 	}
-	if text += pace; h.Late > 0 {
+	switch text += pace; {
+	case h.Late == 1:
+		text += "; 1 is not started, as its node is taken away before it could end"
+	case h.Late > 0:
 		text += fmt.Sprintf("; %d are not started, as their nodes are taken away before they could end", h.Late)
 	}
 	return text

@@ -19,7 +19,7 @@ func (w *work) begin(cfg *Config) {
 	w.over = false
 	w.core = mtc.New(mtc.Config{
 		Self: cfg.Name, Incarnation: cfg.Incarnation, Seed: cfg.Seed, WallNS: cfg.Tasks.WallNS,
-		Group: cfg.Group, Policy: cfg.Tasks.Policy, Victims: cfg.Tasks.Victims, Walltime: cfg.Walltime,
+		Group: cfg.Group, Policy: cfg.Tasks.Policy, Victims: cfg.Tasks.Victims, Walltime: cfg.Walltime, Limit: taskLimit,
 	})
 	w.out, w.room, w.late, w.naps = mtc.Out{}, mtc.Room{}, nil, nil
 	w.serials = make(map[uint64]uint64)

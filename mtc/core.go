@@ -20,7 +20,8 @@ type Config struct {
 	Victims     Victims
 	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [PollMax]
 	Walltime    Walltime
-	Members     *Members // shared by a simulator's cores; nil: one of its own
+	Limit       func(line []byte) time.Duration // a task's own, by its line; 0 none
+	Members     *Members                        // shared by a simulator's cores; nil: one of its own
 }
 
 // Core is the many-task part of one node.
@@ -237,7 +238,7 @@ func (c *Core) Deadline() time.Duration {
 // when none waits for room.
 func (c *Core) Short(now time.Duration) (Room, bool) {
 	for _, j := range c.order {
-		if j.queue.empty() || j.void != 0 || j.lead != nil && !j.lead.open || !c.fits(now, j) {
+		if !j.queue.startable() || j.void != 0 || j.lead != nil && !j.lead.open || !c.mayStart(now, j) {
 			continue
 		}
 		if !c.room.minus(c.used).holds(j.spec.Each) {
@@ -298,11 +299,13 @@ type JobStatus struct {
 
 // Pace is how long a task of a job is taken to take: 0 if nobody knows. Of is how
 // many of them ended here, 0 where that is its limit or what others of its kind
-// took. Late: no more of them are started here.
+// took. Late: no more of them are started here; Aside are those that are not
+// though others are.
 type Pace struct {
 	Expected time.Duration
 	Of       int
 	Late     bool
+	Aside    int64
 }
 
 // Job is what is known here of a job.
@@ -313,7 +316,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	}
 	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.lead != nil}
 	if j.spec != nil {
-		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.took.Count(), Late: j.pace.late && !j.queue.empty()}
+		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.took.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late))}
 	}
 	return s, true
 }

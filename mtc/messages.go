@@ -1,6 +1,10 @@
 package mtc
 
-import "github.com/filch-hpc/filch"
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
 
 // Message travels between the cores of two nodes. Handlers are idempotent: the
 // network drops, repeats, delays and reorders.
@@ -21,10 +25,10 @@ const (
 	mGrown
 )
 
-// LoadAsk asks how many tasks could be stolen by a node with those tokens.
+// LoadAsk asks how many tasks could be stolen by a node with those means.
 type LoadAsk struct {
 	Round uint32
-	Caps  []CapWord
+	Means
 }
 
 // CapWord says how many more tasks of a capped job a node could run.
@@ -41,8 +45,8 @@ type LoadSay struct {
 
 // Steal asks for half of that. Ask numbers the asks of a thief's life.
 type Steal struct {
-	Ask  uint64
-	Caps []CapWord
+	Ask uint64
+	Means
 }
 
 // Offer names what the receiver may have: nothing of it is its own before it
@@ -142,13 +146,13 @@ func EncodeMessage(m Message) []byte {
 	switch m := m.(type) {
 	case *LoadAsk:
 		w.uint(uint64(m.Round))
-		w.caps(m.Caps)
+		w.means(&m.Means)
 	case *LoadSay:
 		w.uint(uint64(m.Round))
 		w.uint(uint64(m.Load))
 	case *Steal:
 		w.uint(m.Ask)
-		w.caps(m.Caps)
+		w.means(&m.Means)
 	case *Offer:
 		w.offer(m)
 	case *Done:
@@ -179,20 +183,22 @@ func EncodeMessage(m Message) []byte {
 	return w.b
 }
 
-func (w *writer) caps(list []CapWord) {
-	w.uint(uint64(len(list)))
-	for _, k := range list {
+func (w *writer) means(m *Means) {
+	w.uint(uint64(m.Left))
+	w.uint(uint64(len(m.Caps)))
+	for _, k := range m.Caps {
 		w.int(int64(k.Job))
 		w.uint(uint64(k.Idle))
 	}
 }
 
-func (r *reader) caps() []CapWord {
+func (r *reader) means() Means {
+	left := time.Duration(r.upTo(1<<62 - 1))
 	list := make([]CapWord, r.count(capWords, 2))
 	for i := range list {
 		list[i] = CapWord{filch.JobID(r.i32()), r.index()}
 	}
-	return list
+	return Means{list, left}
 }
 
 func (w *writer) offer(m *Offer) {
@@ -234,11 +240,11 @@ func DecodeMessage(v []byte) (Message, error) {
 	var m Message
 	switch messageKind(r.u8()) {
 	case mLoadAsk:
-		m = &LoadAsk{r.u32(), r.caps()}
+		m = &LoadAsk{r.u32(), r.means()}
 	case mLoad:
 		m = &LoadSay{r.u32(), int64(r.upTo(1 << 62))}
 	case mSteal:
-		m = &Steal{r.uint(), r.caps()}
+		m = &Steal{r.uint(), r.means()}
 	case mOffer:
 		m = r.offer()
 	case mDone:

@@ -37,6 +37,7 @@ type queue struct {
 	shared    heap
 	dedicated heap
 	cooling   []cooling // failed here; a thief may have them at once, this node later
+	late      []late    // cannot finish here; see setAside
 	frozen    int64
 	pending   int // takeovers and moves under way
 	onceKnown []func(now time.Duration, out *Out)
@@ -50,12 +51,22 @@ type cooling struct {
 }
 
 func (q *queue) empty() bool {
-	return len(q.ranges) == 0 && len(q.shared.list) == 0 && len(q.dedicated.list) == 0 && len(q.cooling) == 0
+	return !q.startable() && len(q.cooling) == 0 && len(q.late) == 0
+}
+
+// startable reports whether there is anything that is not set aside.
+func (q *queue) startable() bool {
+	return len(q.ranges) > 0 || len(q.shared.list) > 0 || len(q.dedicated.list) > 0
+}
+
+// drop empties the queue.
+func (q *queue) drop() {
+	q.ranges, q.shared, q.dedicated, q.cooling, q.late = nil, heap{}, heap{}, nil, nil
 }
 
 // shareable is how many tasks a thief may be given.
 func (q *queue) shareable() int64 {
-	n := int64(len(q.shared.list) + len(q.cooling))
+	n := int64(len(q.shared.list) + len(q.cooling) + len(q.late))
 	for i := range q.ranges {
 		n += q.ranges[i].left()
 	}

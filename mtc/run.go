@@ -105,16 +105,16 @@ func (c *Core) fill(now time.Duration, out *Out) {
 // startOne starts one task of j, if there is room and one may begin.
 func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 	q := &j.queue
-	if len(q.dedicated.list) == 0 && len(q.shared.list) == 0 && len(q.ranges) == 0 {
-		if len(q.cooling) > 0 {
-			return gotBlocked
+	if !q.startable() {
+		if q.empty() {
+			return gotNone
 		}
-		return gotNone
+		return gotBlocked
 	}
 	if j.void != 0 || j.lead != nil && !j.lead.open {
 		return gotBlocked
 	}
-	if !c.fits(now, j) {
+	if !c.mayStart(now, j) {
 		c.tooLate(now, j)
 		return gotBlocked
 	}
@@ -131,7 +131,9 @@ func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 	case lineGone:
 		c.pass(now, j, it, out)
 	case lineHere:
-		c.begin(now, j, it, g, out)
+		if !c.setAside(now, j, it) {
+			c.begin(now, j, it, g, out)
+		}
 	}
 	return gotOne
 }
@@ -325,7 +327,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	}
 	c.policy.ended(took)
 	if e.State == filch.OK {
-		c.learn(j, took)
+		c.learn(now, j, took)
 	}
 	tries := int32(it.attempt) - 1 - int32(it.crashes)
 	retried := e.State != filch.OK && j.void == 0 && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)

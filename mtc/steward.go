@@ -96,7 +96,7 @@ func (c *Core) finish(j *job, out *Out) {
 	j.lead, j.over = nil, true
 	j.queue.onceKnown, j.queue.pending = nil, 0
 	c.unwatch(j, out)
-	j.queue.ranges, j.queue.shared, j.queue.dedicated, j.queue.cooling = nil, heap{}, heap{}, nil
+	j.queue.drop()
 	j.records.tells = nil
 	c.idle(j)
 	c.forget(j, out)
@@ -129,7 +129,10 @@ func (c *Core) void(now time.Duration, j *job, s filch.State, out *Out) {
 	for _, k := range q.cooling {
 		singles = append(singles, k.item)
 	}
-	q.ranges, q.cooling = nil, nil
+	for _, k := range q.late {
+		singles = append(singles, k.item)
+	}
+	q.drop()
 	for _, it := range singles {
 		c.record(now, j, it, Task{State: s}, out)
 	}

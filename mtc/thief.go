@@ -125,7 +125,7 @@ func (c *Core) hungry() bool {
 // starved reports whether a job has nothing that could start here soon: a task
 // that only cools off, or one without a token, does not count.
 func (q *queue) starved(j *job) bool {
-	if len(q.dedicated.list)+len(q.shared.list)+len(q.ranges) == 0 {
+	if !q.startable() {
 		return true
 	}
 	return j.spec.Cap > 0 && j.running >= j.tokens.held && !j.tokens.asking && j.tokens.seq > 0
@@ -164,8 +164,9 @@ func (c *Core) seek(now time.Duration, out *Out) {
 	t.at = now + askWait
 	t.tries++
 	t.vain += len(t.asked)
+	means := c.means(now)
 	for _, name := range t.asked {
-		c.send(name, &LoadAsk{t.round, c.capWords()}, out)
+		c.send(name, &LoadAsk{t.round, means}, out)
 	}
 }
 
@@ -183,7 +184,7 @@ func (c *Core) capWords() (list []CapWord) {
 const neighborsMax = 128
 
 func (c *Core) loadAsked(now time.Duration, from filch.NodeName, m *LoadAsk, out *Out) {
-	load := c.loadFor(m.Caps)
+	load := c.loadFor(&m.Means)
 	if load == 0 {
 		c.victim.remember(now, from)
 	}
@@ -214,7 +215,7 @@ func (c *Core) choose(now time.Duration, out *Out) {
 	t.phase = stealing
 	t.ask++
 	t.at = now + stealWait
-	c.send(t.best, &Steal{t.ask, c.capWords()}, out)
+	c.send(t.best, &Steal{t.ask, c.means(now)}, out)
 }
 
 // stealWait is how long a thief waits for an offer before it asks others.

@@ -145,6 +145,15 @@ func (c *Core) fits(now time.Duration, j *job) bool {
 	return c.cfg.Walltime.End == 0 || c.cfg.Walltime.Fits(now, c.expected(j))
 }
 
+// mayStart reports whether tasks of a job are looked at for a start: those that
+// have limits of their own one by one, see setAside.
+func (c *Core) mayStart(now time.Duration, j *job) bool {
+	if j.spec.Limits {
+		return len(j.queue.late) < lateMax
+	}
+	return c.fits(now, j)
+}
+
 // tooLate notes that there are tasks here that are not started any more, and
 // tells those who look for work.
 func (c *Core) tooLate(now time.Duration, j *job) {
@@ -155,9 +164,10 @@ func (c *Core) tooLate(now time.Duration, j *job) {
 }
 
 // learn takes in how long a task took that ended well.
-func (c *Core) learn(j *job, took time.Duration) {
+func (c *Core) learn(now time.Duration, j *job, took time.Duration) {
 	j.pace.took.Add(took)
 	j.pace.late = false // it may be less than was expected
+	c.reconsider(now, j)
 	c.pace.habits.Add(j.spec.Like, took)
 }
 

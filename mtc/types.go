@@ -36,6 +36,7 @@ type Spec struct {
 	Once       bool   // started at most once
 	OnFail     FailMode
 	Payloads   bool // each task has a line of its own
+	Limits     bool // which may have a limit of its own, in place of Limit
 	First      int32
 	Step       int32         // the number of task i is First+i*Step; 0 is 1
 	Picks      []Pick        // or the i-th of these, when failures are submitted again
@@ -108,6 +109,7 @@ func (s *Spec) Encode() []byte {
 	}
 	w.string(s.Like)
 	w.int(int64(s.Expect))
+	w.bool(s.Limits)
 	return w.b
 }
 
@@ -124,6 +126,7 @@ func DecodeSpec(v []byte) (*Spec, error) {
 		s.Picks[i] = Pick{r.i32(), r.index()}
 	}
 	s.Like, s.Expect = string(r.view(MaxLike)), time.Duration(r.int())
+	s.Limits = len(r.b) > 0 && r.bool() // none was written before tasks had their own
 	return s, r.done()
 }
 

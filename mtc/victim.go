@@ -61,13 +61,13 @@ func (f *frozen) count() int64 {
 }
 
 // Load is how many tasks here could be stolen.
-func (c *Core) Load() int64 { return c.loadFor(nil) }
+func (c *Core) Load() int64 { return c.loadFor(&Means{}) }
 
-func (c *Core) loadFor(caps []CapWord) int64 {
+func (c *Core) loadFor(m *Means) int64 {
 	n := int64(0)
 	for _, j := range c.order {
-		if j.stealable(caps) {
-			n += c.spare(j)
+		if j.stealable(m.Caps) {
+			n += c.spare(j) + c.lateFor(j, m)
 		}
 	}
 	return n
@@ -85,7 +85,7 @@ func (c *Core) spare(j *job) int64 {
 		keep = min(keep, j.tokens.held-j.running)
 	}
 	cool := int64(len(j.queue.cooling))
-	return max(j.queue.shareable()-cool-int64(max(keep, 0)), 0) + cool
+	return max(j.queue.shareable()-cool-int64(len(j.queue.late))-int64(max(keep, 0)), 0) + cool
 }
 
 // stealable reports whether tasks of a job are worth moving to a thief: those
@@ -162,7 +162,7 @@ func (c *Core) stolen(now time.Duration, from filch.NodeName, m *Steal, out *Out
 		return
 	}
 	x := &xfer{thief: from, offer: &Offer{Life: c.self.Incarnation, Ask: m.Ask}}
-	c.freeze(x, m.Caps)
+	c.freeze(x, &m.Means)
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
 		v.remember(now, from)
@@ -192,14 +192,18 @@ func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
 }
 
 // freeze takes half of the stealable tasks out of the queues, oldest job first.
-func (c *Core) freeze(x *xfer, caps []CapWord) {
-	want := half(c.loadFor(caps))
+func (c *Core) freeze(x *xfer, m *Means) {
+	want := half(c.loadFor(m))
 	for _, j := range c.order {
 		if want <= 0 {
 			return
 		}
-		if !j.stealable(caps) {
+		if !j.stealable(m.Caps) {
 			continue
+		}
+		for _, it := range c.cutLate(j, m, min(want, int64(offerTasks-len(x.offer.Tasks)))) {
+			want--
+			x.addTask(j, it, false)
 		}
 		here := min(want, c.spare(j))
 		room := offerRange - len(x.offer.Ranges)

@@ -117,6 +117,7 @@ func (f *submitFlags) opened(s *launcher.TaskSubmission, command []string, bag *
 	if f.array != "" && f.builtin == "" && len(command) == 0 {
 		return nil, filch.Errorf(filch.Invalid, "there is nothing to run for --array %s", f.array).WithHint("filch submit --open --array %s -- COMMAND", f.array)
 	}
+	s.Spec.Limits = true // entries that are added may have them
 	lines, err := f.openPayloads(s, command, bag)
 	if err != nil || lines != nil {
 		return lines, err

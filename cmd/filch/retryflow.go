@@ -103,8 +103,8 @@ func (f *flow) load() (local filch.NodeName, err error) {
 		}
 		n, err := mtc.DecodeGraphNode(v)
 		var item launcher.TaskItem
-		if err == nil && len(n.Body) > 0 && n.Body[0] == launcher.PayloadItem {
-			err = wire.Unmarshal(n.Body[1:], &item)
+		if body := launcher.Untimed(n.Body); err == nil && len(body) > 0 && body[0] == launcher.PayloadItem {
+			err = wire.Unmarshal(body[1:], &item)
 		}
 		if err != nil {
 			return "", filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", f.id, err.Error())
@@ -246,7 +246,7 @@ func (f *flow) node(i int32) (mtc.GraphNode, error) {
 		t.Outputs[k].Writer = f.index[i]
 	}
 	b, err := wire.Marshal(&t)
-	n.Body = append([]byte{launcher.PayloadItem}, b...)
+	n.Body = launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...))
 	if size := len(n.Encode()); err == nil && size > mtc.MaxPayload {
 		err = filch.Errorf(filch.Invalid, "task %q: its command and the names of its files take %d bytes, at most %d", n.Name, size, mtc.MaxPayload)
 	}

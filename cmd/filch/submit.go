@@ -435,6 +435,7 @@ func (f *submitFlags) entries(s *launcher.TaskSubmission, command []string) (sou
 			return append([]byte{launcher.PayloadLine}, v...), err
 		}, nil
 	}
+	s.Spec.Limits = true
 	return func() ([]byte, error) {
 		t, err := list.Next()
 		if err != nil {
@@ -450,7 +451,7 @@ func (f *submitFlags) entries(s *launcher.TaskSubmission, command []string) (sou
 
 func item(t launcher.TaskItem) ([]byte, error) {
 	b, err := wire.Marshal(&t)
-	return append([]byte{launcher.PayloadItem}, b...), err
+	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
 }
 
 // expanded are the combinations of the values after :::.

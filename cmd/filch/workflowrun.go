@@ -236,7 +236,8 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *mtc.Spec) (mtc.GraphNode
 		}
 	}
 	b, err := wire.Marshal(&item)
-	n.Body = append([]byte{launcher.PayloadItem}, b...)
+	n.Body = launcher.Timed(item.Limit, append([]byte{launcher.PayloadItem}, b...))
+	sp.Limits = sp.Limits || item.Limit > 0
 	if size := len(n.Encode()); size > mtc.MaxPayload {
 		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
 			t.Name, len(t.Inputs)+len(t.Outputs), size, mtc.MaxPayload)

@@ -166,7 +166,9 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 			e.Text += ": " + here.Why
 		}
 	case c.Running == 0 && c.Ready > 0:
-		e.Text = strconv.Itoa(int(c.Ready)) + " tasks are ready and wait for slots; filch nodes shows who has them"
+		if e.Text = tasksAre(int64(c.Ready)) + " ready"; here.Late < int64(c.Ready) {
+			e.Text += " and wait for slots; filch nodes shows who has them"
+		}
 	case c.Running == 0 && len(j.Record.After) > 0:
 		e.Text = "it waits for the end of other jobs"
 	case c.Running > 0:
@@ -176,6 +178,13 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		e.Text = here.Explain(e.Text)
 	}
 	return e
+}
+
+func tasksAre(n int64) string {
+	if n == 1 {
+		return "1 task is"
+	}
+	return strconv.FormatInt(n, 10) + " tasks are"
 }
 
 // waitTasks waits for the end of a job of tasks.

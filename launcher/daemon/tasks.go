@@ -59,6 +59,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 		}
 		p = node.Body
 	}
+	p = launcher.Untimed(p)
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		s.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}

@@ -1,0 +1,28 @@
+package launcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+func TestPayloads(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		payload []byte
+		rest    string
+		limit   time.Duration
+	}{
+		{"without a limit", Timed(0, []byte("\x01item")), "\x01item", 0},
+		{"with one", Timed(90*time.Second, []byte("\x01item")), "\x01item", 90 * time.Second},
+		{"a line", []byte("\x00item"), "\x00item", 0},
+		{"nothing", nil, "", 0},
+		{"a limit that is cut", []byte{PayloadTimed, 0x80}, string([]byte{PayloadTimed, 0x80}), 0},
+		{"a limit beyond all time", []byte{PayloadTimed, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "", filch.Never},
+	} {
+		if rest, limit := Untimed(c.payload), taskLimit(c.payload); string(rest) != c.rest || limit != c.limit {
+			t.Errorf("%s: got %q, %v", c.name, rest, limit)
+		}
+	}
+}
