@@ -24,73 +24,85 @@ func (o *upOptions) listenHost() (string, error) {
 		}
 		return ip.String(), nil
 	case o.iface != "":
-		return interfaceAddress(o.iface)
+		return nicsHere().named(o.iface)
 	case place.AllocationName(os.Getenv) != "":
-		if host := privateAddress(); host != "" {
+		if host := nicsHere().private(launchNode()); host != "" {
 			return host, nil
 		}
 	}
 	return "127.0.0.1", nil
 }
 
-func interfaceAddress(name string) (string, error) {
-	i, err := net.InterfaceByName(name)
-	if err != nil {
+// nic is a network interface.
+type nic struct {
+	name         string
+	up, loopback bool
+	nets         []netip.Prefix // usable ones, each with its address; IPv4 before IPv6
+}
+
+// nics are those of a machine.
+type nics []nic
+
+// nicsHere are those of this machine.
+func nicsHere() (list nics) {
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		n := nic{name: i.Name, up: i.Flags&net.FlagUp != 0, loopback: i.Flags&net.FlagLoopback != 0}
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				n.nets = append(n.nets, p)
+			}
+		}
+		list = append(list, n.usable())
+	}
+	return list
+}
+
+// usable leaves out addresses that mean nothing without the interface.
+func (n nic) usable() nic {
+	n.nets = slices.DeleteFunc(slices.Clone(n.nets), func(p netip.Prefix) bool { return p.Addr().IsLinkLocalUnicast() })
+	slices.SortStableFunc(n.nets, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
+	return n
+}
+
+// named is the address of the interface of that name.
+func (l nics) named(name string) (string, error) {
+	i := slices.IndexFunc(l, func(n nic) bool { return n.name == name })
+	if i < 0 {
 		var names []string
-		all, _ := net.Interfaces()
-		for _, a := range all {
-			names = append(names, a.Name)
+		for _, n := range l {
+			names = append(names, n.name)
 		}
 		return "", misuse{filch.Errorf(filch.Invalid, "there is no network interface %s", strconv.Quote(name)).
 			WithHint("this machine has %s", strings.Join(names, ", "))}
 	}
-	addrs := addressesOf(*i)
-	if len(addrs) == 0 {
+	switch n := l[i]; {
+	case !n.up:
+		return "", filch.Errorf(filch.Invalid, "the network interface %s is down", name)
+	case len(n.nets) == 0:
 		return "", filch.Errorf(filch.Invalid, "the network interface %s has no address", name)
+	default:
+		return n.nets[0].Addr().String(), nil
 	}
-	return addrs[0].String(), nil
 }
 
-// addressesOf are the interface's usable addresses, IPv4 before IPv6.
-func addressesOf(i net.Interface) []netip.Addr {
-	var addrs []netip.Addr
-	for _, p := range prefixesOf(i) {
-		addrs = append(addrs, p.Addr())
-	}
-	return addrs
-}
-
-// prefixesOf are the same with their networks.
-func prefixesOf(i net.Interface) []netip.Prefix {
-	all, _ := i.Addrs()
-	var found []netip.Prefix
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
-			found = append(found, p)
-		}
-	}
-	slices.SortStableFunc(found, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
-	return found
-}
-
-// privateAddress is an address of this machine inside a private network: of a
-// fast interconnect (ib*, hsn*) if there is one, else of the network that the
-// batch system uses, else of any; "" when there is none. Those of bridges for
-// containers are not reachable from elsewhere.
-func privateAddress() string {
-	near, _ := netip.ParseAddr(os.Getenv("SLURM_LAUNCH_NODE_IPADDR"))
-	all, _ := net.Interfaces()
+// private is an address inside a private network: of a fast interconnect (ib*,
+// hsn*) if there is one, else of the network that near is in, else of any; ""
+// when there is none. Those of bridges for containers are not reachable from
+// elsewhere.
+func (l nics) private(near netip.Addr) string {
 	best, bestRank := "", 0
-	for _, i := range all {
-		if !outward(i) {
+	for _, n := range l {
+		if !n.outward() {
 			continue
 		}
-		for _, a := range prefixesOf(i) {
+		for _, a := range n.nets {
 			rank := 1
 			switch {
 			case !a.Addr().IsPrivate():
 				continue
-			case hasAnyPrefix(i.Name, "ib", "hsn"):
+			case hasAnyPrefix(n.name, "ib", "hsn"):
 				rank = 3
 			case near.IsValid() && a.Contains(near):
 				rank = 2
@@ -104,27 +116,37 @@ func privateAddress() string {
 }
 
 // outward reports whether an interface may lead to other machines.
-func outward(i net.Interface) bool {
-	return i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 && !hasAnyPrefix(i.Name, "docker", "virbr", "br-", "veth", "cni", "flannel")
+func (n nic) outward() bool {
+	return n.up && !n.loopback && !hasAnyPrefix(n.name, "docker", "podman", "virbr", "br-", "veth", "cni", "cali", "flannel", "lxcbr", "lxdbr")
 }
 
-// fabricHost is the address that a launcher of an allocation listens on. A
-// public one is not taken unasked.
+// fabric is the address that a launcher of an allocation listens on. A public
+// one is not taken unasked.
+func (l nics) fabric(near netip.Addr, others bool) (string, error) {
+	if host := l.private(near); host != "" {
+		return host, nil
+	}
+	for _, n := range l {
+		if others && n.outward() && len(n.nets) > 0 {
+			return "", filch.Errorf(filch.Invalid, "this node has no private address").
+				WithHint("name the network interface to use: --iface %s", n.name)
+		}
+	}
+	return "127.0.0.1", nil
+}
+
+// launchNode is an address of the node that the batch system began on.
+func launchNode() netip.Addr {
+	a, _ := netip.ParseAddr(os.Getenv("SLURM_LAUNCH_NODE_IPADDR"))
+	return a
+}
+
+// fabricHost is [nics.fabric] of this machine, where no option says otherwise.
 func (o *upOptions) fabricHost(others bool) (string, error) {
 	if o.address != "" || o.iface != "" {
 		return o.listenHost()
 	}
-	if host := privateAddress(); host != "" {
-		return host, nil
-	}
-	all, _ := net.Interfaces()
-	for _, i := range all {
-		if others && outward(i) && len(addressesOf(i)) > 0 {
-			return "", filch.Errorf(filch.Invalid, "this node has no private address").
-				WithHint("name the network interface to use: --iface %s", i.Name)
-		}
-	}
-	return "127.0.0.1", nil
+	return nicsHere().fabric(launchNode(), others)
 }
 
 func hasAnyPrefix(s string, prefixes ...string) bool {
