@@ -396,6 +396,28 @@ func TestRunnerWorkers(t *testing.T) {
 	}
 }
 
+// A worker that leaves after an answer, having read of no other task, fails none;
+// one that closes its output and stays is not waited for.
+func TestRunnerWorkersLeave(t *testing.T) {
+	c := newCrew(t)
+	c.order(func(o *launcher.TaskOrder) {
+		o.Argv, o.Worker = []string{"sh", "-c", `read -r index attempt text; echo "$index 0"`}, true
+	})
+	for range 40 { // each is given to a worker that is about to leave
+		if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseNone {
+			t.Fatalf("got %+v", e)
+		}
+	}
+	c.order(func(o *launcher.TaskOrder) { o.Argv, o.Worker = []string{"true"}, true })
+	if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseProtocol {
+		t.Errorf("one that does nothing: got %+v", e)
+	}
+	c.order(func(o *launcher.TaskOrder) { o.Argv, o.Worker = []string{"sh", "-c", "exec >&-; sleep 600"}, true })
+	if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseProtocol || !strings.Contains(e.Text, "closed its standard output") {
+		t.Errorf("one without an output: got %+v", e)
+	}
+}
+
 // A runner that is told to forget a job whose tasks wait for their fork goes on
 // with the tasks of the others.
 func TestRunnerForgetsAJobThatWaits(t *testing.T) {

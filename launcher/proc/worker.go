@@ -39,6 +39,8 @@ type worker struct {
 	out    *capture
 	buf    []byte
 	task   *task // that it does, nil none
+	line   int   // length of what it was given for it, -1 it did not take it
+	proven bool  // it has done a task
 	gone   bool
 }
 
@@ -64,7 +66,9 @@ func (o *taskOrder) employ(t *task) {
 	t.worker, t.out, w.task = w, w.out, t
 	r.running(t)
 	line := strconv.Itoa(int(t.start.Index)) + " " + strconv.Itoa(int(t.start.Attempt)) + " " + t.start.Line + "\n"
+	w.line = len(line)
 	if err := writeAll(w.in, []byte(line)); err != nil {
+		w.line = -1
 		killPID(w.pid, unix.SIGKILL) // it does not read; its end is the task's
 	}
 }
@@ -139,6 +143,11 @@ func (w *worker) read() {
 	}
 	if err != nil || n == 0 {
 		w.order.runner.poll.drop(w.answer) // its end comes by its pidfd
+		w.order.runner.poll.after(workerGrace, func() {
+			if !w.gone {
+				w.breach("closed its standard output and stayed")
+			}
+		})
 		return
 	}
 	w.buf = append(w.buf, chunk[:n]...)
@@ -174,7 +183,18 @@ func (w *worker) answered(line []byte) {
 		}
 	}
 	w.free(t, e)
+	w.proven = true
 	w.order.idle = append(w.order.idle, w)
+}
+
+// untouched reports whether a worker that has done tasks left before it read of
+// the one that it has: another may have it. One that never did any is no worker.
+func (w *worker) untouched() bool {
+	if !w.proven || w.task == nil || w.task.told || w.task.late {
+		return false
+	}
+	unread, err := unix.IoctlGetInt(w.in, unix.TIOCINQ)
+	return w.line < 0 || err == nil && unread == w.line
 }
 
 // free ends the task of a worker; what was printed is the task's, the files
@@ -235,7 +255,13 @@ func (w *worker) ended() {
 	}
 	w.order.workers--
 	w.leave()
-	if t := w.task; t != nil {
+	if t := w.task; w.untouched() {
+		r.poll.stop(t.limit)
+		w.task, t.limit, t.worker, t.out = nil, nil, nil, nil
+		w.close()
+		w.order.employ(t)
+		return
+	} else if t != nil {
 		e := launcher.TaskEnd{Serial: t.start.Serial, Began: t.began.UnixNano(), Ended: time.Now().UnixNano(), Told: t.told}
 		if t.judge(&e, ws); e.Kind == launcher.CauseNone {
 			e.Kind, e.Code, e.Text = launcher.CauseProtocol, 1, "its worker ended with 0 without an answer"
