@@ -74,12 +74,12 @@ func tell(found []finding, asJSON bool) error {
 			return err
 		}
 	} else if len(found) == 0 {
-		fmt.Println("nothing is wrong")
+		printf("nothing is wrong\n")
 	} else {
 		for _, f := range found {
-			fmt.Printf("%s: %s\n", f.Level, clean(f.Text))
+			printf("%s: %s\n", f.Level, clean(f.Text))
 			if f.Hint != "" {
-				fmt.Printf("  %s\n", clean(f.Hint))
+				printf("  %s\n", clean(f.Hint))
 			}
 		}
 	}

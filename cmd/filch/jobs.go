@@ -151,7 +151,7 @@ func showAll(c *client.Client, ids []jobRank, asJSON bool) error {
 	}
 	for i, v := range list {
 		if i > 0 {
-			fmt.Println()
+			printf("\n")
 		}
 		switch v := v.(type) {
 		case launcher.JobInfo:
@@ -166,7 +166,7 @@ func showAll(c *client.Client, ids []jobRank, asJSON bool) error {
 func printJob(j launcher.JobInfo) {
 	field := func(name, value string) {
 		if value != "" {
-			fmt.Printf("%-10s %s\n", name, clean(value))
+			printf("%-10s %s\n", name, clean(value))
 		}
 	}
 	field("job", j.ID.String())
@@ -268,9 +268,9 @@ func explainCommand(g *global) *cobra.Command {
 }
 
 func printExplanation(e launcher.Explanation) error {
-	fmt.Printf("job %d is %s\n", e.Job, clean(e.State))
+	printf("job %d is %s\n", e.Job, clean(e.State))
 	if e.Text != "" {
-		fmt.Println(clean(e.Text))
+		printf("%s\n", clean(e.Text))
 	}
 	if len(e.Places) == 0 {
 		return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		}
 		t.add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
 	}
-	fmt.Fprintf(os.Stdout, "%s  %d of %s up  %d of %s free\n", clean(instance), up, plural(len(list), "node"), free, plural(slots, "slot"))
+	printf("%s  %d of %s up  %d of %s free\n", clean(instance), up, plural(len(list), "node"), free, plural(slots, "slot"))
 	return t.print()
 }
 

@@ -48,6 +48,9 @@ func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(
 		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 			return err
 		}
+		if int32(id.Rank) >= j.Tasks.Total && (j.Code != nil || !follow) {
+			return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, plural(int(j.Tasks.Total), "task"))
+		}
 		for _, n := range nodes {
 			for more := true; more; {
 				var chunk wire.PrintedChunk
@@ -160,6 +163,9 @@ func export(c *client.Client, id jobRank, dir string, want choice) error {
 	names := map[uint8]string{1: "stdout", 2: "stderr"}
 	written := map[string]int32{} // the attempt that each file is of
 	err := eachPrinted(c, id, want, false, func(p wire.PrintedPiece) error {
+		if p.Lost > 0 {
+			warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, id.Job, p.Task))
+		}
 		name := filepath.Join(dir, fmt.Sprintf("%d.%s", p.Task, names[p.Stream]))
 		switch last, ok := written[name]; {
 		case ok && p.Attempt < last:
@@ -187,18 +193,18 @@ func export(c *client.Client, id jobRank, dir string, want choice) error {
 
 // printTask shows one task.
 func printTask(t launcher.Task) {
-	fmt.Printf("%-10s %d.%d\n", "task", t.Job, t.Index)
-	fmt.Printf("%-10s %s\n", "state", clean(t.State))
+	printf("%-10s %d.%d\n", "task", t.Job, t.Index)
+	printf("%-10s %s\n", "state", clean(t.State))
 	if t.Code != nil {
-		fmt.Printf("%-10s %d\n", "exit code", *t.Code)
+		printf("%-10s %d\n", "exit code", *t.Code)
 	}
 	if t.Node != "" {
-		fmt.Printf("%-10s %s\n", "node", clean(string(t.Node)))
-		fmt.Printf("%-10s %d\n", "attempts", t.Attempts)
+		printf("%-10s %s\n", "node", clean(string(t.Node)))
+		printf("%-10s %d\n", "attempts", t.Attempts)
 	}
 	if t.Began > 0 {
-		fmt.Printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
-		fmt.Printf("%-10s %s\n", "elapsed", shortTime(time.Duration(t.Took*float64(time.Second))))
-		fmt.Printf("%-10s %d bytes\n", "printed", t.Bytes)
+		printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
+		printf("%-10s %s\n", "elapsed", shortTime(time.Duration(t.Took*float64(time.Second))))
+		printf("%-10s %d bytes\n", "output", t.Bytes)
 	}
 }

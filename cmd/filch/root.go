@@ -67,6 +67,9 @@ func execute(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.Execute()
+	if err == nil {
+		err = untold
+	}
 	var code exit
 	var told *filch.Error
 	switch {

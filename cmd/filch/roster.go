@@ -64,11 +64,11 @@ func queryRoster(c *client.Client) ([]wire.RosterInfo, error) {
 func printRoster(list []wire.RosterInfo) error {
 	own := list[0]
 	if !own.Known {
-		fmt.Println("this node has not heard of a roster yet")
+		printf("this node has not heard of a roster yet\n")
 	} else {
-		fmt.Printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
+		printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
 			plural(own.Shards, "shard"), plural(len(own.Members), "member"))
-		fmt.Printf("short of replicas %d  growing %d  lost %d\n", own.Short, own.Learning, len(own.Lost))
+		printf("short of replicas %d  growing %d  lost %d\n", own.Short, own.Learning, len(own.Lost))
 	}
 	t := &table{
 		head:  []string{"NODE", "SEAT", "MEMBER", "EPOCH", "REPLICAS", "HOMES", "RECORDS", "DISK", "QUOTA"},
@@ -187,7 +187,7 @@ side of a broken network.`,
 			seats := rosterLost(list)
 			switch {
 			case len(own.Lost) == 0 && !seats:
-				fmt.Println("neither the roster nor a shard is lost: nothing to do")
+				printf("neither the roster nor a shard is lost: nothing to do\n")
 				return nil
 			case !accept && seats:
 				return misuse{filch.Errorf(filch.Invalid, "the roster is lost: %s; to begin it anew from what the nodes that live know takes --accept-loss", saySeats(&own, gone, unseated)).
@@ -201,11 +201,11 @@ side of a broken network.`,
 				return err
 			}
 			if r.Anew {
-				fmt.Printf("the roster is begun anew by %s\n", own.Node)
-				fmt.Println("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again")
+				printf("the roster is begun anew by %s\n", own.Node)
+				printf("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again\n")
 				return nil
 			}
-			fmt.Printf("%s made anew\n", plural(r.Shards, "shard"))
+			printf("%s made anew\n", plural(r.Shards, "shard"))
 			return nil
 		},
 	}

@@ -180,7 +180,7 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 		return nil, nil, filch.Errorf(filch.Invalid, "a worker is given lines, not the values after :::").
 			WithHint("printf '%%s\\n' A B | filch submit --each-line - --worker -- COMMAND")
 	}
-	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && !f.open {
+	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
 	}
 	s := &launcher.TaskSubmission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}

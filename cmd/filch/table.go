@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -46,6 +47,15 @@ func (t *table) String() string {
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
+}
+
+// untold is the first error of [printf]: a command whose words were lost has failed.
+var untold error
+
+// printf prints to standard output.
+func printf(format string, args ...any) {
+	_, err := fmt.Printf(format, args...)
+	untold = cmp.Or(untold, err)
 }
 
 func (t *table) print() error {

@@ -205,36 +205,36 @@ func (o *show) print(g *workflow.Graph, missing []string) {
 	if name == "" {
 		name = "workflow"
 	}
-	fmt.Printf("%s  %s  %s  %s (%d named, the others by files alone)\n",
+	printf("%s  %s  %s  %s (%d named, the others by files alone)\n",
 		clean(name), clean(g.Format), plural(m.Tasks, "task"), plural(m.Edges, "edge"), m.Named)
-	fmt.Printf("%s, at most %s on one: %s\n", plural(len(m.Levels), "level"), plural(m.Width, "task"), levelList(m.Levels))
-	fmt.Printf("files  %d  %s: %d are there before (%s), %d are left at the end (%s), the largest has %s\n",
+	printf("%s, at most %s on one: %s\n", plural(len(m.Levels), "level"), plural(m.Width, "task"), levelList(m.Levels))
+	printf("files  %d  %s: %d are there before (%s), %d are left at the end (%s), the largest has %s\n",
 		v.Files(), workflow.Bytes(v.Total()), v.InitialFiles, workflow.Bytes(v.Initial), v.FinalFiles, workflow.Bytes(v.Final), workflow.Bytes(v.Largest))
 	if v.Unknown > 0 {
-		fmt.Printf("       %s of unknown size\n", plural(v.Unknown, "file"))
+		printf("       %s of unknown size\n", plural(v.Unknown, "file"))
 	}
 	if m.Timed {
-		fmt.Printf("work   %s on one slot\n", shortTime(m.Work))
+		printf("work   %s on one slot\n", shortTime(m.Work))
 		for _, n := range o.slots {
-			fmt.Printf("bound  %s at least on %s\n", shortTime(m.Bound(n)), plural(n, "slot"))
+			printf("bound  %s at least on %s\n", shortTime(m.Bound(n)), plural(n, "slot"))
 		}
-		fmt.Printf("critical path  %s over %s:\n", shortTime(m.Critical), plural(len(m.Chain), "task"))
+		printf("critical path  %s over %s:\n", shortTime(m.Critical), plural(len(m.Chain), "task"))
 	} else {
-		fmt.Printf("critical path  %s (not all tasks state a time):\n", plural(len(m.Chain), "task"))
+		printf("critical path  %s (not all tasks state a time):\n", plural(len(m.Chain), "task"))
 	}
 	o.printChain(g, m.Chain, m.Timed)
 	if len(missing) > 0 {
-		fmt.Printf("not there  %s that no task writes: %s\n", plural(len(missing), "input"), shortList(missing, 3))
+		printf("not there  %s that no task writes: %s\n", plural(len(missing), "input"), shortList(missing, 3))
 	}
 	if len(g.Traps) > 0 {
-		fmt.Println("odd in this file:")
+		printf("odd in this file:\n")
 	}
 	for _, t := range g.Traps {
 		examples := shortList(t.Examples[:min(len(t.Examples), 2)], 2)
 		if t.Count > 2 {
 			examples += ", ..."
 		}
-		fmt.Printf("  %5d  %s (%s)\n", t.Count, t.Text, examples)
+		printf("  %5d  %s (%s)\n", t.Count, t.Text, examples)
 	}
 }
 

@@ -114,6 +114,10 @@ func TestFilesGoFromNodeToNode(t *testing.T) {
 			ran++
 		}
 	}
+	var first launcher.Task
+	if err := c.ask(2, &first, wire.VerbTask, news.Job.String(), "0"); err != nil || first.Bytes != int64(2*len(text)) {
+		t.Errorf("the end of the first task tells %d bytes, %v; its file has %d", first.Bytes, err, 2*len(text))
+	}
 	if ran < 2 {
 		t.Errorf("only %d node ran tasks:\n%s", ran, got)
 	}

@@ -85,7 +85,8 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, 
 	case wire.VerbSignal:
 		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: they take no signals but filch cancel", job)
 	case wire.VerbLogs:
-		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: their output is asked for node by node", job)
+		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: their output is asked for node by node", job).
+			WithHint("filch logs -f %d follows it, filch wait %d waits for the end", job, job)
 	case wire.VerbExplain:
 		return d.explainTasks(job, j), nil
 	}

@@ -396,28 +396,6 @@ func TestRunnerWorkers(t *testing.T) {
 	}
 }
 
-// A worker that leaves after an answer, having read of no other task, fails none;
-// one that closes its output and stays is not waited for.
-func TestRunnerWorkersLeave(t *testing.T) {
-	c := newCrew(t)
-	c.order(func(o *launcher.TaskOrder) {
-		o.Argv, o.Worker = []string{"sh", "-c", `read -r index attempt text; echo "$index 0"`}, true
-	})
-	for range 40 { // each is given to a worker that is about to leave
-		if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseNone {
-			t.Fatalf("got %+v", e)
-		}
-	}
-	c.order(func(o *launcher.TaskOrder) { o.Argv, o.Worker = []string{"true"}, true })
-	if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseProtocol {
-		t.Errorf("one that does nothing: got %+v", e)
-	}
-	c.order(func(o *launcher.TaskOrder) { o.Argv, o.Worker = []string{"sh", "-c", "exec >&-; sleep 600"}, true })
-	if e := c.end(c.start(launcher.TaskStart{})); e.Kind != launcher.CauseProtocol || !strings.Contains(e.Text, "closed its standard output") {
-		t.Errorf("one without an output: got %+v", e)
-	}
-}
-
 // A runner that is told to forget a job whose tasks wait for their fork goes on
 // with the tasks of the others.
 func TestRunnerForgetsAJobThatWaits(t *testing.T) {
@@ -450,18 +428,6 @@ func TestRunnerTellsManyLongEnds(t *testing.T) {
 		if e := c.end(first + i); e.Kind != launcher.CauseNotFound && e.Kind != launcher.CauseNotExec || e.Text == "" || len(e.Text) > 4<<10 {
 			t.Fatalf("got %+v, %.100q", e.Kind, e.Text)
 		}
-	}
-}
-
-func TestRunnerGivesWorkersLines(t *testing.T) {
-	c := newCrew(t)
-	c.order(func(o *launcher.TaskOrder) { o.Argv, o.Worker = []string{"sh", "-c", workerScript}, true })
-	first := c.start(launcher.TaskStart{Line: "one\n1 0\n"}, launcher.TaskStart{Line: "two"})
-	if e := c.end(first); e.Kind != launcher.CauseOurs || !strings.Contains(e.Text, "more than one line") {
-		t.Errorf("got %+v", e)
-	}
-	if e := c.end(first + 1); e.Kind != launcher.CauseNone {
-		t.Errorf("the one after it: got %+v", e)
 	}
 }
 
