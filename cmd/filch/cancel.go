@@ -10,8 +10,15 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
+// Cancelled is what filch cancel --json prints for each job.
+type Cancelled struct {
+	ID    filch.JobID `json:"id"`
+	Told  bool        `json:"told"`
+	Error string      `json:"error,omitempty"`
+}
+
 func cancelCommand(g *global) *cobra.Command {
-	name := ""
+	name, asJSON := "", false
 	c := &cobra.Command{
 		Use:     "cancel [-s SIGNAL] JOB...",
 		GroupID: "jobs",
@@ -40,16 +47,23 @@ With -s only that signal is sent, and the job goes on if it survives it.`,
 					return misuse{filch.Errorf(filch.Invalid, "a single rank cannot be ended: give the job, %d", id.Job)}
 				}
 			}
-			failed := false
+			failed, list := false, []Cancelled{}
 			for _, id := range ids {
+				said := Cancelled{ID: id.Job}
 				if sig != 0 {
 					err = ask(c, queryWait, nil, wire.VerbSignal, id.Job.String(), strconv.Itoa(int(sig)))
 				} else {
 					err = ask(c, queryWait, nil, wire.VerbCancel, id.Job.String(), strconv.Itoa(int(sigTERM)))
 				}
-				if err != nil {
+				if said.Told = err == nil; err != nil {
 					complain(err)
-					failed = true
+					failed, said.Error = true, err.Error()
+				}
+				list = append(list, said)
+			}
+			if asJSON {
+				if err := printJSON(list); err != nil {
+					return err
 				}
 			}
 			if failed {
@@ -58,6 +72,7 @@ With -s only that signal is sent, and the job goes on if it survives it.`,
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print what became of it as JSON")
 	c.Flags().StringVarP(&name, "signal", "s", "", "send only this signal")
 	return c
 }

@@ -135,6 +135,7 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	check(reflect.TypeFor[wire.RosterInfo]())
 	check(reflect.TypeFor[wire.PolicyInfo]())
 	check(reflect.TypeFor[finding]())
+	check(reflect.TypeFor[Cancelled]())
 	check(reflect.TypeFor[WorkflowInfo]())
 	check(reflect.TypeFor[WorkflowJob]())
 	check(reflect.TypeFor[PastJob]())
