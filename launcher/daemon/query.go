@@ -197,10 +197,7 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 		return nil, noJob(job)
 	}
 	if !known {
-		if j, err := d.taskJob(job); err != nil || j != nil {
-			return d.aboutTasks(q, job, j, arg, err)
-		}
-		return d.elsewhere(q, job, arg)
+		return d.aboutOther(q, job, arg)
 	}
 	switch q.Verb {
 	case wire.VerbWait:
@@ -238,6 +235,29 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 		err = noJob(job)
 	}
 	return info, err
+}
+
+// aboutOther answers for a job that this node does not own. Where one record
+// that it may have cannot be read, as its home has just died, the other may tell;
+// who waits for an end waits for that home's successor too.
+func (d *Daemon) aboutOther(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
+	deadline := time.Now()
+	if q.Verb == wire.VerbWait {
+		deadline = deadline.Add(parseWait(arg(1)))
+	}
+	for {
+		j, err := d.taskJob(job)
+		if j != nil {
+			return d.aboutTasks(q, job, j, arg)
+		}
+		v, bad := d.elsewhere(q, job, arg)
+		if err == nil || bad == nil || kindOf(bad) != filch.NotFound {
+			return v, bad
+		}
+		if !d.pause(waitChunk, deadline) {
+			return nil, err
+		}
+	}
 }
 
 func first(a, b error) error {

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -228,4 +230,49 @@ func TestLongListsLackWhatEndedFirst(t *testing.T) {
 	if live != 10 {
 		t.Errorf("%d of 10 jobs that have not ended are there", live)
 	}
+}
+
+// Who waits for the end of a job hears of it also when the home of what may be
+// its records has just died.
+func TestWaitOutlivesTheHomeOfRecords(t *testing.T) {
+	c := newCluster(t, 4, 1)
+	var list []wire.RosterInfo
+	poll(t, "replicas of all records", func() bool {
+		c.nodes[3].query(t, &list, wire.VerbRoster, wire.OnlyHere)
+		return len(list[0].Members) == 4 && list[0].Short == 0 && list[0].Learning == 0 && len(list[0].Seats) == 3
+	})
+	var jobs []filch.JobID
+	for range 12 {
+		r := request(t, 1, "true")
+		r.Detach, r.Shape.Only = true, []filch.NodeName{"n2"}
+		run := c.submit(1, r)
+		event, err := run.Next()
+		if a, ok := event.(launcher.Accepted); ok {
+			jobs = append(jobs, a.Job)
+		} else {
+			t.Fatalf("got %+v, %v", event, err)
+		}
+	}
+	c.nodes[0].Stop()
+	c.nodes[0].end()
+	var all sync.WaitGroup
+	for _, job := range jobs {
+		all.Go(func() {
+			client, err := cli.DialDir(c.nodes[3].cfg.Dir, "test")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer client.Close()
+			b, err := client.Query(time.Minute, wire.VerbWait, job.String(), "40s")
+			var info launcher.JobInfo
+			if err == nil {
+				err = json.Unmarshal(b, &info)
+			}
+			if err != nil || info.Code == nil || *info.Code != 0 {
+				t.Errorf("job %d: got %+v, %v", job, info, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -66,10 +66,7 @@ func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error)
 }
 
 // aboutTasks answers a query about a job of tasks, from whichever node.
-func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, arg func(int) string, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
+func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
 		return d.waitTasks(job, j, arg(1))
