@@ -21,14 +21,8 @@ func (n *Node) FindJob(now time.Duration, id filch.JobID, wait time.Duration, th
 		then(nil, dht.Version{}, none)
 		return
 	}
-	ops := []dht.Op{
-		{Code: dht.OpLookup, Key: jobKey(id), Consistent: true},
-		{Code: dht.OpLookup, Key: jobKey(id)}, // should the other replicas not answer
-	}
-	n.StoreDo(now, ops, wait, func(rs []dht.Result) {
-		if rs[0].Outcome != dht.Done && rs[0].Outcome != dht.Absent && rs[1].Outcome == dht.Done {
-			rs[0] = rs[1]
-		}
+	n.StoreDo(now, lookups(jobKey(id)), wait, func(rs []dht.Result) {
+		preferConsistent(rs)
 		switch rs[0].Outcome {
 		case dht.Done:
 			e, err := DecodeJobEntry(rs[0].Value)
@@ -44,6 +38,19 @@ func (n *Node) FindJob(now time.Duration, id filch.JobID, wait time.Duration, th
 				WithHint("%s; `filch doctor` says more", n.storeTrouble()))
 		}
 	}, out)
+}
+
+// lookups read a record for people: should the other replicas not answer, as its
+// home last knew it.
+func lookups(key dht.Key) []dht.Op {
+	return []dht.Op{{Code: dht.OpLookup, Key: key, Consistent: true}, {Code: dht.OpLookup, Key: key}}
+}
+
+// preferConsistent makes the first of the results of lookups the one that counts.
+func preferConsistent(rs []dht.Result) {
+	if rs[0].Outcome != dht.Done && rs[0].Outcome != dht.Absent && rs[1].Outcome == dht.Done {
+		rs[0] = rs[1]
+	}
 }
 
 // CancelJob asks in the record of a job whose owner does not answer that

@@ -24,8 +24,8 @@ func (n *Node) FindTasks(now time.Duration, id filch.JobID, wait time.Duration, 
 		then(nil, filch.Errorf(filch.NotFound, "there is no job %d", id))
 		return
 	}
-	op := dht.Op{Code: dht.OpLookup, Key: dht.Key(mtc.KeyJob(id)), Consistent: true}
-	n.StoreDo(now, []dht.Op{op}, wait, func(rs []dht.Result) {
+	n.StoreDo(now, lookups(dht.Key(mtc.KeyJob(id))), wait, func(rs []dht.Result) {
+		preferConsistent(rs)
 		switch rs[0].Outcome {
 		case dht.Done:
 			j, err := mtc.DecodeJob(rs[0].Value)

@@ -51,7 +51,7 @@ at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.
 			if err := printHistory(past); err != nil || most > 0 {
 				return err
 			}
-			return sayDropped(c)
+			return sayLacks(c, true)
 		},
 	}
 	c.Flags().IntVarP(&most, "last", "n", 0, "only the last `N`")

@@ -49,10 +49,10 @@ ended. A job's number can be given to every other command, and so can last.`,
 				}
 				return printJSON(list)
 			}
-			if err := printJobs(list); err != nil || !all {
+			if err := printJobs(list); err != nil {
 				return err
 			}
-			return sayDropped(c)
+			return sayLacks(c, all)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended")
@@ -80,15 +80,23 @@ func printJobs(list []launcher.JobInfo) error {
 	return t.print()
 }
 
-// sayDropped says how many ended jobs a list of all lacks.
-func sayDropped(c *client.Client) error {
-	list, err := queryRoster(c)
-	if err != nil {
+// sayLacks says what a list of jobs may lack: what nobody here can read just
+// now, and of all jobs those that were dropped.
+func sayLacks(c *client.Client, all bool) error {
+	var list []wire.RosterInfo
+	args := []string{wire.OnlyHere}
+	if all {
+		args = nil
+	}
+	if err := ask(c, queryWait, &list, wire.VerbRoster, args...); err != nil {
 		return err
 	}
 	dropped := 0
 	for _, r := range list {
 		dropped += r.Here.Dropped
+		if r.Trouble != "" && r.Node == list[0].Node {
+			say("warning: jobs may be missing here, or be shown as they were: " + r.Trouble)
+		}
 	}
 	if dropped > 0 {
 		say(plural(dropped, "job") + " that ended longest ago were dropped, since the nodes keep only so much (FILCH_STORE_BYTES)")

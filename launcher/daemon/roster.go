@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // recoverWait is how long giving up lost shards, or the roster, may take.
@@ -44,8 +46,15 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	})
 	r.Known, r.Epoch, r.Generation, r.Sealed = s.Known, s.Epoch, s.Generation, s.Sealed
 	r.Seats = append(r.Seats, s.Seats...)
+	away := 0
 	for _, m := range s.Members {
+		if x, known := d.members.find(m.Name); m.Name != d.self && (!known || x.Standing != stealer.Up) {
+			away++
+		}
 		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})
+	}
+	if r.Trouble == "" && away > 0 {
+		r.Trouble = fmt.Sprintf("%d of %d nodes that have records do not answer", away, len(s.Members))
 	}
 	r.Shards, r.Short, r.Learning = s.Shards, s.Short, s.Learners
 	for _, l := range s.Lost {
