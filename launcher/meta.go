@@ -29,6 +29,7 @@ type meta struct {
 	fence   fence
 	dropped int // ended jobs that went to stay within the quota
 	drops   drops
+	full    bool // too much is kept here to take in more
 	block   block
 	book    book
 	sweep   sweep

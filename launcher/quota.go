@@ -59,6 +59,23 @@ func (n *Node) Dropped() int {
 	return n.meta.dropped
 }
 
+// StoreFull says whether this node keeps so much that what is left of its quota
+// is for jobs that it knows: whatever would be recorded for others is refused.
+func (n *Node) StoreFull(full bool) {
+	if n.meta != nil {
+		n.meta.full = full
+	}
+}
+
+// noRoom is why what asks for more records is refused; nil: it is not.
+func (n *Node) noRoom() *filch.Error {
+	if n.meta == nil || !n.meta.full {
+		return nil
+	}
+	return filch.Errorf(filch.Unavailable, "cannot record more: the records of jobs nearly fill what %s has for them", n.cfg.Name).
+		WithHint("the oldest jobs that have ended go by themselves; `filch doctor` says more")
+}
+
 // DropOldest removes the records of the oldest ended jobs: this node keeps more
 // than it should. It knows the jobs whose own records are homed here, and asks
 // for those of other jobs of tasks, of which some records are. What else there

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -405,5 +406,40 @@ func TestOldJobsOfTasksGoWhole(t *testing.T) {
 	// Three replicas of the records of the open job, and of what is no job's.
 	if n := records() - before; n > 3*8 {
 		t.Errorf("%d records more are kept than before the jobs", n)
+	}
+}
+
+// A node that is nearly full takes nothing that has to be recorded, until there
+// is room again; what it has goes on.
+func TestAFullNodeTakesNoMore(t *testing.T) {
+	w := newNetWith(t, 1, 4, true)
+	w.chores.lasts = ms
+	h := w.nodes["n1"]
+	open := w.bag("n1", 1, 1, func(s *TaskSubmission) { s.Open = true })
+	h.input(func(out *Outbox) { h.node.StoreFull(true) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 1, open, 1, 5, nil, out) })
+	if r := w.heard(open, TasksRefused); r == nil || r.Err.Kind != filch.Unavailable {
+		t.Errorf("to add tasks was not refused: %+v", r)
+	}
+	bag := TaskSubmission{Name: "bag", Total: 1, Spec: mtc.Spec{Each: mtc.Room{Slots: 1}, Body: []byte{BodyOrder}}}
+	h.input(func(out *Outbox) { h.node.SubmitTasks(w.now, 2, bag, 0, out) })
+	if last := w.replies[len(w.replies)-1]; !strings.HasPrefix(last, "n1 client 2: ") || !strings.Contains(last, "cannot record more") {
+		t.Errorf("who submitted a bag heard %q", last)
+	}
+	r := ranks(1)
+	r.Detach = true
+	w.submit("n1", 3, r)
+	if last := w.replies[len(w.replies)-1]; !strings.Contains(last, "Refused") {
+		t.Errorf("a detached job heard %q", last)
+	}
+	if id := w.submit("n1", 4, ranks(1)); id == 0 {
+		t.Error("an attached run was refused")
+	}
+	w.run(5 * sec)
+	h.input(func(out *Outbox) { h.node.StoreFull(false) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 1, open, 1, 5, nil, out) })
+	h.input(func(out *Outbox) { h.node.CloseTasks(w.now, open, out) })
+	if n := w.tally(open, 30*sec); n.OK != 6 {
+		t.Errorf("got %+v, want that all of the open bag ended well", n)
 	}
 }

@@ -19,6 +19,9 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 	if err == nil {
 		err = n.fitWalltime(now, &r, need.Ranks)
 	}
+	if err == nil && r.Detach {
+		err = n.noRoom()
+	}
 	if err != nil {
 		code := int32(filch.ExitOurs)
 		if err.Kind == filch.Invalid {

@@ -135,6 +135,8 @@ func (n *Node) SubmitTasks(now time.Duration, client ClientID, s TaskSubmission,
 		n.refuseTasks(client, 0, filch.Errorf(filch.Unavailable, "%s keeps no records, so it takes no tasks", n.cfg.Name), out)
 	case never != nil:
 		n.refuseTasks(client, 0, never, out)
+	case n.noRoom() != nil:
+		n.refuseTasks(client, 0, n.noRoom(), out)
 	case !n.takesTasks() && len(n.work.early) >= EarlyMax:
 		n.refuseTasks(client, 0, filch.Errorf(filch.Busy, "%d submissions wait already until %s can get job ids", EarlyMax, n.cfg.Name), out)
 	case !n.takesTasks():
@@ -189,6 +191,10 @@ func (n *Node) GrowTasks(now time.Duration, client ClientID, id filch.JobID, tok
 	}
 	if len(lines) > 0 {
 		count = int32(len(lines))
+	}
+	if full := n.noRoom(); full != nil {
+		n.refuseTasks(client, id, full, out)
+		return
 	}
 	n.follows(id, client)
 	if err := n.tasks(now).Add(now, id, token, count, lines, &n.work.out); err != nil {

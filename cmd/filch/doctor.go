@@ -16,7 +16,7 @@ import (
 const (
 	slowSync  = 200 * time.Millisecond
 	clockStep = time.Second
-	fullShare = 0.9 // of the quota
+	fullShare = 0.75 // of the quota: beyond, a launcher takes no more detached jobs
 )
 
 // finding is something that is wrong, and what to do.
@@ -110,13 +110,17 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	}
 	say := func(level string, names []filch.NodeName, text, hint string) {
 		if len(names) > 0 {
-			found = append(found, finding{level, spec.FormatHosts(names) + " " + text, hint})
+			verb := " is "
+			if len(names) > 1 {
+				verb = " are "
+			}
+			found = append(found, finding{level, spec.FormatHosts(names) + verb + text, hint})
 		}
 	}
-	say("error", by["dead"], "is dead: no sign of life, and a redial failed", "filch up on that machine starts its launchers again; what ran there is lost")
-	say("warning", by["suspect"], "is suspected: no sign of life for two seconds", "it gets no new work; five seconds after its last sign of life it is dead")
-	say("warning", by["silent"], "does not answer questions, though it lives", "its machine may be overloaded; filch nodes shows what it last told")
-	say("warning", stuck, "has slots out of use: processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
+	say("error", by["dead"], "dead: no sign of life, and a redial failed", "filch up on that machine starts its launchers again; what ran there is lost")
+	say("warning", by["suspect"], "suspected: no sign of life for two seconds", "no new work goes there; five seconds after the last sign of life a node is dead")
+	say("warning", by["silent"], "silent: no answer to questions, though there are signs of life", "the machine may be overloaded; filch nodes shows what was last told")
+	say("warning", stuck, "short of slots: there are processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
 	if len(builds) > 1 {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
@@ -173,8 +177,13 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		found = append(found, finding{level, string(r.Node) + ": " + fmt.Sprintf(format, args...), hint})
 	}
 	h := &r.Here
+	full := h.QuotaBytes > 0 && float64(h.LiveBytes) > fullShare*float64(h.QuotaBytes)
 	if h.DiskTrouble != "" {
-		add("error", "make room on the disk of FILCH_LOCAL; the launcher tries again by itself", "the disk takes no records: %s", h.DiskTrouble)
+		hint := "make room on the disk of FILCH_LOCAL; the launcher tries again by itself"
+		if full {
+			hint = "with more in FILCH_STORE_BYTES, `filch down --here` and `filch up` there, one node after the other"
+		}
+		add("error", hint, "the disk takes no records: %s", h.DiskTrouble)
 	}
 	if h.Mirror != "" {
 		add("error", "tasks that run once begin when it is written; until then filch up --resume may have to do again what has ended",
@@ -183,8 +192,9 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
 		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", shortTime(s))
 	}
-	if h.QuotaBytes > 0 && float64(h.LiveBytes) > fullShare*float64(h.QuotaBytes) {
-		add("warning", "the oldest ended jobs are dropped; FILCH_STORE_BYTES allows more", "its records take %s of %s", sizeCell(h.LiveBytes), sizeCell(h.QuotaBytes))
+	if full {
+		add("error", "the oldest ended jobs are dropped; if that is not enough, cancel some, or set FILCH_STORE_BYTES and start the launcher again",
+			"its records take %s of %s: it takes no more jobs but attached runs", sizeCell(h.LiveBytes), sizeCell(h.QuotaBytes))
 	}
 	if h.SkippedBytes > 0 {
 		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeCell(h.SkippedBytes))

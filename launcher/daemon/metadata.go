@@ -142,7 +142,9 @@ func (m *metadata) tidy(t *turn) {
 		return
 	}
 	m.shed = now.Add(shedEvery)
-	if s := m.log.Stats(); s.LiveBytes > s.QuotaBytes/2 {
+	s := m.log.Stats()
+	t.node.StoreFull(s.LiveBytes > s.QuotaBytes/4*3)
+	if s.LiveBytes > s.QuotaBytes/2 {
 		t.node.DropOldest(t.now, t.out)
 		m.d.trimSoon()
 	}
