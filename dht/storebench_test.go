@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"encoding/binary"
 	"fmt"
 	"syscall"
 	"testing"
@@ -32,6 +33,7 @@ type benchMessage struct {
 func newBench(b *testing.B, nodes int) *bench {
 	l := newLab(b, 1)
 	l.quiet = true
+	l.kinds = Kinds{kindSilent: mergeBits(""), kindSame: mergeBits("same"), kindOther: mergeBits("other")}
 	l.cluster(nodes)
 	w := &bench{at: map[filch.NodeName]*Store{}, now: l.now + time.Hour, wire: true}
 	for _, n := range l.nodes {
@@ -111,6 +113,34 @@ func (w *bench) do(n filch.NodeName, ops []Op) {
 	}
 }
 
+// Kinds of sets of bits, as large as records of 256 tasks: without an answer to a
+// merge, with one that the same merge once more would have too, and with one that
+// it would not have, which is to be kept.
+const (
+	kindSilent = Kind(210 + iota)
+	kindSame
+	kindOther
+
+	bitsOf = 4096 * 8
+)
+
+func mergeBits(answer string) Merge {
+	return func(old, delta []byte) (value, reply []byte, err error) {
+		bit := binary.BigEndian.Uint16(delta)
+		value = make([]byte, bitsOf/8)
+		copy(value, old)
+		at, mask := bit/8, byte(1)<<(bit%8)
+		if answer != "" {
+			reply = []byte(answer)
+		}
+		if answer == "other" && value[at]&mask != 0 {
+			reply = []byte("again")
+		}
+		value[at] |= mask
+		return value, reply, nil
+	}
+}
+
 // BenchmarkStore is the core alone: no network, no disk. One op is one
 // operation; all nodes of the cluster run in this one thread.
 func BenchmarkStore(b *testing.B) {
@@ -126,6 +156,9 @@ func BenchmarkStore(b *testing.B) {
 		{"op=lookup/nodes=3/batch=1", 3, 1, Op{Code: OpLookup}},
 		{"op=consistent/nodes=3/batch=1", 3, 1, Op{Code: OpLookup, Consistent: true}},
 		{"op=consistent/nodes=3/batch=500", 3, 500, Op{Code: OpLookup, Consistent: true}},
+		{"op=merge/answer=none/nodes=3/batch=500", 3, 500, Op{Code: OpMerge, Kind: kindSilent}},
+		{"op=merge/answer=same/nodes=3/batch=500", 3, 500, Op{Code: OpMerge, Kind: kindSame}},
+		{"op=merge/answer=other/nodes=3/batch=500", 3, 500, Op{Code: OpMerge, Kind: kindOther}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			w := newBench(b, c.nodes)
@@ -146,7 +179,10 @@ func BenchmarkStore(b *testing.B) {
 				for j := range ops {
 					ops[j] = c.op
 					ops[j].Key = Key(fmt.Sprintf("bench/%d", i%1000))
-					if !c.op.reads() {
+					switch {
+					case c.op.Code == OpMerge:
+						ops[j].Value = binary.BigEndian.AppendUint16(nil, uint16(i/1000%bitsOf))
+					case !c.op.reads():
 						ops[j].Key, ops[j].Value = Key(fmt.Sprintf("bench/%d", i)), value
 					}
 					i++

@@ -66,3 +66,28 @@ func BenchmarkStations(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/total, "ns/task")
 }
+
+// BenchmarkMergeBlock is what one word about 16 ends costs at a block's home,
+// which works it out twice: once more to see whether the answer has to be kept.
+func BenchmarkMergeBlock(b *testing.B) {
+	who := Owner{"n1", 1}
+	var full []byte
+	for lo := 0; lo < BlockSize; lo += 16 {
+		full, _, _ = mergeBlock(full, encodeBlockOps(endsAt(lo, who), false))
+	}
+	delta := encodeBlockOps(endsAt(240, who), false)
+	for b.Loop() {
+		if _, _, err := mergeBlock(full, delta); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func endsAt(lo int, who Owner) (ops []blockOp) {
+	for off := lo; off < lo+16; off++ {
+		op := blockOp{kind: bEnd, off: uint8(off)}
+		op.Owner, op.By, op.State, op.Attempt = who, who, filch.OK, firstAttempt
+		ops = append(ops, op)
+	}
+	return ops
+}
