@@ -39,12 +39,13 @@ func send(c *client.Client, s *launcher.TaskSubmission, lines source) (*client.T
 	if err == nil {
 		_, err = awaitTasks(t, launcher.TasksAccepted, 0)
 	}
-	if err == nil && more {
-		if _, err = grow(t, lines); err == nil && !open {
-			err = t.Grow(wire.TaskGrow{Close: true})
-		}
+	if err != nil || !more {
+		return t, err
 	}
-	if err != nil && t != nil && t.Job != 0 {
+	if _, err = grow(t, lines); err == nil && !open {
+		err = t.Grow(wire.TaskGrow{Close: true})
+	}
+	if err != nil {
 		complain(filch.Errorf(filch.Invalid, "job %d is incomplete and is cancelled", t.Job))
 		_, _ = c.Query(queryWait, wire.VerbCancel, t.Job.String(), "15")
 	}
