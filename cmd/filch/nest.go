@@ -354,9 +354,13 @@ func (n *nest) end() {
 	for _, l := range n.links {
 		_ = l.in.Close()
 	}
-	patience := time.After(downWait)
+	patience, soon := time.After(downWait), time.After(linkGrace)
 	for _, l := range n.links {
-		l.await(patience)
+		if n.joined(l) {
+			l.await(patience)
+		} else {
+			l.await(soon) // nothing runs behind it that would have to end
+		}
 	}
 	leaveStale(n.base, n.instance)
 	if own, err := place.ReadSecret(n.home.Secret()); err == nil && n.made && bytes.Equal(own, n.secret) {
@@ -365,6 +369,11 @@ func (n *nest) end() {
 	} else if n.invited != nil {
 		leaveQueues(n.home)
 	}
+}
+
+// joined reports whether any node of a link has joined.
+func (n *nest) joined(l *link) bool {
+	return slices.ContainsFunc(l.nodes, func(name string) bool { _, up := n.up[name]; return up })
 }
 
 // announcement is the line that says what came up.
