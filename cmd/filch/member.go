@@ -283,15 +283,22 @@ func grantedMemory(granted int64) int64 {
 // grantedGPUs are those that the batch system made visible; none where it is
 // silent. On hosts of the user's own the launcher looks for them.
 func grantedGPUs(kind string, env func(string) (string, bool)) []string {
-	for _, v := range []struct{ name, prefix string }{{"CUDA_VISIBLE_DEVICES", ""}, {"ROCR_VISIBLE_DEVICES", "amd"}, {"ZE_AFFINITY_MASK", "intel"}} {
+	for _, v := range []struct{ name, number, other string }{
+		{"CUDA_VISIBLE_DEVICES", "", "nvidia:"}, {"ROCR_VISIBLE_DEVICES", "amd", "amd:"}, {"ZE_AFFINITY_MASK", "intel", "intel:"},
+	} {
 		list, set := env(v.name)
 		if !set {
 			continue
 		}
 		gpus := []string{}
 		for name := range strings.SplitSeq(list, ",") {
-			if name != "" && allDigits(name) {
-				gpus = append(gpus, v.prefix+name)
+			switch name = strings.TrimSpace(name); {
+			case name == "" || name[0] == '-': // -1 ends the list of CUDA
+				return gpus
+			case allDigits(name):
+				gpus = append(gpus, v.number+name)
+			case strings.ContainsAny(name[:1], "0123456789GM"): // 0.1 of ZE, GPU-8a3f..., MIG-...
+				gpus = append(gpus, v.other+name)
 			}
 		}
 		return gpus

@@ -145,8 +145,12 @@ func installShims(dir string, list []shim) error {
 		}
 		made = append(made, s.name)
 	}
-	fmt.Printf("%s in %s lead to filch now; use them with PATH=%s:$PATH\n", strings.Join(made, ", "), dir, dir)
-	if here, err := filepath.Abs(dir); err == nil && !slices.Contains(filepath.SplitList(os.Getenv("PATH")), here) {
+	here, err := filepath.Abs(dir) // a script may change its folder
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot tell where %s is: %s", dir, err.Error())
+	}
+	fmt.Printf("%s in %s lead to filch now; use them with PATH=%s:$PATH\n", strings.Join(made, ", "), dir, here)
+	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), here) {
 		return nil
 	}
 	fmt.Println("the folder is in PATH already")

@@ -43,12 +43,20 @@ func TestSSHWords(t *testing.T) {
 		"n2 -- exec perl -X -e x":              "n2|exec perl -X -e x",
 		"-q -l me -p 22 -o A=b -oC=d you@n2 w": "n2|w",
 		"-- n2 w":                              "n2|w",
+		"-xn n2 w":                             "n2|w|deaf",
+		"-f n2 w":                              "n2|w|deaf",
+		"-l nf n2 w":                           "n2|w",
+		"-L 1:h:2 n2 w":                        "error",
+		"-xR 1:h:2 n2 w":                       "error",
 		"n2":                                   "error",
 		"":                                     "error",
 		"-x":                                   "error",
 	} {
-		host, command, err := sshWords(strings.Fields(line))
-		got := host + "|" + command
+		s, err := sshWords(strings.Fields(line))
+		got := s.host + "|" + s.command
+		if s.deaf {
+			got += "|deaf"
+		}
 		if err != nil {
 			got = "error"
 		}
@@ -64,6 +72,6 @@ func FuzzShims(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, line string) {
 		args := strings.Split(line, " ")
 		_, _ = mpiexecWords(args)
-		_, _, _ = sshWords(args)
+		_, _ = sshWords(args)
 	})
 }

@@ -20,7 +20,8 @@ func sshCommand() *cobra.Command {
 		Short:   "run a command on a node, called as ssh is",
 		Long: `Runs a command on one node of the instance, through a shell, for programs that
 start their helpers with ssh: mpiexec -launcher-exec, parallel --ssh, Open MPI's
-plm_rsh_agent. Options of ssh are read and change nothing.`,
+plm_rsh_agent. With -n or -f it reads no standard input; what forwards ports is
+refused, and other options of ssh are read and change nothing.`,
 		Example: `  filch ssh n3 hostname
   mpiexec -launcher ssh -launcher-exec 'filch ssh' -hosts n1,n2 ./a.out
   parallel --ssh 'filch ssh' -S n1,n2 hostname ::: 1 2`,
@@ -35,12 +36,25 @@ plm_rsh_agent. Options of ssh are read and change nothing.`,
 	}
 }
 
+// sshForwards are those that ask for what filch ssh does not do.
+const sshForwards = "DLRw"
+
+// sshCall is an ssh command line.
+type sshCall struct {
+	host, command string
+	deaf          bool // it reads no standard input
+}
+
 // sshWords takes an ssh command line apart.
-func sshWords(args []string) (host, command string, err error) {
+func sshWords(args []string) (s sshCall, err error) {
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && args[0] != "--" {
 		word := args[0][1:]
 		args = args[1:]
 		for i := 0; i < len(word); i++ {
+			if strings.IndexByte(sshForwards, word[i]) >= 0 {
+				return s, filch.Errorf(filch.Invalid, "ssh -%c: filch ssh forwards nothing", word[i])
+			}
+			s.deaf = s.deaf || word[i] == 'n' || word[i] == 'f'
 			if !strings.ContainsRune(sshValued, rune(word[i])) {
 				continue
 			}
@@ -54,34 +68,38 @@ func sshWords(args []string) (host, command string, err error) {
 		args = args[1:]
 	}
 	if len(args) == 0 || args[0] == "" {
-		return "", "", filch.Errorf(filch.Invalid, "ssh: no host").WithHint("filch ssh HOST COMMAND")
+		return s, filch.Errorf(filch.Invalid, "ssh: no host").WithHint("filch ssh HOST COMMAND")
 	}
-	host, args = args[0], args[1:]
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
+	s.host, args = args[0], args[1:]
+	if i := strings.LastIndexByte(s.host, '@'); i >= 0 {
+		s.host = s.host[i+1:]
 	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return "", "", filch.Errorf(filch.Invalid, "ssh %s: no command; filch ssh opens no shell", clean(host)).
-			WithHint("filch run --pty -w %s bash", clean(host))
+		return s, filch.Errorf(filch.Invalid, "ssh %s: no command; filch ssh opens no shell", clean(s.host)).
+			WithHint("filch run --pty -w %s bash", clean(s.host))
 	}
-	return host, strings.Join(args, " "), nil
+	s.command = strings.Join(args, " ")
+	return s, nil
 }
 
 // sshMain runs the command in the home folder, as ssh does, beside whatever
 // else runs there: what is started so is a helper that waits, as a rule.
 func sshMain(args []string) int {
-	host, command, err := sshWords(args)
+	s, err := sshWords(args)
 	if err != nil {
 		return usage(err)
 	}
-	words := []string{"--ntasks=1", "--overcommit", "--quiet", "--mpi=none", "--cpu-bind=none", "--nodelist=" + host, "--job-name=ssh"}
+	words := []string{"--ntasks=1", "--overcommit", "--quiet", "--mpi=none", "--cpu-bind=none", "--nodelist=" + s.host, "--job-name=ssh"}
+	if s.deaf {
+		words = append(words, "--input=none")
+	}
 	if home := os.Getenv("HOME"); home != "" {
 		words = append(words, "--chdir="+home)
 	}
-	r, err := spec.Parse(append(words, "sh", "-c", command))
+	r, err := spec.Parse(append(words, "sh", "-c", s.command))
 	if err != nil {
 		return usage(err)
 	}

@@ -221,8 +221,8 @@ func follows(a, b filch.NodeName) bool {
 }
 
 // gpuEnv gives local rank i of n its share of the lent GPUs. A name is a
-// vendor, a separator and a number, or a number alone, which every runtime is
-// told.
+// vendor, a colon and what its runtime calls the device, or a vendor and a
+// number, or a number alone, which every runtime is told.
 func gpuEnv(gpus []string, i, n int) []string {
 	if len(gpus) == 0 || n == 0 {
 		return nil
@@ -231,7 +231,10 @@ func gpuEnv(gpus []string, i, n int) []string {
 	mine := gpus[from:max((i+1)*len(gpus)/n, from+1)] // shared, when there are fewer than ranks
 	lists := map[string][]string{}
 	for _, g := range mine {
-		number := g[len(strings.TrimRight(g, "0123456789")):]
+		_, number, named := strings.Cut(g, ":")
+		if !named {
+			number = g[len(strings.TrimRight(g, "0123456789")):]
+		}
 		switch {
 		case strings.HasPrefix(g, "amd"), strings.HasPrefix(g, "rocm"):
 			lists["ROCR_VISIBLE_DEVICES"] = append(lists["ROCR_VISIBLE_DEVICES"], number)

@@ -135,6 +135,8 @@ func TestGPUEnv(t *testing.T) {
 		{[]string{"nvidia:0", "nvidia:1"}, 1, 2, "FILCH_GPUS=nvidia:1 CUDA_VISIBLE_DEVICES=1"},
 		{[]string{"amd3", "amd5"}, 0, 1, "FILCH_GPUS=amd3,amd5 ROCR_VISIBLE_DEVICES=3,5"},
 		{[]string{"0"}, 2, 3, "FILCH_GPUS=0 CUDA_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=0 ZE_AFFINITY_MASK=0"},
+		{[]string{"nvidia:GPU-8a3f", "nvidia:MIG-77-1"}, 1, 2, "FILCH_GPUS=nvidia:MIG-77-1 CUDA_VISIBLE_DEVICES=MIG-77-1"},
+		{[]string{"intel:0.1"}, 0, 1, "FILCH_GPUS=intel:0.1 ZE_AFFINITY_MASK=0.1"},
 		{[]string{"intel:7"}, 0, 1, "FILCH_GPUS=intel:7 ZE_AFFINITY_MASK=7"},
 	} {
 		if got := strings.Join(gpuEnv(c.gpus, c.i, c.n), " "); got != c.want {
