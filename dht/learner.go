@@ -2,6 +2,7 @@ package dht
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const (
 // for, until the roster tells the outcome (L2).
 type learner struct {
 	p       *peer
+	who     Replica // the life of p that may be admitted; another one's word counts for nothing
 	session uint64
 	keys    []Key  // not sent yet
 	piece   uint64 // the last one sent
@@ -35,7 +37,7 @@ type learner struct {
 func (s *Store) tutor(sh *shard) {
 	who := sh.cfg.learner
 	if l := sh.learn; l != nil {
-		if l.p.replica() == who {
+		if l.who == who {
 			return
 		}
 		// The plan changed but not the epoch: it was never admitted.
@@ -52,18 +54,18 @@ func (s *Store) tutor(sh *shard) {
 	}
 	p := s.peers.know(who.Name)
 	if p.inc != who.Incarnation || p.listed && p.state != PeerUp {
-		sh.learn = &learner{p: p, paused: true}
+		sh.learn = &learner{p: p, who: who, paused: true}
 		s.in(tutorEvery, &tutoring{sh, sh.learn})
 		return
 	}
-	s.school(sh, &learner{p: p})
+	s.school(sh, &learner{p: p, who: who})
 }
 
 // school begins a session.
 func (s *Store) school(sh *shard, l *learner) {
 	s.hold.serial++
 	s.hold.bringing++
-	*l = learner{p: l.p, session: s.hold.serial, heard: s.now, fails: l.fails, keys: sh.keys()}
+	*l = learner{p: l.p, who: l.who, session: s.hold.serial, heard: s.now, fails: l.fails, keys: sh.keys()}
 	sh.learn = l
 	if !mutantGrowBlind {
 		s.includeLearner(sh)
@@ -75,25 +77,27 @@ func (s *Store) school(sh *shard, l *learner) {
 // includeLearner lets everything that is under way wait for the learner too.
 func (s *Store) includeLearner(sh *shard) {
 	l := sh.learn
-	keys := make([]Key, 0, len(sh.turns))
-	for k := range sh.turns { // any order
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		t := sh.turns[k]
-		if t.flight == nil || t.flight.done {
-			continue
-		}
+	for _, t := range sh.flying() {
 		it := item{what: itemConfirm, shard: sh.id, epoch: sh.cfg.epoch, session: l.session, flight: t.flight}
 		if t.next != nil {
-			it.what, it.key, it.rec = itemRecord, k, t.next
+			it.what, it.key, it.rec = itemRecord, t.key, t.next
 		}
 		s.aim(t.flight, l.p, it, t.cur.op.Durable)
 	}
 	if f := sh.round; f != nil && !f.done {
 		s.aim(f, l.p, item{what: itemConfirm, shard: sh.id, epoch: f.epoch, session: l.session, flight: f}, false)
 	}
+}
+
+// flying are the turns that are under way, in the order of their keys.
+func (sh *shard) flying() (all []*turn) {
+	for _, t := range sh.turns { // any order
+		if t.flight != nil && !t.flight.done {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *turn) int { return strings.Compare(string(a.key), string(b.key)) })
+	return all
 }
 
 // dismiss ends a session. Nothing waits for the learner any more: either the
@@ -123,6 +127,13 @@ func (s *Store) dismiss(sh *shard) {
 				s.excuse(sh, l, &b.items[i])
 			}
 		}
+	}
+	// It may have said of some that it is no learner; they are in no lane.
+	for _, t := range sh.flying() {
+		s.acked(t.flight, l.p)
+	}
+	if f := sh.round; f != nil && !f.done {
+		s.acked(f, l.p)
 	}
 	if !l.synced {
 		s.nextLearner()
@@ -179,7 +190,7 @@ func (t *tutoring) due(s *Store) {
 	}
 	switch {
 	case l.paused:
-		if l.p.replica() == sh.cfg.learner && (!l.p.listed || l.p.state == PeerUp) && s.hold.bringing < learnersMax {
+		if l.p.replica() == l.who && (!l.p.listed || l.p.state == PeerUp) && s.hold.bringing < learnersMax {
 			s.school(sh, l)
 			return
 		}
@@ -189,7 +200,7 @@ func (t *tutoring) due(s *Store) {
 			s.giveUpLearner(sh, l)
 			break
 		}
-		s.ask(change{changeAdmit, sh.id, sh.cfg.epoch, l.p.replica()})
+		s.ask(change{changeAdmit, sh.id, sh.cfg.epoch, l.who})
 	case s.now > l.heard+learnerMute:
 		s.giveUpLearner(sh, l)
 	case !l.synced && s.now >= l.at+tutorEvery:
@@ -205,17 +216,17 @@ func (t *tutoring) due(s *Store) {
 func (s *Store) giveUpLearner(sh *shard, l *learner) {
 	fails := l.fails + 1
 	s.dismiss(sh)
-	*l = learner{p: l.p, paused: true, fails: fails}
+	*l = learner{p: l.p, who: l.who, paused: true, fails: fails}
 	sh.learn = l
 	if fails >= learnerFails {
-		s.ask(change{changeExclude, sh.id, sh.cfg.epoch, l.p.replica()})
+		s.ask(change{changeExclude, sh.id, sh.cfg.epoch, l.who})
 	}
 }
 
 // onSnapshot takes a piece as the learner.
 func (s *Store) onSnapshot(p *peer, m *msgSnapshot) {
 	c := s.roster.config(m.shard)
-	if c == nil || m.epoch != c.epoch || c.primary() != p.replica() || c.has(s.self) || s.disk.reason != "" {
+	if c == nil || m.epoch != c.epoch || c.primary() != p.replica() || c.learner != s.self || c.has(s.self) || s.disk.reason != "" {
 		return
 	}
 	sh := s.learning(m.shard, c, m.session)
@@ -245,6 +256,6 @@ func (s *Store) onSnapshotAck(p *peer, m *msgSnapshotAck) {
 	}
 	l.synced, l.asked, l.sent = true, true, nil
 	s.hold.bringing--
-	s.ask(change{changeAdmit, sh.id, sh.cfg.epoch, p.replica()})
+	s.ask(change{changeAdmit, sh.id, sh.cfg.epoch, l.who})
 	s.nextLearner()
 }

@@ -241,7 +241,7 @@ const (
 func (s *Store) onReplicate(p *peer, m *msgReplicate) {
 	a := batchAck{number: m.batch}
 	for i := range m.items {
-		switch s.take(p, &m.items[i]) {
+		switch s.take(p, &m.items[i], m.roster) {
 		case ended:
 			a.over = append(a.over, uint32(i))
 		case waiting:
@@ -259,7 +259,8 @@ func (s *Store) onReplicate(p *peer, m *msgReplicate) {
 	s.touch(p)
 }
 
-func (s *Store) take(p *peer, it *item) verdict {
+// take does what one item says; known is the epoch of the roster that p knows.
+func (s *Store) take(p *peer, it *item, known uint64) verdict {
 	c, sh := s.roster.config(it.shard), s.hold.shards[it.shard]
 	switch {
 	case mutantNoFence && c != nil && sh != nil && it.epoch < c.epoch:
@@ -268,6 +269,13 @@ func (s *Store) take(p *peer, it *item) verdict {
 	case it.epoch > c.epoch:
 		return waiting
 	case it.session != 0 && c.has(s.self) || it.session == 0 && !c.has(s.self):
+		return ended
+	case it.session != 0 && c.learner != s.self:
+		// It is meant for this node's last life, which may have been admitted, or
+		// it is of a plan that this node has not heard of.
+		if known > s.roster.epoch {
+			return waiting
+		}
 		return ended
 	case s.disk.reason != "" && it.what != itemConfirm:
 		return waiting

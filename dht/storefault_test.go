@@ -3,6 +3,7 @@ package dht
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -280,5 +281,92 @@ func TestStoreDurableLookup(t *testing.T) {
 	l.until("the answers", time.Second, func() bool { return l.answered(put, 1) && l.answered(look, 1) })
 	if r := l.done[look][0]; r.Outcome != Done {
 		t.Errorf("got %v", r.Outcome)
+	}
+}
+
+// TestStoreLearnerOfAnotherLife is about a learner that was asked for, and began
+// another life while a steward that nobody hears may have admitted the one
+// before. The new one says that it is no learner, and keeps what its disk has;
+// and its word is none for the old one, which the primary still waits for. (Seed
+// 19371 of testbed/sim/store: both said otherwise, and a primary that had been
+// shrunk away acknowledged what nobody else had.)
+func TestStoreLearnerOfAnotherLife(t *testing.T) {
+	l := newLab(t, 17)
+	l.cluster(4)
+	x := l.nodes[3]
+	x.kill(10 * time.Millisecond)
+	l.settle(time.Minute)
+	l.start(x.name, false)
+	l.settle(time.Minute)
+	l.quiet = true // the config below is not in the roster
+	i := slices.IndexFunc(x.s.roster.shards, func(c *shardConfig) bool { return !c.has(x.s.self) })
+	id, planned := x.s.roster.shardAt(i), *x.s.roster.shards[i]
+	old := Replica{x.name, x.inc - 1}
+	planned.learner = old
+	home := l.at[planned.primary().Name]
+	x.s.roster.shards[i] = &planned
+
+	key := Key("0")
+	for n := 1; !id.holds(pointOf(key)); n++ {
+		key = Key(fmt.Sprint(n))
+	}
+	rec := newRecord(record{kind: KindRegister, value: []byte("v"), version: Version{planned.epoch, 1}, stamp: Version{planned.epoch, 1}})
+	send := func(m StoreMessage, knows uint64) (acks []batchAck) {
+		m.head().from, m.head().roster = home.inc, knows
+		l.tap = func(m StoreMessage) {
+			if a, ok := m.(*msgAck); ok {
+				acks = append(acks, a.batches...)
+			}
+		}
+		x.do(func(out *StoreOut) { x.s.Message(x.clock(), home.name, m, out) })
+		l.run(5 * time.Millisecond)
+		l.tap = nil
+		return acks
+	}
+	items := []item{{what: itemRecord, shard: id, epoch: planned.epoch, session: 9, key: key, rec: rec}}
+	send(&msgSnapshot{shard: id, epoch: planned.epoch, session: 9, piece: 1, last: true, items: []keyed{{key, rec}}}, x.s.roster.epoch)
+	if acks := send(&msgReplicate{batch: 1000, items: items}, x.s.roster.epoch); len(acks) != 1 || len(acks[0].over) != 1 {
+		t.Errorf("the next life of a learner answers %+v, want that it is none", acks)
+	}
+	if acks := send(&msgReplicate{batch: 1001, items: items}, x.s.roster.epoch+1); len(acks) != 0 {
+		t.Errorf("of a roster that it does not know it answers %+v, want nothing", acks)
+	}
+	if sh := x.s.hold.shards[id]; sh != nil {
+		t.Errorf("it holds the shard: %+v", sh)
+	}
+
+	home.do(func(out *StoreOut) {
+		s := home.s
+		s.begin(home.clock(), out)
+		defer s.end()
+		sh := s.hold.shards[id]
+		l := &learner{p: s.peers.know(x.name), who: old, session: 9, synced: true, asked: true}
+		sh.cfg, sh.learn = &planned, l
+		s.tutor(sh)
+		if sh.learn != l || l.session != 9 {
+			t.Errorf("%s goes on without the learner that may have been admitted", home.name)
+		}
+		f := &flight{sh: sh, epoch: planned.epoch, turn: &turn{key: key, cur: job{op: &Op{Code: OpLookup, Key: key}}}}
+		f.turn.flight = f
+		sh.turns[key] = f.turn
+		s.aim(f, l.p, item{what: itemConfirm, shard: id, epoch: planned.epoch, session: 9}, false)
+		s.dismiss(sh)
+		if !f.done {
+			t.Error("an operation waits for a learner that was dismissed and had said that it was none")
+		}
+	})
+}
+
+// TestStoreWatchGoesBack begins a watch where less is there than was shown
+// before: all replicas died, and what was shown was on no disk.
+func TestStoreWatchGoesBack(t *testing.T) {
+	l := newLab(t, 18)
+	l.cluster(3)
+	n := l.nodes[1]
+	n.one(Op{Code: OpInsert, Key: "back", Value: []byte("1")})
+	n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, "back", Version{1 << 40, 1}, out) })
+	l.until("the watch shows what is there", time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
 	}
 }

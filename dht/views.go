@@ -257,17 +257,18 @@ func (s *Store) onChanged(p *peer, m *msgChanged) {
 		case c.epoch != v.epoch:
 			continue
 		}
-		// A removal that is forgotten has no version: only the answer to a
-		// watch that begins in this epoch can tell of it.
-		forgotten := !v.known && !v.absent && v.version != (Version{}) && c.result.Outcome == Absent && c.result.Version == (Version{})
-		newer := v.version.Less(c.result.Version)
+		// The answer to a watch that begins in this epoch may show less than was
+		// shown before: a removal that is forgotten has no version, and where all
+		// replicas died what was on no disk is lost.
+		back := !v.known && c.result.Version.Less(v.version)
 		v.known = true
 		ack.seen = append(ack.seen, wireSeen{c.number, c.shard, c.key, c.result.Version, false})
-		if newer {
-			v.version = c.result.Version
+		if !back && !v.version.Less(c.result.Version) {
+			continue
 		}
-		if newer || forgotten {
-			v.absent = c.result.Outcome == Absent
+		still := v.absent && back
+		v.version, v.absent = c.result.Version, c.result.Outcome == Absent
+		if !still || !v.absent {
 			s.out.Results = append(s.out.Results, StoreResult{Tag: v.tag, Watch: true, Result: c.result})
 		}
 	}
