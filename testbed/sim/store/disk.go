@@ -133,6 +133,9 @@ func (n *node) crashDisk(mayRot bool) {
 		}
 		d.damaged, d.hurt = true, true
 	case roll == 15 && mayRot:
+		for _, l := range tail {
+			d.tear(l.Key)
+		}
 		for _, l := range byOrder(d.kept) {
 			if rng.N(8) == 0 {
 				delete(d.kept, l.Key)
