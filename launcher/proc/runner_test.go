@@ -285,6 +285,26 @@ func TestRunnerEndsTheWholeTree(t *testing.T) {
 	eventually(t, "all of it to go", func() bool { return countRunning(t, mark) == 0 })
 }
 
+// A session for each task would be a scheduling group for each, where the kernel
+// groups by session (sched_autogroup_enabled): a short task costs a tenth more,
+// and waits for its first turn behind all that runs.
+func TestTasksHaveGroupsInOneSession(t *testing.T) {
+	c := newCrew(t)
+	c.order(func(o *launcher.TaskOrder) {
+		o.Argv = []string{"sh", "-c", "read pid name state parent group session rest < /proc/$$/stat; echo $((group == pid)) $session"}
+	})
+	first := c.start(make([]launcher.TaskStart, 2)...)
+	c.end(first)
+	c.end(first + 1)
+	want := fmt.Sprintf("1 %d\n", c.k.PID) // a runner leads its session
+	all := c.printed()
+	for _, stream := range []string{"0.1", "1.1"} {
+		if all[stream] != want {
+			t.Errorf("%s: group of its own and session are %q, want %q", stream, all[stream], want)
+		}
+	}
+}
+
 func TestRunnerTimeLimit(t *testing.T) {
 	c := newCrew(t)
 	c.order(func(o *launcher.TaskOrder) { o.Argv = []string{"sleep", "1000"} })
