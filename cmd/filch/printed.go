@@ -30,10 +30,6 @@ func isTasks(j *launcher.JobInfo) bool { return j.Kind == "bag" || j.Kind == "wo
 // eachPrinted calls f with what the tasks of a job printed, node by node; with
 // follow until the job has ended.
 func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(wire.PrintedPiece) error) error {
-	var nodes []wire.NodeInfo
-	if err := ask(c, queryWait, &nodes, wire.VerbNodes); err != nil {
-		return err
-	}
 	task, failed := "", ""
 	if id.Rank >= 0 {
 		task = strconv.Itoa(int(id.Rank))
@@ -46,6 +42,10 @@ func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(
 	for {
 		var j launcher.JobInfo
 		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+			return err
+		}
+		var nodes []wire.NodeInfo // each time: more may have come
+		if err := ask(c, queryWait, &nodes, wire.VerbNodes); err != nil {
 			return err
 		}
 		if int32(id.Rank) >= j.Tasks.Total && (j.Code != nil || !follow) {
