@@ -99,7 +99,11 @@ func sayLacks(c *client.Client, all bool) error {
 		}
 	}
 	if dropped > 0 {
-		say(plural(dropped, "job") + " that ended longest ago were dropped, since the nodes keep only so much (FILCH_STORE_BYTES)")
+		verb := " were"
+		if dropped == 1 {
+			verb = " was"
+		}
+		say(plural(dropped, "ended job") + verb + " dropped, the oldest, since the nodes keep only so much (FILCH_STORE_BYTES)")
 	}
 	return nil
 }

@@ -186,6 +186,7 @@ func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
 func (l *loop) act() {
 	l.d.watch.Add(watch.Turns, 1)
 	l.d.runners.pay(l.turn())
+	l.d.meta.tidy(l.turn()) // before anything is kept: it may log
 	for range maxEchoes {
 		l.once()
 		if len(l.echoes) == 0 {
@@ -213,9 +214,7 @@ func (l *loop) once() {
 	for i := range o.Notes {
 		d.watch.Note(o.Notes[i])
 	}
-	if d.meta.keep(o.Logs, o.Hurry); len(o.Logs) > 0 {
-		d.meta.tidy(l.turn())
-	}
+	d.meta.keep(o.Logs, o.Hurry)
 	d.mirror.add(o.Mirror)
 	for i := range o.Records {
 		l.record(&o.Records[i])
