@@ -481,6 +481,9 @@ func (n *Node) sweepTasks(now time.Duration) {
 	n.tasks(now).Homed(now, list, &n.work.out)
 }
 
+// Name is what the message is called that it carries.
+func (m *TaskWord) Name() string { return mtc.MessageName(m.Body) }
+
 // taskWord takes in a message of another node's core.
 func (n *Node) taskWord(now time.Duration, from filch.NodeName, m *TaskWord, out *Outbox) {
 	if n.work == nil {

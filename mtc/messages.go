@@ -231,6 +231,18 @@ func (w *writer) offer(m *Offer) {
 	}
 }
 
+// MessageName is what the message in v is called.
+func MessageName(v []byte) string {
+	names := [...]string{
+		mLoadAsk: "mtc.LoadAsk", mLoad: "mtc.LoadSay", mSteal: "mtc.Steal", mOffer: "mtc.Offer", mDone: "mtc.Done",
+		mNews: "mtc.News", mVoid: "mtc.Void", mTold: "mtc.Told", mToldAck: "mtc.ToldAck", mGrown: "mtc.Grown",
+	}
+	if len(v) == 0 || int(v[0]) >= len(names) || names[v[0]] == "" {
+		return "mtc.?"
+	}
+	return names[v[0]]
+}
+
 // DecodeMessage reads a message; it refuses what no [EncodeMessage] made.
 func DecodeMessage(v []byte) (Message, error) {
 	if len(v) > MaxMessage {

@@ -337,7 +337,6 @@ func (l *loop) send(s *launcher.Send) {
 		}
 		return
 	}
-	d.watch.Add(watch.MessagesOut, 1)
 	d.watch.Sent(s.To, s.Message)
 }
 

@@ -166,7 +166,7 @@ func (m *metadata) send(s *dht.StoreSend) {
 		d.watch.Add(watch.MessagesLost, 1)
 		return
 	}
-	d.watch.Add(watch.StoreOut, 1)
+	d.watch.SentStore(s.Message)
 }
 
 // received takes a message of another node's store.

@@ -139,7 +139,7 @@ func (d *Daemon) stats() wire.StatsInfo {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	s := wire.StatsInfo{
-		Node: d.self, UptimeSecs: d.now().Seconds(), Counts: d.watch.Counts(),
+		Node: d.self, UptimeSecs: d.now().Seconds(), Counts: d.watch.Counts(), Sent: d.watch.Kinds(),
 		Clients: d.clients.count(), Routes: d.routes.count(),
 		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc,
 	}

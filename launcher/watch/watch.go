@@ -9,9 +9,10 @@ package watch
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"strings"
+	"maps"
+	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"github.com/filch-hpc/filch"
@@ -57,6 +58,9 @@ type Watch struct {
 	log    *slog.Logger
 	file   *File
 	counts [numCounters]atomic.Uint64
+
+	mu   sync.Mutex        // guards sent
+	sent map[string]uint64 // messages to other nodes, by kind
 }
 
 // Open logs to path, as JSON lines.
@@ -95,9 +99,12 @@ func (w *Watch) Note(n launcher.Note) {
 	w.log.LogAttrs(ctx, level, n.Text, attrs...)
 }
 
-// Sent traces a message to another node, where the log is that fine; the kind
-// is the message's type.
+// Sent counts a message of the brain to another node, and traces it where the
+// log is that fine.
 func (w *Watch) Sent(to filch.NodeName, m launcher.Message) {
+	w.Add(MessagesOut, 1)
+	kind := kindOf(m)
+	w.count(kind)
 	ctx := context.Background()
 	if !w.log.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -107,8 +114,38 @@ func (w *Watch) Sent(to filch.NodeName, m launcher.Message) {
 		short.Launch.Order = nil // arguments and environment: long, and not for a log
 		m = &short
 	}
-	kind := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", m), "*launcher."))
 	w.log.LogAttrs(ctx, slog.LevelDebug, "sent", slog.String("kind", kind), slog.String("peer", string(to)), slog.Any("message", m))
+}
+
+// SentStore counts a message of the store to another node.
+func (w *Watch) SentStore(m any) {
+	w.Add(StoreOut, 1)
+	w.count(kindOf(m))
+}
+
+// kindOf is the type of a message; of one between many-task cores, that of what
+// it carries.
+func kindOf(m any) string {
+	if word, ok := m.(*launcher.TaskWord); ok {
+		return word.Name()
+	}
+	return reflect.TypeOf(m).String()[1:] // without the star
+}
+
+func (w *Watch) count(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sent == nil {
+		w.sent = map[string]uint64{}
+	}
+	w.sent[kind]++
+}
+
+// Kinds returns how many messages went to other nodes, by kind.
+func (w *Watch) Kinds() map[string]uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.sent)
 }
 
 // Add counts.

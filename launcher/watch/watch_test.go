@@ -3,6 +3,8 @@ package watch_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 func TestNotesBecomeLines(t *testing.T) {
@@ -86,5 +89,29 @@ func TestCounts(t *testing.T) {
 	w.Add(watch.Turns, 1)
 	if got := w.Counts()["turns"]; got != 3 {
 		t.Errorf("got %d, want 3", got)
+	}
+}
+
+// Every message between many-task cores is counted by its own type.
+func TestKinds(t *testing.T) {
+	w := watch.Discard()
+	all := []mtc.Message{
+		&mtc.LoadAsk{}, &mtc.LoadSay{}, &mtc.Steal{}, &mtc.Offer{}, &mtc.Done{},
+		&mtc.News{}, &mtc.Void{}, &mtc.Told{}, &mtc.ToldAck{}, &mtc.Grown{},
+	}
+	want := map[string]uint64{"launcher.Ask": 2, "mtc.?": 2}
+	for _, m := range all {
+		w.Sent("n2", &launcher.TaskWord{Body: mtc.EncodeMessage(m)})
+		want[fmt.Sprintf("%T", m)[1:]] = 1
+	}
+	w.Sent("n2", &launcher.Ask{})
+	w.Sent("n3", &launcher.Ask{})
+	w.Sent("n3", &launcher.TaskWord{})
+	w.Sent("n3", &launcher.TaskWord{Body: []byte{0}})
+	if got := w.Kinds(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := w.Counts()["messages_out"]; got != 14 {
+		t.Errorf("messages in all: got %d, want 14", got)
 	}
 }

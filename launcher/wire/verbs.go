@@ -62,6 +62,7 @@ type StatsInfo struct {
 	Node       filch.NodeName    `json:"node"`
 	UptimeSecs float64           `json:"uptime"`
 	Counts     map[string]uint64 `json:"counts"`
+	Sent       map[string]uint64 `json:"sent"` // messages to other nodes, by kind
 	Clients    int               `json:"clients"`
 	Routes     int               `json:"routes"`
 	Keepers    int               `json:"keepers"`

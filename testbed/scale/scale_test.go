@@ -172,12 +172,12 @@ func TestGatherAsksFewAndIsLentHalf(t *testing.T) {
 	}
 	first, asked := 0, map[string]bool{}
 	for _, s := range said {
-		if s.Kind == "ask" && s.Message.Half && (first == 0 || s.Message.Round <= first) {
+		if s.Kind == "launcher.Ask" && s.Message.Half && (first == 0 || s.Message.Round <= first) {
 			first = s.Message.Round
 		}
 	}
 	for _, s := range said {
-		if s.Kind == "ask" && s.Message.Round == first {
+		if s.Kind == "launcher.Ask" && s.Message.Round == first {
 			asked[s.To] = true
 		}
 	}
@@ -190,7 +190,7 @@ func TestGatherAsksFewAndIsLentHalf(t *testing.T) {
 	lent := 0
 	for _, s := range said {
 		m := s.Message
-		if s.Kind != "grant" || m.Round != first || m.Held == 0 {
+		if s.Kind != "launcher.Grant" || m.Round != first || m.Held == 0 {
 			continue
 		}
 		lent++
