@@ -74,16 +74,26 @@ func allPairs(n int) *app {
 	return a
 }
 
+// task is one of a workflow file.
+type task struct {
+	Name    string   `json:"name"`
+	Run     string   `json:"run"`
+	Inputs  []string `json:"inputs,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
+	After   []string `json:"after,omitempty"`
+}
+
+func writeWorkflow(file, name string, tasks []task) error {
+	b, err := json.Marshal(map[string]any{"filch": 1, "name": name, "tasks": tasks})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
 // write writes the workflow: tasks 0 to files-1 make a file each, the next one
 // waits for all of them, then come those that read.
 func (a *app) write(file string) error {
-	type task struct {
-		Name    string   `json:"name"`
-		Run     string   `json:"run"`
-		Inputs  []string `json:"inputs,omitempty"`
-		Outputs []string `json:"outputs,omitempty"`
-		After   []string `json:"after,omitempty"`
-	}
 	var tasks []task
 	gate := task{Name: "gate", Run: "true"}
 	for i := range a.files {
@@ -102,11 +112,7 @@ func (a *app) write(file string) error {
 		last.Inputs = append(last.Inputs, t.Outputs[0])
 		tasks = append(tasks, t)
 	}
-	b, err := json.Marshal(map[string]any{"filch": 1, "name": a.name, "tasks": append(tasks, last)})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, b, 0o600)
+	return writeWorkflow(file, a.name, append(tasks, last))
 }
 
 // apps prints how the applications did under each policy.

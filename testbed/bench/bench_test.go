@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func TestRateCountsFailures(t *testing.T) {
 
 func TestSpawnLoopCountsFailures(t *testing.T) {
 	b := newTestBench(t)
-	spawn, err := b.compileSpawn()
+	spawn, err := compile(b.scratch, "gcc", "spawn", spawnLoop)
 	if err != nil {
 		t.Fatalf("%v: apt-get install -y gcc", err)
 	}
@@ -123,6 +124,29 @@ func TestAppsAreWorkflows(t *testing.T) {
 		in.Close()
 		if err != nil || len(g.Tasks) != a.files+len(a.reads)+2 {
 			t.Errorf("%s: %v", a.name, err)
+		}
+	}
+}
+
+// Each shape is a workflow that can be read, of as many levels as it must have.
+func TestShapesAreWorkflows(t *testing.T) {
+	const n = 40
+	for name, levels := range map[string]int{"bag": 1, "fan-in": 2, "fan-out": 2, "pipeline": n / (shapeLaunchers * shapeSlots)} {
+		file := filepath.Join(t.TempDir(), "w.json")
+		if err := writeWorkflow(file, name, shapesOf(n)[name]); err != nil {
+			t.Fatal(err)
+		}
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := workflow.Load(in, workflow.Options{Name: file})
+		in.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := int(slices.Max(g.LevelsOf())) + 1; got != levels || len(g.Tasks) < n {
+			t.Errorf("%s: got %d tasks on %d levels, want %d levels", name, len(g.Tasks), got, levels)
 		}
 	}
 }

@@ -15,8 +15,11 @@
 // durable.
 //
 // Tasks are /bin/true, beside a loop of posix_spawn in C, which is as fast as the
-// kernel goes, and beside xargs, make and GNU parallel, which record nothing; and
-// tasks without a process, which show what balancing and recording cost.
+// kernel goes, beside xargs, make and GNU parallel, which record nothing, and
+// beside Work Queue, whose manager is a small program of ours; and the same while
+// up to a million of them wait. Tasks without a process show what balancing and
+// recording cost, tasks that sleep how well slots are kept busy, and workflows of
+// simple shapes what launchers say to each other, by the kinds of messages.
 //
 // The two applications of MATRIX v2 show what each scheduling policy makes of tasks
 // that read large files: how long they take, and how many run where their files are.

@@ -16,7 +16,7 @@ func newHydra(dir string) (*hydra, error) {
 	if _, err := lookup(exe); err != nil {
 		return nil, err
 	}
-	program, err := compile(dir, "mpicc.mpich")
+	program, err := compile(dir, "mpicc.mpich", "initfini", initfini)
 	return &hydra{exe: exe, program: program}, err
 }
 

@@ -48,13 +48,13 @@ type rival interface {
 	close()
 }
 
-// compile makes initfini with the compiler of one MPI library.
-func compile(dir, cc string) (string, error) {
-	src, out := filepath.Join(dir, "initfini.c"), filepath.Join(dir, "initfini."+filepath.Base(cc))
-	if err := os.WriteFile(src, initfini, 0o644); err != nil {
+// compile makes a program of a source with the compiler that is asked for.
+func compile(dir, cc, name string, source []byte, libraries ...string) (string, error) {
+	src, out := filepath.Join(dir, name+".c"), filepath.Join(dir, name+"."+filepath.Base(cc))
+	if err := os.WriteFile(src, source, 0o644); err != nil {
 		return "", err
 	}
-	if text, err := exec.Command(cc, "-O2", "-o", out, src).CombinedOutput(); err != nil {
+	if text, err := exec.Command(cc, append([]string{"-O2", "-o", out, src}, libraries...)...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", cc, err, text)
 	}
 	return out, nil

@@ -21,15 +21,21 @@ func main() {
 	beside := flag.String("stores", "filch,etcd,kad-dht", "the stores to measure")
 	operations := flag.String("operations", "insert,lookup,consistent,swap", "what is asked of them")
 	sizes := flag.String("meshes", "3,8,32", "over how many nodes")
-	tasks := flag.Int("tasks", 1500, "processes that each way to run many tasks starts in one run")
-	noops := flag.Int("noops", 200_000, "tasks without a process in one run")
-	fleet := flag.Int("fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
-	apps := flag.Int("apps", 160, "tasks of each application that reads large files, under each policy")
+	var many taskWish
+	flag.IntVar(&many.processes, "tasks", 1500, "processes that each way to run many tasks starts in one run")
+	flag.DurationVar(&many.queued, "queued", 500*time.Millisecond, "how long the rate of processes is measured while up to a million wait")
+	flag.IntVar(&many.noops, "noops", 200_000, "tasks without a process in one run")
+	flag.DurationVar(&many.length, "length", 500*time.Millisecond, "how long tasks of one length fill their slots at least")
+	flag.IntVar(&many.sleeps, "sleeps", 96, "processes that sleep 0.1 s on 16 slots")
+	flag.IntVar(&many.sleepRuns, "sleepruns", 1, "measured repetitions of processes that sleep")
+	flag.IntVar(&many.fleet, "fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
+	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
+	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
 	only := flag.String("only", "launch,steps,rate,idle,store,tasks,apps", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
-	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: taskWish{*tasks, *noops, *fleet, *apps}})
+	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: many})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -101,7 +107,7 @@ func measureLaunches(b *bench, only string, all *figures) error {
 		return err
 	}
 	// Its headers are a package of their own: without them it is left out.
-	open, _ := compile(b.scratch, "mpicc.openmpi")
+	open, _ := compile(b.scratch, "mpicc.openmpi", "initfini", initfini)
 	o, err := newOurs(b, h.program, open)
 	if err != nil {
 		return err

@@ -40,17 +40,15 @@ func newMesh(o *ours, scratch string, n int) (*mesh, error) {
 // newMeshOf is the same with as many slots on each launcher, and a name by what
 // it is for.
 func newMeshOf(o *ours, scratch, what string, n, slots int) (*mesh, error) {
-	m := &mesh{ours: o, own: netns.Usable() == nil}
+	m := &mesh{ours: o}
 	instance := fmt.Sprintf("%s-%d-%d", what, n, os.Getpid())
 	dir := filepath.Join(scratch, what[:1]+strconv.Itoa(n))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	m.env = append(os.Environ(), "HOME="+dir, "FILCH_LOCAL="+dir, "FILCH_INSTANCE="+instance)
-	argv := []string{o.exe, "up", "--nodes", strconv.Itoa(n), "--slots", strconv.Itoa(slots)}
-	if m.own {
-		argv = append([]string{"unshare", "--net", "sh", "-ec", `ip link set lo up; exec "$@"`, "sh"}, argv...)
-	}
+	var argv []string
+	argv, m.own = apart(o.exe, "up", "--nodes", strconv.Itoa(n), "--slots", strconv.Itoa(slots))
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = m.env
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -66,6 +64,14 @@ func newMeshOf(o *ours, scratch, what string, n, slots int) (*mesh, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// apart has a command run in a network of its own, where that can be made.
+func apart(argv ...string) ([]string, bool) {
+	if netns.Usable() != nil {
+		return argv, false
+	}
+	return append([]string{"unshare", "--net", "sh", "-ec", `ip link set lo up; exec "$@"`, "sh"}, argv...), true
 }
 
 // meet connects to every launcher.
@@ -124,7 +130,17 @@ func (m *mesh) cpu() (total time.Duration) {
 	return total
 }
 
-func (m *mesh) messages() (total int64) {
+func (m *mesh) messages() int64 {
+	total := int64(0)
+	err := m.stats(func(s *wire.StatsInfo) { total += int64(s.Counts["store_out"]) })
+	if err != nil {
+		return -1
+	}
+	return total
+}
+
+// stats asks every launcher for its counters.
+func (m *mesh) stats(each func(*wire.StatsInfo)) error {
 	for _, c := range m.asks {
 		raw, err := c.Query(storeWait, wire.VerbStats)
 		var s wire.StatsInfo
@@ -132,11 +148,11 @@ func (m *mesh) messages() (total int64) {
 			err = json.Unmarshal(raw, &s)
 		}
 		if err != nil {
-			return -1
+			return err
 		}
-		total += int64(s.Counts["store_out"])
+		each(&s)
 	}
-	return total
+	return nil
 }
 
 func (m *mesh) close() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +25,15 @@ const (
 )
 
 func newSlurm(scratch, program, open string) (*slurm, error) {
-	dir := filepath.Join(scratch, "slurm")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir, err := os.MkdirTemp(scratch, "slurm")
+	if err != nil {
 		return nil, err
 	}
 	// munged wants a socket that everybody could reach.
-	if err := os.Chmod(scratch, 0o711); err != nil {
-		return nil, err
+	for _, d := range []string{scratch, dir} {
+		if err := os.Chmod(d, 0o711); err != nil {
+			return nil, err
+		}
 	}
 	c, err := cluster.Open(cluster.Options{Nodes: slurmNodes, CPUs: slotsTotal, Dir: dir})
 	if err != nil {

@@ -1,4 +1,5 @@
-/* spawn N P PROGRAM: starts PROGRAM N times, P at a time, and waits for all. */
+/* spawn N P PROGRAM ARGUMENT...: starts PROGRAM N times, P at a time, and waits
+   for all. */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +8,16 @@
 extern char **environ;
 
 int main(int argc, char **argv) {
-	if (argc != 4) {
-		fprintf(stderr, "usage: spawn N P PROGRAM\n");
+	if (argc < 4) {
+		fprintf(stderr, "usage: spawn N P PROGRAM ARGUMENT...\n");
 		return 2;
 	}
 	long left = atol(argv[1]), room = atol(argv[2]), bad = 0;
 	long running = 0;
-	char *args[] = {argv[3], NULL};
 	while (left > 0 || running > 0) {
 		if (left > 0 && room > 0) {
 			pid_t pid;
-			if (posix_spawn(&pid, argv[3], NULL, NULL, args, environ) != 0)
+			if (posix_spawnp(&pid, argv[3], NULL, NULL, argv + 3, environ) != 0)
 				return 1;
 			left--, room--, running++;
 			continue;
