@@ -4,7 +4,7 @@ import "slices"
 
 // promises lists what is promised, in the order of the table.
 func promises() []promise {
-	return slices.Concat(programs(), records(), allocations(), measures(), stores())
+	return slices.Concat(programs(), records(), manyTasks(), allocations(), measures(), stores())
 }
 
 // programs are the promises that tests keep.

@@ -92,3 +92,41 @@ func TestStoreJudges(t *testing.T) {
 		t.Errorf("more CPU than etcd: %s", v.measured)
 	}
 }
+
+func TestTaskJudges(t *testing.T) {
+	f := &figures{Tasks: []taskFigure{
+		{What: "process", Tool: "posix_spawn", PerSec: 4000},
+		{What: "process", Tool: ourTool, PerSec: 3100},
+		{What: "process", Tool: "GNU parallel", PerSec: 500},
+		{What: "queued", Tool: ourTool, Tasks: 10_000, PerSec: 3000},
+		{What: "queued", Tool: ourTool, Tasks: 100_000, PerSec: 2600},
+		{What: "noop", Tool: ourTool, Launchers: 1, PerSec: 300_000},
+		{What: "noop", Tool: ourTool, Launchers: 4, PerSec: 250_000},
+		{What: "builtin sleep", Tool: ourTool, Slots: 1024, MS: 64, Efficiency: 0.96, Variation: 0.01},
+		{What: "builtin sleep", Tool: ourTool, Slots: 1024, MS: 1000, Efficiency: 0.9, Variation: 0.2},
+		{What: "wide sleep", Tool: ourTool, Slots: 16, MS: 100, Efficiency: 0.96},
+		{What: "wide sleep", Tool: "xargs -P", Slots: 16, MS: 100, Efficiency: 0.98},
+		{What: "sleep", Tool: ourTool, Slots: 2, MS: 1, Efficiency: 0.5},
+		{What: "bag", Tool: "bag", PerSec: 100, Messages: map[string]float64{"mtc.Told": 1}},
+	}, Apps: []appFigure{{App: "stacking", Policy: "mlb", PerTaskMS: 170}}}
+	judged := func(want map[string]bool) {
+		t.Helper()
+		for _, p := range manyTasks() {
+			if v := p.bench(f); v.ok != want[p.line] {
+				t.Errorf("%s: got %v (%s), want %v", p.line, v.ok, v.measured, want[p.line])
+			}
+		}
+	}
+	judged(map[string]bool{"11d": true, "11e": false, "11f": true, "11g": true, "11h": false, "11i": true, "11j": true})
+	for i, change := range map[int]taskFigure{1: {PerSec: 2900}, 4: {PerSec: 2800}, 6: {PerSec: 250_000, Wrong: 1}, 7: {Efficiency: 0.96, Variation: 0.06}, 9: {Efficiency: 0.98}} {
+		c := &f.Tasks[i]
+		c.PerSec, c.Wrong, c.Efficiency, c.Variation = change.PerSec, change.Wrong, change.Efficiency, change.Variation
+	}
+	f.Tasks[12].Messages = nil
+	f.Apps[0].Error = "cut off"
+	judged(map[string]bool{"11e": true, "11h": true})
+	f.Tasks = append(f.Tasks, taskFigure{What: "wide sleep", Tool: "srun", Error: "not installed"})
+	judged(map[string]bool{"11e": true})
+	f.Tasks, f.Apps = nil, nil
+	judged(nil)
+}

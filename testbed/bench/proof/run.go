@@ -155,6 +155,8 @@ type figures struct {
 	}
 	Stores    []storeFigure
 	StoreIdle []storeIdle
+	Tasks     []taskFigure
+	Apps      []appFigure
 }
 
 // figures runs the bench in full, once; what it prints goes to stderr.
@@ -169,6 +171,7 @@ func (p *prover) figures() (*figures, error) {
 	defer os.RemoveAll(dir)
 	report := filepath.Join(dir, "bench.json")
 	cmd := exec.Command("go", "run", "./testbed/bench", "-filch", p.filch, "-json", report,
+		"-tasks", "10000", "-queued", "15s", "-noops", "1000000", "-length", "10s", "-sleeps", "320", "-sleepruns", "3", "-fleet", "64", "-shapes", "4000",
 		"-runs", "21", "-rate", "10s", "-store", "1s", "-idle", "30s", "-jobs", strconv.Itoa(p.jobs))
 	if p.tables != "" {
 		cmd.Args = append(cmd.Args, "-only", p.tables)
