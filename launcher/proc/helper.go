@@ -99,7 +99,7 @@ func (h *helper) fork() error {
 	attr := &syscall.ProcAttr{
 		Dir: "/", Env: h.env(),
 		Files: []uintptr{uintptr(pair[1]), uintptr(theirs), uintptr(theirs)},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &h.pidfd},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &h.pidfd},
 	}
 	pid, _, err := forkExec(argv[0], argv, attr, nil)
 	if err != nil {

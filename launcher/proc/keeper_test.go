@@ -205,7 +205,7 @@ func TestRankState(t *testing.T) {
 	b.run(o)
 	s := b.untilDone()
 	got := string(s.out["0.1"])
-	if want := "leader=true cwd=" + dir + " umask=0027 core=0 death=9\nSigIgn:\t0000000000000000\n"; !strings.HasPrefix(got, want) {
+	if want := "group=true session=false cwd=" + dir + " umask=0027 core=0 death=9\nSigIgn:\t0000000000000000\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -192,7 +192,7 @@ func helperState([]string) int {
 	var death int32
 	unix.Prctl(unix.PR_GET_PDEATHSIG, pointer(&death), 0, 0, 0)
 	status, _ := os.ReadFile("/proc/self/status")
-	fmt.Printf("leader=%v cwd=%s umask=%04o core=%d death=%d\n", sid == os.Getpid(), dir, mask, core.Cur, death)
+	fmt.Printf("group=%v session=%v cwd=%s umask=%04o core=%d death=%d\n", unix.Getpgrp() == os.Getpid(), sid == os.Getpid(), dir, mask, core.Cur, death)
 	for line := range strings.Lines(string(status)) {
 		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
 			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)

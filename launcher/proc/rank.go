@@ -93,8 +93,11 @@ func (j *job) exec(r *rank) error {
 		Dir:   j.what.Cwd,
 		Env:   env,
 		Files: r.files.child,
+		// Without a terminal a group is enough to kill it, and costs less than a
+		// session: see runner.fork.
 		Sys: &syscall.SysProcAttr{
-			Setsid:    true,
+			Setsid:    r.files.pty,
+			Setpgid:   !r.files.pty,
 			Setctty:   r.files.pty,
 			Pdeathsig: syscall.SIGKILL,
 			PidFD:     &r.pidfd,
