@@ -85,7 +85,7 @@ func (b *bench) naps() []taskFigure {
 func (b *bench) nap(m *mesh, length time.Duration) taskFigure {
 	f := b.newHeat("builtin sleep", m, taskSlots, length).like
 	f.Tool, f.Tasks = ourTool, f.Slots*b.rounds(length)
-	var sum, squares, rate float64
+	var sum, squares, rate, cpu float64
 	for range taskRuns {
 		s, err := b.once([]string{b.filch, "submit", "--wait", "--builtin", "sleep:" + length.String(), "--array", "1-" + strconv.Itoa(f.Tasks)}, m.env)
 		if err != nil {
@@ -96,8 +96,9 @@ func (b *bench) nap(m *mesh, length time.Duration) taskFigure {
 		sum += f.Efficiency
 		squares += f.Efficiency * f.Efficiency
 		rate += f.PerSec
+		cpu += float64(s.cpu.Microseconds()) / float64(f.Tasks)
 	}
-	f.Efficiency, f.PerSec = sum/taskRuns, rate/taskRuns
+	f.Efficiency, f.PerSec, f.CPUUS = sum/taskRuns, rate/taskRuns, cpu/taskRuns
 	f.Variation = math.Sqrt(max(0, squares/taskRuns-f.Efficiency*f.Efficiency)) / f.Efficiency
 	return f
 }

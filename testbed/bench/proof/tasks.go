@@ -162,7 +162,7 @@ func naps(f *figures) verdict {
 	v := verdict{}
 	var said []string
 	for _, t := range list {
-		said = append(said, fmt.Sprintf("%.0f ms: %.1f %%, variation %.3f", t.MS, 100*t.Efficiency, t.Variation))
+		said = append(said, fmt.Sprintf("%.0f ms: %.1f %%, variation %.3f, %.0f us CPU each", t.MS, 100*t.Efficiency, t.Variation, t.CPUUS))
 		if t.MS == napMS {
 			v.ok = t.Slots == napSlots && t.Efficiency >= napBar && t.Variation < variationBar
 		}
