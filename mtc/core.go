@@ -238,7 +238,7 @@ func (c *Core) Deadline() time.Duration {
 // when none waits for room.
 func (c *Core) Short(now time.Duration) (Room, bool) {
 	for _, j := range c.order {
-		if !j.queue.startable() || j.void != 0 || j.lead != nil && !j.lead.open || !c.mayStart(now, j) {
+		if !j.queue.startable() || j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now || !c.mayStart(now, j) {
 			continue
 		}
 		if !c.room.minus(c.used).holds(j.spec.Each) {

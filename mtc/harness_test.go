@@ -16,6 +16,7 @@ type rig struct {
 	t       *testing.T
 	now     time.Duration
 	nodes   []*rigNode
+	on      filch.NodeName // where what length and result are asked about starts
 	records map[string][]byte
 	watches []rigWatch
 	length  func(s Start) time.Duration
@@ -92,6 +93,7 @@ func (r *rig) act(d *rigNode) {
 		}
 		r.propose(d, p)
 	}
+	r.on = d.cfg.Self
 	for _, s := range d.out.Starts {
 		r.started = append(r.started, s)
 		r.onNode[fmt.Sprintf("%d.%d", s.Job, s.Index)]++

@@ -25,4 +25,5 @@ const (
 	mutantNoFront     = false
 	mutantStorm       = false
 	mutantWaitForDead = false
+	mutantFertile     = false
 )

@@ -35,6 +35,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"retry-forever", "TestRetriesAndExitCodes"},
 		{"storm", "TestArrivalsAreQuiet"},
 		{"wait-for-dead", "TestAdderDies"},
+		{"fertile", "TestBarrenNodeGetsFewTasks"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {

@@ -111,7 +111,7 @@ func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 		}
 		return gotBlocked
 	}
-	if j.void != 0 || j.lead != nil && !j.lead.open {
+	if j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now {
 		return gotBlocked
 	}
 	if !c.mayStart(now, j) {
@@ -329,6 +329,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	if e.State == filch.OK {
 		c.learn(now, j, took)
 	}
+	c.failing(now, j, e.State, out)
 	tries := int32(it.attempt) - 1 - int32(it.crashes)
 	retried := e.State != filch.OK && j.void == 0 && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)
 	switch {

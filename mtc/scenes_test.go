@@ -77,11 +77,7 @@ func TestFailedTaskIsTriedElsewhere(t *testing.T) {
 	r := newRig(t, 2, 1, Policy{})
 	where := map[filch.Attempt]filch.NodeName{}
 	r.result = func(s Start) End {
-		for _, d := range r.nodes {
-			if f := d.runs.find(s.Run); f != nil && f.item.index == s.Index && f.job.id == s.Job && f.item.attempt == s.Attempt {
-				where[s.Attempt] = d.cfg.Self
-			}
-		}
+		where[s.Attempt] = r.on
 		return End{Run: s.Run, State: filch.Failed, Code: 1}
 	}
 	r.length = slow(time.Millisecond)
@@ -89,6 +85,37 @@ func TestFailedTaskIsTriedElsewhere(t *testing.T) {
 	r.run(1, time.Minute)
 	if where[1] == where[2] {
 		t.Errorf("both attempts ran on %s, with another node idle", where[1])
+	}
+}
+
+// A node on which every task fails at once does not drain the queue of the others
+// by that (a full disk, a file system that is not mounted); and a job that fails
+// everywhere is not held up.
+func TestBarrenNodeGetsFewTasks(t *testing.T) {
+	const total = 4000
+	for _, everywhere := range []bool{false, true} {
+		r := newRig(t, 4, 2, Policy{})
+		fails := func() bool { return everywhere || r.on == "n4" }
+		r.length = func(Start) time.Duration {
+			if fails() {
+				return time.Millisecond
+			}
+			return 20 * time.Millisecond
+		}
+		r.result = func(s Start) End {
+			if fails() {
+				return End{Run: s.Run, State: filch.Failed, Code: 1}
+			}
+			return End{Run: s.Run, State: filch.OK}
+		}
+		r.submit(0, Submission{Job: 1, Total: total})
+		n := r.run(1, time.Hour).Tally()
+		switch {
+		case !everywhere && (n.Failed > total/10 || n.OK+n.Failed != total):
+			t.Errorf("%+v: one of four nodes failed more than a tenth", n)
+		case everywhere && (n.Failed != total || r.now > 2*time.Second):
+			t.Errorf("%+v after %v, want %d failed within 2s", n, r.now, total)
+		}
 	}
 }
 

@@ -285,6 +285,9 @@ func (c *Core) tickWaits(now time.Duration, out *Out) {
 		if j.tokens.held > 0 && !j.over {
 			c.spareTokens(now, j, out)
 		}
+		if until := j.pace.barren.until; until > now {
+			later(until)
+		}
 		if j.tokens.at > now && j.queue.listed {
 			later(j.tokens.at)
 		}

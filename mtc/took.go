@@ -123,8 +123,9 @@ type pace struct {
 
 // jobPace is the same for one job.
 type jobPace struct {
-	took Took
-	late bool // a task was not started here, as it cannot finish
+	took   Took
+	late   bool // a task was not started here, as it cannot finish
+	barren barren
 }
 
 // expected is how long a task of a job may take: its limit, else what others of
