@@ -8,11 +8,26 @@ import (
 )
 
 // When ends and tallies are sent off at the latest while there is more to come;
-// what ends a node's work on a job goes at once.
+// what ends a node's work on a job goes at once. Ends wait for a part of the mean
+// length of tasks: of long ones few end in the least time, and each word to the
+// store is for few. Tallies wait for longer where there are many nodes: all of them
+// go to one record.
 const (
-	endsWait  = 3 * time.Millisecond
-	tallyWait = 50 * time.Millisecond
+	endsWaitMin  = 3 * time.Millisecond
+	endsWaitMax  = 50 * time.Millisecond
+	endsWaitPart = 2
+	tallyWaitMin = 50 * time.Millisecond
+	tallyWaitMax = time.Second
+	tallyNodes   = 8 // for whose tallies the least wait is enough
 )
+
+func (c *Core) endsWait() time.Duration {
+	return min(max(c.policy.length()/endsWaitPart, endsWaitMin), endsWaitMax)
+}
+
+func (c *Core) tallyWait() time.Duration {
+	return min(max(tallyWaitMin*time.Duration(c.members.up)/tallyNodes, tallyWaitMin), tallyWaitMax)
+}
 
 // dirty are the records with something to be sent, in the order in which that
 // began: times only grow along each list.
@@ -81,7 +96,7 @@ func (c *Core) record(now time.Duration, j *job, it item, t Task, out *Out) {
 	j.records.unsaid++
 	c.dirty.unsaid++
 	if !b.listed && !b.flying {
-		b.listed, b.due = true, now+endsWait
+		b.listed, b.due = true, now+c.endsWait()
 		c.dirty.blocks = append(c.dirty.blocks, b)
 	}
 }
@@ -147,7 +162,7 @@ func (c *Core) sendEnds(b *blockBuf, out *Out) {
 			c.forget(j, out)
 			return
 		}
-		b.listed, b.due = true, now+endsWait
+		b.listed, b.due = true, now+c.endsWait()
 		c.dirty.blocks = append(c.dirty.blocks, b)
 	})
 }
@@ -179,7 +194,7 @@ func (c *Core) tallied(now time.Duration, j *job, t BlockTally) {
 	} else {
 		z.told = append(z.told, op)
 	}
-	c.zoneDue(z, now+tallyWait)
+	c.zoneDue(z, now+c.tallyWait())
 }
 
 func (c *Core) zoneDue(z *zoneBuf, due time.Duration) {
@@ -212,7 +227,7 @@ func (c *Core) sendZone(now time.Duration, z *zoneBuf, t Tally, out *Out) {
 			c.sawRecord(now, j, rec, out)
 		}
 		if len(z.told) > 0 {
-			c.zoneDue(z, now+tallyWait)
+			c.zoneDue(z, now+c.tallyWait())
 			return
 		}
 		delete(j.records.zones, z.num)
