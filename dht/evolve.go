@@ -344,6 +344,28 @@ func (e *evolution) forgetGone() {
 	})
 }
 
+// isSworn reports whether a member has said that it knows of being one. Who left
+// just now may be made a member again, by a steward that has not heard of it yet;
+// with a seat there the roster could be lost.
+func (s *Store) isSworn(r Replica) bool {
+	if r == s.self {
+		return true
+	}
+	p := s.peers.know(r.Name)
+	return p.inc == r.Incarnation && (p.sworn == p.inc || s.roster != nil && p.have >= s.roster.epoch && s.roster.has(r))
+}
+
+// swear notes that a peer knows the roster of an epoch.
+func (s *Store) swear(p *peer, epoch uint64) {
+	if p.sworn == p.inc || s.roster == nil || epoch != s.roster.epoch || !s.roster.has(p.replica()) {
+		return
+	}
+	p.sworn = p.inc
+	if len(s.stew.unsworn) > 0 {
+		s.kick()
+	}
+}
+
 // seat moves the register to other seats where that is due.
 //
 // A known limit: with two able members the register moves to one seat, as with
@@ -372,11 +394,20 @@ func (e *evolution) seat(unseated []Replica) {
 		}
 	}
 	kept := len(next)
+	var unsworn []filch.NodeName
 	for i, m := range e.r.members {
-		if len(next) < want && good(m.Name) && e.stand[i] == fine && !slices.Contains(next, m.Replica) {
+		switch {
+		case len(next) == want || !good(m.Name) || e.stand[i] != fine || slices.Contains(next, m.Replica):
+		case e.s.isSworn(m.Replica):
 			next = append(next, m.Replica)
+		default:
+			unsworn = append(unsworn, m.Name)
 		}
 	}
+	if len(next) == want {
+		unsworn = nil
+	}
+	e.s.stew.unsworn = unsworn
 	if len(next) < want || kept == len(e.r.seats) && kept == want {
 		return // nobody is there to replace who is missing, or nobody is missing
 	}

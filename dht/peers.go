@@ -15,6 +15,7 @@ type peer struct {
 	listed  bool // the member list knows this incarnation
 	state   PeerState
 	have    uint64 // epoch of the roster that it is known to have
+	sworn   uint64 // the incarnation that knew a roster in which it is a member
 	owed    bool   // it is to be told of the roster by this node
 	caller  caller
 	lanes   [2]lane // replication: in memory, on disk

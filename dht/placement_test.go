@@ -29,7 +29,7 @@ func (x *settler) name(i int) filch.NodeName { return filch.NodeName(fmt.Sprintf
 
 func (x *settler) set(i int, st PeerState) {
 	p := x.s.peers.know(x.name(i))
-	p.inc, p.listed, p.state = 1, true, st
+	p.inc, p.sworn, p.listed, p.state = 1, 1, true, st
 }
 
 func (x *settler) settle(t testing.TB) {

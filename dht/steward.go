@@ -22,21 +22,24 @@ const (
 // steward is this node as one that changes the roster: each seat can, and the
 // first that lives does.
 type steward struct {
-	began  time.Duration // this store; 0: not yet
-	since  time.Duration // this node knows a roster
-	asks   []change
-	asked  map[change]bool
-	last   time.Duration // of the last proposal's end
-	pause  time.Duration
-	at     time.Duration // of the timer, Never if there is none
-	ahead  time.Duration // until when the seat waits for another one's roster, 0 if it knows one
-	run    *proposal
-	high   uint64 // highest ballot number seen
-	cache  ballot // under which value was accepted by a majority
-	value  *roster
-	goers  map[Replica]bool // who left and may still be on the list
-	blamed map[sourPair]time.Duration
-	places map[filch.NodeName]point
+	began time.Duration // this store; 0: not yet
+	since time.Duration // this node knows a roster
+	asks  []change
+	asked map[change]bool
+	last  time.Duration // of the last proposal's end
+	pause time.Duration
+	at    time.Duration // of the timer, Never if there is none
+	ahead time.Duration // until when the seat waits for another one's roster, 0 if it knows one
+	run   *proposal
+	high  uint64 // highest ballot number seen
+	cache ballot // under which value was accepted by a majority
+	value *roster
+	goers map[Replica]bool // who left and may still be on the list
+	// unsworn are members that may have a seat when they have said that they know
+	// of being members.
+	unsworn []filch.NodeName
+	blamed  map[sourPair]time.Duration
+	places  map[filch.NodeName]point
 }
 
 type sourPair struct {
@@ -204,6 +207,12 @@ func (s *Store) consider() {
 		if s.evolve(s.roster, w.asks) == nil {
 			w.asks = nil
 			clear(w.asked)
+			for _, n := range w.unsworn {
+				p := s.peers.know(n)
+				p.owed = true
+				s.tell(p)
+			}
+			s.keepTelling()
 			return
 		}
 	}

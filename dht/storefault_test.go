@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // TestStoreSurvivesDeaths kills nodes one after the other, primaries and
@@ -368,5 +370,37 @@ func TestStoreWatchGoesBack(t *testing.T) {
 	l.until("the watch shows what is there", time.Second, func() bool { return len(l.seen[7]) == 1 })
 	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
 		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
+
+// TestStoreSeatsTheSworn has a node hear of two others that are gone: they become
+// members, and no seat is given to who never said that it knows of that. (Seed
+// 11305 of testbed/sim/store: two had left, and took the roster with them.)
+func TestStoreSeatsTheSworn(t *testing.T) {
+	l := newLab(t, 19)
+	l.cluster(1)
+	n := l.nodes[0]
+	ghosts := []filch.NodeName{"g1", "g2"}
+	for _, g := range ghosts {
+		n.do(func(out *StoreOut) { n.s.Member(n.clock(), Peer{g, 1, PeerUp}, out) })
+	}
+	l.until("members", 10*time.Second, func() bool { return len(n.s.Status().Members) == 3 })
+	l.run(10 * time.Second)
+	if seats := n.s.Status().Seats; len(seats) != 1 || seats[0] != n.name {
+		t.Errorf("the seats are %v, want only %s", seats, n.name)
+	}
+	for _, g := range ghosts {
+		n.do(func(out *StoreOut) { n.s.Member(n.clock(), Peer{g, 1, PeerDead}, out) })
+	}
+	l.settle(time.Minute)
+	if r := n.one(Op{Code: OpInsert, Key: "k", Value: []byte("v")}); r.Outcome != Done {
+		t.Errorf("an insert with the others gone: %v %s", r.Outcome, r.Err)
+	}
+	for range 2 {
+		l.start(filch.NodeName(fmt.Sprintf("n%d", len(l.nodes))), false)
+	}
+	l.settle(time.Minute)
+	if seats := n.s.Status().Seats; len(seats) != 3 {
+		t.Errorf("with three nodes the seats are %v", seats)
 	}
 }

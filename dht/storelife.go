@@ -152,6 +152,7 @@ func (s *Store) Message(now time.Duration, from filch.NodeName, m StoreMessage, 
 		s.renew(p, h.from)
 	}
 	p.have = max(p.have, h.roster)
+	s.swear(p, h.roster)
 	if s.roster == nil || h.roster > s.roster.epoch {
 		if s.later(p, m) {
 			return
