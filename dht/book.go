@@ -22,9 +22,10 @@ type book struct {
 	deltas  []*rosterDelta // the last ones, each beginning where the one before ends
 	whole   *rosterDelta   // from nothing, made when needed
 	stash   []stashed
-	wanted  bool // a timer runs
-	telling bool // a timer runs
-	turn    int  // of whom to ask for the roster
+	wanted  bool   // a timer runs
+	telling bool   // a timer runs
+	turn    int    // of whom to ask for the roster
+	chose   uint64 // epoch of the last roster that this node got chosen
 }
 
 type stashed struct {
@@ -227,12 +228,17 @@ func (s *Store) spread() {
 }
 
 // children walks over those whom this node tells: its own, and those of
-// children who do not live.
+// children who do not live. The root is who proposed the roster, and also who got
+// what another one proposed chosen: that one may not know, or be gone.
 func (s *Store) children(tell func(p *peer)) {
 	r := s.roster
 	n := len(r.members)
 	name := func(m rosterMember) filch.NodeName { return m.Name }
-	root := max(slices.IndexFunc(r.members, func(m rosterMember) bool { return name(m) == r.by }), 0)
+	by := r.by
+	if s.book.chose == r.epoch {
+		by = s.self.Name
+	}
+	root := max(slices.IndexFunc(r.members, func(m rosterMember) bool { return name(m) == by }), 0)
 	me := slices.IndexFunc(r.members, func(m rosterMember) bool { return name(m) == s.self.Name })
 	if me < 0 {
 		return
@@ -255,7 +261,7 @@ func (s *Store) children(tell func(p *peer)) {
 		}
 	}
 	walk((me - root + n) % n)
-	if s.roster.by == s.self.Name {
+	if by == s.self.Name {
 		for _, p := range s.peers.order {
 			if p.owed && p.listed && p.state < PeerDead && !r.has(p.replica()) {
 				tell(p) // one that just left the roster hears of it

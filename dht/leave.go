@@ -49,8 +49,8 @@ func (s *Store) checkGone() {
 }
 
 // letGo reports whether the roster has this node no more, and nothing of it:
-// one that was declared dead on its way out may hold the last of a shard, and
-// comes back with it first.
+// one that was declared dead on its way out may hold a seat, or the last of a
+// shard, and comes back with it first.
 func (s *Store) letGo() bool {
 	r := s.roster
 	for _, id := range s.imaged() {
@@ -60,7 +60,7 @@ func (s *Store) letGo() bool {
 			}
 		}
 	}
-	return !r.has(s.self) && !slices.ContainsFunc(r.shards, func(c *shardConfig) bool { return c.has(s.self) })
+	return !r.has(s.self) && !r.seated(s.self.Name) && !slices.ContainsFunc(r.shards, func(c *shardConfig) bool { return c.has(s.self) })
 }
 
 // checkSeat looks whether this node can be the seat that the roster says it is.

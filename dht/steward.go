@@ -362,6 +362,7 @@ func (s *Store) onAccepted(p *peer, m *msgAccepted) {
 		w.asked[c] = true
 	}
 	chosen := run.value
+	s.book.chose = chosen.epoch
 	if !chosen.sealed() {
 		s.adopt(chosen)
 		s.kick()
@@ -369,6 +370,7 @@ func (s *Store) onAccepted(p *peer, m *msgAccepted) {
 	}
 	opened := chosen.opened()
 	w.cache = ballot{}
+	s.book.chose = opened.epoch
 	s.adopt(opened)
 	for _, r := range opened.seats {
 		s.sendSeat(r.Name, &msgInstall{value: opened.since(nil)})

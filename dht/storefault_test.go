@@ -404,3 +404,48 @@ func TestStoreSeatsTheSworn(t *testing.T) {
 		t.Errorf("with three nodes the seats are %v", seats)
 	}
 }
+
+// TestStoreLeavesNoSeat has a node leave that is no member any more, and still
+// has a seat: it stays until another one has that. (Seed 2719.)
+func TestStoreLeavesNoSeat(t *testing.T) {
+	l := newLab(t, 20)
+	l.cluster(3)
+	l.quiet = true // the roster below is nobody else's
+	x := l.nodes[1]
+	r := x.s.roster.copy()
+	r.members = slices.DeleteFunc(r.members, func(m rosterMember) bool { return m.Name == x.name })
+	for i, c := range r.shards {
+		n := *c
+		n.replicas = without(slices.Clone(c.replicas), x.s.self)
+		r.shards[i] = &n
+	}
+	x.s.roster = r
+	if !r.seated(x.name) || x.s.letGo() {
+		t.Errorf("%s has a seat: %t, and may go: %t", x.name, r.seated(x.name), x.s.letGo())
+	}
+	r.seats = without(slices.Clone(r.seats), r.seats[slices.IndexFunc(r.seats, func(s Replica) bool { return s.Name == x.name })])
+	if !x.s.letGo() {
+		t.Errorf("%s has nothing left, and may not go", x.name)
+	}
+}
+
+// TestStoreChosenByAnother has a node get chosen what another one had proposed: it
+// tells all, the one who proposed it included. (Seed 4536.)
+func TestStoreChosenByAnother(t *testing.T) {
+	l := newLab(t, 21)
+	l.cluster(5)
+	n := l.nodes[2]
+	told := func() (names []filch.NodeName) {
+		n.s.children(func(p *peer) { names = append(names, p.name) })
+		slices.Sort(names)
+		return names
+	}
+	n.s.roster.by, n.s.book.chose = "n0", 0
+	if names := told(); slices.Contains(names, "n0") {
+		t.Errorf("%s tells %v of what n0 proposed", n.name, names)
+	}
+	n.s.book.chose = n.s.roster.epoch
+	if names := told(); !slices.Contains(names, "n0") || len(names) < 2 {
+		t.Errorf("%s tells %v of what it got chosen", n.name, names)
+	}
+}
