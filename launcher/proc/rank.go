@@ -3,6 +3,8 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -89,15 +91,14 @@ func (j *job) exec(r *rank) error {
 	mask := j.bind(r)
 	defer mask.restore()
 	env := append(append([]string(nil), j.mpi.env(r)...), j.rankEnv(r)...)
+	session := r.files.pty || j.polls(r)
 	attr := &syscall.ProcAttr{
 		Dir:   j.what.Cwd,
 		Env:   env,
 		Files: r.files.child,
-		// Without a terminal a group is enough to kill it, and costs less than a
-		// session: see runner.fork.
 		Sys: &syscall.SysProcAttr{
-			Setsid:    r.files.pty,
-			Setpgid:   !r.files.pty,
+			Setsid:    session,
+			Setpgid:   !session,
 			Setctty:   r.files.pty,
 			Pdeathsig: syscall.SIGKILL,
 			PidFD:     &r.pidfd,
@@ -115,6 +116,15 @@ func (j *job) exec(r *rank) error {
 	}
 	j.reportBinding(r, mask)
 	return nil
+}
+
+// polls reports whether a rank is of MPICH, which waits for its keeper's answers by
+// asking all the time. Such a rank has a session of its own: where the kernel
+// schedules by session, it would keep the keeper from its turn. To the others a
+// group is enough to be killed by, and costs less: see runner.fork.
+func (j *job) polls(r *rank) bool {
+	return j.mpi.engine != nil && j.mpi.pmix == nil &&
+		slices.ContainsFunc(r.exe.info.needed, func(n string) bool { return strings.HasPrefix(n, "libmpi") })
 }
 
 // execEnd is the end of a rank whose program could not be executed.
