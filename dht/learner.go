@@ -120,15 +120,14 @@ func (s *Store) dismiss(sh *shard) {
 	for n := range l.p.lanes {
 		lane := &l.p.lanes[n]
 		for i := range lane.queue {
-			s.excuse(sh, l, &lane.queue[i])
+			l.disown(sh, &lane.queue[i])
 		}
 		for _, b := range lane.flying {
 			for i := range b.items {
-				s.excuse(sh, l, &b.items[i])
+				l.disown(sh, &b.items[i])
 			}
 		}
 	}
-	// It may have said of some that it is no learner; they are in no lane.
 	for _, t := range sh.flying() {
 		s.acked(t.flight, l.p)
 	}
@@ -140,10 +139,9 @@ func (s *Store) dismiss(sh *shard) {
 	}
 }
 
-// excuse lets a flight go on without a learner's word.
-func (s *Store) excuse(sh *shard, l *learner, it *item) {
-	if f := it.flight; f != nil && it.session == l.session && f.sh == sh {
-		s.acked(f, l.p)
+// disown parts what is on its way to a learner from the flight that waited for it.
+func (l *learner) disown(sh *shard, it *item) {
+	if it.flight != nil && it.session == l.session && it.flight.sh == sh {
 		it.flight = nil
 	}
 }

@@ -373,6 +373,36 @@ func TestStoreWatchGoesBack(t *testing.T) {
 	}
 }
 
+// TestStoreWatchAsksAgain begins a watch at a home that can't look its record up:
+// it would have to write it anew, and its disk takes nothing. The watch is
+// answered once the disk takes again. (Seed 31200 of testbed/sim/store: it was
+// taken for answered.)
+func TestStoreWatchAsksAgain(t *testing.T) {
+	l := newLab(t, 22)
+	l.cluster(1)
+	n := l.nodes[0]
+	n.one(Op{Code: OpInsert, Key: "again", Value: []byte("1"), Durable: true})
+	n.down = true
+	l.start(n.name, false)
+	l.until("the node has its records again", time.Minute, func() bool { return n.s.Status().Homes == 64 && len(n.s.Status().Lost) == 0 })
+	n.broken = true
+	n.do(func(out *StoreOut) { n.s.DiskFailed(n.clock(), "no space left", out) })
+	if r := n.one(Op{Code: OpLookup, Key: "again", Consistent: true}); r.Outcome != Unavailable {
+		t.Fatalf("a lookup of a record that is to be written anew says %v, want unavailable", r.Outcome)
+	}
+	n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, "again", Version{}, out) })
+	l.run(2 * time.Second)
+	if len(l.seen[7]) > 0 {
+		t.Errorf("the watch was told %v", l.seen[7])
+	}
+	n.broken, n.disk = false, nil
+	n.do(func(out *StoreOut) { n.s.DiskBack(n.clock(), out) })
+	l.until("the watch shows what is there", 5*time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
+
 // TestStoreSeatsTheSworn has a node hear of two others that are gone: they become
 // members, and no seat is given to who never said that it knows of that. (Seed
 // 11305 of testbed/sim/store: two had left, and took the roster with them.)

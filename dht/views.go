@@ -169,9 +169,11 @@ func (sh *shard) drop(k Key, i int) {
 	}
 }
 
-// viewed answers who began a watch.
+// viewed answers who began a watch, if the home could look its record up. If it
+// could not, for its disk takes nothing or the shard moved, the watch is not
+// known yet, and asks again in its time.
 func (s *Store) viewed(v *viewer, res Result) {
-	if res.Outcome == outcomeMoved || !v.greet {
+	if res.Outcome != Done && res.Outcome != Absent || !v.greet {
 		return
 	}
 	v.greet = false

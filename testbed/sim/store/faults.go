@@ -135,6 +135,7 @@ func (w *World) pause(n *node, d time.Duration) {
 	w.trace(n.name, "stopped", "for %v", d)
 	n.disturb()
 	n.pausedUntil = max(n.pausedUntil, w.now+d)
+	w.do(n.pausedUntil, n.wakeUp)
 }
 
 // cut takes the paths from every a to every b away for a while.
@@ -458,6 +459,7 @@ func (w *World) calm() {
 	for _, n := range w.nodes {
 		if n.pausedUntil > w.now {
 			n.pausedUntil = w.now
+			n.wakeUp()
 			n.tickSoon()
 		}
 		w.mendDisk(n)

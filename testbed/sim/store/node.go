@@ -18,6 +18,7 @@ type node struct {
 	store       *dht.Store // nil while it is down, or not there yet
 	born        time.Duration
 	pausedUntil time.Duration
+	inbox       []event // what came while it stood still
 	wake        time.Duration
 	disk        disk
 	held
@@ -105,6 +106,20 @@ func (n *node) rejoin() {
 // input hands something to the process of now, when it runs.
 func (n *node) input(f func(*node)) {
 	n.w.queue.Push(n.w.now, event{kind: evInput, from: n.index, to: n.index, gen: n.gen, body: f})
+}
+
+// wakeUp hands over what came while the process stood still, in the order in
+// which it came: a pause that is made longer, or ends early, changes nothing of
+// that.
+func (n *node) wakeUp() {
+	if n.pausedUntil > n.w.now || len(n.inbox) == 0 {
+		return
+	}
+	all := n.inbox
+	n.inbox = nil
+	for i := range all {
+		n.w.step(&all[i])
+	}
 }
 
 // The invariants inside the stores cost as much as all the rest: they are

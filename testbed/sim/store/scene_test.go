@@ -200,3 +200,37 @@ func (w *World) restartDamaged(some ...*node) {
 		n.boot(false)
 	}
 }
+
+// TestPausedInOrder hands a process that stands still what came meanwhile, in
+// order, whether its pause is made longer or ends early. (Seed 27899: a suspicion
+// overtook the word that took it back.)
+func TestPausedInOrder(t *testing.T) {
+	tests := []struct {
+		name string
+		then func(w *World, n *node)
+	}{
+		{"longer", func(w *World, n *node) { w.pause(n, 2*time.Second) }},
+		{"ends early", func(w *World, _ *node) { w.calm() }},
+	}
+	for _, x := range tests {
+		t.Run(x.name, func(t *testing.T) {
+			w := calmWorld(t, 3, 3, 0)
+			n := w.nodes[1]
+			var got []int
+			w.pause(n, time.Second)
+			for i := range 2 {
+				n.input(func(*node) { got = append(got, i) })
+			}
+			w.run(w.now + 100*time.Millisecond)
+			x.then(w, n)
+			for i := range 2 {
+				n.input(func(*node) { got = append(got, 2+i) })
+			}
+			w.run(w.now + 5*time.Second)
+			sound(t, w)
+			if want := []int{0, 1, 2, 3}; !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -203,8 +203,9 @@ func (w *World) step(e *event) {
 		return
 	}
 	n := w.nodes[e.to]
+	n.wakeUp()
 	if n.pausedUntil > w.now {
-		w.queue.Push(n.pausedUntil, *e)
+		n.inbox = append(n.inbox, *e)
 		return
 	}
 	if n.store == nil || e.gen != 0 && e.gen != n.gen {
