@@ -403,6 +403,41 @@ func TestStoreWatchAsksAgain(t *testing.T) {
 	}
 }
 
+// TestStoreWatchOfAnotherLife tells the home of a watch, late, that one of the
+// watcher's life before is over: that ends no watch of this life. (Seed 41089 of
+// testbed/sim/store.)
+func TestStoreWatchOfAnotherLife(t *testing.T) {
+	l := newLab(t, 23)
+	l.cluster(3)
+	key := Key("life")
+	_, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	i := slices.IndexFunc(l.nodes, func(n *labNode) bool { return n != home })
+	n := l.nodes[i]
+	watch := func() uint64 {
+		n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, key, Version{}, out) })
+		return n.s.views.mine[7].number
+	}
+	before := watch()
+	n.kill(time.Second)
+	l.start(n.name, false)
+	l.settle(time.Minute)
+	watch()
+	l.until("the watch is answered", 5*time.Second, func() bool { return n.s.views.mine[7].known })
+	id, _ := home.s.roster.homeOf(key)
+	m := &msgSeen{seen: []wireSeen{{number: before, shard: id, key: key, end: true}}}
+	m.from, m.roster = n.inc, n.s.roster.epoch
+	home.do(func(out *StoreOut) { home.s.Message(home.clock(), n.name, m, out) })
+	l.seen[7] = nil
+	if r := home.one(Op{Code: OpInsert, Key: key, Value: []byte("1")}); r.Outcome != Done {
+		t.Fatalf("the insert: %v %s", r.Outcome, r.Err)
+	}
+	l.until("the watch shows the change", 5*time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
+
 // TestStoreSeatsTheSworn has a node hear of two others that are gone: they become
 // members, and no seat is given to who never said that it knows of that. (Seed
 // 11305 of testbed/sim/store: two had left, and took the roster with them.)

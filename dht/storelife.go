@@ -46,7 +46,7 @@ func NewStore(cfg StoreConfig) *Store {
 	s.stew = newSteward()
 	s.hold = newHoldings()
 	s.calls = newCalls()
-	s.views = newViews()
+	s.views = newViews(cfg.Incarnation)
 	s.disk = newDisk()
 	return s
 }

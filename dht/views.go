@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -41,7 +42,12 @@ type viewer struct {
 	greet   bool // it is to be answered, changed or not
 }
 
-func newViews() views { return views{mine: map[uint64]*view{}, byNum: map[uint64]*view{}} }
+// newViews numbers watches from a place of its own in each life of a node: its
+// home may still have one of an earlier life, and what is said of that one must
+// not be taken for a word about another.
+func newViews(incarnation uint64) views {
+	return views{mine: map[uint64]*view{}, byNum: map[uint64]*view{}, next: mix(incarnation) >> 16}
+}
 
 // Watch tells of changes of a record from version from on, each time it
 // changed; quick changes in a row may be told as one.
@@ -95,7 +101,7 @@ func (vs *views) byNumber() []*view {
 	for _, v := range vs.byNum { // any order
 		all = append(all, v)
 	}
-	slices.SortFunc(all, func(a, b *view) int { return int(a.number) - int(b.number) })
+	slices.SortFunc(all, func(a, b *view) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
 
@@ -251,7 +257,7 @@ func (s *Store) onChanged(p *peer, m *msgChanged) {
 	for _, c := range m.changes {
 		v := s.views.byNum[c.number]
 		switch {
-		case v == nil || v.key != c.key: // numbers begin anew in each life
+		case v == nil || v.key != c.key: // one that ended, or of another life
 			ack.seen = append(ack.seen, wireSeen{c.number, c.shard, c.key, c.result.Version, true})
 			continue
 		case c.result.Outcome == outcomeMoved:
