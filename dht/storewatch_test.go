@@ -1,0 +1,86 @@
+package dht
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestStoreWatchGoesBack begins a watch where less is there than was shown
+// before: all replicas died, and what was shown was on no disk.
+func TestStoreWatchGoesBack(t *testing.T) {
+	l := newLab(t, 18)
+	l.cluster(3)
+	n := l.nodes[1]
+	n.one(Op{Code: OpInsert, Key: "back", Value: []byte("1")})
+	n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, "back", Version{1 << 40, 1}, out) })
+	l.until("the watch shows what is there", time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
+
+// TestStoreWatchAsksAgain begins a watch at a home that can't look its record up:
+// it would have to write it anew, and its disk takes nothing. The watch is
+// answered once the disk takes again. (Seed 31200 of testbed/sim/store: it was
+// taken for answered.)
+func TestStoreWatchAsksAgain(t *testing.T) {
+	l := newLab(t, 22)
+	l.cluster(1)
+	n := l.nodes[0]
+	n.one(Op{Code: OpInsert, Key: "again", Value: []byte("1"), Durable: true})
+	n.down = true
+	l.start(n.name, false)
+	l.until("the node has its records again", time.Minute, func() bool { return n.s.Status().Homes == 64 && len(n.s.Status().Lost) == 0 })
+	n.broken = true
+	n.do(func(out *StoreOut) { n.s.DiskFailed(n.clock(), "no space left", out) })
+	if r := n.one(Op{Code: OpLookup, Key: "again", Consistent: true}); r.Outcome != Unavailable {
+		t.Fatalf("a lookup of a record that is to be written anew says %v, want unavailable", r.Outcome)
+	}
+	n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, "again", Version{}, out) })
+	l.run(2 * time.Second)
+	if len(l.seen[7]) > 0 {
+		t.Errorf("the watch was told %v", l.seen[7])
+	}
+	n.broken, n.disk = false, nil
+	n.do(func(out *StoreOut) { n.s.DiskBack(n.clock(), out) })
+	l.until("the watch shows what is there", 5*time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
+
+// TestStoreWatchOfAnotherLife tells the home of a watch, late, that one of the
+// watcher's life before is over: that ends no watch of this life. (Seed 41089 of
+// testbed/sim/store.)
+func TestStoreWatchOfAnotherLife(t *testing.T) {
+	l := newLab(t, 23)
+	l.cluster(3)
+	key := Key("life")
+	_, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	i := slices.IndexFunc(l.nodes, func(n *labNode) bool { return n != home })
+	n := l.nodes[i]
+	watch := func() uint64 {
+		n.do(func(out *StoreOut) { n.s.Watch(n.clock(), 7, key, Version{}, out) })
+		return n.s.views.mine[7].number
+	}
+	before := watch()
+	n.kill(time.Second)
+	l.start(n.name, false)
+	l.settle(time.Minute)
+	watch()
+	l.until("the watch is answered", 5*time.Second, func() bool { return n.s.views.mine[7].known })
+	id, _ := home.s.roster.homeOf(key)
+	m := &msgSeen{seen: []wireSeen{{number: before, shard: id, key: key, end: true}}}
+	m.from, m.roster = n.inc, n.s.roster.epoch
+	home.do(func(out *StoreOut) { home.s.Message(home.clock(), n.name, m, out) })
+	l.seen[7] = nil
+	if r := home.one(Op{Code: OpInsert, Key: key, Value: []byte("1")}); r.Outcome != Done {
+		t.Fatalf("the insert: %v %s", r.Outcome, r.Err)
+	}
+	l.until("the watch shows the change", 5*time.Second, func() bool { return len(l.seen[7]) == 1 })
+	if r := l.seen[7][0]; r.Outcome != Done || string(r.Value) != "1" {
+		t.Errorf("got %v %q", r.Outcome, r.Value)
+	}
+}
