@@ -115,12 +115,15 @@ func allocations() []promise {
 	}
 }
 
+// storeSeeds is how many seeds of the store's simulator the proof runs.
+const storeSeeds = "100000"
+
 // records are the promises about the shared store and the tasks in it.
 func records() []promise {
 	return []promise{
 		{
-			line: "10a", what: "store simulator: histories under faults, held against porcupine", bar: "100,000 seeds, 0 illegal",
-			tests: []suite{{dir: "./testbed/sim/store", run: "^TestStoreSeeds$"}},
+			line: "10a", what: "store simulator: histories under faults, held against porcupine", bar: storeSeeds + " seeds, 0 illegal",
+			tests: []suite{{dir: "./testbed/sim/store", run: "^TestStoreSeeds$", env: []string{"FILCH_SEEDS=" + storeSeeds}}},
 		},
 		{
 			line: "10b", what: "store simulator: planted bugs", bar: "each caught within its budget of seeds",
