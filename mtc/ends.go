@@ -30,7 +30,8 @@ func (c *Core) tallyWait() time.Duration {
 }
 
 // dirty are the records with something to be sent, in the order in which that
-// began: times only grow along each list.
+// began. Waits change with the length of tasks, so that a later one may be due
+// before the first, but no record waits for more than the longest wait.
 type dirty struct {
 	blocks []*blockBuf
 	zones  []*zoneBuf

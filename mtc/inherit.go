@@ -114,7 +114,7 @@ func (c *Core) claim(j *job, num int32, gap Span, out *Out) {
 func (c *Core) loadGraph(_ time.Duration, j *job, out *Out) {
 	n := j.rec.Total
 	parents := make([][]int32, n)
-	parts := (n + PayloadSize - 1) / PayloadSize
+	parts := ceil(n, PayloadSize)
 	left := parts
 	for part := range parts {
 		c.lookup(KeyPayload(j.id, part), RecordPayload, out, func(_ time.Duration, a Answer, out *Out) {
@@ -146,9 +146,8 @@ func (c *Core) loadGraph(_ time.Duration, j *job, out *Out) {
 // readBlocks takes in the ends of a graph that its steward was not told, since
 // it is new or who would have told it died.
 func (c *Core) readBlocks(j *job, out *Out) {
-	n := j.rec.Total
-	left := int((n + BlockSize - 1) / BlockSize)
-	for num := range int32(left) {
+	left := j.rec.Blocks()
+	for num := range j.rec.Blocks() {
 		c.lookup(KeyBlock(j.id, num), RecordBlock, out, func(now time.Duration, a Answer, out *Out) {
 			if j.lead == nil || j.lead.tracker == nil {
 				return

@@ -4,15 +4,17 @@ import "github.com/filch-hpc/filch"
 
 // Records is how many records a job may have, its own included.
 func (j *Job) Records() int {
-	n := int(j.blocks()) + int(j.zones()) + 3
+	n := int(j.Blocks()) + int(j.zones()) + 3
 	if j.Lines {
 		n += int(ceil(j.Total, PayloadSize))
 	}
 	return n
 }
 
-func (j *Job) blocks() int32 { return ceil(j.Total, BlockSize) }
-func (j *Job) zones() int32  { return ceil(j.Total, ZoneSize) }
+// Blocks is how many records hold the ends of its tasks.
+func (j *Job) Blocks() int32 { return ceil(j.Total, BlockSize) }
+
+func (j *Job) zones() int32 { return ceil(j.Total, ZoneSize) }
 
 func ceil(n, size int32) int32 { return (n + size - 1) / size }
 
@@ -21,10 +23,10 @@ func ceil(n, size int32) int32 { return (n + size - 1) / size }
 // the job's own last, since it says that nothing of the others is to be done again.
 func (j *Job) Key(id filch.JobID, i int) string {
 	n := int32(i)
-	if n < j.blocks() {
+	if n < j.Blocks() {
 		return KeyBlock(id, n)
 	}
-	if n -= j.blocks(); n < j.zones() {
+	if n -= j.Blocks(); n < j.zones() {
 		return KeyZone(id, n)
 	}
 	switch n -= j.zones(); {

@@ -231,16 +231,17 @@ func (w *writer) offer(m *Offer) {
 	}
 }
 
+var messageNames = [...]string{
+	mLoadAsk: "mtc.LoadAsk", mLoad: "mtc.LoadSay", mSteal: "mtc.Steal", mOffer: "mtc.Offer", mDone: "mtc.Done",
+	mNews: "mtc.News", mVoid: "mtc.Void", mTold: "mtc.Told", mToldAck: "mtc.ToldAck", mGrown: "mtc.Grown",
+}
+
 // MessageName is what the message in v is called.
 func MessageName(v []byte) string {
-	names := [...]string{
-		mLoadAsk: "mtc.LoadAsk", mLoad: "mtc.LoadSay", mSteal: "mtc.Steal", mOffer: "mtc.Offer", mDone: "mtc.Done",
-		mNews: "mtc.News", mVoid: "mtc.Void", mTold: "mtc.Told", mToldAck: "mtc.ToldAck", mGrown: "mtc.Grown",
-	}
-	if len(v) == 0 || int(v[0]) >= len(names) || names[v[0]] == "" {
+	if len(v) == 0 || int(v[0]) >= len(messageNames) || messageNames[v[0]] == "" {
 		return "mtc.?"
 	}
-	return names[v[0]]
+	return messageNames[v[0]]
 }
 
 // DecodeMessage reads a message; it refuses what no [EncodeMessage] made.

@@ -112,7 +112,7 @@ func (f *flow) load() (local filch.NodeName, err error) {
 		f.nodes, f.items = append(f.nodes, n), append(f.items, item)
 	}
 	var blocks []int32
-	for n := range (f.rec.Total + mtc.BlockSize - 1) / mtc.BlockSize {
+	for n := range f.rec.Blocks() {
 		blocks = append(blocks, n)
 	}
 	return local, f.past.load(blocks)
