@@ -97,6 +97,25 @@ func TestSpawnLoopCountsFailures(t *testing.T) {
 	}
 }
 
+// written is a workflow as it is read from the file that write makes.
+func written(t *testing.T, write func(file string) error) *workflow.Graph {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "w.json")
+	if err := write(file); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	g, err := workflow.Load(in, workflow.Options{Name: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // The applications are workflows that can be read, and each file of stacking has
 // as many readers as its locality says.
 func TestAppsAreWorkflows(t *testing.T) {
@@ -112,18 +131,9 @@ func TestAppsAreWorkflows(t *testing.T) {
 				t.Errorf("%s: %d tasks read file %d, want %d", a.name, n, f, a.locality)
 			}
 		}
-		file := filepath.Join(t.TempDir(), "w.json")
-		if err := a.write(file); err != nil {
-			t.Fatal(err)
-		}
-		in, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := workflow.Load(in, workflow.Options{Name: file})
-		in.Close()
-		if err != nil || len(g.Tasks) != a.files+len(a.reads)+2 {
-			t.Errorf("%s: %v", a.name, err)
+		g := written(t, a.write)
+		if want := a.files + len(a.reads) + 2; len(g.Tasks) != want {
+			t.Errorf("%s: got %d tasks, want %d", a.name, len(g.Tasks), want)
 		}
 	}
 }
@@ -132,19 +142,7 @@ func TestAppsAreWorkflows(t *testing.T) {
 func TestShapesAreWorkflows(t *testing.T) {
 	const n = 40
 	for name, levels := range map[string]int{"bag": 1, "fan-in": 2, "fan-out": 2, "pipeline": n / (shapeLaunchers * shapeSlots)} {
-		file := filepath.Join(t.TempDir(), "w.json")
-		if err := writeWorkflow(file, name, shapesOf(n)[name]); err != nil {
-			t.Fatal(err)
-		}
-		in, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := workflow.Load(in, workflow.Options{Name: file})
-		in.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		g := written(t, func(file string) error { return writeWorkflow(file, name, shapesOf(n)[name]) })
 		if got := int(slices.Max(g.LevelsOf())) + 1; got != levels || len(g.Tasks) < n {
 			t.Errorf("%s: got %d tasks on %d levels, want %d levels", name, len(g.Tasks), got, levels)
 		}

@@ -50,19 +50,19 @@ func manyTasks() []promise {
 		{
 			line: "11d", what: "processes of /bin/true a second, beside posix_spawn, xargs, make, GNU parallel and Work Queue",
 			bar:   ">= 0.75 x posix_spawn, >= 5 x GNU parallel",
-			bench: processes,
+			bench: judged(processes, "process"),
 		},
 		{
 			line: "11e", what: "the same with 10,000 to 1,000,000 of them queued", bar: "the same rate within 10 %",
-			bench: queues,
+			bench: judged(queues, "queued"),
 		},
 		{
 			line: "11f", what: "tasks without a process a second, on one launcher and four; 1,000 of them asked for", bar: "> 200,000/s, all as they must be",
-			bench: noops,
+			bench: judged(noops, "noop"),
 		},
 		{
 			line: "11g", what: "built-in sleeps of 64 ms on 1,024 slots", bar: ">= 95 %, variation < 0.05",
-			bench: naps,
+			bench: judged(naps, "builtin sleep", "fleet"),
 		},
 		{
 			line: "11h", what: "320 sleeps of 0.1 s on 16 slots beside xargs, Work Queue, GNU parallel and srun; sleeps of 1 to 1000 ms", bar: ">= 97 % of the 320",
@@ -70,7 +70,7 @@ func manyTasks() []promise {
 		},
 		{
 			line: "11i", what: "bag, fan-in, fan-out and pipeline over four launchers; messages a task", bar: "measured",
-			bench: shapes,
+			bench: judged(shapes, "bag", "fan-in", "fan-out", "pipeline", "dags"),
 		},
 		{
 			line: "11j", what: "image stacking and all-pairs of MATRIX v2 under each policy", bar: "measured",
@@ -96,12 +96,19 @@ func (f *figures) of(what ...string) (list []taskFigure, failed string) {
 	return list, strings.TrimPrefix(failed, "; ")
 }
 
-// processes judges the rate of processes beside those of others.
-func processes(f *figures) verdict {
-	list, failed := f.of("process")
-	if failed != "" {
-		return verdict{measured: failed}
+// judged is the judgment of the figures of some kinds, if all could be measured.
+func judged(judge func(list []taskFigure) verdict, what ...string) func(*figures) verdict {
+	return func(f *figures) verdict {
+		list, failed := f.of(what...)
+		if failed != "" {
+			return verdict{measured: failed}
+		}
+		return judge(list)
 	}
+}
+
+// processes judges the rate of processes beside those of others.
+func processes(list []taskFigure) verdict {
 	rate := map[string]float64{}
 	for _, t := range list {
 		rate[t.Tool] = t.PerSec
@@ -123,11 +130,7 @@ func processes(f *figures) verdict {
 }
 
 // queues judges the rates with few and many tasks waiting.
-func queues(f *figures) verdict {
-	list, failed := f.of("queued")
-	if failed != "" {
-		return verdict{measured: failed}
-	}
+func queues(list []taskFigure) verdict {
 	var said []string
 	for _, t := range list {
 		said = append(said, fmt.Sprintf("%.0f/s with %d", t.PerSec, t.Tasks))
@@ -138,11 +141,7 @@ func queues(f *figures) verdict {
 }
 
 // noops judges the rate of tasks without a process.
-func noops(f *figures) verdict {
-	list, failed := f.of("noop")
-	if failed != "" {
-		return verdict{measured: failed}
-	}
+func noops(list []taskFigure) verdict {
 	v := verdict{ok: true}
 	var said []string
 	for _, t := range list {
@@ -154,11 +153,7 @@ func noops(f *figures) verdict {
 }
 
 // naps judges how well sleeps without a process fill all slots.
-func naps(f *figures) verdict {
-	list, failed := f.of("builtin sleep", "fleet")
-	if failed != "" {
-		return verdict{measured: failed}
-	}
+func naps(list []taskFigure) verdict {
 	v := verdict{}
 	var said []string
 	for _, t := range list {
@@ -196,11 +191,7 @@ func sleeps(f *figures) verdict {
 }
 
 // shapes tells of workflows, and what launchers say to each other for them.
-func shapes(f *figures) verdict {
-	list, failed := f.of("bag", "fan-in", "fan-out", "pipeline", "dags")
-	if failed != "" {
-		return verdict{measured: failed}
-	}
+func shapes(list []taskFigure) verdict {
 	v := verdict{ok: true}
 	var said []string
 	for _, t := range list {
