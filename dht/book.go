@@ -172,6 +172,7 @@ func (s *Store) adopt(r *roster) {
 	s.offerImages()
 	s.checkSeat()
 	s.checkGone()
+	s.sickness()
 	s.kick()
 	s.replay()
 }

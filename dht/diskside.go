@@ -21,6 +21,7 @@ type disk struct {
 	born    uint64 // the incarnation that began this disk; 0 for one of unknown age
 	images  map[Shard]*image
 	timed   bool // the timer that repeats offers runs
+	saying  bool // the one that repeats what the roster does not say of this disk
 	recover recovery
 	// orphans are records of shards of which nothing on this disk says that
 	// they were held: the entries that said so are damaged, as are others.
@@ -381,7 +382,9 @@ func (s *Store) DiskFailed(now time.Duration, reason string, out *StoreOut) {
 	s.sickness()
 }
 
-// sickness tells the steward of the disk's state until the roster says it.
+// sickness tells the steward of the disk's state until the roster says it: with
+// each roster, as one that says otherwise may come of a word that was late, or be
+// the first in which this node is a member.
 func (s *Store) sickness() {
 	if s.roster == nil {
 		return
@@ -396,7 +399,13 @@ func (s *Store) sickness() {
 		c.what = changeSick
 	}
 	s.ask(c)
-	s.in(wishEvery, timedFunc((*Store).sickness))
+	if !s.disk.saying {
+		s.disk.saying = true
+		s.in(wishEvery, timedFunc(func(s *Store) {
+			s.disk.saying = false
+			s.sickness()
+		}))
+	}
 }
 
 // DiskBack tells that the disk takes entries again, and holds none: all that
