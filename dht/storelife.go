@@ -77,11 +77,12 @@ func (s *Store) end() {
 func (s *Store) note(n StoreNote) { s.out.Notes = append(s.out.Notes, n) }
 
 // Found makes this node the first of its instance. It does nothing if there
-// is one already, on its disk or as far as it was told.
+// is one already, on its disk or as far as it was told: the disk may be damaged,
+// and have no more of it than some records or what a seat knew.
 func (s *Store) Found(now time.Duration, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
-	if s.roster != nil || s.seat.generation != 0 || len(s.disk.images) > 0 {
+	if d := &s.disk; s.roster != nil || s.seat.generation != 0 || len(d.images) > 0 || len(d.orphans) > 0 || d.recall.value != nil {
 		s.kick()
 		return
 	}

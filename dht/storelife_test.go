@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -31,4 +32,24 @@ func TestStoreSickFromTheStart(t *testing.T) {
 		x := l.nodes[0].s.roster.member(n.name)
 		return x != nil && x.sick
 	})
+}
+
+// TestStoreFoundsNotOverDamage starts the first node of an instance on a damaged
+// disk which still has records, but nothing that says of which shards.
+func TestStoreFoundsNotOverDamage(t *testing.T) {
+	l := newLab(t, 33)
+	l.cluster(1)
+	n := l.nodes[0]
+	l.fill(n, "a", 20, true)
+	l.run(time.Second)
+	n.down = true
+	n.disk = slices.DeleteFunc(n.disk, func(e LogEntry) bool { return strings.HasPrefix(e.Key, "m/") })
+	n.damaged = true
+	l.start(n.name, true)
+	l.run(20 * time.Second)
+	n.do(func(out *StoreOut) { n.s.AcceptLoss(n.clock(), 1<<40, nil, out) })
+	l.run(20 * time.Second)
+	n.do(func(out *StoreOut) { n.s.AcceptLoss(n.clock(), 1<<40+1, nil, out) })
+	l.run(40 * time.Second)
+	l.expect(n, "a", 20, Done)
 }
