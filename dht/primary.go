@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// sweepFrom is how many operations may wait for one thing before it is looked
+// whether somebody still waits for each.
+const sweepFrom = 256
+
 // job is an operation at its home, with whom to answer.
 type job struct {
 	op     *Op
@@ -66,12 +70,22 @@ func (s *Store) submit(sh *shard, j job) {
 		}
 	}
 	if t := sh.turns[j.op.Key]; t != nil {
-		t.queue = append(t.queue, j)
+		t.queue = s.enqueue(t.queue, j)
 		return
 	}
 	t := &turn{key: j.op.Key, cur: j}
 	sh.turns[t.key] = t
 	s.run(sh, t)
+}
+
+// enqueue lets a job wait. A replica may be missing for hours, where the roster
+// cannot change, and who asks asks again and again: now and then those go whose
+// callers wait no more.
+func (s *Store) enqueue(jobs []job, j job) []job {
+	if n := len(jobs); n >= sweepFrom && n&(n-1) == 0 {
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return s.givenUp(&j) })
+	}
+	return append(jobs, j)
 }
 
 // show is the answer to a lookup.
@@ -88,7 +102,7 @@ func (sh *shard) show(k Key, stale bool) Result {
 // read puts a job among those who are answered when the other replicas
 // confirmed that they are still in this epoch.
 func (s *Store) read(sh *shard, j job) {
-	sh.readers = append(sh.readers, j)
+	sh.readers = s.enqueue(sh.readers, j)
 	if !sh.asking {
 		sh.asking = true
 		s.hold.asking = append(s.hold.asking, sh)

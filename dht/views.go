@@ -40,6 +40,7 @@ type viewer struct {
 	version Version // the last one that it is known to have seen
 	told    Version
 	greet   bool // it is to be answered, changed or not
+	looking bool // a lookup for that is under way
 }
 
 // newViews numbers watches from a place of its own in each life of a node: its
@@ -164,8 +165,11 @@ func (s *Store) watchHere(p *peer, w wireWatch) {
 		all = append(all, &viewer{p: p, number: w.number, key: w.key, shard: w.shard, epoch: w.epoch, version: w.version, told: w.version, greet: true})
 		sh.watched[w.key] = all
 	}
-	op := &Op{Code: OpLookup, Key: w.key, Consistent: true}
-	s.submit(sh, job{op: op, watch: all[i]})
+	if v := sh.watched[w.key][i]; !v.looking { // it asks again and again, for as long as a replica is missing
+		v.looking = true
+		op := &Op{Code: OpLookup, Key: w.key, Consistent: true}
+		s.submit(sh, job{op: op, watch: v})
+	}
 }
 
 func (sh *shard) drop(k Key, i int) {
@@ -179,6 +183,7 @@ func (sh *shard) drop(k Key, i int) {
 // could not, for its disk takes nothing or the shard moved, the watch is not
 // known yet, and asks again in its time.
 func (s *Store) viewed(v *viewer, res Result) {
+	v.looking = false
 	if res.Outcome != Done && res.Outcome != Absent || !v.greet {
 		return
 	}
