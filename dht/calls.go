@@ -315,7 +315,7 @@ func (s *Store) muted(o *pend) (change, bool) {
 	if o.to.state == PeerSuspect {
 		limit = mutedSuspect
 	}
-	if s.now < o.since+limit {
+	if s.now < max(o.since, s.peers.woke)+limit {
 		return change{}, false
 	}
 	o.since = s.now

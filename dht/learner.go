@@ -199,7 +199,7 @@ func (t *tutoring) due(s *Store) {
 			break
 		}
 		s.ask(change{changeAdmit, sh.id, sh.cfg.epoch, l.who})
-	case s.now > l.heard+learnerMute:
+	case s.now > max(l.heard, s.peers.woke)+learnerMute:
 		s.giveUpLearner(sh, l)
 	case !l.synced && s.now >= l.at+tutorEvery:
 		l.at = s.now

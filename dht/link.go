@@ -19,6 +19,9 @@ const (
 	// if the member list suspects it too.
 	silentSuspect = 3 * time.Second
 	silentFine    = 6 * time.Second
+	// A node whose timers are later than this was stopped. It has heard nobody
+	// meanwhile, which is no silence of theirs.
+	stopped = 2 * time.Second
 )
 
 // lane carries the replication to one peer: batches, each acknowledged as a
@@ -162,14 +165,15 @@ func (s *Store) blame(p *peer, b *batch) {
 	if p.state == PeerSuspect {
 		limit = silentSuspect
 	}
-	if s.now < b.first+limit {
+	first := max(b.first, s.peers.woke)
+	if s.now < first+limit {
 		return
 	}
 	seen := map[Shard]bool{}
 	var asks []change
 	for i := range b.items {
 		it := &b.items[i]
-		if it.flight != nil && !seen[it.shard] && (it.session == 0 || s.now > b.first+2*limit) {
+		if it.flight != nil && !seen[it.shard] && (it.session == 0 || s.now > first+2*limit) {
 			seen[it.shard] = true
 			asks = append(asks, change{changeExclude, it.shard, it.epoch, p.replica()})
 		}

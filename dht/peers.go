@@ -35,6 +35,7 @@ type peers struct {
 	order []*peer // by name, without this node
 	dirty []*peer // with something to flush
 	local []localMessage
+	woke  time.Duration // when this node went on after it was stopped; 0: never
 }
 
 type localMessage struct {

@@ -171,7 +171,13 @@ func (s *Store) onAsk(p *peer, m *msgAsk) {
 	if s.roster != nil && m.roster < s.roster.epoch {
 		s.tell(p)
 	}
-	s.noteAsks(m.changes)
+	changes := m.changes
+	if p.listed && p.state >= PeerDead {
+		// It was stopped, or cut off, and does not know yet that it was given up:
+		// everybody else seems silent to it.
+		changes = slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.what == changeExclude })
+	}
+	s.noteAsks(changes)
 }
 
 // kick lets the steward look whether the roster should change.

@@ -58,6 +58,9 @@ func (s *Store) random(n int) int {
 
 func (s *Store) begin(now time.Duration, out *StoreOut) {
 	s.now, s.out = max(s.now, now), out
+	if s.clock.next() < s.now-stopped {
+		s.peers.woke = s.now
+	}
 	if s.stew.began == 0 {
 		s.stew.began = max(s.now, 1)
 	}

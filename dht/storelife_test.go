@@ -76,6 +76,84 @@ func TestStoreWatchWaitsOnce(t *testing.T) {
 	}
 }
 
+// TestStoreDeadExcludesNobody stops a node for long while it waits for an answer:
+// it was declared dead meanwhile, and its word that the home is silent counts
+// for nothing.
+func TestStoreDeadExcludesNobody(t *testing.T) {
+	l := newLab(t, 35)
+	l.cluster(4)
+	steward := l.nodes[0]
+	n := l.nodes[3]
+	i := slices.IndexFunc(steward.s.roster.shards, func(c *shardConfig) bool { return !c.has(n.s.self) && c.primary() != steward.s.self })
+	if i < 0 {
+		t.Fatal("no shard")
+	}
+	id := steward.s.roster.shardAt(i)
+	key := keyIn(id)
+	l.cut = func(_, to *labNode) bool { return to == n } // the answer is lost
+	n.askFor(time.Minute, Op{Code: OpInsert, Key: key})
+	n.pause = l.now + 20*time.Second
+	for _, o := range l.nodes[:3] {
+		o.do(func(out *StoreOut) { o.s.Member(o.clock(), Peer{n.name, n.inc, PeerDead}, out) })
+	}
+	l.run(15 * time.Second)
+	before := steward.s.roster.config(id)
+	l.run(10 * time.Second)
+	after := steward.s.roster.config(id)
+	if !after.has(before.primary()) {
+		t.Errorf("the home %v was excluded, %v are left", before.primary(), after.replicas)
+	}
+}
+
+// TestStoreWokenExcludesNobody stops a home for longer than a silent replica gets,
+// when the acknowledgments it waits for are lost.
+func TestStoreWokenExcludesNobody(t *testing.T) {
+	l := newLab(t, 36)
+	l.cluster(4)
+	home := l.nodes[1]
+	i := slices.IndexFunc(home.s.roster.shards, func(c *shardConfig) bool { return c.primary() == home.s.self })
+	id := home.s.roster.shardAt(i)
+	l.cut = func(_, to *labNode) bool { return to == home }
+	tag := home.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
+	home.pause = l.now + 10*time.Second
+	l.run(9 * time.Second)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	before := l.nodes[0].s.roster.config(id)
+	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
+	l.run(5 * time.Second)
+	if after := l.nodes[0].s.roster.config(id); after.epoch != before.epoch {
+		t.Errorf("%s began again after 10 s, and %v became %v", home.name, before.replicas, after.replicas)
+	}
+}
+
+// TestStoreWokenCaller is the same for who asks a home.
+func TestStoreWokenCaller(t *testing.T) {
+	l := newLab(t, 37)
+	l.cluster(4)
+	n := l.nodes[3]
+	i := slices.IndexFunc(n.s.roster.shards, func(c *shardConfig) bool { return !c.has(n.s.self) })
+	id := n.s.roster.shardAt(i)
+	l.cut = func(_, to *labNode) bool { return to == n }
+	tag := n.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
+	n.pause = l.now + 14*time.Second
+	l.run(13 * time.Second)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	before := l.nodes[0].s.roster.config(id)
+	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
+	l.run(5 * time.Second)
+	if after := l.nodes[0].s.roster.config(id); after.epoch != before.epoch {
+		t.Errorf("%s began again after 14 s, and %v became %v", n.name, before.replicas, after.replicas)
+	}
+}
+
+func keyIn(id Shard) Key {
+	key := Key("in")
+	for !id.holds(pointOf(key)) {
+		key += "x"
+	}
+	return key
+}
+
 // TestStoreCallersGaveUp asks a home that waits for a replica, for long, and gives
 // each operation up: they do not wait there for ever.
 func TestStoreCallersGaveUp(t *testing.T) {
