@@ -347,13 +347,25 @@ func (s *Store) rememberRemoved(sh *shard) {
 	}
 }
 
+// under reports whether something is under way on a key, or to others which may
+// refuse it when they have forgotten a record of that stamp. What is newer does
+// not matter: on a busy shard there always is some.
+func (sh *shard) under(k Key, stamp Version) bool {
+	for _, t := range sh.turns { // any order
+		if t.key == k || t.next != nil && !stamp.Less(t.next.stamp) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *removal) due(s *Store) {
 	sh := r.sh
 	rec := sh.records[r.key]
 	if sh.over || !sh.home || rec == nil || !rec.gone || rec.version != r.version {
 		return
 	}
-	if len(sh.turns) > 0 || sh.learn != nil || s.disk.reason != "" {
+	if sh.under(r.key, rec.stamp) || sh.learn != nil || s.disk.reason != "" {
 		s.in(time.Second, r)
 		return
 	}

@@ -146,6 +146,25 @@ func TestStoreWokenCaller(t *testing.T) {
 	}
 }
 
+// TestStoreForgetsBesideWork removes a record and keeps its shard at work: the
+// removed record is forgotten in its time all the same.
+func TestStoreForgetsBesideWork(t *testing.T) {
+	l := newLab(t, 38)
+	l.cluster(3)
+	key := Key("gone")
+	id, c := l.nodes[0].s.roster.homeOf(key)
+	home := l.at[c.primary().Name]
+	home.one(Op{Code: OpInsert, Key: key})
+	home.one(Op{Code: OpRemove, Key: key, Keep: time.Second})
+	third := l.at[c.replicas[2].Name]
+	l.cut = func(from, to *labNode) bool { return from == third && to == home }
+	home.ask(Op{Code: OpAppend, Key: keyIn(id), Value: []byte{1}})
+	l.run(1500 * time.Millisecond)
+	if r := home.s.hold.shards[id].records[key]; r != nil {
+		t.Errorf("after %v the removed record is still there", l.now)
+	}
+}
+
 func keyIn(id Shard) Key {
 	key := Key("in")
 	for !id.holds(pointOf(key)) {
