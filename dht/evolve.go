@@ -384,12 +384,16 @@ func (e *evolution) seat(unseated []Replica) {
 	}
 	good := func(n filch.NodeName) bool {
 		i, ok := e.index[n]
-		return ok && !e.r.members[i].leaving && !e.r.members[i].sick && e.stand[i] != over &&
-			!slices.ContainsFunc(unseated, func(r Replica) bool { return r.Name == n })
+		return ok && !e.r.members[i].leaving && !e.r.members[i].sick && e.stand[i] != over
+	}
+	// Who has lost its promises keeps no seat, but may have one in the next
+	// generation, in which it made none: there may be nobody else.
+	lost := func(n filch.NodeName) bool {
+		return slices.ContainsFunc(unseated, func(r Replica) bool { return r.Name == n })
 	}
 	var next []Replica
 	for _, r := range e.r.seats {
-		if good(r.Name) && len(next) < want {
+		if good(r.Name) && !lost(r.Name) && len(next) < want {
 			next = append(next, e.r.members[e.index[r.Name]].Replica)
 		}
 	}

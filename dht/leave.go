@@ -71,7 +71,11 @@ func (s *Store) checkSeat() {
 	}
 	s.in(seatWait, timedFunc(func(s *Store) {
 		r := s.roster
-		if !r.seated(s.self.Name) || s.seat.generation >= r.generation || s.disk.reason != "" {
+		if !r.seated(s.self.Name) || s.seat.generation >= r.generation {
+			return
+		}
+		if s.disk.reason != "" { // it may be back before the roster says that it was gone
+			s.checkSeat()
 			return
 		}
 		s.onInstall(s.peers.me, &msgInstall{value: r.since(nil)})

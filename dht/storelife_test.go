@@ -173,6 +173,30 @@ func keyIn(id Shard) Key {
 	return key
 }
 
+// TestStoreSeatAsksAgain has a seat whose disk is empty when it begins again: it
+// cannot be one, and its disk takes nothing just when it would say so.
+func TestStoreSeatAsksAgain(t *testing.T) {
+	l := newLab(t, 39)
+	l.cluster(3)
+	n := l.nodes[1]
+	n.down = true
+	l.run(20 * time.Millisecond)
+	n.disk = nil
+	l.start(n.name, false)
+	l.run(1500 * time.Millisecond)
+	l.cut = func(from, _ *labNode) bool { return from == n }
+	n.broken = true
+	n.do(func(out *StoreOut) { n.s.DiskFailed(n.clock(), "no space left", out) })
+	l.run(1500 * time.Millisecond)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	n.broken = false
+	n.do(func(out *StoreOut) { n.s.DiskBack(n.clock(), out) })
+	l.until("another seat, or this one in another generation", 30*time.Second, func() bool {
+		r := l.nodes[0].s.roster
+		return !r.seated(n.name) || n.s.seat.generation == r.generation
+	})
+}
+
 // TestStoreCallersGaveUp asks a home that waits for a replica, for long, and gives
 // each operation up: they do not wait there for ever.
 func TestStoreCallersGaveUp(t *testing.T) {
@@ -194,4 +218,15 @@ func TestStoreCallersGaveUp(t *testing.T) {
 	if len(sh.readers) > 2*sweepFrom || len(sh.turns[key].queue) > 2*sweepFrom {
 		t.Errorf("%d lookups and %d changes wait, of a caller that waits for %d", len(sh.readers), len(sh.turns[key].queue), n.s.Status().Pending)
 	}
+}
+
+// TestStoreSeatOfThree begins one of three nodes again, on an empty disk and before
+// anybody missed it: its seat is lost, and there is no other node for it.
+func TestStoreSeatOfThree(t *testing.T) {
+	l := newLab(t, 43)
+	l.cluster(3)
+	n := l.nodes[1]
+	n.down, n.disk = true, nil
+	l.start(n.name, false)
+	l.until("a seat in another generation", 30*time.Second, func() bool { return n.s.Status().Seated })
 }
