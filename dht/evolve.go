@@ -143,7 +143,7 @@ func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
 // it is taken in again although it was let go.
 func (e *evolution) needs(n filch.NodeName) bool {
 	return slices.ContainsFunc(e.r.shards, func(c *shardConfig) bool {
-		return slices.ContainsFunc(c.replicas, func(r Replica) bool { return r.Name == n }) && e.s.lost(c)
+		return c.names(n) && e.s.lost(c)
 	})
 }
 

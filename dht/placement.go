@@ -119,12 +119,18 @@ func (e *evolution) nearest(s Shard, pick func(m int) bool) int {
 	return best
 }
 
+// suits reports whether a member can be recruited for shard i. One whose earlier
+// life is still in the config can't yet: what it says as the learner must not be
+// taken for the word of the replica that it was.
+func (e *evolution) suits(i, m int) bool {
+	who := e.r.members[m].Replica
+	return !e.r.shards[i].names(who.Name) && !e.s.stew.soured(e.r.shardAt(i), who, e.s.now)
+}
+
 // recruit plans a learner for shard i.
 func (e *evolution) recruit(i, most int, retire Replica) {
-	s, c := e.r.shardAt(i), e.r.shards[i]
-	may := func(m int) bool {
-		return !c.has(e.r.members[m].Replica) && !e.s.stew.soured(s, e.r.members[m].Replica, e.s.now)
-	}
+	s := e.r.shardAt(i)
+	may := func(m int) bool { return e.suits(i, m) }
 	m := e.nearest(s, func(m int) bool { return may(m) && e.load[m] < most })
 	if m < 0 {
 		least := -1
@@ -190,8 +196,7 @@ func (e *evolution) give(from, most int) {
 		}
 		s := e.r.shardAt(i)
 		to := e.nearest(s, func(m int) bool {
-			return e.load[m]+1 < e.load[from] && e.load[m] < most &&
-				!slices.Contains(e.who[i], m) && !e.s.stew.soured(s, e.r.members[m].Replica, e.s.now)
+			return e.load[m]+1 < e.load[from] && e.load[m] < most && e.suits(i, m)
 		})
 		if to >= 0 {
 			e.invite(i, to, who)
@@ -205,7 +210,7 @@ func (e *evolution) pull(to, mean int) bool {
 	bestShard, bestFrom, bestNear := -1, -1, point(0)
 	for i := range e.r.shards {
 		near := e.place[to] ^ e.r.shardAt(i).point()
-		if bestShard >= 0 && near >= bestNear || !e.movable(i) || slices.Contains(e.who[i], to) {
+		if bestShard >= 0 && near >= bestNear || !e.movable(i) || !e.suits(i, to) {
 			continue
 		}
 		from := -1
@@ -214,7 +219,7 @@ func (e *evolution) pull(to, mean int) bool {
 				from = m
 			}
 		}
-		if from >= 0 && !e.s.stew.soured(e.r.shardAt(i), e.r.members[to].Replica, e.s.now) {
+		if from >= 0 {
 			bestShard, bestFrom, bestNear = i, from, near
 		}
 	}

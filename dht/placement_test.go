@@ -211,3 +211,33 @@ func TestShardNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacementWaitsForTheLifeBefore recruits nobody for a shard whose config
+// still has an earlier life of that node: while its other replica is silent, that
+// life cannot be dropped yet.
+func TestPlacementWaitsForTheLifeBefore(t *testing.T) {
+	x := newSettler()
+	x.set(1, PeerUp)
+	x.set(2, PeerUp)
+	x.settle(t)
+	base := x.r.copy()
+	for i, c := range base.shards {
+		base.shards[i] = c.next([]Replica{{x.name(1), 1}, {x.name(2), 1}})
+	}
+	x.set(1, PeerSuspect)
+	p := x.s.peers.know(x.name(2))
+	p.inc, p.sworn = 2, 2
+	next := x.s.evolve(base, nil)
+	learners := 0
+	for i, c := range next.shards {
+		if c.learner.Name == x.name(2) {
+			t.Fatalf("shard %d of %v is to be learnt by %v", i, c.replicas, c.learner)
+		}
+		if c.learner != (Replica{}) {
+			learners++
+		}
+	}
+	if learners == 0 {
+		t.Error("nobody is recruited")
+	}
+}

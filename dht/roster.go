@@ -26,6 +26,11 @@ func (c *shardConfig) primary() Replica { return c.replicas[0] }
 
 func (c *shardConfig) has(r Replica) bool { return slices.Contains(c.replicas, r) }
 
+// names reports whether a node is among the replicas, in whatever life.
+func (c *shardConfig) names(n filch.NodeName) bool {
+	return slices.ContainsFunc(c.replicas, func(r Replica) bool { return r.Name == n })
+}
+
 // next is the config that follows c with other replicas and no plan.
 func (c *shardConfig) next(replicas []Replica) *shardConfig {
 	return &shardConfig{epoch: c.epoch + 1, replicas: replicas}
