@@ -114,9 +114,6 @@ func (s *Store) dismiss(sh *shard) {
 	if !l.synced {
 		s.hold.bringing--
 	}
-	if l.session == 0 {
-		return
-	}
 	for n := range l.p.lanes {
 		lane := &l.p.lanes[n]
 		for i := range lane.queue {

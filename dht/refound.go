@@ -28,7 +28,7 @@ const (
 	// before may have had, whoever knows them: the number of beginnings is in
 	// the bits from anewShift on. Where two nodes that do not see each other do
 	// it, the bits from saltShift on tell the two apart; the higher counts.
-	anewShift = 36
+	anewShift = 52
 	saltShift = 24
 )
 

@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -82,6 +83,7 @@ func (w *steward) placeOf(n filch.NodeName) point {
 
 // sour notes that a replica failed a shard.
 func (s *Store) sour(sh Shard, who Replica) {
+	maps.DeleteFunc(s.stew.blamed, func(_ sourPair, until time.Duration) bool { return until <= s.now })
 	s.stew.blamed[sourPair{sh, who}] = s.now + sourFor
 	s.in(sourFor, timedFunc((*Store).kick))
 }
