@@ -13,14 +13,12 @@ func (o *Op) check(kinds Kinds) string {
 		return fmt.Sprintf("operation %d is not known", o.Code)
 	case len(o.Key) > MaxKey:
 		return fmt.Sprintf("the key has %d bytes, at most %d", len(o.Key), MaxKey)
-	case o.Key == "" && o.Code != OpScan:
+	case o.Key == "":
 		return "the key is empty"
 	case len(o.Value) > MaxValue:
 		return fmt.Sprintf("the value has %d bytes, at most %d", len(o.Value), MaxValue)
 	case o.Code == OpMerge && kinds[o.Kind] == nil:
 		return fmt.Sprintf("records of kind %d have no rule to merge by", o.Kind)
-	case o.Code == OpScan && len(o.Value) > MaxKey:
-		return "a scan goes on from a key"
 	case o.ID.Seq == 0 && o.ID != OpID{} || len(o.ID.Node) > maxNodeName:
 		return "the operation's identity is malformed"
 	case o.Keep < 0:
@@ -29,7 +27,7 @@ func (o *Op) check(kinds Kinds) string {
 	return ""
 }
 
-func (o *Op) reads() bool { return o.Code == OpLookup || o.Code == OpScan }
+func (o *Op) reads() bool { return o.Code == OpLookup }
 
 // apply works out what an operation does to a record, nil for none. It
 // returns the record's new contents without a stamp, nil for no change.

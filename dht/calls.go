@@ -103,14 +103,6 @@ func (s *Store) route(p *pend) {
 	if r == nil || s.now >= p.call.deadline {
 		return // what is late is not begun again: who asked may have asked elsewhere
 	}
-	if p.op.Code == OpScan {
-		to := p.op.At
-		if to == "" {
-			to = s.self.Name
-		}
-		s.deliver(p, s.peers.know(to))
-		return
-	}
 	p.shard = p.at.shard(r.depth)
 	c := r.config(p.shard)
 	if p.epoch != c.epoch {
@@ -230,7 +222,7 @@ func (s *Store) replied(o *pend, p *peer, epoch uint64, res Result, after uint64
 	}
 	stuck := o.epoch
 	s.release(o)
-	if c := s.roster.config(o.at.shard(s.roster.depth)); o.op.Code != OpScan && c.epoch != stuck {
+	if c := s.roster.config(o.at.shard(s.roster.depth)); c.epoch != stuck {
 		s.route(o)
 	} // else it is tried again in its time
 }
@@ -256,7 +248,7 @@ func (s *Store) answered(o *pend, res Result, after uint64) {
 // here were sent on by their shard.
 func (s *Store) reroute() {
 	for _, o := range slices.Clone(s.calls.open) {
-		if o.done || o.to == s.peers.me || o.op.Code == OpScan && o.to != nil {
+		if o.done || o.to == s.peers.me {
 			continue
 		}
 		if c := s.roster.config(o.shard); o.to == nil || c == nil || c.epoch != o.epoch {
@@ -308,7 +300,7 @@ func (c *call) due(s *Store) {
 
 // muted is the wish to do without a home that answers nothing.
 func (s *Store) muted(o *pend) (change, bool) {
-	if o.to == nil || o.op.Code == OpScan {
+	if o.to == nil {
 		return change{}, false
 	}
 	limit := mutedFine
@@ -326,9 +318,6 @@ func (s *Store) muted(o *pend) (change, bool) {
 func (s *Store) whyNot(o *pend) string {
 	if s.roster == nil {
 		return "no roster is known yet"
-	}
-	if o.op.Code == OpScan {
-		return "no answer from " + string(o.op.At)
 	}
 	c := s.roster.config(o.at.shard(s.roster.depth))
 	if s.lost(c) {

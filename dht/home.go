@@ -1,9 +1,6 @@
 package dht
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/filch-hpc/filch"
 )
 
@@ -104,10 +101,6 @@ func (s *Store) onOps(p *peer, m *msgOps) {
 // serve carries out an operation if this node is the home of its shard in
 // that very epoch.
 func (s *Store) serve(j job, id Shard, epoch uint64) {
-	if j.op.Code == OpScan {
-		s.scan(j)
-		return
-	}
 	sh := s.hold.shards[id]
 	c := s.roster.config(id)
 	switch {
@@ -123,9 +116,6 @@ func (s *Store) serve(j job, id Shard, epoch uint64) {
 // answer gives the result of a job to who asked.
 func (s *Store) answer(j job, res Result, after uint64) {
 	switch {
-	case j.scan != nil:
-		j.scan.failed = true // it is no answer of its own: its shard moved
-		s.scanned(j)
 	case j.watch != nil:
 		s.viewed(j.watch, res)
 	case j.from == nil || j.from.inc != j.inc:
@@ -181,83 +171,4 @@ func (s *Store) flushReplies(p *peer) {
 		s.send(p, m, after)
 	}
 	p.durable = nil
-}
-
-// scanning is one consistent scan: it waits for the confirmation of all
-// shards that are at home here.
-type scanning struct {
-	left   int
-	failed bool
-}
-
-// scan answers with the records at home here whose keys have a prefix.
-func (s *Store) scan(j job) {
-	if !j.op.Consistent {
-		s.answer(j, s.rows(j.op, true), 0)
-		return
-	}
-	sc := &scanning{left: 1}
-	jj := j
-	jj.scan = sc
-	for _, sh := range s.held() {
-		if sh.home {
-			sc.left++
-			s.read(sh, jj)
-		}
-	}
-	s.scanned(jj)
-}
-
-func (s *Store) scanned(j job) {
-	sc := j.scan
-	if sc.left--; sc.left > 0 {
-		return
-	}
-	j.scan = nil
-	if sc.failed {
-		s.answer(j, Result{Outcome: Unavailable, Err: "a shard moved while it was scanned"}, 0)
-		return
-	}
-	s.answer(j, s.rows(j.op, false), 0)
-}
-
-func (s *Store) rows(o *Op, stale bool) Result {
-	var rows []byte
-	var more, last Key
-	for r := range s.homed(o.Key, Key(o.Value)) {
-		if len(rows) > 0 && len(rows)+len(r.Key)+len(r.Value) > scanMax {
-			more = last
-			break
-		}
-		rows = appendRow(rows, r.Key, &record{kind: r.Kind, version: r.Version, value: r.Value})
-		last = r.Key
-	}
-	return Result{Outcome: Done, Value: append(appendBytes(nil, more), rows...), Stale: stale}
-}
-
-// homed walks over the records at home here, with a prefix and after a key.
-func (s *Store) homed(prefix, after Key) func(yield func(HomedRecord) bool) {
-	type found struct {
-		k Key
-		r *record
-	}
-	var all []found
-	for _, sh := range s.hold.shards { // any order
-		if !sh.home {
-			continue
-		}
-		for k, r := range sh.records { // any order
-			if !r.gone && k > after && strings.HasPrefix(string(k), string(prefix)) {
-				all = append(all, found{k, r})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b found) int { return strings.Compare(string(a.k), string(b.k)) })
-	return func(yield func(HomedRecord) bool) {
-		for _, f := range all {
-			if !yield(HomedRecord{f.k, f.r.kind, f.r.version, f.r.value}) {
-				return
-			}
-		}
-	}
 }

@@ -126,31 +126,6 @@ func appendElement(value, e []byte) []byte {
 	return appendBytes(append(out, value...), e)
 }
 
-// scanMax is the size of an answer to OpScan at most; the rest comes with the
-// next one.
-const scanMax = 128 << 10
-
-func appendRow(b []byte, k Key, r *record) []byte {
-	b = appendBytes(b, k)
-	b = append(b, byte(r.kind))
-	b = appendVersion(b, r.version)
-	return appendBytes(b, r.value)
-}
-
-// DecodeScan takes an answer of OpScan apart; more is the key to go on from,
-// as Op.Value of the next OpScan, "" at the end.
-func DecodeScan(value []byte) (rows []HomedRecord, more Key, err error) {
-	d := decoder{b: value}
-	more = Key(d.bytes(MaxKey))
-	for len(d.b) > 0 && !d.bad {
-		rows = append(rows, HomedRecord{Key: Key(d.bytes(MaxKey)), Kind: Kind(d.u8()), Version: d.version(), Value: d.bytes(MaxValue)})
-	}
-	if d.bad {
-		return nil, "", errStoreMessage
-	}
-	return rows, more, nil
-}
-
 // recordKey is where the disk has a record; the other entries have names of
 // their own.
 const recordKey = "r/"

@@ -3,6 +3,7 @@ package dht
 import (
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -90,7 +91,29 @@ func (s *Store) checkSeat() {
 // Homed are the records whose keys begin with prefix and whose primary is
 // this node, by key.
 func (s *Store) Homed(prefix Key) iter.Seq[HomedRecord] {
-	return s.homed(prefix, "")
+	type found struct {
+		k Key
+		r *record
+	}
+	var all []found
+	for _, sh := range s.hold.shards { // any order
+		if !sh.home {
+			continue
+		}
+		for k, r := range sh.records { // any order
+			if !r.gone && strings.HasPrefix(string(k), string(prefix)) {
+				all = append(all, found{k, r})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(string(a.k), string(b.k)) })
+	return func(yield func(HomedRecord) bool) {
+		for _, f := range all {
+			if !yield(HomedRecord{f.k, f.r.kind, f.r.version, f.r.value}) {
+				return
+			}
+		}
+	}
 }
 
 // Status is for people.

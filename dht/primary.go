@@ -20,8 +20,7 @@ type job struct {
 	epoch  uint64  // in which it is carried out
 	order  uint64  // in which they came
 	watch  *viewer // instead of from: a watch that begins
-	scan   *scanning
-	begun  bool // in an epoch before, and others may have what it changed
+	begun  bool    // in an epoch before, and others may have what it changed
 }
 
 // turn is the one operation that changes a key now, and those that wait.
@@ -183,23 +182,18 @@ func (s *Store) land(f *flight) {
 	}
 }
 
-// reveal answers a job that waited for a confirmation.
+// reveal answers a lookup that waited for a confirmation.
 func (s *Store) reveal(sh *shard, j job) {
-	switch {
-	case j.scan != nil:
-		s.scanned(j)
-	case j.op.Code == OpLookup:
-		r := sh.records[j.op.Key]
-		if r != nil && r.stamp.Epoch != sh.cfg.epoch && !mutantNoWriteBack {
-			s.submit(sh, j) // it became one that must be written back first
-			return
-		}
-		after := uint64(0)
-		if j.op.Durable {
-			after = s.disk.logged // with no other replica, what it shows may be on no disk yet
-		}
-		s.answer(j, sh.show(j.op.Key, false), after)
+	r := sh.records[j.op.Key]
+	if r != nil && r.stamp.Epoch != sh.cfg.epoch && !mutantNoWriteBack {
+		s.submit(sh, j) // it became one that must be written back first
+		return
 	}
+	after := uint64(0)
+	if j.op.Durable {
+		after = s.disk.logged // with no other replica, what it shows may be on no disk yet
+	}
+	s.answer(j, sh.show(j.op.Key, false), after)
 }
 
 // run works out what a turn's operation does, and sends it to the others.
@@ -369,7 +363,7 @@ func (r *removal) due(s *Store) {
 		s.in(time.Second, r)
 		return
 	}
-	if s.lost(sh.cfg) || rec.stamp.Epoch != sh.cfg.epoch && len(sh.cfg.replicas) > 1 {
+	if rec.stamp.Epoch != sh.cfg.epoch && len(sh.cfg.replicas) > 1 {
 		// The others may hold another version: write it back first.
 		s.hold.serial++
 		op := &Op{Code: OpLookup, Key: r.key, Consistent: true}

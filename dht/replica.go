@@ -214,7 +214,7 @@ func (s *Store) splitShards() {
 				}
 			}
 			for _, j := range jobs {
-				if j.op.Code == OpScan && side == 0 || j.op.Code != OpScan && half.id.holds(pointOf(j.op.Key)) {
+				if half.id.holds(pointOf(j.op.Key)) {
 					half.readers = append(half.readers, j)
 				}
 			}

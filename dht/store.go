@@ -52,7 +52,6 @@ const (
 	OpAppend // of Value to a record of KindList, made if absent
 	OpSwap   // to Value, if the record has version Expect; a zero Expect means that there is none
 	OpMerge  // of Value by the rule of Kind, made if absent
-	OpScan   // the records whose keys begin with Key and whose home is At; see [DecodeScan]
 	opCodes
 )
 
@@ -64,7 +63,7 @@ type Op struct {
 	Kind   Kind // of a record that is made; of an existing one it must be the same, 0 takes any
 	Value  []byte
 	Expect Version
-	// Consistent is for OpLookup and OpScan: what is answered was true
+	// Consistent is for OpLookup: what is answered was true
 	// between question and answer. Without it the answer may be as old as the
 	// asked node's view of the configs, and says so by Result.Stale.
 	Consistent bool
@@ -75,7 +74,6 @@ type Op struct {
 	// Keep is how long a removed record is remembered, so that an operation
 	// that arrives late finds it removed; 0 is KeepRemoved.
 	Keep time.Duration
-	At   filch.NodeName // OpScan: the node asked, "" is this one
 }
 
 // Outcome is how an operation ended.
@@ -112,8 +110,8 @@ type Result struct {
 	Kind    Kind
 	Version Version
 	// Value is the record for OpLookup, OpInsert that finds one, OpSwap that
-	// mismatches; the reply of the rule for OpMerge; see [DecodeScan] for
-	// OpScan. It must not be changed.
+	// mismatches; the reply of the rule for OpMerge. It must not be
+	// changed.
 	Value []byte
 	Stale bool // answered without asking the other replicas
 	Err   string

@@ -161,7 +161,7 @@ func (d *decoder) ops(e envelope) StoreMessage {
 		o.op.Value = d.copied(MaxValue)
 		o.op.Expect = d.version()
 		o.op.Keep = d.duration()
-		if d.bad || o.op.Code == 0 || o.op.Code >= opCodes || o.op.Key == "" && o.op.Code != OpScan {
+		if d.bad || o.op.Code == 0 || o.op.Code >= opCodes || o.op.Key == "" {
 			d.bad = true
 			return m
 		}

@@ -2,6 +2,7 @@ package dht
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
