@@ -62,6 +62,9 @@ func (n *Node) sweepSoon(now time.Duration) {
 func (n *Node) homesChanged(now time.Duration) {
 	n.sweepSoon(now)
 	n.mirrorHomed(now)
+	if n.work != nil {
+		n.tasks(now).Rehomed(now)
+	}
 }
 
 // sweepJobs looks through the jobs homed here that have not ended.

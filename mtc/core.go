@@ -61,6 +61,7 @@ func New(cfg Config) *Core {
 	}
 	c.commits.open = make(map[uint64]*commit)
 	c.commits.retryAt, c.sweeps.at, c.waits.at = filch.Never, filch.Never, filch.Never
+	c.sweeps.unseen = make(map[filch.NodeName]time.Duration)
 	c.victim.init()
 	c.thief.init()
 	c.policy.init(cfg.Policy)
@@ -170,6 +171,7 @@ func (c *Core) SetMember(now time.Duration, m Member, out *Out) {
 	if gone {
 		c.died(now, Owner{m.Name, old.Incarnation}, out)
 	}
+	c.seen(now, m.Name)
 	if m.Up && (!known || !old.Up || gone) {
 		c.arrived(now, m.Name)
 	}

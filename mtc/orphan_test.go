@@ -60,3 +60,35 @@ func TestOnlyTheStewardAcknowledges(t *testing.T) {
 		t.Errorf("tally %+v, want 2 ok", j.Tally())
 	}
 }
+
+// An owner whose node was never seen here is dead when that comes in another
+// life, or after a while in which it does not.
+func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
+	rec := &Job{Name: "a", Steward: Owner{"n9", 1}, Total: 3, Closed: true}
+	for _, comes := range []bool{false, true} {
+		c := New(Config{Self: "n1", Incarnation: 1, Seed: 1})
+		out := Out{}
+		asked := func(now time.Duration) bool {
+			out.Reset()
+			if c.Homed(now, []Stored{{KeyJob(1), rec.Encode()}}, &out); len(out.Proposals) > 1 {
+				t.Fatalf("%d proposals", len(out.Proposals))
+			}
+			return len(out.Proposals) == 1
+		}
+		if asked(time.Second) {
+			t.Error("a node that was not seen yet is dead at once")
+		}
+		want := time.Second + unseenGrace
+		if comes {
+			want = 3 * time.Second
+			c.SetMember(want, Member{Name: "n9", Incarnation: 2, Up: true}, &out)
+			want += rehomePause
+		}
+		if got := c.Deadline(); got != want {
+			t.Errorf("comes %v: due at %v, want %v", comes, got, want)
+		}
+		if out.Reset(); !asked(want) {
+			t.Errorf("comes %v: the job is not taken over", comes)
+		}
+	}
+}

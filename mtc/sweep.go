@@ -16,11 +16,53 @@ const sweepAgain = 2 * time.Second
 type sweeps struct {
 	at     time.Duration
 	until  time.Duration
-	asked  bool // by this Core; else homes changed
-	retold bool // tallies were told again since the last death
+	asked  bool                             // by this Core; else homes changed
+	retold bool                             // tallies were told again since the last death
+	unseen map[filch.NodeName]time.Duration // owners' nodes that were never seen here, since when they are missed
 }
 
-const sweepFor = 20 * time.Second
+const (
+	sweepFor    = 20 * time.Second
+	rehomePause = 100 * time.Millisecond
+	unseenGrace = 15 * time.Second // as long as jobs of ranks wait for their owner
+)
+
+// Rehomed takes in that other records are homed here now. Nobody may be left who
+// saw their owners die: all nodes may have been started again.
+func (c *Core) Rehomed(now time.Duration) {
+	if mutantNoLose {
+		return
+	}
+	c.sweeps.at = min(c.sweeps.at, now+rehomePause)
+	c.sweeps.retold = false
+}
+
+// gone reports whether an owner is dead. A node that was never seen here may yet
+// come, in another life; after a while it is taken for dead.
+func (c *Core) gone(now time.Duration, o Owner) bool {
+	s := &c.sweeps
+	if o == (Owner{}) || c.members.find(o.Node) != nil {
+		return c.members.dead(o)
+	}
+	since, known := s.unseen[o.Node]
+	if !known {
+		since = now
+		s.unseen[o.Node] = since
+	}
+	if now-since < unseenGrace {
+		s.at = min(s.at, since+unseenGrace)
+		return false
+	}
+	return !mutantNoLose
+}
+
+// seen takes in that a node is there for the first time.
+func (c *Core) seen(now time.Duration, n filch.NodeName) {
+	if _, missed := c.sweeps.unseen[n]; missed {
+		delete(c.sweeps.unseen, n)
+		c.Rehomed(now)
+	}
+}
 
 // died begins what the death of a node's life asks for.
 func (c *Core) died(now time.Duration, o Owner, out *Out) {
@@ -60,7 +102,7 @@ func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
 		case 'b':
 			c.homedBlock(now, p, list[i].Value, retell, out)
 		case 'k':
-			c.homedCap(p, list[i].Value, out)
+			c.homedCap(now, p, list[i].Value, out)
 		}
 	}
 	c.sweeps.asked, c.sweeps.retold = false, true
@@ -72,7 +114,7 @@ func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
 
 func (c *Core) homedJob(now time.Duration, id filch.JobID, v []byte, out *Out) {
 	rec, err := DecodeJob(v)
-	if err != nil || rec.Finished() || !c.members.dead(rec.Steward) {
+	if err != nil || rec.Finished() || !c.gone(now, rec.Steward) {
 		return
 	}
 	from := rec.Steward
@@ -94,7 +136,7 @@ func (c *Core) homedZone(now time.Duration, p place, v []byte, retell bool, out 
 	}
 	var ops []zoneOp
 	for _, s := range z.Spans {
-		if s.Void == 0 && c.members.dead(s.Owner) && !z.ended(s) &&
+		if s.Void == 0 && !z.ended(s) && c.gone(now, s.Owner) &&
 			!slices.ContainsFunc(ops, func(p zoneOp) bool { return p.from == s.Owner }) {
 			ops = append(ops, zoneOp{kind: zLose, from: s.Owner, who: c.self})
 		}
@@ -242,7 +284,7 @@ func (c *Core) homedBlock(now time.Duration, p place, v []byte, retell bool, out
 	var dead []Owner
 	for i := range b.Tasks {
 		t := &b.Tasks[i]
-		if t.State == 0 && t.Owner != (Owner{}) && c.members.dead(t.Owner) && !slices.Contains(dead, t.Owner) {
+		if t.State == 0 && t.Owner != (Owner{}) && c.gone(now, t.Owner) && !slices.Contains(dead, t.Owner) {
 			dead = append(dead, t.Owner)
 		}
 	}
@@ -258,13 +300,13 @@ func (c *Core) homedBlock(now time.Duration, p place, v []byte, retell bool, out
 	c.forget(j, out)
 }
 
-func (c *Core) homedCap(p place, v []byte, out *Out) {
+func (c *Core) homedCap(now time.Duration, p place, v []byte, out *Out) {
 	r, err := DecodeCap(v)
 	if err != nil {
 		return
 	}
 	for _, h := range r.Holders {
-		if h.Held+h.Want > 0 && c.members.dead(h.Owner) {
+		if h.Held+h.Want > 0 && c.gone(now, h.Owner) {
 			c.merge(KeyCap(p.job), RecordCap, capOp{limit: r.Limit, who: h.Owner, lose: true}.encode(), out, func(time.Duration, Answer, *Out) {})
 		}
 	}
