@@ -234,9 +234,12 @@ func (c *cluster) restart(i int) {
 	c.up(i)
 }
 
-func testRestart(t *testing.T, who int) {
+func testRestart(t *testing.T, who int, exclude ...filch.NodeName) {
 	c := newCluster(t, 3, 1)
-	run := c.submit(0, c.wide("sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $FILCH_RANK $i; i=$((i+1)); sleep 0.01; done; exit 7"))
+	ranks := 3 - len(exclude)
+	req := request(t, int32(ranks), "sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $FILCH_RANK $i; i=$((i+1)); sleep 0.01; done; exit 7")
+	req.Shape.Exclude = exclude
+	run := c.submit(0, req)
 	lines, did := 0, false
 	o := finish(t, run, func(v any) {
 		if out, ok := v.(wire.Output); ok {
@@ -248,7 +251,7 @@ func testRestart(t *testing.T, who int) {
 		}
 	})
 	var want []string
-	for r := range 3 {
+	for r := range ranks {
 		for i := range 100 {
 			want = append(want, fmt.Sprintf("%d %d", r, i))
 		}
@@ -267,6 +270,9 @@ func testRestart(t *testing.T, who int) {
 
 func TestClusterSurvivesARestartOfTheOrigin(t *testing.T) { testRestart(t, 0) }
 func TestClusterSurvivesARestartOfAnother(t *testing.T)   { testRestart(t, 2) }
+
+// The origin may have no ranks of its job.
+func TestClusterSurvivesARestartOfAnOriginWithoutRanks(t *testing.T) { testRestart(t, 0, "n1") }
 
 // ask puts a query to node i as a client does.
 func (c *cluster) ask(i int, v any, verb string, args ...string) error {

@@ -92,6 +92,7 @@ func (l *loop) begin() {
 	}
 	l.d.meta.begin(l.turn())
 	l.node.Restore(l.d.now(), records, &l.out)
+	l.d.routes.restore(records)
 	// The round of ids that this launcher uses up, so that the next one does
 	// not give out the same.
 	ids := l.node.IDs()

@@ -62,6 +62,19 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 	}
 }
 
+// restore learns of what the launcher before this one had launched: on a node
+// that has no ranks of it no keeper says so.
+func (rs *routes) restore(records []launcher.Record) {
+	for _, r := range records {
+		if j := r.Job; j != nil && j.Ended == nil && len(j.Nodes) > 0 {
+			rs.learn(&launcher.Launch{
+				Ident:  filch.Ident{Instance: rs.d.cfg.Node.Instance, Job: j.Job, Attempt: j.Attempt},
+				Origin: rs.d.self, Nodes: j.Nodes, Detach: j.Request.Detach,
+			}, notHere)
+		}
+	}
+}
+
 // attach says which keeper holds this node's part.
 func (rs *routes) attach(k *keeper, s *launcher.Start) {
 	r := rs.find(s.Launch.Ident.Job)
