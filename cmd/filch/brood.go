@@ -427,7 +427,7 @@ func replicated(d place.Dir, want int, quit <-chan struct{}) error {
 			warn(fmt.Sprintf("after %v %s has not heard of the roster, without which there are no records: filch doctor says what to do", replicateWait, r.Node))
 			return nil
 		} else if late {
-			warn(fmt.Sprintf("after %v %d of %d shards of the records are on fewer nodes than they should be: filch roster shows more", replicateWait, r.Short, r.Shards))
+			warn(fmt.Sprintf("after %v %s: filch doctor says more", replicateWait, unsafeText(&r, want)))
 			return nil
 		}
 		select {
@@ -481,4 +481,16 @@ func nodesOf(d place.Dir) ([]wire.NodeInfo, error) {
 	}
 	defer c.Close()
 	return queryNodes(c)
+}
+
+// unsafeText says why the death of a node may lose records of an instance of
+// want nodes.
+func unsafeText(r *wire.RosterInfo, want int) string {
+	switch {
+	case r.Short > 0:
+		return fmt.Sprintf("%d of %s of the records are on fewer nodes than they should be", r.Short, plural(r.Shards, "shard"))
+	case len(r.Members) < want:
+		return fmt.Sprintf("%d of %s keep records", len(r.Members), plural(want, "node"))
+	}
+	return fmt.Sprintf("the roster has %s, not %d", plural(len(r.Seats), "seat"), promisedNodes)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -180,6 +182,9 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	full := h.QuotaBytes > 0 && float64(h.LiveBytes) > fullShare*float64(h.QuotaBytes)
 	if h.DiskTrouble != "" {
 		hint := "make room on the disk of FILCH_LOCAL; the launcher tries again by itself"
+		if !strings.Contains(h.DiskTrouble, unix.ENOSPC.Error()) && !strings.Contains(h.DiskTrouble, unix.EDQUOT.Error()) {
+			hint = "look at the disk of FILCH_LOCAL, and who may write there; the launcher tries again by itself"
+		}
 		if full {
 			hint = "with more in FILCH_STORE_BYTES, `filch down --here` and `filch up` there, one node after the other"
 		}
@@ -194,10 +199,10 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	}
 	if full {
 		add("error", "the oldest ended jobs are dropped; if that is not enough, cancel some, or set FILCH_STORE_BYTES and start the launcher again",
-			"its records take %s of %s: it takes no more jobs but attached runs", sizeCell(h.LiveBytes), sizeCell(h.QuotaBytes))
+			"its records take %s of %s: it takes no more jobs but attached runs", sizeText(h.LiveBytes), sizeText(h.QuotaBytes))
 	}
 	if h.SkippedBytes > 0 {
-		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeCell(h.SkippedBytes))
+		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeText(h.SkippedBytes))
 	}
 	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
 		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", shortTime(j.Abs()))

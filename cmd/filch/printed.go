@@ -18,6 +18,10 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
+// printedWait is longer than the launcher waits for another node, so that it can
+// say which one does not answer.
+const printedWait = queryWait + 2*time.Second
+
 // choice says which of the kept output of tasks is wanted.
 type choice struct {
 	failed bool
@@ -54,7 +58,7 @@ func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(
 		for _, n := range nodes {
 			for more := true; more; {
 				var chunk wire.PrintedChunk
-				if err := ask(c, queryWait, &chunk, wire.VerbPrinted, string(n.Node), id.Job.String(), task, failed, cursors[n.Node]); err != nil {
+				if err := ask(c, printedWait, &chunk, wire.VerbPrinted, string(n.Node), id.Job.String(), task, failed, cursors[n.Node]); err != nil {
 					if !silent[n.Node] {
 						silent[n.Node] = true
 						warn(fmt.Sprintf("what tasks of job %d printed on %s cannot be had: %s", id.Job, n.Node, err.Error()))

@@ -173,8 +173,8 @@ func strict(c *cobra.Command) {
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return misuse{filch.Errorf(filch.Invalid, "filch %s: %s", cmd.Name(), err.Error()).
-				WithHint("filch %s --help", cmd.Name())}
+			return misuse{filch.Errorf(filch.Invalid, "%s: %s", cmd.CommandPath(), err.Error()).
+				WithHint("%s --help", cmd.CommandPath())}
 		}
 		return nil
 	}

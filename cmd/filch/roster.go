@@ -114,6 +114,14 @@ func sizeCell(n int64) string {
 	return fmt.Sprintf("%dG", n)
 }
 
+// sizeText is a size in a sentence.
+func sizeText(n int64) string {
+	if s := sizeCell(n); s[len(s)-1] > '9' {
+		return s
+	}
+	return plural(int(n), "byte")
+}
+
 // lostSeats are the seats whose nodes do not answer, and those who do and do not
 // know any more what they promised.
 func lostSeats(list []wire.RosterInfo) (gone, unseated []filch.NodeName) {

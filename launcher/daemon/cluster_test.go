@@ -354,6 +354,10 @@ func TestClusterNodeComesBackFromTheDead(t *testing.T) {
 	if o.ended.Code != filch.ExitNodeLost {
 		t.Errorf("got %+v, want code %d", o.ended, filch.ExitNodeLost)
 	}
+	var chunk wire.PrintedChunk
+	if err := c.ask(0, &chunk, wire.VerbPrinted, "n3", "1", "", "", ""); err == nil || err.Error() != "node n3 is dead" {
+		t.Errorf("a question to a dead node: got %v", err)
+	}
 	c.fabric.Heal(c.addr(2), c.addr(0))
 	c.fabric.Heal(c.addr(2), c.addr(1))
 	for _, r := range c.nodes {

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // query answers a local client on a goroutine of its own.
@@ -166,8 +167,12 @@ func (d *Daemon) drain(node filch.NodeName, local bool) (any, error) {
 
 // forward puts a query to the node that it is about.
 func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
-	if _, known := d.members.find(node); !known || !local {
+	m, known := d.members.find(node)
+	if !known || !local {
 		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
+	}
+	if m.Standing == stealer.Dead {
+		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on its machine starts it again")
 	}
 	var v any = new(jsonText)
 	return v, d.asks.ask(node, loopWait+askWait, q, v)

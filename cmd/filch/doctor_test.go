@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// What is wrong with a disk is told with a unit, and with what helps.
+func TestDoctorOfADisk(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		here       wire.StoreHere
+		text, hint string
+	}{
+		{"no room", wire.StoreHere{DiskTrouble: "write a.log: no space left on device; 2 entries of 9 bytes wait in memory"}, "n1: the disk takes no records: write a.log: no space", "make room on the disk"},
+		{"not writable", wire.StoreHere{DiskTrouble: "open a.log: operation not permitted"}, "n1: the disk takes no records: open a.log: operation", "look at the disk of FILCH_LOCAL, and who may write there"},
+		{"quota", wire.StoreHere{DiskTrouble: "full", QuotaBytes: 4 << 20, LiveBytes: 4 << 20}, "n1: the disk takes no records: full", "with more in FILCH_STORE_BYTES"},
+		{"one byte", wire.StoreHere{SkippedBytes: 1}, "n1: 1 byte of its records could not be read", "other replicas"},
+		{"few", wire.StoreHere{SkippedBytes: 481}, "n1: 481 bytes of its records could not be read", "other replicas"},
+		{"many", wire.StoreHere{SkippedBytes: 12 << 10}, "n1: 12K of its records could not be read", "other replicas"},
+	} {
+		found := examineDisk(&wire.RosterInfo{Node: "n1", Here: c.here})
+		if len(found) == 0 || !strings.HasPrefix(found[0].Text, c.text) || !strings.HasPrefix(found[0].Hint, c.hint) {
+			t.Errorf("%s: got %+v, want %q and %q", c.name, found, c.text, c.hint)
+		}
+	}
+}
+
+// What filch up waited for in vain is named.
+func TestUnsafeText(t *testing.T) {
+	r := wire.RosterInfo{Shards: 64, Short: 7, Members: make([]wire.RosterMember, 2), Seats: []filch.NodeName{"n1"}}
+	for _, want := range []string{
+		"7 of 64 shards of the records are on fewer nodes than they should be",
+		"2 of 3 nodes keep records",
+		"the roster has 1 seat, not 3",
+	} {
+		if got := unsafeText(&r, 3); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if r.Short == 0 {
+			r.Members = make([]wire.RosterMember, 3)
+		}
+		r.Short = 0
+	}
+}
