@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -30,7 +31,9 @@ type asks struct {
 }
 
 func newAsks(d *Daemon) *asks {
-	return &asks{d: d, slots: make(chan struct{}, maxQueries), open: map[uint32]chan wire.Answer{}}
+	// Not from 1 in every life: an answer may come to a launcher whose
+	// predecessor has asked.
+	return &asks{d: d, slots: make(chan struct{}, maxQueries), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
 }
 
 // received takes a frame from another node, in order per peer and class.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,6 +66,7 @@ func newStaging(d *Daemon) *staging {
 	return &staging{
 		d: d, dir: filepath.Join(d.cfg.Dir.Path(), "stage"), boxes: map[uint64]*box{}, busy: make(chan struct{}, fetchesServed),
 		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
+		next: rand.Uint32(), // not from 1 in every life: a part may come to a launcher whose predecessor has asked
 	}
 }
 

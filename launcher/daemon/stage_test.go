@@ -229,3 +229,39 @@ func TestFetchBelievesNobody(t *testing.T) {
 		t.Error("a file was brought from a node that is not there")
 	}
 }
+
+// A node that was asked for a file by a launcher that is gone answers the one
+// that came after it. That one has asked for another file meanwhile.
+func TestAnswerToAnEarlierLauncherIsNotTaken(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	have := filepath.Join(c.nodes[0].stage.dir, "5", "have", "0")
+	if err := os.MkdirAll(have, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"old", "new"} {
+		if err := os.WriteFile(filepath.Join(have, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := func(name string) chan wire.Part {
+		r, got := c.nodes[1], make(chan wire.Part, 1)
+		go func() {
+			p, _ := r.stage.askPart(r.ctx, "n1", wire.Fetch{Job: 5, Path: name})
+			got <- p
+		}()
+		return got
+	}
+	// It hashes a large file, and what is asked for meanwhile waits.
+	busy := c.nodes[0].stage
+	busy.hash.Lock()
+	asked("old")
+	poll(t, "the first question", func() bool { return len(busy.busy) == 1 })
+	c.restart(1)
+	poll(t, "the nodes to know each other", func() bool { return c.nodes[1].live("n1") && c.nodes[0].live("n2") })
+	got := asked("new")
+	poll(t, "the second question", func() bool { return len(busy.busy) == 2 })
+	busy.hash.Unlock()
+	if p := <-got; string(p.Data) != "new" {
+		t.Errorf("asked for new, got %q", p.Data)
+	}
+}
