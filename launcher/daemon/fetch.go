@@ -86,10 +86,13 @@ func (g *staging) copyOf(root *os.Root, name string) (string, error) {
 // and when it is whole and right by one rename to name.
 func (g *staging) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
 	for range fileTries {
-		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil || ctx.Err() != nil {
+		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil {
+			return n, nil
+		}
+		_ = root.Remove(part) // also when it is given up: it may be large, and the folder the user's
+		if ctx.Err() != nil {
 			return n, err
 		}
-		_ = root.Remove(part)
 		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind != filch.Unavailable {
 			break // it will not be otherwise the next time
 		}

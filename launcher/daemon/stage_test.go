@@ -265,3 +265,32 @@ func TestAnswerToAnEarlierLauncherIsNotTaken(t *testing.T) {
 		t.Errorf("asked for new, got %q", p.Data)
 	}
 }
+
+// What was brought of a file before nobody wanted it any more is removed.
+func TestPartOfAFileIsRemoved(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	folder, _ := c.file("start", 16)
+	g := c.nodes[1].stage
+	root, err := g.root(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c.nodes[0].stage.hash.Lock() // it does not answer yet
+	defer c.nodes[0].stage.hash.Unlock()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.bring(ctx, "n1", wire.Fetch{Job: 5, Writer: -1, Folder: folder, Path: "start"}, root, "part/1", "have/start/start", readOnly)
+		ended <- err
+	}()
+	poll(t, "a part", func() bool { _, err := root.Stat("part/1"); return err == nil })
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a file was brought that nobody sent")
+	}
+	if _, err := root.Stat("part/1"); err == nil {
+		t.Error("a part is left")
+	}
+}
