@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -381,4 +383,24 @@ func descriptors(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(names)
+}
+
+// A filch that cannot be a keeper any more must not be started again and again.
+func TestKeepersThatDieAtOnceAreGivenUp(t *testing.T) {
+	var started atomic.Int32
+	r := startWith(t, testConfig(t), func(d *Daemon) {
+		d.keepers.port.spawn = func() (*process, error) {
+			ours, theirs := net.Pipe()
+			theirs.Close()
+			return &process{pid: 1<<30 + int(started.Add(1)), link: ours, wait: func() error { return nil }}, nil
+		}
+	})
+	poll(t, "the launcher to give up", func() bool {
+		gaveUp := false
+		err := r.ask(loopWait, func(*turn) { gaveUp = r.keepers.failures >= maxSpawning && r.keepers.spawning == 0 })
+		return err == nil && gaveUp
+	})
+	if n := started.Load(); n > maxSpawning {
+		t.Errorf("%d keepers were started", n)
+	}
 }

@@ -282,7 +282,6 @@ func (ks *keepers) spawner() {
 // said anything: it will read it when it is up.
 func (ks *keepers) spawned(k *keeper) {
 	ks.spawning--
-	ks.failures = 0
 	ks.all[k] = true
 	ks.d.work.Go(func() { ks.serve(k) })
 	ks.ready(k)
@@ -403,8 +402,11 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 	t.node.Keeper(t.now, ev, t.out)
 }
 
-// again takes back a keeper that has done a job and offers to do another.
+// again takes back a keeper that has done a job and offers to do another. The
+// first such word of a new one says that it works, which its start does not:
+// one that dies at once would else be followed by another for ever.
 func (ks *keepers) again(k *keeper) {
+	ks.failures = 0
 	if !k.forgotten {
 		return
 	}
