@@ -292,11 +292,12 @@ func (d *Daemon) signal(t *turn, c *client, k wire.Kind, s wire.Signal) {
 
 // reattach takes up a run after this launcher was started anew.
 func (d *Daemon) reattach(t *turn, c *client, r wire.Reattach) {
-	c.job.Store(int32(r.Job))
-	d.routes.reattach(r.Job, c, r.Seen)
 	if err := t.node.Reattach(t.now, c.id, r.Job, t.out); err != nil {
 		t.out.Replies = append(t.out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
+		return // the output is for the client that has the job, if there is one
 	}
+	c.job.Store(int32(r.Job))
+	d.routes.reattach(r.Job, c, r.Seen)
 }
 
 // written is told by the link how much of it the kernel has taken, and pays.

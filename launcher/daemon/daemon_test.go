@@ -404,3 +404,59 @@ func TestKeepersThatDieAtOnceAreGivenUp(t *testing.T) {
 		t.Errorf("%d keepers were started", n)
 	}
 }
+
+// Whoever is refused a job does not get its output either, and leaves nothing.
+func TestRefusedReattachChangesNothing(t *testing.T) {
+	r := start(t, testConfig(t))
+	run, err := r.dial().Submit(request(t, 1, "sh", "-c", "echo begun; read x; echo $x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	o := finish(t, run, func(v any) {
+		if out, ok := v.(wire.Output); ok && string(out.Data) == "begun\n" {
+			for _, job := range []filch.JobID{run.Job, 4711} {
+				r.refusedReattach(job)
+			}
+			if err := run.Stdin([]byte("ended\n"), true); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if string(o.out) != "begun\nended\n" {
+		t.Errorf("the job's client got %q", o.out)
+	}
+	poll(t, "the routes to end", func() bool { return r.stats().Routes == 0 })
+}
+
+// refusedReattach claims a job that is not to be had, and leaves.
+func (r *rig) refusedReattach(job filch.JobID) {
+	r.t.Helper()
+	sock, err := net.Dial("unix", r.cfg.Dir.Socket())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	conn := wire.NewConn(sock)
+	hello, err := wire.EncodeHello(wire.Hello{Role: "client"})
+	if err == nil {
+		err = conn.WriteRaw(wire.KindHello, 0, hello)
+	}
+	if err == nil {
+		err = conn.Send(wire.KindReattach, 0, wire.Reattach{Job: job})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for {
+		f, err := conn.Read()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if f.Kind == wire.KindRefused {
+			break
+		}
+	}
+	n := r.clients.count()
+	conn.Close()
+	poll(r.t, "the client to be gone", func() bool { return r.clients.count() < n })
+}
