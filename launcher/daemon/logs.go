@@ -22,11 +22,12 @@ type logs struct {
 
 	mu   sync.Mutex // guards what follows
 	have map[filch.JobID]bool
+	busy map[filch.JobID]int // sinks that are not closed
 }
 
 // newLogs finds the logs that an earlier launcher left.
 func newLogs(dir string) *logs {
-	ls := &logs{dir: dir, have: map[filch.JobID]bool{}}
+	ls := &logs{dir: dir, have: map[filch.JobID]bool{}, busy: map[filch.JobID]int{}}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		digits, _, _ := strings.Cut(e.Name(), ".")
@@ -53,19 +54,32 @@ func (ls *logs) open(j filch.JobID) (*sink, error) {
 	}
 	ls.mu.Lock()
 	ls.have[j] = true
+	ls.busy[j]++
 	oldest := j
 	for k := range ls.have { // in any order: the least is one
-		oldest = min(oldest, k)
+		if ls.busy[k] == 0 { // the job with the least number may run on for days
+			oldest = min(oldest, k)
+		}
 	}
 	full := len(ls.have) > maxLogs && oldest != j
 	ls.mu.Unlock()
 	if full {
 		err = ls.remove(oldest)
 	}
-	return &sink{log: l}, err
+	return &sink{log: l, closed: func() { ls.release(j) }}, err
 }
 
-// maxLogs bounds the jobs whose output is kept on a node; the oldest goes.
+// release notes that a log is not written to any more by one of its sinks.
+func (ls *logs) release(j filch.JobID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.busy[j]--; ls.busy[j] == 0 {
+		delete(ls.busy, j)
+	}
+}
+
+// maxLogs bounds the jobs whose output is kept on a node; the oldest goes of
+// those that have ended.
 const maxLogs = 1000
 
 // remove drops the log of a job that is forgotten.
@@ -82,8 +96,9 @@ func (ls *logs) remove(j filch.JobID) error {
 
 // sink is the log of a job that is written.
 type sink struct {
-	mu  sync.Mutex // one writer at a time; the file is local
-	log *output.Log
+	mu     sync.Mutex // one writer at a time; the file is local
+	log    *output.Log
+	closed func()
 }
 
 func (s *sink) append(o wire.Output) error {
@@ -97,6 +112,7 @@ func (s *sink) append(o wire.Output) error {
 func (s *sink) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed()
 	return s.log.Close()
 }
 
