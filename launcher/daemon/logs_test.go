@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -34,5 +37,46 @@ func TestLogOfARunningJobStays(t *testing.T) {
 	}
 	if ls.has(2) || !ls.has(4) {
 		t.Errorf("the oldest log of a job that has ended is there: %v, a newer one: %v", ls.has(2), ls.has(4))
+	}
+}
+
+// A detached job that begins while its node's disk is full prints on once there
+// is room.
+func TestLogBeginsWhenThereIsRoom(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	full := c.nodes[1].cfg.Dir.Out()
+	if err := os.RemoveAll(full); err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	req := c.wide("sh", "-c", "echo said; until test -e "+gate+"; do sleep 0.1; done")
+	req.Detach = true
+	run := c.submit(0, req)
+	for {
+		v, err := run.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := v.(launcher.Started); ok {
+			break
+		}
+	}
+	if err := os.MkdirAll(full, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var chunk wire.LogChunk
+	poll(t, "the output of both nodes", func() bool {
+		chunk = wire.LogChunk{}
+		return c.ask(0, &chunk, wire.VerbLogs, run.Job.String()) == nil && len(chunk.Pieces) == 2
+	})
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.nodes {
+		poll(t, "the logs to be closed", func() bool {
+			r.logs.mu.Lock()
+			defer r.logs.mu.Unlock()
+			return len(r.logs.busy) == 0
+		})
 	}
 }

@@ -12,8 +12,9 @@ import (
 // of a job that has only that node.
 
 // keepLog opens the log of a detached job. What is in it of this attempt was
-// taken by an earlier launcher.
-func (r *route) keepLog() {
+// taken by an earlier launcher. That it cannot be opened is told once, not
+// again when it is tried again.
+func (r *route) keepLog(again bool) {
 	r.mu.Lock()
 	have := r.sink != nil
 	r.mu.Unlock()
@@ -22,15 +23,17 @@ func (r *route) keepLog() {
 	}
 	s, err := r.d.logs.open(r.ident.Job)
 	if err != nil {
-		r.d.fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
+		if !again {
+			r.d.fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
+		}
 		return
 	}
 	r.mu.Lock()
 	r.sink = s
 	if r.ident.Attempt == 1 {
 		for i := range r.in {
-			r.in[i].seen = s.log.Marks()[int32(i)]
-			r.in[i].taken = r.in[i].seen
+			mark := s.log.Marks()[int32(i)]
+			r.in[i].seen, r.in[i].taken = max(r.in[i].seen, mark), max(r.in[i].taken, mark)
 		}
 	}
 	r.mu.Unlock()
@@ -257,6 +260,12 @@ func (r *route) retry() {
 	if r.origin != r.d.self && !r.kept {
 		r.retryOut()
 		return
+	}
+	r.mu.Lock()
+	bare := r.kept && r.sink == nil && r.keeper != nil
+	r.mu.Unlock()
+	if bare { // the disk was full, maybe: else its ranks would wait for ever in their writes
+		r.keepLog(true)
 	}
 	r.mu.Lock()
 	var due []wire.Place

@@ -53,7 +53,7 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 	}
 	rs.mu.Unlock()
 	if l.Detach && index != notHere {
-		r.keepLog()
+		r.keepLog(false)
 	}
 	if index != notHere {
 		r.mu.Lock()
