@@ -72,16 +72,23 @@ func (r *runner) kill(t *task) {
 // giveUp tells the end of a task that hangs in the kernel. Its slot must not be
 // lent again, which the text says.
 func (r *runner) giveUp(t *task) {
-	delete(r.byPID, t.processID())
+	e := launcher.TaskEnd{
+		Serial: t.start.Serial, Kind: launcher.CauseOurs, Code: codeOf(launcher.CauseOurs), Told: t.told, Left: true,
+		Began: t.began.UnixNano(), Ended: time.Now().UnixNano(),
+		Text: "could not be killed within " + UnkillableAfter.String(),
+	}
+	if w := t.worker; w != nil {
+		// The worker will end one day, without a task then, and closes its files.
+		w.free(t, e)
+		w.leave()
+		return
+	}
+	delete(r.byPID, t.pid)
 	if t.pidfd >= 0 {
 		r.poll.drop(t.pidfd)
 		unix.Close(t.pidfd)
 	}
-	r.over(t, launcher.TaskEnd{
-		Serial: t.start.Serial, Kind: launcher.CauseOurs, Code: codeOf(launcher.CauseOurs), Told: t.told, Left: true,
-		Began: t.began.UnixNano(), Ended: time.Now().UnixNano(),
-		Text: "could not be killed within " + UnkillableAfter.String(),
-	}, true)
+	r.over(t, e, true)
 }
 
 // processID is the process that does the task.
