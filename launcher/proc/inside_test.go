@@ -473,3 +473,20 @@ func TestGiveUpOfAWorker(t *testing.T) {
 		t.Errorf("told %+v", r.ends)
 	}
 }
+
+// A keeper without a launcher waits for one: it does not run meanwhile.
+func TestLeaseIsNotLookedAtAllTheTime(t *testing.T) {
+	poll, err := newPoller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(poll.ep)
+	k := &keeper{poll: poll, link: &link{fd: -1}, leased: time.Now().Add(-LeaseMax)}
+	k.watchLease()
+	if err := poll.turn(); err != nil {
+		t.Fatal(err)
+	}
+	if poll.pause() == 0 {
+		t.Error("it looks again at once")
+	}
+}

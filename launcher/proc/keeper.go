@@ -305,6 +305,9 @@ func (k *keeper) watchLease() {
 			k.abandon("its launcher said nothing for "+LeaseMax.String(), k.job.order.Launch.KillWait)
 			return
 		}
+		if k.link.fd < 0 {
+			k.alive() // the wait for the next launcher has a time of its own: look again later, not at once
+		}
 		k.watchLease()
 	})
 }
