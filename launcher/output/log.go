@@ -106,10 +106,14 @@ func (l *Log) Append(p Piece) error {
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Rank))
 	b = append(b, p.Stream, flags)
 	n, err := l.file.Write(append(b, p.Data...))
-	l.size += int64(n)
 	if err != nil {
+		// A reader would take what follows for the rest of a piece that is torn.
+		if n > 0 && l.file.Truncate(l.size) != nil {
+			l.size = SegmentBytes // go on in another
+		}
 		return fmt.Errorf("cannot keep output: %w", err)
 	}
+	l.size += int64(n)
 	l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
 	return nil
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/output"
@@ -146,4 +149,36 @@ func FuzzReadLog(f *testing.F) {
 		}
 		_, _, _, _ = output.ReadLog(path, at, -1, 1<<20)
 	})
+}
+
+// What did not fit on the disk is lost, and nothing else.
+func TestLogGoesOnAfterAFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "7")
+	l := openLog(t, path)
+	say := func(offset int, text string) error {
+		return l.Append(output.Piece{Offset: uint64(offset), Stream: 1, Data: []byte(text)})
+	}
+	if err := say(0, "first\n"); err != nil {
+		t.Fatal(err)
+	}
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 60, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	full := say(6, "this does not fit, but for its beginning\n")
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil || full == nil {
+		t.Fatalf("it fitted: %v, %v", full, err)
+	}
+	if err := say(47, "third\n"); err != nil {
+		t.Fatal(err)
+	}
+	all, _, _, err := output.ReadLog(path, 0, -1, 1<<20)
+	if err != nil || len(all) != 2 || string(all[1].Data) != "third\n" {
+		t.Errorf("got %v, %v", all, err)
+	}
 }
