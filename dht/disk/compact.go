@@ -1,8 +1,11 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -84,7 +87,11 @@ func (f *files) compact(s *segment) error {
 		}
 		file, err := f.cfg.FS.Open(f.path(s))
 		if err != nil {
-			s.opaque, f.index.hold = true, true
+			// Want of descriptors or memory says nothing of the segment: for one
+			// taken for unreadable every removal would be kept from now on.
+			if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, unix.ENOMEM) {
+				s.opaque, f.index.hold = true, true
+			}
 			return fmt.Errorf("cannot read a segment of the log: %w", err)
 		}
 		j = &compaction{from: s, file: file, seen: map[string]uint32{}}

@@ -56,6 +56,10 @@ func newFake(seed uint64) *fakeFS {
 // step counts a call and makes it fail or crash.
 func (s *fakeFS) step(op string) error {
 	s.ops++
+	return s.fault(op)
+}
+
+func (s *fakeFS) fault(op string) error {
 	for i := range s.faults {
 		if f := &s.faults[i]; f.op == op && f.n > 0 {
 			f.n--
@@ -87,6 +91,9 @@ func (s *fakeFS) Create(name string) (File, error) {
 }
 
 func (s *fakeFS) Open(name string) (File, error) {
+	if err := s.fault("open"); err != nil {
+		return nil, err
+	}
 	if f := s.files[name]; f != nil {
 		return f, nil
 	}

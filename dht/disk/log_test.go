@@ -335,6 +335,35 @@ func TestFaultsPass(t *testing.T) {
 	}
 }
 
+// A process that has run out of descriptors for a moment compacts its log
+// later as if nothing had been.
+func TestCompactionWaitsForDescriptors(t *testing.T) {
+	fs := newFake(1)
+	r := newRig(t, fs)
+	for i := range 200 {
+		r.append(fmt.Sprint("k", i), 200)
+	}
+	for i := range 200 {
+		r.append(fmt.Sprint("k", i), -1)
+		if i == 100 {
+			for range 100 { // it is compacted, the first time
+				r.turn(tidyPause)
+			}
+			fs.faults = append(fs.faults, fault{op: "open", err: syscall.EMFILE, n: 2})
+		}
+	}
+	for range 100 {
+		r.turn(tidyPause)
+	}
+	if r.heard[Untidy] == 0 {
+		t.Fatal("no descriptor was wanting")
+	}
+	if s := r.log.Stats(); s.SizeBytes > 2*segmentMin {
+		t.Errorf("%d bytes in %d segments are kept of nothing", s.SizeBytes, s.Segments)
+	}
+	r.check()
+}
+
 // While a disk fails, of each key only the last entry is kept.
 func TestBacklogIsBounded(t *testing.T) {
 	fs := newFake(1)
