@@ -80,3 +80,23 @@ func TestLogBeginsWhenThereIsRoom(t *testing.T) {
 		})
 	}
 }
+
+// The log of an attempt is closed when another has begun, too.
+func TestLogOfAnAttemptIsClosed(t *testing.T) {
+	r := start(t, testConfig(t))
+	const job = 5
+	if err := r.ask(loopWait, func(*turn) {
+		for attempt := range filch.Attempt(3) {
+			r.routes.learn(&launcher.Launch{
+				Ident:  filch.Ident{Instance: testUUID, Job: job, Attempt: attempt + 1},
+				Origin: "n1", Detach: true, Nodes: []launcher.NodeRanks{{Node: "n1"}},
+			}, 0)
+		}
+		r.routes.end(job)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.logs.busy[job]; n != 0 {
+		t.Errorf("%d files of a job that has ended are open", n)
+	}
+}

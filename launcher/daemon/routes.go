@@ -45,6 +45,9 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 		if r != nil {
 			r.mu.Lock()
 			c = r.client
+			if r.keeper == nil { // else it is closed when that is gone
+				defer r.close()
+			}
 			r.mu.Unlock()
 		}
 		r = newRoute(rs.d, l)
@@ -99,9 +102,10 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 	if r == nil {
 		return
 	}
+	current := rs.find(id.Job) == r // no later attempt has taken its place
 	r.mu.Lock()
 	r.keeper = nil
-	keep := r.origin == rs.d.self && !r.ended
+	keep := r.origin == rs.d.self && !r.ended && current
 	r.mu.Unlock()
 	if !keep {
 		rs.drop(id.Job, r)
