@@ -133,3 +133,20 @@ func TestHostKeepsConnectionsThatAreNotRead(t *testing.T) {
 		t.Errorf("lost %d frames", l)
 	}
 }
+
+// A node that was forgotten, since it was gone for long, and comes back as the
+// same process (a laptop that slept) hears every frame.
+func TestFramesReachOneThatWasForgotten(t *testing.T) {
+	a, b := newHost(t, "a"), newHost(t, "b")
+	var s networktest.Sink
+	b.SetHandler(s.Take)
+	for i := range 3 {
+		a.Learn("b", []string{b.Addr()})
+		if err := a.Send("b", overlay.Control, fmt.Append(nil, "frame ", i)); err != nil {
+			t.Fatal(err)
+		}
+		networktest.Eventually(t, fmt.Sprintf("frame %d arrives", i), func() bool { return s.Len() == i+1 })
+		a.Forget("b")
+		networktest.Eventually(t, "the connection is closed", func() bool { return len(b.Peers()) == 0 })
+	}
+}

@@ -23,6 +23,7 @@ type table struct {
 	peers       map[filch.NodeName]*remote
 	open        map[network.Conn]*conn
 	late        map[peer.ID]error // why the last connection to a peer was refused
+	serial      uint32            // that no stream to a node that was forgotten had, see Forget
 	closed      bool
 }
 
@@ -93,7 +94,7 @@ func (t *table) entry(name filch.NodeName) *remote {
 	}
 	p := t.peers[name]
 	if p == nil {
-		p = newRemote(name)
+		p = newRemote(name, t.serial)
 		t.peers[name] = p
 	}
 	return p
@@ -156,8 +157,13 @@ type dialing struct {
 	why    error         // and why
 }
 
-func newRemote(name filch.NodeName) *remote {
-	return &remote{name: name, tags: map[string]struct{}{}}
+// newRemote numbers the streams beyond a serial.
+func newRemote(name filch.NodeName, serial uint32) *remote {
+	p := &remote{name: name, tags: map[string]struct{}{}}
+	for c := range p.out {
+		p.out[c].serial, p.out[c].base = serial, serial
+	}
+	return p
 }
 
 // outbox holds the frames of one class that wait for a peer, laid out as they
@@ -222,7 +228,18 @@ func (h *Host) Learn(node filch.NodeName, addrs []string) {
 
 func (h *Host) Forget(node filch.NodeName) {
 	h.Cut(node)
+	beyond := uint32(0)
+	if p := h.t.peer(node); p != nil {
+		p.mu.Lock()
+		for c := range p.out {
+			beyond = max(beyond, p.out[c].serial+1)
+		}
+		p.mu.Unlock()
+	}
 	h.t.mu.Lock()
+	// The node may come back and know what it has read of this one: it would take
+	// streams that are numbered anew for those.
+	h.t.serial = max(h.t.serial, beyond)
 	delete(h.t.peers, node)
 	h.t.mu.Unlock()
 	if id, err := derivePeer(h.cfg.Secret, node); err == nil {
