@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
@@ -148,5 +149,37 @@ func TestFramesReachOneThatWasForgotten(t *testing.T) {
 		networktest.Eventually(t, fmt.Sprintf("frame %d arrives", i), func() bool { return s.Len() == i+1 })
 		a.Forget("b")
 		networktest.Eventually(t, "the connection is closed", func() bool { return len(b.Peers()) == 0 })
+	}
+}
+
+// The whole list of the largest instance fits into the queue to one who joins:
+// what does not is dropped, and the join asked for anew, for ever.
+func TestListFitsIntoItsQueue(t *testing.T) {
+	var out dht.MembersOut
+	a := dht.NewMembers(dht.MembersConfig{Self: dht.Member{Name: "a", Incarnation: 1}})
+	for i := 2; i < dht.MaxMembers; i++ {
+		out.Reset()
+		a.Met(0, dht.Member{
+			Name: filch.NodeName(fmt.Sprintf("node%05d.cluster", i)), Incarnation: 1, Addrs: []string{fmt.Sprintf("10.20.%d.%d:40000", i/256, i%256)},
+			Capacity: make([]byte, 128),
+		}, &out)
+	}
+	out.Reset()
+	b := dht.NewMembers(dht.MembersConfig{Self: dht.Member{Name: "b", Incarnation: 1}})
+	b.Apart()
+	b.Join(0, []filch.NodeName{"a"}, &out)
+	ask := out.Sends[0].Payload
+	out.Reset()
+	if err := a.Message(0, "b", 1, ask, &out); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, m := range out.Sends {
+		if m.To == "b" {
+			total += len(m.Payload) + 4
+		}
+	}
+	if most := overlay.ClassLimits[overlay.Gossip].Queue; total > most || total < 1<<20 {
+		t.Errorf("the list of %d members has %d bytes, the queue holds %d", a.Live(), total, most)
 	}
 }

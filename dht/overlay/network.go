@@ -39,8 +39,9 @@ type Limits struct {
 // ClassLimits holds the limits of every class. A launch message of a wide job
 // is the largest frame (16 MiB plus its header); a queue holds two of them. Bulk is kept
 // short: what waits here is memory taken by a reader that is slower than a rank.
+// The queue of gossip holds the list of dht.MaxMembers, for one who joins.
 var ClassLimits = [NumClasses]Limits{
-	Gossip:   {Frame: 64 << 10, Queue: 1 << 20},
+	Gossip:   {Frame: 64 << 10, Queue: 8 << 20},
 	Control:  {Frame: 16<<20 + 1024, Queue: 33 << 20},
 	Metadata: {Frame: 16<<20 + 1024, Queue: 33 << 20},
 	Bulk:     {Frame: 1<<20 + 1024, Queue: 4 << 20},
