@@ -263,10 +263,14 @@ func (d *Daemon) ask(wait time.Duration, f func(t *turn)) error {
 	case <-done:
 		return nil
 	case <-d.ctx.Done():
-		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
+		return d.goingDown()
 	case <-timer.C:
 		return filch.Errorf(filch.Timeout, "the launcher of %s was busy for %v", d.self, wait)
 	}
+}
+
+func (d *Daemon) goingDown() error {
+	return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
 }
 
 // hearStore logs how the records' log fares.

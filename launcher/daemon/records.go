@@ -190,8 +190,11 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 			continue
 		}
 		info := e.Told()
-		if info.Code != nil || time.Now().After(deadline) || !d.awaitChange(job, v, deadline) {
+		if info.Code != nil || time.Now().After(deadline) {
 			return info, nil
+		}
+		if err := d.awaitChange(job, v, deadline); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -202,30 +205,31 @@ func (d *Daemon) pause(wait time.Duration, deadline time.Time) bool {
 	return time.Now().Before(deadline) && d.ctx.Err() == nil
 }
 
-// awaitChange waits until the record of a job is newer than v; false: it is not.
-func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) bool {
+// awaitChange waits until the record of a job is newer than v, or is to be read
+// once more.
+func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) error {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
-	if d.ask(loopWait, func(t *turn) {
+	if err := d.ask(loopWait, func(t *turn) {
 		stop = t.node.WatchJob(t.now, job, v, func() {
 			select {
 			case changed <- struct{}{}:
 			default:
 			}
 		}, t.out)
-	}) != nil {
-		return false
+	}); err != nil {
+		return err
 	}
 	defer d.post(func(t *turn) { stop(t.now, t.out) })
 	timer := time.NewTimer(min(time.Until(deadline), watchRenew))
 	defer timer.Stop()
 	select {
 	case <-changed:
-		return true
+		return nil
 	case <-timer.C:
-		return true // it is read once more
+		return nil
 	case <-d.ctx.Done():
-		return false
+		return d.goingDown()
 	}
 }
 

@@ -66,6 +66,9 @@ func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 			if ch != nil {
 				d.post(func(*turn) { d.loop.waits.drop(job, ch) })
 			}
+			if info.Code == nil && d.ctx.Err() != nil {
+				return nil, d.goingDown() // else it is said that the job took too long
+			}
 			return info, nil
 		}
 	}
