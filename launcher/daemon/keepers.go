@@ -37,9 +37,9 @@ type port struct {
 	spawn  func() (*process, error)
 	runner func() (*process, error)
 	redial func() ([]*process, error)
-	// sweep kills the processes of dead attempts on this node, at most for d,
-	// and returns how many it killed.
-	sweep func(d time.Duration) (int, error)
+	// sweep kills the processes of dead attempts on this node, for some time at
+	// most, and returns how many it killed.
+	sweep func() (int, error)
 }
 
 // keepers holds this node's keepers. All but its goroutines' own is the loop's.
@@ -121,7 +121,7 @@ func (ks *keepers) adopt() {
 }
 
 func (ks *keepers) sweep() {
-	n, err := ks.port.sweep(reapWait)
+	n, err := ks.port.sweep()
 	if err != nil {
 		ks.d.fault("cannot sweep up after dead keepers", err)
 	}

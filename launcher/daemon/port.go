@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +25,7 @@ func newPort(d *Daemon) port {
 			}
 			return all, err
 		},
-		sweep: func(time.Duration) (int, error) {
+		sweep: func() (int, error) {
 			killed, left := proc.SweepOrphans(where)
 			if left > 0 {
 				return killed, filch.Errorf(filch.Internal, "%d processes are left", left)

@@ -22,7 +22,7 @@ func (d *Daemon) declaredDead(t *turn, e dht.MemberEvent) {
 	d.loop.dead = true
 }
 
-// reapWait is how often a node that was declared dead looks whether all of its
+// rejoinPause is how often a node that was declared dead looks whether all of its
 // keepers and tasks are gone.
 const rejoinPause = 20 * time.Millisecond
 

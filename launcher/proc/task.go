@@ -22,7 +22,6 @@ type taskOrder struct {
 	env      []string
 	programs map[string]program // by name, of this order's PATH and cwd
 	idle     []*worker
-	workers  int
 	user     string
 }
 

@@ -113,7 +113,6 @@ func (o *taskOrder) hire(t *task) (*worker, *failure) {
 		w.close()
 		return nil, bad
 	}
-	o.workers++
 	_ = r.poll.watch(w.answer, readable, func(uint32) { w.read() })
 	r.watch(w.pidfd, w.ended)
 	return w, nil
@@ -253,7 +252,6 @@ func (w *worker) ended() {
 		unix.Close(w.pidfd)
 		w.pidfd = -1
 	}
-	w.order.workers--
 	w.leave()
 	if t := w.task; w.untouched() {
 		r.poll.stop(t.limit)
