@@ -77,8 +77,12 @@ type draft struct {
 	lined   bool
 	flying  bool
 	changed bool // since it was sent
-	then    []func(now time.Duration, out *Outbox)
+	then    []onKept
+	sent    []onKept // those that wait for what was sent
 }
+
+// onKept is called when a record is kept.
+type onKept = func(now time.Duration, out *Outbox)
 
 func (b *book) init() {
 	b.due = make(map[filch.JobID]*draft)
@@ -169,6 +173,16 @@ func (n *Node) markEnd(now time.Duration, j *job, i JobInfo) {
 	}
 }
 
+// endUnkept reports whether the end of a detached job is not recorded yet. Its
+// participants keep theirs until then, for who would take the job over.
+func (n *Node) endUnkept(id filch.JobID) bool {
+	if n.meta == nil {
+		return false
+	}
+	d := n.meta.book.due[id]
+	return d != nil && d.last != nil && d.last.Info.Detached
+}
+
 // shed drops the oldest end of an attached job that is not being written.
 func (b *book) shed() {
 	for i, id := range b.line {
@@ -223,6 +237,7 @@ func (n *Node) writeBook(now time.Duration) {
 			continue
 		}
 		d.flying, d.changed = true, false
+		d.sent, d.then = append(d.sent, d.then...), nil
 		if j := n.jobs[id]; j != nil && j.kept.unborn {
 			n.sendOrder(now, j, op)
 			continue
@@ -297,18 +312,20 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 		return
 	}
 	d.flying = false
+	gone := r.Outcome == dht.Done && len(r.Value) > 0
 	switch {
-	case r.Outcome == dht.Done && len(r.Value) > 0:
+	case gone:
 		n.overruled(now, id, d, r.Value, out)
 	case r.Outcome == dht.Done:
-		then := d.then
-		d.then = nil
+		then := d.sent // what was asked for since waits for the next: this one has not all of it
+		d.sent = nil
 		for _, f := range then {
 			f(now, out)
 		}
-	case r.Outcome == dht.Invalid || r.Outcome == dht.Conflict:
+	case r.Outcome == dht.Invalid || r.Outcome == dht.Conflict || r.Outcome == dht.Full:
 		note(out, noteError, id, n.cfg.Name, "cannot keep the record of the job: %s", r.Err)
-		d.then = nil
+		d.then, d.sent = nil, nil
+		n.unkeepable(now, id, r.Err, out)
 	default:
 		d.changed = true
 		b.push(now+bookAgain, id, d)
@@ -320,12 +337,26 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 	}
 	if d.last != nil {
 		b.ended--
-		n.dropOrder(now, id, d.last.Orders)
+		if !gone { // else who took the job over has need of it
+			n.dropOrder(now, id, d.last.Orders)
+		}
 		if !d.last.Info.Detached {
 			n.dropAttached(now, id)
 		}
 	}
 	delete(b.due, id)
+}
+
+// unkeepable ends a job that waits for a record that can never be kept.
+func (n *Node) unkeepable(now time.Duration, id filch.JobID, why string, out *Outbox) {
+	j := n.jobs[id]
+	switch {
+	case j == nil:
+	case j.kept.unborn:
+		n.refuse(now, j, filch.Errorf(filch.Invalid, "cannot keep the record of job %d: %s", id, why), out)
+	case j.run != nil && j.run.unsent != nil:
+		n.end(now, j, Cause{Kind: CauseOurs, Rank: -1, Text: "its record cannot be kept: " + why}, sigTerm, 0, out)
+	}
 }
 
 // overruled takes in that something else counts: another node took the job
@@ -336,9 +367,13 @@ func (n *Node) overruled(now time.Duration, id filch.JobID, d *draft, value []by
 		note(out, noteError, id, n.cfg.Name, "%v", err)
 		return
 	}
-	d.changed, d.then = false, nil
+	then := append(d.sent, d.then...)
+	d.changed, d.then, d.sent = false, nil, nil
 	if j := n.jobs[id]; j != nil {
 		n.fenced(now, j, e, out)
+		if n.jobs[id] == j { // it is ours as before: said again, it counts
+			d.changed, d.then = true, then
+		}
 		return
 	}
 	if e.Owner != n.cfg.Name {

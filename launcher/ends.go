@@ -30,7 +30,9 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 	r, s := j.run, &j.run.seats[m.Index]
 	final := m.Phase >= PhaseDone
 	if s.done {
-		n.progressOfNone(from, m, out)
+		if !s.owed { // else it hears it when the record says so
+			n.progressOfNone(from, m, out)
+		}
 		return
 	}
 	if n.alive(from) { // else it may be an echo of who is gone
@@ -52,7 +54,11 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		ack := &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}
 		if s.done && n.meta != nil && j.req.Detach {
 			// It may forget its ends once whoever takes the job over would know them.
-			n.commit(now, j, func(_ time.Duration, out *Outbox) { n.send(from, ack, out) })
+			s.owed = from != n.cfg.Name // which is lost with what it says
+			n.commit(now, j, func(_ time.Duration, out *Outbox) {
+				s.owed = false
+				n.send(from, ack, out)
+			})
 		} else {
 			n.send(from, ack, out)
 		}
@@ -65,6 +71,9 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 // progressOfNone answers a participant of an attempt that is over: its ends
 // are no news, its ranks are to go.
 func (n *Node) progressOfNone(from filch.NodeName, m *Progress, out *Outbox) {
+	if m.Phase >= PhaseDone && from != n.cfg.Name && n.endUnkept(m.Job) {
+		return
+	}
 	if m.Phase >= PhaseDone || len(m.Ends) > 0 {
 		n.send(from, &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: m.First + int32(len(m.Ends)), Done: true}, out)
 	}

@@ -58,6 +58,7 @@ type seat struct {
 	done  bool
 	lost  bool
 	kept  bool  // recorded as done
+	owed  bool  // the acknowledgement that it is done waits for that
 	have  int32 // ends received
 	told  int32 // of these, ends that its launcher brought about
 	sigs  int32 // signals delivered
@@ -317,6 +318,9 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 func (n *Node) repeatSeat(now time.Duration, j *job, i int, out *Outbox) {
 	r, s := j.run, &j.run.seats[i]
 	to := r.launch.Nodes[i].Node
+	if s.back != filch.Never && j.kept.hop > 0 {
+		n.askSeat(j, i, out) // until it heard it, it answers whoever had the job before
+	}
 	switch {
 	case r.halt.level > 0:
 		n.sendHalt(j, i, out)
@@ -325,6 +329,7 @@ func (n *Node) repeatSeat(now time.Duration, j *job, i int, out *Outbox) {
 	case s.phase < PhaseStarted && r.going:
 		n.send(to, &Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)}, out)
 	case s.sigs < int32(len(r.sigs)):
+	case s.back != filch.Never && j.kept.hop > 0:
 	default:
 		s.again = filch.Never
 		return

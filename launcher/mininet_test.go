@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	ms  = time.Millisecond
-	sec = time.Second
+	usec = time.Microsecond
+	ms   = time.Millisecond
+	sec  = time.Second
 )
 
 // net is a few Nodes, the keepers under them and a network between them, in
@@ -48,12 +49,14 @@ type net struct {
 	taken   filch.JobID     // ids up to this one are taken
 	chores  chores          // tasks
 	words   int             // messages between stores
+	late    time.Duration   // how long a launcher that is restarted looks for its keepers
 }
 
 type faults struct {
 	drop, dup float64
 	delayMax  time.Duration
 	cut       func(from, to filch.NodeName) bool
+	stores    func(from, to filch.NodeName) bool // cuts only what stores say
 }
 
 type event struct {
@@ -284,7 +287,8 @@ func (h *host) images() (all []dht.LogEntry) {
 // store carries a message between stores.
 func (w *net) store(from, to filch.NodeName, b []byte) {
 	w.words++
-	if w.faults.cut != nil && w.faults.cut(from, to) || w.random() < w.faults.drop {
+	mute := w.faults.stores != nil && w.faults.stores(from, to)
+	if mute || w.faults.cut != nil && w.faults.cut(from, to) || w.random() < w.faults.drop {
 		return
 	}
 	w.after(20*time.Microsecond+time.Duration(w.random()*float64(w.faults.delayMax)), func() {
@@ -422,12 +426,24 @@ func (w *net) restart(name filch.NodeName) {
 	h.node.Restore(w.now, records, &h.out)
 	h.act()
 	w.declare(name, stealer.Up)
+	if w.late > 0 {
+		w.after(w.late, func() { h.adopt(h.node) })
+		return
+	}
+	h.adopt(h.node)
+}
+
+// adopt finds the keepers that live, unless the launcher was restarted again.
+func (h *host) adopt(inst *Node) {
+	if h.node != inst || !h.up {
+		return
+	}
 	ids := make([]filch.Ident, 0, len(h.keepers))
 	for id := range h.keepers {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
-	defer h.input(func(out *Outbox) { h.node.Settled(w.now, out) })
+	defer h.input(func(out *Outbox) { h.node.Settled(h.net.now, out) })
 	for _, id := range ids {
 		k := h.keepers[id]
 		if k == nil {

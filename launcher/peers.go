@@ -113,7 +113,8 @@ func (n *Node) peerDead(now time.Duration, p Peer, out *Outbox) {
 		if q.launch.Origin != p.Name {
 			continue
 		}
-		if n.inherits(q) {
+		if n.inherits(q) || q.over() && n.handsOn(q) {
+			// Over, too: nobody but this node may know how its ranks ended.
 			q.again, q.pull, q.until = filch.Never, filch.Never, now+HeirWait
 			n.wakePart(q, q.until)
 			continue
@@ -173,7 +174,8 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 		for i := range j.run.seats {
 			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = now + ReadoptWait
-				j.run.at.again = min(j.run.at.again, s.back)
+				s.again, s.wait = min(s.again, now+RepeatMin), RepeatMin
+				j.run.at.again = min(j.run.at.again, s.back, s.again)
 				n.askSeat(j, i, out)
 			}
 		}
@@ -238,7 +240,7 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 	n.rebornMeta(now, out)
 	n.rebornWork(now, out)
 	for _, j := range n.sortedJobs() {
-		if j.run == nil {
+		if j.run == nil && !j.kept.unborn && j.clock.fence == filch.Never { // those begin by themselves
 			n.letGo(now, j, nil, out)
 			n.again(now, j, out)
 		}

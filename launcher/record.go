@@ -31,6 +31,7 @@ type SharedRecord struct {
 	Hop     int32            // of the job's record in the store: how often it was taken over
 	Orders  int32            // pieces of its order in the store
 	Earlier []filch.NodeName // of attempts before this one
+	Lost    []filch.NodeName // where ranks of an attempt before may still run
 	Done    []*PartRecord    // the participants that are done; in the store only
 }
 

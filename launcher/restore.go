@@ -22,6 +22,9 @@ func (n *Node) jobRecord(j *job) *JobRecord {
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
 		Shared: SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier},
 	}
+	if j.clock.fence != filch.Never {
+		r.Shared.Lost = j.kept.lost
+	}
 	if j.step != nil {
 		r.Arbiter = j.step.arbiter
 	}
@@ -179,6 +182,8 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 		n.rejoin(now, j, r, done, out)
 	case j.step != nil:
 		n.askStep(j, out)
+	case len(r.Shared.Lost) > 0:
+		n.fenceAgain(now, j, r, out)
 	default:
 		j.attempt++
 		n.begin(now, j, out)

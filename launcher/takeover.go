@@ -241,6 +241,8 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	case fault != nil:
 	case j.step != nil:
 		n.askStep(j, out)
+	case len(r.Shared.Lost) > 0:
+		n.fenceAgain(now, j, r, out)
 	default:
 		j.attempt++
 		n.begin(now, j, out)
@@ -354,7 +356,11 @@ func (p *part) heeds(from filch.NodeName) bool {
 }
 
 // inherits reports whether a part is kept for a node that takes its job over.
-func (n *Node) inherits(p *part) bool { return n.meta != nil && p.launch.Detach && !p.over() }
+func (n *Node) inherits(p *part) bool { return n.handsOn(p) && !p.over() }
+
+// handsOn reports whether another node takes the job of a part over when its
+// origin is dead.
+func (n *Node) handsOn(p *part) bool { return n.meta != nil && p.launch.Detach }
 
 // SawMajority reports whether most members of the roster answer this node.
 func (n *Node) SawMajority() bool { return n.meta == nil || n.sawMajority() }
@@ -430,11 +436,23 @@ func (n *Node) requeue(now time.Duration, j *job, out *Outbox) {
 	gone := j.seatRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
-	wait := FenceWait + j.req.Policy.KillWait
-	j.clock.fence = now + wait + wait/100
+	n.fenceJob(now, j)
 	n.keep(now, j, out)
 	out.Records = append(out.Records, gone...)
 	n.wakeJob(j, j.deadline())
+}
+
+func (n *Node) fenceJob(now time.Duration, j *job) {
+	wait := FenceWait + j.req.Policy.KillWait
+	j.clock.fence = now + wait + wait/100
+}
+
+// fenceAgain lets a job that waited for what was lost wait for it anew: how long
+// it has waited before a launcher was restarted, or elsewhere, is not known.
+func (n *Node) fenceAgain(now time.Duration, j *job, r *JobRecord, out *Outbox) {
+	j.kept.lost = r.Shared.Lost
+	n.fenceJob(now, j)
+	n.keep(now, j, out)
 }
 
 // mayRun reports whether ranks of a job that were lost may still run: their

@@ -1,0 +1,250 @@
+package launcher_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// heir is a detached job of n1 with ranks on n2 and n3 that live that long.
+func heir(t *testing.T, lives func(k *keeper)) (*net, filch.JobID) {
+	w := newNetWith(t, 5, 4, true)
+	w.behave = lives
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n2", "n3"}
+	return w, w.detach("n1", 1, r)
+}
+
+// live counts the keepers of a node that have ranks.
+func (w *net) live(name filch.NodeName) (n int) {
+	for _, k := range w.nodes[name].keepers {
+		if !k.over {
+			n++
+		}
+	}
+	return n
+}
+
+// ends waits for the end of a job as its record tells it.
+func (w *net) ends(id filch.JobID, code int32) JobInfo {
+	w.t.Helper()
+	w.until("the end of the job", 120*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
+	i, _ := w.told(id)
+	if *i.Code != code {
+		w.t.Errorf("ended %+v with %d, want %d", i, *i.Code, code)
+	}
+	return i
+}
+
+// Ranks that end after their origin died, and before anybody knows that, have
+// ended well for who takes the job over.
+func TestEndsBeforeTheOriginIsDeclaredDead(t *testing.T) {
+	w, id := heir(t, func(k *keeper) { k.at = 4 * sec })
+	w.run(2 * sec)
+	w.dies("n1")
+	w.ends(id, 0)
+	w.run(60 * sec)
+	w.quiet()
+}
+
+// Who takes a job over tells its participants so until they answer.
+func TestATakeoverIsToldAgain(t *testing.T) {
+	w, id := heir(t, func(k *keeper) { k.at = 40 * sec })
+	w.run(2 * sec)
+	cut := false
+	w.onSend = func(from, to filch.NodeName, m Message) {
+		if _, ok := m.(*TakeOver); ok && !cut && to == "n3" && from != "n3" {
+			cut = true
+			w.faults.cut = func(a, b filch.NodeName) bool { return a == from && b == to }
+			w.after(ms, func() { w.faults.cut = nil })
+		}
+	}
+	w.dies("n1")
+	w.ends(id, 0)
+	if !cut {
+		t.Error("nothing was lost")
+	}
+	w.run(20 * sec)
+	w.quiet()
+}
+
+// So it is with one whose launcher was restarted and finds its keepers late.
+func TestATakeoverIsToldAgainToALauncherThatIsRestarted(t *testing.T) {
+	w, id := heir(t, func(k *keeper) { k.at = 60 * sec })
+	w.run(2 * sec)
+	w.dies("n1")
+	w.run(10 * sec)
+	w.crash("n3", false)
+	w.run(sec)
+	w.late = 2 * sec
+	w.restart("n3")
+	w.ends(id, 0)
+	w.run(20 * sec)
+	w.quiet()
+}
+
+// A participant may forget its ends only when who takes the job over knows them:
+// when a record that was begun after them is kept.
+func TestAPartIsAcknowledgedByARecordThatHasIt(t *testing.T) {
+	w, id := heir(t, func(k *keeper) {
+		k.at = 4 * sec
+		if k.host.name == "n3" {
+			k.at += 300 * usec
+		}
+	})
+	w.onSend = func(from, to filch.NodeName, m Message) {
+		if a, ok := m.(*ProgressAck); ok && a.Done && from == "n1" && to == "n3" && w.nodes["n1"].up {
+			w.after(usec, func() { w.crash("n1", true) })
+			w.after(5*sec, func() { w.declare("n1", stealer.Dead) })
+		}
+	}
+	w.run(20 * sec)
+	w.ends(id, 0)
+	w.run(60 * sec)
+	w.quiet()
+}
+
+// The same where the store takes longer than a participant waits for an answer.
+func TestAPartIsNotAcknowledgedWhenItRepeats(t *testing.T) {
+	w, id := heir(t, func(k *keeper) { k.at = 4 * sec })
+	w.run(2 * sec)
+	w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
+	w.run(4 * sec)
+	w.crash("n1", true)
+	w.faults.stores = nil
+	w.run(5 * sec)
+	w.declare("n1", stealer.Dead)
+	w.ends(id, 0)
+	w.run(60 * sec)
+	w.quiet()
+}
+
+// A node that was lost may run its ranks on until their lease is over, also
+// where the launcher of the origin is restarted, or the job taken over,
+// meanwhile.
+func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
+	for _, what := range []string{"restart", "takeover"} {
+		w := newNetWith(t, 6, 4, true)
+		w.behave = func(k *keeper) {
+			k.at, k.stubborn = 30*sec, true
+			if k.start.Launch.Ident.Attempt > 1 && w.live("n2") > 0 {
+				t.Errorf("%s: at %v attempt %d starts on %s, and ranks run on n2", what, w.now, k.start.Launch.Ident.Attempt, k.host.name)
+			}
+		}
+		r := ranks(1)
+		r.Shape.Only, r.Shape.Exclude = nil, []filch.NodeName{"n1"}
+		r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
+		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
+			h := w.nodes[n]
+			h.input(func(out *Outbox) { h.node.Drain(w.now, true, out) })
+		}
+		id := w.detach("n1", 1, r)
+		w.run(2 * sec)
+		if len(w.nodes["n2"].keepers) != 1 {
+			t.Fatalf("it does not run on n2")
+		}
+		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
+			h := w.nodes[n]
+			h.input(func(out *Outbox) { h.node.Drain(w.now, false, out) })
+		}
+		w.split("n2")
+		w.run(sec)
+		if what == "restart" {
+			w.crash("n1", false)
+			w.run(200 * ms)
+			w.restart("n1")
+			h := w.nodes["n1"]
+			h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer("n2", stealer.Dead), out) })
+		} else {
+			w.crash("n1", true)
+			w.declare("n1", stealer.Dead)
+		}
+		w.run(25 * sec)
+		w.heal("n2")
+		if i := w.ends(id, 0); i.Attempt < 2 {
+			t.Errorf("%s: ended %+v, want another attempt", what, i)
+		}
+		w.run(30 * sec)
+		w.quiet()
+	}
+}
+
+// A node that was declared dead while a job of it waits for another lost one
+// begins that once; the others have recorded meanwhile that the job is lost.
+func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
+	w := newNetWith(t, 4, 4, true)
+	w.behave = func(k *keeper) { k.at, k.stubborn = 20*sec, true }
+	r := ranks(8)
+	r.Shape.Exclude = []filch.NodeName{"n1"}
+	r.Policy.Requeue = true
+	w.submit("n1", 1, r)
+	w.run(2 * sec)
+	var lost filch.NodeName
+	for _, n := range []filch.NodeName{"n2", "n3", "n4"} {
+		if len(w.nodes[n].keepers) > 0 {
+			lost = n
+		}
+	}
+	w.dies(lost)
+	w.run(4 * sec)
+	h := w.nodes["n1"]
+	w.declare("n1", stealer.Dead)
+	w.heal("n1")
+	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(lost, stealer.Dead), out) })
+	w.run(60 * sec)
+	w.run(30 * sec)
+	w.quiet()
+}
+
+// What a job is to be started with stays as long as another node decides about it.
+func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
+	w := newNetWith(t, 7, 4, true)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	for i, n := range w.names {
+		r := ranks(4)
+		r.Shape.Only = []filch.NodeName{n}
+		w.submit(n, ClientID(50+i), r)
+	}
+	r := ranks(4)
+	r.Shape.Exclude = []filch.NodeName{"n1"}
+	r.Order = []byte("order")
+	id := w.detach("n1", 1, r)
+	w.run(2 * sec)
+	w.split("n1")
+	w.run(2 * sec)
+	n1 := w.nodes["n1"]
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.now, id, 0, "user", out) })
+	w.run(5 * sec)
+	w.heal("n1")
+	w.run(10 * sec)
+	i, _ := w.told(id)
+	if i.Hop != 1 || i.Origin == "n1" {
+		t.Fatalf("got %+v, want it taken over", i)
+	}
+	w.dies(i.Origin)
+	w.until("the end of the job", 200*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
+	if i, _ = w.told(id); *i.Code != 0 {
+		t.Errorf("ended %+v with %d, want 0", i, *i.Code)
+	}
+}
+
+// A record that can never be kept ends its job, and somebody says so.
+func TestAJobWhoseRecordIsTooLargeIsRefused(t *testing.T) {
+	w := newNetWith(t, 3, 4, true)
+	var name strings.Builder
+	for range 600 << 10 {
+		name.WriteByte(byte(' ' + w.pick(90)))
+	}
+	r := ranks(1)
+	r.Detach, r.Name = true, name.String()
+	w.submit("n1", 1, r)
+	w.run(10 * sec)
+	if !slices.ContainsFunc(w.replies, func(s string) bool { return strings.Contains(s, "Refused") }) {
+		t.Errorf("%d events, and no refusal", len(w.replies))
+	}
+	w.quiet()
+}
