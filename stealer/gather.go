@@ -231,7 +231,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 	missing := g.missing()
 	for k := g.circle; k > 0 && g.reach < len(g.cells); g.reach++ {
 		c := &g.cells[g.reach]
-		if g.members.At(c.member).Standing != Up {
+		if g.members.At(c.member).Standing != Up || c.limit <= 0 {
 			continue
 		}
 		want := min(c.limit, missing)
@@ -373,6 +373,7 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 		g.sum -= int64(min(c.last.Held, c.limit))
 	}
 	if p.Standing >= Dead || p.Incarnation != old.Incarnation {
+		c.limit = g.need.limit(p.Total) // it may have come back with more, or less
 		c.last = Grant{Lease: filch.LeaseID{Incarnation: p.Incarnation}}
 		g.close(c)
 		c.again = filch.Never
