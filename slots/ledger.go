@@ -169,6 +169,9 @@ func (l *Ledger) touch(now time.Duration, c *claim) {
 	l.serial++
 	c.version = l.serial
 	c.prompt = now + PromptMin
+	if c.queued && c.held == 0 {
+		c.prompt = now + PromptMax
+	}
 	l.tell(c)
 }
 
@@ -221,7 +224,7 @@ func (l *Ledger) unqueue(c *claim) {
 
 func (l *Ledger) enqueue(now time.Duration, c *claim) {
 	if !c.queued {
-		c.since = now
+		c.since, c.prompt = now, now+PromptMax
 		l.serial++
 		c.version = l.serial // a place on the list is news, also without a slot
 		c.queued = true
@@ -253,13 +256,29 @@ func (l *Ledger) Deadline() time.Duration {
 			d = min(d, c.expires, c.prompt)
 		}
 	}
+	if c := l.blocks(); c != nil {
+		d = min(d, c.prompt)
+	}
 	return d
+}
+
+// blocks is the first on the wait list where it holds nothing: all others wait
+// behind it, so that its origin is asked now and then whether it still waits.
+func (l *Ledger) blocks() *claim {
+	if len(l.wait) == 0 || l.wait[0].held > 0 {
+		return nil
+	}
+	return l.wait[0]
 }
 
 // Tick lets holds of silent origins lapse and prompts the others.
 func (l *Ledger) Tick(now time.Duration) {
 	if l.Deadline() > now {
 		return
+	}
+	if c := l.blocks(); c != nil && c.prompt <= now {
+		c.prompt = now + PromptMax
+		l.tell(c)
 	}
 	freed := false
 	for _, c := range slices.Clone(l.holds) {
