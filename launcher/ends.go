@@ -128,9 +128,7 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 	c := code(e.Kind, e.Code)
 	t.high = max(t.high, c)
 	t.srun = max(t.srun, srunCode(e.Kind, e.Code))
-	if t.ended == 1 && p.WaitFirst > 0 && r.halt.level == 0 {
-		r.at.first = now + p.WaitFirst
-	}
+	n.armFirst(now, j)
 	if e.Kind == CauseNone {
 		return
 	}
@@ -250,8 +248,8 @@ func (n *Node) seatLost(now time.Duration, j *job, i int, why string, out *Outbo
 		if r.cause.Kind == CauseNone {
 			r.cause = v
 		}
-		r.tally.ended += k
-		r.tally.bad += k
+		r.tally.ended += k - s.told // those have been counted
+		r.tally.bad += k - s.told
 		n.tell(j, Ending{Job: j.id, Text: v.Text + "; going on without"}, out)
 		return
 	}

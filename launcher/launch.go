@@ -40,6 +40,8 @@ type runClock struct {
 	first   time.Duration // -W
 	again   time.Duration // no seat is due before
 	armed   bool          // limit and warn were set
+	waits   bool          // first was
+	resumed bool          // began is of before this launcher
 }
 
 // haltOrder is what the participants are told to do to their ranks; Level 0
@@ -178,9 +180,21 @@ func (n *Node) armLimit(now time.Duration, j *job) {
 		return
 	}
 	r.at.armed = true
-	r.at.limit = now + p.TimeLimit
+	from := now
+	if r.at.resumed {
+		from = r.at.began // what it ran before this launcher counts
+	}
+	r.at.limit = from + p.TimeLimit
 	if p.WarnSig > 0 {
-		r.at.warn = now + max(0, p.TimeLimit-p.WarnTime)
+		r.at.warn = from + max(0, p.TimeLimit-p.WarnTime)
+	}
+}
+
+// armFirst lets -W run, from the first end of a rank that is known.
+func (n *Node) armFirst(now time.Duration, j *job) {
+	r := j.run
+	if !r.at.waits && j.req.Policy.WaitFirst > 0 && r.halt.level == 0 {
+		r.at.waits, r.at.first = true, now+j.req.Policy.WaitFirst
 	}
 }
 

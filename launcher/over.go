@@ -13,7 +13,7 @@ import (
 func (n *Node) runOver(now time.Duration, j *job, out *Outbox) {
 	r := j.run
 	switch {
-	case r.gate && j.clock.gates < MaxGates:
+	case r.gate && (j.clock.gates < MaxGates || j.step != nil):
 		j.clock.gates++
 		n.again(now, j, out)
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == CauseNodeLost && j.clock.losses < MaxAttempts-1:

@@ -88,6 +88,13 @@ func (n *Node) dispatched(now time.Duration, m *Dispatch, out *Outbox) {
 		}
 	}
 	loan, ok := n.borrow(now, l, m.Index, k)
+	if old := l.Nodes[m.Index].Lease; !ok && n.mayTurnUp(now, old) {
+		return
+	} else if !ok && m.Go && l.Parent == 0 && old.Incarnation < n.cfg.Incarnation {
+		// The launcher before this one may have started it.
+		n.send(l.Origin, n.noRanks(&Progress{Job: k.Job, Attempt: k.Attempt, Index: m.Index, Lease: old}), out)
+		return
+	}
 	if !ok {
 		n.send(l.Origin, &Progress{
 			Job: k.Job, Attempt: k.Attempt, Index: m.Index, Lease: l.Nodes[m.Index].Lease, Phase: PhaseRefused,
@@ -96,6 +103,19 @@ func (n *Node) dispatched(now time.Duration, m *Dispatch, out *Outbox) {
 		return
 	}
 	n.takePart(now, l, m.Index, loan, m.Go, out)
+}
+
+// mayTurnUp reports whether a keeper of a lease may still be found, of the time
+// before this launcher.
+func (n *Node) mayTurnUp(now time.Duration, l filch.LeaseID) bool {
+	return l.Incarnation < n.cfg.Incarnation && now < n.birth.began+AdoptGrace
+}
+
+// noRanks says that what was launched here is gone.
+func (n *Node) noRanks(m *Progress) *Progress {
+	m.Phase, m.Cause = PhaseDone, CauseNodeLost
+	m.Err = *filch.Errorf(filch.NodeLost, "%s has no ranks of job %d", n.cfg.Name, m.Job)
+	return m
 }
 
 // borrow launches the lease that a dispatch names. An attempt that is over
@@ -196,6 +216,9 @@ func (n *Node) goAhead(p *part, out *Outbox) {
 func (n *Node) halted(now time.Duration, from filch.NodeName, m *Halt, out *Outbox) {
 	k := slots.Key{Job: m.Job, Attempt: m.Attempt}
 	p := n.parts[k]
+	if p == nil && n.mayTurnUp(now, m.Lease) {
+		return // to say that nothing of it is left would end the job, and its ranks may run
+	}
 	if p == nil {
 		n.ledger.Release(now, k, m.Lease, 0)
 		n.graves.dig(k)

@@ -21,6 +21,7 @@ type JobRecord struct {
 	Cause   Cause       // when ending
 	Code    int32
 	Waited  time.Duration
+	Began   int64          // when the gate was opened, unix time in ns by the clock of the node
 	Arbiter filch.NodeName // of a step: the origin of its parent
 	Ended   *EndRecord
 	Shared  SharedRecord

@@ -1,13 +1,79 @@
 package launcher_test
 
 import (
+	"slices"
+	"sort"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	. "github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 )
+
+// restart begins a new launcher on a crashed node, with its records and the
+// keepers that live.
+func (w *net) restart(name filch.NodeName) {
+	h := w.nodes[name]
+	h.cfg.Incarnation++
+	h.up, h.paused, h.wake, h.backlog = true, false, -1, nil
+	if w.stored {
+		h.cfg.Store = &dht.StoreConfig{Self: name, Incarnation: h.cfg.Incarnation, Seed: h.cfg.Seed + h.cfg.Incarnation}
+	}
+	h.node = New(h.cfg)
+	h.node.StoreRestore(h.images(), false)
+	for _, o := range w.names {
+		if o != name && w.nodes[o].up {
+			h.node.Peer(w.now, w.peer(o, stealer.Up), &h.out)
+		}
+	}
+	keys := make([]string, 0, len(h.records))
+	for k := range h.records {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	var records []Record
+	for _, k := range keys {
+		records = append(records, h.records[k])
+	}
+	h.node.Restore(w.now, records, &h.out)
+	h.act()
+	w.declare(name, stealer.Up)
+	if w.late > 0 {
+		w.after(w.late, func() { h.adopt(h.node) })
+		return
+	}
+	h.adopt(h.node)
+}
+
+// adopt finds the keepers that live, unless the launcher was restarted again.
+func (h *host) adopt(inst *Node) {
+	if h.node != inst || !h.up {
+		return
+	}
+	ids := make([]filch.Ident, 0, len(h.keepers))
+	for id := range h.keepers {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
+	defer h.input(func(out *Outbox) { h.node.Settled(h.net.now, out) })
+	for _, id := range ids {
+		k := h.keepers[id]
+		if k == nil {
+			continue
+		}
+		k.say(Adopted{Start: k.start, Ended: slices.Clone(k.ended)})
+		switch {
+		case k.over:
+			k.say(KeeperDone{Ident: id})
+		case k.running:
+			k.say(RanksStarted{Ident: id})
+		default:
+			k.say(KeeperReady{Ident: id})
+		}
+	}
+}
 
 // reattach lets the client of a job come back to a launcher that was restarted.
 func (w *net) reattach(name filch.NodeName, client ClientID, id filch.JobID) {

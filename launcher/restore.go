@@ -31,6 +31,9 @@ func (n *Node) jobRecord(j *job) *JobRecord {
 	if j.run != nil {
 		r.Nodes, r.Going = j.run.launch.Nodes, j.run.going
 		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
+		if j.run.going {
+			r.Began = n.cfg.Tasks.WallNS + int64(j.run.at.began)
+		}
 	}
 	return r
 }
@@ -171,6 +174,7 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
 	n.mark(now, j, BookPause)
+	n.bePatient(j)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
 	}
@@ -193,6 +197,14 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	}
 }
 
+// bePatient lets the time that a job may wait (-I) begin anew, where it never
+// started: how long it has waited is not known.
+func (n *Node) bePatient(j *job) {
+	if j.req.Patient > 0 && j.waited == 0 {
+		j.clock.patient = j.submitted + j.req.Patient
+	}
+}
+
 // rejoin asks the participants of a launched job for all that they know.
 func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRecord, out *Outbox) {
 	r := n.newRun(j, rec.Nodes)
@@ -203,11 +215,18 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 		j.waited = began
 		r.told = true
 		j.state = filch.Running
+		if rec.Began > 0 {
+			r.at.began, r.at.resumed = min(now, time.Duration(rec.Began-n.cfg.Tasks.WallNS)), true
+		}
 	}
+	r.at.prepare = now + PrepareWait // as when it was launched, should one never be ready
 	for _, p := range done {
 		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
 			n.restoreSeat(r, p)
 		}
+	}
+	if r.tally.ended > 0 {
+		n.armFirst(now, j)
 	}
 	if rec.Cause.Kind != CauseNone {
 		r.cause = verdict{rec.Cause, rec.Code}

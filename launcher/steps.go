@@ -64,8 +64,17 @@ func (n *Node) beginStep(now time.Duration, j *job, out *Outbox) {
 	}
 	j.clock.say = now + SayAfter
 	n.keep(now, j, out)
+	if j.clock.gates > freeGates {
+		// A sibling has the slots of which the launcher of the parent, since it
+		// was restarted, does not know. It ends, or the parent does.
+		j.step.again = now + RepeatMax
+		return
+	}
 	n.askStep(j, out)
 }
+
+// freeGates is how often a step is launched again at once that failed behind the gate.
+const freeGates = 3
 
 func (n *Node) askStep(j *job, out *Outbox) {
 	n.send(j.step.arbiter, &StepAsk{

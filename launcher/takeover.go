@@ -225,6 +225,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	j := n.newJob(now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier}
+	n.bePatient(j)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
 	}
@@ -235,7 +236,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 		r.Going = true // it may have been, and ranks may have run
 		n.rejoin(now, j, r, r.Shared.Done, out)
 		if j.run != nil { // how long it has run since the record was written is not known
-			j.run.at.began = now - time.Duration(e.Info.Elapsed*float64(time.Second))
+			j.run.at.began, j.run.at.resumed = now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
 		}
 		n.seatsOfDead(now, j, out)
 	case fault != nil:
