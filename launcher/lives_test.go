@@ -248,3 +248,55 @@ func TestAJobWhoseRecordIsTooLargeIsRefused(t *testing.T) {
 	}
 	w.quiet()
 }
+
+// A cancel that was recorded since the owner of the job did not answer at that
+// moment reaches it when it is there again.
+func TestACancelInTheRecordReachesItsOwner(t *testing.T) {
+	w, id := heir(t, func(k *keeper) { k.at = 1000 * sec })
+	w.run(2 * sec)
+	n1, n5 := w.nodes["n1"], w.nodes["n5"]
+	n1.paused = true
+	said := false
+	n5.input(func(out *Outbox) {
+		n5.node.CancelJob(w.now, id, 0, "user", 5*sec, func(e *JobEntry, why *filch.Error) { said = e != nil && why == nil }, out)
+	})
+	w.run(2 * sec)
+	n1.resume()
+	w.run(4 * sec)
+	if !said {
+		t.Fatal("the cancel was not recorded")
+	}
+	w.ends(id, 143)
+	w.run(20 * sec)
+	w.quiet()
+}
+
+// A job does not begin under the ticket that its owner before had: a claim of
+// that, with the same number of the attempt, says nothing of it.
+func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
+	w := newNet(t, 2, 4)
+	h := w.nodes["n1"]
+	var grants []*Grant
+	w.onSend = func(from, to filch.NodeName, m Message) {
+		if g, ok := m.(*Grant); ok {
+			grants = append(grants, g)
+		}
+	}
+	ask := func(from filch.NodeName, round uint32) {
+		h.input(func(out *Outbox) {
+			h.node.Message(w.now, from, &Ask{
+				Job: 7, Attempt: 2, Ticket: filch.Ticket{UnixNS: 1, Job: 7}, Incarnation: 1,
+				Each: Room{Slots: 1}, Want: 4, Wait: true, Round: round,
+			}, out)
+		})
+	}
+	w.submit("n1", 1, ranks(4)) // it takes all of n1 for a second
+	w.run(100 * ms)
+	ask("n3", 5) // who had the job, and is not known to be dead here
+	ask("n2", 3) // who has it now
+	h.input(func(out *Outbox) { h.node.Peer(w.now, Peer{Name: "n3", Incarnation: 1, Standing: stealer.Up}, out) })
+	h.input(func(out *Outbox) { h.node.Peer(w.now, Peer{Name: "n3", Incarnation: 1, Standing: stealer.Dead}, out) })
+	if s := h.node.Slots(); s.Waiting != 1 {
+		t.Errorf("%d jobs wait, want the one of n2", s.Waiting)
+	}
+}

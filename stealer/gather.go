@@ -382,7 +382,10 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 	if p.Standing == Up && old.Standing != Up && c.open {
 		c.again, g.again = now, now // it was not asked again while it was suspected
 	}
-	if p.Standing == Up && g.stage == Insist && (old.Standing >= Dead || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
+	// Suspected it may not have been asked to wait; draining it forgot who did,
+	// and may have said so in vain.
+	back := old.Standing >= Draining || old.Standing == Suspect && !c.last.Waiting
+	if p.Standing == Up && g.stage == Insist && (back || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
 		g.round++
 		g.insistOn(now, k, out)
 	}

@@ -321,3 +321,64 @@ func TestRestGivesBackWhatIsNotUsed(t *testing.T) {
 		}
 	}
 }
+
+// A node that was suspected when everybody was asked to wait is asked when it is
+// back, as is one that drained for a while: else nobody would tell of it when it
+// comes free.
+func TestWhoWasAwayWhenAllWereAskedToWaitIsAskedLater(t *testing.T) {
+	for _, away := range []Standing{Suspect, Draining} {
+		m := cluster(3, 4)
+		g := NewGather(need(12), m, "n1", Policy{}, 7)
+		s := newScene(t, g, m, 0)
+		stand := func(st Standing) {
+			var moves Moves
+			p := *m.At(2)
+			p.Standing = st
+			i, old, known := m.Set(p)
+			g.Changed(0, i, old, known, &moves)
+			s.play(0, moves)
+		}
+		var moves Moves
+		if away == Suspect {
+			g.Begin(0, &moves)
+			// The answers to the circle are in but one when it is suspected.
+			var half Moves
+			for len(moves.Asks) > 0 && g.Stage() < Halves {
+				a := moves.Asks[0]
+				moves = Moves{}
+				g.Granted(0, a.To, Grant{Lease: filch.LeaseID{Incarnation: 1, Serial: 1}, Version: 1, Round: a.Round}, &moves)
+			}
+			half, moves = moves, Moves{}
+			for _, a := range half.Asks {
+				if a.To == "n3" {
+					g.Granted(0, a.To, Grant{Lease: filch.LeaseID{Incarnation: 1}, Version: 1, Round: a.Round}, &moves)
+				}
+			}
+			stand(away)
+			for _, a := range half.Asks {
+				if a.To != "n3" {
+					g.Granted(0, a.To, Grant{Lease: filch.LeaseID{Incarnation: 1}, Version: 1, Round: a.Round}, &moves)
+				}
+			}
+			s.version = 10
+			s.play(0, moves)
+		} else {
+			s.begin()
+			stand(away) // and what it said of that was lost
+		}
+		if g.Stage() != Insist {
+			t.Fatalf("%v: the stage is %v", away, g.Stage())
+		}
+		s.rounds = nil
+		stand(Up)
+		asked := false
+		for _, wave := range s.rounds {
+			for _, a := range wave {
+				asked = asked || a.To == "n3" && a.Wait
+			}
+		}
+		if !asked {
+			t.Errorf("%v: n3 was not asked to wait: %+v", away, s.rounds)
+		}
+	}
+}
