@@ -133,7 +133,9 @@ func (n *Node) handle(now time.Duration, from filch.NodeName, m Message, out *Ou
 	case *Grant:
 		n.granted(now, from, m, out)
 	case *Release:
-		n.ledger.Release(now, slots.Key{Job: m.Job, Attempt: m.Attempt}, m.Lease, m.Round)
+		if k := (slots.Key{Job: m.Job, Attempt: m.Attempt}); m.Lease.Serial != 0 || n.ledger.Asker(k) == from {
+			n.ledger.Release(now, k, m.Lease, m.Round)
+		}
 	case *Renew:
 		n.renewed(now, from, m, out)
 	default:

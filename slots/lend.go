@@ -56,6 +56,15 @@ func fits(free, total Room, c *claim, a Ask) int32 {
 // asker, who is not listed in Changed for it.
 func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	c := l.claims[a.Key]
+	if c != nil && c.state <= Held && c.ask.Origin != a.Origin {
+		// Of who had the job before it was taken over, and is not known to be
+		// dead here: its rounds and its lease say nothing to this one.
+		l.strip(c, c.held)
+		l.drop(c)
+		l.touch(now, c)
+		l.pump(now)
+		c = nil
+	}
 	if c != nil && (c.state > Held || a.Round <= c.ask.Round) {
 		c.heard(now)
 		return l.status(c)
@@ -246,6 +255,14 @@ func (l *Ledger) Renew(now time.Duration, k Key, lease filch.LeaseID) bool {
 	}
 	c.heard(now)
 	return true
+}
+
+// Asker is whose claim that is; "" if there is none.
+func (l *Ledger) Asker(k Key) filch.NodeName {
+	if c := l.claims[k]; c != nil {
+		return c.ask.Origin
+	}
+	return ""
 }
 
 // Release gives back what has not been launched: the claim with that lease,
