@@ -54,7 +54,8 @@ type kept struct {
 	hop    int32
 	seq    uint64
 	orders int32
-	cancel bool             // the record asks for it
+	cancel *CancelOrder     // the record asks for it
+	watch  uint64           // of the record, for that
 	unborn bool             // not recorded yet, so not acknowledged
 	lost   []filch.NodeName // where ranks of it may still run
 
@@ -202,6 +203,7 @@ func (n *Node) entry(j *job, i JobInfo) *JobEntry {
 		Hop: j.kept.hop, Owner: n.cfg.Name, Incarnation: n.cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
 	}
 	if j.req.Detach && i.Code == nil {
+		e.Cancel = j.kept.cancel
 		r := n.jobRecord(j)
 		r.Request.Order = nil
 		if j.run != nil {
@@ -319,6 +321,7 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 	case r.Outcome == dht.Done:
 		then := d.sent // what was asked for since waits for the next: this one has not all of it
 		d.sent = nil
+		n.watchCancel(now, id, r.Version)
 		for _, f := range then {
 			f(now, out)
 		}
@@ -345,6 +348,30 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 		}
 	}
 	delete(b.due, id)
+}
+
+// watchCancel has the owner of a detached job hear of a cancel that was recorded
+// while it did not answer.
+func (n *Node) watchCancel(now time.Duration, id filch.JobID, from dht.Version) {
+	j := n.jobs[id]
+	if j == nil || !j.req.Detach || j.kept.watch != 0 {
+		return
+	}
+	j.kept.watch = n.watch(now, jobKey(id), from, func(now time.Duration, r dht.Result, out *Outbox) {
+		if r.Outcome != dht.Done || n.jobs[id] != j {
+			return
+		}
+		if e, err := DecodeJobEntry(r.Value); err == nil && e.Cancel != nil && e.Owner == n.cfg.Name && e.Hop == j.kept.hop {
+			n.fenced(now, j, e, out)
+		}
+	})
+}
+
+func (n *Node) endWatch(now time.Duration, j *job) {
+	if j.kept.watch != 0 {
+		n.unwatch(now, j.kept.watch)
+		j.kept.watch = 0
+	}
 }
 
 // unkeepable ends a job that waits for a record that can never be kept.

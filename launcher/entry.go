@@ -161,9 +161,9 @@ func MergeJob(old, delta []byte) (merged, reply []byte, err error) {
 		return old, old, nil
 	}
 	if o.Cancel != nil && d.Cancel == nil && !d.ended() {
-		d.Cancel = o.Cancel
+		d.Cancel = o.Cancel // of which the owner has not heard yet
 		merged, err = EncodeJobEntry(d)
-		return merged, nil, err
+		return merged, merged, err
 	}
 	return delta, nil, nil
 }

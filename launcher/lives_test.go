@@ -252,27 +252,35 @@ func TestAJobWhoseRecordIsTooLargeIsRefused(t *testing.T) {
 // A cancel that was recorded since the owner of the job did not answer at that
 // moment reaches it when it is there again.
 func TestACancelInTheRecordReachesItsOwner(t *testing.T) {
-	w, id := heir(t, func(k *keeper) { k.at = 1000 * sec })
-	w.run(2 * sec)
-	n1, n5 := w.nodes["n1"], w.nodes["n5"]
-	n1.paused = true
-	said := false
-	n5.input(func(out *Outbox) {
-		n5.node.CancelJob(w.now, id, 0, "user", 5*sec, func(e *JobEntry, why *filch.Error) { said = e != nil && why == nil }, out)
-	})
-	w.run(2 * sec)
-	n1.resume()
-	w.run(4 * sec)
-	if !said {
-		t.Fatal("the cancel was not recorded")
+	for _, restart := range []bool{false, true} {
+		w, id := heir(t, func(k *keeper) { k.at = 1000 * sec })
+		w.run(2 * sec)
+		n1, n5 := w.nodes["n1"], w.nodes["n5"]
+		if n1.paused = !restart; restart {
+			w.crash("n1", false)
+		}
+		said := false
+		n5.input(func(out *Outbox) {
+			n5.node.CancelJob(w.now, id, 0, "user", 5*sec, func(e *JobEntry, why *filch.Error) { said = e != nil && why == nil }, out)
+		})
+		w.run(2 * sec)
+		if restart {
+			w.restart("n1")
+		} else {
+			n1.resume()
+		}
+		w.run(4 * sec)
+		if !said {
+			t.Fatal("the cancel was not recorded")
+		}
+		w.ends(id, 143)
+		w.run(20 * sec)
+		w.quiet()
 	}
-	w.ends(id, 143)
-	w.run(20 * sec)
-	w.quiet()
 }
 
-// A job does not begin under the ticket that its owner before had: a claim of
-// that, with the same number of the attempt, says nothing of it.
+// A claim of who had a job before it was taken over, with the same number of the
+// attempt, says nothing of who has it now.
 func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 	w := newNet(t, 2, 4)
 	h := w.nodes["n1"]

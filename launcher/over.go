@@ -99,6 +99,7 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	}
 	out.Records = append(out.Records, j.seatRecords()...)
 	delete(n.jobs, j.id)
+	n.endWatch(now, j)
 	n.dropClient(j, out)
 	n.stepOver(now, j, out)
 	n.guestsOver(now, j, out)

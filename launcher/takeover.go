@@ -224,7 +224,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	n.meta.block.saw(id)
 	j := n.newJob(now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
-	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier}
+	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
 	n.bePatient(j)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
@@ -279,8 +279,8 @@ func (n *Node) seatsOfDead(now time.Duration, j *job, out *Outbox) {
 // fenced takes in that the record of a job of this node says something else.
 func (n *Node) fenced(now time.Duration, j *job, e *JobEntry, out *Outbox) {
 	if e.Owner == n.cfg.Name && e.Incarnation == n.cfg.Incarnation && e.Hop == j.kept.hop && !e.ended() {
-		if e.Cancel != nil && !j.kept.cancel {
-			j.kept.cancel = true
+		if e.Cancel != nil && j.kept.cancel == nil {
+			j.kept.cancel = e.Cancel
 			n.cancelBy(now, j, e.Cancel.Signal, e.Cancel.By, out)
 		}
 		return
@@ -301,6 +301,7 @@ func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
 	out.Records = append(out.Records, Record{Key: recordKey(j.id)})
 	out.Records = append(out.Records, j.seatRecords()...)
 	delete(n.jobs, j.id)
+	n.endWatch(now, j)
 	delete(n.meta.book.due, j.id)
 	n.dropClient(j, out)
 	n.guestsOver(now, j, out)
