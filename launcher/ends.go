@@ -24,14 +24,14 @@ type tally struct {
 func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
 	j := n.jobs[m.Job]
 	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) || j.run.launch.Nodes[m.Index].Node != from {
-		n.progressOfNone(from, m, out)
+		n.progressOfNone(now, from, m, out)
 		return
 	}
 	r, s := j.run, &j.run.seats[m.Index]
 	final := m.Phase >= PhaseDone
 	if s.done {
 		if !s.owed { // else it hears it when the record says so
-			n.progressOfNone(from, m, out)
+			n.progressOfNone(now, from, m, out)
 		}
 		return
 	}
@@ -70,8 +70,8 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 
 // progressOfNone answers a participant of an attempt that is over: its ends
 // are no news, its ranks are to go.
-func (n *Node) progressOfNone(from filch.NodeName, m *Progress, out *Outbox) {
-	if m.Phase >= PhaseDone && from != n.cfg.Name && n.endUnkept(m.Job) {
+func (n *Node) progressOfNone(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
+	if from != n.cfg.Name && (n.gaveUp(now, m.Job) || m.Phase >= PhaseDone && n.endUnkept(m.Job)) {
 		return
 	}
 	if m.Phase >= PhaseDone || len(m.Ends) > 0 {

@@ -308,3 +308,53 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 		t.Errorf("%d jobs wait, want the one of n2", s.Waiting)
 	}
 }
+
+// A job that was started again as often as is allowed is not, however often the
+// launcher of its origin was restarted, or it was taken over.
+func TestAttemptsAreCountedOverRestarts(t *testing.T) {
+	w := newNetWith(t, 5, 4, true)
+	w.behave = func(k *keeper) { k.at = 1000 * sec }
+	r := ranks(1)
+	r.Policy.Requeue = true
+	r.Shape.Exclude = []filch.NodeName{"n1"}
+	id := w.detach("n1", 1, r)
+	w.run(sec)
+	for range MaxAttempts + 1 {
+		w.crash("n1", false)
+		w.restart("n1")
+		w.run(sec)
+		for _, name := range w.names {
+			if w.live(name) > 0 {
+				w.dies(name)
+				w.run(20 * sec)
+				w.restart(name)
+				w.run(2 * sec)
+				break
+			}
+		}
+	}
+	if i := w.ends(id, filch.ExitNodeLost); i.Attempt > MaxAttempts {
+		t.Errorf("ended %+v", i)
+	}
+}
+
+// Who gave a job up for another node says nothing more about it: not that it is
+// over, and not that its ends are known.
+func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
+	w, id := heir(t, func(k *keeper) {
+		k.at = 4 * sec
+		if k.host.name == "n3" {
+			k.at = 20 * sec
+		}
+	})
+	w.until("the ranks to be nearly over", 10*sec, func() bool { return w.live("n2") > 0 })
+	w.run(3500 * ms)
+	h := w.nodes["n1"]
+	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer("n1", stealer.Dead), out) })
+	w.run(2 * sec)
+	w.crash("n1", true)
+	w.declare("n1", stealer.Left)
+	w.ends(id, 0)
+	w.run(60 * sec)
+	w.quiet()
+}

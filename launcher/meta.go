@@ -33,6 +33,7 @@ type meta struct {
 	block   block
 	book    book
 	sweep   sweep
+	given   map[filch.JobID]time.Duration // jobs that were given up for another node
 	advert  advert
 }
 
@@ -56,7 +57,7 @@ type inquiry struct {
 func newMeta(cfg *dht.StoreConfig, mirrored bool) *meta {
 	m := &meta{
 		cfg: *cfg, asks: make(map[uint64]*inquiry),
-		watches: make(map[uint64]func(time.Duration, dht.Result, *Outbox)),
+		watches: make(map[uint64]func(time.Duration, dht.Result, *Outbox)), given: make(map[filch.JobID]time.Duration),
 	}
 	m.cfg.Kinds = Kinds()
 	if mirrored {

@@ -201,6 +201,7 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 	}
 	for _, j := range n.sortedJobs() {
 		if n.meta != nil && j.req.Detach && j.kept.seq > 0 {
+			n.giveUp(now, j)
 			n.abandon(now, j, out) // another node has it, or will
 			continue
 		}

@@ -33,6 +33,7 @@ type SharedRecord struct {
 	Orders  int32            // pieces of its order in the store
 	Earlier []filch.NodeName // of attempts before this one
 	Lost    []filch.NodeName // where ranks of an attempt before may still run
+	Losses  int32            // attempts that lost a node
 	Done    []*PartRecord    // the participants that are done; in the store only
 }
 

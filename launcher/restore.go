@@ -20,7 +20,7 @@ func (n *Node) keep(now time.Duration, j *job, out *Outbox) {
 func (n *Node) jobRecord(j *job) *JobRecord {
 	r := &JobRecord{
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
-		Shared: SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier},
+		Shared: SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Losses: j.clock.losses},
 	}
 	if j.clock.fence != filch.Never {
 		r.Shared.Lost = j.kept.lost
@@ -173,6 +173,7 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	j := n.newJob(now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
+	j.clock.losses = r.Shared.Losses
 	n.mark(now, j, BookPause)
 	n.bePatient(j)
 	if r.Arbiter != "" {

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -225,6 +226,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	j := n.newJob(now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
+	j.clock.losses = r.Shared.Losses
 	n.bePatient(j)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
@@ -286,7 +288,25 @@ func (n *Node) fenced(now time.Duration, j *job, e *JobEntry, out *Outbox) {
 		return
 	}
 	note(out, noteWarn, j.id, n.cfg.Name, "%s has taken the job over", e.Owner)
+	if !e.ended() {
+		n.giveUp(now, j)
+	}
 	n.abandon(now, j, out)
+}
+
+// giveUp has this node say nothing more about a detached job that another one
+// decides about, or will: what its participants know is for that one. Later they
+// are told that the job is over, should that one have missed them.
+func (n *Node) giveUp(now time.Duration, j *job) {
+	given := n.meta.given
+	maps.DeleteFunc(given, func(_ filch.JobID, until time.Duration) bool { return until <= now })
+	if j.req.Detach {
+		given[j.id] = now + HeirWait
+	}
+}
+
+func (n *Node) gaveUp(now time.Duration, id filch.JobID) bool {
+	return n.meta != nil && now < n.meta.given[id]
 }
 
 // abandon forgets a job that another node decides about now. Its ranks here
