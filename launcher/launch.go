@@ -180,11 +180,11 @@ func (n *Node) armLimit(now time.Duration, j *job) {
 		return
 	}
 	r.at.armed = true
-	from := now
-	if r.at.resumed {
-		from = r.at.began // what it ran before this launcher counts
+	from, least := now, now
+	if r.at.resumed { // what it ran before this launcher counts; how it may have ended is heard first
+		from, least = r.at.began, now+TellAgainMax
 	}
-	r.at.limit = from + p.TimeLimit
+	r.at.limit = max(from+p.TimeLimit, least)
 	if p.WarnSig > 0 {
 		r.at.warn = from + max(0, p.TimeLimit-p.WarnTime)
 	}

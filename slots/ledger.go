@@ -262,10 +262,10 @@ func (l *Ledger) Deadline() time.Duration {
 	return d
 }
 
-// blocks is the first on the wait list where it holds nothing: all others wait
-// behind it, so that its origin is asked now and then whether it still waits.
+// blocks is the first on the wait list where it holds nothing, and keeps all
+// others off what is free: its origin is asked now and then whether it still waits.
 func (l *Ledger) blocks() *claim {
-	if len(l.wait) == 0 || l.wait[0].held > 0 {
+	if len(l.wait) == 0 || l.wait[0].held > 0 || l.free.Slots == 0 {
 		return nil
 	}
 	return l.wait[0]
