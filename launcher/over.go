@@ -102,7 +102,7 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	n.endWatch(now, j)
 	n.dropClient(j, out)
 	n.stepOver(now, j, out)
-	n.guestsOver(now, j, out)
+	n.guestsOver(j, out)
 }
 
 // MaxUnheard bounds the ended jobs of one client whose records are kept for the

@@ -316,7 +316,7 @@ func (n *Node) stepDone(now time.Duration, from filch.NodeName, m *StepDone, out
 
 // guestsOver refuses the steps that still waited when their parent ended;
 // those that ran are stopped where the parent's slots are.
-func (n *Node) guestsOver(now time.Duration, j *job, out *Outbox) {
+func (n *Node) guestsOver(j *job, out *Outbox) {
 	for _, g := range j.guests {
 		if g.nodes == nil {
 			n.send(g.from, &StepGrant{

@@ -170,7 +170,7 @@ func (n *Node) takeOver(now time.Duration, value []byte, out *Outbox) {
 			return
 		}
 		note(out, noteWarn, id, n.cfg.Name, "taking the job over from %s, which is lost", was)
-		n.fetchOrder(now, e, nil)
+		n.fetchOrder(now, e)
 	})
 }
 
@@ -183,9 +183,9 @@ func (e *JobEntry) lostWith(origin filch.NodeName) {
 	e.Info.Tasks.rest(filch.Lost)
 }
 
-// fetchOrder reads the order of a job that was taken over, piece by piece, and
+// fetchOrder reads the order of a job that was taken over, all pieces at once, and
 // goes on with the job.
-func (n *Node) fetchOrder(now time.Duration, e *JobEntry, order []byte) {
+func (n *Node) fetchOrder(now time.Duration, e *JobEntry) {
 	var ops []dht.Op
 	for i := range e.Orders {
 		ops = append(ops, dht.Op{Code: dht.OpLookup, Key: orderKey(e.Info.ID, i), Kind: dht.KindRegister, Consistent: true})
@@ -205,7 +205,7 @@ func (n *Node) fetchOrder(now time.Duration, e *JobEntry, order []byte) {
 				n.inherit(now, e, nil, filch.Errorf(filch.Internal, "cannot go on with job %d: piece %d of %d of its order is lost", e.Info.ID, i, len(rs)), out)
 				return
 			default:
-				n.fetchOrder(now, e, nil)
+				n.fetchOrder(now, e)
 				return
 			}
 		}
@@ -324,7 +324,7 @@ func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
 	n.endWatch(now, j)
 	delete(n.meta.book.due, j.id)
 	n.dropClient(j, out)
-	n.guestsOver(now, j, out)
+	n.guestsOver(j, out)
 	for _, p := range n.sortedParts() {
 		if p.key.Job == j.id && n.mine(p) && !p.over() {
 			p.until, p.pull = now+JobTerm, filch.Never
