@@ -44,9 +44,7 @@ func (c *Core) setAside(now time.Duration, j *job, it item) bool {
 	if !own {
 		need = 0 // what is expected changes
 	}
-	if !it.tracked {
-		it.hop, it.tracked = 0, true
-	}
+	it.tracked = true
 	j.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
 	j.queue.late = append(j.queue.late, late{it, need})
 	c.victim.fresh = true

@@ -142,3 +142,24 @@ func TestAsideIsBounded(t *testing.T) {
 		t.Errorf("%d are kept aside, late is %v; want %d", s.Pace.Aside, s.Pace.Late, lateMax)
 	}
 }
+
+// A task that runs once, came in a range that was stolen, and cannot finish
+// where it came, goes on to a node where it can.
+func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
+	r := limitRig(t, 3, 1, Walltime{}, Walltime{End: 30 * time.Second})
+	r.nodes[2].SetRoom(0, Room{}, &r.nodes[2].out)
+	var secs []int
+	for range 12 {
+		secs = append(secs, 60)
+	}
+	r.submit(0, Submission{Job: 1, Spec: Spec{Payloads: true, Limits: true, Once: true}, Total: int32(len(secs)), Lines: limitLines(secs...)})
+	r.idle(5 * time.Second)
+	if s, _ := r.nodes[1].Job(1); s.Pace.Aside == 0 {
+		t.Fatal("no task is kept aside on the node that ends")
+	}
+	r.nodes[2].SetRoom(r.now, Room{Slots: 4}, &r.nodes[2].out)
+	r.act(r.nodes[2])
+	if got := r.run(1, time.Hour).Tally(); got.OK != 12 {
+		t.Errorf("%+v, want 12 ok", got)
+	}
+}

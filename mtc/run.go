@@ -165,7 +165,9 @@ func (c *Core) fromRange(now time.Duration, j *job, out *Out) (it item, line lin
 	if line = c.payload(now, j, s.next, out); line == lineAway {
 		return it, line
 	}
-	it = item{index: s.next, attempt: firstAttempt, hop: s.hop, tracked: j.spec.Once}
+	// Its hop is its own: that of the range is another count, and its block, which
+	// knows nothing of it yet, would refuse to move it on.
+	it = item{index: s.next, attempt: firstAttempt, tracked: j.spec.Once}
 	s.next++
 	if s.next == s.hi {
 		j.queue.ranges = slices.Delete(j.queue.ranges, 0, 1)
