@@ -209,12 +209,26 @@ func (c *Core) lingerTokens(now time.Duration, j *job) {
 	}
 }
 
+// allLate reports whether nothing that is queued of a job can finish here.
+func (c *Core) allLate(now time.Duration, j *job) bool {
+	q := &j.queue
+	return j.spec != nil && len(q.cooling) == 0 && !(q.startable() && c.mayStart(now, j))
+}
+
+// lateTokens has tokens given back that came too late to be used here.
+func (c *Core) lateTokens(now time.Duration, j *job) {
+	if j.tokens.held > j.running && j.tokens.back <= now && c.allLate(now, j) {
+		c.lingerTokens(now, j)
+	}
+}
+
 const tokenLinger = 20 * time.Millisecond
 
-// spareTokens gives back what nothing here needs for a while.
+// spareTokens gives back what nothing here needs for a while: tasks that cannot
+// finish here need none, and those who could run them do.
 func (c *Core) spareTokens(now time.Duration, j *job, out *Out) {
 	t := &j.tokens
-	if t.held <= j.running || t.asking || !j.queue.empty() {
+	if t.held <= j.running || t.asking || !j.queue.empty() && !c.allLate(now, j) {
 		return
 	}
 	if t.back > now {

@@ -48,6 +48,7 @@ func (c *Core) setAside(now time.Duration, j *job, it item) bool {
 	j.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
 	j.queue.late = append(j.queue.late, late{it, need})
 	c.victim.fresh = true
+	c.lateTokens(now, j)
 	return true
 }
 

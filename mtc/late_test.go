@@ -163,3 +163,29 @@ func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
 		t.Errorf("%+v, want 12 ok", got)
 	}
 }
+
+// A node that starts no more tasks of a capped job gives its tokens to those who
+// can.
+func TestTokensGoWhereTasksCanFinish(t *testing.T) {
+	for _, each := range []bool{false, true} {
+		r := limitRig(t, 2, 2, Walltime{End: 100 * time.Second})
+		s := Submission{Job: 1, Spec: Spec{Cap: 2, Limit: time.Minute}, Total: 30}
+		if each {
+			s.Spec.Limits, s.Spec.Payloads = true, true
+			for range s.Total {
+				s.Lines = append(s.Lines, limitLines(60)...)
+			}
+		}
+		r.length = slow(10 * time.Second)
+		r.submit(0, s)
+		if got := r.run(1, time.Hour).Tally(); got.OK != 30 {
+			t.Errorf("%+v, want 30 ok", got)
+		}
+		if r.peak > 2 {
+			t.Errorf("%d ran at a time under a cap of 2", r.peak)
+		}
+		if r.now > 400*time.Second {
+			t.Errorf("it took %v", r.now)
+		}
+	}
+}

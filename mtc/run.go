@@ -307,7 +307,7 @@ func (c *Core) free(now time.Duration, id uint64, out *Out) {
 	c.used = c.used.minus(j.spec.Each)
 	j.running--
 	c.runs.drop(id)
-	if j.queue.empty() {
+	if j.queue.empty() || j.tokens.held > 0 && c.allLate(now, j) {
 		c.lingerTokens(now, j)
 		c.forget(j, out)
 	}

@@ -162,6 +162,7 @@ func (c *Core) tooLate(now time.Duration, j *job) {
 		j.pace.late, c.victim.fresh = true, true
 	}
 	c.pace.late = now + lateRest
+	c.lateTokens(now, j)
 }
 
 // learn takes in how long a task took that ended well.
