@@ -168,8 +168,11 @@ func (c *Core) SetMember(now time.Duration, m Member, out *Out) {
 		return
 	}
 	gone := known && !old.Dead && (m.Dead || m.Incarnation != old.Incarnation)
-	if gone {
+	switch {
+	case gone:
 		c.died(now, Owner{m.Name, old.Incarnation}, out)
+	case m.Dead && (!known || m.Incarnation != old.Incarnation):
+		c.died(now, Owner{m.Name, m.Incarnation}, out) // of that life nothing was heard but its end
 	}
 	c.seen(now, m.Name)
 	if m.Up && (!known || !old.Up || gone) {

@@ -92,3 +92,36 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		}
 	}
 }
+
+// A life of a node that was over when its home heard of it leaves nothing behind.
+func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
+	r := newRig(t, 3, 1, Policy{})
+	r.length = slow(time.Second)
+	r.submit(1, Submission{Job: 1, Total: 40})
+	r.idle(100 * time.Millisecond)
+	r.kill(2, 3*time.Second)
+	r.idle(sweepFor / 4)
+	again := &rigNode{Core: New(Config{Self: "n3", Incarnation: 2, Seed: 9})}
+	r.nodes[2] = again
+	for i := range 2 {
+		again.SetMember(r.now, Member{Name: nodeName(i), Incarnation: 1, Up: true}, &again.out)
+	}
+	n2 := r.nodes[1]
+	n2.SetMember(r.now, Member{Name: "n3", Incarnation: 2, Up: true}, &n2.out)
+	r.act(n2)
+	again.SetRoom(r.now, Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
+	r.act(again)
+	r.idle(3 * time.Second)
+	if len(again.running) == 0 {
+		t.Fatal("the new life got no work")
+	}
+	again.down, again.running, again.mail = true, nil, nil
+	r.idle(sweepFor)
+	for _, o := range r.nodes[:2] {
+		o.SetMember(r.now, Member{Name: "n3", Incarnation: 2, Dead: true}, &o.out)
+		r.act(o)
+	}
+	if got := r.run(1, 2*time.Minute).Tally(); got.OK != 40 {
+		t.Errorf("%+v, want 40 ok", got)
+	}
+}
