@@ -102,10 +102,10 @@ func (c *Core) lateFor(j *job, m *Means) (n int64) {
 	return n
 }
 
-// cutLate takes them, at most so many.
-func (c *Core) cutLate(j *job, m *Means, most int64) (cut []item) {
+// cutLate takes them, at most so many and as long as there is space for them.
+func (c *Core) cutLate(j *job, m *Means, most int64, space *int) (cut []item) {
 	j.queue.late = slices.DeleteFunc(j.queue.late, func(l late) bool {
-		if int64(len(cut)) == most || !c.suits(&l, m) {
+		if int64(len(cut)) == most || !c.suits(&l, m) || !l.fits(space) {
 			return false
 		}
 		cut = append(cut, l.item)

@@ -150,6 +150,20 @@ func (h *heap) bottom(n int) []item {
 	return out
 }
 
+// fits takes off what space there is what a task needs of it in an offer at most;
+// false: it needs more.
+func (it *item) fits(space *int) bool {
+	n := 64
+	for i := range it.inputs {
+		n += 16 + len(it.inputs[i].Node)
+	}
+	if n > *space {
+		return false
+	}
+	*space -= n
+	return true
+}
+
 // half is half of n, rounded up, so that a single task can be stolen too; the
 // code of MATRIX rounds down.
 func half(n int64) int64 {
@@ -185,16 +199,16 @@ func (q *queue) cutRanges(want int64, most int) (cut []span) {
 	return cut
 }
 
-// cutTasks takes every second shared task, at most want: thief and victim both
-// go on with the heaviest.
-func (q *queue) cutTasks(want int64) (cut []item) {
+// cutTasks takes every second shared task, at most want and as long as there is
+// space for them: thief and victim both go on with the heaviest.
+func (q *queue) cutTasks(want int64, space *int) (cut []item) {
 	n := int(min(half(int64(len(q.shared.list)+len(q.cooling))), want))
-	for len(q.cooling) > 0 && len(cut) < n {
+	for len(q.cooling) > 0 && len(cut) < n && q.cooling[0].fits(space) {
 		cut = append(cut, q.cooling[0].item)
 		q.cooling = slices.Delete(q.cooling, 0, 1)
 	}
 	var keep []item
-	for len(q.shared.list) > 0 && len(cut) < n {
+	for len(q.shared.list) > 0 && len(cut) < n && q.shared.list[0].fits(space) {
 		cut = append(cut, q.shared.pop())
 		if len(q.shared.list) > n-len(cut) {
 			keep = append(keep, q.shared.pop())

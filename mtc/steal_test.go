@@ -323,3 +323,37 @@ func TestFarWorkIsFound(t *testing.T) {
 		t.Errorf("the other allocation did %d of %d tasks, want about half", west, j.Tally().OK)
 	}
 }
+
+// An offer fits in a message, however much its tasks read.
+func TestOffersFitInAMessage(t *testing.T) {
+	const wide = 1500
+	r := newRig(t, 2, 1, Policy{})
+	var parents [][]int32
+	var all []int32
+	for i := range wide {
+		parents = append(parents, nil)
+		all = append(all, int32(i))
+	}
+	for range 300 {
+		parents = append(parents, all)
+	}
+	r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 1 << 40} }
+	r.length = func(s Start) time.Duration {
+		if s.Index < wide {
+			return time.Millisecond
+		}
+		return 100 * time.Millisecond
+	}
+	largest := 0
+	r.lose = func(m Message) bool {
+		largest = max(largest, len(EncodeMessage(m)))
+		return false
+	}
+	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+	if got := r.run(1, time.Minute).Tally(); got.OK != wide+300 {
+		t.Errorf("%+v, want all ok", got)
+	}
+	if largest > MaxMessage {
+		t.Errorf("a message of %d bytes, at most %d are taken", largest, MaxMessage)
+	}
+}

@@ -194,6 +194,7 @@ func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
 // freeze takes half of the stealable tasks out of the queues, oldest job first.
 func (c *Core) freeze(x *xfer, m *Means) {
 	want := half(c.loadFor(m))
+	space := MaxMessage - offerRange*32 // of a message; a task of a workflow has many inputs
 	for _, j := range c.order {
 		if want <= 0 {
 			return
@@ -201,7 +202,7 @@ func (c *Core) freeze(x *xfer, m *Means) {
 		if !j.stealable(m.Caps) {
 			continue
 		}
-		for _, it := range c.cutLate(j, m, min(want, int64(offerTasks-len(x.offer.Tasks)))) {
+		for _, it := range c.cutLate(j, m, min(want, int64(offerTasks-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}
@@ -213,8 +214,8 @@ func (c *Core) freeze(x *xfer, m *Means) {
 			x.items = append(x.items, frozen{job: j, span: s})
 			x.offer.Ranges = append(x.offer.Ranges, RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
 		}
-		space := min(here, int64(offerTasks-len(x.offer.Tasks)))
-		for _, it := range j.queue.cutTasks(space) {
+		here = min(here, int64(offerTasks-len(x.offer.Tasks)))
+		for _, it := range j.queue.cutTasks(here, &space) {
 			want--
 			x.addTask(j, it, false)
 		}
