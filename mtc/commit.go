@@ -114,9 +114,20 @@ func (c *Core) unwatch(j *job, out *Out) {
 	j.watch = 0
 }
 
-// lookJob asks for j's record once.
+// lookJob asks for j's record once. Those who ask before there is an answer have
+// one more together: the store may be away for long, and each would be repeated.
 func (c *Core) lookJob(j *job, out *Out) {
-	c.lookup(KeyJob(j.id), RecordJob, out, func(now time.Duration, a Answer, out *Out) { c.sawJob(now, j, a, out) })
+	if j.again = j.looking; j.again {
+		return
+	}
+	j.looking = true
+	c.lookup(KeyJob(j.id), RecordJob, out, func(now time.Duration, a Answer, out *Out) {
+		j.looking = false
+		c.sawJob(now, j, a, out)
+		if j.again && c.jobs[j.id] == j {
+			c.lookJob(j, out)
+		}
+	})
 }
 
 // know asks for what a node must know of a job before it runs tasks of it.

@@ -85,10 +85,17 @@ type job struct {
 	pace     jobPace
 	lead     *lead // where this node is the steward
 	void     filch.State
-	asked    bool // spec and record were asked for
-	over     bool // finished: nothing is queued any more
-	follow   bool // clients here want to hear of it
-	watch    uint64
+	looks
+	over   bool // finished: nothing is queued any more
+	follow bool // clients here want to hear of it
+	watch  uint64
+}
+
+// looks are what was asked of the store.
+type looks struct {
+	asked   bool // spec and record were asked for
+	looking bool // the record is being looked up
+	again   bool // and is to be once more: it may be older than what somebody heard of it
 }
 
 // stamp tells the times apart at which the same index came to a node.

@@ -21,6 +21,7 @@ type lead struct {
 	total   int32 // tasks of a bag that were queued
 	voidAt  time.Duration
 	lookAt  time.Duration // at the jobs that this one waits for
+	looking int           // how many of them are being looked up
 	failing bool          // FailStop: something failed
 	orphan  bool          // taken over; tasks that are ready may have been begun
 	loading bool          // taken over, and the graph is being read back
@@ -211,11 +212,18 @@ func (c *Core) openJob(now time.Duration, j *job, out *Out) {
 	}
 }
 
-// lookAfter asks how the jobs that this one waits for stand.
+// lookAfter asks how the jobs that this one waits for stand, unless it did and
+// has no answer yet.
 func (c *Core) lookAfter(j *job, out *Out) {
-	for _, id := range j.lead.after {
+	l := j.lead
+	if l.looking > 0 {
+		return
+	}
+	for _, id := range l.after {
+		l.looking++
 		c.lookup(KeyJob(id), RecordJob, out, func(now time.Duration, a Answer, out *Out) {
-			if j.lead == nil || !slices.Contains(j.lead.after, id) {
+			l.looking--
+			if j.lead != l || !slices.Contains(l.after, id) {
 				return
 			}
 			rec, err := DecodeJob(a.Value)

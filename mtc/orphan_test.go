@@ -125,3 +125,26 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 		t.Errorf("%+v, want 40 ok", got)
 	}
 }
+
+// What waits for an answer of the store is not asked for again and again.
+func TestNoLookupsPileUp(t *testing.T) {
+	for _, graph := range []bool{false, true} {
+		t.Run(fmt.Sprintf("graph-%v", graph), func(t *testing.T) {
+			r := newRig(t, 2, 1, Policy{Kind: MDL})
+			r.length = slow(time.Second)
+			s := Submission{Job: 1, Total: 1000}
+			if graph {
+				s = Submission{Job: 1, Nodes: family(40)}
+				r.lose = func(m Message) bool { return m.kind() == mToldAck }
+			}
+			r.submit(0, s)
+			r.submit(1, Submission{Job: 2, Total: 1, After: []filch.JobID{1}})
+			r.idle(5 * time.Second)
+			r.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == RecordJob }
+			r.idle(30 * time.Second)
+			if n := len(r.nodes[1].commits.open); n > 20 {
+				t.Errorf("%d operations wait for the store after half a minute", n)
+			}
+		})
+	}
+}
