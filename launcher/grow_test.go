@@ -2,6 +2,8 @@ package launcher_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -98,4 +100,68 @@ func slowMerges(t testing.TB) string {
 	w.run(20 * sec)
 	w.quiet()
 	return ""
+}
+
+// said reports whether a client of a node heard something since.
+func (w *net) said(since int, client ClientID, what string) bool {
+	return slices.ContainsFunc(w.replies[since:], func(s string) bool {
+		return strings.HasPrefix(s, fmt.Sprintf("n1 client %d: ", client)) && strings.Contains(s, what)
+	})
+}
+
+// What cannot be added is told to the one who adds it, not to others who add to
+// the same job or wait for its end.
+func TestARefusalIsForWhoAdds(t *testing.T) {
+	w := newNetWith(t, 3, 4, true)
+	id := w.bag("n1", 1, 40, func(s *TaskSubmission) {
+		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
+	})
+	h, since := w.nodes["n1"], len(w.replies)
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 3, id, 8, 0, linesOf(2000), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 2, id, 7, 5, nil, out) })
+	w.until("the addition", 10*sec, func() bool { return w.heard(id, TasksAdded) != nil })
+	if !w.said(since, 2, "cannot add") {
+		t.Errorf("who added tasks without lines heard nothing: %q", w.replies[since:])
+	}
+	for _, other := range []ClientID{1, 3} {
+		if w.said(since, other, "cannot add") {
+			t.Errorf("client %d is told of what another one cannot add", other)
+		}
+	}
+}
+
+// All who add tasks hear when their node is declared dead, and who waits for the
+// end of the job goes on waiting.
+func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
+	w := newNetWith(t, 5, 4, true)
+	id := w.bag("n1", 1, 40, func(s *TaskSubmission) {
+		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
+	})
+	h, since := w.nodes["n1"], len(w.replies)
+	w.tell = func(line string) {
+		if strings.HasPrefix(line, "n1 tells 3: ") && strings.Contains(line, "Token:8") {
+			w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n1") != (to == "n1") }
+		}
+	}
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 3, id, 8, 0, linesOf(4000), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 2, id, 7, 0, linesOf(1), out) })
+	w.until("the first addition", 10*sec, func() bool { return w.heard(id, TasksAdded) != nil })
+	if n := w.heard(id, TasksAdded); n.Token != 8 {
+		t.Fatalf("the addition %d was made first", n.Token)
+	}
+	w.split("n1")
+	w.tell = nil
+	w.heal("n1")
+	if !w.said(since, 2, "declared dead") {
+		t.Errorf("client 2, who adds, does not hear that its node was declared dead: %q", w.replies[since:])
+	}
+	if w.said(since, 1, "declared dead") {
+		t.Error("client 1, who only waits, is told that its job could not be recorded")
+	}
+	o := w.nodes["n2"]
+	o.input(func(out *Outbox) { o.node.CloseTasks(w.now, id, out) })
+	w.until("the end of the bag", 300*sec, func() bool { return w.heard(id, TasksFinished) != nil })
+	if n := w.heard(id, TasksFinished); n.Tally.Sum() < 4040 || n.Tally.OK < 4040 {
+		t.Errorf("%+v, want at least the 4040 ok that were said to be added", n.Tally)
+	}
 }

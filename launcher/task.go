@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -184,6 +185,10 @@ func (n *Node) tellTasks(now time.Duration, t *mtc.Tell, out *Outbox) {
 	if n.resumed(now, t, out) {
 		return
 	}
+	if t.Token != 0 {
+		n.tellAdded(t, news, out)
+		return
+	}
 	switch t.What {
 	case mtc.TellAccepted:
 		news.What = TasksAccepted
@@ -191,18 +196,13 @@ func (n *Node) tellTasks(now time.Duration, t *mtc.Tell, out *Outbox) {
 		if u.follow && len(n.work.follow[t.Job]) > 0 {
 			n.tasks(now).Follow(now, t.Job, &n.work.out)
 		}
-		if u.follow = false; !u.adding {
-			delete(n.work.unsaid, t.Job)
-		}
+		n.work.waitsFor(t.Job, unsaid{adding: u.adding})
 		if n.work.partial[t.Job].gone {
 			delete(n.work.partial, t.Job)
 			n.cancelPartial(now, t.Job)
 		}
 	case mtc.TellRefused:
 		news.What = TasksRefused
-		delete(n.work.unsaid, t.Job)
-	case mtc.TellAdded:
-		news.What = TasksAdded
 		delete(n.work.unsaid, t.Job)
 	case mtc.TellProgress:
 		news.What = TasksProgress
@@ -217,5 +217,50 @@ func (n *Node) tellTasks(now time.Duration, t *mtc.Tell, out *Outbox) {
 	if news.What == TasksFinished {
 		out.TaskForgets = append(out.TaskForgets, t.Job)
 		delete(n.work.follow, t.Job)
+	}
+}
+
+// tellAdded tells who asked for an addition what came of it, and nobody else: a
+// refusal ends what its client does.
+func (n *Node) tellAdded(t *mtc.Tell, news TaskNews, out *Outbox) {
+	if news.What = TasksAdded; t.What == mtc.TellRefused {
+		news.What = TasksRefused
+	}
+	u := n.work.unsaid[t.Job]
+	i := slices.IndexFunc(u.adding, func(a adding) bool { return a.token == t.Token })
+	if i < 0 {
+		return // who is gone
+	}
+	out.Replies = append(out.Replies, Reply{u.adding[i].client, news})
+	u.adding = slices.Delete(u.adding, i, i+1)
+	n.work.waitsFor(t.Job, u)
+}
+
+// unsaid is what the clients of a job were not told yet: that it was accepted,
+// or what was added to it.
+type unsaid struct {
+	accept bool
+	follow bool // they want news from the moment they are accepted
+	adding []adding
+}
+
+// adding is who waits for word of an addition.
+type adding struct {
+	token  int32
+	client ClientID
+}
+
+// adds notes who waits for word of an addition.
+func (w *work) adds(id filch.JobID, a adding) {
+	if u := w.unsaid[id]; !slices.Contains(u.adding, a) {
+		u.adding = append(u.adding, a)
+		w.unsaid[id] = u
+	}
+}
+
+// waitsFor keeps what the clients of a job were not told yet, if there is something.
+func (w *work) waitsFor(id filch.JobID, u unsaid) {
+	if w.unsaid[id] = u; !u.accept && len(u.adding) == 0 {
+		delete(w.unsaid, id)
 	}
 }

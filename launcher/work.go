@@ -32,13 +32,6 @@ type work struct {
 	resumes resumes
 }
 
-// unsaid is what the clients of a job were not told yet: that it was accepted,
-// or what was added to it.
-type unsaid struct {
-	follow bool // they want news from the moment they are accepted
-	adding bool
-}
-
 // partial is a job of which more of the submission is to come.
 type partial struct {
 	client ClientID
@@ -163,7 +156,7 @@ func (n *Node) submitTasks(now time.Duration, client ClientID, s TaskSubmission,
 		n.refuseTasks(client, id, filch.Errorf(filch.Invalid, "cannot submit: %s", err.Error()), out)
 		return
 	}
-	n.work.unsaid[id] = unsaid{follow: s.Follow}
+	n.work.unsaid[id] = unsaid{accept: true, follow: s.Follow}
 	if s.Partial && s.Open {
 		n.work.partial[id] = partial{client: client}
 	}
@@ -200,9 +193,7 @@ func (n *Node) GrowTasks(now time.Duration, client ClientID, id filch.JobID, tok
 	if err := n.tasks(now).Add(now, id, token, count, lines, &n.work.out); err != nil {
 		n.refuseTasks(client, id, filch.Errorf(filch.Invalid, "cannot add to job %d: %s", id, err.Error()), out)
 	} else {
-		u := n.work.unsaid[id]
-		u.adding = true
-		n.work.unsaid[id] = u
+		n.work.adds(id, adding{token, client})
 	}
 	n.settle(now, out)
 }

@@ -57,11 +57,23 @@ func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 		n.unwatch(now, tag)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
-		for _, c := range w.follow[id] {
+		gone := w.follow[id]
+		if u := w.unsaid[id]; !u.accept {
+			gone = nil // who only waits for its end goes on waiting
+			for _, a := range u.adding {
+				if !slices.Contains(gone, a.client) {
+					gone = append(gone, a.client)
+				}
+			}
+		}
+		for _, c := range gone {
 			n.refuseTasks(c, id, filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", n.cfg.Name, id).
 				WithHint("filch info %d says whether there is such a job", id), out)
 		}
-		delete(w.follow, id)
+		w.follow[id] = slices.DeleteFunc(slices.Clone(w.follow[id]), func(c ClientID) bool { return slices.Contains(gone, c) })
+		if len(w.follow[id]) == 0 {
+			delete(w.follow, id)
+		}
 	}
 	clear(w.unsaid)
 	clear(w.partial) // who keeps them going now cancels them
@@ -133,6 +145,10 @@ func (n *Node) unfollow(now time.Duration, client ClientID) {
 			delete(w.follow, id)
 			w.core.Unfollow(id, &w.out)
 		}
+	}
+	for id, u := range w.unsaid { // any order: each job by itself
+		u.adding = slices.DeleteFunc(slices.Clone(u.adding), func(a adding) bool { return a.client == client })
+		w.waitsFor(id, u)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.partial)) {
 		if w.partial[id].client == client {
