@@ -136,6 +136,19 @@ func (n *Node) resumeNext(now time.Duration, out *Outbox) {
 	}
 }
 
+// resumesEnd says of the jobs that were to go on here, and are not recorded yet,
+// that they do not: the core that was asked for them is no more.
+func (n *Node) resumesEnd() {
+	q := n.work.resumes
+	n.work.resumes = resumes{}
+	for _, r := range q.jobs {
+		q.done = append(q.done, Resumption{r.ID, filch.Errorf(filch.Unavailable, "%s was declared dead before job %d was recorded", n.cfg.Name, r.ID)})
+	}
+	if q.then != nil {
+		q.then(q.done)
+	}
+}
+
 // resumed takes in what the core says of a job that goes on; false: it is none,
 // or it goes on already.
 func (n *Node) resumed(now time.Duration, t *mtc.Tell, out *Outbox) bool {

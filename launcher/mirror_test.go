@@ -103,3 +103,34 @@ func TestResumeInAnotherInstance(t *testing.T) {
 		t.Errorf("a new job has the number %d, as one before", id)
 	}
 }
+
+// A node that is declared dead while jobs go on there says so of each, and can go
+// on with others after that.
+func TestResumeOnANodeThatIsDeclaredDead(t *testing.T) {
+	w := newNetWith(t, 3, 4, true)
+	w.chores.lasts = sec
+	w.bag("n1", 1, 100, nil)
+	w.bag("n2", 2, 100, nil)
+	w.run(3 * sec)
+	jobs := w.remains().Jobs()
+	for _, r := range jobs {
+		r.Settle()
+	}
+	x := netOf(t, 5, 4, net{stored: true, taken: jobs[len(jobs)-1].ID})
+	x.run(sec)
+	x.split("n1")
+	h := x.nodes["n1"]
+	var done []Resumption
+	then := func(all []Resumption) { done = all }
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs, then, out) })
+	x.heal("n1")
+	x.run(30 * sec)
+	if len(done) != len(jobs) || done[0].Err == nil {
+		t.Fatalf("heard of %d of %d jobs: %+v", len(done), len(jobs), done)
+	}
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs[1:], then, out) })
+	x.until("a job to be restored", 30*sec, func() bool { return len(done) == 1 })
+	if done[0].Err != nil {
+		t.Errorf("the node that is back does not go on with a job: %v", done[0].Err)
+	}
+}

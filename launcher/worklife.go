@@ -77,6 +77,7 @@ func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 	}
 	clear(w.unsaid)
 	clear(w.partial) // who keeps them going now cancels them
+	n.resumesEnd()
 	w.ruling.at = now
 	w.begin(&n.cfg)
 	for i := range n.members.Len() {
