@@ -107,7 +107,7 @@ func encodeOps(whole bool, o *owners, ops writer) []byte {
 }
 
 func (r *reader) owners() []Owner {
-	list := make([]Owner, r.count(maxOps, 2))
+	list := make([]Owner, r.count(maxSpans, 2))
 	for i := range list {
 		list[i] = r.owner()
 	}

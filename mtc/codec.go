@@ -13,7 +13,7 @@ const (
 	maxBlob    = 1 << 20 // bytes of any field
 	maxRecord  = 4 << 20 // bytes of a record
 	maxOps     = 4096    // operations in one delta
-	maxSpans   = 1 << 13 // spans of a zone
+	maxSpans   = 1 << 14 // spans of a zone, and owners of a record
 	maxHolders = 4096    // nodes that hold tokens of one cap
 )
 

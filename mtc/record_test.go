@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -240,6 +241,59 @@ func TestBadTextCounts(t *testing.T) {
 	} {
 		if got := c.tally.BadText(); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.tally, got, c.want)
+		}
+	}
+}
+
+// However many owners and parts a zone has, what comes of it can be read, and it
+// can still be cancelled; who can have no part of it leaves it to its owner.
+func TestAZoneOfManyPartsStaysReadable(t *testing.T) {
+	victim := Owner{"victim-of-a-rather-long-name", 1}
+	for _, name := range []string{"thief", "%d.thief-of-a-rather-long-name.in-the-cloud.internal"} {
+		var z []byte
+		ask := func(op zoneOp) verdict {
+			t.Helper()
+			val, reply, err := mergeZone(z, encodeZoneOps([]zoneOp{op}, false))
+			if err != nil {
+				t.Fatalf("%+v: %v", op, err)
+			}
+			if len(val) > 250<<10 {
+				t.Fatalf("a zone of %d bytes: the store takes 256 KiB", len(val))
+			}
+			z = val
+			p, err := decodeZoneReply(reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.verdicts[0]
+		}
+		ask(zoneOp{kind: zFront, lo: 0, hi: ZoneSize, front: 1, who: victim})
+		moved, refused := int32(0), int32(0)
+		for i := int32(ZoneSize - 4); i > 4 && refused < 10; i -= 4 {
+			thief := Owner{filch.NodeName(name), uint64(i)}
+			if name != "thief" {
+				thief.Node = filch.NodeName(fmt.Sprintf(name, i))
+			}
+			switch ask(zoneOp{kind: zMove, lo: i, hi: i + 2, front: i, who: thief, from: victim}) {
+			case vDone:
+				moved++
+			case vInvalid:
+				refused++
+			default:
+				t.Fatalf("the move of %d is refused for another reason", i)
+			}
+		}
+		if moved < 1024 || refused == 0 {
+			t.Errorf("%d moves and %d refused for want of room", moved, refused)
+		}
+		d, err := DecodeZone(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range d.Spans {
+			if v := ask(zoneOp{kind: zVoid, lo: min(s.Lo+1, s.Hi-1), hi: s.Hi, who: s.Owner, void: filch.Cancelled}); v != vDone {
+				t.Fatalf("%+v cannot be cancelled: %v", s, v)
+			}
 		}
 	}
 }

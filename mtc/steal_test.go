@@ -357,3 +357,22 @@ func TestOffersFitInAMessage(t *testing.T) {
 		t.Errorf("a message of %d bytes, at most %d are taken", largest, MaxMessage)
 	}
 }
+
+// Of a zone that is in too many hands already nothing more is stolen, and who has
+// the rest does it. It is not tried again and again.
+func TestNothingIsStolenOfAFullZone(t *testing.T) {
+	r := newRig(t, 2, 1, Policy{})
+	r.length = slow(100 * time.Millisecond)
+	r.submit(0, Submission{Job: 1, Total: 40})
+	var z Zone
+	for i := range int32(zoneSpans) {
+		z.Spans = append(z.Spans, Span{Lo: 1000 + 2*i, Hi: 1001 + 2*i, Front: 1001 + 2*i, Owner: Owner{"n1", 1}})
+	}
+	r.records[KeyZone(1, 0)] = z.Encode()
+	if j := r.run(1, 2*time.Minute); j.Tally().OK != 40 || r.byNode["n2"] > 0 {
+		t.Errorf("%+v, %d of them on n2", j.Tally(), r.byNode["n2"])
+	}
+	if n := r.sent[mSteal]; n == 0 || n > 100 {
+		t.Errorf("%d tries to steal in %v", n, r.now)
+	}
+}

@@ -62,6 +62,7 @@ type xferKey struct {
 type moving struct {
 	left int  // answers to come
 	all  bool // everything so far is ours
+	some bool // or a part of it
 }
 
 func (t *thief) init() {
@@ -284,7 +285,7 @@ func (c *Core) offered(now time.Duration, from filch.NodeName, m *Offer, out *Ou
 			c.failed(now)
 			return
 		}
-		c.succeeded()
+		t.phase, t.at = resting, 0
 	}
 	if len(m.Ranges)+len(m.Tasks) == 0 || t.moving[key] != nil {
 		return
@@ -317,8 +318,13 @@ func (c *Core) moved(now time.Duration, key xferKey, mv *moving, out *Out) {
 	}
 	c.send(key.victim.Node, &Done{key.victim.Incarnation, key.xfer, mv.all}, out)
 	c.victim.fresh = true
-	if t.phase == resting {
+	switch {
+	case t.phase != resting:
+	case mv.some || mutantNoMove:
+		c.succeeded()
 		t.at = now
+	default:
+		c.failed(now) // its victim would offer the same again at once
 	}
 }
 
@@ -342,7 +348,7 @@ func (c *Core) moveRange(key xferKey, mv *moving, r RangeItem, out *Out) {
 			j.queue.pending--
 			p, err := decodeZoneReply(a.Value)
 			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone
-			mv.all = mv.all && ok
+			mv.all, mv.some = mv.all && ok, mv.some || ok
 			if (ok || mutantNoMove) && !j.over {
 				j.queue.addRange(span{next: op.lo, hi: op.hi, front: op.front, hop: op.hop + 1})
 				c.gotWork(now, j, out)
@@ -393,7 +399,7 @@ func (c *Core) moveTasks(key xferKey, mv *moving, tasks []TaskItem, out *Out) {
 			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == len(group)
 			for i := range group {
 				mine := ok && p.verdicts[i] == vDone
-				mv.all = mv.all && mine
+				mv.all, mv.some = mv.all && mine, mv.some || mine
 				if (mine || mutantNoMove) && !j.over {
 					c.tookTask(now, j, &group[i])
 				}

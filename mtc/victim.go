@@ -364,8 +364,14 @@ func (c *Core) reclaimRange(f *frozen, out *Out, done func(*Out)) {
 		op := zoneOp{kind: zMove, lo: lo, hi: hi, front: lo, hop: f.span.hop, who: c.self, from: c.self}
 		left++
 		c.merge(KeyZone(f.job.id, num), RecordZone, encodeZoneOps([]zoneOp{op}, false), out, func(_ time.Duration, a Answer, out *Out) {
-			if p, err := decodeZoneReply(a.Value); err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone && !f.job.over {
-				f.job.queue.addRange(span{next: op.lo, hi: op.hi, front: op.lo, hop: op.hop + 1})
+			hop, ours := op.hop+1, false
+			if p, err := decodeZoneReply(a.Value); err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
+				ours = true
+			} else if a.Status == AnswerInvalid || err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vInvalid {
+				hop, ours = op.hop, true // there was no room to move it: no more for the thief's move
+			}
+			if ours && !f.job.over {
+				f.job.queue.addRange(span{next: op.lo, hi: op.hi, front: op.lo, hop: hop})
 			}
 			if left--; left == 0 {
 				done(out)

@@ -19,7 +19,16 @@ type Span struct {
 type Zone struct {
 	Spans  []Span // by Lo, never overlapping
 	Blocks []BlockTally
+	full   bool // nothing of it may change hands
 }
+
+// A zone of so many spans or bytes is full: what is left of a record's room is for
+// the fronts, ends and cancels of those who have a part of it. It stays full, as a
+// move that was refused for it must not be done later.
+const (
+	zoneSpans = 4096
+	zoneBytes = 160 << 10
+)
 
 // BlockTally is what a block told its zone.
 type BlockTally struct {
@@ -199,6 +208,7 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	z.full = len(z.Spans) >= zoneSpans || len(old) >= zoneBytes
 	verdicts := make([]byte, len(ops))
 	var taken []takenSpan
 	for i := range ops {
@@ -241,7 +251,7 @@ func (z *Zone) apply(p *zoneOp) verdict {
 	}
 	i := z.cover(p.lo, p.hi)
 	if i < 0 && z.free(p.lo, p.hi) {
-		if len(z.Spans) >= maxSpans-2 {
+		if len(z.Spans) >= maxSpans-2 || z.full && p.kind == zMove {
 			return vInvalid
 		}
 		// What nobody touched belongs to the steward, who is from in a move.
@@ -311,6 +321,9 @@ func (z *Zone) change(i int, p *zoneOp) verdict {
 		}
 		if s.Owner != p.from || s.Hop != p.hop {
 			return vOther
+		}
+		if z.full {
+			return vInvalid
 		}
 		s = z.carve(i, p.lo, p.hi)
 		s.Owner, s.Hop, s.Front = p.who, p.hop+1, min(max(p.front, p.lo), p.hi)
