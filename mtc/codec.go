@@ -11,7 +11,6 @@ import (
 const (
 	maxName    = 63      // bytes of a node's name
 	maxBlob    = 1 << 20 // bytes of any field
-	maxRecord  = 4 << 20 // bytes of a record
 	maxOps     = 4096    // operations in one delta
 	maxSpans   = 1 << 14 // spans of a zone, and owners of a record
 	maxHolders = 4096    // nodes that hold tokens of one cap

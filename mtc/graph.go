@@ -142,8 +142,7 @@ type Tracker struct {
 	mode    FailMode
 }
 
-// NewTracker begins with no task ended; roots is called with those ready at
-// once.
+// NewTracker begins with no task ended.
 func NewTracker(g *Graph, mode FailMode) *Tracker {
 	n := g.Len()
 	t := &Tracker{
