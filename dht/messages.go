@@ -55,7 +55,8 @@ type (
 	}
 	msgInstall struct {
 		envelope
-		value *rosterDelta
+		accepted ballot // under which the sender's seat has the value; none: it was chosen
+		value    *rosterDelta
 	}
 )
 

@@ -89,9 +89,9 @@ func (s *Store) onAccept(p *peer, m *msgAccept) {
 	s.send(p, &msgAccepted{generation: m.generation, ballot: m.ballot}, s.disk.logged)
 }
 
-// onInstall seats this node, with a value that was chosen. It must not have
-// been seated in that generation before and have forgotten it: its disk is
-// older than its seat, and whole.
+// onInstall seats this node, with a value that was chosen or that another seat has
+// accepted. It must not have been seated in that generation before and have
+// forgotten it: its disk is older than its seat, and whole.
 func (s *Store) onInstall(p *peer, m *msgInstall) {
 	r := m.value.applied(nil)
 	if r == nil || r.generation <= s.seat.generation || s.disk.reason != "" {
@@ -99,10 +99,12 @@ func (s *Store) onInstall(p *peer, m *msgInstall) {
 	}
 	for _, x := range r.seats {
 		if x.Name == s.self.Name && (x.Incarnation == s.self.Incarnation || !s.disk.damaged && s.disk.born != 0 && s.disk.born <= x.Incarnation) {
-			s.seat = seat{generation: r.generation, value: r}
+			s.seat = seat{generation: r.generation, promised: m.accepted, accepted: m.accepted, value: r}
 			s.logPromise()
 			s.logValue()
-			s.adopt(r)
+			if m.accepted == (ballot{}) {
+				s.adopt(r)
+			}
 		}
 	}
 }

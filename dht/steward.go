@@ -288,7 +288,7 @@ func (s *Store) onRefuse(p *peer, m *msgRefuse) {
 	case m.unseated:
 		if v := s.installable(m.generation); v != nil && !slices.Contains(run.installed, p.name) {
 			run.installed = append(run.installed, p.name)
-			s.send(p, &msgInstall{value: v.since(nil)}, 0)
+			s.send(p, v, 0)
 			s.sendSeat(p.name, &msgPrepare{generation: m.generation, ballot: run.ballot})
 		}
 	case m.whole && run.accepting:
@@ -300,14 +300,16 @@ func (s *Store) onRefuse(p *peer, m *msgRefuse) {
 	}
 }
 
-// installable is a value of that generation which this node knows to be chosen:
-// of the roster, or what its own seat was given when it was seated.
-func (s *Store) installable(generation uint64) *roster {
+// installable seats who was never seated in that generation: with a value which
+// this node knows to be chosen, that of the roster; or with what its own seat has.
+// Who has promised nothing can accept what was proposed under any ballot, as if
+// that proposal had come to it late.
+func (s *Store) installable(generation uint64) *msgInstall {
 	switch {
 	case s.roster != nil && s.roster.generation == generation && !s.roster.sealed():
-		return s.roster
-	case s.seat.generation == generation && s.seat.accepted == ballot{}:
-		return s.seat.value
+		return &msgInstall{value: s.roster.since(nil)}
+	case s.seat.value != nil && s.seat.generation == generation:
+		return &msgInstall{accepted: s.seat.accepted, value: s.seat.value.since(nil)}
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func appendRosterMessage(b []byte, m StoreMessage) []byte {
 		b = appendBallot(appendBallot(b, m.ballot), m.promised)
 		return appendBool(appendBool(b, m.unseated), m.whole)
 	case *msgInstall:
-		return appendDelta(m.begin(b, wireInstall), m.value)
+		return appendDelta(appendBallot(m.begin(b, wireInstall), m.accepted), m.value)
 	case *msgRoster:
 		b = appendUvarints(m.begin(b, wireRoster), uint64(len(m.deltas)))
 		for _, d := range m.deltas {

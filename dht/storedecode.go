@@ -116,7 +116,7 @@ func (d *decoder) rosterMessage(kind byte, e envelope) StoreMessage {
 	case wireRefuse:
 		return &msgRefuse{envelope: e, generation: d.uvarint(), ballot: d.ballot(), promised: d.ballot(), unseated: d.flag(), whole: d.flag()}
 	case wireInstall:
-		m := &msgInstall{envelope: e, value: d.delta()}
+		m := &msgInstall{envelope: e, accepted: d.ballot(), value: d.delta()}
 		d.bad = d.bad || m.value == nil || m.value.base != 0
 		return m
 	case wireRoster:

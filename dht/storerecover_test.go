@@ -227,6 +227,32 @@ func TestStoreFirstSeatDamaged(t *testing.T) {
 	l.check()
 }
 
+// TestStoreSeatNeverInstalled starts everything again when one of three seats is
+// damaged and the word that seated another was not on its disk yet: the third one
+// has accepted what was proposed since, and seats it. (Seed 27598 of
+// testbed/sim/store.)
+func TestStoreSeatNeverInstalled(t *testing.T) {
+	l := newLab(t, 28)
+	l.cluster(3)
+	l.fill(l.nodes[0], "a", 50, true)
+	l.run(time.Second)
+	damaged, late, whole := l.nodes[0], l.nodes[1], l.nodes[2]
+	if whole.s.seat.accepted == (ballot{}) {
+		t.Fatal("nothing was proposed to the seats")
+	}
+	for _, n := range l.nodes {
+		n.down = true
+	}
+	damaged.damaged = true
+	late.disk = slices.DeleteFunc(late.disk, func(e LogEntry) bool { return e.Key == diskPromise || e.Key == diskValue })
+	for _, n := range l.nodes {
+		l.start(n.name, false)
+	}
+	l.settle(time.Minute)
+	l.expect(late, "a", 50, Done)
+	l.check()
+}
+
 // TestStoreConfessesFirst starts a damaged disk whose first input is a message:
 // the note of the damage is the first entry all the same, and it is taken back
 // only when what makes up for the damage is on the disk.
