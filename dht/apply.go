@@ -33,7 +33,11 @@ func (o *Op) reads() bool { return o.Code == OpLookup }
 // returns the record's new contents without a stamp, nil for no change.
 func apply(old *record, o *Op, kinds Kinds) (next *record, res Result) {
 	if old != nil && !o.reads() && !mutantParentCounter {
-		if a, ok := findRecent(old.recent, o.ID); ok {
+		a, found, forgotten := findRecent(old.recent, o.ID)
+		if forgotten && o.Code != OpMerge { // a merge can be done twice
+			return nil, Result{Outcome: Unknown, Kind: old.kind, Err: fmt.Sprintf("it is not known any more whether it was carried out: %d later operations were", maxRecent)}
+		}
+		if found {
 			res = Result{Outcome: Done, Kind: old.kind, Version: a.version, Value: a.reply}
 			if a.reply == nil && o.Code == OpMerge && !old.gone && old.kind == o.Kind {
 				_, res.Value, _ = kinds[o.Kind](old.value, o.Value)

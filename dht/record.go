@@ -2,6 +2,7 @@ package dht
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -26,13 +27,14 @@ const (
 	// maxRecent: more are under way on one key at a time only if callers give up
 	// without an answer.
 	maxRecent = 32
+	maxMarks  = 16 // callers of which it remembers how far it has forgotten
 	// keptReply is the size of an answer that is remembered, if the same merge
 	// once more would have another; keptReplies that of all of a record. An
 	// operation whose answer is larger, or older, is answered with what the record
 	// says then.
 	keptReply   = 16 << 10
 	keptReplies = 32 << 10
-	recentMax   = keptReplies + 8<<10
+	recentMax   = keptReplies + 16<<10
 )
 
 // newRecord makes a record with its image.
@@ -89,6 +91,16 @@ func (a *answered) is(id OpID) bool {
 	return a.seq == id.Seq && a.incarnation == id.Incarnation && string(a.node) == string(id.Node)
 }
 
+// marks reports whether a is no operation but a mark: those of its caller up to its
+// number were forgotten.
+func (a *answered) marks() bool { return a.version == Version{} }
+
+// covers reports whether a mark is about an operation. Callers and stores number
+// theirs apart.
+func (a *answered) covers(node []byte, incarnation, seq uint64) bool {
+	return seq <= a.seq && (seq^a.seq)&ownSeq == 0 && a.incarnation == incarnation && string(a.node) == string(node)
+}
+
 // nextRecent takes the first remembered operation off b.
 func nextRecent(b []byte) (a answered, rest []byte, ok bool) {
 	d := decoder{b: b}
@@ -115,7 +127,7 @@ func checkRecent(b []byte) bool {
 	n := 0
 	for len(b) > 0 {
 		_, rest, ok := nextRecent(b)
-		if n++; !ok || n > maxRecent {
+		if n++; !ok || n > maxRecent+maxMarks {
 			return false
 		}
 		b = rest
@@ -123,31 +135,41 @@ func checkRecent(b []byte) bool {
 	return true
 }
 
-func findRecent(b []byte, id OpID) (a answered, ok bool) {
+// findRecent finds what is remembered of an operation; forgotten: nothing, and it
+// may have been carried out.
+func findRecent(b []byte, id OpID) (a answered, found, forgotten bool) {
 	for len(b) > 0 {
 		a, rest, ok := nextRecent(b)
-		if !ok {
-			break
-		}
-		if a.is(id) {
-			return a, true
+		switch {
+		case !ok:
+			return answered{}, false, forgotten
+		case a.marks():
+			forgotten = forgotten || a.covers([]byte(id.Node), id.Incarnation, id.Seq)
+		case a.is(id):
+			return a, true, false
 		}
 		b = rest
 	}
-	return answered{}, false
+	return answered{}, false, forgotten
 }
 
 // appendRecent remembers one more operation, without those whose callers are
-// known to have their answers, and the oldest if there are too many.
+// known to have their answers. If there are too many the oldest goes, and a mark
+// stays of it.
 func appendRecent(old []byte, last answered, over func(node []byte, incarnation, seq uint64) bool) []byte {
 	var all [maxRecent + 1]answered
+	var marks []answered
 	n, replies := 0, len(last.reply)
 	for b := old; len(b) > 0 && n < maxRecent; {
 		a, rest, ok := nextRecent(b)
 		if !ok {
 			break
 		}
-		if !over(a.node, a.incarnation, a.seq) {
+		switch {
+		case over(a.node, a.incarnation, a.seq):
+		case a.marks():
+			marks = append(marks, a)
+		default:
 			all[n] = a
 			n++
 			replies += len(a.reply)
@@ -159,8 +181,12 @@ func appendRecent(old []byte, last answered, over func(node []byte, incarnation,
 	if n == maxRecent {
 		first = 1
 		replies -= len(all[0].reply)
+		marks = mark(marks, all[0])
 	}
-	out := make([]byte, 0, len(old)+len(last.node)+len(last.reply)+20)
+	out := make([]byte, 0, len(old)+len(last.node)+len(last.reply)+40)
+	for i := range marks {
+		out = marks[i].append(out)
+	}
 	for i := first; i <= n; i++ {
 		if replies > keptReplies && i < n {
 			replies -= len(all[i].reply)
@@ -169,6 +195,26 @@ func appendRecent(old []byte, last answered, over func(node []byte, incarnation,
 		out = all[i].append(out)
 	}
 	return out
+}
+
+// mark notes that an operation is forgotten, and with it, of which is not known
+// more, those of its caller before.
+func mark(marks []answered, a answered) []answered {
+	a.version, a.reply = Version{}, nil
+	marks = slices.DeleteFunc(marks, func(m answered) bool {
+		if a.covers(m.node, m.incarnation, m.seq) {
+			return true
+		}
+		if m.covers(a.node, a.incarnation, a.seq) {
+			a.seq = m.seq
+			return true
+		}
+		return false
+	})
+	if len(marks) == maxMarks {
+		marks = marks[1:]
+	}
+	return append(marks, a)
 }
 
 // decoder takes fields off the front; bad once one did not fit.

@@ -84,14 +84,14 @@ func TestRecentReplies(t *testing.T) {
 	var recent []byte
 	const n = 2 * keptReplies / keptReply
 	for i := range n {
-		recent = appendRecent(recent, answered{node: []byte("n"), incarnation: 1, seq: uint64(i + 1), reply: big}, nobody)
+		recent = appendRecent(recent, answered{node: []byte("n"), incarnation: 1, seq: uint64(i + 1), version: Version{1, uint64(i + 1)}, reply: big}, nobody)
 		if len(recent) > recentMax || !checkRecent(recent) {
 			t.Fatalf("after %d answers %d bytes are kept, valid %t", i+1, len(recent), checkRecent(recent))
 		}
 	}
 	kept := 0
 	for i := range n {
-		a, ok := findRecent(recent, OpID{"n", 1, uint64(i + 1)})
+		a, ok, _ := findRecent(recent, OpID{"n", 1, uint64(i + 1)})
 		if !ok {
 			t.Errorf("operation %d of %d is forgotten", i+1, n)
 		}
@@ -103,5 +103,53 @@ func TestRecentReplies(t *testing.T) {
 	}
 	if kept != keptReplies/keptReply {
 		t.Errorf("%d answers are kept, want %d", kept, keptReplies/keptReply)
+	}
+}
+
+// TestRecentMarks looks that an operation which a record has forgotten, since many
+// others came, is not carried out again by a repeat of it, and that nothing else is
+// refused. (Seed 76366 of testbed/sim/store: an append was, and is in the list
+// twice.)
+func TestRecentMarks(t *testing.T) {
+	nobody := func([]byte, uint64, uint64) bool { return false }
+	var recent []byte
+	add := func(node string, seq uint64) {
+		recent = appendRecent(recent, answered{node: []byte(node), incarnation: 1, seq: seq, version: Version{1, seq}}, nobody)
+	}
+	for seq := uint64(2); seq <= 4; seq++ {
+		add("a", seq)
+	}
+	for seq := range uint64(maxRecent) {
+		add("b", seq+1)
+	}
+	old := &record{kind: KindList, recent: recent}
+	tests := []struct {
+		id   OpID
+		code OpCode
+		want Outcome
+	}{
+		{OpID{"a", 1, 1}, OpAppend, Unknown}, // came late for the first time, or not: nobody knows
+		{OpID{"a", 1, 4}, OpAppend, Unknown},
+		{OpID{"a", 1, 4}, OpMerge, Done},
+		{OpID{"a", 1, 5}, OpAppend, Done},
+		{OpID{"a", 2, 1}, OpAppend, Done},
+		{OpID{"a", 1, 4 | ownSeq}, OpAppend, Done},
+		{OpID{"b", 1, 1}, OpAppend, Done}, // it is remembered
+		{OpID{"c", 1, 1}, OpAppend, Done},
+	}
+	kinds := Kinds{KindTable: mergeTable, KindList: func(_, value []byte) ([]byte, []byte, error) { return value, nil, nil }}
+	for _, x := range tests {
+		_, res := apply(old, &Op{ID: x.id, Code: x.code, Kind: KindList, Key: "k", Value: []byte("x")}, kinds)
+		if res.Outcome != x.want {
+			t.Errorf("%v of %v: got %v %s, want %v", x.code, x.id, res.Outcome, res.Err, x.want)
+		}
+	}
+	for i := range 3 * maxMarks {
+		for seq := range uint64(maxRecent) {
+			add(fmt.Sprintf("n%d", i), seq+1)
+		}
+		if len(recent) > recentMax || !checkRecent(recent) {
+			t.Fatalf("after %d callers %d bytes are kept, valid %t", i+1, len(recent), checkRecent(recent))
+		}
 	}
 }
