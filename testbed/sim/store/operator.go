@@ -28,7 +28,8 @@ func (w *World) operate() {
 	defer func() { w.past = past }()
 	missing := ""
 	for range pleas {
-		up := w.up()
+		// One that is on its way out says so, and a person goes to another.
+		up := slices.DeleteFunc(w.up(), func(n *node) bool { return n.leaving && w.staying() > 0 })
 		n := up[w.rng.fault.N(len(up))]
 		r := w.acceptLoss(n)
 		if len(w.broken) > 0 {
