@@ -63,9 +63,9 @@ type Op struct {
 	Kind   Kind // of a record that is made; of an existing one it must be the same, 0 takes any
 	Value  []byte
 	Expect Version
-	// Consistent is for OpLookup: what is answered was true
-	// between question and answer. Without it the answer may be as old as the
-	// asked node's view of the configs, and says so by Result.Stale.
+	// Consistent is for OpLookup: what is answered was true between question and
+	// answer. Without it the answer may be as old as the asked node's view of the
+	// configs, and says so by Result.Stale.
 	Consistent bool
 	// Durable operations are answered when every replica has them on disk,
 	// others when every replica has them in memory; a consistent lookup, when
@@ -110,8 +110,7 @@ type Result struct {
 	Kind    Kind
 	Version Version
 	// Value is the record for OpLookup, OpInsert that finds one, OpSwap that
-	// mismatches; the reply of the rule for OpMerge. It must not be
-	// changed.
+	// mismatches; the reply of the rule for OpMerge. It must not be changed.
 	Value []byte
 	Stale bool // answered without asking the other replicas
 	Err   string

@@ -106,6 +106,23 @@ func TestStoreDeadExcludesNobody(t *testing.T) {
 	}
 }
 
+// wokenExcludesNobody stops a node that waits for others to change a record of a
+// shard, when what they answer is lost: begun again, it blames nobody for that.
+func (l *lab) wokenExcludesNobody(n *labNode, id Shard, stopped time.Duration) {
+	l.t.Helper()
+	l.cut = func(_, to *labNode) bool { return to == n }
+	tag := n.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
+	n.pause = l.now + stopped
+	l.run(stopped - time.Second)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	before := l.nodes[0].s.roster.config(id)
+	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
+	l.run(5 * time.Second)
+	if after := l.nodes[0].s.roster.config(id); after.epoch != before.epoch {
+		l.t.Errorf("%s began again after %v, and %v became %v", n.name, stopped, before.replicas, after.replicas)
+	}
+}
+
 // TestStoreWokenExcludesNobody stops a home for longer than a silent replica gets,
 // when the acknowledgments it waits for are lost.
 func TestStoreWokenExcludesNobody(t *testing.T) {
@@ -113,18 +130,7 @@ func TestStoreWokenExcludesNobody(t *testing.T) {
 	l.cluster(4)
 	home := l.nodes[1]
 	i := slices.IndexFunc(home.s.roster.shards, func(c *shardConfig) bool { return c.primary() == home.s.self })
-	id := home.s.roster.shardAt(i)
-	l.cut = func(_, to *labNode) bool { return to == home }
-	tag := home.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
-	home.pause = l.now + 10*time.Second
-	l.run(9 * time.Second)
-	l.cut = func(*labNode, *labNode) bool { return false }
-	before := l.nodes[0].s.roster.config(id)
-	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
-	l.run(5 * time.Second)
-	if after := l.nodes[0].s.roster.config(id); after.epoch != before.epoch {
-		t.Errorf("%s began again after 10 s, and %v became %v", home.name, before.replicas, after.replicas)
-	}
+	l.wokenExcludesNobody(home, home.s.roster.shardAt(i), 10*time.Second)
 }
 
 // TestStoreWokenCaller is the same for who asks a home.
@@ -133,18 +139,7 @@ func TestStoreWokenCaller(t *testing.T) {
 	l.cluster(4)
 	n := l.nodes[3]
 	i := slices.IndexFunc(n.s.roster.shards, func(c *shardConfig) bool { return !c.has(n.s.self) })
-	id := n.s.roster.shardAt(i)
-	l.cut = func(_, to *labNode) bool { return to == n }
-	tag := n.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
-	n.pause = l.now + 14*time.Second
-	l.run(13 * time.Second)
-	l.cut = func(*labNode, *labNode) bool { return false }
-	before := l.nodes[0].s.roster.config(id)
-	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
-	l.run(5 * time.Second)
-	if after := l.nodes[0].s.roster.config(id); after.epoch != before.epoch {
-		t.Errorf("%s began again after 14 s, and %v became %v", n.name, before.replicas, after.replicas)
-	}
+	l.wokenExcludesNobody(n, n.s.roster.shardAt(i), 14*time.Second)
 }
 
 // TestStoreForgetsBesideWork removes a record and keeps its shard at work: the
