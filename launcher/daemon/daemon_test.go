@@ -181,6 +181,20 @@ type outcome struct {
 	warns []string
 }
 
+// untilStarted follows a run until its ranks run.
+func untilStarted(t testing.TB, r *cli.Run) {
+	t.Helper()
+	for {
+		v, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := v.(launcher.Started); ok {
+			return
+		}
+	}
+}
+
 // finish follows a run to its end.
 func finish(t testing.TB, r *cli.Run, heed func(any)) outcome {
 	t.Helper()
@@ -275,15 +289,7 @@ func TestClientGoneEndsItsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		v, err := run.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := v.(launcher.Started); ok {
-			break
-		}
-	}
+	untilStarted(t, run)
 	run.Close()
 	poll(t, "the run to end", func() bool { return r.stats().Routes == 0 })
 }

@@ -52,15 +52,7 @@ func TestLogBeginsWhenThereIsRoom(t *testing.T) {
 	req := c.wide("sh", "-c", "echo said; until test -e "+gate+"; do sleep 0.1; done")
 	req.Detach = true
 	run := c.submit(0, req)
-	for {
-		v, err := run.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := v.(launcher.Started); ok {
-			break
-		}
-	}
+	untilStarted(t, run)
 	if err := os.MkdirAll(full, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher"
 )
 
 // Whoever waits for a job through a launcher that ends is told that, and not
@@ -16,15 +15,7 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 	req := request(t, 1, "sleep", "1000")
 	req.Detach = true
 	run := c.submit(0, req)
-	for {
-		v, err := run.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := v.(launcher.Started); ok {
-			break
-		}
-	}
+	untilStarted(t, run)
 	for _, w := range []struct {
 		node int
 		wait func() (any, error)
