@@ -1,8 +1,8 @@
 // Package kad finds nodes by Kademlia: the id space, and lookups that need no
 // list of all members.
 //
-// A [Finder] is attached to an overlay.Host before that listens. Whoever a node
-// is connected with enters its routing table; a lookup asks the nearest nodes
+// A [Finder] is attached to an overlay.Host before that listens. Whoever the host
+// has admitted enters its routing table; a lookup asks the nearest nodes
 // it knows for nearer ones until there are none. While the member list holds
 // everybody it is the better answer, being complete and free; this is for
 // instances that outgrow it (dht.MaxMembers).
@@ -20,7 +20,6 @@ import (
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	kb "github.com/libp2p/go-libp2p-kbucket"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	manet "github.com/multiformats/go-multiaddr/net"
 
@@ -55,14 +54,15 @@ type Finder struct {
 }
 
 // Attach is for overlay.Config.Attach.
-func (f *Finder) Attach(h host.Host) error {
-	d, err := kaddht.New(h,
+func (f *Finder) Attach(h *overlay.Host) error {
+	d, err := kaddht.New(h.Libp2p(),
 		// The default, to find out whether the node is public, ends in a
 		// private network with nobody answering.
 		kaddht.Mode(kaddht.ModeServer),
 		kaddht.ProtocolPrefix(Protocol),
 		kaddht.BucketSize(bucketSize), kaddht.Concurrency(concurrency), kaddht.Resiliency(resiliency),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
+		kaddht.RoutingTableFilter(func(_ any, id peer.ID) bool { return h.Admitted(id) }),
 		// A refresh dials everybody that it hears of.
 		kaddht.DisableAutoRefresh(),
 		kaddht.RoutingTableRefreshQueryTimeout(queryTimeout),

@@ -90,3 +90,34 @@ func BenchmarkBulk(b *testing.B) {
 	<-done
 	b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
 }
+
+// BenchmarkDial is a connection to an address, admitted by both sides and cut
+// again; cpu-us/op is that of both ends.
+func BenchmarkDial(b *testing.B) {
+	x, y := newHost(b, "x"), newHost(b, "y")
+	b.ResetTimer()
+	start := cpuTime(b)
+	for range b.N {
+		if _, err := x.Dial(b.Context(), y.Addr()); err != nil {
+			b.Fatal(err)
+		}
+		x.Cut("y")
+		for len(x.Peers())+len(y.Peers()) > 0 {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
+}
+
+// BenchmarkProbe is a node that proves its name and nothing more.
+func BenchmarkProbe(b *testing.B) {
+	x, y := newHost(b, "x"), newHost(b, "y")
+	b.ResetTimer()
+	start := cpuTime(b)
+	for range b.N {
+		if err := x.Probe(b.Context(), "y", []string{y.Addr()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
+}

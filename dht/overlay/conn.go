@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/filch-hpc/filch"
@@ -205,15 +204,13 @@ func (h *Host) adopt(c *conn, who Hello) error {
 	}
 	p.mu.Unlock()
 	p.heard.Store(h.t.now())
-	if c.net.Stat().Direction == network.DirInbound {
-		h.gate.admitted()
-	}
 	for _, o := range old {
 		h.spawn(func() { o.net.Close() })
 	}
 	h.single(p, c, double)
 	h.trim()
-	return nil
+	// Its protocols may have been known before.
+	return h.known.Emit(event.EvtPeerProtocolsUpdated{Peer: c.net.RemotePeer()})
 }
 
 // single ends all but one of several connections to a peer, which come from
@@ -292,47 +289,5 @@ func (h *Host) SetIncarnation(i uint64) {
 	h.t.mu.Unlock()
 	for _, p := range h.t.all() {
 		h.cut(p)
-	}
-}
-
-// gate bounds the connections that have not said hello yet; strangers may open
-// as many as they like.
-type gate struct {
-	host *Host
-	mu   sync.Mutex
-	came []time.Time // of the connections accepted in the last AdmitTimeout, less those admitted
-}
-
-// maxStrangers is how many connections are accepted within AdmitTimeout on top
-// of those that were admitted meanwhile.
-const maxStrangers = 512
-
-func (g *gate) InterceptPeerDial(peer.ID) bool               { return true }
-func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
-func (g *gate) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {
-	return true
-}
-func (g *gate) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }
-
-func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	for len(g.came) > 0 && now.Sub(g.came[0]) > AdmitTimeout {
-		g.came = g.came[1:]
-	}
-	if len(g.came) >= maxStrangers {
-		g.host.count.refused.Add(1)
-		return false
-	}
-	g.came = append(g.came, now)
-	return true
-}
-
-func (g *gate) admitted() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.came) > 0 {
-		g.came = g.came[1:]
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 	"time"
 
@@ -12,9 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
-	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/multiformats/go-multistream"
 
 	"github.com/filch-hpc/filch"
 )
@@ -158,14 +155,18 @@ func (h *Host) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, 
 func plain(err error) error {
 	var d *swarm.DialError
 	if errors.As(err, &d) && len(d.DialErrors) > 0 {
-		e := d.DialErrors[0]
-		var op *net.OpError
-		if errors.As(e.Cause, &op) {
-			return fmt.Errorf("cannot dial %s: %w", printable(e.Address), op.Err)
-		}
-		return fmt.Errorf("cannot dial %s: %w", printable(e.Address), e.Cause)
+		return undialed(printable(d.DialErrors[0].Address), d.DialErrors[0].Cause)
 	}
 	return err
+}
+
+// undialed is the error of a dial. A refusal speaks for itself.
+func undialed(addr string, why error) error {
+	var r *Refusal
+	if errors.As(why, &r) {
+		return r
+	}
+	return fmt.Errorf("cannot dial %s: %w", addr, why)
 }
 
 func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
@@ -203,9 +204,9 @@ func (h *Host) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 	return err
 }
 
-// identify learns who answers at an address by a TLS handshake outside the
-// swarm: that one hands out a connection it has, and needs an id to dial. With
-// an id given it fails when another one answers.
+// identify learns at the gate who answers at an address. The swarm would hand
+// out a connection that it has, and needs an id to dial. With an id given it
+// fails when another one answers.
 func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
 	if _, err := parseAddr(addr); err != nil {
 		return "", err
@@ -218,34 +219,10 @@ func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	h.count.dials.Add(1)
-	id, err := h.handshake(ctx, addr, want)
+	c, id, err := h.knock(ctx, addr, want, probes)
 	if err != nil {
 		h.count.failed.Add(1)
-		return "", err
+		return "", undialed(addr, err)
 	}
-	return id, nil
-}
-
-func (h *Host) handshake(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err
-		}
-		return "", fmt.Errorf("cannot dial %s: %w", addr, err)
-	}
-	defer raw.Close()
-	if end, ok := ctx.Deadline(); ok {
-		raw.SetDeadline(end)
-	}
-	if err := multistream.SelectProtoOrFail(libp2ptls.ID, raw); err != nil {
-		return "", fmt.Errorf("no launcher of filch answers at %s: %w", addr, err)
-	}
-	s, err := h.tls.SecureOutbound(ctx, raw, want)
-	if err != nil {
-		return "", fmt.Errorf("no launcher of filch proves itself at %s: %w", addr, err)
-	}
-	return s.RemotePeer(), nil
+	return id, c.Close()
 }

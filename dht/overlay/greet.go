@@ -2,7 +2,6 @@ package overlay
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -102,21 +101,18 @@ func (h *Host) exchange(c *conn) (Hello, error) {
 	return who, nil
 }
 
-// verify checks that a peer is who its hello says: only the secret and the
-// name make the key that the connection was secured with.
+// verify checks that a peer is who its hello says. The gate has let in who knows
+// the secret of this instance in this version; which node that is follows from
+// the key that the connection was secured with.
 func (h *Host) verify(c *conn, who Hello) *Refusal {
 	if who.Version != h.cfg.Version {
 		return versionRefusal(who.Version, h.cfg.Version)
 	}
-	want, err := derivePeer(h.cfg.Secret, who.Name)
-	same := err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(c.net.RemotePeer())) == 1
-	switch {
-	case who.Instance != h.cfg.Instance && same:
+	if who.Instance != h.cfg.Instance {
 		return &Refusal{Code: WrongInstance, Text: fmt.Sprintf("this launcher is of instance %s, the other one of %s", who.Instance, h.cfg.Instance)}
-	case who.Instance != h.cfg.Instance:
-		return &Refusal{Code: WrongInstance, Text: "the two launchers are of different instances and have different secrets"}
-	case !same:
-		return &Refusal{Code: WrongSecret, Text: fmt.Sprintf("the secret of node %s is not the one of this instance", who.Name)}
+	}
+	if want, err := derivePeer(h.cfg.Secret, who.Name); err != nil || want != c.net.RemotePeer() {
+		return &Refusal{Code: WrongSecret, Text: fmt.Sprintf("the key of this connection is not that of node %s", who.Name)}
 	}
 	return nil
 }

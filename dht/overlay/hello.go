@@ -11,7 +11,7 @@ import (
 
 // WireVersion is the version of everything that launchers say to each other.
 // Launchers of different versions refuse each other.
-const WireVersion = 1
+const WireVersion = 2
 
 // Limits of a hello. The form of its first bytes and of a refusal never
 // change, so that every version can tell every other one why it was refused.
@@ -143,7 +143,7 @@ func clean(t []byte) string {
 func versionRefusal(dialer, dialed uint16) *Refusal {
 	return &Refusal{
 		Code: WrongVersion,
-		Text: fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed %d", dialer, dialed),
+		Text: fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed %d: use one build of filch on all nodes", dialer, dialed),
 	}
 }
 

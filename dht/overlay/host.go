@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -24,7 +26,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 
@@ -61,10 +62,10 @@ type Config struct {
 	Listen string
 	// Advertise is the IP that others are told; empty: the one listened on.
 	Advertise string
-	// Attach is called with the libp2p host before it listens, for whoever
-	// adds protocols to it: each handler that is added later makes identify
-	// tell every peer.
-	Attach func(host.Host) error
+	// Attach is called with the host before it listens, for whoever adds
+	// protocols to that of libp2p: each handler that is added later makes
+	// identify tell every peer.
+	Attach func(*Host) error
 	// Detach, if any, is called when the host is closed, before that.
 	Detach func() error
 	// MaxConns and Version replace the constants, for tests; 0 means the
@@ -78,8 +79,8 @@ type Host struct {
 	cfg   Config
 	basic *basichost.BasicHost
 	net   *swarm.Swarm
-	tls   sec.SecureTransport // for probes, outside the swarm
 	gate  *gate
+	known event.Emitter // tells protocols of others that a peer was admitted
 	addr  string
 
 	ctx    context.Context
@@ -167,8 +168,13 @@ func (h *Host) build(advertise net.IP) error {
 		return err
 	}
 	bus := eventbus.NewBus()
-	h.gate = &gate{host: h}
-	h.net, err = swarm.NewSwarm(id, ps, bus, swarm.WithConnectionGater(h.gate),
+	if h.known, err = bus.Emitter(new(event.EvtPeerProtocolsUpdated)); err != nil {
+		return err
+	}
+	if h.gate, err = newGate(h.cfg.Secret, h.cfg.Instance, h.cfg.Version, h.cfg.Name, key); err != nil {
+		return err
+	}
+	h.net, err = swarm.NewSwarm(id, ps, bus,
 		swarm.WithDialTimeout(DialTimeout), swarm.WithDialTimeoutLocal(DialTimeout),
 		swarm.WithResourceManager(&network.NullResourceManager{}))
 	if err != nil {
@@ -179,17 +185,11 @@ func (h *Host) build(advertise net.IP) error {
 	if err != nil {
 		return err
 	}
-	h.tls = tls
-	up, err := upgrader.New([]sec.SecureTransport{rawSecurity{tls}}, muxers, nil, nil, h.gate, upgrader.WithAcceptTimeout(AdmitTimeout))
+	up, err := upgrader.New([]sec.SecureTransport{rawSecurity{tls}}, muxers, nil, nil, nil, upgrader.WithAcceptTimeout(AdmitTimeout))
 	if err != nil {
 		return err
 	}
-	// Without DisableReuseport a second launcher could listen on the same port.
-	tr, err := tcp.NewTCPTransport(up, nil, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(DialTimeout))
-	if err != nil {
-		return err
-	}
-	if err := h.net.AddTransport(tr); err != nil {
+	if err := h.net.AddTransport(&tcp{host: h, up: up}); err != nil {
 		return err
 	}
 	h.basic, err = basichost.NewHost(h.net, &basichost.HostOpts{
@@ -201,7 +201,7 @@ func (h *Host) build(advertise net.IP) error {
 	}
 	h.register()
 	if h.cfg.Attach != nil {
-		if err := h.cfg.Attach(h.basic); err != nil {
+		if err := h.cfg.Attach(h); err != nil {
 			h.basic.Close()
 			return err
 		}
@@ -262,6 +262,16 @@ func (h *Host) Libp2p() host.Host { return h.basic }
 // PeerID is the id that a node of this instance has.
 func (h *Host) PeerID(name filch.NodeName) (peer.ID, error) { return derivePeer(h.cfg.Secret, name) }
 
+// Admitted reports whether a connection to a peer is open on which it was
+// admitted. Protocols of others may trust no other peer: one that has the secret
+// is not yet a member.
+func (h *Host) Admitted(id peer.ID) bool {
+	return slices.ContainsFunc(h.net.ConnsToPeer(id), func(n network.Conn) bool {
+		c := h.t.conn(n)
+		return c != nil && c.hello().Name != ""
+	})
+}
+
 func (h *Host) SetHandler(f Handler) {
 	if h.handle.Swap(&f) == nil {
 		close(h.ready)
@@ -304,7 +314,8 @@ func (h *Host) Close() error {
 }
 
 // onStream takes every stream that a peer opens. Before the peer is admitted
-// only the hello is served; the others wait for that.
+// only the hello is served; the others wait for that, as the peer may know
+// sooner than this node that both have admitted each other.
 func (h *Host) onStream(s network.Stream) {
 	c := h.t.conn(s.Conn())
 	if c == nil {

@@ -22,12 +22,22 @@ import (
 // that is a fifth of the CPU time.
 type rawSecurity struct{ sec.SecureTransport }
 
-func (s rawSecurity) SecureInbound(ctx context.Context, c net.Conn, p peer.ID) (sec.SecureConn, error) {
-	return s.SecureTransport.SecureInbound(ctx, rawOf(c), p)
+// SecureInbound and SecureOutbound take connections that have passed the gate,
+// from and to the peer that passed it.
+func (s rawSecurity) SecureInbound(ctx context.Context, c net.Conn, _ peer.ID) (sec.SecureConn, error) {
+	p, ok := c.(*proven)
+	if !ok {
+		return nil, errStranger
+	}
+	return s.SecureTransport.SecureInbound(ctx, rawOf(p.Conn), p.peer)
 }
 
-func (s rawSecurity) SecureOutbound(ctx context.Context, c net.Conn, p peer.ID) (sec.SecureConn, error) {
-	return s.SecureTransport.SecureOutbound(ctx, rawOf(c), p)
+func (s rawSecurity) SecureOutbound(ctx context.Context, c net.Conn, _ peer.ID) (sec.SecureConn, error) {
+	p, ok := c.(*proven)
+	if !ok {
+		return nil, errStranger
+	}
+	return s.SecureTransport.SecureOutbound(ctx, rawOf(p.Conn), p.peer)
 }
 
 // rawConn is a connection with such reads and writes. Waiting and deadlines are

@@ -27,7 +27,6 @@ import (
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/filch-hpc/filch"
@@ -110,8 +109,8 @@ func serve(name string) error {
 	return in.Err()
 }
 
-func (n *node) attach(h host.Host) (err error) {
-	n.dht, err = kaddht.New(h,
+func (n *node) attach(h *overlay.Host) (err error) {
+	n.dht, err = kaddht.New(h.Libp2p(),
 		kaddht.Mode(kaddht.ModeServer), kaddht.ProtocolPrefix("/bench"),
 		kaddht.NamespacedValidator(namespace, newest{}),
 		kaddht.DisableProviders(), kaddht.DisableAutoRefresh(),
