@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/filch-hpc/filch"
 )
 
 func TestHelloRoundTrip(t *testing.T) {
@@ -51,6 +54,43 @@ func TestReadBlockAllocatesWhatCame(t *testing.T) {
 	}
 	if _, err := readBlock(bytes.NewReader([]byte{0xff, 0, 0, 0}), limit); !errors.Is(err, errOversized) {
 		t.Errorf("got %v, want that the frame is too large", err)
+	}
+}
+
+// A member may not go by the name of another, nor tell of another instance than
+// that of the gate it passed.
+func TestHelloMustFitTheGate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lie  func(*Config)
+		code Code
+		text string
+	}{
+		{"name", func(c *Config) { c.Name = "friend" }, WrongSecret, "not that of node friend"},
+		{"instance", func(c *Config) { c.Instance = "another" }, WrongInstance, "of instance another, the other one of " + testInstance},
+		{"version", func(c *Config) { c.Version = 7 }, WrongVersion, "wire version 7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var hosts []*Host
+			for _, name := range []filch.NodeName{"seed", "evil"} {
+				h, err := NewHost(Config{Instance: testInstance, Secret: testSecret, Name: name, Incarnation: 1, Listen: "127.0.0.1:0"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer h.Close()
+				hosts = append(hosts, h)
+			}
+			seed, evil := hosts[0], hosts[1]
+			c.lie(&evil.cfg)
+			_, err := evil.Dial(t.Context(), seed.Addr())
+			var r *Refusal
+			if !errors.As(err, &r) || r.Code != c.code || !strings.Contains(r.Text, c.text) {
+				t.Errorf("got %v, want code %d and %q", err, c.code, c.text)
+			}
+			if n := len(seed.Peers()); n != 0 {
+				t.Errorf("the seed has %d peers, want none", n)
+			}
+		})
 	}
 }
 

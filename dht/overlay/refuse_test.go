@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/multiformats/go-multistream"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
@@ -32,8 +34,8 @@ func TestHostRefuses(t *testing.T) {
 		text string
 	}{
 		{"wrong-secret", func(c *overlay.Config) { c.Secret = []byte("another secret of enough bytes") }, overlay.WrongSecret, "the secret of node stranger is not the one"},
-		{"other-instance", func(c *overlay.Config) { c.Instance = "another" }, overlay.WrongInstance, "of instance another, the other one of " + instance},
-		{"other-version", func(c *overlay.Config) { c.Version = 7 }, overlay.WrongVersion, "that dialed speaks wire version 7, the one that it dialed 1"},
+		{"other-instance", func(c *overlay.Config) { c.Instance = "another" }, overlay.WrongInstance, "of instance another, the other one of another that has the same secret"},
+		{"other-version", func(c *overlay.Config) { c.Version = 7 }, overlay.WrongVersion, "that dialed speaks wire version 7, the one that it dialed 2"},
 		{"other-instance-and-secret", func(c *overlay.Config) {
 			c.Instance, c.Secret = "another", []byte("another secret of enough bytes")
 		}, overlay.WrongInstance, "different instances and have different secrets"},
@@ -51,6 +53,58 @@ func TestHostRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Launchers of wire version 1 begin with multistream at once, and know nothing
+// of the gate. Either side says which versions met, without a wait.
+func TestHostRefusesLaunchersWithoutAGate(t *testing.T) {
+	const proto = "/tls/1.0.0"
+	h := newHost(t, "h")
+	t.Run("that-dials", func(t *testing.T) {
+		c, err := net.Dial("tcp", h.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(networktest.Patience))
+		err = multistream.SelectProtoOrFail(proto, c)
+		if want := "the launcher that dialed speaks wire version 1, the one that it dialed 2"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it got %v, want %q", err, want)
+		}
+		c.Close()
+		networktest.Eventually(t, "the refusal is counted", func() bool { return h.Stats().Refused == 1 })
+	})
+	t.Run("that-is-dialed", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		mux := multistream.NewMultistreamMuxer[string]()
+		mux.AddHandler(proto, nil)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.SetDeadline(time.Now().Add(networktest.Patience))
+				go func() {
+					defer c.Close()
+					mux.Negotiate(c)
+				}()
+			}
+		}()
+		start := time.Now()
+		_, err = h.Dial(wait(t), l.Addr().String())
+		var r *overlay.Refusal
+		if want := "the launcher that dialed speaks wire version 2, the one that it dialed 1"; !errors.As(err, &r) || r.Code != overlay.WrongVersion || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if d := time.Since(start); d > overlay.ProbeTimeout {
+			t.Errorf("that took %v", d)
+		}
+	})
 }
 
 func TestHostRefusesBadConfig(t *testing.T) {

@@ -180,11 +180,16 @@ func (l *listener) loop() {
 			}
 			continue
 		}
-		unlinger(c)
-		c.SetDeadline(time.Now().Add(proofTimeout))
-		if p := l.unproven.add(c); p != nil {
-			l.wg.Go(func() { l.prove(c, p) })
-		}
+		l.begin(c)
+	}
+}
+
+// begin gives a connection that came in its time and its place.
+func (l *listener) begin(c net.Conn) {
+	unlinger(c)
+	c.SetDeadline(time.Now().Add(proofTimeout))
+	if p := l.unproven.add(c); p != nil {
+		l.wg.Go(func() { l.prove(c, p) })
 	}
 }
 
