@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	kb "github.com/libp2p/go-libp2p-kbucket"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
@@ -103,6 +106,61 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 		got, err := rest[0].finder.FindClosest(limited(t), "alpha", 3)
 		return err == nil && slices.Equal(ids(got), want)
 	})
+}
+
+// A node that has the secret, answers identify and speaks kademlia, but is not
+// admitted, does not enter the table; one that is admitted does.
+func TestFinderKnowsTheAdmittedOnly(t *testing.T) {
+	victim, evil, friend := newNode(t, 0), newNode(t, 1), newNode(t, 2)
+	// Past its own check, evil serves a peer that it has not admitted.
+	net := evil.Libp2p().Network()
+	net.SetStreamHandler(func(s network.Stream) {
+		if p, serve, err := evil.Libp2p().Mux().Negotiate(s); err == nil && s.SetProtocol(p) == nil {
+			serve(p, s)
+		}
+	})
+	hooks := overlay.OpenHooks()
+	decide := make(chan struct{})
+	decided := sync.OnceFunc(func() { close(decide) })
+	defer decided()
+	hooks.Admit = func(_ context.Context, h overlay.Hello) *overlay.Refusal {
+		if h.Name != evil.Name() {
+			return nil
+		}
+		<-decide
+		return &overlay.Refusal{Code: overlay.NameTaken, Text: "the name is taken"}
+	}
+	victim.SetHooks(hooks)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := evil.Dial(limited(t), victim.Addr())
+		refused <- err
+	}()
+	id, err := victim.PeerID(evil.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	networktest.Eventually(t, "it is known what evil speaks", func() bool {
+		known, err := victim.Libp2p().Peerstore().SupportsProtocols(id, "/filch/kad/1.0.0")
+		return err == nil && len(known) == 1
+	})
+	if _, err := friend.Dial(limited(t), victim.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	networktest.Eventually(t, "the friend is in the table", func() bool { return victim.finder.Size() > 0 })
+	for range 50 { // evil was known before the friend, and would be in by now
+		if n := victim.finder.Size(); n != 1 {
+			t.Fatalf("the table holds %d nodes, want the friend alone", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	decided()
+	if err := <-refused; err == nil {
+		t.Error("evil was admitted")
+	}
+	if n := victim.finder.Size(); n != 1 {
+		t.Errorf("after the refusal the table holds %d nodes, want the friend alone", n)
+	}
 }
 
 // nearest works out what a lookup must find.
