@@ -112,19 +112,26 @@ func (f *flood) stranger(t *testing.T, kind, streams int) {
 	}
 }
 
+// attacked is a launcher in a process of its own, and where it listens.
+func attacked(t *testing.T) (*process, *flood) {
+	t.Helper()
+	all := realCluster(t, 1)
+	p := spawn(t, "victim", all[0].addr)
+	settle(t, all, 2)
+	for _, m := range all[0].Members() {
+		if m.Name == p.name {
+			return p, &flood{addr: m.Addrs[0]}
+		}
+	}
+	t.Fatal("the victim is no member")
+	return nil, nil
+}
+
 // Strangers get no TLS, no stream and next to no memory of a launcher, and what
 // they had is gone soon.
 func TestStrangersCostNoMemory(t *testing.T) {
 	const strangers, streams, mostKB = 80, 64, 10 << 10
-	all := realCluster(t, 1)
-	p := spawn(t, "victim", all[0].addr)
-	settle(t, all, 2)
-	f := &flood{}
-	for _, m := range all[0].Members() {
-		if m.Name == p.name {
-			f.addr = m.Addrs[0]
-		}
-	}
+	p, f := attacked(t)
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0); err != nil {
 		t.Fatal(err) // it sets the peak to what the process has
 	}
@@ -143,5 +150,31 @@ func TestStrangersCostNoMemory(t *testing.T) {
 	}
 	if err := newHost(t, "friend").Probe(wait(t), p.name, []string{f.addr}); err != nil {
 		t.Errorf("a probe after that: %v", err)
+	}
+}
+
+// Strangers that come all the time cost next to no CPU. In its small size the
+// test allows for a machine that is busy with others.
+func TestStrangersCostNoCPU(t *testing.T) {
+	const rate = 50
+	span, most := 4*time.Second, 0.10
+	if os.Getenv("FILCH_PROOF") != "" {
+		span, most = 20*time.Second, 0.02
+	}
+	p, f := attacked(t)
+	var wg sync.WaitGroup
+	tick := time.NewTicker(time.Second / rate)
+	defer tick.Stop()
+	start, before := time.Now(), total(t, []*process{p})
+	n := 0
+	for ; time.Since(start) < span; n++ {
+		<-tick.C
+		wg.Go(func() { f.stranger(t, n%5, 1) })
+	}
+	share := (total(t, []*process{p}) - before).Seconds() / time.Since(start).Seconds()
+	wg.Wait()
+	t.Logf("figure: %d strange connections in %v cost %.2f %% of a core", n, span, 100*share)
+	if n < int(span.Seconds())*rate/2 || share > most {
+		t.Errorf("%d strange connections cost %.2f %% of a core, want %d and at most %.0f %%", n, 100*share, int(span.Seconds())*rate, 100*most)
 	}
 }

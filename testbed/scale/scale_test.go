@@ -26,6 +26,22 @@ type world struct {
 // raise builds filch and brings up an instance that ends with the test.
 func raise(t *testing.T, nodes, slots int, env ...string) *world {
 	t.Helper()
+	w := built(t)
+	up := w.up(nodes, slots)
+	up.Env = append(up.Env, env...)
+	if out, err := up.CombinedOutput(); err != nil {
+		t.Fatalf("filch up --nodes %d: %v\n%s", nodes, err, out)
+	}
+	return w
+}
+
+func (w *world) up(nodes, slots int) *exec.Cmd {
+	return w.command("up", "--nodes", strconv.Itoa(nodes), "--slots", strconv.Itoa(slots))
+}
+
+// built builds filch; an instance that is brought up ends with the test.
+func built(t *testing.T) *world {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "filchscale")
 	if err != nil {
 		t.Fatal(err)
@@ -45,11 +61,6 @@ func raise(t *testing.T, nodes, slots int, env ...string) *world {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("cannot build %s: %v\n%s", name, err, out)
 		}
-	}
-	up := w.command("up", "--nodes", strconv.Itoa(nodes), "--slots", strconv.Itoa(slots))
-	up.Env = append(up.Env, env...)
-	if out, err := up.CombinedOutput(); err != nil {
-		t.Fatalf("filch up --nodes %d: %v\n%s", nodes, err, out)
 	}
 	return w
 }
