@@ -120,7 +120,7 @@ type Stats struct {
 	Conns    int    // open now, admitted
 	Dials    uint64 // tried
 	Failed   uint64 // of those
-	Refused  uint64 // peers not admitted: wrong secret, instance, version, name
+	Refused  uint64 // connections not admitted: no proof of the secret, or another instance, version, name
 	Hostile  uint64 // frames and streams that broke the protocol
 	Evicted  uint64 // connections closed to stay within MaxConns
 	Accepted uint64 // connections that came in

@@ -112,12 +112,12 @@ func unlinger(c net.Conn) {
 }
 
 func (t *tcp) Listen(addr ma.Multiaddr) (transport.Listener, error) {
-	ip, port, err := fromMultiaddr(addr)
+	proto, where, err := manet.DialArgs(addr)
 	if err != nil {
 		return nil, err
 	}
 	lc := net.ListenConfig{KeepAlive: -1} // set when it is proved: four system calls
-	raw, err := lc.Listen(t.host.ctx, "tcp", joinAddr(ip, port))
+	raw, err := lc.Listen(t.host.ctx, proto, where)
 	if err != nil {
 		return nil, err
 	}

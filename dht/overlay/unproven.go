@@ -24,24 +24,26 @@ const (
 	descriptorShare = 4
 )
 
-// unproven holds the connections that came in and have proved nothing yet, by
-// their source. One that is over the limit costs the oldest its place, as
-// launchers prove themselves at once; refusing the newest would let strangers
-// who say nothing keep launchers out.
+// unproven holds the connections that came in and have proved nothing yet. One
+// that is over the limit of its source costs the oldest of that its place, and
+// one that is over the limit of all the oldest of all, as launchers prove
+// themselves at once; refusing the newest would let strangers who say nothing
+// keep launchers out.
 type unproven struct {
 	most int
 
 	mu      sync.Mutex
 	closed  bool
-	total   int
-	sources map[netip.Prefix]*list.List // of net.Conn, oldest first; none is empty
+	all     list.List // of *place, oldest first, as is each of the sources
+	sources map[netip.Prefix]*list.List
 }
 
 // place is a connection's among the unproven.
 type place struct {
-	source netip.Prefix
-	of     *list.List
-	at     *list.Element
+	conn      net.Conn
+	source    netip.Prefix
+	in, inAll *list.Element
+	taken     bool
 }
 
 func newUnproven() *unproven {
@@ -53,8 +55,8 @@ func newUnproven() *unproven {
 	return u
 }
 
-// sourceOf is an address of IPv4, and a network of IPv6: whoever has one address
-// of that has 2^64.
+// sourceOf is an address of IPv4, and a network of IPv6, of which whoever has one
+// address has 2^64. The loopback is one source, too: everybody has all of it.
 func sourceOf(a net.Addr) netip.Prefix {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -62,7 +64,10 @@ func sourceOf(a net.Addr) netip.Prefix {
 	}
 	ip := t.AddrPort().Addr().Unmap()
 	bits := 64
-	if ip.Is4() {
+	switch {
+	case ip.Is4() && ip.IsLoopback():
+		bits = 8
+	case ip.Is4():
 		bits = 32
 	}
 	p, _ := ip.WithZone("").Prefix(bits)
@@ -72,31 +77,28 @@ func sourceOf(a net.Addr) netip.Prefix {
 // add closes the oldest where there is no room. It returns nil, and has closed
 // the connection, when all is closed.
 func (u *unproven) add(c net.Conn) *place {
-	src := sourceOf(c.RemoteAddr())
+	p := &place{conn: c, source: sourceOf(c.RemoteAddr())}
 	u.mu.Lock()
 	if u.closed {
 		u.mu.Unlock()
 		c.Close()
 		return nil
 	}
-	var out net.Conn
-	of := u.sources[src]
-	switch {
-	case of != nil && of.Len() >= u.most/sourceShare:
-		out = u.drop(src)
-	case u.total >= u.most:
-		out = u.drop(u.fullest())
+	var old *place
+	if of := u.sources[p.source]; of != nil && of.Len() >= u.most/sourceShare {
+		old = of.Front().Value.(*place)
+	} else if u.all.Len() >= u.most {
+		old = u.all.Front().Value.(*place)
 	}
-	if of = u.sources[src]; of == nil { // that may have been its last
+	u.take(old)
+	of := u.sources[p.source]
+	if of == nil {
 		of = list.New()
-		u.sources[src] = of
+		u.sources[p.source] = of
 	}
-	p := &place{source: src, of: of, at: of.PushBack(c)}
-	u.total++
+	p.in, p.inAll = of.PushBack(p), u.all.PushBack(p)
 	u.mu.Unlock()
-	if out != nil {
-		out.Close()
-	}
+	old.end()
 	return p
 }
 
@@ -104,64 +106,52 @@ func (u *unproven) add(c net.Conn) *place {
 func (u *unproven) remove(p *place) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.take(p.source, p.of, p.at)
+	u.take(p)
 }
 
-// spare closes the oldest of the fullest source, for its descriptor.
+// spare closes the oldest, for its descriptor.
 func (u *unproven) spare() {
 	u.mu.Lock()
-	var out net.Conn
-	if u.total > 0 {
-		out = u.drop(u.fullest())
+	var old *place
+	if e := u.all.Front(); e != nil {
+		old = e.Value.(*place)
 	}
+	u.take(old)
 	u.mu.Unlock()
-	if out != nil {
-		out.Close()
-	}
+	old.end()
 }
 
 // close closes all, and those that are added later.
 func (u *unproven) close() {
 	u.mu.Lock()
 	u.closed = true
-	var out []net.Conn
-	for src, of := range u.sources {
-		for of.Len() > 0 {
-			out = append(out, of.Front().Value.(net.Conn))
-			u.take(src, of, of.Front())
-		}
+	var all []*place
+	for e := u.all.Front(); e != nil; e = u.all.Front() {
+		p := e.Value.(*place)
+		u.take(p)
+		all = append(all, p)
 	}
 	u.mu.Unlock()
-	for _, c := range out {
-		c.Close()
+	for _, p := range all {
+		p.end()
 	}
 }
 
-// drop takes the oldest of a source; the mutex is held, as it is in the next two.
-func (u *unproven) drop(src netip.Prefix) net.Conn {
-	of := u.sources[src]
-	return u.take(src, of, of.Front())
+// take takes a place, if any, out of both lists; the mutex is held.
+func (u *unproven) take(p *place) {
+	if p == nil || p.taken {
+		return
+	}
+	p.taken = true
+	u.all.Remove(p.inAll)
+	of := u.sources[p.source]
+	if of.Remove(p.in); of.Len() == 0 {
+		delete(u.sources, p.source)
+	}
 }
 
-func (u *unproven) take(src netip.Prefix, of *list.List, at *list.Element) net.Conn {
-	n := of.Len()
-	c := of.Remove(at).(net.Conn)
-	if of.Len() == n {
-		return c // it was taken before
+func (p *place) end() {
+	if p != nil {
+		p.conn.Close()
 	}
-	u.total--
-	if of.Len() == 0 {
-		delete(u.sources, src)
-	}
-	return c
-}
-
-func (u *unproven) fullest() (most netip.Prefix) {
-	n := 0
-	for src, of := range u.sources {
-		if of.Len() > n {
-			most, n = src, of.Len()
-		}
-	}
-	return most
 }

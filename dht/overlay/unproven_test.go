@@ -67,26 +67,41 @@ func TestUnprovenCountsTheUnprovenOnly(t *testing.T) {
 			t.Fatalf("connection %d was closed", i)
 		}
 	}
-	if first.closed || u.total != 1 || len(u.sources) != 1 {
-		t.Errorf("the first is closed: %v, %d of %d sources are left, want the first only", first.closed, u.total, len(u.sources))
+	if first.closed || u.all.Len() != 1 || len(u.sources) != 1 {
+		t.Errorf("the first is closed: %v, %d of %d sources are left, want the first only", first.closed, u.all.Len(), len(u.sources))
 	}
 }
 
-// Strangers with many addresses take each other's places before that of a
-// launcher which has one connection.
-func TestUnprovenDropsFromTheFullestSource(t *testing.T) {
+// Strangers with many addresses take the places of the oldest, and there are
+// never more than there may be.
+func TestUnprovenDropsTheOldestOfAll(t *testing.T) {
 	u := newUnproven()
 	u.most = 8
-	launcher := &caller{from: "10.0.0.1:1"}
-	u.add(launcher)
+	var all []*caller
 	for i := range 100 {
-		u.add(&caller{from: fmt.Sprintf("10.0.1.%d:%d", i%4, i+1)})
-		if u.total > u.most {
-			t.Fatalf("%d connections, at most %d", u.total, u.most)
+		c := &caller{from: fmt.Sprintf("10.0.%d.1:1", i)}
+		all = append(all, c)
+		u.add(c)
+		if n := u.all.Len(); n != min(i+1, u.most) || len(u.sources) != n {
+			t.Fatalf("%d connections of %d sources after %d came, at most %d", n, len(u.sources), i+1, u.most)
 		}
 	}
-	if launcher.closed {
-		t.Error("the launcher was dropped")
+	for i, c := range all {
+		if want := i < len(all)-u.most; c.closed != want {
+			t.Errorf("connection %d: closed %v, want %v", i, c.closed, want)
+		}
+	}
+}
+
+// Where the system has no descriptor for one more, the oldest gives its own.
+func TestUnprovenSparesOne(t *testing.T) {
+	u := newUnproven()
+	u.spare()
+	first, second := &caller{from: "10.0.0.1:1"}, &caller{from: "10.0.0.2:1"}
+	u.add(first)
+	u.add(second)
+	if u.spare(); !first.closed || second.closed {
+		t.Errorf("closed %v and %v, want the first only", first.closed, second.closed)
 	}
 }
 
@@ -96,6 +111,7 @@ func TestUnprovenSources(t *testing.T) {
 		{"[::ffff:10.0.0.1]:5", "10.0.0.1/32"},
 		{"[2001:db8:1:2:3::4]:5", "2001:db8:1:2::/64"},
 		{"[fe80::1%lo]:5", "fe80::/64"},
+		{"127.3.2.1:5", "127.0.0.0/8"},
 	} {
 		if got := sourceOf((&caller{from: c.addr}).RemoteAddr()).String(); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.addr, got, c.want)
@@ -108,8 +124,8 @@ func TestUnprovenCloses(t *testing.T) {
 	c, late := &caller{from: "10.0.0.1:1"}, &caller{from: "10.0.0.1:2"}
 	p := u.add(c)
 	u.close()
-	if u.add(late); !c.closed || !late.closed || u.total != 0 {
-		t.Errorf("closed %v and %v, %d left, want both and none", c.closed, late.closed, u.total)
+	if u.add(late); !c.closed || !late.closed || u.all.Len() != 0 {
+		t.Errorf("closed %v and %v, %d left, want both and none", c.closed, late.closed, u.all.Len())
 	}
 	u.remove(p)
 }
@@ -143,8 +159,8 @@ func TestListenerEndsSlowStrangers(t *testing.T) {
 				if took != proofTimeout {
 					t.Errorf("it was ended after %v, want %v", took, proofTimeout)
 				}
-				if l.unproven.total != 0 || l.host.count.refused.Load() != 1 {
-					t.Errorf("%d are left and %d refused, want none and one", l.unproven.total, l.host.count.refused.Load())
+				if l.unproven.all.Len() != 0 || l.host.count.refused.Load() != 1 {
+					t.Errorf("%d are left and %d refused, want none and one", l.unproven.all.Len(), l.host.count.refused.Load())
 				}
 			})
 		})
