@@ -70,10 +70,9 @@ func (t *tcp) Dial(ctx context.Context, addr ma.Multiaddr, p peer.ID) (transport
 }
 
 // knock connects to an address and passes the gate of whoever listens there,
-// which with an id given must be the one.
+// which with an id given must be the one. It ends with its context, at the
+// latest; libp2p gives a dial DialTimeout.
 func (h *Host) knock(ctx context.Context, addr string, want peer.ID, as role) (net.Conn, peer.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
-	defer cancel()
 	d := net.Dialer{KeepAlive: keepAlive}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
