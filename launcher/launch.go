@@ -92,7 +92,7 @@ func (n *Node) launch(now time.Duration, j *job, shares []stealer.Share, loan *s
 	r := n.newRun(j, nodes)
 	j.run, j.state = r, filch.Ready
 	j.clock.say, j.clock.refresh = filch.Never, filch.Never
-	r.at.prepare = now + PrepareWait
+	r.at.prepare = now + r.prepareWait()
 	if single := len(nodes) == 1; single {
 		n.openGate(now, j)
 	}
@@ -107,7 +107,7 @@ func (n *Node) launch(now time.Duration, j *job, shares []stealer.Share, loan *s
 	r.unsent = &unsent{loan: loan}
 	n.commit(now, j, func(now time.Duration, out *Outbox) {
 		if n.jobs[j.id] == j && j.run == r && r.unsent != nil {
-			r.unsent, r.at.prepare = nil, now+PrepareWait
+			r.unsent, r.at.prepare = nil, now+r.prepareWait()
 			n.keep(now, j, out)
 			n.dispatch(now, j, loan, out)
 		}
@@ -161,7 +161,7 @@ func (n *Node) newRun(j *job, nodes []NodeRanks) *run {
 		Ident: filch.Ident{Instance: n.cfg.Instance, Job: j.id, Attempt: j.attempt},
 		Name:  j.req.Name, Origin: n.cfg.Name, Parent: j.req.Parent, Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
-		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order, Hop: j.kept.hop,
+		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order, Hop: j.kept.hop, Copy: j.req.Copy,
 	}
 	return r
 }
@@ -278,7 +278,7 @@ func (n *Node) tickRun(now time.Duration, j *job, out *Outbox) {
 	}
 	if r.at.prepare <= now {
 		r.at.prepare = filch.Never
-		n.end(now, j, Cause{Kind: CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(PrepareWait)}, sigTerm, FailGrace, out)
+		n.end(now, j, Cause{Kind: CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, sigTerm, FailGrace, out)
 	}
 	if r.at.again <= now {
 		n.repeatSeats(now, j, out)

@@ -33,6 +33,7 @@ type Launch struct {
 	Detach   bool
 	Order    []byte
 	Hop      int32 // how often the job was taken over
+	Copy     *Copy // what every node needs before it is ready; nil nothing
 }
 
 // TreeWidth is the number of children in the trees of launches and fences:
@@ -50,6 +51,8 @@ type Start struct {
 	GPUs   []string // names of the GPUs lent
 	Memory int64    // bytes lent, 0 no limit
 	Go     bool
+
+	Archive string // of Launch.Copy, on this node: the daemon fills it in
 }
 
 // Deed is something that the daemon does to a keeper of this node.

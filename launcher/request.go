@@ -27,6 +27,7 @@ type Request struct {
 	Patient time.Duration // -I: give up when not started by then; 0 waits for ever
 	Order   []byte        // an encoded [Order]
 	Like    string        // runs of the same kind: those of a name, or of a command line; "" none
+	Copy    *Copy         // --bcast: what is copied to the nodes before the start; nil nothing
 }
 
 // Shape is the room that a job takes and where.
@@ -85,7 +86,6 @@ type Order struct {
 	Bind     Bind
 	Pty      *Window // --pty: rank 0 has a terminal of this size
 	SlurmEnv bool    // --slurm-env
-	Bcast    string  // --bcast: the path the program was copied to, else ""
 	GPUKinds []string
 }
 

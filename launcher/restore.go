@@ -220,7 +220,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 			r.at.began, r.at.resumed = min(now, time.Duration(rec.Began-n.cfg.Tasks.WallNS)), true
 		}
 	}
-	r.at.prepare = now + PrepareWait // as when it was launched, should one never be ready
+	r.at.prepare = now + r.prepareWait() // as when it was launched, should one never be ready
 	for _, p := range done {
 		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
 			n.restoreSeat(r, p)

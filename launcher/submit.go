@@ -22,6 +22,9 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 	if err == nil && r.Detach {
 		err = n.noRoom()
 	}
+	if err == nil {
+		err = r.Copy.Check()
+	}
 	if err != nil {
 		code := int32(filch.ExitOurs)
 		if err.Kind == filch.Invalid {
@@ -29,6 +32,11 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 		}
 		out.Replies = append(out.Replies, Reply{client, Refused{Err: *err, Code: code}})
 		return
+	}
+	if r.Copy != nil {
+		at := *r.Copy
+		at.From = n.cfg.Name
+		r.Copy = &at
 	}
 	if n.meta != nil && !n.meta.block.have() {
 		n.unnumbered(now, unnumbered{client: client, req: r, unixNS: unixNS, since: now}, out)

@@ -81,13 +81,6 @@ func launch(r *spec.Run, around spec.Context) int {
 		w := terminalSize()
 		r.Order.Pty = &w
 	}
-	if r.Client.Bcast != "" {
-		undo, err := broadcast(r, around)
-		if err != nil {
-			return fail(err)
-		}
-		defer undo()
-	}
 	if r.Request.Order, err = wire.Marshal(&r.Order); err != nil {
 		return fail(err)
 	}
@@ -111,7 +104,14 @@ func launch(r *spec.Run, around spec.Context) int {
 	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
 		r.Request.Parent = 0 // FILCH_JOB is a job of another instance
 	}
+	withdraw := func() {}
+	if r.Client.Bcast != "" {
+		if withdraw, err = broadcast(r, around, c.Dir); err != nil {
+			return fail(err)
+		}
+	}
 	if s.run, err = c.Submit(&r.Request); err != nil {
+		withdraw() // from here on the launcher does
 		return fail(err)
 	}
 	if r.Request.Detach {

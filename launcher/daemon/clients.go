@@ -42,6 +42,7 @@ type client struct {
 	sock     *net.UnixConn
 	job      atomic.Int32 // attached to it, 0 none
 	finished atomic.Bool  // was told the end
+	offer    *archive     // of what it has submitted, until that is a job; guarded by copies.mu
 
 	mu   sync.Mutex // guards what follows
 	owed []owed     // output in conn's queue, oldest first
@@ -190,6 +191,7 @@ func (cs *clients) serve(c *client) {
 	cs.mu.Unlock()
 	_ = c.conn.Close()
 	cs.d.routes.unbind(c)
+	cs.d.copies.withdrawn(c)
 	c.forgive()
 	if c.finished.Load() {
 		return
@@ -227,6 +229,9 @@ func (cs *clients) handle(c *client, f wire.Frame) error {
 	case wire.KindSubmit:
 		var r launcher.Request
 		if err := wire.Unmarshal(f.Body, &r); err != nil {
+			return err
+		}
+		if err := d.copies.offered(c, &r); err != nil {
 			return err
 		}
 		ns := time.Now().UnixNano()

@@ -63,6 +63,7 @@ type workers struct {
 	runners *runners
 	trim    chan struct{} // output is to be trimmed now
 	stage   *staging      // files of tasks
+	copies  *copies       // programs of jobs
 	mirror  *mirroring    // of the queue
 }
 
@@ -124,6 +125,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.runners = newRunners(d)
 	d.trim = make(chan struct{}, 1)
 	d.stage = newStaging(d)
+	d.copies = newCopies(d)
 	d.loop = newLoop(d)
 	return d, nil
 }

@@ -116,6 +116,9 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 		if err != nil {
 			return 0, err
 		}
+		if q.Copy != "" && p.Sum != q.Sum {
+			return 0, filch.Errorf(filch.Invalid, "it has another sum than what was submitted")
+		}
 		if q.Offset == 0 {
 			first = p
 		}
@@ -215,6 +218,7 @@ func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
 	}
 	req := f.Req
 	g.d.work.Go(func() {
+		g.d.copies.await(q.Copy)
 		select {
 		case g.busy <- struct{}{}:
 			defer func() { <-g.busy }()
@@ -253,6 +257,9 @@ func (g *staging) answered(from filch.NodeName, f wire.Frame) error {
 
 // read reads a part of a file that is here.
 func (g *staging) read(q wire.Fetch) wire.Part {
+	if q.Copy != "" {
+		return g.d.copies.read(q)
+	}
 	f, key, err := g.openKept(q)
 	if err != nil {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "%s", plainError(err))}
@@ -266,12 +273,20 @@ func (g *staging) read(q wire.Fetch) wire.Part {
 	if err == nil {
 		s, err = g.sum(key, f)
 	}
-	if err != nil || q.Offset < 0 || q.Offset > s.size {
+	if err != nil {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: %v", q.Offset, err)}
 	}
-	p := wire.Part{Size: s.size, Sum: s.sum, Exec: st.Mode()&0o100 != 0, Data: make([]byte, min(s.size-q.Offset, wire.PartBytes))}
-	if n, err := f.ReadAt(p.Data, q.Offset); n < len(p.Data) {
-		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read it from byte %d on: %v", q.Offset, err)}
+	return readPart(f, q.Offset, wire.Part{Size: s.size, Sum: s.sum, Exec: st.Mode()&0o100 != 0})
+}
+
+// readPart adds to p, which says what the file is, the bytes from a place on.
+func readPart(f *os.File, from int64, p wire.Part) wire.Part {
+	if from < 0 || from > p.Size {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: it has %d", from, p.Size)}
+	}
+	p.Data = make([]byte, min(p.Size-from, wire.PartBytes))
+	if n, err := f.ReadAt(p.Data, from); n < len(p.Data) {
+		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read it from byte %d on: %v", from, err)}
 	}
 	return p
 }

@@ -389,6 +389,8 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 		t.node.Keeper(t.now, ev, t.out)
 		ks.heard(t, k)
 		return
+	case launcher.KeeperReady:
+		ks.d.copies.ready(e.Ident)
 	case launcher.RanksStarted:
 		ks.d.loop.refillAt(t.now + refillPause)
 	case launcher.KeeperDone:

@@ -93,6 +93,7 @@ func (l *loop) begin() {
 	l.d.meta.begin(l.turn())
 	l.node.Restore(l.d.now(), records, &l.out)
 	l.d.routes.restore(records)
+	l.d.copies.restore(records)
 	// The round of ids that this launcher uses up, so that the next one does
 	// not give out the same.
 	ids := l.node.IDs()
@@ -222,7 +223,7 @@ func (l *loop) once() {
 	}
 	for i := range o.Starts {
 		d.routes.learn(&o.Starts[i].Launch, o.Starts[i].Index)
-		d.keepers.start(o.Starts[i])
+		d.copies.start(&o.Starts[i])
 	}
 	for i := range o.Tasks {
 		d.mirror.launch(&o.Tasks[i])
@@ -234,7 +235,7 @@ func (l *loop) once() {
 		d.runners.forget(j)
 	}
 	for i := range o.Deeds {
-		d.keepers.deed(&o.Deeds[i])
+		d.copies.deed(&o.Deeds[i])
 	}
 	for i := range o.Sends {
 		l.send(&o.Sends[i])
@@ -298,6 +299,7 @@ func (l *loop) record(r *launcher.Record) {
 func (l *loop) over(j filch.JobID) {
 	l.ended = append(l.ended, j)
 	l.d.routes.end(j)
+	l.d.copies.over(j)
 }
 
 // jobOfKey is the job whose own record has that key.
@@ -350,12 +352,15 @@ func (l *loop) reply(r *launcher.Reply) {
 		if c != nil {
 			c.job.Store(int32(e.Job))
 			l.d.routes.bind(e.Job, c)
+			l.d.copies.accepted(e.Job, c)
 		}
 		l.last = e.Job
 	case launcher.TaskNews:
 		if e.What == launcher.TasksAccepted {
 			l.last = e.Job
 		}
+	case launcher.Started:
+		l.d.copies.started(e.Job)
 	case launcher.Ended:
 		l.over(e.Job)
 	}

@@ -38,6 +38,7 @@ type job struct {
 	io   *outputs
 	in   *input
 	mpi  *wireup
+	copy *copied // --bcast; nil none
 	stop stopper
 
 	news      []launcher.RankEnd // not sent yet
@@ -146,9 +147,21 @@ func (j *job) warn(text string) {
 	j.link().send(wire.KindWarn, wire.Warn{Text: text})
 }
 
-// prepare makes all the checks and answers with Ready, as soon as the helper of
-// the wire-up is ready where there is one.
+// prepare makes all the checks and answers with Ready, as soon as the program
+// is there that comes with the job, and the helper of the wire-up is ready,
+// where there are such.
 func (j *job) prepare() {
+	if j.order.Launch.Copy == nil {
+		j.examine()
+		return
+	}
+	if j.failed = j.unpackCopy(); j.failed != nil {
+		j.prepared()
+	}
+}
+
+// examine is the second part of it.
+func (j *job) examine() {
 	j.failed = j.check()
 	if j.failed == nil {
 		j.mpi = newWireup(j)
@@ -160,7 +173,7 @@ func (j *job) prepare() {
 	j.prepared()
 }
 
-// prepared is the second half of it.
+// prepared is the last part of it.
 func (j *job) prepared() {
 	if j.failed == nil {
 		j.io = newOutputs(j)
@@ -171,6 +184,7 @@ func (j *job) prepared() {
 	}
 	if j.failed != nil {
 		j.phase = refused
+		j.copy.remove()
 		j.sayReady()
 		if j.mpi != nil {
 			j.mpi.helper.leave()
@@ -366,6 +380,7 @@ func (j *job) settle() {
 func (j *job) close() {
 	poll := j.keeper.poll
 	poll.stop(j.stop.timer)
+	j.copy.remove()
 	if j.mpi != nil {
 		j.mpi.close()
 	}
@@ -389,6 +404,9 @@ func (j *job) unheard() bool { return j.stop.abandoned && j.keeper.link.fd < 0 }
 
 // finish kills what the ranks left behind and waits for the last output.
 func (j *job) finish() {
+	if !j.copy.ending() {
+		return
+	}
 	if j.mpi != nil && !j.mpi.helper.leave() {
 		return
 	}
@@ -404,6 +422,7 @@ func (j *job) finish() {
 	}
 	j.phase = done
 	j.keeper.poll.stop(j.stop.timer)
+	j.copy.remove()
 	if j.io != nil {
 		j.io.sendEnd()
 		j.io.close()

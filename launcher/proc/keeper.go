@@ -58,7 +58,8 @@ type keeper struct {
 	linger   *timer
 	jobs     int // done so far
 
-	scratches int // made so far
+	scratches int  // made so far
+	hung      bool // something of a job did not end
 	leaving   bool
 
 	scratch [readChunk]byte // of whoever reads at the moment
@@ -281,7 +282,7 @@ func (k *keeper) again() {
 	k.poll.stop(k.lease)
 	k.job, k.linger, k.lease = nil, nil, nil
 	large := len(j.ranks) > ranksReuse || len(j.order.Launch.Order) > orderReuse
-	hung := j.io != nil && j.io.hung
+	hung := k.hung || j.io != nil && j.io.hung
 	if k.jobs++; j.stop.left > 0 || hung || large || k.jobs >= jobsMax || k.link.fd < 0 || !k.room.reset() {
 		k.leaving = true
 		return

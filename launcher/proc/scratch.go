@@ -62,14 +62,23 @@ func removeScratch(p Place) {
 	s := scratches(p)
 	inDirs, _ := filepath.Glob(s.dir + "*")
 	inShm, _ := filepath.Glob(s.shm + "*")
-	if len(inDirs)+len(inShm) == 0 {
+	inCopies, _ := os.ReadDir(p.copiesDir())
+	if len(inDirs)+len(inShm)+len(inCopies) == 0 {
 		return
 	}
 	keepers := livingKeepers(p)
-	for _, name := range append(inDirs, inShm...) {
-		word := strings.TrimPrefix(strings.TrimPrefix(name, s.dir), s.shm)
+	dead := func(word string) bool {
 		word, _, _ = strings.Cut(word, ".")
-		if pid, err := strconv.Atoi(word); err == nil && !keepers[pid] && pid != os.Getpid() {
+		pid, err := strconv.Atoi(word)
+		return err == nil && !keepers[pid] && pid != os.Getpid()
+	}
+	for _, e := range inCopies {
+		if e.IsDir() && dead(e.Name()) { // what is no folder are the launcher's archives
+			removeCopy(p, e.Name())
+		}
+	}
+	for _, name := range append(inDirs, inShm...) {
+		if dead(strings.TrimPrefix(strings.TrimPrefix(name, s.dir), s.shm)) {
 			os.RemoveAll(name)
 		}
 	}

@@ -42,6 +42,7 @@ const (
 	Turns   // of the loop
 	StoreIn // messages between stores
 	StoreOut
+	CopiesIn // archives of programs that came whole from another node
 	numCounters
 )
 
@@ -49,7 +50,7 @@ var counterNames = [numCounters]string{
 	"clients", "clients_refused", "frames_bad", "submissions",
 	"keepers_spawned", "keepers_gone", "keepers_kept", "adopted", "swept",
 	"messages_in", "messages_out", "messages_lost",
-	"relays_in", "relays_out", "relays_lost", "turns", "store_in", "store_out",
+	"relays_in", "relays_out", "relays_lost", "turns", "store_in", "store_out", "copies_in",
 }
 
 // Watch takes the events of one launcher. Its methods may be called from any

@@ -16,13 +16,16 @@ type TaskGrow struct {
 type TaskFollow struct{ Job filch.JobID }
 
 // Fetch asks a node for a part of a file of a workflow: one that task Writer
-// wrote there, or with -1 one of the folder Folder of that node.
+// wrote there, or with -1 one of the folder Folder of that node. With Copy it
+// asks for a part of the archive of that name, whose sum is to be Sum.
 type Fetch struct {
 	Job    filch.JobID
 	Writer int32
 	Path   string
 	Folder string
 	Offset int64
+	Copy   string
+	Sum    [32]byte
 }
 
 // Part is a part of a file, or why there is none. Size, Sum and Exec are the

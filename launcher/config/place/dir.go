@@ -35,6 +35,7 @@ func (d Dir) Jobs() string     { return filepath.Join(d.Path(), "jobs") }
 func (d Dir) Keepers() string  { return filepath.Join(d.Path(), "keepers") }
 func (d Dir) Out() string      { return filepath.Join(d.Path(), "out") }
 func (d Dir) Store() string    { return filepath.Join(d.Path(), "store") }
+func (d Dir) Bcast() string    { return filepath.Join(d.Path(), "bcast") }
 
 // Bin is where the launcher's binary goes, by content hash.
 func Bin(base string) string { return filepath.Join(base, "bin") }
@@ -60,7 +61,7 @@ func (d Dir) Make() error {
 		return filch.Errorf(filch.Invalid, "cannot keep state in %s: it is on %s, which other nodes share", d.Base, kind).
 			WithHint("set FILCH_LOCAL to a directory on a disk of this node")
 	}
-	for _, dir := range []string{d.Base, filepath.Dir(d.Path()), d.Path(), d.Jobs(), d.Out(), d.Keepers(), d.Store()} {
+	for _, dir := range []string{d.Base, filepath.Dir(d.Path()), d.Path(), d.Jobs(), d.Out(), d.Keepers(), d.Store(), d.Bcast()} {
 		if err := private(dir); err != nil {
 			return err
 		}

@@ -1,0 +1,365 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of copies.
+const (
+	copyHold  = 20 * time.Second       // that a child in the tree waits for what its parent has not yet
+	copyPause = 200 * time.Millisecond // before a node is asked again that could not answer
+)
+
+// archiveEnd is the end of the names of archives.
+const archiveEnd = ".tar"
+
+// copies is the archives of programs (--bcast) on this node: of the jobs that
+// were submitted here until they need them no more, and those that were
+// fetched for a part of a job until the gate of that opens. A start with a copy
+// goes to a keeper, which unpacks it, when the archive is here.
+//
+// They lie in a folder of the node's own, which nobody else can read or write.
+type copies struct {
+	d     *Daemon
+	dir   string
+	parts map[filch.Ident]*archive // fetched, or being fetched; the loop's
+	made  int                      // so far; the loop's
+
+	mu     sync.Mutex // guards what follows
+	byFile map[string]*archive
+	homes  map[filch.JobID]*archive // of jobs that were submitted here
+}
+
+// archive is one on this node.
+type archive struct {
+	copy  *launcher.Copy
+	path  string
+	done  chan struct{} // closed when it is here, or cannot be
+	err   error
+	again bool // the job may be launched once more when it was started
+
+	// Of one that is fetched; the loop's.
+	start  launcher.Start
+	cancel context.CancelFunc
+	given  bool // a keeper has the start
+}
+
+func newCopies(d *Daemon) *copies {
+	return &copies{
+		d: d, dir: d.cfg.Dir.Bcast(), parts: map[filch.Ident]*archive{},
+		byFile: map[string]*archive{}, homes: map[filch.JobID]*archive{},
+	}
+}
+
+// home is an archive that a client of this node has put here.
+func (cs *copies) home(c *launcher.Copy, again bool) *archive {
+	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+archiveEnd), done: make(chan struct{}), again: again}
+	close(a.done)
+	return a
+}
+
+// offered is told of a request with a copy before the brain is.
+func (cs *copies) offered(c *client, r *launcher.Request) error {
+	if r.Copy == nil || r.Copy.Check() != nil { // else the brain refuses it
+		return nil
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.offer != nil || cs.byFile[r.Copy.File] != nil {
+		return filch.Errorf(filch.Invalid, "a client offers the archive %s, and has offered one before", r.Copy.File)
+	}
+	c.offer = cs.home(r.Copy, r.Policy.Requeue)
+	cs.byFile[r.Copy.File] = c.offer
+	return nil
+}
+
+// accepted is told which job a client's archive is of.
+func (cs *copies) accepted(j filch.JobID, c *client) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.offer != nil {
+		cs.homes[j] = c.offer
+		c.offer = nil
+	}
+}
+
+// withdrawn is told that a client is gone: what no job was made of goes.
+func (cs *copies) withdrawn(c *client) {
+	cs.mu.Lock()
+	a := c.offer
+	c.offer = nil
+	cs.mu.Unlock()
+	if a != nil {
+		cs.remove(a)
+	}
+}
+
+// started is told that all ranks of a job of this node run.
+func (cs *copies) started(j filch.JobID) {
+	cs.mu.Lock()
+	a := cs.homes[j]
+	cs.mu.Unlock()
+	if a != nil && !a.again {
+		cs.over(j)
+	}
+}
+
+// over is told that a job of this node has ended.
+func (cs *copies) over(j filch.JobID) {
+	cs.mu.Lock()
+	a := cs.homes[j]
+	delete(cs.homes, j)
+	cs.mu.Unlock()
+	if a != nil {
+		cs.remove(a)
+	}
+}
+
+// restore keeps the archives of jobs that go on, and removes what else the
+// launcher before this one had.
+func (cs *copies) restore(records []launcher.Record) {
+	keep := map[string]bool{}
+	cs.mu.Lock()
+	for _, r := range records {
+		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.d.self && j.Request.Copy.Check() == nil {
+			a := cs.home(j.Request.Copy, true)
+			cs.homes[j.Job], cs.byFile[j.Request.Copy.File] = a, a
+			keep[filepath.Base(a.path)] = true
+		}
+	}
+	cs.mu.Unlock()
+	entries, err := os.ReadDir(cs.dir)
+	if err != nil {
+		cs.d.fault("cannot look for copies of an earlier launcher", err)
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && !keep[e.Name()] { // the folders are the keepers'
+			cs.erase(filepath.Join(cs.dir, e.Name()))
+		}
+	}
+}
+
+// remove forgets an archive and takes its file away, which may be large, on a
+// goroutine of its own. Whoever reads it reads on.
+func (cs *copies) remove(a *archive) {
+	cs.mu.Lock()
+	if cs.byFile[a.copy.File] == a {
+		delete(cs.byFile, a.copy.File)
+	}
+	cs.mu.Unlock()
+	cs.d.work.Go(func() { cs.erase(a.path) })
+}
+
+func (cs *copies) erase(path string) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		cs.d.fault("cannot remove the archive of a program", err)
+	}
+}
+
+func (cs *copies) find(file string) *archive {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.byFile[file]
+}
+
+// start gives a job to a keeper, when what it needs is here.
+func (cs *copies) start(s *launcher.Start) {
+	l := &s.Launch
+	if l.Copy == nil {
+		cs.d.keepers.start(*s)
+		return
+	}
+	if a := cs.find(l.Copy.File); a != nil && a.cancel == nil {
+		s.Archive = a.path
+		cs.d.keepers.start(*s)
+		return
+	}
+	if err := l.Copy.Check(); err != nil {
+		cs.tell(launcher.KeeperReady{Ident: l.Ident, Err: err, Cause: launcher.CauseOurs})
+		return
+	}
+	cs.made++
+	// Its own for each attempt: one that is over may still be writing its part.
+	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, archiveEnd)
+	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
+	ctx, cancel := context.WithTimeout(cs.d.ctx, launcher.PrepareWait+l.Copy.Wait())
+	a.cancel, a.start.Archive = cancel, a.path
+	cs.parts[l.Ident] = a
+	cs.mu.Lock()
+	cs.byFile[l.Copy.File] = a
+	cs.mu.Unlock()
+	cs.d.work.Go(func() {
+		defer cancel()
+		a.err = cs.bring(ctx, a, s.Index)
+		close(a.done)
+		cs.d.post(func(t *turn) { cs.arrived(t, a) })
+	})
+}
+
+// arrived goes on with a start whose archive is here, or cannot be.
+func (cs *copies) arrived(t *turn, a *archive) {
+	id := a.start.Launch.Ident
+	switch {
+	case cs.parts[id] != a: // it was stopped
+		cs.remove(a)
+	case a.err != nil:
+		cs.drop(id)
+		t.node.Keeper(t.now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.out)
+	default:
+		a.given = true
+		cs.d.keepers.start(a.start)
+	}
+}
+
+// failure says what could not be copied to where, and why.
+func (cs *copies) failure(a *archive) *filch.Error {
+	text := plainError(a.err)
+	if e, ok := errors.AsType[*filch.Error](a.err); ok {
+		text = e.Text
+	}
+	return filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.self, text).
+		WithHint("filch run needs room in %s, or --bcast=PATH names another place", cs.d.cfg.Dir.Base)
+}
+
+// drop forgets a fetched archive.
+func (cs *copies) drop(id filch.Ident) {
+	if a := cs.parts[id]; a != nil {
+		delete(cs.parts, id)
+		cs.remove(a)
+	}
+}
+
+// deed passes a deed on to the keeper. A start that still waits for its archive
+// is stopped here; one whose gate opens needs the archive no more, and neither
+// do its children in the tree, as they are ready.
+func (cs *copies) deed(d *launcher.Deed) {
+	a := cs.parts[d.Ident]
+	switch {
+	case a == nil:
+	case a.given:
+		if d.Kind == launcher.DeedGo || d.Kind == launcher.DeedForget {
+			cs.drop(d.Ident)
+		}
+	case d.Kind == launcher.DeedStop:
+		delete(cs.parts, d.Ident)
+		a.cancel()
+		cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper does that is stopped before it is ready
+		return
+	case d.Kind == launcher.DeedForget:
+		delete(cs.parts, d.Ident)
+		a.cancel()
+		return
+	}
+	cs.d.keepers.deed(d)
+}
+
+// tell says something to the brain in place of a keeper, later: the loop is
+// acting on what that has said.
+func (cs *copies) tell(event any) {
+	cs.d.work.Go(func() { cs.d.post(func(t *turn) { t.node.Keeper(t.now, event, t.out) }) })
+}
+
+// ready is told that a keeper has unpacked its archive: without a gate nobody
+// else needs that.
+func (cs *copies) ready(id filch.Ident) {
+	if a := cs.parts[id]; a != nil && a.start.Go {
+		cs.drop(id)
+	}
+}
+
+// bring fetches an archive from the parent in the tree of launches, and where
+// that has none, as its launch was refused or is behind, from where it was
+// submitted.
+func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
+	root, err := os.OpenRoot(cs.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name := filepath.Base(a.path)
+	part := strings.TrimSuffix(name, archiveEnd) + ".part"
+	defer func() { _ = root.Remove(part) }()
+	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
+	from := a.start.Launch.CopyParent(index)
+	for {
+		if from == cs.d.self { // it was here
+			return filch.Errorf(filch.NotFound, "it is not on %s any more, where it was submitted", from)
+		}
+		_, err := cs.d.stage.copyParts(ctx, from, q, root, part, name, 0o600)
+		if err == nil {
+			cs.d.watch.Add(watch.CopiesIn, 1)
+			return nil
+		}
+		e, ours := errors.AsType[*filch.Error](err)
+		switch {
+		case ctx.Err() != nil && cs.d.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return filch.Errorf(filch.Timeout, "it did not come from %s within %v", from, launcher.PrepareWait+a.copy.Wait())
+		case ctx.Err() != nil, !ours:
+			return err
+		case from != a.copy.From && e.Kind != filch.Unavailable:
+			from = a.copy.From
+			continue
+		case e.Kind == filch.NodeLost:
+			return filch.Errorf(e.Kind, "%s, where it was submitted, is lost", from)
+		case e.Kind != filch.Unavailable:
+			return filch.Errorf(e.Kind, "cannot get it from %s: %s", from, e.Text)
+		}
+		select { // its launcher may be being started anew
+		case <-time.After(copyPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// await waits until an archive that another node asks for is here, if it is on
+// its way.
+func (cs *copies) await(file string) {
+	a := cs.find(file)
+	if a == nil {
+		return
+	}
+	timer := time.NewTimer(copyHold)
+	defer timer.Stop()
+	select {
+	case <-a.done:
+	case <-timer.C:
+	case <-cs.d.ctx.Done():
+	}
+}
+
+// read reads a part of an archive for another node.
+func (cs *copies) read(q wire.Fetch) wire.Part {
+	a := cs.find(q.Copy)
+	if a == nil || a.copy.Sum != q.Sum {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
+	}
+	select {
+	case <-a.done:
+	default:
+		return wire.Part{Err: filch.Errorf(filch.Unavailable, "it has not come there yet")}
+	}
+	if a.err != nil {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
+	}
+	f, err := os.Open(a.path)
+	if err != nil {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "%s", plainError(err))}
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || st.Size() != a.copy.Bytes {
+		return wire.Part{Err: filch.Errorf(filch.Invalid, "it was changed")}
+	}
+	return readPart(f, q.Offset, wire.Part{Size: a.copy.Bytes, Sum: a.copy.Sum})
+}

@@ -1,0 +1,294 @@
+package proc
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"golang.org/x/sys/unix"
+)
+
+// copied is the program of a job that was sent to this node with it (--bcast).
+// It is unpacked before the job is ready, on a goroutine of its own, as the
+// place that the user has named for it may hang.
+//
+// Without such a place it goes to a folder of the job, in the private one of
+// the node, and is removed when the ranks have ended; the name of the folder
+// tells the keeper, whose death a sweep sees.
+type copied struct {
+	job     *job
+	what    *launcher.Copy
+	own     string // the job's folder among those of copiesDir, "" none
+	bell    int    // an eventfd that wakes the keeper
+	stopped atomic.Bool
+	late    *timer // gives up the wait for the goroutine
+	busy    bool   // it has not ended
+
+	libs bool // the goroutine's until it has ended
+	err  error
+}
+
+// copiesDir holds the programs that were copied, and their archives.
+func (p Place) copiesDir() string { return filepath.Join(p.Dir, "bcast") }
+
+// unpackCopy begins to unpack the job's program; it goes on with unpacked.
+func (j *job) unpackCopy() *failure {
+	what := j.order.Launch.Copy
+	if err := what.Check(); err != nil {
+		return &failure{launcher.CauseOurs, err}
+	}
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return fail(launcher.CauseOurs, filch.Unavailable, "cannot copy %s to %s: %s", what.Name, j.node(), reason(err))
+	}
+	c := &copied{job: j, what: what, bell: bell, busy: true}
+	if what.Dest == "" {
+		j.keeper.scratches++
+		c.own = fmt.Sprintf("%d.%d", os.Getpid(), j.keeper.scratches)
+	}
+	j.copy = c
+	j.keeper.poll.watch(bell, readable, func(uint32) { c.rung() })
+	unix.Umask(0o077) // that of the job is set when this is done
+	archive, dir := j.order.Archive, j.keeper.place.copiesDir()
+	go func() {
+		c.libs, c.err = c.unpack(archive, dir)
+		unix.Write(bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}()
+	return nil
+}
+
+// rung is told that the goroutine has ended.
+func (c *copied) rung() {
+	var b [8]byte
+	if n, _ := unix.Read(c.bell, b[:]); n != len(b) {
+		return
+	}
+	c.idle()
+	if c.job.phase == checking { // else it was stopped meanwhile
+		c.job.unpacked()
+	}
+}
+
+// idle gives back what the goroutine needed.
+func (c *copied) idle() {
+	c.busy = false
+	c.job.keeper.poll.stop(c.late)
+	c.job.keeper.poll.drop(c.bell)
+	unix.Close(c.bell)
+}
+
+// unpacked has the ranks start what was copied, and goes on.
+func (j *job) unpacked() {
+	c := j.copy
+	if c.err != nil {
+		f := fail(launcher.CauseOurs, filch.Unavailable, "cannot copy %s to %s: %s", c.what.Name, j.node(), plainReason(c.err))
+		if errors.Is(c.err, unix.ENOSPC) || errors.Is(c.err, unix.EDQUOT) {
+			f = f.hint("it needs " + strconv.FormatInt(c.what.Bytes>>10, 10) + " KiB in " + c.dir() + "; --bcast=PATH names another place")
+		}
+		j.failed = f
+		j.prepared()
+		return
+	}
+	path := filepath.Join(c.dir(), c.what.Name)
+	first := &j.what.Programs[0]
+	first.Argv = append([]string{path}, first.Argv[1:]...)
+	if c.libs {
+		j.what.Env = prependEnv(j.what.Env, "LD_LIBRARY_PATH", LibsOf(path))
+	}
+	if err := j.assign(); err != nil {
+		j.failed = fail(launcher.CauseOurs, filch.Internal, "cannot start %s on %s: %s", path, j.node(), err)
+		j.prepared()
+		return
+	}
+	j.examine()
+}
+
+// plainReason is the errno text of err, where it is nothing but that.
+func plainReason(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Path + ": " + reason(err)
+	}
+	return err.Error()
+}
+
+func prependEnv(env []string, name, value string) []string {
+	for i, kv := range env {
+		if old, ok := strings.CutPrefix(kv, name+"="); ok && old != "" {
+			env[i] = name + "=" + value + ":" + old
+			return env
+		}
+	}
+	return append(env, name+"="+value)
+}
+
+// dir is where the program is.
+func (c *copied) dir() string {
+	if c.own == "" {
+		return c.what.Dest
+	}
+	return filepath.Join(c.job.keeper.place.copiesDir(), c.own)
+}
+
+// unpack runs on the goroutine.
+func (c *copied) unpack(archive, dir string) (libs bool, err error) {
+	f, err := os.Open(archive)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || st.Size() != c.what.Bytes {
+		return false, fmt.Errorf("the archive is not the one of %d bytes that was sent", c.what.Bytes)
+	}
+	if c.own == "" {
+		return c.unpackTo(f, c.what.Dest)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	return c.unpackInto(f, root, c.own)
+}
+
+// unpackInto makes a folder and unpacks the archive there.
+func (c *copied) unpackInto(f *os.File, root *os.Root, name string) (libs bool, err error) {
+	if err := root.Mkdir(name, 0o700); err != nil {
+		return false, err
+	}
+	into, err := root.OpenRoot(name)
+	if err != nil {
+		return false, err
+	}
+	defer into.Close()
+	return unpack(f, into, c.what.Name, c.what.Bytes, c.stopped.Load)
+}
+
+// unpackTo unpacks the archive in a new folder within the one that the user has
+// named, and moves each file to its place by one rename: other nodes may share
+// the folder, and somebody may be running what is there.
+func (c *copied) unpackTo(f *os.File, dest string) (libs bool, err error) {
+	if err := os.MkdirAll(dest, 0o700); err != nil {
+		return false, err
+	}
+	if err := trusted(dest); err != nil {
+		return false, err
+	}
+	root, err := os.OpenRoot(dest)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	var word [8]byte
+	_, _ = rand.Read(word[:]) // it never fails
+	temporary := ".filch-bcast-" + hex.EncodeToString(word[:])
+	defer func() { _ = root.RemoveAll(temporary) }()
+	if libs, err = c.unpackInto(f, root, temporary); err != nil {
+		return libs, err
+	}
+	to, err := root.Open(".")
+	if err != nil {
+		return libs, err
+	}
+	defer to.Close()
+	from, err := root.Open(temporary)
+	if err != nil {
+		return libs, err
+	}
+	defer from.Close()
+	if libs {
+		if err := moveLibs(root, from, to, LibsOf(c.what.Name)); err != nil {
+			return libs, err
+		}
+	}
+	return libs, move(from, to, c.what.Name)
+}
+
+// move renames a file from one folder to the other. What has its name there is
+// replaced, and not followed if it is a link.
+func move(from, to *os.File, name string) error {
+	if err := unix.Renameat(int(from.Fd()), name, int(to.Fd()), name); err != nil {
+		return &os.PathError{Op: "rename", Path: filepath.Join(to.Name(), name), Err: err}
+	}
+	return nil
+}
+
+// moveLibs moves the libraries into their folder beside the program. That must
+// be ours: whoever owns it can change what the program loads.
+func moveLibs(root *os.Root, from, to *os.File, libs string) error {
+	if err := root.Mkdir(libs, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	open := func(in *os.File) (*os.File, error) {
+		path := filepath.Join(in.Name(), libs)
+		fd, err := unix.Openat(int(in.Fd()), libs, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		return os.NewFile(uintptr(fd), path), nil
+	}
+	theirs, err := open(from)
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	ours, err := open(to)
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	st, err := ours.Stat()
+	if err != nil {
+		return err
+	}
+	if uid, mode := ownerOf(st); uid != os.Geteuid() || mode&0o002 != 0 {
+		return fmt.Errorf("%s belongs to uid %d and has mode %04o: others could change what the program loads", ours.Name(), uid, mode)
+	}
+	names, err := theirs.Readdirnames(-1)
+	for _, name := range names {
+		if err == nil {
+			err = move(theirs, ours, name)
+		}
+	}
+	return err
+}
+
+// ending is told that the job ends: it reports whether nothing is being written
+// any more, or that it never will be.
+func (c *copied) ending() bool {
+	if c == nil || !c.busy {
+		return true
+	}
+	c.stopped.Store(true)
+	if c.late == nil {
+		c.late = c.job.keeper.poll.after(UnkillableAfter, func() {
+			c.job.warn(string(c.job.node()) + ": " + c.what.Name + " could not be written within " + UnkillableAfter.String() + ": the file system does not answer")
+			c.busy, c.job.keeper.hung = false, true
+		})
+	}
+	return false
+}
+
+// remove takes the job's folder away; no link in it is followed.
+func (c *copied) remove() {
+	if c == nil || c.own == "" || c.busy {
+		return
+	}
+	removeCopy(c.job.keeper.place, c.own)
+	c.own = ""
+}
+
+func removeCopy(p Place, name string) {
+	if root, err := os.OpenRoot(p.copiesDir()); err == nil {
+		_ = root.RemoveAll(name)
+		root.Close()
+	}
+}

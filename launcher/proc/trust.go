@@ -1,0 +1,84 @@
+package proc
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ownerOf is whose a file is, and its mode with the sticky bit.
+func ownerOf(info fs.FileInfo) (uid int, mode uint32) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1, 0
+	}
+	return int(st.Uid), st.Mode & 0o7777
+}
+
+// trusted refuses a folder in which any user may replace what we write: one
+// that all may write to without the sticky bit, or one that somebody else has
+// put, or has linked, into a folder like /tmp before us. What the user shares
+// with people of a group, or of whose owner they hold such a folder, is theirs
+// to judge.
+func trusted(dir string) error {
+	parent, given := "/", dir
+	info, err := os.Lstat(parent)
+	if err != nil {
+		return err
+	}
+	for hops := 0; ; {
+		if err := closed(parent, info); err != nil {
+			return err
+		}
+		rest, err := filepath.Rel(parent, dir)
+		if err != nil {
+			return err
+		}
+		if rest == "." {
+			if at, err := os.Stat(given); err != nil || !os.SameFile(at, info) {
+				return fmt.Errorf("%s changed while it was looked at", given)
+			}
+			return nil
+		}
+		_, mode := ownerOf(info)
+		open := mode&0o002 != 0 // to all
+		first, _, _ := strings.Cut(rest, "/")
+		path := filepath.Join(parent, first)
+		if info, err = os.Lstat(path); err != nil {
+			return err
+		}
+		if uid, _ := ownerOf(info); open && uid != os.Geteuid() && uid != 0 {
+			return fmt.Errorf("%s belongs to uid %d, who has put it where all may write", path, uid)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			parent = path
+			continue
+		}
+		if hops++; hops > 40 { // as the kernel, path_resolution(7)
+			return fmt.Errorf("%s has too many links", dir)
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(parent, to)
+		}
+		after, _ := filepath.Rel(path, dir)
+		dir, parent = filepath.Join(to, after), "/"
+		if info, err = os.Lstat(parent); err != nil {
+			return err
+		}
+	}
+}
+
+// closed refuses a folder in which all may rename what is not theirs.
+func closed(path string, info fs.FileInfo) error {
+	if _, mode := ownerOf(info); mode&0o002 != 0 && mode&0o1000 == 0 {
+		return fmt.Errorf("any user may replace files in %s (mode %04o)", path, mode)
+	}
+	return nil
+}
