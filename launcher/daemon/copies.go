@@ -216,6 +216,7 @@ func (cs *copies) arrived(t *turn, a *archive) {
 		cs.remove(a)
 	case a.err != nil:
 		cs.drop(id)
+		cs.d.routes.unused(id)
 		t.node.Keeper(t.now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.out)
 	default:
 		a.given = true
@@ -252,14 +253,13 @@ func (cs *copies) deed(d *launcher.Deed) {
 		if d.Kind == launcher.DeedGo || d.Kind == launcher.DeedForget {
 			cs.drop(d.Ident)
 		}
-	case d.Kind == launcher.DeedStop:
+	case d.Kind == launcher.DeedStop, d.Kind == launcher.DeedForget:
 		delete(cs.parts, d.Ident)
 		a.cancel()
-		cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper does that is stopped before it is ready
-		return
-	case d.Kind == launcher.DeedForget:
-		delete(cs.parts, d.Ident)
-		a.cancel()
+		cs.d.routes.unused(d.Ident)
+		if d.Kind == launcher.DeedStop {
+			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper does that is stopped before it is ready
+		}
 		return
 	}
 	cs.d.keepers.deed(d)

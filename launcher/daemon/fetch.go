@@ -135,7 +135,11 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 		}
 	}
 	if !bytes.Equal(h.Sum(nil), first.Sum[:]) {
-		return 0, filch.Errorf(filch.Unavailable, "what came is not what was sent: the sums of %d bytes differ", first.Size)
+		kind := filch.Unavailable
+		if q.Copy != "" { // nobody may write to it: it will not be otherwise the next time
+			kind = filch.Invalid
+		}
+		return 0, filch.Errorf(kind, "what came is not what was sent: the sums of %d bytes differ", first.Size)
 	}
 	if first.Exec {
 		mode |= mode & 0o444 >> 2

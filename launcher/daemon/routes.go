@@ -117,6 +117,14 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 	}
 }
 
+// unused says that no keeper will be of an attempt here. Where this is not the
+// job's origin the route ends with that.
+func (rs *routes) unused(id filch.Ident) {
+	if r := rs.find(id.Job); r != nil && r.ident == id && r.origin != rs.d.self && !r.here() {
+		rs.drop(id.Job, r)
+	}
+}
+
 // bind says which client a job of this origin has.
 func (rs *routes) bind(j filch.JobID, c *client) {
 	r := rs.ours(j)
