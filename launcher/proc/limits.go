@@ -80,8 +80,8 @@ func harmful(want []launcher.Rlimit) []limitWas {
 	return set
 }
 
-// A program that was just copied (--bcast) is busy for as long as a child that
-// was forked meanwhile, by whoever copied it, has not executed its own.
+// A program that was just written is busy for as long as a child that was forked
+// meanwhile, by whoever wrote it, has not executed its own.
 const (
 	busyTries = 20
 	busyPause = 5 * time.Millisecond

@@ -234,12 +234,22 @@ func TestTrustedFolders(t *testing.T) {
 		name string
 		want string // in the error; "" none
 	}{
-		{"own", ""}, {"group", ""}, {"tmp", ""}, {"tmp/own", ""}, {"tmp/link", ""},
+		{"own", ""},
+		{"group", ""},
+		{"tmp", ""},
+		{"tmp/own", ""},
+		{"tmp/link", ""},
 		{"theirs", ""}, // nobody could have put it there but its parent's owner
-		{"open", "any user may replace"}, {"open/in", "any user may replace"},
-		{"tmp/squat", "belongs to uid 65534"}, {"tmp/squat/in", "belongs to uid 65534"}, {"tmp/polite", "belongs to uid 65534"},
-		{"tmp/planted", "belongs to uid 65534"}, {"second", "belongs to uid 65534"}, {"into", "belongs to uid 65534"},
-		{"loop", "too many links"}, {"missing", "no such file"},
+		{"open", "any user may replace"},
+		{"open/in", "any user may replace"},
+		{"tmp/squat", "belongs to uid 65534"},
+		{"tmp/squat/in", "belongs to uid 65534"},
+		{"tmp/polite", "belongs to uid 65534"},
+		{"tmp/planted", "belongs to uid 65534"},
+		{"second", "belongs to uid 65534"},
+		{"into", "belongs to uid 65534"},
+		{"loop", "too many links"},
+		{"missing", "no such file"},
 	} {
 		err := trusted(filepath.Join(dir, c.name))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -116,4 +116,9 @@ func (u *until) over() bool {
 	}
 }
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(attacksIn); dir != "" {
+		attack(dir)
+	}
+	rig.Main(m)
+}
