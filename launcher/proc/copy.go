@@ -31,8 +31,12 @@ type copied struct {
 	stopped atomic.Bool
 	late    *timer // gives up the wait for the goroutine
 	busy    bool   // it has not ended
+	result  atomic.Pointer[unpacking]
+}
 
-	libs bool // the goroutine's until it has ended
+// unpacking is what came of it.
+type unpacking struct {
+	libs bool // there are libraries beside the program
 	err  error
 }
 
@@ -59,7 +63,8 @@ func (j *job) unpackCopy() *failure {
 	unix.Umask(0o077) // that of the job is set when this is done
 	archive, dir := j.order.Archive, j.keeper.place.copiesDir()
 	go func() {
-		c.libs, c.err = c.unpack(archive, dir)
+		libs, err := c.unpack(archive, dir)
+		c.result.Store(&unpacking{libs, err})
 		unix.Write(bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}()
 	return nil
@@ -88,9 +93,10 @@ func (c *copied) idle() {
 // unpacked has the ranks start what was copied, and goes on.
 func (j *job) unpacked() {
 	c := j.copy
-	if c.err != nil {
-		f := fail(launcher.CauseOurs, filch.Unavailable, "cannot copy %s to %s: %s", c.what.Name, j.node(), plainReason(c.err))
-		if errors.Is(c.err, unix.ENOSPC) || errors.Is(c.err, unix.EDQUOT) {
+	came := c.result.Load()
+	if err := came.err; err != nil {
+		f := fail(launcher.CauseOurs, filch.Unavailable, "cannot copy %s to %s: %s", c.what.Name, j.node(), plainReason(err))
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			f = f.hint("it needs " + strconv.FormatInt(c.what.Bytes>>10, 10) + " KiB in " + c.dir() + "; --bcast=PATH names another place")
 		}
 		j.failed = f
@@ -100,7 +106,7 @@ func (j *job) unpacked() {
 	path := filepath.Join(c.dir(), c.what.Name)
 	first := &j.what.Programs[0]
 	first.Argv = append([]string{path}, first.Argv[1:]...)
-	if c.libs {
+	if came.libs {
 		j.what.Env = prependEnv(j.what.Env, "LD_LIBRARY_PATH", LibsOf(path))
 	}
 	if err := j.assign(); err != nil {
@@ -176,10 +182,7 @@ func (c *copied) unpackInto(f *os.File, root *os.Root, name string) (libs bool, 
 // named, and moves each file to its place by one rename: other nodes may share
 // the folder, and somebody may be running what is there.
 func (c *copied) unpackTo(f *os.File, dest string) (libs bool, err error) {
-	if err := os.MkdirAll(dest, 0o700); err != nil {
-		return false, err
-	}
-	if err := trusted(dest); err != nil {
+	if err := makeTrusted(dest); err != nil {
 		return false, err
 	}
 	root, err := os.OpenRoot(dest)

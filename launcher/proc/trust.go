@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,20 @@ func ownerOf(info fs.FileInfo) (uid int, mode uint32) {
 		return -1, 0
 	}
 	return int(st.Uid), st.Mode & 0o7777
+}
+
+// makeTrusted makes a folder, and those that it is in, where they are missing;
+// each is looked at before something is made in it.
+func makeTrusted(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && dir != "/" {
+		if err := makeTrusted(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return trusted(dir)
 }
 
 // trusted refuses a folder in which any user may replace what we write: one

@@ -258,6 +258,24 @@ func TestTrustedFolders(t *testing.T) {
 	}
 }
 
+// What is refused is refused before a folder is made behind it.
+func TestCopyMakesNothingBehindALinkOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives a link to another user: run it as root")
+	}
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Chmod(dir, os.ModeSticky|0o777), os.Symlink(elsewhere, link), os.Lchown(link, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyTo(t, filepath.Join(link, "new"), reg("prog", "x")); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
+		t.Errorf("got %v", err)
+	}
+	if e, _ := os.ReadDir(elsewhere); len(e) > 0 {
+		t.Errorf("made where the link leads: %v", e)
+	}
+}
+
 // copyTo unpacks an archive to a place that the user has named.
 func copyTo(t *testing.T, dest string, entries ...entry) error {
 	t.Helper()
