@@ -36,7 +36,7 @@ func sampleStart() launcher.Start {
 func TestValuesComeBackAsTheyWere(t *testing.T) {
 	for _, v := range []any{
 		sampleStart(),
-		launcher.Request{Name: "x", Shape: launcher.Shape{Ranks: 4, Only: []filch.NodeName{"a", "b"}}, Policy: launcher.Policy{KillOnBad: true, WarnTime: time.Minute}, Order: []byte{0, 1}},
+		launcher.Request{Name: "x", Shape: launcher.Shape{Ranks: 4, Only: []filch.NodeName{"a", "b"}}, Policy: launcher.Policy{KillOnBad: true, WarnTime: time.Minute}, Order: []byte{0, 1}, Copy: &launcher.Copy{From: "n1", Bytes: 1, Sum: [32]byte{1, 2}, Name: "x", Dest: "/y"}},
 		launcher.Order{
 			Programs: []launcher.Program{{Argv: []string{"sh", "-c", "a\nb\x00\xff"}, Ranks: []launcher.Span{{First: 0, Count: 4}}, Env: []string{"A=1"}}},
 			Cwd:      "/", Umask: 0o22, Rlimits: []launcher.Rlimit{{Resource: 7, Soft: 1<<64 - 1}},
