@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -230,8 +232,11 @@ func (cs *copies) failure(a *archive) *filch.Error {
 	if e, ok := errors.AsType[*filch.Error](a.err); ok {
 		text = e.Text
 	}
-	return filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.self, text).
-		WithHint("filch run needs room in %s, or --bcast=PATH names another place", cs.d.cfg.Dir.Base)
+	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.self, text)
+	if errors.Is(a.err, unix.ENOSPC) || errors.Is(a.err, unix.EDQUOT) {
+		err = err.WithHint("it needs twice that in %s", cs.d.cfg.Dir.Base) // the archive, and what is in it
+	}
+	return err
 }
 
 // drop forgets a fetched archive.

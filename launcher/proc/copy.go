@@ -97,7 +97,7 @@ func (j *job) unpacked() {
 	if err := came.err; err != nil {
 		f := fail(launcher.CauseOurs, filch.Unavailable, "cannot copy %s to %s: %s", c.what.Name, j.node(), plainReason(err))
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			f = f.hint("it needs " + strconv.FormatInt(c.what.Bytes>>10, 10) + " KiB in " + c.dir() + "; --bcast=PATH names another place")
+			f = f.hint("it needs " + strconv.FormatInt(c.what.Bytes>>10, 10) + " KiB in " + c.dir())
 		}
 		j.failed = f
 		j.prepared()
