@@ -36,6 +36,7 @@ const archiveEnd = ".tar"
 type copies struct {
 	d     *Daemon
 	dir   string
+	found []string                 // that were here before this launcher took clients
 	parts map[filch.Ident]*archive // fetched, or being fetched; the loop's
 	made  int                      // so far; the loop's
 
@@ -59,10 +60,20 @@ type archive struct {
 }
 
 func newCopies(d *Daemon) *copies {
-	return &copies{
+	cs := &copies{
 		d: d, dir: d.cfg.Dir.Bcast(), parts: map[filch.Ident]*archive{},
 		byFile: map[string]*archive{}, homes: map[filch.JobID]*archive{},
 	}
+	entries, err := os.ReadDir(cs.dir)
+	if err != nil {
+		d.fault("cannot look for copies of an earlier launcher", err)
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() { // the folders are the keepers'
+			cs.found = append(cs.found, e.Name())
+		}
+	}
+	return cs
 }
 
 // home is an archive that a client of this node has put here.
@@ -142,13 +153,9 @@ func (cs *copies) restore(records []launcher.Record) {
 		}
 	}
 	cs.mu.Unlock()
-	entries, err := os.ReadDir(cs.dir)
-	if err != nil {
-		cs.d.fault("cannot look for copies of an earlier launcher", err)
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() && !keep[e.Name()] { // the folders are the keepers'
-			cs.erase(filepath.Join(cs.dir, e.Name()))
+	for _, name := range cs.found {
+		if !keep[name] {
+			cs.erase(filepath.Join(cs.dir, name))
 		}
 	}
 }
