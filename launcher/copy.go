@@ -25,7 +25,7 @@ const (
 // fetched by the others, each from its parent in the tree of launches.
 type Copy struct {
 	From  filch.NodeName // where it is: the node of the client; Submit fills it in
-	File  string         // its name there, see [CopyFile]
+	File  string         // its name there, without the end; see [CopyFile]
 	Bytes int64
 	Sum   [32]byte // SHA-256
 	Name  string   // of the program
@@ -49,6 +49,9 @@ func (c *Copy) Check() *filch.Error {
 	}
 	return nil
 }
+
+// ArchiveEnd is the end of the names of archives.
+const ArchiveEnd = ".tar"
 
 // copyFileLen is the digits of an archive's name: 128 bits.
 const copyFileLen = 32

@@ -58,7 +58,7 @@ func broadcast(r *spec.Run, around spec.Context, dir place.Dir) (undo func(), er
 		return nil, err
 	}
 	c.File = hex.EncodeToString(word[:])
-	at := filepath.Join(dir.Bcast(), c.File+".tar")
+	at := filepath.Join(dir.Bcast(), c.File+launcher.ArchiveEnd)
 	if err := pack(c, path, at); err != nil {
 		_ = os.Remove(at)
 		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, cause(err)).
@@ -83,9 +83,11 @@ func pack(c *launcher.Copy, path, at string) error {
 	sum := sha256.New()
 	w := tar.NewWriter(io.MultiWriter(f, sum))
 	err = addFile(w, path, c.Name)
+	have := map[string]bool{}
 	for _, lib := range librariesOf(path) {
-		if err == nil {
-			err = addFile(w, lib, proc.LibsOf(c.Name)+"/"+filepath.Base(lib))
+		if name := filepath.Base(lib); err == nil && !have[name] {
+			have[name] = true
+			err = addFile(w, lib, proc.LibsOf(c.Name)+"/"+name)
 		}
 	}
 	if err == nil {

@@ -24,9 +24,6 @@ const (
 	copyPause = 200 * time.Millisecond // before a node is asked again that could not answer
 )
 
-// archiveEnd is the end of the names of archives.
-const archiveEnd = ".tar"
-
 // copies is the archives of programs (--bcast) on this node: of the jobs that
 // were submitted here until they need them no more, and those that were
 // fetched for a part of a job until the gate of that opens. A start with a copy
@@ -78,7 +75,7 @@ func newCopies(d *Daemon) *copies {
 
 // home is an archive that a client of this node has put here.
 func (cs *copies) home(c *launcher.Copy, again bool) *archive {
-	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+archiveEnd), done: make(chan struct{}), again: again}
+	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+launcher.ArchiveEnd), done: make(chan struct{}), again: again}
 	close(a.done)
 	return a
 }
@@ -161,7 +158,7 @@ func (cs *copies) restore(records []launcher.Record) {
 }
 
 // remove forgets an archive and takes its file away, which may be large, on a
-// goroutine of its own. Whoever reads it reads on.
+// goroutine of its own. A read that has begun goes on.
 func (cs *copies) remove(a *archive) {
 	cs.mu.Lock()
 	if cs.byFile[a.copy.File] == a {
@@ -201,7 +198,7 @@ func (cs *copies) start(s *launcher.Start) {
 	}
 	cs.made++
 	// Its own for each attempt: one that is over may still be writing its part.
-	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, archiveEnd)
+	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, launcher.ArchiveEnd)
 	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
 	ctx, cancel := context.WithTimeout(cs.d.ctx, launcher.PrepareWait+l.Copy.Wait())
 	a.cancel, a.start.Archive = cancel, a.path
@@ -301,7 +298,7 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 	}
 	defer root.Close()
 	name := filepath.Base(a.path)
-	part := strings.TrimSuffix(name, archiveEnd) + ".part"
+	part := strings.TrimSuffix(name, launcher.ArchiveEnd) + ".part"
 	defer func() { _ = root.Remove(part) }()
 	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
 	from := a.start.Launch.CopyParent(index)
