@@ -154,7 +154,7 @@ func (b *brood) start(n, slots int) error {
 // nodeName is n1, n2 ...; the only launcher of a machine has its host name.
 func nodeName(i, n int) string {
 	if n == 1 {
-		if host, err := os.Hostname(); err == nil && place.ValidName(host) {
+		if host, err := os.Hostname(); err == nil && place.CheckNode(host) == nil {
 			return host
 		}
 	}
@@ -260,7 +260,7 @@ func (b *brood) writeHosts() error {
 	for i, d := range b.nodes {
 		names[i] = d.Node
 	}
-	path := filepath.Join(b.base, b.instance, "hosts")
+	path := place.Hosts(b.base, b.instance)
 	if err := os.WriteFile(path, hostsFile(names), 0o644); err != nil {
 		return noRoom(b.base, err)
 	}

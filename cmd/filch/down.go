@@ -102,6 +102,11 @@ func instanceToStop(base string, g *global) (string, error) {
 			name = own
 		}
 	}
+	if name != "" {
+		if err := place.CheckInstance(name); err != nil {
+			return "", err
+		}
+	}
 	all := instancesHere(base)
 	switch {
 	case name != "" && len(place.Nodes(base, name)) == 0:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -134,9 +135,8 @@ func (o *joinOptions) join(where string) error {
 			return filch.Errorf(filch.Invalid, "cannot tell the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
 		}
 	}
-	if !place.ValidName(name) || !place.ValidName(inv.Instance) {
-		return misuse{filch.Errorf(filch.Invalid, "%s cannot name a node of %s", strconv.Quote(name), strconv.Quote(inv.Instance)).
-			WithHint("use 1 to 63 letters, digits, '-', '_' and '.'")}
+	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
+		return misuse{err}
 	}
 	b := &brood{base: base, instance: inv.Instance, port: o.port}
 	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}
@@ -212,7 +212,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 // instanceOfSecret is what the instance of a secret is called: the folder says
 // it where the file lies in its own place, else the name that filch up chooses.
 func instanceOfSecret(path string, secret []byte) string {
-	if dir := filepath.Base(filepath.Dir(path)); filepath.Base(path) == "secret" && filepath.IsAbs(path) && place.ValidName(dir) {
+	if dir := filepath.Base(filepath.Dir(path)); filepath.Base(path) == "secret" && filepath.IsAbs(path) && place.CheckInstance(dir) == nil {
 		return dir
 	}
 	return twoWords(secret)

@@ -125,7 +125,7 @@ func (m *member) begin(args []string) (report, error) {
 	}
 	m.name = ownName(args)
 	index := slices.IndexFunc(w.Nodes, func(n alloc.Node) bool { return n.Name == m.name })
-	if index < 0 || !place.ValidName(w.Instance) {
+	if index < 0 || place.CheckInstance(w.Instance) != nil {
 		return report{}, filch.Errorf(filch.Invalid, "the node calls itself %s, which is not in the allocation", clean(m.name))
 	}
 	base, err := place.Base()

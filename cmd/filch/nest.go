@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -120,8 +119,8 @@ func (o *upOptions) newNest(given *alloc.Allocation) (*nest, error) {
 	} else {
 		n.instance = n.name()
 	}
-	if !place.ValidName(n.instance) {
-		return nil, misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(n.instance))}
+	if err := place.CheckInstance(n.instance); err != nil {
+		return nil, misuse{err}
 	}
 	if slices.ContainsFunc(place.Nodes(n.base, n.instance), answers) {
 		return nil, alreadyUp(n.instance, 1)

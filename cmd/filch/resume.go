@@ -44,9 +44,10 @@ func (o *upOptions) findQueue() error {
 	if o.resume == "" {
 		return nil
 	}
+	if err := place.CheckInstance(o.resume); err != nil {
+		return misuse{err}
+	}
 	switch {
-	case !place.ValidName(o.resume):
-		return misuse{filch.Errorf(filch.Invalid, "--resume %s: that is no name of an instance", clean(o.resume))}
 	case o.pool != "":
 		return misuse{filch.Errorf(filch.Invalid, "--resume and --join exclude each other").WithHint("resume first, and let the others join")}
 	case o.chosen && !o.mirror:

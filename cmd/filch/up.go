@@ -122,9 +122,11 @@ func (o *upOptions) check() error {
 		return misuse{filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port)}
 	case o.address != "" && o.iface != "":
 		return misuse{filch.Errorf(filch.Invalid, "--address and --iface exclude each other")}
-	case o.instance != "" && !place.ValidName(o.instance):
-		return misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(o.instance)).
-			WithHint("use 1 to 63 letters, digits, '-', '_' and '.'")}
+	}
+	if o.instance != "" {
+		if err := place.CheckInstance(o.instance); err != nil {
+			return misuse{err}
+		}
 	}
 	if o.nodes == 0 {
 		o.nodes = nodesDefault
@@ -235,8 +237,8 @@ func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (str
 		return "", err
 	}
 	if name != "" {
-		if !place.ValidName(name) {
-			return "", misuse{filch.Errorf(filch.Invalid, "%s cannot name an instance", strconv.Quote(name))}
+		if err := place.CheckInstance(name); err != nil {
+			return "", misuse{err}
 		}
 		if len(place.Nodes(base, name)) > 0 {
 			return name, nil

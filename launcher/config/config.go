@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -76,9 +77,10 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) error {
 		return filch.Errorf(filch.Invalid, "cannot use %s: %s", n.Dir.NodeFile(), fmt.Sprintf(format, args...))
 	}
+	if err := cmp.Or(place.CheckInstance(n.Dir.Instance), place.CheckNode(n.Dir.Node)); err != nil {
+		return bad("%s", err.Error())
+	}
 	switch {
-	case !place.ValidName(n.Dir.Instance) || !place.ValidName(n.Dir.Node):
-		return bad("%q is no name for a node of %q", n.Dir.Node, n.Dir.Instance)
 	case n.UUID == "" || len(n.UUID) > 36:
 		return bad("the instance's uuid has %d bytes", len(n.UUID))
 	case n.Member < -1 || n.Member >= launcher.IDStride:

@@ -93,7 +93,7 @@ func (q Queue) named(name string) Queue {
 		return ""
 	}
 	instance, uuid, ok := strings.Cut(strings.TrimSpace(string(b)), "/")
-	if !ok || !place.ValidName(instance) || !place.ValidName(uuid) {
+	if !ok || place.CheckInstance(instance) != nil || !place.ValidName(uuid) {
 		return ""
 	}
 	root := filepath.Dir(filepath.Dir(filepath.Dir(string(q))))

@@ -212,7 +212,7 @@ func parse(text, from string) (*Allocation, error) {
 				count, counted = n, true
 			}
 		}
-		if !place.ValidName(name) {
+		if place.CheckNode(name) != nil {
 			return nil, filch.Errorf(filch.Invalid, "%s: %s is not the name of a host", from, strconv.Quote(name))
 		}
 		i := slices.IndexFunc(a.Nodes, func(n Node) bool { return n.Name == name })

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -140,19 +139,4 @@ func checkPrivate(dir string) error {
 			WithHint("chmod 700 %s", dir)
 	}
 	return nil
-}
-
-// ValidName reports whether s may name an instance or a node: 1 to 63 letters,
-// digits, '-', '_' and '.', not beginning with a dot or dash.
-func ValidName(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '.' || s[0] == '-' {
-		return false
-	}
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-			return false
-		}
-		return true
-	})
 }

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -38,7 +39,10 @@ func (d Dir) Store() string    { return filepath.Join(d.Path(), "store") }
 func (d Dir) Bcast() string    { return filepath.Join(d.Path(), "bcast") }
 
 // Bin is where the launcher's binary goes, by content hash.
-func Bin(base string) string { return filepath.Join(base, "bin") }
+func Bin(base string) string { return filepath.Join(base, binDir) }
+
+// Hosts is the hostfile of an instance's nodes on this machine.
+func Hosts(base, instance string) string { return filepath.Join(base, instance, hostsFile) }
 
 // fit returns name in the directory, or where its path would be too long for a
 // socket, a hash of that path in BASE.
@@ -53,9 +57,8 @@ func (d Dir) fit(name string) string {
 
 // Make makes the directory and what is in it.
 func (d Dir) Make() error {
-	if !ValidName(d.Instance) || !ValidName(d.Node) {
-		return filch.Errorf(filch.Invalid, "cannot use %q as the name of a node of %q", d.Node, d.Instance).
-			WithHint("a name has 1 to 63 letters, digits, '-', '_' and '.'")
+	if err := cmp.Or(CheckInstance(d.Instance), CheckNode(d.Node)); err != nil {
+		return err
 	}
 	if kind := SharedKind(d.Base); kind != "" {
 		return filch.Errorf(filch.Invalid, "cannot keep state in %s: it is on %s, which other nodes share", d.Base, kind).
@@ -89,11 +92,11 @@ func Nodes(base, instance string) []Dir {
 	}
 	var all []Dir
 	for _, i := range instances {
-		if i == "bin" || !ValidName(i) {
+		if CheckInstance(i) != nil {
 			continue
 		}
 		for _, n := range subdirs(filepath.Join(base, i)) {
-			if ValidName(n) {
+			if CheckNode(n) == nil {
 				all = append(all, Dir{Base: base, Instance: i, Node: n})
 			}
 		}

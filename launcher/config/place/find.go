@@ -38,6 +38,11 @@ func connectIn(base string, w Wanted, env func(string) string) (net.Conn, Dir, e
 			w.Instance = own
 		}
 	}
+	if w.Instance != "" {
+		if err := CheckInstance(w.Instance); err != nil {
+			return nil, Dir{}, err
+		}
+	}
 	conn, dir, others := tryAll(base, w)
 	if conn == nil {
 		return nil, Dir{}, notRunning(w, Nodes(base, w.Instance))

@@ -170,6 +170,39 @@ func TestValidName(t *testing.T) {
 	}
 }
 
+func TestReservedNames(t *testing.T) {
+	for _, c := range []struct {
+		check func(string) error
+		name  string
+		err   string
+	}{
+		{CheckInstance, "bold-otter", ""},
+		{CheckInstance, "binary", ""},
+		{CheckInstance, "hosts", ""},
+		{CheckInstance, "bin", "an instance cannot be called bin: filch keeps its programs"},
+		{CheckInstance, "../x", `an instance cannot be called "../x"`},
+		{CheckInstance, "", `an instance cannot be called ""`},
+		{CheckNode, "n1", ""},
+		{CheckNode, "bin", ""},
+		{CheckNode, "hosts", "a node cannot be called hosts"},
+		{CheckNode, "a\nb", `a node cannot be called "a\nb"`},
+	} {
+		err := c.check(c.name)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%q: got %v, want %q", c.name, err, c.err)
+		}
+	}
+	for _, d := range []Dir{{Instance: "bin", Node: "n1"}, {Instance: "i", Node: "hosts"}} {
+		d.Base = t.TempDir()
+		if err := os.Chmod(d.Base, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if d.Make() == nil {
+			t.Errorf("%s was made", d.Path())
+		}
+	}
+}
+
 // up makes a state directory with a socket that answers.
 func up(t *testing.T, base, instance, node string) net.Listener {
 	t.Helper()
