@@ -108,11 +108,8 @@ func (r *Run) check() error {
 		return nil
 	}
 	for _, p := range append([]*Run{r}, r.Parts...) {
-		if len(p.Argv) == 0 {
-			return invalid("no command to run").WithHint("filch run -n 4 hostname")
-		}
-		if p.Argv[0] == "" {
-			return invalid("the command is empty")
+		if err := p.checkCommand(); err != nil {
+			return err
 		}
 	}
 	for _, pair := range [...][2]string{
@@ -141,6 +138,16 @@ func (r *Run) check() error {
 	return nil
 }
 
+func (r *Run) checkCommand() error {
+	if len(r.Argv) == 0 {
+		return invalid("no command to run").WithHint("filch run -n 4 hostname")
+	}
+	if r.Argv[0] == "" {
+		return invalid("the command is empty")
+	}
+	return nil
+}
+
 // Context is what [Run.Finish] needs to know of the client's surroundings.
 type Context struct {
 	Env      []string
@@ -153,6 +160,9 @@ type Context struct {
 // request and the order, all but what only the operating system knows (umask,
 // limits, the terminal). The warnings are srun's.
 func (r *Run) Finish(c Context) (warnings []string, err error) {
+	if err := r.checkCommand(); err != nil {
+		return nil, err
+	}
 	if err := r.finishNodes(c); err != nil {
 		return nil, err
 	}
