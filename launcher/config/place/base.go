@@ -60,6 +60,9 @@ func SharedKind(dir string) string {
 // Base returns BASE and makes it if it is missing.
 func Base() (string, error) {
 	parent, err := pickParent(os.Getenv, SharedKind)
+	if err == nil {
+		err = Ambiguous()
+	}
 	if err != nil {
 		return "", err
 	}
@@ -80,15 +83,22 @@ func pickParent(env func(string) string, sharedKind func(string) string) (string
 			return filepath.Clean(dir), nil
 		}
 		if name == "FILCH_LOCAL" {
-			return "", filch.Errorf(filch.Invalid, "cannot keep state in FILCH_LOCAL=%s: %s", dir, err.Error()).
-				WithHint("name a directory on a disk of this node, for example FILCH_LOCAL=/tmp")
+			return "", cannotKeep("FILCH_LOCAL="+dir, err, "name a directory on a disk of this node, for example FILCH_LOCAL=/tmp")
 		}
 	}
 	if err := usable(fallback, sharedKind); err != nil {
-		return "", filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", fallback, err.Error()).
-			WithHint("set FILCH_LOCAL to a directory on a disk of this node")
+		return "", cannotKeep(fallback, err, "set FILCH_LOCAL to a directory on a disk of this node")
 	}
 	return fallback, nil
+}
+
+// cannotKeep is the error for a place of state; the hint is that of err, if it
+// has one.
+func cannotKeep(where string, err error, hint string) error {
+	if e := (*filch.Error)(nil); errors.As(err, &e) && e.Hint != "" {
+		hint = e.Hint
+	}
+	return filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", where, err.Error()).WithHint("%s", hint)
 }
 
 func usable(dir string, sharedKind func(string) string) error {
@@ -108,7 +118,7 @@ func usable(dir string, sharedKind func(string) string) error {
 	if !info.IsDir() {
 		return errors.New("it is not a directory")
 	}
-	return nil
+	return checkAbove(dir)
 }
 
 // private makes dir with mode 0700, or checks that it is one that nobody else

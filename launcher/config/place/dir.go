@@ -64,6 +64,9 @@ func (d Dir) Make() error {
 		return filch.Errorf(filch.Invalid, "cannot keep state in %s: it is on %s, which other nodes share", d.Base, kind).
 			WithHint("set FILCH_LOCAL to a directory on a disk of this node")
 	}
+	if err := cmp.Or(checkAbove(filepath.Dir(d.Base)), Ambiguous()); err != nil {
+		return cannotKeep(d.Base, err, "set FILCH_LOCAL to a directory that you may write to")
+	}
 	for _, dir := range []string{d.Base, filepath.Dir(d.Path()), d.Path(), d.Jobs(), d.Out(), d.Keepers(), d.Store(), d.Bcast()} {
 		if err := private(dir); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -38,10 +39,16 @@ func (h Home) Secret() string { return filepath.Join(string(h), "secret") }
 // Contact is the path of the contact file.
 func (h Home) Contact() string { return filepath.Join(string(h), "contact.json") }
 
-// Make makes the home, private to the user.
+// Make makes the home, private to the user. Of what is above it the folder of
+// all instances and the one that holds it are looked at: who can rename the
+// user's home directory itself has their shell's files as well.
 func (h Home) Make() error {
-	if err := os.MkdirAll(filepath.Dir(string(h)), 0o700); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", filepath.Dir(string(h)), err.Error())
+	all := filepath.Dir(string(h))
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", all, err.Error())
+	}
+	if err := cmp.Or(checkHolder(filepath.Dir(all)), checkHolder(all), Ambiguous()); err != nil {
+		return cannotKeep(all, err, "set FILCH_HOME to a directory of your own")
 	}
 	return private(string(h))
 }

@@ -1,0 +1,68 @@
+package place
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+)
+
+// overflowDefault is the kernel's own choice of the uid that stands for unknown
+// ones.
+const overflowDefault = 65534
+
+// overflowUID is the uid that the kernel shows for all that this user namespace
+// does not know.
+var overflowUID = sync.OnceValue(func() uint32 {
+	b, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if n, bad := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil && bad == nil {
+		return uint32(n)
+	}
+	return overflowDefault
+})
+
+// partialUIDs reports whether there are uids that this user namespace does not
+// know. Where that cannot be read there are.
+var partialUIDs = sync.OnceValue(func() bool {
+	b, err := os.ReadFile("/proc/self/uid_map")
+	return err != nil || partialMap(string(b))
+})
+
+// partialMap reports whether a uid_map leaves uids out; a whole one has all but
+// the last, which means "none".
+func partialMap(text string) bool {
+	known := uint64(0)
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 {
+			n, _ := strconv.ParseUint(f[2], 10, 32)
+			known += n
+		}
+	}
+	return known < 1<<32-1
+}
+
+// Ambiguous refuses a user who has the uid that stands for all unknown ones in
+// this user namespace: files and peers of others would look like their own.
+func Ambiguous() error {
+	if uid := os.Geteuid(); uint32(uid) == overflowUID() && partialUIDs() {
+		return filch.Errorf(filch.Denied, "uid %d stands for all users that this user namespace does not know: they could not be told from its own user", uid).
+			WithHint("run filch as another user, or in a namespace that maps all uids (/proc/self/uid_map)")
+	}
+	return nil
+}
+
+// CheckPeer refuses the other end of a unix socket unless this user opened it.
+func CheckPeer(fd int) error {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot tell who the peer is: %s", err.Error())
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), cred.Uid)
+	}
+	return Ambiguous()
+}
