@@ -17,11 +17,19 @@ import (
 // that it is about do not outlive the machine either. What cannot be written is
 // kept in memory and tried again.
 type store struct {
-	log   *disk.Log
+	log   journal
 	keys  map[string]struct{}
 	bad   []error // what the log reported while it was opened
 	opens bool
 	hear  func(disk.Report)
+}
+
+// journal is what the store needs of a log: see [disk.Log].
+type journal interface {
+	Append(entries ...disk.Entry) (uint64, error)
+	Each(yield func(key string, value []byte) error) error
+	Flush() error
+	Close() error
 }
 
 // Limits of the store.

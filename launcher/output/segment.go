@@ -350,15 +350,20 @@ func readBlocks(name string, at int64, want, f func(Printed) bool) (bad int, end
 	if err != nil {
 		return 0, at, true, err
 	}
+	return scanBlocks(file, st.Size(), at, want, f)
+}
+
+// scanBlocks is readBlocks of what has size bytes.
+func scanBlocks(file io.ReaderAt, size, at int64, want, f func(Printed) bool) (bad int, end int64, more bool, err error) {
 	var head [blockHeader]byte
-	for at+blockHeader <= st.Size() {
+	for at+blockHeader <= size {
 		if _, err := file.ReadAt(head[:], at); err != nil {
 			return bad, at, true, err
 		}
 		n := blockLength(head[:])
-		if n < 0 || at+n > st.Size() {
+		if n < 0 || at+n > size {
 			bad++
-			next := nextBlock(file, at+1, st.Size())
+			next := nextBlock(file, at+1, size)
 			if next < 0 {
 				return bad, at, true, nil
 			}
@@ -392,11 +397,11 @@ func blockLength(head []byte) int64 {
 }
 
 // nextBlock looks for the next magic word.
-func nextBlock(file *os.File, from, size int64) int64 {
+func nextBlock(file io.ReaderAt, from, size int64) int64 {
 	buf := make([]byte, 64<<10)
 	for from < size {
 		n, _ := file.ReadAt(buf, from)
-		if i := strings.Index(string(buf[:n]), blockMagic); i >= 0 {
+		if i := bytes.Index(buf[:n], []byte(blockMagic)); i >= 0 {
 			return from + int64(i)
 		}
 		if n < len(blockMagic) {
