@@ -69,7 +69,7 @@ launcher/output: . launcher
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
 launcher/pmix: . launcher/config/place launcher/pmi
-launcher/proc: . launcher launcher/output launcher/pmi launcher/pmix launcher/wire
+launcher/proc: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/wire
 launcher/spec: . launcher
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc slots stealer

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
 // A virtual node is a launcher in namespaces of its own (uts, ipc, mount, and
@@ -52,7 +55,7 @@ func virtualMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "filch virtual is started by filch up, not by hand")
 		return 2
 	}
-	if err := furnish(args[0], args[1]); err != nil {
+	if err := cmp.Or(place.Ambiguous(), furnish(args[0], args[1])); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

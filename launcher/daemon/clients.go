@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -107,11 +107,7 @@ func (cs *clients) accept() {
 
 // admit refuses whoever is not of this launcher's uid.
 func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
-	uid, err := peerUID(sock)
-	if err == nil && uid != os.Geteuid() {
-		err = filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), uid)
-	}
-	if err != nil {
+	if err := checkPeer(sock); err != nil {
 		return nil, refuse(sock, err)
 	}
 	c := &client{conn: wire.NewConn(sock), sock: sock}
@@ -144,21 +140,16 @@ func refuse(sock net.Conn, err error) error {
 	return err
 }
 
-func peerUID(sock *net.UnixConn) (int, error) {
+// checkPeer refuses a client of another user.
+func checkPeer(sock *net.UnixConn) error {
 	raw, err := sock.SyscallConn()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var cred *unix.Ucred
-	if e := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); e != nil {
-		return 0, e
+	if e := raw.Control(func(fd uintptr) { err = place.CheckPeer(int(fd)) }); e != nil {
+		return e
 	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot tell who the peer is: %w", err)
-	}
-	return int(cred.Uid), nil
+	return err
 }
 
 func (cs *clients) find(id launcher.ClientID) *client {

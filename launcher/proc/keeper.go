@@ -11,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"golang.org/x/sys/unix"
 )
@@ -153,7 +154,9 @@ func (k *keeper) listen() error {
 	}
 	os.Remove(path)
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: short}); err == nil {
-		err = unix.Listen(fd, 4)
+		if err = unix.Chmod(short, 0o600); err == nil {
+			err = unix.Listen(fd, 4)
+		}
 	}
 	if err == nil {
 		err = k.poll.watch(fd, readable, func(uint32) { k.called() })
@@ -173,8 +176,7 @@ func (k *keeper) called() {
 	if err != nil {
 		return
 	}
-	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || int(cred.Uid) != os.Geteuid() || k.job == nil {
+	if place.CheckPeer(fd) != nil || k.job == nil {
 		unix.Close(fd)
 		return
 	}

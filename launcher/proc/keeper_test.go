@@ -436,3 +436,20 @@ func TestBinding(t *testing.T) {
 		t.Errorf("warned %q, ends %+v", s.warns, s.ends)
 	}
 }
+
+// TestKeeperSocketIsPrivate looks at the mode of the socket on which a restarted
+// launcher calls.
+func TestKeeperSocketIsPrivate(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	b := newBoss(t)
+	b.run(newOrder(1, "true"))
+	b.untilDone()
+	info, err := os.Stat(filepath.Join(b.place.Dir, "keepers", fmt.Sprintf("k%d.sock", b.k.PID)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("got mode %04o, want 0600", got)
+	}
+}
