@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"time"
 
@@ -35,11 +36,13 @@ const (
 	guardMore  = 2 * time.Second
 	guardEvery = 250 * time.Millisecond
 	// jobsMax is how many jobs one keeper does before a fresh one takes its
-	// place, and ranksReuse and orderReuse bound the largest after which it
-	// does another: what a large job has touched is best given back whole.
-	jobsMax    = 1000
-	ranksReuse = 256
-	orderReuse = 1 << 20
+	// place; ranksReuse and orderReuse bound the largest after which it does
+	// another, and memoryReuse what it may hold then, four times what a small
+	// job leaves: what a large job has touched is best given back whole.
+	jobsMax     = 1000
+	ranksReuse  = 256
+	orderReuse  = 1 << 20
+	memoryReuse = 32 << 20
 )
 
 // keeper is the process: a link, a wait, and one attempt of a job at a time.
@@ -283,13 +286,20 @@ func (k *keeper) again() {
 	k.poll.stop(k.linger)
 	k.poll.stop(k.lease)
 	k.job, k.linger, k.lease = nil, nil, nil
-	large := len(j.ranks) > ranksReuse || len(j.order.Launch.Order) > orderReuse
+	large := len(j.ranks) > ranksReuse || len(j.order.Launch.Order) > orderReuse || memoryHeld() > memoryReuse
 	hung := k.hung || j.io != nil && j.io.hung
 	if k.jobs++; j.stop.left > 0 || hung || large || k.jobs >= jobsMax || k.link.fd < 0 || !k.room.reset() {
 		k.leaving = true
 		return
 	}
 	k.hello()
+}
+
+// memoryHeld is how much of the machine's memory this process has, in bytes.
+func memoryHeld() uint64 {
+	all := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(all)
+	return all[0].Value.Uint64() - all[1].Value.Uint64()
 }
 
 // alive notes a sign of life of the launcher.

@@ -453,3 +453,25 @@ func TestKeeperSocketIsPrivate(t *testing.T) {
 		t.Errorf("got mode %04o, want 0600", got)
 	}
 }
+
+// TestKeeperIsReplacedAfterAFlood has a rank fill the keeper's memory: the next
+// job is another keeper's, and after a small job it would not be.
+func TestKeeperIsReplacedAfterAFlood(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(1, argv("pmi", "init", "put:a=b", "finalize")...)
+	b.run(o)
+	b.untilDone()
+	b.forget()
+	small := rssKiB(b.k.PID)
+
+	o.Programs[0].Argv = argv("pmi", "init", "flood:50000", "finalize")
+	b.run(o)
+	b.untilDone()
+	t.Logf("the keeper has %d KiB after a small job, %d KiB after the flood", small, rssKiB(b.k.PID))
+	hellos := b.now().hellos
+	b.deed(launcher.Deed{Kind: launcher.DeedForget})
+	if s := b.until("the keeper to leave", func(s seen) bool { return s.gone || s.hellos > hellos }); !s.gone {
+		t.Errorf("the keeper is ready for another job, with %d KiB", rssKiB(b.k.PID))
+	}
+	b.job = launcher.Start{}
+}

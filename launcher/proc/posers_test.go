@@ -66,6 +66,12 @@ func helperPMI(args []string) int {
 			ask("cmd=put kvsname=" + kvsname(ask) + " key=" + key + " value=" + value)
 		case "get":
 			fmt.Println(ask("cmd=get kvsname=" + kvsname(ask) + " key=" + rest))
+		case "flood":
+			n, _ := strconv.Atoi(rest)
+			name, value := kvsname(ask), strings.Repeat("v", 1000)
+			for i := range n {
+				ask(fmt.Sprintf("cmd=put kvsname=%s key=k%d value=%s", name, i, value))
+			}
 		case "fence":
 			fmt.Println(ask("cmd=barrier_in"))
 		case "finalize":
