@@ -134,6 +134,28 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// A job's name may be from somebody else's file: what is made of it stays in the
+// folder that the pattern names.
+func TestExpandKeepsANameInTheFolder(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain":            "out/plain.log",
+		"a/b":              "out/a_b.log",
+		"../../etc/passwd": "out/.._.._etc_passwd.log",
+		"/etc/passwd":      "out/_etc_passwd.log",
+		"..":               "out/__.log",
+		".hidden":          "out/.hidden.log",
+	} {
+		if got := output.Expand("out/%x.log", output.Place{Name: name}); got != want {
+			t.Errorf("%q: got %s, want %s", name, got, want)
+		}
+	}
+	for pattern, want := range map[string]string{"%x/log": "__/log", ".%x/log": ".__/log", "%x": "__"} {
+		if got := output.Expand(pattern, output.Place{Name: ".."}); got != want {
+			t.Errorf("%s: got %s, want %s", pattern, got, want)
+		}
+	}
+}
+
 func TestSideOf(t *testing.T) {
 	for pattern, want := range map[string]output.Side{
 		"":        output.SideClient,

@@ -49,7 +49,10 @@ func SideOf(pattern string) Side {
 // index of the node, %N its short name, %j and %A job, %s step (always 0: a
 // step is a job of its own here), %J job and step, %u user, %x name of the
 // job, %% a percent sign. A number between % and the letter pads numbers with
-// zeros and is ignored otherwise. A backslash anywhere switches all of it off
+// zeros and is ignored otherwise. The name of a job stays one part of a path: a
+// slash in it is written as an underscore, as are the dots of one of nothing
+// else. srun would leave the folder; who typed the name meant no folder, and
+// somebody else's workflow must not choose one. A backslash anywhere switches all of it off
 // and is removed itself. What is not a conversion stays as it is.
 func Expand(pattern string, p Place) string {
 	if strings.Contains(pattern, `\`) {
@@ -79,10 +82,18 @@ func Expand(pattern string, p Place) string {
 		case 'u':
 			b.WriteString(p.User)
 		case 'x':
-			b.WriteString(p.Name)
+			b.WriteString(fileName(p.Name))
 		}
 	})
 	return b.String()
+}
+
+// fileName makes one part of a path of a job's name.
+func fileName(name string) string {
+	if strings.Trim(name, ".") == "" {
+		return strings.Repeat("_", len(name))
+	}
+	return strings.ReplaceAll(name, "/", "_")
 }
 
 // plain removes single backslashes and keeps one of two.
