@@ -68,7 +68,7 @@ func sacctMain(args []string) int {
 			} else if strings.EqualFold(name, "jobid") || strings.EqualFold(name, "jobidraw") {
 				n = -12
 			}
-			v := of(strings.ToLower(strings.TrimSpace(name)))
+			v := clean(of(strings.ToLower(strings.TrimSpace(name))))
 			switch {
 			case parsable || parsable2:
 				if i > 0 {

@@ -126,6 +126,9 @@ func (j batchJob) scontrol() string {
 		"StdIn=/dev/null",
 		"StdOut=" + out,
 	}
+	for i, l := range lines {
+		lines[i] = clean(l)
+	}
 	return strings.Join(lines, "\n   ")
 }
 

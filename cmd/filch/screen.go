@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/filch-hpc/filch"
@@ -80,12 +81,15 @@ func kindOf(err error) filch.Kind {
 	return filch.Internal
 }
 
-// clean makes s safe for a terminal: control characters, and bytes that are no
-// UTF-8, are written as escapes, so that a name cannot forge lines or move the
-// cursor.
+// clean makes s safe for a terminal: control characters, those of a format (which
+// reverse a line or cannot be seen), and bytes that are no UTF-8, are written as
+// escapes, so that a name cannot forge lines, move the cursor or pass for another.
 func clean(s string) string {
 	dirty := func(r rune) bool {
-		return r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+		if r < 0x7f {
+			return r < ' '
+		}
+		return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 	}
 	if strings.IndexFunc(s, dirty) < 0 {
 		return s

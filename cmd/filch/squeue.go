@@ -248,7 +248,7 @@ func squeueLine(format string, field func(byte) string) string {
 		if i == len(format) {
 			break
 		}
-		b.WriteString(padded(field(format[i]), width, right))
+		b.WriteString(padded(clean(field(format[i])), width, right))
 	}
 	return b.String()
 }

@@ -234,7 +234,7 @@ func (o *show) print(g *workflow.Graph, missing []string) {
 		if t.Count > 2 {
 			examples += ", ..."
 		}
-		printf("  %5d  %s (%s)\n", t.Count, t.Text, examples)
+		printf("  %5d  %s (%s)\n", t.Count, clean(t.Text), examples)
 	}
 }
 
