@@ -44,8 +44,8 @@ func TestReadELF(t *testing.T) {
 	}
 }
 
-// smallELF is a program that needs one library and is otherwise empty: what
-// fuzzing makes smaller of a real one byte by byte takes it minutes.
+// smallELF is a program that needs one library and is otherwise empty. Fuzzing
+// shortens each find byte by byte, which takes minutes for a real program.
 func smallELF() []byte {
 	const heads, dynamic, names, end = 64, 64 + 3*56, 64 + 3*56 + 4*16, 64 + 3*56 + 4*16 + 16
 	le := binary.LittleEndian

@@ -1,5 +1,5 @@
 // Package place says where filch's files live and refuses places that are not
-// safe or not local.
+// safe or not local, and the other end of a socket that is not this user's.
 //
 // State of a node (sockets, locks, logs, records) lives in
 // BASE/INSTANCE/NODE, where BASE is filch-UID, mode 0700 and ours, in the
