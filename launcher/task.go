@@ -22,8 +22,8 @@ type TaskOrder struct {
 	Cwd      string
 	Umask    uint32
 	Rlimits  []Rlimit
-	Stdin    string // file, by srun's patterns; "" reads as empty
-	Stdout   string // file, by srun's patterns; "" is kept by the node
+	Stdin    string // file, by srun's patterns; "" and NoFile read as empty
+	Stdout   string // file, by srun's patterns; "" is kept by the node, NoFile by nobody
 	Stderr   string // the same; "-" goes where Stdout goes
 	Append   bool   // to those files
 	Keep     Keep   // of what has no file
@@ -42,7 +42,11 @@ type TaskGraph struct {
 	Earlier []filch.JobID  // whose files this one reads: it does what they failed to do
 }
 
-// Streams are files in place of the order's, relative to the task's folder.
+// NoFile, as the name of a file, is none: what is written goes to /dev/null.
+const NoFile = "none"
+
+// Streams are files in place of the order's, relative to the task's folder. Of
+// a task of a workflow they are names, of others srun's patterns.
 type Streams struct{ Stdin, Stdout, Stderr string }
 
 // Keep says which output a node keeps of tasks that write to no file.

@@ -343,7 +343,10 @@ func (p *page) open(pattern string) (*os.File, error) {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	}
 	path := p.expand(pattern)
-	if !filepath.IsAbs(path) {
+	switch {
+	case pattern == launcher.NoFile:
+		path = os.DevNull
+	case !filepath.IsAbs(path):
 		path = filepath.Join(p.Dir, path)
 	}
 	f, err := os.OpenFile(path, flags, 0o666)

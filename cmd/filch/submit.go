@@ -57,8 +57,8 @@ type lifeFlags struct {
 
 // placeFlags say where tasks run, and where their streams go.
 type placeFlags struct {
-	name, cwd, stdin, stdout, stderr, keep string
-	env                                    []string
+	name, cwd, stdin, stdout, stderr, openMode, keep string
+	env                                              []string
 }
 
 // showFlags say what the command does when the job is submitted.
@@ -99,6 +99,9 @@ of a JSON list; with ::: one for each value, as in GNU parallel ({} {.} {/} {//}
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := notEmpty(c.Flags(), "array", "each-line", "from-json", "to"); err != nil {
+				return err
+			}
 			if f.to != "" {
 				return f.add(g, c.Flags(), args)
 			}
@@ -127,9 +130,10 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVarP(&f.name, "name", "J", "", "name of the job")
 	p.StringVarP(&f.cwd, "cwd", "D", "", "folder of the tasks")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks")
-	p.StringVarP(&f.stdin, "stdin", "i", "", "file that tasks read (%t is the task)")
-	p.StringVarP(&f.stdout, "stdout", "o", "", "file that a task writes, `out.%t`; else its node keeps the output, see filch logs")
+	p.StringVarP(&f.stdin, "stdin", "i", "", "file that tasks read (%t is the task, {1} its first value)")
+	p.StringVarP(&f.stdout, "stdout", "o", "", "file that a task writes, `out.%t` or {1}.txt; none; else its node keeps the output, see filch logs")
 	p.StringVarP(&f.stderr, "stderr", "e", "", "the same for standard error; - joins it with standard output")
+	p.StringVar(&f.openMode, "open-mode", "", "append or truncate the files of -o and -e; one file for many tasks must be appended to")
 	p.StringVar(&f.keep, "keep", "all", "output to keep of tasks without a file: all, failed or none")
 	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker that does task after task; see docs/tasks.md")
 	p.BoolVar(&f.open, "open", false, "leave the job open: more tasks may be added until filch close")
@@ -180,6 +184,9 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 		return nil, nil, filch.Errorf(filch.Invalid, "a worker is given lines, not the values after :::").
 			WithHint("printf '%%s\\n' A B | filch submit --each-line - --worker -- COMMAND")
 	}
+	if len(command) > 0 && command[0] == "" {
+		return nil, nil, filch.Errorf(filch.Invalid, "the name of the command is empty").WithHint("filch submit -- COMMAND; a shell variable in it may be unset")
+	}
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
 	}
@@ -190,7 +197,7 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 		s.Name = "tasks"
 	}
 	s.Spec.Like = spec.Like(f.name, command)
-	if err := f.spec(s, command); err != nil {
+	if err := f.spec(s, command, bag); err != nil {
 		return nil, nil, err
 	}
 	var src source
@@ -224,7 +231,7 @@ func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Ba
 }
 
 // spec fills in what all tasks have in common.
-func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
+func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) error {
 	around, err := surroundings()
 	if err != nil {
 		return err
@@ -275,7 +282,7 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 		}
 	}
 	o := launcher.TaskOrder{
-		Name: s.Name, Argv: command, Cwd: around.Cwd, Stdin: f.stdin, Stdout: f.stdout, Stderr: f.stderr,
+		Name: s.Name, Argv: command, Cwd: around.Cwd,
 		Env: append(around.Env, f.env...), KillWait: launcher.TaskGrace, Worker: f.worker,
 	}
 	if f.cwd != "" {
@@ -287,6 +294,9 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string) error {
 		return filch.Errorf(filch.Invalid, "--keep %q is none of all, failed, none", f.keep)
 	}
 	o.Keep = keep
+	if err := f.files(&o, bag); err != nil {
+		return err
+	}
 	order := launcher.Order{}
 	process(&order)
 	o.Umask, o.Rlimits = order.Umask, order.Rlimits
@@ -373,7 +383,7 @@ func (f *submitFlags) payloads(s *launcher.TaskSubmission, command []string, bag
 	case f.fromJSON != "":
 		return f.entries(s, command)
 	case bag != nil:
-		return expanded(s, bag), nil
+		return expanded(s, bag, taskFiles{f.stdin, f.stdout, f.stderr, bag}), nil
 	}
 	return nil, nil
 }
@@ -454,8 +464,8 @@ func item(t launcher.TaskItem) ([]byte, error) {
 	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
 }
 
-// expanded are the combinations of the values after :::.
-func expanded(s *launcher.TaskSubmission, bag *workflow.Bag) source {
+// expanded are the combinations of the values after :::, with their files.
+func expanded(s *launcher.TaskSubmission, bag *workflow.Bag, files taskFiles) source {
 	s.Spec.Payloads = true
 	slot := bag.Template.UsesSlot()
 	return many(bag.Len(), func(i int64) ([]byte, error) {
@@ -463,7 +473,11 @@ func expanded(s *launcher.TaskSubmission, bag *workflow.Bag) source {
 		if err != nil {
 			return nil, err
 		}
-		b, err := item(launcher.TaskItem{Argv: argv})
+		streams, err := files.streams(i)
+		if err != nil {
+			return nil, err
+		}
+		b, err := item(launcher.TaskItem{Argv: argv, Streams: streams})
 		if slot && err == nil {
 			b[0] = launcher.PayloadSlot
 		}

@@ -169,7 +169,7 @@ func (f *runFlags) submission(w *workflow.Graph) (*launcher.TaskSubmission, erro
 	shared := submitFlags{needFlags: needFlags{cpus: 1}, lifeFlags: lifeFlags{crashes: mtc.CrashLimit, priority: f.priority, dep: f.dep}}
 	shared.name, shared.keep = f.name, "all"
 	s := &launcher.TaskSubmission{Name: f.name, Follow: !f.detach && f.wait}
-	if err := shared.spec(s, nil); err != nil {
+	if err := shared.spec(s, nil, nil); err != nil {
 		return nil, err
 	}
 	s.Spec.Payloads, s.Spec.OnFail = true, mtc.FailStop

@@ -78,7 +78,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 				item.Argv[i] = strings.ReplaceAll(w, "{%}", place)
 			}
 		}
-		s.Argv, s.Cwd, s.Line = item.Argv, item.Cwd, item.Line
+		s.Argv, s.Cwd, s.Line, s.Streams = item.Argv, item.Cwd, item.Line, item.Streams
 		s.Env = append(s.Env, item.Env...)
 		if item.Limit > 0 {
 			s.Limit = item.Limit

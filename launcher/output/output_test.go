@@ -127,9 +127,24 @@ func TestExpand(t *testing.T) {
 		"%99999999999999t":  "0000000003",
 		"%t%t":              "33",
 		"dir.%n/%t.of.%%t%": "dir.1/3.of.%t%",
+		"%a.%3a":            "%a.%3a",
 	} {
 		if got := output.Expand(pattern, p); got != want {
 			t.Errorf("%s: got %q, want %q", pattern, got, want)
+		}
+	}
+	p.Task = "17"
+	if got := output.Expand("%A_%a.%4a", p); got != "42_17.0017" {
+		t.Errorf("of a task: got %q", got)
+	}
+}
+
+func TestPerTask(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"": false, "x.%N": false, "x.%%t": false, `x.\%t`: false, "x.%t": true, "x.%03a": true,
+	} {
+		if got := output.PerTask(pattern); got != want {
+			t.Errorf("%q: got %v", pattern, got)
 		}
 	}
 }

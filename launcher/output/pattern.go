@@ -28,6 +28,7 @@ type Place struct {
 	Rank  filch.Rank
 	Index int32 // of the node within the job
 	Node  filch.NodeName
+	Task  string // the number of a task; "" for a rank, which leaves %a as it is
 }
 
 // SideOf says where the file of pattern is opened: %t makes one per rank, %n
@@ -45,9 +46,16 @@ func SideOf(pattern string) Side {
 	return side
 }
 
+// PerTask reports whether a pattern names another file for each task of a job.
+func PerTask(pattern string) bool {
+	found := false
+	eachConversion(pattern, func(c byte, _ int, _ string) { found = found || c == 't' || c == 'a' })
+	return found
+}
+
 // Expand replaces the conversions of srun's file name patterns: %t rank, %n
-// index of the node, %N its short name, %j and %A job, %s step (always 0: a
-// step is a job of its own here), %J job and step, %u user, %x name of the
+// index of the node, %N its short name, %j and %A job, %a task, %s step (always
+// 0: a step is a job of its own here), %J job and step, %u user, %x name of the
 // job, %% a percent sign. A number between % and the letter pads numbers with
 // zeros and is ignored otherwise. The name of a job stays one part of a path: a
 // slash in it is written as an underscore, as are the dots of one of nothing
@@ -71,6 +79,12 @@ func Expand(pattern string, p Place) string {
 			number(&b, int64(p.Index), pad)
 		case 'j', 'A':
 			number(&b, int64(p.Job), pad)
+		case 'a':
+			if p.Task == "" {
+				b.WriteString(text)
+				return
+			}
+			padded(&b, p.Task, pad)
 		case 's':
 			number(&b, 0, pad)
 		case 'J':
@@ -110,8 +124,8 @@ func plain(pattern string) string {
 	return b.String()
 }
 
-// eachConversion calls fn for each conversion of pattern and, with c zero, for
-// the text between them.
+// eachConversion calls fn for each conversion of pattern, with its text, and, with
+// c zero, for the text between them.
 func eachConversion(pattern string, fn func(c byte, pad int, text string)) {
 	if strings.Contains(pattern, `\`) {
 		return
@@ -129,20 +143,21 @@ func eachConversion(pattern string, fn func(c byte, pad int, text string)) {
 		for end < len(pattern) && pattern[end] >= '0' && pattern[end] <= '9' {
 			end++
 		}
-		if end == len(pattern) || !strings.ContainsRune("%tnjAsJNux", rune(pattern[end])) {
+		if end == len(pattern) || !strings.ContainsRune("%tnjAasJNux", rune(pattern[end])) {
 			end = min(end, len(pattern)-1)
 			fn(0, 0, pattern[at:end+1])
 		} else {
 			pad, _ := strconv.Atoi(pattern[at+1 : end])
-			fn(pattern[end], min(pad, padMax), "")
+			fn(pattern[end], min(pad, padMax), pattern[at:end+1])
 		}
 		pattern = pattern[end+1:]
 	}
 }
 
 // number writes n, padded with zeros to pad digits.
-func number(b *strings.Builder, n int64, pad int) {
-	text := strconv.FormatInt(n, 10)
+func number(b *strings.Builder, n int64, pad int) { padded(b, strconv.FormatInt(n, 10), pad) }
+
+func padded(b *strings.Builder, text string, pad int) {
 	for i := len(text); i < pad; i++ {
 		b.WriteByte('0')
 	}

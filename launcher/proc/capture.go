@@ -68,6 +68,7 @@ func (k *keeping) files(t *task) (f files, bad *failure) {
 	in := k.null
 	stdin, stdout, stderr := t.stream(0, o.Stdin), t.stream(1, o.Stdout), t.stream(2, o.Stderr)
 	switch {
+	case stdin == launcher.NoFile:
 	case stdin != "":
 		fd, err := unix.Open(stdin, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 		if err != nil {
@@ -94,6 +95,10 @@ func (k *keeping) files(t *task) (f files, bad *failure) {
 		if name == "" {
 			continue
 		}
+		if name == launcher.NoFile {
+			f.child[1+i] = uintptr(k.null)
+			continue
+		}
 		if i == 1 && (name == "-" || name == stdout) {
 			f.child[2] = f.child[1]
 			continue
@@ -109,14 +114,17 @@ func (k *keeping) files(t *task) (f files, bad *failure) {
 }
 
 // stream names the file of one of the three streams: the task's own, or what
-// the order's pattern makes; "" none, "-" where stdout goes.
+// the order's pattern makes; "" the node keeps it, "-" where stdout goes.
 func (t *task) stream(i int, pattern string) string {
 	if s := t.start.Streams; s != nil {
 		if own := [...]string{s.Stdin, s.Stdout, s.Stderr}[i]; own != "" {
-			return filepath.Join(t.start.Cwd, own)
+			if t.order.what.Graph != nil {
+				return filepath.Join(t.start.Cwd, own)
+			}
+			pattern = own
 		}
 	}
-	if pattern == "" || i == 2 && pattern == "-" {
+	if pattern == "" || pattern == launcher.NoFile || i == 2 && pattern == "-" {
 		return pattern
 	}
 	return t.name(pattern)

@@ -241,7 +241,7 @@ func (o *taskOrder) taskEnv(s *launcher.TaskStart) []string {
 	return append(env, gpuEnv(s.GPUs, 0, 1)...)
 }
 
-// name expands a pattern for one task: %t is its number.
+// name expands a pattern for one task: %t and %a are its number.
 func (t *task) name(pattern string) string {
 	o := t.order
 	if o.user == "" {
@@ -250,6 +250,7 @@ func (t *task) name(pattern string) string {
 	name := output.Expand(pattern, output.Place{
 		Job: t.start.Job, Name: o.what.Name, User: o.user,
 		Rank: filch.Rank(t.start.Number), Node: o.runner.place.Node,
+		Task: strconv.Itoa(int(t.start.Number)),
 	})
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(t.start.Cwd, name)

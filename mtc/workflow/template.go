@@ -133,6 +133,18 @@ func readPlace(s string) (place, bool) {
 	return p, ok
 }
 
+// HasPlaces reports whether a text holds replacement strings.
+func HasPlaces(text string) bool {
+	_, _, _, found := cutPlace(text)
+	return found
+}
+
+// Fill fills in the replacement strings of a text that is no command: a file
+// name. {%} stays as it is.
+func (t Template) Fill(text string, values []string, number int64) (string, error) {
+	return t.fill(text, values, number, 0)
+}
+
 // UsesSlot reports whether the command depends on the slot that it gets.
 func (t Template) UsesSlot() bool {
 	for _, w := range t.Words {
