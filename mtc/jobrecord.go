@@ -67,8 +67,10 @@ func (j *Job) State() filch.State {
 			return filch.Waiting
 		}
 		return filch.Running
-	case j.Void != 0 && t.Cancelled+t.Skipped > 0:
-		return j.Void
+	case j.Void == filch.Cancelled && t.Cancelled+t.Skipped > 0:
+		return filch.Cancelled
+	case j.Void == filch.Skipped && t.Bad() == t.Skipped && t.Skipped > 0:
+		return filch.Skipped // none ended badly: it is not this job that failed
 	case t.Bad() > 0:
 		return filch.Failed
 	}
