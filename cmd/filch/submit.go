@@ -237,7 +237,6 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 		return err
 	}
 	sp := &s.Spec
-	sp.Each = mtc.Room{Slots: f.cpus}
 	sp.Retries, sp.CrashLimit, sp.Once = f.retries, uint8(min(max(f.crashes, 1), 255)), f.once
 	if f.cpus < 1 || f.retries < 0 {
 		return filch.Errorf(filch.Invalid, "a task takes %d slots and is tried again %d times: neither makes sense", f.cpus, f.retries)
@@ -245,20 +244,8 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 	if f.once && f.retries > 0 {
 		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
 	}
-	if f.mem != "" {
-		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
-			return err
-		}
-	}
-	if f.gpus != "" {
-		if sp.Each.GPUs, err = spec.Positive(f.gpus); err != nil {
-			return err
-		}
-	}
-	if f.limit != "" {
-		if sp.Limit, err = taskLimit(f.limit); err != nil {
-			return err
-		}
+	if err := f.needs(sp); err != nil {
+		return err
 	}
 	class, err := strconv.ParseInt(f.priority, 10, 16)
 	if err != nil {
@@ -302,6 +289,25 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 	o.Umask, o.Rlimits = order.Umask, order.Rlimits
 	body, err := wire.Marshal(&o)
 	sp.Body = append([]byte{launcher.BodyOrder}, body...)
+	return err
+}
+
+// needs reads what a task takes of a node.
+func (f *needFlags) needs(sp *mtc.Spec) (err error) {
+	sp.Each = mtc.Room{Slots: f.cpus}
+	if f.mem != "" {
+		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
+			return err
+		}
+	}
+	if f.gpus != "" {
+		if sp.Each.GPUs, err = spec.Positive(f.gpus); err != nil {
+			return err
+		}
+	}
+	if f.limit != "" {
+		sp.Limit, err = taskLimit(f.limit)
+	}
 	return err
 }
 
