@@ -91,6 +91,7 @@ type TaskEnd struct {
 	CPU    time.Duration
 	RSSMax int64 // bytes
 	Bytes  int64 // of output that the node keeps
+	Cut    bool  // of its output some found no room on the node's disk
 	Text   string
 	Final  bool // it is not to be started again, whatever the job says
 }

@@ -68,6 +68,7 @@ type Task struct {
 	Began    int64          `json:"began_unix_us,omitempty"`
 	Took     float64        `json:"elapsed"` // seconds
 	Bytes    int64          `json:"output_bytes"`
+	Cut      bool           `json:"output_cut,omitempty"` // some of it found no room on the node's disk
 }
 
 // FindTask reads the records of one task.
@@ -150,6 +151,7 @@ func (t *Task) fill(b *mtc.Block, off uint8) bool {
 		t.Code = &code
 	}
 	t.Began, t.Took, t.Bytes = e.Began, float64(e.TookUS)/1e6, e.Bytes
+	t.Cut = e.Cut
 	return true
 }
 

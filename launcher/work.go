@@ -251,7 +251,7 @@ func (n *Node) TaskEnds(now time.Duration, ends []TaskEnd, out *Outbox) {
 	}
 	for i := range ends {
 		e := &ends[i]
-		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Final: e.Final}
+		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Final: e.Final}
 		switch e.Kind {
 		case CauseNone:
 		case CauseSignal, CauseOOM:

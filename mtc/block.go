@@ -20,6 +20,7 @@ type Task struct {
 	Began   int64         // unix microseconds, by the clock of the node that ran it
 	TookUS  int64
 	Bytes   int64 // of its output
+	Cut     bool  // of what it printed some found no room
 	By      Owner // the node that ran it
 }
 
@@ -135,7 +136,7 @@ func (b *Block) Encode() []byte {
 		var flags uint8
 		for k, f := range [...]bool{
 			t.State != 0, t.Attempt != 1 || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-			t.Extra != 0, t.Bytes != 0, t.Code != 0,
+			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Cut,
 		} {
 			if f {
 				flags |= 1 << k
@@ -221,6 +222,7 @@ func (r *reader) task(t *Task, list []Owner) {
 	if flags&64 != 0 {
 		t.Code = r.i32()
 	}
+	t.Cut = flags&128 != 0
 }
 
 // blockOp is one change that is proposed for a block.
@@ -265,6 +267,7 @@ func encodeBlockOps(ops []blockOp, whole bool) []byte {
 			body.int(p.Began)
 			body.int(p.TookUS)
 			body.uint(uint64(p.Bytes))
+			body.bool(p.Cut)
 		case bTake, bTakeImplicit:
 			body.u8(p.to)
 			body.uint(o.number(p.from))
@@ -294,7 +297,7 @@ func decodeBlockOps(v []byte) (ops []blockOp, whole bool, err error) {
 		switch p.kind {
 		case bEnd:
 			p.State, p.Code = r.state(), r.i32()
-			p.Began, p.TookUS, p.Bytes = r.int(), r.int(), int64(r.upTo(1<<62-1))
+			p.Began, p.TookUS, p.Bytes, p.Cut = r.int(), r.int(), int64(r.upTo(1<<62-1)), r.bool()
 			if !p.State.Final() {
 				r.fail()
 			}
@@ -401,7 +404,7 @@ func (b *Block) end(p *blockOp) verdict {
 		}
 		return vEnded
 	}
-	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Owner
+	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes = max(t.Crashes, p.Crashes)
 	return vDone

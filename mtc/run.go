@@ -350,7 +350,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		return
 	}
 	c.record(now, j, it, Task{
-		State: e.State, Code: e.Code, Bytes: e.Bytes,
+		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
 		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(),
 	}, out)
 	c.free(now, e.Run, out)

@@ -181,6 +181,7 @@ type End struct {
 	State filch.State // OK, Failed or Killed
 	Code  int32
 	Bytes int64 // of its output, for its dependents' placement
+	Cut   bool  // of what it printed some found no room on its node's disk
 	Final bool  // it is not to be started again, whatever the spec says
 	Gone  bool  // nobody knows how it ended: what ran it has crashed
 }

@@ -18,6 +18,7 @@ import (
 const (
 	slowSync  = 200 * time.Millisecond
 	clockStep = time.Second
+	lowShare  = 0.10 // of a disk: with less free a person should know
 	fullShare = 0.75 // of the quota: beyond, a launcher takes no more detached jobs
 )
 
@@ -169,6 +170,40 @@ func examineStore(all []wire.RosterInfo) (found []finding) {
 		if !all[i].Silent {
 			found = append(found, examineDisk(&all[i])...)
 		}
+	}
+	return append(found, examineRoom(all)...)
+}
+
+// examineRoom looks at the room on the nodes' disks; virtual nodes of a machine
+// share one.
+func examineRoom(all []wire.RosterInfo) (found []finding) {
+	type disk struct{ size, percent int64 } // nodes do not answer at the same moment
+	var disks []disk
+	on, free := map[disk][]filch.NodeName{}, map[disk]int64{}
+	for i := range all {
+		r := &all[i]
+		if r.Silent || r.Disk.Size == 0 {
+			continue
+		}
+		if float64(r.Disk.Free) < lowShare*float64(r.Disk.Size) {
+			d := disk{r.Disk.Size, r.Disk.Free * 100 / r.Disk.Size}
+			if on[d] == nil {
+				disks = append(disks, d)
+			}
+			on[d], free[d] = append(on[d], r.Node), r.Disk.Free
+		}
+		if r.Disk.Cut > 0 {
+			found = append(found, finding{
+				"warning", fmt.Sprintf("%s: the output of %s found no room on its disk", r.Node, plural(r.Disk.Cut, "task")),
+				"the tasks ran on; filch logs JOB and filch info JOB.TASK say which; make room on the disk of FILCH_LOCAL",
+			})
+		}
+	}
+	for _, d := range disks {
+		found = append(found, finding{
+			"warning", fmt.Sprintf("%s: the disk has %s free of %s (%d %%)", spec.FormatHosts(on[d]), sizeText(free[d]), sizeText(d.size), d.percent),
+			"make room on the disk of FILCH_LOCAL: output of tasks that finds none is cut, and without records no job begins",
+		})
 	}
 	return found
 }

@@ -29,6 +29,22 @@ func TestDoctorOfADisk(t *testing.T) {
 	}
 }
 
+// A disk with little room is told before it is full, and once for all nodes on it.
+func TestDoctorOfRoom(t *testing.T) {
+	on := func(n filch.NodeName, free, size int64, cut int) wire.RosterInfo {
+		return wire.RosterInfo{Node: n, Disk: wire.DiskHere{Free: free, Size: size, Cut: cut}}
+	}
+	found := examineRoom([]wire.RosterInfo{on("n1", 9<<20, 100<<20, 0), on("n2", 9<<20, 100<<20, 14), on("n3", 11<<20, 100<<20, 0), {Node: "n4"}})
+	var texts []string
+	for _, f := range found {
+		texts = append(texts, f.Level+" "+f.Text)
+	}
+	want := "warning n2: the output of 14 tasks found no room on its disk\nwarning n[1-2]: the disk has 9216K free of 100M (9 %)"
+	if got := strings.Join(texts, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // What filch up waited for in vain is named.
 func TestUnsafeText(t *testing.T) {
 	r := wire.RosterInfo{Shards: 64, Short: 7, Members: make([]wire.RosterMember, 2), Seats: []filch.NodeName{"n1"}}

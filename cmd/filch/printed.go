@@ -68,6 +68,9 @@ func eachPrinted(c *client.Client, id jobRank, want choice, follow bool, f func(
 				if chunk.Gone > 0 {
 					warn(fmt.Sprintf("%d bytes of what tasks of job %d printed on %s are gone: a node keeps the latest output only", chunk.Gone, id.Job, n.Node))
 				}
+				if chunk.Cut > 0 {
+					warn(fmt.Sprintf("the output of %s of job %d is cut: the disk of %s had no room for it; filch doctor shows the room there is", plural(chunk.Cut, "task"), id.Job, n.Node))
+				}
 				if chunk.Bad > 0 {
 					warn(fmt.Sprintf("%s of output on %s could not be read and are skipped", plural(chunk.Bad, "block"), n.Node))
 				}
@@ -209,6 +212,10 @@ func printTask(t launcher.Task) {
 	if t.Began > 0 {
 		printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
 		printf("%-10s %s\n", "elapsed", shortTime(time.Duration(t.Took*float64(time.Second))))
-		printf("%-10s %d bytes\n", "output", t.Bytes)
+		cut := ""
+		if t.Cut {
+			cut = ", cut: the disk of " + clean(string(t.Node)) + " had no room for the rest"
+		}
+		printf("%-10s %d bytes%s\n", "output", t.Bytes, cut)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -66,6 +67,11 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	h.DiskTrouble = s.DiskReason
 	h.SyncWait = time.Duration(d.meta.slowest.Load()).Seconds()
 	h.ClockJump = d.clockJump().Seconds()
+	var unknown error
+	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(d.cfg.Dir.Path()); unknown != nil {
+		d.fault("cannot tell how much room the disk has", unknown)
+	}
+	r.Disk.Cut = d.runners.cuts.count()
 	return r, err
 }
 

@@ -41,6 +41,7 @@ type runners struct {
 	begun  bool
 	failed int
 	looked time.Time // for idle orders
+	cuts   cuts
 }
 
 // order is what the tasks of a job have in common, and how many of them are
@@ -355,6 +356,9 @@ func (rs *runners) end(t *turn, r *runner, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
+			if e.Cut {
+				rs.cuts.note(r.tasks[e.Serial])
+			}
 			rs.drop(r, e.Serial)
 			if !rs.d.mirror.doubt(e) {
 				fresh = append(fresh, e)

@@ -300,6 +300,7 @@ func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, e
 	chunk.Bad = bad
 	if arg(4) == "" {
 		chunk.Gone = output.GoneSegments(dir)
+		chunk.Cut = d.runners.cuts.of(job, only)
 	}
 	place, err := json.Marshal(next)
 	chunk.Next = string(place)

@@ -29,15 +29,25 @@ const (
 	spareMax = 256 << 20
 )
 
-// Room is how many bytes output may still fill of the disk that a folder is on,
-// and how many it leaves; what others took of those makes the first one negative.
-func Room(dir string) (free, spare int64, err error) {
+// Disk is how many bytes the user may still write to the disk that a folder is
+// on, and how many it holds.
+func Disk(dir string) (free, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	spare = min(max(int64(st.Blocks)*st.Bsize/20, spareMin), spareMax)
-	return int64(st.Bavail)*st.Bsize - spare, spare, nil
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+// Room is how many bytes output may still fill of the disk that a folder is on,
+// and how many it leaves; what others took of those makes the first one negative.
+func Room(dir string) (free, spare int64, err error) {
+	free, size, err := Disk(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	spare = min(max(size/20, spareMin), spareMax)
+	return free - spare, spare, nil
 }
 
 // TrimSegments removes the oldest files below dir, a folder of folders of

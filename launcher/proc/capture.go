@@ -25,11 +25,55 @@ const (
 	sparesMax = 256
 )
 
-// capture is where a task prints to: two files without a name, appended to.
-// They are used again when the task has ended.
+// capture is where a task prints to: two files without a name, appended to,
+// which are used again when the task has ended; or two pipes, where the disk has
+// little room.
 type capture struct {
-	fds  [2]int
-	lost [2]int64 // bytes of the middle that were given up
+	fds    [2]int    // what the task writes to; of a pipe -1 after the fork
+	lost   [2]int64  // bytes of the middle of a file that were given up
+	keep   int64     // bytes that are kept of a stream
+	drains [2]*drain // of pipes
+}
+
+// piped reports whether the capture is of pipes.
+func (c *capture) piped() bool { return c.drains[0] != nil }
+
+// forked closes the ends of pipes that the child has now.
+func (c *capture) forked() {
+	for i, fd := range c.fds {
+		if c.piped() && fd >= 0 {
+			unix.Close(fd)
+			c.fds[i] = -1
+		}
+	}
+}
+
+// read is what a stream has taken so far, and how much of its middle is missing.
+func (c *capture) read(i int, p *poller) (data []byte, lost int64, err error) {
+	if d := c.drains[i]; d != nil {
+		d.read(p)
+		data, lost = d.kept()
+		return data, lost, nil
+	}
+	n := size(c.fds[i])
+	if n == 0 {
+		return nil, 0, nil
+	}
+	return readCapture(c.fds[i], n, c.keep)
+}
+
+// empty empties a stream and reports whether something was in it.
+func (c *capture) empty(i int) (had bool, err error) {
+	if d := c.drains[i]; d != nil {
+		had = d.total > 0
+		d.reset()
+		return had, nil
+	}
+	if had = size(c.fds[i]) > 0; had {
+		err = unix.Ftruncate(c.fds[i], 0)
+	}
+	c.lost[i] = 0
+	return had, err
 }
 
 // keeping is the output of this runner's tasks: the files that they print to
@@ -165,11 +209,19 @@ func lineFile(dir, text string) (int, error) {
 
 // lend gives t a capture.
 func (k *keeping) lend(t *task) *failure {
+	if k.scarce() {
+		c, err := k.pipes()
+		if err != nil {
+			return fail(launcher.CauseOurs, filch.Internal, "cannot make the pipes of task %d.%d: %s", t.start.Job, t.start.Index, reason(err))
+		}
+		t.out = c
+		return nil
+	}
 	if n := len(k.spare); n > 0 {
 		t.out = k.spare[n-1]
 		k.spare = k.spare[:n-1]
 	} else {
-		c := &capture{}
+		c := &capture{keep: captureMax}
 		for i := range c.fds {
 			fd, err := captureFile(k.runner.place.Dir)
 			if err != nil {
@@ -211,23 +263,27 @@ func (k *keeping) giveBack(t *task, clean bool) {
 		return
 	}
 	t.out = nil
-	for i, fd := range c.fds {
-		if clean && size(fd) > 0 {
+	for i := range c.fds {
+		if had, err := c.empty(i); clean && had {
 			// Somebody printed: then it may have left somebody who prints on.
-			clean = unix.Ftruncate(fd, 0) == nil && !k.runner.leftover()
+			clean = err == nil && !k.runner.leftover()
 		}
-		c.lost[i] = 0
 	}
-	if clean && len(k.spare) < sparesMax {
+	if clean && len(k.spare) < sparesMax && c.keep == captureMax {
 		k.spare = append(k.spare, c)
 		return
 	}
-	c.close()
+	c.close(k.runner.poll)
 }
 
-func (c *capture) close() {
-	for _, fd := range c.fds {
-		unix.Close(fd)
+func (c *capture) close(p *poller) {
+	for i, fd := range c.fds {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		if d := c.drains[i]; d != nil {
+			d.close(p)
+		}
 	}
 }
 
@@ -257,15 +313,19 @@ func size(fd int) int64 {
 // task that floods fills no disk.
 func (k *keeping) bound() {
 	k.look = nil
+	scarce := k.scarce()
 	for _, t := range k.runner.tasks {
-		if t.out == nil {
+		c := t.out
+		if c == nil || c.piped() {
 			continue
 		}
-		for i, fd := range t.out.fds {
-			if drop := size(fd) - t.out.lost[i] - captureMax; drop > captureMax/4 {
-				from := int64(captureMax/2) + t.out.lost[i]
-				if unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, drop) == nil {
-					t.out.lost[i] += drop
+		if scarce {
+			c.keep = scarceKeep
+		}
+		for i, fd := range c.fds {
+			if drop := size(fd) - c.lost[i] - c.keep; drop > c.keep/4 {
+				if unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, c.keep/2, c.lost[i]+drop) == nil {
+					c.lost[i] += drop
 				}
 			}
 		}
@@ -275,23 +335,27 @@ func (k *keeping) bound() {
 	}
 }
 
-// take moves what a task printed to the segments of its job and returns how
-// many bytes those were.
-func (k *keeping) take(t *task, e launcher.TaskEnd) int64 {
-	var total int64
-	for i, fd := range t.out.fds {
-		n := size(fd)
-		if n == 0 {
+// take moves what a task printed to the segments of its job, and notes in its end
+// how many bytes those were, and whether some found no room.
+func (k *keeping) take(t *task, e *launcher.TaskEnd) {
+	total, scarce := int64(0), t.out.keep == scarceKeep
+	for i := range t.out.fds {
+		data, lost, err := t.out.read(i, k.runner.poll)
+		if len(data) == 0 && err == nil {
 			continue
 		}
-		data, lost, err := readCapture(fd, n)
+		e.Cut = e.Cut || scarce && lost > 0
 		if err == nil {
 			err = k.segments(t.start.Job).Add(output.Printed{
 				Index: int32(t.start.Index), Attempt: int32(t.start.Attempt), Stream: uint8(i + 1),
 				Failed: e.Kind != launcher.CauseNone, Lost: lost, Data: data,
 			})
 		}
+		if err == nil && scarce {
+			err = k.segments(t.start.Job).Flush() // to know before the end is told
+		}
 		if err != nil {
+			e.Cut = true
 			k.complain(err)
 			continue
 		}
@@ -300,7 +364,7 @@ func (k *keeping) take(t *task, e launcher.TaskEnd) int64 {
 	if total > 0 && k.flush == nil {
 		k.flush = k.runner.poll.after(captureLook, k.write)
 	}
-	return total
+	e.Bytes = total
 }
 
 // explain keeps why a task did not end well beside what it printed, for those
@@ -334,19 +398,18 @@ func (k *keeping) write() {
 	}
 }
 
-// readCapture reads n bytes, or of more than the bound the beginning and the
-// end.
-func readCapture(fd int, n int64) (data []byte, lost int64, err error) {
-	if n <= captureMax {
+// readCapture reads n bytes, or of more than keep the beginning and the end.
+func readCapture(fd int, n, keep int64) (data []byte, lost int64, err error) {
+	if n <= keep {
 		data = make([]byte, n)
 		got, err := unix.Pread(fd, data, 0)
 		return data[:max(got, 0)], 0, err
 	}
-	data = make([]byte, captureMax)
-	if _, err = unix.Pread(fd, data[:captureMax/2], 0); err == nil {
-		_, err = unix.Pread(fd, data[captureMax/2:], n-captureMax/2)
+	data = make([]byte, keep)
+	if _, err = unix.Pread(fd, data[:keep/2], 0); err == nil {
+		_, err = unix.Pread(fd, data[keep/2:], n-keep/2)
 	}
-	return data, n - captureMax, err
+	return data, n - keep, err
 }
 
 func (k *keeping) segments(job filch.JobID) *output.Segments {
@@ -381,7 +444,7 @@ func (k *keeping) close() {
 		k.complete(job)
 	}
 	for _, c := range k.spare {
-		c.close()
+		c.close(k.runner.poll)
 	}
 	if k.null >= 0 {
 		unix.Close(k.null)

@@ -35,11 +35,17 @@ type crew struct {
 
 func newCrew(t testing.TB) *crew {
 	t.Helper()
+	return newCrewIn(t, t.TempDir())
+}
+
+// newCrewIn begins a runner whose node's folder is dir.
+func newCrewIn(t testing.TB, dir string) *crew {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := proc.Place{Dir: t.TempDir(), Instance: "quiet-heron", Node: "n3"}
+	p := proc.Place{Dir: dir, Instance: "quiet-heron", Node: "n3"}
 	k, err := proc.SpawnRunner(self, p, os.Stderr)
 	if err != nil {
 		t.Fatal(err)

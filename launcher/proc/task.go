@@ -167,7 +167,11 @@ func (r *runner) exec(t *task) *failure {
 	if exe.shell {
 		path, argv = "/bin/sh", append([]string{"sh", exe.path}, s.Argv[1:]...)
 	}
-	if t.pid, t.pidfd, bad = r.fork(t, path, argv, fds.child); bad != nil {
+	t.pid, t.pidfd, bad = r.fork(t, path, argv, fds.child)
+	if t.out != nil {
+		t.out.forked()
+	}
+	if bad != nil {
 		r.keep.giveBack(t, false)
 		if t.room != nil {
 			r.vacate(t.room)
@@ -295,7 +299,7 @@ func (r *runner) over(t *task, e launcher.TaskEnd, straggler bool) {
 	keep := t.order.what.Keep == launcher.KeepAll || t.order.what.Keep == launcher.KeepFailed && e.Kind != launcher.CauseNone
 	if t.out != nil {
 		if keep {
-			e.Bytes = r.keep.take(t, e)
+			r.keep.take(t, &e)
 		}
 		r.keep.giveBack(t, !straggler)
 	}

@@ -109,6 +109,7 @@ func (o *taskOrder) hire(t *task) (*worker, *failure) {
 	w.pid, w.pidfd, bad = r.fork(t, path, argv, []uintptr{uintptr(theirIn), uintptr(theirAnswer), uintptr(w.out.fds[1])})
 	unix.Close(theirIn)
 	unix.Close(theirAnswer)
+	w.out.forked()
 	if bad != nil {
 		w.close()
 		return nil, bad
@@ -128,7 +129,7 @@ func (w *worker) close() {
 		unix.Close(w.in)
 	}
 	if w.out != nil {
-		w.out.close()
+		w.out.close(w.order.runner.poll)
 	}
 	w.in, w.answer, w.out = -1, -1, nil
 }
@@ -203,11 +204,9 @@ func (w *worker) free(t *task, e launcher.TaskEnd) {
 	w.task = nil
 	keep := w.order.what.Keep
 	if keep == launcher.KeepAll || keep == launcher.KeepFailed && e.Kind != launcher.CauseNone {
-		e.Bytes = r.keep.take(t, e)
+		r.keep.take(t, &e)
 	}
-	if size(w.out.fds[1]) > 0 {
-		_ = unix.Ftruncate(w.out.fds[1], 0)
-	}
+	_, _ = w.out.empty(1)
 	t.out = nil
 	r.over(t, e, false)
 }

@@ -86,6 +86,7 @@ type RosterInfo struct {
 	Lost       []uint16         `json:"lost"`     // without any live replica
 	Majority   bool             `json:"majority"` // most members answer this node
 	Here       StoreHere        `json:"here"`
+	Disk       DiskHere         `json:"disk"`
 	Trouble    string           `json:"trouble,omitempty"`
 	Silent     bool             `json:"silent,omitempty"` // did not answer
 }
@@ -113,6 +114,13 @@ type StoreHere struct {
 	MirrorHeld   int64   `json:"mirror_held"`   // tasks that run once and wait until the queue's mirror tells of them
 	Mirror       string  `json:"mirror_trouble,omitempty"`
 	ClockJump    float64 `json:"clock_jump"` // seconds by which the wall clock was set since the launcher began
+}
+
+// DiskHere is the disk on which a launcher keeps records and output.
+type DiskHere struct {
+	Free int64 `json:"free_bytes"`
+	Size int64 `json:"size_bytes"`
+	Cut  int   `json:"cut"` // tasks whose output found no room, since the launcher began
 }
 
 // PolicyInfo is how a node places tasks, and what is in its queues.
@@ -205,6 +213,7 @@ type PrintedChunk struct {
 	Next   string         `json:"next"`           // the CURSOR that goes on from here
 	End    bool           `json:"end"`            // nothing follows for now
 	Bad    int            `json:"bad,omitempty"`  // blocks that could not be read
+	Cut    int            `json:"cut,omitempty"`  // tasks whose output found no room; in the first chunk
 	Gone   int64          `json:"gone,omitempty"` // bytes, compressed, that the node removed; in the first chunk
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 )
 
@@ -62,6 +63,49 @@ func TestStoreOnAFullDisk(t *testing.T) {
 	w.check(t)
 	h.check(t)
 	t.Logf("figure: %d records written while a disk filled up, none lost; clients did %d operations meanwhile", len(w.acknowledged), full)
+}
+
+// TestTasksWithoutRoomForOutput leaves a node's disk no room but that for records:
+// its tasks print all the same and end well, and what is missing is told.
+func TestTasksWithoutRoomForOutput(t *testing.T) {
+	c := up(t, 3, map[int]int{1: 64 << 20})
+	ballast := filepath.Join(c.Local(1), "ballast")
+	fill := c.Hosts[1].Command(t.Context(), "sh", "-c", `free=$(($(stat -f -c %a "$1") - 2048000 / 4096)); head -c $((free * 4096)) /dev/zero >"$1/ballast"`, "sh", c.Local(1))
+	if out, err := fill.CombinedOutput(); err != nil {
+		t.Fatalf("fill the disk: %v: %s", err, out)
+	}
+	const tasks = 60
+	job := strings.TrimSpace(c.Must(1, "submit", "--wait", "--array", "0-"+strconv.Itoa(tasks-1), "--", "sh", "-c", "echo out $FILCH_TASK && echo err $FILCH_TASK >&2"))
+	cut := 0
+	for i := range tasks {
+		have := c.task(job, i)
+		if have.State != filch.OK.String() {
+			t.Errorf("task %d: %+v", i, have)
+		}
+		if have.Cut != (string(have.Node) == c.Hosts[1].Name) {
+			t.Errorf("task %d: its output is cut: %v, on %s", i, have.Cut, have.Node)
+		}
+		if have.Cut {
+			cut++
+		}
+	}
+	if cut == 0 {
+		t.Fatal("no task ran on the node without room: this shows nothing")
+	}
+	said := fmt.Sprintf("the output of %d tasks", cut)
+	if cut == 1 {
+		said = "the output of 1 task"
+	}
+	if out, err := c.Command(t.Context(), 0, "logs", job).CombinedOutput(); err != nil || !strings.Contains(string(out), said+" of job "+job+" is cut") {
+		t.Errorf("logs do not say %q: %s, %v", said, out, err)
+	}
+	out, _ := c.Try(2, "doctor")
+	if !strings.Contains(out, said+" found no room") || !strings.Contains(out, "n2: the disk has ") {
+		t.Errorf("doctor does not say %q: %s", said, out)
+	}
+	if out, err := c.Hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {
+		t.Fatalf("free the disk: %v: %s", err, out)
+	}
 }
 
 // writer writes records that are on disks when that is acknowledged.

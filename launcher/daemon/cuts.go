@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Limits of what a launcher remembers of output that found no room: enough for
+// whoever looks at a job soon after; the records of the tasks say it for good.
+const (
+	cutJobsMax  = 1000
+	cutTasksMax = 4096 // of a job
+)
+
+// cuts are the tasks whose output found no room on the disk of this node.
+type cuts struct {
+	mu    sync.Mutex // guards what follows
+	jobs  map[filch.JobID]*cutJob
+	total int
+}
+
+type cutJob struct {
+	count int
+	tasks []launcher.TaskIndex // the first of them
+}
+
+// note counts a task.
+func (c *cuts) note(s launcher.TaskStart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[s.Job]
+	if j == nil {
+		if c.jobs == nil {
+			c.jobs = map[filch.JobID]*cutJob{}
+		}
+		if len(c.jobs) >= cutJobsMax {
+			oldest := s.Job
+			for id := range c.jobs { // in any order: the least is one
+				oldest = min(oldest, id)
+			}
+			delete(c.jobs, oldest)
+		}
+		j = &cutJob{}
+		c.jobs[s.Job] = j
+	}
+	c.total++
+	j.count++
+	if len(j.tasks) < cutTasksMax {
+		j.tasks = append(j.tasks, s.Index)
+	}
+}
+
+// of is how many ends of tasks of a job were noted, or of one task unless only
+// is below zero.
+func (c *cuts) of(job filch.JobID, only int64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[job]
+	switch {
+	case j == nil:
+		return 0
+	case only < 0:
+		return j.count
+	case slices.Contains(j.tasks, launcher.TaskIndex(only)):
+		return 1
+	}
+	return 0
+}
+
+// count is how many ends were noted since the launcher began.
+func (c *cuts) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
