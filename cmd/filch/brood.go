@@ -358,86 +358,6 @@ func (b *brood) seeds() ([]string, error) {
 	}
 }
 
-// gathered waits until want launchers know each other, with a progress line on
-// a terminal.
-func (b *brood) gathered(want int) error {
-	started, told := time.Now(), false
-	for {
-		list, err := nodesOf(b.nodes[0])
-		if err != nil {
-			return err
-		}
-		up := 0
-		for _, n := range list {
-			if n.State == "up" || n.State == "draining" {
-				up++
-			}
-		}
-		if told {
-			fmt.Fprintf(os.Stderr, "\r%s: %d of %d launchers have joined ", b.instance, up, want)
-		}
-		if up >= want {
-			if told {
-				fmt.Fprint(os.Stderr, "\r\033[K")
-			}
-			return replicated(b.nodes[0], want, b.quit)
-		}
-		for _, p := range b.procs {
-			select {
-			case <-p.ended:
-				return p.failure()
-			case <-b.quit:
-				return filch.Errorf(filch.Unavailable, "filch up went away")
-			default:
-			}
-		}
-		if time.Since(started) > joinWait {
-			return filch.Errorf(filch.Timeout, "%d of %d launchers have joined after %v", up, want, joinWait).
-				WithHint("their logs are %s", filepath.Join(b.base, b.instance, "*", "log"))
-		}
-		told = told || time.Since(started) > speakAfter && isTerminal(os.Stderr)
-		time.Sleep(pollPause)
-	}
-}
-
-// replicateWait bounds the wait for records to be on as many nodes as they
-// should be.
-const replicateWait = 10 * time.Second
-
-// replicated waits until the death of any one node of an instance of want nodes
-// loses no record: from then on the instance keeps its promises. That it takes
-// long is said, and is no failure.
-func replicated(d place.Dir, want int, quit <-chan struct{}) error {
-	c, err := client.DialDir(d, version)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for deadline := time.Now().Add(replicateWait); ; {
-		var list []wire.RosterInfo
-		if err := ask(c, queryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil {
-			return err
-		}
-		r := list[0]
-		safe := len(r.Members) >= want && r.Short == 0 && (want < promisedNodes || len(r.Seats) >= promisedNodes)
-		if safe || len(r.Lost) > 0 { // of what is lost filch doctor tells
-			return nil
-		}
-		if late := time.Now().After(deadline); late && !r.Known {
-			warn(fmt.Sprintf("after %v %s has not heard of the roster, without which there are no records: filch doctor says what to do", replicateWait, r.Node))
-			return nil
-		} else if late {
-			warn(fmt.Sprintf("after %v %s: filch doctor says more", replicateWait, unsafeText(&r, want)))
-			return nil
-		}
-		select {
-		case <-quit:
-			return filch.Errorf(filch.Unavailable, "filch up went away")
-		case <-time.After(pollPause):
-		}
-	}
-}
-
 // clear ends what was started and, for a new instance, takes its files away.
 func (b *brood) clear() {
 	for _, p := range b.procs {
@@ -471,26 +391,4 @@ func removeInstance(base, instance string) {
 		_ = home.Remove()
 		leaveQueues(home)
 	}
-}
-
-// nodesOf asks the launcher of d for the members of its instance.
-func nodesOf(d place.Dir) ([]wire.NodeInfo, error) {
-	c, err := client.DialDir(d, version)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return queryNodes(c)
-}
-
-// unsafeText says why the death of a node may lose records of an instance of
-// want nodes.
-func unsafeText(r *wire.RosterInfo, want int) string {
-	switch {
-	case r.Short > 0:
-		return fmt.Sprintf("%d of %s of the records are on fewer nodes than they should be", r.Short, plural(r.Shards, "shard"))
-	case len(r.Members) < want:
-		return fmt.Sprintf("%d of %s keep records", len(r.Members), plural(want, "node"))
-	}
-	return fmt.Sprintf("the roster has %s, not %d", plural(len(r.Seats), "seat"), promisedNodes)
 }

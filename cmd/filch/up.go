@@ -19,7 +19,7 @@ import (
 const (
 	maxVirtual    = 1024 // launchers on one machine
 	nodesDefault  = 4
-	joinWait      = 30 * time.Second // for all launchers to know each other
+	joinWait      = 30 * time.Second // in which one more launcher must have joined
 	promisedNodes = 3                // with fewer nothing is promised about node death
 )
 

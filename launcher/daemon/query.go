@@ -39,7 +39,7 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 	}
 	switch q.Verb {
 	case wire.VerbNodes:
-		return d.nodes(local)
+		return d.nodes(local, arg(0) != wire.OnlyHere)
 	case wire.VerbPs:
 		return d.ps(local)
 	case wire.VerbVersion:
@@ -84,8 +84,9 @@ func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	return info, err
 }
 
-// nodes tells of all members, or for another node of this one.
-func (d *Daemon) nodes(local bool) (any, error) {
+// nodes tells of all members, or for another node of this one. Unless askThem is
+// set it tells what this node has heard of the others.
+func (d *Daemon) nodes(local, askThem bool) (any, error) {
 	own, err := d.selfInfo()
 	if err != nil {
 		return nil, err
@@ -95,21 +96,23 @@ func (d *Daemon) nodes(local bool) (any, error) {
 	}
 	own.Local = true
 	byName := map[filch.NodeName]wire.NodeInfo{d.self: own}
-	askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m member, v []wire.NodeInfo, err error) {
-		if err != nil || len(v) != 1 || v[0].Node != m.Name {
-			return
-		}
-		v[0].Local = false
-		if m.Standing.String() != "up" {
-			v[0].State = m.Standing.String()
-		}
-		byName[m.Name] = v[0]
-	})
+	if askThem {
+		askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m member, v []wire.NodeInfo, err error) {
+			if err != nil || len(v) != 1 || v[0].Node != m.Name {
+				return
+			}
+			v[0].Local = false
+			if m.Standing.String() != "up" {
+				v[0].State = m.Standing.String()
+			}
+			byName[m.Name] = v[0]
+		})
+	}
 	all := []wire.NodeInfo{}
 	for _, m := range d.members.list() {
 		info, heard := byName[m.Name]
 		if !heard {
-			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.addrs, Incarnation: m.Incarnation, Build: m.card.Build, PID: int(m.card.PID), Silent: true}
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.addrs, Incarnation: m.Incarnation, Build: m.card.Build, PID: int(m.card.PID), Silent: askThem}
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
 		all = append(all, info)

@@ -10,7 +10,7 @@ import (
 // digits or "last", the newest job of that launcher; a job of another origin
 // is asked for there. Times are as time.ParseDuration reads them.
 const (
-	VerbNodes   = "nodes"   // -> []NodeInfo, by name
+	VerbNodes   = "nodes"   // [OnlyHere] -> []NodeInfo, by name
 	VerbPs      = "ps"      // -> []launcher.JobInfo of all nodes, by id
 	VerbInfo    = "info"    // JOB -> launcher.JobInfo
 	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo once it ended, or after TIME as it is
