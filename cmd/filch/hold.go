@@ -14,9 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/alloc"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -162,6 +165,9 @@ func (o *upOptions) background() error {
 		return filch.Errorf(filch.Internal, "cannot make a pipe: %s", err.Error())
 	}
 	defer r.Close()
+	for _, fd := range proc.Inherited() {
+		unix.CloseOnExec(fd)
+	}
 	cmd := exec.Command("/proc/self/exe", append([]string{"up", "--hold=3"}, o.words()...)...)
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -5,13 +5,18 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch/launcher/proc"
 )
 
 // Surround makes this process fit to be a launcher: descendants of dead keepers
 // come to it, its memory (which holds the secret) is neither dumped nor read by
-// others, and it is scheduled before the ranks where that is allowed. It
-// returns the priority that keepers are to have. What is not allowed is left.
+// others, it is scheduled before the ranks where that is allowed, and it keeps
+// nothing open that its parent had. It returns the priority that keepers are to have. What is not allowed is left.
 func Surround() (nice int, err error) {
+	for _, fd := range proc.Inherited() {
+		unix.Close(fd)
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
