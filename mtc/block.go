@@ -6,24 +6,6 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Task is what a block's record knows of one task. A task that is not in the
-// record was not tried more than once and belongs to whoever owns the range.
-type Task struct {
-	State   filch.State // its end; Waiting until then
-	Code    int32
-	Attempt filch.Attempt // of the end, or that is to be or was started
-	Hop     uint32        // how often it changed hands in this attempt
-	Owner   Owner         // none: the owner of the range around it
-	Started bool          // the start of this attempt was committed
-	Crashes uint8         // attempts that ended with the death of their node
-	Extra   uint8         // ends that came after the first
-	Began   int64         // unix microseconds, by the clock of the node that ran it
-	TookUS  int64
-	Bytes   int64 // of its output
-	Cut     bool  // of what it printed some found no room
-	By      Owner // the node that ran it
-}
-
 // Block is a block's record.
 type Block struct {
 	Offs  []uint8 // of the tasks, ascending
@@ -133,16 +115,16 @@ func (b *Block) Encode() []byte {
 	for i := range b.Tasks {
 		t := &b.Tasks[i]
 		body.u8(b.Offs[i])
-		var flags uint8
+		var flags uint64
 		for k, f := range [...]bool{
 			t.State != 0, t.Attempt != 1 || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Cut,
+			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut,
 		} {
 			if f {
 				flags |= 1 << k
 			}
 		}
-		body.u8(flags)
+		body.uint(flags)
 		if flags&1 != 0 {
 			body.u8(uint8(t.State))
 			body.int(t.Began)
@@ -195,7 +177,7 @@ func DecodeBlock(v []byte) (*Block, error) {
 
 func (r *reader) task(t *Task, list []Owner) {
 	t.Attempt = firstAttempt
-	flags := r.u8()
+	flags := r.upTo(1<<9 - 1)
 	if flags&1 != 0 {
 		t.State = r.state()
 		t.Began, t.TookUS = r.int(), r.int()
@@ -222,7 +204,7 @@ func (r *reader) task(t *Task, list []Owner) {
 	if flags&64 != 0 {
 		t.Code = r.i32()
 	}
-	t.Cut = flags&128 != 0
+	t.Maybe, t.Cut = flags&128 != 0, flags&256 != 0
 }
 
 // blockOp is one change that is proposed for a block.
@@ -260,6 +242,7 @@ func encodeBlockOps(ops []blockOp, whole bool) []byte {
 		body.uint(uint64(p.Hop))
 		body.uint(o.number(p.Owner))
 		body.u8(p.Crashes)
+		body.bool(p.Maybe)
 		switch p.kind {
 		case bEnd:
 			body.u8(uint8(p.State))
@@ -287,13 +270,13 @@ func decodeBlockOps(v []byte) (ops []blockOp, whole bool, err error) {
 	r := reader{b: v}
 	whole = r.bool()
 	list := r.owners()
-	ops = make([]blockOp, r.count(maxOps, 6))
+	ops = make([]blockOp, r.count(maxOps, 7))
 	for i := range ops {
 		p := &ops[i]
 		p.kind, p.off = blockKind(r.u8()), r.u8()
 		p.Attempt, p.Hop = filch.Attempt(r.index()), r.u32()
 		p.Owner = r.oneOf(list)
-		p.Crashes = r.u8()
+		p.Crashes, p.Maybe = r.u8(), r.bool()
 		switch p.kind {
 		case bEnd:
 			p.State, p.Code = r.state(), r.i32()
@@ -407,12 +390,8 @@ func (b *Block) end(p *blockOp) verdict {
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes = max(t.Crashes, p.Crashes)
+	t.Maybe = t.Maybe || p.Maybe
 	return vDone
-}
-
-// behind reports whether p speaks of an attempt or hop of before.
-func (t *Task) behind(a filch.Attempt, h uint32) bool {
-	return a < t.Attempt || a == t.Attempt && h < t.Hop
 }
 
 // start commits that owner begins an attempt, which nobody else may then.
@@ -430,8 +409,8 @@ func (b *Block) start(p *blockOp) verdict {
 		return vOther
 	case p.Attempt == t.Attempt && t.Started:
 		return vOther
-	case p.Attempt == t.Attempt && p.Hop == t.Hop && t.Owner != (Owner{}) && t.Owner != p.Owner:
-		return vOther
+	case t.Owner != (Owner{}) && t.Owner != p.Owner:
+		return vOther // it was taken from the one that asks
 	}
 	t.Attempt, t.Hop, t.Owner, t.Started = p.Attempt, p.Hop, p.Owner, true
 	t.Crashes = max(t.Crashes, p.Crashes)
@@ -455,12 +434,15 @@ func (b *Block) move(p *blockOp) verdict {
 	}
 	t.Attempt, t.Hop, t.Owner, t.Started = p.Attempt, p.Hop+1, p.Owner, false
 	t.Crashes = max(t.Crashes, p.Crashes)
+	t.Maybe = t.Maybe || p.Maybe
 	return vDone
 }
 
 // take gives all that from has in this block to owner, and with it what the
-// range's dead owner may have started without a word. What was started counts
-// as a crash; one that runs once and was started is lost.
+// range's dead owner may have started without a word. A start that was committed
+// counts as a crash; a task that runs once and was started is lost. One that was
+// not committed may not have happened, and counts for nothing: the next one of
+// its task, and all others, are committed.
 func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 	for off := int(p.off); off <= int(p.to); off++ {
 		t := b.Find(uint8(off))
@@ -475,8 +457,9 @@ func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 			continue
 		}
 		*taken = append(*taken, uint8(off))
-		tried := t.Started || implicit && !p.sure
-		t.Owner, t.Started = p.Owner, false
+		maybe := implicit && !p.sure
+		tried := t.Started || maybe && mutantCountMaybe
+		t.Owner, t.Started, t.Maybe = p.Owner, false, t.Maybe || maybe
 		if !tried {
 			t.Hop++
 			continue

@@ -73,6 +73,7 @@ type TaskItem struct {
 	Attempt   filch.Attempt
 	Hop       uint32
 	Crashes   uint8
+	Maybe     bool
 	Dedicated bool
 	Bytes     int64 // of its inputs
 	Inputs    []Input
@@ -220,6 +221,7 @@ func (w *writer) offer(m *Offer) {
 		w.uint(uint64(t.Attempt))
 		w.uint(uint64(t.Hop))
 		w.u8(t.Crashes)
+		w.bool(t.Maybe)
 		w.bool(t.Dedicated)
 		w.uint(uint64(t.Bytes))
 		w.uint(uint64(len(t.Inputs)))
@@ -292,11 +294,11 @@ func (r *reader) offer() *Offer {
 			r.fail()
 		}
 	}
-	m.Tasks = make([]TaskItem, r.count(offerTasks, 8))
+	m.Tasks = make([]TaskItem, r.count(offerTasks, 9))
 	for i := range m.Tasks {
 		t := &m.Tasks[i]
 		t.Job, t.Index, t.Attempt = filch.JobID(r.i32()), r.index(), filch.Attempt(r.index())
-		t.Hop, t.Crashes, t.Dedicated = r.u32(), r.u8(), r.bool()
+		t.Hop, t.Crashes, t.Maybe, t.Dedicated = r.u32(), r.u8(), r.bool(), r.bool()
 		t.Bytes = int64(r.upTo(1<<62 - 1))
 		t.Inputs = make([]Input, r.count(maxInputs, 3))
 		for k := range t.Inputs {

@@ -183,7 +183,7 @@ func (m *Mirror) appendBlock(b []byte, key string, old, value []byte, known bool
 	var news Block
 	for i, off := range is.Offs {
 		t := &is.Tasks[i]
-		if o := was.Find(off); o != nil && !t.newer(o) || t.State == 0 && t.Attempt == firstAttempt && !t.Started {
+		if o := was.Find(off); o != nil && !t.newer(o) || t.State == 0 && t.Attempt == firstAttempt && !t.Started && !t.Maybe {
 			continue
 		}
 		news.Offs, news.Tasks = append(news.Offs, off), append(news.Tasks, *t)
@@ -203,6 +203,8 @@ func (t *Task) newer(o *Task) bool {
 		return t.Attempt > o.Attempt
 	case t.Started != o.Started:
 		return t.Started
+	case t.Maybe != o.Maybe:
+		return t.Maybe
 	}
 	return t.Crashes > o.Crashes
 }

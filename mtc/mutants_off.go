@@ -26,4 +26,5 @@ const (
 	mutantStorm       = false
 	mutantWaitForDead = false
 	mutantFertile     = false
+	mutantCountMaybe  = false
 )

@@ -28,6 +28,7 @@ var (
 	mutantStorm       bool // each node that comes is a reason to look for work
 	mutantWaitForDead bool // lines that a dead node should have written are waited for
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take and start them
+	mutantCountMaybe  bool // a start that was not committed counts as one that died with its node
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -41,7 +42,7 @@ func Plant(name string) bool {
 		"steal-stops": &mutantStealStops, "half-down": &mutantHalfDown, "same-victims": &mutantSameVictims,
 		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead,
-		"fertile": &mutantFertile,
+		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe,
 	} {
 		*p = n == name
 		known = known || *p

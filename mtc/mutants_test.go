@@ -37,6 +37,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"wait-for-dead", "TestAdderDies"},
 		{"fertile", "TestBarrenNodeGetsFewTasks"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
+		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")

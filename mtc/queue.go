@@ -14,6 +14,7 @@ type item struct {
 	hop     uint32
 	crashes uint8
 	tracked bool // its start is committed before it begins
+	maybe   bool // as [Task.Maybe]
 	bytes   int64
 	inputs  []Input
 }

@@ -56,13 +56,13 @@ func TestFirstEndWins(t *testing.T) {
 }
 
 func TestStartIsCommittedOnce(t *testing.T) {
-	_, got := block(t, nil, startOp(1, 1, 0, a1, true), startOp(1, 1, 1, b1, true), startOp(1, 2, 0, b1, true))
+	_, got := block(t, nil, startOp(1, 1, 0, a1, true), startOp(1, 1, 1, b1, true), startOp(1, 2, 0, a1, true))
 	if got[0] != vDone || got[1] != vOther || got[2] != vOther {
 		t.Errorf("verdicts %v: a task that runs once was started again", got)
 	}
-	_, got = block(t, nil, startOp(1, 2, 0, a1, false), startOp(1, 2, 0, b1, false), startOp(1, 1, 5, b1, false), startOp(1, 3, 0, b1, false))
-	if got[0] != vDone || got[1] != vOther || got[2] != vOther || got[3] != vDone {
-		t.Errorf("verdicts %v: want one start of each attempt, and none of an older one", got)
+	_, got = block(t, nil, startOp(1, 2, 0, a1, false), startOp(1, 2, 0, b1, false), startOp(1, 1, 5, a1, false), startOp(1, 3, 0, b1, false), startOp(1, 3, 0, a1, false))
+	if want := []verdict{vDone, vOther, vOther, vOther, vDone}; !slices.Equal(got, want) {
+		t.Errorf("verdicts %v, want %v: one start of each attempt, none of an older one, and none by another node", got, want)
 	}
 }
 
@@ -86,14 +86,25 @@ func TestTakeCountsWhatWasStarted(t *testing.T) {
 	v, _ = block(t, v, take)
 	b, _ := DecodeBlock(v)
 	for off, want := range []Task{
-		{Attempt: 2, Owner: c1, Crashes: 1},
+		{Attempt: 1, Hop: 1, Owner: c1, Maybe: true},
 		{Attempt: 3, Owner: c1, Crashes: 1},
 		{Attempt: 1, Hop: 2, Owner: c1},
-		{Attempt: 2, Owner: c1, Crashes: 1},
+		{Attempt: 1, Hop: 1, Owner: c1, Maybe: true},
 	} {
 		if got := b.Find(uint8(off)); *got != want {
 			t.Errorf("task %d: %+v, want %+v", off, *got, want)
 		}
+	}
+	// Its dead owner, which lives after all, tries it again; its new one has it.
+	v, got := block(t, v, startOp(0, 2, 0, a1, false), startOp(0, 1, 1, c1, false), startOp(0, 2, 0, a1, false))
+	if want := []verdict{vOther, vDone, vOther}; !slices.Equal(got, want) {
+		t.Errorf("verdicts %v, want %v", got, want)
+	}
+	take = blockOp{kind: bTake, to: 3, from: c1, most: 1, Task: Task{Owner: b1}}
+	v, _ = block(t, v, take)
+	b, _ = DecodeBlock(v)
+	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: 1}); got != want {
+		t.Errorf("after a committed start that died: %+v, want %+v", got, want)
 	}
 }
 

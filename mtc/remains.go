@@ -89,13 +89,17 @@ func (r *Remnant) take(p place, value []byte) bool {
 		}
 		have := r.block(p.number)
 		for i, off := range b.Offs {
-			t := have.Find(off)
+			t, n := have.Find(off), b.Tasks[i]
 			if t == nil {
-				*have.at(off) = b.Tasks[i]
-			} else if b.Tasks[i].newer(t) {
-				b.Tasks[i].Crashes = max(b.Tasks[i].Crashes, t.Crashes)
-				*t = b.Tasks[i]
+				*have.at(off) = n
+				continue
 			}
+			n.Maybe = n.Maybe || t.Maybe
+			if n.newer(t) {
+				n.Crashes = max(n.Crashes, t.Crashes)
+				*t = n
+			}
+			t.Maybe = n.Maybe
 		}
 		return true
 	}
@@ -141,11 +145,11 @@ func (m *Remains) Jobs() []*Remnant {
 // Whole reports whether enough is known of a job to do something about it.
 func (r *Remnant) Whole() bool { return r.Job != nil && (r.Spec != nil || r.Job.Finished()) }
 
-// Settle ends a job's life on the nodes of before, all of which are gone: what
-// was started without an end is tried once more, under the next attempt and as
-// if its node had died, or lost if it may be started only once. The limit of
-// such deaths is raised with it: the end of an allocation is nobody's crash.
-// Settled once, it changes no more.
+// Settle ends a job's life on the nodes of before, all of which are gone, as if
+// they had died: what was started without an end is tried once more, under the
+// next attempt if that start was committed, or lost if it may be started only
+// once. The limit of such deaths is raised with it: the end of an allocation is
+// nobody's crash. Settled once, it changes no more.
 func (r *Remnant) Settle() (t RemnantTally) {
 	r.learnt()
 	if r.Job.Finished() {
@@ -155,7 +159,7 @@ func (r *Remnant) Settle() (t RemnantTally) {
 	if r.Job.Partial && !r.Job.Closed { // nobody has the rest of it
 		r.Job.Closed, r.Job.Void = true, filch.Cancelled
 	}
-	r.beginTried()
+	r.maybeTried()
 	restarted := false
 	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
 		b := r.tasks[num]
@@ -180,15 +184,14 @@ func (r *Remnant) Settle() (t RemnantTally) {
 	return t
 }
 
-// beginTried makes tasks that may have been started without a word started
-// ones. Those that run once are never started without a word.
-func (r *Remnant) beginTried() {
-	if !r.Spec.Once && !r.Job.Graph {
+// maybeTried notes which tasks may have been started without a word.
+func (r *Remnant) maybeTried() {
+	if !r.Spec.sure() && !r.Job.Graph {
 		for _, num := range slices.Sorted(maps.Keys(r.zones)) {
 			for _, s := range r.zones[num] {
 				for i := s.Lo; i < min(s.Hi, r.Job.Total); i++ {
-					if t := r.block(i / BlockSize).at(uint8(i % BlockSize)); t.State == 0 && t.Attempt == firstAttempt {
-						t.Started = true
+					if t := r.block(i / BlockSize).at(uint8(i % BlockSize)); t.State == 0 && t.Attempt == firstAttempt && !t.Started {
+						t.Maybe = true
 					}
 				}
 			}

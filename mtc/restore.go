@@ -124,7 +124,7 @@ func (r *Remnant) leftover(bag bool) *leftover {
 		for i := range b.Tasks {
 			if t := &b.Tasks[i]; t.State == 0 {
 				l.items = append(l.items, item{
-					index: at + int32(b.Offs[i]), attempt: t.Attempt, hop: restoredHop, crashes: t.Crashes, tracked: true,
+					index: at + int32(b.Offs[i]), attempt: t.Attempt, hop: restoredHop, crashes: t.Crashes, tracked: true, maybe: t.Maybe,
 				})
 			}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // The window of a range that may be started without a word: what is in it and
-// not recorded when its node dies counts as tried once.
+// not recorded when its node dies may have been started.
 const (
 	frontMin  = 64
 	frontMax  = 8192
@@ -167,7 +167,7 @@ func (c *Core) fromRange(now time.Duration, j *job, out *Out) (it item, line lin
 	}
 	// Its hop is its own: that of the range is another count, and its block, which
 	// knows nothing of it yet, would refuse to move it on.
-	it = item{index: s.next, attempt: firstAttempt, tracked: j.spec.Once}
+	it = item{index: s.next, attempt: firstAttempt, tracked: j.spec.sure()}
 	s.next++
 	if s.next == s.hi {
 		j.queue.ranges = slices.Delete(j.queue.ranges, 0, 1)
@@ -296,7 +296,7 @@ func (c *Core) launch(now time.Duration, id uint64, out *Out) {
 	j := r.job
 	out.Starts = append(out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.index, Number: j.spec.Number(r.item.index), Attempt: r.item.attempt,
-		Spec: j.spec, Payload: r.payload, Inputs: r.item.inputs,
+		Nth: starts(r.item.attempt, r.item.maybe), Spec: j.spec, Payload: r.payload, Inputs: r.item.inputs,
 	})
 }
 

@@ -187,7 +187,7 @@ func (c *Core) adoptSpan(now time.Duration, j *job, s takenSpan, from Owner, out
 		hi := min(s.front, (lo/BlockSize+1)*BlockSize)
 		op := blockOp{
 			kind: bTakeImplicit, off: uint8(lo % BlockSize), to: uint8((hi - 1) % BlockSize),
-			from: from, once: j.spec.Once, most: j.spec.crashes(), sure: j.spec.Once,
+			from: from, once: j.spec.Once, most: j.spec.crashes(), sure: j.spec.sure(),
 		}
 		op.Owner = c.self
 		c.takeBlock(j, lo/BlockSize, op, out)
@@ -238,7 +238,7 @@ func (c *Core) adoptBlock(now time.Duration, j *job, num int32, b *Block, taken 
 			continue
 		}
 		j.queue.held[i] = at
-		it := item{index: i, attempt: t.Attempt, hop: t.Hop, crashes: t.Crashes, tracked: true}
+		it := item{index: i, attempt: t.Attempt, hop: t.Hop, crashes: t.Crashes, tracked: true, maybe: t.Maybe}
 		if j.lead != nil && j.lead.tracker != nil {
 			it.inputs = j.lead.tracker.Inputs(i)
 			delete(j.lead.away, i)

@@ -413,7 +413,7 @@ func (c *Core) moveTasks(key xferKey, mv *moving, tasks []TaskItem, out *Out) {
 // tookTask queues a single task that is ours now.
 func (c *Core) tookTask(now time.Duration, j *job, t *TaskItem) {
 	it := item{
-		index: t.Index, attempt: t.Attempt, hop: t.Hop + 1, crashes: t.Crashes, tracked: true,
+		index: t.Index, attempt: t.Attempt, hop: t.Hop + 1, crashes: t.Crashes, tracked: true, maybe: t.Maybe,
 		bytes: t.Bytes, inputs: t.Inputs,
 	}
 	at := stamp{it.index, it.attempt, it.hop}

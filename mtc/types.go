@@ -32,7 +32,8 @@ type Spec struct {
 	Each       Room   // what one task takes
 	Cap        int32  // at most so many run at a time in the whole instance; 0 no limit
 	Retries    int32  // after an end that is not ok
-	CrashLimit uint8  // attempts that may die with their node; 0 is [CrashLimit]
+	CrashLimit uint8  // committed starts that may die with their node; 0 is [CrashLimit]
+	Sure       bool   // the first start of each task is committed too
 	Once       bool   // started at most once
 	OnFail     FailMode
 	Payloads   bool // each task has a line of its own
@@ -82,6 +83,9 @@ func (s *Spec) crashes() uint8 {
 	return s.CrashLimit
 }
 
+// sure reports whether nothing is started without its start being committed first.
+func (s *Spec) sure() bool { return s.Once || s.Sure }
+
 // MaxLike bounds [Spec.Like], in bytes.
 const MaxLike = 256
 
@@ -110,6 +114,7 @@ func (s *Spec) Encode() []byte {
 	w.string(s.Like)
 	w.int(int64(s.Expect))
 	w.bool(s.Limits)
+	w.bool(s.Sure)
 	return w.b
 }
 
@@ -127,6 +132,7 @@ func DecodeSpec(v []byte) (*Spec, error) {
 	}
 	s.Like, s.Expect = string(r.view(MaxLike)), time.Duration(r.int())
 	s.Limits = len(r.b) > 0 && r.bool() // none was written before tasks had their own
+	s.Sure = len(r.b) > 0 && r.bool()   // nor before a limit of crashes could be 0
 	return s, r.done()
 }
 
@@ -193,6 +199,7 @@ type Start struct {
 	Index   int32
 	Number  int32
 	Attempt filch.Attempt
+	Nth     int32 // of all starts of this task that may have happened; no two are the same
 	Spec    *Spec
 	Payload []byte
 	Inputs  []Input // of a workflow's task: where its parents ran

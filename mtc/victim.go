@@ -225,7 +225,7 @@ func (c *Core) freeze(x *xfer, m *Means) {
 func (x *xfer) addTask(j *job, it item, dedicated bool) {
 	x.items = append(x.items, frozen{job: j, item: it, dedicated: dedicated})
 	x.offer.Tasks = append(x.offer.Tasks, TaskItem{
-		Job: j.id, Index: it.index, Attempt: it.attempt, Hop: it.hop, Crashes: it.crashes, Dedicated: dedicated,
+		Job: j.id, Index: it.index, Attempt: it.attempt, Hop: it.hop, Crashes: it.crashes, Maybe: it.maybe, Dedicated: dedicated,
 		Bytes: it.bytes, Inputs: it.inputs,
 	})
 }
