@@ -177,7 +177,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		opt.Store.Lost, opt.Store.Silent = 0.01, 0.01
 	}
 	w := NewWorld(opt)
-	w.jobs(d)
+	w.jobs(d, fate.NewDice(seed, 11))
 	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
 	w.Run(10*time.Minute, w.AllFinished)
@@ -198,7 +198,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 }
 
 // jobs submits three to five jobs of every kind.
-func (w *World) jobs(d *fate.Dice) {
+func (w *World) jobs(d, tries *fate.Dice) {
 	mean := time.Duration(5+d.N(80)) * time.Millisecond
 	length := func(r *fate.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
@@ -206,7 +206,7 @@ func (w *World) jobs(d *fate.Dice) {
 		s := mtc.Submission{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
 		s.Spec.Once = d.Chance(0.3)
 		s.Spec.Retries = int32(d.N(3))
-		s.Spec.CrashLimit = 100
+		limits(&s.Spec, tries)
 		if d.Chance(0.25) {
 			s.Spec.Cap = int32(1 + d.N(6))
 			s.Total = min(s.Total, 200)

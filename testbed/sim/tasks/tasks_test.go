@@ -39,7 +39,7 @@ func TestSeeds(t *testing.T) {
 		faults, again, lost = faults+r.Faults, again+r.Again, lost+r.Lost
 		bounds.Join(r.Bounds)
 	}
-	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost that run once", n, faults, again, lost)
+	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost", n, faults, again, lost)
 	t.Logf("figure: after %d deaths (%d with all others well) work goes on within %v of the declaration, what runs once is lost within %v; with other faults at the time within %v",
 		bounds.Deaths, bounds.Trials, bounds.GoesOn, bounds.Lost, bounds.Shaken)
 	if n >= 15 && bounds.Trials == 0 {

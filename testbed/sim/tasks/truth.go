@@ -35,6 +35,7 @@ type job struct {
 	fails   func(mtc.Start) int32
 	total   int32
 	starts  []uint16
+	tries   []tries
 	began   []time.Duration // last start
 	ended   []filch.State   // as first recorded
 	endAt   []time.Duration
@@ -60,7 +61,7 @@ func (t *truth) submitted(s mtc.Submission, length func(*fate.Dice, mtc.Start) t
 func (j *job) grow(n int32) {
 	j.total = n
 	for int32(len(j.starts)) < n {
-		j.starts, j.began = append(j.starts, 0), append(j.began, 0)
+		j.starts, j.tries, j.began = append(j.starts, 0), append(j.tries, tries{}), append(j.began, 0)
 		j.ended, j.endAt = append(j.ended, 0), append(j.endAt, 0)
 	}
 }
@@ -90,9 +91,7 @@ func (h *host) start(s mtc.Start) {
 
 // begun checks a start: what it waits for was recorded before.
 func (t *truth) begun(j *job, s mtc.Start) {
-	if j.Spec.Once && j.starts[s.Index] > 1 {
-		t.breach("task %d.%d runs once and was started %d times", s.Job, s.Index, j.starts[s.Index])
-	}
+	t.tried(j, s)
 	if j.Spec.Payloads && len(j.Nodes) == 0 {
 		t.line(j, s)
 	}
@@ -165,6 +164,7 @@ func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
 		for k, off := range b.Offs {
 			i := number*mtc.BlockSize + int32(off)
 			s := b.Tasks[k].State
+			t.counted(id, j, i, &b.Tasks[k])
 			switch {
 			case s == 0:
 			case j.ended[i] == 0:
@@ -242,8 +242,8 @@ func (w *World) Verdict() []string {
 			if (k.State == 0) == (void[i] == 0) {
 				t.breach("task %d.%d has the ends %v and %v", id, i, k.State, void[i])
 			}
-			if int(j.starts[i]) > max(int(k.Attempt), 0) {
-				t.breach("task %d.%d was started %d times, its record says %d (%+v)", id, i, j.starts[i], k.Attempt, k)
+			if int32(j.starts[i]) > k.Starts() {
+				t.breach("task %d.%d was started %d times, its record says %d at most (%+v)", id, i, j.starts[i], k.Starts(), k)
 			}
 			count = count.Plus(one(max(k.State, void[i])))
 		}
