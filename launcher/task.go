@@ -67,6 +67,7 @@ type TaskStart struct {
 	Index   TaskIndex
 	Number  int32 // what its submitter calls it: FILCH_TASK, %t
 	Attempt filch.Attempt
+	Nth     int32    // as [mtc.Start] has it: what it prints goes by that
 	Argv    []string // nil: the order's
 	Env     []string // on top of the order's
 	Cwd     string   // "": the order's

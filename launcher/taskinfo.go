@@ -64,6 +64,7 @@ type Task struct {
 	State    string         `json:"state"`
 	Code     *int32         `json:"exit_code"` // null until it ended, and if it never started
 	Attempts filch.Attempt  `json:"attempts"`
+	Maybe    bool           `json:"maybe_one_more,omitempty"` // a start before these was not recorded, and may have happened
 	Node     filch.NodeName `json:"node,omitempty"`
 	Began    int64          `json:"began_unix_us,omitempty"`
 	Took     float64        `json:"elapsed"` // seconds
@@ -145,7 +146,7 @@ func (t *Task) fill(b *mtc.Block, off uint8) bool {
 	if e == nil {
 		return false
 	}
-	t.State, t.Attempts, t.Node = e.State.String(), e.Attempt, e.By.Node
+	t.State, t.Attempts, t.Maybe, t.Node = e.State.String(), e.Attempt, e.Maybe, e.By.Node
 	if e.State.Final() {
 		code := e.Code
 		t.Code = &code

@@ -207,7 +207,11 @@ func printTask(t launcher.Task) {
 	}
 	if t.Node != "" {
 		printf("%-10s %s\n", "node", clean(string(t.Node)))
-		printf("%-10s %d\n", "attempts", t.Attempts)
+		more := ""
+		if t.Maybe {
+			more = ", and perhaps one before them that was not recorded"
+		}
+		printf("%-10s %d%s\n", "attempts", t.Attempts, more)
 	}
 	if t.Began > 0 {
 		printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))

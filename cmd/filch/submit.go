@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -124,7 +125,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for run -t")
 	p.Int32Var(&f.retries, "retries", 0, "start a task again that failed, so often")
 	p.BoolVar(&f.once, "once", false, "never start a task twice, whatever happens; one whose node vanishes is lost")
-	p.Int32Var(&f.crashes, "crash-limit", mtc.CrashLimit, "give a task up after it was running so often when its node died")
+	p.Int32Var(&f.crashes, "crash-limit", mtc.CrashLimit, "give a task up when so many starts of it died with their node")
 	p.StringVar(&f.priority, "priority", "0", "before jobs with a lower number")
 	p.StringVar(&f.dep, "dep", "", "start when these jobs have ended well: `afterok:ID,ID`")
 	p.StringVarP(&f.name, "name", "J", "", "name of the job")
@@ -236,8 +237,11 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 	if err != nil {
 		return err
 	}
+	if f.crashes < 0 || f.crashes > math.MaxUint8 {
+		return filch.Errorf(filch.Invalid, "--crash-limit is from 0 to %d, not %d", math.MaxUint8, f.crashes)
+	}
 	sp := &s.Spec
-	sp.Retries, sp.CrashLimit, sp.Once = f.retries, uint8(min(max(f.crashes, 1), 255)), f.once
+	sp.Retries, sp.CrashLimit, sp.Sure, sp.Once = f.retries, uint8(max(f.crashes, 1)), f.crashes == 0, f.once
 	if f.cpus < 1 || f.retries < 0 {
 		return filch.Errorf(filch.Invalid, "a task takes %d slots and is tried again %d times: neither makes sense", f.cpus, f.retries)
 	}

@@ -171,7 +171,7 @@ func (g *staging) say(b *box, text string) {
 	defer g.hash.Unlock()
 	s := output.NewSegments(proc.Place{Dir: g.d.cfg.Dir.Path()}.OutputDir(b.start.Job), os.Getpid())
 	err := s.Add(output.Printed{
-		Index: int32(b.start.Index), Attempt: int32(b.start.Attempt), Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
+		Index: int32(b.start.Index), Attempt: b.start.Nth, Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
 	})
 	if err = errors.Join(err, s.Close()); err != nil {
 		g.d.fault("cannot keep the output of a task", err)

@@ -35,7 +35,7 @@ func (rs *runners) launch(l *launcher.TaskLaunch) {
 // comes in a box.
 func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, error) {
 	s := launcher.TaskStart{
-		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt,
+		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if rs.orders[s.Job] == nil {

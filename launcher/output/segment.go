@@ -40,7 +40,7 @@ const (
 // Printed is what one attempt of a task printed on one of its streams.
 type Printed struct {
 	Index   int32 // of the task
-	Attempt int32
+	Attempt int32 // counts all of its starts that may have happened
 	Stream  uint8 // 1 stdout, 2 stderr
 	Failed  bool  // the attempt did not end with 0
 	Lost    int64 // bytes of the middle that are not in Data

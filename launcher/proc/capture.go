@@ -347,7 +347,7 @@ func (k *keeping) take(t *task, e *launcher.TaskEnd) {
 		e.Cut = e.Cut || scarce && lost > 0
 		if err == nil {
 			err = k.segments(t.start.Job).Add(output.Printed{
-				Index: int32(t.start.Index), Attempt: int32(t.start.Attempt), Stream: uint8(i + 1),
+				Index: int32(t.start.Index), Attempt: t.start.Nth, Stream: uint8(i + 1),
 				Failed: e.Kind != launcher.CauseNone, Lost: lost, Data: data,
 			})
 		}
@@ -375,7 +375,7 @@ func (k *keeping) explain(t *task, e *launcher.TaskEnd) int64 {
 	}
 	line := "filch: " + e.Text + "\n"
 	err := k.segments(t.start.Job).Add(output.Printed{
-		Index: int32(t.start.Index), Attempt: int32(t.start.Attempt), Stream: 2, Failed: true, Data: []byte(line),
+		Index: int32(t.start.Index), Attempt: t.start.Nth, Stream: 2, Failed: true, Data: []byte(line),
 	})
 	if err != nil {
 		k.complain(err)

@@ -220,7 +220,7 @@ type PrintedChunk struct {
 // PrintedPiece is what an attempt of a task printed on one stream.
 type PrintedPiece struct {
 	Task    int32  `json:"task"`
-	Attempt int32  `json:"attempt"`
+	Attempt int32  `json:"attempt"` // counts all starts that may have happened
 	Stream  uint8  `json:"stream"`
 	Failed  bool   `json:"failed,omitempty"`
 	Lost    int64  `json:"lost,omitempty"` // bytes of the middle that were dropped
