@@ -56,6 +56,21 @@ type lifeFlags struct {
 	dep, priority    string
 }
 
+// starts fills in how often a task is started.
+func (f *lifeFlags) starts(sp *mtc.Spec) error {
+	switch {
+	case f.retries < 0:
+		return filch.Errorf(filch.Invalid, "a task cannot be tried again %d times", f.retries)
+	case f.crashes < 0 || f.crashes > math.MaxUint8:
+		return filch.Errorf(filch.Invalid, "--crash-limit is from 0 to %d, not %d", math.MaxUint8, f.crashes)
+	case f.once && f.retries > 0:
+		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
+	}
+	sp.Retries, sp.Once = f.retries, f.once
+	sp.CrashLimit, sp.Sure = uint8(max(f.crashes, 1)), f.crashes == 0
+	return nil
+}
+
 // placeFlags say where tasks run, and where their streams go.
 type placeFlags struct {
 	name, cwd, stdin, stdout, stderr, openMode, keep string
@@ -237,16 +252,9 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 	if err != nil {
 		return err
 	}
-	if f.crashes < 0 || f.crashes > math.MaxUint8 {
-		return filch.Errorf(filch.Invalid, "--crash-limit is from 0 to %d, not %d", math.MaxUint8, f.crashes)
-	}
 	sp := &s.Spec
-	sp.Retries, sp.CrashLimit, sp.Sure, sp.Once = f.retries, uint8(max(f.crashes, 1)), f.crashes == 0, f.once
-	if f.cpus < 1 || f.retries < 0 {
-		return filch.Errorf(filch.Invalid, "a task takes %d slots and is tried again %d times: neither makes sense", f.cpus, f.retries)
-	}
-	if f.once && f.retries > 0 {
-		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
+	if err := f.starts(sp); err != nil {
+		return err
 	}
 	if err := f.needs(sp); err != nil {
 		return err
@@ -298,6 +306,9 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 
 // needs reads what a task takes of a node.
 func (f *needFlags) needs(sp *mtc.Spec) (err error) {
+	if f.cpus < 1 {
+		return filch.Errorf(filch.Invalid, "a task cannot take %d slots", f.cpus)
+	}
 	sp.Each = mtc.Room{Slots: f.cpus}
 	if f.mem != "" {
 		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
