@@ -47,8 +47,12 @@ func TestCrashLimit(t *testing.T) {
 		spec   Spec
 		starts int
 	}{
-		{Spec{CrashLimit: 1}, 2}, {Spec{CrashLimit: 3}, 4}, {Spec{CrashLimit: 3, Retries: 2}, 4},
-		{Spec{CrashLimit: 1, Sure: true}, 1}, {Spec{CrashLimit: 3, Sure: true}, 3}, {Spec{CrashLimit: 1, Once: true}, 1},
+		{Spec{CrashLimit: 1}, 2},
+		{Spec{CrashLimit: 3}, 4},
+		{Spec{CrashLimit: 3, Retries: 2}, 4},
+		{Spec{CrashLimit: 1, Sure: true}, 1},
+		{Spec{CrashLimit: 3, Sure: true}, 3},
+		{Spec{CrashLimit: 1, Once: true}, 1},
 	} {
 		t.Run(fmt.Sprintf("limit-%d/retries-%d/sure-%v", c.spec.CrashLimit, c.spec.Retries, c.spec.sure()), func(t *testing.T) {
 			r := newRig(t, 8, 1, Policy{})
