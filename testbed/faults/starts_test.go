@@ -17,7 +17,7 @@ import (
 // is lost, and none has an attempt that it did not run.
 func TestUncountedStarts(t *testing.T) {
 	c := up(t, rig.Sized(3, 5), nil)
-	total, kills := rig.Sized(1200, 12_000), rig.Sized(1, 5)
+	total, kills := rig.Sized(1200, 6000), rig.Sized(1, 5)
 	var left, begun int
 	for k := range kills {
 		maybe, ran := c.uncounted(k%len(c.Hosts), total)
