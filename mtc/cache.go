@@ -193,7 +193,7 @@ func (c *Core) holdTokens(j *job, want int32, out *Out) {
 			t.wait = min(max(2*t.wait, tokenWait), tokenWaitMax)
 			t.at = now + t.wait
 		}
-		if j.running == 0 && j.queue.empty() {
+		if j.queue.empty() && (j.running == 0 || t.held > j.running) {
 			c.lingerTokens(now, j)
 			c.forget(j, out)
 		}

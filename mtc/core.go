@@ -45,7 +45,10 @@ type Core struct {
 }
 
 // space is what tasks may use on a node, and what they do.
-type space struct{ room, used Room }
+type space struct {
+	room, used Room
+	shed       shed
+}
 
 // New makes a Core that knows no member but itself and may use no room yet.
 func New(cfg Config) *Core {
@@ -156,6 +159,7 @@ func (c *Core) forget(j *job, out *Out) {
 // looks for work where there is none.
 func (c *Core) settle(now time.Duration, out *Out) {
 	c.fill(now, out)
+	c.giveAway(now, out)
 	c.flush(now, out)
 	c.offerNews(now, out)
 	c.seek(now, out)
@@ -249,6 +253,9 @@ func (c *Core) Deadline() time.Duration {
 // Short is what the task takes that is to start next and finds no room; false
 // when none waits for room.
 func (c *Core) Short(now time.Duration) (Room, bool) {
+	if c.shed.on {
+		return Room{}, false
+	}
 	for _, j := range c.order {
 		if !j.queue.startable() || j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now || !c.mayStart(now, j) {
 			continue

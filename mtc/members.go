@@ -13,6 +13,7 @@ type Members struct {
 	list  []Member
 	index map[filch.NodeName]int32
 	up    int // of them, those that work may go to
+	lend  int // and those that it may come from
 }
 
 // NewMembers makes an empty list.
@@ -28,14 +29,22 @@ func (m *Members) Set(p Member) (old Member, known bool) {
 		m.index[p.Name] = int32(len(m.list))
 		m.list = append(m.list, p)
 	}
-	if old.Up {
-		m.up--
-	}
-	if p.Up {
-		m.up++
-	}
+	m.count(&old, -1)
+	m.count(&p, 1)
 	return old, known
 }
+
+func (m *Members) count(p *Member, by int) {
+	if p.Up {
+		m.up += by
+	}
+	if p.lends() {
+		m.lend += by
+	}
+}
+
+// lends reports whether work may come from a node.
+func (p *Member) lends() bool { return p.Up || p.Draining && !mutantDrainKeeps }
 
 func (m *Members) find(name filch.NodeName) *Member {
 	if i, ok := m.index[name]; ok {
@@ -57,6 +66,14 @@ func (m *Members) others(self filch.NodeName) int {
 		return m.up - 1
 	}
 	return m.up
+}
+
+// lenders counts the nodes but this one that work may come from.
+func (m *Members) lenders(self filch.NodeName) int {
+	if p := m.find(self); p != nil && p.lends() {
+		return m.lend - 1
+	}
+	return m.lend
 }
 
 // dead reports whether an owner is known to be gone: its node is, or lives
@@ -95,28 +112,28 @@ func (m *Members) choose(v Victims, self filch.NodeName, k, failures int, r *rng
 		return m.mesh(self, failures)
 	case Hierarchical:
 		if me := m.find(self); me != nil && me.Group != "" && failures%2 == 0 {
-			if near := m.draw(self, k, r, func(p *Member) bool { return p.Group == me.Group }); len(near) > 0 {
+			if near := m.draw(self, k, r, func(p *Member) bool { return p.lends() && p.Group == me.Group }); len(near) > 0 {
 				return near
 			}
 		}
 	}
-	return m.draw(self, k, r, func(*Member) bool { return true })
+	return m.draw(self, k, r, (*Member).lends)
 }
 
-// draw picks k distinct nodes that are up, never self.
+// draw picks k distinct nodes that fit, never self.
 func (m *Members) draw(self filch.NodeName, k int, r *rng, fits func(*Member) bool) []filch.NodeName {
 	var names []filch.NodeName
 	if n := len(m.list); 4*k < n {
 		for tries := 0; tries < 8*k && len(names) < k; tries++ {
 			p := &m.list[r.below(n)]
-			if p.Up && p.Name != self && fits(p) && !slices.Contains(names, p.Name) {
+			if p.Name != self && fits(p) && !slices.Contains(names, p.Name) {
 				names = append(names, p.Name)
 			}
 		}
 		return names
 	}
 	for i := range m.list {
-		if p := &m.list[i]; p.Up && p.Name != self && fits(p) {
+		if p := &m.list[i]; p.Name != self && fits(p) {
 			names = append(names, p.Name)
 		}
 	}
@@ -201,7 +218,7 @@ func (m *Members) mesh(self filch.NodeName, failures int) []filch.NodeName {
 	var list []victim
 	for k := range m.list {
 		p := &m.list[k]
-		if !p.Up || p.Name == self {
+		if !p.lends() || p.Name == self {
 			continue
 		}
 		s := spotOf(k)

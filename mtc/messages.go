@@ -134,8 +134,9 @@ func (*Grown) kind() messageKind   { return mGrown }
 // Bounds of a message.
 const (
 	MaxMessage = 1 << 20
-	offerTasks = 1024 // single tasks in an offer
-	offerRange = 64   // ranges in an offer
+	offerTasks = 1024                       // single tasks in an offer
+	offerRange = 64                         // ranges in an offer
+	offerSpace = MaxMessage - offerRange*32 // for its single tasks: one of a workflow has many inputs
 	maxInputs  = 4096
 	capWords   = 64 // capped jobs that a thief speaks of
 	toldMax    = 1024

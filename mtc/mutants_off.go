@@ -25,6 +25,7 @@ const (
 	mutantNoFront     = false
 	mutantStorm       = false
 	mutantWaitForDead = false
+	mutantDrainKeeps  = false
 	mutantFertile     = false
 	mutantCountMaybe  = false
 )

@@ -36,6 +36,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"storm", "TestArrivalsAreQuiet"},
 		{"wait-for-dead", "TestAdderDies"},
 		{"fertile", "TestBarrenNodeGetsFewTasks"},
+		{"drain-keeps", "TestDrainedNodeSubmits"},
+		{"drain-keeps", "TestThievesAskDrained"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
 	} {

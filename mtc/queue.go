@@ -188,14 +188,21 @@ func (q *queue) cutRanges(want int64, most int) (cut []span) {
 		if n <= 0 {
 			continue
 		}
-		mid := s.hi - int32(n)
-		cut = append(cut, span{next: mid, hi: s.hi, front: mid, hop: s.hop})
+		cut = append(cut, q.cutRange(i, n))
 		want -= n
-		s.hi = mid
-		s.front = min(s.front, mid)
-		if s.left() == 0 {
-			q.ranges = slices.Delete(q.ranges, i, i+1)
-		}
+	}
+	return cut
+}
+
+// cutRange takes n tasks off the end of the i-th range.
+func (q *queue) cutRange(i int, n int64) span {
+	s := &q.ranges[i]
+	mid := s.hi - int32(n)
+	cut := span{next: mid, hi: s.hi, front: mid, hop: s.hop}
+	s.hi = mid
+	s.front = min(s.front, mid)
+	if s.left() == 0 {
+		q.ranges = slices.Delete(q.ranges, i, i+1)
 	}
 	return cut
 }

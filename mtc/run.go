@@ -111,7 +111,7 @@ func (c *Core) startOne(now time.Duration, j *job, g *gate, out *Out) got {
 		}
 		return gotBlocked
 	}
-	if j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now {
+	if c.shed.on || j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now {
 		return gotBlocked
 	}
 	if !c.mayStart(now, j) {

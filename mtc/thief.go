@@ -112,7 +112,7 @@ func (c *Core) arrived(now time.Duration, name filch.NodeName) {
 
 // hungry reports whether there is room and nothing to fill it with.
 func (c *Core) hungry() bool {
-	if c.room.Slots <= c.used.Slots || len(c.thief.moving) > 0 {
+	if c.shed.on || c.room.Slots <= c.used.Slots || len(c.thief.moving) > 0 {
 		return false
 	}
 	for _, j := range c.order {
@@ -146,7 +146,7 @@ func (c *Core) seek(now time.Duration, out *Out) {
 		t.at = 0
 		return
 	}
-	n := c.members.others(c.cfg.Self)
+	n := c.members.lenders(c.cfg.Self)
 	if n <= 0 {
 		t.at = 0
 		return
@@ -230,7 +230,7 @@ func (c *Core) failed(now time.Duration) {
 	// Half of the wait is drawn, so that thieves that failed together do not
 	// come together again.
 	wait := t.poll
-	if n := c.members.others(c.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == c.cfg.PollMax) {
+	if n := c.members.lenders(c.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == c.cfg.PollMax) {
 		wait = max(wait, PollRest)
 		if t.told {
 			t.told, t.vain = false, t.enough(n)
@@ -290,9 +290,9 @@ func (c *Core) offered(now time.Duration, from filch.NodeName, m *Offer, out *Ou
 	if len(m.Ranges)+len(m.Tasks) == 0 || t.moving[key] != nil {
 		return
 	}
-	if slices.Contains(t.past, key) {
-		// Said before, and not heard. Whether all of it was committed is the
-		// victim's to see.
+	if c.shed.on || slices.Contains(t.past, key) {
+		// Nothing comes here any more, or it was said before, and not heard: then
+		// whether all of it was committed is the victim's to see.
 		c.send(from, &Done{m.Life, m.Xfer, false}, out)
 		return
 	}

@@ -177,6 +177,7 @@ type Member struct {
 	Name        filch.NodeName
 	Incarnation uint64
 	Up          bool // neither suspected nor draining: work may come from and go to it
+	Draining    bool // not suspected: work may come from it, none goes to it
 	Dead        bool // or left: what it owned is taken from it
 	Group       string
 }

@@ -43,6 +43,7 @@ type xfer struct {
 	items  []frozen
 	at     time.Duration // when it is asked about
 	asking bool
+	gift   bool // of a node that drains
 }
 
 // frozen is a part of an offer as the victim had it.
@@ -66,7 +67,7 @@ func (c *Core) Load() int64 { return c.loadFor(&Means{}) }
 func (c *Core) loadFor(m *Means) int64 {
 	n := int64(0)
 	for _, j := range c.order {
-		if j.stealable(m.Caps) {
+		if c.stealable(j, m.Caps) {
 			n += c.spare(j) + c.lateFor(j, m)
 		}
 	}
@@ -78,7 +79,7 @@ func (c *Core) loadFor(m *Means) int64 {
 // those stolen too, a task could go round among idle nodes for ever.
 func (c *Core) spare(j *job) int64 {
 	keep := c.slotsFor(j)
-	if j.pace.late {
+	if j.pace.late || c.shed.on {
 		keep = 0
 	}
 	if j.spec.Cap > 0 {
@@ -89,12 +90,13 @@ func (c *Core) spare(j *job) int64 {
 }
 
 // stealable reports whether tasks of a job are worth moving to a thief: those
-// of a capped job are where it has tokens, or there may be some for it.
-func (j *job) stealable(caps []CapWord) bool {
+// of a capped job are where it has tokens, or there may be some for it. Nothing
+// stays where a node drains.
+func (c *Core) stealable(j *job, caps []CapWord) bool {
 	if j.void != 0 || j.lead != nil && !j.lead.open {
 		return false
 	}
-	if j.spec.Cap == 0 {
+	if j.spec.Cap == 0 || c.shed.on {
 		return true
 	}
 	for _, k := range caps {
@@ -137,7 +139,7 @@ func (c *Core) offerNews(now time.Duration, out *Out) {
 	names := v.askers
 	v.askers = nil
 	if n := c.members.others(c.cfg.Self); len(names) < root(n+1) && n > 0 {
-		names = append(names, c.members.draw(c.cfg.Self, min(root(n+1), n), &c.rng, func(m *Member) bool { return !slices.Contains(names, m.Name) })...)
+		names = append(names, c.members.draw(c.cfg.Self, min(root(n+1), n), &c.rng, func(m *Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
 	}
 	for _, name := range names {
 		c.send(name, &News{load}, out)
@@ -194,12 +196,12 @@ func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
 // freeze takes half of the stealable tasks out of the queues, oldest job first.
 func (c *Core) freeze(x *xfer, m *Means) {
 	want := half(c.loadFor(m))
-	space := MaxMessage - offerRange*32 // of a message; a task of a workflow has many inputs
+	space := offerSpace
 	for _, j := range c.order {
 		if want <= 0 {
 			return
 		}
-		if !j.stealable(m.Caps) {
+		if !c.stealable(j, m.Caps) {
 			continue
 		}
 		for _, it := range c.cutLate(j, m, min(want, int64(offerTasks-len(x.offer.Tasks))), &space) {
@@ -211,8 +213,7 @@ func (c *Core) freeze(x *xfer, m *Means) {
 		for _, s := range j.queue.cutRanges(here, room) {
 			want -= s.left()
 			here -= s.left()
-			x.items = append(x.items, frozen{job: j, span: s})
-			x.offer.Ranges = append(x.offer.Ranges, RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
+			x.addRange(j, s)
 		}
 		here = min(here, int64(offerTasks-len(x.offer.Tasks)))
 		for _, it := range j.queue.cutTasks(here, &space) {
@@ -220,6 +221,11 @@ func (c *Core) freeze(x *xfer, m *Means) {
 			x.addTask(j, it, false)
 		}
 	}
+}
+
+func (x *xfer) addRange(j *job, s span) {
+	x.items = append(x.items, frozen{job: j, span: s})
+	x.offer.Ranges = append(x.offer.Ranges, RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
 }
 
 func (x *xfer) addTask(j *job, it item, dedicated bool) {
@@ -316,6 +322,9 @@ func (c *Core) tickXfers(now time.Duration, out *Out) {
 // own move, late on its way, to succeed after the thaw.
 func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
 	x.asking = true
+	if x.gift {
+		c.shed.wait = now + shedAgain
+	}
 	if mutantBlindThaw {
 		for i := range x.items {
 			c.thaw(&x.items[i], 0)

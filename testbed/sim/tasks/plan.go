@@ -62,7 +62,7 @@ func (w *World) revive(h *host) {
 	}
 	for _, o := range w.hosts {
 		m := o.member()
-		m.Up, m.Dead = !o.down && !o.declared, o.declared
+		m.Up, m.Draining, m.Dead = m.Up && !o.down && !o.declared, m.Draining && !o.down && !o.declared, o.declared
 		h.core.SetMember(w.now, m, &h.out)
 	}
 	h.core.SetRoom(w.now, mtc.Room{Slots: w.opt.Slots}, &h.out)
@@ -94,6 +94,7 @@ func (w *World) pause(i int, d time.Duration) {
 			return
 		}
 		w.shake()
+		h.drained = w.now
 		backlog := h.backlog
 		h.backlog = nil
 		for _, f := range backlog {
@@ -122,7 +123,7 @@ func (w *World) isolate(i int, d time.Duration) {
 	w.bury(h)
 	life := h.life
 	w.at(w.now+d, func() {
-		h.cut = false
+		h.cut, h.drained = false, w.now
 		w.cutAll(h, -1)
 		w.note(h, "healed")
 		w.shake()
@@ -151,6 +152,7 @@ type Result struct {
 	Hash   uint64
 	Broken []string
 	Lost   int // tasks
+	Drains int
 	Again  int // starts beyond the first
 	Faults int
 	Bounds Bounds
@@ -180,8 +182,9 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	w.jobs(d, fate.NewDice(seed, 11))
 	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
+	w.drains(fate.NewDice(seed, 11))
 	w.Run(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults, Bounds: w.Stats.Bounds}
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults, Drains: w.Stats.Drains, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {

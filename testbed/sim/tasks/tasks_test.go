@@ -29,21 +29,24 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 15)
 	}
-	faults, again, lost := 0, 0, 0
+	faults, drains, again, lost := 0, 0, 0, 0
 	var bounds Bounds
 	for seed := *first; seed < *first+n; seed++ {
 		r := RunSeed(seed, true, nil)
 		if len(r.Broken) > 0 {
 			t.Errorf("%v", r)
 		}
-		faults, again, lost = faults+r.Faults, again+r.Again, lost+r.Lost
+		faults, drains, again, lost = faults+r.Faults, drains+r.Drains, again+r.Again, lost+r.Lost
 		bounds.Join(r.Bounds)
 	}
-	t.Logf("figure: %d seeds, %d faults, %d starts again, %d tasks lost", n, faults, again, lost)
+	t.Logf("figure: %d seeds, %d faults, %d drains begun or undone, %d starts again, %d tasks lost", n, faults, drains, again, lost)
 	t.Logf("figure: after %d deaths (%d with all others well) work goes on within %v of the declaration, what runs once is lost within %v; with other faults at the time within %v",
 		bounds.Deaths, bounds.Trials, bounds.GoesOn, bounds.Lost, bounds.Shaken)
 	if n >= 15 && bounds.Trials == 0 {
 		t.Error("after no death at all was looked at how soon its work goes on")
+	}
+	if n >= 15 && drains == 0 {
+		t.Error("no host was drained")
 	}
 }
 

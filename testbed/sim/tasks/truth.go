@@ -81,6 +81,7 @@ func (h *host) start(s mtc.Start) {
 	h.ran++
 	w.Stats.Starts++
 	w.Stats.LastStart = w.now
+	w.truth.outside(h, s)
 	j.starts[s.Index]++
 	j.began[s.Index] = w.now
 	j.running++

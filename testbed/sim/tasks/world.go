@@ -61,6 +61,7 @@ type Stats struct {
 	Finished  map[filch.JobID]time.Duration
 	LastStart time.Duration
 	Bounds    Bounds
+	Drains    int // and undone ones
 }
 
 // host is a node: its launcher's Core, and the processes that it started.
@@ -79,6 +80,8 @@ type host struct {
 	backlog  []func()
 	running  map[uint64]*process
 	declared bool // dead, as the others see this life
+	drains   bool
+	drained  time.Duration // when that began, or the host's last fault
 	ran      int
 }
 
@@ -124,7 +127,7 @@ func NewWorld(opt Options) *World {
 func name(i int) filch.NodeName { return filch.NodeName("n" + strconv.Itoa(i+1)) }
 func group(i int) string        { return "rack" + strconv.Itoa(i/16) }
 func (h *host) member() mtc.Member {
-	return mtc.Member{Name: h.name, Incarnation: h.life, Up: true, Group: group(int(h.index))}
+	return mtc.Member{Name: h.name, Incarnation: h.life, Up: !h.drains, Draining: h.drains, Group: group(int(h.index))}
 }
 
 // boot begins a life of a host's launcher.
@@ -136,6 +139,9 @@ func (h *host) boot(shared *mtc.Members) {
 		Self: h.name, Incarnation: h.life, Seed: h.w.opt.Seed<<20 ^ uint64(h.index)<<8 ^ h.life, Policy: h.w.opt.Policy,
 		Victims: h.w.opt.Victims, Members: shared, WallNS: 1_700_000_000 * int64(time.Second),
 	})
+	if h.drains { // that outlives a launcher
+		h.core.Drain(h.w.now, true, &h.out)
+	}
 }
 
 func (w *World) at(t time.Duration, f func()) { w.queue.Push(max(t, w.now), f) }

@@ -1,0 +1,53 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+// startsWithin is how long after the drain of a host a task may begin there whose
+// start was being committed: an answer of the store may be late, and lost.
+const startsWithin = 5 * time.Second
+
+// drains plans that hosts drain, and which of them take work again. Of some seeds
+// all drain for a while; one takes work in the end.
+func (w *World) drains(d *fate.Dice) {
+	if d.Chance(0.4) {
+		return
+	}
+	stays, t := d.N(len(w.hosts)), d.Between(0, 3*time.Second)
+	for range 1 + d.N(6) {
+		i, again := d.N(len(w.hosts)), d.Between(0, 10*time.Second)
+		undo := i == stays || d.Chance(0.5)
+		w.at(t, func() { w.drain(i, true) })
+		if undo {
+			w.at(t+again, func() { w.drain(i, false) })
+		}
+		t += d.Between(0, 4*time.Second)
+	}
+}
+
+// drain has a host drain, or take work again. Who does not answer is asked again
+// later, as its operator would.
+func (w *World) drain(i int, on bool) {
+	h := w.hosts[i]
+	if h.down || h.paused > w.now || h.cut {
+		w.at(w.now+time.Second, func() { w.drain(i, on) })
+		return
+	}
+	h.drains = on
+	h.drained = w.now
+	w.Stats.Drains++
+	w.Call(i, "drain", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Drain(now, on, out) })
+	w.hear(h.member())
+}
+
+// outside checks that nothing begins on a host that drains.
+func (t *truth) outside(h *host, s mtc.Start) {
+	w := t.w
+	if h.drains && h.paused <= w.now && !h.cut && w.now-h.drained > startsWithin {
+		t.breach("task %d.%d began on %s, which has drained for %v", s.Job, s.Index, h.name, w.now-h.drained)
+	}
+}
