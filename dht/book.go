@@ -171,7 +171,7 @@ func (s *Store) adopt(r *roster) {
 	s.adoptOrphans()
 	s.offerImages()
 	s.checkSeat()
-	s.checkGone()
+	s.checkCourse()
 	s.sickness()
 	s.kick()
 	s.replay()

@@ -22,6 +22,7 @@ const (
 	changeSick                 // who's disk takes nothing
 	changeWell                 // and takes again
 	changeUnseat               // who has lost its promises; epoch is the generation
+	changeStaying              // who was leaving, or has left, and lives on
 	changes
 )
 
@@ -111,8 +112,13 @@ func (s *Store) evolve(base *roster, asks []change) *roster {
 func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
 	s := e.s
 	e.r.members = slices.DeleteFunc(e.r.members, func(m rosterMember) bool { return s.standing(m.Replica) == over })
-	if !e.r.has(s.self) && !s.gone {
+	if !e.r.has(s.self) && s.course != goes {
 		e.r.members = append(e.r.members, rosterMember{Replica: s.self})
+	}
+	for _, c := range asks {
+		if c.what == changeStaying {
+			delete(s.stew.goers, c.who)
+		}
 	}
 	for _, p := range s.peers.order {
 		if p.listed && p.state == PeerUp && !e.r.has(p.replica()) && (!s.stew.goers[p.replica()] || e.needs(p.name)) {
@@ -130,6 +136,8 @@ func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
 		switch c.what {
 		case changeLeaving:
 			m.leaving = true
+		case changeStaying:
+			m.leaving = false
 		case changeSick:
 			m.sick = true
 		case changeWell:

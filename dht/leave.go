@@ -17,13 +17,43 @@ const seatWait = 2 * time.Second
 func (s *Store) Leave(now time.Duration, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
-	s.gone = true
+	s.course = goes
 	s.leaving()
+}
+
+// Return ends a Leave, also one that has ended: this node keeps records again.
+func (s *Store) Return(now time.Duration, out *StoreOut) {
+	s.begin(now, out)
+	defer s.end()
+	if s.course == goes {
+		s.course = backs
+		s.returning()
+	}
+}
+
+// returning asks to be a member that stays, until the roster says so.
+func (s *Store) returning() {
+	if s.course == backs && s.unwanted() {
+		s.ask(change{what: changeStaying, who: s.self})
+		s.in(wishEvery, timedFunc((*Store).returning))
+	}
+}
+
+// unwanted reports whether the roster takes this node for one that leaves, or left.
+func (s *Store) unwanted() bool {
+	if s.roster == nil {
+		return false
+	}
+	m := s.roster.member(s.self.Name)
+	return m == nil || m.Replica != s.self || m.leaving
 }
 
 // leaving asks to be let go until the roster has this node no more.
 func (s *Store) leaving() {
 	r := s.roster
+	if s.course != goes {
+		return
+	}
 	if r == nil && s.blank() || r != nil && (s.letGo() || len(r.members) == 1 && s.last()) {
 		s.out.Left = true
 		return
@@ -42,10 +72,14 @@ func (s *Store) last() bool {
 	return !slices.ContainsFunc(s.peers.order, func(p *peer) bool { return p.listed && p.state != PeerLeft })
 }
 
-// checkGone tells at once when this node was let go.
-func (s *Store) checkGone() {
-	if s.gone && s.letGo() {
+// checkCourse tells at once when this node was let go, or is taken for one that
+// leaves although it has come back: a wish may come late.
+func (s *Store) checkCourse() {
+	switch {
+	case s.course == goes && s.letGo():
 		s.out.Left = true
+	case s.course == backs:
+		s.returning()
 	}
 }
 

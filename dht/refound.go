@@ -142,7 +142,7 @@ func (l *losing) count(s *Store) bool {
 		why = "this node has just begun, others may be on their way"
 	case s.disk.reason != "":
 		why = "the disk of this node takes nothing: " + s.disk.reason
-	case s.gone:
+	case s.course == goes:
 		why = "this node is leaving"
 	case newest != nil && 2*seats > len(newest.seats):
 		why = "the roster's seats live, and this node has not heard of the roster yet"

@@ -32,8 +32,17 @@ type Store struct {
 	calls  calls
 	views  views
 	disk   disk
-	gone   bool // left; or going, as long as the roster has this node
+	course course
 }
+
+// course is where a node is on its way.
+type course uint8
+
+const (
+	stays course = iota
+	goes         // or has left
+	backs        // it was on its way out, and is not any more
+)
 
 // NewStore returns a store that holds nothing and knows no roster.
 func NewStore(cfg StoreConfig) *Store {

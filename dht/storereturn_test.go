@@ -1,0 +1,86 @@
+package dht
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func (n *labNode) leave() { n.do(func(out *StoreOut) { n.s.Leave(n.clock(), out) }) }
+
+func (n *labNode) comeBack() {
+	n.left = false
+	n.do(func(out *StoreOut) { n.s.Return(n.clock(), out) })
+}
+
+// keeps reports whether all nodes see a node as a member that may have shards, and
+// it has some.
+func (l *lab) keeps(n *labNode) bool {
+	for _, o := range l.nodes {
+		r := o.s.roster
+		if r == nil || r.member(n.name) == nil || r.member(n.name).leaving {
+			return false
+		}
+	}
+	return n.s.Status().Replicas > 0
+}
+
+// TestStoreReturn lets a node hand off what it keeps, and takes that back: before
+// it was let go and after, with another steward meanwhile.
+func TestStoreReturn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration // of the leave; 0: when it was let go
+	}{{"at-once", time.Microsecond}, {"half-way", 300 * time.Millisecond}, {"let-go", 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, 11)
+			l.cluster(5)
+			l.fill(l.nodes[0], "a", 200, false)
+			for round := range 5 {
+				n := l.nodes[round]
+				n.leave()
+				if c.after > 0 {
+					l.run(c.after)
+				} else {
+					l.until(fmt.Sprintf("%s let go", n.name), time.Minute, func() bool { return n.left })
+					l.run(10 * time.Second)
+				}
+				n.comeBack()
+				l.until(string(n.name)+" has records again", time.Minute, func() bool { return l.keeps(n) })
+				l.run(5 * time.Second)
+				if n.left || !l.keeps(n) {
+					t.Errorf("%s came back, and left again", n.name)
+				}
+				l.settle(time.Minute)
+				l.expect(n, "a", 200, Done)
+			}
+			l.fill(l.nodes[4], "b", 20, true)
+			l.check()
+		})
+	}
+}
+
+// TestStoreAllLeave has all nodes leave and stay: what they keep has nowhere to
+// go, is served, and is whole again when they take records again.
+func TestStoreAllLeave(t *testing.T) {
+	l := newLab(t, 12)
+	l.cluster(4)
+	l.fill(l.nodes[0], "a", 200, false)
+	for _, n := range l.nodes {
+		n.leave()
+	}
+	l.run(20 * time.Second)
+	l.expect(l.nodes[1], "a", 200, Done)
+	l.fill(l.nodes[2], "b", 50, true)
+	for _, n := range l.nodes {
+		n.comeBack()
+	}
+	l.until("all have records again", time.Minute, func() bool {
+		return !slices.ContainsFunc(l.nodes, func(n *labNode) bool { return !l.keeps(n) })
+	})
+	l.settle(time.Minute)
+	l.expect(l.nodes[3], "a", 200, Done)
+	l.expect(l.nodes[3], "b", 50, Done)
+	l.check()
+}
