@@ -181,9 +181,3 @@ func (n *Node) retell(client ClientID, id filch.JobID, out *Outbox) *filch.Error
 	out.Replies = append(out.Replies, Reply{client, Ended{Job: id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad}})
 	return nil
 }
-
-// Drain makes this node lend nothing more, or lend again with on false.
-func (n *Node) Drain(now time.Duration, on bool, out *Outbox) {
-	n.ledger.Drain(now, on)
-	n.settle(now, out)
-}

@@ -107,6 +107,9 @@ func (n *Node) missing(j *job) string {
 	if n.ledger.Ending() && n.takes(j) == 0 {
 		text += "; the nodes are taken away soon and lend only to what is known to finish: -t LIMIT says it"
 	}
+	if drained, _ := n.drainText(j.need.Allows); drained != "" {
+		text += "; " + drained
+	}
 	return text
 }
 
@@ -311,6 +314,6 @@ func (n *Node) Slots() SlotInfo {
 	return SlotInfo{
 		Node: n.cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
 		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.cfg.Capacity.GPUs...), GPUsFree: n.ledger.FreeGPUs(),
-		Waiting: waiting, Jobs: int32(len(n.parts)), Draining: n.ledger.Draining(),
+		Waiting: waiting, Jobs: int32(len(n.parts)), Draining: n.ledger.Draining(), Drain: n.drain,
 	}
 }

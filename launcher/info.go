@@ -110,6 +110,7 @@ type SlotInfo struct {
 	Waiting  int32          `json:"waiting"` // jobs on the wait list
 	Jobs     int32          `json:"jobs"`    // attempts with ranks here
 	Draining bool           `json:"draining"`
+	Drain    *Drain         `json:"drain,omitempty"` // null also where it only nears the end of its allocation
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -140,7 +140,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 		r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
 		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
 			h := w.nodes[n]
-			h.input(func(out *Outbox) { h.node.Drain(w.now, true, out) })
+			h.input(func(out *Outbox) { h.node.Drain(w.now, &Drain{}, out) })
 		}
 		id := w.detach("n1", 1, r)
 		w.run(2 * sec)
@@ -149,7 +149,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 		}
 		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
 			h := w.nodes[n]
-			h.input(func(out *Outbox) { h.node.Drain(w.now, false, out) })
+			h.input(func(out *Outbox) { h.node.Drain(w.now, nil, out) })
 		}
 		w.split("n2")
 		w.run(sec)

@@ -134,6 +134,15 @@ func (n *Node) StoreLeave(now time.Duration, out *Outbox) {
 	}
 }
 
+// StoreReturn ends a StoreLeave, also one that has ended.
+func (n *Node) StoreReturn(now time.Duration, out *Outbox) {
+	if n.meta != nil {
+		n.meta.left = false
+		n.meta.store.Return(now, &n.meta.out)
+		n.settle(now, out)
+	}
+}
+
 // StoreLeft reports whether the node has handed off all that it kept.
 func (n *Node) StoreLeft() bool { return n.meta == nil || n.meta.left }
 

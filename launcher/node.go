@@ -28,6 +28,7 @@ type Config struct {
 	Store       *dht.StoreConfig // nil: the node keeps no shared metadata
 	Tasks       TaskConfig
 	Walltime    mtc.Walltime
+	Drain       *Drain // since before the launcher began
 }
 
 // Peer is what the overlay says of a member, this node included. Total is an
@@ -61,6 +62,7 @@ type fates struct {
 	graves   graves
 	birth    birth
 	walltime walltime
+	drain    *Drain // nil: the node takes work
 }
 
 // shared is the node's part in what the instance keeps together; both are nil
@@ -99,7 +101,7 @@ func New(cfg Config) *Node {
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
 		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never},
-		fates: fates{birth: birth{opens: filch.Never, forgets: filch.Never}, walltime: newWalltime(cfg.Walltime)},
+		fates: fates{birth: birth{opens: filch.Never, forgets: filch.Never}, walltime: newWalltime(cfg.Walltime), drain: cfg.Drain},
 	}
 	if cfg.Store != nil {
 		n.meta = newMeta(cfg.Store, cfg.Tasks.Mirror)
@@ -109,6 +111,7 @@ func New(cfg Config) *Node {
 		n.members = stealer.NewMembers()
 	}
 	n.members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group})
+	n.ledger.Drain(0, n.drain != nil)
 	n.draws.id = cfg.IDs.first()
 	return n
 }

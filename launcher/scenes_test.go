@@ -100,7 +100,7 @@ func (w *net) command(t *testing.T, d *datadriven.TestData, out *strings.Builder
 		h.input(func(o *Outbox) { h.node.ClientGone(w.now, c, o) })
 	case "drain":
 		h := at(0)
-		h.input(func(o *Outbox) { h.node.Drain(w.now, true, o) })
+		h.input(func(o *Outbox) { h.node.Drain(w.now, &Drain{}, o) })
 	default:
 		w.show(t, d, at, arg, out)
 	}

@@ -210,7 +210,7 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 5 * sec }
 	running := w.submit("n2", 1, ranks(2))
 	n2 := w.nodes["n2"]
-	n2.input(func(out *Outbox) { n2.node.Drain(w.now, true, out) })
+	n2.input(func(out *Outbox) { n2.node.Drain(w.now, &Drain{}, out) })
 	w.declare("n2", stealer.Draining)
 	id := w.submit("n1", 2, ranks(8))
 	w.run(100 * ms)
@@ -223,7 +223,7 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	if i, _ := w.nodes["n1"].node.Job(w.now, waits); i.State != "waiting" {
 		t.Errorf("job is %s, want it waiting", i.State)
 	}
-	n2.input(func(out *Outbox) { n2.node.Drain(w.now, false, out) })
+	n2.input(func(out *Outbox) { n2.node.Drain(w.now, nil, out) })
 	w.declare("n2", stealer.Up)
 	w.run(10 * sec)
 	if e := w.ended(waits); e.Code != 0 {

@@ -19,6 +19,7 @@ type work struct {
 	core   *mtc.Core
 	out    mtc.Out
 	room   mtc.Room // as the core was told last
+	drains bool     // likewise
 	serial uint64   // never used twice, whatever becomes of the core
 	taskRuns
 	watches map[uint64]uint64
@@ -230,7 +231,7 @@ func (n *Node) follows(id filch.JobID, client ClientID) {
 	}
 }
 
-// tasks is the core, told first how much room tasks may use.
+// tasks is the core, told first how much room tasks may use, and whether any.
 func (n *Node) tasks(now time.Duration) *mtc.Core {
 	w := n.work
 	room := mtc.Room(n.ledger.TaskRoom())
@@ -240,6 +241,10 @@ func (n *Node) tasks(now time.Duration) *mtc.Core {
 	if room != w.room {
 		w.room = room
 		w.core.SetRoom(now, room, &w.out)
+	}
+	if drains := n.drain != nil && !n.drain.Keep && !w.over; drains != w.drains {
+		w.drains = drains
+		w.core.Drain(now, drains, &w.out)
 	}
 	return w.core
 }

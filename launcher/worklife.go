@@ -21,7 +21,7 @@ func (w *work) begin(cfg *Config) {
 		Self: cfg.Name, Incarnation: cfg.Incarnation, Seed: cfg.Seed, WallNS: cfg.Tasks.WallNS,
 		Group: cfg.Group, Policy: cfg.Tasks.Policy, Victims: cfg.Tasks.Victims, Walltime: cfg.Walltime, Limit: taskLimit,
 	})
-	w.out, w.room, w.late, w.naps = mtc.Out{}, mtc.Room{}, nil, nil
+	w.out, w.room, w.drains, w.late, w.naps = mtc.Out{}, mtc.Room{}, false, nil, nil
 	w.serials = make(map[uint64]uint64)
 	clear(w.watches)
 }
@@ -94,7 +94,7 @@ func (n *Node) workMember(now time.Duration, p Peer) {
 		return
 	}
 	n.tasks(now).SetMember(now, mtc.Member{
-		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Dead: p.Standing >= stealer.Dead, Group: p.Group,
+		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Draining: p.Standing == stealer.Draining, Dead: p.Standing >= stealer.Dead, Group: p.Group,
 	}, &n.work.out)
 }
 

@@ -78,9 +78,15 @@ func (l *Ledger) open(c *claim) Room {
 	})
 }
 
-// TakeTask gives a task its room at once, or says that it is not its turn.
+// TakeTask gives a task its room at once, or says that it is not its turn. A node
+// that drains gives it, too: who starts tasks keeps to [Ledger.TaskRoom], but the
+// start of some was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
-	if room := l.TaskRoom().Minus(l.tasks.held); room.Fits(Room{}, each) < 1 {
+	room := l.TaskRoom().Minus(l.tasks.held)
+	if l.drained() && !l.shut {
+		room = l.free
+	}
+	if room.Fits(Room{}, each) < 1 {
 		return TaskLoan{}, false
 	}
 	n := TaskLoan{Room: each}

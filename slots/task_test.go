@@ -82,9 +82,17 @@ func TestTasksWhenDraining(t *testing.T) {
 	l := New(cpus(2), 1)
 	n, _ := l.TakeTask(1, Room{Slots: 1})
 	l.Drain(2, true)
-	if _, ok := l.TakeTask(2, Room{Slots: 1}); ok {
-		t.Error("a draining node took a task")
+	if room := l.TaskRoom(); room.Slots != 1 {
+		t.Errorf("a draining node has room for tasks in %d slots, want the one that is taken", room.Slots)
 	}
+	begun, ok := l.TakeTask(2, Room{Slots: 1})
+	if !ok {
+		t.Error("a task whose start was recorded before the drain gets no room")
+	}
+	if _, ok := l.TakeTask(2, Room{Slots: 1}); ok {
+		t.Error("a third task was taken of two slots")
+	}
+	l.EndTask(3, begun, false)
 	l.EndTask(3, n, false)
 	if !l.Idle() {
 		t.Error("not idle after the last task")
@@ -108,12 +116,12 @@ func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 	}
 	l.Release(2, gang.Key, l.Status(gang.Key).Lease, 2)
 	l.Drain(3, true)
-	if _, ok := l.TakeTask(3, Room{Slots: 1}); ok {
-		t.Error("a node that is drained besides took a task")
+	if room := l.TaskRoom(); room.Slots != 1 {
+		t.Errorf("a node that is drained besides has room for tasks in %d slots, want 1", room.Slots)
 	}
 	l.NearsEnd(4)
-	if _, ok := l.TakeTask(4, Room{Slots: 1}); ok {
-		t.Error("the end undid the drain")
+	if room := l.TaskRoom(); room.Slots != 1 {
+		t.Errorf("the end undid the drain: room in %d slots, want 1", room.Slots)
 	}
 	l.Drain(5, false)
 	if _, ok := l.TakeTask(5, Room{Slots: 1}); !ok {

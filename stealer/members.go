@@ -34,6 +34,7 @@ type Member struct {
 	Standing    Standing
 	Total       slots.Room
 	Group       string // of nodes near to each other: an allocation; "" unknown
+	Why         string // it drains; "" none was given
 }
 
 // Members is the list of all nodes ever seen, in the order of first sight, so

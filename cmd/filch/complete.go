@@ -61,6 +61,7 @@ func completion(root *cobra.Command, g *global) {
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
 		"close": completeJobs(g, openJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
+		"down":   completeNodes(g),
 		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {

@@ -97,6 +97,7 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	by := map[string][]filch.NodeName{}
 	builds := map[string][]filch.NodeName{}
 	stuck, live := []filch.NodeName{}, 0
+	var drained []wire.NodeInfo
 	for _, n := range nodes {
 		state := n.State
 		if state == "up" && n.Silent {
@@ -106,6 +107,9 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 		if n.State == "up" || n.State == "draining" {
 			live++
 			builds[n.Build] = append(builds[n.Build], n.Node)
+		}
+		if n.State == "draining" && n.Drain != nil {
+			drained = append(drained, n)
 		}
 		if n.Stuck > 0 {
 			stuck = append(stuck, n.Node)
@@ -124,11 +128,23 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	say("warning", by["suspect"], "suspected: no sign of life for two seconds", "no new work goes there; five seconds after the last sign of life a node is dead")
 	say("warning", by["silent"], "silent: no answer to questions, though there are signs of life", "the machine may be overloaded; filch nodes shows what was last told")
 	say("warning", stuck, "short of slots: there are processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
+	found = append(found, examineDrains(drained, live)...)
 	if len(builds) > 1 {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
 	if live < promisedNodes {
 		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nothing is promised when one dies", plural(live, "node"), promisedNodes), ""})
+	}
+	return found
+}
+
+// examineDrains names the nodes that drain, of so many that live.
+func examineDrains(drained []wire.NodeInfo, live int) (found []finding) {
+	for _, n := range drained {
+		found = append(found, finding{"warning", string(n.Node) + " drains" + drainLine(n.Drain, time.Now()), "it starts nothing; filch drain --undo " + string(n.Node) + " ends that"})
+	}
+	if len(drained) == live && live > 0 {
+		found = append(found, finding{"error", "all nodes drain: nothing is started", "filch drain --undo NODE has one take work again"})
 	}
 	return found
 }

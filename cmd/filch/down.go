@@ -25,18 +25,34 @@ import (
 const downWait = 25 * time.Second
 
 func downCommand(g *global) *cobra.Command {
-	here := false
+	here, drained := false, false
 	c := &cobra.Command{
-		Use:     "down",
+		Use:     "down [OPTIONS] [NODE...]",
 		GroupID: "nodes",
-		Short:   "stop the instance",
+		Short:   "stop the instance, or some of its nodes",
 		Long: `Ends the jobs of the instance, stops its launchers on all machines, and removes
 what they kept. With --here only the launchers of this machine are stopped: the
-others go on, and with them the detached jobs that have no rank here.`,
-		Example: "  filch down\n  filch down --here",
-		RunE:    func(*cobra.Command, []string) error { return down(g, here) },
+others go on, and with them the detached jobs that have no rank here.
+
+With NODE only the launchers of these nodes are stopped, on whatever machine. What
+runs there ends as with --here, tasks are started again on other nodes, and records
+are handed off. With --drain each drains first, and is stopped when nothing runs
+there any more.`,
+		Example: "  filch down\n  filch down --here\n  filch down n3\n  filch down --drain 'n[3-5]'",
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case here && len(args) > 0:
+				return misuse{filch.Errorf(filch.Invalid, "--here and NODE exclude each other")}
+			case drained && len(args) == 0:
+				return misuse{filch.Errorf(filch.Invalid, "--drain is for single nodes").WithHint("filch down --drain NODE")}
+			case len(args) > 0:
+				return downNodes(g, args, drained)
+			}
+			return down(g, here)
+		},
 	}
 	c.Flags().BoolVar(&here, "here", false, "only the launchers of this machine")
+	c.Flags().BoolVar(&drained, "drain", false, "wait until nothing runs on NODE, and start nothing there meanwhile")
 	return c
 }
 

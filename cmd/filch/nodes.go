@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func nodesCommand(g *global) *cobra.Command {
 		Short:   "list the nodes of the instance",
 		Long: `Lists every node that the launcher of this node knows of, with its slots, those
 that nobody has, and its state: up, suspect (no sign of life for two seconds: it
-gets no new work), draining, dead or left. * marks the node that answered.`,
+gets no new work), draining, dead or left. * marks the node that answered. Below
+stands why nodes drain.`,
 		Example: "  filch nodes\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.dial()
@@ -57,7 +59,15 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		t.add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
 	}
 	printf("%s  %d of %s up  %d of %s free\n", clean(instance), up, plural(len(list), "node"), free, plural(slots, "slot"))
-	return t.print()
+	if err := t.print(); err != nil {
+		return err
+	}
+	for _, n := range list {
+		if n.State == "draining" && n.Drain != nil {
+			printf("note  %s drains%s\n", clean(string(n.Node)), clean(drainLine(n.Drain, time.Now())))
+		}
+	}
+	return nil
 }
 
 func memoryCell(n int64) string {
@@ -68,33 +78,4 @@ func memoryCell(n int64) string {
 		return fmt.Sprintf("%dG", g)
 	}
 	return spec.FormatMemory(n >> 20 << 20)
-}
-
-func drainCommand(g *global) *cobra.Command {
-	return &cobra.Command{
-		Use:     "drain NODE...",
-		GroupID: "nodes",
-		Short:   "give a node no new work",
-		Long: `A draining node lends nothing any more. What runs there goes on; when it is done
-the launcher may be stopped. filch nodes shows it as draining.`,
-		Example: "  filch drain n3\n  filch drain 'n[3-5]'",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			names, err := spec.Hosts(strings.Join(args, ","))
-			if err != nil {
-				return misuse{err}
-			}
-			c, err := g.dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			for _, n := range names {
-				if err := ask(c, queryWait, nil, wire.VerbDrain, string(n)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
 }

@@ -115,6 +115,7 @@ func New(cfg Config) (*Daemon, error) {
 		lock.Close()
 		return nil, err
 	}
+	d.cfg.Node.Drain = keptDrain(cfg.Dir)
 	d.logs = newLogs(cfg.Dir.Out())
 	d.mirror = newMirroring(d)
 	d.routes = newRoutes(d)
@@ -136,7 +137,7 @@ func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 // Card is what other nodes are to be told of this one.
 func (d *Daemon) Card() Card {
 	n := &d.cfg.Node
-	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group}
+	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
 }
 
 // Connect says over which overlay other nodes are reached, and with which
@@ -182,6 +183,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.net != nil {
 		d.net.SetHandler(d.received)
 		d.net.SetWritable(d.routes.writable)
+		if d.cfg.Node.Drain != nil {
+			d.work.Go(d.drainsOn)
+		}
 	}
 	d.work.Go(d.clients.accept)
 	d.watch.Log().Info("launcher is up", "node", string(d.self), "pid", os.Getpid(),

@@ -52,7 +52,7 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
 	_ = d.ask(loopWait, func(t *turn) {
 		d.loop.removal = true
-		t.node.Drain(t.now, true, t.out)
+		t.node.Drain(t.now, &launcher.Drain{Keep: !handOff}, t.out)
 		cancelAll(t, ends, sigTerm)
 	})
 	idle := func(t *turn) bool {

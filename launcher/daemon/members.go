@@ -21,6 +21,7 @@ type Card struct {
 	PID   int32
 	Build string
 	Group string // the allocation
+	Drain *launcher.Drain
 }
 
 // EncodeCard makes the opaque bytes that the overlay carries.
@@ -151,6 +152,9 @@ func (ms *members) memberOf(e dht.Member) member {
 		m.card = Card{Index: -1}
 		ms.d.watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
 	}
+	if why := m.card.Drain; why != nil && why.Check() != nil {
+		m.card.Drain = nil
+	}
 	m.Peer = launcher.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total, Group: m.card.Group}
 	switch {
 	case e.State == dht.Dead:
@@ -161,6 +165,9 @@ func (ms *members) memberOf(e dht.Member) member {
 		m.Standing = stealer.Suspect
 	case e.Draining:
 		m.Standing = stealer.Draining
+	}
+	if m.card.Drain != nil {
+		m.Why = m.card.Drain.Reason
 	}
 	return m
 }

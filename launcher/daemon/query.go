@@ -55,7 +55,7 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 	case wire.VerbRecover:
 		return d.recover()
 	case wire.VerbDrain:
-		return d.drain(filch.NodeName(arg(0)), local)
+		return d.drain(q, arg, local)
 	case wire.VerbDown:
 		return d.down(arg(0), arg(1), arg(2), local)
 	case wire.VerbLog:
@@ -113,6 +113,7 @@ func (d *Daemon) nodes(local, askThem bool) (any, error) {
 		info, heard := byName[m.Name]
 		if !heard {
 			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.addrs, Incarnation: m.Incarnation, Build: m.card.Build, PID: int(m.card.PID), Silent: askThem}
+			info.Drain = m.card.Drain
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
 		all = append(all, info)
@@ -154,28 +155,17 @@ func (d *Daemon) stats() wire.StatsInfo {
 	return s
 }
 
-// drain has a node lend nothing more.
-func (d *Daemon) drain(node filch.NodeName, local bool) (any, error) {
-	if node != "" && node != d.self {
-		return d.forward(node, local, wire.Query{Verb: wire.VerbDrain, Args: []string{string(node)}})
-	}
-	if d.net != nil {
-		d.net.Drain(true)
-		if len(d.members.others()) > 0 {
-			d.post(func(t *turn) { t.node.StoreLeave(t.now, t.out) }) // that it is done, nobody waits for
-		}
-	}
-	return struct{}{}, d.ask(loopWait, func(t *turn) { t.node.Drain(t.now, true, t.out) })
-}
-
 // forward puts a query to the node that it is about.
 func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
 	m, known := d.members.find(node)
 	if !known || !local {
 		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
 	}
-	if m.Standing == stealer.Dead {
+	switch m.Standing {
+	case stealer.Dead:
 		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on its machine starts it again")
+	case stealer.Left:
+		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
 	}
 	var v any = new(jsonText)
 	return v, d.asks.ask(node, loopWait+askWait, q, v)

@@ -46,4 +46,7 @@ func (d *Daemon) back(t *turn, incarnation uint64) {
 	}
 	t.node.Reborn(t.now, incarnation, t.out)
 	d.members.begin()
+	if d.cfg.Node.Drain != nil { // the store has begun anew
+		d.work.Go(d.drainsOn)
+	}
 }

@@ -165,7 +165,7 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		}
 	case c.Running == 0 && c.Ready > 0:
 		if e.Text = tasksAre(int64(c.Ready)) + " ready"; here.Late < int64(c.Ready) {
-			e.Text += " and wait for slots; filch nodes shows who has them"
+			e.Text += d.waitText()
 		}
 	case c.Running == 0 && len(j.Record.After) > 0:
 		e.Text = "it waits for the end of other jobs"
@@ -176,6 +176,20 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		e.Text = here.Explain(e.Text)
 	}
 	return e
+}
+
+// waitText says what tasks wait for that are ready: for slots, or for a node that
+// takes work.
+func (d *Daemon) waitText() (text string) {
+	drained, all := "", false
+	_ = d.ask(loopWait, func(t *turn) { drained, all = t.node.Drained() })
+	switch {
+	case all:
+		return ", and no node takes work: " + drained + "; filch drain --undo NODE ends that"
+	case drained != "":
+		return " and wait for slots of the other nodes: " + drained
+	}
+	return " and wait for slots; filch nodes shows who has them"
 }
 
 func tasksAre(n int64) string {

@@ -19,7 +19,7 @@ const (
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbLogs    = "logs"    // JOB RANK|"" NEXT [TIME] -> LogChunk of all its nodes; waits for more until TIME
 	VerbLog     = "log"     // JOB RANK|-1 OFFSET BYTES TIME -> LogPart of that node alone
-	VerbDrain   = "drain"   // NODE|"" -> {}
+	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of that node
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
@@ -37,6 +37,16 @@ const (
 
 // OnlyHere asks for what the launcher knows itself: no other is asked.
 const OnlyHere = "here"
+
+// DrainUndo has a node take work again.
+const DrainUndo = "undo"
+
+// DrainInfo is what a node says that begins to drain, or takes work again.
+type DrainInfo struct {
+	launcher.SlotInfo
+	Was     bool   `json:"was"`               // it did drain
+	Trouble string `json:"trouble,omitempty"` // why its next launcher will not know
+}
 
 // NodeInfo is a member of the instance.
 type NodeInfo struct {

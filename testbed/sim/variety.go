@@ -101,15 +101,15 @@ func (w *World) drawNames(d *fate.Dice, s *launcher.Shape) {
 func (w *World) drawDrain(d *fate.Dice) {
 	h := w.hosts[d.N(len(w.hosts))]
 	at := d.Between(time.Millisecond, faultSpan)
-	set := func(on bool) func() {
+	set := func(why *launcher.Drain) func() {
 		return func() {
 			if h.node != nil {
-				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Drain(now, on, out) })
+				h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Drain(now, why, out) })
 			}
 		}
 	}
-	w.do(at, set(true))
-	w.do(at+d.Between(time.Millisecond, 5*time.Second), set(false))
+	w.do(at, set(&launcher.Drain{}))
+	w.do(at+d.Between(time.Millisecond, 5*time.Second), set(nil))
 }
 
 // accepted is when a client learns that its job exists: a detached one leaves,

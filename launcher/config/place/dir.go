@@ -38,6 +38,9 @@ func (d Dir) Out() string      { return filepath.Join(d.Path(), "out") }
 func (d Dir) Store() string    { return filepath.Join(d.Path(), "store") }
 func (d Dir) Bcast() string    { return filepath.Join(d.Path(), "bcast") }
 
+// DrainFile says that the node drains, and why.
+func (d Dir) DrainFile() string { return filepath.Join(d.Path(), "drain.json") }
+
 // Bin is where the launcher's binary goes, by content hash.
 func Bin(base string) string { return filepath.Join(base, binDir) }
 
