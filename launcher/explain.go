@@ -53,7 +53,7 @@ func (n *Node) largestNode(d *stealer.Need) string {
 
 // tickSay tells a client that waits what for.
 func (n *Node) tickSay(now time.Duration, j *job, out *Outbox) {
-	if n.jobs[j.id] != j || j.run != nil {
+	if n.jobs[j.id] != j || j.run != nil || j.clock.say <= now && n.giveUpLate(now, j, out) {
 		return
 	}
 	if j.clock.refresh <= now {

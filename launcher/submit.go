@@ -17,7 +17,7 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 		err = n.neverFits(&need)
 	}
 	if err == nil {
-		err = n.fitWalltime(now, &r, need.Ranks)
+		err = n.fitWalltime(now, &r, &need)
 	}
 	if err == nil && r.Detach {
 		err = n.noRoom()

@@ -55,10 +55,11 @@ func (n *Node) takes(j *job) time.Duration {
 
 // fitWalltime refuses a run that cannot finish before the end of the node, if it
 // takes as long as others of its kind, and bounds how long it may wait.
-func (n *Node) fitWalltime(now time.Duration, r *Request, ranks int32) *filch.Error {
+func (n *Node) fitWalltime(now time.Duration, r *Request, d *stealer.Need) *filch.Error {
+	ranks := d.Ranks
 	need := n.expectedRun(r, ranks)
 	if need == 0 {
-		return nil
+		return n.unknownLate(now, r, d)
 	}
 	wait := n.cfg.Walltime.End - mtc.EndMargin - need - now
 	if wait < 0 {
@@ -70,6 +71,41 @@ func (n *Node) fitWalltime(now time.Duration, r *Request, ranks int32) *filch.Er
 		r.Patient = wait
 	}
 	return nil
+}
+
+// unknownLate refuses a run of which nobody knows how long it takes, when no node
+// starts such any more; nodes of other allocations may be there for longer.
+func (n *Node) unknownLate(now time.Duration, r *Request, d *stealer.Need) *filch.Error {
+	if r.Parent != 0 || r.Policy.TimeLimit > 0 || n.expectedRun(r, d.Ranks) > 0 || n.cfg.Walltime.Fits(now, 0) {
+		return nil
+	}
+	for i := range n.members.Len() {
+		p := n.members.At(int32(i))
+		if p.Group != n.cfg.Group && p.Standing < stealer.Dead && d.Allows(p.Name) {
+			return nil
+		}
+	}
+	what := r.Like
+	if what == "" {
+		what = "it"
+	}
+	return filch.Errorf(filch.Busy, "cannot start: nobody knows how long %s takes, and the nodes are taken away in %s", what,
+		clockText(max(n.cfg.Walltime.End-now, 0).Round(time.Second))).
+		WithHint("nothing was started; -t LIMIT says how long this one may take")
+}
+
+// giveUpLate ends a run that waits and that no node will start; it reports whether
+// it did.
+func (n *Node) giveUpLate(now time.Duration, j *job, out *Outbox) bool {
+	if n.jobs[j.id] != j || j.run != nil {
+		return false
+	}
+	err := n.unknownLate(now, &j.req, &j.need)
+	if err != nil {
+		n.letGo(now, j, nil, out)
+		n.refuse(now, j, err, out)
+	}
+	return err != nil
 }
 
 // habitText says how long others took.
@@ -122,6 +158,9 @@ func (n *Node) tickWalltime(now time.Duration, out *Outbox) {
 	n.ledger.NearsEnd(now)
 	note(out, noteInfo, 0, n.cfg.Name, "%s is taken away in %s: only what is known to finish is started", n.cfg.Name,
 		shortly(max(n.cfg.Walltime.End-now, 0)))
+	for _, j := range n.sortedJobs() {
+		n.giveUpLate(now, j, out)
+	}
 	for i := range n.members.Len() {
 		if p := n.members.At(int32(i)); p.Group != "" && p.Group != n.cfg.Group && p.Standing == stealer.Up {
 			n.StoreLeave(now, out)

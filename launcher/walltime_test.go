@@ -7,6 +7,8 @@ import (
 
 	. "github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 func like(kind string, n int32) Request {
@@ -99,7 +101,10 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	}
 	w.bag("n1", 1, 1000, nil)
 	w.run(21*sec - w.now)
-	id := w.submit("n2", 1, ranks(1))
+	w.submit("n2", 1, ranks(1))
+	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 9 s") {
+		t.Errorf("a run that nobody knows the length of heard %s", w.last())
+	}
 	short := ranks(5)
 	short.Policy.TimeLimit = 3 * sec
 	known := w.submit("n2", 2, short)
@@ -107,15 +112,56 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	if e := w.ended(known); e.Code != 0 {
 		t.Errorf("a run that was known to finish ended %+v", e)
 	}
-	if x, err := w.nodes["n2"].node.Explain(w.now, id); err != nil || !strings.Contains(x.Text, "lend only to what is known to finish: -t LIMIT says it") {
-		t.Errorf("of one that is not it is said %q, %v", x.Text, err)
-	}
 	w.run(30 * sec)
 	last := began[len(began)-1]
 	if last < 24*sec || last > 27*sec {
 		t.Errorf("the last task of 2 s began at %v, want it soon before 27 s", last)
 	}
-	if i, _ := w.nodes["n2"].node.Job(w.now, id); i.State != "waiting" {
-		t.Errorf("a run in the drain is %s", i.State)
+}
+
+// A run of which nobody knows how long it takes is not started in the drain: it
+// is refused then, and gives up when the drain begins, unless nodes of another
+// allocation may lend.
+func TestUnknownRunsEndWithTheDrain(t *testing.T) {
+	ends := net{chores: chores{walltime: mtc.Walltime{End: 60 * sec, Drain: 20 * sec}}}
+	w := netOf(t, 2, 2, ends)
+	w.behave = func(k *keeper) { k.at = 100 * sec }
+	w.submit("n1", 1, ranks(4))
+	w.run(sec)
+	waits := w.submit("n2", 1, like("solve", 2))
+	limited := ranks(2)
+	limited.Policy.TimeLimit = 10 * sec
+	known := w.submit("n2", 2, limited)
+	w.run(38 * sec)
+	if i, _ := w.nodes["n2"].node.Job(w.now, waits); i.State != "waiting" {
+		t.Fatalf("before the drain the run is %s", i.State)
+	}
+	w.run(2 * sec)
+	if i, _ := w.nodes["n2"].node.Job(w.now, waits); i.State != "failed" || !strings.Contains(i.Cause, "nobody knows how long solve takes, and the nodes are taken away in 20 s") {
+		t.Errorf("as the drain began it is %s: %s", i.State, i.Cause)
+	}
+	if i, _ := w.nodes["n2"].node.Job(w.now, known); i.State != "waiting" {
+		t.Errorf("a run with a limit is %s in the drain", i.State)
+	}
+	w.submit("n1", 3, ranks(1))
+	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 19 s") {
+		t.Errorf("one that was submitted in the drain heard %s", w.last())
+	}
+
+	w = netOf(t, 2, 2, ends)
+	other := Peer{Name: "n2", Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}, Group: "slurm-9"}
+	n1 := w.nodes["n1"]
+	w.run(45 * sec)
+	n1.input(func(out *Outbox) { n1.node.Peer(w.now, other, out) })
+	id := w.submit("n1", 1, ranks(2))
+	w.run(sec)
+	if i, _ := n1.node.Job(w.now, id); i.State == "failed" {
+		t.Errorf("a run that another allocation may lend to is %s: %s", i.State, i.Cause)
+	}
+	other.Standing = stealer.Left
+	n1.input(func(out *Outbox) { n1.node.Peer(w.now, other, out) })
+	w.run(30 * sec)
+	if i, _ := n1.node.Job(w.now, id); i.State == "waiting" {
+		t.Errorf("a run whose last lender left is %s", i.State)
 	}
 }

@@ -59,6 +59,7 @@ type own struct {
 	fresh bool  // it is made now, so a failure takes its files away
 	queue bool  // of tasks: is mirrored
 	after int32 // job ids up to this one are taken
+	ending
 }
 
 // newborn is a launcher that was started by this process.
@@ -124,7 +125,8 @@ func (b *brood) start(n, slots int) error {
 		b.nodes = append(b.nodes, d)
 		b.members = append(b.members, place.Node{
 			Dir: d, UUID: uuid, Member: int32(i), Members: int32(n), Secret: home.Secret(), Keeper: b.keeper,
-			Listen: b.listen(i), Virtual: n > 1, Alloc: place.Alloc{Queue: queueHere(home, uuid), After: b.after},
+			Listen: b.listen(i), Virtual: n > 1, Ends: b.Ends,
+			Alloc: place.Alloc{Queue: queueHere(home, uuid), After: b.after, Drain: b.Drain, Blind: b.Blind},
 		})
 		share(&b.members[i], b.cores, i, n, slots)
 	}

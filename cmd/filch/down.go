@@ -38,6 +38,7 @@ With NODE only the launchers of these nodes are stopped, on whatever machine. Wh
 runs there ends as with --here, tasks are started again on other nodes, and records
 are handed off. With --drain each drains first, and is stopped when nothing runs
 there any more.`,
+		Args:    cobra.ArbitraryArgs,
 		Example: "  filch down\n  filch down --here\n  filch down n3\n  filch down --drain 'n[3-5]'",
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,17 +36,37 @@ func (o *upOptions) allocation() (*alloc.Allocation, error) {
 		}
 		return alloc.List(o.hosts)
 	}
-	if o.nodes > 0 {
-		return nil, nil
-	}
 	a, err := alloc.Read(os.Getenv)
 	if a == nil || err != nil {
 		return nil, err
+	}
+	if o.nodes > 0 {
+		if err := firstNodes(a, o.nodes); err != nil {
+			return nil, err
+		}
 	}
 	if o.ends == "" {
 		a.FindEnd(context.Background())
 	}
 	return a, nil
+}
+
+// firstNodes leaves n nodes of an allocation, that of this machine among them.
+func firstNodes(a *alloc.Allocation, n int) error {
+	if n > len(a.Nodes) {
+		return misuse{filch.Errorf(filch.Invalid, "--nodes %d: %s job %s has %s", n, a.Kind, a.ID, plural(len(a.Nodes), "node")).
+			WithHint("in a batch job a launcher is started on each of so many of its nodes; for several on this machine alone: env -u SLURM_JOB_ID -u PBS_JOBID filch up --nodes %d", n)}
+	}
+	here, err := ownIn(a)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(a.Nodes, func(node alloc.Node) bool { return node.Name == here })
+	if i >= n {
+		a.Nodes[n-1] = a.Nodes[i]
+	}
+	a.Nodes = a.Nodes[:n]
+	return nil
 }
 
 // readEnds reads --ends: a clock time of today or tomorrow, a date with a time,
@@ -81,16 +102,11 @@ func (o *upOptions) upNodes(given *alloc.Allocation, command []string) error {
 		say("started as task " + clean(rank) + " of a step: task 0 brings the nodes up")
 		return nil
 	}
-	if o.ends != "" {
-		end, err := readEnds(o.ends, time.Now())
-		if err != nil {
-			return err
-		}
-		given.End = end
+	if !o.end.IsZero() {
+		given.End = o.end
 	}
-	if len(command) == 0 && o.signal != "" {
-		return misuse{filch.Errorf(filch.Invalid, "--signal %s: there is no command to send it to", clean(o.signal)).
-			WithHint("filch up --signal %s -- COMMAND; or sbatch --signal=B:%s for the script itself", clean(o.signal), clean(o.signal))}
+	if given.End.IsZero() && o.hold == 0 {
+		o.sayIdle()
 	}
 	if len(command) == 0 && o.hold == 0 {
 		return o.background()
@@ -102,11 +118,6 @@ func (o *upOptions) upNodes(given *alloc.Allocation, command []string) error {
 	if err != nil {
 		return err
 	}
-	if o.signal != "" {
-		if n.warnSig, n.warnTime, err = spec.Warning(o.signal); err != nil {
-			return misuse{err}
-		}
-	}
 	started := time.Now()
 	quiet := n.showProgress()
 	if err := n.start(); err != nil {
@@ -117,7 +128,7 @@ func (o *upOptions) upNodes(given *alloc.Allocation, command []string) error {
 	if n.went != "" {
 		say(n.went)
 	}
-	return attend(command, []string{"FILCH_INSTANCE=" + n.instance, "FILCH_NODE=" + n.local}, func(p *os.Process) { n.watchEnd(warnCommand(p)) }, n.end)
+	return attend(command, []string{"FILCH_INSTANCE=" + n.instance, "FILCH_NODE=" + n.local}, func(p *os.Process) { n.watchEnd(n.instance, n.given.End, warnCommand(p)) }, n.end)
 }
 
 // showProgress shows how many nodes have joined: on a terminal as they do, else
@@ -216,6 +227,9 @@ func (o *upOptions) words() []string {
 	if o.chosen {
 		w = append(w, "--mirror="+strconv.FormatBool(o.mirror))
 	}
+	if o.nodes > 0 {
+		w = append(w, "--nodes="+strconv.Itoa(o.nodes))
+	}
 	return w
 }
 
@@ -245,7 +259,7 @@ func (n *nest) stayUp(pipe *os.File, err error) error {
 	}
 	tell(held{Text: n.announcement(time.Since(started))})
 	_ = pipe.Close()
-	n.watchEnd(nil)
+	n.watchEnd(n.instance, n.given.End, nil)
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGTERM)
 	all := make(chan struct{})

@@ -118,7 +118,7 @@ standard input; it is never part of a command line.`,
 }
 
 func (o *joinOptions) join(where string) error {
-	if err := o.check(); err != nil {
+	if err := o.check(nil); err != nil {
 		return err
 	}
 	inv, err := o.invited(where)

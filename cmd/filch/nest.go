@@ -88,8 +88,6 @@ type nest struct {
 	reports  chan report
 	up       map[string]report
 	progress func(joined, of int)
-	warnSig  int32
-	warnTime time.Duration
 	went     string   // what became of the old queue
 	made     bool     // the home is ours to take away
 	invited  []string // addresses of the instance that the nodes join
@@ -109,7 +107,7 @@ func (o *upOptions) newNest(given *alloc.Allocation) (*nest, error) {
 	if n.base, err = place.Base(); err != nil {
 		return nil, err
 	}
-	if n.local, err = n.here(); err != nil {
+	if n.local, err = ownIn(given); err != nil {
 		return nil, err
 	}
 	if o.pool != "" {
@@ -173,23 +171,24 @@ func (n *nest) group() string {
 	return n.given.Kind + "-" + n.given.ID
 }
 
-// here is the name that this machine has in the allocation. Slurm's must be
-// one of its nodes: commands find the launcher of the machine they run on.
-func (n *nest) here() (string, error) {
+// ownIn is the name that this machine has in an allocation, "" in a list of hosts
+// without it. Slurm's must be one of its nodes: commands find the launcher of the
+// machine they run on.
+func ownIn(a *alloc.Allocation) (string, error) {
 	host, _ := os.Hostname()
 	name := host
-	if n.given.Kind == alloc.Slurm {
+	if a.Kind == alloc.Slurm {
 		if name = os.Getenv("SLURMD_NODENAME"); name == "" {
 			name = host
 		}
 	}
-	for _, node := range n.given.Nodes {
-		if node.Name == name || n.given.Kind != alloc.Slurm && sameHost(node.Name, host) {
+	for _, node := range a.Nodes {
+		if node.Name == name || a.Kind != alloc.Slurm && sameHost(node.Name, host) {
 			return node.Name, nil
 		}
 	}
-	if n.given.Kind == alloc.Slurm {
-		return "", filch.Errorf(filch.Invalid, "%s is not a node of Slurm job %s, which has %s", clean(name), n.given.ID, spec.FormatHosts(n.given.Names())).
+	if a.Kind == alloc.Slurm {
+		return "", filch.Errorf(filch.Invalid, "%s is not a node of Slurm job %s, which has %s", clean(name), a.ID, spec.FormatHosts(a.Names())).
 			WithHint("start it on the first node: in an sbatch script, or in srun --overlap -N1 -n1 --pty bash")
 	}
 	return "", nil
@@ -237,10 +236,7 @@ func (n *nest) connect() error {
 		Instance: n.instance, UUID: uuidOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: wireVersion,
 		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Address: n.address, Iface: n.iface, Port: n.port, Env: map[string]string{},
 		Joins: n.invited != nil, After: n.old.last, Group: n.group(),
-		Queue: queueHere(n.home, uuidOf(n.secret)) != "", ending: ending{Drain: n.drain.Milliseconds(), Blind: !n.learn},
-	}
-	if !n.given.End.IsZero() {
-		w.Ends = n.given.End.Unix()
+		Queue: queueHere(n.home, uuidOf(n.secret)) != "", ending: n.ending(n.given.End),
 	}
 	for _, name := range carried {
 		if v := os.Getenv(name); v != "" {

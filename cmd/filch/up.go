@@ -48,6 +48,11 @@ type endOptions struct {
 	drain  time.Duration
 	learn  bool
 	signal string
+
+	given    map[string]bool // options that were given
+	end      time.Time       // as --ends says; zero: it does not
+	warnSig  int32
+	warnTime time.Duration
 }
 
 func upCommand(g *global) *cobra.Command {
@@ -84,14 +89,16 @@ them again.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range []string{"nodes", "slots", "address", "iface", "port"} {
-				o.shaped = o.shaped || cmd.Flags().Changed(name)
+			o.given = map[string]bool{}
+			for _, name := range []string{"nodes", "slots", "address", "iface", "port", "ends", "drain", "learn", "deadline", "signal"} {
+				o.given[name] = cmd.Flags().Changed(name)
+				o.shaped = o.shaped || o.given[name]
 			}
 			o.chosen = cmd.Flags().Changed("mirror")
 			return o.up(args)
 		},
 	}
-	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start (default 4, in an allocation 1)")
+	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start on this machine (default 4); in an allocation, of how many of its nodes to make use (default all)")
 	c.Flags().IntVar(&o.slots, "slots", 0, "slots of each (default: its share of the cores, 1 at least)")
 	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default 127.0.0.1)")
 	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
@@ -111,15 +118,17 @@ them again.`,
 	return c
 }
 
-// check refuses option values that make no sense, and fills in the defaults.
-func (o *upOptions) check() error {
+// check refuses option values that make no sense.
+func (o *upOptions) check(command []string) error {
 	switch {
-	case o.nodes < 0 || o.nodes > maxVirtual:
+	case o.given["nodes"] && o.nodes == 0 || o.nodes < 0 || o.nodes > maxVirtual:
 		return misuse{filch.Errorf(filch.Invalid, "--nodes %d: 1 to %d launchers can be started", o.nodes, maxVirtual)}
 	case o.slots < 0 || o.slots > 1<<16:
 		return misuse{filch.Errorf(filch.Invalid, "--slots %d: a node has 1 to %d slots", o.slots, 1<<16)}
 	case o.port < 0 || o.port > 65535:
 		return misuse{filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port)}
+	case o.given["deadline"] && o.patience <= 0:
+		return misuse{filch.Errorf(filch.Invalid, "--deadline %v: nodes need some time to join", o.patience)}
 	case o.address != "" && o.iface != "":
 		return misuse{filch.Errorf(filch.Invalid, "--address and --iface exclude each other")}
 	}
@@ -128,13 +137,7 @@ func (o *upOptions) check() error {
 			return misuse{err}
 		}
 	}
-	if o.nodes == 0 {
-		o.nodes = nodesDefault
-		if place.AllocationName(os.Getenv) != "" {
-			o.nodes = 1
-		}
-	}
-	return nil
+	return o.checkEnd(len(command) > 0)
 }
 
 func (o *upOptions) up(command []string) error {
@@ -147,15 +150,18 @@ func (o *upOptions) up(command []string) error {
 }
 
 func (o *upOptions) begin(command []string) error {
+	if err := o.check(command); err != nil {
+		return err
+	}
 	given, err := o.allocation()
 	if err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
-		return err
-	}
 	if given != nil {
 		return o.upNodes(given, command)
+	}
+	if err := o.checkHere(); err != nil {
+		return err
 	}
 	if err := o.findQueue(); err != nil {
 		return err
@@ -180,7 +186,7 @@ func (o *upOptions) begin(command []string) error {
 	if err != nil {
 		return err
 	}
-	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret, own: own{queue: o.mirror || o.old.from != "", after: o.old.last}}
+	b := &brood{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret, own: own{queue: o.mirror || o.old.from != "", after: o.old.last, ending: o.ending(o.end)}}
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
 		switch {
 		case len(dead) == 0 || b.tied:
@@ -204,7 +210,7 @@ func (o *upOptions) begin(command []string) error {
 		say(went)
 	}
 	if len(command) > 0 {
-		return attend(command, []string{"FILCH_INSTANCE=" + name}, nil, b.clear)
+		return attend(command, []string{"FILCH_INSTANCE=" + name}, func(p *os.Process) { o.watchEnd(name, o.end, warnCommand(p)) }, b.clear)
 	}
 	b.announce(time.Since(started))
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,22 +62,94 @@ func fitWalltime(r *spec.Run, dir place.Dir) error {
 	return nil
 }
 
-// watchEnd acts on the end of the allocation as it comes near: it says that the
-// nodes lend nothing more, and sends the command its warning. It returns at once.
-func (n *nest) watchEnd(warn func(syscall.Signal)) {
-	if n.given.End.IsZero() {
+// checkEnd reads what is said of the end of the nodes.
+func (o *endOptions) checkEnd(command bool) (err error) {
+	if o.given["ends"] {
+		if o.end, err = readEnds(o.ends, time.Now()); err != nil {
+			return err
+		}
+		if !o.end.After(time.Now()) {
+			return misuse{filch.Errorf(filch.Invalid, "--ends %s is over already", clean(o.ends))}
+		}
+	}
+	if o.drain < 0 {
+		return misuse{filch.Errorf(filch.Invalid, "--drain %v: a time before the end of the nodes is not negative", o.drain)}
+	}
+	if !o.given["signal"] {
+		return nil
+	}
+	if o.warnSig, o.warnTime, err = spec.Warning(o.signal); err != nil {
+		return misuse{err}
+	}
+	if !command {
+		return misuse{filch.Errorf(filch.Invalid, "--signal %s: there is no command to send it to", clean(o.signal)).
+			WithHint("filch up --signal %s -- COMMAND; or sbatch --signal=B:%s for the script itself", clean(o.signal), clean(o.signal))}
+	}
+	return nil
+}
+
+// checkHere refuses, on this machine alone, what would change nothing.
+func (o *upOptions) checkHere() error {
+	if o.nodes == 0 {
+		o.nodes = nodesDefault
+		if place.AllocationName(os.Getenv) != "" {
+			o.nodes = 1
+		}
+	}
+	if o.given["deadline"] {
+		return misuse{filch.Errorf(filch.Invalid, "--deadline is for the nodes of an allocation or of --hosts").
+			WithHint("launchers of this machine are waited for until they are up or have failed")}
+	}
+	if idle := o.idleEnds(); o.end.IsZero() && len(idle) > 0 {
+		return misuse{filch.Errorf(filch.Invalid, "%s would change nothing: nobody says when this machine is taken away", strings.Join(idle, " and ")).
+			WithHint("--ends says it: +MINUTES, 17:30 or 2026-01-31T17:30")}
+	}
+	return nil
+}
+
+// idleEnds are the options that were given and mean nothing where the end of the
+// nodes is not known.
+func (o *endOptions) idleEnds() (idle []string) {
+	for _, name := range []string{"drain", "learn", "signal"} {
+		if o.given[name] {
+			idle = append(idle, "--"+name)
+		}
+	}
+	return idle
+}
+
+// sayIdle says it of an allocation without an end: a script may run in others.
+func (o *endOptions) sayIdle() {
+	if idle := o.idleEnds(); len(idle) > 0 {
+		say(strings.Join(idle, " and ") + " changes nothing: the batch system does not say when the nodes are taken away; --ends does")
+	}
+}
+
+// ending is what launchers are told of the end of their nodes.
+func (o *endOptions) ending(end time.Time) ending {
+	e := ending{Drain: o.drain.Milliseconds(), Blind: !o.learn}
+	if !end.IsZero() {
+		e.Ends = end.Unix()
+	}
+	return e
+}
+
+// watchEnd acts on the end of the nodes as it comes near: it says that they lend
+// nothing more, and sends the command its warning. It returns at once.
+func (o *endOptions) watchEnd(instance string, end time.Time, warn func(syscall.Signal)) {
+	if end.IsZero() {
 		return
 	}
 	after := func(before time.Duration, act func()) {
-		time.AfterFunc(max(time.Until(n.given.End)-before, 0), act)
+		time.AfterFunc(max(time.Until(end)-before, 0), act)
 	}
-	if n.drain > 0 {
-		after(n.drain, func() {
-			say("the nodes of " + n.instance + " are taken away in " + shortTime(n.drain) + ": nothing more is started but what is known to finish")
+	if o.drain > 0 {
+		after(o.drain, func() {
+			say("the nodes of " + instance + " are taken away in " + shortTime(o.drain) + ": nothing more is started but what is known to finish")
 		})
 	}
-	if n.warnSig > 0 && warn != nil {
-		after(n.warnTime, func() { warn(syscall.Signal(n.warnSig)) })
+	if o.warnSig > 0 && warn != nil {
+		after(o.warnTime, func() { warn(syscall.Signal(o.warnSig)) })
 	}
 }
 
