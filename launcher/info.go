@@ -79,6 +79,7 @@ type Explanation struct {
 	Asked  int32       `json:"asked"`
 	Phase  string      `json:"phase"` // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
+	Stuck  bool        `json:"stuck,omitempty"` // no node starts any of its tasks, as things stand
 }
 
 // MaxPlaces bounds the nodes that an [Explanation] lists.

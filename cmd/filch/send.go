@@ -124,6 +124,8 @@ func followTasks(t *client.Tasks, show bool) error {
 	if show {
 		go bar.watch(t)
 	}
+	stop := watchStuck(t.Another, t.Job)
+	defer stop()
 	for {
 		news, err := t.Next()
 		if err != nil {

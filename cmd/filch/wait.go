@@ -64,7 +64,10 @@ func waitFor(c *client.Client, ids []jobRank, limit time.Duration) ([]launcher.J
 			args = append(args, max(time.Until(deadline), time.Millisecond).String())
 		}
 		var j launcher.JobInfo
-		if err := ask(c, 0, &j, wire.VerbWait, args...); err != nil {
+		stop := watchStuck(func() (*client.Client, error) { return client.DialDir(c.Dir, version) }, id.Job)
+		err := ask(c, 0, &j, wire.VerbWait, args...)
+		stop()
+		if err != nil {
 			return nil, err
 		}
 		if j.Code == nil {
@@ -98,4 +101,49 @@ func waited(jobs []launcher.JobInfo, quiet bool) error {
 		return exit{code}
 	}
 	return nil
+}
+
+// stuckEvery is how often somebody who waits for tasks has it looked at whether any
+// node would start them: all nodes are asked.
+const stuckEvery = 30 * time.Second
+
+// watchStuck says of a job of tasks that somebody waits for when no node starts
+// any of them, and why, until stop is called: at first after a while.
+func watchStuck(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		told := ""
+		for wait := speakLate; ; wait = stuckEvery {
+			select {
+			case <-over:
+				return
+			case <-time.After(wait):
+			}
+			text := stuckText(dial, job)
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if text != "" && text != told {
+				told = text
+				say("job " + job.String() + " waits: " + text)
+			}
+		}
+	}()
+	return func() { close(over) }
+}
+
+// stuckText is why no task of a job is started; "" if some may be.
+func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
+	c, err := dial()
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	var e launcher.Explanation
+	if err := ask(c, queryWait, &e, wire.VerbExplain, job.String()); err != nil || !e.Stuck {
+		return ""
+	}
+	return e.Text
 }

@@ -165,12 +165,19 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		}
 	case c.Running == 0 && c.Ready > 0:
 		if e.Text = tasksAre(int64(c.Ready)) + " ready"; here.Late < int64(c.Ready) {
-			e.Text += d.waitText()
+			var text string
+			text, e.Stuck = d.waitText()
+			e.Text += text
+		} else {
+			e.Stuck = true
 		}
 	case c.Running == 0 && len(j.Record.After) > 0:
 		e.Text = "it waits for the end of other jobs"
 	case c.Running > 0:
 		e.Text = strconv.Itoa(int(c.Running)) + " tasks run, " + strconv.Itoa(int(c.Ready)) + " are ready"
+		if drained, _ := d.drainedNodes(); drained != "" && c.Ready > 0 {
+			e.Text += "; " + drained
+		}
 	}
 	if info.Code == nil {
 		e.Text = here.Explain(e.Text)
@@ -179,17 +186,22 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 }
 
 // waitText says what tasks wait for that are ready: for slots, or for a node that
-// takes work.
-func (d *Daemon) waitText() (text string) {
-	drained, all := "", false
-	_ = d.ask(loopWait, func(t *turn) { drained, all = t.node.Drained() })
+// takes work; stuck says that there is none.
+func (d *Daemon) waitText() (text string, stuck bool) {
+	drained, all := d.drainedNodes()
 	switch {
 	case all:
-		return ", and no node takes work: " + drained + "; filch drain --undo NODE ends that"
+		return ", and no node takes work: " + drained + "; filch drain --undo NODE ends that", true
 	case drained != "":
-		return " and wait for slots of the other nodes: " + drained
+		return " and wait for slots of the other nodes: " + drained, false
 	}
-	return " and wait for slots; filch nodes shows who has them"
+	return " and wait for slots; filch nodes shows who has them", false
+}
+
+// drainedNodes is [launcher.Node.Drained].
+func (d *Daemon) drainedNodes() (text string, all bool) {
+	_ = d.ask(loopWait, func(t *turn) { text, all = t.node.Drained() })
+	return text, all
 }
 
 func tasksAre(n int64) string {
