@@ -17,9 +17,6 @@ type Drain struct {
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
 	Since  int64  `json:"since_unix_ns"`
-
-	// Keep says that the tasks which are queued here stay: all nodes go down.
-	Keep bool `json:"-"`
 }
 
 // Limits of a drain's words, in bytes: every node keeps them of every other.
@@ -52,6 +49,12 @@ func (n *Node) Drain(now time.Duration, d *Drain, out *Outbox) {
 	if w := n.cfg.Walltime; d == nil && w.End > 0 && w.Drain > 0 && now >= w.End-w.Drain {
 		n.ledger.NearsEnd(now)
 	}
+	n.settle(now, out)
+}
+
+// Wind makes this node take no new work, as all nodes go down: what is queued stays.
+func (n *Node) Wind(now time.Duration, out *Outbox) {
+	n.ledger.Drain(now, true)
 	n.settle(now, out)
 }
 

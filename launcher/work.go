@@ -242,7 +242,7 @@ func (n *Node) tasks(now time.Duration) *mtc.Core {
 		w.room = room
 		w.core.SetRoom(now, room, &w.out)
 	}
-	if drains := n.drain != nil && !n.drain.Keep && !w.over; drains != w.drains {
+	if drains := n.drain != nil && !w.over; drains != w.drains {
 		w.drains = drains
 		w.core.Drain(now, drains, &w.out)
 	}

@@ -52,7 +52,11 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
 	_ = d.ask(loopWait, func(t *turn) {
 		d.loop.removal = true
-		t.node.Drain(t.now, &launcher.Drain{Keep: !handOff}, t.out)
+		if handOff {
+			t.node.Drain(t.now, &launcher.Drain{}, t.out)
+		} else {
+			t.node.Wind(t.now, t.out)
+		}
 		cancelAll(t, ends, sigTerm)
 	})
 	idle := func(t *turn) bool {

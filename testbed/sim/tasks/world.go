@@ -80,9 +80,14 @@ type host struct {
 	backlog  []func()
 	running  map[uint64]*process
 	declared bool // dead, as the others see this life
-	drains   bool
-	drained  time.Duration // when that began, or the host's last fault
 	ran      int
+	draining
+}
+
+// draining is that a host is to start nothing.
+type draining struct {
+	drains  bool
+	drained time.Duration // when that began, or the host's last fault
 }
 
 // NewWorld makes hosts whose launchers run and know each other.
