@@ -82,6 +82,7 @@ func (c *Core) pack(now time.Duration, x *xfer, want int64) (n int64) {
 		if n >= want {
 			break
 		}
+		before := n
 		for _, it := range j.queue.takeTasks(min(want-n, int64(offerTasks-len(x.offer.Tasks))), &space) {
 			x.addTask(j, it, false)
 			n++
@@ -90,7 +91,7 @@ func (c *Core) pack(now time.Duration, x *xfer, want int64) (n int64) {
 			x.addRange(j, s)
 			n += s.left()
 		}
-		if j.queue.empty() {
+		if n > before && j.queue.empty() {
 			c.lingerTokens(now, j)
 		}
 	}

@@ -50,6 +50,11 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 // drained puts a drain into effect, or ends it; on the loop.
 func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
+	if why != nil {
+		d.watch.Log().Info("drains", "reason", why.Reason, "by", why.By)
+	} else {
+		d.watch.Log().Info("takes work again")
+	}
 	t.node.Drain(t.now, why, t.out)
 	d.members.begin()
 	if d.net == nil {

@@ -273,10 +273,26 @@ func (w *World) leaveOne(n *node) {
 	n.leaving = true
 	n.disturb()
 	n.input(func(n *node) { n.call(n.store.Leave) })
+	if w.plan.drains {
+		gen := n.gen
+		back := func() {
+			if n.gen == gen && n.store != nil && n.leaving {
+				w.trace(n.name, "comes back", "")
+				n.leaving = false
+				n.input(func(n *node) { n.call(n.store.Return) })
+			}
+		}
+		w.after(w.lasts(20, 4000), back)
+		w.faults.mended = append(w.faults.mended, back)
+	}
 }
 
 // departed is when a store said that it keeps nothing any more.
 func (w *World) departed(n *node) {
+	if w.plan.drains {
+		w.trace(n.name, "keeps nothing", "")
+		return
+	}
 	if !n.leaving || n.store == nil {
 		w.fail("left", "%s says that it has left, and was not asked to", n.name)
 		return

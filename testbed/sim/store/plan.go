@@ -26,6 +26,7 @@ type plan struct {
 	clients int
 	links   fate.Links
 	coded   bool // messages cross the network as bytes
+	drains  bool // who leaves does not go, and comes back
 	bare    bool // the cores' own invariants are not asserted: the checkers outside see it alone
 	delays
 }

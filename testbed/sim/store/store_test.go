@@ -116,3 +116,20 @@ func TestModel(t *testing.T) {
 		})
 	}
 }
+
+// TestStoreDrains has nodes that leave stay up, and come back before they were let
+// go or after.
+func TestStoreDrains(t *testing.T) {
+	seeds := min(seedsWanted(t), 1000)
+	runs := Sweep(1, seeds, func(seed uint64) Run {
+		p := drawPlan(seed)
+		p.drains = true
+		return runPlan(p, nil)
+	})
+	var text strings.Builder
+	sum := Sum(&text, runs)
+	t.Logf("figure: %v", &sum)
+	if sum.Bad > 0 {
+		t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
+	}
+}
