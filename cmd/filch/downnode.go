@@ -101,8 +101,11 @@ func downNode(g *global, name filch.NodeName, dir place.Dir) error {
 	if err != nil {
 		return err
 	}
-	if !lives(n) {
-		return filch.Errorf(filch.Unavailable, "node %s is %s already", name, n.State)
+	switch n.State {
+	case "left":
+		return filch.Errorf(filch.Unavailable, "node %s has left already", name)
+	case "dead":
+		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on its machine starts it again")
 	}
 	_, here := lockHolder(dir)
 	if here {

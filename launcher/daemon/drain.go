@@ -51,7 +51,7 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
 	if why != nil {
-		d.watch.Log().Info("drains", "reason", why.Reason, "by", why.By)
+		d.watch.Log().Info("drains: " + why.Reason)
 	} else {
 		d.watch.Log().Info("takes work again")
 	}
