@@ -127,8 +127,10 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 }
 
 // TasksWait says whether tasks are ready that found no room, and how much the
-// first of them takes.
+// first of them takes. One that this node can never hold keeps nothing from others:
+// it waits here for a thief.
 func (l *Ledger) TasksWait(now time.Duration, waiting bool, next Room) {
+	waiting = waiting && l.Total().Fits(Room{}, next) > 0
 	if waiting && !l.tasks.waiting {
 		l.tasks.since = now
 	}

@@ -99,6 +99,17 @@ func TestTasksWhenDraining(t *testing.T) {
 	}
 }
 
+// TestTaskTooLargeKeepsNothing has a task wait on a node that can never hold it, as
+// a drained node gave it away: jobs get the node all the same.
+func TestTaskTooLargeKeepsNothing(t *testing.T) {
+	l := New(cpus(2), 1)
+	l.TasksWait(1, true, Room{Slots: 4})
+	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 2, Each: Room{Slots: 1}, Wait: true}
+	if s := l.Ask(2, gang, Unbounded); s.Held != 2 {
+		t.Errorf("a job got %d of 2 slots beside a task that takes 4", s.Held)
+	}
+}
+
 func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 	l := New(cpus(2), 1)
 	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: Room{Slots: 1}, Wait: true}
