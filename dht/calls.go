@@ -112,8 +112,8 @@ func (s *Store) route(p *pend) {
 	if p.op.Code == OpLookup && !p.op.Consistent && p.tries > 0 {
 		to = c.replicas[p.tries%len(c.replicas)] // any replica will do
 	}
-	if s.standing(to) == over {
-		return // until a new config says who
+	if s.standing(to) >= away {
+		return // until a new config says who, or it is back
 	}
 	s.deliver(p, s.peers.know(to.Name))
 }
@@ -304,7 +304,7 @@ func (s *Store) muted(o *pend) (change, bool) {
 		return change{}, false
 	}
 	limit := mutedFine
-	if o.to.state == PeerSuspect {
+	if o.to.state >= PeerSuspect {
 		limit = mutedSuspect
 	}
 	if s.now < max(o.since, s.peers.woke)+limit {

@@ -21,7 +21,7 @@ const (
 	kindList                // one page of the answer
 	kindSync                // sums of the buckets of my list
 	kindSyncBack            // these buckets differ, send me yours
-	kindAsk                 // does that node answer you?
+	kindAsk                 // does that node answer you? With the state Gone: do you find so too?
 	kindSay                 // what I found
 	kindNotice              // you were declared dead
 )
@@ -37,7 +37,7 @@ type gossip struct {
 	nonce   uint32   // join, list; notice: how many live members the sender knows
 	page    uint16   // list
 	pages   uint16   // list
-	alive   bool     // say: it answers
+	found   finding  // say
 	leader  string   // notice: the least name among those
 	members []Member // ping, ask, say and notice: one, without addresses and capacity
 	sums    [buckets]uint64
@@ -56,7 +56,7 @@ func (g *gossip) encode() []byte {
 	case kindPing, kindAsk:
 		b = appendBrief(b, &g.members[0])
 	case kindSay:
-		b = appendBool(b, g.alive)
+		b = append(b, byte(g.found))
 		b = appendBrief(b, &g.members[0])
 	case kindNotice:
 		b = binary.BigEndian.AppendUint32(b, g.nonce)
@@ -95,7 +95,8 @@ func decodeGossip(b []byte) (*gossip, error) {
 	case kindPing, kindAsk:
 		g.members = []Member{r.brief()}
 	case kindSay:
-		g.alive = r.u8() != 0
+		g.found = finding(r.u8())
+		r.bad = r.bad || g.found > foundRefused
 		g.members = []Member{r.brief()}
 	case kindNotice:
 		g.nonce = r.u32()

@@ -24,7 +24,7 @@ func samples() []*gossip {
 		s,
 		{kind: kindSyncBack, sum: 1 << 63},
 		{kind: kindAsk, members: []Member{brief}},
-		{kind: kindSay, alive: true, members: []Member{brief}},
+		{kind: kindSay, found: foundRefused, members: []Member{brief}},
 		{kind: kindNotice, nonce: 63, leader: "n0", members: []Member{brief}},
 	}
 }

@@ -42,6 +42,7 @@ const (
 	unseen standing = iota
 	fine
 	silent
+	away // gone, and perhaps wrongly called so: it keeps its seat and what it alone holds
 	over
 )
 
@@ -63,6 +64,8 @@ func (s *Store) standing(r Replica) standing {
 		return unseen
 	case p.inc > r.Incarnation || p.state >= PeerDead:
 		return over
+	case p.state == PeerGone:
+		return away
 	case p.state == PeerSuspect:
 		return silent
 	}
@@ -238,8 +241,9 @@ func (e *evolution) renumber() {
 	}
 }
 
-// shrink drops the dead from the configs, where somebody who is known to live
-// remains; and plans with the dead.
+// shrink drops the dead and those who are gone from the configs, where somebody
+// who is known to live remains; and plans with them. That one who is gone lives is
+// as if it had been excluded for its silence: an epoch is over for it.
 //
 // A known limit: who remains may have died within the detection time, so that
 // nobody knows yet. Then it was alone in a config in which it never did anything,
@@ -256,7 +260,7 @@ func (e *evolution) shrink() {
 			if ok && e.stand[m] == fine {
 				alive++ // one that is silent may be dead: whoever else has a disk of it is not let go before it is known
 			}
-			return !ok && e.s.standing(r) == over
+			return ok && e.stand[m] == away || !ok && e.s.standing(r) == over
 		})
 		if alive == 0 {
 			continue
@@ -265,8 +269,8 @@ func (e *evolution) shrink() {
 			any := e.r.members[e.s.random(len(e.r.members))].Replica
 			left = slices.Insert(without(left, any), 0, any)
 		}
-		_, learning := e.at(c.learner)
-		lost := c.learner != Replica{} && !learning
+		m, learning := e.at(c.learner)
+		lost := c.learner != Replica{} && (!learning || e.stand[m] == away)
 		if len(left) < len(c.replicas) || lost {
 			// With a new epoch the primary knows that the learner was not
 			// admitted, and needs its word no more.

@@ -10,7 +10,7 @@ import (
 type news struct {
 	list []*entry
 	last time.Duration // when the last were sent
-	dead bool          // there is a death among them
+	dead bool          // there is a death among them, or that of a process
 	any  bool          // last means something
 }
 
@@ -29,7 +29,7 @@ func (n *news) at() time.Duration {
 
 // publish puts an entry among the news.
 func (m *Members) publish(e *entry, from filch.NodeName) {
-	if e.m.State == Dead {
+	if e.m.State == Dead || e.m.State == Gone {
 		m.news.dead = true
 	}
 	e.source = from
@@ -90,6 +90,7 @@ func (m *Members) Message(now time.Duration, from filch.NodeName, incarnation ui
 	}
 	if e != nil && e.m.Incarnation == incarnation {
 		e.heard = m.awake
+		m.wronged(e, out)
 	}
 	if !m.joins.done && g.kind != kindList && g.kind != kindPing && g.kind != kindJoin {
 		return nil
@@ -104,7 +105,7 @@ func (m *Members) Message(now time.Duration, from filch.NodeName, incarnation ui
 // an incarnation that is over. Such a one is told, and nothing it says counts:
 // the deaths that it declared while it was cut off are its own mistakes.
 func (m *Members) stranger(e *entry, incarnation uint64, g *gossip, out *MembersOut) bool {
-	if incarnation > e.m.Incarnation || incarnation == e.m.Incarnation && !e.m.State.Gone() {
+	if incarnation > e.m.Incarnation || incarnation == e.m.Incarnation && !e.m.State.Over() {
 		return false
 	}
 	if g.kind == kindJoin && g.members[0].Incarnation > e.m.Incarnation {
@@ -123,7 +124,7 @@ func (m *Members) stranger(e *entry, incarnation uint64, g *gossip, out *Members
 // notice tells a node that its incarnation is over.
 func (m *Members) notice(e *entry, incarnation uint64, out *MembersOut) {
 	d := e.m
-	if !d.State.Gone() {
+	if !d.State.Over() {
 		d.State = Dead // superseded by a later incarnation
 	}
 	d.Incarnation = max(d.Incarnation, incarnation)
@@ -136,7 +137,7 @@ func (m *Members) notice(e *entry, incarnation uint64, out *MembersOut) {
 func (m *Members) side() (n int, leader filch.NodeName) {
 	leader = m.self.m.Name
 	for _, e := range m.all {
-		if !e.m.State.Gone() && e.m.Name < leader {
+		if !e.m.State.Over() && e.m.Name < leader {
 			leader = e.m.Name
 		}
 	}
@@ -167,7 +168,7 @@ func (m *Members) dispatch(from filch.NodeName, e *entry, g *gossip, out *Member
 	case kindAsk:
 		m.onAsk(from, g.members[0], out)
 	case kindSay:
-		m.onSay(g)
+		m.onSay(g, out)
 	}
 }
 

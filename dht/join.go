@@ -43,7 +43,7 @@ func (m *Members) Admit(h Member) Verdict {
 		return Verdict{OK: true}
 	case h.Incarnation < e.m.Incarnation:
 		return Verdict{Stale: e.m.Incarnation, Addrs: e.m.Addrs}
-	case e.m.State.Gone() || sameAddr(h.Addrs, e.m.Addrs):
+	case e.m.State.Over() || sameAddr(h.Addrs, e.m.Addrs):
 		return Verdict{OK: true}
 	}
 	return Verdict{Probe: true, Addrs: e.m.Addrs}
@@ -52,7 +52,7 @@ func (m *Members) Admit(h Member) Verdict {
 // Met takes in the entry of a node that was admitted.
 func (m *Members) Met(now time.Duration, h Member, out *MembersOut) {
 	m.step(now)
-	if m.down || h.State.Gone() || h.Name == m.self.m.Name {
+	if m.down || h.State.Over() || h.Name == m.self.m.Name {
 		return
 	}
 	if !m.joins.done {
@@ -117,7 +117,7 @@ func (m *Members) onJoin(from filch.NodeName, g *gossip, out *MembersOut) {
 		return
 	}
 	n := g.members[0]
-	if e := m.index[from]; n.State.Gone() || e != nil && e.m.State.Gone() && e.m.Incarnation >= n.Incarnation {
+	if e := m.index[from]; n.State.Over() || e != nil && e.m.State.Over() && e.m.Incarnation >= n.Incarnation {
 		return
 	}
 	m.merge(from, &n, out)
@@ -167,18 +167,18 @@ func (m *Members) onList(from filch.NodeName, g *gossip, out *MembersOut) {
 	m.beatAt = m.now
 }
 
-// aboutSelf hears what others say of this node: a suspicion is refuted with a
-// new version, a death is final.
+// aboutSelf hears what others say of this node: a suspicion, or that it is
+// gone, is refuted with a new version, a death is final.
 func (m *Members) aboutSelf(from filch.NodeName, n *Member, out *MembersOut) {
 	self := &m.self.m
 	switch {
 	case n.Incarnation < self.Incarnation:
 	case n.Incarnation > self.Incarnation:
-		m.fall(MemberEvent{Kind: SelfDead, Member: n.clone(), By: from, Taken: !n.State.Gone()}, out)
+		m.fall(MemberEvent{Kind: SelfDead, Member: n.clone(), By: from, Taken: !n.State.Over()}, out)
 	case n.State == Dead:
 		m.fall(MemberEvent{Kind: SelfDead, Member: n.clone(), By: from}, out)
 	case n.State == Left || n.Version < self.Version:
-	case n.State == Suspect || n.Version > self.Version:
+	case n.State == Suspect || n.State == Gone || n.Version > self.Version:
 		m.renew(max(n.Version, self.Version)+1, out)
 	}
 }
@@ -196,7 +196,7 @@ func (m *Members) renew(version uint32, out *MembersOut) {
 // other one dead as well, the network was cut: the smaller side yields.
 func (m *Members) onNotice(from filch.NodeName, incarnation uint64, g *gossip, out *MembersOut) {
 	n := g.members[0]
-	if n.Name != m.self.m.Name || n.Incarnation < m.self.m.Incarnation || !n.State.Gone() {
+	if n.Name != m.self.m.Name || n.Incarnation < m.self.m.Incarnation || !n.State.Over() {
 		return
 	}
 	e := m.index[from]
@@ -237,7 +237,7 @@ func (m *Members) contacts(teller filch.NodeName) {
 		case e == m.self || e.m.Name == teller:
 		case e.m.State == Dead:
 			dead = append(dead, e.m.Name)
-		case !e.m.State.Gone():
+		case !e.m.State.Over():
 			live = append(live, e.m.Name)
 		}
 	}
@@ -270,7 +270,7 @@ func (m *Members) Rejoin(now time.Duration, incarnation uint64, out *MembersOut)
 	self.Version = 0
 	out.Events = append(out.Events, MemberEvent{Kind: SelfBack, Member: self.clone()})
 	for _, e := range m.all {
-		if e != m.self && !e.m.State.Gone() {
+		if e != m.self && !e.m.State.Over() {
 			d := e.m.clone()
 			d.State = Dead
 			out.Events = append(out.Events, MemberEvent{Kind: MemberDead, Member: d})
@@ -317,14 +317,5 @@ func (m *Members) Update(now time.Duration, draining *bool, capacity []byte, add
 	}
 	if !m.down {
 		m.renew(self.Version+1, out)
-	}
-}
-
-// Closed tells that the connection to a node has gone: it is asked at once, so
-// that a node which only lost a connection is not suspected.
-func (m *Members) Closed(now time.Duration, name filch.NodeName, out *MembersOut) {
-	m.step(now)
-	if e := m.index[name]; e != nil && e.watch != nil && !m.down && m.awake-e.watch.pinged >= checkEvery {
-		m.ping(e, out)
 	}
 }

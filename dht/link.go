@@ -162,7 +162,7 @@ func (s *Store) settle(p *peer, b *batch) bool {
 // acknowledge.
 func (s *Store) blame(p *peer, b *batch) {
 	limit := silentFine
-	if p.state == PeerSuspect {
+	if p.state >= PeerSuspect {
 		limit = silentSuspect
 	}
 	first := max(b.first, s.peers.woke)

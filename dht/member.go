@@ -14,11 +14,12 @@ type MemberState uint8
 const (
 	Alive   MemberState = iota
 	Suspect             // silent; it gets no new work
+	Gone                // its process is, and its host answers: shards and tasks move; it may come back, or be wronged
 	Dead                // declared so
 	Left                // went on its own
 )
 
-var memberStateNames = [...]string{"alive", "suspect", "dead", "left"}
+var memberStateNames = [...]string{"alive", "suspect", "gone", "dead", "left"}
 
 func (s MemberState) String() string {
 	if int(s) < len(memberStateNames) {
@@ -27,8 +28,8 @@ func (s MemberState) String() string {
 	return "state-?"
 }
 
-// Gone reports whether the node takes no part any more.
-func (s MemberState) Gone() bool { return s >= Dead }
+// Over reports whether the node takes no part any more.
+func (s MemberState) Over() bool { return s >= Dead }
 
 // Member is what the list says about one node. Only the node itself raises
 // Version; others change State alone.
@@ -56,13 +57,14 @@ const (
 const MaxMembers = 10_000
 
 // supersedes reports whether m is news for whoever knows old. A death ends an
-// incarnation for good; within a version suspicion overrides life.
+// incarnation for good; within a version suspicion overrides life, and that it is
+// gone overrides both: the node itself refutes them with another version.
 func (m *Member) supersedes(old *Member) bool {
 	if m.Incarnation != old.Incarnation {
 		return m.Incarnation > old.Incarnation
 	}
-	if m.State.Gone() || old.State.Gone() {
-		return m.State.Gone() && m.State > old.State
+	if m.State.Over() || old.State.Over() {
+		return m.State.Over() && m.State > old.State
 	}
 	if m.Version != old.Version {
 		return m.Version > old.Version
@@ -90,7 +92,7 @@ func mix(x uint64) uint64 {
 // digest stands for a member in the sums that two nodes compare; those who are
 // gone do not count, since each node forgets them at its own time.
 func (m *Member) digest(key uint64) uint64 {
-	if m.State.Gone() {
+	if m.State.Over() {
 		return 0
 	}
 	x := mix(key ^ m.Incarnation)

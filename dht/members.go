@@ -87,7 +87,8 @@ type MemberEventKind uint8
 const (
 	MemberUp      MemberEventKind = iota // new, or back with another incarnation: Was is the one before, 0 none
 	MemberSuspect                        // silent: no new work
-	MemberFine                           // not suspected any more
+	MemberGone                           // see Gone
+	MemberFine                           // neither any more
 	MemberChanged                        // it drains, or its addresses or capacity changed
 	MemberDead
 	MemberLeft
@@ -97,7 +98,7 @@ const (
 	SelfDead        // this node was declared dead: reap everything, then Rejoin
 )
 
-var memberEventNames = [...]string{"up", "suspect", "fine", "changed", "dead", "left", "forgotten", "self-joined", "self-back", "self-dead"}
+var memberEventNames = [...]string{"up", "suspect", "gone", "fine", "changed", "dead", "left", "forgotten", "self-joined", "self-back", "self-dead"}
 
 func (k MemberEventKind) String() string { return memberEventNames[k] }
 
@@ -153,6 +154,7 @@ type entry struct {
 	key    uint64
 	heard  time.Duration // last sign of life; 0 never
 	vouch  time.Duration // a witness has heard it
+	spared time.Duration // refusals do not count until then
 	watch  *watch        // nil when not watched
 	lease  time.Duration // it wants beats until then
 	differ int           // beats in a row whose sum was not ours
@@ -292,7 +294,7 @@ func (m *Members) merge(from filch.NodeName, n *Member, out *MembersOut) bool {
 		return false
 	}
 	if e == nil {
-		if n.State.Gone() && m.joins.done || len(m.all) >= MaxMembers {
+		if n.State.Over() && m.joins.done || len(m.all) >= MaxMembers {
 			return false
 		}
 		e = &entry{m: n.clone(), key: key(n.Name)}
@@ -314,12 +316,15 @@ func (m *Members) merge(from filch.NodeName, n *Member, out *MembersOut) bool {
 	return true
 }
 
+// doubts are the events of the states between life and death.
+var doubts = map[MemberState]MemberEventKind{Suspect: MemberSuspect, Gone: MemberGone}
+
 // changed follows an entry that was taken in or replaced.
 func (m *Members) changed(e *entry, old Member, from filch.NodeName, out *MembersOut) {
 	n := &e.m
-	if n.State.Gone() != old.State.Gone() {
+	if n.State.Over() != old.State.Over() {
 		m.ring.stale = true
-		if n.State.Gone() {
+		if n.State.Over() {
 			m.live, m.gone = m.live-1, m.gone+1
 			e.gone, e.pause, e.watch = m.now, reviveFirst, nil
 			e.revive = m.now + reviveFirst
@@ -336,23 +341,31 @@ func (m *Members) changed(e *entry, old Member, from filch.NodeName, out *Member
 		ev.Kind = MemberDead
 	case n.State == Left:
 		ev.Kind = MemberLeft
-	case old.Incarnation != n.Incarnation || old.State.Gone():
+	case old.Incarnation != n.Incarnation || old.State.Over():
 		ev.Kind, ev.Was = MemberUp, old.Incarnation
 		e.heard, e.vouch, e.differ, e.watch = 0, 0, 0, nil
 		m.ring.stale = true
 	case n.State == Suspect:
 		ev.Kind = MemberSuspect
-	case old.State == Suspect:
+	case n.State == Gone:
+		ev.Kind = MemberGone
+	case old.State != Alive:
 		ev.Kind = MemberFine
 	default:
 		ev.Kind = MemberChanged
 	}
-	if !n.State.Gone() || old.Name != "" && !old.State.Gone() {
+	if !n.State.Over() || old.Name != "" && !old.State.Over() {
 		out.Events = append(out.Events, ev)
 	}
 	// One that comes back with a suspicion is both.
-	if ev.Kind == MemberUp && n.State == Suspect {
-		out.Events = append(out.Events, MemberEvent{Kind: MemberSuspect, Member: n.clone()})
+	if kind, ok := doubts[n.State]; ok && ev.Kind == MemberUp {
+		out.Events = append(out.Events, MemberEvent{Kind: kind, Member: n.clone()})
+	}
+	if was := old.State == Gone && old.Incarnation == n.Incarnation; was != (n.State == Gone) {
+		m.ring.stale = true // no news go to it
+		if was && !n.State.Over() {
+			e.spared = m.awake + spareFor
+		}
 	}
 	m.publish(e, from)
 }
@@ -362,7 +375,7 @@ func (m *Members) insert(e *entry) {
 	m.all = slices.Insert(m.all, m.place(e), e)
 	m.index[e.m.Name] = e
 	m.sum(e)
-	if e.m.State.Gone() {
+	if e.m.State.Over() {
 		m.gone++
 		e.gone, e.pause, e.revive = m.now, reviveFirst, m.now+reviveFirst
 	}
@@ -388,7 +401,7 @@ func (m *Members) Check() {
 		if m.index[e.m.Name] != e {
 			panic(fmt.Sprintf("the index of %s does not know %s", m.self.m.Name, e.m.Name))
 		}
-		if e.m.State.Gone() {
+		if e.m.State.Over() {
 			gone++
 		} else {
 			live++

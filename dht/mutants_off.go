@@ -13,4 +13,5 @@ const (
 	mutantNoWriteBack    = false
 	mutantDropLearner    = false
 	mutantLocalReads     = false
+	mutantGoneAlone      = false
 )

@@ -14,6 +14,7 @@ var (
 	mutantNoWriteBack    bool // a new primary shows what perhaps only it has
 	mutantDropLearner    bool // a silent learner is left out although its admission is under way
 	mutantLocalReads     bool // the primary answers without asking the others
+	mutantGoneAlone      bool // a node is called gone without a witness
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -24,7 +25,7 @@ func Plant(name string) bool {
 		"majority-commit": &mutantMajorityCommit, "no-fence": &mutantNoFence,
 		"grow-without-acks": &mutantGrowBlind, "seats-forget": &mutantSeatsForget,
 		"no-write-back": &mutantNoWriteBack, "drop-learner-early": &mutantDropLearner,
-		"local-reads": &mutantLocalReads,
+		"local-reads": &mutantLocalReads, "gone-alone": &mutantGoneAlone,
 	} {
 		*m = n == name
 		known = known || *m

@@ -44,13 +44,14 @@ func (m *Members) place(e *entry) int {
 	return i
 }
 
-// walk returns the next n members in one direction, without suspects if asked.
+// walk returns the next n members in one direction, if asked only those that are
+// not in doubt.
 func (m *Members) walk(dir, n int, sure bool) []*entry {
 	at := m.place(m.self)
 	var out []*entry
 	for i := 1; i < len(m.all) && len(out) < n; i++ {
 		e := m.all[((at+dir*i)%len(m.all)+len(m.all))%len(m.all)]
-		if e.m.State == Alive || e.m.State == Suspect && !sure {
+		if e.m.State == Alive || !e.m.State.Over() && !sure {
 			out = append(out, e)
 		}
 	}
@@ -69,7 +70,7 @@ func (m *Members) rewatch(out *MembersOut) {
 		switch e.m.State {
 		case Alive:
 			want--
-		case Suspect:
+		case Suspect, Gone:
 			want++
 		default:
 			continue
@@ -139,7 +140,7 @@ func (m *Members) responsible(e *entry) bool {
 		if p == m.self {
 			return true
 		}
-		if !p.m.State.Gone() {
+		if !p.m.State.Over() {
 			n++
 		}
 	}

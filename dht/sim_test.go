@@ -28,6 +28,7 @@ type world struct {
 	delay     time.Duration // at least
 	tail      time.Duration // one in twenty messages takes up to this
 	cut       func(from, to int) bool
+	rejects   func(from, to int) bool // a firewall answers that nobody is there
 	sent      int
 	largest   int
 }
@@ -40,6 +41,7 @@ type simNode struct {
 	born    time.Duration // its clock begins there
 	inc     uint64
 	down    bool // crashed
+	killed  bool // and its host answers
 	paused  time.Duration
 	met     map[filch.NodeName]uint64
 	wake    time.Duration // of the tick that is scheduled
@@ -48,6 +50,7 @@ type simNode struct {
 	mutual  int
 	deathAt map[filch.NodeName]time.Duration
 	suspAt  map[filch.NodeName]time.Duration
+	goneAt  map[filch.NodeName]time.Duration
 }
 
 type simEvent struct {
@@ -74,7 +77,7 @@ func (q *events) Pop() any {
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
-		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false },
+		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false }, rejects: func(int, int) bool { return false },
 	}
 }
 
@@ -128,6 +131,7 @@ func (w *world) add(name filch.NodeName, via *simNode) *simNode {
 	n := &simNode{
 		w: w, i: len(w.nodes), name: name, born: w.now, inc: 1, met: map[filch.NodeName]uint64{},
 		deathAt: map[filch.NodeName]time.Duration{}, suspAt: map[filch.NodeName]time.Duration{},
+		goneAt: map[filch.NodeName]time.Duration{},
 	}
 	if old := w.at[name]; old != nil {
 		n.i, n.inc = old.i, old.inc+1
@@ -209,6 +213,8 @@ func (n *simNode) act(out *dht.MembersOut) {
 			delete(n.met, e.Member.Name)
 		case dht.MemberSuspect:
 			n.suspAt[e.Member.Name] = w.now
+		case dht.MemberGone:
+			n.goneAt[e.Member.Name] = w.now
 		case dht.SelfDead:
 			n.selves++
 			if e.Mutual {
@@ -237,16 +243,18 @@ func (n *simNode) act(out *dht.MembersOut) {
 func (n *simNode) probe(p dht.MemberProbe) {
 	w := n.w
 	to := w.at[p.Name]
-	end := func(ok bool) {
-		n.do(func(out *dht.MembersOut) { n.m.Probed(n.clock(), p.Name, p.Incarnation, ok, out) })
+	end := func(res dht.ProbeResult) {
+		n.do(func(out *dht.MembersOut) { n.m.Probed(n.clock(), p.Name, p.Incarnation, res, out) })
 	}
 	switch {
-	case to == nil || to.down:
-		w.after(time.Millisecond, func() { end(false) })
+	case to == nil || to.down && !to.killed:
+		w.after(time.Millisecond, func() { end(dht.ProbeFailed) })
 	case w.cut(n.i, to.i) || w.cut(to.i, n.i) || to.paused > w.now+1500*time.Millisecond:
-		w.after(1500*time.Millisecond, func() { end(false) })
+		w.after(1500*time.Millisecond, func() { end(dht.ProbeFailed) })
+	case to.killed || w.rejects(n.i, to.i):
+		w.after(2*w.delay, func() { end(dht.ProbeRefused) })
 	default:
-		w.after(max(to.paused-w.now, 0)+2*w.delay, func() { end(true) })
+		w.after(max(to.paused-w.now, 0)+2*w.delay, func() { end(dht.ProbeOK) })
 	}
 }
 
@@ -267,7 +275,7 @@ func (n *simNode) transmit(to filch.NodeName, payload []byte) {
 		}
 		w.after(d, func() {
 			o := w.at[to]
-			if o == nil || w.cut(n.i, o.i) {
+			if o == nil || w.cut(n.i, o.i) || w.rejects(n.i, o.i) {
 				return
 			}
 			o.do(func(out *dht.MembersOut) { o.receive(n, inc, card, payload, out) })
@@ -295,6 +303,23 @@ func (n *simNode) receive(from *simNode, inc uint64, card dht.Member, payload []
 	}
 }
 
+// kill ends a node's process; its host closes its connections.
+func (n *simNode) kill() {
+	n.down, n.killed = true, true
+	n.w.reset(n, func(*simNode) bool { return true })
+}
+
+// reset has others find their connections to a node closed.
+func (w *world) reset(n *simNode, whose func(*simNode) bool) {
+	for _, o := range w.nodes {
+		if o != n && whose(o) {
+			w.after(w.delay, func() {
+				o.do(func(out *dht.MembersOut) { o.m.Closed(o.clock(), n.name, out) })
+			})
+		}
+	}
+}
+
 func (n *simNode) pause(d time.Duration) { n.paused = n.w.now + d }
 
 // agreed reports whether all nodes that run list exactly those that run, in
@@ -312,7 +337,7 @@ func (w *world) agreed() bool {
 		}
 		seen := 0
 		for _, m := range n.m.List() {
-			if m.State.Gone() {
+			if m.State.Over() {
 				continue
 			}
 			o := w.at[m.Name]

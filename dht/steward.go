@@ -116,7 +116,7 @@ func (s *Store) ahead() bool {
 // unseen one is waited for, while others live.
 func (s *Store) acting() filch.NodeName {
 	_, seats := s.seats()
-	for _, want := range []standing{fine, silent, unseen} {
+	for _, want := range []standing{fine, silent, unseen, away} {
 		for _, r := range seats {
 			if s.standingOf(r.Name) == want {
 				return r.Name
@@ -174,7 +174,7 @@ func (s *Store) onAsk(p *peer, m *msgAsk) {
 		s.tell(p)
 	}
 	changes := m.changes
-	if p.listed && p.state >= PeerDead {
+	if p.listed && p.state >= PeerGone {
 		// It was stopped, or cut off, and does not know yet that it was given up:
 		// everybody else seems silent to it.
 		changes = slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.what == changeExclude })

@@ -156,6 +156,7 @@ type PeerState uint8
 const (
 	PeerUp PeerState = iota
 	PeerSuspect
+	PeerGone // as the state Gone of a member: nothing is asked of it, and it may be back
 	PeerDead
 	PeerLeft
 )

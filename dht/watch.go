@@ -12,9 +12,12 @@ import (
 type watch struct {
 	since   time.Duration // when watching began: silence before does not count
 	pinged  time.Duration
+	closed  time.Duration // its last connection here went
 	probing bool
-	probed  time.Duration // when the last redial ended
+	began   time.Duration // the last redial
+	probed  time.Duration // when it ended
 	failed  bool          // and it failed
+	refused bool          // nobody listened, and no connection was left
 	asked   []filch.NodeName
 	askedAt time.Duration
 	agreed  time.Duration // a witness found it silent as well
@@ -24,6 +27,7 @@ type watch struct {
 type ask struct {
 	from filch.NodeName
 	m    Member
+	at   time.Duration // by awake
 }
 
 // silence is how long nothing was heard of a watched member, by this node or a
@@ -44,7 +48,7 @@ func (m *Members) beat(out *MembersOut) {
 	}
 	leases := 0
 	for _, e := range m.all {
-		if e.lease > m.now && leases < maxLeases && !e.m.State.Gone() && !slices.Contains(m.ring.tellers, e) {
+		if e.lease > m.now && leases < maxLeases && !e.m.State.Over() && !slices.Contains(m.ring.tellers, e) {
 			leases++
 			out.Sends = append(out.Sends, MemberSend{e.m.Name, b})
 		}
@@ -86,8 +90,7 @@ func (m *Members) pursue(e *entry, quiet time.Duration, out *MembersOut) {
 		}
 	}
 	if quiet >= SuspectAfter && !w.probing && (w.probed == 0 || m.awake-w.probed >= redialEvery) {
-		w.probing = true
-		out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+		m.redial(e, out)
 	}
 	// One that a witness has heard is asked about before it is suspected again.
 	after := askAfter
@@ -95,7 +98,8 @@ func (m *Members) pursue(e *entry, quiet time.Duration, out *MembersOut) {
 		after = pingAfter
 	}
 	if silent >= after && m.awake-w.askedAt >= askEvery {
-		m.askWitnesses(e, out)
+		w.askedAt = m.awake
+		m.askWitnesses(e, e.m, out)
 	}
 	if m.proven(e, silent) {
 		d := e.m.clone()
@@ -121,11 +125,10 @@ func (m *Members) ping(e *entry, out *MembersOut) {
 	m.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
 }
 
-// askWitnesses asks some members that are not suspects whether they hear e; in
-// turn, so that in the end all were asked.
-func (m *Members) askWitnesses(e *entry, out *MembersOut) {
+// askWitnesses asks some members that are not suspects what they find of e, as it
+// is put to them; in turn, so that in the end all were asked.
+func (m *Members) askWitnesses(e *entry, q Member, out *MembersOut) {
 	w := e.watch
-	w.askedAt = m.awake
 	var can []*entry
 	for _, o := range m.all {
 		if o != e && o != m.self && o.m.State == Alive && !slices.Contains(w.asked, o.m.Name) {
@@ -141,7 +144,7 @@ func (m *Members) askWitnesses(e *entry, out *MembersOut) {
 		o := can[i]
 		can = slices.Delete(can, i, i+1)
 		w.asked = append(w.asked, o.m.Name)
-		m.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{e.m}}, out)
+		m.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{q}}, out)
 	}
 }
 
@@ -152,57 +155,61 @@ func (m *Members) onAsk(from filch.NodeName, q Member, out *MembersOut) {
 	switch {
 	case e == nil || e.m.Incarnation > q.Incarnation:
 		return
-	case e == m.self, !e.m.State.Gone() && e.heard > 0 && m.awake-e.heard < pingAfter:
-		m.send(from, &gossip{kind: kindSay, alive: true, members: []Member{q}}, out)
-	case e.m.State.Gone():
+	case e == m.self, q.State != Gone && !e.m.State.Over() && e.heard > 0 && m.awake-e.heard < pingAfter:
+		m.send(from, &gossip{kind: kindSay, found: foundAlive, members: []Member{q}}, out)
+	case e.m.State.Over():
 		m.send(from, &gossip{kind: kindNews, members: []Member{e.m}}, out)
 	case len(m.joins.asks) < maxLeases:
-		m.joins.asks = append(m.joins.asks, ask{from, q})
+		m.joins.asks = append(m.joins.asks, ask{from, q, m.awake})
 		out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
 	}
 }
 
-func (m *Members) onSay(g *gossip) {
+func (m *Members) onSay(g *gossip, out *MembersOut) {
 	q := g.members[0]
 	e := m.index[q.Name]
 	if e == nil || e.watch == nil || e.m.Incarnation != q.Incarnation {
 		return
 	}
-	if g.alive {
+	if g.found == foundAlive {
 		e.vouch, e.watch.agreed = m.awake, 0
 		return
 	}
 	e.watch.agreed = m.awake
+	if g.found == foundRefused && m.refused(e) {
+		m.declareGone(e, out)
+	}
 }
 
 // Probed tells the end of a probe.
-func (m *Members) Probed(now time.Duration, name filch.NodeName, incarnation uint64, ok bool, out *MembersOut) {
+func (m *Members) Probed(now time.Duration, name filch.NodeName, incarnation uint64, res ProbeResult, out *MembersOut) {
 	m.step(now)
 	if m.down {
 		return
 	}
+	e := m.index[name]
 	kept := m.joins.asks[:0]
 	for _, a := range m.joins.asks {
 		if a.m.Name != name {
 			kept = append(kept, a)
 			continue
 		}
-		m.send(a.from, &gossip{kind: kindSay, alive: ok, members: []Member{a.m}}, out)
+		m.send(a.from, &gossip{kind: kindSay, found: m.finding(e, res, a.at), members: []Member{a.m}}, out)
 	}
 	m.joins.asks = kept
-	e := m.index[name]
 	if e == nil || e.m.Incarnation != incarnation {
 		return
 	}
 	if e.m.State == Dead {
-		if ok {
+		if res == ProbeOK {
 			m.send(name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
 		}
 		return
 	}
 	if w := e.watch; w != nil {
-		w.probing, w.probed, w.failed = false, m.awake, !ok
+		w.probing, w.probed, w.failed, w.refused = false, m.awake, res != ProbeOK, res == ProbeRefused
 		m.tick = min(m.tick, m.now)
+		m.doubt(e, out)
 	}
 	m.Tick(now, out)
 }
@@ -216,7 +223,7 @@ func (m *Members) revive(out *MembersOut) {
 	m.tick = min(m.tick, m.now+reviveFirst)
 	var oldest *entry
 	for _, e := range slices.Clone(m.all) {
-		if !e.m.State.Gone() {
+		if !e.m.State.Over() {
 			continue
 		}
 		if m.now-e.gone >= ForgetAfter {

@@ -344,6 +344,8 @@ func (n *Node) storeMember(now time.Duration, p Peer) {
 	switch p.Standing {
 	case stealer.Suspect:
 		state = dht.PeerSuspect
+	case stealer.Gone:
+		state = dht.PeerGone
 	case stealer.Dead:
 		state = dht.PeerDead
 	case stealer.Left:

@@ -94,7 +94,8 @@ func (n *Node) workMember(now time.Duration, p Peer) {
 		return
 	}
 	n.tasks(now).SetMember(now, mtc.Member{
-		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Draining: p.Standing == stealer.Draining, Dead: p.Standing >= stealer.Dead, Group: p.Group,
+		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Draining: p.Standing == stealer.Draining,
+		Gone: p.Standing == stealer.Gone, Dead: p.Standing >= stealer.Dead, Group: p.Group,
 	}, &n.work.out)
 }
 

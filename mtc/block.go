@@ -217,6 +217,8 @@ type blockOp struct {
 	from Owner // bTake and bMove: who had them
 	most uint8 // bTake: crashes that are one too many
 	sure bool  // bTakeImplicit: what is not in the record was not started
+	// bTake: from may live, so that what would be lost stays its own
+	spare bool
 }
 
 type blockKind uint8
@@ -257,6 +259,7 @@ func encodeBlockOps(ops []blockOp, whole bool) []byte {
 			body.u8(p.most)
 			body.bool(p.once)
 			body.bool(p.sure)
+			body.bool(p.spare)
 		case bMove:
 			body.uint(o.number(p.from))
 		default:
@@ -285,7 +288,7 @@ func decodeBlockOps(v []byte) (ops []blockOp, whole bool, err error) {
 				r.fail()
 			}
 		case bTake, bTakeImplicit:
-			p.to, p.from, p.most, p.once, p.sure = r.u8(), r.oneOf(list), r.u8(), r.bool(), r.bool()
+			p.to, p.from, p.most, p.once, p.sure, p.spare = r.u8(), r.oneOf(list), r.u8(), r.bool(), r.bool(), r.bool()
 		case bMove:
 			p.from = r.oneOf(list)
 		case bStart:
@@ -454,6 +457,9 @@ func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 		}
 		implicit := t.Owner == (Owner{}) && p.kind == bTakeImplicit
 		if t.State != 0 || !implicit && (t.Owner != p.from || p.from == (Owner{})) {
+			continue
+		}
+		if p.spare && t.Started && (p.once || t.Crashes+1 >= p.most) {
 			continue
 		}
 		*taken = append(*taken, uint8(off))

@@ -182,6 +182,8 @@ func (c *Core) SetMember(now time.Duration, m Member, out *Out) {
 	switch {
 	case gone:
 		c.died(now, Owner{m.Name, old.Incarnation}, out)
+	case m.Gone && !m.Dead && !(known && old.Gone):
+		c.died(now, Owner{m.Name, m.Incarnation}, out) // as far as can be undone
 	case m.Dead && (!known || m.Incarnation != old.Incarnation):
 		c.died(now, Owner{m.Name, m.Incarnation}, out) // of that life nothing was heard but its end
 	}

@@ -83,6 +83,12 @@ func (m *Members) dead(o Owner) bool {
 	return p != nil && (p.Incarnation > o.Incarnation || p.Dead && p.Incarnation == o.Incarnation)
 }
 
+// gone reports whether an owner may live, though its node is called gone.
+func (m *Members) gone(o Owner) bool {
+	p := m.find(o.Node)
+	return p != nil && p.Gone && !p.Dead && p.Incarnation == o.Incarnation
+}
+
 // Victims is how a thief chooses whom to ask.
 type Victims uint8
 

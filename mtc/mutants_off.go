@@ -26,6 +26,7 @@ const (
 	mutantStorm       = false
 	mutantWaitForDead = false
 	mutantDrainKeeps  = false
+	mutantGoneLoses   = false
 	mutantFertile     = false
 	mutantCountMaybe  = false
 )

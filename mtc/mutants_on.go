@@ -28,6 +28,7 @@ var (
 	mutantStorm       bool // each node that comes is a reason to look for work
 	mutantWaitForDead bool // lines that a dead node should have written are waited for
 	mutantDrainKeeps  bool // a node that drains keeps its queue, and thieves pass it over
+	mutantGoneLoses   bool // what runs once on a node that is gone is lost before it is known to be dead
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take and start them
 	mutantCountMaybe  bool // a start that was not committed counts as one that died with its node
 )
@@ -43,7 +44,7 @@ func Plant(name string) bool {
 		"steal-stops": &mutantStealStops, "half-down": &mutantHalfDown, "same-victims": &mutantSameVictims,
 		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead,
-		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps,
+		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 	} {
 		*p = n == name
 		known = known || *p

@@ -37,12 +37,12 @@ func (c *Core) Rehomed(now time.Duration) {
 	c.sweeps.retold = false
 }
 
-// gone reports whether an owner is dead. A node that was never seen here may yet
+// gone reports whether an owner is dead, or at least gone. A node that was never seen here may yet
 // come, in another life; after a while it is taken for dead.
 func (c *Core) gone(now time.Duration, o Owner) bool {
 	s := &c.sweeps
 	if o == (Owner{}) || c.members.find(o.Node) != nil {
-		return c.members.dead(o)
+		return c.members.dead(o) || c.members.gone(o)
 	}
 	since, known := s.unseen[o.Node]
 	if !known {
@@ -118,6 +118,9 @@ func (c *Core) homedJob(now time.Duration, id filch.JobID, v []byte, out *Out) {
 		return
 	}
 	from := rec.Steward
+	if rec.Partial && !rec.Closed && c.members.gone(from) {
+		return // without it the job is cancelled: when it is dead
+	}
 	op := jobOp{kind: jLose, from: from, who: c.self}
 	c.merge(KeyJob(id), RecordJob, encodeJobOp(op), out, func(now time.Duration, a Answer, out *Out) {
 		_, rec, err := decodeJobReply(a.Value)
@@ -201,6 +204,7 @@ func (c *Core) adoptSpan(now time.Duration, j *job, s takenSpan, from Owner, out
 // takeBlock takes tasks of a dead owner, and queues those that are ours then.
 func (c *Core) takeBlock(j *job, num int32, op blockOp, out *Out) {
 	j.queue.pending++
+	op.spare = c.members.gone(op.from) && !mutantGoneLoses
 	c.merge(KeyBlock(j.id, num), RecordBlock, encodeBlockOps([]blockOp{op}, true), out, func(now time.Duration, a Answer, out *Out) {
 		j.queue.pending--
 		p, err := decodeBlockReply(a.Value)
@@ -306,7 +310,8 @@ func (c *Core) homedCap(now time.Duration, p place, v []byte, out *Out) {
 		return
 	}
 	for _, h := range r.Holders {
-		if h.Held+h.Want > 0 && c.gone(now, h.Owner) {
+		// What one that is gone holds may still be in use: no more may be than the cap.
+		if h.Held+h.Want > 0 && c.gone(now, h.Owner) && !c.members.gone(h.Owner) {
 			c.merge(KeyCap(p.job), RecordCap, capOp{limit: r.Limit, who: h.Owner, lose: true}.encode(), out, func(time.Duration, Answer, *Out) {})
 		}
 	}

@@ -178,6 +178,7 @@ type Member struct {
 	Incarnation uint64
 	Up          bool // neither suspected nor draining: work may come from and go to it
 	Draining    bool // not suspected: work may come from it, none goes to it
+	Gone        bool // its launcher is, and may be back in the same life: what it owned is taken, but for what would be lost
 	Dead        bool // or left: what it owned is taken from it
 	Group       string
 }

@@ -384,7 +384,7 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 	}
 	// Suspected it may not have been asked to wait; draining it forgot who did,
 	// and may have said so in vain.
-	back := old.Standing >= Draining || old.Standing == Suspect && !c.last.Waiting
+	back := old.Standing >= Draining || (old.Standing == Suspect || old.Standing == Gone) && !c.last.Waiting
 	if p.Standing == Up && g.stage == Insist && (back || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
 		g.round++
 		g.insistOn(now, k, out)

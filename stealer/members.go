@@ -18,13 +18,14 @@ type Standing uint8
 const (
 	Up       Standing = iota
 	Suspect           // no sign of life: what it lent counts, no new work
+	Gone              // its launcher is, and its host answers: as Suspect, and it may be back at once
 	Draining          // lends nothing more, goes on with what it has
 	Dead              // its slots are gone
 	Left              // as Dead, on its own wish
 )
 
 func (s Standing) String() string {
-	return [...]string{"up", "suspect", "draining", "dead", "left"}[min(s, Left)]
+	return [...]string{"up", "suspect", "gone", "draining", "dead", "left"}[min(s, Left)]
 }
 
 // Member is a node of the instance as its peers know it.

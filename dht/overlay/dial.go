@@ -196,12 +196,30 @@ func (h *Host) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 		return err
 	}
 	err = ErrUnreachable
+	refused := 0
 	for _, a := range addrs {
 		if _, err = h.identify(ctx, a, id); err == nil {
 			return nil
 		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			refused++
+		}
+	}
+	if refused > 0 && refused == len(addrs) && !h.linked(node) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
+}
+
+// linked reports whether some connection to a node has not gone yet.
+func (h *Host) linked(node filch.NodeName) bool {
+	p := h.t.peer(node)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) > 0
 }
 
 // identify learns at the gate who answers at an address. The swarm would hand

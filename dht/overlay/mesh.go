@@ -184,7 +184,7 @@ func (m *Mesh) act(out *dht.MembersOut) {
 		m.wg.Go(func() {
 			err := m.carrier.Probe(m.ctx, p.Name, p.Addrs)
 			m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
-				s.Probed(now, p.Name, p.Incarnation, err == nil, out)
+				s.Probed(now, p.Name, p.Incarnation, probeResult(err), out)
 			})
 		})
 	}
@@ -192,6 +192,16 @@ func (m *Mesh) act(out *dht.MembersOut) {
 		// What cannot be sent is lost, as the list expects of a network.
 		_ = m.carrier.Send(s.To, Gossip, s.Payload)
 	}
+}
+
+func probeResult(err error) dht.ProbeResult {
+	switch {
+	case err == nil:
+		return dht.ProbeOK
+	case errors.Is(err, ErrRefused):
+		return dht.ProbeRefused
+	}
+	return dht.ProbeFailed
 }
 
 // follow keeps the carrier in step with the list.

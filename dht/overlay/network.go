@@ -59,6 +59,10 @@ var (
 	ErrClosed      = errors.New("the overlay is closed")
 )
 
+// ErrRefused is the error of a Probe to which the hosts of all addresses answered
+// that nobody listens, while no connection to the node was open.
+var ErrRefused = errors.New("nobody listens there, and no connection to the node is open")
+
 // Handler takes a frame that came from a peer. It is called in order for each
 // (peer, class) and at the same time for different ones. While it blocks,
 // nothing more of that peer and class is read, which is how back-pressure
@@ -211,7 +215,7 @@ type Carrier interface {
 	// Dial connects to whoever answers at addr and says who it is.
 	Dial(ctx context.Context, addr string) (filch.NodeName, error)
 	// Probe makes a fresh connection to one of the addresses, has the node
-	// prove its name there and closes it again.
+	// prove its name there and closes it again. See [ErrRefused].
 	Probe(ctx context.Context, node filch.NodeName, addrs []string) error
 	// Cut closes the connections to a node and drops what waits for it.
 	Cut(node filch.NodeName)

@@ -163,6 +163,8 @@ func (ms *members) memberOf(e dht.Member) member {
 		m.Standing = stealer.Left
 	case e.State == dht.Suspect:
 		m.Standing = stealer.Suspect
+	case e.State == dht.Gone:
+		m.Standing = stealer.Gone
 	case e.Draining:
 		m.Standing = stealer.Draining
 	}

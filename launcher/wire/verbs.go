@@ -51,7 +51,7 @@ type DrainInfo struct {
 // NodeInfo is a member of the instance.
 type NodeInfo struct {
 	launcher.SlotInfo
-	State       string   `json:"state"` // up, suspect, draining, dead, left
+	State       string   `json:"state"` // up, suspect, gone, draining, dead, left
 	PID         int      `json:"pid"`   // 0 unknown
 	Addrs       []string `json:"addrs"`
 	Local       bool     `json:"local"`

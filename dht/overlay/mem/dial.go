@@ -2,6 +2,7 @@ package mem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,6 +30,7 @@ func (n *Node) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
 
 func (n *Node) Probe(ctx context.Context, node filch.NodeName, addrs []string) error {
 	var err error = overlay.ErrUnreachable
+	refused := 0
 	for _, a := range addrs {
 		var o *Node
 		if o, err = n.reach(ctx, a); err == nil {
@@ -37,6 +39,14 @@ func (n *Node) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 			}
 			err = fmt.Errorf("%s answers at %s, not %s", o.name, a, node)
 		}
+		if errors.Is(err, overlay.ErrUnreachable) { // nobody is there
+			refused++
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[node]; refused > 0 && refused == len(addrs) && (p == nil || p.conn == "") {
+		return overlay.ErrRefused
 	}
 	return err
 }
