@@ -16,6 +16,7 @@ type rig struct {
 	t       *testing.T
 	now     time.Duration
 	nodes   []*rigNode
+	away    *rigNode       // lives, and no record is homed there
 	on      filch.NodeName // where what length and result are asked about starts
 	records map[string][]byte
 	watches []rigWatch
@@ -154,7 +155,7 @@ func (r *rig) node(name filch.NodeName) *rigNode {
 // home is the first live node: all records live there.
 func (r *rig) home() *rigNode {
 	for _, d := range r.nodes {
-		if !d.down {
+		if !d.down && d != r.away {
 			return d
 		}
 	}

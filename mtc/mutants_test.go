@@ -35,6 +35,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"retry-forever", "TestRetriesAndExitCodes"},
 		{"storm", "TestArrivalsAreQuiet"},
 		{"wait-for-dead", "TestAdderDies"},
+		{"gone-loses", "TestGoneNodesTasksMove"},
 		{"fertile", "TestBarrenNodeGetsFewTasks"},
 		{"drain-keeps", "TestDrainedNodeSubmits"},
 		{"drain-keeps", "TestThievesAskDrained"},
