@@ -173,7 +173,7 @@ func (n *Node) Explain(now time.Duration, id filch.JobID) (Explanation, *filch.E
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
-		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.seats), j.run.tally.ended, j.need.Ranks)
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.seats), j.run.tally.ended, j.need.Ranks)+n.goneText(j)
 	case j.run != nil:
 		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.seats))
 	case j.gather != nil:
@@ -185,6 +185,22 @@ func (n *Node) Explain(now time.Duration, id filch.JobID) (Explanation, *filch.E
 		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + shortly(max(j.clock.patient-now, 0)) + ": it could not finish"
 	}
 	return x, nil
+}
+
+// goneText says what is waited for where nodes of a run are gone; "" if none is.
+func (n *Node) goneText(j *job) string {
+	var gone []filch.NodeName
+	for i := range j.run.launch.Nodes {
+		name := j.run.launch.Nodes[i].Node
+		if k := n.members.Find(name); k >= 0 && n.members.At(k).Standing == stealer.Gone && !j.run.seats[i].done {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "; no launcher runs on " + foldNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
+		"5 s after its last sign of life the node counts as lost"
 }
 
 func (n *Node) explainGather(j *job, x *Explanation) {

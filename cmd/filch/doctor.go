@@ -126,6 +126,7 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	}
 	say("error", by["dead"], "dead: no sign of life, and a redial failed", "filch up on that machine starts its launchers again; what ran there is lost")
 	say("warning", by["suspect"], "suspected: no sign of life for two seconds", "no new work goes there; five seconds after the last sign of life a node is dead")
+	say("warning", by["gone"], "gone: its launcher is, and its machine answers", "filch up on that machine starts it again; five seconds after the last sign of life a node is dead")
 	say("warning", by["silent"], "silent: no answer to questions, though there are signs of life", "the machine may be overloaded; filch nodes shows what was last told")
 	say("warning", stuck, "short of slots: there are processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
 	found = append(found, examineDrains(drained, live)...)

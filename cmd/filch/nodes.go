@@ -19,7 +19,8 @@ func nodesCommand(g *global) *cobra.Command {
 		Short:   "list the nodes of the instance",
 		Long: `Lists every node that the launcher of this node knows of, with its slots, those
 that nobody has, and its state: up, suspect (no sign of life for two seconds: it
-gets no new work), draining, dead or left. * marks the node that answered. Below
+gets no new work), gone (its launcher is, and its machine answers: what others need
+of it moves at once), draining, dead or left. * marks the node that answered. Below
 stands why nodes drain.`,
 		Example: "  filch nodes\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {

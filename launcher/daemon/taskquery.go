@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -12,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // printedBytes bounds a chunk of tasks' output.
@@ -180,7 +182,7 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		}
 	}
 	if info.Code == nil {
-		e.Text = here.Explain(e.Text)
+		e.Text = here.Explain(e.Text) + d.goneText()
 	}
 	return e
 }
@@ -202,6 +204,21 @@ func (d *Daemon) waitText() (text string, stuck bool) {
 func (d *Daemon) drainedNodes() (text string, all bool) {
 	_ = d.ask(loopWait, func(t *turn) { text, all = t.node.Drained() })
 	return text, all
+}
+
+// goneText says what becomes of tasks where nodes are gone; "" if none is.
+func (d *Daemon) goneText() string {
+	var gone []string
+	for _, m := range d.members.list() {
+		if m.Standing == stealer.Gone {
+			gone = append(gone, string(m.Name))
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "; no launcher runs on " + strings.Join(gone, ", ") + ": its tasks go on elsewhere, but those that run once and were started there " +
+		"wait until it is back, or is dead 5 s after its last sign of life"
 }
 
 func tasksAre(n int64) string {

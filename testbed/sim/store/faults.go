@@ -115,6 +115,7 @@ func (w *World) crashOne(n *node) {
 func (w *World) crash(n *node, down time.Duration) {
 	n.disturb()
 	n.stop()
+	w.members.ended(n)
 	gen := n.gen
 	w.after(down, func() { w.restart(n, gen) })
 }

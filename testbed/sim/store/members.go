@@ -13,6 +13,7 @@ const (
 	unheard standing = iota
 	upright
 	suspected
+	missing // its process has ended, as it seems, and its host answers
 	buried
 	departed
 )
@@ -25,12 +26,14 @@ type members struct {
 	views  []view          // by observer*n+subject
 	looked []time.Duration // by observer: its own last look
 	doomed []int32         // by node: the process that is about to learn that it was declared dead
+	hosts  hosts
 }
 
 type view struct {
 	standing    standing
 	incarnation uint64
 	heard       time.Duration
+	rejected    time.Duration // missing until then, whatever is heard
 }
 
 // lookEvery is the pace of the list; news of a death spread within gossipMax.
@@ -41,7 +44,7 @@ const (
 )
 
 func newMembers(w *World, n int) *members {
-	return &members{w: w, n: n, views: make([]view, n*n), looked: make([]time.Duration, n), doomed: make([]int32, n)}
+	return &members{w: w, n: n, views: make([]view, n*n), looked: make([]time.Duration, n), doomed: make([]int32, n), hosts: hosts{answering(w.plan.seed)}}
 }
 
 func (m *members) view(o, s *node) *view { return &m.views[int(o.index)*m.n+int(s.index)] }
@@ -87,7 +90,7 @@ func (m *members) look(o *node) {
 		switch {
 		case v.standing == upright && silent > w.plan.suspect:
 			m.tell(o, s, v, suspected)
-		case v.standing == suspected && silent > w.plan.dead && m.witness(o, s):
+		case (v.standing == suspected || v.standing == missing) && silent > w.plan.dead && m.witness(o, s):
 			m.declare(o, s, v.incarnation)
 		}
 	}
@@ -99,7 +102,7 @@ func (m *members) heard(o, s *node, v *view) {
 	case s.incarnation > v.incarnation:
 		v.incarnation = s.incarnation
 		m.tell(o, s, v, upright)
-	case v.standing == suspected && s.incarnation == v.incarnation:
+	case (v.standing == suspected || v.standing == missing && m.w.now >= v.rejected) && s.incarnation == v.incarnation:
 		m.tell(o, s, v, upright)
 	case v.standing == buried && s.incarnation == v.incarnation && m.hears(s, o):
 		m.meet(o, s)
@@ -182,7 +185,7 @@ func (m *members) company(n *node) (count int) {
 
 func (m *members) tell(o, s *node, v *view, to standing) {
 	v.standing = to
-	state := [...]dht.PeerState{upright: dht.PeerUp, suspected: dht.PeerSuspect, buried: dht.PeerDead, departed: dht.PeerLeft}[to]
+	state := [...]dht.PeerState{upright: dht.PeerUp, suspected: dht.PeerSuspect, missing: dht.PeerGone, buried: dht.PeerDead, departed: dht.PeerLeft}[to]
 	p := dht.Peer{Name: s.name, Incarnation: v.incarnation, State: state}
 	m.w.trace(o.name, "hears", "%s.%d is %v", p.Name, p.Incarnation, p.State)
 	o.input(func(o *node) {

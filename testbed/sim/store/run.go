@@ -56,6 +56,7 @@ func (w *World) live() {
 		w.do(clientsAt, c.rest)
 	}
 	w.do(faultsAt, w.faultNext)
+	w.do(faultsAt, w.members.reject)
 	w.run(faultsAt + p.span)
 	w.calm()
 	w.run(w.now + afterglow)
