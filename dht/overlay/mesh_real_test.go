@@ -34,7 +34,7 @@ func settle(t testing.TB, all []*node, want int) {
 	t.Helper()
 	networktest.Eventually(t, fmt.Sprintf("all see %d alive", want), func() bool {
 		for _, n := range all {
-			if len(n.sees(dht.Alive)) != want || len(n.sees(dht.Suspect)) != 0 {
+			if len(n.sees(dht.Alive)) != want || len(n.sees(dht.Suspect))+len(n.sees(dht.Gone)) != 0 {
 				return false
 			}
 		}
@@ -63,6 +63,9 @@ func TestRealMeshJoinsAndFindsDeath(t *testing.T) {
 		t.Errorf("the death was known after %v, want about 5 s", d)
 	}
 	for _, n := range rest {
+		if g := n.when(dht.MemberGone, victim.Name()); g.IsZero() || g.Sub(at) > 3*time.Second {
+			t.Errorf("%s knew after %v that the process of %s was gone, want before it was dead", n.Name(), g.Sub(at), victim.Name())
+		}
 		if n.count(dht.MemberDead) != 1 || n.count(dht.SelfDead) != 0 {
 			t.Errorf("%s tells of %d deaths, want one", n.Name(), n.count(dht.MemberDead))
 		}

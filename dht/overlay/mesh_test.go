@@ -117,7 +117,7 @@ func agree(t *testing.T, all []*node, want int) {
 	for {
 		bad := ""
 		for _, n := range all {
-			if got, s := n.sees(dht.Alive), n.sees(dht.Suspect); len(got) != want || len(s) > 0 {
+			if got, s := n.sees(dht.Alive), append(n.sees(dht.Suspect), n.sees(dht.Gone)...); len(got) != want || len(s) > 0 {
 				bad = fmt.Sprintf("%s sees %d alive, want %d: %v", n.Name(), len(got), want, got)
 				break
 			}
@@ -198,10 +198,10 @@ func TestMeshFindsDeath(t *testing.T) {
 		agree(t, rest, 63)
 		var firstDeath, lastDeath time.Time
 		for _, n := range rest {
-			if n.when(dht.MemberSuspect, victim.Name()).IsZero() {
-				t.Errorf("%s was not told of the suspicion", n.Name())
-			} else if d := n.when(dht.MemberSuspect, victim.Name()).Sub(at); d > 2250*time.Millisecond {
-				t.Errorf("%s suspected after %v, want at most 2 s of silence", n.Name(), d)
+			if n.when(dht.MemberGone, victim.Name()).IsZero() {
+				t.Errorf("%s was not told that it is gone", n.Name())
+			} else if d := n.when(dht.MemberGone, victim.Name()).Sub(at); d > 250*time.Millisecond {
+				t.Errorf("%s called it gone after %v, want at once: its host answers", n.Name(), d)
 			}
 			d := n.when(dht.MemberDead, victim.Name())
 			if d.IsZero() {
