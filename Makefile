@@ -44,6 +44,7 @@ check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 test: build ## install what the tests need, then run all of them but the compose ones
 	@scripts/install-deps test
 	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim ./testbed/sim/store ./testbed/sim/tasks ./launcher ./mtc
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht
 	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped $(AGAIN) --packages ./... -- -p 1 -count=$(COUNT) -timeout 15m
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off

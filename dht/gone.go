@@ -105,7 +105,7 @@ func (m *Members) declareGone(e *entry, out *MembersOut) {
 
 // wronged tells a node that is called gone so when it is heard: it refutes that.
 func (m *Members) wronged(e *entry, out *MembersOut) {
-	if e.m.State == Gone && (e.told == 0 || m.now-e.told >= checkEvery) {
+	if e.m.State == Gone && !mutantGoneForGood && (e.told == 0 || m.now-e.told >= checkEvery) {
 		e.told = m.now
 		m.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
 	}

@@ -99,7 +99,7 @@ func TestMembersRefuteThatTheyAreGone(t *testing.T) {
 			return false
 		})
 		w.rejects = func(int, int) bool { return false } // it has dialed the others
-		w.until("it is refuted", 2*time.Second, w.agreed)
+		w.until("it is refuted, with its next beat", dht.BeatEvery+100*time.Millisecond, w.agreed)
 		for _, o := range w.nodes {
 			clear(o.goneAt)
 		}

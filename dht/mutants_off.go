@@ -14,4 +14,5 @@ const (
 	mutantDropLearner    = false
 	mutantLocalReads     = false
 	mutantGoneAlone      = false
+	mutantGoneForGood    = false
 )

@@ -15,6 +15,7 @@ var (
 	mutantDropLearner    bool // a silent learner is left out although its admission is under way
 	mutantLocalReads     bool // the primary answers without asking the others
 	mutantGoneAlone      bool // a node is called gone without a witness
+	mutantGoneForGood    bool // one that is called gone is not told when it is heard
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -25,7 +26,7 @@ func Plant(name string) bool {
 		"majority-commit": &mutantMajorityCommit, "no-fence": &mutantNoFence,
 		"grow-without-acks": &mutantGrowBlind, "seats-forget": &mutantSeatsForget,
 		"no-write-back": &mutantNoWriteBack, "drop-learner-early": &mutantDropLearner,
-		"local-reads": &mutantLocalReads, "gone-alone": &mutantGoneAlone,
+		"local-reads": &mutantLocalReads, "gone-alone": &mutantGoneAlone, "gone-for-good": &mutantGoneForGood,
 	} {
 		*m = n == name
 		known = known || *m
