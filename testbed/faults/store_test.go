@@ -11,7 +11,7 @@ import (
 
 // ServiceBar is how long a key may go without service when its primary was
 // killed, the time in which that is found out included (99th percentile).
-const ServiceBar = 6 * time.Second
+var ServiceBar = rig.Sized(6*time.Second, 1500*time.Millisecond)
 
 // settleWait is how long the instance may take to be whole after a fault.
 const settleWait = 45 * time.Second

@@ -242,7 +242,20 @@ func (h *Host) Deafen(o *Host) error {
 	return run(h.Command(context.Background(), "nft", rules))
 }
 
-// Hear undoes every [Host.Deafen].
+// Reject makes h answer what comes to a TCP port, or with "" to any, as if nobody
+// listened there, and so end the connections to it, as some firewalls do; see
+// [Host.Hear].
+func (h *Host) Reject(port string) error {
+	what := "meta l4proto tcp"
+	if port != "" {
+		what = "tcp dport " + port
+	}
+	rules := "add table inet netns; add chain inet netns in { type filter hook input priority 0; }; " +
+		"add rule inet netns in iifname eth0 " + what + " reject with tcp reset"
+	return run(h.Command(context.Background(), "nft", rules))
+}
+
+// Hear undoes every [Host.Deafen], [Host.Reject] and [Host.Lose].
 func (h *Host) Hear() error {
 	return run(h.Command(context.Background(), "nft", "delete table inet netns"))
 }
