@@ -21,6 +21,9 @@ func (w *World) crash(i int, back time.Duration) {
 	h.down = true
 	h.killAll()
 	w.bury(h)
+	if w.gone != nil {
+		w.missed(h, true)
+	}
 	w.at(w.now+back, func() { w.revive(h) })
 }
 
@@ -183,6 +186,9 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
 	w.drains(fate.NewDice(seed, 11))
+	if w.gone = answering(seed); w.gone != nil && faults > 0 {
+		w.at(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
+	}
 	w.Run(10*time.Minute, w.AllFinished)
 	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults, Drains: w.Stats.Drains, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {

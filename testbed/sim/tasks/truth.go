@@ -170,6 +170,9 @@ func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
 			case s == 0:
 			case j.ended[i] == 0:
 				j.ended[i], j.endAt[i] = s, t.w.now
+				if t.wronged(id, i, &b.Tasks[k]) {
+					t.breach("task %d.%d runs once and is lost, and %v, which started it, was not declared dead", id, i, b.Tasks[k].By)
+				}
 				if s == filch.OK && j.starts[i] == 0 {
 					t.breach("task %d.%d is recorded as ok and never ran", id, i)
 				}

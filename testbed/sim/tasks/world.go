@@ -43,6 +43,7 @@ type World struct {
 	net    *fate.Network
 	rng    *fate.Dice // processes and the store
 	fault  *fate.Dice
+	gone   *fate.Dice // see answering; nil: hosts do not answer
 	hosts  []*host
 	store  store
 	truth  truth
@@ -80,6 +81,7 @@ type host struct {
 	backlog  []func()
 	running  map[uint64]*process
 	declared bool // dead, as the others see this life
+	rejected bool // it lives, and others call it gone
 	ran      int
 	draining
 }
@@ -138,6 +140,7 @@ func (h *host) member() mtc.Member {
 // boot begins a life of a host's launcher.
 func (h *host) boot(shared *mtc.Members) {
 	h.life++
+	h.rejected = false
 	h.down, h.declared, h.busy, h.paused, h.wake, h.backlog = false, false, 0, 0, filch.Never, nil
 	h.out.Reset()
 	h.core = mtc.New(mtc.Config{

@@ -1,0 +1,86 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/fate"
+)
+
+// In half of the worlds hosts answer for a launcher that has ended, so that the
+// others call it gone at once; and a firewall answers so now and then for one that
+// lives. The dice are their own: the other half is as without.
+
+func answering(seed uint64) *fate.Dice {
+	if d := fate.NewDice(seed, 11); d.N(2) == 0 {
+		return d
+	}
+	return nil
+}
+
+// goneWithin is how soon others hear that a launcher has ended.
+const goneWithin = 100 * time.Millisecond
+
+// missed has all others call a host gone, most of them if it lives.
+func (w *World) missed(h *host, all bool) {
+	m := mtc.Member{Name: h.name, Incarnation: h.life, Gone: true, Group: group(int(h.index))}
+	for _, o := range w.hosts {
+		if o == h || !all && w.gone.N(8) == 0 {
+			continue
+		}
+		life := o.life
+		w.at(w.now+w.gone.Between(time.Millisecond, goneWithin), func() {
+			if h.life == m.Incarnation && !h.declared && (h.down || h.rejected) {
+				o.input(life, "member", func(now time.Duration, out *mtc.Out) { o.core.SetMember(now, m, out) })
+			}
+		})
+	}
+	w.rehome(goneWithin)
+}
+
+// rehome has all hosts look at the records that are homed at them now.
+func (w *World) rehome(within time.Duration) {
+	for _, o := range w.hosts {
+		life := o.life
+		w.at(w.now+w.gone.Between(0, within), func() {
+			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, w.store.homed(w, o), out) })
+		})
+	}
+}
+
+// rejectOne has a host that lives called gone for a while, and then plans the
+// next.
+func (w *World) rejectOne(left int) {
+	d := w.gone
+	if left == 0 {
+		return
+	}
+	h := w.hosts[d.N(len(w.hosts))]
+	if !h.down && !h.declared && !h.rejected && h.paused <= w.now && !h.cut {
+		w.note(h, "rejected")
+		w.shake()
+		h.rejected = true
+		life := h.life
+		w.missed(h, false)
+		w.at(w.now+d.Between(goneWithin, 3*time.Second), func() {
+			if h.life != life || h.down {
+				return
+			}
+			w.note(h, "refuted")
+			w.shake()
+			h.rejected = false
+			if !h.declared {
+				w.hear(h.member())
+				w.rehome(500 * time.Millisecond)
+			}
+		})
+	}
+	w.at(w.now+d.Between(200*time.Millisecond, 8*time.Second), func() { w.rejectOne(left - 1) })
+}
+
+// wronged reports whether a task is lost that a node started which may live.
+func (t *truth) wronged(id filch.JobID, i int32, k *mtc.Task) bool {
+	h := t.w.byName(k.By.Node)
+	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.life == k.By.Incarnation && !h.declared
+}
