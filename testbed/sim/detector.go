@@ -17,6 +17,7 @@ const (
 	gossipMin  = 2 * time.Millisecond
 	gossipMax  = 250 * time.Millisecond
 	learnMax   = 400 * time.Millisecond // a node that was declared dead learns it
+	goneSooner = 20                     // than a silence is a process noticed that has ended
 )
 
 // detector stands in for dht.Members: it sees the truth about hosts and links
@@ -88,9 +89,13 @@ func (d *detector) lookAt(o, s *host) {
 // arm sets the alarms of a pair that fell silent.
 func (d *detector) arm(o, s *host, pair int) {
 	epoch, w := d.epoch[pair], d.w
-	w.do(w.now+w.faultRng.Between(suspectMin, suspectMax), func() {
+	state, after := stealer.Suspect, w.faultRng.Between(suspectMin, suspectMax)
+	if s.node == nil && !w.net.IsCut(s.index, o.index) {
+		state, after = stealer.Gone, after/goneSooner // its host answers
+	}
+	w.do(w.now+after, func() {
 		if d.epoch[pair] == epoch && d.opinion[pair] == stealer.Up && d.wakeful(o) {
-			d.tell(o, s, stealer.Suspect)
+			d.tell(o, s, state)
 		}
 	})
 	w.do(w.now+w.faultRng.Between(deadMin, deadMax), func() { d.judge(o, s, pair, epoch) })
