@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // remains is what the files of all nodes say.
@@ -68,7 +69,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 	w.run(5 * sec)
 	w.crash("n3", true)
 	w.run(6 * sec)
-	w.declare("n3", 3)
+	w.declare("n3", stealer.Dead)
 	w.run(9 * sec)
 	heard := map[string]bool{}
 	for at, when := range last {
