@@ -17,6 +17,9 @@ import (
 // are not to move back and forth.
 const spareFor = 30 * time.Second
 
+// seekEvery is how often witnesses of a refusal are asked.
+const seekEvery = 200 * time.Millisecond
+
 // ProbeResult is what came of a [MemberProbe].
 type ProbeResult uint8
 
@@ -74,19 +77,33 @@ func (m *Members) redial(e *entry, out *MembersOut) {
 	out.Probes = append(out.Probes, MemberProbe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
 }
 
-// doubt goes on after a redial: a refusal is put to witnesses.
+// doubt goes on after a redial.
 func (m *Members) doubt(e *entry, out *MembersOut) {
 	w := e.watch
+	w.sought = 0
+	if w.failed && !w.refused && w.closed > w.began {
+		m.redial(e, out) // it began before the connections went
+	}
+	m.seek(e, out)
+}
+
+// seek puts the refusal of a redial to witnesses, again and again: their own
+// connections may go a moment later.
+func (m *Members) seek(e *entry, out *MembersOut) {
+	w := e.watch
 	switch {
-	case m.refused(e) && mutantGoneAlone:
+	case !m.refused(e):
+		return
+	case mutantGoneAlone:
 		m.declareGone(e, out)
-	case m.refused(e):
+		return
+	case w.sought == 0 || m.awake-w.sought >= seekEvery:
+		w.sought = m.awake
 		q := e.m
 		q.State = Gone
 		m.askWitnesses(e, q, out)
-	case w.failed && !w.refused && w.closed > w.began:
-		m.redial(e, out) // it began before the connections went
 	}
+	m.tick = min(m.tick, m.now+seekEvery)
 }
 
 // refused reports whether a node that is not known to be gone refused the last

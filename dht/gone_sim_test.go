@@ -75,8 +75,29 @@ func TestMembersNeedAWitness(t *testing.T) {
 				t.Errorf("%s of %d nodes calls %v gone, and one alone found it refused", o.name, len(w.nodes), o.goneAt)
 			}
 		}
-		w.rejects = func(int, int) bool { return false }
+		w.rejects = nobody
 		w.until("all agree", 20*time.Second, w.agreed)
+	})
+}
+
+// A witness whose own connection goes a moment later is asked again.
+func TestMembersAskWitnessesAgain(t *testing.T) {
+	seeds(t, 6, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 3+int(seed)%3)
+		n := w.nodes[0]
+		n.down, n.killed = true, true
+		w.linked = func(from, to int) bool { return from > 1 && to == 0 }
+		w.reset(n, func(o *simNode) bool { return o.i == 1 })
+		w.run(300 * time.Millisecond)
+		w.linked = nobody // and nobody but the first node saw it close
+		w.until("all call it gone", time.Second, func() bool {
+			for _, o := range w.nodes {
+				if o != n && w.state(n, o) != dht.Gone {
+					return false
+				}
+			}
+			return true
+		})
 	})
 }
 
@@ -98,7 +119,7 @@ func TestMembersRefuteThatTheyAreGone(t *testing.T) {
 			}
 			return false
 		})
-		w.rejects = func(int, int) bool { return false } // it has dialed the others
+		w.rejects = nobody // it has dialed the others
 		w.until("it is refuted, with its next beat", dht.BeatEvery+100*time.Millisecond, w.agreed)
 		for _, o := range w.nodes {
 			clear(o.goneAt)
@@ -106,7 +127,7 @@ func TestMembersRefuteThatTheyAreGone(t *testing.T) {
 		w.rejects = func(_, to int) bool { return to == 0 }
 		reject()
 		w.run(time.Second)
-		w.rejects = func(int, int) bool { return false }
+		w.rejects = nobody
 		w.until("all agree", 20*time.Second, w.agreed)
 		for _, o := range w.nodes {
 			if len(o.goneAt) > 0 || len(o.deaths) > 0 || o.selves > 0 {

@@ -29,6 +29,7 @@ type world struct {
 	tail      time.Duration // one in twenty messages takes up to this
 	cut       func(from, to int) bool
 	rejects   func(from, to int) bool // a firewall answers that nobody is there
+	linked    func(from, to int) bool // a connection has not gone yet
 	sent      int
 	largest   int
 }
@@ -74,10 +75,12 @@ func (q *events) Pop() any {
 	return x
 }
 
+func nobody(int, int) bool { return false }
+
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
-		delay: 100 * time.Microsecond, cut: func(int, int) bool { return false }, rejects: func(int, int) bool { return false },
+		delay: 100 * time.Microsecond, cut: nobody, rejects: nobody, linked: nobody,
 	}
 }
 
@@ -251,6 +254,8 @@ func (n *simNode) probe(p dht.MemberProbe) {
 		w.after(time.Millisecond, func() { end(dht.ProbeFailed) })
 	case w.cut(n.i, to.i) || w.cut(to.i, n.i) || to.paused > w.now+1500*time.Millisecond:
 		w.after(1500*time.Millisecond, func() { end(dht.ProbeFailed) })
+	case (to.killed || w.rejects(n.i, to.i)) && w.linked(n.i, to.i):
+		w.after(2*w.delay, func() { end(dht.ProbeFailed) })
 	case to.killed || w.rejects(n.i, to.i):
 		w.after(2*w.delay, func() { end(dht.ProbeRefused) })
 	default:

@@ -18,6 +18,7 @@ type watch struct {
 	probed  time.Duration // when it ended
 	failed  bool          // and it failed
 	refused bool          // nobody listened, and no connection was left
+	sought  time.Duration // when witnesses of that were asked
 	asked   []filch.NodeName
 	askedAt time.Duration
 	agreed  time.Duration // a witness found it silent as well
@@ -64,8 +65,9 @@ func (m *Members) look(out *MembersOut) {
 		if e.watch == nil {
 			continue
 		}
+		m.seek(e, out)
 		if quiet := m.awake - max(e.heard, e.watch.since); quiet >= pingAfter {
-			m.tick = m.now + checkEvery
+			m.tick = min(m.tick, m.now+checkEvery)
 			m.pursue(e, quiet, out)
 		}
 	}
@@ -129,15 +131,10 @@ func (m *Members) ping(e *entry, out *MembersOut) {
 // is put to them; in turn, so that in the end all were asked.
 func (m *Members) askWitnesses(e *entry, q Member, out *MembersOut) {
 	w := e.watch
-	var can []*entry
-	for _, o := range m.all {
-		if o != e && o != m.self && o.m.State == Alive && !slices.Contains(w.asked, o.m.Name) {
-			can = append(can, o)
-		}
-	}
+	can := m.witnesses(e)
 	if len(can) == 0 {
 		w.asked = nil
-		return
+		can = m.witnesses(e)
 	}
 	for range min(maxWitness, len(can)) {
 		i := m.random(len(can))
@@ -146,6 +143,16 @@ func (m *Members) askWitnesses(e *entry, q Member, out *MembersOut) {
 		w.asked = append(w.asked, o.m.Name)
 		m.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{q}}, out)
 	}
+}
+
+// witnesses are those that can be asked about e and were not in this turn.
+func (m *Members) witnesses(e *entry) (can []*entry) {
+	for _, o := range m.all {
+		if o != e && o != m.self && o.m.State == Alive && !slices.Contains(e.watch.asked, o.m.Name) {
+			can = append(can, o)
+		}
+	}
+	return can
 }
 
 // onAsk answers another watcher: from what was heard just now, or after a
@@ -172,7 +179,7 @@ func (m *Members) onSay(g *gossip, out *MembersOut) {
 		return
 	}
 	if g.found == foundAlive {
-		e.vouch, e.watch.agreed = m.awake, 0
+		e.vouch, e.watch.agreed, e.watch.refused = m.awake, 0, false
 		return
 	}
 	e.watch.agreed = m.awake
