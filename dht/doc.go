@@ -16,6 +16,9 @@
 // reach n nodes in about log2(n) steps; sums of the lists travel with the beats,
 // so that what was lost is found.
 //
+// One whose host refuses connections, and closed those that were open, is [Gone]
+// at once when another member finds so too. It may be wronged, and refutes it then.
+//
 // An incarnation that was declared dead is over: the node hears of it as soon
 // as it speaks to anybody, tells its launcher by [SelfDead], and comes back by
 // [Members.Rejoin] with a new one. When a network that was cut in two is whole

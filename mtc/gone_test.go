@@ -20,7 +20,7 @@ func (r *rig) tell(i int, m Member) {
 	}
 }
 
-// started counts the tasks of job 1 whose committed start is a node's and that
+// startedBy counts the tasks of job 1 whose committed start is a node's and that
 // have no end.
 func (r *rig) startedBy(name filch.NodeName, total int32) (n int32) {
 	for i := range total {
@@ -45,7 +45,7 @@ func TestGoneNodesTasksMove(t *testing.T) {
 				d := r.nodes[victim]
 				d.down, d.running, d.mail = true, nil, nil
 				r.tell(victim, Member{Gone: true})
-				// 100 s of work in all, six slots.
+				// Less than 8 s of work, for six slots.
 				r.idle(3 * time.Second)
 				j := r.job(1)
 				began := r.startedBy(d.cfg.Self, total)
