@@ -400,7 +400,8 @@ func (b *Block) end(p *blockOp) verdict {
 // start commits that owner begins an attempt, which nobody else may then.
 func (b *Block) start(p *blockOp) verdict {
 	t := b.at(p.off)
-	mine := t.Started && t.Owner == p.Owner && t.Attempt == p.Attempt
+	// A node that was called gone may have the same task from before, too.
+	mine := t.Started && t.Owner == p.Owner && t.Attempt == p.Attempt && t.Hop == p.Hop
 	switch {
 	case t.State != 0:
 		return vEnded

@@ -84,9 +84,12 @@ func (m *Members) dead(o Owner) bool {
 }
 
 // gone reports whether an owner may live, though its node is called gone.
-func (m *Members) gone(o Owner) bool {
+func (m *Members) gone(o Owner) bool { return m.mayLive(o) && m.find(o.Node).Gone }
+
+// mayLive reports whether an owner is known, and not to be dead.
+func (m *Members) mayLive(o Owner) bool {
 	p := m.find(o.Node)
-	return p != nil && p.Gone && !p.Dead && p.Incarnation == o.Incarnation
+	return p != nil && !p.Dead && p.Incarnation == o.Incarnation
 }
 
 // Victims is how a thief chooses whom to ask.

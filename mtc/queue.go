@@ -174,10 +174,47 @@ func half(n int64) int64 {
 	return n/2 + n%2
 }
 
-// addRange takes a range in, by its first index.
+// addRange takes a range in, by its first index. Where the queue has a part of it
+// already this node was called gone, and what it owned went elsewhere and came
+// back: of what overlaps, the higher hop counts.
 func (q *queue) addRange(s span) {
+	for i := range q.ranges {
+		r := &q.ranges[i]
+		if s.next >= r.hi || r.next >= s.hi {
+			continue
+		}
+		old := *r
+		if old.hop < s.hop {
+			q.ranges = slices.Delete(q.ranges, i, i+1)
+			q.addParts(old, s.next, s.hi)
+			q.addRange(s)
+		} else {
+			q.addParts(s, old.next, old.hi)
+		}
+		return
+	}
 	i, _ := slices.BinarySearchFunc(q.ranges, s.next, func(a span, n int32) int { return int(a.next - n) })
 	q.ranges = slices.Insert(q.ranges, i, s)
+}
+
+// addParts takes in what of a range is not in lo..hi.
+func (q *queue) addParts(s span, lo, hi int32) {
+	below, above := s, s
+	below.hi, below.front = min(s.hi, lo), min(s.front, lo)
+	above.next, above.front, above.asking = max(s.next, hi), max(s.front, hi), false
+	if below.next < below.hi {
+		q.addRange(below)
+	}
+	if above.next < above.hi {
+		q.addRange(above)
+	}
+}
+
+// unhold forgets a single task, unless this node has it anew.
+func (q *queue) unhold(it *item) {
+	if q.held[it.index] == (stamp{it.index, it.attempt, it.hop}) {
+		delete(q.held, it.index)
+	}
 }
 
 // cutRanges takes about half off the end of each range, at most want in all.

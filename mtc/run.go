@@ -278,7 +278,7 @@ func (c *Core) commitStarts(g *gate, out *Out) {
 					c.free(now, id, out)
 				default:
 					// Ended, or another node's: it is none of ours any more.
-					delete(r.job.queue.held, r.item.index)
+					r.job.queue.unhold(&r.item)
 					c.free(now, id, out)
 				}
 			}

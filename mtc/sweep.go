@@ -154,6 +154,11 @@ func (c *Core) homedZone(now time.Duration, p place, v []byte, retell bool, out 
 	}
 	j.queue.pending++
 	c.whenKnown(now, j, out, func(now time.Duration, out *Out) {
+		ops = slices.DeleteFunc(ops, func(op zoneOp) bool { return !c.gone(now, op.from) }) // meanwhile refuted
+		if len(ops) == 0 {
+			j.queue.pending--
+			return
+		}
 		c.merge(KeyZone(p.job, p.number), RecordZone, encodeZoneOps(ops, false), out, func(now time.Duration, a Answer, out *Out) {
 			j.queue.pending--
 			r, err := decodeZoneReply(a.Value)
@@ -204,7 +209,7 @@ func (c *Core) adoptSpan(now time.Duration, j *job, s takenSpan, from Owner, out
 // takeBlock takes tasks of a dead owner, and queues those that are ours then.
 func (c *Core) takeBlock(j *job, num int32, op blockOp, out *Out) {
 	j.queue.pending++
-	op.spare = c.members.gone(op.from) && !mutantGoneLoses
+	op.spare = c.members.mayLive(op.from) && !mutantGoneLoses
 	c.merge(KeyBlock(j.id, num), RecordBlock, encodeBlockOps([]blockOp{op}, true), out, func(now time.Duration, a Answer, out *Out) {
 		j.queue.pending--
 		p, err := decodeBlockReply(a.Value)
@@ -294,8 +299,11 @@ func (c *Core) homedBlock(now time.Duration, p place, v []byte, retell bool, out
 	}
 	for _, o := range dead {
 		j.queue.pending++
-		c.whenKnown(now, j, out, func(_ time.Duration, out *Out) {
+		c.whenKnown(now, j, out, func(now time.Duration, out *Out) {
 			j.queue.pending--
+			if !c.gone(now, o) {
+				return
+			}
 			op := blockOp{kind: bTake, to: BlockSize - 1, from: o, once: j.spec.Once, most: j.spec.crashes()}
 			op.Owner = c.self
 			c.takeBlock(j, p.number, op, out)
