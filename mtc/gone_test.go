@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,5 +108,39 @@ func TestGoneStewardKeepsItsSubmission(t *testing.T) {
 	r.idle(3 * time.Second)
 	if j := r.job(1); j.Void != 0 || j.Steward.Node != nodeName(0) {
 		t.Errorf("job 1 is void with %v, its steward %v; want neither changed", j.Void, j.Steward)
+	}
+}
+
+// A range that comes back to a node that still has it from before is there once,
+// under the higher hop, whichever came first.
+func TestRangeComesBack(t *testing.T) {
+	before, back := span{next: 10, hi: 100, front: 40, hop: 1}, span{next: 40, hi: 80, front: 60, hop: 3}
+	want := []span{{next: 10, hi: 40, front: 40, hop: 1}, back, {next: 80, hi: 100, front: 80, hop: 1}}
+	for _, order := range [][]span{{before, back}, {back, before}} {
+		var q queue
+		for _, s := range order {
+			q.addRange(s)
+			q.check()
+		}
+		if !slices.Equal(q.ranges, want) {
+			t.Errorf("%+v then %+v: got %+v, want %+v", order[0], order[1], q.ranges, want)
+		}
+	}
+}
+
+// Of a task that a node has twice, under two hops, one start is committed.
+func TestStartUnderAnotherHop(t *testing.T) {
+	var b Block
+	o := Owner{"n1", 1}
+	op := func(hop uint32) *blockOp {
+		return &blockOp{kind: bStart, once: true, Task: Task{Attempt: 1, Hop: hop, Owner: o}}
+	}
+	for i, c := range []struct {
+		hop  uint32
+		want verdict
+	}{{2, vDone}, {0, vOther}, {2, vDone}} {
+		if got := b.start(op(c.hop)); got != c.want {
+			t.Errorf("start %d, hop %d: %v, want %v", i, c.hop, got, c.want)
+		}
 	}
 }

@@ -91,3 +91,14 @@ func TestEfficiency(t *testing.T) {
 		}
 	}
 }
+
+// TestGoneSeeds are worlds in which nodes were called gone that live: one in which
+// the last that heard of it took what it had when that was refuted, and one in which
+// a range came back to its node.
+func TestGoneSeeds(t *testing.T) {
+	for _, seed := range []uint64{105, 296} {
+		if r := RunSeed(seed, true, nil); len(r.Broken) > 0 {
+			t.Errorf("%v", r)
+		}
+	}
+}
