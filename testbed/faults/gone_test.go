@@ -34,15 +34,19 @@ var watchFor = rig.Sized(8*time.Second, 15*time.Second)
 // have more tasks than they can start at once, and looks how long the others go
 // without a start.
 func TestPauses(t *testing.T) {
-	kill := func(c *cluster, i int) { c.Signal(i, syscall.SIGKILL) }
-	vanish := func(c *cluster, i int) {
+	kill := func(c *cluster, i int, job string) {
+		c.Signal(i, syscall.SIGKILL)
+		c.seen(i, "gone", 4*time.Second)
+		c.explained(i, job)
+	}
+	vanish := func(c *cluster, i int, _ string) {
 		if err := c.Hosts[i].SetLink(false); err != nil {
 			c.T.Fatal(err)
 		}
 	}
 	for _, p := range []struct {
 		what   string
-		strike func(c *cluster, i int)
+		strike func(c *cluster, i int, job string)
 		who    string
 		once   bool
 		bar    time.Duration
@@ -67,7 +71,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-func pauses(t *testing.T, who string, once bool, bar time.Duration, strike func(c *cluster, i int)) {
+func pauses(t *testing.T, who string, once bool, bar time.Duration, strike func(c *cluster, i int, job string)) {
 	c := up(t, 4, nil)
 	marks := filepath.Join(c.Dir, "marks")
 	args := []string{"submit", "--array", "1-20000", "--keep", "none"}
@@ -80,8 +84,8 @@ func pauses(t *testing.T, who string, once bool, bar time.Duration, strike func(
 	<-time.After(2 * time.Second)
 	victim := c.roleOf(who)
 	at := time.Now()
-	strike(c, victim)
-	<-time.After(watchFor)
+	strike(c, victim, job)
+	<-time.After(time.Until(at.Add(watchFor)))
 	all := readStarts(t, marks)
 	worst := time.Duration(0)
 	for i, h := range c.Hosts {
@@ -97,6 +101,18 @@ func pauses(t *testing.T, who string, once bool, bar time.Duration, strike func(
 	// A busy machine takes its time; the bar is that of the full size.
 	if limit := rig.Sized(3*bar, bar); worst >= limit {
 		t.Errorf("the other nodes of %s, which is the %s of job %s, started nothing for %v, the bar is %v", c.Hosts[victim].Name, who, job, worst, limit)
+	}
+}
+
+// explained has another host explain a job; if the node is still gone afterwards,
+// that must have named it.
+func (c *cluster) explained(victim int, job string) {
+	c.T.Helper()
+	name, by := c.Hosts[victim].Name, (victim+1)%len(c.Hosts)
+	out, err := c.Try(by, "explain", job)
+	gone := slices.ContainsFunc(c.nodes(by), func(n wire.NodeInfo) bool { return string(n.Node) == name && n.State == "gone" })
+	if want := "no launcher runs on " + name; gone && !strings.Contains(out, want) {
+		c.T.Errorf("explain says %q, %v; want it to say that %s", out, err, want)
 	}
 }
 
