@@ -42,11 +42,8 @@ func TestStoreUnderFaults(t *testing.T) {
 	close(end.done)
 	end.work.Wait()
 	slices.Sort(gaps)
-	if len(gaps) == 0 {
-		t.Fatal("no key was without service: no primary was killed")
-	}
 	p50, p99 := gaps[len(gaps)/2], gaps[(len(gaps)-1)*99/100]
-	t.Logf("figure: %d keys lost their primary: without service for %.1f s (p50), %.1f s (p99)", len(gaps), p50.Seconds(), p99.Seconds())
+	t.Logf("figure: %d keys lost their primary: without service for %.2f s (p50), %.2f s (p99)", len(gaps), p50.Seconds(), p99.Seconds())
 	if p99 >= ServiceBar {
 		t.Errorf("p99 is %v, the bar %v: %s", p99, ServiceBar, seconds(gaps))
 	}
@@ -64,6 +61,9 @@ func (c *cluster) killPrimary(p *prober) []time.Duration {
 		}
 	}
 	pid := c.Launcher(victim)
+	if most <= 0 || pid == 0 {
+		c.T.Fatalf("no launcher is the home of shards: %s, of %d", c.Hosts[victim].Name, most)
+	}
 	c.Signal(victim, syscall.SIGKILL)
 	at := time.Now() // what began later cannot have been served by it
 	for c.Launcher(victim) != 0 {
