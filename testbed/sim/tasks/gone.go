@@ -13,7 +13,7 @@ import (
 // lives. The dice are their own: the other half is as without.
 
 func answering(seed uint64) *fate.Dice {
-	if d := fate.NewDice(seed, 11); d.N(2) == 0 {
+	if d := fate.NewDice(seed, 13); d.N(2) == 0 {
 		return d
 	}
 	return nil

@@ -185,7 +185,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	w.jobs(d, fate.NewDice(seed, 11))
 	w.openBag(fate.NewDice(seed, 10))
 	faults := w.faults(d)
-	w.drains(fate.NewDice(seed, 11))
+	w.drains(fate.NewDice(seed, 12))
 	if w.gone = answering(seed); w.gone != nil && faults > 0 {
 		w.at(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
 	}
