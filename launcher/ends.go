@@ -133,7 +133,7 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 		return
 	}
 	t.bad++
-	v := verdict{Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: endText(e, node)}, c}
+	v := verdict{Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: endText(e, node), Doubt: e.Doubt}, c}
 	if e.Told {
 		if t.told.Kind == CauseNone {
 			t.told = v
@@ -144,7 +144,7 @@ func (n *Node) takeEnd(now time.Duration, j *job, node filch.NodeName, e *RankEn
 		t.list = append(t.list, *e)
 		t.nodes = append(t.nodes, node)
 	}
-	if r.cause.Kind == CauseNone || r.cause.Kind == CauseAbort && crash(e) {
+	if r.cause.Kind == CauseNone || e.Doubt < r.cause.Doubt || r.cause.Kind == CauseAbort && crash(e) {
 		r.cause = v
 	}
 	if p.KillOnBad || e.Kind == CauseAbort || e.Kind == CauseProtocol || e.Kind == CauseOurs {
@@ -163,7 +163,8 @@ func rankState(e *RankEnd) filch.State {
 
 // crash reports whether e explains that another rank called MPI_Abort: it was
 // killed by a signal that we did not send, and the other lost its connection.
-// The abort may be known first, when that rank's node is nearer.
+// The abort may be known first, when that rank's node is nearer. An end of which
+// there is a [Doubt] gives way to more than that.
 func crash(e *RankEnd) bool {
 	switch e.Kind {
 	case CauseOOM:
@@ -196,7 +197,7 @@ func (n *Node) seatOver(now time.Duration, j *job, i int, m *Progress, out *Outb
 	case m.Cause != CauseNone:
 		r.tally.refs++
 		cause := Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
-		if r.halt.level == 0 || r.cause.Kind == CauseNone && !r.gate {
+		if r.halt.level == 0 || (r.cause.Kind == CauseNone || r.cause.Doubt == DoubtMuch) && !r.gate {
 			n.end(now, j, cause, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)
 		}
 	}
@@ -282,7 +283,8 @@ func (n *Node) end(now time.Duration, j *job, c Cause, sig int32, grace time.Dur
 	r := j.run
 	first := r.halt.level == 0 || r.gate
 	r.gate = false
-	if r.cause.Kind == CauseNone {
+	gone := c.Kind == CauseNodeLost || c.Kind == CauseOurs // with its ranks
+	if r.cause.Kind == CauseNone || r.cause.Doubt == DoubtMuch && gone {
 		r.cause = verdict{c, code(c.Kind, r.tally.high)}
 	}
 	switch c.Kind {

@@ -312,3 +312,77 @@ func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
 	w.run(30 * sec)
 	w.quiet()
 }
+
+// Rank 0 on n1, the origin's node, ends because rank 4 on n2 ended, and is heard
+// of first: that of rank 4 is still on its way. Where neither explains the other
+// the one that was heard of first is the cause.
+func TestAConsequenceThatIsHeardOfFirst(t *testing.T) {
+	lost := RankEnd{Kind: CauseAbort, Code: 15, Doubt: DoubtMuch}
+	abrt := RankEnd{Kind: CauseSignal, Code: 6, Doubt: DoubtSome}
+	for _, c := range []struct {
+		name        string
+		near, later RankEnd
+		code        int32
+		rank        filch.Rank
+	}{
+		{"abrt-then-abort", lost, abrt, 134, 4},
+		{"exit-then-abort", lost, RankEnd{Kind: CauseExit, Code: 9}, 9, 4},
+		{"no-finalize-then-abort", lost, RankEnd{Kind: CauseNoFinalize}, 1, 4},
+		{"kill-then-abort", lost, RankEnd{Kind: CauseSignal, Code: 9}, 137, 4},
+		{"abort-then-abort", lost, RankEnd{Kind: CauseAbort, Code: 42}, 42, 4},
+		{"exit-then-abrt", abrt, RankEnd{Kind: CauseExit, Code: 9}, 9, 4},
+		{"abort-then-abrt", abrt, RankEnd{Kind: CauseAbort, Code: 42}, 42, 4},
+		{"segv-then-own-abort", RankEnd{Kind: CauseAbort, Code: 42}, RankEnd{Kind: CauseSignal, Code: 11}, 139, 4},
+		{"own-abort-then-exit", RankEnd{Kind: CauseAbort, Code: 42}, RankEnd{Kind: CauseExit, Code: 9}, 42, 0},
+		{"exit-then-exit", RankEnd{Kind: CauseExit, Code: 3}, RankEnd{Kind: CauseExit, Code: 9}, 3, 0},
+		{"abort-of-15-then-told", lost, RankEnd{Kind: CauseSignal, Code: 9, Told: true}, 15, 0},
+		{"abort-of-15-twice", lost, lost, 15, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newNet(t, 2, 4)
+			w.faults.delayMax = 0 // 20 us each way
+			w.behave = func(k *keeper) {
+				k.at, k.stubborn, k.ends = 5*sec, true, []RankEnd{c.near}
+				if k.host.name == "n2" {
+					k.at -= 20 * time.Microsecond
+					k.ends = []RankEnd{c.later}
+				}
+				k.ends[0].Rank = k.start.Launch.Nodes[k.start.Index].Ranks[0].First
+			}
+			id := w.submit("n1", 1, ranks(8))
+			w.run(5 * sec)
+			e := w.ended(id)
+			if e.Code != c.code || e.Cause.Rank != c.rank {
+				t.Errorf("ended with %d for %q, want %d for rank %d", e.Code, e.Cause.Text, c.code, c.rank)
+			}
+			for _, x := range e.Ranks {
+				t.Log(x.Rank, x.Kind, x.Told)
+			}
+			w.quiet()
+		})
+	}
+}
+
+// The keeper of n2 is gone, and rank 0 on n1 aborts for the loss of its peers;
+// that is heard of first.
+func TestAKeeperThatVanishesExplainsAnAbort(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) {
+		k.at, k.stubborn = 2*sec, true
+		if k.host.name == "n1" {
+			k.ends = []RankEnd{{Kind: CauseAbort, Code: 15, Doubt: DoubtMuch}}
+		}
+	}
+	id := w.submit("n1", 1, ranks(8))
+	w.run(sec / 2)
+	for ident, k := range w.nodes["n2"].keepers {
+		k.over = true
+		w.after(sec, func() { k.say(KeeperGone{Ident: ident, Text: "killed by SIGKILL"}) })
+	}
+	w.run(4 * sec)
+	if e := w.ended(id); e.Code != 125 || !strings.Contains(e.Cause.Text, "keeper") {
+		t.Errorf("ended %+v, want 125 and the keeper named", e)
+	}
+	w.nodes["n2"].keepers = map[filch.Ident]*keeper{}
+	w.quiet()
+}

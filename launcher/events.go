@@ -70,7 +70,21 @@ type Cause struct {
 	Node filch.NodeName
 	Text string // a line for the user: "rank 3 on n2: killed by SIGSEGV"
 	Hint string // what to do about it, where a keeper said so
+
+	Doubt Doubt // of an end of a rank
 }
+
+// Doubt says how likely it is that a rank ended because another had ended, whose
+// end may be heard of later: that rank lost its connection to the other. Of two
+// ends the one with less doubt is the cause.
+type Doubt uint8
+
+// The doubts.
+const (
+	DoubtNone Doubt = iota
+	DoubtSome       // SIGABRT in MPI: some failures to write to a peer that has gone are assertions of UCX
+	DoubtMuch       // MPI_Abort with the code with which MPICH ends a rank that lost its peer
+)
 
 // CauseKind is the kind of a first cause; it decides the exit code.
 type CauseKind uint8
@@ -102,6 +116,7 @@ type RankEnd struct {
 	Code   int32 // exit code, or the signal's number, or the code of MPI_Abort
 	Core   bool  // dumped core
 	Told   bool  // we had signalled it: not a cause
+	Doubt  Doubt
 	Text   string
 	CPU    time.Duration
 	RSSMax int64 // bytes

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ var helpers = map[string]func(args []string) int{
 	"cat":       helperCat,
 	"sum":       helperSum,
 	"hang":      helperHang,
+	"leader":    helperLeader,
 	"stubborn":  helperStubborn,
 	"flood":     helperFlood,
 	"state":     helperState,
@@ -157,6 +160,21 @@ func helperHang([]string) int {
 	}
 }
 
+// helperLeader ends its first thread, and goes on without.
+func helperLeader([]string) int {
+	for range time.Tick(time.Millisecond) {
+		go func() {
+			runtime.LockOSThread()
+			if unix.Gettid() == os.Getpid() {
+				fmt.Println("up", os.Getpid())
+				unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+			}
+			select {}
+		}()
+	}
+	return 0
+}
+
 // helperStubborn ignores what can be ignored.
 func helperStubborn([]string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
@@ -211,6 +229,7 @@ const libcSignals = 1<<31 | 1<<32
 
 func helperKillSelf(args []string) int {
 	n, _ := strconv.Atoi(args[0])
+	debug.SetTraceback("crash") // else Go makes an exit of SIGABRT
 	unix.Kill(os.Getpid(), unix.Signal(n))
 	return helperHang(nil)
 }

@@ -84,6 +84,8 @@ func helperPMI(args []string) int {
 		case "exit":
 			n, _ := strconv.Atoi(rest)
 			return n
+		case "kill":
+			return helperKillSelf([]string{rest})
 		case "hang":
 			return helperHang(nil)
 		}

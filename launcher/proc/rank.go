@@ -200,8 +200,11 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 		if e.Core {
 			e.Text += " (core dumped)"
 		}
-		if ws.Signal() == unix.SIGKILL && !r.told {
+		switch {
+		case ws.Signal() == unix.SIGKILL && !r.told:
 			j.judgeKill(&e)
+		case ws.Signal() == unix.SIGABRT && state.unfinished():
+			e.Doubt = launcher.DoubtSome
 		}
 	case ws.ExitStatus() != 0:
 		e.Kind, e.Code = launcher.CauseExit, int32(ws.ExitStatus())

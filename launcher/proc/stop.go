@@ -44,7 +44,6 @@ func (j *job) halt(sig unix.Signal, grace time.Duration) {
 	if j.phase == done || j.stop.killing {
 		return
 	}
-	j.reap() // what has ended by itself was not told to
 	first := !j.stop.begun
 	j.stop.begun = true
 	if j.phase < starting {
@@ -54,11 +53,7 @@ func (j *job) halt(sig unix.Signal, grace time.Duration) {
 	if sig == 0 {
 		sig = unix.SIGTERM
 	}
-	for _, r := range j.ranks {
-		if r.phase == rankRunning {
-			r.told = true
-		}
-	}
+	j.tell()
 	if sig == unix.SIGKILL || grace <= 0 {
 		j.kill()
 		return
@@ -75,19 +70,25 @@ func (j *job) halt(sig unix.Signal, grace time.Duration) {
 	}
 }
 
+// tell notes which ranks are to end because of us: not those that are on their
+// way out already.
+func (j *job) tell() {
+	j.reap()
+	for _, r := range j.ranks {
+		if r.phase == rankRunning && !r.told {
+			r.told = !exiting(r.pid)
+		}
+	}
+}
+
 // kill sends SIGKILL until nothing is left, or gives up and says how much is.
 func (j *job) kill() {
 	if j.stop.killing || j.phase == done {
 		return
 	}
-	j.reap()
 	j.stop.begun, j.stop.killing = true, true
 	j.stop.giveUpAt = time.Now().Add(UnkillableAfter)
-	for _, r := range j.ranks {
-		if r.phase == rankRunning {
-			r.told = true
-		}
-	}
+	j.tell()
 	if j.phase < starting {
 		j.phase = ended
 	}

@@ -177,3 +177,48 @@ func TestNestedCgroup(t *testing.T) {
 		t.Errorf("%s is left", dir)
 	}
 }
+
+// TestToldWithoutItsFirstThread has a rank that looks as if it had ended, while
+// its other threads go on: that it ends is our doing.
+func TestToldWithoutItsFirstThread(t *testing.T) {
+	b := newBoss(t)
+	b.run(newOrder(1, argv("leader")...))
+	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
+	pid := pidsAfter(s, "up")[0]
+	eventually(t, "the end of its first thread", func() bool {
+		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return stat[bytes.LastIndexByte(stat, ')')+2] == 'Z'
+	})
+	b.stop(unix.SIGTERM, time.Second)
+	if s = b.untilDone(); len(s.ends) != 1 || !s.ends[0].Told {
+		t.Errorf("ends %+v, want one that we brought about", s.ends)
+	}
+}
+
+// TestDoubt has the ends of ranks in MPI that may be consequences.
+func TestDoubt(t *testing.T) {
+	b := newBoss(t)
+	for name, c := range map[string]struct {
+		argv  []string
+		doubt launcher.Doubt
+	}{
+		"abort-15":       {argv("pmi", "init", "abort:15"), launcher.DoubtMuch},
+		"abort-16":       {argv("pmi", "init", "abort:16"), launcher.DoubtNone},
+		"abrt":           {argv("pmi", "init", "kill:6"), launcher.DoubtSome},
+		"abrt-finalized": {argv("pmi", "init", "finalize", "kill:6"), launcher.DoubtNone},
+		"abrt-alone":     {argv("kill-self", "6"), launcher.DoubtNone},
+		"segv":           {argv("pmi", "init", "kill:11"), launcher.DoubtNone},
+		"exit":           {argv("pmi", "init", "exit:15"), launcher.DoubtNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.run(newOrder(1, c.argv...))
+			s := b.until("the end", func(s seen) bool { return len(s.ends) > 0 })
+			if e := s.ends[0]; e.Doubt != c.doubt || e.Told {
+				t.Errorf("got %+v, want doubt %d", e, c.doubt)
+			}
+			b.stop(unix.SIGKILL, 0)
+			b.untilDone()
+			b.forget()
+		})
+	}
+}

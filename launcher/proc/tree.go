@@ -83,18 +83,42 @@ func processes() []int {
 
 // parentOf reads the parent of a process, 0 when it has ended.
 func parentOf(pid int) int {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	// The name, in parentheses, may hold anything.
-	rest := b[bytes.LastIndexByte(b, ')')+1:]
-	f := bytes.Fields(rest)
+	f := statOf(strconv.Itoa(pid))
 	if len(f) < 2 || f[0][0] == 'Z' {
 		return 0
 	}
 	n, _ := strconv.Atoi(string(f[1]))
 	return n
+}
+
+// statOf reads the fields of /proc/TASK/stat that follow the name, which may hold
+// anything: the state is the first. There are none of a task that was reaped.
+func statOf(task string) [][]byte {
+	b, err := os.ReadFile("/proc/" + task + "/stat")
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+}
+
+// exiting reports whether a process is on its way out, with all of its threads.
+// The kernel marks each thread before it closes the connections of the process:
+// the mark is there for all who learned from a connection that the process ends.
+func exiting(pid int) bool {
+	const marked = 0x4 // PF_EXITING, include/linux/sched.h
+	base := strconv.Itoa(pid) + "/task/"
+	tasks, err := os.ReadDir("/proc/" + base)
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	for _, t := range tasks {
+		if f := statOf(base + t.Name()); len(f) > 6 {
+			if flags, _ := strconv.ParseUint(string(f[6]), 10, 32); flags&marked == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // killPID sends sig to a process that was just seen to be ours. Between the

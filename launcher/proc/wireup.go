@@ -47,6 +47,11 @@ type client struct {
 	queue []byte // answers that the socket did not take
 }
 
+// mpichLost is the code with which MPICH aborts a rank whose communication fails
+// (MPI_ERR_OTHER), as it does when the other rank has gone. A program may say so
+// too.
+const mpichLost = 15
+
 // pmiState is how far a rank that ended had come.
 type pmiState struct{ state pmi.State }
 
@@ -251,6 +256,9 @@ func (w *wireup) act() {
 		e := launcher.RankEnd{Kind: launcher.CauseAbort, Code: a.Code, Text: "called MPI_Abort(" + strconv.Itoa(int(a.Code)) + ")"}
 		if a.Text != "" {
 			e.Text += ": " + a.Text
+		}
+		if a.Code == mpichLost && w.pmix == nil {
+			e.Doubt = launcher.DoubtMuch
 		}
 		w.verdict(a.Rank, e)
 	}

@@ -1,10 +1,11 @@
-/* ends MODE [CODE]: rank 1 ends in the way that MODE names, the others wait for
-   it where they can.
+/* ends MODE [CODE [talk]]: rank 1 ends in the way that MODE names, the others
+   wait for it where they can. With talk rank 0 and rank 1 talk to each other until
+   then, and rank 0 goes on to, so that it loses its peer.
 
    finalized     with CODE, after MPI_Finalize
    unfinalized   with CODE, without it
    zero          with 0, without it
-   segv, kill    by that signal
+   segv, kill, abrt  by that signal
    unstarted     with CODE, before MPI_Init
    unstarted-zero  with 0, before MPI_Init
    abort         by MPI_Abort with CODE
@@ -16,11 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* talk passes a number to the other rank and back, so many times. */
+static void talk(int rank, long times)
+{
+    int there = rank, back;
+    for (; times > 0; times--)
+        MPI_Sendrecv(&there, 1, MPI_INT, 1 - rank, 0, &back, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "finalized";
     int code = argc > 2 ? atoi(argv[2]) : 7;
     const char *mine = getenv(getenv("FILCH_RANK") ? "FILCH_RANK" : "PMI_RANK");
+    int talks = argc > 3 && !strcmp(argv[3], "talk");
     int rank, chosen = mine && atoi(mine) == 1;
 
     if (chosen && !strcmp(mode, "unstarted"))
@@ -30,6 +40,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD); /* nobody fails in MPI_Init for what rank 1 does */
+    if (talks && rank < 2)
+        talk(rank, rank ? 100 : 1L << 40);
     if (rank == 1) {
         if (!strcmp(mode, "unfinalized"))
             _exit(code);
@@ -39,6 +51,8 @@ int main(int argc, char **argv)
             raise(SIGSEGV);
         if (!strcmp(mode, "kill"))
             raise(SIGKILL);
+        if (!strcmp(mode, "abrt"))
+            abort();
         if (!strcmp(mode, "abort"))
             MPI_Abort(MPI_COMM_WORLD, code);
         if (!strcmp(mode, "garbage")) {
