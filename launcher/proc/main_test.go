@@ -229,7 +229,9 @@ const libcSignals = 1<<31 | 1<<32
 
 func helperKillSelf(args []string) int {
 	n, _ := strconv.Atoi(args[0])
-	debug.SetTraceback("crash") // else Go makes an exit of SIGABRT
+	if n == int(unix.SIGABRT) {
+		debug.SetTraceback("crash") // else Go makes an exit of it
+	}
 	unix.Kill(os.Getpid(), unix.Signal(n))
 	return helperHang(nil)
 }
