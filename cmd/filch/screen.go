@@ -26,6 +26,8 @@ type manners struct {
 	report func(*session, launcher.Ended)
 	code   func(launcher.CauseKind, int32) int
 	absent func(error) int // when there is no launcher to ask; nil: it is an error
+	// crowded goes on when a run is refused for want of slots; nil: it is an error.
+	crowded func(*filch.Error) int
 }
 
 var manner = manners{name: "filch", fault: filch.ExitOurs}

@@ -64,6 +64,11 @@ func (s *session) loop() int {
 				say(e.Text)
 			}
 		case launcher.Refused:
+			if manner.crowded != nil && e.Err.Kind == filch.NoFit && strings.Contains(e.Err.Hint, "that fits: -n ") {
+				s.run.Close()
+				s.restore()
+				return manner.crowded(&e.Err)
+			}
 			complain(&e.Err)
 			return exitCode(launcher.CauseNone, e.Code)
 		case launcher.Ended:

@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher/spec"
 )
 
 func TestMPIWords(t *testing.T) {
@@ -33,6 +36,38 @@ func TestMPIWords(t *testing.T) {
 		if got != want {
 			t.Errorf("mpiexec %s\n got %s\nwant %s", line, got, want)
 		}
+	}
+}
+
+// TestMpiexecTimeout has the variable that bounds a run, which an option outranks.
+func TestMpiexecTimeout(t *testing.T) {
+	for value, want := range map[string]string{
+		"":   "--input=0 --time=0:9 --ntasks=2 ./a",
+		"90": "--input=0 --time=0:90 --time=0:9 --ntasks=2 ./a",
+		"0":  "error",
+		"1m": "error",
+	} {
+		t.Setenv("MPIEXEC_TIMEOUT", value)
+		words, err := mpiexecWords(strings.Fields("-timeout 9 -n 2 ./a"))
+		got := strings.Join(words, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("with %q got %s, want %s", value, got, want)
+		}
+	}
+	t.Setenv("MPIEXEC_TIMEOUT", "90")
+	words, err := mpiexecWords([]string{"./a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := spec.Parse(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Request.Policy.TimeLimit; got != 90*time.Second {
+		t.Errorf("a time limit of %v, want 90 s", got)
 	}
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -21,7 +23,59 @@ func mpiexecMain(args []string) int {
 	if err != nil {
 		return handOn(err.Error())
 	}
+	if !r.Request.Shape.Overcommit {
+		manner.crowded = func(e *filch.Error) int { return mpiexecCrowded(words, r, e) }
+	}
 	return shimRun(r)
+}
+
+// mpiexecCrowded starts more ranks than there are slots, as the other launchers
+// do: over all nodes, or on the one that it was typed on where all are of one
+// machine.
+func mpiexecCrowded(words []string, r *spec.Run, e *filch.Error) int {
+	manner.crowded = nil
+	say(e.Text + ": several ranks share a slot")
+	more := []string{"--overcommit"}
+	if s := &r.Request.Shape; s.MinNodes == 0 && len(s.Only) == 0 {
+		if n := distinctMachines(); n > 1 {
+			more = append(more, "--nodes="+strconv.Itoa(n))
+		}
+	}
+	again, err := spec.Parse(append(more, words...))
+	if err != nil {
+		return fail(err)
+	}
+	return shimRun(again)
+}
+
+// distinctMachines counts the nodes that are up; those that listen on the
+// loopback are of one machine.
+func distinctMachines() int {
+	c, err := client.Dial(client.Options{Build: version})
+	if err != nil {
+		return 1
+	}
+	defer c.Close()
+	list, err := queryNodes(c)
+	if err != nil {
+		return 1
+	}
+	n := 0
+	for _, x := range list {
+		if x.State == "up" && x.Slots > 0 && !onLoopback(x.Addrs) {
+			n++
+		}
+	}
+	return n
+}
+
+// onLoopback reports whether the first address is of the loopback.
+func onLoopback(addrs []string) bool {
+	if len(addrs) == 0 {
+		return true
+	}
+	a, err := netip.ParseAddrPort(addrs[0])
+	return err == nil && a.Addr().IsLoopback()
 }
 
 // mpiPart is one of the parts that colons separate.
@@ -136,6 +190,12 @@ func mpiexecWords(args []string) ([]string, error) {
 // 0's unless it is told otherwise.
 func (l *mpiLine) words() ([]string, error) {
 	words := []string{"--input=0"}
+	if v := os.Getenv("MPIEXEC_TIMEOUT"); v != "" {
+		if n, err := strconv.ParseUint(v, 10, 31); err != nil || n == 0 {
+			return nil, filch.Errorf(filch.Invalid, "filch cannot read MPIEXEC_TIMEOUT=%s: it is a number of seconds", clean(v))
+		}
+		words = append(words, "--time=0:"+v)
+	}
 	words = append(words, l.shared...)
 	if l.hosts != "" {
 		words = append(words, "--nodelist="+l.hosts)
