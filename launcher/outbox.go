@@ -47,6 +47,8 @@ type Start struct {
 	Launch Launch
 	Index  int32    // this node's place in Launch.Nodes
 	Cores  []int32  // the cpus lent; empty: bind nothing
+	Spare  int32    // cpus that no other run or task has, as far as slots tell
+	Net    string   // the address of this node by which the job's others reach it; empty: not known
 	Slots  []int32  // their numbers in the ledger, for a launcher that is restarted
 	GPUs   []string // names of the GPUs lent
 	Memory int64    // bytes lent, 0 no limit

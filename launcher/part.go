@@ -160,9 +160,20 @@ func (n *Node) takePart(now time.Duration, l *Launch, index int32, loan slots.Lo
 		n.ledger.Run(k, p.lease)
 	}
 	out.Starts = append(out.Starts, Start{
-		Launch: *l, Index: index, Cores: loan.Cores, Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
+		Launch: *l, Index: index, Cores: loan.Cores, Spare: n.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
 	})
 	n.wakePart(p, p.pull)
+}
+
+// spare is how many cpus a launch has to itself.
+func (n *Node) spare(loan *slots.Loan) int32 {
+	own := int32(len(loan.Slots))
+	if len(loan.Cores) > 0 {
+		return min(own, n.cfg.Capacity.CPUs)
+	}
+	held, _, _, _, _ := n.ledger.Counts()
+	used := n.ledger.Total().Slots - n.ledger.Free().Slots - held
+	return n.cfg.Capacity.CPUs - max(used-own, 0)
 }
 
 // heard takes in a word of a part's origin: its lease begins anew.

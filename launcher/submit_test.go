@@ -331,3 +331,82 @@ func TestTheSameSeedMakesTheSameTrace(t *testing.T) {
 		t.Errorf("two runs of one seed differ: %d and %d bytes", len(a), len(b))
 	}
 }
+
+// A run that fits in the free slots of the node where it was typed stays there:
+// with others that are idle, right after another one ended, as a step of a job
+// over several nodes, and however its ranks are ordered.
+func TestARunThatFitsStaysAtHome(t *testing.T) {
+	where := func(w *net, id filch.JobID) []NodeRanks {
+		for _, e := range w.events[id] {
+			if s, ok := e.(Started); ok {
+				return s.Nodes
+			}
+		}
+		t.Fatalf("job %d has not started", id)
+		return nil
+	}
+	home := func(w *net, id filch.JobID) {
+		t.Helper()
+		if at := where(w, id); len(at) != 1 || at[0].Node != "n1" {
+			t.Errorf("job %d runs on %v, want n1 alone", id, at)
+		}
+	}
+	w := newNet(t, 4, 4)
+	w.behave = func(k *keeper) { k.at = sec }
+	for _, layout := range []Layout{LayoutAuto, LayoutBlock, LayoutCyclic} {
+		r := ranks(4)
+		r.Shape.Layout = layout
+		id := w.submit("n1", 1, r)
+		w.run(10 * ms)
+		home(w, id)
+		w.run(2 * sec)
+	}
+	// Half of the node is taken by another run, and others have more to offer.
+	w.submit("n1", 1, ranks(2))
+	id := w.submit("n1", 1, ranks(2))
+	w.run(10 * ms)
+	home(w, id)
+	w.run(2 * sec)
+	// The very moment that the one before has ended.
+	first := w.submit("n1", 1, ranks(4))
+	for end := w.now + 3*sec; ; w.run(ms / 10) {
+		if last := w.events[first]; len(last) > 0 {
+			if _, over := last[len(last)-1].(Ended); over {
+				break
+			}
+		}
+		if w.now > end {
+			t.Fatal("the first one does not end")
+		}
+	}
+	id = w.submit("n1", 1, ranks(4))
+	w.run(10 * ms)
+	home(w, id)
+	w.run(2 * sec)
+	// A step.
+	r := ranks(8)
+	r.Shape.MinNodes = 2
+	parent := w.submit("n1", 1, r)
+	w.run(10 * ms)
+	step := ranks(4)
+	step.Parent = parent
+	id = w.submit("n1", 1, step)
+	w.run(10 * ms)
+	home(w, id)
+	w.run(3 * sec)
+	// What asks for more nodes gets them.
+	for _, ask := range []func(*Shape){
+		func(s *Shape) { s.MinNodes = 2 },
+		func(s *Shape) { s.PerNode = 2 },
+	} {
+		r := ranks(4)
+		ask(&r.Shape)
+		id := w.submit("n1", 1, r)
+		w.run(10 * ms)
+		if at := where(w, id); len(at) != 2 {
+			t.Errorf("%+v runs on %v, want two nodes", r.Shape, at)
+		}
+		w.run(2 * sec)
+	}
+	w.quiet()
+}

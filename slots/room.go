@@ -27,6 +27,7 @@ type Room struct {
 // and name no core (virtual nodes, more slots than cores).
 type Capacity struct {
 	Cores    []int32
+	CPUs     int32 // cores that no other node has, named or not
 	Slots    int32
 	MemBytes int64
 	GPUs     []string

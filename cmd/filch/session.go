@@ -122,6 +122,9 @@ func (s *session) started(e launcher.Started) {
 				say(fmt.Sprintf("job %d: %s: ranks %s", e.Job, n.Node, spec.FormatRanks(n.Ranks)))
 			}
 		}
+		if near := neighbors(s.spec.Client.Instance, e.Nodes); len(near) > 0 {
+			say(fmt.Sprintf("job %d: %d of its nodes are of one machine, and their ranks talk over TCP (on one node, -N 1, they have shared memory)", e.Job, len(near)))
+		}
 	}
 }
 

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -30,14 +28,13 @@ func mpiexecMain(args []string) int {
 }
 
 // mpiexecCrowded starts more ranks than there are slots, as the other launchers
-// do: over all nodes, or on the one that it was typed on where all are of one
-// machine.
+// do: over all machines, or on the node that it was typed on where there is one.
 func mpiexecCrowded(words []string, r *spec.Run, e *filch.Error) int {
 	manner.crowded = nil
 	say(e.Text + ": several ranks share a slot")
 	more := []string{"--overcommit"}
 	if s := &r.Request.Shape; s.MinNodes == 0 && len(s.Only) == 0 {
-		if n := distinctMachines(); n > 1 {
+		if n := len(machines(r.Client.Instance, nil)); n > 1 {
 			more = append(more, "--nodes="+strconv.Itoa(n))
 		}
 	}
@@ -46,36 +43,6 @@ func mpiexecCrowded(words []string, r *spec.Run, e *filch.Error) int {
 		return fail(err)
 	}
 	return shimRun(again)
-}
-
-// distinctMachines counts the nodes that are up; those that listen on the
-// loopback are of one machine.
-func distinctMachines() int {
-	c, err := client.Dial(client.Options{Build: version})
-	if err != nil {
-		return 1
-	}
-	defer c.Close()
-	list, err := queryNodes(c)
-	if err != nil {
-		return 1
-	}
-	n := 0
-	for _, x := range list {
-		if x.State == "up" && x.Slots > 0 && !onLoopback(x.Addrs) {
-			n++
-		}
-	}
-	return n
-}
-
-// onLoopback reports whether the first address is of the loopback.
-func onLoopback(addrs []string) bool {
-	if len(addrs) == 0 {
-		return true
-	}
-	a, err := netip.ParseAddrPort(addrs[0])
-	return err == nil && a.Addr().IsLoopback()
 }
 
 // mpiPart is one of the parts that colons separate.

@@ -21,7 +21,10 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 			return slots.Capacity{}, err
 		}
 	}
-	c := slots.Capacity{Cores: slices.Clone(cores), Slots: n.Slots, MemBytes: n.MemBytes, GPUs: n.GPUs}
+	c := slots.Capacity{Cores: slices.Clone(cores), CPUs: int32(len(cores)), Slots: n.Slots, MemBytes: n.MemBytes, GPUs: n.GPUs}
+	if all, err := Cores(); n.Virtual && err == nil && int(n.Members) > len(all) {
+		c.CPUs = 0 // it shares them with other virtual nodes
+	}
 	if c.Slots == 0 {
 		c.Slots = int32(len(cores))
 	}

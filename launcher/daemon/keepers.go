@@ -159,6 +159,7 @@ func (ks *keepers) heard(t *turn, k *keeper) {
 
 // start gives a job to a keeper that is ready, or has one started.
 func (ks *keepers) start(s launcher.Start) {
+	s.Net = ks.d.members.net(s.Launch.Nodes)
 	if len(ks.idle) == 0 {
 		ks.queue = append(ks.queue, pending{start: s})
 		ks.refill()

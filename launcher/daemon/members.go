@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -217,4 +218,30 @@ func (ms *members) others() []member {
 	return slices.DeleteFunc(ms.list(), func(m member) bool {
 		return m.Name == ms.d.self || m.Standing >= stealer.Dead
 	})
+}
+
+// net is this node's address for a job over these nodes, without the port. There
+// is none for one node, nor where this one listens on the loopback and others do
+// not.
+func (ms *members) net(nodes []launcher.NodeRanks) string {
+	own := ms.host(ms.d.self)
+	if len(nodes) < 2 || !own.IsValid() {
+		return ""
+	}
+	for _, n := range nodes {
+		if own.IsLoopback() && !ms.host(n.Node).IsLoopback() {
+			return ""
+		}
+	}
+	return own.String()
+}
+
+// host is the address of a node.
+func (ms *members) host(name filch.NodeName) netip.Addr {
+	if m, _ := ms.find(name); len(m.addrs) > 0 {
+		if a, err := netip.ParseAddrPort(m.addrs[0]); err == nil {
+			return a.Addr().Unmap()
+		}
+	}
+	return netip.Addr{}
 }

@@ -1,7 +1,12 @@
 package proc
 
 import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/pmix"
@@ -53,9 +58,12 @@ func (w *wireup) pmixEnv(r *rank, shared []string) []string {
 		choose("OMPI_MCA_osc_rdma_backing_directory", shm)
 	}
 	choose("OMPI_MCA_hwloc_base_binding_policy", "none") // they are bound already
-	if len(w.job.order.Cores) < len(w.job.ranks) {
-		// Nobody has a core for himself: who waits must let others run.
+	if int(w.job.order.Spare) < len(w.job.ranks) {
+		// Not every rank has a core of its own: one that waits must let others run.
 		choose("OMPI_MCA_mpi_yield_when_idle", "1")
+	}
+	if net := network(w.job.order.Net); net != "" && !choosesNetwork(shared) {
+		add("OMPI_MCA_btl_tcp_if_include", net)
 	}
 	local := strconv.Itoa(r.local)
 	add("OMPI_COMM_WORLD_RANK", strconv.Itoa(int(r.id)))
@@ -64,4 +72,42 @@ func (w *wireup) pmixEnv(r *rank, shared []string) []string {
 	add("OMPI_COMM_WORLD_LOCAL_SIZE", strconv.Itoa(len(w.job.ranks)))
 	add("OMPI_COMM_WORLD_NODE_RANK", local)
 	return env
+}
+
+// network is the network of the interface that has this address, as Open MPI
+// wants it. Left to itself Open MPI connects over all interfaces but the loopback,
+// also over those that reach no other node (a bridge of containers), and hangs.
+func network(address string) string {
+	ip := net.ParseIP(address)
+	if ip == nil {
+		return ""
+	}
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(ip) || ip.IsLoopback() && n.Contains(ip)) {
+			return (&net.IPNet{IP: n.IP.Mask(n.Mask), Mask: n.Mask}).String()
+		}
+	}
+	return ""
+}
+
+// choosesNetwork reports whether the user or the site has said which networks
+// Open MPI is to use: it takes either a list of those or one of the others.
+func choosesNetwork(env []string) bool {
+	const name = "btl_tcp_if_"
+	for _, e := range env {
+		if strings.HasPrefix(e, "OMPI_MCA_"+name) {
+			return true
+		}
+	}
+	home, _ := lookupEnv(env, "HOME")
+	for _, file := range []string{"/etc/openmpi/openmpi-mca-params.conf", filepath.Join(home, ".openmpi", "mca-params.conf")} {
+		text, _ := os.ReadFile(file)
+		for line := range bytes.Lines(text) {
+			if bytes.HasPrefix(bytes.TrimSpace(line), []byte(name)) {
+				return true
+			}
+		}
+	}
+	return false
 }

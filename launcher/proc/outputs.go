@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -19,6 +20,9 @@ const (
 	// keptMax bounds the pieces on their way: a rank that writes single bytes
 	// unbuffered would else cost far more than its bytes.
 	keptMax = 4096
+	// endKept is the bytes at the end of a rank's stderr that are remembered: a
+	// line of MPICH.
+	endKept = 256
 	// partialAfter is how long a line without an end is held back.
 	partialAfter = time.Second
 )
@@ -61,6 +65,7 @@ type stream struct {
 	cut  output.Cutter
 	last time.Time // of the last byte that is held back
 	sink *sink     // nil: the client
+	end  []byte    // the last bytes of stderr, see said
 
 	aside bool // not watched, since its sink is full
 }
@@ -207,12 +212,29 @@ func (o *outputs) read(s *stream) bool {
 		o.closeStream(s)
 		return false
 	}
+	if s.no == 2 {
+		last := buf[max(n-endKept, 0):n]
+		s.end = append(s.end[max(len(s.end)+len(last)-endKept, 0):], last...)
+	}
 	s.cut.Add(buf[:n], func(b []byte, partial bool) { o.emit(s, b, partial) })
 	if s.cut.Held() > 0 {
 		s.last = o.job.keeper.poll.now
 		o.flushLater()
 	}
 	return true
+}
+
+// said reports whether text is at the end of what r has printed to stderr. It is
+// not known of a file that r writes itself.
+func (o *outputs) said(r filch.Rank, text string) bool {
+	for _, s := range o.streams {
+		if s.rank.id == r && s.no == 2 {
+			for o.read(s) {
+			}
+			return bytes.Contains(s.end, []byte(text))
+		}
+	}
+	return false
 }
 
 // closeStream ends a stream with what it held back.

@@ -76,6 +76,8 @@ func helperPMI(args []string) int {
 			fmt.Println(ask("cmd=barrier_in"))
 		case "finalize":
 			ask("cmd=finalize")
+		case "say":
+			fmt.Fprintln(os.Stderr, rest)
 		case "abort":
 			fmt.Fprintf(f, "cmd=abort exitcode=%s\n", rest)
 			return helperHang(nil)

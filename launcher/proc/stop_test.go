@@ -203,6 +203,7 @@ func TestDoubt(t *testing.T) {
 		doubt launcher.Doubt
 	}{
 		"abort-15":       {argv("pmi", "init", "abort:15"), launcher.DoubtMuch},
+		"asked-15":       {argv("pmi", "init", "say:"+strings.Repeat("x", 300), "say:application called MPI_Abort(MPI_COMM_WORLD, 15) - process 0", "abort:15"), launcher.DoubtNone},
 		"abort-16":       {argv("pmi", "init", "abort:16"), launcher.DoubtNone},
 		"abrt":           {argv("pmi", "init", "kill:6"), launcher.DoubtSome},
 		"abrt-finalized": {argv("pmi", "init", "finalize", "kill:6"), launcher.DoubtNone},

@@ -48,9 +48,12 @@ type client struct {
 }
 
 // mpichLost is the code with which MPICH aborts a rank whose communication fails
-// (MPI_ERR_OTHER), as it does when the other rank has gone. A program may say so
-// too.
-const mpichLost = 15
+// (MPI_ERR_OTHER), as it does when the other rank has gone. A program may do so
+// too; MPICH prints mpichAsked then.
+const (
+	mpichLost  = 15
+	mpichAsked = "application called MPI_Abort("
+)
 
 // pmiState is how far a rank that ended had come.
 type pmiState struct{ state pmi.State }
@@ -257,7 +260,7 @@ func (w *wireup) act() {
 		if a.Text != "" {
 			e.Text += ": " + a.Text
 		}
-		if a.Code == mpichLost && w.pmix == nil {
+		if a.Code == mpichLost && w.pmix == nil && !w.job.io.said(a.Rank, mpichAsked) {
 			e.Doubt = launcher.DoubtMuch
 		}
 		w.verdict(a.Rank, e)

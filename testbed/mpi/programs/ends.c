@@ -1,6 +1,7 @@
-/* ends MODE [CODE [talk]]: rank 1 ends in the way that MODE names, the others
+/* ends MODE [CODE [talk|meet]]: rank 1 ends in the way that MODE names, the others
    wait for it where they can. With talk rank 0 and rank 1 talk to each other until
-   then, and rank 0 goes on to, so that it loses its peer.
+   then, and rank 0 goes on to, so that it loses its peer; with meet rank 1 is gone
+   when rank 0 speaks to it for the first time.
 
    finalized     with CODE, after MPI_Finalize
    unfinalized   with CODE, without it
@@ -17,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static char many[1 << 22];
+
 /* talk passes a number to the other rank and back, so many times. */
 static void talk(int rank, long times)
 {
@@ -30,7 +33,7 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "finalized";
     int code = argc > 2 ? atoi(argv[2]) : 7;
     const char *mine = getenv(getenv("FILCH_RANK") ? "FILCH_RANK" : "PMI_RANK");
-    int talks = argc > 3 && !strcmp(argv[3], "talk");
+    int talks = argc > 3 && !strcmp(argv[3], "talk"), meets = argc > 3 && !strcmp(argv[3], "meet");
     int rank, chosen = mine && atoi(mine) == 1;
 
     if (chosen && !strcmp(mode, "unstarted"))
@@ -39,7 +42,8 @@ int main(int argc, char **argv)
         exit(0);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody fails in MPI_Init for what rank 1 does */
+    if (!meets)
+        MPI_Barrier(MPI_COMM_WORLD); /* nobody fails in MPI_Init for what rank 1 does */
     if (talks && rank < 2)
         talk(rank, rank ? 100 : 1L << 40);
     if (rank == 1) {
@@ -61,6 +65,8 @@ int main(int argc, char **argv)
             sleep(600);
         }
     }
+    while (meets)
+        MPI_Bcast(many, sizeof many, MPI_CHAR, 0, MPI_COMM_WORLD);
     if (strcmp(mode, "finalized"))
         sleep(600);
     MPI_Finalize();
