@@ -2,12 +2,14 @@ package launcher_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -407,6 +409,28 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 			t.Errorf("%+v runs on %v, want two nodes", r.Shape, at)
 		}
 		w.run(2 * sec)
+	}
+	w.quiet()
+}
+
+// A node with four slots on two cores tells each launch how many cores no other
+// has.
+func TestALaunchKnowsItsCores(t *testing.T) {
+	w := newNet(t, 1, 4)
+	h := w.nodes["n1"]
+	h.cfg.Capacity = slots.Capacity{Slots: 4, CPUs: 2, MemBytes: 1 << 30}
+	h.node = New(h.cfg)
+	w.meet()
+	var spare []int32
+	w.behave = func(k *keeper) { k.at, spare = sec, append(spare, k.start.Spare) }
+	w.submit("n1", 1, ranks(1))
+	w.submit("n1", 1, ranks(1))
+	w.submit("n1", 1, ranks(2))
+	w.run(2 * sec)
+	w.submit("n1", 1, ranks(4))
+	w.run(2 * sec)
+	if want := []int32{2, 1, 0, 2}; !slices.Equal(spare, want) {
+		t.Errorf("launches have %v cores to themselves, want %v", spare, want)
 	}
 	w.quiet()
 }

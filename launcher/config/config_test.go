@@ -107,9 +107,9 @@ func TestCapacity(t *testing.T) {
 		slots int32
 		want  slots.Capacity
 	}{
-		"one-per-core":               {0, slots.Capacity{Cores: []int32{2, 3}, Slots: 2, MemBytes: 1, GPUs: []string{}}},
-		"fewer-slots-than-cores":     {1, slots.Capacity{Cores: []int32{2}, Slots: 1, MemBytes: 1, GPUs: []string{}}},
-		"more-slots-bind-to-nothing": {5, slots.Capacity{Slots: 5, MemBytes: 1, GPUs: []string{}}},
+		"one-per-core":               {0, slots.Capacity{Cores: []int32{2, 3}, CPUs: 2, Slots: 2, MemBytes: 1, GPUs: []string{}}},
+		"fewer-slots-than-cores":     {1, slots.Capacity{Cores: []int32{2}, CPUs: 2, Slots: 1, MemBytes: 1, GPUs: []string{}}},
+		"more-slots-bind-to-nothing": {5, slots.Capacity{CPUs: 2, Slots: 5, MemBytes: 1, GPUs: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := base
@@ -122,6 +122,10 @@ func TestCapacity(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+	crowd, err := config.Capacity(place.Node{Cores: []int32{0}, Virtual: true, Members: 1 << 20})
+	if err != nil || crowd.CPUs != 0 {
+		t.Errorf("a virtual node among more than there are cores: got %+v, %v, want no core of its own", crowd, err)
 	}
 	got, err := config.Capacity(place.Node{})
 	if err != nil || got.Slots < 1 || len(got.Cores) != int(got.Slots) || got.MemBytes < 1<<20 {

@@ -76,6 +76,44 @@ func TestPMIxEnvironment(t *testing.T) {
 	}
 }
 
+// TestPMIxChoices has what Open MPI is told of cores and networks, and that the
+// user's word counts for more.
+func TestPMIxChoices(t *testing.T) {
+	const yields, network = "OMPI_MCA_mpi_yield_when_idle=1\n", "OMPI_MCA_btl_tcp_if_include="
+	b := newBoss(t)
+	for name, c := range map[string]struct {
+		spare int32
+		net   string
+		env   []string
+		yield bool
+		want  string
+	}{
+		"a-core-each":   {2, "", nil, false, ""},
+		"one-for-both":  {1, "", nil, true, ""},
+		"none-left":     {-2, "", nil, true, ""},
+		"loopback":      {2, "127.0.0.1", nil, false, network + "127.0.0.0/8\n"},
+		"not-ours":      {2, "198.51.100.7", nil, false, ""},
+		"user-includes": {2, "127.0.0.1", []string{network + "x0"}, false, network + "x0\n"},
+		"user-excludes": {2, "127.0.0.1", []string{"OMPI_MCA_btl_tcp_if_exclude=x0"}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrder(2, "/usr/bin/env")
+			o.MPI, o.Env = "pmix", append(o.Env, c.env...)
+			o.start.Spare, o.start.Net = c.spare, c.net
+			b.run(o)
+			s := b.untilDone()
+			got := string(s.out["1.1"])
+			if strings.Contains(got, yields) != c.yield {
+				t.Errorf("that ranks yield is not %v: %s", c.yield, got)
+			}
+			if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, network) {
+				t.Errorf("want the network %q: %s", c.want, got)
+			}
+			b.forget()
+		})
+	}
+}
+
 // TestPMIxHelperDies kills the helper under the ranks.
 func TestPMIxHelperDies(t *testing.T) {
 	b := newBoss(t)

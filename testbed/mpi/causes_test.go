@@ -1,7 +1,6 @@
 package mpi_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +72,6 @@ func (c *cluster) named(how string, runs, other int) {
 		most = max(runs/10, 2)
 	}
 	if other > most {
-		c.T.Error(fmt.Sprintf("in %d of %d runs another rank than 1 was named, want %d at most", other, runs, most))
+		c.T.Errorf("in %d of %d runs another rank than 1 was named, want %d at most", other, runs, most)
 	}
 }
