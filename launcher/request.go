@@ -37,6 +37,7 @@ type Shape struct {
 	MinNodes   int32 // -N min-max; 0 as many as it takes
 	MaxNodes   int32
 	PerNode    int32 // --ntasks-per-node: the most ranks of one node; 0 no bound
+	Even       bool  // sets PerNode: as few as the nodes of the job, or of its parent, have room for
 	Layout     Layout
 	Plane      int32            // ranks in a row on a node, for LayoutPlane
 	Only       []filch.NodeName // -w: these, every one of them used

@@ -114,6 +114,8 @@ func (n *Node) stepAsked(now time.Duration, from filch.NodeName, m *StepAsk, out
 	}
 	need, err := needOf(Request{Shape: m.Shape})
 	if err == nil {
+		shape := m.Shape
+		shape.even(&need, func() bool { _, ok := need.Choose(n.stepRooms(j, &need, nil), ""); return ok })
 		err = n.stepFits(j, &need)
 	}
 	if err == nil && len(j.guests) >= MaxGuests {
@@ -147,12 +149,9 @@ func (n *Node) refuseStep(to filch.NodeName, m *StepAsk, err *filch.Error, out *
 
 // stepFits refuses what the parent could never hold.
 func (n *Node) stepFits(j *job, need *stealer.Need) *filch.Error {
-	var offers []stealer.Offer
-	sum := int64(0)
-	for i := range j.run.launch.Nodes {
-		o := n.stepRoom(j, need, i, nil)
+	offers, sum := n.stepRooms(j, need, nil), int64(0)
+	for _, o := range offers {
 		sum += int64(o.Ranks)
-		offers = append(offers, o)
 	}
 	if _, ok := need.Choose(offers, ""); ok {
 		return nil
@@ -162,6 +161,15 @@ func (n *Node) stepFits(j *job, need *stealer.Need) *filch.Error {
 		err = filch.Errorf(filch.NoFit, "cannot run a step on %d nodes: job %d has %d", need.MinNodes, j.id, len(j.run.launch.Nodes))
 	}
 	return err.WithHint("--new-job starts a job of its own; largest step that fits: -n %d", sum)
+}
+
+// stepRooms is the room for ranks of a step on all nodes of the parent.
+func (n *Node) stepRooms(j *job, need *stealer.Need, guests []*guest) []stealer.Offer {
+	offers := make([]stealer.Offer, len(j.run.launch.Nodes))
+	for i := range offers {
+		offers[i] = n.stepRoom(j, need, i, guests)
+	}
+	return offers
 }
 
 // stepRoom is the room for ranks of a step that the parent has on its node i,
@@ -206,11 +214,7 @@ func (n *Node) seatGuests(now time.Duration, j *job, out *Outbox) {
 		if g.nodes != nil {
 			continue
 		}
-		var offers []stealer.Offer
-		for i := range j.run.launch.Nodes {
-			offers = append(offers, n.stepRoom(j, &g.need, i, j.guests))
-		}
-		chosen, ok := g.need.Choose(offers, g.call)
+		chosen, ok := g.need.Choose(n.stepRooms(j, &g.need, j.guests), g.call)
 		if !ok {
 			return
 		}

@@ -102,6 +102,25 @@ func TestAStepLargerThanItsParentIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// A job that was gathered from what was free has more ranks on one node than on
+// another. An srun in it lays its ranks out as evenly as those nodes have room.
+func TestAnEvenStepFitsOnAnUnevenParent(t *testing.T) {
+	for want, others := range map[string]int32{"n1:[{0 3}] n2:[{3 1}]": 1, "n1:[{0 2}] n2:[{2 2}]": 2, "n1:[{0 1}] n2:[{1 3}]": 3} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) { k.at = 60 * sec }
+		w.submit("n1", 1, ranks(others))
+		parent := w.submit("n1", 2, ranks(4))
+		w.run(sec)
+		r := step(parent, 4)
+		r.Shape.MinNodes, r.Shape.MaxNodes, r.Shape.Even = 2, 2, true
+		id := w.submit("n1", 3, r)
+		w.run(sec)
+		if got := w.ranksOf(id); got != want {
+			t.Errorf("beside %d ranks: the step is on %q, want %q; heard %s", others, got, want, w.replies[len(w.replies)-1])
+		}
+	}
+}
+
 func TestStepsEndWithTheirParent(t *testing.T) {
 	w, parent := stepWorld(t)
 	w.behave = func(k *keeper) { k.at = 100 * sec }

@@ -14,6 +14,7 @@ import (
 func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int64, out *Outbox) {
 	need, err := needOf(r)
 	if err == nil && r.Parent == 0 {
+		r.Shape.even(&need, func() bool { ranks, _ := need.Ceiling(n.members); return ranks >= int64(need.Ranks) })
 		err = n.neverFits(&need)
 	}
 	if err == nil {
@@ -173,6 +174,14 @@ func needOf(r Request) (stealer.Need, *filch.Error) {
 		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", d.Ranks, MaxRanks)
 	}
 	return d, nil
+}
+
+// even sets the most ranks of one node where they are to be laid out evenly.
+func (s *Shape) even(d *stealer.Need, fits func() bool) {
+	if s.Even && s.PerNode == 0 {
+		d.Even(fits)
+		s.PerNode = d.PerNode
+	}
 }
 
 func checkShape(r Request) *filch.Error {

@@ -76,6 +76,11 @@ func placed(t *testing.T, s Shape) string {
 		t.Errorf("ended %+v", e)
 	}
 	w.quiet()
+	return w.ranksOf(id)
+}
+
+// ranksOf says where the ranks of a job went.
+func (w *net) ranksOf(id filch.JobID) string {
 	for _, e := range w.events[id] {
 		if e, ok := e.(Started); ok {
 			var out []string
@@ -115,12 +120,24 @@ func TestShapes(t *testing.T) {
 		{"cpus", Shape{Ranks: 4, PerRank: Room{Slots: 3}}, "n1:[{0 1}] n2:[{1 1}] n3:[{2 1}] n4:[{3 1}]"},
 		{"memory", Shape{Ranks: 4, PerRank: Room{MemBytes: 60 << 30}}, "n1:[{0 1}] n2:[{1 1}] n3:[{2 1}] n4:[{3 1}]"},
 		{"exclusive", Shape{Ranks: 2, MinNodes: 2, MaxNodes: 2, Only: []filch.NodeName{"n1", "n2"}, Exclusive: true}, "n1:[{0 1}] n2:[{1 1}]"},
+		{"even", Shape{Ranks: 6, MinNodes: 4, MaxNodes: 4, Even: true}, "n1:[{0 2}] n2:[{2 2}] n3:[{4 1}] n4:[{5 1}]"},
 		{"overcommit", Shape{Ranks: 10, Overcommit: true}, "n1:[{0 10}]"},
 		{"more-nodes-than-ranks", Shape{Ranks: 1, MinNodes: 3}, "n1:[{0 1}]"},
 	} {
 		if got := placed(t, c.shape); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+}
+
+func TestAnEvenJobFitsOnUnevenNodes(t *testing.T) {
+	w := newNet(t, 1, 3)
+	w.add("n2", 1)
+	w.meet()
+	id := w.submit("n1", 1, Request{Shape: Shape{Ranks: 4, MinNodes: 2, MaxNodes: 2, Even: true}})
+	w.run(5 * sec)
+	if got, want := w.ranksOf(id), "n1:[{0 3}] n2:[{3 1}]"; got != want {
+		t.Errorf("ranks are on %s, want %s; heard %s", got, want, w.last())
 	}
 }
 

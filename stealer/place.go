@@ -3,6 +3,7 @@ package stealer
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/filch-hpc/filch"
@@ -211,6 +212,20 @@ func digits(s string) int {
 		k++
 	}
 	return k
+}
+
+// Even sets PerNode to the least with which the ranks fit, as fits says of n; to
+// 0 where they fit with none. So a job that is to be spread evenly over nodes
+// with unequal room is, as far as that room goes.
+func (n *Need) Even(fits func() bool) {
+	most := n.Ranks
+	low := int32(sort.Search(int(most), func(k int) bool {
+		n.PerNode = int32(k) + 1
+		return fits()
+	}))
+	if n.PerNode = low + 1; low == most {
+		n.PerNode = 0
+	}
 }
 
 // Ceiling is the most ranks that such a job could ever have on these nodes,

@@ -126,6 +126,33 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+func TestEven(t *testing.T) {
+	for _, c := range []struct {
+		ranks  int32
+		offers string
+		want   int32
+	}{
+		{4, "n1:4 n2:4", 2},
+		{5, "n1:4 n2:4", 3},
+		{4, "n1:3 n2:1", 3},
+		{6, "n1:4 n2:4 n3:1", 3},
+		{5, "n1:4 n2:4 n3:1", 2},
+		{9, "n1:4 n2:4", 0},
+	} {
+		need := Need{Ranks: c.ranks, MinNodes: 1}
+		need.Even(func() bool {
+			sum := int32(0)
+			for _, o := range offers(c.offers) {
+				sum += min(o.Ranks, need.PerNode)
+			}
+			return sum >= c.ranks
+		})
+		if need.PerNode != c.want {
+			t.Errorf("%d ranks on %s: %d on a node, want %d", c.ranks, c.offers, need.PerNode, c.want)
+		}
+	}
+}
+
 func TestNatural(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

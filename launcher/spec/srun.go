@@ -201,7 +201,7 @@ func (r *Run) settle() (warnings []string) {
 	}
 	slices.SortFunc(s.Only, func(a, b filch.NodeName) int { return slices.Index(nodes, a) - slices.Index(nodes, b) })
 	if s.PerNode == 0 && s.MinNodes > 0 && s.MinNodes == s.MaxNodes && s.Ranks > s.MinNodes && s.Layout != launcher.LayoutPlane && !s.Overcommit {
-		s.PerNode = (s.Ranks + s.MinNodes - 1) / s.MinNodes // as evenly as a step is laid out
+		s.Even = true // as a step is laid out
 	}
 	return warnings
 }

@@ -14,15 +14,15 @@ var allocation = map[string]string{
 
 func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
 	for line, want := range map[string]string{
-		"a":                     "-n 16 -N 4 --ntasks-per-node=4",
-		"-n 6 a":                "-n 6 -N 4 --ntasks-per-node=2",
+		"a":                     "-n 16 -N 4 even",
+		"-n 6 a":                "-n 6 -N 4 even",
 		"-n 2 a":                "-n 2 -N 2 | can't run 2 processes on 4 nodes, setting nnodes to 2",
 		"-n 1 -w n3 a":          "-n 1 -N 1 -w n3 | can't run 1 processes on 4 nodes, setting nnodes to 1",
 		"-n 3 -w n3 a":          "-n 3 -N 3 -w n[1-3] | can't run 3 processes on 4 nodes, setting nnodes to 3",
-		"-N 2 -n 4 a":           "-n 4 -N 2 --ntasks-per-node=2",
+		"-N 2 -n 4 a":           "-n 4 -N 2 even",
 		"-N 2 -n 4 -m plane a":  "--distribution: \"plane\" is not a distribution",
-		"--ntasks-per-node=2 a": "-n 16 -N 4 --ntasks-per-node=4 | can't honor --ntasks-per-node set to 2 which doesn't match the requested tasks 16 with the number of requested nodes 4. Ignoring --ntasks-per-node.",
-		"--exclusive -A me a":   "-n 16 -N 4 --ntasks-per-node=4",
+		"--ntasks-per-node=2 a": "-n 16 -N 4 even | can't honor --ntasks-per-node set to 2 which doesn't match the requested tasks 16 with the number of requested nodes 4. Ignoring --ntasks-per-node.",
+		"--exclusive -A me a":   "-n 16 -N 4 even",
 		"--jobid=7 -n4 a":       "-n 4 -N 4",
 		"--jobid=8 -n4 a":       "foreign --jobid of another job",
 		"-r 1 a":                "foreign --relative",
@@ -40,7 +40,11 @@ func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
 			got = "foreign " + r.Client.Foreign
 		default:
 			warnings, err := r.Finish(surroundings)
-			if got = spec.FormatShape(r.Request.Shape); err != nil {
+			got = spec.FormatShape(r.Request.Shape)
+			if r.Request.Shape.Even {
+				got += " even"
+			}
+			if err != nil {
 				got = err.Error()
 			}
 			if len(warnings) > 0 {
