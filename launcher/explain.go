@@ -82,7 +82,7 @@ func (n *Node) missing(j *job) string {
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
-			return fmt.Sprintf("waits for slots of job %d that its step %d uses", j.req.Parent, j.step.behind)
+			return fmt.Sprintf("waits for slots of %s that its step %d uses", j.inside(), j.step.behind)
 		}
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
@@ -229,6 +229,9 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *EndRecord) JobIn
 	}
 	if i.Parent != 0 {
 		i.Kind = "step"
+	}
+	if j.req.Task != 0 && j.step != nil {
+		i.Task = &j.step.index
 	}
 	i.Waited = seconds(now - j.submitted)
 	var nodes []filch.NodeName

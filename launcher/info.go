@@ -34,6 +34,7 @@ type JobTrail struct {
 	Recorded bool             `json:"recorded,omitempty"`      // told by the job's record, not by its origin
 	Open     bool             `json:"open,omitempty"`          // of tasks: more may be added
 	Tasks    TaskCounts       `json:"tasks"`                   // of a run: its ranks
+	Task     *int32           `json:"task,omitempty"`          // of the parent, whose step this is
 }
 
 // TaskCounts is how many tasks of a job are in which state.

@@ -55,6 +55,7 @@ type job struct {
 	run    *run
 	step   *step
 	guests []*guest
+	task   *host // a task that has steps, in the shape of a job; see host
 	lined  bool // waits for its turn to gather
 	clock  jobClock
 	kept   kept

@@ -159,7 +159,7 @@ func (n *Node) newRun(j *job, nodes []NodeRanks) *run {
 	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
 	r.launch = Launch{
 		Ident: filch.Ident{Instance: n.cfg.Instance, Job: j.id, Attempt: j.attempt},
-		Name:  j.req.Name, Origin: n.cfg.Name, Parent: j.req.Parent, Size: j.need.Ranks, Nodes: nodes,
+		Name:  j.req.Name, Origin: n.cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order, Hop: j.kept.hop, Copy: j.req.Copy,
 	}

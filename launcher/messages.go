@@ -143,6 +143,7 @@ type (
 	StepAsk struct {
 		Job     filch.JobID
 		Parent  filch.JobID
+		Task    uint64 // of Parent, which runs on this node
 		Ticket  filch.Ticket
 		Shape   Shape
 		Calling filch.NodeName
@@ -165,6 +166,7 @@ type (
 	StepDone struct {
 		Job    filch.JobID
 		Parent filch.JobID
+		Task   uint64
 	}
 
 	// TaskWord is a message between the many-task cores of two nodes, as

@@ -25,6 +25,7 @@ type Launch struct {
 	Name     string
 	Origin   filch.NodeName // where the job's client and the decisions are
 	Parent   filch.JobID
+	Task     uint64 // of Parent, whose step it is; 0 none
 	Size     int32
 	Nodes    []NodeRanks
 	Base     Room // what the ranks of a node hold together

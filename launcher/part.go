@@ -129,11 +129,14 @@ func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (s
 	if l.Parent == 0 {
 		return n.ledger.Lock(now, k, at.Lease, ranks)
 	}
+	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: ranks}
+	if l.Task != 0 {
+		return n.borrowTask(a, l)
+	}
 	parent := n.partOf(l.Parent)
 	if parent == nil || parent.over() {
 		return slots.Loan{}, false
 	}
-	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: ranks}
 	return n.ledger.Sub(a, parent.key, at.Lease)
 }
 
@@ -355,6 +358,7 @@ func (n *Node) freePart(now time.Duration, p *part) {
 	if !p.flags.freed {
 		p.flags.freed = true
 		n.ledger.End(now, p.key, p.lease, p.fault.left > 0)
+		n.taskStepOver(now, p.launch.Task)
 	}
 }
 

@@ -21,6 +21,7 @@ type Request struct {
 	Shape   Shape
 	Policy  Policy
 	Parent  filch.JobID   // a step of this job: uses its slots, never steals; 0 none
+	Task    uint64        // of Parent's tasks the one whose step it is, as its node calls it; 0 of none
 	Class   int32         // of the ticket
 	Detach  bool          // goes on without its client
 	Durable bool          // with Detach: acknowledged when its record is on disks

@@ -310,4 +310,7 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	n.heard(now, p)
 	n.wakePart(p, p.pull)
 	n.report(now, p, out)
+	if l.Task != 0 {
+		n.stopTaskStep(p, "the task that it is a step of ended with its launcher", out)
+	}
 }

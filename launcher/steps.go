@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type step struct {
 	wait    time.Duration
 	behind  filch.JobID
 	granted bool
+	index   int32 // of the task whose step it is
 }
 
 // guest is a step at the origin of its parent.
@@ -45,21 +47,29 @@ func (n *Node) beginStep(now time.Duration, j *job, out *Outbox) {
 	j.step = &step{again: now + RepeatMin, wait: RepeatMin}
 	if p := n.partOf(parent); p != nil {
 		if p.launch.Parent != 0 { // a step of a step uses what the job has
-			j.req.Parent = p.launch.Parent
+			j.req.Parent, j.req.Task = p.launch.Parent, p.launch.Task
 		}
 		j.step.arbiter = p.launch.Origin
 	} else if n.jobs[parent] != nil {
 		j.step.arbiter = n.cfg.Name
 		if top := n.jobs[parent].req.Parent; top != 0 {
-			j.req.Parent = top
+			j.req.Parent, j.req.Task = top, n.jobs[parent].req.Task
 			if p := n.partOf(top); p != nil {
 				j.step.arbiter = p.launch.Origin
 			}
 		}
 	}
+	if r := n.taskOf(j.req.Parent, j.req.Task); r != nil {
+		j.step.arbiter, j.step.index = n.cfg.Name, r.index
+	} else if j.req.Task != 0 {
+		j.step.arbiter = ""
+	}
 	if j.step.arbiter == "" {
-		n.refuse(now, j, filch.Errorf(filch.NotFound, "cannot start a step of job %d: it has no ranks on %s", parent, n.cfg.Name).
-			WithHint("--new-job starts a job of its own"), out)
+		err := filch.Errorf(filch.NotFound, "cannot start a step of job %d: it has no ranks on %s", parent, n.cfg.Name)
+		if j.req.Task != 0 {
+			err = filch.Errorf(filch.NotFound, "cannot start a step of a task of job %d: that task does not run on %s", j.req.Parent, n.cfg.Name)
+		}
+		n.refuse(now, j, err.WithHint("--new-job starts a job of its own"), out)
 		return
 	}
 	j.clock.say = now + SayAfter
@@ -78,7 +88,7 @@ const freeGates = 3
 
 func (n *Node) askStep(j *job, out *Outbox) {
 	n.send(j.step.arbiter, &StepAsk{
-		Job: j.id, Parent: j.req.Parent, Ticket: j.ticket, Shape: j.req.Shape, Calling: n.cfg.Name,
+		Job: j.id, Parent: j.req.Parent, Task: j.req.Task, Ticket: j.ticket, Shape: j.req.Shape, Calling: n.cfg.Name,
 	}, out)
 }
 
@@ -98,9 +108,9 @@ func (n *Node) tickStep(now time.Duration, j *job, out *Outbox) {
 // stepAsked is the parent's side. A step that is larger than its parent is
 // refused at once; others wait for their turn.
 func (n *Node) stepAsked(now time.Duration, from filch.NodeName, m *StepAsk, out *Outbox) {
-	j := n.jobs[m.Parent]
+	j := n.host(m.Parent, m.Task)
 	if j == nil || j.run == nil || !j.run.going || j.run.halt.level > 0 {
-		n.refuseStep(from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: that job is not running", m.Parent), out)
+		n.refuseStep(from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: it is not running", m.Parent), out)
 		return
 	}
 	for _, g := range j.guests {
@@ -119,7 +129,7 @@ func (n *Node) stepAsked(now time.Duration, from filch.NodeName, m *StepAsk, out
 		err = n.stepFits(j, &need)
 	}
 	if err == nil && len(j.guests) >= MaxGuests {
-		err = filch.Errorf(filch.Busy, "cannot start a step of job %d: %d steps run or wait already", m.Parent, MaxGuests)
+		err = filch.Errorf(filch.Busy, "cannot start a step of %s: %d steps run or wait already", j.called(), MaxGuests)
 	}
 	if err != nil {
 		n.refuseStep(from, m, err, out)
@@ -156,11 +166,18 @@ func (n *Node) stepFits(j *job, need *stealer.Need) *filch.Error {
 	if _, ok := need.Choose(offers, ""); ok {
 		return nil
 	}
-	err := filch.Errorf(filch.NoFit, "cannot run a step of %d ranks of %s: job %d has room for %d", need.Ranks, roomText(need), j.id, sum)
+	err := filch.Errorf(filch.NoFit, "cannot run a step of %d ranks of %s: %s has room for %d", need.Ranks, roomText(need), j.called(), sum)
 	if need.MinNodes > int32(len(j.run.launch.Nodes)) {
-		err = filch.Errorf(filch.NoFit, "cannot run a step on %d nodes: job %d has %d", need.MinNodes, j.id, len(j.run.launch.Nodes))
+		err = filch.Errorf(filch.NoFit, "cannot run a step on %d nodes: %s has %d", need.MinNodes, j.called(), len(j.run.launch.Nodes))
 	}
-	return err.WithHint("--new-job starts a job of its own; largest step that fits: -n %d", sum)
+	hint := "--new-job starts a job of its own"
+	if j.task != nil {
+		hint += "; filch submit -c N gives each task N slots"
+	}
+	if sum > 0 {
+		hint += fmt.Sprintf("; largest step that fits: -n %d", sum)
+	}
+	return err.WithHint("%s", hint)
 }
 
 // stepRooms is the room for ranks of a step on all nodes of the parent.
@@ -244,7 +261,7 @@ func (n *Node) stepGranted(now time.Duration, from filch.NodeName, m *StepGrant,
 	switch {
 	case j == nil:
 		if len(m.Nodes) > 0 {
-			n.owe(now, from, &StepDone{Job: m.Job, Parent: m.Parent}, out)
+			n.owe(now, from, &StepDone{Job: m.Job, Parent: m.Parent}, out) // a task's end takes its steps along
 		}
 		return
 	case j.step == nil || j.run != nil || j.step.granted && j.attempt == 1:
@@ -270,7 +287,7 @@ func (n *Node) stepGranted(now time.Duration, from filch.NodeName, m *StepGrant,
 // stepOver gives a step's slots back to its parent.
 func (n *Node) stepOver(now time.Duration, j *job, out *Outbox) {
 	if j.step != nil && j.step.arbiter != "" {
-		n.owe(now, j.step.arbiter, &StepDone{Job: j.id, Parent: j.req.Parent}, out)
+		n.owe(now, j.step.arbiter, &StepDone{Job: j.id, Parent: j.req.Parent, Task: j.req.Task}, out)
 	}
 }
 
@@ -308,7 +325,7 @@ func (n *Node) stepDone(now time.Duration, from filch.NodeName, m *StepDone, out
 	if from != n.cfg.Name {
 		n.send(from, &StepDoneAck{Job: m.Job, Parent: m.Parent}, out)
 	}
-	j := n.jobs[m.Parent]
+	j := n.host(m.Parent, m.Task)
 	if j == nil {
 		return
 	}
@@ -325,7 +342,7 @@ func (n *Node) guestsOver(j *job, out *Outbox) {
 		if g.nodes == nil {
 			n.send(g.from, &StepGrant{
 				Job: g.id, Parent: j.id, Refused: true,
-				Err: *filch.Errorf(filch.Canceled, "cannot start the step: job %d ended while it waited", j.id),
+				Err: *filch.Errorf(filch.Canceled, "cannot start the step: %s ended while it waited", j.called()),
 			}, out)
 		}
 	}

@@ -20,7 +20,7 @@ type work struct {
 	out    mtc.Out
 	room   mtc.Room // as the core was told last
 	drains bool     // likewise
-	serial uint64   // never used twice, whatever becomes of the core
+	serial uint64   // never used twice on this node, whatever becomes of the core, or of the launcher
 	taskRuns
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]ClientID
@@ -41,13 +41,13 @@ type partial struct {
 
 // taskRuns are the tasks that the core started here.
 type taskRuns struct {
-	runs    map[uint64]taskRun // by serial
-	serials map[uint64]uint64  // of those of this life, as the core calls them
-	life    int                // of the core: a node that is declared dead begins anew
-	over    bool               // nothing is started any more in this life
-	late    []mtc.Start        // that found no room: a gang took it while they were committed
-	naps    naps               // built-in tasks that sleep
-	burst   int                // tasks that do nothing, since the last tick
+	runs    map[uint64]*taskRun // by serial
+	serials map[uint64]uint64   // of those of this life, as the core calls them
+	life    int                 // of the core: a node that is declared dead begins anew
+	over    bool                // nothing is started any more in this life
+	late    []mtc.Start         // that found no room: a gang took it while they were committed
+	naps    naps                // built-in tasks that sleep
+	burst   int                 // tasks that do nothing, since the last tick
 }
 
 // noopBurst bounds them, so that a bag of millions keeps no other input waiting:
@@ -56,9 +56,12 @@ const noopBurst = 4096
 
 // taskRun is a task that runs here.
 type taskRun struct {
-	run  uint64 // as the core calls it
-	life int
-	loan slots.TaskLoan
+	run   uint64 // as the core calls it
+	life  int
+	loan  slots.TaskLoan
+	job   filch.JobID
+	index int32
+	host  *job // nil: it has no steps
 }
 
 // early is a submission that waits for a block of ids.
@@ -85,7 +88,7 @@ const EarlyMax = 256
 
 func newWork(cfg *Config) *work {
 	w := &work{
-		taskRuns: taskRuns{runs: make(map[uint64]taskRun)}, watches: make(map[uint64]uint64),
+		taskRuns: taskRuns{runs: make(map[uint64]*taskRun)}, serial: cfg.Incarnation, watches: make(map[uint64]uint64),
 		follow: make(map[filch.JobID][]ClientID), unsaid: make(map[filch.JobID]unsaid), earlyAt: filch.Never,
 		partial: make(map[filch.JobID]partial),
 	}
@@ -274,7 +277,9 @@ func (n *Node) TaskEnds(now time.Duration, ends []TaskEnd, out *Outbox) {
 		if e.Left {
 			note(out, noteError, 0, n.cfg.Name, "a task cannot be killed; its slots stay out of service")
 		}
-		n.taskEnded(now, e.Serial, end, e.Left)
+		if !n.endTaskSteps(e.Serial, end, e.Left, out) {
+			n.taskEnded(now, e.Serial, end, e.Left)
+		}
 	}
 	n.settle(now, out)
 }
@@ -375,7 +380,7 @@ func (n *Node) startTask(now time.Duration, s *mtc.Start, out *Outbox) {
 		return
 	}
 	w.serial++
-	w.runs[w.serial] = taskRun{s.Run, w.life, loan}
+	w.runs[w.serial] = &taskRun{run: s.Run, life: w.life, loan: loan, job: s.Job, index: s.Index}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == PayloadBuiltin {

@@ -92,7 +92,14 @@ func (l *Ledger) orphan(c *claim) {
 // steps of it do not use.
 func (l *Ledger) Sub(a Ask, parent Key, lease filch.LeaseID) (Loan, bool) {
 	p := l.find(parent, lease)
-	if p == nil || p.state != Running || p.parent != nil || l.claims[a.Key] != nil || a.Want <= 0 {
+	if p == nil || p.state != Running || p.parent != nil {
+		return Loan{}, false
+	}
+	return l.sub(a, p)
+}
+
+func (l *Ledger) sub(a Ask, p *claim) (Loan, bool) {
+	if l.claims[a.Key] != nil || a.Want <= 0 {
 		return Loan{}, false
 	}
 	free, avail, gpus := p.room, p.slots.clone(), p.gpus.clone()
@@ -229,6 +236,9 @@ func (l *Ledger) Check() {
 	}
 	slotsSeen.plus(l.tasks.slots)
 	gpusSeen.plus(l.tasks.gpus)
+	for _, c := range l.tasks.lent {
+		l.checkSubs(c)
+	}
 	for _, c := range l.holds {
 		l.checkClaim(c, slotsSeen, gpusSeen)
 		sum = sum.Plus(c.room)
@@ -266,15 +276,20 @@ func (l *Ledger) checkClaim(c *claim, slotsSeen, gpusSeen set) {
 	case c.queued && c.state > Held:
 		panic(fmt.Sprintf("slots: job %d waits in state %d", k.Job, c.state))
 	}
-	used := make(set, len(l.slots))
+	l.checkSubs(c)
+}
+
+func (l *Ledger) checkSubs(c *claim) {
+	k, used, room := c.ask.Key, make(set, len(l.slots)), c.room
 	for _, s := range c.subs {
+		room = room.Minus(s.room)
 		if s.slots.meets(used) {
 			panic(fmt.Sprintf("slots: steps of job %d share slots", k.Job))
 		}
 		used.plus(s.slots)
 	}
 	used.minus(c.slots)
-	if used.count() > 0 {
-		panic(fmt.Sprintf("slots: steps of job %d have slots it has not", k.Job))
+	if used.count() > 0 || room.Slots < 0 || room.MemBytes < 0 || room.GPUs < 0 {
+		panic(fmt.Sprintf("slots: steps of job %d have what it has not", k.Job))
 	}
 }

@@ -1,6 +1,9 @@
 package slots
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // tasks is what the node's tasks have, and whether more of them wait. They need
 // no lease: they belong to the node, and no other node gives their room back.
@@ -13,6 +16,7 @@ type tasks struct {
 	stuck   Room // of those that could not be killed
 	slots   set  // of both
 	gpus    set
+	lent    []*claim      // of those that have steps
 	next    Room          // of the one that waits
 	waiting bool          // is there one
 	since   time.Duration // when the last one was started, or they began to wait
@@ -23,6 +27,7 @@ type TaskLoan struct {
 	Room  Room
 	slots set
 	gpus  set
+	lent  *claim // what its steps use; nil before the first
 }
 
 // Slots are the numbers of the slots of a loan.
@@ -110,7 +115,7 @@ func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
 }
 
 // EndTask takes back what a task had. What could not be killed keeps its room
-// for good.
+// for good; a step of the task that is not over keeps its own until it ends.
 func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 	if left {
 		l.tasks.held = l.tasks.held.Minus(n.Room)
@@ -120,10 +125,30 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 	l.tasks.slots.minus(n.slots)
 	l.tasks.gpus.minus(n.gpus)
 	l.tasks.held = l.tasks.held.Minus(n.Room)
+	if c := n.lent; c != nil {
+		l.orphan(c)
+		n.Room, n.slots, n.gpus = c.room, c.slots, c.gpus
+		l.tasks.lent = slices.DeleteFunc(l.tasks.lent, func(o *claim) bool { return o == c })
+	}
 	l.free = l.free.Plus(n.Room)
 	l.slots.plus(n.slots)
 	l.gpus.plus(n.gpus)
 	l.pump(now)
+}
+
+// SubTask launches ranks of a step on what a task has and other steps of it do
+// not use.
+func (l *Ledger) SubTask(a Ask, n *TaskLoan) (Loan, bool) {
+	c := n.lent
+	if c == nil {
+		c = &claim{state: Running, room: n.Room, slots: n.slots.clone(), gpus: n.gpus.grown(len(l.gpus)).clone()}
+	}
+	loan, ok := l.sub(a, c)
+	if ok && n.lent == nil {
+		n.lent = c
+		l.tasks.lent = append(l.tasks.lent, c)
+	}
+	return loan, ok
 }
 
 // TasksWait says whether tasks are ready that found no room, and how much the

@@ -1,9 +1,11 @@
 package slots_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/slots"
 )
 
@@ -145,5 +147,51 @@ func BenchmarkTakeTask(b *testing.B) {
 	for b.Loop() {
 		n, _ := l.TakeTask(1, Room{Slots: 1})
 		l.EndTask(1, n, false)
+	}
+}
+
+// The steps of a task use what it has, and nothing else.
+func TestTasksLendToTheirSteps(t *testing.T) {
+	l := New(Capacity{Slots: 6, MemBytes: 8, GPUs: []string{"a", "b"}}, 1)
+	n, ok := l.TakeTask(1, Room{Slots: 4, MemBytes: 4, GPUs: 1})
+	if !ok {
+		t.Fatal("a task does not fit on an idle node")
+	}
+	step := func(job filch.JobID, ranks int32, each Room) (Loan, bool) {
+		loan, ok := l.SubTask(Ask{Key: Key{Job: job, Attempt: 1}, Origin: "n1", Each: each, Want: ranks}, &n)
+		l.Check()
+		return loan, ok
+	}
+	for _, each := range []Room{{Slots: 1, MemBytes: 2}, {Slots: 1, GPUs: 1}, {Slots: 2}} {
+		if _, ok := step(9, 3, each); ok {
+			t.Errorf("three ranks of %+v fit in a task of 4 slots, 4 bytes and a GPU", each)
+		}
+	}
+	a, ok := step(1, 3, Room{Slots: 1, MemBytes: 1})
+	if !ok || len(a.Slots) != 3 || a.MemBytes != 3 || l.Free() != (Room{Slots: 2, MemBytes: 4, GPUs: 1}) {
+		t.Fatalf("lent %+v, %t, free %+v", a, ok, l.Free())
+	}
+	if _, ok := step(2, 2, Room{Slots: 1}); ok {
+		t.Error("a second step got slots of the first")
+	}
+	b, ok := step(2, 1, Room{Slots: 1, GPUs: 1})
+	if !ok || len(b.GPUs) != 1 || slices.Contains(a.Slots, b.Slots[0]) {
+		t.Fatalf("lent %+v beside %+v, %t", b, a, ok)
+	}
+	l.End(2, Key{Job: 1, Attempt: 1}, a.Lease, false)
+	if _, ok := step(3, 3, Room{Slots: 1}); !ok || l.Free().Slots != 2 {
+		t.Errorf("what a step gave back went to the node: %+v free", l.Free())
+	}
+	// A step that does not end with its task keeps its slots.
+	l.EndTask(3, n, false)
+	l.Check()
+	if l.Free() != (Room{Slots: 2, MemBytes: 8, GPUs: 1}) {
+		t.Errorf("free %+v while two steps use four slots", l.Free())
+	}
+	l.End(4, Key{Job: 2, Attempt: 1}, b.Lease, false)
+	l.End(4, Key{Job: 3, Attempt: 1}, l.Status(Key{Job: 3, Attempt: 1}).Lease, false)
+	l.Check()
+	if !l.Idle() || l.Free() != l.Total() {
+		t.Errorf("free %+v of %+v", l.Free(), l.Total())
 	}
 }

@@ -131,7 +131,7 @@ func submitBatch(dir string, r *spec.Run, p *page, index int32, array filch.JobI
 	if err != nil {
 		return 0, fail(err)
 	}
-	around.Job = 0 // a batch job is never a step
+	around.Job, around.Task = 0, 0 // a batch job is never a step
 	if array == 0 {
 		if err := prepareBatch(r, p, index, around); err != nil {
 			return 0, fail(err)

@@ -24,7 +24,14 @@ func surroundings() (spec.Context, error) {
 		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot tell the working directory: %s", err.Error()).
 			WithHint("it may have been removed; cd to one that exists")
 	}
-	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: outerJob(), ReadFile: readSmall}, nil
+	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: outerJob(), Task: outerTask(), ReadFile: readSmall}, nil
+}
+
+// outerTask is the task that this process belongs to, as its node calls it; 0 if
+// it is none.
+func outerTask() uint64 {
+	n, _ := strconv.ParseUint(os.Getenv("FILCH_SERIAL"), 10, 64)
+	return n
 }
 
 // outerJob is the job that this process is a rank of; 0 if it is none.

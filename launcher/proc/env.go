@@ -21,7 +21,7 @@ var scrubbed = []string{
 	"FLUX_", "FILCH_SECRET", "FILCH_GPUS=", "FILCH_SOCKET=", "FILCH_IDENT=",
 	"FILCH_INSTANCE=", "FILCH_JOB=", "FILCH_RANK=", "FILCH_SIZE=",
 	"FILCH_LOCAL_RANK=", "FILCH_LOCAL_SIZE=", "FILCH_NODE=", "FILCH_NODES=",
-	"FILCH_NODELIST=", "FILCH_ATTEMPT=",
+	"FILCH_NODELIST=", "FILCH_ATTEMPT=", "FILCH_SERIAL=",
 }
 
 // scrub returns env without what must not reach a rank.

@@ -241,6 +241,9 @@ func (o *taskOrder) taskEnv(s *launcher.TaskStart) []string {
 	env := make([]string, 0, len(o.env)+len(s.Env)+8)
 	env = append(env, o.env...)
 	env = append(env, "FILCH_TASK="+strconv.Itoa(int(s.Number)), "FILCH_ATTEMPT="+strconv.Itoa(int(s.Attempt)))
+	if !o.what.Worker { // which outlives the task
+		env = append(env, "FILCH_SERIAL="+strconv.FormatUint(s.Serial, 10))
+	}
 	env = append(env, s.Env...)
 	return append(env, gpuEnv(s.GPUs, 0, 1)...)
 }

@@ -153,6 +153,7 @@ type Context struct {
 	Env      []string
 	Cwd      string
 	Job      filch.JobID // of the job that the client runs in; 0 none
+	Task     uint64      // of that job, as its node calls it; 0 none
 	ReadFile func(path string) (string, error)
 }
 
@@ -193,7 +194,7 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 		r.Request.Name = defaultName(r.Argv[0])
 	}
 	if !r.Client.NewJob {
-		r.Request.Parent = c.Job
+		r.Request.Parent, r.Request.Task = c.Job, c.Task
 	}
 	return warnings, nil
 }
