@@ -104,6 +104,9 @@ func (n *Node) missing(j *job) string {
 	if len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
 	}
+	if n.knot.stuck[j.id] {
+		text += "; it waits for itself: " + n.knot.text
+	}
 	if n.ledger.Ending() && n.takes(j) == 0 {
 		text += "; the nodes are taken away soon and lend only to what is known to finish: -t LIMIT says it"
 	}

@@ -56,7 +56,7 @@ type job struct {
 	step   *step
 	guests []*guest
 	task   *host // a task that has steps, in the shape of a job; see host
-	lined  bool // waits for its turn to gather
+	lined  bool  // waits for its turn to gather
 	clock  jobClock
 	kept   kept
 	due    time.Duration // of its entry in the agenda

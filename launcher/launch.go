@@ -161,7 +161,8 @@ func (n *Node) newRun(j *job, nodes []NodeRanks) *run {
 		Ident: filch.Ident{Instance: n.cfg.Instance, Job: j.id, Attempt: j.attempt},
 		Name:  j.req.Name, Origin: n.cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
-		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Order: j.req.Order, Hop: j.kept.hop, Copy: j.req.Copy,
+		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
+		Hop: j.kept.hop, Copy: j.req.Copy,
 	}
 	return r
 }

@@ -48,7 +48,8 @@ type net struct {
 	taken   filch.JobID     // ids up to this one are taken
 	chores  chores          // tasks
 	words   int             // messages between stores
-	late    time.Duration   // how long a launcher that is restarted looks for its keepers
+	ties    func(h *host) []Tie
+	late    time.Duration // how long a launcher that is restarted looks for its keepers
 }
 
 type faults struct {
@@ -251,7 +252,21 @@ func (h *host) act() {
 		h.net.reply(h, r)
 	}
 	h.do(&o)
+	if o.Look {
+		h.net.after(5*ms, h.look)
+	}
 	h.arm()
+}
+
+// look tells the node what is tied on all that answer.
+func (h *host) look() {
+	var all []Tie
+	for _, name := range h.net.names {
+		if o := h.net.nodes[name]; o.up && h.net.ties != nil {
+			all = append(all, h.net.ties(o)...)
+		}
+	}
+	h.input(func(out *Outbox) { h.node.Knot(h.net.now, all, out) })
 }
 
 // sync puts entries on the disk, a while later.

@@ -76,6 +76,7 @@ type shared struct {
 type repeats struct {
 	owed    []owed // steps to give back
 	renewAt time.Duration
+	knot    knot
 }
 
 // draws is where ids and random numbers come from.
@@ -100,7 +101,7 @@ func New(cfg Config) *Node {
 	n := &Node{
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
-		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never},
+		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never, knot: knot{at: filch.Never}},
 		fates: fates{birth: birth{opens: filch.Never, forgets: filch.Never}, walltime: newWalltime(cfg.Walltime), drain: cfg.Drain},
 	}
 	if cfg.Store != nil {
@@ -231,6 +232,7 @@ func (n *Node) Tick(now time.Duration, out *Outbox) {
 	}
 	n.payAgain(now, out)
 	n.tickWalltime(now, out)
+	n.tickKnot(now, out)
 	n.tickMeta(now, out)
 	n.tickWork(now, out)
 	n.settle(now, out)
@@ -265,7 +267,7 @@ func (n *Node) Deadline() time.Duration {
 	for len(n.agenda.heap) > 0 && n.stale(n.agenda.heap[0]) {
 		n.agenda.due(filch.Never)
 	}
-	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.birth.opens, n.birth.forgets, n.walltime.drainAt, n.metaDeadline(), n.workDeadline())
+	d := min(n.ledger.Deadline(), n.agenda.next(), n.renewAt, n.knot.at, n.birth.opens, n.birth.forgets, n.walltime.drainAt, n.metaDeadline(), n.workDeadline())
 	for i := range n.owed {
 		d = min(d, n.owed[i].again)
 	}

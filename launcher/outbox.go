@@ -32,6 +32,7 @@ type Launch struct {
 	Each     Room // and each of them
 	KillWait time.Duration
 	Detach   bool
+	Timed    bool // it has a time limit
 	Order    []byte
 	Hop      int32 // how often the job was taken over
 	Copy     *Copy // what every node needs before it is ready; nil nothing
@@ -134,6 +135,7 @@ type Outbox struct {
 	Stores  []dht.StoreSend
 	Replies []Reply
 	Tasks   []TaskLaunch
+	Look    bool // all nodes are to say what is tied on them; see [Node.Knot]
 	TaskEnding
 }
 
@@ -149,5 +151,5 @@ func (o *Outbox) Reset() {
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
 	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
-	o.Mirror = o.Mirror[:0]
+	o.Mirror, o.Look = o.Mirror[:0], false
 }

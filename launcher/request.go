@@ -22,6 +22,7 @@ type Request struct {
 	Policy  Policy
 	Parent  filch.JobID   // a step of this job: uses its slots, never steals; 0 none
 	Task    uint64        // of Parent's tasks the one whose step it is, as its node calls it; 0 of none
+	Inside  Inside        // what its client is a process of, also with Parent 0
 	Class   int32         // of the ticket
 	Detach  bool          // goes on without its client
 	Durable bool          // with Detach: acknowledged when its record is on disks

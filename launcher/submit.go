@@ -75,6 +75,7 @@ func (n *Node) begin(now time.Duration, j *job, out *Outbox) {
 	case len(n.line.jobs) == 0 && n.local(now, j, out):
 	default:
 		n.keep(now, j, out)
+		n.lookFor(now, j)
 		j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
 		if j.clock.say <= now {
 			j.clock.say, j.clock.refresh = now+SayEvery, now+SayEvery-refreshBefore

@@ -16,14 +16,15 @@ import (
 )
 
 func psCommand(g *global) *cobra.Command {
-	asJSON, all := false, false
+	asJSON, all, steps := false, false, false
 	c := &cobra.Command{
 		Use:     "ps",
 		GroupID: "jobs",
 		Short:   "list jobs",
 		Long: `Lists the jobs that wait or run, the newest last; with -a also those that have
-ended. A job's number can be given to every other command, and so can last.`,
-		Example: "  filch ps\n  filch ps -a --json",
+ended. A job's number can be given to every other command, and so can last. What
+tasks started with filch run is listed with --steps alone: there may be thousands.`,
+		Example: "  filch ps\n  filch ps -a --json\n  filch ps --steps",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.dial()
 			if err != nil {
@@ -36,6 +37,9 @@ ended. A job's number can be given to every other command, and so can last.`,
 			}
 			if !all {
 				list = slices.DeleteFunc(list, func(j launcher.JobInfo) bool { return j.Code != nil })
+			}
+			if !steps {
+				list = slices.DeleteFunc(list, func(j launcher.JobInfo) bool { return j.Task != nil })
 			}
 			slices.SortFunc(list, func(a, b launcher.JobInfo) int {
 				if a.Submit != b.Submit {
@@ -56,6 +60,7 @@ ended. A job's number can be given to every other command, and so can last.`,
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended")
+	c.Flags().BoolVar(&steps, "steps", false, "also the steps of tasks")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -184,7 +189,10 @@ func printJob(j launcher.JobInfo) {
 	field("job", j.ID.String())
 	field("name", j.Name)
 	kind := j.Kind
-	if j.Parent != 0 {
+	switch {
+	case j.Task != nil:
+		kind += fmt.Sprintf(" of task %d.%d", j.Parent, *j.Task)
+	case j.Parent != 0:
 		kind += " of job " + j.Parent.String()
 	}
 	field("kind", kind)

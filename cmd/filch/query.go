@@ -40,7 +40,8 @@ func queryJobs(c *client.Client) ([]launcher.JobInfo, error) {
 	return list, err
 }
 
-// lastJob returns a function that finds the job that was submitted last.
+// lastJob returns a function that finds the job that was submitted last, by
+// somebody and not by a task.
 func lastJob(c *client.Client) func() (filch.JobID, error) {
 	return func() (filch.JobID, error) {
 		list, err := queryJobs(c)
@@ -49,7 +50,7 @@ func lastJob(c *client.Client) func() (filch.JobID, error) {
 		}
 		var last launcher.JobInfo
 		for _, j := range list {
-			if j.Submit > last.Submit {
+			if j.Submit > last.Submit && j.Task == nil {
 				last = j
 			}
 		}

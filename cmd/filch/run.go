@@ -102,7 +102,7 @@ func launch(r *spec.Run, around spec.Context) int {
 		return fail(err)
 	}
 	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
-		r.Request.Parent, r.Request.Task = 0, 0 // FILCH_JOB is a job of another instance
+		r.Request.Parent, r.Request.Task, r.Request.Inside = 0, 0, launcher.Inside{} // FILCH_JOB is a job of another instance
 	}
 	withdraw := func() {}
 	if r.Client.Bcast != "" {

@@ -40,6 +40,7 @@ type client struct {
 	id       launcher.ClientID
 	conn     *wire.Conn
 	sock     *net.UnixConn
+	pid      int
 	job      atomic.Int32 // attached to it, 0 none
 	finished atomic.Bool  // was told the end
 	offer    *archive     // of what it has submitted, until that is a job; guarded by copies.mu
@@ -107,10 +108,11 @@ func (cs *clients) accept() {
 
 // admit refuses whoever is not of this launcher's uid.
 func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
-	if err := checkPeer(sock); err != nil {
+	pid, err := checkPeer(sock)
+	if err != nil {
 		return nil, refuse(sock, err)
 	}
-	c := &client{conn: wire.NewConn(sock), sock: sock}
+	c := &client{conn: wire.NewConn(sock), sock: sock, pid: pid}
 	c.conn.OnWritten(c.written)
 	cs.mu.Lock()
 	if cs.closed || len(cs.byID) >= maxClients {
@@ -140,16 +142,16 @@ func refuse(sock net.Conn, err error) error {
 	return err
 }
 
-// checkPeer refuses a client of another user.
-func checkPeer(sock *net.UnixConn) error {
+// checkPeer refuses a client of another user, and returns the client's process.
+func checkPeer(sock *net.UnixConn) (pid int, err error) {
 	raw, err := sock.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if e := raw.Control(func(fd uintptr) { err = place.CheckPeer(int(fd)) }); e != nil {
-		return e
+	if e := raw.Control(func(fd uintptr) { pid, err = place.CheckPeer(int(fd)) }); e != nil {
+		return 0, e
 	}
-	return err
+	return pid, err
 }
 
 func (cs *clients) find(id launcher.ClientID) *client {

@@ -246,6 +246,9 @@ func (l *loop) once() {
 	for i := range o.Replies {
 		l.reply(&o.Replies[i])
 	}
+	if o.Look {
+		d.work.Go(d.look)
+	}
 	l.clearOut()
 }
 

@@ -44,6 +44,8 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 		return d.ps(local)
 	case wire.VerbVersion:
 		return wire.VersionInfo{Build: d.cfg.Build, Wire: wire.Version, Go: runtime.Version()}, nil
+	case wire.VerbTies:
+		return d.ties()
 	case wire.VerbStats:
 		return d.stats(), nil
 	case wire.VerbRoster:

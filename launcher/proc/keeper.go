@@ -179,7 +179,7 @@ func (k *keeper) called() {
 	if err != nil {
 		return
 	}
-	if place.CheckPeer(fd) != nil || k.job == nil {
+	if _, err := place.CheckPeer(fd); err != nil || k.job == nil {
 		unix.Close(fd)
 		return
 	}

@@ -193,6 +193,7 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	if r.Request.Name == "" {
 		r.Request.Name = defaultName(r.Argv[0])
 	}
+	r.Request.Inside = launcher.Inside{Job: c.Job, Task: c.Task}
 	if !r.Client.NewJob {
 		r.Request.Parent, r.Request.Task = c.Job, c.Task
 	}

@@ -32,6 +32,7 @@ const (
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; nothing is added to the job any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes that of the instance; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
+	VerbTies    = "ties"    // -> []launcher.Tie of that node alone
 	VerbResume  = "resume"  // FOLDER -> ResumeInfo; goes on with the queue in that folder
 )
 

@@ -1,7 +1,6 @@
 package mpi_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -41,7 +40,7 @@ func TestBatchJobsSpread(t *testing.T) {
 	for i, h := range c.Hosts {
 		want := fmt.Sprintf("ring of %d: token %d, want %[2]d\n", batchRanks(i), 3*batchRanks(i))
 		for k := range each {
-			text, _ := os.ReadFile(filepath.Join(c.Dir, fmt.Sprintf("%s.%d", h.Name, k+1)))
+			text, _ := os.ReadFile(filepath.Join(c.Dir, batchOutput(h.Name, k/batchArray, strconv.Itoa(1+k%batchArray))))
 			where, said, _ := strings.Cut(string(text), "\n")
 			if said == want {
 				good++
@@ -68,15 +67,23 @@ func TestBatchJobsSpread(t *testing.T) {
 // batchRanks is the size of the batch jobs of host i: what a host has, and more.
 func batchRanks(i int) int { return 4 + i%2 }
 
-// batches submits an array of batch jobs on host i and waits for its end.
+// batchArray is how many batch jobs are submitted together. Who comes later waits
+// for them: with all of them at once the other runs would have their turn at the end.
+const batchArray = 5
+
+func batchOutput(host string, array int, member string) string {
+	return fmt.Sprintf("%s.%d.%s", host, array, member)
+}
+
+// batches submits n batch jobs on host i, array after array.
 func (c *cluster) batches(ctx context.Context, i, n int) {
-	cmd := c.Hosts[i].CommandIn(ctx, c.Dir, "sbatch", "--wait", fmt.Sprintf("--array=1-%d", n), "-n", strconv.Itoa(batchRanks(i)), "-o", c.Hosts[i].Name+".%a",
-		"--wrap", `echo "$SLURM_TASKS_PER_NODE"; srun "$RING" 3`)
-	cmd.Env = c.Env(i)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Run(); err != nil {
-		c.T.Errorf("sbatch on %s: %v: %s", c.Hosts[i].Name, err, said.String())
+	for a := range n / batchArray {
+		cmd := c.Hosts[i].CommandIn(ctx, c.Dir, "sbatch", "--wait", fmt.Sprintf("--array=1-%d", batchArray), "-n", strconv.Itoa(batchRanks(i)),
+			"-o", batchOutput(c.Hosts[i].Name, a, "%a"), "--wrap", `echo "$SLURM_TASKS_PER_NODE"; srun "$RING" 3`)
+		cmd.Env = c.Env(i)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			c.T.Errorf("sbatch on %s: %v: %s", c.Hosts[i].Name, err, out)
+		}
 	}
 }
 

@@ -55,14 +55,15 @@ func Ambiguous() error {
 	return nil
 }
 
-// CheckPeer refuses the other end of a unix socket unless this user opened it.
-func CheckPeer(fd int) error {
+// CheckPeer refuses the other end of a unix socket unless this user opened it,
+// and returns the process that did.
+func CheckPeer(fd int) (pid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot tell who the peer is: %s", err.Error())
+		return 0, filch.Errorf(filch.Internal, "cannot tell who the peer is: %s", err.Error())
 	}
 	if int(cred.Uid) != os.Geteuid() {
-		return filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), cred.Uid)
+		return 0, filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), cred.Uid)
 	}
-	return Ambiguous()
+	return int(cred.Pid), Ambiguous()
 }

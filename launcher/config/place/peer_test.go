@@ -15,7 +15,7 @@ const peerChild = "FILCH_TEST_PEER"
 
 func TestPeerOfThisUser(t *testing.T) {
 	if os.Getenv(peerChild) != "" {
-		if err := CheckPeer(3); err != nil {
+		if _, err := CheckPeer(3); err != nil {
 			t.Log("refused:", err)
 		} else {
 			t.Log("served")

@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// look has the brain hear what is tied on all nodes. What does not answer counts
+// as able to end.
+func (d *Daemon) look() {
+	ties, err := d.ties()
+	if err != nil {
+		return
+	}
+	askAll(d.asks, wire.Query{Verb: wire.VerbTies}, func(m member, v []launcher.Tie, err error) {
+		if err == nil && !slices.ContainsFunc(v, func(t launcher.Tie) bool { return t.Node != m.Name }) {
+			ties = append(ties, v...)
+		}
+	})
+	d.post(func(t *turn) { t.node.Knot(t.now, ties, t.out) })
+}
+
+// ties is what is tied on this node: what holds slots without a time limit and has
+// no process but clients that wait, and such as do nothing but wait for those.
+func (d *Daemon) ties() ([]launcher.Tie, error) {
+	ties := []launcher.Tie{}
+	err := d.ask(loopWait, func(t *turn) {
+		ties = append(ties, slices.DeleteFunc(t.node.Ties(), func(t launcher.Tie) bool {
+			r := d.runners.homes[t.Inside.Task]
+			return t.Inside.Task != 0 && (r == nil || r.tasks[t.Inside.Task].Limit > 0)
+		})...)
+	})
+	if err != nil || len(ties) == 0 {
+		return ties, err
+	}
+	tree := readProcesses()
+	return slices.DeleteFunc(ties, func(t launcher.Tie) bool {
+		pids := make([]int, len(t.Clients))
+		for i, id := range t.Clients {
+			if c := d.clients.find(id); c != nil {
+				pids[i] = c.pid
+			}
+		}
+		return !tree.tied(os.Getpid(), pids)
+	}), nil
+}
+
+// processes is the processes of this machine, by pid.
+type processes struct {
+	all  map[int]processInfo
+	kids map[int][]int
+}
+
+type processInfo struct {
+	parent  int
+	threads int
+	dead    bool
+}
+
+func readProcesses() *processes {
+	ps := &processes{all: map[int]processInfo{}, kids: map[int][]int{}}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		stat, err2 := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil || err2 != nil {
+			continue
+		}
+		// PID (NAME) STATE PPID ..., and the 20th is the number of threads.
+		rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(rest) < 18 {
+			continue
+		}
+		p := processInfo{dead: rest[0] == "Z" || rest[0] == "X"}
+		p.parent, _ = strconv.Atoi(rest[1])
+		p.threads, _ = strconv.Atoi(rest[17])
+		ps.all[pid] = p
+		ps.kids[p.parent] = append(ps.kids[p.parent], pid)
+	}
+	return ps
+}
+
+// maxAncestors bounds the processes between a client and its keeper or runner.
+const maxAncestors = 1000
+
+// top is the process that a child of the launcher, a keeper or a runner, has
+// started and that pid comes from; 0 if there is none.
+func (ps *processes) top(launcher, pid int) int {
+	for range maxAncestors {
+		p, ok := ps.all[pid]
+		switch {
+		case !ok:
+			return 0
+		case ps.all[p.parent].parent == launcher:
+			return pid
+		}
+		pid = p.parent
+	}
+	return 0
+}
+
+// tied reports whether all that a rank or a task does is to wait for these clients.
+func (ps *processes) tied(launcher int, clients []int) bool {
+	top := 0
+	for _, pid := range clients {
+		t := ps.top(launcher, pid)
+		if t == 0 || top != 0 && t != top {
+			return false
+		}
+		top = t
+	}
+	return top != 0 && ps.waits(top, clients)
+}
+
+// waits reports whether a process is one of the clients, or does nothing but wait
+// for children of which the same is true. A timer that it has set on itself is not
+// seen.
+func (ps *processes) waits(pid int, clients []int) bool {
+	if slices.Contains(clients, pid) {
+		return true
+	}
+	if ps.all[pid].threads != 1 || !inWait(pid) {
+		return false
+	}
+	living := 0
+	for _, kid := range ps.kids[pid] {
+		if ps.all[kid].dead {
+			continue
+		}
+		if living++; !ps.waits(kid, clients) {
+			return false
+		}
+	}
+	return living > 0
+}
+
+// inWait reports whether a process is in a system call that waits for a child.
+func inWait(pid int) bool {
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)); err == nil {
+		number, _, _ := strings.Cut(string(b), " ")
+		n, err := strconv.Atoi(number)
+		return err == nil && (n == unix.SYS_WAIT4 || n == unix.SYS_WAITID)
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+	return err == nil && string(b) == "do_wait"
+}
