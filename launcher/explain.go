@@ -82,7 +82,11 @@ func (n *Node) missing(j *job) string {
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
-			return fmt.Sprintf("waits for slots of %s that its step %d uses", j.inside(), j.step.behind)
+			text := fmt.Sprintf("waits for slots of %s that its step %d uses", j.inside(), j.step.behind)
+			if n.knot.stuck[j.id] {
+				text += "; it waits for itself: " + n.knot.text
+			}
+			return text
 		}
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}

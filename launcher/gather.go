@@ -133,6 +133,9 @@ func (n *Node) grant(s slots.Status) *Grant {
 	}
 	if s.Waiting || s.Held == 0 {
 		g.Holder, g.Holds = n.ledger.InTheWay(s.Key)
+		if job, held := n.tasksInTheWay(); held > g.Holds {
+			g.Holder, g.Holds = job, held
+		}
 	}
 	return g
 }

@@ -54,12 +54,17 @@ type job struct {
 	gather *stealer.Gather
 	run    *run
 	step   *step
+	hosting
+	lined bool // waits for its turn to gather
+	clock jobClock
+	kept  kept
+	due   time.Duration // of its entry in the agenda
+}
+
+// hosting is a job's side as the parent of steps.
+type hosting struct {
 	guests []*guest
 	task   *host // a task that has steps, in the shape of a job; see host
-	lined  bool  // waits for its turn to gather
-	clock  jobClock
-	kept   kept
-	due    time.Duration // of its entry in the agenda
 }
 
 // times is how long a job has waited.

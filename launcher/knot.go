@@ -41,6 +41,7 @@ type Inside struct {
 type Tie struct {
 	Node    filch.NodeName `json:"node"`
 	Inside  Inside         `json:"inside"`
+	Of      Inside         `json:"of"` // a step's: whose slots it has; of others nobody's
 	Room    Room           `json:"room"`
 	Waits   []Wait         `json:"waits"`
 	Clients []ClientID     `json:"-"` // of Waits
@@ -52,6 +53,10 @@ type Wait struct {
 	Runs   bool         `json:"runs"` // it has its slots: whether it is tied is for its own Tie to say
 	Ticket filch.Ticket `json:"ticket"`
 	Need   stealer.Need `json:"need"`
+
+	// Of a step: whose slots it waits for, and all that there are, by node.
+	Of    Inside           `json:"of"`
+	Rooms []stealer.Member `json:"rooms,omitempty"`
 }
 
 // knot is what a node knows of one.
@@ -76,7 +81,7 @@ func (n *Node) tickKnot(now time.Duration, out *Outbox) {
 	}
 	n.knot.at = filch.Never
 	for _, j := range n.jobs { // in any order: one is enough
-		if _, ok := j.waitsInside(); ok && j.run == nil {
+		if _, ok := n.waitsInside(j); ok && j.run == nil {
 			n.knot.at, out.Look = now+KnotWait, true
 			return
 		}
@@ -86,16 +91,31 @@ func (n *Node) tickKnot(now time.Duration, out *Outbox) {
 
 // waitsInside is what a holder waits for with this run; false of one that may end
 // by itself, or that goes on without its client.
-func (j *job) waitsInside() (Wait, bool) {
+func (n *Node) waitsInside(j *job) (Wait, bool) {
 	switch c := &j.clock; {
 	case j.req.Inside.Job == 0 || j.req.Detach || !j.seen.here:
 		return Wait{}, false
 	case j.run != nil:
 		return Wait{Job: j.id, Runs: true}, true
+	case j.step != nil:
+		return n.waitsForSiblings(j)
 	case j.gather == nil && !j.lined || c.patient != filch.Never || c.fence != filch.Never:
 		return Wait{}, false
 	}
 	return Wait{Job: j.id, Ticket: j.ticket, Need: j.need}, true
+}
+
+// waitsForSiblings is the same of a step that waits, if this node grants its slots.
+func (n *Node) waitsForSiblings(j *job) (Wait, bool) {
+	h := n.host(j.req.Parent, j.req.Task)
+	if h == nil || h.run == nil || !h.run.going || j.clock.patient != filch.Never {
+		return Wait{}, false
+	}
+	w := Wait{Job: j.id, Ticket: j.ticket, Need: j.need, Of: Inside{j.req.Parent, j.req.Task}}
+	for i, at := range h.run.launch.Nodes {
+		w.Rooms = append(w.Rooms, stealer.Member{Name: at.Node, Total: n.hostRoom(h, i)})
+	}
+	return w, true
 }
 
 // Ties is what may be tied on this node.
@@ -111,15 +131,10 @@ func (n *Node) Ties() []Tie {
 		if !known {
 			i = len(all)
 			at[in] = i
-			t := Tie{Node: n.cfg.Name, Inside: in}
-			room, ok := n.holds(in)
-			if t.Room = room; !ok {
-				t.Room.Slots = -1
-			}
-			all = append(all, t)
+			all = append(all, n.holder(in))
 		}
 		t := &all[i]
-		w, ok := j.waitsInside()
+		w, ok := n.waitsInside(j)
 		if !ok {
 			t.Room.Slots = -1
 		}
@@ -129,24 +144,20 @@ func (n *Node) Ties() []Tie {
 	return all[:min(len(all), MaxTies)]
 }
 
-// holds is the room on this node that what clients are inside of has; false where
-// it may end by itself.
-func (n *Node) holds(in Inside) (Room, bool) {
+// holder is what has slots on this node and clients inside of it; with fewer than
+// none where it may end by itself.
+func (n *Node) holder(in Inside) Tie {
+	t := Tie{Node: n.cfg.Name, Inside: in, Room: Room{Slots: -1}}
 	if in.Task != 0 {
-		r := n.taskOf(in.Job, in.Task)
-		if r == nil {
-			return Room{}, false
+		if r := n.taskOf(in.Job, in.Task); r != nil {
+			t.Room = r.loan.Room
 		}
-		return r.loan.Room, true
+		return t
 	}
-	p := n.partOf(in.Job)
-	if p == nil || p.phase != PhaseStarted || p.level > 0 || p.launch.Size != 1 || p.launch.Timed {
-		return Room{}, false
+	if p := n.partOf(in.Job); p != nil && p.phase == PhaseStarted && p.level == 0 && p.launch.Size == 1 && !p.launch.Timed {
+		t.Of, t.Room = Inside{p.launch.Parent, p.launch.Task}, p.launch.Base.Plus(p.launch.Each)
 	}
-	if p.launch.Parent != 0 {
-		return Room{}, true // its slots are its parent's
-	}
-	return p.launch.Base.Plus(p.launch.Each), true
+	return t
 }
 
 // Knot takes in what is tied on all nodes, as far as they answered.
@@ -162,7 +173,9 @@ func (n *Node) Knot(now time.Duration, ties []Tie, out *Outbox) {
 	k.at, k.stuck = now+KnotPause, make(map[filch.JobID]bool)
 	held := int32(0)
 	for i := range tied {
-		held += tied[i].Room.Slots
+		if tied[i].Of == (Inside{}) {
+			held += tied[i].Room.Slots
+		}
 		for _, w := range tied[i].Waits {
 			k.stuck[w.Job] = true
 		}
@@ -186,8 +199,12 @@ func (n *Node) Knot(now time.Duration, ties []Tie, out *Outbox) {
 
 // untie refuses a run so that others can start.
 func (n *Node) untie(now time.Duration, j *job, out *Outbox) {
-	err := filch.Errorf(filch.Busy, "cannot start job %d: it waits for itself: %s, this one included, and what is left has no room for any of these", j.id, n.knot.text).
-		WithHint("start fewer at a time, or give them the slots that their runs need: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
+	err := filch.Errorf(filch.Busy, "cannot start job %d: it waits for itself: %s, this one included, and what is left has no room for any of these", j.id, n.knot.text)
+	if j.step != nil {
+		err = err.WithHint("it needs slots that the step has in which it was started; --new-job starts a job of its own")
+	} else {
+		err = err.WithHint("start fewer at a time, or give them the slots that their runs need: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
+	}
 	n.letGo(now, j, nil, out)
 	n.refuse(now, j, err, out)
 }
@@ -210,7 +227,11 @@ func (n *Node) tied(ties []Tie) []Tie {
 				if w.Runs {
 					return !runs[w.Job]
 				}
-				ranks, nodes := w.Need.Ceiling(left)
+				from := left
+				if w.Of != (Inside{}) {
+					from = remain(w.Rooms, w.Of, tied)
+				}
+				ranks, nodes := w.Need.Ceiling(from)
 				return ranks >= int64(w.Need.Ranks) && nodes >= w.Need.MinNodes
 			})
 		})
@@ -222,12 +243,22 @@ func (n *Node) tied(ties []Tie) []Tie {
 
 // without is the members with what is not tied on them.
 func (n *Node) without(tied []Tie) *stealer.Members {
+	all := make([]stealer.Member, n.members.Len())
+	for i := range all {
+		all[i] = *n.members.At(int32(i))
+	}
+	return remain(all, Inside{}, tied)
+}
+
+// remain is what is not tied of rooms that belong to nobody, or to a parent of
+// steps.
+func remain(rooms []stealer.Member, of Inside, tied []Tie) *stealer.Members {
 	left := stealer.NewMembers()
-	for i := range n.members.Len() {
-		left.Set(*n.members.At(int32(i)))
+	for _, m := range rooms {
+		left.Set(m)
 	}
 	for i := range tied {
-		if m := left.Find(tied[i].Node); m >= 0 {
+		if m := left.Find(tied[i].Node); m >= 0 && tied[i].Of == of {
 			p := left.At(m)
 			p.Total = p.Total.Minus(tied[i].Room)
 		}

@@ -77,14 +77,22 @@ func TestAKnotOfTasksIsUntied(t *testing.T) {
 	if len(e.refused) > 0 {
 		t.Errorf("refused before a second look: %v", e.refused)
 	}
-	told := false
+	told, held, tied := false, 0, int64(0)
 	for _, h := range e.w.nodes {
+		tied += h.node.TasksHere(e.bag).Tied
 		for _, j := range h.node.Jobs(e.w.now) {
+			if x, err := h.node.Explain(e.w.now, j.ID); err == nil {
+				for _, p := range x.Places {
+					if p.Holder == e.bag {
+						held++
+					}
+				}
+			}
 			told = told || strings.Contains(j.Cause, "waits for itself") && strings.Contains(j.Cause, "8 slots are held by 8 tasks and runs that wait for runs of their own")
 		}
 	}
-	if !told {
-		t.Error("nobody says what the runs wait for")
+	if !told || held == 0 || tied != 8 {
+		t.Errorf("what the runs wait for is said: %t, on %d nodes the bag that has the slots, and of %d tasks that they wait so", told, held, tied)
 	}
 	e.run(10 * 60 * sec)
 	n := e.w.heard(e.bag, TasksFinished)
@@ -168,5 +176,36 @@ func TestAChainOfRunsIsAKnot(t *testing.T) {
 		if heard := strings.Join(w.replies[before:], "\n"); strings.Contains(heard, "Refused") {
 			t.Errorf("job %d inside of one that ends by itself: heard %s", id, heard)
 		}
+	}
+}
+
+// A step that needs the slots of the step that it was started in waits for itself.
+func TestAStepInsideOfAStepIsAKnot(t *testing.T) {
+	w := newNet(t, 1, 4)
+	w.behave = func(k *keeper) { k.at = 3600 * sec }
+	w.ties = func(h *host) []Tie { return h.node.Ties() }
+	inside := func(parent filch.JobID, slots int32) filch.JobID {
+		r := step(parent, 1)
+		r.Inside.Job, r.Shape.PerRank.Slots = parent, slots
+		defer w.run(sec)
+		return w.submit("n1", ClientID(10*parent), r)
+	}
+	outer := ranks(1)
+	outer.Shape.PerRank.Slots = 2
+	a := w.submit("n1", 1, outer)
+	w.run(sec)
+	b := inside(a, 1)
+	c := inside(b, 1)
+	if got := w.ranksOf(c); got != "n1:[{0 1}]" {
+		t.Fatalf("a step beside the one that it was started in is on %s", got)
+	}
+	d := inside(c, 1)
+	w.run(6 * sec)
+	if x, err := w.nodes["n1"].node.Explain(w.now, d); err != nil || !strings.Contains(x.Text, "it waits for itself: 2 slots are held") {
+		t.Errorf("explains %+v, %v, want that it waits for itself", x, err)
+	}
+	w.run(3 * sec)
+	if last := w.last(); !strings.Contains(last, fmt.Sprintf("client %d: Refused 125", 10*c)) || !strings.Contains(last, "--new-job") {
+		t.Errorf("heard %s, want a refusal of the last", last)
 	}
 }

@@ -73,6 +73,7 @@ func (n *Node) beginStep(now time.Duration, j *job, out *Outbox) {
 		return
 	}
 	j.clock.say = now + SayAfter
+	n.lookFor(now, j)
 	n.keep(now, j, out)
 	if j.clock.gates > freeGates {
 		// A sibling has the slots of which the launcher of the parent, since it
@@ -197,10 +198,7 @@ func (n *Node) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) stea
 	if !need.Allows(at.Node) || j.run.seats[i].done {
 		return o
 	}
-	room := j.need.Base.Plus(j.need.Each.Times(count(at.Ranks)))
-	if m := n.members.Find(at.Node); j.need.Exclusive && m >= 0 {
-		room = n.members.At(m).Total
-	}
+	room := n.hostRoom(j, i)
 	for _, g := range guests {
 		for k := range g.nodes {
 			if g.nodes[k].Node == at.Node {
@@ -213,6 +211,15 @@ func (n *Node) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) stea
 		o.Ranks = min(o.Ranks, need.PerNode)
 	}
 	return o
+}
+
+// hostRoom is all that a parent has on its node i.
+func (n *Node) hostRoom(j *job, i int) Room {
+	at := &j.run.launch.Nodes[i]
+	if m := n.members.Find(at.Node); j.need.Exclusive && m >= 0 {
+		return n.members.At(m).Total
+	}
+	return j.need.Base.Plus(j.need.Each.Times(count(at.Ranks)))
 }
 
 // seatGuests grants slots of the parent to waiting steps, strictly in the

@@ -249,6 +249,7 @@ type TasksHere struct {
 	Of       int     `json:"of"`
 	Held     int64   `json:"held,omitempty"` // of the ready ones: they run once, and the queue's mirror does not tell of them yet
 	Why      string  `json:"why,omitempty"`  // that takes so long
+	Tied     int64   `json:"tied,omitempty"` // of the running ones: they wait for runs that have no slots to get but theirs
 }
 
 // TasksHere counts them.
@@ -263,6 +264,11 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 	h := TasksHere{
 		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
+	}
+	for _, o := range n.jobs { // in any order: a sum
+		if o.req.Inside.Job == id && o.req.Inside.Task != 0 && n.knot.stuck[o.id] {
+			h.Tied++
+		}
 	}
 	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready

@@ -40,7 +40,7 @@ func (n *Node) host(parent filch.JobID, task uint64) *job {
 		at := NodeRanks{
 			Node: n.cfg.Name, Lease: filch.LeaseID{Incarnation: n.cfg.Incarnation, Serial: task}, Ranks: []Span{{Count: 1}},
 		}
-		r.host = &job{id: parent, attempt: 1, task: &host{index: r.index}}
+		r.host = &job{id: parent, attempt: 1, hosting: hosting{task: &host{index: r.index}}}
 		r.host.need.Ranks, r.host.need.Each = 1, r.loan.Room
 		r.host.run = &run{going: true, seats: make([]seat, 1), launch: Launch{Nodes: []NodeRanks{at}}}
 	}
@@ -129,4 +129,21 @@ func (n *Node) taskStepOver(now time.Duration, serial uint64) {
 		over := r.host.task.end
 		n.taskEnded(now, serial, over.end, over.left)
 	}
+}
+
+// tasksInTheWay names the job whose tasks have most slots here.
+func (n *Node) tasksInTheWay() (job filch.JobID, most int32) {
+	if n.work == nil {
+		return 0, 0
+	}
+	held := make(map[filch.JobID]int32)
+	for _, r := range n.work.runs { // in any order: sums, and of equals the lowest
+		held[r.job] += r.loan.Room.Slots
+	}
+	for id, k := range held { // in any order: there is one that is most
+		if k > most || k == most && id < job {
+			job, most = id, k
+		}
+	}
+	return job, most
 }

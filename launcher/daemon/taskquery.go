@@ -144,6 +144,7 @@ func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
 				sum.Expected, sum.Limited, sum.Of = v.Expected, v.Limited, v.Of
 			}
 			sum.Held += v.Held
+			sum.Tied += v.Tied
 			sum.Why = cmp.Or(sum.Why, v.Why)
 		}
 	})
@@ -179,6 +180,9 @@ func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Exp
 		e.Text = strconv.Itoa(int(c.Running)) + " tasks run, " + strconv.Itoa(int(c.Ready)) + " are ready"
 		if drained, _ := d.drainedNodes(); drained != "" && c.Ready > 0 {
 			e.Text += "; " + drained
+		}
+		if here.Tied > 0 {
+			e.Text += "; " + strconv.FormatInt(here.Tied, 10) + " of them wait for runs that they started, and those for slots that only such tasks have"
 		}
 	}
 	if info.Code == nil {

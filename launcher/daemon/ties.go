@@ -122,8 +122,8 @@ func (ps *processes) tied(launcher int, clients []int) bool {
 }
 
 // waits reports whether a process is one of the clients, or does nothing but wait
-// for children of which the same is true. A timer that it has set on itself is not
-// seen.
+// for children of which the same is true. An alarm that it has set on itself is
+// not seen.
 func (ps *processes) waits(pid int, clients []int) bool {
 	if slices.Contains(clients, pid) {
 		return true
@@ -143,13 +143,20 @@ func (ps *processes) waits(pid int, clients []int) bool {
 	return living > 0
 }
 
-// inWait reports whether a process is in a system call that waits for a child.
+// inWait reports whether a process is in a system call that ends with a child: a
+// shell's wait is for the signal that one has ended. So is that of timeout, which
+// has a timer.
 func inWait(pid int) bool {
-	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)); err == nil {
-		number, _, _ := strings.Cut(string(b), " ")
-		n, err := strconv.Atoi(number)
-		return err == nil && (n == unix.SYS_WAIT4 || n == unix.SYS_WAITID)
+	timers, err := os.ReadFile(fmt.Sprintf("/proc/%d/timers", pid))
+	if err == nil && len(timers) > 0 {
+		return false
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
-	return err == nil && string(b) == "do_wait"
+	call, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	if err2 != nil {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+		return err == nil && string(name) == "do_wait"
+	}
+	number, _, _ := strings.Cut(string(call), " ")
+	n, err2 := strconv.Atoi(number)
+	return err2 == nil && (n == unix.SYS_WAIT4 || n == unix.SYS_WAITID || n == unix.SYS_RT_SIGSUSPEND && err == nil)
 }

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What only waits for a client is tied to it, and what does anything else is not.
+// Here cat is the client, this test the launcher, and the outer shell a keeper.
+func TestTied(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   bool
+	}{
+		{"exec cat", true},
+		{"cat; true", true},
+		{"bash -c 'cat; true'; true", true},
+		{"cat <&3 & wait; true", true},
+		{"bash -c 'cat <&3 & wait; true'; true", true},
+		{"sleep 300 & cat; true", false},
+		{"(while :; do sleep 1; done) & cat; true", false},
+		{"timeout 300 cat; true", false},
+		{"cat <&3 & bash -c 'read -t 300 x </dev/zero'; true", false},
+		{"cat <&3 & sleep 300; wait", false},
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `exec 3<&0; sh -c "$0" 3<&0; true`, c.script)
+		cmd.WaitDelay = time.Second
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, looks := false, 0
+		for end := time.Now().Add(10 * time.Second); looks < 5 && !got; <-time.After(20 * time.Millisecond) {
+			ps := readProcesses()
+			if client := ps.find(cmd.Process.Pid, "cat"); client > 0 {
+				got = ps.tied(os.Getpid(), []int{client})
+				if !c.want {
+					looks++
+				}
+			}
+			if time.Now().After(end) {
+				break
+			}
+		}
+		if got != c.want || !c.want && looks == 0 {
+			t.Errorf("%s: tied %t after %d looks, want %t", c.script, got, looks, c.want)
+		}
+		readProcesses().kill(cmd.Process.Pid)
+		_ = in.Close()
+		_ = cmd.Wait()
+	}
+}
+
+// find is a descendant of pid whose program is called name.
+func (ps *processes) find(pid int, name string) int {
+	if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && strings.TrimSpace(string(b)) == name {
+		return pid
+	}
+	for _, kid := range ps.kids[pid] {
+		if p := ps.find(kid, name); p > 0 {
+			return p
+		}
+	}
+	return 0
+}
+
+// kill ends pid and what it has started.
+func (ps *processes) kill(pid int) {
+	for _, kid := range ps.kids[pid] {
+		ps.kill(kid)
+	}
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Kill()
+	}
+}
