@@ -21,7 +21,21 @@ type model struct {
 	running  map[filch.JobID]int32
 	rounds   map[filch.JobID]uint32
 	old      []Status // leases that are no more
-	tasks    []TaskLoan
+	tasks    []*taskModel
+	steps    []stepModel // of tasks, also of those that have ended
+	step     filch.JobID // the last of them
+}
+
+type taskModel struct {
+	TaskLoan
+	lent int32 // slots, to steps
+}
+
+type stepModel struct {
+	key   Key
+	lease filch.LeaseID
+	slots int32
+	task  *taskModel // nil: it has ended
 }
 
 // TestLedgerAgainstModel throws random operations at a ledger, stale ones
@@ -37,7 +51,8 @@ func TestLedgerAgainstModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": m.ask, "lock": m.lock, "run": m.run, "release": m.release,
 			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take,
-			"task": m.task, "task-end": m.taskEnd, "tasks-wait": m.tasksWait, "": m.check,
+			"task": m.task, "task-end": m.taskEnd, "tasks-wait": m.tasksWait,
+			"task-step": m.taskStep, "task-step-end": m.taskStepEnd, "": m.check,
 		})
 	})
 }
@@ -123,7 +138,7 @@ func (m *model) task(t *rapid.T) {
 		if int32(len(n.Slots())) != each.Slots {
 			t.Fatalf("took slots %v for a task of %d", n.Slots(), each.Slots)
 		}
-		m.tasks = append(m.tasks, n)
+		m.tasks = append(m.tasks, &taskModel{TaskLoan: n})
 	}
 	m.changed(t)
 }
@@ -133,8 +148,46 @@ func (m *model) taskEnd(t *rapid.T) {
 		t.Skip("no task")
 	}
 	i := rapid.IntRange(0, len(m.tasks)-1).Draw(t, "task")
-	m.ledger.EndTask(m.now, m.tasks[i], false)
+	m.ledger.EndTask(m.now, m.tasks[i].TaskLoan, false)
+	for k := range m.steps {
+		if m.steps[k].task == m.tasks[i] {
+			m.steps[k].task = nil
+		}
+	}
 	m.tasks = append(m.tasks[:i], m.tasks[i+1:]...)
+	m.changed(t)
+}
+
+func (m *model) taskStep(t *rapid.T) {
+	if len(m.tasks) == 0 {
+		t.Skip("no task")
+	}
+	n := m.tasks[rapid.IntRange(0, len(m.tasks)-1).Draw(t, "task")]
+	m.step++
+	a := Ask{Key: Key{Job: 1000 + m.step, Attempt: 1}, Each: Room{Slots: 1}, Want: rapid.Int32Range(1, 3).Draw(t, "ranks")}
+	loan, ok := m.ledger.SubTask(a, &n.TaskLoan)
+	if ok != (n.Room.Slots-n.lent >= a.Want) || ok && int32(len(loan.Slots)) != a.Want {
+		t.Fatalf("a step of %d in a task of %d with %d lent: %+v, %t", a.Want, n.Room.Slots, n.lent, loan, ok)
+	}
+	if ok {
+		n.lent += a.Want
+		m.steps = append(m.steps, stepModel{a.Key, loan.Lease, a.Want, n})
+	}
+}
+
+func (m *model) taskStepEnd(t *rapid.T) {
+	if len(m.steps) == 0 {
+		t.Skip("no step")
+	}
+	i := rapid.IntRange(0, len(m.steps)-1).Draw(t, "step")
+	s := m.steps[i]
+	m.steps = append(m.steps[:i], m.steps[i+1:]...)
+	if !m.ledger.End(m.now, s.key, s.lease, false) {
+		t.Fatalf("the step %+v is not there", s)
+	}
+	if s.task != nil {
+		s.task.lent -= s.slots
+	}
 	m.changed(t)
 }
 
@@ -223,6 +276,11 @@ func (m *model) check(t *rapid.T) {
 	}
 	for _, n := range m.tasks {
 		sum += n.Room.Slots
+	}
+	for _, s := range m.steps {
+		if s.task == nil {
+			sum += s.slots
+		}
 	}
 	if sum != m.total {
 		t.Fatalf("free and held make %d slots, want %d", sum, m.total)
