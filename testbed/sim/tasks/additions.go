@@ -35,7 +35,7 @@ func (w *World) openBag(d *fate.Dice) {
 		host, crash, back := d.N(len(w.hosts)), d.Chance(0.4), d.Between(500*time.Millisecond, 15*time.Second)
 		soon := d.Between(0, 4*time.Millisecond)
 		w.at(at, func() {
-			if h := w.hosts[host]; h.down || h.declared {
+			if h := w.hosts[host]; h.down || h.seen.dead {
 				return
 			}
 			w.truth.jobs[id].added = append(w.truth.jobs[id].added, addition{token: token, count: count})

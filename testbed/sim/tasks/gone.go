@@ -31,7 +31,7 @@ func (w *World) missed(h *host, all bool) {
 		}
 		life := o.life
 		w.at(w.now+w.gone.Between(time.Millisecond, goneWithin), func() {
-			if h.life == m.Incarnation && !h.declared && (h.down || h.rejected) {
+			if h.life == m.Incarnation && !h.seen.dead && (h.down || h.seen.gone) {
 				o.input(life, "member", func(now time.Duration, out *mtc.Out) { o.core.SetMember(now, m, out) })
 			}
 		})
@@ -57,10 +57,10 @@ func (w *World) rejectOne(left int) {
 		return
 	}
 	h := w.hosts[d.N(len(w.hosts))]
-	if !h.down && !h.declared && !h.rejected && h.paused <= w.now && !h.cut {
+	if !h.down && !h.seen.dead && !h.seen.gone && h.paused <= w.now && !h.cut {
 		w.note(h, "rejected")
 		w.shake()
-		h.rejected = true
+		h.seen.gone = true
 		life := h.life
 		w.missed(h, false)
 		w.at(w.now+d.Between(goneWithin, 3*time.Second), func() {
@@ -69,8 +69,8 @@ func (w *World) rejectOne(left int) {
 			}
 			w.note(h, "refuted")
 			w.shake()
-			h.rejected = false
-			if !h.declared {
+			h.seen.gone = false
+			if !h.seen.dead {
 				w.hear(h.member())
 				w.rehome(500 * time.Millisecond)
 			}
@@ -82,5 +82,5 @@ func (w *World) rejectOne(left int) {
 // wronged reports whether a task is lost that a node started which may live.
 func (t *truth) wronged(id filch.JobID, i int32, k *mtc.Task) bool {
 	h := t.w.byName(k.By.Node)
-	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.life == k.By.Incarnation && !h.declared
+	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.life == k.By.Incarnation && !h.seen.dead
 }

@@ -34,7 +34,7 @@ func (w *World) bury(h *host) {
 		if h.life != life || !h.down && !h.cut && h.paused <= w.now {
 			return // it is back before anybody took notice
 		}
-		h.declared = true
+		h.seen.dead = true
 		w.mourn(h.name, life)
 		w.hear(mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))})
 	})
@@ -56,7 +56,7 @@ func (w *World) hear(m mtc.Member) {
 // revive begins the next life of a host that is down or was declared dead.
 func (w *World) revive(h *host) {
 	h.killAll()
-	late := h.declared
+	late := h.seen.dead
 	h.boot(nil)
 	w.note(h, "boot")
 	w.shake()
@@ -65,7 +65,7 @@ func (w *World) revive(h *host) {
 	}
 	for _, o := range w.hosts {
 		m := o.member()
-		m.Up, m.Draining, m.Dead = m.Up && !o.down && !o.declared, m.Draining && !o.down && !o.declared, o.declared
+		m.Up, m.Draining, m.Dead = m.Up && !o.down && !o.seen.dead, m.Draining && !o.down && !o.seen.dead, o.seen.dead
 		h.core.SetMember(w.now, m, &h.out)
 	}
 	h.core.SetRoom(w.now, mtc.Room{Slots: w.opt.Slots}, &h.out)
@@ -103,7 +103,7 @@ func (w *World) pause(i int, d time.Duration) {
 		for _, f := range backlog {
 			f()
 		}
-		if h.declared {
+		if h.seen.dead {
 			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
 				if h.life == life && !h.down {
 					w.revive(h)
@@ -130,7 +130,7 @@ func (w *World) isolate(i int, d time.Duration) {
 		w.cutAll(h, -1)
 		w.note(h, "healed")
 		w.shake()
-		if h.life == life && !h.down && h.declared {
+		if h.life == life && !h.down && h.seen.dead {
 			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
 				if h.life == life && !h.down {
 					w.revive(h)

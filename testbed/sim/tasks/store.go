@@ -44,7 +44,7 @@ func (s *store) home(w *World, key string) *host {
 	var best *host
 	var rank uint64
 	for _, h := range w.hosts {
-		if h.down || h.declared || h.cut || h.rejected {
+		if h.down || h.seen.dead || h.cut || h.seen.gone {
 			continue
 		}
 		r := (k ^ uint64(h.index+1)*0x9e3779b97f4a7c15) * 0xd1342543de82ef95

@@ -67,23 +67,28 @@ type Stats struct {
 
 // host is a node: its launcher's Core, and the processes that it started.
 type host struct {
-	w        *World
-	index    int32
-	name     filch.NodeName
-	life     uint64 // incarnation
-	core     *mtc.Core
-	out      mtc.Out
-	down     bool
-	cut      bool // from the store; the network has its own cuts
-	paused   time.Duration
-	busy     time.Duration
-	wake     time.Duration
-	backlog  []func()
-	running  map[uint64]*process
-	declared bool // dead, as the others see this life
-	rejected bool // it lives, and others call it gone
-	ran      int
+	w       *World
+	index   int32
+	name    filch.NodeName
+	life    uint64 // incarnation
+	core    *mtc.Core
+	out     mtc.Out
+	down    bool
+	cut     bool // from the store; the network has its own cuts
+	paused  time.Duration
+	busy    time.Duration
+	wake    time.Duration
+	backlog []func()
+	running map[uint64]*process
+	seen    seen
+	ran     int
 	draining
+}
+
+// seen is what the others think of a host's life.
+type seen struct {
+	dead bool // they declared it dead
+	gone bool // they call it gone, though it lives
 }
 
 // draining is that a host is to start nothing.
@@ -140,8 +145,8 @@ func (h *host) member() mtc.Member {
 // boot begins a life of a host's launcher.
 func (h *host) boot(shared *mtc.Members) {
 	h.life++
-	h.rejected = false
-	h.down, h.declared, h.busy, h.paused, h.wake, h.backlog = false, false, 0, 0, filch.Never, nil
+	h.seen.gone = false
+	h.down, h.seen.dead, h.busy, h.paused, h.wake, h.backlog = false, false, 0, 0, filch.Never, nil
 	h.out.Reset()
 	h.core = mtc.New(mtc.Config{
 		Self: h.name, Incarnation: h.life, Seed: h.w.opt.Seed<<20 ^ uint64(h.index)<<8 ^ h.life, Policy: h.w.opt.Policy,
