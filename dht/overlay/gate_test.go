@@ -4,6 +4,7 @@ package overlay
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -129,7 +130,7 @@ func TestGateRefuses(t *testing.T) {
 		{"wrong-secret", testGate(t, "a", otherSecret, testInstance, WireVersion), "", WrongSecret, "the secret of node a is not the one of this instance"},
 		{"other-instance", testGate(t, "a", testSecret, "another", WireVersion), "", WrongInstance, "this launcher is of instance another"},
 		{"both", testGate(t, "a", otherSecret, "another", WireVersion), "", WrongInstance, "different instances and have different secrets"},
-		{"newer", testGate(t, "a", testSecret, testInstance, WireVersion+5), "", WrongVersion, "that dialed speaks wire version 7, the one that it dialed 2"},
+		{"newer", testGate(t, "a", testSecret, testInstance, WireVersion+5), "", WrongVersion, fmt.Sprintf("that dialed speaks wire version %d, the one that it dialed %d", WireVersion+5, WireVersion)},
 		{"other-node", memberGate(t, "a"), testPeer(t, "c"), 0, "another node of this instance answers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,11 +149,10 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// attack is an acceptor of which each frame may be changed before it is sent,
-// and a stranger that answers with frames of its own.
+// attack is a stranger that dials: its offer, and its proof when it has seen the
+// answer.
 type attack struct {
-	name string
-	// offer and proof are what the stranger says; the latter sees the answer.
+	name  string
 	offer func(t *testing.T) []byte
 	proof func(t *testing.T, answer []byte) []byte
 }

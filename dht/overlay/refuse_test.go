@@ -3,6 +3,7 @@ package overlay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestHostRefuses(t *testing.T) {
 	}{
 		{"wrong-secret", func(c *overlay.Config) { c.Secret = []byte("another secret of enough bytes") }, overlay.WrongSecret, "the secret of node stranger is not the one"},
 		{"other-instance", func(c *overlay.Config) { c.Instance = "another" }, overlay.WrongInstance, "of instance another, the other one of another that has the same secret"},
-		{"other-version", func(c *overlay.Config) { c.Version = 7 }, overlay.WrongVersion, "that dialed speaks wire version 7, the one that it dialed 2"},
+		{"other-version", func(c *overlay.Config) { c.Version = 7 }, overlay.WrongVersion, fmt.Sprintf("that dialed speaks wire version 7, the one that it dialed %d", overlay.WireVersion)},
 		{"other-instance-and-secret", func(c *overlay.Config) {
 			c.Instance, c.Secret = "another", []byte("another secret of enough bytes")
 		}, overlay.WrongInstance, "different instances and have different secrets"},
@@ -68,7 +69,7 @@ func TestHostRefusesLaunchersWithoutAGate(t *testing.T) {
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(networktest.Patience))
 		err = multistream.SelectProtoOrFail(proto, c)
-		if want := "the launcher that dialed speaks wire version 1, the one that it dialed 2"; err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("the launcher that dialed speaks wire version 1, the one that it dialed %d", overlay.WireVersion); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("it got %v, want %q", err, want)
 		}
 		c.Close()
@@ -98,7 +99,7 @@ func TestHostRefusesLaunchersWithoutAGate(t *testing.T) {
 		start := time.Now()
 		_, err = h.Dial(wait(t), l.Addr().String())
 		var r *overlay.Refusal
-		if want := "the launcher that dialed speaks wire version 2, the one that it dialed 1"; !errors.As(err, &r) || r.Code != overlay.WrongVersion || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("the launcher that dialed speaks wire version %d, the one that it dialed 1", overlay.WireVersion); !errors.As(err, &r) || r.Code != overlay.WrongVersion || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		if d := time.Since(start); d > overlay.ProbeTimeout {
