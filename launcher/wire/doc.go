@@ -19,4 +19,4 @@
 package wire
 
 // Version of all links. A peer with another one is refused.
-const Version = 1
+const Version = 2
