@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch/testbed/rig"
 )
 
@@ -202,7 +204,10 @@ func (a *attacker) replace(place, prog string) {
 		_ = os.WriteFile(mine, a.evil(), 0o755)
 	}
 	_ = os.Chmod(mine, 0o755)
-	if os.Rename(mine, prog) == nil {
+	// An exchange, and not a rename: the test itself removes programs, and to
+	// come after that is no win.
+	var st syscall.Stat_t
+	if unix.Renameat2(unix.AT_FDCWD, mine, unix.AT_FDCWD, prog, unix.RENAME_EXCHANGE) == nil && syscall.Lstat(mine, &st) == nil && st.Uid != nobody {
 		_ = os.WriteFile(filepath.Join(a.dir, "marks", "replaced."+strconv.Itoa(os.Getpid())), []byte(prog), 0o644)
 	}
 	if os.WriteFile(prog+".new", nil, 0o644) == nil {
