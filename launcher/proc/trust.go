@@ -37,7 +37,8 @@ func makeTrusted(dir string) error {
 // that all may write to without the sticky bit, or one that somebody else has
 // put, or has linked, into a folder like /tmp before us. What the user shares
 // with people of a group, or of whose owner they hold such a folder, is theirs
-// to judge.
+// to judge. In a user namespace, as virtual nodes of an ordinary user are in, root
+// is one of the others: its folders in a place like /tmp are refused as well.
 func trusted(dir string) error {
 	parent, given := "/", dir
 	info, err := os.Lstat(parent)
