@@ -26,17 +26,21 @@ func (s *Store) Return(now time.Duration, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
 	if s.course == goes {
-		s.course = backs
+		s.course = saysBack
 		s.returning()
 	}
 }
 
-// returning asks to be a member that stays, until the roster says so.
+// returning asks to be a member that stays.
 func (s *Store) returning() {
-	if s.course == backs && s.unwanted() {
-		s.ask(change{what: changeStaying, who: s.self})
-		s.in(wishEvery, timedFunc((*Store).returning))
+	switch {
+	case s.course > backs:
+		s.course--
+	case s.course < backs || !s.unwanted():
+		return
 	}
+	s.ask(change{what: changeStaying, who: s.self})
+	s.in(wishEvery, timedFunc((*Store).returning))
 }
 
 // unwanted reports whether the roster takes this node for one that leaves, or left.
@@ -78,7 +82,8 @@ func (s *Store) checkCourse() {
 	switch {
 	case s.course == goes && s.letGo():
 		s.out.Left = true
-	case s.course == backs:
+	case s.course == backs && s.unwanted():
+		s.course = saysBack
 		s.returning()
 	}
 }

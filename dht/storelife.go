@@ -35,13 +35,17 @@ type Store struct {
 	course course
 }
 
-// course is where a node is on its way.
-type course uint8
+// course is where a node is on its way. Above backs it says so often that it stays.
+type course int8
 
 const (
-	stays course = iota
-	goes         // or has left
-	backs        // it was on its way out, and is not any more
+	goes course = iota - 1 // or has left
+	stays
+	backs // it was on its way out, and is not any more
+
+	// saysBack is how often, once a second: the steward may take in a wish to leave
+	// that was late, and who left is not told of it.
+	saysBack = backs + 10
 )
 
 // NewStore returns a store that holds nothing and knows no roster.
