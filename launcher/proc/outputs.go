@@ -21,7 +21,7 @@ const (
 	// unbuffered would else cost far more than its bytes.
 	keptMax = 4096
 	// endKept is the bytes at the end of a rank's stderr that are remembered: a
-	// line of MPICH.
+	// last line of MPICH or UCX.
 	endKept = 256
 	// partialAfter is how long a line without an end is held back.
 	partialAfter = time.Second
@@ -224,17 +224,17 @@ func (o *outputs) read(s *stream) bool {
 	return true
 }
 
-// said reports whether text is at the end of what r has printed to stderr. It is
-// not known of a file that r writes itself.
-func (o *outputs) said(r filch.Rank, text string) bool {
+// said reports whether text is at the end of what r has printed to stderr; known
+// is false where that does not pass through here: r writes the file itself.
+func (o *outputs) said(r filch.Rank, text string) (yes, known bool) {
 	for _, s := range o.streams {
 		if s.rank.id == r && s.no == 2 {
 			for o.read(s) {
 			}
-			return bytes.Contains(s.end, []byte(text))
+			return bytes.Contains(s.end, []byte(text)), true
 		}
 	}
-	return false
+	return false, false
 }
 
 // closeStream ends a stream with what it held back.

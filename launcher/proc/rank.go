@@ -204,7 +204,7 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 		case ws.Signal() == unix.SIGKILL && !r.told:
 			j.judgeKill(&e)
 		case ws.Signal() == unix.SIGABRT && state.unfinished():
-			e.Doubt = launcher.DoubtSome
+			e.Doubt = j.doubtAbort(r.id)
 		}
 	case ws.ExitStatus() != 0:
 		e.Kind, e.Code = launcher.CauseExit, int32(ws.ExitStatus())

@@ -195,6 +195,10 @@ func TestToldWithoutItsFirstThread(t *testing.T) {
 	}
 }
 
+// abrtOfUCX ends as UCX ends a process, in MPI.
+const abrtOfUCX = `echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+printf '==== backtrace (tid: 7) ====\n 0 main\n=================================\n' >&2; kill -ABRT $$`
+
 // TestDoubt has the ends of ranks in MPI that may be consequences.
 func TestDoubt(t *testing.T) {
 	b := newBoss(t)
@@ -205,7 +209,8 @@ func TestDoubt(t *testing.T) {
 		"abort-15":       {argv("pmi", "init", "abort:15"), launcher.DoubtMuch},
 		"asked-15":       {argv("pmi", "init", "say:"+strings.Repeat("x", 300), "say:application called MPI_Abort(MPI_COMM_WORLD, 15) - process 0", "abort:15"), launcher.DoubtNone},
 		"abort-16":       {argv("pmi", "init", "abort:16"), launcher.DoubtNone},
-		"abrt":           {argv("pmi", "init", "kill:6"), launcher.DoubtSome},
+		"abrt":           {argv("pmi", "init", "kill:6"), launcher.DoubtNone},
+		"abrt-of-ucx":    {[]string{"/bin/sh", "-c", abrtOfUCX}, launcher.DoubtSome},
 		"abrt-finalized": {argv("pmi", "init", "finalize", "kill:6"), launcher.DoubtNone},
 		"abrt-alone":     {argv("kill-self", "6"), launcher.DoubtNone},
 		"segv":           {argv("pmi", "init", "kill:11"), launcher.DoubtNone},

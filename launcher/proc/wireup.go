@@ -47,14 +47,6 @@ type client struct {
 	queue []byte // answers that the socket did not take
 }
 
-// mpichLost is the code with which MPICH aborts a rank whose communication fails
-// (MPI_ERR_OTHER), as it does when the other rank has gone. A program may do so
-// too; MPICH prints mpichAsked then.
-const (
-	mpichLost  = 15
-	mpichAsked = "application called MPI_Abort("
-)
-
 // pmiState is how far a rank that ended had come.
 type pmiState struct{ state pmi.State }
 
@@ -260,8 +252,8 @@ func (w *wireup) act() {
 		if a.Text != "" {
 			e.Text += ": " + a.Text
 		}
-		if a.Code == mpichLost && w.pmix == nil && !w.job.io.said(a.Rank, mpichAsked) {
-			e.Doubt = launcher.DoubtMuch
+		if a.Code == mpichLost && w.pmix == nil {
+			e.Doubt = w.job.doubt(a.Rank)
 		}
 		w.verdict(a.Rank, e)
 	}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST 4096
+#define MOST 65536
 
 int main(int argc, char **argv)
 {
@@ -18,8 +18,8 @@ int main(int argc, char **argv)
     for (int t = 0; t < times; t++) {
         for (int i = 0; i < n; i++) {
             at[i] = i * MOST;
-            sent[i] = 1 + (rank * 7 + i * 13 + t * 101) % MOST;
-            got[i] = 1 + (i * 7 + rank * 13 + t * 101) % MOST;
+            sent[i] = 1 + (rank * 7 + i * 13 + t * 10007) % MOST;
+            got[i] = 1 + (i * 7 + rank * 13 + t * 10007) % MOST;
             for (int k = 0; k < sent[i]; k++)
                 out[at[i] + k] = rank * n + i + k;
         }
