@@ -30,18 +30,29 @@ func (w *World) drains(d *fate.Dice) {
 }
 
 // drain has a host drain, or take work again. Who does not answer is asked again
-// later, as its operator would.
+// later, as its operator would who has not changed his mind.
 func (w *World) drain(i int, on bool) {
 	h := w.hosts[i]
-	if h.down || h.paused > w.now || h.cut {
-		w.at(w.now+time.Second, func() { w.drain(i, on) })
+	h.orders++
+	h.order(on, h.orders)
+}
+
+func (h *host) order(on bool, nth int) {
+	w := h.w
+	switch {
+	case nth < h.orders:
+		return
+	case h.down || h.paused > w.now || h.cut:
+		w.at(w.now+time.Second, func() { h.order(on, nth) })
 		return
 	}
 	h.drains = on
 	h.drained = w.now
 	w.Stats.Drains++
-	w.Call(i, "drain", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Drain(now, on, out) })
-	w.hear(h.member())
+	w.Call(int(h.index), "drain", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Drain(now, on, out) })
+	if h.seen.version++; !h.seen.gone { // else the refutation says it
+		w.hear(h.word())
+	}
 }
 
 // outside checks that nothing begins on a host that drains.

@@ -24,7 +24,7 @@ const goneWithin = 100 * time.Millisecond
 
 // missed has all others call a host gone, most of them if it lives.
 func (w *World) missed(h *host, all bool) {
-	m := mtc.Member{Name: h.name, Incarnation: h.life, Gone: true, Group: group(int(h.index))}
+	m := word{mtc.Member{Name: h.name, Incarnation: h.life, Gone: true, Group: group(int(h.index))}, h.seen.version}
 	for _, o := range w.hosts {
 		if o == h || !all && w.gone.N(8) == 0 {
 			continue
@@ -32,7 +32,7 @@ func (w *World) missed(h *host, all bool) {
 		life := o.life
 		w.at(w.now+w.gone.Between(time.Millisecond, goneWithin), func() {
 			if h.life == m.Incarnation && !h.seen.dead && (h.down || h.seen.gone) {
-				o.input(life, "member", func(now time.Duration, out *mtc.Out) { o.core.SetMember(now, m, out) })
+				w.learn(o, life, m)
 			}
 		})
 	}
@@ -70,8 +70,9 @@ func (w *World) rejectOne(left int) {
 			w.note(h, "refuted")
 			w.shake()
 			h.seen.gone = false
+			h.seen.version++
 			if !h.seen.dead {
-				w.hear(h.member())
+				w.hear(h.word())
 				w.rehome(500 * time.Millisecond)
 			}
 		})

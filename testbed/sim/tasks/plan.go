@@ -36,21 +36,8 @@ func (w *World) bury(h *host) {
 		}
 		h.seen.dead = true
 		w.mourn(h.name, life)
-		w.hear(mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))})
+		w.hear(word{Member: mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))}})
 	})
-}
-
-// hear tells all hosts of a member, each at its own moment.
-func (w *World) hear(m mtc.Member) {
-	for _, o := range w.hosts {
-		if o.name == m.Name {
-			continue
-		}
-		life := o.life
-		w.at(w.now+w.fault.Between(0, 300*time.Millisecond), func() {
-			o.input(life, "member", func(now time.Duration, out *mtc.Out) { o.core.SetMember(now, m, out) })
-		})
-	}
 }
 
 // revive begins the next life of a host that is down or was declared dead.
@@ -64,13 +51,14 @@ func (w *World) revive(h *host) {
 		w.mourn(h.name, h.life-1)
 	}
 	for _, o := range w.hosts {
-		m := o.member()
+		m := o.word()
 		m.Up, m.Draining, m.Dead = m.Up && !o.down && !o.seen.dead, m.Draining && !o.down && !o.seen.dead, o.seen.dead
-		h.core.SetMember(w.now, m, &h.out)
+		w.lists[h.index][o.index] = m
+		h.core.SetMember(w.now, m.Member, &h.out)
 	}
 	h.core.SetRoom(w.now, mtc.Room{Slots: w.opt.Slots}, &h.out)
 	h.act()
-	w.hear(h.member())
+	w.hear(h.word())
 	// Homes moved.
 	for _, o := range w.hosts {
 		life := o.life

@@ -45,6 +45,7 @@ type World struct {
 	fault  *fate.Dice
 	gone   *fate.Dice // see answering; nil: hosts do not answer
 	hosts  []*host
+	lists  [][]word // the member list of each
 	store  store
 	truth  truth
 	hash   uint64
@@ -87,14 +88,16 @@ type host struct {
 
 // seen is what the others think of a host's life.
 type seen struct {
-	dead bool // they declared it dead
-	gone bool // they call it gone, though it lives
+	dead    bool // they declared it dead
+	gone    bool // they call it gone, though it lives
+	version int  // of what it says of itself
 }
 
 // draining is that a host is to start nothing.
 type draining struct {
 	drains  bool
 	drained time.Duration // when that began, or the host's last fault
+	orders  int           // to drain and not to
 }
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -121,13 +124,14 @@ func NewWorld(opt Options) *World {
 	}
 	for i := range opt.Hosts {
 		h := &host{w: w, index: int32(i), name: name(i), running: map[uint64]*process{}}
-		w.hosts = append(w.hosts, h)
+		w.hosts, w.lists = append(w.hosts, h), append(w.lists, make([]word, opt.Hosts))
 		h.boot(shared)
 	}
 	for _, h := range w.hosts {
 		if shared == nil {
 			for _, o := range w.hosts {
-				h.core.SetMember(0, o.member(), &h.out)
+				w.lists[h.index][o.index] = o.word()
+				h.core.SetMember(0, o.word().Member, &h.out)
 			}
 		}
 		h.core.SetRoom(0, mtc.Room{Slots: opt.Slots}, &h.out)
@@ -138,9 +142,6 @@ func NewWorld(opt Options) *World {
 
 func name(i int) filch.NodeName { return filch.NodeName("n" + strconv.Itoa(i+1)) }
 func group(i int) string        { return "rack" + strconv.Itoa(i/16) }
-func (h *host) member() mtc.Member {
-	return mtc.Member{Name: h.name, Incarnation: h.life, Up: !h.drains, Draining: h.drains, Group: group(int(h.index))}
-}
 
 // boot begins a life of a host's launcher.
 func (h *host) boot(shared *mtc.Members) {

@@ -1,0 +1,53 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// word is what the member list says of a host. Words come in any order: of two
+// the list keeps the later.
+type word struct {
+	mtc.Member
+	version int // only the host itself raises it
+}
+
+// word is what a host says of itself.
+func (h *host) word() word {
+	return word{mtc.Member{Name: h.name, Incarnation: h.life, Up: !h.drains, Draining: h.drains, Group: group(int(h.index))}, h.seen.version}
+}
+
+// supersedes is the rule of dht.Member: a death ends an incarnation for good, and
+// within a version that a host is gone overrides that it is there.
+func (m *word) supersedes(old *word) bool {
+	switch {
+	case m.Incarnation != old.Incarnation:
+		return m.Incarnation > old.Incarnation
+	case m.Dead || old.Dead:
+		return m.Dead && !old.Dead
+	case m.version != old.version:
+		return m.version > old.version
+	}
+	return m.Gone && !old.Gone
+}
+
+// hear tells all hosts of a member, each at its own moment.
+func (w *World) hear(m word) {
+	for _, o := range w.hosts {
+		if o.name != m.Name {
+			life := o.life
+			w.at(w.now+w.fault.Between(0, 300*time.Millisecond), func() { w.learn(o, life, m) })
+		}
+	}
+}
+
+// learn gives a host a word of a member; it takes in what is news.
+func (w *World) learn(o *host, life uint64, m word) {
+	o.input(life, "member", func(now time.Duration, out *mtc.Out) {
+		if old := &w.lists[o.index][w.byName(m.Name).index]; m.supersedes(old) {
+			*old = m
+			o.core.SetMember(now, m.Member, out)
+		}
+	})
+}
