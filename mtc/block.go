@@ -468,7 +468,7 @@ func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 		tried := t.Started || maybe && mutantCountMaybe
 		t.Owner, t.Started, t.Maybe = p.Owner, false, t.Maybe || maybe
 		if !tried {
-			t.Hop++
+			t.Hop += lostHops
 			continue
 		}
 		if t.Crashes < 255 {

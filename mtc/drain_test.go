@@ -212,3 +212,35 @@ func TestDrainedGivesTokensBack(t *testing.T) {
 		t.Errorf("%d of 98 ended well beside the %d that n1 runs", left, j.Here.Running)
 	}
 }
+
+// TestDeadNodeDrains stops a node until the others have declared it dead, and drains
+// it then: those to whom it gives its queue have it already, and start none of it
+// twice.
+func TestDeadNodeDrains(t *testing.T) {
+	const total = 400
+	r := newRig(t, 3, 2, Policy{})
+	r.away = r.nodes[0]
+	r.length = slow(50 * time.Millisecond)
+	nth := map[string]bool{}
+	r.submit(0, Submission{Job: 1, Total: total})
+	r.idle(500 * time.Millisecond)
+	d := r.nodes[0]
+	if d.queued() == 0 {
+		t.Fatal("nothing is queued on n1")
+	}
+	d.down = true
+	r.tell(0, Member{Dead: true})
+	r.idle(1500 * time.Millisecond)
+	d.down = false
+	d.Drain(r.now, true, &d.out)
+	r.act(d)
+	r.run(1, time.Minute)
+	for _, s := range r.started {
+		k := fmt.Sprintf("start %d of task %d", s.Nth, s.Index)
+		if nth[k] {
+			t.Errorf("%s happened twice", k)
+		}
+		nth[k] = true
+	}
+	r.checkAttempts(1, total)
+}

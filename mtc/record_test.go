@@ -86,24 +86,24 @@ func TestTakeCountsWhatWasStarted(t *testing.T) {
 	v, _ = block(t, v, take)
 	b, _ := DecodeBlock(v)
 	for off, want := range []Task{
-		{Attempt: 1, Hop: 1, Owner: c1, Maybe: true},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true},
 		{Attempt: 3, Owner: c1, Crashes: 1},
-		{Attempt: 1, Hop: 2, Owner: c1},
-		{Attempt: 1, Hop: 1, Owner: c1, Maybe: true},
+		{Attempt: 1, Hop: 1 + lostHops, Owner: c1},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true},
 	} {
 		if got := b.Find(uint8(off)); *got != want {
 			t.Errorf("task %d: %+v, want %+v", off, *got, want)
 		}
 	}
 	// Its dead owner, which lives after all, tries it again; its new one has it.
-	v, got := block(t, v, startOp(0, 2, 0, a1, false), startOp(0, 1, 1, c1, false), startOp(0, 2, 0, a1, false))
+	v, got := block(t, v, startOp(0, 2, 0, a1, false), startOp(0, 1, lostHops, c1, false), startOp(0, 2, 0, a1, false))
 	if want := []verdict{vOther, vDone, vOther}; !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
 	}
 	take = blockOp{kind: bTake, to: 3, from: c1, most: 1, Task: Task{Owner: b1}}
 	v, _ = block(t, v, take)
 	b, _ = DecodeBlock(v)
-	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: 1}); got != want {
+	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: lostHops}); got != want {
 		t.Errorf("after a committed start that died: %+v, want %+v", got, want)
 	}
 }
@@ -311,5 +311,27 @@ func TestAZoneOfManyPartsStaysReadable(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A node that was declared dead and goes on offers what it had to the node that
+// has it since: that is no repeat of a move which happened.
+func TestMoveAfterLossIsNoRepeat(t *testing.T) {
+	late := blockOp{kind: bMove, off: 2, from: b1, Task: Task{Attempt: 1, Hop: 1, Owner: c1}}
+	_, got := block(t, nil, blockOp{kind: bMove, off: 2, from: a1, Task: Task{Attempt: 1, Owner: b1}},
+		blockOp{kind: bTake, to: 3, from: b1, most: 3, Task: Task{Owner: c1}}, late)
+	if got[2] != vOther {
+		t.Errorf("the move of a task that was taken: %v, want %v", got[2], vOther)
+	}
+	zone := func(hop uint32, from, who Owner, kind zoneKind) zoneOp {
+		return zoneOp{kind: kind, lo: 0, hi: 100, front: 10, hop: hop, who: who, from: from}
+	}
+	delta := encodeZoneOps([]zoneOp{zone(0, a1, b1, zMove), zone(0, b1, c1, zLose), zone(1, b1, c1, zMove)}, false)
+	_, reply, err := mergeZone(nil, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := decodeZoneReply(reply); err != nil || p.verdicts[2] != vOther {
+		t.Errorf("the move of a range that was taken: %v (%v), want %v", p.verdicts, err, vOther)
 	}
 }

@@ -267,12 +267,17 @@ func (z *Zone) apply(p *zoneOp) verdict {
 	return z.change(i, p)
 }
 
+// lostHops is how far a hop goes on when a dead owner's work goes to another. A
+// move is one: that of a dead owner which lives after all, to the node that has
+// its work since, is no repeat of one that happened.
+const lostHops = 2
+
 // lose gives all of from's spans to who.
 func (z *Zone) lose(taken []takenSpan, op int, p *zoneOp) []takenSpan {
 	for i := range z.Spans {
 		if s := &z.Spans[i]; s.Owner == p.from && s.Void == 0 {
 			s.Owner = p.who
-			s.Hop++
+			s.Hop += lostHops
 			taken = append(taken, takenSpan{op, s.Lo, s.Hi, s.Front, s.Hop})
 		}
 	}
