@@ -400,7 +400,7 @@ func (n *Node) sawMajority() bool {
 			up++
 			continue
 		}
-		if i := n.members.Find(r.Name); i >= 0 && (n.members.At(i).Standing == stealer.Up || n.members.At(i).Standing == stealer.Draining) {
+		if i := n.members.Find(r.Name); i >= 0 && n.members.At(i).Standing.Answers() {
 			up++
 		}
 	}

@@ -172,7 +172,7 @@ func (g *Gather) name(i int) filch.NodeName { return g.members.At(g.cells[i].mem
 
 func (g *Gather) usable(c *cell) bool {
 	s := g.members.At(c.member).Standing
-	return s == Up || s == Draining
+	return s.Answers()
 }
 
 func (g *Gather) ask(now time.Duration, i int, want int32, half, wait bool, out *Moves) {
@@ -369,7 +369,7 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 	}
 	k := int(g.where[i]) - 1
 	c, p := &g.cells[k], g.members.At(i)
-	if old.Standing == Up || old.Standing == Draining {
+	if old.Standing.Answers() {
 		g.sum -= int64(min(c.last.Held, c.limit))
 	}
 	if p.Standing >= Dead || p.Incarnation != old.Incarnation {

@@ -28,6 +28,9 @@ func (s Standing) String() string {
 	return [...]string{"up", "suspect", "gone", "draining", "dead", "left"}[min(s, Left)]
 }
 
+// Answers reports whether a node shows life, whatever it takes.
+func (s Standing) Answers() bool { return s == Up || s == Draining }
+
 // Member is a node of the instance as its peers know it.
 type Member struct {
 	Name        filch.NodeName

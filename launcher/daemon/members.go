@@ -97,7 +97,7 @@ func (ms *members) remember() {
 	ms.mu.Lock()
 	names := make([]filch.NodeName, 0, len(ms.byName))
 	for name, m := range ms.byName {
-		if m.Standing == stealer.Up && name != ms.d.self && len(m.addrs) > 0 {
+		if m.Standing.Answers() && name != ms.d.self && len(m.addrs) > 0 {
 			names = append(names, name)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // recoverWait is how long giving up lost shards, or the roster, may take.
@@ -49,7 +48,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	r.Seats = append(r.Seats, s.Seats...)
 	away := 0
 	for _, m := range s.Members {
-		if x, known := d.members.find(m.Name); m.Name != d.self && (!known || x.Standing != stealer.Up) {
+		if x, known := d.members.find(m.Name); m.Name != d.self && (!known || !x.Standing.Answers()) {
 			away++
 		}
 		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})
