@@ -76,12 +76,15 @@ func (s *Store) last() bool {
 	return !slices.ContainsFunc(s.peers.order, func(p *peer) bool { return p.listed && p.state != PeerLeft })
 }
 
-// checkCourse tells at once when this node was let go, or is taken for one that
-// leaves although it has come back: a wish may come late.
+// checkCourse tells at once when this node was let go, or is not where it goes: who
+// left may be taken in again by a steward that has not heard of it, and of who came
+// back a wish to leave may come late.
 func (s *Store) checkCourse() {
 	switch {
 	case s.course == goes && s.letGo():
 		s.out.Left = true
+	case s.course == goes && !s.unwanted():
+		s.leaving()
 	case s.course == backs && s.unwanted():
 		s.course = saysBack
 		s.returning()

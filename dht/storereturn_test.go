@@ -84,3 +84,25 @@ func TestStoreAllLeave(t *testing.T) {
 	l.expect(l.nodes[3], "b", 50, Done)
 	l.check()
 }
+
+// TestStoreLeftStaysAway lets two nodes go that stay up: who looks after the roster
+// then has not heard that the first one left, and takes it in again. It asks to be
+// let go once more.
+func TestStoreLeftStaysAway(t *testing.T) {
+	l := newLab(t, 13)
+	l.cluster(5)
+	l.fill(l.nodes[0], "a", 200, false)
+	for _, i := range []int{1, 2, 0} {
+		n := l.nodes[i]
+		n.leave()
+		l.until(string(n.name)+" let go", time.Minute, func() bool { return n.left })
+		l.run(5 * time.Second)
+	}
+	l.run(10 * time.Second)
+	for _, n := range l.nodes[:3] {
+		if st := n.s.Status(); st.Replicas > 0 || l.nodes[3].s.roster.has(n.s.self) {
+			t.Errorf("%s left, and keeps %d shards", n.name, st.Replicas)
+		}
+	}
+	l.expect(l.nodes[3], "a", 200, Done)
+}
