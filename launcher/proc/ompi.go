@@ -75,8 +75,10 @@ func (w *wireup) pmixEnv(r *rank, shared []string) []string {
 }
 
 // network is the network of the interface that has this address, as Open MPI
-// wants it. Left to itself Open MPI connects over all interfaces but the loopback,
-// also over those that reach no other node (a bridge of containers), and hangs.
+// wants it. Left to itself Open MPI connects over all interfaces but the loopback.
+// Where one is a bridge of Docker it hangs: what virtual nodes send each other over
+// that comes from 127.0.0.1, by Docker's translation of addresses, and is refused;
+// other machines it does not reach.
 func network(address string) string {
 	ip := net.ParseIP(address)
 	if ip == nil {

@@ -4,17 +4,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch/testbed/mpi"
 	"github.com/filch-hpc/filch/testbed/rig"
 )
 
-// TestSecondNetwork has virtual nodes on a host with a bridge of containers, as
-// Docker makes it: a second network with an address that reaches nobody else.
+// docker makes a bridge of containers as Docker does, with the translation of
+// addresses by which a connection from the bridge's address to itself, which goes
+// over the loopback, comes from 127.0.0.1.
+const docker = `ip link add docker0 type bridge
+ip addr add 172.17.0.1/16 dev docker0
+ip link set docker0 up
+nft add table ip nat
+nft 'add chain ip nat POSTROUTING { type nat hook postrouting priority 100; }'
+nft 'add rule ip nat POSTROUTING oifname != "docker0" ip saddr 172.17.0.0/16 masquerade'`
+
+// TestSecondNetwork has virtual nodes on a host that has Docker.
 func TestSecondNetwork(t *testing.T) {
 	c := alone(t)
-	out, err := c.Hosts[0].Command(t.Context(), "sh", "-ec",
-		"ip link add docker0 type bridge; ip addr add 172.17.0.1/16 dev docker0; ip link set docker0 up").CombinedOutput()
-	if err != nil {
-		t.Fatalf("make the bridge: %v: %s", err, out)
+	if out, err := c.Hosts[0].Command(t.Context(), "sh", "-ec", docker).CombinedOutput(); err != nil {
+		t.Fatalf("make the bridge: %v: %s; what it needs: %s", err, out, mpi.Install)
 	}
 	c.Must(0, "up", "--instance", c.Instance, "--nodes", "3", "--slots", "2")
 	runs := rig.Sized(5, 20)
