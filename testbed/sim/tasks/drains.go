@@ -11,6 +11,10 @@ import (
 // start was being committed: an answer of the store may be late, and lost.
 const startsWithin = 5 * time.Second
 
+// orderAgain is how often a host that does not answer is told to drain. It is short:
+// one that was declared dead and goes on is to hear that, too, before it knows.
+const orderAgain = 50 * time.Millisecond
+
 // drains plans that hosts drain, and which of them take work again. Of some seeds
 // all drain for a while; one takes work in the end.
 func (w *World) drains(d *fate.Dice) {
@@ -43,7 +47,7 @@ func (h *host) order(on bool, nth int) {
 	case nth < h.orders:
 		return
 	case h.down || h.paused > w.now || h.cut:
-		w.at(w.now+time.Second, func() { h.order(on, nth) })
+		w.at(w.now+orderAgain, func() { h.order(on, nth) })
 		return
 	}
 	h.drains = on
