@@ -46,10 +46,46 @@ func (d *Drain) Check() *filch.Error {
 func (n *Node) Drain(now time.Duration, d *Drain, out *Outbox) {
 	n.drain = d
 	n.ledger.Drain(now, d != nil)
+	n.keepOrHandOff(now)
 	if w := n.cfg.Walltime; d == nil && w.End > 0 && w.Drain > 0 && now >= w.End-w.Drain {
 		n.ledger.NearsEnd(now)
 	}
 	n.settle(now, out)
+}
+
+// handOffMin is how many other nodes must take work for a node that drains to
+// hand its records to them: as many as hold a record. With fewer, the records
+// stay where they are: their nodes live, and may be all that is left.
+const handOffMin = 3
+
+// leaving is how far a node is with handing off what it keeps.
+type leaving struct {
+	drains bool // it does so since it drains
+	goes   bool // it does so for good
+	done   bool
+}
+
+// keepOrHandOff has a node that drains hand off its records while enough others
+// take work, and take them back when these get too few.
+func (n *Node) keepOrHandOff(now time.Duration) {
+	if n.meta == nil || n.meta.leave.goes {
+		return
+	}
+	others := 0
+	for i := range n.members.Len() {
+		if p := n.members.At(int32(i)); p.Name != n.cfg.Name && p.Standing == stealer.Up {
+			others++
+		}
+	}
+	l := &n.meta.leave
+	switch hand := n.drain != nil && others >= handOffMin; {
+	case hand && !l.drains:
+		l.drains = true
+		n.meta.store.Leave(now, &n.meta.out)
+	case !hand && l.drains:
+		*l = leaving{}
+		n.meta.store.Return(now, &n.meta.out)
+	}
 }
 
 // Wind makes this node take no new work, as all nodes go down: what is queued stays.

@@ -142,3 +142,46 @@ func TestDrainWordsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A node that drains hands its records to others while three of them take work.
+// With fewer it keeps them, also what it handed off before: so the last one that
+// takes work can go down and no record is lost.
+func TestDrainedNodesKeepTheRecords(t *testing.T) {
+	w := netOf(t, 5, 2, net{stored: true})
+	bag := w.bag("n1", 1, 40, nil)
+	w.run(10 * sec)
+	members := func(step string, want int) {
+		t.Helper()
+		for limit := w.now + 60*sec; ; w.run(sec) {
+			st, _ := w.nodes["n1"].node.StoreStatus()
+			if len(st.Members) == want && st.Short == 0 {
+				return
+			}
+			if w.now > limit {
+				t.Fatalf("%s: %d nodes keep records, %d shards are short; want %d nodes", step, len(st.Members), st.Short, want)
+			}
+		}
+	}
+	members("all take work", 5)
+	w.drain("n5", "night")
+	members("four take work", 4)
+	w.drain("n4", "night")
+	members("three take work", 3)
+	w.drain("n3", "night")
+	w.drain("n2", "night")
+	members("one takes work", 5)
+	h := w.nodes["n1"]
+	h.input(func(out *Outbox) { h.node.StoreLeave(w.now, out) })
+	for limit := w.now + 60*sec; !h.node.StoreLeft(); w.run(sec) {
+		if w.now > limit {
+			t.Fatal("n1 has not handed off what it kept within a minute")
+		}
+	}
+	st, _ := w.nodes["n2"].node.StoreStatus()
+	if len(st.Members) != 4 || len(st.Lost) > 0 || st.Short > 0 {
+		t.Errorf("without n1 %d nodes keep records, %d shards are lost and %d short", len(st.Members), len(st.Lost), st.Short)
+	}
+	if n := w.tally(bag, sec).OK; n != 40 {
+		t.Errorf("the record of the bag says that %d of 40 tasks ended well", n)
+	}
+}

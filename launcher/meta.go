@@ -25,7 +25,7 @@ type meta struct {
 	asks    map[uint64]*inquiry
 	watches map[uint64]func(now time.Duration, r dht.Result, out *Outbox)
 	tag     uint64
-	left    bool
+	leave   leaving
 	fence   fence
 	dropped int // ended jobs that went to stay within the quota
 	drops   drops
@@ -125,26 +125,18 @@ func (n *Node) StoreDisk(now time.Duration, reason string, out *Outbox) {
 	n.settle(now, out)
 }
 
-// StoreLeave makes the node hand off what it keeps; [Node.StoreLeft] says when
-// that is done.
+// StoreLeave makes the node hand off what it keeps, for good: it goes down.
+// [Node.StoreLeft] says when that is done.
 func (n *Node) StoreLeave(now time.Duration, out *Outbox) {
 	if n.meta != nil {
+		n.meta.leave.goes = true
 		n.meta.store.Leave(now, &n.meta.out)
 		n.settle(now, out)
 	}
 }
 
-// StoreReturn ends a StoreLeave, also one that has ended.
-func (n *Node) StoreReturn(now time.Duration, out *Outbox) {
-	if n.meta != nil {
-		n.meta.left = false
-		n.meta.store.Return(now, &n.meta.out)
-		n.settle(now, out)
-	}
-}
-
 // StoreLeft reports whether the node has handed off all that it kept.
-func (n *Node) StoreLeft() bool { return n.meta == nil || n.meta.left }
+func (n *Node) StoreLeft() bool { return n.meta == nil || n.meta.leave.done }
 
 // StoreStatus is what the node knows of the store; false without one.
 func (n *Node) StoreStatus() (dht.StoreStatus, bool) {
@@ -227,7 +219,7 @@ func (n *Node) pump(now time.Duration, out *Outbox) bool {
 	}
 	m.sends = append(m.sends, o.Sends...)
 	m.results = append(m.results, o.Results...)
-	m.left = m.left || o.Left
+	m.leave.done = m.leave.done || o.Left
 	n.mirrorChanges(now, o.Changed)
 	more := len(o.Homes) > 0
 	if more {
@@ -367,7 +359,7 @@ func (n *Node) rebornMeta(now time.Duration, out *Outbox) {
 	images := m.store.Images()
 	m.cfg.Incarnation = n.cfg.Incarnation
 	m.store, m.out = dht.NewStore(m.cfg), dht.StoreOut{}
-	m.base, m.synced, m.sends, m.results, m.left = m.logged, 0, nil, nil, false
+	m.base, m.synced, m.sends, m.results, m.leave = m.logged, 0, nil, nil, leaving{}
 	m.store.Restore(images, false)
 	for i := range n.members.Len() {
 		if p := n.members.At(int32(i)); p.Name != n.cfg.Name {

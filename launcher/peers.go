@@ -33,6 +33,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 	if p.Name == n.cfg.Name {
 		return
 	}
+	n.keepOrHandOff(now)
 	gone := p.Standing >= stealer.Dead
 	was := !known || old.Standing >= stealer.Dead
 	switch {

@@ -64,12 +64,6 @@ func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 		d.fault("cannot tell why this node drains", err)
 	}
 	d.net.Drain(why != nil)
-	switch {
-	case why == nil:
-		t.node.StoreReturn(t.now, t.out)
-	case len(d.members.others()) > 0:
-		t.node.StoreLeave(t.now, t.out) // that it is done, nobody waits for
-	}
 }
 
 // drainsOn goes on with the drain of the launcher before this one, when the
