@@ -284,6 +284,7 @@ func startOf(o *order) (launcher.Start, error) {
 	s.Launch = launcher.Launch{
 		Ident: filch.Ident{Instance: "11111111-2222-3333-4444-555555555555", Job: id, Attempt: 1},
 		Name:  "test", Origin: "n3", Size: o.n, Nodes: o.nodes, Order: body, KillWait: time.Second,
+		Task: o.start.Launch.Task,
 	}
 	if o.start.Launch.Ident.Job != 0 {
 		s.Launch.Ident = o.start.Launch.Ident

@@ -325,14 +325,19 @@ func (k *keeper) watchLease() {
 	})
 }
 
-// linkLost waits for the next launcher; an idle keeper keeps guard meanwhile.
+// linkLost waits for the next launcher; an idle keeper keeps guard meanwhile. A
+// step of a task has none to wait for: the task ended with its launcher.
 func (k *keeper) linkLost() {
 	if k.job == nil {
 		k.guard(time.Now().Add(AdoptWait + guardMore))
 		return
 	}
 	if k.adoption == nil {
-		k.adoption = k.poll.after(AdoptWait, func() { k.abandon("its launcher is gone", 0) })
+		wait := AdoptWait
+		if k.job.order.Launch.Task != 0 {
+			wait = 0
+		}
+		k.adoption = k.poll.after(wait, func() { k.abandon("its launcher is gone", 0) })
 	}
 }
 

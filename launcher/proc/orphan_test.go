@@ -264,6 +264,23 @@ func TestLauncherThatComesBack(t *testing.T) {
 	eventually(t, "the keeper to leave", func() bool { return !living(f.keeper) })
 }
 
+// TestAStepOfATaskEndsWithItsLauncher has no next launcher waited for: the task
+// has ended already, and may be started anew elsewhere.
+func TestAStepOfATaskEndsWithItsLauncher(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(1, "sleep", "300")
+	o.start.Launch.Task = 7
+	b.run(o)
+	rank := int(b.until("the start", func(s seen) bool { return s.started != nil }).started.PIDs[0])
+	began := time.Now()
+	b.conn.Close()
+	eventually(t, "the rank to end", func() bool { return !living(rank) })
+	if took := time.Since(began); took > proc.AdoptWait/2 {
+		t.Errorf("the rank ended after %v, want at once", took)
+	}
+	eventually(t, "the keeper to leave", func() bool { return !living(b.k.PID) })
+}
+
 // TestHeldOutputDoesNotHoldTheKeeper has output that nobody takes when the
 // launcher goes for good: its keeper leaves as any other.
 func TestHeldOutputDoesNotHoldTheKeeper(t *testing.T) {
