@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -48,7 +49,7 @@ func TestHostileClientsAreTurnedAway(t *testing.T) {
 		said  string
 	}{
 		"another-protocol": {[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "refused"},
-		"another-version":  {otherVersion, "version 77, this is version 1"},
+		"another-version":  {otherVersion, fmt.Sprintf("version 77, this is version %d", wire.Version)},
 		"no-hello":         {stream(t, wire.KindQuery, bomb), "not hello"},
 		"bomb":             {append(helloBytes(t), stream(t, wire.KindSubmit, bomb)...), "msgpack refused"},
 		"deep":             {append(helloBytes(t), stream(t, wire.KindQuery, bytes.Repeat([]byte{0x91}, 100000))...), "nested deeper"},

@@ -43,6 +43,9 @@ func TestStoreOnAFullDisk(t *testing.T) {
 		t.Errorf("the node with the full disk says %+v, %v", r.Here, err)
 	}
 	c.Signal(1, syscall.SIGKILL)
+	for end := time.Now().Add(10 * time.Second); c.Launcher(1) > 0 && time.Now().Before(end); {
+		pause()
+	}
 	if out, err := c.Try(1, "join", filepath.Join(c.Dir, "invitation"), "--slots", strconv.Itoa(c.Slots)); err == nil || !strings.Contains(out, "no space") {
 		t.Errorf("a launcher started on a full disk says %q, %v", out, err)
 	}
