@@ -83,12 +83,8 @@ func pack(c *launcher.Copy, path, at string) error {
 	sum := sha256.New()
 	w := tar.NewWriter(io.MultiWriter(f, sum))
 	err = addFile(w, path, c.Name)
-	have := map[string]bool{}
-	for _, lib := range librariesOf(path) {
-		if name := filepath.Base(lib); err == nil && !have[name] {
-			have[name] = true
-			err = addFile(w, lib, proc.LibsOf(c.Name)+"/"+name)
-		}
+	if err == nil {
+		err = addLibraries(w, path, c.Name)
 	}
 	if err == nil {
 		err = w.Close()
@@ -101,6 +97,22 @@ func pack(c *launcher.Copy, path, at string) error {
 	}
 	sum.Sum(c.Sum[:0])
 	return errors.Join(err, f.Close())
+}
+
+// addLibraries adds the libraries of a program, each name once.
+func addLibraries(w *tar.Writer, path, name string) error {
+	have := map[string]bool{}
+	for _, lib := range librariesOf(path) {
+		base := filepath.Base(lib)
+		if have[base] {
+			continue
+		}
+		have[base] = true
+		if err := addFile(w, lib, proc.LibsOf(name)+"/"+base); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unnamed makes a file that vanishes with this process, unless publish gives it
@@ -117,7 +129,7 @@ func unnamed(at string) (f *os.File, publish func() error, err error) {
 }
 
 func addFile(w *tar.Writer, path, name string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // what is a pipe is told below
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ import (
 const (
 	fetchesServed = 32 // parts that are read for others at the same time
 	partTries     = 3
-	partPatience  = 2 * time.Minute // for one part: of the first one the whole file is hashed
+	partPatience  = 2 * time.Minute // for the first part: the whole file is hashed
+	nextPatience  = 20 * time.Second
 	partSend      = 30 * time.Second
 	fileTries     = 2
 	sumsKept      = 1 << 16
@@ -193,8 +194,13 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	if err != nil {
 		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask it: %s", err.Error())
 	}
-	patience := time.NewTimer(partPatience)
+	wait := nextPatience
+	if q.Offset == 0 {
+		wait = partPatience
+	}
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
+	asked, _ := g.d.members.find(node)
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for {
@@ -205,8 +211,11 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 			if !g.d.live(node) {
 				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died while it was asked")
 			}
+			if now, known := g.d.members.find(node); known && now.Incarnation != asked.Incarnation {
+				return wire.Part{}, filch.Errorf(filch.Unavailable, "its launcher was started again while it was asked")
+			}
 		case <-patience.C:
-			return wire.Part{}, filch.Errorf(filch.Unavailable, "it did not answer within %v", partPatience)
+			return wire.Part{}, filch.Errorf(filch.Unavailable, "it did not answer within %v", wait)
 		case <-ctx.Done():
 			return wire.Part{}, ctx.Err()
 		}

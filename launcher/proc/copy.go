@@ -215,9 +215,15 @@ func (c *copied) unpackTo(f *os.File, dest string) (libs bool, err error) {
 	return libs, move(from, to, c.what.Name)
 }
 
-// move renames a file from one folder to the other. What has its name there is
-// replaced, and not followed if it is a link.
+// move renames a file from one folder to the other. A file or a link that has its
+// name there is replaced, and the link not followed; a device, a pipe or a socket
+// is left alone.
 func move(from, to *os.File, name string) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(to.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if kind := st.Mode & unix.S_IFMT; err == nil && kind != unix.S_IFREG && kind != unix.S_IFLNK {
+		return fmt.Errorf("%s is there and is no file", filepath.Join(to.Name(), name))
+	}
 	if err := unix.Renameat(int(from.Fd()), name, int(to.Fd()), name); err != nil {
 		return &os.PathError{Op: "rename", Path: filepath.Join(to.Name(), name), Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher"
@@ -308,6 +309,21 @@ func TestCopyReplacesALinkAtItsPlace(t *testing.T) {
 		t.Errorf("what the link led to holds %q, %v", b, err)
 	}
 	if st, err := os.Lstat(filepath.Join(dest, "prog")); err != nil || !st.Mode().IsRegular() || st.Mode().Perm() != 0o700 {
+		t.Errorf("at its place is %v, %v", st, err)
+	}
+}
+
+// What is no file at the place of the program stays: root would replace a device.
+func TestCopyLeavesPipesAlone(t *testing.T) {
+	dest := t.TempDir()
+	pipe := filepath.Join(dest, "prog")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyTo(t, dest, reg("prog", "new")); err == nil || !strings.Contains(err.Error(), "is there and is no file") {
+		t.Errorf("a copy to a pipe says %v", err)
+	}
+	if st, err := os.Lstat(pipe); err != nil || st.Mode().Type() != os.ModeNamedPipe {
 		t.Errorf("at its place is %v, %v", st, err)
 	}
 }
