@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"hash/maphash"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -57,6 +58,9 @@ func (f *submitFlags) files(o *launcher.TaskOrder, bag *workflow.Bag) error {
 	}
 	files := taskFiles{f.stdin, f.stdout, f.stderr, bag}
 	for _, p := range files.patterns() {
+		if p.option != "-i" && f.stdin != "" && filepath.Clean(p.text) == filepath.Clean(f.stdin) && !strings.HasPrefix(p.text, "/dev/") {
+			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty it before it reads it", f.stdin, p.option, p.text)
+		}
 		if err := files.check(p); err != nil {
 			return err
 		}

@@ -89,6 +89,9 @@ them again.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd.Flags(), "hosts", "resume", "join"); err != nil {
+				return err
+			}
 			o.given = map[string]bool{}
 			for _, name := range []string{"nodes", "slots", "address", "iface", "port", "ends", "drain", "learn", "deadline", "signal"} {
 				o.given[name] = cmd.Flags().Changed(name)

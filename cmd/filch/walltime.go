@@ -96,6 +96,9 @@ func (o *upOptions) checkHere() error {
 			o.nodes = 1
 		}
 	}
+	if o.pool != "" {
+		return misuse{filch.Errorf(filch.Invalid, "--join is for the nodes of an allocation or of --hosts").WithHint("filch join %s joins this machine", o.pool)}
+	}
 	if o.given["deadline"] {
 		return misuse{filch.Errorf(filch.Invalid, "--deadline is for the nodes of an allocation or of --hosts").
 			WithHint("launchers of this machine are waited for until they are up or have failed")}

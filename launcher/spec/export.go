@@ -74,8 +74,9 @@ var foreign = [...]string{
 	"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix=", "OMPI_MCA_schizo=", "FLUX_JOB_", "FLUX_TASK_", "FLUX_URI", "FLUX_PMI_",
 }
 
-// own are the variables that a rank of ours gets afresh.
-var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "TASK", "LAUNCHER"}
+// own are the variables that a rank of ours gets afresh. FILCH_TASK is not among
+// them: the ranks that a task starts want to know whose they are.
+var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER"}
 
 func scrubbed(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "FILCH_"); ok {
