@@ -9,7 +9,8 @@ func sound() []promise {
 			bar: "< 10 MB and no TLS; < 2 % of a core; < 20 s",
 			tests: []suite{
 				{dir: "./dht/overlay", run: "^TestStrangersCost|^TestGate|^TestUnproven|^TestHostRefuses"},
-				{dir: "./testbed/scale", run: "^TestLaunchersJoinAmong"}, {dir: "./dht/kad", run: "AdmittedOnly"},
+				{dir: "./testbed/scale", run: "^TestLaunchersJoinAmong"},
+				{dir: "./dht/kad", run: "AdmittedOnly"},
 			},
 		},
 		{
