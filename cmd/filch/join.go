@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
@@ -203,6 +204,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 		return inv, err
 	}
 	inv.Instance, inv.UUID, inv.Addrs, inv.Secret = o.instance, uuidOf(secret), []string{where}, hex.EncodeToString(secret)
+	inv.Wire = wireVersion
 	if inv.Instance == "" {
 		inv.Instance = instanceOfSecret(o.secret, secret)
 	}
@@ -250,9 +252,11 @@ func (b *brood) joinAs(dir place.Dir, inv invitation, slots int) error {
 		if err := place.WriteSecret(home.Secret(), secret); err != nil {
 			return err
 		}
-	}
-	if err := home.WriteContact(inv.Contact); err != nil {
+	} else if had, err := place.ReadSecret(home.Secret()); err != nil {
 		return err
+	} else if !bytes.Equal(had, secret) {
+		return filch.Errorf(filch.Denied, "%s is the secret of another instance called %s than the one to join", home.Secret(), inv.Instance).
+			WithHint("if that one has ended, on all machines that share the folder: rm -r %s", filepath.Dir(home.Secret()))
 	}
 	b.nodes = []place.Dir{dir}
 	b.members = []place.Node{{
@@ -263,5 +267,8 @@ func (b *brood) joinAs(dir place.Dir, inv invitation, slots int) error {
 	if err := b.hatch(0, inv.Addrs); err != nil {
 		return err
 	}
-	return b.gathered(2)
+	if err := b.gathered(2); err != nil {
+		return err
+	}
+	return home.WriteContact(inv.Contact) // now that it is known to be right
 }
