@@ -139,8 +139,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 		r.Shape.Only, r.Shape.Exclude = nil, []filch.NodeName{"n1"}
 		r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
 		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
-			h := w.nodes[n]
-			h.input(func(out *Outbox) { h.node.Drain(w.now, &Drain{}, out) })
+			w.drain(n, "n2 is to have the rank")
 		}
 		id := w.detach("n1", 1, r)
 		w.run(2 * sec)
@@ -148,8 +147,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 			t.Fatalf("it does not run on n2")
 		}
 		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
-			h := w.nodes[n]
-			h.input(func(out *Outbox) { h.node.Drain(w.now, nil, out) })
+			w.drain(n, "")
 		}
 		w.split("n2")
 		w.run(sec)
