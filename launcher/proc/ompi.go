@@ -74,19 +74,33 @@ func (w *wireup) pmixEnv(r *rank, shared []string) []string {
 	return env
 }
 
-// network is the network of the interface that has this address, as Open MPI
-// wants it. Left to itself Open MPI connects over all interfaces but the loopback.
-// Where one is a bridge of Docker it hangs: what virtual nodes send each other over
-// that comes from 127.0.0.1, by Docker's translation of addresses, and is refused;
-// other machines it does not reach.
+// network is the IPv4 network of the interface that has this address. Left to
+// itself Open MPI connects over all interfaces but the loopback. Where one is a
+// bridge of Docker it hangs: what virtual nodes send each other over that comes from
+// 127.0.0.1, by Docker's translation of addresses, and is refused; other machines it
+// does not reach.
 func network(address string) string {
 	ip := net.ParseIP(address)
 	if ip == nil {
 		return ""
 	}
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(ip) || ip.IsLoopback() && n.Contains(ip)) {
+	all, _ := net.Interfaces()
+	for i := range all {
+		addrs, _ := all[i].Addrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(ip) || ip.IsLoopback() && n.IP.IsLoopback() && n.Contains(ip)) {
+				return network4(addrs)
+			}
+		}
+	}
+	return ""
+}
+
+// network4 is the first network of an interface in the notation that Open MPI
+// reads: it knows none of IPv6. "" if there is none.
+func network4(addrs []net.Addr) string {
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
 			return (&net.IPNet{IP: n.IP.Mask(n.Mask), Mask: n.Mask}).String()
 		}
 	}
