@@ -55,7 +55,7 @@ func checkDetached(r *spec.Run) error {
 		return nil
 	}
 	for _, v := range [...]struct{ option, value string }{{"output", r.Client.Stdout}, {"error", r.Client.Stderr}} {
-		if v.value != "" && v.value != "all" && v.value != "none" && !allDigits(v.value) && output.SideOf(v.value) == output.SideClient {
+		if v.value != "" && v.value != "all" && v.value != launcher.NoFile && !allDigits(v.value) && output.SideOf(v.value) == output.SideClient {
 			return filch.Errorf(filch.Invalid, "--%s=%s needs a client to write it, and --detach leaves none", v.option, v.value).
 				WithHint("put %%t, %%n or %%N into the name, or read the output with filch logs JOB")
 		}

@@ -167,7 +167,7 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	}
 	r.Argv = []string{exe, "batch", p.Script}
 	p.Out, p.Err, p.Append = r.Client.Stdout, r.Client.Stderr, r.Order.IO.Append
-	r.Client.Stdout, r.Client.Stderr, r.Client.Stdin = "none", "none", "none"
+	r.Client.Stdout, r.Client.Stderr, r.Client.Stdin = launcher.NoFile, launcher.NoFile, launcher.NoFile
 	s.Ranks = max(s.Ranks, 1)
 	if s.MinNodes > 0 {
 		s.Ranks, s.PerRank.Slots, s.PerNode = s.MinNodes, (p.Shape.Tasks+s.MinNodes-1)/s.MinNodes*p.Shape.CPUs, 1

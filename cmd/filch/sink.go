@@ -63,7 +63,7 @@ func openSink(r *spec.Run, job filch.JobID, cwd string) (*sink, error) {
 // clientFile is the path of the file that a -o or -e makes the client write;
 // "" when it is none.
 func clientFile(v string, place output.Place, cwd string) string {
-	if v == "" || v == "all" || v == "none" || allDigits(v) || output.SideOf(v) != output.SideClient {
+	if v == "" || v == "all" || v == launcher.NoFile || allDigits(v) || output.SideOf(v) != output.SideClient {
 		return ""
 	}
 	path := output.Expand(v, place)

@@ -92,11 +92,11 @@ func (o *outputs) pattern(r *rank, no uint8) string {
 	}
 	switch {
 	case o.job.what.Pty != nil && r.id != 0:
-		return "none"
+		return launcher.NoFile
 	case only >= 0 && r.id != only:
-		return "none"
-	case p == "none" || p == "/dev/null":
-		return "none"
+		return launcher.NoFile
+	case p == launcher.NoFile || p == "/dev/null":
+		return launcher.NoFile
 	case p == "" || output.SideOf(p) == output.SideClient:
 		return ""
 	}
@@ -113,7 +113,7 @@ func (o *outputs) openFiles() *failure {
 	for _, r := range o.job.ranks {
 		for no := uint8(1); no <= 2; no++ {
 			p := o.pattern(r, no)
-			if p == "" || p == "none" {
+			if p == "" || p == launcher.NoFile {
 				continue
 			}
 			name := o.job.resolve(p, r)
@@ -142,7 +142,7 @@ func (o *outputs) openFiles() *failure {
 func (o *outputs) connect(r *rank) error {
 	for no := uint8(1); no <= 2; no++ {
 		p := o.pattern(r, no)
-		if p == "none" {
+		if p == launcher.NoFile {
 			r.files.lend(o.null)
 			continue
 		}

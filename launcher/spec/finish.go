@@ -166,7 +166,7 @@ func (r *Run) finishIO() {
 	}
 	switch in := r.Client.Stdin; {
 	case in == "" || in == "all":
-	case in == "none":
+	case in == launcher.NoFile:
 		io.StdinMode = launcher.StdinNone
 	case digits(in):
 		n, _ := Count(in)
@@ -188,7 +188,7 @@ func (r *Run) finishIO() {
 // open, none, or "" for the client, with the rank that alone is passed on.
 func outStream(v string) (where string, only filch.Rank) {
 	switch {
-	case v == "none" || v != "" && v != "all" && !digits(v) && PerNode(v):
+	case v == launcher.NoFile || v != "" && v != "all" && !digits(v) && PerNode(v):
 		return v, -1
 	case digits(v):
 		n, _ := Count(v)
