@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"math"
+	"time"
+)
+
+// Dice are a small seeded generator (splitmix64), the same on every machine and
+// with every version of Go.
+type Dice struct{ state uint64 }
+
+// NewDice are those of one stream of a seed; streams do not disturb each other.
+func NewDice(seed, stream uint64) *Dice {
+	d := &Dice{state: seed*0x9e3779b97f4a7c15 ^ stream*0xd1342543de82ef95}
+	d.Next()
+	return d
+}
+
+// Next is a number of 64 bits.
+func (d *Dice) Next() uint64 {
+	d.state += 0x9e3779b97f4a7c15
+	z := d.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// N returns a number in [0, n); n must be positive.
+func (d *Dice) N(n int) int { return int(d.Next() % uint64(n)) }
+
+// Unit returns a number in [0, 1).
+func (d *Dice) Unit() float64 { return float64(d.Next()>>11) / (1 << 53) }
+
+// Chance is true with probability p; p of 0 draws nothing, so that a knob that
+// is off does not disturb the run.
+func (d *Dice) Chance(p float64) bool { return p > 0 && d.Unit() < p }
+
+// Between returns a duration in [low, high].
+func (d *Dice) Between(low, high time.Duration) time.Duration {
+	if high <= low {
+		return low
+	}
+	return low + time.Duration(d.Next()%uint64(high-low+1))
+}
+
+// Exp returns an exponentially distributed duration.
+func (d *Dice) Exp(mean time.Duration) time.Duration {
+	return time.Duration(-math.Log(1-d.Unit()) * float64(mean))
+}
