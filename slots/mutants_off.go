@@ -10,4 +10,5 @@ const (
 	mutantReleaseBySlot = false
 	mutantYoungFirst    = false
 	mutantBlindAdopt    = false
+	mutantTasksBlock    = false
 )

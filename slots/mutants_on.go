@@ -10,6 +10,7 @@ var (
 	mutantForgetWound   bool // a wounded job is neither told nor put on the wait list
 	mutantYoungFirst    bool // what comes free goes to the youngest that waits
 	mutantBlindAdopt    bool // an adopted keeper's slots are not booked
+	mutantTasksBlock    bool // a task that waits keeps room from the gang that it waits for
 	mutantReleaseBySlot bool // a release names a place, not a lease: a late one hits another job
 )
 
@@ -21,6 +22,7 @@ func Plant(name string) bool {
 	mutantReleaseBySlot = name == "release-by-slot"
 	mutantYoungFirst = name == "young-first"
 	mutantBlindAdopt = name == "blind-adopt"
+	mutantTasksBlock = name == "tasks-block"
 	return name == "" || mutantOversell || mutantLeak || mutantForgetWound || mutantReleaseBySlot ||
-		mutantYoungFirst || mutantBlindAdopt
+		mutantYoungFirst || mutantBlindAdopt || mutantTasksBlock
 }

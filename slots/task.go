@@ -69,7 +69,22 @@ func (l *Ledger) TaskRoom() Room {
 // tasksFirst reports whether a task that waits comes before c, nil for one that
 // is not on the wait list.
 func (l *Ledger) tasksFirst(c *claim) bool {
-	return l.tasks.waiting && (c == nil || !c.queued || l.tasks.since < c.since)
+	return l.tasks.waiting && (c == nil || !c.queued || l.tasks.since < c.since) && !l.tasksBlocked()
+}
+
+// tasksBlocked reports whether gangs that have not launched yet hold what the task
+// needs that waits. It keeps nothing from gangs then: each would wait for the other.
+func (l *Ledger) tasksBlocked() bool {
+	if mutantTasksBlock || l.free.Fits(Room{}, l.tasks.next) > 0 {
+		return false
+	}
+	room := l.Total().Minus(l.tasks.stuck)
+	for _, c := range l.holds {
+		if c.state == Held {
+			room = room.Minus(c.room)
+		}
+	}
+	return room.Fits(Room{}, l.tasks.next) < 1
 }
 
 // open is what is free for c.

@@ -195,3 +195,33 @@ func TestTasksLendToTheirSteps(t *testing.T) {
 		t.Errorf("free %+v of %+v", l.Free(), l.Total())
 	}
 }
+
+// A task that needs a whole node and a gang that holds a part of it do not wait
+// for each other. Found by the whole-node simulator (seed 20).
+func TestTaskAndGangDoNotWaitForEachOther(t *testing.T) {
+	l := New(cpus(5), 1)
+	gang := ask(1, 2)
+	if s := l.Ask(1, gang, 1); s.Held != 1 {
+		t.Fatalf("got %+v, want one of two", s)
+	}
+	l.TasksWait(2, true, Room{Slots: 5})
+	gang.Wait = true
+	gang.Round++
+	if s := l.Ask(3, gang, Unbounded); s.Held != 2 {
+		t.Fatalf("four slots are free, and the gang holds %d of the 2 that it asked for", s.Held)
+	}
+	loan, ok := l.Lock(4, gang.Key, l.Status(gang.Key).Lease, 2)
+	if !ok {
+		t.Fatal("the gang cannot launch on what it holds")
+	}
+	other := ask(2, 1)
+	other.Wait = true
+	if s := l.Ask(5, other, Unbounded); s.Held != 0 {
+		t.Fatalf("a gang that came after the task holds %d slots", s.Held)
+	}
+	l.End(6, gang.Key, loan.Lease, false)
+	if _, ok := l.TakeTask(7, Room{Slots: 5}); !ok {
+		t.Fatal("the whole node is free, and it is the task's turn")
+	}
+	l.Check()
+}

@@ -47,6 +47,7 @@ type Offer struct {
 	Node  filch.NodeName
 	Lease filch.LeaseID
 	Ranks int32
+	Word  uint64 // the version of the Grant that says so
 }
 
 // Share is a node's part of a job.

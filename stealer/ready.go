@@ -14,7 +14,7 @@ func (g *Gather) Ready() ([]Share, bool) {
 	offers := make([]Offer, 0, 8)
 	for i := range g.cells {
 		if c := &g.cells[i]; c.last.Held > 0 && g.usable(c) {
-			offers = append(offers, Offer{Node: g.name(i), Lease: c.last.Lease, Ranks: min(c.last.Held, c.limit)})
+			offers = append(offers, Offer{Node: g.name(i), Lease: c.last.Lease, Ranks: min(c.last.Held, c.limit), Word: c.last.Version})
 		}
 	}
 	chosen, ok := g.need.Choose(offers, g.self)
