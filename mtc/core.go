@@ -345,16 +345,6 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 // Idle reports whether the node has to do with no job.
 func (c *Core) Idle() bool { return len(c.jobs) == 0 }
 
-// Jobs are the jobs that this node has to do with, by id.
-func (c *Core) Jobs() []filch.JobID {
-	ids := make([]filch.JobID, 0, len(c.jobs))
-	for id := range c.jobs { // any order: sorted below
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // sortedCapped are the capped jobs that this node ever asked tokens for.
 func (c *Core) sortedCapped() (list []*job) {
 	for _, j := range c.jobs { // any order: sorted below

@@ -198,6 +198,14 @@ func (c *Core) tallied(now time.Duration, j *job, t BlockTally) {
 	c.zoneDue(z, now+c.tallyWait())
 }
 
+// endedBefore tells the tally of a block where a task has its end that was to begin or
+// to move here: the node that recorded the end may have died before it told the tally.
+func (c *Core) endedBefore(now time.Duration, j *job, num int32, p *blockReply) {
+	if !j.over && slices.Contains(p.verdicts, vEnded) {
+		c.tallied(now, j, BlockTally{num, p.tally})
+	}
+}
+
 func (c *Core) zoneDue(z *zoneBuf, due time.Duration) {
 	if !z.listed && !z.flying {
 		z.listed, z.due = true, due
@@ -212,7 +220,7 @@ func (c *Core) sendTally(z *zoneBuf, out *Out) {
 	z.told = nil
 	c.merge(KeyZone(z.job.id, z.num), RecordZone, encodeZoneOps(ops, false), out, func(now time.Duration, a Answer, out *Out) {
 		p, err := decodeZoneReply(a.Value)
-		if a.Status != AnswerDone || err != nil {
+		if (a.Status != AnswerDone || err != nil) && len(ops) > 0 {
 			note(out, noteWarn, z.job.id, "the tally of a zone of job %d could not be recorded", z.job.id)
 		}
 		c.sendZone(now, z, p.tally, out)

@@ -144,3 +144,26 @@ func TestStartUnderAnotherHop(t *testing.T) {
 		}
 	}
 }
+
+// What nobody touched is the steward's. One that lives after all, and does not know
+// yet that it has a successor, offers it to a node that had it of that: this is no
+// repeat of the move that happened.
+func TestOldStewardMovesNothing(t *testing.T) {
+	old, heir, thief := Owner{"n1", 1}, Owner{"n2", 1}, Owner{"n3", 1}
+	first := (&job{rec: &Job{Hop: 1}}).firstHop()
+	var z Zone
+	for _, x := range []struct {
+		what string
+		op   zoneOp
+		want verdict
+	}{
+		{"the heir begins", zoneOp{kind: zFront, lo: 18, hi: 21, front: 18, hop: first, who: heir}, vDone},
+		{"the thief moves it", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, hop: first, who: thief, from: heir}, vDone},
+		{"and repeats that", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, hop: first, who: thief, from: heir}, vDone},
+		{"it moves it from the old steward", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, who: thief, from: old}, vOther},
+	} {
+		if got := z.apply(&x.op); got != x.want {
+			t.Errorf("%s: got %d, want %d", x.what, got, x.want)
+		}
+	}
+}

@@ -51,9 +51,6 @@ func NewGraph(n int, parents func(i int) []int32) (*Graph, error) {
 // Len is the number of tasks.
 func (g *Graph) Len() int { return len(g.parentAt) - 1 }
 
-// Edges is the number of edges.
-func (g *Graph) Edges() int { return len(g.parents) }
-
 // Parents are the tasks that i waits for.
 func (g *Graph) Parents(i int32) []int32 { return g.parents[g.parentAt[i]:g.parentAt[i+1]] }
 
@@ -134,8 +131,8 @@ type Tracker struct {
 	ended   []uint64 // the set
 	state   []filch.State
 	missing []int32
-	waiting int // tasks that are neither ready nor ended
-	left    int // without an end
+	waiting int   // tasks that are neither ready nor ended
+	known   int32 // tasks that ended
 	bytes   []int64
 	by      []int32 // index into nodes
 	nodes   []filch.NodeName
@@ -147,7 +144,7 @@ func NewTracker(g *Graph, mode FailMode) *Tracker {
 	n := g.Len()
 	t := &Tracker{
 		g: g, ended: make([]uint64, (n+63)/64), state: make([]filch.State, n), missing: make([]int32, n),
-		bytes: make([]int64, n), by: make([]int32, n), nodes: []filch.NodeName{""}, left: n, mode: mode,
+		bytes: make([]int64, n), by: make([]int32, n), nodes: []filch.NodeName{""}, mode: mode,
 	}
 	for i := range n {
 		t.missing[i] = int32(len(g.Parents(int32(i))))
@@ -201,11 +198,11 @@ func (t *Tracker) End(i int32, s filch.State, bytes int64, by filch.NodeName) (r
 }
 
 func (t *Tracker) end(i int32, s filch.State) {
-	if t.missing[i] > 0 && !t.Has(i) {
-		t.waiting--
-	}
 	if !t.Has(i) {
-		t.left--
+		t.known++
+		if t.missing[i] > 0 {
+			t.waiting--
+		}
 	}
 	t.ended[i/64] |= 1 << (i % 64)
 	t.state[i] = s
@@ -233,24 +230,6 @@ func (t *Tracker) Inputs(i int32) []Input {
 		in[k] = Input{Parent: p, Node: t.nodes[t.by[p]], Bytes: t.bytes[p]}
 	}
 	return in
-}
-
-// Left is how many tasks have no end yet.
-func (t *Tracker) Left() int { return t.left }
-
-// Check panics where what tasks wait for does not follow from the set.
-func (t *Tracker) Check() {
-	for i := range t.missing {
-		n := int32(0)
-		for _, p := range t.g.Parents(int32(i)) {
-			if !t.Has(p) {
-				n++
-			}
-		}
-		if n != t.missing[i] && !t.Has(int32(i)) {
-			panic("mtc: a task's missing parents do not follow from those that ended")
-		}
-	}
 }
 
 // Encode is a node's payload.

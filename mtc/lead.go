@@ -20,15 +20,22 @@ type lead struct {
 	tracker *Tracker
 	total   int32 // tasks of a bag that were queued
 	voidAt  time.Duration
-	lookAt  time.Duration // at the jobs that this one waits for
-	looking int           // how many of them are being looked up
-	failing bool          // FailStop: something failed
-	orphan  bool          // taken over; tasks that are ready may have been begun
-	loading bool          // taken over, and the graph is being read back
+	failing bool // FailStop: something failed
+	orphan  bool // taken over; tasks that are ready may have been begun
+	loading bool // taken over, and the graph is being read back
 	from    Owner
 	away    map[int32]filch.NodeName // tasks of a graph that others have
 	left    *leftover                // of an instance of before, not queued yet
 	tried   map[int32]item           // tasks of a graph that were tried there
+	leadLooks
+}
+
+// leadLooks are what a steward asks of the store, and asks again.
+type leadLooks struct {
+	lookAt  time.Duration // at the jobs that this one waits for
+	looking int           // how many of them are being looked up
+	readAt  time.Duration // at the ends of a graph; 0: all that are counted were heard of
+	reading int           // how many of its blocks are being looked up
 }
 
 // Submit takes a job whose clients are here. What is wrong with it is the
@@ -258,7 +265,7 @@ func (c *Core) grown(now time.Duration, j *job, out *Out) {
 		c.inherit(j, out)
 		return
 	}
-	j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total})
+	j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
 	l.total = j.rec.Total
 	c.active(j)
 }

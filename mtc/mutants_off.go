@@ -28,5 +28,8 @@ const (
 	mutantDrainKeeps  = false
 	mutantGoneLoses   = false
 	mutantFertile     = false
+	mutantToldOnce    = false
 	mutantCountMaybe  = false
+	mutantHeirOnce    = false
+	mutantHeirEnds    = false
 )

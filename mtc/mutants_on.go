@@ -30,7 +30,10 @@ var (
 	mutantDrainKeeps  bool // a node that drains keeps its queue, and thieves pass it over
 	mutantGoneLoses   bool // what runs once on a node that is gone is lost before it is known to be dead
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take and start them
+	mutantToldOnce    bool // ends that nobody tells a graph's steward are read when a node dies, and never later
 	mutantCountMaybe  bool // a start that was not committed counts as one that died with its node
+	mutantHeirOnce    bool // who inherits a task that runs once starts it again
+	mutantHeirEnds    bool // who inherits a graph does not read what has ended
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -43,8 +46,9 @@ func Plant(name string) bool {
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
 		"steal-stops": &mutantStealStops, "half-down": &mutantHalfDown, "same-victims": &mutantSameVictims,
 		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
-		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead,
+		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
+		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds,
 	} {
 		*p = n == name
 		known = known || *p

@@ -41,6 +41,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"drain-keeps", "TestThievesAskDrained"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
+		{"told-once", "TestEndRecordedAfterItsNodeDied"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")

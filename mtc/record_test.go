@@ -144,6 +144,26 @@ func TestKeysReadBack(t *testing.T) {
 	}
 }
 
+// A node that looks through its records asks a zone for its tally once more. When
+// the job was dropped meanwhile, that makes no new zone: nobody would remove it.
+func TestATallyToldAgainMakesNoZone(t *testing.T) {
+	again := encodeZoneOps(nil, false)
+	if val, _, err := mergeZone(nil, again); err == nil {
+		t.Errorf("the tally of a zone that was removed made the record %v", val)
+	}
+	zone, _, err := mergeZone(nil, encodeZoneOps([]zoneOp{{kind: zVoid, lo: 0, hi: 8, who: a1, void: filch.Cancelled}}, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reply, err := mergeZone(zone, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := decodeZoneReply(reply); err != nil || p.tally.Cancelled != 8 {
+		t.Errorf("a zone told %+v, %v; want 8 cancelled", p.tally, err)
+	}
+}
+
 // seeds are records and deltas of every kind.
 func seeds() (list [][]byte) {
 	b, _, _ := mergeBlock(nil, encodeBlockOps([]blockOp{endOp(1, filch.Failed, 2, a1), startOp(9, 3, 1, b1, false)}, true))

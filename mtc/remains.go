@@ -159,6 +159,7 @@ func (r *Remnant) Settle() (t RemnantTally) {
 	if r.Job.Partial && !r.Job.Closed { // nobody has the rest of it
 		r.Job.Closed, r.Job.Void = true, filch.Cancelled
 	}
+	r.unskip()
 	r.maybeTried()
 	restarted := false
 	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
@@ -182,6 +183,25 @@ func (r *Remnant) Settle() (t RemnantTally) {
 	}
 	t.Left = r.Job.Total - t.Done
 	return t
+}
+
+// unskip drops what says that tasks are skipped: the end for which they are may be
+// in no mirror. Restore looks again at the ends that are, and at the jobs that this
+// one waits for.
+func (r *Remnant) unskip() {
+	if r.Job.Void == filch.Skipped {
+		r.Job.Void = 0
+	}
+	if !r.Job.Graph {
+		return
+	}
+	for _, b := range r.tasks { // any order: each by itself
+		for i := range b.Tasks {
+			if t := &b.Tasks[i]; t.State == filch.Skipped {
+				t.State, t.By = 0, Owner{}
+			}
+		}
+	}
 }
 
 // maybeTried notes which tasks may have been started without a word.
@@ -239,8 +259,9 @@ func (r *Remnant) loseUnreadable(tally *RemnantTally) {
 	}
 }
 
-// Forget drops the ends of a job that went well, so that all of it is done
-// again: what it wrote is gone with its nodes. It counts those. Tasks that run
+// Forget drops the ends of tasks that went well, so that they are done again: what
+// they wrote is gone with their nodes. It counts those. The ends of tasks that filch
+// could not start go with them, as their inputs were on those nodes. Tasks that run
 // once stay ended.
 func (r *Remnant) Forget() (tasks int32) {
 	if r.Spec.Once {
@@ -248,11 +269,13 @@ func (r *Remnant) Forget() (tasks int32) {
 	}
 	for _, b := range r.tasks { // any order: each by itself
 		for i := range b.Tasks {
-			if t := &b.Tasks[i]; t.State == filch.OK || t.State == filch.Skipped {
-				if t.State == filch.OK {
-					tasks++
-				}
-				t.State, t.Started = 0, t.State == filch.OK
+			t := &b.Tasks[i]
+			switch {
+			case t.State == filch.OK:
+				tasks++
+				t.State, t.Started = 0, true
+			case t.State == filch.Failed && t.Code == filch.ExitOurs:
+				t.State, t.Code, t.Started = 0, 0, false
 			}
 		}
 	}

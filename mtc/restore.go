@@ -183,7 +183,9 @@ func (c *Core) putRemnant(j *job, r *Remnant, out *Out) {
 		zones[num/zoneBlocks] = c.restoreZone(zones[num/zoneBlocks], j, num, b)
 	}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
-		put(KeyZone(j.id, zone), RecordZone, encodeZoneOps(zones[zone], false))
+		if ops := zones[zone]; len(ops) > 0 {
+			put(KeyZone(j.id, zone), RecordZone, encodeZoneOps(ops, false))
+		}
 	}
 }
 

@@ -262,10 +262,11 @@ func (c *Core) begin(now time.Duration, j *job, it item, g *gate, out *Out) {
 func (c *Core) commitStarts(g *gate, out *Out) {
 	for i := range g.blocks {
 		b := &g.blocks[i]
-		ids := b.runs
-		c.merge(KeyBlock(b.job.id, b.num), RecordBlock, encodeBlockOps(b.ops, false), out, func(now time.Duration, a Answer, out *Out) {
+		j, num, ids := b.job, b.num, b.runs
+		c.merge(KeyBlock(j.id, num), RecordBlock, encodeBlockOps(b.ops, false), out, func(now time.Duration, a Answer, out *Out) {
 			p, err := decodeBlockReply(a.Value)
 			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == len(ids)
+			c.endedBefore(now, j, num, &p)
 			for k, id := range ids {
 				r := c.runs.find(id)
 				switch {

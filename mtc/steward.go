@@ -70,6 +70,7 @@ func (c *Core) sawRecord(now time.Duration, j *job, rec *Job, out *Out) {
 		c.void(now, j, rec.Void, out)
 	case j.lead != nil && j.lead.open:
 		c.grown(now, j, out)
+		c.mindEnds(now, j, out)
 	}
 	if j.follow {
 		c.tellProgress(j, out)
@@ -164,7 +165,7 @@ func (c *Core) voidLed(now time.Duration, j *job, out *Out) {
 		}
 	}
 	if l.graph == nil && !l.orphan && j.rec.Total > l.total {
-		j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total})
+		j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
 		l.total = j.rec.Total
 	}
 	c.void(now, j, j.rec.Void, out)
@@ -303,6 +304,12 @@ func (c *Core) tickWaits(now time.Duration, out *Out) {
 				c.voidLed(now, j, out)
 			}
 			later(j.lead.voidAt)
+		}
+		if j.lead != nil && j.lead.readAt > 0 {
+			c.mindEnds(now, j, out)
+			if j.lead.readAt > 0 {
+				later(j.lead.readAt)
+			}
 		}
 		c.tellAgain(now, j, out)
 		for i := range j.records.tells {

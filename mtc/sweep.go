@@ -195,7 +195,7 @@ func (c *Core) adoptSpan(now time.Duration, j *job, s takenSpan, from Owner, out
 		hi := min(s.front, (lo/BlockSize+1)*BlockSize)
 		op := blockOp{
 			kind: bTakeImplicit, off: uint8(lo % BlockSize), to: uint8((hi - 1) % BlockSize),
-			from: from, once: j.spec.Once, most: j.spec.crashes(), sure: j.spec.sure(),
+			from: from, once: j.spec.Once && !mutantHeirOnce, most: j.spec.crashes(), sure: j.spec.sure(),
 		}
 		op.Owner = c.self
 		c.takeBlock(j, lo/BlockSize, op, out)

@@ -16,12 +16,13 @@ const (
 
 	// A thief that has asked enough, and found nothing, looks again after
 	// PollRest: an idle instance is silent. Who gets work tells; the look is for
-	// words that are lost. Enough is lookMin or sqrt(N), and twice as many as
-	// there are once there was word of work. Otherwise the nodes of an instance
-	// that starts would all ask, and dial, each other.
+	// words that are lost. Enough is sqrt(N), and twice as many as there are once
+	// there was word of work. A node that has just begun rests first: the nodes of
+	// an instance that starts would all ask, and dial, each other.
 	PollRest = 30 * time.Second
 	restAt   = 2
-	lookMin  = 16
+	// Of tellAll nodes or fewer each that has work to steal tells one that comes.
+	tellAll = 16
 )
 
 // thief is a node that looks for work.
@@ -36,12 +37,18 @@ type thief struct {
 	poll     time.Duration
 	at       time.Duration // when the phase ends
 	failures int
-	vain     int  // asked since the last success, or since news
-	told     bool // there was word of work since it looked and found none
-	moving   map[xferKey]*moving
-	past     []xferKey // transfers that were taken in, so that one counts once
-	tries    int64
-	stopped  bool
+	search
+	moving  map[xferKey]*moving
+	past    []xferKey // transfers that were taken in, so that one counts once
+	tries   int64
+	stopped bool
+}
+
+// search is what a thief knows of its chances.
+type search struct {
+	vain  int  // asked since the last success, or since news
+	told  bool // there was word of work since it looked and found none
+	begun bool // it has looked, or had work
 }
 
 type thiefPhase uint8
@@ -93,18 +100,18 @@ func (t *thief) enough(n int) int {
 	if t.told {
 		return restAt * n
 	}
-	return max(lookMin, root(n+1))
+	return root(n + 1)
 }
 
-// arrived is that a node came. A thief that has not asked enough yet asks at
-// once: it is as new. Those who have work to steal may tell the node; of many,
-// a few do.
+// arrived is that a node came: no reason to look here, as it has none yet. Those
+// who have work to steal may tell the node, which does not look at once; of
+// many, a few do.
 func (c *Core) arrived(now time.Duration, name filch.NodeName) {
-	t, n := &c.thief, c.members.others(c.cfg.Self)
-	if t.vain < t.enough(n) || mutantStorm {
-		t.hurry(now)
+	n := c.members.others(c.cfg.Self)
+	if mutantStorm {
+		c.thief.hurry(now)
 	}
-	if c.Load() > 0 && (n <= lookMin || c.rng.below(n) < 2*root(n)) {
+	if c.Load() > 0 && (n <= tellAll || c.rng.below(n) < 4*root(n)) {
 		c.victim.remember(now, name)
 		c.victim.fresh = true
 	}
@@ -143,13 +150,20 @@ func (c *Core) seek(now time.Duration, out *Out) {
 		return
 	}
 	if !c.hungry() {
-		t.at = 0
+		t.at, t.begun = 0, t.begun || len(c.order) > 0
 		return
 	}
 	n := c.members.lenders(c.cfg.Self)
 	if n <= 0 {
 		t.at = 0
 		return
+	}
+	if !t.begun {
+		t.begun = true
+		if !t.told && !mutantStorm {
+			t.at = now + c.upTo(PollRest)
+			return
+		}
 	}
 	k := root(n + 1)
 	if t.vain < t.enough(n) {
@@ -227,8 +241,6 @@ func (c *Core) failed(now time.Duration) {
 	t := &c.thief
 	t.phase = resting
 	t.failures++
-	// Half of the wait is drawn, so that thieves that failed together do not
-	// come together again.
 	wait := t.poll
 	if n := c.members.lenders(c.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == c.cfg.PollMax) {
 		wait = max(wait, PollRest)
@@ -236,12 +248,18 @@ func (c *Core) failed(now time.Duration) {
 			t.told, t.vain = false, t.enough(n)
 		}
 	}
-	t.at = now + wait/2 + time.Duration(c.rng.next()%uint64(wait/2+1))
+	t.at = now + c.upTo(wait)
 	t.poll = min(2*t.poll, c.cfg.PollMax)
-	if mutantStealStops && t.poll == c.cfg.PollMax {
+	if mutantStealStops && (wait >= PollRest || t.poll == c.cfg.PollMax) {
 		t.stopped = true
 	}
 	c.policy.stealFailed()
+}
+
+// upTo is a wait of which half is drawn, so that thieves that failed together do
+// not come together again.
+func (c *Core) upTo(wait time.Duration) time.Duration {
+	return wait/2 + time.Duration(c.rng.next()%uint64(wait/2+1))
 }
 
 func (c *Core) succeeded() {
@@ -397,6 +415,7 @@ func (c *Core) moveTasks(key xferKey, mv *moving, tasks []TaskItem, out *Out) {
 			j.queue.pending--
 			p, err := decodeBlockReply(a.Value)
 			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == len(group)
+			c.endedBefore(now, j, k.num, &p)
 			for i := range group {
 				mine := ok && p.verdicts[i] == vDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine

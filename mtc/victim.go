@@ -20,6 +20,7 @@ type victim struct {
 	at     time.Duration // when the oldest is asked about
 	askers []filch.NodeName
 	fresh  bool // work came since thieves were told
+	heard  bool // thieves were told once
 	newsAt time.Duration
 }
 
@@ -124,7 +125,8 @@ const askersMax = 64
 const newsAgain = time.Millisecond
 
 // offerNews tells thieves that found nothing here that there is work now, and,
-// where few asked, as many others as a thief asks.
+// where few asked, as many others as a thief asks; more the first time, as nobody
+// looks for work in an instance that has had none.
 func (c *Core) offerNews(now time.Duration, out *Out) {
 	v := &c.victim
 	load := c.Load()
@@ -138,8 +140,14 @@ func (c *Core) offerNews(now time.Duration, out *Out) {
 	v.fresh, v.newsAt = false, now+newsAgain
 	names := v.askers
 	v.askers = nil
-	if n := c.members.others(c.cfg.Self); len(names) < root(n+1) && n > 0 {
-		names = append(names, c.members.draw(c.cfg.Self, min(root(n+1), n), &c.rng, func(m *Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
+	n := c.members.others(c.cfg.Self)
+	least := root(n + 1)
+	if !v.heard {
+		least = max(least, tellAll)
+	}
+	v.heard = true
+	if len(names) < least && n > 0 {
+		names = append(names, c.members.draw(c.cfg.Self, min(least, n), &c.rng, func(m *Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
 	}
 	for _, name := range names {
 		c.send(name, &News{load}, out)
@@ -350,8 +358,11 @@ func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
 		}
 		op := blockOp{kind: bMove, off: uint8(f.item.index % BlockSize), from: c.self}
 		op.Attempt, op.Hop, op.Owner = f.item.attempt, f.item.hop, c.self
-		c.merge(KeyBlock(f.job.id, f.item.index/BlockSize), RecordBlock, encodeBlockOps([]blockOp{op}, false), out, func(_ time.Duration, a Answer, out *Out) {
-			if p, err := decodeBlockReply(a.Value); err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
+		num := f.item.index / BlockSize
+		c.merge(KeyBlock(f.job.id, num), RecordBlock, encodeBlockOps([]blockOp{op}, false), out, func(now time.Duration, a Answer, out *Out) {
+			p, err := decodeBlockReply(a.Value)
+			c.endedBefore(now, f.job, num, &p)
+			if err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
 				c.thaw(f, 1)
 			} else {
 				delete(f.job.queue.held, f.item.index)

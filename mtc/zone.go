@@ -208,6 +208,9 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(old) == 0 && len(ops) == 0 {
+		return nil, nil, errAbsent // its job was dropped: a new zone would never be removed
+	}
 	z.full = len(z.Spans) >= zoneSpans || len(old) >= zoneBytes
 	verdicts := make([]byte, len(ops))
 	var taken []takenSpan

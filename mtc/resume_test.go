@@ -1,0 +1,73 @@
+package mtc
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// The nodes of an instance end one after the other. Those that live last may skip a
+// workflow's tasks for a task that failed only since other nodes had ended; and the
+// mirror that tells of the failure may be behind the one that tells of the skipping.
+func TestResumeJudgesSkippedTasksAnew(t *testing.T) {
+	ok := Task{State: filch.OK, Attempt: 1, Started: true, By: a1}
+	runs := Task{Attempt: 1, Started: true, Owner: a1}
+	failed := Task{State: filch.Failed, Code: 1, Attempt: 1, Started: true, By: a1}
+	noInput := Task{State: filch.Failed, Code: filch.ExitOurs, Attempt: 2, Started: true, By: a1}
+	skipped := Task{State: filch.Skipped, Attempt: 1, By: a1}
+	for _, c := range []struct {
+		name   string
+		anew   bool   // what tasks wrote was on the nodes
+		tasks  []Task // of the chain a, b, c
+		begin  []int32
+		want   filch.State
+		forgot int32
+	}{
+		{"failure in no mirror", false, []Task{ok, runs}, []int32{1, 2}, filch.OK, 0},
+		{"failure in no mirror, one skipped", false, []Task{ok, runs, skipped}, []int32{1, 2}, filch.OK, 0},
+		{"failure in no mirror, anew", true, []Task{ok, runs, skipped}, []int32{0, 1, 2}, filch.OK, 1},
+		{"inputs gone with their node, anew", true, []Task{ok, noInput}, []int32{0, 1, 2}, filch.OK, 1},
+		{"failed", false, []Task{ok, failed}, nil, filch.Failed, 0},
+		{"failed, anew", true, []Task{ok, failed}, nil, filch.Failed, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b []byte
+			b = AppendMirrorLine(b, KeyJob(4), (&Job{Total: 3, Closed: true, Graph: true, Void: filch.Skipped}).Encode())
+			b = AppendMirrorLine(b, KeySpec(4), (&Spec{OnFail: FailStop, Payloads: true}).Encode())
+			var p Payload
+			for i, n := range []GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}, {Name: "c", Parents: []int32{1}}} {
+				p.Offs, p.Lines = append(p.Offs, uint8(i)), append(p.Lines, n.Encode())
+			}
+			b = AppendMirrorLine(b, KeyPayload(4, 0), p.Encode())
+			blk := Block{Tasks: c.tasks}
+			for i := range c.tasks {
+				blk.Offs = append(blk.Offs, uint8(i))
+			}
+			b = AppendMirrorLine(b, KeyBlock(4, 0), blk.Encode())
+			left := remains(t, b)
+			j := left.Jobs()[0]
+			if c.anew {
+				if got := j.Forget(); got != c.forgot {
+					t.Errorf("%d tasks that had ended well are done again, want %d", got, c.forgot)
+				}
+			}
+			j.Settle()
+			r := newRig(t, 2, 2, Policy{})
+			restore(t, r, left)
+			r.act(r.nodes[0])
+			end := r.run(4, time.Minute)
+			if end.State() != c.want {
+				t.Errorf("the workflow is %v (%+v), want %v", end.State(), end.Tally(), c.want)
+			}
+			var began []int32
+			for _, s := range r.started {
+				began = append(began, s.Index)
+			}
+			if !slices.Equal(began, c.begin) {
+				t.Errorf("tasks %v were started, want %v", began, c.begin)
+			}
+		})
+	}
+}
