@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	keptDeltas  = 64                     // who is further behind gets the whole roster
-	tellEvery   = 500 * time.Millisecond // until a child has the roster
-	wantEvery   = 250 * time.Millisecond
-	treeWidth   = 16   // children of a node in the tree along which a roster spreads
-	maxStash    = 4096 // messages that wait for a roster that their senders know
-	stashWanted = 4    // peers asked at most for a roster at a time
+	keptDeltas = 64                     // who is further behind gets the whole roster
+	tellEvery  = 500 * time.Millisecond // until a child has the roster
+	wantEvery  = 250 * time.Millisecond
+	treeWidth  = 16   // children of a node in the tree along which a roster spreads
+	maxStash   = 4096 // messages that wait for a roster that their senders know
 )
 
 // book is what this node knows and tells of rosters that were chosen.

@@ -233,7 +233,7 @@ func (s *Store) answered(o *pend, res Result, after uint64) {
 	o.done = true
 	s.calls.count--
 	o.call.left--
-	s.out.Results = append(s.out.Results, StoreResult{Tag: o.call.tag, Index: o.index, Result: res, After: after})
+	s.result(StoreResult{Tag: o.call.tag, Index: o.index, Result: res}, o.op.reads(), after)
 	c := &s.calls
 	n := 0
 	for n < len(c.open) && c.open[n].done {

@@ -2,6 +2,7 @@ package dht
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type disk struct {
 	// orphans are records of shards of which nothing on this disk says that
 	// they were held: the entries that said so are damaged, as are others.
 	orphans map[Key]*record
+	missed  map[string]bool // entries that were to go while the disk took nothing
+	gate    syncGate
 	recall  seat // what a damaged disk still has of this node's seat: promised it is not
 }
 
@@ -67,14 +70,17 @@ const (
 )
 
 func newDisk() disk {
-	return disk{images: map[Shard]*image{}, recover: newRecovery(), orphans: map[Key]*record{}}
+	return disk{images: map[Shard]*image{}, recover: newRecovery(), orphans: map[Key]*record{}, missed: map[string]bool{}}
 }
 
-// log appends an entry for the disk; nil removes. While the disk takes
-// nothing there is nobody to hear it.
+// log appends an entry for the disk; nil removes. While the disk takes nothing it
+// remembers what is to be removed: the rest is said again when the disk is back.
 func (s *Store) log(k string, value []byte) {
 	d := &s.disk
 	if d.reason != "" {
+		if value == nil {
+			d.missed[k] = true
+		}
 		return
 	}
 	if d.logged == 0 && k != diskBorn && d.born == 0 {
@@ -98,12 +104,17 @@ func appendBallot(b []byte, v ballot) []byte {
 	return appendUvarints(b, v.incarnation)
 }
 
-// Synced tells that the disk has all entries up to that number.
+// Synced tells that the disk has all entries up to that number, and lets out what
+// waited for them.
 func (s *Store) Synced(now time.Duration, upto uint64, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
 	d := &s.disk
-	d.synced = max(d.synced, upto)
+	if upto <= d.synced || upto < s.disk.gate.whole {
+		return
+	}
+	d.synced = upto
+	s.disk.gate.open(upto, out)
 	if d.amends != 0 && d.amends <= d.synced {
 		d.amends = 0
 		s.log(diskDamaged, nil)
@@ -317,6 +328,18 @@ func (s *Store) Images() []LogEntry {
 	return out
 }
 
+// turning are the keys that an operation changes now, in order.
+func (sh *shard) turning() []Key {
+	keys := make([]Key, 0, len(sh.turns))
+	for k, t := range sh.turns { // any order
+		if t.next != nil {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // imaged are the shards of which earlier incarnations left something.
 func (s *Store) imaged() []Shard {
 	all := make([]Shard, 0, len(s.disk.images))
@@ -368,8 +391,9 @@ func (s *Store) dropImages(id Shard) {
 }
 
 // DiskFailed tells that entries which are not synced yet, and later ones,
-// will not be. This node answers what needs no entry, and is shrunk away where
-// others have the same.
+// will not be. What waits for one of them never leaves; an answer that waits is
+// replaced by one that says so. This node answers what needs no entry, and is
+// shrunk away where others have the same.
 func (s *Store) DiskFailed(now time.Duration, reason string, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
@@ -377,7 +401,8 @@ func (s *Store) DiskFailed(now time.Duration, reason string, out *StoreOut) {
 		reason = "it does not say why"
 	}
 	s.disk.reason = reason
-	s.peers.local = nil // what waited for a sync never leaves
+	s.peers.local = slices.DeleteFunc(s.peers.local, func(l localMessage) bool { return l.after > s.disk.synced })
+	s.void("the disk of " + string(s.self.Name) + " takes nothing: " + reason)
 	s.note(StoreNote{Kind: NoteDisk, Text: reason})
 	s.sickness()
 }
@@ -408,8 +433,8 @@ func (s *Store) sickness() {
 	}
 }
 
-// DiskBack tells that the disk takes entries again, and holds none: all that
-// is to be there comes anew.
+// DiskBack tells that the disk takes entries again. It may hold what it held when it
+// failed, or nothing: all that is to be there comes anew, and the rest goes.
 func (s *Store) DiskBack(now time.Duration, out *StoreOut) {
 	s.begin(now, out)
 	defer s.end()
@@ -420,8 +445,14 @@ func (s *Store) DiskBack(now time.Duration, out *StoreOut) {
 	s.note(StoreNote{Kind: NoteDisk})
 	for _, e := range s.Images() {
 		s.log(e.Key, e.Value)
+		delete(s.disk.missed, e.Key)
 	}
+	for _, k := range slices.Sorted(maps.Keys(s.disk.missed)) {
+		s.log(k, nil)
+	}
+	clear(s.disk.missed)
 	s.logTurns()
+	s.disk.gate.whole = s.disk.logged // a crash before that finds the log that failed
 	s.sickness()
 	s.kick()
 }
@@ -430,16 +461,10 @@ func (s *Store) DiskBack(now time.Duration, out *StoreOut) {
 // disk that failed took it with it.
 func (s *Store) logTurns() {
 	for _, sh := range s.held() {
-		keys := make([]Key, 0, len(sh.turns))
-		for k := range sh.turns { // any order
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if t := sh.turns[k]; t.next != nil {
-				s.log(recordKey+string(k), t.next.image)
-				t.flight.number = s.disk.logged
-			}
+		for _, k := range sh.turning() {
+			t := sh.turns[k]
+			s.log(recordKey+string(k), t.next.image)
+			t.flight.number = s.disk.logged
 		}
 	}
 }

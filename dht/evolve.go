@@ -96,7 +96,7 @@ func (s *Store) evolve(base *roster, asks []change) *roster {
 	e.measure()
 	e.shrink()
 	e.grant(asks)
-	if 4*len(e.r.members) > 1<<e.r.depth && e.r.depth < shardBitsMax {
+	if 4*len(e.r.members) > 1<<e.r.depth && e.r.depth < shardBitsMax && (mutantSplitEarly || !e.recovers()) {
 		e.r.split()
 	}
 	e.plan()
@@ -115,7 +115,7 @@ func (s *Store) evolve(base *roster, asks []change) *roster {
 func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
 	s := e.s
 	e.r.members = slices.DeleteFunc(e.r.members, func(m rosterMember) bool { return s.standing(m.Replica) == over })
-	if !e.r.has(s.self) && s.course != goes {
+	if e.r.member(s.self.Name) == nil && s.course != goes {
 		e.r.members = append(e.r.members, rosterMember{Replica: s.self})
 	}
 	for _, c := range asks {
@@ -124,7 +124,9 @@ func (e *evolution) admitMembers(asks []change) (unseated []Replica) {
 		}
 	}
 	for _, p := range s.peers.order {
-		if p.listed && p.state == PeerUp && !e.r.has(p.replica()) && (!s.stew.goers[p.replica()] || e.needs(p.name)) {
+		// A member of that name which is left is of this life, or of a later one than
+		// the member list knows.
+		if p.listed && p.state == PeerUp && (e.r.member(p.name) == nil || mutantTwiceMember && !e.r.has(p.replica())) && (!s.stew.goers[p.replica()] || e.needs(p.name)) {
 			e.r.members = append(e.r.members, rosterMember{Replica: p.replica()})
 		}
 	}
@@ -218,10 +220,21 @@ func (e *evolution) was(i int) *shardConfig {
 	return e.base.shards[i>>(e.r.depth-e.base.depth)]
 }
 
-// set gives shard i another config, unless its primary would be one who was
-// not in the config before (I2): that takes two changes.
+// recovers reports whether a shard comes back from a disk in this change. Only the
+// config that begins its epoch tells that; the halves of a shard would not.
+func (e *evolution) recovers() bool {
+	return slices.ContainsFunc(e.r.shards, func(c *shardConfig) bool { return c.recovered && !slices.Contains(e.base.shards, c) })
+}
+
+// may reports whether shard i can get a config in this change: its primary was in
+// the config before (I2). Another primary takes two changes.
+func (e *evolution) may(i int, c *shardConfig) bool {
+	return e.was(i).has(c.primary()) || c.recovered || mutantNaiveHome
+}
+
+// set gives shard i another config, where it may.
 func (e *evolution) set(i int, c *shardConfig) bool {
-	if !e.was(i).has(c.primary()) && !c.recovered && !mutantNaiveHome {
+	if !e.may(i, c) {
 		return false
 	}
 	e.count(i, -1)

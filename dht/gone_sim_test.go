@@ -21,7 +21,7 @@ func TestMembersFindTheKilled(t *testing.T) {
 	seeds(t, 12, func(t *testing.T, seed uint64) {
 		w := simCluster(t, seed, 3+int(seed)*5%40)
 		n := w.nodes[w.rand.IntN(len(w.nodes))]
-		at := w.now
+		at := w.Now()
 		n.kill()
 		w.until("all know of the death", 20*time.Second, w.agreed)
 		for _, o := range w.nodes {

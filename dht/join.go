@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -19,7 +20,34 @@ type joining struct {
 	got    []bool // pages of the list
 	left   int
 	asks   []ask
+	again  comeback
 }
+
+// comeback is what a node that was a member before knows of others that want the
+// list as well. All members may have ended at once: then nobody has it.
+type comeback struct {
+	on     bool
+	first  bool // it began the list
+	began  time.Duration
+	others []waiter
+}
+
+// waiter is another node that wants the list.
+type waiter struct {
+	name  filch.NodeName
+	heard time.Duration // when it asked last
+	told  time.Duration // when it was told that this node wants the list too
+}
+
+// A node begins the list if all that it reaches want it too and have said so within
+// waitsFor, and none of them has a lesser name. It takes beginAfter to find out, and
+// asks every againEvery: its keepers wait for it meanwhile, which they do for 6.5 s.
+const (
+	beginAfter = 1500 * time.Millisecond
+	waitsFor   = 3 * time.Second
+	againEvery = 250 * time.Millisecond
+	maxWaiters = 64
+)
 
 // Verdict on a node that says hello.
 type Verdict struct {
@@ -69,6 +97,26 @@ func (m *Members) Met(now time.Duration, h Member, out *MembersOut) {
 // Apart makes a node that is to join deaf to gossip until it has the list.
 func (m *Members) Apart() { m.joins.done, m.joins.at = false, filch.Never }
 
+// ApartAgain is Apart for a node that was a member before. Of such nodes that reach
+// one another, and nobody who has the list, one begins it.
+func (m *Members) ApartAgain(now time.Duration) {
+	m.step(now)
+	m.Apart()
+	m.joins.again = comeback{on: true, began: m.now}
+}
+
+// Meet makes one list of this node's and of another's, if they differ. The caller
+// can reach it.
+func (m *Members) Meet(now time.Duration, name filch.NodeName, out *MembersOut) {
+	m.step(now)
+	if e := m.index[name]; !m.down && m.joins.done && (e == nil || e.m.State.Over()) {
+		m.send(name, &gossip{kind: kindSync, sums: m.sums}, out)
+	}
+}
+
+// Began reports whether this node began the list, after [Members.ApartAgain].
+func (m *Members) Began() bool { return m.joins.again.first }
+
 // Raise gives a node that has not joined a higher incarnation.
 func (m *Members) Raise(incarnation uint64) {
 	m.sum(m.self)
@@ -91,6 +139,15 @@ func (m *Members) Superseded(now time.Duration, by filch.NodeName, incarnation u
 // can reach them.
 func (m *Members) Join(now time.Duration, via []filch.NodeName, out *MembersOut) {
 	m.step(now)
+	if m.joins.again.on { // the least name is asked first, as it may begin the list
+		for _, w := range m.joins.again.others {
+			if m.waits(w.name) {
+				via = append(via, w.name)
+			}
+		}
+		slices.Sort(via)
+		via = slices.Compact(via)
+	}
 	m.joins.done, m.joins.via, m.joins.next = false, via, 0
 	m.askToJoin(out)
 }
@@ -98,6 +155,9 @@ func (m *Members) Join(now time.Duration, via []filch.NodeName, out *MembersOut)
 func (m *Members) askToJoin(out *MembersOut) {
 	j := &m.joins
 	j.at = m.now + joinEvery
+	if j.again.on {
+		j.at = m.now + againEvery
+	}
 	if len(j.late) > 0 && j.lateAt <= m.now {
 		j.via, j.late = append(j.via, j.late...), nil
 	}
@@ -107,13 +167,20 @@ func (m *Members) askToJoin(out *MembersOut) {
 	m.rand = mix(m.rand + 1)
 	j.nonce, j.got = uint32(m.rand), nil
 	to := j.via[j.next%len(j.via)]
+	if m.waits(to) && m.waits(j.via[0]) {
+		to = j.via[0]
+	}
 	j.next++
 	m.send(to, &gossip{kind: kindJoin, nonce: j.nonce, members: []Member{m.self.m}}, out)
 }
 
 // onJoin takes a node in and sends it the list.
 func (m *Members) onJoin(from filch.NodeName, g *gossip, out *MembersOut) {
-	if !m.joins.done || g.members[0].Name != from {
+	if g.members[0].Name != from {
+		return
+	}
+	if !m.joins.done {
+		m.waitsToo(from, out)
 		return
 	}
 	n := g.members[0]
@@ -129,6 +196,63 @@ func (m *Members) onJoin(from filch.NodeName, g *gossip, out *MembersOut) {
 	for i, p := range all {
 		m.send(from, &gossip{kind: kindList, nonce: g.nonce, page: uint16(i), pages: uint16(len(all)), members: p}, out)
 	}
+}
+
+// waitsToo takes in that another node wants the list as well, and tells it that
+// this one does.
+func (m *Members) waitsToo(from filch.NodeName, out *MembersOut) {
+	j := &m.joins
+	c := &j.again
+	i := slices.IndexFunc(c.others, func(w waiter) bool { return w.name == from })
+	if !c.on || i < 0 && len(c.others) == maxWaiters {
+		return
+	}
+	known := m.waits(from)
+	if !slices.Contains(j.via, from) { // this node may reach nobody at the addresses that it knows
+		j.via = append(j.via, from)
+		slices.Sort(j.via)
+		j.at = min(j.at, m.now+againEvery)
+	}
+	if i < 0 {
+		i = len(c.others)
+		c.others = append(c.others, waiter{name: from, told: -againEvery})
+	}
+	w := &c.others[i]
+	w.heard = m.now
+	if m.now-w.told >= againEvery {
+		w.told = m.now
+		m.send(from, &gossip{kind: kindJoin, nonce: j.nonce, members: []Member{m.self.m}}, out)
+	}
+	if !known && j.next > 0 && j.next < len(j.via) && j.via[j.next-1] == from {
+		m.askToJoin(out) // the next one: this one has no list
+	}
+}
+
+// waits reports whether a node said of late that it wants the list.
+func (m *Members) waits(name filch.NodeName) bool {
+	return slices.ContainsFunc(m.joins.again.others, func(w waiter) bool { return w.name == name && m.now-w.heard < waitsFor })
+}
+
+// mayBegin reports whether it is for this node to begin the list.
+func (m *Members) mayBegin() bool {
+	j := &m.joins
+	if c := &j.again; !c.on || m.now < c.began+beginAfter || len(j.via) == 0 {
+		return false
+	}
+	for _, name := range j.via {
+		if !m.waits(name) {
+			return false // it may have the list
+		}
+	}
+	return !slices.ContainsFunc(j.again.others, func(w waiter) bool { return w.name < m.self.m.Name && m.waits(w.name) })
+}
+
+// begin makes this node's list the one that the others join.
+func (m *Members) begin(out *MembersOut) {
+	m.joins.done, m.joins.at, m.joins.again = true, filch.Never, comeback{first: true}
+	m.ring.stale = true
+	out.Events = append(out.Events, MemberEvent{Kind: SelfJoined, Member: m.self.m.clone()})
+	m.beatAt = m.now
 }
 
 // onList takes a page of the list. Those who are gone are taken in as well: a
@@ -156,7 +280,7 @@ func (m *Members) onList(from filch.NodeName, g *gossip, out *MembersOut) {
 	if j.left > 0 {
 		return
 	}
-	j.done, j.at = true, filch.Never
+	j.done, j.at, j.again = true, filch.Never, comeback{}
 	m.ring.stale = true
 	// All of it is known where it came from.
 	for _, e := range m.news.list {

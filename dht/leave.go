@@ -202,10 +202,13 @@ func (s *Store) Status() StoreStatus {
 	return st
 }
 
-// HomeOf is the primary of a key as far as this node knows.
-func (s *Store) HomeOf(k Key) (filch.NodeName, bool) {
+// EachMember calls f with the members of the roster, in the order in which they
+// came; there is none before the roster is known.
+func (s *Store) EachMember(f func(filch.NodeName)) {
 	if s.roster == nil {
-		return "", false
+		return
 	}
-	return s.roster.config(pointOf(k).shard(s.roster.depth)).primary().Name, true
+	for _, m := range s.roster.members {
+		f(m.Name)
+	}
 }

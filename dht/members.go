@@ -222,14 +222,6 @@ func (m *Members) Self() Member { return m.self.m.clone() }
 // Card is Self as bytes, for a hello.
 func (m *Members) Card() []byte { return AppendMember(nil, &m.self.m) }
 
-// Get returns the entry of a node.
-func (m *Members) Get(name filch.NodeName) (Member, bool) {
-	if e := m.index[name]; e != nil {
-		return e.m.clone(), true
-	}
-	return Member{}, false
-}
-
 // List returns all entries by name, also of those who are gone.
 func (m *Members) List() []Member {
 	out := make([]Member, 0, len(m.all))
@@ -239,12 +231,6 @@ func (m *Members) List() []Member {
 	slices.SortFunc(out, func(a, b Member) int { return compareNodes(0, a.Name, 0, b.Name) })
 	return out
 }
-
-// Joined reports whether the whole list is here.
-func (m *Members) Joined() bool { return m.joins.done }
-
-// Live is the number of members that are alive or suspect, this node included.
-func (m *Members) Live() int { return m.live }
 
 // Deadline is when Tick is to be called.
 func (m *Members) Deadline() time.Duration {
@@ -265,7 +251,11 @@ func (m *Members) Tick(now time.Duration, out *MembersOut) {
 	}
 	m.refresh(out)
 	if m.joins.at <= m.now {
-		m.askToJoin(out)
+		if m.mayBegin() {
+			m.begin(out)
+		} else {
+			m.askToJoin(out)
+		}
 	}
 	if m.beatAt <= m.now {
 		m.beat(out)

@@ -16,7 +16,7 @@ func TestMembersForgivePauses(t *testing.T) {
 		w.loss, w.dup, w.tail = 0.05, 0.02, 300*time.Millisecond
 		for range 30 {
 			n := w.nodes[w.rand.IntN(len(w.nodes))]
-			if n.paused < w.now-3*time.Second {
+			if n.paused < w.Now()-3*time.Second {
 				n.pause(time.Duration(w.rand.Int64N(int64(2950 * time.Millisecond))))
 			}
 			w.run(time.Duration(w.rand.Int64N(int64(2 * time.Second))))
@@ -37,7 +37,7 @@ func TestMembersFindCrashes(t *testing.T) {
 	seeds(t, 12, func(t *testing.T, seed uint64) {
 		w := simCluster(t, seed, 16+int(seed)*3%60)
 		k := 1 + int(seed)%3
-		at := w.now
+		at := w.Now()
 		dead := map[filch.NodeName]bool{}
 		for len(dead) < k {
 			n := w.nodes[w.rand.IntN(len(w.nodes))]
@@ -238,7 +238,7 @@ func TestMembersScale(t *testing.T) {
 		}
 	}
 	w.until("all have joined", time.Minute, w.agreed)
-	t.Logf("joined after %v and %d messages, %.1f for a node; the largest has %d bytes", w.now, w.sent, float64(w.sent)/float64(n), w.largest)
+	t.Logf("joined after %v and %d messages, %.1f for a node; the largest has %d bytes", w.Now(), w.sent, float64(w.sent)/float64(n), w.largest)
 	if w.largest > dht.MaxGossip {
 		t.Errorf("a message of %d bytes, want at most %d", w.largest, dht.MaxGossip)
 	}

@@ -111,7 +111,6 @@ const (
 	itemRecord  = iota + 1 // a version of a record
 	itemConfirm            // are we still in this epoch?
 	itemDrop               // forget a removed record, of this stamp
-	items
 )
 
 // item is one thing that a primary tells another replica or its learner.

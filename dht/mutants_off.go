@@ -15,4 +15,12 @@ const (
 	mutantLocalReads     = false
 	mutantGoneAlone      = false
 	mutantGoneForGood    = false
+	mutantSeatUnsynced   = false
+	mutantDoneUnsynced   = false
+	mutantRejoinUnsynced = false
+	mutantRejoinSilent   = false
+	mutantRejoinBlind    = false
+	mutantSplitUnlearns  = false
+	mutantSplitEarly     = false
+	mutantTwiceMember    = false
 )

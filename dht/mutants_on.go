@@ -16,6 +16,14 @@ var (
 	mutantLocalReads     bool // the primary answers without asking the others
 	mutantGoneAlone      bool // a node is called gone without a witness
 	mutantGoneForGood    bool // one that is called gone is not told when it is heard
+	mutantSeatUnsynced   bool // a seat says what it promised and accepted before its disk has it
+	mutantDoneUnsynced   bool // a durable operation is done before disks have it
+	mutantRejoinUnsynced bool // a new life takes what the old one logged for synced; no seed within reach shows it
+	mutantRejoinSilent   bool // a new life does not answer what the old one was asked
+	mutantRejoinBlind    bool // a new life forgets the watches of the old one
+	mutantSplitUnlearns  bool // a split wipes what a learner has, although the same change admits it
+	mutantSplitEarly     bool // a shard may split in the change that brings it back from a disk
+	mutantTwiceMember    bool // a node is taken in although a later life of it is a member
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -27,6 +35,11 @@ func Plant(name string) bool {
 		"grow-without-acks": &mutantGrowBlind, "seats-forget": &mutantSeatsForget,
 		"no-write-back": &mutantNoWriteBack, "drop-learner-early": &mutantDropLearner,
 		"local-reads": &mutantLocalReads, "gone-alone": &mutantGoneAlone, "gone-for-good": &mutantGoneForGood,
+		"seat-unsynced": &mutantSeatUnsynced, "done-unsynced": &mutantDoneUnsynced,
+		"rejoin-unsynced": &mutantRejoinUnsynced,
+		"rejoin-silent":   &mutantRejoinSilent, "rejoin-blind": &mutantRejoinBlind,
+		"split-unlearns": &mutantSplitUnlearns, "split-early": &mutantSplitEarly,
+		"twice-a-member": &mutantTwiceMember,
 	} {
 		*m = n == name
 		known = known || *m

@@ -12,12 +12,18 @@ import (
 
 func init() { dht.Plant(os.Getenv("DHT_MUTANT")) }
 
-// TestMutantsAreCaught plants each fault of the list of members in a process of its
-// own, in which the test that must catch it runs.
+// TestMutantsAreCaught plants each fault of the list of members, and of a store's
+// new life, in a process of its own, in which the test that must catch it runs.
 func TestMutantsAreCaught(t *testing.T) {
 	for _, m := range []struct{ name, test string }{
 		{"gone-alone", "TestMembersNeedAWitness"},
 		{"gone-for-good", "TestMembersRefuteThatTheyAreGone"},
+		{"rejoin-unsynced", "TestStoreRejoinWaitsForItsLog"},
+		{"rejoin-silent", "TestStoreRejoinAnswers"},
+		{"rejoin-blind", "TestStoreRejoinKeepsWatches"},
+		{"twice-a-member", "TestPlacementNamesNobodyTwice"},
+		{"split-unlearns", "TestFounderThatDiesAtOnceComesBack"},
+		{"split-early", "TestFounderThatDiesAtOnceComesBack"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")

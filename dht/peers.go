@@ -81,14 +81,20 @@ func (s *Store) send(p *peer, m StoreMessage, after uint64) {
 	case *msgPrepare, *msgAccept, *msgInstall, *msgWant, *msgRoster:
 		h.to = 0 // seats outlive an incarnation
 	}
-	if after <= s.disk.synced {
-		after = 0
+	if mutantSeatUnsynced || mutantDoneUnsynced {
+		after = unsynced(m, after)
 	}
-	if p == s.peers.me {
-		s.peers.local = append(s.peers.local, localMessage{after, m})
+	if p != s.peers.me {
+		s.emit(StoreSend{p.name, m}, after)
 		return
 	}
-	s.out.Sends = append(s.out.Sends, StoreSend{p.name, m, after})
+	if after > s.disk.synced {
+		if s.disk.reason != "" {
+			return
+		}
+		s.hurry(after)
+	}
+	s.peers.local = append(s.peers.local, localMessage{after, m})
 }
 
 // runLocal delivers what this node sent to itself.

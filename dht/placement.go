@@ -173,9 +173,11 @@ func (e *evolution) level(want, most int) {
 	}
 }
 
-// movable reports whether a shard stands still, so that a move can begin.
+// movable reports whether a shard stands still, so that a move can begin, and
+// whether this change may touch it; see [evolution.set].
 func (e *evolution) movable(i int) bool {
-	return e.r.shards[i].learner == (Replica{}) && !e.lost[i]
+	c := e.r.shards[i]
+	return c.learner == (Replica{}) && !e.lost[i] && e.may(i, c)
 }
 
 // give plans to move shards away from a member that has too many, the

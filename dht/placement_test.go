@@ -241,3 +241,29 @@ func TestPlacementWaitsForTheLifeBefore(t *testing.T) {
 		t.Error("nobody is recruited")
 	}
 }
+
+// TestPlacementNamesNobodyTwice lets a steward evolve a roster in which a node is in
+// a later life than its member list knows: the earlier one is not a member too.
+func TestPlacementNamesNobodyTwice(t *testing.T) {
+	x := newSettler()
+	for i := 1; i < 4; i++ {
+		x.set(i, PeerUp)
+	}
+	x.settle(t)
+	x.s.stew.since = x.s.now
+	base := x.r.copy()
+	for i := range base.members {
+		if base.members[i].Name == x.name(2) {
+			base.members[i].Incarnation = 2
+		}
+	}
+	for range 2 {
+		if next := x.s.evolve(base, nil); next != nil {
+			next.checkMembers()
+			base = next
+		}
+	}
+	if m := base.member(x.name(2)); m == nil || m.Incarnation != 2 {
+		t.Errorf("%s is a member as %v, want its later life", x.name(2), m)
+	}
+}

@@ -296,12 +296,19 @@ func (s *Store) nextTurn(sh *shard, t *turn) {
 }
 
 // drain takes all operations out of a shard, in the order in which they came.
-// What they sent is void: the next epoch begins anew.
-func (sh *shard) drain() []job {
+// What they sent is void: the next epoch begins anew. A record that one of them was
+// to make goes from the disk, where it would outlast the removal of what others made
+// of it.
+func (s *Store) drain(sh *shard) []job {
 	jobs := sh.readers
 	if sh.round != nil && !sh.round.done {
 		jobs = append(jobs, sh.round.readers...)
 		sh.round.done = true
+	}
+	for _, k := range sh.turning() {
+		if sh.records[k] == nil {
+			s.log(recordKey+string(k), nil)
+		}
 	}
 	for _, t := range sh.turns { // any order
 		t.flight.done = true

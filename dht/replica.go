@@ -77,7 +77,7 @@ func (s *Store) reconfigure(old, r *roster) {
 	s.splitImages(r.depth)
 	if old != nil && old.depth > r.depth {
 		for _, sh := range s.held() { // of a roster that was begun anew by who knew of no shard that deep
-			s.moved(sh.drain())
+			s.moved(s.drain(sh))
 			s.dismiss(sh)
 			s.giveUp(sh, false)
 		}
@@ -110,7 +110,7 @@ func (s *Store) configure(sh *shard, c *shardConfig) {
 		}
 		return
 	}
-	jobs := sh.drain()
+	jobs := s.drain(sh)
 	wasHome := sh.home
 	sh.home = c.primary() == s.self
 	sh.seq, sh.round, sh.floor, sh.told = 0, nil, Version{}, told{}
@@ -193,21 +193,24 @@ func (sh *shard) keys() []Key {
 	return keys
 }
 
-// splitShards makes two of each shard that is held.
+// splitShards makes two of each shard that is held. A learner keeps what it has
+// learned: the change that splits a shard may make it a replica of the halves.
 func (s *Store) splitShards() {
 	for _, sh := range s.held() {
-		jobs := sh.drain()
+		jobs := s.drain(sh)
 		s.dismiss(sh)
 		delete(s.hold.shards, sh.id)
-		if !sh.cfg.has(s.self) {
+		if !sh.cfg.has(s.self) && (sh.cfg.learner != s.self || mutantSplitUnlearns) {
 			s.wipe(sh)
 			sh.over = true
 			continue
 		}
 		for side := range Shard(2) {
 			half := s.open(2*sh.id+side, sh.cfg)
-			half.home, half.marked = sh.home, true
-			s.mark(half.id)
+			half.home, half.marked = sh.home, sh.marked
+			if half.marked {
+				s.mark(half.id)
+			}
 			for k, r := range sh.records { // any order
 				if half.id.holds(pointOf(k)) {
 					half.records[k] = r
@@ -219,7 +222,9 @@ func (s *Store) splitShards() {
 				}
 			}
 		}
-		s.log(markerKey(sh.id), nil) // after those of the halves: a torn log loses nothing
+		if sh.marked {
+			s.log(markerKey(sh.id), nil) // after those of the halves: a torn log loses nothing
+		}
 		s.sendViewersOn(sh)
 		if sh.home {
 			s.out.Homes = append(s.out.Homes, HomeChange{sh.id, false}, HomeChange{2 * sh.id, true}, HomeChange{2*sh.id + 1, true})

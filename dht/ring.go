@@ -7,8 +7,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// ring is who this node watches, tells and gossips with. It follows from the
-// list alone, so that nodes with the same list agree without a word.
+// ring is who this node watches, tells and gossips with. Who watches whom follows
+// from the list alone, so that nodes with the same list agree without a word.
 type ring struct {
 	stale    bool
 	version  uint64 // grows with every change
@@ -29,7 +29,7 @@ func (m *Members) refresh(out *MembersOut) {
 	}
 	m.ring.tellers = m.walk(-1, watched, false)
 	m.rewatch(out)
-	m.ring.links = m.fingers(m.walk(1, watched, true))
+	m.ring.links = m.fingers(m.walk(1, watched, true), m.ring.links)
 	if m.live > 1 {
 		if m.beatAt == filch.Never {
 			m.beatAt = m.now
@@ -88,29 +88,46 @@ func (m *Members) rewatch(out *MembersOut) {
 	}
 }
 
-// fingers adds to the successors the members at halves, quarters, eighths and
-// so on of the ring. News that go to them all reach everybody in about log2(n)
-// steps.
-func (m *Members) fingers(links []*entry) []*entry {
-	steps := bits.Len(uint(m.live)) + 1
-	for k := range steps {
-		target := m.self.key + 1<<(63-k)
-		i, _ := slices.BinarySearchFunc(m.all, target, func(e *entry, k uint64) int { return compareNodes(e.key, e.m.Name, k, "") })
-		for j := range m.all {
-			e := m.all[(i+j)%len(m.all)]
-			if e == m.self {
-				break
-			}
-			if e.m.State != Alive {
-				continue
-			}
-			if !slices.Contains(links, e) {
-				links = append(links, e)
-			}
-			break
+// fingers adds to the successors a member at each distance of a half to all of
+// the ring, of a quarter to a half, an eighth to a quarter and so on. News that go
+// to them all reach everybody in about log2(n) steps. Any member at that distance
+// serves, so the one of before stays: otherwise each node that comes would take
+// the place of some, and as many connections would be made for it.
+func (m *Members) fingers(links, before []*entry) []*entry {
+	for k := range bits.Len(uint(m.live)) + 1 {
+		if e := m.finger(k, links, before); e != nil && !slices.Contains(links, e) {
+			links = append(links, e)
 		}
 	}
 	return links
+}
+
+// finger is the link at the k-th distance, nil if nobody is there.
+func (m *Members) finger(k int, links, before []*entry) *entry {
+	near := uint64(1) << (63 - k)
+	at := func(e *entry) bool {
+		d := e.key - m.self.key
+		return d >= near && (d-near) < near && e != m.self
+	}
+	for _, l := range [][]*entry{links, before} {
+		for _, e := range l {
+			if e.m.State == Alive && m.index[e.m.Name] == e && at(e) {
+				return e
+			}
+		}
+	}
+	target := m.self.key + near
+	i, _ := slices.BinarySearchFunc(m.all, target, func(e *entry, k uint64) int { return compareNodes(e.key, e.m.Name, k, "") })
+	for j := range m.all {
+		e := m.all[(i+j)%len(m.all)]
+		if !at(e) {
+			break
+		}
+		if e.m.State == Alive {
+			return e
+		}
+	}
+	return nil
 }
 
 // RingVersion grows whenever Neighbors may have changed.

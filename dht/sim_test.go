@@ -1,7 +1,6 @@
 package dht_test
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,16 +10,15 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // world is a network of Members in virtual time. Everything in it follows from
 // the seed.
 type world struct {
+	*engine.Engine
 	t     *testing.T
 	rand  *rand.Rand
-	now   time.Duration
-	seq   int
-	queue events
 	nodes []*simNode
 	at    map[filch.NodeName]*simNode
 
@@ -54,57 +52,32 @@ type simNode struct {
 	goneAt  map[filch.NodeName]time.Duration
 }
 
-type simEvent struct {
-	at  time.Duration
-	seq int
-	run func()
-}
-
-type events []simEvent
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(simEvent)) }
-func (q *events) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
-
 func nobody(int, int) bool { return false }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
+		Engine: engine.New(engine.Options{}), t: t, rand: rand.New(rand.NewPCG(seed, 1)), at: map[filch.NodeName]*simNode{},
 		delay: 100 * time.Microsecond, cut: nobody, rejects: nobody, linked: nobody,
 	}
 }
 
-func (w *world) after(d time.Duration, f func()) {
-	w.seq++
-	heap.Push(&w.queue, simEvent{w.now + d, w.seq, f})
-}
+func (w *world) after(d time.Duration, f func()) { w.After(d, f) }
 
+// run goes on for a while; a rule that breaks ends the test.
 func (w *world) run(d time.Duration) {
-	end := w.now + d
-	for len(w.queue) > 0 && w.queue[0].at <= end {
-		e := heap.Pop(&w.queue).(simEvent)
-		w.now = e.at
-		e.run()
+	w.t.Helper()
+	w.Run(w.Now() + d)
+	for _, v := range w.Broken() {
+		w.t.Fatal(v)
 	}
-	w.now = end
 }
 
 // until runs until f holds; it fails when that takes longer than limit.
 func (w *world) until(what string, limit time.Duration, f func() bool) {
 	w.t.Helper()
-	end := w.now + limit
+	end := w.Now() + limit
 	for !f() {
-		if w.now >= end {
+		if w.Now() >= end {
 			w.t.Fatalf("after %v of virtual time still not: %s\n%s", limit, what, w.views())
 		}
 		w.run(50 * time.Millisecond)
@@ -132,7 +105,7 @@ func (w *world) views() string {
 // add starts a node, and joins it through another one unless that is nil.
 func (w *world) add(name filch.NodeName, via *simNode) *simNode {
 	n := &simNode{
-		w: w, i: len(w.nodes), name: name, born: w.now, inc: 1, met: map[filch.NodeName]uint64{},
+		w: w, i: len(w.nodes), name: name, born: w.Now(), inc: 1, met: map[filch.NodeName]uint64{},
 		deathAt: map[filch.NodeName]time.Duration{}, suspAt: map[filch.NodeName]time.Duration{},
 		goneAt: map[filch.NodeName]time.Duration{},
 	}
@@ -164,21 +137,21 @@ func (n *simNode) join(via *simNode) {
 	})
 }
 
-func (n *simNode) clock() time.Duration { return n.w.now - n.born }
+func (n *simNode) clock() time.Duration { return n.w.Now() - n.born }
 
 // do runs an input, or holds it while the node is paused.
 func (n *simNode) do(in func(out *dht.MembersOut)) {
 	if n.down {
 		return
 	}
-	if n.paused > n.w.now {
-		n.w.after(n.paused-n.w.now, func() { n.do(in) })
+	if n.paused > n.w.Now() {
+		n.w.after(n.paused-n.w.Now(), func() { n.do(in) })
 		return
 	}
 	var out dht.MembersOut
 	in(&out)
 	n.act(&out)
-	if len(n.w.nodes) <= 100 || n.w.seq%1000 == 0 {
+	if len(n.w.nodes) <= 100 || n.w.Steps()%1000 == 0 {
 		n.m.Check() // costs as much as the list is long
 	}
 	n.schedule()
@@ -189,13 +162,13 @@ func (n *simNode) schedule() {
 	if d == filch.Never {
 		return
 	}
-	at := max(d+n.born, n.w.now)
-	if n.wake > n.w.now && n.wake <= at {
+	at := max(d+n.born, n.w.Now())
+	if n.wake > n.w.Now() && n.wake <= at {
 		return
 	}
 	n.wake = at
-	n.w.after(at-n.w.now, func() {
-		if n.wake == n.w.now {
+	n.w.after(at-n.w.Now(), func() {
+		if n.wake == n.w.Now() {
 			n.wake = 0
 		}
 		n.do(func(out *dht.MembersOut) {
@@ -212,12 +185,12 @@ func (n *simNode) act(out *dht.MembersOut) {
 		switch e.Kind {
 		case dht.MemberDead:
 			n.deaths = append(n.deaths, e.Member.Name)
-			n.deathAt[e.Member.Name] = w.now
+			n.deathAt[e.Member.Name] = w.Now()
 			delete(n.met, e.Member.Name)
 		case dht.MemberSuspect:
-			n.suspAt[e.Member.Name] = w.now
+			n.suspAt[e.Member.Name] = w.Now()
 		case dht.MemberGone:
-			n.goneAt[e.Member.Name] = w.now
+			n.goneAt[e.Member.Name] = w.Now()
 		case dht.SelfDead:
 			n.selves++
 			if e.Mutual {
@@ -252,14 +225,14 @@ func (n *simNode) probe(p dht.MemberProbe) {
 	switch {
 	case to == nil || to.down && !to.killed:
 		w.after(time.Millisecond, func() { end(dht.ProbeFailed) })
-	case w.cut(n.i, to.i) || w.cut(to.i, n.i) || to.paused > w.now+1500*time.Millisecond:
+	case w.cut(n.i, to.i) || w.cut(to.i, n.i) || to.paused > w.Now()+1500*time.Millisecond:
 		w.after(1500*time.Millisecond, func() { end(dht.ProbeFailed) })
 	case (to.killed || w.rejects(n.i, to.i)) && w.linked(n.i, to.i):
 		w.after(2*w.delay, func() { end(dht.ProbeFailed) })
 	case to.killed || w.rejects(n.i, to.i):
 		w.after(2*w.delay, func() { end(dht.ProbeRefused) })
 	default:
-		w.after(max(to.paused-w.now, 0)+2*w.delay, func() { end(dht.ProbeOK) })
+		w.after(max(to.paused-w.Now(), 0)+2*w.delay, func() { end(dht.ProbeOK) })
 	}
 }
 
@@ -325,7 +298,7 @@ func (w *world) reset(n *simNode, whose func(*simNode) bool) {
 	}
 }
 
-func (n *simNode) pause(d time.Duration) { n.paused = n.w.now + d }
+func (n *simNode) pause(d time.Duration) { n.paused = n.w.Now() + d }
 
 // agreed reports whether all nodes that run list exactly those that run, in
 // their right incarnations, and suspect nobody.

@@ -117,25 +117,22 @@ type Result struct {
 }
 
 // StoreResult answers operation Index of Do, or tells of a change that was
-// watched under Tag. It may be shown once the disk has everything up to After.
+// watched under Tag.
 type StoreResult struct {
 	Tag    uint64
 	Index  int
 	Watch  bool
 	Result Result
-	After  uint64
 }
 
-// StoreSend is a message for another node's store, not to leave before the
-// disk has everything up to After.
+// StoreSend is a message for another node's store.
 type StoreSend struct {
 	To      filch.NodeName
 	Message StoreMessage
-	After   uint64
 }
 
 // LogEntry is for the disk: the latest Value under Key counts, nil removes.
-// Numbers grow by one and begin at 1 in each life of a Store.
+// Numbers begin at 1 with a Store and grow by one, [Store.Rejoin] or not.
 type LogEntry struct {
 	Number uint64
 	Key    string
@@ -187,10 +184,13 @@ type StoreConfig struct {
 	Tell        Key    // changes of records with this prefix are told by their primary; "" of none
 }
 
-// StoreOut is what is to be done, acted on in the order of its fields.
+// StoreOut is what is to be done, acted on in the order of its fields. What
+// rests on entries that the disk does not have yet is not in it: the store keeps
+// that until [Store.Synced].
 type StoreOut struct {
 	Notes   []StoreNote
 	Logs    []LogEntry
+	Hurry   uint64 // something waits for the disk to have the entries up to this one; 0 nothing new
 	Sends   []StoreSend
 	Results []StoreResult
 	Homes   []HomeChange

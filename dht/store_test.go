@@ -63,13 +63,8 @@ func checkOperations(t *testing.T, n *labNode, prefix string) {
 	}
 	want("append to a register", n.one(Op{Code: OpAppend, Key: k("b"), Value: []byte("x")}), Conflict, "")
 
-	cells := EncodeTable([]Cell{{Name: "owner", First: true, Value: []byte("n1")}, {Name: "done", Value: []byte("5")}})
-	n.one(Op{Code: OpMerge, Kind: KindTable, Key: k("t"), Value: cells})
-	cells = EncodeTable([]Cell{{Name: "owner", First: true, Value: []byte("n2")}, {Name: "done", Value: []byte("7")}})
-	res := n.one(Op{Code: OpMerge, Kind: KindTable, Key: k("t"), Value: cells})
-	table, err := DecodeTable(res.Value)
-	if err != nil || len(table) != 2 || string(table[0].Value) != "7" || string(table[1].Value) != "n1" {
-		t.Errorf("got table %v (%v)", table, err)
+	for _, merge := range [][2]string{{"5", "5"}, {"7", "7"}, {"6", "7"}} {
+		want("merge", n.one(Op{Code: OpMerge, Kind: kindGreatest, Key: k("t"), Value: []byte(merge[0])}), Done, merge[1])
 	}
 	if got := n.one(Op{Code: OpLookup}); got.Outcome != Invalid {
 		t.Errorf("got %v for an empty key, want invalid", got.Outcome)

@@ -35,7 +35,7 @@ func newBench(b *testing.B, nodes int) *bench {
 	l.quiet = true
 	l.kinds = Kinds{kindSilent: mergeBits(""), kindSame: mergeBits("same"), kindOther: mergeBits("other")}
 	l.cluster(nodes)
-	w := &bench{at: map[filch.NodeName]*Store{}, now: l.now + time.Hour, wire: true}
+	w := &bench{at: map[filch.NodeName]*Store{}, now: l.Now() + time.Hour, wire: true}
 	for _, n := range l.nodes {
 		w.names = append(w.names, n.name)
 		w.at[n.name] = n.s

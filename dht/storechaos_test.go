@@ -128,7 +128,7 @@ func (c *chaosClient) next() {
 		return
 	}
 	life := []time.Duration{700, 2500, 60000}[l.rand.IntN(3)]
-	key := Key(fmt.Sprintf("%d/%d/%d", life, int(l.now/(life*time.Millisecond)), l.rand.IntN(2)))
+	key := Key(fmt.Sprintf("%d/%d/%d", life, int(l.Now()/(life*time.Millisecond)), l.rand.IntN(2)))
 	l.ids++
 	in := chaosIn{key: key, value: strconv.Itoa(l.ids)}
 	op := Op{Key: key, Value: []byte(in.value), Consistent: true}
@@ -159,7 +159,7 @@ func (c *chaosClient) next() {
 
 func (c *chaosClient) call(in chaosIn, op Op) {
 	l := c.c
-	begun, node, inc := l.now, c.node, c.node.inc
+	begun, node, inc := l.Now(), c.node, c.node.inc
 	tag := node.askFor(4*time.Second, op)
 	var poll func()
 	poll = func() {
@@ -184,8 +184,8 @@ func (c *chaosClient) call(in chaosIn, op Op) {
 			} else {
 				delete(c.known, in.key)
 			}
-			l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Output: r, Return: int64(l.now)})
-		case node.down || node.inc != inc || l.now > begun+20*time.Second:
+			l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Output: r, Return: int64(l.Now())})
+		case node.down || node.inc != inc || l.Now() > begun+20*time.Second:
 			l.hist = append(l.hist, porcupine.Operation{ClientId: c.id, Input: in, Call: int64(begun), Return: 1 << 60})
 			l.ids++
 			c.id = 1000 + l.ids
@@ -252,15 +252,9 @@ func (c *chaos) hears(who, of *labNode, st PeerState) {
 // reborn is a node that learned that it was declared dead: its store goes on
 // with another incarnation.
 func (c *chaos) reborn(n *labNode) {
-	if n.down {
-		return
+	if !n.down {
+		n.rejoin()
 	}
-	images := n.s.Images()
-	n.disk = nil
-	for i := range images {
-		n.disk = append(n.disk, LogEntry{Number: uint64(i + 1), Key: images[i].Key, Value: images[i].Value})
-	}
-	c.start(n.name, false)
 }
 
 // bury has all others declare a node dead, which hears of it after a while.
@@ -279,7 +273,7 @@ func (c *chaos) bury(v *labNode, later time.Duration) {
 }
 
 func (c *chaos) nemesis(until time.Duration) {
-	if c.now > until {
+	if c.Now() > until {
 		c.quietly = true
 		c.cut = func(*labNode, *labNode) bool { return false }
 		c.loss, c.dup = 0, 0
@@ -308,9 +302,9 @@ func (c *chaos) nemesis(until time.Duration) {
 			})
 		}
 	case 2: // a pause, perhaps so long that it is declared dead and goes on for a while
-		v.pause = c.now + time.Duration(c.rand.Int64N(int64(1500*time.Millisecond)))
+		v.pause = c.Now() + time.Duration(c.rand.Int64N(int64(1500*time.Millisecond)))
 		if c.rand.IntN(2) == 0 && !v.down && c.spared(v) {
-			c.bury(v, v.pause-c.now+time.Duration(c.rand.Int64N(int64(time.Second))))
+			c.bury(v, v.pause-c.Now()+time.Duration(c.rand.Int64N(int64(time.Second))))
 		}
 	case 3: // cut off, perhaps in one direction; with suspicion, and perhaps declared dead
 		mode := c.rand.IntN(3)
@@ -349,14 +343,13 @@ func runChaos(t testing.TB, seed uint64, nodes int, length time.Duration) *chaos
 		c.start(filch.NodeName(fmt.Sprintf("n%d", i)), i == 0)
 	}
 	c.settle(time.Minute)
-	c.now = 0 + c.now
 	c.loss, c.dup, c.spread = 0.01, 0.01, 4*time.Millisecond
 	for i := range 4 {
 		cl := &chaosClient{c: c, id: i, node: c.nodes[i%nodes], left: int(length/time.Second) * 30, known: map[Key]Result{}}
 		c.clients = append(c.clients, cl)
 		c.after(time.Duration(c.rand.Int64N(int64(20*time.Millisecond))), cl.next)
 	}
-	end := c.now + length
+	end := c.Now() + length
 	c.after(300*time.Millisecond, func() { c.nemesis(end) })
 	c.run(length + 25*time.Second)
 	return c

@@ -35,15 +35,28 @@ func (s *Store) Check() {
 	if open != s.calls.count {
 		panic(fmt.Sprintf("%s waits for %d operations and counts %d", s.self.Name, open, s.calls.count))
 	}
+	s.checkGate()
 	for _, sh := range s.hold.shards { // any order
 		s.checkShard(sh)
 	}
 	if s.roster == nil {
 		return
 	}
+	if s.roster.by == s.self.Name {
+		s.roster.checkMembers()
+	}
 	for i, c := range s.roster.shards {
 		if id := s.roster.shardAt(i); c.has(s.self) && s.hold.shards[id] == nil {
 			panic(fmt.Sprintf("%s does not hold shard %d of epoch %d", s.self.Name, id, c.epoch))
+		}
+	}
+}
+
+// checkMembers panics when a node is a member twice, in whatever lives.
+func (r *roster) checkMembers() {
+	for i, m := range r.members {
+		if r.member(m.Name) != &r.members[i] {
+			panic(fmt.Sprintf("roster %d names %s twice: %v", r.epoch, m.Name, r.members))
 		}
 	}
 }

@@ -247,7 +247,7 @@ func appendMaybe(b []byte, d *rosterDelta) []byte {
 }
 
 // appendDelta lays out a delta. Replicas are told once, in a table, and by
-// their place in it from then on.
+// their place in it from then on: the members first, each at its own.
 func appendDelta(b []byte, d *rosterDelta) []byte {
 	b = appendUvarints(b, d.base, d.epoch, d.generation, uint64(d.depth))
 	b = appendBytes(b, d.by)
@@ -264,7 +264,10 @@ func appendDelta(b []byte, d *rosterDelta) []byte {
 		return uint64(i)
 	}
 	for _, m := range d.members {
-		at(m.Replica)
+		if _, twice := place[m.Replica]; !twice || !mutantTwiceMember {
+			place[m.Replica] = len(table)
+			table = append(table, m.Replica)
+		}
 		b = append(appendReplica(b, m.Replica), flags(m.leaving, m.sick))
 	}
 	known := len(table)

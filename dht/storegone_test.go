@@ -23,10 +23,10 @@ func (l *lab) served(n *labNode, round int, limit time.Duration) {
 	for i := range 100 {
 		ops = append(ops, Op{Code: OpInsert, Key: Key(fmt.Sprintf("r%d/%d", round, i)), Value: []byte("v")})
 	}
-	at := l.now
+	at := l.Now()
 	tag := n.askFor(time.Minute, ops...)
 	l.until("all is served", time.Minute, func() bool { return l.answered(tag, len(ops)) })
-	if d := l.now - at; d > limit {
+	if d := l.Now() - at; d > limit {
 		l.t.Errorf("round %d was served after %v, want at most %v", round, d, limit)
 	}
 	for i, res := range l.done[tag] {

@@ -1,7 +1,8 @@
 package dht
 
 import (
-	"container/heap"
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,16 +11,15 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // lab is a few stores on a network in virtual time. Messages go through the
 // codec, disks sync after a while, and everything follows from the seed.
 type lab struct {
+	*engine.Engine
 	t     testing.TB
 	rand  *rand.Rand
-	now   time.Duration
-	seq   int
-	queue labQueue
 	nodes []*labNode
 	at    map[filch.NodeName]*labNode
 	tag   uint64
@@ -39,6 +39,7 @@ type lab struct {
 	quiet   bool // no checks
 	tap     func(StoreMessage)
 	kinds   Kinds
+	age     time.Duration // what the clock of a node shows when it begins
 }
 
 type labNode struct {
@@ -52,9 +53,6 @@ type labNode struct {
 	timed   bool
 	broken  bool
 	damaged bool // tells the next life so
-	held    []StoreSend
-	shown   []StoreResult
-	synced  uint64
 	down    bool
 	pause   time.Duration
 	wake    time.Duration
@@ -62,60 +60,48 @@ type labNode struct {
 	out     StoreOut
 }
 
-// labAge is what the clock of a node shows when it begins: as in life, more than
-// nothing.
+// labAge is the age of a lab's nodes: as in life, more than nothing.
 const labAge = time.Hour
-
-type labEvent struct {
-	at  time.Duration
-	seq int
-	run func()
-}
-
-type labQueue []labEvent
-
-func (q labQueue) Len() int { return len(q) }
-func (q labQueue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q labQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *labQueue) Push(x any)   { *q = append(*q, x.(labEvent)) }
-func (q *labQueue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
 
 func newLab(t testing.TB, seed uint64) *lab {
 	return &lab{
-		t: t, rand: rand.New(rand.NewPCG(seed, 3)), at: map[filch.NodeName]*labNode{},
+		Engine: engine.New(engine.Options{}), t: t, rand: rand.New(rand.NewPCG(seed, 3)), at: map[filch.NodeName]*labNode{},
 		done: map[uint64][]Result{}, seen: map[uint64][]Result{}, byType: map[string]int{},
-		delay: 100 * time.Microsecond, cut: func(*labNode, *labNode) bool { return false },
+		kinds: Kinds{kindGreatest: mergeGreatest},
+		delay: 100 * time.Microsecond, age: labAge, cut: func(*labNode, *labNode) bool { return false },
 	}
 }
 
-func (l *lab) after(d time.Duration, f func()) {
-	l.seq++
-	heap.Push(&l.queue, labEvent{l.now + d, l.seq, f})
+// kindGreatest records keep the greatest value that was merged into them.
+const kindGreatest = Kind(220)
+
+func mergeGreatest(old, delta []byte) (value, reply []byte, err error) {
+	if len(delta) == 0 {
+		return nil, nil, errors.New("no value")
+	}
+	value = old
+	if bytes.Compare(delta, old) > 0 {
+		value = delta
+	}
+	return value, value, nil
 }
 
+func (l *lab) after(d time.Duration, f func()) { l.After(d, f) }
+
+// run goes on for a while. What broke panics here, as it would without an engine.
 func (l *lab) run(d time.Duration) {
-	end := l.now + d
-	for len(l.queue) > 0 && l.queue[0].at <= end {
-		e := heap.Pop(&l.queue).(labEvent)
-		l.now = e.at
-		e.run()
+	l.Run(l.Now() + d)
+	for _, v := range l.Broken() {
+		panic(v.String())
 	}
-	l.now = end
 }
 
 // until runs until f holds; it fails when that takes longer than limit.
 func (l *lab) until(what string, limit time.Duration, f func() bool) {
 	l.t.Helper()
-	end := l.now + limit
+	end := l.Now() + limit
 	for !f() {
-		if l.now >= end {
+		if l.Now() >= end {
 			l.t.Fatalf("after %v of virtual time still not: %s\n%s", limit, what, l.states())
 		}
 		l.run(20 * time.Millisecond)
@@ -141,8 +127,8 @@ func (l *lab) start(name filch.NodeName, found bool) *labNode {
 		l.at[name] = n
 	}
 	n.inc++
-	n.born, n.down, n.left, n.wake = l.now-labAge, false, false, 0
-	n.buffer, n.held, n.shown, n.synced, n.timed = nil, nil, nil, 0, false
+	n.born, n.down, n.left, n.wake = l.Now()-l.age, false, false, 0
+	n.buffer, n.timed = nil, false
 	n.s = NewStore(StoreConfig{Self: name, Incarnation: n.inc, Seed: l.rand.Uint64(), Kinds: l.kinds})
 	n.s.Restore(n.disk, n.damaged)
 	n.damaged = false
@@ -163,27 +149,39 @@ func (n *labNode) hear(o *labNode, st PeerState) {
 	n.do(func(out *StoreOut) { n.s.Member(n.clock(), Peer{o.name, o.inc, st}, out) })
 }
 
+// rejoin is what a node does that learned that it was declared dead.
+func (n *labNode) rejoin() {
+	n.inc++
+	inc := n.inc
+	n.do(func(out *StoreOut) { n.s.Rejoin(n.clock(), inc, out) })
+	for _, o := range n.l.nodes {
+		if o != n && !o.down {
+			o.hear(n, PeerUp)
+		}
+	}
+}
+
 // kill ends a node; the others hear of it after a while.
 func (n *labNode) kill(heard time.Duration) {
 	n.down = true
 	inc := n.inc
 	for _, o := range n.l.nodes {
 		if o != n {
-			n.l.after(heard, func() {
+			n.l.After(heard, func() {
 				o.do(func(out *StoreOut) { o.s.Member(o.clock(), Peer{n.name, inc, PeerDead}, out) })
 			})
 		}
 	}
 }
 
-func (n *labNode) clock() time.Duration { return n.l.now - n.born }
+func (n *labNode) clock() time.Duration { return n.l.Now() - n.born }
 
 func (n *labNode) do(in func(out *StoreOut)) {
 	if n.down {
 		return
 	}
-	if n.pause > n.l.now {
-		n.l.after(n.pause-n.l.now, func() { n.do(in) })
+	if n.pause > n.l.Now() {
+		n.l.After(n.pause-n.l.Now(), func() { n.do(in) })
 		return
 	}
 	n.out.Reset()
@@ -213,17 +211,17 @@ func (n *labNode) schedule() {
 	if d == filch.Never {
 		return
 	}
-	at := max(d+n.born, n.l.now)
-	if n.wake > n.l.now && n.wake <= at {
+	at := max(d+n.born, n.l.Now())
+	if n.wake > n.l.Now() && n.wake <= at {
 		return
 	}
 	n.wake = at
 	s := n.s
-	n.l.after(at-n.l.now, func() {
+	n.l.After(at-n.l.Now(), func() {
 		if n.s != s {
 			return
 		}
-		if n.wake == n.l.now {
+		if n.wake == n.l.Now() {
 			n.wake = 0
 		}
 		n.do(func(out *StoreOut) {
@@ -240,18 +238,10 @@ func (n *labNode) act(out *StoreOut) {
 		n.sync()
 	}
 	for _, x := range out.Sends {
-		if x.After > n.synced {
-			n.held = append(n.held, x)
-		} else {
-			n.transmit(x)
-		}
+		n.transmit(x)
 	}
 	for _, r := range out.Results {
-		if r.After > n.synced {
-			n.shown = append(n.shown, r)
-		} else {
-			n.l.result(r)
-		}
+		n.l.result(r)
 	}
 	n.left = n.left || out.Left
 }
@@ -278,7 +268,7 @@ func (n *labNode) sync() {
 	}
 	n.timed = true
 	s := n.s
-	n.l.after(2*time.Millisecond, func() {
+	n.l.After(2*time.Millisecond, func() {
 		if n.s != s || n.down {
 			return
 		}
@@ -287,25 +277,9 @@ func (n *labNode) sync() {
 			return
 		}
 		n.disk = append(n.disk, n.buffer...)
-		n.synced = n.buffer[len(n.buffer)-1].Number
+		synced := n.buffer[len(n.buffer)-1].Number
 		n.buffer = nil
-		held, shown := n.held, n.shown
-		n.held, n.shown = nil, nil
-		for _, x := range held {
-			if x.After > n.synced {
-				n.held = append(n.held, x)
-			} else {
-				n.transmit(x)
-			}
-		}
-		for _, r := range shown {
-			if r.After > n.synced {
-				n.shown = append(n.shown, r)
-			} else {
-				n.l.result(r)
-			}
-		}
-		n.do(func(out *StoreOut) { n.s.Synced(n.clock(), n.synced, out) })
+		n.do(func(out *StoreOut) { n.s.Synced(n.clock(), synced, out) })
 	})
 }
 
@@ -346,7 +320,7 @@ func (n *labNode) transmit(x StoreSend) {
 				d += time.Duration(l.rand.Int64N(int64(100 * l.spread)))
 			}
 		}
-		l.after(d, func() {
+		l.After(d, func() {
 			to.do(func(out *StoreOut) { to.s.Message(to.clock(), n.name, m, out) })
 		})
 	}

@@ -17,7 +17,7 @@ func TestStoreSixtyFour(t *testing.T) {
 		l.start(filch.NodeName(fmt.Sprintf("n%d", i)), i == 0)
 	}
 	l.settle(time.Minute)
-	t.Logf("settled after %v, %d messages, %d bytes, roster %d", l.now, l.sent, l.bytes, l.nodes[0].s.roster.epoch)
+	t.Logf("settled after %v, %d messages, %d bytes, roster %d", l.Now(), l.sent, l.bytes, l.nodes[0].s.roster.epoch)
 	l.fill(l.nodes[9], "a", 1000, false)
 	l.run(5 * time.Second)
 	before, bytes, epoch := l.sent, l.bytes, l.nodes[0].s.roster.epoch

@@ -2,7 +2,6 @@ package dht
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -52,9 +51,6 @@ const (
 func NewStore(cfg StoreConfig) *Store {
 	s := &Store{cfg: cfg, self: Replica{cfg.Self, cfg.Incarnation}}
 	s.rand = mix(cfg.Seed ^ key(cfg.Self) ^ mix(cfg.Incarnation))
-	kinds := Kinds{KindTable: mergeTable}
-	maps.Copy(kinds, cfg.Kinds)
-	s.cfg.Kinds = kinds
 	s.peers = newPeers(s.self)
 	s.stew = newSteward()
 	s.hold = newHoldings()

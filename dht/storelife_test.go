@@ -93,7 +93,7 @@ func TestStoreDeadExcludesNobody(t *testing.T) {
 	key := keyIn(id)
 	l.cut = func(_, to *labNode) bool { return to == n } // the answer is lost
 	n.askFor(time.Minute, Op{Code: OpInsert, Key: key})
-	n.pause = l.now + 20*time.Second
+	n.pause = l.Now() + 20*time.Second
 	for _, o := range l.nodes[:3] {
 		o.do(func(out *StoreOut) { o.s.Member(o.clock(), Peer{n.name, n.inc, PeerDead}, out) })
 	}
@@ -112,7 +112,7 @@ func (l *lab) wokenExcludesNobody(n *labNode, id Shard, stopped time.Duration) {
 	l.t.Helper()
 	l.cut = func(_, to *labNode) bool { return to == n }
 	tag := n.askFor(time.Minute, Op{Code: OpInsert, Key: keyIn(id)})
-	n.pause = l.now + stopped
+	n.pause = l.Now() + stopped
 	l.run(stopped - time.Second)
 	l.cut = func(*labNode, *labNode) bool { return false }
 	before := l.nodes[0].s.roster.config(id)
@@ -157,7 +157,7 @@ func TestStoreForgetsBesideWork(t *testing.T) {
 	home.ask(Op{Code: OpAppend, Key: keyIn(id), Value: []byte{1}})
 	l.run(1500 * time.Millisecond)
 	if r := home.s.hold.shards[id].records[key]; r != nil {
-		t.Errorf("after %v the removed record is still there", l.now)
+		t.Errorf("after %v the removed record is still there", l.Now())
 	}
 }
 

@@ -137,7 +137,7 @@ func TestRecentMarks(t *testing.T) {
 		{OpID{"b", 1, 1}, OpAppend, Done}, // it is remembered
 		{OpID{"c", 1, 1}, OpAppend, Done},
 	}
-	kinds := Kinds{KindTable: mergeTable, KindList: func(_, value []byte) ([]byte, []byte, error) { return value, nil, nil }}
+	kinds := Kinds{KindList: func(_, value []byte) ([]byte, []byte, error) { return value, nil, nil }}
 	for _, x := range tests {
 		_, res := apply(old, &Op{ID: x.id, Code: x.code, Kind: KindList, Key: "k", Value: []byte("x")}, kinds)
 		if res.Outcome != x.want {

@@ -218,9 +218,9 @@ func TestStoreWatch(t *testing.T) {
 		t.Errorf("got %v before there was a record", l.seen[7])
 	}
 	other.one(Op{Code: OpInsert, Key: key, Value: []byte("1")})
-	before := l.now
+	before := l.Now()
 	wait("done1")
-	if took := l.now - before; took > 50*time.Millisecond {
+	if took := l.Now() - before; took > 50*time.Millisecond {
 		t.Errorf("a change showed after %v", took)
 	}
 	other.one(Op{Code: OpRemove, Key: key})
@@ -339,8 +339,8 @@ func TestStoreLimits(t *testing.T) {
 	if r := n.one(Op{Code: OpAppend, Key: "l", Value: make([]byte, MaxValue/3)}); r.Outcome != Full {
 		t.Errorf("got %v for a list that is full", r.Outcome)
 	}
-	if r := n.one(Op{Code: OpMerge, Kind: KindTable, Key: "t", Value: []byte{9, 9}}); r.Outcome != Conflict {
-		t.Errorf("got %v for a malformed table", r.Outcome)
+	if r := n.one(Op{Code: OpMerge, Kind: kindGreatest, Key: "t"}); r.Outcome != Conflict {
+		t.Errorf("got %v for a delta that makes no sense", r.Outcome)
 	}
 	if r := n.one(Op{Code: OpMerge, Kind: 99, Key: "t"}); r.Outcome != Invalid {
 		t.Errorf("got %v for a kind without a rule", r.Outcome)

@@ -180,6 +180,6 @@ func TestListFitsIntoItsQueue(t *testing.T) {
 		}
 	}
 	if most := overlay.ClassLimits[overlay.Gossip].Queue; total > most || total < 1<<20 {
-		t.Errorf("the list of %d members has %d bytes, the queue holds %d", a.Live(), total, most)
+		t.Errorf("the list of %d members has %d bytes, the queue holds %d", len(a.List()), total, most)
 	}
 }

@@ -19,15 +19,32 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Apart() }); err != nil {
 		return err
 	}
+	return m.join(ctx, addrs)
+}
+
+// JoinAgain is Join of a node that was a member before. All members may have ended
+// at once: where all that answer want the list, one of them begins it, and looks for
+// those that did not answer.
+func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
+	if err := m.do(ctx, func(now time.Duration, s *dht.Members, _ *dht.MembersOut) { s.ApartAgain(now) }); err != nil {
+		return err
+	}
+	if err := m.join(ctx, addrs); err != nil {
+		return err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.members.Began() {
+		m.Seek(addrs...)
+	}
+	return nil
+}
+
+func (m *Mesh) join(ctx context.Context, addrs []string) error {
 	for {
 		via, err := m.contacts(ctx, addrs)
-		if err != nil {
+		if err != nil || len(via) == 0 {
 			return err
-		}
-		select {
-		case err := <-m.joined: // the list came meanwhile
-			return err
-		default:
 		}
 		if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
 			return err
@@ -46,6 +63,47 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 	}
 }
 
+// Seek looks, in the background, for nodes at addresses where some were once: they
+// may have a list without this node, as this one began its own while it could not
+// reach them. It gives up those that are silent for [dht.ForgetAfter].
+func (m *Mesh) Seek(addrs ...string) {
+	m.wg.Go(func() {
+		end := time.Now().Add(dht.ForgetAfter)
+		for pause := seekPauseMin; len(addrs) > 0 && time.Now().Before(end); pause = min(2*pause, seekPauseMax) {
+			select {
+			case <-time.After(pause):
+			case <-m.ctx.Done():
+				return
+			}
+			addrs = slices.DeleteFunc(slices.Clone(addrs), m.met)
+		}
+	})
+}
+
+// met reports whether the node at an address need not be looked for any more: it is
+// in the list, or it was told of this one's.
+func (m *Mesh) met(addr string) bool {
+	for _, n := range m.Members() {
+		if !n.State.Over() && slices.Contains(n.Addrs, addr) {
+			return true
+		}
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, joinRound)
+	defer cancel()
+	name, err := m.carrier.Dial(ctx, addr)
+	if err != nil {
+		var r *Refusal
+		return errors.As(err, &r) && r.Code != TooMany // it is of no use to this node
+	}
+	return m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Meet(now, name, out) }) == nil
+}
+
+// The pause between rounds of looking for others doubles from the first to the last.
+const (
+	seekPauseMin = time.Second
+	seekPauseMax = time.Minute
+)
+
 // joinRound is how long the list may take before the addresses are tried anew.
 const joinRound = 4 * time.Second
 
@@ -56,15 +114,20 @@ const (
 	joinPauseMax = time.Second
 )
 
-// contacts names the members that answer at the addresses. Silence is tried
-// again until ctx ends, since a whole cluster may be starting at once; a
-// refusal is final.
+// contacts names the members that answer at the addresses; none when the list has
+// come meanwhile. Silence is tried again until ctx ends, since a whole cluster may be
+// starting at once; a refusal is final.
 func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, error) {
 	if len(addrs) == 0 {
 		return nil, errors.New("cannot join: no address of another node was given")
 	}
 	for pause := joinPauseMin; ; pause = min(2*pause, joinPauseMax) {
 		via, final, err := m.dialAll(ctx, addrs)
+		select {
+		case err := <-m.joined:
+			return nil, err
+		default:
+		}
 		if len(via) > 0 {
 			return via, nil
 		}
@@ -73,6 +136,8 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 		}
 		select {
 		case <-time.After(pause):
+		case err := <-m.joined: // through one that found this node
+			return nil, err
 		case <-ctx.Done():
 			return nil, err
 		}
