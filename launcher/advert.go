@@ -63,9 +63,6 @@ func (n *Node) advertise(now time.Duration) {
 
 // ledgerChanged has the advert looked at, when it is not to be soon anyway.
 func (n *Node) ledgerChanged(now time.Duration) {
-	if n.meta == nil {
-		return
-	}
 	a := &n.meta.advert
 	if a.at != filch.Never || a.asking || !a.told {
 		return

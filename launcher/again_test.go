@@ -37,18 +37,18 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 			w := newNet(t, 2, 4)
 			w.behave = func(k *keeper) {
 				k.at = 1000 * sec
-				if k.host.name == c.where {
+				if k.host.Name == c.where {
 					c.life(k)
 				}
 			}
 			r := ranks(8)
 			c.prep(&r)
 			id := w.submit("n1", 1, r)
-			for int(w.now/sec) < c.at {
+			for int(w.age()/sec) < c.at {
 				w.run(sec)
 			}
 			w.again("n1", id)
-			for int(w.now/sec) < c.by {
+			for int(w.age()/sec) < c.by {
 				w.run(sec)
 			}
 			if e := w.ended(id); e.Code != c.code {
@@ -88,7 +88,7 @@ func TestAJobIsNotOverWhileKeepersMayTurnUp(t *testing.T) {
 	w.restart("n2")
 	w.run(10 * ms)
 	h := w.nodes["n1"]
-	h.input(func(out *Outbox) { h.node.Cancel(w.now, id, 0, "user", out) })
+	h.input(func(out *Outbox) { h.node.Cancel(w.Now(), id, 0, "user", out) })
 	w.run(sec)
 	for _, e := range w.events[id] {
 		if _, over := e.(Ended); over && w.live("n2") > 0 {
@@ -111,21 +111,21 @@ func TestALaunchIsNotRefusedWhileKeepersMayTurnUp(t *testing.T) {
 		w.behave = func(k *keeper) {
 			k.at = 20 * sec
 			if starts++; starts == 1 {
-				w.after(usec, func() { w.crash("n2", keepers) })
+				w.After(usec, func() { w.crash("n2", keepers) })
 			}
 		}
-		w.faults.cut = func(from, _ filch.NodeName) bool { return from == "n2" && starts > 0 && !w.nodes["n2"].up }
+		w.faults.cut = func(from, _ filch.NodeName) bool { return from == "n2" && starts > 0 && !w.nodes["n2"].Up() }
 		w.late = 2 * sec
 		r := ranks(1)
 		r.Shape.Only = []filch.NodeName{"n2"}
 		id := w.submit("n1", 1, r)
 		w.run(100 * ms)
-		if w.nodes["n2"].up || starts != 1 {
+		if w.nodes["n2"].Up() || starts != 1 {
 			t.Fatalf("%d starts", starts)
 		}
 		for _, k := range w.nodes["n2"].keepers {
 			k.running = true
-			w.after(20*sec, func() { k.finish(k.planned(), 0) })
+			w.After(20*sec, func() { k.finish(k.planned(), 0) })
 		}
 		w.restart("n2")
 		w.run(40 * sec)
@@ -159,7 +159,7 @@ func TestALostNodeCountsItsRanksOnce(t *testing.T) {
 		k.say(KeeperDone{Ident: ident})
 	}
 	w.run(10 * sec)
-	i, _ := w.nodes["n1"].node.Job(w.now, id)
+	i, _ := w.nodes["n1"].node.Job(w.Now(), id)
 	if n := i.Tasks; n.OK != 4 || n.OK+n.Failed+n.Killed+n.Lost != 8 || n.Lost < 0 || n.Skipped != 0 {
 		t.Errorf("counts %+v, want 8 in all", n)
 	}
@@ -192,7 +192,7 @@ func TestANodeThatComesBackLarger(t *testing.T) {
 	w.declare("n2", stealer.Dead)
 	w.restart("n2")
 	w.run(40 * sec)
-	if i, _ := w.nodes["n1"].node.Job(w.now, id); i.State != "running" {
+	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); i.State != "running" {
 		t.Errorf("the job is %s (%s), and n2 is free", i.State, i.Cause)
 	}
 }
@@ -210,14 +210,14 @@ func TestAPlaceWhoseReleaseWasLost(t *testing.T) {
 	w.run(sec)
 	w.faults.cut = func(from, to filch.NodeName) bool { return true }
 	h := w.nodes["n1"]
-	h.input(func(out *Outbox) { h.node.Cancel(w.now, over, 0, "user", out) })
+	h.input(func(out *Outbox) { h.node.Cancel(w.Now(), over, 0, "user", out) })
 	w.run(sec)
 	w.faults.cut = nil
 	small := ranks(3)
 	small.Shape.Only = r.Shape.Only
 	id := w.submit("n2", 8, small)
 	w.run(30 * sec)
-	if i, _ := w.nodes["n2"].node.Job(w.now, id); i.State != "running" {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), id); i.State != "running" {
 		t.Errorf("the job is %s (%s), and there is room", i.State, i.Cause)
 	}
 }

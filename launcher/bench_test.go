@@ -7,19 +7,23 @@ import (
 
 	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 )
 
 // BenchmarkLocalJob is the brain's whole cost of a job of four ranks on its
-// own node: submit, start, ends, forget.
+// own node: submit, start, ends, forget, and its record.
 func BenchmarkLocalJob(b *testing.B) {
-	cores := make([]int32, 16)
-	n := New(Config{Name: "n1", Incarnation: 1, Capacity: slots.Capacity{Cores: cores, Slots: 16}})
+	w := newNet(b, 1, 16)
+	n := w.nodes["n1"].node
 	var out Outbox
-	now := time.Duration(0)
+	now := w.Now()
 	for b.Loop() {
 		now += time.Millisecond
+		synced := uint64(0)
+		if k := len(out.Logs); k > 0 {
+			synced = out.Logs[k-1].Number
+		}
 		out.Reset()
+		n.StoreSynced(now, synced, &out)
 		if n.Deadline() <= now {
 			n.Tick(now, &out)
 		}

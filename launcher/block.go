@@ -1,16 +1,16 @@
 package launcher
 
 import (
-	"strconv"
+	"encoding/binary"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 )
 
-// Job ids come in blocks from one counter in the store: whoever raises it by
-// compare-and-swap owns the ids in between. A node has one block in use and
-// fetches the next when half of it is gone, so that nobody waits for one.
+// Job ids come in blocks from one counter in the store. Its home adds, so that
+// nodes that begin at once need one operation each. A node has one block in use
+// and fetches the next when half of it is gone, so that no request waits.
 
 // Sizes of blocks. One is taken twice as large when the one before it lasted
 // less than BlockBrief.
@@ -88,53 +88,50 @@ func (n *Node) fetchBlock(now time.Duration) {
 	case now-b.taken < BlockBrief:
 		b.size = min(2*b.size, BlockMax)
 	}
-	n.ask(now, []dht.Op{{Code: dht.OpLookup, Key: counterKey, Kind: dht.KindRegister, Consistent: true}}, StoreWait,
-		func(now time.Duration, rs []dht.Result, out *Outbox) { n.counted(now, &rs[0]) })
+	delta := binary.AppendUvarint(nil, uint64(max(n.cfg.After, b.top)+1))
+	delta = binary.AppendUvarint(delta, uint64(b.size))
+	n.ask(now, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta}}, StoreWait,
+		func(now time.Duration, rs []dht.Result, out *Outbox) { n.counted(now, &rs[0], out) })
 }
 
-// counted knows where the counter stands, and raises it.
-func (n *Node) counted(now time.Duration, r *dht.Result) {
-	b := &n.meta.block
-	op := dht.Op{Code: dht.OpSwap, Key: counterKey, Kind: dht.KindRegister, Expect: r.Version}
-	first := n.cfg.IDs.After + 1
-	switch r.Outcome {
-	case dht.Done:
-		v, err := strconv.ParseInt(string(r.Value), 10, 32)
-		if err != nil || v < 1 {
-			v = int64(b.top) + 1
-		}
-		first = filch.JobID(v)
-	case dht.Absent:
-		op.Code, op.Expect = dht.OpInsert, dht.Version{}
-		if b.top > 0 {
-			first = b.top + BlockMax // the counter was lost
-		}
-	default:
+// counted takes in where the block begins.
+func (n *Node) counted(now time.Duration, r *dht.Result, out *Outbox) {
+	first, k := binary.Uvarint(r.Value)
+	if r.Outcome != dht.Done || k <= 0 || first == 0 || first > maxJobID {
 		n.noBlock(now)
 		return
 	}
-	next := int64(first) + int64(b.size)
-	if next > maxJobID {
-		n.noBlock(now)
-		return
+	n.gotBlock(now, filch.JobID(first), filch.JobID(first)+filch.JobID(n.meta.block.size), out)
+}
+
+// KindIDs is the kind of the counter of job ids; see [MergeIDs].
+const KindIDs dht.Kind = 17
+
+// MergeIDs takes a block of ids from the counter. The delta is the lowest id that
+// will do, above all that its node knows, and how many ids it takes, the record is
+// the first id that nobody has, the reply the first of the block: varints all. It
+// fails when there are not so many ids left.
+func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
+	floor, k := binary.Uvarint(delta)
+	count, m := binary.Uvarint(delta[max(k, 0):])
+	first, o := binary.Uvarint(old)
+	if k <= 0 || m <= 0 || k+m != len(delta) || count < 1 || count > BlockMax || old != nil && o != len(old) {
+		return nil, nil, filch.Errorf(filch.Invalid, "a block of job ids makes no sense")
 	}
-	op.Value = strconv.AppendInt(nil, next, 10)
-	n.ask(now, []dht.Op{op}, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
-		if rs[0].Outcome != dht.Done {
-			n.noBlock(now)
-			if rs[0].Outcome == dht.Mismatch || rs[0].Outcome == dht.Exists {
-				n.meta.block.again = now // another node was first
-			}
-			return
-		}
-		n.gotBlock(now, first, filch.JobID(next), out)
-	})
+	if first = max(first, floor, 1); first+count > maxJobID {
+		return nil, nil, filch.Errorf(filch.Invalid, "no job ids are left: the next one is %d, the last one %d", first, maxJobID)
+	}
+	next := first + count
+	if mutantSameBlock {
+		next = first
+	}
+	return binary.AppendUvarint(nil, next), binary.AppendUvarint(nil, first), nil
 }
 
 // maxJobID leaves the last ids of an int32 alone.
 const maxJobID = 1<<31 - 1 - BlockMax
 
-// noBlock tries again later. Whether the counter was raised may not be known:
+// noBlock tries again later. It may not be known whether the counter was raised:
 // then those ids are lost.
 func (n *Node) noBlock(now time.Duration) {
 	b := &n.meta.block
@@ -197,9 +194,6 @@ func (n *Node) tickBlock(now time.Duration, out *Outbox) {
 
 // forgetUnnumbered drops the requests of a client that is gone.
 func (n *Node) forgetUnnumbered(client ClientID) {
-	if n.meta == nil {
-		return
-	}
 	b := &n.meta.block
 	left := b.waiting[:0]
 	for _, u := range b.waiting {

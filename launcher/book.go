@@ -90,11 +90,8 @@ func (b *book) init() {
 	b.at = filch.Never
 }
 
-// mark has the record of a job written soon; nil without a store.
+// mark has the record of a job written soon.
 func (n *Node) mark(now time.Duration, j *job, wait time.Duration) *draft {
-	if n.meta == nil {
-		return nil
-	}
 	b := &n.meta.book
 	d := b.draft(j.id)
 	d.changed = true
@@ -157,9 +154,6 @@ func (n *Node) commit(now time.Duration, j *job, then func(now time.Duration, ou
 
 // markEnd has the end of a job written.
 func (n *Node) markEnd(now time.Duration, j *job, i JobInfo) {
-	if n.meta == nil {
-		return
-	}
 	b := &n.meta.book
 	d := b.draft(j.id)
 	d.last, d.changed = n.entry(j, i), true
@@ -177,9 +171,6 @@ func (n *Node) markEnd(now time.Duration, j *job, i JobInfo) {
 // endUnkept reports whether the end of a detached job is not recorded yet. Its
 // participants keep theirs until then, for who would take the job over.
 func (n *Node) endUnkept(id filch.JobID) bool {
-	if n.meta == nil {
-		return false
-	}
 	d := n.meta.book.due[id]
 	return d != nil && d.last != nil && d.last.Info.Detached
 }
@@ -206,7 +197,7 @@ func (n *Node) entry(j *job, i JobInfo) *JobEntry {
 		e.Cancel = j.kept.cancel
 		r := n.jobRecord(j)
 		r.Request.Order = nil
-		if j.run != nil {
+		if j.run != nil && !mutantEntryParts {
 			r.Shared.Done = j.run.parts
 		}
 		e.Resume = r
@@ -215,7 +206,7 @@ func (n *Node) entry(j *job, i JobInfo) *JobEntry {
 }
 
 // writeBook sends what is due.
-func (n *Node) writeBook(now time.Duration) {
+func (n *Node) writeBook(now time.Duration, out *Outbox) {
 	b := &n.meta.book
 	b.at = filch.Never
 	var ops []dht.Op
@@ -240,6 +231,9 @@ func (n *Node) writeBook(now time.Duration) {
 		}
 		d.flying, d.changed = true, false
 		d.sent, d.then = append(d.sent, d.then...), nil
+		if mutantEarlyBook {
+			d.tell(now, out)
+		}
 		if j := n.jobs[id]; j != nil && j.kept.unborn {
 			n.sendOrder(now, j, op)
 			continue
@@ -306,6 +300,16 @@ func (n *Node) dropAttached(now time.Duration, id filch.JobID) {
 	n.ask(now, ops, StoreWait, func(time.Duration, []dht.Result, *Outbox) {})
 }
 
+// tell calls those that waited for what was sent. What was asked for since waits for
+// the next one: this one has not all of it.
+func (d *draft) tell(now time.Duration, out *Outbox) {
+	then := d.sent
+	d.sent = nil
+	for _, f := range then {
+		f(now, out)
+	}
+}
+
 // booked takes in what became of a record.
 func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Outbox) {
 	b := &n.meta.book
@@ -319,12 +323,8 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 	case gone:
 		n.overruled(now, id, d, r.Value, out)
 	case r.Outcome == dht.Done:
-		then := d.sent // what was asked for since waits for the next: this one has not all of it
-		d.sent = nil
 		n.watchCancel(now, id, r.Version)
-		for _, f := range then {
-			f(now, out)
-		}
+		d.tell(now, out)
 	case r.Outcome == dht.Invalid || r.Outcome == dht.Conflict || r.Outcome == dht.Full:
 		note(out, noteError, id, n.cfg.Name, "cannot keep the record of the job: %s", r.Err)
 		d.then, d.sent = nil, nil
@@ -416,7 +416,7 @@ func (n *Node) storeTrouble() string {
 		return "the disk of " + string(n.cfg.Name) + " takes nothing: " + s.DiskReason
 	case !s.Known:
 		return "this node has not heard of the roster yet"
-	case !n.sawMajority():
+	case !n.SawMajority():
 		return "most nodes of the instance do not answer"
 	case len(s.Lost) > 0:
 		return fmt.Sprintf("%d of %d shards have no replica left", len(s.Lost), s.Shards)

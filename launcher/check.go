@@ -10,15 +10,18 @@ import (
 func (n *Node) Check() {
 	n.ledger.Check()
 	n.checkMeta()
-	gathers := 0
+	gathers, unsent := 0, 0
 	for id, j := range n.jobs { // in any order: nothing comes out
 		n.checkJob(id, j)
 		if j.gather != nil {
 			gathers++
 		}
+		if j.run != nil && j.run.unsent != nil && j.run.unsent.loan == nil {
+			unsent++
+		}
 	}
-	if gathers != n.line.active {
-		panic(fmt.Sprintf("launcher: %d jobs gather, %d counted", gathers, n.line.active))
+	if gathers != n.line.active || unsent != n.line.unsent {
+		panic(fmt.Sprintf("launcher: %d jobs gather and %d wait to be launched, %d and %d counted", gathers, unsent, n.line.active, n.line.unsent))
 	}
 	for k, p := range n.parts { // in any order: nothing comes out
 		if p.key != k {

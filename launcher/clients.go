@@ -24,7 +24,6 @@ func (n *Node) ClientGone(now time.Duration, client ClientID, out *Outbox) {
 			out.Records = append(out.Records, Record{Key: recordKey(id)}) // it heard the end
 			continue
 		}
-		j.seen.watchers = slices.DeleteFunc(j.seen.watchers, func(c ClientID) bool { return c == client })
 		if j.seen.client == client && j.seen.here {
 			j.seen.here = false
 			n.clientLost(now, j, out)
@@ -138,21 +137,6 @@ func (n *Node) Reattach(now time.Duration, client ClientID, id filch.JobID, out 
 	j.seen.client, j.seen.here = client, true
 	j.clock.reclaim = filch.Never
 	n.clients[client] = append(n.clients[client], id)
-	n.recount(j, client, out)
-	return nil
-}
-
-// Watch tells a client of a job's events from now on; its going changes
-// nothing for the job.
-func (n *Node) Watch(now time.Duration, client ClientID, id filch.JobID, out *Outbox) *filch.Error {
-	j := n.jobs[id]
-	if j == nil {
-		return n.retell(client, id, out)
-	}
-	if !slices.Contains(j.seen.watchers, client) && !(j.seen.here && j.seen.client == client) {
-		j.seen.watchers = append(j.seen.watchers, client)
-		n.clients[client] = append(n.clients[client], id)
-	}
 	n.recount(j, client, out)
 	return nil
 }

@@ -22,14 +22,14 @@ func (w *net) comeBack(id filch.JobID, client ClientID, names ...filch.NodeName)
 		w.restart(name)
 		w.run(50 * ms)
 	}
-	w.nodes[names[0]].input(func(out *Outbox) { w.nodes[names[0]].node.FollowTasks(w.now, client, id, out) })
+	w.nodes[names[0]].input(func(out *Outbox) { w.nodes[names[0]].node.FollowTasks(w.Now(), client, id, out) })
 }
 
 // A bag whose nodes all died at once goes on when they are back: nobody saw
 // another one die, but its owners are of lives before.
 func TestABagOutlivesTheDeathOfAllNodes(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		w := newNetWith(t, 4, 4, true)
+		w := newNet(t, 4, 4)
 		w.chores.lasts = 500 * ms
 		id := w.bag("n2", 1, 200, func(s *TaskSubmission) { s.Spec.Once = once })
 		w.run(2200 * ms)
@@ -46,7 +46,7 @@ func TestABagOutlivesTheDeathOfAllNodes(t *testing.T) {
 // So it does when one of them, the one that kept it going, comes later or never.
 func TestABagGoesOnWithoutTheLastNode(t *testing.T) {
 	for _, comes := range []bool{false, true} {
-		w := newNetWith(t, 4, 4, true)
+		w := newNet(t, 4, 4)
 		w.chores.lasts = 500 * ms
 		id := w.bag("n2", 1, 200, nil)
 		w.run(2200 * ms)

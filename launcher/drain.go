@@ -68,7 +68,7 @@ type leaving struct {
 // keepOrHandOff has a node that drains hand off its records while enough others
 // take work, and take them back when these get too few.
 func (n *Node) keepOrHandOff(now time.Duration) {
-	if n.meta == nil || n.meta.leave.goes || n.drain == nil && !n.meta.leave.drains {
+	if n.meta.leave.goes || n.drain == nil && !n.meta.leave.drains {
 		return // it is asked with each change in the list of members
 	}
 	others := 0

@@ -19,12 +19,12 @@ func (w *net) drain(name filch.NodeName, why string) {
 	if why != "" {
 		d, standing = &Drain{Reason: why}, stealer.Draining
 	}
-	h.input(func(out *Outbox) { h.node.Drain(w.now, d, out) })
+	h.input(func(out *Outbox) { h.node.Drain(w.Now(), d, out) })
 	for _, o := range w.names {
 		if o != name {
 			p := w.peer(name, standing)
 			p.Why = why
-			w.nodes[o].input(func(out *Outbox) { w.nodes[o].node.Peer(w.now, p, out) })
+			w.nodes[o].input(func(out *Outbox) { w.nodes[o].node.Peer(w.Now(), p, out) })
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (w *net) drain(name filch.NodeName, why string) {
 // A node that drains starts none of the tasks that are queued there or submitted
 // there, and the others start them at once; what runs goes on.
 func TestTasksLeaveADrainedNode(t *testing.T) {
-	w := netOf(t, 3, 2, net{stored: true})
+	w := newNet(t, 3, 2)
 	w.chores.lasts = 4 * sec
 	queued := w.bag("n2", 1, 60, nil)
 	w.run(sec)
@@ -63,7 +63,7 @@ func TestTasksLeaveADrainedNode(t *testing.T) {
 	}
 	id := w.submit("n1", 4, ranks(1))
 	w.run(sec)
-	if x, err := w.nodes["n1"].node.Explain(w.now, id); err != nil || !strings.HasSuffix(x.Text, "; n1, n3 are drained (night), n2 is drained (bad dimm)") {
+	if x, err := w.nodes["n1"].node.Explain(w.Now(), id); err != nil || !strings.HasSuffix(x.Text, "; n1, n3 are drained (night), n2 is drained (bad dimm)") {
 		t.Errorf("of a run it is said %q, %v", x.Text, err)
 	}
 	w.drain("n2", "")
@@ -80,13 +80,13 @@ func TestTasksLeaveADrainedNode(t *testing.T) {
 
 // A drain outlives a launcher and a life: the next one starts with it.
 func TestDrainOutlivesALife(t *testing.T) {
-	w := netOf(t, 3, 2, net{stored: true})
+	w := newNet(t, 3, 2)
 	w.chores.lasts = sec
 	w.drain("n2", "night")
 	n2 := w.nodes["n2"]
 	n2.input(func(out *Outbox) {
-		n2.node.Peer(w.now, Peer{Name: "n2", Incarnation: n2.cfg.Incarnation, Standing: stealer.Dead}, out)
-		n2.node.Reborn(w.now, n2.cfg.Incarnation+1, out)
+		n2.node.Peer(w.Now(), Peer{Name: "n2", Incarnation: n2.cfg.Incarnation, Standing: stealer.Dead}, out)
+		n2.node.Reborn(w.Now(), n2.cfg.Incarnation+1, out)
 	})
 	w.run(sec)
 	cfg := n2.cfg
@@ -113,7 +113,7 @@ func TestUndoneDrainNearsTheEnd(t *testing.T) {
 		limited.Policy.TimeLimit = 5 * sec
 		known := w.submit("n1", 1, limited)
 		w.run(sec)
-		if i, _ := w.nodes["n1"].node.Job(w.now, known); i.State != "waiting" {
+		if i, _ := w.nodes["n1"].node.Job(w.Now(), known); i.State != "waiting" {
 			t.Errorf("on a node that drains a run is %s", i.State)
 		}
 		w.drain("n1", "")
@@ -147,17 +147,17 @@ func TestDrainWordsAreBounded(t *testing.T) {
 // With fewer it keeps them, also what it handed off before: so the last one that
 // takes work can go down and no record is lost.
 func TestDrainedNodesKeepTheRecords(t *testing.T) {
-	w := netOf(t, 5, 2, net{stored: true})
+	w := newNet(t, 5, 2)
 	bag := w.bag("n1", 1, 40, nil)
 	w.run(10 * sec)
 	members := func(step string, want int) {
 		t.Helper()
-		for limit := w.now + 60*sec; ; w.run(sec) {
-			st, _ := w.nodes["n1"].node.StoreStatus()
+		for limit := w.Now() + 60*sec; ; w.run(sec) {
+			st := w.nodes["n1"].node.StoreStatus()
 			if len(st.Members) == want && st.Short == 0 {
 				return
 			}
-			if w.now > limit {
+			if w.Now() > limit {
 				t.Fatalf("%s: %d nodes keep records, %d shards are short; want %d nodes", step, len(st.Members), st.Short, want)
 			}
 		}
@@ -171,13 +171,13 @@ func TestDrainedNodesKeepTheRecords(t *testing.T) {
 	w.drain("n2", "night")
 	members("one takes work", 5)
 	h := w.nodes["n1"]
-	h.input(func(out *Outbox) { h.node.StoreLeave(w.now, out) })
-	for limit := w.now + 60*sec; !h.node.StoreLeft(); w.run(sec) {
-		if w.now > limit {
+	h.input(func(out *Outbox) { h.node.StoreLeave(w.Now(), out) })
+	for limit := w.Now() + 60*sec; !h.node.StoreLeft(); w.run(sec) {
+		if w.Now() > limit {
 			t.Fatal("n1 has not handed off what it kept within a minute")
 		}
 	}
-	st, _ := w.nodes["n2"].node.StoreStatus()
+	st := w.nodes["n2"].node.StoreStatus()
 	if len(st.Members) != 4 || len(st.Lost) > 0 || st.Short > 0 {
 		t.Errorf("without n1 %d nodes keep records, %d shards are lost and %d short", len(st.Members), len(st.Lost), st.Short)
 	}

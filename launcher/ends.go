@@ -52,7 +52,7 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 			n.keepSeat(j, int(m.Index), out)
 		}
 		ack := &ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}
-		if s.done && n.meta != nil && j.req.Detach {
+		if s.done && j.req.Detach {
 			// It may forget its ends once whoever takes the job over would know them.
 			s.owed = from != n.cfg.Name // which is lost with what it says
 			n.commit(now, j, func(_ time.Duration, out *Outbox) {

@@ -177,6 +177,8 @@ func (n *Node) Explain(now time.Duration, id filch.JobID) (Explanation, *filch.E
 	}
 	x := Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
 	switch {
+	case j.run != nil && j.run.halt.level > 0 && j.run.cause.Text == "":
+		x.Text = "is stopped, to be launched again: " + j.run.halt.reason
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:

@@ -13,11 +13,11 @@ import (
 var fenceScenes = map[string]func(t testing.TB) string{
 	// Ranks of an origin that is cut off end before anything of the job starts anew.
 	"no-fence-off": func(t testing.TB) string {
-		w, wrong := newNetWith(t, 5, 4, true), ""
+		w, wrong := newNet(t, 5, 4), ""
 		w.behave = func(k *keeper) {
 			k.at = 60 * sec
 			if k.start.Launch.Ident.Attempt > 1 && len(w.nodes["n1"].keepers) > 0 {
-				wrong = fmt.Sprintf("at %v attempt %d starts on %s, and ranks run on n1", w.now, k.start.Launch.Ident.Attempt, k.host.name)
+				wrong = fmt.Sprintf("at %v attempt %d starts on %s, and ranks run on n1", w.Now(), k.start.Launch.Ident.Attempt, k.host.Name)
 			}
 		}
 		r := ranks(8)
@@ -30,7 +30,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	},
 	// An old owner whose words come late is not heeded.
 	"hopless": func(t testing.TB) string {
-		w := newNetWith(t, 5, 4, true)
+		w := newNet(t, 5, 4)
 		w.behave = func(k *keeper) { k.at = 60 * sec }
 		r := ranks(8)
 		r.Shape.Only = []filch.NodeName{"n2", "n3"}
@@ -40,7 +40,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 		w.until("the job to be taken over", 10*sec, func() bool { i, _ := w.told(id); return i.Hop == 1 })
 		for i, at := range []filch.NodeName{"n2", "n3"} {
 			late := &Halt{Job: id, Attempt: 1, Index: int32(i), Level: 1 << 20, Signal: 15, Reason: "the scene"}
-			w.nodes[at].input(func(out *Outbox) { w.nodes[at].node.Message(w.now, "n1", late, out) })
+			w.nodes[at].input(func(out *Outbox) { w.nodes[at].node.Message(w.Now(), "n1", late, out) })
 		}
 		w.until("the end of the job", 120*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
 		if i, _ := w.told(id); *i.Code != 0 {
@@ -50,15 +50,15 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	},
 	// A waiting job of an origin that is cut off does not start there.
 	"eager-launch": func(t testing.TB) string {
-		w, wrong := newNetWith(t, 5, 4, true), ""
+		w, wrong := newNet(t, 5, 4), ""
 		w.behave = func(k *keeper) { k.at = 100 * sec }
 		w.submit("n2", 1, ranks(20))
 		w.run(sec)
 		id := w.detach("n1", 2, ranks(4))
 		w.behave = func(k *keeper) {
 			k.at = 60 * sec
-			if k.host.name == "n1" && k.start.Launch.Ident.Job == id {
-				wrong = fmt.Sprintf("at %v job %d starts on n1, which is cut off", w.now, id)
+			if k.host.Name == "n1" && k.start.Launch.Ident.Job == id {
+				wrong = fmt.Sprintf("at %v job %d starts on n1, which is cut off", w.Now(), id)
 			}
 		}
 		w.run(100 * ms)
@@ -66,7 +66,84 @@ var fenceScenes = map[string]func(t testing.TB) string{
 		w.run(30 * sec)
 		return wrong
 	},
+	// A node takes back what it held while the launch of a detached job waits for its
+	// record.
+	"stale-launch": func(t testing.TB) string {
+		w, wrong := newNet(t, 5, 4), ""
+		w.behave = func(k *keeper) { k.at = 2 * sec }
+		taken := ranks(4)
+		taken.Shape.Only = []filch.NodeName{"n2"}
+		w.submit("n3", 1, taken)
+		w.run(sec)
+		id := w.detach("n1", 2, taken)
+		w.run(500 * ms)
+		w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
+		told := false
+		w.onSend = func(from, to filch.NodeName, m Message) {
+			switch m := m.(type) {
+			case *Grant:
+				if to == "n1" && m.Job == id && m.Held == 4 && !told {
+					told = true
+					less := *m
+					less.Held, less.Waiting, less.Version = 0, true, m.Version+1
+					w.After(100*ms, func() {
+						w.nodes["n1"].input(func(out *Outbox) { w.nodes["n1"].node.Message(w.Now(), "n2", &less, out) })
+					})
+				}
+			case *Dispatch:
+				if m.Launch.Ident.Job == id && m.Launch.Ident.Attempt == 1 {
+					wrong = "the launch goes out on what n2 took back"
+				}
+			}
+		}
+		w.run(2 * sec)
+		w.faults.stores = nil
+		w.until("the end of the job", 60*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
+		if !told {
+			return "n2 grants nothing"
+		}
+		return wrong
+	},
 	"hasty-merge": slowMerges,
+}
+
+// A node that a launch needs is restarted while the launch waits for its record: what
+// it held is void, and nothing goes out before the record says who owns the job.
+func TestALaunchThatWaitsIsTakenBackFromANodeThatIsRestarted(t *testing.T) {
+	w, launches := newNet(t, 5, 4), 0
+	w.behave = func(k *keeper) { k.at = 2 * sec }
+	taken := ranks(4)
+	taken.Shape.Only = []filch.NodeName{"n2"}
+	w.submit("n3", 1, taken)
+	w.run(sec)
+	id := w.detach("n1", 2, taken)
+	w.run(500 * ms)
+	w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
+	granted := false
+	w.onSend = func(_, to filch.NodeName, m Message) {
+		switch m := m.(type) {
+		case *Grant:
+			granted = granted || to == "n1" && m.Job == id && m.Held == 4
+		case *Dispatch:
+			if m.Launch.Ident.Job == id {
+				launches++
+			}
+		}
+	}
+	w.until("n2 to lend what the job needs", 5*sec, func() bool { return granted })
+	w.run(100 * ms)
+	w.crash("n2", true)
+	w.run(100 * ms)
+	w.restart("n2")
+	w.run(3 * sec)
+	if launches > 0 {
+		t.Errorf("%d launches went out before the record of the job was kept", launches)
+	}
+	w.faults.stores = nil
+	w.until("the end of the job", 60*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
+	if i, _ := w.told(id); *i.Code != 0 {
+		t.Errorf("the job ended with %d: %s", *i.Code, i.Cause)
+	}
 }
 
 func TestAnOldOwnerHasNoSay(t *testing.T) {

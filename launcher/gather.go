@@ -17,16 +17,43 @@ const MaxGathers = 256
 // line is the jobs of this origin that gather, and those that will.
 type line struct {
 	active int
+	unsent int          // launches of gathered jobs that wait for their record, and may have to gather again
 	last   filch.Ticket // the youngest that was let in
 	jobs   []*job       // in the order of tickets
 }
 
-// standsInLine puts a job in line when too many older ones gather.
-func (n *Node) standsInLine(j *job) bool {
+// standsInLine puts a job in line when too many older ones gather. Where younger
+// ones do, the youngest of them takes its place there: the records of jobs that
+// were submitted together are not kept in their order.
+func (n *Node) standsInLine(now time.Duration, j *job, out *Outbox) bool {
 	l := &n.line
-	if len(l.jobs) == 0 && l.active < MaxGathers || j.ticket.Older(l.last) {
+	full := l.active+l.unsent >= MaxGathers
+	switch {
+	case !full && (len(l.jobs) == 0 || j.ticket.Older(l.last)):
 		return false
+	case full && l.active > 0 && j.ticket.Older(l.last):
+		if y := n.youngestGather(); y != nil && j.ticket.Older(y.ticket) {
+			n.letGo(now, y, nil, out)
+			l.enter(y)
+			return false
+		}
 	}
+	l.enter(j)
+	return true
+}
+
+// youngestGather is the youngest job that gathers, nil if none does.
+func (n *Node) youngestGather() (y *job) {
+	for _, j := range n.jobs { // any order: tickets differ
+		if j.gather != nil && (y == nil || y.ticket.Older(j.ticket)) {
+			y = j
+		}
+	}
+	return y
+}
+
+// enter puts a job in line, once.
+func (l *line) enter(j *job) {
 	if !j.lined {
 		j.lined = true
 		i, _ := slices.BinarySearchFunc(l.jobs, j, func(a, b *job) int {
@@ -37,13 +64,12 @@ func (n *Node) standsInLine(j *job) bool {
 		})
 		l.jobs = slices.Insert(l.jobs, i, j)
 	}
-	return true
 }
 
 // callNext lets the next in line begin, when there is one and a place.
 func (n *Node) callNext(now time.Duration, out *Outbox) bool {
 	l := &n.line
-	for len(l.jobs) > 0 && l.active < MaxGathers {
+	for len(l.jobs) > 0 && l.active+l.unsent < MaxGathers {
 		j := l.jobs[0]
 		l.jobs[0] = nil
 		l.jobs = l.jobs[1:]
@@ -148,6 +174,11 @@ func (n *Node) granted(now time.Duration, from filch.NodeName, m *Grant, out *Ou
 		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
 		if (m.Held > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
 			n.send(from, &Release{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease}, out)
+		}
+		if j != nil && j.attempt == m.Attempt && j.run != nil && j.run.unsent != nil && j.run.unsent.wounded(from, m) {
+			n.unlaunch(now, j, out)
+			n.again(now, j, out)
+			n.wakeJob(j, j.deadline())
 		}
 		return
 	}

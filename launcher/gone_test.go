@@ -22,10 +22,10 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 		w.declare("n2", stealer.Gone)
 		w.run(3450 * ms)
 		n1 := w.nodes["n1"].node
-		if i, _ := n1.Job(w.now, id); i.State != "running" {
+		if i, _ := n1.Job(w.Now(), id); i.State != "running" {
 			t.Fatalf("the job is %s 3.5 s after the launcher of n2 was gone, want it running", i.State)
 		}
-		if x, err := n1.Explain(w.now, id); err != nil || !strings.Contains(x.Text, "no launcher runs on n2") {
+		if x, err := n1.Explain(w.Now(), id); err != nil || !strings.Contains(x.Text, "no launcher runs on n2") {
 			t.Errorf("explain says %q, %v; want it to name n2", x.Text, err)
 		}
 		if !back {
@@ -71,19 +71,19 @@ func TestARunGoesOnWhereItsNodeIsCalledGone(t *testing.T) {
 // them; its death is not waited for.
 func TestTasksGoOnWhenANodeIsGone(t *testing.T) {
 	for _, victim := range []filch.NodeName{"n1", "n2", "n3"} {
-		w := netOf(t, 4, 2, net{stored: true})
+		w := newNet(t, 4, 2)
 		w.chores.lasts = 100 * ms
 		id := w.bag("n4", 1, 160, nil)
 		w.run(500 * ms)
 		w.crash(victim, true)
 		w.run(50 * ms)
 		w.declare(victim, stealer.Gone)
-		at := w.now
+		at := w.Now()
 		if got := w.tally(id, time.Minute); got.OK != 160 {
 			t.Errorf("%s was gone: %+v, want 160 ok", victim, got)
 		}
 		// 16 s of work for six slots.
-		if d := w.now - at; d > 4*sec {
+		if d := w.Now() - at; d > 4*sec {
 			t.Errorf("%s was gone: the bag ended %v later, want before it is dead", victim, d)
 		}
 	}

@@ -22,7 +22,7 @@ func linesOf(n int) (lines [][]byte) {
 // A client that goes before all of its job was submitted leaves none that is
 // open for ever; one that goes after it was closed leaves all of it.
 func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.chores.lasts = 100 * ms
 	part := func(s *TaskSubmission) {
 		s.Open, s.Partial, s.Lines, s.Spec.Payloads = true, true, linesOf(40), true
@@ -30,17 +30,17 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 	h := w.nodes["n1"]
 	follow := func(id filch.JobID) {
 		o := w.nodes["n2"]
-		o.input(func(out *Outbox) { o.node.FollowTasks(w.now, 99, id, out) })
+		o.input(func(out *Outbox) { o.node.FollowTasks(w.Now(), 99, id, out) })
 	}
 	cut := w.bag("n1", 1, 40, part)
 	follow(cut)
 	whole := w.bag("n1", 2, 40, part)
 	follow(whole)
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 2, whole, 7, 0, linesOf(5), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 2, whole, 7, 0, linesOf(5), out) })
 	w.until("the addition", 10*sec, func() bool { return w.heard(whole, TasksAdded) != nil })
-	h.input(func(out *Outbox) { h.node.CloseTasks(w.now, whole, out) })
+	h.input(func(out *Outbox) { h.node.CloseTasks(w.Now(), whole, out) })
 	for client := range ClientID(3) {
-		h.input(func(out *Outbox) { h.node.ClientGone(w.now, client, out) })
+		h.input(func(out *Outbox) { h.node.ClientGone(w.Now(), client, out) })
 	}
 	if got := w.tally(cut, 60*sec); got.Sum() != 40 || got.Cancelled == 0 {
 		t.Errorf("a job of which more was to come ended %+v, want it cancelled", got)
@@ -53,8 +53,8 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 	before := len(w.jobs())
 	s := TaskSubmission{Name: "bag", Total: 40, Follow: true, Spec: mtc.Spec{Each: mtc.Room{Slots: 1}, Body: []byte{BodyOrder}}}
 	part(&s)
-	h.input(func(out *Outbox) { h.node.SubmitTasks(w.now, 5, s, int64(w.now), out) })
-	h.input(func(out *Outbox) { h.node.ClientGone(w.now, 5, out) })
+	h.input(func(out *Outbox) { h.node.SubmitTasks(w.Now(), 5, s, int64(w.Now()), out) })
+	h.input(func(out *Outbox) { h.node.ClientGone(w.Now(), 5, out) })
 	w.run(sec)
 	if len(w.jobs()) != before {
 		t.Fatalf("who is gone was told of %v", w.jobs())
@@ -73,7 +73,7 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 // proposed anew: what the first one took from a dead node would be told to
 // nobody, and wait for ever.
 func slowMerges(t testing.TB) string {
-	w := netOf(t, 7, 2, net{stored: true})
+	w := newNet(t, 7, 2)
 	w.chores.lasts = 200 * ms
 	const total = 600
 	id := w.bag("n1", 1, total, nil)
@@ -87,7 +87,7 @@ func slowMerges(t testing.TB) string {
 	w.declare("n5", stealer.Dead)
 	w.run(StoreWait + 3*sec)
 	w.faults.cut = nil
-	for end := w.now + 60*sec; w.now < end && w.heard(id, TasksFinished) == nil; {
+	for end := w.Now() + 60*sec; w.Now() < end && w.heard(id, TasksFinished) == nil; {
 		w.run(100 * ms)
 	}
 	news := w.heard(id, TasksFinished)
@@ -112,13 +112,13 @@ func (w *net) said(since int, client ClientID, what string) bool {
 // What cannot be added is told to the one who adds it, not to others who add to
 // the same job or wait for its end.
 func TestARefusalIsForWhoAdds(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	id := w.bag("n1", 1, 40, func(s *TaskSubmission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
 	h, since := w.nodes["n1"], len(w.replies)
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 3, id, 8, 0, linesOf(2000), out) })
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 2, id, 7, 5, nil, out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 3, id, 8, 0, linesOf(2000), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 2, id, 7, 5, nil, out) })
 	w.until("the addition", 10*sec, func() bool { return w.heard(id, TasksAdded) != nil })
 	if !w.said(since, 2, "cannot add") {
 		t.Errorf("who added tasks without lines heard nothing: %q", w.replies[since:])
@@ -133,7 +133,7 @@ func TestARefusalIsForWhoAdds(t *testing.T) {
 // All who add tasks hear when their node is declared dead, and who waits for the
 // end of the job goes on waiting.
 func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	id := w.bag("n1", 1, 40, func(s *TaskSubmission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
@@ -143,8 +143,8 @@ func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
 			w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n1") != (to == "n1") }
 		}
 	}
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 3, id, 8, 0, linesOf(4000), out) })
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 2, id, 7, 0, linesOf(1), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 3, id, 8, 0, linesOf(4000), out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 2, id, 7, 0, linesOf(1), out) })
 	w.until("the first addition", 10*sec, func() bool { return w.heard(id, TasksAdded) != nil })
 	if n := w.heard(id, TasksAdded); n.Token != 8 {
 		t.Fatalf("the addition %d was made first", n.Token)
@@ -155,11 +155,14 @@ func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
 	if !w.said(since, 2, "declared dead") {
 		t.Errorf("client 2, who adds, does not hear that its node was declared dead: %q", w.replies[since:])
 	}
+	if n := w.heard(id, TasksRefused); n == nil || n.Token != 7 {
+		t.Errorf("%+v, want the refusal of addition 7: without its token it is one of the whole job", n)
+	}
 	if w.said(since, 1, "declared dead") {
 		t.Error("client 1, who only waits, is told that its job could not be recorded")
 	}
 	o := w.nodes["n2"]
-	o.input(func(out *Outbox) { o.node.CloseTasks(w.now, id, out) })
+	o.input(func(out *Outbox) { o.node.CloseTasks(w.Now(), id, out) })
 	w.until("the end of the bag", 300*sec, func() bool { return w.heard(id, TasksFinished) != nil })
 	if n := w.heard(id, TasksFinished); n.Tally.Sum() < 4040 || n.Tally.OK < 4040 {
 		t.Errorf("%+v, want at least the 4040 ok that were said to be added", n.Tally)

@@ -75,7 +75,7 @@ func TestSenselessMessagesDoNoHarm(t *testing.T) {
 						t.Fatalf("seed %d: %T %+v from %s: %v", seed, k, m.Elem().Interface(), from, r)
 					}
 				}()
-				to.node.Message(w.now, from, m.Interface().(Message), &to.out)
+				to.node.Message(w.Now(), from, m.Interface().(Message), &to.out)
 				to.node.Check()
 			}()
 			to.out = Outbox{} // what it says to senseless questions is of no matter here
@@ -100,7 +100,7 @@ func TestSenselessKeepersDoNoHarm(t *testing.T) {
 				RanksEnded{Ident: id, Ends: ends},
 				KeeperDone{Ident: id, Left: int32(w.pick(2))},
 				KeeperGone{Ident: id},
-				Adopted{Start: Start{Launch: Launch{Ident: id, Nodes: []NodeRanks{{Node: n.name}}}, Index: int32(w.pick(3)), Slots: []int32{int32(w.pick(9) - 2)}}},
+				Adopted{Start: Start{Launch: Launch{Ident: id, Nodes: []NodeRanks{{Node: n.Name}}}, Index: int32(w.pick(3)), Slots: []int32{int32(w.pick(9) - 2)}}},
 			}[w.pick(6)]
 			func() {
 				defer func() {
@@ -108,7 +108,7 @@ func TestSenselessKeepersDoNoHarm(t *testing.T) {
 						t.Fatalf("seed %d: %T %+v: %v", seed, ev, ev, r)
 					}
 				}()
-				n.node.Keeper(w.now, ev, &n.out)
+				n.node.Keeper(w.Now(), ev, &n.out)
 				n.node.Check()
 			}()
 			n.out = Outbox{}

@@ -75,9 +75,8 @@ type times struct {
 
 // audience is who is told of a job.
 type audience struct {
-	client   ClientID // whose end ends an attached job
-	here     bool     // that client is connected
-	watchers []ClientID
+	client ClientID // whose end ends an attached job
+	here   bool     // that client is connected
 }
 
 // jobClock is the moments of a waiting job.
@@ -103,13 +102,10 @@ func (n *Node) newJob(now time.Duration, id filch.JobID, r Request, need stealer
 	return j
 }
 
-// tell sends an event to the client and the watchers of a job.
+// tell sends an event to the client of a job.
 func (n *Node) tell(j *job, e Event, out *Outbox) {
 	if j.seen.here {
 		out.Replies = append(out.Replies, Reply{j.seen.client, e})
-	}
-	for _, w := range j.seen.watchers {
-		out.Replies = append(out.Replies, Reply{w, e})
 	}
 }
 

@@ -31,16 +31,16 @@ type ensembleTask struct {
 // newEnsemble submits it on n1; a task that does not end by its run goes on for
 // so long.
 func newEnsemble(t *testing.T, nodes int, tasks, need int32, lasts time.Duration, loose func(ClientID) bool) *ensemble {
-	w := newNetWith(t, nodes, 4, true)
+	w := newNet(t, nodes, 4)
 	e := &ensemble{w: w, need: need, clients: 100, tasks: map[ClientID]ensembleTask{}, loose: loose}
 	w.chores.lasts = lasts
 	w.chores.end = func(h *host, l TaskLaunch) TaskEnd {
 		e.clients++
 		c := e.clients
-		w.after(10*ms, func() {
+		w.After(10*ms, func() {
 			r := ranks(need)
 			r.Inside = Inside{Job: l.Start.Job, Task: l.Serial}
-			e.tasks[c] = ensembleTask{h, l.Serial, w.submit(h.name, c, r)}
+			e.tasks[c] = ensembleTask{h, l.Serial, w.submit(h.Name, c, r)}
 		})
 		return TaskEnd{}
 	}
@@ -53,9 +53,9 @@ func newEnsemble(t *testing.T, nodes int, tasks, need int32, lasts time.Duration
 
 // run lets the ensemble go on until the bag has ended, or for so long.
 func (e *ensemble) run(within time.Duration) {
-	for end := e.w.now + within; e.w.now < end && e.w.heard(e.bag, TasksFinished) == nil; e.w.run(100 * ms) {
+	for end := e.w.Now() + within; e.w.Now() < end && e.w.heard(e.bag, TasksFinished) == nil; e.w.run(100 * ms) {
 		for c, x := range e.tasks {
-			line := fmt.Sprintf("%s client %d: Refused", x.h.name, c)
+			line := fmt.Sprintf("%s client %d: Refused", x.h.Name, c)
 			i := slices.IndexFunc(e.w.replies, func(r string) bool { return strings.HasPrefix(r, line) })
 			switch {
 			case i >= 0:
@@ -80,8 +80,8 @@ func TestAKnotOfTasksIsUntied(t *testing.T) {
 	told, held, tied := false, 0, int64(0)
 	for _, h := range e.w.nodes {
 		tied += h.node.TasksHere(e.bag).Tied
-		for _, j := range h.node.Jobs(e.w.now) {
-			if x, err := h.node.Explain(e.w.now, j.ID); err == nil {
+		for _, j := range h.node.Jobs(e.w.Now()) {
+			if x, err := h.node.Explain(e.w.Now(), j.ID); err == nil {
 				for _, p := range x.Places {
 					if p.Holder == e.bag {
 						held++
@@ -123,7 +123,7 @@ func TestWhatCanEndIsNoKnot(t *testing.T) {
 			if c.loose == nil {
 				all := e.w.ties
 				e.w.ties = func(h *host) []Tie {
-					if h.name == "n2" {
+					if h.Name == "n2" {
 						return nil
 					}
 					return all(h)
@@ -155,7 +155,7 @@ func TestAChainOfRunsIsAKnot(t *testing.T) {
 		r.Inside.Job = last
 		id := w.submit("n1", 9, r)
 		w.run(6 * sec)
-		x, err := w.nodes["n1"].node.Explain(w.now, id)
+		x, err := w.nodes["n1"].node.Explain(w.Now(), id)
 		if want := fmt.Sprintf("%d slots are held by %d tasks and runs", links, links); err != nil || !strings.Contains(x.Text, want) {
 			t.Errorf("explains %+v, %v, want %q", x, err, want)
 		}
@@ -201,7 +201,7 @@ func TestAStepInsideOfAStepIsAKnot(t *testing.T) {
 	}
 	d := inside(c, 1)
 	w.run(6 * sec)
-	if x, err := w.nodes["n1"].node.Explain(w.now, d); err != nil || !strings.Contains(x.Text, "it waits for itself: 2 slots are held") {
+	if x, err := w.nodes["n1"].node.Explain(w.Now(), d); err != nil || !strings.Contains(x.Text, "it waits for itself: 2 slots are held") {
 		t.Errorf("explains %+v, %v, want that it waits for itself", x, err)
 	}
 	w.run(3 * sec)

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -29,7 +30,10 @@ type run struct {
 }
 
 // unsent is a launch that waits for its record: with a loan, of this node alone.
-type unsent struct{ loan *slots.Loan }
+type unsent struct {
+	loan   *slots.Loan
+	shares []stealer.Share
+}
 
 // runClock is the moments of a run.
 type runClock struct {
@@ -96,7 +100,7 @@ func (n *Node) launch(now time.Duration, j *job, shares []stealer.Share, loan *s
 	if single := len(nodes) == 1; single {
 		n.openGate(now, j)
 	}
-	if n.meta == nil || !j.req.Detach || mutantEagerLaunch {
+	if !j.req.Detach || mutantEagerLaunch {
 		n.keep(now, j, out)
 		n.dispatch(now, j, loan, out)
 		return
@@ -104,9 +108,15 @@ func (n *Node) launch(now time.Duration, j *job, shares []stealer.Share, loan *s
 	// A detached job may have been taken over from here, if this node was cut
 	// off: nothing starts before the record says that it is still its owner.
 	r.at.prepare = filch.Never
-	r.unsent = &unsent{loan: loan}
+	r.unsent = &unsent{loan: loan, shares: slices.Clone(shares)}
+	if loan == nil {
+		n.line.unsent++
+	}
 	n.commit(now, j, func(now time.Duration, out *Outbox) {
 		if n.jobs[j.id] == j && j.run == r && r.unsent != nil {
+			if loan == nil {
+				n.line.unsent--
+			}
 			r.unsent, r.at.prepare = nil, now+r.prepareWait()
 			n.keep(now, j, out)
 			n.dispatch(now, j, loan, out)
@@ -123,9 +133,31 @@ func (n *Node) unlaunch(now time.Duration, j *job, out *Outbox) {
 		n.ledger.End(now, j.key(), r.unsent.loan.Lease, false)
 		return
 	}
+	n.line.unsent--
 	for _, at := range r.launch.Nodes {
 		n.send(at.Node, &Release{Job: j.id, Attempt: j.attempt, Lease: at.Lease}, out)
 	}
+}
+
+// wounded takes in a word of a node about a launch that waits for its record, and
+// reports whether the launch has lost what it needs there. What is no news says
+// nothing.
+func (u *unsent) wounded(from filch.NodeName, m *Grant) bool {
+	for i := range u.shares {
+		s := &u.shares[i]
+		if s.Node != from || mutantStaleLaunch {
+			continue
+		}
+		if m.Lease.Incarnation != s.Lease.Incarnation {
+			return m.Lease.Incarnation > s.Lease.Incarnation
+		}
+		if m.Version <= s.Word {
+			return false
+		}
+		s.Word = m.Version
+		return m.Lease != s.Lease || m.Held < count(s.Spans)
+	}
+	return false
 }
 
 // dispatch sends a launch on its way.

@@ -12,7 +12,7 @@ import (
 
 // heir is a detached job of n1 with ranks on n2 and n3 that live that long.
 func heir(t *testing.T, lives func(k *keeper)) (*net, filch.JobID) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	w.behave = lives
 	r := ranks(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
@@ -60,7 +60,7 @@ func TestATakeoverIsToldAgain(t *testing.T) {
 		if _, ok := m.(*TakeOver); ok && !cut && to == "n3" && from != "n3" {
 			cut = true
 			w.faults.cut = func(a, b filch.NodeName) bool { return a == from && b == to }
-			w.after(ms, func() { w.faults.cut = nil })
+			w.After(ms, func() { w.faults.cut = nil })
 		}
 	}
 	w.dies("n1")
@@ -92,14 +92,14 @@ func TestATakeoverIsToldAgainToALauncherThatIsRestarted(t *testing.T) {
 func TestAPartIsAcknowledgedByARecordThatHasIt(t *testing.T) {
 	w, id := heir(t, func(k *keeper) {
 		k.at = 4 * sec
-		if k.host.name == "n3" {
+		if k.host.Name == "n3" {
 			k.at += 300 * usec
 		}
 	})
 	w.onSend = func(from, to filch.NodeName, m Message) {
-		if a, ok := m.(*ProgressAck); ok && a.Done && from == "n1" && to == "n3" && w.nodes["n1"].up {
-			w.after(usec, func() { w.crash("n1", true) })
-			w.after(5*sec, func() { w.declare("n1", stealer.Dead) })
+		if a, ok := m.(*ProgressAck); ok && a.Done && from == "n1" && to == "n3" && w.nodes["n1"].Up() {
+			w.After(usec, func() { w.crash("n1", true) })
+			w.After(5*sec, func() { w.declare("n1", stealer.Dead) })
 		}
 	}
 	w.run(20 * sec)
@@ -123,16 +123,38 @@ func TestAPartIsNotAcknowledgedWhenItRepeats(t *testing.T) {
 	w.quiet()
 }
 
+// A launcher that is restarted after another node took its job over, and gave up the
+// ranks here, ends these: nobody says a word to them (as whole-node seed 131 found).
+func TestRanksThatTheHeirGaveUpEnd(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 1000 * sec }
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n1", "n2"}
+	id := w.detach("n1", 1, r)
+	w.run(2 * sec)
+	w.crash("n1", false)
+	w.run(5 * sec)
+	w.declare("n1", stealer.Dead)
+	w.ends(id, filch.ExitNodeLost)
+	w.restart("n1")
+	w.run(sec)
+	if w.live("n1") != 1 {
+		t.Fatal("no ranks outlived the launcher")
+	}
+	w.run(JobTerm + 3*sec)
+	w.quiet()
+}
+
 // A node that was lost may run its ranks on until their lease is over, also
 // where the launcher of the origin is restarted, or the job taken over,
 // meanwhile.
 func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 	for _, what := range []string{"restart", "takeover"} {
-		w := newNetWith(t, 6, 4, true)
+		w := newNet(t, 6, 4)
 		w.behave = func(k *keeper) {
 			k.at, k.stubborn = 30*sec, true
 			if k.start.Launch.Ident.Attempt > 1 && w.live("n2") > 0 {
-				t.Errorf("%s: at %v attempt %d starts on %s, and ranks run on n2", what, w.now, k.start.Launch.Ident.Attempt, k.host.name)
+				t.Errorf("%s: at %v attempt %d starts on %s, and ranks run on n2", what, w.Now(), k.start.Launch.Ident.Attempt, k.host.Name)
 			}
 		}
 		r := ranks(1)
@@ -156,7 +178,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 			w.run(200 * ms)
 			w.restart("n1")
 			h := w.nodes["n1"]
-			h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer("n2", stealer.Dead), out) })
+			h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer("n2", stealer.Dead), out) })
 		} else {
 			w.crash("n1", true)
 			w.declare("n1", stealer.Dead)
@@ -174,7 +196,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 // A node that was declared dead while a job of it waits for another lost one
 // begins that once; the others have recorded meanwhile that the job is lost.
 func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
-	w := newNetWith(t, 4, 4, true)
+	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 20*sec, true }
 	r := ranks(8)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
@@ -192,7 +214,7 @@ func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
 	h := w.nodes["n1"]
 	w.declare("n1", stealer.Dead)
 	w.heal("n1")
-	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(lost, stealer.Dead), out) })
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer(lost, stealer.Dead), out) })
 	w.run(60 * sec)
 	w.run(30 * sec)
 	w.quiet()
@@ -200,7 +222,7 @@ func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
 
 // What a job is to be started with stays as long as another node decides about it.
 func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
-	w := newNetWith(t, 7, 4, true)
+	w := newNet(t, 7, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
 	for i, n := range w.names {
 		r := ranks(4)
@@ -215,7 +237,7 @@ func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
 	w.split("n1")
 	w.run(2 * sec)
 	n1 := w.nodes["n1"]
-	n1.input(func(out *Outbox) { n1.node.Cancel(w.now, id, 0, "user", out) })
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), id, 0, "user", out) })
 	w.run(5 * sec)
 	w.heal("n1")
 	w.run(10 * sec)
@@ -232,7 +254,7 @@ func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
 
 // A record that can never be kept ends its job, and somebody says so.
 func TestAJobWhoseRecordIsTooLargeIsRefused(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	var name strings.Builder
 	for range 600 << 10 {
 		name.WriteByte(byte(' ' + w.pick(90)))
@@ -254,18 +276,20 @@ func TestACancelInTheRecordReachesItsOwner(t *testing.T) {
 		w, id := heir(t, func(k *keeper) { k.at = 1000 * sec })
 		w.run(2 * sec)
 		n1, n5 := w.nodes["n1"], w.nodes["n5"]
-		if n1.paused = !restart; restart {
+		if restart {
 			w.crash("n1", false)
+		} else {
+			n1.Pause(filch.Never)
 		}
 		said := false
 		n5.input(func(out *Outbox) {
-			n5.node.CancelJob(w.now, id, 0, "user", 5*sec, func(e *JobEntry, why *filch.Error) { said = e != nil && why == nil }, out)
+			n5.node.CancelJob(w.Now(), id, 0, "user", 5*sec, func(e *JobEntry, why *filch.Error) { said = e != nil && why == nil }, out)
 		})
 		w.run(2 * sec)
 		if restart {
 			w.restart("n1")
 		} else {
-			n1.resume()
+			n1.Resume()
 		}
 		w.run(4 * sec)
 		if !said {
@@ -290,7 +314,7 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 	}
 	ask := func(from filch.NodeName, round uint32) {
 		h.input(func(out *Outbox) {
-			h.node.Message(w.now, from, &Ask{
+			h.node.Message(w.Now(), from, &Ask{
 				Job: 7, Attempt: 2, Ticket: filch.Ticket{UnixNS: 1, Job: 7}, Incarnation: 1,
 				Each: Room{Slots: 1}, Want: 4, Wait: true, Round: round,
 			}, out)
@@ -300,8 +324,8 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 	w.run(100 * ms)
 	ask("n3", 5) // who had the job, and is not known to be dead here
 	ask("n2", 3) // who has it now
-	h.input(func(out *Outbox) { h.node.Peer(w.now, Peer{Name: "n3", Incarnation: 1, Standing: stealer.Up}, out) })
-	h.input(func(out *Outbox) { h.node.Peer(w.now, Peer{Name: "n3", Incarnation: 1, Standing: stealer.Dead}, out) })
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: stealer.Up}, out) })
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: stealer.Dead}, out) })
 	if s := h.node.Slots(); s.Waiting != 1 {
 		t.Errorf("%d jobs wait, want the one of n2", s.Waiting)
 	}
@@ -310,7 +334,7 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 // A job that was started again as often as is allowed is not, however often the
 // launcher of its origin was restarted, or it was taken over.
 func TestAttemptsAreCountedOverRestarts(t *testing.T) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
 	r := ranks(1)
 	r.Policy.Requeue = true
@@ -341,18 +365,51 @@ func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
 	w, id := heir(t, func(k *keeper) {
 		k.at = 4 * sec
-		if k.host.name == "n3" {
+		if k.host.Name == "n3" {
 			k.at = 20 * sec
 		}
 	})
 	w.until("the ranks to be nearly over", 10*sec, func() bool { return w.live("n2") > 0 })
 	w.run(3500 * ms)
 	h := w.nodes["n1"]
-	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer("n1", stealer.Dead), out) })
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
 	w.run(2 * sec)
 	w.crash("n1", true)
 	w.declare("n1", stealer.Left)
 	w.ends(id, 0)
 	w.run(60 * sec)
+	w.quiet()
+}
+
+// A node that is cut off launches a detached job of its own on itself, and waits for
+// the record. Meanwhile it is declared dead, and another node takes the job over: the
+// slots are free again. Found by the whole-node simulator (seed 122).
+func TestALaunchThatWaitedGivesItsSlotsBack(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 12 * sec }
+	first := ranks(4)
+	first.Shape.Only = []filch.NodeName{"n1"}
+	w.submit("n1", 1, first)
+	var others []filch.JobID
+	for _, name := range w.names[1:] {
+		r := ranks(4)
+		r.Shape.Only = []filch.NodeName{name}
+		others = append(others, w.submit(name, 1, r))
+	}
+	w.run(sec)
+	id := w.detach("n1", 2, ranks(4))
+	w.run(3 * sec)
+	w.split("n1")
+	w.run(9 * sec)
+	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); i.State == "waiting" {
+		t.Fatalf("the job is %s on n1, want its launch to wait for the record", i.State)
+	}
+	w.heal("n1")
+	w.run(60 * sec)
+	for _, o := range others {
+		if e := w.ended(o); e.Code != 0 {
+			t.Errorf("job %d ended %+v", o, e)
+		}
+	}
 	w.quiet()
 }

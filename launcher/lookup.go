@@ -17,10 +17,6 @@ const MaxHomed = 4096
 func (n *Node) FindJob(now time.Duration, id filch.JobID, wait time.Duration, then func(*JobEntry, dht.Version, *filch.Error), out *Outbox) {
 	none := filch.Errorf(filch.NotFound, "there is no job %d", id).
 		WithHint("`filch ps` lists jobs; those that ended long ago are forgotten")
-	if n.meta == nil {
-		then(nil, dht.Version{}, none)
-		return
-	}
 	n.StoreDo(now, lookups(jobKey(id)), wait, func(rs []dht.Result) {
 		preferConsistent(rs)
 		switch rs[0].Outcome {
@@ -79,9 +75,6 @@ func (n *Node) CancelJob(now time.Duration, id filch.JobID, sig int32, by string
 // WatchJob calls then each time that the record of a job changed after a
 // version, until the function that it returns is called, on the same loop.
 func (n *Node) WatchJob(now time.Duration, id filch.JobID, from dht.Version, then func(), out *Outbox) (stop func(now time.Duration, out *Outbox)) {
-	if n.meta == nil {
-		return func(time.Duration, *Outbox) {}
-	}
 	tag := n.watch(now, jobKey(id), from, func(time.Duration, dht.Result, *Outbox) { then() })
 	n.settle(now, out)
 	return func(now time.Duration, out *Outbox) {
@@ -93,9 +86,6 @@ func (n *Node) WatchJob(now time.Duration, id filch.JobID, from dht.Version, the
 // HomedJobs lists the jobs whose records are homed here: those that have not
 // ended, and the newest that have.
 func (n *Node) HomedJobs() []JobInfo {
-	if n.meta == nil {
-		return nil
-	}
 	var live, over []JobInfo
 	for r := range n.meta.store.Homed(jobPrefix) {
 		if r.Kind != KindJob {
@@ -128,8 +118,5 @@ func (e *JobEntry) Told() JobInfo {
 
 // StoreTrouble says why the store does not answer, as far as this node knows.
 func (n *Node) StoreTrouble() string {
-	if n.meta == nil {
-		return "this node has no store"
-	}
 	return n.storeTrouble()
 }

@@ -2,13 +2,10 @@ package launcher
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -16,12 +13,11 @@ import (
 // it is given up for now.
 const StoreWait = 5 * time.Second
 
-// meta is the node's part in the shared store: the store itself, what of its
-// output waits for the disk, and what this node wants of it.
+// meta is the node's part in the shared store: the store itself, and what this
+// node wants of it.
 type meta struct {
-	cfg   dht.StoreConfig
-	store *dht.Store
-	flow
+	store   Records
+	out     dht.StoreOut // not acted on yet
 	asks    map[uint64]*inquiry
 	watches map[uint64]func(now time.Duration, r dht.Result, out *Outbox)
 	tag     uint64
@@ -37,16 +33,6 @@ type meta struct {
 	advert  advert
 }
 
-// flow is what the store puts out, and what of it waits for the disk.
-type flow struct {
-	out     dht.StoreOut
-	base    uint64 // entries for the disk in earlier lives of the store
-	logged  uint64 // and in all
-	synced  uint64 // of this life
-	sends   []dht.StoreSend
-	results []dht.StoreResult
-}
-
 // inquiry is a batch of operations of this node that is not answered yet.
 type inquiry struct {
 	results []dht.Result
@@ -54,72 +40,47 @@ type inquiry struct {
 	then    func(now time.Duration, rs []dht.Result, out *Outbox)
 }
 
-func newMeta(cfg *dht.StoreConfig, mirrored bool) *meta {
+func newMeta(records Records) *meta {
 	m := &meta{
-		cfg: *cfg, asks: make(map[uint64]*inquiry),
+		store: records, asks: make(map[uint64]*inquiry),
 		watches: make(map[uint64]func(time.Duration, dht.Result, *Outbox)), given: make(map[filch.JobID]time.Duration),
 	}
-	m.cfg.Kinds = Kinds()
-	if mirrored {
-		m.cfg.Tell = mtc.Prefix
-	}
-	m.store = dht.NewStore(m.cfg)
 	m.book.init()
 	m.sweep.at, m.advert.at, m.block.again, m.block.say = filch.Never, 0, 0, filch.Never
 	m.fence = fence{cut: filch.Never, at: filch.Never}
 	return m
 }
 
-// Kinds are the merges of the records that jobs are made of.
-func Kinds() dht.Kinds {
-	kinds := dht.Kinds{KindJob: MergeJob}
-	taskKinds(kinds)
-	return kinds
-}
-
 // StoreRestore takes in what the disk held of the store, before any other
 // input. Damaged tells that some of it could not be read.
 func (n *Node) StoreRestore(images []dht.LogEntry, damaged bool) {
-	if n.meta != nil {
-		n.meta.store.Restore(images, damaged)
-	}
+	n.meta.store.Restore(images, damaged)
 }
 
 // StoreFound makes this node, the first of its instance, found the roster.
 func (n *Node) StoreFound(now time.Duration, out *Outbox) {
-	if n.meta != nil {
-		n.meta.store.Found(now, &n.meta.out)
-		n.settle(now, out)
-	}
+	n.meta.store.Found(now, &n.meta.out)
+	n.settle(now, out)
 }
 
 // StoreMessage takes in a message of another node's store.
 func (n *Node) StoreMessage(now time.Duration, from filch.NodeName, m dht.StoreMessage, out *Outbox) {
-	if n.meta != nil {
-		n.meta.store.Message(now, from, m, &n.meta.out)
-		n.settle(now, out)
-	}
+	n.meta.store.Message(now, from, m, &n.meta.out)
+	n.settle(now, out)
 }
 
 // StoreSynced takes in that the disk has all entries up to that number.
 func (n *Node) StoreSynced(now time.Duration, upto uint64, out *Outbox) {
-	if n.meta == nil || upto <= n.meta.base+n.meta.synced {
-		return
-	}
-	n.meta.synced = upto - n.meta.base
-	n.meta.store.Synced(now, n.meta.synced, &n.meta.out)
+	n.meta.store.Synced(now, upto, &n.meta.out)
 	n.settle(now, out)
 }
 
 // StoreDisk takes in that the disk fails, with a reason, or with "" that it is
 // back.
 func (n *Node) StoreDisk(now time.Duration, reason string, out *Outbox) {
-	switch {
-	case n.meta == nil:
-		return
-	case reason != "":
+	if reason != "" {
 		n.meta.store.DiskFailed(now, reason, &n.meta.out)
-	default:
+	} else {
 		n.meta.store.DiskBack(now, &n.meta.out)
 	}
 	n.settle(now, out)
@@ -128,32 +89,21 @@ func (n *Node) StoreDisk(now time.Duration, reason string, out *Outbox) {
 // StoreLeave makes the node hand off what it keeps, for good: it goes down.
 // [Node.StoreLeft] says when that is done.
 func (n *Node) StoreLeave(now time.Duration, out *Outbox) {
-	if n.meta != nil {
-		n.meta.leave.goes = true
-		n.meta.store.Leave(now, &n.meta.out)
-		n.settle(now, out)
-	}
+	n.meta.leave.goes = true
+	n.meta.store.Leave(now, &n.meta.out)
+	n.settle(now, out)
 }
 
 // StoreLeft reports whether the node has handed off all that it kept.
-func (n *Node) StoreLeft() bool { return n.meta == nil || n.meta.leave.done }
+func (n *Node) StoreLeft() bool { return n.meta.leave.done }
 
-// StoreStatus is what the node knows of the store; false without one.
-func (n *Node) StoreStatus() (dht.StoreStatus, bool) {
-	if n.meta == nil {
-		return dht.StoreStatus{}, false
-	}
-	return n.meta.store.Status(), true
-}
+// StoreStatus is what the node knows of the store.
+func (n *Node) StoreStatus() dht.StoreStatus { return n.meta.store.Status() }
 
 // StoreAcceptLoss makes the shards anew of which no replica is left, or the roster
 // of which no majority of the seats is; see [dht.Store.AcceptLoss]. Then is called
 // when that is done.
 func (n *Node) StoreAcceptLoss(now time.Duration, then func(dht.Result), out *Outbox) {
-	if n.meta == nil {
-		then(dht.Result{Outcome: dht.Unavailable, Err: "this node has no store"})
-		return
-	}
 	n.meta.tag++
 	n.meta.asks[n.meta.tag] = &inquiry{
 		results: make([]dht.Result, 1), missing: 1,
@@ -167,12 +117,8 @@ func (n *Node) StoreAcceptLoss(now time.Duration, then func(dht.Result), out *Ou
 // result for each, at the latest after wait. Operations without an identity
 // get one.
 func (n *Node) StoreDo(now time.Duration, ops []dht.Op, wait time.Duration, then func([]dht.Result), out *Outbox) {
-	if n.meta == nil || len(ops) == 0 {
-		rs := make([]dht.Result, len(ops))
-		for i := range rs {
-			rs[i] = dht.Result{Outcome: dht.Unavailable, Err: "this node has no store"}
-		}
-		then(rs)
+	if len(ops) == 0 {
+		then(nil)
 		return
 	}
 	n.ask(now, ops, wait, func(_ time.Duration, rs []dht.Result, _ *Outbox) { then(rs) })
@@ -204,49 +150,23 @@ func (n *Node) unwatch(now time.Duration, tag uint64) {
 // pump acts on what the store put out, and reports whether that led to more.
 func (n *Node) pump(now time.Duration, out *Outbox) bool {
 	m := n.meta
-	if m == nil {
-		return false
-	}
 	o := m.out
 	m.out = dht.StoreOut{}
 	for i := range o.Notes {
 		out.Notes = append(out.Notes, storeNote(n.cfg.Name, &o.Notes[i]))
 	}
-	for _, e := range o.Logs {
-		m.logged++
-		e.Number = m.logged
-		out.Logs = append(out.Logs, e)
-	}
-	m.sends = append(m.sends, o.Sends...)
-	m.results = append(m.results, o.Results...)
+	out.Logs = append(out.Logs, o.Logs...)
+	out.Hurry = max(out.Hurry, o.Hurry)
+	out.Stores = append(out.Stores, o.Sends...)
 	m.leave.done = m.leave.done || o.Left
 	n.mirrorChanges(now, o.Changed)
-	more := len(o.Homes) > 0
-	if more {
+	if len(o.Homes) > 0 {
 		n.homesChanged(now)
 	}
-	m.sends = slices.DeleteFunc(m.sends, func(s dht.StoreSend) bool {
-		if s.After > m.synced {
-			out.Hurry = max(out.Hurry, m.base+s.After)
-			return false
-		}
-		out.Stores = append(out.Stores, s)
-		return true
-	})
-	var due []dht.StoreResult
-	m.results = slices.DeleteFunc(m.results, func(r dht.StoreResult) bool {
-		if r.After > m.synced {
-			out.Hurry = max(out.Hurry, m.base+r.After)
-			return false
-		}
-		due = append(due, r)
-		return true
-	})
-	for i := range due {
-		n.answered(now, &due[i], out)
-		more = true
+	for i := range o.Results {
+		n.answered(now, &o.Results[i], out)
 	}
-	return more
+	return len(o.Homes)+len(o.Results) > 0
 }
 
 // answered hands a result to whoever asked.
@@ -261,7 +181,7 @@ func (n *Node) answered(now time.Duration, r *dht.StoreResult, out *Outbox) {
 		return // given up
 	}
 	q.results[r.Index] = r.Result
-	if q.missing--; q.missing > 0 {
+	if q.missing--; q.missing > 0 && !mutantFirstAnswer {
 		return
 	}
 	delete(m.asks, r.Tag)
@@ -296,14 +216,11 @@ func storeNote(node filch.NodeName, s *dht.StoreNote) Note {
 // tickMeta does what is due in the store and of what this node wants of it.
 func (n *Node) tickMeta(now time.Duration, out *Outbox) {
 	m := n.meta
-	if m == nil {
-		return
-	}
 	if m.store.Deadline() <= now {
 		m.store.Tick(now, &m.out)
 	}
 	if m.book.at <= now {
-		n.writeBook(now)
+		n.writeBook(now, out)
 	}
 	if m.block.again <= now || m.block.say <= now {
 		n.tickBlock(now, out)
@@ -321,17 +238,11 @@ func (n *Node) tickMeta(now time.Duration, out *Outbox) {
 
 func (n *Node) metaDeadline() time.Duration {
 	m := n.meta
-	if m == nil {
-		return filch.Never
-	}
 	return min(m.store.Deadline(), m.book.at, m.block.again, m.block.say, m.sweep.at, m.advert.at, m.fence.at)
 }
 
 // storeMember tells the store what the list of members says.
 func (n *Node) storeMember(now time.Duration, p Peer) {
-	if n.meta == nil {
-		return
-	}
 	state := dht.PeerUp
 	switch p.Standing {
 	case stealer.Suspect:
@@ -348,42 +259,19 @@ func (n *Node) storeMember(now time.Duration, p Peer) {
 	n.watchMajority(now)
 }
 
-// rebornMeta gives the store a new life after this node was declared dead.
-// What it held it offers to those who lost it; what was asked of it meanwhile
-// may have been done or not.
+// rebornMeta gives the store a new life after this node was declared dead. What it
+// held it offers to those who lost it, and what it was asked is answered.
 func (n *Node) rebornMeta(now time.Duration, out *Outbox) {
 	m := n.meta
-	if m == nil {
-		return
-	}
-	images := m.store.Images()
-	m.cfg.Incarnation = n.cfg.Incarnation
-	m.store, m.out = dht.NewStore(m.cfg), dht.StoreOut{}
-	m.base, m.synced, m.sends, m.results, m.leave = m.logged, 0, nil, nil, leaving{}
-	m.store.Restore(images, false)
-	for i := range n.members.Len() {
-		if p := n.members.At(int32(i)); p.Name != n.cfg.Name {
-			n.storeMember(now, *p)
-		}
-	}
-	asks := m.asks
-	m.asks = make(map[uint64]*inquiry)
-	for _, tag := range slices.Sorted(maps.Keys(asks)) {
-		q := asks[tag]
-		for i := range q.results {
-			if q.results[i].Outcome == 0 {
-				q.results[i] = dht.Result{Outcome: dht.Unknown, Err: "this node was declared dead meanwhile"}
-			}
-		}
-		q.then(now, q.results, out)
-	}
+	m.leave.done = false
+	m.store.Rejoin(now, n.cfg.Incarnation, &m.out)
+	n.sweepSoon(now)
+	n.watchMajority(now)
+	n.pump(now, out)
 }
 
 // checkMeta panics where an invariant of the store's part is broken.
 func (n *Node) checkMeta() {
-	if n.meta == nil {
-		return
-	}
 	n.meta.store.Check()
 	for tag, q := range n.meta.asks { // in any order: nothing comes out
 		if q.missing <= 0 || q.missing > len(q.results) {

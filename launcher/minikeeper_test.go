@@ -28,17 +28,17 @@ type keeper struct {
 }
 
 func (h *host) start(s Start) {
-	if s.Launch.Nodes[s.Index].Node != h.name {
-		h.net.t.Fatalf("%s starts a keeper of %s", h.name, s.Launch.Nodes[s.Index].Node)
+	if s.Launch.Nodes[s.Index].Node != h.Name {
+		h.net.t.Fatalf("%s starts a keeper of %s", h.Name, s.Launch.Nodes[s.Index].Node)
 	}
 	if h.keepers[s.Launch.Ident] != nil {
-		h.net.t.Fatalf("%s starts %v twice", h.name, s.Launch.Ident)
+		h.net.t.Fatalf("%s starts %v twice", h.Name, s.Launch.Ident)
 	}
 	for _, o := range h.keepers {
 		if !o.over && o.start.Launch.Ident.Job != s.Launch.Parent && s.Launch.Ident.Job != o.start.Launch.Parent {
 			for _, c := range s.Cores {
 				if slices.Contains(o.start.Cores, c) {
-					h.net.t.Fatalf("%s at %v: job %d gets core %d of job %d", h.name, h.net.now, s.Launch.Ident.Job, c, o.start.Launch.Ident.Job)
+					h.net.t.Fatalf("%s at %v: job %d gets core %d of job %d", h.Name, h.net.Now(), s.Launch.Ident.Job, c, o.start.Launch.Ident.Job)
 				}
 			}
 		}
@@ -49,7 +49,7 @@ func (h *host) start(s Start) {
 	if k.deaf {
 		return
 	}
-	h.net.after(ms, func() {
+	h.net.After(ms, func() {
 		if k.over {
 			return
 		}
@@ -63,7 +63,7 @@ func (h *host) start(s Start) {
 
 func (k *keeper) say(ev any) {
 	h := k.host
-	h.input(func(out *Outbox) { h.node.Keeper(h.net.now, ev, out) })
+	h.input(func(out *Outbox) { h.node.Keeper(h.net.Now(), ev, out) })
 }
 
 func (k *keeper) begin() {
@@ -72,7 +72,7 @@ func (k *keeper) begin() {
 	}
 	k.running = true
 	k.say(RanksStarted{Ident: k.start.Launch.Ident})
-	k.host.net.after(k.at, func() {
+	k.host.net.After(k.at, func() {
 		if k.over || k.told {
 			return
 		}
@@ -82,7 +82,7 @@ func (k *keeper) begin() {
 		if e.Kind == CauseNone {
 			continue
 		}
-		k.host.net.after(k.at/2, func() {
+		k.host.net.After(k.at/2, func() {
 			if !k.over && !k.told {
 				k.ended = append(k.ended, e)
 				k.say(RanksEnded{Ident: k.start.Launch.Ident, Ends: []RankEnd{e}})
@@ -124,7 +124,7 @@ func (h *host) deed(d Deed) {
 	switch d.Kind {
 	case DeedGo:
 		if !k.deaf {
-			h.net.after(0, k.begin)
+			h.net.After(0, k.begin)
 		}
 	case DeedSignal:
 		k.signals = append(k.signals, d.Signal)
@@ -146,7 +146,7 @@ func (k *keeper) stop(d Deed) {
 	if k.stubborn && d.Signal != 9 {
 		wait, sig = max(d.Grace, wait), 9
 	}
-	k.host.net.after(wait, func() {
+	k.host.net.After(wait, func() {
 		if k.over {
 			return
 		}

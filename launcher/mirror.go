@@ -58,7 +58,7 @@ func (n *Node) mirrorHomed(now time.Duration) {
 
 // MirrorAgain has all said once more: what was put out is lost.
 func (n *Node) MirrorAgain(now time.Duration) {
-	if n.work != nil && n.work.mirror.lines != nil {
+	if n.work.mirror.lines != nil {
 		n.work.mirror.lines = mtc.NewMirror()
 		n.mirrorHomed(now)
 	}
@@ -66,7 +66,7 @@ func (n *Node) MirrorAgain(now time.Duration) {
 
 // FlushMirror puts out what the mirror lacks.
 func (n *Node) FlushMirror(out *Outbox) {
-	if n.work == nil || n.work.mirror.lines == nil {
+	if n.work.mirror.lines == nil {
 		return
 	}
 	m := &n.work.mirror
@@ -92,14 +92,14 @@ type resumes struct {
 }
 
 // ResumeTasks goes on with jobs of an instance that is no more, under their own
-// ids, which must be below [JobIDs.After] of all nodes; then is called once all
+// ids, at most [Config.After] of all nodes; then is called once all
 // of them are recorded, or refused.
 func (n *Node) ResumeTasks(now time.Duration, jobs []*mtc.Remnant, then func([]Resumption), out *Outbox) {
 	switch {
-	case n.work == nil || n.work.resumes.then != nil:
+	case n.work.resumes.then != nil:
 		all := make([]Resumption, len(jobs))
 		for i, r := range jobs {
-			all[i] = Resumption{r.ID, filch.Errorf(filch.Busy, "%s goes on with a queue already, or keeps no records", n.cfg.Name)}
+			all[i] = Resumption{r.ID, filch.Errorf(filch.Busy, "%s goes on with a queue already", n.cfg.Name)}
 		}
 		then(all)
 		return

@@ -34,14 +34,14 @@ func (w *net) goOn(nodes int, capacity int32, begin func(*net)) (*net, []Resumpt
 	for _, r := range jobs {
 		r.Settle()
 	}
-	x := netOf(w.t, nodes, capacity, net{stored: true, taken: jobs[len(jobs)-1].ID})
+	x := netOf(w.t, nodes, capacity, net{taken: jobs[len(jobs)-1].ID})
 	begin(x)
 	h := x.nodes["n1"]
 	for _, r := range jobs { // what a daemon has written before
 		h.mirror = r.Append(h.mirror)
 	}
 	var done []Resumption
-	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs, func(all []Resumption) { done = all }, out) })
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.Now(), jobs, func(all []Resumption) { done = all }, out) })
 	x.until("the jobs to be restored", 30*sec, func() bool { return len(done) == len(jobs) })
 	return x, done
 }
@@ -55,14 +55,14 @@ func TestResumeInAnotherInstance(t *testing.T) {
 		w.chores.end = func(h *host, l TaskLaunch) TaskEnd {
 			at := fmt.Sprintf("%d.%d", l.Start.Job, l.Start.Index)
 			ran[at]++
-			last[at] = w.now
+			last[at] = w.Now()
 			if l.Start.Spec.Once { // as a daemon does before it starts one
-				h.mirror = mtc.MirrorStart(h.mirror, l.Start.Job, l.Start.Index, l.Start.Attempt, mtc.Owner{Node: h.name})
+				h.mirror = mtc.MirrorStart(h.mirror, l.Start.Job, l.Start.Index, l.Start.Attempt, mtc.Owner{Node: h.Name})
 			}
 			return TaskEnd{}
 		}
 	}
-	w := newNetWith(t, 4, 4, true)
+	w := newNet(t, 4, 4)
 	begin(w)
 	again := w.bag("n1", 1, total, nil)
 	once := w.bag("n2", 2, total, func(s *TaskSubmission) { s.Spec.Once = true })
@@ -73,7 +73,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 	w.run(9 * sec)
 	heard := map[string]bool{}
 	for at, when := range last {
-		heard[at] = when < w.now-MirrorEvery-600*ms
+		heard[at] = when < w.Now()-MirrorEvery-600*ms
 	}
 	before := map[string]int{}
 	maps.Copy(before, ran)
@@ -84,12 +84,13 @@ func TestResumeInAnotherInstance(t *testing.T) {
 		}
 	}
 	for i, id := range []filch.JobID{again, once} {
-		x.nodes["n2"].input(func(out *Outbox) { x.nodes["n2"].node.FollowTasks(x.now, ClientID(20+i), id, out) })
+		x.nodes["n2"].input(func(out *Outbox) { x.nodes["n2"].node.FollowTasks(x.Now(), ClientID(20+i), id, out) })
 	}
 	if got := x.tally(again, 120*sec); got.OK != total {
 		t.Errorf("the bag ended %+v", got)
 	}
-	if got := x.tally(once, 120*sec); got.OK+got.Lost != total || got.OK < total-2*4*4 {
+	// A slot starts up to three tasks of 400 ms between two lines of the mirror.
+	if got := x.tally(once, 120*sec); got.OK+got.Lost != total || got.OK < total-3*4*4 {
 		t.Errorf("the bag that runs once ended %+v", got)
 	}
 	for i := range total {
@@ -108,7 +109,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 // A node that is declared dead while jobs go on there says so of each, and can go
 // on with others after that.
 func TestResumeOnANodeThatIsDeclaredDead(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.chores.lasts = sec
 	w.bag("n1", 1, 100, nil)
 	w.bag("n2", 2, 100, nil)
@@ -117,19 +118,19 @@ func TestResumeOnANodeThatIsDeclaredDead(t *testing.T) {
 	for _, r := range jobs {
 		r.Settle()
 	}
-	x := netOf(t, 5, 4, net{stored: true, taken: jobs[len(jobs)-1].ID})
+	x := netOf(t, 5, 4, net{taken: jobs[len(jobs)-1].ID})
 	x.run(sec)
 	x.split("n1")
 	h := x.nodes["n1"]
 	var done []Resumption
 	then := func(all []Resumption) { done = all }
-	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs, then, out) })
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.Now(), jobs, then, out) })
 	x.heal("n1")
 	x.run(30 * sec)
 	if len(done) != len(jobs) || done[0].Err == nil {
 		t.Fatalf("heard of %d of %d jobs: %+v", len(done), len(jobs), done)
 	}
-	h.input(func(out *Outbox) { h.node.ResumeTasks(x.now, jobs[1:], then, out) })
+	h.input(func(out *Outbox) { h.node.ResumeTasks(x.Now(), jobs[1:], then, out) })
 	x.until("a job to be restored", 30*sec, func() bool { return len(done) == 1 })
 	if done[0].Err != nil {
 		t.Errorf("the node that is back does not go on with a job: %v", done[0].Err)

@@ -11,4 +11,21 @@ const (
 	mutantHopless     = false
 	mutantEagerLaunch = false
 	mutantHastyMerge  = false
+	mutantNoHeir      = false
+	mutantStaleLaunch = false
+
+	mutantRestoreParts = false
+	mutantRestoreOpen  = false
+	mutantRestoreGate  = false
+	mutantEarlyBook    = false
+	mutantEntryParts   = false
+	mutantFirstAnswer  = false
+	mutantStaleRecords = false
+	mutantDropLive     = false
+	mutantDropBare     = false
+	mutantHeirAnew     = false
+	mutantSameBlock    = false
+	mutantDeafOwner    = false
+	mutantStepsOutlive = false
+	mutantTasksStay    = false
 )

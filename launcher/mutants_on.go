@@ -12,6 +12,23 @@ var (
 	mutantHopless     bool // whoever speaks of a job is heeded, whatever its hop
 	mutantEagerLaunch bool // a detached job is launched before its record says who owns it
 	mutantHastyMerge  bool // a change of tasks' records that takes long is proposed anew
+	mutantNoHeir      bool // nobody takes over the jobs of who is dead
+	mutantStaleLaunch bool // a launch that waits for its record goes out although a node took back what it needs
+
+	mutantRestoreParts bool // a launcher that is restarted forgets which participants are done
+	mutantRestoreOpen  bool // a launcher that is restarted lends slots before it knows what its keepers have
+	mutantRestoreGate  bool // a launcher that is restarted forgets that a gate was open
+	mutantEarlyBook    bool // a record counts as kept when it is sent
+	mutantEntryParts   bool // the record of a job does not say which participants are done
+	mutantFirstAnswer  bool // the first answer of several operations counts for all of them
+	mutantStaleRecords bool // an outbox that is used again still has its records
+	mutantDropLive     bool // records of jobs that run are dropped to stay within the quota
+	mutantDropBare     bool // of a job that is dropped only its own record goes
+	mutantHeirAnew     bool // who takes a job over starts it again beside the ranks that run
+	mutantSameBlock    bool // the counter of ids stays where it is when a block is taken
+	mutantDeafOwner    bool // a node goes on with a job that another one took over
+	mutantStepsOutlive bool // the end of a task is told while its steps run
+	mutantTasksStay    bool // a node that is declared dead goes on with its tasks
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -20,6 +37,21 @@ func Plant(name string) bool {
 	for n, p := range map[string]*bool{ // any order
 		"early-go": &mutantEarlyGo, "no-lease": &mutantNoLease, "no-fence-off": &mutantNoFenceOff,
 		"hopless": &mutantHopless, "eager-launch": &mutantEagerLaunch, "hasty-merge": &mutantHastyMerge,
+		"stale-launch": &mutantStaleLaunch, "no-heir": &mutantNoHeir,
+		"restore-parts": &mutantRestoreParts,
+		"restore-open":  &mutantRestoreOpen,
+		"restore-gate":  &mutantRestoreGate,
+		"early-book":    &mutantEarlyBook,
+		"entry-parts":   &mutantEntryParts,
+		"first-answer":  &mutantFirstAnswer,
+		"stale-records": &mutantStaleRecords,
+		"drop-live":     &mutantDropLive,
+		"drop-bare":     &mutantDropBare,
+		"heir-anew":     &mutantHeirAnew,
+		"same-block":    &mutantSameBlock,
+		"deaf-owner":    &mutantDeafOwner,
+		"steps-outlive": &mutantStepsOutlive,
+		"tasks-stay":    &mutantTasksStay,
 	} {
 		*p = n == name
 		known = known || *p

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// Config is what a Node is made with; Name, Incarnation and Capacity must be
-// set, the rest has a use as it is.
+// Config is what a Node is made with; Name, Incarnation, Capacity and Store must
+// be set, the rest has a use as it is.
 type Config struct {
 	Name        filch.NodeName
 	Instance    string // uuid
@@ -22,10 +21,10 @@ type Config struct {
 	Incarnation uint64 // grows with every start of the launcher of this name
 	Seed        uint64 // of all random choices
 	Capacity    slots.Capacity
-	IDs         JobIDs
+	After       filch.JobID // ids up to this one are those of an instance before, and are not given out
 	Policy      stealer.Policy
 	Members     *stealer.Members // shared by a simulator's nodes; nil: one of its own
-	Store       *dht.StoreConfig // nil: the node keeps no shared metadata
+	Records     Records          // nothing of them was used yet
 	Tasks       TaskConfig
 	Walltime    mtc.Walltime
 	Drain       *Drain // since before the launcher began
@@ -49,7 +48,7 @@ type Node struct {
 	past    past
 	agenda  agenda
 	line    line
-	draws   draws
+	seed    uint64    // of the next random number
 	loop    []Message // from this node to itself
 	changed []slots.Status
 	repeats
@@ -65,8 +64,7 @@ type fates struct {
 	drain    *Drain // nil: the node takes work
 }
 
-// shared is the node's part in what the instance keeps together; both are nil
-// without a store.
+// shared is the node's part in what the instance keeps together.
 type shared struct {
 	meta *meta
 	work *work
@@ -79,12 +77,6 @@ type repeats struct {
 	knot    knot
 }
 
-// draws is where ids and random numbers come from.
-type draws struct {
-	id   filch.JobID // the next of the block
-	seed uint64
-}
-
 // birth is when the launcher began, and when at the latest it lends although
 // keepers of an earlier one may still turn up; Never: it lends.
 type birth struct {
@@ -95,34 +87,21 @@ type birth struct {
 
 // New makes a Node that knows no member but itself.
 func New(cfg Config) *Node {
-	if cfg.IDs.Stride <= 0 {
-		cfg.IDs.Stride = IDStride
-	}
 	n := &Node{
 		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members,
 		jobs: make(map[filch.JobID]*job), parts: make(map[slots.Key]*part),
-		clients: make(map[ClientID][]filch.JobID), draws: draws{seed: cfg.Seed}, repeats: repeats{renewAt: filch.Never, knot: knot{at: filch.Never}},
+		clients: make(map[ClientID][]filch.JobID), seed: cfg.Seed, repeats: repeats{renewAt: filch.Never, knot: knot{at: filch.Never}},
 		fates: fates{birth: birth{opens: filch.Never, forgets: filch.Never}, walltime: newWalltime(cfg.Walltime), drain: cfg.Drain},
 	}
-	if cfg.Store != nil {
-		n.meta = newMeta(cfg.Store, cfg.Tasks.Mirror)
-		n.work = newWork(&cfg)
-	}
+	n.meta = newMeta(cfg.Records)
+	n.work = newWork(&cfg)
 	if n.members == nil {
 		n.members = stealer.NewMembers()
 	}
 	n.members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group})
 	n.ledger.Drain(0, n.drain != nil)
-	n.draws.id = cfg.IDs.first()
 	return n
 }
-
-// Name is the node's name.
-func (n *Node) Name() filch.NodeName { return n.cfg.Name }
-
-// IDs is where the job ids come from now; a launcher that starts again begins
-// with the next round.
-func (n *Node) IDs() JobIDs { return n.cfg.IDs }
 
 // Message takes in a message of another node.
 func (n *Node) Message(now time.Duration, from filch.NodeName, m Message, out *Outbox) {
@@ -290,8 +269,8 @@ func (n *Node) sortedParts() []*part {
 
 // draw is the next number of the node's own generator (splitmix64).
 func (n *Node) draw() uint64 {
-	n.draws.seed += 0x9e3779b97f4a7c15
-	z := n.draws.seed
+	n.seed += 0x9e3779b97f4a7c15
+	z := n.seed
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31

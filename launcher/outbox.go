@@ -102,12 +102,11 @@ type Event interface{ isEvent() }
 
 // Record is something to be durable before anything after it is acted on:
 // the origin's own memory of a job, for a launcher that is restarted. At most
-// one of Job, Part and IDs is set; with none of them the key is removed.
+// one of Job and Part is set; with neither the key is removed.
 type Record struct {
 	Key  string
 	Job  *JobRecord
 	Part *PartRecord
-	IDs  *JobIDs
 }
 
 // Note is an event for the log, metrics and traces: kind, job and a line.
@@ -147,7 +146,10 @@ type TaskEnding struct {
 
 // Reset empties o and keeps its memory.
 func (o *Outbox) Reset() {
-	o.Notes, o.Records, o.Starts = o.Notes[:0], o.Records[:0], o.Starts[:0]
+	o.Notes, o.Starts = o.Notes[:0], o.Starts[:0]
+	if !mutantStaleRecords {
+		o.Records = o.Records[:0]
+	}
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
 	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0

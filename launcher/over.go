@@ -85,18 +85,7 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	info := j.info(now, n.cfg.Name, &e)
 	n.markEnd(now, j, info)
 	n.learnRun(now, j, &info, &e, out)
-	for _, id := range n.past.add(info, e) {
-		out.Records = append(out.Records, Record{Key: recordKey(id)})
-	}
-	switch {
-	case j.req.Detach || j.seen.here:
-		n.keepEnd(j, e, out) // for a client that has not heard when this launcher dies
-	case j.clock.reclaim != filch.Never:
-		n.keepEnd(j, e, out)
-		n.birth.unheard, n.birth.forgets = append(n.birth.unheard, j.id), now+ReclaimWait
-	default:
-		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
-	}
+	n.remember(now, j, info, e, out)
 	out.Records = append(out.Records, j.seatRecords()...)
 	delete(n.jobs, j.id)
 	n.endWatch(now, j)
@@ -105,30 +94,45 @@ func (n *Node) dismiss(now time.Duration, j *job, e EndRecord, last Event, out *
 	n.guestsOver(j, out)
 }
 
+// remember keeps the end of a job for those who ask later, and on the disk for a
+// client that has not heard of it when this launcher dies.
+func (n *Node) remember(now time.Duration, j *job, info JobInfo, e EndRecord, out *Outbox) {
+	for _, id := range n.past.add(info, e) {
+		out.Records = append(out.Records, Record{Key: recordKey(id)})
+	}
+	switch {
+	case j.req.Detach || j.seen.here:
+		n.keepEnd(j, e, out)
+	case j.clock.reclaim != filch.Never:
+		n.keepEnd(j, e, out)
+		n.birth.unheard, n.birth.forgets = append(n.birth.unheard, j.id), now+ReclaimWait
+	default:
+		out.Records = append(out.Records, Record{Key: recordKey(j.id)})
+	}
+}
+
 // MaxUnheard bounds the ended jobs of one client whose records are kept for the
 // case that the launcher dies before the client heard of them.
 const MaxUnheard = 16
 
-// dropClient forgets which clients look at a job. That of an attached job may
-// not have heard its end yet: the record of that goes with the client, or when
+// dropClient forgets which client a job has. That of an attached job may not
+// have heard its end yet: the record of that goes with the client, or when
 // enough later jobs of it ended.
 func (n *Node) dropClient(j *job, out *Outbox) {
-	for _, c := range append(j.seen.watchers, j.seen.client) {
-		drop := j.id
-		if c == j.seen.client && j.seen.here && !j.req.Detach {
-			drop = n.heardLongAgo(c)
-			if drop == 0 {
-				continue
-			}
-			out.Records = append(out.Records, Record{Key: recordKey(drop)})
+	c, drop := j.seen.client, j.id
+	if j.seen.here && !j.req.Detach {
+		drop = n.heardLongAgo(c)
+		if drop == 0 {
+			return
 		}
-		ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == drop })
-		if len(ids) == 0 {
-			delete(n.clients, c)
-			continue
-		}
-		n.clients[c] = ids
+		out.Records = append(out.Records, Record{Key: recordKey(drop)})
 	}
+	ids := slices.DeleteFunc(n.clients[c], func(id filch.JobID) bool { return id == drop })
+	if len(ids) == 0 {
+		delete(n.clients, c)
+		return
+	}
+	n.clients[c] = ids
 }
 
 // heardLongAgo is the first of a client's ended jobs when there are too many.

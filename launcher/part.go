@@ -376,8 +376,8 @@ func (n *Node) tickPart(now time.Duration, p *part, out *Outbox) {
 				return
 			}
 			p.until = now + GiveUp
-		} else if n.inherits(p) && n.hopeful(p) {
-			p.until, p.pull = now+PullEvery, now+PullEvery
+		} else if p.inherits() && n.hopeful(p) {
+			p.until, p.pull = now+PullEvery, now // it asks on, each time
 		} else if p.level == 0 {
 			note(out, noteWarn, p.key.Job, n.cfg.Name, "no word from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
 			p.fault = fault{cause: CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no word from %s for %s", p.launch.Origin, JobTerm)}

@@ -114,7 +114,7 @@ func (n *Node) peerDead(now time.Duration, p Peer, out *Outbox) {
 		if q.launch.Origin != p.Name {
 			continue
 		}
-		if n.inherits(q) || q.over() && n.handsOn(q) {
+		if q.inherits() || q.over() && q.handsOn() {
 			// Over, too: nobody but this node may know how its ranks ended.
 			q.again, q.pull, q.until = filch.Never, filch.Never, now+HeirWait
 			n.wakePart(q, q.until)
@@ -140,10 +140,7 @@ func (n *Node) seatsLost(now time.Duration, j *job, name filch.NodeName, why str
 	}
 	r, hit := j.run, false
 	if r.unsent != nil {
-		if slices.ContainsFunc(r.launch.Nodes, func(at NodeRanks) bool { return at.Node == name }) {
-			n.unlaunch(now, j, out)
-			n.again(now, j, out)
-		}
+		n.unsentLost(now, j, name, out)
 		return
 	}
 	for i := range r.seats {
@@ -154,6 +151,15 @@ func (n *Node) seatsLost(now time.Duration, j *job, name filch.NodeName, why str
 	}
 	if hit && n.jobs[j.id] == j && j.run == r {
 		n.advance(now, j, out)
+	}
+}
+
+// unsentLost takes a launch that waits for its record back when a node that it needs
+// has lost what it held for it.
+func (n *Node) unsentLost(now time.Duration, j *job, name filch.NodeName, out *Outbox) {
+	if slices.ContainsFunc(j.run.launch.Nodes, func(at NodeRanks) bool { return at.Node == name }) {
+		n.unlaunch(now, j, out)
+		n.again(now, j, out)
 	}
 }
 
@@ -172,6 +178,10 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 			continue
 		}
 		n.remindGuests(j, p.Name, out)
+		if j.run.unsent != nil {
+			n.unsentLost(now, j, p.Name, out)
+			continue
+		}
 		for i := range j.run.seats {
 			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = now + ReadoptWait
@@ -201,7 +211,7 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 		n.stop(p, sigTerm, min(FailGrace, p.launch.KillWait), "this node was declared dead", out)
 	}
 	for _, j := range n.sortedJobs() {
-		if n.meta != nil && j.req.Detach && j.kept.seq > 0 {
+		if j.req.Detach && j.kept.seq > 0 {
 			n.giveUp(now, j)
 			n.abandon(now, j, out) // another node has it, or will
 			continue
@@ -237,8 +247,6 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 		p := n.members.At(i)
 		p.Incarnation, p.Standing = incarnation, stealer.Up
 	}
-	n.cfg.IDs.Round++
-	n.draws.id = n.cfg.IDs.first()
 	n.rebornMeta(now, out)
 	n.rebornWork(now, out)
 	for _, j := range n.sortedJobs() {

@@ -52,24 +52,15 @@ type drops struct {
 }
 
 // Dropped counts the ended jobs that this node dropped to stay within its quota.
-func (n *Node) Dropped() int {
-	if n.meta == nil {
-		return 0
-	}
-	return n.meta.dropped
-}
+func (n *Node) Dropped() int { return n.meta.dropped }
 
 // StoreFull says whether this node keeps so much that what is left of its quota
 // is for jobs that it knows: whatever would be recorded for others is refused.
-func (n *Node) StoreFull(full bool) {
-	if n.meta != nil {
-		n.meta.full = full
-	}
-}
+func (n *Node) StoreFull(full bool) { n.meta.full = full }
 
 // noRoom is why what asks for more records is refused; nil: it is not.
 func (n *Node) noRoom() *filch.Error {
-	if n.meta == nil || !n.meta.full {
+	if !n.meta.full {
 		return nil
 	}
 	return filch.Errorf(filch.Unavailable, "cannot record more: the records of jobs nearly fill what %s has for them", n.cfg.Name).
@@ -85,7 +76,7 @@ func (n *Node) noRoom() *filch.Error {
 // meanwhile cannot know that it had ended, and skips the job.
 func (n *Node) DropOldest(now time.Duration, out *Outbox) {
 	m := n.meta
-	if m == nil || m.drops.busy {
+	if m.drops.busy {
 		return
 	}
 	m.drops.busy = true
@@ -114,7 +105,7 @@ func (n *Node) DropOldest(now time.Duration, out *Outbox) {
 // which something is.
 func (n *Node) oldJobs() (over []oldJob, others []filch.JobID) {
 	for r := range n.meta.store.Homed(jobPrefix) {
-		if id, ok := jobOfKey(r.Key); ok && r.Kind == KindJob && entryOver(r.Value) {
+		if id, ok := jobOfKey(r.Key); ok && r.Kind == KindJob && (entryOver(r.Value) || mutantDropLive) {
 			over = append(over, oldJob{id: id})
 		}
 	}
@@ -127,7 +118,7 @@ func (n *Node) oldJobs() (over []oldJob, others []filch.JobID) {
 			parts[id] = true
 		default:
 			here[id] = true
-			if j, err := mtc.DecodeJob(r.Value); err == nil && j.Finished() {
+			if j, err := mtc.DecodeJob(r.Value); err == nil && (j.Finished() || mutantDropLive) {
 				over = append(over, oldJob{id: id, rec: j})
 			}
 		}
@@ -161,7 +152,8 @@ func (d *drops) batch() (ops []dht.Op) {
 			d.job, d.next = d.job+1, -1
 		}
 	}
-	if d.own = len(ops) == 0; d.own {
+	if d.own = len(ops) == 0 || mutantDropBare; d.own {
+		ops = ops[:0]
 		for i := range d.jobs {
 			add(d.jobs[i].key(d.jobs[i].records() - 1))
 		}

@@ -60,30 +60,3 @@ type PartRecord struct {
 	Cause   Cause // the first of the job so far
 	Code    int32 // that it means
 }
-
-// JobIDs is where a node takes its job ids from: blocks of [IDBlock] ids, of
-// which round r of the member with this index is block r*Stride+Index. A
-// launcher that starts again begins the round after the last one recorded.
-type JobIDs struct {
-	Index  int32
-	Stride int32 // more than the largest index, the same on all nodes
-	Round  int32
-	After  filch.JobID // ids up to this one are those of an instance before, and are not given out
-}
-
-// IDBlock is the number of job ids in a block.
-const IDBlock = 1024
-
-// IDStride is the default of [JobIDs.Stride]: it leaves each of 4,096 members
-// 512 rounds, more than half a million jobs.
-const IDStride = 4096
-
-// Renumber gives the node another index, when another member turned out to
-// have the same. The ids that it gave out so far stay what they are.
-func (n *Node) Renumber(index int32) {
-	n.cfg.IDs.Index = index
-	n.draws.id = n.cfg.IDs.first()
-}
-
-// Owner is the index of the member that gave out an id.
-func (i JobIDs) Owner(job filch.JobID) int32 { return int32(job) / IDBlock % i.Stride }

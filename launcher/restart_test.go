@@ -17,15 +17,13 @@ import (
 func (w *net) restart(name filch.NodeName) {
 	h := w.nodes[name]
 	h.cfg.Incarnation++
-	h.up, h.paused, h.wake, h.backlog = true, false, -1, nil
-	if w.stored {
-		h.cfg.Store = &dht.StoreConfig{Self: name, Incarnation: h.cfg.Incarnation, Seed: h.cfg.Seed + h.cfg.Incarnation}
-	}
+	h.Start(0, h.tick)
+	h.cfg.Records = dht.NewStore(StoreConfig(&h.cfg))
 	h.node = New(h.cfg)
 	h.node.StoreRestore(h.images(), false)
 	for _, o := range w.names {
-		if o != name && w.nodes[o].up {
-			h.node.Peer(w.now, w.peer(o, stealer.Up), &h.out)
+		if o != name && w.nodes[o].Up() {
+			h.node.Peer(w.Now(), w.peer(o, stealer.Up), &h.out)
 		}
 	}
 	keys := make([]string, 0, len(h.records))
@@ -37,11 +35,11 @@ func (w *net) restart(name filch.NodeName) {
 	for _, k := range keys {
 		records = append(records, h.records[k])
 	}
-	h.node.Restore(w.now, records, &h.out)
+	h.node.Restore(w.Now(), records, &h.out)
 	h.act()
 	w.declare(name, stealer.Up)
 	if w.late > 0 {
-		w.after(w.late, func() { h.adopt(h.node) })
+		w.After(w.late, func() { h.adopt(h.node) })
 		return
 	}
 	h.adopt(h.node)
@@ -49,7 +47,7 @@ func (w *net) restart(name filch.NodeName) {
 
 // adopt finds the keepers that live, unless the launcher was restarted again.
 func (h *host) adopt(inst *Node) {
-	if h.node != inst || !h.up {
+	if h.node != inst || !h.Up() {
 		return
 	}
 	ids := make([]filch.Ident, 0, len(h.keepers))
@@ -57,7 +55,7 @@ func (h *host) adopt(inst *Node) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b filch.Ident) int { return int(a.Job) - int(b.Job) })
-	defer h.input(func(out *Outbox) { h.node.Settled(h.net.now, out) })
+	defer h.input(func(out *Outbox) { h.node.Settled(h.net.Now(), out) })
 	for _, id := range ids {
 		k := h.keepers[id]
 		if k == nil {
@@ -78,7 +76,7 @@ func (h *host) adopt(inst *Node) {
 // reattach lets the client of a job come back to a launcher that was restarted.
 func (w *net) reattach(name filch.NodeName, client ClientID, id filch.JobID) {
 	h := w.nodes[name]
-	h.input(func(out *Outbox) { h.node.Reattach(w.now, client, id, out) })
+	h.input(func(out *Outbox) { h.node.Reattach(w.Now(), client, id, out) })
 }
 
 // A launcher alone dies, the origin's or a participant's: its ranks go on, and
@@ -90,7 +88,7 @@ func TestALauncherIsRestartedUnderARun(t *testing.T) {
 				w := newNet(t, 2, 4)
 				w.behave = func(k *keeper) {
 					k.at = 10 * sec
-					if k.host.name == "n2" && kind != CauseNone {
+					if k.host.Name == "n2" && kind != CauseNone {
 						k.at = 4 * sec // the bad end comes 2 s after the start
 						k.ends = []RankEnd{{Rank: k.start.Launch.Nodes[k.start.Index].Ranks[0].First, Kind: kind, Code: 5}}
 					}
@@ -121,34 +119,32 @@ func TestAnAttachedJobWhoseClientDoesNotComeBackIsEnded(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
 	attached := w.submit("n1", 1, ranks(4))
-	r := ranks(4)
-	r.Detach = true
-	detached := w.submit("n1", 2, r)
+	detached := w.detach("n1", 2, ranks(4))
 	w.run(sec)
 	w.crash("n1", false)
 	w.run(sec)
 	w.restart("n1")
 	w.run(ReclaimWait - 500*ms)
 	n1 := w.nodes["n1"].node
-	if i, ok := n1.Job(w.now, attached); !ok || i.State != "running" {
+	if i, ok := n1.Job(w.Now(), attached); !ok || i.State != "running" {
 		t.Errorf("job %+v, want it running while its client may come back", i)
 	}
 	w.run(sec)
-	if i, _ := n1.Job(w.now, attached); i.State != "cancelled" {
+	if i, _ := n1.Job(w.Now(), attached); i.State != "cancelled" {
 		t.Errorf("job is %s, want it cancelled", i.State)
 	}
-	if i, _ := n1.Job(w.now, detached); i.State != "running" {
+	if i, _ := n1.Job(w.Now(), detached); i.State != "running" {
 		t.Errorf("detached job is %s, want it running", i.State)
 	}
 	w.run(100 * sec)
-	if i, _ := n1.Job(w.now, detached); i.State != "ok" {
+	if i, _ := n1.Job(w.Now(), detached); i.State != "ok" {
 		t.Errorf("detached job is %s, want ok", i.State)
 	}
 	w.quiet()
 	// It is remembered over another restart.
 	w.crash("n1", false)
 	w.restart("n1")
-	if i, ok := w.nodes["n1"].node.Job(w.now, detached); !ok || i.State != "ok" || *i.Code != 0 {
+	if i, ok := w.nodes["n1"].node.Job(w.Now(), detached); !ok || i.State != "ok" || *i.Code != 0 {
 		t.Errorf("after a restart the job is %+v, want ok", i)
 	}
 }
@@ -157,10 +153,7 @@ func TestAWaitingJobIsRestoredWithItsTicket(t *testing.T) {
 	w := newNet(t, 2, 4)
 	first := w.submit("n2", 1, ranks(8))
 	w.run(50 * ms)
-	r := ranks(8)
-	r.Detach = true
-	old := w.submit("n1", 2, r)
-	w.run(50 * ms)
+	old := w.detach("n1", 2, ranks(8))
 	young := w.submit("n2", 3, ranks(8))
 	w.run(50 * ms)
 	w.crash("n1", false)
@@ -168,7 +161,7 @@ func TestAWaitingJobIsRestoredWithItsTicket(t *testing.T) {
 	w.restart("n1")
 	w.run(10 * sec)
 	w.ended(first)
-	i, ok := w.nodes["n1"].node.Job(w.now, old)
+	i, ok := w.nodes["n1"].node.Job(w.Now(), old)
 	if !ok || i.State != "ok" {
 		t.Fatalf("the restored job is %+v, want ok", i)
 	}
@@ -188,12 +181,12 @@ func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
 	mine := w.submit("n2", 2, ranks(8)) // waits
 	w.run(200 * ms)
 	n1 := w.nodes["n1"]
-	n1.paused = true
+	n1.Pause(filch.Never)
 	w.run(6 * sec)
 	w.declare("n1", stealer.Dead)
 	w.run(2 * sec)
-	n1.resume()
-	n1.input(func(out *Outbox) { n1.node.Peer(w.now, w.peer("n1", stealer.Dead), out) })
+	n1.Resume()
+	n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
 	w.run(2 * sec)
 	if e := w.ended(over); e.Code != 122 {
 		t.Errorf("ended %+v, want 122", e)
@@ -204,7 +197,7 @@ func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
 		}
 	}
 	n1.cfg.Incarnation++
-	n1.input(func(out *Outbox) { n1.node.Reborn(w.now, n1.cfg.Incarnation, out) })
+	n1.input(func(out *Outbox) { n1.node.Reborn(w.Now(), n1.cfg.Incarnation, out) })
 	w.declare("n1", stealer.Up)
 	w.run(100 * sec)
 	if e := w.ended(mine); e.Code != 0 {
@@ -221,10 +214,10 @@ func TestAPauseUnderThreeSecondsCostsNothing(t *testing.T) {
 		h := w.nodes[who]
 		for range 4 {
 			w.run(2 * sec)
-			h.paused = true
+			h.Pause(filch.Never)
 			w.declare(who, stealer.Suspect)
 			w.run(2900 * ms)
-			h.resume()
+			h.Resume()
 			w.declare(who, stealer.Up)
 		}
 		w.run(10 * sec)
@@ -239,20 +232,21 @@ func TestIDsAreNeverGivenOutTwice(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = ms }
 	seen := map[filch.JobID]bool{}
-	for round := range 3 {
-		for range IDBlock + 10 {
-			id := w.submit("n2", 1, ranks(1))
+	for life := range 3 {
+		for i := range 5 * BlockMin {
+			name := w.names[i%2]
+			client := ClientID(1000*life + i + 1)
+			w.submit(name, client, ranks(1))
+			w.run(5 * ms)
+			id := w.accepted[client]
 			if seen[id] || id <= 0 {
-				t.Fatalf("round %d: id %d was given out before", round, id)
-			}
-			if w.nodes["n2"].cfg.IDs.Owner(id) != 1 {
-				t.Fatalf("id %d is not of member 1", id)
+				t.Fatalf("life %d: job %d on %s got the id %d", life, i, name, id)
 			}
 			seen[id] = true
-			w.run(5 * ms)
 		}
 		w.crash("n2", true)
 		w.restart("n2")
+		w.run(sec)
 	}
 }
 
@@ -268,12 +262,12 @@ func TestADeclaredDeadPartEnds(t *testing.T) {
 		part = "n3"
 	}
 	h := w.nodes[part]
-	h.paused = true
+	h.Pause(filch.Never)
 	w.run(6 * sec)
 	w.declare(part, stealer.Dead)
 	w.run(2 * sec)
-	h.resume()
-	h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(part, stealer.Dead), out) })
+	h.Resume()
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer(part, stealer.Dead), out) })
 	for _, k := range h.keepers { // one rank first, the others a while later
 		e := RankEnd{Rank: k.planned()[0].Rank, Kind: CauseSignal, Code: 15, Told: true}
 		k.ended = append(k.ended, e)
@@ -287,8 +281,33 @@ func TestADeclaredDeadPartEnds(t *testing.T) {
 		t.Errorf("%d keepers were not told to leave", n)
 	}
 	h.cfg.Incarnation++
-	h.input(func(out *Outbox) { h.node.Reborn(w.now, h.cfg.Incarnation, out) })
+	h.input(func(out *Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
 	w.declare(part, stealer.Up)
 	w.run(10 * sec)
+	w.quiet()
+}
+
+// Who waits for a job on a node that is declared dead meanwhile is told when it ends.
+func TestAWatchOutlivesALife(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n2", "n3"}
+	id := w.detach("n2", 1, r)
+	w.run(2 * sec)
+	told := 0
+	n1 := w.nodes["n1"]
+	n1.input(func(out *Outbox) { n1.node.WatchJob(w.Now(), id, dht.Version{}, func() { told++ }, out) })
+	w.until("the record as it is", 5*sec, func() bool { return told > 0 })
+	w.split("n1")
+	w.heal("n1")
+	w.run(10 * sec)
+	before := told
+	w.until("the end of the job", 120*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
+	w.run(sec)
+	if told == before {
+		t.Error("the end was not told")
+	}
+	w.run(30 * sec)
 	w.quiet()
 }

@@ -67,9 +67,7 @@ func (n *Node) keepSeat(j *job, i int, out *Outbox) {
 		}
 	}
 	j.run.seats[i].kept = true
-	if n.meta != nil {
-		j.run.parts = append(j.run.parts, r)
-	}
+	j.run.parts = append(j.run.parts, r)
 	out.Records = append(out.Records, Record{Key: j.seatKey(i), Part: r})
 }
 
@@ -94,14 +92,12 @@ func (j *job) seatRecords() (gone []Record) {
 // and skipped.
 func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
 	n.birth = birth{began: now, opens: now + AdoptGrace, forgets: filch.Never}
-	n.ledger.Shut()
+	if !mutantRestoreOpen {
+		n.ledger.Shut()
+	}
 	done := make(map[slots.Key][]*PartRecord)
 	for _, r := range records {
-		switch {
-		case r.IDs != nil:
-			n.cfg.IDs.Round = max(n.cfg.IDs.Round, r.IDs.Round+1)
-			n.draws.id = n.cfg.IDs.first()
-		case r.Part != nil:
+		if r.Part != nil && !mutantRestoreParts {
 			k := slots.Key{Job: r.Part.Job, Attempt: r.Part.Attempt}
 			done[k] = append(done[k], r.Part)
 		}
@@ -210,7 +206,7 @@ func (n *Node) bePatient(j *job) {
 func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRecord, out *Outbox) {
 	r := n.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
-	if rec.Going {
+	if rec.Going && !mutantRestoreGate {
 		began := j.waited
 		n.openGate(now, j)
 		j.waited = began

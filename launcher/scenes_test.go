@@ -29,7 +29,7 @@ func TestScenes(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder
 			if w != nil {
-				w.tell = func(line string) { fmt.Fprintf(&out, "%v %s\n", w.now.Round(10*time.Microsecond), line) }
+				w.tell = func(line string) { fmt.Fprintf(&out, "%v %s\n", w.age().Round(10*time.Microsecond), line) }
 			}
 			switch d.Cmd {
 			case "nodes":
@@ -67,7 +67,7 @@ func (w *net) command(t *testing.T, d *datadriven.TestData, out *strings.Builder
 		w.life(t, d)
 	case "submit":
 		w.client++
-		w.submit(at(0).name, w.client, requestOf(t, d))
+		w.submit(at(0).Name, w.client, requestOf(t, d))
 	case "run":
 		v, err := time.ParseDuration(arg(0))
 		if err != nil {
@@ -75,32 +75,32 @@ func (w *net) command(t *testing.T, d *datadriven.TestData, out *strings.Builder
 		}
 		w.run(v)
 	case "cut":
-		a, b := at(0).name, at(1).name
+		a, b := at(0).Name, at(1).Name
 		w.faults.cut = func(from, to filch.NodeName) bool { return from == a && to == b || from == b && to == a }
 	case "heal":
 		w.faults.cut = nil
 	case "crash":
-		w.crash(at(0).name, d.HasArg("keepers"))
+		w.crash(at(0).Name, d.HasArg("keepers"))
 	case "restart":
-		w.restart(at(0).name)
+		w.restart(at(0).Name)
 	case "declare":
 		for s := stealer.Up; s <= stealer.Left; s++ {
 			if s.String() == arg(1) {
-				w.declare(at(0).name, s)
+				w.declare(at(0).Name, s)
 			}
 		}
 	case "cancel":
 		_, _ = fmt.Sscan(arg(1), &id)
 		h := at(0)
-		h.input(func(o *Outbox) { h.node.Cancel(w.now, id, 0, "user", o) })
+		h.input(func(o *Outbox) { h.node.Cancel(w.Now(), id, 0, "user", o) })
 	case "gone":
 		var c ClientID
 		_, _ = fmt.Sscan(arg(1), &c)
 		h := at(0)
-		h.input(func(o *Outbox) { h.node.ClientGone(w.now, c, o) })
+		h.input(func(o *Outbox) { h.node.ClientGone(w.Now(), c, o) })
 	case "drain":
 		h := at(0)
-		h.input(func(o *Outbox) { h.node.Drain(w.now, &Drain{}, o) })
+		h.input(func(o *Outbox) { h.node.Drain(w.Now(), &Drain{}, o) })
 	default:
 		w.show(t, d, at, arg, out)
 	}
@@ -109,7 +109,7 @@ func (w *net) command(t *testing.T, d *datadriven.TestData, out *strings.Builder
 func (w *net) show(t *testing.T, d *datadriven.TestData, at func(int) *host, arg func(int) string, out *strings.Builder) {
 	switch d.Cmd {
 	case "jobs":
-		for _, j := range at(0).node.Jobs(w.now) {
+		for _, j := range at(0).node.Jobs(w.Now()) {
 			code := "-"
 			if j.Code != nil {
 				code = fmt.Sprint(*j.Code)
@@ -118,7 +118,7 @@ func (w *net) show(t *testing.T, d *datadriven.TestData, at func(int) *host, arg
 		}
 	case "slots":
 		for _, name := range w.names {
-			if h := w.nodes[name]; h.up {
+			if h := w.nodes[name]; h.Up() {
 				s := h.node.Slots()
 				fmt.Fprintf(out, "%s free=%d held=%d locked=%d running=%d waiting=%d\n", name, s.Free, s.Held, s.Locked, s.Running, s.Waiting)
 			}
@@ -126,7 +126,7 @@ func (w *net) show(t *testing.T, d *datadriven.TestData, at func(int) *host, arg
 	case "explain":
 		var id filch.JobID
 		_, _ = fmt.Sscan(arg(1), &id)
-		x, err := at(0).node.Explain(w.now, id)
+		x, err := at(0).node.Explain(w.Now(), id)
 		if err != nil {
 			fmt.Fprintln(out, err.Text)
 			return
@@ -148,7 +148,7 @@ func (w *net) life(t *testing.T, d *datadriven.TestData) {
 	f := strings.Split(text+"::", ":")
 	w.behave = func(k *keeper) {
 		k.at = at
-		if f[0] != string(k.host.name) {
+		if f[0] != string(k.host.Name) {
 			return
 		}
 		e := RankEnd{Rank: k.start.Launch.Nodes[k.start.Index].Ranks[0].First, Kind: CauseExit}
@@ -157,7 +157,7 @@ func (w *net) life(t *testing.T, d *datadriven.TestData) {
 		case "signal":
 			e.Kind = CauseSignal
 		case "missing":
-			k.err, k.cause = filch.Errorf(filch.NotFound, "a.out: not on %s", k.host.name), CauseNotFound
+			k.err, k.cause = filch.Errorf(filch.NotFound, "a.out: not on %s", k.host.Name), CauseNotFound
 			return
 		}
 		k.ends = []RankEnd{e}

@@ -38,11 +38,11 @@ func TestStepUsesSlotsOfItsParent(t *testing.T) {
 		id := w.submit(from, 2, step(parent, 8))
 		w.run(sec)
 		for _, h := range w.nodes {
-			if s := h.node.Slots(); s.Free != s.Slots-s.Running || h.name == "n3" && s.Running > 0 {
-				t.Errorf("%s: %+v, want the step within its parent's slots", h.name, s)
+			if s := h.node.Slots(); s.Free != s.Slots-s.Running || h.Name == "n3" && s.Running > 0 {
+				t.Errorf("%s: %+v, want the step within its parent's slots", h.Name, s)
 			}
 		}
-		if i, ok := w.nodes[from].node.Job(w.now, id); !ok || i.Kind != "step" || i.Parent != parent || len(i.Nodes) != 2 {
+		if i, ok := w.nodes[from].node.Job(w.Now(), id); !ok || i.Kind != "step" || i.Parent != parent || len(i.Nodes) != 2 {
 			t.Errorf("step %+v, want it on both nodes", i)
 		}
 		w.run(2 * sec)
@@ -63,7 +63,7 @@ func TestStepsWaitForTheirSiblings(t *testing.T) {
 	w.run(10 * ms)
 	c := w.submit("n2", 4, step(parent, 2))
 	w.run(sec)
-	x, err := w.nodes["n1"].node.Explain(w.now, b)
+	x, err := w.nodes["n1"].node.Explain(w.Now(), b)
 	if err != nil || !strings.Contains(x.Text, "step") {
 		t.Errorf("explains %+v, want that it waits for a step", x)
 	}
@@ -128,7 +128,7 @@ func TestStepsEndWithTheirParent(t *testing.T) {
 	b := w.submit("n2", 3, step(parent, 1))
 	w.run(sec)
 	n1 := w.nodes["n1"]
-	n1.input(func(out *Outbox) { n1.node.Cancel(w.now, parent, 0, "user", out) })
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), parent, 0, "user", out) })
 	w.run(2 * sec)
 	w.ended(parent)
 	if e := w.ended(a); e.Code == 0 {

@@ -29,14 +29,14 @@ func (w *net) detach(name filch.NodeName, client ClientID, r Request) filch.JobI
 			}
 		}
 	}
-	w.t.Fatalf("at %v a detached job was not acknowledged: %q", w.now, w.replies[before:])
+	w.t.Fatalf("at %v a detached job was not acknowledged: %q", w.Now(), w.replies[before:])
 	return 0
 }
 
 // told is a job as the records of all live nodes tell it.
 func (w *net) told(id filch.JobID) (JobInfo, bool) {
 	for _, name := range w.names {
-		if h := w.nodes[name]; h.up {
+		if h := w.nodes[name]; h.Up() {
 			for _, i := range h.node.HomedJobs() {
 				if i.ID == id {
 					return i, true
@@ -59,16 +59,16 @@ func (w *net) dies(name filch.NodeName) {
 // until runs until ok holds, at most for d.
 func (w *net) until(what string, d time.Duration, ok func() bool) {
 	w.t.Helper()
-	for end := w.now + d; !ok(); {
-		if w.now >= end {
-			w.t.Fatalf("at %v: waited in vain for %s", w.now, what)
+	for end := w.Now() + d; !ok(); {
+		if w.Now() >= end {
+			w.t.Fatalf("at %v: waited in vain for %s", w.Now(), what)
 		}
 		w.run(20 * ms)
 	}
 }
 
 func TestJobsAreRecords(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	seen := map[filch.JobID]bool{}
 	for i := range 120 {
 		name := w.names[i%3]
@@ -90,7 +90,7 @@ func TestJobsAreRecords(t *testing.T) {
 }
 
 func TestAShortJobIsWrittenOnce(t *testing.T) {
-	w := newNetWith(t, 1, 4, true)
+	w := newNet(t, 1, 4)
 	w.behave = func(k *keeper) { k.at = 5 * ms }
 	w.submit("n1", 1, ranks(1))
 	w.run(2 * sec)
@@ -111,7 +111,7 @@ func (h *host) logged() int { return len(h.disk) }
 // Nothing of a detached job is told before it is kept, and its number is not
 // used again.
 func TestADetachedJobIsAcknowledgedWhenItIsKept(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.faults.cut = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
 	w.declare("n1", stealer.Dead)
 	r := ranks(1)
@@ -142,7 +142,7 @@ func TestADetachedJobOutlivesItsOrigin(t *testing.T) {
 		{"with-ranks-of-its-own-and-requeue", nil, true, 0, 2, 120 * sec},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newNetWith(t, 5, 4, true)
+			w := newNet(t, 5, 4)
 			w.behave = func(k *keeper) { k.at = 40 * sec }
 			r := ranks(8)
 			r.Shape.Only, r.Policy.Requeue = c.where, c.requeue
@@ -175,7 +175,7 @@ func TestADetachedJobOutlivesItsOrigin(t *testing.T) {
 
 // A job that waits goes on waiting in its place.
 func TestAWaitingDetachedJobKeepsItsTicket(t *testing.T) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 20 * sec }
 	r := ranks(16)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
@@ -187,7 +187,7 @@ func TestAWaitingDetachedJobKeepsItsTicket(t *testing.T) {
 	w.run(sec)
 	w.dies("n1")
 	w.until("the waiting job to run", 30*sec, func() bool { i, _ := w.told(id); return i.State == "running" })
-	if i, _ := w.nodes["n3"].node.Job(w.now, younger); i.State != "waiting" {
+	if i, _ := w.nodes["n3"].node.Job(w.Now(), younger); i.State != "waiting" {
 		t.Errorf("the younger job is %s", i.State)
 	}
 	w.until("both to end", 90*sec, func() bool {
@@ -204,7 +204,7 @@ func TestAWaitingDetachedJobKeepsItsTicket(t *testing.T) {
 
 // The record of an attached job says that its node was lost.
 func TestAnAttachedJobEndsWithItsOrigin(t *testing.T) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
 	id := w.submit("n1", 1, ranks(8))
 	w.run(2 * sec)
@@ -226,7 +226,7 @@ func (w *net) split(name filch.NodeName) {
 		h := w.nodes[name]
 		for _, o := range w.names {
 			if o != name {
-				h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(o, s), out) })
+				h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer(o, s), out) })
 			}
 		}
 	}
@@ -240,14 +240,14 @@ func (w *net) heal(name filch.NodeName) {
 	w.faults.cut = nil
 	h := w.nodes[name]
 	h.input(func(out *Outbox) {
-		h.node.Peer(w.now, Peer{Name: name, Incarnation: h.cfg.Incarnation, Standing: stealer.Dead}, out)
+		h.node.Peer(w.Now(), Peer{Name: name, Incarnation: h.cfg.Incarnation, Standing: stealer.Dead}, out)
 	})
 	w.run(5 * sec)
 	h.cfg.Incarnation++
-	h.input(func(out *Outbox) { h.node.Reborn(w.now, h.cfg.Incarnation, out) })
+	h.input(func(out *Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
 	for _, o := range w.names {
 		if o != name {
-			h.input(func(out *Outbox) { h.node.Peer(w.now, w.peer(o, stealer.Up), out) })
+			h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer(o, stealer.Up), out) })
 		}
 	}
 	w.declare(name, stealer.Up)
@@ -258,14 +258,14 @@ func (w *net) heal(name filch.NodeName) {
 // before anything of it may start anew.
 func TestAnOriginThatIsCutOffLosesItsJobs(t *testing.T) {
 	for _, requeue := range []bool{false, true} {
-		w := newNetWith(t, 5, 4, true)
+		w := newNet(t, 5, 4)
 		running := map[filch.NodeName]time.Duration{}
 		w.behave = func(k *keeper) {
 			k.at = 60 * sec
-			if k.host.name != "n1" && k.start.Launch.Ident.Attempt > 1 && len(w.nodes["n1"].keepers) > 0 {
-				t.Errorf("at %v: attempt %d starts on %s, and ranks run on n1", w.now, k.start.Launch.Ident.Attempt, k.host.name)
+			if k.host.Name != "n1" && k.start.Launch.Ident.Attempt > 1 && len(w.nodes["n1"].keepers) > 0 {
+				t.Errorf("at %v: attempt %d starts on %s, and ranks run on n1", w.Now(), k.start.Launch.Ident.Attempt, k.host.Name)
 			}
-			running[k.host.name] = w.now
+			running[k.host.Name] = w.Now()
 		}
 		r := ranks(8)
 		r.Shape.Only = []filch.NodeName{"n1", "n2"}
@@ -295,7 +295,7 @@ func TestAnOriginThatIsCutOffLosesItsJobs(t *testing.T) {
 
 // A node that keeps too much drops the records of the oldest ended jobs.
 func TestTheOldestEndedJobsGoFirst(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = ms }
 	for i := range 400 {
 		w.submit(w.names[i%3], ClientID(i+1), ranks(1))
@@ -319,7 +319,7 @@ func TestTheOldestEndedJobsGoFirst(t *testing.T) {
 	dropped := 0
 	for _, name := range w.names {
 		h := w.nodes[name]
-		h.input(func(out *Outbox) { h.node.DropOldest(w.now, out) })
+		h.input(func(out *Outbox) { h.node.DropOldest(w.Now(), out) })
 		w.run(sec)
 		dropped += h.node.Dropped()
 	}
@@ -336,7 +336,7 @@ func TestTheOldestEndedJobsGoFirst(t *testing.T) {
 // A launcher does not grow with every run: of attached jobs, whose clients have
 // heard the end, the newest stay recorded.
 func TestOnlyTheNewestAttachedJobsStay(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = ms }
 	kept := w.detach("n1", 1, ranks(1))
 	const n = AttachedKept + 200
@@ -362,10 +362,10 @@ func TestOnlyTheNewestAttachedJobsStay(t *testing.T) {
 
 // Jobs of tasks go with all of their records, as runs do; one that goes on stays.
 func TestOldJobsOfTasksGoWhole(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	records := func() (n int) {
 		for _, h := range w.nodes {
-			s, _ := h.node.StoreStatus()
+			s := h.node.StoreStatus()
 			n += s.Records
 		}
 		return n
@@ -396,7 +396,7 @@ func TestOldJobsOfTasksGoWhole(t *testing.T) {
 	}
 	w.run(5 * sec)
 	h := w.nodes["n2"] // whichever node keeps too much
-	h.input(func(out *Outbox) { h.node.DropOldest(w.now, out) })
+	h.input(func(out *Outbox) { h.node.DropOldest(w.Now(), out) })
 	w.run(5 * sec)
 	dropped := h.node.Dropped()
 	if left := homed(); dropped != len(gone) || !slices.Equal(left, []filch.JobID{open}) {
@@ -412,17 +412,17 @@ func TestOldJobsOfTasksGoWhole(t *testing.T) {
 // A node that is nearly full takes nothing that has to be recorded, until there
 // is room again; what it has goes on.
 func TestAFullNodeTakesNoMore(t *testing.T) {
-	w := newNetWith(t, 1, 4, true)
+	w := newNet(t, 1, 4)
 	w.chores.lasts = ms
 	h := w.nodes["n1"]
 	open := w.bag("n1", 1, 1, func(s *TaskSubmission) { s.Open = true })
 	h.input(func(out *Outbox) { h.node.StoreFull(true) })
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 1, open, 1, 5, nil, out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 1, open, 1, 5, nil, out) })
 	if r := w.heard(open, TasksRefused); r == nil || r.Err.Kind != filch.Unavailable {
 		t.Errorf("to add tasks was not refused: %+v", r)
 	}
 	bag := TaskSubmission{Name: "bag", Total: 1, Spec: mtc.Spec{Each: mtc.Room{Slots: 1}, Body: []byte{BodyOrder}}}
-	h.input(func(out *Outbox) { h.node.SubmitTasks(w.now, 2, bag, 0, out) })
+	h.input(func(out *Outbox) { h.node.SubmitTasks(w.Now(), 2, bag, 0, out) })
 	if last := w.replies[len(w.replies)-1]; !strings.HasPrefix(last, "n1 client 2: ") || !strings.Contains(last, "cannot record more") {
 		t.Errorf("who submitted a bag heard %q", last)
 	}
@@ -437,8 +437,8 @@ func TestAFullNodeTakesNoMore(t *testing.T) {
 	}
 	w.run(5 * sec)
 	h.input(func(out *Outbox) { h.node.StoreFull(false) })
-	h.input(func(out *Outbox) { h.node.GrowTasks(w.now, 1, open, 1, 5, nil, out) })
-	h.input(func(out *Outbox) { h.node.CloseTasks(w.now, open, out) })
+	h.input(func(out *Outbox) { h.node.GrowTasks(w.Now(), 1, open, 1, 5, nil, out) })
+	h.input(func(out *Outbox) { h.node.CloseTasks(w.Now(), open, out) })
 	if n := w.tally(open, 30*sec); n.OK != 6 {
 		t.Errorf("got %+v, want that all of the open bag ended well", n)
 	}

@@ -39,7 +39,7 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 		at.From = n.cfg.Name
 		r.Copy = &at
 	}
-	if n.meta != nil && !n.meta.block.have() {
+	if !n.meta.block.have() {
 		n.unnumbered(now, unnumbered{client: client, req: r, unixNS: unixNS, since: now}, out)
 	} else {
 		n.accept(now, client, r, unixNS, now, out)
@@ -51,13 +51,13 @@ func (n *Node) Submit(now time.Duration, client ClientID, r Request, unixNS int6
 // its client is acknowledged, and begins, when its record is kept.
 func (n *Node) accept(now time.Duration, client ClientID, r Request, unixNS int64, since time.Duration, out *Outbox) {
 	need, _ := needOf(r)
-	j := n.newJob(since, n.newID(out), r, need, unixNS)
+	j := n.newJob(since, n.meta.block.id(), r, need, unixNS)
 	j.seen = audience{client: client, here: true}
 	n.clients[client] = append(n.clients[client], j.id)
 	if r.Patient > 0 {
 		j.clock.patient = since + r.Patient
 	}
-	if n.meta != nil && r.Detach {
+	if r.Detach {
 		n.register(now, j)
 		n.wakeJob(j, j.deadline())
 		return
@@ -80,7 +80,7 @@ func (n *Node) begin(now time.Duration, j *job, out *Outbox) {
 		if j.clock.say <= now {
 			j.clock.say, j.clock.refresh = now+SayEvery, now+SayEvery-refreshBefore
 		}
-		if !n.standsInLine(j) {
+		if !n.standsInLine(now, j, out) {
 			n.beginGather(now, j, out)
 		}
 	}
@@ -117,31 +117,6 @@ func (n *Node) claimOf(j *job) slots.Ask {
 		Key: j.key(), Ticket: j.ticket, Origin: n.cfg.Name, Incarnation: n.cfg.Incarnation,
 		Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
 	}
-}
-
-// newID takes the next id. A block is recorded before its first id is out, so
-// that a launcher that starts again never gives it out anew.
-func (n *Node) newID(out *Outbox) filch.JobID {
-	if n.meta != nil {
-		return n.meta.block.id()
-	}
-	if n.draws.id == n.cfg.IDs.first() {
-		ids := n.cfg.IDs
-		out.Records = append(out.Records, Record{Key: "ids", IDs: &ids})
-	}
-	id := n.draws.id
-	n.draws.id++
-	if n.draws.id%IDBlock == 0 {
-		n.cfg.IDs.Round++
-		n.draws.id = n.cfg.IDs.first()
-	}
-	return id
-}
-
-// first is the first id of the round's block; 0 is no id.
-func (i JobIDs) first() filch.JobID {
-	id := filch.JobID((i.Round*i.Stride + i.Index) * IDBlock)
-	return max(id, 1)
 }
 
 // needOf fills in what a request leaves open, or says what is wrong with it.

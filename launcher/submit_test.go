@@ -35,8 +35,8 @@ func TestWhatCanNeverFitIsRefusedAtOnceWithTheLargestThatWould(t *testing.T) {
 	} {
 		w := newNet(t, 4, 4)
 		w.submit("n1", 1, Request{Shape: c.shape})
-		if w.sent > 0 || w.now > 0 {
-			t.Errorf("%s: %d messages and %v before the answer, want none", c.name, w.sent, w.now)
+		if w.sent > 0 || w.age() > 0 {
+			t.Errorf("%s: %d messages and %v before the answer, want none", c.name, w.sent, w.age())
 		}
 		for _, part := range append(c.want, "Refused 125") {
 			if !strings.Contains(w.last(), part) {
@@ -148,7 +148,7 @@ func TestExclusiveHasTheNodeForItself(t *testing.T) {
 	a := w.submit("n1", 1, r)
 	b := w.submit("n1", 2, ranks(1))
 	w.run(100 * ms)
-	if i, _ := w.nodes["n1"].node.Job(w.now, b); len(i.Nodes) != 1 || i.Nodes[0] != "n2" {
+	if i, _ := w.nodes["n1"].node.Job(w.Now(), b); len(i.Nodes) != 1 || i.Nodes[0] != "n2" {
 		t.Errorf("the second job is on %v, want n2", i.Nodes)
 	}
 	if s := w.nodes["n1"].node.Slots(); s.Running != 4 {
@@ -192,11 +192,11 @@ func TestStillWaitingSaysWhatIsMissingAndWhoHoldsIt(t *testing.T) {
 	if len(w.replies) != n+1 {
 		t.Errorf("heard %d more lines in %v, want one", len(w.replies)-n, SayEvery)
 	}
-	x, err := w.nodes["n2"].node.Explain(w.now, id)
+	x, err := w.nodes["n2"].node.Explain(w.Now(), id)
 	if err != nil || x.Phase != "insist" || x.Need != 6 || len(x.Places) != 3 || x.Places[0].Holder != 1 {
 		t.Errorf("explains %+v %v, want three places that job 1 holds", x, err)
 	}
-	if _, err := w.nodes["n2"].node.Explain(w.now, 999); err == nil || err.Kind != filch.NotFound {
+	if _, err := w.nodes["n2"].node.Explain(w.Now(), 999); err == nil || err.Kind != filch.NotFound {
 		t.Errorf("explains a job that is not: %v", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestSignalsAreDeliveredOnceEach(t *testing.T) {
 	h := w.nodes["n1"]
 	for _, sig := range []int32{10, 12, 10} {
 		h.input(func(out *Outbox) {
-			if err := h.node.Signal(w.now, id, sig, out); err != nil {
+			if err := h.node.Signal(w.Now(), id, sig, out); err != nil {
 				t.Error(err)
 			}
 		})
@@ -219,7 +219,7 @@ func TestSignalsAreDeliveredOnceEach(t *testing.T) {
 	w.run(30 * sec)
 	for _, k := range all {
 		if fmt.Sprint(k.signals) != "[10 12 10]" {
-			t.Errorf("%s got %v, want 10, 12 and 10", k.host.name, k.signals)
+			t.Errorf("%s got %v, want 10, 12 and 10", k.host.Name, k.signals)
 		}
 	}
 }
@@ -229,20 +229,20 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 5 * sec }
 	running := w.submit("n2", 1, ranks(2))
 	n2 := w.nodes["n2"]
-	n2.input(func(out *Outbox) { n2.node.Drain(w.now, &Drain{}, out) })
+	n2.input(func(out *Outbox) { n2.node.Drain(w.Now(), &Drain{}, out) })
 	w.declare("n2", stealer.Draining)
 	id := w.submit("n1", 2, ranks(8))
 	w.run(100 * ms)
-	if i, _ := w.nodes["n1"].node.Job(w.now, id); fmt.Sprint(i.Nodes) != "[n1 n3]" {
+	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); fmt.Sprint(i.Nodes) != "[n1 n3]" {
 		t.Errorf("the job is on %v, want n1 and n3", i.Nodes)
 	}
 	waits := w.submit("n1", 3, ranks(12)) // fits once n2 lends again
 	w.run(20 * sec)
 	w.ended(running)
-	if i, _ := w.nodes["n1"].node.Job(w.now, waits); i.State != "waiting" {
+	if i, _ := w.nodes["n1"].node.Job(w.Now(), waits); i.State != "waiting" {
 		t.Errorf("job is %s, want it waiting", i.State)
 	}
-	n2.input(func(out *Outbox) { n2.node.Drain(w.now, nil, out) })
+	n2.input(func(out *Outbox) { n2.node.Drain(w.Now(), nil, out) })
 	w.declare("n2", stealer.Up)
 	w.run(10 * sec)
 	if e := w.ended(waits); e.Code != 0 {
@@ -258,27 +258,30 @@ func TestABurstOfJobsStandsInLine(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 20 * ms }
 	w.every = 50
 	const jobs = 1000
-	var ids []filch.JobID
 	for i := range jobs {
 		r := ranks(int32(1 + i%8))
 		r.Detach = true
-		ids = append(ids, w.submit("n2", ClientID(i+1), r))
+		w.submit("n2", ClientID(i+1), r)
 	}
 	w.run(sec)
+	var ids []filch.JobID
+	for i := range jobs {
+		ids = append(ids, w.accepted[ClientID(i+1)])
+	}
 	if s := w.nodes["n1"].node.Slots(); s.Waiting > MaxGathers {
 		t.Errorf("%d jobs wait on n1, want at most %d", s.Waiting, MaxGathers)
 	}
-	if x, err := w.nodes["n2"].node.Explain(w.now, ids[jobs-1]); err != nil || !strings.Contains(x.Text, "waits for its turn") {
+	if x, err := w.nodes["n2"].node.Explain(w.Now(), ids[jobs-1]); err != nil || !strings.Contains(x.Text, "waits for its turn") {
 		t.Errorf("explains %+v %v, want its place in line", x, err)
 	}
 	h := w.nodes["n2"]
 	for _, id := range ids[jobs-100:] {
-		h.input(func(out *Outbox) { h.node.Cancel(w.now, id, 0, "user", out) })
+		h.input(func(out *Outbox) { h.node.Cancel(w.Now(), id, 0, "user", out) })
 	}
 	w.run(30 * sec)
 	var last time.Duration
 	for i, id := range ids[:jobs-100] {
-		j, ok := h.node.Job(w.now, id)
+		j, ok := h.node.Job(w.Now(), id)
 		if !ok || j.State != "ok" {
 			t.Fatalf("job %d of %d: %+v, want ok", i, jobs, j)
 		}
@@ -294,6 +297,7 @@ func TestABurstOfJobsStandsInLine(t *testing.T) {
 func TestEndedJobsAreForgottenInTime(t *testing.T) {
 	w := newNet(t, 1, 4)
 	w.behave = func(k *keeper) { k.at = 0 }
+	w.every = 50
 	var first filch.JobID
 	for i := range MaxPast + 50 {
 		r := ranks(1)
@@ -306,15 +310,15 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 		w.run(2 * ms)
 		if i%2 == 0 {
 			h := w.nodes["n1"]
-			h.input(func(out *Outbox) { h.node.ClientGone(w.now, 0, out) })
+			h.input(func(out *Outbox) { h.node.ClientGone(w.Now(), 0, out) })
 		}
 		w.events = map[filch.JobID][]Event{}
 	}
-	jobs := w.nodes["n1"].node.Jobs(w.now)
+	jobs := w.nodes["n1"].node.Jobs(w.Now())
 	if len(jobs) > MaxPast || len(jobs) < 1000 {
 		t.Errorf("%d jobs are remembered, want at most %d", len(jobs), MaxPast)
 	}
-	if _, ok := w.nodes["n1"].node.Job(w.now, first); ok {
+	if _, ok := w.nodes["n1"].node.Job(w.Now(), first); ok {
 		t.Error("the first job is still remembered")
 	}
 	detached := 0
@@ -333,7 +337,7 @@ func TestTheSameSeedMakesTheSameTrace(t *testing.T) {
 		w := newNet(t, 6, 4)
 		var lines []string
 		w.onSend = func(from, to filch.NodeName, m Message) {
-			lines = append(lines, fmt.Sprintf("%v %s %s %s", w.now, from, to, describe(m)))
+			lines = append(lines, fmt.Sprintf("%v %s %s %s", w.Now(), from, to, describe(m)))
 		}
 		w.faults = faults{drop: 0.05, dup: 0.05, delayMax: ms}
 		w.behave = w.randomLife
@@ -388,13 +392,13 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 	w.run(2 * sec)
 	// The very moment that the one before has ended.
 	first := w.submit("n1", 1, ranks(4))
-	for end := w.now + 3*sec; ; w.run(ms / 10) {
+	for end := w.Now() + 3*sec; ; w.run(ms / 10) {
 		if last := w.events[first]; len(last) > 0 {
 			if _, over := last[len(last)-1].(Ended); over {
 				break
 			}
 		}
-		if w.now > end {
+		if w.Now() > end {
 			t.Fatal("the first one does not end")
 		}
 	}
@@ -434,10 +438,10 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 // has.
 func TestALaunchKnowsItsCores(t *testing.T) {
 	w := newNet(t, 1, 4)
-	h := w.nodes["n1"]
-	h.cfg.Capacity = slots.Capacity{Slots: 4, CPUs: 2, MemBytes: 1 << 30}
-	h.node = New(h.cfg)
-	w.meet()
+	w.crash("n1", true)
+	w.nodes["n1"].cfg.Capacity = slots.Capacity{Slots: 4, CPUs: 2, MemBytes: 1 << 30}
+	w.restart("n1")
+	w.run(sec)
 	var spare []int32
 	w.behave = func(k *keeper) { k.at, spare = sec, append(spare, k.start.Spare) }
 	w.submit("n1", 1, ranks(1))

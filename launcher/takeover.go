@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +44,14 @@ type sweep struct {
 	at     time.Duration
 	owners map[dht.Key]owner
 	taking map[filch.JobID]bool
+	unsure []claim // of which the store does not know whether they count
+}
+
+// claim says that this node is the owner of a job now.
+type claim struct {
+	entry *JobEntry
+	was   filch.NodeName // its owner before
+	value []byte         // the entry, encoded
 }
 
 // owner is who a record says decides about its job.
@@ -63,15 +70,18 @@ func (n *Node) sweepSoon(now time.Duration) {
 func (n *Node) homesChanged(now time.Duration) {
 	n.sweepSoon(now)
 	n.mirrorHomed(now)
-	if n.work != nil {
-		n.tasks(now).Rehomed(now)
-	}
+	n.tasks(now).Rehomed(now)
 }
 
 // sweepJobs looks through the jobs homed here that have not ended.
 func (n *Node) sweepJobs(now time.Duration, out *Outbox) {
 	s := &n.meta.sweep
 	s.at = filch.Never
+	unsure := s.unsure
+	s.unsure = nil
+	for _, c := range unsure {
+		n.claim(now, c)
+	}
 	old := s.owners
 	s.owners = make(map[dht.Key]owner)
 	for r := range n.meta.store.Homed(jobPrefix) {
@@ -142,7 +152,7 @@ func jobOfKey(key dht.Key) (id filch.JobID, ok bool) {
 func (n *Node) takeOver(now time.Duration, value []byte, out *Outbox) {
 	e, err := DecodeJobEntry(value)
 	s := &n.meta.sweep
-	if err != nil || e.ended() || s.taking[e.Info.ID] || n.jobs[e.Info.ID] != nil {
+	if err != nil || e.ended() || s.taking[e.Info.ID] || n.jobs[e.Info.ID] != nil || mutantNoHeir {
 		return
 	}
 	id, was := e.Info.ID, e.Owner
@@ -162,16 +172,42 @@ func (n *Node) takeOver(now time.Duration, value []byte, out *Outbox) {
 		delete(s.taking, id)
 		return
 	}
-	op := dht.Op{Code: dht.OpMerge, Key: jobKey(id), Kind: KindJob, Value: v}
-	n.ask(now, []dht.Op{op}, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
-		if rs[0].Outcome != dht.Done || len(rs[0].Value) > 0 || e.Resume == nil {
-			delete(s.taking, id)
+	n.claim(now, claim{e, was, v})
+}
+
+// claim writes that this node is the owner of a job. Where the store does not know
+// whether it says so, it is asked again: a record that says so later would have an
+// owner who does not know of the job.
+func (n *Node) claim(now time.Duration, c claim) {
+	e, s := c.entry, &n.meta.sweep
+	op := dht.Op{Code: dht.OpMerge, Key: jobKey(e.Info.ID), Kind: KindJob, Value: c.value}
+	n.ask(now, []dht.Op{op}, mergeWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		switch r := &rs[0]; {
+		case r.Outcome == dht.Unknown && e.Incarnation == n.cfg.Incarnation:
+			s.unsure = append(s.unsure, c)
+			s.at = min(s.at, now+SweepEvery)
+		case !e.counts(r) || e.Resume == nil:
+			delete(s.taking, e.Info.ID)
 			n.sweepSoon(now)
-			return
+		default:
+			note(out, noteWarn, e.Info.ID, n.cfg.Name, "taking the job over from %s, which is lost", c.was)
+			n.fetchOrder(now, e)
 		}
-		note(out, noteWarn, id, n.cfg.Name, "taking the job over from %s, which is lost", was)
-		n.fetchOrder(now, e)
 	})
+}
+
+// counts reports whether a takeover happened, by the answer to it. One that comes
+// with the entry itself has a cancel that was recorded just before.
+func (e *JobEntry) counts(r *dht.Result) bool {
+	if r.Outcome != dht.Done || len(r.Value) == 0 {
+		return r.Outcome == dht.Done
+	}
+	now, err := DecodeJobEntry(r.Value)
+	if err != nil || !now.same(e) || now.ended() {
+		return false
+	}
+	e.Cancel = now.Cancel
+	return true
 }
 
 // lostWith is the end of an attached job whose origin is dead: its client was
@@ -233,7 +269,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	}
 	n.keep(now, j, out)
 	switch {
-	case len(r.Nodes) > 0:
+	case len(r.Nodes) > 0 && !mutantHeirAnew:
 		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
 		r.Going = true // it may have been, and ranks may have run
 		n.rejoin(now, j, r, r.Shared.Done, out)
@@ -274,61 +310,6 @@ func (n *Node) seatsOfDead(now time.Duration, j *job, out *Outbox) {
 		}
 		if m := n.members.At(i); m.Standing >= stealer.Dead {
 			n.seatsLost(now, j, at.Node, deadText(m.Standing), out)
-		}
-	}
-}
-
-// fenced takes in that the record of a job of this node says something else.
-func (n *Node) fenced(now time.Duration, j *job, e *JobEntry, out *Outbox) {
-	if e.Owner == n.cfg.Name && e.Incarnation == n.cfg.Incarnation && e.Hop == j.kept.hop && !e.ended() {
-		if e.Cancel != nil && j.kept.cancel == nil {
-			j.kept.cancel = e.Cancel
-			n.cancelBy(now, j, e.Cancel.Signal, e.Cancel.By, out)
-		}
-		return
-	}
-	note(out, noteWarn, j.id, n.cfg.Name, "%s has taken the job over", e.Owner)
-	if !e.ended() {
-		n.giveUp(now, j)
-	}
-	n.abandon(now, j, out)
-}
-
-// giveUp has this node say nothing more about a detached job that another one
-// decides about, or will: what its participants know is for that one. Later they
-// are told that the job is over, should that one have missed them.
-func (n *Node) giveUp(now time.Duration, j *job) {
-	given := n.meta.given
-	maps.DeleteFunc(given, func(_ filch.JobID, until time.Duration) bool { return until <= now })
-	if j.req.Detach {
-		given[j.id] = now + HeirWait
-	}
-}
-
-func (n *Node) gaveUp(now time.Duration, id filch.JobID) bool {
-	return n.meta != nil && now < n.meta.given[id]
-}
-
-// abandon forgets a job that another node decides about now. Its ranks here
-// wait for a word of that node.
-func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
-	n.letGo(now, j, nil, out)
-	if j.seen.here || len(j.seen.watchers) > 0 {
-		err := filch.Errorf(filch.Unavailable, "another node decides about job %d now", j.id).WithHint("filch attach %d follows it", j.id)
-		n.tell(j, Refused{Err: *err, Code: filch.ExitOurs}, out)
-	}
-	j.lined = false
-	out.Records = append(out.Records, Record{Key: recordKey(j.id)})
-	out.Records = append(out.Records, j.seatRecords()...)
-	delete(n.jobs, j.id)
-	n.endWatch(now, j)
-	delete(n.meta.book.due, j.id)
-	n.dropClient(j, out)
-	n.guestsOver(j, out)
-	for _, p := range n.sortedParts() {
-		if p.key.Job == j.id && n.mine(p) && !p.over() {
-			p.until, p.pull = now+JobTerm, filch.Never
-			n.wakePart(p, p.until)
 		}
 	}
 }
@@ -378,33 +359,25 @@ func (p *part) heeds(from filch.NodeName) bool {
 }
 
 // inherits reports whether a part is kept for a node that takes its job over.
-func (n *Node) inherits(p *part) bool { return n.handsOn(p) && !p.over() }
+func (p *part) inherits() bool { return p.handsOn() && !p.over() }
 
 // handsOn reports whether another node takes the job of a part over when its
 // origin is dead.
-func (n *Node) handsOn(p *part) bool { return n.meta != nil && p.launch.Detach }
+func (p *part) handsOn() bool { return p.launch.Detach }
 
-// SawMajority reports whether most members of the roster answer this node.
-func (n *Node) SawMajority() bool { return n.meta == nil || n.sawMajority() }
-
-// sawMajority reports whether this node sees more than half of the members of
+// SawMajority reports whether this node sees more than half of the members of
 // the roster, or there are not enough of them to tell.
-func (n *Node) sawMajority() bool {
-	s := n.meta.store.Status()
-	if !s.Known || len(s.Members) < 3 {
-		return true
-	}
-	up := 0
-	for _, r := range s.Members {
-		if r.Name == n.cfg.Name {
+func (n *Node) SawMajority() bool {
+	all, up := 0, 0
+	n.meta.store.EachMember(func(name filch.NodeName) {
+		all++
+		if name == n.cfg.Name {
 			up++
-			continue
-		}
-		if i := n.members.Find(r.Name); i >= 0 && n.members.At(i).Standing.Answers() {
+		} else if i := n.members.Find(name); i >= 0 && n.members.At(i).Standing.Answers() {
 			up++
 		}
-	}
-	return 2*up > len(s.Members)
+	})
+	return all < 3 || 2*up > all
 }
 
 // fence is since when this node is cut off from most of the others.
@@ -415,7 +388,7 @@ type fence struct{ cut, at time.Duration }
 func (n *Node) watchMajority(now time.Duration) {
 	f := &n.meta.fence
 	switch {
-	case n.sawMajority():
+	case n.SawMajority():
 		*f = fence{cut: filch.Never, at: filch.Never}
 	case f.cut == filch.Never:
 		*f = fence{cut: now, at: now + FenceTerm - suspectTime}
@@ -426,11 +399,11 @@ func (n *Node) watchMajority(now time.Duration) {
 // then to start them anew, or to say that they are lost.
 func (n *Node) fenceOff(out *Outbox) {
 	n.meta.fence.at = filch.Never
-	if n.sawMajority() || mutantNoFenceOff {
+	if n.SawMajority() || mutantNoFenceOff {
 		return
 	}
 	for _, p := range n.sortedParts() {
-		if n.inherits(p) && p.level == 0 {
+		if p.inherits() && p.level == 0 {
 			note(out, noteWarn, p.key.Job, n.cfg.Name, "cut off from most nodes for %s: ending the ranks here", FenceTerm)
 			p.fault = fault{cause: CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "%s was cut off from most nodes for %s", n.cfg.Name, FenceTerm)}
 			n.stop(p, sigTerm, p.launch.KillWait, "this node is cut off from most others", out)
@@ -451,7 +424,7 @@ func (n *Node) requeue(now time.Duration, j *job, out *Outbox) {
 			j.kept.lost = append(j.kept.lost, j.run.launch.Nodes[i].Node)
 		}
 	}
-	if n.meta == nil || !n.mayRun(j) || mutantNoFenceOff {
+	if !n.mayRun(j) || mutantNoFenceOff {
 		n.again(now, j, out)
 		return
 	}

@@ -20,10 +20,6 @@ type TaskJob struct {
 // FindTasks reads the record of a job of tasks for a query; then is called with
 // nil and why not, when there is none to be had.
 func (n *Node) FindTasks(now time.Duration, id filch.JobID, wait time.Duration, then func(*TaskJob, *filch.Error), out *Outbox) {
-	if n.work == nil {
-		then(nil, filch.Errorf(filch.NotFound, "there is no job %d", id))
-		return
-	}
 	n.StoreDo(now, lookups(dht.Key(mtc.KeyJob(id))), wait, func(rs []dht.Result) {
 		preferConsistent(rs)
 		switch rs[0].Outcome {
@@ -46,9 +42,6 @@ func (n *Node) FindTasks(now time.Duration, id filch.JobID, wait time.Duration, 
 // WatchTasks calls then each time that the record of a job of tasks changed,
 // until the function that it returns is called, on the same loop.
 func (n *Node) WatchTasks(now time.Duration, id filch.JobID, from dht.Version, then func(), out *Outbox) (stop func(now time.Duration, out *Outbox)) {
-	if n.work == nil {
-		return func(time.Duration, *Outbox) {}
-	}
 	tag := n.watch(now, dht.Key(mtc.KeyJob(id)), from, func(time.Duration, dht.Result, *Outbox) { then() })
 	n.settle(now, out)
 	return func(now time.Duration, out *Outbox) {
@@ -74,7 +67,7 @@ type Task struct {
 
 // FindTask reads the records of one task.
 func (n *Node) FindTask(now time.Duration, id filch.JobID, index int32, wait time.Duration, then func(*Task, *filch.Error), out *Outbox) {
-	if n.work == nil || index < 0 {
+	if index < 0 {
 		then(nil, filch.Errorf(filch.NotFound, "there is no task %d.%d", id, index))
 		return
 	}
@@ -159,9 +152,6 @@ func (t *Task) fill(b *mtc.Block, off uint8) bool {
 // HomedTasks lists the jobs of tasks whose records are homed here: those that
 // have not ended, and the newest that have.
 func (n *Node) HomedTasks(wall int64) []JobInfo {
-	if n.work == nil {
-		return nil
-	}
 	var live, over []JobInfo
 	for r := range n.meta.store.Homed(mtc.Prefix) {
 		if r.Kind != kindTasks+dht.Kind(mtc.RecordJob) {
@@ -254,9 +244,6 @@ type TasksHere struct {
 
 // TasksHere counts them.
 func (n *Node) TasksHere(id filch.JobID) TasksHere {
-	if n.work == nil {
-		return TasksHere{}
-	}
 	j, ok := n.work.core.Job(id)
 	if !ok {
 		return TasksHere{}

@@ -32,21 +32,14 @@ type ruling struct {
 }
 
 // TaskPolicy is the policy of this node, its LocalTime as adapted, and what is
-// in the queues; false on a node without tasks.
-func (n *Node) TaskPolicy() (mtc.Policy, mtc.Queues, bool) {
-	if n.work == nil {
-		return mtc.Policy{}, mtc.Queues{}, false
-	}
-	return n.work.core.Policy(), n.work.core.Queues(), true
+// in the queues.
+func (n *Node) TaskPolicy() (mtc.Policy, mtc.Queues) {
+	return n.work.core.Policy(), n.work.core.Queues()
 }
 
 // WriteTaskPolicy makes p the policy of the instance; then is called with the
 // version that tells the others that it is newer than theirs.
 func (n *Node) WriteTaskPolicy(now time.Duration, p mtc.Policy, then func(dht.Version, *filch.Error), out *Outbox) {
-	if n.work == nil {
-		then(dht.Version{}, filch.Errorf(filch.Unavailable, "%s keeps no records, so it takes no tasks", n.cfg.Name))
-		return
-	}
 	n.swapPolicy(now, p, n.work.ruling.version, policyTries, then)
 	n.settle(now, out)
 }
@@ -71,10 +64,8 @@ func (n *Node) swapPolicy(now time.Duration, p mtc.Policy, expect dht.Version, t
 // TakeTaskPolicy takes in the policy of the instance, unless a newer one is
 // known.
 func (n *Node) TakeTaskPolicy(now time.Duration, p mtc.Policy, v dht.Version, out *Outbox) {
-	if n.work != nil {
-		n.rule(now, p, v)
-		n.settle(now, out)
-	}
+	n.rule(now, p, v)
+	n.settle(now, out)
 }
 
 func (n *Node) rule(now time.Duration, p mtc.Policy, v dht.Version) {

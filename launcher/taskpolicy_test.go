@@ -13,7 +13,7 @@ import (
 
 // policyOf is the kind of a node's policy.
 func (w *net) policyOf(name filch.NodeName) mtc.PolicyKind {
-	p, _, _ := w.nodes[name].node.TaskPolicy()
+	p, _ := w.nodes[name].node.TaskPolicy()
 	return p.Kind
 }
 
@@ -22,7 +22,7 @@ func (w *net) setPolicy(name filch.NodeName, p mtc.Policy) (version dht.Version)
 	w.t.Helper()
 	h, done := w.nodes[name], false
 	h.input(func(out *Outbox) {
-		h.node.WriteTaskPolicy(w.now, p, func(v dht.Version, err *filch.Error) {
+		h.node.WriteTaskPolicy(w.Now(), p, func(v dht.Version, err *filch.Error) {
 			if err != nil {
 				w.t.Errorf("the policy is refused: %v", err)
 			}
@@ -36,7 +36,7 @@ func (w *net) setPolicy(name filch.NodeName, p mtc.Policy) (version dht.Version)
 // A node that was not told of a policy reads it while it has tasks, keeps it
 // when it is declared dead, and has it again when it is started anew.
 func TestPolicyReachesEveryNode(t *testing.T) {
-	w := newNetWith(t, 3, 2, true)
+	w := newNet(t, 3, 2)
 	w.chores.lasts = sec
 	w.run(5 * sec)
 	w.setPolicy("n1", mtc.Policy{Kind: mtc.MDL})
@@ -63,7 +63,7 @@ func TestPolicyReachesEveryNode(t *testing.T) {
 // Of two that are written at the same time one stays, everywhere; an old word
 // that comes late changes nothing.
 func TestTheLastPolicyStays(t *testing.T) {
-	w := newNetWith(t, 3, 2, true)
+	w := newNet(t, 3, 2)
 	w.run(5 * sec)
 	old := w.setPolicy("n1", mtc.Policy{Kind: mtc.RLDS})
 	newer := w.setPolicy("n2", mtc.Policy{Kind: mtc.FLDS})
@@ -71,8 +71,8 @@ func TestTheLastPolicyStays(t *testing.T) {
 		t.Fatalf("the second has version %v, the first %v", newer, old)
 	}
 	h := w.nodes["n3"]
-	h.input(func(out *Outbox) { h.node.TakeTaskPolicy(w.now, mtc.Policy{Kind: mtc.FLDS}, newer, out) })
-	h.input(func(out *Outbox) { h.node.TakeTaskPolicy(w.now, mtc.Policy{Kind: mtc.RLDS}, old, out) })
+	h.input(func(out *Outbox) { h.node.TakeTaskPolicy(w.Now(), mtc.Policy{Kind: mtc.FLDS}, newer, out) })
+	h.input(func(out *Outbox) { h.node.TakeTaskPolicy(w.Now(), mtc.Policy{Kind: mtc.RLDS}, old, out) })
 	if got := w.policyOf("n3"); got != mtc.FLDS {
 		t.Errorf("n3 has %s, want flds", got)
 	}

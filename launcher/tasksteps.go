@@ -49,9 +49,6 @@ func (n *Node) host(parent filch.JobID, task uint64) *job {
 
 // taskOf is a task that runs here and may have steps, or nil.
 func (n *Node) taskOf(parent filch.JobID, task uint64) *taskRun {
-	if n.work == nil {
-		return nil
-	}
 	r := n.work.runs[task]
 	if r == nil || r.job != parent || r.host != nil && r.host.task.end != nil {
 		return nil
@@ -98,7 +95,7 @@ func (n *Node) endTaskSteps(serial uint64, e mtc.End, left bool, out *Outbox) bo
 			n.stopTaskStep(p, "the task that it is a step of ended", out)
 		}
 	}
-	return n.hasSteps(serial)
+	return n.hasSteps(serial) && !mutantStepsOutlive
 }
 
 // hasSteps reports whether a step of a task may have processes here.
@@ -121,7 +118,7 @@ func (n *Node) stopTaskStep(p *part, why string, out *Outbox) {
 
 // taskStepOver tells the end of a task when the last of its steps is over.
 func (n *Node) taskStepOver(now time.Duration, serial uint64) {
-	if serial == 0 || n.work == nil {
+	if serial == 0 {
 		return
 	}
 	r := n.work.runs[serial]
@@ -133,9 +130,6 @@ func (n *Node) taskStepOver(now time.Duration, serial uint64) {
 
 // tasksInTheWay names the job whose tasks have most slots here.
 func (n *Node) tasksInTheWay() (job filch.JobID, most int32) {
-	if n.work == nil {
-		return 0, 0
-	}
 	held := make(map[filch.JobID]int32)
 	for _, r := range n.work.runs { // in any order: sums, and of equals the lowest
 		held[r.job] += r.loan.Room.Slots

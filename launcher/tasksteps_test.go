@@ -13,7 +13,7 @@ import (
 // taskWorld is a task of three slots on n1 that lives for so long; its steps
 // live for two seconds.
 func taskWorld(t *testing.T, lasts time.Duration) (w *net, bag filch.JobID, serial uint64) {
-	w = newNetWith(t, 2, 4, true)
+	w = newNet(t, 2, 4)
 	w.chores.lasts = lasts
 	w.behave = func(k *keeper) { k.at = 2 * sec }
 	bag = w.bag("n1", 1, 1, func(s *TaskSubmission) { s.Spec.Each = mtc.Room{Slots: 3} })
@@ -40,13 +40,13 @@ func TestAStepOfATaskUsesItsSlots(t *testing.T) {
 	if s := n1.Slots(); s.Free != 1 || s.Jobs != 1 {
 		t.Errorf("%+v, want three slots used, by a step inside its task", s)
 	}
-	i, ok := n1.Job(w.now, id)
+	i, ok := n1.Job(w.Now(), id)
 	if !ok || i.Kind != "step" || i.Parent != bag || i.Task == nil || *i.Task != 0 || w.ranksOf(id) != "n1:[{0 3}]" {
 		t.Errorf("step %+v on %s, want it on n1 as one of task %d.0", i, w.ranksOf(id), bag)
 	}
 	// A second one waits for its sibling, and says so.
 	b := w.submit("n1", 3, taskStep(bag, serial, 2))
-	if x, err := n1.Explain(w.now, b); err != nil || !strings.Contains(x.Text, "waits for slots of task") || !strings.Contains(x.Text, "that its step "+id.String()+" uses") {
+	if x, err := n1.Explain(w.Now(), b); err != nil || !strings.Contains(x.Text, "waits for slots of task") || !strings.Contains(x.Text, "that its step "+id.String()+" uses") {
 		t.Errorf("explains %+v, %v, want that it waits for its sibling", x, err)
 	}
 	// What is too large is refused at once, with what helps.
@@ -105,7 +105,7 @@ func TestStepsEndWithTheirTask(t *testing.T) {
 		t.Errorf("the bag ended %+v", got)
 	}
 	w.run(sec)
-	for _, j := range w.nodes["n1"].node.Jobs(w.now) {
+	for _, j := range w.nodes["n1"].node.Jobs(w.Now()) {
 		if j.Kind == "step" && (j.Code == nil || *j.Code == 0) {
 			t.Errorf("step %+v, want it ended with its task", j)
 		}
@@ -134,14 +134,14 @@ func TestStepsOfATaskEndWithTheirLauncher(t *testing.T) {
 		t.Errorf("%d keepers of steps are left", len(w.nodes["n1"].keepers))
 	}
 	w.run(10 * sec)
-	for _, j := range w.nodes["n1"].node.Jobs(w.now) {
+	for _, j := range w.nodes["n1"].node.Jobs(w.Now()) {
 		if j.Code == nil && j.Kind == "step" {
 			t.Errorf("step %+v is left, %d waited", j, waits)
 		}
 	}
 	for _, h := range w.nodes {
 		if s := h.node.Slots(); s.Jobs > 0 {
-			t.Errorf("%s: %+v, want no part of a step", h.name, s)
+			t.Errorf("%s: %+v, want no part of a step", h.Name, s)
 		}
 	}
 }

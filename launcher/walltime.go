@@ -136,7 +136,7 @@ func (n *Node) learnRun(now time.Duration, j *job, i *JobInfo, e *EndRecord, out
 	}
 	t := mtc.RunTook{Kind: kind, Ended: n.cfg.Tasks.WallNS + int64(now), Took: time.Duration(i.Elapsed * float64(time.Second))}
 	n.walltime.runs.Add(kind, t.Took)
-	if n.work != nil && n.work.mirror.lines != nil {
+	if n.work.mirror.lines != nil {
 		out.Mirror = mtc.MirrorRun(out.Mirror, t)
 	}
 }

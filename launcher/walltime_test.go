@@ -62,19 +62,19 @@ func TestRunsThatCannotFinishAreRefused(t *testing.T) {
 	w.submit("n1", 1, like("other", 3))
 	waits := w.submit("n1", 2, like("solve", 2))
 	w.run(10 * sec)
-	if x, err := w.nodes["n1"].node.Explain(w.now, waits); err != nil || !strings.Contains(x.Text, "solve took up to 10s on 2 ranks before, so it gives up in 28s: it could not finish") {
+	if x, err := w.nodes["n1"].node.Explain(w.Now(), waits); err != nil || !strings.Contains(x.Text, "solve took up to 10s on 2 ranks before, so it gives up in 28s: it could not finish") {
 		t.Errorf("explains %q, %v", x.Text, err)
 	}
 	w.run(30 * sec)
 	if !strings.Contains(w.last(), "and now it could not finish: solve took up to 10s on 2 ranks before") {
-		t.Errorf("at %v it heard %s", w.now, w.last())
+		t.Errorf("at %v it heard %s", w.Now(), w.last())
 	}
 }
 
 // What runs took is in the mirror, and what a mirror tells is known.
 func TestWhatRunsTookIsMirrored(t *testing.T) {
 	ends := mtc.Walltime{End: 60 * sec}
-	w := netOf(t, 3, 4, net{stored: true, chores: chores{walltime: ends}})
+	w := netOf(t, 3, 4, net{chores: chores{walltime: ends}})
 	w.behave = func(k *keeper) { k.at = 20 * sec }
 	w.submit("n1", 1, like("solve", 2))
 	w.run(25 * sec)
@@ -92,15 +92,15 @@ func TestWhatRunsTookIsMirrored(t *testing.T) {
 
 // In the last seconds nodes lend to those runs and start those tasks that can end.
 func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
-	w := netOf(t, 3, 2, net{stored: true, chores: chores{walltime: mtc.Walltime{End: 30 * sec, Drain: 10 * sec}}})
+	w := netOf(t, 3, 2, net{chores: chores{walltime: mtc.Walltime{End: 30 * sec, Drain: 10 * sec}}})
 	w.chores.lasts = 2 * sec
 	began := []time.Duration{}
 	w.chores.end = func(*host, TaskLaunch) TaskEnd {
-		began = append(began, w.now)
+		began = append(began, w.age())
 		return TaskEnd{}
 	}
 	w.bag("n1", 1, 1000, nil)
-	w.run(21*sec - w.now)
+	w.run(21*sec - w.age())
 	w.submit("n2", 1, ranks(1))
 	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 9 s") {
 		t.Errorf("a run that nobody knows the length of heard %s", w.last())
@@ -133,14 +133,14 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	limited.Policy.TimeLimit = 10 * sec
 	known := w.submit("n2", 2, limited)
 	w.run(38 * sec)
-	if i, _ := w.nodes["n2"].node.Job(w.now, waits); i.State != "waiting" {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "waiting" {
 		t.Fatalf("before the drain the run is %s", i.State)
 	}
 	w.run(2 * sec)
-	if i, _ := w.nodes["n2"].node.Job(w.now, waits); i.State != "failed" || !strings.Contains(i.Cause, "nobody knows how long solve takes, and the nodes are taken away in 20 s") {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "failed" || !strings.Contains(i.Cause, "nobody knows how long solve takes, and the nodes are taken away in 20 s") {
 		t.Errorf("as the drain began it is %s: %s", i.State, i.Cause)
 	}
-	if i, _ := w.nodes["n2"].node.Job(w.now, known); i.State != "waiting" {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), known); i.State != "waiting" {
 		t.Errorf("a run with a limit is %s in the drain", i.State)
 	}
 	w.submit("n1", 3, ranks(1))
@@ -152,16 +152,16 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	other := Peer{Name: "n2", Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}, Group: "slurm-9"}
 	n1 := w.nodes["n1"]
 	w.run(45 * sec)
-	n1.input(func(out *Outbox) { n1.node.Peer(w.now, other, out) })
+	n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), other, out) })
 	id := w.submit("n1", 1, ranks(2))
 	w.run(sec)
-	if i, _ := n1.node.Job(w.now, id); i.State == "failed" {
+	if i, _ := n1.node.Job(w.Now(), id); i.State == "failed" {
 		t.Errorf("a run that another allocation may lend to is %s: %s", i.State, i.Cause)
 	}
 	other.Standing = stealer.Left
-	n1.input(func(out *Outbox) { n1.node.Peer(w.now, other, out) })
+	n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), other, out) })
 	w.run(30 * sec)
-	if i, _ := n1.node.Job(w.now, id); i.State == "waiting" {
+	if i, _ := n1.node.Job(w.Now(), id); i.State == "waiting" {
 		t.Errorf("a run whose last lender left is %s", i.State)
 	}
 }

@@ -128,8 +128,6 @@ type TaskSubmission struct {
 func (n *Node) SubmitTasks(now time.Duration, client ClientID, s TaskSubmission, unixNS int64, out *Outbox) {
 	never := n.neverFits(&stealer.Need{Ranks: 1, Each: slots.Room(s.Spec.Each), MinNodes: 1})
 	switch {
-	case n.work == nil:
-		n.refuseTasks(client, 0, filch.Errorf(filch.Unavailable, "%s keeps no records, so it takes no tasks", n.cfg.Name), out)
 	case never != nil:
 		n.refuseTasks(client, 0, never, out)
 	case n.noRoom() != nil:
@@ -149,7 +147,7 @@ func (n *Node) SubmitTasks(now time.Duration, client ClientID, s TaskSubmission,
 func (n *Node) takesTasks() bool { return n.meta.block.have() && !n.work.over }
 
 func (n *Node) submitTasks(now time.Duration, client ClientID, s TaskSubmission, unixNS int64, out *Outbox) {
-	id := n.newID(out)
+	id := n.meta.block.id()
 	core := n.tasks(now)
 	n.follows(id, client)
 	err := core.Submit(now, mtc.Submission{
@@ -166,36 +164,29 @@ func (n *Node) submitTasks(now time.Duration, client ClientID, s TaskSubmission,
 	}
 }
 
-// kindTasks is where the kinds of mtc's records begin among the store's.
-const kindTasks dht.Kind = 64
-
-// taskKinds are the merges of mtc's records.
-func taskKinds(kinds dht.Kinds) {
-	for kind, merge := range mtc.Merges() {
-		kinds[kindTasks+dht.Kind(kind)] = dht.Merge(merge)
-	}
-}
-
 func (n *Node) refuseTasks(client ClientID, id filch.JobID, err *filch.Error, out *Outbox) {
 	out.Replies = append(out.Replies, Reply{client, TaskNews{Job: id, What: TasksRefused, Err: err}})
+}
+
+// refuseAdded tells a client that an addition of its was refused: it names the
+// token, since the job itself may go on, or have ended.
+func (n *Node) refuseAdded(client ClientID, id filch.JobID, token int32, err *filch.Error, out *Outbox) {
+	out.Replies = append(out.Replies, Reply{client, TaskNews{Job: id, What: TasksRefused, Token: token, Err: err}})
 }
 
 // GrowTasks adds tasks to an open job of this node: count of them, or one for
 // each line. The same token again adds nothing.
 func (n *Node) GrowTasks(now time.Duration, client ClientID, id filch.JobID, token, count int32, lines [][]byte, out *Outbox) {
-	if n.work == nil {
-		return
-	}
 	if len(lines) > 0 {
 		count = int32(len(lines))
 	}
 	if full := n.noRoom(); full != nil {
-		n.refuseTasks(client, id, full, out)
+		n.refuseAdded(client, id, token, full, out)
 		return
 	}
 	n.follows(id, client)
 	if err := n.tasks(now).Add(now, id, token, count, lines, &n.work.out); err != nil {
-		n.refuseTasks(client, id, filch.Errorf(filch.Invalid, "cannot add to job %d: %s", id, err.Error()), out)
+		n.refuseAdded(client, id, token, filch.Errorf(filch.Invalid, "cannot add to job %d: %s", id, err.Error()), out)
 	} else {
 		n.work.adds(id, adding{token, client})
 	}
@@ -204,28 +195,22 @@ func (n *Node) GrowTasks(now time.Duration, client ClientID, id filch.JobID, tok
 
 // CloseTasks says that nothing is added to a job any more.
 func (n *Node) CloseTasks(now time.Duration, id filch.JobID, out *Outbox) {
-	if n.work != nil {
-		delete(n.work.partial, id)
-		n.tasks(now).Close(now, id, &n.work.out)
-		n.settle(now, out)
-	}
+	delete(n.work.partial, id)
+	n.tasks(now).Close(now, id, &n.work.out)
+	n.settle(now, out)
 }
 
 // CancelTasks cancels what is left of a job, from whichever node.
 func (n *Node) CancelTasks(now time.Duration, id filch.JobID, out *Outbox) {
-	if n.work != nil {
-		n.tasks(now).Cancel(now, id, &n.work.out)
-		n.settle(now, out)
-	}
+	n.tasks(now).Cancel(now, id, &n.work.out)
+	n.settle(now, out)
 }
 
 // FollowTasks has a client hear of a job, from whichever node.
 func (n *Node) FollowTasks(now time.Duration, client ClientID, id filch.JobID, out *Outbox) {
-	if n.work != nil {
-		n.follows(id, client)
-		n.tasks(now).Follow(now, id, &n.work.out)
-		n.settle(now, out)
-	}
+	n.follows(id, client)
+	n.tasks(now).Follow(now, id, &n.work.out)
+	n.settle(now, out)
 }
 
 func (n *Node) follows(id filch.JobID, client ClientID) {
@@ -254,9 +239,6 @@ func (n *Node) tasks(now time.Duration) *mtc.Core {
 
 // TaskEnds takes in how tasks ended, from this node's runners.
 func (n *Node) TaskEnds(now time.Duration, ends []TaskEnd, out *Outbox) {
-	if n.work == nil {
-		return
-	}
 	for i := range ends {
 		e := &ends[i]
 		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Final: e.Final}
@@ -302,9 +284,6 @@ func (n *Node) taskEnded(now time.Duration, serial uint64, e mtc.End, left bool)
 // pumpWork acts on what the core put out, and reports whether that led to more.
 func (n *Node) pumpWork(now time.Duration, out *Outbox) bool {
 	w := n.work
-	if w == nil {
-		return false
-	}
 	n.startEarly(now, out)
 	n.tasks(now)
 	n.mindPolicy(now)
@@ -412,9 +391,6 @@ func (n *Node) startLate(now time.Duration, out *Outbox) {
 
 func (n *Node) startEarly(now time.Duration, out *Outbox) {
 	w := n.work
-	if len(w.early) == 0 {
-		return
-	}
 	early := w.early
 	w.early, w.earlyAt = nil, filch.Never
 	for _, e := range early {
@@ -444,32 +420,26 @@ func (n *Node) proposeAll(now time.Duration, all []mtc.Proposal) {
 	w := n.work
 	for i := range all {
 		p := &all[i]
-		op := dht.Op{Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta}
+		tag := p.Tag
 		switch p.Op {
-		case mtc.OpMerge:
-			op.Code = dht.OpMerge
-		case mtc.OpLookup:
-			op.Code, op.Consistent, op.Value = dht.OpLookup, true, nil
 		case mtc.OpWatch:
-			tag := p.Tag
-			w.watches[tag] = n.watch(now, op.Key, dht.Version{}, func(now time.Duration, r dht.Result, _ *Outbox) {
-				n.tasks(now).Answered(now, tag, answerOf(&r), &w.out)
+			w.watches[tag] = n.watch(now, dht.Key(p.Key), dht.Version{}, func(now time.Duration, r dht.Result, _ *Outbox) {
+				n.tasks(now).Answered(now, tag, TaskAnswer(&r), &w.out)
 			})
-			continue
 		case mtc.OpUnwatch:
-			if tag, ok := w.watches[p.Tag]; ok {
-				delete(w.watches, p.Tag)
-				n.unwatch(now, tag)
+			if t, ok := w.watches[tag]; ok {
+				delete(w.watches, tag)
+				n.unwatch(now, t)
 			}
-			continue
+		default:
+			wait := StoreWait
+			if p.Op == mtc.OpMerge && !mutantHastyMerge {
+				wait = mergeWait
+			}
+			n.ask(now, []dht.Op{TaskOp(p)}, wait, func(now time.Duration, rs []dht.Result, _ *Outbox) {
+				n.tasks(now).Answered(now, tag, TaskAnswer(&rs[0]), &w.out)
+			})
 		}
-		tag, wait := p.Tag, StoreWait
-		if op.Code == dht.OpMerge && !mutantHastyMerge {
-			wait = mergeWait
-		}
-		n.ask(now, []dht.Op{op}, wait, func(now time.Duration, rs []dht.Result, _ *Outbox) {
-			n.tasks(now).Answered(now, tag, answerOf(&rs[0]), &w.out)
-		})
 	}
 }
 
@@ -487,9 +457,6 @@ func (m *TaskWord) Name() string { return mtc.MessageName(m.Body) }
 
 // taskWord takes in a message of another node's core.
 func (n *Node) taskWord(now time.Duration, from filch.NodeName, m *TaskWord, out *Outbox) {
-	if n.work == nil {
-		return
-	}
 	word, err := mtc.DecodeMessage(m.Body)
 	if err != nil {
 		note(out, noteWarn, 0, from, "a message about tasks makes no sense: %v", err)

@@ -32,17 +32,17 @@ func (h *host) do(o *Outbox) {
 		if w.chores.begun == nil {
 			w.chores.begun = map[filch.NodeName]int{}
 		}
-		w.chores.begun[h.name]++
+		w.chores.begun[h.Name]++
 		h.chores[l.Serial] = l
 		w.chores.peak = max(w.chores.peak, len(h.chores))
 		end := TaskEnd{}
 		if w.chores.end != nil {
 			end = w.chores.end(h, l)
 		}
-		w.after(w.chores.lasts, func() { h.finish(l.Serial, end) })
+		w.After(w.chores.lasts, func() { h.finish(l.Serial, end) })
 	}
 	for _, s := range o.TaskStops {
-		w.after(ms, func() { h.finish(s.Serial, TaskEnd{Kind: CauseSignal, Code: 15, Told: true}) })
+		w.After(ms, func() { h.finish(s.Serial, TaskEnd{Kind: CauseSignal, Code: 15, Told: true}) })
 	}
 }
 
@@ -53,7 +53,7 @@ func (h *host) finish(serial uint64, end TaskEnd) {
 	}
 	delete(h.chores, serial)
 	end.Serial = serial
-	h.input(func(out *Outbox) { h.node.TaskEnds(h.net.now, []TaskEnd{end}, out) })
+	h.input(func(out *Outbox) { h.node.TaskEnds(h.net.Now(), []TaskEnd{end}, out) })
 }
 
 // bag submits tasks of one slot, whose ends their client hears of.
@@ -67,7 +67,7 @@ func (w *net) bag(name filch.NodeName, client ClientID, total int32, change func
 	}
 	h := w.nodes[name]
 	before := w.jobs()
-	h.input(func(out *Outbox) { h.node.SubmitTasks(w.now, client, s, int64(w.now), out) })
+	h.input(func(out *Outbox) { h.node.SubmitTasks(w.Now(), client, s, int64(w.Now()), out) })
 	var id filch.JobID
 	w.until("a bag to be accepted", 30*sec, func() bool {
 		for _, j := range w.jobs() {
@@ -124,7 +124,7 @@ func (w *net) tally(id filch.JobID, within time.Duration) mtc.Tally {
 
 // A gang and a bag that take turns in the same slots both get on.
 func TestGangsAndTasksShareSlots(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.chores.lasts = 100 * ms
 	w.behave = func(k *keeper) { k.at = sec }
 	id := w.bag("n1", 1, 600, nil)
@@ -172,7 +172,7 @@ func TestTasksOfARunnerThatVanishes(t *testing.T) {
 		{"runs-once", true, 1, mtc.Tally{Lost: 8}, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newNetWith(t, 1, 4, true)
+			w := newNet(t, 1, 4)
 			w.chores.lasts = 20 * ms
 			w.chores.end = func(_ *host, l TaskLaunch) TaskEnd {
 				if int(l.Start.Attempt) > c.often {
@@ -203,14 +203,14 @@ func TestTaskEndCodes(t *testing.T) {
 		{"limit", TaskEnd{Kind: CauseTimeLimit, Code: filch.ExitTimeLimit}, filch.ExitTimeLimit, filch.Killed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newNetWith(t, 1, 2, true)
+			w := newNet(t, 1, 2)
 			w.chores.end = func(*host, TaskLaunch) TaskEnd { return c.end }
 			id := w.bag("n1", 1, 1, nil)
 			w.tally(id, 10*sec)
 			var got *Task
 			h := w.nodes["n1"]
 			h.input(func(out *Outbox) {
-				h.node.FindTask(w.now, id, 0, sec, func(k *Task, _ *filch.Error) { got = k }, out)
+				h.node.FindTask(w.Now(), id, 0, sec, func(k *Task, _ *filch.Error) { got = k }, out)
 			})
 			w.run(sec)
 			if got == nil || got.Code == nil || *got.Code != c.code || got.State != c.want.String() {
@@ -222,7 +222,7 @@ func TestTaskEndCodes(t *testing.T) {
 
 // A task that cannot be killed keeps its slot, and the others go on without it.
 func TestATaskThatCannotBeKilledKeepsItsSlot(t *testing.T) {
-	w := newNetWith(t, 1, 2, true)
+	w := newNet(t, 1, 2)
 	w.chores.end = func(_ *host, l TaskLaunch) TaskEnd {
 		return TaskEnd{Kind: CauseOurs, Code: filch.ExitOurs, Left: l.Start.Index == 0}
 	}
@@ -242,10 +242,10 @@ func sleeps(d time.Duration) func(*TaskSubmission) {
 
 // A bag of tasks that do nothing is not done in one input.
 func TestNothingToDoTakesTurns(t *testing.T) {
-	w := newNetWith(t, 1, 8, true)
+	w := newNet(t, 1, 8)
 	n := w.nodes["n1"].node
 	var out Outbox
-	n.SubmitTasks(w.now, 1, TaskSubmission{Name: "noops", Total: 50_000, Follow: true, Spec: mtc.Spec{
+	n.SubmitTasks(w.Now(), 1, TaskSubmission{Name: "noops", Total: 50_000, Follow: true, Spec: mtc.Spec{
 		Each: mtc.Room{Slots: 1}, Body: []byte{BodyNoop},
 	}}, 0, &out)
 	turns := 1
@@ -258,9 +258,9 @@ func TestNothingToDoTakesTurns(t *testing.T) {
 	for ; !done() && turns < 1000; turns++ {
 		now := n.Deadline()
 		if len(out.Logs) > 0 {
-			n.StoreSynced(w.now, out.Logs[len(out.Logs)-1].Number, &out)
+			n.StoreSynced(w.Now(), out.Logs[len(out.Logs)-1].Number, &out)
 		}
-		n.Tick(max(now, w.now), &out)
+		n.Tick(max(now, w.Now()), &out)
 	}
 	if !done() || turns < 5 {
 		t.Errorf("done: %t, after %d turns", done(), turns)
@@ -268,7 +268,7 @@ func TestNothingToDoTakesTurns(t *testing.T) {
 }
 
 func TestCancelOfSleeps(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	id := w.bag("n1", 1, 1000, sleeps(time.Hour))
 	w.run(sec)
 	busy := 0
@@ -280,7 +280,7 @@ func TestCancelOfSleeps(t *testing.T) {
 		t.Errorf("%d of 12 slots sleep", busy)
 	}
 	h := w.nodes["n2"]
-	h.input(func(out *Outbox) { h.node.CancelTasks(w.now, id, out) })
+	h.input(func(out *Outbox) { h.node.CancelTasks(w.Now(), id, out) })
 	if got := w.tally(id, 20*sec); got.Cancelled != 1000 {
 		t.Errorf("got %+v", got)
 	}
@@ -290,7 +290,7 @@ func TestCancelOfSleeps(t *testing.T) {
 
 // A cancel reaches tasks that were started and found no room.
 func TestCancelOfTasksWithoutRoom(t *testing.T) {
-	w := newNetWith(t, 3, 4, true)
+	w := newNet(t, 3, 4)
 	w.chores.lasts = 3 * sec
 	w.behave = func(k *keeper) { k.at = 10 * sec }
 	for round := range 20 {
@@ -299,7 +299,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 		g := w.submit("n1", ClientID(100+round), ranks(12)) // comes while starts are committed
 		w.run(50 * ms)
 		h := w.nodes["n1"]
-		h.input(func(out *Outbox) { h.node.CancelTasks(w.now, id, out) })
+		h.input(func(out *Outbox) { h.node.CancelTasks(w.Now(), id, out) })
 		w.tally(id, 10*sec)
 		w.until("the gang to end", 60*sec, func() bool { return w.over(g) })
 	}
@@ -310,9 +310,9 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 // offer submits a bag without waiting, and returns how many replies there were.
 func (w *net) offer(h *host, client ClientID) int {
 	h.input(func(out *Outbox) {
-		h.node.SubmitTasks(w.now, client, TaskSubmission{Name: "offer", Total: 3, Follow: true, Spec: mtc.Spec{
+		h.node.SubmitTasks(w.Now(), client, TaskSubmission{Name: "offer", Total: 3, Follow: true, Spec: mtc.Spec{
 			Each: mtc.Room{Slots: 1}, Body: []byte{BodyNoop},
-		}}, int64(w.now), out)
+		}}, int64(w.Now()), out)
 	})
 	return len(w.replies)
 }
@@ -320,7 +320,7 @@ func (w *net) offer(h *host, client ClientID) int {
 // A node that was declared dead ends its tasks, starts no others, and takes part
 // again when it is back; each task ends once.
 func TestADeadNodeEndsItsTasks(t *testing.T) {
-	w := newNetWith(t, 5, 4, true)
+	w := newNet(t, 5, 4)
 	w.chores.lasts = 5 * sec
 	id := w.bag("n2", 1, 200, nil)
 	w.run(2 * sec)
@@ -331,7 +331,7 @@ func TestADeadNodeEndsItsTasks(t *testing.T) {
 	n1 := w.nodes["n1"]
 	lost := w.offer(n1, 6)
 	n1.input(func(out *Outbox) {
-		n1.node.Peer(w.now, Peer{Name: "n1", Incarnation: 1, Standing: stealer.Dead}, out)
+		n1.node.Peer(w.Now(), Peer{Name: "n1", Incarnation: 1, Standing: stealer.Dead}, out)
 	})
 	w.run(100 * ms)
 	began := w.chores.begun["n1"]
@@ -365,7 +365,7 @@ func TestADeadNodeEndsItsTasks(t *testing.T) {
 
 // Nodes of two allocations that are one instance steal inside theirs first.
 func TestTasksStayInTheirAllocation(t *testing.T) {
-	w := netOf(t, 8, 2, net{stored: true, grouped: true})
+	w := netOf(t, 8, 2, net{grouped: true})
 	w.chores.lasts = 50 * ms
 	near, far := 0, 0
 	w.onSend = func(from, to filch.NodeName, m Message) {

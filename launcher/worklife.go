@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -31,12 +30,12 @@ func (w *work) begin(cfg *Config) {
 // node is gone, and has them started again, or says that they are lost.
 func (n *Node) endTasks(now time.Duration, out *Outbox) {
 	w := n.work
-	if w == nil {
-		return
-	}
 	w.over = true
 	w.life++ // what ends from now on is none of the core's
 	for _, serial := range slices.Sorted(maps.Keys(w.runs)) {
+		if mutantTasksStay {
+			break
+		}
 		out.TaskStops = append(out.TaskStops, TaskStop{Serial: serial})
 	}
 	for _, nap := range w.naps {
@@ -50,25 +49,23 @@ func (n *Node) endTasks(now time.Duration, out *Outbox) {
 // others' now.
 func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 	w := n.work
-	if w == nil {
-		return
-	}
 	for _, tag := range slices.Sorted(maps.Values(w.watches)) {
 		n.unwatch(now, tag)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
+		err := filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", n.cfg.Name, id).
+			WithHint("filch info %d says whether there is such a job", id)
 		gone := w.follow[id]
-		if u := w.unsaid[id]; !u.accept {
+		if u := w.unsaid[id]; u.accept {
+			for _, c := range gone {
+				n.refuseTasks(c, id, err, out)
+			}
+		} else {
 			gone = nil // who only waits for its end goes on waiting
 			for _, a := range u.adding {
-				if !slices.Contains(gone, a.client) {
-					gone = append(gone, a.client)
-				}
+				n.refuseAdded(a.client, id, a.token, err, out)
+				gone = append(gone, a.client)
 			}
-		}
-		for _, c := range gone {
-			n.refuseTasks(c, id, filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", n.cfg.Name, id).
-				WithHint("filch info %d says whether there is such a job", id), out)
 		}
 		w.follow[id] = slices.DeleteFunc(slices.Clone(w.follow[id]), func(c ClientID) bool { return slices.Contains(gone, c) })
 		if len(w.follow[id]) == 0 {
@@ -90,7 +87,7 @@ func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 
 // workMember tells the core of another node.
 func (n *Node) workMember(now time.Duration, p Peer) {
-	if n.work == nil || p.Name == n.cfg.Name {
+	if p.Name == n.cfg.Name {
 		return
 	}
 	n.tasks(now).SetMember(now, mtc.Member{
@@ -102,9 +99,6 @@ func (n *Node) workMember(now time.Duration, p Peer) {
 // tickWork does what is due.
 func (n *Node) tickWork(now time.Duration, out *Outbox) {
 	w := n.work
-	if w == nil {
-		return
-	}
 	w.burst = 0
 	for len(w.naps) > 0 && w.naps[0].due <= now {
 		n.taskEnded(now, heap.Pop(&w.naps).(nap).run, mtc.End{State: filch.OK}, false)
@@ -125,9 +119,6 @@ func (n *Node) tickWork(now time.Duration, out *Outbox) {
 
 func (n *Node) workDeadline() time.Duration {
 	w := n.work
-	if w == nil {
-		return filch.Never
-	}
 	d := min(w.core.Deadline(), w.earlyAt, w.ruling.at, w.mirror.at)
 	if len(w.naps) > 0 {
 		d = min(d, w.naps[0].due)
@@ -138,9 +129,6 @@ func (n *Node) workDeadline() time.Duration {
 // unfollow forgets a client that is gone.
 func (n *Node) unfollow(now time.Duration, client ClientID) {
 	w := n.work
-	if w == nil {
-		return
-	}
 	for id, all := range w.follow { // any order: each job by itself
 		all = slices.DeleteFunc(all, func(c ClientID) bool { return c == client })
 		if w.follow[id] = all; len(all) == 0 {
@@ -188,17 +176,4 @@ func (h *naps) Pop() any {
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return x
-}
-
-// answerOf is what an outcome means to the core.
-func answerOf(r *dht.Result) mtc.Answer {
-	switch r.Outcome {
-	case dht.Done:
-		return mtc.Answer{Status: mtc.AnswerDone, Value: r.Value}
-	case dht.Absent:
-		return mtc.Answer{Status: mtc.AnswerAbsent}
-	case dht.Conflict, dht.Full, dht.Invalid:
-		return mtc.Answer{Status: mtc.AnswerInvalid}
-	}
-	return mtc.Answer{Status: mtc.AnswerUnknown}
 }

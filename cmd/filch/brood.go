@@ -124,7 +124,7 @@ func (b *brood) start(n, slots int) error {
 		d := place.Dir{Base: b.base, Instance: b.instance, Node: nodeName(i, n)}
 		b.nodes = append(b.nodes, d)
 		b.members = append(b.members, place.Node{
-			Dir: d, UUID: uuid, Member: int32(i), Members: int32(n), Secret: home.Secret(), Keeper: b.keeper,
+			Dir: d, UUID: uuid, Members: int32(n), Secret: home.Secret(), Keeper: b.keeper,
 			Listen: b.listen(i), Virtual: n > 1, Ends: b.Ends,
 			Alloc: place.Alloc{Queue: queueHere(home, uuid), After: b.after, Drain: b.Drain, Blind: b.Blind},
 		})

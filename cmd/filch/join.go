@@ -260,7 +260,7 @@ func (b *brood) joinAs(dir place.Dir, inv invitation, slots int) error {
 	}
 	b.nodes = []place.Dir{dir}
 	b.members = []place.Node{{
-		Dir: dir, UUID: inv.UUID, Member: -1, Secret: home.Secret(), Keeper: b.keeper, Listen: b.listen(0),
+		Dir: dir, UUID: inv.UUID, Secret: home.Secret(), Keeper: b.keeper, Listen: b.listen(0),
 		Alloc: place.Alloc{Queue: queueHere(home, inv.UUID)},
 	}}
 	share(&b.members[0], b.cores, 0, 1, slots)

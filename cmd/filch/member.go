@@ -225,13 +225,10 @@ func (m *member) hatch(w *welcome, index int, seeds []string) (report, error) {
 	}
 	b.nodes = []place.Dir{m.dir}
 	b.members = []place.Node{{
-		Dir: m.dir, UUID: w.UUID, Member: int32(index), Members: int32(len(w.Nodes)), Secret: home.Secret(),
+		Dir: m.dir, UUID: w.UUID, Members: int32(len(w.Nodes)), Secret: home.Secret(),
 		Keeper: b.keeper, Listen: b.listen(0), MemBytes: grantedMemory(own.MemBytes), GPUs: grantedGPUs(w.Kind, os.LookupEnv), Ends: w.Ends,
 		Alloc: place.Alloc{Group: w.Group, Queue: queue, After: w.After, Drain: w.Drain, Blind: w.Blind},
 	}}
-	if w.Joins {
-		b.members[0].Member = -1
-	}
 	slots := w.Slots
 	if slots == 0 && own.Slots > 0 {
 		slots = min(int(own.Slots), len(b.cores))

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +94,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	d, err := daemon.New(daemon.Config{
 		Node: launcher.Config{
 			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Capacity: capacity,
-			IDs:      launcher.JobIDs{Index: n.Member, Stride: launcher.IDStride, After: filch.JobID(n.Alloc.After)},
+			After:    filch.JobID(n.Alloc.After),
 			Walltime: mtc.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
@@ -102,13 +103,9 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	if err != nil {
 		return err
 	}
-	if n.Secret == "" {
-		d.Found()
-	} else {
-		if err := connect(ctx, d, n); err != nil {
-			d.Abandon()
-			return err
-		}
+	if err := connect(ctx, d, n); err != nil {
+		d.Abandon()
+		return err
 	}
 	go d.Reap(ctx)
 	err = d.Run(ctx)
@@ -144,16 +141,8 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	if err != nil {
 		return err
 	}
-	listen := ""
-	if len(n.Listen) > 0 {
-		listen = n.Listen[0]
-	}
 	open := func() (*overlay.Mesh, error) {
-		var finder kad.Finder
-		host, err := overlay.NewHost(overlay.Config{
-			Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: listen,
-			Attach: finder.Attach, Detach: finder.Close,
-		})
+		finder, host, err := listen(d, n, secret)
 		if err != nil {
 			return nil, filch.Errorf(filch.Unavailable, "%s", err.Error())
 		}
@@ -179,38 +168,69 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		}
 	}
 	d.Connect(mesh, incarnation)
-	if n.Member < 0 {
-		return d.Number(n)
-	}
 	return nil
 }
 
+// listen opens the host of this node: where any port will do, on the one that its
+// last launcher had, as the others look for it there.
+func listen(d *daemon.Daemon, n place.Node, secret []byte) (finder *kad.Finder, h *overlay.Host, err error) {
+	given := ""
+	if len(n.Listen) > 0 {
+		given = n.Listen[0]
+	}
+	tries := []string{given}
+	if host, port, err := net.SplitHostPort(given); err == nil && port == "0" && n.Dir.ReadPort() > 0 {
+		tries = []string{net.JoinHostPort(host, strconv.Itoa(int(n.Dir.ReadPort()))), given}
+	}
+	for _, at := range tries {
+		finder = &kad.Finder{}
+		h, err = overlay.NewHost(overlay.Config{
+			Instance: n.UUID, Secret: secret, Name: filch.NodeName(n.Dir.Node), Incarnation: d.Incarnation(), Listen: at,
+			Attach: finder.Attach, Detach: finder.Close,
+		})
+		if err == nil {
+			break
+		}
+	}
+	return finder, h, err
+}
+
 // join opens the overlay and becomes a member through the addresses that the
-// node was given, or those that its last launcher remembered. The first node of
+// node was given, and those that its last launcher remembered. The first node of
 // an instance is given none: when nothing of old listens any more it begins
-// alone.
+// alone. So does one that was a member before, if it waited in vain: who lives
+// finds it, or is found.
 func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (mesh *overlay.Mesh, alone bool, err error) {
 	if mesh, err = open(); err != nil {
 		return nil, false, err
 	}
-	seeds := n.Seeds
-	if old := n.Dir.ReadPeers(); len(seeds) > 0 || listens(ctx, old) {
+	seeds, old := n.Seeds, n.Dir.ReadPeers()
+	if len(seeds) > 0 || listens(ctx, old) {
 		seeds = append(slices.Clone(seeds), old...)
 	}
 	if len(seeds) == 0 {
+		mesh.Seek(old...)
 		return mesh, true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	if err = mesh.Join(ctx, seeds...); err == nil {
+	enter := mesh.Join
+	if len(old) > 0 {
+		enter = mesh.JoinAgain
+	}
+	if err = enter(ctx, seeds...); err == nil {
 		return mesh, false, nil
 	}
+	var refused *overlay.Refusal
+	first, again := len(n.Seeds) == 0, len(old) > 0 && !errors.As(err, &refused)
 	err = errors.Join(filch.Errorf(filch.Unavailable, "%s", err.Error()), mesh.Close())
-	if len(n.Seeds) == 0 {
-		mesh, err = open()
-		return mesh, err == nil, err
+	if !first && !again {
+		return nil, false, err
 	}
-	return nil, false, err
+	if mesh, err = open(); err == nil {
+		mesh.Seek(seeds...)
+	}
+	return mesh, err == nil && first, err
 }
 
 // listens reports whether anybody listens at one of the addresses. It takes a

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
@@ -83,10 +82,8 @@ func (c *Config) Validate() error {
 	switch {
 	case n.UUID == "" || len(n.UUID) > 36:
 		return bad("the instance's uuid has %d bytes", len(n.UUID))
-	case n.Member < -1 || n.Member >= launcher.IDStride:
-		return bad("member %d, the most is %d", n.Member, launcher.IDStride-1)
-	case n.Member < 0 && len(n.Seeds) == 0:
-		return bad("no member number, and nobody to ask for one")
+	case n.Secret == "":
+		return bad("the file of the instance's secret is not named")
 	case n.Slots < 0 || n.Slots > maxSlots:
 		return bad("%d slots, the most is %d", n.Slots, maxSlots)
 	case n.MemBytes < 0:

@@ -16,7 +16,7 @@ import (
 func sample(t *testing.T) place.Node {
 	t.Helper()
 	return place.Node{
-		Dir: place.Dir{Base: filepath.Join(t.TempDir(), "b"), Instance: "brave-otter", Node: "n1"}, UUID: "u-1", Member: 3, Members: 4,
+		Dir: place.Dir{Base: filepath.Join(t.TempDir(), "b"), Instance: "brave-otter", Node: "n1"}, UUID: "u-1", Members: 4,
 		Slots: 2, Cores: []int32{4, 5}, MemBytes: 1 << 33, GPUs: []string{"0"}, Keeper: "/bin/filch", Secret: "/s",
 		Listen: []string{"127.0.0.1:0"}, Seeds: []string{"127.0.0.1:7"}, Virtual: true,
 		Tuning: place.Tuning{LogBytes: 4096, Debug: true, Spare: 2},
@@ -72,11 +72,11 @@ func TestLoadRefuses(t *testing.T) {
 		spoil func(*place.Node)
 		want  string
 	}{
-		"no-uuid":         {func(n *place.Node) { n.UUID = "" }, "uuid"},
-		"member-too-high": {func(n *place.Node) { n.Member = 1 << 20 }, "member 1048576"},
-		"negative-slots":  {func(n *place.Node) { n.Slots = -1 }, "-1 slots"},
-		"no-keeper":       {func(n *place.Node) { n.Keeper = "" }, "not named"},
-		"many-spares":     {func(n *place.Node) { n.Tuning.Spare = 1000 }, "1000 keepers"},
+		"no-uuid":        {func(n *place.Node) { n.UUID = "" }, "uuid"},
+		"negative-slots": {func(n *place.Node) { n.Slots = -1 }, "-1 slots"},
+		"no-secret":      {func(n *place.Node) { n.Secret = "" }, "secret is not named"},
+		"no-keeper":      {func(n *place.Node) { n.Keeper = "" }, "not named"},
+		"many-spares":    {func(n *place.Node) { n.Tuning.Spare = 1000 }, "1000 keepers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := sample(t)

@@ -144,9 +144,6 @@ func (a *asks) replied(f wire.Frame) error {
 
 // ask puts a query to another node and decodes the answer into v.
 func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) error {
-	if a.d.net == nil {
-		return filch.Errorf(filch.Unavailable, "node %s is not reached: this node is alone", to)
-	}
 	body, err := wire.Marshal(q)
 	if err != nil {
 		return err

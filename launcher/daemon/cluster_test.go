@@ -59,7 +59,7 @@ func (c *cluster) up(i int) {
 	c.nodes[i] = startWith(c.t, Config{
 		Node: launcher.Config{
 			Name: filch.NodeName(name), Instance: testUUID, Capacity: slots.Capacity{Slots: c.slots, MemBytes: 1 << 30},
-			IDs: launcher.JobIDs{Index: int32(i), Stride: launcher.IDStride}, Group: fmt.Sprintf("slurm-%d", i%2),
+			Group: fmt.Sprintf("slurm-%d", i%2),
 		},
 		Dir:    place.Dir{Base: filepath.Join(c.base, "b"), Instance: filepath.Base(c.base), Node: name},
 		Keeper: exe, Build: "test", Found: i == 0,

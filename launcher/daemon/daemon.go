@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
@@ -40,7 +42,7 @@ type Config struct {
 // Daemon runs one launcher.
 type Daemon struct {
 	cfg     Config
-	net     *overlay.Mesh // nil: this node is alone
+	net     *overlay.Mesh
 	self    filch.NodeName
 	began   time.Time
 	watch   *watch.Watch
@@ -137,14 +139,19 @@ func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 // Card is what other nodes are to be told of this one.
 func (d *Daemon) Card() Card {
 	n := &d.cfg.Node
-	return Card{Total: n.Capacity.Total(), Index: n.IDs.Index, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
+	return Card{Total: n.Capacity.Total(), Unused: unused, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
 }
 
 // Connect says over which overlay other nodes are reached, and with which
-// incarnation this one joined it; before Run. The daemon closes it.
+// incarnation this one joined it; before Run, which needs it. The daemon closes it.
 func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
 	d.cfg.Addr = net.Addr()
+	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
+		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {
+			d.fault("cannot remember the port", err)
+		}
+	}
 	d.cfg.Node.Incarnation = max(d.cfg.Node.Incarnation, incarnation)
 }
 
@@ -162,16 +169,16 @@ func (d *Daemon) Abandon() {
 	d.lock.Close()
 }
 
-// Run serves until somebody asks for the end. When ctx ends, that is as if
-// somebody had.
+// Run serves until somebody asks for the end; after [Daemon.Connect]. When ctx ends,
+// that is as if somebody had asked.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.cfg.Node.Tasks.WallNS = d.began.UnixNano()
 	if !d.cfg.Ends.IsZero() {
 		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.began), 1) // 0 would be a node that stays
 	}
-	d.cfg.Node.Store = storeConfig(&d.cfg.Node)
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
 	d.cfg.Node.Tasks.Victims = mtc.Hierarchical // as drawn from all, where no group is known
+	d.cfg.Node.Records = dht.NewStore(launcher.StoreConfig(&d.cfg.Node))
 	d.loop.node = launcher.New(d.cfg.Node)
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
@@ -180,12 +187,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mirror.begin()
 	d.work.Go(d.loop.run)
 	d.work.Go(d.trims)
-	if d.net != nil {
-		d.net.SetHandler(d.received)
-		d.net.SetWritable(d.routes.writable)
-		if d.cfg.Node.Drain != nil {
-			d.work.Go(d.drainsOn)
-		}
+	d.net.SetHandler(d.received)
+	d.net.SetWritable(d.routes.writable)
+	if d.cfg.Node.Drain != nil {
+		d.work.Go(d.drainsOn)
 	}
 	d.work.Go(d.clients.accept)
 	d.watch.Log().Info("launcher is up", "node", string(d.self), "pid", os.Getpid(),
@@ -205,10 +210,7 @@ func (d *Daemon) Stop() { d.stop() }
 func (d *Daemon) close() error {
 	d.stop()
 	d.clients.close()
-	var err error
-	if d.net != nil {
-		err = d.net.Close()
-	}
+	err := d.net.Close()
 	hung := d.within(endWait, "what it began", d.work.Wait)
 	if hung == nil {
 		hung = d.within(endWait, "its logs", func() {

@@ -17,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/dht/overlay/mem"
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
@@ -77,7 +79,8 @@ func start(t testing.TB, cfg Config) *rig {
 	return startWith(t, cfg, func(*Daemon) {})
 }
 
-// startWith starts a daemon that prepare has been applied to.
+// startWith starts a daemon that prepare has been applied to, alone on a network in
+// memory unless that has connected it.
 func startWith(t testing.TB, cfg Config, prepare func(*Daemon)) *rig {
 	t.Helper()
 	if cfg.Watch == nil {
@@ -95,6 +98,11 @@ func startWith(t testing.TB, cfg Config, prepare func(*Daemon)) *rig {
 		t.Fatal(err)
 	}
 	prepare(d)
+	if d.net == nil {
+		d.Connect(overlay.NewMesh(mem.NewFabric().Node(d.self, d.Incarnation()), overlay.MeshConfig{
+			Incarnation: d.Incarnation(), Seed: 1, Events: d.MemberEvent,
+		}), d.Incarnation())
+	}
 	r := &rig{Daemon: d, t: t, cfg: cfg, done: make(chan error, 1)}
 	go func() { r.done <- d.Run(context.Background()) }()
 	t.Cleanup(func() {

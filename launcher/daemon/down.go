@@ -48,7 +48,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 // daemon. It is bounded whatever happens.
 func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	d.watch.Log().Info("going down", "grace", grace.String())
-	handOff = handOff && d.net != nil && len(d.members.others()) > 0
+	handOff = handOff && len(d.members.others()) > 0
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
 	_ = d.ask(loopWait, func(t *turn) {
 		d.loop.removal = true
@@ -70,12 +70,10 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 		t.node.Peer(t.now, launcher.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
 	})
 	d.idle(downSlack, func(*turn) bool { return !d.keepers.busy() })
-	if d.net != nil {
-		if handOff {
-			d.handOff()
-		}
-		_ = d.net.Leave(d.ctx, nil)
+	if handOff {
+		d.handOff()
 	}
+	_ = d.net.Leave(d.ctx, nil)
 	d.Stop()
 }
 

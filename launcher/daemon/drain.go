@@ -57,11 +57,10 @@ func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 	}
 	t.node.Drain(t.now, why, t.out)
 	d.members.begin()
-	if d.net == nil {
-		return
-	}
-	if err := d.showCard(); err != nil { // first: who hears of the drain knows why
+	if card, err := EncodeCard(d.Card()); err != nil {
 		d.fault("cannot tell why this node drains", err)
+	} else {
+		d.net.SetCapacity(card) // first: who hears of the drain knows why
 	}
 	d.net.Drain(why != nil)
 }

@@ -169,7 +169,7 @@ func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (
 }
 
 func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
-	if g.d.net == nil || !g.d.live(node) {
+	if !g.d.live(node) {
 		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is not there, and what it wrote was nowhere else")
 	}
 	body, err := wire.Marshal(&q)

@@ -94,10 +94,6 @@ func (l *loop) begin() {
 	l.node.Restore(l.d.now(), records, &l.out)
 	l.d.routes.restore(records)
 	l.d.copies.restore(records)
-	// The round of ids that this launcher uses up, so that the next one does
-	// not give out the same.
-	ids := l.node.IDs()
-	l.out.Records = append(l.out.Records, launcher.Record{Key: "ids", IDs: &ids})
 	l.d.members.begin()
 	l.d.members.hear(l.turn())
 	l.d.meta.foundIfFirst(l.turn())
@@ -149,7 +145,7 @@ func (l *loop) arm(timer *time.Timer) {
 	if l.beats {
 		due = min(due, l.beatAt)
 	}
-	due = min(due, l.refill)
+	due = min(due, l.refill, l.d.members.noteAt)
 	if len(l.d.runners.owed) > 0 {
 		due = min(due, l.d.now())
 	}
@@ -171,6 +167,7 @@ func (l *loop) tick() {
 		l.d.routes.retry()
 	}
 	l.d.rejoin()
+	l.d.members.tick(now)
 	if now >= l.refill {
 		l.refill = filch.Never
 		l.d.keepers.refill()
@@ -291,7 +288,7 @@ func (l *loop) record(r *launcher.Record) {
 	switch {
 	case r.Job != nil && r.Job.Ended != nil:
 		l.over(r.Job.Job)
-	case r.Job == nil && r.Part == nil && r.IDs == nil:
+	case r.Job == nil && r.Part == nil:
 		if j, ok := jobOfKey(r.Key); ok {
 			l.over(j)
 		}
@@ -321,10 +318,6 @@ func (l *loop) send(s *launcher.Send) {
 	}
 	if s.To == d.self {
 		l.echoes = append(l.echoes, s.Message)
-		return
-	}
-	if d.net == nil {
-		d.watch.Add(watch.MessagesLost, 1)
 		return
 	}
 	k, body, err := wire.EncodeMessage(s.Message)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
@@ -17,13 +18,16 @@ import (
 
 // Card is what a node tells all others of itself, by gossip.
 type Card struct {
-	Total slots.Room
-	Index int32 // decides whose job an id is
-	PID   int32
-	Build string
-	Group string // the allocation
-	Drain *launcher.Drain
+	Total  slots.Room
+	Unused int32 // its place is kept, for a launcher of an earlier build reads the fields by their order
+	PID    int32
+	Build  string
+	Group  string // the allocation
+	Drain  *launcher.Drain
 }
+
+// unused is no member's number to a launcher of an earlier build.
+const unused = -1
 
 // EncodeCard makes the opaque bytes that the overlay carries.
 func EncodeCard(c Card) ([]byte, error) { return wire.Marshal(c) }
@@ -44,11 +48,17 @@ type members struct {
 	news   []dht.MemberEvent
 	byName map[filch.NodeName]member
 
-	noted []string // what remember wrote; of the loop
+	noted  []string      // what remember wrote; of the loop, as what follows
+	noteAt time.Duration // when it writes again; Never: when there is news
+	past   time.Duration // not before
 }
 
+// noteEvery is how often the addresses of others are written at most: in an
+// instance that starts there is news all the time.
+const noteEvery = time.Second
+
 func newMembers(d *Daemon) *members {
-	return &members{d: d, signal: make(chan struct{}, 1), byName: map[filch.NodeName]member{}}
+	return &members{d: d, signal: make(chan struct{}, 1), byName: map[filch.NodeName]member{}, noteAt: filch.Never}
 }
 
 // MemberEvent takes news from the overlay. It never waits, and may be called
@@ -87,6 +97,15 @@ func (ms *members) hear(t *turn) {
 		ms.event(t, e)
 	}
 	if len(news) > 0 {
+		ms.noteAt = min(ms.noteAt, max(t.now, ms.past))
+		ms.tick(t.now)
+	}
+}
+
+// tick remembers what is new if it is time; on the loop.
+func (ms *members) tick(now time.Duration) {
+	if now >= ms.noteAt {
+		ms.noteAt, ms.past = filch.Never, now+noteEvery
 		ms.remember()
 	}
 }
@@ -138,7 +157,6 @@ func (ms *members) event(t *turn, e dht.MemberEvent) {
 	}
 	m := ms.memberOf(e.Member)
 	ms.set(m)
-	d.contest(t, m)
 	t.node.Peer(t.now, m.Peer, t.out)
 	if m.Standing >= stealer.Dead {
 		d.routes.lost(m.Name)
@@ -148,9 +166,9 @@ func (ms *members) event(t *turn, e dht.MemberEvent) {
 // memberOf reads an entry of the overlay's list. A card that cannot be read is
 // that of a node with nothing to lend.
 func (ms *members) memberOf(e dht.Member) member {
-	m := member{addrs: e.Addrs, card: Card{Index: -1}}
+	m := member{addrs: e.Addrs}
 	if err := wire.Unmarshal(e.Capacity, &m.card); err != nil {
-		m.card = Card{Index: -1}
+		m.card = Card{}
 		ms.d.watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
 	}
 	if why := m.card.Drain; why != nil && why.Check() != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -153,7 +152,7 @@ func (m *metadata) tidy(t *turn) {
 // send hands a message of the store to the overlay. What is lost is said again.
 func (m *metadata) send(s *dht.StoreSend) {
 	d := m.d
-	if d.net == nil || s.To == d.self {
+	if s.To == d.self {
 		d.watch.Add(watch.MessagesLost, 1)
 		return
 	}
@@ -189,9 +188,4 @@ func (d *Daemon) ops(c *client, req uint32, o wire.Ops) {
 			}
 		}, t.out)
 	})
-}
-
-// storeConfig is the store's part of the brain's configuration.
-func storeConfig(n *launcher.Config) *dht.StoreConfig {
-	return &dht.StoreConfig{Self: n.Name, Incarnation: n.Incarnation, Seed: n.Seed}
 }

@@ -25,7 +25,6 @@ import (
 // yet.
 func mirrored(t *testing.T) (*rig, *fakeRunner, mirror.Queue) {
 	cfg := testConfig(t)
-	cfg.Node.Store = storeConfig(&launcher.Config{Name: "n1", Incarnation: 1})
 	q := mirror.Of(place.Home(filepath.Join(t.TempDir(), "a")), "u")
 	cfg.Mirror = string(q)
 	f := &fakeRunner{}
@@ -118,7 +117,6 @@ func TestKillsAreDoubted(t *testing.T) {
 // and in explain; and the launcher ends all the same.
 func TestHungMirrorHasAVoice(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Node.Store = storeConfig(&launcher.Config{Name: "n1", Incarnation: 1})
 	q := mirror.Of(place.Home(filepath.Join(t.TempDir(), "a")), "u")
 	if err := q.Make(); err != nil {
 		t.Fatal(err)

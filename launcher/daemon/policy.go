@@ -75,10 +75,7 @@ func (d *Daemon) writePolicy(p mtc.Policy) (v dht.Version, err error) {
 func (d *Daemon) policyHere() (wire.PolicyInfo, error) {
 	i := wire.PolicyInfo{Node: d.self}
 	err := d.ask(loopWait, func(t *turn) {
-		p, q, ok := t.node.TaskPolicy()
-		if i.Silent = !ok; !ok {
-			return
-		}
+		p, q := t.node.TaskPolicy()
 		i.Policy = p.Kind.String()
 		if p.Kind == mtc.RLDS || p.Kind == mtc.FLDS {
 			i.Threshold = p.Bound()

@@ -148,10 +148,7 @@ func (d *Daemon) stats() wire.StatsInfo {
 	s := wire.StatsInfo{
 		Node: d.self, UptimeSecs: d.now().Seconds(), Counts: d.watch.Counts(), Sent: d.watch.Kinds(),
 		Clients: d.clients.count(), Routes: d.routes.count(),
-		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc,
-	}
-	if d.net != nil {
-		s.Conns = d.net.Stats().Conns
+		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: d.net.Stats().Conns,
 	}
 	_ = d.ask(loopWait, func(*turn) { s.Keepers = len(d.keepers.all) })
 	return s

@@ -46,7 +46,7 @@ func (d *Daemon) back(t *turn, incarnation uint64) {
 	}
 	t.node.Reborn(t.now, incarnation, t.out)
 	d.members.begin()
-	if d.cfg.Node.Drain != nil { // the store has begun anew
+	if d.cfg.Node.Drain != nil { // the others know nothing of it yet
 		d.work.Go(d.drainsOn)
 	}
 }

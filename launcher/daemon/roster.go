@@ -36,7 +36,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	var s dht.StoreStatus
 	r := wire.RosterInfo{Node: d.self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
 	err := d.ask(loopWait, func(t *turn) {
-		s, _ = t.node.StoreStatus()
+		s = t.node.StoreStatus()
 		r.Majority = t.node.SawMajority()
 		r.Here.Dropped = t.node.Dropped()
 		r.Here.MirrorHeld, r.Here.Mirror = d.mirror.holds(0), d.mirror.trouble()

@@ -175,7 +175,7 @@ const maxPayload = 128 << 10
 
 // relay sends a frame to another node; false says that it was not sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
-	if r.d.net == nil || to == r.d.self {
+	if to == r.d.self {
 		return false
 	}
 	var head [8]byte
@@ -298,7 +298,7 @@ func (r *route) toAll(k wire.Kind, body []byte) {
 		case skip:
 		case n == r.d.self:
 			r.toKeeper(k, body)
-		case r.d.net != nil:
+		default:
 			p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(nil), body)
 			if err == nil {
 				ctx, cancel := context.WithTimeout(r.d.ctx, stdinWait)

@@ -88,10 +88,8 @@ func (rs *routes) attach(k *keeper, s *launcher.Start) {
 	r.mu.Lock()
 	r.keeper, r.index = k, s.Index
 	r.mu.Unlock()
-	if rs.d.net != nil {
-		for _, n := range r.peers() {
-			rs.d.net.Protect(n, r.tag())
-		}
+	for _, n := range r.peers() {
+		rs.d.net.Protect(n, r.tag())
 	}
 }
 
@@ -110,10 +108,8 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 	if !keep {
 		rs.drop(id.Job, r)
 	}
-	if rs.d.net != nil {
-		for _, n := range r.peers() {
-			rs.d.net.Unprotect(n, r.tag())
-		}
+	for _, n := range r.peers() {
+		rs.d.net.Unprotect(n, r.tag())
 	}
 }
 
@@ -283,9 +279,6 @@ func (rs *routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
 		}
 		kind, body = wire.KindPeerFrame, wire.PeerFrame{From: p.To, To: p.From}.Head(nil)
 	default:
-		return
-	}
-	if rs.d.net == nil {
 		return
 	}
 	head := wire.Relay{Attempt: in.Attempt, Kind: kind}.Head(nil)

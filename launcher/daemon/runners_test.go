@@ -101,7 +101,6 @@ func (f *fakeRunner) end() {
 func withRunners(t *testing.T, slots int32, begin func(n int) (*fakeRunner, error)) (*rig, *crew) {
 	cfg := testConfig(t)
 	cfg.Node.Capacity.Slots = slots
-	cfg.Node.Store = storeConfig(&launcher.Config{Name: "n1", Incarnation: 1})
 	c := &crew{begin: begin}
 	r := startWith(t, cfg, func(d *Daemon) { d.keepers.port.runner = c.start })
 	return r, c

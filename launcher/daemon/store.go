@@ -40,6 +40,10 @@ const (
 	recordsChunk = 2 << 20 // of the log: it is tidied in such pieces
 )
 
+// oldIDs is the key of a record that builds before this one kept: job ids come from
+// the shared store now.
+const oldIDs = "ids"
+
 // openStore opens the log of a state directory; load reads it. Failures to
 // write are told to hear.
 func openStore(dir string, hear func(disk.Report)) (*store, error) {
@@ -62,7 +66,7 @@ func (s *store) report(r disk.Report) {
 }
 
 // empty reports whether r removes its key.
-func empty(r *launcher.Record) bool { return r.Job == nil && r.Part == nil && r.IDs == nil }
+func empty(r *launcher.Record) bool { return r.Job == nil && r.Part == nil }
 
 // put appends a record. One that removes is only queued: it goes with the next
 // write, or with flush.
@@ -107,6 +111,10 @@ func (s *store) load() ([]launcher.Record, error) {
 	s.bad = nil
 	var all []launcher.Record
 	err := s.log.Each(func(key string, body []byte) error {
+		if key == oldIDs {
+			s.keys[key] = struct{}{}
+			return s.put(&launcher.Record{Key: key})
+		}
 		var r launcher.Record
 		err := wire.Unmarshal(body, &r)
 		if err == nil && (r.Key != key || empty(&r)) {

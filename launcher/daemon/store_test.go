@@ -77,8 +77,7 @@ func TestStoreKeepsTheLastOfEachKey(t *testing.T) {
 	put(t, s, jobRecord(2, 10))
 	put(t, s, launcher.Record{Key: "job/1"})
 	put(t, s, launcher.Record{Key: "job/9"}) // never was
-	put(t, s, launcher.Record{Key: "ids", IDs: &launcher.JobIDs{Round: 4}})
-	put(t, s, launcher.Record{Key: "ids", IDs: &launcher.JobIDs{Round: 5}})
+	put(t, s, jobRecord(2, 20))
 	if err := s.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +86,40 @@ func TestStoreKeepsTheLastOfEachKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []launcher.Record{{Key: "ids", IDs: &launcher.JobIDs{Round: 5}}, jobRecord(2, 10)}
+	want := []launcher.Record{jobRecord(2, 20)}
 	if d := cmp.Diff(want, all); d != "" {
 		t.Error(d)
+	}
+}
+
+// The record of job ids that earlier builds kept is dropped without a word.
+func TestStoreDropsTheIDsOfEarlierBuilds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs")
+	s := openTest(t, dir)
+	put(t, s, jobRecord(1, 50))
+	type ids struct{ Index, Stride, Round, After int32 }
+	old, err := wire.Marshal(struct {
+		Key       string
+		Job, Part *int
+		IDs       *ids
+	}{Key: "ids", IDs: &ids{1, 4096, 5, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.log.Append(disk.Entry{Key: "ids", Value: old}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openTest(t, dir)
+		if got, err := s.load(); err != nil || len(got) != 1 || got[0].Key != "job/1" {
+			t.Errorf("got %v, %v, want job/1 alone", got, err)
+		}
+		if _, there := s.keys["ids"]; there {
+			t.Error("the record is still there")
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 type Node struct {
 	Dir      Dir      `json:"dir"`
 	UUID     string   `json:"uuid"`     // of the instance
-	Member   int32    `json:"member"`   // index that no other node of the instance has had: decides job ids; -1: to be found on joining
 	Members  int32    `json:"members"`  // how many were planned; fewer than 3 promise nothing about node death
 	Slots    int32    `json:"slots"`    // 0: one per core
 	Cores    []int32  `json:"cores"`    // of a virtual node; empty: all that the launcher may use

@@ -1,0 +1,88 @@
+package launcher_test
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// The home of a record asks the store for the job of a dead node, and the store
+// takes longer than its own wait: a replica is silent, and not declared dead. Then
+// the dead node is back, so that nobody asks again, and the replica acknowledges
+// what it was sent. Now the record names the heir, so the heir has to hear of that,
+// or nobody goes on with the job (seeds 360 and 914 of testbed/sim/instance).
+func TestAnHeirWaitsForASlowStore(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 15 * sec }
+	var jobs []filch.JobID
+	for i := range 8 {
+		r := ranks(1)
+		r.Shape.Only = []filch.NodeName{w.names[1+i%2]}
+		jobs = append(jobs, w.detach("n1", 1, r))
+	}
+	w.run(2 * sec)
+	w.crash("n1", true)
+	w.run(5 * sec)
+	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
+	w.declare("n1", stealer.Dead)
+	w.run(StoreWait - sec)
+	w.restart("n1")
+	w.run(2 * sec)
+	w.faults.cut = nil
+	w.run(5 * sec)
+	taken := 0
+	for _, id := range jobs {
+		if i, _ := w.told(id); i.Hop > 0 {
+			taken++
+		}
+	}
+	if taken == 0 {
+		t.Error("no job was taken over")
+	}
+	for _, id := range jobs {
+		w.ends(id, 0)
+	}
+	w.run(20 * sec)
+	w.quiet()
+}
+
+// A cancel is on its way into the record of a job of a dead node when the heir reads
+// that record, and comes into it just before the heir does. So the store answers the
+// heir with the cancel, and the heir has the job all the same.
+func TestAnHeirHearsOfACancelThatCameFirst(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 1000 * sec }
+	var jobs []filch.JobID
+	for i := range 8 {
+		r := ranks(1)
+		r.Shape.Only = []filch.NodeName{w.names[1+i%2]}
+		jobs = append(jobs, w.detach("n1", 1, r))
+	}
+	w.run(2 * sec)
+	w.crash("n1", true)
+	w.run(5 * sec)
+	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
+	said := 0
+	n5 := w.nodes["n5"]
+	for _, id := range jobs {
+		n5.input(func(out *Outbox) {
+			n5.node.CancelJob(w.Now(), id, 0, "user", 20*sec, func(e *JobEntry, why *filch.Error) { said++ }, out)
+		})
+	}
+	w.run(50 * ms)
+	at := said
+	w.declare("n1", stealer.Dead)
+	w.run(2 * sec)
+	w.faults.cut = nil
+	w.run(5 * sec)
+	if at == len(jobs) || said != len(jobs) {
+		t.Errorf("%d of %d cancels were recorded before n1 was declared dead, %d in all; want some after it, and all", at, len(jobs), said)
+	}
+	for _, id := range jobs {
+		w.ends(id, 143)
+	}
+	w.run(20 * sec)
+	w.quiet()
+}
