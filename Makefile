@@ -43,8 +43,8 @@ check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 # machine that others use too, real processes may come too late.
 test: build ## install what the tests need, then run all of them but the compose ones
 	@scripts/install-deps test
-	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim ./testbed/sim/store ./testbed/sim/tasks ./launcher ./mtc
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht
+	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher ./mtc
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht ./slots
 	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped $(AGAIN) --packages ./... -- -p 1 -count=$(COUNT) -timeout 15m
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
@@ -52,9 +52,9 @@ testbed: build ## a cluster of containers: a real MPI program, and nodes killed,
 	FILCH_BIN=$(abspath $(BIN))/filch $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
 
 sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault seeds
-	$(GO) run ./testbed/sim/cmd -nodes $(N) -seeds $(SEEDS)
+	$(GO) run ./testbed/sim/instance/cmd -nodes $(N) -seeds $(SEEDS)
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
-	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim ./testbed/sim/store ./testbed/sim/tasks
+	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 
 sim-million: ## a million seeds of the metadata store: hours
 	$(GO) run ./testbed/sim/store/cmd -seeds 1000000

@@ -25,7 +25,7 @@ func TestStoreOnAFullDisk(t *testing.T) {
 		u := newUser(c, id)
 		end.work.Go(func() { u.load(h, end) })
 	}
-	w := &writer{u: newUser(c, clients), acknowledged: map[string]string{}}
+	w := &writer{u: newUser(c, clients), acknowledged: map[string]string{}, versions: map[string]dht.Version{}}
 	for i := range 50 {
 		w.write(t, 1, fmt.Sprintf("disk/%d", i), 10*time.Second)
 	}
@@ -115,18 +115,22 @@ func TestTasksWithoutRoomForOutput(t *testing.T) {
 type writer struct {
 	u            *user
 	acknowledged map[string]string
+	versions     map[string]dht.Version
 }
 
 // write goes on until a record is acknowledged.
 func (w *writer) write(t *testing.T, n int, key string, limit time.Duration) {
 	t.Helper()
 	value := fmt.Sprintf("%s is %d", key, n)
-	op := dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(key), Durable: true, Value: dht.EncodeTable([]dht.Cell{{Name: "v", Value: []byte(value)}})}
+	op := dht.Op{Code: dht.OpSwap, Kind: dht.KindRegister, Key: dht.Key(key), Durable: true, Value: []byte(value), Expect: w.versions[key]}
 	for end := time.Now().Add(limit); ; {
 		r, asked := w.u.do(op)
-		if asked && r.Outcome == dht.Done {
-			w.acknowledged[key] = value
+		switch {
+		case asked && (r.Outcome == dht.Done || r.Outcome == dht.Mismatch && string(r.Value) == value): // by a try that was not answered
+			w.acknowledged[key], w.versions[key] = value, r.Version
 			return
+		case asked && r.Outcome == dht.Mismatch:
+			op.Expect = r.Version
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%s could not be written within %v: %+v", key, limit, r)
@@ -149,9 +153,8 @@ func (w *writer) check(t *testing.T) {
 			if err != nil || rs[0].Outcome != dht.Done {
 				t.Fatalf("%s asked of %s: %+v, %v", key, c.Hosts[host].Name, rs, err)
 			}
-			cells, err := dht.DecodeTable(rs[0].Value)
-			if err != nil || len(cells) != 1 || string(cells[0].Value) != want {
-				t.Errorf("%s asked of %s: %+v, want %q", key, c.Hosts[host].Name, cells, want)
+			if got := string(rs[0].Value); got != want {
+				t.Errorf("%s asked of %s: got %q, want %q", key, c.Hosts[host].Name, got, want)
 			}
 		}
 	}

@@ -241,10 +241,11 @@ func newProber(c *cluster) *prober {
 }
 
 func (p *prober) run(end *until) {
+	versions := make([]dht.Version, probes)
 	for n := 0; !end.over(); n++ {
 		ops := make([]dht.Op, probes)
 		for i := range ops {
-			ops[i] = dht.Op{Code: dht.OpMerge, Kind: dht.KindTable, Key: dht.Key(fmt.Sprintf("probe/%d", i)), Value: dht.EncodeTable([]dht.Cell{{Name: "n", Value: fmt.Append(nil, n)}})}
+			ops[i] = dht.Op{Code: dht.OpSwap, Kind: dht.KindRegister, Key: dht.Key(fmt.Sprintf("probe/%d", i)), Value: fmt.Append(nil, n), Expect: versions[i]}
 		}
 		if p.u.link == nil {
 			l, err := p.u.c.dial(p.u.rand.IntN(len(p.u.c.Hosts)))
@@ -264,8 +265,8 @@ func (p *prober) run(end *until) {
 		served := 0
 		p.mu.Lock()
 		for i, r := range rs {
-			if r.Outcome == dht.Done {
-				p.last[i] = began
+			if r.Outcome == dht.Done || r.Outcome == dht.Mismatch { // with what a write has done that was not answered
+				p.last[i], versions[i] = began, r.Version
 				served++
 			}
 		}

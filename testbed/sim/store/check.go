@@ -15,13 +15,13 @@ import (
 func (w *World) judge() {
 	for _, key := range w.past.keys {
 		entries := w.past.byKey[key]
-		losses := w.ground.lostAt[w.ground.shard(key)]
+		losses := w.ground.lostAt[cellOf(key)]
 		lack := w.ground.lacking[key]
 		switch {
 		case w.plan.style == blackout && len(losses) > 0:
 			w.judgeLossy(key, entries, losses[0], lack == nil || !lack.rotted)
 		case lack != nil && (w.plan.style == steady || lack.rotted) && linearizable(entries) == porcupine.Illegal:
-			w.trace("", "lacking", "%s, which no disk had when its shard was lost", key)
+			w.Trace("", "lacking", "%s, which no disk had when its shard was lost", key)
 			w.stats.Lacking++
 			w.judgeLossy(key, entries, lack.at, !lack.rotted)
 			continue
@@ -35,9 +35,9 @@ func (w *World) judge() {
 func (w *World) judgeKey(key dht.Key, entries []*entry) {
 	switch linearizable(entries) {
 	case porcupine.Illegal:
-		w.fail("illegal", "the history of %s is not linearizable", key)
+		w.Fail("illegal", "the history of %s is not linearizable", key)
 		for _, e := range entries {
-			w.trace("", "history", "%s", describe(e))
+			w.Trace("", "history", "%s", describe(e))
 		}
 	case porcupine.Unknown:
 		w.stats.Undecided++
@@ -74,7 +74,7 @@ func (w *World) judgeLossy(key dht.Key, entries []*entry, lost int64, durable bo
 				continue
 			}
 			if e.result.Outcome == dht.Absent && !removing || e.result.Outcome != dht.Absent && e.result.Version.Less(d.result.Version) {
-				w.fail("durable", "%s was durable, then %s", describe(d), describe(e))
+				w.Fail("durable", "%s was durable, then %s", describe(d), describe(e))
 				return
 			}
 		}
@@ -85,7 +85,7 @@ func (w *World) judgeLossy(key dht.Key, entries []*entry, lost int64, durable bo
 // they may miss nothing that was acknowledged, before they were asked, in an
 // epoch that it knew; and they show only what was there once.
 func (w *World) judgePlain(key dht.Key, entries []*entry) {
-	if len(w.ground.lostAt[w.ground.shard(key)]) > 0 && w.plan.style == blackout {
+	if len(w.ground.lostAt[cellOf(key)]) > 0 && w.plan.style == blackout {
 		return
 	}
 	var removed bool
@@ -106,7 +106,7 @@ func (w *World) judgePlain(key dht.Key, entries []*entry) {
 			}
 			w.stats.Stale++
 			if d.newest <= e.view {
-				w.fail("stale", "%s, asked of a node that knew epoch %d, is older than %s", describe(e), e.view, describe(d))
+				w.Fail("stale", "%s, asked of a node that knew epoch %d, is older than %s", describe(e), e.view, describe(d))
 				return
 			}
 			break
@@ -117,13 +117,13 @@ func (w *World) judgePlain(key dht.Key, entries []*entry) {
 // checkImages holds what a store would want on its disk against what is there.
 // The disk may know more: records that were sent and are not acknowledged.
 func (w *World) checkImages(n *node) {
-	if n.disk.failing || n.disk.anew != nil {
+	if !n.disk.Whole() {
 		return
 	}
 	for _, e := range n.store.Images() {
-		l, ok := n.disk.kept[e.Key]
-		if !ok || !bytes.HasPrefix(e.Value, l.Value) && !strings.HasPrefix(e.Key, "r/") {
-			w.fail("images", "%s wants %q on its disk as %x, and there it is %x", n.name, e.Key, e.Value, l.Value)
+		value, ok := n.disk.Kept(e.Key)
+		if !ok || !bytes.HasPrefix(e.Value, value) && !strings.HasPrefix(e.Key, "r/") {
+			w.Fail("images", "%s wants %q on its disk as %x, and there it is %x", n.Name, e.Key, e.Value, value)
 			return
 		}
 	}
@@ -139,22 +139,24 @@ func (w *World) wholeBut(bereft []dht.Shard) string {
 	var first *dht.StoreStatus
 	for _, n := range w.up() {
 		if n.leaving && len(bereft) == 0 {
-			return string(n.name) + " is leaving"
+			return string(n.Name) + " is leaving"
 		}
 		s := n.store.Status()
 		switch {
 		case !s.Known:
-			return string(n.name) + " knows no roster"
+			return string(n.Name) + " knows no roster"
 		case s.Short > len(bereft) || s.Learners > len(bereft) || !slices.Equal(s.Lost, bereft):
-			return string(n.name) + " sees shards that are not whole: " + show(s) + w.lostSay(n, s.Lost)
+			return string(n.Name) + " sees shards that are not whole: " + show(s) + w.lostSay(n, s.Lost)
 		case s.DiskReason != "":
-			return string(n.name) + " has no disk"
-		case !slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == n.name && r.Incarnation == n.incarnation }):
-			return string(n.name) + " is no member"
+			return string(n.Name) + " has no disk"
+		case !slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == n.Name && r.Incarnation == n.incarnation }):
+			return string(n.Name) + " is no member"
 		case first != nil && (first.Epoch != s.Epoch || first.Generation != s.Generation):
-			return string(n.name) + " has another roster than the others: " + show(s)
+			return string(n.Name) + " has another roster than the others: " + show(s)
+		case 4*len(s.Members) > s.Shards:
+			return string(n.Name) + " sees too few shards: " + show(s)
 		case len(s.Members) != len(w.up()):
-			return string(n.name) + " sees members that are not there: " + show(s)
+			return string(n.Name) + " sees members that are not there: " + show(s)
 		}
 		first = &s
 	}
@@ -166,9 +168,8 @@ func (w *World) wholeBut(bereft []dht.Shard) string {
 // or the entry rotted that says so. What the store guesses of such a disk from
 // the config counts if all disks are there.
 func (w *World) bereft() (all []dht.Shard) {
-	for _, k := range shardKeys {
-		shard := w.ground.shard(k)
-		_, replicas := w.config(k)
+	for _, k := range cellKeys {
+		shard, replicas := w.shard(k)
 		known, guessed := 0, 0
 		for _, r := range replicas {
 			tells, guess := w.byName[r.Name].tells(shard, r.Incarnation)
@@ -184,7 +185,7 @@ func (w *World) bereft() (all []dht.Shard) {
 		}
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // seatless reports whether the register is lost: of its newest seats no majority
@@ -198,7 +199,7 @@ func (w *World) seatless() bool {
 			st := n.store.Status()
 			seated = st.Seated && st.Generation == generation
 		}
-		if !seated && (n.disk.gone || n.disk.hurt) {
+		if !seated && (n.left || n.disk.Hurt()) {
 			lost++
 		}
 	}
@@ -207,7 +208,7 @@ func (w *World) seatless() bool {
 
 // lostSay tells who held the first of some lost shards.
 func (w *World) lostSay(n *node, lost []dht.Shard) string {
-	for _, k := range shardKeys {
+	for _, k := range cellKeys {
 		if shard, epoch, replicas := n.store.View(k); slices.Contains(lost, shard) {
 			return fmt.Sprintf("; shard %d is lost, in epoch %d it is held by %v", shard, epoch, replicas)
 		}
@@ -222,20 +223,20 @@ func (w *World) checkHomes(last map[dht.Key]*entry) {
 	for _, n := range w.up() {
 		for r := range n.store.Homed("") {
 			if other := homed[r.Key]; other != nil {
-				w.fail("homes", "%s is homed on %s and on %s", r.Key, other.name, n.name)
+				w.Fail("homes", "%s is homed on %s and on %s", r.Key, other.Name, n.Name)
 				return
 			}
 			homed[r.Key] = n
 			e := last[r.Key]
 			if e == nil || e.result.Outcome != dht.Done || e.result.Version != r.Version {
-				w.fail("homes", "%s homes %s of version %v, which is not what is there", n.name, r.Key, r.Version)
+				w.Fail("homes", "%s homes %s of version %v, which is not what is there", n.Name, r.Key, r.Version)
 				return
 			}
 		}
 	}
 	for _, key := range w.past.keys {
 		if e := last[key]; e != nil && e.result.Outcome == dht.Done && homed[key] == nil {
-			w.fail("homes", "nobody homes %s", key)
+			w.Fail("homes", "nobody homes %s", key)
 			return
 		}
 	}
@@ -251,7 +252,7 @@ func (w *World) checkWatches(last map[dht.Key]*entry) {
 			}
 			gone := e.result.Outcome == dht.Absent
 			if gone && x.told && !x.absent || !gone && (!x.told || x.absent || x.version != e.result.Version) {
-				w.fail("watch", "a watcher of %s on %s was told of %v (told %v, absent %v) last, and it is %s", x.key, n.name, x.version, x.told, x.absent, describe(e))
+				w.Fail("watch", "a watcher of %s on %s was told of %v (told %v, absent %v) last, and it is %s", x.key, n.Name, x.version, x.told, x.absent, describe(e))
 				return
 			}
 		}

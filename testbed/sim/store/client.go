@@ -23,12 +23,13 @@ type client struct {
 type call struct {
 	client  *client
 	node    *node
-	gen     int32
+	life    int32
 	tag     uint64
 	entries []*entry
 	waits   []bool
 	left    int
 	tries   int
+	begun   bool // the store knows of it
 	done    func()
 }
 
@@ -46,7 +47,7 @@ type watcher struct {
 var lives = [...]time.Duration{700 * time.Millisecond, 2500 * time.Millisecond, time.Hour}
 
 // kindsOfKeys are the kinds of the keys of each life.
-var kindsOfKeys = [...]dht.Kind{dht.KindRegister, dht.KindList, dht.KindTable}
+var kindsOfKeys = [...]dht.Kind{dht.KindRegister, dht.KindList, kindTable}
 
 // keepShort is shorter than what the store keeps by itself, and longer than
 // any operation or message of a run may be late.
@@ -58,11 +59,11 @@ const parentsOfChild = 5
 // keyAt is one of the keys that are in use now.
 func (w *World) keyAt(life, sort int) (dht.Key, dht.Kind) {
 	kind := kindsOfKeys[sort]
-	return dht.Key(fmt.Sprintf("%c%d/%d", "rlt"[sort], life, w.now/lives[life])), kind
+	return dht.Key(fmt.Sprintf("%c%d/%d", "rlt"[sort], life, w.Now()/lives[life])), kind
 }
 
 func (c *client) rest() {
-	c.w.after(c.w.rng.client.Exp(c.w.plan.think), func() {
+	c.w.After(c.w.rng.client.Exp(c.w.plan.think), func() {
 		if !c.idle {
 			c.work()
 		}
@@ -134,7 +135,7 @@ func (c *client) draw(key dht.Key, kind dht.Kind) *entry {
 		}
 	case kind == dht.KindList:
 		e.op.Code, e.op.Value = dht.OpAppend, []byte(c.value())
-	case kind == dht.KindTable:
+	case kind == kindTable:
 		e.op.Code = dht.OpMerge
 		c.drawCells(e)
 	case roll < 75:
@@ -153,14 +154,11 @@ func (c *client) draw(key dht.Key, kind dht.Kind) *entry {
 // the attempt that ended, and often said again by the parent's next home.
 func (c *client) drawCells(e *entry) {
 	rng := c.w.rng.client
-	cells := []dht.Cell{{Name: fmt.Sprintf("p%d", rng.N(parentsOfChild)), First: true, Value: []byte(c.value())}}
+	cells := fmt.Sprintf("p%d=%s", rng.N(parentsOfChild), c.value())
 	if rng.N(3) == 0 {
-		cells = append(cells, dht.Cell{Name: "max", Value: fmt.Appendf(nil, "%d", rng.N(1000))})
+		cells += fmt.Sprintf(",max=%d", rng.N(1000))
 	}
-	e.op.Value = dht.EncodeTable(cells)
-	for _, x := range cells {
-		e.want = appended(e.want, x.Name+"="+string(x.Value))
-	}
+	e.op.Value, e.want = []byte(cells), present(cells)
 }
 
 // newest is a version of a key that some client was shown, most often the
@@ -190,11 +188,11 @@ func (w *World) newest(key dht.Key) (dht.Version, string) {
 func (c *client) ask(entries []*entry, done func()) {
 	w := c.w
 	for _, e := range entries {
-		e.at = w.now
-		e.lossy = w.ground.losses[w.ground.shard(e.op.Key)]
+		e.at = w.Now()
+		e.lossy = w.ground.losses[cellOf(e.op.Key)]
 		if w.rng.client.N(8) > 0 {
 			c.node.serial++
-			e.op.ID = dht.OpID{Node: c.node.name, Incarnation: c.node.incarnation, Seq: c.node.serial}
+			e.op.ID = dht.OpID{Node: c.node.Name, Incarnation: c.node.incarnation, Seq: c.node.serial}
 		}
 		w.past.begin(e)
 		w.stats.Asked++
@@ -204,7 +202,7 @@ func (c *client) ask(entries []*entry, done func()) {
 
 func (c *client) send(k *call) {
 	w := c.w
-	k.node, k.gen = c.node, c.node.gen
+	k.node, k.life = c.node, c.node.Life()
 	k.waits, k.left = make([]bool, len(k.entries)), 0
 	var ops []dht.Op
 	for i, e := range k.entries {
@@ -219,23 +217,24 @@ func (c *client) send(k *call) {
 	w.ground.calls[k.tag] = k
 	c.asked = k
 	patience := w.rng.client.Between(w.plan.patienceMin, w.plan.patienceMax)
-	until := w.now + patience
-	if w.log != nil {
+	until := w.Now() + patience
+	if w.Tracing() {
 		for _, e := range k.entries {
-			w.trace(k.node.name, "asked", "tag %d until %v: %s", k.tag, until, describe(e))
+			w.Trace(k.node.Name, "asked", "tag %d until %v: %s", k.tag, until, describe(e))
 		}
 	}
-	k.node.input(func(n *node) {
-		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Do(now, k.tag, ops, until-n.born, out) })
+	n := k.node
+	n.input(func() {
+		k.begun = true
+		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Do(now, k.tag, ops, n.Local()+until-w.Now(), out) })
 	})
-	troubles, stopped := k.node.troubles, k.node.pausedUntil > w.now
-	w.do(until+overdue, func() {
-		n := k.node
+	troubles, stopped := n.troubles, n.Paused()
+	w.At(until+overdue, func() {
 		if k.left == 0 || w.ground.calls[k.tag] != k {
 			return
 		}
-		if n.gen == k.gen && n.troubles == troubles && !stopped && !n.disk.failing {
-			w.fail("overdue", "%s was not answered by %v: %s", n.name, until, describe(k.entries[slices.Index(k.waits, true)]))
+		if n.Life() == k.life && n.troubles == troubles && !stopped && !n.disk.Failing() {
+			w.Fail("overdue", "%s was not answered by %v: %s", n.Name, until, describe(k.entries[slices.Index(k.waits, true)]))
 			return
 		}
 		k.giveUp()
@@ -258,23 +257,33 @@ func (n *node) result(r dht.StoreResult) {
 		return
 	}
 	k := w.ground.calls[r.Tag]
-	if k == nil || k.gen != n.gen {
+	if k == nil || k.life != n.Life() {
 		return
 	}
 	if r.Index < 0 || r.Index >= len(k.entries) || !k.waits[r.Index] {
-		w.fail("answer", "%s answers %d of call %d, which does not wait for it", n.name, r.Index, r.Tag)
+		w.Fail("answer", "%s answers %d of call %d, which does not wait for it", n.Name, r.Index, r.Tag)
 		return
 	}
 	k.waits[r.Index] = false
 	k.left--
 	e := k.entries[r.Index]
 	w.end(e, r.Result)
-	if w.log != nil {
-		w.trace(n.name, "answers", "tag %d: %s", r.Tag, describe(e))
+	if w.Tracing() {
+		w.Trace(n.Name, "answers", "tag %d: %s", r.Tag, describe(e))
 	}
 	if k.left == 0 {
 		k.over()
 	}
+}
+
+// askedOf are the calls that wait for the store of n.
+func (w *World) askedOf(n *node) (all []*call) {
+	for _, c := range w.clients {
+		if k := c.asked; k != nil && k.node == n && k.life == n.Life() && k.begun {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 // orphan ends the calls of a process that died.
@@ -315,7 +324,7 @@ func (k *call) over() {
 		k.done()
 		return
 	}
-	w.after(w.rng.client.Exp(w.plan.think), func() {
+	w.After(w.rng.client.Exp(w.plan.think), func() {
 		if w.rng.client.N(2) == 0 {
 			c.node = nil
 		}
@@ -337,7 +346,7 @@ func (c *client) watch() {
 	key, kind := w.keyAt(2, w.rng.client.N(len(kindsOfKeys)))
 	w.ground.tags++
 	tag := w.ground.tags
-	n.input(func(n *node) {
+	n.input(func() {
 		n.watches[tag] = &watcher{key: key, kind: kind}
 		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Watch(now, tag, key, dht.Version{}, out) })
 	})
@@ -350,14 +359,14 @@ func (n *node) told(r dht.StoreResult) {
 	if x == nil {
 		return
 	}
-	if w.log != nil {
-		w.trace(n.name, "tells", "watch %d of %s: %v %v", r.Tag, x.key, r.Result.Outcome, r.Result.Version)
+	if w.Tracing() {
+		w.Trace(n.Name, "tells", "watch %d of %s: %v %v", r.Tag, x.key, r.Result.Outcome, r.Result.Version)
 	}
 	x.told, x.version, x.absent = true, r.Result.Version, r.Result.Outcome == dht.Absent
 	if r.Result.Outcome == dht.Done {
 		text, err := canonical(x.kind, r.Result.Value)
 		if err != nil {
-			w.fail("contents", "watch of %s: %v", x.key, err)
+			w.Fail("contents", "watch of %s: %v", x.key, err)
 			return
 		}
 		w.saw(&entry{client: -1, op: dht.Op{Code: dht.OpLookup, Key: x.key}}, x.version, text)

@@ -2,9 +2,9 @@
 // in virtual time, under faults that a seed decides, and checks what its
 // clients saw.
 //
-// A [World] owns the clock, the network, the disks and the list of members, and
-// drives the very dht.Store that the launcher drives, through the same methods
-// and the same StoreOut. It holds no policy of its own. Clients insert, look
+// A [World] is an engine with hosts, their disks and a list of members, and drives
+// the very dht.Store that the launcher drives, through the same methods and the
+// same StoreOut. It holds no policy of its own. Clients insert, look
 // up, remove, append, swap and merge; what they asked and were told is a
 // history, which must be linearizable key by key. Whatever was acknowledged
 // must be there at the end.
@@ -21,6 +21,9 @@
 // roster is lost, which is counted too. Then, and where shards stay unavailable,
 // the loss is accepted, as a person would: everything must be whole again after
 // that, and answer.
+//
+// Most runs have 3 to 9 nodes. Some grow from 14 to 20 while the faults come: their
+// shards are split.
 //
 // Half of the faults are aimed at the primary of a key that is in use, and keys
 // live for less than a failover, for about one, and for the whole run: faults

@@ -65,7 +65,7 @@ func (w *World) faultNext() {
 			break
 		}
 	}
-	w.after(w.rng.fault.Between(0, w.plan.gap), w.faultNext)
+	w.After(w.rng.fault.Between(0, w.plan.gap), w.faultNext)
 }
 
 // victim is, half the time, the primary of a key that is in use; else anybody.
@@ -116,12 +116,12 @@ func (w *World) crash(n *node, down time.Duration) {
 	n.disturb()
 	n.stop()
 	w.members.ended(n)
-	gen := n.gen
-	w.after(down, func() { w.restart(n, gen) })
+	life := n.Life()
+	w.After(down, func() { w.restart(n, life) })
 }
 
-func (w *World) restart(n *node, gen int32) {
-	if n.gen == gen && n.store == nil && !n.left {
+func (w *World) restart(n *node, life int32) {
+	if n.Life() == life && n.store == nil && !n.left {
 		w.stats.Restarts++
 		n.boot(false)
 	}
@@ -133,10 +133,9 @@ func (w *World) pause(n *node, d time.Duration) {
 	if n.store == nil {
 		return
 	}
-	w.trace(n.name, "stopped", "for %v", d)
+	w.Trace(n.Name, "stopped", "for %v", d)
 	n.disturb()
-	n.pausedUntil = max(n.pausedUntil, w.now+d)
-	w.do(n.pausedUntil, n.wakeUp)
+	n.Pause(w.Now() + d)
 }
 
 // cut takes the paths from every a to every b away for a while.
@@ -147,9 +146,9 @@ func (w *World) cut(a, b []*node, d time.Duration, bothWays bool) {
 				if x == y {
 					continue
 				}
-				w.net.Cut(x.index, y.index, by)
+				w.Net.Cut(x.Index, y.Index, by)
 				if bothWays {
-					w.net.Cut(y.index, x.index, by)
+					w.Net.Cut(y.Index, x.Index, by)
 				}
 			}
 		}
@@ -160,11 +159,11 @@ func (w *World) cut(a, b []*node, d time.Duration, bothWays bool) {
 		if open {
 			open = false
 			set(-1)
-			w.trace("", "healed", "")
+			w.Trace("", "healed", "")
 		}
 	}
 	w.faults.mended = append(w.faults.mended, heal)
-	w.after(d, heal)
+	w.After(d, heal)
 }
 
 func (w *World) others(n *node) []*node {
@@ -175,7 +174,7 @@ func (w *World) others(n *node) []*node {
 func (w *World) islandOne(n *node) { w.island(n, w.lasts(100, 3000)) }
 
 func (w *World) island(n *node, d time.Duration) {
-	w.trace(n.name, "cut off", "for %v", d)
+	w.Trace(n.Name, "cut off", "for %v", d)
 	w.cut([]*node{n}, w.others(n), d, true)
 }
 
@@ -190,13 +189,13 @@ func (w *World) halve(n *node) {
 		}
 	}
 	d := w.lasts(100, 3000)
-	w.trace("", "halved", "%v for %v", names(a), d)
+	w.Trace("", "halved", "%v for %v", names(a), d)
 	w.cut(a, b, d, w.rng.fault.N(4) > 0)
 }
 
 func names(nodes []*node) (all []string) {
 	for _, n := range nodes {
-		all = append(all, string(n.name))
+		all = append(all, string(n.Name))
 	}
 	return all
 }
@@ -205,11 +204,11 @@ func names(nodes []*node) (all []string) {
 func (w *World) deafenOne(n *node) {
 	d := w.lasts(100, 2500)
 	if w.rng.fault.N(2) == 0 {
-		w.trace(n.name, "deaf", "for %v", d)
+		w.Trace(n.Name, "deaf", "for %v", d)
 		w.cut(w.others(n), []*node{n}, d, false)
 		return
 	}
-	w.trace(n.name, "mute", "for %v", d)
+	w.Trace(n.Name, "mute", "for %v", d)
 	w.cut([]*node{n}, w.others(n), d, false)
 }
 
@@ -217,7 +216,7 @@ func (w *World) deafenOne(n *node) {
 func (w *World) cutPath(n *node) {
 	x := w.nodes[w.rng.fault.N(len(w.nodes))]
 	d := w.lasts(100, 4000)
-	w.trace(n.name, "cut", "path with %s for %v", x.name, d)
+	w.Trace(n.Name, "cut", "path with %s for %v", x.Name, d)
 	a, b := []*node{n}, []*node{x}
 	if w.rng.fault.N(2) == 0 {
 		a, b = b, a
@@ -227,15 +226,15 @@ func (w *World) cutPath(n *node) {
 
 // clogOne holds back what goes to or from a node, or to one other.
 func (w *World) clogOne(n *node) {
-	until := w.now + w.lasts(50, 2000)
+	until := w.Now() + w.lasts(50, 2000)
 	way := w.rng.fault.N(3)
-	w.trace(n.name, "clogged", "until %v", until)
+	w.Trace(n.Name, "clogged", "until %v", until)
 	for _, x := range w.others(n) {
 		if way != 0 {
-			w.net.Clog(n.index, x.index, until)
+			w.Net.Clog(n.Index, x.Index, until)
 		}
 		if way != 1 {
-			w.net.Clog(x.index, n.index, until)
+			w.Net.Clog(x.Index, n.Index, until)
 		}
 		if w.rng.fault.N(8) == 0 {
 			break
@@ -248,7 +247,7 @@ func (w *World) rumor(n *node) {
 	o := w.nodes[w.rng.fault.N(len(w.nodes))]
 	if o != n && n.store != nil {
 		bury := w.rng.fault.N(2) == 0
-		w.trace(o.name, "mistrusts", "%s, buries it: %v", n.name, bury)
+		w.Trace(o.Name, "mistrusts", "%s, buries it: %v", n.Name, bury)
 		w.members.mistrust(o, n, bury)
 	}
 }
@@ -270,20 +269,20 @@ func (w *World) leaveOne(n *node) {
 	if n.store == nil || n.leaving || w.staying() <= nodesMin {
 		return
 	}
-	w.trace(n.name, "leaves", "")
+	w.Trace(n.Name, "leaves", "")
 	n.leaving = true
 	n.disturb()
-	n.input(func(n *node) { n.call(n.store.Leave) })
+	n.input(func() { n.call(n.store.Leave) })
 	if w.plan.drains {
-		gen := n.gen
+		life := n.Life()
 		back := func() {
-			if n.gen == gen && n.store != nil && n.leaving {
-				w.trace(n.name, "comes back", "")
+			if n.Life() == life && n.store != nil && n.leaving {
+				w.Trace(n.Name, "comes back", "")
 				n.leaving = false
-				n.input(func(n *node) { n.call(n.store.Return) })
+				n.input(func() { n.call(n.store.Return) })
 			}
 		}
-		w.after(w.lasts(20, 4000), back)
+		w.After(w.lasts(20, 4000), back)
 		w.faults.mended = append(w.faults.mended, back)
 	}
 }
@@ -291,28 +290,36 @@ func (w *World) leaveOne(n *node) {
 // departed is when a store said that it keeps nothing any more.
 func (w *World) departed(n *node) {
 	if w.plan.drains {
-		w.trace(n.name, "keeps nothing", "")
+		w.Trace(n.Name, "keeps nothing", "")
 		return
 	}
 	if !n.leaving || n.store == nil {
-		w.fail("left", "%s says that it has left, and was not asked to", n.name)
+		w.Fail("left", "%s says that it has left, and was not asked to", n.Name)
 		return
 	}
-	incarnation, gen := n.incarnation, n.gen
-	w.after(0, func() {
-		if n.gen != gen || n.store == nil {
+	incarnation, life := n.incarnation, n.Life()
+	w.After(0, func() {
+		if n.Life() != life || n.store == nil {
 			return
 		}
-		w.trace(n.name, "left", "")
-		n.left = true
+		w.Trace(n.Name, "left", "")
 		n.silence()
-		n.disk = disk{gone: true}
+		n.lose()
 		w.members.leave(n, incarnation)
 	})
 }
 
 // joinOne lets a new node in.
-func (w *World) joinOne(*node) {
+func (w *World) joinOne(*node) { w.join() }
+
+// joinAll lets those in who are to join a run that grows, one by one.
+func (w *World) joinAll() {
+	for range w.plan.joiners {
+		w.At(faultsAt+w.rng.fault.Between(0, w.plan.span), w.join)
+	}
+}
+
+func (w *World) join() {
 	if i := w.plan.nodes + w.faults.joined; i < len(w.nodes) {
 		w.faults.joined++
 		w.nodes[i].boot(false)
@@ -325,18 +332,17 @@ func (w *World) loseOne(n *node) {
 		return
 	}
 	w.faults.hold = true // until the others have all that it had: two faults at once may lose what one does not
-	w.afterwards(w.now + 4*w.plan.dead)
-	w.trace(n.name, "is lost", "for good")
+	w.afterwards(w.Now() + 4*w.plan.dead)
+	w.Trace(n.Name, "is lost", "for good")
 	n.disturb()
 	n.stop()
-	n.left = true
-	n.disk = disk{gone: true}
+	n.lose()
 }
 
 // afterwards lets faults go on once all is whole again, or it takes too long.
 func (w *World) afterwards(most time.Duration) {
-	w.after(100*time.Millisecond, func() {
-		if w.now < most && (w.whole() != "" || w.now < most-2*w.plan.dead) {
+	w.After(100*time.Millisecond, func() {
+		if w.Now() < most && (w.whole() != "" || w.Now() < most-2*w.plan.dead) {
 			w.afterwards(most)
 			return
 		}
@@ -409,7 +415,7 @@ func (w *World) chaseHome(*node) {
 	if first == nil {
 		return
 	}
-	w.trace(first.name, "chased", "as the primary of %s", k)
+	w.Trace(first.Name, "chased", "as the primary of %s", k)
 	hit := func(n *node) {
 		switch w.rng.fault.N(3) {
 		case 0:
@@ -431,14 +437,14 @@ func (w *World) chaseHome(*node) {
 		}
 		tries++
 		if n := w.homeOf(k); n != nil && n != first {
-			w.after(w.rng.fault.Between(0, 40*time.Millisecond), func() {
+			w.After(w.rng.fault.Between(0, 40*time.Millisecond), func() {
 				if !w.faults.over {
 					hit(n)
 				}
 			})
 			return
 		}
-		w.after(10*time.Millisecond, look)
+		w.After(10*time.Millisecond, look)
 	}
 	look()
 }
@@ -449,9 +455,9 @@ func (w *World) blackoutAll(*node) {
 	if w.plan.style == steady {
 		return
 	}
-	w.trace("", "blackout", "")
+	w.Trace("", "blackout", "")
 	for _, n := range w.up() {
-		w.after(w.rng.fault.Between(0, 30*time.Millisecond), func() {
+		w.After(w.rng.fault.Between(0, 30*time.Millisecond), func() {
 			if n.store != nil && !w.faults.over {
 				w.crash(n, w.lasts(50, 1500))
 			}
@@ -462,26 +468,22 @@ func (w *World) blackoutAll(*node) {
 // calm ends all faults: what was cut is healed, who was stopped goes on, who
 // died starts again, and the network loses nothing any more.
 func (w *World) calm() {
-	w.trace("", "calm", "")
+	w.Trace("", "calm", "")
 	w.faults.over = true
 	for _, heal := range w.faults.mended {
 		heal()
 	}
-	w.net.Heal()
+	w.Net.Heal()
 	for _, a := range w.nodes {
 		for _, b := range w.nodes {
-			w.net.Clog(a.index, b.index, 0)
+			w.Net.Clog(a.Index, b.Index, 0)
 		}
 	}
 	for _, n := range w.nodes {
-		if n.pausedUntil > w.now {
-			n.pausedUntil = w.now
-			n.wakeUp()
-			n.tickSoon()
-		}
+		n.Resume()
 		w.mendDisk(n)
 		if n.incarnation > 0 && n.store == nil && !n.left {
-			w.restart(n, n.gen)
+			w.restart(n, n.Life())
 		}
 	}
 }

@@ -3,18 +3,18 @@ package store
 import (
 	"time"
 
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // hosts are those of the nodes where they answer for a process that has ended:
 // in half of the worlds. There also is a firewall now and then that answers so for
 // a process that lives. The dice are its own, so that the other half of the worlds
 // is as without hosts.
-type hosts struct{ dice *fate.Dice }
+type hosts struct{ dice *engine.Dice }
 
 // answering are the dice of the hosts of a world, or nil.
-func answering(seed uint64) *fate.Dice {
-	if d := fate.NewDice(seed, 14); d.N(2) == 0 {
+func answering(seed uint64) *engine.Dice {
+	if d := engine.NewDice(seed, 14); d.N(2) == 0 {
 		return d
 	}
 	return nil
@@ -27,8 +27,8 @@ func (m *members) ended(s *node) {
 	}
 	incarnation := s.incarnation
 	for _, o := range m.w.nodes {
-		m.w.after(m.hosts.dice.Between(time.Millisecond, gossipMax), func() {
-			if o != s && o.speaks() && !m.w.net.IsCut(s.index, o.index) && !m.w.net.IsCut(o.index, s.index) {
+		m.w.After(m.hosts.dice.Between(time.Millisecond, gossipMax), func() {
+			if o != s && o.Speaks() && !m.w.Net.IsCut(s.Index, o.Index) && !m.w.Net.IsCut(o.Index, s.Index) {
 				m.miss(o, s, incarnation, 0)
 			}
 		})
@@ -51,21 +51,21 @@ func (m *members) reject() {
 	}
 	if up := w.up(); len(up) > 0 && !w.faults.hold {
 		s := up[d.N(len(up))]
-		until := w.now + d.Between(20*time.Millisecond, 1500*time.Millisecond)
+		until := w.Now() + d.Between(20*time.Millisecond, 1500*time.Millisecond)
 		w.stats.Faults++
 		s.disturb()
-		w.trace(s.name, "rejected", "until %v", until)
+		w.Trace(s.Name, "rejected", "until %v", until)
 		incarnation := s.incarnation
 		for _, o := range w.nodes {
 			if o == s || d.N(8) == 0 {
 				continue
 			}
-			w.after(d.Between(time.Millisecond, gossipMax), func() {
-				if o.speaks() {
+			w.After(d.Between(time.Millisecond, gossipMax), func() {
+				if o.Speaks() {
 					m.miss(o, s, incarnation, until)
 				}
 			})
 		}
 	}
-	w.after(d.Between(0, 3*w.plan.gap), m.reject)
+	w.After(d.Between(0, 3*w.plan.gap), m.reject)
 }

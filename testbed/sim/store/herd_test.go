@@ -8,15 +8,14 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // herd is many stores on a network on which nothing goes wrong, each of which
 // is told of a few others only: a list of members that is cut off.
 type herd struct {
-	now     time.Duration
-	queue   fate.Queue[func()]
-	rng     *fate.Dice
+	*engine.Engine
+	rng     *engine.Dice
 	stores  []*dht.Store
 	wake    []time.Duration
 	index   map[filch.NodeName]int
@@ -29,7 +28,8 @@ type herd struct {
 const listAll = 8
 
 func newHerd(n, listed int) *herd {
-	h := &herd{rng: fate.NewDice(uint64(n), 1), index: make(map[filch.NodeName]int), results: make(map[uint64]dht.Result)}
+	e := engine.New(engine.Options{Seed: uint64(n)})
+	h := &herd{Engine: e, rng: e.Dice(1), index: make(map[filch.NodeName]int), results: make(map[uint64]dht.Result)}
 	for i := range n {
 		name := filch.NodeName(fmt.Sprintf("node%04d", i))
 		h.index[name] = i
@@ -38,7 +38,7 @@ func newHerd(n, listed int) *herd {
 	}
 	h.call(0, h.stores[0].Found)
 	for i := range n {
-		h.at(time.Duration(i)*time.Millisecond, func() {
+		h.At(time.Duration(i)*time.Millisecond, func() {
 			if i < listAll {
 				for k := range n {
 					h.meet(i, k)
@@ -55,8 +55,6 @@ func newHerd(n, listed int) *herd {
 
 func (h *herd) name(i int) filch.NodeName { return filch.NodeName(fmt.Sprintf("node%04d", i)) }
 
-func (h *herd) at(t time.Duration, f func()) { h.queue.Push(max(t, h.now), f) }
-
 func (h *herd) meet(i, k int) {
 	if i != k {
 		h.call(i, func(now time.Duration, out *dht.StoreOut) {
@@ -68,19 +66,15 @@ func (h *herd) meet(i, k int) {
 func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
 	out := &h.out
 	out.Reset()
-	f(h.now, out)
+	f(h.Now(), out)
 	var last uint64
 	for _, l := range out.Logs {
 		last = l.Number
 	}
 	for _, s := range out.Sends {
 		h.sent++
-		wait := 50 * time.Microsecond
-		if s.After > 0 {
-			wait += time.Millisecond // the disk's
-		}
 		to := h.index[s.To]
-		h.at(h.now+wait, func() {
+		h.At(h.Now()+50*time.Microsecond, func() {
 			h.call(to, func(now time.Duration, out *dht.StoreOut) { h.stores[to].Message(now, h.name(i), s.Message, out) })
 		})
 	}
@@ -88,14 +82,14 @@ func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
 		h.results[r.Tag] = r.Result
 	}
 	if last > 0 {
-		h.at(h.now+time.Millisecond, func() {
+		h.At(h.Now()+time.Millisecond, func() {
 			h.call(i, func(now time.Duration, out *dht.StoreOut) { h.stores[i].Synced(now, last, out) })
 		})
 	}
 	if d := h.stores[i].Deadline(); d < h.wake[i] {
-		h.wake[i] = max(d, h.now+1)
-		h.at(h.wake[i], func() {
-			if h.wake[i] == h.now {
+		h.wake[i] = max(d, h.Now()+1)
+		h.At(h.wake[i], func() {
+			if h.wake[i] == h.Now() {
 				h.wake[i] = filch.Never
 				h.call(i, h.stores[i].Tick)
 			}
@@ -103,20 +97,20 @@ func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
 	}
 }
 
-func (h *herd) run(until time.Duration) {
-	for h.queue.Next() <= until {
-		at, f := h.queue.Pop()
-		h.now = at
-		f()
+// run goes on for a while; a rule that breaks ends the test.
+func (h *herd) run(t *testing.T, d time.Duration) {
+	t.Helper()
+	h.Run(h.Now() + d)
+	for _, v := range h.Broken() {
+		t.Fatal(v)
 	}
-	h.now = until
 }
 
 // settle runs until every store holds the whole roster and no shard is short.
 func (h *herd) settle(t *testing.T, within time.Duration) {
 	t.Helper()
 	var why string
-	for end := h.now + within; h.now < end; h.run(h.now + 250*time.Millisecond) {
+	for end := h.Now() + within; h.Now() < end; h.run(t, 250*time.Millisecond) {
 		why = ""
 		for i, s := range h.stores {
 			if x := s.Status(); len(x.Members) != len(h.stores) || x.Short > 0 || x.Learners > 0 {
@@ -151,7 +145,7 @@ func TestStoreScale(t *testing.T) {
 			began := time.Now()
 			h := newHerd(n, min(48, n-1))
 			h.settle(t, 5*time.Minute)
-			came := h.now
+			came := h.Now()
 			held, homes, shards := h.shares()
 			t.Logf("figure: %d nodes, %d shards: replicas at most %d (mean %.2f, ratio %.2f), primaries at most %d (mean %.2f, ratio %.2f); whole after %v of the instance, %v of ours, %d messages",
 				n, shards, held.max, held.mean, held.ratio(), homes.max, homes.mean, homes.ratio(), came, time.Since(began).Round(time.Millisecond), h.sent)
@@ -198,13 +192,13 @@ func (h *herd) findHomes(t *testing.T, keys int) {
 	for i := range keys {
 		tags = append(tags, h.do(h.rng.N(len(h.stores)), dht.Op{Code: dht.OpInsert, Key: dht.Key(fmt.Sprintf("k%d", i)), Value: []byte("v")}))
 	}
-	h.run(h.now + 3*time.Second)
+	h.run(t, 3*time.Second)
 	before := h.sent
 	for i := range keys {
 		tags = append(tags, h.do(h.rng.N(len(h.stores)), dht.Op{Code: dht.OpLookup, Key: dht.Key(fmt.Sprintf("k%d", i))}))
-		h.run(h.now + 20*time.Millisecond)
+		h.run(t, 20*time.Millisecond)
 	}
-	h.run(h.now + 3*time.Second)
+	h.run(t, 3*time.Second)
 	for i, tag := range tags {
 		if r, ok := h.results[tag]; !ok || r.Outcome != dht.Done {
 			t.Fatalf("operation %d of %d was answered with %v %s", i, len(tags), r.Outcome, r.Err)

@@ -67,7 +67,7 @@ func (w *World) end(e *entry, r dht.Result) {
 	e.back, e.open, e.result = h.next(), false, r
 	e.newest, _ = w.config(e.op.Key)
 	e.result.Value = nil
-	w.mix(uint64(r.Outcome)<<56 ^ r.Version.Epoch<<32 ^ r.Version.Seq)
+	w.Mix(uint64(r.Outcome)<<56 ^ r.Version.Epoch<<32 ^ r.Version.Seq)
 	switch r.Outcome {
 	case dht.Unknown:
 		e.open, e.back = true, never
@@ -84,7 +84,7 @@ func (w *World) end(e *entry, r dht.Result) {
 		return
 	case dht.Done, dht.Exists, dht.Absent, dht.Mismatch:
 	default:
-		w.fail("outcome", "%s was answered with %v (%s)", describe(e), r.Outcome, r.Err)
+		w.Fail("outcome", "%s was answered with %v (%s)", describe(e), r.Outcome, r.Err)
 		return
 	}
 	w.stats.Done++
@@ -94,7 +94,7 @@ func (w *World) end(e *entry, r dht.Result) {
 	case shows && (r.Outcome != dht.Mismatch || r.Version != dht.Version{}):
 		text, err := canonical(e.kind, r.Value)
 		if err != nil {
-			w.fail("contents", "%s: %v", describe(e), err)
+			w.Fail("contents", "%s: %v", describe(e), err)
 			return
 		}
 		e.got = text
@@ -108,12 +108,12 @@ func (w *World) end(e *entry, r dht.Result) {
 // before.
 func (w *World) saw(e *entry, v dht.Version, text string) {
 	if v == (dht.Version{}) {
-		w.fail("version", "%s was answered with a record without a version", describe(e))
+		w.Fail("version", "%s was answered with a record without a version", describe(e))
 		return
 	}
 	k := versionOf{e.op.Key, v}
 	if old, ok := w.past.seen[k]; ok && old != text {
-		w.fail("version", "version %v of %s was %q and is %q", v, e.op.Key, old, text)
+		w.Fail("version", "version %v of %s was %q and is %q", v, e.op.Key, old, text)
 	}
 	w.past.seen[k] = text
 }
@@ -124,10 +124,7 @@ var codeNames = [...]string{"?", "insert", "lookup", "remove", "append", "swap",
 func describe(e *entry) string {
 	text := fmt.Sprintf("client %d: %s %s", e.client, codeNames[e.op.Code], e.op.Key)
 	switch e.op.Code {
-	case dht.OpMerge:
-		cells, _ := canonical(dht.KindTable, e.op.Value)
-		text += " " + cells
-	case dht.OpInsert, dht.OpAppend, dht.OpSwap:
+	case dht.OpInsert, dht.OpAppend, dht.OpSwap, dht.OpMerge:
 		text += fmt.Sprintf(" %q", e.op.Value)
 	}
 	if e.want != "" {

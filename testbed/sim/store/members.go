@@ -25,7 +25,7 @@ type members struct {
 	n      int
 	views  []view          // by observer*n+subject
 	looked []time.Duration // by observer: its own last look
-	doomed []int32         // by node: the process that is about to learn that it was declared dead
+	doomed []uint64        // by node: the incarnation that is about to learn that it was declared dead
 	hosts  hosts
 }
 
@@ -44,14 +44,14 @@ const (
 )
 
 func newMembers(w *World, n int) *members {
-	return &members{w: w, n: n, views: make([]view, n*n), looked: make([]time.Duration, n), doomed: make([]int32, n), hosts: hosts{answering(w.plan.seed)}}
+	return &members{w: w, n: n, views: make([]view, n*n), looked: make([]time.Duration, n), doomed: make([]uint64, n), hosts: hosts{answering(w.plan.seed)}}
 }
 
-func (m *members) view(o, s *node) *view { return &m.views[int(o.index)*m.n+int(s.index)] }
+func (m *members) view(o, s *node) *view { return &m.views[int(o.Index)*m.n+int(s.Index)] }
 
 // hears reports whether signs of life of s reach o now.
 func (m *members) hears(o, s *node) bool {
-	return s.speaks() && o.speaks() && !m.w.net.IsCut(s.index, o.index)
+	return s.Speaks() && o.Speaks() && !m.w.Net.IsCut(s.Index, o.Index)
 }
 
 // start lets every node look around for ever.
@@ -62,8 +62,8 @@ func (m *members) start() {
 }
 
 func (m *members) again(o *node) {
-	m.w.after(m.w.rng.member.Between(lookEvery/2, lookEvery), func() {
-		if o.speaks() {
+	m.w.After(m.w.rng.member.Between(lookEvery/2, lookEvery), func() {
+		if o.Speaks() {
 			m.look(o)
 		}
 		m.again(o)
@@ -74,8 +74,8 @@ func (m *members) again(o *node) {
 // not held against the others.
 func (m *members) look(o *node) {
 	w := m.w
-	away := max(0, w.now-m.looked[o.index]-2*lookEvery)
-	m.looked[o.index] = w.now
+	away := max(0, w.Now()-m.looked[o.Index]-2*lookEvery)
+	m.looked[o.Index] = w.Now()
 	for _, s := range w.nodes {
 		if s == o || o.store == nil {
 			continue
@@ -86,7 +86,7 @@ func (m *members) look(o *node) {
 			continue
 		}
 		v.heard += away
-		silent := w.now - v.heard
+		silent := w.Now() - v.heard
 		switch {
 		case v.standing == upright && silent > w.plan.suspect:
 			m.tell(o, s, v, suspected)
@@ -97,12 +97,12 @@ func (m *members) look(o *node) {
 }
 
 func (m *members) heard(o, s *node, v *view) {
-	v.heard = m.w.now
+	v.heard = m.w.Now()
 	switch {
 	case s.incarnation > v.incarnation:
 		v.incarnation = s.incarnation
 		m.tell(o, s, v, upright)
-	case (v.standing == suspected || v.standing == missing && m.w.now >= v.rejected) && s.incarnation == v.incarnation:
+	case (v.standing == suspected || v.standing == missing && m.w.Now() >= v.rejected) && s.incarnation == v.incarnation:
 		m.tell(o, s, v, upright)
 	case v.standing == buried && s.incarnation == v.incarnation && m.hears(s, o):
 		m.meet(o, s)
@@ -133,7 +133,7 @@ func (m *members) declare(o, s *node, incarnation uint64) {
 	m.tell(o, s, v, buried)
 	for _, x := range m.w.nodes {
 		if x != o && x != s && m.hears(x, o) {
-			m.w.after(m.w.rng.member.Between(time.Millisecond, gossipMax), func() {
+			m.w.After(m.w.rng.member.Between(time.Millisecond, gossipMax), func() {
 				if m.hears(x, o) {
 					m.declare(x, s, incarnation)
 				}
@@ -149,25 +149,23 @@ func (m *members) meet(o, s *node) {
 	who := s
 	if v := m.view(s, o); v.standing == buried && v.incarnation == o.incarnation {
 		a, b := m.company(o), m.company(s)
-		if a < b || a == b && o.index > s.index {
+		if a < b || a == b && o.Index > s.Index {
 			who = o
 		}
 	}
-	if m.doomed[who.index] == who.gen {
+	doomed := who.incarnation
+	if m.doomed[who.Index] == doomed {
 		return
 	}
-	gen := who.gen
-	m.doomed[who.index] = gen
-	m.w.after(m.w.rng.member.Between(time.Millisecond, learnMax), func() { m.reborn(who, gen) })
+	m.doomed[who.Index] = doomed
+	m.w.After(m.w.rng.member.Between(time.Millisecond, learnMax), func() { m.reborn(who, doomed) })
 }
 
-func (m *members) reborn(n *node, gen int32) {
+func (m *members) reborn(n *node, doomed uint64) {
 	switch {
-	case n.gen != gen || n.store == nil || n.left:
-	case n.pausedUntil > m.w.now:
-		m.w.do(n.pausedUntil, func() { m.reborn(n, gen) })
-	case n.disk.failing: // it cannot sync its log, so it does not come back yet
-		m.w.after(learnMax, func() { m.reborn(n, gen) })
+	case n.incarnation != doomed || n.store == nil || n.left:
+	case n.Paused():
+		m.w.At(n.PausedUntil(), func() { m.reborn(n, doomed) })
 	default:
 		n.rejoin()
 	}
@@ -186,9 +184,9 @@ func (m *members) company(n *node) (count int) {
 func (m *members) tell(o, s *node, v *view, to standing) {
 	v.standing = to
 	state := [...]dht.PeerState{upright: dht.PeerUp, suspected: dht.PeerSuspect, missing: dht.PeerGone, buried: dht.PeerDead, departed: dht.PeerLeft}[to]
-	p := dht.Peer{Name: s.name, Incarnation: v.incarnation, State: state}
-	m.w.trace(o.name, "hears", "%s.%d is %v", p.Name, p.Incarnation, p.State)
-	o.input(func(o *node) {
+	p := dht.Peer{Name: s.Name, Incarnation: v.incarnation, State: state}
+	m.w.Trace(o.Name, "hears", "%s.%d is %v", p.Name, p.Incarnation, p.State)
+	o.input(func() {
 		o.call(func(now time.Duration, out *dht.StoreOut) { o.store.Member(now, p, out) })
 	})
 }
@@ -196,10 +194,10 @@ func (m *members) tell(o, s *node, v *view, to standing) {
 // introduce makes a process that has just begun know whom it hears; the others
 // hear of it at their next look.
 func (m *members) introduce(o *node) {
-	m.looked[o.index] = m.w.now
+	m.looked[o.Index] = m.w.Now()
 	for _, s := range m.w.nodes {
 		v := m.view(o, s)
-		*v = view{heard: m.w.now}
+		*v = view{heard: m.w.Now()}
 		if s != o && m.hears(o, s) && !s.left {
 			m.heard(o, s, v)
 		}
@@ -212,7 +210,7 @@ func (m *members) leave(n *node, incarnation uint64) {
 		if o == n || o.store == nil {
 			continue
 		}
-		m.w.after(m.w.rng.member.Between(time.Millisecond, gossipMax), func() {
+		m.w.After(m.w.rng.member.Between(time.Millisecond, gossipMax), func() {
 			if v := m.view(o, n); o.store != nil && v.incarnation == incarnation && v.standing != departed {
 				m.tell(o, n, v, departed)
 			}
@@ -228,6 +226,6 @@ func (m *members) mistrust(o, s *node, bury bool) {
 	}
 	m.tell(o, s, v, suspected)
 	if bury {
-		m.w.after(m.w.rng.member.Between(time.Millisecond, gossipMax), func() { m.declare(o, s, v.incarnation) })
+		m.w.After(m.w.rng.member.Between(time.Millisecond, gossipMax), func() { m.declare(o, s, v.incarnation) })
 	}
 }

@@ -18,30 +18,28 @@ func present(contents string) string { return "=" + contents }
 
 // canonical is the text of a record as the store holds it.
 func canonical(k dht.Kind, value []byte) (string, error) {
-	switch k {
-	case dht.KindList:
-		items, err := dht.DecodeList(value)
-		if err != nil {
-			return "", err
-		}
-		texts := make([]string, len(items))
-		for i, it := range items {
-			texts[i] = string(it)
-		}
-		return present(strings.Join(texts, ",")), nil
-	case dht.KindTable:
-		cells, err := dht.DecodeTable(value)
-		if err != nil {
-			return "", err
-		}
-		texts := make([]string, len(cells))
-		for i, c := range cells {
-			texts[i] = c.Name + "=" + string(c.Value)
-		}
-		slices.Sort(texts)
-		return present(strings.Join(texts, ",")), nil
+	if k != dht.KindList {
+		return present(string(value)), nil
 	}
-	return present(string(value)), nil
+	items, err := dht.DecodeList(value)
+	if err != nil {
+		return "", err
+	}
+	texts := make([]string, len(items))
+	for i, it := range items {
+		texts[i] = string(it)
+	}
+	return present(strings.Join(texts, ",")), nil
+}
+
+// kindTable is a kind of this simulator's own: cells by name, each "name=value",
+// joined by commas. A delta is cells too.
+const kindTable = dht.KindFree
+
+// mergeTable is its rule. It is no part of what ships, so it is that of the model.
+func mergeTable(old, delta []byte) (value, reply []byte, err error) {
+	value = []byte(merged(present(string(old)), present(string(delta)))[1:])
+	return value, value, nil
 }
 
 // parts takes a canonical text apart.

@@ -3,54 +3,60 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
-// planted are the faults that the shipped store carries under this build tag,
-// each one rule broken, with the seeds within which a checker must see it.
-var planted = []struct {
-	name  string
-	seeds int
-}{
-	{"naive-home", 100},
-	{"parent-counter", 100},
-	{"majority-commit", 200},
-	{"no-fence", 400},
-	{"grow-without-acks", 800},
-	{"seats-forget", 1500},
-	{"no-write-back", 1500},
-	{"drop-learner-early", 2500},
-	{"local-reads", 1500},
+// plans are what the runs of a planted fault are like, by the word in its row: what
+// they are as drawn if there is none.
+var plans = map[string]func(p plan) plan{
+	"":      func(p plan) plan { return p },
+	"syncs": slowDisks,
+	"grows": plan.growing,
 }
 
 // TestStoreMutants shows that the checkers bite. The invariants inside the
 // store are off: what its clients see must tell it alone.
 func TestStoreMutants(t *testing.T) {
-	for _, m := range planted {
-		t.Run(m.name, func(t *testing.T) {
-			if !dht.Plant(m.name) {
-				t.Fatalf("there is no planted fault %q", m.name)
+	var rows []planted.Row
+	for _, m := range planted.Of(planted.Store) {
+		t.Run(m.Name, func(t *testing.T) {
+			if !dht.Plant(m.Name) {
+				t.Fatalf("there is no planted fault %q", m.Name)
 			}
 			defer dht.Plant("")
 			began := time.Now()
-			r, tried := hunt(m.seeds)
-			if r == nil {
-				t.Fatalf("%s not caught in %d seeds", m.name, m.seeds)
+			r, tried := hunt(int(m.Seeds), plans[m.Plan])
+			row := planted.Row{Fault: m, Took: time.Since(began)}
+			if r != nil {
+				row.Seed, row.Says = r.Seed, fmt.Sprint(r.Violations[0])
 			}
-			t.Logf("figure: %s caught at seed %d of %d (%d tried in %v): %v", m.name, r.Seed, m.seeds, tried, time.Since(began).Round(time.Millisecond), r.Violations[0])
+			rows = append(rows, row)
+			if r == nil {
+				t.Fatalf("%s not caught in %d seeds", m.Name, m.Seeds)
+			}
+			t.Logf("%s caught at seed %d of %d, %d tried", m.Name, r.Seed, m.Seeds, tried)
 		})
 	}
+	t.Logf("figure: planted faults in the store\n%s", planted.Table(rows))
+}
+
+// slowDisks is the plan with disks that take long, and blackouts: a crash loses more.
+func slowDisks(p plan) plan {
+	p.style, p.syncMax = max(p.style, blackout), 400*time.Millisecond
+	return p
 }
 
 // hunt runs seeds until one breaks a rule.
-func hunt(seeds int) (caught *Run, tried int) {
+func hunt(seeds int, tuned func(p plan) plan) (caught *Run, tried int) {
 	const step = 16
 	for first := 1; first <= seeds; first += step {
 		runs := Sweep(uint64(first), step, func(seed uint64) Run {
-			p := drawPlan(seed)
+			p := tuned(drawPlan(seed))
 			p.bare = true
 			return runPlan(p, nil)
 		})

@@ -2,66 +2,44 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/disk"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // node is a machine of the simulated instance, with the one process on it.
 type node struct {
+	engine.Host
 	w           *World
-	index       int32
-	name        filch.NodeName
 	incarnation uint64
-	gen         int32      // counts processes and rejoins; what was for an older one is void
 	store       *dht.Store // nil while it is down, or not there yet
-	born        time.Duration
-	pausedUntil time.Duration
-	inbox       []event // what came while it stood still
-	wake        time.Duration
-	disk        disk
-	held
+	disk        *disk.Disk
 	marks
 	serial  uint64 // of the operations that clients ask through it
 	watches map[uint64]*watcher
-}
-
-// held is what waits for the disk of a process.
-type held struct {
-	upto        uint64 // its synced entries
-	heldSends   []dht.StoreSend
-	heldResults []dht.StoreResult
 }
 
 // marks are what faults left on a node.
 type marks struct {
 	troubles int // how many hit it
 	leaving  bool
-	left     bool // for good
+	left     bool // for good, with its disk
 }
-
-// speaks reports whether the network hears from n now.
-func (n *node) speaks() bool { return n.store != nil && n.pausedUntil <= n.w.now }
-
-// local is the node's own clock, which began with its process.
-func (n *node) local() time.Duration { return n.w.now - n.born }
 
 // boot begins a process on the disk as it is.
 func (n *node) boot(found bool) {
 	w := n.w
 	n.incarnation++
-	n.gen++
-	n.born = w.now - w.rng.disk.Between(0, time.Hour)
-	n.pausedUntil, n.wake, n.leaving = 0, filch.Never, false
-	n.upto, n.serial = 0, 0
-	n.heldSends, n.heldResults = nil, nil
+	n.Start(w.Now()-w.rng.disk.Between(0, time.Hour), n.tick)
+	n.leaving, n.serial = false, 0
 	n.watches = make(map[uint64]*watcher)
 	n.store = dht.NewStore(n.config())
-	image := n.disk.image()
-	w.trace(n.name, "boots", "incarnation %d, %d entries", n.incarnation, len(image))
-	n.store.Restore(image, n.disk.damaged)
-	n.disk.life = n.incarnation
+	image, damaged := n.disk.Image(n.incarnation)
+	w.Trace(n.Name, "boots", "incarnation %d, %d entries", n.incarnation, len(image))
+	n.store.Restore(image, damaged)
 	if found {
 		n.call(n.store.Found)
 	} else {
@@ -71,56 +49,58 @@ func (n *node) boot(found bool) {
 }
 
 func (n *node) config() dht.StoreConfig {
-	return dht.StoreConfig{Self: n.name, Incarnation: n.incarnation, Seed: n.w.plan.seed<<16 ^ uint64(n.gen)<<8 ^ uint64(n.index)}
+	return dht.StoreConfig{
+		Self: n.Name, Incarnation: n.incarnation, Seed: n.w.plan.seed<<16 ^ uint64(n.Life())<<8 ^ uint64(n.Index),
+		Kinds: dht.Kinds{kindTable: mergeTable},
+	}
 }
 
 // stop ends the process of n; its disk keeps what a crash keeps.
 func (n *node) stop() {
-	n.w.trace(n.name, "dies", "")
+	n.w.Trace(n.Name, "dies", "")
 	may := n.mayRot() // while what it alone knows of the seats is known
 	n.silence()
-	n.crashDisk(may)
+	if n.disk.Crash(may) {
+		n.w.ground.rotter = n
+	}
 }
 
 // silence takes the process away and tells those who wait for its answers.
 func (n *node) silence() {
 	n.store = nil
-	n.gen++
-	n.pausedUntil = 0
-	n.heldSends, n.heldResults = nil, nil
+	n.Stop()
 	n.w.orphan(n)
 }
 
-// rejoin is what a launcher does that learns that it was declared dead: it
-// syncs its log and begins anew on it, with a new incarnation.
+// lose takes a node whose process is over away for good, with its disk.
+func (n *node) lose() {
+	n.left = true
+	n.disk.Wipe()
+}
+
+// rejoin is what a launcher does that learns that it was declared dead: its store
+// begins a new life, with a new incarnation. Whoever waits for it is answered, and
+// watches go on.
 func (n *node) rejoin() {
-	n.w.trace(n.name, "rejoins", "it was declared dead")
-	n.disk.settle(len(n.disk.tail))
-	n.w.checkImages(n)
+	w := n.w
+	n.incarnation++
+	n.disk.Live(n.incarnation)
+	w.Trace(n.Name, "rejoins", "as incarnation %d, it was declared dead", n.incarnation)
 	n.disturb()
-	n.silence()
-	n.disk.syncing = false
-	n.boot(false)
+	if n.disk.Unsynced() == 0 {
+		w.checkImages(n)
+	}
+	asked := w.askedOf(n)
+	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Rejoin(now, n.incarnation, out) })
+	for _, k := range asked {
+		if k.left > 0 {
+			w.Fail("unanswered", "%s began a new life and left unanswered: %s", n.Name, describe(k.entries[slices.Index(k.waits, true)]))
+		}
+	}
 }
 
 // input hands something to the process of now, when it runs.
-func (n *node) input(f func(*node)) {
-	n.w.queue.Push(n.w.now, event{kind: evInput, from: n.index, to: n.index, gen: n.gen, body: f})
-}
-
-// wakeUp hands over what came while the process stood still, in the order in
-// which it came: a pause that is made longer, or ends early, changes nothing of
-// that.
-func (n *node) wakeUp() {
-	if n.pausedUntil > n.w.now || len(n.inbox) == 0 {
-		return
-	}
-	all := n.inbox
-	n.inbox = nil
-	for i := range all {
-		n.w.step(&all[i])
-	}
-}
+func (n *node) input(f func()) { n.Input(n.w.Now(), f) }
 
 // The invariants inside the stores cost as much as all the rest: they are
 // asserted after every input in one of checkedSeeds seeds, and after one of
@@ -135,31 +115,23 @@ func (n *node) call(f func(now time.Duration, out *dht.StoreOut)) {
 	w := n.w
 	out := &w.out
 	out.Reset()
-	f(n.local(), out)
-	if w.calls++; !w.plan.bare && (w.plan.seed%checkedSeeds == 0 || w.calls%checkedCalls == 0) {
-		n.store.Check()
+	f(n.Local(), out)
+	if w.calls++; !w.plan.bare {
+		if w.plan.seed%checkedSeeds == 0 || w.calls%checkedCalls == 0 {
+			n.store.Check()
+		}
+		if w.calls%acrossEvery == 0 {
+			w.across()
+		}
 	}
 	n.act(out)
-	d := n.store.Deadline()
-	if d == filch.Never {
-		n.wake = filch.Never
-		return
-	}
-	if at := max(d+n.born, w.now+1); at != n.wake {
-		n.wake = at
-		w.queue.Push(at, event{kind: evWake, from: n.index, to: n.index, gen: n.gen})
-	}
+	n.Wake(n.store.Deadline())
 }
-
-// tickSoon lets a process that was stopped find out what is due.
-func (n *node) tickSoon() { n.input((*node).tick) }
 
 func (n *node) tick() { n.call(n.store.Tick) }
 
 func (n *node) synced(upto uint64) {
-	n.upto = max(n.upto, upto)
 	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Synced(now, upto, out) })
-	n.release()
 }
 
 func (n *node) receive(from *node, body any) {
@@ -167,69 +139,37 @@ func (n *node) receive(from *node, body any) {
 	if !ok {
 		var err error
 		if m, err = dht.DecodeStore(body.([]byte)); err != nil {
-			n.w.fail("codec", "%s cannot read a message of %s: %v", n.name, from.name, err)
+			n.w.Fail("codec", "%s cannot read a message of %s: %v", n.Name, from.Name, err)
 			return
 		}
 	}
-	if n.w.log != nil {
-		n.w.trace(n.name, "<- "+string(from.name), "%s", show(m))
+	if n.w.Tracing() {
+		n.w.Trace(n.Name, "<- "+string(from.Name), "%s", show(m))
 	}
-	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Message(now, from.name, m, out) })
+	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Message(now, from.Name, m, out) })
 }
 
 // act does what an outbox says, in the order of its fields.
 func (n *node) act(out *dht.StoreOut) {
 	w := n.w
 	for i := range out.Notes {
-		w.trace(n.name, "note", "%s", show(out.Notes[i]))
+		w.Trace(n.Name, "note", "%s", show(out.Notes[i]))
 		w.noted(n, &out.Notes[i])
 	}
-	if w.log != nil {
+	if w.Tracing() {
 		for _, l := range out.Logs {
-			w.trace(n.name, "logs", "%d %q: %d bytes", l.Number, l.Key, len(l.Value))
+			w.Trace(n.Name, "logs", "%d %q: %d bytes", l.Number, l.Key, len(l.Value))
 		}
 	}
-	n.disk.append(n.gen, out.Logs)
-	for _, h := range out.Homes {
-		w.ground.homed(n, h)
-	}
+	n.disk.Append(out.Logs)
 	for _, s := range out.Sends {
-		if s.After > n.upto {
-			n.heldSends = append(n.heldSends, s)
-		} else {
-			n.send(s)
-		}
+		n.send(s)
 	}
 	for _, r := range out.Results {
-		if r.After > n.upto {
-			n.heldResults = append(n.heldResults, r)
-		} else {
-			n.result(r)
-		}
+		n.result(r)
 	}
 	if out.Left {
 		w.departed(n)
-	}
-	n.flush()
-}
-
-// release lets go what waited for the disk.
-func (n *node) release() {
-	sends, results := n.heldSends, n.heldResults
-	n.heldSends, n.heldResults = nil, nil
-	for _, s := range sends {
-		if s.After > n.upto {
-			n.heldSends = append(n.heldSends, s)
-		} else {
-			n.send(s)
-		}
-	}
-	for _, r := range results {
-		if r.After > n.upto {
-			n.heldResults = append(n.heldResults, r)
-		} else {
-			n.result(r)
-		}
 	}
 }
 
@@ -237,28 +177,22 @@ func (n *node) send(s dht.StoreSend) {
 	w := n.w
 	to := w.byName[s.To]
 	if to == nil {
-		w.fail("unknown-node", "%s sends %s to %q, which does not exist", n.name, show(s.Message), s.To)
+		w.Fail("unknown-node", "%s sends %s to %q, which does not exist", n.Name, show(s.Message), s.To)
 		return
 	}
 	if to == n {
-		w.fail("self-send", "%s sends %s to itself", n.name, show(s.Message))
+		w.Fail("self-send", "%s sends %s to itself", n.Name, show(s.Message))
 		return
 	}
-	if w.log != nil {
-		w.trace(n.name, "-> "+string(to.name), "%s", show(s.Message))
+	if w.Tracing() {
+		w.Trace(n.Name, "-> "+string(to.Name), "%s", show(s.Message))
 	}
 	w.stats.Messages++
-	at, count := w.net.Arrivals(w.now, n.index, to.index)
-	if count == 0 {
-		return
-	}
 	var body any = s.Message
 	if w.plan.coded {
 		body = dht.EncodeStore(s.Message)
 	}
-	for i := range count {
-		w.queue.Push(at[i], event{kind: evMessage, from: n.index, to: to.index, body: body})
-	}
+	n.Send(&to.Host, func() { to.receive(n, body) })
 }
 
 // show prints a thing on one line.

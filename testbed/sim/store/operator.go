@@ -32,18 +32,18 @@ func (w *World) operate() {
 		up := slices.DeleteFunc(w.up(), func(n *node) bool { return n.leaving && w.staying() > 0 })
 		n := up[w.rng.fault.N(len(up))]
 		r := w.acceptLoss(n)
-		if len(w.broken) > 0 {
+		if !w.sound() {
 			return
 		}
-		w.trace(n.name, "accepts", "the loss: %v %v %s", r.Outcome, r.Version, r.Err)
-		for end := w.now + pleaMax; len(w.broken) == 0 && w.now < end; w.run(w.now + 100*time.Millisecond) {
+		w.Trace(n.Name, "accepts", "the loss: %v %v %s", r.Outcome, r.Version, r.Err)
+		for end := w.Now() + pleaMax; w.sound() && w.Now() < end; w.Run(w.Now() + 100*time.Millisecond) {
 			if missing = w.whole(); missing == "" {
 				w.probe()
 				return
 			}
 		}
 	}
-	w.fail("not-whole", "the loss was accepted %d times, and still: %s", pleas, missing)
+	w.Fail("not-whole", "the loss was accepted %d times, and still: %s", pleas, missing)
 }
 
 // acceptLoss has a node give up what is lost, and waits for the answer.
@@ -51,15 +51,15 @@ func (w *World) acceptLoss(n *node) dht.Result {
 	w.ground.tags++
 	tag := w.ground.tags
 	w.ground.pleas[tag] = dht.Result{}
-	n.input(func(n *node) {
+	n.input(func() {
 		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.AcceptLoss(now, tag, nil, out) })
 	})
-	for end := w.now + pleaMax; len(w.broken) == 0 && w.now < end; w.run(w.now + 50*time.Millisecond) {
+	for end := w.Now() + pleaMax; w.sound() && w.Now() < end; w.Run(w.Now() + 50*time.Millisecond) {
 		if r := w.ground.pleas[tag]; r.Outcome != 0 {
 			return r
 		}
 	}
-	w.fail("plea", "%s did not say within %v whether the loss is accepted", n.name, pleaMax)
+	w.Fail("plea", "%s did not say within %v whether the loss is accepted", n.Name, pleaMax)
 	return dht.Result{}
 }
 

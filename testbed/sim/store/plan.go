@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // style is what a run is after.
@@ -24,9 +24,10 @@ type plan struct {
 	nodes   int // founding members
 	joiners int // names that may join later
 	clients int
-	links   fate.Links
+	links   engine.Links
 	coded   bool // messages cross the network as bytes
 	drains  bool // who leaves does not go, and comes back
+	grows   bool // so many join that the shards are split
 	bare    bool // the cores' own invariants are not asserted: the checkers outside see it alone
 	delays
 }
@@ -45,8 +46,18 @@ type delays struct {
 	patienceMax time.Duration
 }
 
+// grows ends the name of a run that grows.
+const grows = ", growing"
+
+func (p *plan) String() string {
+	if p.grows {
+		return p.style.String() + grows
+	}
+	return p.style.String()
+}
+
 func drawPlan(seed uint64) plan {
-	d := fate.NewDice(seed, 1)
+	d := engine.NewDice(seed, 1)
 	p := plan{seed: seed, nodes: 5, clients: 3 + d.N(3), coded: d.N(4) == 0}
 	if d.N(2) == 0 {
 		p.nodes = 3 + d.N(7)
@@ -62,10 +73,23 @@ func drawPlan(seed uint64) plan {
 	}
 	p.delays = drawDelays(d)
 	p.links = drawLinks(d)
+	if engine.NewDice(seed, 15).N(growsOf) == 0 {
+		return p.growing()
+	}
 	return p
 }
 
-func drawDelays(d *fate.Dice) delays {
+// One of growsOf runs grows: it costs as much as two others.
+const growsOf = 20
+
+// growing is the plan with 14 nodes that another 6 join one by one: the shards are
+// split when there are 17.
+func (p plan) growing() plan {
+	p.grows, p.nodes, p.joiners = true, 14, 6
+	return p
+}
+
+func drawDelays(d *engine.Dice) delays {
 	x := delays{
 		span: 8 * time.Second, gap: time.Duration(600+d.N(1000)) * time.Millisecond,
 		think:   time.Duration(10+d.N(40)) * time.Millisecond,
@@ -80,8 +104,8 @@ func drawDelays(d *fate.Dice) delays {
 }
 
 // drawLinks is a network on a day of some badness.
-func drawLinks(d *fate.Dice) fate.Links {
-	l := fate.Links{LatencyMin: 100 * time.Microsecond, LatencyMax: time.Duration(1+d.N(5)) * time.Millisecond}
+func drawLinks(d *engine.Dice) engine.Links {
+	l := engine.Links{LatencyMin: 100 * time.Microsecond, LatencyMax: time.Duration(1+d.N(5)) * time.Millisecond}
 	l.LateMax, l.TailMax = 2*time.Second, 400*time.Millisecond
 	bad := func(most float64) float64 {
 		if d.N(4) == 0 {

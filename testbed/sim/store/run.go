@@ -5,11 +5,13 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // Run is what became of one seed.
@@ -18,11 +20,16 @@ type Run struct {
 	Hash       uint64
 	Style      string
 	Stats      Stats
-	Violations []Violation
+	Violations []engine.Violation
 }
 
 // RunSeed runs a seed to the end and checks what its clients saw.
 func RunSeed(seed uint64, trace func(line string)) Run { return runPlan(drawPlan(seed), trace) }
+
+// RunGrowing runs a seed as one in which shards are split.
+func RunGrowing(seed uint64, trace func(line string)) Run {
+	return runPlan(drawPlan(seed).growing(), trace)
+}
 
 // Moments of a run.
 const (
@@ -36,42 +43,49 @@ const (
 func runPlan(p plan, trace func(line string)) Run {
 	w := newWorld(p, trace)
 	w.live()
-	if len(w.broken) == 0 {
+	if w.sound() {
 		w.judge()
 	}
-	return Run{Seed: p.seed, Hash: w.hash, Style: p.style.String(), Stats: w.stats, Violations: w.broken}
+	w.stats.Events = w.Steps()
+	if w.shards() > shardsAtStart {
+		w.stats.Splits++
+	}
+	return Run{Seed: p.seed, Hash: w.Hash(), Style: p.String(), Stats: w.stats, Violations: w.Broken()}
 }
 
 // live is the whole of a run but its judgment.
 func (w *World) live() {
 	p := &w.plan
 	w.members.start()
-	w.do(0, func() { w.nodes[0].boot(true) })
+	w.At(0, func() { w.nodes[0].boot(true) })
 	for _, n := range w.nodes[1:p.nodes] {
-		w.do(w.rng.fault.Between(0, 200*time.Millisecond), func() { n.boot(false) })
+		w.At(w.rng.fault.Between(0, 200*time.Millisecond), func() { n.boot(false) })
 	}
 	for i := range p.clients {
 		c := &client{w: w, index: i}
 		w.clients = append(w.clients, c)
-		w.do(clientsAt, c.rest)
+		w.At(clientsAt, c.rest)
 	}
-	w.do(faultsAt, w.faultNext)
-	w.do(faultsAt, w.members.reject)
-	w.run(faultsAt + p.span)
+	w.At(faultsAt, w.faultNext)
+	w.At(faultsAt, w.members.reject)
+	if p.grows {
+		w.joinAll()
+	}
+	w.Run(faultsAt + p.span)
 	w.calm()
-	w.run(w.now + afterglow)
+	w.Run(w.Now() + afterglow)
 	w.rest()
 	w.becomeWhole("after all faults were over")
 	if w.stats.Bereft+w.stats.Seatless > 0 {
 		return // what was seen until then is judged
 	}
-	w.run(w.now + lateMax)
+	w.Run(w.Now() + lateMax)
 	last := w.probe()
-	if len(w.broken) == 0 {
+	if w.sound() {
 		w.checkWatches(last)
 		w.checkHomes(last)
 	}
-	if p.seed%4 == 0 && len(w.broken) == 0 {
+	if p.seed%4 == 0 && w.sound() {
 		w.restartAll()
 	}
 }
@@ -89,45 +103,45 @@ func (w *World) rest() {
 		if !slices.ContainsFunc(w.clients, func(c *client) bool { return c.asked != nil }) {
 			break
 		}
-		w.run(w.now + 100*time.Millisecond)
+		w.Run(w.Now() + 100*time.Millisecond)
 	}
 }
 
 // becomeWhole waits until every shard has all its replicas, or until it is sure
 // that nothing is left of those that have none.
 func (w *World) becomeWhole(when string) {
-	began := w.now
+	began := w.Now()
 	missing := "nobody runs"
-	for len(w.broken) == 0 && w.now < began+wholeMax {
+	for w.sound() && w.Now() < began+wholeMax {
 		if missing = w.whole(); missing == "" {
-			w.stats.Healing = w.now - began
+			w.stats.Healing = w.Now() - began
 			return
 		}
-		w.run(w.now + 50*time.Millisecond)
+		w.Run(w.Now() + 50*time.Millisecond)
 	}
-	if len(w.broken) > 0 {
+	if !w.sound() {
 		return
 	}
 	if w.seatless() {
-		w.trace("", "seatless", "%v", names(w.seats()))
+		w.Trace("", "seatless", "%v", names(w.seats()))
 		w.stats.Seatless++
 		w.operate()
 		return
 	}
 	if all := w.bereft(); len(all) > 0 && w.wholeBut(all) == "" {
-		w.trace("", "bereft", "%v", all)
+		w.Trace("", "bereft", "%v", all)
 		w.stats.Bereft += len(all)
 		w.operate()
 		return
 	}
-	w.fail("not-whole", "%v %s: %s", wholeMax, when, missing)
+	w.Fail("not-whole", "%v %s: %s", wholeMax, when, missing)
 }
 
 // probe looks every key up that was ever used, through any node; each must be
 // answered.
 func (w *World) probe() map[dht.Key]*entry {
 	last := make(map[dht.Key]*entry)
-	if len(w.broken) > 0 {
+	if !w.sound() {
 		return last
 	}
 	c := &client{w: w, index: len(w.clients)}
@@ -143,48 +157,49 @@ func (w *World) probe() map[dht.Key]*entry {
 		}
 		c.node = nil
 		if !c.settleOn() {
-			w.fail("probe", "no node runs")
+			w.Fail("probe", "no node runs")
 			return last
 		}
 		over := false
 		c.ask(entries, func() { over = true })
-		for end := w.now + 4*probeMax; !over && w.now < end && len(w.broken) == 0; {
-			w.run(w.now + 20*time.Millisecond)
+		for end := w.Now() + 4*probeMax; !over && w.Now() < end && w.sound(); {
+			w.Run(w.Now() + 20*time.Millisecond)
 		}
 		for _, e := range entries {
-			if len(w.broken) == 0 && (e.open || e.void) {
-				w.fail("probe", "with all faults over: %s", describe(e))
+			if w.sound() && (e.open || e.void) {
+				w.Fail("probe", "with all faults over: %s", describe(e))
 			}
 		}
-		if len(w.broken) > 0 {
+		if !w.sound() {
 			break
 		}
 	}
-	w.run(w.now + 500*time.Millisecond)
+	w.Run(w.Now() + 500*time.Millisecond)
 	return last
 }
 
 // restartAll ends every process once all is on disk, and starts them again:
 // nothing at all may be missing then.
 func (w *World) restartAll() {
-	w.run(w.now + time.Second)
-	w.trace("", "restart", "of everybody")
+	w.Run(w.Now() + time.Second)
+	w.Trace("", "restart", "of everybody")
 	w.ground.sound = true
 	var all []*node
 	for _, n := range w.up() {
-		if len(n.disk.tail) > 0 {
-			w.fail("unsynced", "%s has %d entries that were not synced in a second", n.name, len(n.disk.tail))
+		if n.disk.Unsynced() > 0 {
+			w.Fail("unsynced", "%s has %d entries that were not synced in a second", n.Name, n.disk.Unsynced())
 			return
 		}
+		w.checkImages(n)
 		n.disturb()
 		n.stop()
 		all = append(all, n)
 	}
 	for _, n := range all {
-		gen := n.gen
-		w.after(w.rng.fault.Between(10*time.Millisecond, 500*time.Millisecond), func() { w.restart(n, gen) })
+		life := n.Life()
+		w.After(w.rng.fault.Between(10*time.Millisecond, 500*time.Millisecond), func() { w.restart(n, life) })
 	}
-	w.run(w.now + 600*time.Millisecond)
+	w.Run(w.Now() + 600*time.Millisecond)
 	w.becomeWhole("after everybody was started again")
 	w.probe()
 }
@@ -231,7 +246,7 @@ func Sum(out io.Writer, runs []Run) Total {
 			t.First = r.Seed
 		}
 		if t.Bad <= linesMax {
-			fmt.Fprintf(out, "seed %d: %v\n\trepeat it: %s\n", r.Seed, r.Violations[0], Command(r.Seed))
+			fmt.Fprintf(out, "seed %d: %v\n\trepeat it: %s\n", r.Seed, r.Violations[0], r.Command())
 		}
 	}
 	return t
@@ -241,12 +256,16 @@ func Sum(out io.Writer, runs []Run) Total {
 const linesMax = 10
 
 // Command is the line that repeats a seed with its trace.
-func Command(seed uint64) string {
-	return fmt.Sprintf("go run ./testbed/sim/store/cmd -seed %d -v", seed)
+func (r *Run) Command() string {
+	grow := ""
+	if strings.HasSuffix(r.Style, grows) {
+		grow = " -grow"
+	}
+	return fmt.Sprintf("go run ./testbed/sim/store/cmd%s -seed %d -v", grow, r.Seed)
 }
 
 func (t *Total) String() string {
 	s := &t.Stats
-	return fmt.Sprintf("%d seeds, %d broke a rule; %d operations, %d answered, %d unknown; %d faults, %d restarts, %d epochs, %d shards lost and back, %d lost with all disks, %d rosters, %d records that no disk had; %d plain lookups, %d of them stale; %d histories undecided; %d events, %d messages",
-		t.Seeds, t.Bad, s.Asked, s.Done, s.Unknown, s.Faults, s.Restarts, s.Epochs, s.Lost, s.Bereft, s.Seatless, s.Lacking, s.Plain, s.Stale, s.Undecided, s.Events, s.Messages)
+	return fmt.Sprintf("%d seeds, %d broke a rule; %d operations, %d answered, %d unknown; %d faults, %d restarts, %d epochs, shards split in %d seeds, %d shards lost and back, %d lost with all disks, %d rosters, %d records that no disk had; %d plain lookups, %d of them stale; %d histories undecided; %d events, %d messages",
+		t.Seeds, t.Bad, s.Asked, s.Done, s.Unknown, s.Faults, s.Restarts, s.Epochs, s.Splits, s.Lost, s.Bereft, s.Seatless, s.Lacking, s.Plain, s.Stale, s.Undecided, s.Events, s.Messages)
 }

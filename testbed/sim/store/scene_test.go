@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // calmWorld is an instance of n nodes that is whole, on a network on a good
 // day. Its clients do nothing yet.
 func calmWorld(t *testing.T, seed uint64, n, joiners int) *World {
 	t.Helper()
-	p := plan{seed: seed, nodes: n, joiners: joiners, links: fate.Quiet()}
-	p.delays = drawDelays(fate.NewDice(seed, 1))
+	p := plan{seed: seed, nodes: n, joiners: joiners, links: engine.Quiet()}
+	p.delays = drawDelays(engine.NewDice(seed, 1))
 	w := newWorld(p, nil)
 	w.members.start()
-	w.do(0, func() { w.nodes[0].boot(true) })
+	w.At(0, func() { w.nodes[0].boot(true) })
 	for _, x := range w.nodes[1:n] {
-		w.do(100*time.Millisecond, func() { x.boot(false) })
+		w.At(100*time.Millisecond, func() { x.boot(false) })
 	}
-	w.run(time.Second)
+	w.Run(time.Second)
 	w.becomeWhole("in the beginning")
 	sound(t, w)
 	return w
@@ -29,7 +29,7 @@ func calmWorld(t *testing.T, seed uint64, n, joiners int) *World {
 
 func sound(t *testing.T, w *World) {
 	t.Helper()
-	for _, v := range w.broken {
+	for _, v := range w.Broken() {
 		t.Fatalf("seed %d: %v", w.plan.seed, v)
 	}
 }
@@ -54,12 +54,12 @@ func TestStoreMinority(t *testing.T) {
 			w.clients = append(w.clients, c)
 			c.rest()
 		}
-		w.run(w.now + time.Second)
-		w.trace("", "cut", "%v", names(few))
+		w.Run(w.Now() + time.Second)
+		w.Trace("", "cut", "%v", names(few))
 		w.cut(few, many, time.Hour, true)
-		w.run(w.now + 100*time.Millisecond)
+		w.Run(w.Now() + 100*time.Millisecond)
 		from := w.past.step
-		w.run(w.now + 10*time.Second)
+		w.Run(w.Now() + 10*time.Second)
 		done := map[bool]int{}
 		for _, key := range w.past.keys {
 			for _, e := range w.past.byKey[key] {
@@ -79,7 +79,7 @@ func TestStoreMinority(t *testing.T) {
 		w.rest()
 		w.becomeWhole("after the cut was healed")
 		w.probe()
-		if len(w.broken) == 0 {
+		if w.sound() {
 			w.judge()
 		}
 		sound(t, w)
@@ -101,7 +101,7 @@ func TestStoreForgetsRemoved(t *testing.T) {
 		w.clients = append(w.clients, c)
 		e := &entry{client: c.index, kind: dht.KindRegister, op: op}
 		c.ask([]*entry{e}, func() {})
-		w.run(w.now + time.Second)
+		w.Run(w.Now() + time.Second)
 		if e.open || e.result.Outcome != dht.Done {
 			t.Fatalf("got %s, want it done", describe(e))
 		}
@@ -114,7 +114,7 @@ func TestStoreForgetsRemoved(t *testing.T) {
 	if got := records(); got != 3 {
 		t.Errorf("%d records just after the removal, want 3", got)
 	}
-	w.run(w.now + 2*time.Minute)
+	w.Run(w.Now() + 2*time.Minute)
 	if got := records(); got != 0 {
 		t.Errorf("%d records two minutes after a removal that was to be remembered for 20 s, want 0", got)
 	}
@@ -133,8 +133,7 @@ func TestStoreRosterAnew(t *testing.T) {
 			seats := w.seats()
 			for _, n := range seats[:len(seats)/2+1] {
 				n.stop()
-				n.left = true
-				n.disk = disk{gone: true}
+				n.lose()
 			}
 		}},
 		{"disks-of-seats-damaged", func(w *World) { w.restartDamaged(w.seats()...) }},
@@ -144,20 +143,20 @@ func TestStoreRosterAnew(t *testing.T) {
 			for seed := uint64(1); seed <= 10; seed++ {
 				w := calmWorld(t, seed, 5, 0)
 				w.busy(6)
-				w.run(w.now + time.Second)
+				w.Run(w.Now() + time.Second)
 				w.rest()
 				w.probe()
-				w.run(w.now + time.Second) // all is synced
-				w.ground.sound = true      // no disk rots but as said
+				w.Run(w.Now() + time.Second) // all is synced
+				w.ground.sound = true        // no disk rots but as said
 				c.deed(w)
-				w.run(w.now + 3*w.plan.dead + 12*time.Second)
+				w.Run(w.Now() + 3*w.plan.dead + 12*time.Second)
 				if g := w.generation(); g > 1<<30 {
 					t.Fatalf("seed %d: the roster was begun anew and nobody accepted that", seed)
 				}
 				for tries := 0; w.whole() != "" && tries < pleas; tries++ {
 					up := w.up()
 					r := w.acceptLoss(up[int(seed)%len(up)])
-					w.run(w.now + pleaMax)
+					w.Run(w.Now() + pleaMax)
 					if sound(t, w); r.Outcome != dht.Done {
 						t.Fatalf("seed %d: got %v %s", seed, r.Outcome, r.Err)
 					}
@@ -169,10 +168,10 @@ func TestStoreRosterAnew(t *testing.T) {
 					t.Fatalf("seed %d: the roster was not lost: its generation is %d", seed, g)
 				}
 				w.busy(6)
-				w.run(w.now + time.Second)
+				w.Run(w.Now() + time.Second)
 				w.rest()
 				w.probe()
-				if len(w.broken) == 0 {
+				if w.sound() {
 					w.judge()
 				}
 				sound(t, w)
@@ -196,41 +195,9 @@ func (w *World) busy(n int) {
 func (w *World) restartDamaged(some ...*node) {
 	for _, n := range w.up() {
 		n.stop()
-		n.disk.damaged = n.disk.damaged || slices.Contains(some, n)
+		if slices.Contains(some, n) {
+			n.disk.Doubt()
+		}
 		n.boot(false)
-	}
-}
-
-// TestPausedInOrder hands a process that stands still what came meanwhile, in
-// order, whether its pause is made longer or ends early. (Seed 27899: a suspicion
-// overtook the word that took it back.)
-func TestPausedInOrder(t *testing.T) {
-	tests := []struct {
-		name string
-		then func(w *World, n *node)
-	}{
-		{"longer", func(w *World, n *node) { w.pause(n, 2*time.Second) }},
-		{"ends early", func(w *World, _ *node) { w.calm() }},
-	}
-	for _, x := range tests {
-		t.Run(x.name, func(t *testing.T) {
-			w := calmWorld(t, 3, 3, 0)
-			n := w.nodes[1]
-			var got []int
-			w.pause(n, time.Second)
-			for i := range 2 {
-				n.input(func(*node) { got = append(got, i) })
-			}
-			w.run(w.now + 100*time.Millisecond)
-			x.then(w, n)
-			for i := range 2 {
-				n.input(func(*node) { got = append(got, 2+i) })
-			}
-			w.run(w.now + 5*time.Second)
-			sound(t, w)
-			if want := []int{0, 1, 2, 3}; !slices.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
-			}
-		})
 	}
 }

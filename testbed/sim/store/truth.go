@@ -1,19 +1,24 @@
 package store
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/filch-hpc/filch/dht"
 )
 
-// shardsAtStart is how many shards an instance of the size of a run has.
-const shardsAtStart = 64
+// shardsAtStart is how many shards an instance has in the beginning. The world
+// keeps its books by cell, of which there are as many as shards in an instance of
+// 17 to 32 nodes: no split cuts a cell in two.
+const (
+	shardsAtStart = 64
+	cells         = 2 * shardsAtStart
+)
 
 // truth is what the world knows of the shards: for aiming, and for excusing
 // what was lost with all of a shard's replicas.
 type truth struct {
-	homes  map[dht.Shard]*node
-	losses map[dht.Shard]int // how often it came back from disks alone
+	losses map[dht.Shard]int // by cell: how often it came back from disks alone
 	lostAt map[dht.Shard][]int64
 	// lacking are records of which no disk had the last version any more when
 	// their shard was lost with all its replicas.
@@ -33,22 +38,25 @@ type lack struct {
 
 func (g *truth) init() {
 	g.lacking = make(map[dht.Key]*lack)
-	g.homes = make(map[dht.Shard]*node)
 	g.losses = make(map[dht.Shard]int)
 	g.lostAt = make(map[dht.Shard][]int64)
 	g.calls = make(map[uint64]*call)
 	g.pleas = make(map[uint64]dht.Result)
 }
 
-func (g *truth) shard(k dht.Key) dht.Shard { return dht.ShardOf(k, shardsAtStart) }
+func cellOf(k dht.Key) dht.Shard { return dht.ShardOf(k, cells) }
 
-func (g *truth) homed(n *node, h dht.HomeChange) {
-	switch {
-	case h.Home:
-		g.homes[h.Shard] = n
-	case g.homes[h.Shard] == n:
-		delete(g.homes, h.Shard)
+// cellsOf are those of a shard.
+func cellsOf(s dht.Shard) (all []dht.Shard) {
+	all = []dht.Shard{s}
+	for all[0] < cells {
+		var halves []dht.Shard
+		for _, s := range all {
+			halves = append(halves, 2*s, 2*s+1)
+		}
+		all = halves
 	}
+	return all
 }
 
 // viewOf is the epoch of a key's shard that n knows.
@@ -59,15 +67,35 @@ func (g *truth) viewOf(n *node, k dht.Key) uint64 {
 
 // config is the newest config of a key's shard that any process knows.
 func (w *World) config(k dht.Key) (newest uint64, replicas []dht.Replica) {
+	_, newest, replicas = w.newestView(k)
+	return newest, replicas
+}
+
+// shard is that of a key, and its replicas, by the newest config that any process
+// knows.
+func (w *World) shard(k dht.Key) (shard dht.Shard, replicas []dht.Replica) {
+	shard, _, replicas = w.newestView(k)
+	return shard, replicas
+}
+
+func (w *World) newestView(k dht.Key) (shard dht.Shard, newest uint64, replicas []dht.Replica) {
 	for _, n := range w.nodes {
 		if n.store == nil {
 			continue
 		}
-		if _, epoch, reps := n.store.View(k); epoch > newest {
-			newest, replicas = epoch, reps
+		if s, epoch, reps := n.store.View(k); epoch > newest {
+			shard, newest, replicas = s, epoch, reps
 		}
 	}
-	return newest, replicas
+	return shard, newest, replicas
+}
+
+// shards is how many there are.
+func (w *World) shards() (most int) {
+	for _, n := range w.up() {
+		most = max(most, n.store.Status().Shards)
+	}
+	return most
 }
 
 // alive reports whether that very process runs.
@@ -92,18 +120,22 @@ func (w *World) noted(n *node, note *dht.StoreNote) {
 		if w.ground.sound {
 			return
 		}
-		w.ground.losses[note.Shard]++
-		w.ground.lostAt[note.Shard] = append(w.ground.lostAt[note.Shard], w.past.next())
+		at := w.past.next()
+		for _, c := range cellsOf(note.Shard) {
+			w.ground.losses[c]++
+			w.ground.lostAt[c] = append(w.ground.lostAt[c], at)
+		}
 	case dht.NoteDropped:
-		w.fail("dropped", "%s drops a message of %s: %s", n.name, note.Peer, note.Text)
+		w.Fail("dropped", "%s drops a message of %s: %s", n.Name, note.Peer, note.Text)
 	}
 }
 
 // lookForLack notes which records of a lost shard are on no disk of those who
 // held it last as they were known last.
 func (w *World) lookForLack(n *node, shard dht.Shard) {
+	lost := cellsOf(shard)
 	for _, key := range w.past.keys {
-		if w.ground.shard(key) != shard || w.ground.lacking[key] != nil {
+		if !slices.Contains(lost, cellOf(key)) || w.ground.lacking[key] != nil {
 			continue
 		}
 		_, _, replicas := n.store.View(key)
@@ -118,12 +150,12 @@ func (w *World) lookForLack(n *node, shard dht.Shard) {
 	}
 }
 
-// shardKeys has a key of each shard.
-var shardKeys = func() (keys []dht.Key) {
+// cellKeys has a key of each cell.
+var cellKeys = func() (keys []dht.Key) {
 	seen := make(map[dht.Shard]bool)
-	for i := 0; len(keys) < shardsAtStart; i++ {
+	for i := 0; len(keys) < cells; i++ {
 		k := dht.Key(strconv.Itoa(i))
-		if s := dht.ShardOf(k, shardsAtStart); !seen[s] {
+		if s := cellOf(k); !seen[s] {
 			seen[s] = true
 			keys = append(keys, k)
 		}
@@ -134,7 +166,7 @@ var shardKeys = func() (keys []dht.Key) {
 // endangered reports whether some shard would lose its last replica if the
 // given node died now.
 func (w *World) endangered(victim *node) bool {
-	for _, k := range shardKeys {
+	for _, k := range cellKeys {
 		_, reps := w.config(k)
 		left := 0
 		for _, r := range reps {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // addition is what a host added to an open bag.
@@ -17,25 +17,27 @@ type addition struct {
 
 // openBag submits a bag that grows: hosts add lines to it, and some of them
 // crash in the middle of that.
-func (w *World) openBag(d *fate.Dice) {
+func (w *World) openBag(d *engine.Dice) {
 	if d.Chance(0.4) {
 		return
 	}
 	id := filch.JobID(len(w.truth.jobs) + 1)
-	length := func(r *fate.Dice, _ mtc.Start) time.Duration { return r.Between(time.Millisecond, 60*time.Millisecond) }
+	length := func(r *engine.Dice, _ mtc.Start) time.Duration {
+		return r.Between(time.Millisecond, 60*time.Millisecond)
+	}
 	first := int32(d.N(20))
 	s := mtc.Submission{Job: id, Total: first, Open: true, Lines: linesOf(0, first)}
 	s.Spec = mtc.Spec{Payloads: true, CrashLimit: 100, Once: d.Chance(0.2)}
 	w.truth.submitted(s, length)
 	at := d.Between(0, time.Second)
-	w.at(at, func() { w.Submit(w.alive(), s, length) })
+	w.At(at, func() { w.Submit(w.alive(), s, length) })
 	at += 2500 * time.Millisecond // all submissions are accepted by then
 	for k := range 1 + d.N(5) {
 		token, count := int32(k+1), int32(1+d.N(100))
 		host, crash, back := d.N(len(w.hosts)), d.Chance(0.4), d.Between(500*time.Millisecond, 15*time.Second)
 		soon := d.Between(0, 4*time.Millisecond)
-		w.at(at, func() {
-			if h := w.hosts[host]; h.down || h.seen.dead {
+		w.At(at, func() {
+			if h := w.hosts[host]; !h.Up() || h.seen.dead {
 				return
 			}
 			w.truth.jobs[id].added = append(w.truth.jobs[id].added, addition{token: token, count: count})
@@ -45,7 +47,7 @@ func (w *World) openBag(d *fate.Dice) {
 				}
 			})
 			if crash && w.troubled() < (len(w.hosts)-1)/2 {
-				w.at(w.now+soon, func() { w.crash(host, back) })
+				w.At(w.Now()+soon, func() { w.crash(host, back) })
 			}
 		})
 		at += d.Between(0, 6*time.Second)
@@ -55,7 +57,7 @@ func (w *World) openBag(d *fate.Dice) {
 
 // closeBag closes a bag, again and again, as a host that was told may crash.
 func (w *World) closeBag(id filch.JobID, at time.Duration) {
-	w.at(at, func() {
+	w.At(at, func() {
 		if j := w.truth.jobs[id]; j.rec != nil && j.rec.Closed {
 			return
 		}

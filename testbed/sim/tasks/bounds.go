@@ -41,9 +41,9 @@ func (w *World) shake() { w.shaken++ }
 // dead any more.
 func (w *World) mourn(name filch.NodeName, life uint64) {
 	o := mtc.Owner{Node: name, Incarnation: life}
-	began, shaken := w.now, w.shaken
+	began, shaken := w.Now(), w.shaken
 	for _, h := range w.hosts {
-		if h.name != name && (h.down || h.cut || h.paused > w.now) {
+		if h.Name != name && (!h.Up() || h.cut || h.Paused()) {
 			shaken = -1 // something is the matter with another one already
 		}
 	}
@@ -54,7 +54,7 @@ func (w *World) mourn(name filch.NodeName, life uint64) {
 	w.Stats.Bounds.Deaths++
 	var look func()
 	look = func() {
-		b, took, calm := &w.Stats.Bounds, w.now-began, w.shaken == shaken
+		b, took, calm := &w.Stats.Bounds, w.Now()-began, w.shaken == shaken
 		was := once
 		owned, once = w.owned(o)
 		if was && !once && calm {
@@ -72,10 +72,10 @@ func (w *World) mourn(name filch.NodeName, life uint64) {
 			w.truth.breach("a task that runs once was started by %v, and has no end %v after its death was declared", o, took)
 		}
 		if owned && took < lookFor {
-			w.at(w.now+lookEvery, look)
+			w.At(w.Now()+lookEvery, look)
 		}
 	}
-	w.at(w.now+lookEvery, look)
+	w.At(w.Now()+lookEvery, look)
 }
 
 // owned reports whether the records give a node tasks without an end, or a job
@@ -87,9 +87,10 @@ func (w *World) owned(o mtc.Owner) (owned, once bool) {
 			once = once || j.Spec.Once && j.starts[i] > 0
 		}
 	}
-	for _, key := range w.store.keys {
+	for _, k := range w.records.Keys() {
+		key := string(k)
 		id, number := parse(key)
-		j, v := w.truth.jobs[id], w.store.records[key]
+		j, v := w.truth.jobs[id], w.record(key)
 		switch {
 		case j.rec != nil && j.rec.Finished():
 		case key == mtc.KeyJob(id):

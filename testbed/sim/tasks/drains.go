@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // startsWithin is how long after the drain of a host a task may begin there whose
@@ -17,7 +17,7 @@ const orderAgain = 50 * time.Millisecond
 
 // drains plans that hosts drain, and which of them take work again. Of some seeds
 // all drain for a while; one takes work in the end.
-func (w *World) drains(d *fate.Dice) {
+func (w *World) drains(d *engine.Dice) {
 	if d.Chance(0.4) {
 		return
 	}
@@ -25,9 +25,9 @@ func (w *World) drains(d *fate.Dice) {
 	for range 1 + d.N(6) {
 		i, again := d.N(len(w.hosts)), d.Between(0, 10*time.Second)
 		undo := i == stays || d.Chance(0.5)
-		w.at(t, func() { w.drain(i, true) })
+		w.At(t, func() { w.drain(i, true) })
 		if undo {
-			w.at(t+again, func() { w.drain(i, false) })
+			w.At(t+again, func() { w.drain(i, false) })
 		}
 		t += d.Between(0, 4*time.Second)
 	}
@@ -46,14 +46,14 @@ func (h *host) order(on bool, nth int) {
 	switch {
 	case nth < h.orders:
 		return
-	case h.down || h.paused > w.now || h.cut:
-		w.at(w.now+orderAgain, func() { h.order(on, nth) })
+	case !h.Up() || h.Paused() || h.cut:
+		w.At(w.Now()+orderAgain, func() { h.order(on, nth) })
 		return
 	}
 	h.drains = on
-	h.drained = w.now
+	h.drained = w.Now()
 	w.Stats.Drains++
-	w.Call(int(h.index), "drain", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Drain(now, on, out) })
+	w.Call(int(h.Index), "drain", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Drain(now, on, out) })
 	if h.seen.version++; !h.seen.gone { // else the refutation says it
 		w.hear(h.word())
 	}
@@ -62,7 +62,7 @@ func (h *host) order(on bool, nth int) {
 // outside checks that nothing begins on a host that drains.
 func (t *truth) outside(h *host, s mtc.Start) {
 	w := t.w
-	if h.drains && h.paused <= w.now && !h.cut && w.now-h.drained > startsWithin {
-		t.breach("task %d.%d began on %s, which has drained for %v", s.Job, s.Index, h.name, w.now-h.drained)
+	if h.drains && !h.Paused() && !h.cut && w.Now()-h.drained > startsWithin {
+		t.breach("task %d.%d began on %s, which has drained for %v", s.Job, s.Index, h.Name, w.Now()-h.drained)
 	}
 }

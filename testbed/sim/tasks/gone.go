@@ -5,15 +5,15 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // In half of the worlds hosts answer for a launcher that has ended, so that the
 // others call it gone at once; and a firewall answers so now and then for one that
 // lives. The dice are their own: the other half is as without.
 
-func answering(seed uint64) *fate.Dice {
-	if d := fate.NewDice(seed, 13); d.N(2) == 0 {
+func answering(seed uint64) *engine.Dice {
+	if d := engine.NewDice(seed, 13); d.N(2) == 0 {
 		return d
 	}
 	return nil
@@ -24,14 +24,14 @@ const goneWithin = 100 * time.Millisecond
 
 // missed has all others call a host gone, most of them if it lives.
 func (w *World) missed(h *host, all bool) {
-	m := word{mtc.Member{Name: h.name, Incarnation: h.life, Gone: true, Group: group(int(h.index))}, h.seen.version}
+	m := word{mtc.Member{Name: h.Name, Incarnation: h.incarnation, Gone: true, Group: group(int(h.Index))}, h.seen.version}
 	for _, o := range w.hosts {
 		if o == h || !all && w.gone.N(8) == 0 {
 			continue
 		}
-		life := o.life
-		w.at(w.now+w.gone.Between(time.Millisecond, goneWithin), func() {
-			if h.life == m.Incarnation && !h.seen.dead && (h.down || h.seen.gone) {
+		life := o.incarnation
+		w.At(w.Now()+w.gone.Between(time.Millisecond, goneWithin), func() {
+			if h.incarnation == m.Incarnation && !h.seen.dead && (!h.Up() || h.seen.gone) {
 				w.learn(o, life, m)
 			}
 		})
@@ -42,9 +42,9 @@ func (w *World) missed(h *host, all bool) {
 // rehome has all hosts look at the records that are homed at them now.
 func (w *World) rehome(within time.Duration) {
 	for _, o := range w.hosts {
-		life := o.life
-		w.at(w.now+w.gone.Between(0, within), func() {
-			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, w.store.homed(w, o), out) })
+		life := o.incarnation
+		w.At(w.Now()+w.gone.Between(0, within), func() {
+			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, o.homed(), out) })
 		})
 	}
 }
@@ -57,14 +57,14 @@ func (w *World) rejectOne(left int) {
 		return
 	}
 	h := w.hosts[d.N(len(w.hosts))]
-	if !h.down && !h.seen.dead && !h.seen.gone && h.paused <= w.now && !h.cut {
+	if h.Up() && !h.seen.dead && !h.seen.gone && !h.Paused() && !h.cut {
 		w.note(h, "rejected")
 		w.shake()
 		h.seen.gone = true
-		life := h.life
+		life := h.incarnation
 		w.missed(h, false)
-		w.at(w.now+d.Between(goneWithin, 3*time.Second), func() {
-			if h.life != life || h.down {
+		w.At(w.Now()+d.Between(goneWithin, 3*time.Second), func() {
+			if h.incarnation != life || !h.Up() {
 				return
 			}
 			w.note(h, "refuted")
@@ -77,11 +77,11 @@ func (w *World) rejectOne(left int) {
 			}
 		})
 	}
-	w.at(w.now+d.Between(200*time.Millisecond, 8*time.Second), func() { w.rejectOne(left - 1) })
+	w.At(w.Now()+d.Between(200*time.Millisecond, 8*time.Second), func() { w.rejectOne(left - 1) })
 }
 
 // wronged reports whether a task is lost that a node started which may live.
 func (t *truth) wronged(id filch.JobID, i int32, k *mtc.Task) bool {
 	h := t.w.byName(k.By.Node)
-	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.life == k.By.Incarnation && !h.seen.dead
+	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.incarnation == k.By.Incarnation && !h.seen.dead
 }

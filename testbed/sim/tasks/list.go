@@ -15,7 +15,7 @@ type word struct {
 
 // word is what a host says of itself.
 func (h *host) word() word {
-	return word{mtc.Member{Name: h.name, Incarnation: h.life, Up: !h.drains, Draining: h.drains, Group: group(int(h.index))}, h.seen.version}
+	return word{mtc.Member{Name: h.Name, Incarnation: h.incarnation, Up: !h.drains, Draining: h.drains, Group: group(int(h.Index))}, h.seen.version}
 }
 
 // supersedes is the rule of dht.Member: a death ends an incarnation for good, and
@@ -35,9 +35,9 @@ func (m *word) supersedes(old *word) bool {
 // hear tells all hosts of a member, each at its own moment.
 func (w *World) hear(m word) {
 	for _, o := range w.hosts {
-		if o.name != m.Name {
-			life := o.life
-			w.at(w.now+w.fault.Between(0, 300*time.Millisecond), func() { w.learn(o, life, m) })
+		if o.Name != m.Name {
+			life := o.incarnation
+			w.At(w.Now()+w.fault.Between(0, 300*time.Millisecond), func() { w.learn(o, life, m) })
 		}
 	}
 }
@@ -45,7 +45,7 @@ func (w *World) hear(m word) {
 // learn gives a host a word of a member; it takes in what is news.
 func (w *World) learn(o *host, life uint64, m word) {
 	o.input(life, "member", func(now time.Duration, out *mtc.Out) {
-		if old := &w.lists[o.index][w.byName(m.Name).index]; m.supersedes(old) {
+		if old := &w.lists[o.Index][w.byName(m.Name).Index]; m.supersedes(old) {
 			*old = m
 			o.core.SetMember(now, m.Member, out)
 		}

@@ -6,37 +6,38 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // crash ends a host's launcher and its processes; it comes back after a while,
 // in another life.
 func (w *World) crash(i int, back time.Duration) {
 	h := w.hosts[i]
-	if h.down {
+	if !h.Up() {
 		return
 	}
 	w.note(h, "crash")
 	w.shake()
-	h.down = true
+	h.Stop()
+	h.port.Close()
 	h.killAll()
 	w.bury(h)
 	if w.gone != nil {
 		w.missed(h, true)
 	}
-	w.at(w.now+back, func() { w.revive(h) })
+	w.At(w.Now()+back, func() { w.revive(h) })
 }
 
 // bury has the others hear of a death, each at its own moment.
 func (w *World) bury(h *host) {
-	life := h.life
-	w.at(w.now+w.opt.Detect, func() {
-		if h.life != life || !h.down && !h.cut && h.paused <= w.now {
+	life := h.incarnation
+	w.At(w.Now()+w.opt.Detect, func() {
+		if h.incarnation != life || h.Up() && !h.cut && !h.Paused() {
 			return // it is back before anybody took notice
 		}
 		h.seen.dead = true
-		w.mourn(h.name, life)
-		w.hear(word{Member: mtc.Member{Name: h.name, Incarnation: life, Dead: true, Group: group(int(h.index))}})
+		w.mourn(h.Name, life)
+		w.hear(word{Member: mtc.Member{Name: h.Name, Incarnation: life, Dead: true, Group: group(int(h.Index))}})
 	})
 }
 
@@ -48,22 +49,22 @@ func (w *World) revive(h *host) {
 	w.note(h, "boot")
 	w.shake()
 	if !late {
-		w.mourn(h.name, h.life-1)
+		w.mourn(h.Name, h.incarnation-1)
 	}
 	for _, o := range w.hosts {
 		m := o.word()
-		m.Up, m.Draining, m.Dead = m.Up && !o.down && !o.seen.dead, m.Draining && !o.down && !o.seen.dead, o.seen.dead
-		w.lists[h.index][o.index] = m
-		h.core.SetMember(w.now, m.Member, &h.out)
+		m.Up, m.Draining, m.Dead = m.Up && o.Up() && !o.seen.dead, m.Draining && o.Up() && !o.seen.dead, o.seen.dead
+		w.lists[h.Index][o.Index] = m
+		h.core.SetMember(w.Now(), m.Member, &h.out)
 	}
-	h.core.SetRoom(w.now, mtc.Room{Slots: w.opt.Slots}, &h.out)
+	h.core.SetRoom(w.Now(), mtc.Room{Slots: w.opt.Slots}, &h.out)
 	h.act()
 	w.hear(h.word())
 	// Homes moved.
 	for _, o := range w.hosts {
-		life := o.life
-		w.at(w.now+w.fault.Between(0, 500*time.Millisecond), func() {
-			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, w.store.homed(w, o), out) })
+		life := o.incarnation
+		w.At(w.Now()+w.fault.Between(0, 500*time.Millisecond), func() {
+			o.input(life, "homes", func(now time.Duration, out *mtc.Out) { o.core.Homed(now, o.homed(), out) })
 		})
 	}
 }
@@ -72,28 +73,23 @@ func (w *World) revive(h *host) {
 // dead meanwhile it learns that soon after it goes on, and begins another life.
 func (w *World) pause(i int, d time.Duration) {
 	h := w.hosts[i]
-	if h.down || h.paused > w.now {
+	if !h.Up() || h.Paused() {
 		return
 	}
 	w.note(h, "pause")
 	w.shake()
-	h.paused = w.now + d
-	life := h.life
+	h.Pause(w.Now() + d)
+	life := h.incarnation
 	w.bury(h)
-	w.at(h.paused, func() {
-		if h.life != life || h.down {
+	w.At(h.PausedUntil(), func() {
+		if h.incarnation != life || !h.Up() {
 			return
 		}
 		w.shake()
-		h.drained = w.now
-		backlog := h.backlog
-		h.backlog = nil
-		for _, f := range backlog {
-			f()
-		}
+		h.drained = w.Now()
 		if h.seen.dead {
-			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
-				if h.life == life && !h.down {
+			w.At(w.Now()+w.fault.Between(0, 200*time.Millisecond), func() {
+				if h.incarnation == life && h.Up() {
 					w.revive(h)
 				}
 			})
@@ -104,7 +100,7 @@ func (w *World) pause(i int, d time.Duration) {
 // isolate cuts a host off from the others and from the store for a while.
 func (w *World) isolate(i int, d time.Duration) {
 	h := w.hosts[i]
-	if h.down || h.cut {
+	if !h.Up() || h.cut {
 		return
 	}
 	w.note(h, "cut")
@@ -112,15 +108,15 @@ func (w *World) isolate(i int, d time.Duration) {
 	h.cut = true
 	w.cutAll(h, 1)
 	w.bury(h)
-	life := h.life
-	w.at(w.now+d, func() {
-		h.cut, h.drained = false, w.now
+	life := h.incarnation
+	w.At(w.Now()+d, func() {
+		h.cut, h.drained = false, w.Now()
 		w.cutAll(h, -1)
 		w.note(h, "healed")
 		w.shake()
-		if h.life == life && !h.down && h.seen.dead {
-			w.at(w.now+w.fault.Between(0, 200*time.Millisecond), func() {
-				if h.life == life && !h.down {
+		if h.incarnation == life && h.Up() && h.seen.dead {
+			w.At(w.Now()+w.fault.Between(0, 200*time.Millisecond), func() {
+				if h.incarnation == life && h.Up() {
 					w.revive(h)
 				}
 			})
@@ -131,8 +127,8 @@ func (w *World) isolate(i int, d time.Duration) {
 func (w *World) cutAll(h *host, by int16) {
 	for _, o := range w.hosts {
 		if o != h {
-			w.net.Cut(h.index, o.index, by)
-			w.net.Cut(o.index, h.index, by)
+			w.Net.Cut(h.Index, o.Index, by)
+			w.Net.Cut(o.Index, h.Index, by)
 		}
 	}
 }
@@ -156,10 +152,10 @@ func (r Result) String() string {
 // RunSeed runs a small world with jobs of all kinds and faults, all of which
 // the seed decides.
 func RunSeed(seed uint64, check bool, trace func(string)) Result {
-	d := fate.NewDice(seed, 9)
+	d := engine.NewDice(seed, 9)
 	opt := Options{
 		Seed: seed, Events: 1_000_000, Hosts: 3 + d.N(5), Slots: int32(1 + d.N(4)), Check: check, Trace: trace,
-		Links:   fate.Links{LatencyMin: 20 * time.Microsecond, LatencyMax: time.Millisecond},
+		Links:   engine.Links{LatencyMin: 20 * time.Microsecond, LatencyMax: time.Millisecond},
 		Policy:  mtc.Policy{Kind: mtc.PolicyKind(d.N(4)), Threshold: 1 << 20, LocalTime: 200 * time.Millisecond},
 		Victims: mtc.Victims(d.N(3)),
 		Store:   Trouble{Timeout: 50 * time.Millisecond, SlowTail: 100 * time.Millisecond},
@@ -170,15 +166,15 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		opt.Store.Lost, opt.Store.Silent = 0.01, 0.01
 	}
 	w := NewWorld(opt)
-	w.jobs(d, fate.NewDice(seed, 11))
-	w.openBag(fate.NewDice(seed, 10))
+	w.jobs(d, engine.NewDice(seed, 11))
+	w.openBag(engine.NewDice(seed, 10))
 	faults := w.faults(d)
-	w.drains(fate.NewDice(seed, 12))
+	w.drains(engine.NewDice(seed, 12))
 	if w.gone = answering(seed); w.gone != nil && faults > 0 {
-		w.at(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
+		w.At(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
 	}
-	w.Run(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.hash, Faults: faults, Drains: w.Stats.Drains, Bounds: w.Stats.Bounds}
+	w.RunUntil(10*time.Minute, w.AllFinished)
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {
@@ -195,9 +191,9 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 }
 
 // jobs submits three to five jobs of every kind.
-func (w *World) jobs(d, tries *fate.Dice) {
+func (w *World) jobs(d, tries *engine.Dice) {
 	mean := time.Duration(5+d.N(80)) * time.Millisecond
-	length := func(r *fate.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
+	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
 	for k := range 3 + d.N(3) {
 		s := mtc.Submission{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
@@ -217,15 +213,15 @@ func (w *World) jobs(d, tries *fate.Dice) {
 		}
 		host := d.N(len(w.hosts))
 		at := d.Between(0, 2*time.Second)
-		w.at(at, func() {
-			if w.hosts[host].down {
+		w.At(at, func() {
+			if !w.hosts[host].Up() {
 				host = w.alive()
 			}
 			w.Submit(host, s, length)
 			w.truth.jobs[s.Job].fails = fails
 		})
 		if d.Chance(0.15) {
-			w.at(at+d.Between(time.Millisecond, 5*time.Second), func() {
+			w.At(at+d.Between(time.Millisecond, 5*time.Second), func() {
 				if j := w.truth.jobs[s.Job]; j != nil && j.rec != nil {
 					w.Call(w.alive(), "cancel", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Cancel(now, s.Job, out) })
 				}
@@ -238,14 +234,14 @@ func (w *World) jobs(d, tries *fate.Dice) {
 // alive is a host whose launcher answers.
 func (w *World) alive() int {
 	for i, h := range w.hosts {
-		if !h.down && h.paused <= w.now && !h.cut {
+		if h.Up() && !h.Paused() && !h.cut {
 			return i
 		}
 	}
 	return 0
 }
 
-func dag(d *fate.Dice, n int) (nodes []mtc.GraphNode) {
+func dag(d *engine.Dice, n int) (nodes []mtc.GraphNode) {
 	for i := range n {
 		g := mtc.GraphNode{Name: fmt.Sprint("t", i)}
 		for range d.N(4) {
@@ -260,7 +256,7 @@ func dag(d *fate.Dice, n int) (nodes []mtc.GraphNode) {
 
 // faults plans crashes, pauses and cuts, never of all hosts at a time; a
 // submission waits for its acceptance, so that it is not cut short.
-func (w *World) faults(d *fate.Dice) int {
+func (w *World) faults(d *engine.Dice) int {
 	n := d.N(8)
 	if d.Chance(0.2) {
 		n = 0
@@ -270,7 +266,7 @@ func (w *World) faults(d *fate.Dice) int {
 		i := d.N(len(w.hosts))
 		kind, long := d.N(3), d.Chance(0.5)
 		back := d.Between(500*time.Millisecond, 15*time.Second)
-		w.at(t, func() {
+		w.At(t, func() {
 			if w.troubled() >= (len(w.hosts)-1)/2 {
 				return
 			}
@@ -293,7 +289,7 @@ func (w *World) faults(d *fate.Dice) int {
 
 func (w *World) troubled() (n int) {
 	for _, h := range w.hosts {
-		if h.down || h.cut || h.paused > w.now {
+		if !h.Up() || h.cut || h.Paused() {
 			n++
 		}
 	}

@@ -1,177 +1,107 @@
 package tasks
 
 import (
-	"hash/fnv"
-	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/testbed/sim/records"
 )
 
-// store is the records of all hosts: linearizable, and outliving every host, as
-// dht.Store is for who proposes. An operation takes its time to get there and
-// its answer back, and either may be lost; said again it is the same operation.
-type store struct {
-	records map[string][]byte
-	keys    []string // sorted
-	done    map[opID]mtc.Answer
-	watches []watch
-	merges  map[mtc.RecordKind]mtc.Merge
+// ground is the world as the records see it.
+type ground struct{ w *World }
+
+func (g ground) Now() time.Duration            { return g.w.Now() }
+func (g ground) At(t time.Duration, f func())  { g.w.At(t, f) }
+func (g ground) Reaches(n filch.NodeName) bool { return !g.w.byName(n).cut }
+
+// Up reports whether the others take a host for one that lives.
+func (g ground) Up(n filch.NodeName) bool {
+	h := g.w.byName(n)
+	return h.Up() && !h.seen.dead && !h.cut && !h.seen.gone
 }
 
-type opID struct {
-	host int32
-	life uint64
-	tag  uint64
-}
-
-type watch struct {
-	opID
-	key string
-}
-
-func (s *store) init() {
-	s.records, s.done = map[string][]byte{}, map[opID]mtc.Answer{}
-	s.merges = mtc.Merges()
-}
-
-// home is the host that is primary of a record: the live one that a hash ranks
-// first.
-func (s *store) home(w *World, key string) *host {
-	f := fnv.New64a()
-	f.Write([]byte(key))
-	k := f.Sum64()
-	var best *host
-	var rank uint64
-	for _, h := range w.hosts {
-		if h.down || h.seen.dead || h.cut || h.seen.gone {
-			continue
-		}
-		r := (k ^ uint64(h.index+1)*0x9e3779b97f4a7c15) * 0xd1342543de82ef95
-		if r ^= r >> 29; best == nil || r > rank {
-			best, rank = h, r
-		}
+// Delay is one way to a record's home: nothing at home, else over the network.
+func (g ground) Delay(n, home filch.NodeName) time.Duration {
+	w := g.w
+	if !w.opt.Shared && n == home {
+		return 0
 	}
-	return best
+	d := w.rng.Between(w.opt.Links.LatencyMin, w.opt.Links.LatencyMax)
+	if w.opt.Store.SlowTail > 0 && w.rng.Chance(0.01) {
+		d += w.rng.Between(0, w.opt.Store.SlowTail)
+	}
+	return d
 }
+
+func (g ground) Try(filch.NodeName) records.Fate {
+	t := g.w.opt.Store
+	switch {
+	case g.w.rng.Chance(t.Lost):
+		return records.Lost
+	case g.w.rng.Chance(t.Silent):
+		return records.Silent
+	}
+	return records.Heard
+}
+
+func (g ground) Stored(op *dht.Op, old, value []byte) {
+	kind, _ := launcher.TaskKind(op.Kind)
+	g.w.truth.stored(string(op.Key), kind, old, value)
+}
+
+// record is what a record of tasks holds; nil if there is none.
+func (w *World) record(key string) []byte { return w.records.Value(dht.Key(key)) }
 
 // homed lists the records whose home is h.
-func (s *store) homed(w *World, h *host) (list []mtc.Stored) {
-	for _, k := range s.keys {
-		if s.home(w, k) == h {
-			list = append(list, mtc.Stored{Key: k, Value: s.records[k]})
-		}
+func (h *host) homed() (list []mtc.Stored) {
+	for r := range h.port.Homed(mtc.Prefix) {
+		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
 	}
 	return list
 }
 
-// delay is one way to a record's home: nothing at home, else over the network.
-func (w *World) delay(h *host, key string) time.Duration {
-	if w.opt.Shared || w.store.home(w, key) != h {
-		d := w.rng.Between(w.opt.Links.LatencyMin, w.opt.Links.LatencyMax)
-		if w.opt.Store.SlowTail > 0 && w.rng.Chance(0.01) {
-			d += w.rng.Between(0, w.opt.Store.SlowTail)
-		}
-		return d
-	}
-	return 0
+// port is how a host reaches the records.
+type port struct {
+	*records.Port
+	said dht.StoreOut
 }
 
-func (w *World) propose(h *host, p mtc.Proposal) {
-	id := opID{h.index, h.life, p.Tag}
-	t := w.opt.Store
-	fail := func() {
-		w.at(w.now+t.Timeout, func() { w.answer(h, id, mtc.Answer{Status: mtc.AnswerUnknown}) })
-	}
-	if p.Op == mtc.OpUnwatch {
-		w.store.watches = slices.DeleteFunc(w.store.watches, func(x watch) bool { return x.opID == id })
-		return
-	}
-	if w.rng.Chance(t.Lost) {
-		fail()
-		return
-	}
-	silent := w.rng.Chance(t.Silent)
-	w.at(w.now+w.delay(h, p.Key), func() {
-		if h.cut {
-			fail()
-			return
-		}
-		a := w.perform(h, id, p)
-		if silent {
-			fail()
-			return
-		}
-		w.at(w.now+w.delay(h, p.Key), func() {
-			if h.cut {
-				fail()
-				return
-			}
-			w.answer(h, id, a)
-		})
-	})
-}
-
-func (w *World) answer(h *host, id opID, a mtc.Answer) {
-	h.input(id.life, "answer", func(now time.Duration, out *mtc.Out) { h.core.Answered(now, id.tag, a, out) })
-}
-
-// perform does an operation at the record, in one moment.
-func (w *World) perform(h *host, id opID, p mtc.Proposal) mtc.Answer {
-	s := &w.store
-	if a, ok := s.done[id]; ok {
-		return a
-	}
-	old := s.records[p.Key]
-	a := mtc.Answer{Value: old}
-	if old == nil {
-		a.Status = mtc.AnswerAbsent
-	}
+// propose hands a proposal of the Core to the records, as a launcher does. Said
+// again by the Core it is the same operation.
+func (h *host) propose(p *mtc.Proposal) {
+	w, out := h.w, &h.port.said
 	switch p.Op {
-	case mtc.OpLookup:
-		w.Stats.Lookups++
 	case mtc.OpWatch:
-		s.watches = append(s.watches, watch{id, p.Key})
+		h.port.Watch(w.Now(), p.Tag, dht.Key(p.Key), dht.Version{}, out)
+		return
+	case mtc.OpUnwatch:
+		h.port.Unwatch(w.Now(), p.Tag, out)
+		return
 	case mtc.OpMerge:
 		w.Stats.Merges++
-		val, reply, err := s.merges[p.Kind](old, p.Delta)
-		a = mtc.Answer{Value: reply}
-		if err != nil {
-			a = mtc.Answer{Status: mtc.AnswerInvalid}
-		}
-		s.done[id] = a
-		if err == nil {
-			s.put(w, p, old, val)
-		}
 	}
-	return a
+	op := launcher.TaskOp(p)
+	op.ID = dht.OpID{Node: h.Name, Incarnation: h.incarnation, Seq: p.Tag}
+	h.port.Do(w.Now(), p.Tag, []dht.Op{op}, w.Now()+w.opt.Store.Timeout, out)
 }
 
-// put stores a record and tells who watches it.
-func (s *store) put(w *World, p mtc.Proposal, old, val []byte) {
-	if old == nil {
-		i, _ := slices.BinarySearch(s.keys, p.Key)
-		s.keys = slices.Insert(s.keys, i, p.Key)
-	}
-	s.records[p.Key] = val
-	w.truth.stored(p.Key, p.Kind, old, val)
-	for _, x := range s.watches {
-		if x.key == p.Key {
-			w.at(w.now+w.delay(w.hosts[x.host], p.Key), func() { w.show(x, val) })
+// hear has the launcher take in what the records say, soon.
+func (h *host) hear() {
+	w, life := h.w, h.incarnation
+	w.At(w.Now(), func() {
+		if h.port.Deadline() > w.Now() {
+			return // all of it was heard with what came before
 		}
-	}
-}
-
-// showEvery is how often a change is shown to a watcher that cannot be reached.
-const showEvery = 500 * time.Millisecond
-
-func (w *World) show(x watch, val []byte) {
-	h := w.hosts[x.host]
-	switch {
-	case h.life != x.life || !slices.Contains(w.store.watches, x):
-	case h.cut:
-		w.at(w.now+showEvery, func() { w.show(x, val) })
-	default:
-		w.answer(h, x.opID, mtc.Answer{Value: val})
-	}
+		h.input(life, "answer", func(now time.Duration, out *mtc.Out) {
+			h.port.said.Reset()
+			h.port.Tick(now, &h.port.said)
+			for i := range h.port.said.Results {
+				r := &h.port.said.Results[i]
+				h.core.Answered(now, r.Tag, launcher.TaskAnswer(&r.Result), out)
+			}
+		})
+	})
 }

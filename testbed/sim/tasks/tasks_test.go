@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 var (
@@ -62,11 +62,11 @@ func TestSeedRepeats(t *testing.T) {
 // that knows all.
 func efficiency(hosts int, slots, perSlot int32, length time.Duration, v mtc.Victims) (eff, cv float64, w *World) {
 	w = NewWorld(Options{
-		Seed: 1, Hosts: hosts, Slots: slots, Links: fate.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Victims: v,
+		Seed: 1, Hosts: hosts, Slots: slots, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Victims: v,
 	})
 	total := int32(hosts) * slots * perSlot
-	w.Submit(0, mtc.Submission{Job: 1, Total: total}, func(*fate.Dice, mtc.Start) time.Duration { return length })
-	w.Run(time.Hour, w.AllFinished)
+	w.Submit(0, mtc.Submission{Job: 1, Total: total}, func(*engine.Dice, mtc.Start) time.Duration { return length })
+	w.RunUntil(time.Hour, w.AllFinished)
 	ideal := time.Duration(perSlot) * length
 	return float64(ideal) / float64(w.Stats.Finished[1]), w.Spread(), w
 }
@@ -85,20 +85,9 @@ func TestEfficiency(t *testing.T) {
 			t.Errorf("%v", v)
 		}
 		t.Logf("figure: %d launchers x 16, 64 ms, victims %d: efficiency %.3f, variation %.4f, %d events, messages %v, merges %d",
-			c.hosts, c.victims, eff, cv, w.Stats.Events, w.Stats.Messages, w.Stats.Merges)
+			c.hosts, c.victims, eff, cv, w.Steps(), w.Stats.Messages, w.Stats.Merges)
 		if c.victims == mtc.Random && (eff < 0.95 || cv >= 0.05) {
 			t.Errorf("%d launchers: efficiency %.3f and variation %.4f, want at least 0.95 and below 0.05", c.hosts, eff, cv)
-		}
-	}
-}
-
-// TestGoneSeeds are worlds in which nodes were called gone that live: one in which
-// the last that heard of it took what it had when that was refuted, and one in which
-// a range came back to its node.
-func TestGoneSeeds(t *testing.T) {
-	for _, seed := range []uint64{105, 296} {
-		if r := RunSeed(seed, true, nil); len(r.Broken) > 0 {
-			t.Errorf("%v", r)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package tasks
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // tries are the starts of a task, as its processes and its record tell them.
@@ -14,7 +14,7 @@ type tries struct {
 }
 
 // limits draws how often tasks of a job may die with their node.
-func limits(s *mtc.Spec, d *fate.Dice) {
+func limits(s *mtc.Spec, d *engine.Dice) {
 	s.CrashLimit = 100
 	if d.Chance(0.5) {
 		s.CrashLimit, s.Sure = uint8(1+d.N(3)), d.Chance(0.3)

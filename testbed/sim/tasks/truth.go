@@ -9,7 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // process is a task that was started.
@@ -23,15 +23,14 @@ type process struct {
 
 // truth is what the processes did, and what the records said over time.
 type truth struct {
-	w      *World
-	jobs   map[filch.JobID]*job
-	broken []string
+	w    *World
+	jobs map[filch.JobID]*job
 }
 
 // job is a submission and what became of it.
 type job struct {
 	mtc.Submission
-	length  func(*fate.Dice, mtc.Start) time.Duration
+	length  func(*engine.Dice, mtc.Start) time.Duration
 	fails   func(mtc.Start) int32
 	total   int32
 	starts  []uint16
@@ -48,7 +47,7 @@ type job struct {
 
 func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
 
-func (t *truth) submitted(s mtc.Submission, length func(*fate.Dice, mtc.Start) time.Duration) {
+func (t *truth) submitted(s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
 	n := s.Total
 	if len(s.Nodes) > 0 {
 		n = int32(len(s.Nodes))
@@ -67,27 +66,25 @@ func (j *job) grow(n int32) {
 }
 
 func (t *truth) breach(format string, args ...any) {
-	if len(t.broken) < 20 {
-		t.broken = append(t.broken, fmt.Sprintf("%v: ", t.w.now)+fmt.Sprintf(format, args...))
-	}
+	t.w.Fail("tasks", format, args...)
 }
 
 // start makes a process.
 func (h *host) start(s mtc.Start) {
 	w := h.w
 	j := w.truth.jobs[s.Job]
-	p := &process{start: s, host: h, life: h.life}
+	p := &process{start: s, host: h, life: h.incarnation}
 	h.running[s.Run] = p
 	h.ran++
 	w.Stats.Starts++
-	w.Stats.LastStart = w.now
+	w.Stats.LastStart = w.Now()
 	w.truth.outside(h, s)
 	j.starts[s.Index]++
-	j.began[s.Index] = w.now
+	j.began[s.Index] = w.Now()
 	j.running++
 	j.peak = max(j.peak, j.running)
 	w.truth.begun(j, s)
-	w.at(w.now+j.length(w.rng, s), func() { h.end(p) })
+	w.At(w.Now()+j.length(w.rng, s), func() { h.end(p) })
 }
 
 // begun checks a start: what it waits for was recorded before.
@@ -117,7 +114,7 @@ func (h *host) end(p *process) {
 	}
 	p.gone = true
 	h.w.truth.jobs[p.start.Job].running--
-	if h.life != p.life {
+	if h.incarnation != p.life {
 		return
 	}
 	delete(h.running, p.start.Run)
@@ -135,7 +132,7 @@ func (h *host) end(p *process) {
 func (h *host) stop(s mtc.Stop) {
 	if p := h.running[s.Run]; p != nil {
 		p.killed = true
-		h.w.at(h.w.now+time.Millisecond, func() { h.end(p) })
+		h.w.At(h.w.Now()+time.Millisecond, func() { h.end(p) })
 	}
 }
 
@@ -169,7 +166,7 @@ func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
 			switch {
 			case s == 0:
 			case j.ended[i] == 0:
-				j.ended[i], j.endAt[i] = s, t.w.now
+				j.ended[i], j.endAt[i] = s, t.w.Now()
 				if t.wronged(id, i, &b.Tasks[k]) {
 					t.breach("task %d.%d runs once and is lost, and %v, which started it, was not declared dead", id, i, b.Tasks[k].By)
 				}
@@ -194,7 +191,7 @@ func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
 		j.last, j.rec = sum, rec
 		j.grow(rec.Total)
 		if _, seen := t.w.Stats.Finished[id]; rec.Finished() && !seen {
-			t.w.Stats.Finished[id] = t.w.now
+			t.w.Stats.Finished[id] = t.w.Now()
 		}
 	}
 }
@@ -221,9 +218,20 @@ func (t *truth) told(_ *host, k mtc.Tell) {
 // AllFinished reports whether every job is.
 func (w *World) AllFinished() bool { return len(w.Stats.Finished) == len(w.truth.jobs) }
 
-// Verdict is every rule that was broken, after a run: each task has one end, no
-// task was started more often than its record says, all jobs ended.
-func (w *World) Verdict() []string {
+// Verdict is what was broken first in a run that is over. If that is nothing, it
+// looks that each task has one end, that no task was started more often than its
+// record says, and that all jobs ended.
+func (w *World) Verdict() (broken []string) {
+	if len(w.Broken()) == 0 {
+		w.judge()
+	}
+	for _, v := range w.Broken() {
+		broken = append(broken, v.String())
+	}
+	return broken
+}
+
+func (w *World) judge() {
 	t := &w.truth
 	for id := filch.JobID(1); int(id) <= len(t.jobs); id++ {
 		j := t.jobs[id]
@@ -255,14 +263,13 @@ func (w *World) Verdict() []string {
 			t.breach("job %d: the tally is %+v, the ends are %+v", id, got, count)
 		}
 	}
-	return t.broken
 }
 
 // where says what each host has of a job.
 func (w *World) where(id filch.JobID) (s string) {
 	for _, h := range w.hosts {
 		if st, ok := h.core.Job(id); ok {
-			s += fmt.Sprintf("; %s#%d leads %v %+v", h.name, h.life, st.Leads, st.Here)
+			s += fmt.Sprintf("; %s#%d leads %v %+v", h.Name, h.incarnation, st.Leads, st.Here)
 		}
 	}
 	return s
@@ -284,7 +291,7 @@ func one(s filch.State) (t mtc.Tally) {
 func (t *truth) voids(id filch.JobID, total int32) []filch.State {
 	v := make([]filch.State, total)
 	for z := int32(0); z*mtc.ZoneSize < total; z++ {
-		rec, err := mtc.DecodeZone(t.w.store.records[mtc.KeyZone(id, z)])
+		rec, err := mtc.DecodeZone(t.w.record(mtc.KeyZone(id, z)))
 		if err != nil {
 			t.breach("zone %d of job %d: %v", z, id, err)
 			continue
@@ -299,7 +306,7 @@ func (t *truth) voids(id filch.JobID, total int32) []filch.State {
 }
 
 func (t *truth) block(id filch.JobID, n int32) *mtc.Block {
-	b, err := mtc.DecodeBlock(t.w.store.records[mtc.KeyBlock(id, n)])
+	b, err := mtc.DecodeBlock(t.w.record(mtc.KeyBlock(id, n)))
 	if err != nil {
 		t.breach("block %d of job %d: %v", n, id, err)
 		return &mtc.Block{}

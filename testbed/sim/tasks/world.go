@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/testbed/sim/fate"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
+	"github.com/filch-hpc/filch/testbed/sim/records"
 )
 
 // Options says what world to make.
@@ -15,7 +17,7 @@ type Options struct {
 	Seed    uint64
 	Hosts   int
 	Slots   int32
-	Links   fate.Links
+	Links   engine.Links
 	Policy  mtc.Policy
 	Victims mtc.Victims
 	Check   bool          // call Core.Check after every input, and look at every record
@@ -23,42 +25,37 @@ type Options struct {
 	Store   Trouble
 	Detect  time.Duration // until the death of a node is heard of; 0 is 5 s
 	Shared  bool          // one member list for all: no host ever fails
-	Events  int           // a run with more has not quiesced; 0 is 1e9
+	Events  uint64        // a run with more has not quiesced; 0 is 1e9
 	Trace   func(line string)
 }
 
 // Trouble is what the store does to operations.
 type Trouble struct {
-	Lost     float64 // of each operation, before it happened
-	Silent   float64 // of each, after it happened
-	Timeout  time.Duration
+	Lost     float64       // of each operation, before it happened
+	Silent   float64       // of each, after it happened
+	Timeout  time.Duration // of an operation; 0 is an hour
 	SlowTail time.Duration // a hundredth takes up to so long
 }
 
 // World is one simulated instance.
 type World struct {
-	opt    Options
-	now    time.Duration
-	queue  fate.Queue[func()]
-	net    *fate.Network
-	rng    *fate.Dice // processes and the store
-	fault  *fate.Dice
-	gone   *fate.Dice // see answering; nil: hosts do not answer
-	hosts  []*host
-	lists  [][]word // the member list of each
-	store  store
-	truth  truth
-	hash   uint64
-	shaken int // how often something happened to a host
-	Stats  Stats
+	*engine.Engine
+	opt     Options
+	rng     *engine.Dice // processes and the store
+	fault   *engine.Dice
+	gone    *engine.Dice // see answering; nil: hosts do not answer
+	hosts   []*host
+	lists   [][]word // the member list of each
+	records *records.Store
+	truth   truth
+	shaken  int // how often something happened to a host
+	Stats   Stats
 }
 
 // Stats counts what happened.
 type Stats struct {
-	Events    int
 	Messages  map[string]int
 	Merges    int
-	Lookups   int
 	Starts    int
 	Finished  map[filch.JobID]time.Duration
 	LastStart time.Duration
@@ -68,21 +65,15 @@ type Stats struct {
 
 // host is a node: its launcher's Core, and the processes that it started.
 type host struct {
-	w       *World
-	index   int32
-	name    filch.NodeName
-	life    uint64 // incarnation
-	core    *mtc.Core
-	out     mtc.Out
-	down    bool
-	cut     bool // from the store; the network has its own cuts
-	paused  time.Duration
-	busy    time.Duration
-	wake    time.Duration
-	backlog []func()
-	running map[uint64]*process
-	seen    seen
-	ran     int
+	engine.Host
+	w           *World
+	incarnation uint64
+	core        *mtc.Core
+	out         mtc.Out
+	port        port
+	cut         bool // from the store; the network has its own cuts
+	seen        seen
+	processes
 	draining
 }
 
@@ -91,6 +82,12 @@ type seen struct {
 	dead    bool // they declared it dead
 	gone    bool // they call it gone, though it lives
 	version int  // of what it says of itself
+}
+
+// processes are those that a host runs.
+type processes struct {
+	running map[uint64]*process
+	ran     int
 }
 
 // draining is that a host is to start nothing.
@@ -102,17 +99,15 @@ type draining struct {
 
 // NewWorld makes hosts whose launchers run and know each other.
 func NewWorld(opt Options) *World {
-	if opt.Events == 0 {
-		opt.Events = 1e9
+	if opt.Store.Timeout == 0 {
+		opt.Store.Timeout = time.Hour
 	}
 	if opt.Detect == 0 {
 		opt.Detect = 5 * time.Second
 	}
-	w := &World{
-		opt: opt, rng: fate.NewDice(opt.Seed, 1), fault: fate.NewDice(opt.Seed, 2),
-		net: fate.NewNetwork(opt.Hosts, opt.Links, fate.NewDice(opt.Seed, 3)),
-	}
-	w.store.init()
+	e := engine.New(engine.Options{Seed: opt.Seed, Hosts: opt.Hosts, Links: opt.Links, Trace: opt.Trace, Steps: opt.Events})
+	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
+	w.records = records.New(ground{w}, launcher.Kinds())
 	w.truth.init(w)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
 	var shared *mtc.Members
@@ -123,14 +118,15 @@ func NewWorld(opt Options) *World {
 		}
 	}
 	for i := range opt.Hosts {
-		h := &host{w: w, index: int32(i), name: name(i), running: map[uint64]*process{}}
+		h := &host{w: w, processes: processes{running: map[uint64]*process{}}}
+		e.Add(&h.Host, name(i))
 		w.hosts, w.lists = append(w.hosts, h), append(w.lists, make([]word, opt.Hosts))
 		h.boot(shared)
 	}
 	for _, h := range w.hosts {
 		if shared == nil {
 			for _, o := range w.hosts {
-				w.lists[h.index][o.index] = o.word()
+				w.lists[h.Index][o.Index] = o.word()
 				h.core.SetMember(0, o.word().Member, &h.out)
 			}
 		}
@@ -145,73 +141,49 @@ func group(i int) string        { return "rack" + strconv.Itoa(i/16) }
 
 // boot begins a life of a host's launcher.
 func (h *host) boot(shared *mtc.Members) {
-	h.life++
+	h.incarnation++
 	h.seen.gone = false
-	h.down, h.seen.dead, h.busy, h.paused, h.wake, h.backlog = false, false, 0, 0, filch.Never, nil
+	h.seen.dead = false
+	h.Start(0, h.tick)
 	h.out.Reset()
+	h.port.Port = h.w.records.Open(h.Name, h.hear)
 	h.core = mtc.New(mtc.Config{
-		Self: h.name, Incarnation: h.life, Seed: h.w.opt.Seed<<20 ^ uint64(h.index)<<8 ^ h.life, Policy: h.w.opt.Policy,
+		Self: h.Name, Incarnation: h.incarnation, Seed: h.w.opt.Seed<<20 ^ uint64(h.Index)<<8 ^ h.incarnation, Policy: h.w.opt.Policy,
 		Victims: h.w.opt.Victims, Members: shared, WallNS: 1_700_000_000 * int64(time.Second),
 	})
 	if h.drains { // that outlives a launcher
-		h.core.Drain(h.w.now, true, &h.out)
+		h.core.Drain(h.w.Now(), true, &h.out)
 	}
 }
 
-func (w *World) at(t time.Duration, f func()) { w.queue.Push(max(t, w.now), f) }
-
-// Run goes on until done says so or the limit is reached; it reports which.
-func (w *World) Run(limit time.Duration, done func() bool) bool {
-	for w.queue.Len() > 0 && w.queue.Next() <= limit {
-		t, f := w.queue.Pop()
-		w.now = t
-		w.Stats.Events++
-		f()
-		if done() {
-			return true
-		}
-		if w.Stats.Events > w.opt.Events {
-			w.truth.breach("no end after %d events", w.Stats.Events)
-			return false
-		}
+// input gives a launcher something now, or when it is free and goes on. It is void
+// if another one has begun.
+func (h *host) input(incarnation uint64, what string, f func(now time.Duration, out *mtc.Out)) {
+	if h.incarnation == incarnation {
+		h.Input(h.w.Now(), func() { h.take(what, f) })
 	}
-	w.now = max(w.now, limit)
-	return done()
 }
 
-// input gives a host something now, or when it is free, goes on, or never.
-func (h *host) input(life uint64, what string, f func(now time.Duration, out *mtc.Out)) {
-	if h.down || h.life != life {
-		return
-	}
+// take lets the Core handle one input and does what it says.
+func (h *host) take(what string, f func(now time.Duration, out *mtc.Out)) {
 	w := h.w
-	switch {
-	case h.paused > w.now:
-		h.backlog = append(h.backlog, func() { h.input(life, what, f) })
-		return
-	case h.busy > w.now:
-		w.at(h.busy, func() { h.input(life, what, f) })
-		return
-	}
-	h.busy = w.now + w.opt.Cost
+	h.Work(w.opt.Cost)
 	w.note(h, what)
-	f(w.now, &h.out)
+	f(w.Now(), &h.out)
 	h.act()
 }
 
-// note mixes an input into the hash of the run.
+func (h *host) tick() { h.take("tick", h.core.Tick) }
+
+// note mixes what happens to a host into the hash of the run.
 func (w *World) note(h *host, what string) {
-	w.hash = (w.hash ^ uint64(w.now) ^ uint64(h.index)<<40) * 0x100000001b3
 	for _, c := range []byte(what) {
-		w.hash = (w.hash ^ uint64(c)) * 0x100000001b3
+		w.Mix(uint64(c))
 	}
-	if w.opt.Trace != nil {
-		w.opt.Trace(fmt.Sprintf("%12v %s#%d %s", w.now, h.name, h.life, what))
+	if w.Tracing() {
+		w.Trace(h.Name, what, "#%d", h.incarnation)
 	}
 }
-
-// Hash is of all inputs so far: the same seed has the same.
-func (w *World) Hash() uint64 { return w.hash }
 
 // act does what a Core says, and calls it when it wants.
 func (h *host) act() {
@@ -223,12 +195,10 @@ func (h *host) act() {
 		out := h.out
 		h.out = mtc.Out{}
 		for _, n := range out.Notes {
-			if w.opt.Trace != nil {
-				w.opt.Trace(fmt.Sprintf("%12v %s#%d   %s", w.now, h.name, h.life, n.Text))
-			}
+			w.Trace(h.Name, "note", "%s", n.Text)
 		}
-		for _, p := range out.Proposals {
-			w.propose(h, p)
+		for i := range out.Proposals {
+			h.propose(&out.Proposals[i])
 		}
 		for _, s := range out.Starts {
 			h.start(s)
@@ -245,19 +215,9 @@ func (h *host) act() {
 		if !out.Sweep {
 			break
 		}
-		h.core.Homed(w.now, w.store.homed(w, h), &h.out)
+		h.core.Homed(w.Now(), h.homed(), &h.out)
 	}
-	d := h.core.Deadline()
-	if d < h.wake {
-		at, life := max(d, w.now), h.life
-		h.wake = d
-		w.at(at, func() {
-			if h.life == life && h.wake == d {
-				h.wake = filch.Never
-				h.input(life, "tick", func(now time.Duration, out *mtc.Out) { h.core.Tick(now, out) })
-			}
-		})
-	}
+	h.Wake(h.core.Deadline())
 }
 
 func (w *World) send(h *host, s mtc.Send) {
@@ -268,17 +228,18 @@ func (w *World) send(h *host, s mtc.Send) {
 	body := mtc.EncodeMessage(s.Message)
 	kind := fmt.Sprintf("%T", s.Message)[len("*mtc."):]
 	w.Stats.Messages[kind]++
-	at, n := w.net.Arrivals(w.now, h.index, to.index)
-	life := to.life
-	for _, t := range at[:n] {
-		w.at(t, func() {
-			m, err := mtc.DecodeMessage(body)
-			if err != nil {
-				panic(err)
-			}
-			to.input(life, kind, func(now time.Duration, out *mtc.Out) { to.core.Message(now, h.name, m, out) })
-		})
-	}
+	incarnation := to.incarnation
+	h.Send(&to.Host, func() {
+		if to.incarnation != incarnation {
+			return
+		}
+		m, err := mtc.DecodeMessage(body)
+		if err != nil {
+			w.Fail("codec", "%s cannot read a message of %s: %v", to.Name, h.Name, err)
+			return
+		}
+		to.take(kind, func(now time.Duration, out *mtc.Out) { to.core.Message(now, h.Name, m, out) })
+	})
 }
 
 func (w *World) byName(n filch.NodeName) *host {
@@ -292,16 +253,16 @@ func (w *World) byName(n filch.NodeName) *host {
 // Call gives the Core of a host a call of a client.
 func (w *World) Call(i int, what string, f func(c *mtc.Core, now time.Duration, out *mtc.Out)) {
 	h := w.hosts[i]
-	h.input(h.life, what, func(now time.Duration, out *mtc.Out) { f(h.core, now, out) })
+	h.input(h.incarnation, what, func(now time.Duration, out *mtc.Out) { f(h.core, now, out) })
 }
 
 // Submit gives a host a job and lets another one follow it.
-func (w *World) Submit(i int, s mtc.Submission, length func(*fate.Dice, mtc.Start) time.Duration) {
+func (w *World) Submit(i int, s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
 	if s.Spec.Each == (mtc.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
 	if s.Ticket == (filch.Ticket{}) {
-		s.Ticket = filch.Ticket{UnixNS: int64(w.now), Job: s.Job}
+		s.Ticket = filch.Ticket{UnixNS: int64(w.Now()), Job: s.Job}
 	}
 	w.truth.submitted(s, length)
 	w.Call(i, "submit", func(c *mtc.Core, now time.Duration, out *mtc.Out) {

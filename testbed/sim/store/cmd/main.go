@@ -17,24 +17,32 @@ func main() {
 		seed    = flag.Uint64("seed", 0, "run only this seed")
 		verbose = flag.Bool("v", false, "print the trace of the seed")
 		seeds   = flag.Int("seeds", 3000, "how many seeds")
+		grow    = flag.Bool("grow", false, "only runs in which shards are split")
 		first   = flag.Uint64("first", 1, "the first of them")
 	)
 	flag.Parse()
 	debug.SetGCPercent(300) // memory is not what a run is short of
-	if *seed != 0 {
-		os.Exit(one(*seed, *verbose))
+	run := store.RunSeed
+	if *grow {
+		run = store.RunGrowing
 	}
-	if many(*first, *seeds) > 0 {
+	if *seed != 0 {
+		os.Exit(one(run, *seed, *verbose))
+	}
+	if many(run, *first, *seeds) > 0 {
 		os.Exit(1)
 	}
 }
 
-func one(seed uint64, verbose bool) int {
+// runner runs a seed.
+type runner func(seed uint64, trace func(line string)) store.Run
+
+func one(run runner, seed uint64, verbose bool) int {
 	var trace func(string)
 	if verbose {
 		trace = func(line string) { fmt.Println(line) }
 	}
-	r := store.RunSeed(seed, trace)
+	r := run(seed, trace)
 	for _, v := range r.Violations {
 		fmt.Printf("seed %d (%s): %v\n", r.Seed, r.Style, v)
 	}
@@ -45,10 +53,10 @@ func one(seed uint64, verbose bool) int {
 // chunk bounds how many runs are in memory at once.
 const chunk = 20_000
 
-func many(first uint64, seeds int) (bad int) {
+func many(run runner, first uint64, seeds int) (bad int) {
 	began := time.Now()
 	for done := 0; done < seeds; done += chunk {
-		runs := store.Sweep(first+uint64(done), min(chunk, seeds-done), func(seed uint64) store.Run { return store.RunSeed(seed, nil) })
+		runs := store.Sweep(first+uint64(done), min(chunk, seeds-done), func(seed uint64) store.Run { return run(seed, nil) })
 		t := store.Sum(os.Stdout, runs)
 		bad += t.Bad
 		took := time.Since(began)

@@ -1,0 +1,70 @@
+package instance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/testbed/sim/engine"
+)
+
+// Two of three seats that are lost with their disks, the second before the others
+// could replace the first, leave no roster that can change: only a person could accept
+// that loss, and no person is in a fault run. So a plan that has a machine go for good
+// must wait until what went before is replaced (seeds 755 and 794, where jobs waited
+// for ever for ids and for a record).
+func TestMachinesGoForGoodOneAfterTheOther(t *testing.T) {
+	s := newScene(t, 5, 4)
+	seats := s.newestRoster().Seats
+	var gone []*host
+	for _, h := range s.hosts[1:] {
+		for _, name := range seats {
+			if h.Name == name && len(gone) < 2 {
+				gone = append(gone, h)
+			}
+		}
+	}
+	if len(seats) != 3 || len(gone) != 2 {
+		t.Fatalf("the seats are %v, want three of five hosts", seats)
+	}
+	first, second := gone[0], gone[1]
+	s.At(time.Second, func() { s.lose(first, time.Second) })
+	s.At(3*time.Second, func() { s.lose(second, time.Second) })
+	s.At(5*time.Second, func() {
+		if !first.lost || second.lost || second.node == nil {
+			t.Errorf("lost for good: %s %v, %s %v; want the first alone, and the second back", first.Name, first.lost, second.Name, second.lost)
+		}
+	})
+	s.At(25*time.Second, func() { s.lose(second, time.Second) })
+	job := s.submit(0, 40*time.Second, 4, time.Second)
+	job.request.Detach = true
+	s.Run(time.Minute)
+	if !second.lost {
+		t.Errorf("%s is not lost for good, %v after %s", second.Name, 24*time.Second, first.Name)
+	}
+	if job.id == 0 {
+		t.Error("a detached job that came after that was not acknowledged")
+	}
+	s.end(s.Now()) // its record tells its end
+}
+
+// A node that was drained to leave, and may not, takes work again: it counts as room
+// that jobs may wait for (seeds 134, 406, 517 and 563, where jobs waited for ever).
+func TestLeaveThatIsRefusedUndoesItsDrain(t *testing.T) {
+	drained := 0
+	for seed := range uint64(4) {
+		s := newScene(t, 3, 2)
+		s.slanted = true // no host goes for good
+		s.drawLeave(engine.NewDice(seed, streamChurn))
+		whole := s.submit(0, faultSpan+time.Second, 6, time.Second)
+		s.end(faultSpan + 10*time.Second)
+		if s.hurt {
+			drained++
+		}
+		if !whole.over() || whole.code != 0 {
+			t.Errorf("seed %d: a job of all slots: over %t with %d, want it done", seed, whole.over(), whole.code)
+		}
+	}
+	if drained == 0 {
+		t.Error("no node was drained before it was to leave")
+	}
+}

@@ -1,0 +1,116 @@
+//go:build mutants
+
+package instance
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+	"github.com/filch-hpc/filch/testbed/sim/planted"
+)
+
+// plants switch on the faults that each package carries.
+var plants = map[string]func(name string) bool{
+	"dht": dht.Plant, "launcher": launcher.Plant, "mtc": mtc.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+}
+
+// TestMutantsAreCaught shows that the checkers bite. The invariants inside the
+// cores are off: the checkers outside them must see it alone. A seed catches a fault
+// if it breaks no rule without it: one that does is passed over, and named.
+func TestMutantsAreCaught(t *testing.T) {
+	var rows []planted.Row
+	for _, f := range planted.Of(planted.Instance) {
+		t.Run(f.Name, func(t *testing.T) {
+			plant := plants[f.Room]
+			if !plant(f.Name) {
+				t.Fatalf("there is no planted fault %q", f.Name)
+			}
+			defer plant("")
+			began := time.Now()
+			row := planted.Row{Fault: f}
+			for seed := uint64(1); seed <= f.Seeds && row.Seed == 0; seed++ {
+				plant(f.Name)
+				says := broken(f.Plan, seed)
+				if says == "" {
+					continue
+				}
+				plant("")
+				if alone := broken(f.Plan, seed); alone != "" {
+					t.Logf("seed %d of the plan %q breaks a rule without the fault: %s", seed, f.Plan, alone)
+					continue
+				}
+				row.Seed, row.Says = seed, says
+			}
+			if f.Seeds == 0 {
+				row.Says = calmBroken()
+			}
+			row.Took = time.Since(began)
+			rows = append(rows, row)
+			if row.Says == "" {
+				t.Errorf("%s not caught in %d seeds", f.Name, f.Seeds)
+			}
+		})
+	}
+	t.Logf("figure: planted faults in whole nodes\n%s", planted.Table(rows))
+}
+
+// broken is the first rule that a seed of a plan breaks, or what a node panics with.
+func broken(plan string, seed uint64) (says string) {
+	defer func() {
+		if p := recover(); p != nil {
+			says = fmt.Sprint("a node panics: ", p)
+		}
+	}()
+	var w *World
+	switch plan {
+	case "crashes":
+		w, _ = crashRun(seed)
+	case "heirs":
+		w, _ = heirRun(seed)
+	default:
+		if r := runSeed(seed, plan, false, nil); len(r.Violations) > 0 {
+			return r.Violations[0].String()
+		}
+		return ""
+	}
+	if len(w.Broken()) > 0 {
+		return w.Broken()[0].String()
+	}
+	return ""
+}
+
+// crashRun is one step of [TestCrashAtEveryStep]: the launcher of the gatherer dies
+// over one deed or input and is soon back; it reports whether it came to that.
+func crashRun(seed uint64) (w *World, blown bool) {
+	bad := seed%2 != 0
+	f := &fuse{skip: int(seed / 4), input: seed%4 > 1}
+	w = crashWorld(f, 18, bad)
+	f.blow = func(h *host) {
+		w.killLauncher(h)
+		w.At(w.Now()+50*time.Millisecond, func() { w.restart(h) })
+	}
+	w.Run(time.Minute)
+	if len(w.Broken()) == 0 {
+		w.checkQuiet()
+	}
+	rightEnds(w, bad)
+	return w, f.blown
+}
+
+// calmBroken is what runs without faults fall short of.
+func calmBroken() string {
+	lines := RoundOne(false)
+	for _, s := range Scenarios(64, 8, 12)[:4] {
+		lines = append(lines, s.Run().Short()...)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}

@@ -1,0 +1,136 @@
+package instance
+
+import (
+	"encoding/binary"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// process is a task that a launcher started. It ends with its launcher, as the
+// runner does that has it.
+type process struct {
+	bag    *bag
+	launch launcher.TaskLaunch
+	host   *host
+	over   bool
+	told   bool // to end
+}
+
+// taskBody is the body of the tasks of a bag: its number among the bags.
+func taskBody(bagIndex int) []byte {
+	return binary.LittleEndian.AppendUint32([]byte{launcher.BodyOrder}, uint32(bagIndex))
+}
+
+// startTask makes a process of a launch.
+func (w *World) startTask(h *host, l launcher.TaskLaunch) {
+	body := l.Start.Spec.Body
+	if len(body) != 5 {
+		w.Fail("task-body", "%s starts task %d.%d with a body of %d bytes", h.Name, l.Start.Job, l.Start.Index, len(body))
+		return
+	}
+	b := w.bags[binary.LittleEndian.Uint32(body[1:])]
+	p := &process{bag: b, launch: l, host: h}
+	if h.tasks[l.Serial] != nil {
+		w.Fail("double-start", "%s: a second task %d", h.Name, l.Serial)
+		return
+	}
+	h.tasks[l.Serial] = p
+	w.takeCores(p)
+	w.began(p)
+	length := b.length(w.taskRng)
+	w.beginTaskSteps(p, length)
+	w.At(w.Now()+length, func() { p.finish(b.endOf(&l.Start)) })
+}
+
+// takeCores marks the cores of a task; one that a keeper or another task has was
+// sold twice. A step's ranks use what their task has, so those are not looked at.
+func (w *World) takeCores(p *process) {
+	h, cores := p.host, p.launch.Cores
+	if got, want := len(cores), int(max(p.launch.Start.Spec.Each.Slots, 1)); got != want {
+		w.Fail("wrong-room", "%s: task %d.%d gets %d cores, want %d", h.Name, p.launch.Start.Job, p.launch.Start.Index, got, want)
+	}
+	for _, c := range cores {
+		switch {
+		case c < 0 || int(c) >= len(h.cores):
+			w.Fail("no-such-core", "%s: a task gets core %d of %d", h.Name, c, len(h.cores))
+		case h.cores[c] != nil:
+			w.Fail("oversold", "%s: core %d given to task %d.%d while %s has it", h.Name, c, p.launch.Start.Job, p.launch.Start.Index, h.cores[c].start.Launch.Ident)
+		case h.stepOn(c) != nil:
+			w.Fail("oversold", "%s: core %d given to task %d.%d while %s has it", h.Name, c, p.launch.Start.Job, p.launch.Start.Index, h.stepOn(c).start.Launch.Ident)
+		case h.taskOn(c, p) != nil:
+			o := h.taskOn(c, p).launch.Start
+			w.Fail("oversold", "%s: core %d given to task %d.%d while task %d.%d has it", h.Name, c, p.launch.Start.Job, p.launch.Start.Index, o.Job, o.Index)
+		}
+	}
+}
+
+// taskOn is a task other than p that has a core, nil without one.
+func (h *host) taskOn(core int32, p *process) *process {
+	for _, o := range h.tasks { // any order: there is one at most
+		if o != p && slices.Contains(o.launch.Cores, core) {
+			return o
+		}
+	}
+	return nil
+}
+
+// finish is the end of a process. Its launcher hears of it; a machine that
+// stands still goes on with it later.
+func (p *process) finish(e launcher.TaskEnd) {
+	h := p.host
+	switch {
+	case p.over:
+		return
+	case h.frozen && h.Paused():
+		h.w.At(h.PausedUntil(), func() { p.finish(e) })
+		return
+	}
+	p.gone()
+	e.Serial = p.launch.Serial
+	if p.told {
+		e.Kind, e.Code, e.Told = launcher.CauseSignal, int32(syscall.SIGTERM), true
+	}
+	h.w.ended(p, &e)
+	at := h.w.Now() + h.w.taskRng.Between(keeperWordMin, keeperWordMax)
+	h.give(at, &input{what: "<- runner", body: e, do: func(now time.Duration, out *launcher.Outbox) {
+		h.node.TaskEnds(now, []launcher.TaskEnd{e}, out)
+	}})
+}
+
+// gone takes a process away.
+func (p *process) gone() {
+	p.over = true
+	delete(p.host.tasks, p.launch.Serial)
+	p.bag.running--
+	p.bag.lastAt = p.host.w.Now()
+}
+
+// stopTask ends a task as a runner does that is told to.
+func (w *World) stopTask(h *host, s launcher.TaskStop) {
+	p := h.tasks[s.Serial]
+	if p == nil {
+		return
+	}
+	p.told = true
+	w.At(w.Now()+w.taskRng.Between(100*time.Microsecond, 3*time.Millisecond), func() { p.finish(launcher.TaskEnd{}) })
+}
+
+// killTasks ends the tasks of a launcher that is gone.
+func (h *host) killTasks() {
+	for _, p := range h.tasks { // any order: each is gone
+		h.w.loseTaskSteps(p)
+		p.gone()
+	}
+}
+
+// endOf is how an attempt of a task ends by its bag's plan.
+func (b *bag) endOf(s *mtc.Start) (e launcher.TaskEnd) {
+	if b.failEvery > 0 && (int(s.Index)+int(s.Attempt))%b.failEvery == 0 {
+		e.Kind, e.Code = launcher.CauseExit, 1+s.Index%7
+	}
+	return e
+}

@@ -1,0 +1,87 @@
+package instance
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/testbed/sim/engine"
+)
+
+// Run is what became of one fault seed.
+type Run struct {
+	Seed       uint64
+	Hash       uint64
+	Events     uint64
+	Messages   uint64
+	Hosts      int
+	Jobs       int
+	Ended      int // told to their clients
+	Fuse       string
+	Violations []engine.Violation
+}
+
+// RunSeed runs the faults of a seed to the end and checks that all is quiet.
+func RunSeed(seed uint64, trace func(line string)) Run { return runSeed(seed, "", true, trace) }
+
+// RunSlanted is [RunSeed] with a slant; see [Slants].
+func RunSlanted(seed uint64, slant string, trace func(line string)) Run {
+	return runSeed(seed, slant, true, trace)
+}
+
+// runSeed runs a seed with or without the invariants that the cores themselves
+// assert after each input.
+func runSeed(seed uint64, slant string, inside bool, trace func(line string)) Run {
+	w := SlantedWorld(seed, slant, trace)
+	w.opt.Check = inside
+	w.Run(faultSpan + cutLongest + settleSpan)
+	before := w.stats
+	if len(w.Broken()) == 0 {
+		w.Run(w.Now() + quietSpan)
+	}
+	after := w.stats
+	if len(w.Broken()) == 0 {
+		w.checkQuiet()
+	}
+	if len(w.Broken()) == 0 {
+		w.checkBags()
+		w.checkRecords()
+	}
+	if len(w.Broken()) == 0 { // last, as what goes on for ever is mostly said better by the others
+		w.checkSilent(&before, &after)
+	}
+	r := Run{
+		Seed: seed, Hash: w.Hash(), Events: w.Steps(), Messages: w.stats.Messages,
+		Hosts: len(w.hosts), Jobs: len(w.jobs) + len(w.bags), Ended: w.stats.Ended, Violations: w.Broken(),
+	}
+	if w.fuse != nil && w.fuse.blown {
+		r.Fuse = w.fuse.point()
+	}
+	return r
+}
+
+// checkSilent: once all was over, the nodes had little to say.
+func (w *World) checkSilent(before, after *Stats) {
+	if n := after.Messages - before.Messages; n > 0 {
+		w.Fail("chatter", "%d messages in %v after all was over", n, quietSpan)
+	}
+	if n, most := after.Idle-before.Idle, quietIdle*uint64(len(w.hosts)); n > most {
+		w.Fail("chatter", "%d messages of stores and thieves in %v after all was over, want at most %d", n, quietSpan, most)
+	}
+}
+
+// quietSpan is how long launchers say nothing once all is over, and quietIdle how
+// much the store and the thief of each may say in that time.
+const (
+	quietSpan = 60 * time.Second
+	quietIdle = 120
+)
+
+// point names where the fuse was.
+func (f *fuse) point() string {
+	switch {
+	case f.name == "":
+		return "any deed"
+	case f.input:
+		return "before " + f.name
+	}
+	return "at " + f.name
+}

@@ -1,0 +1,120 @@
+package instance
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// attempt is what really happened to one attempt of a job, as its keepers did
+// it. The checkers hold the Nodes' words against it.
+type attempt struct {
+	w        *World
+	job      *job
+	launch   launcher.Launch
+	taken    []bool // by place: a keeper was started
+	ready    []bool // by place in the tree: that keeper said it was ready
+	started  []bool // by place: its ranks were exec'ed
+	ran      []bool // by rank
+	ends     []truthEnd
+	live     int           // ranks that run now
+	unready  bool          // a keeper's checks failed
+	vanished bool          // a keeper was killed
+	failing  bool          // a rank ended badly
+	firstAt  time.Duration // of the first exec; -1 before
+	execAt   time.Duration // of the last exec
+}
+
+// truthEnd is the real end of a rank.
+type truthEnd struct {
+	launcher.RankEnd
+	at   time.Duration
+	host *host
+}
+
+// order is what the simulated keepers find in Request.Order: the number of the
+// job in the workload.
+func order(jobIndex int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(jobIndex)) }
+
+func (w *World) jobOf(orderBytes []byte) *job {
+	return w.jobs[binary.LittleEndian.Uint32(orderBytes)]
+}
+
+func (w *World) truthOf(s *launcher.Start) *attempt {
+	if a := w.attempts[s.Launch.Ident]; a != nil {
+		w.checkSameLaunch(a, s)
+		return a
+	}
+	j := w.jobOf(s.Launch.Order)
+	a := &attempt{
+		w: w, job: j, launch: s.Launch, firstAt: -1,
+		taken:   make([]bool, len(s.Launch.Nodes)),
+		ready:   make([]bool, len(s.Launch.Nodes)),
+		started: make([]bool, len(s.Launch.Nodes)),
+		ran:     make([]bool, s.Launch.Size),
+	}
+	w.attempts[s.Launch.Ident] = a
+	j.attempts = append(j.attempts, a)
+	w.checkLaunch(a)
+	return a
+}
+
+func (a *attempt) exec(k *keeper) {
+	a.started[k.start.Index] = true
+	a.execAt = a.w.Now()
+	if a.firstAt < 0 {
+		a.firstAt = a.w.Now()
+	}
+	for _, r := range k.alive {
+		if a.ran[r] {
+			a.w.Fail("rank-twice", "rank %d of %s exec'ed twice", r, a.launch.Ident)
+		}
+		a.ran[r] = true
+		a.live++
+	}
+}
+
+func (a *attempt) end(k *keeper, end launcher.RankEnd) {
+	if !a.started[k.start.Index] {
+		return // killed before its exec
+	}
+	a.live--
+	a.ends = append(a.ends, truthEnd{end, a.w.Now(), k.h})
+	bad := end.Kind != launcher.CauseNone && !end.Told
+	if bad && !a.failing && a.job.request.Policy.KillOnBad {
+		a.failing = true
+		a.w.mustEnd(a, goneBound, "a rank ended badly")
+	}
+}
+
+// allRan reports whether every rank was exec'ed.
+func (a *attempt) allRan() bool {
+	for _, r := range a.ran {
+		if !r {
+			return false
+		}
+	}
+	return true
+}
+
+// firstBad returns the first end that no one had asked for, nil if there was none.
+func (a *attempt) firstBad() *truthEnd {
+	for i := range a.ends {
+		if e := &a.ends[i]; !e.Told && e.Kind != launcher.CauseNone {
+			return e
+		}
+	}
+	return nil
+}
+
+// endOf returns how a rank really ended.
+func (a *attempt) endOf(r filch.Rank) *truthEnd {
+	for i := range a.ends {
+		if a.ends[i].Rank == r {
+			return &a.ends[i]
+		}
+	}
+	return nil
+}
