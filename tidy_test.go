@@ -55,34 +55,38 @@ cmd/filch/...: *
 cmd/filchd: *
 cmd/filchd/...: *
 dht: .
-dht/disk: . dht
+dht/disk:
 dht/kad: . dht dht/overlay
-dht/overlay: . dht dht/kad
+dht/overlay: . dht
 dht/overlay/...: . dht dht/overlay dht/overlay/mem
 launcher: . dht mtc slots stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire
-launcher/config: . dht dht/overlay launcher launcher/config/place mtc slots stealer
+launcher/config: . launcher/config/place slots
 launcher/config/place: .
 launcher/daemon: *
 launcher/mirror: . launcher/config/place mtc
-launcher/output: . launcher
+launcher/output: .
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
 launcher/pmix: . launcher/config/place launcher/pmi
 launcher/proc: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/wire
 launcher/spec: . launcher
 launcher/watch: . launcher
-launcher/wire: . dht launcher mtc slots stealer
+launcher/wire: . dht launcher mtc
 mtc: .
-mtc/workflow: . mtc
+mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 scripts/...: *
 slots: .
 stealer: . slots
 testbed/...: * testbed
-testbed/sim: . dht launcher mtc slots stealer testbed/sim/fate
-testbed/sim/fate: .
-testbed/sim/store: . dht testbed/sim/fate
+testbed/sim/disk: . dht testbed/sim/engine
+testbed/sim/engine: .
+testbed/sim/peril: . dht
+testbed/sim/ranges:
+testbed/sim/planted:
+testbed/sim/instance: . dht launcher mtc slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/store: . dht testbed/sim/disk testbed/sim/engine
 testbed/sim/...: . dht launcher mtc slots stealer testbed
 `
 
@@ -198,6 +202,33 @@ func TestTidyImports(t *testing.T) {
 				if strings.HasPrefix(target, prefix) && !slices.Contains(rooms, s.room) {
 					s.errorf(t, imp.Pos(), "only %s may import %s", strings.Join(rooms, " and "), target)
 				}
+			}
+		}
+	}
+}
+
+// TestTidyStaleArrows finds what the map allows and no file of the room uses. Lines
+// with a "*" and those of a whole folder allow more than is used.
+func TestTidyStaleArrows(t *testing.T) {
+	used := map[string]bool{} // room and target, with a space between
+	for _, s := range sources(t) {
+		for _, imp := range s.file.Imports {
+			target, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if to, ours := strings.CutPrefix(target, module); ours && !s.test {
+				used[s.room+" "+strings.TrimPrefix(to, "/")] = true
+			}
+		}
+	}
+	for room, allowed := range arrows() {
+		if strings.HasSuffix(room, "/...") || slices.Contains(allowed, "*") {
+			continue
+		}
+		for _, to := range allowed {
+			if !used[room+" "+to] {
+				t.Errorf("the arrow from %s to %s is not used", roomName(room), roomName(to))
 			}
 		}
 	}
