@@ -130,8 +130,8 @@ func TestARefusalIsForWhoAdds(t *testing.T) {
 	}
 }
 
-// All who add tasks hear when their node is declared dead, and who waits for the
-// end of the job goes on waiting.
+// All who add tasks hear when their node is declared dead, and hear of the end of
+// the job all the same, as who only waits for it.
 func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
 	w := newNet(t, 5, 4)
 	id := w.bag("n1", 1, 40, func(s *TaskSubmission) {
@@ -164,6 +164,11 @@ func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
 	o := w.nodes["n2"]
 	o.input(func(out *Outbox) { o.node.CloseTasks(w.Now(), id, out) })
 	w.until("the end of the bag", 300*sec, func() bool { return w.heard(id, TasksFinished) != nil })
+	for _, client := range []ClientID{1, 2, 3} {
+		if !w.said(since, client, fmt.Sprintf("What:%d", TasksFinished)) {
+			t.Errorf("client %d does not hear of the end of the job", client)
+		}
+	}
 	if n := w.heard(id, TasksFinished); n.Tally.Sum() < 4040 || n.Tally.OK < 4040 {
 		t.Errorf("%+v, want at least the 4040 ok that were said to be added", n.Tally)
 	}

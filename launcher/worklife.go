@@ -55,21 +55,15 @@ func (n *Node) rebornWork(now time.Duration, out *Outbox) {
 	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
 		err := filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", n.cfg.Name, id).
 			WithHint("filch info %d says whether there is such a job", id)
-		gone := w.follow[id]
-		if u := w.unsaid[id]; u.accept {
-			for _, c := range gone {
+		u := w.unsaid[id]
+		if u.accept {
+			for _, c := range w.follow[id] {
 				n.refuseTasks(c, id, err, out)
 			}
-		} else {
-			gone = nil // who only waits for its end goes on waiting
-			for _, a := range u.adding {
-				n.refuseAdded(a.client, id, a.token, err, out)
-				gone = append(gone, a.client)
-			}
-		}
-		w.follow[id] = slices.DeleteFunc(slices.Clone(w.follow[id]), func(c ClientID) bool { return slices.Contains(gone, c) })
-		if len(w.follow[id]) == 0 {
 			delete(w.follow, id)
+		}
+		for _, a := range u.adding { // they go on waiting for its end, as who only waits
+			n.refuseAdded(a.client, id, a.token, err, out)
 		}
 	}
 	clear(w.unsaid)
