@@ -128,10 +128,6 @@ func (n *Node) drainText(allows func(filch.NodeName) bool) (text string, all boo
 			break
 		}
 		slices.SortFunc(g.names, stealer.Natural)
-		names := strings.Join(g.names[:min(len(g.names), drainNames)], ", ")
-		if more := len(g.names) - drainNames; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
 		verb := " is drained"
 		if len(g.names) > 1 {
 			verb = " are drained"
@@ -139,16 +135,13 @@ func (n *Node) drainText(allows func(filch.NodeName) bool) (text string, all boo
 		if g.why != "" {
 			verb += " (" + g.why + ")"
 		}
-		parts = append(parts, names+verb)
+		parts = append(parts, listNames(g.names)+verb)
 	}
 	return strings.Join(parts, ", "), all && len(groups) > 0
 }
 
-// drainNames and drainGroups bound what is listed.
-const (
-	drainNames  = 8
-	drainGroups = 3
-)
+// drainGroups bounds the reasons that are listed.
+const drainGroups = 3
 
 // Drained names the nodes that drain and why, "" if none does; all says that no
 // node takes work.

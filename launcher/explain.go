@@ -78,7 +78,7 @@ func (n *Node) missing(j *job) string {
 		return "its record is not kept yet: " + n.storeTrouble()
 	}
 	if j.clock.fence != filch.Never {
-		return fmt.Sprintf("waits until nothing of it can run on %s any more", foldNames(j.kept.lost))
+		return fmt.Sprintf("waits until nothing of it can run on %s any more", listNames(j.kept.lost))
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
@@ -97,6 +97,9 @@ func (n *Node) missing(j *job) string {
 		if err := n.neverFits(&j.need); err != nil {
 			return err.Text + "; waits for more nodes"
 		}
+		return ""
+	}
+	if mutantMuteJobs {
 		return ""
 	}
 	held, asked := j.gather.Held()
@@ -120,13 +123,21 @@ func (n *Node) missing(j *job) string {
 	return text
 }
 
-func foldNames(names []filch.NodeName) string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = string(name)
+// listNames names nodes: "n1, n2 and 3 more".
+func listNames[S ~string](names []S) string {
+	listed := make([]string, min(len(names), namesListed))
+	for i := range listed {
+		listed[i] = string(names[i])
 	}
-	return strings.Join(all, ", ")
+	text := strings.Join(listed, ", ")
+	if more := len(names) - namesListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
+
+// namesListed bounds the nodes that a sentence names.
+const namesListed = 8
 
 // blockers says which jobs have most of the slots that a job waits for.
 func (n *Node) blockers(j *job) []string {
@@ -208,7 +219,7 @@ func (n *Node) goneText(j *job) string {
 	if len(gone) == 0 {
 		return ""
 	}
-	return "; no launcher runs on " + foldNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
+	return "; no launcher runs on " + listNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
 		"5 s after its last sign of life the node counts as lost"
 }
 

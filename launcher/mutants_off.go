@@ -28,4 +28,6 @@ const (
 	mutantDeafOwner    = false
 	mutantStepsOutlive = false
 	mutantTasksStay    = false
+	mutantMuteJobs     = false
+	mutantMuteTasks    = false
 )

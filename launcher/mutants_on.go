@@ -28,6 +28,8 @@ var (
 	mutantSameBlock    bool // the counter of ids stays where it is when a block is taken
 	mutantDeafOwner    bool // a node goes on with a job that another one took over
 	mutantStepsOutlive bool // the end of a task is told while its steps run
+	mutantMuteJobs     bool // nothing is said of what a job waits for that gathers
+	mutantMuteTasks    bool // nothing is said of tasks that no node has
 	mutantTasksStay    bool // a node that is declared dead goes on with its tasks
 )
 
@@ -52,6 +54,8 @@ func Plant(name string) bool {
 		"deaf-owner":    &mutantDeafOwner,
 		"steps-outlive": &mutantStepsOutlive,
 		"tasks-stay":    &mutantTasksStay,
+		"mute-jobs":     &mutantMuteJobs,
+		"mute-tasks":    &mutantMuteTasks,
 	} {
 		*p = n == name
 		known = known || *p

@@ -240,6 +240,7 @@ type TasksHere struct {
 	Held     int64   `json:"held,omitempty"` // of the ready ones: they run once, and the queue's mirror does not tell of them yet
 	Why      string  `json:"why,omitempty"`  // that takes so long
 	Tied     int64   `json:"tied,omitempty"` // of the running ones: they wait for runs that have no slots to get but theirs
+	Cap      int32   `json:"cap,omitempty"`  // at most so many run at a time on all nodes; 0: no bound
 }
 
 // TasksHere counts them.
@@ -251,6 +252,9 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 	h := TasksHere{
 		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
+	}
+	if j.Spec != nil {
+		h.Cap = j.Spec.Cap
 	}
 	for _, o := range n.jobs { // in any order: a sum
 		if o.req.Inside.Job == id && o.req.Inside.Task != 0 && n.knot.stuck[o.id] {

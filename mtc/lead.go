@@ -198,7 +198,7 @@ func (c *Core) openJob(now time.Duration, j *job, out *Out) {
 	if j.lead == nil || j.lead.open || j.lead.loading || j.rec == nil {
 		return
 	}
-	if len(j.lead.after) > 0 && j.void == 0 {
+	if len(j.lead.after) > 0 && j.void == 0 && !mutantNoAfter {
 		c.lookAfter(j, out)
 		return
 	}

@@ -32,4 +32,5 @@ const (
 	mutantCountMaybe  = false
 	mutantHeirOnce    = false
 	mutantHeirEnds    = false
+	mutantNoAfter     = false
 )

@@ -33,6 +33,7 @@ var (
 	mutantToldOnce    bool // ends that nobody tells a graph's steward are read when a node dies, and never later
 	mutantCountMaybe  bool // a start that was not committed counts as one that died with its node
 	mutantHeirOnce    bool // who inherits a task that runs once starts it again
+	mutantNoAfter     bool // a job begins before the jobs have ended that it waits for
 	mutantHeirEnds    bool // who inherits a graph does not read what has ended
 )
 
@@ -48,7 +49,7 @@ func Plant(name string) bool {
 		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
-		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds,
+		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 	} {
 		*p = n == name
 		known = known || *p

@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"cmp"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -13,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // printedBytes bounds a chunk of tasks' output.
@@ -87,7 +84,7 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, 
 		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: their output is asked for node by node", job).
 			WithHint("filch logs -f %d follows it, filch wait %d waits for the end", job, job)
 	case wire.VerbExplain:
-		return d.explainTasks(job, j), nil
+		return d.explainTasks(job, j)
 	}
 	info, _ := d.tasksInfo(job, j)
 	return info, nil
@@ -114,122 +111,29 @@ func (d *Daemon) closeTasks(job filch.JobID, j *launcher.TaskJob) (any, error) {
 }
 
 // tasksInfo is what the record tells, and the nodes of what has not ended.
-func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobInfo, launcher.TasksHere) {
-	info := launcher.TaskJobInfo(job, j.Record, time.Now().UnixNano())
+func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobInfo, launcher.TasksSum) {
+	info, sum := launcher.TaskJobInfo(job, j.Record, time.Now().UnixNano()), launcher.TasksSum{}
 	if info.Code != nil {
-		return info, launcher.TasksHere{}
+		return info, sum
 	}
-	here := d.tasksOf(job)
-	c := &info.Tasks
-	left := c.Waiting
-	c.Running = min(int32(here.Running), left)
-	c.Ready = min(int32(here.Ready), left-c.Running)
-	c.Waiting = left - c.Running - c.Ready
-	if c.Running > 0 {
-		info.State = filch.Running.String()
-	}
-	return info, here
-}
-
-// tasksOf sums up what all nodes have of a job.
-func (d *Daemon) tasksOf(job filch.JobID) launcher.TasksHere {
-	sum, _ := d.tasksHere(job)
-	askAll(d.asks, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(_ member, v launcher.TasksHere, err error) {
-		if err == nil {
-			sum.Waiting += v.Waiting
-			sum.Ready += v.Ready
-			sum.Running += v.Running
-			sum.Late += v.Late
-			if v.Of >= sum.Of && v.Expected > 0 {
-				sum.Expected, sum.Limited, sum.Of = v.Expected, v.Limited, v.Of
-			}
-			sum.Held += v.Held
-			sum.Tied += v.Tied
-			sum.Why = cmp.Or(sum.Why, v.Why)
+	here, _ := d.tasksHere(job)
+	sum.Add(&here)
+	askAll(d.asks, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(m member, v launcher.TasksHere, err error) {
+		if err != nil {
+			sum.Silent = append(sum.Silent, m.Name)
+			return
 		}
+		sum.Add(&v)
 	})
-	return sum
+	sum.Fill(&info)
+	return info, sum
 }
 
 // explainTasks says where a job of tasks stands.
-func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) launcher.Explanation {
-	info, here := d.tasksInfo(job, j)
-	c := info.Tasks
-	e := launcher.Explanation{Job: job, State: info.State, Phase: "tasks", Need: c.Total, Text: info.Cause}
-	switch {
-	case info.Code != nil:
-		e.Phase = "end"
-	case info.Open && c.Running+c.Ready+c.Waiting == 0:
-		e.Text = "it is open, and all of its tasks have ended: filch submit --to " + job.String() + " adds more, filch close " + job.String() + " ends it"
-	case here.Held > 0:
-		e.Text = strconv.FormatInt(here.Held, 10) + " tasks that run once wait until the queue's mirror tells of them"
-		if here.Why != "" {
-			e.Text += ": " + here.Why
-		}
-	case c.Running == 0 && c.Ready > 0:
-		if e.Text = tasksAre(int64(c.Ready)) + " ready"; here.Late < int64(c.Ready) {
-			var text string
-			text, e.Stuck = d.waitText()
-			e.Text += text
-		} else {
-			e.Stuck = true
-		}
-	case c.Running == 0 && len(j.Record.After) > 0:
-		e.Text = "it waits for the end of other jobs"
-	case c.Running > 0:
-		e.Text = strconv.Itoa(int(c.Running)) + " tasks run, " + strconv.Itoa(int(c.Ready)) + " are ready"
-		if drained, _ := d.drainedNodes(); drained != "" && c.Ready > 0 {
-			e.Text += "; " + drained
-		}
-		if here.Tied > 0 {
-			e.Text += "; " + strconv.FormatInt(here.Tied, 10) + " of them wait for runs that they started, and those for slots that only such tasks have"
-		}
-	}
-	if info.Code == nil {
-		e.Text = here.Explain(e.Text) + d.goneText()
-	}
-	return e
-}
-
-// waitText says what tasks wait for that are ready: for slots, or for a node that
-// takes work; stuck says that there is none.
-func (d *Daemon) waitText() (text string, stuck bool) {
-	drained, all := d.drainedNodes()
-	switch {
-	case all:
-		return ", and no node takes work: " + drained + "; filch drain --undo NODE ends that", true
-	case drained != "":
-		return " and wait for slots of the other nodes: " + drained, false
-	}
-	return " and wait for slots; filch nodes shows who has them", false
-}
-
-// drainedNodes is [launcher.Node.Drained].
-func (d *Daemon) drainedNodes() (text string, all bool) {
-	_ = d.ask(loopWait, func(t *turn) { text, all = t.node.Drained() })
-	return text, all
-}
-
-// goneText says what becomes of tasks where nodes are gone; "" if none is.
-func (d *Daemon) goneText() string {
-	var gone []string
-	for _, m := range d.members.list() {
-		if m.Standing == stealer.Gone {
-			gone = append(gone, string(m.Name))
-		}
-	}
-	if len(gone) == 0 {
-		return ""
-	}
-	return "; no launcher runs on " + strings.Join(gone, ", ") + ": its tasks go on elsewhere, but those that run once and were started there " +
-		"wait until it is back, or is dead 5 s after its last sign of life"
-}
-
-func tasksAre(n int64) string {
-	if n == 1 {
-		return "1 task is"
-	}
-	return strconv.FormatInt(n, 10) + " tasks are"
+func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) (x launcher.Explanation, err error) {
+	info, sum := d.tasksInfo(job, j)
+	err = d.ask(loopWait, func(t *turn) { x = t.node.ExplainTasks(j.Record, &info, &sum) })
+	return x, err
 }
 
 // waitTasks waits for the end of a job of tasks.

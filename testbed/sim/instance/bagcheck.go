@@ -47,6 +47,11 @@ func (w *World) began(p *process) {
 			w.Fail("too-early", "task %d.%d began although task %d did not end well", s.Job, s.Index, parent)
 		}
 	}
+	for _, a := range b.after {
+		if a.running > 0 && w.allWell(w.Now()-staleSpan) {
+			w.Fail("too-early", "task %d.%d began while %d tasks of job %d run, for whose end it waits", s.Job, s.Index, a.running, a.id)
+		}
+	}
 	if b.finished && p.host.trouble+leaseBound < w.Now() {
 		w.Fail("after-end", "task %d.%d began after its client was told that all is over", s.Job, s.Index)
 	}

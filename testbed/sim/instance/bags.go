@@ -19,8 +19,9 @@ type bag struct {
 	request   launcher.TaskSubmission
 	shortest  time.Duration // of its tasks
 	longest   time.Duration
-	failEvery int // of attempts; 0: none fails
-	stepEvery int // of tasks, which have steps; 0: none has
+	failEvery int    // of attempts; 0: none fails
+	stepEvery int    // of tasks, which have steps; 0: none has
+	after     []*bag // it waits for their end
 	adds      []addition
 	closeAt   time.Duration
 	news
@@ -146,6 +147,7 @@ func (w *World) submitBag(b *bag) {
 	}
 	h.give(w.Now(), &input{what: "<- submit", body: b.request.Name, do: func(now time.Duration, out *launcher.Outbox) {
 		b.asked = true
+		w.drawAfter(b)
 		h.node.SubmitTasks(now, b.client(), b.request, wallClock+int64(b.submit)+h.skew, out)
 	}})
 	for i := range b.adds {
@@ -153,6 +155,18 @@ func (w *World) submitBag(b *bag) {
 	}
 	if b.request.Open {
 		w.At(b.closeAt, func() { w.closeBag(b) })
+	}
+}
+
+// drawAfter has a bag wait for the end of another one, as its client asks for it.
+func (w *World) drawAfter(b *bag) {
+	if !w.afterRng.Chance(0.15) {
+		return
+	}
+	for _, o := range w.bags {
+		if o.id != 0 && o != b {
+			b.after, b.request.After = []*bag{o}, []filch.JobID{o.id}
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ func (h *host) make(born time.Duration) {
 // keepers that are left, then the members.
 func (h *host) boot() {
 	w := h.w
+	h.drains = false
 	h.make(w.Now())
 	keys := make([]string, 0, len(h.records))
 	for k := range h.records {

@@ -35,6 +35,7 @@ var causes = []string{
 // checkExplained looks at all jobs that have not ended, and again after a while.
 func (w *World) checkExplained() {
 	w.checkExplanations()
+	w.checkBagsExplained()
 	if w.Now() < faultSpan+cutLongest+settleSpan {
 		w.At(w.Now()+explainEvery, w.checkExplained)
 	}

@@ -50,6 +50,7 @@ type machine struct {
 	memory     int64         // lent to keepers, bytes
 	trouble    time.Duration // no fault has touched it since then
 	skew       int64         // of its wall clock, ns
+	idle       int           // for how many looks in a row it has had nothing to do
 	noRoom     bool          // its launcher takes in nothing that needs a record
 }
 

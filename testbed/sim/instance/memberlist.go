@@ -21,6 +21,7 @@ type membership struct {
 	contacts []filch.NodeName          // that answered, for the next launcher
 	invited  filch.NodeName            // whom it joined through at first, if that was not the first host
 	joined   bool                      // it has the list, or began one
+	drains   bool                      // it takes no new work
 	dead     bool                      // declared so: it rejoins once nothing is left of this life
 }
 

@@ -98,7 +98,7 @@ func (w *World) checkDroppedBag(b *bag) {
 // was told are lost. Such a one may never have begun: its node recorded the start
 // and died before it told the runner.
 func (w *World) checkAllBegan(b *bag, n int32) {
-	if b.cancelled || b.gone || len(b.request.Nodes) > 0 {
+	if b.cancelled || b.gone || len(b.request.Nodes) > 0 || len(b.after) > 0 {
 		return
 	}
 	lost := b.tally.Lost

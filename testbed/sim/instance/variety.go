@@ -108,6 +108,7 @@ func (w *World) drawDrain(d *engine.Dice) {
 // drain takes a node out of service, with nil back in; all hear of it.
 func (h *host) drain(why *launcher.Drain) {
 	if h.node != nil {
+		h.drains = why != nil
 		h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Drain(now, why, out) })
 		h.tellDrain(why != nil)
 	}

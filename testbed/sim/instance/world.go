@@ -56,6 +56,7 @@ type World struct {
 type tasking struct {
 	taskRng   *engine.Dice
 	stepRng   *engine.Dice
+	afterRng  *engine.Dice
 	bags      []*bag
 	byBag     map[filch.JobID]*bag
 	ids       map[filch.JobID]launcher.ClientID // that were told
@@ -114,6 +115,7 @@ const (
 	streamQuota
 	streamSlant
 	streamChurn
+	streamAfter
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -123,7 +125,7 @@ func NewWorld(opt Options) *World {
 		Engine: e, opt: opt, childRng: e.Dice(streamKeepers), faultRng: e.Dice(streamFaults),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
-		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID)},
+		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), afterRng: e.Dice(streamAfter), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID)},
 	}
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)

@@ -24,7 +24,8 @@ var Parts = map[string][]string{
 	"ledger":        {"slots/ledger.go", "slots/lend.go", "slots/run.go", "slots/room.go", "slots/task.go"},
 	"gather":        {"stealer/gather.go", "stealer/half.go"},
 	"replication":   {"dht/primary.go", "dht/replica.go", "dht/learner.go", "dht/recover.go", "dht/evolve.go", "dht/apply.go", "dht/home.go", "dht/seat.go", "dht/steward.go", "dht/diskside.go"},
-	"tasks":         {"mtc/block.go", "mtc/run.go", "mtc/commit.go", "mtc/drain.go", "mtc/caprecord.go", "mtc/ends.go", "mtc/members.go", "mtc/victim.go", "mtc/thief.go", "mtc/zone.go"},
+	"explain":       {"launcher/explain.go", "launcher/taskexplain.go"},
+	"tasks":         {"mtc/lead.go", "mtc/block.go", "mtc/run.go", "mtc/commit.go", "mtc/drain.go", "mtc/caprecord.go", "mtc/ends.go", "mtc/members.go", "mtc/victim.go", "mtc/thief.go", "mtc/zone.go"},
 }
 
 // Faults are all that a simulator catches. The suites of single packages (mtc, dht,
@@ -49,7 +50,10 @@ var Faults = []Fault{
 	{"steps-outlive", "launcher", "steps", Instance, 60, "steps"},
 	{"done-unsynced", "dht", "sync gate", Instance, 20, "syncs"},
 	{"rejoin-silent", "dht", "rejoin", Instance, 40, "syncs"},
+	{"mute-jobs", "launcher", "explain", Instance, 10, ""},
+	{"mute-tasks", "launcher", "explain", Instance, 60, "stewards"},
 	{"cap-free", "mtc", "tasks", Instance, 10, "caps"},
+	{"no-after", "mtc", "tasks", Instance, 100, ""},
 	{"early-go", "launcher", "launch", Instance, 60, ""},
 	{"no-lease", "launcher", "launch", Instance, 400, ""},
 	{"stale-launch", "launcher", "launch", Instance, 200, ""},

@@ -1,0 +1,62 @@
+package launcher_test
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// A job of tasks that has not ended always has a word for where it stands.
+func TestWhereTasksStand(t *testing.T) {
+	w := newNet(t, 3, 4)
+	here := mtc.Owner{Node: "n1", Incarnation: w.nodes["n1"].cfg.Incarnation}
+	for _, c := range []struct {
+		name string
+		rec  mtc.Job
+		has  []TasksHere
+		want string
+	}{
+		{"ready", mtc.Job{Total: 3}, []TasksHere{{Ready: 2}, {Ready: 1}}, "3 tasks are ready and wait for slots; filch nodes shows who has them"},
+		{"one is ready", mtc.Job{Total: 1}, []TasksHere{{Ready: 1}}, "1 task is ready and waits for slots; filch nodes shows who has them"},
+		{"run", mtc.Job{Total: 9}, []TasksHere{{Running: 1, Ready: 3}}, "1 task runs, 3 are ready"},
+		{"capped", mtc.Job{Total: 9}, []TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
+		{"late", mtc.Job{Total: 2}, []TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started, as their nodes are taken away before they could end"},
+		{"after others", mtc.Job{Total: 2, After: []filch.JobID{7, 9}}, []TasksHere{{Waiting: 2}}, "it waits for the end of jobs 7, 9"},
+		{"open", mtc.Job{}, nil, "it is open, and all of its tasks have ended: filch submit --to 5 adds more, filch close 5 ends it"},
+		{"on the way", mtc.Job{Total: 2}, nil, "2 tasks are on the way from one node to another, or read back from the records after a node died"},
+		{"its leader was reborn", mtc.Job{Total: 2, Steward: mtc.Owner{Node: "n2"}}, nil, "n2, which led the job, is dead: another node takes over its 2 tasks that have not ended"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.rec.Steward.Node == "" {
+				c.rec.Steward = here
+			}
+			if got := standing(w, &c.rec, c.has, nil); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+	rec := &mtc.Job{Total: 2, Steward: here}
+	if got, want := standing(w, rec, nil, []filch.NodeName{"n2", "n3"}), "2 tasks are waiting, and n2, n3 did not answer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.declare("n3", stealer.Gone)
+	want := "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
+		"wait until it is back, or is dead 5 s after its last sign of life"
+	if got := standing(w, rec, []TasksHere{{Running: 1}}, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// standing is what n1 says of job 5, by what the nodes have of it.
+func standing(w *net, rec *mtc.Job, has []TasksHere, silent []filch.NodeName) string {
+	sum := TasksSum{Silent: silent}
+	for i := range has {
+		sum.Add(&has[i])
+	}
+	info := TaskJobInfo(5, rec, 0)
+	sum.Fill(&info)
+	return w.nodes["n1"].node.ExplainTasks(rec, &info, &sum).Text
+}

@@ -1,0 +1,111 @@
+package instance
+
+import (
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// What the launchers say of a job of tasks that has not ended is held against what
+// its processes do, and what its client could know.
+
+// checkBagsExplained asks a launcher of each.
+func (w *World) checkBagsExplained() {
+	w.lookForIdle()
+	for _, b := range w.bags {
+		if b.id == 0 || b.finished {
+			continue
+		}
+		w.onSomeHost(func(h *host, now time.Duration, out *launcher.Outbox) {
+			life := h.Life()
+			h.node.FindTasks(now, b.id, recordWait, func(j *launcher.TaskJob, err *filch.Error) {
+				if err == nil && h.Life() == life && len(w.Broken()) == 0 {
+					w.checkBagExplained(h, b, j)
+				}
+			}, out)
+		})
+	}
+}
+
+// checkBagExplained sums up what the nodes have, as a launcher does that is asked.
+func (w *World) checkBagExplained(h *host, b *bag, j *launcher.TaskJob) {
+	var sum launcher.TasksSum
+	for _, o := range w.hosts {
+		switch {
+		case o.node != nil && o.Speaks():
+			here := o.node.TasksHere(b.id)
+			sum.Add(&here)
+		case !o.lost:
+			sum.Silent = append(sum.Silent, o.Name)
+		}
+	}
+	info := launcher.TaskJobInfo(b.id, j.Record, wallClock+int64(w.Now()))
+	sum.Fill(&info)
+	x := h.node.ExplainTasks(j.Record, &info, &sum)
+	switch {
+	case x.Text == "" && info.Code == nil:
+		w.Fail("unexplained", "%s has no word for where job %d of tasks stands: %+v", h.Name, b.id, info.Tasks)
+	case info.Code != nil || b.submit > w.Now()-staleSpan || !w.allWell(w.Now()-staleSpan+leaseBound) || w.Net.Links.Loss > 0.02:
+		return // what is said may be of before
+	case !w.bagStands(b, &info, x.Text):
+		w.Fail("wrong-explanation", "%s says of job %d of tasks what is not so: %s", h.Name, b.id, x.Text)
+	}
+}
+
+// bagStands reports whether it is so what is said of a bag.
+func (w *World) bagStands(b *bag, i *launcher.JobInfo, text string) bool {
+	says := func(what string) bool { return strings.Contains(text, what) }
+	switch {
+	case says(" tasks run,") || says(" task runs,"):
+		return b.running > 0 || b.lastAt > w.Now()-staleSpan
+	case says("no node takes work"):
+		for _, h := range w.hosts {
+			if h.node != nil && !h.drains {
+				return false
+			}
+		}
+	case says("wait for slots") || says("waits for slots"):
+		return !w.idles(b)
+	case says("waits for the end of"):
+		for _, a := range b.after {
+			if !a.finished {
+				return true
+			}
+		}
+		return false
+	case says("on the way") || says("did not answer") || says("is dead"):
+		return i.Tasks.Waiting == 0
+	}
+	return true
+}
+
+// idleLooks is for how many looks in a row a host must have had nothing to do, for
+// tasks that wait for slots to be wrong about it.
+const idleLooks = 4
+
+// lookForIdle notes which hosts have nothing to do.
+func (w *World) lookForIdle() {
+	for _, h := range w.hosts {
+		if h.idle++; h.node == nil || !h.Speaks() || h.drains || len(h.keepers) > 0 || len(h.tasks) > 0 {
+			h.idle = 0
+		}
+	}
+}
+
+// idles reports whether a host has had nothing to do for long, while no gang waits
+// that it may keep its slots for.
+func (w *World) idles(b *bag) bool {
+	for _, j := range w.jobs {
+		if j.id != 0 && !j.over() && !j.live() {
+			return false
+		}
+	}
+	for _, h := range w.hosts {
+		if h.idle >= idleLooks && b.request.Spec.Each.Slots <= w.opt.Slots {
+			return true
+		}
+	}
+	return false
+}
