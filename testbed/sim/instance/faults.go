@@ -69,6 +69,9 @@ func (w *World) crash(h *host) {
 // lose turns the machine off for good where the others can do without it, else for a
 // while.
 func (w *World) lose(h *host, back time.Duration) {
+	if h.lost {
+		return // it left: what remains of it is nobody's who was a member
+	}
 	lost := w.mayLose(h)
 	w.crash(h)
 	if h.lost = lost; !lost {
