@@ -154,9 +154,8 @@ func (w *World) checkLaunch(a *attempt) {
 }
 
 // checkSameLaunch: two keepers of an attempt were told the same.
-func (w *World) checkSameLaunch(a *attempt, s *launcher.Start) {
-	l := &s.Launch
-	if l.Size != a.launch.Size || len(l.Nodes) != len(a.launch.Nodes) || l.Origin != a.launch.Origin {
+func (w *World) checkSameLaunch(a *attempt, l *launcher.Launch) {
+	if !a.is(l) {
 		w.Fail("two-launches", "%s has two launches: %d ranks on %d nodes and %d on %d", l.Ident, l.Size, len(l.Nodes), a.launch.Size, len(a.launch.Nodes))
 	}
 }

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -43,10 +44,10 @@ func (w *World) jobOf(orderBytes []byte) *job {
 }
 
 func (w *World) truthOf(s *launcher.Start) *attempt {
-	if a := w.attempts[s.Launch.Ident]; a != nil {
-		w.checkSameLaunch(a, s)
+	if a := w.attempts[s.Launch.Ident]; a != nil && (a.is(&s.Launch) || !w.byName[s.Launch.Origin].forgot) {
+		w.checkSameLaunch(a, &s.Launch)
 		return a
-	}
+	} // a launcher that forgot an attempt, as its disk was full, gives its number to another one
 	j := w.jobOf(s.Launch.Order)
 	a := &attempt{
 		w: w, job: j, launch: s.Launch, firstAt: -1,
@@ -59,6 +60,13 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 	j.attempts = append(j.attempts, a)
 	w.checkLaunch(a)
 	return a
+}
+
+// is reports whether a launch is that of the attempt.
+func (a *attempt) is(l *launcher.Launch) bool {
+	return l.Size == a.launch.Size && l.Origin == a.launch.Origin && slices.EqualFunc(l.Nodes, a.launch.Nodes, func(x, y launcher.NodeRanks) bool {
+		return x.Node == y.Node && x.Lease == y.Lease
+	})
 }
 
 func (a *attempt) exec(k *keeper) {
