@@ -122,7 +122,7 @@ func (n *Node) unheldText(rec *mtc.Job, c *TaskCounts, s *TasksSum) string {
 	if len(s.Silent) > 0 {
 		return fmt.Sprintf("%s waiting, and %s did not answer", tasksDo(c.Waiting, "is", "are"), listNames(s.Silent))
 	}
-	return tasksDo(c.Waiting, "is", "are") + " on the way from one node to another, or read back from the records after a node died"
+	return tasksDo(c.Waiting, "is", "are") + " on the way from one node to another, read back after a node died, or done and about to be recorded"
 }
 
 // goneTasksText says what becomes of tasks where nodes are gone; "" if none is.

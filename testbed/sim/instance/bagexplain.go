@@ -49,13 +49,13 @@ func (w *World) checkBagExplained(h *host, b *bag, j *launcher.TaskJob) {
 		w.Fail("unexplained", "%s has no word for where job %d of tasks stands: %+v", h.Name, b.id, info.Tasks)
 	case info.Code != nil || b.submit > w.Now()-staleSpan || !w.allWell(w.Now()-staleSpan+leaseBound) || w.Net.Links.Loss > 0.02:
 		return // what is said may be of before
-	case !w.bagStands(b, &info, x.Text):
+	case !w.bagStands(b, x.Text):
 		w.Fail("wrong-explanation", "%s says of job %d of tasks what is not so: %s", h.Name, b.id, x.Text)
 	}
 }
 
 // bagStands reports whether it is so what is said of a bag.
-func (w *World) bagStands(b *bag, i *launcher.JobInfo, text string) bool {
+func (w *World) bagStands(b *bag, text string) bool {
 	says := func(what string) bool { return strings.Contains(text, what) }
 	switch {
 	case says(" tasks run,") || says(" task runs,"):
@@ -76,7 +76,7 @@ func (w *World) bagStands(b *bag, i *launcher.JobInfo, text string) bool {
 		}
 		return false
 	case says("on the way") || says("did not answer") || says("is dead"):
-		return i.Tasks.Waiting == 0
+		return b.lastAt > w.Now()-staleSpan
 	}
 	return true
 }
