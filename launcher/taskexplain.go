@@ -115,8 +115,12 @@ func (n *Node) unheldText(rec *mtc.Job, c *TaskCounts, s *TasksSum) string {
 		return ""
 	}
 	lead := rec.Steward
-	if k := n.members.Find(lead.Node); lead.Node != n.cfg.Name &&
-		(k < 0 || n.members.At(k).Standing >= stealer.Dead || n.members.At(k).Incarnation != lead.Incarnation) {
+	switch k := n.members.Find(lead.Node); {
+	case lead.Node == n.cfg.Name:
+	case k < 0:
+		return fmt.Sprintf("%s, which led the job, is not among the nodes: another node takes over its %d tasks that have not ended, 15 s after it first missed %[1]s",
+			lead.Node, c.Waiting)
+	case n.members.At(k).Standing >= stealer.Dead || n.members.At(k).Incarnation != lead.Incarnation:
 		return fmt.Sprintf("%s, which led the job, is dead: another node takes over its %d tasks that have not ended", lead.Node, c.Waiting)
 	}
 	if len(s.Silent) > 0 {

@@ -27,6 +27,7 @@ func TestWhereTasksStand(t *testing.T) {
 		{"after others", mtc.Job{Total: 2, After: []filch.JobID{7, 9}}, []TasksHere{{Waiting: 2}}, "it waits for the end of jobs 7, 9"},
 		{"open", mtc.Job{}, nil, "it is open, and all of its tasks have ended: filch submit --to 5 adds more, filch close 5 ends it"},
 		{"on the way", mtc.Job{Total: 2}, nil, "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"},
+		{"its leader never came back", mtc.Job{Total: 2, Steward: mtc.Owner{Node: "n9"}}, nil, "n9, which led the job, is not among the nodes: another node takes over its 2 tasks that have not ended, 15 s after it first missed n9"},
 		{"its leader was reborn", mtc.Job{Total: 2, Steward: mtc.Owner{Node: "n2"}}, nil, "n2, which led the job, is dead: another node takes over its 2 tasks that have not ended"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -75,11 +75,17 @@ func (w *World) bagStands(b *bag, text string) bool {
 			}
 		}
 		return false
+	case says("is not among the nodes"):
+		return !w.allWell(w.Now() - staleSpan - missedSpan)
 	case says("on the way") || says("did not answer") || says("is dead"):
 		return b.lastAt > w.Now()-staleSpan
 	}
 	return true
 }
+
+// missedSpan is how long a store and then the tasks wait for a node that all have
+// missed since all were started again.
+const missedSpan = 30 * time.Second
 
 // idleLooks is for how many looks in a row a host must have had nothing to do, for
 // tasks that wait for slots to be wrong about it.
