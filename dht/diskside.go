@@ -126,8 +126,6 @@ func (s *Store) Synced(now time.Duration, upto uint64, out *StoreOut) {
 // this node gives up its seat, in later lives too.
 func (s *Store) Restore(images []LogEntry, damaged bool) {
 	d := &s.disk
-	d.damaged, d.astray = damaged, damaged
-	var promise, value, recall []byte
 	var records []LogEntry
 	latest := map[string][]byte{}
 	var order []string
@@ -137,7 +135,9 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		}
 		latest[e.Key] = e.Value
 	}
-	d.astray = d.astray || latest[diskDamaged] != nil
+	promise, value := latest[diskPromise], latest[diskValue]
+	damaged = damaged || halfSeated(promise, value)
+	d.damaged, d.astray = damaged, damaged || latest[diskDamaged] != nil
 	for _, k := range order {
 		v := latest[k]
 		switch {
@@ -145,12 +145,6 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		case k == diskBorn:
 			x := decoder{b: v}
 			d.born = x.uvarint()
-		case k == diskPromise:
-			promise = v
-		case k == diskValue:
-			value = v
-		case k == diskRecall:
-			recall = v
 		case strings.HasPrefix(k, "m/") && len(k) == 4:
 			x := decoder{b: v}
 			im := &image{incarnation: x.uvarint(), records: map[Key]*record{}}
@@ -177,7 +171,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		s.restoreSeat(promise, value)
 	}
 	if s.seat.generation == 0 {
-		s.remember(recall)
+		s.remember(latest[diskRecall])
 	}
 	if damaged {
 		s.remember(value)
@@ -272,17 +266,28 @@ func (s *Store) adoptOrphans() {
 	}
 }
 
-// restoreSeat takes the acceptor's state: promise and value are those of one
-// generation, or the value is not written yet and there is none.
+// halfSeated reports whether a disk has a promise of a generation, and the value
+// that was logged before it is lost. What was promised in the generation before is
+// lost too: this node must not be seated there again, as if it never was.
+func halfSeated(promise, value []byte) bool {
+	p, v := decoder{b: promise}, decoder{b: value}
+	return p.uvarint() > v.uvarint()
+}
+
+// restoreSeat takes the acceptor's state. Who accepted a value has promised its
+// ballot, also where the entry that says so is lost or is of the generation before.
 func (s *Store) restoreSeat(promise, value []byte) {
 	p, v := decoder{b: promise}, decoder{b: value}
 	pg, promised := p.uvarint(), p.ballot()
 	vg, accepted := v.uvarint(), v.ballot()
 	delta := v.delta()
-	if p.bad || v.bad || pg != vg || delta == nil {
+	if p.bad || v.bad || delta == nil {
 		return
 	}
 	if r := delta.applied(nil); r != nil {
+		if pg < vg || promised.less(accepted) {
+			promised = accepted
+		}
 		s.seat = seat{vg, promised, accepted, r}
 		s.stew.high = max(promised.n, accepted.n)
 	}
@@ -303,8 +308,8 @@ func (s *Store) Images() []LogEntry {
 		}
 	}
 	if s.seat.value != nil {
+		add(diskValue, s.seat.image()) // in the order of logSeat
 		add(diskPromise, appendBallot(appendUvarints(nil, s.seat.generation), s.seat.promised))
-		add(diskValue, s.seat.image())
 	}
 	if s.disk.recall.value != nil {
 		add(diskRecall, s.disk.recall.image())

@@ -278,8 +278,7 @@ func (s *Store) refound(base *roster, who filch.NodeName, answers map[Replica]*c
 	w.run, w.cache, w.value, w.asks = nil, ballot{}, nil, nil
 	clear(w.asked)
 	s.seat = seat{generation: r.generation, value: r}
-	s.logPromise()
-	s.logValue()
+	s.logSeat()
 	s.note(StoreNote{Kind: NoteAnew, Epoch: base.epoch, Peer: who, N: lost})
 	s.adopt(r)
 }

@@ -21,7 +21,13 @@ func (s *Store) logPromise() {
 	s.log(diskPromise, appendBallot(b, s.seat.promised))
 }
 
-func (s *Store) logValue() { s.log(diskValue, s.seat.image()) }
+// logSeat logs a value that was accepted. It goes first: where the log ends between
+// the two, restoreSeat takes the value for the promise. A promise of a generation of
+// which there is no value yet would cost the seat, and what the one before accepted.
+func (s *Store) logSeat() {
+	s.log(diskValue, s.seat.image())
+	s.logPromise()
+}
 
 // image is the entry of a seat's value.
 func (x *seat) image() []byte {
@@ -83,8 +89,7 @@ func (s *Store) onAccept(p *peer, m *msgAccept) {
 			return
 		}
 		s.seat.promised, s.seat.accepted, s.seat.value = m.ballot, m.ballot, v
-		s.logPromise()
-		s.logValue()
+		s.logSeat()
 	}
 	s.send(p, &msgAccepted{generation: m.generation, ballot: m.ballot}, s.disk.logged)
 }
@@ -100,8 +105,7 @@ func (s *Store) onInstall(p *peer, m *msgInstall) {
 	for _, x := range r.seats {
 		if x.Name == s.self.Name && (x.Incarnation == s.self.Incarnation || !s.disk.damaged && s.disk.born != 0 && s.disk.born <= x.Incarnation) {
 			s.seat = seat{generation: r.generation, promised: m.accepted, accepted: m.accepted, value: r}
-			s.logPromise()
-			s.logValue()
+			s.logSeat()
 			if m.accepted == (ballot{}) {
 				s.adopt(r)
 			}

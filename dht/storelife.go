@@ -103,8 +103,7 @@ func (s *Store) Found(now time.Duration, out *StoreOut) {
 		s.mark(r.shardAt(i))
 	}
 	s.seat = seat{generation: r.generation, value: r}
-	s.logPromise()
-	s.logValue()
+	s.logSeat()
 	s.adopt(r)
 }
 

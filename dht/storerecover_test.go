@@ -3,6 +3,7 @@ package dht
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -251,6 +252,66 @@ func TestStoreSeatNeverInstalled(t *testing.T) {
 	l.settle(time.Minute)
 	l.expect(late, "a", 50, Done)
 	l.check()
+}
+
+// TestStoreSeatTorn moves the seats and ends everything while one of them logs that
+// it is seated anew: its disk has one of the two entries that say so. A seat of the
+// generation before has missed what that one accepted there. Together they are a
+// majority of it, and must not go on from where the late one is.
+func TestStoreSeatTorn(t *testing.T) {
+	for entry, name := range []string{"the-first", "the-second"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 29)
+			l.cluster(4)
+			was := l.nodes[0].s.roster
+			torn, late := l.at[was.seats[0].Name], l.at[was.seats[2].Name]
+			moved := false
+			l.tap = func(m StoreMessage) {
+				if _, ok := m.(*msgInstall); ok && !moved {
+					moved = true
+					torn.tearSeat(entry)
+					for _, n := range l.nodes {
+						n.down = true
+					}
+				}
+			}
+			late.kill(0)
+			l.until("the seats moved", time.Minute, func() bool { return moved })
+			chosen := torn.s.roster
+			l.start(torn.name, false)
+			l.start(late.name, false)
+			l.run(10 * time.Second)
+			for _, n := range []*labNode{torn, late} {
+				if r := n.s.roster; r != nil {
+					t.Errorf("%s knows roster %d of generation %d: that one ended with roster %d", n.name, r.epoch, r.generation, chosen.epoch)
+				}
+			}
+			// A log that ends between the two costs no seat.
+			if sits := torn.s.seat.generation == chosen.generation; sits != (entry == 0) {
+				t.Errorf("%s sits in generation %d", torn.name, torn.s.seat.generation)
+			}
+			for _, n := range l.nodes {
+				if n.down {
+					l.start(n.name, false)
+				}
+			}
+			l.settle(time.Minute)
+			if r := torn.s.roster; r.epoch <= chosen.epoch {
+				t.Errorf("roster %d follows %d", r.epoch, chosen.epoch)
+			}
+			l.check()
+		})
+	}
+}
+
+// tearSeat ends a node's log as a crash may: of the entries of its seat that are not
+// synced the disk has that one, and all that was logged before.
+func (n *labNode) tearSeat(entry int) {
+	at := slices.IndexFunc(n.buffer, func(e LogEntry) bool { return strings.HasPrefix(e.Key, "seat/") })
+	if at < 0 {
+		n.l.t.Fatalf("the seat of %s is on the disk", n.name)
+	}
+	n.disk = append(append(n.disk, n.buffer[:at]...), n.buffer[at+entry])
 }
 
 // TestStoreConfessesFirst starts a damaged disk whose first input is a message:
