@@ -261,10 +261,9 @@ func (e *evolution) renumber() {
 // A known limit: who remains may have died within the detection time, so that
 // nobody knows yet. Then it was alone in a config in which it never did anything,
 // and its disk alone counts: if that is damaged, what was acknowledged and is on
-// the disks of those who were dropped is not brought back (seed 7295 of
-// testbed/sim/store). To let theirs count, the roster would have to know that the
-// one who remained has not acknowledged anything alone: one more change of it for
-// each death, and no write until it is chosen.
+// the disks of those who were dropped is not brought back. To let theirs count, the
+// roster would have to know that the one who remained has not acknowledged anything
+// alone: one more change of it for each death, and no write until it is chosen.
 func (e *evolution) shrink() {
 	for i, c := range e.r.shards {
 		alive := 0
@@ -396,9 +395,8 @@ func (s *Store) swear(p *peer, epoch uint64) {
 // A known limit: with two able members the register moves to one seat, as with
 // three the death of either would stop it. A move that a majority has accepted
 // may come true when its proposer is gone, and the new seat's disk damaged since:
-// that seat cannot know that it was never seated, and does not sit (seed 6221 of
-// testbed/sim/store). Then the roster is lost, and [Store.AcceptLoss] begins it
-// anew.
+// that seat cannot know that it was never seated, and does not sit. Then the roster
+// is lost, and [Store.AcceptLoss] begins it anew.
 func (e *evolution) seat(unseated []Replica) {
 	want := 1
 	switch n := e.able; {

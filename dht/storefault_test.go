@@ -289,9 +289,9 @@ func TestStoreDurableLookup(t *testing.T) {
 // TestStoreLearnerOfAnotherLife is about a learner that was asked for, and began
 // another life while a steward that nobody hears may have admitted the one
 // before. The new one says that it is no learner, and keeps what its disk has;
-// and its word is none for the old one, which the primary still waits for. (Seed
-// 19371 of testbed/sim/store: both said otherwise, and a primary that had been
-// shrunk away acknowledged what nobody else had.)
+// and its word is none for the old one, which the primary still waits for. (Both
+// said otherwise, and a primary that had been shrunk away acknowledged what nobody
+// else had.)
 func TestStoreLearnerOfAnotherLife(t *testing.T) {
 	l := newLab(t, 17)
 	l.cluster(4)
@@ -360,8 +360,8 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 }
 
 // TestStoreSeatsTheSworn has a node hear of two others that are gone: they become
-// members, and no seat is given to who never said that it knows of that. (Seed
-// 11305 of testbed/sim/store: two had left, and took the roster with them.)
+// members, and no seat is given to who never said that it knows of that. (Two had
+// left, and took the roster with them.)
 func TestStoreSeatsTheSworn(t *testing.T) {
 	l := newLab(t, 19)
 	l.cluster(1)
@@ -392,7 +392,7 @@ func TestStoreSeatsTheSworn(t *testing.T) {
 }
 
 // TestStoreLeavesNoSeat has a node leave that is no member any more, and still
-// has a seat: it stays until another one has that. (Seed 2719.)
+// has a seat: it stays until another one has that.
 func TestStoreLeavesNoSeat(t *testing.T) {
 	l := newLab(t, 20)
 	l.cluster(3)
@@ -416,7 +416,7 @@ func TestStoreLeavesNoSeat(t *testing.T) {
 }
 
 // TestStoreChosenByAnother has a node get chosen what another one had proposed: it
-// tells all, the one who proposed it included. (Seed 4536.)
+// tells all, the one who proposed it included.
 func TestStoreChosenByAnother(t *testing.T) {
 	l := newLab(t, 21)
 	l.cluster(5)

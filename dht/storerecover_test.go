@@ -230,8 +230,7 @@ func TestStoreFirstSeatDamaged(t *testing.T) {
 
 // TestStoreSeatNeverInstalled starts everything again when one of three seats is
 // damaged and the word that seated another was not on its disk yet: the third one
-// has accepted what was proposed since, and seats it. (Seed 27598 of
-// testbed/sim/store.)
+// has accepted what was proposed since, and seats it.
 func TestStoreSeatNeverInstalled(t *testing.T) {
 	l := newLab(t, 28)
 	l.cluster(3)

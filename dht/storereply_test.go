@@ -108,8 +108,7 @@ func TestRecentReplies(t *testing.T) {
 
 // TestRecentMarks looks that an operation which a record has forgotten, since many
 // others came, is not carried out again by a repeat of it, and that nothing else is
-// refused. (Seed 76366 of testbed/sim/store: an append was, and is in the list
-// twice.)
+// refused. (An append was carried out again, and was in the list twice.)
 func TestRecentMarks(t *testing.T) {
 	nobody := func([]byte, uint64, uint64) bool { return false }
 	var recent []byte

@@ -22,8 +22,7 @@ func TestStoreWatchGoesBack(t *testing.T) {
 
 // TestStoreWatchAsksAgain begins a watch at a home that can't look its record up:
 // it would have to write it anew, and its disk takes nothing. The watch is
-// answered once the disk takes again. (Seed 31200 of testbed/sim/store: it was
-// taken for answered.)
+// answered once the disk takes again. (It was taken for answered.)
 func TestStoreWatchAsksAgain(t *testing.T) {
 	l := newLab(t, 22)
 	l.cluster(1)
@@ -51,8 +50,7 @@ func TestStoreWatchAsksAgain(t *testing.T) {
 }
 
 // TestStoreWatchOfAnotherLife tells the home of a watch, late, that one of the
-// watcher's life before is over: that ends no watch of this life. (Seed 41089 of
-// testbed/sim/store.)
+// watcher's life before is over: that ends no watch of this life.
 func TestStoreWatchOfAnotherLife(t *testing.T) {
 	l := newLab(t, 23)
 	l.cluster(3)
