@@ -74,6 +74,9 @@ func (n *Node) tickSay(now time.Duration, j *job, out *Outbox) {
 // missing is a line about what a job waits for: how much is missing, who
 // holds it and where.
 func (n *Node) missing(j *job) string {
+	if n.dead {
+		return fmt.Sprintf("waits until %s is a member again, which the others declared dead", n.cfg.Name)
+	}
 	if j.kept.unborn {
 		return "its record is not kept yet: " + n.storeTrouble()
 	}

@@ -62,6 +62,7 @@ type fates struct {
 	birth    birth
 	walltime walltime
 	drain    *Drain // nil: the node takes work
+	dead     bool   // the others declared it so, and [Node.Reborn] has not come yet
 }
 
 // shared is the node's part in what the instance keeps together.

@@ -121,7 +121,7 @@ func (n *Node) noRanks(m *Progress) *Progress {
 // borrow launches the lease that a dispatch names. An attempt that is over
 // here is not started again.
 func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (slots.Loan, bool) {
-	if n.graves.has(k) || !sane(l.Base, l.Each) {
+	if n.dead || n.graves.has(k) || !sane(l.Base, l.Each) {
 		return slots.Loan{}, false
 	}
 	at := l.Nodes[index]

@@ -198,6 +198,8 @@ func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 // stopped: they ended the ranks of its jobs, and gave up those here.
 func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 	note(out, noteWarn, 0, n.cfg.Name, "the other nodes declared this one dead: ending all ranks here")
+	n.dead = true
+	n.ledger.Shut() // what began here now would put off the next life for as long as it runs
 	n.endTasks(now, out)
 	for _, p := range n.sortedParts() {
 		if !n.mine(p) {
@@ -241,8 +243,11 @@ func (n *Node) declaredDead(now time.Duration, out *Outbox) {
 // Reborn gives the node a new incarnation after it was declared dead: what it
 // promised is void, and its jobs that wait ask again.
 func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
-	n.cfg.Incarnation = incarnation
+	n.cfg.Incarnation, n.dead = incarnation, false
 	n.ledger.Reborn(now, incarnation)
+	if n.birth.opens == filch.Never {
+		n.ledger.Open(now)
+	}
 	if i := n.members.Find(n.cfg.Name); i >= 0 {
 		p := n.members.At(i)
 		p.Incarnation, p.Standing = incarnation, stealer.Up

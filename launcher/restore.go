@@ -141,7 +141,9 @@ func (n *Node) Settled(now time.Duration, out *Outbox) {
 		return
 	}
 	n.birth.opens = filch.Never
-	n.ledger.Open(now)
+	if !n.dead {
+		n.ledger.Open(now)
+	}
 	n.settle(now, out)
 }
 

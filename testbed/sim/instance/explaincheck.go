@@ -29,7 +29,7 @@ var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots on`)
 // have the slots.
 var causes = []string{
 	"its record is not kept yet", "waits until nothing of it can run", "waits for slots of", "waits for its turn",
-	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained",
+	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained", "is a member again",
 }
 
 // checkExplained looks at all jobs that have not ended, and again after a while.
@@ -98,6 +98,8 @@ func (w *World) checkCause(h *host, j *job, cause string, x *launcher.Explanatio
 	switch cause {
 	case "waits for more nodes":
 		is = !w.couldFit(j)
+	case "is a member again":
+		is = h.dead
 	case "its record is not kept yet", "waits until nothing of it can run":
 		is = w.lostHosts() > 0 // for all else there was time enough
 	}

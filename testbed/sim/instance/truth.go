@@ -57,7 +57,11 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 		ran:     make([]bool, s.Launch.Size),
 	}
 	w.attempts[s.Launch.Ident] = a
-	j.attempts = append(j.attempts, a)
+	i := len(j.attempts) // the launch of an earlier one may come later
+	for i > 0 && j.attempts[i-1].launch.Ident.Attempt > a.launch.Ident.Attempt {
+		i--
+	}
+	j.attempts = slices.Insert(j.attempts, i, a)
 	w.checkLaunch(a)
 	return a
 }
