@@ -182,15 +182,19 @@ func (w *World) checkExec(k *keeper) {
 }
 
 // endMayBeLost: the record of the end of a detached job that was not called durable is
-// lost with the memory of those who hold it. Two machines were turned off since.
+// lost with the memory of those who hold it, where two machines were turned off since;
+// that of another one where its launcher died while its disk took nothing.
 func (w *World) endMayBeLost(j *job) bool {
+	if !j.request.Detach {
+		return w.hosts[j.host].forgot
+	}
 	off := 0
 	for _, h := range w.hosts {
 		if h.offAt > j.endedAt-time.Second {
 			off++
 		}
 	}
-	return j.request.Detach && !j.request.Durable && off > 1
+	return !j.request.Durable && off > 1
 }
 
 // checkGone looks, some time after the end of a job, for ranks that still run.
