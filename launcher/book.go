@@ -74,7 +74,8 @@ type book struct {
 
 // draft is a record that is to be written.
 type draft struct {
-	last    *JobEntry // of a job that is over; nil: as it is when it is written
+	last    *JobEntry  // of a job that is over; nil: as it is when it is written
+	end     *JobRecord // on the disk, of a detached job that is over
 	lined   bool
 	flying  bool
 	changed bool // since it was sent
@@ -343,11 +344,22 @@ func (n *Node) booked(now time.Duration, id filch.JobID, r *dht.Result, out *Out
 		if !gone { // else who took the job over has need of it
 			n.dropOrder(now, id, d.last.Orders)
 		}
+		n.endKept(id, d, out)
 		if !d.last.Info.Detached {
 			n.dropAttached(now, id)
 		}
 	}
 	delete(b.due, id)
+}
+
+// endKept notes on the disk that the store has the end of a job, so that the next
+// launcher does not record it again: it may have been dropped by then.
+func (n *Node) endKept(id filch.JobID, d *draft, out *Outbox) {
+	if d.end != nil && n.past.find(id) != nil {
+		r := *d.end
+		r.Shared.Kept = true
+		out.Records = append(out.Records, Record{Key: recordKey(id), Job: &r})
+	}
 }
 
 // watchCancel has the owner of a detached job hear of a cancel that was recorded
@@ -405,6 +417,9 @@ func (n *Node) overruled(now time.Duration, id filch.JobID, d *draft, value []by
 	}
 	if e.Owner != n.cfg.Name {
 		n.past.forget(id) // the end that counts is another's
+		if d.end != nil {
+			out.Records = append(out.Records, Record{Key: recordKey(id)})
+		}
 	}
 }
 

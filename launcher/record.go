@@ -35,6 +35,7 @@ type SharedRecord struct {
 	Lost    []filch.NodeName // where ranks of an attempt before may still run
 	Losses  int32            // attempts that lost a node
 	Done    []*PartRecord    // the participants that are done; in the store only
+	Kept    bool             // the store has the end; on the disk only
 }
 
 // EndRecord is the end of a job that is remembered for those who ask later.

@@ -43,10 +43,36 @@ func (n *Node) jobRecord(j *job) *JobRecord {
 func (n *Node) keepEnd(j *job, e EndRecord, out *Outbox) {
 	r := &JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
 	r.Request = Request{Name: j.req.Name, Detach: j.req.Detach, Parent: j.req.Parent}
+	r.Shared.Hop, r.Shared.Orders = j.kept.hop, j.kept.orders
 	if j.run != nil {
 		r.Nodes = j.run.launch.Nodes
 	}
+	if d := n.meta.book.due[j.id]; d != nil && j.req.Detach {
+		d.end = r
+	}
 	out.Records = append(out.Records, Record{Key: recordKey(j.id), Job: r})
+}
+
+// restoreEnd takes in a job that ended. The end of a detached one was told: where the
+// store had not taken it, others know of a job that runs, and would run it again.
+func (n *Node) restoreEnd(now time.Duration, r *JobRecord) {
+	j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, times: times{waited: r.Waited}}
+	j.need.Ranks = r.Size
+	j.kept.hop, j.kept.orders = r.Shared.Hop, r.Shared.Orders
+	i := j.info(now, n.cfg.Name, r.Ended)
+	for _, at := range r.Nodes {
+		i.Nodes = append(i.Nodes, at.Node)
+	}
+	i.Waited = seconds(r.Waited)
+	n.past.add(i, *r.Ended)
+	switch {
+	case !r.Request.Detach:
+		n.birth.unheard = append(n.birth.unheard, r.Job)
+		n.birth.forgets = now + ReclaimWait
+	case !r.Shared.Kept:
+		n.markEnd(now, j, i)
+		n.meta.book.due[j.id].end = r
+	}
 }
 
 func (j *job) seatKey(i int) string {
@@ -149,18 +175,7 @@ func (n *Node) Settled(now time.Duration, out *Outbox) {
 
 func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, out *Outbox) {
 	if r.Ended != nil {
-		j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, times: times{waited: r.Waited}}
-		j.need.Ranks = r.Size
-		i := j.info(now, n.cfg.Name, r.Ended)
-		for _, at := range r.Nodes {
-			i.Nodes = append(i.Nodes, at.Node)
-		}
-		i.Waited = seconds(r.Waited)
-		n.past.add(i, *r.Ended)
-		if !r.Request.Detach {
-			n.birth.unheard = append(n.birth.unheard, r.Job)
-			n.birth.forgets = now + ReclaimWait
-		}
+		n.restoreEnd(now, r)
 		return
 	}
 	need, err := needOf(r.Request)
