@@ -264,5 +264,11 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready
 	}
+	for i := range n.work.late { // a run took the slots that they were to start on
+		if n.work.late[i].Job == id {
+			h.Running--
+			h.Ready++
+		}
+	}
 	return h
 }
