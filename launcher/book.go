@@ -54,10 +54,10 @@ type kept struct {
 	hop    int32
 	seq    uint64
 	orders int32
-	cancel *CancelOrder     // the record asks for it
-	watch  uint64           // of the record, for that
-	unborn bool             // not recorded yet, so not acknowledged
-	lost   []filch.NodeName // where ranks of it may still run
+	cancel *CancelOrder // the record asks for it
+	watch  uint64       // of the record, for that
+	unborn bool         // not recorded yet, so not acknowledged
+	lost   []LostSeat   // where ranks of it may still run
 
 	earlier []filch.NodeName // nodes of earlier attempts, where output of it is
 }

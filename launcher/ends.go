@@ -22,6 +22,7 @@ type tally struct {
 
 // progress takes in where a participant stands.
 func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
+	n.noneLeft(now, from, m, out)
 	j := n.jobs[m.Job]
 	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) || j.run.launch.Nodes[m.Index].Node != from {
 		n.progressOfNone(now, from, m, out)
@@ -231,8 +232,8 @@ func (n *Node) seatLost(now time.Duration, j *job, i int, why string, out *Outbo
 		return
 	}
 	node := r.launch.Nodes[i].Node
+	s.lost, s.runsFor = true, n.mayRunFor(j, node, s.back == filch.Never)
 	n.seatGone(r, s, PhaseRefused)
-	s.lost = true
 	n.keepSeat(j, i, out)
 	if !r.going {
 		n.regate(now, j, why, out)

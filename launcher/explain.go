@@ -81,7 +81,11 @@ func (n *Node) missing(j *job) string {
 		return "its record is not kept yet: " + n.storeTrouble()
 	}
 	if j.clock.fence != filch.Never {
-		return fmt.Sprintf("waits until nothing of it can run on %s any more", listNames(j.kept.lost))
+		lost := make([]filch.NodeName, len(j.kept.lost))
+		for i := range lost {
+			lost[i] = j.kept.lost[i].Node
+		}
+		return fmt.Sprintf("waits until nothing of it can run on %s any more: a node that is back says so, else a lease must run out", listNames(lost))
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {

@@ -105,6 +105,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 		return wrong
 	},
 	"hasty-merge": slowMerges,
+	"early-fence": rebornOrigin,
 }
 
 // A node that a launch needs is restarted while the launch waits for its record: what

@@ -86,6 +86,7 @@ type jobClock struct {
 	patient time.Duration // gives up
 	reclaim time.Duration // attached, restored: the client must be back
 	fence   time.Duration // what was lost may run until then: no attempt before; Never: none
+	ask     time.Duration // for what was lost
 	losses  int32         // attempts that lost a node
 	gates   int32         // launches that failed behind the gate
 }
@@ -97,7 +98,7 @@ func (n *Node) newJob(now time.Duration, id filch.JobID, r Request, need stealer
 		id: id, attempt: 1, req: r, need: need, times: times{submitted: now}, due: filch.Never,
 		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
 	}
-	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, fence: filch.Never}
+	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, fence: filch.Never, ask: filch.Never}
 	n.jobs[id] = j
 	return j
 }
@@ -112,7 +113,7 @@ func (n *Node) tell(j *job, e Event, out *Outbox) {
 // deadline is when tickJob is due.
 func (j *job) deadline() time.Duration {
 	c := &j.clock
-	d := min(c.say, c.refresh, c.patient, c.reclaim, c.fence)
+	d := min(c.say, c.refresh, c.patient, c.reclaim, c.fence, c.ask)
 	if j.gather != nil {
 		d = min(d, j.gather.Deadline())
 	}
@@ -134,6 +135,8 @@ func (n *Node) tickJob(now time.Duration, j *job, out *Outbox) {
 		n.clientLost(now, j, out)
 	case j.clock.fence <= now:
 		n.unfence(now, j, out)
+	case j.clock.ask <= now:
+		n.askLost(now, j, out)
 	case j.run != nil:
 		n.tickRun(now, j, out)
 	case j.step != nil:

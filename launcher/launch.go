@@ -60,17 +60,19 @@ type haltOrder struct {
 
 // seat is a participant as the origin sees it.
 type seat struct {
-	phase Phase
-	done  bool
-	lost  bool
-	kept  bool  // recorded as done
-	owed  bool  // the acknowledgement that it is done waits for that
-	have  int32 // ends received
-	told  int32 // of these, ends that its launcher brought about
-	sigs  int32 // signals delivered
-	again time.Duration
-	wait  time.Duration
-	back  time.Duration // its launcher was restarted: its ranks must turn up
+	phase   Phase
+	done    bool
+	lost    bool
+	swept   bool  // its node said that nothing of it is left
+	kept    bool  // recorded as done
+	owed    bool  // the acknowledgement that it is done waits for that
+	have    int32 // ends received
+	told    int32 // of these, ends that its launcher brought about
+	sigs    int32 // signals delivered
+	again   time.Duration
+	wait    time.Duration
+	back    time.Duration // its launcher was restarted: its ranks must turn up
+	runsFor time.Duration // where it is lost: how long its ranks may run from then on
 }
 
 func (r *run) uses(node filch.NodeName, lease filch.LeaseID) bool {
@@ -336,10 +338,7 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 			continue
 		}
 		if s.back <= now {
-			n.send(r.launch.Nodes[i].Node, &Halt{ // should they be there after all
-				Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: r.launch.Nodes[i].Lease, Level: 1 << 30,
-				Signal: sigTerm, Grace: FailGrace, Reason: "they were given up",
-			}, out)
+			n.giveUpSeat(j, r.seatAt(i), out) // should they be there after all
 			n.seatLost(now, j, i, "its launcher came back without them", out)
 			if j.run != r || s.done {
 				continue

@@ -27,6 +27,7 @@ const (
 	mutantSameBlock    = false
 	mutantDeafOwner    = false
 	mutantStepsOutlive = false
+	mutantEarlyFence   = false
 	mutantTasksStay    = false
 	mutantMuteJobs     = false
 	mutantMuteTasks    = false

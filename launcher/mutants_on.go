@@ -30,6 +30,7 @@ var (
 	mutantStepsOutlive bool // the end of a task is told while its steps run
 	mutantMuteJobs     bool // nothing is said of what a job waits for that gathers
 	mutantMuteTasks    bool // nothing is said of tasks that no node has
+	mutantEarlyFence   bool // a job starts again when the nodes that it lost are back, whatever runs there
 	mutantTasksStay    bool // a node that is declared dead goes on with its tasks
 )
 
@@ -53,6 +54,7 @@ func Plant(name string) bool {
 		"same-block":    &mutantSameBlock,
 		"deaf-owner":    &mutantDeafOwner,
 		"steps-outlive": &mutantStepsOutlive,
+		"early-fence":   &mutantEarlyFence,
 		"tasks-stay":    &mutantTasksStay,
 		"mute-jobs":     &mutantMuteJobs,
 		"mute-tasks":    &mutantMuteTasks,

@@ -44,6 +44,9 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 	case !gone && was:
 		n.inquire(p.Name, out)
 	}
+	if !gone && (was || p.Incarnation != old.Incarnation) {
+		n.lostIsBack(now, p, old, known, out)
+	}
 	for _, j := range n.sortedJobs() {
 		n.park(now, j, out)
 		if j.gather == nil {
@@ -77,9 +80,6 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 // nodes are gone: it would keep everybody else waiting for ever. It asks anew
 // when there are enough again.
 func (n *Node) park(now time.Duration, j *job, out *Outbox) {
-	if j.clock.fence != filch.Never && !n.mayRun(j) {
-		n.unfence(now, j, out)
-	}
 	if j.run != nil || j.step != nil || j.lined || j.kept.unborn || j.clock.fence != filch.Never {
 		return
 	}

@@ -201,7 +201,7 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	case j.step != nil:
 		n.askStep(j, out)
 	case len(r.Shared.Lost) > 0:
-		n.fenceAgain(now, j, r, out)
+		n.fenceAgain(now, j, r.Shared.Lost, out)
 	default:
 		j.attempt++
 		n.begin(now, j, out)
@@ -236,7 +236,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	r.at.prepare = now + r.prepareWait() // as when it was launched, should one never be ready
 	for _, p := range done {
 		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
-			n.restoreSeat(r, p)
+			n.restoreSeat(j, p)
 		}
 	}
 	if r.tally.ended > 0 {
@@ -265,10 +265,12 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	}
 }
 
-func (n *Node) restoreSeat(r *run, p *PartRecord) {
+func (n *Node) restoreSeat(j *job, p *PartRecord) {
+	r := j.run
 	s, t := &r.seats[p.Index], &r.tally
 	n.seatGone(r, s, PhaseDone)
 	s.kept, s.lost = true, p.Lost
+	s.runsFor = n.mayRunFor(j, r.launch.Nodes[p.Index].Node, false)
 	r.parts = append(r.parts, p)
 	r.lost = r.lost || p.Lost
 	t.ended += count(r.launch.Nodes[p.Index].Ranks)
@@ -321,6 +323,9 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	}
 	n.parts[k] = p
 	n.heard(now, p)
+	if !n.mine(p) {
+		p.until = n.birth.began + JobTerm // who waits for what was lost here counts from when it heard of this launcher
+	}
 	n.wakePart(p, p.pull)
 	n.report(now, p, out)
 	if l.Task != 0 {

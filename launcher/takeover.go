@@ -34,9 +34,6 @@ const (
 	FenceTerm = JobTerm
 	// suspectTime is how long a node is silent before it is suspected.
 	suspectTime = 2 * time.Second
-	// FenceWait is how long after a node was declared dead its ranks may still
-	// be there: the rest of their lease, and some of the rate of two clocks.
-	FenceWait = JobTerm - 4*time.Second
 )
 
 // sweep is the home's care for jobs without an owner.
@@ -281,7 +278,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	case j.step != nil:
 		n.askStep(j, out)
 	case len(r.Shared.Lost) > 0:
-		n.fenceAgain(now, j, r, out)
+		n.fenceAgain(now, j, r.Shared.Lost, out)
 	default:
 		j.attempt++
 		n.begin(now, j, out)
@@ -414,49 +411,3 @@ func (n *Node) fenceOff(out *Outbox) {
 // hopeful reports whether the ranks of a detached job go on although their
 // origin was silent for longer than its lease: it is there, or another will be.
 func (n *Node) hopeful(p *part) bool { return n.alive(p.launch.Origin) }
-
-// requeue starts a job again that lost nodes, once nothing of it can run there
-// any more: a node that is cut off ends its ranks when their lease is over.
-func (n *Node) requeue(now time.Duration, j *job, out *Outbox) {
-	j.kept.lost = nil
-	for i := range j.run.seats {
-		if j.run.seats[i].lost {
-			j.kept.lost = append(j.kept.lost, j.run.launch.Nodes[i].Node)
-		}
-	}
-	if !n.mayRun(j) || mutantNoFenceOff {
-		n.again(now, j, out)
-		return
-	}
-	gone := j.seatRecords()
-	j.pastNodes()
-	j.run, j.state = nil, filch.Waiting
-	n.fenceJob(now, j)
-	n.keep(now, j, out)
-	out.Records = append(out.Records, gone...)
-	n.wakeJob(j, j.deadline())
-}
-
-func (n *Node) fenceJob(now time.Duration, j *job) {
-	wait := FenceWait + j.req.Policy.KillWait
-	j.clock.fence = now + wait + wait/100
-}
-
-// fenceAgain lets a job that waited for what was lost wait for it anew: how long
-// it has waited before a launcher was restarted, or elsewhere, is not known.
-func (n *Node) fenceAgain(now time.Duration, j *job, r *JobRecord, out *Outbox) {
-	j.kept.lost = r.Shared.Lost
-	n.fenceJob(now, j)
-	n.keep(now, j, out)
-}
-
-// mayRun reports whether ranks of a job that were lost may still run: their
-// node has not come back since.
-func (n *Node) mayRun(j *job) bool {
-	return slices.ContainsFunc(j.kept.lost, func(name filch.NodeName) bool { return !n.alive(name) })
-}
-
-func (n *Node) unfence(now time.Duration, j *job, out *Outbox) {
-	j.clock.fence, j.kept.lost = filch.Never, nil
-	n.again(now, j, out)
-}

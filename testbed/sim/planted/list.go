@@ -14,7 +14,7 @@ var Parts = map[string][]string{
 	"record writer": {"launcher/record.go", "launcher/meta.go", "launcher/outbox.go", "launcher/book.go", "launcher/entry.go"},
 	"quota":         {"launcher/quota.go"},
 	"task failover": {"mtc/inherit.go", "mtc/sweep.go", "mtc/remains.go", "launcher/work.go", "launcher/worklife.go"},
-	"takeover":      {"launcher/takeover.go"},
+	"takeover":      {"launcher/takeover.go", "launcher/fence.go"},
 	"ids":           {"launcher/block.go"},
 	"disown":        {"launcher/disown.go"},
 	"steps":         {"launcher/tasksteps.go", "launcher/steps.go"},

@@ -1,0 +1,142 @@
+package launcher_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// again is a job of n1 with eight ranks on other nodes that is to be started again
+// when nodes are lost.
+func again(w *net, detached bool) filch.JobID {
+	r := ranks(8)
+	r.Shape.Exclude = []filch.NodeName{"n1"}
+	r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
+	if detached {
+		return w.detach("n1", 1, r)
+	}
+	return w.submit("n1", 1, r)
+}
+
+// onceOnly has ranks run that long and end at KILL only, and notes in wrong if an
+// attempt begins while ranks of another run.
+func onceOnly(w *net, wrong *string) {
+	w.behave = func(k *keeper) {
+		k.at, k.stubborn = 30*sec, true
+		at := k.start.Launch.Ident.Attempt
+		for _, name := range w.names {
+			for id, o := range w.nodes[name].keepers {
+				if o.running && !o.over && id.Attempt < at && *wrong == "" {
+					*wrong = fmt.Sprintf("at %v attempt %d starts on %s, and ranks of attempt %d run on %s", w.Now(), at, k.host.Name, id.Attempt, name)
+				}
+			}
+		}
+	}
+}
+
+// inhabited is a node with ranks.
+func (w *net) inhabited() filch.NodeName {
+	for _, name := range w.names {
+		if w.live(name) > 0 {
+			return name
+		}
+	}
+	w.t.Fatalf("at %v no ranks run", w.Now())
+	return ""
+}
+
+// An origin that was declared dead gives its ranks elsewhere up; they may not know of
+// it yet when it is back. Found by the whole-node simulator (seed 2040).
+func rebornOrigin(t testing.TB) (wrong string) {
+	w := newNet(t, 6, 4)
+	onceOnly(w, &wrong)
+	id := again(w, false)
+	w.run(2 * sec)
+	h := w.nodes["n1"]
+	h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
+	w.run(sec)
+	h.cfg.Incarnation++
+	h.input(func(out *Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
+	for _, s := range []stealer.Standing{stealer.Dead, stealer.Up} {
+		for _, o := range w.names[1:] {
+			h.input(func(out *Outbox) { h.node.Peer(w.Now(), w.peer(o, s), out) })
+		}
+	}
+	w.declare("n1", stealer.Up)
+	w.run(100 * sec)
+	if e := w.ended(id); e.Code != 0 {
+		return fmt.Sprintf("the job ended %+v", e)
+	}
+	return wrong
+}
+
+// The launcher of a node that was declared dead is started again before its keepers
+// give up, and takes their ranks back.
+func TestRanksThatWereAdoptedAreWaitedFor(t *testing.T) {
+	for _, detached := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			w, wrong := newNet(t, 6, 4), ""
+			onceOnly(w, &wrong)
+			id := again(w, detached)
+			w.run(2 * sec)
+			lost := w.inhabited()
+			w.crash(lost, false)
+			w.run(5 * sec)
+			w.declare(lost, stealer.Dead)
+			w.run(1200 * ms)
+			if late {
+				w.late = 2 * sec
+			}
+			w.restart(lost)
+			since := w.Now()
+			w.until("another attempt", 20*sec, func() bool {
+				i, _ := w.nodes["n1"].node.Job(w.Now(), id)
+				return i.Attempt == 2 && i.State == "running"
+			})
+			if d := w.Now() - since; d > 8*sec {
+				t.Errorf("it began %v after the node was back, want it as soon as nothing of it runs there", d)
+			}
+			w.run(60 * sec)
+			if i, _ := w.nodes["n1"].node.Job(w.Now(), id); wrong != "" || i.State != "ok" {
+				t.Errorf("detached %t, late %t: ended as %s: %s", detached, late, i.State, wrong)
+			}
+			w.quiet()
+		}
+	}
+}
+
+// Who takes a job over does not hear a node that all others hear. Its ranks wait for
+// an heir, longer than for an origin that lives.
+func TestRanksThatAnHeirDoesNotHearAreWaitedFor(t *testing.T) {
+	for _, heals := range []bool{false, true} {
+		w, wrong := newNet(t, 6, 4), ""
+		onceOnly(w, &wrong)
+		id := again(w, true)
+		w.run(2 * sec)
+		lost := w.inhabited()
+		w.onSend = func(from, to filch.NodeName, m Message) {
+			if _, ok := m.(*TakeOver); ok && from != to && to == lost && w.faults.cut == nil {
+				w.faults.cut = func(a, b filch.NodeName) bool { return a == from && b == to || a == to && b == from }
+			}
+		}
+		w.dies("n1")
+		w.run(15 * sec)
+		if w.faults.cut == nil {
+			t.Fatal("nothing was cut")
+		}
+		if heals {
+			w.faults.cut = func(_, _ filch.NodeName) bool { return false }
+		}
+		w.run(60 * sec)
+		w.faults.cut = nil
+		i := w.ends(id, 0)
+		if wrong != "" {
+			t.Errorf("heals %t: %s: %+v", heals, wrong, i)
+		}
+		w.run(30 * sec)
+		w.quiet()
+	}
+}
