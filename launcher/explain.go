@@ -114,9 +114,10 @@ func (n *Node) missing(j *job) string {
 	if held >= int64(j.need.Ranks) {
 		text = fmt.Sprintf("room for %d ranks is held, but not on the nodes asked for (%d nodes asked)", held, asked)
 	}
-	by := n.blockers(j)
-	if len(by) > 0 {
+	if by := n.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
+	} else if unsaid := n.unsaid(j); len(unsaid) > 0 {
+		text += ": " + listNames(unsaid) + " did not say yet who has the slots there"
 	}
 	if n.knot.stuck[j.id] {
 		text += "; it waits for itself: " + n.knot.text
@@ -145,6 +146,16 @@ func listNames[S ~string](names []S) string {
 
 // namesListed bounds the nodes that a sentence names.
 const namesListed = 8
+
+// unsaid are the lenders that have not named the holder of what a job waits for.
+func (n *Node) unsaid(j *job) (nodes []filch.NodeName) {
+	for _, s := range j.gather.Seats(n.members.Len()) {
+		if s.Last.Held < s.Limit && s.Last.Holder == 0 {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
+}
 
 // blockers says which jobs have most of the slots that a job waits for.
 func (n *Node) blockers(j *job) []string {

@@ -28,7 +28,7 @@ var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots on`)
 // causes are what an explanation of a job that waits may name beside the jobs that
 // have the slots.
 var causes = []string{
-	"its record is not kept yet", "waits until nothing of it can run", "waits for slots of", "waits for its turn",
+	"its record is not kept yet", "waits until nothing of it can run", "waits for slots of", "did not say yet", "waits for its turn",
 	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained", "is a member again",
 }
 
