@@ -134,10 +134,15 @@ func (n *Node) Reattach(now time.Duration, client ClientID, id filch.JobID, out 
 	if j.seen.here && j.seen.client != client {
 		return filch.Errorf(filch.Busy, "cannot take job %d over: its client is still there", id)
 	}
+	waits := j.unclaimed() && j.clock.fence == filch.Never
 	j.seen.client, j.seen.here = client, true
 	j.clock.reclaim = filch.Never
 	n.clients[client] = append(n.clients[client], id)
 	n.recount(j, client, out)
+	if waits {
+		n.begin(now, j, out)
+		n.settle(now, out)
+	}
 	return nil
 }
 

@@ -80,6 +80,9 @@ func (n *Node) missing(j *job) string {
 	if j.kept.unborn {
 		return "its record is not kept yet: " + n.storeTrouble()
 	}
+	if j.unclaimed() {
+		return "waits for its client to come back, as the launcher was restarted"
+	}
 	if j.clock.fence != filch.Never {
 		lost := make([]filch.NodeName, len(j.kept.lost))
 		for i := range lost {

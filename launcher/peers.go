@@ -80,7 +80,7 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 // nodes are gone: it would keep everybody else waiting for ever. It asks anew
 // when there are enough again.
 func (n *Node) park(now time.Duration, j *job, out *Outbox) {
-	if j.run != nil || j.step != nil || j.lined || j.kept.unborn || j.clock.fence != filch.Never {
+	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unborn || j.clock.fence != filch.Never {
 		return
 	}
 	fits := n.neverFits(&j.need) == nil
@@ -255,7 +255,7 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *Outbox) {
 	n.rebornMeta(now, out)
 	n.rebornWork(now, out)
 	for _, j := range n.sortedJobs() {
-		if j.run == nil && !j.kept.unborn && j.clock.fence == filch.Never { // those begin by themselves
+		if j.run == nil && !j.unclaimed() && !j.kept.unborn && j.clock.fence == filch.Never { // those begin by themselves
 			n.letGo(now, j, nil, out)
 			n.again(now, j, out)
 		}

@@ -204,11 +204,20 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 		n.fenceAgain(now, j, r.Shared.Lost, out)
 	default:
 		j.attempt++
-		n.begin(now, j, out)
+		if r.Request.Detach {
+			n.begin(now, j, out)
+		}
 	}
 	if n.jobs[j.id] == j {
 		n.wakeJob(j, j.deadline())
 	}
+}
+
+// unclaimed reports whether a job has not begun since its launcher was restarted, as
+// its client is not back. Without that one nobody wants it: where the disk took
+// nothing, the job may have run, and the client may have heard how it ended.
+func (j *job) unclaimed() bool {
+	return j.clock.reclaim != filch.Never && j.run == nil && j.step == nil
 }
 
 // bePatient lets the time that a job may wait (-I) begin anew, where it never

@@ -29,7 +29,7 @@ var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots on`)
 // have the slots.
 var causes = []string{
 	"its record is not kept yet", "waits until nothing of it can run", "waits for slots of", "did not say yet", "waits for its turn",
-	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained", "is a member again",
+	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained", "is a member again", "waits for its client",
 }
 
 // checkExplained looks at all jobs that have not ended, and again after a while.

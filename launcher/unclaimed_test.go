@@ -1,0 +1,53 @@
+package launcher_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
+)
+
+// A job that waited when its launcher died begins when its client is back. It may have
+// run since the disk was full, and the client may know how it ended: nobody is there to
+// want it again (seed 77 of testbed/sim/instance, restarts).
+func TestAJobBeginsAgainOnlyForItsClient(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) { k.at = sec }
+		first := w.submit("n1", 1, ranks(8))
+		r := ranks(2)
+		r.Shape.Only = []filch.NodeName{"n1"}
+		id := w.submit("n1", 2, r)
+		w.run(500 * ms)
+		n1 := w.nodes["n1"]
+		w.faults.stores = func(from, to filch.NodeName) bool { return true }
+		full := map[string]Record{} // what the disk still says
+		for k, v := range n1.records {
+			full[k] = v
+		}
+		w.run(2 * sec)
+		for _, id := range []filch.JobID{first, id} {
+			if e := w.ended(id); e.Code != 0 {
+				t.Fatalf("job %d ended %+v, want 0", id, e)
+			}
+		}
+		starts := 0
+		w.behave = func(k *keeper) { k.at, starts = sec, starts+1 }
+		n1.records = full
+		w.crash("n1", true)
+		w.restart("n1")
+		w.run(sec)
+		if i, ok := n1.node.Job(w.Now(), id); !ok || !strings.Contains(i.Cause, "waits for its client") {
+			t.Errorf("the job is %+v, want that it waits for its client", i)
+		}
+		if back {
+			w.reattach("n1", 2, id)
+		}
+		w.run(ReadoptWait + ReclaimWait + 5*sec)
+		if (starts > 0) != back {
+			t.Errorf("client back %v: ranks were started %d times", back, starts)
+		}
+		w.quiet()
+	}
+}
