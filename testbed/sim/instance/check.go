@@ -181,20 +181,34 @@ func (w *World) checkExec(k *keeper) {
 	}
 }
 
-// endMayBeLost: the record of the end of a detached job that was not called durable is
-// lost with the memory of those who hold it, where two machines were turned off since;
-// that of another one where its launcher died while its disk took nothing.
+// endMayBeLost: an owner that is cut off from most others is as good as dead for them,
+// and the detached job that it ended goes on elsewhere. What was recorded and not called
+// durable is lost with the memory of those who hold it.
 func (w *World) endMayBeLost(j *job) bool {
-	if !j.request.Detach {
-		return w.hosts[j.host].forgot
-	}
+	return j.request.Detach && (j.apart || !j.request.Durable && w.mayForget(j.endedAt-time.Second))
+}
+
+// mayForget reports whether what was recorded at some time may be lost: two machines
+// were turned off since.
+func (w *World) mayForget(since time.Duration) bool {
 	off := 0
 	for _, h := range w.hosts {
-		if h.offAt > j.endedAt-time.Second {
+		if h.offAt > since {
 			off++
 		}
 	}
-	return !j.request.Durable && off > 1
+	return off > 1
+}
+
+// apart reports whether a host reaches no more than half of all, itself included.
+func (w *World) apart(h *host) bool {
+	reach := 0
+	for _, o := range w.hosts {
+		if o == h || o.Up() && !w.Net.IsCut(h.Index, o.Index) && !w.Net.IsCut(o.Index, h.Index) {
+			reach++
+		}
+	}
+	return 2*reach <= len(w.hosts)
 }
 
 // checkGone looks, some time after the end of a job, for ranks that still run.

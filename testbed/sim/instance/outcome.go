@@ -18,6 +18,7 @@ type outcome struct {
 	end         launcher.Ended
 	code        int32
 	ending      bool // told that it is being stopped
+	apart       bool // its end was told by a node that was cut off
 	cancelled   bool
 	clientGone  bool
 	orphaned    bool // its origin is gone for good: nobody will hear of it
@@ -92,7 +93,7 @@ func (w *World) reply(h *host, r launcher.Reply) {
 		w.checkRefused(j, &e)
 		w.over(j)
 	case launcher.Ended:
-		j.endedAt, j.end, j.code = w.Now(), e, e.Code
+		j.endedAt, j.end, j.code, j.apart = w.Now(), e, e.Code, w.apart(h)
 		w.checkEnd(j, &e)
 		w.over(j)
 	}
