@@ -132,11 +132,16 @@ func (w *World) rotDisk(h *host, machine bool) {
 
 // mayRot reports whether others that run have all that the disk of a host has.
 func (w *World) mayRot(h *host) bool {
-	var nodes []peril.Node
-	for _, o := range w.hosts {
-		if o.node != nil {
-			nodes = append(nodes, peril.Node{Name: o.Name, Incarnation: o.incarnation, Store: o.store})
+	nodes := w.running()
+	return !peril.Seats(nodes, h.Name) && !peril.Shards(nodes, h.Name)
+}
+
+// running are the launchers that run, as the plan of faults looks at them.
+func (w *World) running() (nodes []peril.Node) {
+	for _, h := range w.hosts {
+		if h.node != nil {
+			nodes = append(nodes, peril.Node{Name: h.Name, Incarnation: h.incarnation, Store: h.store})
 		}
 	}
-	return !peril.Seats(nodes, h.Name) && !peril.Shards(nodes, h.Name)
+	return nodes
 }

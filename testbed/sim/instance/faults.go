@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/testbed/sim/peril"
 )
 
 // The faults below are deeds of the world; a [FaultWorld] draws them from a seed.
@@ -27,6 +28,7 @@ func (w *World) killLauncher(h *host) {
 // endLauncher ends the process without a word to anybody.
 func (w *World) endLauncher(h *host) {
 	w.trace(h.Name, "dies", "launcher")
+	w.recall(h)
 	h.disturb(w.Now())
 	h.forgot = h.forgot || len(h.late) > 0
 	h.node, h.store, h.list, h.frozen, h.late = nil, nil, nil, false, nil
@@ -90,12 +92,33 @@ func (w *World) spares(h *host) bool {
 		return false
 	}
 	for _, x := range w.hosts {
-		member := slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == x.Name })
-		if x.lost && (member || slices.Contains(s.Seats, x.Name)) {
+		if x.lost && counted(&s, x) {
 			return false // not replaced yet
 		}
 	}
 	return len(s.Seats) > 1 || !slices.Contains(s.Seats, h.Name)
+}
+
+// counted reports whether a roster names a host as a member or as a seat.
+func counted(s *dht.StoreStatus, h *host) bool {
+	return slices.Contains(s.Seats, h.Name) || slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == h.Name })
+}
+
+// recall turns machines on again that were to be off for good, where with a launcher
+// that ends some shard loses the last replica that runs, and those machines are still
+// counted: one of them may be left alone with that shard. Who left has nothing.
+func (w *World) recall(h *host) {
+	if w.lostHosts() == 0 || !peril.Shards(w.running(), h.Name) {
+		return
+	}
+	s := w.newestRoster()
+	for _, x := range w.hosts {
+		if x.lost && len(x.contacts) > 0 && counted(&s, x) {
+			x.lost = false
+			x.disturb(w.Now() + startAgain)
+			w.At(w.Now()+startAgain, func() { w.restart(x) })
+		}
+	}
 }
 
 // newestRoster is that of the launchers that run.

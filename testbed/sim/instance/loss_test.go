@@ -47,6 +47,36 @@ func TestMachinesGoForGoodOneAfterTheOther(t *testing.T) {
 	s.end(s.Now()) // its record tells its end
 }
 
+// A machine that is off for good, and of which nobody knows that yet, is left alone with
+// a shard when the other replicas end before its death is noticed. Then nobody has the
+// records of that shard any more, so it comes back (seed 2055, where a bag of tasks
+// waited for ever for the record of its zone); unless the others have replaced it.
+func TestMachineComesBackWhereOthersDieBeforeItIsReplaced(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		die  time.Duration // the other launchers, after the machine
+		back bool
+	}{{"at once", 500 * time.Millisecond, true}, {"once it is replaced", 20 * time.Second, false}} {
+		t.Run(x.name, func(t *testing.T) {
+			s := newScene(t, 5, 4)
+			gone := s.hosts[1]
+			s.At(time.Second, func() {
+				if s.lose(gone, time.Second); !gone.lost {
+					t.Error("the machine is not off for good: the scene shows nothing")
+				}
+			})
+			for _, h := range s.hosts[2:4] {
+				s.At(time.Second+x.die, func() { s.killLauncher(h) })
+				s.At(2*time.Second+x.die, func() { s.restart(h) })
+			}
+			s.end(40 * time.Second)
+			if back := !gone.lost && gone.node != nil; back != x.back {
+				t.Errorf("the machine is back: %t, want %t", back, x.back)
+			}
+		})
+	}
+}
+
 // A node that was drained to leave, and may not, takes work again: it counts as room
 // that jobs may wait for (seeds 134, 406, 517 and 563, where jobs waited for ever).
 func TestLeaveThatIsRefusedUndoesItsDrain(t *testing.T) {
