@@ -32,7 +32,7 @@ var Parts = map[string][]string{
 // slots, launcher) have more, each with the scene that must see it.
 var Faults = []Fault{
 	{"restore-parts", "launcher", "restore", Instance, 200, "crashes"},
-	{"restore-open", "launcher", "restore", Instance, 20, "restarts"},
+	{"restore-open", "launcher", "restore", Instance, 60, "owners"},
 	{"restore-gate", "launcher", "restore", Instance, 20, "owners"},
 	{"early-book", "launcher", "record writer", Instance, 30, "owners"},
 	{"entry-parts", "launcher", "record writer", Instance, 100, "heirs"},
