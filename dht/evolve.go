@@ -93,6 +93,9 @@ type evolution struct {
 func (s *Store) evolve(base *roster, asks []change) *roster {
 	e := &evolution{s: s, base: base, r: base.copy()}
 	unseated := e.admitMembers(asks)
+	if len(e.r.members) == 0 {
+		return nil // this node leaves, and sees nobody who stays
+	}
 	e.measure()
 	e.shrink()
 	e.grant(asks)

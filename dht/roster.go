@@ -200,6 +200,9 @@ func (r *roster) follows(old *roster) {
 	if r.epoch != old.epoch+1 || r.depth < old.depth {
 		panic(fmt.Sprintf("roster %d of depth %d cannot follow %d of depth %d", r.epoch, r.depth, old.epoch, old.depth))
 	}
+	if len(r.members) == 0 {
+		panic(fmt.Sprintf("roster %d has no member: nobody would take it in", r.epoch))
+	}
 	for i, c := range r.shards {
 		was := old.shards[i>>(r.depth-old.depth)]
 		if c == was || c.epoch == was.epoch && slices.Equal(c.replicas, was.replicas) && r.depth == old.depth {

@@ -106,3 +106,32 @@ func TestStoreLeftStaysAway(t *testing.T) {
 	}
 	l.expect(l.nodes[3], "a", 200, Done)
 }
+
+// TestStoreLeavesAlone has the first seat leave while it is cut off, and begin a new
+// life in which it takes the others for dead: the roster of one that leaves and sees
+// nobody else would have no member. It is let go once it sees them.
+func TestStoreLeavesAlone(t *testing.T) {
+	l := newLab(t, 30)
+	l.cluster(3)
+	l.fill(l.nodes[0], "a", 50, false)
+	n := l.nodes[0]
+	l.cut = func(from, to *labNode) bool { return from == n || to == n }
+	n.leave()
+	for _, o := range l.nodes[1:] {
+		n.hear(o, PeerDead)
+	}
+	l.run(time.Second)
+	l.cut = func(*labNode, *labNode) bool { return false }
+	n.rejoin()
+	l.run(5 * time.Second)
+	if n.left {
+		t.Errorf("%s went before anybody took over what it has", n.name)
+	}
+	for _, o := range l.nodes[1:] {
+		n.hear(o, PeerUp)
+	}
+	l.until(string(n.name)+" let go", time.Minute, func() bool { return n.left })
+	l.settle(time.Minute)
+	l.expect(l.nodes[1], "a", 50, Done)
+	l.check()
+}
