@@ -17,7 +17,7 @@ func (o *Op) check(kinds Kinds) string {
 		return "the key is empty"
 	case len(o.Value) > MaxValue:
 		return fmt.Sprintf("the value has %d bytes, at most %d", len(o.Value), MaxValue)
-	case o.Code == OpMerge && kinds[o.Kind] == nil:
+	case o.merges() && kinds[o.Kind] == nil:
 		return fmt.Sprintf("records of kind %d have no rule to merge by", o.Kind)
 	case o.ID.Seq == 0 && o.ID != OpID{} || len(o.ID.Node) > maxNodeName:
 		return "the operation's identity is malformed"
@@ -29,17 +29,19 @@ func (o *Op) check(kinds Kinds) string {
 
 func (o *Op) reads() bool { return o.Code == OpLookup }
 
+func (o *Op) merges() bool { return o.Code == OpMerge || o.Code == OpJoin }
+
 // apply works out what an operation does to a record, nil for none. It
 // returns the record's new contents without a stamp, nil for no change.
 func apply(old *record, o *Op, kinds Kinds) (next *record, res Result) {
 	if old != nil && !o.reads() && !mutantParentCounter {
 		a, found, forgotten := findRecent(old.recent, o.ID)
-		if forgotten && o.Code != OpMerge { // a merge can be done twice
+		if forgotten && !o.merges() { // a merge can be done twice
 			return nil, Result{Outcome: Unknown, Kind: old.kind, Err: fmt.Sprintf("it is not known any more whether it was carried out: %d later operations were", maxRecent)}
 		}
 		if found {
 			res = Result{Outcome: Done, Kind: old.kind, Version: a.version, Value: a.reply}
-			if a.reply == nil && o.Code == OpMerge && !old.gone && old.kind == o.Kind {
+			if a.reply == nil && o.merges() && !old.gone && old.kind == o.Kind {
 				_, res.Value, _ = kinds[o.Kind](old.value, o.Value)
 			}
 			return nil, res
@@ -84,6 +86,10 @@ func apply(old *record, o *Op, kinds Kinds) (next *record, res Result) {
 			kind = old.kind
 		}
 		return &record{kind: kind, value: o.Value}, Result{Outcome: Done}
+	case OpJoin:
+		if !there && old != nil {
+			return nil, Result{Outcome: Absent}
+		}
 	}
 	return grow(old, there, o, kinds)
 }

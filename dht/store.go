@@ -52,6 +52,7 @@ const (
 	OpAppend // of Value to a record of KindList, made if absent
 	OpSwap   // to Value, if the record has version Expect; a zero Expect means that there is none
 	OpMerge  // of Value by the rule of Kind, made if absent
+	OpJoin   // as OpMerge, but a record that was removed stays so for as long as that is remembered: absent
 	opCodes
 )
 
@@ -110,7 +111,7 @@ type Result struct {
 	Kind    Kind
 	Version Version
 	// Value is the record for OpLookup, OpInsert that finds one, OpSwap that
-	// mismatches; the reply of the rule for OpMerge. It must not be changed.
+	// mismatches; the reply of the rule for OpMerge and OpJoin. It must not be changed.
 	Value []byte
 	Stale bool // answered without asking the other replicas
 	Err   string

@@ -66,6 +66,12 @@ func checkOperations(t *testing.T, n *labNode, prefix string) {
 	for _, merge := range [][2]string{{"5", "5"}, {"7", "7"}, {"6", "7"}} {
 		want("merge", n.one(Op{Code: OpMerge, Kind: kindGreatest, Key: k("t"), Value: []byte(merge[0])}), Done, merge[1])
 	}
+	join := Op{Code: OpJoin, Kind: kindGreatest, Key: k("j"), Value: []byte("5")}
+	want("join", n.one(join), Done, "5")
+	want("remove what was joined", n.one(Op{Code: OpRemove, Key: k("j")}), Done, "")
+	want("join of removed", n.one(join), Absent, "")
+	want("merge of removed", n.one(Op{Code: OpMerge, Kind: kindGreatest, Key: k("j"), Value: []byte("4")}), Done, "4")
+	want("join of made again", n.one(join), Done, "5")
 	if got := n.one(Op{Code: OpLookup}); got.Outcome != Invalid {
 		t.Errorf("got %v for an empty key, want invalid", got.Outcome)
 	}

@@ -56,7 +56,8 @@ type faults struct {
 	drop, dup float64
 	delayMax  time.Duration
 	cut       func(from, to filch.NodeName) bool
-	stores    func(from, to filch.NodeName) bool // cuts only what stores say
+	stores    func(from, to filch.NodeName) bool              // cuts only what stores say
+	words     func(from, to filch.NodeName, name string) bool // loses only what is about tasks
 }
 
 type host struct {
@@ -344,6 +345,9 @@ func (w *net) send(from, to filch.NodeName, m Message) {
 	}
 	if w.onSend != nil {
 		w.onSend(from, to, m)
+	}
+	if word, ok := m.(*TaskWord); ok && w.faults.words != nil && w.faults.words(from, to, word.Name()) {
+		return
 	}
 	if w.faults.cut != nil && w.faults.cut(from, to) || roll(dice) < w.faults.drop {
 		return

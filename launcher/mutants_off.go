@@ -23,6 +23,7 @@ const (
 	mutantStaleRecords = false
 	mutantDropLive     = false
 	mutantDropBare     = false
+	mutantMadeAgain    = false
 	mutantHeirAnew     = false
 	mutantSameBlock    = false
 	mutantDeafOwner    = false

@@ -24,6 +24,7 @@ var (
 	mutantStaleRecords bool // an outbox that is used again still has its records
 	mutantDropLive     bool // records of jobs that run are dropped to stay within the quota
 	mutantDropBare     bool // of a job that is dropped only its own record goes
+	mutantMadeAgain    bool // who is behind makes records of a job again that was dropped
 	mutantHeirAnew     bool // who takes a job over starts it again beside the ranks that run
 	mutantSameBlock    bool // the counter of ids stays where it is when a block is taken
 	mutantDeafOwner    bool // a node goes on with a job that another one took over
@@ -50,6 +51,7 @@ func Plant(name string) bool {
 		"stale-records": &mutantStaleRecords,
 		"drop-live":     &mutantDropLive,
 		"drop-bare":     &mutantDropBare,
+		"made-again":    &mutantMadeAgain,
 		"heir-anew":     &mutantHeirAnew,
 		"same-block":    &mutantSameBlock,
 		"deaf-owner":    &mutantDeafOwner,

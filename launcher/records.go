@@ -76,9 +76,14 @@ func TaskKind(k dht.Kind) (mtc.RecordKind, bool) {
 	return mtc.RecordKind(k - kindTasks), true
 }
 
-// TaskOp is what a proposal to merge or to look up asks of records.
+// TaskOp is what a proposal to merge or to look up asks of records. The number of a
+// job is used once: of one that was dropped nothing is made again. Who is behind
+// would start tasks of it that have ended.
 func TaskOp(p *mtc.Proposal) dht.Op {
-	op := dht.Op{Code: dht.OpMerge, Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta}
+	op := dht.Op{Code: dht.OpJoin, Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta}
+	if mutantMadeAgain {
+		op.Code = dht.OpMerge
+	}
 	if p.Op == mtc.OpLookup {
 		op.Code, op.Consistent, op.Value = dht.OpLookup, true, nil
 	}

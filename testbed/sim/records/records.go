@@ -59,6 +59,7 @@ type Store struct {
 	order   []*record // by place
 	ring    []place   // of the nodes
 	ports   map[filch.NodeName]*Port
+	removed map[dht.Key]bool
 	done    map[dht.OpID]dht.Result // of operations with an identity
 	watches map[dht.Key][]*watch
 	changes uint64
@@ -94,7 +95,7 @@ func (p place) compare(o place) int {
 func New(w World, kinds dht.Kinds) *Store {
 	return &Store{
 		world: w, kinds: kinds, records: map[dht.Key]*record{}, ports: map[filch.NodeName]*Port{},
-		done: map[dht.OpID]dht.Result{}, watches: map[dht.Key][]*watch{},
+		removed: map[dht.Key]bool{}, done: map[dht.OpID]dht.Result{}, watches: map[dht.Key][]*watch{},
 	}
 }
 
@@ -214,7 +215,9 @@ func (s *Store) apply(old *record, op *dht.Op) (value []byte, res dht.Result) {
 	switch {
 	case there && op.Kind != 0 && op.Kind != old.kind:
 		return nil, dht.Result{Outcome: dht.Conflict, Err: "the record is of another kind"}
-	case op.Code == dht.OpMerge:
+	case op.Code == dht.OpJoin && s.removed[op.Key] && !there:
+		return nil, dht.Result{Outcome: dht.Absent}
+	case op.Code == dht.OpMerge, op.Code == dht.OpJoin:
 		merge := s.kinds[op.Kind]
 		if merge == nil {
 			return nil, dht.Result{Outcome: dht.Invalid, Err: "no rule for its kind"}
@@ -266,6 +269,7 @@ func (s *Store) put(op *dht.Op, old *record, value []byte) dht.Version {
 
 func (s *Store) drop(op *dht.Op, old *record) {
 	s.changes++
+	s.removed[op.Key] = true
 	i := s.index(old.place)
 	s.order = slices.Delete(s.order, i, i+1)
 	delete(s.records, op.Key)

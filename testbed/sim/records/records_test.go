@@ -98,6 +98,9 @@ func TestOperations(t *testing.T) {
 	want("remove again", dht.Op{Code: dht.OpRemove, Key: "a"}, dht.Absent, "")
 	want("swap of nothing", dht.Op{Code: dht.OpSwap, Key: "a", Expect: first.Version}, dht.Absent, "")
 	want("merge", dht.Op{Code: dht.OpMerge, Kind: kindCount, Key: "m"}, dht.Done, "x")
+	want("join", dht.Op{Code: dht.OpJoin, Kind: kindCount, Key: "j"}, dht.Done, "x")
+	want("remove what was joined", dht.Op{Code: dht.OpRemove, Key: "j"}, dht.Done, "x")
+	want("join of removed", dht.Op{Code: dht.OpJoin, Kind: kindCount, Key: "j"}, dht.Absent, "")
 	want("merge without a rule", dht.Op{Code: dht.OpMerge, Kind: 99, Key: "o"}, dht.Invalid, "")
 	id := dht.OpID{Node: "n1", Incarnation: 1, Seq: 1}
 	for range 2 {
