@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -425,6 +426,11 @@ func (n *Node) overruled(now time.Duration, id filch.JobID, d *draft, value []by
 
 // storeTrouble says why the store does not answer.
 func (n *Node) storeTrouble() string {
+	return cmp.Or(n.storeFault(), "the store does not answer in time")
+}
+
+// storeFault says what is known to be wrong with the store; "" if nothing is.
+func (n *Node) storeFault() string {
 	s := n.meta.store.Status()
 	switch {
 	case s.DiskReason != "":
@@ -436,5 +442,5 @@ func (n *Node) storeTrouble() string {
 	case len(s.Lost) > 0:
 		return fmt.Sprintf("%d of %d shards have no replica left", len(s.Lost), s.Shards)
 	}
-	return "the store does not answer in time"
+	return ""
 }

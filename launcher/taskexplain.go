@@ -78,7 +78,10 @@ func (n *Node) tasksText(rec *mtc.Job, i *JobInfo, s *TasksSum) (text string, st
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "it waits for the end of " + jobList(rec.After), false
 	}
-	return n.unheldText(rec, c, s), false
+	if text = n.unheldText(rec, c, s); n.storeFault() != "" {
+		text += "; " + n.storeFault() + ", as filch doctor says"
+	}
+	return text, false
 }
 
 func (n *Node) runningText(c *TaskCounts, s *TasksSum) string {

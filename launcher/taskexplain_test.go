@@ -43,8 +43,17 @@ func TestWhereTasksStand(t *testing.T) {
 	if got, want := standing(w, rec, nil, []filch.NodeName{"n2", "n3"}), "2 tasks are waiting, and n2, n3 did not answer"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	for _, name := range []filch.NodeName{"n2", "n3"} {
+		w.declare(name, stealer.Suspect)
+	}
+	want := "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded; " +
+		"most nodes of the instance do not answer, as filch doctor says"
+	if got := standing(w, rec, nil, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	w.declare("n2", stealer.Up)
 	w.declare("n3", stealer.Gone)
-	want := "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
+	want = "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
 		"wait until it is back, or is dead 5 s after its last sign of life"
 	if got := standing(w, rec, []TasksHere{{Running: 1}}, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
