@@ -12,7 +12,7 @@ const (
 var Parts = map[string][]string{
 	"restore":       {"launcher/restore.go"},
 	"record writer": {"launcher/record.go", "launcher/meta.go", "launcher/outbox.go", "launcher/book.go", "launcher/entry.go"},
-	"quota":         {"launcher/quota.go"},
+	"quota":         {"launcher/quota.go", "launcher/records.go"},
 	"task failover": {"mtc/inherit.go", "mtc/sweep.go", "mtc/remains.go", "launcher/work.go", "launcher/worklife.go"},
 	"takeover":      {"launcher/takeover.go", "launcher/fence.go"},
 	"ids":           {"launcher/block.go"},
