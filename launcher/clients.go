@@ -11,6 +11,10 @@ import (
 // attached job may take to come back.
 const ReclaimWait = 4 * time.Second
 
+// stoodStill is how late a launcher is with what is due if it did not run meanwhile:
+// what its clients said then has not been read yet.
+const stoodStill = time.Second
+
 // ClientGone takes in that a local client's connection ended: its attached
 // jobs are stopped.
 func (n *Node) ClientGone(now time.Duration, client ClientID, out *Outbox) {

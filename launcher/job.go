@@ -130,6 +130,8 @@ func (n *Node) tickJob(now time.Duration, j *job, out *Outbox) {
 	switch {
 	case j.clock.patient <= now:
 		n.impatient(now, j, out)
+	case j.clock.reclaim <= now-stoodStill:
+		j.clock.reclaim = now + ReclaimWait
 	case j.clock.reclaim <= now:
 		j.clock.reclaim = filch.Never
 		n.clientLost(now, j, out)

@@ -197,7 +197,7 @@ func (n *Node) Tick(now time.Duration, out *Outbox) {
 		n.Settled(now, out)
 	}
 	if n.birth.forgets <= now {
-		n.forgetUnheard(out)
+		n.forgetUnheard(now, out)
 	}
 	for {
 		e, ok := n.agenda.due(now)

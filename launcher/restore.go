@@ -153,7 +153,11 @@ func (n *Node) Restore(now time.Duration, records []Record, out *Outbox) {
 
 // forgetUnheard drops the ends of attached jobs whose clients had the time to
 // come back for them.
-func (n *Node) forgetUnheard(out *Outbox) {
+func (n *Node) forgetUnheard(now time.Duration, out *Outbox) {
+	if n.birth.forgets <= now-stoodStill {
+		n.birth.forgets = now + ReclaimWait
+		return
+	}
 	for _, id := range n.birth.unheard {
 		out.Records = append(out.Records, Record{Key: recordKey(id)})
 	}

@@ -8,6 +8,33 @@ import (
 	. "github.com/filch-hpc/filch/launcher"
 )
 
+// A client that dials again while the launcher that was restarted stands still is heard
+// when that goes on, however late (seed 277 of testbed/sim/instance, rejoins).
+func TestAClientIsHeardAfterAPause(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 3 * sec }
+	first := w.submit("n1", 1, ranks(8))
+	second := w.submit("n1", 2, ranks(8))
+	w.run(500 * ms)
+	w.crash("n1", false)
+	w.restart("n1")
+	n1 := w.nodes["n1"]
+	w.run(ms)
+	n1.Pause(filch.Never)
+	w.run(ReclaimWait + 2*sec)
+	n1.tick() // what is due comes first
+	w.reattach("n1", 2, second)
+	w.reattach("n1", 1, first)
+	n1.Resume()
+	w.run(20 * sec)
+	for _, id := range []filch.JobID{first, second} {
+		if e := w.ended(id); e.Code != 0 {
+			t.Errorf("job %d ended %+v, want 0", id, e)
+		}
+	}
+	w.quiet()
+}
+
 // A job that waited when its launcher died begins when its client is back. It may have
 // run since the disk was full, and the client may know how it ended: nobody is there to
 // want it again (seed 77 of testbed/sim/instance, restarts).

@@ -32,8 +32,10 @@ func (w *World) drawQuota(d *engine.Dice) {
 	full := func(is bool) func() {
 		return func() {
 			if h.node != nil {
-				h.noRoom = is
-				h.call(func(time.Duration, *launcher.Outbox) { h.node.StoreFull(is) })
+				h.call(func(time.Duration, *launcher.Outbox) {
+					h.noRoom = is // from here on: it may stand still
+					h.node.StoreFull(is)
+				})
 			}
 		}
 	}
