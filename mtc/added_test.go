@@ -42,7 +42,7 @@ func adderDies(t *testing.T, adder, arrive int) {
 	}
 	seen := 0
 	var late []Proposal
-	r.mute = func(p Proposal) bool {
+	r.store.mute = func(p Proposal) bool {
 		if p.Op != OpMerge || p.Kind != RecordPayload {
 			return false
 		}
@@ -53,7 +53,7 @@ func adderDies(t *testing.T, adder, arrive int) {
 		return true
 	}
 	add(adder, 1, more)
-	r.mute = nil
+	r.store.mute = nil
 	r.kill(adder, 3*time.Second)
 	add(2, 2, third) // part of it in a record that the dead one should have written
 	r.idle(2 * time.Second)
@@ -92,7 +92,7 @@ func TestSlowAdderIsRefused(t *testing.T) {
 	r.submit(0, Submission{Job: 1, Open: true, Spec: Spec{Payloads: true}})
 	r.idle(50 * time.Millisecond)
 	var late []Proposal
-	r.mute = func(p Proposal) bool {
+	r.store.mute = func(p Proposal) bool {
 		if p.Op == OpMerge && p.Kind == RecordPayload {
 			late = append(late, p)
 			return true
@@ -105,7 +105,7 @@ func TestSlowAdderIsRefused(t *testing.T) {
 	}
 	r.act(d)
 	r.idle(time.Second)
-	r.mute = nil
+	r.store.mute = nil
 	r.idle(2 * linesWait)
 	for _, p := range late {
 		r.propose(d, p)
@@ -183,7 +183,7 @@ func TestAnswerOfAnAdditionForgetsNothing(t *testing.T) {
 	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: someLines(40), Spec: Spec{Payloads: true}})
 	d := r.nodes[1]
 	var late []Proposal
-	r.mute = func(p Proposal) bool {
+	r.store.mute = func(p Proposal) bool {
 		if p.Kind == RecordJob && p.Op == OpMerge && jobKind(p.Delta[0]) == jAdd {
 			late = append(late, p)
 			return true
@@ -200,7 +200,7 @@ func TestAnswerOfAnAdditionForgetsNothing(t *testing.T) {
 	if len(d.running) == 0 {
 		t.Fatal("nothing was stolen")
 	}
-	r.mute = nil
+	r.store.mute = nil
 	for _, p := range late {
 		r.propose(d, p)
 	}

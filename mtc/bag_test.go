@@ -57,7 +57,7 @@ func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
 	const total = 20 * frontMax
 	r := newRig(t, 1, 16, Policy{})
 	asked := 0
-	r.mute = func(p Proposal) bool {
+	r.store.mute = func(p Proposal) bool {
 		if p.Kind == RecordZone {
 			asked++
 		}

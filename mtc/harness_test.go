@@ -32,7 +32,21 @@ type rig struct {
 	spins   int
 	lose    func(m Message) bool // a message on its way
 	hear    func(from, to filch.NodeName, m Message)
-	mute    func(p Proposal) bool // an operation on its way to the store
+	store   rigStore
+}
+
+// rigStore is what may befall an operation on its way to the store.
+type rigStore struct {
+	mute func(p Proposal) bool          // it is lost
+	slow func(p Proposal) time.Duration // it takes so long
+	late []rigOp
+}
+
+// rigOp is an operation of a node that is carried out later.
+type rigOp struct {
+	at time.Duration
+	d  *rigNode
+	p  Proposal
 }
 
 type rigNode struct {
@@ -89,8 +103,14 @@ func nodeName(i int) filch.NodeName { return filch.NodeName("n" + strconv.Itoa(i
 // act does what a node's Out says.
 func (r *rig) act(d *rigNode) {
 	for _, p := range d.out.Proposals {
-		if r.mute != nil && r.mute(p) {
+		if r.store.mute != nil && r.store.mute(p) {
 			continue
+		}
+		if r.store.slow != nil {
+			if wait := r.store.slow(p); wait > 0 {
+				r.store.late = append(r.store.late, rigOp{r.now + wait, d, p})
+				continue
+			}
 		}
 		r.propose(d, p)
 	}
@@ -247,6 +267,9 @@ func (r *rig) step(limit time.Duration) bool {
 		return true
 	}
 	next := filch.Never
+	for _, o := range r.store.late {
+		next = min(next, o.at)
+	}
 	for _, d := range r.nodes {
 		if d.down {
 			continue
@@ -260,12 +283,26 @@ func (r *rig) step(limit time.Duration) bool {
 		return false
 	}
 	r.now = max(r.now, next)
+	r.arrive()
 	for _, d := range r.nodes {
 		if !d.down {
 			r.due(d)
 		}
 	}
 	return true
+}
+
+// arrive carries out the operations that took until now.
+func (r *rig) arrive() {
+	late := r.store.late
+	r.store.late = nil
+	for _, o := range late {
+		if o.at > r.now {
+			r.store.late = append(r.store.late, o)
+			continue
+		}
+		r.propose(o.d, o.p)
+	}
 }
 
 func (r *rig) due(d *rigNode) {

@@ -140,7 +140,7 @@ func TestNoLookupsPileUp(t *testing.T) {
 			r.submit(0, s)
 			r.submit(1, Submission{Job: 2, Total: 1, After: []filch.JobID{1}})
 			r.idle(5 * time.Second)
-			r.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == RecordJob }
+			r.store.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == RecordJob }
 			r.idle(30 * time.Second)
 			if n := len(r.nodes[1].commits.open); n > 20 {
 				t.Errorf("%d operations wait for the store after half a minute", n)

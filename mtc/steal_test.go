@@ -169,7 +169,7 @@ func TestLateOfferMovesNothing(t *testing.T) {
 
 func TestNothingBeginsAboveTheFront(t *testing.T) {
 	r := newRig(t, 1, 4, Policy{})
-	r.mute = func(p Proposal) bool { return p.Kind == RecordZone }
+	r.store.mute = func(p Proposal) bool { return p.Kind == RecordZone }
 	r.submit(0, Submission{Job: 1, Total: 100})
 	r.idle(time.Second)
 	if len(r.started) != 0 {

@@ -28,7 +28,7 @@ func (p *Proposal) touches(t *testing.T, kind blockKind, node filch.NodeName, of
 // hold keeps the first operation of that kind from the store, until it is let go.
 func (r *rig) hold(kind blockKind, node filch.NodeName, off uint8) (held func() bool, letGo func()) {
 	var first *Proposal
-	r.mute = func(p Proposal) bool {
+	r.store.mute = func(p Proposal) bool {
 		if first != nil || !p.touches(r.t, kind, node, off) {
 			return false
 		}

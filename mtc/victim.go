@@ -7,9 +7,14 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// takenWait is how long a victim waits for word of a transfer before it asks
-// the homes, by taking back what is still its own.
-const takenWait = 2 * time.Second
+// How long a victim waits for word of a transfer before it asks the homes, by taking
+// back what is still its own: twice as long as the last one took, as far as it knows.
+// Where the homes are slow, to ask of each after the least wait would make them slower:
+// it refuses moves that are on their way, and others make them again.
+const (
+	takenWait    = 2 * time.Second
+	takenWaitMax = 30 * time.Second
+)
 
 // victim is a node that others steal from.
 type victim struct {
@@ -17,6 +22,7 @@ type victim struct {
 	open   map[uint64]*xfer
 	order  []uint64 // of open, oldest first
 	asks   map[filch.NodeName]lastAsk
+	wait   time.Duration // for word of a transfer
 	at     time.Duration // when the oldest is asked about
 	askers []filch.NodeName
 	fresh  bool // work came since thieves were told
@@ -27,7 +33,18 @@ type victim struct {
 func (v *victim) init() {
 	v.open = make(map[uint64]*xfer)
 	v.asks = make(map[filch.NodeName]lastAsk)
+	v.at, v.wait = filch.Never, takenWait
+}
+
+// took takes in how long it took to hear what became of a transfer, or takes at least.
+func (v *victim) took(d time.Duration) {
+	v.wait = min(max(takenWait, 2*d), takenWaitMax)
 	v.at = filch.Never
+	for _, x := range v.open { // any order: the least
+		if !x.asking {
+			v.at = min(v.at, x.since+v.wait)
+		}
+	}
 }
 
 // lastAsk is what a thief was last answered, should it ask the same again.
@@ -42,7 +59,7 @@ type xfer struct {
 	thief  filch.NodeName
 	offer  *Offer
 	items  []frozen
-	at     time.Duration // when it is asked about
+	since  time.Duration // when it was offered, or the homes were asked
 	asking bool
 	gift   bool // of a node that drains
 }
@@ -186,7 +203,7 @@ func (c *Core) stolen(now time.Duration, from filch.NodeName, m *Steal, out *Out
 func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
 	v := &c.victim
 	v.last++
-	x.id, x.at = v.last, now+takenWait
+	x.id, x.since = v.last, now
 	x.offer.Xfer = x.id
 	for i := range x.items {
 		x.items[i].job.queue.frozen += x.items[i].count()
@@ -197,7 +214,7 @@ func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
 	}
 	v.open[x.id] = x
 	v.order = append(v.order, x.id)
-	v.at = min(v.at, x.at)
+	v.at = min(v.at, now+v.wait)
 	return x.id
 }
 
@@ -263,6 +280,7 @@ func (c *Core) taken(now time.Duration, from filch.NodeName, m *Done, out *Out) 
 		c.reclaim(now, x, out)
 		return
 	}
+	c.victim.took(now - x.since)
 	for i := range x.items {
 		f := &x.items[i]
 		if f.span.hi == 0 {
@@ -314,14 +332,15 @@ func (c *Core) tickXfers(now time.Duration, out *Out) {
 	v.at = filch.Never
 	for _, id := range slices.Clone(v.order) {
 		x := v.open[id]
-		if x == nil || x.asking {
-			continue
-		}
-		if x.at <= now {
+		switch {
+		case x == nil || x.asking:
+		case x.since+v.wait <= now:
+			wait := now - x.since
 			c.reclaim(now, x, out)
-			continue
+			v.took(wait)
+		default:
+			v.at = min(v.at, x.since+v.wait)
 		}
-		v.at = min(v.at, x.at)
 	}
 }
 
@@ -329,7 +348,7 @@ func (c *Core) tickXfers(now time.Duration, out *Out) {
 // ourselves under another hop: only asking whose it is would leave the thief's
 // own move, late on its way, to succeed after the thaw.
 func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
-	x.asking = true
+	x.asking, x.since = true, now
 	if x.gift {
 		c.shed.wait = now + shedAgain
 	}
@@ -341,8 +360,9 @@ func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
 		return
 	}
 	left := 1
-	done := func(out *Out) {
+	done := func(now time.Duration, out *Out) {
 		if left--; left == 0 {
+			c.victim.took(now - x.since)
 			c.closeXfer(x, true)
 			for i := range x.items {
 				c.gotWork(now, x.items[i].job, out)
@@ -370,20 +390,20 @@ func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
 					f.job.lead.away[f.item.index] = x.thief
 				}
 			}
-			done(out)
+			done(now, out)
 		})
 	}
-	done(out)
+	done(now, out)
 }
 
-func (c *Core) reclaimRange(f *frozen, out *Out, done func(*Out)) {
+func (c *Core) reclaimRange(f *frozen, out *Out, done func(time.Duration, *Out)) {
 	left := 0
 	for lo := f.span.next; lo < f.span.hi; {
 		num := lo / ZoneSize
 		hi := min(f.span.hi, (num+1)*ZoneSize)
 		op := zoneOp{kind: zMove, lo: lo, hi: hi, front: lo, hop: f.span.hop, who: c.self, from: c.self}
 		left++
-		c.merge(KeyZone(f.job.id, num), RecordZone, encodeZoneOps([]zoneOp{op}, false), out, func(_ time.Duration, a Answer, out *Out) {
+		c.merge(KeyZone(f.job.id, num), RecordZone, encodeZoneOps([]zoneOp{op}, false), out, func(now time.Duration, a Answer, out *Out) {
 			hop, ours := op.hop+1, false
 			if p, err := decodeZoneReply(a.Value); err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
 				ours = true
@@ -394,7 +414,7 @@ func (c *Core) reclaimRange(f *frozen, out *Out, done func(*Out)) {
 				f.job.queue.addRange(span{next: op.lo, hi: op.hi, front: op.lo, hop: hop})
 			}
 			if left--; left == 0 {
-				done(out)
+				done(now, out)
 			}
 		})
 		lo = hi

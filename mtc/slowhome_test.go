@@ -1,0 +1,44 @@
+package mtc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// TestVictimWaitsAsLongAsHomesTake has the homes of records take five seconds for each
+// operation. A victim that asks after two seconds, each time, refuses the moves of its
+// thieves by what it moves back, and doubles what the homes have to do.
+func TestVictimWaitsAsLongAsHomesTake(t *testing.T) {
+	const takes = 5 * time.Second
+	r := newRig(t, 8, 1, Policy{})
+	offers, back := 0, 0
+	r.store.slow = func(p Proposal) time.Duration {
+		if p.Kind != RecordZone || p.Op != OpMerge {
+			return 0
+		}
+		ops, _, err := decodeZoneOps(p.Delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ops {
+			if ops[i].kind == zMove && ops[i].from == ops[i].who {
+				back++
+			}
+		}
+		return takes
+	}
+	r.hear = func(_, _ filch.NodeName, m Message) {
+		if o, ok := m.(*Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
+			offers++
+		}
+	}
+	r.length = slow(time.Second)
+	r.submit(0, Submission{Job: 1, Total: 400})
+	r.run(1, time.Hour)
+	t.Logf("%d offers, %d taken back", offers, back)
+	if offers < 20 || 2*back > offers {
+		t.Errorf("of %d offers %d were taken back, want less than half of many: those before a victim knew better", offers, back)
+	}
+}
