@@ -52,6 +52,7 @@ type deeds struct {
 	nths    []uint64 // by task: which of its starts happened, as bits
 	oks     []uint16 // ends that were well, by task
 	running int32
+	lapsed  bool          // a shard of its records came back with older ones
 	lastAt  time.Duration // when one ended last
 }
 

@@ -29,6 +29,7 @@ func (w *World) killLauncher(h *host) {
 func (w *World) endLauncher(h *host) {
 	w.trace(h.Name, "dies", "launcher")
 	w.recall(h)
+	w.noteHomed(h)
 	h.disturb(w.Now())
 	h.forgot = h.forgot || len(h.late) > 0
 	h.node, h.store, h.list, h.frozen, h.late = nil, nil, nil, false, nil

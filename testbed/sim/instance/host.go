@@ -148,6 +148,7 @@ func (h *host) act(out *launcher.Outbox) {
 	for i := range out.Notes {
 		w.trace(h.Name, "note", &out.Notes[i])
 	}
+	w.checkLapse(h, out.Notes)
 	if len(out.Logs) > 0 {
 		if w.burn(h, "log") {
 			return

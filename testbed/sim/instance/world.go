@@ -60,7 +60,8 @@ type tasking struct {
 	bags      []*bag
 	byBag     map[filch.JobID]*bag
 	ids       map[filch.JobID]launcher.ClientID // that were told
-	taskSteps int                               // steps of tasks that were submitted
+	lapses    lapses
+	taskSteps int // steps of tasks that were submitted
 	quota     quota
 }
 
