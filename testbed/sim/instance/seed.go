@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -33,6 +34,7 @@ func runSeed(seed uint64, slant string, inside bool, trace func(line string)) Ru
 	w := SlantedWorld(seed, slant, trace)
 	w.opt.Check = inside
 	w.Run(faultSpan + cutLongest + settleSpan)
+	w.settleBags()
 	before := w.stats
 	if len(w.Broken()) == 0 {
 		w.Run(w.Now() + quietSpan)
@@ -56,6 +58,22 @@ func runSeed(seed uint64, slant string, inside bool, trace func(line string)) Ru
 		r.Fuse = w.fuse.point()
 	}
 	return r
+}
+
+// A bag of many tasks on many nodes may take longer than everything else where some
+// messages are lost for good: all who move parts of it wait for one record. It is
+// waited for while tasks end.
+const (
+	bagsSpan  = 3 * time.Minute
+	taskPause = 20 * time.Second
+)
+
+// settleBags goes on until no task has ended for a while.
+func (w *World) settleBags() {
+	ends := func(b *bag) bool { return b.lastAt > w.Now()-taskPause }
+	for limit := w.Now() + bagsSpan; w.Now() < limit && len(w.Broken()) == 0 && slices.ContainsFunc(w.bags, ends); {
+		w.Run(w.Now() + taskPause)
+	}
 }
 
 // checkSilent: once all was over, the nodes had little to say.
