@@ -419,9 +419,12 @@ func (e *evolution) seat(unseated []Replica) {
 	}
 	var next []Replica
 	for _, r := range e.r.seats {
-		if good(r.Name) && !lost(r.Name) && len(next) < want {
+		if good(r.Name) && !lost(r.Name) {
 			next = append(next, e.r.members[e.index[r.Name]].Replica)
 		}
+	}
+	if want < len(e.r.seats) {
+		next = e.surest(next, want)
 	}
 	kept := len(next)
 	var unsworn []filch.NodeName
@@ -442,4 +445,23 @@ func (e *evolution) seat(unseated []Replica) {
 		return // nobody is there to replace who is missing, or nobody is missing
 	}
 	e.r.next = next
+}
+
+// surest are those of some seats that stay when there are to be fewer. The one that is
+// left may have died unnoticed with what its disk had, and would take the roster with
+// it. So those that have just answered come first, and one that is silent is none.
+func (e *evolution) surest(seats []Replica, want int) []Replica {
+	seats = slices.DeleteFunc(seats, func(r Replica) bool { return e.stand[e.index[r.Name]] != fine })
+	if run := e.s.stew.run; run != nil {
+		slices.SortStableFunc(seats, func(a, b Replica) int {
+			switch x, y := slices.Contains(run.promised, a.Name), slices.Contains(run.promised, b.Name); {
+			case x && !y:
+				return -1
+			case y && !x:
+				return 1
+			}
+			return 0
+		})
+	}
+	return seats[:min(want, len(seats))]
 }

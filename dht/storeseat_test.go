@@ -1,0 +1,76 @@
+package dht
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestStoreLoneSeatLives lets one seat of three die with all that its disk had, and one
+// or both of the others stop being seats: a disk takes nothing for a while, or they
+// leave. No fourth node is there, so that one is to be the only seat. It must be one
+// that lives, whatever is said of the dead: then nothing is lost.
+func TestStoreLoneSeatLives(t *testing.T) {
+	for leave := range 3 {
+		for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			for _, said := range []PeerState{PeerUp, PeerSuspect, PeerGone} {
+				if leave == 2 && (said == PeerUp || order[1] > order[2]) {
+					continue // who leaves may leave shards to one that seems to live
+				}
+				t.Run(fmt.Sprintf("leave=%d order=%v said=%d", leave, order, said), func(t *testing.T) {
+					loneSeat(t, leave, order, said)
+				})
+			}
+		}
+	}
+}
+
+func loneSeat(t *testing.T, leave int, order [3]int, said PeerState) {
+	l := newLab(t, 71)
+	l.cluster(4)
+	l.fill(l.nodes[0], "a", 50, true)
+	l.run(time.Second)
+	r := l.nodes[0].s.roster
+	seats := slices.Clone(r.seats)
+	if len(seats) != 3 {
+		t.Fatalf("seats are %v, want 3", seats)
+	}
+	dead, unable, well := l.at[seats[order[0]].Name], l.at[seats[order[1]].Name], l.at[seats[order[2]].Name]
+	other := l.nodes[slices.IndexFunc(l.nodes, func(n *labNode) bool { return !r.seated(n.name) })]
+	other.kill(0)
+	l.run(time.Second)
+	l.settle(time.Minute)
+	dead.down, dead.damaged, dead.disk = true, true, nil
+	for _, n := range l.nodes {
+		n.hear(dead, said)
+	}
+	switch leave {
+	case 0:
+		unable.broken = true
+		unable.do(func(out *StoreOut) { unable.s.DiskFailed(unable.clock(), "no space left", out) })
+	case 1:
+		unable.leave()
+	case 2: // one change of the roster takes in both
+		l.cut = func(from, to *labNode) bool { return from == unable && to == well }
+		unable.leave()
+		well.leave()
+	}
+	l.run(time.Second)
+	if leave == 0 {
+		unable.broken, unable.disk, unable.buffer = false, nil, nil
+		unable.do(func(out *StoreOut) { unable.s.DiskBack(unable.clock(), out) })
+	}
+	l.cut = func(_, _ *labNode) bool { return false }
+	l.run(3 * time.Second)
+	for _, n := range l.nodes {
+		n.hear(dead, PeerDead)
+	}
+	l.run(20 * time.Second)
+	l.start(dead.name, false)
+	l.run(time.Second)
+	l.settle(time.Minute)
+	l.expect(dead, "a", 50, Done)
+	l.fill(dead, "b", 20, true)
+	l.check()
+}
