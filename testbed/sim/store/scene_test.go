@@ -180,6 +180,34 @@ func TestStoreRosterAnew(t *testing.T) {
 	}
 }
 
+// TestStoreSeatsSpared damages the disk of one of three seats as its process dies, and
+// before anybody knows of that the disk of another one takes nothing for a moment. There
+// is nobody to take its place, and the register moves to one seat. Those that live know
+// the roster, and it is not lost.
+func TestStoreSeatsSpared(t *testing.T) {
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := calmWorld(t, seed, 3, 0)
+		w.busy(3)
+		w.Run(w.Now() + time.Second)
+		w.ground.sound = true // no disk rots but as said
+		d := w.rng.fault
+		seats := w.seats()
+		if len(seats) != 3 {
+			t.Fatalf("seed %d: the seats are %v, want three", seed, names(seats))
+		}
+		i := d.N(3)
+		w.crash(seats[i], w.lasts(1000, 4000))
+		seats[i].disk.Doubt()
+		w.Run(w.Now() + d.Between(0, w.plan.dead/2))
+		w.failDisk(seats[(i+1+d.N(2))%3], d.Between(time.Millisecond, w.plan.dead/2))
+		w.Run(w.Now() + 3*w.plan.dead + 5*time.Second)
+		w.rest()
+		w.becomeWhole("after a seat came back with a damaged disk")
+		w.probe()
+		sound(t, w)
+	}
+}
+
 // busy lets clients begin.
 func (w *World) busy(n int) {
 	w.plan.patienceMin, w.plan.patienceMax = time.Second, 2*time.Second
