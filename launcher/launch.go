@@ -373,7 +373,9 @@ func (n *Node) repeatSeat(now time.Duration, j *job, i int, out *Outbox) {
 	case s.phase < PhasePrepared && !(r.going && len(r.seats) > 1):
 		n.send(to, &Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.seats) == 1}, out)
 	case s.phase < PhaseStarted && r.going:
-		n.send(to, &Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)}, out)
+		if r.prepared == int32(len(r.seats)) { // else who took the job over, or was restarted, has not heard all
+			n.send(to, &Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)}, out)
+		}
 	case s.sigs < int32(len(r.sigs)):
 	case s.back != filch.Never && j.kept.hop > 0:
 	default:

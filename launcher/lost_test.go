@@ -140,3 +140,39 @@ func TestRanksThatAnHeirDoesNotHearAreWaitedFor(t *testing.T) {
 		w.quiet()
 	}
 }
+
+// The launch has not reached all nodes when the origin dies. Who takes the job over
+// cannot know whether the gate was open, and does not open it for those that wait.
+func TestAnHeirDoesNotOpenTheGateForSome(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 10 * sec }
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n2", "n3"}
+	lost, end := 0, w.Now()+10*sec
+	w.onSend = func(_, to filch.NodeName, m Message) {
+		switch m.(type) {
+		case *Dispatch, *TakeOver:
+			if to == "n3" && w.Now() < end {
+				lost++
+				w.faults.cut = func(_, to filch.NodeName) bool { return to == "n3" }
+				w.After(ms, func() { w.faults.cut = nil })
+			}
+		}
+	}
+	w.detach("n1", 1, r)
+	w.run(sec)
+	if lost == 0 || w.live("n2") != 1 {
+		t.Fatal("it was not launched")
+	}
+	w.dies("n1")
+	for range 200 {
+		w.run(50 * ms)
+		for _, k := range w.nodes["n2"].keepers {
+			if k.running {
+				t.Fatalf("at %v ranks run on n2, and n3 has not heard of the job", w.Now())
+			}
+		}
+	}
+	w.run(60 * sec)
+	w.quiet()
+}
