@@ -148,10 +148,9 @@ func (h *host) listen(f func(now time.Duration, out *dht.MembersOut)) {
 	}
 	events, probes, sends := slices.Clone(out.Events), slices.Clone(out.Probes), slices.Clone(out.Sends)
 	for i := range events {
-		h.followList(&events[i])
-	}
-	if h.node == nil {
-		return // it crashed over an event
+		if h.followList(&events[i]); h.node == nil {
+			return // it crashed over the event
+		}
 	}
 	for _, p := range probes {
 		h.probe(p)
