@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -50,9 +51,7 @@ func TestAJobBeginsAgainOnlyForItsClient(t *testing.T) {
 		n1 := w.nodes["n1"]
 		w.faults.stores = func(from, to filch.NodeName) bool { return true }
 		full := map[string]Record{} // what the disk still says
-		for k, v := range n1.records {
-			full[k] = v
-		}
+		maps.Copy(full, n1.records)
 		w.run(2 * sec)
 		for _, id := range []filch.JobID{first, id} {
 			if e := w.ended(id); e.Code != 0 {
