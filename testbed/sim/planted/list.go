@@ -45,7 +45,7 @@ var Faults = []Fault{
 	{"heir-ends", "mtc", "task failover", Instance, 20, "stewards"},
 	{"tasks-stay", "launcher", "task failover", Instance, 40, "rejoins"},
 	{"no-heir", "launcher", "takeover", Instance, 100, ""},
-	{"heir-anew", "launcher", "takeover", Instance, 20, "owners"},
+	{"heir-anew", "launcher", "takeover", Instance, 60, "owners"},
 	{"same-block", "launcher", "ids", Instance, 10, ""},
 	{"deaf-owner", "launcher", "disown", Instance, 40, "owners"},
 	{"steps-outlive", "launcher", "steps", Instance, 60, "steps"},
