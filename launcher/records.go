@@ -80,7 +80,7 @@ func TaskKind(k dht.Kind) (mtc.RecordKind, bool) {
 // job is used once: of one that was dropped nothing is made again. Who is behind
 // would start tasks of it that have ended.
 func TaskOp(p *mtc.Proposal) dht.Op {
-	op := dht.Op{Code: dht.OpJoin, Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta}
+	op := dht.Op{Code: dht.OpJoin, Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta, Durable: p.Durable}
 	if mutantMadeAgain {
 		op.Code = dht.OpMerge
 	}

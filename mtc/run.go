@@ -263,7 +263,11 @@ func (c *Core) commitStarts(g *gate, out *Out) {
 	for i := range g.blocks {
 		b := &g.blocks[i]
 		j, num, ids := b.job, b.num, b.runs
-		c.merge(KeyBlock(j.id, num), RecordBlock, encodeBlockOps(b.ops, false), out, func(now time.Duration, a Answer, out *Out) {
+		p := Proposal{
+			Op: OpMerge, Key: KeyBlock(j.id, num), Kind: RecordBlock, Delta: encodeBlockOps(b.ops, false),
+			Durable: j.spec.sure(), // else it is forgotten where all who know of it lose their power
+		}
+		c.propose(p, out, func(now time.Duration, a Answer, out *Out) {
 			p, err := decodeBlockReply(a.Value)
 			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == len(ids)
 			c.endedBefore(now, j, num, &p)

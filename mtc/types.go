@@ -239,6 +239,8 @@ type Proposal struct {
 	Key   string
 	Kind  RecordKind
 	Delta []byte
+	// Durable has it answered when all who keep the record have it on disk.
+	Durable bool
 }
 
 // AnswerStatus is what became of a proposal.
