@@ -93,6 +93,10 @@ func (m *Members) Message(now time.Duration, from filch.NodeName, incarnation ui
 		m.wronged(e, out)
 	}
 	if !m.joins.done && g.kind != kindList && g.kind != kindPing && g.kind != kindJoin {
+		if g.kind == kindSync {
+			m.invited(from, out)
+			m.flush(out)
+		}
 		return nil
 	}
 	m.dispatch(from, e, g, out)

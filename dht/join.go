@@ -27,7 +27,6 @@ type joining struct {
 // list as well. All members may have ended at once: then nobody has it.
 type comeback struct {
 	on     bool
-	first  bool // it began the list
 	began  time.Duration
 	others []waiter
 }
@@ -113,9 +112,6 @@ func (m *Members) Meet(now time.Duration, name filch.NodeName, out *MembersOut) 
 		m.send(name, &gossip{kind: kindSync, sums: m.sums}, out)
 	}
 }
-
-// Began reports whether this node began the list, after [Members.ApartAgain].
-func (m *Members) Began() bool { return m.joins.again.first }
 
 // Raise gives a node that has not joined a higher incarnation.
 func (m *Members) Raise(incarnation uint64) {
@@ -228,6 +224,22 @@ func (m *Members) waitsToo(from filch.NodeName, out *MembersOut) {
 	}
 }
 
+// invited has a node that was a member before, and may reach nobody at the addresses
+// that it knows, ask the one that looks for it, and has the list.
+func (m *Members) invited(from filch.NodeName, out *MembersOut) {
+	j := &m.joins
+	if !j.again.on {
+		return
+	}
+	j.again.others = slices.DeleteFunc(j.again.others, func(w waiter) bool { return w.name == from })
+	if !slices.Contains(j.via, from) {
+		j.via = append(j.via, from)
+		slices.Sort(j.via)
+	}
+	j.next = slices.Index(j.via, from)
+	m.askToJoin(out)
+}
+
 // waits reports whether a node said of late that it wants the list.
 func (m *Members) waits(name filch.NodeName) bool {
 	return slices.ContainsFunc(m.joins.again.others, func(w waiter) bool { return w.name == name && m.now-w.heard < waitsFor })
@@ -249,7 +261,7 @@ func (m *Members) mayBegin() bool {
 
 // begin makes this node's list the one that the others join.
 func (m *Members) begin(out *MembersOut) {
-	m.joins.done, m.joins.at, m.joins.again = true, filch.Never, comeback{first: true}
+	m.joins.done, m.joins.at, m.joins.again = true, filch.Never, comeback{}
 	m.ring.stale = true
 	out.Events = append(out.Events, MemberEvent{Kind: SelfJoined, Member: m.self.m.clone()})
 	m.beatAt = m.now

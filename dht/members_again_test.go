@@ -92,3 +92,23 @@ func TestMembersBeginNoSecondList(t *testing.T) {
 		}
 	})
 }
+
+// A node that reaches nobody at the addresses that it knows is found by one that has
+// the list and knows of it.
+func TestMembersInviteWhoWaits(t *testing.T) {
+	seeds(t, 12, func(t *testing.T, seed uint64) {
+		w := simCluster(t, seed, 3)
+		lost, left := w.nodes[1], w.nodes[2]
+		lost.down, left.down = true, true
+		w.run(time.Minute) // until nothing is sent to who was there before
+		n := w.add(left.name, nil)
+		n.joinAgain([]filch.NodeName{lost.name})
+		w.run(time.Second)
+		if n.m.Joined() {
+			t.Fatalf("%s has joined through nobody", n.name)
+		}
+		first := w.nodes[0]
+		first.do(func(out *dht.MembersOut) { first.m.Meet(first.clock(), n.name, out) })
+		w.until("the node that waits is a member", 2*time.Second, w.agreed)
+	})
+}

@@ -23,8 +23,9 @@ func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
 }
 
 // JoinAgain is Join of a node that was a member before. All members may have ended
-// at once: where all that answer want the list, one of them begins it, and looks for
-// those that did not answer.
+// at once: where all that answer want the list, one of them begins it. Two may, that
+// know nothing of each other: so each looks for those that it knows and that are not in
+// the list.
 func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
 	if err := m.do(ctx, func(now time.Duration, s *dht.Members, _ *dht.MembersOut) { s.ApartAgain(now) }); err != nil {
 		return err
@@ -32,11 +33,7 @@ func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
 	if err := m.join(ctx, addrs); err != nil {
 		return err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.members.Began() {
-		m.Seek(addrs...)
-	}
+	m.Seek(addrs...)
 	return nil
 }
 
@@ -80,13 +77,14 @@ func (m *Mesh) Seek(addrs ...string) {
 	})
 }
 
-// met reports whether the node at an address need not be looked for any more: it is
-// in the list, or it was told of this one's.
+// met reports whether the node at an address need not be looked for any more, as it is
+// in the list. One that is not is told of the list.
 func (m *Mesh) met(addr string) bool {
-	for _, n := range m.Members() {
-		if !n.State.Over() && slices.Contains(n.Addrs, addr) {
-			return true
-		}
+	listed := func(is func(*dht.Member) bool) bool {
+		return slices.ContainsFunc(m.Members(), func(n dht.Member) bool { return !n.State.Over() && is(&n) })
+	}
+	if listed(func(n *dht.Member) bool { return slices.Contains(n.Addrs, addr) }) {
+		return true
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, joinRound)
 	defer cancel()
@@ -95,7 +93,10 @@ func (m *Mesh) met(addr string) bool {
 		var r *Refusal
 		return errors.As(err, &r) && r.Code != TooMany // it is of no use to this node
 	}
-	return m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Meet(now, name, out) }) == nil
+	if listed(func(n *dht.Member) bool { return n.Name == name }) {
+		return true
+	}
+	return m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Meet(now, name, out) }) != nil
 }
 
 // The pause between rounds of looking for others doubles from the first to the last.

@@ -20,6 +20,7 @@ type membership struct {
 	known    map[filch.NodeName]uint64 // incarnations whose messages are handed on
 	contacts []filch.NodeName          // that answered, for the next launcher
 	invited  filch.NodeName            // whom it joined through at first, if that was not the first host
+	sought   []filch.NodeName          // that this launcher looks for, once it has the list
 	joined   bool                      // it has the list, or began one
 	drains   bool                      // it takes no new work
 	dead     bool                      // declared so: it rejoins once nothing is left of this life
@@ -51,6 +52,9 @@ func (h *host) beginList(via []filch.NodeName, again bool) {
 		via = nil
 	}
 	h.newList()
+	if h.sought = nil; again {
+		h.sought = known
+	}
 	if len(via) == 0 {
 		h.joined = true
 		h.seek(known, seekFirst)
@@ -132,7 +136,7 @@ func (h *host) seek(known []filch.NodeName, pause time.Duration) {
 				return false
 			}
 			h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Meet(now, name, out) })
-			return true
+			return false // until it is in the list
 		})
 		h.seek(left, min(2*pause, seekLast))
 	})
@@ -189,9 +193,7 @@ func (h *host) followList(e *dht.MemberEvent) {
 		h.remember()
 	case dht.SelfJoined:
 		h.joined = true
-		if h.list.Began() {
-			h.seek(h.contacts, seekFirst)
-		}
+		h.seek(h.sought, seekFirst)
 		return
 	case dht.MemberForgotten:
 		return
