@@ -43,6 +43,9 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 		n.send(from, &Renew{Incarnation: n.cfg.Incarnation, Leases: []Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}}, out)
 	}
 	n.takeEnds(now, j, int(m.Index), m, out)
+	if r.unsure && (m.Phase == PhaseStarted || s.have > 0) {
+		n.gateWasOpen(now, j, out)
+	}
 	if final && s.have >= m.First+int32(len(m.Ends)) { // more: its launcher was restarted and knows of none
 		n.seatOver(now, j, int(m.Index), m, out)
 	} else if !final {
@@ -252,7 +255,9 @@ func (n *Node) seatLost(now time.Duration, j *job, i int, why string, out *Outbo
 		}
 		r.tally.ended += k - s.told // those have been counted
 		r.tally.bad += k - s.told
-		n.tell(j, Ending{Job: j.id, Text: v.Text + "; going on without"}, out)
+		if !r.unsure {
+			n.tell(j, Ending{Job: j.id, Text: v.Text + "; going on without"}, out)
+		}
 		return
 	}
 	n.end(now, j, v.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait), out)

@@ -11,23 +11,25 @@ import (
 
 // run is a launched attempt at its origin.
 type run struct {
-	launch   Launch
-	seats    []seat // by index in launch.Nodes
-	prepared int32
-	started  int32
-	done     int32
-	going    bool    // the gate is open
-	unsent   *unsent // not on its way yet
-	told     bool    // the client knows that it started
-	at       runClock
-	halt     haltOrder
-	cause    verdict // the first
-	tally    tally
-	sigs     []int32
-	gate     bool          // failed behind the gate: to be launched again
-	lost     bool          // a node was lost
-	parts    []*PartRecord // of those that are done, for who takes the job over
+	launch Launch
+	seats  []seat // by index in launch.Nodes
+	stands
+	going  bool    // the gate is open
+	unsure bool    // whether it was, as the job was taken over: going is true
+	unsent *unsent // not on its way yet
+	told   bool    // the client knows that it started
+	at     runClock
+	halt   haltOrder
+	cause  verdict // the first
+	tally  tally
+	sigs   []int32
+	gate   bool          // failed behind the gate: to be launched again
+	lost   bool          // a node was lost
+	parts  []*PartRecord // of those that are done, for who takes the job over
 }
+
+// stands is how many seats have come how far.
+type stands struct{ prepared, started, done int32 }
 
 // unsent is a launch that waits for its record: with a loan, of this node alone.
 type unsent struct {
@@ -242,6 +244,9 @@ func (n *Node) advance(now time.Duration, j *job, out *Outbox) {
 		n.keep(now, j, out)
 		n.sendProceed(now, j, out)
 	}
+	if r.unsure && r.halt.level == 0 {
+		n.judgeGate(now, j, out)
+	}
 	if r.going && !r.told && r.halt.level == 0 && r.started == all && (r.done < all || r.ranStarted()) {
 		n.tellStarted(now, j, out)
 	}
@@ -355,7 +360,7 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 		}
 		r.at.again = min(r.at.again, s.again, s.back)
 	}
-	if n.jobs[j.id] == j && j.run == r && r.done == int32(len(r.seats)) {
+	if n.jobs[j.id] == j && j.run == r && (r.unsure || r.done == int32(len(r.seats))) {
 		n.advance(now, j, out)
 	}
 }
@@ -373,7 +378,7 @@ func (n *Node) repeatSeat(now time.Duration, j *job, i int, out *Outbox) {
 	case s.phase < PhasePrepared && !(r.going && len(r.seats) > 1):
 		n.send(to, &Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.seats) == 1}, out)
 	case s.phase < PhaseStarted && r.going:
-		if r.prepared == int32(len(r.seats)) { // else who took the job over, or was restarted, has not heard all
+		if r.prepared == int32(len(r.seats)) && !r.unsure { // else who took the job over, or was restarted, has not heard all
 			n.send(to, &Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)}, out)
 		}
 	case s.sigs < int32(len(r.sigs)):

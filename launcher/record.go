@@ -17,7 +17,7 @@ type JobRecord struct {
 	Size    int32
 	State   filch.State
 	Nodes   []NodeRanks // when launched
-	Going   bool        // the gate was opened
+	Going   bool        // the gate was opened; see also Shared.Unsure
 	Cause   Cause       // when ending
 	Code    int32
 	Waited  time.Duration
@@ -36,6 +36,7 @@ type SharedRecord struct {
 	Losses  int32            // attempts that lost a node
 	Done    []*PartRecord    // the participants that are done; in the store only
 	Kept    bool             // the store has the end; on the disk only
+	Unsure  bool             // whether the gate was opened is not known to who took the job over
 }
 
 // EndRecord is the end of a job that is remembered for those who ask later.

@@ -29,7 +29,7 @@ func (n *Node) jobRecord(j *job) *JobRecord {
 		r.Arbiter = j.step.arbiter
 	}
 	if j.run != nil {
-		r.Nodes, r.Going = j.run.launch.Nodes, j.run.going
+		r.Nodes, r.Going, r.Shared.Unsure = j.run.launch.Nodes, j.run.going && !j.run.unsure, j.run.unsure
 		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 		if j.run.going {
 			r.Began = n.cfg.Tasks.WallNS + int64(j.run.at.began)
@@ -236,9 +236,11 @@ func (n *Node) bePatient(j *job) {
 func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRecord, out *Outbox) {
 	r := n.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
-	if rec.Going && !mutantRestoreGate {
+	opened := rec.Going || rec.Shared.Unsure
+	if opened && !mutantRestoreGate {
 		began := j.waited
 		n.openGate(now, j)
+		r.unsure = rec.Shared.Unsure && len(r.seats) > 1
 		j.waited = began
 		r.told = true
 		j.state = filch.Running
@@ -258,7 +260,7 @@ func (n *Node) rejoin(now time.Duration, j *job, rec *JobRecord, done []*PartRec
 	if rec.Cause.Kind != CauseNone {
 		r.cause = verdict{rec.Cause, rec.Code}
 		n.halt(now, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), rec.Cause.Text, out)
-	} else if !rec.Going && r.done > 0 {
+	} else if !opened && r.done > 0 {
 		n.regate(now, j, "a participant gave up behind the gate", out)
 	}
 	for i := range r.seats {

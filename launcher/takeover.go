@@ -268,7 +268,7 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	switch {
 	case len(r.Nodes) > 0 && !mutantHeirAnew:
 		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
-		r.Going = true // it may have been, and ranks may have run
+		r.Shared.Unsure = !r.Going // the record may be of just before, and ranks may have run
 		n.rejoin(now, j, r, r.Shared.Done, out)
 		if j.run != nil { // how long it has run since the record was written is not known
 			j.run.at.began, j.run.at.resumed = now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
