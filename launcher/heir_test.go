@@ -86,3 +86,38 @@ func TestAnHeirHearsOfACancelThatCameFirst(t *testing.T) {
 	w.run(20 * sec)
 	w.quiet()
 }
+
+// The launcher of who took a job over is started again: it goes on with the ranks that
+// run, and knows of those whose ends only the record has.
+func TestAnHeirThatIsRestartedGoesOn(t *testing.T) {
+	w, wrong := newNet(t, 6, 4), ""
+	onceOnly(w, &wrong)
+	behave := w.behave
+	w.behave = func(k *keeper) {
+		behave(k)
+		if k.host.Name == "n2" {
+			k.at = 4 * sec
+		}
+	}
+	r := ranks(8)
+	r.Shape.Exclude = []filch.NodeName{"n1", "n4", "n5", "n6"}
+	id := w.detach("n1", 1, r)
+	w.run(6 * sec)
+	if w.live("n2") > 0 || w.live("n3") != 1 {
+		t.Fatal("want the ranks of n2 to have ended, and those of n3 to run")
+	}
+	w.dies("n1")
+	w.run(2 * sec)
+	i, _ := w.told(id)
+	if i.Hop != 1 {
+		t.Fatalf("got %+v, want it taken over", i)
+	}
+	w.crash(i.Origin, false)
+	w.run(500 * ms)
+	w.restart(i.Origin)
+	if i = w.ends(id, 0); i.Attempt != 1 || wrong != "" {
+		t.Errorf("ended %+v, want the first attempt to end: %s", i, wrong)
+	}
+	w.run(30 * sec)
+	w.quiet()
+}

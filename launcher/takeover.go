@@ -264,16 +264,14 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
 	}
-	n.keep(now, j, out)
+	runs := len(r.Nodes) > 0 && !mutantHeirAnew
+	if !runs {
+		n.keep(now, j, out)
+	}
 	switch {
-	case len(r.Nodes) > 0 && !mutantHeirAnew:
+	case runs:
 		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
-		r.Shared.Unsure = !r.Going // the record may be of just before, and ranks may have run
-		n.rejoin(now, j, r, r.Shared.Done, out)
-		if j.run != nil { // how long it has run since the record was written is not known
-			j.run.at.began, j.run.at.resumed = now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
-		}
-		n.seatsOfDead(now, j, out)
+		n.inheritRun(now, j, e, out)
 	case fault != nil:
 	case j.step != nil:
 		n.askStep(j, out)
@@ -296,6 +294,23 @@ func (n *Node) inherit(now time.Duration, e *JobEntry, order []byte, fault *filc
 		n.mark(now, j, BookPause)
 		n.wakeJob(j, j.deadline())
 	}
+}
+
+// inheritRun goes on with what runs of a job that was taken over.
+func (n *Node) inheritRun(now time.Duration, j *job, e *JobEntry, out *Outbox) {
+	r := e.Resume
+	r.Shared.Unsure = !r.Going // the record may be of just before, and ranks may have run
+	n.rejoin(now, j, r, r.Shared.Done, out)
+	if j.run == nil || j.attempt != r.Attempt {
+		return
+	}
+	// How long it has run since the record was written is not known.
+	j.run.at.began, j.run.at.resumed = now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
+	n.keep(now, j, out)
+	for _, p := range j.run.parts { // their nodes have forgotten them
+		out.Records = append(out.Records, Record{Key: j.seatKey(int(p.Index)), Part: p})
+	}
+	n.seatsOfDead(now, j, out)
 }
 
 // seatsOfDead gives up the ranks of a job on nodes that are dead.
