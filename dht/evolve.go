@@ -86,6 +86,8 @@ type evolution struct {
 
 	who  [][]int // by shard: its replicas by member, -1 those who are none
 	lost []bool  // by shard: nobody lives who holds it
+
+	awaits []filch.NodeName // who is to answer before more can change
 }
 
 // evolve works out what follows base, as this node sees the world and with
@@ -106,6 +108,7 @@ func (s *Store) evolve(base *roster, asks []change) *roster {
 	e.seat(unseated)
 	e.forgetGone()
 	e.renumber()
+	s.stew.awaited = e.awaits
 	if slices.Equal(e.r.members, base.members) && slices.Equal(e.r.shards, base.shards) && !e.r.sealed() {
 		return nil
 	}
@@ -382,13 +385,17 @@ func (s *Store) isSworn(r Replica) bool {
 	return p.inc == r.Incarnation && (p.sworn == p.inc || s.roster != nil && p.have >= s.roster.epoch && s.roster.has(r))
 }
 
-// swear notes that a peer knows the roster of an epoch.
-func (s *Store) swear(p *peer, epoch uint64) {
-	if p.sworn == p.inc || s.roster == nil || epoch != s.roster.epoch || !s.roster.has(p.replica()) {
+// heard notes that a peer knows the roster of an epoch.
+func (s *Store) heard(p *peer, epoch uint64) {
+	news := p.have < epoch
+	p.have = max(p.have, epoch)
+	if s.roster == nil || epoch != s.roster.epoch {
 		return
 	}
-	p.sworn = p.inc
-	if len(s.stew.unsworn) > 0 {
+	if p.sworn != p.inc && s.roster.has(p.replica()) {
+		p.sworn, news = p.inc, true
+	}
+	if news && slices.Contains(s.stew.awaited, p.name) {
 		s.kick()
 	}
 }
@@ -427,41 +434,56 @@ func (e *evolution) seat(unseated []Replica) {
 		next = e.surest(next, want)
 	}
 	kept := len(next)
-	var unsworn []filch.NodeName
+	var unsworn []Replica
 	for i, m := range e.r.members {
 		switch {
 		case len(next) == want || !good(m.Name) || e.stand[i] != fine || slices.Contains(next, m.Replica):
 		case e.s.isSworn(m.Replica):
 			next = append(next, m.Replica)
 		default:
-			unsworn = append(unsworn, m.Name)
+			unsworn = append(unsworn, m.Replica)
 		}
 	}
-	if len(next) == want {
-		unsworn = nil
+	if len(next) < want {
+		e.await(unsworn)
+		return // nobody is there to replace who is missing
 	}
-	e.s.stew.unsworn = unsworn
-	if len(next) < want || kept == len(e.r.seats) && kept == want {
-		return // nobody is there to replace who is missing, or nobody is missing
+	if kept == len(e.r.seats) && kept == want || want <= len(e.r.seats) && !e.most(next) {
+		return
 	}
 	e.r.next = next
 }
 
 // surest are those of some seats that stay when there are to be fewer. The one that is
 // left may have died unnoticed with what its disk had, and would take the roster with
-// it. So those that have just answered come first, and one that is silent is none.
+// it. So those that have answered come first, and one that is silent is none.
 func (e *evolution) surest(seats []Replica, want int) []Replica {
 	seats = slices.DeleteFunc(seats, func(r Replica) bool { return e.stand[e.index[r.Name]] != fine })
-	if run := e.s.stew.run; run != nil {
-		slices.SortStableFunc(seats, func(a, b Replica) int {
-			switch x, y := slices.Contains(run.promised, a.Name), slices.Contains(run.promised, b.Name); {
-			case x && !y:
-				return -1
-			case y && !x:
-				return 1
-			}
-			return 0
-		})
-	}
+	slices.SortStableFunc(seats, func(a, b Replica) int {
+		switch x, y := e.surely(a), e.surely(b); {
+		case x && !y:
+			return -1
+		case y && !x:
+			return 1
+		}
+		return 0
+	})
 	return seats[:min(want, len(seats))]
+}
+
+// surely reports whether a seat has answered: the proposal, or before.
+func (e *evolution) surely(r Replica) bool {
+	run := e.s.stew.run
+	return run != nil && slices.Contains(run.promised, r.Name) || e.answered(r)
+}
+
+// most reports whether most of some seats have answered: if they died unnoticed, the
+// roster may go with them.
+func (e *evolution) most(seats []Replica) bool {
+	mute := slices.DeleteFunc(slices.Clone(seats), e.surely)
+	if 2*len(mute) < len(seats) {
+		return true
+	}
+	e.await(mute)
+	return false
 }

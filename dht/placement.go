@@ -72,19 +72,41 @@ func (e *evolution) drop(want int) {
 		case len(well) < len(c.replicas):
 			rest = well
 		}
-		if e.lives(rest) {
+		if len(rest) > 0 && e.remains(rest) {
 			e.set(i, c.next(rest))
 		}
 	}
 }
 
-// lives reports whether somebody among some replicas is known to live. Who is
-// only silent may be dead, and is not left alone with a shard.
-func (e *evolution) lives(rs []Replica) bool {
-	return slices.ContainsFunc(rs, func(r Replica) bool {
+// remains reports whether somebody among the rest of a config is known to live. Who
+// is only silent may be dead, and who seems well may have died unnoticed: neither is
+// left alone with what those give up who go. They wait for an answer.
+func (e *evolution) remains(rest []Replica) bool {
+	rest = slices.DeleteFunc(slices.Clone(rest), func(r Replica) bool {
 		m, ok := e.at(r)
-		return ok && e.stand[m] == fine
+		return !ok || e.stand[m] != fine
 	})
+	if slices.ContainsFunc(rest, e.answered) {
+		return true
+	}
+	e.await(rest)
+	return false
+}
+
+// answered reports whether a node has answered since the last member went, or wished
+// to go: it knows the roster that says so.
+func (e *evolution) answered(r Replica) bool {
+	p := e.s.peers.get(r.Name)
+	return r == e.s.self || p != nil && p.inc == r.Incarnation && p.have >= e.base.epoch && slices.Equal(e.r.members, e.base.members)
+}
+
+// await notes that some nodes are to answer before more can change.
+func (e *evolution) await(rs []Replica) {
+	for _, r := range rs {
+		if !slices.Contains(e.awaits, r.Name) {
+			e.awaits = append(e.awaits, r.Name)
+		}
+	}
 }
 
 // lighter keeps want of the replicas, the primary among them.

@@ -36,9 +36,9 @@ type steward struct {
 	cache ballot // under which value was accepted by a majority
 	value *roster
 	goers map[Replica]bool // who left and may still be on the list
-	// unsworn are members that may have a seat when they have said that they know
-	// of being members.
-	unsworn []filch.NodeName
+	// awaited are members of which an answer to the roster is due, before they have a
+	// seat, or others leave to them what they hold.
+	awaited []filch.NodeName
 	blamed  map[sourPair]time.Duration
 	places  map[filch.NodeName]point
 }
@@ -215,7 +215,7 @@ func (s *Store) consider() {
 		if s.evolve(s.roster, w.asks) == nil {
 			w.asks = nil
 			clear(w.asked)
-			for _, n := range w.unsworn {
+			for _, n := range w.awaited {
 				p := s.peers.know(n)
 				p.owed = true
 				s.tell(p)

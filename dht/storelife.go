@@ -163,8 +163,7 @@ func (s *Store) Message(now time.Duration, from filch.NodeName, m StoreMessage, 
 	if h.from > p.inc {
 		s.renew(p, h.from)
 	}
-	p.have = max(p.have, h.roster)
-	s.swear(p, h.roster)
+	s.heard(p, h.roster)
 	if s.roster == nil || h.roster > s.roster.epoch {
 		if s.later(p, m) {
 			return
