@@ -70,7 +70,7 @@ var Faults = []Fault{
 	{"naive-home", "dht", "replication", Store, 100, ""},
 	{"parent-counter", "dht", "replication", Store, 100, ""},
 	{"majority-commit", "dht", "replication", Store, 200, ""},
-	{"no-fence", "dht", "replication", Store, 400, ""},
+	{"no-fence", "dht", "replication", Store, 1500, ""},
 	{"grow-without-acks", "dht", "replication", Store, 800, ""},
 	{"seats-forget", "dht", "replication", Store, 1500, ""},
 	{"no-write-back", "dht", "replication", Store, 1500, ""},
