@@ -1,6 +1,9 @@
 package dht
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // syncGate keeps what rests on entries that the disk does not have yet. A message
 // or an answer leaves the store only when all that it rests on would survive a
@@ -71,26 +74,20 @@ func (s *Store) hurry(after uint64) { s.out.Hurry = max(s.out.Hurry, after) }
 
 // open lets out what the disk has everything for, in the order in which it came.
 func (g *syncGate) open(synced uint64, out *StoreOut) {
-	sends := g.sends[:0]
-	for i := range g.sends {
-		if w := &g.sends[i]; w.after <= synced {
-			out.Sends = append(out.Sends, w.StoreSend)
-		} else {
-			sends = append(sends, *w)
+	g.sends = slices.DeleteFunc(g.sends, func(w waitingSend) bool {
+		if w.after > synced {
+			return false
 		}
-	}
-	clear(g.sends[len(sends):])
-	g.sends = sends
-	results := g.results[:0]
-	for i := range g.results {
-		if w := &g.results[i]; w.after <= synced {
-			out.Results = append(out.Results, w.StoreResult)
-		} else {
-			results = append(results, *w)
+		out.Sends = append(out.Sends, w.StoreSend)
+		return true
+	})
+	g.results = slices.DeleteFunc(g.results, func(w waitingResult) bool {
+		if w.after > synced {
+			return false
 		}
-	}
-	clear(g.results[len(results):])
-	g.results = results
+		out.Results = append(out.Results, w.StoreResult)
+		return true
+	})
 }
 
 // void gives up what waits: the messages are dropped, and the answers say that

@@ -70,14 +70,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	// record.
 	"stale-launch": func(t testing.TB) string {
 		w, wrong := newNet(t, 5, 4), ""
-		w.behave = func(k *keeper) { k.at = 2 * sec }
-		taken := ranks(4)
-		taken.Shape.Only = []filch.NodeName{"n2"}
-		w.submit("n3", 1, taken)
-		w.run(sec)
-		id := w.detach("n1", 2, taken)
-		w.run(500 * ms)
-		w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
+		id := w.holdLaunch()
 		told := false
 		w.onSend = func(from, to filch.NodeName, m Message) {
 			switch m := m.(type) {
@@ -108,10 +101,9 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	"early-fence": rebornOrigin,
 }
 
-// A node that a launch needs is restarted while the launch waits for its record: what
-// it held is void, and nothing goes out before the record says who owns the job.
-func TestALaunchThatWaitsIsTakenBackFromANodeThatIsRestarted(t *testing.T) {
-	w, launches := newNet(t, 5, 4), 0
+// holdLaunch has a detached job of n1 wait for n2, which another job has, and keeps its
+// launch waiting: the store of n1 is cut off.
+func (w *net) holdLaunch() filch.JobID {
 	w.behave = func(k *keeper) { k.at = 2 * sec }
 	taken := ranks(4)
 	taken.Shape.Only = []filch.NodeName{"n2"}
@@ -120,6 +112,14 @@ func TestALaunchThatWaitsIsTakenBackFromANodeThatIsRestarted(t *testing.T) {
 	id := w.detach("n1", 2, taken)
 	w.run(500 * ms)
 	w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
+	return id
+}
+
+// A node that a launch needs is restarted while the launch waits for its record: what
+// it held is void, and nothing goes out before the record says who owns the job.
+func TestALaunchThatWaitsIsTakenBackFromANodeThatIsRestarted(t *testing.T) {
+	w, launches := newNet(t, 5, 4), 0
+	id := w.holdLaunch()
 	granted := false
 	w.onSend = func(_, to filch.NodeName, m Message) {
 		switch m := m.(type) {

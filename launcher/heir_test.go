@@ -8,15 +8,9 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// The home of a record asks the store for the job of a dead node, and the store
-// takes longer than its own wait: a replica is silent, and not declared dead. Then
-// the dead node is back, so that nobody asks again, and the replica acknowledges
-// what it was sent. Now the record names the heir, so the heir has to hear of that,
-// or nobody goes on with the job (seeds 360 and 914 of testbed/sim/instance).
-func TestAnHeirWaitsForASlowStore(t *testing.T) {
-	w := newNet(t, 5, 4)
-	w.behave = func(k *keeper) { k.at = 15 * sec }
-	var jobs []filch.JobID
+// loseOwner turns n1 off, which decides about eight jobs that run on n2 and n3. The
+// others have not been told.
+func (w *net) loseOwner() (jobs []filch.JobID) {
 	for i := range 8 {
 		r := ranks(1)
 		r.Shape.Only = []filch.NodeName{w.names[1+i%2]}
@@ -25,6 +19,18 @@ func TestAnHeirWaitsForASlowStore(t *testing.T) {
 	w.run(2 * sec)
 	w.crash("n1", true)
 	w.run(5 * sec)
+	return jobs
+}
+
+// The home of a record asks the store for the job of a dead node, and the store
+// takes longer than its own wait: a replica is silent, and not declared dead. Then
+// the dead node is back, so that nobody asks again, and the replica acknowledges
+// what it was sent. Now the record names the heir, so the heir has to hear of that,
+// or nobody goes on with the job (seeds 360 and 914 of testbed/sim/instance).
+func TestAnHeirWaitsForASlowStore(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 15 * sec }
+	jobs := w.loseOwner()
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
 	w.declare("n1", stealer.Dead)
 	w.run(StoreWait - sec)
@@ -54,15 +60,7 @@ func TestAnHeirWaitsForASlowStore(t *testing.T) {
 func TestAnHeirHearsOfACancelThatCameFirst(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
-	var jobs []filch.JobID
-	for i := range 8 {
-		r := ranks(1)
-		r.Shape.Only = []filch.NodeName{w.names[1+i%2]}
-		jobs = append(jobs, w.detach("n1", 1, r))
-	}
-	w.run(2 * sec)
-	w.crash("n1", true)
-	w.run(5 * sec)
+	jobs := w.loseOwner()
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
 	said := 0
 	n5 := w.nodes["n5"]

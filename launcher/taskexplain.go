@@ -78,8 +78,9 @@ func (n *Node) tasksText(rec *mtc.Job, i *JobInfo, s *TasksSum) (text string, st
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "it waits for the end of " + jobList(rec.After), false
 	}
-	if text = n.unheldText(rec, c, s); n.storeFault() != "" {
-		text += "; " + n.storeFault() + ", as filch doctor says"
+	text = n.unheldText(rec, c, s)
+	if fault := n.storeFault(); fault != "" {
+		text += "; " + fault + ", as filch doctor says"
 	}
 	return text, false
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/ranges"
 )
 
@@ -66,7 +67,7 @@ func sumOf(t *testing.T, text *strings.Builder, total int) Total {
 	t.Helper()
 	run := func(seed uint64) Run { return RunSeed(seed, nil) }
 	if total <= seedsDefault {
-		return Sum(text, Sweep(1, total, run))
+		return Sum(text, engine.Sweep(1, total, run))
 	}
 	dir, err := ranges.Dir()
 	if err != nil {
@@ -82,7 +83,7 @@ func sumOf(t *testing.T, text *strings.Builder, total int) Total {
 		var part Total
 		if ledger.Done(uint64(first), count, &part) {
 			known += count
-		} else if part = Sum(text, Sweep(uint64(first), count, run)); part.Bad == 0 {
+		} else if part = Sum(text, engine.Sweep(uint64(first), count, run)); part.Bad == 0 {
 			if err := ledger.Keep(uint64(first), count, part); err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +110,8 @@ func replay(t *testing.T, s string) {
 
 func TestSameSeedSameHash(t *testing.T) {
 	seeds := seedsWanted(t, 60)
-	once := Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, nil) })
-	again := Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
+	once := engine.Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, nil) })
+	again := engine.Sweep(1, min(seeds, 60), func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
 	var hashes []uint64
 	for i := range once {
 		if a, b := once[i].Hash, again[i].Hash; a != b || once[i].Events != again[i].Events {

@@ -3,10 +3,7 @@ package instance
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -63,23 +60,6 @@ func (r *Result) Short() (lines []string) {
 		add("%.1f messages per node and job, want at most %v: %v", r.PerNode, perNodeMax, r.Kinds)
 	}
 	return lines
-}
-
-// Sweep runs the fault seeds from first on, count of them, on all cpus; the
-// results are in the order of the seeds.
-func Sweep(first uint64, count int, run func(seed uint64) Run) []Run {
-	runs := make([]Run, count)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
-				runs[i] = run(first + uint64(i))
-			}
-		})
-	}
-	wait.Wait()
-	return runs
 }
 
 // Total sums up fault runs.

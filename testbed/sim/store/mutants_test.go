@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
@@ -55,7 +56,7 @@ func slowDisks(p plan) plan {
 func hunt(seeds int, tuned func(p plan) plan) (caught *Run, tried int) {
 	const step = 16
 	for first := 1; first <= seeds; first += step {
-		runs := Sweep(uint64(first), step, func(seed uint64) Run {
+		runs := engine.Sweep(uint64(first), step, func(seed uint64) Run {
 			p := tuned(drawPlan(seed))
 			p.bare = true
 			return runPlan(p, nil)

@@ -3,11 +3,8 @@ package store
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
@@ -202,23 +199,6 @@ func (w *World) restartAll() {
 	w.Run(w.Now() + 600*time.Millisecond)
 	w.becomeWhole("after everybody was started again")
 	w.probe()
-}
-
-// Sweep runs seeds on all processors and returns their runs in order. What
-// stop says of a run that is over may end it early.
-func Sweep(first uint64, count int, run func(seed uint64) Run) []Run {
-	runs := make([]Run, count)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
-				runs[i] = run(first + uint64(i))
-			}
-		})
-	}
-	wg.Wait()
-	return runs
 }
 
 // Total is what many runs came to.

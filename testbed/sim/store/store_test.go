@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
 // seedsDefault is what a commit must stand; FILCH_SEEDS sets another number.
@@ -39,7 +40,7 @@ func seedsWanted(t *testing.T) int {
 func TestStoreSeeds(t *testing.T) {
 	seeds := seedsWanted(t)
 	began := time.Now()
-	runs := Sweep(1, seeds, func(seed uint64) Run { return RunSeed(seed, nil) })
+	runs := engine.Sweep(1, seeds, func(seed uint64) Run { return RunSeed(seed, nil) })
 	took := time.Since(began)
 	var text strings.Builder
 	sum := Sum(&text, runs)
@@ -65,8 +66,8 @@ func TestStoreSeeds(t *testing.T) {
 
 func TestStoreSameSeedSameHash(t *testing.T) {
 	count := min(seedsWanted(t), 40)
-	once := Sweep(1, count, func(seed uint64) Run { return RunSeed(seed, nil) })
-	again := Sweep(1, count, func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
+	once := engine.Sweep(1, count, func(seed uint64) Run { return RunSeed(seed, nil) })
+	again := engine.Sweep(1, count, func(seed uint64) Run { return RunSeed(seed, func(string) {}) })
 	var hashes []uint64
 	for i := range once {
 		if a, b := once[i], again[i]; a.Hash != b.Hash || a.Stats.Events != b.Stats.Events {
@@ -121,7 +122,7 @@ func TestModel(t *testing.T) {
 // go or after.
 func TestStoreDrains(t *testing.T) {
 	seeds := min(seedsWanted(t), 1000)
-	runs := Sweep(1, seeds, func(seed uint64) Run {
+	runs := engine.Sweep(1, seeds, func(seed uint64) Run {
 		p := drawPlan(seed)
 		p.drains = true
 		return runPlan(p, nil)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/instance"
 )
 
@@ -78,7 +79,7 @@ func workloads(nodes, slots, jobs int) (bad int) {
 
 func faults(first uint64, seeds int, slant string) int {
 	began := time.Now()
-	runs := instance.Sweep(first, seeds, func(seed uint64) instance.Run { return instance.RunSlanted(seed, slant, nil) })
+	runs := engine.Sweep(first, seeds, func(seed uint64) instance.Run { return instance.RunSlanted(seed, slant, nil) })
 	t := instance.Sum(os.Stdout, runs)
 	took := time.Since(began)
 	fmt.Printf("%d fault seeds: %d broke a rule; %d jobs, %d ends told, %d crash points; %d events in %v: %.0f a second\n",

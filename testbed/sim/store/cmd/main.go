@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/store"
 )
 
@@ -56,7 +57,7 @@ const chunk = 20_000
 func many(run runner, first uint64, seeds int) (bad int) {
 	began := time.Now()
 	for done := 0; done < seeds; done += chunk {
-		runs := store.Sweep(first+uint64(done), min(chunk, seeds-done), func(seed uint64) store.Run { return run(seed, nil) })
+		runs := engine.Sweep(first+uint64(done), min(chunk, seeds-done), func(seed uint64) store.Run { return run(seed, nil) })
 		t := store.Sum(os.Stdout, runs)
 		bad += t.Bad
 		took := time.Since(began)
