@@ -164,6 +164,35 @@ func TestATallyToldAgainMakesNoZone(t *testing.T) {
 	}
 }
 
+// A range may come back to a node that was called dead and lives: the node that had
+// it meanwhile began a part. What the first owner still has in its queue from before
+// says nothing about that part, so it cannot end it without a start: its tasks would
+// be counted here and in their blocks.
+func TestARangeThatCameBackIsNotCancelledByItsOldHop(t *testing.T) {
+	var zone []byte
+	var reply zoneReply
+	for _, op := range []zoneOp{
+		{kind: zFront, lo: 0, hi: 66, front: 8, who: a1},
+		{kind: zLose, from: a1, who: b1},
+		{kind: zFront, lo: 0, hi: 66, front: 40, hop: lostHops, who: b1},
+		{kind: zLose, from: b1, who: a1},
+		{kind: zVoid, lo: 8, hi: 66, who: a1, void: filch.Cancelled},
+		{kind: zVoid, lo: 40, hi: 66, hop: 2 * lostHops, who: a1, void: filch.Cancelled},
+	} {
+		val, answer, err := mergeZone(zone, encodeZoneOps([]zoneOp{op}, false))
+		if err == nil {
+			zone = val
+			reply, err = decodeZoneReply(answer)
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", op, err)
+		}
+	}
+	if reply.tally != (Tally{Cancelled: 26}) {
+		t.Errorf("the zone's tally is %+v, want the 26 above its front cancelled", reply.tally)
+	}
+}
+
 // seeds are records and deltas of every kind.
 func seeds() (list [][]byte) {
 	b, _, _ := mergeBlock(nil, encodeBlockOps([]blockOp{endOp(1, filch.Failed, 2, a1), startOp(9, 3, 1, b1, false)}, true))
@@ -322,7 +351,7 @@ func TestAZoneOfManyPartsStaysReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range d.Spans {
-			voids = append(voids, zoneOp{kind: zVoid, lo: min(s.Lo+1, s.Hi-1), hi: s.Hi, who: s.Owner, void: filch.Cancelled})
+			voids = append(voids, zoneOp{kind: zVoid, lo: min(s.Lo+1, s.Hi-1), hi: s.Hi, hop: s.Hop, who: s.Owner, void: filch.Cancelled})
 		}
 		for some := range slices.Chunk(voids, 256) {
 			for i, v := range ask(some...) {

@@ -339,7 +339,9 @@ func (z *Zone) change(i int, p *zoneOp) verdict {
 		if s.Void != 0 {
 			return vDone
 		}
-		if s.Owner != p.who {
+		// An owner that was called dead may have it again, at another hop: what it
+		// knows of the first does not say which of it was started since.
+		if s.Owner != p.who || s.Hop != p.hop {
 			return vOther
 		}
 		s = z.carve(i, p.lo, p.hi)
