@@ -101,8 +101,31 @@ func showMessage(m launcher.Message) string {
 		return fmt.Sprintf("stops %d.%d part %d with signal %d%s", m.Job, m.Attempt, m.Index, m.Signal, because(m.Reason))
 	case *launcher.TaskWord:
 		return fmt.Sprintf("tasks: %s, %d bytes", m.Name(), len(m.Body))
+	case *launcher.TakeOver:
+		return fmt.Sprintf("takes job %d over, attempt %d part %d, takeover %d", m.Job, m.Attempt, m.Index, m.Hop)
 	}
-	return fmt.Sprintf("%s%+v", nameOf(m), m)
+	return showStep(m)
+}
+
+// showStep is what nodes say of the steps of a job.
+func showStep(m launcher.Message) string {
+	switch m := m.(type) {
+	case *launcher.StepAsk:
+		return fmt.Sprintf("asks job %d for room for its step %d", m.Parent, m.Job)
+	case *launcher.StepGrant:
+		switch {
+		case m.Refused:
+			return fmt.Sprintf("refuses step %d of job %d%s", m.Job, m.Parent, because(m.Err.Text))
+		case len(m.Nodes) == 0:
+			return fmt.Sprintf("lets step %d of job %d wait behind step %d", m.Job, m.Parent, m.Behind)
+		}
+		return fmt.Sprintf("gives step %d of job %d %s", m.Job, m.Parent, showNodes(m.Nodes))
+	case *launcher.StepDone:
+		return fmt.Sprintf("step %d gives back what it has of job %d", m.Job, m.Parent)
+	case *launcher.StepDoneAck:
+		return fmt.Sprintf("has back what step %d had of job %d", m.Job, m.Parent)
+	}
+	return fmt.Sprintf("%s %+v", nameOf(m), reflect.ValueOf(m).Elem().Interface())
 }
 
 func firstJob(m *launcher.Renew) any {
