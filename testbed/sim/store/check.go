@@ -20,7 +20,7 @@ func (w *World) judge() {
 		switch {
 		case w.plan.style == blackout && len(losses) > 0:
 			w.judgeLossy(key, entries, losses[0], lack == nil || !lack.rotted)
-		case lack != nil && (w.plan.style == steady || lack.rotted) && linearizable(entries) == porcupine.Illegal:
+		case w.excuses(lack) && linearizable(entries) == porcupine.Illegal:
 			w.Trace("", "lacking", "%s, which no disk had when its shard was lost", key)
 			w.stats.Lacking++
 			w.judgeLossy(key, entries, lack.at, !lack.rotted)
@@ -28,7 +28,7 @@ func (w *World) judge() {
 		default:
 			w.judgeKey(key, entries)
 		}
-		w.judgePlain(key, entries)
+		w.judgePlain(key, entries, lack)
 	}
 }
 
@@ -81,10 +81,15 @@ func (w *World) judgeLossy(key dht.Key, entries []*entry, lost int64, durable bo
 	}
 }
 
+// excuses reports whether what was lost with a shard may be missing. In a world that
+// is steady but for single crashes, all holders can still be declared dead at once.
+func (w *World) excuses(l *lack) bool { return l != nil && (w.plan.style == steady || l.rotted) }
+
 // judgePlain holds plain lookups against the view of the node that was asked:
 // they may miss nothing that was acknowledged, before they were asked, in an
-// epoch that it knew; and they show only what was there once.
-func (w *World) judgePlain(key dht.Key, entries []*entry) {
+// epoch that it knew; and they show only what was there once. A version that no
+// disk had when its shard was lost is gone for them as for everybody.
+func (w *World) judgePlain(key dht.Key, entries []*entry, lack *lack) {
 	if len(w.ground.lostAt[cellOf(key)]) > 0 && w.plan.style == blackout {
 		return
 	}
@@ -102,6 +107,9 @@ func (w *World) judgePlain(key dht.Key, entries []*entry) {
 				continue
 			}
 			if !e.result.Version.Less(d.result.Version) || e.result.Outcome == dht.Absent && removed {
+				continue
+			}
+			if w.excuses(lack) && d.call < lack.at && lack.at < e.back && (lack.rotted || !d.op.Durable) {
 				continue
 			}
 			w.stats.Stale++
