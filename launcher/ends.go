@@ -24,7 +24,7 @@ type tally struct {
 func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
 	n.noneLeft(now, from, m, out)
 	j := n.jobs[m.Job]
-	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) || j.run.launch.Nodes[m.Index].Node != from {
+	if j == nil || !j.isOf(from, m) {
 		n.progressOfNone(now, from, m, out)
 		return
 	}
@@ -70,6 +70,17 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 	if n.jobs[j.id] == j && j.run == r {
 		n.advance(now, j, out)
 	}
+}
+
+// isOf reports whether a participant means the launch that is under way. A launcher
+// whose disk was full forgets its attempts and gives their numbers again: the lease
+// tells the launches of one number apart.
+func (j *job) isOf(from filch.NodeName, m *Progress) bool {
+	if j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+		return false
+	}
+	at := &j.run.launch.Nodes[m.Index]
+	return at.Node == from && at.Lease == m.Lease
 }
 
 // progressOfNone answers a participant of an attempt that is over: its ends

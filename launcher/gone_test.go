@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	. "github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -87,4 +88,26 @@ func TestTasksGoOnWhenANodeIsGone(t *testing.T) {
 			t.Errorf("%s was gone: the bag ended %v later, want before it is dead", victim, d)
 		}
 	}
+}
+
+// A launcher whose disk was full gives the number of an attempt again. What a
+// participant still says of the first launch of that number ends nothing of the second.
+// Found by the whole-node simulator (seed 11041).
+func TestWordOfAnotherLaunchOfTheSameNumber(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 5 * sec }
+	id := w.submit("n1", 1, ranks(8))
+	w.run(sec)
+	if w.live("n1") != 1 || w.live("n2") != 1 {
+		t.Fatal("the job does not run on both nodes")
+	}
+	w.send("n2", "n1", &Progress{
+		Job: id, Attempt: 1, Index: 1, Lease: filch.LeaseID{Incarnation: 1, Serial: 1 << 20}, Phase: PhaseRefused,
+		Cause: CauseNotFound, Err: *filch.Errorf(filch.NotFound, "of another launch"),
+	})
+	w.run(10 * sec)
+	if e := w.ended(id); e.State != filch.OK {
+		t.Errorf("ended as %s, %s; want ok", e.State, e.Cause.Text)
+	}
+	w.quiet()
 }
