@@ -136,10 +136,11 @@ func (w *World) mayRot(h *host) bool {
 	return !peril.Seats(nodes, h.Name) && !peril.Shards(nodes, h.Name)
 }
 
-// running are the launchers that run, as the plan of faults looks at them.
+// running are the launchers that run, as the plan of faults looks at them. One that
+// is cut off does not count: it may be declared dead, and takes what it has with it.
 func (w *World) running() (nodes []peril.Node) {
 	for _, h := range w.hosts {
-		if h.node != nil {
+		if h.node != nil && !w.apart(h) {
 			nodes = append(nodes, peril.Node{Name: h.Name, Incarnation: h.incarnation, Store: h.store})
 		}
 	}
