@@ -90,7 +90,7 @@ func (n *Node) fetchBlock(now time.Duration) {
 	}
 	delta := binary.AppendUvarint(nil, uint64(max(n.cfg.After, b.top)+1))
 	delta = binary.AppendUvarint(delta, uint64(b.size))
-	n.ask(now, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta}}, StoreWait,
+	n.ask(now, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta, Durable: true}}, StoreWait,
 		func(now time.Duration, rs []dht.Result, out *Outbox) { n.counted(now, &rs[0], out) })
 }
 

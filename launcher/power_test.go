@@ -2,7 +2,9 @@ package launcher_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
 )
 
@@ -42,6 +44,43 @@ func TestATaskThatRunsOnceOutlivesAPowerCut(t *testing.T) {
 	for i, n := range starts {
 		if n > 1 {
 			t.Errorf("task %d was started %d times", i, n)
+		}
+	}
+}
+
+// The counter of job ids is on the disks of all who keep it before an id is given:
+// where all lose their power just then, no id is given twice. Found by the whole-node
+// simulator (seed 11931).
+func TestNoIDIsGivenTwiceAfterAPowerCut(t *testing.T) {
+	for lasts := range 20 {
+		w := newNet(t, 3, 4)
+		given, client := map[filch.JobID]bool{}, ClientID(0)
+		submit := func(name filch.NodeName) {
+			client++
+			w.submit(name, client, ranks(1))
+			for w.accepted[client] == 0 && w.Now() < 20*sec {
+				w.run(10 * usec)
+			}
+			if id := w.accepted[client]; given[id] {
+				t.Errorf("power lost %d us after an id of a new block: job %d is there twice", 20*lasts, id)
+			} else {
+				given[id] = true
+			}
+		}
+		for range BlockMin + 1 { // the last one is of another block
+			submit("n1")
+		}
+		w.run(time.Duration(20*lasts) * usec)
+		for _, name := range w.names {
+			w.crash(name, true)
+		}
+		for _, name := range w.names {
+			w.restart(name)
+		}
+		for _, name := range []filch.NodeName{"n3", "n2", "n1"} {
+			for range 2 * BlockMin {
+				submit(name)
+			}
 		}
 	}
 }
