@@ -142,6 +142,9 @@ func (w *World) checkBag(b *bag) {
 		w.Fail("wrong-tally", "the client of job %d heard %+v, the record says %+v", b.id, b.tally, rec.Tally())
 	}
 	b.grow(rec.Total)
+	if w.isHalfDropped(b, rec.Total) {
+		return
+	}
 	void := w.voids(b, rec.Total)
 	var count mtc.Tally
 	var block *mtc.Block

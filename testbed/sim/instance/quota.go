@@ -96,6 +96,27 @@ func (w *World) checkDroppedBag(b *bag) {
 	}
 }
 
+// isHalfDropped reports whether some records of a bag were removed, and the launcher
+// that did so could not remove the job's own: that goes when one is told to drop again.
+func (w *World) isHalfDropped(b *bag, total int32) bool {
+	if !w.mayBeDropped(b.lastAt) {
+		return false
+	}
+	for z := int32(0); z*mtc.ZoneSize < total; z++ {
+		value := w.read(mtc.KeyZone(b.id, z))
+		zone, err := mtc.DecodeZone(value)
+		if value == nil || err != nil {
+			return err == nil
+		}
+		for _, t := range zone.Blocks {
+			if w.read(mtc.KeyBlock(b.id, t.Block)) == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkAllBegan: each task of a dropped bag was started, but those that its client
 // was told are lost. Such a one may never have begun: its node recorded the start
 // and died before it told the runner.
