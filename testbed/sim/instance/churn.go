@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
+	"github.com/filch-hpc/filch/testbed/sim/peril"
 )
 
 // How a node goes down that is told to, as launcher/daemon does it.
@@ -56,9 +57,13 @@ func (w *World) drawBlackout(d *engine.Dice) {
 	}
 }
 
-// mayLose reports whether the others go on without a host for good.
+// mayLose reports whether the others go on without a host for good. One whose launcher
+// is away may have been the last replica of a shard when that ended.
 func (w *World) mayLose(h *host) bool {
 	if w.slanted || w.lostHosts() >= (len(w.hosts)-1)/2 || !w.spares(h) {
+		return false
+	}
+	if h.node == nil || peril.Shards(w.running(), h.Name) {
 		return false
 	}
 	return !w.hurt || w.mayRot(h) // a disk that failed, or a node that leaves, may have left fewer seats
