@@ -25,6 +25,7 @@ type keeper struct {
 	stubborn bool // ends at KILL only
 	stops    []Deed
 	signals  []int32
+	alone    time.Duration // since when there is no launcher
 }
 
 func (h *host) start(s Start) {

@@ -385,6 +385,11 @@ func (w *net) reply(h *host, r Reply) {
 // crash ends a launcher; its keepers live on or die with it.
 func (w *net) crash(name filch.NodeName, keepers bool) {
 	h := w.nodes[name]
+	for id, k := range h.keepers {
+		if left, known := h.node.Lease(w.Now(), id); known {
+			k.start.Lease, k.alone = left, w.Now()
+		}
+	}
 	h.Stop()
 	if keepers {
 		for _, k := range h.keepers {

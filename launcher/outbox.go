@@ -56,7 +56,8 @@ type Start struct {
 	Memory int64    // bytes lent, 0 no limit
 	Go     bool
 
-	Archive string // of Launch.Copy, on this node: the daemon fills it in
+	Archive string        // of Launch.Copy, on this node: the daemon fills it in
+	Lease   time.Duration // how long the ranks may run on without a launcher, as [Node.Lease] says; 0 for ever
 }
 
 // Deed is something that the daemon does to a keeper of this node.
@@ -64,7 +65,7 @@ type Deed struct {
 	Ident  filch.Ident
 	Kind   DeedKind
 	Signal int32         // DeedSignal: the signal, DeedStop: the first one (TERM)
-	Grace  time.Duration // DeedStop: from the signal to KILL
+	Grace  time.Duration // DeedStop: from the signal to KILL; DeedLease: how long
 	Reason string        // told in the keeper's last line
 }
 
@@ -77,6 +78,7 @@ const (
 	DeedSignal                 // forward a signal to every rank
 	DeedStop                   // CONT, Signal, and after Grace KILL until nothing is left
 	DeedForget                 // all is known: flush and leave
+	DeedLease                  // the ranks may run on for that long without a launcher
 )
 
 // Send is a message to another node, never to this one.

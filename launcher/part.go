@@ -164,6 +164,7 @@ func (n *Node) takePart(now time.Duration, l *Launch, index int32, loan slots.Lo
 	}
 	out.Starts = append(out.Starts, Start{
 		Launch: *l, Index: index, Cores: loan.Cores, Spare: n.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
+		Lease: n.lease(now, p),
 	})
 	n.wakePart(p, p.pull)
 }

@@ -21,8 +21,9 @@ func (w *net) restart(name filch.NodeName) {
 	h.cfg.Records = dht.NewStore(StoreConfig(&h.cfg))
 	h.node = New(h.cfg)
 	h.node.StoreRestore(h.images(), false)
+	met := func(o filch.NodeName) bool { return w.faults.cut == nil || !w.faults.cut(o, name) }
 	for _, o := range w.names {
-		if o != name && w.nodes[o].Up() {
+		if o != name && w.nodes[o].Up() && met(o) {
 			h.node.Peer(w.Now(), w.peer(o, stealer.Up), &h.out)
 		}
 	}
@@ -37,7 +38,11 @@ func (w *net) restart(name filch.NodeName) {
 	}
 	h.node.Restore(w.Now(), records, &h.out)
 	h.act()
-	w.declare(name, stealer.Up)
+	for _, o := range w.names {
+		if p := w.nodes[o]; p.Up() && o != name && met(o) {
+			p.input(func(out *Outbox) { p.node.Peer(w.Now(), w.peer(name, stealer.Up), out) })
+		}
+	}
 	if w.late > 0 {
 		w.After(w.late, func() { h.adopt(h.node) })
 		return
@@ -61,7 +66,11 @@ func (h *host) adopt(inst *Node) {
 		if k == nil {
 			continue
 		}
-		k.say(Adopted{Start: k.start, Ended: slices.Clone(k.ended)})
+		s := k.start
+		if s.Lease > 0 {
+			s.Lease = max(s.Lease-(h.net.Now()-k.alone), 1)
+		}
+		k.say(Adopted{Start: s, Ended: slices.Clone(k.ended)})
 		switch {
 		case k.over:
 			k.say(KeeperDone{Ident: id})

@@ -338,10 +338,8 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	}
 	n.parts[k] = p
 	n.heard(now, p)
-	if !n.mine(p) {
-		p.until = n.birth.began + JobTerm // who waits for what was lost here counts from when it heard of this launcher
-	}
-	n.wakePart(p, p.pull)
+	n.resume(now, p, ev.Start.Lease)
+	n.wakePart(p, min(p.until, p.pull))
 	n.report(now, p, out)
 	if l.Task != 0 {
 		n.stopTaskStep(p, "the task that it is a step of ended with its launcher", out)

@@ -392,18 +392,27 @@ func (n *Node) SawMajority() bool {
 	return all < 3 || 2*up > all
 }
 
+// inTouch reports whether this node sees most of the others; one that was started
+// again under ranks of detached jobs must know who they are.
+func (n *Node) inTouch() bool {
+	return n.SawMajority() && (!n.meta.fence.anew || n.meta.store.Status().Known)
+}
+
 // fence is since when this node is cut off from most of the others.
-type fence struct{ cut, at time.Duration }
+type fence struct {
+	cut, at time.Duration
+	anew    bool // it was started again under ranks of detached jobs
+}
 
 // watchMajority notes when this node loses sight of most of the others, and
 // sees them again.
 func (n *Node) watchMajority(now time.Duration) {
 	f := &n.meta.fence
 	switch {
-	case n.SawMajority():
-		*f = fence{cut: filch.Never, at: filch.Never}
+	case n.inTouch():
+		f.cut, f.at = filch.Never, filch.Never
 	case f.cut == filch.Never:
-		*f = fence{cut: now, at: now + FenceTerm - suspectTime}
+		f.cut, f.at = now, now+leaseInTouch
 	}
 }
 
@@ -411,7 +420,8 @@ func (n *Node) watchMajority(now time.Duration) {
 // then to start them anew, or to say that they are lost.
 func (n *Node) fenceOff(out *Outbox) {
 	n.meta.fence.at = filch.Never
-	if n.SawMajority() || mutantNoFenceOff {
+	if n.inTouch() || mutantNoFenceOff {
+		n.meta.fence.cut = filch.Never
 		return
 	}
 	for _, p := range n.sortedParts() {

@@ -224,13 +224,18 @@ func (k *keeper) wake() {
 	}
 }
 
-// beat tells the keepers that their launcher lives.
-func (ks *keepers) beat() {
+// beat tells the keepers that their launcher lives, and how long their ranks may run on
+// without one.
+func (ks *keepers) beat(t *turn) {
 	for _, k := range ks.jobs {
 		if k.stopping {
 			k.wake()
 		}
-		if k.conn.WriteRaw(wire.KindLease, 0) == nil {
+		err := k.conn.WriteRaw(wire.KindLease, 0)
+		if left, known := t.node.Lease(t.now, k.ident); known && err == nil {
+			err = k.conn.Write(wire.KindDeed, 0, &launcher.Deed{Ident: k.ident, Kind: launcher.DeedLease, Grace: left})
+		}
+		if err == nil {
 			_ = k.conn.Flush()
 		}
 	}

@@ -163,7 +163,7 @@ func (l *loop) tick() {
 	now := l.d.now()
 	if l.beats && now >= l.beatAt {
 		l.beats = false
-		l.d.keepers.beat()
+		l.d.keepers.beat(l.turn())
 		l.d.routes.retry()
 	}
 	l.d.rejoin()

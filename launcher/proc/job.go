@@ -312,6 +312,7 @@ func (j *job) data(f wire.Frame) {
 func (j *job) adopted() {
 	j.link().mute = false
 	a := launcher.Adopted{Start: j.order}
+	a.Start.Lease = j.keeper.leaseLeft()
 	for _, r := range j.ranks {
 		if r.said {
 			a.Ended = append(a.Ended, r.end)

@@ -58,6 +58,7 @@ type keeper struct {
 
 	lease    *timer
 	leased   time.Time // the last sign of life
+	until    time.Time // the ranks may run on without a launcher; zero: for ever
 	adoption *timer    // runs while there is no launcher
 	linger   *timer
 	jobs     int // done so far
@@ -253,6 +254,7 @@ func (k *keeper) begin(body []byte) {
 		return
 	}
 	k.job = j
+	k.leaseFor(j.order.Lease)
 	k.watchLease()
 	j.prepare()
 }
@@ -267,7 +269,24 @@ func (k *keeper) deed(d launcher.Deed) {
 		k.job.halt(unix.Signal(d.Signal), d.Grace)
 	case launcher.DeedForget:
 		k.forget()
+	case launcher.DeedLease:
+		k.leaseFor(d.Grace)
 	}
+}
+
+// leaseFor notes how long the ranks may run on when there is no launcher; 0: for ever.
+func (k *keeper) leaseFor(left time.Duration) {
+	if k.until = (time.Time{}); left > 0 {
+		k.until = time.Now().Add(left)
+	}
+}
+
+// leaseLeft is what a new launcher is told of that.
+func (k *keeper) leaseLeft() time.Duration {
+	if k.until.IsZero() {
+		return 0
+	}
+	return max(time.Until(k.until), 1)
 }
 
 // forget ends the care for a job, when everything that was sent has been
@@ -334,6 +353,9 @@ func (k *keeper) linkLost() {
 	}
 	if k.adoption == nil {
 		wait := AdoptWait
+		if left := k.leaseLeft(); left > 0 {
+			wait = min(wait, left) // to the others that may count as over, whoever comes
+		}
 		if k.job.order.Launch.Task != 0 {
 			wait = 0
 		}

@@ -281,6 +281,40 @@ func TestAStepOfATaskEndsWithItsLauncher(t *testing.T) {
 	eventually(t, "the keeper to leave", func() bool { return !living(b.k.PID) })
 }
 
+// TestALeaseIsNotOutlived has what is left of a lease count while there is no launcher:
+// the next one is told, and where none comes the ranks end with it.
+func TestALeaseIsNotOutlived(t *testing.T) {
+	b := newBoss(t)
+	o := newOrder(1, "sleep", "300")
+	o.start.Lease = time.Minute
+	b.run(o)
+	rank := int(b.until("the start", func(s seen) bool { return s.started != nil }).started.PIDs[0])
+	const lease = 3 * time.Second
+	b.deed(launcher.Deed{Kind: launcher.DeedLease, Grace: lease})
+	began := time.Now()
+	b.conn.Close()
+	eventually(t, "a part of it to pass", func() bool { return time.Since(began) > lease/3 })
+	found, err := proc.Redial(b.place)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	old := b.k
+	b.serve(found[0])
+	b.k = old // to wait for
+	close(b.mum)
+	b.conn.Send(wire.KindAdopt, 0, nil)
+	s := b.until("Adopted", func(s seen) bool { return s.adopted != nil })
+	if left := s.adopted.Start.Lease; left <= 0 || left > lease-lease/3 {
+		t.Errorf("the next launcher is told of a lease of %v, want what is left of %v after %v", left, lease, lease/3)
+	}
+	b.conn.Close()
+	eventually(t, "the rank to end", func() bool { return !living(rank) })
+	if took := time.Since(began); took < lease || took > lease+grace {
+		t.Errorf("the rank ended after %v, want %v", took, lease)
+	}
+	eventually(t, "the keeper to leave", func() bool { return !living(b.k.PID) })
+}
+
 // TestHeldOutputDoesNotHoldTheKeeper has output that nobody takes when the
 // launcher goes for good: its keeper leaves as any other.
 func TestHeldOutputDoesNotHoldTheKeeper(t *testing.T) {

@@ -32,15 +32,15 @@ func (w *World) endLauncher(h *host) {
 	w.noteHomed(h)
 	h.disturb(w.Now())
 	h.forgot = h.forgot || len(h.late) > 0
+	for _, k := range h.keepers {
+		k.noteLease()
+	}
 	h.node, h.store, h.list, h.frozen, h.late = nil, nil, nil, false, nil
 	h.Stop()
 	h.disk.Crash(false)
-	life := h.Life()
-	w.At(w.Now()+keeperPatience, func() {
-		if h.Life() == life && h.node == nil {
-			w.killKeepers(h)
-		}
-	})
+	for _, k := range h.keepers {
+		k.wait()
+	}
 	h.killTasks()
 	w.loseClients(h)
 	w.loseBags(h)

@@ -62,7 +62,8 @@ type keeper struct {
 	killed    bool         // vanished
 	vacated   bool         // its cores are free again
 	signals   int
-	forgotten bool // leaves when it is done
+	forgotten bool          // leaves when it is done
+	until     time.Duration // its ranks may run on without a launcher; Never: for ever
 }
 
 // after schedules something inside the keeper. A stop makes it void; a machine
@@ -93,7 +94,7 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 		w.Fail("double-start", "%s: a second Start of %s", h.Name, s.Launch.Ident)
 		return
 	}
-	k := &keeper{w: w, h: h, start: s}
+	k := &keeper{w: w, h: h, start: s, until: filch.Never}
 	for _, span := range s.Launch.Nodes[s.Index].Ranks {
 		for r := range span.Count {
 			k.alive = append(k.alive, span.First+filch.Rank(r))
@@ -259,6 +260,28 @@ func (k *keeper) vanish(text string) {
 	}
 }
 
+// noteLease takes in what the launcher has said before it ends.
+func (k *keeper) noteLease() {
+	left, known := k.h.node.Lease(k.h.Local(), k.start.Launch.Ident)
+	switch {
+	case known && left > 0:
+		k.until = k.w.Now() + left
+	case known:
+		k.until = filch.Never
+	}
+}
+
+// wait has the keeper end when nobody takes it over, or its lease is over before.
+func (k *keeper) wait() {
+	life := k.h.Life()
+	k.w.At(min(k.w.Now()+keeperPatience, k.until), func() {
+		if k.h.Life() == life && k.h.node == nil && !k.killed {
+			k.truth.job.vanished = true
+			k.vanish("")
+		}
+	})
+}
+
 // abandon kills all since the launcher has been silent for too long, and says
 // so on the link, which is still open.
 func (k *keeper) abandon() {
@@ -279,7 +302,11 @@ func (k *keeper) abandon() {
 // that it had said.
 func (k *keeper) adopted() {
 	id := k.start.Launch.Ident
-	k.say(launcher.Adopted{Start: k.start, Ended: append([]launcher.RankEnd(nil), k.ends...)})
+	s := k.start
+	if s.Lease = 0; k.until != filch.Never {
+		s.Lease = max(k.until-k.w.Now(), 1)
+	}
+	k.say(launcher.Adopted{Start: s, Ended: append([]launcher.RankEnd(nil), k.ends...)})
 	switch {
 	case k.phase == ready || k.phase == refused:
 		k.sayReady()
