@@ -23,6 +23,7 @@ func (s *TasksSum) Add(v *TasksHere) {
 	s.Late += v.Late
 	s.Held += v.Held
 	s.Tied += v.Tied
+	s.Opening += v.Opening
 	s.Cap = max(s.Cap, v.Cap)
 	if v.Of >= s.Of && v.Expected > 0 {
 		s.Expected, s.Limited, s.Of = v.Expected, v.Limited, v.Of
@@ -70,7 +71,9 @@ func (n *Node) tasksText(rec *mtc.Job, i *JobInfo, s *TasksSum) (text string, st
 		}
 		return text, false
 	case c.Running > 0:
-		return n.runningText(c, s), false
+		return n.runningText(c, s) + n.openingText(s), false
+	case c.Ready > 0 && s.Opening > 0:
+		return tasksDo(c.Ready, "is", "are") + " ready" + n.openingText(s), false
 	case c.Ready > 0 && s.Late >= int64(c.Ready):
 		return tasksDo(c.Ready, "is", "are") + " ready", true
 	case c.Ready > 0:
@@ -78,11 +81,23 @@ func (n *Node) tasksText(rec *mtc.Job, i *JobInfo, s *TasksSum) (text string, st
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "it waits for the end of " + jobList(rec.After), false
 	}
-	text = n.unheldText(rec, c, s)
+	return n.unheldText(rec, c, s) + n.faultText(), false
+}
+
+// faultText says what keeps the store from recording; "" if nothing is known to.
+func (n *Node) faultText() string {
 	if fault := n.storeFault(); fault != "" {
-		text += "; " + fault + ", as filch doctor says"
+		return "; " + fault + ", as filch doctor says"
 	}
-	return text, false
+	return ""
+}
+
+// openingText says of how many of the ready tasks the start is being recorded; "" if of none.
+func (n *Node) openingText(s *TasksSum) string {
+	if s.Opening == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %d the start is being recorded", s.Opening) + n.faultText()
 }
 
 func (n *Node) runningText(c *TaskCounts, s *TasksSum) string {

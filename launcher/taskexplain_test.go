@@ -24,6 +24,8 @@ func TestWhereTasksStand(t *testing.T) {
 		{"run", mtc.Job{Total: 9}, []TasksHere{{Running: 1, Ready: 3}}, "1 task runs, 3 are ready"},
 		{"capped", mtc.Job{Total: 9}, []TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
 		{"late", mtc.Job{Total: 2}, []TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started, as their nodes are taken away before they could end"},
+		{"opening", mtc.Job{Total: 9}, []TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; of 3 the start is being recorded"},
+		{"run and opening", mtc.Job{Total: 9}, []TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; of 1 the start is being recorded"},
 		{"after others", mtc.Job{Total: 2, After: []filch.JobID{7, 9}}, []TasksHere{{Waiting: 2}}, "it waits for the end of jobs 7, 9"},
 		{"open", mtc.Job{}, nil, "it is open, and all of its tasks have ended: filch submit --to 5 adds more, filch close 5 ends it"},
 		{"on the way", mtc.Job{Total: 2}, nil, "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"},
@@ -57,6 +59,37 @@ func TestWhereTasksStand(t *testing.T) {
 		"wait until it is back, or is dead 5 s after its last sign of life"
 	if got := standing(w, rec, []TasksHere{{Running: 1}}, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// A task has slots before its start is recorded, and does not run.
+func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.chores.lasts = sec
+	w.bag("n1", 1, 12, nil) // all have the slots of all nodes
+	id := w.bag("n1", 2, 12, func(s *TaskSubmission) { s.Spec.Once = true })
+	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
+	opening := int64(0)
+	for k := range 200 {
+		if k == 100 {
+			w.faults.stores = nil
+		}
+		w.run(20 * ms)
+		for _, name := range w.names {
+			h, runs := w.nodes[name], int64(0)
+			for _, l := range h.chores {
+				if l.Start.Job == id {
+					runs++
+				}
+			}
+			here := h.node.TasksHere(id)
+			if opening = max(opening, here.Opening); here.Running != runs || here.Opening > here.Ready {
+				t.Fatalf("at %v %s says %+v, and %d run", w.Now(), name, here, runs)
+			}
+		}
+	}
+	if opening == 0 {
+		t.Error("no start was recorded for longer than a moment")
 	}
 }
 

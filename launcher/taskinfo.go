@@ -237,10 +237,11 @@ type TasksHere struct {
 	Expected float64 `json:"expected"`
 	Limited  bool    `json:"limited"`
 	Of       int     `json:"of"`
-	Held     int64   `json:"held,omitempty"` // of the ready ones: they run once, and the queue's mirror does not tell of them yet
-	Why      string  `json:"why,omitempty"`  // that takes so long
-	Tied     int64   `json:"tied,omitempty"` // of the running ones: they wait for runs that have no slots to get but theirs
-	Cap      int32   `json:"cap,omitempty"`  // at most so many run at a time on all nodes; 0: no bound
+	Held     int64   `json:"held,omitempty"`    // of the ready ones: they run once, and the queue's mirror does not tell of them yet
+	Why      string  `json:"why,omitempty"`     // that takes so long
+	Tied     int64   `json:"tied,omitempty"`    // of the running ones: they wait for runs that have no slots to get but theirs
+	Cap      int32   `json:"cap,omitempty"`     // at most so many run at a time on all nodes; 0: no bound
+	Opening  int64   `json:"opening,omitempty"` // of the ready ones: they have slots, and their start is being recorded
 }
 
 // TasksHere counts them.
@@ -270,5 +271,8 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 			h.Ready++
 		}
 	}
+	h.Opening = j.Opening
+	h.Running -= h.Opening
+	h.Ready += h.Opening
 	return h
 }

@@ -310,12 +310,13 @@ func (j *job) queues() Queues {
 // JobStatus is what this node knows of a job: its own part, and the record as
 // last seen (nil before).
 type JobStatus struct {
-	Job    filch.JobID
-	Here   Queues
-	Spec   *Spec
-	Record *Job
-	Leads  bool
-	Pace   Pace
+	Job     filch.JobID
+	Here    Queues
+	Opening int64 // of the running ones: their start is being recorded
+	Spec    *Spec
+	Record  *Job
+	Leads   bool
+	Pace    Pace
 }
 
 // Pace is how long a task of a job is taken to take: 0 if nobody knows. Of is how
@@ -336,6 +337,11 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		return JobStatus{}, false
 	}
 	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.lead != nil}
+	for i := range c.runs.list {
+		if r := &c.runs.list[i]; r.job == j && !r.started {
+			s.Opening++
+		}
+	}
 	if j.spec != nil {
 		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.took.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late))}
 	}
