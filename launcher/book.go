@@ -439,8 +439,31 @@ func (n *Node) storeFault() string {
 		return "this node has not heard of the roster yet"
 	case !n.SawMajority():
 		return "most nodes of the instance do not answer"
-	case len(s.Lost) > 0:
+	}
+	if fault := n.seatsFault(&s); fault != "" {
+		return fault
+	}
+	if len(s.Lost) > 0 {
 		return fmt.Sprintf("%d of %d shards have no replica left", len(s.Lost), s.Shards)
 	}
 	return ""
+}
+
+// seatsFault says which seats are gone where those that are left cannot change the
+// roster; "" if they can.
+func (n *Node) seatsFault(s *dht.StoreStatus) string {
+	var gone []filch.NodeName
+	for _, name := range s.Seats {
+		if name == n.cfg.Name && !s.Seated || name != n.cfg.Name && !n.alive(name) {
+			gone = append(gone, name)
+		}
+	}
+	switch seats := len(s.Seats); {
+	case 2*len(gone) < seats || seats == 0:
+		return ""
+	case seats == 1:
+		return fmt.Sprintf("the roster is lost: %s is its only seat, and gone or on a damaged disk; if it does not come back: filch roster recover --accept-loss", gone[0])
+	default:
+		return fmt.Sprintf("the roster is lost: of its %d seats %s are gone or on a damaged disk; if they do not come back: filch roster recover --accept-loss", seats, listNames(gone))
+	}
 }

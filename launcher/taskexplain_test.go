@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -58,6 +59,36 @@ func TestWhereTasksStand(t *testing.T) {
 	want = "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
 		"wait until it is back, or is dead 5 s after its last sign of life"
 	if got := standing(w, rec, []TasksHere{{Running: 1}}, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Most of the seats die, though most of the nodes live.
+func TestTheLossOfTheRosterIsSaid(t *testing.T) {
+	w := newNet(t, 6, 4)
+	n1 := w.nodes["n1"].node
+	rec := &mtc.Job{Total: 2, Steward: mtc.Owner{Node: "n1", Incarnation: 1}}
+	const calm = "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"
+	if got := standing(w, rec, nil, nil); got != calm {
+		t.Fatalf("got %q", got)
+	}
+	var gone []string
+	for _, seat := range n1.StoreStatus().Seats {
+		if seat != "n1" && len(gone) < 2 {
+			w.crash(seat, true)
+			gone = append(gone, string(seat))
+		}
+	}
+	for _, s := range []stealer.Standing{stealer.Suspect, stealer.Dead} {
+		w.run(2 * sec)
+		for _, name := range gone {
+			w.declare(filch.NodeName(name), s)
+		}
+	}
+	w.run(sec)
+	want := calm + "; the roster is lost: of its 3 seats " + strings.Join(gone, ", ") +
+		" are gone or on a damaged disk; if they do not come back: filch roster recover --accept-loss, as filch doctor says"
+	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
