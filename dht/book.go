@@ -141,6 +141,7 @@ func (s *Store) adopt(r *roster) {
 	}
 	b := &s.book
 	s.roster = r
+	s.bear()
 	if old == nil {
 		s.stew.since = s.now
 		s.in(unknownAfter+time.Millisecond, timedFunc((*Store).kick))

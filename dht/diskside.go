@@ -199,6 +199,20 @@ func (s *Store) confess() {
 	}
 }
 
+// bear begins the disk of a node that has learned a roster and never logged anything.
+// Nobody hears that it knows one before that is on the disk: it may be given a seat
+// then, and a later life takes it only if its disk is as old.
+func (s *Store) bear() {
+	d := &s.disk
+	if d.born != 0 || d.reason != "" {
+		return
+	}
+	d.born = s.self.Incarnation
+	s.log(diskBorn, appendUvarints(nil, d.born))
+	d.gate.floor = d.logged
+	s.hurry(d.logged)
+}
+
 // remember keeps the newest of what is left of this node's seat, for who has to
 // begin the roster anew.
 func (s *Store) remember(value []byte) {
