@@ -169,6 +169,7 @@ func (s *Store) adopt(r *roster) {
 	s.reroute()
 	s.rewatch()
 	s.adoptOrphans()
+	s.finishFounding()
 	s.offerImages()
 	s.checkSeat()
 	s.checkCourse()

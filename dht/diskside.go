@@ -295,7 +295,7 @@ func (s *Store) restoreSeat(promise, value []byte) {
 	pg, promised := p.uvarint(), p.ballot()
 	vg, accepted := v.uvarint(), v.ballot()
 	delta := v.delta()
-	if p.bad || v.bad || delta == nil {
+	if p.bad && promise != nil || v.bad || delta == nil {
 		return
 	}
 	if r := delta.applied(nil); r != nil {
@@ -308,13 +308,11 @@ func (s *Store) restoreSeat(promise, value []byte) {
 }
 
 // Images is all that this store would want to find on its disk, for the
-// Restore of another life of this node. Numbers are not set.
+// Restore of another life of this node, in the order of [Store.Found]. Numbers
+// are not set.
 func (s *Store) Images() []LogEntry {
 	var out []LogEntry
 	add := func(k string, v []byte) { out = append(out, LogEntry{Key: k, Value: v}) }
-	if s.disk.born != 0 {
-		add(diskBorn, appendUvarints(nil, s.disk.born))
-	}
 	if s.disk.astray || s.disk.amends != 0 {
 		add(diskDamaged, []byte{1})
 		for _, k := range (&image{records: s.disk.orphans}).keys() {
@@ -327,6 +325,9 @@ func (s *Store) Images() []LogEntry {
 	}
 	if s.disk.recall.value != nil {
 		add(diskRecall, s.disk.recall.image())
+	}
+	if s.disk.born != 0 {
+		add(diskBorn, appendUvarints(nil, s.disk.born))
 	}
 	for _, sh := range s.held() {
 		if !sh.marked {

@@ -39,7 +39,7 @@ func (s *Store) Rejoin(now time.Duration, incarnation uint64, out *StoreOut) {
 	s.now, s.out, s.stew.began = old.now, out, max(old.now, 1)
 	d := &s.disk
 	d.logged, d.synced, d.reason, d.missed = old.disk.logged, old.disk.synced, old.disk.reason, old.disk.missed
-	s.disk.gate.whole = old.disk.gate.whole
+	s.disk.gate.whole, s.disk.gate.founded = old.disk.gate.whole, old.disk.gate.founded
 	if mutantRejoinUnsynced {
 		d.synced = d.logged
 	}

@@ -88,25 +88,6 @@ func (s *Store) end() {
 
 func (s *Store) note(n StoreNote) { s.out.Notes = append(s.out.Notes, n) }
 
-// Found makes this node the first of its instance. It does nothing if there
-// is one already, on its disk or as far as it was told: the disk may be damaged,
-// and have no more of it than some records or what a seat knew.
-func (s *Store) Found(now time.Duration, out *StoreOut) {
-	s.begin(now, out)
-	defer s.end()
-	if d := &s.disk; s.roster != nil || s.seat.generation != 0 || len(d.images) > 0 || len(d.orphans) > 0 || d.recall.value != nil {
-		s.kick()
-		return
-	}
-	r := founding(s.self)
-	for i := range r.shards {
-		s.mark(r.shardAt(i))
-	}
-	s.seat = seat{generation: r.generation, value: r}
-	s.logSeat()
-	s.adopt(r)
-}
-
 // Member is told what the member list says of another node.
 func (s *Store) Member(now time.Duration, m Peer, out *StoreOut) {
 	if m.Name == s.self.Name {

@@ -15,6 +15,7 @@ type syncGate struct {
 	// Before the disk has this entry no message leaves. It is the last one of the
 	// life before: what this life says may be what that one found out.
 	floor   uint64
+	founded uint64 // nor before it has this one, which founds the instance, even if it takes nothing
 	whole   uint64 // the last entry of the log that began when the disk came back
 	sends   []waitingSend
 	results []waitingResult
@@ -36,7 +37,7 @@ type waitingResult struct {
 // emit has a message leave once the disk has everything up to the entry after.
 // While the disk takes nothing it is dropped: whoever waits for it asks again.
 func (s *Store) emit(x StoreSend, after uint64) {
-	after = max(after, s.disk.gate.floor)
+	after = max(after, s.disk.gate.floor, s.disk.gate.founded)
 	switch {
 	case after <= s.disk.synced:
 		s.out.Sends = append(s.out.Sends, x)
