@@ -208,9 +208,7 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 		n.fenceAgain(now, j, r.Shared.Lost, out)
 	default:
 		j.attempt++
-		if r.Request.Detach {
-			n.begin(now, j, out)
-		}
+		n.begin(now, j, out)
 	}
 	if n.jobs[j.id] == j {
 		n.wakeJob(j, j.deadline())

@@ -67,9 +67,12 @@ func (n *Node) accept(now time.Duration, client ClientID, r Request, unixNS int6
 	n.begin(now, j, out)
 }
 
-// begin starts an attempt: as a step, here if there is room, else by a gather.
+// begin starts an attempt: as a step, here if there is room, else by a gather. Who has
+// no client yet since its launcher was restarted begins when that is back.
 func (n *Node) begin(now time.Duration, j *job, out *Outbox) {
 	switch {
+	case j.unclaimed():
+		n.keep(now, j, out)
 	case j.req.Parent != 0:
 		n.beginStep(now, j, out)
 	case len(n.line.jobs) == 0 && n.local(now, j, out):

@@ -77,3 +77,49 @@ func TestAJobBeginsAgainOnlyForItsClient(t *testing.T) {
 		w.quiet()
 	}
 }
+
+// So does one whose launch was recorded and failed behind the gate: what is there of it
+// may be what is left of a run that ended. Before, it gathered at once, and once more
+// when its client was back (seed 10708 of testbed/sim/instance).
+func TestAJobThatFailedBehindTheGateBeginsAgainOnlyForItsClient(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		w := newNet(t, 2, 4)
+		w.every = 1
+		w.onSend = func(_, to filch.NodeName, m Message) {
+			if d, ok := m.(*Dispatch); ok && d.Launch.Ident.Attempt == 1 {
+				w.faults.cut = func(from, to filch.NodeName) bool { return from != to }
+			}
+		}
+		id := w.submit("n1", 1, ranks(8))
+		w.run(100 * ms)
+		w.crash("n1", false)
+		w.onSend, w.faults.cut = nil, nil
+		r := ranks(4)
+		r.Shape.Only = []filch.NodeName{"n2"}
+		w.submit("n2", 2, r) // so that the job cannot begin at once
+		starts := 0
+		w.behave = func(k *keeper) {
+			k.at = sec
+			if k.start.Launch.Ident.Job == id {
+				starts++
+			}
+		}
+		w.restart("n1")
+		w.run(700 * ms)
+		n1 := w.nodes["n1"].node
+		if i, ok := n1.Job(w.Now(), id); !ok || !strings.Contains(i.Cause, "waits for its client") {
+			t.Errorf("the job is %+v, want that it waits for its client", i)
+		}
+		if back {
+			w.reattach("n1", 1, id)
+		}
+		w.run(ReclaimWait + 5*sec)
+		if (starts > 0) != back {
+			t.Errorf("client back %v: ranks were started %d times", back, starts)
+		}
+		if back && w.ended(id).Code != 0 {
+			t.Errorf("the job ended %+v, want 0", w.ended(id))
+		}
+		w.quiet()
+	}
+}
