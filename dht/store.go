@@ -245,7 +245,7 @@ type StoreStatus struct {
 	Known      bool // this node knows a roster
 	Epoch      uint64
 	Generation uint64
-	Sealed     bool
+	Sealed     bool // this node, as a seat, has accepted that others take the seats: it may come true whoever dies
 	Seats      []filch.NodeName
 	Seated     bool // this node is one of them and knows what it promised as such
 	Members    []Replica

@@ -74,3 +74,36 @@ func loneSeat(t *testing.T, leave int, order [3]int, said PeerState) {
 	l.fill(dead, "b", 20, true)
 	l.check()
 }
+
+// TestStoreSealedIsSaid lets one disk of three fail, and the answers of another seat get
+// lost, so that the steward does not know whether the register moves. Both seats that
+// have accepted the move say that it may; when it is done nobody does.
+func TestStoreSealedIsSaid(t *testing.T) {
+	l := newLab(t, 71)
+	l.cluster(3)
+	l.run(time.Second)
+	seats := l.nodes[0].s.roster.seats
+	steward, mute, sick := l.at[seats[0].Name], l.at[seats[1].Name], l.at[seats[2].Name]
+	says := func(want ...*labNode) {
+		t.Helper()
+		for _, n := range l.nodes {
+			if got := n.s.Status().Sealed; got != slices.Contains(want, n) {
+				t.Errorf("%s says %t that the seats may move", n.name, got)
+			}
+		}
+	}
+	says()
+	accepting := func() bool { run := steward.s.stew.run; return run != nil && run.accepting }
+	l.cut = func(from, to *labNode) bool { return from == mute && to == steward && accepting() }
+	sick.broken = true
+	sick.do(func(out *StoreOut) { sick.s.DiskFailed(sick.clock(), "no space left", out) })
+	l.until("a proposal", time.Second, accepting)
+	l.run(100 * time.Millisecond)
+	says(steward, mute)
+	l.cut = func(_, _ *labNode) bool { return false }
+	l.run(5 * time.Second)
+	if r := steward.s.roster; len(r.seats) != 1 {
+		t.Errorf("the seats are %v, want one", r.seats)
+	}
+	says()
+}
