@@ -122,16 +122,22 @@ func (w *World) recall(h *host) {
 	}
 }
 
-// newestRoster is that of the launchers that run.
+// newestRoster is that of the launchers that run, sealed if a seat of it says so.
 func (w *World) newestRoster() (newest dht.StoreStatus) {
+	sealed := uint64(0) // the newest generation that may be
 	for _, h := range w.hosts {
 		if h.node == nil {
 			continue
 		}
-		if s := h.node.StoreStatus(); s.Known && s.Epoch > newest.Epoch {
+		s := h.node.StoreStatus()
+		if s.Sealed {
+			sealed = max(sealed, s.Generation)
+		}
+		if s.Known && s.Epoch > newest.Epoch {
 			newest = s
 		}
 	}
+	newest.Sealed = sealed > 0 && sealed == newest.Generation
 	return newest
 }
 

@@ -98,3 +98,35 @@ func TestLeaveThatIsRefusedUndoesItsDrain(t *testing.T) {
 		t.Error("no node was drained before it was to leave")
 	}
 }
+
+// Of three disks one takes nothing, and the register moves to one seat. That one is
+// killed and its disk rots, or its machine is off for good, and the others bring the
+// move to an end: nobody knows what it has promised, so the roster is lost. A plan
+// must do neither before the move is done (seed 10838: no detached job began any more).
+func TestTheLastSeatIsSparedWhileTheSeatsMove(t *testing.T) {
+	for _, machine := range []bool{false, true} {
+		for after := 10 * time.Millisecond; after < time.Second; after += 50 * time.Millisecond {
+			s := newScene(t, 3, 4)
+			first, full, slow := s.hosts[0], s.hosts[1], s.hosts[2]
+			s.At(time.Second, func() {
+				s.slowDisk(slow, slowMax, 3*time.Second)
+				s.fillDisk(full, 1500*time.Millisecond)
+			})
+			s.At(time.Second+after, func() {
+				if machine {
+					s.lose(first, 2*time.Second)
+					return
+				}
+				s.rotDisk(first, false)
+				s.At(s.Now()+2*time.Second, func() { s.restart(first) })
+			})
+			job := s.submit(1, 20*time.Second, 4, time.Second)
+			job.request.Detach = true
+			s.Run(time.Minute)
+			if job.id == 0 {
+				t.Errorf("machine %v, %v after a disk took nothing: a detached job that came later was not acknowledged", machine, after)
+			}
+			s.end(s.Now())
+		}
+	}
+}

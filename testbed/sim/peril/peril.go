@@ -4,6 +4,7 @@
 package peril
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/filch-hpc/filch"
@@ -65,7 +66,9 @@ func Replicas(nodes []Node, k dht.Key) (replicas []dht.Replica) {
 }
 
 // Seats reports whether the roster would have no majority of its seats left
-// without a node. A seat that was never told that it is one knows nothing.
+// without a node. A seat that was never told that it is one knows nothing. While
+// the seats move it may be any: a move that one seat has accepted may come true
+// when its proposer is gone, and those who are to be seated do not know of it yet.
 func Seats(nodes []Node, without filch.NodeName) bool {
 	best, statuses := dht.StoreStatus{}, make([]dht.StoreStatus, len(nodes))
 	for i := range nodes {
@@ -74,6 +77,10 @@ func Seats(nodes []Node, without filch.NodeName) bool {
 		if s.Known && (!best.Known || s.Generation > best.Generation || s.Generation == best.Generation && s.Epoch > best.Epoch) {
 			best = s
 		}
+	}
+	moves := func(s dht.StoreStatus) bool { return s.Sealed && s.Generation == best.Generation }
+	if slices.ContainsFunc(statuses, moves) {
+		return true
 	}
 	left := 0
 	for _, name := range best.Seats {
