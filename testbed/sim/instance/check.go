@@ -161,7 +161,9 @@ func (w *World) checkSameLaunch(a *attempt, l *launcher.Launch) {
 }
 
 // checkExec: no rank is exec'ed before every keeper of the gang is ready, nor
-// after its job has ended, nor while another attempt of it runs.
+// after its job has ended, nor while another attempt of it runs. What is on a machine
+// that stands still does not run, and nobody can end it: the others cannot tell that
+// machine from one that is dead. It must be gone soon after that goes on.
 func (w *World) checkExec(k *keeper) {
 	a := k.truth
 	for i, r := range a.ready {
@@ -171,8 +173,11 @@ func (w *World) checkExec(k *keeper) {
 		}
 	}
 	for _, o := range a.job.attempts {
-		if o != a && o.live > 0 {
-			w.Fail("two-attempts", "%s execs on %s while %d ranks of %s run", a.launch.Ident, k.h.Name, o.live, o.launch.Ident)
+		if o == a || o.live == 0 {
+			continue
+		}
+		if n := o.live - w.standStill(o); n > 0 {
+			w.Fail("two-attempts", "%s execs on %s while %d ranks of %s run", a.launch.Ident, k.h.Name, n, o.launch.Ident)
 			return
 		}
 	}
@@ -209,6 +214,27 @@ func (w *World) apart(h *host) bool {
 		}
 	}
 	return 2*reach <= len(w.hosts)
+}
+
+// standStill counts the ranks of an attempt on machines that stand still, and has it
+// looked whether they are gone when those have gone on for a while.
+func (w *World) standStill(a *attempt) (n int) {
+	for _, h := range w.hosts {
+		if k := h.keeper(a.launch.Ident); k != nil && a.started[k.start.Index] && h.frozen && h.Paused() && len(k.alive) > 0 {
+			n += len(k.alive)
+			thaw := h.PausedUntil()
+			w.At(thaw+reapBound+a.job.killWait(), func() { w.checkThaw(k, thaw) })
+		}
+	}
+	return n
+}
+
+// checkThaw looks for ranks that stood still, while another attempt began, on a machine
+// that went on at a moment and that no fault has touched since.
+func (w *World) checkThaw(k *keeper, thaw time.Duration) {
+	if len(k.alive) > 0 && !k.killed && k.h.trouble <= thaw {
+		w.Fail("two-attempts", "%s: %d ranks of %s that stood still run on, and another attempt has begun", k.h.Name, len(k.alive), k.truth.launch.Ident)
+	}
 }
 
 // checkGone looks, some time after the end of a job, for ranks that still run.

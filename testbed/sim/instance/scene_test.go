@@ -59,6 +59,7 @@ func TestScenes(t *testing.T) {
 		{"a job lost out of sight is lost to its client", outOfSight},
 		{"a client hears of a job lost out of sight after a restart", outOfSightTwice},
 		{"a launch that is given up says why", givenUp},
+		{"ranks on a machine that stands still keep no attempt waiting for ever", standsStill},
 	}
 	for _, x := range scenes {
 		t.Run(x.name, func(t *testing.T) { x.play(newScene(t, 6, 4)) })
@@ -242,4 +243,29 @@ func givenUp(s *scene) {
 	if !s.fuse.blown {
 		s.t.Error("the participant did not die over its launch")
 	}
+}
+
+// standsStill: the machine of a participant stands still for longer than the others
+// wait for what was lost there. The job begins again meanwhile, and the machine ends its
+// ranks as soon as it goes on (seed 13453).
+func standsStill(s *scene) {
+	job := s.submit(0, 10*time.Millisecond, 12, 25*time.Second)
+	job.request.Detach, job.request.Policy.Requeue = true, true
+	var still *host
+	s.At(time.Second, func() {
+		at := job.last().launch.Nodes
+		still = s.byName[at[len(at)-1].Node]
+		s.pause(still, 20*time.Second, true)
+	})
+	s.At(20*time.Second, func() {
+		if len(job.attempts) != 2 || job.last().live != 12 {
+			s.t.Errorf("the job has had %d attempts, want that the second one runs", len(job.attempts))
+		}
+	})
+	s.At(22*time.Second, func() {
+		if n := job.attempts[0].live; n > 0 || !still.Up() {
+			s.t.Errorf("%d ranks of the first attempt run on %s", n, still.Name)
+		}
+	})
+	s.end(time.Minute)
 }
