@@ -119,7 +119,8 @@ func (s *Store) confirm() {
 		}
 		f := &flight{sh: sh, epoch: sh.cfg.epoch, readers: sh.readers}
 		sh.readers, sh.round = nil, f
-		s.launch(f, item{what: itemConfirm, shard: sh.id, epoch: f.epoch, flight: f}, false)
+		durable := slices.ContainsFunc(f.readers, func(j job) bool { return j.op.Durable })
+		s.launch(f, item{what: itemConfirm, shard: sh.id, epoch: f.epoch, flight: f}, durable)
 	}
 	s.hold.asking = s.hold.asking[:0]
 }

@@ -70,7 +70,7 @@ type Op struct {
 	Consistent bool
 	// Durable operations are answered when every replica has them on disk,
 	// others when every replica has them in memory; a consistent lookup, when
-	// the home has on disk what it shows.
+	// every replica has on disk what it shows.
 	Durable bool
 	// Keep is how long a removed record is remembered, so that an operation
 	// that arrives late finds it removed; 0 is KeepRemoved.

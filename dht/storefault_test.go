@@ -286,6 +286,32 @@ func TestStoreDurableLookup(t *testing.T) {
 	}
 }
 
+// TestStoreDurableLookupWaitsForAllDisks asks for a record durably before the disk of
+// one of its replicas has it: where the others lose theirs, it would be gone.
+func TestStoreDurableLookupWaitsForAllDisks(t *testing.T) {
+	l := newLab(t, 21)
+	l.cluster(3)
+	key := Key("k")
+	_, c := l.nodes[0].s.roster.homeOf(key)
+	home, slow := l.at[c.primary().Name], l.at[c.replicas[2].Name]
+	l.run(time.Second)
+	slow.timed = true // its sync takes long
+	if r := home.one(Op{Code: OpInsert, Key: key}); r.Outcome != Done {
+		t.Fatalf("got %v, want the record in memories", r.Outcome)
+	}
+	look := home.ask(Op{Code: OpLookup, Key: key, Consistent: true, Durable: true})
+	l.run(500 * time.Millisecond)
+	if l.answered(look, 1) {
+		t.Fatal("answered before each disk had the record")
+	}
+	slow.timed = false
+	slow.sync()
+	l.until("the answer", time.Second, func() bool { return l.answered(look, 1) })
+	if r := l.done[look][0]; r.Outcome != Done {
+		t.Errorf("got %v", r.Outcome)
+	}
+}
+
 // TestStoreLearnerOfAnotherLife is about a learner that was asked for, and began
 // another life while a steward that nobody hears may have admitted the one
 // before. The new one says that it is no learner, and keeps what its disk has;

@@ -9,8 +9,13 @@ import (
 )
 
 // Job ids come in blocks from one counter in the store. Its home adds, so that
-// nodes that begin at once need one operation each. A node has one block in use
+// nodes that begin at once need one addition each. A node has one block in use
 // and fetches the next when half of it is gone, so that no request waits.
+//
+// A block counts once disks have it: where the last replicas of the counter end
+// before, it comes back older than it was, and gives the same ids again. The
+// additions themselves are not durable, as each would wait for the syncs of those
+// before it. A durable lookup follows, and one round of syncs serves all that wait.
 
 // Sizes of blocks. One is taken twice as large when the one before it lasted
 // less than BlockBrief.
@@ -90,18 +95,29 @@ func (n *Node) fetchBlock(now time.Duration) {
 	}
 	delta := binary.AppendUvarint(nil, uint64(max(n.cfg.After, b.top)+1))
 	delta = binary.AppendUvarint(delta, uint64(b.size))
-	n.ask(now, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta, Durable: true}}, StoreWait,
-		func(now time.Duration, rs []dht.Result, out *Outbox) { n.counted(now, &rs[0], out) })
+	n.ask(now, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta}}, StoreWait,
+		func(now time.Duration, rs []dht.Result, _ *Outbox) { n.counted(now, &rs[0]) })
 }
 
-// counted takes in where the block begins.
-func (n *Node) counted(now time.Duration, r *dht.Result, out *Outbox) {
+// counted takes in where the block begins, and asks whether disks have that.
+func (n *Node) counted(now time.Duration, r *dht.Result) {
 	first, k := binary.Uvarint(r.Value)
 	if r.Outcome != dht.Done || k <= 0 || first == 0 || first > maxJobID {
 		n.noBlock(now)
 		return
 	}
-	n.gotBlock(now, filch.JobID(first), filch.JobID(first)+filch.JobID(n.meta.block.size), out)
+	op := dht.Op{Code: dht.OpLookup, Key: counterKey, Kind: KindIDs, Consistent: true, Durable: true}
+	n.ask(now, []dht.Op{op}, StoreWait, func(now time.Duration, rs []dht.Result, out *Outbox) {
+		switch v := rs[0].Version; {
+		case rs[0].Outcome != dht.Done:
+			n.noBlock(now)
+		case v.Epoch != r.Version.Epoch || v.Less(r.Version): // it may have lost the block, and gone on
+			n.meta.block.asking = false
+			n.fetchBlock(now)
+		default:
+			n.gotBlock(now, filch.JobID(first), filch.JobID(first)+filch.JobID(n.meta.block.size), out)
+		}
+	})
 }
 
 // KindIDs is the kind of the counter of job ids; see [MergeIDs].
