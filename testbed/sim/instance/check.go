@@ -399,7 +399,7 @@ func (w *World) checkQuiet() {
 				w.Fail("record-left", "%s: record %s is left when all is over", h.Name, key)
 			}
 		}
-		if w.opt.Check {
+		if w.opt.Looks.Any() {
 			h.node.Check()
 		}
 		if s := h.node.Slots(); s.Free != s.Slots || s.MemFree != s.MemBytes || len(s.GPUsFree) != len(s.GPUs) {

@@ -14,7 +14,7 @@ import (
 // that get in its way, with a fuse in one host.
 func crashWorld(f *fuse, ranks int, bad bool) *World {
 	const hosts, each = 6, 4
-	w := NewWorld(Options{Seed: 7, Hosts: hosts, Slots: each, Links: engine.Quiet(), Check: true, Words: true, MaxSteps: 2e6})
+	w := NewWorld(Options{Seed: 7, Hosts: hosts, Slots: each, Links: engine.Quiet(), Looks: engine.EachInput(), Words: true, MaxSteps: 2e6})
 	add := func(host int32, at time.Duration, ranks int, runs time.Duration, bad []badEnd) {
 		j := &job{host: host, demand: demand{Submit: at, Slots: ranks, Runs: runs}, outcome: newOutcome()}
 		j.request = launcher.Request{

@@ -127,7 +127,7 @@ func (h *host) synced(upto uint64) {
 // settle does what the outbox says, checks the Node and sets its alarm.
 func (h *host) settle(out *launcher.Outbox) {
 	w := h.w
-	if w.opt.Check && h.node != nil {
+	if w.opt.Looks.Due() && h.node != nil {
 		h.node.Check()
 	}
 	life := h.Life()

@@ -147,7 +147,7 @@ func (h *host) listen(f func(now time.Duration, out *dht.MembersOut)) {
 	out := &h.membership.out
 	out.Reset()
 	f(h.Local(), out)
-	if h.w.opt.Check {
+	if h.w.opt.Looks.Any() {
 		h.list.Check()
 	}
 	events, probes, sends := slices.Clone(out.Events), slices.Clone(out.Probes), slices.Clone(out.Sends)

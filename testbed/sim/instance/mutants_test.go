@@ -74,7 +74,7 @@ func broken(plan string, seed uint64) (says string) {
 	case "heirs":
 		w, _ = heirRun(seed)
 	default:
-		if r := runSeed(seed, plan, false, nil); len(r.Violations) > 0 {
+		if r := runSeed(seed, plan, engine.Looks{}, nil); len(r.Violations) > 0 {
 			return r.Violations[0].String()
 		}
 		return ""
@@ -105,7 +105,7 @@ func crashRun(seed uint64) (w *World, blown bool) {
 
 // calmBroken is what runs without faults fall short of.
 func calmBroken() string {
-	lines := RoundOne(false)
+	lines := RoundOne(engine.Looks{})
 	for _, s := range Scenarios(64, 8, 12)[:4] {
 		lines = append(lines, s.Run().Short()...)
 	}

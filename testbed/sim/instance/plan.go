@@ -33,7 +33,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	hosts := drawHosts(d)
 	w := NewWorld(Options{
 		Seed: seed, Hosts: hosts, Slots: int32(2 + d.N(7)), Links: drawLinks(d),
-		Check: true, Words: true, Trace: trace, MaxSteps: 3e6,
+		Looks: engine.LooksOf(seed), Words: true, Trace: trace, MaxSteps: 3e6,
 	})
 	if d.Chance(0.3) {
 		for _, h := range w.hosts {

@@ -13,11 +13,11 @@ import (
 // lists what breaks the promise of the first round: it asks at most the square
 // root of the nodes, or twice those needed; each lends at most half of its free
 // room, rounded up; and a job that fits at home sends no message.
-func RoundOne(inside bool) (lines []string) {
+func RoundOne(looks engine.Looks) (lines []string) {
 	const each = 8
 	for _, ranks := range []int{1, each, each + 1, 40, 100, 64 * each / 2, 64 * each} {
 		r := &roundOne{ranks: ranks, asked: make(map[int32]bool), free: make(map[int32]int32)}
-		r.run(each, inside)
+		r.run(each, looks)
 		lines = append(lines, r.lines...)
 	}
 	return lines
@@ -36,9 +36,9 @@ func (r *roundOne) add(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf("%d ranks: ", r.ranks)+fmt.Sprintf(format, args...))
 }
 
-func (r *roundOne) run(each int, inside bool) {
+func (r *roundOne) run(each int, looks engine.Looks) {
 	const hosts = 64
-	w := NewWorld(Options{Seed: uint64(r.ranks), Hosts: hosts, Slots: int32(each), Links: engine.Quiet(), Calm: true, Check: inside})
+	w := NewWorld(Options{Seed: uint64(r.ranks), Hosts: hosts, Slots: int32(each), Links: engine.Quiet(), Calm: true, Looks: looks})
 	w.peek = func(h *host, in *input) {
 		if m, ok := in.body.(*launcher.Ask); ok && m.Half {
 			r.free[h.Index] = h.node.Slots().Free

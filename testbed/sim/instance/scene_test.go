@@ -18,7 +18,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, hosts int, each int32) *scene {
-	return &scene{NewWorld(Options{Seed: 11, Hosts: hosts, Slots: each, Links: engine.Quiet(), Check: true, Words: true, MaxSteps: 2e6}), t}
+	return &scene{NewWorld(Options{Seed: 11, Hosts: hosts, Slots: each, Links: engine.Quiet(), Looks: engine.EachInput(), Words: true, MaxSteps: 2e6}), t}
 }
 
 func (s *scene) submit(host int32, at time.Duration, ranks int, runs time.Duration) *job {

@@ -21,18 +21,19 @@ type Run struct {
 }
 
 // RunSeed runs the faults of a seed to the end and checks that all is quiet.
-func RunSeed(seed uint64, trace func(line string)) Run { return runSeed(seed, "", true, trace) }
+func RunSeed(seed uint64, trace func(line string)) Run {
+	return runSeed(seed, "", engine.LooksOf(seed), trace)
+}
 
 // RunSlanted is [RunSeed] with a slant; see [Slants].
 func RunSlanted(seed uint64, slant string, trace func(line string)) Run {
-	return runSeed(seed, slant, true, trace)
+	return runSeed(seed, slant, engine.LooksOf(seed), trace)
 }
 
-// runSeed runs a seed with or without the invariants that the cores themselves
-// assert after each input.
-func runSeed(seed uint64, slant string, inside bool, trace func(line string)) Run {
+// runSeed runs a seed whose cores assert their own invariants as looks says.
+func runSeed(seed uint64, slant string, looks engine.Looks, trace func(line string)) Run {
 	w := SlantedWorld(seed, slant, trace)
-	w.opt.Check = inside
+	w.opt.Looks = looks
 	w.Run(faultSpan + cutLongest + settleSpan)
 	w.settleBags()
 	before := w.stats

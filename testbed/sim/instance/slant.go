@@ -180,7 +180,7 @@ func syncWorld(seed uint64, trace func(string)) *World {
 	d := engine.NewDice(seed, streamSlant)
 	w := NewWorld(Options{
 		Seed: seed, Hosts: 3 + d.N(3), Slots: 1, Links: drawLinks(d), SyncMax: d.Between(20*time.Millisecond, 1500*time.Millisecond),
-		Check: true, Words: true, Trace: trace, MaxSteps: 3e6,
+		Looks: engine.LooksOf(seed), Words: true, Trace: trace, MaxSteps: 3e6,
 	})
 	w.slanted = true
 	w.addRecordClients(d, 6, 60, 200*time.Millisecond)

@@ -25,8 +25,8 @@ type Options struct {
 	Slots      int32 // of each host
 	Links      engine.Links
 	Gather     stealer.Policy
-	Check      bool // call Node.Check after every input
-	Words      bool // check the messages: promises kept, launches on the newest word
+	Looks      engine.Looks // when Node.Check is called
+	Words      bool         // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
 	Calm       bool          // no host or link ever fails: no member list of its own for each
 	CountKinds bool          // count messages by kind

@@ -102,27 +102,17 @@ func (n *node) rejoin() {
 // input hands something to the process of now, when it runs.
 func (n *node) input(f func()) { n.Input(n.w.Now(), f) }
 
-// The invariants inside the stores cost as much as all the rest: they are
-// asserted after every input in one of checkedSeeds seeds, and after one of
-// checkedCalls inputs in the others.
-const (
-	checkedSeeds = 4
-	checkedCalls = 8
-)
-
 // call lets the store handle one input and does what it says.
 func (n *node) call(f func(now time.Duration, out *dht.StoreOut)) {
 	w := n.w
 	out := &w.out
 	out.Reset()
 	f(n.Local(), out)
-	if w.calls++; !w.plan.bare {
-		if w.plan.seed%checkedSeeds == 0 || w.calls%checkedCalls == 0 {
-			n.store.Check()
-		}
-		if w.calls%acrossEvery == 0 {
-			w.across()
-		}
+	if w.looks.Due() {
+		n.store.Check()
+	}
+	if w.calls++; !w.plan.bare && w.calls%acrossEvery == 0 {
+		w.across()
 	}
 	n.act(out)
 	n.Wake(n.store.Deadline())

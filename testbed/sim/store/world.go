@@ -24,6 +24,7 @@ type World struct {
 	ground  truth
 	out     dht.StoreOut
 	calls   uint64 // inputs of stores
+	looks   engine.Looks
 	stats   Stats
 }
 
@@ -86,6 +87,9 @@ func newWorld(p plan, trace func(line string)) *World {
 	w := &World{
 		Engine: e, plan: p, byName: make(map[filch.NodeName]*node, count),
 		rng: dices{e.Dice(3), e.Dice(4), e.Dice(5), e.Dice(6)},
+	}
+	if !p.bare {
+		w.looks = engine.LooksOf(p.seed)
 	}
 	w.past.init()
 	w.ground.init()
