@@ -70,7 +70,7 @@ func (w *World) bagStands(b *bag, text string) bool {
 		return !w.idles(b)
 	case says("waits for the end of"):
 		for _, a := range b.after {
-			if !a.finished {
+			if !a.finished || a.lastAt > w.Now()-staleSpan {
 				return true
 			}
 		}
