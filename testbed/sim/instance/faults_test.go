@@ -15,7 +15,7 @@ import (
 // with its trace on standard error. The default is four minutes of CPU. Longer runs
 // go by ranges, and those that broke no rule are remembered; see package ranges.
 const (
-	seedsDefault = 800
+	seedsDefault = 1600
 	seedsRange   = 500
 )
 
