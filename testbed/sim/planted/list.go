@@ -33,7 +33,7 @@ var Parts = map[string][]string{
 var Faults = []Fault{
 	{"restore-parts", "launcher", "restore", Instance, 200, "crashes"},
 	{"restore-open", "launcher", "restore", Instance, 60, "owners"},
-	{"restore-gate", "launcher", "restore", Instance, 20, "owners"},
+	{"restore-gate", "launcher", "restore", Instance, 100, "owners"},
 	{"early-book", "launcher", "record writer", Instance, 30, "owners"},
 	{"entry-parts", "launcher", "record writer", Instance, 100, "heirs"},
 	{"first-answer", "launcher", "record writer", Instance, 10, ""},
@@ -43,7 +43,7 @@ var Faults = []Fault{
 	{"made-again", "launcher", "quota", Instance, 60, "drops"},
 	{"heir-once", "mtc", "task failover", Instance, 100, "stewards"},
 	{"heir-ends", "mtc", "task failover", Instance, 20, "stewards"},
-	{"tasks-stay", "launcher", "task failover", Instance, 40, "rejoins"},
+	{"tasks-stay", "launcher", "task failover", Instance, 150, "rejoins"},
 	{"no-heir", "launcher", "takeover", Instance, 100, ""},
 	{"heir-anew", "launcher", "takeover", Instance, 60, "owners"},
 	{"same-block", "launcher", "ids", Instance, 10, ""},
