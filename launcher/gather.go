@@ -126,7 +126,10 @@ func (n *Node) tickGather(now time.Duration, j *job, out *Outbox) {
 	n.tryLaunch(now, j, out)
 }
 
-// asked is the victim's side of an Ask.
+// asked is the victim's side of an Ask. Where it is late, or of an origin that forgot that
+// it launched the attempt (see isOf), this node has a part of that: the origin hears of
+// it. Granted to the second launch, the part would be ready for it, and run with the
+// ranks and nodes of the first.
 func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox) {
 	a := slots.Ask{
 		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
@@ -134,6 +137,10 @@ func (n *Node) asked(now time.Duration, from filch.NodeName, m *Ask, out *Outbox
 		Ends: m.Takes > 0 && n.cfg.Walltime.Fits(now, m.Takes),
 	}
 	if a.Want <= 0 || a.Want > MaxRanks || !sane(a.Base, a.Each) {
+		return
+	}
+	if p := n.parts[a.Key]; p != nil && p.launch.Origin == from {
+		n.report(now, p, out)
 		return
 	}
 	limit := int32(slots.Unbounded)
