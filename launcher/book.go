@@ -417,7 +417,7 @@ func (n *Node) overruled(now time.Duration, id filch.JobID, d *draft, value []by
 		return
 	}
 	if e.Owner != n.cfg.Name {
-		n.past.forget(id) // the end that counts is another's
+		n.endedElsewhere(id, e, out)
 		if d.end != nil {
 			out.Records = append(out.Records, Record{Key: recordKey(id)})
 		}

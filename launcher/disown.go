@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -67,7 +68,7 @@ func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
 // others did not see it for a while. Whoever asked has been told that end, so it is
 // the one that the client hears, and the ranks of the job go.
 func (n *Node) wasLost(now time.Duration, j *job, e *JobEntry, out *Outbox) {
-	end := EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: Cause{Kind: CauseNodeLost, Rank: -1, Node: n.cfg.Name, Text: e.Info.Cause}}
+	end := n.lostEnd(e)
 	if j.run != nil {
 		n.halt(now, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), end.Cause.Text, out)
 	}
@@ -75,6 +76,29 @@ func (n *Node) wasLost(now time.Duration, j *job, e *JobEntry, out *Outbox) {
 	n.remember(now, j, e.Told(), end, out)
 	n.disown(now, j, out)
 	n.stepOver(now, j, out)
+}
+
+func (n *Node) lostEnd(e *JobEntry) EndRecord {
+	return EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: Cause{Kind: CauseNodeLost, Rank: -1, Node: n.cfg.Name, Text: e.Info.Cause}}
+}
+
+// endedElsewhere takes in that the record has another end of a job that is over here:
+// that one counts. The client of an attached job may not be back yet to hear of it.
+func (n *Node) endedElsewhere(id filch.JobID, e *JobEntry, out *Outbox) {
+	p := n.past.find(id)
+	attached := p != nil && !p.info.Detached
+	n.past.forget(id)
+	if !attached || !e.ended() {
+		return
+	}
+	end := n.lostEnd(e)
+	for _, old := range n.past.add(e.Told(), end) {
+		out.Records = append(out.Records, Record{Key: recordKey(old)})
+	}
+	if slices.Contains(n.birth.unheard, id) {
+		r := &JobRecord{Job: id, Attempt: e.Info.Attempt, Size: e.Info.Ranks, State: end.State, Ended: &end, Request: Request{Name: e.Info.Name}}
+		out.Records = append(out.Records, Record{Key: recordKey(id), Job: r})
+	}
 }
 
 // disown forgets a job whose record is another node's.

@@ -69,3 +69,39 @@ func TestAnEndIsRecordedOnce(t *testing.T) {
 	}
 	w.quiet()
 }
+
+// The launcher of an attached job is away for so long that the others take its node for
+// dead, and record the job as lost. Its ranks were kept, and end well as soon as it is
+// back. The end that the record has is the one that the client hears when it dials
+// again, from the next launcher, too. Found by the whole-node simulator (seed 12978).
+func TestAnEndThatTheRecordContradictsIsNotForgotten(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		w := newNet(t, 4, 4)
+		w.behave = func(k *keeper) { k.at = 2 * sec }
+		id := w.submit("n1", 1, ranks(2))
+		w.run(sec)
+		w.crash("n1", false)
+		w.run(100 * ms)
+		w.declare("n1", stealer.Dead)
+		w.run(2 * sec)
+		if i, ok := w.told(id); !ok || i.State != "lost" {
+			t.Fatalf("the record says %+v, %t; want lost", i, ok)
+		}
+		w.restart("n1")
+		w.run(500 * ms)
+		if twice {
+			w.crash("n1", true)
+			w.restart("n1")
+			w.run(200 * ms)
+		}
+		w.reattach("n1", 2, id)
+		w.run(500 * ms)
+		var last Event
+		for _, e := range w.events[id] {
+			last = e
+		}
+		if e, ok := last.(Ended); !ok || e.State != filch.Lost {
+			t.Errorf("twice %t: the client heard %+v, want that the job was lost", twice, last)
+		}
+	}
+}
