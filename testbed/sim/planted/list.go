@@ -40,7 +40,7 @@ var Faults = []Fault{
 	{"stale-records", "launcher", "record writer", Instance, 20, ""},
 	{"drop-live", "launcher", "quota", Instance, 10, "drops"},
 	{"drop-bare", "launcher", "quota", Instance, 20, "drops"},
-	{"made-again", "launcher", "quota", Instance, 60, "drops"},
+	{"made-again", "launcher", "quota", Instance, 300, "drops"},
 	{"heir-once", "mtc", "task failover", Instance, 100, "stewards"},
 	{"heir-ends", "mtc", "task failover", Instance, 20, "stewards"},
 	{"tasks-stay", "launcher", "task failover", Instance, 150, "rejoins"},
