@@ -216,6 +216,22 @@ func (w *World) apart(h *host) bool {
 	return 2*reach <= len(w.hosts)
 }
 
+// cutOff reports whether a host reaches no more than half of those that are up, itself
+// included.
+func (w *World) cutOff(h *host) bool {
+	up, reach := 0, 0
+	for _, o := range w.hosts {
+		if o != h && !o.Up() {
+			continue
+		}
+		up++
+		if o == h || !w.Net.IsCut(h.Index, o.Index) && !w.Net.IsCut(o.Index, h.Index) {
+			reach++
+		}
+	}
+	return 2*reach <= up
+}
+
 // standStill counts the ranks of an attempt on machines that stand still, and has it
 // looked whether they are gone when those have gone on for a while.
 func (w *World) standStill(a *attempt) (n int) {

@@ -140,7 +140,7 @@ func (w *World) mayRot(h *host) bool {
 // is cut off does not count: it may be declared dead, and takes what it has with it.
 func (w *World) running() (nodes []peril.Node) {
 	for _, h := range w.hosts {
-		if h.node != nil && !w.apart(h) {
+		if h.node != nil && !w.cutOff(h) {
 			nodes = append(nodes, peril.Node{Name: h.Name, Incarnation: h.incarnation, Store: h.store})
 		}
 	}
