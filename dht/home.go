@@ -60,11 +60,14 @@ func (s *Store) answeredBefore(node []byte, incarnation, seq uint64) bool {
 }
 
 // givenUp reports whether nobody waits for the answer of a job any more. Then
-// it must not begin: records no longer remember whether it was carried out.
+// it must not begin: records no longer remember whether it was carried out, and those
+// who clear up after a dead caller may have read them.
 func (s *Store) givenUp(j *job) bool {
 	switch {
-	case j.from == nil || j.watch != nil || j.from.inc != j.inc:
+	case j.from == nil || j.watch != nil:
 		return false
+	case j.from.inc != j.inc || j.from.state == PeerDead:
+		return true
 	case j.from == s.peers.me:
 		return s.calls.get(j.number) == nil
 	}

@@ -242,6 +242,43 @@ func TestStoreGivenUp(t *testing.T) {
 	}
 }
 
+// TestStoreOfTheDeadBeginsNothing lets an operation wait behind another one until its
+// caller is dead. It is not carried out: those who clear up after the caller may have
+// been here before. (A range of tasks was given to a node that had been dead for
+// 20 s, and stayed with it.)
+func TestStoreOfTheDeadBeginsNothing(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		l := newLab(t, 18)
+		l.cluster(4)
+		key := Key("of the dead")
+		_, c := l.nodes[0].s.roster.homeOf(key)
+		home, third := l.at[c.primary().Name], l.at[c.replicas[2].Name]
+		var caller *labNode
+		for _, n := range l.nodes {
+			if !c.has(n.s.self) {
+				caller = n
+			}
+		}
+		silent := true
+		l.cut = func(from, to *labNode) bool { return silent && from == third && to == home }
+		home.ask(Op{Code: OpAppend, Key: key, Value: []byte("first")})
+		l.run(20 * time.Millisecond)
+		caller.ask(Op{Code: OpAppend, Key: key, Value: []byte("second")})
+		l.run(20 * time.Millisecond)
+		if caller.kill(10 * time.Millisecond); again {
+			l.run(20 * time.Millisecond)
+			l.start(caller.name, false)
+		}
+		l.run(100 * time.Millisecond)
+		silent = false
+		l.run(5 * time.Second)
+		r := home.one(Op{Code: OpLookup, Key: key, Consistent: true})
+		if bytes.Contains(r.Value, []byte("second")) || !bytes.Contains(r.Value, []byte("first")) {
+			t.Errorf("again %t: the list is %q, want the first element only", again, r.Value)
+		}
+	}
+}
+
 // TestStoreSickNotLeftForSilent lets one replica of a shard be sick while the
 // others are silent: it is not dropped, they may be dead.
 func TestStoreSickNotLeftForSilent(t *testing.T) {
