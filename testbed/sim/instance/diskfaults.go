@@ -112,22 +112,28 @@ func (w *World) slowDisk(h *host, most, lasts time.Duration) {
 	w.At(w.Now()+lasts, func() { h.disk.Slow(syncMax) })
 }
 
-// rotDisk ends a launcher, or its machine, and makes part of what its disk had
-// rot, unless that may be the only one that has it.
+// rotDisk ends a launcher, or its machine, and makes part of what its disk had rot.
 func (w *World) rotDisk(h *host, machine bool) {
 	if h.node == nil {
 		return
 	}
-	may := w.mayRot(h)
 	if machine {
 		w.crash(h)
 	} else {
 		w.killLauncher(h)
 	}
-	if may {
+	h.rots = true
+}
+
+// rot makes part of what a disk had rot just before the next launcher reads it, unless
+// that disk may be the only one that has it by now: others may have died meanwhile,
+// before anybody knew that this one was gone.
+func (w *World) rot(h *host) {
+	if h.rots && w.mayRot(h) {
 		w.hurt = true
 		h.disk.Damage()
 	}
+	h.rots = false
 }
 
 // mayRot reports whether others that run have all that the disk of a host has.

@@ -157,6 +157,7 @@ func (w *World) restart(h *host) {
 	if h.node != nil || h.lost {
 		return
 	}
+	w.rot(h)
 	w.trace(h.Name, "starts", "launcher")
 	h.dark = false
 	h.disturb(w.Now())

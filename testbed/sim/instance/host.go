@@ -34,6 +34,7 @@ type storage struct {
 	records  map[string]launcher.Record // of the launcher's own log, which is never synced
 	late     []launcher.Record          // that it could not write yet
 	forgot   bool                       // a launcher died with some of those
+	rots     bool                       // part of it rots before the next launcher starts
 }
 
 // machine is what of a host is not its launcher.
