@@ -69,8 +69,12 @@ func (n *Node) abandon(now time.Duration, j *job, out *Outbox) {
 // the one that the client hears, and the ranks of the job go.
 func (n *Node) wasLost(now time.Duration, j *job, e *JobEntry, out *Outbox) {
 	end := n.lostEnd(e)
-	if j.run != nil {
+	if r := j.run; r != nil {
+		before := r.halt.level
 		n.halt(now, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), end.Cause.Text, out)
+		if r.halt.level == before {
+			n.haltAgain(j, out)
+		}
 	}
 	n.tell(j, Ended{Job: j.id, State: end.State, Code: end.Code, Cause: end.Cause}, out)
 	n.remember(now, j, e.Told(), end, out)

@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -104,4 +105,34 @@ func TestAnEndThatTheRecordContradictsIsNotForgotten(t *testing.T) {
 			t.Errorf("twice %t: the client heard %+v, want that the job was lost", twice, last)
 		}
 	}
+}
+
+// The launcher of such a job died when it had recorded that the job fails, and before it
+// told its own keeper. The next one ends the job before that keeper turns up, and learns
+// before it says so again that the job was lost. The ranks that turned up end all the
+// same: they wait for no word of another node, so nobody else would end them. Found by the
+// whole-node simulator (seed 1624).
+func TestRanksThatTurnUpLateEndWithAJobThatWasLost(t *testing.T) {
+	w := newNet(t, 4, 4)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	id := w.submit("n1", 1, ranks(8))
+	w.run(sec)
+	n1 := w.nodes["n1"]
+	w.crash("n1", false)
+	key := fmt.Sprintf("job/%d", id)
+	fails := *n1.records[key].Job
+	fails.Cause, fails.Code = Cause{Kind: CauseNotFound, Rank: -1, Node: "n2", Text: "planned"}, filch.ExitNotFound
+	n1.records[key] = Record{Key: key, Job: &fails}
+	w.run(100 * ms)
+	w.declare("n1", stealer.Dead)
+	w.run(2 * sec)
+	if i, ok := w.told(id); !ok || i.State != "lost" {
+		t.Fatalf("the record says %+v, %t; want lost", i, ok)
+	}
+	w.restart("n1")
+	w.run(FailGrace + sec)
+	if k := w.live("n1"); k > 0 {
+		t.Errorf("%d keepers run on n1, and the job is over", k)
+	}
+	w.quiet()
 }

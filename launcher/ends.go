@@ -339,6 +339,17 @@ func (n *Node) halt(now time.Duration, j *job, sig int32, grace time.Duration, r
 	n.wakeJob(j, j.deadline())
 }
 
+// haltAgain says to all participants once more what they are told to do to their ranks,
+// before the run is forgotten and nothing is repeated. A keeper that had not turned up
+// when it was first said would run on: a part of this node waits for no word of another.
+func (n *Node) haltAgain(j *job, out *Outbox) {
+	for i := range j.run.seats {
+		if !j.run.seats[i].done {
+			n.sendHalt(j, i, out)
+		}
+	}
+}
+
 func (n *Node) sendHalt(j *job, i int, out *Outbox) {
 	h, at := &j.run.halt, &j.run.launch.Nodes[i]
 	n.send(at.Node, &Halt{
