@@ -60,6 +60,8 @@ type kept struct {
 	unborn bool         // not recorded yet, so not acknowledged
 	lost   []LostSeat   // where ranks of it may still run
 
+	restored bool // by a launcher that was started again: it may have forgotten a launch
+
 	earlier []filch.NodeName // nodes of earlier attempts, where output of it is
 }
 

@@ -25,6 +25,7 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 	n.noneLeft(now, from, m, out)
 	j := n.jobs[m.Job]
 	if j == nil || !j.isOf(from, m) {
+		n.remains(now, j, from, m, out)
 		n.progressOfNone(now, from, m, out)
 		return
 	}

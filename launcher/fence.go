@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,11 +22,12 @@ const (
 	AskLost = time.Second
 )
 
-// LostSeat is a participant that was lost, where ranks may still run.
+// LostSeat is a participant that was lost, or forgotten, where ranks may still run.
 type LostSeat struct {
-	Node  filch.NodeName
-	Index int32
-	Lease filch.LeaseID
+	Node    filch.NodeName
+	Attempt filch.Attempt
+	Index   int32
+	Lease   filch.LeaseID
 }
 
 // mayRunFor is how long ranks that are lost now may run on without a word of their
@@ -43,7 +45,7 @@ func (n *Node) mayRunFor(j *job, node filch.NodeName, heard bool) time.Duration 
 
 func (r *run) seatAt(i int) LostSeat {
 	at := &r.launch.Nodes[i]
-	return LostSeat{Node: at.Node, Index: int32(i), Lease: at.Lease}
+	return LostSeat{Node: at.Node, Attempt: r.launch.Ident.Attempt, Index: int32(i), Lease: at.Lease}
 }
 
 // lostSeats is the participants of a run that were lost without a word of their node since,
@@ -85,7 +87,7 @@ func (n *Node) fenceJob(now time.Duration, j *job, wait time.Duration, out *Outb
 	j.clock.fence = end
 	if j.kept.hop > 0 { // only now: it begins the lease anew of whom it reaches
 		for _, l := range j.kept.lost {
-			n.send(l.Node, &TakeOver{Job: j.id, Attempt: j.attempt, Index: l.Index, Hop: j.kept.hop}, out)
+			n.send(l.Node, &TakeOver{Job: j.id, Attempt: l.Attempt, Index: l.Index, Hop: j.kept.hop}, out)
 		}
 	}
 	n.askLost(now, j, out)
@@ -96,7 +98,9 @@ func (n *Node) fenceJob(now time.Duration, j *job, wait time.Duration, out *Outb
 func (n *Node) fenceAgain(now time.Duration, j *job, lost []LostSeat, out *Outbox) {
 	j.kept.lost = slices.Clone(lost)
 	var wait time.Duration
-	for _, l := range lost {
+	for i := range lost {
+		l := &j.kept.lost[i]
+		l.Attempt = cmp.Or(l.Attempt, j.attempt) // a launcher of before that was known did not write it
 		wait = max(wait, n.mayRunFor(j, l.Node, false))
 	}
 	n.fenceJob(now, j, wait, out)
@@ -123,7 +127,7 @@ func (n *Node) askLost(now time.Duration, j *job, out *Outbox) {
 // giveUpSeat has a participant that was given up end its ranks.
 func (n *Node) giveUpSeat(j *job, l LostSeat, out *Outbox) {
 	n.send(l.Node, &Halt{
-		Job: j.id, Attempt: j.attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
+		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
 		Signal: sigTerm, Grace: FailGrace, Reason: "they were given up",
 	}, out)
 }
@@ -151,17 +155,40 @@ func (n *Node) lostIsBack(now time.Duration, p, old Peer, known bool, out *Outbo
 // noneLeft takes in what a node says of a participant that is over: nothing runs there.
 func (n *Node) noneLeft(now time.Duration, from filch.NodeName, m *Progress, out *Outbox) {
 	j := n.jobs[m.Job]
-	if j == nil || j.attempt != m.Attempt || m.Phase < PhaseDone {
+	if j == nil || m.Phase < PhaseDone {
 		return
 	}
 	if r := j.run; r != nil {
-		if i := int(m.Index); i >= 0 && i < len(r.seats) && r.launch.Nodes[i].Node == from {
+		if i := int(m.Index); j.attempt == m.Attempt && i >= 0 && i < len(r.seats) && r.launch.Nodes[i].Node == from {
 			r.seats[i].swept = true
 		}
 		return
 	}
-	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l LostSeat) bool { return l.Node == from && l.Index == m.Index })
+	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) })
 	n.lostLess(now, j, out)
+}
+
+func (l *LostSeat) isOf(from filch.NodeName, m *Progress) bool {
+	return l.Node == from && l.Attempt == m.Attempt && l.Index == m.Index
+}
+
+// remains takes in that something is left of an attempt that this node does not know, of
+// a restored job that waits. A launcher whose disk took nothing forgets that it launched
+// it, and the next one hears of it from what is left: from its own keepers, or from a node
+// that hears of the restart. That ends, and no other attempt begins before it is gone.
+func (n *Node) remains(now time.Duration, j *job, from filch.NodeName, m *Progress, out *Outbox) {
+	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= PhaseDone {
+		return
+	}
+	if slices.ContainsFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) }) {
+		return
+	}
+	n.letGo(now, j, nil, out)
+	j.lined = false
+	l := LostSeat{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
+	j.kept.lost = append(slices.Clip(j.kept.lost), l)
+	n.fenceJob(now, j, JobTerm, out)
+	n.keep(now, j, out)
 }
 
 // lostLess starts a job again when nothing of it is left that was waited for.

@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -175,4 +176,56 @@ func TestAnHeirDoesNotOpenTheGateForSome(t *testing.T) {
 	}
 	w.run(60 * sec)
 	w.quiet()
+}
+
+// A launcher whose disk takes nothing forgets that it launched a job. The next one hears of
+// that from what is left of it, from a keeper of its own or from another node, and ends
+// that before the job begins again for its client, and after one more restart, too. Found
+// by the whole-node simulator (seed 12102).
+func TestRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
+	for _, there := range []filch.NodeName{"n1", "n2"} {
+		for _, twice := range []bool{false, true} {
+			w, wrong := newNet(t, 4, 4), ""
+			onceOnly(w, &wrong)
+			busy := w.submit(there, 1, ranks(4))
+			w.run(100 * ms)
+			r := ranks(2)
+			r.Shape.Only = []filch.NodeName{there}
+			id := w.submit("n1", 2, r)
+			w.run(100 * ms)
+			n1 := w.nodes["n1"]
+			disk := maps.Clone(n1.records) // takes nothing from now on
+			at := w.nodes[there]
+			at.input(func(out *Outbox) { at.node.Cancel(w.Now(), busy, 9, "user", out) })
+			w.run(sec)
+			if w.live(there) != 1 {
+				t.Fatalf("%s: %d keepers live, want that of the job", there, w.live(there))
+			}
+			w.crash("n1", false)
+			n1.records = disk
+			w.restart("n1")
+			w.run(ms)
+			w.reattach("n1", 2, id)
+			if twice {
+				w.run(100 * ms)
+				w.crash("n1", false)
+				w.restart("n1")
+				w.run(ms)
+				w.reattach("n1", 2, id)
+			}
+			since := w.Now()
+			w.until("another attempt", 20*sec, func() bool {
+				i, _ := n1.node.Job(w.Now(), id)
+				return i.State == "running"
+			})
+			if d := w.Now() - since; d > FailGrace+sec {
+				t.Errorf("%s: it began %v after its client was back, want it as soon as nothing of it runs", there, d)
+			}
+			w.run(60 * sec)
+			if e := w.ended(id); e.Code != 0 || wrong != "" {
+				t.Errorf("%s, twice %t: ended %+v: %s", there, twice, e, wrong)
+			}
+			w.quiet()
+		}
+	}
 }

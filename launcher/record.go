@@ -32,7 +32,7 @@ type SharedRecord struct {
 	Hop     int32            // of the job's record in the store: how often it was taken over
 	Orders  int32            // pieces of its order in the store
 	Earlier []filch.NodeName // of attempts before this one
-	Lost    []LostSeat       // where ranks of this attempt may still run
+	Lost    []LostSeat       // where ranks of this attempt, or of one before, may still run
 	Losses  int32            // attempts that lost a node
 	Done    []*PartRecord    // the participants that are done; in the store only
 	Kept    bool             // the store has the end; on the disk only

@@ -190,7 +190,7 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 	j := n.newJob(now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
-	j.clock.losses = r.Shared.Losses
+	j.clock.losses, j.kept.restored = r.Shared.Losses, true
 	n.mark(now, j, BookPause)
 	n.bePatient(j)
 	if r.Arbiter != "" {
