@@ -79,3 +79,32 @@ func TestADeadNodeTakesItsPromisesBack(t *testing.T) {
 	}
 	w.quiet()
 }
+
+// A launcher that goes down, or was declared dead, ends its ranks and dies before it
+// tells their origin. The next one tells that they were killed by a signal, which the
+// origin had not asked for: they were lost with their node, and a job that may start again
+// does. Found by the whole-node simulator (seed 5656).
+func TestRanksThatTheirNodeEndedAreLost(t *testing.T) {
+	for _, requeue := range []bool{false, true} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) { k.at = 5 * sec }
+		r := ranks(8)
+		r.Policy.Requeue = requeue
+		id := w.submit("n1", 1, r)
+		w.run(sec)
+		w.learnsDead("n2")
+		w.run(500 * usec)
+		w.crash("n2", false)
+		w.run(500 * ms)
+		w.restart("n2")
+		w.run(30 * sec)
+		want := Ended{State: filch.Lost, Code: filch.ExitNodeLost}
+		if requeue {
+			want = Ended{State: filch.OK}
+		}
+		if e := w.ended(id); e.State != want.State || e.Code != want.Code {
+			t.Errorf("requeue %t: ended as %s with %d, %s; want %s with %d", requeue, e.State, e.Code, e.Cause.Text, want.State, want.Code)
+		}
+		w.quiet()
+	}
+}

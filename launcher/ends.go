@@ -206,6 +206,11 @@ func (n *Node) seatOver(now time.Duration, j *job, i int, m *Progress, out *Outb
 		n.seatLost(now, j, i, m.Err.Text, out)
 		return
 	}
+	if m.Phase == PhaseDone && s.told > 0 && r.halt.level == 0 && len(r.sigs) == 0 && j.req.Parent == 0 {
+		// A launcher that was declared dead, or that went down, ended them, and died.
+		n.seatLost(now, j, i, "they were ended there", out)
+		return
+	}
 	n.seatGone(r, s, m.Phase)
 	switch {
 	case m.Phase == PhaseRefused && m.Cause == CauseNone:
