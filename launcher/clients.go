@@ -143,7 +143,12 @@ func (n *Node) Reattach(now time.Duration, client ClientID, id filch.JobID, out 
 	j.clock.reclaim = filch.Never
 	n.clients[client] = append(n.clients[client], id)
 	n.recount(j, client, out)
-	if waits {
+	switch {
+	case !waits:
+	case n.birth.opens != filch.Never: // a keeper of a launch that was forgotten may still turn up
+		j.clock.fence = n.birth.opens
+		n.wakeJob(j, j.deadline())
+	default:
 		n.begin(now, j, out)
 		n.settle(now, out)
 	}

@@ -83,6 +83,9 @@ func (n *Node) missing(j *job) string {
 	if j.unclaimed() {
 		return "waits for its client to come back, as the launcher was restarted"
 	}
+	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
+		return "waits until all keepers that outlived the last launcher have turned up: ranks of it may be among them"
+	}
 	if j.clock.fence != filch.Never {
 		lost := make([]filch.NodeName, len(j.kept.lost))
 		for i := range lost {

@@ -191,7 +191,8 @@ func (n *Node) remains(now time.Duration, j *job, from filch.NodeName, m *Progre
 	n.keep(now, j, out)
 }
 
-// lostLess starts a job again when nothing of it is left that was waited for.
+// lostLess starts a job again when nothing of it is left that was waited for, or all
+// keepers have turned up that may be its.
 func (n *Node) lostLess(now time.Duration, j *job, out *Outbox) {
 	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
 		n.unfence(now, j, out)

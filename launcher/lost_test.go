@@ -3,6 +3,7 @@ package launcher_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -228,4 +229,36 @@ func TestRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 			w.quiet()
 		}
 	}
+}
+
+// The client is back before the keeper of a launch that was forgotten has turned up. The
+// job does not begin elsewhere meanwhile.
+func TestKeepersOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
+	w, wrong := newNet(t, 2, 4), ""
+	onceOnly(w, &wrong)
+	busy := w.submit("n1", 1, ranks(8))
+	w.run(100 * ms)
+	id := w.submit("n1", 2, ranks(2))
+	w.run(100 * ms)
+	n1 := w.nodes["n1"]
+	disk := maps.Clone(n1.records) // takes nothing from now on
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), busy, 9, "user", out) })
+	w.run(sec)
+	if w.live("n1") != 1 || w.live("n2") != 0 {
+		t.Fatalf("%d and %d keepers live, want that of the job on n1", w.live("n1"), w.live("n2"))
+	}
+	w.crash("n1", false)
+	n1.records, w.late = disk, 50*ms
+	w.restart("n1")
+	w.run(ms)
+	w.reattach("n1", 2, id)
+	w.run(10 * ms)
+	if i, _ := n1.node.Job(w.Now(), id); !strings.Contains(i.Cause, "keepers") {
+		t.Errorf("the job is %+v, want that it waits for keepers", i)
+	}
+	w.run(60 * sec)
+	if e := w.ended(id); e.Code != 0 || wrong != "" {
+		t.Errorf("ended %+v: %s", e, wrong)
+	}
+	w.quiet()
 }

@@ -174,6 +174,9 @@ func (n *Node) Settled(now time.Duration, out *Outbox) {
 	if !n.dead {
 		n.ledger.Open(now)
 	}
+	for _, j := range n.sortedJobs() {
+		n.lostLess(now, j, out) // of which nothing turned up
+	}
 	n.settle(now, out)
 }
 
