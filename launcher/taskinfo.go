@@ -251,7 +251,7 @@ func (n *Node) TasksHere(id filch.JobID) TasksHere {
 		return TasksHere{}
 	}
 	h := TasksHere{
-		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared + j.Here.Frozen, Running: j.Here.Running,
+		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
 	}
 	if j.Spec != nil {
