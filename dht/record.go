@@ -24,8 +24,8 @@ type record struct {
 
 // Bounds of what a record remembers of the last operations that changed it.
 const (
-	// maxRecent: more are under way on one key at a time only if callers give up
-	// without an answer.
+	// maxRecent: more may be under way on one key at a time. What is forgotten before
+	// it is repeated is answered with unknown; a merge is done again, and must bear it.
 	maxRecent = 32
 	maxMarks  = 16 // callers of which it remembers how far it has forgotten
 	// keptReply is the size of an answer that is remembered, if the same merge

@@ -97,7 +97,6 @@ var fenceScenes = map[string]func(t testing.TB) string{
 		}
 		return wrong
 	},
-	"hasty-merge": slowMerges,
 	"early-fence": rebornOrigin,
 }
 

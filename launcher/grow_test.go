@@ -68,11 +68,9 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 	w.quiet()
 }
 
-// slowMerges has a change of the records of tasks take longer than the store's
-// own wait: a replica is silent, and not yet declared dead. It must not be
-// proposed anew: what the first one took from a dead node would be told to
-// nobody, and wait for ever.
-func slowMerges(t testing.TB) string {
+// A change of the records of tasks takes longer than the store's own wait: a replica
+// is silent, and not yet declared dead. What it takes from a dead node goes on.
+func TestATakeThatTakesLong(t *testing.T) {
 	w := newNet(t, 7, 2)
 	w.chores.lasts = 200 * ms
 	const total = 600
@@ -93,13 +91,12 @@ func slowMerges(t testing.TB) string {
 	news := w.heard(id, TasksFinished)
 	switch {
 	case news == nil:
-		return fmt.Sprintf("the bag has not ended: %+v", w.heard(id, TasksProgress))
+		t.Fatalf("the bag has not ended: %+v", w.heard(id, TasksProgress))
 	case news.Tally.OK != total:
-		return fmt.Sprintf("the bag ended %+v", news.Tally)
+		t.Errorf("the bag ended %+v", news.Tally)
 	}
 	w.run(20 * sec)
 	w.quiet()
-	return ""
 }
 
 // said reports whether a client of a node heard something since.

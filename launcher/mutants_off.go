@@ -10,7 +10,6 @@ const (
 	mutantNoFenceOff  = false
 	mutantHopless     = false
 	mutantEagerLaunch = false
-	mutantHastyMerge  = false
 	mutantNoHeir      = false
 	mutantStaleLaunch = false
 

@@ -11,7 +11,6 @@ var (
 	mutantNoFenceOff  bool // a node that is cut off keeps its ranks of detached jobs
 	mutantHopless     bool // whoever speaks of a job is heeded, whatever its hop
 	mutantEagerLaunch bool // a detached job is launched before its record says who owns it
-	mutantHastyMerge  bool // a change of tasks' records that takes long is proposed anew
 	mutantNoHeir      bool // nobody takes over the jobs of who is dead
 	mutantStaleLaunch bool // a launch that waits for its record goes out although a node took back what it needs
 
@@ -40,7 +39,7 @@ func Plant(name string) bool {
 	known := name == ""
 	for n, p := range map[string]*bool{ // any order
 		"early-go": &mutantEarlyGo, "no-lease": &mutantNoLease, "no-fence-off": &mutantNoFenceOff,
-		"hopless": &mutantHopless, "eager-launch": &mutantEagerLaunch, "hasty-merge": &mutantHastyMerge,
+		"hopless": &mutantHopless, "eager-launch": &mutantEagerLaunch,
 		"stale-launch": &mutantStaleLaunch, "no-heir": &mutantNoHeir,
 		"restore-parts": &mutantRestoreParts,
 		"restore-open":  &mutantRestoreOpen,

@@ -411,8 +411,8 @@ func (n *Node) startEarly(now time.Duration, out *Outbox) {
 
 // mergeWait is how long a merge may take before the core has to repeat it. The
 // store repeats it until it is answered, and knows it again; a second proposal
-// would be another operation there, and what the first one took from a dead
-// node would be told to nobody.
+// would be another operation there, and the first one could come long after its
+// answer.
 const mergeWait = time.Hour
 
 // proposeAll hands the core's proposals to the store.
@@ -433,7 +433,7 @@ func (n *Node) proposeAll(now time.Duration, all []mtc.Proposal) {
 			}
 		default:
 			wait := StoreWait
-			if p.Op == mtc.OpMerge && !mutantHastyMerge {
+			if p.Op == mtc.OpMerge {
 				wait = mergeWait
 			}
 			n.ask(now, []dht.Op{TaskOp(p)}, wait, func(now time.Duration, rs []dht.Result, _ *Outbox) {

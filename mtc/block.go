@@ -118,7 +118,7 @@ func (b *Block) Encode() []byte {
 		var flags uint64
 		for k, f := range [...]bool{
 			t.State != 0, t.Attempt != 1 || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut,
+			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0,
 		} {
 			if f {
 				flags |= 1 << k
@@ -147,6 +147,9 @@ func (b *Block) Encode() []byte {
 		}
 		if flags&64 != 0 {
 			body.int(int64(t.Code))
+		}
+		if t.Take != 0 {
+			body.uint(uint64(t.Take))
 		}
 	}
 	w := writer{make([]byte, 0, len(body.b)+32*len(o.list)+4)}
@@ -177,7 +180,7 @@ func DecodeBlock(v []byte) (*Block, error) {
 
 func (r *reader) task(t *Task, list []Owner) {
 	t.Attempt = firstAttempt
-	flags := r.upTo(1<<9 - 1)
+	flags := r.upTo(1<<10 - 1)
 	if flags&1 != 0 {
 		t.State = r.state()
 		t.Began, t.TookUS = r.int(), r.int()
@@ -205,6 +208,9 @@ func (r *reader) task(t *Task, list []Owner) {
 		t.Code = r.i32()
 	}
 	t.Maybe, t.Cut = flags&128 != 0, flags&256 != 0
+	if flags&512 != 0 {
+		t.Take = take(r.uint())
+	}
 }
 
 // blockOp is one change that is proposed for a block.
@@ -260,6 +266,7 @@ func encodeBlockOps(ops []blockOp, whole bool) []byte {
 			body.bool(p.once)
 			body.bool(p.sure)
 			body.bool(p.spare)
+			body.uint(uint64(p.Take))
 		case bMove:
 			body.uint(o.number(p.from))
 		default:
@@ -289,6 +296,7 @@ func decodeBlockOps(v []byte) (ops []blockOp, whole bool, err error) {
 			}
 		case bTake, bTakeImplicit:
 			p.to, p.from, p.most, p.once, p.sure, p.spare = r.u8(), r.oneOf(list), r.u8(), r.bool(), r.bool(), r.bool()
+			p.Take = take(r.uint())
 		case bMove:
 			p.from = r.oneOf(list)
 		case bStart:
@@ -304,7 +312,7 @@ func decodeBlockOps(v []byte) (ops []blockOp, whole bool, err error) {
 type blockReply struct {
 	verdicts []verdict
 	tally    Tally
-	taken    []byte // offsets of the tasks that this very delta took from somebody
+	taken    []byte // offsets of the tasks that this very delta took from somebody, now or before
 	block    *Block // when the whole was asked for
 }
 
@@ -393,7 +401,7 @@ func (b *Block) end(p *blockOp) verdict {
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes = max(t.Crashes, p.Crashes)
-	t.Maybe = t.Maybe || p.Maybe
+	t.Maybe, t.Take = t.Maybe || p.Maybe, 0
 	return vDone
 }
 
@@ -416,7 +424,7 @@ func (b *Block) start(p *blockOp) verdict {
 	case t.Owner != (Owner{}) && t.Owner != p.Owner:
 		return vOther // it was taken from the one that asks
 	}
-	t.Attempt, t.Hop, t.Owner, t.Started = p.Attempt, p.Hop, p.Owner, true
+	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop, p.Owner, true, 0
 	t.Crashes = max(t.Crashes, p.Crashes)
 	return vDone
 }
@@ -436,7 +444,7 @@ func (b *Block) move(p *blockOp) verdict {
 	case t.Attempt != p.Attempt || t.Hop != p.Hop || t.Started:
 		return vOther
 	}
-	t.Attempt, t.Hop, t.Owner, t.Started = p.Attempt, p.Hop+1, p.Owner, false
+	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop+1, p.Owner, false, 0
 	t.Crashes = max(t.Crashes, p.Crashes)
 	t.Maybe = t.Maybe || p.Maybe
 	return vDone
@@ -456,6 +464,10 @@ func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 			}
 			t = b.at(uint8(off))
 		}
+		if p.Take.again(t.Take) && t.Owner == p.Owner {
+			*taken = append(*taken, uint8(off)) // it is said again
+			continue
+		}
 		implicit := t.Owner == (Owner{}) && p.kind == bTakeImplicit
 		if t.State != 0 || !implicit && (t.Owner != p.from || p.from == (Owner{})) {
 			continue
@@ -466,7 +478,7 @@ func (b *Block) take(p *blockOp, taken *[]byte) verdict {
 		*taken = append(*taken, uint8(off))
 		maybe := implicit && !p.sure
 		tried := t.Started || maybe && mutantCountMaybe
-		t.Owner, t.Started, t.Maybe = p.Owner, false, t.Maybe || maybe
+		t.Owner, t.Started, t.Maybe, t.Take = p.Owner, false, t.Maybe || maybe, p.Take
 		if !tried {
 			t.Hop += lostHops
 			continue

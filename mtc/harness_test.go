@@ -37,9 +37,10 @@ type rig struct {
 
 // rigStore is what may befall an operation on its way to the store.
 type rigStore struct {
-	mute func(p Proposal) bool          // it is lost
-	slow func(p Proposal) time.Duration // it takes so long
-	late []rigOp
+	mute  func(p Proposal) bool          // it is lost
+	slow  func(p Proposal) time.Duration // it takes so long
+	twice func(p Proposal) bool          // a merge is done twice, and the second time is answered
+	late  []rigOp
 }
 
 // rigOp is an operation of a node that is carried out later.
@@ -216,6 +217,9 @@ func (r *rig) propose(d *rigNode, p Proposal) {
 	case OpMerge:
 		r.merges++
 		val, reply, err := Merges()[p.Kind](r.records[p.Key], p.Delta)
+		if err == nil && r.store.twice != nil && r.store.twice(p) {
+			val, reply, err = Merges()[p.Kind](val, p.Delta)
+		}
 		a = Answer{Value: reply}
 		if err != nil {
 			a = Answer{Status: AnswerInvalid}

@@ -33,4 +33,5 @@ const (
 	mutantHeirOnce    = false
 	mutantHeirEnds    = false
 	mutantNoAfter     = false
+	mutantTakeOnce    = false
 )

@@ -35,6 +35,7 @@ var (
 	mutantHeirOnce    bool // who inherits a task that runs once starts it again
 	mutantNoAfter     bool // a job begins before the jobs have ended that it waits for
 	mutantHeirEnds    bool // who inherits a graph does not read what has ended
+	mutantTakeOnce    bool // a take of what a dead node owned that is said again is told of nothing
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -50,6 +51,7 @@ func Plant(name string) bool {
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
+		"take-once": &mutantTakeOnce,
 	} {
 		*p = n == name
 		known = known || *p

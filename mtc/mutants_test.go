@@ -42,6 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
+		{"take-once", "TestMergesDoneTwice"},
 	} {
 		t.Run(m.name+"/"+m.test, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")

@@ -34,7 +34,7 @@ const (
 
 // Merge takes a change into a record: a pure function. Old is nil for a record
 // that does not exist; an error leaves it as it is. The same delta again gives
-// the same record.
+// the same record, and tells who said it again what it has.
 type Merge func(old, delta []byte) (new, reply []byte, err error)
 
 // Merges are the merges of all kinds, for the store.

@@ -27,9 +27,12 @@ func block(t *testing.T, old []byte, ops ...blockOp) ([]byte, []verdict) {
 			t.Fatal(err)
 		}
 		all = append(all, p.verdicts...)
-		again, _, err := mergeBlock(val, delta)
+		again, reply, err := mergeBlock(val, delta)
 		if err != nil || p.verdicts[0] == vDone && !bytes.Equal(again, val) {
 			t.Errorf("said again, %+v changes the record (%v)", op, err)
+		}
+		if q, err := decodeBlockReply(reply); err != nil || op.Take != 0 && !bytes.Equal(q.taken, p.taken) {
+			t.Errorf("said again, %+v took %v, the first time %v (%v)", op, q.taken, p.taken, err)
 		}
 		old = val
 	}
@@ -82,14 +85,14 @@ func TestMoveNeedsThisAttemptAndHop(t *testing.T) {
 
 func TestTakeCountsWhatWasStarted(t *testing.T) {
 	v, _ := block(t, nil, startOp(1, 2, 0, a1, false), blockOp{kind: bMove, off: 2, from: b1, Task: Task{Attempt: 1, Owner: a1}})
-	take := blockOp{kind: bTakeImplicit, off: 0, to: 3, from: a1, most: 3, Task: Task{Owner: c1}}
+	take := blockOp{kind: bTakeImplicit, off: 0, to: 3, from: a1, most: 3, Task: Task{Owner: c1, Take: 7}}
 	v, _ = block(t, v, take)
 	b, _ := DecodeBlock(v)
 	for off, want := range []Task{
-		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true},
-		{Attempt: 3, Owner: c1, Crashes: 1},
-		{Attempt: 1, Hop: 1 + lostHops, Owner: c1},
-		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7},
+		{Attempt: 3, Owner: c1, Crashes: 1, Take: 7},
+		{Attempt: 1, Hop: 1 + lostHops, Owner: c1, Take: 7},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7},
 	} {
 		if got := b.Find(uint8(off)); *got != want {
 			t.Errorf("task %d: %+v, want %+v", off, *got, want)
@@ -100,10 +103,10 @@ func TestTakeCountsWhatWasStarted(t *testing.T) {
 	if want := []verdict{vOther, vDone, vOther}; !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
 	}
-	take = blockOp{kind: bTake, to: 3, from: c1, most: 1, Task: Task{Owner: b1}}
+	take = blockOp{kind: bTake, to: 3, from: c1, most: 1, Task: Task{Owner: b1, Take: 8}}
 	v, _ = block(t, v, take)
 	b, _ = DecodeBlock(v)
-	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: lostHops}); got != want {
+	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: lostHops, Take: 8}); got != want {
 		t.Errorf("after a committed start that died: %+v, want %+v", got, want)
 	}
 }
@@ -207,7 +210,8 @@ func seeds() (list [][]byte) {
 	s := &Spec{Body: []byte{1, 2}, Cap: 3, Picks: []Pick{{1, 2}}}
 	return [][]byte{
 		b, z, j.Encode(), k, p.Encode(), s.Encode(),
-		encodeBlockOps([]blockOp{endOp(1, filch.OK, 1, a1)}, true), encodeZoneOps([]zoneOp{{kind: zLose, from: a1, who: b1}}, true),
+		encodeBlockOps([]blockOp{endOp(1, filch.OK, 1, a1)}, true), encodeZoneOps([]zoneOp{{kind: zLose, from: a1, who: b1, take: 4}}, true),
+		encodeBlockOps([]blockOp{{kind: bTake, to: 9, from: b1, most: 3, Task: Task{Owner: c1, Take: 5}}}, true),
 		encodeJobOp(jobOp{kind: jCreate, job: j}), encodeJobOp(jobOp{kind: jTally, tally: ZoneTally{0, Tally{OK: 3}}}),
 		EncodeMessage(&Offer{Xfer: 1, Ranges: []RangeItem{{1, 2, 3, 4}}, Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 1, Inputs: []Input{{1, "a", 2}}}}}),
 		EncodeMessage(&Told{Job: 1, Serial: 2, Ends: []ToldEnd{{1, filch.OK, 2, "a"}}}),

@@ -141,7 +141,7 @@ func (c *Core) homedZone(now time.Duration, p place, v []byte, retell bool, out 
 	for _, s := range z.Spans {
 		if s.Void == 0 && !z.ended(s) && c.gone(now, s.Owner) &&
 			!slices.ContainsFunc(ops, func(p zoneOp) bool { return p.from == s.Owner }) {
-			ops = append(ops, zoneOp{kind: zLose, from: s.Owner, who: c.self})
+			ops = append(ops, zoneOp{kind: zLose, from: s.Owner, who: c.self, take: take(c.serial())})
 		}
 	}
 	j := c.job(p.job)
@@ -209,6 +209,7 @@ func (c *Core) adoptSpan(now time.Duration, j *job, s takenSpan, from Owner, out
 // takeBlock takes tasks of a dead owner, and queues those that are ours then.
 func (c *Core) takeBlock(j *job, num int32, op blockOp, out *Out) {
 	j.queue.pending++
+	op.Take = take(c.serial())
 	op.spare = c.members.mayLive(op.from) && !mutantGoneLoses
 	c.merge(KeyBlock(j.id, num), RecordBlock, encodeBlockOps([]blockOp{op}, true), out, func(now time.Duration, a Answer, out *Out) {
 		j.queue.pending--

@@ -19,7 +19,17 @@ type Task struct {
 	Bytes   int64 // of its output
 	Cut     bool  // of what it printed some found no room
 	By      Owner // the node that ran it
+	Take    take  // the take that gave it to its owner, which has done nothing with it since
 }
+
+// take is the number of an operation by which a node takes what a dead one owned;
+// no two of one life have the same. What was taken keeps it until its owner goes on
+// with it: the store may carry a merge out twice and answer the second time only, and
+// the node must hear all the same what it has. 0: none.
+type take uint64
+
+// again reports whether k is said again, after it took what has the take had.
+func (k take) again(had take) bool { return k != 0 && k == had && !mutantTakeOnce }
 
 // Starts is how often the task was started at most, with the one to come if it
 // has no end.

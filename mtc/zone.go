@@ -13,6 +13,7 @@ type Span struct {
 	Hop    uint32
 	Owner  Owner
 	Void   filch.State // an end that all of it has without having been started; else 0
+	Take   take        // as [Task.Take]
 }
 
 // Zone is a zone's record. What no span covers belongs to the job's steward.
@@ -58,7 +59,12 @@ func (z *Zone) Encode() []byte {
 		body.uint(uint64(s.Front))
 		body.uint(uint64(s.Hop))
 		body.uint(o.number(s.Owner))
-		body.u8(uint8(s.Void))
+		if s.Take == 0 {
+			body.u8(uint8(s.Void))
+			continue
+		}
+		body.u8(uint8(s.Void) | spanTaken)
+		body.uint(uint64(s.Take))
 	}
 	body.uint(uint64(len(z.Blocks)))
 	for _, b := range z.Blocks {
@@ -85,7 +91,8 @@ func DecodeZone(v []byte) (*Zone, error) {
 		s := &z.Spans[i]
 		s.Lo = r.index()
 		s.Hi = int32(min(uint64(s.Lo)+r.upTo(ZoneSize), MaxTasks))
-		s.Front, s.Hop, s.Owner, s.Void = r.index(), r.u32(), r.oneOf(list), r.state()
+		s.Front, s.Hop, s.Owner = r.index(), r.u32(), r.oneOf(list)
+		s.Void, s.Take = r.void()
 		if s.Lo < last || s.Hi <= s.Lo || s.Front < s.Lo || s.Front > s.Hi {
 			r.fail()
 		}
@@ -101,6 +108,20 @@ func DecodeZone(v []byte) (*Zone, error) {
 	return z, r.done()
 }
 
+// spanTaken is added to the end of a span that has a take, which follows.
+const spanTaken = 1 << 7
+
+func (r *reader) void() (s filch.State, k take) {
+	v := r.u8()
+	if v&spanTaken != 0 {
+		k = take(r.uint())
+	}
+	if s = filch.State(v &^ spanTaken); s > filch.Cancelled {
+		r.fail()
+	}
+	return s, k
+}
+
 // zoneOp is one change that is proposed for a zone.
 type zoneOp struct {
 	kind   zoneKind
@@ -111,6 +132,7 @@ type zoneOp struct {
 	from   Owner
 	void   filch.State
 	tally  BlockTally
+	take   take // zLose
 }
 
 type zoneKind uint8
@@ -142,6 +164,9 @@ func encodeZoneOps(ops []zoneOp, whole bool) []byte {
 		body.uint(o.number(p.who))
 		body.uint(o.number(p.from))
 		body.u8(uint8(p.void))
+		if p.kind == zLose {
+			body.uint(uint64(p.take))
+		}
 	}
 	return encodeOps(whole, &o, body)
 }
@@ -160,7 +185,9 @@ func decodeZoneOps(v []byte) (ops []zoneOp, whole bool, err error) {
 		case zFront, zMove, zLose, zVoid:
 			p.lo, p.hi, p.front, p.hop = r.index(), r.index(), r.index(), r.u32()
 			p.who, p.from, p.void = r.oneOf(list), r.oneOf(list), r.state()
-			if p.kind != zLose && (p.lo >= p.hi || p.hi-p.lo > ZoneSize) {
+			if p.kind == zLose {
+				p.take = take(r.uint())
+			} else if p.lo >= p.hi || p.hi-p.lo > ZoneSize {
 				r.fail()
 			}
 		default:
@@ -173,7 +200,7 @@ func decodeZoneOps(v []byte) (ops []zoneOp, whole bool, err error) {
 type zoneReply struct {
 	verdicts []verdict
 	tally    Tally
-	taken    []takenSpan // by this very delta
+	taken    []takenSpan // by this very delta, now or before
 	zone     *Zone
 }
 
@@ -278,11 +305,16 @@ const lostHops = 2
 // lose gives all of from's spans to who.
 func (z *Zone) lose(taken []takenSpan, op int, p *zoneOp) []takenSpan {
 	for i := range z.Spans {
-		if s := &z.Spans[i]; s.Owner == p.from && s.Void == 0 {
-			s.Owner = p.who
+		s := &z.Spans[i]
+		again := p.take.again(s.Take) && s.Owner == p.who
+		switch {
+		case s.Void != 0 || !again && s.Owner != p.from:
+			continue
+		case !again:
+			s.Owner, s.Take = p.who, p.take
 			s.Hop += lostHops
-			taken = append(taken, takenSpan{op, s.Lo, s.Hi, s.Front, s.Hop})
 		}
+		taken = append(taken, takenSpan{op, s.Lo, s.Hi, s.Front, s.Hop})
 	}
 	return taken
 }
@@ -313,7 +345,7 @@ func (z *Zone) advance(p *zoneOp) verdict {
 	if s.Owner != p.who || s.Hop != p.hop || s.Void != 0 {
 		return vOther
 	}
-	s.Front = min(max(s.Front, p.front), s.Hi)
+	s.Front, s.Take = min(max(s.Front, p.front), s.Hi), 0
 	return vDone
 }
 
@@ -334,7 +366,7 @@ func (z *Zone) change(i int, p *zoneOp) verdict {
 			return vInvalid
 		}
 		s = z.carve(i, p.lo, p.hi)
-		s.Owner, s.Hop, s.Front = p.who, p.hop+1, min(max(p.front, p.lo), p.hi)
+		s.Owner, s.Hop, s.Front, s.Take = p.who, p.hop+1, min(max(p.front, p.lo), p.hi), 0
 	case zVoid:
 		if s.Void != 0 {
 			return vDone
@@ -345,7 +377,7 @@ func (z *Zone) change(i int, p *zoneOp) verdict {
 			return vOther
 		}
 		s = z.carve(i, p.lo, p.hi)
-		s.Void, s.Front = p.void, s.Hi
+		s.Void, s.Front, s.Take = p.void, s.Hi, 0
 	}
 	return vDone
 }
