@@ -301,6 +301,16 @@ func (n *Node) restoreSeat(j *job, p *PartRecord) {
 	}
 }
 
+// stepsOf are the parts of steps of a job here.
+func (n *Node) stepsOf(job filch.JobID) (keys []slots.Key) {
+	for k, p := range n.parts { // in any order: a set
+		if p.launch.Parent == job {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 // adopted takes in a keeper that outlived its launcher. Jobs come before their
 // steps. What cannot be booked is ended. Where the keeper stands it says right
 // after: KeeperReady, or RanksStarted, and KeeperDone.
@@ -323,7 +333,7 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	if parent := n.partOf(l.Parent); l.Parent != 0 && parent != nil {
 		ok = n.ledger.AdoptSub(a, loan, parent.key)
 	} else {
-		ok = n.ledger.Adopt(a, loan)
+		ok = n.ledger.Adopt(a, loan, n.stepsOf(l.Ident.Job)...)
 	}
 	if !ok {
 		note(out, noteError, k.Job, n.cfg.Name, "cannot adopt a keeper: its slots are taken")

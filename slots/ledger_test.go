@@ -381,6 +381,40 @@ func TestLedgerAdoptsWhatStillRuns(t *testing.T) {
 	l.Check()
 }
 
+// The keeper of a step may turn up before that of the run that it is a step of. (The
+// run's slots were taken then, its ranks were ended, and its slots lent meanwhile.)
+func TestLedgerAdoptsARunAfterItsStep(t *testing.T) {
+	l := New(cpus(4), 2)
+	old := filch.LeaseID{Incarnation: 1, Serial: 7}
+	run := Loan{Lease: old, Ranks: 3, Slots: []int32{0, 1, 2}, GPUs: []string{"g1"}, MemBytes: 3 << 30}
+	step := Loan{Lease: old, Ranks: 1, Slots: []int32{1}, GPUs: []string{"g1"}, MemBytes: 1 << 30}
+	other := Loan{Lease: old, Ranks: 1, Slots: []int32{3}}
+	if !l.Adopt(ask(2, 1), step) || !l.Adopt(ask(3, 1), other) {
+		t.Fatal("cannot adopt on an empty node")
+	}
+	if l.Adopt(ask(1, 3), run) || l.Adopt(ask(1, 3), run, ask(3, 1).Key) {
+		t.Fatal("adopted a run whose slots another one has")
+	}
+	free := l.Free()
+	if !l.Adopt(ask(1, 3), run, ask(2, 1).Key) {
+		t.Fatal("cannot adopt the run of a step")
+	}
+	l.Check()
+	if got := l.Free(); got.Slots != free.Slots-2 || got.MemBytes != free.MemBytes-2<<30 {
+		t.Errorf("free are %+v, were %+v; want two slots and 2 GiB less", got, free)
+	}
+	l.End(0, ask(2, 0).Key, old, false)
+	if got := l.Free(); got.Slots != free.Slots-2 {
+		t.Errorf("%d slots are free when the step is over, want %d", got.Slots, free.Slots-2)
+	}
+	l.End(0, ask(1, 0).Key, old, false)
+	l.End(0, ask(3, 0).Key, old, false)
+	if got := l.Free(); got.Slots != 4 {
+		t.Errorf("%d slots are free in the end, want 4", got.Slots)
+	}
+	l.Check()
+}
+
 func TestLedgerWaitListIsBounded(t *testing.T) {
 	l := New(cpus(1), 1)
 	l.Take(0, ask(1, 1))

@@ -121,35 +121,60 @@ func (l *Ledger) sub(a Ask, p *claim) (Loan, bool) {
 }
 
 // Adopt books what a keeper that outlived its launcher still uses, under the
-// lease of the earlier incarnation. It refuses what is booked already.
-func (l *Ledger) Adopt(a Ask, n Loan) bool {
-	take := setOf(n.Slots, l.capacity.Slots)
-	if n.Ranks <= 0 {
+// lease of the earlier incarnation. It refuses what is booked already, but for the
+// steps of a that were adopted before it: they are inside of its claim from now on.
+func (l *Ledger) Adopt(a Ask, n Loan, steps ...Key) bool {
+	if n.Ranks <= 0 || l.claims[a.Key] != nil {
 		return false
 	}
-	gpus := make(set, len(l.gpus))
-	for i, name := range l.capacity.GPUs {
-		if slices.Contains(n.GPUs, name) {
-			gpus[i/64] |= 1 << (i % 64)
-		}
-	}
-	rest, restGPUs := take.clone(), gpus.clone()
+	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks}
+	c.slots, c.gpus = setOf(n.Slots, l.capacity.Slots), l.gpuSet(n.GPUs)
+	c.room = Room{Slots: c.slots.count(), MemBytes: n.MemBytes, GPUs: c.gpus.count()}
+	rest, restGPUs, free := c.slots.clone(), c.gpus.clone(), l.free
 	rest.minus(l.slots)
 	restGPUs.minus(l.gpus)
-	room := Room{Slots: take.count(), MemBytes: n.MemBytes, GPUs: gpus.count()}
-	if l.claims[a.Key] != nil || rest.count()+restGPUs.count() > 0 || n.MemBytes > l.free.MemBytes {
+	for _, k := range steps {
+		if s := l.claims[k]; s != nil && s.parent == nil && s.state >= Locked && s.inside(c) {
+			rest.minus(s.slots)
+			restGPUs.minus(s.gpus)
+			free = free.Plus(s.room)
+			c.subs = append(c.subs, s)
+		}
+	}
+	if rest.count()+restGPUs.count() > 0 || n.MemBytes > free.MemBytes {
 		return false
 	}
 	if mutantBlindAdopt {
 		return true
 	}
-	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, room: room, slots: take, gpus: gpus}
+	for _, s := range c.subs {
+		s.parent = c
+	}
 	l.claims[a.Key] = c
-	l.holds = append(l.holds, c)
-	l.slots.minus(take)
-	l.gpus.minus(gpus)
-	l.free = l.free.Minus(room)
+	l.holds = append(slices.DeleteFunc(l.holds, func(s *claim) bool { return s.parent == c }), c)
+	l.slots.minus(c.slots)
+	l.gpus.minus(c.gpus)
+	l.free = free.Minus(c.room)
 	return true
+}
+
+// inside reports whether all that a claim has is among what another one has.
+func (c *claim) inside(p *claim) bool {
+	over, overGPUs := c.slots.clone(), c.gpus.clone()
+	over.minus(p.slots)
+	overGPUs.minus(p.gpus)
+	return over.count()+overGPUs.count() == 0
+}
+
+// gpuSet is the set of some of this node's GPUs.
+func (l *Ledger) gpuSet(names []string) set {
+	gpus := make(set, len(l.gpus))
+	for i, name := range l.capacity.GPUs {
+		if slices.Contains(names, name) {
+			gpus[i/64] |= 1 << (i % 64)
+		}
+	}
+	return gpus
 }
 
 // AdoptSub books what a step still uses, within its parent's claim.
@@ -159,13 +184,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
 		return l.Adopt(a, n)
 	}
 	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, parent: p}
-	c.slots = setOf(n.Slots, l.capacity.Slots)
-	c.gpus = make(set, len(l.gpus))
-	for i, name := range l.capacity.GPUs {
-		if slices.Contains(n.GPUs, name) {
-			c.gpus[i/64] |= 1 << (i % 64)
-		}
-	}
+	c.slots, c.gpus = setOf(n.Slots, l.capacity.Slots), l.gpuSet(n.GPUs)
 	c.room = Room{Slots: c.slots.count(), MemBytes: n.MemBytes, GPUs: c.gpus.count()}
 	l.claims[a.Key] = c
 	p.subs = append(p.subs, c)
