@@ -131,6 +131,9 @@ func (n *Node) borrow(now time.Duration, l *Launch, index int32, k slots.Key) (s
 	}
 	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: ranks}
 	if l.Task != 0 {
+		if at.Lease.Incarnation != n.cfg.Incarnation {
+			return slots.Loan{}, false // of the launcher before, whose tasks are gone
+		}
 		return n.borrowTask(a, l)
 	}
 	parent := n.partOf(l.Parent)

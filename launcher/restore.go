@@ -213,6 +213,10 @@ func (n *Node) restoreJob(now time.Duration, r *JobRecord, done []*PartRecord, o
 		j.attempt++
 		n.begin(now, j, out)
 	}
+	if n.jobs[j.id] == j && r.Request.Task != 0 {
+		// Another task has its number by now.
+		n.end(now, j, Cause{Kind: CauseCancel, Rank: -1, Text: taskGone}, sigTerm, min(FailGrace, r.Request.Policy.KillWait), out)
+	}
 	if n.jobs[j.id] == j {
 		n.wakeJob(j, j.deadline())
 	}
@@ -301,6 +305,9 @@ func (n *Node) restoreSeat(j *job, p *PartRecord) {
 	}
 }
 
+// taskGone is why a step of a task that a launcher finds when it starts is ended.
+const taskGone = "the task that it is a step of ended with its launcher"
+
 // stepsOf are the parts of steps of a job here.
 func (n *Node) stepsOf(job filch.JobID) (keys []slots.Key) {
 	for k, p := range n.parts { // in any order: a set
@@ -353,6 +360,6 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	n.wakePart(p, min(p.until, p.pull))
 	n.report(now, p, out)
 	if l.Task != 0 {
-		n.stopTaskStep(p, "the task that it is a step of ended with its launcher", out)
+		n.stopTaskStep(p, taskGone, out)
 	}
 }

@@ -145,3 +145,43 @@ func TestStepsOfATaskEndWithTheirLauncher(t *testing.T) {
 		}
 	}
 }
+
+// A machine dies under a task that has a step, and is back. Another task of the same job
+// runs there, under the same number: it is no host of that step, which is over. Found by
+// the whole-node simulator (seed 15256: it ran once more, on slots of the other task).
+func TestAStepDoesNotOutliveTheLauncherOfItsTask(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		w := newNet(t, 2, 4)
+		w.chores.lasts = 2 * sec
+		w.behave = func(k *keeper) { k.at = 60 * sec }
+		bag := w.bag("n1", 1, 40, func(s *TaskSubmission) { s.Spec.Each = mtc.Room{Slots: 3} })
+		n1 := w.nodes["n1"]
+		var serial uint64
+		w.until("the second task here", 5*sec, func() bool {
+			for k := range n1.chores {
+				serial = max(serial, k)
+			}
+			return serial > 2
+		})
+		id := w.submit("n1", 2, taskStep(bag, serial, 3))
+		if !begun {
+			id = w.submit("n1", 3, taskStep(bag, serial, 3)) // waits for its sibling
+		}
+		w.run(500 * ms)
+		w.crash("n1", true)
+		n1.chores = nil
+		w.run(100 * ms)
+		w.restart("n1")
+		w.until("a task to run with the number of the first", 30*sec, func() bool {
+			_, ok := n1.chores[serial]
+			return ok
+		})
+		w.run(AdoptGrace + RepeatMax + sec)
+		if k := w.live("n1"); k > 0 {
+			t.Errorf("begun %t: %d keepers run on n1; want none: the steps are over", begun, k)
+		}
+		if i, ok := n1.node.Job(w.Now(), id); ok && i.State != "cancelled" {
+			t.Errorf("begun %t: the step is %s; want cancelled", begun, i.State)
+		}
+	}
+}
