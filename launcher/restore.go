@@ -338,7 +338,7 @@ func (n *Node) adopted(now time.Duration, ev Adopted, out *Outbox) {
 	}
 	ok := false
 	if parent := n.partOf(l.Parent); l.Parent != 0 && parent != nil {
-		ok = n.ledger.AdoptSub(a, loan, parent.key)
+		ok = n.ledger.AdoptSub(a, loan, parent.key, int32(len(ev.Ended)) >= a.Want)
 	} else {
 		ok = n.ledger.Adopt(a, loan, n.stepsOf(l.Ident.Job)...)
 	}

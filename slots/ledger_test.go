@@ -415,6 +415,31 @@ func TestLedgerAdoptsARunAfterItsStep(t *testing.T) {
 	l.Check()
 }
 
+// A step whose ranks have ended gave its slots to the next one, and its keeper is still
+// there when the launcher is restarted.
+func TestLedgerAdoptsAStepThatIsOver(t *testing.T) {
+	for _, first := range []int{2, 3} {
+		l := New(cpus(4), 2)
+		old := filch.LeaseID{Incarnation: 1, Serial: 7}
+		over := Loan{Lease: old, Ranks: 2, Slots: []int32{0, 1}, MemBytes: 2 << 30}
+		runs := Loan{Lease: old, Ranks: 2, Slots: []int32{1, 2}, MemBytes: 2 << 30}
+		l.Adopt(ask(1, 3), Loan{Lease: old, Ranks: 3, Slots: []int32{0, 1, 2}, MemBytes: 3 << 30})
+		for _, job := range []int{first, 5 - first} {
+			if job == 2 {
+				l.AdoptSub(ask(2, 2), over, ask(1, 0).Key, true)
+			} else {
+				l.AdoptSub(ask(3, 2), runs, ask(1, 0).Key, false)
+			}
+			l.Check()
+		}
+		l.End(0, ask(2, 0).Key, old, false)
+		l.Check()
+		if loan, ok := l.Sub(ask(4, 2), ask(1, 0).Key, old); ok {
+			t.Errorf("step %d first: lent %v to another step, and the one that runs has two of three slots", first, loan.Slots)
+		}
+	}
+}
+
 func TestLedgerWaitListIsBounded(t *testing.T) {
 	l := New(cpus(1), 1)
 	l.Take(0, ask(1, 1))

@@ -177,8 +177,9 @@ func (l *Ledger) gpuSet(names []string) set {
 	return gpus
 }
 
-// AdoptSub books what a step still uses, within its parent's claim.
-func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
+// AdoptSub books what a step still uses, within its parent's claim. A step all of whose
+// ranks have ended may have given its slots back already, and another step may have them.
+func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 	p := l.claims[parent]
 	if p == nil || p.state != Running || l.claims[a.Key] != nil {
 		return l.Adopt(a, n)
@@ -186,9 +187,25 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key) bool {
 	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, parent: p}
 	c.slots, c.gpus = setOf(n.Slots, l.capacity.Slots), l.gpuSet(n.GPUs)
 	c.room = Room{Slots: c.slots.count(), MemBytes: n.MemBytes, GPUs: c.gpus.count()}
+	for _, s := range p.subs {
+		switch {
+		case !s.slots.meets(c.slots) && !s.gpus.meets(c.gpus):
+		case ended:
+			c.yield(s)
+		default:
+			s.yield(c)
+		}
+	}
 	l.claims[a.Key] = c
 	p.subs = append(p.subs, c)
 	return true
+}
+
+// yield leaves to another step of the same parent what both have.
+func (c *claim) yield(to *claim) {
+	c.slots.minus(to.slots)
+	c.gpus.minus(to.gpus)
+	c.room = Room{Slots: c.slots.count(), GPUs: c.gpus.count()}
 }
 
 // Reborn starts a new incarnation: what was not launched is forgotten.
