@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -43,9 +44,16 @@ func (n *Node) mayRunFor(j *job, node filch.NodeName, heard bool) time.Duration 
 	return JobTerm
 }
 
-func (r *run) seatAt(i int) LostSeat {
-	at := &r.launch.Nodes[i]
-	return LostSeat{Node: at.Node, Attempt: r.launch.Ident.Attempt, Index: int32(i), Lease: at.Lease}
+func (l *Launch) seat(i int) LostSeat {
+	at := &l.Nodes[i]
+	return LostSeat{Node: at.Node, Attempt: l.Ident.Attempt, Index: int32(i), Lease: at.Lease}
+}
+
+func (l *Launch) seats() (all []LostSeat) {
+	for i := range l.Nodes {
+		all = append(all, l.seat(i))
+	}
+	return all
 }
 
 // lostSeats is the participants of a run that were lost without a word of their node since,
@@ -53,7 +61,7 @@ func (r *run) seatAt(i int) LostSeat {
 func (r *run) lostSeats() (all []LostSeat, wait time.Duration) {
 	for i := range r.seats {
 		if s := &r.seats[i]; s.lost && !s.swept {
-			all = append(all, r.seatAt(i))
+			all = append(all, r.launch.seat(i))
 			wait = max(wait, s.runsFor)
 		}
 	}
@@ -175,18 +183,28 @@ func (l *LostSeat) isOf(from filch.NodeName, m *Progress) bool {
 // remains takes in that something is left of an attempt that this node does not know, of
 // a restored job that waits. A launcher whose disk took nothing forgets that it launched
 // it, and the next one hears of it from what is left: from its own keepers, or from a node
-// that hears of the restart. That ends, and no other attempt begins before it is gone.
+// that hears of the restart. That ends, and no other attempt begins before it is gone. A
+// keeper of this node knows who else has a part in the launch: those may be silent as yet.
 func (n *Node) remains(now time.Duration, j *job, from filch.NodeName, m *Progress, out *Outbox) {
 	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= PhaseDone {
 		return
 	}
-	if slices.ContainsFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) }) {
+	left := []LostSeat{{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}
+	if p := n.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]; p != nil && from == n.cfg.Name {
+		left = p.launch.seats()
+	}
+	lost := slices.Clip(j.kept.lost)
+	for _, l := range left {
+		if !slices.Contains(lost, l) {
+			lost = append(lost, l)
+		}
+	}
+	if len(lost) == len(j.kept.lost) {
 		return
 	}
 	n.letGo(now, j, nil, out)
 	j.lined = false
-	l := LostSeat{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
-	j.kept.lost = append(slices.Clip(j.kept.lost), l)
+	j.kept.lost = lost
 	n.fenceJob(now, j, JobTerm, out)
 	n.keep(now, j, out)
 }

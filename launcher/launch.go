@@ -343,7 +343,7 @@ func (n *Node) repeatSeats(now time.Duration, j *job, out *Outbox) {
 			continue
 		}
 		if s.back <= now {
-			n.giveUpSeat(j, r.seatAt(i), out) // should they be there after all
+			n.giveUpSeat(j, r.launch.seat(i), out) // should they be there after all
 			n.seatLost(now, j, i, "its launcher came back without them", out)
 			if j.run != r || s.done {
 				continue

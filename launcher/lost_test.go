@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/launcher"
@@ -261,4 +262,53 @@ func TestKeepersOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 		t.Errorf("ended %+v: %s", e, wrong)
 	}
 	w.quiet()
+}
+
+// The launcher's own keepers tell of such a launch, and a node that has ranks of it, too, is
+// cut off: it is the launch that is over before the job begins again, not the ranks of those
+// who spoke. Found by the whole-node simulator (seed 20375).
+func TestAllRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
+	for _, cut := range []time.Duration{2 * sec, 60 * sec} {
+		w, wrong := newNet(t, 3, 4), ""
+		onceOnly(w, &wrong)
+		r := ranks(2)
+		r.Shape.Only = []filch.NodeName{"n1"}
+		busy := w.submit("n1", 1, r)
+		w.run(100 * ms)
+		r = ranks(4)
+		r.Shape.Exclude = []filch.NodeName{"n3"}
+		r.Policy.KillWait = 3 * sec
+		id := w.submit("n1", 2, r)
+		n1, n2 := w.nodes["n1"], w.nodes["n2"]
+		disk := maps.Clone(n1.records) // takes nothing from now on
+		w.run(100 * ms)
+		n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), busy, 9, "user", out) })
+		w.run(sec)
+		if w.live("n1") != 1 || w.live("n2") != 1 {
+			t.Fatalf("%d and %d keepers live, want one on each node", w.live("n1"), w.live("n2"))
+		}
+		w.crash("n1", false)
+		n1.records = disk
+		w.faults.cut = func(from, to filch.NodeName) bool { return from == "n2" || to == "n2" }
+		w.restart("n1")
+		since := w.Now()
+		w.reattach("n1", 2, id)
+		w.After(cut, func() {
+			w.faults.cut = nil
+			n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), w.peer("n2", stealer.Up), out) })
+			n2.input(func(out *Outbox) { n2.node.Peer(w.Now(), w.peer("n1", stealer.Up), out) })
+		})
+		w.until("another attempt", 60*sec, func() bool {
+			i, _ := n1.node.Job(w.Now(), id)
+			return i.State == "running"
+		})
+		if d, most := w.Now()-since, min(cut, JobTerm+r.Policy.KillWait)+FailGrace+sec; d > most {
+			t.Errorf("cut off for %v: it began after %v, want %v at most", cut, d, most)
+		}
+		w.run(60 * sec)
+		if e := w.ended(id); e.Code != 0 || wrong != "" {
+			t.Errorf("cut off for %v: ended %+v: %s", cut, e, wrong)
+		}
+		w.quiet()
+	}
 }
