@@ -312,3 +312,36 @@ func TestAllRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 		w.quiet()
 	}
 }
+
+// A launcher is started again before that of the origin is, which has forgotten the launch.
+// It says what it has of that as soon as it sees the origin.
+func TestRanksThatTurnUpBeforeTheirOriginAreWaitedFor(t *testing.T) {
+	w, wrong := newNet(t, 3, 4), ""
+	onceOnly(w, &wrong)
+	busy := w.submit("n1", 1, ranks(4))
+	w.run(100 * ms)
+	r := ranks(4)
+	r.Shape.Exclude = []filch.NodeName{"n3"}
+	id := w.submit("n1", 2, r)
+	n1 := w.nodes["n1"]
+	disk := maps.Clone(n1.records) // takes nothing from now on
+	w.run(100 * ms)
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), busy, 9, "user", out) })
+	w.run(sec)
+	if w.live("n1") != 0 || w.live("n2") != 1 {
+		t.Fatalf("%d and %d keepers live, want that of the job on n2", w.live("n1"), w.live("n2"))
+	}
+	w.crash("n1", false)
+	n1.records = disk
+	w.crash("n2", false)
+	w.restart("n2")
+	w.run(100 * ms)
+	w.restart("n1")
+	w.run(ms)
+	w.reattach("n1", 2, id)
+	w.run(60 * sec)
+	if e := w.ended(id); e.Code != 0 || wrong != "" {
+		t.Errorf("ended %+v: %s", e, wrong)
+	}
+	w.quiet()
+}

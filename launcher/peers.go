@@ -42,7 +42,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 	case !gone && known && p.Incarnation != old.Incarnation:
 		n.peerReborn(now, p, out)
 	case !gone && was:
-		n.inquire(p.Name, out)
+		n.inquire(now, p.Name, out)
 	}
 	if !gone && (was || p.Incarnation != old.Incarnation) {
 		n.lostIsBack(now, p, old, known, out)
@@ -62,8 +62,10 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 }
 
 // inquire asks a node that was not known for the ranks of which it has not said
-// since this launcher began that they are there.
-func (n *Node) inquire(name filch.NodeName, out *Outbox) {
+// since this launcher began that they are there. It hears of those of its jobs here: it
+// may have been away when they turned up, and not know that it launched them.
+func (n *Node) inquire(now time.Duration, name filch.NodeName, out *Outbox) {
+	n.reportTo(now, name, out)
 	for _, j := range n.sortedJobs() {
 		if j.run == nil {
 			continue
@@ -72,6 +74,15 @@ func (n *Node) inquire(name filch.NodeName, out *Outbox) {
 			if s := &j.run.seats[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
 				n.askSeat(j, i, out)
 			}
+		}
+	}
+}
+
+// reportTo tells an origin where its parts here stand.
+func (n *Node) reportTo(now time.Duration, origin filch.NodeName, out *Outbox) {
+	for _, q := range n.sortedParts() {
+		if q.launch.Origin == origin && !q.flags.orphan {
+			n.report(now, q, out)
 		}
 	}
 }
@@ -168,11 +179,7 @@ func (n *Node) unsentLost(now time.Duration, j *job, name filch.NodeName, out *O
 // our jobs if they turn up again.
 func (n *Node) peerReborn(now time.Duration, p Peer, out *Outbox) {
 	n.ledger.Forget(now, p.Name, p.Incarnation)
-	for _, q := range n.sortedParts() {
-		if q.launch.Origin == p.Name && !q.flags.orphan {
-			n.report(now, q, out)
-		}
-	}
+	n.reportTo(now, p.Name, out)
 	for _, j := range n.sortedJobs() {
 		if j.run == nil {
 			continue
