@@ -176,7 +176,7 @@ func (s *Store) Status() StoreStatus {
 	}
 	st.Known, st.Epoch, st.Generation = true, r.epoch, r.generation
 	st.Seated = r.seated(s.self.Name) && s.seat.generation == r.generation
-	st.Sealed = st.Seated && s.seat.value.sealed() && s.seat.value.epoch > r.epoch
+	st.Sealed = st.Seated && s.seat.value != nil && s.seat.value.sealed() && s.seat.value.epoch > r.epoch
 	st.Shards = len(r.shards)
 	able := 0
 	for _, m := range r.members {
