@@ -96,7 +96,7 @@ func (n *Node) progressOfNone(now time.Duration, from filch.NodeName, m *Progres
 	if m.Phase < PhaseDone {
 		n.send(from, &Halt{
 			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Level: 1 << 30,
-			Signal: sigTerm, Grace: FailGrace, Reason: "the job is over",
+			Signal: sigTerm, Grace: FailGrace, Reason: "the job is over", Who: n.alone(from, m) != nil,
 		}, out)
 	}
 }

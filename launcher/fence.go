@@ -29,6 +29,7 @@ type LostSeat struct {
 	Attempt filch.Attempt
 	Index   int32
 	Lease   filch.LeaseID
+	Alone   bool // who else has a part in its launch is not known yet
 }
 
 // mayRunFor is how long ranks that are lost now may run on without a word of their
@@ -136,7 +137,7 @@ func (n *Node) askLost(now time.Duration, j *job, out *Outbox) {
 func (n *Node) giveUpSeat(j *job, l LostSeat, out *Outbox) {
 	n.send(l.Node, &Halt{
 		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
-		Signal: sigTerm, Grace: FailGrace, Reason: "they were given up",
+		Signal: sigTerm, Grace: FailGrace, Reason: "they were given up", Who: l.Alone,
 	}, out)
 }
 
@@ -172,7 +173,8 @@ func (n *Node) noneLeft(now time.Duration, from filch.NodeName, m *Progress, out
 		}
 		return
 	}
-	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) })
+	n.others(now, j, from, m, out)
+	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) && !l.Alone })
 	n.lostLess(now, j, out)
 }
 
@@ -183,20 +185,50 @@ func (l *LostSeat) isOf(from filch.NodeName, m *Progress) bool {
 // remains takes in that something is left of an attempt that this node does not know, of
 // a restored job that waits. A launcher whose disk took nothing forgets that it launched
 // it, and the next one hears of it from what is left: from its own keepers, or from a node
-// that hears of the restart. That ends, and no other attempt begins before it is gone. A
-// keeper of this node knows who else has a part in the launch: those may be silent as yet.
+// that hears of the restart. That ends, and no other attempt begins before it is gone.
+// Whoever speaks knows who else has a part in the launch: those may be silent as yet.
 func (n *Node) remains(now time.Duration, j *job, from filch.NodeName, m *Progress, out *Outbox) {
 	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= PhaseDone {
 		return
 	}
-	left := []LostSeat{{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}
 	if p := n.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]; p != nil && from == n.cfg.Name {
-		left = p.launch.seats()
+		n.waitFor(now, j, p.launch.seats(), out)
+		return
 	}
+	l := LostSeat{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
+	l.Alone = !slices.ContainsFunc(j.kept.lost, func(o LostSeat) bool { return o.Attempt == l.Attempt }) // one is asked
+	n.waitFor(now, j, []LostSeat{l}, out)
+}
+
+// others takes in who else has a part in a launch that was forgotten, from one that was
+// asked. One that is over without saying so leaves that open for as long as a lease.
+func (n *Node) others(now time.Duration, j *job, from filch.NodeName, m *Progress, out *Outbox) {
+	if l := n.alone(from, m); l != nil && len(m.Seats) > 0 {
+		l.Alone = false
+		n.waitFor(now, j, m.Seats, out)
+	}
+}
+
+// alone is the lost participant that speaks, if it is to say who else has a part in its
+// launch.
+func (n *Node) alone(from filch.NodeName, m *Progress) *LostSeat {
+	j := n.jobs[m.Job]
+	if j == nil || j.run != nil {
+		return nil
+	}
+	i := slices.IndexFunc(j.kept.lost, func(l LostSeat) bool { return l.isOf(from, m) && l.Alone })
+	if i < 0 {
+		return nil
+	}
+	return &j.kept.lost[i]
+}
+
+// waitFor lets a job wait for what is left of a launch that was forgotten.
+func (n *Node) waitFor(now time.Duration, j *job, seats []LostSeat, out *Outbox) {
 	lost := slices.Clip(j.kept.lost)
-	for _, l := range left {
-		if !slices.Contains(lost, l) {
-			lost = append(lost, l)
+	for _, s := range seats {
+		if !slices.ContainsFunc(lost, func(l LostSeat) bool { l.Alone = s.Alone; return l == s }) {
+			lost = append(lost, s)
 		}
 	}
 	if len(lost) == len(j.kept.lost) {

@@ -32,7 +32,7 @@ func onceOnly(w *net, wrong *string) {
 		at := k.start.Launch.Ident.Attempt
 		for _, name := range w.names {
 			for id, o := range w.nodes[name].keepers {
-				if o.running && !o.over && id.Attempt < at && *wrong == "" {
+				if o.running && !o.over && id.Job == k.start.Launch.Ident.Job && id.Attempt < at && *wrong == "" {
 					*wrong = fmt.Sprintf("at %v attempt %d starts on %s, and ranks of attempt %d run on %s", w.Now(), at, k.host.Name, id.Attempt, name)
 				}
 			}
@@ -264,53 +264,73 @@ func TestKeepersOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 	w.quiet()
 }
 
-// The launcher's own keepers tell of such a launch, and a node that has ranks of it, too, is
-// cut off: it is the launch that is over before the job begins again, not the ranks of those
-// who spoke. Found by the whole-node simulator (seed 20375).
+// One participant of such a launch tells of it, a keeper of the origin's own or another node,
+// and another one is cut off: it is the launch that is over before the job begins again, not
+// the ranks of the one that spoke. Found by the whole-node simulator (seed 20375).
 func TestAllRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
-	for _, cut := range []time.Duration{2 * sec, 60 * sec} {
-		w, wrong := newNet(t, 3, 4), ""
-		onceOnly(w, &wrong)
-		r := ranks(2)
-		r.Shape.Only = []filch.NodeName{"n1"}
-		busy := w.submit("n1", 1, r)
-		w.run(100 * ms)
-		r = ranks(4)
-		r.Shape.Exclude = []filch.NodeName{"n3"}
-		r.Policy.KillWait = 3 * sec
-		id := w.submit("n1", 2, r)
-		n1, n2 := w.nodes["n1"], w.nodes["n2"]
-		disk := maps.Clone(n1.records) // takes nothing from now on
-		w.run(100 * ms)
-		n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), busy, 9, "user", out) })
-		w.run(sec)
-		if w.live("n1") != 1 || w.live("n2") != 1 {
-			t.Fatalf("%d and %d keepers live, want one on each node", w.live("n1"), w.live("n2"))
+	for _, speaks := range []filch.NodeName{"n1", "n2"} {
+		for _, cut := range []time.Duration{2 * sec, 60 * sec} {
+			wrong := allWaitedFor(t, speaks, cut)
+			if wrong != "" {
+				t.Errorf("%s speaks, n3 is cut off for %v: %s", speaks, cut, wrong)
+			}
 		}
-		w.crash("n1", false)
-		n1.records = disk
-		w.faults.cut = func(from, to filch.NodeName) bool { return from == "n2" || to == "n2" }
-		w.restart("n1")
-		since := w.Now()
-		w.reattach("n1", 2, id)
-		w.After(cut, func() {
-			w.faults.cut = nil
-			n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), w.peer("n2", stealer.Up), out) })
-			n2.input(func(out *Outbox) { n2.node.Peer(w.Now(), w.peer("n1", stealer.Up), out) })
-		})
-		w.until("another attempt", 60*sec, func() bool {
-			i, _ := n1.node.Job(w.Now(), id)
-			return i.State == "running"
-		})
-		if d, most := w.Now()-since, min(cut, JobTerm+r.Policy.KillWait)+FailGrace+sec; d > most {
-			t.Errorf("cut off for %v: it began after %v, want %v at most", cut, d, most)
-		}
-		w.run(60 * sec)
-		if e := w.ended(id); e.Code != 0 || wrong != "" {
-			t.Errorf("cut off for %v: ended %+v: %s", cut, e, wrong)
-		}
-		w.quiet()
 	}
+}
+
+func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong string) {
+	w := newNet(t, 3, 4)
+	onceOnly(w, &wrong)
+	var busy filch.JobID           // on n1
+	for _, name := range w.names { // what the job takes is free on speaks and on n3
+		r := ranks(4)
+		r.Shape.Only = []filch.NodeName{name}
+		if name == speaks || name == "n3" {
+			r.Shape.Ranks = 2
+		}
+		if id := w.submit(name, 1, r); name == "n1" {
+			busy = id
+		}
+	}
+	w.run(100 * ms)
+	r := ranks(4)
+	r.Policy.KillWait = 3 * sec
+	id := w.submit("n1", 2, r)
+	n1, n3 := w.nodes["n1"], w.nodes["n3"]
+	disk := maps.Clone(n1.records) // takes nothing from now on
+	w.run(100 * ms)
+	n1.input(func(out *Outbox) { n1.node.Cancel(w.Now(), busy, 9, "user", out) })
+	w.run(sec)
+	for _, name := range []filch.NodeName{speaks, "n3"} {
+		if k := w.nodes[name].keepers[filch.Ident{Instance: "test", Job: id, Attempt: 1}]; k == nil || !k.running {
+			t.Fatalf("the job has no ranks on %s", name)
+		}
+	}
+	w.crash("n1", false)
+	n1.records = disk
+	w.faults.cut = func(from, to filch.NodeName) bool { return from == "n3" || to == "n3" }
+	w.restart("n1")
+	since := w.Now()
+	w.run(ms)
+	w.reattach("n1", 2, id)
+	w.After(cut, func() {
+		w.faults.cut = nil
+		n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), w.peer("n3", stealer.Up), out) })
+		n3.input(func(out *Outbox) { n3.node.Peer(w.Now(), w.peer("n1", stealer.Up), out) })
+	})
+	w.until("another attempt", 60*sec, func() bool {
+		i, _ := n1.node.Job(w.Now(), id)
+		return i.State == "running"
+	})
+	if d, most := w.Now()-since, min(cut, JobTerm+r.Policy.KillWait)+FailGrace+sec; d > most {
+		t.Errorf("%s speaks, n3 is cut off for %v: it began after %v, want %v at most", speaks, cut, d, most)
+	}
+	w.run(60 * sec)
+	if e := w.ended(id); e.Code != 0 {
+		t.Errorf("%s speaks, n3 is cut off for %v: ended %+v", speaks, cut, e)
+	}
+	w.quiet()
+	return wrong
 }
 
 // A launcher is started again before that of the origin is, which has forgotten the launch.

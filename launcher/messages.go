@@ -78,7 +78,8 @@ type (
 		Err     filch.Error // with Cause
 		First   int32       // the place of Ends[0] among this participant's ends
 		Ends    []RankEnd
-		Left    int32 // with PhaseDone: processes that could not be killed
+		Left    int32      // with PhaseDone: processes that could not be killed
+		Seats   []LostSeat // all of the launch, where a Halt asked for that
 	}
 
 	// ProgressAck says how many ends of a participant the origin has. With
@@ -110,6 +111,7 @@ type (
 		Signal  int32
 		Grace   time.Duration
 		Reason  string
+		Who     bool // say who else has a part in the launch: the origin has forgotten it
 	}
 
 	// Signals forwards signals to the ranks: Sigs[0] is number First of the

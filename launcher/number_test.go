@@ -51,7 +51,8 @@ func TestAPartOfAForgottenLaunchIsNoPartOfTheNext(t *testing.T) {
 		n1.input(func(out *Outbox) { n1.node.Peer(w.Now(), w.peer(name, stealer.Up), out) })
 	}
 	var launched []string
-	w.until("the job to run", 20*sec, func() bool {
+	// n3 is gone and may have ranks of the launch: the job waits for the rest of their lease.
+	w.until("the job to run", 30*sec, func() bool {
 		launched = nil
 		for _, name := range w.names {
 			for i, k := range w.nodes[name].keepers {

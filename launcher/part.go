@@ -62,6 +62,7 @@ type partFlags struct {
 	freed   bool   // slots are given back
 	killed  bool   // a KILL was forwarded
 	adopted bool   // may repeat ends
+	who     bool   // the origin has forgotten who has a part
 	voice   uint64 // the incarnation of the origin whose signals are counted
 	hop     int32  // how often the job was taken over
 }
@@ -246,6 +247,7 @@ func (n *Node) halted(now time.Duration, from filch.NodeName, m *Halt, out *Outb
 	if !p.heeds(from) {
 		return
 	}
+	p.flags.who = p.flags.who || m.Who
 	if p.over() {
 		n.report(now, p, out)
 		return
@@ -309,6 +311,9 @@ func (n *Node) report(now time.Duration, p *part, out *Outbox) {
 	m := &Progress{
 		Job: p.key.Job, Attempt: p.key.Attempt, Index: p.index, Lease: p.launch.Nodes[p.index].Lease, Phase: p.phase,
 		Cause: p.fault.cause, Err: p.fault.err, First: p.have, Ends: ends, Left: p.fault.left,
+	}
+	if p.flags.who {
+		m.Seats = p.launch.seats()
 	}
 	if p.over() && int(p.have)+len(ends) < len(p.ends) {
 		m.Phase = PhaseStarted // the rest of the ends comes first
