@@ -75,13 +75,14 @@ func (n *Node) progress(now time.Duration, from filch.NodeName, m *Progress, out
 
 // isOf reports whether a participant means the launch that is under way. A launcher
 // whose disk was full forgets its attempts and gives their numbers again: the lease
-// tells the launches of one number apart.
+// tells the launches of one number apart. A node that has no part in either, and was
+// asked by an heir, knows no lease.
 func (j *job) isOf(from filch.NodeName, m *Progress) bool {
 	if j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
 		return false
 	}
 	at := &j.run.launch.Nodes[m.Index]
-	return at.Node == from && at.Lease == m.Lease
+	return at.Node == from && (at.Lease == m.Lease || m.Lease == filch.LeaseID{})
 }
 
 // progressOfNone answers a participant of an attempt that is over: its ends

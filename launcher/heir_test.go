@@ -119,3 +119,29 @@ func TestAnHeirThatIsRestartedGoesOn(t *testing.T) {
 	w.run(30 * sec)
 	w.quiet()
 }
+
+// A node that was restarted has no ranks left of a job, and the node where that was
+// submitted dies before it hears so. Who takes the job over hears it, and does not wait for
+// those ranks. Found by the whole-node simulator (seed 2832).
+func TestAnHeirHearsWhereNoRanksAreLeft(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	r := ranks(8)
+	r.Shape.Only = []filch.NodeName{"n2", "n3"}
+	id := w.detach("n1", 1, r)
+	w.run(sec)
+	w.split("n1")
+	w.crash("n2", true)
+	w.run(100 * ms)
+	w.restart("n2")
+	w.run(AdoptGrace + 100*ms)
+	w.crash("n1", true)
+	w.declare("n1", stealer.Dead)
+	w.until("the job to be over", 2*sec, func() bool {
+		i, ok := w.told(id)
+		return ok && i.Code != nil
+	})
+	if i, _ := w.told(id); i.State != "lost" {
+		t.Errorf("ended as %s, want lost", i.State)
+	}
+}
