@@ -57,6 +57,9 @@ func (w *World) checkBagExplained(h *host, b *bag, j *launcher.TaskJob) {
 // bagStands reports whether it is so what is said of a bag.
 func (w *World) bagStands(b *bag, text string) bool {
 	says := func(what string) bool { return strings.Contains(text, what) }
+	if !says("on the way") {
+		b.moving = 0
+	}
 	switch {
 	case says(" tasks run,") || says(" task runs,"):
 		return b.running > 0 || b.lastAt > w.Now()-staleSpan
@@ -77,11 +80,18 @@ func (w *World) bagStands(b *bag, text string) bool {
 		return false
 	case says("is not among the nodes"):
 		return !w.allWell(w.Now() - staleSpan - missedSpan)
-	case says("on the way") || says("did not answer") || says("is dead"):
+	case says("on the way"):
+		// One may just have been offered that waited for slots before; not look after look.
+		b.moving++
+		return b.lastAt > w.Now()-staleSpan || b.moving < movingLooks
+	case says("did not answer") || says("is dead"):
 		return b.lastAt > w.Now()-staleSpan
 	}
 	return true
 }
+
+// movingLooks is for how many looks in a row tasks may be said to be on their way.
+const movingLooks = 3
 
 // missedSpan is how long a store and then the tasks wait for a node that all have
 // missed since all were started again.

@@ -54,6 +54,7 @@ type deeds struct {
 	running int32
 	lapsed  bool          // a shard of its records came back with older ones
 	lastAt  time.Duration // when one ended last
+	moving  int           // for how many looks in a row tasks of it were said to be on their way
 }
 
 // taskClients is where the connections of the bags' clients begin.
