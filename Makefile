@@ -4,20 +4,26 @@ BIN      ?= bin
 GO       ?= go
 TOOL     := $(GO) tool -modfile=tools.mod
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X github.com/filch-hpc/filch/cmd/filch/cli.Build=$(VERSION)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
-PAYLOAD  := cmd/filch/payload/filchd
+PAYLOAD  := cmd/filch/filchd/payload/filchd
 HELPER   := launcher/pmix/payload/pmixd
 
 # The rooms without a goroutine of their own: quick under the race detector.
-PURE     := . ./slots/... ./stealer/... ./mtc ./dht ./launcher ./launcher/pmi/...
+PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./dht/members ./dht/roster ./dht/store/... ./dht/varint ./launcher ./launcher/node ./launcher/pmi/...
 
 SEEDS    ?= 3000
 N        ?= 1024
 T        ?= 30s
 COUNT    ?= 1
+# CI sets both: AGAIN=1 runs what failed once more, TOLD is a folder for the reports.
+AGAIN    ?=
+TOLD     ?=
+SUM       = $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped \
+	$(if $(TOLD),--jsonfile '$(TOLD)/$(1).json') \
+	$(if $(AGAIN),--rerun-fails=$(AGAIN) --rerun-fails-max-failures=4 $(if $(TOLD),--rerun-fails-report='$(TOLD)/$(1).again'))
 
-.PHONY: help build install check test testbed sim sim-million bench proof golden fuzz demo man clean
+.PHONY: help build install check test test-all testbed sim sim-million bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -32,20 +38,39 @@ build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
 check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	@test -z "$$($(TOOL) gofumpt -l $$(git ls-files '*.go'))" || { $(TOOL) gofumpt -l $$(git ls-files '*.go'); echo 'run gofumpt -w on these'; exit 1; }
-	$(GO) vet -tags compose ./...
+	$(GO) vet ./...
+	$(GO) vet -tags compose,root,clients,mutants ./...
 	$(GO) fix -diff ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -tags root,clients ./testbed/... ./launcher/... ./dht/disk
 	$(GO) test -count=1 -run '^TestTidy' .
 	$(GO) test -race -short $(PURE)
 
-# One package at a time: simulators use every core, and real programs have times
-# to keep. AGAIN=--rerun-fails=1 runs what failed once more, and tells of it: on a
-# machine that others use too, real processes may come too late.
-test: build ## install what the tests need, then run all of them but the compose ones
-	@scripts/install-deps test
-	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher ./mtc
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht ./slots
-	$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped $(AGAIN) --packages ./... -- -p 1 -count=$(COUNT) -timeout 15m
+# Small sizes, without root. The binaries of the build serve as the tests' own, and the
+# flags are those of the build, so that packages are compiled once. `make check` vets.
+test: export CGO_ENABLED := 0
+test: export GOFLAGS := -trimpath
+test: ## what every user can: units, scenes, scripts, some seeds, real MPI on virtual nodes: minutes
+	@scripts/install-deps -n test
+	@$(MAKE) --no-print-directory -s build
+	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,test) --packages ./... -- -short -vet=off -p 2 -count=$(COUNT) -timeout 10m
+	@echo 'not run: what needs root (other users, cgroups, full disks, network namespaces, Slurm), planted faults, all seeds: make test-all, as root'
+
+# What `make test` leaves out. ROOTED holds packages of which all tests need root,
+# SIZED those with tests that are smaller with -short, and LARGE names those tests.
+ROOTED   := ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
+SIZED    := ./launcher/node ./launcher/proc ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+LARGE    := ^TestChaos|^TestSilentLauncher$$|^TestKeeperStopped|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
+
+test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm, planted faults, all seeds
+	@[ "$$(id -u)" = 0 ] || { echo 'make test-all needs root'; exit 1; }
+	@scripts/install-deps -n test-all
+	@$(MAKE) --no-print-directory -s build
+	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots
+	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,root) --packages ./... -- -tags root -run '^TestRoot' -vet=off -p 1 -count=$(COUNT) -timeout 15m
+	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,hosts) --packages '$(ROOTED)' -- -tags root -vet=off -p 1 -count=$(COUNT) -timeout 20m
+	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 20m
 
 testbed: build ## a cluster of containers: a real MPI program, and nodes killed, paused, cut off
 	@scripts/install-deps compose
@@ -64,11 +89,11 @@ bench: build ## side by side with the launchers and stores that are installed
 	$(GO) run ./testbed/bench -filch $(abspath $(BIN))/filch $(ARGS)
 
 proof: build ## every promise in full size, in one table
-	@scripts/install-deps test compose rivals clients
+	@scripts/install-deps test-all compose rivals clients
 	$(GO) run ./testbed/bench/proof -filch $(abspath $(BIN))/filch
 
 golden: ## rewrite the golden files; read the diff before you commit it
-	$(GO) test -count=1 -run '^TestScenes$$' ./launcher -args -rewrite
+	$(GO) test -count=1 -run '^TestScenes$$' ./launcher/node -args -rewrite
 	FILCH_GOLDEN=1 $(GO) test -count=1 ./cmd/filch
 
 fuzz: ## every fuzz target for T each

@@ -1,3 +1,3 @@
-// Package filch is the dictionary of the project: the identifiers, states and
-// error kinds that every room uses, and nothing that acts.
+// Package filch is the dictionary of the project: the identifiers, states and error
+// kinds used by every package, and nothing that acts.
 package filch

@@ -6,12 +6,21 @@ import (
 	"time"
 )
 
-// Never is the deadline of something that waits for no moment.
+// Never is the deadline of something without a due time.
 const Never = time.Duration(1<<63 - 1)
 
 // NodeName names a node of an instance; unique among its live members.
-// At most 63 bytes of letters, digits, '-', '_' and '.'.
+// At most [MaxNodeName] bytes of letters, digits, '-', '_' and '.'.
 type NodeName string
+
+// Limits of an instance.
+const (
+	// MaxNodeName is the maximum length of a [NodeName] in bytes.
+	MaxNodeName = 63
+	// MaxNodes bounds the lists of an instance's nodes: the member list and a
+	// roster accept no more nodes.
+	MaxNodes = 10_000
+)
 
 // JobID names a job within an instance: a positive decimal int32, printed
 // bare and never reused while the instance lives.
@@ -25,27 +34,27 @@ type Attempt int32
 // Rank numbers a process of a run, dense from 0.
 type Rank int32
 
-// LeaseID names a promise of slots made by one node to one job. It is unique
-// within the incarnation of the node that made it, which is part of it.
+// LeaseID names a promise of slots made by one node to one job. A LeaseID is unique
+// within the lender's incarnation, which is part of it.
 type LeaseID struct {
 	Incarnation uint64 // of the lender
 	Serial      uint64
 }
 
 // Ident is the identity of one attempt of a job outside its instance: process
-// marks, PMI kvsname and PMIx namespace are made from it.
+// marks, PMI kvsname and PMIx namespace are made from an Ident.
 type Ident struct {
 	Instance string // the instance's uuid
 	Job      JobID
 	Attempt  Attempt
 }
 
-// String has no spaces and at most 64 bytes, as a PMI kvsname must.
+// String has no spaces and at most 64 bytes, as required of a PMI kvsname.
 func (i Ident) String() string { return fmt.Sprintf("%s.%d.%d", i.Instance, i.Job, i.Attempt) }
 
-// Ticket orders jobs that wait for slots: first the class, then the time of
-// the first submission, then the id. It is fixed for the life of a job, also
-// over its attempts; that is what ages it.
+// Ticket orders jobs waiting for slots: first the class, then the time of the first
+// submission, then the id. A Ticket is fixed for the life of a job, also over the
+// job's attempts; so a waiting job comes before all later jobs of its class.
 type Ticket struct {
 	Class  int32 // lower goes first; 0 unless a priority was asked for
 	UnixNS int64 // first submission, by the clock of the submitting node
@@ -63,7 +72,7 @@ func (t Ticket) Older(u Ticket) bool {
 	return t.Job < u.Job
 }
 
-// State is where a job or task stands. States at and after [OK] are final.
+// State is the state of a job or task. States at and after [OK] are final.
 type State uint8
 
 // The states, in the order of a life.
@@ -74,8 +83,8 @@ const (
 	OK        // ended with 0
 	Failed    // ended with another code, or could not be started
 	Killed    // ended by a limit of ours: time, memory
-	Lost      // its node was lost while it ran
-	Skipped   // never started, since something that it needs failed
+	Lost      // the node was lost while the job or task ran
+	Skipped   // never started, since a dependency failed
 	Cancelled // on request
 )
 
@@ -121,8 +130,8 @@ const (
 	Unavailable // a peer, the launcher or the store does not answer
 )
 
-// Error is what a user is told: what was attempted, with numbers, and what to
-// do next. Text is lower case without a full stop; Hint may be empty.
+// Error is an error message for a user: the attempt, with numbers, and the next
+// thing to do. Text is lower case without a full stop; Hint may be empty.
 type Error struct {
 	Kind Kind
 	Text string
@@ -136,7 +145,7 @@ func Errorf(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Text: fmt.Sprintf(format, args...)}
 }
 
-// WithHint returns a copy of e that carries a hint.
+// WithHint returns a copy of e with a hint.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	return &Error{Kind: e.Kind, Text: e.Text, Hint: fmt.Sprintf(format, args...)}
 }

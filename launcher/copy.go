@@ -11,29 +11,29 @@ import (
 const (
 	// MaxCopyBytes bounds an archive: a program with its libraries.
 	MaxCopyBytes = 4 << 30
-	// MaxCopyFiles bounds the files in it: no program loads as many libraries.
+	// MaxCopyFiles bounds the files in an archive: no program loads as many libraries.
 	MaxCopyFiles = 1024
-	// CopyRate is the slowest that an archive may come to a node, in bytes a
-	// second: the other limits of a launch are longer by what that takes.
+	// CopyRate is the lowest rate at which an archive may reach a node, in bytes a
+	// second. The time limits of a launch grow by the transfer time at CopyRate.
 	CopyRate = 4 << 20
 
-	maxCopyName = 200 // of a file; with what is added to it, it still fits in a file system
+	maxCopyName = 200 // bytes; with a suffix, the name still fits in a file system
 )
 
-// Copy is a program that is copied to the nodes of a job before it starts
-// (--bcast): an archive, which lies in the private folder of one node and is
-// fetched by the others, each from its parent in the tree of launches.
+// Copy is a program copied to the nodes of a job before the ranks start (--bcast). The
+// archive lies in the private folder of the client's node. Each other node fetches the
+// archive from its parent in the tree of launches.
 type Copy struct {
-	From  filch.NodeName // where it is: the node of the client; Submit fills it in
-	File  string         // its name there, without the end; see [CopyFile]
+	From  filch.NodeName // the node of the client, with the archive; set by Submit
+	File  string         // name of the archive, without the end; see [CopyFile]
 	Bytes int64
 	Sum   [32]byte // SHA-256
 	Name  string   // of the program
-	Dest  string   // the folder that it is to be in, for good; "" one of the job's own
+	Dest  string   // permanent folder of the program; "": a folder of the job
 }
 
-// Check refuses a copy whose names could lead out of a folder, or that is too
-// large. Nil is no copy.
+// Check rejects a copy with a name leading out of a folder, and a copy larger than
+// MaxCopyBytes. Nil means no copy and is valid.
 func (c *Copy) Check() *filch.Error {
 	switch {
 	case c == nil:
@@ -62,7 +62,8 @@ func CopyFile(s string) bool {
 	return len(s) == copyFileLen && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// PlainName reports whether s names a file in a folder, and not another one.
+// PlainName reports whether s is the name of a file directly inside a folder, with at
+// most maxCopyName bytes.
 func PlainName(s string) bool {
 	return s != "" && s != "." && s != ".." && len(s) <= maxCopyName && !strings.ContainsAny(s, "/\x00")
 }
@@ -75,14 +76,11 @@ func (c *Copy) Wait() time.Duration {
 	return time.Duration(c.Bytes/CopyRate) * time.Second
 }
 
-// CopyParent is the node of which the one at index fetches the copy: its
-// parent in the tree, which the first one has in the node of the client.
+// CopyParent returns the node from which the node at index fetches the copy: its parent
+// in the tree of launches. The root fetches the copy from the node of the client.
 func (l *Launch) CopyParent(index int32) filch.NodeName {
 	if index <= 0 || int(index) >= len(l.Nodes) {
 		return l.Copy.From
 	}
 	return l.Nodes[(index-1)/TreeWidth].Node
 }
-
-// prepareWait is how long the keepers of a run may take until all are ready.
-func (r *run) prepareWait() time.Duration { return PrepareWait + r.launch.Copy.Wait() }

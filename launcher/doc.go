@@ -1,11 +1,8 @@
-// Package launcher is the brain of one node: it routes inputs to the cores
-// (slots, stealer, dht, mtc) and says what is to be done in an [Outbox].
+// Package launcher is the vocabulary of the launchers: requests of clients ([Request],
+// [TaskSubmission]), messages between nodes ([Message]), the work of a driver ([Outbox]),
+// reports of keepers and to clients ([Event]), and the records of jobs ([JobEntry],
+// [JobRecord]).
 //
-// It touches nothing: no clock, socket, goroutine, file, global random source,
-// and no map order that reaches an output. Inputs are methods stamped with now,
-// monotonic since the launcher began; timers are one question,
-// [Node.Deadline]; what is to be done is data, acted on in field order by
-// whoever drives the Node: launcher/daemon in real life, testbed/sim/instance in
-// virtual time. Two nodes' clocks are never compared: leases travel as
-// durations.
+// The package decides nothing: launcher/node decides, and imports this package. The
+// package uses no clock, socket, goroutine, file or global random source.
 package launcher

@@ -14,27 +14,28 @@ import (
 // KindJob is the kind of the records job/ID; see [MergeJob].
 const KindJob dht.Kind = 16
 
-// jobPrefix begins the keys of jobs.
-const jobPrefix = "job/"
+// JobPrefix begins the keys of jobs.
+const JobPrefix = "job/"
 
-func jobKey(id filch.JobID) dht.Key { return dht.Key(jobPrefix + id.String()) }
+func JobKey(id filch.JobID) dht.Key { return dht.Key(JobPrefix + id.String()) }
 
-// orderKey is where a piece of the order of a detached job is.
-func orderKey(id filch.JobID, piece int32) dht.Key {
+// OrderKey returns the key of a piece of a detached job's order.
+func OrderKey(id filch.JobID, piece int32) dht.Key {
 	return dht.Key(fmt.Sprintf("order/%d/%d", id, piece))
 }
 
-// JobEntry is a job as all nodes may know it. Who may write it is its owner:
-// the node that decides about the job, by incarnation, since the takeover
-// number Hop. A higher hop ends the right of whoever had a lower one.
+// JobEntry is the record of a job in the store, readable on all nodes. Only the owner
+// writes the entry: the node that decides about the job, with its incarnation, since the
+// takeover number Hop. A higher Hop ends the rights of all owners with a lower Hop.
+// Resume is the state that another node needs to continue a detached job.
 type JobEntry struct {
 	Hop         int32          `json:"hop"`
 	Owner       filch.NodeName `json:"owner"`
 	Incarnation uint64         `json:"incarnation"`
 	Seq         uint64         `json:"seq"` // of the owner's writes
 	Info        JobInfo        `json:"info"`
-	Resume      *JobRecord     `json:"resume,omitempty"` // what another node needs to go on with a detached job
-	Orders      int32          `json:"orders,omitempty"` // pieces of its order
+	Resume      *JobRecord     `json:"resume,omitempty"` // for the next owner of the job
+	Orders      int32          `json:"orders,omitempty"` // pieces of the job's order
 	Cancel      *CancelOrder   `json:"cancel,omitempty"`
 	Bytes       int            `json:"-"`
 }
@@ -45,7 +46,7 @@ type CancelOrder struct {
 	By     string `json:"by"`
 }
 
-// The first byte of an entry tells what most readers ask.
+// The first byte of an entry answers the questions of most readers.
 const (
 	entryEnded    = 1
 	entryDetached = 2
@@ -55,7 +56,7 @@ const (
 	maxEntryBytes = 16 << 20 // inflated
 )
 
-// EncodeJobEntry makes the bytes of a record.
+// EncodeJobEntry returns the bytes of a record.
 func EncodeJobEntry(e *JobEntry) ([]byte, error) {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -103,18 +104,17 @@ func DecodeJobEntry(b []byte) (*JobEntry, error) {
 	return e, nil
 }
 
-// ended reports whether the job is over.
-func (e *JobEntry) ended() bool { return e.Info.Code != nil }
+// Ended reports whether the job is over.
+func (e *JobEntry) Ended() bool { return e.Info.Code != nil }
 
-// entryOver tells it from the bytes.
-func entryOver(b []byte) bool { return len(b) > 0 && b[0]&entryEnded != 0 }
+// EntryOver reports whether the job of an encoded entry is over.
+func EntryOver(b []byte) bool { return len(b) > 0 && b[0]&entryEnded != 0 }
 
-// supersedes reports whether e may take the place of old: the first end stays,
-// else the higher hop counts; within a hop only its owner writes, and of two of
-// its writes the later one counts.
+// supersedes reports whether e may replace old: the first end stays, else the higher hop
+// wins. Within a hop only the owner writes, and the later of two writes wins.
 func (e *JobEntry) supersedes(old *JobEntry) bool {
 	switch {
-	case old.ended():
+	case old.Ended():
 		return false
 	case e.Hop != old.Hop:
 		return e.Hop > old.Hop
@@ -126,13 +126,14 @@ func (e *JobEntry) supersedes(old *JobEntry) bool {
 	return e.Seq > old.Seq
 }
 
-func (e *JobEntry) same(old *JobEntry) bool {
+// Same reports whether e and old come from the same write of the same owner.
+func (e *JobEntry) Same(old *JobEntry) bool {
 	return e.Hop == old.Hop && e.Owner == old.Owner && e.Incarnation == old.Incarnation && e.Seq == old.Seq
 }
 
-// MergeJob joins what is said of a job to what is known. The reply is empty
-// when delta counts now; else it is what counts instead. A delta without an
-// owner only asks for a cancel.
+// MergeJob merges the entry delta into the stored entry old. The reply is empty when
+// delta counts now; otherwise the reply is the entry that counts instead. A delta
+// without an owner only asks for a cancel.
 func MergeJob(old, delta []byte) (merged, reply []byte, err error) {
 	d, err := DecodeJobEntry(delta)
 	if err != nil {
@@ -146,24 +147,34 @@ func MergeJob(old, delta []byte) (merged, reply []byte, err error) {
 	}
 	o, err := DecodeJobEntry(old)
 	if err != nil {
-		return delta, nil, nil // it never was of use: what is said now counts
+		return delta, nil, nil // old is unusable: delta counts
 	}
 	switch {
-	case d.Owner == "" && (o.ended() || o.Cancel != nil):
+	case d.Owner == "" && (o.Ended() || o.Cancel != nil):
 		return old, old, nil
 	case d.Owner == "":
 		o.Cancel = d.Cancel
 		merged, err = EncodeJobEntry(o)
 		return merged, merged, err
-	case d.same(o):
+	case d.Same(o):
 		return old, nil, nil
 	case !d.supersedes(o):
 		return old, old, nil
 	}
-	if o.Cancel != nil && d.Cancel == nil && !d.ended() {
-		d.Cancel = o.Cancel // of which the owner has not heard yet
+	if o.Cancel != nil && d.Cancel == nil && !d.Ended() {
+		d.Cancel = o.Cancel // the owner has not seen the cancel yet
 		merged, err = EncodeJobEntry(d)
 		return merged, merged, err
 	}
 	return delta, nil, nil
+}
+
+// Told returns the job as described by its record.
+func (e *JobEntry) Told() JobInfo {
+	i := e.Info
+	i.Hop, i.Recorded = e.Hop, true
+	if i.Nodes == nil {
+		i.Nodes = []filch.NodeName{}
+	}
+	return i
 }

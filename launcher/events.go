@@ -8,27 +8,27 @@ import (
 
 // Events for the client of a job, in the order of a life.
 type (
-	// Accepted says that the job exists.
+	// Accepted reports the new job.
 	Accepted struct {
 		Job  filch.JobID
-		Size int32 // ranks, when the request left it open
+		Size int32 // ranks, when the request left the number open
 	}
 
-	// Refused ends a request that never became a job, or a job that could not
-	// be started.
+	// Refused ends a request that never became a job, or a job that could not be
+	// started.
 	Refused struct {
 		Err  filch.Error
 		Code int32
 	}
 
-	// StillWaiting is said 5 s after the submission and then every 30 s: what
-	// is missing, who holds it and where.
+	// StillWaiting is sent 5 s after the submission and then every 30 s: the missing
+	// slots, and the jobs and nodes with the slots.
 	StillWaiting struct {
 		Job  filch.JobID
 		Text string
 	}
 
-	// Started says that every rank was exec'ed, or tried.
+	// Started is sent when every rank was exec'ed, or an exec was tried.
 	Started struct {
 		Job    filch.JobID
 		Size   int32
@@ -36,7 +36,7 @@ type (
 		Waited time.Duration // from the submission to the go
 	}
 
-	// Ending says that the job is being stopped and why; output still comes.
+	// Ending reports the stop of a job and the reason; output still comes.
 	Ending struct {
 		Job  filch.JobID
 		Text string
@@ -48,7 +48,7 @@ type (
 		State filch.State
 		Code  int32
 		Cause Cause
-		Ranks []RankEnd // the bad ones, at most MaxRankEnds, in order of time
+		Ranks []RankEnd // the bad ends, at most MaxRankEnds, in order of time
 		Bad   int32     // how many ended badly
 	}
 )
@@ -60,33 +60,33 @@ func (Started) isEvent()      {}
 func (Ending) isEvent()       {}
 func (Ended) isEvent()        {}
 
-// MaxRankEnds bounds the ends that an [Ended] lists.
+// MaxRankEnds bounds the ends in an [Ended].
 const MaxRankEnds = 64
 
-// Cause is what ended a job first.
+// Cause is the first reason for the end of a job.
 type Cause struct {
 	Kind CauseKind
-	Rank filch.Rank // -1 when no rank did it
+	Rank filch.Rank // -1: no rank caused the end
 	Node filch.NodeName
 	Text string // a line for the user: "rank 3 on n2: killed by SIGSEGV"
-	Hint string // what to do about it, where a keeper said so
+	Hint string // advice for the user, if the keeper gave some
 
 	Doubt Doubt // of an end of a rank
 }
 
-// Doubt says how likely it is that a rank ended because another had ended, whose
-// end may be heard of later: that rank lost its connection to the other. Of two
-// ends the one with less doubt is the cause.
+// Doubt is how likely a rank ended only because the connection to another rank broke,
+// after the other rank had ended. The origin may receive the other end later. Of two
+// ends, the end with less doubt is the cause.
 type Doubt uint8
 
 // The doubts.
 const (
 	DoubtNone Doubt = iota
-	DoubtSome       // SIGABRT in MPI: some failures to write to a peer that has gone are assertions of UCX
-	DoubtMuch       // MPI_Abort with the code with which MPICH ends a rank that lost its peer
+	DoubtSome       // SIGABRT in MPI: UCX asserts on some failed writes to a lost peer
+	DoubtMuch       // MPI_Abort with the code of MPICH for a rank with a lost peer
 )
 
-// CauseKind is the kind of a first cause; it decides the exit code.
+// CauseKind is the kind of a first cause and decides the exit code.
 type CauseKind uint8
 
 // The causes.
@@ -109,30 +109,30 @@ const (
 	CauseProtocol                    // a rank broke the PMI protocol: 1
 )
 
-// RankEnd is how one rank ended, as its keeper saw it.
+// RankEnd describes the end of a rank, as seen by its keeper.
 type RankEnd struct {
 	Rank   filch.Rank
 	Kind   CauseKind
 	Code   int32 // exit code, or the signal's number, or the code of MPI_Abort
 	Core   bool  // dumped core
-	Told   bool  // we had signalled it: not a cause
+	Told   bool  // filch had signalled the rank: not a cause
 	Doubt  Doubt
 	Text   string
 	CPU    time.Duration
 	RSSMax int64 // bytes
 }
 
-// Inputs from the keepers of this node. Each names the attempt, so that one
-// that comes late says nothing of another attempt.
+// Inputs from the keepers of this node. Each input names the attempt, so a late input
+// cannot affect another attempt.
 type (
-	// KeeperReady answers a Start: the checks passed, or Err says what failed.
+	// KeeperReady answers a Start: the checks passed, or Err names the failed check.
 	KeeperReady struct {
 		Ident filch.Ident
 		Err   *filch.Error
 		Cause CauseKind // with Err: CauseNotFound, CauseNotExec or CauseOurs
 	}
 
-	// RanksStarted says that the ranks of this node run.
+	// RanksStarted reports running ranks on this node.
 	RanksStarted struct {
 		Ident filch.Ident
 		PIDs  []int32
@@ -144,21 +144,21 @@ type (
 		Ends  []RankEnd
 	}
 
-	// KeeperDone says that no process of the attempt is left on this node and
-	// all output was handed on. Left counts processes that could not be killed.
+	// KeeperDone reports the end of all processes of the attempt on this node; the keeper
+	// has handed on all output. Left counts processes that could not be killed.
 	KeeperDone struct {
 		Ident filch.Ident
 		Left  int32
 	}
 
-	// KeeperGone says that a keeper vanished without KeeperDone; what it left
-	// behind was reaped.
+	// KeeperGone reports a keeper that vanished without KeeperDone; the remaining
+	// processes were reaped.
 	KeeperGone struct {
 		Ident filch.Ident
 		Text  string
 	}
 
-	// Adopted is a keeper that a restarted launcher found still running.
+	// Adopted is a keeper found running by a restarted launcher.
 	Adopted struct {
 		Start Start
 		Ended []RankEnd

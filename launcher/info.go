@@ -1,12 +1,10 @@
 package launcher
 
 import (
-	"time"
-
 	"github.com/filch-hpc/filch"
 )
 
-// JobInfo is a snapshot of a job, as ps, info and wait show it.
+// JobInfo is a snapshot of a job, as ps, info and wait show jobs.
 type JobInfo struct {
 	ID       filch.JobID      `json:"id"`
 	Name     string           `json:"name"`
@@ -14,30 +12,25 @@ type JobInfo struct {
 	Parent   filch.JobID      `json:"parent,omitempty"`
 	Origin   filch.NodeName   `json:"origin"`
 	State    string           `json:"state"`
-	Code     *int32           `json:"exit_code"` // null until it ended
+	Code     *int32           `json:"exit_code"` // null until the end
 	Attempt  filch.Attempt    `json:"attempt"`
 	Ranks    int32            `json:"ranks"`
 	Nodes    []filch.NodeName `json:"nodes"`
 	Detached bool             `json:"detached"`
-	Cause    string           `json:"cause,omitempty"` // the line about its end, or what it waits for
+	Cause    string           `json:"cause,omitempty"` // a line on the end, or on the wait
 	Submit   int64            `json:"submitted_unix_ns"`
 	Waited   float64          `json:"waited"`  // seconds from the submission to the start
-	Elapsed  float64          `json:"elapsed"` // seconds from the start to the end, or to now
-	JobTrail
-}
-
-// JobTrail is what a job has been through.
-type JobTrail struct {
+	Elapsed  float64          `json:"elapsed"` // seconds from the start to the end or now
 	Bad      []RankInfo       `json:"bad,omitempty"`
 	Earlier  []filch.NodeName `json:"earlier_nodes,omitempty"` // of attempts before this one
-	Hop      int32            `json:"hop,omitempty"`           // how often another node took it over
-	Recorded bool             `json:"recorded,omitempty"`      // told by the job's record, not by its origin
+	Hop      int32            `json:"hop,omitempty"`           // takeovers by other nodes
+	Recorded bool             `json:"recorded,omitempty"`      // by record, not by origin
 	Open     bool             `json:"open,omitempty"`          // of tasks: more may be added
-	Tasks    TaskCounts       `json:"tasks"`                   // of a run: its ranks
-	Task     *int32           `json:"task,omitempty"`          // of the parent, whose step this is
+	Tasks    TaskCounts       `json:"tasks"`                   // of a run: the ranks
+	Task     *int32           `json:"task,omitempty"`          // of a step: the parent task
 }
 
-// TaskCounts is how many tasks of a job are in which state.
+// TaskCounts counts the tasks of a job by state.
 type TaskCounts struct {
 	Total     int32 `json:"total"`
 	Waiting   int32 `json:"waiting"`
@@ -51,18 +44,18 @@ type TaskCounts struct {
 	Cancelled int32 `json:"cancelled"`
 }
 
-// of is the count of a state.
-func (t *TaskCounts) of(s filch.State) *int32 {
+// Of returns the counter of a state.
+func (t *TaskCounts) Of(s filch.State) *int32 {
 	return [...]*int32{&t.Waiting, &t.Ready, &t.Running, &t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped, &t.Cancelled}[s]
 }
 
-// rest counts those that have not ended as being in s.
-func (t *TaskCounts) rest(s filch.State) {
+// Rest counts all tasks without an end as being in s.
+func (t *TaskCounts) Rest(s filch.State) {
 	t.Waiting, t.Ready, t.Running = 0, 0, 0
-	*t.of(s) += t.Total - t.OK - t.Failed - t.Killed - t.Lost - t.Skipped - t.Cancelled
+	*t.Of(s) += t.Total - t.OK - t.Failed - t.Killed - t.Lost - t.Skipped - t.Cancelled
 }
 
-// RankInfo is a rank that ended badly.
+// RankInfo describes a rank with a bad end.
 type RankInfo struct {
 	Rank filch.Rank     `json:"rank"`
 	Node filch.NodeName `json:"node"`
@@ -70,7 +63,7 @@ type RankInfo struct {
 	Text string         `json:"text"`
 }
 
-// Explanation says why a job stands where it stands.
+// Explanation describes the state of a job and the reason.
 type Explanation struct {
 	Job    filch.JobID `json:"id"`
 	State  string      `json:"state"`
@@ -80,13 +73,13 @@ type Explanation struct {
 	Asked  int32       `json:"asked"`
 	Phase  string      `json:"phase"` // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
-	Stuck  bool        `json:"stuck,omitempty"` // no node starts any of its tasks, as things stand
+	Stuck  bool        `json:"stuck,omitempty"` // at present no node starts any task
 }
 
-// MaxPlaces bounds the nodes that an [Explanation] lists.
+// MaxPlaces bounds the nodes in an [Explanation].
 const MaxPlaces = 16
 
-// Place is what a waiting job has and misses on a node.
+// Place describes how much a waiting job holds and lacks on a node.
 type Place struct {
 	Node   filch.NodeName `json:"node"`
 	Held   int32          `json:"held"` // ranks
@@ -104,7 +97,7 @@ type SlotInfo struct {
 	Held     int32          `json:"held"`
 	Locked   int32          `json:"locked"` // behind the gate of a launch
 	Running  int32          `json:"running"`
-	Stuck    int32          `json:"stuck"` // out of service: processes that cannot be killed
+	Stuck    int32          `json:"stuck"` // out of service: processes cannot be killed
 	MemBytes int64          `json:"mem_bytes"`
 	MemFree  int64          `json:"mem_free"`
 	GPUs     []string       `json:"gpus"`
@@ -112,7 +105,5 @@ type SlotInfo struct {
 	Waiting  int32          `json:"waiting"` // jobs on the wait list
 	Jobs     int32          `json:"jobs"`    // attempts with ranks here
 	Draining bool           `json:"draining"`
-	Drain    *Drain         `json:"drain,omitempty"` // null also where it only nears the end of its allocation
+	Drain    *Drain         `json:"drain,omitempty"` // null also near the allocation's end
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }

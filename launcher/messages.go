@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/slots"
 )
 
-// The messages between brains. Each states a whole fact (absolute counts with
-// a version, a phase, a list from a numbered place), never a difference, so
-// that loss, duplication and reordering repair themselves.
+// The messages between nodes. Each states a whole fact (absolute counts with a version, a
+// phase, a list from a numbered place), never a difference, so loss, duplication and
+// reordering repair themselves.
 type (
-	// Ask wants room of a victim for Want ranks of a job in all, what it
-	// already lent included. A later Round replaces an earlier one.
+	// Ask requests room from a victim for Want ranks of a job in all, including the ranks
+	// already lent. A later Round replaces an earlier round.
 	Ask struct {
 		Job         filch.JobID
 		Attempt     filch.Attempt
@@ -21,34 +22,33 @@ type (
 		Base        slots.Room
 		Each        slots.Room
 		Exclusive   bool
-		Half        bool // lend at most half of what is free
+		Half        bool // lend at most half of the free slots
 		Wait        bool // join the wait list for the rest, wound younger holds
 		Want        int32
 		Round       uint32
-		Takes       time.Duration // at most, as far as is known; 0 if nobody knows
+		Takes       time.Duration // at most, as far as known; 0 if unknown
 	}
 
-	// Grant says how many ranks' room the sender holds for a job now. It
-	// answers an Ask, tells of slots that came free or were wounded, and
-	// prompts a renewal. Of two, the one with the higher (Lease.Incarnation,
-	// Version) counts.
+	// Grant says for how many ranks of a job the sender holds room now. A node sends a
+	// Grant to answer an Ask, to report slots freed or wounded, and to prompt a renewal.
+	// Of two grants, the grant with the higher (Lease.Incarnation, Version) counts.
 	Grant struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
 		Lease   filch.LeaseID
 		Held    int32
 		Version uint64
-		Round   uint32 // of the last Ask heard
+		Round   uint32 // of the last Ask received
 		Waiting bool   // is on the wait list for more
 		Refused bool   // lends nothing at all: draining, or the wait list is full
 		Older   bool   // an older request waits here
-		Free    int32  // slots nobody has
+		Free    int32  // free slots
 		Holder  filch.JobID
-		Holds   int32 // slots of Holder, the job in the way with the most
+		Holds   int32 // slots of Holder, the job with the most slots in the way
 	}
 
-	// Release gives a lease back, or a place on the wait list. A zero Lease
-	// means whatever was asked for up to Round and has not been launched.
+	// Release gives back a lease, or a place on the wait list. A zero Lease means
+	// everything asked for up to Round and not launched yet.
 	Release struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
@@ -56,9 +56,9 @@ type (
 		Round   uint32
 	}
 
-	// Dispatch carries a launch to the node at Index, which hands it on to
-	// its children in the tree unless Direct is set (a repair). With Go its
-	// ranks start without a gate: the job has one node.
+	// Dispatch carries a launch to the node at Index. This node forwards the launch to
+	// its children in the tree unless Direct is set (a repair). With Go the ranks start
+	// without a gate: the job has one node.
 	Dispatch struct {
 		Launch Launch
 		Index  int32
@@ -66,24 +66,26 @@ type (
 		Go     bool
 	}
 
-	// Progress is where a participant stands; the origin answers those that
-	// carry ends or Done with a ProgressAck, and they are repeated until then.
+	// Progress is the state of a participant. The origin answers a Progress with ends or
+	// Done by a ProgressAck; the participant repeats the Progress until then.
 	Progress struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
 		Index   int32
 		Lease   filch.LeaseID
 		Phase   Phase
-		Cause   CauseKind   // with PhaseRefused, and with PhaseDone when the keeper failed
-		Err     filch.Error // with Cause
-		First   int32       // the place of Ends[0] among this participant's ends
-		Ends    []RankEnd
-		Left    int32      // with PhaseDone: processes that could not be killed
-		Seats   []LostSeat // all of the launch, where a Halt asked for that
+		// With PhaseRefused, and with PhaseDone when the keeper failed.
+		Cause CauseKind
+		Err   filch.Error // with Cause
+		First int32       // the place of Ends[0] among this participant's ends
+		Ends  []RankEnd
+		Left  int32      // with PhaseDone: processes that could not be killed
+		Seats []LostSeat // all of the launch, if a Halt asked for the seats
 	}
 
-	// ProgressAck says how many ends of a participant the origin has. With
-	// Done it need not be told again; with Again it forgot and wants all.
+	// ProgressAck says how many ends of a participant the origin has. With Done the
+	// participant need not repeat them. With Again the origin forgot them and wants all
+	// ends.
 	ProgressAck struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
@@ -93,7 +95,8 @@ type (
 		Again   bool
 	}
 
-	// Proceed opens the gate of a launch. With Tree it is handed on.
+	// Proceed opens the gate of a launch. With Tree the participant forwards the Proceed
+	// to its children.
 	Proceed struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
@@ -111,16 +114,17 @@ type (
 		Signal  int32
 		Grace   time.Duration
 		Reason  string
-		Who     bool // say who else has a part in the launch: the origin has forgotten it
+		// Report the other participants of the launch: the origin has forgotten them.
+		Who bool
 	}
 
-	// Signals forwards signals to the ranks: Sigs[0] is number First of the
-	// attempt's signals, and each is delivered once.
+	// Signals forwards signals to the ranks: Sigs[0] is number First of the attempt's
+	// signals. Each signal is delivered once.
 	Signals struct {
 		Job         filch.JobID
 		Attempt     filch.Attempt
 		Index       int32
-		Incarnation uint64 // of the origin: the numbers are of one
+		Incarnation uint64 // of the origin: each incarnation numbers from the start
 		First       int32
 		Sigs        []int32
 	}
@@ -134,14 +138,14 @@ type (
 		Have        int32
 	}
 
-	// Renew keeps leases alive: the origin's, at one peer, in one message.
+	// Renew renews leases of an origin at a peer: up to MaxRenewals in a message.
 	Renew struct {
 		Incarnation uint64
 		Leases      []Renewal
 	}
 
-	// StepAsk asks the parent's origin for slots of the parent for a step. It
-	// is repeated until answered.
+	// StepAsk asks the parent's origin for slots of the parent for a step. The sender
+	// repeats the message until it receives an answer.
 	StepAsk struct {
 		Job     filch.JobID
 		Parent  filch.JobID
@@ -151,8 +155,9 @@ type (
 		Calling filch.NodeName
 	}
 
-	// StepGrant answers a StepAsk: the nodes and ranks, or why never; with
-	// neither the step waits behind its siblings, of which Behind is one.
+	// StepGrant answers a StepAsk with the nodes and ranks, or with the reason why the
+	// step can never start. With neither, the step waits behind sibling steps; Behind is
+	// the id of such a sibling.
 	StepGrant struct {
 		Job     filch.JobID
 		Parent  filch.JobID
@@ -163,8 +168,8 @@ type (
 		Behind  filch.JobID
 	}
 
-	// StepDone gives a step's slots back to its parent. It is repeated until
-	// a StepDoneAck comes.
+	// StepDone gives a step's slots back to the parent. The sender repeats the message
+	// until a StepDoneAck comes.
 	StepDone struct {
 		Job    filch.JobID
 		Parent filch.JobID
@@ -172,7 +177,7 @@ type (
 	}
 
 	// TaskWord is a message between the many-task cores of two nodes, as
-	// mtc.EncodeMessage lays it out.
+	// message.Encode lays it out.
 	TaskWord struct{ Body []byte }
 
 	// StepDoneAck answers a StepDone.
@@ -181,17 +186,18 @@ type (
 		Parent filch.JobID
 	}
 
-	// TakeOver says that the sender decides about a job from now on, since the
-	// takeover number Hop; the participant tells it all that it knows.
+	// TakeOver says the sender decides about a job from now on, since the takeover number
+	// Hop. The participant answers with everything known about the job.
 	TakeOver struct {
 		Job     filch.JobID
 		Attempt filch.Attempt
 		Index   int32
+		Lease   filch.LeaseID
 		Hop     int32
 	}
 )
 
-// Renewal names one lease of a [Renew].
+// Renewal names a lease of a [Renew].
 type Renewal struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
@@ -205,10 +211,10 @@ const MaxRenewals = 1024
 // Phase is where a participant of an attempt stands.
 type Phase uint8
 
-// The phases, in the order of a life.
+// The phases, in the order of a participant's life.
 const (
 	PhaseNone      Phase = iota
-	PhasePreparing       // the keeper checks what can be checked
+	PhasePreparing       // the keeper checks everything possible before the exec
 	PhasePrepared        // behind the gate
 	PhaseStarted         // the ranks were exec'ed
 	PhaseDone            // nothing is left, slots are free
@@ -232,3 +238,6 @@ func (*StepDone) isMessage()    {}
 func (*StepDoneAck) isMessage() {}
 func (*TaskWord) isMessage()    {}
 func (*TakeOver) isMessage()    {}
+
+// Name returns the name of the message in the body.
+func (m *TaskWord) Name() string { return message.Name(m.Body) }

@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Timed is a payload of a task with that limit; 0 is none.
+// Timed returns a payload of a task with the given limit; 0 is none.
 func Timed(limit time.Duration, payload []byte) []byte {
 	if limit <= 0 {
 		return payload
@@ -15,14 +15,14 @@ func Timed(limit time.Duration, payload []byte) []byte {
 	return append(binary.AppendUvarint([]byte{PayloadTimed}, uint64(limit)), payload...)
 }
 
-// Untimed is a payload without its limit.
+// Untimed returns a payload without its limit.
 func Untimed(p []byte) []byte {
 	_, rest := splitTimed(p)
 	return rest
 }
 
-// taskLimit is a task's own limit, 0 if it has none.
-func taskLimit(p []byte) time.Duration {
+// TaskLimit returns a task's own limit, 0 if the task has none.
+func TaskLimit(p []byte) time.Duration {
 	limit, _ := splitTimed(p)
 	return limit
 }
@@ -33,7 +33,7 @@ func splitTimed(p []byte) (time.Duration, []byte) {
 	}
 	v, n := binary.Uvarint(p[1:])
 	if n <= 0 {
-		return 0, p // its start says that it makes no sense
+		return 0, p // the daemon reports the malformed payload when starting the task
 	}
 	return time.Duration(min(v, uint64(filch.Never))), p[1+n:]
 }

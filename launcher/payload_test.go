@@ -21,7 +21,7 @@ func TestPayloads(t *testing.T) {
 		{"a limit that is cut", []byte{PayloadTimed, 0x80}, string([]byte{PayloadTimed, 0x80}), 0},
 		{"a limit beyond all time", []byte{PayloadTimed, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "", filch.Never},
 	} {
-		if rest, limit := Untimed(c.payload), taskLimit(c.payload); string(rest) != c.rest || limit != c.limit {
+		if rest, limit := Untimed(c.payload), TaskLimit(c.payload); string(rest) != c.rest || limit != c.limit {
 			t.Errorf("%s: got %q, %v", c.name, rest, limit)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// JobRecord is what an origin must remember of a job over its own restart.
-// Times are kept as durations before the record was written and by the wall
-// clock that the submission carried, since now starts anew with a launcher.
+// JobRecord is the state of a job kept by its origin across the origin's restart. Times
+// are durations before the record was written, or by the wall clock carried by the
+// submission, since now starts from zero with each launcher.
 type JobRecord struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
@@ -21,25 +21,29 @@ type JobRecord struct {
 	Cause   Cause       // when ending
 	Code    int32
 	Waited  time.Duration
-	Began   int64          // when the gate was opened, unix time in ns by the clock of the node
+	// When the gate was opened, unix time in ns by the clock of the node.
+	Began   int64
 	Arbiter filch.NodeName // of a step: the origin of its parent
 	Ended   *EndRecord
 	Shared  SharedRecord
 }
 
-// SharedRecord is what another node must know besides to go on with a job.
+// SharedRecord is the further state needed by another node to go on with a job.
 type SharedRecord struct {
-	Hop     int32            // of the job's record in the store: how often it was taken over
+	// Of the job's record in the store: how often the job was taken over.
+	Hop     int32
 	Orders  int32            // pieces of its order in the store
 	Earlier []filch.NodeName // of attempts before this one
-	Lost    []LostSeat       // where ranks of this attempt, or of one before, may still run
-	Losses  int32            // attempts that lost a node
-	Done    []*PartRecord    // the participants that are done; in the store only
-	Kept    bool             // the store has the end; on the disk only
-	Unsure  bool             // whether the gate was opened is not known to who took the job over
+	// Where ranks of this attempt, or of an earlier attempt, may still run.
+	Lost   []LostSeat
+	Losses int32         // attempts that lost a node
+	Done   []*PartRecord // the participants that are done; in the store only
+	Kept   bool          // the store has the end; on the disk only
+	// The node that took the job over does not know whether the gate was opened.
+	Unsure bool
 }
 
-// EndRecord is the end of a job that is remembered for those who ask later.
+// EndRecord is the end of a job, kept for later queries.
 type EndRecord struct {
 	State filch.State
 	Code  int32
@@ -48,17 +52,31 @@ type EndRecord struct {
 	Bad   int32
 }
 
-// PartRecord says that a participant of a launched job is done, and what of
-// its ends still matters.
+// PartRecord says that a participant of a launched job is done, and keeps the ends that
+// still matter.
 type PartRecord struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
 	Index   int32
 	Lost    bool
-	Ends    []RankEnd // the bad ones that count as causes
+	Ends    []RankEnd // the bad ends that count as causes
 	Bad     int32
 	High    int32 // the highest code of the job so far
-	SRun    int32 // and as srun counts
-	Cause   Cause // the first of the job so far
-	Code    int32 // that it means
+	SRun    int32 // and by srun's rules
+	Cause   Cause // the first cause of the job so far
+	Code    int32 // the exit code for Cause
+}
+
+// LostSeat is a lost or forgotten participant whose ranks may still run.
+type LostSeat struct {
+	Node    filch.NodeName
+	Attempt filch.Attempt
+	Index   int32
+	Lease   filch.LeaseID
+	Alone   bool // the other participants of the launch are not known yet
+}
+
+// IsOf reports whether a message of node from is about this participant.
+func (l *LostSeat) IsOf(from filch.NodeName, m *Progress) bool {
+	return l.Node == from && l.Attempt == m.Attempt && l.Index == m.Index
 }

@@ -8,54 +8,61 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// Limits on what a request may hold; what is over is refused as Invalid.
+// Limits of a request; a request above a limit is refused as Invalid.
 const (
 	MaxRanks      = 1 << 20
 	MaxOrderBytes = 8 << 20 // argv, environment and I/O of a job
 )
 
-// Request is what a client asks to be run. The brain reads all of it but
-// Order, which only the keepers read.
+// Request is a client's request to run a job. The Node reads all of Request except Order;
+// only the keepers read Order.
 type Request struct {
-	Name    string
-	Shape   Shape
-	Policy  Policy
-	Parent  filch.JobID   // a step of this job: uses its slots, never steals; 0 none
-	Task    uint64        // of Parent's tasks the one whose step it is, as its node calls it; 0 of none
-	Inside  Inside        // what its client is a process of, also with Parent 0
+	Name   string
+	Shape  Shape
+	Policy Policy
+	Parent filch.JobID // a step of this job: uses its slots, never steals; 0 none
+	// Of Parent's tasks, the task with this step, by its serial on its node; 0: not a
+	// step of a task.
+	Task uint64
+	// The job or task whose process the client is, also with Parent 0.
+	Inside  Inside
 	Class   int32         // of the ticket
-	Detach  bool          // goes on without its client
+	Detach  bool          // the job goes on without its client
 	Durable bool          // with Detach: acknowledged when its record is on disks
-	Patient time.Duration // -I: give up when not started by then; 0 waits for ever
+	Patient time.Duration // -I: give up when not started by then; 0 waits forever
 	Order   []byte        // an encoded [Order]
-	Like    string        // runs of the same kind: those of a name, or of a command line; "" none
-	Copy    *Copy         // --bcast: what is copied to the nodes before the start; nil nothing
+	// Runs of the same kind: runs of the same name, or of the same command line; "" none.
+	Like string
+	// --bcast: files copied to the nodes before the start; nil nothing
+	Copy *Copy
 }
 
-// Shape is the room that a job takes and where.
+// Shape is the room taken by a job, and its place.
 type Shape struct {
-	Ranks      int32 // 0: as many as Nodes x PerNode, or one per node
-	PerRank    Room  // what each rank holds, all on one node
-	MinNodes   int32 // -N min-max; 0 as many as it takes
-	MaxNodes   int32
-	PerNode    int32 // --ntasks-per-node: the most ranks of one node; 0 no bound
-	Even       bool  // sets PerNode: as few as the nodes of the job, or of its parent, have room for
+	Ranks    int32 // 0: as many as Nodes x PerNode, or one per node
+	PerRank  Room  // the room of each rank, all on the same node
+	MinNodes int32 // -N min-max; 0 as many as needed
+	MaxNodes int32
+	PerNode  int32 // --ntasks-per-node: the most ranks on a node; 0 no bound
+	// Sets PerNode: the least for which the nodes of the job, or of its parent, have
+	// room.
+	Even       bool
 	Layout     Layout
 	Plane      int32            // ranks in a row on a node, for LayoutPlane
-	Only       []filch.NodeName // -w: these, every one of them used
+	Only       []filch.NodeName // -w: these nodes, and every node of the list is used
 	Exclude    []filch.NodeName // -x
 	Exclusive  bool             // whole nodes
 	Overcommit bool
 }
 
-// Room is an amount of what a node has.
+// Room is an amount of a node's resources.
 type Room = slots.Room
 
-// Layout says in which order ranks go to nodes.
+// Layout is the order in which ranks are assigned to nodes.
 type Layout = stealer.Layout
 
-// The layouts, as srun -m names them. LayoutAuto is cyclic when there are not
-// more ranks than nodes, else block.
+// The layouts, as srun -m names them. LayoutAuto is cyclic when there are not more ranks
+// than nodes, else block.
 const (
 	LayoutAuto   = stealer.LayoutAuto
 	LayoutBlock  = stealer.LayoutBlock
@@ -65,19 +72,21 @@ const (
 
 // Policy says how a run ends.
 type Policy struct {
-	KillOnBad bool          // -K: the first bad end of a rank ends the job
-	WaitFirst time.Duration // -W: after the first rank ended, the rest has this long; 0 for ever
+	KillOnBad bool // -K: the first bad end of a rank ends the job
+	// -W: after the first rank ended, the rest has this long; 0 forever
+	WaitFirst time.Duration
 	TimeLimit time.Duration // -t; 0 none
 	KillWait  time.Duration // between TERM and KILL
-	WarnSig   int32         // --signal=SIG@time: sent WarnTime before the time limit; 0 none
+	// --signal=SIG@time: sent WarnTime before the time limit; 0 none
+	WarnSig   int32
 	WarnTime  time.Duration
 	NoKill    bool // -k: a lost node does not end the job
-	Requeue   bool // an attempt that lost a node is started again
+	Requeue   bool // an attempt with a lost node is started again
 	HighestRC bool // the code is the highest of all ranks (srun), not the first cause
 }
 
-// Order is what the keepers of a job are to start; the brain only carries it.
-// Strings are bytes as the client had them, newlines included.
+// Order is the work for the keepers of a job; the Node only forwards it. Strings are
+// bytes as received from the client, newlines included.
 type Order struct {
 	Programs []Program
 	Cwd      string
@@ -92,9 +101,8 @@ type Order struct {
 	GPUKinds []string
 }
 
-// Program is an executable with its arguments and the ranks that run it. In
-// Argv, %t and %o stand for the rank and its offset among Ranks where Expand
-// is set (--multi-prog).
+// Program is an executable with its arguments and its ranks. In Argv, %t and %o stand for
+// the rank and its offset among Ranks if Expand is set (--multi-prog).
 type Program struct {
 	Argv   []string
 	Expand bool
@@ -105,7 +113,7 @@ type Program struct {
 // Span is the ranks First .. First+Count-1.
 type Span = stealer.Span
 
-// Rlimit is one soft limit of the submitter; Max bounds it on the node.
+// Rlimit is a soft limit of the submitter; Max bounds the limit on the node.
 type Rlimit struct {
 	Resource int32 // RLIMIT_* of Linux
 	Soft     uint64
@@ -125,7 +133,8 @@ type Window struct{ Rows, Cols uint16 }
 // srun's (%t %n %N %j %J %s %u %x and padding), expanded on the node for
 // per-rank and per-node files; "" is the client.
 type IO struct {
-	Stdin      string // "" or all: the client's to every rank; none; N: to one rank; else a file
+	// "" or all: the client's to every rank; none; N: to rank N; else a file.
+	Stdin      string
 	StdinRank  filch.Rank
 	StdinMode  StdinMode
 	Stdout     string     // "" the client; none; else a pattern

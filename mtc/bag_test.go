@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func TestBagRunsEachTaskOnce(t *testing.T) {
-	r := newRig(t, 1, 4, Policy{})
+	r := newRig(t, 1, 4, policy.Policy{})
 	r.submit(0, Submission{Job: 1, Total: 10000})
 	j := r.run(1, time.Minute)
-	if got := j.Tally(); got != (Tally{OK: 10000}) {
+	if got := j.Tally(); got != (record.Tally{OK: 10000}) {
 		t.Errorf("tally %+v, want 10000 ok", got)
 	}
 	if len(r.started) != 10000 {
@@ -37,7 +39,7 @@ func TestBagRunsEachTaskOnce(t *testing.T) {
 }
 
 func TestBagIsBalanced(t *testing.T) {
-	r := newRig(t, 8, 4, Policy{})
+	r := newRig(t, 8, 4, policy.Policy{})
 	r.length = func(Start) time.Duration { return 10 * time.Millisecond }
 	r.submit(0, Submission{Job: 1, Total: 8000})
 	begin := r.now
@@ -55,10 +57,10 @@ func TestBagIsBalanced(t *testing.T) {
 // that did nothing but no-ops waited for them most of the time.
 func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
 	const total = 20 * frontMax
-	r := newRig(t, 1, 16, Policy{})
+	r := newRig(t, 1, 16, policy.Policy{})
 	asked := 0
 	r.store.mute = func(p Proposal) bool {
-		if p.Kind == RecordZone {
+		if p.Kind == record.RecordZone {
 			asked++
 		}
 		return false

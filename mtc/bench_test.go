@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // BenchmarkStations is a no-op task's way through the core, all stations with
@@ -16,11 +17,11 @@ func BenchmarkStations(b *testing.B) {
 		c := New(Config{Self: "n1", Incarnation: 1, Seed: 1})
 		var out Out
 		records := map[string][]byte{}
-		merges := Merges()
+		merges := record.Merges()
 		now := time.Duration(0)
-		c.SetRoom(now, Room{Slots: 64}, &out)
+		c.SetRoom(now, record.Room{Slots: 64}, &out)
 		b.StartTimer()
-		if err := c.Submit(now, Submission{Job: 1, Total: total, Spec: Spec{Each: Room{Slots: 1}}}, &out); err != nil {
+		if err := c.Submit(now, Submission{Job: 1, Total: total, Spec: record.Spec{Each: record.Room{Slots: 1}}}, &out); err != nil {
 			b.Fatal(err)
 		}
 		starts := 0
@@ -65,29 +66,4 @@ func BenchmarkStations(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/total, "ns/task")
-}
-
-// BenchmarkMergeBlock is what one word about 16 ends costs at a block's home,
-// which works it out twice: once more to see whether the answer has to be kept.
-func BenchmarkMergeBlock(b *testing.B) {
-	who := Owner{"n1", 1}
-	var full []byte
-	for lo := 0; lo < BlockSize; lo += 16 {
-		full, _, _ = mergeBlock(full, encodeBlockOps(endsAt(lo, who), false))
-	}
-	delta := encodeBlockOps(endsAt(240, who), false)
-	for b.Loop() {
-		if _, _, err := mergeBlock(full, delta); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func endsAt(lo int, who Owner) (ops []blockOp) {
-	for off := lo; off < lo+16; off++ {
-		op := blockOp{kind: bEnd, off: uint8(off)}
-		op.Owner, op.By, op.State, op.Attempt = who, who, filch.OK, firstAttempt
-		ops = append(ops, op)
-	}
-	return ops
 }

@@ -1,19 +1,23 @@
 package mtc
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/filch-hpc/filch/mtc/record"
+)
 
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
-	var used Room
+	var used record.Room
 	running := map[*job]int32{}
-	for i := range c.runs.list {
-		if r := &c.runs.list[i]; r.job != nil {
-			used = used.plus(r.job.spec.Each)
+	for i := range c.exec.list {
+		if r := &c.exec.list[i]; r.job != nil {
+			used = used.Plus(r.job.spec.Each)
 			running[r.job]++
 		}
 	}
-	if used != c.used {
-		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.used, used))
+	if used != c.exec.used {
+		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))
 	}
 	unsaid := int64(0)
 	for _, j := range c.jobs { // any order: sums, and a panic whichever is first
@@ -26,8 +30,8 @@ func (c *Core) Check() {
 		unsaid += j.records.unsaid
 		j.queue.check()
 	}
-	if unsaid != c.dirty.unsaid {
-		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.dirty.unsaid, unsaid))
+	if unsaid != c.recorder.unsaid {
+		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.recorder.unsaid, unsaid))
 	}
 	for i := 1; i < len(c.order); i++ {
 		if c.order[i].ticket.Older(c.order[i-1].ticket) {
@@ -36,7 +40,7 @@ func (c *Core) Check() {
 	}
 }
 
-func (q *queue) check() {
+func (q *readyQueue) check() {
 	last := int32(-1)
 	for _, s := range q.ranges {
 		if s.next >= s.hi || s.next < last {

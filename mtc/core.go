@@ -2,106 +2,106 @@ package mtc
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Config is what a [Core] is made with; Self and Incarnation must be set.
+// Config is the input of [New]; Self and Incarnation must be set.
 type Config struct {
 	Self        filch.NodeName
 	Incarnation uint64
 	Group       string // of nodes near to each other
 	Seed        uint64
 	WallNS      int64 // unix time at now = 0, for the times in records
-	Policy      Policy
-	Victims     Victims
+	Policy      policy.Policy
+	Victims     policy.Victims
 	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [PollMax]
-	Walltime    Walltime
-	Limit       func(line []byte) time.Duration // a task's own, by its line; 0 none
-	Members     *Members                        // shared by a simulator's cores; nil: one of its own
+	Walltime    policy.Walltime
+	Limit       func(line []byte) time.Duration // a task's limit, by the line; 0: none
+	Members     *policy.Members                 // shared by a simulator's cores; nil: new
 }
 
 // Core is the many-task part of one node.
 type Core struct {
-	cfg     Config
-	self    Owner
-	members *Members
-	jobs    map[filch.JobID]*job
-	order   []*job // those with tasks here, in the order in which they start
-	space
-	runs    runs
-	commits commits
-	thief   thief
-	victim  victim
-	dirty   dirty
-	policy  mover
-	sweeps  sweeps
-	waits   waits
-	pace    pace
-	rng     rng
+	turn
+	cfg      Config
+	self     record.Owner
+	jobs     map[filch.JobID]*job
+	order    []*job // jobs with tasks here, in the order in which the tasks start
+	exec     execution
+	drain    drain
+	commits  commits
+	thief    thief
+	victim   victim
+	recorder recorder
+	mover    mover
+	failover failover
+	waits    waits
+	pace     pace
+	rng      policy.Rand
 }
 
-// space is what tasks may use on a node, and what they do.
-type space struct {
-	room, used Room
-	shed       shed
-}
-
-// New makes a Core that knows no member but itself and may use no room yet.
+// New makes a Core that knows no other member and may use no room yet.
 func New(cfg Config) *Core {
 	if cfg.PollMax <= 0 {
 		cfg.PollMax = PollMax
 	}
 	if cfg.Members == nil {
-		cfg.Members = NewMembers()
+		cfg.Members = policy.NewMembers()
 	}
 	c := &Core{
-		cfg: cfg, self: Owner{cfg.Self, cfg.Incarnation}, members: cfg.Members,
-		jobs: make(map[filch.JobID]*job), rng: rng(cfg.Seed),
+		cfg: cfg, self: record.Owner{Node: cfg.Self, Incarnation: cfg.Incarnation},
+		jobs: make(map[filch.JobID]*job), rng: policy.Rand(cfg.Seed),
 	}
-	c.commits.open = make(map[uint64]*commit)
-	c.commits.retryAt, c.sweeps.at, c.waits.at = filch.Never, filch.Never, filch.Never
-	c.sweeps.unseen = make(map[filch.NodeName]time.Duration)
-	c.victim.init()
-	c.thief.init()
-	c.policy.init(cfg.Policy)
-	if p := c.members.find(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
-		c.members.Set(Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Up: true, Group: cfg.Group})
+	c.waits.at = filch.Never
+	c.commits.init(c)
+	c.exec.init(c)
+	c.recorder.init(c)
+	c.failover.init(c)
+	c.victim.init(c)
+	c.thief.init(c)
+	c.mover.init(c, cfg.Policy)
+	if p := c.cfg.Members.Find(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
+		c.cfg.Members.Set(policy.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Up: true, Group: cfg.Group})
 	}
 	return c
 }
 
-// job is what a node knows of a job that it has to do with.
+// job is a node's knowledge of a job.
 type job struct {
 	id       filch.JobID
 	ticket   filch.Ticket
-	spec     *Spec // nil: asked for
-	rec      *Job  // its record as last seen; nil: asked for
-	queue    queue
+	spec     *record.Spec // nil: not received yet
+	rec      *record.Job  // the record as last seen; nil: not received yet
+	queue    readyQueue
 	running  int32
 	records  records
 	payloads payloads
 	tokens   tokens
 	pace     jobPace
-	lead     *lead // where this node is the steward
+	leader   *leader // where this node is the leader
 	void     filch.State
-	looks
-	over   bool // finished: nothing is queued any more
-	follow bool // clients here want to hear of it
-	watch  uint64
+	view     view
+	over     bool // finished: the node queues no more tasks
+	follow   bool // clients here follow the job
 }
 
-// looks are what was asked of the store.
-type looks struct {
-	asked   bool // spec and record were asked for
-	looking bool // the record is being looked up
-	again   bool // and is to be once more: it may be older than what somebody heard of it
+// view is a node's view of a job's record. At most one lookup of the record is under way.
+type view struct {
+	watch   uint64 // tag of the watch; 0: none
+	asked   bool   // lookups of spec and record were sent
+	looking bool   // a lookup of the record is under way
+	// again asks for another lookup after the present lookup, which may be older than a
+	// message received since.
+	again bool
 }
 
-// stamp tells the times apart at which the same index came to a node.
+// stamp tells apart the times at which the same index came to a node.
 type stamp struct {
 	index   int32
 	attempt filch.Attempt
@@ -118,7 +118,7 @@ func (c *Core) job(id filch.JobID) *job {
 	return j
 }
 
-// active puts a job among those that start tasks here.
+// active puts a job among the jobs with startable tasks here.
 func (c *Core) active(j *job) {
 	if j.queue.listed || j.over || j.spec == nil || j.rec == nil {
 		return
@@ -133,8 +133,7 @@ func (c *Core) active(j *job) {
 	c.order = slices.Insert(c.order, i, j)
 }
 
-// idle takes a job with nothing left off that list, and forgets it when
-// nothing is owed for it any more.
+// idle takes a job with empty queues off c.order.
 func (c *Core) idle(j *job) {
 	if j.queue.listed && j.queue.empty() {
 		j.queue.listed = false
@@ -142,134 +141,138 @@ func (c *Core) idle(j *job) {
 	}
 }
 
-// forget drops what is known of jobs that are over here. Who asks may have waited
-// for an answer so long that the job was forgotten and came here again since.
-func (c *Core) forget(j *job, out *Out) {
-	if c.jobs[j.id] != j || j.lead != nil || j.follow || j.running > 0 || !j.queue.empty() ||
+// forget drops a job that has no work here and nothing left to send. The caller may have
+// waited so long for an answer that the node forgot the job and received the job again
+// since.
+func (c *Core) forget(j *job) {
+	if c.jobs[j.id] != j || j.leader != nil || j.follow || j.running > 0 || !j.queue.empty() ||
 		j.records.owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
 		!j.over && (j.tokens.held > 0 || j.tokens.asking) {
 		return
 	}
 	c.idle(j)
-	c.unwatch(j, out)
+	c.unwatch(j)
 	delete(c.jobs, j.id)
 }
 
-// settle ends an input: it starts what can start, sends off what is due and
-// looks for work where there is none.
-func (c *Core) settle(now time.Duration, out *Out) {
-	c.fill(now, out)
-	c.giveAway(now, out)
-	c.flush(now, out)
-	c.offerNews(now, out)
-	c.seek(now, out)
+// settle ends an input: settle starts the tasks that fit, sends due records and messages,
+// and looks for work if the node has none.
+func (c *Core) settle() {
+	c.exec.fill()
+	c.victim.giveAway()
+	c.recorder.flush()
+	c.victim.offerNews()
+	c.thief.seek()
 }
 
-// SetRoom says what tasks may use in all from now on, those that run included.
-// A smaller room ends nothing: the next task waits.
-func (c *Core) SetRoom(now time.Duration, r Room, out *Out) {
-	c.room = r
-	c.settle(now, out)
+// SetRoom sets the total room of tasks, running tasks included. A smaller room ends no
+// task: the next task waits.
+func (c *Core) SetRoom(now time.Duration, r record.Room, out *Out) {
+	c.enter(now, out)
+	c.exec.room = r
+	c.settle()
 }
 
-// SetMember takes in what the member list says of a node.
-func (c *Core) SetMember(now time.Duration, m Member, out *Out) {
-	old, known := c.members.Set(m)
+// SetMember takes in the member list's entry of a node.
+func (c *Core) SetMember(now time.Duration, m policy.Member, out *Out) {
+	c.enter(now, out)
+	old, known := c.cfg.Members.Set(m)
 	if m.Name == c.cfg.Self {
 		return
 	}
 	gone := known && !old.Dead && (m.Dead || m.Incarnation != old.Incarnation)
 	switch {
 	case gone:
-		c.died(now, Owner{m.Name, old.Incarnation}, out)
+		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: old.Incarnation})
 	case m.Gone && !m.Dead && !(known && old.Gone):
-		c.died(now, Owner{m.Name, m.Incarnation}, out) // as far as can be undone
+		// The node is gone and may live: only steps that can be undone.
+		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	case m.Dead && (!known || m.Incarnation != old.Incarnation):
-		c.died(now, Owner{m.Name, m.Incarnation}, out) // of that life nothing was heard but its end
+		// This node knows nothing of that incarnation but its end.
+		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
-	c.seen(now, m.Name)
+	c.failover.onSeen(m.Name)
 	if m.Up && (!known || !old.Up || gone) {
-		c.arrived(now, m.Name)
+		c.thief.onArrival(m.Name)
 	}
-	c.settle(now, out)
+	c.settle()
 }
 
-// Message takes in a message of another node.
-func (c *Core) Message(now time.Duration, from filch.NodeName, m Message, out *Out) {
+// Message receives a message of another node.
+func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message, out *Out) {
+	c.enter(now, out)
 	switch m := m.(type) {
-	case *LoadAsk:
-		c.loadAsked(now, from, m, out)
-	case *LoadSay:
-		c.loadSaid(now, from, m, out)
-	case *Steal:
-		c.stolen(now, from, m, out)
-	case *Offer:
-		c.offered(now, from, m, out)
-	case *Done:
-		c.taken(now, from, m, out)
-	case *News:
-		c.heardNews(now, out)
-	case *Void:
+	case *message.LoadAsk:
+		c.victim.onLoadAsk(from, m)
+	case *message.LoadSay:
+		c.thief.onLoad(from, m)
+	case *message.Steal:
+		c.victim.onSteal(from, m)
+	case *message.Offer:
+		c.thief.onOffer(from, m)
+	case *message.Done:
+		c.victim.onDone(from, m)
+	case *message.News:
+		c.thief.onNews()
+	case *message.Void:
 		if j := c.jobs[m.Job]; j != nil {
-			c.void(now, j, m.State, out)
+			c.void(j, m.State)
 		}
-	case *Told:
-		c.told(now, from, m, out)
-	case *ToldAck:
-		c.toldAck(m)
-	case *Grown:
-		if j := c.jobs[m.Job]; j != nil && j.lead != nil {
-			c.lookJob(j, out)
+	case *message.Told:
+		c.onTold(from, m)
+	case *message.ToldAck:
+		c.onToldAck(m)
+	case *message.Grown:
+		if j := c.jobs[m.Job]; j != nil && j.leader != nil {
+			c.lookJob(j)
 		}
 	}
-	c.settle(now, out)
+	c.settle()
 }
 
 // wall is the time of day in unix ns.
-func (c *Core) wall(now time.Duration) int64 { return c.cfg.WallNS + int64(now) }
+func (c *Core) wall(at time.Duration) int64 { return c.cfg.WallNS + int64(at) }
 
-func (c *Core) send(to filch.NodeName, m Message, out *Out) {
-	out.Sends = append(out.Sends, Send{To: to, Message: m})
-}
-
-// Tick does what is due at now.
+// Tick does the work that is due at now.
 func (c *Core) Tick(now time.Duration, out *Out) {
-	c.retryCommits(now, out)
-	c.tickXfers(now, out)
-	c.tickThief(now, out)
-	c.tickMover(now)
-	c.tickWaits(now, out)
-	if c.sweeps.at <= now {
-		c.sweeps.at = filch.Never
-		c.sweeps.asked = true
+	c.enter(now, out)
+	c.commits.repeat()
+	c.victim.tick()
+	c.thief.tick()
+	c.mover.tick()
+	c.tickWaits()
+	if c.failover.at <= now {
+		c.failover.at = filch.Never
+		c.failover.asked = true
 		out.Sweep = true
 	}
-	c.settle(now, out)
+	c.settle()
 }
 
 // Deadline is when [Core.Tick] is due.
 func (c *Core) Deadline() time.Duration {
-	return min(c.commits.retryAt, c.victim.at, c.thief.deadline(), c.policy.at, c.waits.at, c.sweeps.at, c.dirty.at())
+	return min(c.commits.retryAt, c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.at, c.recorder.at())
 }
 
-// Short is what the task takes that is to start next and finds no room; false
-// when none waits for room.
-func (c *Core) Short(now time.Duration) (Room, bool) {
-	if c.shed.on {
-		return Room{}, false
+// Short is the need of the next task to start, if that task finds no room; false if no
+// task waits for room.
+func (c *Core) Short(now time.Duration) (record.Room, bool) {
+	c.enter(now, c.out)
+	if c.drain.on {
+		return record.Room{}, false
 	}
 	for _, j := range c.order {
-		if !j.queue.startable() || j.void != 0 || j.lead != nil && !j.lead.open || j.pace.barren.until > now || !c.mayStart(now, j) {
+		if !j.queue.startable() || j.void != 0 || j.leader != nil && !j.leader.open || j.pace.backoff.until > now || !c.mayStart(j) {
 			continue
 		}
-		if !c.room.minus(c.used).holds(j.spec.Each) {
+		if !c.exec.room.Minus(c.exec.used).Holds(j.spec.Each) {
 			return j.spec.Each, true
 		}
 	}
-	return Room{}, false
+	return record.Room{}, false
 }
 
-// Queues counts a node's tasks by where they are.
+// Queues counts a node's tasks by state.
 type Queues struct {
 	Waiting   int64 // for other tasks, of graphs that this node leads
 	Dedicated int64 // ready, to be run here
@@ -279,7 +282,7 @@ type Queues struct {
 	Complete  int64 // ended, not yet recorded
 }
 
-// Queues are the node's queues.
+// Queues counts the tasks of all jobs of the node.
 func (c *Core) Queues() (q Queues) {
 	for _, j := range c.jobs { // any order: sums
 		q.add(j.queues())
@@ -301,28 +304,28 @@ func (j *job) queues() Queues {
 		Dedicated: int64(len(j.queue.dedicated.list)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
 		Running: int64(j.running), Complete: j.records.unsaid,
 	}
-	if j.lead != nil && j.lead.graph != nil {
-		q.Waiting = int64(j.lead.tracker.waiting)
+	if j.leader != nil && j.leader.graph != nil {
+		q.Waiting = int64(j.leader.tracker.waiting)
 	}
 	return q
 }
 
-// JobStatus is what this node knows of a job: its own part, and the record as
+// JobStatus is this node's knowledge of a job: the node's own part, and the record as
 // last seen (nil before).
 type JobStatus struct {
 	Job     filch.JobID
 	Here    Queues
-	Opening int64 // of the running ones: their start is being recorded
-	Spec    *Spec
-	Record  *Job
+	Opening int64 // part of Running: the node is recording the start
+	Spec    *record.Spec
+	Record  *record.Job
 	Leads   bool
 	Pace    Pace
 }
 
-// Pace is how long a task of a job is taken to take: 0 if nobody knows. Of is how
-// many of them ended here, 0 where that is its limit or what others of its kind
-// took. Late: no more of them are started here; Aside are those that are not
-// though others are.
+// Pace is the expected duration of a job's tasks: 0 if unknown. Of is the number of the
+// job's tasks that ended here; 0 if the estimate is the job's limit or comes from other
+// jobs of the same kind. Late: the node starts no more tasks of the job. Aside counts the
+// tasks that the node keeps back while it starts others of the job.
 type Pace struct {
 	Expected time.Duration
 	Of       int
@@ -330,28 +333,28 @@ type Pace struct {
 	Aside    int64
 }
 
-// Job is what is known here of a job.
+// Job is the node's knowledge of a job.
 func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	j := c.jobs[id]
 	if j == nil {
 		return JobStatus{}, false
 	}
-	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.lead != nil}
-	for i := range c.runs.list {
-		if r := &c.runs.list[i]; r.job == j && !r.started {
+	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil}
+	for i := range c.exec.list {
+		if r := &c.exec.list[i]; r.job == j && !r.started {
 			s.Opening++
 		}
 	}
 	if j.spec != nil {
-		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.took.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late))}
+		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late))}
 	}
 	return s, true
 }
 
-// Idle reports whether the node has to do with no job.
+// Idle reports whether the node knows no job.
 func (c *Core) Idle() bool { return len(c.jobs) == 0 }
 
-// sortedCapped are the capped jobs that this node ever asked tokens for.
+// sortedCapped are the capped jobs for which this node ever asked tokens.
 func (c *Core) sortedCapped() (list []*job) {
 	for _, j := range c.jobs { // any order: sorted below
 		if j.spec != nil && j.spec.Cap > 0 && j.tokens.seq > 0 && !j.over {
@@ -370,26 +373,3 @@ func (c *Core) sortedJobs() []*job {
 	slices.SortFunc(list, func(a, b *job) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
-
-func note(out *Out, level int8, id filch.JobID, format string, args ...any) {
-	out.Notes = append(out.Notes, Note{Level: level, Text: fmt.Sprintf(format, args...), Job: id})
-}
-
-// The levels of notes, as slog has them.
-const (
-	noteInfo = 0
-	noteWarn = 4
-)
-
-// rng is splitmix64: small, seeded, the same everywhere.
-type rng uint64
-
-func (r *rng) next() uint64 {
-	*r += 0x9e3779b97f4a7c15
-	z := uint64(*r)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func (r *rng) below(n int) int { return int(r.next() % uint64(n)) }

@@ -1,72 +1,78 @@
 package mtc
 
-import "time"
+import (
+	"time"
 
-// shedAgain is how long a node that drains gives nothing away after a gift was
-// refused, or not answered: who refused drains too, and the word of that is on
-// its way. Thieves may come meanwhile.
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+)
+
+// shedAgain is how long a draining node offers nothing after another node refused a gift,
+// or did not answer. A node that refuses is draining too, and its news is on the way.
+// Thieves may take tasks meanwhile.
 const shedAgain = 200 * time.Millisecond
 
-// shed is that this node drains: what is queued here leaves for nodes that take
-// work, whether they are hungry or not, and nothing more begins here.
-type shed struct {
+// drain is the drain state of this node: a draining node offers its queued tasks to nodes
+// that take work, hungry or not, and starts no more tasks.
+type drain struct {
 	on   bool
-	wait time.Duration // until then nothing is given
+	wait time.Duration // until then the node offers no gift
 }
 
-// Drain has all that is queued here leave, and nothing more begin; what runs goes
-// on to its end. With on false the node takes work again.
+// Drain makes the node give its queued tasks away and start no more; running tasks go on
+// to their end. With on false the node takes work again.
 func (c *Core) Drain(now time.Duration, on bool, out *Out) {
-	if c.shed.on == on {
+	c.enter(now, out)
+	if c.drain.on == on {
 		return
 	}
-	c.shed = shed{on: on}
+	c.drain = drain{on: on}
 	c.victim.fresh = true
 	if !on {
-		c.heardNews(now, out)
+		c.thief.onNews()
 	}
-	c.settle(now, out)
+	c.settle()
 }
 
-// giveAway offers what is queued here to nodes that take work, to each an equal
-// part; one that has not answered the last such offer gets none. Thieves may
-// take of what is left meanwhile.
-func (c *Core) giveAway(now time.Duration, out *Out) {
-	if !c.shed.on || mutantDrainKeeps {
+// giveAway offers the queued tasks to nodes that take work, an equal part to each. A node
+// that has not answered the last such offer gets none. Thieves may take from the rest
+// meanwhile.
+func (v *victim) giveAway() {
+	if !v.core.drain.on || mutantDrainKeeps {
 		return
 	}
 	left := int64(0)
-	for _, j := range c.order {
+	for _, j := range v.core.order {
 		for _, it := range j.queue.dedicated.bottom(len(j.queue.dedicated.list)) {
-			j.queue.shared.push(it) // its data are where nothing begins
+			j.queue.shared.push(it) // the task's data are on a node that starts nothing
 		}
 		left += j.queue.shareable()
 	}
 	if left == 0 {
 		return
 	}
-	if c.shed.wait > now {
-		c.waits.at = min(c.waits.at, c.shed.wait)
+	if v.core.drain.wait > v.now {
+		v.core.waits.at = min(v.core.waits.at, v.core.drain.wait)
 		return
 	}
-	n := c.members.others(c.cfg.Self)
-	takers := c.members.draw(c.cfg.Self, min(2*root(n+1), n), &c.rng, func(p *Member) bool {
-		return p.Up && !c.victim.gives(p)
+	n := v.core.cfg.Members.Others(v.core.cfg.Self)
+	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*policy.Root(n+1), n), &v.core.rng, func(p *policy.Member) bool {
+		return p.Up && !v.gives(p)
 	})
 	for k, to := range takers {
 		part := int64(len(takers) - k)
-		x := &xfer{thief: to, gift: true, offer: &Offer{Life: c.self.Incarnation}}
-		left -= c.pack(now, x, (left+part-1)/part)
+		x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation}}
+		left -= v.pack(x, (left+part-1)/part)
 		if len(x.items) == 0 {
 			return
 		}
-		c.openXfer(now, x)
-		c.send(to, x.offer, out)
+		v.openXfer(x)
+		v.send(to, x.offer)
 	}
 }
 
-// gives reports whether a node has not answered a gift yet.
-func (v *victim) gives(to *Member) bool {
+// gives reports whether a node still owes the answer to a gift.
+func (v *victim) gives(to *policy.Member) bool {
 	for _, id := range v.order {
 		if x := v.open[id]; x != nil && x.gift && x.thief == to.Name {
 			return true
@@ -75,32 +81,31 @@ func (v *victim) gives(to *Member) bool {
 	return false
 }
 
-// pack takes want tasks off the queues, as many as an offer has space for.
-func (c *Core) pack(now time.Duration, x *xfer, want int64) (n int64) {
-	space := offerSpace
-	for _, j := range c.order {
+// pack takes want tasks off the queues, as far as an offer has space.
+func (v *victim) pack(x *xfer, want int64) (n int64) {
+	space := message.OfferSpace
+	for _, j := range v.core.order {
 		if n >= want {
 			break
 		}
 		before := n
-		for _, it := range j.queue.takeTasks(min(want-n, int64(offerTasks-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.takeTasks(min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			x.addTask(j, it, false)
 			n++
 		}
-		for _, s := range j.queue.takeRanges(want-n, offerRange-len(x.offer.Ranges)) {
+		for _, s := range j.queue.takeRanges(want-n, message.OfferRangesMax-len(x.offer.Ranges)) {
 			x.addRange(j, s)
 			n += s.left()
 		}
 		if n > before && j.queue.empty() {
-			c.lingerTokens(now, j)
+			v.core.lingerTokens(j)
 		}
 	}
 	return n
 }
 
-// takeTasks takes single tasks off a queue, at most want and as long as there is
-// space for them.
-func (q *queue) takeTasks(want int64, space *int) (cut []item) {
+// takeTasks takes single tasks off a queue, at most want and as long as there is space.
+func (q *readyQueue) takeTasks(want int64, space *int) (cut []item) {
 	for len(q.late) > 0 && int64(len(cut)) < want && q.late[0].fits(space) {
 		cut = append(cut, q.late[0].item)
 		q.late = q.late[1:]
@@ -116,7 +121,7 @@ func (q *queue) takeTasks(want int64, space *int) (cut []item) {
 }
 
 // takeRanges takes ranges off the end of a queue, want tasks at most.
-func (q *queue) takeRanges(want int64, most int) (cut []span) {
+func (q *readyQueue) takeRanges(want int64, most int) (cut []span) {
 	for len(q.ranges) > 0 && want > 0 && len(cut) < most {
 		s := &q.ranges[len(q.ranges)-1]
 		n := min(s.left(), want)

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // drain has a node drain, or take work again, and all others hear of it.
@@ -15,7 +18,7 @@ func (r *rig) drain(i int, on bool) {
 	r.act(d)
 	for _, o := range r.nodes {
 		if o != d {
-			o.SetMember(r.now, Member{Name: d.cfg.Self, Incarnation: 1, Up: !on, Draining: on}, &o.out)
+			o.SetMember(r.now, policy.Member{Name: d.cfg.Self, Incarnation: 1, Up: !on, Draining: on}, &o.out)
 			r.act(o)
 		}
 	}
@@ -30,7 +33,7 @@ func (d *rigNode) queued() int64 {
 // TestDrainedNodeSubmits submits a bag on a node that drains: it starts elsewhere
 // at once.
 func TestDrainedNodeSubmits(t *testing.T) {
-	r := newRig(t, 4, 1, Policy{})
+	r := newRig(t, 4, 1, policy.Policy{})
 	r.idle(time.Minute) // the thieves rest
 	r.drain(0, true)
 	r.idle(time.Minute)
@@ -48,7 +51,7 @@ func TestDrainedNodeSubmits(t *testing.T) {
 func TestDrainEmptiesQueue(t *testing.T) {
 	for _, kind := range []string{"range", "once", "capped", "lines", "graph"} {
 		t.Run(kind, func(t *testing.T) {
-			r := newRig(t, 4, 2, Policy{})
+			r := newRig(t, 4, 2, policy.Policy{})
 			r.length = slow(10 * time.Second)
 			s := Submission{Job: 1, Total: 100}
 			switch kind {
@@ -64,7 +67,7 @@ func TestDrainEmptiesQueue(t *testing.T) {
 			case "graph":
 				s.Total = 0
 				for i := range 100 {
-					n := GraphNode{Name: fmt.Sprint(i)}
+					n := record.GraphNode{Name: fmt.Sprint(i)}
 					if i > 50 {
 						n.Parents = []int32{0}
 					}
@@ -100,12 +103,12 @@ func TestDrainEmptiesQueue(t *testing.T) {
 // TestDrainSharesDedicated drains a node that has tasks which only it may run,
 // as their data are there.
 func TestDrainSharesDedicated(t *testing.T) {
-	r := newRig(t, 3, 1, Policy{Kind: MDL})
+	r := newRig(t, 3, 1, policy.Policy{Kind: policy.MDL})
 	r.length = slow(time.Second)
 	r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 1 << 30} }
-	s := Submission{Job: 1, Nodes: []GraphNode{{Name: "a"}}}
+	s := Submission{Job: 1, Nodes: []record.GraphNode{{Name: "a"}}}
 	for i := range 20 {
-		s.Nodes = append(s.Nodes, GraphNode{Name: fmt.Sprint(i), Parents: []int32{0}})
+		s.Nodes = append(s.Nodes, record.GraphNode{Name: fmt.Sprint(i), Parents: []int32{0}})
 	}
 	r.submit(0, s)
 	r.idle(2500 * time.Millisecond)
@@ -131,7 +134,7 @@ func TestDrainSharesDedicated(t *testing.T) {
 // TestDrainOfAll drains every node: the work waits, and goes on where a drain is
 // undone first.
 func TestDrainOfAll(t *testing.T) {
-	r := newRig(t, 3, 2, Policy{})
+	r := newRig(t, 3, 2, policy.Policy{})
 	for i := range r.nodes {
 		r.drain(i, true)
 	}
@@ -158,10 +161,10 @@ func TestDrainOfAll(t *testing.T) {
 // TestThievesAskDrained loses what a node that drains hands out: the others come
 // and take it.
 func TestThievesAskDrained(t *testing.T) {
-	r := newRig(t, 4, 1, Policy{})
+	r := newRig(t, 4, 1, policy.Policy{})
 	r.drain(1, true)
-	r.lose = func(m Message) bool {
-		o, ok := m.(*Offer)
+	r.lose = func(m message.Message) bool {
+		o, ok := m.(*message.Offer)
 		return ok && o.Ask == 0
 	}
 	r.submit(1, Submission{Job: 1, Total: 60})
@@ -174,14 +177,14 @@ func TestThievesAskDrained(t *testing.T) {
 // TestDrainedRefusesGifts gives work to a node that has begun to drain, of which
 // the giver has not heard: the task stays whole, and the two do not spin.
 func TestDrainedRefusesGifts(t *testing.T) {
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	for _, d := range r.nodes { // neither hears of the other's drain
 		d.Drain(r.now, true, &d.out)
 		r.act(d)
 	}
 	r.submit(0, Submission{Job: 1, Total: 10})
 	r.idle(10 * time.Second)
-	if n := r.sent[mOffer]; n == 0 || n > 200 {
+	if n := r.sent[message.KindOffer]; n == 0 || n > 200 {
 		t.Errorf("%d offers in 10 s, want some and few", n)
 	}
 	if len(r.started) > 0 {
@@ -196,14 +199,14 @@ func TestDrainedRefusesGifts(t *testing.T) {
 // TestDrainedGivesTokensBack drains a node whose tasks of a capped job run on: what
 // it holds beyond them goes to others.
 func TestDrainedGivesTokensBack(t *testing.T) {
-	r := newRig(t, 2, 4, Policy{})
+	r := newRig(t, 2, 4, policy.Policy{})
 	r.length = func(s Start) time.Duration {
 		if r.on == "n1" {
 			return time.Hour
 		}
 		return 10 * time.Millisecond
 	}
-	r.submit(0, Submission{Job: 1, Total: 100, Spec: Spec{Cap: 4, Each: Room{Slots: 2}}})
+	r.submit(0, Submission{Job: 1, Total: 100, Spec: record.Spec{Cap: 4, Each: record.Room{Slots: 2}}})
 	r.idle(time.Second)
 	r.drain(0, true)
 	r.idle(20 * time.Second)
@@ -218,7 +221,7 @@ func TestDrainedGivesTokensBack(t *testing.T) {
 // twice.
 func TestDeadNodeDrains(t *testing.T) {
 	const total = 400
-	r := newRig(t, 3, 2, Policy{})
+	r := newRig(t, 3, 2, policy.Policy{})
 	r.away = r.nodes[0]
 	r.length = slow(50 * time.Millisecond)
 	nth := map[string]bool{}
@@ -229,7 +232,7 @@ func TestDeadNodeDrains(t *testing.T) {
 		t.Fatal("nothing is queued on n1")
 	}
 	d.down = true
-	r.tell(0, Member{Dead: true})
+	r.tell(0, policy.Member{Dead: true})
 	r.idle(1500 * time.Millisecond)
 	d.down = false
 	d.Drain(r.now, true, &d.out)

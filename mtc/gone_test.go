@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // tell has all others hear how a node stands.
-func (r *rig) tell(i int, m Member) {
+func (r *rig) tell(i int, m policy.Member) {
 	d := r.nodes[i]
 	m.Name, m.Incarnation = d.cfg.Self, d.cfg.Incarnation
 	for _, o := range r.nodes {
@@ -39,13 +41,13 @@ func TestGoneNodesTasksMove(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("once-%v/node-%d", once, victim), func(t *testing.T) {
-				r := newRig(t, 4, 2, Policy{})
+				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: total, Spec: Spec{Once: once}})
+				r.submit(0, Submission{Job: 1, Total: total, Spec: record.Spec{Once: once}})
 				r.idle(500 * time.Millisecond)
 				d := r.nodes[victim]
 				d.down, d.running, d.mail = true, nil, nil
-				r.tell(victim, Member{Gone: true})
+				r.tell(victim, policy.Member{Gone: true})
 				// Less than 8 s of work, for six slots.
 				r.idle(3 * time.Second)
 				j := r.job(1)
@@ -53,7 +55,7 @@ func TestGoneNodesTasksMove(t *testing.T) {
 				if got := j.Tally(); got.Lost > 0 || got.OK+began != total || !once && began > 0 {
 					t.Fatalf("after 3 s: tally %+v, and %d tasks that were started; want %d ends in all, none lost", got, began, total)
 				}
-				r.tell(victim, Member{Dead: true})
+				r.tell(victim, policy.Member{Dead: true})
 				got := r.run(1, time.Minute).Tally()
 				if got.OK+got.Lost != total || got.Lost != began {
 					t.Errorf("tally %+v, want %d lost, the others ok", got, began)
@@ -71,15 +73,15 @@ func TestGoneNodeLives(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("once-%v/node-%d", once, victim), func(t *testing.T) {
-				r := newRig(t, 4, 2, Policy{})
+				r := newRig(t, 4, 2, policy.Policy{})
 				r.away = r.nodes[victim]
 				r.length = slow(50 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: total, Spec: Spec{Once: once, CrashLimit: 1}})
+				r.submit(0, Submission{Job: 1, Total: total, Spec: record.Spec{Once: once, CrashLimit: 1}})
 				r.idle(300 * time.Millisecond)
-				r.tell(victim, Member{Gone: true})
+				r.tell(victim, policy.Member{Gone: true})
 				r.idle(500 * time.Millisecond)
 				before := r.byNode[nodeName(victim)]
-				r.tell(victim, Member{Up: true})
+				r.tell(victim, policy.Member{Up: true})
 				got := r.run(1, time.Minute).Tally()
 				if once && got.OK != total {
 					t.Errorf("tally %+v, want %d ok", got, total)
@@ -99,15 +101,15 @@ func TestGoneNodeLives(t *testing.T) {
 }
 
 // A submission that goes on is not cancelled because its node is called gone.
-func TestGoneStewardKeepsItsSubmission(t *testing.T) {
-	r := newRig(t, 4, 2, Policy{})
+func TestGoneLeaderKeepsItsSubmission(t *testing.T) {
+	r := newRig(t, 4, 2, policy.Policy{})
 	r.away = r.nodes[0]
 	r.submit(0, Submission{Job: 1, Total: 8, Open: true, Partial: true})
 	r.idle(100 * time.Millisecond)
-	r.tell(0, Member{Gone: true})
+	r.tell(0, policy.Member{Gone: true})
 	r.idle(3 * time.Second)
-	if j := r.job(1); j.Void != 0 || j.Steward.Node != nodeName(0) {
-		t.Errorf("job 1 is void with %v, its steward %v; want neither changed", j.Void, j.Steward)
+	if j := r.job(1); j.Void != 0 || j.Leader.Node != nodeName(0) {
+		t.Errorf("job 1 is void with %v, its leader %v; want neither changed", j.Void, j.Leader)
 	}
 }
 
@@ -117,53 +119,13 @@ func TestRangeComesBack(t *testing.T) {
 	before, back := span{next: 10, hi: 100, front: 40, hop: 1}, span{next: 40, hi: 80, front: 60, hop: 3}
 	want := []span{{next: 10, hi: 40, front: 40, hop: 1}, back, {next: 80, hi: 100, front: 80, hop: 1}}
 	for _, order := range [][]span{{before, back}, {back, before}} {
-		var q queue
+		var q readyQueue
 		for _, s := range order {
 			q.addRange(s)
 			q.check()
 		}
 		if !slices.Equal(q.ranges, want) {
 			t.Errorf("%+v then %+v: got %+v, want %+v", order[0], order[1], q.ranges, want)
-		}
-	}
-}
-
-// Of a task that a node has twice, under two hops, one start is committed.
-func TestStartUnderAnotherHop(t *testing.T) {
-	var b Block
-	o := Owner{"n1", 1}
-	op := func(hop uint32) *blockOp {
-		return &blockOp{kind: bStart, once: true, Task: Task{Attempt: 1, Hop: hop, Owner: o}}
-	}
-	for i, c := range []struct {
-		hop  uint32
-		want verdict
-	}{{2, vDone}, {0, vOther}, {2, vDone}} {
-		if got := b.start(op(c.hop)); got != c.want {
-			t.Errorf("start %d, hop %d: %v, want %v", i, c.hop, got, c.want)
-		}
-	}
-}
-
-// What nobody touched is the steward's. One that lives after all, and does not know
-// yet that it has a successor, offers it to a node that had it of that: this is no
-// repeat of the move that happened.
-func TestOldStewardMovesNothing(t *testing.T) {
-	old, heir, thief := Owner{"n1", 1}, Owner{"n2", 1}, Owner{"n3", 1}
-	first := (&job{rec: &Job{Hop: 1}}).firstHop()
-	var z Zone
-	for _, x := range []struct {
-		what string
-		op   zoneOp
-		want verdict
-	}{
-		{"the heir begins", zoneOp{kind: zFront, lo: 18, hi: 21, front: 18, hop: first, who: heir}, vDone},
-		{"the thief moves it", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, hop: first, who: thief, from: heir}, vDone},
-		{"and repeats that", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, hop: first, who: thief, from: heir}, vDone},
-		{"it moves it from the old steward", zoneOp{kind: zMove, lo: 18, hi: 21, front: 18, who: thief, from: old}, vOther},
-	} {
-		if got := z.apply(&x.op); got != x.want {
-			t.Errorf("%s: got %d, want %d", x.what, got, x.want)
 		}
 	}
 }

@@ -4,21 +4,23 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Graph is who waits for whom, as two arrays of edges: a million tasks with two
-// million edges are built in well under a second.
+// Graph is the dependencies between tasks, as two arrays of edges: a million tasks with
+// two million edges are built in well under a second.
 type Graph struct {
-	parentAt []int32 // by task: where its parents begin; one more than tasks
+	parentAt []int32 // by task: index of the first parent; one entry more than tasks
 	parents  []int32
 	childAt  []int32
 	children []int32
 }
 
-// NewGraph takes the parents of each task. Edges named twice count once.
+// NewGraph takes the parents of each task. Duplicate edges count once.
 func NewGraph(n int, parents func(i int) []int32) (*Graph, error) {
 	g := &Graph{parentAt: make([]int32, n+1), childAt: make([]int32, n+1)}
-	seen := make([]int32, n) // the last task that named this parent, plus one
+	seen := make([]int32, n) // by parent: the last task with this parent, plus one
 	for i := range n {
 		for _, p := range parents(i) {
 			if p < 0 || int(p) >= n {
@@ -57,7 +59,7 @@ func (g *Graph) Parents(i int32) []int32 { return g.parents[g.parentAt[i]:g.pare
 // Children are the tasks that wait for i.
 func (g *Graph) Children(i int32) []int32 { return g.children[g.childAt[i]:g.childAt[i+1]] }
 
-// Order lists the tasks so that parents go before children, or names a cycle.
+// Order lists the tasks with parents before children, or returns a cycle.
 func (g *Graph) Order() (order, cycle []int32) {
 	n := g.Len()
 	missing := make([]int32, n)
@@ -81,8 +83,8 @@ func (g *Graph) Order() (order, cycle []int32) {
 	return nil, g.cycle(missing)
 }
 
-// cycle walks from a task that never became ready to one of its parents that
-// did not either, until it meets itself.
+// cycle walks from a task that never became ready to a parent that did not either, until
+// the walk meets a task again.
 func (g *Graph) cycle(missing []int32) []int32 {
 	var at int32
 	for missing[at] == 0 {
@@ -105,7 +107,7 @@ func (g *Graph) cycle(missing []int32) []int32 {
 	}
 }
 
-// CycleError says which tasks wait for each other.
+// CycleError lists the tasks of a cycle.
 func CycleError(cycle []int32, name func(int32) string) *filch.Error {
 	var b strings.Builder
 	for i, t := range cycle {
@@ -120,27 +122,27 @@ func CycleError(cycle []int32, name func(int32) string) *filch.Error {
 	return filch.Errorf(filch.Invalid, "%d tasks wait for each other: %s", len(cycle), b.String())
 }
 
-// cycleNames are written out of a cycle.
+// cycleNames bounds the names of a cycle in the text.
 const cycleNames = 20
 
-// Tracker knows which tasks of a graph are ready. It keeps the set of tasks
-// that ended, and what a task still waits for follows from it: to be told of
-// an end twice changes nothing.
+// Tracker knows which tasks of a graph are ready. The tracker keeps the set of ended
+// tasks, and computes a task's missing parents from the set: a second report of the same
+// end changes nothing.
 type Tracker struct {
 	g       *Graph
 	ended   []uint64 // the set
 	state   []filch.State
 	missing []int32
-	waiting int   // tasks that are neither ready nor ended
-	known   int32 // tasks that ended
+	waiting int   // tasks neither ready nor ended
+	known   int32 // tasks with a known end
 	bytes   []int64
 	by      []int32 // index into nodes
 	nodes   []filch.NodeName
-	mode    FailMode
+	mode    record.FailMode
 }
 
 // NewTracker begins with no task ended.
-func NewTracker(g *Graph, mode FailMode) *Tracker {
+func NewTracker(g *Graph, mode record.FailMode) *Tracker {
 	n := g.Len()
 	t := &Tracker{
 		g: g, ended: make([]uint64, (n+63)/64), state: make([]filch.State, n), missing: make([]int32, n),
@@ -158,19 +160,19 @@ func NewTracker(g *Graph, mode FailMode) *Tracker {
 // Has reports whether the end of a task is known.
 func (t *Tracker) Has(i int32) bool { return t.ended[i/64]>>(i%64)&1 != 0 }
 
-// Ready reports whether a task waits for nothing and has no end.
+// Ready reports whether a task waits for no parent and has no end.
 func (t *Tracker) Ready(i int32) bool { return t.missing[i] == 0 && !t.Has(i) }
 
-// End takes in that a task ended. It returns which tasks became ready and which
-// are to be skipped; the caller records the skipped ones, whose end is known
-// here at once.
+// End takes in the end of a task. End returns the tasks that became ready and the tasks
+// to be skipped; the caller records the skipped tasks, whose end the tracker knows at
+// once.
 func (t *Tracker) End(i int32, s filch.State, bytes int64, by filch.NodeName) (ready, skipped []int32) {
 	if t.Has(i) && !mutantCounter {
 		return nil, nil
 	}
 	t.end(i, s)
 	t.bytes[i], t.by[i] = bytes, t.node(by)
-	if t.mode == FailOn {
+	if t.mode == record.FailOn {
 		s = filch.OK
 	}
 	work := []int32{i}
@@ -219,47 +221,15 @@ func (t *Tracker) node(name filch.NodeName) int32 {
 	return int32(len(t.nodes) - 1)
 }
 
-// Inputs are what the parents of a task made, and where.
-func (t *Tracker) Inputs(i int32) []Input {
+// Inputs are the outputs of a task's parents, with node and size.
+func (t *Tracker) Inputs(i int32) []policy.Input {
 	parents := t.g.Parents(i)
 	if len(parents) == 0 {
 		return nil
 	}
-	in := make([]Input, len(parents))
+	in := make([]policy.Input, len(parents))
 	for k, p := range parents {
-		in[k] = Input{Parent: p, Node: t.nodes[t.by[p]], Bytes: t.bytes[p]}
+		in[k] = policy.Input{Parent: p, Node: t.nodes[t.by[p]], Bytes: t.bytes[p]}
 	}
 	return in
 }
-
-// Encode is a node's payload.
-func (n *GraphNode) Encode() []byte {
-	var w writer
-	w.string(n.Name)
-	w.uint(uint64(len(n.Parents)))
-	for _, p := range n.Parents {
-		w.uint(uint64(p))
-	}
-	w.uint(uint64(n.Bytes))
-	w.b = append(w.b, n.Body...)
-	return w.b
-}
-
-// DecodeGraphNode reads a node's payload; its body is what is left.
-func DecodeGraphNode(v []byte) (n GraphNode, err error) {
-	r := reader{b: v}
-	n.Name = string(r.view(maxGraphName))
-	n.Parents = make([]int32, r.count(maxInputs, 1))
-	for i := range n.Parents {
-		n.Parents[i] = r.index()
-	}
-	n.Bytes = int64(r.upTo(1<<62 - 1))
-	if r.bad {
-		return n, errMalformed
-	}
-	n.Body = r.b
-	return n, nil
-}
-
-// maxGraphName bounds a task's name in bytes.
-const maxGraphName = 1 << 10

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func TestGraphNamesTheCycle(t *testing.T) {
@@ -54,7 +56,7 @@ func TestGraphOfAMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	order, cycle := g.Order()
-	k := NewTracker(g, FailSkip)
+	k := NewTracker(g, record.FailSkip)
 	took := time.Since(begin)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -91,9 +93,9 @@ func TestGraphOfAMillion(t *testing.T) {
 }
 
 // nodes makes a workflow from lists of parents.
-func workflow(parents ...[]int32) (nodes []GraphNode) {
+func workflow(parents ...[]int32) (nodes []record.GraphNode) {
 	for i, p := range parents {
-		nodes = append(nodes, GraphNode{Name: fmt.Sprint("t", i), Parents: p, Body: fmt.Appendf(nil, "body %d", i)})
+		nodes = append(nodes, record.GraphNode{Name: fmt.Sprint("t", i), Parents: p, Body: fmt.Appendf(nil, "body %d", i)})
 	}
 	return nodes
 }
@@ -111,9 +113,9 @@ func TestWorkflowKeepsOrder(t *testing.T) {
 			parents = append(parents, []int32{i / 2})
 		}
 	}
-	for _, kind := range []PolicyKind{MLB, MDL, RLDS, FLDS} {
+	for _, kind := range []policy.Kind{policy.MLB, policy.MDL, policy.RLDS, policy.FLDS} {
 		t.Run(kind.String(), func(t *testing.T) {
-			r := newRig(t, 5, 3, Policy{Kind: kind, Threshold: 1000})
+			r := newRig(t, 5, 3, policy.Policy{Kind: kind, Threshold: 1000})
 			r.length = slow(3 * time.Millisecond)
 			r.result = func(s Start) End {
 				return End{Run: s.Run, State: filch.OK, Bytes: int64(s.Index) * 10}
@@ -130,7 +132,7 @@ func TestWorkflowKeepsOrder(t *testing.T) {
 							t.Errorf("task %d began before the end of %d was recorded", s.Index, p)
 						}
 					}
-					node, err := DecodeGraphNode(s.Payload)
+					node, err := record.DecodeGraphNode(s.Payload)
 					if err != nil || string(node.Body) != fmt.Sprintf("body %d", s.Index) || !slices.Equal(node.Parents, parents[s.Index]) && len(node.Parents) > 0 {
 						t.Errorf("task %d was given %q, %v", s.Index, s.Payload, err)
 					}
@@ -152,8 +154,8 @@ func TestWorkflowKeepsOrder(t *testing.T) {
 }
 
 func TestFailedTaskSkipsDependents(t *testing.T) {
-	for _, mode := range []FailMode{FailSkip, FailStop, FailOn} {
-		r := newRig(t, 2, 1, Policy{})
+	for _, mode := range []record.FailMode{record.FailSkip, record.FailStop, record.FailOn} {
+		r := newRig(t, 2, 1, policy.Policy{})
 		r.length = slow(time.Millisecond)
 		r.result = func(s Start) End {
 			if s.Index == 1 {
@@ -162,20 +164,20 @@ func TestFailedTaskSkipsDependents(t *testing.T) {
 			return End{Run: s.Run, State: filch.OK}
 		}
 		// 0 -> 1 -> 3 -> 4, 0 -> 2 -> 4, and a long tail behind 2.
-		r.submit(0, Submission{Job: 1, Spec: Spec{OnFail: mode}, Nodes: workflow(
+		r.submit(0, Submission{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(
 			nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 3}, []int32{2}, []int32{5}, []int32{6})})
 		got := r.run(1, time.Minute).Tally()
 		switch mode {
-		case FailSkip:
-			if want := (Tally{OK: 5, Failed: 1, Skipped: 2}); got != want {
+		case record.FailSkip:
+			if want := (record.Tally{OK: 5, Failed: 1, Skipped: 2}); got != want {
 				t.Errorf("skip: %+v, want %+v", got, want)
 			}
-		case FailStop:
+		case record.FailStop:
 			if got.Failed != 1 || got.Skipped < 4 || got.Sum() != 8 {
 				t.Errorf("stop: %+v, want 1 failed and what had not begun skipped", got)
 			}
-		case FailOn:
-			if want := (Tally{OK: 7, Failed: 1}); got != want {
+		case record.FailOn:
+			if want := (record.Tally{OK: 7, Failed: 1}); got != want {
 				t.Errorf("go on: %+v, want %+v", got, want)
 			}
 		}
@@ -198,9 +200,9 @@ func TestWorkflowOutlivesItsNodes(t *testing.T) {
 	for victim := range 4 {
 		for _, once := range []bool{false, true} {
 			t.Run(fmt.Sprintf("node-%d/once-%v", victim, once), func(t *testing.T) {
-				r := newRig(t, 4, 2, Policy{})
+				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Spec: Spec{Once: once}, Nodes: workflow(parents...)})
+				r.submit(0, Submission{Job: 1, Spec: record.Spec{Once: once}, Nodes: workflow(parents...)})
 				r.idle(300 * time.Millisecond)
 				r.kill(victim, time.Second)
 				got := r.run(1, time.Minute).Tally()
@@ -225,7 +227,7 @@ func TestCancelWorkflow(t *testing.T) {
 			parents = append(parents, []int32{(i - 1) / 3})
 		}
 	}
-	r := newRig(t, 3, 2, Policy{})
+	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(20 * time.Millisecond)
 	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
 	r.idle(200 * time.Millisecond)
@@ -238,9 +240,9 @@ func TestCancelWorkflow(t *testing.T) {
 	}
 }
 
-// An open bag whose steward dies takes more tasks, and ends when it is closed.
-func TestOpenBagOutlivesItsSteward(t *testing.T) {
-	r := newRig(t, 3, 2, Policy{})
+// An open bag whose leader dies takes more tasks, and ends when it is closed.
+func TestOpenBagOutlivesItsLeader(t *testing.T) {
+	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(5 * time.Millisecond)
 	lines := func(n int) (l [][]byte) {
 		for i := range n {
@@ -248,7 +250,7 @@ func TestOpenBagOutlivesItsSteward(t *testing.T) {
 		}
 		return l
 	}
-	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: lines(40), Spec: Spec{Payloads: true}})
+	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: lines(40), Spec: record.Spec{Payloads: true}})
 	r.idle(20 * time.Millisecond)
 	r.kill(0, 3*time.Second)
 	r.idle(time.Second)

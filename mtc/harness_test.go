@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // rig is a few cores over a store and a network without faults or delays of
@@ -25,13 +28,13 @@ type rig struct {
 	started []Start
 	onNode  map[string]int // starts by "job.index", and by node in byNode
 	byNode  map[filch.NodeName]int
-	sent    map[messageKind]int
+	sent    map[message.Kind]int
 	merges  int
 	peak    int
 	last    time.Duration
 	spins   int
-	lose    func(m Message) bool // a message on its way
-	hear    func(from, to filch.NodeName, m Message)
+	lose    func(m message.Message) bool // a message on its way
+	hear    func(from, to filch.NodeName, m message.Message)
 	store   rigStore
 }
 
@@ -67,7 +70,7 @@ type rigRun struct {
 
 type rigMail struct {
 	from filch.NodeName
-	m    Message
+	m    message.Message
 	tag  uint64
 	a    Answer
 }
@@ -78,22 +81,22 @@ type rigWatch struct {
 	key  string
 }
 
-func newRig(t *testing.T, n int, slots int32, policy Policy) *rig {
+func newRig(t *testing.T, n int, slots int32, p policy.Policy) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, records: map[string][]byte{}, onNode: map[string]int{}, byNode: map[filch.NodeName]int{}, sent: map[messageKind]int{},
+		t: t, records: map[string][]byte{}, onNode: map[string]int{}, byNode: map[filch.NodeName]int{}, sent: map[message.Kind]int{},
 		length: func(Start) time.Duration { return 0 },
 		result: func(s Start) End { return End{Run: s.Run, State: filch.OK} },
 	}
 	for i := range n {
-		c := New(Config{Self: nodeName(i), Incarnation: 1, Seed: uint64(i) + 1, Policy: policy})
+		c := New(Config{Self: nodeName(i), Incarnation: 1, Seed: uint64(i) + 1, Policy: p})
 		r.nodes = append(r.nodes, &rigNode{Core: c})
 	}
 	for _, d := range r.nodes {
 		for i := range n {
-			d.SetMember(0, Member{Name: nodeName(i), Incarnation: 1, Up: true}, &d.out)
+			d.SetMember(0, policy.Member{Name: nodeName(i), Incarnation: 1, Up: true}, &d.out)
 		}
-		d.SetRoom(0, Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
+		d.SetRoom(0, record.Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
 		r.act(d)
 	}
 	return r
@@ -132,11 +135,11 @@ func (r *rig) act(d *rigNode) {
 		}
 	}
 	for _, s := range d.out.Sends {
-		m, err := DecodeMessage(EncodeMessage(s.Message))
+		m, err := message.Decode(message.Encode(s.Message))
 		if err != nil {
 			r.t.Fatalf("%T %+v: %v", s.Message, s.Message, err)
 		}
-		r.sent[m.kind()]++
+		r.sent[m.Kind()]++
 		if r.hear != nil {
 			r.hear(d.cfg.Self, s.To, m)
 		}
@@ -216,9 +219,9 @@ func (r *rig) propose(d *rigNode, p Proposal) {
 		return
 	case OpMerge:
 		r.merges++
-		val, reply, err := Merges()[p.Kind](r.records[p.Key], p.Delta)
+		val, reply, err := record.Merges()[p.Kind](r.records[p.Key], p.Delta)
 		if err == nil && r.store.twice != nil && r.store.twice(p) {
-			val, reply, err = Merges()[p.Kind](val, p.Delta)
+			val, reply, err = record.Merges()[p.Kind](val, p.Delta)
 		}
 		a = Answer{Value: reply}
 		if err != nil {
@@ -330,7 +333,7 @@ func (r *rig) due(d *rigNode) {
 }
 
 // run goes on until the job is finished, at most that long.
-func (r *rig) run(id filch.JobID, most time.Duration) *Job {
+func (r *rig) run(id filch.JobID, most time.Duration) *record.Job {
 	r.t.Helper()
 	limit := r.now + most
 	for r.step(limit) {
@@ -352,27 +355,27 @@ func (r *rig) idle(d time.Duration) {
 	r.now = limit
 }
 
-func (r *rig) job(id filch.JobID) *Job {
-	v := r.records[KeyJob(id)]
+func (r *rig) job(id filch.JobID) *record.Job {
+	v := r.records[record.KeyJob(id)]
 	if v == nil {
 		return nil
 	}
-	j, err := DecodeJob(v)
+	j, err := record.DecodeJob(v)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return j
 }
 
-func (r *rig) task(id filch.JobID, i int32) Task {
-	b, err := DecodeBlock(r.records[KeyBlock(id, i/BlockSize)])
+func (r *rig) task(id filch.JobID, i int32) record.Task {
+	b, err := record.DecodeBlock(r.records[record.KeyBlock(id, i/record.BlockSize)])
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if t := b.Find(uint8(i % BlockSize)); t != nil {
+	if t := b.Find(uint8(i % record.BlockSize)); t != nil {
 		return *t
 	}
-	return Task{}
+	return record.Task{}
 }
 
 func (r *rig) submit(node int, s Submission) {
@@ -381,7 +384,7 @@ func (r *rig) submit(node int, s Submission) {
 	if s.Ticket == (filch.Ticket{}) {
 		s.Ticket = filch.Ticket{UnixNS: int64(r.now), Job: s.Job}
 	}
-	if s.Spec.Each == (Room{}) {
+	if s.Spec.Each == (record.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
 	if err := d.Submit(r.now, s, &d.out); err != nil {

@@ -1,227 +1,216 @@
 package mtc
 
 import (
-	"time"
-
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// inheritJob makes this node the steward of a job whose steward is gone.
-func (c *Core) inheritJob(now time.Duration, id filch.JobID, rec *Job, from Owner, out *Out) {
+// inheritJob makes this node the leader of a job whose leader is gone.
+func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 	j := c.job(id)
-	if j.lead != nil {
+	if j.leader != nil {
 		return
 	}
-	note(out, noteInfo, id, "job %d is kept going here: %s is gone", id, from.Node)
-	j.lead = &lead{after: append([]filch.JobID(nil), rec.After...), orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
-	c.watchJob(j, out)
-	c.sawRecord(now, j, rec, out)
+	c.note(noteInfo, id, "job %d is kept going here: %s is gone", id, from.Node)
+	j.leader = &leader{after: prerequisites{jobs: append([]filch.JobID(nil), rec.After...)}, orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	c.watchJob(j)
+	c.onRecord(j, rec)
 	if rec.Partial && !rec.Closed {
-		note(out, noteWarn, id, "job %d is cancelled: %s died before all of it was submitted", id, from.Node)
-		c.voidJob(now, j, filch.Cancelled, out)
+		c.note(noteWarn, id, "job %d is cancelled: %s died before all of it was submitted", id, from.Node)
+		c.voidJob(j, filch.Cancelled)
 	}
-	c.whenKnown(now, j, out, func(now time.Duration, out *Out) {
-		if j.lead == nil {
+	c.whenKnown(j, func() {
+		if j.leader == nil {
 			return
 		}
 		if j.rec.Graph {
-			c.loadGraph(now, j, out)
+			c.loadGraph(j)
 			return
 		}
-		c.openJob(now, j, out)
+		c.openJob(j)
 		if j.void != 0 {
-			c.inherit(j, out)
+			c.inherit(j)
 		}
 	})
 }
 
-// stewardHops is how far the hops of what no record mentions go on with each
-// steward: beyond all moves of what the one before had. That one may live, and offer
-// to a node what it has of the new steward; at the same hop, that would be taken for
-// a move that happened, and be run again.
-const stewardHops = 1 << 20
+// leaderHops is the distance between the hops of successive leaders, for tasks and ranges
+// without a record: beyond all moves of the leader before. The old leader may live, and
+// offer to a node a task that the node has from the new leader; at the same hop, the node
+// would take the offer for a move that happened, and run the task again.
+const leaderHops = 1 << 20
 
-// firstHop is the hop of what no record mentions.
-func (j *job) firstHop() uint32 { return stewardHops * j.rec.Hop }
+// firstHop is the first hop of tasks and ranges without a record.
+func (j *job) firstHop() uint32 { return leaderHops * j.rec.Hop }
 
-// inherit takes over a bag: zones that nobody touched belonged to the steward.
-func (c *Core) inherit(j *job, out *Out) {
-	l := j.lead
+// inherit takes over a bag: zones without an owner belonged to the old leader.
+func (c *Core) inherit(j *job) {
+	l := j.leader
 	lo := l.total
 	l.total, l.orphan = j.rec.Total, false
 	for lo < j.rec.Total {
-		num := lo / ZoneSize
-		hi := min(j.rec.Total, (num+1)*ZoneSize)
-		c.inheritZone(j, num, lo, hi, out)
+		num := lo / record.ZoneSize
+		hi := min(j.rec.Total, (num+1)*record.ZoneSize)
+		c.inheritZone(j, num, lo, hi)
 		lo = hi
 	}
 }
 
-func (c *Core) inheritZone(j *job, num, lo, hi int32, out *Out) {
+func (c *Core) inheritZone(j *job, num, lo, hi int32) {
 	j.queue.pending++
-	c.lookup(KeyZone(j.id, num), RecordZone, out, func(_ time.Duration, a Answer, out *Out) {
+	c.commits.lookup(record.KeyZone(j.id, num), record.RecordZone, func(a Answer) {
 		j.queue.pending--
-		z := &Zone{}
+		z := &record.Zone{}
 		if a.Status == AnswerDone {
-			if d, err := DecodeZone(a.Value); err == nil {
+			if d, err := record.DecodeZone(a.Value); err == nil {
 				z = d
 			}
 		}
-		for _, gap := range z.gaps(lo, hi) {
-			c.claim(j, num, gap, out)
+		for _, gap := range z.Gaps(lo, hi) {
+			c.claim(j, num, gap)
 		}
 	})
 }
 
-// gaps are the parts of lo..hi in no span.
-func (z *Zone) gaps(lo, hi int32) (gaps []Span) {
-	for _, s := range z.Spans {
-		if s.Lo > lo && lo < hi {
-			gaps = append(gaps, Span{Lo: lo, Hi: min(s.Lo, hi)})
-		}
-		lo = max(lo, s.Hi)
-	}
-	if lo < hi {
-		gaps = append(gaps, Span{Lo: lo, Hi: hi})
-	}
-	return gaps
-}
-
-// claim makes a part that nobody touched this node's.
-func (c *Core) claim(j *job, num int32, gap Span, out *Out) {
+// claim makes this node the owner of a gap, a range without an owner.
+func (c *Core) claim(j *job, num int32, gap record.Span) {
 	j.queue.pending++
 	first := j.firstHop()
-	op := zoneOp{kind: zFront, lo: gap.Lo, hi: gap.Hi, front: gap.Lo, hop: first, who: c.self}
-	c.merge(KeyZone(j.id, num), RecordZone, encodeZoneOps([]zoneOp{op}, true), out, func(now time.Duration, a Answer, out *Out) {
+	op := record.ZoneOp{Kind: record.ZoneFront, Lo: gap.Lo, Hi: gap.Hi, Front: gap.Lo, Hop: first, Owner: c.self}
+	c.commits.merge(record.KeyZone(j.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, true), func(a Answer) {
 		j.queue.pending--
-		r, err := decodeZoneReply(a.Value)
-		if a.Status != AnswerDone || err != nil || r.zone == nil {
+		r, err := record.DecodeZoneReply(a.Value)
+		if a.Status != AnswerDone || err != nil || r.Zone == nil {
 			return
 		}
-		if i := r.zone.cover(gap.Lo, gap.Lo+1); i >= 0 && r.zone.Spans[i].Owner == c.self {
-			s := r.zone.Spans[i]
-			if s.Hop == first { // else it was taken from a dead owner, and queued then
+		if i := r.Zone.Cover(gap.Lo, gap.Lo+1); i >= 0 && r.Zone.Spans[i].Owner == c.self {
+			s := r.Zone.Spans[i]
+			// With another hop, this node took the span from a dead owner, and queued the
+			// span then.
+			if s.Hop == first {
 				j.queue.addRange(span{next: s.Lo, hi: s.Hi, front: s.Lo, hop: s.Hop})
 				c.active(j)
 			}
 			if s.Hi < gap.Hi {
-				c.inheritZone(j, num, s.Hi, gap.Hi, out)
+				c.inheritZone(j, num, s.Hi, gap.Hi)
 			}
 		} else {
-			// The old steward began it in the last moment: the zone's home gives
-			// it to somebody as a dead node's.
-			out.Sweep = true
-			c.inheritZone(j, num, gap.Lo, gap.Hi, out)
+			// The old leader began the span at the last moment: the zone's home gives the
+			// span away as a dead node's.
+			c.out.Sweep = true
+			c.inheritZone(j, num, gap.Lo, gap.Hi)
 		}
 		if j.void != 0 {
-			c.void(now, j, j.void, out)
+			c.void(j, j.void)
 		}
-		c.forget(j, out)
+		c.forget(j)
 	})
 }
 
-// loadGraph reads a graph back from its payloads, and then what ended.
-func (c *Core) loadGraph(_ time.Duration, j *job, out *Out) {
+// loadGraph reads a graph back from its payloads, and then the recorded ends.
+func (c *Core) loadGraph(j *job) {
 	n := j.rec.Total
 	parents := make([][]int32, n)
-	parts := ceil(n, PayloadSize)
+	parts := j.rec.Payloads()
 	left := parts
 	for part := range parts {
-		c.lookup(KeyPayload(j.id, part), RecordPayload, out, func(_ time.Duration, a Answer, out *Out) {
-			p, err := DecodePayload(a.Value)
+		c.commits.lookup(record.KeyPayload(j.id, part), record.RecordPayload, func(a Answer) {
+			p, err := record.DecodePayload(a.Value)
 			if a.Status != AnswerDone || err != nil {
-				note(out, noteWarn, j.id, "payloads %d of workflow %d are gone: %v", part, j.id, err)
+				c.note(noteWarn, j.id, "payloads %d of workflow %d are gone: %v", part, j.id, err)
 			} else {
 				for k, off := range p.Offs {
-					if i := part*PayloadSize + int32(off); i < n {
-						node, _ := DecodeGraphNode(p.Lines[k])
+					if i := part*record.PayloadSize + int32(off); i < n {
+						node, _ := record.DecodeGraphNode(p.Lines[k])
 						parents[i] = node.Parents
 					}
 				}
 			}
-			if left--; left > 0 || j.lead == nil || j.lead.graph != nil {
+			if left--; left > 0 || j.leader == nil || j.leader.graph != nil {
 				return
 			}
 			g, err := NewGraph(int(n), func(i int) []int32 { return parents[i] })
 			if err != nil {
-				note(out, noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
+				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return
 			}
-			j.lead.graph, j.lead.tracker = g, NewTracker(g, j.spec.OnFail)
-			c.readBlocks(j, out)
+			j.leader.graph, j.leader.tracker = g, NewTracker(g, j.spec.OnFail)
+			c.readBlocks(j)
 		})
 	}
 }
 
-// readBlocks takes in the ends of a graph that its steward was not told, since
-// it is new or who would have told it died.
-func (c *Core) readBlocks(j *job, out *Out) {
-	l, left := j.lead, j.rec.Blocks()
+// readBlocks reads the recorded ends of a graph that the leader did not receive: the
+// leader is new, or the reporting node died.
+func (c *Core) readBlocks(j *job) {
+	l, left := j.leader, j.rec.Blocks()
 	for num := range j.rec.Blocks() {
-		l.reading++
-		c.lookup(KeyBlock(j.id, num), RecordBlock, out, func(now time.Duration, a Answer, out *Out) {
-			l.reading--
-			if j.lead == nil || j.lead.tracker == nil {
+		l.reads.blocks++
+		c.commits.lookup(record.KeyBlock(j.id, num), record.RecordBlock, func(a Answer) {
+			l.reads.blocks--
+			if j.leader == nil || j.leader.tracker == nil {
 				return
 			}
-			if b, err := DecodeBlock(a.Value); a.Status == AnswerDone && err == nil {
-				c.readBlock(now, j, num, b, out)
+			if b, err := record.DecodeBlock(a.Value); a.Status == AnswerDone && err == nil {
+				c.readBlock(j, num, b)
 			}
-			if left--; left == 0 && j.lead != nil && !j.lead.open {
-				j.lead.loading = false
-				c.openJob(now, j, out)
+			if left--; left == 0 && j.leader != nil && !j.leader.open {
+				j.leader.loading = false
+				c.openJob(j)
 			}
 		})
 	}
 }
 
-func (c *Core) readBlock(now time.Duration, j *job, num int32, b *Block, out *Out) {
-	var ends []ToldEnd
+func (c *Core) readBlock(j *job, num int32, b *record.Block) {
+	var ends []message.ToldEnd
 	for k, off := range b.Offs {
 		t := &b.Tasks[k]
-		i := num*BlockSize + int32(off)
+		i := num*record.BlockSize + int32(off)
 		switch {
 		case t.State != 0 && mutantHeirEnds:
 		case t.State != 0:
-			ends = append(ends, ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, By: t.By.Node})
-		case t.Owner != (Owner{}) && t.Owner != c.self && t.Owner != j.lead.from:
-			j.lead.away[i] = t.Owner.Node // its home sees to it if that one is dead too
+			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, By: t.By.Node})
+		case t.Owner != (record.Owner{}) && t.Owner != c.self && t.Owner != j.leader.from:
+			// The record's home moves the task if this owner is dead too.
+			j.leader.away[i] = t.Owner.Node
 		}
 	}
-	c.ledEnds(now, j, ends, out)
+	c.ledEnds(j, ends)
 }
 
-// mindEnds reads the ends of a graph again where its job has counted more of them
-// than its steward heard of for [leadAgain]. The store may take in an end after the
-// node that recorded it died, and after the steward read the records for that death:
-// nobody tells the steward of that end.
-func (c *Core) mindEnds(now time.Duration, j *job, out *Out) {
-	l := j.lead
+// mindEnds reads the ends of a graph again where the job's record has counted more ends
+// than the leader received, for [leaderAgain]. The store may accept an end after the
+// death of the recording node and after the leader's reading of the records at that
+// death: no node reports such an end to the leader.
+func (c *Core) mindEnds(j *job) {
+	l := j.leader
 	if l == nil || l.tracker == nil || !l.open || mutantToldOnce {
 		return
 	}
 	switch {
 	case j.rec.Tally().Sum() <= l.tracker.known:
-		l.readAt = 0
+		l.reads.at = 0
 		return
-	case l.readAt == 0: // the word of an end may come after the count of it
-	case l.readAt > now:
+	case l.reads.at == 0: // the report of an end may come after its count
+	case l.reads.at > c.now:
 		return
-	case l.reading == 0:
-		c.readBlocks(j, out)
+	case l.reads.blocks == 0:
+		c.readBlocks(j)
 	}
-	l.readAt = now + leadAgain
-	c.waits.at = min(c.waits.at, l.readAt)
+	l.reads.at = c.now + leaderAgain
+	c.waits.at = min(c.waits.at, l.reads.at)
 }
 
-// inheritTask makes a ready task ours that the steward of before may have
-// begun.
-func (c *Core) inheritTask(j *job, it item, out *Out) {
-	if _, elsewhere := j.lead.away[it.index]; elsewhere {
+// inheritTask makes this node the owner of a ready task that the old leader may have
+// started.
+func (c *Core) inheritTask(j *job, it item) {
+	if _, elsewhere := j.leader.away[it.index]; elsewhere {
 		return
 	}
-	off := uint8(it.index % BlockSize)
-	op := blockOp{kind: bTakeImplicit, off: off, to: off, from: j.lead.from, once: j.spec.Once && !mutantHeirOnce, most: j.spec.crashes(), sure: true}
+	off := uint8(it.index % record.BlockSize)
+	op := record.BlockOp{Kind: record.BlockTakeImplicit, Off: off, To: off, From: j.leader.from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: true}
 	op.Owner = c.self
-	c.takeBlock(j, it.index/BlockSize, op, out)
+	c.failover.takeBlock(j, it.index/record.BlockSize, op)
 }

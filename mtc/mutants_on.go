@@ -2,56 +2,51 @@
 
 package mtc
 
-// Planted faults, one at a time, that a test worth its name must catch. Most
-// are faults that the papers' public code has. They exist only under the build
-// tag mutants.
+import (
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// Planted faults, switched on singly, for tests to catch. Most are faults of the papers'
+// public code. The faults exist only under the build tag mutants.
 var (
-	mutantLastWriter  bool // a later end replaces the first
-	mutantStartTwice  bool // a task that runs once may be started by a second node
-	mutantTallyBack   bool // a late tally sets the count back
-	mutantCapFree     bool // tokens are given without counting those held
 	mutantCounter     bool // parents are counted down, not kept as a set
-	mutantFLDSNever   bool // the mover of FLDS never runs
-	mutantNoEstimate  bool // Algorithm 1 compares bytes, not bytes per second
 	mutantAscending   bool // the smallest task goes first
 	mutantBlindExit   bool // the exit code is ignored
-	mutantStealPops   bool // a victim forgets what it offered
-	mutantNoMove      bool // a thief runs what it was offered without committing
-	mutantBlindThaw   bool // a victim thaws what was not taken without a new hop
+	mutantStealPops   bool // a victim forgets its offers
+	mutantNoMove      bool // a thief runs offered tasks without a commit
+	mutantBlindThaw   bool // a victim thaws the rest of an offer without a new hop
 	mutantStealStops  bool // stealing ends for good at the bound
-	mutantHalfDown    bool // half of one task is none
-	mutantSameVictims bool // all nodes draw the same victims
-	mutantDeaf        bool // news of work wakes nobody
-	mutantNoLose      bool // what a dead node owned stays its own
+	mutantDeaf        bool // news of work wakes no thief
+	mutantNoLose      bool // the tasks of a dead node stay with the dead node
 	mutantForever     bool // retries have no bound
 	mutantNoFront     bool // tasks begin above the committed front
 	mutantStorm       bool // each node that comes is a reason to look for work
-	mutantWaitForDead bool // lines that a dead node should have written are waited for
-	mutantDrainKeeps  bool // a node that drains keeps its queue, and thieves pass it over
-	mutantGoneLoses   bool // what runs once on a node that is gone is lost before it is known to be dead
-	mutantFertile     bool // a node where all tasks of a job fail goes on to take and start them
-	mutantToldOnce    bool // ends that nobody tells a graph's steward are read when a node dies, and never later
-	mutantCountMaybe  bool // a start that was not committed counts as one that died with its node
-	mutantHeirOnce    bool // who inherits a task that runs once starts it again
-	mutantNoAfter     bool // a job begins before the jobs have ended that it waits for
-	mutantHeirEnds    bool // who inherits a graph does not read what has ended
-	mutantTakeOnce    bool // a take of what a dead node owned that is said again is told of nothing
+	mutantWaitForDead bool // a node waits for lines that a dead node should have written
+	mutantDrainKeeps  bool // a draining node keeps its queue, and thieves pass it over
+	mutantGoneLoses   bool // tasks with Once are lost before their gone node is known dead
+	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
+	mutantToldOnce    bool // a leader reads unreported ends at a node's death, never later
+	mutantHeirOnce    bool // the heir of a task with Once starts the task again
+	mutantNoAfter     bool // a job begins before the jobs that it waits for have ended
+	mutantHeirEnds    bool // the heir of a graph does not read the recorded ends
 )
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
+	for _, plant := range []func(string) bool{record.Plant, policy.Plant} {
+		known = plant(name) || known
+	}
 	for n, p := range map[string]*bool{ // any order
-		"last-writer": &mutantLastWriter, "start-twice": &mutantStartTwice, "tally-back": &mutantTallyBack,
-		"cap-free": &mutantCapFree, "parent-counter": &mutantCounter, "flds-never": &mutantFLDSNever,
-		"no-estimate": &mutantNoEstimate, "ascending": &mutantAscending, "blind-exit": &mutantBlindExit,
+		"parent-counter": &mutantCounter,
+		"ascending":      &mutantAscending, "blind-exit": &mutantBlindExit,
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
-		"steal-stops": &mutantStealStops, "half-down": &mutantHalfDown, "same-victims": &mutantSameVictims,
-		"deaf": &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
+		"steal-stops": &mutantStealStops,
+		"deaf":        &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
-		"fertile": &mutantFertile, "count-maybe": &mutantCountMaybe, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
+		"fertile": &mutantFertile, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
-		"take-once": &mutantTakeOnce,
 	} {
 		*p = n == name
 		known = known || *p

@@ -6,21 +6,24 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// A job that waits for another one, and whose steward died meanwhile, ends when
+// A job that waits for another one, and whose leader died meanwhile, ends when
 // it is cancelled, and when what it waits for does not end well.
 func TestAnOrphanThatWaitsEnds(t *testing.T) {
 	for _, graph := range []bool{false, true} {
 		for _, cancel := range []bool{false, true} {
 			t.Run(fmt.Sprintf("graph-%v/cancel-%v", graph, cancel), func(t *testing.T) {
-				r := newRig(t, 3, 2, Policy{})
+				r := newRig(t, 3, 2, policy.Policy{})
 				r.length = slow(10 * time.Second)
 				r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
 				r.submit(0, Submission{Job: 1, Total: 3})
 				s := Submission{Job: 2, Total: 20, After: []filch.JobID{1}}
 				if graph {
-					s.Nodes = []GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}
+					s.Nodes = []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}
 				}
 				r.submit(1, s)
 				r.idle(time.Second)
@@ -41,17 +44,17 @@ func TestAnOrphanThatWaitsEnds(t *testing.T) {
 	}
 }
 
-// A steward that died and is back knows nothing of its job: it does not
+// A leader that died and is back knows nothing of its job: it does not
 // acknowledge what only the one after it can use.
-func TestOnlyTheStewardAcknowledges(t *testing.T) {
-	r := newRig(t, 3, 1, Policy{})
+func TestOnlyTheLeaderAcknowledges(t *testing.T) {
+	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Nodes: []GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}})
+	r.submit(0, Submission{Job: 1, Nodes: []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}})
 	r.idle(100 * time.Millisecond)
 	d := r.nodes[2]
-	d.Message(r.now, nodeName(1), &Told{Job: 1, Serial: 7, Ends: []ToldEnd{{0, filch.OK, 0, nodeName(1)}}}, &d.out)
+	d.Message(r.now, nodeName(1), &message.Told{Job: 1, Serial: 7, Ends: []message.ToldEnd{{Index: 0, State: filch.OK, Bytes: 0, By: nodeName(1)}}}, &d.out)
 	for _, s := range d.out.Sends {
-		if _, ack := s.Message.(*ToldAck); ack {
+		if _, ack := s.Message.(*message.ToldAck); ack {
 			t.Error("a node that does not keep the job going acknowledges the end of a task")
 		}
 	}
@@ -64,13 +67,13 @@ func TestOnlyTheStewardAcknowledges(t *testing.T) {
 // An owner whose node was never seen here is dead when that comes in another
 // life, or after a while in which it does not.
 func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
-	rec := &Job{Name: "a", Steward: Owner{"n9", 1}, Total: 3, Closed: true}
+	rec := &record.Job{Name: "a", Leader: record.Owner{Node: "n9", Incarnation: 1}, Total: 3, Closed: true}
 	for _, comes := range []bool{false, true} {
 		c := New(Config{Self: "n1", Incarnation: 1, Seed: 1})
 		out := Out{}
 		asked := func(now time.Duration) bool {
 			out.Reset()
-			if c.Homed(now, []Stored{{KeyJob(1), rec.Encode()}}, &out); len(out.Proposals) > 1 {
+			if c.Homed(now, []Stored{{record.KeyJob(1), rec.Encode()}}, &out); len(out.Proposals) > 1 {
 				t.Fatalf("%d proposals", len(out.Proposals))
 			}
 			return len(out.Proposals) == 1
@@ -81,7 +84,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		want := time.Second + unseenGrace
 		if comes {
 			want = 3 * time.Second
-			c.SetMember(want, Member{Name: "n9", Incarnation: 2, Up: true}, &out)
+			c.SetMember(want, policy.Member{Name: "n9", Incarnation: 2, Up: true}, &out)
 			want += rehomePause
 		}
 		if got := c.Deadline(); got != want {
@@ -95,7 +98,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 
 // A life of a node that was over when its home heard of it leaves nothing behind.
 func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
-	r := newRig(t, 3, 1, Policy{})
+	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(time.Second)
 	r.submit(1, Submission{Job: 1, Total: 40})
 	r.idle(100 * time.Millisecond)
@@ -104,12 +107,12 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	again := &rigNode{Core: New(Config{Self: "n3", Incarnation: 2, Seed: 9})}
 	r.nodes[2] = again
 	for i := range 2 {
-		again.SetMember(r.now, Member{Name: nodeName(i), Incarnation: 1, Up: true}, &again.out)
+		again.SetMember(r.now, policy.Member{Name: nodeName(i), Incarnation: 1, Up: true}, &again.out)
 	}
 	n2 := r.nodes[1]
-	n2.SetMember(r.now, Member{Name: "n3", Incarnation: 2, Up: true}, &n2.out)
+	n2.SetMember(r.now, policy.Member{Name: "n3", Incarnation: 2, Up: true}, &n2.out)
 	r.act(n2)
-	again.SetRoom(r.now, Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
+	again.SetRoom(r.now, record.Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
 	r.act(again)
 	r.idle(3 * time.Second)
 	if len(again.running) == 0 {
@@ -118,7 +121,7 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	again.down, again.running, again.mail = true, nil, nil
 	r.idle(sweepFor)
 	for _, o := range r.nodes[:2] {
-		o.SetMember(r.now, Member{Name: "n3", Incarnation: 2, Dead: true}, &o.out)
+		o.SetMember(r.now, policy.Member{Name: "n3", Incarnation: 2, Dead: true}, &o.out)
 		r.act(o)
 	}
 	if got := r.run(1, 2*time.Minute).Tally(); got.OK != 40 {
@@ -130,17 +133,17 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 func TestNoLookupsPileUp(t *testing.T) {
 	for _, graph := range []bool{false, true} {
 		t.Run(fmt.Sprintf("graph-%v", graph), func(t *testing.T) {
-			r := newRig(t, 2, 1, Policy{Kind: MDL})
+			r := newRig(t, 2, 1, policy.Policy{Kind: policy.MDL})
 			r.length = slow(time.Second)
 			s := Submission{Job: 1, Total: 1000}
 			if graph {
 				s = Submission{Job: 1, Nodes: family(40)}
-				r.lose = func(m Message) bool { return m.kind() == mToldAck }
+				r.lose = func(m message.Message) bool { return m.Kind() == message.KindToldAck }
 			}
 			r.submit(0, s)
 			r.submit(1, Submission{Job: 2, Total: 1, After: []filch.JobID{1}})
 			r.idle(5 * time.Second)
-			r.store.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == RecordJob }
+			r.store.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == record.RecordJob }
 			r.idle(30 * time.Second)
 			if n := len(r.nodes[1].commits.open); n > 20 {
 				t.Errorf("%d operations wait for the store after half a minute", n)

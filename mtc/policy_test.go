@@ -7,50 +7,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
-
-func TestExcessOfThePaper(t *testing.T) {
-	if got := Excess(5000, 1000.0/10, 30*time.Second); got != 2000 {
-		t.Errorf("%d of 5000 tasks move, the paper says 2000", got)
-	}
-	if got := Excess(5000, 1000.0/10, 50*time.Second); got != 0 {
-		t.Errorf("%d move although all are done in time", got)
-	}
-}
-
-func TestPlaceIsAlgorithm1(t *testing.T) {
-	const mb = 1 << 20
-	in := func(list ...Input) []Input { return list }
-	small, here, there := in(Input{0, "a", 100}), in(Input{0, "me", 100 * mb}, Input{1, "a", mb}), in(Input{0, "me", mb}, Input{1, "a", 100 * mb})
-	many := make([]Input, 30)
-	for i := range many {
-		many[i] = Input{int32(i), "a", 5 * mb}
-	}
-	for _, c := range []struct {
-		name   string
-		policy Policy
-		inputs []Input
-		length time.Duration
-		want   Placement
-		where  filch.NodeName
-	}{
-		{"mlb shares everything", Policy{Kind: MLB}, there, time.Second, ToShared, ""},
-		{"mdl keeps the smallest input", Policy{Kind: MDL}, small, time.Second, ToPeer, "a"},
-		{"mdl shares what has no input", Policy{Kind: MDL}, nil, time.Second, ToShared, ""},
-		{"rlds shares what is small", Policy{Kind: RLDS, Threshold: 10 * mb}, small, time.Second, ToShared, ""},
-		{"rlds keeps what is large and here", Policy{Kind: RLDS, Threshold: 10 * mb}, here, time.Second, ToDedicated, ""},
-		{"rlds sends what is large and there", Policy{Kind: RLDS, Threshold: 10 * mb}, there, time.Second, ToPeer, "a"},
-		{"a long task may fetch more", Policy{Kind: RLDS, Threshold: 10 * mb}, there, time.Minute, ToShared, ""},
-		{"a short one less", Policy{Kind: RLDS, Threshold: 10 * mb}, in(Input{0, "a", 2 * mb}), 100 * time.Millisecond, ToPeer, "a"},
-		{"many small pieces are shared", Policy{Kind: RLDS, Threshold: 10 * mb}, many, time.Second, ToShared, ""},
-		{"flds places as rlds", Policy{Kind: FLDS, Threshold: 10 * mb}, here, time.Second, ToDedicated, ""},
-	} {
-		to, where := c.policy.Place(c.inputs, "me", c.length)
-		if to != c.want || where != c.where {
-			t.Errorf("%s: got %d %q, want %d %q", c.name, to, where, c.want, c.where)
-		}
-	}
-}
 
 func TestHeaviestInputFirst(t *testing.T) {
 	var h heap
@@ -69,7 +28,7 @@ func TestHeaviestInputFirst(t *testing.T) {
 
 // fatTree is a root with large output and many children: the case in which a
 // rigid policy runs everything where the root ran (MATRIX v2, III.B.3d).
-func fatTree(children int) []GraphNode {
+func fatTree(children int) []record.GraphNode {
 	parents := [][]int32{nil}
 	for range children {
 		parents = append(parents, []int32{0})
@@ -79,9 +38,9 @@ func fatTree(children int) []GraphNode {
 
 func TestPoliciesPlaceDifferently(t *testing.T) {
 	const children = 120
-	byRoot := map[PolicyKind]int{}
-	for _, kind := range []PolicyKind{MLB, MDL, RLDS, FLDS} {
-		r := newRig(t, 4, 2, Policy{Kind: kind, Threshold: 1 << 20, LocalTime: 100 * time.Millisecond})
+	byRoot := map[policy.Kind]int{}
+	for _, kind := range []policy.Kind{policy.MLB, policy.MDL, policy.RLDS, policy.FLDS} {
+		r := newRig(t, 4, 2, policy.Policy{Kind: kind, Threshold: 1 << 20, LocalTime: 100 * time.Millisecond})
 		r.length = slow(20 * time.Millisecond)
 		r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 64 << 20} }
 		r.submit(0, Submission{Job: 1, Nodes: fatTree(children)})
@@ -89,19 +48,19 @@ func TestPoliciesPlaceDifferently(t *testing.T) {
 		byRoot[kind] = r.byNode[r.task(1, 0).By.Node]
 	}
 	t.Logf("figure: tasks where the root ran: %v", byRoot)
-	if byRoot[MDL] != children+1 || byRoot[RLDS] != children+1 {
-		t.Errorf("mdl and rlds ran %d and %d of %d tasks where their data are", byRoot[MDL], byRoot[RLDS], children+1)
+	if byRoot[policy.MDL] != children+1 || byRoot[policy.RLDS] != children+1 {
+		t.Errorf("mdl and rlds ran %d and %d of %d tasks where their data are", byRoot[policy.MDL], byRoot[policy.RLDS], children+1)
 	}
-	if byRoot[MLB] > 2*children/4 {
-		t.Errorf("mlb ran %d of %d tasks in one place", byRoot[MLB], children+1)
+	if byRoot[policy.MLB] > 2*children/4 {
+		t.Errorf("mlb ran %d of %d tasks in one place", byRoot[policy.MLB], children+1)
 	}
-	if byRoot[FLDS] >= byRoot[RLDS] {
-		t.Errorf("flds ran %d tasks where the data are, as many as rlds", byRoot[FLDS])
+	if byRoot[policy.FLDS] >= byRoot[policy.RLDS] {
+		t.Errorf("flds ran %d tasks where the data are, as many as rlds", byRoot[policy.FLDS])
 	}
 }
 
 func TestPolicyChangesWhileRunning(t *testing.T) {
-	r := newRig(t, 4, 2, Policy{Kind: MDL})
+	r := newRig(t, 4, 2, policy.Policy{Kind: policy.MDL})
 	r.length = slow(20 * time.Millisecond)
 	r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 64 << 20} }
 	r.submit(0, Submission{Job: 1, Nodes: fatTree(400)})
@@ -111,7 +70,7 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	if q.Dedicated == 0 || q.Shared != 0 {
 		t.Fatalf("under mdl %+v, want all dedicated", q)
 	}
-	at.SetPolicy(r.now, Policy{Kind: MLB}, &at.out)
+	at.SetPolicy(r.now, policy.Policy{Kind: policy.MLB}, &at.out)
 	r.act(at)
 	if q := at.Queues(); q.Dedicated != 0 {
 		t.Errorf("after the change to mlb %+v, want none dedicated", q)
@@ -119,41 +78,5 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	r.run(1, time.Minute)
 	if n := r.byNode[at.cfg.Self]; n > 300 {
 		t.Errorf("%d of 401 tasks ran in one place although they were shared", n)
-	}
-}
-
-func TestReadPolicy(t *testing.T) {
-	for text, want := range map[string]Policy{
-		"mlb":                                  {},
-		"mdl":                                  {Kind: MDL},
-		"rlds:threshold=1500000":               {Kind: RLDS, Threshold: 1.5e6},
-		"flds:threshold=0.5,tt=2s,guess=200ms": {Kind: FLDS, Threshold: 0.5, LocalTime: 2 * time.Second, Guess: 200 * time.Millisecond},
-		"flds:tt=1m0s":                         {Kind: FLDS, LocalTime: time.Minute},
-	} {
-		if got, err := ReadPolicy(text); err != nil || got != want || got.String() != text {
-			t.Errorf("%s reads as %+v (%s), %v", text, got, got, err)
-		}
-	}
-	if got, err := ReadPolicy("rlds:threshold=12.5M"); err != nil || got.Threshold != 12.5e6 {
-		t.Errorf("12.5M reads as %v, %v", got.Threshold, err)
-	}
-	for _, bad := range []string{
-		"", "lru", "mlb:threshold=1M", "rlds:", "rlds:tt=1s", "rlds:threshold=-1", "rlds:threshold=1e999",
-		"flds:tt=0s", "flds:tt=soon", "flds:guess", "rlds:threshold=M", "mdl:guess=1s", "flds:threshold=NaN",
-	} {
-		if got, err := ReadPolicy(bad); err == nil {
-			t.Errorf("%q reads as %+v", bad, got)
-		}
-	}
-}
-
-func TestParsePolicy(t *testing.T) {
-	for _, k := range []PolicyKind{MLB, MDL, RLDS, FLDS} {
-		if got, err := ParsePolicy(k.String()); err != nil || got != k {
-			t.Errorf("%v reads as %v, %v", k, got, err)
-		}
-	}
-	if _, err := ParsePolicy("flws"); err == nil {
-		t.Error("flws is taken for a policy")
 	}
 }

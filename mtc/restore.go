@@ -6,69 +6,72 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// leftover is what is to be queued of a job that began in an instance of
-// before, once it may begin.
+// leftover is the tasks to queue of a job from an earlier instance, once the job may
+// begin.
 type leftover struct {
-	ranges  []span // whole blocks that nobody touched
+	ranges  []span // whole blocks without a started task
 	items   []item
-	skipped []int32 // of a graph: what they wait for did not end well
-	bad     bool    // something did not
+	skipped []int32 // of a graph: tasks whose parents did not end well
+	bad     bool    // a task did not end well
 }
 
-// restoredHop is the hop of a single task that was moved to its steward once.
+// restoredHop is the hop of a single task that was moved to its leader once.
 const restoredHop = 1
 
-// Restore goes on with a job that was settled; its number must be free. It is
-// told as a submission is. A job that had ended gets its record back and no
-// more.
-func (c *Core) Restore(now time.Duration, r *Remnant, out *Out) error {
+// Restore goes on with a settled job of an earlier instance; the job's number must be
+// free. The clients receive the same news as for a submission. For a finished job,
+// Restore writes the record and no more.
+func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error {
+	c.enter(now, out)
 	if c.jobs[r.ID] != nil {
 		return filch.Errorf(filch.Invalid, "job %d exists", r.ID)
 	}
 	rec := *r.Job
-	rec.Steward, rec.Hop = c.self, 0
+	rec.Leader, rec.Hop = c.self, 0
 	if rec.Finished() {
-		c.merge(KeyJob(r.ID), RecordJob, encodeJobOp(jobOp{kind: jCreate, job: &rec}), out, func(_ time.Duration, a Answer, out *Out) {
+		c.commits.merge(record.KeyJob(r.ID), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: &rec}), func(a Answer) {
 			t := Tell{Job: r.ID, What: TellAccepted, Total: rec.Total}
-			if v, _, err := decodeJobReply(a.Value); a.Status != AnswerDone || err != nil || v != vDone {
+			if v, _, err := record.DecodeJobReply(a.Value); a.Status != AnswerDone || err != nil || v != record.VerdictDone {
 				t.What, t.Error = TellRefused, filch.Errorf(filch.Unavailable, "cannot restore job %d: its number is taken", r.ID)
 			}
-			out.Tells = append(out.Tells, t)
+			c.out.Tells = append(c.out.Tells, t)
 		})
 		return nil
 	}
-	g, err := r.graph()
+	g, err := graphOf(r)
 	if err != nil {
 		return err
 	}
-	l := &lead{after: slices.Clone(rec.After), graph: g, voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
-	l.left = r.leftover(g == nil)
+	l := &leader{after: prerequisites{jobs: slices.Clone(rec.After)}, graph: g, voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
+	l.left = leftoverOf(r, g == nil)
 	if g != nil {
 		l.tracker = NewTracker(g, r.Spec.OnFail)
 		l.restoreGraph(r)
 	}
-	if rec.Zones = r.tallies(); rec.Finished() && rec.Ended == 0 {
+	if rec.Zones = r.Tallies(); rec.Finished() && rec.Ended == 0 {
 		rec.Ended = c.wall(now)
 	}
 	j := c.job(r.ID)
-	j.ticket, j.asked, j.spec, j.rec, j.lead, j.void = rec.Ticket, true, r.Spec, &rec, l, rec.Void
-	c.putRemnant(j, r, out)
-	c.settle(now, out)
+	j.ticket, j.view.asked, j.spec, j.rec, j.leader, j.void = rec.Ticket, true, r.Spec, &rec, l, rec.Void
+	c.putRecovered(j, r)
+	c.settle()
 	return nil
 }
 
-// graph reads a workflow's graph back from its payloads.
-func (r *Remnant) graph() (*Graph, error) {
+// graphOf reads a workflow's graph back from its payloads.
+func graphOf(r *queue.RecoveredJob) (*Graph, error) {
 	if !r.Job.Graph {
 		return nil, nil
 	}
 	parents := make([][]int32, r.Job.Total)
-	for part, p := range r.lines { // any order: each by itself
+	for part, p := range r.Lines { // any order: each part by itself
 		for k, off := range p.Offs {
-			if i := part*PayloadSize + int32(off); i < r.Job.Total {
-				node, err := DecodeGraphNode(p.Lines[k])
+			if i := part*record.PayloadSize + int32(off); i < r.Job.Total {
+				node, err := record.DecodeGraphNode(p.Lines[k])
 				if err != nil {
 					return nil, filch.Errorf(filch.Invalid, "task %d.%d makes no sense: %s", r.ID, i, err.Error())
 				}
@@ -80,7 +83,7 @@ func (r *Remnant) graph() (*Graph, error) {
 }
 
 // restoreGraph takes in the ends of a graph.
-func (l *lead) restoreGraph(r *Remnant) {
+func (l *leader) restoreGraph(r *queue.RecoveredJob) {
 	l.tried = make(map[int32]item, len(l.left.items))
 	for _, it := range l.left.items {
 		l.tried[it.index] = it
@@ -88,11 +91,11 @@ func (l *lead) restoreGraph(r *Remnant) {
 	l.left.items = nil
 	ended := make(map[int32]bool)
 	var skipped []int32
-	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
-		b := r.tasks[num]
+	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
+		b := r.Blocks[num]
 		for i := range b.Tasks {
 			if t := &b.Tasks[i]; t.State != 0 {
-				index := num*BlockSize + int32(b.Offs[i])
+				index := num*record.BlockSize + int32(b.Offs[i])
 				ended[index] = true
 				_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
 				skipped = append(skipped, s...)
@@ -103,22 +106,22 @@ func (l *lead) restoreGraph(r *Remnant) {
 	l.left.skipped = slices.DeleteFunc(skipped, func(i int32) bool { return ended[i] })
 }
 
-// leftover is what has no end: blocks of which nothing is known as ranges, the
-// rest of a bag, and whatever was tried, task by task.
-func (r *Remnant) leftover(bag bool) *leftover {
+// leftoverOf is the tasks without an end: unknown blocks as ranges, the rest of a bag,
+// and all tried tasks as single tasks.
+func leftoverOf(r *queue.RecoveredJob, bag bool) *leftover {
 	l := &leftover{}
-	nums := slices.Sorted(maps.Keys(r.tasks))
+	nums := slices.Sorted(maps.Keys(r.Blocks))
 	lo := int32(0)
 	for _, num := range nums {
-		at := num * BlockSize
+		at := num * record.BlockSize
 		if bag && lo < at {
 			l.ranges = append(l.ranges, span{next: lo, hi: at, front: lo})
 		}
-		lo = min(at+BlockSize, r.Job.Total)
-		b := r.tasks[num]
+		lo = min(at+record.BlockSize, r.Job.Total)
+		b := r.Blocks[num]
 		if bag {
 			for i := at; i < lo; i++ {
-				b.at(uint8(i - at))
+				b.At(uint8(i - at))
 			}
 		}
 		for i := range b.Tasks {
@@ -135,97 +138,80 @@ func (r *Remnant) leftover(bag bool) *leftover {
 	return l
 }
 
-// tallies are those of the zones.
-func (r *Remnant) tallies() (list []ZoneTally) {
-	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
-		t := r.tasks[num].Tally()
-		if t.Sum() == 0 {
-			continue
-		}
-		zone := num / zoneBlocks
-		if n := len(list); n == 0 || list[n-1].Zone != zone {
-			list = append(list, ZoneTally{Zone: zone})
-		}
-		z := &list[len(list)-1]
-		z.Tally = z.Plus(t)
-	}
-	return list
-}
-
-// putRemnant writes the records of a job that goes on, the job's last.
-func (c *Core) putRemnant(j *job, r *Remnant, out *Out) {
-	l := j.lead
-	part := func(_ time.Duration, a Answer, out *Out) {
+// putRecovered writes the records of a recovered job, the job's record last.
+func (c *Core) putRecovered(j *job, r *queue.RecoveredJob) {
+	l := j.leader
+	part := func(a Answer) {
 		if a.Status != AnswerDone {
-			c.refuse(j, "a record of it could not be written", out)
+			c.refuse(j, "a record of it could not be written")
 			return
 		}
 		if l.parts--; l.parts == 0 && c.jobs[j.id] == j {
-			c.createJob(j, out)
+			c.createJob(j)
 		}
 	}
-	put := func(key string, kind RecordKind, delta []byte) {
+	put := func(key string, kind record.RecordKind, delta []byte) {
 		l.parts++
-		c.merge(key, kind, delta, out, part)
+		c.commits.merge(key, kind, delta, part)
 	}
-	put(KeySpec(j.id), RecordFact, j.spec.Encode())
-	for _, num := range slices.Sorted(maps.Keys(r.lines)) {
-		put(KeyPayload(j.id, num), RecordPayload, r.lines[num].Encode())
+	put(record.KeySpec(j.id), record.RecordFact, j.spec.Encode())
+	for _, num := range slices.Sorted(maps.Keys(r.Lines)) {
+		put(record.KeyPayload(j.id, num), record.RecordPayload, r.Lines[num].Encode())
 	}
-	zones := make(map[int32][]zoneOp)
-	for _, num := range slices.Sorted(maps.Keys(r.tasks)) {
-		b := r.tasks[num]
-		ops := make([]blockOp, 0, len(b.Tasks))
+	zones := make(map[int32][]record.ZoneOp)
+	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
+		b := r.Blocks[num]
+		ops := make([]record.BlockOp, 0, len(b.Tasks))
 		for i := range b.Tasks {
 			ops = append(ops, c.restoreOp(b.Offs[i], &b.Tasks[i]))
 		}
-		put(KeyBlock(j.id, num), RecordBlock, encodeBlockOps(ops, false))
-		zones[num/zoneBlocks] = c.restoreZone(zones[num/zoneBlocks], j, num, b)
+		put(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps(ops, false))
+		zones[num/record.ZoneBlocks] = c.restoreZone(zones[num/record.ZoneBlocks], j, num, b)
 	}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
 		if ops := zones[zone]; len(ops) > 0 {
-			put(KeyZone(j.id, zone), RecordZone, encodeZoneOps(ops, false))
+			put(record.KeyZone(j.id, zone), record.RecordZone, record.EncodeZoneOps(ops, false))
 		}
 	}
 }
 
-// restoreOp makes a record say of a task what the remnant says.
-func (c *Core) restoreOp(off uint8, t *Task) blockOp {
-	op := blockOp{kind: bEnd, off: off, Task: *t}
+// restoreOp makes a record's task equal to the recovered task.
+func (c *Core) restoreOp(off uint8, t *record.Task) record.BlockOp {
+	op := record.BlockOp{Kind: record.BlockEnd, Off: off, Task: *t}
 	if op.Owner = t.By; t.State == 0 {
-		op.kind, op.Owner = bMove, c.self
+		op.Kind, op.Owner = record.BlockMove, c.self
 	}
 	return op
 }
 
-// restoreZone adds what a zone is to say of a block: how many ended, and of a
-// bag that all of it may have been touched, and is its steward's.
-func (c *Core) restoreZone(ops []zoneOp, j *job, num int32, b *Block) []zoneOp {
+// restoreZone adds the operations of a block's zone: the number of ended tasks, and for a
+// bag a front: the leader owns the block, and all of its tasks may have been started.
+func (c *Core) restoreZone(ops []record.ZoneOp, j *job, num int32, b *record.Block) []record.ZoneOp {
 	if t := b.Tally(); t.Sum() > 0 {
-		ops = append(ops, zoneOp{kind: zTally, tally: BlockTally{num, t}})
+		ops = append(ops, record.ZoneOp{Kind: record.ZoneBlockTally, Tally: record.BlockTally{Block: num, Tally: t}})
 	}
-	if j.lead.graph != nil {
+	if j.leader.graph != nil {
 		return ops
 	}
-	lo, hi := num*BlockSize, min((num+1)*BlockSize, j.rec.Total)
+	lo, hi := num*record.BlockSize, min((num+1)*record.BlockSize, j.rec.Total)
 	if n := len(ops); n > 0 {
 		for k := n - 1; k >= max(n-2, 0); k-- {
-			if ops[k].kind == zFront && ops[k].hi == lo {
-				ops[k].hi, ops[k].front = hi, hi
+			if ops[k].Kind == record.ZoneFront && ops[k].Hi == lo {
+				ops[k].Hi, ops[k].Front = hi, hi
 				return ops
 			}
 		}
 	}
-	return append(ops, zoneOp{kind: zFront, lo: lo, hi: hi, front: hi, who: c.self})
+	return append(ops, record.ZoneOp{Kind: record.ZoneFront, Lo: lo, Hi: hi, Front: hi, Owner: c.self})
 }
 
-// requeue queues what is left of a job of before.
-func (c *Core) requeue(now time.Duration, j *job, out *Out) {
-	left := j.lead.left
+// requeue queues the remaining tasks of a recovered job.
+func (c *Core) requeue(j *job) {
+	left := j.leader.left
 	if left == nil {
 		return
 	}
-	j.lead.left = nil
+	j.leader.left = nil
 	for _, s := range left.ranges {
 		j.queue.addRange(s)
 	}
@@ -234,11 +220,11 @@ func (c *Core) requeue(now time.Duration, j *job, out *Out) {
 		j.queue.shared.push(it)
 	}
 	for _, i := range left.skipped {
-		c.record(now, j, item{index: i, attempt: firstAttempt}, Task{State: filch.Skipped}, out)
+		c.recorder.record(j, item{index: i, attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
 	}
-	if left.bad && j.spec.OnFail == FailStop && !j.lead.failing && j.void == 0 {
-		j.lead.failing = true
-		c.voidJob(now, j, filch.Skipped, out)
+	if left.bad && j.spec.OnFail == record.FailStop && !j.leader.failing && j.void == 0 {
+		j.leader.failing = true
+		c.voidJob(j, filch.Skipped)
 	}
 	c.active(j)
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // kill ends a node, and what runs on it; the others hear of it after a while.
@@ -17,7 +20,7 @@ func (r *rig) kill(i int, heard time.Duration) {
 	r.idle(heard)
 	for _, o := range r.nodes {
 		if !o.down {
-			o.SetMember(r.now, Member{Name: d.cfg.Self, Incarnation: d.cfg.Incarnation, Dead: true}, &o.out)
+			o.SetMember(r.now, policy.Member{Name: d.cfg.Self, Incarnation: d.cfg.Incarnation, Dead: true}, &o.out)
 			r.act(o)
 		}
 	}
@@ -41,7 +44,7 @@ func slow(d time.Duration) func(Start) time.Duration {
 func TestRetriesAndExitCodes(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprintf("nodes-%d", nodes), func(t *testing.T) {
-			r := newRig(t, nodes, 2, Policy{})
+			r := newRig(t, nodes, 2, policy.Policy{})
 			r.result = func(s Start) End {
 				switch {
 				case s.Index == 3:
@@ -51,9 +54,9 @@ func TestRetriesAndExitCodes(t *testing.T) {
 				}
 				return End{Run: s.Run, State: filch.OK}
 			}
-			r.submit(0, Submission{Job: 1, Total: 20, Spec: Spec{Retries: 2}})
+			r.submit(0, Submission{Job: 1, Total: 20, Spec: record.Spec{Retries: 2}})
 			j := r.run(1, time.Minute)
-			if got, want := j.Tally(), (Tally{OK: 19, Failed: 1}); got != want {
+			if got, want := j.Tally(), (record.Tally{OK: 19, Failed: 1}); got != want {
 				t.Errorf("tally %+v, want %+v", got, want)
 			}
 			if j.State() != filch.Failed {
@@ -74,14 +77,14 @@ func TestRetriesAndExitCodes(t *testing.T) {
 }
 
 func TestFailedTaskIsTriedElsewhere(t *testing.T) {
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	where := map[filch.Attempt]filch.NodeName{}
 	r.result = func(s Start) End {
 		where[s.Attempt] = r.on
 		return End{Run: s.Run, State: filch.Failed, Code: 1}
 	}
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 1, Spec: Spec{Retries: 1}})
+	r.submit(0, Submission{Job: 1, Total: 1, Spec: record.Spec{Retries: 1}})
 	r.run(1, time.Minute)
 	if where[1] == where[2] {
 		t.Errorf("both attempts ran on %s, with another node idle", where[1])
@@ -94,7 +97,7 @@ func TestFailedTaskIsTriedElsewhere(t *testing.T) {
 func TestBarrenNodeGetsFewTasks(t *testing.T) {
 	const total = 4000
 	for _, everywhere := range []bool{false, true} {
-		r := newRig(t, 4, 2, Policy{})
+		r := newRig(t, 4, 2, policy.Policy{})
 		fails := func() bool { return everywhere || r.on == "n4" }
 		r.length = func(Start) time.Duration {
 			if fails() {
@@ -121,9 +124,9 @@ func TestBarrenNodeGetsFewTasks(t *testing.T) {
 
 func TestCapIsNeverExceeded(t *testing.T) {
 	for _, limit := range []int32{1, 3, 10} {
-		r := newRig(t, 6, 4, Policy{})
+		r := newRig(t, 6, 4, policy.Policy{})
 		r.length = slow(5 * time.Millisecond)
-		r.submit(0, Submission{Job: 1, Total: 300, Spec: Spec{Cap: limit}})
+		r.submit(0, Submission{Job: 1, Total: 300, Spec: record.Spec{Cap: limit}})
 		begin := r.now
 		j := r.run(1, time.Hour)
 		if r.peak > int(limit) {
@@ -140,9 +143,9 @@ func TestCapIsNeverExceeded(t *testing.T) {
 }
 
 func TestOnceTakesOneCommitAndOneStart(t *testing.T) {
-	r := newRig(t, 3, 2, Policy{})
+	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 500, Spec: Spec{Once: true}})
+	r.submit(0, Submission{Job: 1, Total: 500, Spec: record.Spec{Once: true}})
 	r.run(1, time.Minute)
 	for i := range int32(500) {
 		if n := r.onNode[fmt.Sprintf("1.%d", i)]; n != 1 {
@@ -155,9 +158,9 @@ func TestNodeDeathRunsItsTasksAgain(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("once-%v/node-%d", once, victim), func(t *testing.T) {
-				r := newRig(t, 4, 2, Policy{})
+				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: 400, Spec: Spec{Once: once}})
+				r.submit(0, Submission{Job: 1, Total: 400, Spec: record.Spec{Once: once}})
 				r.idle(500 * time.Millisecond)
 				q := r.nodes[victim].Queues()
 				began := int(q.Running + q.Complete)
@@ -188,7 +191,7 @@ func TestNodeDeathRunsItsTasksAgain(t *testing.T) {
 
 func TestCancelEndsEverything(t *testing.T) {
 	for _, by := range []int{0, 2} {
-		r := newRig(t, 4, 2, Policy{})
+		r := newRig(t, 4, 2, policy.Policy{})
 		r.length = slow(50 * time.Millisecond)
 		r.submit(0, Submission{Job: 1, Total: 1_000_000})
 		r.idle(300 * time.Millisecond)
@@ -211,7 +214,7 @@ func TestCancelEndsEverything(t *testing.T) {
 }
 
 func TestAddAndClose(t *testing.T) {
-	r := newRig(t, 3, 2, Policy{})
+	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(time.Millisecond)
 	line := func(n int) (lines [][]byte) {
 		for i := range n {
@@ -219,7 +222,7 @@ func TestAddAndClose(t *testing.T) {
 		}
 		return lines
 	}
-	r.submit(0, Submission{Job: 1, Total: 5, Open: true, Lines: line(5), Spec: Spec{Payloads: true}})
+	r.submit(0, Submission{Job: 1, Total: 5, Open: true, Lines: line(5), Spec: record.Spec{Payloads: true}})
 	r.idle(100 * time.Millisecond)
 	for k, node := range []int{1, 0, 2, 2} {
 		d := r.nodes[node]
@@ -260,7 +263,7 @@ func TestAddAndClose(t *testing.T) {
 }
 
 func TestPriorityAndSubmitOrder(t *testing.T) {
-	r := newRig(t, 1, 1, Policy{})
+	r := newRig(t, 1, 1, policy.Policy{})
 	r.length = slow(time.Millisecond)
 	r.submit(0, Submission{Job: 1, Total: 1, Ticket: filch.Ticket{UnixNS: 1, Job: 1}})
 	r.submit(0, Submission{Job: 4, Total: 2, Ticket: filch.Ticket{UnixNS: 4, Job: 4}})
@@ -280,7 +283,7 @@ func TestPriorityAndSubmitOrder(t *testing.T) {
 
 func TestAfterOK(t *testing.T) {
 	for _, bad := range []bool{false, true} {
-		r := newRig(t, 2, 2, Policy{})
+		r := newRig(t, 2, 2, policy.Policy{})
 		r.length = slow(10 * time.Millisecond)
 		r.result = func(s Start) End {
 			if bad && s.Job == 1 {
@@ -311,12 +314,12 @@ func TestAfterOK(t *testing.T) {
 }
 
 func TestMillionsQueuedCostNothing(t *testing.T) {
-	r := newRig(t, 1, 2, Policy{})
+	r := newRig(t, 1, 2, policy.Policy{})
 	r.length = slow(time.Hour)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	r.submit(0, Submission{Job: 1, Total: 10_000_000, Spec: Spec{Step: 2, First: 1}})
+	r.submit(0, Submission{Job: 1, Total: 10_000_000, Spec: record.Spec{Step: 2, First: 1}})
 	r.idle(time.Second)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -331,22 +334,22 @@ func TestMillionsQueuedCostNothing(t *testing.T) {
 	}
 	// Half of it moves in one message each way.
 	d := r.nodes[0]
-	d.Message(r.now, "n9", &Steal{Ask: 1}, &d.out)
+	d.Message(r.now, "n9", &message.Steal{Ask: 1}, &d.out)
 	r.act(d)
 	if got := d.out.Sends; len(got) != 0 {
 		t.Errorf("%d messages to a thief that is no member", len(got))
 	}
-	d.SetMember(r.now, Member{Name: "n9", Incarnation: 1, Up: true}, &d.out)
-	d.Message(r.now, "n9", &Steal{Ask: 2}, &d.out)
+	d.SetMember(r.now, policy.Member{Name: "n9", Incarnation: 1, Up: true}, &d.out)
+	d.Message(r.now, "n9", &message.Steal{Ask: 2}, &d.out)
 	for _, s := range d.out.Sends {
-		o, ok := s.Message.(*Offer)
+		o, ok := s.Message.(*message.Offer)
 		if !ok {
 			continue
 		}
 		if len(o.Ranges) != 1 || o.Ranges[0].Hi-o.Ranges[0].Lo != 4_999_999 {
 			t.Errorf("the offer is %+v, want half in one range", o)
 		}
-		if n := len(EncodeMessage(o)); n > 64 {
+		if n := len(message.Encode(o)); n > 64 {
 			t.Errorf("the offer of five million tasks takes %d bytes", n)
 		}
 	}
@@ -354,7 +357,7 @@ func TestMillionsQueuedCostNothing(t *testing.T) {
 
 // family is a workflow of roots with children each; the children of root i have
 // the indices that follow it.
-func family(children ...int) (nodes []GraphNode) {
+func family(children ...int) (nodes []record.GraphNode) {
 	var parents [][]int32
 	for _, n := range children {
 		root := int32(len(parents))
@@ -380,23 +383,23 @@ func (r *rig) strayed(id filch.JobID, root, first, last int32) (n int) {
 // Each scene has a placement that one policy makes and the other three do not.
 func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 	const large, tiny = 64 << 20, 100
-	scenes := map[PolicyKind]struct {
+	scenes := map[policy.Kind]struct {
 		what string
 		tt   time.Duration
 		seen func(r *rig) bool
 	}{
-		MLB: {"what has a large input goes elsewhere although its own node would soon have done it", time.Hour, func(r *rig) bool {
+		policy.MLB: {"what has a large input goes elsewhere although its own node would soon have done it", time.Hour, func(r *rig) bool {
 			r.submit(0, Submission{Job: 1, Nodes: family(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) > 0
 		}},
-		MDL: {"what has a tiny input stays with it although other nodes are idle", time.Hour, func(r *rig) bool {
+		policy.MDL: {"what has a tiny input stays with it although other nodes are idle", time.Hour, func(r *rig) bool {
 			r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: tiny} }
 			r.submit(0, Submission{Job: 1, Nodes: family(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) == 0
 		}},
-		RLDS: {"what has a large input waits for its node however long, and what has a tiny one does not", 100 * time.Millisecond, func(r *rig) bool {
+		policy.RLDS: {"what has a large input waits for its node however long, and what has a tiny one does not", 100 * time.Millisecond, func(r *rig) bool {
 			r.result = func(s Start) End {
 				made := int64(large)
 				if s.Index > 120 {
@@ -408,7 +411,7 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 120) == 0 && r.strayed(1, 121, 122, 241) > 0
 		}},
-		FLDS: {"a few with a large input stay with it, and of many some go elsewhere", 100 * time.Millisecond, func(r *rig) bool {
+		policy.FLDS: {"a few with a large input stay with it, and of many some go elsewhere", 100 * time.Millisecond, func(r *rig) bool {
 			r.submit(0, Submission{Job: 1, Nodes: family(4)})
 			r.run(1, time.Minute)
 			r.submit(0, Submission{Job: 2, Nodes: family(120)})
@@ -417,9 +420,9 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 		}},
 	}
 	for whose, scene := range scenes {
-		for _, kind := range []PolicyKind{MLB, MDL, RLDS, FLDS} {
+		for _, kind := range []policy.Kind{policy.MLB, policy.MDL, policy.RLDS, policy.FLDS} {
 			t.Run(fmt.Sprintf("scene-of-%s/under-%s", whose, kind), func(t *testing.T) {
-				r := newRig(t, 4, 2, Policy{Kind: kind, Threshold: 1 << 20, LocalTime: scene.tt})
+				r := newRig(t, 4, 2, policy.Policy{Kind: kind, Threshold: 1 << 20, LocalTime: scene.tt})
 				r.length = slow(20 * time.Millisecond)
 				r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: large} }
 				if got := scene.seen(r); got != (kind == whose) {

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // TestVictimWaitsAsLongAsHomesTake has the homes of records take five seconds for each
@@ -12,25 +15,25 @@ import (
 // thieves by what it moves back, and doubles what the homes have to do.
 func TestVictimWaitsAsLongAsHomesTake(t *testing.T) {
 	const takes = 5 * time.Second
-	r := newRig(t, 8, 1, Policy{})
+	r := newRig(t, 8, 1, policy.Policy{})
 	offers, back := 0, 0
 	r.store.slow = func(p Proposal) time.Duration {
-		if p.Kind != RecordZone || p.Op != OpMerge {
+		if p.Kind != record.RecordZone || p.Op != OpMerge {
 			return 0
 		}
-		ops, _, err := decodeZoneOps(p.Delta)
+		ops, _, err := record.DecodeZoneOps(p.Delta)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range ops {
-			if ops[i].kind == zMove && ops[i].from == ops[i].who {
+			if ops[i].Kind == record.ZoneMove && ops[i].From == ops[i].Owner {
 				back++
 			}
 		}
 		return takes
 	}
-	r.hear = func(_, _ filch.NodeName, m Message) {
-		if o, ok := m.(*Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
+	r.hear = func(_, _ filch.NodeName, m message.Message) {
+		if o, ok := m.(*message.Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
 			offers++
 		}
 	}

@@ -2,18 +2,20 @@ package mtc
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func TestSingleTaskIsStolen(t *testing.T) {
-	if half(1) != 1 || half(5) != 3 || half(0) != 0 {
-		t.Errorf("half of 1, 5, 0 is %d, %d, %d; want 1, 3, 0", half(1), half(5), half(0))
+	if policy.Half(1) != 1 || policy.Half(5) != 3 || policy.Half(0) != 0 {
+		t.Errorf("half of 1, 5, 0 is %d, %d, %d; want 1, 3, 0", policy.Half(1), policy.Half(5), policy.Half(0))
 	}
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(time.Second)
 	r.submit(0, Submission{Job: 1, Total: 2})
 	r.idle(100 * time.Millisecond)
@@ -23,12 +25,12 @@ func TestSingleTaskIsStolen(t *testing.T) {
 }
 
 func TestStealingNeverEnds(t *testing.T) {
-	r := newRig(t, 4, 1, Policy{})
-	r.lose = func(m Message) bool { return m.kind() == mNews }
+	r := newRig(t, 4, 1, policy.Policy{})
+	r.lose = func(m message.Message) bool { return m.Kind() == message.KindNews }
 	r.idle(time.Minute)
-	before := r.sent[mLoadAsk]
+	before := r.sent[message.KindLoadAsk]
 	r.idle(2 * PollRest)
-	asks := r.sent[mLoadAsk] - before
+	asks := r.sent[message.KindLoadAsk] - before
 	if asks == 0 || asks > 4*2*5 {
 		t.Errorf("%d asks in a minute of idleness by 4 nodes: want some, and few", asks)
 	}
@@ -47,31 +49,31 @@ func TestStealingNeverEnds(t *testing.T) {
 // storm of asks and dials.
 func TestArrivalsAreQuiet(t *testing.T) {
 	const nodes, late = 32, 32
-	r := newRig(t, nodes, 1, Policy{})
+	r := newRig(t, nodes, 1, policy.Policy{})
 	r.idle(PollRest / 3)
 	for i := range late {
 		for _, d := range r.nodes {
-			d.SetMember(r.now, Member{Name: nodeName(nodes + i), Incarnation: 1, Up: true}, &d.out)
+			d.SetMember(r.now, policy.Member{Name: nodeName(nodes + i), Incarnation: 1, Up: true}, &d.out)
 			r.act(d)
 		}
 		r.idle(100 * time.Millisecond)
 	}
-	if n := r.sent[mLoadAsk]; n > 0 {
+	if n := r.sent[message.KindLoadAsk]; n > 0 {
 		t.Errorf("%d nodes that had just begun asked %d times because %d came", nodes, n, late)
 	}
 	r.idle(PollRest)
-	if n, most := r.sent[mLoadAsk], nodes*2*root(nodes+late); n < nodes || n > most {
+	if n, most := r.sent[message.KindLoadAsk], nodes*2*policy.Root(nodes+late); n < nodes || n > most {
 		t.Errorf("%d nodes asked %d times in their first %v, before there was any work; want at least %d and at most %d", nodes, n, PollRest*4/3, nodes, most)
 	}
 }
 
 // TestArrivalHearsOfWork loses what the new node asks: it is told all the same.
 func TestArrivalHearsOfWork(t *testing.T) {
-	r := newRig(t, 3, 1, Policy{})
+	r := newRig(t, 3, 1, policy.Policy{})
 	late := r.nodes[2]
 	late.down = true
 	for _, d := range r.nodes[:2] {
-		d.SetMember(0, Member{Name: late.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
+		d.SetMember(0, policy.Member{Name: late.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
 	}
 	r.length = slow(time.Second)
 	r.submit(0, Submission{Job: 1, Total: 100})
@@ -79,7 +81,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 	late.down, late.mail = false, nil
 	late.thief.phase, late.thief.at = resting, time.Hour // it looks no more by itself
 	for _, d := range r.nodes[:2] {
-		d.SetMember(r.now, Member{Name: late.cfg.Self, Incarnation: 1, Up: true}, &d.out)
+		d.SetMember(r.now, policy.Member{Name: late.cfg.Self, Incarnation: 1, Up: true}, &d.out)
 		r.act(d)
 	}
 	r.idle(time.Second)
@@ -89,7 +91,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 }
 
 func TestNewsWakes(t *testing.T) {
-	r := newRig(t, 4, 1, Policy{})
+	r := newRig(t, 4, 1, policy.Policy{})
 	for _, d := range r.nodes {
 		d.cfg.PollMax = time.Hour
 	}
@@ -103,7 +105,7 @@ func TestNewsWakes(t *testing.T) {
 }
 
 func TestLateNodeGetsWork(t *testing.T) {
-	r := newRig(t, 3, 1, Policy{})
+	r := newRig(t, 3, 1, policy.Policy{})
 	late := r.nodes[2]
 	late.down = true
 	r.length = slow(100 * time.Millisecond)
@@ -117,10 +119,10 @@ func TestLateNodeGetsWork(t *testing.T) {
 }
 
 func TestLostOfferComesBack(t *testing.T) {
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	lost := 0
-	r.lose = func(m Message) bool {
-		o, ok := m.(*Offer)
+	r.lose = func(m message.Message) bool {
+		o, ok := m.(*message.Offer)
 		if ok && len(o.Ranges) > 0 && lost < 3 {
 			lost++
 			return true
@@ -139,14 +141,14 @@ func TestLostOfferComesBack(t *testing.T) {
 // whoever only asked whose the tasks are would see the thief's move succeed
 // after the thaw, and both would run them.
 func TestLateOfferMovesNothing(t *testing.T) {
-	r := newRig(t, 2, 1, Policy{})
-	var late *Offer
-	r.lose = func(m Message) bool {
-		if o, ok := m.(*Offer); ok && len(o.Ranges) > 0 && late == nil {
+	r := newRig(t, 2, 1, policy.Policy{})
+	var late *message.Offer
+	r.lose = func(m message.Message) bool {
+		if o, ok := m.(*message.Offer); ok && len(o.Ranges) > 0 && late == nil {
 			late = o
 			return true
 		}
-		return late != nil && m.kind() == mSteal // nobody else takes it meanwhile
+		return late != nil && m.Kind() == message.KindSteal // nobody else takes it meanwhile
 	}
 	r.length = slow(100 * time.Millisecond)
 	r.submit(0, Submission{Job: 1, Total: 100})
@@ -168,8 +170,8 @@ func TestLateOfferMovesNothing(t *testing.T) {
 }
 
 func TestNothingBeginsAboveTheFront(t *testing.T) {
-	r := newRig(t, 1, 4, Policy{})
-	r.store.mute = func(p Proposal) bool { return p.Kind == RecordZone }
+	r := newRig(t, 1, 4, policy.Policy{})
+	r.store.mute = func(p Proposal) bool { return p.Kind == record.RecordZone }
 	r.submit(0, Submission{Job: 1, Total: 100})
 	r.idle(time.Second)
 	if len(r.started) != 0 {
@@ -178,7 +180,7 @@ func TestNothingBeginsAboveTheFront(t *testing.T) {
 }
 
 func TestIdleNodeAsksForNoTime(t *testing.T) {
-	r := newRig(t, 1, 4, Policy{})
+	r := newRig(t, 1, 4, policy.Policy{})
 	r.submit(0, Submission{Job: 1, Total: 10})
 	r.run(1, time.Minute)
 	r.idle(time.Second)
@@ -187,72 +189,9 @@ func TestIdleNodeAsksForNoTime(t *testing.T) {
 	}
 }
 
-func TestVictimsAreDrawnAnew(t *testing.T) {
-	m := NewMembers()
-	for i := range 100 {
-		m.Set(Member{Name: nodeName(i), Incarnation: 1, Up: i != 50, Group: fmt.Sprint(i / 10)})
-	}
-	a, b := rng(1), rng(2)
-	same, seen := 0, map[filch.NodeName]bool{}
-	for range 200 {
-		x, y := m.choose(Random, "n1", 10, 0, &a), m.choose(Random, "n2", 10, 0, &b)
-		if len(x) != 10 || slices.Contains(x, "n1") || slices.Contains(x, "n51") {
-			t.Fatalf("n1 asks %v", x)
-		}
-		sorted := slices.Clone(x)
-		slices.Sort(sorted)
-		if len(slices.Compact(sorted)) != 10 {
-			t.Fatalf("n1 asks somebody twice: %v", x)
-		}
-		if slices.Equal(x, y) {
-			same++
-		}
-		for _, n := range x {
-			seen[n] = true
-		}
-	}
-	if same > 0 || len(seen) != 98 {
-		t.Errorf("two nodes chose the same %d times of 200, and one saw %d of 98 others", same, len(seen))
-	}
-	near := m.choose(Hierarchical, "n15", 5, 0, &a)
-	for _, n := range near {
-		if g := m.find(n).Group; g != "1" {
-			t.Errorf("n15 asks %s of group %s first", n, g)
-		}
-	}
-}
-
-func TestMeshIsThePapers(t *testing.T) {
-	for _, c := range []struct{ nodes, d, z, x, f int }{{41, 4, 16, 12, 12}, {25, 3, 12, 8, 4}, {13, 2, 8, 4, 0}, {5, 1, 0, 4, 0}} {
-		count := map[Class]int{}
-		places := map[spot]bool{}
-		d := spotOf(c.nodes - 1).hops(spot{})
-		for i := range c.nodes {
-			s := spotOf(i)
-			places[s] = true
-			count[s.class(d)]++
-		}
-		if d != c.d || len(places) != c.nodes || count[ClassZ] != c.z || count[ClassX] != c.x || count[ClassF] != c.f {
-			t.Errorf("%d nodes: d %d, %d places, Z %d, X %d, F %d; want d %d, Z %d, X %d, F %d",
-				c.nodes, d, len(places), count[ClassZ], count[ClassX], count[ClassF], c.d, c.z, c.x, c.f)
-		}
-	}
-	m := NewMembers()
-	for i := range 41 {
-		m.Set(Member{Name: nodeName(i), Incarnation: 1, Up: true})
-	}
-	for i := range 41 {
-		for _, n := range m.choose(Mesh, nodeName(i), 41, 0, new(rng)) {
-			if h := spotOf(i).hops(spotOf(int(m.index[n]))); h > 2 {
-				t.Errorf("node %d asks one at %d hops", i, h)
-			}
-		}
-	}
-}
-
 // grouped makes two groups of the nodes of a rig, near to each other, and has
 // them choose victims in some way.
-func (r *rig) grouped(v Victims) (group func(filch.NodeName) string) {
+func (r *rig) grouped(v policy.Victims) (group func(filch.NodeName) string) {
 	of := map[filch.NodeName]string{}
 	for i := range r.nodes {
 		of[nodeName(i)] = [...]string{"east", "west"}[i*2/len(r.nodes)]
@@ -260,7 +199,7 @@ func (r *rig) grouped(v Victims) (group func(filch.NodeName) string) {
 	for _, d := range r.nodes {
 		d.cfg.Victims = v
 		for name, g := range of {
-			d.SetMember(r.now, Member{Name: name, Incarnation: 1, Up: true, Group: g}, &d.out)
+			d.SetMember(r.now, policy.Member{Name: name, Incarnation: 1, Up: true, Group: g}, &d.out)
 		}
 		r.act(d)
 	}
@@ -270,13 +209,13 @@ func (r *rig) grouped(v Victims) (group func(filch.NodeName) string) {
 // Two allocations that work on bags of their own, submitted at one node of each,
 // steal inside first.
 func TestStealsStayNear(t *testing.T) {
-	share := func(v Victims) (near float64, spread int) {
-		r := newRig(t, 16, 2, Policy{})
+	share := func(v policy.Victims) (near float64, spread int) {
+		r := newRig(t, 16, 2, policy.Policy{})
 		group := r.grouped(v)
 		r.length = slow(50 * time.Millisecond)
 		var steals, far int64
-		r.hear = func(from, to filch.NodeName, m Message) {
-			if o, ok := m.(*Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
+		r.hear = func(from, to filch.NodeName, m message.Message) {
+			if o, ok := m.(*message.Offer); ok && len(o.Ranges)+len(o.Tasks) > 0 {
 				steals++
 				if group(from) != group(to) {
 					far++
@@ -294,8 +233,8 @@ func TestStealsStayNear(t *testing.T) {
 		}
 		return float64(steals-far) / float64(steals), spread
 	}
-	near, spread := share(Hierarchical)
-	any, _ := share(Random)
+	near, spread := share(policy.Hierarchical)
+	any, _ := share(policy.Random)
 	t.Logf("near steals: %.0f %%, of victims drawn from all %.0f %%", 100*near, 100*any)
 	if near < 0.75 || near < any+0.2 {
 		t.Errorf("%.0f %% of the steals are near, and %.0f %% of those from victims drawn from all", 100*near, 100*any)
@@ -307,8 +246,8 @@ func TestStealsStayNear(t *testing.T) {
 
 // Work that is only in the other allocation is found all the same, and soon.
 func TestFarWorkIsFound(t *testing.T) {
-	r := newRig(t, 16, 2, Policy{})
-	r.grouped(Hierarchical)
+	r := newRig(t, 16, 2, policy.Policy{})
+	r.grouped(policy.Hierarchical)
 	r.length = slow(100 * time.Millisecond)
 	r.submit(0, Submission{Job: 1, Total: 1600})
 	j := r.run(1, time.Minute)
@@ -327,7 +266,7 @@ func TestFarWorkIsFound(t *testing.T) {
 // An offer fits in a message, however much its tasks read.
 func TestOffersFitInAMessage(t *testing.T) {
 	const wide = 1500
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	var parents [][]int32
 	var all []int32
 	for i := range wide {
@@ -345,34 +284,34 @@ func TestOffersFitInAMessage(t *testing.T) {
 		return 100 * time.Millisecond
 	}
 	largest := 0
-	r.lose = func(m Message) bool {
-		largest = max(largest, len(EncodeMessage(m)))
+	r.lose = func(m message.Message) bool {
+		largest = max(largest, len(message.Encode(m)))
 		return false
 	}
 	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
 	if got := r.run(1, time.Minute).Tally(); got.OK != wide+300 {
 		t.Errorf("%+v, want all ok", got)
 	}
-	if largest > MaxMessage {
-		t.Errorf("a message of %d bytes, at most %d are taken", largest, MaxMessage)
+	if largest > message.Max {
+		t.Errorf("a message of %d bytes, at most %d are taken", largest, message.Max)
 	}
 }
 
 // Of a zone that is in too many hands already nothing more is stolen, and who has
 // the rest does it. It is not tried again and again.
 func TestNothingIsStolenOfAFullZone(t *testing.T) {
-	r := newRig(t, 2, 1, Policy{})
+	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(100 * time.Millisecond)
 	r.submit(0, Submission{Job: 1, Total: 40})
-	var z Zone
-	for i := range int32(zoneSpans) {
-		z.Spans = append(z.Spans, Span{Lo: 1000 + 2*i, Hi: 1001 + 2*i, Front: 1001 + 2*i, Owner: Owner{"n1", 1}})
+	var z record.Zone
+	for i := range int32(4096) { // of which a zone is full
+		z.Spans = append(z.Spans, record.Span{Lo: 1000 + 2*i, Hi: 1001 + 2*i, Front: 1001 + 2*i, Owner: record.Owner{Node: "n1", Incarnation: 1}})
 	}
-	r.records[KeyZone(1, 0)] = z.Encode()
+	r.records[record.KeyZone(1, 0)] = z.Encode()
 	if j := r.run(1, 2*time.Minute); j.Tally().OK != 40 || r.byNode["n2"] > 0 {
 		t.Errorf("%+v, %d of them on n2", j.Tally(), r.byNode["n2"])
 	}
-	if n := r.sent[mSteal]; n == 0 || n > 100 {
+	if n := r.sent[message.KindSteal]; n == 0 || n > 100 {
 		t.Errorf("%d tries to steal in %v", n, r.now)
 	}
 }

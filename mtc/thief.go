@@ -5,51 +5,76 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Parameters of stealing (MATRIX v2, III.A).
 const (
 	PollMin = time.Millisecond // first wait after a failure, doubled with each
-	PollMax = time.Second      // its default bound; the papers' is where stealing ends for good
+	PollMax = time.Second      // default bound of the wait; the papers' thieves stop there
 	askWait = 20 * time.Millisecond
 	widenAt = 3 // failures in a row after which two more neighbors are asked, each time
 
-	// A thief that has asked enough, and found nothing, looks again after
-	// PollRest: an idle instance is silent. Who gets work tells; the look is for
-	// words that are lost. Enough is sqrt(N), and twice as many as there are once
-	// there was word of work. A node that has just begun rests first: the nodes of
-	// an instance that starts would all ask, and dial, each other.
+	// A thief that has asked enough nodes, and found nothing, looks again after PollRest:
+	// an idle instance is silent. A node with new work sends news; the look is for lost
+	// messages. Enough is sqrt(N) nodes, and 2N nodes after news of work. A new node
+	// rests first: otherwise all nodes of a starting instance would ask, and dial, each
+	// other.
 	PollRest = 30 * time.Second
 	restAt   = 2
-	// Of tellAll nodes or fewer each that has work to steal tells one that comes.
+	// In an instance of at most tellAll nodes, each node with work to steal sends news to
+	// a new node.
 	tellAll = 16
 )
 
 // thief is a node that looks for work.
 type thief struct {
+	*turn
+	core     *Core
 	phase    thiefPhase
-	round    uint32
-	asked    []filch.NodeName
-	answers  int
-	best     filch.NodeName
-	load     int64
+	survey   survey
 	ask      uint64 // number of the last steal
 	poll     time.Duration
 	at       time.Duration // when the phase ends
 	failures int
-	search
-	moving  map[xferKey]*moving
-	past    []xferKey // transfers that were taken in, so that one counts once
-	tries   int64
-	stopped bool
+	vain     int  // nodes asked since the last success, or since news
+	told     bool // news of work came since the last look that found none
+	begun    bool // the node has looked for work, or had work
+	moving   map[xferKey]*moving
+	past     []xferKey // finished transfers, so that each counts once
+	tries    int64
+	stopped  bool
 }
 
-// search is what a thief knows of its chances.
-type search struct {
-	vain  int  // asked since the last success, or since news
-	told  bool // there was word of work since it looked and found none
-	begun bool // it has looked, or had work
+// survey asks some nodes for the number of stealable tasks at each. Answers to an earlier
+// round, and from other nodes, count for nothing.
+type survey struct {
+	round   uint32
+	asked   []filch.NodeName
+	answers int
+	best    filch.NodeName // the most loaded of the answering nodes
+	load    int64          // of best
 }
+
+func (s *survey) begin(asked []filch.NodeName) {
+	*s = survey{round: s.round + 1, asked: asked}
+}
+
+// answer takes in an answer and returns false if the answer does not count.
+func (s *survey) answer(from filch.NodeName, m *message.LoadSay) bool {
+	if m.Round != s.round || !slices.Contains(s.asked, from) {
+		return false
+	}
+	s.answers++
+	if m.Load > s.load {
+		s.load, s.best = m.Load, from
+	}
+	return true
+}
+
+func (s *survey) complete() bool { return s.answers >= len(s.asked) }
 
 type thiefPhase uint8
 
@@ -59,26 +84,27 @@ const (
 	stealing                   // from the most loaded
 )
 
-// xferKey names a transfer: the victim numbers them.
+// xferKey names a transfer, with the victim's number for the transfer.
 type xferKey struct {
-	victim Owner
+	victim record.Owner
 	xfer   uint64
 }
 
-// moving is an offer that is being committed.
+// moving is an offer whose moves are being committed.
 type moving struct {
 	left int  // answers to come
-	all  bool // everything so far is ours
-	some bool // or a part of it
+	all  bool // all moves so far succeeded
+	some bool // at least one move succeeded
 }
 
-func (t *thief) init() {
+func (t *thief) init(c *Core) {
+	t.core, t.turn = c, &c.turn
 	t.poll = PollMin
 	t.moving = make(map[xferKey]*moving)
 }
 
-// deadline is when the thief has something to do; a resting one that is not
-// hungry is woken by what makes it so.
+// deadline is when the thief must act next. A resting thief that is not hungry has no
+// deadline: the input that makes the thief hungry wakes the thief.
 func (t *thief) deadline() time.Duration {
 	if t.phase == resting && t.at == 0 {
 		return filch.Never
@@ -86,7 +112,7 @@ func (t *thief) deadline() time.Duration {
 	return t.at
 }
 
-// hurry has the thief look at once: there may be something to steal.
+// hurry makes the thief look at once: there may be tasks to steal.
 func (t *thief) hurry(now time.Duration) {
 	if t.phase == resting && t.at > now {
 		t.at = now
@@ -95,34 +121,34 @@ func (t *thief) hurry(now time.Duration) {
 	}
 }
 
-// enough is how many are asked in vain, of n others, before a rest.
+// enough is how many of n other nodes a thief asks in vain before a rest.
 func (t *thief) enough(n int) int {
 	if t.told {
 		return restAt * n
 	}
-	return root(n + 1)
+	return policy.Root(n + 1)
 }
 
-// arrived is that a node came: no reason to look here, as it has none yet. Those
-// who have work to steal may tell the node, which does not look at once; of
-// many, a few do.
-func (c *Core) arrived(now time.Duration, name filch.NodeName) {
-	n := c.members.others(c.cfg.Self)
+// onArrival takes in a new node. The new node has no tasks yet and is no reason to look
+// for work. A node with work to steal may send news to the new node, which does not look
+// at once; of many nodes, a few send news.
+func (t *thief) onArrival(name filch.NodeName) {
+	n := t.core.cfg.Members.Others(t.core.cfg.Self)
 	if mutantStorm {
-		c.thief.hurry(now)
+		t.hurry(t.now)
 	}
-	if c.Load() > 0 && (n <= tellAll || c.rng.below(n) < 4*root(n)) {
-		c.victim.remember(now, name)
-		c.victim.fresh = true
+	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.Below(n) < 4*policy.Root(n)) {
+		t.core.victim.remember(t.now, name)
+		t.core.victim.fresh = true
 	}
 }
 
-// hungry reports whether there is room and nothing to fill it with.
-func (c *Core) hungry() bool {
-	if c.shed.on || c.room.Slots <= c.used.Slots || len(c.thief.moving) > 0 {
+// hungry reports whether there is free room and no task for the room.
+func (t *thief) hungry() bool {
+	if t.core.drain.on || t.core.exec.room.Slots <= t.core.exec.used.Slots || len(t.moving) > 0 {
 		return false
 	}
-	for _, j := range c.order {
+	for _, j := range t.core.order {
 		if !j.queue.starved(j) {
 			return false
 		}
@@ -130,30 +156,29 @@ func (c *Core) hungry() bool {
 	return true
 }
 
-// starved reports whether a job has nothing that could start here soon: a task
-// that only cools off, or one without a token, does not count.
-func (q *queue) starved(j *job) bool {
+// starved reports whether a job has no task that could start here soon: a cooling task,
+// or a task without a token, does not count.
+func (q *readyQueue) starved(j *job) bool {
 	if !q.startable() {
 		return true
 	}
 	return j.spec.Cap > 0 && j.running >= j.tokens.held && !j.tokens.asking && j.tokens.seq > 0
 }
 
-// seek looks for work if there is none here.
-func (c *Core) seek(now time.Duration, out *Out) {
-	t := &c.thief
-	if t.phase != resting || t.at > now || t.stopped {
+// seek looks for work if this node has none.
+func (t *thief) seek() {
+	if t.phase != resting || t.at > t.now || t.stopped {
 		return
 	}
-	if c.pace.late > now {
-		t.at = c.pace.late
+	if t.core.pace.late > t.now {
+		t.at = t.core.pace.late
 		return
 	}
-	if !c.hungry() {
-		t.at, t.begun = 0, t.begun || len(c.order) > 0
+	if !t.hungry() {
+		t.at, t.begun = 0, t.begun || len(t.core.order) > 0
 		return
 	}
-	n := c.members.lenders(c.cfg.Self)
+	n := t.core.cfg.Members.Lenders(t.core.cfg.Self)
 	if n <= 0 {
 		t.at = 0
 		return
@@ -161,146 +186,133 @@ func (c *Core) seek(now time.Duration, out *Out) {
 	if !t.begun {
 		t.begun = true
 		if !t.told && !mutantStorm {
-			t.at = now + c.upTo(PollRest)
+			t.at = t.now + t.upTo(PollRest)
 			return
 		}
 	}
-	k := root(n + 1)
+	k := policy.Root(n + 1)
 	if t.vain < t.enough(n) {
 		k += 2 * (t.failures / widenAt)
 	}
-	t.asked = c.members.choose(c.cfg.Victims, c.cfg.Self, min(max(k, 1), n, neighborsMax), t.failures, &c.rng)
-	if len(t.asked) == 0 {
-		c.failed(now)
+	asked := t.core.cfg.Members.Choose(t.core.cfg.Victims, t.core.cfg.Self, min(max(k, 1), n, neighborsMax), t.failures, &t.core.rng)
+	if len(asked) == 0 {
+		t.failed()
 		return
 	}
-	t.round++
-	t.phase, t.answers, t.best, t.load = asking, 0, "", 0
-	t.at = now + askWait
+	t.survey.begin(asked)
+	t.phase = asking
+	t.at = t.now + askWait
 	t.tries++
-	t.vain += len(t.asked)
-	means := c.means(now)
-	for _, name := range t.asked {
-		c.send(name, &LoadAsk{t.round, means}, out)
+	t.vain += len(asked)
+	means := t.core.means()
+	for _, name := range asked {
+		t.send(name, &message.LoadAsk{Round: t.survey.round, Means: means})
 	}
 }
 
-// capWords says which capped jobs more tasks could be run of here.
-func (c *Core) capWords() (list []CapWord) {
+// capWords lists the capped jobs of this node, each with its idle tokens.
+func (c *Core) capWords() (list []message.CapWord) {
 	for _, j := range c.sortedCapped() {
-		if len(list) < capWords {
-			list = append(list, CapWord{j.id, max(j.tokens.held-j.running, 0)})
+		if len(list) < message.CapWordsMax {
+			list = append(list, message.CapWord{Job: j.id, Idle: max(j.tokens.held-j.running, 0)})
 		}
 	}
 	return list
 }
 
-// neighborsMax bounds how many are asked at once.
+// neighborsMax bounds how many nodes a thief asks at once.
 const neighborsMax = 128
 
-func (c *Core) loadAsked(now time.Duration, from filch.NodeName, m *LoadAsk, out *Out) {
-	load := c.loadFor(&m.Means)
+func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
+	load := v.loadFor(&m.Means)
 	if load == 0 {
-		c.victim.remember(now, from)
+		v.remember(v.now, from)
 	}
-	c.send(from, &LoadSay{m.Round, load}, out)
+	v.send(from, &message.LoadSay{Round: m.Round, Load: load})
 }
 
-func (c *Core) loadSaid(now time.Duration, from filch.NodeName, m *LoadSay, out *Out) {
-	t := &c.thief
-	if t.phase != asking || m.Round != t.round || !slices.Contains(t.asked, from) {
-		return
-	}
-	t.answers++
-	if m.Load > t.load {
-		t.load, t.best = m.Load, from
-	}
-	if t.answers >= len(t.asked) {
-		c.choose(now, out)
+func (t *thief) onLoad(from filch.NodeName, m *message.LoadSay) {
+	if t.phase == asking && t.survey.answer(from, m) && t.survey.complete() {
+		t.choose()
 	}
 }
 
-// choose steals from the most loaded of those that answered.
-func (c *Core) choose(now time.Duration, out *Out) {
-	t := &c.thief
-	if t.load == 0 || !c.hungry() {
-		c.failed(now)
+// choose steals from the most loaded of the answering nodes.
+func (t *thief) choose() {
+	if t.survey.load == 0 || !t.hungry() {
+		t.failed()
 		return
 	}
 	t.phase = stealing
 	t.ask++
-	t.at = now + stealWait
-	c.send(t.best, &Steal{t.ask, c.means(now)}, out)
+	t.at = t.now + stealWait
+	t.send(t.survey.best, &message.Steal{Ask: t.ask, Means: t.core.means()})
 }
 
 // stealWait is how long a thief waits for an offer before it asks others.
 const stealWait = 100 * time.Millisecond
 
-// failed ends a try without work: the next one comes after twice the wait.
-func (c *Core) failed(now time.Duration) {
-	t := &c.thief
+// failed ends a try without work: the next try comes after twice the wait.
+func (t *thief) failed() {
 	t.phase = resting
 	t.failures++
 	wait := t.poll
-	if n := c.members.lenders(c.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == c.cfg.PollMax) {
+	if n := t.core.cfg.Members.Lenders(t.core.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == t.core.cfg.PollMax) {
 		wait = max(wait, PollRest)
 		if t.told {
 			t.told, t.vain = false, t.enough(n)
 		}
 	}
-	t.at = now + c.upTo(wait)
-	t.poll = min(2*t.poll, c.cfg.PollMax)
-	if mutantStealStops && (wait >= PollRest || t.poll == c.cfg.PollMax) {
+	t.at = t.now + t.upTo(wait)
+	t.poll = min(2*t.poll, t.core.cfg.PollMax)
+	if mutantStealStops && (wait >= PollRest || t.poll == t.core.cfg.PollMax) {
 		t.stopped = true
 	}
-	c.policy.stealFailed()
+	t.core.mover.stealFailed()
 }
 
-// upTo is a wait of which half is drawn, so that thieves that failed together do
-// not come together again.
-func (c *Core) upTo(wait time.Duration) time.Duration {
-	return wait/2 + time.Duration(c.rng.next()%uint64(wait/2+1))
+// upTo draws a wait between half of wait and all of wait, so that thieves that failed
+// together do not come back together.
+func (t *thief) upTo(wait time.Duration) time.Duration {
+	return wait/2 + time.Duration(t.core.rng.Next()%uint64(wait/2+1))
 }
 
-func (c *Core) succeeded() {
-	t := &c.thief
+func (t *thief) succeeded() {
 	t.failures, t.vain, t.poll, t.told = 0, 0, PollMin, true
 	t.phase, t.at = resting, 0
 }
 
-func (c *Core) tickThief(now time.Duration, out *Out) {
-	t := &c.thief
-	if t.at > now {
+func (t *thief) tick() {
+	if t.at > t.now {
 		return
 	}
 	switch t.phase {
 	case asking:
-		if t.answers > 0 {
-			c.choose(now, out)
+		if t.survey.answers > 0 {
+			t.choose()
 		} else {
-			c.failed(now)
+			t.failed()
 		}
 	case stealing:
-		c.failed(now)
+		t.failed()
 	}
 }
 
-// heardNews wakes a thief that rests.
-func (c *Core) heardNews(now time.Duration, _ *Out) {
+// onNews wakes a thief that rests.
+func (t *thief) onNews() {
 	if !mutantDeaf {
-		c.thief.told, c.thief.vain = true, 0
-		c.thief.hurry(now)
+		t.told, t.vain = true, 0
+		t.hurry(t.now)
 	}
 }
 
-// offered commits what a victim offers. Whatever the record says is ours is
-// queued; then the victim may forget it.
-func (c *Core) offered(now time.Duration, from filch.NodeName, m *Offer, out *Out) {
-	t := &c.thief
-	key := xferKey{Owner{from, m.Life}, m.Xfer}
+// onOffer commits the moves of a victim's offer. The thief queues the tasks whose move
+// the records accept; then the victim may forget the offer.
+func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
+	key := xferKey{record.Owner{Node: from, Incarnation: m.Life}, m.Xfer}
 	if m.Ask != 0 && m.Ask == t.ask && t.phase == stealing {
 		if len(m.Ranges)+len(m.Tasks) == 0 {
-			c.failed(now)
+			t.failed()
 			return
 		}
 		t.phase, t.at = resting, 0
@@ -308,144 +320,144 @@ func (c *Core) offered(now time.Duration, from filch.NodeName, m *Offer, out *Ou
 	if len(m.Ranges)+len(m.Tasks) == 0 || t.moving[key] != nil {
 		return
 	}
-	if c.shed.on || slices.Contains(t.past, key) {
-		// Nothing comes here any more, or it was said before, and not heard: then
-		// whether all of it was committed is the victim's to see.
-		c.send(from, &Done{m.Life, m.Xfer, false}, out)
+	if t.core.drain.on || slices.Contains(t.past, key) {
+		// This node takes no work any more, or the offer was answered before, and the
+		// answer was lost: then the victim checks whether all moves were committed.
+		t.send(from, &message.Done{Life: m.Life, Xfer: m.Xfer, All: false})
 		return
 	}
 	mv := &moving{left: 1, all: true}
 	t.moving[key] = mv
 	for _, r := range m.Ranges {
-		c.moveRange(key, mv, r, out)
+		t.moveRange(key, mv, r)
 	}
-	c.moveTasks(key, mv, m.Tasks, out)
-	c.moved(now, key, mv, out)
+	t.moveTasks(key, mv, m.Tasks)
+	t.moved(key, mv)
 }
 
-// moved counts an answer; after the last one the victim is told.
-func (c *Core) moved(now time.Duration, key xferKey, mv *moving, out *Out) {
+// moved counts an answer; after the last answer the thief notifies the victim.
+func (t *thief) moved(key xferKey, mv *moving) {
 	if mv.left--; mv.left > 0 {
 		return
 	}
-	t := &c.thief
+
 	delete(t.moving, key)
 	t.past = append(t.past, key)
 	if len(t.past) > pastMax {
 		t.past = slices.Delete(t.past, 0, pastMax/2)
 	}
-	c.send(key.victim.Node, &Done{key.victim.Incarnation, key.xfer, mv.all}, out)
-	c.victim.fresh = true
+	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
+	t.core.victim.fresh = true
 	switch {
 	case t.phase != resting:
 	case mv.some || mutantNoMove:
-		c.succeeded()
-		t.at = now
+		t.succeeded()
+		t.at = t.now
 	default:
-		c.failed(now) // its victim would offer the same again at once
+		t.failed() // the victim would offer the same tasks again at once
 	}
 }
 
-// pastMax transfers are remembered: more than a victim repeats.
+// pastMax bounds the remembered transfers: more than a victim repeats.
 const pastMax = 8192
 
 // moveRange commits the move of a range, zone by zone.
-func (c *Core) moveRange(key xferKey, mv *moving, r RangeItem, out *Out) {
-	j := c.job(r.Job)
-	c.know(j, out)
+func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
+	j := t.core.job(r.Job)
+	t.core.know(j)
 	for lo := r.Lo; lo < r.Hi; {
-		num := lo / ZoneSize
-		hi := min(r.Hi, (num+1)*ZoneSize)
-		op := zoneOp{kind: zMove, lo: lo, hi: hi, front: lo, hop: r.Hop, who: c.self, from: key.victim}
+		num := lo / record.ZoneSize
+		hi := min(r.Hi, (num+1)*record.ZoneSize)
+		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: r.Hop, Owner: t.core.self, From: key.victim}
 		if lo == r.Lo {
-			op.front = min(hi, lo+c.window())
+			op.Front = min(hi, lo+t.core.exec.window())
 		}
 		mv.left++
 		j.queue.pending++
-		c.merge(KeyZone(r.Job, num), RecordZone, encodeZoneOps([]zoneOp{op}, false), out, func(now time.Duration, a Answer, out *Out) {
+		t.core.commits.merge(record.KeyZone(r.Job, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a Answer) {
 			j.queue.pending--
-			p, err := decodeZoneReply(a.Value)
-			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone
+			p, err := record.DecodeZoneReply(a.Value)
+			ok := a.Status == AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
 			mv.all, mv.some = mv.all && ok, mv.some || ok
 			if (ok || mutantNoMove) && !j.over {
-				j.queue.addRange(span{next: op.lo, hi: op.hi, front: op.front, hop: op.hop + 1})
-				c.gotWork(now, j, out)
+				j.queue.addRange(span{next: op.Lo, hi: op.Hi, front: op.Front, hop: op.Hop + 1})
+				t.core.gotWork(j)
 			}
-			c.moved(now, key, mv, out)
+			t.moved(key, mv)
 		})
 		lo = hi
 	}
 }
 
-// gotWork makes what came ready, or void.
-func (c *Core) gotWork(now time.Duration, j *job, out *Out) {
+// gotWork makes received tasks ready, or void.
+func (c *Core) gotWork(j *job) {
 	c.active(j)
 	if j.void != 0 {
-		c.void(now, j, j.void, out)
+		c.void(j, j.void)
 	}
 }
 
 // moveTasks commits the moves of single tasks, block by block.
-func (c *Core) moveTasks(key xferKey, mv *moving, tasks []TaskItem, out *Out) {
+func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 	type at struct {
 		job filch.JobID
 		num int32
 	}
-	groups := make(map[at][]TaskItem)
+	groups := make(map[at][]message.TaskItem)
 	var order []at
-	for _, t := range tasks {
-		k := at{t.Job, t.Index / BlockSize}
+	for _, task := range tasks {
+		k := at{task.Job, task.Index / record.BlockSize}
 		if groups[k] == nil {
 			order = append(order, k)
 		}
-		groups[k] = append(groups[k], t)
+		groups[k] = append(groups[k], task)
 	}
 	for _, k := range order {
 		group := groups[k]
-		j := c.job(k.job)
-		c.know(j, out)
-		ops := make([]blockOp, len(group))
-		for i, t := range group {
-			ops[i] = blockOp{kind: bMove, off: uint8(t.Index % BlockSize), from: key.victim}
-			ops[i].Attempt, ops[i].Hop, ops[i].Owner = t.Attempt, t.Hop, c.self
+		j := t.core.job(k.job)
+		t.core.know(j)
+		ops := make([]record.BlockOp, len(group))
+		for i, task := range group {
+			ops[i] = record.BlockOp{Kind: record.BlockMove, Off: uint8(task.Index % record.BlockSize), From: key.victim}
+			ops[i].Attempt, ops[i].Hop, ops[i].Owner = task.Attempt, task.Hop, t.core.self
 		}
 		mv.left++
 		j.queue.pending++
-		c.merge(KeyBlock(k.job, k.num), RecordBlock, encodeBlockOps(ops, false), out, func(now time.Duration, a Answer, out *Out) {
+		t.core.commits.merge(record.KeyBlock(k.job, k.num), record.RecordBlock, record.EncodeBlockOps(ops, false), func(a Answer) {
 			j.queue.pending--
-			p, err := decodeBlockReply(a.Value)
-			ok := a.Status == AnswerDone && err == nil && len(p.verdicts) == len(group)
-			c.endedBefore(now, j, k.num, &p)
+			p, err := record.DecodeBlockReply(a.Value)
+			ok := a.Status == AnswerDone && err == nil && len(p.Verdicts) == len(group)
+			t.core.recorder.endedBefore(j, k.num, &p)
 			for i := range group {
-				mine := ok && p.verdicts[i] == vDone
+				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine
 				if (mine || mutantNoMove) && !j.over {
-					c.tookTask(now, j, &group[i])
+					t.tookTask(j, &group[i])
 				}
 			}
-			c.gotWork(now, j, out)
-			c.moved(now, key, mv, out)
+			t.core.gotWork(j)
+			t.moved(key, mv)
 		})
 	}
 }
 
 // tookTask queues a single task that is ours now.
-func (c *Core) tookTask(now time.Duration, j *job, t *TaskItem) {
+func (t *thief) tookTask(j *job, task *message.TaskItem) {
 	it := item{
-		index: t.Index, attempt: t.Attempt, hop: t.Hop + 1, crashes: t.Crashes, tracked: true, maybe: t.Maybe,
-		bytes: t.Bytes, inputs: t.Inputs,
+		index: task.Index, attempt: task.Attempt, hop: task.Hop + 1, crashes: task.Crashes, tracked: true, maybe: task.Maybe,
+		bytes: task.Bytes, inputs: task.Inputs,
 	}
 	at := stamp{it.index, it.attempt, it.hop}
 	if j.queue.held[it.index] == at {
 		return
 	}
 	j.queue.held[it.index] = at
-	if j.lead != nil {
-		delete(j.lead.away, it.index)
+	if j.leader != nil {
+		delete(j.leader.away, it.index)
 	}
-	if t.Dedicated {
+	if task.Dedicated {
 		j.queue.dedicated.push(it)
-		c.policy.at = min(c.policy.at, now+moverPeriod)
+		t.core.mover.at = min(t.core.mover.at, t.now+moverPeriod)
 		return
 	}
 	j.queue.shared.push(it)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // A record remembers the answers of so many merges only: one that is repeated after
@@ -21,7 +23,7 @@ func TestMergesDoneTwice(t *testing.T) {
 	for _, graph := range []bool{false, true} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("graph-%v/node-%d", graph, victim), func(t *testing.T) {
-				r := newRig(t, 3, 2, Policy{})
+				r := newRig(t, 3, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
 				r.store.twice = func(Proposal) bool { return true }
 				s := Submission{Job: 1, Total: 60}

@@ -5,20 +5,22 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // touches reports whether p does kind to a task of block 0 for a node.
-func (p *Proposal) touches(t *testing.T, kind blockKind, node filch.NodeName, off uint8) bool {
+func (p *Proposal) touches(t *testing.T, kind record.BlockOpKind, node filch.NodeName, off uint8) bool {
 	t.Helper()
-	if p.Op != OpMerge || p.Kind != RecordBlock {
+	if p.Op != OpMerge || p.Kind != record.RecordBlock {
 		return false
 	}
-	ops, _, err := decodeBlockOps(p.Delta)
+	ops, _, err := record.DecodeBlockOps(p.Delta)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range ops {
-		if ops[i].kind == kind && ops[i].off == off && ops[i].Owner.Node == node {
+		if ops[i].Kind == kind && ops[i].Off == off && ops[i].Owner.Node == node {
 			return true
 		}
 	}
@@ -26,7 +28,7 @@ func (p *Proposal) touches(t *testing.T, kind blockKind, node filch.NodeName, of
 }
 
 // hold keeps the first operation of that kind from the store, until it is let go.
-func (r *rig) hold(kind blockKind, node filch.NodeName, off uint8) (held func() bool, letGo func()) {
+func (r *rig) hold(kind record.BlockOpKind, node filch.NodeName, off uint8) (held func() bool, letGo func()) {
 	var first *Proposal
 	r.store.mute = func(p Proposal) bool {
 		if first != nil || !p.touches(r.t, kind, node, off) {
@@ -52,13 +54,13 @@ func (r *rig) until(what string, so func() bool) {
 }
 
 // The store may take in the end of a task long after the node that recorded it
-// died. Nobody tells the steward of that end, and the tasks behind it begin all
+// died. Nobody tells the leader of that end, and the tasks behind it begin all
 // the same.
 func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 	for _, moment := range []string{"before it is taken", "before it starts again", "before it moves on"} {
 		t.Run(moment, func(t *testing.T) {
-			r := newRig(t, 3, 1, Policy{})
-			home, steward, dead := r.nodes[0], r.nodes[1], r.nodes[2]
+			r := newRig(t, 3, 1, policy.Policy{})
+			home, leader, dead := r.nodes[0], r.nodes[1], r.nodes[2]
 			r.length = slow(time.Second)
 			r.submit(1, Submission{Job: 1, Nodes: workflow(nil, nil, nil, []int32{0, 1, 2})})
 			r.until("all began", func() bool { return len(r.started) == 3 })
@@ -68,32 +70,32 @@ func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 					task = uint8(i)
 				}
 			}
-			ended, record := r.hold(bEnd, dead.cfg.Self, task)
+			ended, keep := r.hold(record.BlockEnd, dead.cfg.Self, task)
 			r.until("ended", ended)
 			r.idle(100 * time.Millisecond)
 			dead.down, dead.running, dead.mail = true, nil, nil
 			hear := func(d *rigNode) {
-				d.SetMember(r.now, Member{Name: dead.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
+				d.SetMember(r.now, policy.Member{Name: dead.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
 				r.act(d)
 				r.step(r.now)
 			}
-			hear(steward)
+			hear(leader)
 			switch moment {
 			case "before it is taken":
-				record()
+				keep()
 				hear(home)
 			case "before it starts again":
-				began, start := r.hold(bStart, home.cfg.Self, task)
+				began, start := r.hold(record.BlockStart, home.cfg.Self, task)
 				hear(home)
 				r.until("taken and begun", began)
-				record()
+				keep()
 				start()
 			case "before it moves on":
-				home.SetRoom(r.now, Room{}, &home.out)
-				moved, move := r.hold(bMove, steward.cfg.Self, task)
+				home.SetRoom(r.now, record.Room{}, &home.out)
+				moved, move := r.hold(record.BlockMove, leader.cfg.Self, task)
 				hear(home)
 				r.until("stolen", moved)
-				record()
+				keep()
 				move()
 			}
 			if got := r.run(1, sweepFor/2).Tally(); got.OK != 4 {

@@ -5,38 +5,45 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// How long a victim waits for word of a transfer before it asks the homes, by taking
-// back what is still its own: twice as long as the last one took, as far as it knows.
-// Where the homes are slow, to ask of each after the least wait would make them slower:
-// it refuses moves that are on their way, and others make them again.
+// How long a victim waits for the thief's answer to an offer before the victim asks the
+// homes, by taking back the tasks that are still its own: twice as long as the last
+// transfer took, within the bounds. If the homes are slow, asking about each transfer
+// after the least wait would make the homes slower: the take-back refuses moves that are
+// on the way, and the thieves propose the moves again.
 const (
 	takenWait    = 2 * time.Second
 	takenWaitMax = 30 * time.Second
 )
 
-// victim is a node that others steal from.
+// victim is the part of a node that other nodes steal from.
 type victim struct {
+	*turn
+	core   *Core
 	last   uint64 // number of the last offer
 	open   map[uint64]*xfer
 	order  []uint64 // of open, oldest first
 	asks   map[filch.NodeName]lastAsk
-	wait   time.Duration // for word of a transfer
-	at     time.Duration // when the oldest is asked about
+	wait   time.Duration // for the end of a transfer
+	at     time.Duration // when the victim asks about the oldest transfer
 	askers []filch.NodeName
-	fresh  bool // work came since thieves were told
-	heard  bool // thieves were told once
+	fresh  bool // work came since thieves received news
+	heard  bool // thieves received news at least once
 	newsAt time.Duration
 }
 
-func (v *victim) init() {
+func (v *victim) init(c *Core) {
+	v.core, v.turn = c, &c.turn
 	v.open = make(map[uint64]*xfer)
 	v.asks = make(map[filch.NodeName]lastAsk)
 	v.at, v.wait = filch.Never, takenWait
 }
 
-// took takes in how long it took to hear what became of a transfer, or takes at least.
+// took takes in the duration of the last transfer, or a lower bound, and sets the wait.
 func (v *victim) took(d time.Duration) {
 	v.wait = min(max(takenWait, 2*d), takenWaitMax)
 	v.at = filch.Never
@@ -47,24 +54,25 @@ func (v *victim) took(d time.Duration) {
 	}
 }
 
-// lastAsk is what a thief was last answered, should it ask the same again.
+// lastAsk is the last answer to a thief, in case the thief repeats the question.
 type lastAsk struct {
 	ask  uint64
 	xfer uint64
 }
 
-// xfer is what was offered: frozen, until the thief has it or it is thawed.
+// xfer is an offer under way: its tasks are frozen until the thief has them or the victim
+// thaws them.
 type xfer struct {
 	id     uint64
 	thief  filch.NodeName
-	offer  *Offer
+	offer  *message.Offer
 	items  []frozen
-	since  time.Duration // when it was offered, or the homes were asked
+	since  time.Duration // when the offer was sent, or the homes were asked
 	asking bool
 	gift   bool // of a node that drains
 }
 
-// frozen is a part of an offer as the victim had it.
+// frozen is a part of an offer as the victim had the part.
 type frozen struct {
 	job       *job
 	span      span // of a range
@@ -80,24 +88,24 @@ func (f *frozen) count() int64 {
 }
 
 // Load is how many tasks here could be stolen.
-func (c *Core) Load() int64 { return c.loadFor(&Means{}) }
+func (c *Core) Load() int64 { return c.victim.loadFor(&message.Means{}) }
 
-func (c *Core) loadFor(m *Means) int64 {
+func (v *victim) loadFor(m *message.Means) int64 {
 	n := int64(0)
-	for _, j := range c.order {
-		if c.stealable(j, m.Caps) {
-			n += c.spare(j) + c.lateFor(j, m)
+	for _, j := range v.core.order {
+		if v.stealable(j, m.Caps) {
+			n += v.spare(j) + v.core.lateFor(j, m)
 		}
 	}
 	return n
 }
 
-// spare is how many tasks of a job are more than can be started here as soon as
-// what they wait for (a front, a payload, a committed start) is answered. Were
-// those stolen too, a task could go round among idle nodes for ever.
-func (c *Core) spare(j *job) int64 {
-	keep := c.slotsFor(j)
-	if j.pace.late || c.shed.on {
+// spare is how many tasks of a job exceed the number that can start here as soon as the
+// awaited answers (a front, a payload, a committed start) arrive. If thieves took those
+// tasks too, a task could go round among idle nodes for ever.
+func (v *victim) spare(j *job) int64 {
+	keep := v.core.slotsFor(j)
+	if j.pace.late || v.core.drain.on {
 		keep = 0
 	}
 	if j.spec.Cap > 0 {
@@ -107,14 +115,14 @@ func (c *Core) spare(j *job) int64 {
 	return max(j.queue.shareable()-cool-int64(len(j.queue.late))-int64(max(keep, 0)), 0) + cool
 }
 
-// stealable reports whether tasks of a job are worth moving to a thief: those
-// of a capped job are where it has tokens, or there may be some for it. Nothing
-// stays where a node drains.
-func (c *Core) stealable(j *job, caps []CapWord) bool {
-	if j.void != 0 || j.lead != nil && !j.lead.open {
+// stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
+// job are if the thief has tokens, or there may be free tokens. A draining node keeps
+// nothing.
+func (v *victim) stealable(j *job, caps []message.CapWord) bool {
+	if j.void != 0 || j.leader != nil && !j.leader.open {
 		return false
 	}
-	if j.spec.Cap == 0 || c.shed.on {
+	if j.spec.Cap == 0 || v.core.drain.on {
 		return true
 	}
 	for _, k := range caps {
@@ -125,7 +133,7 @@ func (c *Core) stealable(j *job, caps []CapWord) bool {
 	return j.tokens.seq == 0 || j.tokens.spare > 0
 }
 
-// remember keeps who found nothing here, to be told when there is something.
+// remember keeps the names of thieves that found nothing here, for news of later work.
 func (v *victim) remember(_ time.Duration, thief filch.NodeName) {
 	if !slices.Contains(v.askers, thief) {
 		v.askers = append(v.askers, thief)
@@ -135,112 +143,109 @@ func (v *victim) remember(_ time.Duration, thief filch.NodeName) {
 	}
 }
 
-// askersMax bounds whom a node tells of new work.
+// askersMax bounds the nodes that receive news of work.
 const askersMax = 64
 
-// newsAgain is how often thieves are told of work at most.
+// newsAgain is the least time between two rounds of news.
 const newsAgain = time.Millisecond
 
-// offerNews tells thieves that found nothing here that there is work now, and,
-// where few asked, as many others as a thief asks; more the first time, as nobody
-// looks for work in an instance that has had none.
-func (c *Core) offerNews(now time.Duration, out *Out) {
-	v := &c.victim
-	load := c.Load()
+// offerNews sends news of work to thieves that found nothing here and, if few asked, to
+// as many nodes as a thief asks. The first news goes to more nodes, as no node looks for
+// work in an instance that has had none.
+func (v *victim) offerNews() {
+	load := v.core.Load()
 	if load == 0 {
 		v.fresh = true
 		return
 	}
-	if !v.fresh || now < v.newsAt {
+	if !v.fresh || v.now < v.newsAt {
 		return
 	}
-	v.fresh, v.newsAt = false, now+newsAgain
+	v.fresh, v.newsAt = false, v.now+newsAgain
 	names := v.askers
 	v.askers = nil
-	n := c.members.others(c.cfg.Self)
-	least := root(n + 1)
+	n := v.core.cfg.Members.Others(v.core.cfg.Self)
+	least := policy.Root(n + 1)
 	if !v.heard {
 		least = max(least, tellAll)
 	}
 	v.heard = true
 	if len(names) < least && n > 0 {
-		names = append(names, c.members.draw(c.cfg.Self, min(least, n), &c.rng, func(m *Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
+		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *policy.Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
 	}
 	for _, name := range names {
-		c.send(name, &News{load}, out)
+		v.send(name, &message.News{Load: load})
 	}
 }
 
-// stolen answers a thief: half of what is shared, frozen until it is known
-// whose it is.
-func (c *Core) stolen(now time.Duration, from filch.NodeName, m *Steal, out *Out) {
-	v := &c.victim
+// onSteal answers a thief with half of the stealable tasks, frozen until the owner is
+// known.
+func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 	last := v.asks[from]
 	switch {
 	case m.Ask < last.ask:
 		return
 	case m.Ask == last.ask:
 		if x := v.open[last.xfer]; x != nil {
-			c.send(from, x.offer, out)
+			v.send(from, x.offer)
 		}
 		return
 	}
-	if p := c.members.find(from); p == nil || p.Dead {
+	if p := v.core.cfg.Members.Find(from); p == nil || p.Dead {
 		return
 	}
-	x := &xfer{thief: from, offer: &Offer{Life: c.self.Incarnation, Ask: m.Ask}}
-	c.freeze(x, &m.Means)
+	x := &xfer{thief: from, offer: &message.Offer{Life: v.core.self.Incarnation, Ask: m.Ask}}
+	v.freeze(x, &m.Means)
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
-		v.remember(now, from)
-		c.send(from, x.offer, out)
+		v.remember(v.now, from)
+		v.send(from, x.offer)
 		return
 	}
-	v.asks[from] = lastAsk{m.Ask, c.openXfer(now, x)}
-	c.send(from, x.offer, out)
+	v.asks[from] = lastAsk{m.Ask, v.openXfer(x)}
+	v.send(from, x.offer)
 }
 
-func (c *Core) openXfer(now time.Duration, x *xfer) uint64 {
-	v := &c.victim
+func (v *victim) openXfer(x *xfer) uint64 {
 	v.last++
-	x.id, x.since = v.last, now
+	x.id, x.since = v.last, v.now
 	x.offer.Xfer = x.id
 	for i := range x.items {
 		x.items[i].job.queue.frozen += x.items[i].count()
 	}
 	if mutantStealPops {
-		c.closeXfer(x, false)
+		v.closeXfer(x, false)
 		return x.id
 	}
 	v.open[x.id] = x
 	v.order = append(v.order, x.id)
-	v.at = min(v.at, now+v.wait)
+	v.at = min(v.at, v.now+v.wait)
 	return x.id
 }
 
 // freeze takes half of the stealable tasks out of the queues, oldest job first.
-func (c *Core) freeze(x *xfer, m *Means) {
-	want := half(c.loadFor(m))
-	space := offerSpace
-	for _, j := range c.order {
+func (v *victim) freeze(x *xfer, m *message.Means) {
+	want := policy.Half(v.loadFor(m))
+	space := message.OfferSpace
+	for _, j := range v.core.order {
 		if want <= 0 {
 			return
 		}
-		if !c.stealable(j, m.Caps) {
+		if !v.stealable(j, m.Caps) {
 			continue
 		}
-		for _, it := range c.cutLate(j, m, min(want, int64(offerTasks-len(x.offer.Tasks))), &space) {
+		for _, it := range v.core.cutLate(j, m, min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}
-		here := min(want, c.spare(j))
-		room := offerRange - len(x.offer.Ranges)
+		here := min(want, v.spare(j))
+		room := message.OfferRangesMax - len(x.offer.Ranges)
 		for _, s := range j.queue.cutRanges(here, room) {
 			want -= s.left()
 			here -= s.left()
 			x.addRange(j, s)
 		}
-		here = min(here, int64(offerTasks-len(x.offer.Tasks)))
+		here = min(here, int64(message.OfferTasksMax-len(x.offer.Tasks)))
 		for _, it := range j.queue.cutTasks(here, &space) {
 			want--
 			x.addTask(j, it, false)
@@ -250,83 +255,82 @@ func (c *Core) freeze(x *xfer, m *Means) {
 
 func (x *xfer) addRange(j *job, s span) {
 	x.items = append(x.items, frozen{job: j, span: s})
-	x.offer.Ranges = append(x.offer.Ranges, RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
+	x.offer.Ranges = append(x.offer.Ranges, message.RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
 }
 
 func (x *xfer) addTask(j *job, it item, dedicated bool) {
 	x.items = append(x.items, frozen{job: j, item: it, dedicated: dedicated})
-	x.offer.Tasks = append(x.offer.Tasks, TaskItem{
+	x.offer.Tasks = append(x.offer.Tasks, message.TaskItem{
 		Job: j.id, Index: it.index, Attempt: it.attempt, Hop: it.hop, Crashes: it.crashes, Maybe: it.maybe, Dedicated: dedicated,
 		Bytes: it.bytes, Inputs: it.inputs,
 	})
 }
 
-// give pushes a task to the node that has most of its input (Algorithm 1, line
-// 17): an offer that nobody asked for.
-func (c *Core) give(now time.Duration, j *job, it item, to filch.NodeName, out *Out) {
-	x := &xfer{thief: to, offer: &Offer{Life: c.self.Incarnation}}
+// give pushes a task to the node with most of the task's input (Algorithm 1, line 17): an
+// offer without a question.
+func (v *victim) give(j *job, it item, to filch.NodeName) {
+	x := &xfer{thief: to, offer: &message.Offer{Life: v.core.self.Incarnation}}
 	x.addTask(j, it, true)
-	c.openXfer(now, x)
-	c.send(to, x.offer, out)
+	v.openXfer(x)
+	v.send(to, x.offer)
 }
 
-// taken ends a transfer: the thief committed what it could.
-func (c *Core) taken(now time.Duration, from filch.NodeName, m *Done, out *Out) {
-	x := c.victim.open[m.Xfer]
-	if x == nil || x.thief != from || x.asking || m.Life != c.self.Incarnation {
+// onDone ends a transfer: the thief committed the moves that it could.
+func (v *victim) onDone(from filch.NodeName, m *message.Done) {
+	x := v.open[m.Xfer]
+	if x == nil || x.thief != from || x.asking || m.Life != v.core.self.Incarnation {
 		return
 	}
 	if !m.All {
-		c.reclaim(now, x, out)
+		v.reclaim(x)
 		return
 	}
-	c.victim.took(now - x.since)
+	v.took(v.now - x.since)
 	for i := range x.items {
 		f := &x.items[i]
 		if f.span.hi == 0 {
 			delete(f.job.queue.held, f.item.index)
-			if f.job.lead != nil && f.job.lead.tracker != nil {
-				f.job.lead.away[f.item.index] = from
+			if f.job.leader != nil && f.job.leader.tracker != nil {
+				f.job.leader.away[f.item.index] = from
 			}
 		}
 	}
-	c.closeXfer(x, true)
+	v.closeXfer(x, true)
 	for i := range x.items {
-		if j := x.items[i].job; j.running == 0 && j.queue.empty() && c.jobs[j.id] == j {
-			c.lingerTokens(now, j)
-			c.forget(j, out)
+		if j := x.items[i].job; j.running == 0 && j.queue.empty() && v.core.jobs[j.id] == j {
+			v.core.lingerTokens(j)
+			v.core.forget(j)
 		}
 	}
 }
 
-func (c *Core) closeXfer(x *xfer, listed bool) {
+func (v *victim) closeXfer(x *xfer, listed bool) {
 	for i := range x.items {
 		x.items[i].job.queue.frozen -= x.items[i].count()
 	}
 	if listed {
-		delete(c.victim.open, x.id)
-		c.victim.order = slices.DeleteFunc(c.victim.order, func(id uint64) bool { return id == x.id })
+		delete(v.open, x.id)
+		v.order = slices.DeleteFunc(v.order, func(id uint64) bool { return id == x.id })
 	}
 }
 
-// victimDied asks at once about what was offered to a node that is gone.
-func (c *Core) victimDied(now time.Duration, o Owner, out *Out) {
-	for _, id := range slices.Clone(c.victim.order) {
-		if x := c.victim.open[id]; x.thief == o.Node && !x.asking {
-			c.reclaim(now, x, out)
+// onDeath asks at once about offers to a node that is gone.
+func (v *victim) onDeath(o record.Owner) {
+	for _, id := range slices.Clone(v.order) {
+		if x := v.open[id]; x.thief == o.Node && !x.asking {
+			v.reclaim(x)
 		}
 	}
-	delete(c.victim.asks, o.Node)
-	t := &c.thief
-	if t.phase == stealing && t.best == o.Node {
-		c.failed(now)
+	delete(v.asks, o.Node)
+	t := &v.core.thief
+	if t.phase == stealing && t.survey.best == o.Node {
+		v.core.thief.failed()
 	}
 }
 
-// tickXfers asks about transfers that nothing was heard of.
-func (c *Core) tickXfers(now time.Duration, out *Out) {
-	v := &c.victim
-	if v.at > now {
+// tick asks about transfers without an answer.
+func (v *victim) tick() {
+	if v.at > v.now {
 		return
 	}
 	v.at = filch.Never
@@ -334,9 +338,9 @@ func (c *Core) tickXfers(now time.Duration, out *Out) {
 		x := v.open[id]
 		switch {
 		case x == nil || x.asking:
-		case x.since+v.wait <= now:
-			wait := now - x.since
-			c.reclaim(now, x, out)
+		case x.since+v.wait <= v.now:
+			wait := v.now - x.since
+			v.reclaim(x)
 			v.took(wait)
 		default:
 			v.at = min(v.at, x.since+v.wait)
@@ -344,28 +348,28 @@ func (c *Core) tickXfers(now time.Duration, out *Out) {
 	}
 }
 
-// reclaim takes back what was offered, if it is still ours. It moves it to
-// ourselves under another hop: only asking whose it is would leave the thief's
-// own move, late on its way, to succeed after the thaw.
-func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
-	x.asking, x.since = true, now
+// reclaim takes back the tasks of an offer that are still ours. Reclaim moves each task
+// to this node under another hop: if the victim only looked up the owner, the thief's own
+// late move could succeed after the thaw.
+func (v *victim) reclaim(x *xfer) {
+	x.asking, x.since = true, v.now
 	if x.gift {
-		c.shed.wait = now + shedAgain
+		v.core.drain.wait = v.now + shedAgain
 	}
 	if mutantBlindThaw {
 		for i := range x.items {
-			c.thaw(&x.items[i], 0)
+			v.thaw(&x.items[i], 0)
 		}
-		c.closeXfer(x, true)
+		v.closeXfer(x, true)
 		return
 	}
 	left := 1
-	done := func(now time.Duration, out *Out) {
+	done := func() {
 		if left--; left == 0 {
-			c.victim.took(now - x.since)
-			c.closeXfer(x, true)
+			v.took(v.now - x.since)
+			v.closeXfer(x, true)
 			for i := range x.items {
-				c.gotWork(now, x.items[i].job, out)
+				v.core.gotWork(x.items[i].job)
 			}
 		}
 	}
@@ -373,56 +377,57 @@ func (c *Core) reclaim(now time.Duration, x *xfer, out *Out) {
 		f := &x.items[i]
 		left++
 		if f.span.hi > 0 {
-			c.reclaimRange(f, out, done)
+			v.reclaimRange(f, done)
 			continue
 		}
-		op := blockOp{kind: bMove, off: uint8(f.item.index % BlockSize), from: c.self}
-		op.Attempt, op.Hop, op.Owner = f.item.attempt, f.item.hop, c.self
-		num := f.item.index / BlockSize
-		c.merge(KeyBlock(f.job.id, num), RecordBlock, encodeBlockOps([]blockOp{op}, false), out, func(now time.Duration, a Answer, out *Out) {
-			p, err := decodeBlockReply(a.Value)
-			c.endedBefore(now, f.job, num, &p)
-			if err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
-				c.thaw(f, 1)
+		op := record.BlockOp{Kind: record.BlockMove, Off: uint8(f.item.index % record.BlockSize), From: v.core.self}
+		op.Attempt, op.Hop, op.Owner = f.item.attempt, f.item.hop, v.core.self
+		num := f.item.index / record.BlockSize
+		v.core.commits.merge(record.KeyBlock(f.job.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, false), func(a Answer) {
+			p, err := record.DecodeBlockReply(a.Value)
+			v.core.recorder.endedBefore(f.job, num, &p)
+			if err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone {
+				v.thaw(f, 1)
 			} else {
 				delete(f.job.queue.held, f.item.index)
-				if f.job.lead != nil {
-					f.job.lead.away[f.item.index] = x.thief
+				if f.job.leader != nil {
+					f.job.leader.away[f.item.index] = x.thief
 				}
 			}
-			done(now, out)
+			done()
 		})
 	}
-	done(now, out)
+	done()
 }
 
-func (c *Core) reclaimRange(f *frozen, out *Out, done func(time.Duration, *Out)) {
+func (v *victim) reclaimRange(f *frozen, done func()) {
 	left := 0
 	for lo := f.span.next; lo < f.span.hi; {
-		num := lo / ZoneSize
-		hi := min(f.span.hi, (num+1)*ZoneSize)
-		op := zoneOp{kind: zMove, lo: lo, hi: hi, front: lo, hop: f.span.hop, who: c.self, from: c.self}
+		num := lo / record.ZoneSize
+		hi := min(f.span.hi, (num+1)*record.ZoneSize)
+		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: f.span.hop, Owner: v.core.self, From: v.core.self}
 		left++
-		c.merge(KeyZone(f.job.id, num), RecordZone, encodeZoneOps([]zoneOp{op}, false), out, func(now time.Duration, a Answer, out *Out) {
-			hop, ours := op.hop+1, false
-			if p, err := decodeZoneReply(a.Value); err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vDone {
+		v.core.commits.merge(record.KeyZone(f.job.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a Answer) {
+			hop, ours := op.Hop+1, false
+			if p, err := record.DecodeZoneReply(a.Value); err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone {
 				ours = true
-			} else if a.Status == AnswerInvalid || err == nil && len(p.verdicts) == 1 && p.verdicts[0] == vInvalid {
-				hop, ours = op.hop, true // there was no room to move it: no more for the thief's move
+			} else if a.Status == AnswerInvalid || err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictInvalid {
+				// The zone had no space for the move: nor has it for the thief's move.
+				hop, ours = op.Hop, true
 			}
 			if ours && !f.job.over {
-				f.job.queue.addRange(span{next: op.lo, hi: op.hi, front: op.lo, hop: hop})
+				f.job.queue.addRange(span{next: op.Lo, hi: op.Hi, front: op.Lo, hop: hop})
 			}
 			if left--; left == 0 {
-				done(now, out)
+				done()
 			}
 		})
 		lo = hi
 	}
 }
 
-// thaw queues what is ours again.
-func (c *Core) thaw(f *frozen, hop uint32) {
+// thaw queues a part of an offer that is ours again.
+func (v *victim) thaw(f *frozen, hop uint32) {
 	if f.job.over {
 		return
 	}

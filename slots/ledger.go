@@ -9,15 +9,17 @@ import (
 
 // The terms of the ledger.
 const (
-	// HoldTerm is how long a hold lasts after the last word of its origin.
+	// HoldTerm is how long a hold lasts after the last message of the hold's
+	// origin.
 	HoldTerm = 15 * time.Second
-	// PromptMin after it changed, and then every PromptMax, the origin of a
-	// hold is asked whether it is still wanted; one that is silent is asked
-	// again every PromptMin. The cost is bounded by the slots of a node, not by
-	// the jobs that wait.
+	// PromptMin is how soon after a change the ledger asks the origin of a hold
+	// whether the hold is still wanted; after an answer, the ledger asks every
+	// PromptMax. A silent origin is asked again every PromptMin. The slots of a
+	// node bound the cost, not the number of waiting jobs.
 	PromptMin = time.Second
 	PromptMax = 10 * time.Second
-	// MaxWaiting bounds the wait list; who comes later asks again.
+	// MaxWaiting bounds the wait list; a later request is refused, and the origin
+	// asks again.
 	MaxWaiting = 16384
 )
 
@@ -28,12 +30,12 @@ type State uint8
 const (
 	Waiting State = iota // holds nothing yet
 	Held                 // promised; an older ticket may wound it
-	Locked               // behind the gate of a launch: wounded no more
+	Locked               // behind the gate of a launch: can no longer be wounded
 	Running              // launched
 	Stuck                // ended, but with processes that cannot be killed
 )
 
-// Ask is what an origin wants of this node for a job.
+// Ask is an origin's request for slots of this node for a job.
 type Ask struct {
 	Key         Key
 	Ticket      filch.Ticket
@@ -41,14 +43,14 @@ type Ask struct {
 	Incarnation uint64 // of the origin
 	Base, Each  Room
 	Exclusive   bool  // all of the node or nothing
-	Wait        bool  // wait for what is missing, wound younger holds
+	Wait        bool  // wait for the missing ranks, wound younger holds
 	Ends        bool  // known to end before the node does; see [Ledger.NearsEnd]
 	Want        int32 // ranks in all
 	Round       uint32
 }
 
-// Status is what the origin of a claim is told: counts are absolute, and of
-// two the one with the higher version counts.
+// Status is the report about a claim to the claim's origin: counts are absolute,
+// and of two reports the higher version counts.
 type Status struct {
 	Key     Key
 	Origin  filch.NodeName
@@ -62,7 +64,7 @@ type Status struct {
 	Older   bool // an older request waits here
 }
 
-// Loan is what a launched claim may use.
+// Loan is the room for the use of a launched claim.
 type Loan struct {
 	Lease    filch.LeaseID
 	Ranks    int32
@@ -78,12 +80,12 @@ type claim struct {
 	version uint64
 	state   State
 	held    int32
-	room    Room // taken in all
+	room    Room // held in all
 	slots   set
 	gpus    set
-	expires time.Duration // of a hold, without a word of its origin
+	expires time.Duration // of a hold, unless the origin renews
 	prompt  time.Duration
-	since   time.Duration // when it came onto the wait list
+	since   time.Duration // when the claim came onto the wait list
 	told    bool          // in changed
 	queued  bool          // in wait
 	parent  *claim        // of a step's claim
@@ -96,19 +98,19 @@ type Ledger struct {
 	incarnation uint64
 	serial      uint64 // of leases and versions
 	free        Room
-	slots       set // free ones
+	slots       set // the free slots
 	gpus        set
 	claims      map[Key]*claim
-	holds       []*claim // that have slots, in the order in which they got the first
+	holds       []*claim // with slots, in the order of getting the first slot
 	wait        []*claim // in the order of tickets
 	changed     []*claim
 	tasks       tasks
 	draining    bool
 	ending      bool // draining, and tasks go on
-	shut        bool // until what a launcher before this one lent is booked
+	shut        bool // until the loans of an earlier launcher are booked
 }
 
-// New makes the ledger of a node whose launcher has that incarnation.
+// New makes the ledger of a node; incarnation is the launcher's.
 func New(c Capacity, incarnation uint64) *Ledger {
 	return &Ledger{
 		capacity: c, incarnation: incarnation, free: c.Total(),
@@ -117,19 +119,19 @@ func New(c Capacity, incarnation uint64) *Ledger {
 	}
 }
 
-// Total is all that the node has.
+// Total is all the room of the node.
 func (l *Ledger) Total() Room { return l.capacity.Total() }
 
-// Free is what nobody has.
+// Free is the room not in use or promised.
 func (l *Ledger) Free() Room { return l.free }
 
 // Idle reports whether there is no claim at all and no task.
 func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held == Room{} }
 
-// Draining reports whether nothing more is lent.
+// Draining reports whether the ledger lends nothing more.
 func (l *Ledger) Draining() bool { return l.draining }
 
-// Status is where a claim stands.
+// Status returns the status of a claim.
 func (l *Ledger) Status(k Key) Status {
 	if c := l.claims[k]; c != nil {
 		return l.status(c)
@@ -144,8 +146,8 @@ func (l *Ledger) status(c *claim) Status {
 	}
 }
 
-// nothing states that there is no claim; it has a version of its own, so that
-// it replaces what was said before.
+// nothing is the status of a missing claim; the status has a new version, so as to
+// replace earlier reports.
 func (l *Ledger) nothing(k Key) Status {
 	l.serial++
 	return Status{
@@ -154,8 +156,8 @@ func (l *Ledger) nothing(k Key) Status {
 	}
 }
 
-// Changed returns the claims that changed since the last call, for each to be
-// told to its origin, in the order of their first change.
+// Changed returns the claims changed since the last call, in the order of their
+// first change. The caller sends each status to the claim's origin.
 func (l *Ledger) Changed(buf []Status) []Status {
 	for _, c := range l.changed {
 		c.told = false
@@ -182,7 +184,7 @@ func (l *Ledger) tell(c *claim) {
 	}
 }
 
-// heard takes in a word of a claim's origin.
+// heard notes a message from a claim's origin.
 func (c *claim) heard(now time.Duration) {
 	if c.state != Held {
 		return
@@ -206,7 +208,7 @@ func (l *Ledger) claim(a Ask) *claim {
 	return c
 }
 
-// drop forgets a claim that has no slots.
+// drop forgets a claim without slots.
 func (l *Ledger) drop(c *claim) {
 	l.unqueue(c)
 	if l.claims[c.ask.Key] == c {
@@ -262,8 +264,9 @@ func (l *Ledger) Deadline() time.Duration {
 	return d
 }
 
-// blocks is the first on the wait list where it holds nothing, and keeps all
-// others off what is free: its origin is asked now and then whether it still waits.
+// blocks is the first claim on the wait list, if the claim holds nothing and so
+// keeps all others off the free slots. The ledger asks the origin now and then
+// whether the job still waits.
 func (l *Ledger) blocks() *claim {
 	if len(l.wait) == 0 || l.wait[0].held > 0 || l.free.Slots == 0 {
 		return nil
@@ -271,7 +274,7 @@ func (l *Ledger) blocks() *claim {
 	return l.wait[0]
 }
 
-// Tick lets holds of silent origins lapse and prompts the others.
+// Tick ends expired holds of silent origins and prompts the other origins.
 func (l *Ledger) Tick(now time.Duration) {
 	if l.Deadline() > now {
 		return
@@ -299,7 +302,7 @@ func (l *Ledger) Tick(now time.Duration) {
 }
 
 // Shut makes the ledger lend nothing until [Ledger.Open]; requests to wait are
-// taken. A launcher that was restarted does not know yet what is in use.
+// accepted. A restarted launcher does not know yet which slots are in use.
 func (l *Ledger) Shut() { l.shut = true }
 
 // Open ends a Shut.
@@ -308,11 +311,12 @@ func (l *Ledger) Open(now time.Duration) {
 	l.pump(now)
 }
 
-// Ending reports whether that is so since [Ledger.NearsEnd].
+// Ending reports whether [Ledger.NearsEnd] is in effect.
 func (l *Ledger) Ending() bool { return l.ending }
 
-// Drain makes the node lend nothing more, or lend again. What runs goes on,
-// what is held may still be launched; those that wait are told.
+// Drain makes the node lend nothing more, or lend again. Running jobs go on, and
+// holds may still be launched. Waiting claims leave the list, and Changed lists them
+// for their origins.
 func (l *Ledger) Drain(now time.Duration, on bool) {
 	if l.draining == on && !l.ending {
 		return
@@ -331,14 +335,15 @@ func (l *Ledger) Drain(now time.Duration, on bool) {
 	}
 }
 
-// closed reports whether nothing is lent to such a request.
+// closed reports whether the ledger lends nothing to such a request.
 func (l *Ledger) closed(a Ask) bool { return l.draining && !(l.ending && a.Ends) }
 
-// drained reports whether nothing is lent at all, to whoever asks.
+// drained reports whether the ledger lends nothing at all, to any request.
 func (l *Ledger) drained() bool { return l.draining && !l.ending }
 
-// NearsEnd makes the node lend only to requests that say that they end in time, and
-// start tasks: who starts them knows which of them do. [Ledger.Drain] ends that.
+// NearsEnd makes the node lend only to requests with Ends set, and start
+// tasks: the starter of tasks knows which tasks end in time. [Ledger.Drain] cancels
+// NearsEnd.
 func (l *Ledger) NearsEnd(now time.Duration) {
 	if !l.draining {
 		l.Drain(now, true)

@@ -7,8 +7,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Spare is how many ranks more could be lent to that ask at once: none while
-// an older request waits here.
+// Spare is how many more ranks could be lent to a at once: none while an older
+// request waits here.
 func (l *Ledger) Spare(a Ask) int32 {
 	if l.closed(a) || l.shut || l.olderWaits(a) {
 		return 0
@@ -29,8 +29,8 @@ func (l *Ledger) olderWaits(a Ask) bool {
 	return false
 }
 
-// fits is how many ranks more the free room takes, for a claim that may have
-// some already.
+// fits is the number of additional ranks for which the free room suffices; the
+// claim may have some ranks already.
 func (l *Ledger) fits(c *claim, a Ask) int32 {
 	return fits(l.open(c), l.capacity.Total(), c, a)
 }
@@ -50,15 +50,15 @@ func fits(free, total Room, c *claim, a Ask) int32 {
 	return free.Fits(a.Base, a.Each)
 }
 
-// Ask lends up to limit ranks more of what is free, unless an older request
-// waits here; with Wait the rest is waited for and limit does not count. A
-// repeated Round changes nothing; an older one neither. The answer is for the
-// asker, who is not listed in Changed for it.
+// Ask lends up to limit more ranks out of the free room, unless an older request
+// waits here. With Wait the claim waits for the rest, and limit does not count. A
+// repeated or older Round changes nothing. The answer goes to the asker, so Changed
+// does not list the claim for this call.
 func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	c := l.claims[a.Key]
 	if c != nil && c.state <= Held && c.ask.Origin != a.Origin {
-		// Of who had the job before it was taken over, and is not known to be
-		// dead here: its rounds and its lease say nothing to this one.
+		// The claim belongs to the job's earlier origin, not yet known here to be
+		// dead: the earlier rounds and lease mean nothing to the new origin.
 		l.strip(c, c.held)
 		l.drop(c)
 		l.touch(now, c)
@@ -109,8 +109,8 @@ func (l *Ledger) untell(c *claim) {
 	}
 }
 
-// Take launches at once, all or nothing, what fits without waiting: the path
-// of a job that fits on its own node.
+// Take launches ranks at once, all or nothing, if they fit without waiting: the
+// path of a job small enough for the job's own node.
 func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
 	if a.Want <= 0 || l.claims[a.Key] != nil || l.Spare(a) < a.Want {
 		return Loan{}, false
@@ -154,8 +154,8 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 	l.touch(now, c)
 }
 
-// strip takes room for k ranks from c back to free; with the last rank also
-// what all of them shared.
+// strip takes room for k ranks from c back to free; with the last rank also the
+// room shared by all ranks.
 func (l *Ledger) strip(c *claim, k int32) {
 	if c.held == 0 || k <= 0 {
 		return
@@ -181,8 +181,8 @@ func (l *Ledger) strip(c *claim, k int32) {
 	}
 }
 
-// pump gives what is free to those who wait, the oldest first. Nothing goes to
-// a younger one while an older one is short, or big requests would starve.
+// pump gives the free room to the waiting claims, the oldest first. A younger claim
+// gets nothing while an older claim is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
 	for len(l.wait) > 0 && !l.drained() && !l.shut {
 		c := l.wait[0]
@@ -196,7 +196,7 @@ func (l *Ledger) pump(now time.Duration) {
 	}
 }
 
-// serve gives c what it can, and reports whether c has all it wants.
+// serve gives c as much as possible, and reports whether c is satisfied.
 func (l *Ledger) serve(now time.Duration, c *claim) bool {
 	if k := min(l.fits(c, c.ask), c.ask.Want-c.held); k > 0 {
 		l.give(now, c, k)
@@ -207,12 +207,12 @@ func (l *Ledger) serve(now time.Duration, c *claim) bool {
 	return c.held >= c.ask.Want || c.ask.Exclusive && c.held > 0
 }
 
-// wound takes holds of younger tickets for c, the youngest first and no more
-// than helps. The wounded wait for what they lost.
+// wound takes holds of younger tickets for c, the youngest first and no more than
+// helps. The wounded claims wait for the lost room.
 func (l *Ledger) wound(now time.Duration, c *claim) {
 	var young []*claim
 	reach := l.open(c)
-	kept := l.free.Minus(reach) // for a task, whatever is wounded
+	kept := l.free.Minus(reach) // for a task, whichever claim is wounded
 	fit := func() int32 { return fits(l.free.Minus(kept), l.capacity.Total(), c, c.ask) }
 	for _, h := range l.holds {
 		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
@@ -246,8 +246,8 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 	l.give(now, c, min(goal, fit()))
 }
 
-// Renew takes in that the origin still wants its hold; false says that there
-// is no such lease.
+// Renew notes the origin's continued interest in a hold; false means there is no
+// such lease.
 func (l *Ledger) Renew(now time.Duration, k Key, lease filch.LeaseID) bool {
 	c := l.find(k, lease)
 	if c == nil {
@@ -257,7 +257,7 @@ func (l *Ledger) Renew(now time.Duration, k Key, lease filch.LeaseID) bool {
 	return true
 }
 
-// Asker is whose claim that is; "" if there is none.
+// Asker is the origin of a claim; "" if there is none.
 func (l *Ledger) Asker(k Key) filch.NodeName {
 	if c := l.claims[k]; c != nil {
 		return c.ask.Origin
@@ -265,8 +265,8 @@ func (l *Ledger) Asker(k Key) filch.NodeName {
 	return ""
 }
 
-// Release gives back what has not been launched: the claim with that lease,
-// or with a zero lease whatever was asked for up to that round.
+// Release gives back a claim not yet launched: the claim under the lease, or with a
+// zero lease any claim asked for up to the round.
 func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round uint32) bool {
 	c := l.claims[k]
 	if mutantReleaseBySlot && c == nil && len(l.holds) > 0 {
@@ -289,8 +289,8 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 	return true
 }
 
-// Forget drops all that is not launched of an origin's incarnations before
-// the given one: the origin is gone, or has forgotten.
+// Forget drops all claims not yet launched by an origin's incarnations before the
+// given one: the origin is gone, or has restarted without memory.
 func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64) {
 	var gone []*claim
 	for _, c := range l.claims { // in any order: sorted below

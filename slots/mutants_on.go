@@ -2,16 +2,16 @@
 
 package slots
 
-// Planted faults, one at a time, that a checker worth its name must catch.
-// They exist only under the build tag mutants.
+// Planted faults, one at a time, for a checker to catch. The faults exist only
+// under the build tag mutants.
 var (
 	mutantOversell      bool // a grant leaves its slots free
 	mutantLeak          bool // a released hold keeps its slots
 	mutantForgetWound   bool // a wounded job is neither told nor put on the wait list
-	mutantYoungFirst    bool // what comes free goes to the youngest that waits
+	mutantYoungFirst    bool // free room goes to the youngest waiting claim
 	mutantBlindAdopt    bool // an adopted keeper's slots are not booked
-	mutantTasksBlock    bool // a task that waits keeps room from the gang that it waits for
-	mutantReleaseBySlot bool // a release names a place, not a lease: a late one hits another job
+	mutantTasksBlock    bool // a waiting task keeps room from the gang blocking the task
+	mutantReleaseBySlot bool // a release names a place: a late release hits another job
 )
 
 // Plant switches on the named fault and the others off; "" is none.

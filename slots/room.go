@@ -1,10 +1,10 @@
-// Package slots is the ledger of one node: which of its slots, memory and GPUs
-// are free, held, locked or running, for whom, and who waits for them.
+// Package slots is the ledger of one node: which slots, memory and GPUs are free,
+// held, locked or running, for which job, and which jobs wait.
 //
-// The [Ledger] is the only authority over a node's slots. It decides nothing
-// about other nodes, sends nothing, and reads no clock: every method that
-// depends on time is given now. What a method changed for a claim is listed in
-// [Ledger.Changed], which the caller drains and tells to the claim's origin.
+// The [Ledger] is the only authority over a node's slots. The ledger decides
+// nothing about other nodes, sends nothing, and reads no clock: every method
+// depending on time takes now. [Ledger.Changed] lists the claims changed by a
+// method; the caller drains the list and sends each status to the claim's origin.
 // Slots are given back by lease, never by number.
 package slots
 
@@ -14,8 +14,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Room is an amount of what a node has. A request holds only what fits in all
-// of it; grants count in whole ranks.
+// Room is an amount of a node's resources. A request is granted only within all
+// three; grants count in whole ranks.
 type Room struct {
 	Slots    int32
 	MemBytes int64
@@ -27,7 +27,7 @@ type Room struct {
 // and name no core (virtual nodes, more slots than cores).
 type Capacity struct {
 	Cores    []int32
-	CPUs     int32 // cores that no other node has, named or not
+	CPUs     int32 // cores not shared with another node, named or not
 	Slots    int32
 	MemBytes int64
 	GPUs     []string
@@ -41,17 +41,17 @@ func (c Capacity) Total() Room {
 // Bound reports whether slots of c are cores.
 func (c Capacity) Bound() bool { return c.Slots > 0 && int(c.Slots) == len(c.Cores) }
 
-// Key names a claim: one attempt of a job has at most one on a node.
+// Key names a claim: an attempt of a job has at most one claim on a node.
 type Key struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
 }
 
-// Unbounded is the number of ranks that fit where they take nothing.
+// Unbounded is the number of fitting ranks if a rank takes nothing.
 const Unbounded = math.MaxInt32
 
-// Fits is the number of whole ranks that fit in r: base is taken once, each
-// for every rank.
+// Fits is the number of whole ranks fitting in r: base is taken once, each for
+// every rank.
 func (r Room) Fits(base, each Room) int32 {
 	n := int64(Unbounded)
 	dim := func(have, once, per int64) {

@@ -8,9 +8,9 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Lock takes room for ranks out of a hold for a launch and gives back what is
-// over: nobody can wound it any more, and it ends by End. It is refused where
-// less is held, or under another lease.
+// Lock takes room for ranks out of a hold for a launch and gives back the surplus.
+// The claim can no longer be wounded, and lasts until End. Lock fails if the claim
+// holds fewer ranks, or is under another lease.
 func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32) (Loan, bool) {
 	c := l.find(k, lease)
 	if c == nil || c.state != Held || c.held < ranks || ranks <= 0 {
@@ -27,7 +27,7 @@ func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32
 	return l.loan(c), true
 }
 
-// Run notes that the gate of a launch opened.
+// Run notes the opening of a launch's gate.
 func (l *Ledger) Run(k Key, lease filch.LeaseID) bool {
 	c := l.find(k, lease)
 	if c == nil || c.state != Locked {
@@ -50,9 +50,9 @@ func (l *Ledger) loan(c *claim) Loan {
 	return n
 }
 
-// End gives back what a launched claim had. With left processes that cannot
-// be killed its slots stay out of service. A step's slots go back to its
-// parent; a parent's that steps still use go back when those end.
+// End gives back the room of a launched claim. With left, some processes cannot be
+// killed and the slots stay out of service. A step's slots go back to the parent.
+// Slots of a parent still used by steps go back when the steps end.
 func (l *Ledger) End(now time.Duration, k Key, lease filch.LeaseID, left bool) bool {
 	c := l.find(k, lease)
 	if c == nil || c.state < Locked {
@@ -76,7 +76,7 @@ func (l *Ledger) End(now time.Duration, k Key, lease filch.LeaseID, left bool) b
 	return true
 }
 
-// orphan makes the steps of c claims of their own, out of c's room.
+// orphan turns the steps of c into independent claims, out of c's room.
 func (l *Ledger) orphan(c *claim) {
 	for _, s := range c.subs {
 		s.parent = nil
@@ -88,8 +88,8 @@ func (l *Ledger) orphan(c *claim) {
 	c.subs = nil
 }
 
-// Sub launches ranks of a step on what its parent has on this node and other
-// steps of it do not use.
+// Sub launches ranks of a step on the part of the parent's claim on this node not
+// used by other steps.
 func (l *Ledger) Sub(a Ask, parent Key, lease filch.LeaseID) (Loan, bool) {
 	p := l.find(parent, lease)
 	if p == nil || p.state != Running || p.parent != nil {
@@ -120,9 +120,10 @@ func (l *Ledger) sub(a Ask, p *claim) (Loan, bool) {
 	return l.loan(c), true
 }
 
-// Adopt books what a keeper that outlived its launcher still uses, under the
-// lease of the earlier incarnation. It refuses what is booked already, but for the
-// steps of a that were adopted before it: they are inside of its claim from now on.
+// Adopt books the room still used by a keeper after the end of the keeper's
+// launcher, under the lease of the earlier incarnation. Adopt refuses room booked
+// already, except by the steps of a adopted earlier: from now on the steps are
+// inside the claim of a.
 func (l *Ledger) Adopt(a Ask, n Loan, steps ...Key) bool {
 	if n.Ranks <= 0 || l.claims[a.Key] != nil {
 		return false
@@ -158,7 +159,7 @@ func (l *Ledger) Adopt(a Ask, n Loan, steps ...Key) bool {
 	return true
 }
 
-// inside reports whether all that a claim has is among what another one has.
+// inside reports whether p has everything held by c.
 func (c *claim) inside(p *claim) bool {
 	over, overGPUs := c.slots.clone(), c.gpus.clone()
 	over.minus(p.slots)
@@ -177,8 +178,9 @@ func (l *Ledger) gpuSet(names []string) set {
 	return gpus
 }
 
-// AdoptSub books what a step still uses, within its parent's claim. A step all of whose
-// ranks have ended may have given its slots back already, and another step may have them.
+// AdoptSub books the room still used by a step, within the parent's claim. A step
+// may have given slots back already if all of the step's ranks have ended, and
+// another step may have the slots.
 func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 	p := l.claims[parent]
 	if p == nil || p.state != Running || l.claims[a.Key] != nil {
@@ -201,14 +203,14 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 	return true
 }
 
-// yield leaves to another step of the same parent what both have.
+// yield leaves the slots and GPUs held by both steps of a parent to the other step.
 func (c *claim) yield(to *claim) {
 	c.slots.minus(to.slots)
 	c.gpus.minus(to.gpus)
 	c.room = Room{Slots: c.slots.count(), GPUs: c.gpus.count()}
 }
 
-// Reborn starts a new incarnation: what was not launched is forgotten.
+// Reborn starts a new incarnation: claims not launched are forgotten.
 func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	var gone []*claim
 	for _, c := range l.claims { // in any order: sorted below
@@ -226,7 +228,7 @@ func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	l.pump(now)
 }
 
-// InTheWay names the job that has most slots here, k apart.
+// InTheWay names the job with the most slots here, except k's.
 func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
 	for _, c := range l.holds {
 		if c.ask.Key.Job != k.Job && c.room.Slots > n {
@@ -253,7 +255,7 @@ func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 	return held, locked, running, stuck, int32(len(l.wait))
 }
 
-// FreeGPUs names the GPUs that nobody has.
+// FreeGPUs names the free GPUs.
 func (l *Ledger) FreeGPUs() []string {
 	out := make([]string, 0, l.free.GPUs)
 	for _, i := range l.gpus.list() {
@@ -262,8 +264,8 @@ func (l *Ledger) FreeGPUs() []string {
 	return out
 }
 
-// Check panics where an invariant is broken: every slot, byte and GPU is in
-// exactly one place, the wait list is in order, and nobody waits for what is
+// Check panics if an invariant is broken: every slot, byte and GPU is in exactly
+// one place, the wait list is in order, and no claim waits while enough room is
 // free.
 func (l *Ledger) Check() {
 	sum, slotsSeen, gpusSeen := l.free.Plus(l.tasks.held).Plus(l.tasks.stuck), l.slots.clone(), l.gpus.clone()

@@ -20,7 +20,7 @@ func (s set) count() (n int32) {
 	return n
 }
 
-// low moves the n lowest members of s to t, which is grown as needed.
+// low moves the n lowest members of s to t, growing t as needed.
 func (s set) low(t set, n int32) set {
 	t = t.grown(len(s))
 	for i := 0; i < len(s) && n > 0; i++ {
@@ -34,7 +34,7 @@ func (s set) low(t set, n int32) set {
 	return t
 }
 
-// high moves the n highest members of s to t, which has room for them.
+// high moves the n highest members of s to t; t is large enough.
 func (s set) high(t set, n int32) {
 	for i := len(s) - 1; i >= 0 && n > 0; i-- {
 		for s[i] != 0 && n > 0 {

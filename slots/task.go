@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// tasks is what the node's tasks have, and whether more of them wait. They need
+// tasks is the room of the node's tasks, and the state of their queue. Tasks need
 // no lease: they belong to the node, and no other node gives their room back.
 //
-// Gangs and tasks take turns. A gang that waits gets what comes free, since
-// tasks end all the time and would never let it in; but once tasks wait here,
-// whoever came later than the last task that was started waits for one more.
+// Gangs and tasks take turns. A waiting gang gets the room freed by tasks, since
+// tasks end all the time and would never let the gang in. But once tasks wait here,
+// a gang enqueued after the start of the last task waits for one more task.
 type tasks struct {
 	held    Room
-	stuck   Room // of those that could not be killed
-	slots   set  // of both
+	stuck   Room // of tasks with processes left unkilled
+	slots   set  // of held and stuck
 	gpus    set
-	lent    []*claim      // of those that have steps
-	next    Room          // of the one that waits
-	waiting bool          // is there one
-	since   time.Duration // when the last one was started, or they began to wait
+	lent    []*claim      // claims of tasks with steps
+	next    Room          // of the waiting task
+	waiting bool          // a task waits
+	since   time.Duration // when the last task was started, or tasks began to wait
 }
 
-// TaskLoan is what a task was given.
+// TaskLoan is the room given to a task.
 type TaskLoan struct {
 	Room  Room
 	slots set
 	gpus  set
-	lent  *claim // what its steps use; nil before the first
+	lent  *claim // for the steps of the task; nil before the first step
 }
 
 // Slots are the numbers of the slots of a loan.
@@ -57,8 +57,8 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 	return names
 }
 
-// TaskRoom is what tasks may have in all at the moment, what they have
-// included: all that is free, unless a gang has the turn.
+// TaskRoom is the room available to tasks at the moment, including the room they
+// have: all free room, unless a gang has the turn.
 func (l *Ledger) TaskRoom() Room {
 	if l.drained() || l.shut || len(l.wait) > 0 && !l.tasksFirst(l.wait[0]) {
 		return l.tasks.held
@@ -66,14 +66,15 @@ func (l *Ledger) TaskRoom() Room {
 	return l.tasks.held.Plus(l.free)
 }
 
-// tasksFirst reports whether a task that waits comes before c, nil for one that
-// is not on the wait list.
+// tasksFirst reports whether a waiting task comes before c; c is nil for a claim
+// not on the wait list.
 func (l *Ledger) tasksFirst(c *claim) bool {
 	return l.tasks.waiting && (c == nil || !c.queued || l.tasks.since < c.since) && !l.tasksBlocked()
 }
 
-// tasksBlocked reports whether gangs that have not launched yet hold what the task
-// needs that waits. It keeps nothing from gangs then: each would wait for the other.
+// tasksBlocked reports whether gangs not yet launched hold room needed by the
+// waiting task. Then the task keeps nothing from gangs: each would wait for the
+// other.
 func (l *Ledger) tasksBlocked() bool {
 	if mutantTasksBlock || l.free.Fits(Room{}, l.tasks.next) > 0 {
 		return false
@@ -87,7 +88,7 @@ func (l *Ledger) tasksBlocked() bool {
 	return room.Fits(Room{}, l.tasks.next) < 1
 }
 
-// open is what is free for c.
+// open is the free room available to c.
 func (l *Ledger) open(c *claim) Room {
 	if !l.tasksFirst(c) {
 		return l.free
@@ -98,9 +99,9 @@ func (l *Ledger) open(c *claim) Room {
 	})
 }
 
-// TakeTask gives a task its room at once, or says that it is not its turn. A node
-// that drains gives it, too: who starts tasks keeps to [Ledger.TaskRoom], but the
-// start of some was recorded before the drain.
+// TakeTask gives a task room at once, or returns false if another has the turn. A
+// draining node gives the room, too: the starter of tasks keeps to
+// [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
 	room := l.TaskRoom().Minus(l.tasks.held)
 	if l.drained() && !l.shut {
@@ -129,8 +130,9 @@ func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
 	return n, true
 }
 
-// EndTask takes back what a task had. What could not be killed keeps its room
-// for good; a step of the task that is not over keeps its own until it ends.
+// EndTask takes back the room of a task. A task with unkillable processes keeps the
+// room for good; a running step of the task keeps the step's room until the step
+// ends.
 func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 	if left {
 		l.tasks.held = l.tasks.held.Minus(n.Room)
@@ -151,8 +153,8 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 	l.pump(now)
 }
 
-// SubTask launches ranks of a step on what a task has and other steps of it do
-// not use.
+// SubTask launches ranks of a step on the part of a task's room not used by other
+// steps of the task.
 func (l *Ledger) SubTask(a Ask, n *TaskLoan) (Loan, bool) {
 	c := n.lent
 	if c == nil {
@@ -166,9 +168,9 @@ func (l *Ledger) SubTask(a Ask, n *TaskLoan) (Loan, bool) {
 	return loan, ok
 }
 
-// TasksWait says whether tasks are ready that found no room, and how much the
-// first of them takes. One that this node can never hold keeps nothing from others:
-// it waits here for a thief.
+// TasksWait receives whether ready tasks found no room, and the room needed by the
+// first such task. A task too large for this node keeps nothing from others: the
+// task waits here for a thief.
 func (l *Ledger) TasksWait(now time.Duration, waiting bool, next Room) {
 	waiting = waiting && l.Total().Fits(Room{}, next) > 0
 	if waiting && !l.tasks.waiting {

@@ -8,14 +8,14 @@ import (
 
 // The terms of a gather.
 const (
-	// CircleWait is how long a circle that does not answer is waited for
-	// before the next is asked.
+	// CircleWait is how long the gather waits for a silent circle before asking the
+	// next.
 	CircleWait = 50 * time.Millisecond
-	// AskAgain is how long an ask stays unanswered before it is repeated; it
-	// doubles up to AskAgainMax.
+	// AskAgain is how long an ask stays unanswered before the gather repeats the
+	// ask; the wait doubles up to AskAgainMax.
 	AskAgain    = 250 * time.Millisecond
 	AskAgainMax = 4 * time.Second
-	// RefusedAgain is when a node that lends nothing is asked again.
+	// RefusedAgain is the wait before the gather asks a refusing node again.
 	RefusedAgain = 5 * time.Second
 )
 
@@ -26,7 +26,7 @@ type Stage uint8
 const (
 	Local  Stage = iota // asks its own node
 	Halves              // asks for half, circle by circle
-	Insist              // has asked everybody for the rest, waits
+	Insist              // has asked every node for the rest, waits
 	Rest                // ReleaseAll: waits for the next try
 )
 
@@ -41,21 +41,22 @@ type Ask struct {
 	Round uint32
 }
 
-// Back is room to give back: a lease, or with a zero one all asked for up to
-// Round.
+// Back is room to give back: a lease, or with a zero lease everything asked for up
+// to Round.
 type Back struct {
 	To    filch.NodeName
 	Lease filch.LeaseID
 	Round uint32
 }
 
-// Moves is what a Gather wants sent.
+// Moves are the messages for the caller to send.
 type Moves struct {
 	Asks  []Ask
 	Backs []Back
 }
 
-// Grant is what a victim says it holds; of two, the later version counts.
+// Grant is a victim's report of the room held for the job; of two, the later
+// version counts.
 type Grant struct {
 	Lease   filch.LeaseID
 	Held    int32
@@ -76,15 +77,15 @@ type cell struct {
 	want    int32
 	asked   uint32 // round of the last ask, 0 none
 	open    bool   // and not answered
-	insists bool   // that ask waits
+	insists bool   // the last ask waits
 	again   time.Duration
 	tries   uint8
 	last    Grant
 }
 
-// Gather collects slots for one job. It asks its own node, then circles of
-// random others for half of what they have free, then all for the rest, and
-// keeps what it is lent until [Gather.Ready].
+// Gather collects slots for one job. Gather asks the origin's own node, then
+// circles of random others for half of their free room, then all nodes for the
+// rest, and keeps the grants until [Gather.Ready].
 type Gather struct {
 	need    Need
 	policy  Policy
@@ -93,15 +94,15 @@ type Gather struct {
 	rng     rng
 	cells   []cell  // in the order of asking
 	where   []int32 // cell+1 of a member
-	reach   int     // cells asked so far
+	reach   int     // candidates asked so far
 	circle  int
 	stage   Stage
 	open    int32 // asks of this stage not answered
-	sum     int64 // ranks held, as far as they count
+	sum     int64 // ranks held, counting usable nodes up to their limits
 	round   uint32
 	next    time.Duration // the circle's end, or the next try
 	poll    time.Duration
-	again   time.Duration // no cell is due before
+	again   time.Duration // no cell is due earlier
 }
 
 // NewGather makes a Gather for a job submitted on self.
@@ -132,7 +133,7 @@ func NewGather(need Need, m *Members, self filch.NodeName, p Policy, seed uint64
 	return g
 }
 
-// admit makes a member a candidate if it may be one; this node goes first.
+// admit makes an eligible member a candidate; this node goes first.
 func (g *Gather) admit(i int32) bool {
 	p := g.members.At(i)
 	for len(g.where) <= int(i) {
@@ -155,8 +156,8 @@ func (g *Gather) admit(i int32) bool {
 	return true
 }
 
-// Begin asks the own node for all it can lend; if that is no candidate it goes
-// straight to the neighbors.
+// Begin asks the origin's own node for as much as possible; if the own node is no
+// candidate, Begin goes straight to the neighbors.
 func (g *Gather) Begin(now time.Duration, out *Moves) {
 	if g.policy.Kind == Accumulate && len(g.cells) > 0 && g.name(0) == g.self {
 		g.round++
@@ -188,11 +189,10 @@ func (g *Gather) ask(now time.Duration, i int, want int32, half, wait bool, out 
 	out.Asks = append(out.Asks, Ask{To: g.name(i), Want: want, Half: half, Wait: wait, Round: c.asked})
 }
 
-// missing is the ranks that nothing is held for.
+// missing is the number of ranks for which no room is held.
 func (g *Gather) missing() int32 { return max(g.need.Ranks-int32(min(g.sum, int64(g.need.Ranks))), 1) }
 
-// step moves on when the stage is through: everybody answered, or it took too
-// long.
+// step moves on when the stage is over: every node answered, or the time is up.
 func (g *Gather) step(now time.Duration, out *Moves) {
 	if g.open > 0 && now < g.next || g.stage == Insist || g.full() {
 		return
@@ -207,14 +207,15 @@ func (g *Gather) step(now time.Duration, out *Moves) {
 	}
 }
 
-// full reports whether enough is held to be worth choosing.
+// full reports whether the grants suffice for a choice of nodes.
 func (g *Gather) full() bool {
 	_, ok := g.Ready()
 	return ok
 }
 
-// widen asks the next circle for half of what it has: first the square root of
-// the members, or twice the nodes needed if that is more, then twice as many.
+// widen asks the next circle for half of the free room: the first circle is the
+// square root of the members, or twice the number of nodes needed if larger; each
+// further circle is twice as large.
 func (g *Gather) widen(now time.Duration, out *Moves) {
 	g.stage = Halves
 	if g.circle == 0 {
@@ -236,7 +237,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 		}
 		want := min(c.limit, missing)
 		if g.need.Exclusive {
-			want = c.limit // the node is ours as a whole: no reason to pile ranks on the others
+			want = c.limit // the whole node is ours: do not pile ranks on others
 		}
 		g.ask(now, g.reach, want, true, false, out)
 		k--
@@ -247,7 +248,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 	}
 }
 
-// insist asks everybody for all that could be used, to be waited for.
+// insist asks every node for all usable room, and to wait.
 func (g *Gather) insist(now time.Duration, out *Moves) {
 	g.stage, g.next = Insist, filch.Never
 	g.round++
@@ -265,8 +266,8 @@ func (g *Gather) insistOn(now time.Duration, i int, out *Moves) {
 	g.ask(now, i, c.limit, false, true, out)
 }
 
-// tryAll is the papers' way: half from everybody, and if the sum is short all
-// of it back and again later.
+// tryAll is the papers' policy: ask every node for half, and if the sum is short,
+// give everything back and try again later.
 func (g *Gather) tryAll(now time.Duration, out *Moves) {
 	if g.stage == Halves {
 		g.stage = Rest
@@ -300,7 +301,7 @@ func (g *Gather) tryAll(now time.Duration, out *Moves) {
 	}
 }
 
-// count adds what c holds to the sum, or takes it off.
+// count adds the ranks held at c to the sum, or subtracts them.
 func (g *Gather) count(c *cell, sign int64) {
 	if g.usable(c) {
 		g.sum += sign * int64(min(c.last.Held, c.limit))
@@ -314,8 +315,9 @@ func (g *Gather) close(c *cell) {
 	}
 }
 
-// Granted takes in what a victim says. News of before what is known counts for
-// nothing and make news false: the victim asks whether it is still wanted.
+// Granted receives a victim's report. A report older than the last known is
+// ignored, and news is false: the victim then asks whether the room is still
+// wanted.
 func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *Moves) (news bool) {
 	m := g.members.Find(from)
 	if m < 0 || int(m) >= len(g.where) || g.where[m] == 0 {
@@ -341,8 +343,8 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 		g.again = min(g.again, c.again)
 	}
 	if g.stage == Local && n.Older && g.policy.Kind == Accumulate {
-		// Who waits here waits everywhere, and before us: no neighbor would
-		// lend half, so that asking for it is in vain.
+		// The older request waits here, so it waits everywhere, ahead of this job.
+		// No neighbor would lend half, so asking for half is useless.
 		g.reach = len(g.cells)
 	}
 	g.step(now, out)
@@ -356,8 +358,8 @@ func newer(n, than Grant) bool {
 	return n.Version > than.Version
 }
 
-// Changed takes in that a member came, went or was reborn; old is what it was.
-// It is called after the Members were set.
+// Changed handles a member's coming, departure or rebirth; old is the previous
+// entry. The caller updates Members first.
 func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out *Moves) {
 	if int(i) >= len(g.where) || g.where[i] == 0 {
 		if g.admit(i) && g.stage == Insist {
@@ -373,17 +375,17 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 		g.sum -= int64(min(c.last.Held, c.limit))
 	}
 	if p.Standing >= Dead || p.Incarnation != old.Incarnation {
-		c.limit = g.need.limit(p.Total) // it may have come back with more, or less
+		c.limit = g.need.limit(p.Total) // the node may have come back with more, or less
 		c.last = Grant{Lease: filch.LeaseID{Incarnation: p.Incarnation}}
 		g.close(c)
 		c.again = filch.Never
 	}
 	g.count(c, 1)
 	if p.Standing == Up && old.Standing != Up && c.open {
-		c.again, g.again = now, now // it was not asked again while it was suspected
+		c.again, g.again = now, now // the ask was not repeated while the node was suspected
 	}
-	// Suspected it may not have been asked to wait; draining it forgot who did,
-	// and may have said so in vain.
+	// A suspected node may not have been asked to wait. A draining node forgot the
+	// waiting claims, and the report of this may have been lost.
 	back := old.Standing >= Draining || (old.Standing == Suspect || old.Standing == Gone) && !c.last.Waiting
 	if p.Standing == Up && g.stage == Insist && (back || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
 		g.round++
@@ -392,7 +394,7 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 	g.step(now, out)
 }
 
-// Tick repeats what was not answered and ends circles that took too long.
+// Tick repeats unanswered asks and ends circles after their time.
 func (g *Gather) Tick(now time.Duration, out *Moves) {
 	if g.again <= now {
 		g.again = filch.Never
@@ -405,13 +407,13 @@ func (g *Gather) Tick(now time.Duration, out *Moves) {
 		return
 	}
 	g.step(now, out)
-	if g.next <= now { // enough is held: look again, should it be wounded
+	if g.next <= now { // enough is held: look again in case a hold is wounded
 		g.next = now + CircleWait
 	}
 }
 
-// repeat asks again what was not answered, under the same round, and who
-// refused or let a place lapse, as a new question.
+// repeat asks again: an unanswered ask under the same round, and a node after a
+// refusal or a lapse under a new round.
 func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 	c := &g.cells[i]
 	if c.again > now {

@@ -1,9 +1,9 @@
 package stealer
 
-// Half is what a victim lends of that much free room: half of it, rounded up,
-// so that a last slot can be stolen too. The papers say half (MATRIX 3.8: "it
-// locks half of its compute slots"), MATRIX's code rounds down, and then a
-// victim with one slot free never lends it.
+// Half is the room lent by a victim out of free: half, rounded up, so the last slot
+// can be stolen too. The papers say half (MATRIX 3.8: "it locks half of its compute
+// slots"), MATRIX's code rounds down, and then a victim with one slot free never
+// lends the slot.
 func Half(free int32) int32 {
 	if free <= 0 {
 		return 0

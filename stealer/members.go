@@ -1,9 +1,9 @@
-// Package stealer decides whom to ask for slots, for how much and when again,
-// and when the slots that were lent make a job.
+// Package stealer decides which nodes to ask for slots, for how many and when
+// again, and when the granted slots suffice for a job.
 //
-// A [Gather] works for one job at the node where it was submitted. It sends
-// nothing: what is to be asked comes out as a list, what was granted goes in.
-// Victims are drawn from [Members] by a seeded generator of its own.
+// A [Gather] works for one job at the node of the job's submission. A Gather sends
+// nothing: the asks come out as a list, the grants go in. A seeded generator of
+// each Gather draws victims from [Members].
 package stealer
 
 import (
@@ -11,24 +11,24 @@ import (
 	"github.com/filch-hpc/filch/slots"
 )
 
-// Standing is what a member may be used for.
+// Standing says how a member may be used.
 type Standing uint8
 
 // The standings.
 const (
 	Up       Standing = iota
-	Suspect           // no sign of life: what it lent counts, no new work
-	Gone              // its launcher is, and its host answers: as Suspect, and it may be back at once
-	Draining          // lends nothing more, goes on with what it has
-	Dead              // its slots are gone
-	Left              // as Dead, on its own wish
+	Suspect           // no sign of life: grants count, no new work
+	Gone              // launcher ended, host answers: as Suspect, and may be back at once
+	Draining          // lends nothing more, goes on with current work
+	Dead              // the slots are gone
+	Left              // as Dead, by the node's own wish
 )
 
 func (s Standing) String() string {
 	return [...]string{"up", "suspect", "gone", "draining", "dead", "left"}[min(s, Left)]
 }
 
-// Answers reports whether a node shows life, whatever it takes.
+// Answers reports whether a node shows life, even if the node refuses work.
 func (s Standing) Answers() bool { return s == Up || s == Draining }
 
 // Member is a node of the instance as its peers know it.
@@ -38,11 +38,11 @@ type Member struct {
 	Standing    Standing
 	Total       slots.Room
 	Group       string // of nodes near to each other: an allocation; "" unknown
-	Why         string // it drains; "" none was given
+	Why         string // the reason for draining; "" none was given
 }
 
-// Members is the list of all nodes ever seen, in the order of first sight, so
-// that an index stays true. A simulator may share one among its nodes.
+// Members is the list of all nodes ever seen, in the order of first sight, so an
+// index stays valid. A simulator may share a list among simulated nodes.
 type Members struct {
 	list  []Member
 	index map[filch.NodeName]int32
@@ -51,7 +51,7 @@ type Members struct {
 // NewMembers makes an empty list.
 func NewMembers() *Members { return &Members{index: make(map[filch.NodeName]int32)} }
 
-// Set adds or replaces a member; it returns its index and what was known.
+// Set adds or replaces a member and returns the index and the previous entry.
 func (m *Members) Set(p Member) (i int32, old Member, known bool) {
 	if i, known = m.index[p.Name]; known {
 		old = m.list[i]
@@ -72,7 +72,7 @@ func (m *Members) Find(name filch.NodeName) int32 {
 	return -1
 }
 
-// At is the member with that index.
+// At is the member at the index.
 func (m *Members) At(i int32) *Member { return &m.list[i] }
 
 // Len counts all members ever seen.

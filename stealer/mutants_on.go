@@ -2,11 +2,11 @@
 
 package stealer
 
-// Planted faults, one at a time, that a checker worth its name must catch.
-// They exist only under the build tag mutants.
+// Planted faults, one at a time, for a checker to catch. The faults exist only
+// under the build tag mutants.
 var (
-	mutantStaleGrant bool // a grant that comes late counts as news
-	mutantLendAll    bool // all that is free is lent, not half
+	mutantStaleGrant bool // a late grant counts as news
+	mutantLendAll    bool // all free room is lent, not half
 )
 
 // Plant switches on the named fault and the others off; "" is none.

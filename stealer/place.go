@@ -28,10 +28,10 @@ type Span struct {
 	Count int32
 }
 
-// Need is what a job needs, with nothing left open.
+// Need is the complete request of a job.
 type Need struct {
 	Ranks      int32
-	Base, Each slots.Room // what all ranks on a node share, and what each takes
+	Base, Each slots.Room // shared by all ranks on a node, and taken by each
 	MinNodes   int32      // at least 1, at most Ranks
 	MaxNodes   int32      // 0 no bound
 	PerNode    int32      // 0 no bound
@@ -47,7 +47,7 @@ type Offer struct {
 	Node  filch.NodeName
 	Lease filch.LeaseID
 	Ranks int32
-	Word  uint64 // the version of the Grant that says so
+	Word  uint64 // the version of the Grant behind the offer
 }
 
 // Share is a node's part of a job.
@@ -56,8 +56,8 @@ type Share struct {
 	Spans []Span
 }
 
-// limit is the most ranks of the job that a node with that much could take,
-// beside at least one rank on each of the other nodes that are needed.
+// limit is the most ranks of the job for a node with the given total, leaving at
+// least one rank for each of the other nodes needed.
 func (n *Need) limit(total slots.Room) int32 {
 	k := total.Fits(n.Base, n.Each)
 	if n.PerNode > 0 {
@@ -66,14 +66,14 @@ func (n *Need) limit(total slots.Room) int32 {
 	return min(k, n.Ranks-max(n.MinNodes, 1)+1)
 }
 
-// Allows reports whether the job may use that node at all.
+// Allows reports whether the job may use the named node at all.
 func (n *Need) Allows(name filch.NodeName) bool {
 	return (len(n.Only) == 0 || slices.Contains(n.Only, name)) && !slices.Contains(n.Exclude, name)
 }
 
-// Choose picks nodes for the job out of what is offered: the node called
-// first before the others, then those that offer most. It takes the fewest
-// nodes that do, but with a range of nodes as many as it may (as srun does).
+// Choose picks nodes for the job out of the offers: the node called first before
+// the others, then the largest offers. Choose takes the fewest nodes possible, but
+// with a range of nodes as many as allowed (as srun does).
 func (n *Need) Choose(offers []Offer, first filch.NodeName) ([]Offer, bool) {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o Offer) bool { return o.Ranks <= 0 })
 	most := func(a, b Offer) int { return cmp.Compare(b.Ranks, a.Ranks) }
@@ -172,7 +172,7 @@ func extend(spans []Span, s Span) []Span {
 	return append(spans, s)
 }
 
-// byName orders names as a reader does, n2 before n10, with one in front.
+// byName orders names as a reader does, n2 before n10, with first in front.
 func byName(a, b, first filch.NodeName) int {
 	if a == b {
 		return 0
@@ -215,9 +215,9 @@ func digits(s string) int {
 	return k
 }
 
-// Even sets PerNode to the least with which the ranks fit, as fits says of n; to
-// 0 where they fit with none. So a job that is to be spread evenly over nodes
-// with unequal room is, as far as that room goes.
+// Even sets PerNode to the least value with which the ranks fit, as reported by
+// fits; to 0 if the ranks fit with no value. So the ranks are spread evenly over
+// nodes with unequal room, as far as the room goes.
 func (n *Need) Even(fits func() bool) {
 	most := n.Ranks
 	low := int32(sort.Search(int(most), func(k int) bool {
@@ -229,8 +229,8 @@ func (n *Need) Even(fits func() bool) {
 	}
 }
 
-// Ceiling is the most ranks that such a job could ever have on these nodes,
-// and how many of the nodes could take part at all.
+// Ceiling is the most ranks of such a job ever possible on these nodes, and the
+// number of eligible nodes.
 func (n *Need) Ceiling(m *Members) (ranks int64, nodes int32) {
 	wide := *n
 	wide.Ranks, wide.MinNodes = slots.Unbounded, 1

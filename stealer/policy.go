@@ -2,7 +2,7 @@ package stealer
 
 import "time"
 
-// Policy is how a Gather goes about it. The zero Policy is the product's.
+// Policy is how a Gather collects slots. The zero Policy is the product's.
 type Policy struct {
 	Kind Kind
 	// PollMin and PollMax bound the doubling wait of ReleaseAll between two
@@ -15,10 +15,10 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Accumulate keeps what was lent, widens the circle, then insists.
+	// Accumulate keeps grants, widens the circle, then insists.
 	Accumulate Kind = iota
-	// ReleaseAll is the papers' policy (MATRIX 3.8): half of what is free from
-	// every neighbor; where the sum is short all of it is released and the try
-	// repeated after a doubling wait. It is here to be compared with.
+	// ReleaseAll is the papers' policy (MATRIX 3.8): ask every neighbor for half of
+	// the free room; if the sum is short, release everything and try again after a
+	// doubling wait. ReleaseAll exists for comparison.
 	ReleaseAll
 )

@@ -6,7 +6,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Ready reports whether what is held makes the job, and of which nodes.
+// Ready reports whether the grants suffice for the job, and the share of each
+// chosen node.
 func (g *Gather) Ready() ([]Share, bool) {
 	if g.sum < int64(g.need.Ranks) {
 		return nil, false
@@ -24,8 +25,8 @@ func (g *Gather) Ready() ([]Share, bool) {
 	return g.need.Assign(chosen, g.self), true
 }
 
-// Rest lists what is to be given back once the shares were launched: other
-// leases, places on wait lists, and asks that may still be under way.
+// Rest lists the room to give back once the shares were launched: other leases,
+// places on wait lists, and asks possibly still under way.
 func (g *Gather) Rest(used []Share) []Back {
 	in := make(map[filch.NodeName]bool, len(used))
 	for _, s := range used {
@@ -44,10 +45,10 @@ func (g *Gather) Rest(used []Share) []Back {
 	return out
 }
 
-// Stage is how far it has come.
+// Stage is the current stage of g.
 func (g *Gather) Stage() Stage { return g.stage }
 
-// Held is the ranks that room is held for, and how many nodes were asked.
+// Held is the ranks with room held, and the number of nodes asked.
 func (g *Gather) Held() (ranks int64, asked int32) {
 	for i := range g.cells {
 		if g.cells[i].asked > 0 {
@@ -57,22 +58,21 @@ func (g *Gather) Held() (ranks int64, asked int32) {
 	return g.sum, asked
 }
 
-// Has reports whether that lease is one that is counted on.
+// Has reports whether the lease is among the current grants.
 func (g *Gather) Has(node filch.NodeName, lease filch.LeaseID) bool {
 	m := g.members.Find(node)
 	return m >= 0 && int(m) < len(g.where) && g.where[m] > 0 && g.cells[g.where[m]-1].last.Lease == lease
 }
 
-// Seat is what is known of one candidate, for an explanation.
+// Seat is the known state of a candidate, for an explanation.
 type Seat struct {
 	Node  filch.NodeName
 	Limit int32
 	Last  Grant
 }
 
-// Seats lists candidates that were asked and are short, at most k of them,
-// those with the most slots in another job's hands first come by order of
-// asking: the own node, then the nearest circles.
+// Seats lists up to k of the candidates already asked, in the order of asking: the
+// own node first, then the circles.
 func (g *Gather) Seats(k int) []Seat {
 	var out []Seat
 	for i := range g.cells {
@@ -87,8 +87,8 @@ func (g *Gather) Seats(k int) []Seat {
 	return out
 }
 
-// Refresh asks k nodes again that it waits for, so that an explanation is of
-// now.
+// Refresh asks up to k of the nodes still short again, so an explanation is up to
+// date.
 func (g *Gather) Refresh(now time.Duration, k int, out *Moves) {
 	if g.stage != Insist {
 		return

@@ -6,18 +6,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// Cancelled is what filch cancel --json prints for each job.
+// Cancelled is the output of filch cancel --json for each job.
 type Cancelled struct {
 	ID    filch.JobID `json:"id"`
 	Told  bool        `json:"told"`
 	Error string      `json:"error,omitempty"`
 }
 
-func cancelCommand(g *global) *cobra.Command {
+func cancelCommand(g *cli.Global) *cobra.Command {
 	name, asJSON := "", false
 	c := &cobra.Command{
 		Use:     "cancel [-s SIGNAL] JOB...",
@@ -33,41 +35,41 @@ With -s only that signal is sent, and the job goes on if it survives it.`,
 			if name != "" {
 				n, err := spec.Signal(name)
 				if err != nil {
-					return misuse{err}
+					return ui.Misused(err)
 				}
 				sig = n
 			}
-			c, ids, err := g.jobs(args)
+			c, ids, err := g.Jobs(args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			for _, id := range ids {
 				if id.Rank >= 0 {
-					return misuse{filch.Errorf(filch.Invalid, "a single rank cannot be ended: give the job, %d", id.Job)}
+					return ui.Misused(filch.Errorf(filch.Invalid, "a single rank cannot be ended: give the job, %d", id.Job))
 				}
 			}
 			failed, list := false, []Cancelled{}
 			for _, id := range ids {
 				said := Cancelled{ID: id.Job}
 				if sig != 0 {
-					err = ask(c, queryWait, nil, wire.VerbSignal, id.Job.String(), strconv.Itoa(int(sig)))
+					err = cli.Ask(c, cli.QueryWait, nil, wire.VerbSignal, id.Job.String(), strconv.Itoa(int(sig)))
 				} else {
-					err = ask(c, queryWait, nil, wire.VerbCancel, id.Job.String(), strconv.Itoa(int(sigTERM)))
+					err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, id.Job.String(), strconv.Itoa(int(ui.SIGTERM)))
 				}
 				if said.Told = err == nil; err != nil {
-					complain(err)
+					ui.Complain(err)
 					failed, said.Error = true, err.Error()
 				}
 				list = append(list, said)
 			}
 			if asJSON {
-				if err := printJSON(list); err != nil {
+				if err := ui.PrintJSON(list); err != nil {
 					return err
 				}
 			}
 			if failed {
-				return exit{1}
+				return ui.Exit(1)
 			}
 			return nil
 		},

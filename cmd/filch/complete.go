@@ -3,25 +3,27 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 )
 
 // completeJobs offers the jobs of the instance, and last, with their names.
-func completeJobs(g *global, wanted func(launcher.JobInfo) bool) cobra.CompletionFunc {
+func completeJobs(g *cli.Global, wanted func(launcher.JobInfo) bool) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, err := g.dial()
+		c, err := g.Dial()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		list, err := queryJobs(c)
+		list, err := cli.QueryJobs(c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		words := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest job")}
 		for _, j := range list {
 			if wanted(j) {
-				words = append(words, cobra.CompletionWithDesc(j.ID.String(), clean(j.Name)+" ("+j.State+")"))
+				words = append(words, cobra.CompletionWithDesc(j.ID.String(), ui.Clean(j.Name)+" ("+j.State+")"))
 			}
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
@@ -32,17 +34,17 @@ func anyJob(launcher.JobInfo) bool        { return true }
 func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
 func detachedJob(j launcher.JobInfo) bool { return j.Detached }
 func openJob(j launcher.JobInfo) bool     { return j.Open }
-func failedBag(j launcher.JobInfo) bool   { return isTasks(&j) && j.Code != nil && *j.Code != 0 }
+func failedBag(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code != nil && *j.Code != 0 }
 
 // completeNodes offers the nodes of the instance.
-func completeNodes(g *global) cobra.CompletionFunc {
+func completeNodes(g *cli.Global) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, err := g.dial()
+		c, err := g.Dial()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		list, err := queryNodes(c)
+		list, err := cli.QueryNodes(c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -54,9 +56,9 @@ func completeNodes(g *global) cobra.CompletionFunc {
 	}
 }
 
-// completion adds what only needs the names of commands and options to be
-// known, so that each command's own file says nothing of it.
-func completion(root *cobra.Command, g *global) {
+// completion adds the completions that need nothing but the names of commands and
+// options; the commands' own files have no such code.
+func completion(root *cobra.Command, g *cli.Global) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -136,7 +137,8 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	check(reflect.TypeFor[wire.PolicyInfo]())
 	check(reflect.TypeFor[finding]())
 	check(reflect.TypeFor[Cancelled]())
-	check(reflect.TypeFor[WorkflowInfo]())
-	check(reflect.TypeFor[WorkflowJob]())
+	check(reflect.TypeFor[tasks.WorkflowInfo]())
+	check(reflect.TypeFor[tasks.WorkflowJob]())
 	check(reflect.TypeFor[PastJob]())
+	check(reflect.TypeFor[Setting]())
 }

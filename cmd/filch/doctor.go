@@ -10,26 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// What the doctor finds worth telling.
+// Thresholds of the doctor's findings.
 const (
 	slowSync  = 200 * time.Millisecond
 	clockStep = time.Second
-	lowShare  = 0.10 // of a disk: with less free a person should know
+	lowShare  = 0.10 // of a disk: with less free the doctor warns
 	fullShare = 0.75 // of the quota: beyond, a launcher takes no more detached jobs
 )
 
-// finding is something that is wrong, and what to do.
+// finding is a problem, and its remedy.
 type finding struct {
-	Level string `json:"level"` // error: something does not work; warning: something may come to that
+	Level string `json:"level"` // error: broken; warning: may break
 	Text  string `json:"text"`
 	Hint  string `json:"hint,omitempty"`
 }
 
-func doctorCommand(g *global) *cobra.Command {
+func doctorCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "doctor",
@@ -42,12 +45,12 @@ when something does not work.`,
 		Example: "  filch doctor\n  filch doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			nodes, err := queryNodes(c)
+			nodes, err := cli.QueryNodes(c)
 			if err != nil {
 				return err
 			}
@@ -63,7 +66,7 @@ when something does not work.`,
 	return c
 }
 
-// tell prints what was found.
+// tell prints the findings.
 func tell(found []finding, asJSON bool) error {
 	bad := false
 	for _, f := range found {
@@ -73,26 +76,26 @@ func tell(found []finding, asJSON bool) error {
 		if found == nil {
 			found = []finding{}
 		}
-		if err := printJSON(found); err != nil {
+		if err := ui.PrintJSON(found); err != nil {
 			return err
 		}
 	} else if len(found) == 0 {
-		printf("nothing is wrong\n")
+		ui.Printf("nothing is wrong\n")
 	} else {
 		for _, f := range found {
-			printf("%s: %s\n", f.Level, clean(f.Text))
+			ui.Printf("%s: %s\n", f.Level, ui.Clean(f.Text))
 			if f.Hint != "" {
-				printf("  %s\n", clean(f.Hint))
+				ui.Printf("  %s\n", ui.Clean(f.Hint))
 			}
 		}
 	}
 	if bad {
-		return exit{1}
+		return ui.Exit(1)
 	}
 	return nil
 }
 
-// examineNodes looks at the list of nodes.
+// examineNodes examines the list of nodes.
 func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	by := map[string][]filch.NodeName{}
 	builds := map[string][]filch.NodeName{}
@@ -133,16 +136,16 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 	if len(builds) > 1 {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
-	if live < promisedNodes {
-		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nothing is promised when one dies", plural(live, "node"), promisedNodes), ""})
+	if live < bringup.PromisedNodes {
+		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nothing is promised when one dies", ui.Plural(live, "node"), bringup.PromisedNodes), ""})
 	}
 	return found
 }
 
-// examineDrains names the nodes that drain, of so many that live.
+// examineDrains names the draining nodes among live nodes.
 func examineDrains(drained []wire.NodeInfo, live int) (found []finding) {
 	for _, n := range drained {
-		found = append(found, finding{"warning", string(n.Node) + " drains" + drainLine(n.Drain, time.Now()), "it starts nothing; filch drain --undo " + string(n.Node) + " ends that"})
+		found = append(found, finding{"warning", string(n.Node) + " drains" + bringup.DrainLine(n.Drain, time.Now()), "it starts nothing; filch drain --undo " + string(n.Node) + " ends that"})
 	}
 	if len(drained) == live && live > 0 {
 		found = append(found, finding{"error", "all nodes drain: nothing is started", "filch drain --undo NODE has one take work again"})
@@ -150,8 +153,8 @@ func examineDrains(drained []wire.NodeInfo, live int) (found []finding) {
 	return found
 }
 
-// examineStore looks at the store: as the node sees it that answers, and at
-// what each node keeps.
+// examineStore examines the store: the view of the answering node, and the
+// records on each node.
 func examineStore(all []wire.RosterInfo) (found []finding) {
 	add := func(level, hint, format string, args ...any) {
 		found = append(found, finding{level, fmt.Sprintf(format, args...), hint})
@@ -191,8 +194,8 @@ func examineStore(all []wire.RosterInfo) (found []finding) {
 	return append(found, examineRoom(all)...)
 }
 
-// examineRoom looks at the room on the nodes' disks; virtual nodes of a machine
-// share one.
+// examineRoom examines the free space on the nodes' disks; virtual nodes of a
+// machine share a disk.
 func examineRoom(all []wire.RosterInfo) (found []finding) {
 	type disk struct{ size, percent int64 } // nodes do not answer at the same moment
 	var disks []disk
@@ -211,7 +214,7 @@ func examineRoom(all []wire.RosterInfo) (found []finding) {
 		}
 		if r.Disk.Cut > 0 {
 			found = append(found, finding{
-				"warning", fmt.Sprintf("%s: the output of %s found no room on its disk", r.Node, plural(r.Disk.Cut, "task")),
+				"warning", fmt.Sprintf("%s: the output of %s found no room on its disk", r.Node, ui.Plural(r.Disk.Cut, "task")),
 				"the tasks ran on; filch logs JOB and filch info JOB.TASK say which; make room on the disk of FILCH_LOCAL",
 			})
 		}
@@ -225,7 +228,7 @@ func examineRoom(all []wire.RosterInfo) (found []finding) {
 	return found
 }
 
-// examineDisk looks at one node's log and clock.
+// examineDisk examines a node's log and clock.
 func examineDisk(r *wire.RosterInfo) (found []finding) {
 	add := func(level, hint, format string, args ...any) {
 		found = append(found, finding{level, string(r.Node) + ": " + fmt.Sprintf(format, args...), hint})
@@ -244,10 +247,10 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	}
 	if h.Mirror != "" {
 		add("error", "tasks that run once begin when it is written; until then filch up --resume may have to do again what has ended",
-			"the queue's mirror is not written: %s; %s wait for it", h.Mirror, plural(int(h.MirrorHeld), "task"))
+			"the queue's mirror is not written: %s; %s wait for it", h.Mirror, ui.Plural(int(h.MirrorHeld), "task"))
 	}
 	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
-		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", shortTime(s))
+		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", ui.ShortTime(s))
 	}
 	if full {
 		add("error", "the oldest ended jobs are dropped; if that is not enough, cancel some, or set FILCH_STORE_BYTES and start the launcher again",
@@ -257,7 +260,7 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeText(h.SkippedBytes))
 	}
 	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
-		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", shortTime(j.Abs()))
+		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", ui.ShortTime(j.Abs()))
 	}
 	return found
 }

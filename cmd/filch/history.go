@@ -9,16 +9,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// PastJob is what filch history --json prints of a job.
+// PastJob is the output of filch history --json for a job.
 type PastJob struct {
 	launcher.JobInfo
 	Ended int64 `json:"ended_unix_ns"`
 }
 
-func historyCommand(g *global) *cobra.Command {
+func historyCommand(g *cli.Global) *cobra.Command {
 	asJSON, bad, most := false, false, 0
 	c := &cobra.Command{
 		Use:     "history",
@@ -30,14 +32,14 @@ at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if most < 0 {
-				return misuse{filch.Errorf(filch.Invalid, "-n %d: there is no such number of jobs", most)}
+				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: there is no such number of jobs", most))
 			}
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			list, err := queryJobs(c)
+			list, err := cli.QueryJobs(c)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.
 				past = past[max(0, len(past)-most):]
 			}
 			if asJSON {
-				return printJSON(past)
+				return ui.PrintJSON(past)
 			}
 			if err := printHistory(past); err != nil || most > 0 {
 				return err
@@ -60,7 +62,7 @@ at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.
 	return c
 }
 
-// pastJobs are those that have ended, by when they did.
+// pastJobs are the ended jobs, by the time of their end.
 func pastJobs(list []launcher.JobInfo, bad bool) []PastJob {
 	past := []PastJob{}
 	for _, j := range list {
@@ -75,17 +77,17 @@ func pastJobs(list []launcher.JobInfo, bad bool) []PastJob {
 }
 
 func printHistory(past []PastJob) error {
-	t := &table{
-		head:  []string{"ID", "NAME", "KIND", "STATE", "CODE", "SUBMITTED", "WAITED", "ELAPSED", "TASKS"},
-		right: map[int]bool{0: true, 4: true, 6: true, 7: true},
+	t := &ui.Table{
+		Head:  []string{"ID", "NAME", "KIND", "STATE", "CODE", "SUBMITTED", "WAITED", "ELAPSED", "TASKS"},
+		Right: map[int]bool{0: true, 4: true, 6: true, 7: true},
 	}
 	for _, j := range past {
-		waited, tasks := shortTime(time.Duration(j.Waited*float64(time.Second))), fmt.Sprint(j.Ranks)
-		if isTasks(&j.JobInfo) {
+		waited, tasks := ui.ShortTime(time.Duration(j.Waited*float64(time.Second))), fmt.Sprint(j.Ranks)
+		if cli.IsTasks(&j.JobInfo) {
 			waited, tasks = "-", taskCounts(j.Tasks)
 		}
-		t.add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, fmt.Sprint(*j.Code), time.Unix(0, j.Submit).Format(time.DateTime),
-			waited, shortTime(time.Duration(j.Elapsed*float64(time.Second))), clip(tasks, 60))
+		t.Add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, fmt.Sprint(*j.Code), time.Unix(0, j.Submit).Format(time.DateTime),
+			waited, ui.ShortTime(time.Duration(j.Elapsed*float64(time.Second))), clip(tasks, 60))
 	}
-	return t.print()
+	return t.Print()
 }

@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-func psCommand(g *global) *cobra.Command {
+func psCommand(g *cli.Global) *cobra.Command {
 	asJSON, all, steps := false, false, false
 	c := &cobra.Command{
 		Use:     "ps",
@@ -26,12 +28,12 @@ ended. A job's number can be given to every other command, and so can last. What
 tasks started with filch run is listed with --steps alone: there may be thousands.`,
 		Example: "  filch ps\n  filch ps -a --json\n  filch ps --steps",
 		RunE: func(*cobra.Command, []string) error {
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			list, err := queryJobs(c)
+			list, err := cli.QueryJobs(c)
 			if err != nil {
 				return err
 			}
@@ -51,7 +53,7 @@ tasks started with filch run is listed with --steps alone: there may be thousand
 				if list == nil {
 					list = []launcher.JobInfo{}
 				}
-				return printJSON(list)
+				return ui.PrintJSON(list)
 			}
 			if err := printJobs(list); err != nil {
 				return err
@@ -66,7 +68,7 @@ tasks started with filch run is listed with --steps alone: there may be thousand
 }
 
 func printJobs(list []launcher.JobInfo) error {
-	t := &table{head: []string{"ID", "NAME", "KIND", "STATE", "CODE", "SIZE", "ELAPSED", "WHERE"}, right: map[int]bool{0: true, 4: true, 5: true, 6: true}}
+	t := &ui.Table{Head: []string{"ID", "NAME", "KIND", "STATE", "CODE", "SIZE", "ELAPSED", "WHERE"}, Right: map[int]bool{0: true, 4: true, 5: true, 6: true}}
 	for _, j := range list {
 		code, where := "-", spec.FormatHosts(j.Nodes)
 		if j.Code != nil {
@@ -77,30 +79,30 @@ func printJobs(list []launcher.JobInfo) error {
 			where, elapsed = j.Cause, "-"
 		}
 		size := j.Ranks
-		if isTasks(&j) {
+		if cli.IsTasks(&j) {
 			size, where, elapsed = j.Tasks.Total, taskCounts(j.Tasks), ranFor(&j)
 		}
-		t.add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(size), elapsed, clip(where, 60))
+		t.Add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(size), elapsed, clip(where, 60))
 	}
-	return t.print()
+	return t.Print()
 }
 
-// sayLacks says what a list of jobs may lack: what nobody here can read just
-// now, and of all jobs those that were dropped.
+// sayLacks prints the jobs that a list may lack: jobs whose records cannot be
+// read here at the moment and, in a list of all jobs, the dropped jobs.
 func sayLacks(c *client.Client, all bool) error {
 	var list []wire.RosterInfo
 	args := []string{wire.OnlyHere}
 	if all {
 		args = nil
 	}
-	if err := ask(c, queryWait, &list, wire.VerbRoster, args...); err != nil {
+	if err := cli.Ask(c, cli.QueryWait, &list, wire.VerbRoster, args...); err != nil {
 		return err
 	}
 	dropped := 0
 	for _, r := range list {
 		dropped += r.Here.Dropped
 		if r.Trouble != "" && r.Node == list[0].Node {
-			say("warning: jobs may be missing here, or be shown as they were: " + r.Trouble)
+			ui.Say("warning: jobs may be missing here, or be shown as they were: " + r.Trouble)
 		}
 	}
 	if dropped > 0 {
@@ -108,7 +110,7 @@ func sayLacks(c *client.Client, all bool) error {
 		if dropped == 1 {
 			verb = " was"
 		}
-		say(plural(dropped, "ended job") + verb + " dropped, the oldest, since the nodes keep only so much (FILCH_STORE_BYTES)")
+		ui.Say(ui.Plural(dropped, "ended job") + verb + " dropped, the oldest, since the nodes keep only so much (FILCH_STORE_BYTES)")
 	}
 	return nil
 }
@@ -121,7 +123,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-func infoCommand(g *global) *cobra.Command {
+func infoCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "info JOB[.TASK]...",
@@ -130,7 +132,7 @@ func infoCommand(g *global) *cobra.Command {
 		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, ids, err := g.jobs(args)
+			c, ids, err := g.Jobs(args)
 			if err != nil {
 				return err
 			}
@@ -142,33 +144,33 @@ func infoCommand(g *global) *cobra.Command {
 	return c
 }
 
-// showAll shows jobs and tasks; of one alone the JSON is no list.
-func showAll(c *client.Client, ids []jobRank, asJSON bool) error {
+// showAll shows jobs and tasks; for a single job or task the JSON is no list.
+func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 	var list []any
 	for _, id := range ids {
 		var j launcher.JobInfo
-		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 			return err
 		}
-		if id.Rank < 0 || !isTasks(&j) {
+		if id.Rank < 0 || !cli.IsTasks(&j) {
 			list = append(list, j)
 			continue
 		}
 		var t launcher.Task
-		if err := ask(c, queryWait, &t, wire.VerbTask, id.Job.String(), strconv.Itoa(int(id.Rank))); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &t, wire.VerbTask, id.Job.String(), strconv.Itoa(int(id.Rank))); err != nil {
 			return err
 		}
 		list = append(list, t)
 	}
 	switch {
 	case asJSON && len(list) == 1:
-		return printJSON(list[0])
+		return ui.PrintJSON(list[0])
 	case asJSON:
-		return printJSON(list)
+		return ui.PrintJSON(list)
 	}
 	for i, v := range list {
 		if i > 0 {
-			printf("\n")
+			ui.Printf("\n")
 		}
 		switch v := v.(type) {
 		case launcher.JobInfo:
@@ -183,7 +185,7 @@ func showAll(c *client.Client, ids []jobRank, asJSON bool) error {
 func printJob(j launcher.JobInfo) {
 	field := func(name, value string) {
 		if value != "" {
-			printf("%-10s %s\n", name, clean(value))
+			ui.Printf("%-10s %s\n", name, ui.Clean(value))
 		}
 	}
 	field("job", j.ID.String())
@@ -201,7 +203,7 @@ func printJob(j launcher.JobInfo) {
 		field("exit code", fmt.Sprint(*j.Code))
 	}
 	field("cause", j.Cause)
-	if isTasks(&j) {
+	if cli.IsTasks(&j) {
 		field("tasks", taskCounts(j.Tasks))
 	} else {
 		field("ranks", fmt.Sprint(j.Ranks))
@@ -211,16 +213,16 @@ func printJob(j launcher.JobInfo) {
 	}
 	field("origin", string(j.Origin))
 	if j.Hop > 0 {
-		field("taken over", plural(int(j.Hop), "time"))
+		field("taken over", ui.Plural(int(j.Hop), "time"))
 	}
 	if j.Attempt > 1 {
 		field("attempt", fmt.Sprint(j.Attempt))
 	}
 	field("submitted", time.Unix(0, j.Submit).Format(time.DateTime))
 	if len(j.Nodes) > 0 {
-		field("waited", shortTime(time.Duration(j.Waited*float64(time.Second))))
+		field("waited", ui.ShortTime(time.Duration(j.Waited*float64(time.Second))))
 	}
-	if len(j.Nodes) > 0 || isTasks(&j) {
+	if len(j.Nodes) > 0 || cli.IsTasks(&j) {
 		field("elapsed", ranFor(&j))
 	}
 	for _, r := range j.Bad {
@@ -230,10 +232,10 @@ func printJob(j launcher.JobInfo) {
 
 // ranFor is how long a job runs, or ran.
 func ranFor(j *launcher.JobInfo) string {
-	return shortTime(time.Duration(j.Elapsed * float64(time.Second)))
+	return ui.ShortTime(time.Duration(j.Elapsed * float64(time.Second)))
 }
 
-// taskCounts says how many tasks are in which state, those that are none left out.
+// taskCounts is the number of tasks in each state, without empty states.
 func taskCounts(t launcher.TaskCounts) string {
 	var text strings.Builder
 	text.WriteString(fmt.Sprint(t.Total))
@@ -258,7 +260,7 @@ func taskCounts(t launcher.TaskCounts) string {
 	return text.String()
 }
 
-func explainCommand(g *global) *cobra.Command {
+func explainCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "explain JOB",
@@ -268,17 +270,17 @@ func explainCommand(g *global) *cobra.Command {
 		Example: "  filch explain last",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.job(args[0])
+			c, id, err := g.Job(args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			var e launcher.Explanation
-			if err := ask(c, queryWait, &e, wire.VerbExplain, id.Job.String()); err != nil {
+			if err := cli.Ask(c, cli.QueryWait, &e, wire.VerbExplain, id.Job.String()); err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(e)
+				return ui.PrintJSON(e)
 			}
 			return printExplanation(e)
 		},
@@ -288,20 +290,20 @@ func explainCommand(g *global) *cobra.Command {
 }
 
 func printExplanation(e launcher.Explanation) error {
-	printf("job %d is %s\n", e.Job, clean(e.State))
+	ui.Printf("job %d is %s\n", e.Job, ui.Clean(e.State))
 	if e.Text != "" {
-		printf("%s\n", clean(e.Text))
+		ui.Printf("%s\n", ui.Clean(e.Text))
 	}
 	if len(e.Places) == 0 {
 		return nil
 	}
-	t := &table{head: []string{"NODE", "HAS", "WANTS", "FREE", "HELD BY"}, right: map[int]bool{1: true, 2: true, 3: true}}
+	t := &ui.Table{Head: []string{"NODE", "HAS", "WANTS", "FREE", "HELD BY"}, Right: map[int]bool{1: true, 2: true, 3: true}}
 	for _, p := range e.Places {
 		holder := "-"
 		if p.Holder != 0 {
-			holder = fmt.Sprintf("job %d: %s", p.Holder, plural(int(p.Holds), "slot"))
+			holder = fmt.Sprintf("job %d: %s", p.Holder, ui.Plural(int(p.Holds), "slot"))
 		}
-		t.add(string(p.Node), fmt.Sprint(p.Held), fmt.Sprint(p.Want), fmt.Sprint(p.Free), holder)
+		t.Add(string(p.Node), fmt.Sprint(p.Held), fmt.Sprint(p.Want), fmt.Sprint(p.Free), holder)
 	}
-	return t.print()
+	return t.Print()
 }

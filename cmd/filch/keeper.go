@@ -3,12 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/proc/keeper"
+	"github.com/filch-hpc/filch/launcher/proc/runner"
 )
 
-func keeperMain(args []string) int { return proc.KeeperMain(args) }
+func keeperMain(args []string) int { return keeper.Main(args) }
 
-func runnerMain(args []string) int { return proc.RunnerMain(args) }
+func runnerMain(args []string) int { return runner.Main(args) }
 
 func runnerCommand() *cobra.Command {
 	return &cobra.Command{
@@ -16,7 +18,7 @@ func runnerCommand() *cobra.Command {
 		Hidden: true,
 		Short:  "start the tasks of this node; started by the launcher",
 		Args:   cobra.ArbitraryArgs,
-		RunE:   func(_ *cobra.Command, args []string) error { return exit{runnerMain(args)} },
+		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(runnerMain(args)) },
 	}
 }
 
@@ -26,6 +28,6 @@ func keeperCommand() *cobra.Command {
 		Hidden: true,
 		Short:  "hold one job on this node; started by the launcher",
 		Args:   cobra.ArbitraryArgs,
-		RunE:   func(_ *cobra.Command, args []string) error { return exit{keeperMain(args)} },
+		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(keeperMain(args)) },
 	}
 }

@@ -13,16 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/runclient"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// followWait is how long the launcher holds a question for more output.
+// followWait is how long the launcher may hold a query for more output.
 const followWait = 2 * time.Second
 
-func logsCommand(g *global) *cobra.Command {
+func logsCommand(g *cli.Global) *cobra.Command {
 	follow, label, pattern := false, false, ""
 	want := choice{}
 	c := &cobra.Command{
@@ -37,26 +40,26 @@ shown as escapes; through a pipe all comes as it was printed.`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.job(args[0])
+			c, id, err := g.Job(args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			if want.grep, err = readPattern(pattern); err != nil {
-				return misuse{err}
+				return ui.Misused(err)
 			}
 			var j launcher.JobInfo
-			if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 				return err
 			}
-			if isTasks(&j) {
+			if cli.IsTasks(&j) {
 				return showPrinted(c, id, want, follow, label)
 			}
 			if want != (choice{}) {
-				return misuse{filch.Errorf(filch.Invalid, "--failed and --grep are for jobs of tasks, and job %d is a %s", id.Job, j.Kind)}
+				return ui.Misused(filch.Errorf(filch.Invalid, "--failed and --grep are for jobs of tasks, and job %d is a %s", id.Job, j.Kind))
 			}
-			s := &sink{out: tamed(os.Stdout), err: tamed(os.Stderr), label: label}
-			return errors.Join(showLog(c, id, s, follow), flush(s.out), flush(s.err))
+			s := &runclient.Sink{Out: ui.Sanitized(os.Stdout), Err: ui.Sanitized(os.Stderr), Label: label}
+			return errors.Join(showLog(c, id, s, follow), ui.Flush(s.Out), ui.Flush(s.Err))
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
@@ -79,13 +82,13 @@ func readPattern(s string) (*regexp.Regexp, error) {
 }
 
 // showLog prints the kept output of a job.
-func showLog(c *client.Client, id jobRank, s *sink, follow bool) error {
-	if s.label {
+func showLog(c *client.Client, id cli.JobRank, s *runclient.Sink, follow bool) error {
+	if s.Label {
 		var j launcher.JobInfo
-		if err := ask(c, queryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 			return err
 		}
-		s.width = output.Width(j.Ranks)
+		s.Width = output.Width(j.Ranks)
 	}
 	rank := ""
 	if id.Rank >= 0 {
@@ -98,22 +101,22 @@ func showLog(c *client.Client, id jobRank, s *sink, follow bool) error {
 			args = append(args, followWait.String())
 		}
 		var chunk wire.LogChunk
-		if err := ask(c, followWait+queryWait, &chunk, wire.VerbLogs, args...); err != nil {
+		if err := cli.Ask(c, followWait+cli.QueryWait, &chunk, wire.VerbLogs, args...); err != nil {
 			return err
 		}
 		if chunk.Lost > 0 {
-			warn(fmt.Sprintf("%d bytes in front of this were dropped to stay within the limit", chunk.Lost))
+			ui.Warn(fmt.Sprintf("%d bytes in front of this were dropped to stay within the limit", chunk.Lost))
 		}
 		for _, n := range chunk.Missing {
 			if !missing[n] {
 				missing[n] = true
-				warn(fmt.Sprintf("the output of job %d on node %s cannot be had: it is kept there, and the node is gone or has dropped it", id.Job, n))
+				ui.Warn(fmt.Sprintf("the output of job %d on node %s cannot be had: it is kept there, and the node is gone or has dropped it", id.Job, n))
 			}
 		}
 		for _, p := range chunk.Pieces {
-			if err := s.write(wire.Output{Rank: p.Rank, Stream: p.Stream, Data: p.Data}); err != nil {
-				if isBrokenPipe(err) {
-					return exit{filch.ExitSignalBase + int(sigPIPE)}
+			if err := s.Write(wire.Output{Rank: p.Rank, Stream: p.Stream, Data: p.Data}); err != nil {
+				if ui.IsBrokenPipe(err) {
+					return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 				}
 				return err
 			}
@@ -122,21 +125,21 @@ func showLog(c *client.Client, id jobRank, s *sink, follow bool) error {
 			return nil
 		}
 		if follow && readerGone(os.Stdout) {
-			return exit{filch.ExitSignalBase + int(sigPIPE)}
+			return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 		}
 		next = chunk.Next
 	}
 }
 
-// readerGone reports whether nobody reads f any more, which a program that has
-// nothing to write would never notice.
+// readerGone reports whether no process reads f any more; a program with nothing
+// to write would never notice.
 func readerGone(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n == 1 && fds[0].Revents&unix.POLLERR != 0
 }
 
-func attachCommand(g *global) *cobra.Command {
+func attachCommand(g *cli.Global) *cobra.Command {
 	label := false
 	c := &cobra.Command{
 		Use:     "attach [-l] JOB",
@@ -148,7 +151,7 @@ ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.job(args[0])
+			c, id, err := g.Job(args[0])
 			if err != nil {
 				return err
 			}
@@ -157,13 +160,13 @@ ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
 			signal.Notify(heard, os.Interrupt)
 			go func() {
 				<-heard
-				say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
+				ui.Say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
 				os.Exit(filch.ExitInterrupt)
 			}()
-			if err := showLog(c, id, &sink{out: os.Stdout, err: os.Stderr, label: label}, true); err != nil {
+			if err := showLog(c, id, &runclient.Sink{Out: os.Stdout, Err: os.Stderr, Label: label}, true); err != nil {
 				return err
 			}
-			jobs, err := waitFor(c, []jobRank{id}, 0)
+			jobs, err := waitFor(c, []cli.JobRank{id}, 0)
 			if err != nil {
 				return err
 			}

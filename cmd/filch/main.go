@@ -3,19 +3,19 @@ package main
 import (
 	"os"
 	"strings"
+
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/shims"
 )
 
-// version is set by the build (-ldflags -X).
-var version = "dev"
-
 func main() {
-	if code, is := asShim(os.Args[0], os.Args[1:]); is {
+	if code, is := shims.AsShim(os.Args[0], os.Args[1:]); is {
 		os.Exit(code)
 	}
 	os.Exit(Main(os.Args[1:]))
 }
 
-// Main is the whole program: it returns the exit code.
+// Main is the whole program: Main returns the exit code.
 func Main(args []string) int {
 	instance, rest := leadingInstance(args)
 	if len(rest) > 0 {
@@ -27,13 +27,13 @@ func Main(args []string) int {
 		case "runner":
 			return runnerMain(rest[1:])
 		case "virtual":
-			return virtualMain(rest[1:])
+			return bringup.VirtualMain(rest[1:])
 		case "replay":
 			return replayMain(rest[1:])
 		case "batch":
-			return batchMain(strings.Join(rest[1:], " "))
+			return shims.BatchMain(strings.Join(rest[1:], " "))
 		case "member":
-			return memberMain(rest[1:])
+			return bringup.MemberMain(rest[1:])
 		}
 	}
 	return execute(args)

@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 )
 
-// The manual is written by a build of its own (make man), so that what it
-// takes to write one is not in the binary that every launch starts.
+// A separate build (make man) writes the manual, so that the code for writing
+// manuals is not in the binary that every launch starts.
 func init() { extra = append(extra, manCommand) }
 
 func manCommand() *cobra.Command {
@@ -38,7 +39,7 @@ func writeManual(root *cobra.Command, dir string) error {
 			}
 		})
 	}
-	header := &doc.GenManHeader{Title: "FILCH", Section: "1", Manual: "filch", Source: "filch " + version}
+	header := &doc.GenManHeader{Title: "FILCH", Section: "1", Manual: "filch", Source: "filch " + cli.Build}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return err
 	}

@@ -7,11 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-func nodesCommand(g *global) *cobra.Command {
+func nodesCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "nodes",
@@ -24,17 +27,17 @@ of it moves at once), draining, dead or left. * marks the node that answered. Be
 stands why nodes drain.`,
 		Example: "  filch nodes\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			list, err := queryNodes(c)
+			list, err := cli.QueryNodes(c)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(list)
+				return ui.PrintJSON(list)
 			}
 			return printNodes(c.Dir.Instance, list)
 		},
@@ -45,7 +48,7 @@ stands why nodes drain.`,
 
 func printNodes(instance string, list []wire.NodeInfo) error {
 	up, slots, free := 0, 0, 0
-	t := &table{head: []string{"NODE", "STATE", "SLOTS", "FREE", "JOBS", "MEMORY", "PID", "ADDRESS"}, right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true}}
+	t := &ui.Table{Head: []string{"NODE", "STATE", "SLOTS", "FREE", "JOBS", "MEMORY", "PID", "ADDRESS"}, Right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true}}
 	for _, n := range list {
 		name, state := string(n.Node), n.State
 		if n.Local {
@@ -57,15 +60,15 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		case "draining":
 			up, slots = up+1, slots+int(n.Slots)
 		}
-		t.add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
+		t.Add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
 	}
-	printf("%s  %d of %s up  %d of %s free\n", clean(instance), up, plural(len(list), "node"), free, plural(slots, "slot"))
-	if err := t.print(); err != nil {
+	ui.Printf("%s  %d of %s up  %d of %s free\n", ui.Clean(instance), up, ui.Plural(len(list), "node"), free, ui.Plural(slots, "slot"))
+	if err := t.Print(); err != nil {
 		return err
 	}
 	for _, n := range list {
 		if n.State == "draining" && n.Drain != nil {
-			printf("note  %s drains%s\n", clean(string(n.Node)), clean(drainLine(n.Drain, time.Now())))
+			ui.Printf("note  %s drains%s\n", ui.Clean(string(n.Node)), ui.Clean(bringup.DrainLine(n.Drain, time.Now())))
 		}
 	}
 	return nil

@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
-func policyCommand(g *global) *cobra.Command {
+func policyCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "policy [mlb|mdl|rlds|flds[:KEY=VALUE,...]]",
@@ -26,27 +28,27 @@ thieves there; see docs/tasks.md. * marks the node that answered.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, a := range args {
-				if _, err := mtc.ReadPolicy(a); err != nil {
-					return misuse{err}
+				if _, err := policy.Read(a); err != nil {
+					return ui.Misused(err)
 				}
 			}
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			var list []wire.PolicyInfo
-			if err := ask(c, queryWait, &list, wire.VerbPolicy, args...); err != nil {
+			if err := cli.Ask(c, cli.QueryWait, &list, wire.VerbPolicy, args...); err != nil {
 				return err
 			}
 			for _, n := range list {
 				if n.Silent && len(args) > 0 {
-					say("warning: " + clean(string(n.Node)) + " did not answer; it looks for the policy when it is back")
+					ui.Say("warning: " + ui.Clean(string(n.Node)) + " did not answer; it looks for the policy when it is back")
 				}
 			}
 			switch {
 			case asJSON:
-				return printJSON(list)
+				return ui.PrintJSON(list)
 			case len(args) > 0:
 				return nil
 			}
@@ -58,9 +60,9 @@ thieves there; see docs/tasks.md. * marks the node that answered.`,
 }
 
 func printPolicies(list []wire.PolicyInfo) error {
-	t := &table{
-		head:  []string{"NODE", "POLICY", "THRESHOLD", "TT", "WAITING", "DEDICATED", "SHARED", "RUNNING"},
-		right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
+	t := &ui.Table{
+		Head:  []string{"NODE", "POLICY", "THRESHOLD", "TT", "WAITING", "DEDICATED", "SHARED", "RUNNING"},
+		Right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
 	}
 	for i, n := range list {
 		name := string(n.Node)
@@ -77,9 +79,9 @@ func printPolicies(list []wire.PolicyInfo) error {
 			row[2] = fmt.Sprintf("%gM/s", n.Threshold/1e6)
 		}
 		if n.LocalTime > 0 {
-			row[3] = shortTime(time.Duration(n.LocalTime * float64(time.Second)))
+			row[3] = ui.ShortTime(time.Duration(n.LocalTime * float64(time.Second)))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	return t.print()
+	return t.Print()
 }

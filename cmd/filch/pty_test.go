@@ -286,3 +286,35 @@ func residentBytes(t *testing.T, pid int) int64 {
 	}
 	return pages * int64(os.Getpagesize())
 }
+
+// What tasks printed cannot move the cursor of who looks at it.
+func TestLogsOnATerminal(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := shared.filch("submit", "--wait", "--", "printf", `a\033]0;title\007b\n`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := strings.TrimSpace(string(out))
+	x := onTerminal(t, "logs", job)
+	x.await(`a\x1b]0;title\ab`)
+	if x.code(); strings.Contains(x.screen(), "\x1b") {
+		t.Errorf("the terminal was sent %q", x.screen())
+	}
+	raw, err := shared.filch("logs", job).Output()
+	if want := "a\x1b]0;title\ab\n"; err != nil || string(raw) != want {
+		t.Errorf("through a pipe came %q, %v, want %q", raw, err, want)
+	}
+}
+
+// While nothing ends there is no news of a job, and yet the bar shows what runs.
+func TestProgressOnATerminal(t *testing.T) {
+	x := onTerminal(t, "submit", "--wait", "--progress", "--array", "1-3", "--", "sleep", "600")
+	x.await("0/3, 3 running")
+	x.typed(ctrlC)
+	x.code()
+	if err := shared.filch("cancel", "last").Run(); err != nil {
+		t.Error(err)
+	}
+}

@@ -10,57 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
-
-// exit ends a command with a code of its own, silently.
-type exit struct{ code int }
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// misuse is a command line that makes no sense: one line and exit code 2.
-type misuse struct{ error }
-
-func (m misuse) Unwrap() error { return m.error }
-
-// global are the options of every command.
-type global struct {
-	instance string
-	node     string
-}
-
-func (g *global) dial() (*client.Client, error) {
-	return client.Dial(client.Options{Instance: g.instance, Node: g.node, Build: version})
-}
-
-// jobs connects to the launcher and reads which jobs are meant.
-func (g *global) jobs(words []string) (*client.Client, []jobRank, error) {
-	c, err := g.dial()
-	if err != nil {
-		return nil, nil, err
-	}
-	ids, err := readIDs(words, lastJob(c))
-	if err != nil {
-		c.Close()
-		return nil, nil, err
-	}
-	return c, ids, nil
-}
-
-// job is jobs for one.
-func (g *global) job(word string) (*client.Client, jobRank, error) {
-	c, err := g.dial()
-	if err != nil {
-		return nil, jobRank{}, err
-	}
-	id, err := oneID(word, lastJob(c))
-	if err != nil {
-		c.Close()
-		return nil, jobRank{}, err
-	}
-	return c, id, nil
-}
 
 // execute runs any command but the two fast ones.
 func execute(args []string) int {
@@ -68,27 +23,26 @@ func execute(args []string) int {
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {
-		err = untold
+		err = ui.Untold
 	}
-	var code exit
+	var code ui.ExitStatus
 	var told *filch.Error
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
-		return code.code
-	case errors.As(err, new(misuse)):
-		return usage(oneLine(err))
+		return code.Code
+	case errors.As(err, new(ui.Misuse)):
+		return ui.Usage(oneLine(err))
 	case errors.As(err, &told):
-		return fail(err)
+		return ui.Fail(err)
 	case strings.HasPrefix(err.Error(), "unknown command"):
-		return usage(oneLine(err))
+		return ui.Usage(oneLine(err))
 	}
-	return fail(err)
+	return ui.Fail(err)
 }
 
-// oneLine turns cobra's suggestions, which stand on lines of their own, into
-// a hint.
+// oneLine turns cobra's suggestions, which stand on separate lines, into a hint.
 func oneLine(err error) error {
 	var told *filch.Error
 	if errors.As(err, &told) {
@@ -107,7 +61,7 @@ func oneLine(err error) error {
 var extra []func() *cobra.Command
 
 func newRoot() *cobra.Command {
-	g := &global{}
+	g := &cli.Global{}
 	root := &cobra.Command{
 		Use:   "filch",
 		Short: "start MPI programs and tasks on a set of nodes, with no server",
@@ -122,16 +76,16 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return misuse{unknownCommand(cmd, args[0])}
+				return ui.Misused(unknownCommand(cmd, args[0]))
 			}
 			return cmd.Help()
 		},
 	}
-	root.PersistentFlags().StringVar(&g.instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
-	root.PersistentFlags().StringVar(&g.node, "node", "", "ask the launcher of this node, where several run on one machine")
+	root.PersistentFlags().StringVar(&g.Instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
+	root.PersistentFlags().StringVar(&g.Node, "node", "", "ask the launcher of this node, where several run on one machine")
 	_ = root.PersistentFlags().MarkHidden("node")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse{filch.Errorf(filch.Invalid, "%s", clean(err.Error())).WithHint("%s --help", cmd.CommandPath())}
+		return ui.Misused(filch.Errorf(filch.Invalid, "%s", ui.Clean(err.Error())).WithHint("%s --help", cmd.CommandPath()))
 	})
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run programs:"},
@@ -140,16 +94,16 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	)
 	root.SetHelpCommandGroupID("nodes")
 	root.SetCompletionCommandGroupID("nodes")
-	root.AddCommand(runCommand(), submitCommand(g), workflowCommand(g), retryCommand(g), attachCommand(g), logsCommand(g))
-	root.AddCommand(psCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g), policyCommand(g), closeCommand(g), historyCommand(g))
-	root.AddCommand(upCommand(g), downCommand(g), nodesCommand(g), drainCommand(g), inviteCommand(g), joinCommand(g), rosterCommand(g), doctorCommand(g), versionCommand(g))
-	root.AddCommand(keeperCommand(), runnerCommand(), virtualCommand(), replayCommand())
+	root.AddCommand(runCommand(), tasks.SubmitCommand(g), tasks.WorkflowCommand(g), tasks.RetryCommand(g), attachCommand(g), logsCommand(g))
+	root.AddCommand(psCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g), policyCommand(g), tasks.CloseCommand(g), historyCommand(g))
+	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), bringup.DrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), versionCommand(g))
+	root.AddCommand(keeperCommand(), runnerCommand(), bringup.VirtualCommand(), replayCommand())
 	root.AddCommand(siteCommands()...)
 	for _, make := range extra {
 		root.AddCommand(make())
 	}
 	for _, c := range root.Commands() {
-		strict(c)
+		cli.Strict(c)
 	}
 	completion(root, g)
 	root.InitDefaultHelpCmd()
@@ -165,21 +119,6 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 	return root
 }
 
-// strict makes mistakes in the number of arguments a misuse.
-func strict(c *cobra.Command) {
-	check := c.Args
-	if check == nil {
-		check = cobra.NoArgs
-	}
-	c.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return misuse{filch.Errorf(filch.Invalid, "%s: %s", cmd.CommandPath(), err.Error()).
-				WithHint("%s --help", cmd.CommandPath())}
-		}
-		return nil
-	}
-}
-
 func unknownCommand(root *cobra.Command, name string) error {
 	e := filch.Errorf(filch.Invalid, "there is no command %s", name)
 	for distance := 1; distance <= 2; distance++ {
@@ -191,8 +130,8 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return e.WithHint("filch --help lists the commands")
 }
 
-// runCommand stands for filch run in help, manual and completion; what runs
-// is [runMain].
+// runCommand stands for filch run in help, manual and completion; [runMain] runs
+// the command.
 func runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "run [OPTIONS] COMMAND [ARGUMENTS] [: [OPTIONS] COMMAND ...]",
@@ -209,7 +148,7 @@ go on); see docs/exit-codes.md.`,
   filch run --detach -n 2 ./long      and later: filch wait last`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ArbitraryArgs,
-		RunE:                  func(_ *cobra.Command, args []string) error { return exit{runMain(args, "")} },
+		RunE:                  func(_ *cobra.Command, args []string) error { return ui.Exit(runMain(args, "")) },
 	}
 	c.Flags().SetInterspersed(false)
 	c.Flags().SortFlags = false
@@ -235,7 +174,7 @@ go on); see docs/exit-codes.md.`,
 	return c
 }
 
-// optionList is the part of the help that lists the options of filch run.
+// optionList is the list of the options of filch run in the help.
 func optionList() string {
 	left, width := make([]string, len(spec.Options)), 0
 	for i, o := range spec.Options {
@@ -275,7 +214,7 @@ func runHelp() int {
 	root.SetArgs([]string{"run", "--help"})
 	root.SetOut(os.Stdout)
 	if err := root.Execute(); err != nil {
-		return fail(err)
+		return ui.Fail(err)
 	}
 	return 0
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -17,7 +19,7 @@ import (
 // recoverWait is how long filch roster recover waits for the launcher.
 const recoverWait = 25 * time.Second
 
-func rosterCommand(g *global) *cobra.Command {
+func rosterCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "roster",
@@ -30,7 +32,7 @@ sees it that answers (*), and what each node keeps.`,
 		Example: "  filch roster\n  filch roster --json\n  filch roster recover --accept-loss",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
@@ -40,7 +42,7 @@ sees it that answers (*), and what each node keeps.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(list)
+				return ui.PrintJSON(list)
 			}
 			return printRoster(list)
 		},
@@ -52,7 +54,7 @@ sees it that answers (*), and what each node keeps.`,
 
 func queryRoster(c *client.Client) ([]wire.RosterInfo, error) {
 	var list []wire.RosterInfo
-	if err := ask(c, queryWait, &list, wire.VerbRoster); err != nil {
+	if err := cli.Ask(c, cli.QueryWait, &list, wire.VerbRoster); err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
@@ -64,15 +66,15 @@ func queryRoster(c *client.Client) ([]wire.RosterInfo, error) {
 func printRoster(list []wire.RosterInfo) error {
 	own := list[0]
 	if !own.Known {
-		printf("this node has not heard of a roster yet\n")
+		ui.Printf("this node has not heard of a roster yet\n")
 	} else {
-		printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
-			plural(own.Shards, "shard"), plural(len(own.Members), "member"))
-		printf("short of replicas %d  growing %d  lost %d\n", own.Short, own.Learning, len(own.Lost))
+		ui.Printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
+			ui.Plural(own.Shards, "shard"), ui.Plural(len(own.Members), "member"))
+		ui.Printf("short of replicas %d  growing %d  lost %d\n", own.Short, own.Learning, len(own.Lost))
 	}
-	t := &table{
-		head:  []string{"NODE", "SEAT", "MEMBER", "EPOCH", "REPLICAS", "HOMES", "RECORDS", "DISK", "QUOTA"},
-		right: map[int]bool{3: true, 4: true, 5: true, 6: true, 7: true, 8: true},
+	t := &ui.Table{
+		Head:  []string{"NODE", "SEAT", "MEMBER", "EPOCH", "REPLICAS", "HOMES", "RECORDS", "DISK", "QUOTA"},
+		Right: map[int]bool{3: true, 4: true, 5: true, 6: true, 7: true, 8: true},
 	}
 	yes := func(b bool) string {
 		if b {
@@ -83,7 +85,7 @@ func printRoster(list []wire.RosterInfo) error {
 	_, unseated := lostSeats(list)
 	seat := func(n filch.NodeName) string {
 		if slices.Contains(unseated, n) {
-			return "lost" // what it promised
+			return "lost" // its promises are lost
 		}
 		return yes(slices.Contains(own.Seats, n))
 	}
@@ -98,9 +100,9 @@ func printRoster(list []wire.RosterInfo) error {
 			h := r.Here
 			copy(row[3:], []string{fmt.Sprint(r.Epoch), fmt.Sprint(h.Replicas), fmt.Sprint(h.Homes), fmt.Sprint(h.Records), sizeCell(h.DiskBytes), sizeCell(h.QuotaBytes)})
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	return t.print()
+	return t.Print()
 }
 
 // sizeCell is a size in a table.
@@ -119,11 +121,11 @@ func sizeText(n int64) string {
 	if s := sizeCell(n); s[len(s)-1] > '9' {
 		return s
 	}
-	return plural(int(n), "byte")
+	return ui.Plural(int(n), "byte")
 }
 
-// lostSeats are the seats whose nodes do not answer, and those who do and do not
-// know any more what they promised.
+// lostSeats are the seats whose nodes do not answer, and the seats whose nodes
+// answer but have lost their promises.
 func lostSeats(list []wire.RosterInfo) (gone, unseated []filch.NodeName) {
 	for _, s := range list[0].Seats {
 		i := slices.IndexFunc(list, func(r wire.RosterInfo) bool { return r.Node == s && !r.Silent })
@@ -137,19 +139,19 @@ func lostSeats(list []wire.RosterInfo) (gone, unseated []filch.NodeName) {
 	return gone, unseated
 }
 
-// rosterLost reports whether no majority of the seats can change the roster, as
-// far as the node sees it that answers.
+// rosterLost reports whether no majority of the seats can change the roster, in
+// the view of the node that answers.
 func rosterLost(list []wire.RosterInfo) bool {
 	gone, unseated := lostSeats(list)
 	return !list[0].Known || 2*(len(gone)+len(unseated)) >= len(list[0].Seats)
 }
 
-// saySeats tells what became of the seats.
+// saySeats describes the state of the seats.
 func saySeats(own *wire.RosterInfo, gone, unseated []filch.NodeName) string {
 	if !own.Known {
 		return fmt.Sprintf("%s has not heard of one", own.Node)
 	}
-	parts := []string{"of " + plural(len(own.Seats), "seat")}
+	parts := []string{"of " + ui.Plural(len(own.Seats), "seat")}
 	for _, x := range []struct {
 		names []filch.NodeName
 		what  string
@@ -161,7 +163,7 @@ func saySeats(own *wire.RosterInfo, gone, unseated []filch.NodeName) string {
 	return strings.Join(parts, ", ")
 }
 
-func recoverCommand(g *global) *cobra.Command {
+func recoverCommand(g *cli.Global) *cobra.Command {
 	accept := false
 	c := &cobra.Command{
 		Use:   "recover --accept-loss",
@@ -181,7 +183,7 @@ side of a broken network.`,
 		Example: "  filch roster recover --accept-loss",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := g.dial()
+			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
@@ -195,25 +197,25 @@ side of a broken network.`,
 			seats := rosterLost(list)
 			switch {
 			case len(own.Lost) == 0 && !seats:
-				printf("neither the roster nor a shard is lost: nothing to do\n")
+				ui.Printf("neither the roster nor a shard is lost: nothing to do\n")
 				return nil
 			case !accept && seats:
-				return misuse{filch.Errorf(filch.Invalid, "the roster is lost: %s; to begin it anew from what the nodes that live know takes --accept-loss", saySeats(&own, gone, unseated)).
-					WithHint("first try to start the nodes again that had it; what goes on at nodes that this one cannot reach is given up")}
+				return ui.Misused(filch.Errorf(filch.Invalid, "the roster is lost: %s; to begin it anew from what the nodes that live know takes --accept-loss", saySeats(&own, gone, unseated)).
+					WithHint("first try to start the nodes again that had it; what goes on at nodes that this one cannot reach is given up"))
 			case !accept:
-				return misuse{filch.Errorf(filch.Invalid, "%d of %d shards are lost; to go on without their records takes --accept-loss", len(own.Lost), own.Shards).
-					WithHint("first try to start the nodes again that had them")}
+				return ui.Misused(filch.Errorf(filch.Invalid, "%d of %d shards are lost; to go on without their records takes --accept-loss", len(own.Lost), own.Shards).
+					WithHint("first try to start the nodes again that had them"))
 			}
 			var r wire.RecoverInfo
-			if err := ask(c, recoverWait, &r, wire.VerbRecover); err != nil {
+			if err := cli.Ask(c, recoverWait, &r, wire.VerbRecover); err != nil {
 				return err
 			}
 			if r.Anew {
-				printf("the roster is begun anew by %s\n", own.Node)
-				printf("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again\n")
+				ui.Printf("the roster is begun anew by %s\n", own.Node)
+				ui.Printf("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again\n")
 				return nil
 			}
-			printf("%s made anew\n", plural(r.Shards, "shard"))
+			ui.Printf("%s made anew\n", ui.Plural(r.Shards, "shard"))
 			return nil
 		},
 	}

@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +19,10 @@ import (
 )
 
 // The scripts of testdata/script run the real binaries against an instance of
-// four launchers with four slots each, brought up once. Those whose name
-// begins with up- bring up their own.
+// four launchers with four slots each, brought up once. They run one after the
+// other, since `last` is the last job of the instance. Scripts whose name begins
+// with up- bring up their own instance and run side by side: they wait more than
+// they work.
 
 // world is what the tests of this package share.
 type world struct {
@@ -34,7 +38,14 @@ var shared world
 
 const scriptInstance = "script"
 
+// scriptsAtOnce is how many scripts with an instance of their own run at once.
+const scriptsAtOnce = "3"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", scriptsAtOnce); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	shared.close()
 	os.Exit(code)
@@ -45,7 +56,7 @@ func (w *world) env() []string {
 	return []string{
 		"FILCH_LOCAL=" + filepath.Join(w.dir, "local"), "FILCH_HOME=" + filepath.Join(w.dir, "home"),
 		"FILCH_FILCHD=" + filepath.Join(w.bin, "filchd"), "PATH=" + w.bin + ":" + os.Getenv("PATH"),
-		"HOME=" + w.dir, "USER=tester",
+		"HOME=" + w.dir, "XDG_CONFIG_HOME=", "USER=tester",
 	}
 }
 
@@ -126,12 +137,45 @@ func (w *world) close() {
 	}
 }
 
+// TestScripts runs the scripts that bring up their own instance.
 func TestScripts(t *testing.T) {
 	if err := shared.instance(); err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	t.Parallel()
+	p := scriptParams(t, func(name string) bool { return strings.HasPrefix(name, "up-") })
+	testscript.Run(t, p)
+}
+
+// TestSharedScripts runs the scripts that use the shared instance.
+func TestSharedScripts(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	t.Parallel()
+	p := scriptParams(t, func(name string) bool { return !strings.HasPrefix(name, "up-") })
+	testscript.RunT(inTurn{t}, p)
+}
+
+// inTurn is a test whose scripts run one after the other.
+type inTurn struct{ *testing.T }
+
+func (inTurn) Parallel()     {}
+func (inTurn) Verbose() bool { return testing.Verbose() }
+func (i inTurn) Run(name string, f func(testscript.T)) {
+	i.T.Run(name, func(t *testing.T) { f(inTurn{t}) })
+}
+
+// scriptParams are for the scripts whose names are wanted.
+func scriptParams(t *testing.T, wanted func(name string) bool) testscript.Params {
+	t.Helper()
+	all, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := slices.DeleteFunc(all, func(path string) bool { return !wanted(filepath.Base(path)) })
+	return testscript.Params{
+		Files:               files,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(4 * time.Minute),
@@ -155,7 +199,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": codeCmd},
-	})
+	}
 }
 
 // takeDown stops what a script that failed has left running.

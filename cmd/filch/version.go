@@ -6,10 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/filchd"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-func versionCommand(*global) *cobra.Command {
+func versionCommand(*cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:     "version",
@@ -18,16 +21,16 @@ func versionCommand(*global) *cobra.Command {
 		Example: "  filch version\n  filch version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return printJSON(struct {
+				return ui.PrintJSON(struct {
 					Version string `json:"version"`
 					Wire    int    `json:"wire"`
 					Go      string `json:"go"`
 					OS      string `json:"os"`
 					Arch    string `json:"arch"`
 					Carries bool   `json:"carries_launcher"`
-				}{version, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, carriesLauncher()})
+				}{cli.Build, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, filchd.CarriesLauncher()})
 			}
-			_, err := fmt.Printf("filch %s, wire version %d, %s %s/%s\n", clean(version), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Printf("filch %s, wire version %d, %s %s/%s\n", ui.Clean(cli.Build), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

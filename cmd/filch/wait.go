@@ -6,13 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-func waitCommand(g *global) *cobra.Command {
+func waitCommand(g *cli.Global) *cobra.Command {
 	asJSON, quiet, timeout := false, false, ""
 	c := &cobra.Command{
 		Use:     "wait JOB...",
@@ -27,11 +29,11 @@ that was not 0, in the order given; with 0 when all were well.`,
 			if timeout != "" {
 				d, err := spec.Time(timeout)
 				if err != nil {
-					return misuse{err}
+					return ui.Misused(err)
 				}
 				limit = d
 			}
-			c, ids, err := g.jobs(args)
+			c, ids, err := g.Jobs(args)
 			if err != nil {
 				return err
 			}
@@ -41,7 +43,7 @@ that was not 0, in the order given; with 0 when all were well.`,
 				return err
 			}
 			if asJSON {
-				if err := printJSON(jobs); err != nil {
+				if err := ui.PrintJSON(jobs); err != nil {
 					return err
 				}
 			}
@@ -54,8 +56,8 @@ that was not 0, in the order given; with 0 when all were well.`,
 	return c
 }
 
-// waitFor waits for one job after the other; the last to end decides how long.
-func waitFor(c *client.Client, ids []jobRank, limit time.Duration) ([]launcher.JobInfo, error) {
+// waitFor waits for one job after the other, until the last job has ended.
+func waitFor(c *client.Client, ids []cli.JobRank, limit time.Duration) ([]launcher.JobInfo, error) {
 	deadline := time.Now().Add(limit)
 	var jobs []launcher.JobInfo
 	for _, id := range ids {
@@ -64,22 +66,22 @@ func waitFor(c *client.Client, ids []jobRank, limit time.Duration) ([]launcher.J
 			args = append(args, max(time.Until(deadline), time.Millisecond).String())
 		}
 		var j launcher.JobInfo
-		stop := watchStuck(func() (*client.Client, error) { return client.DialDir(c.Dir, version) }, id.Job)
-		err := ask(c, 0, &j, wire.VerbWait, args...)
+		stop := cli.WatchStuck(func() (*client.Client, error) { return client.DialDir(c.Dir, cli.Build) }, id.Job)
+		err := cli.Ask(c, 0, &j, wire.VerbWait, args...)
 		stop()
 		if err != nil {
 			return nil, err
 		}
 		if j.Code == nil {
-			say("error: job " + id.Job.String() + " has not ended within " + shortTime(limit))
-			return nil, exit{filch.ExitTimeLimit}
+			ui.Say("error: job " + id.Job.String() + " has not ended within " + ui.ShortTime(limit))
+			return nil, ui.Exit(filch.ExitTimeLimit)
 		}
 		jobs = append(jobs, j)
 	}
 	return jobs, nil
 }
 
-// waited says which jobs ended badly and gives the code of the first.
+// waited prints the jobs that ended badly and returns the code of the first.
 func waited(jobs []launcher.JobInfo, quiet bool) error {
 	code := 0
 	for _, j := range jobs {
@@ -94,56 +96,11 @@ func waited(jobs []launcher.JobInfo, quiet bool) error {
 			if text == "" {
 				text = j.State
 			}
-			say("error: job " + j.ID.String() + ": " + text)
+			ui.Say("error: job " + j.ID.String() + ": " + text)
 		}
 	}
 	if code != 0 {
-		return exit{code}
+		return ui.Exit(code)
 	}
 	return nil
-}
-
-// stuckEvery is how often somebody who waits for tasks has it looked at whether any
-// node would start them: all nodes are asked.
-const stuckEvery = 30 * time.Second
-
-// watchStuck says of a job of tasks that somebody waits for when no node starts
-// any of them, and why, until stop is called: at first after a while.
-func watchStuck(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
-	over := make(chan struct{})
-	go func() {
-		told := ""
-		for wait := speakLate; ; wait = stuckEvery {
-			select {
-			case <-over:
-				return
-			case <-time.After(wait):
-			}
-			text := stuckText(dial, job)
-			select {
-			case <-over:
-				return
-			default:
-			}
-			if text != "" && text != told {
-				told = text
-				say("job " + job.String() + " waits: " + text)
-			}
-		}
-	}()
-	return func() { close(over) }
-}
-
-// stuckText is why no task of a job is started; "" if some may be.
-func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
-	c, err := dial()
-	if err != nil {
-		return ""
-	}
-	defer c.Close()
-	var e launcher.Explanation
-	if err := ask(c, queryWait, &e, wire.VerbExplain, job.String()); err != nil || !e.Stuck {
-		return ""
-	}
-	return e.Text
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch/mtc/workflow"
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 	"github.com/filch-hpc/filch/testbed/order"
 )
 
@@ -65,7 +66,7 @@ func TestReplays(t *testing.T) {
 }
 
 func play(t *testing.T, file string, scaled bool) {
-	o := workflow.Options{Name: file, TimeScale: 1, SizeScale: 1}
+	o := workflow.Options{Name: file, TimeScale: 1, SizeScale: 1, YAML: yaml.JSON}
 	args := []string{"workflow", "run", file, "--folder", filepath.Join(t.TempDir(), "folder")}
 	if scaled {
 		o.TimeScale, o.SizeScale = 0.0001, 0.00001

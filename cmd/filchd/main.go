@@ -1,5 +1,5 @@
-// Command filchd is the launcher of one node. `filch up` and `filch join` start
-// it with the path of its node.json; it is not meant to be started by hand.
+// Command filchd is the launcher of one node. `filch up` and `filch join` start filchd
+// with the path of a node.json; users do not start filchd by hand.
 package main
 
 import (
@@ -18,19 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/kad"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
-// version is set when a release is built.
+// version is set by a release build.
 var version = "dev"
 
 func main() {
@@ -49,6 +49,12 @@ func complain(err error) {
 }
 
 func run(args []string) error {
+	if slices.Equal(args, []string{"yaml"}) {
+		return yamlMain()
+	}
+	if len(args) == 3 && args[0] == "config" {
+		return configMain(args[1], args[2])
+	}
 	if len(args) != 1 {
 		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("it is started by `filch up`")
 	}
@@ -60,9 +66,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// One processor: what comes in is handed from goroutine to goroutine, which
-	// costs a wake-up of another thread when there is another processor, and
-	// the cores are the ranks'. It still carries a gigabyte of output a second.
+	// One processor: goroutines hand every input on to other goroutines. With a second
+	// processor each hand-over wakes another thread, and the cores belong to the ranks.
+	// One processor still carries a gigabyte of output a second.
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
@@ -92,13 +98,13 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	}
 	n := cfg.Node
 	d, err := daemon.New(daemon.Config{
-		Node: launcher.Config{
+		Node: node.Config{
 			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Capacity: capacity,
 			After:    filch.JobID(n.Alloc.After),
-			Walltime: mtc.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
+			Walltime: policy.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
-		StoreBytes: n.Tuning.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
+		StoreBytes: cfg.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
 	})
 	if err != nil {
 		return err
@@ -115,7 +121,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	return err
 }
 
-// ends is when a node is taken away; zero: not known.
+// ends is when the allocation takes a node away; zero: not known.
 func ends(n place.Node) time.Time {
 	if n.Ends == 0 {
 		return time.Time{}
@@ -126,9 +132,9 @@ func ends(n place.Node) time.Time {
 // joinWait bounds how long a launcher tries to become a member.
 const joinWait = 20 * time.Second
 
-// againWait bounds how long the first node of an instance, started again, looks
-// for the others: what is beyond a dead link does not answer at all. The keepers
-// wait to be adopted meanwhile, which they do for 6.5 s.
+// againWait bounds how long the restarted first node of an instance looks for the other
+// nodes: a host beyond a dead link does not answer at all. Meanwhile the keepers wait
+// for adoption, for at most 6.5 s.
 const againWait = 2 * time.Second
 
 // connect opens the overlay and joins the instance.
@@ -148,7 +154,7 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		}
 		return overlay.NewMesh(host, overlay.MeshConfig{
 			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(),
-			Events: func(e dht.MemberEvent) {
+			Events: func(e members.Event) {
 				finder.Follow(host, e)
 				d.MemberEvent(e)
 			},
@@ -171,8 +177,8 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	return nil
 }
 
-// listen opens the host of this node: where any port will do, on the one that its
-// last launcher had, as the others look for it there.
+// listen opens the host of this node. If any port will do, listen tries the port of the
+// node's last launcher first, since other nodes look for this node at the old port.
 func listen(d *daemon.Daemon, n place.Node, secret []byte) (finder *kad.Finder, h *overlay.Host, err error) {
 	given := ""
 	if len(n.Listen) > 0 {
@@ -195,11 +201,11 @@ func listen(d *daemon.Daemon, n place.Node, secret []byte) (finder *kad.Finder, 
 	return finder, h, err
 }
 
-// join opens the overlay and becomes a member through the addresses that the
-// node was given, and those that its last launcher remembered. The first node of
-// an instance is given none: when nothing of old listens any more it begins
-// alone. So does one that was a member before, if it waited in vain: who lives
-// finds it, or is found.
+// join opens the overlay and becomes a member through the addresses given to the node,
+// and the addresses saved by its last launcher. The first node of an instance has no
+// given addresses: when no saved address listens any more, the node begins alone. So
+// does a node that was a member before, after waiting in vain: live nodes find this
+// node, or are found.
 func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error)) (mesh *overlay.Mesh, alone bool, err error) {
 	if mesh, err = open(); err != nil {
 		return nil, false, err
@@ -233,8 +239,8 @@ func join(ctx context.Context, n place.Node, open func() (*overlay.Mesh, error))
 	return mesh, err == nil && first, err
 }
 
-// listens reports whether anybody listens at one of the addresses. It takes a
-// kernel to answer that, and no launcher that may be short of time.
+// listens reports whether a process listens at one of the addresses. The kernel of the
+// host answers, so a launcher short of time counts as listening.
 func listens(ctx context.Context, addrs []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, againWait)
 	defer cancel()

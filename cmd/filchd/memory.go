@@ -8,24 +8,23 @@ import (
 )
 
 const (
-	// softMemory is what the collector keeps the heap, the stacks and the rest
-	// of the runtime to; with the program itself that is less than 40 MB
-	// resident.
+	// softMemory is the collector's limit for the heap, the stacks and the rest of the
+	// runtime; together with the program itself less than 40 MB are resident.
 	softMemory = 24 << 20
-	// besideHeap is the part of it that is not heap.
+	// besideHeap is the part of softMemory outside the heap.
 	besideHeap = 8 << 20
 
-	// restAfter is for how long nothing was collected when a launcher is at rest.
+	// restAfter is the time without a collection after which a launcher is at rest.
 	restAfter = 5 * time.Second
-	// spareMax is what the heap of a launcher at rest may hold and not use.
+	// spareMax is the unused heap that a launcher at rest may hold.
 	spareMax = 2 << 20
 )
 
-// limitMemory keeps a launcher small for as long as what it holds is small. Its
-// part of the shared store may be more than that: a limit below what is live
-// would have the collector run all the time, so after each collection it becomes
-// twice what is live, and falls again with that. What a burst of work needed goes
-// back to the system when a launcher has been at rest for a time.
+// limitMemory keeps a launcher small as long as its live data is small. The launcher's
+// part of the shared store may exceed softMemory: a limit below the live data would
+// keep the collector running all the time. So after each collection the limit becomes
+// twice the live data, and falls again with the live data. When a launcher has been at
+// rest for a time, the unused memory of a burst of work goes back to the system.
 func limitMemory(rest time.Duration) {
 	debug.SetMemoryLimit(softMemory)
 	atRest := time.AfterFunc(rest, giveBack)
@@ -35,7 +34,7 @@ func limitMemory(rest time.Duration) {
 	})
 }
 
-// giveBack returns to the system what the heap does not need, if that is much.
+// giveBack returns unused heap to the system, if there is much.
 func giveBack() {
 	garbage := bytesOf("/memory/classes/heap/objects:bytes") - bytesOf("/gc/heap/live:bytes")
 	if garbage+bytesOf("/memory/classes/heap/free:bytes") > spareMax {
@@ -43,7 +42,7 @@ func giveBack() {
 	}
 }
 
-// bytesOf reads a metric of the runtime, 0 where there is none of that name.
+// bytesOf reads a metric of the runtime, 0 if the runtime has no metric of the name.
 func bytesOf(name string) int64 {
 	s := []metrics.Sample{{Name: name}}
 	metrics.Read(s)
@@ -55,8 +54,8 @@ func bytesOf(name string) int64 {
 
 func limitFor(live int64) int64 { return max(softMemory, 2*live+besideHeap) }
 
-// eachCollection calls f after every collection: an object that nobody holds
-// has been found, and the next one is left behind.
+// eachCollection calls f after every collection: the collector finalizes an
+// unreferenced object, and the finalizer leaves the next object.
 func eachCollection(f func()) {
 	sentinel := new([16]byte)
 	runtime.SetFinalizer(sentinel, func(*[16]byte) {

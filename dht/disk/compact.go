@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	stepBytes    = 1 << 20 // that compaction reads before it looks whether there is something to write
-	smallMax     = 4       // segments that are kept though they are small
-	garbageShare = 0.5     // of a segment, from which on it is worth copying the rest
-	pressedShare = 0.1     // the same where the quota comes near
+	stepBytes    = 1 << 20 // read by compaction before each check for something to write
+	smallMax     = 4       // small segments kept uncompacted
+	garbageShare = 0.5     // of a segment, from which on copying the rest is worth the cost
+	pressedShare = 0.1     // the same close to the quota
 	pressedFrom  = 0.75    // of the quota
 )
 
-// compaction copies what counts of one segment to the end of the log. It reads
-// the segment twice: to know how many records of each key go away with it, and
-// to copy.
+// compaction copies the current records of one segment to the end of the log. The
+// segment is read twice: first to count the records of each key removed with the
+// segment, then to copy.
 type compaction struct {
 	from   *segment
 	file   File
 	scan   scanner
 	seen   map[string]uint32
 	moved  []move
-	copies bool  // reading for the second time
-	done   bool  // all is copied; once that is synced, the segment can go
+	copies bool  // the second reading, which copies
+	done   bool  // all records are copied; once the copies are synced, the segment can go
 	err    error // of reading
 }
 
-// move is a record that was copied.
+// move is a copied record.
 type move struct {
 	key string
 	at  int64 // in the old segment
 	to  place
 }
 
-// victim is the segment to compact next, nil if none is worth it. Pressed is
-// when something waits for room: then everything is.
+// victim is the segment to compact next, nil if none is worth the cost. Pressed
+// means that entries wait for room: then every gain is worth the cost.
 func (f *files) victim(pressed bool) *segment {
 	if pressed && f.head != nil && f.head.garbage() > 0 && len(f.unsynced) == 0 {
 		f.head = nil
@@ -75,8 +75,8 @@ func (f *files) victim(pressed bool) *segment {
 	return nil
 }
 
-// compact goes on with a compaction, or begins one, for about stepBytes. What
-// it copied is to be synced before [files.finish] is called.
+// compact continues a compaction, or begins one, for about stepBytes. The copies
+// must be synced before [files.finish] is called.
 func (f *files) compact(s *segment) error {
 	j := f.job
 	if j == nil {
@@ -87,8 +87,8 @@ func (f *files) compact(s *segment) error {
 		}
 		file, err := f.cfg.FS.Open(f.path(s))
 		if err != nil {
-			// Want of descriptors or memory says nothing of the segment: for one
-			// taken for unreadable every removal would be kept from now on.
+			// A lack of descriptors or memory says nothing about the segment: once
+			// a segment counts as unreadable, every removal is kept from then on.
 			if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, unix.ENOMEM) {
 				s.opaque, f.index.hold = true, true
 			}
@@ -102,7 +102,7 @@ func (f *files) compact(s *segment) error {
 	if j.copies {
 		err = f.copy(j)
 	} else if j.count(); j.copies && j.from.live == 0 && !f.index.hold {
-		j.done = true // nothing counts
+		j.done = true // no record is current
 	}
 	if err == nil && j.err != nil {
 		j.from.opaque, f.index.hold = true, true
@@ -123,7 +123,7 @@ func (j *compaction) rewind() {
 	}
 }
 
-// count is the first reading.
+// count is the first reading: it counts the records of each key.
 func (j *compaction) count() {
 	for from := j.scan.at; j.scan.at < from+stepBytes; {
 		if !j.scan.next() {
@@ -135,10 +135,10 @@ func (j *compaction) count() {
 	}
 }
 
-// copy is the second.
+// copy is the second reading: it copies the current records.
 func (f *files) copy(j *compaction) error {
 	f.buf = f.buf[:0]
-	first := len(j.moved) // of those in f.buf
+	first := len(j.moved) // of the records in f.buf
 	for from := j.scan.at; j.scan.at < from+stepBytes; {
 		if !j.scan.next() {
 			j.done = true
@@ -182,7 +182,7 @@ func (f *files) place(j *compaction, first int) error {
 	for i := first; i < len(j.moved); i++ {
 		m := &j.moved[i]
 		m.to.at += at
-		// Counted from now on, whether or not the compaction comes to its end.
+		// Counted from now on, even if the compaction does not finish.
 		p := f.index.keys[m.key]
 		p.copies++
 		f.index.keys[m.key] = p
@@ -190,7 +190,7 @@ func (f *files) place(j *compaction, first int) error {
 	return nil
 }
 
-// finish puts the copies in the place of the records and removes the segment.
+// finish replaces the records by their copies and removes the segment.
 func (f *files) finish() error {
 	j := f.job
 	f.job = nil
@@ -211,7 +211,8 @@ func (f *files) finish() error {
 	f.segs = slices.DeleteFunc(f.segs, func(s *segment) bool { return s == j.from })
 	if f.cfg.syncs() {
 		if err := f.cfg.FS.SyncDir(f.cfg.Dir); err != nil {
-			// The segment may come back in a crash: what hides its records stays.
+			// The segment may come back in a crash: removals hiding its records
+			// stay.
 			if j.from.live > 0 {
 				x.forget(j.from)
 			}
@@ -222,12 +223,12 @@ func (f *files) finish() error {
 		x.lost(key, n)
 	}
 	if j.from.live > 0 {
-		x.forget(j.from) // it was readable once
+		x.forget(j.from) // the segment was readable once
 	}
 	return nil
 }
 
-// abandon gives a compaction up: there are records twice now.
+// abandon gives up a compaction; some records now exist twice.
 func (f *files) abandon() {
 	if f.job != nil {
 		_ = f.job.file.Close()

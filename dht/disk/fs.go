@@ -9,30 +9,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is what a log needs of a file system; tests give it one with faults. Names
-// are paths.
+// FS is the part of a file system needed by a log; tests provide an FS with faults.
+// Names are paths.
 type FS interface {
-	// Create makes a file that does not exist.
+	// Create makes a new file, and fails if the name exists.
 	Create(name string) (File, error)
-	// Open opens a file that exists, for reading and truncation.
+	// Open opens an existing file, for reading and truncation.
 	Open(name string) (File, error)
-	// Reserve makes a file that takes up so much of the disk.
+	// Reserve makes a file with the given number of bytes of the disk allocated.
 	Reserve(name string, bytes int64) error
 	Remove(name string) error
-	// List names what is in a directory.
+	// List names the entries of a directory.
 	List(dir string) ([]string, error)
-	// SyncDir makes files that were created and removed in dir durable.
+	// SyncDir makes the creation and removal of files in dir durable.
 	SyncDir(dir string) error
 }
 
-// File is one of them.
+// File is an open file of an [FS].
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
 	Truncate(size int64) error
-	// Sync makes what was written durable.
+	// Sync makes all writes durable.
 	Sync() error
 }
 

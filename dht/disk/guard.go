@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockName is the file whose lock keeps a second process away.
+// lockName is the file locked against a second process.
 const lockName = "lock"
 
-// take makes dir where it is missing, refuses one that another user could have
-// made or look into, and locks it for as long as the file is open.
+// take makes dir if dir is missing, refuses a directory open to or made by another
+// user, and locks dir for as long as the returned file is open.
 func take(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("cannot make the log's directory: %w", err)
@@ -44,14 +44,15 @@ func take(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("cannot lock the log: %w", err)
 	}
-	// Whose it is helps only the reader of an error: on a full disk it is left out.
+	// The pid helps only the reader of an error: on a full disk the pid is left
+	// out.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	return f, nil
 }
 
-// holder says who has the lock, where that is known.
+// holder names the process holding the lock, if known.
 func holder(f *os.File) string {
 	b := make([]byte, 16)
 	n, _ := f.ReadAt(b, 0)

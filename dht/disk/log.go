@@ -11,25 +11,25 @@ import (
 
 // Limits of a log.
 const (
-	SyncDefault    = 40 * time.Millisecond // each costs 100 us of CPU and more; what waits for one hurries
+	SyncDefault    = 40 * time.Millisecond // each costs 100 us of CPU or more; see Hurry
 	QuotaDefault   = 512 << 20
 	SegmentDefault = 8 << 20
 	quotaMin       = 8 * segmentMin
 	segmentMin     = 4 << 10
 	syncShare      = 4                     // a slow disk syncs a fourth of the time at most
-	syncMax        = 50 * time.Millisecond // and that often at least
+	syncMax        = 50 * time.Millisecond // the most between syncs on a slow disk
 )
 
-// Config is what a log is opened with. Dir must be set.
+// Config configures a log. Dir must be set.
 type Config struct {
 	Dir          string
-	SegmentBytes int64         // from which on a new segment is begun
+	SegmentBytes int64         // the size at which the log begins a new segment
 	QuotaBytes   int64         // of all segments together
 	SyncEvery    time.Duration // below 0: never
-	// Synced is told how far all entries are durable, by the goroutine that
-	// writes, and soon returns.
+	// Synced receives the number up to which all entries are durable. The writer
+	// goroutine calls Synced, so Synced must return soon.
 	Synced func(upto uint64)
-	// Report is told of damage while the log is opened, and of failures later.
+	// Report receives damage while the log is opened, and failures later.
 	Report func(Report)
 	FS     FS // nil: the machine's; then the directory is checked and locked
 }
@@ -40,7 +40,7 @@ func (c *Config) syncs() bool { return c.SyncEvery > 0 }
 type Log struct {
 	cfg  Config
 	lock *os.File
-	own  chan *files // who took the files out of it may touch them
+	own  chan *files // only the holder of the files may touch them
 	wake chan struct{}
 	stop chan struct{}
 	work sync.WaitGroup
@@ -60,7 +60,7 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// openIdle opens a log that nobody writes for.
+// openIdle opens a log without a writer goroutine.
 func openIdle(cfg Config) (*Log, error) {
 	if cfg.SyncEvery == 0 {
 		cfg.SyncEvery = SyncDefault
@@ -111,17 +111,17 @@ func openIdle(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Each yields what counts, a key once, in no particular order, and ends at the
-// first error of yield, which it returns. A value is valid until yield returns.
-// What was appended and not yet written is left out.
+// Each yields the current entries, each key once, in no particular order. Each
+// stops at the first error of yield and returns the error. A value is valid until
+// yield returns. Entries not yet written are left out.
 func (l *Log) Each(yield func(key string, value []byte) error) error {
 	f := <-l.own
 	defer func() { l.own <- f }()
 	return f.each(yield)
 }
 
-// Append takes entries to be written, in this order, and returns the number of
-// the last. It takes all or, where one is too large or the log is closed, none.
+// Append accepts entries for writing, in this order, and returns the number of the
+// last. If an entry is too large or the log is closed, Append accepts none.
 func (l *Log) Append(entries ...Entry) (uint64, error) {
 	for i := range entries {
 		if err := entries[i].check(); err != nil {
@@ -152,7 +152,7 @@ func (l *Log) Append(entries ...Entry) (uint64, error) {
 	return n, nil
 }
 
-// Hurry has the entries up to a number synced now rather than soon.
+// Hurry syncs the entries up to a number now rather than soon.
 func (l *Log) Hurry(upto uint64) {
 	l.mu.Lock()
 	more := upto > l.wanted && upto > l.synced
@@ -163,8 +163,8 @@ func (l *Log) Hurry(upto uint64) {
 	}
 }
 
-// Flush writes what was appended, so that it survives this process. While the
-// disk fails it says why without trying, until it is time to try again.
+// Flush writes the appended entries, so they survive this process. While the disk
+// fails, Flush returns the failure without trying, until the next try is due.
 func (l *Log) Flush() error {
 	f := <-l.own
 	defer func() { l.own <- f }()
@@ -207,7 +207,7 @@ func (l *Log) Sync(ctx context.Context, upto uint64) error {
 	}
 }
 
-// Stats says how the log stands.
+// Stats returns the state of the log.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +216,8 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// Close writes and syncs what was appended, says what it could not, and gives
-// the directory back.
+// Close writes and syncs the appended entries, reports the entries left unwritten,
+// and gives the directory back.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -244,7 +244,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// rouse has the writer look what there is to do.
+// rouse wakes the writer.
 func (l *Log) rouse() {
 	select {
 	case l.wake <- struct{}{}:

@@ -19,18 +19,19 @@ const (
 // flags.
 const headBytes = 4 + 4 + 4 + 8 + 4 + 2 + 2
 
-// mark begins every record: a search for it finds the next one after damage.
-// Not text, no run of equal bytes, and no shift of it overlaps itself.
+// mark begins every record: a search for the mark finds the next record after
+// damage. The mark is not text and no run of equal bytes, and no shift of the mark
+// overlaps the mark.
 var mark = []byte{0xf1, 0x1c, 0x4e, 0x0d}
 
-// flagRemoval is of a record that removes its key.
+// flagRemoval marks a record removing the key.
 const flagRemoval = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// An Entry is what a log keeps: the value of a key, or with nil as its value
-// that the key is gone. The log holds on to both until they are written; they
-// must not be changed after Append.
+// An Entry is a key with a value, or with nil as the value the removal of the key.
+// The log refers to key and value until the entry is written; the caller must not
+// change them after Append.
 type Entry struct {
 	Key   string
 	Value []byte
@@ -70,7 +71,7 @@ func appendRecord(b []byte, salt uint32, seq uint64, e *Entry) []byte {
 	return b
 }
 
-// head is the head of a record, once its checksum was right.
+// head is the head of a record, after its checksum was verified.
 type head struct {
 	body   uint32 // checksum
 	seq    uint64
@@ -81,7 +82,7 @@ type head struct {
 
 func (h head) bytes() int { return headBytes + h.key + h.value }
 
-// readHead reads a head, which must be whole.
+// readHead reads a whole head.
 func readHead(b []byte, salt uint32) (head, bool) {
 	if len(b) < headBytes || !bytes.HasPrefix(b, mark) ||
 		crc32.Update(salt, castagnoli, b[8:headBytes]) != binary.BigEndian.Uint32(b[4:]) {
@@ -99,8 +100,8 @@ func readHead(b []byte, salt uint32) (head, bool) {
 	return h, ok
 }
 
-// record is one that was read. Its bytes are valid until the next call of the
-// scanner that read it.
+// record is a record read by a scanner. The bytes are valid until the scanner's
+// next call.
 type record struct {
 	seq    uint64
 	at     int64
@@ -111,7 +112,7 @@ type record struct {
 
 func (r *record) bytes() int64 { return headBytes + int64(len(r.key)) + int64(len(r.value)) }
 
-// entry is the record as it was appended.
+// entry is the record as appended.
 func (r *record) entry() Entry {
 	e := Entry{Key: string(r.key), Value: r.value}
 	if r.remove {

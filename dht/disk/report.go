@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// Errors that callers tell apart.
+// Errors for callers to tell apart.
 var (
 	ErrLocked = errors.New("another process holds it")
 	ErrClosed = errors.New("the log is closed")
 	ErrQuota  = errors.New("the quota")
 )
 
-// Kind of a report.
+// Kind is the kind of a [Report].
 type Kind uint8
 
 const (
-	// Torn: one of the newest segments ends in the middle of a record, as a
-	// crash leaves it.
+	// Torn: one of the newest segments ends in the middle of a record, as after a
+	// crash.
 	Torn Kind = iota + 1
 	// Damaged: bytes within a segment are wrong and were skipped.
 	Damaged
-	// Unreadable: the disk gives an error; the segment is left as it is.
+	// Unreadable: the disk gives an error; the log leaves the segment unchanged.
 	Unreadable
-	// Failed: what was appended cannot be written or synced. The log tries again.
+	// Failed: appended entries cannot be written or synced. The log tries again.
 	Failed
-	// Failing: it still cannot.
+	// Failing: the failure persists.
 	Failing
-	// Back: all that waited is written and synced.
+	// Back: all waiting entries are written and synced.
 	Back
 	// Untidy: a compaction was given up; nothing is lost.
 	Untidy
@@ -40,7 +40,7 @@ var kindNames = [...]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Report is something that somebody should hear of.
+// Report is a message for an operator.
 type Report struct {
 	Kind    Kind
 	Segment string // of Torn, Damaged, Unreadable
@@ -66,17 +66,17 @@ func (r Report) String() string {
 	return fmt.Sprint(r.Err)
 }
 
-// Stats is how a log stands.
+// Stats is the state of a log.
 type Stats struct {
 	SizeBytes  int64 // of all segments
-	LiveBytes  int64 // of what counts: what a log of it alone would take
+	LiveBytes  int64 // of the current records: the size of a log with nothing else
 	QuotaBytes int64
 	Keys       int
 	Segments   int
 	Number     uint64 // of the last entry
-	Synced     uint64 // up to which all are durable; of a log without syncs, written
+	Synced     uint64 // up to which all are durable; in a log without syncs, written
 	Waiting    int    // entries not yet written
-	Failed     error  // nil while it works
-	Skipped    int64  // bytes that could not be read when it was opened
-	Damaged    bool   // some of them were more than a torn end: what was durable may be gone
+	Failed     error  // nil while the log works
+	Skipped    int64  // bytes unreadable at the time of opening
+	Damaged    bool   // not just torn ends were skipped: durable entries may be gone
 }

@@ -8,13 +8,12 @@ import (
 )
 
 const (
-	windowBytes = 256 << 10 // that a scanner reads at a time
-	blindBytes  = 4 << 10   // that are passed over where the disk gives an error
+	windowBytes = 256 << 10 // read by a scanner at a time
+	blindBytes  = 4 << 10   // skipped after a read error of the disk
 )
 
-// scanner reads the records of one segment in their order and finds its way
-// again after damage. It holds a window of the file, never more than the
-// longest record beside it.
+// scanner reads the records of one segment in order and resynchronizes after
+// damage. It holds a window of the file, and at most the longest record besides.
 type scanner struct {
 	r      io.ReaderAt
 	size   int64
@@ -23,8 +22,8 @@ type scanner struct {
 	window []byte
 	from   int64 // where window begins
 	rec    record
-	// damage is called for each stretch that was skipped. An err is one of
-	// reading; without it the bytes are wrong.
+	// damage is called for each skipped stretch. A non-nil err is a read error;
+	// with a nil err the bytes are wrong.
 	damage func(at, bytes int64, err error)
 }
 
@@ -58,8 +57,8 @@ func (s *scanner) tell(from, to int64, err error) {
 	}
 }
 
-// try reads the record at s.at. Where there is none, n is how far the search
-// may go on at once.
+// try reads the record at s.at. If there is no record, n is how far the search may
+// skip at once.
 func (s *scanner) try() (n int64, ok bool, err error) {
 	b, err := s.peek(headBytes)
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *scanner) try() (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// toMark is the way to what may be the next head, within the window.
+// toMark is the distance to a possible next head, within the window.
 func (s *scanner) toMark() int64 {
 	b := s.window[s.at-s.from:]
 	if i := bytes.Index(b[1:], mark); i >= 0 {
@@ -97,7 +96,7 @@ func (s *scanner) toMark() int64 {
 	return int64(max(1, len(b)-len(mark)+1))
 }
 
-// peek returns n bytes from s.at, or what the file has of them.
+// peek returns n bytes from s.at, or fewer at the end of the file.
 func (s *scanner) peek(n int) ([]byte, error) {
 	n = int(min(int64(n), s.size-s.at))
 	if i := s.at - s.from; i >= 0 && i+int64(n) <= int64(len(s.window)) {
@@ -114,7 +113,7 @@ func (s *scanner) peek(n int) ([]byte, error) {
 		return s.window[:n], nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // shorter than it was
+		err = io.ErrUnexpectedEOF // shorter than at the time of opening
 	}
 	return nil, err
 }

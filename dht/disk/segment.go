@@ -22,23 +22,23 @@ type segment struct {
 	number uint64
 	name   string // in the log's directory
 	salt   uint32
-	file   File  // open while it is the newest, or not yet synced
-	size   int64 // of its whole records
-	live   int64 // bytes of those that are needed
-	broken bool  // damage was found in it, or a sync of it failed: rewrite it
-	opaque bool  // the disk gives errors when it is read or removed: it stays
+	file   File  // open while the segment is the newest, or not yet synced
+	size   int64 // of the whole records
+	live   int64 // bytes of the needed records
+	broken bool  // damage was found, or a sync failed: rewrite the segment
+	opaque bool  // the disk gives errors on reads or removal: the segment stays
 }
 
-// garbage is what compaction would win.
+// garbage is the number of bytes won by compaction.
 func (s *segment) garbage() int64 { return s.size - s.live }
 
-// segmentName has the number, by which segments are in order, and what makes
-// the salt of its records.
+// segmentName consists of the number, which orders the segments, and a random part,
+// from which the salt of the records follows.
 func segmentName(number uint64, random uint64) string {
 	return fmt.Sprintf("%016x-%016x%s", number, random, suffix)
 }
 
-// parseName reads the name of a segment; other files are none of ours.
+// parseName reads the name of a segment; ok is false for other files.
 func parseName(name string) (number uint64, ok bool) {
 	base, isLog := strings.CutSuffix(name, suffix)
 	a, b, two := strings.Cut(base, "-")
@@ -56,27 +56,26 @@ func saltOf(name string) uint32 {
 	return h.Sum32()
 }
 
-// place is where the record of a key lies that counts.
+// place is the location of a key's current record.
 type place struct {
 	seq    uint64
 	seg    *segment
 	at     int64
 	bytes  int64
-	copies uint32 // records of this key in all segments, this one included
+	copies uint32 // records of this key in all segments, including this record
 	remove bool
-	idle   bool // a removal that hides nothing any more: garbage
+	idle   bool // a removal hiding nothing any more: garbage
 }
 
-// index knows every key that has a record.
+// index knows every key with a record.
 type index struct {
 	keys map[string]place
-	live int64 // bytes of the records that hold a value
-	n    int   // keys that have a value
-	hold bool  // there may be records that were not seen: removals stay
+	live int64 // bytes of the records with a value
+	n    int   // keys with a value
+	hold bool  // some records may not have been seen: removals stay
 }
 
-// saw counts a record of a key and makes it the one that counts, if it is the
-// newest.
+// saw counts a record of a key, and makes the record current if it is the newest.
 func (x *index) saw(key string, p place) {
 	old, known := x.keys[key]
 	p.copies = old.copies + 1
@@ -91,7 +90,7 @@ func (x *index) saw(key string, p place) {
 	x.put(key, p)
 }
 
-// drop takes what an entry counts for out of the sums.
+// drop subtracts an entry from the sums.
 func (x *index) drop(p *place) {
 	if !p.idle {
 		p.seg.live -= p.bytes
@@ -114,7 +113,7 @@ func (x *index) put(key string, p place) {
 	x.keys[key] = p
 }
 
-// lost forgets n records of a key that are no more.
+// lost forgets n removed records of a key.
 func (x *index) lost(key string, n uint32) {
 	p, known := x.keys[key]
 	if !known {
@@ -129,7 +128,7 @@ func (x *index) lost(key string, n uint32) {
 	x.put(key, p)
 }
 
-// release says that all records were seen.
+// release declares that all records were seen.
 func (x *index) release() {
 	x.hold = false
 	for key, p := range x.keys {
@@ -140,7 +139,7 @@ func (x *index) release() {
 	}
 }
 
-// forget drops the keys whose record in s could not be read again.
+// forget drops the keys whose current record in s could not be read again.
 func (x *index) forget(s *segment) {
 	for key, p := range x.keys {
 		if p.seg == s {
@@ -151,40 +150,40 @@ func (x *index) forget(s *segment) {
 	x.hold = true // older records of these keys may lie elsewhere
 }
 
-// current reports whether a record is the one that counts.
+// current reports whether a record is the current record of its key.
 func (x *index) current(key []byte, s *segment, at int64) (place, bool) {
 	p, known := x.keys[string(key)]
 	return p, known && p.seg == s && p.at == at
 }
 
-// files is what the log has on the disk. Whoever took it out of Log.own may
-// touch it.
+// files is the log's state on the disk. Only the goroutine holding the files,
+// received from Log.own, may touch them.
 type files struct {
 	cfg      *Config
 	segs     []*segment // by number
-	head     *segment   // nil: the next write makes one
+	head     *segment   // nil: the next write makes a segment
 	unsynced []*segment // with writes since their last sync
-	written  []numbered // since then
-	newNames bool       // files were made since the directory was synced
+	written  []numbered // since the last sync
+	newNames bool       // files were made since the last sync of the directory
 	trust
 	index    index
 	size     int64 // of all segments
 	next     uint64
-	reserved bool // the reserve is there
-	spent    bool // it was given away, since the disk is full
+	reserved bool // the reserve file exists
+	spent    bool // the reserve was given up because the disk is full
 	buf      []byte
 	job      *compaction
 	tidyAt   time.Time // not before, since a compaction failed
 }
 
-// trust is what is known of what is on the disk.
+// trust is the knowledge about the durability of the files.
 type trust struct {
-	firm  bool // what an earlier process wrote is synced
-	shaky bool // a sync failed, and what it was for is not yet written again
-	noted bool // something of this process is durable: its owner has noted the damage that it was told of
+	firm  bool // the writes of an earlier process are synced
+	shaky bool // a sync failed, and its entries are not yet written again
+	noted bool // an entry of this process is durable: the owner noted the damage
 }
 
-// load reads every segment. What cannot be read is told and passed over.
+// load reads every segment. Unreadable parts are reported and skipped.
 func (f *files) load() (highest uint64, err error) {
 	names, err := f.cfg.FS.List(f.cfg.Dir)
 	if err != nil {
@@ -208,7 +207,7 @@ func (f *files) load() (highest uint64, err error) {
 		blind = blind || s.opaque
 	}
 	if blind {
-		highest += 1 << 40 // beyond what may come to light again
+		highest += 1 << 40 // beyond the numbers of records possibly readable later
 	} else {
 		f.index.release()
 	}
@@ -236,7 +235,7 @@ func (f *files) read(s *segment) (highest uint64) {
 		case at+n == end && s.number+tornMax >= f.next:
 			whole = at
 			f.cfg.Report(Report{Kind: Torn, Segment: s.name, Offset: at, Bytes: n})
-		default: // at the end too, where it was synced before the next ones were begun
+		default: // at the end too, if the segment was synced before the next was begun
 			s.broken = true
 			f.cfg.Report(Report{Kind: Damaged, Segment: s.name, Offset: at, Bytes: n})
 		}
@@ -247,7 +246,7 @@ func (f *files) read(s *segment) (highest uint64) {
 		f.index.saw(string(r.key), place{seq: r.seq, seg: s, at: r.at, bytes: r.bytes(), remove: r.remove})
 	}
 	if whole < end && !s.opaque {
-		// Where it cannot be cut off now, compaction takes it away.
+		// If the end cannot be cut off now, compaction removes the damage.
 		if file.Truncate(whole) == nil {
 			s.size = whole
 		} else {
@@ -259,7 +258,7 @@ func (f *files) read(s *segment) (highest uint64) {
 
 func (f *files) path(s *segment) string { return filepath.Join(f.cfg.Dir, s.name) }
 
-// each yields every record that counts, segment by segment.
+// each yields every current record, segment by segment.
 func (f *files) each(yield func(key string, value []byte) error) error {
 	for _, s := range f.segs {
 		if s.live == 0 {
@@ -279,7 +278,7 @@ func (f *files) eachOf(s *segment, yield func(key string, value []byte) error) e
 		return nil
 	}
 	defer file.Close()
-	scan := scanner{r: file, size: s.size, salt: s.salt, damage: func(int64, int64, error) {}} // told by load
+	scan := scanner{r: file, size: s.size, salt: s.salt, damage: func(int64, int64, error) {}} // see load
 	for scan.next() {
 		r := &scan.rec
 		if p, ok := f.index.current(r.key, s, r.at); ok && !p.remove {
@@ -291,7 +290,7 @@ func (f *files) eachOf(s *segment, yield func(key string, value []byte) error) e
 	return nil
 }
 
-// close closes what is open.
+// close closes the open files.
 func (f *files) close() error {
 	var errs []error
 	for _, s := range f.segs {

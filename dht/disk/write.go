@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	chunkBytes = 512 << 10 // written by one call, unless one record is longer
-	keepBytes  = 2 << 20   // of a buffer between writes
+	chunkBytes = 512 << 10 // written by one call, unless a record is longer
+	keepBytes  = 2 << 20   // size of a buffer kept between writes
 )
 
-// numbered is an entry with its number, and with its sequence number once base
-// is added.
+// numbered is an entry with its sequence number: the sum of base and the entry's
+// number.
 type numbered struct {
 	Entry
 	seq uint64
 }
 
-// write appends records until all are written or one call fails, and says how
-// many are.
+// write appends records until all are written or a call fails, and returns the
+// number of records written.
 func (f *files) write(batch []numbered) (n int, err error) {
 	for n < len(batch) {
 		if err := f.ready(); err != nil {
@@ -56,8 +56,8 @@ func (f *files) write(batch []numbered) (n int, err error) {
 	return n, nil
 }
 
-// room is how large the log may get. Removals and the copies of compaction may
-// use a segment more: they make room.
+// room is the allowed size of the log. Removals and the copies of compaction may
+// use a segment more: both make room.
 func (f *files) room(makes bool) int64 {
 	if makes {
 		return f.cfg.QuotaBytes + f.cfg.SegmentBytes
@@ -65,12 +65,12 @@ func (f *files) room(makes bool) int64 {
 	return f.cfg.QuotaBytes
 }
 
-// ready makes sure of a segment with room.
+// ready provides a segment with room.
 func (f *files) ready() error {
 	if f.head != nil && f.head.size < f.cfg.SegmentBytes {
 		return nil
 	}
-	f.head = nil // the old one stays open until it is synced
+	f.head = nil // the old segment stays open until synced
 	name := segmentName(f.next, rand.Uint64())
 	file, err := f.cfg.FS.Create(filepath.Join(f.cfg.Dir, name))
 	if err != nil {
@@ -87,9 +87,9 @@ func (f *files) ready() error {
 	return nil
 }
 
-// A log that could fill the disk keeps a file of one segment in reserve: when
-// the disk is full, its room is for removals and for compaction, which then make
-// more.
+// A log large enough to fill the disk keeps a file of one segment in reserve. When
+// the disk is full, the reserve's room serves removals and compaction, which then
+// make more room.
 const (
 	reserveName = "reserve"
 	reserveFrom = 4 // segments
@@ -105,15 +105,14 @@ func (f *files) reserve() error {
 	return nil
 }
 
-// spend gives the reserve away.
+// spend gives up the reserve.
 func (f *files) spend() {
 	if f.reserved && f.cfg.FS.Remove(filepath.Join(f.cfg.Dir, reserveName)) == nil {
 		f.reserved, f.spent = false, true
 	}
 }
 
-// writeSpent writes removals first and the rest only once there is a reserve
-// again.
+// writeSpent writes removals first, and the rest only once the reserve is restored.
 func (f *files) writeSpent(batch []numbered) (n int, err error) {
 	if f.spent {
 		removals := 0
@@ -131,8 +130,9 @@ func (f *files) writeSpent(batch []numbered) (n int, err error) {
 	return n + rest, err
 }
 
-// append writes f.buf at the end of the head. A torn end is cut off; where that
-// fails too, the segment is left as it is and its reader will see it.
+// append writes f.buf at the end of the head. After an error the torn end is cut
+// off; if this fails too, the segment stays unchanged and its reader will see the
+// damage.
 func (f *files) append() (at int64, err error) {
 	s := f.head
 	at = s.size
@@ -156,8 +156,8 @@ func (f *files) append() (at int64, err error) {
 	return at, nil
 }
 
-// sync makes all that was written durable. After an error nothing since the
-// last sync is: the caller writes it again.
+// sync makes all writes durable. After an error no write since the last sync counts
+// as durable: the caller writes the entries again.
 func (f *files) sync() error {
 	for _, s := range f.unsynced {
 		if err := s.file.Sync(); err != nil {
@@ -177,7 +177,7 @@ func (f *files) sync() error {
 	return nil
 }
 
-// distrust writes no more to segments whose sync failed.
+// distrust stops writing to segments after a failed sync.
 func (f *files) distrust() {
 	for _, s := range f.unsynced {
 		s.broken = true
@@ -188,7 +188,7 @@ func (f *files) distrust() {
 	f.settleFiles()
 }
 
-// settleFiles closes the segments that are written and synced.
+// settleFiles closes the segments already written and synced.
 func (f *files) settleFiles() {
 	for _, s := range f.segs {
 		if s.file == nil || s == f.head {
@@ -205,8 +205,8 @@ func (f *files) settleFiles() {
 	}
 }
 
-// firmUp syncs what an earlier process wrote and perhaps did not: compaction
-// removes what that makes out of date.
+// firmUp syncs the writes of an earlier process, which perhaps did not sync:
+// compaction removes the records made out of date by these writes.
 func (f *files) firmUp() error {
 	for _, s := range f.segs {
 		if s.file != nil || s.opaque {

@@ -10,28 +10,28 @@ import (
 const (
 	retryFirst  = 50 * time.Millisecond // after a failure
 	retryMax    = 2 * time.Second
-	voiceEvery  = 30 * time.Second // that a failure is told again
-	shrinkFrom  = 4096             // entries that wait, from which on only the last of a key is kept
-	tidyPause   = 5 * time.Second  // after a compaction that failed
+	voiceEvery  = 30 * time.Second // between two reports of a lasting failure
+	shrinkFrom  = 4096             // waiting entries: from here on only the last of a key is kept
+	tidyPause   = 5 * time.Second  // after a failed compaction
 	forever     = time.Hour
-	writtenKeep = 1024 // entries for which room is kept between syncs
+	writtenKeep = 1024 // entries for which memory is kept between syncs
 )
 
-// queue is what waits to be written and how it goes; guarded by Log.mu.
+// queue is the waiting entries and the state of writing; guarded by Log.mu.
 type queue struct {
-	base    uint64 // of sequence numbers: those of entries are base + number
+	base    uint64 // of sequence numbers: an entry's is base + number
 	number  uint64 // of the last entry
-	wanted  uint64 // somebody waits for this one to be durable
+	wanted  uint64 // a caller waits until the entry with this number is durable
 	synced  uint64
 	waiting []numbered
 	spare   []numbered // the other half of a double buffer
-	since   time.Time  // when the first of waiting came
+	since   time.Time  // when the first of waiting was appended
 	took    time.Duration
 	failed  error
 	retry   time.Duration
 	retryAt time.Time
 	voiceAt time.Time
-	shrunk  int // entries that waited after the last shrink
+	shrunk  int // entries waiting after the last shrink
 	changed chan struct{}
 	closed  bool
 }
@@ -40,7 +40,7 @@ type queue struct {
 func (l *Log) run() {
 	timer := time.NewTimer(forever)
 	defer timer.Stop()
-	wait := time.Duration(0) // the first turn tidies what was found
+	wait := time.Duration(0) // the first turn tidies segments found at opening
 	for {
 		if wait > 0 {
 			timer.Reset(wait)
@@ -61,7 +61,7 @@ func (l *Log) run() {
 	}
 }
 
-// turn does what is due and returns when the next turn is; 0 is at once.
+// turn does the work due and returns the time until the next turn; 0 is at once.
 func (l *Log) turn(f *files, now time.Time) time.Duration {
 	wait := l.due(now)
 	if wait <= 0 {
@@ -78,7 +78,7 @@ func (l *Log) turn(f *files, now time.Time) time.Duration {
 	return wait
 }
 
-// due is how long what waits may wait.
+// due is how long the waiting entries may still wait.
 func (l *Log) due(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *Log) pause() time.Duration {
 	return l.retry
 }
 
-// commit writes and syncs all that waits.
+// commit writes and syncs all waiting entries.
 func (l *Log) commit(f *files) error {
 	l.mu.Lock()
 	if l.failed != nil {
@@ -131,7 +131,7 @@ func (l *Log) commit(f *files) error {
 	return nil
 }
 
-// settle syncs. When that fails, all that was written since the last sync is to
+// settle syncs. On failure it returns all entries written since the last sync, to
 // be written again.
 func (l *Log) settle(f *files) (again []numbered, err error) {
 	if len(f.unsynced) == 0 {
@@ -148,7 +148,7 @@ func (l *Log) settle(f *files) (again []numbered, err error) {
 	return nil, nil
 }
 
-// succeed announces what is durable.
+// succeed announces the durable entries.
 func (l *Log) succeed(f *files, batch []numbered, taken uint64, took time.Duration) {
 	clear(batch)
 	f.shaky = false
@@ -174,7 +174,7 @@ func (l *Log) succeed(f *files, batch []numbered, taken uint64, took time.Durati
 	}
 }
 
-// fail takes back what was not written and sets the next try.
+// fail puts the unwritten entries back into the queue and sets the next try.
 func (l *Log) fail(f *files, err error, rest []numbered, now time.Time) {
 	l.publish(f)
 	l.mu.Lock()
@@ -201,8 +201,8 @@ func (l *Log) fail(f *files, err error, rest []numbered, now time.Time) {
 	}
 }
 
-// shrink keeps of each key only the last entry that waits, so that a disk that
-// fails for hours costs no more memory than what its owner holds anyway.
+// shrink keeps only the last waiting entry of each key. So a disk failing for hours
+// costs no more memory than the owner's own data.
 func (l *Log) shrink() {
 	if len(l.waiting) >= max(shrinkFrom, 2*l.shrunk) {
 		l.lastOfEach()
@@ -224,7 +224,8 @@ func (l *Log) lastOfEach() {
 	l.waiting, l.shrunk = kept, len(kept)
 }
 
-// removalsFirst has what makes room written first, once no key waits twice.
+// removalsFirst moves removals to the front, as they make room; no key may wait
+// twice.
 func (l *Log) removalsFirst() {
 	kept := make([]numbered, 0, len(l.waiting))
 	for _, removal := range []bool{true, false} {
@@ -237,7 +238,7 @@ func (l *Log) removalsFirst() {
 	l.waiting = kept
 }
 
-// signal wakes those in Sync; with the lock held.
+// signal wakes the callers in Sync; the lock is held.
 func (l *Log) signal() {
 	if l.changed != nil {
 		close(l.changed)
@@ -245,7 +246,7 @@ func (l *Log) signal() {
 	}
 }
 
-// publish keeps what Stats tells of the files.
+// publish stores the figures of the files for Stats.
 func (l *Log) publish(f *files) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,14 +254,14 @@ func (l *Log) publish(f *files) {
 	s.SizeBytes, s.LiveBytes, s.Keys, s.Segments = f.size, f.index.live, f.index.n, len(f.segs)
 }
 
-// tidy goes on with compaction, a bounded step. It returns when to go on: 0 is
-// at once, below 0 when there is a reason.
+// tidy continues compaction by a bounded step. It returns the time until the next
+// step: 0 is at once, below 0 is once there is a reason.
 func (l *Log) tidy(f *files, now time.Time) time.Duration {
 	l.mu.Lock()
 	pressed := l.failed != nil
 	l.mu.Unlock()
 	if f.shaky {
-		// What the index takes for out of date may be all that is durable.
+		// The records superseded in the index may be the only durable records.
 		return -1
 	}
 	if now.Before(f.tidyAt) {
@@ -295,7 +296,7 @@ func (l *Log) tidy(f *files, now time.Time) time.Duration {
 	return 0
 }
 
-// hope tries at once what failed: there is more room now.
+// hope retries a failed write at once: there is more room now.
 func (l *Log) hope(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

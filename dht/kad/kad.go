@@ -1,14 +1,14 @@
 // Package kad finds nodes by Kademlia: the id space, and lookups that need no
 // list of all members.
 //
-// A [Finder] is attached to an overlay.Host before that listens. Whoever the host
-// has admitted enters its routing table; a lookup asks the nearest nodes
-// it knows for nearer ones until there are none. While the member list holds
-// everybody it is the better answer, being complete and free; this is for
-// instances that outgrow it (dht.MaxMembers).
+// A [Finder] is attached to an overlay.Host before the host listens. Every node
+// admitted by the host enters the routing table; a lookup asks the nearest known
+// nodes for nearer nodes until there are none. While the member list holds all
+// nodes, the list is the better answer, being complete and free; package kad is for
+// instances with too many nodes for the list (filch.MaxNodes).
 //
-// Values and providers of go-libp2p-kad-dht are switched off: it loses updates,
-// waits for hung nodes for 20 s, and takes 49 messages for a write.
+// Values and providers of go-libp2p-kad-dht are switched off: the library loses
+// updates, waits for hung nodes for 20 s, and takes 49 messages for a write.
 package kad
 
 import (
@@ -24,12 +24,12 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 )
 
-// The shape of lookups. Few requests at a time and one answer to be sure of
-// keep a lookup at some ten messages, and the connections that it opens few.
+// The shape of lookups. Few concurrent requests and a resiliency of one answer keep
+// a lookup at some ten messages, and the number of opened connections low.
 const (
 	bucketSize   = 20
 	concurrency  = 3
@@ -40,10 +40,10 @@ const (
 // Protocol is the prefix of the protocol's name on the wire.
 const Protocol = "/filch"
 
-// Contact is a node that a lookup found. Dialing one of its addresses tells its
-// name.
+// Contact is a node found by a lookup. Dialing an address of the node yields the
+// node's name.
 type Contact struct {
-	ID    string // its place in the id space follows from it
+	ID    string // determines the node's place in the id space
 	Addrs []string
 }
 
@@ -56,14 +56,14 @@ type Finder struct {
 // Attach is for overlay.Config.Attach.
 func (f *Finder) Attach(h *overlay.Host) error {
 	d, err := kaddht.New(h.Libp2p(),
-		// The default, to find out whether the node is public, ends in a
-		// private network with nobody answering.
+		// The default mode asks whether the node is public; in a private network no
+		// node answers this question.
 		kaddht.Mode(kaddht.ModeServer),
 		kaddht.ProtocolPrefix(Protocol),
 		kaddht.BucketSize(bucketSize), kaddht.Concurrency(concurrency), kaddht.Resiliency(resiliency),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
 		kaddht.RoutingTableFilter(func(_ any, id peer.ID) bool { return h.Admitted(id) }),
-		// A refresh dials everybody that it hears of.
+		// A refresh dials every node named in an answer.
 		kaddht.DisableAutoRefresh(),
 		kaddht.RoutingTableRefreshQueryTimeout(queryTimeout),
 	)
@@ -87,8 +87,8 @@ func (f *Finder) get() (*kaddht.IpfsDHT, error) {
 	return f.dht, nil
 }
 
-// FindClosest returns up to n nodes whose ids are nearest to the key's, nearest
-// first, this node included.
+// FindClosest returns up to n nodes with the ids nearest to the key's, nearest
+// first, including this node.
 func (f *Finder) FindClosest(ctx context.Context, key string, n int) ([]Contact, error) {
 	d, err := f.get()
 	if err != nil {
@@ -123,8 +123,8 @@ func contact(d *kaddht.IpfsDHT, id peer.ID) Contact {
 	return c
 }
 
-// Refresh fills the routing table by lookups of random ids, for a node that
-// has joined without a member list.
+// Refresh fills the routing table by lookups of random ids, for a node joined
+// without a member list.
 func (f *Finder) Refresh(ctx context.Context) error {
 	d, err := f.get()
 	if err != nil {
@@ -148,9 +148,9 @@ func (f *Finder) Size() int {
 }
 
 // Follow keeps the routing table in step with the member list: kademlia itself
-// goes on to ask the dead. It is called with every event of the host's mesh.
-func (f *Finder) Follow(h *overlay.Host, e dht.MemberEvent) {
-	if e.Kind == dht.MemberDead || e.Kind == dht.MemberLeft {
+// keeps asking dead nodes. Follow is called with every event of the host's mesh.
+func (f *Finder) Follow(h *overlay.Host, e members.Event) {
+	if e.Kind == members.EventDead || e.Kind == members.EventLeft {
 		f.Remove(h, e.Member.Name)
 	}
 }
@@ -166,7 +166,7 @@ func (f *Finder) Remove(h *overlay.Host, node filch.NodeName) {
 	}
 }
 
-// Close ends the background work; it is for overlay.Config.Detach.
+// Close ends the background work; Close is for overlay.Config.Detach.
 func (f *Finder) Close() error {
 	f.mu.Lock()
 	d := f.dht

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/kad"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
@@ -99,7 +99,7 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 		rest = append(rest, x)
 	}
 	for _, x := range rest {
-		x.finder.Follow(x.Host, dht.MemberEvent{Kind: dht.MemberDead, Member: dht.Member{Name: who}})
+		x.finder.Follow(x.Host, members.Event{Kind: members.EventDead, Member: members.Member{Name: who}})
 	}
 	want := nearest(t, rest, "alpha", 3)
 	networktest.Eventually(t, "the lookup without the dead node", func() bool {

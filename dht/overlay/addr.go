@@ -40,7 +40,7 @@ func resolveListen(listen, advertise string) (*net.TCPAddr, net.IP, error) {
 	return a, adv, nil
 }
 
-// hostIP finds the address meant by an IP, the name of an interface or of a host.
+// hostIP finds the address of an IP, an interface's name or a host's name.
 func hostIP(s string) (net.IP, error) {
 	if ip := net.ParseIP(s); ip != nil {
 		return ip, nil
@@ -82,8 +82,8 @@ func interfaceIP(i *net.Interface) net.IP {
 	return six
 }
 
-// firstIP is the address of the first interface that is up and not a loopback;
-// a machine without one is alone and uses the loopback.
+// firstIP is the address of the first running interface other than a loopback; a
+// machine without such an interface is alone and uses the loopback.
 func firstIP() net.IP {
 	all, _ := net.Interfaces()
 	for _, i := range all {
@@ -127,8 +127,7 @@ func parseAddr(addr string) (ma.Multiaddr, error) {
 	return toMultiaddr(t.IP, t.Port)
 }
 
-// advertised keeps the ports that are listened on and puts the chosen address
-// before them.
+// advertised replaces the address of each listen address by ip and keeps the ports.
 func advertised(own []ma.Multiaddr, ip net.IP) []ma.Multiaddr {
 	var out []ma.Multiaddr
 	for _, m := range own {

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bare reads into or writes from b, without a word to the scheduler.
+// bare reads into or writes from b without announcing the system call to the
+// scheduler.
 func bare(call uintptr, fd uintptr, b []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
@@ -155,17 +155,17 @@ func TestFramesReachOneThatWasForgotten(t *testing.T) {
 // The whole list of the largest instance fits into the queue to one who joins:
 // what does not is dropped, and the join asked for anew, for ever.
 func TestListFitsIntoItsQueue(t *testing.T) {
-	var out dht.MembersOut
-	a := dht.NewMembers(dht.MembersConfig{Self: dht.Member{Name: "a", Incarnation: 1}})
-	for i := 2; i < dht.MaxMembers; i++ {
+	var out members.Out
+	a := members.New(members.Config{Self: members.Member{Name: "a", Incarnation: 1}})
+	for i := 2; i < filch.MaxNodes; i++ {
 		out.Reset()
-		a.Met(0, dht.Member{
+		a.Met(0, members.Member{
 			Name: filch.NodeName(fmt.Sprintf("node%05d.cluster", i)), Incarnation: 1, Addrs: []string{fmt.Sprintf("10.20.%d.%d:40000", i/256, i%256)},
 			Capacity: make([]byte, 128),
 		}, &out)
 	}
 	out.Reset()
-	b := dht.NewMembers(dht.MembersConfig{Self: dht.Member{Name: "b", Incarnation: 1}})
+	b := members.New(members.Config{Self: members.Member{Name: "b", Incarnation: 1}})
 	b.Apart()
 	b.Join(0, []filch.NodeName{"a"}, &out)
 	ask := out.Sends[0].Payload
@@ -180,6 +180,6 @@ func TestListFitsIntoItsQueue(t *testing.T) {
 		}
 	}
 	if most := overlay.ClassLimits[overlay.Gossip].Queue; total > most || total < 1<<20 {
-		t.Errorf("the list of %d members has %d bytes, the queue holds %d", len(a.List()), total, most)
+		t.Errorf("the list of %d members has %d bytes, the queue holds %d", len(a.All()), total, most)
 	}
 }

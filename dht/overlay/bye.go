@@ -13,14 +13,14 @@ import (
 // byeTimeout bounds the wait for a peer to finish with a connection.
 const byeTimeout = 30 * time.Second
 
-// stay is the answer to a bye of a peer that cannot say how soon it will have
-// read everything, since its handler is blocked.
+// stay is a peer's answer to a bye if the peer cannot say how soon it will have
+// read everything, since the peer's handler is blocked.
 const stay = 1<<32 - 1
 
-// leave ends a connection that is not needed, without loss. Closing throws
-// away what the other side has not read, so both sides end their streams and
-// tell how many there were, and the connection is closed when both have read
-// that many to their ends.
+// leave ends an unneeded connection without loss. A close throws away frames unread
+// by the other side. So both sides end their streams and send the number of streams
+// ever opened, and the connection is closed when both have read this many streams
+// to their ends.
 func (h *Host) leave(p *remote, c *conn) {
 	if !h.retire(p, c) {
 		return
@@ -59,8 +59,8 @@ func (h *Host) leave(p *remote, c *conn) {
 	})
 }
 
-// restore takes a connection back into use that the peer would not give up. It
-// reports false when the connection has gone.
+// restore takes a connection back into use after the peer refused to give it up. It
+// reports false if the connection has closed.
 func (h *Host) restore(p *remote, c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *Host) restore(p *remote, c *conn) bool {
 	default:
 	}
 	if c.asked {
-		return true // the peer gives it up by itself now
+		return true // the peer now gives up the connection by itself
 	}
 	c.closing, c.told = false, -1
 	c.flushed, c.drained = make(chan struct{}), make(chan struct{})
@@ -79,12 +79,12 @@ func (h *Host) restore(p *remote, c *conn) bool {
 		close(p.fresh)
 		p.fresh = nil
 	}
-	p.sent.Store(h.t.now()) // others are closed first the next time
+	p.sent.Store(h.t.now()) // the next trim closes other peers' connections first
 	return true
 }
 
-// serveBye is the other side of leave. It answers when its own streams are
-// ended and the other side's are read.
+// serveBye is the other side of leave. It answers when this side's streams have
+// ended and the other side's streams have been read.
 func (h *Host) serveBye(s network.Stream) {
 	defer s.Close()
 	c := h.t.conn(s.Conn())
@@ -120,22 +120,22 @@ func (h *Host) serveBye(s network.Stream) {
 	}
 }
 
-// opened is the number of class streams that this side opened on a connection
-// in retirement.
+// opened is the number of class streams opened by this side on a connection in
+// retirement.
 func (h *Host) opened(p *remote, c *conn) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return binary.BigEndian.AppendUint32(nil, uint32(c.opened))
 }
 
-// told reads how many the other side opened.
+// told reads the number of streams opened by the other side.
 func told(r io.Reader) (uint32, error) {
 	var b [4]byte
 	_, err := io.ReadFull(r, b[:])
 	return binary.BigEndian.Uint32(b[:]), err
 }
 
-// note keeps that number; false when the connection has gone.
+// note stores the number; it reports false if the connection has closed.
 func (h *Host) note(p *remote, c *conn, n uint32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +162,8 @@ func waitAll(ctx context.Context, gone <-chan struct{}, all ...<-chan struct{}) 
 	return true
 }
 
-// retire takes a connection out of use and ends the streams that no pump is
-// writing to; a pump ends its own after its batch.
+// retire takes a connection out of use and ends the streams not in use by a pump; a
+// pump ends its stream after the current batch.
 func (h *Host) retire(p *remote, c *conn) bool {
 	p.mu.Lock()
 	if c.closing {
@@ -187,8 +187,8 @@ func (h *Host) retire(p *remote, c *conn) bool {
 	return true
 }
 
-// trim closes idle connections while there are more than MaxConns besides
-// those of protected peers.
+// trim closes idle connections while more than MaxConns are open, not counting
+// connections of protected peers.
 func (h *Host) trim() {
 	if h.t.conns() <= h.cfg.MaxConns {
 		return

@@ -16,23 +16,22 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// conn is one libp2p connection. Nothing but the hello passes before it is
-// settled.
+// conn is one libp2p connection. Before a conn is settled, only the hello passes.
 type conn struct {
 	net     network.Conn
 	once    sync.Once
-	settled chan struct{} // closed when it is admitted or refused
-	gone    chan struct{} // closed when it is closed
-	who     Hello         // of the peer when admitted; set before settled is closed
-	err     error         // why it was refused; likewise
+	settled chan struct{} // closed on admission or refusal
+	gone    chan struct{} // closed when the connection closes
+	who     Hello         // the peer's, when admitted; set before settled is closed
+	err     error         // the reason of a refusal; likewise
 
-	// The rest is guarded by the mutex of the remote that it was admitted for.
+	// The rest is guarded by the mutex of the remote of the admitted peer.
 	closing bool
-	outs    int           // our class streams that are open
-	opened  int           // and how many there ever were
-	read    int           // the peer's class streams that were read to their end
-	told    int           // how many it says there ever were; -1 not said yet
-	asked   bool          // the peer has said bye, and goes on with it
+	outs    int           // this side's open class streams
+	opened  int           // this side's class streams ever opened
+	read    int           // the peer's class streams read to their end
+	told    int           // number of streams ever opened by the peer; -1 not yet known
+	asked   bool          // the peer has sent a bye and completes the retirement
 	flushed chan struct{} // closed when closing and outs is 0
 	drained chan struct{} // closed when read has reached told
 }
@@ -44,7 +43,7 @@ func newConn(n network.Conn) *conn {
 	}
 }
 
-// hello is the peer's; empty until it is admitted.
+// hello is the peer's hello; empty before admission.
 func (c *conn) hello() Hello {
 	select {
 	case <-c.settled:
@@ -54,7 +53,8 @@ func (c *conn) hello() Hello {
 	}
 }
 
-// settle decides and reports whether this decision was the first, which counts.
+// settle decides, and reports whether this decision was the first; only the first
+// counts.
 func (c *conn) settle(who Hello, err error) (first bool) {
 	c.once.Do(func() {
 		c.who, c.err = who, err
@@ -64,7 +64,8 @@ func (c *conn) settle(who Hello, err error) (first bool) {
 	return first
 }
 
-// wait returns when the connection is admitted, or why it is not.
+// wait returns nil once the connection is admitted, or else the reason of the
+// refusal.
 func (c *conn) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -85,7 +86,7 @@ func (p *remote) ends(c *conn) (flushed, drained chan struct{}) {
 	return c.flushed, c.drained
 }
 
-// note closes flushed and drained when it is time; the remote's mutex is held.
+// note closes flushed and drained when due; the remote's mutex is held.
 func (c *conn) note() {
 	if c.closing && c.outs == 0 {
 		closeOnce(c.flushed)
@@ -103,7 +104,7 @@ func closeOnce(ch chan struct{}) {
 	}
 }
 
-// notifee is the Host as libp2p's network tells it of connections.
+// notifee is the Host as a receiver of connection events from libp2p's network.
 type notifee Host
 
 func (n *notifee) Listen(network.Network, ma.Multiaddr)      {}
@@ -139,7 +140,7 @@ func (n *notifee) Disconnected(_ network.Network, nc network.Conn) {
 	}
 }
 
-// detach takes a connection that has closed from its remote.
+// detach takes a closed connection from its remote.
 func (h *Host) detach(c *conn, name filch.NodeName) {
 	p := h.t.peer(name)
 	if p == nil {
@@ -168,7 +169,7 @@ func (h *Host) detach(c *conn, name filch.NodeName) {
 	}
 }
 
-// adopt admits a connection for the peer that said hello on it.
+// adopt admits a connection for the peer named in the hello.
 func (h *Host) adopt(c *conn, who Hello) error {
 	p := h.t.entry(who.Name)
 	if p == nil {
@@ -209,13 +210,13 @@ func (h *Host) adopt(c *conn, who Hello) error {
 	}
 	h.single(p, c, double)
 	h.trim()
-	// Its protocols may have been known before.
+	// The peer's protocols may have been known before.
 	return h.known.Emit(event.EvtPeerProtocolsUpdated{Peer: c.net.RemotePeer()})
 }
 
-// single ends all but one of several connections to a peer, which come from
-// two nodes that dial each other at once. The node with the lesser name does
-// it and keeps one that it dialed itself, so that both sides agree.
+// single ends all but one of several connections to a peer. Two nodes make such
+// connections by dialing each other at once. The node with the lesser name ends
+// them and keeps a connection dialed by itself, so both sides agree.
 func (h *Host) single(p *remote, c *conn, double []*conn) {
 	if len(double) == 0 || h.cfg.Name > p.name {
 		return
@@ -255,9 +256,9 @@ func (h *Host) Cut(node filch.NodeName) {
 	}
 }
 
-// cut drops what waits for a peer and closes its connections. Closing may wait
-// for a peer that reads nothing, so it is done aside; a new connection is made
-// when the old ones have gone.
+// cut drops the frames waiting for a peer and closes the connections. A close may
+// wait for a peer not reading, so each close runs on its own goroutine; a new
+// connection is made when the old ones have closed.
 func (h *Host) cut(p *remote) {
 	p.mu.Lock()
 	h.dropLocked(p)
@@ -277,9 +278,9 @@ func (h *Host) cut(p *remote) {
 	}
 }
 
-// SetIncarnation cuts what is open, so that every peer hears a new hello. What
-// was queued goes before the change, for it belongs to the old incarnation;
-// connections that were made meanwhile go after it.
+// SetIncarnation cuts the open connections, so every peer receives a new hello.
+// Frames in the queues are dropped before the change, since they belong to the old
+// incarnation; connections made meanwhile are cut after the change.
 func (h *Host) SetIncarnation(i uint64) {
 	for _, p := range h.t.all() {
 		h.cut(p)

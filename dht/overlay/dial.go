@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// reach returns a connection to a peer that may be written to, made when there
-// is none. One dial runs per peer; the others wait for it.
+// reach returns a connection ready for writing to a peer, and dials if there is
+// none. One dial runs per peer; the other callers wait for it.
 func (h *Host) reach(p *remote) (*conn, error) {
 	for {
 		p.mu.Lock()
@@ -29,7 +29,7 @@ func (h *Host) reach(p *remote) (*conn, error) {
 		var ctx context.Context
 		switch {
 		case len(p.conns) > 0:
-			wait = p.conns[0].gone // it is closing; libp2p would hand it out again
+			wait = p.conns[0].gone // closing; libp2p would hand it out again
 			if p.fresh == nil {
 				p.fresh = make(chan struct{})
 			}
@@ -60,15 +60,15 @@ func (h *Host) reach(p *remote) (*conn, error) {
 	}
 }
 
-// maxTries and tryPause say how often a dial that was cut short is tried again.
+// maxTries and tryPause say how often a failed dial is repeated.
 const (
 	maxTries = 4
 	tryPause = 50 * time.Millisecond
 )
 
-// redial dials a peer for those who wait in reach. It goes on while the other
-// side is only slow; it gives up when nobody listens there, when the peer
-// refuses, and when the peer is cut.
+// redial dials a peer for the callers waiting in reach. It goes on while the other
+// side is only slow. It gives up if the address refuses connections, if the peer
+// refuses the hello, or if the peer is cut.
 func (h *Host) redial(ctx context.Context, p *remote) (c *conn, err error) {
 	id, err := derivePeer(h.cfg.Secret, p.name)
 	for n := 1; err == nil; n++ {
@@ -134,8 +134,8 @@ func (h *Host) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, 
 	ps := h.net.Peerstore()
 	ps.ClearAddrs(id)
 	ps.AddAddrs(id, ms, peerstore.PermanentAddrTTL)
-	// libp2p waits 5 s to 5 min before it dials again what failed once; how
-	// often to try is the member list's business.
+	// libp2p waits 5 s to 5 min before it repeats a failed dial; the member list
+	// decides how often to try.
 	h.net.Backoff().Clear(id)
 	nc, err := h.net.DialPeer(network.WithDialPeerTimeout(ctx, DialTimeout), id)
 	if err != nil {
@@ -160,7 +160,7 @@ func plain(err error) error {
 	return err
 }
 
-// undialed is the error of a dial. A refusal speaks for itself.
+// undialed is the error of a dial. A refusal is returned unchanged.
 func undialed(addr string, why error) error {
 	var r *Refusal
 	if errors.As(why, &r) {
@@ -211,7 +211,7 @@ func (h *Host) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 	return err
 }
 
-// linked reports whether some connection to a node has not gone yet.
+// linked reports whether a connection to a node is still in the table.
 func (h *Host) linked(node filch.NodeName) bool {
 	p := h.t.peer(node)
 	if p == nil {
@@ -222,9 +222,9 @@ func (h *Host) linked(node filch.NodeName) bool {
 	return len(p.conns) > 0
 }
 
-// identify learns at the gate who answers at an address. The swarm would hand
-// out a connection that it has, and needs an id to dial. With an id given it
-// fails when another one answers.
+// identify learns at the gate which node answers at an address. The swarm would
+// hand out an existing connection, and needs an id to dial. With an id given,
+// identify fails if another node answers.
 func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
 	if _, err := parseAddr(addr); err != nil {
 		return "", err

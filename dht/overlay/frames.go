@@ -16,8 +16,8 @@ import (
 
 // Sizes of buffers and writes.
 const (
-	readBuffer = 4 << 10   // of every stream that comes in
-	writeChunk = 256 << 10 // after each of which room is made in the queue
+	readBuffer = 4 << 10   // of every incoming stream
+	writeChunk = 256 << 10 // each chunk written frees room in the queue
 	keepBuffer = 32 << 10  // a larger queue buffer is not kept when idle
 )
 
@@ -66,7 +66,7 @@ func (h *Host) send(to filch.NodeName, c Class, payload []byte) (<-chan struct{}
 	return room, err
 }
 
-// enqueue adds a frame to a queue and says whether a pump is to be started.
+// enqueue adds a frame to a queue and reports whether to start a pump.
 func (h *Host) enqueue(p *remote, c Class, payload []byte) (room <-chan struct{}, start bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (h *Host) enqueue(p *remote, c Class, payload []byte) (room <-chan struct{}
 	return nil, start, nil
 }
 
-// pump writes what waits for a peer in one class and leaves when nothing does.
-// Frames that come while it writes go out together in the next write.
+// pump writes the frames waiting for a peer in one class and returns when none is
+// left. Frames arriving during a write go out together in the next write.
 func (h *Host) pump(p *remote, c Class) {
 	q := &p.out[c]
 	var work []byte
@@ -128,7 +128,7 @@ func (h *Host) pump(p *remote, c Class) {
 	h.trim()
 }
 
-// flush writes one batch. What a broken connection swallowed is lost.
+// flush writes one batch. Frames swallowed by a broken connection are lost.
 func (h *Host) flush(p *remote, c Class, work []byte, epoch uint64) {
 	off := 0
 	for fresh := false; off < len(work); {
@@ -142,7 +142,7 @@ func (h *Host) flush(p *remote, c Class, work []byte, epoch uint64) {
 		if m, err := s.Write(work[off : off+n]); err != nil {
 			h.drop(p, c, s)
 			if off == 0 && m == 0 && !fresh {
-				continue // the stream had died before: nothing of the batch went out
+				continue // the stream had died before: no byte of the batch went out
 			}
 			h.lose(p, c, len(work)-off, countFrames(work, off+m), nil)
 			return
@@ -152,7 +152,7 @@ func (h *Host) flush(p *remote, c Class, work []byte, epoch uint64) {
 	}
 }
 
-// countFrames counts the frames that end after off.
+// countFrames counts the frames with their end after off.
 func countFrames(work []byte, off int) int {
 	n := 0
 	for at := 0; at < len(work); {
@@ -164,7 +164,7 @@ func countFrames(work []byte, off int) int {
 	return n
 }
 
-// progress makes room for n bytes that have been written or lost.
+// progress makes room for n bytes written or lost.
 func (h *Host) progress(p *remote, c Class, n int) {
 	p.mu.Lock()
 	q := &p.out[c]
@@ -180,8 +180,8 @@ func (h *Host) progress(p *remote, c Class, n int) {
 	}
 }
 
-// lose drops the rest of a batch; when no connection could be made, also all
-// that waits behind it.
+// lose drops the rest of a batch; if no connection could be made, also all frames
+// waiting behind the batch.
 func (h *Host) lose(p *remote, c Class, bytes, frames int, dial error) {
 	h.count.class[c].lost.Add(uint64(frames))
 	if dial != nil && !errors.Is(dial, errCut) {
@@ -195,7 +195,7 @@ func (h *Host) lose(p *remote, c Class, bytes, frames int, dial error) {
 	h.progress(p, c, bytes)
 }
 
-// dropLocked drops what waits for a peer that was cut.
+// dropLocked drops the frames waiting for a peer being cut.
 func (h *Host) dropLocked(p *remote) {
 	p.epoch++
 	for c := range p.out {
@@ -208,8 +208,8 @@ func (h *Host) dropLocked(p *remote) {
 	}
 }
 
-// stream returns the stream of a class, on a connection in use. A batch stays
-// on the stream on which it began.
+// stream returns the stream of a class, on a connection in use. A batch stays on
+// its first stream.
 func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.Stream, fresh bool, err error) {
 	q := &p.out[c]
 	for {
@@ -261,11 +261,10 @@ func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.S
 	}
 }
 
-// errCut ends a batch that was begun before the peer was cut.
+// errCut ends a batch begun before the peer was cut.
 var errCut = errors.New("the peer was cut")
 
-// sender is a stream whose protocol and serial are sent along with the first
-// bytes.
+// sender is a stream with its protocol and serial sent along with the first bytes.
 type sender struct {
 	network.Stream
 	lazy io.Writer
@@ -282,8 +281,8 @@ func (s *sender) Write(b []byte) (int, error) {
 	return max(n-serialSize, 0), err
 }
 
-// takeStale takes the stream away when its connection is being retired; the
-// remote's mutex is held.
+// takeStale takes the stream away if its connection is being retired; the remote's
+// mutex is held.
 func (q *outbox) takeStale() (s network.Stream, k *conn) {
 	if q.on == nil || !q.on.closing {
 		return nil, nil
@@ -293,7 +292,7 @@ func (q *outbox) takeStale() (s network.Stream, k *conn) {
 	return s, k
 }
 
-// end ends a stream that was taken.
+// end ends a stream taken by takeStale.
 func (h *Host) end(p *remote, s network.Stream, k *conn) {
 	if s == nil {
 		return
@@ -305,7 +304,7 @@ func (h *Host) end(p *remote, s network.Stream, k *conn) {
 	p.mu.Unlock()
 }
 
-// drop resets a stream that failed.
+// drop resets a failed stream.
 func (h *Host) drop(p *remote, c Class, s network.Stream) {
 	s.Reset()
 	p.mu.Lock()
@@ -335,7 +334,7 @@ func (h *Host) loop(p *remote, c Class, work []byte) {
 	}
 }
 
-// handler waits until there is one; nil once the host is closed.
+// handler waits until a handler is set; it returns nil once the host is closed.
 func (h *Host) handler() Handler {
 	select {
 	case <-h.ready:

@@ -17,19 +17,19 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// gate has both ends of a fresh connection prove that they know the secret,
-// before a byte of libp2p is exchanged on it. A stranger gets no TLS and what
-// comes after it: the muxer keeps memory for each stream, and identify and
-// kademlia ask who is there.
+// gate makes both ends of a fresh connection prove their knowledge of the secret,
+// before a byte of libp2p is exchanged. A stranger gets no TLS and nothing behind
+// TLS: the muxer keeps memory for each stream, and identify and kademlia query
+// each peer.
 //
 //	dialer -> acceptor  offer:  magic, version, nonce, key
 //	acceptor -> dialer  answer: magic, version, nonce, key, tag, MAC
 //	dialer -> acceptor  proof:  MAC
 //
-// The proof goes out with what the dialer says next, so the gate costs one
-// round trip. All frames have fixed sizes. Magic and version are the first bytes
-// of both sides in every version, as they are of a hello: a launcher that hears
-// another version answers with its own, and that is all it says.
+// The proof goes out with the dialer's next bytes, so the gate costs one round
+// trip. All frames have fixed sizes. Magic and version are the first bytes of both
+// sides in every version, as in a hello: a launcher receiving another version
+// answers with its own version and nothing else.
 //
 // A MAC is keyed by the secret and covers the role, the version, both nonces,
 // both keys and the tag, which is a hash of the instance's id and the nonces.
@@ -37,10 +37,10 @@ import (
 // (reflection), in one version and one instance. The tag lets a dialer tell a
 // wrong secret from a wrong instance, and tells a stranger neither.
 //
-// The keys are the public ones that TLS uses afterwards, and TLS refuses every
-// other. So whoever relays the frames of two launchers, to take the connection
-// over when they have proved themselves, is let in nowhere: TLS needs a private
-// key, which the secret and the name of a node make.
+// The keys are the public keys used by TLS afterwards, and TLS refuses every other
+// key. So an attacker relaying the frames of two launchers, to take over the
+// connection after the proofs, gains nothing: TLS needs a private key, which is
+// derived from the secret and the name of a node.
 type gate struct {
 	name     filch.NodeName
 	instance string
@@ -61,16 +61,16 @@ const (
 	proofSize  = sha256.Size
 )
 
-// role is the sender of a MAC, and what it wants.
+// role is the sender of a MAC, with the sender's intent.
 type role byte
 
 const (
 	accepts role = iota + 1
 	joins        // a dialer that goes on with TLS
-	probes       // a dialer that has learnt enough
+	probes       // a dialer with no further need of the connection
 )
 
-// talk is what both sides have said.
+// talk is the data sent by both sides.
 type talk struct {
 	nonces [2][nonceSize]byte // the dialer's, the acceptor's
 	keys   [2]publicKey
@@ -98,8 +98,9 @@ var (
 	errOther    = errors.New("another node of this instance answers there")
 )
 
-// dial proves the secret to the acceptor of a connection and has it prove it,
-// too. It returns who that is; with an id given it fails when it is another.
+// dial proves the secret to the acceptor of a connection and verifies the
+// acceptor's proof. It returns the acceptor's id; with an id given, it fails if
+// another node answers.
 func (g *gate) dial(c io.ReadWriter, want peer.ID, as role) (peer.ID, error) {
 	var t talk
 	rand.Read(t.nonces[0][:])
@@ -143,7 +144,7 @@ func (g *gate) dial(c io.ReadWriter, want peer.ID, as role) (peer.ID, error) {
 	return id, err
 }
 
-// accept is dial's other side. It returns who dialed, or errProbed.
+// accept is dial's other side. It returns the dialer's id, or errProbed.
 func (g *gate) accept(c io.ReadWriter) (peer.ID, error) {
 	var t talk
 	var b [offerSize]byte
@@ -185,14 +186,14 @@ func (g *gate) accept(c io.ReadWriter) (peer.ID, error) {
 
 func (g *gate) head() []byte { return binary.BigEndian.AppendUint16([]byte(helloMagic), g.version) }
 
-// hail is what both sides begin with.
+// hail is the first part of either side's first frame.
 func (g *gate) hail(t *talk, side int) []byte {
 	b := append(make([]byte, 0, answerSize), g.head()...)
 	b = append(b, t.nonces[side][:]...)
 	return append(b, t.keys[side][:]...)
 }
 
-// take reads what follows the head of a hail, and returns what follows that.
+// take reads nonce and key from b, and returns the rest of b.
 func (t *talk) take(side int, b []byte) (rest []byte) {
 	b = b[copy(t.nonces[side][:], b):]
 	return b[copy(t.keys[side][:], b):]
@@ -206,7 +207,7 @@ func (t *talk) peer(side int) (peer.ID, error) {
 	return peer.IDFromPublicKey(k)
 }
 
-// mac has fixed-size parts only, so that no two talks are written alike.
+// mac has fixed-size parts only, so no two talks have the same encoding.
 func (g *gate) mac(as role, t *talk) []byte {
 	h := hmac.New(sha256.New, g.secret)
 	h.Write([]byte{byte(as), byte(g.version >> 8), byte(g.version)})
@@ -249,8 +250,8 @@ const (
 
 var errUngated = errors.New("a launcher without a gate")
 
-// ungatedRefusal puts a refusal where such a launcher expects the name of a
-// protocol: it prints what it finds there.
+// ungatedRefusal puts a refusal where a launcher without a gate expects the name of
+// a protocol: such a launcher prints the name.
 func ungatedRefusal(r *Refusal) []byte {
 	b := binary.AppendUvarint([]byte(multistreamHeader), uint64(len(r.Text)+1))
 	return append(append(b, r.Text...), '\n')

@@ -14,8 +14,8 @@ import (
 	"github.com/multiformats/go-multistream"
 )
 
-// The protocols of a Host. protoHello never changes: what follows its first
-// bytes is what a version means.
+// The protocols of a Host. protoHello never changes: the version in its first bytes
+// gives the rest a meaning.
 const (
 	protoHello protocol.ID = "/filch/hello"
 	protoBye   protocol.ID = "/filch/bye/1"
@@ -23,7 +23,7 @@ const (
 
 var protoClass = [NumClasses]protocol.ID{"/filch/gossip/1", "/filch/control/1", "/filch/metadata/1", "/filch/bulk/1"}
 
-// register says how the host's own protocols are served.
+// register installs the handlers of the host's own protocols.
 func (h *Host) register() {
 	h.basic.Mux().AddHandler(protoHello, func(_ protocol.ID, s io.ReadWriteCloser) error {
 		h.serveHello(s.(network.Stream))
@@ -56,9 +56,9 @@ func (h *Host) hello() Hello {
 	return Hello{Version: h.cfg.Version, Instance: h.cfg.Instance, Name: h.cfg.Name, Incarnation: inc, Card: h.hooks.Load().Card()}
 }
 
-// greet says hello on a connection that this node dialed. Dialing alone means
-// nothing: with TLS 1.3 a dialer is told of success before the other side has
-// looked at its certificate.
+// greet sends the hello on a connection dialed by this node. A dial alone proves
+// nothing: with TLS 1.3 a dial succeeds before the other side has checked the
+// dialer's certificate.
 func (h *Host) greet(c *conn) {
 	who, err := h.exchange(c)
 	if err == nil {
@@ -101,9 +101,9 @@ func (h *Host) exchange(c *conn) (Hello, error) {
 	return who, nil
 }
 
-// verify checks that a peer is who its hello says. The gate has let in who knows
-// the secret of this instance in this version; which node that is follows from
-// the key that the connection was secured with.
+// verify checks a peer's identity against the hello. The gate has let in only peers
+// with the secret of this instance in this version; the key of the connection
+// determines which node the peer is.
 func (h *Host) verify(c *conn, who Hello) *Refusal {
 	if who.Version != h.cfg.Version {
 		return versionRefusal(who.Version, h.cfg.Version)
@@ -117,7 +117,7 @@ func (h *Host) verify(c *conn, who Hello) *Refusal {
 	return nil
 }
 
-// expect closes a connection that came in when it has not said hello in time.
+// expect closes an incoming connection without a timely hello.
 func (h *Host) expect(c *conn) {
 	if err := c.wait(h.ctx, AdmitTimeout); err == nil {
 		return
@@ -150,7 +150,7 @@ func (h *Host) serveHello(s network.Stream) {
 	h.count.refused.Add(1)
 	c.settle(Hello{}, r)
 	if _, err := s.Write(appendBlock(nil, encodeAnswer(r, Hello{}))); err == nil {
-		// The dialer closes when it has read why; a close from here would
+		// The dialer closes after reading the reason; a close from here would
 		// overtake the answer.
 		s.CloseWrite()
 		t := time.NewTimer(time.Second)

@@ -9,12 +9,12 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// WireVersion is the version of everything that launchers say to each other.
-// Launchers of different versions refuse each other.
+// WireVersion is the version of everything launchers send to each other. Launchers
+// of different versions refuse each other.
 const WireVersion = 2
 
-// Limits of a hello. The form of its first bytes and of a refusal never
-// change, so that every version can tell every other one why it was refused.
+// Limits of a hello. The form of its first bytes and of a refusal never change, so
+// every version can tell every other version the reason of a refusal.
 const (
 	maxHello    = 16 << 10
 	maxCard     = 8 << 10
@@ -26,7 +26,7 @@ const helloMagic = "filch\x00"
 
 var errHello = errors.New("not a hello of filch")
 
-// encodeHello lays a hello out: magic, version, then length-prefixed fields.
+// encodeHello encodes a hello: magic, version, then length-prefixed fields.
 func encodeHello(h Hello) []byte {
 	b := append([]byte(nil), helloMagic...)
 	b = binary.BigEndian.AppendUint16(b, h.Version)
@@ -41,7 +41,7 @@ func appendField(b, f []byte) []byte {
 	return append(b, f...)
 }
 
-// decodeHello reads a hello. Of one of another version than ours only the
+// decodeHello reads a hello. If the hello is of another version than ours, only the
 // version is read.
 func decodeHello(b []byte, ours uint16) (h Hello, err error) {
 	if len(b) < len(helloMagic)+2 || string(b[:len(helloMagic)]) != helloMagic {
@@ -128,7 +128,7 @@ func decodeAnswer(b []byte, ours uint16) (Hello, error) {
 	return Hello{}, r
 }
 
-// clean makes a text from elsewhere safe to print.
+// clean makes a foreign text safe to print.
 func clean(t []byte) string {
 	out := make([]byte, 0, len(t))
 	for _, c := range t {
@@ -147,8 +147,8 @@ func versionRefusal(dialer, dialed uint16) *Refusal {
 	}
 }
 
-// readBlock reads a length of 4 bytes and that many bytes. Memory grows with
-// what has arrived, not with what a length promises.
+// readBlock reads a length of 4 bytes and a body of this length. Memory grows with
+// the bytes received, not with the length promised.
 func readBlock(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -163,7 +163,7 @@ func readBlock(r io.Reader, limit int) ([]byte, error) {
 
 var errOversized = errors.New("frame larger than its class allows")
 
-// firstRead bounds what is allocated before any of a frame's body arrived.
+// firstRead bounds the allocation before any of a frame's body has arrived.
 const firstRead = 64 << 10
 
 func readBody(r io.Reader, n int) ([]byte, error) {

@@ -34,24 +34,24 @@ import (
 
 // Times of a Host.
 const (
-	// ProbeTimeout bounds a probe. A dead machine answers nothing, so this is
-	// what a failed redial of one costs.
+	// ProbeTimeout bounds a probe. A dead machine answers nothing, so this is the
+	// cost of a failed redial of a dead machine.
 	ProbeTimeout = 1500 * time.Millisecond
-	// DialTimeout bounds one try of a dial for frames that wait, which may
-	// take long where ranks leave launchers no CPU. It ends early when the
-	// peer is cut, as one that is declared dead is.
+	// DialTimeout bounds one try of a dial for waiting frames. A dial may take long
+	// on nodes with ranks using all of the CPU. It ends early if the peer is cut,
+	// for example after being declared dead.
 	DialTimeout = 10 * time.Second
 	// AdmitTimeout bounds the time in which a connection must be admitted.
 	AdmitTimeout = 10 * time.Second
-	// WriteTimeout is how long a connection may take nothing at all before
-	// it is given up; more than any pause that costs nothing.
+	// WriteTimeout is how long a connection may accept no byte at all before the
+	// host gives it up; more than any harmless pause.
 	WriteTimeout = 10 * time.Second
-	// redialPause keeps Send to a node whose dial just failed from dialing
-	// again for every frame.
+	// redialPause keeps Send from dialing a node again for every frame right after
+	// a failed dial.
 	redialPause = 100 * time.Millisecond
 )
 
-// Config of a Host.
+// Config configures a Host.
 type Config struct {
 	Instance    string // uuid
 	Secret      []byte
@@ -60,13 +60,12 @@ type Config struct {
 	// Listen is IP:PORT, INTERFACE:PORT or :PORT (all interfaces); port 0 or
 	// none lets the system choose.
 	Listen string
-	// Advertise is the IP that others are told; empty: the one listened on.
+	// Advertise is the IP for other nodes; empty: the IP in Listen.
 	Advertise string
-	// Attach is called with the host before it listens, for whoever adds
-	// protocols to that of libp2p: each handler that is added later makes
-	// identify tell every peer.
+	// Attach is called with the host before the host listens, to add protocols to
+	// libp2p: each handler added later makes identify notify every peer.
 	Attach func(*Host) error
-	// Detach, if any, is called when the host is closed, before that.
+	// Detach, if any, is called first when the host is closed.
 	Detach func() error
 	// MaxConns and Version replace the constants, for tests; 0 means the
 	// constants MaxConns and WireVersion.
@@ -80,7 +79,7 @@ type Host struct {
 	basic *basichost.BasicHost
 	net   *swarm.Swarm
 	gate  *gate
-	known event.Emitter // tells protocols of others that a peer was admitted
+	known event.Emitter // notifies the protocols of others of an admitted peer
 	addr  string
 
 	ctx    context.Context
@@ -96,7 +95,7 @@ type Host struct {
 }
 
 // maxDials is how many dials for frames run at a time: each costs CPU on both
-// sides, and all at once they would all be late.
+// sides, and many at once would all be late.
 const maxDials = 8
 
 // counters of a Host.
@@ -110,7 +109,7 @@ type classCounters struct {
 }
 
 func init() {
-	// libp2p writes to stderr by itself, of its listener being closed for one.
+	// libp2p writes to stderr by itself, for one when its listener closes.
 	gologshim.SetDefaultHandler(slog.DiscardHandler)
 }
 
@@ -149,8 +148,8 @@ func NewHost(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// build makes the libp2p host by hand: libp2p.New would link QUIC and WebRTC,
-// 10 MB more of binary that every start pays for.
+// build makes the libp2p host by hand: libp2p.New would link QUIC and WebRTC, 10 MB
+// more of binary at the expense of every start.
 func (h *Host) build(advertise net.IP) error {
 	key, err := deriveKey(h.cfg.Secret, h.cfg.Name)
 	if err != nil {
@@ -212,9 +211,9 @@ func (h *Host) build(advertise net.IP) error {
 	return nil
 }
 
-// muxConfig tunes yamux. Silence is noticed by the member list's heartbeats, so
-// that keepalives would only cost; a stream buffers what its reader does not
-// take, so its window is what a slow reader costs.
+// muxConfig tunes yamux. The member list's heartbeats detect silence, so keepalives
+// would be pure cost. A stream buffers bytes not yet taken by its reader, so the
+// window is the cost of a slow reader.
 func muxConfig() *goyamux.Config {
 	c := *(*goyamux.Config)(yamux.DefaultTransport)
 	c.EnableKeepAlive = false
@@ -232,7 +231,7 @@ func (h *Host) listen(addr *net.TCPAddr, advertise net.IP) error {
 		return err
 	}
 	if err := h.net.Listen(m); err != nil {
-		// The swarm makes a text of the causes.
+		// The swarm turns the causes into text.
 		if strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return filch.Errorf(filch.Unavailable, "cannot listen on %v: the port is taken by another process", addr).
 				WithHint("choose another port, or 0 to let the system choose one")
@@ -256,15 +255,15 @@ func (h *Host) Name() filch.NodeName { return h.cfg.Name }
 
 func (h *Host) Addr() string { return h.addr }
 
-// Libp2p is the host for protocols of others, as package kad's.
+// Libp2p is the host for other packages' protocols, such as package kad's.
 func (h *Host) Libp2p() host.Host { return h.basic }
 
-// PeerID is the id that a node of this instance has.
+// PeerID is the id of a node of this instance.
 func (h *Host) PeerID(name filch.NodeName) (peer.ID, error) { return derivePeer(h.cfg.Secret, name) }
 
-// Admitted reports whether a connection to a peer is open on which it was
-// admitted. Protocols of others may trust no other peer: one that has the secret
-// is not yet a member.
+// Admitted reports whether an open connection to a peer has been admitted. Other
+// packages' protocols may trust no other peer: a peer with the secret is not yet a
+// member.
 func (h *Host) Admitted(id peer.ID) bool {
 	return slices.ContainsFunc(h.net.ConnsToPeer(id), func(n network.Conn) bool {
 		c := h.t.conn(n)
@@ -313,9 +312,9 @@ func (h *Host) Close() error {
 	return err
 }
 
-// onStream takes every stream that a peer opens. Before the peer is admitted
-// only the hello is served; the others wait for that, as the peer may know
-// sooner than this node that both have admitted each other.
+// onStream handles every stream opened by a peer. Before the peer is admitted only
+// the hello is served; the other streams wait for the admission, as the peer may
+// know sooner than this node of the mutual admission.
 func (h *Host) onStream(s network.Stream) {
 	c := h.t.conn(s.Conn())
 	if c == nil {

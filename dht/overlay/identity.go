@@ -12,12 +12,12 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// MinSecret is the number of bytes that a secret has at least.
+// MinSecret is the minimum number of bytes of a secret.
 const MinSecret = 16
 
-// deriveKey makes a node's key from the instance's secret and its name, so that
-// whoever has the secret knows the identity of every legal node, and a restart
-// keeps it.
+// deriveKey makes a node's key from the instance's secret and the node's name. So
+// any holder of the secret knows the identity of every legal node, and a restart
+// keeps the identity.
 func deriveKey(secret []byte, name filch.NodeName) (crypto.PrivKey, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("the instance's secret has %d bytes, fewer than %d", len(secret), MinSecret)
@@ -38,10 +38,10 @@ func derivePeer(secret []byte, name filch.NodeName) (peer.ID, error) {
 	return peer.IDFromPrivateKey(k)
 }
 
-// MaxName is the number of bytes of a node's name at most.
+// MaxName is the maximum number of bytes of a node's name.
 const MaxName = 63
 
-// CheckName reports what is wrong with a node's name.
+// CheckName returns an error describing the fault of a node's name, or nil.
 func CheckName(n filch.NodeName) error {
 	if len(n) == 0 || len(n) > MaxName {
 		return fmt.Errorf("a node's name has 1 to %d bytes, this one %d", MaxName, len(n))

@@ -9,25 +9,24 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 )
 
-// Join makes this node a member of the instance to which one of the addresses
-// belongs, and returns when the whole list is here. It is called once, before
-// anything is sent.
+// Join makes this node a member of the instance found at the addresses, and returns
+// when the whole list has arrived. Join is called once, before any send.
 func (m *Mesh) Join(ctx context.Context, addrs ...string) error {
-	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Apart() }); err != nil {
+	if err := m.do(ctx, func(_ time.Duration, s *members.List, _ *members.Out) { s.Apart() }); err != nil {
 		return err
 	}
 	return m.join(ctx, addrs)
 }
 
-// JoinAgain is Join of a node that was a member before. All members may have ended
-// at once: where all that answer want the list, one of them begins it. Two may, that
-// know nothing of each other: so each looks for those that it knows and that are not in
+// JoinAgain is Join of a former member. All members may have ended at once: if all
+// answering nodes want the list, one of them begins it. Two nodes unaware of each
+// other may both begin a list. So each node then looks for known nodes missing from
 // the list.
 func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
-	if err := m.do(ctx, func(now time.Duration, s *dht.Members, _ *dht.MembersOut) { s.ApartAgain(now) }); err != nil {
+	if err := m.do(ctx, func(now time.Duration, s *members.List, _ *members.Out) { s.ApartAgain(now) }); err != nil {
 		return err
 	}
 	if err := m.join(ctx, addrs); err != nil {
@@ -43,7 +42,7 @@ func (m *Mesh) join(ctx context.Context, addrs []string) error {
 		if err != nil || len(via) == 0 {
 			return err
 		}
-		if err := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Join(now, via, out) }); err != nil {
+		if err := m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Join(now, via, out) }); err != nil {
 			return err
 		}
 		t := time.NewTimer(joinRound)
@@ -51,7 +50,7 @@ func (m *Mesh) join(ctx context.Context, addrs []string) error {
 		case err := <-m.joined:
 			t.Stop()
 			return err
-		case <-t.C: // those who answered may have gone since
+		case <-t.C: // the nodes reached may have gone since
 		case <-m.ctx.Done():
 			return ErrClosed
 		case <-ctx.Done():
@@ -60,12 +59,12 @@ func (m *Mesh) join(ctx context.Context, addrs []string) error {
 	}
 }
 
-// Seek looks, in the background, for nodes at addresses where some were once: they
-// may have a list without this node, as this one began its own while it could not
-// reach them. It gives up those that are silent for [dht.ForgetAfter].
+// Seek looks, in the background, for nodes at addresses used by nodes earlier:
+// these nodes may have a list without this node, since this node began its own list
+// without reaching them. Seek gives up nodes silent for [members.ForgetAfter].
 func (m *Mesh) Seek(addrs ...string) {
 	m.wg.Go(func() {
-		end := time.Now().Add(dht.ForgetAfter)
+		end := time.Now().Add(members.ForgetAfter)
 		for pause := seekPauseMin; len(addrs) > 0 && time.Now().Before(end); pause = min(2*pause, seekPauseMax) {
 			select {
 			case <-time.After(pause):
@@ -77,13 +76,14 @@ func (m *Mesh) Seek(addrs ...string) {
 	})
 }
 
-// met reports whether the node at an address need not be looked for any more, as it is
-// in the list. One that is not is told of the list.
+// met reports whether the node at an address need not be sought any more, being in
+// the list. If the node answers and is not in the list, met starts a merge of the
+// two nodes' lists.
 func (m *Mesh) met(addr string) bool {
-	listed := func(is func(*dht.Member) bool) bool {
-		return slices.ContainsFunc(m.Members(), func(n dht.Member) bool { return !n.State.Over() && is(&n) })
+	listed := func(is func(*members.Member) bool) bool {
+		return slices.ContainsFunc(m.Members(), func(n members.Member) bool { return !n.State.Over() && is(&n) })
 	}
-	if listed(func(n *dht.Member) bool { return slices.Contains(n.Addrs, addr) }) {
+	if listed(func(n *members.Member) bool { return slices.Contains(n.Addrs, addr) }) {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, joinRound)
@@ -91,12 +91,12 @@ func (m *Mesh) met(addr string) bool {
 	name, err := m.carrier.Dial(ctx, addr)
 	if err != nil {
 		var r *Refusal
-		return errors.As(err, &r) && r.Code != TooMany // it is of no use to this node
+		return errors.As(err, &r) && r.Code != TooMany // of no use to this node
 	}
-	if listed(func(n *dht.Member) bool { return n.Name == name }) {
+	if listed(func(n *members.Member) bool { return n.Name == name }) {
 		return true
 	}
-	return m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Meet(now, name, out) }) != nil
+	return m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Meet(now, name, out) }) != nil
 }
 
 // The pause between rounds of looking for others doubles from the first to the last.
@@ -105,7 +105,7 @@ const (
 	seekPauseMax = time.Minute
 )
 
-// joinRound is how long the list may take before the addresses are tried anew.
+// joinRound is how long the list may take before the addresses are tried again.
 const joinRound = 4 * time.Second
 
 // The pause between rounds of dials to join: it doubles from the first to the
@@ -115,9 +115,9 @@ const (
 	joinPauseMax = time.Second
 )
 
-// contacts names the members that answer at the addresses; none when the list has
-// come meanwhile. Silence is tried again until ctx ends, since a whole cluster may be
-// starting at once; a refusal is final.
+// contacts names the members answering at the addresses; none if the list has
+// arrived meanwhile. Silence is tried again until ctx ends, since a whole cluster
+// may be starting at once; a refusal is final.
 func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, error) {
 	if len(addrs) == 0 {
 		return nil, errors.New("cannot join: no address of another node was given")
@@ -137,7 +137,7 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 		}
 		select {
 		case <-time.After(pause):
-		case err := <-m.joined: // through one that found this node
+		case err := <-m.joined: // through a node which found this node
 			return nil, err
 		case <-ctx.Done():
 			return nil, err
@@ -145,15 +145,15 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 	}
 }
 
-// joinFan is how many addresses are tried at once, and joinMore how long one that
-// answered waits for others: one that hangs must not hold up those that do not.
+// joinFan is how many addresses are tried at once. joinMore is the wait for more
+// answers after the first: a hanging address must not hold up the others.
 const (
 	joinFan  = 16
 	joinMore = 100 * time.Millisecond
 )
 
-// dialAll tries each address once, until some have answered. The error is final
-// when somebody refused, or when only this node itself answered.
+// dialAll tries each address once, until some have answered. The error is final if
+// a node refused, or if only this node itself answered.
 func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeName, final bool, why error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,7 +171,7 @@ func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeNam
 			answers <- answer{a, name, err}
 		}()
 	}
-	var newer uint64 // the incarnation that this node is known with, where that is newer
+	var newer uint64 // the highest incarnation of this node known to others, if newer
 	var enough <-chan time.Time
 	silent := false
 	for range addrs {
@@ -205,10 +205,10 @@ func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeNam
 	return via, final || !silent, why
 }
 
-// dialNewer dials once more with a higher incarnation: the clock went backwards
+// dialNewer dials again with a higher incarnation: the clock has gone backwards
 // since this node was last seen.
 func (m *Mesh) dialNewer(ctx context.Context, addrs []string, seen uint64) ([]filch.NodeName, bool, error) {
-	if err := m.do(ctx, func(_ time.Duration, s *dht.Members, _ *dht.MembersOut) { s.Raise(seen + 1) }); err != nil {
+	if err := m.do(ctx, func(_ time.Duration, s *members.List, _ *members.Out) { s.Raise(seen + 1) }); err != nil {
 		return nil, true, err
 	}
 	m.carrier.SetIncarnation(seen + 1)

@@ -10,29 +10,29 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 )
 
-// MeshConfig of a Mesh.
+// MeshConfig configures a Mesh.
 type MeshConfig struct {
 	Incarnation uint64
-	Capacity    []byte // what others are told of this node, opaque here; at most dht.MaxCapacity
+	Capacity    []byte // published in the list, opaque here; at most members.MaxCapacity
 	Seed        uint64
-	// Events is told of every change in the list, in order, on the mesh's
-	// own goroutine. It must not block, and may call any method but Join,
-	// Leave and Close.
-	Events func(dht.MemberEvent)
+	// Events receives every change in the list, in order, on the mesh's own
+	// goroutine. Events must not block, and may call any method but Join, Leave and
+	// Close.
+	Events func(members.Event)
 }
 
-// Mesh runs a [dht.Members] over a Carrier: it is the Network that a launcher's
-// daemon uses. A mesh is the first of its instance until it joins another.
+// Mesh runs a [members.List] over a Carrier: it is the Network used by a launcher's
+// daemon. A mesh is the first of its instance until it joins another.
 //
-// Frames are delivered only from members that are not dead, in the incarnation
-// that the list knows. After the event SelfDead nothing passes until Rejoin.
+// Frames are delivered only from members in the list, not dead, and of the listed
+// incarnation. After the event SelfDead nothing passes until Rejoin.
 type Mesh struct {
 	Network
 	carrier Carrier
-	events  func(dht.MemberEvent)
+	events  func(members.Event)
 	start   time.Time
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -43,38 +43,38 @@ type Mesh struct {
 	bad     atomic.Uint64
 
 	mu      sync.RWMutex // for readers; only the loop writes
-	members *dht.Members
+	members *members.List
 }
 
-// mailbox holds the inputs that wait for the loop.
+// mailbox holds the inputs waiting for the loop.
 type mailbox struct {
 	mu     sync.Mutex
 	list   []input
 	signal chan struct{} // of capacity 1
 }
 
-type input func(now time.Duration, m *dht.Members, out *dht.MembersOut)
+type input func(now time.Duration, m *members.List, out *members.Out)
 
-// maxInputs bounds the gossip that waits; more is dropped, as a network may.
+// maxInputs bounds the waiting gossip; more is dropped, as a network may.
 const maxInputs = 4096
 
-// NewMesh starts a mesh; the carrier is closed with it.
+// NewMesh starts a mesh; Close of the mesh closes the carrier too.
 func NewMesh(c Carrier, cfg MeshConfig) *Mesh {
 	checkCapacity(cfg.Capacity)
 	m := &Mesh{Network: c, carrier: c, events: cfg.Events, start: time.Now(), joined: make(chan error, 1)}
 	if m.events == nil {
-		m.events = func(dht.MemberEvent) {}
+		m.events = func(members.Event) {}
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.box.signal = make(chan struct{}, 1)
-	m.members = dht.NewMembers(dht.MembersConfig{Seed: cfg.Seed, Self: dht.Member{
+	m.members = members.New(members.Config{Seed: cfg.Seed, Self: members.Member{
 		Name: c.Name(), Incarnation: cfg.Incarnation, Addrs: []string{c.Addr()}, Capacity: cfg.Capacity,
 	}})
 	m.known.Store(&map[filch.NodeName]uint64{})
 	c.SetHooks(Hooks{
 		Card: m.card, Admit: m.admit, Gossip: m.gossip, Deliver: m.deliver, Refused: m.refused,
 		Closed: func(n filch.NodeName) {
-			m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Closed(now, n, out) })
+			m.put(func(now time.Duration, s *members.List, out *members.Out) { s.Closed(now, n, out) })
 		},
 	})
 	c.SetIncarnation(cfg.Incarnation)
@@ -92,10 +92,10 @@ func (m *Mesh) put(in input) {
 	}
 }
 
-// do runs an input on the loop and waits until it has been acted on.
+// do runs an input on the loop and waits until its outputs are carried out.
 func (m *Mesh) do(ctx context.Context, in input) error {
 	done := make(chan struct{})
-	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+	m.put(func(now time.Duration, s *members.List, out *members.Out) {
 		in(now, s, out)
 		close(done)
 	})
@@ -109,11 +109,11 @@ func (m *Mesh) do(ctx context.Context, in input) error {
 	}
 }
 
-// loop is the only one to step the list.
+// loop alone steps the list.
 func (m *Mesh) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var out dht.MembersOut
+	var out members.Out
 	var pinned uint64
 	var work []input
 	for {
@@ -132,7 +132,7 @@ func (m *Mesh) loop() {
 		clear(work)
 		if m.members.Deadline() <= time.Since(m.start) {
 			m.hear()
-			m.step(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Tick(now, out) }, &out)
+			m.step(func(now time.Duration, s *members.List, out *members.Out) { s.Tick(now, out) }, &out)
 		}
 		if v := m.members.RingVersion(); v != pinned {
 			pinned = v
@@ -146,7 +146,7 @@ func (m *Mesh) loop() {
 	}
 }
 
-// hear takes over the signs of life that other frames are.
+// hear passes to the list the signs of life found in other frames.
 func (m *Mesh) hear() {
 	type sign struct {
 		name filch.NodeName
@@ -166,8 +166,8 @@ func (m *Mesh) hear() {
 	}
 }
 
-// step runs one input and does what follows.
-func (m *Mesh) step(in input, out *dht.MembersOut) {
+// step runs one input and carries out its outputs.
+func (m *Mesh) step(in input, out *members.Out) {
 	out.Reset()
 	m.mu.Lock()
 	in(time.Since(m.start), m.members, out)
@@ -175,7 +175,7 @@ func (m *Mesh) step(in input, out *dht.MembersOut) {
 	m.act(out)
 }
 
-func (m *Mesh) act(out *dht.MembersOut) {
+func (m *Mesh) act(out *members.Out) {
 	for _, e := range out.Events {
 		m.follow(e)
 		m.events(e)
@@ -183,53 +183,53 @@ func (m *Mesh) act(out *dht.MembersOut) {
 	for _, p := range out.Probes {
 		m.wg.Go(func() {
 			err := m.carrier.Probe(m.ctx, p.Name, p.Addrs)
-			m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+			m.put(func(now time.Duration, s *members.List, out *members.Out) {
 				s.Probed(now, p.Name, p.Incarnation, probeResult(err), out)
 			})
 		})
 	}
 	for _, s := range out.Sends {
-		// What cannot be sent is lost, as the list expects of a network.
+		// A message not sent is lost, as the list expects of a network.
 		_ = m.carrier.Send(s.To, Gossip, s.Payload)
 	}
 }
 
-func probeResult(err error) dht.ProbeResult {
+func probeResult(err error) members.ProbeResult {
 	switch {
 	case err == nil:
-		return dht.ProbeOK
+		return members.ProbeOK
 	case errors.Is(err, ErrRefused):
-		return dht.ProbeRefused
+		return members.ProbeRefused
 	}
-	return dht.ProbeFailed
+	return members.ProbeFailed
 }
 
 // follow keeps the carrier in step with the list.
-func (m *Mesh) follow(e dht.MemberEvent) {
+func (m *Mesh) follow(e members.Event) {
 	n := e.Member
 	switch e.Kind {
-	case dht.MemberUp, dht.MemberChanged:
+	case members.EventUp, members.EventChanged:
 		m.carrier.Learn(n.Name, n.Addrs)
-	case dht.MemberDead:
+	case members.EventDead:
 		m.carrier.Cut(n.Name)
-	case dht.MemberForgotten:
+	case members.EventForgotten:
 		m.carrier.Forget(n.Name)
-	case dht.SelfJoined:
+	case members.SelfJoined:
 		m.answer(nil)
-	case dht.SelfBack:
+	case members.SelfBack:
 		m.carrier.SetIncarnation(n.Incarnation)
 		return
-	case dht.SelfDead:
+	case members.SelfDead:
 		m.known.Store(&map[filch.NodeName]uint64{})
 		return
 	}
-	if e.Kind != dht.MemberUp && e.Kind != dht.MemberDead && e.Kind != dht.MemberForgotten {
+	if e.Kind != members.EventUp && e.Kind != members.EventDead && e.Kind != members.EventForgotten {
 		return
 	}
 	old := *m.known.Load()
 	known := make(map[filch.NodeName]uint64, len(old)+1)
 	maps.Copy(known, old)
-	if e.Kind == dht.MemberUp {
+	if e.Kind == members.EventUp {
 		known[n.Name] = n.Incarnation
 	} else {
 		delete(known, n.Name)
@@ -261,7 +261,7 @@ func (m *Mesh) gossip(from filch.NodeName, incarnation uint64, payload []byte) {
 	if full {
 		return
 	}
-	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+	m.put(func(now time.Duration, s *members.List, out *members.Out) {
 		if s.Message(now, from, incarnation, payload, out) != nil {
 			m.bad.Add(1)
 		}
@@ -270,22 +270,22 @@ func (m *Mesh) gossip(from filch.NodeName, incarnation uint64, payload []byte) {
 
 func (m *Mesh) refused(name filch.NodeName, r *Refusal) {
 	if r.Code == Stale {
-		m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+		m.put(func(now time.Duration, s *members.List, out *members.Out) {
 			s.Superseded(now, name, r.Incarnation, out)
 		})
 	}
 }
 
-// admit judges a peer: of two holders of a name the later one wins if the
-// earlier one does not answer any more.
+// admit judges a peer: of two holders of a name the later wins, if the earlier no
+// longer answers.
 func (m *Mesh) admit(ctx context.Context, h Hello) *Refusal {
-	card, err := dht.DecodeMember(h.Card)
+	card, err := members.Decode(h.Card)
 	if err != nil || card.Name != h.Name || card.Incarnation != h.Incarnation {
 		return &Refusal{Code: BadHello, Text: "the hello carries no entry of its sender"}
 	}
-	card.State = dht.Alive
-	var v dht.Verdict
-	judge := func(now time.Duration, s *dht.Members, out *dht.MembersOut) {
+	card.State = members.Alive
+	var v members.Verdict
+	judge := func(now time.Duration, s *members.List, out *members.Out) {
 		if v = s.Admit(card); v.OK {
 			s.Met(now, card, out)
 		}
@@ -295,7 +295,7 @@ func (m *Mesh) admit(ctx context.Context, h Hello) *Refusal {
 	}
 	if v.Probe {
 		if err := m.carrier.Probe(ctx, h.Name, v.Addrs); err != nil {
-			err = m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Met(now, card, out) })
+			err = m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Met(now, card, out) })
 			if err == nil {
 				return nil
 			}
@@ -322,19 +322,19 @@ func first(addrs []string) string {
 	return addrs[0]
 }
 
-// Rejoin comes back after SelfDead; everything of the old incarnation must
-// have been reaped. The event SelfBack tells the new incarnation, SelfJoined
-// that the list is here.
+// Rejoin comes back after SelfDead; the caller must have reaped everything of the
+// old incarnation. The event SelfBack carries the new incarnation, SelfJoined
+// announces the arrival of the list.
 func (m *Mesh) Rejoin() {
 	at := uint64(time.Now().UnixNano())
-	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Rejoin(now, at, out) })
+	m.put(func(now time.Duration, s *members.List, out *members.Out) { s.Rejoin(now, at, out) })
 }
 
 // leaveTimeout bounds how long Leave waits for its news to be written.
 const leaveTimeout = time.Second
 
-// Leave hands over what this node keeps for others, by the given function if
-// any, and tells everybody that it goes. Close follows.
+// Leave hands over data kept for others, by handOff if not nil, and announces the
+// departure to all neighbors. Close follows.
 func (m *Mesh) Leave(ctx context.Context, handOff func(context.Context) error) error {
 	var err error
 	if handOff != nil {
@@ -342,14 +342,14 @@ func (m *Mesh) Leave(ctx context.Context, handOff func(context.Context) error) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	said := m.do(ctx, func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Leave(now, out) })
+	said := m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Leave(now, out) })
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for said == nil && m.queued() > 0 {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return err // somebody reads slowly; the others were told
+			return err // a peer reads slowly; the others have been informed
 		}
 	}
 	return errors.Join(err, said)
@@ -363,47 +363,47 @@ func (m *Mesh) queued() int {
 	return n
 }
 
-// Drain says that this node takes no new work, or does again.
+// Drain announces whether this node takes new work; on means no new work.
 func (m *Mesh) Drain(on bool) {
-	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, &on, nil, nil, out) })
+	m.put(func(now time.Duration, s *members.List, out *members.Out) { s.Update(now, &on, nil, nil, out) })
 }
 
-// checkCapacity panics when others would not take the entry.
+// checkCapacity panics if other nodes would reject the entry.
 func checkCapacity(c []byte) {
-	if len(c) > dht.MaxCapacity {
-		panic(fmt.Sprintf("a capacity of %d bytes, at most %d", len(c), dht.MaxCapacity))
+	if len(c) > members.MaxCapacity {
+		panic(fmt.Sprintf("a capacity of %d bytes, at most %d", len(c), members.MaxCapacity))
 	}
 }
 
-// SetCapacity replaces what others are told of this node; at most
-// dht.MaxCapacity bytes.
+// SetCapacity replaces this node's capacity in the member list; at most
+// members.MaxCapacity bytes.
 func (m *Mesh) SetCapacity(c []byte) {
 	checkCapacity(c)
-	m.put(func(now time.Duration, s *dht.Members, out *dht.MembersOut) { s.Update(now, nil, c, nil, out) })
+	m.put(func(now time.Duration, s *members.List, out *members.Out) { s.Update(now, nil, c, nil, out) })
 }
 
-// Stats are the carrier's; gossip that makes no sense counts as hostile.
+// Stats are the carrier's; malformed gossip counts as hostile.
 func (m *Mesh) Stats() Stats {
 	s := m.Network.Stats()
 	s.Hostile += m.bad.Load()
 	return s
 }
 
-// Members lists everybody by name, this node and those who are gone included.
-func (m *Mesh) Members() []dht.Member {
+// Members lists all nodes by name, including this node and the dead and departed.
+func (m *Mesh) Members() []members.Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.members.List()
+	return m.members.All()
 }
 
 // Self is this node's own entry.
-func (m *Mesh) Self() dht.Member {
+func (m *Mesh) Self() members.Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.members.Self()
 }
 
-// Close leaves without a word and closes the carrier.
+// Close closes the carrier without announcing a departure.
 func (m *Mesh) Close() error {
 	m.cancel()
 	err := m.carrier.Close()

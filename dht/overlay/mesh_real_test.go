@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
@@ -34,7 +34,7 @@ func settle(t testing.TB, all []*node, want int) {
 	t.Helper()
 	networktest.Eventually(t, fmt.Sprintf("all see %d alive", want), func() bool {
 		for _, n := range all {
-			if len(n.sees(dht.Alive)) != want || len(n.sees(dht.Suspect))+len(n.sees(dht.Gone)) != 0 {
+			if len(n.sees(members.Alive)) != want || len(n.sees(members.Suspect))+len(n.sees(members.Gone)) != 0 {
 				return false
 			}
 		}
@@ -57,17 +57,17 @@ func TestRealMeshJoinsAndFindsDeath(t *testing.T) {
 	victim.Close()
 	rest := slices.Delete(slices.Clone(all), 9, 10)
 	settle(t, rest, 31)
-	d := all[0].when(dht.MemberDead, victim.Name()).Sub(at)
+	d := all[0].when(members.EventDead, victim.Name()).Sub(at)
 	t.Logf("the death was known after %v", d.Round(time.Millisecond))
 	if d < 4*time.Second || d > 8*time.Second {
 		t.Errorf("the death was known after %v, want about 5 s", d)
 	}
 	for _, n := range rest {
-		if g := n.when(dht.MemberGone, victim.Name()); g.IsZero() || g.Sub(at) > 3*time.Second {
+		if g := n.when(members.EventGone, victim.Name()); g.IsZero() || g.Sub(at) > 3*time.Second {
 			t.Errorf("%s knew after %v that the process of %s was gone, want before it was dead", n.Name(), g.Sub(at), victim.Name())
 		}
-		if n.count(dht.MemberDead) != 1 || n.count(dht.SelfDead) != 0 {
-			t.Errorf("%s tells of %d deaths, want one", n.Name(), n.count(dht.MemberDead))
+		if n.count(members.EventDead) != 1 || n.count(members.SelfDead) != 0 {
+			t.Errorf("%s tells of %d deaths, want one", n.Name(), n.count(members.EventDead))
 		}
 	}
 }

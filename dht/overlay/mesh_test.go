@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/mem"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
@@ -28,21 +28,21 @@ type node struct {
 }
 
 type event struct {
-	dht.MemberEvent
+	members.Event
 	at time.Time
 }
 
-func (n *node) take(e dht.MemberEvent) {
+func (n *node) take(e members.Event) {
 	n.mu.Lock()
 	n.events = append(n.events, event{e, time.Now()})
 	n.mu.Unlock()
-	if e.Kind == dht.SelfDead && !e.Taken {
+	if e.Kind == members.SelfDead && !e.Taken {
 		n.Rejoin()
 	}
 }
 
 // when is the time of the first event of a kind about a node; zero for none.
-func (n *node) when(k dht.MemberEventKind, name filch.NodeName) time.Time {
+func (n *node) when(k members.EventKind, name filch.NodeName) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range n.events {
@@ -60,7 +60,7 @@ func (n *node) forget() {
 	n.events = nil
 }
 
-func (n *node) count(k dht.MemberEventKind) int {
+func (n *node) count(k members.EventKind) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := 0
@@ -73,7 +73,7 @@ func (n *node) count(k dht.MemberEventKind) int {
 }
 
 // sees lists the names in some state, this node's own included.
-func (n *node) sees(s dht.MemberState) []string {
+func (n *node) sees(s members.State) []string {
 	var out []string
 	for _, m := range n.Members() {
 		if m.State == s {
@@ -117,7 +117,7 @@ func agree(t *testing.T, all []*node, want int) {
 	for {
 		bad := ""
 		for _, n := range all {
-			if got, s := n.sees(dht.Alive), append(n.sees(dht.Suspect), n.sees(dht.Gone)...); len(got) != want || len(s) > 0 {
+			if got, s := n.sees(members.Alive), append(n.sees(members.Suspect), n.sees(members.Gone)...); len(got) != want || len(s) > 0 {
 				bad = fmt.Sprintf("%s sees %d alive, want %d: %v", n.Name(), len(got), want, got)
 				break
 			}
@@ -198,12 +198,12 @@ func TestMeshFindsDeath(t *testing.T) {
 		agree(t, rest, 63)
 		var firstDeath, lastDeath time.Time
 		for _, n := range rest {
-			if n.when(dht.MemberGone, victim.Name()).IsZero() {
+			if n.when(members.EventGone, victim.Name()).IsZero() {
 				t.Errorf("%s was not told that it is gone", n.Name())
-			} else if d := n.when(dht.MemberGone, victim.Name()).Sub(at); d > 250*time.Millisecond {
+			} else if d := n.when(members.EventGone, victim.Name()).Sub(at); d > 250*time.Millisecond {
 				t.Errorf("%s called it gone after %v, want at once: its host answers", n.Name(), d)
 			}
-			d := n.when(dht.MemberDead, victim.Name())
+			d := n.when(members.EventDead, victim.Name())
 			if d.IsZero() {
 				t.Errorf("%s was not told of the death", n.Name())
 				continue
@@ -237,7 +237,7 @@ func TestMeshForgivesAPause(t *testing.T) {
 			agree(t, all, 8)
 		}
 		for _, n := range all {
-			if d := n.count(dht.MemberDead) + n.count(dht.SelfDead); d != 0 {
+			if d := n.count(members.EventDead) + n.count(members.SelfDead); d != 0 {
 				t.Errorf("%s tells of %d deaths, want none", n.Name(), d)
 			}
 		}
@@ -255,14 +255,14 @@ func TestMeshBringsTheStalledBack(t *testing.T) {
 		agree(t, rest, 7)
 		f.Resume(all[3].addr)
 		agree(t, all, 8)
-		if got := all[3].count(dht.SelfDead); got != 1 {
+		if got := all[3].count(members.SelfDead); got != 1 {
 			t.Errorf("the stalled node was told %d times that it was dead, want once", got)
 		}
 		if inc := all[3].Self().Incarnation; inc <= 1 {
 			t.Errorf("it came back with incarnation %d, want a new one", inc)
 		}
 		for _, n := range rest {
-			if n.count(dht.SelfDead) != 0 {
+			if n.count(members.SelfDead) != 0 {
 				t.Errorf("%s was declared dead as well", n.Name())
 			}
 		}
@@ -290,12 +290,12 @@ func TestMeshMergesAfterACut(t *testing.T) {
 		}
 		agree(t, all, 9)
 		for _, n := range large {
-			if n.count(dht.SelfDead) != 0 {
+			if n.count(members.SelfDead) != 0 {
 				t.Errorf("%s of the larger side had to start anew", n.Name())
 			}
 		}
 		for _, n := range small {
-			if n.count(dht.SelfDead) == 0 {
+			if n.count(members.SelfDead) == 0 {
 				t.Errorf("%s of the smaller side did not start anew", n.Name())
 			}
 		}
@@ -316,7 +316,7 @@ func TestMeshLeaves(t *testing.T) {
 		defer closeAll(rest)
 		agree(t, rest, 4)
 		for _, n := range rest {
-			if n.when(dht.MemberLeft, "n002").IsZero() || n.count(dht.MemberDead) != 0 {
+			if n.when(members.EventLeft, "n002").IsZero() || n.count(members.EventDead) != 0 {
 				t.Errorf("%s does not know that n002 left", n.Name())
 			}
 		}
@@ -354,7 +354,7 @@ func TestMeshKeepsNamesUnique(t *testing.T) {
 			t.Errorf("it has incarnation %d, want 2, one more than before", inc)
 		}
 		for _, i := range []int{0, 1, 3} {
-			if n := all[i].count(dht.MemberDead); n != 0 {
+			if n := all[i].count(members.EventDead); n != 0 {
 				t.Errorf("%s tells of %d deaths, want none: the restart was seen first", all[i].Name(), n)
 			}
 		}

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawSecurity is a security transport over connections that are read and
-// written by bare system calls.
+// rawSecurity is a security transport over connections read and written by bare
+// system calls.
 //
-// Go announces each system call to its scheduler, in case it blocks. Those on
-// its sockets never do, but the announcement wakes the thread that watches for
-// blocked ones, and in a process that wakes for one message and sleeps again
-// that is a fifth of the CPU time.
+// Go announces each system call to its scheduler, in case the call blocks. Calls on
+// Go's sockets never block, but the announcement wakes the thread watching for
+// blocked calls. In a process waking for one message and sleeping again, this is a
+// fifth of the CPU time.
 type rawSecurity struct{ sec.SecureTransport }
 
-// SecureInbound and SecureOutbound take connections that have passed the gate,
-// from and to the peer that passed it.
+// SecureInbound and SecureOutbound take connections past the gate, with the peer
+// proven there.
 func (s rawSecurity) SecureInbound(ctx context.Context, c net.Conn, _ peer.ID) (sec.SecureConn, error) {
 	p, ok := c.(*proven)
 	if !ok {
@@ -40,20 +40,21 @@ func (s rawSecurity) SecureOutbound(ctx context.Context, c net.Conn, _ peer.ID) 
 	return s.SecureTransport.SecureOutbound(ctx, rawOf(p.Conn), p.peer)
 }
 
-// rawConn is a connection with such reads and writes. Waiting and deadlines are
-// the runtime's, as before.
+// rawConn is a connection with bare reads and writes. Waiting and deadlines remain
+// the runtime's.
 type rawConn struct {
 	net.Conn
 	raw   syscall.RawConn
 	reads uint32
 }
 
-// announceEvery is how often a read is announced all the same: under load that
-// thread is needed, to share the processor out, and then stays awake by itself.
+// announceEvery is how often a read is announced all the same: under load the
+// watching thread is needed, to share the processor out, and then stays awake by
+// itself.
 const announceEvery = 64
 
-// rawOf is c itself where it is no TCP connection of the net package: other
-// descriptors may block.
+// rawOf is c itself unless c is a TCP connection of package net: other descriptors
+// may block.
 func rawOf(c net.Conn) net.Conn {
 	s, ok := c.(syscall.Conn)
 	if _, tcp := c.RemoteAddr().(*net.TCPAddr); !ok || !tcp {

@@ -10,10 +10,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// A class stream begins with its serial among the sender's streams of that
-// class to this peer, and the serial of the last one that is not to be waited
-// for, since it broke. With them the frames of streams on several connections,
-// which come up and go in any order, are read in the order of sending.
+// A class stream begins with two serials: its own among the sender's streams of the
+// class to this peer, and the serial of the last broken stream, for which the
+// receiver must not wait. With both serials the receiver reads the frames of
+// streams on several connections, which come up and go in any order, in the order
+// of sending.
 const serialSize = 8
 
 func appendSerial(b []byte, serial, base uint32) []byte {
@@ -21,13 +22,13 @@ func appendSerial(b []byte, serial, base uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, base)
 }
 
-// inbox keeps the streams of one class from one peer in line.
+// inbox orders the streams of one class from one peer.
 type inbox struct {
 	incarnation uint64 // of the sender
-	last        uint32 // serial of the last stream that was read to its end
-	now         uint32 // of the one that is being read
+	last        uint32 // serial of the last stream read to its end
+	now         uint32 // serial of the stream being read
 	stream      network.Stream
-	changed     chan struct{} // closed when any of these change; nil when nobody waits
+	changed     chan struct{} // closed on any change; nil when no stream waits
 }
 
 func (in *inbox) wake() {
@@ -37,14 +38,14 @@ func (in *inbox) wake() {
 	}
 }
 
-// Waits of a stream for those before it.
+// Waits of a stream for earlier streams.
 const (
-	// gapWait is for one that has not come; its connection may have broken
-	// before its first bytes.
+	// gapWait is for a stream not yet arrived; its connection may have broken
+	// before the first bytes.
 	gapWait = 2 * time.Second
-	// turnWait is for one that is being read: longer than a connection takes
-	// to retire. A sender ends a stream before it begins the next one, so the
-	// old one is stuck on a connection that is broken unseen.
+	// turnWait is for a stream being read: longer than the retirement of a
+	// connection takes. A sender ends a stream before it begins the next, so the
+	// old stream is stuck on a connection broken unnoticed.
 	turnWait = byeTimeout + time.Second
 )
 
@@ -85,14 +86,14 @@ func (h *Host) serveClass(s network.Stream, c Class) {
 	p.mu.Unlock()
 }
 
-// takeTurn waits until the streams before have been read; it reports whether
-// this one may be read, which one that comes too late may not.
+// takeTurn waits until the earlier streams have been read; it reports whether this
+// stream may be read. A late stream may not.
 func (h *Host) takeTurn(p *remote, c Class, s network.Stream, incarnation uint64, serial, base uint32) bool {
 	in := &p.in[c]
 	gap, turn := time.NewTimer(gapWait), time.NewTimer(turnWait)
 	defer gap.Stop()
 	defer turn.Stop()
-	missing := false // what has not come is not waited for any longer
+	missing := false // the wait for missing streams is over
 	for {
 		p.mu.Lock()
 		var stuck network.Stream

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
@@ -108,7 +108,7 @@ func TestRealMeshAndStoppedProcesses(t *testing.T) {
 	stopped.signal(t, syscall.SIGCONT)
 	settle(t, all, 5)
 	for _, n := range all {
-		if d := n.count(dht.MemberDead); d != 0 {
+		if d := n.count(members.EventDead); d != 0 {
 			t.Fatalf("%s tells of %d deaths after a pause under 3 s", n.Name(), d)
 		}
 	}
@@ -122,7 +122,7 @@ func TestRealMeshAndStoppedProcesses(t *testing.T) {
 	settle(t, all, 3)
 	for _, n := range all {
 		for _, p := range []*process{stopped, killed} {
-			suspect, dead := n.when(dht.MemberSuspect, p.name).Sub(at), n.when(dht.MemberDead, p.name).Sub(at)
+			suspect, dead := n.when(members.EventSuspect, p.name).Sub(at), n.when(members.EventDead, p.name).Sub(at)
 			// Not too early matters; how late is also the machine's.
 			// A word of the first pause may come in now.
 			if suspect > 4*time.Second || dead < 4*time.Second || dead > 9*time.Second {

@@ -13,17 +13,17 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// table is what a Host knows: its peers and the connections to them.
+// table holds a Host's peers and the connections to them.
 type table struct {
 	start  time.Time
-	active atomic.Int64 // admitted connections that are not closing
+	active atomic.Int64 // admitted connections, not closing
 
 	mu          sync.RWMutex
 	incarnation uint64
 	peers       map[filch.NodeName]*remote
 	open        map[network.Conn]*conn
-	late        map[peer.ID]error // why the last connection to a peer was refused
-	serial      uint32            // that no stream to a node that was forgotten had, see Forget
+	late        map[peer.ID]error // the reason of the last refusal of a peer's connection
+	serial      uint32            // above any stream's to a forgotten node, see Forget
 	closed      bool
 }
 
@@ -32,10 +32,10 @@ func (t *table) init(incarnation uint64) {
 	t.peers, t.open, t.late = map[filch.NodeName]*remote{}, map[network.Conn]*conn{}, map[peer.ID]error{}
 }
 
-// maxLate bounds the refusals that nobody has asked for.
+// maxLate bounds the refusals not yet asked for.
 const maxLate = 256
 
-// drop forgets a connection that has closed, and returns it.
+// drop forgets a closed connection, and returns it.
 func (t *table) drop(n network.Conn) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *table) drop(n network.Conn) *conn {
 	return c
 }
 
-// lateError says why a connection that is gone already was refused.
+// lateError returns the reason why an already closed connection was refused.
 func (t *table) lateError(id peer.ID) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *table) peer(name filch.NodeName) *remote {
 	return t.peers[name]
 }
 
-// entry is peer that makes what is missing; nil once the host is closed.
+// entry is like peer, but makes a missing entry; nil once the host is closed.
 func (t *table) entry(name filch.NodeName) *remote {
 	if p := t.peer(name); p != nil {
 		return p
@@ -110,7 +110,7 @@ func (t *table) all() []*remote {
 	return out
 }
 
-// close reports whether it was this call that closed the table.
+// close reports whether this call closed the table.
 func (t *table) close() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +119,7 @@ func (t *table) close() bool {
 	return !was
 }
 
-// spawn runs f on a goroutine that Close waits for; after Close it does not run.
+// spawn runs f on a goroutine, and Close waits for it; after Close f does not run.
 func (h *Host) spawn(f func()) bool {
 	h.t.mu.RLock()
 	defer h.t.mu.RUnlock()
@@ -130,15 +130,15 @@ func (h *Host) spawn(f func()) bool {
 	return true
 }
 
-// remote is what a Host keeps about one node.
+// remote is a Host's state for one node.
 type remote struct {
 	name   filch.NodeName
 	heard  atomic.Int64 // by table.now; 0 never
 	sent   atomic.Int64
-	taking atomic.Int32 // frames that the handler is busy with
+	taking atomic.Int32 // frames being handled by the handler
 
 	mu     sync.Mutex
-	epoch  uint64 // grows when what was queued is dropped
+	epoch  uint64 // grows when the queued frames are dropped
 	addrs  []string
 	tags   map[string]struct{}
 	pinned bool
@@ -148,16 +148,16 @@ type remote struct {
 	dialing
 }
 
-// dialing is a remote's way to a new connection.
+// dialing is the state of a remote's dials.
 type dialing struct {
-	fresh  chan struct{} // closed when a connection is admitted; nil when nobody waits
-	dial   chan struct{} // closed when the dial that runs has ended
-	stop   func()        // ends that dial; nil when none runs
+	fresh  chan struct{} // closed when a connection is admitted; nil when none waits
+	dial   chan struct{} // closed when the running dial has ended
+	stop   func()        // ends the running dial; nil when none runs
 	failed time.Time     // when the last dial failed
-	why    error         // and why
+	why    error         // the error of the last dial
 }
 
-// newRemote numbers the streams beyond a serial.
+// newRemote numbers the streams from beyond a serial.
 func newRemote(name filch.NodeName, serial uint32) *remote {
 	p := &remote{name: name, tags: map[string]struct{}{}}
 	for c := range p.out {
@@ -166,22 +166,21 @@ func newRemote(name filch.NodeName, serial uint32) *remote {
 	return p
 }
 
-// outbox holds the frames of one class that wait for a peer, laid out as they
-// will be written.
+// outbox holds the frames of one class waiting for a peer, in their encoded form.
 type outbox struct {
 	pend   []byte
 	frames int           // in pend
-	bytes  int           // in pend and in the batch that is being written
+	bytes  int           // in pend and in the batch being written
 	busy   bool          // a pump runs
-	full   bool          // a Send was refused since writable was told
-	room   chan struct{} // closed when there may be room; nil when nobody waits
+	full   bool          // a Send was refused since the last call of writable
+	room   chan struct{} // closed when there may be room; nil when no sender waits
 	stream network.Stream
 	on     *conn  // the stream's
 	serial uint32 // of the last stream opened
-	base   uint32 // of the last that broke
+	base   uint32 // of the last broken stream
 }
 
-// wake lets those go on who wait for room.
+// wake wakes the senders waiting for room.
 func (q *outbox) wake() {
 	if q.room != nil {
 		close(q.room)
@@ -189,7 +188,7 @@ func (q *outbox) wake() {
 	}
 }
 
-// usable returns a connection that frames may be written to.
+// usable returns a connection ready for writing frames.
 func (p *remote) usable() *conn {
 	for _, c := range p.conns {
 		if !c.closing {
@@ -199,7 +198,7 @@ func (p *remote) usable() *conn {
 	return nil
 }
 
-// quiet reports that nothing waits for the peer.
+// quiet reports whether no frame waits for the peer.
 func (p *remote) quiet() bool {
 	for c := range p.out {
 		if p.out[c].bytes > 0 || p.out[c].busy {
@@ -222,7 +221,7 @@ func (h *Host) Learn(node filch.NodeName, addrs []string) {
 	p.addrs = append(p.addrs[:0:0], addrs...)
 	p.failed = time.Time{}
 	if p.stop != nil {
-		p.stop() // it tries where the node was
+		p.stop() // the dial uses the node's old addresses
 	}
 }
 
@@ -237,8 +236,8 @@ func (h *Host) Forget(node filch.NodeName) {
 		p.mu.Unlock()
 	}
 	h.t.mu.Lock()
-	// The node may come back and know what it has read of this one: it would take
-	// streams that are numbered anew for those.
+	// The node may come back and remember the serials read from this node: it would
+	// take newly numbered streams for old ones.
 	h.t.serial = max(h.t.serial, beyond)
 	delete(h.t.peers, node)
 	h.t.mu.Unlock()

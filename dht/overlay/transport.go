@@ -18,29 +18,29 @@ import (
 
 // Times of connections before TLS.
 const (
-	// proofTimeout bounds the time in which a connection that came in must be
-	// proved, however slowly its bytes come. A launcher takes a millisecond;
-	// on a machine whose ranks leave it no CPU, some hundred.
+	// proofTimeout bounds the time for the proof on an incoming connection, however
+	// slowly the bytes come. A launcher takes a millisecond; on a machine with
+	// ranks using all of the CPU, some hundred.
 	proofTimeout = 5 * time.Second
-	// refusalTimeout bounds the time in which a launcher of another version
-	// reads that it is of another version.
+	// refusalTimeout bounds the time for a launcher of another version to read the
+	// refusal.
 	refusalTimeout = time.Second
-	// keepAlive is the pause between the kernel's looks at a silent connection.
+	// keepAlive is the pause between the kernel's probes of a silent connection.
 	keepAlive = 30 * time.Second
-	// acceptPause is how long accepting rests when the system has no
-	// descriptor or memory for one more connection.
+	// acceptPause is how long accepting rests if the system has no descriptor or
+	// memory for one more connection.
 	acceptPause = 10 * time.Millisecond
 )
 
-// tcp is libp2p's transport of a Host: TCP, of which libp2p sees a connection
-// when the gate has been passed. libp2p's own has no place for that, and links
-// WebSockets.
+// tcp is libp2p's transport of a Host: TCP with the gate in front. libp2p sees a
+// connection only after it has passed the gate. libp2p's own transport has no place
+// for a gate, and links WebSockets.
 type tcp struct {
 	host *Host
 	up   transport.Upgrader
 }
 
-// proven is a connection that has passed the gate.
+// proven is a connection past the gate.
 type proven struct {
 	manet.Conn
 	peer peer.ID
@@ -69,9 +69,9 @@ func (t *tcp) Dial(ctx context.Context, addr ma.Multiaddr, p peer.ID) (transport
 	return t.up.Upgrade(ctx, t, &proven{c, id}, network.DirOutbound, p, &network.NullScope{})
 }
 
-// knock connects to an address and passes the gate of whoever listens there,
-// which with an id given must be the one. It ends with its context, at the
-// latest; libp2p gives a dial DialTimeout.
+// knock connects to an address and passes the gate of the launcher listening there;
+// with an id given, the launcher must have this id. knock ends with its context, at
+// the latest; libp2p gives a dial DialTimeout.
 func (h *Host) knock(ctx context.Context, addr string, want peer.ID, as role) (net.Conn, peer.ID, error) {
 	d := net.Dialer{KeepAlive: keepAlive}
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -102,8 +102,8 @@ func (h *Host) knock(ctx context.Context, addr string, want peer.ID, as role) (n
 	return nil, "", fmt.Errorf("no launcher of filch answers there: %w", err)
 }
 
-// unlinger has a close end the connection at once. Otherwise the port would be
-// kept for a minute, and what a peer does not read with it.
+// unlinger makes a close end the connection at once. Otherwise the kernel would
+// keep the port for a minute, and with it any bytes unread by the peer.
 func unlinger(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetLinger(0)
@@ -115,7 +115,7 @@ func (t *tcp) Listen(addr ma.Multiaddr) (transport.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	lc := net.ListenConfig{KeepAlive: -1} // set when it is proved: four system calls
+	lc := net.ListenConfig{KeepAlive: -1} // set after the proof: four system calls
 	raw, err := lc.Listen(t.host.ctx, proto, where)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (t *tcp) Listen(addr ma.Multiaddr) (transport.Listener, error) {
 	return t.up.UpgradeGatedMaListener(t, t.up.GateMaListener(l)), nil
 }
 
-// listener hands out the connections that have passed the gate.
+// listener hands out the connections past the gate.
 type listener struct {
 	net.Listener
 	host     *Host
@@ -183,7 +183,7 @@ func (l *listener) loop() {
 	}
 }
 
-// begin gives a connection that came in its time and its place.
+// begin gives an incoming connection a deadline and a place among the unproven.
 func (l *listener) begin(c net.Conn) {
 	unlinger(c)
 	c.SetDeadline(time.Now().Add(proofTimeout))
@@ -192,7 +192,7 @@ func (l *listener) begin(c net.Conn) {
 	}
 }
 
-// prove has a connection pass the gate, or ends it.
+// prove makes a connection pass the gate, or closes it.
 func (l *listener) prove(raw net.Conn, p *place) {
 	id, err := l.host.gate.accept(raw)
 	var r *Refusal
@@ -224,8 +224,8 @@ func (l *listener) prove(raw net.Conn, p *place) {
 	}
 }
 
-// farewell waits until the other side, which was told why it is refused, has
-// closed: a close from here would overtake what it was told.
+// farewell waits until the refused other side has closed: a close from here would
+// overtake the refusal.
 func farewell(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok || t.CloseWrite() != nil {

@@ -9,36 +9,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The most connections that may be unproven at a time. Each costs a descriptor
-// and a goroutine, some 10 KB together.
+// The maximum number of unproven connections at a time. Each costs a descriptor and
+// a goroutine, some 10 KB together.
 const (
-	// maxUnproven is for all sources together. Where descriptors are few, a
-	// quarter of them is.
+	// maxUnproven is for all sources together. If descriptors are few, the limit is
+	// a quarter of the descriptors.
 	maxUnproven = 2048
-	// sourceShare is the part of those that one source may have. A launcher
-	// proves itself within the time in which so many others come from its own
+	// sourceShare divides the limit: one source may have this part. A launcher
+	// proves itself before as many other connections arrive from the launcher's own
 	// address: 1,024 at 500 a second are two seconds.
 	sourceShare = 2
-	// descriptorShare is the part of the process's descriptors that strangers
-	// may have.
+	// descriptorShare divides the process's descriptors: strangers may have this
+	// part.
 	descriptorShare = 4
 )
 
-// unproven holds the connections that came in and have proved nothing yet. One
-// that is over the limit of its source costs the oldest of that its place, and
-// one that is over the limit of all the oldest of all, as launchers prove
-// themselves at once; refusing the newest would let strangers who say nothing
-// keep launchers out.
+// unproven holds the incoming connections before their proof. A connection over the
+// limit of its source displaces the oldest connection of the source. A connection
+// over the limit of all displaces the oldest of all. Launchers prove themselves at
+// once; refusing the newest connection instead would let silent strangers keep
+// launchers out.
 type unproven struct {
 	most int
 
 	mu      sync.Mutex
 	closed  bool
-	all     list.List // of *place, oldest first, as is each of the sources
+	all     list.List // of *place, oldest first, as is each list in sources
 	sources map[netip.Prefix]*list.List
 }
 
-// place is a connection's among the unproven.
+// place is the entry of a connection among the unproven.
 type place struct {
 	conn      net.Conn
 	source    netip.Prefix
@@ -55,8 +55,9 @@ func newUnproven() *unproven {
 	return u
 }
 
-// sourceOf is an address of IPv4, and a network of IPv6, of which whoever has one
-// address has 2^64. The loopback is one source, too: everybody has all of it.
+// sourceOf is an address of IPv4, or a network of IPv6, since the holder of one
+// IPv6 address has 2^64. The loopback is one source, too: every local user has all
+// of it.
 func sourceOf(a net.Addr) netip.Prefix {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -74,8 +75,8 @@ func sourceOf(a net.Addr) netip.Prefix {
 	return p
 }
 
-// add closes the oldest where there is no room. It returns nil, and has closed
-// the connection, when all is closed.
+// add closes the oldest connection if there is no room. If all is closed, add
+// closes c and returns nil.
 func (u *unproven) add(c net.Conn) *place {
 	p := &place{conn: c, source: sourceOf(c.RemoteAddr())}
 	u.mu.Lock()
@@ -102,14 +103,14 @@ func (u *unproven) add(c net.Conn) *place {
 	return p
 }
 
-// remove forgets a connection, unless it was dropped.
+// remove forgets a connection, unless already dropped.
 func (u *unproven) remove(p *place) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.take(p)
 }
 
-// spare closes the oldest, for its descriptor.
+// spare closes the oldest connection to free its descriptor.
 func (u *unproven) spare() {
 	u.mu.Lock()
 	var old *place
@@ -121,7 +122,7 @@ func (u *unproven) spare() {
 	old.end()
 }
 
-// close closes all, and those that are added later.
+// close closes all connections, including later additions.
 func (u *unproven) close() {
 	u.mu.Lock()
 	u.closed = true

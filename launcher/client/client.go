@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// Options say which launcher is meant; the zero value is the only one here.
+// Options name the wanted launcher; the zero value means the only launcher here.
 type Options struct {
 	Instance string
 	Node     string
@@ -28,8 +28,8 @@ type Client struct {
 	build string
 }
 
-// Dial connects to the launcher that o means. The greeting is queued and goes
-// out with the first request.
+// Dial connects to the launcher named by o. The greeting is queued and goes out with
+// the first request.
 func Dial(o Options) (*Client, error) {
 	sock, dir, err := place.Connect(place.Wanted{Instance: o.Instance, Node: o.Node})
 	if err != nil {
@@ -60,10 +60,10 @@ func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection. A run that is attached to it ends with it.
+// Close ends the connection. A run attached to the connection ends too.
 func (c *Client) Close() { _ = c.conn.Close() }
 
-// Query asks for verb and waits at most d for the answer, which is JSON.
+// Query sends a query and waits at most d for the answer, which is JSON.
 func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, error) {
 	c.req++
 	if err := c.conn.Send(wire.KindQuery, c.req, wire.Query{Verb: verb, Args: args}); err != nil {
@@ -85,7 +85,7 @@ func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, er
 		case f.Kind == wire.KindRefusal:
 			return nil, wire.DecodeRefusal(f.Body)
 		case f.Kind != wire.KindAnswer || f.Req != c.req:
-			continue // late, of a query that was given up
+			continue // late answer to an abandoned query
 		}
 		var a wire.Answer
 		if err := wire.Unmarshal(f.Body, &a); err != nil {
@@ -98,8 +98,9 @@ func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, er
 	}
 }
 
-// Store does operations on the shared store through this launcher, and waits at
-// most for wait until they are done; the result of one that is not tells so.
+// Store does operations on the shared store through this launcher, and waits at most
+// for wait until the operations are done; the result of an unfinished operation says
+// so.
 func (c *Client) Store(wait time.Duration, ops ...dht.Op) ([]dht.Result, error) {
 	c.req++
 	if err := c.conn.Send(wire.KindOps, c.req, wire.Ops{Wait: wait, Ops: ops}); err != nil {
@@ -127,7 +128,7 @@ func (c *Client) Store(wait time.Duration, ops ...dht.Op) ([]dht.Result, error) 
 	}
 }
 
-// storeSlack is how much longer than it was asked to a launcher may take.
+// storeSlack is how much longer than wait the launcher's answer may take.
 const storeSlack = 2 * time.Second
 
 func gone(verb string) error {

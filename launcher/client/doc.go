@@ -1,8 +1,8 @@
-// Package client speaks to the local launcher: it finds it, submits a run and
-// hears of it, and asks questions.
+// Package client speaks to the local launcher: the client finds the launcher, submits a
+// run and receives its events, and sends queries.
 //
-// A client is one connection, used by one goroutine for reading; Stdin,
-// Signal, Cancel and Resize may be called by others meanwhile. A [Run] takes
-// up again on a new connection when the launcher was started anew, within
-// [RedialWait], and hides from its caller what the launcher repeats.
+// A client is one connection, used by one goroutine for reading; other goroutines may
+// call Stdin, Signal, Cancel and Resize meanwhile. After a restart of the launcher, a
+// [Run] continues on a new connection, within [RedialWait], and hides the launcher's
+// repetitions from its caller.
 package client

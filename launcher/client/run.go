@@ -10,39 +10,39 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// RedialWait is how long a run looks for its launcher when the connection
-// breaks: as long as keepers wait for one to adopt them, and no longer.
+// RedialWait is how long a run looks for its launcher when the connection breaks: as
+// long as keepers wait for a launcher to adopt them, and no longer.
 const RedialWait = 4 * time.Second
 
 const redialPause = 20 * time.Millisecond
 
-// Run is a submitted job as its client sees it.
+// Run is a submitted job as its client sees the job.
 type Run struct {
-	Job filch.JobID // 0 before it was accepted
+	Job filch.JobID // 0 until the launcher accepts the job
 
 	build string
 	ended bool
 	seen  map[int32]uint64 // output taken, by index of node
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	client *Client
 	stdin  uint64   // bytes sent
-	kept   []sentIn // stdin that no launcher may have passed on yet
+	kept   []sentIn // stdin that the launcher may not have passed on yet
 	closed bool
 }
 
-// sentIn is a piece of stdin that may have to be sent again.
+// sentIn is a piece of stdin that a new connection may have to repeat.
 type sentIn struct {
 	at   uint64
 	data []byte
 	eof  bool
 }
 
-// keptMax bounds the stdin that is kept for a launcher that is started anew;
-// it is more than ranks are ever allowed to have outstanding.
+// keptMax bounds the stdin kept for a restarted launcher: ranks never have more input
+// outstanding.
 const keptMax = 1 << 20
 
-// Submit asks for a job. The client belongs to the run from here on.
+// Submit submits a job. From here on the client belongs to the run.
 func (c *Client) Submit(r *launcher.Request) (*Run, error) {
 	if err := c.conn.Send(wire.KindSubmit, 0, r); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
@@ -50,11 +50,10 @@ func (c *Client) Submit(r *launcher.Request) (*Run, error) {
 	return &Run{build: c.build, client: c, seen: map[int32]uint64{}}, nil
 }
 
-// Next waits for the next thing to happen: a [launcher.Event], a
-// [wire.Output], a [wire.Warn], or a [wire.Place] (stdin is welcome up to its
-// Offset; [wire.NoStdin]: nobody reads it). After [launcher.Ended] or
-// [launcher.Refused] nothing follows. An error says that the launcher is gone
-// and the job with it.
+// Next waits for the next event: a [launcher.Event], a [wire.Output], a [wire.Warn], or
+// a [wire.Place] (the job takes stdin up to the Offset; [wire.NoStdin]: no rank reads
+// stdin). After [launcher.Ended] or [launcher.Refused] nothing follows. An error says
+// that the launcher is gone and the job too.
 func (r *Run) Next() (any, error) {
 	for {
 		f, err := r.current().conn.Read()
@@ -74,7 +73,7 @@ func (r *Run) Next() (any, error) {
 	}
 }
 
-// take decodes a frame; nil is nothing new.
+// take decodes a frame; nil means no news.
 func (r *Run) take(f wire.Frame) (any, error) {
 	switch f.Kind {
 	case wire.KindOutput:
@@ -117,7 +116,7 @@ func (r *Run) take(f wire.Frame) (any, error) {
 	return e, nil
 }
 
-// fresh returns the part of o that was not seen, nil if there is none.
+// fresh returns the part of o not seen before, or nil.
 func (r *Run) fresh(o wire.Output) any {
 	have := r.seen[o.Index]
 	end := o.Offset + uint64(len(o.Data))
@@ -140,7 +139,7 @@ func (r *Run) current() *Client {
 
 var errEnded = errors.New("the run has ended")
 
-// redial looks for the launcher that was started anew and takes up the run.
+// redial looks for the restarted launcher and continues the run.
 func (r *Run) redial() error {
 	lost := filch.Errorf(filch.Unavailable, "the launcher went away")
 	old := r.current()
@@ -165,7 +164,7 @@ func (r *Run) redial() error {
 		WithHint("its log is %s", old.Dir.Log())
 }
 
-// attach takes up the run on a new connection.
+// attach continues the run on a new connection.
 func (r *Run) attach(c *Client) error {
 	re := wire.Reattach{Job: r.Job}
 	for i, n := range r.seen {
@@ -188,8 +187,8 @@ func (r *Run) attach(c *Client) error {
 	return c.conn.Flush()
 }
 
-// Stdin sends a piece of standard input; the caller heeds what Next said about
-// how much is welcome.
+// Stdin sends a piece of standard input; the caller must not exceed the amount that
+// Next has granted.
 func (r *Run) Stdin(b []byte, eof bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +210,7 @@ func (r *Run) Signal(sig int32) error { return r.say(wire.KindSignal, wire.Signa
 // Cancel stops the job, with sig first.
 func (r *Run) Cancel(sig int32) error { return r.say(wire.KindCancel, wire.Signal{Sig: sig}) }
 
-// Resize tells rank 0's terminal of a new size.
+// Resize sends a new size to rank 0's terminal.
 func (r *Run) Resize(w launcher.Window) error { return r.say(wire.KindResize, w) }
 
 func (r *Run) say(k wire.Kind, v any) error {
@@ -220,8 +219,7 @@ func (r *Run) say(k wire.Kind, v any) error {
 	return r.client.conn.Send(k, 0, v)
 }
 
-// Close ends the connection. If the job is attached and has not ended, it is
-// stopped.
+// Close ends the connection. An attached job that has not ended is stopped.
 func (r *Run) Close() {
 	r.mu.Lock()
 	r.closed = true

@@ -6,13 +6,14 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// Tasks is a job of tasks as a client sees it. It goes on without the client.
+// Tasks is a job of tasks as a client sees the job. The job continues without the
+// client.
 type Tasks struct {
-	Job    filch.JobID // 0 before it was accepted
+	Job    filch.JobID // 0 until the launcher accepts the job
 	client *Client
 }
 
-// SubmitTasks asks for a job of tasks. The client belongs to it from here on.
+// SubmitTasks submits a job of tasks. From here on the client belongs to the Tasks.
 func (c *Client) SubmitTasks(s *launcher.TaskSubmission) (*Tasks, error) {
 	if err := c.conn.Send(wire.KindTaskSubmit, 0, s); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
@@ -20,7 +21,7 @@ func (c *Client) SubmitTasks(s *launcher.TaskSubmission) (*Tasks, error) {
 	return &Tasks{client: c}, nil
 }
 
-// FollowTasks hears of a job of tasks that there is already.
+// FollowTasks subscribes to the news of an existing job of tasks.
 func (c *Client) FollowTasks(job filch.JobID) (*Tasks, error) {
 	if err := c.conn.Send(wire.KindTaskFollow, 0, wire.TaskFollow{Job: job}); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot follow job %d: %s", job, err.Error())
@@ -28,11 +29,11 @@ func (c *Client) FollowTasks(job filch.JobID) (*Tasks, error) {
 	return &Tasks{Job: job, client: c}, nil
 }
 
-// TasksOf stands for a job of tasks that there is already; of what becomes of it
-// nothing is heard.
+// TasksOf returns a handle of an existing job of tasks, without a subscription to its
+// news.
 func (c *Client) TasksOf(job filch.JobID) *Tasks { return &Tasks{Job: job, client: c} }
 
-// Grow adds tasks; [Tasks.Next] tells of it by the token.
+// Grow adds tasks; [Tasks.Next] reports the result with the token.
 func (t *Tasks) Grow(g wire.TaskGrow) error {
 	g.Job = t.Job
 	if err := t.client.conn.Send(wire.KindTaskGrow, 0, g); err != nil {
@@ -41,8 +42,8 @@ func (t *Tasks) Grow(g wire.TaskGrow) error {
 	return nil
 }
 
-// Next waits for news. An error says that the launcher is gone; the job goes
-// on without it.
+// Next waits for news. An error says that the launcher is gone; the job continues
+// without the launcher.
 func (t *Tasks) Next() (launcher.TaskNews, error) {
 	for {
 		f, err := t.client.conn.Read()
@@ -67,8 +68,8 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 	}
 }
 
-// Another is one more connection to the same launcher, for questions.
+// Another opens another connection to the same launcher, for queries.
 func (t *Tasks) Another() (*Client, error) { return DialDir(t.client.Dir, t.client.build) }
 
-// Close ends the connection; the job goes on.
+// Close ends the connection; the job continues.
 func (t *Tasks) Close() { t.client.Close() }

@@ -11,8 +11,9 @@ import (
 	"github.com/filch-hpc/filch/slots"
 )
 
-// Capacity is what a node lends: as many slots as cores unless told otherwise.
-// A node with more slots than cores binds nothing, so it names no cores.
+// Capacity returns the resources that a node lends: as many slots as cores unless
+// configured otherwise. A node with more slots than cores binds nothing, so the
+// capacity names no cores.
 func Capacity(n place.Node) (slots.Capacity, error) {
 	cores := n.Cores
 	if len(cores) == 0 {
@@ -23,7 +24,7 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 	}
 	c := slots.Capacity{Cores: slices.Clone(cores), CPUs: int32(len(cores)), Slots: n.Slots, MemBytes: n.MemBytes, GPUs: n.GPUs}
 	if all, err := Cores(); n.Virtual && err == nil && int(n.Members) > len(all) {
-		c.CPUs = 0 // it shares them with other virtual nodes
+		c.CPUs = 0 // the node shares the cores with other virtual nodes
 	}
 	if c.Slots == 0 {
 		c.Slots = int32(len(cores))
@@ -43,8 +44,8 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 	return c, nil
 }
 
-// Cores are the processors that this process may use, by the kernel's numbers:
-// of its affinity mask as many as the cgroup's quota allows.
+// Cores returns the processors that this process may use, by the kernel's numbers: the
+// first of its affinity mask, as many as the cgroup's quota allows.
 func Cores() ([]int32, error) {
 	cores, err := place.Affinity()
 	if err != nil {
@@ -56,7 +57,7 @@ func Cores() ([]int32, error) {
 	return cores, nil
 }
 
-// quota is how many cores' time the cgroup grants, rounded up; 0 no limit.
+// quota returns how many cores' time the cgroup grants, rounded up; 0 no limit.
 func quota(read func(string) ([]byte, error)) int {
 	if b, err := read("/sys/fs/cgroup/cpu.max"); err == nil {
 		f := strings.Fields(string(b))
@@ -85,7 +86,7 @@ func ratio(quota, period string) int {
 	return (q + p - 1) / p
 }
 
-// GPUs are the NVIDIA devices of the node, by number.
+// GPUs returns the NVIDIA devices of the node, by number.
 func GPUs(dev string) []string {
 	found, _ := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*"))
 	names := make([]string, 0, len(found))

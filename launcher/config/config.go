@@ -1,76 +1,70 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/spf13/viper"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
-// Config is what a launcher is made of.
+// Config is the configuration of a launcher.
 type Config struct {
-	Node  place.Node // as it was written, with the overrides
+	Node  place.Node // node.json as written, with the settings
 	Log   Log
 	Spare int // keepers kept ready
+
+	StoreBytes int64 // the node's part of the shared store; 0: the store's default
 }
 
-// Log is the log's part.
+// Log is the configuration of the log.
 type Log struct {
 	MaxBytes int64 // of one file; two are kept
 	Debug    bool
 }
 
-// overrides are the variables that stand over node.json.
-var overrides = map[string]string{
-	"slots":             "FILCH_SLOTS",
-	"tuning.debug":      "FILCH_DEBUG",
-	"tuning.logbytes":   "FILCH_LOG_BYTES",
-	"tuning.spare":      "FILCH_SPARE",
-	"tuning.storebytes": "FILCH_STORE_BYTES",
-}
+// Load reads and checks a node.json and the settings. A flag, which node.json holds,
+// goes before the FILCH_* variables, the variables before the files of [FilesOf], and
+// the files before the default.
+func Load(path string) (Config, error) { return LoadOver(path, nil) }
 
-// Load reads and checks a node.json.
-func Load(path string) (Config, error) {
-	b, err := place.ReadPrivate(path)
+// LoadOver is [Load] with other files of settings; nil: the files of the instance.
+func LoadOver(path string, files Files) (Config, error) {
+	n, err := place.ReadNode(path)
 	if err != nil {
 		return Config{}, err
 	}
-	v := viper.New()
-	v.SetConfigType("json")
-	for key, name := range overrides {
-		if err := v.BindEnv(key, name); err != nil {
-			return Config{}, err
-		}
+	if err := place.CheckInstance(n.Dir.Instance); err != nil {
+		return Config{}, filch.Errorf(filch.Invalid, "cannot use %s: %s", path, err.Error())
 	}
-	if err := v.ReadConfig(bytes.NewReader(b)); err != nil {
-		return Config{}, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+	if files == nil {
+		files = FilesOf(n.Dir.Instance)
 	}
-	var c Config
-	if err := v.Unmarshal(&c.Node, func(d *mapstructure.DecoderConfig) { d.TagName = "json" }); err != nil {
-		return Config{}, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+	l, err := read(files, &n)
+	if err != nil {
+		return Config{}, err
 	}
-	c.Log = Log{MaxBytes: c.Node.Tuning.LogBytes, Debug: c.Node.Tuning.Debug}
+	c := Config{Node: n}
+	l.apply(&c)
 	if c.Log.MaxBytes == 0 {
 		c.Log.MaxBytes = defaultLogBytes
 	}
-	if c.Spare = c.Node.Tuning.Spare; c.Spare == 0 {
+	if c.Spare == 0 {
 		c.Spare = 1
 	}
 	return c, c.Validate()
 }
 
-// defaultLogBytes is how long a log grows before it is set aside.
+// defaultLogBytes is the size of a full log file.
 const defaultLogBytes = 8 << 20
 
-// maxSlots bounds what a node may claim to have.
-const maxSlots = 1 << 16
+// Limits on the slots and spare keepers of a node.
+const (
+	maxSlots = 1 << 16
+	maxSpare = 64
+)
 
-// Validate reports the first thing that makes no sense.
+// Validate reports the first invalid value.
 func (c *Config) Validate() error {
 	n := &c.Node
 	bad := func(format string, args ...any) error {
@@ -90,10 +84,6 @@ func (c *Config) Validate() error {
 		return bad("%d bytes of memory", n.MemBytes)
 	case n.Keeper == "":
 		return bad("the filch binary is not named")
-	case n.Tuning.StoreBytes < 0:
-		return bad("%d bytes for the store", n.Tuning.StoreBytes)
-	case c.Spare < 0 || c.Spare > 64:
-		return bad("%d keepers to be kept ready, the most is 64", c.Spare)
 	}
 	return nil
 }

@@ -1,13 +1,16 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/slots"
@@ -19,7 +22,6 @@ func sample(t *testing.T) place.Node {
 		Dir: place.Dir{Base: filepath.Join(t.TempDir(), "b"), Instance: "brave-otter", Node: "n1"}, UUID: "u-1", Members: 4,
 		Slots: 2, Cores: []int32{4, 5}, MemBytes: 1 << 33, GPUs: []string{"0"}, Keeper: "/bin/filch", Secret: "/s",
 		Listen: []string{"127.0.0.1:0"}, Seeds: []string{"127.0.0.1:7"}, Virtual: true,
-		Tuning: place.Tuning{LogBytes: 4096, Debug: true, Spare: 2},
 	}
 }
 
@@ -34,36 +36,152 @@ func write(t *testing.T, n place.Node) string {
 	return n.Dir.NodeFile()
 }
 
+// noFiles keeps a test from the files of the machine that it runs on.
+var noFiles = config.Files{}
+
 func TestLoadReadsWhatWasWritten(t *testing.T) {
 	n := sample(t)
-	c, err := config.Load(write(t, n))
+	c, err := config.LoadOver(write(t, n), noFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(n, c.Node); d != "" {
 		t.Error(d)
 	}
-	if c.Log.MaxBytes != 4096 || !c.Log.Debug || c.Spare != 2 {
-		t.Errorf("got %+v", c)
+	if c.Spare != 1 || c.Log.MaxBytes != 8<<20 || c.Log.Debug || c.StoreBytes != 0 {
+		t.Errorf("defaults: got %+v", c)
 	}
 }
 
-func TestLoadHeedsTheEnvironment(t *testing.T) {
-	path := write(t, sample(t))
-	t.Setenv("FILCH_SLOTS", "7")
-	t.Setenv("FILCH_SPARE", "5")
-	c, err := config.Load(path)
-	if err != nil || c.Node.Slots != 7 || c.Spare != 5 {
-		t.Errorf("got %+v, %v", c, err)
+// settingsFiles writes files of the system, the user and the instance; "" leaves
+// one out.
+func settingsFiles(t *testing.T, texts ...string) config.Files {
+	t.Helper()
+	var files config.Files
+	for i, text := range texts {
+		path := filepath.Join(t.TempDir(), []string{"system", "user", "instance"}[i]+".yaml")
+		files = append(files, path)
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return files
 }
 
-func TestLoadHasDefaults(t *testing.T) {
+// A flag goes before the environment, that before the file of the instance, that
+// before the user's and the system's, those before the default.
+func TestSettingsGoInOrder(t *testing.T) {
+	files := settingsFiles(t,
+		"# of all users\nslots: 3\nspare: 2\nlog_bytes: 1000\nstore_bytes: 4000\n", "spare: 3\nlog_bytes: 2000\ndebug: false\n", "\n\nlog_bytes: 3000\ndebug: true")
 	n := sample(t)
-	n.Tuning = place.Tuning{}
-	c, err := config.Load(write(t, n))
-	if err != nil || c.Spare != 1 || c.Log.MaxBytes != 8<<20 {
+	path := write(t, n)
+	t.Setenv("FILCH_SPARE", "5")
+	c, err := config.LoadOver(path, files)
+	if err != nil || c.Node.Slots != 3 || c.Spare != 5 || c.Log.MaxBytes != 3000 || c.StoreBytes != 4000 || !c.Log.Debug {
 		t.Errorf("got %+v, %v", c, err)
+	}
+	got, err := config.Show(files, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Value{
+		{Key: "slots", Value: "3", Origin: files[0] + ":2"},
+		{Key: "spare", Value: "5", Origin: "environment FILCH_SPARE"},
+		{Key: "log_bytes", Value: "3000", Origin: files[2] + ":3"},
+		{Key: "store_bytes", Value: "4000", Origin: files[0] + ":5"},
+		{Key: "debug", Value: "true", Origin: files[2] + ":4"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+
+	t.Setenv("FILCH_SLOTS", "7")
+	if c, err := config.LoadOver(path, files); err != nil || c.Node.Slots != 7 {
+		t.Errorf("the environment over a file: got %d slots, %v", c.Node.Slots, err)
+	}
+	n.SlotsGiven = true
+	path = write(t, n)
+	got, err = config.Show(files, path)
+	if err != nil || got[0] != (config.Value{Key: "slots", Value: "2", Origin: "flag --slots"}) {
+		t.Errorf("a flag over the environment: got %+v, %v", got, err)
+	}
+	if c, err := config.LoadOver(path, files); err != nil || c.Node.Slots != 2 {
+		t.Errorf("a flag over the environment: got %d slots, %v", c.Node.Slots, err)
+	}
+}
+
+func TestShowHasDefaults(t *testing.T) {
+	got, err := config.Show(settingsFiles(t, "", "", ""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cores, err := config.Cores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (config.Value{Key: "slots", Value: strconv.Itoa(len(cores)), Origin: "default"}); got[0] != want {
+		t.Errorf("got %+v, want %+v", got[0], want)
+	}
+	for _, v := range got {
+		if v.Origin != "default" {
+			t.Errorf("got %+v", v)
+		}
+	}
+}
+
+func TestFilesOf(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", "/x")
+	if d := cmp.Diff(config.Files{"/etc/filch/config.yaml", "/x/filch/config.yaml", "/x/filch/instances/brave-otter.yaml"}, config.FilesOf("brave-otter")); d != "" {
+		t.Error(d)
+	}
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("HOME", "/h")
+	if d := cmp.Diff(config.Files{"/etc/filch/config.yaml", "/h/.config/filch/config.yaml"}, config.FilesOf("")); d != "" {
+		t.Error(d)
+	}
+}
+
+// What is wrong in a file is said with file and line.
+func TestFilesRefused(t *testing.T) {
+	for _, c := range []struct{ text, want, hint string }{
+		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, debug"},
+		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
+		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
+		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},
+		{"slots: -1", `user.yaml:1: slots is "-1", not a number`, ""},
+		{"slots: 99999", `user.yaml:1: slots is "99999", not a number`, ""},
+		{"slots: [4]", "user.yaml:1: slots has no value", ""},
+		{"slots:\n", "user.yaml:1: slots has no value", ""},
+		{"debug: perhaps", `user.yaml:1: debug is "perhaps", not true or false`, ""},
+		{"slots: 1\n debug: true", "user.yaml:2: this is no YAML of this form", ""},
+		{"- slots", "user.yaml:1: it holds no settings", ""},
+		{"a: &a [x]", "user.yaml:1: this is no YAML of this form: anchors", ""},
+		{strings.Repeat("#", 1<<17), "user.yaml: it has more than 65536 bytes", ""},
+	} {
+		files := settingsFiles(t, "", c.text)
+		_, err := config.Show(files, "")
+		var told *filch.Error
+		if !errors.As(err, &told) || !strings.Contains(told.Text, c.want) || told.Hint != c.hint {
+			t.Errorf("%.40q: got %v, want %s (%s)", c.text, err, c.want, c.hint)
+		}
+	}
+	files := settingsFiles(t, "", "slots: 1")
+	if err := os.Chmod(files[1], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Show(files, ""); err == nil || !strings.Contains(err.Error(), "others may write it") {
+		t.Errorf("a file that others may write: got %v", err)
+	}
+	if _, err := config.Show(config.Files{t.TempDir()}, ""); err == nil || !strings.Contains(err.Error(), "not a file") {
+		t.Errorf("a folder: got %v", err)
+	}
+	t.Setenv("FILCH_SPARE", "65")
+	if _, err := config.Show(noFiles, ""); err == nil || !strings.Contains(err.Error(), `cannot use FILCH_SPARE: spare is "65", not a number from 0 to 64`) {
+		t.Errorf("the environment: got %v", err)
 	}
 }
 
@@ -76,12 +194,11 @@ func TestLoadRefuses(t *testing.T) {
 		"negative-slots": {func(n *place.Node) { n.Slots = -1 }, "-1 slots"},
 		"no-secret":      {func(n *place.Node) { n.Secret = "" }, "secret is not named"},
 		"no-keeper":      {func(n *place.Node) { n.Keeper = "" }, "not named"},
-		"many-spares":    {func(n *place.Node) { n.Tuning.Spare = 1000 }, "1000 keepers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := sample(t)
 			c.spoil(&n)
-			if _, err := config.Load(write(t, n)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := config.LoadOver(write(t, n), noFiles); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -90,13 +207,13 @@ func TestLoadRefuses(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path); err == nil {
+	if _, err := config.LoadOver(path, noFiles); err == nil {
 		t.Error("half a file was read")
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), "0644") {
+	if _, err := config.LoadOver(path, noFiles); err == nil || !strings.Contains(err.Error(), "0644") {
 		t.Errorf("a file that others may read: got %v", err)
 	}
 }

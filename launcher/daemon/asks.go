@@ -14,29 +14,30 @@ import (
 
 // Limits of queries.
 const (
-	maxQueries = 256             // that are answered at the same time
-	fanOut     = 64              // nodes that are asked at the same time
+	maxQueries = 256             // queries answered at the same time
+	fanOut     = 64              // nodes asked at the same time
 	askWait    = time.Second     // for another node
 	loopWait   = 5 * time.Second // for the loop
 )
 
-// asks are the queries that this node has put to others.
+// asks holds the queries that this node has sent to other nodes.
 type asks struct {
 	d     *Daemon
-	slots chan struct{} // one per query that is being answered
+	slots chan struct{} // one per query being answered
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards open and next
 	open map[uint32]chan wire.Answer
 	next uint32
 }
 
 func newAsks(d *Daemon) *asks {
-	// Not from 1 in every life: an answer may come to a launcher whose
-	// predecessor has asked.
+	// The numbers do not start from 1 in every life: a launcher may receive an answer
+	// to a query of its predecessor.
 	return &asks{d: d, slots: make(chan struct{}, maxQueries), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
 }
 
-// received takes a frame from another node, in order per peer and class.
+// received handles a frame from another node. Frames arrive in order per peer and
+// class.
 func (d *Daemon) received(from filch.NodeName, c overlay.Class, payload []byte) {
 	f, err := wire.ParsePayload(payload)
 	if err == nil {
@@ -74,7 +75,7 @@ func (d *Daemon) handle(from filch.NodeName, c overlay.Class, f wire.Frame) erro
 	return nil
 }
 
-// asked answers another node's query on a goroutine of its own.
+// asked answers a query of another node on a goroutine of its own.
 func (a *asks) asked(from filch.NodeName, f wire.Frame) error {
 	q, err := wire.DecodeQuery(f.Body)
 	if err != nil {
@@ -105,7 +106,7 @@ func (a *asks) reply(to filch.NodeName, req uint32, v any, err error) {
 	}
 }
 
-// answerOf is a result as it goes over a link.
+// answerOf encodes a result for a link between nodes.
 func answerOf(v any, err error) wire.Answer {
 	if err != nil {
 		return wire.Answer{Err: errorOf(err)}
@@ -137,12 +138,12 @@ func (a *asks) replied(f wire.Frame) error {
 	delete(a.open, f.Req)
 	a.mu.Unlock()
 	if ch != nil {
-		ch <- ans // has room for one
+		ch <- ans // has space for one answer
 	}
 	return nil
 }
 
-// ask puts a query to another node and decodes the answer into v.
+// ask sends a query to another node and decodes the answer into v.
 func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) error {
 	body, err := wire.Marshal(q)
 	if err != nil {
@@ -181,8 +182,8 @@ func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) e
 	}
 }
 
-// askAll puts a query to every other live node, fanOut at a time, and calls
-// take for each in turn, by name.
+// askAll sends a query to every other live node, fanOut at a time, and calls take for
+// each node in turn, by name.
 func askAll[T any](a *asks, q wire.Query, take func(m member, v T, err error)) {
 	type result struct {
 		v   T

@@ -29,7 +29,7 @@ type clients struct {
 	d        *Daemon
 	listener *net.UnixListener
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards byID, next and closed
 	byID   map[launcher.ClientID]*client
 	next   launcher.ClientID
 	closed bool
@@ -41,17 +41,17 @@ type client struct {
 	conn     *wire.Conn
 	sock     *net.UnixConn
 	pid      int
-	job      atomic.Int32 // attached to it, 0 none
-	finished atomic.Bool  // was told the end
-	offer    *archive     // of what it has submitted, until that is a job; guarded by copies.mu
+	job      atomic.Int32 // attached to this client, 0 none
+	finished atomic.Bool  // the client received the end of its job
+	offer    *archive     // archive of a submission that is not a job yet; guarded by copies.mu
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards owed
 	owed []owed     // output in conn's queue, oldest first
 }
 
-// owed is credit that is due when the kernel has taken output.
+// owed is credit that the client pays to a route when the kernel has taken the output.
 type owed struct {
-	at     uint64 // bytes written to the client's link by then
+	at     uint64 // bytes written to the client's link up to this output
 	route  *route
 	index  int32
 	offset uint64
@@ -61,8 +61,8 @@ func newClients(d *Daemon) *clients {
 	return &clients{d: d, byID: map[launcher.ClientID]*client{}}
 }
 
-// listen opens the socket. The lock of the state directory is held, so a
-// socket that is there is a dead launcher's.
+// listen opens the socket. The launcher holds the lock of the state directory, so an
+// existing socket file belongs to a dead launcher.
 func (cs *clients) listen() error {
 	path := cs.d.cfg.Dir.Socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -80,7 +80,7 @@ func (cs *clients) listen() error {
 	return nil
 }
 
-// accept takes clients until the listener is closed.
+// accept admits clients until the listener is closed.
 func (cs *clients) accept() {
 	for {
 		sock, err := cs.listener.AcceptUnix()
@@ -88,7 +88,7 @@ func (cs *clients) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors, most likely: what is open goes on.
+			// Most likely out of descriptors: open connections continue.
 			cs.d.watch.Log().Warn("cannot take a client", "err", err.Error())
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -106,7 +106,7 @@ func (cs *clients) accept() {
 	}
 }
 
-// admit refuses whoever is not of this launcher's uid.
+// admit accepts a client of this launcher's uid and refuses any other.
 func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
 	pid, err := checkPeer(sock)
 	if err != nil {
@@ -128,7 +128,7 @@ func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
 	return c, nil
 }
 
-// refuse says why and closes; it returns err.
+// refuse sends the client the reason, closes the socket and returns err.
 func refuse(sock net.Conn, err error) error {
 	conn := wire.NewConn(sock)
 	hint := ""
@@ -166,7 +166,7 @@ func (cs *clients) count() int {
 	return len(cs.byID)
 }
 
-// serve reads what a client wants until it goes.
+// serve handles the frames of a client until the client closes the connection.
 func (cs *clients) serve(c *client) {
 	err := cs.read(c)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
@@ -215,7 +215,7 @@ func (cs *clients) read(c *client) error {
 	}
 }
 
-// handle acts on one frame.
+// handle acts on one frame of a client.
 func (cs *clients) handle(c *client, f wire.Frame) error {
 	d := cs.d
 	switch f.Kind {
@@ -269,7 +269,7 @@ func (cs *clients) handle(c *client, f wire.Frame) error {
 	return nil
 }
 
-// signal forwards a signal, or cancels; job 0 is the client's own.
+// signal forwards a signal or cancels a job; job 0 means the job of the client.
 func (d *Daemon) signal(t *turn, c *client, k wire.Kind, s wire.Signal) {
 	if s.Job == 0 {
 		s.Job = filch.JobID(c.job.Load())
@@ -288,17 +288,18 @@ func (d *Daemon) signal(t *turn, c *client, k wire.Kind, s wire.Signal) {
 	}
 }
 
-// reattach takes up a run after this launcher was started anew.
+// reattach connects a client to its run after this launcher was restarted.
 func (d *Daemon) reattach(t *turn, c *client, r wire.Reattach) {
 	if err := t.node.Reattach(t.now, c.id, r.Job, t.out); err != nil {
 		t.out.Replies = append(t.out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
-		return // the output is for the client that has the job, if there is one
+		return // the output goes to the client that has the job, if any
 	}
 	c.job.Store(int32(r.Job))
 	d.routes.reattach(r.Job, c, r.Seen)
 }
 
-// written is told by the link how much of it the kernel has taken, and pays.
+// written receives from the link the number of bytes that the kernel has taken, and
+// pays the credit due by then.
 func (c *client) written(n uint64) {
 	c.mu.Lock()
 	i := 0
@@ -313,7 +314,7 @@ func (c *client) written(n uint64) {
 	}
 }
 
-// forgive pays for what the client will never take, so that no keeper waits.
+// forgive pays for output that the client will never take, so that no keeper waits.
 func (c *client) forgive() {
 	c.mu.Lock()
 	due := c.owed
@@ -343,5 +344,5 @@ func (cs *clients) close() {
 	}
 }
 
-// closeDrain is how long a launcher that ends lets a client take what is for it.
+// closeDrain limits how long an ending launcher lets a client read queued frames.
 const closeDrain = 200 * time.Millisecond

@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
 )
@@ -57,7 +58,7 @@ func (c *cluster) up(i int) {
 	}
 	name := fmt.Sprintf("n%d", i+1)
 	c.nodes[i] = startWith(c.t, Config{
-		Node: launcher.Config{
+		Node: node.Config{
 			Name: filch.NodeName(name), Instance: testUUID, Capacity: slots.Capacity{Slots: c.slots, MemBytes: 1 << 30},
 			Group: fmt.Sprintf("slurm-%d", i%2),
 		},

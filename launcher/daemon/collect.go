@@ -15,7 +15,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// aboutFiles brings files of a workflow to its user, or forgets them.
+// aboutFiles brings files of a workflow to the user, or removes the files.
 func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any, error) {
 	job, err := d.parseJob(arg(0))
 	if err != nil {
@@ -23,7 +23,7 @@ func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any
 	}
 	if q.Verb == wire.VerbUnstage {
 		if local {
-			askAll(d.asks, q, func(member, struct{}, error) {}) // who does not answer keeps them until it goes down
+			askAll(d.asks, q, func(member, struct{}, error) {}) // a silent node keeps the files until going down
 		}
 		return struct{}{}, d.stage.forget(job)
 	}
@@ -37,7 +37,7 @@ func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any
 	return d.stage.collect(job, arg(1), files)
 }
 
-// collect brings files into a folder of the user; each appears by one rename.
+// collect copies files into a folder of the user; each file appears by one rename.
 func (g *staging) collect(job filch.JobID, folder string, files []wire.CollectFile) (wire.CollectInfo, error) {
 	info := wire.CollectInfo{Missing: []string{}}
 	root, err := os.OpenRoot(folder)
@@ -84,7 +84,7 @@ func (g *staging) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile,
 	return n, nil
 }
 
-// forget removes the files of a job of which nothing runs here.
+// forget removes the files of a job unless a task of the job runs here.
 func (g *staging) forget(job filch.JobID) error {
 	busy := false
 	if err := g.d.ask(loopWait, func(*turn) {

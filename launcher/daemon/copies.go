@@ -20,37 +20,38 @@ import (
 
 // Limits of copies.
 const (
-	copyHold  = 20 * time.Second       // that a child in the tree waits for what its parent has not yet
-	copyPause = 200 * time.Millisecond // before a node is asked again that could not answer
+	copyHold  = 20 * time.Second       // a child waits for an archive on its way to the parent
+	copyPause = 200 * time.Millisecond // before asking a node again that could not answer
 )
 
-// copies is the archives of programs (--bcast) on this node: of the jobs that
-// were submitted here until they need them no more, and those that were
-// fetched for a part of a job until the gate of that opens. A start with a copy
-// goes to a keeper, which unpacks it, when the archive is here.
+// copies holds the archives of programs (--bcast) on this node: archives of jobs
+// submitted here, until no launch of the job needs the archive, and archives fetched
+// for a part of a job, until the gate of the attempt opens. When the archive is here, a
+// keeper receives the start and unpacks the archive.
 //
-// They lie in a folder of the node's own, which nobody else can read or write.
+// The archives lie in a folder of the node's own; nobody else can read or write the
+// folder.
 type copies struct {
 	d     *Daemon
 	dir   string
-	found []string                 // that were here before this launcher took clients
+	found []string                 // file names from before this launcher's clients
 	parts map[filch.Ident]*archive // fetched, or being fetched; the loop's
 	made  int                      // so far; the loop's
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards byFile and homes
 	byFile map[string]*archive
-	homes  map[filch.JobID]*archive // of jobs that were submitted here
+	homes  map[filch.JobID]*archive // of jobs submitted here
 }
 
-// archive is one on this node.
+// archive is the archive of one program on this node.
 type archive struct {
 	copy  *launcher.Copy
 	path  string
-	done  chan struct{} // closed when it is here, or cannot be
+	done  chan struct{} // closed when the archive is here, or cannot be
 	err   error
-	again bool // the job may be launched once more when it was started
+	again bool // the job may be launched once more after its start
 
-	// Of one that is fetched; the loop's.
+	// Of a fetched archive; the loop's.
 	start  launcher.Start
 	cancel context.CancelFunc
 	given  bool // a keeper has the start
@@ -66,23 +67,23 @@ func newCopies(d *Daemon) *copies {
 		d.fault("cannot look for copies of an earlier launcher", err)
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() { // the folders are the keepers'
+		if e.Type().IsRegular() { // the folders belong to keepers
 			cs.found = append(cs.found, e.Name())
 		}
 	}
 	return cs
 }
 
-// home is an archive that a client of this node has put here.
+// home makes the archive that a client of this node has put into the folder.
 func (cs *copies) home(c *launcher.Copy, again bool) *archive {
 	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+launcher.ArchiveEnd), done: make(chan struct{}), again: again}
 	close(a.done)
 	return a
 }
 
-// offered is told of a request with a copy before the brain is.
+// offered registers the archive of a request, before the brain receives the request.
 func (cs *copies) offered(c *client, r *launcher.Request) error {
-	if r.Copy == nil || r.Copy.Check() != nil { // else the brain refuses it
+	if r.Copy == nil || r.Copy.Check() != nil { // the brain refuses an invalid copy
 		return nil
 	}
 	cs.mu.Lock()
@@ -95,7 +96,7 @@ func (cs *copies) offered(c *client, r *launcher.Request) error {
 	return nil
 }
 
-// accepted is told which job a client's archive is of.
+// accepted assigns the archive of a client's request to the job made from the request.
 func (cs *copies) accepted(j filch.JobID, c *client) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -105,7 +106,7 @@ func (cs *copies) accepted(j filch.JobID, c *client) {
 	}
 }
 
-// withdrawn is told that a client is gone: what no job was made of goes.
+// withdrawn handles the end of a client: an archive without a job is removed.
 func (cs *copies) withdrawn(c *client) {
 	cs.mu.Lock()
 	a := c.offer
@@ -116,7 +117,7 @@ func (cs *copies) withdrawn(c *client) {
 	}
 }
 
-// started is told that all ranks of a job of this node run.
+// started handles the start of all ranks of a job of this node.
 func (cs *copies) started(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
@@ -126,7 +127,7 @@ func (cs *copies) started(j filch.JobID) {
 	}
 }
 
-// over is told that a job of this node has ended.
+// over handles the end of a job of this node.
 func (cs *copies) over(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
@@ -137,8 +138,8 @@ func (cs *copies) over(j filch.JobID) {
 	}
 }
 
-// restore keeps the archives of jobs that go on, and removes what else the
-// launcher before this one had.
+// restore keeps the archives of jobs that continue, and removes all other archives of
+// the launcher before this one.
 func (cs *copies) restore(records []launcher.Record) {
 	keep := map[string]bool{}
 	cs.mu.Lock()
@@ -157,8 +158,8 @@ func (cs *copies) restore(records []launcher.Record) {
 	}
 }
 
-// remove forgets an archive and takes its file away, which may be large, on a
-// goroutine of its own. A read that has begun goes on.
+// remove forgets an archive and removes the file, which may be large, on a goroutine of
+// its own. A read that has begun continues.
 func (cs *copies) remove(a *archive) {
 	cs.mu.Lock()
 	if cs.byFile[a.copy.File] == a {
@@ -180,7 +181,7 @@ func (cs *copies) find(file string) *archive {
 	return cs.byFile[file]
 }
 
-// start gives a job to a keeper, when what it needs is here.
+// start gives a job to a keeper when the archive of the job is here.
 func (cs *copies) start(s *launcher.Start) {
 	l := &s.Launch
 	if l.Copy == nil {
@@ -197,7 +198,8 @@ func (cs *copies) start(s *launcher.Start) {
 		return
 	}
 	cs.made++
-	// Its own for each attempt: one that is over may still be writing its part.
+	// Each attempt has a file of its own: an ended attempt may still be writing its
+	// part.
 	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, launcher.ArchiveEnd)
 	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
 	ctx, cancel := context.WithTimeout(cs.d.ctx, launcher.PrepareWait+l.Copy.Wait())
@@ -214,11 +216,11 @@ func (cs *copies) start(s *launcher.Start) {
 	})
 }
 
-// arrived goes on with a start whose archive is here, or cannot be.
+// arrived continues a start when its archive has arrived or cannot arrive.
 func (cs *copies) arrived(t *turn, a *archive) {
 	id := a.start.Launch.Ident
 	switch {
-	case cs.parts[id] != a: // it was stopped
+	case cs.parts[id] != a: // the start was stopped
 		cs.remove(a)
 	case a.err != nil:
 		cs.drop(id)
@@ -230,7 +232,7 @@ func (cs *copies) arrived(t *turn, a *archive) {
 	}
 }
 
-// failure says what could not be copied to where, and why.
+// failure names the program, the node and the reason of a copy that failed.
 func (cs *copies) failure(a *archive) *filch.Error {
 	text := plainError(a.err)
 	if e, ok := errors.AsType[*filch.Error](a.err); ok {
@@ -238,7 +240,7 @@ func (cs *copies) failure(a *archive) *filch.Error {
 	}
 	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.self, text)
 	if errors.Is(a.err, unix.ENOSPC) || errors.Is(a.err, unix.EDQUOT) {
-		err = err.WithHint("it needs twice that in %s", cs.d.cfg.Dir.Base) // the archive, and what is in it
+		err = err.WithHint("it needs twice that in %s", cs.d.cfg.Dir.Base) // archive and files in the archive
 	}
 	return err
 }
@@ -251,9 +253,9 @@ func (cs *copies) drop(id filch.Ident) {
 	}
 }
 
-// deed passes a deed on to the keeper. A start that still waits for its archive
-// is stopped here; one whose gate opens needs the archive no more, and neither
-// do its children in the tree, as they are ready.
+// deed passes a deed on to the keeper. A start still waiting for its archive is
+// stopped here. When the gate opens, the start needs the archive no more; neither do
+// the node's children in the tree of launches, since the children are ready.
 func (cs *copies) deed(d *launcher.Deed) {
 	a := cs.parts[d.Ident]
 	switch {
@@ -267,30 +269,30 @@ func (cs *copies) deed(d *launcher.Deed) {
 		a.cancel()
 		cs.d.routes.unused(d.Ident)
 		if d.Kind == launcher.DeedStop {
-			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper does that is stopped before it is ready
+			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper reports when stopped before ready
 		}
 		return
 	}
 	cs.d.keepers.deed(d)
 }
 
-// tell says something to the brain in place of a keeper, later: the loop is
-// acting on what that has said.
+// tell reports an event to the brain in place of a keeper. The report is posted, since
+// the loop is still acting on the brain's previous output.
 func (cs *copies) tell(event any) {
 	cs.d.work.Go(func() { cs.d.post(func(t *turn) { t.node.Keeper(t.now, event, t.out) }) })
 }
 
-// ready is told that a keeper has unpacked its archive: without a gate nobody
-// else needs that.
+// ready handles a keeper that has unpacked its archive: without a gate no other node
+// needs the archive.
 func (cs *copies) ready(id filch.Ident) {
 	if a := cs.parts[id]; a != nil && a.start.Go {
 		cs.drop(id)
 	}
 }
 
-// bring fetches an archive from the parent in the tree of launches, and where
-// that has none, as its launch was refused or is behind, from where it was
-// submitted.
+// bring fetches an archive from the parent in the tree of launches. A parent whose
+// launch was refused or is late has no archive; then bring fetches from the node where
+// the job was submitted.
 func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 	root, err := os.OpenRoot(cs.dir)
 	if err != nil {
@@ -303,7 +305,7 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
 	from := a.start.Launch.CopyParent(index)
 	for {
-		if from == cs.d.self { // it was here
+		if from == cs.d.self { // the archive was here
 			return filch.Errorf(filch.NotFound, "it is not on %s any more, where it was submitted", from)
 		}
 		_, err := cs.d.stage.copyParts(ctx, from, q, root, part, name, 0o600)
@@ -325,15 +327,15 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 		case e.Kind != filch.Unavailable:
 			return filch.Errorf(e.Kind, "cannot get it from %s: %s", from, e.Text)
 		}
-		select { // its launcher may be being started anew
+		select { // the launcher of the node may be restarting
 		case <-time.After(copyPause):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// await waits until an archive that another node asks for is here, if it is on
-// its way.
+// await waits until an archive on its way here has arrived; another node asks for the
+// archive.
 func (cs *copies) await(file string) {
 	a := cs.find(file)
 	if a == nil {

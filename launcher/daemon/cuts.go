@@ -8,23 +8,24 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Limits of what a launcher remembers of output that found no room: enough for
-// whoever looks at a job soon after; the records of the tasks say it for good.
+// Limits of what a launcher remembers about output that did not fit on the disk:
+// enough for a user querying a job soon after; the records of the tasks keep the fact
+// for good.
 const (
 	cutJobsMax  = 1000
 	cutTasksMax = 4096 // of a job
 )
 
-// cuts are the tasks whose output found no room on the disk of this node.
+// cuts holds the tasks whose output did not fit on the disk of this node.
 type cuts struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards jobs and total
 	jobs  map[filch.JobID]*cutJob
 	total int
 }
 
 type cutJob struct {
 	count int
-	tasks []launcher.TaskIndex // the first of them
+	tasks []launcher.TaskIndex // the first cutTasksMax tasks
 }
 
 // note counts a task.
@@ -38,7 +39,7 @@ func (c *cuts) note(s launcher.TaskStart) {
 		}
 		if len(c.jobs) >= cutJobsMax {
 			oldest := s.Job
-			for id := range c.jobs { // in any order: the least is one
+			for id := range c.jobs { // in any order: the least id counts
 				oldest = min(oldest, id)
 			}
 			delete(c.jobs, oldest)
@@ -53,8 +54,8 @@ func (c *cuts) note(s launcher.TaskStart) {
 	}
 }
 
-// of is how many ends of tasks of a job were noted, or of one task unless only
-// is below zero.
+// of returns how many ends of tasks of a job were noted; if only is not below zero, of
+// that one task.
 func (c *cuts) of(job filch.JobID, only int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +71,7 @@ func (c *cuts) of(job filch.JobID, only int64) int {
 	return 0
 }
 
-// count is how many ends were noted since the launcher began.
+// count returns how many ends were noted since the launcher began.
 func (c *cuts) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,32 +11,32 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
-	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
-// Config is what a daemon is made with. Node, Dir and Keeper must be set.
+// Config holds the settings of a daemon. Node, Dir and Keeper must be set.
 type Config struct {
-	Node        launcher.Config
+	Node        node.Config
 	Dir         place.Dir
 	Keeper      string       // the filch binary, whose `keeper` is started
-	Watch       *watch.Watch // nil: nothing is logged
+	Watch       *watch.Watch // nil: no log
 	Build       string
-	Addr        string    // under which other nodes reach this one, for display
-	Nice        int       // that keepers are started with
+	Addr        string    // under which other nodes reach this node, for display
+	Nice        int       // of the keepers
 	Spare       int       // keepers kept ready; 0 is 1
-	StoreBytes  int64     // that the node may keep of the store; 0 is 512 MB
-	OutputBytes int64     // that the node may keep of tasks' output; 0 is 1 GB
-	Mirror      string    // the folder of the queue that is mirrored; "" of none
-	Ends        time.Time // when the node is taken away; zero: not known
-	Found       bool      // this is the first node of its instance: it has joined nobody
+	StoreBytes  int64     // limit of the node's part of the store; 0 is 512 MB
+	OutputBytes int64     // limit of tasks' output on the node; 0 is 1 GB
+	Mirror      string    // the folder of the mirrored queue; "" for none
+	Ends        time.Time // when the allocation takes the node away; zero: not known
+	Found       bool      // first node of its instance: the node joined nobody
 
-	port *port // launcher/proc but in tests
+	port *port // launcher/proc, except in tests
 }
 
 // Daemon runs one launcher.
@@ -50,20 +50,20 @@ type Daemon struct {
 	clients *clients
 	workers
 	routes  *routes
-	members *members
+	members *memberNews
 	asks    *asks
-	store   *store
+	store   *recordLog
 	meta    *metadata
 	logs    *logs
 	lock    *os.File
 	life
 }
 
-// workers are the processes of this node that hold ranks and start tasks.
+// workers holds the processes of this node that run ranks and tasks.
 type workers struct {
 	keepers *keepers
 	runners *runners
-	trim    chan struct{} // output is to be trimmed now
+	trim    chan struct{} // a message has the daemon trim output now
 	stage   *staging      // files of tasks
 	copies  *copies       // programs of jobs
 	mirror  *mirroring    // of the queue
@@ -76,8 +76,8 @@ type life struct {
 	ctx  context.Context
 }
 
-// New takes the state directory for this process, restores what an earlier
-// launcher left there and adopts its keepers. It serves nobody before
+// New takes the state directory for this process, restores the records of an earlier
+// launcher and adopts the keepers of that launcher. The daemon serves nobody before
 // [Daemon.Run].
 func New(cfg Config) (*Daemon, error) {
 	if cfg.Watch == nil {
@@ -133,17 +133,18 @@ func New(cfg Config) (*Daemon, error) {
 	return d, nil
 }
 
-// Incarnation of this launcher.
+// Incarnation returns the incarnation of this launcher.
 func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 
-// Card is what other nodes are to be told of this one.
+// Card returns the description of this node for other nodes.
 func (d *Daemon) Card() Card {
 	n := &d.cfg.Node
 	return Card{Total: n.Capacity.Total(), Unused: unused, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
 }
 
-// Connect says over which overlay other nodes are reached, and with which
-// incarnation this one joined it; before Run, which needs it. The daemon closes it.
+// Connect sets the overlay that reaches other nodes, and the incarnation with which
+// this node joined the overlay. Run needs both, so Connect comes first. The daemon
+// closes the overlay.
 func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
 	d.cfg.Addr = net.Addr()
@@ -155,11 +156,11 @@ func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.cfg.Node.Incarnation = max(d.cfg.Node.Incarnation, incarnation)
 }
 
-// Found says that this node has joined nobody: it is the first of its
-// instance; before Run.
+// Found marks this node as the first of its instance, since the node has joined nobody;
+// Found comes before Run.
 func (d *Daemon) Found() { d.cfg.Found = true }
 
-// Abandon gives the state directory back when Run is not to be called.
+// Abandon releases the state directory when nobody will call Run.
 func (d *Daemon) Abandon() {
 	d.stop()
 	_ = d.store.close()
@@ -169,17 +170,16 @@ func (d *Daemon) Abandon() {
 	d.lock.Close()
 }
 
-// Run serves until somebody asks for the end; after [Daemon.Connect]. When ctx ends,
-// that is as if somebody had asked.
+// Run serves until a client asks for the end or ctx ends; after [Daemon.Connect].
 func (d *Daemon) Run(ctx context.Context) error {
 	d.cfg.Node.Tasks.WallNS = d.began.UnixNano()
 	if !d.cfg.Ends.IsZero() {
 		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.began), 1) // 0 would be a node that stays
 	}
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
-	d.cfg.Node.Tasks.Victims = mtc.Hierarchical // as drawn from all, where no group is known
-	d.cfg.Node.Records = dht.NewStore(launcher.StoreConfig(&d.cfg.Node))
-	d.loop.node = launcher.New(d.cfg.Node)
+	d.cfg.Node.Tasks.Victims = policy.Hierarchical // without groups, drawn from all nodes
+	d.cfg.Node.Records = store.New(node.StoreConfig(&d.cfg.Node))
+	d.loop.node = node.New(d.cfg.Node)
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}
@@ -206,7 +206,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // Stop makes Run return.
 func (d *Daemon) Stop() { d.stop() }
 
-// close ends all goroutines. Running keepers are left for a successor.
+// close ends all goroutines. Running keepers stay for a successor.
 func (d *Daemon) close() error {
 	d.stop()
 	d.clients.close()
@@ -214,14 +214,14 @@ func (d *Daemon) close() error {
 	hung := d.within(endWait, "what it began", d.work.Wait)
 	if hung == nil {
 		hung = d.within(endWait, "its logs", func() {
-			_ = d.store.close() // the loop did, where it ran
+			_ = d.store.close() // the loop closed the log, if the loop ran
 			if bad := d.meta.log.Close(); bad != nil {
 				d.fault("cannot close the store's log", bad)
 			}
 		})
 	}
 	if hung != nil {
-		// The lock goes with the process: something of it may still write.
+		// The lock ends with the process: a goroutine may still write.
 		d.fault("the launcher ends all the same", hung)
 		return errors.Join(err, hung)
 	}
@@ -230,12 +230,12 @@ func (d *Daemon) close() error {
 	return err
 }
 
-// endWait is how long a launcher that ends waits for what it began, and then for
-// its logs: longer than each of these waits for anything but a file system.
+// endWait limits how long an ending launcher waits for its goroutines, and then for its
+// logs: longer than either waits for anything but a file system.
 const endWait = 30 * time.Second
 
-// within waits for the end of f, but no longer than it is told: a file system
-// that hangs cannot be interrupted, only left.
+// within waits for the end of f, at most for wait: a process cannot interrupt a file
+// system that hangs, only leave.
 func (d *Daemon) within(wait time.Duration, what string, f func()) error {
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
@@ -253,7 +253,7 @@ func (d *Daemon) within(wait time.Duration, what string, f func()) error {
 // now is the brain's time.
 func (d *Daemon) now() time.Duration { return time.Since(d.began) }
 
-// post hands an input to the loop; after the end it is dropped.
+// post hands an input to the loop; after the end, post drops the input.
 func (d *Daemon) post(in input) {
 	select {
 	case d.loop.inputs <- in:
@@ -261,7 +261,7 @@ func (d *Daemon) post(in input) {
 	}
 }
 
-// ask runs f on the loop and waits for it, at most for wait.
+// ask runs f on the loop and waits for the result, at most for wait.
 func (d *Daemon) ask(wait time.Duration, f func(t *turn)) error {
 	done := make(chan struct{})
 	d.post(func(t *turn) { f(t); close(done) })
@@ -281,7 +281,7 @@ func (d *Daemon) goingDown() error {
 	return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
 }
 
-// hearStore logs how the records' log fares.
+// hearStore logs the reports of the records' log.
 func (d *Daemon) hearStore(r disk.Report) {
 	switch r.Kind {
 	case disk.Failed, disk.Failing:
@@ -293,7 +293,7 @@ func (d *Daemon) hearStore(r disk.Report) {
 	}
 }
 
-// fault logs what should not happen.
+// fault logs an event that should not happen.
 func (d *Daemon) fault(what string, err error, args ...any) {
 	d.watch.Log().Error(what, append(args, "err", fmt.Sprint(err))...)
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
-	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/proc/keeper"
+	"github.com/filch-hpc/filch/launcher/proc/runner"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
@@ -31,10 +33,10 @@ import (
 // The test binary is the keeper and the runner, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
-		os.Exit(proc.KeeperMain(os.Args[2:]))
+		os.Exit(keeper.Main(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "runner" {
-		os.Exit(proc.RunnerMain(os.Args[2:]))
+		os.Exit(runner.Main(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "speak" {
 		os.Exit(speak(os.Args[2]))
@@ -68,7 +70,7 @@ func testConfig(t testing.TB) Config {
 		t.Fatal(err)
 	}
 	return Config{
-		Node:   launcher.Config{Name: "n1", Instance: testUUID, Capacity: slots.Capacity{Slots: 4}},
+		Node:   node.Config{Name: "n1", Instance: testUUID, Capacity: slots.Capacity{Slots: 4}},
 		Dir:    place.Dir{Base: filepath.Join(base, "b"), Instance: filepath.Base(base), Node: "n1"},
 		Keeper: exe, Build: "test", Found: true,
 	}

@@ -1,19 +1,19 @@
-// Package daemon is the loop around the brain of a node: it turns what comes
-// over links and what timers say into inputs of one [launcher.Node], and the
-// Node's Outbox into deeds.
+// Package daemon is the loop around the brain of a node: the loop turns frames from
+// links and expired timers into inputs of one [launcher.Node], and carries out the
+// Node's Outbox.
 //
-// One goroutine, the loop, owns the Node. Every other goroutine reads one
-// stream (a client, a keeper, the overlay) and posts inputs to it, over one
-// bounded channel. The loop takes as many inputs as have come, acts on the
-// Outbox in field order, and flushes every link that it wrote to once.
+// One goroutine, the loop, owns the Node. Every other goroutine reads one stream (a
+// client, a keeper, the overlay) and posts inputs to the loop, over one bounded
+// channel. The loop takes all queued inputs, acts on the Outbox in field order, and
+// then flushes each link with queued frames once.
 //
-// The data plane does not pass the loop: output, stdin and fences go from link
-// to link on the goroutine that read them, by a table of routes that the loop
-// keeps ([routes]). Nothing on these paths waits for a reader that is slow:
-// links queue up to the windows of the keepers, and places in streams are
-// absolute, so that whatever is dropped is asked for again.
+// The data plane does not pass the loop: the goroutine that reads output, stdin or
+// fences from a link writes the frames to the next link, by a table of routes that the
+// loop maintains ([routes]). No goroutine on these paths waits for a slow reader: links
+// queue up to the windows of the keepers, and offsets in streams are absolute, so that
+// the sender asks again for dropped bytes.
 //
-// What a Daemon starts, it ends: Close returns when all goroutines are gone,
-// the keepers of running jobs excepted, which outlive a launcher for a while
-// so that the next one can adopt them.
+// A Daemon ends everything that the Daemon has started: Close returns when all
+// goroutines are gone. Keepers of running jobs are the exception: the keepers outlive a
+// launcher for a while so that the next launcher can adopt the keepers.
 package daemon

@@ -6,21 +6,22 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
 )
 
 const (
-	downGrace = 10 * time.Second // that jobs get by default to end on TERM
-	downSlack = 5 * time.Second  // beyond it, to kill and to hear of it
-	leaveWait = 5 * time.Second  // for the others to take over the records kept here
-	wholeDown = "instance"       // all nodes go down: there is nobody to take them over
+	downGrace = 10 * time.Second // default time for jobs to end on TERM
+	downSlack = 5 * time.Second  // beyond downGrace, until killed jobs have ended
+	leaveWait = 5 * time.Second  // for other nodes to take over the records stored here
+	wholeDown = "instance"       // all nodes go down: no node could take over the records
 	sigInt    = 2
 	sigTerm   = 15
 	sigKill   = 9
 )
 
-// down ends launchers: this one, one by name, or all.
+// down ends launchers: this launcher, the launcher of a named node, or all launchers.
 func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	wait := downGrace
 	if t, err := time.ParseDuration(grace); err == nil && t >= 0 && t <= longest {
@@ -42,10 +43,10 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	return struct{}{}, nil
 }
 
-// wind ends everything that this node has to do with: it cancels the jobs of
-// this origin but those that others go on with, then ends what runs here for
-// others, hands off the records that it keeps, leaves the overlay and stops the
-// daemon. It is bounded whatever happens.
+// wind ends all work of this node. The node cancels its own jobs, except jobs that
+// other nodes continue, then ends the parts of other nodes' jobs here, hands off the
+// records stored here, leaves the overlay and stops the daemon. Every step has a
+// deadline.
 func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	d.watch.Log().Info("going down", "grace", grace.String())
 	handOff = handOff && len(d.members.others()) > 0
@@ -67,7 +68,7 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 		d.idle(downSlack, idle)
 	}
 	_ = d.ask(loopWait, func(t *turn) {
-		t.node.Peer(t.now, launcher.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
+		t.node.Peer(t.now, node.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
 	})
 	d.idle(downSlack, func(*turn) bool { return !d.keepers.busy() })
 	if handOff {
@@ -77,7 +78,7 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	d.Stop()
 }
 
-// handOff has other nodes take over the records that are kept here.
+// handOff makes other nodes take over the records stored here.
 func (d *Daemon) handOff() {
 	_ = d.ask(loopWait, func(t *turn) { t.node.StoreLeave(t.now, t.out) })
 	if !d.idle(leaveWait, func(t *turn) bool { return t.node.StoreLeft() }) {
@@ -85,8 +86,8 @@ func (d *Daemon) handOff() {
 	}
 }
 
-// goesOn reports whether another node takes a job over when this one is gone:
-// it is detached, and has no rank here.
+// goesOn reports whether another node takes a job over when this node is gone: the job
+// is detached, and has no rank here.
 func (d *Daemon) goesOn(j *launcher.JobInfo) bool {
 	return j.Detached && !slices.Contains(j.Nodes, d.self)
 }
@@ -94,12 +95,12 @@ func (d *Daemon) goesOn(j *launcher.JobInfo) bool {
 func cancelAll(t *turn, ends func(*launcher.JobInfo) bool, sig int32) {
 	for _, j := range t.node.Jobs(t.now) {
 		if ends(&j) {
-			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // it may have ended by now
+			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // may have ended by now
 		}
 	}
 }
 
-// idle asks the loop again and again, at most for a time, whether ok holds.
+// idle polls ok on the loop, at most for wait, until ok holds.
 func (d *Daemon) idle(wait time.Duration, ok func(*turn) bool) bool {
 	poll := time.NewTicker(rejoinPause)
 	defer poll.Stop()
@@ -119,6 +120,6 @@ func (d *Daemon) idle(wait time.Duration, ok func(*turn) bool) bool {
 	}
 }
 
-// WentDown reports whether the daemon was told to go for good, so that its
-// state is of no more use.
+// WentDown reports whether the daemon was ordered to go down for good, so that the
+// state of the node is of no more use.
 func (d *Daemon) WentDown() bool { return d.loop.removal }

@@ -13,10 +13,10 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// A drain lasts until it is undone or the node goes down: a launcher that is
-// started again after a crash drains on.
+// A drain lasts until it is undone or the node goes down: a launcher restarted after a
+// crash continues the drain.
 
-// drain has a node take no new work, or take it again.
+// drain stops the node from taking new work, or lets the node take work again.
 func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, error) {
 	if node := filch.NodeName(arg(0)); node != "" && node != d.self {
 		return d.forward(node, local, q)
@@ -47,7 +47,7 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 	return info, err
 }
 
-// drained puts a drain into effect, or ends it; on the loop.
+// drained puts a drain into effect, or ends the drain; on the loop.
 func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
 	if why != nil {
@@ -60,13 +60,14 @@ func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 	if card, err := EncodeCard(d.Card()); err != nil {
 		d.fault("cannot tell why this node drains", err)
 	} else {
-		d.net.SetCapacity(card) // first: who hears of the drain knows why
+		d.net.SetCapacity(card) // before Drain: nodes learn the reason first
 	}
 	d.net.Drain(why != nil)
 }
 
-// drainsOn goes on with the drain of the launcher before this one, when the
-// others are known, or of this one's life before it was declared dead.
+// drainsOn continues the drain of the launcher before this one, when the other nodes
+// are known, or the drain of this node's life before other nodes declared the node
+// dead.
 func (d *Daemon) drainsOn() {
 	others := d.idle(joinedWait, func(*turn) bool { return len(d.members.others()) > 0 })
 	if !others {
@@ -79,10 +80,10 @@ func (d *Daemon) drainsOn() {
 	})
 }
 
-// joinedWait is how long a launcher that drains waits for the others to be known.
+// joinedWait limits how long a draining launcher waits until other nodes are known.
 const joinedWait = 10 * time.Second
 
-// keepDrain remembers a drain for the next launcher of the node.
+// keepDrain saves a drain for the next launcher of the node.
 func keepDrain(dir place.Dir, why *launcher.Drain) error {
 	if why == nil {
 		if err := os.Remove(dir.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +98,9 @@ func keepDrain(dir place.Dir, why *launcher.Drain) error {
 	return place.WritePrivate(dir.DrainFile(), append(b, '\n'))
 }
 
-// keptDrain is what a launcher before this one remembered; nil: it took work. A
-// file that cannot be read was written by nobody else: the node drains.
+// keptDrain returns the drain that a launcher before this one saved; nil: the node took
+// work. An unreadable file was still written by a launcher of this node: the node
+// drains.
 func keptDrain(dir place.Dir) *launcher.Drain {
 	b, err := place.ReadPrivate(dir.DrainFile())
 	if err != nil && kindOf(err) == filch.NotFound {

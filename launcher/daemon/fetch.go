@@ -21,7 +21,7 @@ import (
 
 // Limits of bringing files.
 const (
-	fetchesServed = 32 // parts that are read for others at the same time
+	fetchesServed = 32 // parts read for other nodes at the same time
 	partTries     = 3
 	partPatience  = 2 * time.Minute // for the first part: the whole file is hashed
 	nextPatience  = 20 * time.Second
@@ -30,14 +30,14 @@ const (
 	sumsKept      = 1 << 16
 )
 
-// fileSum is a file's sum while it is the same file.
+// fileSum is the sum of a file, valid while size and mtime are unchanged.
 type fileSum struct {
 	size  int64
 	mtime time.Time
 	sum   [sha256.Size]byte
 }
 
-// sum hashes a file, or knows its sum.
+// sum returns the sum of a file, from the cache or by hashing.
 func (g *staging) sum(key string, f *os.File) (fileSum, error) {
 	g.hash.Lock()
 	defer g.hash.Unlock()
@@ -67,7 +67,7 @@ func (g *staging) sum(key string, f *os.File) (fileSum, error) {
 	return s, nil
 }
 
-// copyOf copies a file to a new one beside it.
+// copyOf copies a file to a new file in the same folder.
 func (g *staging) copyOf(root *os.Root, name string) (string, error) {
 	in, err := root.Open(name)
 	if err != nil {
@@ -83,19 +83,19 @@ func (g *staging) copyOf(root *os.Root, name string) (string, error) {
 	return to, errors.Join(err, out.Close())
 }
 
-// bring copies a file from a node, which may be this one, into root: to part,
-// and when it is whole and right by one rename to name.
+// bring copies a file from a node, possibly this node, into root: to part, and by one
+// rename to name when the file is whole and right.
 func (g *staging) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
 	for range fileTries {
 		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil {
 			return n, nil
 		}
-		_ = root.Remove(part) // also when it is given up: it may be large, and the folder the user's
+		_ = root.Remove(part) // after the last try too: the part may be large, the folder the user's
 		if ctx.Err() != nil {
 			return n, err
 		}
 		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind != filch.Unavailable {
-			break // it will not be otherwise the next time
+			break // a retry would have the same result
 		}
 	}
 	return 0, err
@@ -137,7 +137,7 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 	}
 	if !bytes.Equal(h.Sum(nil), first.Sum[:]) {
 		kind := filch.Unavailable
-		if q.Copy != "" { // nobody may write to it: it will not be otherwise the next time
+		if q.Copy != "" { // read-only: a retry would have the same result
 			kind = filch.Invalid
 		}
 		return 0, filch.Errorf(kind, "what came is not what was sent: the sums of %d bytes differ", first.Size)
@@ -151,7 +151,7 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 	return first.Size, root.Rename(part, name)
 }
 
-// part asks a node for one part of a file.
+// part fetches one part of a file from a node.
 func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
 	if node == g.d.self {
 		p = g.read(q)
@@ -222,8 +222,8 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	}
 }
 
-// asked answers another node on a goroutine of its own, which waits for room on
-// the way: an asker has one part of a file under way at a time.
+// asked answers another node on a goroutine of its own. The goroutine waits for space
+// on the link: an asker has one part of a file under way at a time.
 func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
 	var q wire.Fetch
 	if err := wire.Unmarshal(f.Body, &q); err != nil {
@@ -247,7 +247,7 @@ func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
 		ctx, cancel := context.WithTimeout(g.d.ctx, partSend)
 		defer cancel()
 		if frame, err := wire.Payload(wire.KindPart, req, body); err == nil {
-			_ = g.d.net.SendWait(ctx, from, overlay.Bulk, frame) // else it is asked again
+			_ = g.d.net.SendWait(ctx, from, overlay.Bulk, frame) // else the node asks again
 		}
 	})
 	return nil
@@ -263,12 +263,12 @@ func (g *staging) answered(from filch.NodeName, f wire.Frame) error {
 	delete(g.open, f.Req)
 	g.mu.Unlock()
 	if ch != nil {
-		ch <- p // has room for one
+		ch <- p // has space for one part
 	}
 	return nil
 }
 
-// read reads a part of a file that is here.
+// read reads a part of a file on this node.
 func (g *staging) read(q wire.Fetch) wire.Part {
 	if q.Copy != "" {
 		return g.d.copies.read(q)
@@ -292,7 +292,7 @@ func (g *staging) read(q wire.Fetch) wire.Part {
 	return readPart(f, q.Offset, wire.Part{Size: s.size, Sum: s.sum, Exec: st.Mode()&0o100 != 0})
 }
 
-// readPart adds to p, which says what the file is, the bytes from a place on.
+// readPart adds to p, which describes the file, the bytes from an offset on.
 func readPart(f *os.File, from int64, p wire.Part) wire.Part {
 	if from < 0 || from > p.Size {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: it has %d", from, p.Size)}
@@ -304,8 +304,8 @@ func readPart(f *os.File, from int64, p wire.Part) wire.Part {
 	return p
 }
 
-// openKept opens what a task of a job wrote here, or what was there before in
-// the user's folder.
+// openKept opens a file that a task of a job wrote here, or a file that was in the
+// user's folder before.
 func (g *staging) openKept(q wire.Fetch) (*os.File, string, error) {
 	if err := workflow.CheckPath(q.Path); err != nil {
 		return nil, "", err
@@ -328,7 +328,7 @@ func (g *staging) openKept(q wire.Fetch) (*os.File, string, error) {
 	return f, q.Job.String() + "/" + at, err
 }
 
-// plainError leaves out where a file would be: the asker has no use for it.
+// plainError leaves out the path of a file: the asker has no use for the path.
 func plainError(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()

@@ -7,10 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -103,62 +100,6 @@ func TestSilentClientsHoldUpNobody(t *testing.T) {
 	}
 }
 
-func TestAnotherUserIsRefused(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Fatal("this test acts as another user: run it as root")
-	}
-	r := start(t, testConfig(t))
-	// The directories keep others out; with them open, the socket does.
-	for dir := r.cfg.Dir.Path(); dir != "/tmp"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(r.cfg.Dir.Socket(), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "speak", r.cfg.Dir.Socket())
-	cmd.Path = filepath.Join(t.TempDir(), "speak")
-	b, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	syscall.ForkLock.RLock() // a child of another test would hold it open for writing
-	err = os.WriteFile(cmd.Path, b, 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dir := filepath.Dir(cmd.Path); dir != "/tmp"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "serves uid 0, not uid 65534") {
-		t.Errorf("got %q, %v", out, err)
-	}
-	poll(t, "the refusal to be counted", func() bool { return r.watch.Count(watch.ClientsRefused) == 1 })
-}
-
-// speak prints what a launcher says to this process.
-func speak(path string) int {
-	sock, err := net.Dial("unix", path)
-	if err != nil {
-		os.Stdout.WriteString(err.Error())
-		return 1
-	}
-	defer sock.Close()
-	_ = sock.SetReadDeadline(time.Now().Add(10 * time.Second))
-	_, _ = io.Copy(os.Stdout, sock)
-	return 0
-}
-
 func TestHostileNodesAreCounted(t *testing.T) {
 	r := start(t, testConfig(t))
 	relay := func(k wire.Kind, body []byte) []byte {
@@ -215,4 +156,17 @@ func TestRoutesBelieveNobody(t *testing.T) {
 		t.Errorf("another attempt: %v", err)
 	}
 	r.routes.drop(9, rt)
+}
+
+// speak prints what a launcher says to this process.
+func speak(path string) int {
+	sock, err := net.Dial("unix", path)
+	if err != nil {
+		os.Stdout.WriteString(err.Error())
+		return 1
+	}
+	defer sock.Close()
+	_ = sock.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.Copy(os.Stdout, sock)
+	return 0
 }

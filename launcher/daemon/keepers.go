@@ -18,62 +18,63 @@ import (
 
 // Limits of the keepers.
 const (
-	maxSpawning = 4 // keepers that are being started while jobs wait for them
-	maxIdle     = 4 // that are kept when a burst of jobs is over
+	maxSpawning = 4 // keepers being started while jobs wait for keepers
+	maxIdle     = 4 // idle keepers that stay after a burst of jobs
 	reapWait    = 1500 * time.Millisecond
-	refillPause = 20 * time.Millisecond // from the start of ranks to that of the next keeper
+	refillPause = 20 * time.Millisecond // from a start of ranks to the next keeper
 )
 
 // process is a keeper as the operating system sees it.
 type process struct {
 	pid  int
 	link net.Conn
-	wait func() error // returns when it has ended
-	wake func()       // has it go on when it was stopped
+	wait func() error // returns when the keeper has ended
+	wake func()       // continues a stopped keeper
 }
 
-// port is what the daemon needs of launcher/proc.
+// port is the part of launcher/proc that the daemon needs.
 type port struct {
 	spawn  func() (*process, error)
 	runner func() (*process, error)
 	redial func() ([]*process, error)
-	// sweep kills the processes of dead attempts on this node, for some time at
-	// most, and returns how many it killed.
+	// sweep kills the processes of dead attempts on this node, within a time limit, and
+	// returns the number of killed processes.
 	sweep func() (int, error)
 }
 
-// keepers holds this node's keepers. All but its goroutines' own is the loop's.
+// keepers holds this node's keepers. The loop owns all fields except those of the
+// goroutines.
 type keepers struct {
 	d     *Daemon
 	port  port
 	wants chan struct{} // one per keeper to be started
 	own   children
-	reaps atomic.Bool // whatever else is a child of this process is a stray
+	reaps atomic.Bool // every other child of this process is a stray
 
-	idle     []*keeper
-	jobs     map[filch.Ident]*keeper
-	all      map[*keeper]bool
+	idle     []*keeperProcess
+	jobs     map[filch.Ident]*keeperProcess
+	all      map[*keeperProcess]bool
 	queue    []pending
-	unheard  map[*keeper]bool // of an earlier launcher, and not adopted yet
+	unheard  map[*keeperProcess]bool // of an earlier launcher, and not adopted yet
 	spawning int
 	failures int
-	settled  atomic.Bool // all keepers of an earlier launcher were heard of
+	settled  atomic.Bool // every keeper of an earlier launcher was adopted or is gone
 }
 
-// keeper is one of them, with a job or without.
-type keeper struct {
+// keeperProcess is one keeper, with a job or without.
+type keeperProcess struct {
 	proc  *process
 	conn  *wire.Conn
-	route atomic.Pointer[route] // of its job, for the goroutine that reads
+	route atomic.Pointer[route] // of its job, for the reading goroutine
 
 	// The loop's.
 	ident     filch.Ident
-	done      bool // said so
+	done      bool // the keeper reported the end of its job
 	forgotten bool
 	stopping  bool
 }
 
-// pending is a start that waits for a keeper, with what came after it.
+// pending is a start waiting for a keeper, with the deeds that followed the start.
 type pending struct {
 	start launcher.Start
 	deeds []launcher.Deed
@@ -87,7 +88,7 @@ func newKeepers(d *Daemon) *keepers {
 	return &keepers{
 		d: d, port: from,
 		wants: make(chan struct{}, maxSpawning), own: children{kept: map[int]bool{}},
-		jobs: map[filch.Ident]*keeper{}, all: map[*keeper]bool{}, unheard: map[*keeper]bool{},
+		jobs: map[filch.Ident]*keeperProcess{}, all: map[*keeperProcess]bool{}, unheard: map[*keeperProcess]bool{},
 	}
 }
 
@@ -97,15 +98,15 @@ func (ks *keepers) begin() { ks.d.work.Go(ks.spawner) }
 // busy reports whether any keeper has a job.
 func (ks *keepers) busy() bool { return len(ks.jobs) > 0 }
 
-// adopt takes over the keepers of an earlier launcher and sweeps up after
-// those that did not live to see this one.
+// adopt takes over the keepers of an earlier launcher and sweeps up after keepers that
+// died before this launcher began.
 func (ks *keepers) adopt() {
 	found, err := ks.port.redial()
 	if err != nil {
 		ks.d.fault("cannot look for the keepers of an earlier launcher", err)
 	}
 	for _, p := range found {
-		k := &keeper{proc: p, conn: wire.NewConn(p.link)}
+		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
 		ks.all[k] = true
 		ks.unheard[k] = true
 		ks.greet(k)
@@ -113,7 +114,7 @@ func (ks *keepers) adopt() {
 		_ = k.conn.Flush()
 		ks.d.work.Go(func() { ks.serve(k) })
 	}
-	// Before anything is started here: what is swept up may hold cores.
+	// Before any start here: stray processes may hold cores.
 	ks.d.work.Go(func() {
 		ks.sweep()
 		ks.d.post(func(*turn) { ks.refill() })
@@ -134,7 +135,7 @@ func (ks *keepers) sweep() {
 	}
 }
 
-func (ks *keepers) greet(k *keeper) {
+func (ks *keepers) greet(k *keeperProcess) {
 	hello, err := wire.EncodeHello(wire.Hello{Role: "launcher", Build: ks.d.cfg.Build})
 	if err == nil {
 		err = k.conn.WriteRaw(wire.KindHello, 0, hello)
@@ -144,9 +145,9 @@ func (ks *keepers) greet(k *keeper) {
 	}
 }
 
-// heard notes that a keeper of an earlier launcher was adopted or is gone.
-// After the last one the brain may lend what is free.
-func (ks *keepers) heard(t *turn, k *keeper) {
+// heard notes that a keeper of an earlier launcher was adopted or is gone. After the
+// last such keeper the brain may lend free slots.
+func (ks *keepers) heard(t *turn, k *keeperProcess) {
 	if k != nil && !ks.unheard[k] {
 		return
 	}
@@ -157,7 +158,7 @@ func (ks *keepers) heard(t *turn, k *keeper) {
 	}
 }
 
-// start gives a job to a keeper that is ready, or has one started.
+// start gives a job to a ready keeper, or has a new keeper started.
 func (ks *keepers) start(s launcher.Start) {
 	s.Net = ks.d.members.net(s.Launch.Nodes)
 	if len(ks.idle) == 0 {
@@ -170,13 +171,13 @@ func (ks *keepers) start(s launcher.Start) {
 	ks.assign(k, pending{start: s})
 }
 
-func (ks *keepers) assign(k *keeper, p pending) {
+func (ks *keepers) assign(k *keeperProcess, p pending) {
 	k.ident, k.done, k.forgotten, k.stopping = p.start.Launch.Ident, false, false, false
 	ks.jobs[k.ident] = k
 	ks.d.routes.attach(k, &p.start)
 	if err := k.conn.Write(wire.KindStart, 0, &p.start); err != nil {
 		ks.d.fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
-		_ = k.conn.Close() // its reader reports it gone
+		_ = k.conn.Close() // the reader of the link reports the keeper gone
 		return
 	}
 	for i := range p.deeds {
@@ -185,7 +186,7 @@ func (ks *keepers) assign(k *keeper, p pending) {
 	ks.d.loop.touch(k.conn)
 }
 
-// deed tells a keeper what to do.
+// deed sends a deed to the keeper of a job.
 func (ks *keepers) deed(d *launcher.Deed) {
 	k := ks.jobs[d.Ident]
 	if k == nil {
@@ -217,15 +218,16 @@ func (ks *keepers) deed(d *launcher.Deed) {
 	}
 }
 
-// wake makes a keeper go on that somebody has stopped: it is to end its job.
-func (k *keeper) wake() {
+// wake continues a keeper that a user has stopped (SIGSTOP), so that the keeper can end
+// its job.
+func (k *keeperProcess) wake() {
 	if k.proc.wake != nil {
 		k.proc.wake()
 	}
 }
 
-// beat tells the keepers that their launcher lives, and how long their ranks may run on
-// without one.
+// beat tells the keepers that their launcher is alive, and how long their ranks may run
+// on without a launcher.
 func (ks *keepers) beat(t *turn) {
 	for _, k := range ks.jobs {
 		if k.stopping {
@@ -242,7 +244,7 @@ func (ks *keepers) beat(t *turn) {
 	ks.refill()
 }
 
-// refill has keepers started up to the number that is to be ready.
+// refill has keepers started up to the number to keep ready.
 func (ks *keepers) refill() {
 	for len(ks.idle)+ks.spawning < ks.d.cfg.Spare+len(ks.queue) && ks.spawning < maxSpawning {
 		select {
@@ -254,8 +256,8 @@ func (ks *keepers) refill() {
 	}
 }
 
-// spawner starts keepers, one at a time, on a thread of its own so that they
-// begin with the priority that was set for them and not the launcher's.
+// spawner starts keepers, one after another, on a thread of its own, so that keepers
+// begin with the priority configured for keepers and not the launcher's.
 func (ks *keepers) spawner() {
 	release := plainThread(ks.d.cfg.Nice)
 	defer release()
@@ -271,11 +273,11 @@ func (ks *keepers) spawner() {
 			continue
 		}
 		ks.d.watch.Add(watch.KeepersSpawned, 1)
-		k := &keeper{proc: p, conn: wire.NewConn(p.link)}
+		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
 		ks.greet(k)
 		_ = k.conn.Flush()
 		ks.d.post(func(*turn) { ks.spawned(k) })
-		if ks.d.ctx.Err() != nil { // nobody will hear of it
+		if ks.d.ctx.Err() != nil { // the loop will not run spawned any more
 			_ = k.conn.Close()
 			_ = p.wait()
 			ks.own.ended(p.pid)
@@ -284,17 +286,17 @@ func (ks *keepers) spawner() {
 	}
 }
 
-// spawned takes a keeper into the pool. Its Start may be written before it has
-// said anything: it will read it when it is up.
-func (ks *keepers) spawned(k *keeper) {
+// spawned adds a keeper to the pool. The loop may write a Start before the keeper's
+// first frame: the keeper reads the Start when ready.
+func (ks *keepers) spawned(k *keeperProcess) {
 	ks.spawning--
 	ks.all[k] = true
 	ks.d.work.Go(func() { ks.serve(k) })
 	ks.ready(k)
 }
 
-// ready gives k the oldest start that waits, or keeps it.
-func (ks *keepers) ready(k *keeper) {
+// ready gives k the oldest waiting start, or adds k to the idle keepers.
+func (ks *keepers) ready(k *keeperProcess) {
 	if len(ks.queue) > 0 {
 		p := ks.queue[0]
 		ks.queue = slices.Delete(ks.queue, 0, 1)
@@ -304,8 +306,8 @@ func (ks *keepers) ready(k *keeper) {
 	ks.idle = append(ks.idle, k)
 }
 
-// failed refuses the oldest start that waits: without keepers this node cannot
-// launch, and its origin must hear so.
+// failed refuses the oldest waiting start: without keepers this node cannot launch, and
+// the origin of the job must learn so.
 func (ks *keepers) failed(t *turn, err error) {
 	ks.spawning--
 	ks.failures++
@@ -319,24 +321,24 @@ func (ks *keepers) failed(t *turn, err error) {
 	t.node.Keeper(t.now, launcher.KeeperReady{Ident: p.start.Launch.Ident, Err: text, Cause: launcher.CauseOurs}, t.out)
 }
 
-// serve reads one keeper until it ends.
-func (ks *keepers) serve(k *keeper) {
+// serve reads the link of one keeper until the keeper ends.
+func (ks *keepers) serve(k *keeperProcess) {
 	err := ks.read(k)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 		ks.d.watch.Refused(watch.FramesBad, "keeper", err, ks.d.self)
 	}
 	_ = k.conn.Close()
 	if ks.d.ctx.Err() != nil {
-		return // it waits for the next launcher
+		return // the keeper waits for the next launcher
 	}
 	_ = k.proc.wait()
 	ks.own.ended(k.proc.pid)
 	ks.d.post(func(t *turn) { ks.gone(t, k) })
 }
 
-func (ks *keepers) read(k *keeper) error {
+func (ks *keepers) read(k *keeperProcess) error {
 	for {
-		f, err := k.conn.ReadShared() // what is posted was decoded, and shares nothing with it
+		f, err := k.conn.ReadShared() // posted events are decoded copies of the frame
 		if err != nil {
 			return err
 		}
@@ -352,7 +354,7 @@ func (ks *keepers) read(k *keeper) error {
 }
 
 // handle acts on one frame of a keeper.
-func (ks *keepers) handle(k *keeper, f wire.Frame) error {
+func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindHello:
 		h, err := wire.DecodeHello(f.Body)
@@ -379,9 +381,9 @@ func (ks *keepers) handle(k *keeper, f wire.Frame) error {
 	return nil
 }
 
-// event feeds the brain. The next keeper is started when the job is done, or
-// has run for a while, so that it does not compete with its start.
-func (ks *keepers) event(t *turn, k *keeper, ev any) {
+// event feeds the brain. The next keeper is started when the job is done, or has run
+// for a while, so that the new keeper does not compete with the job's start.
+func (ks *keepers) event(t *turn, k *keeperProcess, ev any) {
 	switch e := ev.(type) {
 	case launcher.Adopted:
 		if k.ident != (filch.Ident{}) {
@@ -401,7 +403,7 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 		ks.d.loop.refillAt(t.now + refillPause)
 	case launcher.KeeperDone:
 		k.done = true
-		ks.d.loop.refillAt(t.now + refillPause) // by then it may be back itself
+		ks.d.loop.refillAt(t.now + refillPause) // by then this keeper may be idle again
 		again := func() { ks.d.post(func(t *turn) { t.node.Keeper(t.now, ev, t.out) }) }
 		if r := k.route.Load(); r != nil && r.hold(again) {
 			return
@@ -410,10 +412,10 @@ func (ks *keepers) event(t *turn, k *keeper, ev any) {
 	t.node.Keeper(t.now, ev, t.out)
 }
 
-// again takes back a keeper that has done a job and offers to do another. The
-// first such word of a new one says that it works, which its start does not:
-// one that dies at once would else be followed by another for ever.
-func (ks *keepers) again(k *keeper) {
+// again takes back a keeper that has done a job and offers to do another. The first
+// such frame of a new keeper shows that the keeper works. A successful spawn does not:
+// a keeper that died at once would otherwise be replaced forever.
+func (ks *keepers) again(k *keeperProcess) {
 	ks.failures = 0
 	if !k.forgotten {
 		return
@@ -427,9 +429,9 @@ func (ks *keepers) again(k *keeper) {
 	ks.ready(k)
 }
 
-// gone handles the end of a keeper. One that was not done left processes
-// behind: they are swept up before the brain hears of it.
-func (ks *keepers) gone(t *turn, k *keeper) {
+// gone handles the end of a keeper. A keeper that was not done left processes behind:
+// sweep ends those processes before the brain learns of the end.
+func (ks *keepers) gone(t *turn, k *keeperProcess) {
 	delete(ks.all, k)
 	defer ks.heard(t, k)
 	if i := slices.Index(ks.idle, k); i >= 0 {
@@ -459,8 +461,8 @@ func (ks *keepers) gone(t *turn, k *keeper) {
 	})
 }
 
-// release closes the links of all keepers: idle ones leave, the others wait for
-// the next launcher. The loop does it last.
+// release closes the links of all keepers: idle keepers exit, the others wait for the
+// next launcher. The loop calls release last.
 func (ks *keepers) release() {
 	for k := range ks.all {
 		_ = k.conn.Drain(closeDrain)

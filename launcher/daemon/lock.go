@@ -15,8 +15,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
-// takeLock makes this process the launcher of the state directory, for as long
-// as the file is open: the lock goes with the process, however it ends.
+// takeLock makes this process the launcher of the state directory, for as long as the
+// file is open: the lock ends with the process, however the process ends.
 func takeLock(dir place.Dir) (*os.File, error) {
 	f, err := os.OpenFile(dir.PIDFile(), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -50,8 +50,8 @@ func heldBy(f *os.File) string {
 	return ""
 }
 
-// nextIncarnation is more than any earlier one of this node: the clock may go
-// back, so the last one is kept beside.
+// nextIncarnation is greater than any earlier incarnation of this node: the clock may
+// go back, so a file keeps the last incarnation.
 func nextIncarnation(dir place.Dir) (uint64, error) {
 	var last uint64
 	if b, err := os.ReadFile(incarnationFile(dir)); err == nil {

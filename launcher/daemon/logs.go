@@ -16,16 +16,16 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// logs are what the ranks here of detached jobs printed, one log for each job.
+// logs holds the output of the ranks here of detached jobs, one log for each job.
 type logs struct {
 	dir string
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards have and busy
 	have map[filch.JobID]bool
-	busy map[filch.JobID]int // sinks that are not closed
+	busy map[filch.JobID]int // number of open sinks
 }
 
-// newLogs finds the logs that an earlier launcher left.
+// newLogs finds the logs of an earlier launcher.
 func newLogs(dir string) *logs {
 	ls := &logs{dir: dir, have: map[filch.JobID]bool{}, busy: map[filch.JobID]int{}}
 	entries, _ := os.ReadDir(dir)
@@ -46,7 +46,7 @@ func (ls *logs) has(j filch.JobID) bool {
 	return ls.have[j]
 }
 
-// open goes on with a job's log, or begins it.
+// open continues a job's log, or begins a new log.
 func (ls *logs) open(j filch.JobID) (*sink, error) {
 	l, err := output.OpenLog(ls.path(j))
 	if err != nil {
@@ -56,7 +56,7 @@ func (ls *logs) open(j filch.JobID) (*sink, error) {
 	ls.have[j] = true
 	ls.busy[j]++
 	oldest := j
-	for k := range ls.have { // in any order: the least is one
+	for k := range ls.have { // in any order: the least id counts
 		if ls.busy[k] == 0 { // the job with the least number may run on for days
 			oldest = min(oldest, k)
 		}
@@ -69,7 +69,7 @@ func (ls *logs) open(j filch.JobID) (*sink, error) {
 	return &sink{log: l, closed: func() { ls.release(j) }}, err
 }
 
-// release notes that a log is not written to any more by one of its sinks.
+// release notes that a sink of a log was closed.
 func (ls *logs) release(j filch.JobID) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -78,11 +78,11 @@ func (ls *logs) release(j filch.JobID) {
 	}
 }
 
-// maxLogs bounds the jobs whose output is kept on a node; the oldest goes of
-// those that have ended.
+// maxLogs bounds the jobs whose output a node keeps; beyond maxLogs the node removes
+// the log of the oldest ended job.
 const maxLogs = 1000
 
-// remove drops the log of a job that is forgotten.
+// remove deletes the log of a forgotten job.
 func (ls *logs) remove(j filch.JobID) error {
 	ls.mu.Lock()
 	had := ls.have[j]
@@ -94,7 +94,7 @@ func (ls *logs) remove(j filch.JobID) error {
 	return output.RemoveLog(ls.path(j))
 }
 
-// sink is the log of a job that is written.
+// sink is a job's log, open for writing.
 type sink struct {
 	mu     sync.Mutex // one writer at a time; the file is local
 	log    *output.Log
@@ -120,12 +120,12 @@ func (s *sink) close() error {
 const (
 	chunkBytes = 1 << 20
 	followPoll = 50 * time.Millisecond
-	partWait   = 200 * time.Millisecond // for more output of a node, when others may have some
-	maxParts   = 4096                   // nodes whose output is put together
+	partWait   = 200 * time.Millisecond // for output of a node while others may have some
+	maxParts   = 4096                   // nodes whose output one answer joins
 )
 
-// logPart gives back a part of what a detached job printed on this node, and
-// waits for it for a while.
+// logPart returns a part of the output of a detached job on this node, and waits a
+// while for new output.
 func (d *Daemon) logPart(arg func(int) string) (any, error) {
 	n, err := strconv.ParseInt(arg(0), 10, 32)
 	if err != nil || n <= 0 {
@@ -150,7 +150,8 @@ func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int
 	poll := time.NewTicker(followPoll)
 	defer poll.Stop()
 	for end := time.Now().Add(wait); ; {
-		p := wire.LogPart{Next: at, Absent: !d.logs.has(job), Done: d.routes.find(job) == nil} // before it is read, or its last words were missed
+		// before the log is read; otherwise the last output could be missed
+		p := wire.LogPart{Next: at, Absent: !d.logs.has(job), Done: d.routes.find(job) == nil}
 		if !p.Absent {
 			pieces, next, lost, err := output.ReadLog(d.logs.path(job), at, rank, limit)
 			if err != nil {
@@ -173,7 +174,7 @@ func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int
 	}
 }
 
-// jobInfo is what is known of a job, wherever it is.
+// jobInfo returns the known facts about a job of any node.
 func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	known := false
 	if err := d.ask(loopWait, func(t *turn) { info, known = t.node.Job(t.now, job) }); err != nil || known {
@@ -192,9 +193,9 @@ func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	return e.Told(), nil
 }
 
-// readLogs puts together what a detached job printed on its nodes, and waits
-// for more when the client follows. Within a node the order is that of the
-// output; between nodes there is none.
+// readLogs joins the output of a detached job from its nodes, and waits for more when
+// the client follows. Output of one node is in order; output of different nodes has no
+// order.
 func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 	rank := filch.Rank(-1)
 	if s := arg(1); s != "" {
@@ -213,7 +214,7 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		wait = parseWait(arg(3))
 	}
 	for end := time.Now().Add(wait); ; {
-		info, err := d.jobInfo(job) // before the parts are read
+		info, err := d.jobInfo(job) // before readParts
 		switch {
 		case err != nil:
 			return nil, err
@@ -227,14 +228,14 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		if len(c.Pieces) > 0 || c.End || !time.Now().Before(end) {
 			return c, nil
 		}
-		if time.Since(began) < followPoll && !d.pause(partWait, end) { // nobody there who could wait
+		if time.Since(began) < followPoll && !d.pause(partWait, end) { // no node could wait
 			return c, nil
 		}
 	}
 }
 
-// readParts asks the nodes of a job for what they have, from the places in at
-// on, and moves these.
+// readParts asks the nodes of a job for output, from the offsets in at on, and advances
+// the offsets.
 func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, wait time.Duration) wire.LogChunk {
 	var nodes []filch.NodeName
 	for _, n := range slices.Concat(info.Earlier, info.Nodes) {
@@ -279,7 +280,7 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 	return c
 }
 
-// places is how far a client has read the output of each node.
+// places holds how far a client has read the output of each node.
 type places map[filch.NodeName]uint64
 
 func (p places) String() string {
@@ -309,5 +310,5 @@ func parsePlaces(s string) (places, error) {
 	return p, nil
 }
 
-// clipText shortens what is repeated in an error.
+// clipText shortens a text that an error repeats.
 func clipText(s string) string { return s[:min(len(s), 60)] }

@@ -10,27 +10,28 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // Limits of the loop.
 const (
-	maxInputs = 1024 // that wait; a reader that posts one more waits with its stream
-	maxBurst  = 256  // that are taken before the Outbox is acted on
-	maxEchoes = 64   // rounds of messages of the node to itself in one turn
+	maxInputs = 1024 // waiting inputs; a reader that posts one more waits with its stream
+	maxBurst  = 256  // inputs taken before the loop acts on the Outbox
+	maxEchoes = 64   // rounds per turn of messages of the node to itself
 )
 
-// beat is how often keepers with a job hear that their launcher lives, and how
-// often what a route could not send is tried again.
+// beat is how often keepers with a job learn that their launcher is alive, and how
+// often a route retries failed sends.
 const beat = time.Second
 
-// input is something for the brain; it runs on the loop.
+// input is one input of the brain; an input runs on the loop.
 type input func(t *turn)
 
-// turn is what an input may use.
+// turn holds the parts that an input may use.
 type turn struct {
-	node *launcher.Node
+	node *node.Node
 	now  time.Duration
 	out  *launcher.Outbox
 }
@@ -38,21 +39,21 @@ type turn struct {
 // loop owns the Node.
 type loop struct {
 	d      *Daemon
-	node   *launcher.Node
+	node   *node.Node
 	inputs chan input
 	out    launcher.Outbox
 	echoes []launcher.Message
 	dirty  []*wire.Conn  // links to be flushed at the end of the turn
-	later  []*wire.Conn  // and those where nobody waits
+	later  []*wire.Conn  // like dirty, for links without a waiting reader
 	ended  []filch.JobID // in this turn
 	waits  waiters
 	beats  bool // the next beat is set
 	beatAt time.Duration
-	refill time.Duration // when keepers are to be started; Never
+	refill time.Duration // when the loop starts keepers next; or Never
 
 	last    filch.JobID // submitted here
-	removal bool        // told to go for good
-	dead    bool        // declared so, until nothing is left
+	removal bool        // ordered to go down for good
+	dead    bool        // declared dead, until all keepers and tasks have ended
 }
 
 func newLoop(d *Daemon) *loop {
@@ -84,7 +85,7 @@ func (l *loop) run() {
 	}
 }
 
-// begin restores what the launcher before this one knew.
+// begin restores the state of the launcher before this one.
 func (l *loop) begin() {
 	records, err := l.d.store.load()
 	if err != nil {
@@ -102,7 +103,7 @@ func (l *loop) begin() {
 	l.act()
 }
 
-// finish lets the keepers go and drops what is still posted.
+// finish releases the keepers and drops inputs still posted.
 func (l *loop) finish() {
 	l.d.keepers.release()
 	l.d.runners.release()
@@ -122,7 +123,7 @@ func (l *loop) finish() {
 
 func (l *loop) turn() *turn { return &turn{node: l.node, now: l.d.now(), out: &l.out} }
 
-// take feeds the brain with all that has come.
+// take runs all queued inputs, at most maxBurst.
 func (l *loop) take(in input) {
 	t := turn{node: l.node, now: l.d.now(), out: &l.out}
 	in(&t)
@@ -177,15 +178,15 @@ func (l *loop) tick() {
 	}
 }
 
-// refillAt has keepers started at a time, or before.
+// refillAt starts keepers at the given time or earlier.
 func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
 
-// act does what the brain asked for, in the order of the Outbox's fields. A
-// message of the node to itself is fed back at once.
+// act carries out the orders of the brain, in the order of the Outbox's fields. A
+// message of the node to itself goes back to the brain at once.
 func (l *loop) act() {
 	l.d.watch.Add(watch.Turns, 1)
 	l.d.runners.pay(l.turn())
-	l.d.meta.tidy(l.turn()) // before anything is kept: it may log
+	l.d.meta.tidy(l.turn()) // before any append: tidy may log
 	for range maxEchoes {
 		l.once()
 		if len(l.echoes) == 0 {
@@ -249,7 +250,7 @@ func (l *loop) once() {
 	l.clearOut()
 }
 
-// flush writes to links; a broken one is its reader's business.
+// flush writes to links; the reader of a broken link handles the fault.
 func (l *loop) flush(links *[]*wire.Conn) {
 	for i, c := range *links {
 		_ = c.Flush()
@@ -258,7 +259,7 @@ func (l *loop) flush(links *[]*wire.Conn) {
 	*links = (*links)[:0]
 }
 
-// clearOut empties the Outbox without keeping what it pointed to.
+// clearOut empties the Outbox and drops the pointers in the fields.
 func (l *loop) clearOut() {
 	o := &l.out
 	clear(o.Notes)
@@ -273,7 +274,7 @@ func (l *loop) clearOut() {
 	o.Reset()
 }
 
-// touch has a link flushed at the end of the turn.
+// touch marks a link for the flush at the end of the turn.
 func (l *loop) touch(c *wire.Conn) {
 	if slices.Contains(l.dirty, c) {
 		return
@@ -295,22 +296,22 @@ func (l *loop) record(r *launcher.Record) {
 	}
 }
 
-// over notes that a job of this origin has ended.
+// over handles the end of a job of this origin.
 func (l *loop) over(j filch.JobID) {
 	l.ended = append(l.ended, j)
 	l.d.routes.end(j)
 	l.d.copies.over(j)
 }
 
-// jobOfKey is the job whose own record has that key.
+// jobOfKey returns the job whose own record has the given key.
 func jobOfKey(key string) (filch.JobID, bool) {
 	digits, ok := strings.CutPrefix(key, "job/")
 	n, err := strconv.ParseInt(digits, 10, 32)
 	return filch.JobID(n), ok && err == nil
 }
 
-// send encodes and queues a message. What cannot be sent is lost: brains say
-// everything again that matters.
+// send encodes and queues a message. A message that cannot be sent is lost: brains
+// repeat every message that matters.
 func (l *loop) send(s *launcher.Send) {
 	d := l.d
 	if m, ok := s.Message.(*launcher.Dispatch); ok && m.Launch.Origin == d.self {
@@ -339,8 +340,8 @@ func (l *loop) send(s *launcher.Send) {
 	d.watch.Sent(s.To, s.Message)
 }
 
-// reply tells a client. The job of a client is known from the first event that
-// names it.
+// reply sends an event to a client. The first event with a job id binds the job to the
+// client.
 func (l *loop) reply(r *launcher.Reply) {
 	c := l.d.clients.find(r.Client)
 	switch e := r.Event.(type) {

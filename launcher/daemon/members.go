@@ -8,65 +8,66 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// Card is what a node tells all others of itself, by gossip.
+// Card is a node's description of itself for all other nodes, sent by gossip.
 type Card struct {
 	Total  slots.Room
-	Unused int32 // its place is kept, for a launcher of an earlier build reads the fields by their order
+	Unused int32 // keeps the field's place: a launcher of an earlier build reads fields by order
 	PID    int32
 	Build  string
 	Group  string // the allocation
 	Drain  *launcher.Drain
 }
 
-// unused is no member's number to a launcher of an earlier build.
+// unused is an invalid member number for a launcher of an earlier build.
 const unused = -1
 
 // EncodeCard makes the opaque bytes that the overlay carries.
 func EncodeCard(c Card) ([]byte, error) { return wire.Marshal(c) }
 
-// member is a node as this one knows it.
+// member is a node as this node knows it.
 type member struct {
-	launcher.Peer
+	node.Peer
 	addrs []string
 	card  Card
 }
 
-// members is the list of nodes, for queries; the brain has its own.
-type members struct {
+// memberNews holds the list of nodes for queries; the brain has a list of its own.
+type memberNews struct {
 	d      *Daemon
-	signal chan struct{} // news wait
+	signal chan struct{} // news are waiting
 
-	mu     sync.Mutex // guards what follows
-	news   []dht.MemberEvent
+	mu     sync.Mutex // guards news and byName
+	news   []members.Event
 	byName map[filch.NodeName]member
 
-	noted  []string      // what remember wrote; of the loop, as what follows
-	noteAt time.Duration // when it writes again; Never: when there is news
-	past   time.Duration // not before
+	noted  []string      // addresses last written; the loop's, as noteAt and past
+	noteAt time.Duration // time of the next write; Never: no news
+	past   time.Duration // earliest time of the next write
 }
 
-// noteEvery is how often the addresses of others are written at most: in an
-// instance that starts there is news all the time.
+// noteEvery limits how often the addresses of other nodes are written: a starting
+// instance has news all the time.
 const noteEvery = time.Second
 
-func newMembers(d *Daemon) *members {
-	return &members{d: d, signal: make(chan struct{}, 1), byName: map[filch.NodeName]member{}, noteAt: filch.Never}
+func newMembers(d *Daemon) *memberNews {
+	return &memberNews{d: d, signal: make(chan struct{}, 1), byName: map[filch.NodeName]member{}, noteAt: filch.Never}
 }
 
-// MemberEvent takes news from the overlay. It never waits, and may be called
+// MemberEvent queues news from the overlay. MemberEvent never waits, and may be called
 // before Run.
-func (d *Daemon) MemberEvent(e dht.MemberEvent) {
+func (d *Daemon) MemberEvent(e members.Event) {
 	ms := d.members
 	ms.mu.Lock()
-	ms.news = append(ms.news, e) // one per change of one of at most 10,000 members
+	ms.news = append(ms.news, e) // one per change, of at most 10,000 members
 	ms.mu.Unlock()
 	select {
 	case ms.signal <- struct{}{}:
@@ -74,11 +75,11 @@ func (d *Daemon) MemberEvent(e dht.MemberEvent) {
 	}
 }
 
-// begin makes the node a member of its own list; on the loop.
-func (ms *members) begin() {
+// begin adds this node to the list of members; on the loop.
+func (ms *memberNews) begin() {
 	cfg := &ms.d.cfg
 	own := member{
-		Peer: launcher.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
+		Peer: node.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
 		card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
@@ -87,8 +88,8 @@ func (ms *members) begin() {
 	ms.set(own)
 }
 
-// hear tells the brain the news; on the loop.
-func (ms *members) hear(t *turn) {
+// hear passes the news to the brain; on the loop.
+func (ms *memberNews) hear(t *turn) {
 	ms.mu.Lock()
 	news := ms.news
 	ms.news = nil
@@ -102,17 +103,17 @@ func (ms *members) hear(t *turn) {
 	}
 }
 
-// tick remembers what is new if it is time; on the loop.
-func (ms *members) tick(now time.Duration) {
+// tick saves new addresses when the write is due; on the loop.
+func (ms *memberNews) tick(now time.Duration) {
 	if now >= ms.noteAt {
 		ms.noteAt, ms.past = filch.Never, now+noteEvery
 		ms.remember()
 	}
 }
 
-// remember writes down where some of the others listen, for the next launcher
-// of this node; on the loop.
-func (ms *members) remember() {
+// remember saves the addresses of some other nodes, for the next launcher of this node;
+// on the loop.
+func (ms *memberNews) remember() {
 	ms.mu.Lock()
 	names := make([]filch.NodeName, 0, len(ms.byName))
 	for name, m := range ms.byName {
@@ -126,7 +127,7 @@ func (ms *members) remember() {
 		addrs = append(addrs, ms.byName[name].addrs[0])
 	}
 	ms.mu.Unlock()
-	// With nobody left, those of before are still the best guess.
+	// Without other nodes the earlier addresses are still the best guess.
 	if len(addrs) == 0 || slices.Equal(addrs, ms.noted) {
 		return
 	}
@@ -136,19 +137,19 @@ func (ms *members) remember() {
 	}
 }
 
-func (ms *members) event(t *turn, e dht.MemberEvent) {
+func (ms *memberNews) event(t *turn, e members.Event) {
 	d := ms.d
 	d.watch.Log().Info("member", "event", e.Kind.String(), "peer", string(e.Member.Name), "incarnation", e.Member.Incarnation)
 	switch e.Kind {
-	case dht.SelfJoined:
+	case members.SelfJoined:
 		return
-	case dht.SelfDead:
+	case members.SelfDead:
 		d.declaredDead(t, e)
 		return
-	case dht.SelfBack:
+	case members.SelfBack:
 		d.back(t, e.Member.Incarnation)
 		return
-	case dht.MemberForgotten:
+	case members.EventForgotten:
 		ms.forget(e.Member.Name)
 		return
 	}
@@ -163,9 +164,9 @@ func (ms *members) event(t *turn, e dht.MemberEvent) {
 	}
 }
 
-// memberOf reads an entry of the overlay's list. A card that cannot be read is
-// that of a node with nothing to lend.
-func (ms *members) memberOf(e dht.Member) member {
+// memberOf converts an entry of the overlay's list. A node with an unreadable card has
+// nothing to lend.
+func (ms *memberNews) memberOf(e members.Member) member {
 	m := member{addrs: e.Addrs}
 	if err := wire.Unmarshal(e.Capacity, &m.card); err != nil {
 		m.card = Card{}
@@ -174,15 +175,15 @@ func (ms *members) memberOf(e dht.Member) member {
 	if why := m.card.Drain; why != nil && why.Check() != nil {
 		m.card.Drain = nil
 	}
-	m.Peer = launcher.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total, Group: m.card.Group}
+	m.Peer = node.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.card.Total, Group: m.card.Group}
 	switch {
-	case e.State == dht.Dead:
+	case e.State == members.Dead:
 		m.Standing = stealer.Dead
-	case e.State == dht.Left:
+	case e.State == members.Left:
 		m.Standing = stealer.Left
-	case e.State == dht.Suspect:
+	case e.State == members.Suspect:
 		m.Standing = stealer.Suspect
-	case e.State == dht.Gone:
+	case e.State == members.Gone:
 		m.Standing = stealer.Gone
 	case e.Draining:
 		m.Standing = stealer.Draining
@@ -193,13 +194,13 @@ func (ms *members) memberOf(e dht.Member) member {
 	return m
 }
 
-func (ms *members) set(m member) {
+func (ms *memberNews) set(m member) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.byName[m.Name] = m
 }
 
-func (ms *members) forget(n filch.NodeName) {
+func (ms *memberNews) forget(n filch.NodeName) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if m, ok := ms.byName[n]; ok && m.Standing >= stealer.Dead {
@@ -207,15 +208,15 @@ func (ms *members) forget(n filch.NodeName) {
 	}
 }
 
-func (ms *members) find(n filch.NodeName) (member, bool) {
+func (ms *memberNews) find(n filch.NodeName) (member, bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	m, ok := ms.byName[n]
 	return m, ok
 }
 
-// list is all members that are not forgotten, by name.
-func (ms *members) list() []member {
+// list returns all members that are not forgotten, by name.
+func (ms *memberNews) list() []member {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	all := make([]member, 0, len(ms.byName))
@@ -231,17 +232,17 @@ func (ms *members) list() []member {
 	return all
 }
 
-// others are the live members but this one.
-func (ms *members) others() []member {
+// others returns the live members except this node.
+func (ms *memberNews) others() []member {
 	return slices.DeleteFunc(ms.list(), func(m member) bool {
 		return m.Name == ms.d.self || m.Standing >= stealer.Dead
 	})
 }
 
-// net is this node's address for a job over these nodes, without the port. There
-// is none for one node, nor where this one listens on the loopback and others do
-// not.
-func (ms *members) net(nodes []launcher.NodeRanks) string {
+// net returns this node's address for a job over these nodes, without the port. The
+// address is empty for a single node, and where this node listens on the loopback and
+// other nodes do not.
+func (ms *memberNews) net(nodes []launcher.NodeRanks) string {
 	own := ms.host(ms.d.self)
 	if len(nodes) < 2 || !own.IsValid() {
 		return ""
@@ -254,8 +255,8 @@ func (ms *members) net(nodes []launcher.NodeRanks) string {
 	return own.String()
 }
 
-// host is the address of a node.
-func (ms *members) host(name filch.NodeName) netip.Addr {
+// host returns the address of a node.
+func (ms *memberNews) host(name filch.NodeName) netip.Addr {
 	if m, _ := ms.find(name); len(m.addrs) > 0 {
 		if a, err := netip.ParseAddrPort(m.addrs[0]); err == nil {
 			return a.Addr().Unmap()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 )
 
 // TestNetOfAJob has the address over which the nodes of a job reach this one, n1.
@@ -25,7 +26,7 @@ func TestNetOfAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ms := newMembers(&Daemon{self: "n1"})
 			for n, a := range c.addrs {
-				ms.set(member{Peer: launcher.Peer{Name: n}, addrs: []string{a}})
+				ms.set(member{Peer: node.Peer{Name: n}, addrs: []string{a}})
 			}
 			var nodes []launcher.NodeRanks
 			for _, n := range c.nodes {

@@ -8,39 +8,41 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// metadata is the shell of this node's part of the shared store: its log on the
-// disk and its messages. The store itself is the brain's.
+// metadata is the shell of this node's part of the shared store: the log on the disk
+// and the messages. The store itself belongs to the brain.
 type metadata struct {
 	d       *Daemon
 	log     *disk.Log
 	found   bool         // this launcher is the first of its instance
-	damaged atomic.Bool  // what was read when the log was opened
-	slowest atomic.Int64 // the longest of late that something took to be on the disk, ns
+	damaged atomic.Bool  // damage was found when the log was opened
+	slowest atomic.Int64 // the longest recent sync of an entry to the disk, ns
 
 	// The loop's.
 	marks []syncMark
-	since time.Time // of slowest
-	shed  time.Time // when the quota is looked at next
+	since time.Time // time of slowest
+	shed  time.Time // when tidy checks the quota next
 }
 
-// syncMark is when an entry was appended.
+// syncMark is the time when an entry was appended.
 type syncMark struct {
 	number uint64
 	at     time.Time
 }
 
-// Limits of what is noted of the disk.
+// Limits of the disk's statistics.
 const (
 	maxMarks  = 64
-	lateSyncs = time.Minute     // that "of late" means
-	shedEvery = 5 * time.Second // between looks at the quota
+	lateSyncs = time.Minute     // how long slowest counts as recent
+	shedEvery = 5 * time.Second // between checks of the quota
 )
 
-// openMetadata opens the log; reports and syncs are posted to the loop.
+// openMetadata opens the log; the log posts reports and syncs to the loop.
 func openMetadata(d *Daemon, dir string) (*metadata, error) {
 	m := &metadata{d: d}
 	var err error
@@ -55,7 +57,7 @@ func openMetadata(d *Daemon, dir string) (*metadata, error) {
 	return m, err
 }
 
-// report takes what the log says: of damage while it is opened, of failures
+// report handles the reports of the log: damage while the log is opened, failures
 // later.
 func (m *metadata) report(r disk.Report) {
 	switch r.Kind {
@@ -76,11 +78,12 @@ func (m *metadata) report(r disk.Report) {
 	}
 }
 
-// begin gives the store what the disk held; on the loop, before any other input.
+// begin restores the store from the disk's entries; on the loop, before any other
+// input.
 func (m *metadata) begin(t *turn) {
-	var images []dht.LogEntry
+	var images []store.LogEntry
 	err := m.log.Each(func(key string, value []byte) error {
-		images = append(images, dht.LogEntry{Key: key, Value: append([]byte(nil), value...)})
+		images = append(images, store.LogEntry{Key: key, Value: append([]byte(nil), value...)})
 		return nil
 	})
 	if err != nil {
@@ -90,8 +93,8 @@ func (m *metadata) begin(t *turn) {
 	t.node.StoreRestore(images, m.damaged.Load() || err != nil)
 }
 
-// foundIfFirst begins the store of an instance of which this is the first node;
-// others may have joined through it since.
+// foundIfFirst founds the store if this node is the first of its instance; other nodes
+// may have joined through this node since.
 func (m *metadata) foundIfFirst(t *turn) {
 	if m.found {
 		t.node.StoreFound(t.now, t.out)
@@ -99,8 +102,8 @@ func (m *metadata) foundIfFirst(t *turn) {
 	m.found = false
 }
 
-// keep appends what the store wants on the disk.
-func (m *metadata) keep(logs []dht.LogEntry, hurry uint64) {
+// keep appends the store's entries to the log on disk.
+func (m *metadata) keep(logs []store.LogEntry, hurry uint64) {
 	if len(logs) > 0 {
 		entries := make([]disk.Entry, len(logs))
 		for i := range logs {
@@ -121,7 +124,7 @@ func (m *metadata) keep(logs []dht.LogEntry, hurry uint64) {
 	}
 }
 
-// synced notes how long it took.
+// synced updates slowest with the time that the synced entries took.
 func (m *metadata) synced(upto uint64) {
 	now := time.Now()
 	for len(m.marks) > 0 && m.marks[0].number <= upto {
@@ -134,7 +137,7 @@ func (m *metadata) synced(upto uint64) {
 	}
 }
 
-// tidy has ended jobs dropped when what is kept here nears its quota.
+// tidy has ended jobs dropped when the records on this node near the quota.
 func (m *metadata) tidy(t *turn) {
 	now := time.Now()
 	if now.Before(m.shed) {
@@ -149,14 +152,14 @@ func (m *metadata) tidy(t *turn) {
 	}
 }
 
-// send hands a message of the store to the overlay. What is lost is said again.
-func (m *metadata) send(s *dht.StoreSend) {
+// send hands a message of the store to the overlay. The store repeats lost messages.
+func (m *metadata) send(s *store.Send) {
 	d := m.d
 	if s.To == d.self {
 		d.watch.Add(watch.MessagesLost, 1)
 		return
 	}
-	payload, err := wire.Payload(wire.KindStore, 0, dht.EncodeStore(s.Message))
+	payload, err := wire.Payload(wire.KindStore, 0, message.Encode(s.Message))
 	if err != nil {
 		d.fault("cannot encode a message of the store", err, "peer", string(s.To))
 		return
@@ -168,9 +171,9 @@ func (m *metadata) send(s *dht.StoreSend) {
 	d.watch.SentStore(s.Message)
 }
 
-// received takes a message of another node's store.
+// received decodes a message of another node's store for the loop.
 func (m *metadata) received(from filch.NodeName, f wire.Frame) error {
-	msg, err := dht.DecodeStore(f.Body)
+	msg, err := message.Decode(f.Body)
 	if err != nil {
 		return err
 	}
@@ -179,7 +182,7 @@ func (m *metadata) received(from filch.NodeName, f wire.Frame) error {
 	return nil
 }
 
-// ops does operations for a local client.
+// ops executes operations of a local client on the store.
 func (d *Daemon) ops(c *client, req uint32, o wire.Ops) {
 	d.post(func(t *turn) {
 		t.node.StoreDo(t.now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {

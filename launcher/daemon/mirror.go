@@ -9,37 +9,40 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/mirror"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// mirroring is this node's part of the queue's mirror: its file, and the tasks
-// that wait for it, since they run once. All but queue and writer is the loop's.
+// mirroring is this node's part of the queue's mirror: the file, and the held tasks.
+// Tasks that may run only once wait for the file. The loop owns all fields except queue
+// and writer.
 type mirroring struct {
 	d      *Daemon
-	queue  mirror.Queue   // "": nothing is mirrored
-	writer *mirror.Writer // nil: the same
+	queue  mirror.Queue   // "": the instance has no mirror
+	writer *mirror.Writer // nil: the instance has no mirror
 	held   []heldTask
 	halt   context.CancelFunc
 	ended  chan struct{}
-	failed error // the last; nil: it is written
-	hung   bool  // its file system did not answer in time, and that was told
+	failed error // the last error; nil: the writer works
+	hung   bool  // the file system did not answer in time, and a warning was logged
 	slow   time.Duration
-	wait   time.Duration // for its end
+	wait   time.Duration // for the end of the mirror
 }
 
-// heldTask is to be started when all up to a number is durable.
+// heldTask is a task that starts when all lines up to a number are durable.
 type heldTask struct {
 	number uint64
 	launch launcher.TaskLaunch
 }
 
-// doubtTime is how long the end of a task is held that was killed by nobody of
-// ours, where the queue may go on elsewhere. The end of an allocation signals
-// all processes, in no order: what it did to a task must not be its end.
+// doubtTime is how long the end of a task is held back if none of our processes killed
+// the task and the queue may continue in another instance. The end of an allocation
+// signals all processes, in no order: such a signal must not count as the end of a
+// task.
 const doubtTime = 5 * time.Second
 
-// doubt reports whether an end is held. It is told after a while if this
-// launcher still lives then, and is not about to go.
+// doubt reports whether an end is held back. The end is reported after doubtTime if
+// this launcher is still alive then, and is not going down.
 func (m *mirroring) doubt(e launcher.TaskEnd) bool {
 	killed := e.Kind == launcher.CauseSignal && (e.Code == sigTerm || e.Code == sigKill) ||
 		e.Kind == launcher.CauseExit && (e.Code == filch.ExitSignalBase+sigTerm || e.Code == filch.ExitSignalBase+sigKill)
@@ -58,8 +61,8 @@ func (m *mirroring) doubt(e launcher.TaskEnd) bool {
 }
 
 const (
-	mirrorSlow = 10 * time.Second // after which it is told that the mirror's file system does not answer
-	mirrorEnd  = 10 * time.Second // that a launcher that ends waits for its mirror
+	mirrorSlow = 10 * time.Second // after which a warning says that the mirror's file system hangs
+	mirrorEnd  = 10 * time.Second // how long an ending launcher waits for its mirror
 )
 
 func newMirroring(d *Daemon) *mirroring {
@@ -68,7 +71,7 @@ func newMirroring(d *Daemon) *mirroring {
 
 func (m *mirroring) on() bool { return m.queue != "" }
 
-// begin starts to write.
+// begin starts the writer.
 func (m *mirroring) begin() {
 	if !m.on() {
 		close(m.ended)
@@ -82,8 +85,9 @@ func (m *mirroring) begin() {
 		Failed: func(err error) { d.post(func(*turn) { m.fails(err) }) },
 		Lost:   func() { d.post(func(t *turn) { t.node.MirrorAgain(t.now) }) },
 	})
-	// It writes until the loop has ended, which has more to say. It is not among
-	// what the daemon's end waits for without a limit: see end.
+	// The writer runs until the loop has ended, since the last turn adds lines. The
+	// daemon's end waits without a limit for other goroutines, not for this one: see
+	// end.
 	ctx, stop := context.WithCancel(context.WithoutCancel(d.ctx))
 	m.halt = stop
 	go func() {
@@ -92,14 +96,14 @@ func (m *mirroring) begin() {
 	}()
 }
 
-// add takes lines of the brain.
+// add appends lines of the brain to the mirror.
 func (m *mirroring) add(lines []byte) {
 	if m.writer != nil && len(lines) > 0 {
 		m.writer.Add(lines, true)
 	}
 }
 
-// end writes the last lines, as far as the file system lets it.
+// end writes the last lines, within the wait for the file system.
 func (m *mirroring) end(lines []byte) {
 	if m.writer == nil {
 		return
@@ -113,18 +117,19 @@ func (m *mirroring) end(lines []byte) {
 	}
 }
 
-// launch starts a task; one that runs once waits until the mirror tells of it.
+// launch starts a task; a task that runs only once waits until the mirror has a durable
+// line about the start.
 func (m *mirroring) launch(l *launcher.TaskLaunch) {
 	if m.writer == nil || !l.Start.Spec.Once {
 		m.d.runners.launch(l)
 		return
 	}
-	by := mtc.Owner{Node: m.d.self, Incarnation: m.d.cfg.Node.Incarnation}
-	line := mtc.MirrorStart(nil, l.Start.Job, l.Start.Index, l.Start.Attempt, by)
+	by := record.Owner{Node: m.d.self, Incarnation: m.d.cfg.Node.Incarnation}
+	line := queue.AppendStart(nil, l.Start.Job, l.Start.Index, l.Start.Attempt, by)
 	m.held = append(m.held, heldTask{m.writer.Add(line, false), *l})
 }
 
-// stop ends a task; one that is held never begins.
+// stop ends a task; a held task never begins.
 func (m *mirroring) stop(s launcher.TaskStop) {
 	for i := range m.held {
 		if m.held[i].launch.Serial == s.Serial {
@@ -139,8 +144,8 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 	m.d.runners.stop(s)
 }
 
-// synced starts what waited for it. When another instance goes on with the
-// queue, it has these tasks as lost.
+// synced starts the held tasks up to a number. If another instance continues the queue,
+// that instance counts these tasks as lost.
 func (m *mirroring) synced(upto uint64, closed bool) {
 	if m.failed != nil || m.hung {
 		m.failed, m.hung = nil, false
@@ -175,7 +180,7 @@ func (m *mirroring) fails(err error) {
 	m.failed = err
 }
 
-// hangs notes that nothing is heard of the mirror's file system.
+// hangs notes that the mirror's file system does not answer.
 func (m *mirroring) hangs() {
 	if !m.hung {
 		m.hung = true
@@ -183,7 +188,7 @@ func (m *mirroring) hangs() {
 	}
 }
 
-// trouble is why the mirror is behind, "" when it is not.
+// trouble returns the reason why the mirror is behind, "" when the mirror is not.
 func (m *mirroring) trouble() string {
 	switch {
 	case m.writer == nil:
@@ -196,7 +201,7 @@ func (m *mirroring) trouble() string {
 	return ""
 }
 
-// holds are the tasks of a job, or of all jobs if it is 0, that wait.
+// holds returns the number of held tasks of a job, or of all jobs if job is 0.
 func (m *mirroring) holds(job filch.JobID) (n int64) {
 	for i := range m.held {
 		if job == 0 || m.held[i].launch.Start.Job == job {

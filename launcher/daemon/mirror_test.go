@@ -18,7 +18,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // mirrored is a daemon with a fake runner and a queue, whose folder is not there
@@ -41,8 +42,8 @@ func (r *rig) once(total int32) *cli.Tasks {
 	}
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
-	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "once", Total: total, Follow: true, Spec: mtc.Spec{
-		Each: mtc.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
+	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "once", Total: total, Follow: true, Spec: record.Spec{
+		Each: record.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
 	}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -70,7 +71,7 @@ func TestOnceWaitsForTheMirror(t *testing.T) {
 	poll(t, "the job in the mirror", func() bool {
 		m, _ := q.Read()
 		jobs := m.Jobs()
-		return len(jobs) == 1 && jobs[0].Whole() && jobs[0].Settle() == mtc.RemnantTally{Done: 3, Lost: 3}
+		return len(jobs) == 1 && jobs[0].Whole() && jobs[0].Settle() == queue.Tally{Done: 3, Lost: 3}
 	})
 	f.end()
 	if n := until(t, first, launcher.TasksFinished); n.Tally.OK != 3 {

@@ -6,14 +6,13 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// This file is a route on the origin of its job: output comes together here
-// and goes to the client; credit and stdin go the other way. The output of a
-// detached job goes to a log on the node where it was written, as on the origin
-// of a job that has only that node.
+// This file is a route on the origin of its job: the origin collects the output and
+// sends it to the client; credit and stdin go the other way. The output of a detached
+// job goes to a log on the node of the ranks, so that node acts like the origin of a
+// job on a single node.
 
-// keepLog opens the log of a detached job. What is in it of this attempt was
-// taken by an earlier launcher. That it cannot be opened is told once, not
-// again when it is tried again.
+// keepLog opens the log of a detached job. Output of this attempt in the log was taken
+// by an earlier launcher. A failure is logged once, not at each retry.
 func (r *route) keepLog(again bool) {
 	r.mu.Lock()
 	have := r.sink != nil
@@ -40,7 +39,7 @@ func (r *route) keepLog(again bool) {
 	r.catchUp()
 }
 
-// catchUp has the keepers repeat what came while nobody was there to take it.
+// catchUp has the keepers repeat output that arrived while nobody could take it.
 func (r *route) catchUp() {
 	r.mu.Lock()
 	missed := r.missed
@@ -51,8 +50,8 @@ func (r *route) catchUp() {
 	}
 }
 
-// arrived takes a frame of one of the job's keepers. With flush the client's
-// link is flushed: nothing more of the same burst follows.
+// arrived handles a frame of one of the job's keepers. With flush the client's link is
+// flushed: the burst has no further frame.
 func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
 	switch k {
 	case wire.KindOutput:
@@ -84,12 +83,13 @@ func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
 	return nil
 }
 
-// unknownIndex is the error for a frame of a node that the job has not.
+// unknownIndex is the error for a frame with an index beyond the job's nodes.
 func (r *route) unknownIndex(i int32) error {
 	return filch.Errorf(filch.Invalid, "a frame names node %d of job %d, which has %d", i, r.ident.Job, len(r.in))
 }
 
-// output passes on one piece. What was seen is dropped; a gap is asked for.
+// output passes on one piece. A piece seen before is dropped; for a gap, the origin
+// asks the keeper to resend.
 func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	end := o.Offset + uint64(len(o.Data))
 	r.mu.Lock()
@@ -115,14 +115,14 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	}
 	c, s := r.client, r.sink
 	if c == nil && s == nil && !r.gone {
-		r.missed = true // until the client comes, or comes back to a new launcher
+		r.missed = true // until the client comes, or reattaches to a new launcher
 		r.mu.Unlock()
 		return nil
 	}
 	p.seen = end
 	r.mu.Unlock()
 	switch {
-	case s != nil: // also while the client that submitted it is still there
+	case s != nil: // also while the submitting client is still connected
 		if err := s.append(o); err != nil {
 			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
@@ -138,7 +138,7 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	return nil
 }
 
-// toClient queues a piece and notes what it owes to whom.
+// toClient queues a piece for the client and notes the credit due for the piece.
 func (r *route) toClient(c *client, index int32, end uint64, body []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,12 +150,12 @@ func (r *route) toClient(c *client, index int32, end uint64, body []byte) bool {
 	return true
 }
 
-// creditPieces is how many pieces are taken before the keeper hears of it,
-// however small they are: it keeps at most 4,096.
+// creditPieces is how many pieces are taken before the keeper receives credit, even for
+// small pieces: the keeper holds at most 4,096.
 const creditPieces = 1024
 
-// credit notes that everything before offset was taken, and tells the keeper
-// when that is a good part of its window, or at once with now.
+// credit notes that everything before offset was taken, and sends the keeper credit
+// when the new credit is a quarter of the window, or at once with now.
 func (r *route) credit(index int32, offset uint64, now bool) {
 	r.mu.Lock()
 	if int(index) >= len(r.in) {
@@ -177,12 +177,12 @@ func (r *route) credit(index int32, offset uint64, now bool) {
 		return
 	}
 	r.mu.Lock()
-	r.in[index].credited = min(before, r.in[index].credited) // so that it is told again
+	r.in[index].credited = min(before, r.in[index].credited) // the next call repeats it
 	r.mu.Unlock()
 }
 
-// lastOutput answers a node that has sent its last byte: it may go when all
-// has come, else the rest is asked for.
+// lastOutput answers a node that has sent its last byte: the keeper may leave when the
+// origin has all output; otherwise the origin asks for the rest.
 func (r *route) lastOutput(end wire.Place) error {
 	r.mu.Lock()
 	if int(end.Index) >= len(r.in) {
@@ -195,15 +195,15 @@ func (r *route) lastOutput(end wire.Place) error {
 		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
 		return nil
 	}
-	if r.nodes[end.Index] != r.d.self { // the keeper here is told when it is to leave
+	if r.nodes[end.Index] != r.d.self { // settle tells the keeper here when to leave
 		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
 	}
 	return nil
 }
 
-// stdinWant notes how much input a node's ranks can take. The client may send
-// what all of them can that take any. Without flush something follows that
-// will take it along.
+// stdinWant notes how much input a node's ranks can take. The client may send the
+// amount that every node still reading stdin can take. Without flush, a later frame
+// flushes the link.
 func (r *route) stdinWant(p wire.Place, flush bool) error {
 	r.mu.Lock()
 	if int(p.Index) >= len(r.in) {
@@ -228,7 +228,7 @@ func (r *route) stdinWant(p wire.Place, flush bool) error {
 	return nil
 }
 
-// mark takes what a client that came back has; with the lock held.
+// mark takes over the offsets of a reattached client; with the lock held.
 func (r *route) mark(seen []wire.Mark) {
 	for _, m := range seen {
 		if m.Index < 0 || int(m.Index) >= len(r.in) || m.Offset > wire.MaxOffset {
@@ -240,7 +240,7 @@ func (r *route) mark(seen []wire.Mark) {
 	}
 }
 
-// resendAll has every keeper repeat what has not come.
+// resendAll has every keeper repeat output that has not arrived.
 func (r *route) resendAll() {
 	r.mu.Lock()
 	from := make([]uint64, len(r.in))
@@ -255,7 +255,7 @@ func (r *route) resendAll() {
 	}
 }
 
-// retry sends again what was not sent, or may have been lost on the way.
+// retry repeats frames that were not sent, or may have been lost on the way.
 func (r *route) retry() {
 	if r.origin != r.d.self && !r.kept {
 		r.retryOut()
@@ -264,7 +264,9 @@ func (r *route) retry() {
 	r.mu.Lock()
 	bare := r.kept && r.sink == nil && r.keeper != nil
 	r.mu.Unlock()
-	if bare { // the disk was full, maybe: else its ranks would wait for ever in their writes
+	// The disk may have been full. Without a log the ranks would wait forever in
+	// writes.
+	if bare {
 		r.keepLog(true)
 	}
 	r.mu.Lock()
@@ -282,12 +284,12 @@ func (r *route) retry() {
 	}
 }
 
-// maxHeld is how many beats the end of a keeper waits for its output to be
-// taken: as long as a node may be silent before it is dead, and a bit.
+// maxHeld is how many beats the end of a keeper waits until the output is taken:
+// slightly longer than a node may be silent before others declare it dead.
 const maxHeld = 8
 
-// retryOut has the keeper repeat what this node could not pass on, and asks
-// the origin again whether it has all.
+// retryOut has the keeper repeat output that this node could not pass on, and asks the
+// origin again whether the origin has all output.
 func (r *route) retryOut() {
 	r.mu.Lock()
 	stalled, from, index := r.out.stalled, r.out.stall, r.index
@@ -317,9 +319,9 @@ func (r *route) retryOut() {
 	}
 }
 
-// settle tells a keeper that is done that all of its output was taken, so that
-// it can leave.
-func (r *route) settle(k *keeper) {
+// settle tells a keeper that is done that all of its output was taken, so that the
+// keeper can leave.
+func (r *route) settle(k *keeperProcess) {
 	r.mu.Lock()
 	index := r.index
 	r.mu.Unlock()
@@ -328,8 +330,8 @@ func (r *route) settle(k *keeper) {
 	}
 }
 
-// lost notes that a node is dead: its ranks read no stdin any more, and a
-// keeper here need not wait for an origin there.
+// lost handles the death of a node: the node's ranks read no more stdin, and a keeper
+// here need not wait for an origin there.
 func (r *route) lost(n filch.NodeName) {
 	if r.origin == n {
 		r.release()

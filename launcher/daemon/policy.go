@@ -7,21 +7,22 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
-// policyWait is how long writing the policy may take, with its repetitions.
-const policyWait = launcher.StoreWait + 5*time.Second
+// policyWait limits the time for writing the policy, with retries.
+const policyWait = node.StoreWait + 5*time.Second
 
-// policy tells of the scheduling policy of all nodes, or for another node of
-// this one. A client's text is written first; a node that it came from says
-// which version it became.
+// policy returns the scheduling policies of all nodes, or, for a query of another node,
+// the policy of this node. If a client sends a text, this node writes the policy to the
+// store first; a text from another node comes with the version that the policy has
+// there.
 func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 	text, version := arg(0), dht.Version{}
 	if text != "" {
-		p, err := mtc.ReadPolicy(text)
+		p, err := policy.Read(text)
 		if err != nil {
 			return nil, err
 		}
@@ -55,8 +56,8 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 	return all, nil
 }
 
-// writePolicy makes it the instance's.
-func (d *Daemon) writePolicy(p mtc.Policy) (v dht.Version, err error) {
+// writePolicy writes p as the policy of the instance.
+func (d *Daemon) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	done := make(chan struct{})
 	if post := d.ask(loopWait, func(t *turn) {
 		t.node.WriteTaskPolicy(t.now, p, func(have dht.Version, why *filch.Error) {
@@ -77,10 +78,10 @@ func (d *Daemon) policyHere() (wire.PolicyInfo, error) {
 	err := d.ask(loopWait, func(t *turn) {
 		p, q := t.node.TaskPolicy()
 		i.Policy = p.Kind.String()
-		if p.Kind == mtc.RLDS || p.Kind == mtc.FLDS {
+		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {
 			i.Threshold = p.Bound()
 		}
-		if p.Kind == mtc.FLDS {
+		if p.Kind == policy.FLDS {
 			i.LocalTime = p.LocalTime.Seconds()
 		}
 		i.Queues = wire.QueueInfo{

@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
-// newPort is launcher/proc as the daemon uses it.
+// newPort returns launcher/proc as the daemon uses it.
 func newPort(d *Daemon) port {
 	where := proc.Place{Dir: d.cfg.Dir.Path(), Instance: d.cfg.Dir.Instance, Node: d.self}
 	return port{
@@ -61,5 +61,5 @@ func plainThread(nice int) (release func()) {
 		return runtime.UnlockOSThread
 	}
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), nice)
-	return func() {} // the thread is not like the others: it ends with its goroutine
+	return func() {} // the thread differs from the others, and ends with its goroutine
 }

@@ -28,8 +28,8 @@ func (d *Daemon) query(c *client, req uint32, q wire.Query) {
 	})
 }
 
-// answer does what a query asks for. A local one may be about other nodes; one
-// that came from another node is about this one.
+// answer carries out a query. A local query may be about other nodes; a query from
+// another node is about this node.
 func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 	arg := func(i int) string {
 		if i < len(q.Args) {
@@ -72,10 +72,11 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
 }
 
-// self tells of this node.
+// selfInfo describes this node.
 func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	var slots launcher.SlotInfo
-	err := d.ask(loopWait, func(t *turn) { slots = t.node.Slots() }) // first: by then the loop has begun, and knows the address
+	// First: once the loop has answered, the loop has begun and the address is set.
+	err := d.ask(loopWait, func(t *turn) { slots = t.node.Slots() })
 	m, _ := d.members.find(d.self)
 	info := wire.NodeInfo{
 		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build,
@@ -86,8 +87,8 @@ func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	return info, err
 }
 
-// nodes tells of all members, or for another node of this one. Unless askThem is
-// set it tells what this node has heard of the others.
+// nodes describes all members, or, for a query of another node, this node. Unless
+// askThem is set, the answer shows the other nodes as this node knows them.
 func (d *Daemon) nodes(local, askThem bool) (any, error) {
 	own, err := d.selfInfo()
 	if err != nil {
@@ -154,7 +155,7 @@ func (d *Daemon) stats() wire.StatsInfo {
 	return s
 }
 
-// forward puts a query to the node that it is about.
+// forward sends a query to the node named in the query.
 func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
 	m, known := d.members.find(node)
 	if !known || !local {
@@ -170,7 +171,7 @@ func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, er
 	return v, d.asks.ask(node, loopWait+askWait, q, v)
 }
 
-// jsonText is JSON that is passed on as it is.
+// jsonText is JSON that is passed on unchanged.
 type jsonText []byte
 
 func (j *jsonText) UnmarshalJSON(b []byte) error {
@@ -180,7 +181,7 @@ func (j *jsonText) UnmarshalJSON(b []byte) error {
 
 func (j *jsonText) MarshalJSON() ([]byte, error) { return *j, nil }
 
-// aboutJob answers for a job, here or at its origin.
+// aboutJob answers a query about a job, here or at the job's origin.
 func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, error) {
 	job, err := d.parseJob(arg(0))
 	if err != nil {
@@ -234,9 +235,10 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 	return info, err
 }
 
-// aboutOther answers for a job that this node does not own. Where one record
-// that it may have cannot be read, as its home has just died, the other may tell;
-// who waits for an end waits for that home's successor too.
+// aboutOther answers a query about a job that this node does not own. The job may have
+// a task record or a run record; when one of them cannot be read, since its home has
+// just died, the other may give the answer. A query that waits for an end also waits
+// for the successor of that home.
 func (d *Daemon) aboutOther(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
 	deadline := time.Now()
 	if q.Verb == wire.VerbWait {
@@ -276,7 +278,7 @@ func noJob(j filch.JobID) error {
 	return filch.Errorf(filch.NotFound, "there is no job %d", j).WithHint("`filch ps` lists jobs; those that ended long ago are forgotten")
 }
 
-// parseJob reads a job id; "last" is the newest that was submitted here.
+// parseJob reads a job id; "last" is the newest job submitted here.
 func (d *Daemon) parseJob(s string) (filch.JobID, error) {
 	if s == "last" {
 		var last filch.JobID
@@ -295,10 +297,10 @@ func (d *Daemon) parseJob(s string) (filch.JobID, error) {
 	return filch.JobID(n), nil
 }
 
-// longest is the longest that a query may wait for something to happen.
+// longest is the longest time that a query may wait for an event.
 const longest = 10 * time.Minute
 
-// parseWait reads a time that a client wants to wait, bounded.
+// parseWait reads a client's waiting time, bounded.
 func parseWait(s string) time.Duration {
 	t, err := time.ParseDuration(s)
 	if err != nil || t > longest {

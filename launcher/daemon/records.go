@@ -15,13 +15,13 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// This file answers for jobs of other nodes: by their owner where that answers,
-// else by their records.
+// This file answers queries about jobs of other nodes: the owner answers if reachable,
+// else the record of the job does.
 
 // recordWait is how long a query waits for the store.
 const recordWait = 3 * time.Second
 
-// waitChunk is how long a node is asked for the end of a job of its own that
+// waitChunk is how long another node is asked for the end of its own job when the job
 // has no record yet.
 const waitChunk = time.Second
 
@@ -46,14 +46,14 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 	return e, v, err
 }
 
-// live reports whether a node is another one that may answer.
+// live reports whether n is another node and may answer.
 func (d *Daemon) live(n filch.NodeName) bool {
 	m, known := d.members.find(n)
 	return known && n != d.self && m.Standing < stealer.Dead
 }
 
-// keeperOf finds who answers for a job that is not of this node: its owner when
-// that is live; else its record, when there is one.
+// keeperOf finds the source of answers for a job of another node: the owner if the
+// owner is live, else the record if the job has a record.
 func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
 	e, v, err = d.record(job)
 	if err == nil {
@@ -62,7 +62,8 @@ func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.Jo
 		}
 		return owner, e, v, nil
 	}
-	// Too young for a record, or the store cannot be asked: somebody may know.
+	// Too young for a record, or the store cannot be asked: another node may know the
+	// job.
 	askAll(d.asks, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m member, _ launcher.JobInfo, bad error) {
 		if bad == nil && owner == "" {
 			owner = m.Name
@@ -99,7 +100,7 @@ func (d *Daemon) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) 
 	return d.byRecord(q, e, arg)
 }
 
-// kindOf is the kind of an error.
+// kindOf returns the kind of an error.
 func kindOf(err error) filch.Kind {
 	var told *filch.Error
 	if errors.As(err, &told) {
@@ -108,7 +109,7 @@ func kindOf(err error) filch.Kind {
 	return filch.Internal
 }
 
-// byRecord answers from the record of a job whose owner does not.
+// byRecord answers from the record of a job whose owner does not answer.
 func (d *Daemon) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) string) (any, error) {
 	info := e.Told()
 	switch q.Verb {
@@ -133,7 +134,8 @@ func (d *Daemon) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) stri
 	return info, nil
 }
 
-// cancelRecord has whoever takes a job over end it.
+// cancelRecord writes a cancel into the record of a job: the node that takes the job
+// over ends the job.
 func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
 	sig, err := strconv.Atoi(signal)
 	if err != nil || sig < 0 || sig > 64 {
@@ -165,14 +167,14 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 		if err := d.ask(loopWait, func(t *turn) { _, own = t.node.Job(t.now, job) }); err != nil {
 			return nil, err
 		}
-		if own { // taken over by this node
+		if own { // this node has taken the job over
 			return d.waitFor(job, time.Until(deadline).String())
 		}
 		owner, e, v, err := d.keeperOf(job)
 		switch {
 		case err != nil && first && kindOf(err) == filch.NotFound:
 			return nil, err
-		case err != nil: // its home may just have died
+		case err != nil: // the home of the record may just have died
 			if !d.pause(waitChunk, deadline) {
 				return nil, err
 			}
@@ -199,14 +201,14 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 	}
 }
 
-// pause waits for a while; false: until the deadline, which is over.
+// pause waits for a while; false means that the deadline has passed.
 func (d *Daemon) pause(wait time.Duration, deadline time.Time) bool {
 	d.await(nil, min(wait, time.Until(deadline)))
 	return time.Now().Before(deadline) && d.ctx.Err() == nil
 }
 
-// awaitChange waits until the record of a job is newer than v, or is to be read
-// once more.
+// awaitChange waits until the record of a job is newer than v, or the next read of the
+// record is due.
 func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) error {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
@@ -233,8 +235,8 @@ func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time)
 	}
 }
 
-// joined makes one list of what owners and records tell of jobs: the higher
-// hop counts, then an end, then of a live job the owner's own word.
+// joined merges the jobs reported by owners and by records into one list: the higher
+// hop wins, then an entry with an end, then, for a live job, the entry of the owner.
 func joined(all []launcher.JobInfo) []launcher.JobInfo {
 	better := func(a, b *launcher.JobInfo) bool {
 		switch over := a.Code != nil; {
@@ -242,7 +244,7 @@ func joined(all []launcher.JobInfo) []launcher.JobInfo {
 			return a.Hop > b.Hop
 		case over != (b.Code != nil):
 			return over
-		default: // the record of a job that is over lacks nothing
+		default: // the record of an ended job is complete
 			return a.Recorded != b.Recorded && a.Recorded == over
 		}
 	}
@@ -260,11 +262,11 @@ func joined(all []launcher.JobInfo) []launcher.JobInfo {
 	return slices.CompactFunc(all, func(a, b launcher.JobInfo) bool { return a.ID == b.ID })
 }
 
-// listBytes is how much of an answer a list of jobs may take.
+// listBytes limits the part of an answer that a list of jobs may take.
 const listBytes = wire.MaxAnswer / 4 * 3
 
-// fitting leaves those out of a list that ended, the oldest first, until it fits
-// into room.
+// fitting removes ended jobs from a list, the oldest first, until the list fits into
+// room bytes.
 func fitting(list []launcher.JobInfo, room int) []launcher.JobInfo {
 	newest := make([]int, len(list))
 	for i := range newest {

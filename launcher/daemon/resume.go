@@ -7,16 +7,16 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
-// resumeWait bounds how long the records of a queue may take to be written: a
-// bag of ten million lines is more than a million of them.
+// resumeWait limits the time for writing the records of a queue: a bag of ten million
+// lines has more than a million records.
 const resumeWait = 10 * time.Minute
 
-// resume goes on with the queue of an instance that is no more. What is left of
-// it is in the folder of this instance's queue before anything is begun, so that
-// it can be resumed again whenever this instance ends.
+// resume continues the queue of an instance that has ended. Before any job begins, the
+// rest of the queue is stored in the folder of this instance's queue, so that the queue
+// can be resumed again whenever this instance ends.
 func (d *Daemon) resume(folder string, local bool) (any, error) {
 	if !d.mirror.on() || !local {
 		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", d.self)
@@ -30,7 +30,7 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 	}
 	left, damage := from.Read()
 	info := wire.ResumeInfo{Lines: damage.Lines, Files: damage.Files, First: damage.First}
-	var jobs []*mtc.Remnant
+	var jobs []*queue.RecoveredJob
 	var base []byte
 	for _, r := range left.Jobs() {
 		if !r.Whole() {
@@ -57,13 +57,13 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 	}
 	runs := left.Runs()
 	for _, t := range runs {
-		base = mtc.MirrorRun(base, t)
+		base = queue.AppendRun(base, t)
 	}
 	if err := d.mirror.queue.Begin(from, base); err != nil {
 		return nil, err
 	}
 	if err := from.HandOver(d.mirror.queue); err != nil {
-		d.mirror.queue.Drop() // what it has is another's
+		d.mirror.queue.Drop() // the lines of the folder belong to another instance
 		return nil, err
 	}
 	from.Drop()
@@ -73,8 +73,8 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 	return d.restore(jobs, info)
 }
 
-// restore has the brain go on with jobs.
-func (d *Daemon) restore(jobs []*mtc.Remnant, info wire.ResumeInfo) (any, error) {
+// restore has the brain continue jobs.
+func (d *Daemon) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any, error) {
 	done := make(chan struct{})
 	var all []launcher.Resumption
 	if err := d.ask(loopWait, func(t *turn) {
@@ -94,11 +94,11 @@ func (d *Daemon) restore(jobs []*mtc.Remnant, info wire.ResumeInfo) (any, error)
 	return info, nil
 }
 
-// moveWorkflow makes this node the one that has the files which no task of a
-// workflow writes: it reads them in the folder where they were. It reports
-// whether the workflow begins anew, since what its tasks wrote was on disks of
-// nodes, and how many tasks that had ended are done again.
-func (d *Daemon) moveWorkflow(r *mtc.Remnant) (tasks int32, anew bool) {
+// moveWorkflow makes this node the source of files that no task of a workflow writes:
+// the node reads those files in their old folder. The output of the tasks was on disks
+// of nodes, so a workflow usually begins again from its first task; moveWorkflow
+// reports whether, and how many ended tasks run again.
+func (d *Daemon) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
 	var o launcher.TaskOrder
 	body := r.Spec.Body
 	if len(body) == 0 || body[0] != launcher.BodyOrder || wire.Unmarshal(body[1:], &o) != nil || o.Graph == nil {

@@ -6,14 +6,15 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// recoverWait is how long giving up lost shards, or the roster, may take.
+// recoverWait limits the time for giving up lost shards, or the roster.
 const recoverWait = 20 * time.Second
 
-// roster tells what this node knows of the store, and what each node keeps.
+// roster returns this node's view of the store, and the replicas on each node.
 func (d *Daemon) roster(others bool) (any, error) {
 	own, err := d.rosterHere()
 	if err != nil {
@@ -33,7 +34,7 @@ func (d *Daemon) roster(others bool) (any, error) {
 }
 
 func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
-	var s dht.StoreStatus
+	var s store.Status
 	r := wire.RosterInfo{Node: d.self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
 	err := d.ask(loopWait, func(t *turn) {
 		s = t.node.StoreStatus()
@@ -74,14 +75,14 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	return r, err
 }
 
-// clockJump is by how much the wall clock was set since the launcher began.
+// clockJump returns by how much the wall clock was set since the launcher began.
 func (d *Daemon) clockJump() time.Duration {
 	now := time.Now()
 	return now.Round(0).Sub(d.began.Round(0)) - now.Sub(d.began)
 }
 
-// recover gives up the shards of which no replica is left; or the roster, if no
-// majority of its seats is left.
+// recover gives up the shards without any replica left; or the roster, if no majority
+// of its seats is left.
 func (d *Daemon) recover() (any, error) {
 	var r dht.Result
 	done := make(chan struct{})

@@ -12,8 +12,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// route is the data plane of one attempt of a job, as this node sees it: where
-// its origin is, which nodes it has, and on the origin its client.
+// route is the data plane of one attempt of a job, as this node sees it: the origin,
+// the nodes of the attempt, and on the origin the client.
 type route struct {
 	d      *Daemon
 	ident  filch.Ident
@@ -21,42 +21,42 @@ type route struct {
 	nodes  []filch.NodeName // nil before the launch is known
 	terms
 
-	mu      sync.Mutex // guards what follows
-	keeper  *keeper    // of this node
-	index   int32      // of this node, or notHere
+	mu      sync.Mutex     // guards the fields below
+	keeper  *keeperProcess // of this node
+	index   int32          // of this node, or notHere
 	client  *client
 	sink    *sink // of a detached job, on the origin
 	gone    bool  // the client went away: output is dropped
-	missed  bool  // output came while nobody was there yet to take it
+	missed  bool  // output came before anybody could take output
 	ended   bool
 	in      []ends // on the origin: by index of node
-	granted uint64 // stdin that the client was allowed
+	granted uint64 // stdin that the client may send
 	out     outlet // on other nodes
 }
 
-// terms of a route's output.
+// terms holds the terms of a route's output.
 type terms struct {
 	window uint64
-	kept   bool // the job is detached: its output stays on the node that wrote it
+	kept   bool // the job is detached: output stays on the node of the rank
 }
 
-// ends is what the origin knows of one node's streams.
+// ends is the origin's knowledge of the streams of one node.
 type ends struct {
-	seen     uint64 // output that came, without a gap
-	taken    uint64 // output that the client's kernel, or the log, has
-	credited uint64 // told to the keeper
-	want     uint64 // stdin that is welcome
-	asked    uint64 // the gap that was last asked for, +1
+	seen     uint64 // output received without a gap
+	taken    uint64 // output that the client's kernel, or the log, has taken
+	credited uint64 // output that the keeper has credit for
+	want     uint64 // stdin offset that the node can take
+	asked    uint64 // offset of the gap last asked for, +1
 	pieces   int    // taken since the last credit
 }
 
-// outlet is what a node that is not the origin knows of its own output.
+// outlet is the knowledge that a node other than the origin has of its own output.
 type outlet struct {
-	end     uint64 // of what the keeper said is the last byte, +1; 0 unknown
-	seen    bool   // the origin has it all
+	end     uint64 // offset of the last byte, from the keeper, +1; 0 unknown
+	seen    bool   // the origin has all output
 	done    func() // the keeper's end, held until the origin has all output
-	late    int    // beats that it has been held
-	stalled bool   // something was not sent: to be repeated from stall
+	late    int    // beats since the end was held back
+	stalled bool   // a send failed: the keeper is to repeat output from stall
 	stall   uint64
 }
 
@@ -78,8 +78,8 @@ func newRoute(d *Daemon, l *launcher.Launch) *route {
 
 func (r *route) tag() string { return "job-" + r.ident.Job.String() }
 
-// peers are the nodes that this one talks to for the job: the origin, and the
-// parent and children in the tree of fences.
+// peers returns the nodes that this node exchanges frames with for the job: the origin,
+// and the parent and children in the tree of fences.
 func (r *route) peers() []filch.NodeName {
 	var all []filch.NodeName
 	add := func(n filch.NodeName) {
@@ -102,7 +102,7 @@ func (r *route) peers() []filch.NodeName {
 	return all
 }
 
-// flush sends on what was queued for the client.
+// flush sends the frames queued for the client.
 func (r *route) flush() {
 	r.mu.Lock()
 	c := r.client
@@ -112,8 +112,8 @@ func (r *route) flush() {
 	}
 }
 
-// fromKeeper takes a frame of the data plane from this node's keeper.
-func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
+// fromKeeper handles a frame of the data plane from this node's keeper.
+func (r *route) fromKeeper(k *keeperProcess, f wire.Frame) error {
 	if f.Kind == wire.KindPeerFrame {
 		p, err := wire.DecodePeerFrame(f.Body)
 		if err != nil {
@@ -125,15 +125,15 @@ func (r *route) fromKeeper(k *keeper, f wire.Frame) error {
 		return nil
 	}
 	if r.origin == r.d.self || r.kept {
-		return r.arrived(f.Kind, f.Body, false) // its reader flushes at the end of a burst
+		return r.arrived(f.Kind, f.Body, false) // k's reader flushes after a burst
 	}
 	return r.outward(k, f)
 }
 
-// outward sends a frame of the keeper to the origin. The reader of the keeper
-// must not wait, since ends come on the same stream: what finds no room is
+// outward sends a frame of the keeper to the origin. The reader of the keeper must not
+// wait, since ends come on the same stream: frames that do not fit into the queue are
 // dropped and asked for again.
-func (r *route) outward(k *keeper, f wire.Frame) error {
+func (r *route) outward(k *keeperProcess, f wire.Frame) error {
 	class := overlay.Metadata
 	var at uint64
 	switch f.Kind {
@@ -167,13 +167,13 @@ func (r *route) outward(k *keeper, f wire.Frame) error {
 	return nil
 }
 
-// payloads are buffers of frames for the overlay, which copies what it is given.
+// payloads are buffers of frames for the overlay; the overlay copies each frame.
 var payloads = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPayload is the largest of them that is used again.
+// maxPayload is the largest buffer that payloads keeps.
 const maxPayload = 128 << 10
 
-// relay sends a frame to another node; false says that it was not sent.
+// relay sends a frame to another node, and reports whether the frame was sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
 	if to == r.d.self {
 		return false
@@ -195,7 +195,7 @@ func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []by
 	return true
 }
 
-// fromNode takes a frame of the data plane from another node of the job.
+// fromNode handles a frame of the data plane from another node of the job.
 func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 	switch in.Kind {
 	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindWarn:
@@ -213,9 +213,9 @@ func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 	return nil
 }
 
-// hold keeps the end of this node's keeper back until the origin has all of its
-// output, which goes over another stream than ends do. It reports false when
-// there is nothing to wait for.
+// hold keeps the end of this node's keeper back until the origin has all of its output;
+// output and ends go over different streams. hold reports false when no output is
+// missing.
 func (r *route) hold(done func()) bool {
 	if r.origin == r.d.self || r.kept {
 		return false
@@ -229,7 +229,7 @@ func (r *route) hold(done func()) bool {
 	return true
 }
 
-// release lets the keeper's end go on.
+// release passes on the keeper's end.
 func (r *route) release() {
 	r.mu.Lock()
 	r.out.seen = true
@@ -241,7 +241,7 @@ func (r *route) release() {
 	}
 }
 
-// indexOf is the index that a frame names as its sender's.
+// indexOf returns the sender's index in a frame.
 func indexOf(in wire.Relay) (int32, bool) {
 	switch in.Kind {
 	case wire.KindOutput:
@@ -261,7 +261,7 @@ func (r *route) here() bool {
 	return r.keeper != nil
 }
 
-// toKeeper writes to this node's keeper, if it has one.
+// toKeeper writes to this node's keeper, if this node has a keeper.
 func (r *route) toKeeper(k wire.Kind, parts ...[]byte) {
 	r.mu.Lock()
 	kp := r.keeper
@@ -283,12 +283,12 @@ func (r *route) toIndex(i int32, c overlay.Class, k wire.Kind, body []byte) bool
 	return r.relay(r.nodes[i], c, k, body)
 }
 
-// stdinWait bounds how long a client's input waits for room in the overlay:
-// longer than any queue takes unless its node is as good as dead.
+// stdinWait bounds how long a client's input waits for space in the overlay's queue:
+// longer than any queue needs to drain unless the node is as good as dead.
 const stdinWait = 5 * time.Second
 
-// toAll sends a client's frame to all keepers that take stdin. It may wait:
-// its caller reads nothing but that client.
+// toAll sends a client's frame to all keepers that take stdin. toAll may wait: the
+// calling goroutine reads from this client alone.
 func (r *route) toAll(k wire.Kind, body []byte) {
 	for i, n := range r.nodes {
 		r.mu.Lock()

@@ -10,16 +10,16 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// routes is where the data plane of every job of this node leads. The loop
-// adds and removes; readers of links look up.
+// routes holds the route of every job with a part on this node. The loop adds and
+// removes routes; readers of links look routes up.
 type routes struct {
 	d *Daemon
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards jobs
 	jobs map[filch.JobID]*route
 }
 
-// notHere is the index of a node that has no ranks of a job.
+// notHere is the index of a node without ranks of a job.
 const notHere = -1
 
 func newRoutes(d *Daemon) *routes {
@@ -32,7 +32,7 @@ func (rs *routes) find(j filch.JobID) *route {
 	return rs.jobs[j]
 }
 
-// learn takes a launch that this node takes part in or is the origin of.
+// learn adds the route of a launch that has a part or its origin on this node.
 func (rs *routes) learn(l *launcher.Launch, index int32) {
 	rs.mu.Lock()
 	r := rs.jobs[l.Ident.Job]
@@ -45,7 +45,7 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 		if r != nil {
 			r.mu.Lock()
 			c = r.client
-			if r.keeper == nil { // else it is closed when that is gone
+			if r.keeper == nil { // else detach closes r with the keeper
 				defer r.close()
 			}
 			r.mu.Unlock()
@@ -65,8 +65,8 @@ func (rs *routes) learn(l *launcher.Launch, index int32) {
 	}
 }
 
-// restore learns of what the launcher before this one had launched: on a node
-// that has no ranks of it no keeper says so.
+// restore adds the routes of launches by the launcher before this one: on a node
+// without ranks of a job no keeper reports the launch.
 func (rs *routes) restore(records []launcher.Record) {
 	for _, r := range records {
 		if j := r.Job; j != nil && j.Ended == nil && len(j.Nodes) > 0 {
@@ -78,8 +78,8 @@ func (rs *routes) restore(records []launcher.Record) {
 	}
 }
 
-// attach says which keeper holds this node's part.
-func (rs *routes) attach(k *keeper, s *launcher.Start) {
+// attach sets the keeper of this node's part.
+func (rs *routes) attach(k *keeperProcess, s *launcher.Start) {
 	r := rs.find(s.Launch.Ident.Job)
 	if r == nil {
 		return
@@ -93,14 +93,14 @@ func (rs *routes) attach(k *keeper, s *launcher.Start) {
 	}
 }
 
-// detach says that the keeper is gone. Where this is not the job's origin the
-// route ends with it.
-func (rs *routes) detach(id filch.Ident, k *keeper) {
+// detach removes a keeper that is gone. On a node other than the job's origin the route
+// ends with the keeper.
+func (rs *routes) detach(id filch.Ident, k *keeperProcess) {
 	r := k.route.Swap(nil)
 	if r == nil {
 		return
 	}
-	current := rs.find(id.Job) == r // no later attempt has taken its place
+	current := rs.find(id.Job) == r // no later attempt has taken the route's place
 	r.mu.Lock()
 	r.keeper = nil
 	keep := r.origin == rs.d.self && !r.ended && current
@@ -113,15 +113,15 @@ func (rs *routes) detach(id filch.Ident, k *keeper) {
 	}
 }
 
-// unused says that no keeper will be of an attempt here. Where this is not the
-// job's origin the route ends with that.
+// unused handles an attempt that gets no keeper here. On a node other than the job's
+// origin the route ends.
 func (rs *routes) unused(id filch.Ident) {
 	if r := rs.find(id.Job); r != nil && r.ident == id && r.origin != rs.d.self && !r.here() {
 		rs.drop(id.Job, r)
 	}
 }
 
-// bind says which client a job of this origin has.
+// bind sets the client of a job of this origin.
 func (rs *routes) bind(j filch.JobID, c *client) {
 	r := rs.ours(j)
 	r.mu.Lock()
@@ -130,7 +130,7 @@ func (rs *routes) bind(j filch.JobID, c *client) {
 	r.catchUp()
 }
 
-// ours is the route of a job of this origin; its launch may not be known yet.
+// ours returns the route of a job of this origin, before its launch if need be.
 func (rs *routes) ours(j filch.JobID) *route {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -142,7 +142,7 @@ func (rs *routes) ours(j filch.JobID) *route {
 	return r
 }
 
-// unbind forgets a client that is gone.
+// unbind removes a client that is gone.
 func (rs *routes) unbind(c *client) {
 	j := filch.JobID(c.job.Load())
 	rs.mu.Lock() // no new attempt may take the client over meanwhile
@@ -164,7 +164,7 @@ func (rs *routes) unbind(c *client) {
 	}
 }
 
-// reattach gives a job its client back and has the keepers repeat what the
+// reattach gives a job its client back and has the keepers repeat output that the
 // client has not seen.
 func (rs *routes) reattach(j filch.JobID, c *client, seen []wire.Mark) {
 	r := rs.ours(j)
@@ -175,7 +175,7 @@ func (rs *routes) reattach(j filch.JobID, c *client, seen []wire.Mark) {
 	r.resendAll()
 }
 
-// end says that the brain knows the end of a job of this origin.
+// end notes that the brain knows the end of a job of this origin.
 func (rs *routes) end(j filch.JobID) {
 	r := rs.find(j)
 	if r == nil {
@@ -190,7 +190,7 @@ func (rs *routes) end(j filch.JobID) {
 	}
 }
 
-// drop removes a route that nothing leads to any more.
+// drop removes a route without a keeper or an open job.
 func (rs *routes) drop(j filch.JobID, r *route) {
 	rs.mu.Lock()
 	if rs.jobs[j] == r {
@@ -216,14 +216,14 @@ func (rs *routes) list() []*route {
 	return all
 }
 
-// retry sends again what could not be sent or may have been lost.
+// retry repeats frames that were not sent or may have been lost.
 func (rs *routes) retry() {
 	for _, r := range rs.list() {
 		r.retry()
 	}
 }
 
-// writable is told by the overlay that a queue has room again.
+// writable handles the overlay's notice that a queue has space again.
 func (rs *routes) writable(to filch.NodeName, c overlay.Class) {
 	if c != overlay.Bulk {
 		return
@@ -244,14 +244,14 @@ func (rs *routes) stdin(j filch.JobID, body []byte) {
 	}
 }
 
-// resize tells the keepers of the terminal's size.
+// resize sends the terminal's size to the keepers.
 func (rs *routes) resize(j filch.JobID, body []byte) {
 	if r := rs.find(j); r != nil {
 		r.toAll(wire.KindResize, body)
 	}
 }
 
-// relayed takes a frame of the data plane from another node.
+// relayed handles a frame of the data plane from another node.
 func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
 	in, err := wire.DecodeRelay(f.Body)
 	if err != nil {
@@ -266,8 +266,8 @@ func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
 	return r.fromNode(from, in)
 }
 
-// orphan answers for a job that is over here: whoever still has output of it
-// must not wait, and a keeper that speaks to one that has left learns that.
+// orphan answers for a job that has ended here: a node with output of the job must not
+// wait, and a keeper must learn that the peer of its frame has left.
 func (rs *routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
 	kind, body := wire.KindOutputSeen, in.Body
 	switch in.Kind {
@@ -287,7 +287,7 @@ func (rs *routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
 	}
 }
 
-// lost is told that a node is dead: nothing will come of it any more.
+// lost handles the death of a node: the node will send nothing more.
 func (rs *routes) lost(n filch.NodeName) {
 	for _, r := range rs.list() {
 		r.lost(n)

@@ -13,47 +13,46 @@ import (
 
 // Limits of the runners.
 const (
-	// slotsPerRunner is how many slots one of them serves: it forks some
-	// thousand tasks a second, one at a time.
+	// slotsPerRunner is how many slots one runner serves: a runner forks some thousand
+	// tasks a second, one at a time.
 	slotsPerRunner = 16
 	maxRunners     = 16
-	// startsPerFrame bounds the starts that are told together.
+	// startsPerFrame bounds the starts in one frame.
 	startsPerFrame = 256
 	// runnerTries in a row may fail before tasks are refused.
 	runnerTries = 3
-	// maxOrders are remembered, each with the environment of a job.
+	// maxOrders bounds the stored orders, each with the environment of a job.
 	maxOrders = 1024
-	// orderIdle is how long the order of a job without a task here is kept: its
-	// workers, and the file of its output, are open so long.
+	// orderIdle is how long the order of a job without a task here is kept: for that
+	// time the job's workers, and the file of its output, stay open.
 	orderIdle = time.Minute
-	orderLook = 10 * time.Second // between looks for those
+	orderLook = 10 * time.Second // between searches for idle orders
 )
 
-// runners holds this node's runners. They are started with the first task. All
-// but their readers is the loop's.
+// runners holds this node's runners. The first task starts the runners. The loop owns
+// everything except the readers of links.
 type runners struct {
 	d      *Daemon
-	all    []*runner
+	all    []*runnerProcess
 	orders map[filch.JobID]*order
-	homes  map[uint64]*runner // of the tasks that were started, by serial
-	owed   []launcher.TaskEnd // of tasks that no runner has
-	wants  chan *runner
+	homes  map[uint64]*runnerProcess // of the started tasks, by serial
+	owed   []launcher.TaskEnd        // of tasks without a runner
+	wants  chan *runnerProcess
 	begun  bool
 	failed int
 	looked time.Time // for idle orders
 	cuts   cuts
 }
 
-// order is what the tasks of a job have in common, and how many of them are
-// here.
+// order is the common part of the tasks of a job, with the number of those tasks here.
 type order struct {
 	*launcher.TaskOrder
 	tasks  int
-	since  time.Time // when the last one came or ended
-	places []uint64  // serials of those that want a number, 0 nobody has it
+	since  time.Time // when the last task came or ended
+	places []uint64  // serials of tasks that want a number; 0: the number is free
 }
 
-// place gives a task of the job the least number, from 1, that none here has.
+// place gives a task of the job the least number, from 1, that is free here.
 func (o *order) place(serial uint64) int {
 	i := slices.Index(o.places, 0)
 	if i < 0 {
@@ -64,25 +63,25 @@ func (o *order) place(serial uint64) int {
 	return i + 1
 }
 
-// runner is one of them. While it has no process that said hello, its tasks
-// wait.
-type runner struct {
+// runnerProcess is one runner. Until a process of the runner has said hello, the
+// runner's tasks wait.
+type runnerProcess struct {
 	conn   *wire.Conn
 	early  *wire.Conn                    // of a process that has not said hello
 	tasks  map[uint64]launcher.TaskStart // not ended
-	told   map[filch.JobID]bool          // orders that it has
+	told   map[filch.JobID]bool          // jobs whose order was sent
 	queue  []launcher.TaskStart          // not sent yet
 	coming bool
 }
 
 func newRunners(d *Daemon) *runners {
 	return &runners{
-		d: d, orders: map[filch.JobID]*order{}, homes: map[uint64]*runner{},
-		wants: make(chan *runner, maxRunners),
+		d: d, orders: map[filch.JobID]*order{}, homes: map[uint64]*runnerProcess{},
+		wants: make(chan *runnerProcess, maxRunners),
 	}
 }
 
-// order remembers what the tasks of a job have in common.
+// order stores the common part of the tasks of a job.
 func (rs *runners) order(o *launcher.TaskOrder) {
 	if len(rs.orders) >= maxOrders {
 		rs.forgetIdle(0, 1)
@@ -90,9 +89,9 @@ func (rs *runners) order(o *launcher.TaskOrder) {
 	rs.orders[o.Ident.Job] = &order{TaskOrder: o}
 }
 
-// forgetIdle forgets the jobs that have had no task here for so long, those
-// first that had none for longest, n at most. A job's end is heard by its
-// followers only.
+// forgetIdle removes the orders of jobs without a task here for at least idle, longest
+// idle first, at most n. This is needed since only the followers of a job learn of its
+// end.
 func (rs *runners) forgetIdle(idle time.Duration, n int) {
 	now := time.Now()
 	rs.looked = now
@@ -112,14 +111,14 @@ func (rs *runners) forgetIdle(idle time.Duration, n int) {
 	}
 }
 
-// start hands tasks to the runners with the fewest, at the end of the turn.
+// start queues a task for the runner with the fewest tasks, until the end of the turn.
 func (rs *runners) start(s launcher.TaskStart) {
 	if !rs.begun {
 		rs.begun = true
 		rs.d.work.Go(rs.spawner)
 		n := (int(rs.d.cfg.Node.Capacity.Slots) + slotsPerRunner - 1) / slotsPerRunner
 		for range min(max(n, 1), maxRunners) {
-			rs.all = append(rs.all, &runner{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
+			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
 		}
 	}
 	r := rs.all[0]
@@ -136,7 +135,7 @@ func (rs *runners) start(s launcher.TaskStart) {
 	}
 }
 
-// stop ends a task; one that waits for its runner never begins.
+// stop ends a task; a task still waiting for its runner never begins.
 func (rs *runners) stop(s launcher.TaskStop) {
 	r := rs.homes[s.Serial]
 	if r == nil {
@@ -163,7 +162,7 @@ func (rs *runners) stop(s launcher.TaskStop) {
 	rs.d.loop.touch(r.conn)
 }
 
-// forget is told that no task of a job will come any more.
+// forget drops the order of a job that will start no more tasks here.
 func (rs *runners) forget(job filch.JobID) {
 	delete(rs.orders, job)
 	for _, r := range rs.all {
@@ -176,7 +175,7 @@ func (rs *runners) forget(job filch.JobID) {
 }
 
 // drop forgets a task that has ended.
-func (rs *runners) drop(r *runner, serial uint64) {
+func (rs *runners) drop(r *runnerProcess, serial uint64) {
 	if o := rs.orders[r.tasks[serial].Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
@@ -191,9 +190,9 @@ func (rs *runners) drop(r *runner, serial uint64) {
 // busy reports whether any task is here.
 func (rs *runners) busy() bool { return len(rs.homes) > 0 }
 
-// pay hands the brain the ends that are owed to it. They come about while its
-// wishes are carried out: a post by the loop to itself would wait for ever once
-// the inputs are full.
+// pay hands the brain the ends in owed. These ends arise while the loop acts on the
+// brain's Outbox: a post by the loop to itself would wait forever once the inputs are
+// full.
 func (rs *runners) pay(t *turn) {
 	if len(rs.owed) == 0 {
 		return
@@ -203,7 +202,7 @@ func (rs *runners) pay(t *turn) {
 	t.node.TaskEnds(t.now, owed, t.out)
 }
 
-// flush sends what was started in this turn.
+// flush sends the tasks started in this turn.
 func (rs *runners) flush() {
 	if len(rs.orders) > 0 && time.Since(rs.looked) > orderLook {
 		rs.forgetIdle(orderIdle, len(rs.orders))
@@ -215,8 +214,8 @@ func (rs *runners) flush() {
 	}
 }
 
-// send hands a runner its queue; one that is not there is started.
-func (rs *runners) send(r *runner) {
+// send hands a runner its queue, and starts the runner if no process is running.
+func (rs *runners) send(r *runnerProcess) {
 	if r.conn == nil {
 		if !r.coming && len(r.queue) > 0 {
 			r.coming = true
@@ -235,7 +234,7 @@ func (rs *runners) send(r *runner) {
 		n := min(len(r.queue), startsPerFrame)
 		if err := r.conn.Write(wire.KindTaskStarts, 0, r.queue[:n]); err != nil {
 			rs.d.fault("cannot hand tasks to a runner", err)
-			_ = r.conn.Close() // its reader reports it gone, and so its tasks
+			_ = r.conn.Close() // the reader reports the runner, and so its tasks, gone
 		}
 		r.queue = r.queue[n:]
 	}
@@ -248,7 +247,7 @@ func (rs *runners) spawner() {
 	release := plainThread(rs.d.cfg.Nice)
 	defer release()
 	for {
-		var r *runner
+		var r *runnerProcess
 		select {
 		case r = <-rs.wants:
 		case <-rs.d.ctx.Done():
@@ -261,7 +260,7 @@ func (rs *runners) spawner() {
 		}
 		conn := wire.NewConn(p.link)
 		rs.d.post(func(*turn) { rs.came(r, p, conn) })
-		if rs.d.ctx.Err() != nil { // nobody will hear of it
+		if rs.d.ctx.Err() != nil { // the loop will not run came any more
 			_ = conn.Close()
 			_ = p.wait()
 			rs.d.keepers.own.ended(p.pid)
@@ -270,14 +269,14 @@ func (rs *runners) spawner() {
 	}
 }
 
-// came listens to a runner that was started.
-func (rs *runners) came(r *runner, p *process, conn *wire.Conn) {
+// came begins to read from a new runner.
+func (rs *runners) came(r *runnerProcess, p *process, conn *wire.Conn) {
 	r.early = conn
 	rs.d.work.Go(func() { rs.serve(r, p, conn) })
 }
 
-// ready hands what waits to a runner that said hello.
-func (rs *runners) ready(r *runner, conn *wire.Conn) {
+// ready hands the waiting tasks to a runner that said hello.
+func (rs *runners) ready(r *runnerProcess, conn *wire.Conn) {
 	if r.early != conn {
 		return
 	}
@@ -288,7 +287,7 @@ func (rs *runners) ready(r *runner, conn *wire.Conn) {
 }
 
 // refused ends the tasks of a runner that cannot be started.
-func (rs *runners) refused(t *turn, r *runner, err error) {
+func (rs *runners) refused(t *turn, r *runnerProcess, err error) {
 	r.coming = false
 	rs.failed++
 	rs.d.fault("cannot start a runner", err, "binary", rs.d.cfg.Keeper)
@@ -300,8 +299,8 @@ func (rs *runners) refused(t *turn, r *runner, err error) {
 	rs.lose(t, r, "no runner could be started on "+string(rs.d.self)+": "+err.Error())
 }
 
-// lose tells the brain that the tasks of a runner have ended, nobody knows how.
-func (rs *runners) lose(t *turn, r *runner, why string) {
+// lose reports to the brain that the tasks of a runner have ended in an unknown way.
+func (rs *runners) lose(t *turn, r *runnerProcess, why string) {
 	now := time.Now().UnixNano()
 	ends := make([]launcher.TaskEnd, 0, len(r.tasks))
 	for serial := range r.tasks {
@@ -313,8 +312,8 @@ func (rs *runners) lose(t *turn, r *runner, why string) {
 
 var errNoHello = errors.New("it ended before it was ready")
 
-// serve reads one runner until it ends.
-func (rs *runners) serve(r *runner, p *process, conn *wire.Conn) {
+// serve reads the link of one runner until the runner ends.
+func (rs *runners) serve(r *runnerProcess, p *process, conn *wire.Conn) {
 	for {
 		f, err := conn.ReadShared()
 		if err != nil {
@@ -335,7 +334,7 @@ func (rs *runners) serve(r *runner, p *process, conn *wire.Conn) {
 	_ = p.wait()
 	rs.d.keepers.own.ended(p.pid)
 	rs.d.post(func(t *turn) {
-		if r.early == conn { // it was given nothing: another may have it
+		if r.early == conn { // the process has no tasks: another process may take them
 			r.early = nil
 			rs.refused(t, r, errNoHello)
 		}
@@ -352,7 +351,7 @@ func (rs *runners) serve(r *runner, p *process, conn *wire.Conn) {
 }
 
 // end hands ends to the brain, each task once.
-func (rs *runners) end(t *turn, r *runner, ends []launcher.TaskEnd) {
+func (rs *runners) end(t *turn, r *runnerProcess, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
@@ -368,7 +367,8 @@ func (rs *runners) end(t *turn, r *runner, ends []launcher.TaskEnd) {
 	rs.tell(t, fresh)
 }
 
-// tell hands ends of tasks to the brain; those that have boxes by way of them.
+// tell hands ends of tasks to the brain; an end of a task with a box goes by way of the
+// box.
 func (rs *runners) tell(t *turn, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
@@ -381,7 +381,7 @@ func (rs *runners) tell(t *turn, ends []launcher.TaskEnd) {
 	t.node.TaskEnds(t.now, fresh, t.out)
 }
 
-// release closes the links of all runners: they end their tasks and leave.
+// release closes the links of all runners: the runners end their tasks and exit.
 func (rs *runners) release() {
 	for _, r := range rs.all {
 		for _, c := range []*wire.Conn{r.conn, r.early} {

@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // fakeRunner is a runner without a process.
@@ -118,8 +118,8 @@ func (r *rig) bag(total int32, body []byte) *cli.Tasks {
 	}
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
-	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "bag", Total: total, Follow: true, Spec: mtc.Spec{
-		Each: mtc.Room{Slots: 1}, Body: body, CrashLimit: mtc.CrashLimit,
+	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
+		Each: record.Room{Slots: 1}, Body: body, CrashLimit: record.CrashLimit,
 	}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -222,7 +222,7 @@ func TestNoRunnerCanBeStarted(t *testing.T) {
 	if n := until(t, r.bag(4, nil), launcher.TasksFinished); n.Tally.Lost != 4 {
 		t.Errorf("got %+v", n)
 	}
-	if n := c.started(); n > 4*runnerTries*mtc.CrashLimit {
+	if n := c.started(); n > 4*runnerTries*record.CrashLimit {
 		t.Errorf("%d runners were started", n)
 	}
 }

@@ -20,24 +20,25 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// staging is the files of workflows on this node. Each job has a folder:
+// staging holds the files of workflows on this node. Each job has a folder:
 //
-//	have/W/PATH   what task W wrote, here or elsewhere; W is "start" for what was there before,
-//	              JOB.W for what a task of an earlier job wrote
+//	have/W/PATH   output of task W, written here or elsewhere; W is "start" for older files,
+//	              JOB.W for output of a task of an earlier job
 //	run/N.A/PATH  where attempt A of task N runs: its inputs are links
-//	part/N        what is being brought
+//	part/N        a file on its way here
 //
-// A file appears under have by one rename, when it is whole, and is read-only
-// from then on. Nobody asks for what a task wrote before its end is recorded.
+// A file appears under have by one rename, when the file is whole, and is read-only
+// from then on. No node asks for the output of a task before the task's end is
+// recorded.
 type staging struct {
 	d     *Daemon
 	dir   string
 	boxes map[uint64]*box // by serial; the loop's
-	busy  chan struct{}   // one per part that is being read for another node
+	busy  chan struct{}   // one per part being read for another node
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below, except hash
 	sums    map[string]fileSum
-	flights map[string]*flight // files that are being brought
+	flights map[string]*flight // files on their way here
 	open    map[uint32]chan wire.Part
 	next    uint32
 	parts   uint64
@@ -50,13 +51,13 @@ type box struct {
 	start   launcher.TaskStart
 	graph   *launcher.TaskGraph
 	item    launcher.TaskItem
-	from    map[int32]filch.NodeName // who has what a parent wrote
+	from    map[int32]filch.NodeName // which node has the output of a parent
 	cancel  context.CancelFunc
 	stopped bool
 	running bool
 }
 
-// flight is a file that is being brought, for all who want it.
+// flight is a file on its way here, shared by all tasks that need the file.
 type flight struct {
 	done chan struct{}
 	err  error
@@ -66,11 +67,13 @@ func newStaging(d *Daemon) *staging {
 	return &staging{
 		d: d, dir: filepath.Join(d.cfg.Dir.Path(), "stage"), boxes: map[uint64]*box{}, busy: make(chan struct{}, fetchesServed),
 		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
-		next: rand.Uint32(), // not from 1 in every life: a part may come to a launcher whose predecessor has asked
+		// Not from 1 in every life: a part may come to a launcher whose predecessor
+		// asked.
+		next: rand.Uint32(),
 	}
 }
 
-// graphTask makes a box of a workflow's task.
+// graphTask makes the box of a workflow's task.
 func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*box, error) {
 	b := &box{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
 	for _, in := range l.Start.Inputs {
@@ -101,10 +104,10 @@ func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item la
 	return b, nil
 }
 
-// run is the box's folder within the job's.
+// run returns the box's folder within the job's.
 func (b *box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
 
-// begin brings the inputs of a task and hands it to a runner.
+// begin fetches the inputs of a task and hands the task to a runner.
 func (g *staging) begin(b *box) {
 	g.boxes[b.start.Serial] = b
 	ctx, cancel := context.WithCancel(g.d.ctx)
@@ -131,7 +134,7 @@ func (g *staging) filled(t *turn, b *box, err error) {
 	g.finish(b, e)
 }
 
-// halt gives up a task whose inputs are being brought.
+// halt gives up a task whose inputs are still being fetched.
 func (g *staging) halt(serial uint64) {
 	if b := g.boxes[serial]; b != nil && !b.running {
 		b.stopped = true
@@ -139,7 +142,7 @@ func (g *staging) halt(serial uint64) {
 	}
 }
 
-// finish takes the outputs of a task that ended, and tells the end.
+// finish takes the outputs of an ended task, and reports the end.
 func (g *staging) finish(b *box, e launcher.TaskEnd) {
 	g.d.work.Go(func() {
 		ours := !b.running && !b.stopped
@@ -150,12 +153,12 @@ func (g *staging) finish(b *box, e launcher.TaskEnd) {
 		if err := take(b, &e); err != nil {
 			e.Kind, e.Code, e.Text, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), true
 		}
-		if ours { // a runner says itself why
+		if ours { // a runner writes the reason itself
 			g.say(b, e.Text)
 		}
 		retries := b.item.Retries
 		if !b.running {
-			retries = max(retries, 1) // it is not the task's fault
+			retries = max(retries, 1) // the task is not at fault
 		}
 		e.Final = int32(b.start.Attempt) > retries
 		g.d.post(func(t *turn) {
@@ -165,7 +168,7 @@ func (g *staging) finish(b *box, e launcher.TaskEnd) {
 	})
 }
 
-// say keeps a line among what the task printed, where filch logs finds it.
+// say adds a line to the task's output, where filch logs finds the line.
 func (g *staging) say(b *box, text string) {
 	g.hash.Lock()
 	defer g.hash.Unlock()
@@ -179,7 +182,7 @@ func (g *staging) say(b *box, text string) {
 	g.d.watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
 }
 
-// root opens the folder of a job, which is made when it is not there.
+// root opens the folder of a job, and makes the folder if necessary.
 func (g *staging) root(job filch.JobID) (*os.Root, error) {
 	dir := filepath.Join(g.dir, job.String())
 	for _, sub := range []string{"have", "run", "part"} {
@@ -190,7 +193,7 @@ func (g *staging) root(job filch.JobID) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// fill makes the folder of a task: its inputs, and the folders of its outputs.
+// fill makes the folder of a task: inputs, and the folders of outputs.
 func (g *staging) fill(ctx context.Context, b *box) error {
 	if b.graph.InPlace {
 		return g.lay(b)
@@ -218,7 +221,7 @@ func (g *staging) fill(ctx context.Context, b *box) error {
 	return g.noFolder(b, err)
 }
 
-// noFolder says that the folder of a task could not be made.
+// noFolder returns the error of a task whose folder could not be made.
 func (g *staging) noFolder(b *box, err error) error {
 	if err == nil {
 		return nil
@@ -229,7 +232,7 @@ func (g *staging) noFolder(b *box, err error) error {
 	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.d.self, err)
 }
 
-// lay makes the folders of the outputs of a task that runs in the user's own.
+// lay makes the folders of the outputs of a task that runs in the user's own folder.
 func (g *staging) lay(b *box) error {
 	root, err := os.OpenRoot(b.graph.Folder)
 	if err != nil {
@@ -244,8 +247,8 @@ func (g *staging) lay(b *box) error {
 	return g.noFolder(b, err)
 }
 
-// input links one input into the folder of a task. What the user's own folder
-// on this node holds is not copied.
+// input links one input into the folder of a task. A file in the user's own folder on
+// this node is not copied.
 func (g *staging) input(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) error {
 	to := path.Join(b.run(), f.Path)
 	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
@@ -265,7 +268,7 @@ func (g *staging) input(ctx context.Context, root *os.Root, b *box, f *launcher.
 	return root.Link(have, to)
 }
 
-// kept is where a file is kept within the job's folder.
+// kept returns the path of a file within the job's folder.
 func kept(writer int32, name string) string {
 	if writer < 0 {
 		return path.Join("have/start", name)
@@ -273,7 +276,7 @@ func kept(writer int32, name string) string {
 	return path.Join("have", strconv.Itoa(int(writer)), name)
 }
 
-// have makes sure that a file is here, and says where.
+// have makes sure that a file is here, and returns the path.
 func (g *staging) have(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) (string, error) {
 	at := kept(f.Writer, f.Path)
 	if f.Job != 0 {
@@ -309,7 +312,7 @@ func (g *staging) have(ctx context.Context, root *os.Root, b *box, f *launcher.T
 	}
 }
 
-// fetch brings one file from the node that has it.
+// fetch copies one file from the node that has the file.
 func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile, at string) error {
 	node, whose := b.from[f.Writer], fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
 	q := wire.Fetch{Job: b.start.Job, Writer: f.Writer, Path: f.Path}
@@ -330,16 +333,15 @@ func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.
 	return err
 }
 
-// readOnly is the mode of what is kept here; a program keeps its x.
+// readOnly is the mode of files stored here; a program keeps its x.
 const readOnly = 0o444
 
-// notWritten tells of a task that ended with 0 all the same.
+// notWritten is the error of a task that ended with 0 but without an output.
 func notWritten(b *box, name string) error {
 	return filch.Errorf(filch.NotFound, "task %d.%d ended with 0 and did not write its output %q", b.start.Job, b.start.Index, name)
 }
 
-// inspect looks whether a task that ended well wrote its outputs, in the user's
-// own folder.
+// inspect checks whether a successful task wrote its outputs, in the user's own folder.
 func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
 	if e.Kind != launcher.CauseNone {
 		return nil
@@ -352,7 +354,7 @@ func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
 	return nil
 }
 
-// empty takes the outputs of a task that ended well, and removes its folder.
+// empty takes the outputs of a successful task, and removes the task's folder.
 func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 	root, err := g.root(b.start.Job)
 	if err != nil {
@@ -377,8 +379,8 @@ func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 	return nil
 }
 
-// publish hashes an output and moves it to where others find it. A link is
-// followed, if it leads to a file in the job's folder.
+// publish hashes an output and moves the file to the path that other tasks read. A link
+// is followed, if the link leads to a file in the job's folder.
 func (g *staging) publish(root *os.Root, b *box, name string) (int64, error) {
 	from, to := path.Join(b.run(), name), kept(int32(b.start.Index), name)
 	info, err := root.Lstat(from)

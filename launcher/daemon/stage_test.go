@@ -15,21 +15,21 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // node makes a task of a workflow for a test.
-func graphNode(t *testing.T, name, script string, parents []int32, in, out []launcher.TaskFile) mtc.GraphNode {
+func graphNode(t *testing.T, name, script string, parents []int32, in, out []launcher.TaskFile) record.GraphNode {
 	t.Helper()
 	b, err := wire.Marshal(&launcher.TaskItem{Argv: []string{"/bin/sh", "-c", script}, Inputs: in, Outputs: out})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mtc.GraphNode{Name: name, Parents: parents, Body: append([]byte{launcher.PayloadItem}, b...)}
+	return record.GraphNode{Name: name, Parents: parents, Body: append([]byte{launcher.PayloadItem}, b...)}
 }
 
 // runGraph runs a workflow from node i to its end.
-func (c *cluster) runGraph(i int, folder string, nodes []mtc.GraphNode) launcher.TaskNews {
+func (c *cluster) runGraph(i int, folder string, nodes []record.GraphNode) launcher.TaskNews {
 	c.t.Helper()
 	body, err := wire.Marshal(&launcher.TaskOrder{
 		Name: "graph", Env: os.Environ(), Cwd: "/", Umask: 0o22, KillWait: time.Second,
@@ -39,7 +39,7 @@ func (c *cluster) runGraph(i int, folder string, nodes []mtc.GraphNode) launcher
 		c.t.Fatal(err)
 	}
 	s := &launcher.TaskSubmission{Name: "graph", Total: int32(len(nodes)), Nodes: nodes, Follow: true}
-	s.Spec.Body, s.Spec.Each.Slots, s.Spec.Payloads, s.Spec.OnFail, s.Spec.Retries = append([]byte{launcher.BodyOrder}, body...), 1, true, mtc.FailSkip, 1
+	s.Spec.Body, s.Spec.Each.Slots, s.Spec.Payloads, s.Spec.OnFail, s.Spec.Retries = append([]byte{launcher.BodyOrder}, body...), 1, true, record.FailSkip, 1
 	tasks, err := c.nodes[i].dial().SubmitTasks(s)
 	if err != nil {
 		c.t.Fatal(err)
@@ -79,7 +79,7 @@ func TestFilesGoFromNodeToNode(t *testing.T) {
 	c := newCluster(t, 3, 1)
 	folder, text := c.file("start", 3*wire.PartBytes+160)
 	begin := []launcher.TaskFile{{Path: "start", Writer: -1, Size: int64(len(text))}}
-	nodes := []mtc.GraphNode{graphNode(t, "first", "cat start start > a", nil, begin, []launcher.TaskFile{{Path: "a", Writer: 0}})}
+	nodes := []record.GraphNode{graphNode(t, "first", "cat start start > a", nil, begin, []launcher.TaskFile{{Path: "a", Writer: 0}})}
 	var all []launcher.TaskFile
 	var parents []int32
 	const wide = 9
@@ -137,7 +137,7 @@ func TestFileThatCannotBeBrought(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	folder, _ := c.file("start", 16)
 	none := []launcher.TaskFile{{Path: "none", Writer: -1, Size: -1}}
-	news := c.runGraph(0, folder, []mtc.GraphNode{graphNode(t, "a", "true", nil, none, nil)})
+	news := c.runGraph(0, folder, []record.GraphNode{graphNode(t, "a", "true", nil, none, nil)})
 	if news.Tally.Failed != 1 {
 		t.Errorf("got %+v, want one failure", news.Tally)
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// store keeps the brain's records in a log; the last one of a key counts, and
-// one without a body removes it. A record is written before put returns and
-// never synced: it is to survive the launcher, not the machine, since the jobs
-// that it is about do not outlive the machine either. What cannot be written is
-// kept in memory and tried again.
-type store struct {
+// recordLog keeps the brain's records in a log. The last record of a key counts, and a
+// record without a body removes its key. A record is written before put returns, but
+// never synced: records must survive the launcher, not the machine, since the jobs do
+// not outlive the machine either. Records that cannot be written stay in memory until a
+// retry succeeds.
+type recordLog struct {
 	log   journal
 	keys  map[string]struct{}
-	bad   []error // what the log reported while it was opened
+	bad   []error // faults that the log reported while openStore ran
 	opens bool
 	hear  func(disk.Report)
 }
 
-// journal is what the store needs of a log: see [disk.Log].
+// journal is the part of a log that the store needs: see [disk.Log].
 type journal interface {
 	Append(entries ...disk.Entry) (uint64, error)
 	Each(yield func(key string, value []byte) error) error
@@ -37,17 +37,17 @@ const (
 	maxRecord    = wire.MaxFrame + 4096
 	maxRecords   = 1 << 20
 	maxKey       = 200
-	recordsChunk = 2 << 20 // of the log: it is tidied in such pieces
+	recordsChunk = 2 << 20 // of the log: the log compacts such pieces
 )
 
-// oldIDs is the key of a record that builds before this one kept: job ids come from
-// the shared store now.
+// oldIDs is the key of a record written by earlier builds: job ids come from the shared
+// store now.
 const oldIDs = "ids"
 
-// openStore opens the log of a state directory; load reads it. Failures to
-// write are told to hear.
-func openStore(dir string, hear func(disk.Report)) (*store, error) {
-	s := &store{keys: map[string]struct{}{}, hear: hear, opens: true}
+// openStore opens the log of a state directory; load reads the log. The log reports
+// failed writes to hear.
+func openStore(dir string, hear func(disk.Report)) (*recordLog, error) {
+	s := &recordLog{keys: map[string]struct{}{}, hear: hear, opens: true}
 	log, err := disk.Open(disk.Config{Dir: dir, SegmentBytes: recordsChunk, SyncEvery: -1, Report: s.report})
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the records: %w", err)
@@ -56,8 +56,8 @@ func openStore(dir string, hear func(disk.Report)) (*store, error) {
 	return s, nil
 }
 
-// report keeps what is told while the log is opened for load to return.
-func (s *store) report(r disk.Report) {
+// report collects the log's reports during openStore, for load to return.
+func (s *recordLog) report(r disk.Report) {
 	if s.opens {
 		s.bad = append(s.bad, errors.New(r.String()))
 		return
@@ -68,9 +68,9 @@ func (s *store) report(r disk.Report) {
 // empty reports whether r removes its key.
 func empty(r *launcher.Record) bool { return r.Job == nil && r.Part == nil }
 
-// put appends a record. One that removes is only queued: it goes with the next
-// write, or with flush.
-func (s *store) put(r *launcher.Record) error {
+// put appends a record. A removal is only queued: it goes with the next write, or with
+// flush.
+func (s *recordLog) put(r *launcher.Record) error {
 	if r.Key == "" || len(r.Key) > maxKey {
 		return fmt.Errorf("record with a key of %d bytes", len(r.Key))
 	}
@@ -101,12 +101,12 @@ func (s *store) put(r *launcher.Record) error {
 	return nil
 }
 
-// flush writes what is queued. That it failed is reported by the log, once.
-func (s *store) flush() { _ = s.log.Flush() }
+// flush writes the queue. The log reports a failure, once.
+func (s *recordLog) flush() { _ = s.log.Flush() }
 
-// load reads all records that count, by their keys. What is damaged is skipped
-// and told: it never keeps a launcher from starting.
-func (s *store) load() ([]launcher.Record, error) {
+// load reads all valid records, by their keys. Damaged records are skipped and
+// reported: damage never keeps a launcher from starting.
+func (s *recordLog) load() ([]launcher.Record, error) {
 	bad := s.bad
 	s.bad = nil
 	var all []launcher.Record
@@ -132,5 +132,5 @@ func (s *store) load() ([]launcher.Record, error) {
 	return all, errors.Join(append(bad, err)...)
 }
 
-// close writes what is queued and closes the log.
-func (s *store) close() error { return s.log.Close() }
+// close writes the queue and closes the log.
+func (s *recordLog) close() error { return s.log.Close() }

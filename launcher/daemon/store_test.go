@@ -24,7 +24,7 @@ func jobRecord(n int32, size int) launcher.Record {
 	}}
 }
 
-func openTest(t *testing.T, dir string) *store {
+func openTest(t *testing.T, dir string) *recordLog {
 	t.Helper()
 	s, err := openStore(dir, func(r disk.Report) { t.Log(r) })
 	if err != nil {
@@ -48,7 +48,7 @@ func segmentOf(t testing.TB, dir string) (name string, raw []byte) {
 	return filepath.Base(names[0]), raw
 }
 
-func put(t *testing.T, s *store, r launcher.Record) {
+func put(t *testing.T, s *recordLog, r launcher.Record) {
 	t.Helper()
 	if err := s.put(&r); err != nil {
 		t.Fatal(err)
@@ -256,10 +256,10 @@ func FuzzStore(f *testing.F) {
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		log := memory{"job/1": b}
-		s := &store{log: log, keys: map[string]struct{}{}}
+		s := &recordLog{log: log, keys: map[string]struct{}{}}
 		first, _ := s.load()
 		put(t, s, jobRecord(7, 1))
-		s = &store{log: log, keys: map[string]struct{}{}}
+		s = &recordLog{log: log, keys: map[string]struct{}{}}
 		all, err := s.load()
 		if err != nil {
 			t.Errorf("a strange record is still there in the next life: %v", err)

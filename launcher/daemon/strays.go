@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children are the processes whose parent this launcher is. Those it started
-// are keepers; all others came to it, a subreaper, when their keeper died.
+// children holds the child processes of this launcher. The launcher started the keepers
+// and runners; all other children came to the launcher, a subreaper, when their keeper
+// died.
 type children struct {
-	mu   sync.Mutex // guards what follows, and that a keeper is known when it is there
+	mu   sync.Mutex // guards kept; start holds mu until kept has the new keeper
 	kept map[int]bool
 }
 
-// start runs spawn so that nobody takes the new keeper for a stray.
+// start runs spawn so that strays never counts the new keeper.
 func (c *children) start(spawn func() (*process, error)) (*process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +32,7 @@ func (c *children) start(spawn func() (*process, error)) (*process, error) {
 	return p, err
 }
 
-// ended is told that a keeper was waited for.
+// ended removes a keeper that was waited for.
 func (c *children) ended(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +55,7 @@ func (c *children) strays() []int {
 	return alive
 }
 
-// childrenOf lists the children of a process, whichever thread forked them.
+// childrenOf lists the children of a process, of all its threads.
 func childrenOf(pid int) []int {
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	var all []int
@@ -72,8 +73,8 @@ func childrenOf(pid int) []int {
 	return all
 }
 
-// endStrays kills strays and what descends from them until none is left, and
-// returns how many it killed. Descendants of a stray that dies come here too.
+// endStrays kills strays and their descendants until none is left, and returns the
+// number killed. Descendants of a dying stray become children of the launcher too.
 func (c *children) endStrays(limit time.Duration) int {
 	killed := map[int]bool{}
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -93,8 +94,8 @@ func (c *children) endStrays(limit time.Duration) int {
 	return len(killed)
 }
 
-// Reap waits for what dead keepers left to this process, until ctx ends. Only a
-// process that is a launcher and nothing else may call it.
+// Reap waits for processes that dead keepers left to this process, until ctx ends. Only
+// a process without other duties than a launcher's may call Reap.
 func (d *Daemon) Reap(ctx context.Context) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)

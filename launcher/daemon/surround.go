@@ -9,10 +9,11 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
-// Surround makes this process fit to be a launcher: descendants of dead keepers
-// come to it, its memory (which holds the secret) is neither dumped nor read by
-// others, it is scheduled before the ranks where that is allowed, and it keeps
-// nothing open that its parent had. It returns the priority that keepers are to have. What is not allowed is left.
+// Surround makes this process fit to be a launcher. Descendants of dead keepers become
+// its children; its memory (with the secret) is neither dumped nor readable by others;
+// the kernel schedules the launcher before the ranks if permitted; the launcher
+// inherits no open files of its parent. Surround returns the priority for keepers.
+// Steps without permission are skipped.
 func Surround() (nice int, err error) {
 	for _, fd := range proc.Inherited() {
 		unix.Close(fd)
@@ -43,5 +44,5 @@ func Surround() (nice int, err error) {
 	return nice, nil
 }
 
-// raise is how much sooner than ranks a launcher is scheduled.
+// raise is the advantage in priority of a launcher over ranks.
 const raise = 10

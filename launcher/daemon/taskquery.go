@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -16,12 +17,12 @@ import (
 // printedBytes bounds a chunk of tasks' output.
 const printedBytes = 2 << 20
 
-// taskJob reads the record of a job of tasks; nil without an error: there is no
-// such job.
-func (d *Daemon) taskJob(job filch.JobID) (j *launcher.TaskJob, err error) {
+// taskJob reads the record of a job of tasks; nil without an error: there is no such
+// job.
+func (d *Daemon) taskJob(job filch.JobID) (j *node.TaskJob, err error) {
 	done := make(chan struct{})
 	if post := d.ask(loopWait, func(t *turn) {
-		t.node.FindTasks(t.now, job, recordWait, func(have *launcher.TaskJob, why *filch.Error) {
+		t.node.FindTasks(t.now, job, recordWait, func(have *node.TaskJob, why *filch.Error) {
 			if j = have; why != nil && why.Kind != filch.NotFound {
 				err = why
 			}
@@ -36,7 +37,7 @@ func (d *Daemon) taskJob(job filch.JobID) (j *launcher.TaskJob, err error) {
 	return j, err
 }
 
-// aboutTask answers for one task, or for what one node has of a job.
+// aboutTask answers a query about one task, or about a job's tasks on one node.
 func (d *Daemon) aboutTask(q wire.Query, arg func(int) string, local bool) (any, error) {
 	switch q.Verb {
 	case wire.VerbTask:
@@ -51,7 +52,7 @@ func (d *Daemon) aboutTask(q wire.Query, arg func(int) string, local bool) (any,
 	return d.tasksHere(job)
 }
 
-// tasksHere counts what this node has of a job.
+// tasksHere counts the tasks of a job on this node.
 func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
 	err = d.ask(loopWait, func(t *turn) {
 		here = t.node.TasksHere(job)
@@ -64,13 +65,13 @@ func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error)
 	return here, err
 }
 
-// aboutTasks answers a query about a job of tasks, from whichever node.
-func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, arg func(int) string) (any, error) {
+// aboutTasks answers a query about a job of tasks, whichever node leads the job.
+func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *node.TaskJob, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
 		return d.waitTasks(job, j, arg(1))
 	case wire.VerbCancel:
-		if info := launcher.TaskJobInfo(job, j.Record, 0); info.Code != nil {
+		if info := node.TaskJobInfo(job, j.Record, 0); info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
 		}
 		if err := d.ask(loopWait, func(t *turn) { t.node.CancelTasks(t.now, job, t.out) }); err != nil {
@@ -90,8 +91,8 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *launcher.TaskJob, 
 	return info, nil
 }
 
-// closeTasks closes a job of tasks, and waits until its record says so.
-func (d *Daemon) closeTasks(job filch.JobID, j *launcher.TaskJob) (any, error) {
+// closeTasks closes a job of tasks, and waits until the record shows the close.
+func (d *Daemon) closeTasks(job filch.JobID, j *node.TaskJob) (any, error) {
 	if j.Record.Graph {
 		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow: nothing can be added to it anyway", job)
 	}
@@ -110,9 +111,10 @@ func (d *Daemon) closeTasks(job filch.JobID, j *launcher.TaskJob) (any, error) {
 	return info, nil
 }
 
-// tasksInfo is what the record tells, and the nodes of what has not ended.
-func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobInfo, launcher.TasksSum) {
-	info, sum := launcher.TaskJobInfo(job, j.Record, time.Now().UnixNano()), launcher.TasksSum{}
+// tasksInfo returns the state in the record, and the nodes of tasks that have not
+// ended.
+func (d *Daemon) tasksInfo(job filch.JobID, j *node.TaskJob) (launcher.JobInfo, node.TasksSum) {
+	info, sum := node.TaskJobInfo(job, j.Record, time.Now().UnixNano()), node.TasksSum{}
 	if info.Code != nil {
 		return info, sum
 	}
@@ -129,18 +131,18 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *launcher.TaskJob) (launcher.JobIn
 	return info, sum
 }
 
-// explainTasks says where a job of tasks stands.
-func (d *Daemon) explainTasks(job filch.JobID, j *launcher.TaskJob) (x launcher.Explanation, err error) {
+// explainTasks explains the state of a job of tasks.
+func (d *Daemon) explainTasks(job filch.JobID, j *node.TaskJob) (x launcher.Explanation, err error) {
 	info, sum := d.tasksInfo(job, j)
 	err = d.ask(loopWait, func(t *turn) { x = t.node.ExplainTasks(j.Record, &info, &sum) })
 	return x, err
 }
 
 // waitTasks waits for the end of a job of tasks.
-func (d *Daemon) waitTasks(job filch.JobID, j *launcher.TaskJob, limit string) (any, error) {
+func (d *Daemon) waitTasks(job filch.JobID, j *node.TaskJob, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for {
-		info := launcher.TaskJobInfo(job, j.Record, time.Now().UnixNano())
+		info := node.TaskJobInfo(job, j.Record, time.Now().UnixNano())
 		if info.Code != nil || !time.Now().Before(deadline) || d.ctx.Err() != nil {
 			return info, nil
 		}
@@ -155,7 +157,7 @@ func (d *Daemon) waitTasks(job filch.JobID, j *launcher.TaskJob, limit string) (
 	}
 }
 
-// awaitTasks waits until the record of a job is newer than v, or a while.
+// awaitTasks waits until the record of a job is newer than v, at most taskLook.
 func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
@@ -179,11 +181,11 @@ func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) 
 	}
 }
 
-// taskLook is how often the record of a job is read although nothing was heard
-// of it: its home may have changed.
+// taskLook is how often the record of a job is read without a notice of the watch: the
+// home of the record may have changed.
 const taskLook = 10 * time.Second
 
-// task tells of one task.
+// task returns one task.
 func (d *Daemon) task(arg func(int) string) (any, error) {
 	job, err := d.parseJob(arg(0))
 	if err != nil {
@@ -210,7 +212,7 @@ func (d *Daemon) task(arg func(int) string) (any, error) {
 	return have, orNil(why)
 }
 
-// printed reads what a node keeps of the output of a job's tasks.
+// printed reads the stored output of a job's tasks on a node.
 func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, error) {
 	if node := filch.NodeName(arg(0)); node != d.self {
 		return d.forward(node, local, q)

@@ -10,12 +10,11 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// launch makes starts of what the brain wants started, and hands them to the
-// runners.
+// launch makes starts from the brain's launches, and hands the starts to the runners.
 func (rs *runners) launch(l *launcher.TaskLaunch) {
 	s, b, err := rs.startOf(l)
 	if err != nil {
@@ -31,8 +30,8 @@ func (rs *runners) launch(l *launcher.TaskLaunch) {
 	rs.start(s)
 }
 
-// startOf reads the job's body, once, and the task's payload. A workflow's task
-// comes in a box.
+// startOf decodes the job's body, once, and the task's payload. A workflow's task has a
+// box.
 func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
@@ -53,7 +52,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 	o := rs.orders[s.Job].TaskOrder
 	p := l.Start.Payload
 	if o.Graph != nil {
-		node, err := mtc.DecodeGraphNode(p)
+		node, err := record.DecodeGraphNode(p)
 		if err != nil {
 			return s, nil, filch.Errorf(filch.Invalid, "the record of task %d.%d makes no sense: %s", s.Job, s.Index, err.Error())
 		}
@@ -93,8 +92,8 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 	return s, nil, nil
 }
 
-// lineTask gives a line to a worker, to the command as a variable, or to a
-// shell where there is no command.
+// lineTask gives a line to a worker, to the command as a variable, or to a shell if the
+// job has no command.
 func (rs *runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line string) {
 	switch {
 	case o.Worker:
@@ -106,7 +105,7 @@ func (rs *runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line s
 	}
 }
 
-// tasks takes in what a client says of jobs of tasks.
+// tasks handles a client's frames about jobs of tasks.
 func (cs *clients) tasks(c *client, f wire.Frame) error {
 	d := cs.d
 	switch f.Kind {

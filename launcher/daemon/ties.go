@@ -14,8 +14,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// look has the brain hear what is tied on all nodes. What does not answer counts
-// as able to end.
+// look sends the brain the ties of all nodes. A node that does not answer counts as
+// able to end its work.
 func (d *Daemon) look() {
 	ties, err := d.ties()
 	if err != nil {
@@ -29,8 +29,9 @@ func (d *Daemon) look() {
 	d.post(func(t *turn) { t.node.Knot(t.now, ties, t.out) })
 }
 
-// ties is what is tied on this node: what holds slots without a time limit and has
-// no process but clients that wait, and such as do nothing but wait for those.
+// ties returns the ties of this node: runs and tasks that hold slots without a time
+// limit, and whose only processes are waiting clients and processes waiting for those
+// clients.
 func (d *Daemon) ties() ([]launcher.Tie, error) {
 	ties := []launcher.Tie{}
 	err := d.ask(loopWait, func(t *turn) {
@@ -54,7 +55,7 @@ func (d *Daemon) ties() ([]launcher.Tie, error) {
 	}), nil
 }
 
-// processes is the processes of this machine, by pid.
+// processes holds the processes of this machine, by pid.
 type processes struct {
 	all  map[int]processInfo
 	kids map[int][]int
@@ -75,7 +76,7 @@ func readProcesses() *processes {
 		if err != nil || err2 != nil {
 			continue
 		}
-		// PID (NAME) STATE PPID ..., and the 20th is the number of threads.
+		// PID (NAME) STATE PPID ...; the 20th field is the number of threads.
 		rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(rest) < 18 {
 			continue
@@ -92,8 +93,8 @@ func readProcesses() *processes {
 // maxAncestors bounds the processes between a client and its keeper or runner.
 const maxAncestors = 1000
 
-// top is the process that a child of the launcher, a keeper or a runner, has
-// started and that pid comes from; 0 if there is none.
+// top returns the ancestor of pid that a keeper or a runner, a child of the launcher,
+// has started; 0 if there is none.
 func (ps *processes) top(launcher, pid int) int {
 	for range maxAncestors {
 		p, ok := ps.all[pid]
@@ -108,7 +109,7 @@ func (ps *processes) top(launcher, pid int) int {
 	return 0
 }
 
-// tied reports whether all that a rank or a task does is to wait for these clients.
+// tied reports whether a rank or task does nothing except wait for these clients.
 func (ps *processes) tied(launcher int, clients []int) bool {
 	top := 0
 	for _, pid := range clients {
@@ -121,9 +122,8 @@ func (ps *processes) tied(launcher int, clients []int) bool {
 	return top != 0 && ps.waits(top, clients)
 }
 
-// waits reports whether a process is one of the clients, or does nothing but wait
-// for children of which the same is true. An alarm that it has set on itself is
-// not seen.
+// waits reports whether a process is one of the clients, or only waits for children for
+// which waits is true. waits does not see an alarm that the process has set for itself.
 func (ps *processes) waits(pid int, clients []int) bool {
 	if slices.Contains(clients, pid) {
 		return true
@@ -143,9 +143,8 @@ func (ps *processes) waits(pid int, clients []int) bool {
 	return living > 0
 }
 
-// inWait reports whether a process is in a system call that ends with a child: a
-// shell's wait is for the signal that one has ended. So is that of timeout, which
-// has a timer.
+// inWait reports whether a process is in a system call that ends with a child. A shell
+// waits for the signal about an ended child. So does timeout, which has a timer.
 func inWait(pid int) bool {
 	timers, err := os.ReadFile(fmt.Sprintf("/proc/%d/timers", pid))
 	if err == nil && len(timers) > 0 {

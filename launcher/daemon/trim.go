@@ -8,25 +8,26 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
-// Limits of what a node keeps of tasks' output.
+// Limits of the tasks' output on a node.
 const (
-	// outputQuota is beyond what anybody reads, and a small part of a node's
-	// disk. Files that are written to are not counted against it.
+	// outputQuota is more than anybody reads, and a small part of a node's disk. Files
+	// still open for writing do not count against the quota.
 	outputQuota = 1 << 30
-	trimEvery   = time.Minute // between looks at the quota
+	trimEvery   = time.Minute // between checks of the quota
 	roomEvery   = 5 * time.Second
 )
 
-// trims removes the oldest output of tasks, now and then and when asked, so that
-// a node's disk does not fill up: with less room than output leaves, nobody's
-// records could be kept here, and the node would do nothing more.
+// trims removes the oldest output of tasks, periodically and on request, so that a
+// node's disk does not fill up: with less free space than output leaves, the node could
+// store no records, and would do nothing more.
 func (d *Daemon) trims() {
 	dir := filepath.Dir(proc.Place{Dir: d.cfg.Dir.Path()}.OutputDir(0))
 	ticker := time.NewTicker(roomEvery)
 	defer ticker.Stop()
 	for due := time.Now(); ; {
 		free, spare, err := output.Room(d.cfg.Dir.Path())
-		need := spare - free // twice as much as it leaves: some may be written before the next look
+		// Twice the missing amount: tasks may write before the next check.
+		need := spare - free
 		if err != nil || free > 0 {
 			need = 0
 		}
@@ -54,7 +55,7 @@ func (d *Daemon) trimNow(dir string, need int64) {
 	}
 }
 
-// trimSoon has output trimmed now.
+// trimSoon requests a trim now.
 func (d *Daemon) trimSoon() {
 	select {
 	case d.trim <- struct{}{}:

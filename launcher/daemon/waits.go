@@ -7,21 +7,21 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// waiters are the queries that wait for the end of a job; the loop's.
+// waiters holds the queries waiting for the end of a job; the loop's.
 type waiters struct {
 	byJob map[filch.JobID][]chan struct{}
 }
 
 func (w *waiters) init() { w.byJob = map[filch.JobID][]chan struct{}{} }
 
-// add returns a channel that is closed when the job has ended.
+// add returns a channel that closes when the job has ended.
 func (w *waiters) add(j filch.JobID) chan struct{} {
 	ch := make(chan struct{})
 	w.byJob[j] = append(w.byJob[j], ch)
 	return ch
 }
 
-// drop takes a channel back.
+// drop removes a channel.
 func (w *waiters) drop(j filch.JobID, ch chan struct{}) {
 	left := w.byJob[j][:0]
 	for _, have := range w.byJob[j] {
@@ -43,7 +43,7 @@ func (w *waiters) wake(jobs []filch.JobID) {
 	}
 }
 
-// waitFor returns a job when it has ended, or as it is when the time is up.
+// waitFor returns a job when the job has ended or the time is up.
 func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for {
@@ -67,7 +67,7 @@ func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 				d.post(func(*turn) { d.loop.waits.drop(job, ch) })
 			}
 			if info.Code == nil && d.ctx.Err() != nil {
-				return nil, d.goingDown() // else it is said that the job took too long
+				return nil, d.goingDown() // else the client reports a timeout
 			}
 			return info, nil
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // Queue is the folder of a queue.
@@ -23,17 +23,17 @@ type Queue string
 
 // Names in such a folder, beside the files of the writers.
 const (
-	closedName = "closed" // nothing that runs once is started any more
-	nextName   = "next"   // INSTANCE/UUID of the queue that goes on
-	prevName   = "prev"   // the same of the queue that this one goes on with
+	closedName = "closed" // no more starts of run-once tasks
+	nextName   = "next"   // INSTANCE/UUID of the queue that continues this queue
+	prevName   = "prev"   // INSTANCE/UUID of the queue that this queue continues
 	suffix     = ".lines"
-	baseName   = "0" + suffix // what the queue began with
+	baseName   = "0" + suffix // lines at the beginning of the queue
 )
 
-// maxChain bounds the queues that went on with one another and are followed.
+// maxChain bounds the chain of continued queues that Latest and Remove follow.
 const maxChain = 10_000
 
-// Of is the queue of an instance.
+// Of returns the queue of an instance.
 func Of(home place.Home, uuid string) Queue { return Queue(filepath.Join(home.Queues(), uuid)) }
 
 // Make makes the folder.
@@ -46,8 +46,8 @@ func (q Queue) Make() error {
 
 func (q Queue) file(name string) string { return filepath.Join(string(q), name) }
 
-// Latest is the queue of an instance that may go on: the one that was made last
-// of those that no other goes on with, or the one at the end of those that did.
+// Latest returns the queue of an instance that may continue: the newest queue without a
+// successor, else the queue at the end of a chain of successors.
 func Latest(home place.Home) (Queue, error) {
 	none := filch.Errorf(filch.NotFound, "%s has no queue that can go on", filepath.Base(string(home))).
 		WithHint("a queue is kept for instances in a Slurm or PBS job, and of filch up --mirror; %s has them", home.Queues())
@@ -83,10 +83,10 @@ func Latest(home place.Home) (Queue, error) {
 	return last, nil
 }
 
-// Next is the queue that goes on with this one, "" while none does.
+// Next returns the queue that continues this queue, "" without a successor.
 func (q Queue) Next() Queue { return q.named(nextName) }
 
-// named is the queue that a file names, "" without it.
+// named returns the queue named in a file, "" without the file.
 func (q Queue) named(name string) Queue {
 	b, err := os.ReadFile(q.file(name))
 	if err != nil {
@@ -100,10 +100,10 @@ func (q Queue) named(name string) Queue {
 	return Of(place.Home(filepath.Join(root, instance)), uuid)
 }
 
-// Instance is the name of the queue's instance.
+// Instance returns the name of the queue's instance.
 func (q Queue) Instance() string { return filepath.Base(filepath.Dir(filepath.Dir(string(q)))) }
 
-// Writer is the name of a file whose launcher lives, "" where none is known to.
+// Writer returns the name of a file whose launcher is alive, "" if none is known to be.
 func (q Queue) Writer() string {
 	files, _ := filepath.Glob(q.file("*" + suffix))
 	for _, name := range files {
@@ -120,7 +120,7 @@ func (q Queue) Writer() string {
 	return ""
 }
 
-// Closed reports whether somebody goes on with the queue, or is about to.
+// Closed reports whether another instance continues the queue, or is about to.
 func (q Queue) Closed() bool {
 	_, err := os.Lstat(q.file(closedName))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -138,7 +138,8 @@ func (q Queue) Close() error {
 	return syncDir(string(q))
 }
 
-// HandOver says that next goes on with the queue; an error if another does.
+// HandOver makes next the successor of the queue; an error if the queue has another
+// successor.
 func (q Queue) HandOver(next Queue) error {
 	f, err := os.CreateTemp(string(q), ".next-*")
 	if err != nil {
@@ -150,7 +151,7 @@ func (q Queue) HandOver(next Queue) error {
 	if err == nil {
 		err = os.Link(f.Name(), q.file(nextName))
 	}
-	if err != nil && q.Next() == next { // the answer was lost, as NFS does
+	if err != nil && q.Next() == next { // the link succeeded and NFS lost the answer
 		err = nil
 	}
 	if other := q.Next(); err != nil && other != "" {
@@ -163,7 +164,7 @@ func (q Queue) HandOver(next Queue) error {
 	return syncDir(string(q))
 }
 
-// Drop takes away the lines of a queue that was handed over.
+// Drop removes the lines of a queue that was handed over.
 func (q Queue) Drop() {
 	files, _ := filepath.Glob(q.file("*" + suffix))
 	for _, f := range files {
@@ -171,16 +172,15 @@ func (q Queue) Drop() {
 	}
 }
 
-// words name the queue.
+// words returns the text naming the queue in a file.
 func (q Queue) words() string { return q.Instance() + "/" + filepath.Base(string(q)) + "\n" }
 
-// Remove takes away a queue in which nothing is left to be done, with those
-// that it went on with.
+// Remove removes a finished queue, with its predecessors.
 func (q Queue) Remove() {
 	for range maxChain {
 		prev := q.named(prevName)
 		_ = os.RemoveAll(string(q))
-		_ = os.Remove(filepath.Dir(string(q)))               // fails while another is there
+		_ = os.Remove(filepath.Dir(string(q)))               // fails with queues left
 		_ = os.Remove(filepath.Dir(filepath.Dir(string(q)))) // while there is an instance
 		if prev == "" || prev.Next() != q {
 			return
@@ -189,8 +189,8 @@ func (q Queue) Remove() {
 	}
 }
 
-// Begin writes what the queue begins with, all that is left of prev, whole or
-// not at all.
+// Begin writes the first lines of the queue, the rest of prev. Begin writes all lines
+// or none.
 func (q Queue) Begin(prev Queue, lines []byte) error {
 	err := place.WritePrivate(q.file(prevName), []byte(prev.words()))
 	if err == nil {
@@ -211,20 +211,20 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer f.Close()
-	_ = f.Sync() // not every file system has it
+	_ = f.Sync() // not every file system supports syncing a folder
 	return nil
 }
 
-// Damage counts what could not be read.
+// Damage counts the unreadable parts of a queue.
 type Damage struct {
-	Files int // that could not be opened or read to their end
+	Files int // files that could not be opened or read to the end
 	Lines int // torn or damaged
 	First string
 }
 
-// Read reads all files of a queue. What is damaged is passed over.
-func (q Queue) Read() (*mtc.Remains, Damage) {
-	m, d := mtc.NewRemains(), Damage{}
+// Read reads all files of a queue. Read skips damaged lines and files.
+func (q Queue) Read() (*queue.Recovered, Damage) {
+	m, d := queue.NewRecovered(), Damage{}
 	files, _ := filepath.Glob(q.file("*" + suffix))
 	for _, name := range files {
 		if err := readFile(m, name, &d); err != nil {
@@ -241,7 +241,7 @@ func (d *Damage) note(name, what string) {
 	}
 }
 
-func readFile(m *mtc.Remains, name string, d *Damage) error {
+func readFile(m *queue.Recovered, name string, d *Damage) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -253,14 +253,14 @@ func readFile(m *mtc.Remains, name string, d *Damage) error {
 	})
 }
 
-// readLines takes all lines that make sense; bad is told the number of each
-// other one. Empty lines separate what was torn from what was written after it.
-func readLines(m *mtc.Remains, from io.Reader, bad func(n int)) error {
+// readLines takes all valid lines; bad receives the number of each invalid line. Empty
+// lines separate a torn line from the lines written next.
+func readLines(m *queue.Recovered, from io.Reader, bad func(n int)) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	var line []byte
 	for n, long := 1, false; ; {
 		part, err := in.ReadSlice('\n')
-		if line = append(line, part...); len(line) > mtc.MaxMirrorLine+1 {
+		if line = append(line, part...); len(line) > queue.MaxLine+1 {
 			long, line = true, line[:0]
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

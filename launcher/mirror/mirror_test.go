@@ -13,7 +13,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func made(t *testing.T, root, instance, uuid string) Queue {
@@ -27,8 +28,8 @@ func made(t *testing.T, root, instance, uuid string) Queue {
 
 // jobLines say all of a bag without an end.
 func jobLines(id filch.JobID) []byte {
-	b := mtc.AppendMirrorLine(nil, mtc.KeyJob(id), (&mtc.Job{Total: 9, Closed: true}).Encode())
-	return mtc.AppendMirrorLine(b, mtc.KeySpec(id), (&mtc.Spec{}).Encode())
+	b := queue.AppendLine(nil, record.KeyJob(id), (&record.Job{Total: 9, Closed: true}).Encode())
+	return queue.AppendLine(b, record.KeySpec(id), (&record.Spec{}).Encode())
 }
 
 func TestReadPassesOverDamage(t *testing.T) {
@@ -36,7 +37,7 @@ func TestReadPassesOverDamage(t *testing.T) {
 	good := jobLines(1)
 	flipped := jobLines(2)
 	flipped[len(flipped)/2] ^= 4
-	long := bytes.Repeat([]byte("x"), mtc.MaxMirrorLine+100)
+	long := bytes.Repeat([]byte("x"), queue.MaxLine+100)
 	for name, b := range map[string][]byte{
 		"n1.lines": append(bytes.Clone(good), good[:20]...),                                // torn
 		"n2.lines": append(append(append(good[:20:20], '\n'), jobLines(3)...), flipped...), // torn, and gone on

@@ -10,47 +10,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writer appends lines to a file of a queue, from a goroutine of its own: the
-// file system may take its time.
+// Writer appends lines to a file of a queue, from a goroutine of its own: the file
+// system may be slow.
 type Writer struct {
 	queue Queue
 	name  string
 	cfg   Config
 	wake  chan struct{}
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields up to since
 	lines  []byte     // not handed to the file system yet
 	number uint64     // of calls of Add
 	lost   bool       // lines were dropped
-	since  time.Time  // the file system is at work; zero: it is not
+	since  time.Time  // start of the current file system call; zero: no call
 
 	file *os.File // the goroutine's
 	torn bool     // the last write may have left half a line
 }
 
-// Config is how a Writer tells what it does; all must be set. They are called
-// by its goroutine, but for Slow: that one hangs in the file system then.
+// Config holds the callbacks of a Writer; all must be set. The Writer's goroutine calls
+// the callbacks except Slow: that goroutine then hangs in the file system.
 type Config struct {
-	SlowAfter time.Duration // what the file system does takes so long
-	Slow      func()        // once for each time
+	SlowAfter time.Duration // how long a file system call may take before Slow
+	Slow      func()        // once per slow call
 
-	Synced func(upto uint64, closed bool) // calls of Add up to this one are durable; closed: the queue was closed before that was known
-	Failed func(err error)                // it is tried again
-	Lost   func()                         // lines were dropped meanwhile, and can be written again
+	// Synced: calls of Add up to upto are durable; closed: the queue was closed before
+	// the Writer knew these lines to be durable.
+	Synced func(upto uint64, closed bool)
+	Failed func(err error) // the Writer retries
+	Lost   func()          // lines were dropped meanwhile, and can be written again
 }
 
 const (
-	maxWaiting = 64 << 20    // bytes of lines that wait
-	tryAgain   = time.Second // after what failed
+	maxWaiting = 64 << 20    // bytes of waiting lines
+	tryAgain   = time.Second // after a failure
 )
 
-// NewWriter makes a Writer of a file of that name; its goroutine is Run.
+// NewWriter makes a Writer of the file name; Run is its goroutine.
 func NewWriter(q Queue, name string, cfg Config) *Writer {
 	return &Writer{queue: q, name: name, cfg: cfg, wake: make(chan struct{}, 1)}
 }
 
-// Add takes lines; the number that it returns is told when they are durable.
-// Lines that can be written again are dropped while too many wait.
+// Add queues lines and returns a number; Synced reports the number when the lines are
+// durable. Lines that can be written again are dropped while too many wait.
 func (w *Writer) Add(lines []byte, again bool) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +69,7 @@ func (w *Writer) Add(lines []byte, again bool) uint64 {
 	return w.number
 }
 
-// Busy is how long the file system has not answered; 0 when it is asked nothing.
+// Busy returns how long the current file system call has taken; 0 without a call.
 func (w *Writer) Busy() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,8 +79,8 @@ func (w *Writer) Busy() time.Duration {
 	return time.Since(w.since)
 }
 
-// begin notes that the file system is at work, and what it returns that it has
-// answered. Where it hangs nobody else can tell.
+// begin notes the start of a file system call; the returned end notes the answer. While
+// the call hangs, only the timer can report the delay.
 func (w *Writer) begin() (end func()) {
 	set := func(t time.Time) {
 		w.mu.Lock()
@@ -93,8 +95,8 @@ func (w *Writer) begin() (end func()) {
 	}
 }
 
-// Run writes until ctx ends, and then what is left. It may never return: a file
-// system that hangs cannot be interrupted.
+// Run writes until ctx ends, and then the remaining lines. Run may never return: a
+// process cannot interrupt a file system that hangs.
 func (w *Writer) Run(ctx context.Context) {
 	defer func() {
 		if w.file != nil {
@@ -130,7 +132,7 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// write writes what waits; more reports whether something came meanwhile.
+// write writes the waiting lines; more reports whether new lines came meanwhile.
 func (w *Writer) write() (more bool, err error) {
 	w.mu.Lock()
 	lines, upto, lost := w.lines, w.number, w.lost
@@ -159,8 +161,8 @@ func (w *Writer) write() (more bool, err error) {
 	return more, nil
 }
 
-// open opens the file, and locks it: that says that this launcher lives. Where
-// the file system has no locks it goes without.
+// open opens and locks the file: the lock shows that this launcher is alive. On a file
+// system without locks the file stays unlocked.
 func (w *Writer) open() error {
 	f, err := os.OpenFile(w.queue.file(w.name+suffix), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err == nil {

@@ -2,8 +2,8 @@ package output
 
 import "bytes"
 
-// LineMax bounds a line: what is longer is cut, and the pieces but the last
-// are partial. It is also the most that a [Cutter] holds back.
+// LineMax bounds a line: a longer line is cut, and all pieces except the last are
+// partial. LineMax is also the most that a [Cutter] holds back.
 const LineMax = 64 << 10
 
 // Cutter cuts one stream of one rank into pieces of whole lines. The zero
@@ -13,9 +13,9 @@ type Cutter struct {
 	Raw  bool   // hand on everything at once (-u, a terminal)
 }
 
-// Add takes p and calls emit with pieces that end with a newline; emit must
-// not keep the bytes. What follows the last newline is held back. A piece that
-// ends within a line is marked partial.
+// Add takes p and calls emit with pieces that end with a newline; emit must not keep
+// the bytes. Bytes after the last newline are held back. A piece that ends within a
+// line is marked partial.
 func (c *Cutter) Add(p []byte, emit func(piece []byte, partial bool)) {
 	if len(p) == 0 {
 		return
@@ -40,8 +40,7 @@ func (c *Cutter) Add(p []byte, emit func(piece []byte, partial bool)) {
 	}
 }
 
-// join completes the line that is held with the beginning of p and returns
-// what is left of p.
+// join completes the held line with the beginning of p and returns the rest of p.
 func (c *Cutter) join(p []byte, emit func([]byte, bool)) []byte {
 	end := bytes.IndexByte(p, '\n')
 	take := end + 1
@@ -65,7 +64,7 @@ func (c *Cutter) join(p []byte, emit func([]byte, bool)) []byte {
 // Held counts the bytes of an incomplete line.
 func (c *Cutter) Held() int { return len(c.held) }
 
-// Flush emits the incomplete line, if there is one, and gives its memory back.
+// Flush emits the incomplete line, if any, and releases the memory.
 func (c *Cutter) Flush(emit func(piece []byte, partial bool)) {
 	if len(c.held) > 0 {
 		emit(c.held, true)

@@ -31,9 +31,9 @@ func AppendLabel(dst []byte, r filch.Rank, width int) []byte {
 	return append(dst, ':', ' ')
 }
 
-// AppendLabeled appends piece to dst with the label of r before each line. A
-// piece without a newline at its end is given one, as srun does: a label must
-// begin a line.
+// AppendLabeled appends piece to dst with the label of r before each line. A piece
+// without a newline at its end receives a newline, as in srun: a label must begin a
+// line.
 func AppendLabeled(dst []byte, r filch.Rank, width int, piece []byte) []byte {
 	for len(piece) > 0 {
 		end := bytes.IndexByte(piece, '\n') + 1

@@ -17,18 +17,18 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Limits of a [Log]: what a job may leave on the disk of its origin.
+// Limits of a [Log]: a job's output on the disk of its origin.
 const (
 	SegmentBytes = 16 << 20
 	MaxSegments  = 16
 	maxPiece     = 1 << 20
 )
 
-// Piece is a piece of output as a Log keeps it: whole lines, or with Partial
-// the beginning of one.
+// Piece is a piece of output in a Log: whole lines, or with Partial the beginning of a
+// line.
 type Piece struct {
-	Index   int32  // of the node it came from
-	Offset  uint64 // of its bytes in that node's output
+	Index   int32  // of the node of the rank
+	Offset  uint64 // of Data in the node's output
 	Rank    filch.Rank
 	Stream  uint8 // 1 stdout, 2 stderr
 	Partial bool
@@ -37,9 +37,9 @@ type Piece struct {
 
 const pieceHeader = 4 + 4 + 8 + 4 + 1 + 1
 
-// Log keeps what a detached job printed, in segments PATH.0, PATH.1 and so on.
-// When there are too many the oldest goes, but for the first: what a program
-// says first and last is worth most. A Log has one writer; readers use [ReadLog].
+// Log keeps the output of a detached job, in segments PATH.0, PATH.1 and so on. Beyond
+// MaxSegments the oldest segment except the first is removed: the first and last output
+// of a program is worth most. A Log has one writer; readers use [ReadLog].
 type Log struct {
 	path    string
 	file    *os.File
@@ -48,7 +48,7 @@ type Log struct {
 	marks   map[int32]uint64
 }
 
-// OpenLog makes a log, or goes on with one that a launcher left behind.
+// OpenLog makes a log, or continues a log of an earlier launcher.
 func OpenLog(path string) (*Log, error) {
 	l := &Log{path: path, marks: map[int32]uint64{}}
 	all, err := segments(path)
@@ -68,7 +68,7 @@ func OpenLog(path string) (*Log, error) {
 	return l, l.next()
 }
 
-// Marks is how far the output of each node has come, by its index.
+// Marks returns how far the output of each node has come, by the node's index.
 func (l *Log) Marks() map[int32]uint64 { return l.marks }
 
 // next begins the segment l.segment.
@@ -87,7 +87,7 @@ func (l *Log) next() error {
 	return nil
 }
 
-// Append keeps a piece.
+// Append appends a piece to the log.
 func (l *Log) Append(p Piece) error {
 	if l.size >= SegmentBytes {
 		l.segment++
@@ -107,9 +107,9 @@ func (l *Log) Append(p Piece) error {
 	b = append(b, p.Stream, flags)
 	n, err := l.file.Write(append(b, p.Data...))
 	if err != nil {
-		// A reader would take what follows for the rest of a piece that is torn.
+		// A reader would take later pieces for the rest of a torn piece.
 		if n > 0 && l.file.Truncate(l.size) != nil {
-			l.size = SegmentBytes // go on in another
+			l.size = SegmentBytes // continue in another segment
 		}
 		return fmt.Errorf("cannot keep output: %w", err)
 	}
@@ -121,9 +121,9 @@ func (l *Log) Append(p Piece) error {
 // Close ends the writing.
 func (l *Log) Close() error { return l.file.Close() }
 
-// ReadLog reads pieces of a log from a place on, 0 first, of one rank or with
-// rank -1 of all, at most limit bytes of them. Next is where to go on; what was
-// dropped from before it is skipped, about lost bytes.
+// ReadLog reads pieces of a log from a place on, 0 first, of one rank or with rank -1
+// of all, at most limit bytes. Next is the place for the following call. Lost is the
+// approximate number of bytes dropped between from and the pieces.
 func ReadLog(path string, from uint64, rank filch.Rank, limit int) (pieces []Piece, next, lost uint64, err error) {
 	all, err := segments(path)
 	if err != nil {
@@ -169,7 +169,7 @@ func RemoveLog(path string) error {
 
 func segmentName(path string, n int) string { return path + "." + strconv.Itoa(n) }
 
-// segments lists the segments that are there, in order.
+// segments lists the existing segments, in order.
 func segments(path string) ([]int, error) {
 	names, err := filepath.Glob(path + ".*")
 	if err != nil {
@@ -185,9 +185,9 @@ func segments(path string) ([]int, error) {
 	return all, nil
 }
 
-// readSegment calls f for the pieces from a place on until it returns false,
-// with the place after each, and returns the place after the last one. A piece
-// that is not all there yet is left for the next time.
+// readSegment calls f for the pieces from a place on until f returns false, with the
+// place after each piece, and returns the place after the last piece. An incomplete
+// piece at the end is left for the next call.
 func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

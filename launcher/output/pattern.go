@@ -7,10 +7,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Side says which process opens the file of a pattern.
+// Side is the process that opens the file of a pattern.
 type Side uint8
 
-// The sides. A pattern that names a rank or a node is opened on the node.
+// The sides. The node opens a pattern that names a rank or a node.
 const (
 	SideClient Side = iota
 	SidePerNode
@@ -20,7 +20,7 @@ const (
 // padMax bounds the width of a padded number (srun(1), "filename pattern").
 const padMax = 10
 
-// Place is what a pattern's conversions stand for.
+// Place holds the values of a pattern's conversions.
 type Place struct {
 	Job   filch.JobID
 	Name  string // of the job
@@ -28,11 +28,11 @@ type Place struct {
 	Rank  filch.Rank
 	Index int32 // of the node within the job
 	Node  filch.NodeName
-	Task  string // the number of a task; "" for a rank, which leaves %a as it is
+	Task  string // the number of a task; "" for a rank, with %a left unchanged
 }
 
-// SideOf says where the file of pattern is opened: %t makes one per rank, %n
-// and %N one per node.
+// SideOf returns where the file of pattern is opened: %t makes a file per rank, %n and
+// %N a file per node.
 func SideOf(pattern string) Side {
 	side := SideClient
 	eachConversion(pattern, func(c byte, _ int, _ string) {
@@ -53,15 +53,19 @@ func PerTask(pattern string) bool {
 	return found
 }
 
-// Expand replaces the conversions of srun's file name patterns: %t rank, %n
-// index of the node, %N its short name, %j and %A job, %a task, %s step (always
-// 0: a step is a job of its own here), %J job and step, %u user, %x name of the
-// job, %% a percent sign. A number between % and the letter pads numbers with
-// zeros and is ignored otherwise. The name of a job stays one part of a path: a
-// slash in it is written as an underscore, as are the dots of one of nothing
-// else. srun would leave the folder; who typed the name meant no folder, and
-// somebody else's workflow must not choose one. A backslash anywhere switches all of it off
-// and is removed itself. What is not a conversion stays as it is.
+// Expand replaces the conversions of srun's file name patterns: %t rank, %n index of
+// the node, %N its short name, %j and %A job, %a task, %s step (always 0: a step is a
+// job of its own here), %J job and step, %u user, %x name of the job, %% a percent
+// sign. A number between % and the letter pads numbers with zeros and is ignored
+// otherwise.
+//
+// The name of a job stays one part of a path: a slash in the name becomes an
+// underscore, as do the dots of a name of dots only. srun would leave the folder; the
+// user who typed the name meant no folder, and another user's workflow must not choose
+// a folder.
+//
+// A backslash anywhere switches all conversions off and is removed itself. Other text
+// stays unchanged.
 func Expand(pattern string, p Place) string {
 	if strings.Contains(pattern, `\`) {
 		return plain(pattern)
@@ -102,7 +106,7 @@ func Expand(pattern string, p Place) string {
 	return b.String()
 }
 
-// fileName makes one part of a path of a job's name.
+// fileName makes one part of a path from a job's name.
 func fileName(name string) string {
 	if strings.Trim(name, ".") == "" {
 		return strings.Repeat("_", len(name))
@@ -110,7 +114,7 @@ func fileName(name string) string {
 	return strings.ReplaceAll(name, "/", "_")
 }
 
-// plain removes single backslashes and keeps one of two.
+// plain removes single backslashes and keeps one backslash of two.
 func plain(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -124,8 +128,8 @@ func plain(pattern string) string {
 	return b.String()
 }
 
-// eachConversion calls fn for each conversion of pattern, with its text, and, with
-// c zero, for the text between them.
+// eachConversion calls fn for each conversion of pattern, with the conversion's text,
+// and, with c zero, for the text between conversions.
 func eachConversion(pattern string, fn func(c byte, pad int, text string)) {
 	if strings.Contains(pattern, `\`) {
 		return

@@ -22,34 +22,34 @@ import (
 
 // Limits of [Segments].
 const (
-	// blockBytes is collected before it is compressed and written: enough for
-	// zstd to find what tasks of one kind have in common.
+	// blockBytes is collected before compression and writing: enough for zstd to find
+	// the common parts of similar tasks' output.
 	blockBytes = 256 << 10
 	// blockEntries bounds the index of a block.
 	blockEntries = 4096
-	// taskSegmentBytes is where the next file begins.
+	// taskSegmentBytes is the size at which the next file begins.
 	taskSegmentBytes = 64 << 20
-	// pieceBytes is where what a task printed is divided, after a line where
-	// that is possible: a reader gets blocks whole, and must fit them into frames.
+	// pieceBytes is the size at which a task's output is divided, after a line if
+	// possible: a reader receives blocks whole, and must fit the pieces into frames.
 	pieceBytes = 1 << 20
-	// blockMax bounds a block when it is read: what was collected and a piece,
-	// and more of older writers.
+	// blockMax bounds a block when reading: blockBytes and a piece, and larger blocks
+	// of older writers.
 	blockMax = 32 << 20
 )
 
-// Printed is what one attempt of a task printed on one of its streams.
+// Printed is the output of one attempt of a task on one of its streams.
 type Printed struct {
 	Index   int32 // of the task
-	Attempt int32 // counts all of its starts that may have happened
+	Attempt int32 // counts all starts that may have happened
 	Stream  uint8 // 1 stdout, 2 stderr
 	Failed  bool  // the attempt did not end with 0
-	Lost    int64 // bytes of the middle that are not in Data
+	Lost    int64 // bytes dropped from the middle, missing in Data
 	Data    []byte
 }
 
-// Segments keep what a job's tasks printed, in a few files rather than one for
-// each task. A file is a row of blocks, each with an index, compressed data and
-// a checksum over both:
+// Segments keeps the output of a job's tasks, in a few files rather than a file for
+// each task. A file is a row of blocks, each with an index, compressed data and a
+// checksum over both:
 //
 //	magic "fos1", entries, bytes of the data, bytes compressed, bytes of the
 //	index, CRC-32C (of all but itself): 6 x 4 bytes, big-endian; then the index,
@@ -57,9 +57,8 @@ type Printed struct {
 //	and stream x 2 + failed, as varints, the first zigzag; then the data as one
 //	zstd frame.
 //
-// A folder of segments has one writer for each name;
-// readers use [ReadSegments] at any time. A block that is torn or rotten is
-// skipped and counted.
+// A folder of segments has one writer for each name; readers use [ReadSegments] at any
+// time. ReadSegments skips and counts torn or damaged blocks.
 type Segments struct {
 	dir     string
 	writer  int // of several in one folder
@@ -67,7 +66,7 @@ type Segments struct {
 	serial  int
 	size    int64
 	raw     []byte
-	entries []Printed // Data is empty, only its length counts
+	entries []Printed // Data is empty; lengths has the size
 	lengths []uint32
 	out     []byte
 }
@@ -80,8 +79,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// zstdCodec makes the compressor when something is kept at all: most processes
-// never do, and start faster.
+// zstdCodec makes the compressor at the first use: most processes never compress, and
+// start faster.
 var zstdCodec = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
 })
@@ -90,11 +89,11 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockMax))
 })
 
-// NewSegments makes the writer of a folder, which it makes when the first block
-// is written. Of several writers at the same time each has a number of its own.
+// NewSegments makes the writer of a folder; the first block makes the folder. Several
+// writers at the same time need different numbers.
 func NewSegments(dir string, writer int) *Segments { return &Segments{dir: dir, writer: writer} }
 
-// Add keeps a piece; it may be written later, with others.
+// Add adds a piece; the writer may write the piece later, with others.
 func (s *Segments) Add(p Printed) error {
 	for len(p.Data) > pieceBytes {
 		part := p
@@ -127,8 +126,8 @@ func (s *Segments) add(p Printed) error {
 	return nil
 }
 
-// Flush writes what was collected. What cannot be written is dropped, and the
-// error says how much that was.
+// Flush writes the collected pieces. Pieces that cannot be written are dropped, and the
+// error gives their size.
 func (s *Segments) Flush() error {
 	if len(s.entries) == 0 {
 		return nil
@@ -184,12 +183,12 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:20], castagnoli), castagnoli, b[blockHeader:])
 }
 
-// errFull says why output is dropped.
+// errFull is the reason for dropping output.
 var errFull = errors.New("the disk has no room for it: what is left is for the launcher's records")
 
 func (s *Segments) write(block []byte) error {
 	if free, _, err := Room(s.disk()); err == nil && free < int64(len(block)) {
-		if s.file != nil { // so that it may be trimmed
+		if s.file != nil { // so that the file may be trimmed
 			err = s.file.Close()
 			s.file = nil
 		}
@@ -202,7 +201,7 @@ func (s *Segments) write(block []byte) error {
 	}
 	n, err := s.file.Write(block)
 	if err != nil && n > 0 {
-		// A torn block would hide none that follow, but cost a search.
+		// A torn block would hide no later block, but cost a search.
 		_ = s.file.Truncate(s.size)
 		return err
 	}
@@ -210,7 +209,7 @@ func (s *Segments) write(block []byte) error {
 	return err
 }
 
-// disk is a folder that there is, on the disk of the segments.
+// disk returns an existing folder on the disk of the segments.
 func (s *Segments) disk() string {
 	if s.file != nil {
 		return s.dir
@@ -239,7 +238,7 @@ func (s *Segments) next() error {
 		if err != nil {
 			return err
 		}
-		// So that it is not trimmed: the lock ends with the writer.
+		// So that the file is not trimmed: the lock ends with the writer.
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 		if s.file != nil {
 			s.file.Close()
@@ -250,7 +249,7 @@ func (s *Segments) next() error {
 	}
 }
 
-// Close writes what was collected and closes the file.
+// Close writes the collected pieces and closes the file.
 func (s *Segments) Close() error {
 	err := s.Flush()
 	if s.file != nil {
@@ -260,10 +259,10 @@ func (s *Segments) Close() error {
 	return err
 }
 
-// ReadSegments calls f with what the tasks of a folder printed, file by file in
-// the order of writing, until it returns false and the block is over; want chooses by all but the data,
-// and blocks of which nothing is wanted are not decompressed. Data is f's only
-// while it runs. Bad counts blocks that could not be read.
+// ReadSegments calls f with the output of the tasks of a folder, file by file in the
+// order of writing. After f has returned false, ReadSegments finishes the block and
+// stops. want selects entries, without seeing Data; blocks without a wanted entry are
+// not decompressed. f may use Data only during the call. Bad counts unreadable blocks.
 func ReadSegments(dir string, want func(Printed) bool, f func(Printed) bool) (bad int, err error) {
 	names, err := segmentFiles(dir)
 	if err != nil {
@@ -279,18 +278,18 @@ func ReadSegments(dir string, want func(Printed) bool, f func(Printed) bool) (ba
 	return bad, nil
 }
 
-// Cursor is a place in a folder of segments: how far each file was read, by its
-// name. The zero Cursor is the beginning.
+// Cursor is a place in a folder of segments: how far each file was read, by file name.
+// The zero Cursor is the beginning.
 type Cursor map[string]int64
 
-// ReadSegmentsFrom is ReadSegments from a place on, until f returns false, to the
-// end of that block: next goes on from there.
+// ReadSegmentsFrom is ReadSegments from a place on, until f returns false, to the end
+// of the block: next is the place of the following call.
 func ReadSegmentsFrom(dir string, from Cursor, want func(Printed) bool, f func(Printed) bool) (next Cursor, bad int, err error) {
 	names, err := segmentFiles(dir)
 	if err != nil {
 		return from, 0, err
 	}
-	next = Cursor{} // files that are gone are left out
+	next = Cursor{} // removed files are left out
 	for _, name := range names {
 		if at, ok := from[filepath.Base(name)]; ok {
 			next[filepath.Base(name)] = at
@@ -335,8 +334,8 @@ func segmentFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readBlocks reads one file from a place on; end is where it stopped, after a
-// whole block.
+// readBlocks reads one file from a place on; end is the place after the last block
+// read.
 func readBlocks(name string, at int64, want, f func(Printed) bool) (bad int, end int64, more bool, err error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -353,7 +352,7 @@ func readBlocks(name string, at int64, want, f func(Printed) bool) (bad int, end
 	return scanBlocks(file, st.Size(), at, want, f)
 }
 
-// scanBlocks is readBlocks of what has size bytes.
+// scanBlocks is readBlocks of a reader with size bytes.
 func scanBlocks(file io.ReaderAt, size, at int64, want, f func(Printed) bool) (bad int, end int64, more bool, err error) {
 	var head [blockHeader]byte
 	for at+blockHeader <= size {
@@ -384,7 +383,7 @@ func scanBlocks(file io.ReaderAt, size, at int64, want, f func(Printed) bool) (b
 	return bad, at, true, nil
 }
 
-// blockLength is the length of a block by its header, -1 when it is none.
+// blockLength returns the length of a block by its header, -1 for an invalid header.
 func blockLength(head []byte) int64 {
 	entries := int64(binary.BigEndian.Uint32(head[4:]))
 	raw := int64(binary.BigEndian.Uint32(head[8:]))
@@ -412,7 +411,7 @@ func nextBlock(file io.ReaderAt, from, size int64) int64 {
 	return -1
 }
 
-// readBlock reads a block of n bytes; ok is false when it is rotten.
+// readBlock reads a block of n bytes; ok is false when the block is damaged.
 func readBlock(r io.Reader, n int64, want, f func(Printed) bool) (more, ok bool, err error) {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -443,7 +442,7 @@ func readBlock(r io.Reader, n int64, want, f func(Printed) bool) (more, ok bool,
 	for i, e := range entries {
 		e.Data, data = data[:lengths[i]:lengths[i]], data[lengths[i]:]
 		if want(e) && !f(e) {
-			more = false // the others of the block are told all the same
+			more = false // f still receives the other entries of the block
 		}
 	}
 	return more, true, nil

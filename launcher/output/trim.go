@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneFile, beside the folders of segments, says what was removed of which: a
-// line for each folder, its name and a number of bytes. The oldest lines go when
-// there are more than goneMax.
+// goneFile, beside the folders of segments, lists the removed output: a line for each
+// folder, with the folder's name and a number of bytes. Beyond goneMax lines the oldest
+// lines are dropped.
 const (
 	goneFile = "gone"
 	goneMax  = 4096
 )
 
-// What output leaves free of a disk, since a launcher whose records find no room
-// does nothing more: a twentieth, within these.
+// Limits of the disk space that output leaves free: a twentieth of the disk, within
+// these limits. A launcher without space for its records does nothing more.
 const (
 	spareMin = 4 << 20
 	spareMax = 256 << 20
 )
 
-// Disk is how many bytes the user may still write to the disk that a folder is
-// on, and how many it holds.
+// Disk returns how many bytes the user may still write to the disk of a folder, and the
+// size of the disk.
 func Disk(dir string) (free, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -39,8 +39,9 @@ func Disk(dir string) (free, size int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-// Room is how many bytes output may still fill of the disk that a folder is on,
-// and how many it leaves; what others took of those makes the first one negative.
+// Room returns how many bytes output may still fill on the disk of a folder, and how
+// many bytes output leaves free. free is negative when other users have taken a part of
+// the spare bytes.
 func Room(dir string) (free, spare int64, err error) {
 	free, size, err := Disk(dir)
 	if err != nil {
@@ -50,11 +51,11 @@ func Room(dir string) (free, spare int64, err error) {
 	return free - spare, spare, nil
 }
 
-// TrimSegments removes the oldest files below dir, a folder of folders of
-// segments, until they hold at most quota bytes and at least need bytes are gone,
-// and returns how many are; [GoneSegments] says later of which folder. Files that have a writer are
-// spared, and so the quota may be exceeded by them. One process at a time may
-// call it.
+// TrimSegments removes the oldest files below dir, a folder of folders of segments,
+// until the rest holds at most quota bytes and at least need bytes are gone.
+// TrimSegments returns the number of removed bytes; [GoneSegments] returns the number
+// for one folder later. Files open for writing stay, and so may exceed the quota. Only
+// one process at a time may call TrimSegments.
 func TrimSegments(dir string, quota, need int64) (gone int64, err error) {
 	type file struct {
 		name string
@@ -85,7 +86,7 @@ func TrimSegments(dir string, quota, need int64) (gone int64, err error) {
 		}
 		gone += f.size
 		of = append(of, goneLine{filepath.Base(filepath.Dir(f.name)), f.size})
-		_ = os.Remove(filepath.Dir(f.name)) // when it is empty
+		_ = os.Remove(filepath.Dir(f.name)) // when the folder is empty
 	}
 	if len(of) > 0 {
 		err = errors.Join(err, noteGone(dir, of))
@@ -93,7 +94,7 @@ func TrimSegments(dir string, quota, need int64) (gone int64, err error) {
 	return gone, err
 }
 
-// removeUnused removes a file that no writer has locked.
+// removeUnused removes a file unless a writer has locked the file.
 func removeUnused(name string) (bool, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +116,8 @@ type goneLine struct {
 	bytes int64
 }
 
-// readGone reads what was removed, oldest first; a line that makes no sense is
-// passed over.
+// readGone reads the list of removed output, oldest first; readGone skips invalid
+// lines.
 func readGone(dir string) (all []goneLine) {
 	f, err := os.Open(filepath.Join(dir, goneFile))
 	if err != nil {
@@ -132,7 +133,7 @@ func readGone(dir string) (all []goneLine) {
 	return all
 }
 
-// noteGone adds to what was removed.
+// noteGone adds removed files to the list.
 func noteGone(dir string, of []goneLine) error {
 	all := readGone(dir)
 	for _, l := range of {
@@ -153,8 +154,7 @@ func noteGone(dir string, of []goneLine) error {
 	return os.Rename(name+".new", name)
 }
 
-// GoneSegments is how many bytes of the files of a folder were removed by
-// [TrimSegments].
+// GoneSegments returns how many bytes of a folder's files [TrimSegments] has removed.
 func GoneSegments(dir string) int64 {
 	for _, l := range readGone(filepath.Dir(dir)) {
 		if l.name == filepath.Base(dir) {

@@ -6,7 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// kind is a kind of frame between keepers. It crosses the wire: append only.
+// kind is a kind of frame between keepers. Kinds cross the wire: append only.
 type kind uint8
 
 const (
@@ -14,9 +14,9 @@ const (
 	kindUp                 // a subtree's part of a fence; the pairs may come in several frames
 	kindDown               // a fence is complete; likewise
 	kindAsk                // will your ranks ever enter this fence?
-	kindStuck              // they will not: some wait for a rank that has left
+	kindStuck              // no: some ranks wait for a rank that has left
 	kindName               // a question to the root: publish, unpublish, look up
-	kindAnswer             // its answer
+	kindAnswer             // the root's answer
 	kindParcel             // a piece of a parcel, see [Paths]
 )
 
@@ -26,8 +26,8 @@ const codecVersion = 1
 // headerBytes: version, kind, sequence number, acknowledgment.
 const headerBytes = 10
 
-// message is what a frame says, besides its header. Which fields matter
-// depends on the kind.
+// message is the content of a frame after the header. The kind decides which fields
+// matter.
 type message struct {
 	kind  kind
 	fence uint32 // up, down, ask
@@ -35,7 +35,7 @@ type message struct {
 	count counts // up, stuck
 	pairs []byte // up, down: validated by decode
 
-	node    int32 // name: who asks; answer: who is answered
+	node    int32 // the asking node, in a question and in its answer
 	id      uint32
 	op      nameOp
 	service string
@@ -46,23 +46,23 @@ type message struct {
 	data     []byte
 }
 
-// counts says how the ranks of a subtree stand to a fence when none of them is
-// still to come.
+// counts counts the ranks of a subtree by their state in a fence, once no rank is still
+// to come.
 type counts struct {
-	in  int32      // entered it
-	out int32      // can never enter it
-	who filch.Rank // one of those out, when there are any; -1 not known
+	in  int32      // entered the fence
+	out int32      // can never enter the fence
+	who filch.Rank // a rank counted in out, when there is any; -1 not known
 	why gone
 }
 
-// gone says how a rank left.
+// gone is the way a rank left.
 type gone uint8
 
 const (
 	goneFresh  gone = iota // never spoke
 	goneInited             // between init and finalize
 	goneFinal              // after finalize
-	goneNode               // with all of its node
+	goneNode               // with all ranks of its node
 	goneEnd
 )
 
@@ -136,8 +136,8 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// decode reads what a frame of kind k says. Everything is checked here: counts
-// are not negative, strings and pairs within their limits, nothing left over.
+// decode reads the content of a frame of kind k. Everything is checked here: counts are
+// not negative, strings and pairs within their limits, nothing left over.
 func decode(k kind, b []byte) (message, bool) {
 	m := message{kind: k}
 	r := reader{b: b, ok: true}
@@ -167,8 +167,8 @@ func decode(k kind, b []byte) (message, bool) {
 	return m, r.ok && len(r.b) == 0
 }
 
-// reader takes fields off b; ok turns false for good at the first that is not
-// there or not valid.
+// reader takes fields off b; ok turns false for good at the first missing or invalid
+// field.
 type reader struct {
 	b  []byte
 	ok bool
@@ -216,7 +216,7 @@ func (r *reader) string() string {
 	return string(r.take(n))
 }
 
-// pairs takes the rest, when it is a whole number of valid pairs.
+// pairs takes the rest, when the rest is a whole number of valid pairs.
 func (r *reader) pairs() []byte {
 	if !r.ok {
 		return nil
@@ -235,7 +235,7 @@ func (r *reader) pairs() []byte {
 	return all
 }
 
-// firstPair reads one pair and says how long it was; 0 when it is not valid.
+// firstPair reads a pair and returns the length in bytes; 0 for an invalid pair.
 func firstPair(b []byte) (pair, int) {
 	if len(b) < pairOverhead {
 		return pair{}, 0
@@ -249,7 +249,7 @@ func firstPair(b []byte) (pair, int) {
 	return pair{string(b[pairOverhead : pairOverhead+k]), string(b[pairOverhead+k : n])}, n
 }
 
-// chunks is a list of pairs as it travels: cut into frames.
+// chunks is a list of pairs, encoded and cut into frames.
 type chunks struct {
 	list  [][]byte
 	bytes int
@@ -262,8 +262,8 @@ func (c *chunks) add(p pair) {
 	c.append(append(append(b, p.key...), p.val...))
 }
 
-// append joins b, a whole number of pairs, to the last chunk when both fit in
-// one. It keeps no reference to b.
+// append joins b, a whole number of pairs, to the last chunk when both fit in a frame.
+// append keeps no reference to b.
 func (c *chunks) append(b []byte) {
 	c.bytes += len(b)
 	if n := len(c.list); n > 0 && len(c.list[n-1])+len(b) <= maxChunk {

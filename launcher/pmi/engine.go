@@ -6,45 +6,45 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Config describes a job as one node sees it.
+// Config describes a job for the engine of a node.
 type Config struct {
 	Kvsname  string        // the job's name for the ranks: no spaces, at most 255 bytes
 	Size     int32         // ranks of the job
 	Local    []filch.Rank  // ranks of this node, ascending
-	Appnum   []int32       // of each in Local: the program's index; nil is 0 for all
+	Appnum   []int32       // program index of each rank in Local; nil is 0 for all
 	Universe int32         // MPI_UNIVERSE_SIZE; 0 is Size
-	Mapping  string        // what [Mapping] says; "" is unknown, MPICH then asks for host names
+	Mapping  string        // the result of [Mapping]; "": MPICH then compares host names
 	Early    time.Duration // see [EarlyDefault]; 0 never
 	Node     int32         // this node's place in the tree
 	Nodes    int32         // nodes of the job; 0 is 1
-	Lowest   []filch.Rank  // of each node, to name one that left; nil: they are not named
+	Lowest   []filch.Rank  // of each node, to name a departed rank; nil: no names
 }
 
 // EarlyDefault is the shortest time for which a rank is held in the barrier of
-// MPI_Finalize while others are missing. MPICH before 4.2 with UCX deadlocks
-// there: one rank spins until a peer answers its disconnect, and the peer,
-// blocked in a read of our answer, makes no progress (pmodels/mpich PR 6596; 4.2
-// removed the barrier). mpiexec.hydra hangs so in 6 of 10 runs of 2+2 ranks.
+// MPI_Finalize while others are missing. MPICH before 4.2 with UCX deadlocks there: a
+// rank spins until a peer answers its disconnect, and the peer, blocked in a read of our
+// answer, makes no progress (pmodels/mpich PR 6596; 4.2 removed the barrier).
+// mpiexec.hydra hangs so in 6 of 10 runs of 2+2 ranks.
 //
-// Let go too soon, a rank is gone before its connections are set up, and the
-// others fail with "Endpoint timeout": measured with 1 to 10 ms on two cores,
-// never with 20 and more. The time grows with the load: it is four times what
-// MPI_Init took, and at most [EarlyMost] times Config.Early. A rank that comes
-// to MPI_Finalize much later than the others is not hurt.
+// A rank released too soon is gone before its connections are set up, and the others fail
+// with "Endpoint timeout": measured with 1 to 10 ms on two cores, never with 20 and more.
+// The time grows with the load: four times the duration of MPI_Init, at least
+// Config.Early and at most [EarlyMost] times Config.Early. A rank that comes to
+// MPI_Finalize much later than the others is not hurt.
 //
-// Only a barrier of PMI-1 in which this node put nothing, after one that
-// carried MPICH's addresses, is released so.
+// The engine releases early only from a barrier of PMI-1 in which this node put nothing,
+// after a barrier that carried MPICH's addresses.
 const EarlyDefault = 250 * time.Millisecond
 
 // EarlyMost bounds the growth; see [EarlyDefault].
 const EarlyMost = 8
 
-// State is how far a rank came in the protocol.
+// State is the progress of a rank in the protocol.
 type State uint8
 
 // The states of a rank.
 const (
-	Fresh     State = iota // no word yet: not an MPI program, or not in MPI_Init
+	Fresh     State = iota // no message yet: not an MPI program, or not in MPI_Init
 	Inited                 // between MPI_Init and MPI_Finalize
 	InFence                // the same, waiting in a barrier
 	Finalized              // left the job in good order
@@ -56,8 +56,8 @@ var stateNames = [...]string{"fresh", "inited", "in-fence", "finalized", "aborte
 
 func (s State) String() string { return stateNames[s] }
 
-// Out is what is to be done, in the order of its fields. The caller reuses it;
-// the engine only appends and keeps none of it.
+// Out holds the actions for the caller, in the order of the fields. The caller reuses an
+// Out; the engine only appends and keeps no reference.
 type Out struct {
 	Notes  []string // for the log
 	Writes []Write
@@ -72,15 +72,15 @@ type Write struct {
 	Data []byte
 }
 
-// PeerFrame goes to the keeper of another node of the job, by its place in the
-// tree. Losing, repeating or reordering one costs time and nothing else.
+// PeerFrame goes to the keeper of another node of the job, by the node's place in the
+// tree. A lost, repeated or reordered frame costs time and nothing else.
 type PeerFrame struct {
 	To   int32
 	Body []byte
 }
 
-// Abort is an MPI_Abort: the job ends with Code. Text is what the rank said,
-// often nothing: MPICH before 4.2 prints its reason itself.
+// Abort is an MPI_Abort: the job ends with Code. Text is the rank's message, often empty:
+// MPICH before 4.2 prints the reason itself.
 type Abort struct {
 	Rank filch.Rank
 	Code int32
@@ -93,7 +93,7 @@ type Break struct {
 	Text string
 }
 
-// Reset empties o and keeps its memory.
+// Reset empties o and keeps the memory.
 func (o *Out) Reset() {
 	clear(o.Notes)
 	clear(o.Writes)
@@ -102,7 +102,7 @@ func (o *Out) Reset() {
 	o.Aborts, o.Breaks = o.Aborts[:0], o.Breaks[:0]
 }
 
-// write appends to the bytes of r, joining answers that follow each other.
+// write appends to the bytes of r, joining consecutive answers.
 func (o *Out) write(r filch.Rank, s string) {
 	if n := len(o.Writes); n > 0 && o.Writes[n-1].Rank == r {
 		o.Writes[n-1].Data = append(o.Writes[n-1].Data, s...)
@@ -111,7 +111,7 @@ func (o *Out) write(r filch.Rank, s string) {
 	o.Writes = append(o.Writes, Write{r, []byte(s)})
 }
 
-// Engine is the wire-up of one job on one node.
+// Engine is the wire-up of a job on a node.
 type Engine struct {
 	cfg   Config
 	ranks []client
@@ -126,7 +126,7 @@ type Engine struct {
 	early time.Duration // see [EarlyDefault]; 0 never
 }
 
-// New makes the engine of one node.
+// New makes the engine of a node.
 func New(cfg Config) *Engine {
 	if cfg.Universe == 0 {
 		cfg.Universe = cfg.Size
@@ -147,34 +147,34 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// client is what the engine knows of one rank.
+// client is the engine's state of a rank.
 type client struct {
 	rank    filch.Rank
 	appnum  int32
 	state   State
 	v2      bool // speaks PMI-2
 	full    bool // PMI-2: fullinit came
-	gone    bool // its connection is closed
-	due     int  // answers that wait for the root or for another rank
+	gone    bool // the connection is closed
+	due     int  // answers waiting for the root or for another rank
 	entry   entry
 	entered time.Duration // the last barrier_in
-	left    time.Duration // when it closed or finalized
+	left    time.Duration // time of the close or the finalize
 	thrid   string        // PMI-2: echoed in the answer to the fence
 	buf     []byte        // an incomplete message
 	block   block         // an mcmd being collected
 }
 
-// entry is where a rank stands to the open fence.
+// entry is the state of a rank in the open fence.
 type entry uint8
 
 const (
 	outside  entry = iota
-	waiting        // counted, held
-	released       // counted, let go early
-	queued         // let go early, and has entered the next fence already
+	waiting        // counted, waits for the answer
+	released       // counted, answered early
+	queued         // answered early, and already in the next fence
 )
 
-// State says how far rank r came.
+// State returns the progress of rank r.
 func (e *Engine) State(r filch.Rank) State {
 	i, ok := e.at[r]
 	if !ok {
@@ -187,9 +187,9 @@ func (e *Engine) State(r filch.Rank) State {
 	return c.state
 }
 
-// Spoke reports whether any rank of this node sent a valid init: a program
-// that was given a PMI environment and never used it is not MPI, or is of
-// another kind than was thought.
+// Spoke reports whether any rank of this node sent a valid init: a program with a PMI
+// environment that never sends init is not MPI, or uses another kind of wire-up than
+// expected.
 func (e *Engine) Spoke() bool {
 	for i := range e.ranks {
 		if e.ranks[i].state != Fresh {
@@ -199,7 +199,7 @@ func (e *Engine) Spoke() bool {
 	return false
 }
 
-// Feed takes bytes that rank r wrote.
+// Feed takes bytes written by rank r.
 func (e *Engine) Feed(now time.Duration, r filch.Rank, data []byte, out *Out) {
 	i, ok := e.at[r]
 	if !ok {
@@ -226,8 +226,8 @@ func (e *Engine) Feed(now time.Duration, r filch.Rank, data []byte, out *Out) {
 	}
 }
 
-// message handles the first message of b and says how long it was; 0 when it
-// is not all there.
+// message handles the first message of b and returns the length in bytes; 0 for an
+// incomplete message.
 func (e *Engine) message(now time.Duration, c *client, b []byte, out *Out) int {
 	if c.v2 {
 		return e.message2(now, c, b, out)
@@ -235,9 +235,8 @@ func (e *Engine) message(now time.Duration, c *client, b []byte, out *Out) int {
 	return e.message1(now, c, b, out)
 }
 
-// Closed says that rank r can say nothing more: its connection is at its end,
-// or the process has ended and all that it wrote was fed. Only the first call
-// counts.
+// Closed reports that rank r can send nothing more: the connection is at its end, or the
+// process has ended and all of its bytes were fed. Only the first call counts.
 func (e *Engine) Closed(now time.Duration, r filch.Rank, out *Out) {
 	i, ok := e.at[r]
 	if !ok || e.ranks[i].gone {
@@ -252,9 +251,9 @@ func (e *Engine) Closed(now time.Duration, r filch.Rank, out *Out) {
 	e.progress(now, out)
 }
 
-// Peer takes a frame of the keeper at place from of the tree. An empty one says
-// that there is no such keeper: all ranks of that node have ended, and it has
-// answered a frame of ours so.
+// Peer takes a frame of the keeper at place from of the tree. An empty body means that
+// there is no such keeper: all ranks of the node have ended, and the node's launcher
+// answered a frame of ours with the empty body.
 func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *Out) {
 	l := e.tree.link(from)
 	if l == nil {
@@ -275,7 +274,7 @@ func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *Out) {
 	e.flush(now, out)
 }
 
-// Deadline is when Tick must be called next; [filch.Never] when nothing waits.
+// Deadline is the time of the next Tick; [filch.Never] when nothing waits.
 func (e *Engine) Deadline() time.Duration {
 	d := min(e.earlyAt(), e.stuckAt(), e.orphanAt(), e.askAt())
 	for i := range e.tree.links {
@@ -284,7 +283,7 @@ func (e *Engine) Deadline() time.Duration {
 	return d
 }
 
-// Tick does what is due.
+// Tick handles the due deadlines.
 func (e *Engine) Tick(now time.Duration, out *Out) {
 	e.releaseEarly(now, out)
 	e.askChildren(now)

@@ -7,24 +7,24 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// fence is the open fence as this node knows it. All nodes number them alike:
-// a child can send its part of the next one only after the last came down
-// through its parent.
+// fence is this node's state of the open fence. All nodes number fences alike: a child
+// can send its part of the next fence only after the previous fence came down through its
+// parent.
 type fence struct {
 	seq      uint32
-	open     bool          // somebody below or here has entered it
-	since    time.Duration // when that was
-	asked    bool          // the parent wants to know
-	sent     bool          // our part has gone up, or the verdict is given
-	put      bool          // it carries pairs of this node
-	eligible bool          // for an early release: an earlier one carried addresses
+	open     bool          // a rank below or here has entered the fence
+	since    time.Duration // the time of the first entry
+	asked    bool          // the parent has asked
+	sent     bool          // our part has gone up, or the fence is stuck
+	put      bool          // this node has put pairs into the fence
+	eligible bool          // for an early release: an earlier fence carried addresses
 	noted    bool          // an early release was logged
-	stuck    bool          // the verdict is that it never closes
+	stuck    bool          // the fence can never close
 	parts    []part        // of the children
 	body     chunks
 }
 
-// part is one child's.
+// part is a child's part of the fence.
 type part struct {
 	done  bool
 	asked bool
@@ -51,8 +51,8 @@ func (e *Engine) openFence(now time.Duration) {
 	}
 }
 
-// own counts the ranks of this node. At is when the last that have left are
-// certain to have left; never while a rank may still enter.
+// own counts the ranks of this node. At is the time from which the last departures are
+// certain; never while a rank may still enter.
 func (e *Engine) own() (n counts, at time.Duration) {
 	for i := range e.ranks {
 		c := &e.ranks[i]
@@ -75,8 +75,8 @@ func (e *Engine) own() (n counts, at time.Duration) {
 	return n, at
 }
 
-// settled counts the ranks of this node and below when none is still to come,
-// and says from when on that is so.
+// settled counts the ranks of this node and below once no rank is still to come, with the
+// time from which this is certain.
 func (e *Engine) settled() (counts, time.Duration) {
 	f := &e.fence
 	if f.sent || !f.open && !f.asked {
@@ -101,11 +101,11 @@ func (e *Engine) settled() (counts, time.Duration) {
 	return n, at
 }
 
-// forgiven reports whether neighbors may leave while the fence is open: their
-// ranks were let go early, and so will be those that still wait here.
+// forgiven reports whether neighbors may leave while the fence is open: their ranks were
+// released early, and the ranks still waiting here will be, too.
 func (e *Engine) forgiven() bool { return e.fence.eligible && e.early > 0 }
 
-// lowest is the lowest rank of a node, -1 when that is not known.
+// lowest is the lowest rank of a node, -1 when unknown.
 func (e *Engine) lowest(node int32) filch.Rank {
 	if int(node) < len(e.cfg.Lowest) {
 		return e.cfg.Lowest[node]
@@ -113,8 +113,8 @@ func (e *Engine) lowest(node int32) filch.Rank {
 	return -1
 }
 
-// orphanAt is when it is certain that a fence in which somebody here or below
-// waits cannot be closed, since the parent is gone.
+// orphanAt is the time from which an open fence here or below certainly cannot close,
+// since the parent is gone.
 func (e *Engine) orphanAt() time.Duration {
 	f := &e.fence
 	if e.tree.root() || !e.tree.parent().gone || !f.open || f.stuck || e.forgiven() {
@@ -138,8 +138,8 @@ func (e *Engine) stuckAt() time.Duration {
 	return at
 }
 
-// progress sends up what is complete, closes what came down, and puts frames
-// on the way.
+// progress contributes settled fences, ends a fence whose parent is gone, and queues
+// frames for the neighbors.
 func (e *Engine) progress(now time.Duration, out *Out) {
 	for {
 		n, at := e.settled()
@@ -155,7 +155,7 @@ func (e *Engine) progress(now time.Duration, out *Out) {
 	e.flush(now, out)
 }
 
-// contribute acts on a fence that is settled here and below.
+// contribute acts on a fence settled here and below.
 func (e *Engine) contribute(now time.Duration, n counts, out *Out) {
 	f := &e.fence
 	f.put = f.put || len(e.kvs.fresh) > 0
@@ -188,7 +188,7 @@ func (e *Engine) contribute(now time.Duration, n counts, out *Out) {
 	}
 }
 
-// full ends the job for having put too much.
+// full ends the job, whose ranks have put too many bytes.
 func (e *Engine) full(out *Out) {
 	if len(e.ranks) == 0 {
 		return
@@ -196,7 +196,7 @@ func (e *Engine) full(out *Out) {
 	e.broken(&e.ranks[0], out, fmt.Sprintf("is part of a job that put more than %d MiB of addresses", maxKVS>>20))
 }
 
-// stuck says, here and below, that a fence can never be complete.
+// stuck ends the job, here and below, over a fence that can never be complete.
 func (e *Engine) stuck(n counts, out *Out) {
 	if e.fence.stuck {
 		return
@@ -221,7 +221,7 @@ func (e *Engine) stuck(n counts, out *Out) {
 	}
 }
 
-// down takes one frame of the set of a complete fence.
+// down takes a frame of the set of a complete fence.
 func (e *Engine) down(now time.Duration, m message, out *Out) {
 	e.tree.toChildren(m)
 	for b := m.pairs; len(b) > 0; {
@@ -255,7 +255,7 @@ func (e *Engine) down(now time.Duration, m message, out *Out) {
 	}
 }
 
-// leave answers a rank that waits in a fence.
+// leave answers a rank waiting in a fence.
 func (e *Engine) leave(c *client, out *Out) {
 	if c.gone || c.state != Inited {
 		return
@@ -305,7 +305,7 @@ func (e *Engine) deliver(now time.Duration, l *link, m message, out *Out) {
 	e.progress(now, out)
 }
 
-// askAt is when children that have not said a word are asked.
+// askAt is the time to ask the children without a message.
 func (e *Engine) askAt() time.Duration {
 	f := &e.fence
 	if !f.open || f.sent {
@@ -334,7 +334,7 @@ func (e *Engine) askNow() {
 	}
 }
 
-// earlyAt is when the next rank is let go early; see [EarlyDefault].
+// earlyAt is the time of the next early release; see [EarlyDefault].
 func (e *Engine) earlyAt() time.Duration {
 	f := &e.fence
 	if e.early <= 0 || !f.eligible || f.put || len(e.kvs.fresh) > 0 {

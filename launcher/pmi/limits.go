@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Limits on what a rank, or a peer, may make us hold. MPICH sends lines of at
+// Limits on the memory that a rank, or a peer, may make us hold. MPICH sends lines of at
 // most 1,024 bytes; Open MPI's PMI-1 path a little more than the value length.
 const (
-	FeedBytes = 64 << 10 // the most that a keeper should feed at a time
+	FeedBytes = 64 << 10 // the most that a keeper should feed per call
 
 	maxLine     = 64 << 10  // a line of PMI-1, a message of PMI-2
 	maxBlock    = 1 << 20   // an mcmd, from its first line to endcmd
@@ -22,22 +22,22 @@ const (
 	maxKeys     = 1_000_000 // of a job
 	maxNames    = 4096      // published services of a job
 	maxAttrKeys = 4096      // node attributes (PMI-2)
-	maxDue      = 64        // answers that one rank (PMI-2, threaded) waits for
-	maxMapping  = 673       // what MPICH's client can take as the process mapping
-	maxText     = 200       // of what a rank says, in a line of ours
-	maxChunk    = 60 << 10  // key-value bytes of one frame between keepers
-	maxWindow   = 16        // frames on the way to one neighbor, not acknowledged
+	maxDue      = 64        // open questions of a rank (PMI-2, threaded)
+	maxMapping  = 673       // bytes of a process mapping that MPICH's client can take
+	maxText     = 200       // bytes of a rank's message quoted in a line of ours
+	maxChunk    = 60 << 10  // key-value bytes of a frame between keepers
+	maxWindow   = 16        // unacknowledged frames on the way to a neighbor
 	maxUnacked  = 8         // frames taken before an acknowledgment goes at once
 )
 
 // Times of the tree.
 const (
-	// goneGrace is how long a rank must have left before others are said to
-	// wait for it in vain: what really happened to it, its exit code or signal,
-	// is reported by its keeper meanwhile and goes first.
+	// goneGrace is the time from the departure of a rank to the report that others wait
+	// for the rank in vain. Meanwhile the keeper of the departed rank reports the true
+	// cause, an exit code or a signal, and the first report counts.
 	goneGrace = 300 * time.Millisecond
-	// askAfter is how long a fence stays open before children that have said
-	// nothing are asked whether they ever will.
+	// askAfter is how long a fence stays open before silent children are asked whether
+	// their ranks will ever enter.
 	askAfter = 500 * time.Millisecond
 
 	resendFirst = time.Second
@@ -45,9 +45,8 @@ const (
 	ackAfter    = 100 * time.Millisecond
 )
 
-// abortCode is the job's code for an MPI_Abort: 0 stays 0, what is not a number
-// is 1, and of a larger number the low byte counts, as it would for exit, but
-// never as a success.
+// abortCode is the job's code for an MPI_Abort: 0 stays 0, text without a number gives 1,
+// and a larger number gives its low byte, as with exit, but never 0.
 func abortCode(s string) int32 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
@@ -62,7 +61,7 @@ func abortCode(s string) int32 {
 	return int32(n)
 }
 
-// clip makes what a rank said fit for one line of ours.
+// clip shortens a rank's message to a line of ours and replaces control characters.
 func clip(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText] + "..."

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// attr is one key=value of a message.
+// attr is a key=value of a message.
 type attr struct{ key, val string }
 
 // line is a parsed message of either protocol.
@@ -14,7 +14,7 @@ type line struct {
 	attrs []attr
 }
 
-// val is the first attribute of that name, "" when there is none.
+// val is the first attribute with this name, "" when there is none.
 func (l line) val(key string) string {
 	v, _ := l.lookup(key)
 	return v
@@ -37,9 +37,9 @@ var (
 	errWord      = errors.New("an attribute's name that is empty or too long")
 )
 
-// parseLine reads one line of PMI-1, without its newline. A value= or a
-// message= goes on to the end of the line: Open MPI's encoding has spaces in
-// values, and MPICH 4.2 in the message of an abort.
+// parseLine reads a line of PMI-1, without the newline. A value= or a message= goes on to
+// the end of the line: Open MPI's encoding has spaces in values, and MPICH 4.2 in the
+// message of an abort.
 func parseLine(s string) (line, error) {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
@@ -87,9 +87,9 @@ func parseLine(s string) (line, error) {
 	return l, nil
 }
 
-// block is an mcmd on its way: its lines are counted, not kept, since the only
-// one there is (spawn) is declined. A spawn of several programs comes as that
-// many blocks and wants one answer after the last.
+// block is an mcmd being received. The lines are counted, not kept, since the only mcmd
+// (spawn) is declined. A spawn of several programs comes as a block for each program, and
+// expects a single answer after the last block.
 type block struct {
 	open  bool
 	cmd   string
@@ -98,7 +98,7 @@ type block struct {
 	sofar string // spawnssofar
 }
 
-// add takes one line; done means that the block is complete.
+// add takes a line; done means a complete block.
 func (b *block) add(s string) (done bool) {
 	if s == "endcmd" {
 		b.open = false

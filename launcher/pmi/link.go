@@ -10,7 +10,7 @@ import (
 // Width is the number of children in the tree of fences.
 const Width = 16
 
-// tree is a node's neighbors in the tree of the job's nodes.
+// tree holds a node's neighbors in the tree of the job's nodes.
 type tree struct {
 	me, nodes int32
 	children  []int32
@@ -35,7 +35,7 @@ func newTree(me, nodes int32) tree {
 
 func (t *tree) root() bool { return t.me == 0 }
 
-// link is the one to that neighbor, nil when it is none.
+// link returns the link to a neighbor, nil for any other node.
 func (t *tree) link(node int32) *link {
 	for i := range t.links {
 		if t.links[i].peer == node {
@@ -68,7 +68,7 @@ func (t *tree) toChildren(m message) {
 	}
 }
 
-// toward is the link on the way to a node below this one.
+// toward is the link on the way to a node below this node.
 func (t *tree) toward(node int32) *link {
 	if node >= t.nodes {
 		return nil
@@ -83,10 +83,10 @@ func (t *tree) toward(node int32) *link {
 	return nil
 }
 
-// link carries frames to and from one neighbor in order and exactly once, over
-// a network that may lose, repeat and reorder them: frames are numbered from 1,
-// acknowledgments are cumulative and ride on frames of the other direction
-// where there are any, and what stays unacknowledged is sent again.
+// link carries frames to and from a neighbor in order and exactly once, over a network
+// with loss, repetition and reordering: frames are numbered from 1, acknowledgments are
+// cumulative and ride on frames of the other direction where there are any, and
+// unacknowledged frames are sent again.
 type link struct {
 	peer int32
 
@@ -100,7 +100,7 @@ type link struct {
 	owed  int    // frames taken and not acknowledged
 	ackBy time.Duration
 
-	gone   bool // there is nobody there any more
+	gone   bool // the neighbor is gone for good
 	goneAt time.Duration
 }
 
@@ -113,7 +113,7 @@ func newLink(peer int32) link {
 	return link{peer: peer, base: 1, want: 1, wait: resendFirst, again: filch.Never, ackBy: filch.Never}
 }
 
-// leave notes that the neighbor is gone: nothing is sent to it any more.
+// leave notes that the neighbor is gone: the link sends nothing any more.
 func (l *link) leave(now time.Duration) {
 	if !l.gone {
 		l.gone, l.goneAt = true, now
@@ -131,8 +131,8 @@ func (l *link) send(k kind, payload []byte) {
 
 func (l *link) say(m message) { l.send(m.kind, m.encode()) }
 
-// flush puts on the way what the window allows, and an acknowledgment where one
-// is due and nothing carries it.
+// flush sends the frames that the window allows, and a separate acknowledgment where an
+// acknowledgment is due and no frame carries the number.
 func (l *link) flush(now time.Duration, out *Out) {
 	if now >= l.again {
 		l.sent = 0
@@ -166,9 +166,9 @@ func (l *link) frame(k kind, seq uint32, payload []byte) []byte {
 
 func (l *link) deadline() time.Duration { return min(l.again, l.ackBy) }
 
-// receive takes a frame. ok is false for one that makes no sense; the message
-// is of kindAck when there is nothing to act on: an acknowledgment, a repeated
-// frame, or one that came before those it follows.
+// receive takes a frame. ok is false for an invalid frame. The message is of kindAck when
+// there is nothing to act on: an acknowledgment, a repeated frame, or a frame that
+// arrived before its predecessors.
 func (l *link) receive(now time.Duration, b []byte) (m message, ok bool) {
 	if len(b) < headerBytes || b[0] != codecVersion {
 		return m, false
@@ -192,7 +192,7 @@ func (l *link) receive(now time.Duration, b []byte) (m message, ok bool) {
 	return m, true
 }
 
-// acknowledged drops what the neighbor has up to number ack.
+// acknowledged drops the frames up to number ack, which the neighbor has.
 func (l *link) acknowledged(now time.Duration, ack uint32) bool {
 	n := int64(ack) - int64(l.base) + 1
 	if n <= 0 {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Mapping says which ranks share a node, as the value of PMI_process_mapping:
-// (vector,(first node,nodes,ranks of each),...), the ranks in order. Nodes[r]
-// is the node of rank r, an index. It is "" when that takes more than the 673
-// bytes that MPICH can take: ranks then compare host names, which is right but
-// costs a get of every rank from every rank.
+// Mapping encodes which ranks share a node, as the value of PMI_process_mapping:
+// (vector,(first node,nodes,ranks of each),...), the ranks in order. Nodes[r] is the
+// index of the node of rank r. The result is "" for a text longer than the 673 bytes that
+// MPICH can take: ranks then compare host names, which is correct but costs a get of
+// every rank from every rank.
 func Mapping(nodes []int32) string {
 	var b strings.Builder
 	b.WriteString("(vector")
@@ -68,7 +68,7 @@ func cyclic(nodes []int32) (n, per int, ok bool) {
 
 var errMapping = errors.New("not a process mapping")
 
-// ParseMapping says the node of each of size ranks.
+// ParseMapping returns the node of each of size ranks.
 func ParseMapping(s string, size int) ([]int32, error) {
 	body, ok := strings.CutPrefix(s, "(vector")
 	if !ok {

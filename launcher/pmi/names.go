@@ -7,10 +7,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// The name service of a job (MPI_Publish_name and its kin) lives at the root
-// of the tree: it reaches the ranks of the job and nobody else.
+// The name service of a job (MPI_Publish_name and its kin) lives at the root of the tree,
+// and serves the ranks of this job only.
 
-// nameOp is what is asked of it.
+// nameOp is an operation of the name service.
 type nameOp uint8
 
 const (
@@ -25,7 +25,7 @@ type names struct {
 	ports map[string]string
 }
 
-// nameAsk is a question that is on its way.
+// nameAsk is an unanswered question to the name service.
 type nameAsk struct {
 	id      uint32
 	op      nameOp
@@ -35,7 +35,7 @@ type nameAsk struct {
 	port    string
 }
 
-// nameAnswer is how it ended; msg is "success" or a word that says why not.
+// nameAnswer is the answer; msg is "success" or a word for the error.
 type nameAnswer struct {
 	op   nameOp
 	msg  string
@@ -65,7 +65,7 @@ func (n *names) do(op nameOp, service, port string) nameAnswer {
 	return a
 }
 
-// askName answers at once where this node is the root, else it asks the root;
+// askName answers at once where this node is the root. Any other node asks the root, and
 // the rank waits.
 func (e *Engine) askName(now time.Duration, c *client, q nameAsk, thrid string, out *Out) {
 	bad := ""
@@ -101,7 +101,7 @@ func (e *Engine) nameAnswered(c *client, a nameAnswer, thrid string, out *Out) {
 	e.nameAnswer1(c, a, out)
 }
 
-// nameUp passes a question on to the root, or answers it there.
+// nameUp passes a question on to the root, or answers at the root.
 func (e *Engine) nameUp(m message, out *Out) {
 	if !e.tree.root() {
 		e.tree.parent().say(m)
@@ -116,7 +116,7 @@ func (e *Engine) nameUp(m message, out *Out) {
 	l.say(message{kind: kindAnswer, node: m.node, id: m.id, op: a.op, port: a.port, msg: a.msg})
 }
 
-// nameDown passes an answer on to who asked.
+// nameDown passes an answer on to the asking rank.
 func (e *Engine) nameDown(m message, out *Out) {
 	if m.node != e.cfg.Node {
 		if l := e.tree.toward(m.node); l != nil {
@@ -137,22 +137,22 @@ func (e *Engine) nameDown(m message, out *Out) {
 	}
 }
 
-// attrs is what ranks of this node wait for besides a fence: node attributes of
-// PMI-2, which never leave the node, and answers of the root.
+// attrs holds the waits of this node's ranks besides fences: for node attributes of
+// PMI-2, which never leave the node, and for answers of the root.
 type attrs struct {
 	vals    map[string]string
 	waiting []attrWait
 	asked   []nameAsk
 }
 
-// attrWait is a get that waits for its put.
+// attrWait is a get waiting for its put.
 type attrWait struct {
 	rank  filch.Rank
 	thrid string
 	key   string
 }
 
-// drop forgets the gets of a rank that has left.
+// drop removes the gets of a departed rank.
 func (a *attrs) drop(r filch.Rank) {
 	a.waiting = slices.DeleteFunc(a.waiting, func(w attrWait) bool { return w.rank == r })
 }

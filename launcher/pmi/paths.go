@@ -6,35 +6,35 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Paths carries parcels between any two keepers of a job, along the tree of its
-// nodes: in order, each exactly once and of whatever length, over relays that
-// may lose, repeat and reorder frames. Another wire-up than PMI's uses it to
-// talk to itself on the other nodes.
+// Paths carries parcels between any two keepers of a job, along the tree of the job's
+// nodes: in order, each exactly once and up to a length of maxParcel, over relays that
+// may lose, repeat and reorder frames. The wire-up of PMIx uses Paths between its engines
+// on the nodes.
 //
-// A parcel to a node behind one that has left is lost: [Paths.Send] or
-// [Paths.Receive] says so where that is known.
+// A parcel to a node behind a departed node is lost: [Paths.Send] or [Paths.Receive]
+// reports the loss where known.
 type Paths struct {
 	tree  tree
 	nodes int32
-	begun map[int32][]byte // by who sends it: a parcel whose end is still to come
+	begun map[int32][]byte // by sender: an incomplete parcel
 }
 
-// Parcel is a message of the keeper of one node to that of another.
+// Parcel is a message from the keeper of a node to the keeper of another.
 type Parcel struct {
 	From, To int32
 	Body     []byte
 }
 
-// maxParcel bounds a parcel: all that a job may put, see maxKVS.
+// maxParcel bounds a parcel: the bytes that a job may put, see maxKVS.
 const maxParcel = maxKVS + maxChunk
 
-// NewPaths makes those of one node.
+// NewPaths makes the paths of a node.
 func NewPaths(node, nodes int32) *Paths {
 	nodes = max(nodes, 1)
 	return &Paths{tree: newTree(node, nodes), nodes: nodes, begun: map[int32][]byte{}}
 }
 
-// Neighbors are the nodes that share a link with this one.
+// Neighbors returns the nodes with a link to this node.
 func (p *Paths) Neighbors() []int32 {
 	all := make([]int32, len(p.tree.links))
 	for i := range p.tree.links {
@@ -43,19 +43,19 @@ func (p *Paths) Neighbors() []int32 {
 	return all
 }
 
-// Send puts a parcel on its way; Flush makes the frames. It is false when there
-// is no way any more, or never was.
+// Send puts a parcel on its way; Flush makes the frames. The result is false without a
+// way to the node.
 func (p *Paths) Send(to int32, body []byte) bool {
 	return p.pass(message{kind: kindParcel, from: p.tree.me, to: to, data: body, last: true})
 }
 
-// Reaches reports whether there is a way to a node, as far as is known here.
+// Reaches reports whether there is a way to a node, as far as this node knows.
 func (p *Paths) Reaches(node int32) bool {
 	l := p.toward(node)
 	return l != nil && !l.gone
 }
 
-// pass sends m toward its end, cut into pieces that a frame can hold.
+// pass sends m toward the receiving node, cut into pieces of a frame's size.
 func (p *Paths) pass(m message) bool {
 	if !p.Reaches(m.to) {
 		return false
@@ -74,7 +74,7 @@ func (p *Paths) pass(m message) bool {
 	}
 }
 
-// toward is the link on the way to any node but this one.
+// toward is the link on the way to any other node.
 func (p *Paths) toward(node int32) *link {
 	if node < 0 || node >= p.nodes || node == p.tree.me {
 		return nil
@@ -88,8 +88,8 @@ func (p *Paths) toward(node int32) *link {
 	return p.tree.parent()
 }
 
-// Receive takes a frame from the keeper of node from; an empty one says that
-// there is none any more. It returns the parcels that are for this node.
+// Receive takes a frame from the keeper of node from; an empty frame means that the
+// keeper is gone. Receive returns the parcels for this node.
 func (p *Paths) Receive(now time.Duration, from int32, frame []byte, out *Out) []Parcel {
 	l := p.tree.link(from)
 	if l == nil {
@@ -131,14 +131,14 @@ func (p *Paths) collect(m message, out *Out) []Parcel {
 	return nil
 }
 
-// Flush makes the frames that may go now.
+// Flush makes the frames that the windows allow now.
 func (p *Paths) Flush(now time.Duration, out *Out) {
 	for i := range p.tree.links {
 		p.tree.links[i].flush(now, out)
 	}
 }
 
-// Deadline is when Flush must be called next.
+// Deadline is the time of the next Flush.
 func (p *Paths) Deadline() time.Duration {
 	d := filch.Never
 	for i := range p.tree.links {

@@ -38,7 +38,7 @@ func (e *Engine) message1(now time.Duration, c *client, b []byte, out *Out) int 
 	return n + 1
 }
 
-// expected reports whether c may send cmd now, and breaks it if not.
+// expected reports whether c may send cmd now, and ends the job if not.
 func (e *Engine) expected(c *client, cmd string, out *Out) bool {
 	why := ""
 	switch {
@@ -160,7 +160,7 @@ func (e *Engine) get1(c *client, l line, out *Out) {
 	out.write(c.rank, "cmd=get_result rc="+rc(msg)+" msg="+msg+" value="+val+"\n")
 }
 
-// lookup is a get of either protocol.
+// lookup answers a get of either protocol.
 func (e *Engine) lookup(key string) (string, bool) {
 	if key == mappingKey {
 		return e.cfg.Mapping, e.cfg.Mapping != ""
@@ -170,7 +170,7 @@ func (e *Engine) lookup(key string) (string, bool) {
 
 const mappingKey = "PMI_process_mapping"
 
-// blockLine takes one more line of an mcmd.
+// blockLine takes the next line of an mcmd.
 func (e *Engine) blockLine(c *client, s string, out *Out) {
 	c.block.bytes += len(s) + 1
 	if c.block.bytes > maxBlock {
@@ -203,7 +203,7 @@ func (e *Engine) name1(now time.Duration, c *client, l line, out *Out) {
 	e.askName(now, c, nameAsk{op: op, service: l.val("service"), port: l.val("port")}, "", out)
 }
 
-// nameAnswer1 tells c how its question ended.
+// nameAnswer1 sends c the answer of the name service.
 func (e *Engine) nameAnswer1(c *client, a nameAnswer, out *Out) {
 	head := [...]string{"cmd=publish_result ", "cmd=unpublish_result ", "cmd=lookup_result "}[a.op]
 	if a.op == opLookup && a.msg == "success" {

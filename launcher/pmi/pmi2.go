@@ -49,8 +49,8 @@ func parseLength(b []byte) (int, bool) {
 	return n, true
 }
 
-// parseMessage reads the body of a message of PMI-2: name=value; and again, a
-// semicolon within a value doubled. The last one may be missing.
+// parseMessage reads the body of a message of PMI-2: name=value; and again, with a
+// semicolon inside a value doubled. The last semicolon may be missing.
 func parseMessage(s string) (line, error) {
 	var l line
 	for s != "" {
@@ -81,8 +81,7 @@ func parseMessage(s string) (line, error) {
 	return l, nil
 }
 
-// unescape takes a value off s and says how much of s it was, its semicolon
-// included.
+// unescape takes a value off s and returns the length in s, with the semicolon.
 func unescape(s string) (string, int) {
 	var b strings.Builder
 	for i := 0; ; {
@@ -100,7 +99,7 @@ func unescape(s string) (string, int) {
 	}
 }
 
-// reply2 is an answer: the thread's id first, where the question had one.
+// reply2 is an answer: the thread's id first, where the question had a thrid.
 func reply2(cmd, thrid string, attrs ...attr) string {
 	var b strings.Builder
 	b.WriteString("cmd=" + strings.ReplaceAll(cmd, ";", ";;") + "-response;")
@@ -117,7 +116,7 @@ func (e *Engine) answer2(c *client, cmd, thrid string, out *Out, attrs ...attr) 
 	out.write(c.rank, reply2(cmd, thrid, attrs...))
 }
 
-// fail2 answers a request that cannot be met.
+// fail2 answers a failed request.
 func (e *Engine) fail2(c *client, cmd, thrid, why string, out *Out) {
 	e.answer2(c, cmd, thrid, out, attr{"rc", "1"}, attr{"errmsg", why})
 }
@@ -269,8 +268,8 @@ func (e *Engine) putAttr(c *client, l line, thrid string, out *Out) {
 	e.attrs.waiting = keep
 }
 
-// getAttr answers at once, or with wait=TRUE when another rank of this node has
-// put it; only the rank, or its thread, that asked waits.
+// getAttr answers at once, or with wait=TRUE when another rank of this node has put the
+// attribute; only the asking rank, or the asking thread, waits.
 func (e *Engine) getAttr(c *client, l line, thrid string, out *Out) {
 	key := l.val("key")
 	val, ok := e.attrs.vals[key]

@@ -2,16 +2,16 @@ package pmi
 
 import "strings"
 
-// pair is one key with its value.
+// pair is a key with its value.
 type pair struct{ key, val string }
 
-// store is the job's key-value set as this node has it: what came down with
-// fences, and what the ranks here have put since the last one.
+// store is the job's key-value set on this node: the pairs that came down with fences,
+// and the pairs put by the ranks here since the last fence.
 type store struct {
 	done  map[string]string
 	fresh []pair         // put since the last fence, in order
 	at    map[string]int // index into fresh
-	bytes int            // of all of it
+	bytes int            // of all pairs
 	cards bool           // a fence brought addresses of MPICH
 }
 
@@ -22,8 +22,8 @@ func (s *store) init() {
 
 const pairOverhead = 4 // two lengths on the wire
 
-// put takes a pair of a rank here; a key put twice keeps the last value. It
-// says why not, as a word for the rank, or nothing.
+// put takes a pair of a rank here; a key put twice keeps the last value. The result is a
+// word for the error, or "".
 func (s *store) put(key, val string) string {
 	switch {
 	case key == "":
@@ -48,7 +48,7 @@ func (s *store) put(key, val string) string {
 		s.fresh[i].val = strings.Clone(val)
 		return ""
 	}
-	// Clones: the line that they are part of may be much longer.
+	// Clones: the line around key and value may be much longer.
 	key = strings.Clone(key)
 	s.at[key] = len(s.fresh)
 	s.fresh = append(s.fresh, pair{key, strings.Clone(val)})
@@ -63,20 +63,20 @@ func (s *store) get(key string) (string, bool) {
 	return v, ok
 }
 
-// take hands over what was put since the last fence; it comes back with the
-// fence itself.
+// take hands over the pairs put since the last fence; the pairs come back with the fence
+// itself.
 func (s *store) take(c *chunks) {
 	for _, p := range s.fresh {
 		c.add(p)
 		s.bytes -= len(p.key) + len(p.val) + pairOverhead
-		// Until the fence closes, gets on this node still find it.
+		// Until the fence closes, gets on this node still find the pair.
 		s.commit(p)
 	}
 	s.fresh = nil
 	clear(s.at)
 }
 
-// commit makes a pair visible. It reports whether there was room.
+// commit makes a pair visible and reports whether the pair fits the limits.
 func (s *store) commit(p pair) bool {
 	grow := len(p.key) + len(p.val) + pairOverhead
 	if old, ok := s.done[p.key]; ok {

@@ -1,14 +1,14 @@
-// Package pmix is the wire-up of an MPI job through PMIx, for Open MPI and
-// whatever else asks for it: one node's part in it.
+// Package pmix is the wire-up of an MPI job through PMIx, for Open MPI and other programs
+// that ask for PMIx: the part of a node.
 //
-// PMIx itself is libpmix, which a small process of its own loads: pmixd, in C,
-// one for each job and node (see the folder pmixd). Here is what tells it about
-// the job, and what stands between the servers of a job's nodes: fences, which
-// gather a blob of every node and give all of them to each, and direct modex,
-// which fetches what one rank has put from the node that has it.
+// PMIx itself is libpmix. A small process for each job and node, pmixd in C, loads
+// libpmix (see the folder pmixd). This package describes the job to pmixd and connects
+// the servers of a job's nodes: by fences, which gather a blob from every node and give
+// all blobs to each node, and by direct modex, which fetches a rank's data from the node
+// of the rank.
 //
-// [Engine] is behind the same port as that of launcher/pmi: the keeper feeds it
-// what the helper wrote, as rank [Helper], frames of the other keepers, the ends
-// of ranks, and time, and does what an Out says. It owns no descriptor, never
-// blocks and never fails. [Start] makes the helper's command.
+// [Engine] has the same interface as the engine of launcher/pmi. The keeper feeds the
+// engine the helper's bytes, as rank [Helper], frames of the other keepers, the ends of
+// ranks, and time, and carries out the actions of an Out. The engine owns no descriptor,
+// never blocks and never fails. [Command] makes the helper's command.
 package pmix

@@ -9,10 +9,10 @@ import (
 	"github.com/filch-hpc/filch/launcher/pmi"
 )
 
-// Helper stands for the helper's connection where a rank is named.
+// Helper stands for the helper's connection in place of a rank.
 const Helper filch.Rank = -1
 
-// Config describes a job as one node sees it.
+// Config describes a job for the engine of a node.
 type Config struct {
 	Namespace string // the job's name for its ranks: unique among jobs and attempts, no spaces
 	Dir       string // for the files of libpmix: ours alone, and short-lived
@@ -22,18 +22,19 @@ type Config struct {
 	Apps      int32 // programs of the job
 }
 
-// Node is one node of the job.
+// Node is a node of the job.
 type Node struct {
 	Name  string
 	Ranks []filch.Rank
 	Apps  []int32 // of each rank: the program's index
 }
 
-// goneGrace is how long a rank must have left before others are said to wait
-// for it in vain: what really happened to it is reported meanwhile, first.
+// goneGrace is the time from the departure of a rank to the report that others wait for
+// the rank in vain. Meanwhile the keeper of the departed rank reports the true cause, and
+// the first report counts.
 const goneGrace = 300 * time.Millisecond
 
-// Engine is the wire-up of one job on one node.
+// Engine is the wire-up of a job on a node.
 type Engine struct {
 	cfg   Config
 	ranks map[filch.Rank]*client // of this node
@@ -43,39 +44,39 @@ type Engine struct {
 	input []byte // of the helper: an incomplete frame
 
 	ready   bool
-	version string // of libpmix, as it says
+	version string // of libpmix, as the helper reports
 	failure *Failure
 
 	groups map[groupKey]*group
 	asks   map[uint32]ask   // questions to the helper, by our id
-	wants  map[uint32]int32 // its own, by its id: the node that was asked
+	wants  map[uint32]int32 // the helper's questions, by its id: the asked node
 	serial uint32
 	left   departed
 }
 
-// client is what is known of a rank of this node.
+// client is the state of a rank of this node.
 type client struct {
 	state pmi.State
 	gone  bool
 	env   []string
 }
 
-// departed is a rank that ended before MPI_Init: those that are in it wait for
-// that one in vain.
+// departed is a rank that ended before MPI_Init: the ranks in MPI_Init wait for the
+// departed rank in vain.
 type departed struct {
 	known bool
 	rank  filch.Rank
-	at    time.Duration // when we knew
+	at    time.Duration // when this node learned
 	said  bool
 }
 
-// ask is a question of another node that our helper was asked.
+// ask is a question of another node, passed to our helper.
 type ask struct {
 	node int32
 	id   uint32
 }
 
-// New makes the engine of one node.
+// New makes the engine of a node.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg: cfg, ranks: map[filch.Rank]*client{}, home: make([]int32, cfg.Size),
@@ -100,7 +101,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Begin tells the helper of the job.
+// Begin sends the helper the description of the job.
 func (e *Engine) Begin(out *pmi.Out) {
 	b := newFrame(kindSetup).u32(protocol).text(e.cfg.Namespace).
 		text(fmt.Sprintf("%s.%d", e.cfg.Namespace, e.cfg.Node)).text(e.cfg.Dir).
@@ -121,11 +122,11 @@ func (e *Engine) Begin(out *pmi.Out) {
 // Quit tells the helper that all ranks have ended.
 func (e *Engine) Quit(out *pmi.Out) { e.tell(out, newFrame(kindQuit)) }
 
-// Ready reports whether ranks can be started; Failure says why they never can.
+// Ready reports whether ranks can be started; Failure is the reason if they never can.
 func (e *Engine) Ready() bool       { return e.ready }
 func (e *Engine) Failure() *Failure { return e.failure }
 
-// Env is what the helper wants rank r to be started with.
+// Env is the environment that the helper wants for rank r.
 func (e *Engine) Env(r filch.Rank) []string {
 	if c := e.ranks[r]; c != nil {
 		return c.env
@@ -133,7 +134,7 @@ func (e *Engine) Env(r filch.Rank) []string {
 	return nil
 }
 
-// State says how far rank r came. Ranks are not seen to wait in a fence.
+// State returns the progress of rank r. The engine does not see ranks wait in a fence.
 func (e *Engine) State(r filch.Rank) pmi.State {
 	if c := e.ranks[r]; c != nil {
 		return c.state
@@ -151,7 +152,7 @@ func (e *Engine) Spoke() bool {
 	return false
 }
 
-// Feed takes bytes that the helper wrote.
+// Feed takes bytes written by the helper.
 func (e *Engine) Feed(now time.Duration, from filch.Rank, data []byte, out *pmi.Out) {
 	if from != Helper || e.failure != nil {
 		return
@@ -178,7 +179,7 @@ func (e *Engine) Feed(now time.Duration, from filch.Rank, data []byte, out *pmi.
 	e.paths.Flush(now, out)
 }
 
-// frame acts on one frame of the helper; false says that it makes no sense.
+// frame acts on a frame of the helper; false means an invalid frame.
 func (e *Engine) frame(now time.Duration, k kind, body []byte, out *pmi.Out) bool {
 	r := &reader{b: body, ok: true}
 	switch k {
@@ -252,8 +253,8 @@ func (e *Engine) tell(out *pmi.Out, b builder) {
 	out.Writes = append(out.Writes, pmi.Write{Rank: Helper, Data: b.done()})
 }
 
-// Closed says that the process of rank r has ended, and that all that the
-// helper wrote before was fed.
+// Closed reports that the process of rank r has ended and that all earlier bytes of the
+// helper were fed.
 func (e *Engine) Closed(now time.Duration, r filch.Rank, out *pmi.Out) {
 	c := e.ranks[r]
 	if c == nil || c.gone {
@@ -265,8 +266,8 @@ func (e *Engine) Closed(now time.Duration, r filch.Rank, out *pmi.Out) {
 	e.paths.Flush(now, out)
 }
 
-// depart notes that a rank ended before MPI_Init, and passes it on to the
-// neighbors but the one from which it came.
+// depart notes that a rank ended before MPI_Init, and passes the news on to all neighbors
+// but the sender.
 func (e *Engine) depart(now time.Duration, r filch.Rank, from int32, out *pmi.Out) {
 	if e.left.known {
 		return
@@ -280,7 +281,7 @@ func (e *Engine) depart(now time.Duration, r filch.Rank, from int32, out *pmi.Ou
 	e.vain(now, out)
 }
 
-// vainAt is when a rank here is known to wait in vain for one that has left.
+// vainAt is the time from which a rank here certainly waits in vain for a departed rank.
 func (e *Engine) vainAt() time.Duration {
 	if !e.left.known || e.left.said || e.waiter() < 0 {
 		return filch.Never
@@ -288,8 +289,8 @@ func (e *Engine) vainAt() time.Duration {
 	return e.left.at + goneGrace
 }
 
-// waiter is a rank of this node that is in the job and not through with it, -1
-// where there is none.
+// waiter is a rank of this node between MPI_Init and MPI_Finalize, -1 where there is
+// none.
 func (e *Engine) waiter() filch.Rank {
 	for _, r := range e.order {
 		if c := e.ranks[r]; c.state == pmi.Inited && !c.gone {
@@ -299,7 +300,7 @@ func (e *Engine) waiter() filch.Rank {
 	return -1
 }
 
-// vain ends the job when somebody waits for a rank that never comes.
+// vain ends the job when a rank waits for a departed rank.
 func (e *Engine) vain(now time.Duration, out *pmi.Out) {
 	if now < e.vainAt() {
 		return
@@ -323,16 +324,16 @@ func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *pmi.Out) 
 	e.paths.Flush(now, out)
 }
 
-// Deadline is when Tick must be called next.
+// Deadline is the time of the next Tick.
 func (e *Engine) Deadline() time.Duration { return min(e.paths.Deadline(), e.vainAt()) }
 
-// Tick does what is due.
+// Tick handles the due deadlines.
 func (e *Engine) Tick(now time.Duration, out *pmi.Out) {
 	e.vain(now, out)
 	e.paths.Flush(now, out)
 }
 
-// fail notes why the helper cannot serve.
+// fail notes the reason why the helper cannot serve.
 func (e *Engine) fail(why failure, text string, out *pmi.Out) {
 	if e.failure == nil {
 		e.failure = &Failure{kind: why, text: clip(text)}
@@ -341,13 +342,13 @@ func (e *Engine) fail(why failure, text string, out *pmi.Out) {
 	}
 }
 
-// Failure is why there is no PMIx server.
+// Failure is the reason why there is no PMIx server.
 type Failure struct {
 	kind failure
 	text string
 }
 
-// Explain is a line for the user, and what to do about it.
+// Explain returns a line for the user, and advice.
 func (f *Failure) Explain(node filch.NodeName) (text, hint string) {
 	switch f.kind {
 	case failedLibrary:
@@ -359,8 +360,8 @@ func (f *Failure) Explain(node filch.NodeName) (text, hint string) {
 	return fmt.Sprintf("the PMIx server on %s failed: %s", node, f.text), ""
 }
 
-// abortCode is the job's code for an MPI_Abort: what exit would make of it, but
-// never a success of what was none.
+// abortCode is the job's code for an MPI_Abort: the low byte of n, as with exit, but 1
+// where the low byte of another code is 0.
 func abortCode(n int32) int32 {
 	if n == 0 {
 		return 0
@@ -371,7 +372,7 @@ func abortCode(n int32) int32 {
 	return n
 }
 
-// clip makes what others say fit for one line of ours.
+// clip shortens a foreign text to a line of ours and replaces control characters.
 func clip(s string) string {
 	const most = 300
 	b := []byte(s)
@@ -384,8 +385,8 @@ func clip(s string) string {
 	return string(b)
 }
 
-// abortText is what a rank said that is worth repeating: Open MPI prints the
-// rest itself.
+// abortText is the part of a rank's message worth repeating: Open MPI prints the rest
+// itself.
 func abortText(s string) string {
 	if s == "N/A" {
 		return ""

@@ -6,10 +6,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// kind is a kind of frame between keeper and helper. A frame is its length (of
-// what follows), a kind and fields: numbers of four bytes, blobs with their
-// length before them, all big-endian. The helper comes with the keeper, so
-// protocol is there to be refused, not to be bridged.
+// kind is a kind of frame between keeper and helper. A frame is the length of the rest, a
+// kind and fields: numbers of four bytes, blobs with their length in front, all
+// big-endian. The helper comes with the keeper, so a different protocol is refused, not
+// bridged.
 type kind uint8
 
 const protocol = 1
@@ -18,8 +18,8 @@ const protocol = 1
 const (
 	kindSetup     kind = iota + 1 // the job; once, first
 	kindFenceDone                 // id, status, the blobs of all nodes
-	kindModexAsk                  // id, rank of this node: what has it put?
-	kindModexDone                 // id, status, what another node's rank has put
+	kindModexAsk                  // id, rank of this node: asks for the rank's data
+	kindModexDone                 // id, status, the data of another node's rank
 	kindQuit                      // all ranks have ended
 )
 
@@ -27,8 +27,8 @@ const (
 const (
 	kindEnv       kind = iota + 65 // rank, NAME=VALUE
 	kindReady                      // version of the library
-	kindFailed                     // a failure, its text; it ends
-	kindConnected                  // rank: it is in MPI_Init
+	kindFailed                     // a failure, its text; the helper ends
+	kindConnected                  // rank, now in MPI_Init
 	kindFinalized                  // rank
 	kindAborted                    // rank, code, text
 	kindFence                      // id, ranks (none: the whole job), this node's blob
@@ -37,13 +37,13 @@ const (
 	kindNote                       // text, for the log
 )
 
-// failure says why a helper cannot serve.
+// failure is the reason why a helper cannot serve.
 type failure uint32
 
 const (
-	failedLibrary failure = iota + 1 // libpmix is not there
-	failedSymbol                     // it is of another age
-	failedCall                       // it refuses
+	failedLibrary failure = iota + 1 // libpmix is missing
+	failedSymbol                     // libpmix is too old
+	failedCall                       // libpmix returns an error
 	failedSetup                      // keeper and helper do not understand each other
 )
 
@@ -59,8 +59,8 @@ const (
 	maxPut    = 64 << 20
 	maxFrame  = maxPut + 64<<10
 	maxText   = 64 << 10
-	maxEnv    = 1 << 10 // variables of one rank
-	maxOpen   = 1 << 16 // fences and questions at a time
+	maxEnv    = 1 << 10 // variables of a rank
+	maxOpen   = 1 << 16 // open fences and questions
 	maxFences = 1 << 12 // groups of ranks that fence
 	header    = 4
 )
@@ -81,8 +81,8 @@ func (b builder) done() []byte {
 	return b
 }
 
-// cut takes the first frame off b. n is 0 while it is not all there; ok is
-// false when what is there is none.
+// cut takes the first frame off b. n is 0 for an incomplete frame; ok is false for an
+// invalid frame.
 func cut(b []byte) (k kind, body []byte, n int, ok bool) {
 	if len(b) < header {
 		return 0, nil, 0, true
@@ -97,8 +97,7 @@ func cut(b []byte) (k kind, body []byte, n int, ok bool) {
 	return kind(b[header]), b[header+1 : n], n, true
 }
 
-// reader takes fields off a body; ok turns false for good at the first that is
-// not there.
+// reader takes fields off a body; ok turns false for good at the first missing field.
 type reader struct {
 	b  []byte
 	ok bool

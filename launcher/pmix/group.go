@@ -12,17 +12,17 @@ import (
 // groupKey names a set of ranks alike on all nodes; zero is the whole job.
 type groupKey [16]byte
 
-// group is the fences of one set of ranks. Its nodes form a tree of their own,
-// in the order of the job: parts come together on the way up, and everything
-// goes down. The n-th fence of a set is the n-th on every node, as each is
-// entered by all of its ranks before the next.
+// group holds the fences of a set of ranks. The nodes of the set form a tree of their
+// own, in the order of the job: parts come together on the way up, and the whole goes
+// down. The n-th fence of a set is the n-th on every node, as all ranks of the set enter
+// each fence before the next.
 type group struct {
-	nodes []int32 // that host any of the ranks, ascending
+	nodes []int32 // nodes with ranks of the set, ascending
 	seq   uint32  // fences entered here so far
 	open  map[uint32]*fence
 }
 
-// fence is one fence as this node knows it.
+// fence is this node's state of a fence.
 type fence struct {
 	entered bool
 	id      uint32 // the helper's
@@ -31,7 +31,7 @@ type fence struct {
 	data    []byte
 }
 
-// keyOf says which nodes a set of ranks is on and how it is called.
+// keyOf returns the key of a set of ranks and the nodes of the ranks.
 func (e *Engine) keyOf(ranks []filch.Rank) (key groupKey, nodes []int32, ok bool) {
 	ranks = sorted(ranks)
 	if len(ranks) == 0 || len(ranks) == len(e.home) {
@@ -54,8 +54,8 @@ func (e *Engine) keyOf(ranks []filch.Rank) (key groupKey, nodes []int32, ok bool
 	return key, slices.Compact(nodes), true
 }
 
-// group is that of a key, made when it is first heard of; nil when there are
-// too many.
+// group returns the group of a key, made on first use; nil when there are too many
+// groups.
 func (e *Engine) group(key groupKey) *group {
 	g := e.groups[key]
 	if g == nil && len(e.groups) < maxFences {
@@ -96,7 +96,8 @@ func (e *Engine) enter(id uint32, ranks []filch.Rank, blob []byte, out *pmi.Out)
 	return true
 }
 
-// place is this node's in the tree of a group, and those around it.
+// place returns the neighbors of a node in the tree of a group: the parent (-1 for the
+// root) and the children.
 func (g *group) place(me int32) (parent int32, children []int32) {
 	i := slices.Index(g.nodes, me)
 	if parent = -1; i > 0 {
@@ -106,7 +107,8 @@ func (g *group) place(me int32) (parent int32, children []int32) {
 	return parent, g.nodes[from:min(from+pmi.Width, len(g.nodes))]
 }
 
-// advance sends up what is complete here and below; at the top it is the whole.
+// advance sends a part that is complete here and below to the parent; at the root the
+// part is the whole.
 func (e *Engine) advance(key groupKey, g *group, seq uint32, f *fence, out *pmi.Out) {
 	if !f.entered {
 		return
@@ -137,7 +139,7 @@ func (e *Engine) down(key groupKey, g *group, seq uint32, f *fence, data []byte,
 	e.tell(out, newFrame(kindFenceDone).u32(f.id).u32(statusOK).blob(data))
 }
 
-// part takes a child's.
+// part takes a child's part of a fence.
 func (e *Engine) part(from int32, p parcel, out *pmi.Out) bool {
 	g := e.group(p.key)
 	if g == nil || p.id+maxOpen <= g.seq {
@@ -170,7 +172,7 @@ func (e *Engine) whole(from int32, p parcel, out *pmi.Out) bool {
 	return true
 }
 
-// full ends the job for having put too much.
+// full ends the job, whose ranks have put too many bytes.
 func (e *Engine) full(out *pmi.Out) {
 	if len(e.order) > 0 {
 		out.Breaks = append(out.Breaks, pmi.Break{Rank: e.order[0], Text: "is part of a job that put more than 64 MiB of addresses"})

@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
-// The helper as `make build` made it, if it could, and its source.
+// The helper as built by `make build`, if compiled there, and the source of the helper.
 //
 //go:embed payload pmixd
 var carried embed.FS
@@ -23,7 +23,7 @@ const (
 	sourceDir   = "pmixd"
 )
 
-// Carried reports whether this binary carries a pmixd that is ready to run.
+// Carried reports whether this binary carries a compiled pmixd.
 func Carried() bool {
 	f, err := carried.Open(payloadName)
 	if err != nil {
@@ -33,13 +33,13 @@ func Carried() bool {
 	return true
 }
 
-// NotBuilt is the exit code of a command of [Command] that could not compile
-// pmixd; its standard error says in one line what is missing.
+// NotBuilt is the exit code of a command of [Command] that could not compile pmixd; a
+// line on its standard error names the missing part.
 const NotBuilt = 3
 
-// Command is what to execute for a helper, in a folder of this user for
-// programs: what is there already, by the hash of its content; what this binary
-// carries; else a shell that compiles it there, once, and becomes it.
+// Command returns the command line of a helper, in dir, a folder of this user for
+// programs: a pmixd already there, by the hash of the content; else the pmixd carried by
+// this binary; else a shell that compiles pmixd there, once, and then executes pmixd.
 func Command(dir string) (argv []string, err error) {
 	if body, err := carried.ReadFile(payloadName); err == nil {
 		path, err := place.Install(dir, "pmixd", body)
@@ -48,7 +48,7 @@ func Command(dir string) (argv []string, err error) {
 	return compiled(dir)
 }
 
-// compiled is the command for one that is compiled in dir, now or earlier.
+// compiled is the command for a pmixd compiled in dir, now or earlier.
 func compiled(dir string) (argv []string, err error) {
 	sources, sum, err := source()
 	if err != nil {
@@ -72,7 +72,7 @@ func compiled(dir string) (argv []string, err error) {
 	return []string{"/bin/sh", "-c", script, work, path}, nil
 }
 
-// source is the files of pmixd, and a hash of all.
+// source returns the files of pmixd, and a hash of all files.
 func source() (map[string][]byte, string, error) {
 	files := map[string][]byte{}
 	var names []string

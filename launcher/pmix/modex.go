@@ -11,19 +11,19 @@ import (
 	"github.com/filch-hpc/filch/launcher/pmi"
 )
 
-// parcelKind is a kind of message between the keepers of a job. It crosses the
-// wire between nodes of one instance: append only.
+// parcelKind is a kind of message between the keepers of a job. Kinds cross the wire
+// between nodes of an instance: append only.
 type parcelKind uint8
 
 const (
 	parcelUp   parcelKind = iota + 1 // a subtree's part of fence id of key
-	parcelDown                       // the whole of it
-	parcelAsk                        // question id: what has this rank put?
-	parcelHave                       // its answer
+	parcelDown                       // the whole of a fence
+	parcelAsk                        // question id: the data of a rank
+	parcelHave                       // the answer
 	parcelLeft                       // rank id ended before MPI_Init
 )
 
-// parcel is such a message; which fields matter depends on the kind.
+// parcel is a message between the keepers of a job; the kind decides which fields matter.
 type parcel struct {
 	kind   parcelKind
 	key    groupKey
@@ -63,7 +63,7 @@ func (e *Engine) send(to int32, p parcel, out *pmi.Out) bool {
 	return false
 }
 
-// parcel acts on a message of another node; false says that it makes no sense.
+// parcel acts on a message of another node; false means an invalid message.
 func (e *Engine) parcel(now time.Duration, from pmi.Parcel, out *pmi.Out) bool {
 	p, ok := decodeParcel(from.Body)
 	if !ok {
@@ -91,7 +91,7 @@ func (e *Engine) parcel(now time.Duration, from pmi.Parcel, out *pmi.Out) bool {
 	return true
 }
 
-// need is a question of our helper: what has a rank of another node put?
+// need handles our helper's question for the data of another node's rank.
 func (e *Engine) need(id uint32, rank filch.Rank, out *pmi.Out) {
 	status := int32(statusNotFound)
 	if int(rank) < len(e.home) && e.home[rank] >= 0 && e.home[rank] != e.cfg.Node {
@@ -108,7 +108,7 @@ func (e *Engine) answer(id uint32, status int32, out *pmi.Out) {
 	e.tell(out, newFrame(kindModexDone).u32(id).u32(uint32(status)).blob(nil))
 }
 
-// unreachable answers what was asked of nodes to which no way is left.
+// unreachable answers the questions to nodes without a way left.
 func (e *Engine) unreachable(out *pmi.Out) {
 	for _, id := range slices.Sorted(maps.Keys(e.wants)) {
 		if !e.paths.Reaches(e.wants[id]) {
@@ -118,8 +118,8 @@ func (e *Engine) unreachable(out *pmi.Out) {
 	}
 }
 
-// asked passes the question of another node to our helper, which answers when
-// the rank has put it.
+// asked passes the question of another node to our helper, which answers when the rank
+// has put the data.
 func (e *Engine) asked(from int32, p parcel, out *pmi.Out) bool {
 	rank := filch.Rank(p.status)
 	if e.ranks[rank] == nil || len(e.asks) >= maxOpen {
@@ -131,7 +131,7 @@ func (e *Engine) asked(from int32, p parcel, out *pmi.Out) bool {
 	return true
 }
 
-// have is the helper's answer to a question of another node.
+// have sends the helper's answer to the asking node.
 func (e *Engine) have(id uint32, status int32, data []byte, out *pmi.Out) {
 	a, ok := e.asks[id]
 	if !ok {

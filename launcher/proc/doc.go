@@ -1,19 +1,12 @@
-// Package proc is the keeper: the process that holds the ranks of one attempt
-// of a job on one node.
+// Package proc holds the parts that a keeper and a runner share: both are processes of
+// filch, fork other processes on a node and outlive no job.
 //
-// A launcher keeps one keeper ready ([Spawn]): a process of its own session, a
-// subreaper, connected by a socketpair on fd 3. It is told to [launcher.Start]
-// and answers with Ready, RanksStarted, RanksEnded and KeeperDone; between
-// them it carries the ranks' output and input and answers their PMI requests.
+// The package has the epoll loop and its timers, the link to the launcher, cgroups, fork
+// and exec with limits and affinity, the environment of ranks, the check of a program
+// before its start, and the search for processes left by a dead keeper ([SweepOrphans]).
+// A launcher starts both kinds by [Spawn] and [SpawnRunner]. Package keeper holds the
+// ranks of one job on a node, package runner the tasks.
 //
-// All of it runs on one locked thread around one epoll: it forks the ranks,
-// too, since their parent-death signal fires when the forking thread ends, not
-// the process (golang/go#27505). Nothing on that thread blocks but the fork
-// itself; files are written by a second goroutine with a bounded queue.
-//
-// What it promises: no process of the attempt outlives it. Ranks die with it
-// by their parent-death signal; what they left behind comes to it, the
-// subreaper, or is found by its mark (FILCH_IDENT) or its cgroup; when its
-// launcher is gone and not back within [AdoptWait], it kills all and leaves.
-// What even it cannot kill within [UnkillableAfter] is counted and said.
+// Everything here runs on the single locked thread of the process, unless a comment says
+// otherwise.
 package proc

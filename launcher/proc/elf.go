@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// What is read of an ELF file, at most: a program whose tables are larger is
-// taken as one that says nothing.
+// Bounds on the parts of an ELF file that are read. A program with larger tables is taken
+// as a program without an interpreter and without needed libraries.
 const (
 	elfPhdrsMax   = 128
 	elfDynamicMax = 16 << 10
 	elfNeededMax  = 256
-	elfNameMax    = 4096
+	ELFNameMax    = 4096
 )
 
-// binaryInfo is what an executable says of itself.
-type binaryInfo struct {
-	elf    bool
+// Binary is the header data of an executable.
+type Binary struct {
+	IsELF  bool
 	interp string   // the ELF interpreter
-	needed []string // DT_NEEDED
+	Needed []string // DT_NEEDED
 
-	rpath, runpath string
+	RPath, RunPath string
 }
 
 type phdr struct {
@@ -29,13 +29,13 @@ type phdr struct {
 	offset, vaddr, len uint64
 }
 
-// readELF reads the interpreter and the needed libraries of a little-endian
-// 64-bit ELF file with a few small reads: debug/elf reads all section headers
-// as well, and this is on the path of every launch. What does not make sense
-// is left out; the kernel judges when it executes the file.
-func readELF(f io.ReaderAt, head []byte) binaryInfo {
-	info := binaryInfo{elf: bytes.HasPrefix(head, []byte("\x7fELF"))}
-	if !info.elf || len(head) < 64 || head[4] != 2 || head[5] != 1 {
+// ReadELF reads the interpreter and the needed libraries of a little-endian 64-bit ELF
+// file with a few small reads: debug/elf reads all section headers as well, and this is
+// on the path of every launch. ReadELF leaves out malformed parts; the kernel judges the
+// file at the exec.
+func ReadELF(f io.ReaderAt, head []byte) Binary {
+	info := Binary{IsELF: bytes.HasPrefix(head, []byte("\x7fELF"))}
+	if !info.IsELF || len(head) < 64 || head[4] != 2 || head[5] != 1 {
 		return info
 	}
 	le := binary.LittleEndian
@@ -54,7 +54,7 @@ func readELF(f io.ReaderAt, head []byte) binaryInfo {
 		case 2: // PT_DYNAMIC
 			dynamic = h
 		case 3: // PT_INTERP
-			text, _, _ := bytes.Cut(readSome(f, head, h.offset, int(min(h.len, elfNameMax))), []byte{0})
+			text, _, _ := bytes.Cut(readSome(f, head, h.offset, int(min(h.len, ELFNameMax))), []byte{0})
 			info.interp = string(text)
 		}
 	}
@@ -62,8 +62,8 @@ func readELF(f io.ReaderAt, head []byte) binaryInfo {
 	return info
 }
 
-// readDynamic follows the dynamic section to its names.
-func (info *binaryInfo) readDynamic(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) {
+// readDynamic reads the library names of the dynamic section.
+func (info *Binary) readDynamic(f io.ReaderAt, head []byte, dynamic phdr, loads []phdr) {
 	le := binary.LittleEndian
 	var offsets []uint64
 	var strings, length, rpath, runpath uint64
@@ -98,23 +98,23 @@ func (info *binaryInfo) readDynamic(f io.ReaderAt, head []byte, dynamic phdr, lo
 		if o >= length {
 			return "", false
 		}
-		text, _, ok := bytes.Cut(readSome(f, head, at+o, int(min(length-o, elfNameMax))), []byte{0})
+		text, _, ok := bytes.Cut(readSome(f, head, at+o, int(min(length-o, ELFNameMax))), []byte{0})
 		return string(text), ok
 	}
 	for _, o := range offsets {
 		if text, ok := name(o); ok {
-			info.needed = append(info.needed, text)
+			info.Needed = append(info.Needed, text)
 		}
 	}
 	if rpath > 0 {
-		info.rpath, _ = name(rpath)
+		info.RPath, _ = name(rpath)
 	}
 	if runpath > 0 {
-		info.runpath, _ = name(runpath)
+		info.RunPath, _ = name(runpath)
 	}
 }
 
-// readSome returns up to n bytes at off, from head where it holds them.
+// readSome returns up to n bytes at off, from head where head holds the range.
 func readSome(f io.ReaderAt, head []byte, off uint64, n int) []byte {
 	if n <= 0 || off > 1<<62 {
 		return nil

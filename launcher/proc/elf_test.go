@@ -34,11 +34,11 @@ func TestReadELF(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := make([]byte, headBytes)
+		head := make([]byte, HeadBytes)
 		n, _ := f.ReadAt(head, 0)
-		got := readELF(f, head[:n])
+		got := ReadELF(f, head[:n])
 		f.Close()
-		if !got.elf || got.interp != interp || !slices.Equal(got.needed, libs) {
+		if !got.IsELF || got.interp != interp || !slices.Equal(got.Needed, libs) {
 			t.Errorf("%s: got %+v, want %q and %v", name, got, interp, libs)
 		}
 	}
@@ -71,14 +71,14 @@ func smallELF() []byte {
 
 func FuzzReadELF(f *testing.F) {
 	small := smallELF()
-	if got := readELF(bytes.NewReader(small), small); got.interp != "/lib/ld" || !slices.Equal(got.needed, []string{"a.so"}) {
+	if got := ReadELF(bytes.NewReader(small), small); got.interp != "/lib/ld" || !slices.Equal(got.Needed, []string{"a.so"}) {
 		f.Fatalf("the seed is read as %+v", got)
 	}
 	f.Add(small)
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got := readELF(bytes.NewReader(b), b[:min(len(b), headBytes)])
-		for _, n := range append(got.needed, got.interp) {
+		got := ReadELF(bytes.NewReader(b), b[:min(len(b), HeadBytes)])
+		for _, n := range append(got.Needed, got.interp) {
 			if len(n) > len(b) {
 				t.Errorf("%d bytes hold a name of %d", len(b), len(n))
 			}

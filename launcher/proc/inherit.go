@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inherited lists the descriptors beyond the standard ones that a parent left
-// open in this process: Go closes all of its own when another program begins. A
-// process that outlives its parent must not keep them: they may be a lock of the
-// user's script, or the pipe whose end somebody waits for.
+// Inherited lists the descriptors beyond the standard ones that a parent left open in
+// this process: Go opens all descriptors close-on-exec, so the others come from the
+// parent. A process that outlives the parent must not keep such descriptors: a descriptor
+// may hold a lock of the user's script, or a pipe with a reader waiting for the end.
 func Inherited() (fds []int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitSet is what the keeper's own limits were before a fork.
+// limitSet holds the keeper's own limits from before a fork.
 type limitSet []limitWas
 
 type limitWas struct {
@@ -16,9 +16,9 @@ type limitWas struct {
 	was      unix.Rlimit
 }
 
-// harmless limits may be set on the keeper itself while it forks. The others
-// (address space, data, processes, file size) could fail the keeper, which has
-// threads and a heap that grow when they like.
+// harmless limits may be set on the keeper itself while it forks. The others (address
+// space, data, processes, file size) could make the keeper fail: a Go runtime adds
+// threads and heap at any time.
 func harmless(resource int) bool {
 	switch resource {
 	case unix.RLIMIT_AS, unix.RLIMIT_DATA, unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE:
@@ -27,9 +27,9 @@ func harmless(resource int) bool {
 	return true
 }
 
-// raiseLimits gives this process the harmless soft limits of the submitter, no
+// RaiseLimits gives this process the harmless soft limits of the submitter, no
 // more than the hard ones here, so that the ranks inherit them.
-func raiseLimits(want []launcher.Rlimit) limitSet {
+func RaiseLimits(want []launcher.Rlimit) limitSet {
 	var set limitSet
 	for _, w := range want {
 		var is unix.Rlimit
@@ -47,14 +47,14 @@ func raiseLimits(want []launcher.Rlimit) limitSet {
 	return set
 }
 
-func (s limitSet) restore() {
+func (s limitSet) Restore() {
 	for _, l := range s {
 		setLimit(l.resource, l.was)
 	}
 }
 
-// setLimit goes through package syscall for the number of files: it makes Go
-// forget the limit that it would give back to a child.
+// setLimit goes through package syscall for the number of files: the call makes Go forget
+// the original limit, which Go would otherwise restore in a child.
 func setLimit(resource int, l unix.Rlimit) {
 	if resource == unix.RLIMIT_NOFILE {
 		syscall.Setrlimit(resource, &syscall.Rlimit{Cur: l.Cur, Max: l.Max})
@@ -63,9 +63,9 @@ func setLimit(resource int, l unix.Rlimit) {
 	unix.Setrlimit(resource, &l)
 }
 
-// harmful lists the limits that must be set on the child, where they differ
-// from what it inherits.
-func harmful(want []launcher.Rlimit) []limitWas {
+// Unraised lists the limits to set on the child, where the wanted value differs from the
+// inherited value.
+func Unraised(want []launcher.Rlimit) []limitWas {
 	var set []limitWas
 	for _, w := range want {
 		var is unix.Rlimit
@@ -80,18 +80,18 @@ func harmful(want []launcher.Rlimit) []limitWas {
 	return set
 }
 
-// A program that was just written is busy for as long as a child that was forked
-// meanwhile, by whoever wrote it, has not executed its own.
+// A newly written program gives ETXTBSY while a process forked by the writer still holds
+// the file open: between the writer's fork and the exec of that child.
 const (
 	busyTries = 20
 	busyPause = 5 * time.Millisecond
 )
 
-// forkExec is syscall.ForkExec, with limits that are set on the child alone: it
-// asks to be traced, stops after the exec and before its first instruction,
-// gets its limits and is let go. Where tracing is not allowed limited is false
-// and the child runs without them.
-func forkExec(path string, argv []string, attr *syscall.ProcAttr, limits []limitWas) (pid int, limited bool, err error) {
+// ForkExec is syscall.ForkExec, with limits for the child alone. The child asks to be
+// traced and stops after the exec, before the first instruction. The parent then sets the
+// limits and detaches. Where tracing is not allowed, limited is false and the child runs
+// without the limits.
+func ForkExec(path string, argv []string, attr *syscall.ProcAttr, limits []limitWas) (pid int, limited bool, err error) {
 	if len(limits) == 0 {
 		pid, err = syscall.ForkExec(path, argv, attr)
 		for try := 0; err == unix.ETXTBSY && try < busyTries; try++ {

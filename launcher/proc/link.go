@@ -1,57 +1,60 @@
 package proc
 
 import (
+	"math"
+	"os"
+	"strconv"
+
 	"github.com/filch-hpc/filch/launcher/wire"
 	"golang.org/x/sys/unix"
 )
 
-// readChunk is read at a time, of the link and of the ranks' pipes: what a
-// Linux pipe holds.
-const readChunk = 64 << 10
+// ReadChunk is the size in bytes of a read from the link and from the ranks' pipes: the
+// capacity of a Linux pipe.
+const ReadChunk = 64 << 10
 
-// link is the keeper's end of the stream to its launcher. What is sent is
-// queued and flushed once per turn; a launcher that does not read never stops
-// the keeper. The queue is bounded by the output window and the number of
-// ranks.
-type link struct {
-	poll *poller
-	fd   int  // -1: the launcher is gone
-	mute bool // a new launcher has called and not said Adopt yet
-	in   []byte
-	out  []byte
-	on   func(wire.Frame)
-	lost func()
+// Link is the keeper's end of the stream to its launcher. Send queues frames, and Flush
+// writes the queue once per turn: a launcher that does not read never blocks the keeper.
+// The queue is bounded by the output window and the number of ranks.
+type Link struct {
+	Poll    *Epoll
+	FD      int  // -1: the launcher is gone
+	Mute    bool // a new launcher has connected and not sent Adopt yet
+	in      []byte
+	out     []byte
+	OnFrame func(wire.Frame)
+	OnLost  func()
 }
 
-// open takes over fd, which must not block.
-func (l *link) open(fd int) error {
-	l.fd, l.in, l.out, l.mute = fd, nil, nil, false
-	return l.poll.watch(fd, readable, l.ready)
+// Open takes over fd, which must not block.
+func (l *Link) Open(fd int) error {
+	l.FD, l.in, l.out, l.Mute = fd, nil, nil, false
+	return l.Poll.Watch(fd, Readable, l.ready)
 }
 
-func (l *link) ready(events uint32) {
+func (l *Link) ready(events uint32) {
 	if events&^uint32(unix.EPOLLOUT) != 0 {
 		l.read()
 	}
-	if l.fd >= 0 && events&unix.EPOLLOUT != 0 {
-		l.flush()
+	if l.FD >= 0 && events&unix.EPOLLOUT != 0 {
+		l.Flush()
 	}
 }
 
-// read handles all frames that are there, up to a bound per turn so that a
-// busy launcher does not starve the ranks.
-func (l *link) read() {
+// read handles all frames at hand. A bound on the reads per turn keeps a busy launcher
+// from starving the ranks.
+func (l *Link) read() {
 	for range 16 {
 		at := len(l.in)
 		if cap(l.in)-at < 4096 {
 			l.in = append(make([]byte, 0, 2*cap(l.in)+16<<10), l.in...)
 		}
-		n, err := unix.Read(l.fd, l.in[at:cap(l.in)])
+		n, err := unix.Read(l.FD, l.in[at:cap(l.in)])
 		if err == unix.EAGAIN || err == unix.EINTR {
 			return
 		}
 		if err != nil || n == 0 {
-			l.close()
+			l.Close()
 			return
 		}
 		short := n < cap(l.in)-at
@@ -62,46 +65,46 @@ func (l *link) read() {
 	}
 }
 
-// handle cuts frames off the input. The bodies are views of it, and handlers
-// keep none.
-func (l *link) handle() bool {
+// handle cuts frames off the input. The bodies are views of the input, and handlers keep
+// no body.
+func (l *Link) handle() bool {
 	rest := l.in
-	for l.fd >= 0 {
+	for l.FD >= 0 {
 		f, n, err := wire.Cut(rest)
 		if err != nil {
-			l.close()
+			l.Close()
 			return false
 		}
 		if n == 0 {
 			break
 		}
-		l.on(f)
+		l.OnFrame(f)
 		rest = rest[n:]
 	}
-	if l.fd < 0 {
+	if l.FD < 0 {
 		return false
 	}
-	if len(rest) == 0 && cap(l.in) > 4*readChunk {
-		l.in = nil // a launch was long, what follows is not
+	if len(rest) == 0 && cap(l.in) > 4*ReadChunk {
+		l.in = nil // a launch is a long frame, later frames are short
 		return true
 	}
 	l.in = append(l.in[:0], rest...)
 	return true
 }
 
-// send queues a frame whose body is the encoding of v.
-func (l *link) send(k wire.Kind, v any) {
+// Send queues a frame whose body is the encoding of v.
+func (l *Link) Send(k wire.Kind, v any) {
 	body, err := wire.Marshal(v)
 	if err != nil {
 		panic(err) // our own types
 	}
-	l.raw(k, body)
+	l.SendRaw(k, body)
 }
 
-// raw queues a frame. Without a launcher it is dropped: what matters is told
-// again after an adoption.
-func (l *link) raw(k wire.Kind, parts ...[]byte) {
-	if l.fd < 0 || l.mute {
+// SendRaw queues a frame. Without a launcher SendRaw drops the frame: after an adoption
+// the keeper sends the important state again.
+func (l *Link) SendRaw(k wire.Kind, parts ...[]byte) {
+	if l.FD < 0 || l.Mute {
 		return
 	}
 	out, err := wire.AppendFrame(l.out, k, 0, parts...)
@@ -111,38 +114,52 @@ func (l *link) raw(k wire.Kind, parts ...[]byte) {
 	l.out = out
 }
 
-// flush writes what the kernel takes at once.
-func (l *link) flush() {
-	for l.fd >= 0 && len(l.out) > 0 {
-		n, err := unix.Write(l.fd, l.out)
+// Flush writes as much of the queue as the kernel takes without blocking.
+func (l *Link) Flush() {
+	for l.FD >= 0 && len(l.out) > 0 {
+		n, err := unix.Write(l.FD, l.out)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			l.poll.ask(l.fd, readable|writable)
+			l.Poll.Ask(l.FD, Readable|Writable)
 			return
 		case err != nil:
-			// The other end may have closed after its last words.
+			// The other end may have closed after sending a last frame.
 			l.read()
-			l.close()
+			l.Close()
 			return
 		}
 		l.out = l.out[:copy(l.out, l.out[n:])]
 	}
-	if l.fd >= 0 {
-		l.poll.ask(l.fd, readable)
-		if cap(l.out) > 4*readChunk {
+	if l.FD >= 0 {
+		l.Poll.Ask(l.FD, Readable)
+		if cap(l.out) > 4*ReadChunk {
 			l.out = nil
 		}
 	}
 }
 
-func (l *link) close() {
-	if l.fd < 0 {
+func (l *Link) Close() {
+	if l.FD < 0 {
 		return
 	}
-	l.poll.drop(l.fd)
-	unix.Close(l.fd)
-	l.fd, l.in, l.out = -1, nil, nil
-	l.lost()
+	l.Poll.Drop(l.FD)
+	unix.Close(l.FD)
+	l.FD, l.in, l.out = -1, nil, nil
+	l.OnLost()
+}
+
+// CloseOnExec keeps the inherited descriptors of this process from the ranks: the link,
+// and any descriptor that leaked from the parent.
+func CloseOnExec() {
+	if unix.CloseRange(LinkFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	names, _ := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n.Name()); err == nil && fd >= LinkFD {
+			unix.CloseOnExec(fd)
+		}
+	}
 }

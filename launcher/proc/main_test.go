@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/proc/keeper"
+	"github.com/filch-hpc/filch/launcher/proc/runner"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,9 +54,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "keeper":
-			os.Exit(proc.KeeperMain(os.Args[2:]))
+			os.Exit(keeper.Main(os.Args[2:]))
 		case "runner":
-			os.Exit(proc.RunnerMain(os.Args[2:]))
+			os.Exit(runner.Main(os.Args[2:]))
 		case "rank":
 			os.Exit(helpers[os.Args[2]](os.Args[3:]))
 		case "launcher":

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/proc/keeper"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +72,9 @@ type family struct {
 	place  proc.Place
 }
 
-func newFamily(t *testing.T, idle string, as uint32) *family {
+// newFamily starts a launcher that poses, with its processes. as is nil, or changes the
+// launcher's command before its start.
+func newFamily(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *family {
 	t.Helper()
 	argv("family")
 	argv("hang")
@@ -82,13 +83,9 @@ func newFamily(t *testing.T, idle string, as uint32) *family {
 		t.Fatal(err)
 	}
 	f := &family{place: proc.Place{Dir: t.TempDir(), Instance: "quiet-heron", Node: "n3"}}
-	if as != 0 {
-		self = lend(t, self, f.place.Dir, int(as))
-	}
 	f.cmd = exec.Command(self, "launcher", f.place.Dir, idle)
-	if as != 0 {
-		f.cmd.Dir = "/"
-		f.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: as, Gid: as}}
+	if as != nil {
+		as(f.cmd, f.place)
 	}
 	f.cmd.Stderr = os.Stderr
 	out, err := f.cmd.StdoutPipe()
@@ -129,30 +126,6 @@ func newFamily(t *testing.T, idle string, as uint32) *family {
 	return f
 }
 
-// lend gives another user the state folder dir and a copy of the program in it.
-func lend(t *testing.T, program, dir string, to int) string {
-	t.Helper()
-	b, err := os.ReadFile(program)
-	if err == nil {
-		syscall.ForkLock.RLock() // a child of another test would hold it open for writing
-		err = os.WriteFile(dir+"/poser", b, 0o755)
-		syscall.ForkLock.RUnlock()
-	}
-	for up := dir; err == nil && up != os.TempDir(); up = filepath.Dir(up) {
-		err = os.Chmod(up, 0o755)
-	}
-	if err == nil {
-		err = os.Chown(dir, to, to)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir + "/poser"
-}
-
-// nobody may make no cgroup: what is left is found by its mark.
-const nobody = 65534
-
 func (f *family) left() (pids []int) {
 	for _, p := range f.ranks {
 		if living(p) {
@@ -162,60 +135,65 @@ func (f *family) left() (pids []int) {
 	return pids
 }
 
-// TestNobodySurvives is the kill matrix: ranks, their children, and
-// grandchildren that made sessions of their own.
+// killRow is a row of the kill matrix: what is killed, and how soon all is gone.
+type killRow struct {
+	name   string
+	idle   string
+	kill   func(*family)
+	within time.Duration
+}
+
+// kills is the kill matrix.
+var kills = []killRow{
+	{"keeper-and-launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) {
+		unix.Kill(f.keeper, unix.SIGKILL)
+		f.cmd.Process.Kill()
+	}, 2 * time.Second},
+	{"launcher-and-keeper-killed-an-idle-keeper-is-there", "idle", func(f *family) {
+		f.cmd.Process.Kill()
+		unix.Kill(f.keeper, unix.SIGKILL)
+	}, 2 * time.Second},
+	{"keeper-killed-the-launcher-sweeps", "none", func(f *family) {
+		unix.Kill(f.keeper, unix.SIGKILL)
+		for living(f.keeper) {
+			time.Sleep(time.Millisecond)
+		}
+		proc.SweepOrphans(f.place)
+	}, 2 * time.Second},
+	{"both-killed-the-next-launcher-sweeps", "none", func(f *family) {
+		unix.Kill(f.keeper, unix.SIGKILL)
+		f.cmd.Process.Kill()
+		f.cmd.Wait()
+		for living(f.keeper) {
+			time.Sleep(time.Millisecond)
+		}
+		proc.SweepOrphans(f.place)
+	}, 2 * time.Second},
+	{"launcher-killed", "none", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
+	{"launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
+}
+
+// survivors runs a row of the matrix: no process may survive it.
+func (c killRow) survivors(t *testing.T, as func(*exec.Cmd, proc.Place)) {
+	t.Parallel()
+	f := newFamily(t, c.idle, as)
+	if got := f.left(); len(got) != 6 {
+		t.Fatalf("%v of %v run before the kill", got, f.ranks)
+	}
+	began := time.Now()
+	c.kill(f)
+	eventually(t, "all processes to be gone", func() bool { return len(f.left()) == 0 })
+	if took := time.Since(began); took > c.within+grace {
+		t.Errorf("gone after %v, want %v", took, c.within)
+	}
+	eventually(t, "the keepers to leave", func() bool { return !living(f.keeper) && (f.idle == 0 || !living(f.idle)) })
+}
+
+// TestNobodySurvives kills ranks, their children, and grandchildren that made sessions
+// of their own.
 func TestNobodySurvives(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		idle   string
-		kill   func(*family)
-		within time.Duration
-	}{
-		{"keeper-and-launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) {
-			unix.Kill(f.keeper, unix.SIGKILL)
-			f.cmd.Process.Kill()
-		}, 2 * time.Second},
-		{"launcher-and-keeper-killed-an-idle-keeper-is-there", "idle", func(f *family) {
-			f.cmd.Process.Kill()
-			unix.Kill(f.keeper, unix.SIGKILL)
-		}, 2 * time.Second},
-		{"keeper-killed-the-launcher-sweeps", "none", func(f *family) {
-			unix.Kill(f.keeper, unix.SIGKILL)
-			for living(f.keeper) {
-				time.Sleep(time.Millisecond)
-			}
-			proc.SweepOrphans(f.place)
-		}, 2 * time.Second},
-		{"both-killed-the-next-launcher-sweeps", "none", func(f *family) {
-			unix.Kill(f.keeper, unix.SIGKILL)
-			f.cmd.Process.Kill()
-			f.cmd.Wait()
-			for living(f.keeper) {
-				time.Sleep(time.Millisecond)
-			}
-			proc.SweepOrphans(f.place)
-		}, 2 * time.Second},
-		{"launcher-killed", "none", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
-		{"launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
-	} {
-		survive := func(t *testing.T, as uint32) {
-			t.Parallel()
-			f := newFamily(t, c.idle, as)
-			if got := f.left(); len(got) != 6 {
-				t.Fatalf("%v of %v run before the kill", got, f.ranks)
-			}
-			began := time.Now()
-			c.kill(f)
-			eventually(t, "all processes to be gone", func() bool { return len(f.left()) == 0 })
-			if took := time.Since(began); took > c.within+grace {
-				t.Errorf("gone after %v, want %v", took, c.within)
-			}
-			eventually(t, "the keepers to leave", func() bool { return !living(f.keeper) && (f.idle == 0 || !living(f.idle)) })
-		}
-		t.Run(c.name, func(t *testing.T) { survive(t, 0) })
-		if os.Getuid() == 0 {
-			t.Run(c.name+"-without-a-cgroup", func(t *testing.T) { survive(t, nobody) })
-		}
+	for _, c := range kills {
+		t.Run(c.name, func(t *testing.T) { c.survivors(t, nil) })
 	}
 }
 
@@ -225,7 +203,7 @@ const grace = 2 * time.Second
 // TestLauncherThatComesBack adopts the keeper of a killed launcher: the job
 // goes on, and its ends and output come to the new one.
 func TestLauncherThatComesBack(t *testing.T) {
-	f := newFamily(t, "none", 0)
+	f := newFamily(t, "none", nil)
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
 	found, err := proc.Redial(f.place)
@@ -275,7 +253,7 @@ func TestAStepOfATaskEndsWithItsLauncher(t *testing.T) {
 	began := time.Now()
 	b.conn.Close()
 	eventually(t, "the rank to end", func() bool { return !living(rank) })
-	if took := time.Since(began); took > proc.AdoptWait/2 {
+	if took := time.Since(began); took > keeper.AdoptWait/2 {
 		t.Errorf("the rank ended after %v, want at once", took)
 	}
 	eventually(t, "the keeper to leave", func() bool { return !living(b.k.PID) })
@@ -366,8 +344,8 @@ func TestSilentLauncher(t *testing.T) {
 	pid := pidsAfter(s, "up")[0]
 	close(b.mum)
 	eventually(t, "the rank to be killed", func() bool { return !living(pid) })
-	if took := time.Since(began); took < proc.LeaseMax-2*time.Second || took > proc.LeaseMax+grace {
-		t.Errorf("killed after %v, want %v", took, proc.LeaseMax)
+	if took := time.Since(began); took < keeper.LeaseMax-2*time.Second || took > keeper.LeaseMax+grace {
+		t.Errorf("killed after %v, want %v", took, keeper.LeaseMax)
 	}
 	b.untilDone()
 }
@@ -412,7 +390,7 @@ func TestKeeperStoppedIsNotALostLease(t *testing.T) {
 	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 })
 	pid := pidsAfter(s, "up")[0]
 	unix.Kill(b.k.PID, unix.SIGSTOP)
-	until := time.Now().Add(proc.LeaseMax + time.Second)
+	until := time.Now().Add(keeper.LeaseMax + time.Second)
 	eventually(t, "the time to pass", func() bool { return time.Now().After(until) })
 	unix.Kill(b.k.PID, unix.SIGCONT)
 	b.deed(launcher.Deed{Kind: launcher.DeedSignal, Signal: int32(unix.SIGCONT)})

@@ -127,6 +127,9 @@ func helperTTY([]string) int {
 	fmt.Println("size", size())
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	fmt.Printf("read %q %v\n", line, err)
+	if err != nil { // no terminal
+		return 0
+	}
 	select {
 	case <-changed:
 	case <-time.After(20 * time.Second):

@@ -320,20 +320,6 @@ func TestRunnerTimeLimit(t *testing.T) {
 	}
 }
 
-func TestRunnerMemoryLimit(t *testing.T) {
-	c := newCrew(t)
-	c.order(func(o *launcher.TaskOrder) {
-		o.Argv = []string{"sh", "-c", "x=$(head -c 200000000 /dev/zero | tr '\\0' a); echo ${#x}"}
-	})
-	e := c.end(c.start(launcher.TaskStart{Memory: 32 << 20}))
-	if e.Kind != launcher.CauseOOM && e.Kind != launcher.CauseExit {
-		t.Errorf("got %+v", e)
-	}
-	if e := c.end(c.start(launcher.TaskStart{Memory: 1 << 30})); e.Kind != launcher.CauseNone {
-		t.Errorf("with enough: got %+v", e)
-	}
-}
-
 func TestRunnerBoundsAFlood(t *testing.T) {
 	c := newCrew(t)
 	c.order(func(o *launcher.TaskOrder) {

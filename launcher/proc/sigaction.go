@@ -24,3 +24,14 @@ func restoreIfIgnored(sig unix.Signal) {
 		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&def)), 0, maskBytes, 0, 0)
 	}
 }
+
+// DefaultSignals gives all ignored signals their default action, as a launcher under
+// nohup ignores some: an ignored signal stays ignored over an exec, and a rank must see
+// the defaults.
+func DefaultSignals() {
+	for sig := unix.Signal(1); sig < 32; sig++ {
+		if sig != unix.SIGKILL && sig != unix.SIGSTOP {
+			restoreIfIgnored(sig)
+		}
+	}
+}

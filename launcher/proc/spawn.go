@@ -13,29 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place says where the keepers of a node are and how their processes are
-// marked.
+// Place locates the keepers of a node and holds the mark of their processes.
 type Place struct {
 	Dir      string // the node's state folder; keepers/ in it holds their sockets
 	Instance string // the instance's name, for the ranks' FILCH_INSTANCE
 	Node     filch.NodeName
 }
 
-// keepersDir holds a socket k<pid>.sock per keeper.
-func (p Place) keepersDir() string { return filepath.Join(p.Dir, "keepers") }
+// KeepersDir holds a socket k<pid>.sock per keeper.
+func (p Place) KeepersDir() string { return filepath.Join(p.Dir, "keepers") }
 
-// linkFD is where a keeper finds its link.
-const linkFD = 3
+// LinkFD is the descriptor of a keeper's link to the launcher.
+const LinkFD = 3
 
 // Keeper is a keeper process as its launcher sees it.
 type Keeper struct {
 	PID  int
 	Link *net.UnixConn
-	cmd  *exec.Cmd // nil for one that was adopted
+	cmd  *exec.Cmd // nil for an adopted keeper
 }
 
-// Wait returns when the process has ended. A keeper that was adopted is not a
-// child: for it Wait returns at once, and the end of Link is the sign.
+// Wait returns when the process has ended. An adopted keeper is not a child: Wait then
+// returns at once, and the end of Link shows the keeper's end.
 func (k *Keeper) Wait() error {
 	if k.cmd == nil {
 		return nil
@@ -43,24 +42,24 @@ func (k *Keeper) Wait() error {
 	return k.cmd.Wait()
 }
 
-// Spawn starts a keeper that waits for a Start. exe is the filch binary; log
-// takes what the keeper has to say, which is nothing but its own faults.
+// Spawn starts a keeper that waits for a Start. exe is the filch binary; log receives the
+// keeper's standard output and error: the keeper writes only its own faults.
 //
-// It has a session of its own and no parent-death signal: a launcher may be
-// started anew while its keepers go on. The one that is idle when its launcher
-// dies ends what no living keeper answers for.
+// A keeper has a session of its own and no parent-death signal: a launcher may restart
+// while its keepers go on. When a launcher dies, the idle keeper kills the processes
+// without a living keeper.
 func Spawn(exe string, p Place, log *os.File) (*Keeper, error) {
 	return spawn(exe, "keeper", p, log)
 }
 
-// SpawnRunner starts a runner, which waits for orders and starts of tasks. It
-// has no socket: when its launcher is gone it ends its tasks and leaves.
+// SpawnRunner starts a runner, which waits for the launcher's orders to start tasks. A
+// runner has no socket: when its launcher is gone, the runner ends its tasks and exits.
 func SpawnRunner(exe string, p Place, log *os.File) (*Keeper, error) {
 	return spawn(exe, "runner", p, log)
 }
 
 func spawn(exe, word string, p Place, log *os.File) (*Keeper, error) {
-	if err := os.MkdirAll(p.keepersDir(), 0o700); err != nil {
+	if err := os.MkdirAll(p.KeepersDir(), 0o700); err != nil {
 		return nil, err
 	}
 	ours, theirs, err := linkPair()
@@ -98,9 +97,9 @@ func linkPair() (*net.UnixConn, *os.File, error) {
 	return c.(*net.UnixConn), theirs, nil
 }
 
-// keeperEnv is what a keeper needs of the launcher's environment: ranks get
-// the client's, and secrets stay behind. Two processors are enough for one
-// thread of work, and keep the runtime small.
+// keeperEnv is the part of the launcher's environment that a keeper needs: ranks get the
+// client's environment, and secrets stay in the launcher. Two processors are enough for a
+// single working thread and keep the Go runtime small.
 func keeperEnv(env []string) []string {
 	kept := []string{"GOMAXPROCS=2"}
 	for _, e := range env {
@@ -113,11 +112,11 @@ func keeperEnv(env []string) []string {
 	return kept
 }
 
-// Redial connects to the keepers that an earlier launcher of the node left and
-// that still answer; the sockets of those that do not are removed. The next
-// word is the caller's: Hello and Adopt.
+// Redial connects to the keepers that an earlier launcher of the node left and that still
+// answer, and removes the sockets of the dead keepers. The caller then sends Hello and
+// Adopt.
 func Redial(p Place) ([]*Keeper, error) {
-	names, err := filepath.Glob(filepath.Join(p.keepersDir(), "k*.sock"))
+	names, err := filepath.Glob(filepath.Join(p.KeepersDir(), "k*.sock"))
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +136,10 @@ func Redial(p Place) ([]*Keeper, error) {
 	return found, nil
 }
 
-// dialShort connects to a unix socket whose path may be longer than the 108
-// bytes that an address holds.
+// dialShort connects to a unix socket. The path may be longer than the 108 bytes of a
+// socket address.
 func dialShort(path string) (*net.UnixConn, error) {
-	short, done, err := shortPath(path)
+	short, done, err := ShortPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +147,20 @@ func dialShort(path string) (*net.UnixConn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: short})
 }
 
-// shortPath names path by way of a descriptor of its folder; done closes it.
-func shortPath(path string) (short string, done func(), err error) {
+// ShortPath names path by way of a descriptor of its folder; done closes it.
+func ShortPath(path string) (short string, done func(), err error) {
 	fd, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, err
 	}
 	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)), func() { unix.Close(fd) }, nil
+}
+
+// OutputRoot holds a folder for each job with kept output.
+func (p Place) OutputRoot() string { return filepath.Join(p.Dir, "output") }
+
+// OutputDir is where the runners of a node keep the output of a job's tasks; see
+// [output.Segments].
+func (p Place) OutputDir(job filch.JobID) string {
+	return filepath.Join(p.OutputRoot(), job.String())
 }

@@ -119,26 +119,6 @@ func TestSignalIsForwarded(t *testing.T) {
 	}
 }
 
-func TestOutOfMemory(t *testing.T) {
-	b := newBoss(t)
-	o := newOrder(1, argv("eat")...)
-	o.start.Memory = 64 << 20
-	b.run(o)
-	s := b.untilDone()
-	if len(s.warns) > 0 {
-		t.Skipf("no cgroup for memory here: %q", s.warns)
-	}
-	if e := s.ends[0]; e.Kind != launcher.CauseOOM || e.Code != 9 || e.Told || e.Text != "killed: out of memory (the job's limit here is 64 MiB)" {
-		t.Errorf("got %+v", e)
-	}
-	b.forget()
-	o = newOrder(1, argv("eat")...)
-	b.run(o)
-	if s = b.untilDone(); s.ends[0].Code != 0 {
-		t.Errorf("the limit of one job reached the next: %+v", s.ends)
-	}
-}
-
 func TestTerminalStopStops(t *testing.T) {
 	b := newBoss(t)
 	b.run(newOrder(1, argv("hang")...))
@@ -154,28 +134,6 @@ func TestTerminalStopStops(t *testing.T) {
 	eventually(t, "the rank to go on", func() bool { return state() != 'T' })
 	b.stop(unix.SIGTERM, time.Second)
 	b.untilDone()
-}
-
-// TestNestedCgroup has a rank make a cgroup of its own in ours.
-func TestNestedCgroup(t *testing.T) {
-	b := newBoss(t)
-	o := newOrder(1, "/bin/sh", "-c", `for m in /sys/fs/cgroup/unified /sys/fs/cgroup; do
-		d=$m$(sed -n s/^0:://p /proc/self/cgroup)
-		case $d in *filch-*) mkdir $d/inner && echo $$ >$d/inner/cgroup.procs && echo in $d && echo up $$ && exec sleep 1000;; esac
-	done; echo no; exit 1`)
-	b.run(o)
-	s := b.until("the rank", func(s seen) bool { return len(pidsAfter(s, "up")) == 1 || len(s.ends) > 0 })
-	if len(pidsAfter(s, "up")) == 0 {
-		b.untilDone()
-		t.Skipf("no cgroup is ours here: %q", s.out)
-	}
-	dir, _, _ := strings.Cut(strings.TrimPrefix(string(s.out["0.1"]), "in "), "\n")
-	b.stop(unix.SIGKILL, 0)
-	b.untilDone()
-	b.forget()
-	if _, err := os.Stat(dir); err == nil {
-		t.Errorf("%s is left", dir)
-	}
 }
 
 // TestToldWithoutItsFirstThread has a rank that looks as if it had ended, while

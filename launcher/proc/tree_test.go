@@ -8,7 +8,7 @@ import (
 )
 
 func TestExiting(t *testing.T) {
-	if exiting(os.Getpid()) {
+	if IsExiting(os.Getpid()) {
 		t.Error("this process is said to be on its way out")
 	}
 	cmd := exec.Command("true")
@@ -16,7 +16,7 @@ func TestExiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
-	for end := time.Now().Add(10 * time.Second); !exiting(cmd.Process.Pid); {
+	for end := time.Now().Add(10 * time.Second); !IsExiting(cmd.Process.Pid); {
 		if time.Now().After(end) {
 			t.Fatal("a process that has ended is not said to be on its way out")
 		}

@@ -4,17 +4,17 @@ import "slices"
 
 import "strings"
 
-// Export is the rule of --export: which variables of the user's environment
-// the ranks get. The zero value is ALL.
+// Export is the rule of --export: which variables of the user's environment the ranks
+// receive. The zero value is ALL.
 type Export struct {
 	None  bool
-	Names []string // with None: these alone
+	Names []string // with None: pass on Names alone
 	Sets  []string // NAME=VALUE, on top of the rest
 }
 
-// ReadExport reads the value of --export: ALL, NONE, NIL, or names and
-// NAME=VALUE separated by commas, where ALL may be one of them. A value that
-// holds commas stands in single or double quotes.
+// ReadExport reads the value of --export: ALL, NONE, NIL, or names and NAME=VALUE
+// separated by commas; ALL may stand among the names. A value with commas stands in
+// single or double quotes.
 func ReadExport(s string) (Export, error) {
 	var e Export
 	switch strings.ToUpper(s) {
@@ -66,16 +66,17 @@ func envName(s string) bool {
 	return s != "" && strings.IndexByte(s, 0) < 0
 }
 
-// foreign are the prefixes of what an outer launcher said to its own ranks;
-// handed on, it would mislead ours (an MPI library would join the outer job).
-// What the user sets to tune a library (OMPI_MCA_btl) is not among them.
+// foreign lists the prefixes of variables that an outer launcher set for its own ranks;
+// passed on, such a variable would mislead our ranks (an MPI library would join the
+// outer job). Variables that a user sets to tune a library (OMPI_MCA_btl) are not in
+// the list.
 var foreign = [...]string{
 	"SLURM_", "SLURMD_", "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL", "I_MPI_PMI_LIBRARY",
 	"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix=", "OMPI_MCA_schizo=", "FLUX_JOB_", "FLUX_TASK_", "FLUX_URI", "FLUX_PMI_",
 }
 
-// own are the variables that a rank of ours gets afresh. FILCH_TASK is not among
-// them: the ranks that a task starts want to know whose they are.
+// own lists the variables that a rank of ours receives with new values. FILCH_TASK is
+// not in the list: ranks started by a task need the task's id.
 var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER"}
 
 func scrubbed(name string) bool {
@@ -95,9 +96,8 @@ func scrubbed(name string) bool {
 	return false
 }
 
-// Filter gives the environment of the ranks: env under the rule, without what
-// an outer launcher left in it. A variable named in the rule is kept whatever
-// it is called.
+// Filter returns the environment of the ranks: env under the rule, without the
+// variables of an outer launcher. A variable named in the rule always stays.
 func (e Export) Filter(env []string) []string {
 	kept := make([]string, 0, len(env)+len(e.Sets))
 	for _, kv := range env {

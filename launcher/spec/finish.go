@@ -9,8 +9,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// programs makes the program list, and the number of ranks where the command
-// line fixes it: an `a : b` run and a --multi-prog file do.
+// programs makes the program list, and sets the number of ranks if the command line
+// fixes the number: an `a : b` run and a --multi-prog file do.
 func (r *Run) programs(c Context) ([]launcher.Program, error) {
 	s := &r.Request.Shape
 	switch {
@@ -61,8 +61,8 @@ func (r *Run) mpmd(c Context) ([]launcher.Program, error) {
 	return programs, nil
 }
 
-// multiProgSize is one more than the highest rank that a program file names;
-// without -n it is the size of the run.
+// multiProgSize returns the highest rank named in a program file plus 1; without -n
+// this is the size of the run.
 func multiProgSize(text string) (int32, error) {
 	highest := int64(-1)
 	for _, l := range joinLines(text) {
@@ -85,8 +85,8 @@ func multiProgSize(text string) (int32, error) {
 	return int32(highest + 1), nil
 }
 
-// finishShape fills in srun's defaults: one rank per node, as many nodes as
-// are named, never more nodes than ranks.
+// finishShape fills in srun's defaults: one rank per node, as many nodes as named,
+// never more nodes than ranks.
 func (r *Run) finishShape() (warnings []string, err error) {
 	s := &r.Request.Shape
 	if s.PerRank.Slots == 0 {
@@ -129,7 +129,7 @@ func (r *Run) finishShape() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// most is the number of ranks, or the most that an open request may get.
+// most returns the number of ranks, or the limit of an open request.
 func (r *Run) most() int32 {
 	s := &r.Request.Shape
 	if s.Ranks > 0 {
@@ -138,8 +138,8 @@ func (r *Run) most() int32 {
 	return int32(min(int64(s.MaxNodes)*int64(max(s.PerNode, 1)), launcher.MaxRanks))
 }
 
-// finishMemory turns srun's memory per node into memory per rank, as the
-// ledger counts it: shared by the most ranks that a node of this shape gets.
+// finishMemory turns srun's memory per node into the ledger's memory per rank: memory
+// per node divided by the most ranks on a node of this shape.
 func (r *Run) finishMemory() {
 	s := &r.Request.Shape
 	switch {
@@ -157,7 +157,7 @@ func (r *Run) finishMemory() {
 	}
 }
 
-// finishIO says which streams the nodes see to; the rest is the client's.
+// finishIO chooses the streams that the nodes handle; the client handles the rest.
 func (r *Run) finishIO() {
 	io := &r.Order.IO
 	if r.Client.Pty {
@@ -184,8 +184,8 @@ func (r *Run) finishIO() {
 	}
 }
 
-// outStream says what the keepers are told of a -o or -e: a pattern that they
-// open, none, or "" for the client, with the rank that alone is passed on.
+// outStream returns the keepers' part of a -o or -e: a file pattern for the keepers,
+// none, or "" for the client, with the only rank to pass on.
 func outStream(v string) (where string, only filch.Rank) {
 	switch {
 	case v == launcher.NoFile || v != "" && v != "all" && !digits(v) && PerNode(v):
@@ -197,8 +197,8 @@ func outStream(v string) (where string, only filch.Rank) {
 	return "", -1
 }
 
-// PerNode reports whether a file pattern names a file per rank or per node,
-// which is opened there; others are the client's.
+// PerNode reports whether a file pattern names a file per rank or per node, opened on
+// the node; the client opens other files.
 func PerNode(pattern string) bool {
 	if strings.HasPrefix(pattern, "\\") {
 		return false
@@ -217,7 +217,7 @@ func PerNode(pattern string) bool {
 	return false
 }
 
-// FormatShape writes a shape as the options that would ask for it.
+// FormatShape writes a shape as the options that would produce the shape.
 func FormatShape(s launcher.Shape) string {
 	var b strings.Builder
 	add := func(format string, args ...any) {

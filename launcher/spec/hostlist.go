@@ -6,20 +6,20 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
-	"github.com/puttsk/hostlist"
 )
 
-// Limits on a hostlist, checked before it is expanded.
+// Limits on a hostlist, checked before making any name.
 const (
 	MaxHosts         = 1 << 16
 	MaxHostlistBytes = 1 << 20
-	maxBrackets      = 3 // per name; the library mixes up the results of four
+	maxBrackets      = 3 // per name: rack, chassis and node
 	maxHostDigits    = 15
 	maxNameBytes     = 63
 )
 
-// Hosts expands a hostlist like n[1-3,7],m4 in the order given, each name
-// once. It is bounded before anything is expanded.
+// Hosts expands a hostlist like n[1-3,7],m4 as Slurm does: in the order given, the last
+// bracket of a name fastest, numbers as wide as the first of their range. Each name is
+// returned once. Hosts counts the names before making any name.
 func Hosts(s string) ([]filch.NodeName, error) {
 	if s == "" || len(s) > MaxHostlistBytes {
 		return nil, invalid("a node list of %d bytes", len(s))
@@ -29,26 +29,33 @@ func Hosts(s string) ([]filch.NodeName, error) {
 			return nil, invalid("node list %s: no node name holds %q", clip(s), s[i])
 		}
 	}
-	plain, n, err := guard(s)
-	if err != nil {
-		return nil, err
-	}
-	if n > MaxHosts {
-		return nil, invalid("node list %s names more than %d nodes", clip(s), MaxHosts)
-	}
-	names, err := hostlist.Expand(plain)
-	if err != nil {
-		return nil, invalid("node list %s: %v", clip(s), err)
-	}
-	hosts := make([]filch.NodeName, 0, len(names))
-	seen := make(map[string]bool, len(names))
-	for _, name := range names {
-		if name == "" || len(name) > maxNameBytes {
+	var patterns []hostPattern
+	total := 0
+	for _, text := range splitHosts(s) {
+		p, err := parseHost(text)
+		if err != nil {
+			return nil, invalid("node list %s: %v", clip(s), err)
+		}
+		if name := p.first(); len(name) > maxNameBytes {
 			return nil, invalid("node list %s: %s is not a node name", clip(s), clip(name))
 		}
-		if !seen[name] {
-			seen[name] = true
-			hosts = append(hosts, filch.NodeName(name))
+		patterns = append(patterns, p)
+		total = min(total+p.count(), MaxHosts+1)
+	}
+	if total > MaxHosts {
+		return nil, invalid("node list %s names more than %d nodes", clip(s), MaxHosts)
+	}
+	hosts := make([]filch.NodeName, 0, total)
+	seen := make(map[string]bool, total)
+	for _, p := range patterns {
+		for _, name := range p.names() {
+			if name == "" || len(name) > maxNameBytes {
+				return nil, invalid("node list %s: %s is not a node name", clip(s), clip(name))
+			}
+			if !seen[name] {
+				seen[name] = true
+				hosts = append(hosts, filch.NodeName(name))
+			}
 		}
 	}
 	return hosts, nil
@@ -58,40 +65,106 @@ func nameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
-// guard bounds what s expands to without expanding it; MaxHosts+1 stands for
-// all that is more. It refuses the forms that the library gets wrong and
-// rewrites those that it reads differently from Slurm.
-func guard(s string) (plain string, total int, err error) {
-	var b strings.Builder
-	for i, name := range splitHosts(s) {
-		if i > 0 {
-			b.WriteByte(',')
+// hostPattern is one name of a hostlist: texts with a bracket between each two, so
+// there is one text more than brackets.
+type hostPattern struct {
+	texts    []string
+	brackets [][]hostRange
+}
+
+// hostRange is the numbers from first to last, written with width digits at least.
+type hostRange struct {
+	first, last int64
+	width       int
+}
+
+// parseHost reads one name without a comma outside of brackets.
+func parseHost(s string) (hostPattern, error) {
+	var p hostPattern
+	for {
+		text, rest, found := strings.Cut(s, "[")
+		if strings.Contains(text, "]") {
+			return p, invalid("a ] without its [")
 		}
-		count, groups := 1, 0
-		for {
-			open := strings.IndexByte(name, '[')
-			if open < 0 {
-				break
-			}
-			width := strings.IndexByte(name[open:], ']')
-			if width < 0 {
-				return "", 0, invalid("node list %s: a [ without its ]", clip(s))
-			}
-			b.WriteString(name[:open+1])
-			n, err := guardGroup(&b, name[open+1:open+width])
-			if err != nil {
-				return "", 0, invalid("node list %s: %v", clip(s), err)
-			}
-			b.WriteByte(']')
-			count, groups, name = min(count*n, MaxHosts+1), groups+1, name[open+width+1:]
+		p.texts = append(p.texts, text)
+		if !found {
+			break
 		}
-		if groups > maxBrackets {
-			return "", 0, invalid("node list %s: more than %d [...] in one name", clip(s), maxBrackets)
+		group, after, closed := strings.Cut(rest, "]")
+		if !closed {
+			return p, invalid("a [ without its ]")
 		}
-		b.WriteString(name)
-		total = min(total+count, MaxHosts+1)
+		ranges, err := parseBracket(group)
+		if err != nil {
+			return p, err
+		}
+		p.brackets, s = append(p.brackets, ranges), after
 	}
-	return b.String(), total, nil
+	if len(p.brackets) > maxBrackets {
+		return p, invalid("more than %d [...] in one name", maxBrackets)
+	}
+	return p, nil
+}
+
+// parseBracket reads the contents of one bracket: numbers and ranges of numbers.
+func parseBracket(group string) ([]hostRange, error) {
+	var ranges []hostRange
+	for part := range strings.SplitSeq(group, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		if !digits(low) || !digits(high) || len(low) > maxHostDigits || len(high) > maxHostDigits {
+			return nil, invalid("%s is not a range of numbers", clip(part))
+		}
+		first, _ := strconv.ParseInt(low, 10, 64)
+		last, _ := strconv.ParseInt(high, 10, 64)
+		if last < first || len(high) > len(low) && high[0] == '0' {
+			return nil, invalid("the range %s goes down", part)
+		}
+		ranges = append(ranges, hostRange{first, last, len(low)})
+	}
+	return ranges, nil
+}
+
+// count returns the number of names of p; MaxHosts+1 means any larger number.
+func (p hostPattern) count() int {
+	product := int64(1)
+	for _, ranges := range p.brackets {
+		sum := int64(0)
+		for _, r := range ranges {
+			sum = min(sum+r.last-r.first+1, MaxHosts+1)
+		}
+		product = min(product*sum, MaxHosts+1)
+	}
+	return int(product)
+}
+
+// first makes the first name of p.
+func (p hostPattern) first() string {
+	var name strings.Builder
+	name.WriteString(p.texts[0])
+	for i, ranges := range p.brackets {
+		name.WriteString(host{number: ranges[0].first, width: ranges[0].width}.digits() + p.texts[i+1])
+	}
+	return name.String()
+}
+
+// names makes the names of p, at most [MaxHosts].
+func (p hostPattern) names() []string {
+	names := []string{p.texts[0]}
+	for i, ranges := range p.brackets {
+		longer := make([]string, 0, len(names))
+		for _, name := range names {
+			for _, r := range ranges {
+				for n := r.first; n <= r.last; n++ {
+					longer = append(longer, name+host{number: n, width: r.width}.digits()+p.texts[i+1])
+				}
+			}
+		}
+		names = longer
+	}
+	return names
 }
 
 // splitHosts cuts s at the commas outside of brackets.
@@ -113,36 +186,6 @@ func splitHosts(s string) []string {
 	return append(names, s[from:])
 }
 
-// guardGroup counts the members of one bracket, numbers and ranges of them,
-// and copies it to b. The library would pad all of 0-10 to two digits, so the
-// 0 is set apart.
-func guardGroup(b *strings.Builder, group string) (int, error) {
-	count := 0
-	for i, part := range strings.Split(group, ",") {
-		low, high, ranged := strings.Cut(part, "-")
-		if !ranged {
-			high = low
-		}
-		if !digits(low) || !digits(high) || len(low) > maxHostDigits || len(high) > maxHostDigits {
-			return 0, invalid("%s is not a range of numbers", clip(part))
-		}
-		first, _ := strconv.ParseInt(low, 10, 64)
-		last, _ := strconv.ParseInt(high, 10, 64)
-		if last < first || len(high) > len(low) && high[0] == '0' {
-			return 0, invalid("the range %s goes down", part)
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if low == "0" && len(high) > 1 {
-			part = "0,1-" + high
-		}
-		b.WriteString(part)
-		count = int(min(int64(count)+last-first+1, MaxHosts+1))
-	}
-	return count, nil
-}
-
 // clip quotes s for a message of one line.
 func clip(s string) string {
 	const most = 60
@@ -152,9 +195,9 @@ func clip(s string) string {
 	return strconv.Quote(s)
 }
 
-// FormatHosts writes names as a hostlist that [Hosts] reads, as short as
-// Slurm does: names that differ only in a trailing number share a bracket.
-// The result names the same set, sorted by prefix and number.
+// FormatHosts writes names as a hostlist for [Hosts], as short as Slurm does: names
+// that differ only in a trailing number share a bracket. The result names the same set,
+// sorted by prefix and number.
 func FormatHosts(names []filch.NodeName) string {
 	type width struct {
 		prefix string

@@ -52,7 +52,7 @@ func MultiProg(text string, size int32, extra []string) ([]launcher.Program, err
 			return nil, invalid("line %d: %v", l.number, err)
 		}
 		if len(spans) == 0 {
-			continue // the * of a file that had named every rank
+			continue // the * of a file with a program for every rank already
 		}
 		if len(programs) == maxMultiProgLines {
 			return nil, invalid("a program file of more than %d lines", maxMultiProgLines)

@@ -13,7 +13,7 @@ func invalid(format string, args ...any) *filch.Error {
 	return filch.Errorf(filch.Invalid, format, args...)
 }
 
-// digits reports whether s is one or more decimal digits and nothing else.
+// digits reports whether s consists of at least one decimal digit and nothing else.
 func digits(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
@@ -72,7 +72,7 @@ func Nodes(s string) (least, most int32, err error) {
 	return least, most, nil
 }
 
-// FormatNodes writes what [Nodes] reads.
+// FormatNodes is the inverse of [Nodes].
 func FormatNodes(least, most int32) string {
 	s := strconv.Itoa(int(least))
 	if most > least {
@@ -81,7 +81,7 @@ func FormatNodes(least, most int32) string {
 	return s
 }
 
-// TimeMax bounds a time limit: what is longer is a mistake.
+// TimeMax bounds a time limit: a longer limit is a mistake.
 const TimeMax = 10 * 366 * 24 * time.Hour
 
 // Time reads a time limit in any of srun's formats: M, M:S, H:M:S, D-H, D-H:M
@@ -167,8 +167,8 @@ func Seconds(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Memory reads a size, a number with K, M, G or T behind it; without a unit
-// it is in MiB, as srun has it.
+// Memory reads a size, a number with K, M, G or T behind the digits; without a unit the
+// number is in MiB, as in srun.
 func Memory(s string) (int64, error) {
 	t, shift := strings.TrimSuffix(strings.ToUpper(s), "B"), 20
 	if t == strings.ToUpper(s) || len(t) > 1 && !digits(t[len(t)-1:]) {
@@ -189,7 +189,7 @@ func Memory(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// FormatMemory writes what [Memory] reads, in the largest unit without a rest.
+// FormatMemory is the inverse of [Memory], in the largest unit without a rest.
 func FormatMemory(bytes int64) string {
 	units := [...]string{"K", "M", "G", "T"}
 	if bytes <= 0 {

@@ -3,13 +3,15 @@ package spec
 import (
 	"slices"
 	"strings"
+
+	"github.com/filch-hpc/filch"
 )
 
 // Option is one option of filch run.
 type Option struct {
 	Name     string
 	Short    byte   // 0 none
-	Arg      string // what the value is called in the help; "" takes none
+	Arg      string // name of the value in the help; "" takes no value
 	Optional string // the value when none is given: -K is -K1; "" the value must be given
 	Part     bool   // may stand in every part of an `a : b` run
 	Help     string
@@ -40,11 +42,10 @@ func (r *Run) Given(name string) bool {
 	return slices.Contains(r.given, name)
 }
 
-// dialect is a set of options: those of filch run, and others that go before
-// them.
+// dialect is a set of options that take precedence over the options of filch run.
 type dialect []Option
 
-// each goes through the options; a later one of the same name does not count.
+// each goes through the options; a later option of the same name does not count.
 func (d dialect) each(yield func(*Option) bool) {
 	for i := range d {
 		if !yield(&d[i]) {
@@ -59,9 +60,9 @@ func (d dialect) each(yield func(*Option) bool) {
 	}
 }
 
-// scan reads the options at the front of args, as getopt does under POSIX
-// rules: they end at the first word that is none, or behind --. It returns
-// the words that follow.
+// scan reads the options at the front of args, as getopt does under POSIX rules:
+// options end at the first word that is none, or behind --. scan returns the words
+// after the options.
 func (d dialect) scan(args []string, set func(*Option, string) error) ([]string, error) {
 	for len(args) > 0 {
 		word := args[0]
@@ -141,8 +142,7 @@ func (d dialect) short(c byte) *Option {
 	return nil
 }
 
-// find finds a long option by its name or, as getopt_long does, by a
-// beginning that only it has.
+// find finds a long option by its name or, as getopt_long does, by a unique prefix.
 func (d dialect) find(name string) (*Option, error) {
 	var found *Option
 	var also []string
@@ -171,43 +171,18 @@ func (d dialect) find(name string) (*Option, error) {
 func cleanOption(name string) string {
 	q := clip("--" + name)
 	if len(q) == len(name)+4 {
-		return "--" + name // nothing in it had to be escaped or cut
+		return "--" + name // no byte of the name was escaped or cut
 	}
 	return q
 }
 
-// nearest is the option that the fewest typing errors away, two at most.
+// nearest returns the option with the fewest typing errors, two at most.
 func nearest(name string) string {
-	best, least := "", 3
-	for i := range Options {
-		if d := distance(name, Options[i].Name); d < least {
-			best, least = Options[i].Name, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, for words of at most 40 bytes.
-func distance(a, b string) int {
-	const most = 40
-	if len(a) > most || len(b) > most {
-		return most
-	}
-	var row [most + 1]int
-	for j := range row {
-		row[j] = j
-	}
-	for i := 0; i < len(a); i++ {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := 0; j < len(b); j++ {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
+	return filch.Nearest(name, func(yield func(string) bool) {
+		for i := range Options {
+			if !yield(Options[i].Name) {
+				return
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
 		}
-	}
-	return row[len(b)]
+	}, 3)
 }

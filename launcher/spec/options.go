@@ -9,7 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Options are those of filch run, in the order of its help.
+// Options are the options of filch run, in the order of the help.
 var Options = [...]Option{
 	{
 		Name: "ntasks", Short: 'n', Arg: "N", Part: true, Help: "ranks to start (default: one per node)",
@@ -233,7 +233,7 @@ func setImmediate(r *Run, v string) error {
 	return nil
 }
 
-// MPITypes are the values of --mpi.
+// MPITypes lists the values of --mpi.
 var MPITypes = [...]string{"auto", "pmi1", "pmi2", "pmix", "none"}
 
 func setMPI(r *Run, v string) error {

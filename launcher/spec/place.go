@@ -7,11 +7,11 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Layout reads the value of -m: block, cyclic, plane=SIZE or *. The levels
-// behind a colon place ranks on sockets and cores, which filch leaves to
-// --cpu-bind; they are read and change nothing.
+// Layout reads the value of -m: block, cyclic, plane=SIZE or *. The levels behind a
+// colon place ranks on sockets and cores, which filch leaves to --cpu-bind; Layout
+// checks these levels and ignores them.
 func Layout(s string) (layout launcher.Layout, plane int32, err error) {
-	s, _, _ = strings.Cut(s, ",") // ,Pack and ,NoPack choose nodes; ours packs
+	s, _, _ = strings.Cut(s, ",") // ,Pack and ,NoPack choose nodes; filch packs
 	first, rest, _ := strings.Cut(strings.ToLower(s), ":")
 	for level := range strings.SplitSeq(rest, ":") {
 		switch level {
@@ -39,7 +39,7 @@ func Layout(s string) (layout launcher.Layout, plane int32, err error) {
 	return 0, 0, invalid("%s is not a distribution", clip(s)).WithHint("use block, cyclic or plane=SIZE")
 }
 
-// FormatLayout writes what [Layout] reads.
+// FormatLayout is the inverse of [Layout].
 func FormatLayout(layout launcher.Layout, plane int32) string {
 	switch layout {
 	case launcher.LayoutBlock:

@@ -15,22 +15,22 @@ import (
 // KillWaitDefault is the time from TERM to KILL.
 const KillWaitDefault = 10 * time.Second
 
-// Run is a command line of filch run as it was read: the request and its
-// order, complete only after [Run.Finish], and what the client itself is to do.
+// Run is a parsed command line of filch run: the request and its order, complete only
+// after [Run.Finish], and the settings of the client itself.
 type Run struct {
 	Request launcher.Request
 	Order   launcher.Order
 	Export  Export
 	Client  Client
 	Argv    []string
-	Parts   []*Run // what follows the colons of an `a : b` run
+	Parts   []*Run // the parts behind the colons of an `a : b` run
 	given   []string
 }
 
-// Client is what the client acts on, or what has no place in a request until
-// the whole command line is known.
+// Client holds the settings that the client acts on, and settings without a place in a
+// request before the whole command line is read.
 type Client struct {
-	Words            // values that are read later
+	Words            // values for later steps
 	Mem        int64 // --mem, per node
 	MemPerCPU  int64 // --mem-per-cpu
 	Verbose    int   // how often -v
@@ -41,13 +41,13 @@ type Client struct {
 	JSON       bool
 	Help       bool
 	MPIList    bool
-	Foreign    string           // an option of srun that only the real one can act on
+	Foreign    string           // an option that only the real srun can act on
 	Allocation string           // srun --jobid
 	Batch      Batch            // of sbatch
-	Around     []filch.NodeName // the nodes of the allocation that an srun is a step of
+	Around     []filch.NodeName // the nodes of the allocation around an srun step
 }
 
-// Words are values of options as they were given; "" when they were not.
+// Words holds values of options as given; "" when not given.
 type Words struct {
 	Only, Exclude         string
 	Stdin, Stdout, Stderr string
@@ -82,8 +82,7 @@ func parse(r *Run, args []string, d dialect) (*Run, error) {
 	return r, r.check()
 }
 
-// cutPart cuts args at the first word that is a colon; rest is nil when there
-// is none.
+// cutPart cuts args at the first word that is a colon; rest is nil without a colon.
 func cutPart(args []string) (part, rest []string) {
 	for i, a := range args {
 		if a == ":" {
@@ -148,18 +147,18 @@ func (r *Run) checkCommand() error {
 	return nil
 }
 
-// Context is what [Run.Finish] needs to know of the client's surroundings.
+// Context is the part of the client's environment that [Run.Finish] needs.
 type Context struct {
 	Env      []string
 	Cwd      string
-	Job      filch.JobID // of the job that the client runs in; 0 none
-	Task     uint64      // of that job, as its node calls it; 0 none
+	Job      filch.JobID // of the job around the client; 0 none
+	Task     uint64      // of Job, in the node's numbering; 0 none
 	ReadFile func(path string) (string, error)
 }
 
-// Finish applies the rules that need the whole command line and completes the
-// request and the order, all but what only the operating system knows (umask,
-// limits, the terminal). The warnings are srun's.
+// Finish applies the rules that need the whole command line and completes the request
+// and the order, except values that only the operating system has (umask, limits, the
+// terminal). The warnings are srun's.
 func (r *Run) Finish(c Context) (warnings []string, err error) {
 	if err := r.checkCommand(); err != nil {
 		return nil, err
@@ -200,12 +199,12 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// maxLike bounds what Like makes, in bytes.
+// maxLike bounds the result of Like, in bytes.
 const maxLike = 200
 
-// Like is what runs and tasks have in common that may be expected to take
-// equally long: the name that they were given, else their command line. A name
-// that merely follows from the program would join what an interpreter runs.
+// Like returns the label shared by runs and tasks that may be expected to take equally
+// long: the given name, else the command line. The default name, derived from the
+// program, would join all scripts of an interpreter.
 func Like(name string, argv []string) string {
 	if name == "" {
 		name = strings.Join(argv, " ")
@@ -238,7 +237,7 @@ func (r *Run) finishNodes(c Context) (err error) {
 	return nil
 }
 
-// nodeList reads a hostlist, or a file of them when there is a slash in it.
+// nodeList reads a hostlist, or a file of hostlists if the value has a slash.
 func nodeList(option, value string, c Context) ([]filch.NodeName, error) {
 	if value == "" {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Batch is what sbatch has beyond srun.
+// Batch holds the options of sbatch beyond srun's.
 type Batch struct {
 	Wrap      string // --wrap: the script itself
 	Wrapped   bool
@@ -16,14 +16,13 @@ type Batch struct {
 	Partition string
 	Account   string
 	Comment   string
-	Unknown   string // an option that the shim cannot do
+	Unknown   string // an option that the shim does not support
 }
 
-// maxArray bounds an array, as Slurm's MaxArraySize does.
+// maxArray bounds an array, like Slurm's MaxArraySize.
 const maxArray = 10001
 
-// sbatchMore are sbatch's options that filch run does not have, and those that
-// mean something else.
+// sbatchMore lists sbatch's options that filch run does not have or reads differently.
 var sbatchMore = dialect{
 	idle("bb", 0, "X"), idle("bbf", 0, "X"), idle("acctg-freq", 0, "X"), idle("clusters", 'M', "X"), idle("cluster-constraint", 0, "X"),
 	idle("constraint", 'C', "X"), idle("core-spec", 'S', "N"), idle("cpu-freq", 0, "X"), idle("deadline", 0, "X"), idle("delay-boot", 0, "X"),
@@ -71,8 +70,8 @@ func batchWord(name string, short byte, of func(*Batch) *string) Option {
 	return Option{Name: name, Short: short, Arg: "X", set: func(r *Run, v string) error { *of(&r.Client.Batch) = v; return nil }}
 }
 
-// ParseSbatch reads the words behind sbatch. Directives are applied by
-// [Run.Directives] once the script is known.
+// ParseSbatch reads the words behind sbatch. [Run.Directives] applies directives once
+// the script is known.
 func ParseSbatch(args []string) (*Run, error) {
 	r := newRun()
 	var err error
@@ -82,8 +81,8 @@ func ParseSbatch(args []string) (*Run, error) {
 	return r, err
 }
 
-// Directives applies the #SBATCH lines of a script: those up to its first
-// command, where the command line has not said otherwise.
+// Directives applies the #SBATCH lines of a script, up to the first command. The
+// command line has precedence over directives.
 func (r *Run) Directives(script string) error {
 	told := r.given
 	for line := range strings.Lines(script) {
@@ -111,8 +110,8 @@ func (r *Run) Directives(script string) error {
 	return nil
 }
 
-// splitWords splits as a shell would, with quotes but without expansion; a word
-// that begins with # ends the line.
+// splitWords splits s as a shell would, with quotes but without expansion; a word that
+// begins with # ends the line.
 func splitWords(s string) ([]string, error) {
 	var words []string
 	var b strings.Builder

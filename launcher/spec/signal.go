@@ -9,7 +9,7 @@ import (
 // SignalMax is the highest signal number of Linux.
 const SignalMax = 64
 
-// signalNames are Linux's, by number, as on amd64 and arm64.
+// signalNames are Linux's names, by number, as on amd64 and arm64.
 var signalNames = [...]string{
 	1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL",
 	10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 16: "STKFLT", 17: "CHLD",
@@ -43,7 +43,7 @@ func Signal(s string) (int32, error) {
 	return 0, invalid("%s is not a signal", clip(s))
 }
 
-// SignalName writes a signal as SIGNAME, or its number when it has no name.
+// SignalName writes a signal as SIGNAME, or as a number without a name.
 func SignalName(n int32) string {
 	if n > 0 && int(n) < len(signalNames) {
 		return "SIG" + signalNames[n]
@@ -51,8 +51,8 @@ func SignalName(n int32) string {
 	return strconv.Itoa(int(n))
 }
 
-// WarnTimeDefault is how long before the time limit --signal sends, when it
-// does not say.
+// WarnTimeDefault is how long before the time limit --signal sends the signal, if the
+// option has no time.
 const WarnTimeDefault = 60 * time.Second
 
 // Warning reads the value of --signal, SIG[@SECONDS]; srun's prefixes R: and

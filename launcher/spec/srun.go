@@ -9,11 +9,10 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// srunMore are srun's options that filch run does not have, and those that
-// srun means differently.
+// srunMore lists srun's options that filch run does not have or reads differently.
 var srunMore = dialect{
-	// What the nodes are, who pays, and in which order jobs start is settled
-	// when the launchers are up: these are read and change nothing.
+	// The nodes, the account and the order of jobs are settled before the launchers
+	// start: these options are read and change nothing.
 	idle("account", 'A', "NAME"), idle("acctg-freq", 0, "X"), idle("bb", 0, "X"), idle("bbf", 0, "X"),
 	idle("comment", 0, "X"), idle("constraint", 'C', "X"), idle("cluster-constraint", 0, "X"), idleMaybe("compress", 0),
 	idle("container", 0, "X"), idle("core-spec", 'S', "N"), idle("cores-per-socket", 0, "N"), idle("cpu-freq", 0, "X"),
@@ -29,7 +28,7 @@ var srunMore = dialect{
 	idle("spread-job", 0, ""), idle("switches", 0, "X"), idle("thread-spec", 0, "N"), idle("threads", 'T', "N"),
 	idle("threads-per-core", 0, "N"), idle("time-min", 0, "X"), idle("tmp", 0, "X"), idle("use-min-nodes", 0, ""),
 	idle("wckey", 0, "X"), idle("whole", 0, ""), idle("interactive", 0, ""), idle("disable-status", 0, ""),
-	// These are left to the real srun.
+	// The real srun handles these options.
 	foreignOption("attach", 'a', "X"), foreignOption("begin", 'b', "X"), foreignOption("bcast-exclude", 0, "X"),
 	foreignOption("clusters", 'M', "X"), foreignOption("dependency", 'd', "X"), foreignOption("epilog", 0, "X"),
 	foreignOption("export-file", 0, "X"), foreignOption("gid", 0, "X"), foreignOption("gpus", 'G', "X"),
@@ -39,14 +38,14 @@ var srunMore = dialect{
 	foreignOption("prolog", 0, "X"), foreignOption("relative", 'r', "N"), foreignOption("task-epilog", 0, "X"),
 	foreignOption("task-prolog", 0, "X"), foreignOption("test-only", 0, ""), foreignOption("tres-per-task", 0, "X"),
 	foreignOption("uid", 0, "X"), foreignOption("usage", 0, ""), foreignOption("version", 'V', ""), foreignOption("help", 'h', ""),
-	// The same with other words.
+	// The same options with other words.
 	{Name: "jobid", Arg: "ID", set: func(r *Run, v string) error { r.Client.Allocation = v; return nil }},
 	{Name: "mpi", Arg: "TYPE", set: setSrunMPI},
 	{Name: "kill-on-bad-exit", Short: 'K', Arg: "0|1", Optional: "1", set: func(r *Run, v string) error {
 		r.Request.Policy.KillOnBad = v != "0"
 		return nil
 	}},
-	// Only filch has these.
+	// Only filch has these options.
 	foreignOption("kill-wait", 0, "X"), foreignOption("requeue", 0, ""), foreignOption("detach", 0, ""), foreignOption("new-job", 0, ""),
 	foreignOption("slurm-env", 0, ""), foreignOption("json", 0, ""), foreignOption("instance", 0, "X"),
 }
@@ -56,14 +55,14 @@ func idle(name string, short byte, arg string) Option {
 	return Option{Name: name, Short: short, Arg: arg, Part: true, set: func(*Run, string) error { return nil }}
 }
 
-// idleMaybe is one that may have a value.
+// idleMaybe is an idle option with an optional value.
 func idleMaybe(name string, short byte) Option {
 	o := idle(name, short, "X")
 	o.Optional = "-"
 	return o
 }
 
-// foreignOption is one that the real srun must see to.
+// foreignOption is an option that only the real srun can handle.
 func foreignOption(name string, short byte, arg string) Option {
 	return Option{Name: name, Short: short, Arg: arg, set: func(r *Run, _ string) error {
 		r.Client.Foreign = "--" + name
@@ -71,8 +70,8 @@ func foreignOption(name string, short byte, arg string) Option {
 	}}
 }
 
-// setSrunMPI takes pmix_v4 and the like for pmix, and openmpi, which serves
-// nothing, for none.
+// setSrunMPI takes pmix_v4 and the like for pmix, and openmpi, which provides no
+// server, for none.
 func setSrunMPI(r *Run, v string) error {
 	switch {
 	case v == "list":
@@ -86,8 +85,8 @@ func setSrunMPI(r *Run, v string) error {
 	return setMPI(r, v)
 }
 
-// srunInputs are the variables that srun takes for options, in the order in
-// which they are applied.
+// srunInputs lists the variables that srun takes for options, in the order of
+// application.
 var srunInputs = [...]struct{ name, option string }{
 	{"SLURM_NPROCS", "ntasks"},
 	{"SLURM_NTASKS", "ntasks"},
@@ -112,17 +111,17 @@ var srunInputs = [...]struct{ name, option string }{
 	{"SRUN_ERROR", "error"},
 }
 
-// srunSwitches are those that switch something on by being there; 0 and no
-// switch it off.
+// srunSwitches lists variables whose presence switches an option on; the values 0, no
+// and off leave the option off.
 var srunSwitches = [...]struct{ name, option string }{
 	{"SLURM_LABELIO", "label"},
 	{"SLURM_UNBUFFEREDIO", "unbuffered"},
 	{"SLURM_NO_KILL", "no-kill"},
 }
 
-// ParseSrun reads the words behind srun by srun's meaning: with its defaults,
-// its options and its environment. Where [Client].Foreign is set, or on an
-// error, the real srun is to be asked.
+// ParseSrun reads the words behind srun by srun's meaning: with srun's defaults,
+// options and environment. If [Client].Foreign is set, or on an error, the caller must
+// run the real srun.
 func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	r := newRun()
 	r.Request.Policy.KillOnBad = false
@@ -174,8 +173,8 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	return r, nil
 }
 
-// settle makes the shape of an srun what it would be as a step of the
-// allocation around it: on all its nodes unless told otherwise.
+// settle gives an srun the shape of a step of the allocation around it: on all nodes of
+// the allocation unless told otherwise.
 func (r *Run) settle() (warnings []string) {
 	s, nodes := &r.Request.Shape, r.Client.Around
 	if len(nodes) == 0 {
@@ -190,7 +189,7 @@ func (r *Run) settle() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("can't run %d processes on %d nodes, setting nnodes to %d", s.Ranks, s.MinNodes, s.Ranks))
 		s.MinNodes, s.MaxNodes = s.Ranks, s.Ranks
 	}
-	// Nodes that are named are used, and others beside them.
+	// Named nodes are used, with other nodes if need be.
 	for _, n := range nodes {
 		if len(s.Only) == 0 || len(s.Only) >= int(s.MinNodes) {
 			break
@@ -201,7 +200,7 @@ func (r *Run) settle() (warnings []string) {
 	}
 	slices.SortFunc(s.Only, func(a, b filch.NodeName) int { return slices.Index(nodes, a) - slices.Index(nodes, b) })
 	if s.PerNode == 0 && s.MinNodes > 0 && s.MinNodes == s.MaxNodes && s.Ranks > s.MinNodes && s.Layout != launcher.LayoutPlane && !s.Overcommit {
-		s.Even = true // as a step is laid out
+		s.Even = true // as srun lays out a step
 	}
 	return warnings
 }

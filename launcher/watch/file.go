@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultLogBytes is how long a log grows before it is set aside.
+// DefaultLogBytes is the size of a full log.
 const DefaultLogBytes = 8 << 20
 
-// File is a log file that is set aside as PATH.1 when it is full, in place of
-// the one before. So at most twice the limit is kept.
+// File is a log file. When full, the file is renamed to PATH.1, in place of the one
+// before. So the two files hold at most twice the limit.
 type File struct {
 	path string
 	max  int64
 
-	mu   sync.Mutex // guards what follows; writes are to a local file
+	mu   sync.Mutex // guards the fields below; writes are to a local file
 	file *os.File
 	size int64
 }
 
-// OpenFile appends to path; maxBytes 0 is the default.
+// OpenFile appends to path; maxBytes 0 means the default.
 func OpenFile(path string, maxBytes int64) (*File, error) {
 	if maxBytes <= 0 {
 		maxBytes = DefaultLogBytes

@@ -1,10 +1,9 @@
-// Package watch is where a launcher's events go: a log of bounded size and
-// counters.
+// Package watch takes a launcher's events: it writes a log of bounded size and counts.
 //
-// The brain does not log; it emits notes, and the daemon hands them here with
-// its own. A line in the log is a JSON object with the keys of slog and those
-// of the house (job, node, peer, err, took). Counters only grow; whoever wants
-// a rate asks twice.
+// The brain does not log; the brain emits notes, and the daemon hands the notes to this
+// package with its own events. A line in the log is a JSON object with the keys of slog
+// and the fixed keys (job, node, peer, err, took). Counters only grow; a caller
+// computes a rate from two readings.
 package watch
 
 import (
@@ -24,15 +23,15 @@ type Counter uint8
 
 // The counters.
 const (
-	Clients        Counter = iota // connections taken
-	ClientsRefused                // of another uid, another version, or one too many
-	FramesBad                     // that broke the protocol, on any link
+	Clients        Counter = iota // connections accepted
+	ClientsRefused                // of another uid, another version, or beyond the limit
+	FramesBad                     // protocol errors, on any link
 	Submissions
 	KeepersSpawned
 	KeepersGone // vanished before they were done
-	KeepersKept // used again for another job
-	Adopted     // keepers of an earlier launcher that were taken over
-	Swept       // processes of dead attempts that were killed
+	KeepersKept // reused for another job
+	Adopted     // keepers of an earlier launcher, taken over
+	Swept       // killed processes of dead attempts
 	MessagesIn
 	MessagesOut
 	MessagesLost // not sent: no way, or the queue was full
@@ -42,7 +41,7 @@ const (
 	Turns   // of the loop
 	StoreIn // messages between stores
 	StoreOut
-	CopiesIn // archives of programs that came whole from another node
+	CopiesIn // complete archives of programs from other nodes
 	numCounters
 )
 
@@ -53,8 +52,7 @@ var counterNames = [numCounters]string{
 	"relays_in", "relays_out", "relays_lost", "turns", "store_in", "store_out", "copies_in",
 }
 
-// Watch takes the events of one launcher. Its methods may be called from any
-// goroutine.
+// Watch takes the events of one launcher. Any goroutine may call its methods.
 type Watch struct {
 	log    *slog.Logger
 	file   *File
@@ -64,7 +62,7 @@ type Watch struct {
 	sent map[string]uint64 // messages to other nodes, by kind
 }
 
-// Open logs to path, as JSON lines.
+// Open makes a Watch that logs to path, as JSON lines.
 func Open(path string, maxBytes int64, debug bool) (*Watch, error) {
 	f, err := OpenFile(path, maxBytes)
 	if err != nil {
@@ -77,10 +75,10 @@ func Open(path string, maxBytes int64, debug bool) (*Watch, error) {
 	return &Watch{log: slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})), file: f}, nil
 }
 
-// Discard counts and does not log.
+// Discard makes a Watch that counts and does not log.
 func Discard() *Watch { return &Watch{log: slog.New(slog.DiscardHandler)} }
 
-// Log is for events of the daemon itself.
+// Log returns the logger for events of the daemon itself.
 func (w *Watch) Log() *slog.Logger { return w.log }
 
 // Note logs an event of the brain.
@@ -100,8 +98,8 @@ func (w *Watch) Note(n launcher.Note) {
 	w.log.LogAttrs(ctx, level, n.Text, attrs...)
 }
 
-// Sent counts a message of the brain to another node, and traces it where the
-// log is that fine.
+// Sent counts a message of the brain to another node, and logs the message at debug
+// level.
 func (w *Watch) Sent(to filch.NodeName, m launcher.Message) {
 	w.Add(MessagesOut, 1)
 	kind := kindOf(m)
@@ -124,8 +122,8 @@ func (w *Watch) SentStore(m any) {
 	w.count(kindOf(m))
 }
 
-// kindOf is the type of a message; of one between many-task cores, that of what
-// it carries.
+// kindOf returns the type of a message; for a message between many-task cores, the type
+// of the carried message.
 func kindOf(m any) string {
 	if word, ok := m.(*launcher.TaskWord); ok {
 		return word.Name()
@@ -149,10 +147,10 @@ func (w *Watch) Kinds() map[string]uint64 {
 	return maps.Clone(w.sent)
 }
 
-// Add counts.
+// Add adds n to a counter.
 func (w *Watch) Add(c Counter, n uint64) { w.counts[c].Add(n) }
 
-// Count is the count so far.
+// Count returns the count so far.
 func (w *Watch) Count(c Counter) uint64 { return w.counts[c].Load() }
 
 // Counts returns all counters by name.
@@ -164,7 +162,7 @@ func (w *Watch) Counts() map[string]uint64 {
 	return m
 }
 
-// Refused logs and counts a peer that was turned away.
+// Refused logs and counts a refused peer or frame.
 func (w *Watch) Refused(c Counter, link string, err error, peer filch.NodeName) {
 	w.Add(c, 1)
 	w.log.Warn("refused on the "+link+" link", "peer", string(peer), "err", err.Error())

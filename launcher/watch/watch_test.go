@@ -12,7 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/message"
 )
 
 func TestNotesBecomeLines(t *testing.T) {
@@ -95,14 +95,14 @@ func TestCounts(t *testing.T) {
 // Every message between many-task cores is counted by its own type.
 func TestKinds(t *testing.T) {
 	w := watch.Discard()
-	all := []mtc.Message{
-		&mtc.LoadAsk{}, &mtc.LoadSay{}, &mtc.Steal{}, &mtc.Offer{}, &mtc.Done{},
-		&mtc.News{}, &mtc.Void{}, &mtc.Told{}, &mtc.ToldAck{}, &mtc.Grown{},
+	all := []message.Message{
+		&message.LoadAsk{}, &message.LoadSay{}, &message.Steal{}, &message.Offer{}, &message.Done{},
+		&message.News{}, &message.Void{}, &message.Told{}, &message.ToldAck{}, &message.Grown{},
 	}
 	want := map[string]uint64{"launcher.Ask": 2, "mtc.?": 2}
 	for _, m := range all {
-		w.Sent("n2", &launcher.TaskWord{Body: mtc.EncodeMessage(m)})
-		want[fmt.Sprintf("%T", m)[1:]] = 1
+		w.Sent("n2", &launcher.TaskWord{Body: message.Encode(m)})
+		want["mtc."+strings.TrimPrefix(fmt.Sprintf("%T", m), "*message.")] = 1
 	}
 	w.Sent("n2", &launcher.Ask{})
 	w.Sent("n3", &launcher.Ask{})

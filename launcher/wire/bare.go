@@ -11,20 +11,20 @@ import (
 )
 
 // bareReader reads a socket by bare system calls. Go announces each call to its
-// scheduler in case it blocks; on its own sockets none does, and the
-// announcement wakes a thread, which costs as much as the call. Waiting and
-// deadlines are the runtime's.
+// scheduler in case the call blocks; calls on Go's own sockets never block, and the
+// announcement wakes a thread, which costs as much as the call. Waiting and deadlines
+// are the runtime's.
 type bareReader struct {
 	sock  io.Reader
 	raw   syscall.RawConn
 	reads uint32
 }
 
-// announceEvery is how often a read is announced all the same: under load that
+// announceEvery is how often a read is announced all the same: under load the woken
 // thread is needed, and then stays awake by itself.
 const announceEvery = 64
 
-// readerOf is rw itself where it is no socket of the net package: other
+// readerOf returns rw itself unless rw is a socket of the net package: other
 // descriptors may block.
 func readerOf(rw io.Reader) io.Reader {
 	if s, ok := rw.(*net.UnixConn); ok {
@@ -58,7 +58,7 @@ func (r *bareReader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// bareCall reads into or writes from b, which is not empty.
+// bareCall reads into or writes from b; b is not empty.
 func bareCall(call, fd uintptr, b []byte) (int, syscall.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Limits of what [Check] lets through.
+// Limits of [Check].
 const (
 	// MaxDepth of containers; our own records nest seven deep.
 	MaxDepth = 32
@@ -14,10 +14,10 @@ const (
 	MaxElements = 1_000_000
 )
 
-// Check walks one msgpack value without allocating and without recursion.
-// After it no length in b is longer than what follows it, so a decoder
-// allocates in proportion to len(b), and no deeper than MaxDepth. Extension
-// types are refused: filch has none.
+// Check walks one msgpack value without allocating and without recursion. After Check,
+// no length in b exceeds the number of bytes after the length, so a decoder allocates
+// in proportion to len(b), and no deeper than MaxDepth. Extension types are refused:
+// filch has none.
 func Check(b []byte) error {
 	w := walker{rest: b}
 	w.owed[0] = 1
@@ -52,10 +52,10 @@ func Check(b []byte) error {
 
 type walker struct {
 	rest []byte
-	owed [MaxDepth + 2]int // values that are still to come at each depth
+	owed [MaxDepth + 2]int // number of values still to come at each depth
 }
 
-// token takes one token off w.rest and returns how many values it contains.
+// token takes one token off w.rest and returns the number of values in the token.
 func (w *walker) token() (children int, err error) {
 	if len(w.rest) == 0 {
 		return 0, fmt.Errorf("msgpack refused: cut off")
@@ -103,8 +103,7 @@ func (w *walker) token() (children int, err error) {
 	return children, nil
 }
 
-// length reads a big-endian length of n bytes and refuses one that is longer
-// than the rest.
+// length reads a big-endian length of n bytes and refuses a length beyond the rest.
 func (w *walker) length(n int) (int, error) {
 	if len(w.rest) < n {
 		return 0, fmt.Errorf("msgpack refused: cut off in a length")

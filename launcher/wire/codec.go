@@ -15,7 +15,7 @@ type encoder struct {
 
 var encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
 
-// maxPooled is the largest buffer that is kept for the next value.
+// maxPooled is the largest buffer kept for the next value.
 const maxPooled = 64 << 10
 
 // Marshal encodes v; structs become arrays.
@@ -48,7 +48,7 @@ type decoder struct {
 
 var decoders = sync.Pool{New: func() any { return &decoder{dec: msgpack.NewDecoder(nil)} }}
 
-// Unmarshal checks b and decodes it into v, a pointer to a concrete type.
+// Unmarshal checks b and decodes b into v, a pointer to a concrete type.
 func Unmarshal(b []byte, v any) error {
 	if err := Check(b); err != nil {
 		return err

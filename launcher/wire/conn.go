@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxQueued bounds what a [Conn] holds for a peer that does not read. The data
-// plane stays far below it by its own credits.
+// MaxQueued bounds the bytes a [Conn] holds for a peer that does not read. The data
+// plane stays far below MaxQueued by its own credits.
 const MaxQueued = 48 << 20
 
 // readBuffer is small: an idle launcher keeps one per client and keeper.
@@ -28,32 +28,32 @@ var ErrQueueFull = errors.New("the peer does not read: its queue is full")
 
 // Conn carries frames over a stream. One goroutine reads; any number write.
 //
-// Write and WriteRaw only queue; Flush hands the queue to the kernel without
-// waiting where the stream is a socket or pipe, and leaves what does not fit
-// to a goroutine that ends with the queue. So nobody who writes waits for a
-// peer, and a frame costs no hand-over between goroutines.
+// Write and WriteRaw only queue; Flush hands the queue to the kernel without waiting if
+// the stream is a socket or pipe, and leaves the rest to a goroutine that ends with the
+// queue. So no writing goroutine waits for a peer, and a frame costs no hand-over
+// between goroutines.
 type Conn struct {
 	rw   io.ReadWriteCloser
-	raw  syscall.RawConn // nil where rw has no descriptor
-	bare bool            // a write to that never blocks
+	raw  syscall.RawConn // nil if rw has no descriptor
+	bare bool            // a write to raw never blocks
 	r    *bufio.Reader
 	head [headerStream]byte
 	body []byte // of ReadShared
 
 	writers sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	idle    *sync.Cond // the queue was emptied, or the stream broke
 	queue   []byte
 	spare   []byte
-	busy    bool // somebody is writing
+	busy    bool // a goroutine is writing
 	written uint64
 	queued  uint64
 	err     error
 	taken   func(written uint64)
 }
 
-// NewConn makes a Conn of a stream and owns it.
+// NewConn makes a Conn of a stream and takes ownership of the stream.
 func NewConn(rw io.ReadWriteCloser) *Conn {
 	c := &Conn{rw: rw, r: bufio.NewReaderSize(readerOf(rw), readBuffer)}
 	c.idle = sync.NewCond(&c.mu)
@@ -66,26 +66,26 @@ func NewConn(rw io.ReadWriteCloser) *Conn {
 	return c
 }
 
-// OnWritten has f called with the number of bytes that the kernel has taken so
-// far, each time that it grows; set it before the first write. f is called
-// without locks, possibly by the goroutine that called Flush.
+// OnWritten has f called with the number of bytes that the kernel has taken so far,
+// each time the number grows; call OnWritten before the first write. f runs without
+// locks, possibly on the goroutine that called Flush.
 func (c *Conn) OnWritten(f func(written uint64)) { c.taken = f }
 
 // Read waits for the next frame. An error is final.
 func (c *Conn) Read() (Frame, error) { return readFrame(c.r, &c.head, nil) }
 
-// ReadShared is Read of a frame whose Body is good until the next one is read:
-// for a reader that keeps nothing of it, and has much to read.
+// ReadShared is Read of a frame whose Body is valid until the next call: for a reader
+// that keeps no part of the frame, and has many frames to read.
 func (c *Conn) ReadShared() (Frame, error) {
 	if c.body == nil && c.r.Buffered() >= headerStream {
-		// A second frame right after the first: it pays to have room.
+		// A second frame right after the first: a buffer pays.
 		c.body = make([]byte, eagerBody)
 	}
 	return readFrame(c.r, &c.head, c.body)
 }
 
-// Buffered reports whether another frame has begun to arrive, so that a reader
-// can put off a flush until it has seen all of a burst.
+// Buffered reports whether another frame has begun to arrive, so that a reader can
+// postpone a flush to the end of a burst.
 func (c *Conn) Buffered() bool { return c.r.Buffered() >= headerStream }
 
 // Write queues a frame whose body is the encoding of v; nil is no body.
@@ -100,14 +100,14 @@ func (c *Conn) Write(k Kind, req uint32, v any) error {
 	return c.WriteRaw(k, req, b)
 }
 
-// WriteRaw queues a frame whose body is the parts in a row; it copies them.
+// WriteRaw queues a frame whose body is the parts in a row, copied.
 func (c *Conn) WriteRaw(k Kind, req uint32, parts ...[]byte) error {
 	_, err := c.Queue(k, req, parts...)
 	return err
 }
 
-// Queue is WriteRaw that also returns the count that OnWritten will have
-// reached when the kernel has taken this frame.
+// Queue is WriteRaw, and also returns the count that OnWritten will have reached when
+// the kernel has taken this frame.
 func (c *Conn) Queue(k Kind, req uint32, parts ...[]byte) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,8 @@ func (c *Conn) Send(k Kind, req uint32, v any) error {
 	return c.Flush()
 }
 
-// Flush writes what is queued as far as that needs no waiting; a goroutine
-// writes the rest.
+// Flush writes the part of the queue that needs no waiting; a goroutine writes the
+// rest.
 func (c *Conn) Flush() error {
 	c.mu.Lock()
 	for c.err == nil && !c.busy && len(c.queue) > 0 {
@@ -161,7 +161,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// take makes the caller the one who writes, and hands it the queue.
+// take makes the caller the writer, and returns the queue.
 func (c *Conn) take() []byte {
 	b := c.queue
 	c.queue, c.spare = c.spare[:0], nil
@@ -169,7 +169,7 @@ func (c *Conn) take() []byte {
 	return b
 }
 
-// give ends what take began.
+// give ends the caller's time as the writer, begun by take.
 func (c *Conn) give(b []byte) {
 	c.busy = false
 	if cap(b) <= maxSpare {
@@ -178,7 +178,7 @@ func (c *Conn) give(b []byte) {
 	c.idle.Broadcast()
 }
 
-// wrote books n bytes; with the lock held.
+// wrote adds n bytes to the written count; with the lock held.
 func (c *Conn) wrote(n int, err error) {
 	c.written += uint64(n)
 	if err != nil && c.err == nil {
@@ -198,7 +198,7 @@ func (c *Conn) told() {
 	c.mu.Lock()
 }
 
-// spawn leaves b, and what is queued meanwhile, to a goroutine that may wait.
+// spawn leaves b, and frames queued meanwhile, to a goroutine that may wait.
 func (c *Conn) spawn(b []byte) {
 	c.writers.Go(func() {
 		c.mu.Lock()
@@ -224,12 +224,12 @@ func (c *Conn) spawn(b []byte) {
 	})
 }
 
-// writePart writes a bounded part of b, so that credits flow while it waits.
+// writePart writes a bounded part of b, so that credits flow while a write waits.
 func writePart(w io.Writer, b []byte) (int, error) {
 	return w.Write(b[:min(len(b), MaxChunk)])
 }
 
-// tryWrite writes what the kernel takes at once.
+// tryWrite writes as many bytes as the kernel takes at once.
 func (c *Conn) tryWrite(b []byte) (int, error) {
 	done := 0
 	var failed error
@@ -268,7 +268,7 @@ func (c *Conn) write(fd uintptr, b []byte) (int, error) {
 	return n, nil
 }
 
-// Drain waits until the kernel has all that was queued, at most for d.
+// Drain waits until the kernel has taken the whole queue, at most for d.
 func (c *Conn) Drain(d time.Duration) error {
 	if err := c.Flush(); err != nil {
 		return err
@@ -295,8 +295,8 @@ func (c *Conn) Drain(d time.Duration) error {
 	return c.err
 }
 
-// Close ends the stream; what is still queued is lost. It returns when nobody
-// writes any more. Read fails from then on.
+// Close ends the stream; frames still queued are lost. Close returns when all writing
+// goroutines have ended. Read fails from then on.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.err == nil {

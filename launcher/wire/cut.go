@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// AppendFrame appends a frame to b as it goes on a stream, for a writer with a
-// queue of its own.
+// AppendFrame appends a frame to b in the form of a stream, for a writer with a queue
+// of its own.
 func AppendFrame(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
 	return appendFrame(b, k, req, parts)
 }
 
-// Cut takes the first frame off b, the beginning of a stream, for a reader with
-// a buffer of its own; n is its length there, 0 when it is not all there yet.
-// Body is part of b. The header is judged as soon as it is there.
+// Cut takes the first frame off b, the beginning of a stream, for a reader with a
+// buffer of its own; n is the frame's length in b, 0 while the frame is incomplete.
+// Body is part of b. Cut checks the header as soon as the header is complete.
 func Cut(b []byte) (f Frame, n int, err error) {
 	if len(b) < headerStream {
 		return f, 0, nil

@@ -7,23 +7,22 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// The data plane. On a client's or keeper's link the frame's Req is not used
-// (0); from node to node a frame travels inside a relay frame whose Req is the
-// job. All numbers are big-endian.
+// The data plane. On a client's or keeper's link the frame's Req is not used (0); from
+// node to node a frame travels inside a relay frame whose Req is the job. All numbers
+// are big-endian.
 //
-// Places in a stream are absolute byte counts, never increments: a frame that
-// is lost, repeated or late says nothing wrong. A keeper keeps what it has
-// sent until it is credited, at most its window, and sends it again from a
-// place on [KindResend] or after [KindAdopt]; whoever takes output drops what
-// it has seen.
+// Places in a stream are absolute byte counts, never increments: a frame that is lost,
+// repeated or late says nothing wrong. A keeper keeps sent output until the origin has
+// sent credit for the output, at most a window, and sends the output again from a place
+// on [KindResend] or after [KindAdopt]; a receiver drops output seen before.
 
-// Output is a piece of what the ranks of one node wrote, cut at line ends.
+// Output is a piece of the output of one node's ranks, cut at line ends.
 type Output struct {
 	Index   int32      // of the node in the job
-	Rank    filch.Rank // who wrote it
+	Rank    filch.Rank // the rank that wrote the piece
 	Offset  uint64     // bytes of this node's output before this piece
 	Stream  uint8      // 1 stdout, 2 stderr
-	Partial bool       // the line goes on
+	Partial bool       // the line continues
 	Data    []byte
 }
 
@@ -68,16 +67,16 @@ func DecodeOutput(b []byte) (Output, error) {
 // MaxOffset bounds places in a stream, so that sums do not overflow.
 const MaxOffset = 1 << 60
 
-// Place is the body of [KindCredit] (everything before Offset was taken),
-// [KindResend] (send again from Offset), [KindStdinWant] (stdin is welcome up
-// to Offset; NoStdin: this node's ranks take none), [KindOutputEnd] (the node
-// has sent its last byte, Offset in all) and [KindOutputSeen] (its answer).
+// Place is the body of [KindCredit] (everything before Offset was taken), [KindResend]
+// (send again from Offset), [KindStdinWant] (the node takes stdin up to Offset;
+// NoStdin: this node's ranks take none), [KindOutputEnd] (the node has sent its last
+// byte, Offset in all) and [KindOutputSeen] (the answer to KindOutputEnd).
 type Place struct {
 	Index  int32
 	Offset uint64
 }
 
-// NoStdin as the Offset of a [KindStdinWant] says that nobody reads stdin.
+// NoStdin as the Offset of a [KindStdinWant] says that the ranks read no stdin.
 const NoStdin = MaxOffset
 
 const placeLen = 4 + 8
@@ -110,7 +109,7 @@ type Stdin struct {
 
 const stdinHeader = 8 + 1
 
-// Head appends s's header to b; Data follows it.
+// Head appends s's header to b; the caller appends Data.
 func (s Stdin) Head(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, s.Offset)
 	if s.EOF {
@@ -131,8 +130,8 @@ func DecodeStdin(b []byte) (Stdin, error) {
 	return s, nil
 }
 
-// PeerFrame goes from one keeper of a job to another: fence traffic, opaque to
-// the launchers between them, which may drop or repeat it.
+// PeerFrame goes from one keeper of a job to another: fence traffic, opaque to the
+// launchers between the keepers; a launcher may drop or repeat a frame.
 type PeerFrame struct {
 	From, To int32 // indices of the nodes
 	Body     []byte
@@ -140,7 +139,7 @@ type PeerFrame struct {
 
 const peerHeader = 4 + 4
 
-// Head appends f's header to b; Body follows it.
+// Head appends f's header to b; the caller appends Body.
 func (f PeerFrame) Head(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(f.From))
 	return binary.BigEndian.AppendUint32(b, uint32(f.To))
@@ -171,7 +170,7 @@ type Relay struct {
 
 const relayHeader = 4 + 1
 
-// Head appends r's header to b; Body follows it.
+// Head appends r's header to b; the caller appends Body.
 func (r Relay) Head(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(r.Attempt))
 	return append(b, byte(r.Kind))

@@ -6,7 +6,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// EncodeEvent gives an event's kind and body.
+// EncodeEvent returns an event's kind and body.
 func EncodeEvent(e launcher.Event) (Kind, []byte, error) {
 	k := eventKind(e)
 	if k == 0 {
@@ -57,7 +57,7 @@ func DecodeEvent(k Kind, b []byte) (launcher.Event, error) {
 	return nil, fmt.Errorf("event refused: kind %s", k)
 }
 
-// DecodeKeeper decodes what a keeper says to the brain of its launcher.
+// DecodeKeeper decodes a keeper's event for the brain of its launcher.
 func DecodeKeeper(k Kind, b []byte) (any, error) {
 	switch k {
 	case KindKeeperReady:

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Frame is one message of a link. Body belongs to whoever read the frame.
+// Frame is one message of a link. Body belongs to the goroutine that read the frame.
 type Frame struct {
 	Kind Kind
 	Req  uint32
@@ -19,7 +19,7 @@ func Payload(k Kind, req uint32, parts ...[]byte) ([]byte, error) {
 	return AppendPayload(nil, k, req, parts...)
 }
 
-// AppendPayload is Payload that appends to b.
+// AppendPayload is Payload, appending to b.
 func AppendPayload(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
 	n, err := bodyLen(k, parts)
 	if err != nil {
@@ -63,7 +63,7 @@ func bodyLen(k Kind, parts [][]byte) (int, error) {
 	return n, checkLen(k, n)
 }
 
-// appendFrame appends a frame as it goes on a stream.
+// appendFrame appends a frame in the form of a stream.
 func appendFrame(b []byte, k Kind, req uint32, parts [][]byte) ([]byte, error) {
 	n, err := bodyLen(k, parts)
 	if err != nil {
@@ -78,12 +78,12 @@ func appendFrame(b []byte, k Kind, req uint32, parts [][]byte) ([]byte, error) {
 	return b, nil
 }
 
-// eagerBody is what is allocated for a body on the word of its header alone: a
-// piece of output with its header. More is allocated as its bytes come.
+// eagerBody is the number of bytes allocated for a body on the word of the header
+// alone: a piece of output with its header. More is allocated as bytes arrive.
 const eagerBody = MaxChunk + 4<<10
 
-// readFrame reads one frame off a stream, into buf if it fits there. The header
-// is judged before any of the body is read.
+// readFrame reads one frame off a stream, into buf if the frame fits. readFrame checks
+// the header before reading any of the body.
 func readFrame(r io.Reader, head *[headerStream]byte, buf []byte) (Frame, error) {
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Frame{}, err

@@ -2,14 +2,14 @@ package wire
 
 import "fmt"
 
-// Kind says what a frame carries. The numbers are the protocol: append only
-// within a version.
+// Kind is the type of a frame's body. The numbers are the protocol: append only within
+// a version.
 type Kind uint8
 
 // The kinds, by link.
 const (
-	KindHello   Kind = 1 // first on every stream, both ways; layout fixed for ever
-	KindRefusal Kind = 2 // last on a stream: text, NUL, hint; layout fixed for ever
+	KindHello   Kind = 1 // first on every stream, both ways; layout fixed forever
+	KindRefusal Kind = 2 // last on a stream: text, NUL, hint; layout fixed forever
 
 	// Client to launcher.
 	KindSubmit   Kind = 16 // launcher.Request
@@ -72,7 +72,7 @@ const (
 	// Between launchers, beside the brains' messages.
 	KindAsk   Kind = 88 // Query for another node, answered by KindReply with the same Req
 	KindReply Kind = 89 // Answer
-	KindStore Kind = 90 // a message between stores, as dht.EncodeStore lays it out
+	KindStore Kind = 90 // a message between stores, as message.Encode lays it out
 	KindFetch Kind = 91 // Fetch, answered by KindPart with the same Req
 	KindPart  Kind = 92 // Part
 
@@ -92,8 +92,8 @@ const (
 	headerFrame  = 5
 )
 
-// Limit is the longest body that a frame of kind k may have; a negative limit
-// says that there is no such kind.
+// Limit returns the longest body that a frame of kind k may have; a negative limit
+// means that the kind does not exist.
 func (k Kind) Limit() int {
 	switch k {
 	case KindHello, KindRefusal, KindWarn:

@@ -12,7 +12,7 @@ import (
 type Hello struct {
 	Role  string // client, keeper, launcher
 	Build string // of the binary, for people
-	Ident string // of a keeper that holds a job: its attempt, else ""
+	Ident string // of a keeper with a job: the job's attempt, else ""
 	PID   int32
 }
 
@@ -26,7 +26,7 @@ func EncodeHello(h Hello) ([]byte, error) {
 	return appendValue(b, h)
 }
 
-// DecodeHello refuses another version by an error that names both.
+// DecodeHello refuses another version with an error that names both versions.
 func DecodeHello(b []byte) (Hello, error) {
 	var h Hello
 	rest, ok := bytes.CutPrefix(b, helloMagic)
@@ -53,33 +53,33 @@ func DecodeRefusal(b []byte) *filch.Error {
 	return &filch.Error{Kind: filch.Denied, Text: string(text), Hint: string(hint)}
 }
 
-// Signal asks for a signal to be sent to every rank of a job, or for the job
-// to be cancelled with Sig first. Job 0 is the client's own.
+// Signal asks for a signal to be sent to every rank of a job, or for the job to be
+// cancelled with Sig first. Job 0 is the client's own job.
 type Signal struct {
 	Job filch.JobID
 	Sig int32
 }
 
-// Reattach takes up a run again on a new connection, after the launcher was
-// started anew. Seen is what the client has of each node's output.
+// Reattach continues a run on a new connection, after the launcher was restarted. Seen
+// is how far the client has each node's output.
 type Reattach struct {
 	Job  filch.JobID
 	Seen []Mark
 }
 
-// Mark is a place in the output of the node with this index.
+// Mark is a place in the output of the node with the given index.
 type Mark struct {
 	Index  int32
 	Offset uint64
 }
 
-// Query asks a launcher for something; see launcher/daemon for the verbs.
+// Query is a request to a launcher; see [VerbNodes] and the other verbs.
 type Query struct {
 	Verb string
 	Args []string
 }
 
-// Answer ends a query: JSON whose form the verb decides, or an error.
+// Answer ends a query: JSON in the form of the verb, or an error.
 type Answer struct {
 	JSON []byte
 	Err  *filch.Error
@@ -88,7 +88,8 @@ type Answer struct {
 // Warn is a line for the user of a run.
 type Warn struct{ Text string }
 
-// DecodeQuery bounds what [Unmarshal] would let through.
+// DecodeQuery decodes a query and refuses a query with too long a verb or too many
+// arguments.
 func DecodeQuery(b []byte) (Query, error) {
 	var q Query
 	if err := Unmarshal(b, &q); err != nil {

@@ -27,7 +27,7 @@ const (
 	KindMessageTaskWord    Kind = FirstMessage + 16
 )
 
-// EncodeMessage gives the kind and body of a message between brains.
+// EncodeMessage returns the kind and body of a message between brains.
 func EncodeMessage(m launcher.Message) (Kind, []byte, error) {
 	k := messageKind(m)
 	if k == 0 {
@@ -126,8 +126,8 @@ func newMessage(k Kind) launcher.Message {
 	return nil
 }
 
-// messageLimit is the limit of the kinds of the brains' messages. A dispatch
-// carries an order, the rest is small.
+// messageLimit is the limit of the kinds of the brains' messages. A dispatch carries an
+// order, the rest is small.
 func messageLimit(k Kind) int {
 	switch {
 	case k == KindMessageDispatch:

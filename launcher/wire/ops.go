@@ -10,8 +10,8 @@ import (
 // MaxOps bounds the operations of one [Ops].
 const MaxOps = 4096
 
-// Ops asks a launcher for operations on the store; Results has one for each,
-// at the latest after Wait.
+// Ops asks a launcher for operations on the store; Results has one result for each
+// operation, at the latest after Wait.
 type Ops struct {
 	Wait time.Duration
 	Ops  []dht.Op
@@ -20,7 +20,7 @@ type Ops struct {
 // Results answers [Ops].
 type Results struct{ Results []dht.Result }
 
-// DecodeOps bounds what [Unmarshal] would let through.
+// DecodeOps decodes operations and refuses more than [MaxOps].
 func DecodeOps(b []byte) (Ops, error) {
 	var o Ops
 	if err := Unmarshal(b, &o); err != nil {

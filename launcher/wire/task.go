@@ -2,8 +2,8 @@ package wire
 
 import "github.com/filch-hpc/filch"
 
-// TaskGrow adds tasks to an open job: one for each line, or Count of them. The
-// same Token again adds nothing. With Close nothing can be added afterwards.
+// TaskGrow adds tasks to an open job: one for each line, or Count tasks. A frame with a
+// Token used before adds nothing. Close closes the job for further tasks.
 type TaskGrow struct {
 	Job   filch.JobID
 	Token int32
@@ -12,12 +12,12 @@ type TaskGrow struct {
 	Close bool
 }
 
-// TaskFollow has a client hear of a job of tasks until it goes.
+// TaskFollow subscribes a client to a job of tasks until the client disconnects.
 type TaskFollow struct{ Job filch.JobID }
 
-// Fetch asks a node for a part of a file of a workflow: one that task Writer
-// wrote there, or with -1 one of the folder Folder of that node. With Copy it
-// asks for a part of the archive of that name, whose sum is to be Sum.
+// Fetch asks a node for a part of a file of a workflow: a file that task Writer wrote
+// there, or with -1 a file in Folder on the node. With Copy, Fetch asks for a part of
+// the named archive, whose sum must be Sum.
 type Fetch struct {
 	Job    filch.JobID
 	Writer int32
@@ -28,8 +28,8 @@ type Fetch struct {
 	Sum    [32]byte
 }
 
-// Part is a part of a file, or why there is none. Size, Sum and Exec are the
-// whole file's: they say whether all parts are of the same.
+// Part is a part of a file, or the reason for none. Size, Sum and Exec are the whole
+// file's: equal values show that all parts are of the same file.
 type Part struct {
 	Size int64
 	Sum  [32]byte // SHA-256
@@ -38,5 +38,5 @@ type Part struct {
 	Err  *filch.Error
 }
 
-// PartBytes is how much of a file a part holds, if there is so much.
+// PartBytes is the size of a part; the last part of a file may be smaller.
 const PartBytes = 512 << 10

@@ -3,50 +3,50 @@ package wire
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
-// The verbs of a [Query] and what answers them, as JSON. JOB is a job id in
-// digits or "last", the newest job of that launcher; a job of another origin
-// is asked for there. Times are as time.ParseDuration reads them.
+// The verbs of a [Query] and their answers, as JSON. JOB is a job id in digits or
+// "last", the newest job of the asked launcher; for a job of another origin the
+// launcher asks the origin. Times have the form of time.ParseDuration.
 const (
 	VerbNodes   = "nodes"   // [OnlyHere] -> []NodeInfo, by name
 	VerbPs      = "ps"      // -> []launcher.JobInfo of all nodes, by id
 	VerbInfo    = "info"    // JOB -> launcher.JobInfo
-	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo once it ended, or after TIME as it is
+	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo at the end, or the current info after TIME
 	VerbExplain = "explain" // JOB -> launcher.Explanation
 	VerbCancel  = "cancel"  // JOB SIGNAL -> launcher.JobInfo
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbLogs    = "logs"    // JOB RANK|"" NEXT [TIME] -> LogChunk of all its nodes; waits for more until TIME
-	VerbLog     = "log"     // JOB RANK|-1 OFFSET BYTES TIME -> LogPart of that node alone
-	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of that node
+	VerbLog     = "log"     // JOB RANK|-1 OFFSET BYTES TIME -> LogPart of one node alone
+	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of NODE
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbTask    = "task"    // JOB INDEX -> launcher.Task
-	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of that node alone
-	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of that node
+	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of one node alone
+	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
-	VerbClose   = "close"   // JOB -> launcher.JobInfo; nothing is added to the job any more
-	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes that of the instance; VERSION comes from another node
+	VerbClose   = "close"   // JOB -> launcher.JobInfo; no tasks can be added any more
+	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes the instance's; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
-	VerbTies    = "ties"    // -> []launcher.Tie of that node alone
-	VerbResume  = "resume"  // FOLDER -> ResumeInfo; goes on with the queue in that folder
+	VerbTies    = "ties"    // -> []launcher.Tie of one node alone
+	VerbResume  = "resume"  // FOLDER -> ResumeInfo; continues the queue in FOLDER
 )
 
-// OnlyHere asks for what the launcher knows itself: no other is asked.
+// OnlyHere asks for the launcher's own knowledge, without asking other nodes.
 const OnlyHere = "here"
 
-// DrainUndo has a node take work again.
+// DrainUndo makes a node take work again.
 const DrainUndo = "undo"
 
-// DrainInfo is what a node says that begins to drain, or takes work again.
+// DrainInfo is the answer of a node that begins to drain, or takes work again.
 type DrainInfo struct {
 	launcher.SlotInfo
-	Was     bool   `json:"was"`               // it did drain
-	Trouble string `json:"trouble,omitempty"` // why its next launcher will not know
+	Was     bool   `json:"was"`               // the node drained before
+	Trouble string `json:"trouble,omitempty"` // why the next launcher will not know
 }
 
 // NodeInfo is a member of the instance.
@@ -58,17 +58,17 @@ type NodeInfo struct {
 	Local       bool     `json:"local"`
 	Incarnation uint64   `json:"incarnation"`
 	Build       string   `json:"build"`
-	Silent      bool     `json:"silent,omitempty"` // did not answer: the numbers are its last gossip
+	Silent      bool     `json:"silent,omitempty"` // did not answer: numbers of the last gossip
 }
 
-// VersionInfo is what a launcher is.
+// VersionInfo is the version of a launcher.
 type VersionInfo struct {
 	Build string `json:"version"`
 	Wire  int    `json:"wire"`
 	Go    string `json:"go"`
 }
 
-// StatsInfo is what a launcher counted since its start and holds now.
+// StatsInfo holds a launcher's counters since its start and its current gauges.
 type StatsInfo struct {
 	Node       filch.NodeName    `json:"node"`
 	UptimeSecs float64           `json:"uptime"`
@@ -82,18 +82,18 @@ type StatsInfo struct {
 	HeapBytes  uint64            `json:"heap_bytes"`
 }
 
-// RosterInfo is what a node knows of the shared store, and keeps of it.
+// RosterInfo is a node's view of the shared store, and of its own part.
 type RosterInfo struct {
 	Node       filch.NodeName   `json:"name"`
-	Known      bool             `json:"known"` // has heard of a roster
+	Known      bool             `json:"known"` // the node has a roster
 	Epoch      uint64           `json:"epoch"`
 	Generation uint64           `json:"generation"` // of the seats
-	Sealed     bool             `json:"sealed"`     // the seats are being moved
+	Sealed     bool             `json:"sealed"`     // a change of the seats is under way
 	Seats      []filch.NodeName `json:"seats"`
 	Members    []RosterMember   `json:"members"`
 	Shards     int              `json:"shards"`
-	Short      int              `json:"short"`    // with fewer replicas than there could be
-	Learning   int              `json:"learning"` // that are getting one more
+	Short      int              `json:"short"`    // with fewer replicas than possible
+	Learning   int              `json:"learning"` // getting one more replica
 	Lost       []uint16         `json:"lost"`     // without any live replica
 	Majority   bool             `json:"majority"` // most members answer this node
 	Here       StoreHere        `json:"here"`
@@ -108,21 +108,21 @@ type RosterMember struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// StoreHere is what a node keeps of the store.
+// StoreHere is a node's part of the store.
 type StoreHere struct {
-	Seated       bool    `json:"seated"`   // it is a seat of the roster and knows what it promised as one
+	Seated       bool    `json:"seated"`   // the node is a seat of the roster and knows its promises
 	Replicas     int     `json:"replicas"` // shards
-	Homes        int     `json:"homes"`    // shards of which it is the primary
+	Homes        int     `json:"homes"`    // shards with this node as the primary
 	Records      int     `json:"records"`
-	Pending      int     `json:"pending"` // operations that wait for an answer
+	Pending      int     `json:"pending"` // operations waiting for an answer
 	DiskBytes    int64   `json:"disk_bytes"`
-	LiveBytes    int64   `json:"live_bytes"` // of these, what counts
+	LiveBytes    int64   `json:"live_bytes"` // the live part of disk_bytes
 	QuotaBytes   int64   `json:"quota_bytes"`
-	Dropped      int     `json:"dropped"` // ended jobs that went to stay within the quota
+	Dropped      int     `json:"dropped"` // ended jobs dropped to stay within the quota
 	DiskTrouble  string  `json:"disk_trouble,omitempty"`
-	SyncWait     float64 `json:"sync_wait"`     // seconds: the longest of late that something took until it was on the disk
-	SkippedBytes int64   `json:"skipped_bytes"` // that could not be read when the launcher began
-	MirrorHeld   int64   `json:"mirror_held"`   // tasks that run once and wait until the queue's mirror tells of them
+	SyncWait     float64 `json:"sync_wait"`     // seconds: the longest recent sync of an entry to the disk
+	SkippedBytes int64   `json:"skipped_bytes"` // unreadable when the launcher began
+	MirrorHeld   int64   `json:"mirror_held"`   // run-once tasks waiting for the queue's mirror
 	Mirror       string  `json:"mirror_trouble,omitempty"`
 	ClockJump    float64 `json:"clock_jump"` // seconds by which the wall clock was set since the launcher began
 }
@@ -131,86 +131,86 @@ type StoreHere struct {
 type DiskHere struct {
 	Free int64 `json:"free_bytes"`
 	Size int64 `json:"size_bytes"`
-	Cut  int   `json:"cut"` // tasks whose output found no room, since the launcher began
+	Cut  int   `json:"cut"` // tasks whose output did not fit, since the launcher began
 }
 
-// PolicyInfo is how a node places tasks, and what is in its queues.
+// PolicyInfo is a node's policy of placing tasks, and the contents of its queues.
 type PolicyInfo struct {
 	Node      filch.NodeName `json:"name"`
 	Policy    string         `json:"policy"`    // mlb, mdl, rlds or flds
-	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; 0 of the others
-	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; 0 of the others
+	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; otherwise 0
+	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; otherwise 0
 	Queues    QueueInfo      `json:"queues"`
 	Silent    bool           `json:"silent,omitempty"` // did not answer
 }
 
 // QueueInfo counts the tasks of a node by queue.
 type QueueInfo struct {
-	Waiting   int64 `json:"waiting"`   // for other tasks, of workflows that it keeps going
+	Waiting   int64 `json:"waiting"`   // for other tasks, of workflows led by the node
 	Dedicated int64 `json:"dedicated"` // ready, and kept from thieves
-	Shared    int64 `json:"shared"`    // ready, and may be stolen
+	Shared    int64 `json:"shared"`    // ready, open to thieves
 	Running   int64 `json:"running"`
 	Complete  int64 `json:"complete"` // ended, and not recorded yet
 }
 
-// CollectFile is a file that task Task of a workflow wrote.
+// CollectFile is a file written by task Task of a workflow.
 type CollectFile struct {
 	Task int32  `json:"task"`
 	Path string `json:"path"`
 }
 
-// CollectInfo says what was brought.
+// CollectInfo counts the files brought.
 type CollectInfo struct {
 	Files   int      `json:"files"`
 	Bytes   int64    `json:"bytes"`
-	Missing []string `json:"missing"` // why, for each file that could not be brought
+	Missing []string `json:"missing"` // the reason, for each missing file
 }
 
-// RecoverInfo says what was given up.
+// RecoverInfo counts the shards given up.
 type RecoverInfo struct {
 	Shards int  `json:"shards"`
-	Anew   bool `json:"anew"` // the roster itself was, and is begun anew; then no shard was
+	Anew   bool `json:"anew"` // the roster itself was lost and begins again; Shards is 0
 }
 
-// ResumeInfo says what was found of a queue that goes on here.
+// ResumeInfo describes a queue that continues here.
 type ResumeInfo struct {
-	Jobs    int                   `json:"jobs"`    // that go on
-	Ended   int                   `json:"ended"`   // that had ended
-	Tally   mtc.RemnantTally      `json:"tally"`   // of the tasks of jobs that go on
-	Open    []filch.JobID         `json:"open"`    // to which tasks may be added
-	Anew    []Anew                `json:"anew"`    // workflows that begin anew: their files were on the nodes
-	Broken  []filch.JobID         `json:"broken"`  // of which too little could be read
-	Refused []launcher.Resumption `json:"refused"` // that could not be restored
-	Lines   int                   `json:"lines"`   // that were torn or damaged
-	Files   int                   `json:"files"`   // that could not be read
-	First   string                `json:"first"`   // the first of those
+	Jobs    int                   `json:"jobs"`    // jobs that continue
+	Ended   int                   `json:"ended"`   // jobs that had ended
+	Tally   queue.Tally           `json:"tally"`   // of the tasks of continuing jobs
+	Open    []filch.JobID         `json:"open"`    // jobs open to more tasks
+	Anew    []Anew                `json:"anew"`    // workflows beginning again: their files were on the nodes
+	Broken  []filch.JobID         `json:"broken"`  // jobs with too few readable lines
+	Refused []launcher.Resumption `json:"refused"` // jobs that could not be restored
+	Lines   int                   `json:"lines"`   // torn or damaged lines
+	Files   int                   `json:"files"`   // unreadable files
+	First   string                `json:"first"`   // the first unreadable file or line
 }
 
-// Anew is a workflow that begins anew, and how many of its tasks had ended well.
+// Anew is a workflow that begins again, and how many of its tasks had ended well.
 type Anew struct {
 	Job   filch.JobID `json:"job"`
 	Tasks int32       `json:"tasks"`
 }
 
-// LogChunk is a part of what a detached job printed.
+// LogChunk is a part of a detached job's output.
 type LogChunk struct {
 	Pieces  []LogPiece       `json:"pieces"`
-	Next    string           `json:"next"`              // the NEXT that goes on from here
-	End     bool             `json:"end"`               // nothing will follow
-	Lost    uint64           `json:"lost,omitempty"`    // about as many bytes were dropped from before these, to stay within the limit
-	Missing []filch.NodeName `json:"missing,omitempty"` // whose output cannot be had
+	Next    string           `json:"next"`              // the NEXT of the following query
+	End     bool             `json:"end"`               // no more output will follow
+	Lost    uint64           `json:"lost,omitempty"`    // about as many bytes before these were dropped, to stay within the limit
+	Missing []filch.NodeName `json:"missing,omitempty"` // nodes with unreachable output
 }
 
-// LogPart is a part of what a detached job printed on one node.
+// LogPart is a part of a detached job's output on one node.
 type LogPart struct {
 	Pieces []LogPiece `json:"pieces,omitempty"`
-	Next   uint64     `json:"next"` // the OFFSET that goes on from here
+	Next   uint64     `json:"next"` // the OFFSET of the following query
 	Lost   uint64     `json:"lost,omitempty"`
-	Absent bool       `json:"absent,omitempty"` // nothing was ever kept here
+	Absent bool       `json:"absent,omitempty"` // this node never kept a log of the job
 	Done   bool       `json:"done,omitempty"`   // the job has no keeper here
 }
 
-// LogPiece is one piece, as [Output] has it.
+// LogPiece is one piece, like an [Output].
 type LogPiece struct {
 	Rank    filch.Rank `json:"rank"`
 	Stream  uint8      `json:"stream"`
@@ -218,22 +218,22 @@ type LogPiece struct {
 	Data    []byte     `json:"data"`
 }
 
-// PrintedChunk is a part of what a node keeps of the output of a job's tasks.
+// PrintedChunk is a part of the stored output of a job's tasks on one node.
 type PrintedChunk struct {
 	Pieces []PrintedPiece `json:"pieces"`
-	Next   string         `json:"next"`           // the CURSOR that goes on from here
+	Next   string         `json:"next"`           // the CURSOR of the following query
 	End    bool           `json:"end"`            // nothing follows for now
-	Bad    int            `json:"bad,omitempty"`  // blocks that could not be read
-	Cut    int            `json:"cut,omitempty"`  // tasks whose output found no room; in the first chunk
+	Bad    int            `json:"bad,omitempty"`  // unreadable parts of segments
+	Cut    int            `json:"cut,omitempty"`  // tasks whose output did not fit; first chunk
 	Gone   int64          `json:"gone,omitempty"` // bytes, compressed, that the node removed; in the first chunk
 }
 
-// PrintedPiece is what an attempt of a task printed on one stream.
+// PrintedPiece is the output of an attempt of a task on one stream.
 type PrintedPiece struct {
 	Task    int32  `json:"task"`
 	Attempt int32  `json:"attempt"` // counts all starts that may have happened
 	Stream  uint8  `json:"stream"`
 	Failed  bool   `json:"failed,omitempty"`
-	Lost    int64  `json:"lost,omitempty"` // bytes of the middle that were dropped
+	Lost    int64  `json:"lost,omitempty"` // bytes dropped from the middle
 	Data    []byte `json:"data"`
 }

@@ -20,14 +20,14 @@ type Range struct{ First, Last, Step int64 }
 
 func (r Range) count() int64 { return (r.Last-r.First)/r.Step + 1 }
 
-// Array is the indices of an array job, in the order in which they were
-// written, and how many of its tasks may run at once.
+// Array is the indices of an array job, in the order of the text, and the bound of tasks
+// that may run at once.
 type Array struct {
 	Ranges []Range
 	Cap    int32 // 0: no cap
 }
 
-// ParseArray reads what sbatch's --array takes: 1-1000000:2%50, or 1,3,5-7.
+// ParseArray reads the syntax of sbatch's --array: 1-1000000:2%50, or 1,3,5-7.
 func ParseArray(s string) (Array, error) {
 	var a Array
 	bad := func(why string, args ...any) (Array, error) {
@@ -90,8 +90,8 @@ func index(s string) (int64, bool) {
 	return n, err == nil && n >= 0 && n <= IndexMax && s[0] != '+'
 }
 
-// meets finds the least index that both ranges have: where two arithmetic
-// progressions meet, by the extended Euclidean algorithm.
+// meets finds the least common index of both ranges: two arithmetic progressions meet
+// there, by the extended Euclidean algorithm.
 func (r Range) meets(o Range) (int64, bool) {
 	from, to := max(r.First, o.First), min(r.Last, o.Last)
 	if from > to {
@@ -163,7 +163,7 @@ func (a Array) String() string {
 	return b.String()
 }
 
-// check is for arrays that come from elsewhere than [ParseArray].
+// check is for arrays that [ParseArray] did not make.
 func (a Array) check() error {
 	total := int64(0)
 	for _, r := range a.Ranges {

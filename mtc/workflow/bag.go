@@ -13,8 +13,8 @@ const (
 	SourcesMax = 64
 )
 
-// Values is a list of texts that takes four bytes a text more than they do.
-// It is plain data: End[i] is where text i ends.
+// Values is a list of texts that takes four bytes more for each text. Values is plain
+// data: End[i] is the end of text i.
 type Values struct {
 	Text []byte
 	End  []uint32
@@ -42,7 +42,7 @@ func (v *Values) At(i int64) string {
 	return string(v.Text[from:v.End[i]])
 }
 
-// check is for values that come from elsewhere than [Values.Add].
+// check is for values that [Values.Add] did not add.
 func (v *Values) check() error {
 	last := uint32(0)
 	for _, e := range v.End {
@@ -54,25 +54,24 @@ func (v *Values) check() error {
 	return nil
 }
 
-// Source is one list of values of a bag. A linked source walks beside the one
-// before it, up to the shorter of the two; others are combined, each value of
-// one with each value of the other.
+// Source is a list of values of a bag. A linked source walks beside the source before, up
+// to the shorter of the two; other sources are combined, each value of a source with each
+// value of the other.
 type Source struct {
 	Values Values
 	Linked bool
 }
 
-// Bag is many tasks without edges, none of which exists before it is asked
-// for: the indices of an array, or the combinations of the values of sources,
-// of which the last varies fastest. It is plain data; check it with
-// [Bag.Check] where it comes from elsewhere.
+// Bag is many tasks without edges, unfolded only on request: the indices of an array, or
+// the combinations of the values of sources, of which the last varies fastest. A Bag is
+// plain data; a reader of foreign data checks a Bag with [Bag.Check].
 type Bag struct {
 	Template Template
 	Array    Array
 	Sources  []Source
 }
 
-// Check says what is wrong with the bag.
+// Check returns an error for an invalid bag.
 func (b *Bag) Check() error {
 	if err := b.Array.check(); err != nil {
 		return err
@@ -97,8 +96,8 @@ func (b *Bag) Check() error {
 	return nil
 }
 
-// group is a source with those that are linked to it: sources[from:to], and
-// how far the shortest of them goes.
+// group is a source with its linked sources: sources[from:to], and the length of the
+// shortest.
 type group struct {
 	from, to int
 	count    int64
@@ -132,8 +131,7 @@ func (b *Bag) Len() int64 {
 	return int64(total)
 }
 
-// Values is what task i is made of, counted from 0: an index, or one value of
-// each source.
+// Values is the values of task i, counted from 0: an index, or a value of each source.
 func (b *Bag) Values(i int64) ([]string, error) {
 	if n := b.Len(); i < 0 || i >= n {
 		return nil, filch.Errorf(filch.NotFound, "there is no task %d: the bag has %d", i, n)
@@ -156,8 +154,8 @@ func (b *Bag) Values(i int64) ([]string, error) {
 	return values, nil
 }
 
-// Argv is the command of task i, counted from 0, on a slot counted from 1; 0
-// where it is not known yet.
+// Argv is the command of task i, counted from 0, on a slot counted from 1; 0 if the slot
+// is not known yet.
 func (b *Bag) Argv(i int64, slot int) ([]string, error) {
 	values, err := b.Values(i)
 	if err != nil {

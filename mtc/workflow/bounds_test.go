@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 // What no test can afford to write out is counted up to its bound by hand.
@@ -40,7 +42,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("edges of WfFormat: got %v", err)
 	}
 	n := &tree{src: source{"w"}, count: nodesMax}
-	if _, err := n.yaml([]byte("a: b")); err == nil || !strings.Contains(err.Error(), "too many values") {
+	if _, err := n.json(newJSONText(source{"w"}, []byte("{}")), 0); err == nil || !strings.Contains(err.Error(), "too many values") {
 		t.Errorf("values: got %v", err)
 	}
 }
@@ -55,15 +57,15 @@ func TestBoundsOfProducts(t *testing.T) {
 	for i := range 4200 {
 		fmt.Fprintf(&b, "<job id=\"r%d\" runtime=\"1\"><uses file=\"f\" link=\"input\" size=\"1\"/></job>\n", i)
 	}
-	if _, err := Load(strings.NewReader(dax(b.String())), Options{Name: "w"}); err == nil || !strings.Contains(err.Error(), "too many edges: at most 16777216") {
+	if _, err := Load(strings.NewReader(dax(b.String())), Options{Name: "w", YAML: yaml.JSON}); err == nil || !strings.Contains(err.Error(), "too many edges: at most 16777216") {
 		t.Errorf("edges: got %v", err)
 	}
 	long := "filch: 1\ntasks:\n  t:\n    run: [x, " + strings.Repeat("y, ", WordsMax) + "]\n"
-	if _, err := Load(strings.NewReader(long), Options{Name: "w"}); err == nil || !strings.Contains(err.Error(), `task "t": its run has 65537 words, at most 65536`) {
+	if _, err := Load(strings.NewReader(long), Options{Name: "w", YAML: yaml.JSON}); err == nil || !strings.Contains(err.Error(), `task "t": its run has 65537 words, at most 65536`) {
 		t.Errorf("words: got %v", err)
 	}
 	long = "filch: 1\ntasks:\n  t:\n    run: x " + strings.Repeat("y", TextMax) + "\n"
-	if _, err := Load(strings.NewReader(long), Options{Name: "w"}); err == nil || !strings.Contains(err.Error(), `its command and environment have 1048579 bytes`) {
+	if _, err := Load(strings.NewReader(long), Options{Name: "w", YAML: yaml.JSON}); err == nil || !strings.Contains(err.Error(), `its command and environment have 1048579 bytes`) {
 		t.Errorf("text: got %v", err)
 	}
 	template := Template{Words: []string{strings.Repeat("{}", 20)}}

@@ -12,14 +12,14 @@ import (
 // edge goes from a parent to a child.
 type edge struct{ from, to int32 }
 
-// candidate is an edge that several writers of one file make: child to reads
-// file, which from writes too.
+// candidate is an edge due to a file with several writers: child to reads file, and from
+// is a writer of file.
 type candidate struct {
 	edge
 	file int32
 }
 
-// declared is a parent that a task names, not yet looked up.
+// declared is a parent named by a task, not yet looked up.
 type declared struct {
 	task   int32
 	line   int
@@ -34,7 +34,7 @@ type builder struct {
 	tasks    map[string]int32
 	files    map[string]int32 // by origin
 	more     map[int32][]int32
-	stated   []int64 // per file: a size that a reader states, -1 none
+	stated   []int64 // per file: the size in a reader's text, -1 none
 	declared []declared
 	uses     int
 	traps    *traps
@@ -77,7 +77,7 @@ func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r == '\ufffd'
 }
 
-// file finds or adds a file. Size is -1 when it is not known.
+// file finds or adds a file. Size is -1 if unknown.
 func (b *builder) file(origin string, line int, task string) (int32, error) {
 	if f, ok := b.files[origin]; ok {
 		return f, nil
@@ -110,7 +110,7 @@ func (b *builder) use(t int32, line int) error {
 	return nil
 }
 
-// input says that task t reads a file; a size is what this use states of it.
+// input adds a file to the inputs of task t; size is the size in this use, -1 if unknown.
 func (b *builder) input(t int32, origin string, size int64, line int) error {
 	task := &b.g.Tasks[t]
 	f, err := b.file(origin, line, task.Name)
@@ -130,7 +130,7 @@ func (b *builder) input(t int32, origin string, size int64, line int) error {
 	return nil
 }
 
-// output says that task t writes a file.
+// output adds a file to the outputs of task t.
 func (b *builder) output(t int32, origin string, size int64, line int) error {
 	task := &b.g.Tasks[t]
 	f, err := b.file(origin, line, task.Name)
@@ -142,7 +142,7 @@ func (b *builder) output(t int32, origin string, size int64, line int) error {
 	}
 	file := &b.g.Files[f]
 	if more := b.more[f]; file.Writer == t || len(more) > 0 && more[len(more)-1] == t {
-		return nil // it is stated twice: once is enough
+		return nil // stated twice: once is enough
 	}
 	task.Outputs = append(task.Outputs, f)
 	switch {
@@ -163,7 +163,7 @@ func (b *builder) output(t int32, origin string, size int64, line int) error {
 	return nil
 }
 
-// after says that task t names a parent, which may come later in the text.
+// after adds a named parent of task t; the parent may come later in the text.
 func (b *builder) after(t int32, parent string, line int) error {
 	if len(b.declared) >= EdgesMax {
 		return b.src.errorf(line, "task %s: too many edges: at most %d", quote(b.g.Tasks[t].Name), EdgesMax)
@@ -172,7 +172,7 @@ func (b *builder) after(t int32, parent string, line int) error {
 	return nil
 }
 
-// finish checks the whole and returns the graph.
+// finish checks all of the graph and returns the graph.
 func (b *builder) finish() (*Graph, error) {
 	if len(b.g.Tasks) == 0 {
 		return nil, b.src.errorf(0, "there is no task in it")
@@ -194,7 +194,7 @@ func (b *builder) finish() (*Graph, error) {
 	return b.g, nil
 }
 
-// resolve looks up the parents that tasks name.
+// resolve looks up the named parents of tasks.
 func (b *builder) resolve() error {
 	for _, d := range b.declared {
 		t := &b.g.Tasks[d.task]
@@ -236,7 +236,7 @@ func unique(s []int32) []int32 {
 	return slices.Compact(s)
 }
 
-// apart refuses a file that another one's path needs as a folder.
+// apart refuses a file whose path is a folder in another file's path.
 func (b *builder) apart() error {
 	for i := range b.g.Files {
 		p := b.g.Files[i].Path
@@ -265,13 +265,13 @@ func (b *builder) userOf(f int32) *Task {
 	panic(fmt.Sprintf("workflow: file %d of %d has no user", f, len(b.g.Files)))
 }
 
-// sizes gives files without a writer's word on them the largest that a reader
-// states, and reports where the two differ.
+// sizes gives a file without a size from its writer the largest size in a reader's text,
+// and reports files with two different sizes.
 func (b *builder) sizes() {
 	for i := range b.g.Files {
 		f := &b.g.Files[i]
 		if i >= len(b.stated) {
-			break // versions of several writers, whose size was copied
+			break // versions of several writers, with a copied size
 		}
 		switch s := b.stated[i]; {
 		case f.Size < 0:
@@ -286,15 +286,14 @@ func (b *builder) sizes() {
 	}
 }
 
-// cycle is the error for a graph that has one; left are the tasks that can
-// never start.
+// cycle is the error for a graph with a cycle; left are the tasks that can never start.
 func (b *builder) cycle(left []int32, parents func(int32) []int32) *filch.Error {
 	in := make(map[int32]bool, len(left))
 	for _, t := range left {
 		in[t] = true
 	}
-	// Every task that is left has a parent that is left: going from parent to
-	// parent must come back.
+	// Every task in left has a parent in left: a walk from parent to parent must come
+	// back.
 	seen := map[int32]int{}
 	var walk []int32
 	for t := left[0]; ; {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// A DAX is the abstract workflow of Pegasus, in XML: jobs with the files that
-// they use, then children with their parents. Read are the versions 2 (which
-// states run times and sizes) and 3 (where they may stand in profiles).
+// A DAX is the abstract workflow of Pegasus, in XML: jobs with their files, then children
+// with their parents. The reader supports version 2, which states run times and sizes,
+// and version 3, which may state both in profiles.
 
 type daxReader struct {
 	src    source
@@ -23,7 +23,7 @@ type daxReader struct {
 	job    int32  // the open job, -1 none
 	timed  bool   // the open job has a run time
 	child  string // the open child
-	inArgs bool   // the text that comes is that of the run-time profile
+	inArgs bool   // the next text is the run-time profile's
 	text   strings.Builder
 	counts struct {
 		jobs, children                 int

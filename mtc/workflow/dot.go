@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// WriteDot writes the graph in the language of Graphviz: a box for each task,
-// colored by its kind, an arrow for each edge, dashed where no data goes with
-// it, and thick where it is on the critical path.
+// WriteDot writes the graph in the language of Graphviz: a box for each task, colored by
+// the task's kind, an arrow for each edge, dashed for an edge without data, and thick for
+// an edge on the critical path.
 func (g *Graph) WriteDot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	critical := map[edge]bool{}
@@ -57,13 +57,13 @@ func (g *Graph) WriteDot(w io.Writer) error {
 
 func dotString(s string) string { return `"` + dotEscape(s) + `"` }
 
-// dotEscape writes a name so that it neither ends the string nor means one of
-// Graphviz's escapes.
+// dotEscape writes a name so that the name neither ends the string nor contains an escape
+// of Graphviz.
 func dotEscape(s string) string {
 	return visible(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s))
 }
 
-// dotColor is a light color that is the same for every task of a kind.
+// dotColor is a light color, the same for every task of a kind.
 func dotColor(kind string) string {
 	if kind == "" {
 		return "#f4f4f4"

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// EntryMax is how long one entry of a JSON list may be.
+// EntryMax bounds the length of an entry of a JSON list.
 const EntryMax = 4 << 20
 
 var entryKeys = append([]string{"name", "run", "cwd", "stdin", "stdout", "stderr"}, needKeys...)
 
-// Entries reads tasks from JSON, one by one: the elements of a list, or
-// values one after the other, as in a file with one on each line. An entry is
-// text (a line for a shell), a list of words, or a map with the keys that
-// tasks of a workflow have: run, name, cpus, mem, env and so on.
+// Entries reads tasks from JSON, one by one: the elements of a list, or consecutive
+// values, as in a file with a value on each line. An entry is text (a line for a shell),
+// a list of words, or a map with the keys of a workflow's tasks: run, name, cpus, mem,
+// env and so on.
 type Entries struct {
 	src    source
 	text   *meter
 	dec    *json.Decoder
-	listed bool // the entries are elements of one list
+	listed bool // the entries are elements of a list
 	begun  bool
 	count  int
 	line   int
@@ -34,7 +34,7 @@ func NewEntries(r io.Reader, name string) *Entries {
 	return &Entries{src: source{name}, text: m, dec: json.NewDecoder(m)}
 }
 
-// Line is where the entry stands that was returned last.
+// Line is the line of the last returned entry.
 func (e *Entries) Line() int { return e.line }
 
 // Next is the next entry as a task without a graph, or io.EOF.
@@ -58,8 +58,8 @@ func (e *Entries) Next() (Task, error) {
 	return t, n.entry(&t, &root, e.count)
 }
 
-// NextValue is the next entry as a value for a command: text as it is, all
-// else as JSON without blanks.
+// NextValue is the next entry as a value for a command: text as written, other values as
+// JSON without blanks.
 func (e *Entries) NextValue() (string, error) {
 	raw, err := e.raw()
 	if err != nil {
@@ -172,14 +172,14 @@ func (n *native) entry(t *Task, root *node, count int) error {
 
 var errBudget = errors.New("too long")
 
-// meter passes text on, counts its lines, and stops at a budget, so that one
-// endless entry does not fill the memory.
+// meter passes text on, counts the lines, and stops at a budget, so that an endless entry
+// does not fill the memory.
 type meter struct {
 	r      io.Reader
 	first  []byte // read by peek, not yet passed on
 	passed int64
 	budget int64
-	ends   []int64 // of lines that were passed on and not yet counted
+	ends   []int64 // of lines passed on and not yet counted
 	line   int
 }
 
@@ -202,7 +202,7 @@ func (m *meter) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// peek is the first byte that is no blank.
+// peek is the first byte other than a blank.
 func (m *meter) peek() (byte, error) {
 	var one [1]byte
 	for len(m.first) < EntryMax {

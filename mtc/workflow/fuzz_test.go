@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 // hinted is the hint of an error, if it has one.
@@ -30,7 +31,7 @@ func told(t *testing.T, err error) {
 
 // fuzzLoad holds any text against what [Load] promises.
 func fuzzLoad(t *testing.T, text string) {
-	g, err := Load(strings.NewReader(text), Options{Name: "f", TimeScale: 0.5, SizeScale: 0.5})
+	g, err := Load(strings.NewReader(text), Options{Name: "f", TimeScale: 0.5, SizeScale: 0.5, YAML: yaml.JSON})
 	if err != nil {
 		told(t, err)
 		return

@@ -7,15 +7,16 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Limits on what a workflow file may hold; what is over is an error that says
-// so. They keep a hostile or broken file from taking the machine's memory.
+// Limits on the contents of a workflow file; a file above a limit is an error with the
+// limit in its text. The limits keep a hostile or broken file from taking the machine's
+// memory.
 const (
 	InputMax   = 512 << 20 // bytes of a WfFormat or DAX file
-	NativeMax  = 64 << 20  // bytes of a file of our own form, which is read as a tree
+	NativeMax  = 64 << 20  // bytes of a file of our own form, held as a tree
 	TasksMax   = 1 << 20
 	FilesMax   = 4 << 20
 	EdgesMax   = 16 << 20 // declared and from data, and uses of files
-	NameMax    = 255      // bytes of a task's name: it may become a file's
+	NameMax    = 255      // bytes of a task's name, which may become a file's name
 	PathMax    = 1023     // bytes of a file's path
 	NestingMax = 32       // levels of lists and maps
 	WordsMax   = 64 << 10 // words of a command
@@ -31,33 +32,33 @@ const (
 // index in the two lists.
 type Graph struct {
 	Name   string
-	Format string // as people know it: "WfFormat 1.5", "DAX 2.1", "filch 1"
-	Replay bool   // tasks have no command: their times and sizes are played
+	Format string // for people: "WfFormat 1.5", "DAX 2.1", "filch 1"
+	Replay bool   // tasks have no command: a replay plays their times and sizes
 	Tasks  []Task
 	Files  []File
-	Traps  []Trap // oddities that were dealt with, in the order of [TrapKinds]
+	Traps  []Trap // oddities and their treatment, in the order of [TrapKinds]
 }
 
-// Task is one task of a [Graph].
+// Task is a task of a [Graph].
 type Task struct {
 	Name    string // unique in its graph
-	Kind    string // of program, for people: several tasks have the same
-	Line    int    // where the file speaks of it
+	Kind    string // name of the program, for people; tasks may share a kind
+	Line    int    // line of the task in the file
 	Run     Command
 	Need    Need
 	Cost    time.Duration // stated run time, already scaled; 0 unknown
 	Inputs  []int32       // files, ascending, once each
 	Outputs []int32       // files, ascending, once each, disjoint from Inputs
-	After   []int32       // tasks that the file names as parents, ascending
-	Parents []int32       // all that must have ended: After, and the writers of Inputs
+	After   []int32       // tasks named as parents in the file, ascending
+	Parents []int32       // tasks that must end before: After, and writers of Inputs
 }
 
 // File is a file that tasks read or write.
 type File struct {
 	Path   string // inside the sandbox: relative, clean, safe to create
-	Origin string // what the workflow file calls it
+	Origin string // name in the workflow file
 	Size   int64  // bytes, already scaled; -1 unknown
-	Writer int32  // the only task that writes it; -1: it must exist before
+	Writer int32  // the only writer; -1: the file must exist before
 }
 
 // Command is what a task executes. Stdin, Stdout and Stderr are files, empty
@@ -71,8 +72,8 @@ type Command struct {
 	Stderr string
 }
 
-// Need is what a task takes, and what it is granted when it ends badly. Zero
-// values mean the job's default.
+// Need is a task's resources, and the treatment of a bad end. Zero values mean the job's
+// default.
 type Need struct {
 	CPUs      int32
 	MemBytes  int64
@@ -82,8 +83,7 @@ type Need struct {
 	Once      bool
 }
 
-// Trap is something odd that is common in real workflow files, and what was
-// made of it.
+// Trap is a common oddity of real workflow files, and its treatment.
 type Trap struct {
 	Kind     string   `json:"kind"`
 	Count    int      `json:"count"`
@@ -91,19 +91,18 @@ type Trap struct {
 	Examples []string `json:"examples"` // at most three
 }
 
-// Children is the graph's edges from parent to child: those of task t are
+// Children is the graph's edges from parent to child: the children of task t are
 // list[start[t]:start[t+1]], ascending.
 func (g *Graph) Children() (start, list []int32) {
 	return g.turned(len(g.Tasks), func(t *Task) []int32 { return t.Parents })
 }
 
-// Readers lists, for every file, the tasks that read it, in the form of
-// [Graph.Children].
+// Readers lists the readers of every file, in the form of [Graph.Children].
 func (g *Graph) Readers() (start, list []int32) {
 	return g.turned(len(g.Files), func(t *Task) []int32 { return t.Inputs })
 }
 
-// turned lists, for each of n things, the tasks that name it.
+// turned lists, for each of n things, the tasks for which named returns the thing.
 func (g *Graph) turned(n int, named func(*Task) []int32) (start, list []int32) {
 	start = make([]int32, n+1)
 	for i := range g.Tasks {
@@ -125,8 +124,7 @@ func (g *Graph) turned(n int, named func(*Task) []int32) (start, list []int32) {
 	return start, list
 }
 
-// InitialBytes is the size of the inputs of task t that no task writes, as far
-// as it is known.
+// InitialBytes is the total known size of the inputs of task t that no task writes.
 func (g *Graph) InitialBytes(t int32) int64 {
 	total := int64(0)
 	for _, f := range g.Tasks[t].Inputs {
@@ -137,9 +135,9 @@ func (g *Graph) InitialBytes(t int32) int64 {
 	return total
 }
 
-// CheckInputs asks for the size of every file that no task writes, and fails
-// with the first that is not there, naming a task that reads it. Sizes that
-// were unknown are returned as a copy of the files' list.
+// CheckInputs asks for the size of every file that no task writes. CheckInputs fails at
+// the first missing file, with the name of a task that reads the file. The returned copy
+// of the files' list has the sizes that were unknown.
 func (g *Graph) CheckInputs(size func(path string) (int64, error)) ([]File, error) {
 	files := slices.Clone(g.Files)
 	start, list := g.Readers()

@@ -24,7 +24,7 @@ func newJSONText(src source, text []byte) *jsonText {
 	return &jsonText{src: src, text: text, dec: dec, line: 1, first: 1}
 }
 
-// here is the line of what comes next. It must not go back.
+// here is the line of the next value. The line must not go back.
 func (j *jsonText) here() int {
 	at := min(int(j.dec.InputOffset()), len(j.text))
 	for at < len(j.text) && bytes.IndexByte([]byte(" \t\r\n,:"), j.text[at]) >= 0 {
@@ -42,7 +42,7 @@ func (j *jsonText) lineAt(at int) int {
 	return j.line
 }
 
-// explain makes a message with the exact line of what the decoder says.
+// explain makes an error from a decoder's error, with the exact line.
 func (j *jsonText) explain(err error, line int) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
@@ -81,7 +81,7 @@ func (j *jsonText) delim(want json.Delim, what string) error {
 	return nil
 }
 
-// object calls visit for each key, which must take the value.
+// object calls visit for each key; visit must take the value.
 func (j *jsonText) object(what string, visit func(key string) error) error {
 	if err := j.delim('{', what); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (j *jsonText) object(what string, visit func(key string) error) error {
 	return j.close()
 }
 
-// list calls visit for each element, which must take it.
+// list calls visit for each element; visit must take the element.
 func (j *jsonText) list(what string, visit func(line int) error) error {
 	if err := j.delim('[', what); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (j *jsonText) skip() error {
 	return j.take(&v)
 }
 
-// end makes sure that nothing follows.
+// end refuses text after the end of the workflow.
 func (j *jsonText) end() error {
 	line := j.here()
 	tok, err := j.dec.Token()

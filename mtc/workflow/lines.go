@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// LineMax is how long a line may be: Linux takes no longer word of a command.
+// LineMax bounds the length of a line: Linux takes no longer word of a command.
 const LineMax = 128<<10 - 1
 
 // Lines reads a list line by line.
@@ -23,9 +23,9 @@ type Lines struct {
 	line      int
 }
 
-// NewLines reads lines from r; name is for messages. Lines end at newlines,
-// with or without a carriage return, or at NUL bytes where zero is set. Where
-// the lines are commands, blank ones are skipped.
+// NewLines reads lines from r; name is for messages. Lines end at newlines, with or
+// without a carriage return, or at NUL bytes if zero is set. If commands is set, blank
+// lines are skipped.
 func NewLines(r io.Reader, name string, zero, commands bool) *Lines {
 	l := &Lines{src: source{name}, r: bufio.NewReaderSize(r, 64<<10), separator: '\n', skipBlank: commands}
 	if zero {
@@ -34,7 +34,7 @@ func NewLines(r io.Reader, name string, zero, commands bool) *Lines {
 	return l
 }
 
-// Line is the number of the line that [Lines.Next] returned last.
+// Line is the number of the last line from [Lines.Next].
 func (l *Lines) Line() int { return l.line }
 
 // Next is the next line, or io.EOF.
@@ -86,7 +86,7 @@ func (l *Lines) whole(text []byte) (string, error) {
 	return string(text), nil
 }
 
-// All puts the lines that are left into values.
+// All puts the remaining lines into values.
 func (l *Lines) All(v *Values) error {
 	for {
 		text, err := l.Next()
@@ -127,10 +127,10 @@ func HasSources(args []string) bool {
 	return slices.ContainsFunc(args, isSeparator)
 }
 
-// ParseSources reads the words of a command line in GNU parallel's manner:
-// the command, then its sources: `::: a b c` lists values, `:::: FILE...`
-// takes the lines of files, and a + behind either links a source to the one
-// before it. Open opens a file; "-" is standard input.
+// ParseSources reads the words of a command line in GNU parallel's manner: the command,
+// then its sources: `::: a b c` lists values, `:::: FILE...` takes the lines of files,
+// and a + behind either links a source to the source before. Open opens a file; "-" is
+// standard input.
 func ParseSources(args []string, open func(name string) (io.ReadCloser, error)) (*Bag, error) {
 	b := &Bag{}
 	at := slices.IndexFunc(args, isSeparator)

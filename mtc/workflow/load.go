@@ -3,17 +3,25 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
-// Options says how [Load] reads.
+// Options are the options of [Load].
 type Options struct {
 	Name      string  // of the file, for messages
-	TimeScale float64 // of a replay: run times are multiplied by it; 0 is 1
-	SizeScale float64 // of a replay: sizes are multiplied by it; 0 is 1
+	TimeScale float64 // of a replay: factor of run times; 0 is 1
+	SizeScale float64 // of a replay: factor of sizes; 0 is 1
+
+	// YAML turns YAML into JSON whose values stand on the lines of the YAML, as package
+	// yaml does. The error is a mistake at a line, 0 for the whole text, or a
+	// [filch.Error], which Load returns as it is. Nil: Load refuses YAML.
+	YAML func(text []byte) (asJSON []byte, line int, err error)
 }
 
 func (o Options) check() error {
@@ -28,8 +36,16 @@ func (o Options) check() error {
 	return nil
 }
 
-// Load reads a workflow file of whatever form: it tells them apart by their
-// first bytes.
+// YAMLFault is the output of `filchd yaml`, as JSON, for a refused text.
+type YAMLFault struct {
+	Line int    `json:"line"` // 0: the whole text is meant
+	Text string `json:"text"`
+}
+
+// ExitYAML is the exit code of `filchd yaml` for a refused text.
+const ExitYAML = 2
+
+// Load reads a workflow file of any form, and tells the forms apart by the first bytes.
 func Load(r io.Reader, o Options) (*Graph, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -53,7 +69,12 @@ func Load(r io.Reader, o Options) (*Graph, error) {
 	case body[0] == '{' && isWfFormat(body):
 		g, err = readWfFormat(src, text)
 	default:
-		g, err = readNative(src, text, body[0] == '{')
+		if err = fitsNative(src, text); err == nil && body[0] != '{' {
+			text, err = o.fromYAML(src, text)
+		}
+		if err == nil {
+			g, err = readNative(src, text)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -62,8 +83,25 @@ func Load(r io.Reader, o Options) (*Graph, error) {
 	return g, nil
 }
 
-// isWfFormat looks at the first keys of a JSON text. What is no JSON is left to
-// the reader of our own form, whose messages are the better ones.
+// fromYAML is the JSON of a YAML text.
+func (o Options) fromYAML(src source, text []byte) ([]byte, error) {
+	if o.YAML == nil {
+		return nil, src.errorf(0, "this is no JSON and no XML, and YAML is not read here")
+	}
+	asJSON, line, err := o.YAML(text)
+	var told *filch.Error
+	switch {
+	case err == nil:
+		return asJSON, nil
+	case errors.As(err, &told):
+		return nil, err
+	default:
+		return nil, src.errorf(line, "%s", err.Error())
+	}
+}
+
+// isWfFormat looks at the first keys of a JSON text. Other text is left to the reader of
+// our own form, which has the better messages.
 func isWfFormat(text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if _, err := dec.Token(); err != nil {
@@ -88,7 +126,7 @@ func isWfFormat(text []byte) bool {
 	return false
 }
 
-// scale applies the scales. What is not empty stays so: a file of one byte can
+// scale applies the scales. A file that is not empty stays so: a file of one byte can
 // still be checked.
 func (g *Graph) scale(o Options) {
 	if !g.Replay {
@@ -126,7 +164,7 @@ func (b *builder) cost(t int32, seconds float64, line int) error {
 	return nil
 }
 
-// size reads a size in bytes, which stands in the text as a number.
+// size reads a size in bytes, written as a number.
 func (b *builder) size(task, file string, n json.Number, line int) (int64, error) {
 	if i, err := n.Int64(); err == nil && i <= SizeMax {
 		if i < 0 {

@@ -6,24 +6,26 @@ import (
 	"time"
 )
 
-// Measure is what can be said of a graph before it runs.
+// Measure is the properties of a graph before a run.
 type Measure struct {
-	Tasks    int
-	Edges    int
-	Named    int           // edges that the file names; the others come from data alone
-	Levels   []int         // tasks per level: a task's is one more than its parents' greatest
+	Tasks int
+	Edges int
+	Named int // edges from names in the file; the others come from data
+	// Levels counts tasks per level: a task's level is the greatest level of its parents
+	// plus 1.
+	Levels   []int
 	Width    int           // most tasks of a level
-	Work     time.Duration // all run times, each times its slots
+	Work     time.Duration // sum of all run times, each times its slots
 	Critical time.Duration // the longest chain
-	Chain    []int32       // that chain, from its first task to its last
-	Timed    bool          // every task has a run time; else a chain is measured in tasks
+	Chain    []int32       // the tasks of the longest chain, from first to last
+	Timed    bool          // every task has a run time; else chains are measured in tasks
 	Bytes    Volume
 }
 
-// Volume is bytes by the role of files, and how many files there are of it.
-// Sizes that are not known count as nothing.
+// Volume is the bytes and the number of files by role. Unknown sizes count as 0.
 type Volume struct {
-	Initial, Between, Final                int64 // written by no task; read by another; read by none
+	// Initial is written by no task, Between is read by another task, Final by none.
+	Initial, Between, Final                int64
 	InitialFiles, BetweenFiles, FinalFiles int
 	Largest                                int64
 	Unknown                                int // files without a size
@@ -46,8 +48,8 @@ func (g *Graph) LevelsOf() []int32 {
 	return level
 }
 
-// Order is the tasks in an order in which they could run one by one; among
-// those that could be next, the one that became ready first.
+// Order is the tasks in an order of possible execution; of several ready tasks, the task
+// that became ready first goes first.
 func (g *Graph) Order() []int32 {
 	start, list := g.Children()
 	waits := make([]int32, len(g.Tasks))
@@ -95,8 +97,8 @@ func (g *Graph) Measure() Measure {
 	return m
 }
 
-// chain finds the critical path: of the longest chains, that which ends in and
-// goes through the tasks that come first.
+// chain finds the critical path: of the longest chains, the chain that ends in and goes
+// through the earliest tasks.
 func (m *Measure) chain(g *Graph) {
 	end := make([]time.Duration, len(g.Tasks))
 	from := make([]int32, len(g.Tasks))
@@ -127,8 +129,8 @@ func (m *Measure) chain(g *Graph) {
 	}
 }
 
-// Bound is the least time in which the graph can be done on so many slots,
-// however it is scheduled: its critical path, or its work spread evenly.
+// Bound is the least time of the graph on so many slots, under any schedule: the critical
+// path, or the work spread evenly.
 func (m *Measure) Bound(slots int) time.Duration {
 	if slots < 1 {
 		return m.Critical
@@ -159,10 +161,10 @@ func (g *Graph) volume() Volume {
 	return v
 }
 
-// The sums of hostile files stop at a maximum, so as not to wrap around.
+// The sums of hostile files stop at a maximum and do not wrap around.
 const (
 	timeSumMax = time.Duration(1) << 62
-	sizeSumMax = int64(1) << 60 // three of them still fit
+	sizeSumMax = int64(1) << 60 // a sum of three still fits
 )
 
 func addTime(a, b time.Duration) time.Duration {
@@ -182,7 +184,7 @@ func timesSlots(d time.Duration, cpus int32) time.Duration {
 	return d * n
 }
 
-// Bytes writes a size as people say it: 812 B, 4.2 MB, 75 GB.
+// Bytes writes a size for people: 812 B, 4.2 MB, 75 GB.
 func Bytes(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"

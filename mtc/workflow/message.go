@@ -9,13 +9,13 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// shownMax is how much of a name or value a message shows.
+// shownMax bounds the shown part of a name or value.
 const shownMax = 80
 
 // source is a text being read, for messages.
 type source struct{ name string }
 
-// errorf is an error at a line; 0 when the line is not known.
+// errorf is an error at a line; 0 if the line is unknown.
 func (s source) errorf(line int, format string, args ...any) *filch.Error {
 	where := s.name
 	if where == "" {
@@ -27,7 +27,7 @@ func (s source) errorf(line int, format string, args ...any) *filch.Error {
 	return filch.Errorf(filch.Invalid, "%s: %s", visible(where), visible(fmt.Sprintf(format, args...)))
 }
 
-// visible is a text in which nothing moves a cursor.
+// visible is a text without characters that move a cursor.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -37,8 +37,7 @@ func visible(s string) string {
 	}, s)
 }
 
-// quote shows a name that comes from a file: cut, and with nothing in it that
-// moves a cursor.
+// quote shows a name from a file, cut, and without characters that move a cursor.
 func quote(s string) string {
 	if len(s) > shownMax {
 		cut := shownMax
@@ -67,46 +66,7 @@ func chain(names []string) string {
 	return b.String()
 }
 
-// nearest is the name of all that is most like name, or "" when none is near.
-// It looks at so many names only: a hint is not worth a second.
+// nearest is the most similar name in all, or "" if none is similar.
 func nearest(name string, all func(yield func(string) bool)) string {
-	const looked = 5000
-	best, least, n := "", len(name)/3+2, 0
-	if len(name) > shownMax {
-		return ""
-	}
-	for other := range all {
-		if n++; n > looked {
-			break
-		}
-		if d := distance(name, other, least); d < least {
-			best, least = other, d
-		}
-	}
-	return best
-}
-
-// distance is the number of bytes to insert, delete or change to get from a to
-// b; most when it is not below that.
-func distance(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return filch.Nearest(name, all, len(name)/3+2)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The form of filch's own, in YAML or JSON; docs/workflows.md describes it.
+// Filch's own form, in YAML or JSON; docs/workflows.md describes it.
 //
 //	filch: 1
 //	name: mosaic
@@ -33,20 +33,20 @@ var (
 	taskKeys = append([]string{"name", "run", "kind", "inputs", "outputs", "after", "stdin", "stdout", "stderr"}, needKeys...)
 )
 
-func readNative(src source, text []byte, isJSON bool) (*Graph, error) {
+// fitsNative refuses an overlong file of our own form.
+func fitsNative(src source, text []byte) error {
 	if len(text) > NativeMax {
-		return nil, src.errorf(0, "it has more than %s", Bytes(NativeMax))
+		return src.errorf(0, "it has more than %s", Bytes(NativeMax))
 	}
-	var root node
-	var err error
-	t := &tree{src: src}
-	if isJSON {
-		j := newJSONText(src, text)
-		if root, err = t.json(j, 0); err == nil {
-			err = j.end()
-		}
-	} else {
-		root, err = t.yaml(text)
+	return nil
+}
+
+// readNative reads a file of our own form in JSON.
+func readNative(src source, text []byte) (*Graph, error) {
+	j := newJSONText(src, text)
+	root, err := (&tree{src: src}).json(j, 0)
+	if err == nil {
+		err = j.end()
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func readNative(src source, text []byte, isJSON bool) (*Graph, error) {
 	return g, nil
 }
 
-// keys refuses a map with a key that is not known.
+// keys refuses a map with an unknown key.
 func (n *native) keys(m *node, what string, known []string) error {
 	if m.shape != shapeMap {
 		return n.src.errorf(m.line, "%s is %s, not a map", what, m.shape)
@@ -294,8 +294,8 @@ func (n *native) environment(m *node, env []string) ([]string, error) {
 	return env, nil
 }
 
-// uses reads the files of a task. Files that its streams come from or go to
-// are its inputs and outputs.
+// uses reads the files of a task. The files of a task's streams are inputs and outputs of
+// the task.
 func (n *native) uses(t int32, what string, m *node) error {
 	run := &n.b.g.Tasks[t].Run
 	for _, side := range []struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 const mosaic = `filch: 1
@@ -121,6 +122,10 @@ func TestErrors(t *testing.T) {
 		{"no-version", "tasks: {t: {run: x}}", `"filch: 1" is missing`},
 		{"version", "filch: 2\ntasks: {t: {run: x}}", `version "2" of the form is not known`},
 		{"no-tasks", "filch: 1\ntasks: {}", `there is no task in it`},
+		{"indent", "filch: 1\ntasks:\n  t:\n    run: x\n   cpus: 2\n", `w:5: this is no YAML of this form: this line is not indented like those before it`},
+		{"colon", task("    stdin: a: b"), `w:5: this is no YAML of this form: a colon where none can stand`},
+		{"bracket", task("    after: [a\n  b:\n    run: x\n"), `w:5: this is no YAML of this form: a bracket is not closed`},
+		{"null-task", "filch: 1\ntasks:\n  a: {run: x}\n  t:\n", `w:4: task "t" is nothing, not a map`},
 		{"bad-yaml", "filch: 1\ntasks:\n\t- x", `w:3: this is no YAML`},
 		{"bad-json", "{\"filch\": 1,\n\"tasks\": [\n{\"name\" \"x\"}]}", `w:3: this is no JSON`},
 		{"json-twice", "{\"filch\": 1,\n \"filch\": 1}", `w:2: "filch" is there twice: also on line 1`},
@@ -146,7 +151,7 @@ func TestErrors(t *testing.T) {
 		{"wf-cut", `{"workflow": {"specification": {"tasks": [{"id": "a"`, `this is no JSON: unexpected end`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Load(strings.NewReader(c.text), Options{Name: "w"})
+			_, err := Load(strings.NewReader(c.text), Options{Name: "w", YAML: yaml.JSON})
 			if err == nil {
 				t.Fatalf("no error for\n%s", c.text)
 			}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// shape says what a node is.
+// shape is the type of a node.
 type shape uint8
 
 const (
@@ -22,10 +22,10 @@ func (s shape) String() string {
 	return [...]string{"nothing", "true or false", "a number", "text", "a list", "a map"}[s]
 }
 
-// node is a value of a YAML or JSON text that knows its line.
+// node is a value of a JSON text, with its line.
 type node struct {
 	shape shape
-	text  string // of a scalar, as it is written
+	text  string // of a scalar, as written
 	line  int
 	items []node  // of a list
 	pairs []entry // of a map, in the order of the text, no key twice
@@ -37,7 +37,7 @@ type entry struct {
 	value node
 }
 
-// nodesMax bounds a tree: what a text of [NativeMax] can need.
+// nodesMax bounds a tree: the most that a text of [NativeMax] can need.
 const nodesMax = 8 << 20
 
 // tree turns a text into nodes.
@@ -103,7 +103,7 @@ func (t *tree) json(j *jsonText, depth int) (node, error) {
 	return n, nil
 }
 
-// pair adds a key with its value, which may be there only once.
+// pair adds a key with its value; a key may occur only once.
 func (t *tree) pair(n *node, seen map[string]int, key string, line int, value func() (node, error)) error {
 	if first, twice := seen[key]; twice {
 		return t.src.errorf(line, "%s is there twice: also on line %d", quote(key), first)

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// segmentMax is how long a file's name may be on the file systems in use.
+// segmentMax bounds a file's name on the file systems in use.
 const segmentMax = 255
 
-// CheckPath says why path may not be a file of a task's sandbox: it must be
-// relative, stay inside, be written in its shortest form, and hold nothing
-// that forges lines on a terminal.
+// CheckPath returns an error if path may not be a file of a task's sandbox. The path must
+// be relative, stay inside, have its shortest form, and contain no character that forges
+// lines on a terminal.
 func CheckPath(path string) error {
 	switch {
 	case path == "":
@@ -43,10 +43,10 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// flatten makes the name of a replay's file from whatever its source calls
-// it. Ids in real files hold slashes, colons and brackets; a file of a replay
-// is one name in one folder. What is changed gets a part of the id's hash, so
-// that two ids never meet.
+// flatten makes the name of a replay's file from the file's id in the workflow. Ids in
+// real files contain slashes, colons and brackets; a file of a replay is a single name in
+// a single folder. A changed name gets a part of the id's hash, so that two ids never
+// share a name.
 func flatten(origin string) string {
 	const kept = 180
 	safe := func(c byte) bool {

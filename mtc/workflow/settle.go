@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// settle makes the edges out of what tasks name and what files say, and gives
-// every file one writer.
+// settle makes the edges from named parents and from files, and gives every file a single
+// writer.
 //
-// Where a replay's file has several writers, a reader depends on all of them,
-// and reads all of their versions, unless that would make a cycle: then the
-// later of two writers has written over what the reader read, and the edge is
-// left out where the workflow does not name it.
+// If a replay's file has several writers, a reader depends on all writers, and reads all
+// of their versions, unless these edges would make a cycle. Then the later of two writers
+// wrote over the version that the reader read, and settle leaves the edge out if the
+// workflow does not name the edge.
 func (b *builder) settle() error {
 	if err := b.selves(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (b *builder) settle() error {
 	return b.versions(cands)
 }
 
-// selves deals with tasks that read what they write.
+// selves treats tasks that read a file of their own outputs.
 func (b *builder) selves() error {
 	for i := range b.g.Tasks {
 		t := &b.g.Tasks[i]
@@ -80,8 +80,7 @@ func (b *builder) selves() error {
 	return nil
 }
 
-// edges lists those that are certain and those from files with several
-// writers.
+// edges lists the certain edges, and the edges due to files with several writers.
 func (b *builder) edges() (base []edge, cands []candidate, err error) {
 	for i := range b.g.Tasks {
 		t, to := &b.g.Tasks[i], int32(i)
@@ -124,7 +123,7 @@ func (b *builder) connect(edges []edge) {
 	}
 }
 
-// versions makes one file for each writer of a file that has several.
+// versions makes a file for each writer of a file with several writers.
 func (b *builder) versions(cands []candidate) error {
 	if len(b.more) == 0 {
 		return nil
@@ -169,7 +168,7 @@ func (b *builder) versions(cands []candidate) error {
 	return nil
 }
 
-// compressed is edges from parent to child: those of t are
+// compressed is edges from parent to child: the children of t are
 // list[start[t]:start[t+1]].
 func compressed(n int, edges []edge) (start, list []int32) {
 	start = make([]int32, n+1)
@@ -188,7 +187,7 @@ func compressed(n int, edges []edge) (start, list []int32) {
 	return start, list
 }
 
-// stuck is the tasks that can never start: those on a cycle, and after one.
+// stuck is the tasks that can never start: the tasks on a cycle, and after a cycle.
 func stuck(n int, edges []edge) []int32 {
 	start, list := compressed(n, edges)
 	waits := make([]int32, n)

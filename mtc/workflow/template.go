@@ -13,22 +13,21 @@ import (
 //	{}    the value             {/}   without its folder
 //	{.}   without its ending    {/.}  without both
 //	{//}  its folder            {#}   the number of the task, from 1
-//	{%}   the number of the slot that the task has on its node, from 1
+//	{%}   the number of the task's slot on its node, from 1
 //
-// and {2}, {2.}, {-1/} and so on for the value of that source, counted from
-// the last where it is below zero. Braces with anything else in them stay as
-// they are. It is plain data: what expands it is [Template.Expand].
+// and {2}, {2.}, {-1/} and so on for the value of a source, counted from the last source
+// if the number is below zero. Braces with other contents stay as they are. A Template is
+// plain data; [Template.Expand] expands a Template.
 //
-// A command of one word that holds more than a word is read by a shell, with
-// the values quoted; else words stay words, and nothing needs to be quoted.
+// If the command is a single argument of several words, a shell reads the command, with
+// the values quoted; else words stay words, and no value needs quotes.
 type Template struct {
 	Words []string // empty: the value is the command
-	Shell bool     // Words is one text, which a shell reads
+	Shell bool     // Words is a single text for a shell
 }
 
-// NewTemplate makes a template out of the words of a command. Where feed is
-// set and no word asks for a value, the values are added at the end, as
-// parallel and xargs do.
+// NewTemplate makes a template out of the words of a command. If feed is set and no word
+// asks for a value, NewTemplate adds the values at the end, as parallel and xargs do.
 func NewTemplate(words []string, sources int, feed bool) (Template, error) {
 	t := Template{Words: words}
 	if len(words) == 0 {
@@ -72,8 +71,8 @@ func NewTemplate(words []string, sources int, feed bool) (Template, error) {
 
 // place is a replacement string.
 type place struct {
-	source int  // 0: all of them
-	edit   edit // what is done to a value
+	source int  // 0: all sources
+	edit   edit // change of a value
 }
 
 type edit uint8
@@ -88,8 +87,8 @@ const (
 	editSlot              // %
 )
 
-// edits is a list rather than a map: a map would be filled at every start of
-// the client, which most often runs no bag.
+// edits is a list rather than a map: every start of the client would fill a map, and most
+// starts run no bag.
 var edits = [...]string{editNone: "", editNoEnding: ".", editBase: "/", editFolder: "//", editBaseNoEnding: "/.", editNumber: "#", editSlot: "%"}
 
 // cutPlace finds the first replacement string of s.
@@ -139,13 +138,13 @@ func HasPlaces(text string) bool {
 	return found
 }
 
-// Fill fills in the replacement strings of a text that is no command: a file
-// name. {%} stays as it is.
+// Fill fills in the replacement strings of a text other than a command: a file name. {%}
+// stays as it is.
 func (t Template) Fill(text string, values []string, number int64) (string, error) {
 	return t.fill(text, values, number, 0)
 }
 
-// UsesSlot reports whether the command depends on the slot that it gets.
+// UsesSlot reports whether the command depends on its slot.
 func (t Template) UsesSlot() bool {
 	for _, w := range t.Words {
 		for found := true; found; {
@@ -158,9 +157,8 @@ func (t Template) UsesSlot() bool {
 	return false
 }
 
-// Expand is the command of the task with these values, one for each source.
-// Number and slot count from 1; slot is 0 where it is not known yet, which
-// leaves {%} as it is.
+// Expand is the command of the task with these values, one for each source. Number and
+// slot count from 1; slot is 0 if unknown yet, which leaves {%} as it is.
 func (t Template) Expand(values []string, number int64, slot int) ([]string, error) {
 	if len(t.Words) == 0 {
 		line := strings.Join(values, " ")

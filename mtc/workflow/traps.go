@@ -21,8 +21,7 @@ const (
 	TrapBig         = "big"
 )
 
-// TrapKinds is every kind with what is made of it, in the order in which they
-// are reported.
+// TrapKinds is every kind with its treatment, in the order of the report.
 var TrapKinds = []struct{ Kind, Text string }{
 	{TrapWriters, "files with several writers: each writer makes a version of its own, readers depend on all of them"},
 	{TrapNoEdge, "data dependencies that no edge names: they are kept like edges"},
@@ -41,12 +40,12 @@ var TrapKinds = []struct{ Kind, Text string }{
 	{TrapBig, "more bytes than a replay should write: use a size scale"},
 }
 
-// bigBytes is the bytes above which a replay needs a size scale.
+// bigBytes is the size above which a replay needs a size scale.
 const bigBytes = int64(1) << 30
 
 const examplesMax = 3
 
-// traps collects what is odd.
+// traps collects the oddities of a file.
 type traps struct {
 	found map[string]*Trap
 	once  map[string]map[int64]bool
@@ -68,7 +67,7 @@ func (t *traps) add(kind, format string, args ...any) {
 	}
 }
 
-// addOnce adds for a thing that may be met several times.
+// addOnce adds a trap for a thing only the first time.
 func (t *traps) addOnce(kind, example string, id int64) {
 	seen := t.once[kind]
 	if seen == nil {
@@ -92,7 +91,7 @@ func (t *traps) list() []Trap {
 	return all
 }
 
-// census finds the traps of a replay that only the whole shows.
+// census finds the traps of a replay that only the whole graph shows.
 func (b *builder) census() {
 	if !b.g.Replay {
 		return

@@ -5,11 +5,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 func load(t testing.TB, text string) *Graph {
 	t.Helper()
-	g, err := Load(strings.NewReader(text), Options{Name: "w"})
+	g, err := Load(strings.NewReader(text), Options{Name: "w", YAML: yaml.JSON})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// scalar is the text of a value that is no list and no map.
+// scalar is the text of a value other than a list or map.
 func (n *native) scalar(v *node, what string) (string, error) {
 	if v.shape == shapeList || v.shape == shapeMap || v.shape == shapeNull {
 		return "", n.src.errorf(v.line, "%s is %s, not text", what, v.shape)
@@ -18,7 +18,7 @@ func (n *native) scalar(v *node, what string) (string, error) {
 	return v.text, nil
 }
 
-// text is a scalar that is not empty.
+// text is a scalar with at least a byte.
 func (n *native) text(v *node, what string) (string, error) {
 	s, err := n.scalar(v, what)
 	if err == nil && s == "" {
@@ -43,7 +43,7 @@ func (n *native) texts(v *node, what string) (texts []string, lines []int, err e
 	return texts, lines, nil
 }
 
-// needs reads what a task takes, from itself and else from the defaults.
+// needs reads a task's needs, from the task or else from the defaults.
 func (n *native) needs(task *Task, what string, m *node) error {
 	for _, key := range needKeys {
 		v, of := m.find(key), what
@@ -64,7 +64,7 @@ func (n *native) needs(task *Task, what string, m *node) error {
 	return nil
 }
 
-// need sets one of the needs; why says what the text should have been.
+// need sets one of the needs; why describes the expected text.
 func (task *Task) need(key, text string) (why string) {
 	ok := false
 	switch key {
@@ -125,8 +125,8 @@ func memory(text string) (int64, bool) {
 	return int64(f * float64(unit)), true
 }
 
-// timeSpan reads 90s, 1h30m, 250ms, and H:MM:SS. A bare number is refused:
-// here it would be seconds for some and minutes for others.
+// timeSpan reads 90s, 1h30m, 250ms, and H:MM:SS. A bare number is refused: some readers
+// would take seconds, others minutes.
 func timeSpan(text string) (time.Duration, bool) {
 	if d, err := time.ParseDuration(text); err == nil && text != "0" {
 		return d, d >= 0
@@ -146,7 +146,7 @@ func timeSpan(text string) (time.Duration, bool) {
 	return total, true
 }
 
-// program is the name of what a command executes, for people.
+// program is the name of a command's program, for people.
 func program(argv []string) string {
 	word := argv[0]
 	if len(argv) == 3 && argv[0] == shellPath && argv[1] == "-c" {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// WfFormat is the form of the WfCommons project, https://wfcommons.org/format.
-// Version 1.5 splits a workflow into its specification (tasks, edges, files)
-// and its execution (run times, commands). Up to 1.4 a task was one object
-// with its files and its run time in it, and named its parents by their names.
+// WfFormat is the form of the WfCommons project, https://wfcommons.org/format. Version
+// 1.5 splits a workflow into its specification (tasks, edges, files) and its execution
+// (run times, commands). Up to 1.4 a task was a single object with its files and its run
+// time, and named its parents by their names.
 
 // wfTask is a task in any of the layouts.
 type wfTask struct {
@@ -34,7 +34,7 @@ type wfUse struct {
 	Size  json.Number `json:"size"` // up to 1.3
 }
 
-// wfEnd is what an execution says of a task.
+// wfEnd is the part of an execution for a task.
 type wfEnd struct {
 	Seconds json.Number     `json:"runtimeInSeconds"`
 	Runtime json.Number     `json:"runtime"` // up to 1.3
@@ -54,7 +54,7 @@ type wfRun struct {
 	line int
 }
 
-// wfReader holds the parts of a file until all of it was read.
+// wfReader holds the parts of a file until the reader has all of them.
 type wfReader struct {
 	*jsonText
 	b       *builder
@@ -170,7 +170,7 @@ func (w *wfReader) build() error {
 	if err != nil {
 		return err
 	}
-	byName := map[string]string{} // of names that only one task has
+	byName := map[string]string{} // of names that a single task has
 	for i := range w.tasks {
 		t := &w.tasks[i]
 		end := t.wfEnd
@@ -223,7 +223,7 @@ func (w *wfReader) add(t *wfTask, end wfEnd, sizes map[string]int64) error {
 	return w.end5(n, t, end)
 }
 
-// end5 reads what the execution says of a task.
+// end5 reads the execution's entry of a task.
 func (w *wfReader) end5(n int32, t *wfTask, end wfEnd) error {
 	stated := end.Seconds
 	if stated == "" {
@@ -273,8 +273,8 @@ func (w *wfReader) use(n int32, t *wfTask, u wfUse) error {
 	return w.src.errorf(t.line, "task %s: the file %s is linked as %s, not as input or output", quote(t.ID), quote(u.Name), quote(u.Link))
 }
 
-// kind is the program of a task, else its name. Nextflow's traces have whole
-// scripts where the program should be.
+// kind is the program of a task, else its name. Nextflow's traces have whole scripts in
+// place of the program.
 func (t *wfTask) kind(end wfEnd) string {
 	var command struct {
 		Program string `json:"program"`
@@ -308,7 +308,7 @@ func (w *wfReader) sizes() (map[string]int64, error) {
 	return sizes, nil
 }
 
-// edges declares the edges, which both sides name.
+// edges declares the edges, which both parent and child may name.
 func (w *wfReader) edges(byName map[string]string) error {
 	id := func(name string) string {
 		if _, ok := w.b.tasks[name]; !ok && byName[name] != "" {

@@ -1,5 +1,5 @@
 // Command house measures the inside of the packages of this module: what a reader has
-// to hold in mind at once. ARCHITECTURE.md says what it may be at most. It is run from
+// to hold in mind at once. tidy_test.go has the limits. It is run from
 // the root of the module and leaves out tests and the testbed:
 //
 //	go run ./scripts/house [FOLDER]

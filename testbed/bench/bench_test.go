@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/workflow"
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 func newTestBench(t *testing.T) *bench {
@@ -109,7 +110,7 @@ func written(t *testing.T, write func(file string) error) *workflow.Graph {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	g, err := workflow.Load(in, workflow.Options{Name: file})
+	g, err := workflow.Load(in, workflow.Options{Name: file, YAML: yaml.JSON})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 //go:embed programs
@@ -29,23 +28,19 @@ const (
 	OpenMPI = "mpicc.openmpi"
 )
 
-// Build compiles every program of this package into dir, with the compiler of
-// one library.
-func Build(dir, cc string) error {
-	list, err := sources.ReadDir("programs")
-	if err != nil {
-		return err
-	}
-	for _, f := range list {
-		src, err := sources.ReadFile("programs/" + f.Name())
+// Build compiles those programs of this package that have these names into dir, with
+// the compiler of one library.
+func Build(dir, cc string, names ...string) error {
+	for _, name := range names {
+		src, err := sources.ReadFile("programs/" + name + ".c")
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(dir, f.Name())
+		path := filepath.Join(dir, name+".c")
 		if err := os.WriteFile(path, src, 0o644); err != nil {
 			return err
 		}
-		if err := Compile(cc, path, filepath.Join(dir, strings.TrimSuffix(f.Name(), ".c"))); err != nil {
+		if err := Compile(cc, path, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

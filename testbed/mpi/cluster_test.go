@@ -1,3 +1,5 @@
+//go:build root
+
 package mpi_test
 
 import (
@@ -28,24 +30,6 @@ type node struct {
 	Free  int    `json:"free"`
 	Jobs  int    `json:"jobs"`
 	PID   int    `json:"pid"`
-}
-
-// result is how a command ended.
-type result struct {
-	code   int
-	stdout string
-	stderr string
-	took   time.Duration
-}
-
-func (r result) String() string {
-	return fmt.Sprintf("code %d after %v\nstdout: %s\nstderr: %s", r.code, r.took, r.stdout, r.stderr)
-}
-
-// lastLine is the last of what filch said.
-func (r result) lastLine() string {
-	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
-	return lines[len(lines)-1]
 }
 
 // alone is one host on which nothing runs yet.
@@ -115,26 +99,6 @@ func (c *cluster) launch(i int, limit time.Duration, stdin string, args ...strin
 		c.T.Fatal(err)
 	}
 	return j
-}
-
-// wait is how it ended.
-func (j *job) wait() result {
-	j.t.Helper()
-	defer j.cancel()
-	err := j.cmd.Wait()
-	var ee *exec.ExitError
-	if err != nil && !errors.As(err, &ee) {
-		j.t.Errorf("%v: %v", j.cmd.Args[8:], err)
-	}
-	r := result{stdout: j.stdout.String(), stderr: j.stderr.String(), took: time.Since(j.start)}
-	ws := j.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if r.code = ws.ExitStatus(); ws.Signaled() {
-		r.code = 128 + int(ws.Signal())
-	}
-	if j.ctx.Err() != nil {
-		j.t.Errorf("%v: not done within %v: %v", j.cmd.Args[8:], j.limit, r)
-	}
-	return r
 }
 
 // run runs filch on host 0 and waits for it.
@@ -281,4 +245,24 @@ func (j *job) says(text string, n int) bool {
 		pause()
 	}
 	return true
+}
+
+// wait is how it ended.
+func (j *job) wait() result {
+	j.t.Helper()
+	defer j.cancel()
+	err := j.cmd.Wait()
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		j.t.Errorf("%v: %v", j.cmd.Args[8:], err)
+	}
+	r := result{stdout: j.stdout.String(), stderr: j.stderr.String(), took: time.Since(j.start)}
+	ws := j.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if r.code = ws.ExitStatus(); ws.Signaled() {
+		r.code = 128 + int(ws.Signal())
+	}
+	if j.ctx.Err() != nil {
+		j.t.Errorf("%v: not done within %v: %v", j.cmd.Args[8:], j.limit, r)
+	}
+	return r
 }

@@ -1,3 +1,5 @@
+//go:build root
+
 package mpi_test
 
 import (
@@ -10,29 +12,6 @@ import (
 	"time"
 )
 
-// endings is every way in which a rank can end, with the job's exit code and
-// what its last line must say. Rank 1 ends so; rank 0 waits for it in MPI where
-// it can.
-var endings = []struct {
-	name string
-	args []string
-	code int
-	last []string // nil: no line at all
-}{
-	{"after-finalize", []string{"finalized", "7"}, 7, []string{"rank 1", "exited with 7"}},
-	{"well", []string{"finalized", "0"}, 0, nil},
-	{"without-finalize", []string{"unfinalized", "7"}, 7, []string{"rank 1", "exited with 7"}},
-	{"zero-without-finalize", []string{"zero"}, 1, []string{"rank 1", "without MPI_Finalize"}},
-	{"segv", []string{"segv"}, 139, []string{"rank 1", "SIGSEGV"}},
-	{"kill", []string{"kill"}, 137, []string{"rank 1", "SIGKILL"}},
-	{"before-init", []string{"unstarted", "7"}, 7, []string{"rank 1", "exited with 7"}},
-	{"zero-before-init", []string{"unstarted-zero"}, 1, []string{"waits for rank 1, which"}},
-	{"abort", []string{"abort", "42"}, 42, []string{"rank 1", "MPI_Abort(42)"}},
-	{"abort-zero", []string{"abort", "0"}, 0, []string{"rank 1", "MPI_Abort(0)"}},
-	{"abort-large", []string{"abort", "300"}, 44, []string{"rank 1", "MPI_Abort(44)"}},
-	{"garbage", []string{"garbage"}, 1, []string{"rank 1", "broke the PMI protocol", "garbage"}},
-}
-
 // TestEndings has every ending on one host and with the ranks on two.
 func TestEndings(t *testing.T) {
 	c := up(t, 2, 2)
@@ -41,7 +20,7 @@ func TestEndings(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/hosts=%d", e.name, hosts), func(t *testing.T) {
 				c := c.as(t)
 				r := c.run(20*time.Second, append([]string{"-n", "2", "-N", fmt.Sprint(hosts), program(t, "ends")}, e.args...)...)
-				c.verdict(r, e.code, e.last)
+				verdict(c.T, r, e.code, e.last)
 				if hosts == 2 && e.last != nil && !strings.Contains(r.lastLine(), "on n2") && e.name != "zero-before-init" {
 					t.Errorf("the last line %q does not name n2", r.lastLine())
 				}
@@ -54,22 +33,6 @@ func TestEndings(t *testing.T) {
 				c.gone(2*time.Second, 0, 1)
 				c.whole(5*time.Second, 2)
 			})
-		}
-	}
-}
-
-// verdict checks a code and a last line.
-func (c *cluster) verdict(r result, code int, last []string) {
-	c.T.Helper()
-	if r.code != code {
-		c.T.Errorf("want code %d: %v", code, r)
-	}
-	if last == nil && strings.Contains(r.stderr, "filch:") {
-		c.T.Errorf("said %q, want nothing", r.stderr)
-	}
-	for _, s := range last {
-		if !strings.Contains(r.lastLine(), s) {
-			c.T.Errorf("the last line is %q, want it to contain %q", r.lastLine(), s)
 		}
 	}
 }

@@ -1,92 +1,29 @@
+//go:build !root
+
 package mpi_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch/launcher/pmi"
-	"github.com/filch-hpc/filch/testbed/netns"
 )
 
-// good checks that all ranks ended with 0 after MPI_Finalize.
-func good(t *testing.T, ends []outcome) {
-	t.Helper()
-	for r, e := range ends {
-		if e.code != 0 || e.state != pmi.Finalized {
-			t.Errorf("rank %d ended with %d, %v: %s", r, e.code, e.state, e.output)
-		}
-	}
-}
-
-// hellos checks what hello says of every rank: where has its node, names the
-// host of each node.
-func hellos(t *testing.T, output string, where []int32, names []string) {
-	t.Helper()
-	shared := map[int32]int{}
-	for _, n := range where {
-		shared[n]++
-	}
-	got := strings.Split(strings.TrimSpace(output), "\n")
-	slices.Sort(got)
-	var want []string
-	for r, n := range where {
-		want = append(want, fmt.Sprintf("rank %d of %d on %s shared %d", r, len(where), names[n], shared[n]))
-	}
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("hello said\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-func outputs(ends []outcome) string {
-	var b strings.Builder
-	for _, e := range ends {
-		b.WriteString(e.output)
-	}
-	return b.String()
-}
-
 func TestEngineOneNode(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, n := range []int{1, 2, 4} {
-		g := &wires{t: t, where: make([]int32, n), hosts: netns.New(t, 1).Hosts}
+		g := &wires{t: t, where: make([]int32, n)}
 		ends := g.run(time.Minute, program(t, "hello"))
 		good(t, ends)
-		hellos(t, outputs(ends), g.where, []string{"n1"})
+		hellos(t, outputs(ends), g.where, []string{name})
 	}
-}
-
-func TestEngineTwoHosts(t *testing.T) {
-	net := netns.New(t, 2)
-	names := []string{"n1", "n2"}
-	for name, where := range map[string][]int32{"1+1": {0, 1}, "2+2": {0, 0, 1, 1}, "2+1": {0, 0, 1}, "cyclic": {0, 1, 0, 1}} {
-		t.Run(name, func(t *testing.T) {
-			g := &wires{t: t, where: where, hosts: net.Hosts, early: pmi.EarlyDefault}
-			ends := g.run(time.Minute, program(t, "hello"))
-			good(t, ends)
-			hellos(t, outputs(ends), where, names)
-		})
-	}
-	t.Run("bytes-cross", func(t *testing.T) {
-		_, before, _ := net.Hosts[0].Bytes()
-		g := &wires{t: t, where: []int32{0, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
-		good(t, g.run(time.Minute, program(t, "ring"), "20", "100000"))
-		_, after, _ := net.Hosts[0].Bytes()
-		if after-before < 2_000_000 {
-			t.Errorf("%d bytes left n1 for 20 laps of 100,000", after-before)
-		}
-	})
-}
-
-// TestEngineWithoutMapping has ranks compare their host names, as they do when
-// the mapping would be too long.
-func TestEngineWithoutMapping(t *testing.T) {
-	g := &wires{t: t, where: []int32{0, 1, 1}, hosts: netns.New(t, 2).Hosts, early: pmi.EarlyDefault, unmapped: true}
-	ends := g.run(time.Minute, program(t, "hello"))
-	good(t, ends)
-	hellos(t, outputs(ends), g.where, []string{"n1", "n2"})
 }
 
 // TestEnginePMI2 has programs of Slurm's library on one and on two nodes.
@@ -107,21 +44,9 @@ func TestEnginePMI2(t *testing.T) {
 	}
 }
 
-// TestEngineStraightToFinalize is the deadlock of MPICH before 4.2: without the
-// early release, these launches hang in about half of all cases.
-func TestEngineStraightToFinalize(t *testing.T) {
-	net := netns.New(t, 2)
-	notes := 0
-	for range 10 {
-		g := &wires{t: t, where: []int32{0, 0, 1, 1}, hosts: net.Hosts, early: pmi.EarlyDefault}
-		good(t, g.run(20*time.Second, program(t, "straight")))
-		notes += len(g.notes)
-		if t.Failed() {
-			return
-		}
-	}
-	t.Logf("10 launches of 2+2 ranks, %d early releases", notes)
-}
+// stopWith makes the end of rank r end all others, as a keeper does for a bad
+// one.
+func (g *wires) stopWith(r int) { g.last, g.stops = r, true }
 
 func TestEngineEnds(t *testing.T) {
 	tests := map[string]struct {

@@ -1,3 +1,5 @@
+//go:build root
+
 package mpi_test
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/filch-hpc/filch/testbed/rig"
 )
 
-// The table of ends (ARCHITECTURE.md), row by row. The client is on n1, the
+// The table of ends (docs/ends.md), row by row. The client is on n1, the
 // ranks are on n2 and n3, n4 is a witness; what dies, dies on n3.
 
 const (

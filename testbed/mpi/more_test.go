@@ -1,3 +1,5 @@
+//go:build root
+
 package mpi_test
 
 import (

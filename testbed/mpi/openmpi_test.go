@@ -1,3 +1,5 @@
+//go:build root
+
 package mpi_test
 
 import (
@@ -216,7 +218,7 @@ func TestOpenEndings(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/hosts=%d", e.name, hosts), func(t *testing.T) {
 				c := c.as(t)
 				r := c.run(30*time.Second, append([]string{"-n", "2", "-N", fmt.Sprint(hosts), openProgram(t, "ends")}, e.args...)...)
-				c.verdict(r, e.code, e.last)
+				verdict(c.T, r, e.code, e.last)
 				c.gone(2*time.Second, 0, 1)
 				c.whole(5*time.Second, 2)
 				c.clean()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,51 +20,64 @@ import (
 	"github.com/filch-hpc/filch/testbed/rig"
 )
 
-// programs compiles all programs once for the package.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "filch-mpi-")
-	if err == nil {
-		err = mpi.Build(dir, mpi.MPICH)
-	}
-	if err == nil {
-		err = mpi.BuildExamples(dir, "cpi", "icpi", "srtest", "hellow")
-	}
-	return dir, err
-})
+// shelf holds the programs that one library's compiler has made for the tests so far.
+type shelf struct {
+	cc string
 
-// program is the path of a compiled program.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, name)
+	mu   sync.Mutex // guards what follows
+	dir  string
+	made map[string]error
 }
 
-// openPrograms are the same ones, of Open MPI.
-var openPrograms = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "filch-ompi-")
-	if err == nil {
-		err = mpi.Build(dir, mpi.OpenMPI)
-	}
-	return dir, err
-})
+var programs, openPrograms = &shelf{cc: mpi.MPICH}, &shelf{cc: mpi.OpenMPI}
 
-func openProgram(t testing.TB, name string) string {
+// examples are the programs of MPICH's that the tests run.
+var examples = []string{"cpi", "icpi", "srtest", "hellow"}
+
+// program is the path of a program, which is compiled at its first use.
+func (s *shelf) program(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := openPrograms()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == "" {
+		dir, err := os.MkdirTemp("", "filch-mpi-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.dir, s.made = dir, map[string]error{}
+	}
+	err, known := s.made[name]
+	switch {
+	case known:
+	case slices.Contains(examples, name):
+		err = mpi.BuildExamples(s.dir, name)
+	default:
+		err = mpi.Build(s.dir, s.cc, name)
+	}
+	s.made[name] = err
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, name)
+	return filepath.Join(s.dir, name)
+}
+
+// program is the path of a program of MPICH, or of libpmi2.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	return programs.program(t, name)
+}
+
+// openProgram is the path of a program of Open MPI.
+func openProgram(t testing.TB, name string) string {
+	t.Helper()
+	return openPrograms.program(t, name)
 }
 
 func TestMain(m *testing.M) {
 	rig.Main(m, func() {
-		for _, made := range []func() (string, error){programs, openPrograms} {
-			if dir, _ := made(); dir != "" {
-				os.RemoveAll(dir)
+		for _, s := range []*shelf{programs, openPrograms} {
+			if s.dir != "" {
+				os.RemoveAll(s.dir)
 			}
 		}
 	})
@@ -93,10 +107,6 @@ type wires struct {
 	last    int // the rank whose end ends the others, with stops
 	stops   bool
 }
-
-// stopWith makes the end of rank r end all others, as a keeper does for a bad
-// one.
-func (g *wires) stopWith(r int) { g.last, g.stops = r, true }
 
 func (g *wires) kill() {
 	g.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/mtc/workflow/replay"
+	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
 // asTask makes this test binary a task of a replay.
@@ -100,6 +101,7 @@ func (h *hands) run(t *testing.T, slots int) (failed int) {
 
 func load(t *testing.T, text string, o workflow.Options) *workflow.Graph {
 	t.Helper()
+	o.YAML = yaml.JSON
 	g, err := workflow.Load(strings.NewReader(text), o)
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,8 @@ func Sized[T any](small, full T) T {
 
 var built string // the folder that the binary was built in
 
-var product = sync.OnceValues(func() (string, error) {
+// Product is the filch to be tested: FILCH_BIN, or one built for the package.
+var Product = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv("FILCH_BIN"); bin != "" {
 		return bin, nil
 	}
@@ -75,7 +76,7 @@ type Cluster struct {
 	T        *testing.T
 	Instance string
 	Slots    int    // of each launcher; 0 for the machine's
-	Bin      string // the filch to be tested: FILCH_BIN, or one built for the package
+	Bin      string // of [Product]
 	Dir      string // the home of the users, on all hosts; short, for there are sockets in it
 	Hosts    []*netns.Host
 	Extra    []string // in the environment of the users
@@ -84,7 +85,7 @@ type Cluster struct {
 // New makes a cluster that has no hosts yet.
 func New(t *testing.T, instance string, slots int) *Cluster {
 	t.Helper()
-	bin, err := product()
+	bin, err := Product()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-//go:build clients
+//go:build root && clients
 
 package slurm_test
 

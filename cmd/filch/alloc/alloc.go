@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-// The kinds of an allocation: who gave it.
+// The kinds of an allocation, by its source.
 const (
 	Slurm = "slurm"
 	PBS   = "pbs"
@@ -23,12 +23,13 @@ const (
 // Allocation is a set of nodes.
 type Allocation struct {
 	Kind  string
-	ID    string // the batch system's, "" of a list
+	ID    string // from the batch system, "" of a list
 	Nodes []Node
 	End   time.Time // zero: not known
 }
 
-// Node is one of them and what was granted there; 0 is as much as there is.
+// Node is a node of the allocation with the resources granted there; 0 is all
+// that the node has.
 type Node struct {
 	Name     string `json:"name"`
 	Slots    int32  `json:"slots,omitempty"`
@@ -44,8 +45,8 @@ func (a *Allocation) Names() []filch.NodeName {
 	return names
 }
 
-// Read reads the allocation that the environment tells of; nil outside of one,
-// or where it names no nodes.
+// Read reads the allocation from the environment; nil outside of an allocation,
+// or if the environment names no nodes.
 func Read(env func(string) string) (*Allocation, error) {
 	switch {
 	case env("SLURM_JOB_ID") != "" && env("SLURM_JOB_NODELIST") != "":
@@ -140,9 +141,9 @@ func readPBS(env func(string) string) (*Allocation, error) {
 	return a, nil
 }
 
-// List reads the value of --hosts: a file when there is a slash in it or one of
-// that name exists, else a hostlist. A host may have :N or slots=N behind it;
-// one that is named several times has so many slots.
+// List reads the value of --hosts: a file when there is a slash in value or a
+// file of this name exists, else a hostlist. A host may have :N or slots=N behind
+// it; a host named several times has so many slots.
 func List(value string) (*Allocation, error) {
 	text, err := readFile(value)
 	if err == nil {
@@ -196,7 +197,7 @@ func readFile(path string) (string, error) {
 	return string(b), err
 }
 
-// parse reads lines of hosts; from says where they are from.
+// parse reads lines of hosts; from is the source of text, for errors.
 func parse(text, from string) (*Allocation, error) {
 	a := &Allocation{Kind: Hosts}
 	lines := map[string]int32{}

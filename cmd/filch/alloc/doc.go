@@ -1,6 +1,6 @@
-// Package alloc reads the nodes that somebody gave us: what a batch system says
-// in the environment of a job, or a list of hosts.
+// Package alloc reads the nodes of an allocation, from the environment of a batch
+// job or from a list of hosts.
 //
-// It asks no batch system anything, except [Allocation.FindEnd] where the
-// environment does not say when the allocation ends.
+// Package alloc asks no batch system, except [Allocation.FindEnd] where the
+// environment lacks the end of the allocation.
 package alloc

@@ -11,9 +11,10 @@ import (
 // endWait bounds the one question to a batch system.
 const endWait = 10 * time.Second
 
-// FindEnd fills in the end of the allocation where the environment did not tell
-// it: Slurm says it there since version 23.02, before that squeue knows it, and
-// qstat knows that of a PBS job. An end that cannot be found stays unknown.
+// FindEnd fills in the end of the allocation if the environment did not contain
+// the end: Slurm sets a variable since version 23.02, before 23.02 squeue prints
+// the end, and qstat prints the end of a PBS job. Otherwise the end stays
+// unknown.
 func (a *Allocation) FindEnd(ctx context.Context) {
 	if !a.End.IsZero() || a.ID == "" {
 		return
@@ -34,14 +35,14 @@ func (a *Allocation) FindEnd(ctx context.Context) {
 	}
 }
 
-// slurmTime reads what squeue prints of a time; NONE and N/A are none.
+// slurmTime reads a time as squeue prints it; NONE and N/A are the zero time.
 func slurmTime(s string) time.Time {
 	t, _ := time.ParseInLocation("2006-01-02T15:04:05", s, time.Local)
 	return t
 }
 
-// pbsEnd is the time that qstat -f leaves: the walltime asked for without that
-// used so far.
+// pbsEnd is the end computed from qstat -f: the walltime asked for minus the
+// walltime used so far, from now.
 func pbsEnd(text string, now time.Time) time.Time {
 	var asked, used time.Duration
 	for line := range strings.Lines(text) {

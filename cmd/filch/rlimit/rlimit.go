@@ -1,11 +1,11 @@
 // Package rlimit remembers the soft limit on open files that this process was
 // started with.
 //
-// Go's syscall package raises it to the hard limit when it is initialized.
-// This package imports nothing and sorts before syscall, so the language
-// specification has it initialized first (section "Program initialization");
-// hence the system call is its own. Ranks are to get the user's own limit:
-// programs that use select(2) break under a high one.
+// Go's syscall package raises the limit to the hard limit when syscall is
+// initialized. Package rlimit imports nothing and sorts before syscall, so the
+// language specification has rlimit initialized first (section "Program
+// initialization"); hence rlimit makes the system call itself. Ranks are to get
+// the user's own limit: programs that use select(2) break under a high limit.
 package rlimit
 
 const (
@@ -13,7 +13,7 @@ const (
 	failed            = ^uintptr(4095)
 )
 
-// OpenFiles is the soft limit on open files at the start; 0 if it is unknown.
+// OpenFiles is the soft limit on open files at the start; 0 if unknown.
 var OpenFiles = read()
 
 func read() uint64 {

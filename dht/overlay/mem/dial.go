@@ -39,7 +39,7 @@ func (n *Node) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 			}
 			err = fmt.Errorf("%s answers at %s, not %s", o.name, a, node)
 		}
-		if errors.Is(err, overlay.ErrUnreachable) { // nobody is there
+		if errors.Is(err, overlay.ErrUnreachable) { // no node has the address
 			refused++
 		}
 	}
@@ -51,8 +51,8 @@ func (n *Node) Probe(ctx context.Context, node filch.NodeName, addrs []string) e
 	return err
 }
 
-// reach finds who answers at an address: at once when nobody is there, after
-// the context's end when the way is cut or the node stalled.
+// reach finds the node at an address. If there is no node, reach fails at once; if
+// the way is cut or the node stalled, at the end of the context.
 func (n *Node) reach(ctx context.Context, addr string) (*Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (n *Node) reach(ctx context.Context, addr string) (*Node, error) {
 	return o, nil
 }
 
-// connect does what the hello does on a real connection: both ends ask their
+// connect does the work of the hello on a real connection: both ends call their
 // Admit, then both know each other.
 func (n *Node) connect(ctx context.Context, to filch.NodeName, addrs []string) (string, error) {
 	var err error = overlay.ErrUnreachable

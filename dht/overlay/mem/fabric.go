@@ -1,9 +1,9 @@
-// Package mem is an overlay that lives in memory: for tests of whatever stands
-// on a Network, also under testing/synctest.
+// Package mem is an overlay in memory: for tests of anything on top of a Network,
+// also under testing/synctest.
 //
-// A [Fabric] joins the nodes made by its Node method. Faults are injected on
-// the Fabric: cut links, stalled nodes, delay. It keeps the promises of package
-// overlay about order, bounds, back-pressure and errors, and passes the same
+// A [Fabric] joins the nodes made by its Node method. Faults are injected on the
+// Fabric: cut links, stalled nodes, delay. The nodes keep the promises of package
+// overlay about order, bounds, back-pressure and errors, and pass the same
 // conformance tests as the real host.
 package mem
 
@@ -44,7 +44,7 @@ func (f *Fabric) SetDelay(d time.Duration) {
 // address, until Heal.
 func (f *Fabric) Cut(a, b string) { f.set(a, b, true) }
 
-// CutOneWay drops only what goes from one to the other.
+// CutOneWay drops only the frames from one node to the other.
 func (f *Fabric) CutOneWay(from, to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *Fabric) Stall(addr string) {
 	}
 }
 
-// Resume undoes Stall; what was held goes on.
+// Resume undoes Stall; held frames and dials go on.
 func (f *Fabric) Resume(addr string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +95,8 @@ func (f *Fabric) Node(name filch.NodeName, incarnation uint64) *Node {
 	return n
 }
 
-// route looks a destination up: the node there, whether the link is cut, how
-// long a frame takes, and a channel to wait on while either end is stalled.
+// route looks up a destination: the node there, whether the link is cut, the delay
+// of a frame, and a channel to wait on while either end is stalled.
 func (f *Fabric) route(from, to string) (n *Node, cut bool, delay time.Duration, stalled chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

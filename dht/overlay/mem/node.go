@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 )
 
-// DialTimeout bounds a dial of a node that is cut off or stalled.
+// DialTimeout bounds a dial of a cut-off or stalled node.
 const DialTimeout = 1500 * time.Millisecond
 
 // Node is one end of a Fabric.
@@ -33,22 +33,22 @@ type Node struct {
 	closed      bool
 }
 
-// peer is what a node keeps about another one; guarded by the node's mutex.
+// peer is a node's state for another node; guarded by the node's mutex.
 type peer struct {
 	addrs       []string
-	conn        string // the address that the connection goes to; "" none
-	incarnation uint64 // as its hello said
+	conn        string // the address at the other end of the connection; "" none
+	incarnation uint64 // from the peer's hello
 	heard       time.Time
 	tags        map[string]bool
 	out         [overlay.NumClasses]queue
-	epoch       uint64 // grows with every cut, so that stale deliveries are known
+	epoch       uint64 // grows with every cut, to recognize stale deliveries
 }
 
 type queue struct {
 	frames [][]byte
 	bytes  int
 	full   bool // a Send was refused since the last call of writable
-	busy   bool // a goroutine is emptying it
+	busy   bool // a goroutine is emptying the queue
 	room   chan struct{}
 }
 
@@ -88,7 +88,7 @@ func (n *Node) SetHooks(h overlay.Hooks) {
 }
 
 func (n *Node) SetIncarnation(i uint64) {
-	n.cutAll() // what is queued belongs to the old incarnation
+	n.cutAll() // queued frames belong to the old incarnation
 	n.mu.Lock()
 	n.incarnation = i
 	n.mu.Unlock()
@@ -107,7 +107,7 @@ func (n *Node) cutAll() {
 	}
 }
 
-// peerLocked returns the entry of a peer, made when it is new.
+// peerLocked returns the entry of a peer, making a missing entry.
 func (n *Node) peerLocked(name filch.NodeName) *peer {
 	p := n.peers[name]
 	if p == nil {
@@ -207,7 +207,7 @@ func (n *Node) Cut(node filch.NodeName) {
 	}
 }
 
-// lost is told by the other end that the connection is gone.
+// lost is called by the other end when the connection is gone.
 func (n *Node) lost(name filch.NodeName, addr string) {
 	n.mu.Lock()
 	p := n.peers[name]
@@ -221,7 +221,7 @@ func (n *Node) lost(name filch.NodeName, addr string) {
 	}
 }
 
-// dropLocked forgets the connection and all that waits for it.
+// dropLocked forgets the connection and drops all frames waiting for the peer.
 func (n *Node) dropLocked(p *peer) {
 	p.conn = ""
 	p.epoch++

@@ -73,8 +73,8 @@ func (n *Node) send(to filch.NodeName, c overlay.Class, payload []byte) (<-chan 
 	return nil, nil
 }
 
-// pump delivers what waits for one peer and class, in order, and leaves when
-// nothing is left.
+// pump delivers the frames waiting for one peer and class, in order, and returns
+// when none is left.
 func (n *Node) pump(to filch.NodeName, p *peer, c overlay.Class) {
 	for {
 		n.mu.Lock()
@@ -108,8 +108,8 @@ func (n *Node) pump(to filch.NodeName, p *peer, c overlay.Class) {
 	}
 }
 
-// deliver hands one frame to the other node's handler and returns when that
-// has taken it.
+// deliver passes one frame to the other node's handler and returns after the
+// handler.
 func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte, epoch uint64) error {
 	if to == n.name {
 		return n.take(n.name, n.incarnation, c, frame)
@@ -180,8 +180,8 @@ func (n *Node) pass(done <-chan struct{}, addr string) (*Node, error) {
 	}
 }
 
-// take runs on the sender's goroutine, so that a handler that blocks holds the
-// sender's queue up and nothing else.
+// take runs on the sender's goroutine, so a blocking handler holds up the sender's
+// queue and nothing else.
 func (n *Node) take(from filch.NodeName, incarnation uint64, c overlay.Class, frame []byte) error {
 	if c != overlay.Gossip {
 		select {

@@ -1,7 +1,7 @@
-// Package networktest holds the tests that every overlay.Carrier passes.
+// Package networktest holds the tests for every implementation of overlay.Carrier.
 //
-// Run is given a way to make carriers that can dial each other; it makes fresh
-// ones for every test and closes them.
+// Run takes a function making carriers able to dial each other; Run makes fresh
+// carriers for every test and closes them.
 package networktest
 
 import (
@@ -23,7 +23,7 @@ const Patience = 20 * time.Second
 // Make makes a carrier of the given name, of one instance per test.
 type Make func(t *testing.T, name filch.NodeName) overlay.Carrier
 
-// Run runs all tests; make is called anew for each of them.
+// Run runs all tests; fabric is called again for each test.
 func Run(t *testing.T, fabric func(t *testing.T) Make) {
 	for _, c := range []struct {
 		name string
@@ -55,7 +55,7 @@ func Eventually(t testing.TB, what string, f func() bool) {
 	Within(t, Patience, what, f)
 }
 
-// Within polls until f holds, for so long at most.
+// Within polls until f holds, for at most d.
 func Within(t testing.TB, d time.Duration, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -97,7 +97,7 @@ func (s *Sink) All() [][]byte {
 	return s.frames[:len(s.frames):len(s.frames)]
 }
 
-// pair makes two carriers that know each other's address.
+// pair makes two carriers knowing each other's address.
 func pair(t *testing.T, mk Make, ha, hb overlay.Hooks) (a, b overlay.Carrier) {
 	a, b = mk(t, "a"), mk(t, "b")
 	a.SetHooks(ha)
@@ -304,7 +304,7 @@ func testDial(t *testing.T, mk Make) {
 	}
 }
 
-// gone returns an address where a node was and is no more.
+// gone returns an address formerly used by a node.
 func gone(t *testing.T, mk Make) string {
 	c := mk(t, "gone")
 	c.SetHooks(overlay.OpenHooks())
@@ -374,7 +374,7 @@ func testAdmit(t *testing.T, mk Make) {
 	Eventually(t, "no connection is left", func() bool { return len(a.Peers()) == 0 && len(b.Peers()) == 0 })
 }
 
-// A dialer that does not admit whom it dialed was not refused itself.
+// A dialer refusing to admit the dialed node was not refused itself.
 func testOwnRefusal(t *testing.T, mk Make) {
 	ha := overlay.OpenHooks()
 	ha.Admit = func(context.Context, overlay.Hello) *overlay.Refusal {

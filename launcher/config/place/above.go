@@ -13,22 +13,23 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// maxLinks bounds the symbolic links on the way to a directory, as the kernel does.
+// maxLinks bounds the symbolic links on the way to a directory, like the kernel's
+// limit.
 const maxLinks = 40
 
-// person is what decides whom this process trusts.
+// person holds the ids that decide which owners this process trusts.
 type person struct {
 	uid, gid uint32
-	overflow uint32 // the uid that stands for all that a user namespace does not know
-	partial  bool   // this user namespace does not know all uids
+	overflow uint32 // the uid that stands for all uids unknown to the user namespace
+	partial  bool   // some uids are unknown to this user namespace
 }
 
 func myself() person {
 	return person{uid: uint32(os.Getuid()), gid: uint32(os.Getgid()), overflow: overflowUID(), partial: partialUIDs()}
 }
 
-// checkAbove refuses dir when somebody else could put another one in its place:
-// when they may rename what is in it, or in a directory on the way to it.
+// checkAbove refuses dir when another user could replace dir: by renaming an entry of
+// dir, or of a directory on the way to dir.
 func checkAbove(dir string) error {
 	me := myself()
 	at, rest, links := "/", strings.Split(filepath.Clean(dir), "/"), 0
@@ -75,8 +76,8 @@ func checkAbove(dir string) error {
 	}
 }
 
-// checkHolder refuses a directory in which others may rename what is there; its
-// own place is not looked at.
+// checkHolder refuses a directory whose entries others may rename; checkHolder does not
+// check the directory's own path.
 func checkHolder(dir string) error {
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {
@@ -93,14 +94,14 @@ func unsafePlace(dir, why string) error {
 		WithHint("chmod go-w %s, if it is yours; else set FILCH_LOCAL (for the home FILCH_HOME) to a directory that only you may write to", dir)
 }
 
-// distrusts says why others may rename what is in a directory of this owner,
-// group and mode; "" when they may not.
+// distrusts returns why others may rename entries of a directory with this owner, group
+// and mode; "" when they may not.
 //
-// Root is trusted, and so is the owner that a user namespace does not know: it
-// is root there, as a rule, and virtual nodes see /tmp so. A group that may
-// write is refused like everybody, but for root's and for the user's own, which
-// nobody else is in: systems that give each user a group (Debian, Fedora) make
-// homes and folders with mode 0775 or 2775.
+// Root is trusted, and so is an owner unknown to the user namespace: such an owner is
+// root there, as a rule, and virtual nodes see the owner of /tmp so. A directory that a
+// group may write is refused like a world-writable directory. Exceptions are root's
+// group and the user's own group without other members: systems that give each user a
+// group (Debian, Fedora) make homes and folders with mode 0775 or 2775.
 func (p person) distrusts(uid, gid, mode uint32) string {
 	if uid != 0 && uid != p.uid && !(p.partial && uid == p.overflow) {
 		return fmt.Sprintf("it belongs to uid %d", uid)
@@ -114,7 +115,7 @@ func (p person) distrusts(uid, gid, mode uint32) string {
 	return fmt.Sprintf("mode %04o without the sticky bit, uid %d, gid %d", mode&0o7777, uid, gid)
 }
 
-// ownGroup reports whether the user's first group is theirs alone: it has the
+// ownGroup reports whether the user's first group is theirs alone: the group has the
 // user's number, or the user's name.
 func (p person) ownGroup() bool {
 	if p.uid == p.gid {

@@ -13,17 +13,17 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// candidates are the variables that may name a node-local directory, in order.
+// candidates lists the variables that may name a node-local directory, in order.
 var candidates = []string{"FILCH_LOCAL", "SLURM_TMPDIR", "TMPDIR"}
 
-// fallback is where everything has a local directory.
+// fallback is the local directory of every machine.
 const fallback = "/tmp"
 
-// maxBase leaves room for the hash of a socket's path.
+// maxBase leaves space for the hash of a socket's path.
 const maxBase = 60
 
-// shared are the file systems that are not of this node, by statfs magic: a
-// lock, a socket or a rename on them is another node's business too.
+// shared lists the file systems that several nodes share, by statfs magic: a lock, a
+// socket or a rename on such a file system concerns other nodes too.
 var shared = map[int64]string{
 	0x6969:     "NFS",
 	0x0BD00BD0: "Lustre",
@@ -40,8 +40,8 @@ var shared = map[int64]string{
 	0x7461636F: "OCFS2",
 }
 
-// SharedKind names the shared file system that dir is on, "" if it is local.
-// A directory that does not exist yet is judged by its nearest parent.
+// SharedKind names the shared file system of dir, "" if dir is local. A directory that
+// does not exist yet is judged by its nearest parent.
 func SharedKind(dir string) string {
 	for {
 		var s unix.Statfs_t
@@ -57,7 +57,7 @@ func SharedKind(dir string) string {
 	}
 }
 
-// Base returns BASE and makes it if it is missing.
+// Base returns BASE, and makes BASE if missing.
 func Base() (string, error) {
 	parent, err := pickParent(os.Getenv, SharedKind)
 	if err == nil {
@@ -70,8 +70,8 @@ func Base() (string, error) {
 	return base, private(base)
 }
 
-// pickParent chooses the directory that BASE is made in. What the user named
-// in FILCH_LOCAL is taken or refused; the others are passed over.
+// pickParent chooses the parent directory of BASE. A directory named by the user in
+// FILCH_LOCAL is taken or refused; unusable other candidates are skipped.
 func pickParent(env func(string) string, sharedKind func(string) string) (string, error) {
 	for _, name := range candidates {
 		dir := env(name)
@@ -92,8 +92,8 @@ func pickParent(env func(string) string, sharedKind func(string) string) (string
 	return fallback, nil
 }
 
-// cannotKeep is the error for a place of state; the hint is that of err, if it
-// has one.
+// cannotKeep is the error for a place of state, with the hint of err, if err has a
+// hint.
 func cannotKeep(where string, err error, hint string) error {
 	if e := (*filch.Error)(nil); errors.As(err, &e) && e.Hint != "" {
 		hint = e.Hint
@@ -121,8 +121,8 @@ func usable(dir string, sharedKind func(string) string) error {
 	return checkAbove(dir)
 }
 
-// private makes dir with mode 0700, or checks that it is one that nobody else
-// could have made or can write to.
+// private makes dir with mode 0700, or checks that nobody else could have made dir or
+// can write to dir.
 func private(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// maxSocket is the longest path of a unix socket, with a byte to spare: 104 in
-// the smallest sockaddr_un that is in use.
+// maxSocket is the longest path of a unix socket, with a byte to spare: 104 in the
+// smallest sockaddr_un in use.
 const maxSocket = 103
 
 // Dir is the state directory of one node.
@@ -22,10 +22,10 @@ type Dir struct {
 	Node     string
 }
 
-// Path of the directory itself.
+// Path returns the directory itself.
 func (d Dir) Path() string { return filepath.Join(d.Base, d.Instance, d.Node) }
 
-// Socket is where the launcher takes clients.
+// Socket returns the path of the socket for clients.
 func (d Dir) Socket() string { return d.fit("launcher.sock") }
 
 // The other files of a launcher.
@@ -38,17 +38,17 @@ func (d Dir) Out() string      { return filepath.Join(d.Path(), "out") }
 func (d Dir) Store() string    { return filepath.Join(d.Path(), "store") }
 func (d Dir) Bcast() string    { return filepath.Join(d.Path(), "bcast") }
 
-// DrainFile says that the node drains, and why.
+// DrainFile returns the path of the file with the drain of the node and its reason.
 func (d Dir) DrainFile() string { return filepath.Join(d.Path(), "drain.json") }
 
-// Bin is where the launcher's binary goes, by content hash.
+// Bin returns the folder of the launchers' binaries, named by content hash.
 func Bin(base string) string { return filepath.Join(base, binDir) }
 
-// Hosts is the hostfile of an instance's nodes on this machine.
+// Hosts returns the hostfile of an instance's nodes on this machine.
 func Hosts(base, instance string) string { return filepath.Join(base, instance, hostsFile) }
 
-// fit returns name in the directory, or where its path would be too long for a
-// socket, a hash of that path in BASE.
+// fit returns name in the directory; if the path is too long for a socket, fit returns
+// a hash of the path in BASE.
 func (d Dir) fit(name string) string {
 	long := filepath.Join(d.Path(), name)
 	if len(long) <= maxSocket {
@@ -58,7 +58,7 @@ func (d Dir) fit(name string) string {
 	return filepath.Join(d.Base, name[:1]+hex.EncodeToString(sum[:6]))
 }
 
-// Make makes the directory and what is in it.
+// Make makes the directory and its subdirectories.
 func (d Dir) Make() error {
 	if err := cmp.Or(CheckInstance(d.Instance), CheckNode(d.Node)); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (d Dir) Make() error {
 	return nil
 }
 
-// Remove takes away all that Make made but BASE, and the instance's directory
-// when this was its last node.
+// Remove removes everything that Make made except BASE. Remove also removes the
+// instance's directory after its last node.
 func (d Dir) Remove() error {
 	if err := os.RemoveAll(d.Path()); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (d Dir) Remove() error {
 	return nil
 }
 
-// Nodes lists the state directories of this machine, ordered by instance and
-// node, numbers in names by value. Instance "" is all of them.
+// Nodes lists the state directories of this machine, ordered by instance and node,
+// numbers in names by value. Instance "" lists all instances.
 func Nodes(base, instance string) []Dir {
 	instances := []string{instance}
 	if instance == "" {
@@ -127,8 +127,7 @@ func subdirs(dir string) []string {
 	return names
 }
 
-// NaturalOrder compares names with the numbers in them by value: n2 is before
-// n10.
+// NaturalOrder compares names, with numbers in names by value: n2 is before n10.
 func NaturalOrder(a, b string) int {
 	for a != "" && b != "" {
 		da, db := digits(a), digits(b)

@@ -8,16 +8,16 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Wanted says which launcher a client means; empty fields are open.
+// Wanted names the launcher that a client wants; empty fields are open.
 type Wanted struct {
 	Instance string // --instance
 	Node     string // --node, for tests and for several launchers on one machine
 }
 
-// Connect finds the launcher that is meant and connects to it. Instance and
-// node come from w, else from FILCH_INSTANCE and FILCH_NODE (which ranks
-// have, so that a step goes to the launcher of its own node), else from the
-// allocation, else it is the only instance that runs here.
+// Connect finds the wanted launcher and connects to the launcher. Instance and node
+// come from w, else from FILCH_INSTANCE and FILCH_NODE (which ranks have, so that a
+// step goes to the launcher of its own node), else from the allocation, else from the
+// only instance running here.
 func Connect(w Wanted) (net.Conn, Dir, error) {
 	base, err := Base()
 	if err != nil {
@@ -55,8 +55,8 @@ func connectIn(base string, w Wanted, env func(string) string) (net.Conn, Dir, e
 	return conn, dir, nil
 }
 
-// tryAll connects to the first launcher that answers, the wanted node before
-// its siblings, and returns the other instances that answer too.
+// tryAll connects to the first launcher that answers, the wanted node before its
+// siblings, and returns the other answering instances.
 func tryAll(base string, w Wanted) (conn net.Conn, dir Dir, others []string) {
 	dirs := Nodes(base, w.Instance)
 	for pass := range 2 {
@@ -98,8 +98,8 @@ func notRunning(w Wanted, dead []Dir) error {
 		WithHint("`filch up` starts one")
 }
 
-// AllocationName names the instance that belongs to the allocation that this
-// process is in; "" outside of one.
+// AllocationName returns the name of the instance for the allocation of this process;
+// "" outside of an allocation.
 func AllocationName(env func(string) string) string {
 	for _, v := range []struct{ name, prefix string }{
 		{"SLURM_JOB_ID", "slurm-"}, {"PBS_JOBID", "pbs-"}, {"LSB_JOBID", "lsf-"}, {"FLUX_JOB_ID", "flux-"},

@@ -33,15 +33,15 @@ func HomeOf(instance string) (Home, error) {
 	return Home(filepath.Join(root, instance)), nil
 }
 
-// Secret is the path of the file that holds the instance's secret.
+// Secret is the path of the file with the instance's secret.
 func (h Home) Secret() string { return filepath.Join(string(h), "secret") }
 
 // Contact is the path of the contact file.
 func (h Home) Contact() string { return filepath.Join(string(h), "contact.json") }
 
-// Make makes the home, private to the user. Of what is above it the folder of
-// all instances and the one that holds it are looked at: who can rename the
-// user's home directory itself has their shell's files as well.
+// Make makes the home, private to the user. Make checks the folder of all instances and
+// its parent, no other directory above: a user able to rename the home directory itself
+// controls the shell's files as well.
 func (h Home) Make() error {
 	all := filepath.Dir(string(h))
 	if err := os.MkdirAll(all, 0o700); err != nil {
@@ -53,11 +53,11 @@ func (h Home) Make() error {
 	return private(string(h))
 }
 
-// Queues is the folder of the instance's queues, which outlive it: see package
-// mirror.
+// Queues is the folder of the instance's queues. Queues outlive the instance: see
+// package mirror.
 func (h Home) Queues() string { return filepath.Join(string(h), "queue") }
 
-// Remove takes the files away, but not the queues.
+// Remove removes the files, but not the queues.
 func (h Home) Remove() error {
 	entries, err := os.ReadDir(string(h))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,19 +68,19 @@ func (h Home) Remove() error {
 			err = errors.Join(err, os.RemoveAll(path))
 		}
 	}
-	_ = os.Remove(string(h)) // fails while there are queues
+	_ = os.Remove(string(h)) // fails while queues are left
 	return err
 }
 
-// Contact is how the launchers of an instance are reached.
+// Contact holds the addresses of the launchers of an instance.
 type Contact struct {
 	Instance string   `json:"instance"` // its two words
 	UUID     string   `json:"uuid"`
 	Wire     int      `json:"wire"`
-	Addrs    []string `json:"addrs"` // of launchers that were up when this was written
+	Addrs    []string `json:"addrs"` // launchers that were up at the time of writing
 }
 
-// maxPrivate bounds the files that are read from a home.
+// maxPrivate bounds the files read from a home.
 const maxPrivate = 256 << 10
 
 // WriteContact replaces the contact file.
@@ -109,7 +109,7 @@ func (h Home) ReadContact() (Contact, error) {
 // SecretBytes is the length of a secret.
 const SecretBytes = 32
 
-// NewSecret makes a secret and keeps it at path, which must not exist.
+// NewSecret makes a secret and writes the secret to path, which must not exist.
 func NewSecret(path string) ([]byte, error) {
 	b := make([]byte, SecretBytes)
 	if _, err := rand.Read(b); err != nil {
@@ -121,12 +121,12 @@ func NewSecret(path string) ([]byte, error) {
 	return b, WriteSecret(path, b)
 }
 
-// WriteSecret keeps a secret at path.
+// WriteSecret writes a secret to path.
 func WriteSecret(path string, secret []byte) error {
 	return WritePrivate(path, append(hex.AppendEncode(nil, secret), '\n'))
 }
 
-// ReadSecret reads a secret that WriteSecret wrote.
+// ReadSecret reads a secret written by WriteSecret.
 func ReadSecret(path string) ([]byte, error) {
 	b, err := ReadPrivate(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func ReadSecret(path string) ([]byte, error) {
 	return ParseSecret(b, path)
 }
 
-// ParseSecret reads a secret as its file holds it; from says where it is from.
+// ParseSecret decodes the contents of a secret's file; from names the source.
 func ParseSecret(b []byte, from string) ([]byte, error) {
 	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
 		b = b[:len(b)-1]
@@ -148,8 +148,8 @@ func ParseSecret(b []byte, from string) ([]byte, error) {
 	return secret, nil
 }
 
-// ReadPrivate reads a small file that only its owner may read. A link, a file
-// of somebody else and one that others may read are refused.
+// ReadPrivate reads a small file that only its owner may read. ReadPrivate refuses a
+// link, a file of another user and a file readable by others.
 func ReadPrivate(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -187,7 +187,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	return b, nil
 }
 
-// WritePrivate replaces a file by one with mode 0600, whole or not at all.
+// WritePrivate replaces a file by a file with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
 	if err := WriteWhole(path, b, 0o600); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())

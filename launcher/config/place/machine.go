@@ -10,8 +10,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Affinity are the processors that this process may use, by the kernel's
-// numbers: its affinity mask, not what the machine has.
+// Affinity returns the processors that this process may use, by the kernel's numbers:
+// the affinity mask, not the machine's processors.
 func Affinity() ([]int32, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -26,8 +26,8 @@ func Affinity() ([]int32, error) {
 	return cores, nil
 }
 
-// Memory is what the machine has in bytes, or its cgroup if that is less; 0 if
-// it cannot be told.
+// Memory returns the memory of the machine in bytes, or the cgroup's limit if less; 0
+// if unknown.
 func Memory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -7,19 +7,19 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// What lies beside others and so can be nobody's name: binDir beside the
-// instances in BASE, hostsFile beside the nodes in BASE/INSTANCE.
+// Names reserved beside other names: binDir beside the instances in BASE, hostsFile
+// beside the nodes in BASE/INSTANCE.
 const (
 	binDir    = "bin"
 	hostsFile = "hosts"
 )
 
-// CheckInstance refuses what cannot be the name of an instance.
+// CheckInstance refuses an invalid or reserved name of an instance.
 func CheckInstance(name string) error {
 	return checkName(name, "an instance", binDir, "its programs in a folder of that name")
 }
 
-// CheckNode refuses what cannot be the name of a node.
+// CheckNode refuses an invalid or reserved name of a node.
 func CheckNode(name string) error {
 	return checkName(name, "a node", hostsFile, "a file of that name beside the nodes")
 }
@@ -36,8 +36,8 @@ func checkName(name, what, reserved, why string) error {
 	return nil
 }
 
-// ValidName reports whether s may be part of a path that is made of names: 1 to
-// 63 letters, digits, '-', '_' and '.', not beginning with a dot or dash.
+// ValidName reports whether s may be part of a path of names: 1 to 63 letters, digits,
+// '-', '_' and '.', not beginning with a dot or dash.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 63 || s[0] == '.' || s[0] == '-' {
 		return false

@@ -11,12 +11,11 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// overflowDefault is the kernel's own choice of the uid that stands for unknown
-// ones.
+// overflowDefault is the kernel's default of the uid that stands for unknown uids.
 const overflowDefault = 65534
 
-// overflowUID is the uid that the kernel shows for all that this user namespace
-// does not know.
+// overflowUID returns the uid that the kernel shows for all uids unknown to this user
+// namespace.
 var overflowUID = sync.OnceValue(func() uint32 {
 	b, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if n, bad := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil && bad == nil {
@@ -25,14 +24,14 @@ var overflowUID = sync.OnceValue(func() uint32 {
 	return overflowDefault
 })
 
-// partialUIDs reports whether there are uids that this user namespace does not
-// know. Where that cannot be read there are.
+// partialUIDs reports whether some uids are unknown to this user namespace. An
+// unreadable uid_map counts as partial.
 var partialUIDs = sync.OnceValue(func() bool {
 	b, err := os.ReadFile("/proc/self/uid_map")
 	return err != nil || partialMap(string(b))
 })
 
-// partialMap reports whether a uid_map leaves uids out; a whole one has all but
+// partialMap reports whether a uid_map leaves uids out; a whole map has all uids but
 // the last, which means "none".
 func partialMap(text string) bool {
 	known := uint64(0)
@@ -45,8 +44,8 @@ func partialMap(text string) bool {
 	return known < 1<<32-1
 }
 
-// Ambiguous refuses a user who has the uid that stands for all unknown ones in
-// this user namespace: files and peers of others would look like their own.
+// Ambiguous refuses a user with the uid that stands for all unknown uids in this user
+// namespace: files and peers of others would look like the user's own.
 func Ambiguous() error {
 	if uid := os.Geteuid(); uint32(uid) == overflowUID() && partialUIDs() {
 		return filch.Errorf(filch.Denied, "uid %d stands for all users that this user namespace does not know: they could not be told from its own user", uid).
@@ -55,8 +54,8 @@ func Ambiguous() error {
 	return nil
 }
 
-// CheckPeer refuses the other end of a unix socket unless this user opened it,
-// and returns the process that did.
+// CheckPeer refuses the other end of a unix socket unless this user opened the socket,
+// and returns the process of the other end.
 func CheckPeer(fd int) (pid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 )
 
-// MaxPeers bounds the addresses that a launcher remembers.
+// MaxPeers bounds the addresses that a launcher saves.
 const MaxPeers = 32
 
-// Peers is where a launcher remembers the addresses of others, so that it finds
-// them again when it is restarted: they may not be those that it joined through.
+// Peers is the file in which a launcher saves the addresses of other launchers, for its
+// next start: the launchers that this launcher joined through may be gone by then.
 func (d Dir) Peers() string { return filepath.Join(d.Path(), "peers.json") }
 
-// WritePeers remembers addresses, at most [MaxPeers].
+// WritePeers saves addresses, at most [MaxPeers].
 func (d Dir) WritePeers(addrs []string) error {
 	b, err := json.Marshal(addrs[:min(len(addrs), MaxPeers)])
 	if err != nil {
@@ -21,7 +21,7 @@ func (d Dir) WritePeers(addrs []string) error {
 	return WritePrivate(d.Peers(), append(b, '\n'))
 }
 
-// ReadPeers is what was remembered; nothing where that cannot be read.
+// ReadPeers returns the saved addresses; none if the file cannot be read.
 func (d Dir) ReadPeers() []string {
 	b, err := ReadPrivate(d.Peers())
 	if err != nil {

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// Port is where a launcher remembers the port on which it listened: the others look
-// for its next life there, and may have been started again as well.
+// Port is the file in which a launcher saves its listening port: other launchers look
+// for the next life of this launcher at the same port, and may have been restarted as
+// well.
 func (d Dir) Port() string { return filepath.Join(d.Path(), "port") }
 
-// WritePort remembers a port.
+// WritePort saves a port.
 func (d Dir) WritePort(port uint16) error {
 	return WritePrivate(d.Port(), append(strconv.AppendUint(nil, uint64(port), 10), '\n'))
 }
 
-// ReadPort is what was remembered; 0 where that cannot be read.
+// ReadPort returns the saved port; 0 if the file cannot be read.
 func (d Dir) ReadPort() uint16 {
 	b, err := ReadPrivate(d.Port())
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// WriteWhole makes or replaces a file by one with these bytes and this mode,
-// whole or not at all. A program is written while nothing is forked: a child
-// would hold it open for writing, and it could not be run.
+// WriteWhole makes or replaces a file by a file with these bytes and this mode, whole
+// or not at all. WriteWhole writes a program while nothing is forked: a child would
+// hold the program open for writing, and nobody could run the program.
 func WriteWhole(path string, b []byte, mode os.FileMode) error {
 	if mode&0o111 != 0 {
 		syscall.ForkLock.RLock()
@@ -36,8 +36,8 @@ func WriteWhole(path string, b []byte, mode os.FileMode) error {
 	return err
 }
 
-// Install writes a program to dir under its name and a hash of its content,
-// unless it is there, and returns its path.
+// Install writes a program to dir under its name and a hash of its content, unless the
+// file exists, and returns the path.
 func Install(dir, name string, program []byte) (string, error) {
 	sum := sha256.Sum256(program)
 	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// seedBytes is the beginning of a file, from which the rest of it follows.
+// seedBytes is the length of a file's beginning, from which the rest of the file follows.
 const seedBytes = 32
 
-// chunk is how much is made, written or read at once.
+// chunk is the number of bytes made, written or read at once.
 const chunk = 64 << 10
 
 // Sum is the SHA-256 of a file's content.
@@ -27,13 +27,13 @@ type Named struct {
 	Sum  Sum
 }
 
-// seed is where the content of a file begins: it depends on the file and on
-// all that was read by the task that writes it.
+// seed is the beginning of a file's content: the seed depends on the file and on all
+// inputs of the file's task.
 func seed(path string, size int64, inputs []Named) [seedBytes]byte {
 	inputs = slices.Clone(inputs)
 	slices.SortFunc(inputs, func(a, b Named) int { return strings.Compare(a.Path, b.Path) })
 	h := sha256.New()
-	field := func(b []byte) { // with its length: no two lists of fields meet
+	field := func(b []byte) { // with the length: no two lists of fields are the same
 		_ = binary.Write(h, binary.BigEndian, int64(len(b)))
 		_, _ = h.Write(b)
 	}
@@ -47,7 +47,7 @@ func seed(path string, size int64, inputs []Named) [seedBytes]byte {
 	return [seedBytes]byte(h.Sum(nil))
 }
 
-// content is the bytes of a file: its seed, then what ChaCha8 makes of it.
+// content is the bytes of a file: the seed, then the output of ChaCha8 for the seed.
 type content struct {
 	seed   [seedBytes]byte
 	rest   *rand.ChaCha8
@@ -75,8 +75,8 @@ func (c *content) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Make writes the content of a file that is the output of a task with these
-// inputs; without inputs it is a file that is there before. It returns its sum.
+// Make writes the content of an output of a task with these inputs and returns the sum of
+// the content. Without inputs the file is an initial file.
 func Make(w io.Writer, path string, size int64, inputs []Named) (Sum, error) {
 	h := sha256.New()
 	_, err := io.CopyBuffer(io.MultiWriter(w, h), newContent(seed(path, size, inputs), size), make([]byte, min(max(size, 1), chunk)))
@@ -85,9 +85,9 @@ func Make(w io.Writer, path string, size int64, inputs []Named) (Sum, error) {
 
 func sumOf(h hash.Hash) Sum { return Sum(h.Sum(nil)) }
 
-// Verify reads a file to its end and checks that it has its size and that all
-// of it follows from its beginning. That the beginning is the right one is for
-// those to check who know what was read upstream.
+// Verify reads a file to its end and checks the size, and that all of the content follows
+// from the beginning. Only a caller that knows the inputs upstream can check the
+// beginning.
 func Verify(r io.Reader, size int64) (Sum, error) {
 	h := sha256.New()
 	var s [seedBytes]byte

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Play plays a task in a folder, which holds its inputs and gets its outputs.
-// An input that is not as it should be is an error, and no output is written.
-// Outputs appear under their names when all are whole and the time is over.
+// Play plays a task in a folder with the task's inputs and writes the outputs there. A
+// wrong input is an error, and Play writes no output. Outputs appear under their names
+// when all are whole and the time is over.
 func Play(s Spec, dir string) (err error) {
 	begun := time.Now()
 	t, err := openTrace(s.Trace)
@@ -57,7 +57,7 @@ func play(s Spec, dir string, begun time.Time, r *Record) (err error) {
 	var parts []string
 	defer func() {
 		for _, p := range parts {
-			_ = os.Remove(p) // what was not given its name
+			_ = os.Remove(p) // parts that were not renamed
 		}
 	}()
 	for _, f := range s.Out {
@@ -89,7 +89,7 @@ func verify(name string, size int64) (Sum, error) {
 	return sum, errors.Join(err, f.Close())
 }
 
-// write makes an output under another name beside its own.
+// write makes an output under a temporary name in the output's folder.
 func write(name string, f File, inputs []Named) (part string, sum Sum, err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return "", sum, err

@@ -7,8 +7,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// Initial lists the files of a replay that are there before it: those that no
-// task writes.
+// Initial lists the files of a replay that no task writes: they exist before the replay.
 func Initial(g *workflow.Graph) []File {
 	var files []File
 	for i := range g.Files {

@@ -9,7 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// TraceEnv names the trace where the arguments do not.
+// TraceEnv names the trace if the arguments do not.
 const TraceEnv = "FILCH_REPLAY_TRACE"
 
 // argsMax bounds the arguments of a task: Linux takes two megabytes, with the
@@ -22,12 +22,12 @@ type File struct {
 	Size int64
 }
 
-// Spec is what it takes to play one task.
+// Spec is the input of a single task's replay.
 type Spec struct {
 	Task  string
 	Time  time.Duration
 	Burn  bool   // use the processor for the time, else sleep
-	Trace string // the file that the trace is appended to; empty: none
+	Trace string // file to which the trace is appended; empty: none
 	In    []File
 	Out   []File
 }
@@ -62,7 +62,7 @@ func (s Spec) Args() ([]string, error) {
 		args = append(args, "out:"+strconv.FormatInt(f.Size, 10)+":"+f.Path)
 	}
 	for _, a := range args {
-		size += len(a) + 9 // its end, and the pointer to it
+		size += len(a) + 9 // the NUL byte, and the pointer
 	}
 	if size > argsMax {
 		return nil, filch.Errorf(filch.Invalid, "task %q cannot be played: its %d files take %d bytes of arguments, at most %d",

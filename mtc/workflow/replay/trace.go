@@ -15,9 +15,9 @@ const (
 	EventEnd   = "end"
 )
 
-// Record is one line of a trace. Tasks append to one file, and each line is
-// one write: the order of the lines is the order of what happened, whatever
-// the clocks of the nodes say.
+// Record is a line of a trace. Tasks append to a single file, and each line is a single
+// write: the order of the lines is the order of the events, regardless of the nodes'
+// clocks.
 type Record struct {
 	Event   string    `json:"event"`
 	Task    string    `json:"task"`
@@ -72,8 +72,7 @@ func (t *trace) close() error {
 	return t.f.Close()
 }
 
-// lineMax bounds a line of a trace: a task with all the files that its
-// arguments can hold.
+// lineMax bounds a line of a trace: a task with as many files as the arguments can name.
 const lineMax = 8 << 20
 
 // ReadTrace reads a trace.

@@ -17,6 +17,7 @@ type promise struct {
 	bar   string
 	tests []suite
 	bench func(*figures) verdict // nil: no figures of the bench
+	check func() verdict         // nil: nothing else is run
 }
 
 // suite is a run of tests.
@@ -92,6 +93,11 @@ func (p *prover) judge(one promise) verdict {
 		b := one.bench(f)
 		said = append(said, b.measured)
 		v.ok = v.ok && b.ok
+	}
+	if one.check != nil {
+		c := one.check()
+		said = append(said, c.measured)
+		v.ok = v.ok && c.ok
 	}
 	v.measured = strings.Join(said, "; ")
 	return v

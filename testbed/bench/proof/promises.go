@@ -4,7 +4,7 @@ import "slices"
 
 // promises lists what is promised, in the order of the table.
 func promises() []promise {
-	return slices.Concat(programs(), records(), manyTasks(), allocations(), measures(), stores(), sound())
+	return slices.Concat(programs(), records(), manyTasks(), allocations(), measures(), stores(), sound(), everyday())
 }
 
 // instanceSeeds is how many seeds of whole nodes the proof runs. Ranges of them that
@@ -17,22 +17,22 @@ func programs() []promise {
 		{
 			line: "1", what: "MPICH's examples, NetPIPE and ScaLAPACK's self-checks over 2 and 4 hosts",
 			bar:   "all pass, bytes on every host's wire",
-			tests: []suite{{dir: "./testbed/mpi", run: "^TestPrograms$"}},
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestPrograms$", tags: "root"}},
 		},
 		{
 			line: "2", what: "launches in a row of 2+2 ranks that go straight to MPI_Finalize over TCP",
 			bar:   "200 launches, 0 hangs",
-			tests: []suite{{dir: "./testbed/mpi", run: "^TestStraightToFinalize$"}},
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestStraightToFinalize$", tags: "root"}},
 		},
 		{
 			line: "3a", what: "the table of ends, row by row, and ends of all kinds, over several hosts",
 			bar:   "no survivor, slots whole, codes right",
-			tests: []suite{{dir: "./testbed/mpi", run: "Dies$|Die$|Launcher|Pause|Stopped|Killed|Endings|Starts|Interrupt"}},
+			tests: []suite{{dir: "./testbed/mpi", run: "Dies$|Die$|Launcher|Pause|Stopped|Killed|Endings|Starts|Interrupt", tags: "root"}},
 		},
 		{
 			line: "3b", what: "the table of ends at every step of the protocol, in virtual time",
 			bar:   "no survivor, slots whole, codes right",
-			tests: []suite{{dir: "./launcher"}, {dir: "./launcher/proc"}, {dir: "./launcher/daemon"}},
+			tests: []suite{{dir: "./launcher/node"}, {dir: "./launcher/proc", tags: "root"}, {dir: "./launcher/daemon", tags: "root"}},
 		},
 		{
 			line: "3c", what: "containers: nodes killed, paused, cut off", bar: "the rest goes on",
@@ -66,16 +66,16 @@ func programs() []promise {
 		{
 			line: "5b", what: "a rank that writes 10 GB; connections of 128 launchers",
 			bar:   "each process of ours < 100 MB; <= 64 each",
-			tests: []suite{{dir: "./testbed/scale", run: "^TestFlood|^TestLaunchersKeep"}},
+			tests: []suite{{dir: "./testbed/scale", run: "^TestRootFlood|^TestRootLaunchersKeep", tags: "root"}},
 		},
 		{
 			line: "8a", what: "Open MPI: hpcc, ScaLAPACK, NetPIPE, mpi4py, direct modex over 2 hosts; LAMMPS, 16 replicas",
 			bar:   "all pass, replicas as if serial",
-			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenPrograms$|^TestLAMMPS$"}},
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenPrograms$|^TestLAMMPS$", tags: "root"}},
 		},
 		{
 			line: "8b", what: "Open MPI: ends of all kinds; helper, keeper, launcher killed", bar: "codes right, no segment left",
-			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenEndings$|^TestOpenKills$|^TestOpenLauncherReturns$"}},
+			tests: []suite{{dir: "./testbed/mpi", run: "^TestOpenEndings$|^TestOpenKills$|^TestOpenLauncherReturns$", tags: "root"}},
 		},
 	}
 }
@@ -88,19 +88,19 @@ func allocations() []promise {
 	return []promise{
 		{
 			line: "9a", what: "launchers on every node of a Slurm job; the batch scripts of scripts/", bar: "up, right, and gone with the job",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestUp|^TestTemplate"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(hosts|pbs)$"}},
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestUp|^TestTemplate", tags: "root"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(hosts|pbs)$"}},
 		},
 		{
 			line: "9b", what: "2,000 steps of an unmodified srun loop", bar: "no request to slurmctld, <= 15 ms a shim call",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimLoop|^TestMPIShims$"}},
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimLoop|^TestMPIShims$", tags: "root"}},
 		},
 		{
 			line: "9c", what: "srun command lines with srun and with the shim", bar: ">= 60 say the same",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimSays"}},
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimSays", tags: "root"}},
 		},
 		{
 			line: "9d", what: "Snakemake --slurm and --cluster, Toil, cwltool through the shims; the calls of other clients", bar: "20 jobs each",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestSnakemake|^TestToil$|^TestCwltool$", tags: "clients"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-batch$"}},
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestSnakemake|^TestToil$|^TestCwltool$", tags: "root,clients"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-batch$"}},
 		},
 		{
 			line: "9e", what: "steps a second of a loop beside srun's", bar: ">= 10 x srun",
@@ -109,7 +109,7 @@ func allocations() []promise {
 		{
 			line: "9f", what: "ten allocations of a minute drain one queue; a third of them are killed, a third end as by their time limit",
 			bar:   "no task lost, only those of the last seconds run again, no `--once` task twice, <= 5 % of the core time lost at ordinary ends",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestAllocationsDrain"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(resume|learn)$"}},
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestAllocationsDrain", tags: "root"}, {dir: "./cmd/filch", run: "^TestScripts$/^up-(resume|learn)$"}},
 		},
 		{
 			line: "9g", what: "two allocations as one instance: steals inside and between them", bar: ">= 75 % inside, far work found",
@@ -118,7 +118,7 @@ func allocations() []promise {
 		{
 			line: "9h", what: "two allocations joined by an invitation drain one bag, and are cut off from each other: for seconds, and for longer than the detection of failures",
 			bar:   "no task lost, no `--once` task twice, the bag ends",
-			tests: []suite{{dir: "./testbed/faults", run: "^TestTwoAllocations"}},
+			tests: []suite{{dir: "./testbed/faults", run: "^TestTwoAllocations", tags: "root"}},
 		},
 	}
 }
@@ -140,12 +140,12 @@ func records() []promise {
 		{
 			line: "10c", what: "real launchers killed, stopped, cut off, on a full disk, under ten clients",
 			bar:   "one order of events, nothing lost, without service < 1.5 s (p99)",
-			tests: []suite{{dir: "./testbed/faults", run: "^TestStore"}},
+			tests: []suite{{dir: "./testbed/faults", run: "^TestStore", tags: "root"}},
 		},
 		{
 			line: "11a", what: "bags of tasks on launchers that are killed, stopped and cut off",
 			bar:   "one end each, executions <= attempts, `--once` never twice",
-			tests: []suite{{dir: "./testbed/faults", run: "^TestTasks"}},
+			tests: []suite{{dir: "./testbed/faults", run: "^TestTasks", tags: "root"}},
 		},
 		{
 			line: "11b", what: "tasks in virtual time: faults, balance, planted faults of the papers' code",
@@ -155,7 +155,7 @@ func records() []promise {
 		{
 			line: "11c", what: "BLAST, POV-Ray and a Montage mosaic of 138 processes on four hosts without a common folder, under each policy",
 			bar:   "bit by bit as one after the other",
-			tests: []suite{{dir: "./testbed/faults", run: "^TestReal$"}},
+			tests: []suite{{dir: "./testbed/faults", run: "^TestReal$", tags: "root"}},
 		},
 	}
 }
@@ -197,7 +197,7 @@ func measures() []promise {
 		},
 		{
 			line: "7", what: "everything under the race detector; no fixed sleeps", bar: "clean",
-			tests: []suite{{dir: "./...", race: true, env: []string{"FILCH_PROOF="}}},
+			tests: []suite{{dir: "./...", tags: "root", race: true, env: []string{"FILCH_PROOF="}}},
 		},
 	}
 }

@@ -130,3 +130,13 @@ func TestTaskJudges(t *testing.T) {
 	f.Tasks, f.Apps = nil, nil
 	judged(nil)
 }
+
+func TestRepeatStopsAtAFailure(t *testing.T) {
+	if v := repeat(2, "true"); !v.ok || !strings.Contains(v.measured, "2 runs passed") {
+		t.Errorf("got %+v, want two runs", v)
+	}
+	mark := t.TempDir() + "/mark"
+	if v := repeat(3, "sh", "-c", "if [ -e "+mark+" ]; then exit 3; fi; touch "+mark); v.ok || v.measured != "run 2 of 3: exit status 3" {
+		t.Errorf("got %+v, want the second of three to fail", v)
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -41,7 +41,7 @@ type losses struct {
 
 // line is an entry with its place in the log; process is the one that appended it.
 type line struct {
-	dht.LogEntry
+	store.LogEntry
 	order   uint64
 	process int32
 }
@@ -61,7 +61,7 @@ func New(e *engine.Engine, h *engine.Host, dice *engine.Dice, syncMax time.Durat
 }
 
 // Append takes entries of the process that runs, and begins to sync them.
-func (d *Disk) Append(entries []dht.LogEntry) {
+func (d *Disk) Append(entries []store.LogEntry) {
 	for _, e := range entries {
 		d.order++
 		if d.failing {
@@ -124,10 +124,10 @@ func byOrder(lines map[string]line) []line {
 
 // Image is what a process finds that starts on the disk as this incarnation,
 // and whether entries are missing from its middle.
-func (d *Disk) Image(incarnation uint64) (entries []dht.LogEntry, damaged bool) {
+func (d *Disk) Image(incarnation uint64) (entries []store.LogEntry, damaged bool) {
 	d.life = incarnation
 	lines := byOrder(d.kept)
-	entries = make([]dht.LogEntry, len(lines))
+	entries = make([]store.LogEntry, len(lines))
 	for i, l := range lines {
 		entries[i] = l.LogEntry
 		entries[i].Value = slices.Clone(l.Value)

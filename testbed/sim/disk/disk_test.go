@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -31,7 +31,7 @@ func newBench(seed uint64) *bench {
 func (b *bench) write(count int) {
 	for range count {
 		b.number++
-		b.disk.Append([]dht.LogEntry{{Number: b.number, Key: fmt.Sprint(b.number), Value: []byte("x")}})
+		b.disk.Append([]store.LogEntry{{Number: b.number, Key: fmt.Sprint(b.number), Value: []byte("x")}})
 	}
 }
 

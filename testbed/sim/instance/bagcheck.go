@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // most is how often a task of a bag may be started: once and after each end that
@@ -44,7 +44,7 @@ func (w *World) began(p *process) {
 		b.nths[s.Index] |= bit
 	}
 	for _, parent := range b.parents(s.Index) {
-		if b.oks[parent] == 0 && b.request.Spec.OnFail == mtc.FailSkip {
+		if b.oks[parent] == 0 && b.request.Spec.OnFail == record.FailSkip {
 			w.Fail("too-early", "task %d.%d began although task %d did not end well", s.Job, s.Index, parent)
 		}
 	}
@@ -121,12 +121,12 @@ func (w *World) checkBags() {
 }
 
 func (w *World) checkBag(b *bag) {
-	job := w.read(mtc.KeyJob(b.id))
+	job := w.read(record.KeyJob(b.id))
 	if job == nil && len(w.Broken()) == 0 {
 		w.checkDroppedBag(b)
 		return
 	}
-	rec, err := mtc.DecodeJob(job)
+	rec, err := record.DecodeJob(job)
 	if err != nil {
 		w.Fail("record", "the record of job %d cannot be read: %v", b.id, err)
 		return
@@ -146,14 +146,14 @@ func (w *World) checkBag(b *bag) {
 		return
 	}
 	void := w.voids(b, rec.Total)
-	var count mtc.Tally
-	var block *mtc.Block
+	var count record.Tally
+	var block *record.Block
 	for i := range rec.Total {
-		if i%mtc.BlockSize == 0 {
-			block = w.block(b, i/mtc.BlockSize)
+		if i%record.BlockSize == 0 {
+			block = w.block(b, i/record.BlockSize)
 		}
-		k := mtc.Task{}
-		if t := block.Find(uint8(i % mtc.BlockSize)); t != nil {
+		k := record.Task{}
+		if t := block.Find(uint8(i % record.BlockSize)); t != nil {
 			k = *t
 		}
 		w.checkTask(b, i, &k, void[i])
@@ -165,7 +165,7 @@ func (w *World) checkBag(b *bag) {
 }
 
 // checkTask: one end each, no more starts than recorded, and an end that happened.
-func (w *World) checkTask(b *bag, i int32, k *mtc.Task, void filch.State) {
+func (w *World) checkTask(b *bag, i int32, k *record.Task, void filch.State) {
 	starts := int32(b.starts[i])
 	switch {
 	case (k.State == 0) == (void == 0):
@@ -179,7 +179,7 @@ func (w *World) checkTask(b *bag, i int32, k *mtc.Task, void filch.State) {
 	}
 }
 
-func tallyOf(s filch.State) (t mtc.Tally) {
+func tallyOf(s filch.State) (t record.Tally) {
 	for k, n := range map[filch.State]*int32{ // any order: one is set
 		filch.OK: &t.OK, filch.Failed: &t.Failed, filch.Killed: &t.Killed, filch.Lost: &t.Lost,
 		filch.Skipped: &t.Skipped, filch.Cancelled: &t.Cancelled,
@@ -194,8 +194,8 @@ func tallyOf(s filch.State) (t mtc.Tally) {
 // voids are the ends of tasks that a zone's record has, all at once.
 func (w *World) voids(b *bag, total int32) []filch.State {
 	v := make([]filch.State, total)
-	for z := int32(0); z*mtc.ZoneSize < total; z++ {
-		rec, err := mtc.DecodeZone(w.read(mtc.KeyZone(b.id, z)))
+	for z := int32(0); z*record.ZoneSize < total; z++ {
+		rec, err := record.DecodeZone(w.read(record.KeyZone(b.id, z)))
 		if err != nil {
 			w.Fail("record", "zone %d of job %d: %v", z, b.id, err)
 			continue
@@ -209,11 +209,11 @@ func (w *World) voids(b *bag, total int32) []filch.State {
 	return v
 }
 
-func (w *World) block(b *bag, n int32) *mtc.Block {
-	rec, err := mtc.DecodeBlock(w.read(mtc.KeyBlock(b.id, n)))
+func (w *World) block(b *bag, n int32) *record.Block {
+	rec, err := record.DecodeBlock(w.read(record.KeyBlock(b.id, n)))
 	if err != nil {
 		w.Fail("record", "block %d of job %d: %v", n, b.id, err)
-		return &mtc.Block{}
+		return &record.Block{}
 	}
 	return rec
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 )
 
 // What the launchers say of a job of tasks that has not ended is held against what
@@ -20,7 +21,7 @@ func (w *World) checkBagsExplained() {
 		}
 		w.onSomeHost(func(h *host, now time.Duration, out *launcher.Outbox) {
 			life := h.Life()
-			h.node.FindTasks(now, b.id, recordWait, func(j *launcher.TaskJob, err *filch.Error) {
+			h.node.FindTasks(now, b.id, recordWait, func(j *node.TaskJob, err *filch.Error) {
 				if err == nil && h.Life() == life && len(w.Broken()) == 0 {
 					w.checkBagExplained(h, b, j)
 				}
@@ -30,8 +31,8 @@ func (w *World) checkBagsExplained() {
 }
 
 // checkBagExplained sums up what the nodes have, as a launcher does that is asked.
-func (w *World) checkBagExplained(h *host, b *bag, j *launcher.TaskJob) {
-	var sum launcher.TasksSum
+func (w *World) checkBagExplained(h *host, b *bag, j *node.TaskJob) {
+	var sum node.TasksSum
 	for _, o := range w.hosts {
 		switch {
 		case o.node != nil && o.Speaks():
@@ -41,7 +42,7 @@ func (w *World) checkBagExplained(h *host, b *bag, j *launcher.TaskJob) {
 			sum.Silent = append(sum.Silent, o.Name)
 		}
 	}
-	info := launcher.TaskJobInfo(b.id, j.Record, wallClock+int64(w.Now()))
+	info := node.TaskJobInfo(b.id, j.Record, wallClock+int64(w.Now()))
 	sum.Fill(&info)
 	x := h.node.ExplainTasks(j.Record, &info, &sum)
 	switch {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -41,7 +41,7 @@ type news struct {
 	asked     bool
 	refused   bool
 	finished  bool
-	tally     mtc.Tally
+	tally     record.Tally
 	cancelled bool // by a client
 	gone      bool // its client is gone, or its launcher was
 }
@@ -84,7 +84,7 @@ func (w *World) drawBag(d *engine.Dice) {
 	s := &b.request
 	s.Name, s.Follow = fmt.Sprintf("bag%d", b.index), true
 	s.Total = int32(1 + d.N(tasksMax))
-	s.Spec = mtc.Spec{Body: taskBody(b.index), Each: mtc.Room{Slots: 1}, Once: d.Chance(0.25), Retries: int32(d.N(3)), CrashLimit: 100}
+	s.Spec = record.Spec{Body: taskBody(b.index), Each: record.Room{Slots: 1}, Once: d.Chance(0.25), Retries: int32(d.N(3)), CrashLimit: 100}
 	if d.Chance(0.5) {
 		s.Spec.CrashLimit, s.Spec.Sure = uint8(1+d.N(3)), d.Chance(0.3)
 	}
@@ -97,7 +97,7 @@ func (w *World) drawBag(d *engine.Dice) {
 		s.Total = min(s.Total, 60)
 	case 1:
 		s.Nodes = graph(d, int(min(s.Total, 120)))
-		s.Spec.OnFail = mtc.FailMode(d.N(3))
+		s.Spec.OnFail = record.FailMode(d.N(3))
 		s.Total = int32(len(s.Nodes))
 	case 2:
 		w.drawOpen(d, b)
@@ -128,9 +128,9 @@ func (w *World) drawOpen(d *engine.Dice, b *bag) {
 }
 
 // graph draws the tasks of a workflow, each behind up to three of those before.
-func graph(d *engine.Dice, n int) (nodes []mtc.GraphNode) {
+func graph(d *engine.Dice, n int) (nodes []record.GraphNode) {
 	for i := range n {
-		g := mtc.GraphNode{Name: fmt.Sprint("t", i)}
+		g := record.GraphNode{Name: fmt.Sprint("t", i)}
 		for range d.N(4) {
 			if i > 0 {
 				g.Parents = append(g.Parents, int32(max(i-1-d.N(20), 0)))

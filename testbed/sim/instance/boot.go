@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -29,7 +30,7 @@ func (h *host) make(born time.Duration) {
 	h.incarnation++
 	clear(h.promises)
 	h.Start(born, h.tick)
-	cfg := launcher.Config{
+	cfg := node.Config{
 		Name: h.Name, Instance: "sim", Incarnation: h.incarnation,
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.Index)*8191 + h.incarnation,
 		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory, GPUs: gpuNames()},
@@ -39,9 +40,9 @@ func (h *host) make(born time.Duration) {
 	if h.w.opt.Calm {
 		cfg.After = filch.JobID(h.Index) * calmJobs
 	}
-	h.store = dht.NewStore(launcher.StoreConfig(&cfg))
+	h.store = store.New(node.StoreConfig(&cfg))
 	cfg.Records = h.store
-	h.node = launcher.New(cfg)
+	h.node = node.New(cfg)
 	h.node.StoreRestore(h.disk.Image(h.incarnation))
 }
 
@@ -115,9 +116,9 @@ func (w *World) forgotten(h *host, j *job, err *filch.Error) {
 }
 
 // member is what the overlay says of a host.
-func (h *host) member(incarnation uint64, s stealer.Standing) launcher.Peer {
+func (h *host) member(incarnation uint64, s stealer.Standing) node.Peer {
 	total := slots.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
-	return launcher.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
+	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
 }
 
 // share gives all launchers of a calm world one list of members, which never

@@ -207,29 +207,30 @@ func (w *World) mayForget(since time.Duration) bool {
 
 // apart reports whether a host reaches no more than half of all, itself included.
 func (w *World) apart(h *host) bool {
-	reach := 0
-	for _, o := range w.hosts {
-		if o == h || o.Up() && !w.Net.IsCut(h.Index, o.Index) && !w.Net.IsCut(o.Index, h.Index) {
-			reach++
-		}
-	}
-	return 2*reach <= len(w.hosts)
+	_, reached := w.reach(h)
+	return 2*reached <= len(w.hosts)
 }
 
 // cutOff reports whether a host reaches no more than half of those that are up, itself
 // included.
 func (w *World) cutOff(h *host) bool {
-	up, reach := 0, 0
+	up, reached := w.reach(h)
+	return 2*reached <= up
+}
+
+// reach counts the hosts that are up, and those of them that a host reaches both ways;
+// that host is among both.
+func (w *World) reach(h *host) (up, reached int) {
 	for _, o := range w.hosts {
 		if o != h && !o.Up() {
 			continue
 		}
 		up++
 		if o == h || !w.Net.IsCut(h.Index, o.Index) && !w.Net.IsCut(o.Index, h.Index) {
-			reach++
+			reached++
 		}
 	}
-	return 2*reach <= up
+	return up, reached
 }
 
 // standStill counts the ranks of an attempt on machines that stand still, and has it

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -145,7 +145,7 @@ func (p *departure) leave(left bool) {
 	w, h := p.w, p.host
 	stays := !left && !w.mayRot(h)
 	if !stays {
-		h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Leave(now, out) })
+		h.listen(func(now time.Duration, out *members.Out) { h.list.Leave(now, out) })
 	}
 	w.crash(h)
 	if stays {

@@ -3,7 +3,7 @@
 //
 // A [World] owns the hosts with their keepers and disks. It drives the very Node
 // that the daemon drives, through the same methods and the same Outbox, beside the
-// very dht.Members that tells that Node of the others; the world stands in for the
+// very members.List that tells that Node of the others; the world stands in for the
 // mesh that carries both. It holds no policy of its own: whatever is decided, a Node
 // or a list decided it. Where nothing may fail all Nodes share one list, which knows
 // everybody. Events are in one

@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 )
 
 // What a launcher says of a job that has not ended is held against the truth now and
@@ -19,7 +20,7 @@ import (
 const (
 	explainEvery = 6 * time.Second
 	staleSpan    = 20 * time.Second
-	staleBlame   = launcher.SayEvery + leaseBound
+	staleBlame   = node.SayEvery + leaseBound
 )
 
 // heldBy finds the jobs that an explanation blames.

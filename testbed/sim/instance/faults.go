@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/testbed/sim/peril"
 )
@@ -101,7 +102,7 @@ func (w *World) spares(h *host) bool {
 }
 
 // counted reports whether a roster names a host as a member or as a seat.
-func counted(s *dht.StoreStatus, h *host) bool {
+func counted(s *store.Status, h *host) bool {
 	return slices.Contains(s.Seats, h.Name) || slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == h.Name })
 }
 
@@ -123,7 +124,7 @@ func (w *World) recall(h *host) {
 }
 
 // newestRoster is that of the launchers that run, sealed if a seat of it says so.
-func (w *World) newestRoster() (newest dht.StoreStatus) {
+func (w *World) newestRoster() (newest store.Status) {
 	sealed := uint64(0) // the newest generation that may be
 	for _, h := range w.hosts {
 		if h.node == nil {

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/testbed/sim/disk"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -18,7 +21,7 @@ import (
 type host struct {
 	engine.Host
 	w           *World
-	node        *launcher.Node // nil while the launcher is down
+	node        *node.Node // nil while the launcher is down
 	incarnation uint64
 	storage
 	membership
@@ -28,7 +31,7 @@ type host struct {
 // storage is what a host keeps on its disk.
 type storage struct {
 	disk     *disk.Disk
-	store    *dht.Store                 // of the launcher that runs, for the plan of faults
+	store    *store.Store               // of the launcher that runs, for the plan of faults
 	fullTill time.Duration              // the disk takes nothing until then
 	told     bool                       // the launcher knows that it takes nothing
 	records  map[string]launcher.Record // of the launcher's own log, which is never synced
@@ -112,7 +115,7 @@ func (h *host) take(in *input) {
 // tick is the launcher's alarm.
 func (h *host) tick() {
 	if h.list != nil && h.list.Deadline() <= h.Local() {
-		h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Tick(now, out) })
+		h.listen(func(now time.Duration, out *members.Out) { h.list.Tick(now, out) })
 	}
 	if h.node == nil || h.node.Deadline() > h.Local() {
 		return
@@ -210,7 +213,7 @@ func (h *host) act(out *launcher.Outbox) {
 }
 
 // sendStore puts a message of the store on its way, encoded as it travels.
-func (h *host) sendStore(s *dht.StoreSend) {
+func (h *host) sendStore(s *store.Send) {
 	w := h.w
 	target := w.target(h, s.To, s.Message)
 	if target == nil {
@@ -218,16 +221,16 @@ func (h *host) sendStore(s *dht.StoreSend) {
 	}
 	w.stats.Idle++
 	if w.Tracing() {
-		w.Trace(h.Name, "-> "+string(s.To), "store: %s", strings.TrimPrefix(fmt.Sprintf("%T", s.Message), "*dht.msg"))
+		w.Trace(h.Name, "-> "+string(s.To), "store: %s", strings.TrimPrefix(fmt.Sprintf("%T", s.Message), "*message."))
 	}
-	body := dht.EncodeStore(s.Message)
+	body := message.Encode(s.Message)
 	h.Work(MessageCost)
 	incarnation := h.incarnation
 	h.Send(&target.Host, func() {
 		if !target.hears(h, incarnation) {
 			return
 		}
-		m, err := dht.DecodeStore(body)
+		m, err := message.Decode(body)
 		if err != nil {
 			w.Fail("codec", "%s cannot read a message of the store of %s: %v", target.Name, h.Name, err)
 			return

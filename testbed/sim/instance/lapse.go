@@ -5,8 +5,9 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // A shard of which all replicas died comes back from disks, without what was answered
@@ -22,7 +23,7 @@ func (w *World) noteHomed(h *host) {
 	if len(w.bags) == 0 || h.store == nil {
 		return
 	}
-	for r := range h.store.Homed(mtc.Prefix) {
+	for r := range h.store.Homed(record.Prefix) {
 		if w.lapses == nil {
 			w.lapses = make(lapses)
 		}
@@ -35,12 +36,12 @@ func (w *World) noteHomed(h *host) {
 // checkLapse finds the bags of which a record is older on the disks that brought its
 // shard back than it was before.
 func (w *World) checkLapse(h *host, notes []launcher.Note) {
-	recovered := func(n launcher.Note) bool { return strings.HasPrefix(n.Text, "store: "+dht.NoteRecovered.String()) }
+	recovered := func(n launcher.Note) bool { return strings.HasPrefix(n.Text, "store: "+store.NoteRecovered.String()) }
 	if len(w.lapses) == 0 || !slices.ContainsFunc(notes, recovered) {
 		return
 	}
 	now := make(lapses)
-	for r := range h.store.Homed(mtc.Prefix) {
+	for r := range h.store.Homed(record.Prefix) {
 		now[r.Key] = r.Version
 	}
 	self := dht.Replica{Name: h.Name, Incarnation: h.incarnation}
@@ -48,7 +49,7 @@ func (w *World) checkLapse(h *host, notes []launcher.Note) {
 		if _, _, replicas := h.store.View(k); len(replicas) == 0 || replicas[0] != self || !now[k].Less(was) {
 			continue
 		}
-		if id, _, ok := mtc.PartOf(string(k)); ok && w.byBag[id] != nil {
+		if id, _, ok := record.PartOf(string(k)); ok && w.byBag[id] != nil {
 			w.byBag[id].lapsed = true
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // A bag is judged by its records unless some of them came back older than they were:
@@ -23,7 +23,7 @@ func TestBagOfWhichARecordWentBack(t *testing.T) {
 				for _, h := range s.hosts {
 					s.killLauncher(h)
 				}
-				key := dht.Key(mtc.KeyJob(b.id))
+				key := dht.Key(record.KeyJob(b.id))
 				v, ok := s.lapses[key]
 				if !ok {
 					t.Fatalf("no version of %s is known: %v", key, s.lapses)
@@ -48,7 +48,7 @@ func TestBagOfWhichARecordWentBack(t *testing.T) {
 func (s *scene) submitTasks(total int32, takes time.Duration) *bag {
 	b := &bag{index: len(s.bags), shortest: takes, longest: takes, submit: time.Millisecond}
 	b.request.Total, b.request.Follow = total, true
-	b.request.Spec = mtc.Spec{Body: taskBody(b.index), Each: mtc.Room{Slots: 1}, Once: true}
+	b.request.Spec = record.Spec{Body: taskBody(b.index), Each: record.Room{Slots: 1}, Once: true}
 	b.grow(total)
 	s.bags = append(s.bags, b)
 	s.At(b.submit, func() { s.submitBag(b) })

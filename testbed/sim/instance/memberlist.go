@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -14,8 +14,8 @@ import (
 // membership is the member list of a host's launcher, with what its mesh knows
 // beside it.
 type membership struct {
-	list     *dht.Members // nil in a calm world
-	out      dht.MembersOut
+	list     *members.List // nil in a calm world
+	out      members.Out
 	met      map[filch.NodeName]uint64 // incarnations whose hello was taken
 	known    map[filch.NodeName]uint64 // incarnations whose messages are handed on
 	contacts []filch.NodeName          // that answered, for the next launcher
@@ -60,7 +60,7 @@ func (h *host) beginList(via []filch.NodeName, again bool) {
 		h.seek(known, seekFirst)
 		return
 	}
-	h.listen(func(now time.Duration, out *dht.MembersOut) {
+	h.listen(func(now time.Duration, out *members.Out) {
 		if again {
 			h.list.ApartAgain(now)
 		} else {
@@ -102,9 +102,9 @@ func (h *host) answers(name filch.NodeName) bool {
 func (h *host) newList() {
 	m := &h.membership
 	m.met, m.known, m.dead, m.joined = make(map[filch.NodeName]uint64), make(map[filch.NodeName]uint64), false, false
-	m.list = dht.NewMembers(dht.MembersConfig{
+	m.list = members.New(members.Config{
 		Seed: h.w.opt.Seed*7919 + uint64(h.Index)*31 + h.incarnation,
-		Self: dht.Member{Name: h.Name, Incarnation: h.incarnation, Addrs: []string{string(h.Name)}},
+		Self: members.Member{Name: h.Name, Incarnation: h.incarnation, Addrs: []string{string(h.Name)}},
 	})
 }
 
@@ -117,7 +117,7 @@ func (h *host) join(known []filch.NodeName, until time.Duration) {
 	via := slices.DeleteFunc(slices.Clone(known), func(name filch.NodeName) bool { return !h.answers(name) })
 	if len(via) > 0 {
 		again = joinAgain
-		h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Join(now, via, out) })
+		h.listen(func(now time.Duration, out *members.Out) { h.list.Join(now, via, out) })
 	}
 	h.Input(h.w.Now()+again, func() { h.join(known, until) })
 }
@@ -135,7 +135,7 @@ func (h *host) seek(known []filch.NodeName, pause time.Duration) {
 			if !h.answers(name) {
 				return false
 			}
-			h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Meet(now, name, out) })
+			h.listen(func(now time.Duration, out *members.Out) { h.list.Meet(now, name, out) })
 			return false // until it is in the list
 		})
 		h.seek(left, min(2*pause, seekLast))
@@ -143,7 +143,7 @@ func (h *host) seek(known []filch.NodeName, pause time.Duration) {
 }
 
 // listen lets the list handle one input and does what it says.
-func (h *host) listen(f func(now time.Duration, out *dht.MembersOut)) {
+func (h *host) listen(f func(now time.Duration, out *members.Out)) {
 	out := &h.membership.out
 	out.Reset()
 	f(h.Local(), out)
@@ -175,32 +175,32 @@ func (h *host) setAlarm() {
 }
 
 // followList tells the Node what changed in the list.
-func (h *host) followList(e *dht.MemberEvent) {
+func (h *host) followList(e *members.Event) {
 	w := h.w
 	if w.Tracing() {
 		w.Trace(h.Name, "member", "%s %s.%d", e.Kind, e.Member.Name, e.Member.Incarnation)
 	}
 	n := &e.Member
 	switch e.Kind {
-	case dht.MemberUp:
+	case members.EventUp:
 		if n.Name != h.Name {
 			h.known[n.Name] = n.Incarnation
 		}
 		h.remember()
-	case dht.MemberDead, dht.MemberLeft:
+	case members.EventDead, members.EventLeft:
 		delete(h.known, n.Name)
 		delete(h.met, n.Name)
 		h.remember()
-	case dht.SelfJoined:
+	case members.SelfJoined:
 		h.joined = true
 		h.seek(h.sought, seekFirst)
 		return
-	case dht.MemberForgotten:
+	case members.EventForgotten:
 		return
-	case dht.SelfDead:
+	case members.SelfDead:
 		h.declaredDead()
 		return
-	case dht.SelfBack:
+	case members.SelfBack:
 		h.back(n.Incarnation)
 		return
 	}
@@ -211,15 +211,15 @@ func (h *host) followList(e *dht.MemberEvent) {
 	h.take(&input{what: "<- peer", from: w.byName[n.Name], body: p, do: func(now time.Duration, out *launcher.Outbox) { h.node.Peer(now, p, out) }})
 }
 
-func standingOf(m *dht.Member) stealer.Standing {
+func standingOf(m *members.Member) stealer.Standing {
 	switch {
-	case m.State == dht.Dead:
+	case m.State == members.Dead:
 		return stealer.Dead
-	case m.State == dht.Left:
+	case m.State == members.Left:
 		return stealer.Left
-	case m.State == dht.Suspect:
+	case m.State == members.Suspect:
 		return stealer.Suspect
-	case m.State == dht.Gone:
+	case m.State == members.Gone:
 		return stealer.Gone
 	case m.Draining:
 		return stealer.Draining
@@ -237,27 +237,27 @@ func (h *host) remember() {
 }
 
 // probe dials a member once more.
-func (h *host) probe(p dht.MemberProbe) {
+func (h *host) probe(p members.Probe) {
 	w, to := h.w, h.w.byName[p.Name]
-	end := func(takes time.Duration, res dht.ProbeResult) {
+	end := func(takes time.Duration, res members.ProbeResult) {
 		h.Input(w.Now()+takes, func() {
-			h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Probed(now, p.Name, p.Incarnation, res, out) })
+			h.listen(func(now time.Duration, out *members.Out) { h.list.Probed(now, p.Name, p.Incarnation, res, out) })
 		})
 	}
 	soon := 2 * w.Net.Links.LatencyMax
 	cut := w.Net.IsCut(h.Index, to.Index) || w.Net.IsCut(to.Index, h.Index)
 	switch {
 	case to.dark || cut || to.PausedUntil() > w.Now()+dialWait:
-		end(dialWait, dht.ProbeFailed)
+		end(dialWait, members.ProbeFailed)
 	case !to.Up():
-		end(soon, dht.ProbeRefused)
+		end(soon, members.ProbeRefused)
 	default:
-		end(max(to.PausedUntil()-w.Now(), 0)+soon, dht.ProbeOK)
+		end(max(to.PausedUntil()-w.Now(), 0)+soon, members.ProbeOK)
 	}
 }
 
 // gossip carries a message of the list, behind the hello of a connection.
-func (h *host) gossip(s dht.MemberSend) {
+func (h *host) gossip(s members.Send) {
 	w, to := h.w, h.w.byName[s.To]
 	if to == nil || to == h {
 		w.Fail("unknown-node", "the list of %s speaks to %q", h.Name, s.To)
@@ -269,7 +269,7 @@ func (h *host) gossip(s dht.MemberSend) {
 		if to.list == nil || !to.admits(h, card, incarnation) {
 			return
 		}
-		to.listen(func(now time.Duration, out *dht.MembersOut) {
+		to.listen(func(now time.Duration, out *members.Out) {
 			if err := to.list.Message(now, h.Name, incarnation, s.Payload, out); err != nil {
 				w.Fail("codec", "%s cannot read the gossip of %s: %v", to.Name, h.Name, err)
 			}
@@ -279,7 +279,7 @@ func (h *host) gossip(s dht.MemberSend) {
 
 // admits judges the hello of a connection from another host, once for each of its
 // incarnations.
-func (h *host) admits(from *host, card dht.Member, incarnation uint64) bool {
+func (h *host) admits(from *host, card members.Member, incarnation uint64) bool {
 	if h.met[from.Name] == incarnation {
 		return true
 	}
@@ -291,13 +291,13 @@ func (h *host) admits(from *host, card dht.Member, incarnation uint64) bool {
 		if v.Stale != 0 && from.Up() {
 			from.Input(h.w.Now()+h.w.Net.Links.LatencyMax, func() {
 				if from.incarnation == incarnation {
-					from.listen(func(now time.Duration, out *dht.MembersOut) { from.list.Superseded(now, h.Name, v.Stale, out) })
+					from.listen(func(now time.Duration, out *members.Out) { from.list.Superseded(now, h.Name, v.Stale, out) })
 				}
 			})
 		}
 		return false
 	}
-	h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Met(now, card, out) })
+	h.listen(func(now time.Duration, out *members.Out) { h.list.Met(now, card, out) })
 	h.met[from.Name] = incarnation
 	return h.node != nil
 }
@@ -323,7 +323,7 @@ func (w *World) hangUp(h *host) {
 			continue
 		}
 		o.Input(w.Now()+w.Net.Links.LatencyMax, func() {
-			o.listen(func(now time.Duration, out *dht.MembersOut) { o.list.Closed(now, h.Name, out) })
+			o.listen(func(now time.Duration, out *members.Out) { o.list.Closed(now, h.Name, out) })
 		})
 	}
 }
@@ -371,7 +371,7 @@ func (h *host) rejoinWhenEmpty() {
 		return
 	}
 	h.dead = false
-	h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Rejoin(now, 0, out) })
+	h.listen(func(now time.Duration, out *members.Out) { h.list.Rejoin(now, 0, out) })
 }
 
 // back gives the Node its new incarnation.
@@ -390,6 +390,6 @@ func (h *host) back(incarnation uint64) {
 // tellDrain has the others hear that a node takes no new work, or does again.
 func (h *host) tellDrain(on bool) {
 	h.Input(h.w.Now(), func() {
-		h.listen(func(now time.Duration, out *dht.MembersOut) { h.list.Update(now, &on, nil, nil, out) })
+		h.listen(func(now time.Duration, out *members.Out) { h.list.Update(now, &on, nil, nil, out) })
 	})
 }

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -18,7 +20,7 @@ import (
 
 // plants switch on the faults that each package carries.
 var plants = map[string]func(name string) bool{
-	"dht": dht.Plant, "launcher": launcher.Plant, "mtc": mtc.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node": node.Plant, "mtc": mtc.Plant, "mtc/record": record.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the

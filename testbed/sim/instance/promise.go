@@ -3,6 +3,7 @@ package instance
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 )
 
 // The checkers here read the messages only. A lender must not have promised
@@ -58,7 +59,7 @@ func (h *host) unpromise(in *input) {
 		delete(h.promises, claimKey{m.Job, m.Attempt})
 	case *launcher.Halt:
 		delete(h.promises, claimKey{m.Job, m.Attempt})
-	case launcher.Peer:
+	case node.Peer:
 		for k, p := range h.promises { // in any order: each is dropped or not
 			if p.origin == in.from.Index {
 				delete(h.promises, k)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -82,12 +82,12 @@ func (w *World) checkDroppedBag(b *bag) {
 		n = b.request.Total
 	}
 	w.checkAllBegan(b, n)
-	keys := []string{mtc.KeyCap(b.id)}
-	for i := int32(0); i*mtc.ZoneSize < n; i++ {
-		keys = append(keys, mtc.KeyZone(b.id, i))
+	keys := []string{record.KeyCap(b.id)}
+	for i := int32(0); i*record.ZoneSize < n; i++ {
+		keys = append(keys, record.KeyZone(b.id, i))
 	}
-	for i := int32(0); i*mtc.BlockSize < n; i++ {
-		keys = append(keys, mtc.KeyBlock(b.id, i))
+	for i := int32(0); i*record.BlockSize < n; i++ {
+		keys = append(keys, record.KeyBlock(b.id, i))
 	}
 	for _, key := range keys {
 		if len(w.Broken()) == 0 && w.read(key) != nil {
@@ -102,14 +102,14 @@ func (w *World) isHalfDropped(b *bag, total int32) bool {
 	if !w.mayBeDropped(b.lastAt) {
 		return false
 	}
-	for z := int32(0); z*mtc.ZoneSize < total; z++ {
-		value := w.read(mtc.KeyZone(b.id, z))
-		zone, err := mtc.DecodeZone(value)
+	for z := int32(0); z*record.ZoneSize < total; z++ {
+		value := w.read(record.KeyZone(b.id, z))
+		zone, err := record.DecodeZone(value)
 		if value == nil || err != nil {
 			return err == nil
 		}
 		for _, t := range zone.Blocks {
-			if w.read(mtc.KeyBlock(b.id, t.Block)) == nil {
+			if w.read(record.KeyBlock(b.id, t.Block)) == nil {
 				return true
 			}
 		}

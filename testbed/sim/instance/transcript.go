@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -27,7 +28,7 @@ func show(thing any) string {
 			return fmt.Sprintf("of job %d: %s", m.Job, m.Text)
 		}
 		return m.Text
-	case launcher.Peer:
+	case node.Peer:
 		return fmt.Sprintf("%s, incarnation %d, is %s", m.Name, m.Incarnation, m.Standing)
 	case *demand:
 		return fmt.Sprintf("%d slots for %v", m.Slots, m.Runs)

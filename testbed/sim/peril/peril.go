@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // shardsAtStart is how many shards an instance has before any of them splits.
@@ -18,7 +19,7 @@ const shardsAtStart = 64
 type Node struct {
 	Name        filch.NodeName
 	Incarnation uint64
-	Store       *dht.Store
+	Store       *store.Store
 	Leaves      bool // it is on its way out: what it holds counts no more
 }
 
@@ -70,7 +71,7 @@ func Replicas(nodes []Node, k dht.Key) (replicas []dht.Replica) {
 // the seats move it may be any: a move that one seat has accepted may come true
 // when its proposer is gone, and those who are to be seated do not know of it yet.
 func Seats(nodes []Node, without filch.NodeName) bool {
-	best, statuses := dht.StoreStatus{}, make([]dht.StoreStatus, len(nodes))
+	best, statuses := store.Status{}, make([]store.Status, len(nodes))
 	for i := range nodes {
 		s := nodes[i].Store.Status()
 		statuses[i] = s
@@ -78,7 +79,7 @@ func Seats(nodes []Node, without filch.NodeName) bool {
 			best = s
 		}
 	}
-	moves := func(s dht.StoreStatus) bool { return s.Sealed && s.Generation == best.Generation }
+	moves := func(s store.Status) bool { return s.Sealed && s.Generation == best.Generation }
 	if slices.ContainsFunc(statuses, moves) {
 		return true
 	}

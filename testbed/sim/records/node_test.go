@@ -10,7 +10,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -22,36 +23,36 @@ type instance struct {
 	*world
 	nodes map[filch.NodeName]*process
 	names []filch.NodeName
-	done  map[filch.JobID]mtc.Tally
+	done  map[filch.JobID]record.Tally
 }
 
 type process struct {
 	in   *instance
 	host engine.Host
 	name filch.NodeName
-	node *launcher.Node
+	node *node.Node
 	out  launcher.Outbox
 }
 
 func newInstance(n int) *instance {
-	in := &instance{world: newWorld(n), nodes: map[filch.NodeName]*process{}, done: map[filch.JobID]mtc.Tally{}}
-	in.store = records.New(in.world, launcher.Kinds())
+	in := &instance{world: newWorld(n), nodes: map[filch.NodeName]*process{}, done: map[filch.JobID]record.Tally{}}
+	in.store = records.New(in.world, node.Kinds())
 	for i := range n {
 		p := &process{in: in, name: filch.NodeName(fmt.Sprintf("n%d", i+1))}
 		in.Add(&p.host, p.name)
-		cfg := launcher.Config{
+		cfg := node.Config{
 			Name: p.name, Instance: "test", Incarnation: 1, Seed: uint64(i + 1),
 			Capacity: slots.Capacity{Cores: []int32{0, 1}, Slots: 2, MemBytes: 1 << 30},
 		}
 		cfg.Records = in.store.Open(p.name, func() { in.At(in.Now(), p.tick) })
-		p.node = launcher.New(cfg)
+		p.node = node.New(cfg)
 		p.host.Start(0, p.tick)
 		in.nodes[p.name], in.names = p, append(in.names, p.name)
 	}
 	for _, p := range in.nodes { // in any order: nothing is under way yet
 		for _, o := range in.names {
 			if o != p.name {
-				p.node.Peer(0, launcher.Peer{Name: o, Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}}, &p.out)
+				p.node.Peer(0, node.Peer{Name: o, Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}}, &p.out)
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func TestNodes(t *testing.T) {
 				p := in.nodes[in.names[i]]
 				p.input(func(now time.Duration, out *launcher.Outbox) {
 					p.node.SubmitTasks(now, launcher.ClientID(i+1), launcher.TaskSubmission{
-						Name: "bag", Total: int32(10 * n), Follow: true, Spec: mtc.Spec{Each: mtc.Room{Slots: 1}, Body: sleep},
+						Name: "bag", Total: int32(10 * n), Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: sleep},
 					}, int64(time.Hour)+int64(i), out)
 				})
 			}
@@ -112,7 +113,7 @@ func TestNodes(t *testing.T) {
 				t.Fatalf("after %v %d of %d bags have ended", in.Now(), len(in.done), bags)
 			}
 			for id, tally := range in.done {
-				if tally != (mtc.Tally{OK: int32(10 * n)}) {
+				if tally != (record.Tally{OK: int32(10 * n)}) {
 					t.Errorf("job %d: got %+v, want %d ok", id, tally, 10*n)
 				}
 			}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/dht/store/message"
 )
 
 // Port is the store as one process of a node reaches it. It has the methods of
-// dht.Store; those that tell of disks and messages do nothing.
+// store.Store; those that tell of disks and messages do nothing.
 type Port struct {
 	s       *Store
 	self    filch.NodeName
@@ -21,7 +23,7 @@ type Port struct {
 	asks    map[uint64]*ask
 	asked   uint64
 	watches map[uint64]*watch
-	inbox   []dht.StoreResult
+	inbox   []store.Answer
 	moved   bool // other records are homed here than before
 }
 
@@ -90,7 +92,7 @@ func (p *Port) rehome() {
 }
 
 // Do begins operations.
-func (p *Port) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Duration, _ *dht.StoreOut) {
+func (p *Port) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Duration, _ *store.Out) {
 	for i := range ops {
 		p.asked++
 		a := &ask{p: p, number: p.asked, tag: tag, index: i, op: ops[i], deadline: deadline - now + p.s.world.Now()}
@@ -170,14 +172,14 @@ func (a *ask) answer(res dht.Result) {
 		return
 	}
 	delete(p.asks, a.number)
-	p.inbox = append(p.inbox, dht.StoreResult{Tag: a.tag, Index: a.index, Result: res})
+	p.inbox = append(p.inbox, store.Answer{Tag: a.tag, Index: a.index, Result: res})
 	p.say()
 }
 
 // Watch begins to watch a record.
-func (p *Port) Watch(_ time.Duration, tag uint64, key dht.Key, from dht.Version, out *dht.StoreOut) {
+func (p *Port) Watch(_ time.Duration, tag uint64, key dht.Key, from dht.Version, out *store.Out) {
 	if p.watches[tag] != nil {
-		out.Results = append(out.Results, dht.StoreResult{Tag: tag, Watch: true, Result: dht.Result{Outcome: dht.Invalid, Err: "a watch of that tag runs"}})
+		out.Results = append(out.Results, store.Answer{Tag: tag, Watch: true, Result: dht.Result{Outcome: dht.Invalid, Err: "a watch of that tag runs"}})
 		return
 	}
 	w := &watch{p: p, tag: tag, key: key, version: from, absent: from == dht.Version{}}
@@ -187,7 +189,7 @@ func (p *Port) Watch(_ time.Duration, tag uint64, key dht.Key, from dht.Version,
 }
 
 // Unwatch ends a Watch.
-func (p *Port) Unwatch(_ time.Duration, tag uint64, _ *dht.StoreOut) {
+func (p *Port) Unwatch(_ time.Duration, tag uint64, _ *store.Out) {
 	if w := p.watches[tag]; w != nil {
 		w.end()
 	}
@@ -233,18 +235,18 @@ func (w *watch) show() {
 	if !absent {
 		w.version = res.Version
 	}
-	w.p.inbox = append(w.p.inbox, dht.StoreResult{Tag: w.tag, Watch: true, Result: res})
+	w.p.inbox = append(w.p.inbox, store.Answer{Tag: w.tag, Watch: true, Result: res})
 	w.p.say()
 }
 
 // Tick puts out what there is to say.
-func (p *Port) Tick(_ time.Duration, out *dht.StoreOut) {
+func (p *Port) Tick(_ time.Duration, out *store.Out) {
 	out.Results = append(out.Results, p.inbox...)
 	clear(p.inbox)
 	p.inbox = p.inbox[:0]
 	if p.moved {
 		p.moved = false
-		out.Homes = append(out.Homes, dht.HomeChange{Home: true})
+		out.Homes = append(out.Homes, store.HomeChange{Home: true})
 	}
 }
 
@@ -258,11 +260,11 @@ func (p *Port) Deadline() time.Duration {
 
 // Homed are the records whose keys begin with prefix and whose home is this node,
 // by key.
-func (p *Port) Homed(prefix dht.Key) iter.Seq[dht.HomedRecord] {
+func (p *Port) Homed(prefix dht.Key) iter.Seq[store.HomedRecord] {
 	list := p.s.homed(p.self, prefix)
-	return func(yield func(dht.HomedRecord) bool) {
+	return func(yield func(store.HomedRecord) bool) {
 		for _, r := range list {
-			if !yield(dht.HomedRecord{Key: r.key, Kind: r.kind, Version: r.version, Value: r.value}) {
+			if !yield(store.HomedRecord{Key: r.key, Kind: r.kind, Version: r.version, Value: r.value}) {
 				return
 			}
 		}
@@ -271,8 +273,8 @@ func (p *Port) Homed(prefix dht.Key) iter.Seq[dht.HomedRecord] {
 
 // Status says that the store works. It names no members: records that cannot be
 // cut in two need none.
-func (p *Port) Status() dht.StoreStatus {
-	return dht.StoreStatus{Known: true, Epoch: 1, Generation: 1, Shards: 1, Replicas: 1, Records: len(p.s.order), Pending: len(p.asks)}
+func (p *Port) Status() store.Status {
+	return store.Status{Known: true, Epoch: 1, Generation: 1, Shards: 1, Replicas: 1, Records: len(p.s.order), Pending: len(p.asks)}
 }
 
 // EachMember names nobody, as Status does not.
@@ -280,42 +282,42 @@ func (p *Port) EachMember(func(filch.NodeName)) {}
 
 // Rejoin begins a new life of the node: what it asked for is answered, and its
 // watches go on.
-func (p *Port) Rejoin(_ time.Duration, _ uint64, out *dht.StoreOut) {
+func (p *Port) Rejoin(_ time.Duration, _ uint64, out *store.Out) {
 	for _, number := range slices.Sorted(maps.Keys(p.asks)) {
 		a := p.asks[number]
 		res := dht.Result{Outcome: dht.Unknown, Err: string(p.self) + " was declared dead before this was answered"}
 		if a.op.Code == dht.OpLookup {
 			res.Outcome = dht.Unavailable
 		}
-		out.Results = append(out.Results, dht.StoreResult{Tag: a.tag, Index: a.index, Result: res})
+		out.Results = append(out.Results, store.Answer{Tag: a.tag, Index: a.index, Result: res})
 	}
 	clear(p.asks)
 }
 
 // Leave has this node be home to no record. That takes no time.
-func (p *Port) Leave(_ time.Duration, out *dht.StoreOut) {
+func (p *Port) Leave(_ time.Duration, out *store.Out) {
 	p.leaves, out.Left = true, true
 	p.s.Changed(p.self)
 }
 
 // Return ends a Leave.
-func (p *Port) Return(time.Duration, *dht.StoreOut) {
+func (p *Port) Return(time.Duration, *store.Out) {
 	p.leaves = false
 	p.s.Changed(p.self)
 }
 
 // AcceptLoss finds nothing that is lost.
-func (p *Port) AcceptLoss(_ time.Duration, tag uint64, _ []dht.Shard, out *dht.StoreOut) {
-	out.Results = append(out.Results, dht.StoreResult{Tag: tag, Result: dht.Result{Outcome: dht.Done}})
+func (p *Port) AcceptLoss(_ time.Duration, tag uint64, _ []dht.Shard, out *store.Out) {
+	out.Results = append(out.Results, store.Answer{Tag: tag, Result: dht.Result{Outcome: dht.Done}})
 }
 
 // What a Store does on disks and tells others is nothing here.
 
-func (p *Port) Found(time.Duration, *dht.StoreOut)                                     {}
-func (p *Port) Member(time.Duration, dht.Peer, *dht.StoreOut)                          {}
-func (p *Port) Message(time.Duration, filch.NodeName, dht.StoreMessage, *dht.StoreOut) {}
-func (p *Port) Restore([]dht.LogEntry, bool)                                           {}
-func (p *Port) Synced(time.Duration, uint64, *dht.StoreOut)                            {}
-func (p *Port) DiskFailed(time.Duration, string, *dht.StoreOut)                        {}
-func (p *Port) DiskBack(time.Duration, *dht.StoreOut)                                  {}
-func (p *Port) Check()                                                                 {}
+func (p *Port) Found(time.Duration, *store.Out)                                    {}
+func (p *Port) Member(time.Duration, dht.Peer, *store.Out)                         {}
+func (p *Port) Message(time.Duration, filch.NodeName, message.Message, *store.Out) {}
+func (p *Port) Restore([]store.LogEntry, bool)                                     {}
+func (p *Port) Synced(time.Duration, uint64, *store.Out)                           {}
+func (p *Port) DiskFailed(time.Duration, string, *store.Out)                       {}
+func (p *Port) DiskBack(time.Duration, *store.Out)                                 {}
+func (p *Port) Check()                                                             {}

@@ -1,12 +1,12 @@
 // Package records keeps the records of a simulated instance in one map. Each node
-// of the instance has a [Port] to it, which takes the place of its dht.Store.
+// of the instance has a [Port] to it, which takes the place of its store.Store.
 //
 // An operation takes effect in one moment, and its words take their time to get to
 // the record's home and back. What is lost is said again until the deadline of the
 // operation, and is the same operation then. Records outlive all nodes: there are no
 // replicas, no disks and no messages. So a world of thousands of nodes costs what
 // its operations cost, and what depends on the store's own faults is for a world
-// with dht.Store.
+// with store.Store.
 //
 // A [World] drives a [Store]: in one goroutine, with times that do not go back.
 package records

@@ -8,11 +8,12 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
 
-var _ launcher.Records = (*records.Port)(nil)
+var _ node.Records = (*records.Port)(nil)
 
 // kindCount counts merges: said twice it would show.
 const kindCount = dht.KindFree
@@ -45,12 +46,12 @@ func (u *user) tick() {
 	if u.port.Deadline() > u.w.Now() {
 		return
 	}
-	var out dht.StoreOut
+	var out store.Out
 	u.port.Tick(u.w.Now(), &out)
 	u.take(&out)
 }
 
-func (u *user) take(out *dht.StoreOut) {
+func (u *user) take(out *store.Out) {
 	for _, r := range out.Results {
 		if r.Watch {
 			u.seen = append(u.seen, r.Result.Outcome.String()+string(r.Result.Value))
@@ -196,7 +197,7 @@ func TestHomes(t *testing.T) {
 			t.Errorf("%s has what %s had, and was not told", heir, n)
 		}
 	}
-	var out dht.StoreOut
+	var out store.Out
 	users["n19"].port.Leave(w.Now(), &out)
 	if users["n18"].one(t, dht.Op{Code: dht.OpLookup, Key: "other"}); !out.Left || w.store.Home("other") == "n19" {
 		t.Error("a node that left is home to a record")
@@ -217,7 +218,7 @@ func TestWatches(t *testing.T) {
 	o.one(t, merge)
 	asked := u.ask(merge, time.Minute)
 	settle()
-	var out dht.StoreOut
+	var out store.Out
 	u.port.Rejoin(w.Now(), 2, &out)
 	u.take(&out)
 	w.cut["n1"] = false

@@ -9,6 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // judge holds what the clients saw against what they may see.
@@ -144,7 +145,7 @@ func (w *World) whole() string { return w.wholeBut(nil) }
 // wholeBut is whole, but for some shards that nobody holds. Who held one of them
 // cannot leave: its disk may be the one that matters.
 func (w *World) wholeBut(bereft []dht.Shard) string {
-	var first *dht.StoreStatus
+	var first *store.Status
 	for _, n := range w.up() {
 		if n.leaving && len(bereft) == 0 {
 			return string(n.Name) + " is leaving"

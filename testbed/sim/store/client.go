@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // client asks one thing (or a few at once) after the other, of one node as long
@@ -226,7 +227,7 @@ func (c *client) send(k *call) {
 	n := k.node
 	n.input(func() {
 		k.begun = true
-		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Do(now, k.tag, ops, n.Local()+until-w.Now(), out) })
+		n.call(func(now time.Duration, out *store.Out) { n.store.Do(now, k.tag, ops, n.Local()+until-w.Now(), out) })
 	})
 	troubles, stopped := n.troubles, n.Paused()
 	w.At(until+overdue, func() {
@@ -246,7 +247,7 @@ func (c *client) send(k *call) {
 const overdue = time.Second
 
 // result hands an answer of the store to whom it belongs to.
-func (n *node) result(r dht.StoreResult) {
+func (n *node) result(r store.Answer) {
 	w := n.w
 	if r.Watch {
 		n.told(r)
@@ -348,12 +349,12 @@ func (c *client) watch() {
 	tag := w.ground.tags
 	n.input(func() {
 		n.watches[tag] = &watcher{key: key, kind: kind}
-		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Watch(now, tag, key, dht.Version{}, out) })
+		n.call(func(now time.Duration, out *store.Out) { n.store.Watch(now, tag, key, dht.Version{}, out) })
 	})
 }
 
 // told writes down what a watcher hears.
-func (n *node) told(r dht.StoreResult) {
+func (n *node) told(r store.Answer) {
 	w := n.w
 	x := n.watches[r.Tag]
 	if x == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // mayRot reports whether the disk of a process that runs may lose what was safe:
@@ -44,7 +45,7 @@ func (w *World) failDisk(n *node, lasts time.Duration) {
 	n.disk.Fail()
 	n.disturb()
 	n.input(func() {
-		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.DiskFailed(now, "no space left on device", out) })
+		n.call(func(now time.Duration, out *store.Out) { n.store.DiskFailed(now, "no space left on device", out) })
 	})
 	life := n.Life()
 	w.After(lasts, func() {

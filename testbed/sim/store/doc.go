@@ -3,7 +3,7 @@
 // clients saw.
 //
 // A [World] is an engine with hosts, their disks and a list of members, and drives
-// the very dht.Store that the launcher drives, through the same methods and the
+// the very store.Store that the launcher drives, through the same methods and the
 // same StoreOut. It holds no policy of its own. Clients insert, look
 // up, remove, append, swap and merge; what they asked and were told is a
 // history, which must be linearizable key by key. Whatever was acknowledged

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // faultState is what the plan of faults remembers between them.
@@ -378,7 +379,7 @@ func (w *World) generation() (newest uint64) {
 
 // seats are those of the newest generation that a process knows.
 func (w *World) seats() (all []*node) {
-	var best dht.StoreStatus
+	var best store.Status
 	for _, n := range w.up() {
 		if s := n.store.Status(); s.Known && (!best.Known || s.Generation > best.Generation || s.Generation == best.Generation && s.Epoch > best.Epoch) {
 			best = s

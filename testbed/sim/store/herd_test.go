@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -16,12 +17,12 @@ import (
 type herd struct {
 	*engine.Engine
 	rng     *engine.Dice
-	stores  []*dht.Store
+	stores  []*store.Store
 	wake    []time.Duration
 	index   map[filch.NodeName]int
 	results map[uint64]dht.Result
 	sent    int
-	out     dht.StoreOut
+	out     store.Out
 }
 
 // listAll nodes, among them the seats, have the whole list.
@@ -33,7 +34,7 @@ func newHerd(n, listed int) *herd {
 	for i := range n {
 		name := filch.NodeName(fmt.Sprintf("node%04d", i))
 		h.index[name] = i
-		h.stores = append(h.stores, dht.NewStore(dht.StoreConfig{Self: name, Incarnation: 1, Seed: uint64(i)}))
+		h.stores = append(h.stores, store.New(store.Config{Self: name, Incarnation: 1, Seed: uint64(i)}))
 		h.wake = append(h.wake, filch.Never)
 	}
 	h.call(0, h.stores[0].Found)
@@ -57,13 +58,13 @@ func (h *herd) name(i int) filch.NodeName { return filch.NodeName(fmt.Sprintf("n
 
 func (h *herd) meet(i, k int) {
 	if i != k {
-		h.call(i, func(now time.Duration, out *dht.StoreOut) {
+		h.call(i, func(now time.Duration, out *store.Out) {
 			h.stores[i].Member(now, dht.Peer{Name: h.name(k), Incarnation: 1, State: dht.PeerUp}, out)
 		})
 	}
 }
 
-func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
+func (h *herd) call(i int, f func(now time.Duration, out *store.Out)) {
 	out := &h.out
 	out.Reset()
 	f(h.Now(), out)
@@ -75,7 +76,7 @@ func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
 		h.sent++
 		to := h.index[s.To]
 		h.At(h.Now()+50*time.Microsecond, func() {
-			h.call(to, func(now time.Duration, out *dht.StoreOut) { h.stores[to].Message(now, h.name(i), s.Message, out) })
+			h.call(to, func(now time.Duration, out *store.Out) { h.stores[to].Message(now, h.name(i), s.Message, out) })
 		})
 	}
 	for _, r := range out.Results {
@@ -83,7 +84,7 @@ func (h *herd) call(i int, f func(now time.Duration, out *dht.StoreOut)) {
 	}
 	if last > 0 {
 		h.At(h.Now()+time.Millisecond, func() {
-			h.call(i, func(now time.Duration, out *dht.StoreOut) { h.stores[i].Synced(now, last, out) })
+			h.call(i, func(now time.Duration, out *store.Out) { h.stores[i].Synced(now, last, out) })
 		})
 	}
 	if d := h.stores[i].Deadline(); d < h.wake[i] {
@@ -127,7 +128,7 @@ func (h *herd) settle(t *testing.T, within time.Duration) {
 
 func (h *herd) do(i int, op dht.Op) uint64 {
 	tag := uint64(len(h.results)+1)<<32 | uint64(h.rng.N(1<<30))
-	h.call(i, func(now time.Duration, out *dht.StoreOut) {
+	h.call(i, func(now time.Duration, out *store.Out) {
 		h.stores[i].Do(now, tag, []dht.Op{op}, now+2*time.Second, out)
 	})
 	return tag

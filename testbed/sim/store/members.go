@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // standing is what one node holds of another.
@@ -18,7 +19,7 @@ const (
 	departed
 )
 
-// members stands in for dht.Members: it sees the truth about nodes and links
+// members stands in for members.List: it sees the truth about nodes and links
 // and tells stores about each other, with delays, and now and then wrongly.
 type members struct {
 	w      *World
@@ -187,7 +188,7 @@ func (m *members) tell(o, s *node, v *view, to standing) {
 	p := dht.Peer{Name: s.Name, Incarnation: v.incarnation, State: state}
 	m.w.Trace(o.Name, "hears", "%s.%d is %v", p.Name, p.Incarnation, p.State)
 	o.input(func() {
-		o.call(func(now time.Duration, out *dht.StoreOut) { o.store.Member(now, p, out) })
+		o.call(func(now time.Duration, out *store.Out) { o.store.Member(now, p, out) })
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
@@ -26,10 +26,10 @@ func TestStoreMutants(t *testing.T) {
 	var rows []planted.Row
 	for _, m := range planted.Of(planted.Store) {
 		t.Run(m.Name, func(t *testing.T) {
-			if !dht.Plant(m.Name) {
+			if !store.Plant(m.Name) {
 				t.Fatalf("there is no planted fault %q", m.Name)
 			}
-			defer dht.Plant("")
+			defer store.Plant("")
 			began := time.Now()
 			r, tried := hunt(int(m.Seeds), plans[m.Plan])
 			row := planted.Row{Fault: m, Took: time.Since(began)}

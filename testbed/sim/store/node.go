@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/testbed/sim/disk"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -15,7 +17,7 @@ type node struct {
 	engine.Host
 	w           *World
 	incarnation uint64
-	store       *dht.Store // nil while it is down, or not there yet
+	store       *store.Store // nil while it is down, or not there yet
 	disk        *disk.Disk
 	marks
 	serial  uint64 // of the operations that clients ask through it
@@ -36,7 +38,7 @@ func (n *node) boot(found bool) {
 	n.Start(w.Now()-w.rng.disk.Between(0, time.Hour), n.tick)
 	n.leaving, n.serial = false, 0
 	n.watches = make(map[uint64]*watcher)
-	n.store = dht.NewStore(n.config())
+	n.store = store.New(n.config())
 	image, damaged := n.disk.Image(n.incarnation)
 	w.Trace(n.Name, "boots", "incarnation %d, %d entries", n.incarnation, len(image))
 	n.store.Restore(image, damaged)
@@ -48,8 +50,8 @@ func (n *node) boot(found bool) {
 	w.members.introduce(n)
 }
 
-func (n *node) config() dht.StoreConfig {
-	return dht.StoreConfig{
+func (n *node) config() store.Config {
+	return store.Config{
 		Self: n.Name, Incarnation: n.incarnation, Seed: n.w.plan.seed<<16 ^ uint64(n.Life())<<8 ^ uint64(n.Index),
 		Kinds: dht.Kinds{kindTable: mergeTable},
 	}
@@ -91,7 +93,7 @@ func (n *node) rejoin() {
 		w.checkImages(n)
 	}
 	asked := w.askedOf(n)
-	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Rejoin(now, n.incarnation, out) })
+	n.call(func(now time.Duration, out *store.Out) { n.store.Rejoin(now, n.incarnation, out) })
 	for _, k := range asked {
 		if k.left > 0 {
 			w.Fail("unanswered", "%s began a new life and left unanswered: %s", n.Name, describe(k.entries[slices.Index(k.waits, true)]))
@@ -103,7 +105,7 @@ func (n *node) rejoin() {
 func (n *node) input(f func()) { n.Input(n.w.Now(), f) }
 
 // call lets the store handle one input and does what it says.
-func (n *node) call(f func(now time.Duration, out *dht.StoreOut)) {
+func (n *node) call(f func(now time.Duration, out *store.Out)) {
 	w := n.w
 	out := &w.out
 	out.Reset()
@@ -121,14 +123,14 @@ func (n *node) call(f func(now time.Duration, out *dht.StoreOut)) {
 func (n *node) tick() { n.call(n.store.Tick) }
 
 func (n *node) synced(upto uint64) {
-	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Synced(now, upto, out) })
+	n.call(func(now time.Duration, out *store.Out) { n.store.Synced(now, upto, out) })
 }
 
 func (n *node) receive(from *node, body any) {
-	m, ok := body.(dht.StoreMessage)
+	m, ok := body.(message.Message)
 	if !ok {
 		var err error
-		if m, err = dht.DecodeStore(body.([]byte)); err != nil {
+		if m, err = message.Decode(body.([]byte)); err != nil {
 			n.w.Fail("codec", "%s cannot read a message of %s: %v", n.Name, from.Name, err)
 			return
 		}
@@ -136,11 +138,11 @@ func (n *node) receive(from *node, body any) {
 	if n.w.Tracing() {
 		n.w.Trace(n.Name, "<- "+string(from.Name), "%s", show(m))
 	}
-	n.call(func(now time.Duration, out *dht.StoreOut) { n.store.Message(now, from.Name, m, out) })
+	n.call(func(now time.Duration, out *store.Out) { n.store.Message(now, from.Name, m, out) })
 }
 
 // act does what an outbox says, in the order of its fields.
-func (n *node) act(out *dht.StoreOut) {
+func (n *node) act(out *store.Out) {
 	w := n.w
 	for i := range out.Notes {
 		w.Trace(n.Name, "note", "%s", show(out.Notes[i]))
@@ -163,7 +165,7 @@ func (n *node) act(out *dht.StoreOut) {
 	}
 }
 
-func (n *node) send(s dht.StoreSend) {
+func (n *node) send(s store.Send) {
 	w := n.w
 	to := w.byName[s.To]
 	if to == nil {
@@ -180,7 +182,7 @@ func (n *node) send(s dht.StoreSend) {
 	w.stats.Messages++
 	var body any = s.Message
 	if w.plan.coded {
-		body = dht.EncodeStore(s.Message)
+		body = message.Encode(s.Message)
 	}
 	n.Send(&to.Host, func() { to.receive(n, body) })
 }

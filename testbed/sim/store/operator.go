@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // pleas is how often a person gives up what is lost until all is whole: once the
@@ -14,7 +15,7 @@ const pleas = 3
 
 // pleaMax is how long one of them may take, and what follows from it: longer than
 // the disks of some are waited for.
-const pleaMax = 2 * dht.RecoverAfter
+const pleaMax = 2 * store.RecoverAfter
 
 // operate is what a person does whose instance has lost its roster, or shards,
 // for good: he accepts the loss. Then everything must be whole again and answer,
@@ -52,7 +53,7 @@ func (w *World) acceptLoss(n *node) dht.Result {
 	tag := w.ground.tags
 	w.ground.pleas[tag] = dht.Result{}
 	n.input(func() {
-		n.call(func(now time.Duration, out *dht.StoreOut) { n.store.AcceptLoss(now, tag, nil, out) })
+		n.call(func(now time.Duration, out *store.Out) { n.store.AcceptLoss(now, tag, nil, out) })
 	})
 	for end := w.Now() + pleaMax; w.sound() && w.Now() < end; w.Run(w.Now() + 50*time.Millisecond) {
 		if r := w.ground.pleas[tag]; r.Outcome != 0 {

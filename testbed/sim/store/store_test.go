@@ -19,8 +19,12 @@ const seedsDefault = 3000
 
 // bereftMax is the share of seeds in which a shard may lose the disks of all who
 // held it last, and so stay unavailable, or a record what of it was on them:
-// more would mean that there is too little left to check.
-const bereftMax = 0.003
+// more would mean that there is too little left to check. Of few seeds, bereftLeast may
+// do so all the same.
+const (
+	bereftMax   = 0.003
+	bereftLeast = 3
+)
 
 func seedsWanted(t *testing.T) int {
 	t.Helper()
@@ -55,7 +59,7 @@ func TestStoreSeeds(t *testing.T) {
 	if sum.Bad > 0 {
 		t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
 	}
-	if float64(bereft) > bereftMax*float64(seeds) {
+	if float64(bereft) > max(bereftLeast, bereftMax*float64(seeds)) {
 		t.Errorf("%d of %d seeds lost a shard, a record or the roster with their disks", bereft, seeds)
 	}
 	s := &sum.Stats

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 )
 
 // shardsAtStart is how many shards an instance has in the beginning. The world
@@ -106,16 +107,16 @@ func (w *World) alive(r dht.Replica) bool {
 
 // noted takes in what a store says of itself. A shard that comes back from
 // disks must have lost all its replicas; what was not durable may be gone.
-func (w *World) noted(n *node, note *dht.StoreNote) {
-	if w.stats.Bereft+w.stats.Seatless > 0 && note.Kind != dht.NoteDropped {
+func (w *World) noted(n *node, note *store.Note) {
+	if w.stats.Bereft+w.stats.Seatless > 0 && note.Kind != store.NoteDropped {
 		return // what comes is not judged
 	}
 	switch note.Kind {
-	case dht.NoteRoster:
+	case store.NoteRoster:
 		w.stats.Epochs = max(w.stats.Epochs, note.Epoch)
-	case dht.NoteRecovering:
+	case store.NoteRecovering:
 		w.lookForLack(n, note.Shard)
-	case dht.NoteRecovered, dht.NoteLossTaken:
+	case store.NoteRecovered, store.NoteLossTaken:
 		w.stats.Lost++
 		if w.ground.sound {
 			return
@@ -125,7 +126,7 @@ func (w *World) noted(n *node, note *dht.StoreNote) {
 			w.ground.losses[c]++
 			w.ground.lostAt[c] = append(w.ground.lostAt[c], at)
 		}
-	case dht.NoteDropped:
+	case store.NoteDropped:
 		w.Fail("dropped", "%s drops a message of %s: %s", n.Name, note.Peer, note.Text)
 	}
 }

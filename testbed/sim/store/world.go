@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/testbed/sim/disk"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -22,7 +22,7 @@ type World struct {
 	past    history
 	faults  faultState
 	ground  truth
-	out     dht.StoreOut
+	out     store.Out
 	calls   uint64 // inputs of stores
 	looks   engine.Looks
 	stats   Stats
@@ -111,11 +111,11 @@ func (w *World) sound() bool { return len(w.Broken()) == 0 }
 const acrossEvery = 512
 
 func (w *World) across() {
-	var all []*dht.Store
+	var all []*store.Store
 	for _, n := range w.up() {
 		all = append(all, n.store)
 	}
-	dht.CheckStores(all...)
+	store.CheckAll(all...)
 }
 
 // up lists the nodes whose process runs, paused ones too.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // How long the work of a dead node may have no other owner, and a task that
@@ -40,7 +40,7 @@ func (w *World) shake() { w.shaken++ }
 // mourn looks from the declaration of a death on until nothing belongs to the
 // dead any more.
 func (w *World) mourn(name filch.NodeName, life uint64) {
-	o := mtc.Owner{Node: name, Incarnation: life}
+	o := record.Owner{Node: name, Incarnation: life}
 	began, shaken := w.Now(), w.shaken
 	for _, h := range w.hosts {
 		if h.Name != name && (!h.Up() || h.cut || h.Paused()) {
@@ -80,7 +80,7 @@ func (w *World) mourn(name filch.NodeName, life uint64) {
 
 // owned reports whether the records give a node tasks without an end, or a job
 // to keep going, and whether a task of these runs once and was started.
-func (w *World) owned(o mtc.Owner) (owned, once bool) {
+func (w *World) owned(o record.Owner) (owned, once bool) {
 	task := func(j *job, i int32) {
 		if i < j.total && j.ended[i] == 0 {
 			owned = true
@@ -93,20 +93,20 @@ func (w *World) owned(o mtc.Owner) (owned, once bool) {
 		j, v := w.truth.jobs[id], w.record(key)
 		switch {
 		case j.rec != nil && j.rec.Finished():
-		case key == mtc.KeyJob(id):
-			owned = owned || j.rec.Steward == o
-		case key == mtc.KeyZone(id, number):
-			z, _ := mtc.DecodeZone(v)
+		case key == record.KeyJob(id):
+			owned = owned || j.rec.Leader == o
+		case key == record.KeyZone(id, number):
+			z, _ := record.DecodeZone(v)
 			for _, s := range z.Spans {
 				for i := s.Lo; i < s.Hi && s.Owner == o && s.Void == 0; i++ {
 					task(j, i)
 				}
 			}
-		case key == mtc.KeyBlock(id, number):
-			b, _ := mtc.DecodeBlock(v)
+		case key == record.KeyBlock(id, number):
+			b, _ := record.DecodeBlock(v)
 			for k := range b.Tasks {
 				if b.Tasks[k].State == 0 && b.Tasks[k].Owner == o {
-					task(j, number*mtc.BlockSize+int32(b.Offs[k]))
+					task(j, number*record.BlockSize+int32(b.Offs[k]))
 				}
 			}
 		}

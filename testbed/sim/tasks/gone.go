@@ -5,6 +5,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -24,7 +26,7 @@ const goneWithin = 100 * time.Millisecond
 
 // missed has all others call a host gone, most of them if it lives.
 func (w *World) missed(h *host, all bool) {
-	m := word{mtc.Member{Name: h.Name, Incarnation: h.incarnation, Gone: true, Group: group(int(h.Index))}, h.seen.version}
+	m := word{policy.Member{Name: h.Name, Incarnation: h.incarnation, Gone: true, Group: group(int(h.Index))}, h.seen.version}
 	for _, o := range w.hosts {
 		if o == h || !all && w.gone.N(8) == 0 {
 			continue
@@ -81,7 +83,7 @@ func (w *World) rejectOne(left int) {
 }
 
 // wronged reports whether a task is lost that a node started which may live.
-func (t *truth) wronged(id filch.JobID, i int32, k *mtc.Task) bool {
+func (t *truth) wronged(id filch.JobID, i int32, k *record.Task) bool {
 	h := t.w.byName(k.By.Node)
 	return k.State == filch.Lost && t.jobs[id].Spec.Once && t.jobs[id].starts[i] > 0 && h != nil && h.incarnation == k.By.Incarnation && !h.seen.dead
 }

@@ -4,21 +4,22 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // word is what the member list says of a host. Words come in any order: of two
 // the list keeps the later.
 type word struct {
-	mtc.Member
+	policy.Member
 	version int // only the host itself raises it
 }
 
 // word is what a host says of itself.
 func (h *host) word() word {
-	return word{mtc.Member{Name: h.Name, Incarnation: h.incarnation, Up: !h.drains, Draining: h.drains, Group: group(int(h.Index))}, h.seen.version}
+	return word{policy.Member{Name: h.Name, Incarnation: h.incarnation, Up: !h.drains, Draining: h.drains, Group: group(int(h.Index))}, h.seen.version}
 }
 
-// supersedes is the rule of dht.Member: a death ends an incarnation for good, and
+// supersedes is the rule of members.Member: a death ends an incarnation for good, and
 // within a version that a host is gone overrides that it is there.
 func (m *word) supersedes(old *word) bool {
 	switch {

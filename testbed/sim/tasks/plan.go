@@ -6,6 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -37,7 +39,7 @@ func (w *World) bury(h *host) {
 		}
 		h.seen.dead = true
 		w.mourn(h.Name, life)
-		w.hear(word{Member: mtc.Member{Name: h.Name, Incarnation: life, Dead: true, Group: group(int(h.Index))}})
+		w.hear(word{Member: policy.Member{Name: h.Name, Incarnation: life, Dead: true, Group: group(int(h.Index))}})
 	})
 }
 
@@ -57,7 +59,7 @@ func (w *World) revive(h *host) {
 		w.lists[h.Index][o.Index] = m
 		h.core.SetMember(w.Now(), m.Member, &h.out)
 	}
-	h.core.SetRoom(w.Now(), mtc.Room{Slots: w.opt.Slots}, &h.out)
+	h.core.SetRoom(w.Now(), record.Room{Slots: w.opt.Slots}, &h.out)
 	h.act()
 	w.hear(h.word())
 	// Homes moved.
@@ -156,8 +158,8 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	opt := Options{
 		Seed: seed, Events: 1_000_000, Hosts: 3 + d.N(5), Slots: int32(1 + d.N(4)), Check: check, Trace: trace,
 		Links:   engine.Links{LatencyMin: 20 * time.Microsecond, LatencyMax: time.Millisecond},
-		Policy:  mtc.Policy{Kind: mtc.PolicyKind(d.N(4)), Threshold: 1 << 20, LocalTime: 200 * time.Millisecond},
-		Victims: mtc.Victims(d.N(3)),
+		Policy:  policy.Policy{Kind: policy.Kind(d.N(4)), Threshold: 1 << 20, LocalTime: 200 * time.Millisecond},
+		Victims: policy.Victims(d.N(3)),
 		Store:   Trouble{Timeout: 50 * time.Millisecond, SlowTail: 100 * time.Millisecond},
 	}
 	if d.Chance(0.6) {
@@ -206,7 +208,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 		}
 		if d.Chance(0.4) {
 			s.Nodes, s.Total = dag(d, int(min(s.Total, 400))), 0
-			s.Spec.OnFail = mtc.FailMode(d.N(3))
+			s.Spec.OnFail = record.FailMode(d.N(3))
 		}
 		if k > 0 && d.Chance(0.2) {
 			s.After = []filch.JobID{filch.JobID(k)}
@@ -241,9 +243,9 @@ func (w *World) alive() int {
 	return 0
 }
 
-func dag(d *engine.Dice, n int) (nodes []mtc.GraphNode) {
+func dag(d *engine.Dice, n int) (nodes []record.GraphNode) {
 	for i := range n {
-		g := mtc.GraphNode{Name: fmt.Sprint("t", i)}
+		g := record.GraphNode{Name: fmt.Sprint("t", i)}
 		for range d.N(4) {
 			if i > 0 {
 				g.Parents = append(g.Parents, int32(max(i-1-d.N(20), 0)))

@@ -5,8 +5,10 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
 
@@ -48,7 +50,7 @@ func (g ground) Try(filch.NodeName) records.Fate {
 }
 
 func (g ground) Stored(op *dht.Op, old, value []byte) {
-	kind, _ := launcher.TaskKind(op.Kind)
+	kind, _ := node.TaskKind(op.Kind)
 	g.w.truth.stored(string(op.Key), kind, old, value)
 }
 
@@ -57,7 +59,7 @@ func (w *World) record(key string) []byte { return w.records.Value(dht.Key(key))
 
 // homed lists the records whose home is h.
 func (h *host) homed() (list []mtc.Stored) {
-	for r := range h.port.Homed(mtc.Prefix) {
+	for r := range h.port.Homed(record.Prefix) {
 		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
 	}
 	return list
@@ -66,7 +68,7 @@ func (h *host) homed() (list []mtc.Stored) {
 // port is how a host reaches the records.
 type port struct {
 	*records.Port
-	said dht.StoreOut
+	said store.Out
 }
 
 // propose hands a proposal of the Core to the records, as a launcher does. Said
@@ -83,7 +85,7 @@ func (h *host) propose(p *mtc.Proposal) {
 	case mtc.OpMerge:
 		w.Stats.Merges++
 	}
-	op := launcher.TaskOp(p)
+	op := node.TaskOp(p)
 	op.ID = dht.OpID{Node: h.Name, Incarnation: h.incarnation, Seq: p.Tag}
 	h.port.Do(w.Now(), p.Tag, []dht.Op{op}, w.Now()+w.opt.Store.Timeout, out)
 }
@@ -100,7 +102,7 @@ func (h *host) hear() {
 			h.port.Tick(now, &h.port.said)
 			for i := range h.port.said.Results {
 				r := &h.port.said.Results[i]
-				h.core.Answered(now, r.Tag, launcher.TaskAnswer(&r.Result), out)
+				h.core.Answered(now, r.Tag, node.TaskAnswer(&r.Result), out)
 			}
 		})
 	})

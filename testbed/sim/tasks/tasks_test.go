@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -60,7 +61,7 @@ func TestSeedRepeats(t *testing.T) {
 
 // efficiency runs a bag of equal tasks from one host and compares with an ideal
 // that knows all.
-func efficiency(hosts int, slots, perSlot int32, length time.Duration, v mtc.Victims) (eff, cv float64, w *World) {
+func efficiency(hosts int, slots, perSlot int32, length time.Duration, v policy.Victims) (eff, cv float64, w *World) {
 	w = NewWorld(Options{
 		Seed: 1, Hosts: hosts, Slots: slots, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Victims: v,
 	})
@@ -75,8 +76,8 @@ func TestEfficiency(t *testing.T) {
 	for _, c := range []struct {
 		hosts   int
 		perSlot int32
-		victims mtc.Victims
-	}{{64, 100, mtc.Random}, {64, 100, mtc.Mesh}, {64, 100, mtc.Hierarchical}, {1024, 20, mtc.Random}} {
+		victims policy.Victims
+	}{{64, 100, policy.Random}, {64, 100, policy.Mesh}, {64, 100, policy.Hierarchical}, {1024, 20, policy.Random}} {
 		if testing.Short() && c.hosts > 64 {
 			continue
 		}
@@ -86,7 +87,7 @@ func TestEfficiency(t *testing.T) {
 		}
 		t.Logf("figure: %d launchers x 16, 64 ms, victims %d: efficiency %.3f, variation %.4f, %d events, messages %v, merges %d",
 			c.hosts, c.victims, eff, cv, w.Steps(), w.Stats.Messages, w.Stats.Merges)
-		if c.victims == mtc.Random && (eff < 0.95 || cv >= 0.05) {
+		if c.victims == policy.Random && (eff < 0.95 || cv >= 0.05) {
 			t.Errorf("%d launchers: efficiency %.3f and variation %.4f, want at least 0.95 and below 0.05", c.hosts, eff, cv)
 		}
 	}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -14,7 +15,7 @@ type tries struct {
 }
 
 // limits draws how often tasks of a job may die with their node.
-func limits(s *mtc.Spec, d *engine.Dice) {
+func limits(s *record.Spec, d *engine.Dice) {
 	s.CrashLimit = 100
 	if d.Chance(0.5) {
 		s.CrashLimit, s.Sure = uint8(1+d.N(3)), d.Chance(0.3)
@@ -50,7 +51,7 @@ func (t *truth) tried(j *job, s mtc.Start) {
 
 // counted checks what a record says of a task's tries: a start counts if it was
 // committed, and without one nothing is lost but what has no line.
-func (t *truth) counted(id filch.JobID, j *job, i int32, k *mtc.Task) {
+func (t *truth) counted(id filch.JobID, j *job, i int32, k *record.Task) {
 	n := &j.tries[i]
 	if k.Started && k.Attempt > n.last {
 		n.commits, n.last = n.commits+1, k.Attempt

@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -41,7 +42,7 @@ type job struct {
 	running int32
 	peak    int32
 	last    int32 // of the tally
-	rec     *mtc.Job
+	rec     *record.Job
 	added   []addition
 }
 
@@ -95,7 +96,7 @@ func (t *truth) begun(j *job, s mtc.Start) {
 	}
 	if len(j.Nodes) > 0 {
 		for _, p := range j.Nodes[s.Index].Parents {
-			if j.ended[p] == 0 || j.ended[p] != filch.OK && j.Spec.OnFail == mtc.FailSkip {
+			if j.ended[p] == 0 || j.ended[p] != filch.OK && j.Spec.OnFail == record.FailSkip {
 				t.breach("task %d.%d began although task %d is %v", s.Job, s.Index, p, j.ended[p])
 			}
 		}
@@ -149,18 +150,18 @@ func (h *host) killAll() {
 
 // stored looks at a record that changed: an end stays what it was, a tally only
 // grows.
-func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
+func (t *truth) stored(key string, kind record.RecordKind, _, val []byte) {
 	id, number := parse(key)
 	j := t.jobs[id]
 	switch kind {
-	case mtc.RecordBlock:
-		b, err := mtc.DecodeBlock(val)
+	case record.RecordBlock:
+		b, err := record.DecodeBlock(val)
 		if err != nil {
 			t.breach("%s: %v", key, err)
 			return
 		}
 		for k, off := range b.Offs {
-			i := number*mtc.BlockSize + int32(off)
+			i := number*record.BlockSize + int32(off)
 			s := b.Tasks[k].State
 			t.counted(id, j, i, &b.Tasks[k])
 			switch {
@@ -178,8 +179,8 @@ func (t *truth) stored(key string, kind mtc.RecordKind, _, val []byte) {
 				j.ended[i] = s
 			}
 		}
-	case mtc.RecordJob:
-		rec, err := mtc.DecodeJob(val)
+	case record.RecordJob:
+		rec, err := record.DecodeJob(val)
 		if err != nil {
 			t.breach("%s: %v", key, err)
 			return
@@ -241,14 +242,14 @@ func (w *World) judge() {
 		}
 		t.kept(id, j)
 		void := t.voids(id, j.total)
-		var count mtc.Tally
-		var block *mtc.Block
+		var count record.Tally
+		var block *record.Block
 		for i := range j.total {
-			if i%mtc.BlockSize == 0 {
-				block = t.block(id, i/mtc.BlockSize)
+			if i%record.BlockSize == 0 {
+				block = t.block(id, i/record.BlockSize)
 			}
-			k := mtc.Task{}
-			if p := block.Find(uint8(i % mtc.BlockSize)); p != nil {
+			k := record.Task{}
+			if p := block.Find(uint8(i % record.BlockSize)); p != nil {
 				k = *p
 			}
 			if (k.State == 0) == (void[i] == 0) {
@@ -275,7 +276,7 @@ func (w *World) where(id filch.JobID) (s string) {
 	return s
 }
 
-func one(s filch.State) (t mtc.Tally) {
+func one(s filch.State) (t record.Tally) {
 	for k, n := range map[filch.State]*int32{
 		filch.OK: &t.OK, filch.Failed: &t.Failed, filch.Killed: &t.Killed, filch.Lost: &t.Lost,
 		filch.Skipped: &t.Skipped, filch.Cancelled: &t.Cancelled,
@@ -290,8 +291,8 @@ func one(s filch.State) (t mtc.Tally) {
 // voids are the ends of tasks that a zone's record has, all at once.
 func (t *truth) voids(id filch.JobID, total int32) []filch.State {
 	v := make([]filch.State, total)
-	for z := int32(0); z*mtc.ZoneSize < total; z++ {
-		rec, err := mtc.DecodeZone(t.w.record(mtc.KeyZone(id, z)))
+	for z := int32(0); z*record.ZoneSize < total; z++ {
+		rec, err := record.DecodeZone(t.w.record(record.KeyZone(id, z)))
 		if err != nil {
 			t.breach("zone %d of job %d: %v", z, id, err)
 			continue
@@ -305,11 +306,11 @@ func (t *truth) voids(id filch.JobID, total int32) []filch.State {
 	return v
 }
 
-func (t *truth) block(id filch.JobID, n int32) *mtc.Block {
-	b, err := mtc.DecodeBlock(t.w.record(mtc.KeyBlock(id, n)))
+func (t *truth) block(id filch.JobID, n int32) *record.Block {
+	b, err := record.DecodeBlock(t.w.record(record.KeyBlock(id, n)))
 	if err != nil {
 		t.breach("block %d of job %d: %v", n, id, err)
-		return &mtc.Block{}
+		return &record.Block{}
 	}
 	return b
 }

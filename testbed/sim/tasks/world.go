@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
@@ -18,8 +21,8 @@ type Options struct {
 	Hosts   int
 	Slots   int32
 	Links   engine.Links
-	Policy  mtc.Policy
-	Victims mtc.Victims
+	Policy  policy.Policy
+	Victims policy.Victims
 	Check   bool          // call Core.Check after every input, and look at every record
 	Cost    time.Duration // cpu time of one input
 	Store   Trouble
@@ -107,14 +110,14 @@ func NewWorld(opt Options) *World {
 	}
 	e := engine.New(engine.Options{Seed: opt.Seed, Hosts: opt.Hosts, Links: opt.Links, Trace: opt.Trace, Steps: opt.Events})
 	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
-	w.records = records.New(ground{w}, launcher.Kinds())
+	w.records = records.New(ground{w}, node.Kinds())
 	w.truth.init(w)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
-	var shared *mtc.Members
+	var shared *policy.Members
 	if opt.Shared {
-		shared = mtc.NewMembers()
+		shared = policy.NewMembers()
 		for i := range opt.Hosts {
-			shared.Set(mtc.Member{Name: name(i), Incarnation: 1, Up: true, Group: group(i)})
+			shared.Set(policy.Member{Name: name(i), Incarnation: 1, Up: true, Group: group(i)})
 		}
 	}
 	for i := range opt.Hosts {
@@ -130,7 +133,7 @@ func NewWorld(opt Options) *World {
 				h.core.SetMember(0, o.word().Member, &h.out)
 			}
 		}
-		h.core.SetRoom(0, mtc.Room{Slots: opt.Slots}, &h.out)
+		h.core.SetRoom(0, record.Room{Slots: opt.Slots}, &h.out)
 		h.act()
 	}
 	return w
@@ -140,7 +143,7 @@ func name(i int) filch.NodeName { return filch.NodeName("n" + strconv.Itoa(i+1))
 func group(i int) string        { return "rack" + strconv.Itoa(i/16) }
 
 // boot begins a life of a host's launcher.
-func (h *host) boot(shared *mtc.Members) {
+func (h *host) boot(shared *policy.Members) {
 	h.incarnation++
 	h.seen.gone = false
 	h.seen.dead = false
@@ -225,7 +228,7 @@ func (w *World) send(h *host, s mtc.Send) {
 	if to == nil {
 		return
 	}
-	body := mtc.EncodeMessage(s.Message)
+	body := message.Encode(s.Message)
 	kind := fmt.Sprintf("%T", s.Message)[len("*mtc."):]
 	w.Stats.Messages[kind]++
 	incarnation := to.incarnation
@@ -233,7 +236,7 @@ func (w *World) send(h *host, s mtc.Send) {
 		if to.incarnation != incarnation {
 			return
 		}
-		m, err := mtc.DecodeMessage(body)
+		m, err := message.Decode(body)
 		if err != nil {
 			w.Fail("codec", "%s cannot read a message of %s: %v", to.Name, h.Name, err)
 			return
@@ -258,7 +261,7 @@ func (w *World) Call(i int, what string, f func(c *mtc.Core, now time.Duration, 
 
 // Submit gives a host a job and lets another one follow it.
 func (w *World) Submit(i int, s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
-	if s.Spec.Each == (mtc.Room{}) {
+	if s.Spec.Each == (record.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
 	if s.Ticket == (filch.Ticket{}) {

@@ -1,0 +1,215 @@
+package bringup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// downWait is how long launchers may take to end their jobs and themselves;
+// downWait is longer than the usual kill-wait.
+const downWait = 25 * time.Second
+
+func DownCommand(g *cli.Global) *cobra.Command {
+	here, drained := false, false
+	c := &cobra.Command{
+		Use:     "down [OPTIONS] [NODE...]",
+		GroupID: "nodes",
+		Short:   "stop the instance, or some of its nodes",
+		Long: `Ends the jobs of the instance, stops its launchers on all machines, and removes
+what they kept. With --here only the launchers of this machine are stopped: the
+others go on, and with them the detached jobs that have no rank here.
+
+With NODE only the launchers of these nodes are stopped, on whatever machine. What
+runs there ends as with --here, tasks are started again on other nodes, and records
+are handed off. With --drain each drains first, and is stopped when nothing runs
+there any more.`,
+		Args:    cobra.ArbitraryArgs,
+		Example: "  filch down\n  filch down --here\n  filch down n3\n  filch down --drain 'n[3-5]'",
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case here && len(args) > 0:
+				return ui.Misused(filch.Errorf(filch.Invalid, "--here and NODE exclude each other"))
+			case drained && len(args) == 0:
+				return ui.Misused(filch.Errorf(filch.Invalid, "--drain is for single nodes").WithHint("filch down --drain NODE"))
+			case len(args) > 0:
+				return downNodes(g, args, drained)
+			}
+			return down(g, here)
+		},
+	}
+	c.Flags().BoolVar(&here, "here", false, "only the launchers of this machine")
+	c.Flags().BoolVar(&drained, "drain", false, "wait until nothing runs on NODE, and start nothing there meanwhile")
+	return c
+}
+
+func down(g *cli.Global, here bool) error {
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	name, err := instanceToStop(base, g)
+	if err != nil {
+		return err
+	}
+	dirs := place.Nodes(base, name)
+	stopped, elsewhere := 0, 0
+	for _, d := range dirs {
+		if answers(d) {
+			stopped++
+		}
+	}
+	if !here {
+		if elsewhere, err = downElsewhere(dirs); err != nil {
+			ui.Warn(err.Error())
+		}
+	}
+	for _, d := range dirs {
+		if c, err := client.DialDir(d, cli.Build); err == nil {
+			scope := "instance"
+			if here {
+				scope = "node"
+			}
+			_ = cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", scope)
+			c.Close()
+		}
+	}
+	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end; they have 10 s from TERM to KILL") })
+	defer speak.Stop()
+	deadline := time.Now().Add(downWait)
+	for _, d := range dirs {
+		if err := awaitEnd(d, deadline); err != nil {
+			return err
+		}
+		if err := d.Remove(); err != nil {
+			ui.Warn("cannot remove " + d.Path() + ": " + err.Error())
+		}
+	}
+	if here {
+		_ = os.RemoveAll(filepath.Join(base, name))
+	} else {
+		removeInstance(base, name)
+	}
+	fmt.Printf("%s is down: %s stopped\n", ui.Clean(name), ui.Plural(stopped+elsewhere, "launcher"))
+	return nil
+}
+
+// instanceToStop is the instance to stop, with live launchers or without.
+func instanceToStop(base string, g *cli.Global) (string, error) {
+	name := g.Instance
+	if name == "" {
+		name = os.Getenv("FILCH_INSTANCE")
+	}
+	if name == "" {
+		if own := place.AllocationName(os.Getenv); own != "" && len(place.Nodes(base, own)) > 0 {
+			name = own
+		}
+	}
+	if name != "" {
+		if err := place.CheckInstance(name); err != nil {
+			return "", err
+		}
+	}
+	all := InstancesHere(base)
+	switch {
+	case name != "" && len(place.Nodes(base, name)) == 0:
+		return "", filch.Errorf(filch.NotFound, "no instance %s on this machine", name).WithHint("there is %s", orNone(all))
+	case name != "":
+		return name, nil
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return "", filch.Errorf(filch.NotFound, "no launcher runs on this machine: nothing to stop")
+	}
+	return "", filch.Errorf(filch.Invalid, "%d instances are on this machine: %s", len(all), strings.Join(all, ", ")).
+		WithHint("choose one with --instance NAME")
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// downElsewhere asks a launcher here to stop the launchers of other machines, and
+// returns their number.
+func downElsewhere(dirs []place.Dir) (int, error) {
+	here := map[filch.NodeName]bool{}
+	for _, d := range dirs {
+		here[filch.NodeName(d.Node)] = true
+	}
+	for _, d := range dirs {
+		c, err := client.DialDir(d, cli.Build)
+		if err != nil {
+			continue
+		}
+		defer c.Close()
+		list, err := cli.QueryNodes(c)
+		if err != nil {
+			return 0, err
+		}
+		others := 0
+		for _, n := range list {
+			if !here[n.Node] && (n.State == "up" || n.State == "draining") {
+				others++
+			}
+		}
+		return others, cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "all")
+	}
+	return 0, nil
+}
+
+// awaitEnd waits until the launcher of d has released its lock, and kills the
+// launcher at the deadline.
+func awaitEnd(d place.Dir, deadline time.Time) error {
+	for {
+		pid, held := lockHolder(d)
+		if !held {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			if pid <= 0 {
+				return filch.Errorf(filch.Timeout, "the launcher %s does not end", d.Node)
+			}
+			ui.Warn(fmt.Sprintf("the launcher %s (pid %d) does not end and is killed", d.Node, pid))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			deadline = time.Now().Add(cli.QueryWait)
+		}
+		time.Sleep(cli.PollPause)
+	}
+}
+
+// lockHolder reports whether a launcher holds the state directory, and the pid
+// from the launcher's pid file.
+func lockHolder(d place.Dir) (pid int, held bool) {
+	f, err := os.Open(d.PIDFile())
+	if err != nil {
+		return 0, !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil {
+		return 0, false
+	}
+	b := make([]byte, 32)
+	n, _ := f.Read(b)
+	pid, _ = strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return pid, errors.Is(err, unix.EWOULDBLOCK)
+}

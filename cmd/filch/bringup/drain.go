@@ -1,0 +1,164 @@
+package bringup
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+func DrainCommand(g *cli.Global) *cobra.Command {
+	undo, reason := false, ""
+	c := &cobra.Command{
+		Use:     "drain [OPTIONS] NODE...",
+		GroupID: "nodes",
+		Short:   "give a node no new work, or work again",
+		Long: `A node that drains starts nothing more. Tasks that are queued there leave for other
+nodes at once, records that it keeps are handed off, and what runs there goes on
+to its end. When nothing runs there any more the node may be stopped: filch down
+NODE. Where all nodes drain, work waits.
+
+A drain lasts until --undo, or until the node goes down: a launcher that is started
+again after a crash drains on. filch nodes, doctor and explain say which nodes
+drain, and why.`,
+		Example: "  filch drain n3\n  filch drain -m 'disk is replaced on Monday' 'n[3-5]'\n  filch drain --undo n3",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if undo && reason != "" {
+				return ui.Misused(filch.Errorf(filch.Invalid, "--undo and -m exclude each other"))
+			}
+			why := launcher.Drain{Reason: reason, By: userHere()}
+			if err := why.Check(); err != nil {
+				return ui.Misused(err)
+			}
+			return drain(g, args, &why, undo)
+		},
+	}
+	c.Flags().BoolVar(&undo, "undo", false, "the node takes work again")
+	c.Flags().StringVarP(&reason, "reason", "m", "", "why, for all who look at the nodes; at most 256 bytes")
+	return c
+}
+
+// userHere is the name of the user, and the name of this machine.
+func userHere() string {
+	user := os.Getenv("USER")
+	if user == "" {
+		user = fmt.Sprintf("uid %d", os.Getuid())
+	}
+	if host, err := os.Hostname(); err == nil {
+		user += " on " + host
+	}
+	return strings.ToValidUTF8(user[:min(len(user), launcher.MaxDrainBy)], "")
+}
+
+// nodesNamed reads the names of nodes, all of which must be in the list.
+func nodesNamed(args []string, list []wire.NodeInfo) ([]filch.NodeName, error) {
+	all, err := spec.Hosts(strings.Join(args, ","))
+	if err != nil {
+		return nil, ui.Misused(err)
+	}
+	var unknown []filch.NodeName
+	for _, name := range all {
+		if !slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Node == name }) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, filch.Errorf(filch.NotFound, "there is no node %s: nothing was done", spec.FormatHosts(unknown)).WithHint("filch nodes lists them")
+	}
+	return slices.Compact(all), nil
+}
+
+// drain has nodes drain, or take work again. drain reports the nodes that cannot
+// be asked; the other nodes drain all the same.
+func drain(g *cli.Global, args []string, why *launcher.Drain, undo bool) error {
+	c, err := g.Dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	list, err := cli.QueryNodes(c)
+	if err != nil {
+		return err
+	}
+	all, err := nodesNamed(args, list)
+	if err != nil {
+		return err
+	}
+	var last error
+	for _, name := range all {
+		if last != nil {
+			ui.Warn(last.Error())
+		}
+		last = drainOne(c, name, why, undo)
+	}
+	if !undo {
+		sayAllDrain(c)
+	}
+	return last
+}
+
+func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo bool) error {
+	word := ""
+	if undo {
+		word = wire.DrainUndo
+	}
+	var info wire.DrainInfo
+	if err := cli.Ask(c, 2*cli.QueryWait, &info, wire.VerbDrain, string(name), word, why.Reason, why.By); err != nil {
+		return err
+	}
+	if info.Trouble != "" {
+		ui.Warn(fmt.Sprintf("%s does so until its launcher ends; it cannot remember it: %s", name, info.Trouble))
+	}
+	busy := info.Slots - info.Free
+	switch {
+	case undo && info.Was:
+		ui.Printf("%s takes work again\n", name)
+	case undo:
+		ui.Printf("%s did not drain\n", name)
+	case busy == 0:
+		ui.Printf("%s drains: nothing runs there\n", name)
+	default:
+		ui.Printf("%s drains: %d of %s in use, until what runs there ends\n", name, busy, ui.Plural(int(info.Slots), "slot"))
+	}
+	return nil
+}
+
+// sayAllDrain warns when no node takes work any more.
+func sayAllDrain(c *client.Client) {
+	list, err := cli.QueryNodes(c)
+	if err == nil && !slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.State == "up" }) {
+		ui.Say("no node takes work now: what is submitted waits until filch drain --undo NODE")
+	}
+}
+
+// DrainLine returns why a node drains, by whose command and since when; "" when
+// only the draining itself is known.
+func DrainLine(d *launcher.Drain, now time.Time) string {
+	if d == nil {
+		return ""
+	}
+	text := ""
+	if d.Reason != "" {
+		text = ": " + d.Reason
+	}
+	if ago := now.Sub(time.Unix(0, d.Since)); d.Since > 0 && ago >= 0 {
+		text += " (" + ui.ShortTime(ago.Round(time.Second)) + " ago"
+		if d.By != "" {
+			text += ", by " + d.By
+		}
+		text += ")"
+	}
+	return text
+}

@@ -1,0 +1,278 @@
+package bringup
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// invitation is the input for another machine to become a node: the addresses and
+// the secret. Its file has mode 0600.
+type invitation struct {
+	place.Contact
+	Secret string `json:"secret"` // hexadecimal
+}
+
+func InviteCommand(g *cli.Global) *cobra.Command {
+	file := ""
+	c := &cobra.Command{
+		Use:     "invite [-o FILE]",
+		GroupID: "nodes",
+		Short:   "write what another machine needs to join",
+		Long: `Writes a file with an address of this instance and its secret. Whoever has it can
+add nodes and start programs as you: keep it private, and copy it with scp.`,
+		Example: "  filch invite -o invitation      and over there: filch join invitation",
+		RunE: func(*cobra.Command, []string) error {
+			c, err := g.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := cli.QueryNodes(c)
+			if err != nil {
+				return err
+			}
+			node, err := place.ReadNode(c.Dir.NodeFile())
+			if err != nil {
+				return err
+			}
+			secret, err := place.ReadPrivate(node.Secret)
+			if err != nil {
+				return err
+			}
+			inv := invitation{Contact: place.Contact{Instance: c.Dir.Instance, UUID: node.UUID, Wire: cli.WireVersion}, Secret: string(trimEnd(secret))}
+			for _, n := range list {
+				for _, a := range n.Addrs {
+					if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
+						inv.Addrs = append(inv.Addrs, a)
+					}
+				}
+			}
+			if len(inv.Addrs) == 0 {
+				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
+					WithHint("start it with: filch up --nodes 1 --iface INTERFACE")
+			}
+			b, err := json.MarshalIndent(inv, "", "  ")
+			if err != nil {
+				return err
+			}
+			if err := place.WritePrivate(file, append(b, '\n')); err != nil {
+				return err
+			}
+			fmt.Printf("wrote %s; on the other machine: filch join %s\n", file, file)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "output", "o", "filch-invitation", "the file to write, mode 0600")
+	return c
+}
+
+func trimEnd(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// joinOptions are the options of filch join.
+type joinOptions struct {
+	upOptions
+	secret string
+	name   string
+}
+
+func JoinCommand(g *cli.Global) *cobra.Command {
+	o := &joinOptions{upOptions: upOptions{Global: g}}
+	c := &cobra.Command{
+		Use:     "join ADDRESS --secret FILE | join INVITATION",
+		GroupID: "nodes",
+		Short:   "make this machine a node of an instance",
+		Long: `Starts a launcher on this machine that joins an instance through any of its
+nodes. The secret is read from a file that only you may read, or with - from
+standard input; it is never part of a command line.`,
+		Example: `  filch join invitation
+  filch join 10.0.0.7:41873 --secret ~/.filch/bold-otter/secret
+  ssh head cat .filch/bold-otter/secret | filch join 10.0.0.7:41873 --secret -`,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ExactArgs(1),
+		RunE:                  func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
+	}
+	c.Flags().StringVar(&o.secret, "secret", "", "file with the instance's secret, - for standard input")
+	c.Flags().StringVar(&o.name, "name", "", "name of this node (default: the host name)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "slots (default: the cores that may be used)")
+	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default: the one that reaches ADDRESS)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "port to listen on (default: any that is free)")
+	return c
+}
+
+func (o *joinOptions) join(where string) error {
+	if err := o.check(nil); err != nil {
+		return err
+	}
+	inv, err := o.invited(where)
+	if err != nil {
+		return err
+	}
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	name := o.name
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return filch.Errorf(filch.Invalid, "cannot tell the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
+		}
+	}
+	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
+		return ui.Misused(err)
+	}
+	b := &localNodes{base: base, instance: inv.Instance, port: o.port}
+	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}
+	if answers(dir) {
+		return alreadyUp(inv.Instance, 1)
+	}
+	if b.host, err = o.joinHost(inv.Addrs[0]); err != nil {
+		return err
+	}
+	if err := b.joinAs(dir, inv, o.slots); err != nil {
+		b.clear()
+		return err
+	}
+	list, err := nodesOf(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s is a node of %s, which has %s\n", name, inv.Instance, ui.Plural(len(list), "node"))
+	return nil
+}
+
+// joinHost is the address to listen on.
+func (o *joinOptions) joinHost(seed string) (string, error) {
+	if o.address != "" || o.iface != "" {
+		return o.listenHost()
+	}
+	host, err := addressTowards(seed)
+	if err != nil {
+		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, err.Error())
+	}
+	return host, nil
+}
+
+// invited reads the invitation, or makes an invitation of an address and a
+// secret.
+func (o *joinOptions) invited(where string) (invitation, error) {
+	var inv invitation
+	if _, _, err := net.SplitHostPort(where); err != nil {
+		if o.secret != "" {
+			return inv, ui.Misused(filch.Errorf(filch.Invalid, "%s is not an address, HOST:PORT", strconv.Quote(where)))
+		}
+		b, err := place.ReadPrivate(where)
+		if err != nil {
+			return inv, err
+		}
+		if err := json.Unmarshal(b, &inv); err != nil || len(inv.Addrs) == 0 || inv.Instance == "" {
+			return inv, filch.Errorf(filch.Invalid, "%s is not an invitation", where).WithHint("filch invite writes one")
+		}
+		if inv.Wire != cli.WireVersion {
+			return inv, filch.Errorf(filch.Invalid, "%s speaks wire version %d, this filch speaks %d", inv.Instance, inv.Wire, cli.WireVersion).
+				WithHint("use one version of filch on all nodes")
+		}
+		return inv, nil
+	}
+	if o.secret == "" {
+		return inv, ui.Misused(filch.Errorf(filch.Invalid, "joining %s needs the secret of the instance", where).
+			WithHint("--secret FILE; filch invite writes address and secret into one file"))
+	}
+	b, err := readSecretFile(o.secret)
+	if err != nil {
+		return inv, err
+	}
+	secret, err := place.ParseSecret(b, o.secret)
+	if err != nil {
+		return inv, err
+	}
+	inv.Instance, inv.UUID, inv.Addrs, inv.Secret = o.Instance, UUIDOf(secret), []string{where}, hex.EncodeToString(secret)
+	inv.Wire = cli.WireVersion
+	if inv.Instance == "" {
+		inv.Instance = instanceOfSecret(o.secret, secret)
+	}
+	return inv, nil
+}
+
+// instanceOfSecret is the name of the instance of a secret: the folder's name if
+// the file lies in the home of an instance, else the name chosen by filch up.
+func instanceOfSecret(path string, secret []byte) string {
+	if dir := filepath.Base(filepath.Dir(path)); filepath.Base(path) == "secret" && filepath.IsAbs(path) && place.CheckInstance(dir) == nil {
+		return dir
+	}
+	return twoWords(secret)
+}
+
+func readSecretFile(path string) ([]byte, error) {
+	if path != "-" {
+		return place.ReadPrivate(path)
+	}
+	b, err := io.ReadAll(io.LimitReader(os.Stdin, 4096))
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read the secret from standard input: %s", err.Error())
+	}
+	return b, nil
+}
+
+// joinAs writes the launcher's files, starts the launcher, and waits until the
+// launcher has joined.
+func (b *localNodes) joinAs(dir place.Dir, inv invitation, slots int) error {
+	if err := b.prepare(1); err != nil {
+		return err
+	}
+	secret, err := place.ParseSecret([]byte(inv.Secret), "the invitation")
+	if err != nil {
+		return err
+	}
+	home, err := place.HomeOf(inv.Instance)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(home.Secret()); err != nil {
+		if err := home.Make(); err != nil {
+			return err
+		}
+		b.fresh = true
+		if err := place.WriteSecret(home.Secret(), secret); err != nil {
+			return err
+		}
+	} else if had, err := place.ReadSecret(home.Secret()); err != nil {
+		return err
+	} else if !bytes.Equal(had, secret) {
+		return filch.Errorf(filch.Denied, "%s is the secret of another instance called %s than the one to join", home.Secret(), inv.Instance).
+			WithHint("if that one has ended, on all machines that share the folder: rm -r %s", filepath.Dir(home.Secret()))
+	}
+	b.nodes = []place.Dir{dir}
+	b.members = []place.Node{{
+		Dir: dir, UUID: inv.UUID, Secret: home.Secret(), Keeper: b.keeper, Listen: b.listen(0),
+		Alloc: place.Alloc{Queue: queueHere(home, inv.UUID)},
+	}}
+	share(&b.members[0], b.cores, 0, 1, slots)
+	if err := b.startAndWait(0, inv.Addrs); err != nil {
+		return err
+	}
+	if err := b.gathered(2); err != nil {
+		return err
+	}
+	return home.WriteContact(inv.Contact) // the join proved the contact right
+}

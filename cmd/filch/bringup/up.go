@@ -1,0 +1,315 @@
+package bringup
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// Limits of filch up.
+const (
+	maxVirtual    = 1024 // launchers on a machine
+	nodesDefault  = 4
+	joinWait      = 30 * time.Second // in which one more launcher must have joined
+	PromisedNodes = 3                // with fewer nothing is promised about node death
+)
+
+// upOptions are the options of filch up.
+type upOptions struct {
+	*cli.Global
+	nodes   int
+	slots   int
+	address string
+	iface   string
+	port    int
+	shaped  bool // any of the above was given
+
+	hosts    string
+	patience time.Duration
+	shell    bool
+	hold     int    // descriptor for the report to the parent
+	pool     string // an invitation
+	endOptions
+	queueOptions
+}
+
+// endOptions are the options about the end of an allocation.
+type endOptions struct {
+	ends   string
+	drain  time.Duration
+	learn  bool
+	signal string
+
+	given    map[string]bool // options on the command line
+	end      time.Time       // from --ends; zero: no end
+	warnSig  int32
+	warnTime time.Duration
+}
+
+func UpCommand(g *cli.Global) *cobra.Command {
+	o := &upOptions{Global: g}
+	c := &cobra.Command{
+		Use:     "up [OPTIONS] [-- COMMAND [ARGUMENTS]]",
+		GroupID: "nodes",
+		Short:   "start launchers on this machine, or on every node of an allocation",
+		Long: `Starts an instance: launchers on this machine that find each other and share
+their slots. Each is a node of its own, with its own host name and /dev/shm where
+the kernel allows that; together they divide the machine's cores. Other machines
+are added with filch invite and filch join.
+
+In a Slurm or PBS job, a launcher is started on every node that the job has, with
+the slots that were granted there; it ends with the job. So it is with --hosts,
+over ssh (or what FILCH_RSH says). See docs/allocations.md.
+
+With a COMMAND, the instance lives as long as the command and ends with its exit
+code. Where launchers of an instance on this machine have died, filch up starts
+them again.`,
+		Example: `  filch up                         four launchers, the machine's cores divided
+  filch up --nodes 8 --slots 4     eight of them with four slots each
+  filch up --nodes 1 --iface eth0  one launcher that others can reach
+  filch up -- make check           an instance for one command
+  filch up -- ./campaign.sh        in a batch script: on all nodes of the job
+  source <(filch up --shell)       the same, for the rest of the script
+  filch up --hosts n[1-4]          on these hosts, over ssh
+  filch up --resume slurm-4711     go on with what that allocation did not finish`,
+		DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return fmt.Errorf("what is %s? a command stands behind --", ui.Clean(args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd.Flags(), "hosts", "resume", "join"); err != nil {
+				return err
+			}
+			o.given = map[string]bool{}
+			for _, name := range []string{"nodes", "slots", "address", "iface", "port", "ends", "drain", "learn", "deadline", "signal"} {
+				o.given[name] = cmd.Flags().Changed(name)
+				o.shaped = o.shaped || o.given[name]
+			}
+			o.chosen = cmd.Flags().Changed("mirror")
+			return o.up(args)
+		},
+	}
+	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start on this machine (default 4); in an allocation, of how many of its nodes to make use (default all)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "slots of each (default: its share of the cores, 1 at least)")
+	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default 127.0.0.1)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "first port to listen on (default: any that is free)")
+	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a list, or a file of them")
+	c.Flags().StringVar(&o.ends, "ends", "", "when the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: as the batch system says)")
+	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "how long the nodes of an allocation may take to join")
+	c.Flags().StringVar(&o.pool, "join", "", "make the nodes of this allocation nodes of another instance: a file of filch invite")
+	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "how long before the end of the allocation nothing is started but what is known to finish; 0 never")
+	c.Flags().BoolVar(&o.learn, "learn", true, "start nothing that takes, as others of its name did, longer than the nodes are there")
+	c.Flags().StringVar(&o.signal, "signal", "", "signal to send to COMMAND before the end of the allocation: SIG[@SECONDS]")
+	c.Flags().BoolVar(&o.mirror, "mirror", false, "keep the queue of tasks on a shared file system, for --resume (default: in a batch job)")
+	c.Flags().StringVar(&o.resume, "resume", "", "go on with the queue of tasks of an instance that is no more")
+	c.Flags().BoolVar(&o.shell, "shell", false, "print the variables for a shell: source <(filch up --shell)")
+	c.Flags().IntVar(&o.hold, "hold", 0, "hold the instance and tell so on this descriptor")
+	_ = c.Flags().MarkHidden("hold")
+	return c
+}
+
+// check refuses senseless option values.
+func (o *upOptions) check(command []string) error {
+	switch {
+	case o.given["nodes"] && o.nodes == 0 || o.nodes < 0 || o.nodes > maxVirtual:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: 1 to %d launchers can be started", o.nodes, maxVirtual))
+	case o.slots < 0 || o.slots > 1<<16:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--slots %d: a node has 1 to %d slots", o.slots, 1<<16))
+	case o.port < 0 || o.port > 65535:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port))
+	case o.given["deadline"] && o.patience <= 0:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline %v: nodes need some time to join", o.patience))
+	case o.address != "" && o.iface != "":
+		return ui.Misused(filch.Errorf(filch.Invalid, "--address and --iface exclude each other"))
+	}
+	if o.Instance != "" {
+		if err := place.CheckInstance(o.Instance); err != nil {
+			return ui.Misused(err)
+		}
+	}
+	return o.checkEnd(len(command) > 0)
+}
+
+func (o *upOptions) up(command []string) error {
+	err := o.begin(command)
+	if err != nil && o.shell {
+		// Sourcing an empty output succeeds: false makes the script fail.
+		fmt.Println("false")
+	}
+	return err
+}
+
+func (o *upOptions) begin(command []string) error {
+	if err := o.check(command); err != nil {
+		return err
+	}
+	given, err := o.allocation()
+	if err != nil {
+		return err
+	}
+	if given != nil {
+		return o.upNodes(given, command)
+	}
+	if err := o.checkHere(); err != nil {
+		return err
+	}
+	if err := o.findQueue(); err != nil {
+		return err
+	}
+	if o.shell {
+		return ui.Misused(filch.Errorf(filch.Invalid, "--shell is for allocations and --hosts").WithHint("here: filch up"))
+	}
+	base, err := place.Base()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	host, err := o.listenHost()
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, place.SecretBytes)
+	if _, err := rand.Read(secret); err != nil {
+		return filch.Errorf(filch.Internal, "cannot make a secret: %s", err.Error())
+	}
+	name, err := o.chooseName(base, secret, len(command) > 0)
+	if err != nil {
+		return err
+	}
+	b := &localNodes{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret, own: own{queue: o.mirror || o.old.from != "", after: o.old.last, ending: o.ending(o.end)}}
+	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
+		switch {
+		case len(dead) == 0 || b.tied:
+			return alreadyUp(name, len(alive))
+		case o.shaped:
+			return filch.Errorf(filch.Busy, "%d of %s of %s on this machine have died", len(dead), ui.Plural(len(dead)+len(alive), "launcher"), name).
+				WithHint("filch up --instance %s, without other options, starts them again; filch down --instance %s removes it", name, name)
+		}
+		return b.restart(dead, alive)
+	}
+	err = b.start(o.nodes, o.slots)
+	went := ""
+	if err == nil {
+		went, err = o.goOn(b.nodes[0])
+	}
+	if err != nil {
+		b.clear()
+		return b.withHint(err)
+	}
+	if went != "" {
+		ui.Say(went)
+	}
+	if len(command) > 0 {
+		return supervise(command, []string{"FILCH_INSTANCE=" + name}, func(p *os.Process) { o.watchEnd(name, o.end, warnCommand(p)) }, b.clear)
+	}
+	b.announce(time.Since(started))
+	return nil
+}
+
+// withHint adds a hint about the port: the launcher does not know of --port.
+func (b *localNodes) withHint(err error) error {
+	var e *filch.Error
+	if b.port > 0 && errors.As(err, &e) && e.Hint == "" {
+		return e.WithHint("without --port free ones are chosen")
+	}
+	return err
+}
+
+// chooseName is the name asked for, or a new name. Without a name, an instance
+// already here is probably the intended one, unless the new instance is for a
+// single command.
+func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (string, error) {
+	name := o.Instance
+	if name == "" {
+		name = os.Getenv("FILCH_INSTANCE")
+	}
+	if name == "" {
+		name = place.AllocationName(os.Getenv)
+	}
+	if name == "" {
+		name = o.resume
+	}
+	if err := o.clearOld(base, name); err != nil {
+		return "", err
+	}
+	if name != "" {
+		if err := place.CheckInstance(name); err != nil {
+			return "", ui.Misused(err)
+		}
+		if len(place.Nodes(base, name)) > 0 {
+			return name, nil
+		}
+		return name, refuseForeign(name)
+	}
+	if here := InstancesHere(base); len(here) > 0 && !forCommand {
+		return here[0], nil
+	}
+	name = twoWords(secret)
+	for n := 2; len(place.Nodes(base, name)) > 0 || refuseForeign(name) != nil; n++ {
+		name = twoWords(secret) + "-" + strconv.Itoa(n)
+	}
+	return name, nil
+}
+
+func alreadyUp(name string, nodes int) error {
+	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, ui.Plural(nodes, "launcher")).
+		WithHint("use it with filch run, or start another: filch up --instance NAME")
+}
+
+// refuseForeign refuses a name whose secret exists though none of its launchers
+// was ever here: the instance is on other machines with the same home.
+func refuseForeign(name string) error {
+	home, err := place.HomeOf(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(home.Secret()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return filch.Errorf(filch.Busy, "an instance %s exists already, on other machines: %s", name, home.Secret()).
+		WithHint("filch join adds this machine to it; if it is long gone: rm -r %s", string(home))
+}
+
+// InstancesHere are the instances with a state directory on this machine.
+func InstancesHere(base string) []string {
+	var names []string
+	for _, d := range place.Nodes(base, "") {
+		if len(names) == 0 || names[len(names)-1] != d.Instance {
+			names = append(names, d.Instance)
+		}
+	}
+	return names
+}
+
+// announce prints the first text that a new user sees.
+func (b *localNodes) announce(took time.Duration) {
+	slots := 0
+	list, _ := nodesOf(b.nodes[0]) // the slots of each node by its settings
+	for _, n := range list {
+		slots += int(n.Slots)
+	}
+	fmt.Printf("%s is up: %s, %s, on this machine (%s), in %s\n", b.instance,
+		ui.Plural(len(b.nodes), "node"), ui.Plural(slots, "slot"), ui.Plural(len(b.cores), "core"), ui.ShortTime(took))
+	fmt.Printf("try   filch run -n %d hostname\nstop  filch down\n", min(slots, 4))
+	if len(b.nodes) < PromisedNodes {
+		fmt.Printf("note  with fewer than %d nodes nothing is promised when one dies\n", PromisedNodes)
+	}
+	if b.shared != nil && len(b.nodes) > 1 {
+		fmt.Printf("note  no namespaces (%s): the nodes share a host name, and ranks get no shared memory\n", ui.Clean(b.shared.Error()))
+	}
+}

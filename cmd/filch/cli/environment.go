@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/rlimit"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/spec"
+)
+
+// rlimitsPropagated are the resource limits that ranks inherit from the user's
+// shell, by Linux's numbers: all sixteen but RLIMIT_NICE and RLIMIT_RTPRIO, which
+// cannot be raised back.
+var rlimitsPropagated = [...]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15}
+
+// Environment reads the variables, the working directory, the job and the task of
+// this process for a request.
+func Environment() (spec.Context, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot tell the working directory: %s", err.Error()).
+			WithHint("it may have been removed; cd to one that exists")
+	}
+	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: OuterJob(), Task: outerTask(), ReadFile: ReadSmall}, nil
+}
+
+// outerTask is the serial number, on its node, of the task around this process; 0
+// outside of a task.
+func outerTask() uint64 {
+	n, _ := strconv.ParseUint(os.Getenv("FILCH_SERIAL"), 10, 64)
+	return n
+}
+
+// OuterJob is the job that this process is a rank of; 0 outside of a job.
+func OuterJob() filch.JobID {
+	n, err := strconv.ParseInt(os.Getenv("FILCH_JOB"), 10, 32)
+	if err != nil || n < 1 {
+		return 0
+	}
+	return filch.JobID(n)
+}
+
+// ReadSmall reads a file that a command line names, up to a bound.
+func ReadSmall(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, spec.MaxMultiProgBytes+1))
+	return string(b), err
+}
+
+// ProcessLimits adds the umask and the soft limits of this process to the order.
+func ProcessLimits(o *launcher.Order) {
+	mask := syscall.Umask(0)
+	syscall.Umask(mask)
+	o.Umask = uint32(mask)
+	for _, resource := range rlimitsPropagated {
+		var r syscall.Rlimit
+		if syscall.Getrlimit(int(resource), &r) != nil {
+			continue
+		}
+		if resource == syscall.RLIMIT_NOFILE && rlimit.OpenFiles > 0 {
+			r.Cur = rlimit.OpenFiles
+		}
+		o.Rlimits = append(o.Rlimits, launcher.Rlimit{Resource: resource, Soft: r.Cur})
+	}
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+)
+
+// maxIDs bounds the jobs that a command line names by ranges.
+const maxIDs = 10_000
+
+// JobRank names a job, or with Rank not -1 a rank of the job.
+type JobRank struct {
+	Job  filch.JobID
+	Rank filch.Rank
+}
+
+// readIDs reads the user's names of jobs: 7, 3-5, last, 7.2 for a rank, and lists
+// of these with commas. readIDs calls last only for the word last.
+func readIDs(words []string, last func() (filch.JobID, error)) ([]JobRank, error) {
+	var ids []JobRank
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			more, err := readID(part, last)
+			if err != nil {
+				return nil, err
+			}
+			if len(ids)+len(more) > maxIDs {
+				return nil, ui.Misused(filch.Errorf(filch.Invalid, "more than %d jobs are named", maxIDs))
+			}
+			ids = append(ids, more...)
+		}
+	}
+	return ids, nil
+}
+
+func readID(s string, last func() (filch.JobID, error)) ([]JobRank, error) {
+	wrong := ui.Misused(filch.Errorf(filch.Invalid, "%s names no job", strconv.Quote(s)).
+		WithHint("a job is a number, last, a range 3-5, or JOB.RANK; filch ps lists them"))
+	name, rank, ranked := strings.Cut(s, ".")
+	r := filch.Rank(-1)
+	if ranked {
+		n, err := strconv.ParseInt(rank, 10, 32)
+		if err != nil || !ui.AllDigits(rank) {
+			return nil, wrong
+		}
+		r = filch.Rank(n)
+	}
+	if name == "last" {
+		job, err := last()
+		return []JobRank{{job, r}}, err
+	}
+	low, high, ranged := strings.Cut(name, "-")
+	if !ranged {
+		high = low
+	}
+	first, err1 := strconv.ParseInt(low, 10, 32)
+	final, err2 := strconv.ParseInt(high, 10, 32)
+	if err1 != nil || err2 != nil || !ui.AllDigits(low) || !ui.AllDigits(high) || first < 1 || final < first || ranged && ranked {
+		return nil, wrong
+	}
+	if final-first >= maxIDs {
+		return nil, ui.Misused(filch.Errorf(filch.Invalid, "%s names more than %d jobs", s, maxIDs))
+	}
+	var ids []JobRank
+	for n := first; n <= final; n++ {
+		ids = append(ids, JobRank{filch.JobID(n), r})
+	}
+	return ids, nil
+}
+
+// OneID reads a single job.
+func OneID(word string, last func() (filch.JobID, error)) (JobRank, error) {
+	ids, err := readIDs([]string{word}, last)
+	if err != nil {
+		return JobRank{}, err
+	}
+	if len(ids) != 1 {
+		return JobRank{}, ui.Misused(filch.Errorf(filch.Invalid, "%s names %d jobs, one is wanted", strconv.Quote(word), len(ids)))
+	}
+	return ids[0], nil
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Build is set by the build (-ldflags -X).
+var Build = "dev"
+
+const WireVersion = wire.Version
+
+// Ask sends a query and decodes the answer into v, nil for none. Ask waits for d;
+// 0 is without limit.
+func Ask(c *client.Client, d time.Duration, v any, verb string, args ...string) error {
+	b, err := c.Query(d, verb, args...)
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return filch.Errorf(filch.Internal, "cannot read the launcher's answer to %s: %s", verb, err.Error())
+	}
+	return nil
+}
+
+func QueryNodes(c *client.Client) ([]wire.NodeInfo, error) {
+	var list []wire.NodeInfo
+	err := Ask(c, QueryWait, &list, wire.VerbNodes)
+	return list, err
+}
+
+func QueryJobs(c *client.Client) ([]launcher.JobInfo, error) {
+	var list []launcher.JobInfo
+	err := Ask(c, QueryWait, &list, wire.VerbPs)
+	return list, err
+}
+
+// LastJob returns a function that finds the job submitted last by a user and not
+// by a task.
+func LastJob(c *client.Client) func() (filch.JobID, error) {
+	return func() (filch.JobID, error) {
+		list, err := QueryJobs(c)
+		if err != nil {
+			return 0, err
+		}
+		var last launcher.JobInfo
+		for _, j := range list {
+			if j.Submit > last.Submit && j.Task == nil {
+				last = j
+			}
+		}
+		if last.ID == 0 {
+			return 0, filch.Errorf(filch.NotFound, "there is no last job: none was submitted yet").WithHint("filch run COMMAND")
+		}
+		return last.ID, nil
+	}
+}
+
+// IsUnreached reports whether err means that no launcher can be asked.
+func IsUnreached(err error) bool {
+	k := ui.KindOf(err)
+	return k == filch.Unavailable || k == filch.NotFound
+}

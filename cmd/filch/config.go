@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/filchd"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/config/place"
+)
+
+// configWait bounds the reading of a few small files; any may be on a slow file
+// system.
+const configWait = 20 * time.Second
+
+func configCommand(g *cli.Global) *cobra.Command {
+	asJSON, origin := false, false
+	c := &cobra.Command{
+		Use:     "config",
+		GroupID: "nodes",
+		Short:   "show the settings that a launcher here has, and where they came from",
+		Long: `Shows the settings that a launcher of this machine has when it is started now. A
+flag of filch up or filch join goes before the environment (FILCH_ and the key in
+capitals), that before the files, of which the last that exists counts:
+
+  /etc/filch/config.yaml                          of the machine
+  ~/.config/filch/config.yaml                     of the user
+  ~/.config/filch/instances/INSTANCE.yaml         of one instance
+
+A file has lines like "slots: 4":
+
+  slots        slots of a node (default: a core each, or its share of the cores)
+  spare        keepers that stand ready for the next launch (default 1)
+  log_bytes    size of the launcher's log; two are kept (default 8 MiB)
+  store_bytes  what the node may keep of the shared store (0: 512 MiB)
+  debug        true: every message is in the log
+
+It needs no launcher. With an instance that has a node here the node's own flags
+count. XDG_CONFIG_HOME stands for ~/.config.`,
+		Example: "  filch config --origin\n  filch config --origin --instance brave-otter",
+		RunE: func(*cobra.Command, []string) error {
+			list, err := settings(g)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return ui.PrintJSON(list)
+			}
+			t := &ui.Table{Head: []string{"KEY", "VALUE"}}
+			if origin {
+				t.Head = append(t.Head, "ORIGIN")
+			}
+			for _, v := range list {
+				if cells := []string{v.Key, v.Value, v.Origin}; origin {
+					t.Add(cells...)
+				} else {
+					t.Add(cells[:2]...)
+				}
+			}
+			return t.Print()
+		},
+	}
+	c.Flags().BoolVar(&origin, "origin", false, "say where each value came from: flag, environment, file and line, or default")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// Setting is the output of filch config --json for each key.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// settings asks filchd, which reads the files, for the settings of an instance:
+// the named instance, or the only instance with nodes here.
+func settings(g *cli.Global) ([]Setting, error) {
+	base, err := place.Base()
+	if err != nil {
+		return nil, err
+	}
+	name := g.Instance
+	if name == "" {
+		name = os.Getenv("FILCH_INSTANCE")
+	}
+	if here := bringup.InstancesHere(base); name == "" && len(here) == 1 {
+		name = here[0]
+	}
+	node := ""
+	if name != "" {
+		if err := place.CheckInstance(name); err != nil {
+			return nil, ui.Misused(err)
+		}
+		for _, d := range place.Nodes(base, name) {
+			if g.Node == "" || g.Node == d.Node {
+				node = d.NodeFile()
+				break
+			}
+		}
+	}
+	out, code, err := filchd.Run(configWait, nil, "config", name, node)
+	if err != nil {
+		return nil, err
+	}
+	var list []Setting
+	if err := json.Unmarshal(out, &list); err != nil || code != 0 {
+		return nil, filch.Errorf(filch.Internal, "filchd ended with code %d and said no settings", code)
+	}
+	return list, nil
+}

@@ -1,0 +1,103 @@
+package filchd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// yamlWait bounds the reading of a workflow file: a file of 64 MiB takes some 20
+// s on a busy machine.
+const yamlWait = 2 * time.Minute
+
+// ReadYAML has filchd read YAML, for [workflow.Options]. ReadYAML needs no
+// running launcher: the program is started for this file, and the file cannot
+// harm launchers, however large or odd the file is.
+func ReadYAML(text []byte) (asJSON []byte, line int, err error) {
+	out, code, err := Run(yamlWait, text, "yaml")
+	if err != nil || code == 0 {
+		return out, 0, err
+	}
+	var fault workflow.YAMLFault
+	if err := json.Unmarshal(out, &fault); err != nil || code != workflow.ExitYAML {
+		return nil, 0, filch.Errorf(filch.Internal, "the reader of YAML ended with code %d", code)
+	}
+	return nil, fault.Line, errors.New(fault.Text)
+}
+
+// Run runs filchd as a program with a bounded run time and returns its standard
+// output. A failure's message on standard error becomes the error, but for codes
+// below [filch.ExitOurs].
+func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code int, err error) {
+	base, err := place.Base()
+	if err != nil {
+		return nil, 0, err
+	}
+	body, err := Body()
+	if err != nil {
+		return nil, 0, err
+	}
+	path, err := InstallOne(base, "filchd", body)
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), &said
+	stdout, err = cmd.Output()
+	var failed *exec.ExitError
+	switch {
+	case err == nil:
+		return stdout, 0, nil
+	case ctx.Err() != nil:
+		return nil, 0, filch.Errorf(filch.Timeout, "%s did not end within %v", path, wait)
+	case !errors.As(err, &failed):
+		return nil, 0, filch.Errorf(filch.Internal, "cannot run %s: %s", path, err.Error())
+	case failed.ExitCode() > 0 && failed.ExitCode() < filch.ExitOurs:
+		return stdout, failed.ExitCode(), nil
+	}
+	return nil, 0, SaidBy(said.Bytes(), fmt.Sprintf("filchd %s ended (%s)", args[0], failed))
+}
+
+// SaidBy is the error that filchd wrote to its standard error, in lines that
+// begin with `filch: error: ` and `filch: hint: `; without such lines the text is
+// ended, with the last line.
+func SaidBy(said []byte, ended string) error {
+	text, hint := "", ""
+	for line := range bytes.SplitSeq(said, []byte("\n")) {
+		if s, ok := bytes.CutPrefix(line, []byte("filch: error: ")); ok {
+			text = string(s)
+		} else if s, ok := bytes.CutPrefix(line, []byte("filch: hint: ")); ok {
+			hint = string(s)
+		}
+	}
+	if text == "" {
+		text = ended
+		if tail := LastLine(said); tail != "" {
+			text += ": " + tail
+		}
+	}
+	e := filch.Errorf(filch.Internal, "%s", text)
+	if hint != "" {
+		e = e.WithHint("%s", hint)
+	}
+	return e
+}
+
+func LastLine(b []byte) string {
+	b = bytes.TrimSpace(b)
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+		b = b[i+1:]
+	}
+	return string(b)
+}

@@ -1,0 +1,17 @@
+package runclient
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// dialects are the parts of a run that another launcher's name changes; each is
+// nil for filch's own way.
+type dialects struct {
+	Report  func(*Session, launcher.Ended)      // prints how the run ended
+	Code    func(launcher.CauseKind, int32) int // the exit code of an end
+	Absent  func(error) int                     // goes on where no launcher answers
+	Crowded func(*filch.Error) int              // goes on where a run is refused for want of slots
+}
+
+var Dialect dialects

@@ -1,0 +1,141 @@
+package runclient
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// CheckDetached refuses options that need a client in a run without a client.
+func CheckDetached(r *spec.Run) error {
+	if !r.Request.Detach {
+		return nil
+	}
+	for _, v := range [...]struct{ option, value string }{{"output", r.Client.Stdout}, {"error", r.Client.Stderr}} {
+		if v.value != "" && v.value != "all" && v.value != launcher.NoFile && !ui.AllDigits(v.value) && output.SideOf(v.value) == output.SideClient {
+			return filch.Errorf(filch.Invalid, "--%s=%s needs a client to write it, and --detach leaves none", v.option, v.value).
+				WithHint("put %%t, %%n or %%N into the name, or read the output with filch logs JOB")
+		}
+	}
+	if in := r.Client.Stdin; in == "" || in == "all" {
+		r.Order.IO.StdinMode = launcher.StdinNone
+	} else if r.Order.IO.StdinMode != launcher.StdinNone && r.Order.IO.StdinMode != launcher.StdinFile {
+		return filch.Errorf(filch.Invalid, "--input=%s needs a client to read it, and --detach leaves none", in).
+			WithHint("put %%t, %%n or %%N into the name, or redirect it in the command: sh -c './a < file'")
+	}
+	return nil
+}
+
+// Launch submits the run and stays with it.
+func Launch(r *spec.Run, around spec.Context) int {
+	cli.ProcessLimits(&r.Order)
+	s := &Session{Spec: r, cwd: around.Cwd}
+	in, err := s.openStdin()
+	if err != nil {
+		return ui.Fail(err)
+	}
+	if r.Client.Pty {
+		w := ui.TerminalSize()
+		r.Order.Pty = &w
+	}
+	if r.Request.Order, err = wire.Marshal(&r.Order); err != nil {
+		return ui.Fail(err)
+	}
+	if n := len(r.Request.Order); n > launcher.MaxOrderBytes {
+		return ui.Fail(filch.Errorf(filch.Invalid, "the command and its environment have %d bytes, %d at most", n, launcher.MaxOrderBytes).
+			WithHint("pass less with --export"))
+	}
+	c, err := client.Dial(client.Options{Instance: r.Client.Instance, Build: cli.Build})
+	if err != nil && Dialect.Absent != nil && cli.IsUnreached(err) {
+		return Dialect.Absent(err)
+	}
+	if err != nil {
+		return ui.Fail(err)
+	}
+	if err := cli.FitWalltime(r, c.Dir); err != nil {
+		if ui.KindOf(err) == filch.Invalid {
+			return ui.Usage(err)
+		}
+		return ui.Fail(err)
+	}
+	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
+		r.Request.Parent, r.Request.Task, r.Request.Inside = 0, 0, launcher.Inside{} // FILCH_JOB is a job of another instance
+	}
+	withdraw := func() {}
+	if r.Client.Bcast != "" {
+		if withdraw, err = broadcast(r, around, c.Dir); err != nil {
+			return ui.Fail(err)
+		}
+	}
+	if s.run, err = c.Submit(&r.Request); err != nil {
+		withdraw() // after Submit the launcher removes the archive
+		return ui.Fail(err)
+	}
+	if r.Request.Detach {
+		return s.detached()
+	}
+	s.pump = newPump(s.run, in)
+	s.interactive()
+	code := s.loop()
+	s.restore()
+	return code
+}
+
+// openStdin opens the ranks' standard input: our own standard input, or the file
+// of -i. A null device is left to the nodes.
+func (s *Session) openStdin() (*os.File, error) {
+	io := &s.Spec.Order.IO
+	if io.StdinMode != launcher.StdinAll {
+		return os.Stdin, nil
+	}
+	if in := s.Spec.Client.Stdin; in != "" && in != "all" {
+		f, err := os.Open(in)
+		if err != nil {
+			return nil, filch.Errorf(filch.Invalid, "cannot open the input file: %s", err.Error())
+		}
+		return f, nil
+	}
+	if ui.IsNull(os.Stdin) {
+		io.StdinMode = launcher.StdinNone
+	}
+	return os.Stdin, nil
+}
+
+// detached waits until the job exists, prints its number and leaves.
+func (s *Session) detached() int {
+	for {
+		event, err := s.run.Next()
+		if err != nil {
+			return ui.Fail(err)
+		}
+		switch e := event.(type) {
+		case launcher.Accepted:
+			if s.Spec.Client.JSON {
+				b, _ := json.Marshal(struct {
+					ID   filch.JobID `json:"id"`
+					Name string      `json:"name"`
+				}{e.Job, s.Spec.Request.Name})
+				_, _ = os.Stdout.Write(append(b, '\n'))
+			} else {
+				_, _ = os.Stdout.WriteString(e.Job.String() + "\n")
+			}
+			s.run.Close()
+			return 0
+		case launcher.Refused:
+			ui.Complain(&e.Err)
+			return int(e.Code)
+		case launcher.StillWaiting:
+			s.waits(e)
+		case wire.Warn:
+			ui.Warn(e.Text)
+		}
+	}
+}

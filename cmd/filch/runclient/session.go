@@ -1,0 +1,355 @@
+package runclient
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Session is a client's stay with a run, from the submission to its end. One
+// goroutine reads from the launcher and writes the output of the ranks; a second
+// passes on standard input; a third receives signals, so that Ctrl-C works while
+// a write waits for a stopped terminal.
+type Session struct {
+	Spec *spec.Run
+	cwd  string
+	run  *client.Run
+	pump *pump
+	sink *Sink
+	undo func() // restores the terminal; nil when there is nothing to restore
+
+	mu    sync.Mutex // guards the fields below
+	job   filch.JobID
+	size  int32
+	begun bool                 // ranks run: they have printed something, or all were started
+	Nodes []launcher.NodeRanks // once started
+	piped bool                 // a reader of our output went away
+}
+
+// loop handles the launcher's events until the job has ended.
+func (s *Session) loop() int {
+	for {
+		event, err := s.run.Next()
+		if err != nil {
+			return ui.Fail(err)
+		}
+		switch e := event.(type) {
+		case wire.Output:
+			s.print(e)
+		case wire.Place:
+			s.pump.onCredit(e)
+		case wire.Warn:
+			if !s.Spec.Client.Quiet {
+				ui.Warn(e.Text)
+			}
+		case launcher.Accepted:
+			if err := s.accepted(e); err != nil {
+				s.run.Close()
+				return ui.Fail(err)
+			}
+		case launcher.StillWaiting:
+			s.waits(e)
+		case launcher.Started:
+			s.started(e)
+		case launcher.Ending:
+			if s.Spec.Client.Verbose > 0 {
+				ui.Say(e.Text)
+			}
+		case launcher.Refused:
+			if Dialect.Crowded != nil && e.Err.Kind == filch.NoFit && strings.Contains(e.Err.Hint, "that fits: -n ") {
+				s.run.Close()
+				s.restore()
+				return Dialect.Crowded(&e.Err)
+			}
+			ui.Complain(&e.Err)
+			return exitCode(launcher.CauseNone, e.Code)
+		case launcher.Ended:
+			return s.ended(e)
+		}
+	}
+}
+
+// waits prints the reason that a job waits; e.Job is 0 while the job waits for
+// its number.
+func (s *Session) waits(e launcher.StillWaiting) {
+	switch {
+	case s.Spec.Client.Quiet:
+	case e.Job == 0:
+		ui.Say(e.Text)
+	default:
+		ui.Say(fmt.Sprintf("job %d waits: %s", e.Job, e.Text))
+	}
+}
+
+func (s *Session) accepted(e launcher.Accepted) error {
+	size := e.Size
+	if size == 0 {
+		size = s.Spec.Request.Shape.Ranks
+	}
+	s.mu.Lock()
+	s.job, s.size = e.Job, size
+	s.mu.Unlock()
+	if s.Spec.Client.Verbose > 0 {
+		ui.Say(fmt.Sprintf("job %d: %s", e.Job, spec.FormatShape(s.Spec.Request.Shape)))
+	}
+	sink, err := openSink(s.Spec, e.Job, s.cwd)
+	if err != nil {
+		return err
+	}
+	sink.Width = output.Width(size)
+	s.sink = sink
+	return nil
+}
+
+func (s *Session) started(e launcher.Started) {
+	s.mu.Lock()
+	s.begun, s.Nodes, s.size = true, e.Nodes, e.Size
+	s.mu.Unlock()
+	if s.sink != nil {
+		s.sink.Width = output.Width(e.Size)
+	}
+	if s.Spec.Client.Verbose > 0 {
+		ui.Say(fmt.Sprintf("job %d: %s on %s after %s", e.Job, ui.Plural(int(e.Size), "rank"), nodeNames(e.Nodes), ui.ShortTime(e.Waited)))
+		for _, n := range e.Nodes {
+			if s.Spec.Client.Verbose > 1 {
+				ui.Say(fmt.Sprintf("job %d: %s: ranks %s", e.Job, n.Node, spec.FormatRanks(n.Ranks)))
+			}
+		}
+		if near := cli.Neighbors(s.Spec.Client.Instance, e.Nodes); len(near) > 0 {
+			ui.Say(fmt.Sprintf("job %d: %d of its nodes are of one machine, and their ranks talk over TCP (on one node, -N 1, they have shared memory)", e.Job, len(near)))
+		}
+	}
+}
+
+// print writes a piece of output. When the reader of the output has gone, print
+// ends the job, as SIGPIPE would end a program that writes for itself.
+func (s *Session) print(o wire.Output) {
+	if s.sink == nil || s.piped {
+		return
+	}
+	if !s.begun { // only this goroutine sets begun
+		s.mu.Lock()
+		s.begun = true
+		s.mu.Unlock()
+	}
+	err := s.sink.Write(o)
+	if err == nil {
+		return
+	}
+	s.piped = true
+	if !ui.IsBrokenPipe(err) {
+		ui.Complain(filch.Errorf(filch.Invalid, "cannot write the output: %s", err.Error()))
+	}
+	_ = s.run.Cancel(ui.SIGTERM)
+}
+
+// ended prints how the job ended, if not well, and returns the exit code. The
+// last line names the first cause.
+func (s *Session) ended(e launcher.Ended) int {
+	if s.sink != nil {
+		if err := s.sink.close(); err != nil {
+			return ui.Fail(err)
+		}
+	}
+	if s.piped {
+		return filch.ExitSignalBase + int(ui.SIGPIPE)
+	}
+	if e.Code == 0 && e.Bad == 0 {
+		return 0
+	}
+	s.restore()
+	if Dialect.Report != nil {
+		Dialect.Report(s, e)
+	} else {
+		s.report(e)
+	}
+	return exitCode(e.Cause.Kind, e.Code)
+}
+
+// exitCode is the exit code for an end, in the dialect of this process.
+func exitCode(kind launcher.CauseKind, code int32) int {
+	if Dialect.Code != nil {
+		return Dialect.Code(kind, code)
+	}
+	return int(code)
+}
+
+// report prints the ranks that ended badly, grouped as srun does, and the cause
+// last. An end that the user asked for is no error.
+func (s *Session) report(e launcher.Ended) {
+	if len(e.Ranks) > 1 || e.Cause.Rank < 0 && len(e.Ranks) > 0 {
+		for _, line := range s.groups(e) {
+			ui.Say("error: " + line)
+		}
+	}
+	if e.Cause.Text != "" {
+		ui.Say("error: " + e.Cause.Text)
+	}
+	if h := e.Cause.Hint; h != "" {
+		ui.Hint(h)
+	} else if h := causeHint(e.Cause.Kind, s.Spec); h != "" {
+		ui.Hint(h)
+	}
+}
+
+// endGroup is the ranks with the same kind of end.
+type endGroup struct {
+	Text  string
+	Ranks string // folded, like 3,5-7
+	Nodes string
+	Count int
+}
+
+// groups are the bad ends as lines like "ranks 3,5 on n[1-2]: exited with code 7".
+func (s *Session) groups(e launcher.Ended) []string {
+	var lines []string
+	for _, g := range s.Folded(e, EndText) {
+		word := "rank"
+		if g.Count > 1 {
+			word = "ranks"
+		}
+		lines = append(lines, word+" "+g.Ranks+" on "+g.Nodes+": "+g.Text)
+	}
+	if more := int(e.Bad) - len(e.Ranks); more > 0 && len(e.Ranks) == launcher.MaxRankEnds {
+		lines = append(lines, fmt.Sprintf("%d more ranks ended badly", more))
+	}
+	return lines
+}
+
+// Folded are the bad ends, grouped by their text.
+func (s *Session) Folded(e launcher.Ended, words func(launcher.RankEnd) string) []endGroup {
+	type group struct {
+		text  string
+		ranks []bool
+		nodes map[filch.NodeName]bool
+	}
+	var groups []*group
+	find := func(text string) *group {
+		for _, g := range groups {
+			if g.text == text {
+				return g
+			}
+		}
+		g := &group{text: text, ranks: make([]bool, max(s.size, 1)), nodes: map[filch.NodeName]bool{}}
+		groups = append(groups, g)
+		return g
+	}
+	for _, r := range e.Ranks {
+		g := find(words(r))
+		if int(r.Rank) < len(g.ranks) {
+			g.ranks[r.Rank] = true
+			g.nodes[s.NodeOf(r.Rank)] = true
+		}
+	}
+	var folded []endGroup
+	for _, g := range groups {
+		if ranks, n := FoldRanks(g.ranks); n > 0 {
+			folded = append(folded, endGroup{Text: g.text, Ranks: ranks, Nodes: foldNodes(g.nodes), Count: n})
+		}
+	}
+	return folded
+}
+
+func (s *Session) NodeOf(r filch.Rank) filch.NodeName {
+	for _, n := range s.Nodes {
+		for _, span := range n.Ranks {
+			if r >= span.First && r < span.First+filch.Rank(span.Count) {
+				return n.Node
+			}
+		}
+	}
+	return "?"
+}
+
+func FoldRanks(ranks []bool) (string, int) {
+	var spans []launcher.Span
+	count := 0
+	for r, in := range ranks {
+		if !in {
+			continue
+		}
+		count++
+		if n := len(spans); n > 0 && int(spans[n-1].First)+int(spans[n-1].Count) == r {
+			spans[n-1].Count++
+		} else {
+			spans = append(spans, launcher.Span{First: filch.Rank(r), Count: 1})
+		}
+	}
+	return spec.FormatRanks(spans), count
+}
+
+func foldNodes(set map[filch.NodeName]bool) string {
+	names := make([]filch.NodeName, 0, len(set))
+	for n := range set {
+		names = append(names, n)
+	}
+	return spec.FormatHosts(names)
+}
+
+func nodeNames(nodes []launcher.NodeRanks) string {
+	names := make([]filch.NodeName, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Node
+	}
+	return spec.FormatHosts(names)
+}
+
+// EndText is the text of a rank's end, in srun's words.
+func EndText(r launcher.RankEnd) string {
+	if r.Text != "" {
+		return r.Text
+	}
+	switch r.Kind {
+	case launcher.CauseSignal:
+		text := "killed by " + spec.SignalName(r.Code)
+		if r.Core {
+			text += " (core dumped)"
+		}
+		return text
+	case launcher.CauseOOM:
+		return "out of memory"
+	}
+	return fmt.Sprintf("exited with code %d", r.Code)
+}
+
+// causeHint is the advice about a first cause; "" when there is none.
+func causeHint(k launcher.CauseKind, r *spec.Run) string {
+	switch k {
+	case launcher.CauseNotFound:
+		if r.Client.Bcast == "" && len(r.Argv) > 0 && strings.ContainsRune(r.Argv[0], '/') {
+			return "is it on every node? filch run --bcast copies it there"
+		}
+	case launcher.CauseOOM:
+		return "ask for more with --mem"
+	case launcher.CauseTimeLimit:
+		return "give it longer with -t"
+	}
+	return ""
+}
+
+// restore gives the terminal back; more than once is harmless.
+func (s *Session) restore() {
+	s.mu.Lock()
+	undo := s.undo
+	s.undo = nil
+	s.mu.Unlock()
+	if undo != nil {
+		undo()
+	}
+}
+
+// leave ends the process at once, after restoring the terminal.
+func (s *Session) leave(code int) {
+	s.restore()
+	os.Exit(code)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/shims"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/spf13/cobra"
+)
+
+// siteCommands are the commands that let filch stand in for other launchers.
+func siteCommands() []*cobra.Command {
+	return []*cobra.Command{shimCommand(), shims.SshCommand(), bringup.MemberCommand(), shims.BatchCommand()}
+}
+
+func shimCommand() *cobra.Command {
+	slurm := false
+	c := &cobra.Command{
+		Use:     "shim",
+		GroupID: "run",
+		Short:   "put srun, mpiexec and mpirun in front of the real ones",
+		Long: `Scripts that call srun, mpiexec or mpirun run through the instance, unchanged, when
+links to filch with these names stand in front of PATH. See docs/shims.md.`,
+		Example: "  filch shim install ~/shims",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	install := &cobra.Command{
+		Use:   "install DIR",
+		Short: "make links to filch with the names of other launchers",
+		Long: `Makes links to this filch in a folder, named srun, mpiexec and mpirun. With the
+folder in front of PATH, scripts that call them run through the instance, without
+a change: with the exit codes, labels and file patterns of the real ones, inside a
+job as its steps. What a shim cannot do it says, and hands to the real command. See
+docs/shims.md.`,
+		Example: `  filch shim install ~/shims
+  PATH=~/shims:$PATH filch up -- ./campaign.sh`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !slurm {
+				return installShims(args[0], shims.LauncherShims())
+			}
+			if err := installShims(args[0], append(shims.LauncherShims(), shims.SlurmShims()...)); err != nil {
+				return err
+			}
+			for _, s := range shims.SlurmShims() {
+				if path, err := cli.RealCommand(s.Name); err == nil {
+					fmt.Printf("note  %s is here too: in front of it, these commands speak of the instance and not of Slurm\n", path)
+					break
+				}
+			}
+			return nil
+		},
+	}
+	install.Flags().BoolVar(&slurm, "slurm", false, "also sbatch, squeue, scancel, sacct, scontrol, sinfo and sacctmgr")
+	cli.Strict(install)
+	c.AddCommand(install)
+	return c
+}
+
+func installShims(dir string, list []shims.Shim) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot tell where this binary is: %s", err.Error())
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, ui.Cause(err))
+	}
+	var made []string
+	for _, s := range list {
+		path := filepath.Join(dir, s.Name)
+		if old, err := os.Readlink(path); err == nil && strings.HasPrefix(filepath.Base(old), "filch") {
+			_ = os.Remove(path)
+		}
+		if err := os.Symlink(exe, path); err != nil {
+			return filch.Errorf(filch.Invalid, "cannot make %s: %s", path, ui.Cause(err)).WithHint("name a folder of its own")
+		}
+		made = append(made, s.Name)
+	}
+	here, err := filepath.Abs(dir) // a script may change its folder
+	if err != nil {
+		return filch.Errorf(filch.Internal, "cannot tell where %s is: %s", dir, err.Error())
+	}
+	fmt.Printf("%s in %s lead to filch now; use them with PATH=%s:$PATH\n", strings.Join(made, ", "), dir, here)
+	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), here) {
+		return nil
+	}
+	fmt.Println("the folder is in PATH already")
+	return nil
+}

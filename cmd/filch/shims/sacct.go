@@ -1,0 +1,179 @@
+package shims
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch/cmd/filch/runclient"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/spec"
+)
+
+// sacctOptions precede askOptions: sacct's short options have other meanings.
+var sacctOptions = []askOption{
+	{"noheader", 'n', false},
+	{"parsable2", 'P', false},
+	{"parsable", 'p', false},
+	{"allocations", 'X', false},
+	{"duplicates", 'D', false},
+	{"starttime", 'S', true},
+	{"endtime", 'E', true},
+	{"state", 's', true},
+	{"helpformat", 'e', false},
+	{"allusers", 'a', false},
+	{"noconvert", 0, false},
+	{"units", 0, true},
+	{"delimiter", 0, true},
+	{"array", 0, false},
+	{"partition", 'r', true},
+	{"long", 'l', false},
+	{"brief", 'b', false},
+	{"nodelist", 'N', true},
+	{"json", 0, false},
+}
+
+// sacctMain is sacct.
+func sacctMain(args []string) int {
+	q, err := readQuestion(args, sacctOptions)
+	if err != nil {
+		return ui.Fail(err)
+	}
+	if _, ok := q.get("helpformat"); ok {
+		fmt.Println(strings.Join(sacctFields, " "))
+		return 0
+	}
+	jobs, c, err := batchJobs(q.ids())
+	if c != nil {
+		defer c.Close()
+	}
+	if err != nil {
+		return absentOr(err)
+	}
+	format, ok := q.get("format")
+	if !ok {
+		format = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+	}
+	states, _ := q.get("state")
+	_, parsable := q.get("parsable")
+	_, parsable2 := q.get("parsable2")
+	fields := strings.Split(format, ",")
+	row := func(of func(string) string, dashes bool) {
+		var b strings.Builder
+		for i, f := range fields {
+			name, width, sized := strings.Cut(f, "%")
+			n := 10
+			if sized {
+				n, _ = strconv.Atoi(width)
+			} else if strings.EqualFold(name, "jobid") || strings.EqualFold(name, "jobidraw") {
+				n = -12
+			}
+			v := ui.Clean(of(strings.ToLower(strings.TrimSpace(name))))
+			switch {
+			case parsable || parsable2:
+				if i > 0 {
+					b.WriteByte('|')
+				}
+				b.WriteString(v)
+			case dashes:
+				b.WriteString(strings.Repeat("-", max(n, -n)) + " ")
+			default:
+				b.WriteString(padded(v, max(n, -n), n > 0) + " ")
+			}
+		}
+		if parsable {
+			b.WriteByte('|')
+		}
+		fmt.Println(b.String())
+	}
+	if _, ok := q.get("noheader"); !ok {
+		row(sacctHead, false)
+		if !parsable && !parsable2 {
+			row(func(string) string { return "" }, true)
+		}
+	}
+	for _, j := range jobs {
+		if q.keeps(j, states) {
+			row(j.sacctField, false)
+		}
+	}
+	return 0
+}
+
+// sacctFields are the fields that the shim supports.
+var sacctFields = []string{
+	"Account", "AllocCPUS", "AllocNodes", "AllocTRES", "CPUTime", "CPUTimeRAW", "DerivedExitCode", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
+	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Start", "State", "Submit", "Timelimit", "TotalCPU", "UID", "User", "WorkDir",
+}
+
+func sacctHead(name string) string {
+	for _, f := range sacctFields {
+		if strings.EqualFold(f, name) {
+			return f
+		}
+	}
+	return name
+}
+
+func (j batchJob) sacctField(name string) string {
+	switch name {
+	case "jobid":
+		return j.id()
+	case "jobidraw":
+		return j.ID.String()
+	case "jobname":
+		return j.Name
+	case "state":
+		return j.state().long
+	case "exitcode":
+		return j.exitCode()
+	case "derivedexitcode":
+		return "0:0"
+	case "alloccpus", "ncpus", "reqcpus":
+		return j.squeueField('C', "")
+	case "nnodes", "allocnodes", "reqnodes":
+		return j.squeueField('D', "")
+	case "ntasks":
+		return strconv.Itoa(int(j.page.Shape.Tasks))
+	case "elapsed":
+		return clockTime(j.elapsed(), true)
+	case "elapsedraw":
+		return strconv.Itoa(int(j.elapsed() / time.Second))
+	case "cputimeraw":
+		return strconv.Itoa(int(j.elapsed()/time.Second) * int(j.page.Shape.Tasks*j.page.Shape.CPUs))
+	case "cputime":
+		return clockTime(j.elapsed()*time.Duration(j.page.Shape.Tasks*j.page.Shape.CPUs), true)
+	case "start":
+		return stamp(j.started(), "Unknown")
+	case "end":
+		return stamp(j.ended(), "Unknown")
+	case "submit":
+		return stamp(j.submitted(), "Unknown")
+	case "nodelist":
+		if len(j.Nodes) == 0 {
+			return "None assigned"
+		}
+		return spec.FormatHosts(j.Nodes)
+	case "user":
+		return runclient.UserName()
+	case "uid":
+		return strconv.Itoa(os.Getuid())
+	case "account":
+		return j.page.Account
+	case "partition":
+		return j.page.Partition
+	case "qos":
+		return "normal"
+	case "reason":
+		return "None"
+	case "workdir":
+		return j.page.Dir
+	case "timelimit":
+		return j.limit()
+	case "reqmem":
+		return spec.FormatMemory(j.page.Shape.Mem)
+	}
+	return ""
+}

@@ -1,0 +1,211 @@
+package tasks
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// ofJob are the options of filch submit that go with --to: all other options
+// belong to the job.
+var ofJob = map[string]bool{
+	"to": true, "each-line": true, "from-json": true, "array": true, "builtin": true, "wait": true, "progress": true, "json": true,
+	"instance": true, "node": true,
+}
+
+// add adds tasks to an open job.
+func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) error {
+	var err error
+	given.Visit(func(o *pflag.Flag) {
+		if !ofJob[o.Name] && err == nil {
+			err = ui.Misused(filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	lines, err := f.additions(args)
+	if err != nil {
+		return ui.Misused(err)
+	}
+	c, err := g.Dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	id, err := cli.OneID(f.to, cli.LastJob(c))
+	if err != nil {
+		return err
+	}
+	var j launcher.JobInfo
+	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+		return err
+	}
+	if !j.Open {
+		return filch.Errorf(filch.Invalid, "job %d is not open: nothing can be added to it", j.ID).
+			WithHint("filch submit --open makes a job that is")
+	}
+	t := c.TasksOf(j.ID)
+	n, err := grow(t, lines)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
+	}
+	return f.added(c, j, n)
+}
+
+// added shows the job, and waits for its end if the options ask for the wait.
+func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
+	err := f.submitted(j.ID, struct {
+		ID    filch.JobID `json:"id"`
+		Name  string      `json:"name"`
+		Added int         `json:"added"`
+	}{j.ID, j.Name, n})
+	if err != nil || !f.follows() {
+		return err
+	}
+	t, err := c.FollowTasks(j.ID)
+	if err != nil {
+		return err
+	}
+	return followTasks(t, f.progress)
+}
+
+// additions are tasks for an existing job. Lines, entries and numbers are input
+// for the job's command, or for a command given here.
+func (f *submitFlags) additions(args []string) (source, error) {
+	command, bag, err := f.sources(args)
+	if err != nil {
+		return nil, err
+	}
+	var s launcher.TaskSubmission
+	lines, err := f.openPayloads(&s, command, bag)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Spec.Cap > 0:
+		return nil, filch.Errorf(filch.Invalid, "--array %s does not go with --to: how many tasks run at a time is the job's", f.array).
+			WithHint("filch submit --open --array 1-10%%%d -- COMMAND makes a job of %[1]d at a time", s.Spec.Cap)
+	case lines == nil && len(command) == 0:
+		return nil, filch.Errorf(filch.Invalid, "there is nothing to add").WithHint("filch submit --to %s -- COMMAND", f.to)
+	case lines == nil:
+		return many(1, func(int64) ([]byte, error) { return item(launcher.TaskItem{Argv: command}) }), nil
+	case f.eachLine == "" && f.fromJSON == "" || len(command) == 0:
+		return lines, nil
+	}
+	return func() ([]byte, error) {
+		l, err := lines()
+		if err != nil {
+			return nil, err
+		}
+		return item(launcher.TaskItem{Argv: command, Env: []string{"FILCH_LINE=" + string(l[1:])}})
+	}, nil
+}
+
+// opened returns the tasks of a new job that stays open.
+func (f *submitFlags) opened(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+	if f.array != "" && f.builtin == "" && len(command) == 0 {
+		return nil, filch.Errorf(filch.Invalid, "there is nothing to run for --array %s", f.array).WithHint("filch submit --open --array %s -- COMMAND", f.array)
+	}
+	s.Spec.Limits = true // added entries may have limits
+	lines, err := f.openPayloads(s, command, bag)
+	if err != nil || lines != nil {
+		return lines, err
+	}
+	s.Spec.Payloads = true
+	return many(int64(min(len(command), 1)), func(int64) ([]byte, error) { return item(launcher.TaskItem{}) }), nil
+}
+
+// openPayloads are the tasks of an open job, nil if no list of tasks is given.
+// Each task has a payload: for a builtin the builtin's text, else the task's
+// number in the array. A builtin needs no command of the job, and may share a job
+// with other tasks.
+func (f *submitFlags) openPayloads(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+	if f.array == "" && f.builtin == "" {
+		return f.payloads(s, command, bag)
+	}
+	of, n := workflow.Array{}, int64(1)
+	if f.array != "" {
+		var err error
+		if of, err = readArray(f.array); err != nil {
+			return nil, err
+		}
+		n, s.Spec.Cap = of.Len(), of.Cap
+	}
+	s.Spec.Payloads = true
+	if f.builtin != "" {
+		return f.builtins(n, command)
+	}
+	var own []byte
+	if f.to != "" && len(command) > 0 {
+		var err error
+		if own, err = item(launcher.TaskItem{Argv: command}); err != nil {
+			return nil, err
+		}
+	}
+	return many(n, func(i int64) ([]byte, error) {
+		number, _ := of.At(i)
+		return append(binary.BigEndian.AppendUint32([]byte{launcher.PayloadNumber}, uint32(number)), own...), nil
+	}), nil
+}
+
+// builtins are tasks without a process, in a job whose other tasks may start
+// processes.
+func (f *submitFlags) builtins(n int64, command []string) (source, error) {
+	body, err := builtin(f.builtin)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.eachLine != "" || f.fromJSON != "" || len(command) > 0:
+		return nil, builtinAlone(f.builtin)
+	}
+	return many(n, func(int64) ([]byte, error) { return append([]byte{launcher.PayloadBuiltin}, body...), nil }), nil
+}
+
+// many yields n payloads.
+func many(n int64, payload func(i int64) ([]byte, error)) source {
+	i := int64(-1)
+	return func() ([]byte, error) {
+		if i++; i >= n {
+			return nil, io.EOF
+		}
+		return payload(i)
+	}
+}
+
+func CloseCommand(g *cli.Global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "close JOB...",
+		GroupID: "jobs",
+		Short:   "add no more tasks to open jobs",
+		Long: `Says that nothing is added any more to jobs of filch submit --open. Such a job
+ends when all of its tasks have ended.`,
+		Example: "  filch submit --open --each-line first.txt\n  filch submit --to last --each-line more.txt\n  filch close last",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, ids, err := g.Jobs(args)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for _, id := range ids {
+				if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbClose, id.Job.String()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,304 @@
+package tasks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// joinRuns sorts runs and joins adjacent runs.
+func joinRuns(runs []indices) (joined []indices) {
+	slices.SortFunc(runs, func(a, b indices) int { return int(a.lo - b.lo) })
+	for _, r := range runs {
+		if last := len(joined) - 1; last >= 0 && joined[last].hi >= r.lo {
+			joined[last].hi = max(joined[last].hi, r.hi)
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+// flow is an ended workflow, and the tasks of the workflow to run again.
+type flow struct {
+	*past
+	order launcher.TaskOrder
+	nodes []record.GraphNode
+	items []launcher.TaskItem
+	again []int32 // indices of the old job, in order
+	index map[int32]int32
+	live  map[filch.NodeName]bool
+}
+
+// rerunWorkflow submits the failed tasks of a workflow, and brings their results.
+func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
+	f := &flow{past: p, index: map[int32]int32{}, live: map[filch.NodeName]bool{}}
+	local, err := f.load()
+	if err != nil {
+		return err
+	}
+	gr := f.order.Graph
+	if gr.Origin != local && !gr.InPlace {
+		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: its failures can be retried there", p.id, gr.Origin)
+	}
+	if err := f.choose(); err != nil {
+		return err
+	}
+	if len(f.again) == 0 {
+		p.nothing()
+		return nil
+	}
+	s := &launcher.TaskSubmission{
+		Name: p.rec.Name, Class: p.rec.Ticket.Class, Spec: *p.spec, Follow: true,
+	}
+	for _, i := range f.again {
+		n, err := f.node(i)
+		if err != nil {
+			return err
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	s.Total = int32(len(s.Nodes))
+	gr.Earlier = append(gr.Earlier, p.id)
+	body, err := wire.Marshal(&f.order)
+	if err != nil {
+		return err
+	}
+	s.Spec.Body = append([]byte{launcher.BodyOrder}, body...)
+	if gr.InPlace {
+		return p.submit(g, s, nil, show, nil)
+	}
+	return p.submit(g, s, nil, show, f.collect)
+}
+
+// load reads all of the workflow, and returns the name of the answering node.
+func (f *flow) load() (local filch.NodeName, err error) {
+	nodes, err := cli.QueryNodes(f.c)
+	if err != nil {
+		return "", err
+	}
+	for i := range nodes {
+		f.live[nodes[i].Node] = nodes[i].State == "up" || nodes[i].State == "draining"
+		if nodes[i].Local {
+			local = nodes[i].Node
+		}
+	}
+	if len(f.spec.Body) == 0 || f.spec.Body[0] != launcher.BodyOrder {
+		return "", filch.Errorf(filch.Invalid, "job %d runs nothing that could be run again", f.id)
+	}
+	if err := wire.Unmarshal(f.spec.Body[1:], &f.order); err != nil || f.order.Graph == nil {
+		return "", filch.Errorf(filch.Internal, "the record of job %d makes no sense", f.id)
+	}
+	next := f.payloads([]indices{{0, f.rec.Total}})
+	for range f.rec.Total {
+		v, err := next()
+		if err != nil {
+			return "", err
+		}
+		n, err := record.DecodeGraphNode(v)
+		var item launcher.TaskItem
+		if body := launcher.Untimed(n.Body); err == nil && len(body) > 0 && body[0] == launcher.PayloadItem {
+			err = wire.Unmarshal(body[1:], &item)
+		}
+		if err != nil {
+			return "", filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", f.id, err.Error())
+		}
+		f.nodes, f.items = append(f.nodes, n), append(f.items, item)
+	}
+	var blocks []int32
+	for n := range f.rec.Blocks() {
+		blocks = append(blocks, n)
+	}
+	return local, f.past.load(blocks)
+}
+
+// choose finds the tasks to run again: the tasks that did not end well; and other
+// tasks if the node with their files is gone, and the files are an input of a
+// task to run again or were not brought.
+func (f *flow) choose() error {
+	bad, err := f.failures()
+	if err != nil {
+		return err
+	}
+	var open []int32
+	for _, r := range bad {
+		for i := r.lo; i < r.hi; i++ {
+			open = append(open, i)
+		}
+	}
+	open = append(open, f.lostResults()...)
+	set := map[int32]bool{}
+	for len(open) > 0 {
+		i := open[len(open)-1]
+		open = open[:len(open)-1]
+		if set[i] {
+			continue
+		}
+		set[i] = true
+		for _, in := range f.items[i].Inputs {
+			switch {
+			case f.order.Graph.InPlace || in.Writer < 0:
+			case in.Job != 0 && !f.live[in.Node]:
+				return filch.Errorf(filch.NodeLost, "%q, which task %d.%d wrote, was on node %s, which is gone", in.Path, in.Job, in.Writer, in.Node).
+					WithHint("run the workflow again from its file")
+			case in.Job == 0 && !set[in.Writer] && !f.live[f.ranOn(in.Writer)]:
+				open = append(open, in.Writer)
+			}
+		}
+	}
+	for i := range f.rec.Total {
+		if set[i] {
+			f.index[i] = int32(len(f.again))
+			f.again = append(f.again, i)
+		}
+	}
+	return nil
+}
+
+// file is a file that a task of the old job wrote.
+type file struct {
+	writer int32
+	path   string
+}
+
+// read are the files that tasks of the old job read of each other.
+func (f *flow) read() map[file]bool {
+	read := map[file]bool{}
+	for i := range f.items {
+		for _, in := range f.items[i].Inputs {
+			if in.Job == 0 && in.Writer >= 0 {
+				read[file{in.Writer, in.Path}] = true
+			}
+		}
+	}
+	return read
+}
+
+// lostResults are the tasks whose results were lost with their nodes before filch
+// brought the results.
+func (f *flow) lostResults() (lost []int32) {
+	if f.order.Graph.InPlace {
+		return nil
+	}
+	read := f.read()
+	for i := range f.items {
+		if f.live[f.ranOn(int32(i))] {
+			continue
+		}
+		for _, out := range f.items[i].Outputs {
+			if !read[file{int32(i), out.Path}] && !f.brought(out.Path) {
+				lost = append(lost, int32(i))
+				break
+			}
+		}
+	}
+	return lost
+}
+
+// brought reports whether a result is in the folder.
+func (f *flow) brought(path string) bool {
+	_, err := os.Lstat(filepath.Join(f.order.Graph.Folder, path))
+	return err == nil
+}
+
+// ranOn is the node on which a task was started last.
+func (f *flow) ranOn(i int32) filch.NodeName {
+	if t := f.blocks[i/record.BlockSize].Find(uint8(i % record.BlockSize)); t != nil {
+		return t.By.Node
+	}
+	return ""
+}
+
+// node is a task of the new job: a file of a task outside the new job belongs to
+// the old job.
+func (f *flow) node(i int32) (record.GraphNode, error) {
+	old, t := f.nodes[i], f.items[i]
+	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes}
+	for _, p := range old.Parents {
+		if at, ok := f.index[p]; ok {
+			n.Parents = append(n.Parents, at)
+		}
+	}
+	t.Inputs, t.Outputs = slices.Clone(t.Inputs), slices.Clone(t.Outputs)
+	for k := range t.Inputs {
+		in := &t.Inputs[k]
+		if in.Writer < 0 || in.Job != 0 {
+			continue
+		}
+		if at, ok := f.index[in.Writer]; ok {
+			in.Writer = at
+			continue
+		}
+		n.Bytes += max(in.Size, 0)
+		if f.order.Graph.InPlace {
+			in.Writer = -1
+			continue
+		}
+		in.Job, in.Node = f.id, f.ranOn(in.Writer)
+	}
+	for k := range t.Outputs {
+		t.Outputs[k].Writer = f.index[i]
+	}
+	b, err := wire.Marshal(&t)
+	n.Body = launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...))
+	if size := len(n.Encode()); err == nil && size > record.MaxPayload {
+		err = filch.Errorf(filch.Invalid, "task %q: its command and the names of its files take %d bytes, at most %d", n.Name, size, record.MaxPayload)
+	}
+	return n, err
+}
+
+// results are the files that no task of the old job reads. If the new job runs
+// the file's task again, the file has the task's new number, otherwise the old
+// number.
+func (f *flow) results() (again, old []wire.CollectFile) {
+	read := f.read()
+	for i := range f.items {
+		at, rerun := f.index[int32(i)]
+		for _, out := range f.items[i].Outputs {
+			switch {
+			case read[file{int32(i), out.Path}]:
+			case rerun:
+				again = append(again, wire.CollectFile{Task: at, Path: out.Path})
+			default:
+				old = append(old, wire.CollectFile{Task: int32(i), Path: out.Path})
+			}
+		}
+	}
+	return again, old
+}
+
+// collect brings the results of the new job, and the results of the old job that
+// were never brought. When nothing is left to be done all nodes forget the files.
+func (f *flow) collect(job filch.JobID, ended error) error {
+	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
+		return ended
+	}
+	folder := f.order.Graph.Folder
+	again, old := f.results()
+	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool { return f.brought(file.Path) })
+	all := bring(f.c, job, folder, again)
+	if err := bring(f.c, f.id, folder, old); err != nil {
+		all = err
+	}
+	switch {
+	case all != nil:
+		return all
+	case ended != nil:
+		ui.Hint(fmt.Sprintf("filch retry %d does what is left; until then the nodes keep its files", job))
+		return ended
+	}
+	for _, id := range append(f.order.Graph.Earlier, job) {
+		if err := cli.Ask(f.c, cli.QueryWait, nil, wire.VerbUnstage, id.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

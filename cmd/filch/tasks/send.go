@@ -1,0 +1,154 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// Limits of the payloads in a frame to the launcher; further frames follow.
+const (
+	linesPerFrame = 16 << 10
+	bytesPerFrame = 4 << 20
+)
+
+// send submits the job and the further payloads, and returns when all of the
+// payloads are recorded. An open job stays open.
+func send(c *client.Client, s *launcher.TaskSubmission, lines source) (*client.Tasks, error) {
+	more, open := lines != nil, s.Open
+	var err error
+	if more {
+		s.Lines, more, err = chunk(lines)
+		s.Total, s.Open, s.Partial = int32(len(s.Lines)), open || more, more && !open
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.Total == 0 && !open {
+		return nil, filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
+	}
+	t, err := c.SubmitTasks(s)
+	if err == nil {
+		_, err = awaitTasks(t, launcher.TasksAccepted, 0)
+	}
+	if err != nil || !more {
+		return t, err
+	}
+	if _, err = grow(t, lines); err == nil && !open {
+		err = t.Grow(wire.TaskGrow{Close: true})
+	}
+	if err != nil {
+		ui.Complain(filch.Errorf(filch.Invalid, "job %d is incomplete and is cancelled", t.Job))
+		_, _ = c.Query(cli.QueryWait, wire.VerbCancel, t.Job.String(), "15")
+	}
+	return t, err
+}
+
+// grow adds tasks to an open job, and returns their number when all are recorded.
+func grow(t *client.Tasks, lines source) (added int, err error) {
+	for more := true; more; {
+		// The token is random: other clients may add tasks to the job too.
+		g := wire.TaskGrow{Token: rand.Int32N(record.MaxTasks-1) + 1}
+		if g.Lines, more, err = chunk(lines); err != nil || len(g.Lines) == 0 {
+			return added, err
+		}
+		if err = t.Grow(g); err == nil {
+			_, err = awaitTasks(t, launcher.TasksAdded, g.Token)
+		}
+		if err != nil {
+			return added, err
+		}
+		added += len(g.Lines)
+	}
+	return added, nil
+}
+
+// chunk reads payloads for a frame.
+func chunk(lines source) (list [][]byte, more bool, err error) {
+	size := 0
+	for len(list) < linesPerFrame && size < bytesPerFrame {
+		l, err := lines()
+		if errors.Is(err, io.EOF) {
+			return list, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if len(l) > record.MaxPayload {
+			return nil, false, filch.Errorf(filch.Invalid, "task %d has %d bytes of command, %d at most", len(list), len(l), record.MaxPayload).
+				WithHint("put long values into a file and pass its name")
+		}
+		list = append(list, l)
+		size += len(l)
+	}
+	return list, true, nil
+}
+
+// keptWithin is the usual upper bound of the time until a submission is recorded.
+const keptWithin = 5 * time.Second
+
+// awaitTasks waits for a kind of news, or the refusal.
+func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
+	slow := time.AfterFunc(keptWithin, func() {
+		ui.Say(fmt.Sprintf("still waiting: after %v the submission is not recorded yet", keptWithin))
+		ui.Hint("filch doctor says what is wrong with the records; Ctrl-C ends the waiting alone")
+	})
+	defer slow.Stop()
+	for {
+		news, err := t.Next()
+		if err != nil {
+			return news, err
+		}
+		switch {
+		case news.What == launcher.TasksRefused:
+			return news, news.Err
+		case news.What == what && news.Token == token:
+			return news, nil
+		case news.What == launcher.TasksFinished:
+			return news, filch.Errorf(filch.Busy, "job %d has ended: nothing can be added to it", t.Job)
+		}
+	}
+}
+
+// followTasks waits for the end of a job, and shows the progress.
+func followTasks(t *client.Tasks, show bool) error {
+	bar := newProgress(t.Job, show)
+	defer bar.close()
+	if show {
+		go bar.watch(t)
+	}
+	stop := cli.WatchStuck(t.Another, t.Job)
+	defer stop()
+	for {
+		news, err := t.Next()
+		if err != nil {
+			return err
+		}
+		switch news.What {
+		case launcher.TasksRefused:
+			return news.Err
+		case launcher.TasksProgress, launcher.TasksFinished:
+			bar.update(news)
+		}
+		if news.What != launcher.TasksFinished {
+			continue
+		}
+		bar.close()
+		if bad := news.Tally.Bad(); bad > 0 {
+			ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", ui.Plural(int(bad), "task"), t.Job, news.Tally.BadText()))
+			ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %d the counts", t.Job, t.Job))
+			return ui.Exit(1)
+		}
+		return nil
+	}
+}

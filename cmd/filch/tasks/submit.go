@@ -1,0 +1,450 @@
+package tasks
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// submitFlags are the options of filch submit.
+type submitFlags struct {
+	fromFlags
+	needFlags
+	lifeFlags
+	placeFlags
+	growFlags
+	showFlags
+}
+
+// growFlags are the options of jobs that tasks are added to.
+type growFlags struct {
+	open bool
+	to   string
+}
+
+// fromFlags are the sources of tasks.
+type fromFlags struct {
+	eachLine, fromJSON, array, builtin string
+	worker                             bool
+}
+
+// placeFlags set the nodes of tasks, and the files of their streams.
+type placeFlags struct {
+	name, cwd, stdin, stdout, stderr, openMode, keep string
+	env                                              []string
+}
+
+// showFlags set the actions of the command after the submission.
+type showFlags struct{ wait, progress, asJSON bool }
+
+// follows reports whether the command stays until the job has ended.
+func (f *showFlags) follows() bool { return f.wait || f.progress }
+
+// submitted prints the number of a job, or said as JSON.
+func (f *showFlags) submitted(id filch.JobID, said any) (err error) {
+	switch {
+	case f.asJSON:
+		err = ui.PrintJSON(said)
+	case !f.progress:
+		_, err = os.Stdout.WriteString(id.String() + "\n")
+	}
+	return err
+}
+
+func SubmitCommand(g *cli.Global) *cobra.Command {
+	f := &submitFlags{}
+	c := &cobra.Command{
+		Use:     "submit [OPTIONS] -- COMMAND [ARGS] [::: VALUE...]",
+		GroupID: "run",
+		Short:   "run many tasks: commands, lists of commands, arrays",
+		Long: `Submits tasks, each a process that takes slots of one node, and prints the job's
+number. They are balanced by stealing; each end is recorded once, and the job
+goes on when the node dies on which it was submitted.
+
+One task runs COMMAND. With --array there is one for each index, in FILCH_TASK;
+with --each-line one for each line of a file, in FILCH_LINE (or, without a
+COMMAND, the line is the command, for sh); with --from-json one for each entry
+of a JSON list; with ::: one for each value, as in GNU parallel ({} {.} {/} {//}
+{/.} {#} {%} {1} ..., ::: again combines, :::+ links, :::: reads a file).`,
+		Example: `  filch submit --array 1-1000 -- ./simulate
+  filch submit --each-line commands.txt --wait --progress
+  filch submit -- convert {} {.}.png ::: *.tif
+  seq 100 | filch submit --each-line - --worker -- ./worker.py`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to"); err != nil {
+				return err
+			}
+			if f.to != "" {
+				return f.add(g, c.Flags(), args)
+			}
+			return f.submit(g, args)
+		},
+	}
+	f.declare(c.Flags())
+	return c
+}
+
+func (f *submitFlags) declare(p *pflag.FlagSet) {
+	p.SetInterspersed(false)
+	p.StringVar(&f.eachLine, "each-line", "", "a task for each line of `FILE` (- is standard input)")
+	p.StringVar(&f.fromJSON, "from-json", "", "a task for each entry of a JSON list in `FILE` (- is standard input)")
+	p.StringVar(&f.array, "array", "", "a task for each index: `1-1000:2%50`, at most 50 at a time")
+	p.StringVar(&f.builtin, "builtin", "", "a task that starts no process: `noop` or sleep:64ms")
+	p.Int32VarP(&f.cpus, "cpus", "c", 1, "slots of a task")
+	p.StringVar(&f.mem, "mem", "", "memory of a task: `4G`")
+	p.StringVar(&f.gpus, "gpus", "", "GPUs of a task")
+	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for run -t")
+	p.Int32Var(&f.retries, "retries", 0, "start a task again that failed, so often")
+	p.BoolVar(&f.once, "once", false, "never start a task twice, whatever happens; one whose node vanishes is lost")
+	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up when so many starts of it died with their node")
+	p.StringVar(&f.priority, "priority", "0", "before jobs with a lower number")
+	p.StringVar(&f.dep, "dep", "", "start when these jobs have ended well: `afterok:ID,ID`")
+	p.StringVarP(&f.name, "name", "J", "", "name of the job")
+	p.StringVarP(&f.cwd, "cwd", "D", "", "folder of the tasks")
+	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks")
+	p.StringVarP(&f.stdin, "stdin", "i", "", "file that tasks read (%t is the task, {1} its first value)")
+	p.StringVarP(&f.stdout, "stdout", "o", "", "file that a task writes, `out.%t` or {1}.txt; none; else its node keeps the output, see filch logs")
+	p.StringVarP(&f.stderr, "stderr", "e", "", "the same for standard error; - joins it with standard output")
+	p.StringVar(&f.openMode, "open-mode", "", "append or truncate the files of -o and -e; one file for many tasks must be appended to")
+	p.StringVar(&f.keep, "keep", "all", "output to keep of tasks without a file: all, failed or none")
+	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker that does task after task; see docs/tasks.md")
+	p.BoolVar(&f.open, "open", false, "leave the job open: more tasks may be added until filch close")
+	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`, instead of submitting a new one")
+	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
+	p.BoolVar(&f.progress, "progress", false, "show how far it is (with --wait)")
+	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
+}
+
+func (f *submitFlags) submit(g *cli.Global, args []string) error {
+	s, lines, err := f.submission(args)
+	if err != nil {
+		return ui.Misused(err)
+	}
+	c, err := g.Dial()
+	if err != nil {
+		return err
+	}
+	if err := checkDeps(c, s.After); err != nil {
+		return err
+	}
+	t, err := send(c, s, lines)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	err = f.submitted(t.Job, struct {
+		ID   filch.JobID `json:"id"`
+		Name string      `json:"name"`
+	}{t.Job, s.Name})
+	if err != nil || !f.follows() {
+		return err
+	}
+	return followTasks(t, f.progress)
+}
+
+// source yields the payloads of tasks in order; io.EOF ends the sequence.
+type source func() ([]byte, error)
+
+// submission reads the options into the request to the launcher, and into the
+// source of the payloads, nil for tasks without payloads.
+func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, source, error) {
+	command, bag, err := f.sources(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.worker && bag != nil {
+		return nil, nil, filch.Errorf(filch.Invalid, "a worker is given lines, not the values after :::").
+			WithHint("printf '%%s\\n' A B | filch submit --each-line - --worker -- COMMAND")
+	}
+	if len(command) > 0 && command[0] == "" {
+		return nil, nil, filch.Errorf(filch.Invalid, "the name of the command is empty").WithHint("filch submit -- COMMAND; a shell variable in it may be unset")
+	}
+	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
+		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
+	}
+	s := &launcher.TaskSubmission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
+	if s.Name == "" && len(command) > 0 {
+		s.Name = command[0][strings.LastIndexByte(command[0], '/')+1:]
+	} else if s.Name == "" {
+		s.Name = "tasks"
+	}
+	s.Spec.Like = spec.Like(f.name, command)
+	if err := f.spec(s, command, bag); err != nil {
+		return nil, nil, err
+	}
+	var src source
+	if f.open {
+		src, err = f.opened(s, command, bag)
+	} else {
+		src, err = f.payloads(s, command, bag)
+	}
+	return s, src, err
+}
+
+// sources finds the command, and the values behind it.
+func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Bag, err error) {
+	command = args
+	if workflow.HasSources(args) {
+		if bag, err = workflow.ParseSources(args, openInput); err != nil {
+			return nil, nil, err
+		}
+		command = bag.Template.Words
+	}
+	ways := 0
+	for _, given := range []bool{f.eachLine != "", f.fromJSON != "", f.array != "", bag != nil} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 {
+		err = filch.Errorf(filch.Invalid, "tasks come from one of --array, --each-line, --from-json and :::, and %d are given", ways)
+	}
+	return command, bag, err
+}
+
+// spec fills in the properties that all tasks have in common.
+func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) error {
+	around, err := cli.Environment()
+	if err != nil {
+		return err
+	}
+	sp := &s.Spec
+	if err := f.starts(sp); err != nil {
+		return err
+	}
+	if err := f.needs(sp); err != nil {
+		return err
+	}
+	class, err := strconv.ParseInt(f.priority, 10, 16)
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
+	}
+	s.Class = int32(class)
+	if s.After, err = readDeps(f.dep); err != nil {
+		return err
+	}
+	if f.builtin != "" {
+		if len(command) > 0 || f.worker {
+			return builtinAlone(f.builtin)
+		}
+		if sp.Body, err = builtin(f.builtin); err != nil || !f.open {
+			return err
+		}
+	}
+	for _, e := range f.env {
+		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
+			return filch.Errorf(filch.Invalid, "--env %q is not NAME=VALUE", e)
+		}
+	}
+	o := launcher.TaskOrder{
+		Name: s.Name, Argv: command, Cwd: around.Cwd,
+		Env: append(around.Env, f.env...), KillWait: launcher.TaskGrace, Worker: f.worker,
+	}
+	if f.cwd != "" {
+		o.Cwd = f.cwd
+	}
+	keeps := map[string]launcher.Keep{"all": launcher.KeepAll, "failed": launcher.KeepFailed, "none": launcher.KeepNone}
+	keep, ok := keeps[f.keep]
+	if !ok {
+		return filch.Errorf(filch.Invalid, "--keep %q is none of all, failed, none", f.keep)
+	}
+	o.Keep = keep
+	if err := f.files(&o, bag); err != nil {
+		return err
+	}
+	order := launcher.Order{}
+	cli.ProcessLimits(&order)
+	o.Umask, o.Rlimits = order.Umask, order.Rlimits
+	body, err := wire.Marshal(&o)
+	sp.Body = append([]byte{launcher.BodyOrder}, body...)
+	return err
+}
+
+func builtinAlone(name string) error {
+	return filch.Errorf(filch.Invalid, "--builtin %s starts no process: it takes neither a command nor --worker", name)
+}
+
+// builtin reads noop and sleep:TIME.
+func builtin(s string) ([]byte, error) {
+	if s == "noop" {
+		return []byte{launcher.BodyNoop}, nil
+	}
+	if text, ok := strings.CutPrefix(s, "sleep:"); ok {
+		if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+			return binary.BigEndian.AppendUint64([]byte{launcher.BodySleep}, uint64(d)), nil
+		}
+	}
+	return nil, filch.Errorf(filch.Invalid, "--builtin %q is neither noop nor sleep:TIME, as in sleep:64ms", s)
+}
+
+// readDeps reads afterok:ID,ID.
+func readDeps(s string) ([]filch.JobID, error) {
+	if s == "" {
+		return nil, nil
+	}
+	list, ok := strings.CutPrefix(s, "afterok:")
+	var ids []filch.JobID
+	for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ':' }) {
+		n, err := strconv.ParseInt(word, 10, 32)
+		ok = ok && err == nil && n > 0
+		ids = append(ids, filch.JobID(n))
+	}
+	if !ok || len(ids) == 0 {
+		return nil, filch.Errorf(filch.Invalid, "--dep %q is not afterok:ID,ID", s)
+	}
+	return ids, nil
+}
+
+// checkDeps refuses a job that cannot be waited for: the launcher would skip the
+// tasks, and only the log would contain the reason.
+func checkDeps(c *client.Client, ids []filch.JobID) error {
+	for _, id := range ids {
+		var j launcher.JobInfo
+		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
+			return filch.Errorf(ui.KindOf(err), "cannot wait for job %d: %s", id, err.Error())
+		}
+		if !cli.IsTasks(&j) {
+			return filch.Errorf(filch.Invalid, "cannot wait for job %d: it is a run, and --dep is for jobs of tasks", id).
+				WithHint("filch wait %d && filch submit ...", id)
+		}
+	}
+	return nil
+}
+
+// payloads is the source of the tasks.
+func (f *submitFlags) payloads(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+	switch {
+	case f.array != "":
+		return nil, array(s, f.array)
+	case f.eachLine != "":
+		in, err := openInput(f.eachLine)
+		if err != nil {
+			return nil, err
+		}
+		s.Spec.Payloads = true
+		lines := workflow.NewLines(in, f.eachLine, false, len(command) == 0)
+		return func() ([]byte, error) {
+			line, err := lines.Next()
+			return append([]byte{launcher.PayloadLine}, line...), err
+		}, nil
+	case f.fromJSON != "":
+		return f.entries(s, command)
+	case bag != nil:
+		return expanded(s, bag, taskFiles{f.stdin, f.stdout, f.stderr, bag}), nil
+	}
+	return nil, nil
+}
+
+func readArray(text string) (workflow.Array, error) {
+	a, err := workflow.ParseArray(text)
+	if n := a.Len(); n > record.MaxTasks && err == nil {
+		err = filch.Errorf(filch.Invalid, "--array %s makes %d tasks, %d at most", text, n, record.MaxTasks)
+	}
+	return a, err
+}
+
+// array reads indices and a cap.
+func array(s *launcher.TaskSubmission, text string) error {
+	a, err := readArray(text)
+	if err != nil {
+		return err
+	}
+	s.Total, s.Spec.Cap = int32(a.Len()), int32(a.Cap)
+	if len(a.Ranges) == 1 {
+		s.Spec.First, s.Spec.Step = int32(a.Ranges[0].First), int32(a.Ranges[0].Step)
+		return nil
+	}
+	for _, r := range a.Ranges {
+		if r.Step == 1 {
+			s.Spec.Picks = append(s.Spec.Picks, record.Pick{From: int32(r.First), Count: int32(r.Last - r.First + 1)})
+			continue
+		}
+		for i := r.First; i <= r.Last; i += r.Step {
+			s.Spec.Picks = append(s.Spec.Picks, record.Pick{From: int32(i), Count: 1})
+		}
+	}
+	return nil
+}
+
+func openInput(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks: %s", err.Error())
+	}
+	return in, nil
+}
+
+// entries are tasks of a JSON list: with a command each is a value for the
+// command, in FILCH_LINE; without, each names its own command.
+func (f *submitFlags) entries(s *launcher.TaskSubmission, command []string) (source, error) {
+	in, err := openInput(f.fromJSON)
+	if err != nil {
+		return nil, err
+	}
+	s.Spec.Payloads = true
+	list := workflow.NewEntries(in, f.fromJSON)
+	if len(command) > 0 {
+		return func() ([]byte, error) {
+			v, err := list.NextValue()
+			return append([]byte{launcher.PayloadLine}, v...), err
+		}, nil
+	}
+	s.Spec.Limits = true
+	return func() ([]byte, error) {
+		t, err := list.Next()
+		if err != nil {
+			return nil, err
+		}
+		if need := t.Need; need.CPUs > 1 || need.MemBytes > 0 || need.GPUs != "" || need.Retries != nil || need.Once || t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
+			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry has run, env, cwd and time_limit of its own; the rest is the same for all tasks of a job", f.fromJSON, list.Line()).
+				WithHint("filch submit --help has the options of a job, filch workflow run takes tasks that differ")
+		}
+		return item(launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Cwd: t.Run.Cwd, Limit: t.Need.TimeLimit})
+	}, nil
+}
+
+func item(t launcher.TaskItem) ([]byte, error) {
+	b, err := wire.Marshal(&t)
+	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
+}
+
+// expanded are the combinations of the values after :::, with their files.
+func expanded(s *launcher.TaskSubmission, bag *workflow.Bag, files taskFiles) source {
+	s.Spec.Payloads = true
+	slot := bag.Template.UsesSlot()
+	return many(bag.Len(), func(i int64) ([]byte, error) {
+		argv, err := bag.Argv(i, 0)
+		if err != nil {
+			return nil, err
+		}
+		streams, err := files.streams(i)
+		if err != nil {
+			return nil, err
+		}
+		b, err := item(launcher.TaskItem{Argv: argv, Streams: streams})
+		if slot && err == nil {
+			b[0] = launcher.PayloadSlot
+		}
+		return b, err
+	})
+}

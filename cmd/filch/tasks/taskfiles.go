@@ -1,0 +1,192 @@
+package tasks
+
+import (
+	"cmp"
+	"hash/maphash"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// taskFiles are the file names of -i, -o and -e of a job of tasks. A name may
+// hold conversions (%t), which the node of a task fills in, and replacement
+// strings ({1}), which are filled in here, from the values of the task.
+type taskFiles struct {
+	in, out, err string
+	bag          *workflow.Bag // nil: the tasks have no values
+}
+
+// files reads the options about files into the order, and refuses options with
+// which tasks would write over each other's output.
+func (f *submitFlags) files(o *launcher.TaskOrder, bag *workflow.Bag) error {
+	o.Stdin, o.Stdout, o.Stderr = f.stdin, f.stdout, f.stderr
+	switch f.openMode {
+	case "append", "a":
+		o.Append = true
+	case "truncate", "t", "":
+	default:
+		return filch.Errorf(filch.Invalid, "--open-mode %q is not append or truncate", f.openMode)
+	}
+	if f.worker {
+		if f.stdin+f.stdout+f.stderr != "" {
+			return filch.Errorf(filch.Invalid, "-i, -o and -e do not go with --worker: a worker reads its tasks on standard input and answers on standard output").
+				WithHint("filch logs has what it prints on standard error")
+		}
+		return nil
+	}
+	many, err := f.makesMany(bag)
+	if err != nil {
+		return err
+	}
+	files := taskFiles{f.stdin, f.stdout, f.stderr, bag}
+	for _, p := range files.patterns() {
+		if p.option != "-i" && f.stdin != "" && filepath.Clean(p.text) == filepath.Clean(f.stdin) && !strings.HasPrefix(p.text, "/dev/") {
+			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty it before it reads it", f.stdin, p.option, p.text)
+		}
+		if err := files.check(p); err != nil {
+			return err
+		}
+		if p.option == "-i" || o.Append || !many {
+			continue
+		}
+		if err := files.distinct(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makesMany reports whether the job may have more than one task.
+func (f *submitFlags) makesMany(bag *workflow.Bag) (bool, error) {
+	switch {
+	case f.open || f.eachLine != "" || f.fromJSON != "":
+		return true, nil
+	case bag != nil:
+		return bag.Len() > 1, nil
+	case f.array != "":
+		a, err := readArray(f.array)
+		return a.Len() > 1, err
+	}
+	return false, nil
+}
+
+// filePattern is the file name in an option.
+type filePattern struct{ option, text string }
+
+// patterns are the names that are files.
+func (t *taskFiles) patterns() (all []filePattern) {
+	for _, p := range []filePattern{{"-i", t.in}, {"-o", t.out}, {"-e", t.err}} {
+		isFile := p.text != "" && p.text != launcher.NoFile && (p.option != "-e" || p.text != "-" && p.text != t.out)
+		if isFile {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// check refuses replacement strings without a value.
+func (t *taskFiles) check(p filePattern) error {
+	switch {
+	case !workflow.HasPlaces(p.text):
+		return nil
+	case t.bag == nil:
+		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: the tasks have no values, which are what follows :::", p.option, p.text).
+			WithHint("%s stands for the number of a task, as in out.%s", "%t", "%t")
+	case strings.Contains(p.text, "{%}"):
+		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: {%%} is known only when a task starts", p.option, p.text).WithHint("use {#} or %s", "%t")
+	}
+	_, err := t.fill(p.text, 0)
+	return err
+}
+
+// distinct refuses a file name that two tasks would share.
+func (t *taskFiles) distinct(p filePattern) error {
+	if strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text) || strings.Contains(p.text, "{#}") && t.bag != nil {
+		return nil
+	}
+	hint := "name the task in it, as in out.%s; or --open-mode=append, to have all of them in one file"
+	if t.bag == nil || !workflow.HasPlaces(p.text) {
+		return filch.Errorf(filch.Invalid, "%s %s is the same for all tasks: each would write over the output of the others", p.option, p.text).WithHint(hint, "%t")
+	}
+	type named struct {
+		hash uint64
+		task int64
+	}
+	seed, all := maphash.MakeSeed(), make([]named, t.bag.Len())
+	for i := range all {
+		name, err := t.fill(p.text, int64(i))
+		if err != nil {
+			return err
+		}
+		all[i] = named{maphash.String(seed, name), int64(i)}
+	}
+	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.task, b.task)) })
+	first, second := int64(-1), int64(-1) // the first two tasks with the same name
+	for k := 1; k < len(all); k++ {
+		if a := all[k-1].task; all[k].hash == all[k-1].hash && (first < 0 || a < first) {
+			first, second = a, all[k].task
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	name, err := t.fill(p.text, first)
+	if err != nil {
+		return err
+	}
+	return filch.Errorf(filch.Invalid, "%s %s is %s for task %d as well as for task %d: one would write over the output of the other", p.option, p.text, name, first+1, second+1).
+		WithHint(hint, "{#}")
+}
+
+// fill makes the pattern of a task, counted from 0: fill inserts the task's
+// values, and leaves the conversions. Text inside a value is no conversion.
+func (t *taskFiles) fill(pattern string, i int64) (string, error) {
+	values, err := t.bag.Values(i)
+	if err != nil {
+		return "", err
+	}
+	escape := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+	backslash := func(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
+	if strings.Contains(pattern, `\`) {
+		escape = backslash // the user switched conversions off
+	} else if strings.Contains(strings.Join(values, ""), `\`) {
+		if strings.Contains(pattern, "%") {
+			return "", filch.Errorf(filch.Invalid, "cannot name a file of task %d by %s: a value with a backslash does not go with a conversion", i+1, pattern).WithHint("use {#} in place of %s", "%t")
+		}
+		escape = backslash
+	}
+	for k := range values {
+		values[k] = escape(values[k])
+	}
+	return workflow.Template{}.Fill(pattern, values, i+1)
+}
+
+// streams are the files of a task that differ by its values; nil: none differs.
+func (t *taskFiles) streams(i int64) (*launcher.Streams, error) {
+	s, own := launcher.Streams{}, false
+	for _, f := range []struct {
+		pattern string
+		to      *string
+	}{{t.in, &s.Stdin}, {t.out, &s.Stdout}, {t.err, &s.Stderr}} {
+		if !workflow.HasPlaces(f.pattern) {
+			continue
+		}
+		var err error
+		if *f.to, err = t.fill(f.pattern, i); err != nil {
+			return nil, err
+		}
+		if *f.to == launcher.NoFile || *f.to == "-" {
+			*f.to = "./" + *f.to // a value, and so the name of a file
+		}
+		own = true
+	}
+	if !own {
+		return nil, nil
+	}
+	return &s, nil
+}

@@ -1,0 +1,68 @@
+package tasks
+
+import (
+	"math"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// needFlags are the resources that a task takes.
+type needFlags struct {
+	cpus             int32
+	mem, gpus, limit string
+}
+
+// lifeFlags set the start of tasks, and their retries.
+type lifeFlags struct {
+	retries, crashes int32
+	once             bool
+	dep, priority    string
+}
+
+// starts fills in how many times a task may be started.
+func (f *lifeFlags) starts(sp *record.Spec) error {
+	switch {
+	case f.retries < 0:
+		return filch.Errorf(filch.Invalid, "a task cannot be tried again %d times", f.retries)
+	case f.crashes < 0 || f.crashes > math.MaxUint8:
+		return filch.Errorf(filch.Invalid, "--crash-limit is from 0 to %d, not %d", math.MaxUint8, f.crashes)
+	case f.once && f.retries > 0:
+		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
+	}
+	sp.Retries, sp.Once = f.retries, f.once
+	sp.CrashLimit, sp.Sure = uint8(max(f.crashes, 1)), f.crashes == 0
+	return nil
+}
+
+// needs reads the resources that a task takes of a node.
+func (f *needFlags) needs(sp *record.Spec) (err error) {
+	if f.cpus < 1 {
+		return filch.Errorf(filch.Invalid, "a task cannot take %d slots", f.cpus)
+	}
+	sp.Each = record.Room{Slots: f.cpus}
+	if f.mem != "" {
+		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
+			return err
+		}
+	}
+	if f.gpus != "" {
+		if sp.Each.GPUs, err = spec.Positive(f.gpus); err != nil {
+			return err
+		}
+	}
+	if f.limit != "" {
+		sp.Limit, err = taskLimit(f.limit)
+	}
+	return err
+}
+
+// taskLimit reads a time limit: as for run -t, or with units as in a workflow.
+func taskLimit(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= spec.TimeMax {
+		return d, nil
+	}
+	return spec.Time(s)
+}

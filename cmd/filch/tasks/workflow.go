@@ -1,0 +1,295 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/filchd"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+func WorkflowCommand(g *cli.Global) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "workflow",
+		GroupID: "run",
+		Short:   "run and look at workflows: tasks that pass files",
+		Long: `A workflow is a file that names tasks, their files, and what waits for what: in
+filch's own form (YAML or JSON), in WfFormat, or as a Pegasus DAX. See
+docs/workflows.md.`,
+		Example: "  filch workflow show mosaic.yaml\n  filch workflow run mosaic.yaml --progress",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return ui.Misused(filch.Errorf(filch.Invalid, "there is no command workflow %s", ui.Clean(args[0])).WithHint("filch workflow --help"))
+			}
+			return cmd.Help()
+		},
+	}
+	for _, sub := range []*cobra.Command{workflowRunCommand(g), workflowShowCommand(), workflowCollectCommand(g)} {
+		cli.Strict(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+// show is the options of filch workflow show.
+type show struct {
+	json, dot            bool
+	slots                []int
+	timeScale, sizeScale float64
+}
+
+func workflowShowCommand() *cobra.Command {
+	o := &show{}
+	c := &cobra.Command{
+		Use:   "show FILE",
+		Short: "say what a workflow holds, and how fast it can be",
+		Long: `Reads a workflow (- is standard input) and prints its tasks, levels, critical path
+and bytes, the least time that it can take on so many slots, and what is odd
+about it. It needs no launcher and starts nothing.`,
+		Example: `  filch workflow show mosaic.yaml
+  filch workflow show montage.json --time-scale 0.01 --slots 64,1024
+  filch workflow show montage.dax --dot | dot -Tsvg > montage.svg`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.dot, "dot", false, "print the graph for Graphviz")
+	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "numbers of slots to give the least time for")
+	f.Float64Var(&o.timeScale, "time-scale", 1, "multiply the run times of a replay")
+	f.Float64Var(&o.sizeScale, "size-scale", 1, "multiply the file sizes of a replay")
+	return c
+}
+
+func (o *show) run(name string) error {
+	for _, n := range o.slots {
+		if n < 1 {
+			return ui.Misused(filch.Errorf(filch.Invalid, "a workflow cannot run on %d slots", n))
+		}
+	}
+	if o.json && o.dot {
+		return ui.Misused(filch.Errorf(filch.Invalid, "--json and --dot exclude each other"))
+	}
+	g, err := loadWorkflow(name, o.timeScale, o.sizeScale)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.dot:
+		return g.WriteDot(os.Stdout)
+	case o.json:
+		return ui.PrintJSON(o.info(g, missingInputs(g, name)))
+	}
+	o.print(g, missingInputs(g, name))
+	return nil
+}
+
+// loadWorkflow reads a workflow file; - is standard input.
+func loadWorkflow(name string, timeScale, sizeScale float64) (*workflow.Graph, error) {
+	if timeScale == 0 || sizeScale == 0 {
+		return nil, ui.Misused(filch.Errorf(filch.Invalid, "a scale is above 0"))
+	}
+	o := workflow.Options{Name: name, TimeScale: timeScale, SizeScale: sizeScale, YAML: filchd.ReadYAML}
+	if name == "-" {
+		o.Name = "standard input"
+		return workflow.Load(os.Stdin, o)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, filch.Errorf(filch.NotFound, "cannot read the workflow: %v", err)
+	}
+	defer func() { _ = f.Close() }()
+	g, err := workflow.Load(f, o)
+	var told *filch.Error
+	if err != nil && !errors.As(err, &told) {
+		return nil, filch.Errorf(filch.NotFound, "%v", err)
+	}
+	return g, err
+}
+
+// missingInputs lists the input files that no task writes and that are missing
+// beside the workflow's file. A replay makes its own inputs.
+func missingInputs(g *workflow.Graph, name string) []string {
+	missing := []string{}
+	if g.Replay {
+		return missing
+	}
+	dir := filepath.Dir(name)
+	start, _ := g.Readers()
+	for i := range g.Files {
+		f := &g.Files[i]
+		if f.Writer >= 0 || start[i] == start[i+1] {
+			continue
+		}
+		if s, err := os.Stat(filepath.Join(dir, f.Path)); err != nil || s.IsDir() {
+			missing = append(missing, f.Path)
+		}
+	}
+	return missing
+}
+
+// WorkflowInfo is the output of filch workflow show --json.
+type WorkflowInfo struct {
+	Name     string          `json:"name"`
+	Format   string          `json:"format"`
+	Replay   bool            `json:"replay"`
+	Tasks    int             `json:"tasks"`
+	Edges    int             `json:"edges"`
+	Named    int             `json:"named_edges"`
+	Levels   []int           `json:"levels"`
+	Width    int             `json:"width"`
+	Work     float64         `json:"work"`
+	Critical float64         `json:"critical"`
+	Path     []string        `json:"critical_path"`
+	Timed    bool            `json:"timed"`
+	Bounds   []WorkflowBound `json:"bounds"`
+	Files    WorkflowFiles   `json:"files"`
+	Missing  []string        `json:"missing"`
+	Traps    []workflow.Trap `json:"traps"`
+}
+
+// WorkflowBound is the least time on a number of slots.
+type WorkflowBound struct {
+	Slots int     `json:"slots"`
+	Time  float64 `json:"time"`
+}
+
+// WorkflowFiles is the files of a workflow, and their bytes.
+type WorkflowFiles struct {
+	Count        int   `json:"count"`
+	Bytes        int64 `json:"bytes"`
+	Initial      int   `json:"initial"`
+	InitialBytes int64 `json:"initial_bytes"`
+	Final        int   `json:"final"`
+	FinalBytes   int64 `json:"final_bytes"`
+	Largest      int64 `json:"largest_bytes"`
+	Unknown      int   `json:"unknown_sizes"`
+}
+
+func (o *show) info(g *workflow.Graph, missing []string) WorkflowInfo {
+	m := g.Measure()
+	v := m.Bytes
+	w := WorkflowInfo{
+		Name: g.Name, Format: g.Format, Replay: g.Replay, Tasks: m.Tasks, Edges: m.Edges, Named: m.Named,
+		Levels: m.Levels, Width: m.Width, Work: m.Work.Seconds(), Critical: m.Critical.Seconds(), Timed: m.Timed,
+		Path: []string{}, Bounds: []WorkflowBound{}, Missing: missing, Traps: g.Traps,
+		Files: WorkflowFiles{
+			Count: v.Files(), Bytes: v.Total(), Initial: v.InitialFiles, InitialBytes: v.Initial,
+			Final: v.FinalFiles, FinalBytes: v.Final, Largest: v.Largest, Unknown: v.Unknown,
+		},
+	}
+	if w.Traps == nil {
+		w.Traps = []workflow.Trap{}
+	}
+	for _, t := range m.Chain {
+		w.Path = append(w.Path, g.Tasks[t].Name)
+	}
+	for _, n := range o.slots {
+		w.Bounds = append(w.Bounds, WorkflowBound{n, m.Bound(n).Seconds()})
+	}
+	return w
+}
+
+func (o *show) print(g *workflow.Graph, missing []string) {
+	m := g.Measure()
+	v := m.Bytes
+	name := g.Name
+	if name == "" {
+		name = "workflow"
+	}
+	ui.Printf("%s  %s  %s  %s (%d named, the others by files alone)\n",
+		ui.Clean(name), ui.Clean(g.Format), ui.Plural(m.Tasks, "task"), ui.Plural(m.Edges, "edge"), m.Named)
+	ui.Printf("%s, at most %s on one: %s\n", ui.Plural(len(m.Levels), "level"), ui.Plural(m.Width, "task"), levelList(m.Levels))
+	ui.Printf("files  %d  %s: %d are there before (%s), %d are left at the end (%s), the largest has %s\n",
+		v.Files(), workflow.Bytes(v.Total()), v.InitialFiles, workflow.Bytes(v.Initial), v.FinalFiles, workflow.Bytes(v.Final), workflow.Bytes(v.Largest))
+	if v.Unknown > 0 {
+		ui.Printf("       %s of unknown size\n", ui.Plural(v.Unknown, "file"))
+	}
+	if m.Timed {
+		ui.Printf("work   %s on one slot\n", ui.ShortTime(m.Work))
+		for _, n := range o.slots {
+			ui.Printf("bound  %s at least on %s\n", ui.ShortTime(m.Bound(n)), ui.Plural(n, "slot"))
+		}
+		ui.Printf("critical path  %s over %s:\n", ui.ShortTime(m.Critical), ui.Plural(len(m.Chain), "task"))
+	} else {
+		ui.Printf("critical path  %s (not all tasks state a time):\n", ui.Plural(len(m.Chain), "task"))
+	}
+	o.printChain(g, m.Chain, m.Timed)
+	if len(missing) > 0 {
+		ui.Printf("not there  %s that no task writes: %s\n", ui.Plural(len(missing), "input"), shortList(missing, 3))
+	}
+	if len(g.Traps) > 0 {
+		ui.Printf("odd in this file:\n")
+	}
+	for _, t := range g.Traps {
+		examples := shortList(t.Examples[:min(len(t.Examples), 2)], 2)
+		if t.Count > 2 {
+			examples += ", ..."
+		}
+		ui.Printf("  %5d  %s (%s)\n", t.Count, ui.Clean(t.Text), examples)
+	}
+}
+
+// chainShown is how many tasks of a critical path are printed.
+const chainShown = 24
+
+func (o *show) printChain(g *workflow.Graph, chain []int32, timed bool) {
+	t := &ui.Table{Head: []string{"  TASK", "KIND", "TIME"}, Right: map[int]bool{2: true}}
+	for i, at := range chain {
+		if len(chain) > chainShown && i == chainShown/2 {
+			t.Add(fmt.Sprintf("  ... %d more", len(chain)-chainShown), "", "")
+		}
+		if len(chain) > chainShown && i >= chainShown/2 && i < len(chain)-chainShown/2 {
+			continue
+		}
+		task, cost := &g.Tasks[at], "-"
+		if timed || task.Cost > 0 {
+			cost = ui.ShortTime(task.Cost.Round(time.Millisecond))
+		}
+		t.Add("  "+task.Name, task.Kind, cost)
+	}
+	_ = t.Print()
+}
+
+// levelList writes how many tasks each level has, as far as a line holds.
+func levelList(levels []int) string {
+	const most = 16
+	var s []string
+	for i, n := range levels {
+		if i == most-1 && len(levels) > most {
+			s = append(s, "...")
+			break
+		}
+		s = append(s, fmt.Sprint(n))
+	}
+	return strings.Join(s, " ")
+}
+
+func shortList(all []string, most int) string {
+	shown := all
+	if len(all) > most {
+		shown = all[:most]
+	}
+	var s []string
+	for _, a := range shown {
+		if len(a) > 60 {
+			a = "..." + a[len(a)-57:]
+		}
+		s = append(s, ui.Clean(a))
+	}
+	if len(all) > most {
+		s = append(s, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(s, ", ")
+}

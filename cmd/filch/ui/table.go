@@ -1,0 +1,100 @@
+package ui
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Table is the output of the list commands: columns wide enough for their cells,
+// two blanks apart. Cells are made safe for the terminal.
+type Table struct {
+	Head  []string
+	Right map[int]bool // columns of numbers
+	rows  [][]string
+}
+
+func (t *Table) Add(cells ...string) {
+	for i, c := range cells {
+		cells[i] = Clean(c)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+func (t *Table) String() string {
+	widths := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.rows...) {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for _, row := range append([][]string{t.Head}, t.rows...) {
+		var line strings.Builder
+		for i, c := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
+			if t.Right[i] {
+				line.WriteString(pad + c)
+			} else {
+				line.WriteString(c + pad)
+			}
+			line.WriteString("  ")
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Untold is the first error of [Printf]: a command whose output was lost has
+// failed.
+var Untold error
+
+// Printf prints to standard output.
+func Printf(format string, args ...any) {
+	_, err := fmt.Printf(format, args...)
+	Untold = cmp.Or(Untold, err)
+}
+
+func (t *Table) Print() error {
+	_, err := os.Stdout.WriteString(t.String())
+	return err
+}
+
+// PrintJSON prints v as indented JSON; see docs/json.md for the fields.
+func PrintJSON(v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(append(b, '\n'))
+	return err
+}
+
+func Plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// ShortTime writes a duration as people say it: 0.25s, 41s, 2m11s, 3h05m, 2d4h.
+func ShortTime(d time.Duration) string {
+	switch s := int64(d / time.Second); {
+	case d < time.Second:
+		return fmt.Sprintf("%.2gs", d.Seconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
+	default:
+		return fmt.Sprintf("%dd%dh", s/86400, s%86400/3600)
+	}
+}

@@ -1,0 +1,232 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/roster"
+	"github.com/filch-hpc/filch/dht/store/message"
+)
+
+// Limits of one message.
+const (
+	batchItems = 2048
+	batchBytes = 384 << 10 // and one more record: well below MaxMessage
+)
+
+// The times after which batches are repeated or replicas reported.
+const (
+	repeatFirst = 250 * time.Millisecond
+	repeatLast  = 2 * time.Second
+	// A replica that acknowledges nothing for this long is reported to the proposer,
+	// sooner if the member list suspects the replica too.
+	silentSuspect = 3 * time.Second
+	silentFine    = 6 * time.Second
+	// A node whose timers are later than this was stopped. Such a node received nothing
+	// meanwhile, so the silence does not count against its peers.
+	stopped = 2 * time.Second
+)
+
+// stream carries the replication to one peer in batches. The peer acknowledges each batch
+// as a whole, in any order.
+type stream struct {
+	queue  []delivery
+	flying []*batch
+	timed  bool          // the timer for repeating runs
+	gather bool          // the timer for gathering runs
+	sent   time.Duration // when the last batch was sent
+}
+
+// delivery is an item on the way to a peer.
+type delivery struct {
+	message.Item
+	flight *flight // that waits for the acknowledgment; nil: none
+}
+
+// batch is a sent message with items; flights has the flight of each item.
+type batch struct {
+	number  uint64
+	items   []message.Item
+	flights []*flight
+	first   time.Duration
+	at      time.Duration
+	pause   time.Duration
+}
+
+// pass queues an item for a peer.
+func (s *Store) pass(p *peer, durable bool, it delivery) {
+	l := &p.streams[0]
+	if durable {
+		l = &p.streams[1]
+	}
+	l.queue = append(l.queue, it)
+	s.touch(p)
+}
+
+// stale reports whether a flight, nil for none, no longer waits for its items.
+func (f *flight) stale() bool { return f != nil && f.epoch != f.sh.epoch() }
+
+func (s *Store) flushStream(p *peer, n int) {
+	l := &p.streams[n]
+	for len(l.queue) > 0 {
+		if len(l.flying) > 0 && len(l.queue) < batchItems && s.now < l.sent+gather {
+			if !l.gather {
+				l.gather = true
+				s.clock.put(l.sent+gather, timedFunc(func(s *Store) {
+					l.gather = false
+					s.touch(p)
+				}))
+			}
+			return
+		}
+		b := &batch{first: s.now}
+		size, i := 0, 0
+		for ; i < len(l.queue) && len(b.items) < batchItems && size < batchBytes; i++ {
+			if it := &l.queue[i]; !it.flight.stale() {
+				b.items, b.flights = append(b.items, it.Item), append(b.flights, it.flight)
+				size += len(it.Key) + 24
+				if it.Rec != nil {
+					size += len(it.Rec.Image)
+				}
+			}
+		}
+		if i == len(l.queue) {
+			l.queue = nil
+		} else {
+			l.queue = l.queue[i:]
+		}
+		if len(b.items) > 0 {
+			p.batches++
+			b.number, b.pause = p.batches, repeatFirst
+			l.flying = append(l.flying, b)
+			s.sendBatch(p, n, b)
+		}
+	}
+}
+
+func (s *Store) sendBatch(p *peer, n int, b *batch) {
+	l := &p.streams[n]
+	b.at, l.sent = s.now, s.now
+	s.send(p, &message.Replicate{Batch: b.number, Durable: n == 1, Items: b.items}, 0)
+	if !l.timed {
+		l.timed = true
+		s.in(b.pause, &repeater{p, n})
+	}
+}
+
+// repeater repeats the unacknowledged batches of a stream.
+type repeater struct {
+	p *peer
+	n int
+}
+
+func (r *repeater) due(s *Store) {
+	l := &r.p.streams[r.n]
+	if !l.timed {
+		return
+	}
+	l.timed = false
+	kept := l.flying[:0]
+	for _, b := range l.flying {
+		if s.settle(r.p, b) {
+			kept = append(kept, b)
+		}
+	}
+	clear(l.flying[len(kept):])
+	l.flying = kept
+	if len(l.flying) == 0 {
+		return
+	}
+	next := repeatLast
+	for _, b := range l.flying {
+		if s.now >= b.at+b.pause {
+			b.pause = min(2*b.pause, repeatLast)
+			s.blame(r.p, b)
+			l.timed = true // the timer is ours
+			s.sendBatch(r.p, r.n, b)
+		}
+		next = min(next, b.at+b.pause-s.now)
+	}
+	l.timed = true
+	s.in(next, r)
+}
+
+// settle drops the items for which no flight waits, and reports whether items remain. The
+// rest becomes a new batch.
+func (s *Store) settle(p *peer, b *batch) bool {
+	kept := make([]message.Item, 0, len(b.items)) // a sent message must not change
+	flights := make([]*flight, 0, len(b.items))
+	for i, f := range b.flights {
+		if !f.stale() {
+			kept, flights = append(kept, b.items[i]), append(flights, f)
+		}
+	}
+	if len(kept) < len(b.items) {
+		p.batches++
+		b.number, b.items, b.flights, b.at = p.batches, kept, flights, s.now-b.pause
+	}
+	return len(kept) > 0
+}
+
+// blame asks the proposer to exclude a replica that does not acknowledge.
+func (s *Store) blame(p *peer, b *batch) {
+	limit := silentFine
+	if p.state >= dht.PeerSuspect {
+		limit = silentSuspect
+	}
+	first := max(b.first, s.peers.woke)
+	if s.now < first+limit {
+		return
+	}
+	seen := map[dht.Shard]bool{}
+	var asks []roster.Change
+	for i := range b.items {
+		it := &b.items[i]
+		if b.flights[i] != nil && !seen[it.Shard] && (it.Session == 0 || s.now > first+2*limit) {
+			seen[it.Shard] = true
+			asks = append(asks, roster.Change{What: roster.ChangeExclude, Shard: it.Shard, Epoch: it.Epoch, Who: p.replica()})
+		}
+	}
+	s.ask(asks...)
+}
+
+// onAck handles the acknowledgments of batches.
+func (s *Store) onAck(p *peer, m *message.Ack) {
+	for _, a := range m.Batches {
+		for n := range p.streams {
+			l := &p.streams[n]
+			i := slices.IndexFunc(l.flying, func(b *batch) bool { return b.number == a.Number })
+			if i < 0 {
+				continue
+			}
+			b := l.flying[i]
+			l.flying = slices.Delete(l.flying, i, i+1)
+			for _, x := range a.Over {
+				if int(x) < len(b.items) {
+					b.flights[x] = nil
+				}
+			}
+			s.onSettled(p, b)
+			s.touch(p)
+			break
+		}
+	}
+}
+
+// onSettled confirms to the flights the items of an acknowledged batch.
+func (s *Store) onSettled(p *peer, b *batch) {
+	for i, f := range b.flights {
+		if f != nil {
+			b.flights[i] = nil
+			s.onHeld(f, p)
+		}
+	}
+}
+
+func (s *Store) flushAcks(p *peer) {
+	if len(p.acks) > 0 {
+		s.send(p, &message.Ack{Batches: p.acks}, 0)
+		p.acks = nil
+	}
+}

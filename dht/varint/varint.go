@@ -1,0 +1,82 @@
+// Package varint writes and reads the parts of messages and of entries on disks:
+// numbers as varints, strings with their length in front. A [Reader] refuses
+// incomplete input, and no input makes a Reader allocate.
+package varint
+
+import "encoding/binary"
+
+// Reader takes fields off the front of B; Bad is set once a field did not fit.
+type Reader struct {
+	B   []byte
+	Bad bool
+}
+
+// Byte takes one byte.
+func (r *Reader) Byte() uint8 {
+	if len(r.B) == 0 {
+		r.Bad = true
+		return 0
+	}
+	v := r.B[0]
+	r.B = r.B[1:]
+	return v
+}
+
+// Flag reads the encoding of [AppendFlag].
+func (r *Reader) Flag() bool { return r.Byte() != 0 }
+
+// Uvarint takes one number.
+func (r *Reader) Uvarint() uint64 {
+	v, n := binary.Uvarint(r.B)
+	if n <= 0 {
+		r.Bad, r.B = true, nil
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// Count reads the number of elements of at least size bytes each.
+func (r *Reader) Count(size int) int {
+	n := r.Uvarint()
+	if n > uint64(len(r.B)/size) {
+		r.Bad, r.B = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+// Bytes reads the encoding of [AppendBytes], of at most limit bytes. The result
+// shares memory with B.
+func (r *Reader) Bytes(limit int) []byte {
+	n := r.Uvarint()
+	if n > uint64(limit) || n > uint64(len(r.B)) {
+		r.Bad, r.B = true, nil
+		return nil
+	}
+	f := r.B[:n:n]
+	r.B = r.B[n:]
+	return f
+}
+
+// AppendFlag appends one byte, 0 or 1.
+func AppendFlag(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// AppendBytes appends the length of s and s.
+func AppendBytes[T ~string | ~[]byte](b []byte, s T) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// AppendUvarints appends numbers.
+func AppendUvarints(b []byte, vs ...uint64) []byte {
+	for _, v := range vs {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b
+}

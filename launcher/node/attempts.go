@@ -1,0 +1,452 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// attempts handles the launched jobs of this origin, from the launch to the end of the
+// last rank. It counts the participants that are ready, started and done, sends orders
+// to the participants, and selects the end that decides the exit code. The counters of a
+// run always match its seats.
+type attempts struct {
+	*joblist
+	origin  runOwner
+	records *records
+	ranks   ownRanks
+	line    *gatherqueue
+	lost    *lostranks
+	parents *parents
+	renewAt time.Duration // of the leases of running jobs
+}
+
+// runOwner decides how a job continues after an attempt is over, and sends the job's
+// events to the client.
+type runOwner interface {
+	runOver(t *Turn, j *job)
+	again(t *Turn, j *job)
+	finish(t *Turn, j *job, e launcher.EndRecord)
+	gaveUp(t *Turn, id filch.JobID) bool
+	keep(t *Turn, j *job)
+	tell(t *Turn, j *job, e launcher.Event)
+}
+
+// run is a launched attempt at its origin.
+type run struct {
+	launch                  launcher.Launch
+	seats                   []seat  // by index in launch.Nodes
+	prepared, started, done int32   // seats in this phase or a later one
+	going                   bool    // the gate is open
+	unsure                  bool    // the gate may not have opened; going is true
+	unsent                  *unsent // the launch is not sent yet; else nil
+	told                    bool    // the client knows of the start
+	at                      runClock
+	halt                    haltOrder
+	cause                   verdict // the first
+	tally                   tally
+	sigs                    []int32
+	gate                    bool                   // failed behind the gate: to be launched again
+	lost                    bool                   // a node was lost
+	parts                   []*launcher.PartRecord // of done participants, for a takeover
+}
+
+// unsent is a launch waiting for the store to have the job's record. A launch with a loan
+// uses this node alone.
+type unsent struct {
+	loan   *slots.Loan
+	shares []stealer.Share
+}
+
+// runClock is the moments of a run.
+type runClock struct {
+	began   time.Duration // the gate opened
+	prepare time.Duration // the keepers must be ready
+	limit   time.Duration // --time
+	warn    time.Duration // --signal
+	first   time.Duration // -W
+	again   time.Duration // no seat is due before
+	armed   bool          // limit and warn were set
+	waits   bool          // first was
+	resumed bool          // began comes from a record
+}
+
+// haltOrder is the origin's order to the participants to stop their ranks; level 0 is no
+// order.
+type haltOrder struct {
+	level  int32
+	signal int32
+	grace  time.Duration
+	reason string
+	user   bool // the user wants the job ended: no further attempt
+}
+
+// seat is a participant as the origin sees it.
+type seat struct {
+	phase   launcher.Phase
+	done    bool
+	lost    bool
+	swept   bool  // the node reported no process left
+	kept    bool  // recorded as done
+	owed    bool  // the last acknowledgement waits for the store
+	have    int32 // ends received
+	told    int32 // of these, ends caused by the node's launcher
+	sigs    int32 // signals delivered
+	again   time.Duration
+	wait    time.Duration
+	back    time.Duration // after a restart of the launcher: the ranks must turn up
+	runsFor time.Duration // if lost: how long the ranks may run from that moment
+}
+
+func (r *run) uses(node filch.NodeName, lease filch.LeaseID) bool {
+	for i := range r.launch.Nodes {
+		if r.launch.Nodes[i].Node == node && r.launch.Nodes[i].Lease == lease {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) deadline() time.Duration {
+	return min(r.at.prepare, r.at.limit, r.at.warn, r.at.first, r.at.again)
+}
+
+// launch starts an attempt on the shares. With a loan the attempt uses this node alone
+// and runs at once; an attempt on a single other node needs no gate either.
+func (a *attempts) launch(t *Turn, j *job, shares []stealer.Share, loan *slots.Loan) {
+	nodes := make([]launcher.NodeRanks, len(shares))
+	for i, s := range shares {
+		nodes[i] = launcher.NodeRanks{Node: s.Node, Lease: s.Lease, Ranks: s.Spans}
+	}
+	r := a.newRun(j, nodes)
+	j.run, j.state = r, filch.Ready
+	j.clock.say, j.clock.refresh = filch.Never, filch.Never
+	r.at.prepare = t.Now + r.prepareWait()
+	if single := len(nodes) == 1; single {
+		a.openGate(t, j)
+	}
+	if !j.req.Detach || mutantEagerLaunch {
+		a.origin.keep(t, j)
+		a.dispatch(t, j, loan)
+		return
+	}
+	// If this node was cut off, another node may have taken the detached job over. No
+	// rank starts before the record names this node as the owner.
+	r.at.prepare = filch.Never
+	r.unsent = &unsent{loan: loan, shares: slices.Clone(shares)}
+	if loan == nil {
+		a.line.unsent++
+	}
+	a.records.commit(t, j.id, func(t *Turn) {
+		if a.jobs[j.id] == j && j.run == r && r.unsent != nil {
+			if loan == nil {
+				a.line.unsent--
+			}
+			r.unsent, r.at.prepare = nil, t.Now+r.prepareWait()
+			a.origin.keep(t, j)
+			a.dispatch(t, j, loan)
+		}
+	})
+	a.wakeJob(j, j.deadline())
+}
+
+// unlaunch cancels a launch before the origin has sent it.
+func (a *attempts) unlaunch(t *Turn, j *job) {
+	r := j.run
+	j.run, j.state = nil, filch.Waiting
+	if r.unsent.loan != nil {
+		a.ledger.End(t.Now, j.key(), r.unsent.loan.Lease, false)
+		return
+	}
+	a.line.unsent--
+	for _, at := range r.launch.Nodes {
+		t.Send(at.Node, &launcher.Release{Job: j.id, Attempt: j.attempt, Lease: at.Lease})
+	}
+}
+
+// wounded handles a Grant that arrives while a launch waits for its record, and reports
+// whether the launch lost slots that it needs on the sender. An outdated Grant changes
+// nothing.
+func (u *unsent) wounded(from filch.NodeName, m *launcher.Grant) bool {
+	for i := range u.shares {
+		s := &u.shares[i]
+		if s.Node != from || mutantStaleLaunch {
+			continue
+		}
+		if m.Lease.Incarnation != s.Lease.Incarnation {
+			return m.Lease.Incarnation > s.Lease.Incarnation
+		}
+		if m.Version <= s.Word {
+			return false
+		}
+		s.Word = m.Version
+		return m.Lease != s.Lease || m.Held < count(s.Spans)
+	}
+	return false
+}
+
+// dispatch sends a launch to the root of the tree, or starts the launch on this node's
+// loan.
+func (a *attempts) dispatch(t *Turn, j *job, loan *slots.Loan) {
+	r, nodes := j.run, j.run.launch.Nodes
+	for i := range r.seats {
+		r.seats[i].again = t.Now + RepeatMin
+	}
+	r.at.again = t.Now + RepeatMin
+	if loan != nil {
+		r.seats[0].again, r.at.again = filch.Never, filch.Never
+		a.ranks.takePart(t, &r.launch, 0, *loan, true)
+	} else {
+		t.Send(nodes[0].Node, &launcher.Dispatch{Launch: r.launch, Index: 0, Go: len(nodes) == 1})
+	}
+	if a.remote(nodes) {
+		a.renewAt = min(a.renewAt, t.Now+RenewEvery)
+	}
+	a.wakeJob(j, j.deadline())
+}
+
+func (a *attempts) remote(nodes []launcher.NodeRanks) bool {
+	return len(nodes) > 1 || nodes[0].Node != a.cfg.Name
+}
+
+func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
+	r := &run{seats: make([]seat, len(nodes))}
+	for i := range r.seats {
+		r.seats[i].again, r.seats[i].back = filch.Never, filch.Never
+	}
+	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
+	r.launch = launcher.Launch{
+		Ident: filch.Ident{Instance: a.cfg.Instance, Job: j.id, Attempt: j.attempt},
+		Name:  j.req.Name, Origin: a.cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
+		Base: j.need.Base, Each: j.need.Each,
+		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
+		Hop: j.kept.hop, Copy: j.req.Copy,
+	}
+	return r
+}
+
+// openGate records the moment from which the ranks may start.
+func (a *attempts) openGate(t *Turn, j *job) {
+	j.run.going = true
+	j.run.at.began = t.Now
+	j.waited = t.Now - j.submitted
+}
+
+// armLimit starts the time limit, from the start of the first rank.
+func (a *attempts) armLimit(t *Turn, j *job) {
+	r, p := j.run, &j.req.Policy
+	if r.at.armed || r.halt.level > 0 || p.TimeLimit <= 0 {
+		return
+	}
+	r.at.armed = true
+	from, least := t.Now, t.Now
+	if r.at.resumed {
+		// The time that the ranks ran before counts. The participants first have time to
+		// report earlier ends.
+		from, least = r.at.began, t.Now+TellAgainMax
+	}
+	r.at.limit = max(from+p.TimeLimit, least)
+	if p.WarnSig > 0 {
+		r.at.warn = from + max(0, p.TimeLimit-p.WarnTime)
+	}
+}
+
+// armFirst starts the -W timeout at the first known end of a rank.
+func (a *attempts) armFirst(t *Turn, j *job) {
+	r := j.run
+	if !r.at.waits && j.req.Policy.WaitFirst > 0 && r.halt.level == 0 {
+		r.at.waits, r.at.first = true, t.Now+j.req.Policy.WaitFirst
+	}
+}
+
+// advance updates a run after a change of a seat.
+func (a *attempts) advance(t *Turn, j *job) {
+	r, all := j.run, int32(len(j.run.seats))
+	ready := r.prepared == all || mutantEarlyGo && r.prepared == all-1
+	if !r.going && r.halt.level == 0 && ready {
+		a.openGate(t, j)
+		a.origin.keep(t, j)
+		a.sendProceed(t, j)
+	}
+	if r.unsure && r.halt.level == 0 {
+		a.judgeGate(t, j)
+	}
+	if r.going && !r.told && r.halt.level == 0 && r.started == all && (r.done < all || r.ranStarted()) {
+		a.tellStarted(t, j)
+	}
+	if r.started == all {
+		r.at.prepare = filch.Never
+	}
+	if r.going && r.started > 0 {
+		a.armLimit(t, j)
+	}
+	if r.done == all {
+		a.origin.runOver(t, j)
+		return
+	}
+	a.wakeJob(j, j.deadline())
+}
+
+// ranStarted reports whether any rank was exec'ed, or an exec was tried.
+func (r *run) ranStarted() bool {
+	for i := range r.seats {
+		if r.seats[i].phase == launcher.PhaseStarted || r.seats[i].phase == launcher.PhaseDone && r.tally.ended > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attempts) tellStarted(t *Turn, j *job) {
+	j.run.told = true
+	j.run.at.prepare = filch.Never
+	j.state = filch.Running
+	if j.req.Detach {
+		a.records.mark(t, j.id, BookPause)
+	}
+	a.origin.tell(t, j, launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited})
+}
+
+// GoStraight is the maximum number of nodes to which the origin sends Proceed directly;
+// with more nodes, Proceed goes down the tree of launches.
+const GoStraight = 64
+
+func (a *attempts) sendProceed(t *Turn, j *job) {
+	r := j.run
+	tree := len(r.seats) > GoStraight
+	for i := range r.seats {
+		r.seats[i].again, r.seats[i].wait = t.Now+RepeatMin, RepeatMin
+		if i == 0 || !tree {
+			t.Send(r.launch.Nodes[i].Node, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i), Tree: tree})
+		}
+	}
+	r.at.again = t.Now + RepeatMin
+	r.at.prepare = t.Now + launcher.PrepareWait
+}
+
+// tickRun handles expired limits, and seats without an answer.
+func (a *attempts) tickRun(t *Turn, j *job) {
+	r, p := j.run, &j.req.Policy
+	if r.at.warn <= t.Now {
+		r.at.warn = filch.Never
+		a.signalRun(t, j, p.WarnSig)
+	}
+	if r.at.limit <= t.Now {
+		r.at.limit = filch.Never
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseTimeLimit, Rank: -1, Text: "time limit of " + clockText(p.TimeLimit) + " reached"}, sigTerm, p.KillWait)
+	}
+	if r.at.first <= t.Now {
+		r.at.first = filch.Never
+		text := clockText(p.WaitFirst) + " passed since the first rank ended"
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseWaitFirst, Rank: -1, Text: text}, sigTerm, p.KillWait)
+	}
+	if r.at.prepare <= t.Now {
+		r.at.prepare = filch.Never
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, sigTerm, FailGrace)
+	}
+	if r.at.again <= t.Now {
+		a.repeatSeats(t, j)
+	}
+}
+
+func (r *run) slowest() filch.NodeName {
+	for i := range r.seats {
+		if s := &r.seats[i]; !s.done && (s.phase < launcher.PhasePrepared || r.going && s.phase < launcher.PhaseStarted) {
+			return r.launch.Nodes[i].Node
+		}
+	}
+	return ""
+}
+
+func (a *attempts) repeatSeats(t *Turn, j *job) {
+	r := j.run
+	r.at.again = filch.Never
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.done {
+			continue
+		}
+		if s.back <= t.Now {
+			a.lost.giveUpSeat(t, j, r.launch.Seat(i)) // in case the ranks still run
+			a.seatLost(t, j, i, "its launcher came back without them")
+			if j.run != r || s.done {
+				continue
+			}
+		}
+		if s.again <= t.Now && s.wait >= RepeatMax && !a.alive(r.launch.Nodes[i].Node) {
+			a.seatLost(t, j, i, "it is not a member") // a non-member is never declared dead
+			if j.run != r || s.done {
+				continue
+			}
+		}
+		if s.again <= t.Now {
+			a.repeatSeat(t, j, i)
+		}
+		r.at.again = min(r.at.again, s.again, s.back)
+	}
+	if a.jobs[j.id] == j && j.run == r && (r.unsure || r.done == int32(len(r.seats))) {
+		a.advance(t, j)
+	}
+}
+
+// repeatSeat resends the message that a participant did not answer.
+func (a *attempts) repeatSeat(t *Turn, j *job, i int) {
+	r, s := j.run, &j.run.seats[i]
+	to := r.launch.Nodes[i].Node
+	if s.back != filch.Never && j.kept.hop > 0 {
+		a.askSeat(t, j, i) // before a TakeOver, the participant answers the old origin
+	}
+	switch {
+	case r.halt.level > 0:
+		a.sendHalt(t, j, i)
+	case s.phase < launcher.PhasePrepared && !(r.going && len(r.seats) > 1):
+		t.Send(to, &launcher.Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.seats) == 1})
+	case s.phase < launcher.PhaseStarted && r.going:
+		// Otherwise this origin was restarted or took the job over, and lacks reports.
+		if r.prepared == int32(len(r.seats)) && !r.unsure {
+			t.Send(to, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)})
+		}
+	case s.sigs < int32(len(r.sigs)):
+	case s.back != filch.Never && j.kept.hop > 0:
+	default:
+		s.again = filch.Never
+		return
+	}
+	if s.sigs < int32(len(r.sigs)) {
+		a.sendSignals(t, j, i)
+	}
+	s.wait = min(max(2*s.wait, RepeatMin), RepeatMax)
+	s.again = t.Now + s.wait
+}
+
+// renew renews the leases of running jobs, in as few messages as there are peers.
+func (a *attempts) renew(t *Turn) {
+	a.renewAt = filch.Never
+	by := make(map[filch.NodeName]*launcher.Renew)
+	for _, j := range a.sortedJobs() {
+		if j.run == nil || !a.remote(j.run.launch.Nodes) {
+			continue
+		}
+		a.renewAt = t.Now + RenewEvery
+		for i := range j.run.seats {
+			s, at := &j.run.seats[i], &j.run.launch.Nodes[i]
+			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.cfg.Name {
+				continue
+			}
+			m := by[at.Node]
+			if m == nil || len(m.Leases) >= launcher.MaxRenewals {
+				m = &launcher.Renew{Incarnation: a.cfg.Incarnation}
+				by[at.Node] = m
+				t.Send(at.Node, m)
+			}
+			m.Leases = append(m.Leases, launcher.Renewal{Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: at.Lease})
+		}
+	}
+}
+
+// prepareWait is how long the keepers of a run may take until all are ready.
+func (r *run) prepareWait() time.Duration { return launcher.PrepareWait + r.launch.Copy.Wait() }

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// ReclaimWait is how long after a restart of the launcher the client of an
+// attached job may take to come back.
+const ReclaimWait = 4 * time.Second
+
+// stoodStill is the delay of a timer that shows a launcher was stopped: the messages sent
+// by clients meanwhile have not been read yet.
+const stoodStill = time.Second
+
+// ClientGone handles the end of a local client's connection: the node stops the client's
+// attached jobs.
+func (n *Node) ClientGone(now time.Duration, client launcher.ClientID, out *launcher.Outbox) {
+	t := n.turn(now, out)
+	n.origin.forgetUnnumbered(client)
+	n.tasks.unfollow(t, client)
+	n.origin.clientGone(t, client)
+	n.settle(t)
+}
+
+// clientGone stops the attached jobs of a client.
+func (o *origin) clientGone(t *Turn, client launcher.ClientID) {
+	ids := slices.Clone(o.endings.clients[client])
+	delete(o.endings.clients, client)
+	for _, id := range ids {
+		j := o.jobs[id]
+		if j == nil {
+			t.Record(launcher.Record{Key: recordKey(id)}) // the client received the end
+			continue
+		}
+		if j.seen.client == client && j.seen.here {
+			j.seen.here = false
+			o.clientLost(t, j)
+		}
+	}
+}
+
+func (o *origin) clientLost(t *Turn, j *job) {
+	if !j.req.Detach {
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, sigTerm, j.req.Policy.KillWait)
+	}
+}
+
+// Cancel ends a job of this origin on request. By names the requester, "interrupt" for a
+// Ctrl-C at the job's client. The ranks get sig (0: TERM), and KILL after the job's
+// kill-wait; a sig of KILL is sent without a grace period.
+func (o *origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string, out *launcher.Outbox) *filch.Error {
+	t := o.turn(now, out)
+	j := o.jobs[id]
+	if j == nil {
+		return o.endings.noJob(id)
+	}
+	o.cancelBy(t, j, sig, by)
+	t.end()
+	return nil
+}
+
+func (o *origin) cancelBy(t *Turn, j *job, sig int32, by string) {
+	c := launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: "cancelled"}
+	if by != "" {
+		c.Text += " by " + by
+	}
+	if by == "interrupt" {
+		c.Kind, c.Text = launcher.CauseInterrupt, "interrupted"
+	}
+	grace := j.req.Policy.KillWait
+	switch sig {
+	case 0:
+		sig = sigTerm
+	case sigKill:
+		grace = 0
+	}
+	o.attempts.end(t, j, c, sig, grace)
+}
+
+func (d *endings) noJob(id filch.JobID) *filch.Error {
+	if e := d.past.find(id); e != nil {
+		return filch.Errorf(filch.Busy, "job %d has ended already: %s", id, e.info.State)
+	}
+	return filch.Errorf(filch.NotFound, "there is no job %d", id).WithHint("filch ps lists the jobs")
+}
+
+// Signal forwards a signal to all ranks of a job of this origin.
+func (o *origin) Signal(now time.Duration, id filch.JobID, sig int32, out *launcher.Outbox) *filch.Error {
+	t := o.turn(now, out)
+	j := o.jobs[id]
+	switch {
+	case j == nil:
+		return o.endings.noJob(id)
+	case j.run == nil || !j.run.going:
+		return filch.Errorf(filch.Busy, "cannot send %s to job %d: it has not started", signalName(sig), id)
+	case len(j.run.sigs) >= MaxSignals:
+		return filch.Errorf(filch.Busy, "cannot send %s to job %d: %d signals were sent already", signalName(sig), id, MaxSignals)
+	}
+	o.attempts.signalRun(t, j, sig)
+	t.end()
+	return nil
+}
+
+// MaxSignals bounds the signals forwarded to a run.
+const MaxSignals = 4096
+
+func (a *attempts) signalRun(t *Turn, j *job, sig int32) {
+	r := j.run
+	r.sigs = append(slices.Clone(r.sigs), sig)
+	for i := range r.seats {
+		if s := &r.seats[i]; !s.done {
+			s.again = min(s.again, t.Now+RepeatMin)
+			r.at.again = min(r.at.again, s.again)
+			a.sendSignals(t, j, i)
+		}
+	}
+	a.wakeJob(j, j.deadline())
+}
+
+func (a *attempts) sendSignals(t *Turn, j *job, i int) {
+	r, s := j.run, &j.run.seats[i]
+	t.Send(r.launch.Nodes[i].Node, &launcher.Signals{
+		Job: j.id, Attempt: j.attempt, Index: int32(i), Incarnation: a.cfg.Incarnation, First: s.sigs, Sigs: r.sigs[s.sigs:],
+	})
+}
+
+func (a *attempts) onSignalsAck(t *Turn, m *launcher.SignalsAck) {
+	j := a.jobs[m.Job]
+	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+		return
+	}
+	s := &j.run.seats[m.Index]
+	s.sigs = max(s.sigs, min(m.Have, int32(len(j.run.sigs))))
+}
+
+// Reattach makes a client the owner of a job again after a restart of the launcher, and
+// sends the client the events so far.
+func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.JobID, out *launcher.Outbox) *filch.Error {
+	t := o.turn(now, out)
+	j := o.jobs[id]
+	if j == nil {
+		return o.endings.retell(t, client, id)
+	}
+	if j.seen.here && j.seen.client != client {
+		return filch.Errorf(filch.Busy, "cannot take job %d over: its client is still there", id)
+	}
+	waits := j.unclaimed() && j.clock.fence == filch.Never
+	j.seen.client, j.seen.here = client, true
+	j.clock.reclaim = filch.Never
+	o.endings.clients[client] = append(o.endings.clients[client], id)
+	o.recount(t, j, client)
+	switch {
+	case !waits:
+	case o.opens != filch.Never: // a keeper of a forgotten launch may still turn up
+		j.clock.fence = o.opens
+		o.wakeJob(j, j.deadline())
+	default:
+		o.begin(t, j)
+		t.end()
+	}
+	return nil
+}
+
+// recount sends a client the events that describe the current state of a job.
+func (o *origin) recount(t *Turn, j *job, client launcher.ClientID) {
+	say := func(e launcher.Event) {
+		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: client, Event: e})
+	}
+	say(launcher.Accepted{Job: j.id, Size: j.need.Ranks})
+	if r := j.run; r != nil {
+		if r.told {
+			say(launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: r.launch.Nodes, Waited: j.waited})
+		}
+		if r.halt.level > 0 && r.cause.Kind != launcher.CauseNone {
+			say(launcher.Ending{Job: j.id, Text: r.cause.Text})
+		}
+	}
+}
+
+// retell sends a client the last event of a job that is over.
+func (d *endings) retell(t *Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
+	p := d.past.find(id)
+	if p == nil {
+		return d.noJob(id)
+	}
+	e := p.end
+	t.Reply(client, launcher.Ended{Job: id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad})
+	return nil
+}

@@ -1,0 +1,13 @@
+// Package node is the brain of one launcher: a [Node] routes inputs to the cores (slots,
+// stealer, dht/store, mtc) and fills a [launcher.Outbox] with the work to be done.
+//
+// A [Node] owns four parts: origin, ranks, tasks and records. Each handler of a part
+// takes a [Turn], the input being handled.
+//
+// The package uses no clock, socket, goroutine, file or global random source, and no map
+// order reaches an output. Inputs are methods stamped with now, monotonic since the
+// launcher began. Timers are a single question, [Node.Deadline]. An Outbox is data: the
+// driver of the Node acts on the fields in their order. The driver is launcher/daemon in
+// real life, and testbed/sim/instance in virtual time. The clocks of two nodes are never
+// compared: leases travel as durations.
+package node

@@ -1,0 +1,368 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// tally sums up the ends of ranks at the origin.
+type tally struct {
+	ended int32
+	bad   int32
+	list  []launcher.RankEnd // the bad ends not caused by filch, at most MaxRankEnds
+	nodes []filch.NodeName
+	high  int32               // the highest code
+	srun  int32               // the highest code as srun counts
+	told  verdict             // the first end caused by a signal of filch
+	refs  int32               // seats with a refusing keeper
+	by    launcher.TaskCounts // ends by state, without ends before a restart
+}
+
+// onProgress handles a participant's report of its phase and ends.
+func (a *attempts) onProgress(t *Turn, from filch.NodeName, m *launcher.Progress) {
+	a.lost.noneLeft(t, from, m)
+	j := a.jobs[m.Job]
+	if j == nil || !j.isOf(from, m) {
+		a.lost.remains(t, j, from, m)
+		a.progressOfNone(t, from, m)
+		return
+	}
+	r, s := j.run, &j.run.seats[m.Index]
+	final := m.Phase >= launcher.PhaseDone
+	if s.done {
+		if !s.owed { // else the acknowledgement follows the store
+			a.progressOfNone(t, from, m)
+		}
+		return
+	}
+	if a.alive(from) { // else the message may be from before the node's death
+		s.back = filch.Never
+	}
+	if !final && len(m.Ends) == 0 && m.Phase <= s.phase && from != a.cfg.Name {
+		t.Send(from, &launcher.Renew{Incarnation: a.cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}})
+	}
+	a.takeEnds(t, j, int(m.Index), m)
+	if r.unsure && (m.Phase == launcher.PhaseStarted || s.have > 0) {
+		a.gateWasOpen(t, j)
+	}
+	// Greater: the participant's launcher was restarted and knows no ends.
+	if final && s.have >= m.First+int32(len(m.Ends)) {
+		a.seatOver(t, j, int(m.Index), m)
+	} else if !final {
+		a.seatPhase(r, s, m.Phase)
+	}
+	if len(m.Ends) > 0 || final {
+		if s.done {
+			a.keepSeat(t, j, int(m.Index))
+		}
+		ack := &launcher.ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}
+		if s.done && j.req.Detach {
+			// The participant may forget its ends once a node taking the job over would
+			// read them in the store.
+			s.owed = from != a.cfg.Name // a participant here is lost with this node anyway
+			a.records.commit(t, j.id, func(t *Turn) {
+				s.owed = false
+				t.Send(from, ack)
+			})
+		} else {
+			t.Send(from, ack)
+		}
+	}
+	if a.jobs[j.id] == j && j.run == r {
+		a.advance(t, j)
+	}
+}
+
+// isOf reports whether a Progress belongs to the current launch. A launcher with a full
+// disk forgets attempts and reuses their numbers: the lease distinguishes launches with
+// the same number.
+func (j *job) isOf(from filch.NodeName, m *launcher.Progress) bool {
+	if j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+		return false
+	}
+	at := &j.run.launch.Nodes[m.Index]
+	return at.Node == from && at.Lease == m.Lease
+}
+
+// progressOfNone answers a participant of an attempt that is over: the origin
+// acknowledges the ends without counting the ends, and halts the ranks.
+func (a *attempts) progressOfNone(t *Turn, from filch.NodeName, m *launcher.Progress) {
+	if from != a.cfg.Name && (a.origin.gaveUp(t, m.Job) || m.Phase >= launcher.PhaseDone && a.records.endUnkept(m.Job)) {
+		return
+	}
+	if m.Phase >= launcher.PhaseDone || len(m.Ends) > 0 {
+		t.Send(from, &launcher.ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: m.First + int32(len(m.Ends)), Done: true})
+	}
+	if m.Phase < launcher.PhaseDone {
+		t.Send(from, &launcher.Halt{
+			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Level: 1 << 30,
+			Signal: sigTerm, Grace: FailGrace, Reason: "the job is over", Who: a.lost.alone(from, m) != nil,
+		})
+	}
+}
+
+func (a *attempts) seatPhase(r *run, s *seat, ph launcher.Phase) {
+	if ph <= s.phase {
+		return
+	}
+	if s.phase < launcher.PhasePrepared && ph >= launcher.PhasePrepared {
+		r.prepared++
+	}
+	if s.phase < launcher.PhaseStarted && ph >= launcher.PhaseStarted {
+		r.started++
+		if r.halt.level == 0 && s.sigs == int32(len(r.sigs)) {
+			s.again = filch.Never
+		}
+	}
+	s.phase = ph
+	if !r.going && ph >= launcher.PhasePrepared && r.halt.level == 0 {
+		s.again = filch.Never
+	}
+}
+
+// takeEnds counts the new ends of a participant.
+func (a *attempts) takeEnds(t *Turn, j *job, i int, m *launcher.Progress) {
+	r, s := j.run, &j.run.seats[i]
+	if m.First > s.have {
+		return // ends were forgotten in a restart: the acknowledgement asks for all
+	}
+	most := count(r.launch.Nodes[i].Ranks)
+	for k := int(s.have) - int(m.First); k < len(m.Ends) && s.have < most; k++ {
+		s.have++
+		if m.Ends[k].Told {
+			s.told++
+		}
+		a.takeEnd(t, j, r.launch.Nodes[i].Node, &m.Ends[k])
+	}
+}
+
+func (a *attempts) takeEnd(t *Turn, j *job, node filch.NodeName, e *launcher.RankEnd) {
+	r, p := j.run, &j.req.Policy
+	tally := &r.tally
+	tally.ended++
+	*tally.by.Of(rankState(e))++
+	c := code(e.Kind, e.Code)
+	tally.high = max(tally.high, c)
+	tally.srun = max(tally.srun, srunCode(e.Kind, e.Code))
+	a.armFirst(t, j)
+	if e.Kind == launcher.CauseNone {
+		return
+	}
+	tally.bad++
+	v := verdict{launcher.Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: endText(e, node), Doubt: e.Doubt}, c}
+	if e.Told {
+		if tally.told.Kind == launcher.CauseNone {
+			tally.told = v
+		}
+		return
+	}
+	if len(tally.list) < launcher.MaxRankEnds {
+		tally.list = append(tally.list, *e)
+		tally.nodes = append(tally.nodes, node)
+	}
+	if r.cause.Kind == launcher.CauseNone || e.Doubt < r.cause.Doubt || r.cause.Kind == launcher.CauseAbort && crash(e) {
+		r.cause = v
+	}
+	if p.KillOnBad || e.Kind == launcher.CauseAbort || e.Kind == launcher.CauseProtocol || e.Kind == launcher.CauseOurs {
+		a.end(t, j, v.Cause, sigTerm, min(FailGrace, p.KillWait))
+	}
+}
+
+// rankState returns the state for the end of a rank: a failed rank signalled by filch was
+// killed.
+func rankState(e *launcher.RankEnd) filch.State {
+	if s := stateOf(e.Kind); s != filch.Failed || !e.Told {
+		return s
+	}
+	return filch.Killed
+}
+
+// crash reports whether e explains an MPI_Abort of another rank: a signal not sent by
+// filch killed the rank of e, and the other rank lost the connection. The origin may
+// receive the abort first, if the aborting rank's node is nearer. Beside crashes, an end
+// with a [Doubt] gives way to an end with less.
+func crash(e *launcher.RankEnd) bool {
+	switch e.Kind {
+	case launcher.CauseOOM:
+		return true
+	case launcher.CauseSignal:
+		return e.Code == sigIll || e.Code == sigBus || e.Code == sigFPE || e.Code == sigKill || e.Code == sigSegv
+	}
+	return false
+}
+
+// verdict is a cause with its exit code.
+type verdict struct {
+	launcher.Cause
+	code int32
+}
+
+// seatOver handles the last report of a participant. A participant whose slots were
+// refused, or whose ranks vanished, adds no end of a rank.
+func (a *attempts) seatOver(t *Turn, j *job, i int, m *launcher.Progress) {
+	r, s := j.run, &j.run.seats[i]
+	node := r.launch.Nodes[i].Node
+	if m.Phase == launcher.PhaseDone && m.Cause == launcher.CauseNodeLost {
+		a.seatLost(t, j, i, m.Err.Text)
+		return
+	}
+	if m.Phase == launcher.PhaseDone && s.told > 0 && r.halt.level == 0 && len(r.sigs) == 0 && j.req.Parent == 0 {
+		// A launcher that was declared dead, or went down, ended the ranks and died.
+		a.seatLost(t, j, i, "they were ended there")
+		return
+	}
+	a.seatGone(r, s, m.Phase)
+	switch {
+	case m.Phase == launcher.PhaseRefused && m.Cause == launcher.CauseNone:
+		a.regate(t, j, m.Err.Text)
+	case m.Cause != launcher.CauseNone:
+		r.tally.refs++
+		cause := launcher.Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
+		if r.halt.level == 0 || (r.cause.Kind == launcher.CauseNone || r.cause.Doubt == launcher.DoubtMuch) && !r.gate {
+			a.end(t, j, cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+		}
+	}
+	if m.Left > 0 {
+		text := fmt.Sprintf("%d processes on %s cannot be killed; their slots stay out of service", m.Left, node)
+		t.Note(noteError, j.id, node, "%s", text)
+		a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: text})
+	}
+}
+
+// seatGone counts a seat as done; a done seat also counts as prepared and started.
+func (a *attempts) seatGone(r *run, s *seat, ph launcher.Phase) {
+	if s.phase < launcher.PhasePrepared {
+		r.prepared++
+	}
+	if s.phase < launcher.PhaseStarted {
+		r.started++
+	}
+	if s.phase < launcher.PhaseStarted && ph == launcher.PhaseDone && r.going {
+		s.phase = launcher.PhaseStarted
+	}
+	s.done = true
+	s.again, s.back = filch.Never, filch.Never
+	r.done++
+}
+
+// seatLost handles the loss of a participant's ranks.
+func (a *attempts) seatLost(t *Turn, j *job, i int, why string) {
+	r, s := j.run, &j.run.seats[i]
+	if s.done {
+		return
+	}
+	node := r.launch.Nodes[i].Node
+	s.lost, s.runsFor = true, a.lost.mayRunFor(j, node, s.back == filch.Never)
+	a.seatGone(r, s, launcher.PhaseRefused)
+	a.keepSeat(t, j, i)
+	if !r.going {
+		a.regate(t, j, why)
+		return
+	}
+	k := count(r.launch.Nodes[i].Ranks) - s.have + s.told
+	if k <= 0 {
+		return // all ranks of the seat had ended
+	}
+	r.lost = true
+	v := verdict{launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %d ranks: %s", node, k, why)}, filch.ExitNodeLost}
+	r.tally.srun = max(r.tally.srun, 1)
+	if j.req.Policy.NoKill {
+		if r.cause.Kind == launcher.CauseNone {
+			r.cause = v
+		}
+		r.tally.ended += k - s.told // told ends are counted already
+		r.tally.bad += k - s.told
+		if !r.unsure {
+			a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: v.Text + "; going on without"})
+		}
+		return
+	}
+	a.end(t, j, v.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+}
+
+// regate stops an attempt that failed behind the gate without a fault of the ranks, so
+// the job is launched again.
+func (a *attempts) regate(t *Turn, j *job, why string) {
+	r := j.run
+	if r.halt.level > 0 {
+		return
+	}
+	r.gate = true
+	t.Note(noteInfo, j.id, a.cfg.Name, "launching again: %s", why)
+	a.halt(t, j, sigTerm, 0, why)
+}
+
+// end stops a job for a cause; the first cause decides the exit code. A job without a
+// launch is over at once.
+func (a *attempts) end(t *Turn, j *job, c launcher.Cause, sig int32, grace time.Duration) {
+	if j.run != nil && j.run.unsent != nil {
+		a.unlaunch(t, j)
+	}
+	if j.run == nil {
+		a.line.releaseHolds(t, j, nil)
+		a.origin.finish(t, j, launcher.EndRecord{State: stateOf(c.Kind), Code: code(c.Kind, 0), Cause: c})
+		return
+	}
+	r := j.run
+	first := r.halt.level == 0 || r.gate
+	r.gate = false
+	gone := c.Kind == launcher.CauseNodeLost || c.Kind == launcher.CauseOurs // the ranks vanished, too
+	if r.cause.Kind == launcher.CauseNone || r.cause.Doubt == launcher.DoubtMuch && gone {
+		r.cause = verdict{c, code(c.Kind, r.tally.high)}
+	}
+	switch c.Kind {
+	case launcher.CauseTimeLimit, launcher.CauseCancel, launcher.CauseInterrupt, launcher.CauseClientGone, launcher.CauseWaitFirst:
+		r.halt.user = true
+	}
+	a.halt(t, j, sig, grace, c.Text)
+	if first {
+		a.origin.keep(t, j)
+		a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: c.Text})
+	}
+}
+
+// halt orders the participants to stop their ranks; a later, harder order replaces an
+// earlier order.
+func (a *attempts) halt(t *Turn, j *job, sig int32, grace time.Duration, reason string) {
+	r := j.run
+	h := &r.halt
+	if h.level > 0 && grace >= h.grace {
+		return
+	}
+	h.level++
+	h.signal, h.grace, h.reason = sig, grace, reason
+	r.at.limit, r.at.warn, r.at.first, r.at.prepare = filch.Never, filch.Never, filch.Never, filch.Never
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.done {
+			continue
+		}
+		s.wait = RepeatMin
+		s.again = t.Now + s.wait
+		r.at.again = min(r.at.again, s.again)
+		a.sendHalt(t, j, i)
+	}
+	a.wakeJob(j, j.deadline())
+}
+
+// haltAgain resends the current order to all participants before the origin forgets the
+// run and resends nothing more. Otherwise a keeper adopted after the first order would
+// run on: a part whose origin is the same node has no lease to run out.
+func (a *attempts) haltAgain(t *Turn, j *job) {
+	for i := range j.run.seats {
+		if !j.run.seats[i].done {
+			a.sendHalt(t, j, i)
+		}
+	}
+}
+
+func (a *attempts) sendHalt(t *Turn, j *job, i int) {
+	h, at := &j.run.halt, &j.run.launch.Nodes[i]
+	t.Send(at.Node, &launcher.Halt{
+		Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: at.Lease, Level: h.level,
+		Signal: h.signal, Grace: h.grace, Reason: h.reason,
+	})
+}

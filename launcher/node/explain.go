@@ -1,0 +1,396 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// roomText describes the room of a rank, by the options of the job.
+func roomText(d *stealer.Need) string {
+	parts := []string{fmt.Sprintf("%d slots", d.Each.Slots)}
+	if d.Each.Slots == 1 {
+		parts[0] = "1 slot"
+	}
+	if d.Each.MemBytes > 0 {
+		parts = append(parts, memText(d.Each.MemBytes))
+	}
+	if d.Each.GPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d GPUs", d.Each.GPUs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func memText(b int64) string {
+	switch {
+	case b >= 1<<30 && b%(1<<30) == 0:
+		return fmt.Sprintf("%d GiB", b>>30)
+	case b >= 1<<20:
+		return fmt.Sprintf("%d MiB", b>>20)
+	}
+	return fmt.Sprintf("%d bytes", b)
+}
+
+// largestNode describes the largest amounts on any single node.
+func (s *self) largestNode(d *stealer.Need) string {
+	var most slots.Room
+	for i := range s.members.Len() {
+		p := s.members.At(int32(i))
+		if p.Standing <= stealer.Draining && d.Allows(p.Name) {
+			most.Slots = max(most.Slots, p.Total.Slots)
+			most.MemBytes = max(most.MemBytes, p.Total.MemBytes)
+			most.GPUs = max(most.GPUs, p.Total.GPUs)
+		}
+	}
+	return fmt.Sprintf("the most on one node: %d slots, %s, %d GPUs", most.Slots, memText(most.MemBytes), most.GPUs)
+}
+
+// tickSay sends a waiting client the reason for the wait.
+func (o *origin) tickSay(t *Turn, j *job) {
+	if o.jobs[j.id] != j || j.run != nil || j.clock.say <= t.Now && o.giveUpLate(t, j) {
+		return
+	}
+	if j.clock.refresh <= t.Now {
+		j.clock.refresh = filch.Never
+		if j.gather != nil {
+			var moves stealer.Moves
+			j.gather.Refresh(t.Now, launcher.MaxPlaces, &moves)
+			o.gatherqueue.move(t, j, moves)
+		}
+	}
+	if j.clock.say <= t.Now {
+		j.clock.say = t.Now + SayEvery
+		j.clock.refresh = t.Now + SayEvery - refreshBefore
+		o.tell(t, j, launcher.StillWaiting{Job: j.id, Text: o.explainer.missing(j)})
+	}
+}
+
+// explainer describes the state of this origin's jobs, with the reasons. An explainer
+// changes nothing.
+type explainer struct {
+	*joblist
+	records  *records
+	endings  *endings
+	line     *gatherqueue
+	knot     *knot
+	walltime *walltime
+}
+
+// missing returns a line about the wait of a job: how much is missing, and the jobs and
+// nodes that have the slots.
+func (e *explainer) missing(j *job) string {
+	if e.dead {
+		return fmt.Sprintf("waits until %s is a member again, which the others declared dead", e.cfg.Name)
+	}
+	if j.kept.unrecorded {
+		return "its record is not kept yet: " + e.records.storeTrouble()
+	}
+	if j.unclaimed() {
+		return "waits for its client to come back, as the launcher was restarted"
+	}
+	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
+		return "waits until all keepers that outlived the last launcher have turned up: ranks of it may be among them"
+	}
+	if j.clock.fence != filch.Never {
+		lost := make([]filch.NodeName, len(j.kept.lost))
+		for i := range lost {
+			lost[i] = j.kept.lost[i].Node
+		}
+		return fmt.Sprintf("waits until nothing of it can run on %s any more: a node that is back says so, else a lease must run out", listNames(lost))
+	}
+	if j.step != nil {
+		if j.step.behind != 0 {
+			text := fmt.Sprintf("waits for slots of %s that its step %d uses", j.inside(), j.step.behind)
+			if e.knot.stuck[j.id] {
+				text += "; it waits for itself: " + e.knot.text
+			}
+			return text
+		}
+		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
+	}
+	if j.lined {
+		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d stand in line", e.line.active, e.cfg.Name, len(e.line.queue))
+	}
+	if j.gather == nil {
+		if err := e.neverFits(&j.need); err != nil {
+			return err.Text + "; waits for more nodes"
+		}
+		return ""
+	}
+	if mutantMuteJobs {
+		return ""
+	}
+	held, asked := j.gather.Held()
+	text := fmt.Sprintf("room for %d of %d ranks is held, %d missing (%d nodes asked)", held, j.need.Ranks, max(0, int64(j.need.Ranks)-held), asked)
+	if held >= int64(j.need.Ranks) {
+		text = fmt.Sprintf("room for %d ranks is held, but not on the nodes asked for (%d nodes asked)", held, asked)
+	}
+	if by := e.blockers(j); len(by) > 0 {
+		text += ": " + strings.Join(by, "; ")
+	} else if unsaid := e.unsaid(j); len(unsaid) > 0 {
+		text += ": " + listNames(unsaid) + " did not say yet who has the slots there"
+	}
+	if e.knot.stuck[j.id] {
+		text += "; it waits for itself: " + e.knot.text
+	}
+	if e.ledger.Ending() && e.walltime.takes(j) == 0 {
+		text += "; the nodes are taken away soon and lend only to what is known to finish: -t LIMIT says it"
+	}
+	if drained, _ := e.drainText(j.need.Allows); drained != "" {
+		text += "; " + drained
+	}
+	return text
+}
+
+// listNames names nodes: "n1, n2 and 3 more".
+func listNames[S ~string](names []S) string {
+	listed := make([]string, min(len(names), namesListed))
+	for i := range listed {
+		listed[i] = string(names[i])
+	}
+	text := strings.Join(listed, ", ")
+	if more := len(names) - namesListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// namesListed bounds the nodes named in a sentence.
+const namesListed = 8
+
+// unsaid returns the lenders that have not named the job with the missing slots.
+func (e *explainer) unsaid(j *job) (nodes []filch.NodeName) {
+	for _, s := range j.gather.Seats(e.members.Len()) {
+		if s.Last.Held < s.Limit && s.Last.Holder == 0 {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
+}
+
+// blockers describes the jobs with most of the slots that j waits for.
+func (e *explainer) blockers(j *job) []string {
+	type block struct {
+		job   filch.JobID
+		holds int32
+		nodes []string
+	}
+	var all []block
+	for _, s := range j.gather.Seats(e.members.Len()) {
+		if s.Last.Held >= s.Limit || s.Last.Holder == 0 {
+			continue
+		}
+		i := slices.IndexFunc(all, func(b block) bool { return b.job == s.Last.Holder })
+		if i < 0 {
+			i = len(all)
+			all = append(all, block{job: s.Last.Holder})
+		}
+		all[i].holds += s.Last.Holds
+		all[i].nodes = append(all[i].nodes, string(s.Node))
+	}
+	slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(b.holds, a.holds) })
+	var out []string
+	for i, b := range all {
+		if i == 3 {
+			out = append(out, fmt.Sprintf("%d jobs more", len(all)-i))
+			break
+		}
+		slices.SortFunc(b.nodes, stealer.Natural)
+		on := strings.Join(b.nodes[:min(len(b.nodes), 3)], ", ")
+		if len(b.nodes) > 3 {
+			on += fmt.Sprintf(" and %d more", len(b.nodes)-3)
+		}
+		out = append(out, fmt.Sprintf("job %d has %d slots on %s", b.job, b.holds, on))
+	}
+	return out
+}
+
+// Explain returns the state of a job of this origin, with the reason.
+func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explanation, *filch.Error) {
+	j := e.jobs[id]
+	if j == nil {
+		p := e.endings.past.find(id)
+		if p == nil {
+			return launcher.Explanation{}, e.endings.noJob(id)
+		}
+		return launcher.Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
+	}
+	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
+	switch {
+	case j.run != nil && j.run.halt.level > 0 && j.run.cause.Text == "":
+		x.Text = "is stopped, to be launched again: " + j.run.halt.reason
+	case j.run != nil && j.run.halt.level > 0:
+		x.Phase, x.Text = "end", j.run.cause.Text
+	case j.run != nil && j.run.told:
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.seats), j.run.tally.ended, j.need.Ranks)+e.goneText(j)
+	case j.run != nil:
+		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.seats))
+	case j.gather != nil:
+		e.explainGather(j, &x)
+	default:
+		x.Phase, x.Text = "wait", e.missing(j)
+	}
+	if need := e.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
+		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + shortly(max(j.clock.patient-now, 0)) + ": it could not finish"
+	}
+	return x, nil
+}
+
+// goneText describes the wait for nodes of a run that are gone; "" if no node is gone.
+func (e *explainer) goneText(j *job) string {
+	var gone []filch.NodeName
+	for i := range j.run.launch.Nodes {
+		name := j.run.launch.Nodes[i].Node
+		if k := e.members.Find(name); k >= 0 && e.members.At(k).Standing == stealer.Gone && !j.run.seats[i].done {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "; no launcher runs on " + listNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
+		"5 s after its last sign of life the node counts as lost"
+}
+
+func (e *explainer) explainGather(j *job, x *launcher.Explanation) {
+	held, asked := j.gather.Held()
+	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
+	x.Phase, x.Text = j.gather.Stage().String(), e.missing(j)
+	for _, s := range j.gather.Seats(e.members.Len()) {
+		if s.Last.Held >= s.Limit {
+			continue
+		}
+		x.Places = append(x.Places, launcher.Place{
+			Node: s.Node, Held: s.Last.Held, Want: s.Limit, Free: s.Last.Free, Holder: s.Last.Holder, Holds: s.Last.Holds,
+		})
+		if len(x.Places) == launcher.MaxPlaces {
+			return
+		}
+	}
+}
+
+// info returns a snapshot of a job; e is the job's end, or nil.
+func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndRecord) launcher.JobInfo {
+	i := launcher.JobInfo{
+		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
+		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
+		Hop: j.kept.hop, Earlier: j.kept.earlier,
+	}
+	if i.Parent != 0 {
+		i.Kind = "step"
+	}
+	if j.req.Task != 0 && j.step != nil {
+		i.Task = &j.step.index
+	}
+	i.Waited = seconds(now - j.submitted)
+	var nodes []filch.NodeName
+	if r := j.run; r != nil {
+		for k := range r.launch.Nodes {
+			i.Nodes = append(i.Nodes, r.launch.Nodes[k].Node)
+		}
+		nodes = r.tally.nodes
+		if r.going {
+			i.Waited, i.Elapsed = seconds(j.waited), seconds(now-r.at.began)
+		}
+		i.Cause = r.cause.Text
+	}
+	i.Tasks = j.tasks(e)
+	if e == nil {
+		return i
+	}
+	c := e.Code
+	i.State, i.Code, i.Cause = e.State.String(), &c, e.Cause.Text
+	for k := range e.Ranks {
+		b := launcher.RankInfo{Rank: e.Ranks[k].Rank, Code: code(e.Ranks[k].Kind, e.Ranks[k].Code)}
+		if k < len(nodes) {
+			b.Node = nodes[k]
+			b.Text = endText(&e.Ranks[k], b.Node)
+		}
+		i.Bad = append(i.Bad, b)
+	}
+	return i
+}
+
+// tasks counts the ranks of a job by state.
+func (j *job) tasks(e *launcher.EndRecord) (t launcher.TaskCounts) {
+	state := j.state
+	if r := j.run; r != nil {
+		t = r.tally.by
+		// The other ranks ended before a restart.
+		if known := t.OK + t.Failed + t.Killed + t.Lost + t.Cancelled; known < r.tally.ended {
+			t.Failed += min(r.tally.bad, r.tally.ended-known)
+			t.OK += max(0, r.tally.ended-known-r.tally.bad)
+		}
+		if r.going && e == nil {
+			state = filch.Running
+		}
+	}
+	if e != nil {
+		switch state = e.State; {
+		case state == filch.OK:
+		case j.run == nil || !j.run.going:
+			state = max(state, filch.Skipped)
+		case state == filch.Failed:
+			state = filch.Killed
+		}
+		if e.State == filch.Cancelled {
+			t.Cancelled, t.Killed = t.Cancelled+t.Killed, 0
+		}
+	}
+	t.Total = j.need.Ranks
+	t.Rest(state)
+	return t
+}
+
+// Jobs lists the jobs of this origin: ended jobs by their end, then live jobs by id.
+func (e *explainer) Jobs(now time.Duration) []launcher.JobInfo {
+	out := make([]launcher.JobInfo, 0, len(e.endings.past.ring)-e.endings.past.first+len(e.jobs))
+	for i := e.endings.past.first; i < len(e.endings.past.ring); i++ {
+		if e.endings.past.ring[i].info.ID != 0 {
+			out = append(out, e.endings.past.ring[i].info)
+		}
+	}
+	for _, j := range e.sortedJobs() {
+		out = append(out, e.liveInfo(now, j))
+	}
+	return out
+}
+
+func (e *explainer) liveInfo(now time.Duration, j *job) launcher.JobInfo {
+	i := j.info(now, e.cfg.Name, nil)
+	if j.run == nil {
+		i.Cause = e.missing(j)
+	}
+	return i
+}
+
+// Job returns a snapshot of a job of this origin.
+func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bool) {
+	if j := e.jobs[id]; j != nil {
+		return e.liveInfo(now, j), true
+	}
+	if p := e.endings.past.find(id); p != nil {
+		return p.info, true
+	}
+	return launcher.JobInfo{}, false
+}
+
+// Slots returns a snapshot of this node's ledger.
+func (n *Node) Slots() launcher.SlotInfo {
+	total, free := n.ledger.Total(), n.ledger.Free()
+	held, locked, running, stuck, waiting := n.ledger.Counts()
+	return launcher.SlotInfo{
+		Node: n.cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
+		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.cfg.Capacity.GPUs...), GPUsFree: n.ledger.FreeGPUs(),
+		Waiting: waiting, Jobs: int32(len(n.ranks.parts)), Draining: n.ledger.Draining(), Drain: n.drain,
+	}
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -1,0 +1,252 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// A job that lost ranks is started again when no lost rank can still run: when the rank's
+// node reports that no rank of the job is left, or else when the lease is over. The
+// return of the node alone proves nothing. The node may not know that the origin gave its
+// ranks up, and a restarted launcher adopts the ranks it finds.
+
+const (
+	// FenceWait is how long ranks may still run after their node was declared dead: the
+	// rest of the lease, and some more for the different rates of two clocks.
+	FenceWait = JobTerm - 4*time.Second
+	// AskLost is the time between two requests to the node of lost ranks.
+	AskLost = time.Second
+)
+
+// lostranks handles the jobs that lost ranks, and the jobs with ranks unknown to their
+// origin. No attempt of a job begins while the job's list of lost participants is not
+// empty and their leases are not over.
+type lostranks struct {
+	*joblist
+	origin restarter
+	ranks  ownRanks
+	line   *gatherqueue
+}
+
+// restarter starts a job again after the last lost rank is gone.
+type restarter interface {
+	again(t *Turn, j *job)
+	keep(t *Turn, j *job)
+}
+
+// mayRunFor returns how long ranks lost now may run on while their node is silent. Heard
+// is whether the node has answered since this node owns the job.
+func (f *lostranks) mayRunFor(j *job, node filch.NodeName, heard bool) time.Duration {
+	i := f.members.Find(node)
+	switch dead := i >= 0 && f.members.At(i).Standing >= stealer.Dead; {
+	case dead && heard:
+		return FenceWait // the lease began before the node fell silent
+	case !dead && j.kept.hop > 0:
+		return HeirWait // the node is in touch with others and waits for the new owner
+	}
+	return JobTerm
+}
+
+// lostSeats returns the lost participants of a run whose node has not reported since then
+// that no rank is left, and how long their ranks may run.
+func (r *run) lostSeats() (all []launcher.LostSeat, wait time.Duration) {
+	for i := range r.seats {
+		if s := &r.seats[i]; s.lost && !s.swept {
+			all = append(all, r.launch.Seat(i))
+			wait = max(wait, s.runsFor)
+		}
+	}
+	return all, wait
+}
+
+// requeue restarts a job that lost nodes, once no rank of the job can run there any more.
+func (f *lostranks) requeue(t *Turn, j *job) {
+	lost, wait := j.run.lostSeats()
+	if len(lost) == 0 || mutantNoFenceOff {
+		f.origin.again(t, j)
+		return
+	}
+	gone := j.seatRecords()
+	j.pastNodes()
+	j.run, j.state = nil, filch.Waiting
+	j.kept.lost = lost
+	f.fenceJob(t, j, wait)
+	f.origin.keep(t, j)
+	t.Record(gone...)
+}
+
+// fenceJob makes a job wait for lost ranks, for as long as the ranks may run from now on.
+func (f *lostranks) fenceJob(t *Turn, j *job, wait time.Duration) {
+	wait += j.req.Policy.KillWait
+	end := t.Now + wait + wait/100
+	if j.clock.fence != filch.Never {
+		end = max(end, j.clock.fence)
+	}
+	j.clock.fence = end
+	if j.kept.hop > 0 { // only now: a TakeOver renews the lease of its receiver
+		for _, l := range j.kept.lost {
+			t.Send(l.Node, &launcher.TakeOver{Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Hop: j.kept.hop})
+		}
+	}
+	f.askLost(t, j)
+}
+
+// fenceAgain restarts the wait of a job for lost ranks: how long the job has waited
+// before a restart of the launcher, or on another node, is not known.
+func (f *lostranks) fenceAgain(t *Turn, j *job, lost []launcher.LostSeat) {
+	j.kept.lost = slices.Clone(lost)
+	var wait time.Duration
+	for i := range lost {
+		l := &j.kept.lost[i]
+		l.Attempt = cmp.Or(l.Attempt, j.attempt) // older launchers did not write the attempt
+		wait = max(wait, f.mayRunFor(j, l.Node, false))
+	}
+	f.fenceJob(t, j, wait)
+	f.origin.keep(t, j)
+}
+
+// askLost orders the nodes of lost ranks to end the ranks, and to report when no rank is
+// left. A dead node receives the order when the node is back.
+func (f *lostranks) askLost(t *Turn, j *job) {
+	if mutantEarlyFence {
+		j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return f.alive(l.Node) })
+		f.lostLess(t, j)
+	}
+	j.clock.ask = filch.Never
+	for _, l := range j.kept.lost {
+		if f.alive(l.Node) {
+			f.giveUpSeat(t, j, l)
+			j.clock.ask = t.Now + AskLost
+		}
+	}
+	f.wakeJob(j, j.deadline())
+}
+
+// giveUpSeat orders a lost participant to end its ranks.
+func (f *lostranks) giveUpSeat(t *Turn, j *job, l launcher.LostSeat) {
+	t.Send(l.Node, &launcher.Halt{
+		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
+		Signal: sigTerm, Grace: FailGrace, Reason: "they were given up", Who: l.Alone,
+	})
+}
+
+// lostIsBack asks a node that is back for the ranks lost there. A new launcher may have
+// adopted the ranks, and keeps adopted ranks for a whole lease.
+func (f *lostranks) lostIsBack(t *Turn, p, old Peer, known bool) {
+	for _, j := range f.sortedJobs() {
+		i := slices.IndexFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.Node == p.Name })
+		if i < 0 {
+			continue
+		}
+		since := j.kept.lost[i].Lease.Incarnation
+		if known {
+			since = old.Incarnation
+		}
+		if p.Incarnation > since {
+			f.fenceJob(t, j, JobTerm)
+		} else {
+			f.askLost(t, j)
+		}
+	}
+}
+
+// noneLeft handles the report of a participant that is over: no rank runs there.
+func (f *lostranks) noneLeft(t *Turn, from filch.NodeName, m *launcher.Progress) {
+	j := f.jobs[m.Job]
+	if j == nil || m.Phase < launcher.PhaseDone {
+		return
+	}
+	if r := j.run; r != nil {
+		if i := int(m.Index); j.attempt == m.Attempt && i >= 0 && i < len(r.seats) && r.launch.Nodes[i].Node == from {
+			r.seats[i].swept = true
+		}
+		return
+	}
+	f.others(t, j, from, m)
+	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.IsOf(from, m) && !l.Alone })
+	f.lostLess(t, j)
+}
+
+// remains handles a report about an attempt that this node does not know, of a restored
+// job that waits. A launcher whose disk failed to write forgets its launches. The next
+// launcher learns of such a launch from the remaining ranks: from its own keepers, or
+// from a node that noticed the restart. The origin ends the ranks, and starts no other
+// attempt before the ranks are gone. The reporting participant knows the other
+// participants of the launch, which may be silent as yet.
+func (f *lostranks) remains(t *Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= launcher.PhaseDone {
+		return
+	}
+	if from == f.cfg.Name {
+		if l := f.ranks.launchOf(slots.Key{Job: m.Job, Attempt: m.Attempt}); l != nil {
+			f.waitFor(t, j, l.Seats())
+			return
+		}
+	}
+	l := launcher.LostSeat{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
+	// A single participant of the attempt is asked for the others.
+	l.Alone = !slices.ContainsFunc(j.kept.lost, func(o launcher.LostSeat) bool { return o.Attempt == l.Attempt })
+	f.waitFor(t, j, []launcher.LostSeat{l})
+}
+
+// others handles the participants of a forgotten launch, as named by the participant that
+// was asked. If the asked participant is over and names no others, the job waits for as
+// long as a lease.
+func (f *lostranks) others(t *Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+	if l := f.alone(from, m); l != nil && len(m.Seats) > 0 {
+		l.Alone = false
+		f.waitFor(t, j, m.Seats)
+	}
+}
+
+// alone returns the lost participant that sent m if the participant is to name the others
+// of its launch, else nil.
+func (f *lostranks) alone(from filch.NodeName, m *launcher.Progress) *launcher.LostSeat {
+	j := f.jobs[m.Job]
+	if j == nil || j.run != nil {
+		return nil
+	}
+	i := slices.IndexFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.IsOf(from, m) && l.Alone })
+	if i < 0 {
+		return nil
+	}
+	return &j.kept.lost[i]
+}
+
+// waitFor makes a job wait for the remaining ranks of a forgotten launch.
+func (f *lostranks) waitFor(t *Turn, j *job, seats []launcher.LostSeat) {
+	lost := slices.Clip(j.kept.lost)
+	for _, s := range seats {
+		if !slices.ContainsFunc(lost, func(l launcher.LostSeat) bool { l.Alone = s.Alone; return l == s }) {
+			lost = append(lost, s)
+		}
+	}
+	if len(lost) == len(j.kept.lost) {
+		return
+	}
+	f.line.releaseHolds(t, j, nil)
+	j.lined = false
+	j.kept.lost = lost
+	f.fenceJob(t, j, JobTerm)
+	f.origin.keep(t, j)
+}
+
+// lostLess starts a fenced job again when the job's list of lost participants is empty. A
+// job fenced without such a list waits for keepers of an earlier launcher, and starts
+// when all keepers have turned up.
+func (f *lostranks) lostLess(t *Turn, j *job) {
+	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
+		f.unfence(t, j)
+	}
+}
+
+func (f *lostranks) unfence(t *Turn, j *job) {
+	j.clock.fence, j.clock.ask, j.kept.lost = filch.Never, filch.Never, nil
+	f.origin.again(t, j)
+}

@@ -1,0 +1,36 @@
+package node
+
+import "github.com/filch-hpc/filch/launcher"
+
+// The record of a job that was taken over may have been written just before the gate was
+// opened. The new owner treats the gate as open, since ranks may have run, but opens the
+// gate on no node until a node reports started ranks, or all nodes report prepared ranks.
+
+// gateWasOpen records an unsure gate as open: all nodes were ready once.
+func (a *attempts) gateWasOpen(t *Turn, j *job) {
+	j.run.unsure = false
+	a.origin.keep(t, j)
+}
+
+// judgeGate decides whether an unsure gate was open, once each node has reported or is
+// lost.
+func (a *attempts) judgeGate(t *Turn, j *job) {
+	r, over := j.run, false
+	for i := range r.seats {
+		switch s := &r.seats[i]; {
+		case s.done:
+			over = true
+		case s.phase < launcher.PhasePrepared:
+			return
+		}
+	}
+	switch {
+	case !over:
+		a.gateWasOpen(t, j)
+		a.sendProceed(t, j)
+	case r.lost: // ranks may have started on the lost nodes only
+		a.end(t, j, r.cause.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+	default:
+		a.regate(t, j, "a participant gave up behind the gate")
+	}
+}

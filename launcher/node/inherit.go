@@ -1,0 +1,100 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// inherit continues a job that this node took over.
+func (o *origin) inherit(t *Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
+	id, r := e.Info.ID, e.Resume
+	r.Request.Order = order
+	need, err := needOf(r.Request)
+	if o.jobs[id] != nil || err != nil || r.Job != id || r.Attempt <= 0 {
+		return
+	}
+	o.records.sawID(id)
+	j := o.newJob(t.Now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
+	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
+	j.clock.losses = r.Shared.Losses
+	o.bePatient(j)
+	if r.Arbiter != "" {
+		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+	}
+	runs := len(r.Nodes) > 0 && !mutantHeirAnew
+	if !runs {
+		o.keep(t, j)
+	}
+	switch {
+	case runs:
+		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
+		o.inheritRun(t, j, e)
+	case fault != nil:
+	case j.step != nil:
+		o.askStep(t, j)
+	case len(r.Shared.Lost) > 0:
+		o.lostranks.fenceAgain(t, j, r.Shared.Lost)
+	default:
+		j.attempt++
+		o.begin(t, j)
+	}
+	if o.jobs[id] != j {
+		return
+	}
+	switch {
+	case e.Cancel != nil:
+		o.cancelBy(t, j, e.Cancel.Signal, e.Cancel.By)
+	case fault != nil && j.run == nil:
+		o.refuse(t, j, fault)
+	}
+	if o.jobs[id] == j {
+		o.records.mark(t, j.id, BookPause)
+		o.wakeJob(j, j.deadline())
+	}
+}
+
+// inheritRun continues the launched attempt of a job that this node took over.
+func (o *origin) inheritRun(t *Turn, j *job, e *launcher.JobEntry) {
+	r := e.Resume
+	r.Shared.Unsure = !r.Going // the record may be older than the gate's opening
+	o.rejoin(t, j, r, r.Shared.Done)
+	if j.run == nil || j.attempt != r.Attempt {
+		return
+	}
+	// How long the attempt has run since the record was written is not known.
+	j.run.at.began, j.run.at.resumed = t.Now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
+	o.keep(t, j)
+	for _, p := range j.run.parts { // the participants have forgotten their ends
+		t.Record(launcher.Record{Key: j.seatKey(int(p.Index)), Part: p})
+	}
+	o.attempts.seatsOfDead(t, j)
+}
+
+// seatsOfDead gives up the ranks of a job on nodes that are dead.
+func (a *attempts) seatsOfDead(t *Turn, j *job) {
+	for _, at := range slices.Clone(j.run.launch.Nodes) {
+		i := a.members.Find(at.Node)
+		if i < 0 || a.jobs[j.id] != j || j.run == nil {
+			continue
+		}
+		if m := a.members.At(i); m.Standing >= stealer.Dead {
+			a.seatsLost(t, j, at.Node, deadText(m.Standing))
+		}
+	}
+}
+
+// askSeat asks a participant for a full report. After a takeover, the request names this
+// node as the new origin.
+func (a *attempts) askSeat(t *Turn, j *job, i int) {
+	to := j.run.launch.Nodes[i].Node
+	if j.kept.hop > 0 {
+		t.Send(to, &launcher.TakeOver{Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: j.run.launch.Nodes[i].Lease, Hop: j.kept.hop})
+		return
+	}
+	t.Send(to, &launcher.ProgressAck{Job: j.id, Attempt: j.attempt, Index: int32(i), Again: true})
+}

@@ -1,0 +1,164 @@
+package node
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// The terms of a job at its origin.
+const (
+	// SayAfter and SayEvery are when the client of a waiting job gets a StillWaiting.
+	SayAfter = 5 * time.Second
+	SayEvery = 30 * time.Second
+	// refreshBefore is how long before a StillWaiting the busiest nodes are asked again.
+	refreshBefore = 200 * time.Millisecond
+	// RepeatMin is the pause before an unanswered message to a participant is repeated;
+	// the pause doubles up to RepeatMax.
+	RepeatMin = 500 * time.Millisecond
+	RepeatMax = 4 * time.Second
+	// RenewEvery is the time between renewals of the leases of running jobs,
+	// aggregated by peer. JobTerm is how long a participant keeps ranks without
+	// a message of the origin. From PullAfter on, the participant asks for a message
+	// every PullEvery, so a lost renewal costs nothing.
+	RenewEvery = 6 * time.Second
+	JobTerm    = 10 * time.Second
+	PullAfter  = 6500 * time.Millisecond
+	PullEvery  = time.Second
+	// ReadoptWait is how long a participant may take after a restart of its
+	// launcher to report its ranks.
+	ReadoptWait = 7 * time.Second
+	// FailGrace is the time between TERM and KILL for the ranks of a job already
+	// ended by a rank, a keeper or a node: all ranks are gone within 2 s.
+	FailGrace = time.Second
+	// MaxAttempts bounds the starts of a job that lost nodes (--requeue), and
+	// MaxGates the launches that failed behind the gate.
+	MaxAttempts = 5
+	MaxGates    = 20
+)
+
+// job is a job at its origin, until the end of the job.
+type job struct {
+	id        filch.JobID
+	attempt   filch.Attempt
+	ticket    filch.Ticket
+	req       launcher.Request
+	need      stealer.Need
+	seen      audience
+	state     filch.State
+	submitted time.Duration
+	waited    time.Duration // until the gate opened
+	gather    *stealer.Gather
+	run       *run
+	step      *step
+	guests    []*guest
+	task      *int32 // the index of a task with steps in the shape of a job; see host
+	lined     bool   // in line to gather
+	clock     jobClock
+	kept      kept
+	due       time.Duration // of the entry in the agenda
+}
+
+// audience is the client that gets the events of a job.
+type audience struct {
+	client launcher.ClientID // an attached job ends with this client
+	here   bool              // the client is connected
+}
+
+// jobClock is the moments of a waiting job.
+type jobClock struct {
+	say     time.Duration // StillWaiting is due
+	refresh time.Duration
+	patient time.Duration // gives up
+	reclaim time.Duration // attached, restored: the client must be back
+	fence   time.Duration // lost ranks may run until then: no attempt before; Never: none
+	ask     time.Duration // nodes for lost ranks
+	losses  int32         // attempts with a lost node
+	gates   int32         // launches that failed behind the gate
+}
+
+func (j *job) key() slots.Key { return slots.Key{Job: j.id, Attempt: j.attempt} }
+
+func (o *origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, need stealer.Need, unixNS int64) *job {
+	j := &job{
+		id: id, attempt: 1, req: r, need: need, submitted: now, due: filch.Never,
+		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
+	}
+	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, fence: filch.Never, ask: filch.Never}
+	o.jobs[id] = j
+	return j
+}
+
+// tell sends an event to the client of a job.
+func (o *origin) tell(t *Turn, j *job, e launcher.Event) {
+	if j.seen.here {
+		t.Reply(j.seen.client, e)
+	}
+}
+
+// deadline is when tickJob is due.
+func (j *job) deadline() time.Duration {
+	c := &j.clock
+	d := min(c.say, c.refresh, c.patient, c.reclaim, c.fence, c.ask)
+	if j.gather != nil {
+		d = min(d, j.gather.Deadline())
+	}
+	if j.step != nil && j.run == nil {
+		d = min(d, j.step.again)
+	}
+	if j.run != nil {
+		d = min(d, j.run.deadline())
+	}
+	return d
+}
+
+func (o *origin) tickJob(t *Turn, j *job) {
+	switch {
+	case j.clock.patient <= t.Now:
+		o.startTimeout(t, j)
+	case j.clock.reclaim <= t.Now-stoodStill:
+		j.clock.reclaim = t.Now + ReclaimWait
+	case j.clock.reclaim <= t.Now:
+		j.clock.reclaim = filch.Never
+		o.clientLost(t, j)
+	case j.clock.fence <= t.Now:
+		o.lostranks.unfence(t, j)
+	case j.clock.ask <= t.Now:
+		o.lostranks.askLost(t, j)
+	case j.run != nil:
+		o.attempts.tickRun(t, j)
+	case j.step != nil:
+		o.tickStep(t, j)
+	case j.gather != nil:
+		o.gatherqueue.tickGather(t, j)
+	}
+	o.tickSay(t, j)
+	if o.jobs[j.id] == j {
+		o.wakeJob(j, j.deadline())
+	}
+}
+
+// startTimeout ends a job that did not start in its time (-I).
+func (o *origin) startTimeout(t *Turn, j *job) {
+	j.clock.patient = filch.Never
+	if j.run != nil {
+		return
+	}
+	why := ""
+	if need := o.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 {
+		why = ", and now it could not finish: " + habitText(&j.req, j.need.Ranks, need)
+	}
+	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, shortly(j.req.Patient), why).
+		WithHint("%s", o.explainer.missing(j))
+	o.gatherqueue.releaseHolds(t, j, nil)
+	o.refuse(t, j, err)
+}
+
+// refuse ends a job that could not be started.
+func (o *origin) refuse(t *Turn, j *job, err *filch.Error) {
+	e := launcher.EndRecord{State: filch.Failed, Code: filch.ExitOurs, Cause: launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: err.Text}}
+	o.dismiss(t, j, e, launcher.Refused{Err: *err, Code: filch.ExitOurs})
+}

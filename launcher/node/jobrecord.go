@@ -1,0 +1,236 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// pastNodes remembers the nodes of an attempt that is given up.
+func (j *job) pastNodes() {
+	if j.run == nil || !j.run.going || !j.req.Detach {
+		return
+	}
+	for _, at := range j.run.launch.Nodes {
+		if len(j.kept.earlier) < maxEarlier && !slices.Contains(j.kept.earlier, at.Node) {
+			j.kept.earlier = append(slices.Clip(j.kept.earlier), at.Node)
+		}
+	}
+}
+
+// kept is the owner's state about the record of a job.
+type kept struct {
+	hop        int32
+	seq        uint64
+	orders     int32
+	cancel     *launcher.CancelOrder // asked for by the record
+	watch      uint64                // of the record, for a cancel
+	unrecorded bool                  // not recorded yet, so not acknowledged
+	lost       []launcher.LostSeat   // where ranks of the job may still run
+
+	restored bool // by a restarted launcher, which may have forgotten a launch
+
+	earlier []filch.NodeName // nodes of earlier attempts, with output of the job
+}
+
+// register writes the record of a new detached job with the job's order. The job is
+// acknowledged, and begins, when the store has both.
+func (o *origin) register(t *Turn, j *job) {
+	j.kept.unrecorded = true
+	j.kept.orders = int32((len(j.req.Order) + OrderPiece - 1) / OrderPiece)
+	j.clock.say = j.submitted + SayAfter
+	o.records.commit(t, j.id, func(t *Turn) {
+		if o.jobs[j.id] != j || !j.kept.unrecorded {
+			return
+		}
+		j.kept.unrecorded, j.clock.say = false, filch.Never
+		o.tell(t, j, launcher.Accepted{Job: j.id, Size: j.need.Ranks})
+		o.keep(t, j)
+		o.begin(t, j)
+	})
+}
+
+// orderOps returns the operations that write the order of an unregistered job.
+func (o *origin) orderOps(j *job) (ops []dht.Op) {
+	for i := range j.kept.orders {
+		piece := j.req.Order[int(i)*OrderPiece:]
+		ops = append(ops, dht.Op{
+			Code: dht.OpInsert, Key: launcher.OrderKey(j.id, i), Kind: dht.KindRegister,
+			Value: piece[:min(len(piece), OrderPiece)], Durable: j.req.Durable,
+		})
+	}
+	return ops
+}
+
+// entry returns the next record of a job of this node.
+func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
+	j.kept.seq++
+	e := &launcher.JobEntry{
+		Hop: j.kept.hop, Owner: o.cfg.Name, Incarnation: o.cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
+	}
+	if j.req.Detach && i.Code == nil {
+		e.Cancel = j.kept.cancel
+		r := o.jobRecord(j)
+		r.Request.Order = nil
+		if j.run != nil && !mutantEntryParts {
+			r.Shared.Done = j.run.parts
+		}
+		e.Resume = r
+	}
+	return e
+}
+
+// onRecorded watches the record of a detached job, so the owner gets a cancel that was
+// recorded while the owner did not answer.
+func (o *origin) onRecorded(t *Turn, id filch.JobID, from dht.Version) {
+	j := o.jobs[id]
+	if j == nil || !j.req.Detach || j.kept.watch != 0 {
+		return
+	}
+	j.kept.watch = o.records.watch(t, launcher.JobKey(id), from, func(t *Turn, r dht.Result) {
+		if r.Outcome != dht.Done || o.jobs[id] != j {
+			return
+		}
+		if e, err := launcher.DecodeJobEntry(r.Value); err == nil && e.Cancel != nil && e.Owner == o.cfg.Name && e.Hop == j.kept.hop {
+			o.onOtherOwner(t, j, e)
+		}
+	})
+}
+
+func (o *origin) endWatch(t *Turn, j *job) {
+	if j.kept.watch != 0 {
+		o.records.unwatch(t, j.kept.watch)
+		j.kept.watch = 0
+	}
+}
+
+// onUnkeepable ends a job that waits for a record the store can never keep.
+func (o *origin) onUnkeepable(t *Turn, id filch.JobID, why string) {
+	j := o.jobs[id]
+	switch {
+	case j == nil:
+	case j.kept.unrecorded:
+		o.refuse(t, j, filch.Errorf(filch.Invalid, "cannot keep the record of job %d: %s", id, why))
+	case j.run != nil && j.run.unsent != nil:
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: "its record cannot be kept: " + why}, sigTerm, 0)
+	}
+}
+
+// onOverruled handles the entry that counts in place of an entry written by this node,
+// and reports whether the job still belongs to this node. OnDisk is whether the disk of
+// this node has an end of the job.
+func (o *origin) onOverruled(t *Turn, e *launcher.JobEntry, id filch.JobID, onDisk bool) (ours bool) {
+	if j := o.jobs[id]; j != nil {
+		o.onOtherOwner(t, j, e)
+		return o.jobs[id] == j
+	}
+	if e.Owner != o.cfg.Name {
+		o.endings.endedElsewhere(t, id, e)
+		if onDisk {
+			t.Record(launcher.Record{Key: recordKey(id)})
+		}
+	}
+	return false
+}
+
+// hasJob reports whether a job belongs to this origin and has not ended, hasEnded whether
+// the end of a job is remembered.
+func (s *joblist) hasJob(id filch.JobID) bool   { return s.jobs[id] != nil }
+func (d *endings) hasEnded(id filch.JobID) bool { return d.past.find(id) != nil }
+
+// recordOf returns the record to write of a job, nil of an unknown job. Order has the
+// operations that write the order of an unregistered job.
+func (o *origin) recordOf(now time.Duration, id filch.JobID) (e *launcher.JobEntry, durable bool, order *[]dht.Op) {
+	j := o.jobs[id]
+	if j == nil {
+		return nil, false, nil
+	}
+	if j.kept.unrecorded {
+		ops := o.orderOps(j)
+		order = &ops
+	}
+	return o.entry(j, o.explainer.liveInfo(now, j)), j.req.Durable, order
+}
+
+func recordKey(id filch.JobID) string { return fmt.Sprintf("job/%d", id) }
+
+// keep records the state of a job.
+func (o *origin) keep(t *Turn, j *job) {
+	o.records.mark(t, j.id, BookPause)
+	t.Record(launcher.Record{Key: recordKey(j.id), Job: o.jobRecord(j)})
+}
+
+func (o *origin) jobRecord(j *job) *launcher.JobRecord {
+	r := &launcher.JobRecord{
+		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
+		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Losses: j.clock.losses},
+	}
+	if j.clock.fence != filch.Never {
+		r.Shared.Lost = j.kept.lost
+	}
+	if j.step != nil {
+		r.Arbiter = j.step.arbiter
+	}
+	if j.run != nil {
+		r.Nodes, r.Going, r.Shared.Unsure = j.run.launch.Nodes, j.run.going && !j.run.unsure, j.run.unsure
+		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
+		if j.run.going {
+			r.Began = o.cfg.Tasks.WallNS + int64(j.run.at.began)
+		}
+	}
+	return r
+}
+
+// keepEnd records the end of a job: of a detached job for later queries, of an attached
+// job until the client has gone.
+func (d *endings) keepEnd(t *Turn, j *job, e launcher.EndRecord) {
+	r := &launcher.JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
+	r.Request = launcher.Request{Name: j.req.Name, Detach: j.req.Detach, Parent: j.req.Parent}
+	r.Shared.Hop, r.Shared.Orders = j.kept.hop, j.kept.orders
+	if j.run != nil {
+		r.Nodes = j.run.launch.Nodes
+	}
+	d.records.endOnDisk(j.id, r)
+	t.Record(launcher.Record{Key: recordKey(j.id), Job: r})
+}
+
+func (j *job) seatKey(i int) string {
+	return fmt.Sprintf("job/%d/%d/%d", j.id, j.attempt, i)
+}
+
+// keepSeat records a participant as done, before the participant may forget its ends.
+func (a *attempts) keepSeat(t *Turn, j *job, i int) {
+	if len(j.run.seats) < 2 {
+		return
+	}
+	tally, node := &j.run.tally, j.run.launch.Nodes[i].Node
+	r := &launcher.PartRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.seats[i].lost, Bad: tally.bad, High: tally.high, SRun: tally.srun}
+	r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
+	for k := range tally.list {
+		if tally.nodes[k] == node {
+			r.Ends = append(r.Ends, tally.list[k])
+		}
+	}
+	j.run.seats[i].kept = true
+	j.run.parts = append(j.run.parts, r)
+	t.Record(launcher.Record{Key: j.seatKey(i), Part: r})
+}
+
+// seatRecords returns the removals of the records of an attempt's participants. The
+// removals go after the job's own record with the end of the attempt: otherwise, a
+// launcher that dies in between would take a participant for lost.
+func (j *job) seatRecords() (gone []launcher.Record) {
+	if j.run == nil {
+		return nil
+	}
+	for i := range j.run.seats {
+		if j.run.seats[i].kept {
+			gone = append(gone, launcher.Record{Key: j.seatKey(i)})
+		}
+	}
+	return gone
+}

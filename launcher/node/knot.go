@@ -1,0 +1,300 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// A knot is a set of tasks and runs that hold slots while they wait for runs of their own
+// (filch run --new-job), which in turn can get no slots but the slots of the set. No task
+// or run of a knot can continue. A node looks for a knot when a run that was started
+// inside a task or another run waits: the node collects the ties of all nodes, and
+// computes which holders could continue if all untied work ended at once. The other
+// holders are a knot. As many of the youngest runs of the knot are refused as needed for
+// the oldest to start.
+
+// The times of looks.
+const (
+	// KnotPause is the time between the look that finds a knot and the look that
+	// confirms the knot; the nodes are not asked at the same moment.
+	KnotPause = 2 * time.Second
+	// KnotWait is how long the answer to a look may take before the look is repeated.
+	KnotWait = 30 * time.Second
+	// MaxTies bounds the ties of one node.
+	MaxTies = 1024
+)
+
+// knot looks for a knot, and refuses runs in the knot. A run is refused only when two
+// looks, at least KnotPause apart, marked the run.
+type knot struct {
+	*joblist
+	origin  refuser
+	ranks   ownRanks
+	tasks   ownTasks
+	line    *gatherqueue
+	parents *parents
+
+	at    time.Duration        // the next look
+	since time.Duration        // the first look with marks
+	marks []filch.JobID        // refused if the next look marks the run, too
+	stuck map[filch.JobID]bool // runs in the knot
+	text  string               // about the holders of the slots
+}
+
+// refuser ends a job that cannot start.
+type refuser interface {
+	refuse(t *Turn, j *job, err *filch.Error)
+}
+
+// lookFor schedules a look for a run that waits inside a task or another run.
+func (k *knot) lookFor(t *Turn, j *job) {
+	if j.req.Inside.Job != 0 && !j.req.Detach {
+		k.at = min(k.at, t.Now+SayAfter)
+	}
+}
+
+func (k *knot) tickKnot(t *Turn) {
+	if k.at > t.Now {
+		return
+	}
+	k.at = filch.Never
+	for _, j := range k.jobs { // in any order: a single run is enough
+		if _, ok := k.waitsInside(j); ok && j.run == nil {
+			k.at, t.Out.Look = t.Now+KnotWait, true
+			return
+		}
+	}
+	k.stuck, k.marks = nil, nil
+}
+
+// waitsInside returns the Wait for run j of the holder around j. The result is false for
+// a run that may end by itself, or that goes on without its client.
+func (k *knot) waitsInside(j *job) (launcher.Wait, bool) {
+	switch c := &j.clock; {
+	case j.req.Inside.Job == 0 || j.req.Detach || !j.seen.here:
+		return launcher.Wait{}, false
+	case j.run != nil:
+		return launcher.Wait{Job: j.id, Runs: true}, true
+	case j.step != nil:
+		return k.waitsForSiblings(j)
+	case j.gather == nil && !j.lined || c.patient != filch.Never || c.fence != filch.Never:
+		return launcher.Wait{}, false
+	}
+	return launcher.Wait{Job: j.id, Ticket: j.ticket, Need: j.need}, true
+}
+
+// waitsForSiblings does the same for a step that waits, if this node grants the step's
+// slots.
+func (k *knot) waitsForSiblings(j *job) (launcher.Wait, bool) {
+	h := k.parents.host(j.req.Parent, j.req.Task)
+	if h == nil || h.run == nil || !h.run.going || j.clock.patient != filch.Never {
+		return launcher.Wait{}, false
+	}
+	w := launcher.Wait{Job: j.id, Ticket: j.ticket, Need: j.need, Of: launcher.Inside{Job: j.req.Parent, Task: j.req.Task}}
+	for i, at := range h.run.launch.Nodes {
+		w.Rooms = append(w.Rooms, stealer.Member{Name: at.Node, Total: k.parents.hostRoom(h, i)})
+	}
+	return w, true
+}
+
+// Ties returns the holders on this node that may be tied.
+func (k *knot) Ties() []launcher.Tie {
+	var all []launcher.Tie
+	at := make(map[launcher.Inside]int)
+	for _, j := range k.sortedJobs() {
+		in := j.req.Inside
+		if in.Job == 0 || j.req.Detach || !j.seen.here {
+			continue
+		}
+		i, known := at[in]
+		if !known {
+			i = len(all)
+			at[in] = i
+			all = append(all, k.holder(in))
+		}
+		t := &all[i]
+		w, ok := k.waitsInside(j)
+		if !ok {
+			t.Room.Slots = -1
+		}
+		t.Waits, t.Clients = append(t.Waits, w), append(t.Clients, j.seen.client)
+	}
+	all = slices.DeleteFunc(all, func(t launcher.Tie) bool { return t.Room.Slots < 0 })
+	return all[:min(len(all), MaxTies)]
+}
+
+// holder returns the Tie of a holder with slots on this node and clients inside. The
+// slots are negative if the holder may end by itself.
+func (k *knot) holder(in launcher.Inside) launcher.Tie {
+	t := launcher.Tie{Node: k.cfg.Name, Inside: in, Room: launcher.Room{Slots: -1}}
+	if in.Task != 0 {
+		if r := k.tasks.taskOf(in.Job, in.Task); r != nil {
+			t.Room = r.loan.Room
+		}
+		return t
+	}
+	if l := k.ranks.runsAlone(in.Job); l != nil {
+		t.Of, t.Room = launcher.Inside{Job: l.Parent, Task: l.Task}, l.Base.Plus(l.Each)
+	}
+	return t
+}
+
+// Knot handles the ties of all nodes that answered.
+func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox) {
+	t := k.turn(now, out)
+	k.at = now + SayEvery
+	tied := k.tied(ties)
+	k.stuck = nil
+	if len(tied) == 0 {
+		k.marks = nil
+		return
+	}
+	k.at, k.stuck = now+KnotPause, make(map[filch.JobID]bool)
+	held := int32(0)
+	for i := range tied {
+		if tied[i].Of == (launcher.Inside{}) {
+			held += tied[i].Room.Slots
+		}
+		for _, w := range tied[i].Waits {
+			k.stuck[w.Job] = true
+		}
+	}
+	k.text = fmt.Sprintf("%d slots are held by %d tasks and runs that wait for runs of their own", held, len(tied))
+	confirmed := k.marks
+	if now < k.since+KnotPause {
+		confirmed = nil
+	}
+	if len(k.marks) == 0 {
+		k.since = now
+	}
+	k.marks = k.youngest(tied)
+	for _, id := range k.marks {
+		if j := k.jobs[id]; j != nil && j.run == nil && slices.Contains(confirmed, id) {
+			k.untie(t, j)
+		}
+	}
+	t.end()
+}
+
+// untie refuses a run so other runs can start.
+func (k *knot) untie(t *Turn, j *job) {
+	err := filch.Errorf(filch.Busy, "cannot start job %d: it waits for itself: %s, this one included, and what is left has no room for any of these", j.id, k.text)
+	if j.step != nil {
+		err = err.WithHint("it needs slots that the step has in which it was started; --new-job starts a job of its own")
+	} else {
+		err = err.WithHint("start fewer at a time, or give them the slots that their runs need: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
+	}
+	k.line.releaseHolds(t, j, nil)
+	k.origin.refuse(t, j, err)
+}
+
+// tied returns the ties whose holder cannot continue, even if all work outside the result
+// ended.
+func (k *knot) tied(ties []launcher.Tie) []launcher.Tie {
+	tied := slices.Clone(ties)
+	for {
+		left := k.without(tied)
+		runs := make(map[filch.JobID]bool)
+		for i := range tied {
+			if tied[i].Inside.Task == 0 {
+				runs[tied[i].Inside.Job] = true
+			}
+		}
+		before := len(tied)
+		tied = slices.DeleteFunc(tied, func(t launcher.Tie) bool {
+			return slices.ContainsFunc(t.Waits, func(w launcher.Wait) bool {
+				if w.Runs {
+					return !runs[w.Job]
+				}
+				from := left
+				if w.Of != (launcher.Inside{}) {
+					from = remain(w.Rooms, w.Of, tied)
+				}
+				ranks, nodes := w.Need.Ceiling(from)
+				return ranks >= int64(w.Need.Ranks) && nodes >= w.Need.MinNodes
+			})
+		})
+		if len(tied) == before {
+			return tied
+		}
+	}
+}
+
+// without returns the members with their room that is not tied.
+func (k *knot) without(tied []launcher.Tie) *stealer.Members {
+	all := make([]stealer.Member, k.members.Len())
+	for i := range all {
+		all[i] = *k.members.At(int32(i))
+	}
+	return remain(all, launcher.Inside{}, tied)
+}
+
+// remain returns the rooms without the room of the ties with slots of the owner of: a
+// parent of steps, or the zero Inside for slots of the nodes.
+func remain(rooms []stealer.Member, of launcher.Inside, tied []launcher.Tie) *stealer.Members {
+	left := stealer.NewMembers()
+	for _, m := range rooms {
+		left.Set(m)
+	}
+	for i := range tied {
+		if m := left.Find(tied[i].Node); m >= 0 && tied[i].Of == of {
+			p := left.At(m)
+			p.Total = p.Total.Minus(tied[i].Room)
+		}
+	}
+	return left
+}
+
+// youngest returns the runs to refuse until the oldest can start.
+func (k *knot) youngest(tied []launcher.Tie) (out []filch.JobID) {
+	slices.SortStableFunc(tied, func(a, b launcher.Tie) int {
+		v, w := lastWait(&a), lastWait(&b)
+		switch {
+		case v == nil && w == nil:
+			return 0
+		case v == nil || w != nil && v.Ticket.Older(w.Ticket):
+			return -1
+		case w == nil || w.Ticket.Older(v.Ticket):
+			return 1
+		}
+		return 0
+	})
+	i := slices.IndexFunc(tied, func(t launcher.Tie) bool { return lastWait(&t) != nil })
+	if i < 0 {
+		return nil
+	}
+	oldest := lastWait(&tied[i]).Job
+	for {
+		w := lastWait(&tied[len(tied)-1])
+		out = append(out, w.Job)
+		tied = k.tied(tied[:len(tied)-1])
+		if !slices.ContainsFunc(tied, func(t launcher.Tie) bool { return lastWait(&t) != nil && lastWait(&t).Job == oldest }) {
+			return out
+		}
+	}
+}
+
+// last returns the youngest run without slots that the holder waits for.
+func lastWait(t *launcher.Tie) (w *launcher.Wait) {
+	for i := range t.Waits {
+		if v := &t.Waits[i]; !v.Runs && (w == nil || w.Ticket.Older(v.Ticket)) {
+			w = v
+		}
+	}
+	return w
+}
+
+// tiedTasks counts the tasks of a job that wait for runs in the knot.
+func (k *knot) tiedTasks(id filch.JobID) (count int64) {
+	for _, j := range k.jobs { // in any order: a sum
+		if j.req.Inside.Job == id && j.req.Inside.Task != 0 && k.stuck[j.id] {
+			count++
+		}
+	}
+	return count
+}

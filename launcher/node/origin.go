@@ -1,0 +1,100 @@
+package node
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// origin holds the jobs of this node's clients, from the submission to the end, and the
+// jobs taken over from a lost node. origin numbers the jobs, gathers their slots,
+// launches them and decides how they end. A job is in jobs exactly until the client is
+// told the job's end.
+type origin struct {
+	*self
+	*joblist
+	*numbering
+	*gatherqueue
+	*attempts
+	*lostranks
+	*parents
+	*endings
+	*explainer
+	*returns
+	*knot
+	*walltime
+	records *records
+	ranks   ownRanks
+	tasks   ownTasks
+
+	given map[filch.JobID]time.Duration // jobs given up for another node
+}
+
+// ownRanks is the interface of the origin to this node's own part in attempts, besides
+// messages.
+type ownRanks interface {
+	// takePart starts a launch on slots already lent by this node to itself.
+	takePart(t *Turn, l *launcher.Launch, index int32, loan slots.Loan, open bool)
+	launchOf(k slots.Key) *launcher.Launch
+	launchIn(job filch.JobID) *launcher.Launch
+	runsAlone(job filch.JobID) *launcher.Launch
+	awaitHeir(t *Turn, id filch.JobID)
+}
+
+// ownTasks is the interface of the origin to the tasks running here.
+type ownTasks interface {
+	taskOf(parent filch.JobID, task uint64) *taskRun
+}
+
+func newOrigin(s *self, m *records, h ownRanks, w ownTasks) *origin {
+	jobs := &joblist{self: s, jobs: make(map[filch.JobID]*job)}
+	o := &origin{
+		self: s, joblist: jobs, records: m, ranks: h, tasks: w, given: make(map[filch.JobID]time.Duration),
+	}
+	o.walltime = newWalltime(s)
+	o.returns = &returns{self: s}
+	o.parents = &parents{joblist: jobs, tasks: w, hosts: make(map[uint64]*job)}
+	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, walltime: o.walltime}
+	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
+	o.numbering = &numbering{self: s, records: m, origin: o, say: filch.Never}
+	o.attempts = &attempts{
+		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, renewAt: filch.Never,
+	}
+	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
+	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}
+	o.explainer = &explainer{joblist: jobs, records: m, endings: o.endings, line: o.gatherqueue, knot: o.knot, walltime: o.walltime}
+	return o
+}
+
+// tickNext handles the job whose timer expires next.
+func (o *origin) tickNext(t *Turn) {
+	e := o.agenda.pop()
+	if j := o.jobs[e.key.Job]; j != nil && j.due == e.at {
+		j.due = filch.Never
+		o.tickJob(t, j)
+	}
+}
+
+// tick does everything due besides the timers of single jobs.
+func (o *origin) tick(t *Turn) {
+	if o.attempts.renewAt <= t.Now {
+		o.attempts.renew(t)
+	}
+	o.returns.resendStepDone(t)
+}
+
+func (o *origin) deadline() time.Duration {
+	for len(o.agenda.heap) > 0 {
+		if j := o.jobs[o.agenda.heap[0].key.Job]; j != nil && j.due == o.agenda.heap[0].at {
+			break
+		}
+		o.agenda.pop()
+	}
+	d := min(o.agenda.next(), o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say)
+	for i := range o.returns.owed {
+		d = min(d, o.returns.owed[i].again)
+	}
+	return d
+}

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// runOver ends an attempt with no rank left anywhere. The job starts again if a requeue
+// was asked for or if no rank ever began; otherwise the job is over.
+func (o *origin) runOver(t *Turn, j *job) {
+	r := j.run
+	switch {
+	case r.gate && (j.clock.gates < MaxGates || j.step != nil):
+		j.clock.gates++
+		o.again(t, j)
+	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == launcher.CauseNodeLost && j.clock.losses < MaxAttempts-1:
+		j.clock.losses++
+		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text + "; starting again"})
+		o.lostranks.requeue(t, j)
+	default:
+		if r.gate && r.cause.Kind == launcher.CauseNone {
+			r.cause = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, MaxGates)}, filch.ExitOurs}
+		}
+		if r.going && !r.told && r.tally.ended > 0 {
+			o.attempts.tellStarted(t, j)
+		}
+		o.finish(t, j, j.verdict())
+	}
+}
+
+// again starts another attempt under the same ticket.
+func (o *origin) again(t *Turn, j *job) {
+	gone := j.seatRecords()
+	j.pastNodes()
+	j.run, j.state = nil, filch.Waiting
+	j.attempt++
+	o.begin(t, j)
+	t.Record(gone...)
+}
+
+// verdict returns how a run ended.
+func (j *job) verdict() launcher.EndRecord {
+	r := j.run
+	t, v := &r.tally, r.cause
+	if v.Kind == launcher.CauseNone {
+		v = t.told
+	}
+	if v.Kind == launcher.CauseNone && t.ended < j.need.Ranks {
+		v = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("the ends of %d of %d ranks are not known", j.need.Ranks-t.ended, j.need.Ranks)}, filch.ExitOurs}
+	}
+	if v.Kind == launcher.CauseNone {
+		v.Rank = -1
+	}
+	state := stateOf(v.Kind)
+	if v.Kind == launcher.CauseAbort && v.code == 0 {
+		state = filch.OK
+	}
+	if t.refs > 1 {
+		v.Text += fmt.Sprintf(" (and on %d more nodes)", t.refs-1)
+	}
+	e := launcher.EndRecord{State: state, Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad}
+	if j.req.Policy.HighestRC {
+		e.Code = t.srun
+		if e.Code == 0 && v.Kind != launcher.CauseNone {
+			e.Code = 1
+		}
+	}
+	return e
+}
+
+// finish ends a job: the client receives the end, and a bounded memory keeps the end for
+// later queries.
+func (o *origin) finish(t *Turn, j *job, e launcher.EndRecord) {
+	last := launcher.Ended{Job: j.id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad}
+	o.dismiss(t, j, e, last)
+}
+
+// dismiss ends a job with the given last event.
+func (o *origin) dismiss(t *Turn, j *job, e launcher.EndRecord, last launcher.Event) {
+	o.tell(t, j, last)
+	j.state = e.State
+	info := j.info(t.Now, o.cfg.Name, &e)
+	o.records.markEnd(t, o.entry(j, info))
+	o.walltime.learnRun(t, j, &info, &e)
+	o.endings.remember(t, j, info, e)
+	t.Record(j.seatRecords()...)
+	delete(o.jobs, j.id)
+	o.endWatch(t, j)
+	o.endings.dropClient(t, j)
+	o.returns.stepOver(t, j)
+	o.parents.guestsOver(t, j)
+}
+
+// endings holds the ended jobs of this origin: a bounded memory of them for later
+// queries, and which client may not have received which end.
+type endings struct {
+	*joblist
+	records *records
+	origin  entryWriter
+	past    past
+	// Of live jobs, and of ended jobs whose end the client may not have received.
+	clients map[launcher.ClientID][]filch.JobID
+	// Ended under the launcher before, and their clients may not know.
+	unheard []filch.JobID
+	forgets time.Duration // when unheard is given up
+}
+
+// entryWriter makes the entry for the record of a job.
+type entryWriter interface {
+	entry(j *job, i launcher.JobInfo) *launcher.JobEntry
+}
+
+// remember keeps the end of a job for later queries, and on the disk in case this
+// launcher dies before the client has received the end.
+func (d *endings) remember(t *Turn, j *job, info launcher.JobInfo, e launcher.EndRecord) {
+	for _, id := range d.past.add(info, e) {
+		t.Record(launcher.Record{Key: recordKey(id)})
+	}
+	switch {
+	case j.req.Detach || j.seen.here:
+		d.keepEnd(t, j, e)
+	case j.clock.reclaim != filch.Never:
+		d.keepEnd(t, j, e)
+		d.unheard, d.forgets = append(d.unheard, j.id), t.Now+ReclaimWait
+	default:
+		t.Record(launcher.Record{Key: recordKey(j.id)})
+	}
+}
+
+// MaxUnheard bounds the ended jobs of a client whose records are kept in case the
+// launcher dies before the client received their ends.
+const MaxUnheard = 16
+
+// dropClient forgets the client of a job. The client of an attached job may not have
+// received the end yet: the record of the end is removed with the client, or after enough
+// later jobs of this client ended.
+func (d *endings) dropClient(t *Turn, j *job) {
+	c, drop := j.seen.client, j.id
+	if j.seen.here && !j.req.Detach {
+		drop = d.heardLongAgo(c)
+		if drop == 0 {
+			return
+		}
+		t.Record(launcher.Record{Key: recordKey(drop)})
+	}
+	ids := slices.DeleteFunc(d.clients[c], func(id filch.JobID) bool { return id == drop })
+	if len(ids) == 0 {
+		delete(d.clients, c)
+		return
+	}
+	d.clients[c] = ids
+}
+
+// heardLongAgo returns the first of a client's ended jobs when there are too many.
+func (d *endings) heardLongAgo(c launcher.ClientID) filch.JobID {
+	first, k := filch.JobID(0), 0
+	for _, id := range d.clients[c] {
+		if d.jobs[id] == nil {
+			k++
+			if first == 0 {
+				first = id
+			}
+		}
+	}
+	if k <= MaxUnheard {
+		return 0
+	}
+	return first
+}
+
+// MaxPast and MaxPastBytes bound the jobs remembered after their end; the oldest is
+// forgotten first.
+const (
+	MaxPast      = 2000
+	MaxPastBytes = 1 << 20
+)
+
+// past holds the ended jobs.
+type past struct {
+	ring  []ended
+	first int // the oldest
+	bytes int
+	index map[filch.JobID]int
+}
+
+type ended struct {
+	info  launcher.JobInfo
+	end   launcher.EndRecord
+	bytes int
+}
+
+// add remembers a job and returns the detached jobs forgotten for the new entry; the
+// caller removes their records.
+func (p *past) add(i launcher.JobInfo, e launcher.EndRecord) (forgot []filch.JobID) {
+	if p.index == nil {
+		p.index = make(map[filch.JobID]int)
+	}
+	x := ended{info: i, end: e, bytes: sizeOf(&i, &e)}
+	p.bytes += x.bytes
+	p.index[i.ID] = len(p.ring)
+	p.ring = append(p.ring, x)
+	for len(p.ring)-p.first > MaxPast || p.bytes > MaxPastBytes && len(p.ring)-p.first > 1 {
+		old := &p.ring[p.first]
+		p.bytes -= old.bytes
+		if old.info.Detached && old.info.ID != 0 {
+			forgot = append(forgot, old.info.ID)
+		}
+		delete(p.index, old.info.ID)
+		*old = ended{}
+		p.first++
+	}
+	if p.first > 64 && p.first > len(p.ring)/2 {
+		p.ring = slices.Delete(p.ring, 0, p.first)
+		for id := range p.index { // in any order: each is moved alike
+			p.index[id] -= p.first
+		}
+		p.first = 0
+	}
+	return forgot
+}
+
+// sizeOf estimates the memory of an ended job.
+func sizeOf(i *launcher.JobInfo, e *launcher.EndRecord) int {
+	k := 512 + len(i.Name) + len(i.Cause) + 24*len(i.Nodes)
+	for r := range e.Ranks {
+		k += 160 + len(e.Ranks[r].Text)
+	}
+	return k
+}
+
+// forget drops a job whose end turned out to be wrong.
+func (p *past) forget(id filch.JobID) {
+	i, ok := p.index[id]
+	if !ok {
+		return
+	}
+	delete(p.index, id)
+	p.bytes -= p.ring[i].bytes
+	p.ring[i] = ended{}
+}
+
+func (p *past) find(id filch.JobID) *ended {
+	if i, ok := p.index[id]; ok {
+		return &p.ring[i]
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package node
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Peer handles the overlay's description of a member. About this node itself only Dead
+// counts: the others declared the node dead. Then the node ends all ranks here and all
+// its running jobs, and waits for [Node.Reborn].
+func (n *Node) Peer(now time.Duration, p Peer, out *launcher.Outbox) {
+	t := n.turn(now, out)
+	if p.Name == n.cfg.Name {
+		if p.Standing == stealer.Dead {
+			n.declaredDead(t)
+			n.settle(t)
+		}
+		return
+	}
+	i, old, known := n.members.Set(p)
+	n.records.storeMember(t, p)
+	n.ranks.watchMajority(t)
+	n.tasks.setMember(t, p)
+	n.PeerChanged(now, i, old, known, out)
+}
+
+// PeerChanged is Peer for an already changed list of members shared by several nodes: it
+// receives the index, and the member as known before.
+func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out *launcher.Outbox) {
+	t := n.turn(now, out)
+	p := *n.members.At(i)
+	if p.Name == n.cfg.Name {
+		return
+	}
+	n.records.keepOrHandOff(t)
+	gone := p.Standing >= stealer.Dead
+	was := !known || old.Standing >= stealer.Dead
+	switch {
+	case gone && !was:
+		n.peerDead(t, p)
+	case !gone && known && p.Incarnation != old.Incarnation:
+		n.peerReborn(t, p)
+	case !gone && was:
+		// The origin may have been away when its ranks were adopted here.
+		n.ranks.reportTo(t, p.Name)
+		n.origin.askBack(t, p.Name)
+	}
+	if !gone && (was || p.Incarnation != old.Incarnation) {
+		n.origin.lostIsBack(t, p, old, known)
+	}
+	n.origin.gathersChanged(t, i, old, known)
+	n.settle(t)
+}
+
+// gathersChanged passes a change in the list of members to the gathering jobs.
+func (q *gatherqueue) gathersChanged(t *Turn, i int32, old Peer, known bool) {
+	for _, j := range q.sortedJobs() {
+		q.park(t, j)
+		if j.gather == nil {
+			continue
+		}
+		var moves stealer.Moves
+		j.gather.Changed(t.Now, i, old, known, &moves)
+		q.move(t, j, moves)
+		q.tryLaunch(t, j)
+		q.wakeJob(j, j.deadline())
+	}
+}
+
+// askBack asks a node not known before for ranks not yet reported since this launcher
+// began.
+func (a *attempts) askBack(t *Turn, name filch.NodeName) {
+	for _, j := range a.sortedJobs() {
+		if j.run == nil {
+			continue
+		}
+		for i := range j.run.seats {
+			if s := &j.run.seats[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
+				a.askSeat(t, j, i)
+			}
+		}
+	}
+}
+
+// reportTo reports to an origin the state of its parts here.
+func (h *ranks) reportTo(t *Turn, origin filch.NodeName) {
+	for _, q := range h.sortedParts() {
+		if q.launch.Origin == origin && !q.flags.orphan {
+			h.report(t, q)
+		}
+	}
+}
+
+// park makes a job give back its holds when the job no longer fits because nodes are
+// gone: otherwise the job would block all other jobs forever. The job asks again when
+// there are enough nodes.
+func (q *gatherqueue) park(t *Turn, j *job) {
+	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.fence != filch.Never {
+		return
+	}
+	fits := q.neverFits(&j.need) == nil
+	switch {
+	case j.gather != nil && !fits:
+		q.releaseHolds(t, j, nil)
+		q.wakeJob(j, j.deadline())
+	case j.gather == nil && fits:
+		q.origin.again(t, j)
+	}
+}
+
+// alive reports whether a node is a member that was not declared dead.
+func (s *self) alive(name filch.NodeName) bool {
+	i := s.members.Find(name)
+	return i >= 0 && s.members.At(i).Standing < stealer.Dead
+}
+
+func deadText(s stealer.Standing) string {
+	if s == stealer.Left {
+		return "it left"
+	}
+	return "no sign of life"
+}
+
+// peerDead ends everything in which a dead node had a part: its holds here, the ranks
+// here of its jobs, and our jobs with ranks there.
+func (n *Node) peerDead(t *Turn, p Peer) {
+	n.ledger.Forget(t.Now, p.Name, math.MaxUint64)
+	n.ranks.originDead(t, p.Name)
+	n.origin.participantDead(t, p)
+}
+
+// originDead leaves the ranks here of a dead node's jobs to the node taking the job over,
+// and ends the ranks of jobs without an heir.
+func (h *ranks) originDead(t *Turn, name filch.NodeName) {
+	for _, q := range h.sortedParts() {
+		if q.launch.Origin != name {
+			continue
+		}
+		if q.inherits() || q.over() && q.handsOn() {
+			// A finished part waits too: only this node may know how its ranks ended.
+			q.again, q.pull, q.until = filch.Never, filch.Never, t.Now+HeirWait
+			h.wakePart(q, q.until)
+			continue
+		}
+		q.flags.orphan = true
+		q.again, q.until, q.pull = filch.Never, filch.Never, filch.Never
+		if q.over() {
+			h.partGone(t, q)
+			continue
+		}
+		h.stop(t, q, sigTerm, min(FailGrace, q.launch.KillWait), "its origin "+string(name)+" is lost")
+	}
+}
+
+// participantDead gives up the ranks of this node's jobs on a dead node, and the steps
+// started by the dead node in these jobs.
+func (o *origin) participantDead(t *Turn, p Peer) {
+	for _, j := range o.sortedJobs() {
+		o.attempts.seatsLost(t, j, p.Name, deadText(p.Standing))
+	}
+	o.parents.guestsOf(t, p.Name)
+}
+
+func (a *attempts) seatsLost(t *Turn, j *job, name filch.NodeName, why string) {
+	if j.run == nil {
+		return
+	}
+	r, hit := j.run, false
+	if r.unsent != nil {
+		a.unsentLost(t, j, name)
+		return
+	}
+	for i := range r.seats {
+		if r.launch.Nodes[i].Node == name && !r.seats[i].done {
+			hit = true
+			a.seatLost(t, j, i, why)
+		}
+	}
+	if hit && a.jobs[j.id] == j && j.run == r {
+		a.advance(t, j)
+	}
+}
+
+// unsentLost takes back a launch waiting for its record when a needed node has lost its
+// holds for the launch.
+func (a *attempts) unsentLost(t *Turn, j *job, name filch.NodeName) {
+	if slices.ContainsFunc(j.run.launch.Nodes, func(at launcher.NodeRanks) bool { return at.Node == name }) {
+		a.unlaunch(t, j)
+		a.origin.again(t, j)
+	}
+}
+
+// peerReborn handles the restart of a node's launcher. The node's holds here are void.
+// Ranks of its jobs here go on if the new launcher remembers the jobs, and ranks there of
+// our jobs go on if their keepers are adopted.
+func (n *Node) peerReborn(t *Turn, p Peer) {
+	n.ledger.Forget(t.Now, p.Name, p.Incarnation)
+	n.ranks.reportTo(t, p.Name)
+	n.origin.participantReborn(t, p)
+}
+
+// participantReborn asks the new launcher of a node for the ranks of this node's jobs.
+func (a *attempts) participantReborn(t *Turn, p Peer) {
+	for _, j := range a.sortedJobs() {
+		if j.run == nil {
+			continue
+		}
+		a.parents.remindGuests(t, j, p.Name)
+		if j.run.unsent != nil {
+			a.unsentLost(t, j, p.Name)
+			continue
+		}
+		for i := range j.run.seats {
+			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
+				s.back = t.Now + ReadoptWait
+				s.again, s.wait = min(s.again, t.Now+RepeatMin), RepeatMin
+				j.run.at.again = min(j.run.at.again, s.back, s.again)
+				a.askSeat(t, j, i)
+			}
+		}
+		a.wakeJob(j, j.deadline())
+	}
+}
+
+// declaredDead handles this node's death as declared by the others while the node was
+// stopped: they ended the ranks of its jobs, and gave up the ranks here.
+func (n *Node) declaredDead(t *Turn) {
+	t.Note(noteWarn, 0, n.cfg.Name, "the other nodes declared this one dead: ending all ranks here")
+	n.dead = true
+	// A job begun here now would delay the next life for as long as the job runs.
+	n.ledger.Shut()
+	n.tasks.endTasks(t)
+	n.ranks.endAll(t)
+	n.origin.jobsOfDead(t)
+}
+
+// endAll ends all ranks here: the others declared this node dead.
+func (h *ranks) endAll(t *Turn) {
+	for _, p := range h.sortedParts() {
+		if !h.mine(p) {
+			p.flags.orphan = true
+			p.again, p.until, p.pull = filch.Never, filch.Never, filch.Never
+			if p.over() {
+				h.partGone(t, p)
+				continue
+			}
+		}
+		h.stop(t, p, sigTerm, min(FailGrace, p.launch.KillWait), "this node was declared dead")
+	}
+}
+
+// jobsOfDead ends the running jobs of this node, and makes its waiting jobs give back
+// their holds: the others declared this node dead.
+func (o *origin) jobsOfDead(t *Turn) {
+	for _, j := range o.sortedJobs() {
+		if j.req.Detach && j.kept.seq > 0 {
+			o.giveUp(t, j)
+			o.abandon(t, j) // another node has the job, or will
+			continue
+		}
+		if j.run == nil {
+			o.gatherqueue.releaseHolds(t, j, nil)
+			continue
+		}
+		r := j.run
+		for i := range r.seats {
+			if r.launch.Nodes[i].Node != o.cfg.Name {
+				o.attempts.seatLost(t, j, i, o.lostText())
+			}
+		}
+		if o.jobs[j.id] == j && j.run == r && !r.going {
+			// No rank ran: the attempt can begin again.
+			o.attempts.regate(t, j, o.lostText())
+			o.attempts.advance(t, j)
+		} else if o.jobs[j.id] == j && j.run == r {
+			c := launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: o.cfg.Name, Text: o.lostText()}
+			r.lost = true
+			o.attempts.end(t, j, c, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+			o.attempts.advance(t, j)
+		}
+	}
+}
+
+// Reborn gives the node a new incarnation after the others declared it dead: its promises
+// are void, and its waiting jobs ask again.
+func (n *Node) Reborn(now time.Duration, incarnation uint64, out *launcher.Outbox) {
+	t := n.turn(now, out)
+	n.cfg.Incarnation, n.dead = incarnation, false
+	n.ledger.Reborn(now, incarnation)
+	if n.opens == filch.Never {
+		n.ledger.Open(now)
+	}
+	if i := n.members.Find(n.cfg.Name); i >= 0 {
+		p := n.members.At(i)
+		p.Incarnation, p.Standing = incarnation, stealer.Up
+	}
+	n.records.rebornRecords(t)
+	n.ranks.watchMajority(t)
+	n.records.pump(t)
+	n.tasks.rebornTasks(t)
+	n.origin.jobsReborn(t)
+	n.settle(t)
+}
+
+// jobsReborn makes the waiting jobs ask again, after this node was declared dead.
+func (o *origin) jobsReborn(t *Turn) {
+	for _, j := range o.sortedJobs() {
+		// Unclaimed, unrecorded and fenced jobs begin by themselves.
+		if j.run == nil && !j.unclaimed() && !j.kept.unrecorded && j.clock.fence == filch.Never {
+			o.gatherqueue.releaseHolds(t, j, nil)
+			o.again(t, j)
+		}
+	}
+}
+
+func (o *origin) lostText() string {
+	return string(o.cfg.Name) + ", where the job was submitted, was declared dead"
+}

@@ -1,0 +1,238 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// restoreEnd restores an ended job. The client was already told the end of a detached
+// job. If the store does not have the end, other nodes know the job as running, and would
+// run the job again; so restoreEnd has the end written.
+func (d *endings) restoreEnd(t *Turn, r *launcher.JobRecord) {
+	j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
+	j.need.Ranks = r.Size
+	j.kept.hop, j.kept.orders = r.Shared.Hop, r.Shared.Orders
+	i := j.info(t.Now, d.cfg.Name, r.Ended)
+	for _, at := range r.Nodes {
+		i.Nodes = append(i.Nodes, at.Node)
+	}
+	i.Waited = seconds(r.Waited)
+	d.past.add(i, *r.Ended)
+	switch {
+	case !r.Request.Detach:
+		d.unheard = append(d.unheard, r.Job)
+		d.forgets = t.Now + ReclaimWait
+	case !r.Shared.Kept:
+		d.records.markEnd(t, d.origin.entry(j, i))
+		d.records.endOnDisk(j.id, r)
+	}
+}
+
+// Restore restores the records of the launcher before this launcher, before any other
+// input. The participants rejoin their launched jobs; waiting jobs ask again under their
+// old tickets. A malformed record is noted and skipped.
+func (o *origin) Restore(now time.Duration, records []launcher.Record, out *launcher.Outbox) {
+	t := o.turn(now, out)
+	o.began, o.opens = now, now+AdoptGrace
+	o.endings.unheard, o.endings.forgets = nil, filch.Never
+	if !mutantRestoreOpen {
+		o.ledger.Shut()
+	}
+	done := make(map[slots.Key][]*launcher.PartRecord)
+	for _, r := range records {
+		if r.Part != nil && !mutantRestoreParts {
+			k := slots.Key{Job: r.Part.Job, Attempt: r.Part.Attempt}
+			done[k] = append(done[k], r.Part)
+		}
+	}
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b launcher.Record) int {
+		if a.Job == nil || b.Job == nil {
+			return 0
+		}
+		return int(a.Job.Job) - int(b.Job.Job)
+	})
+	for _, r := range records {
+		if r.Job != nil && o.jobs[r.Job.Job] == nil {
+			o.restoreJob(t, r.Job, done[slots.Key{Job: r.Job.Job, Attempt: r.Job.Attempt}])
+		}
+	}
+	for _, r := range records {
+		if r.Part == nil {
+			continue
+		}
+		if j := o.jobs[r.Part.Job]; j == nil || j.run == nil || j.attempt != r.Part.Attempt {
+			out.Records = append(out.Records, launcher.Record{Key: r.Key}) // of an ended attempt
+		}
+	}
+	t.end()
+}
+
+// forgetUnheard drops the ends of attached jobs whose clients had enough time to come
+// back.
+func (d *endings) forgetUnheard(t *Turn) {
+	if d.forgets <= t.Now-stoodStill {
+		d.forgets = t.Now + ReclaimWait
+		return
+	}
+	for _, id := range d.unheard {
+		t.Record(launcher.Record{Key: recordKey(id)})
+	}
+	d.unheard, d.forgets = nil, filch.Never
+}
+
+// Settled reports that every keeper of an earlier launcher was adopted or is gone, after
+// [Node.Restore]: from now on the node lends its slots.
+func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
+	t := n.turn(now, out)
+	if n.opens == filch.Never {
+		return
+	}
+	n.opens = filch.Never
+	if !n.dead {
+		n.ledger.Open(now)
+	}
+	n.origin.keepersSettled(t)
+	n.settle(t)
+}
+
+// keepersSettled starts the jobs that waited for keepers to be adopted: none was.
+func (f *lostranks) keepersSettled(t *Turn) {
+	for _, j := range f.sortedJobs() {
+		f.lostLess(t, j)
+	}
+}
+
+func (o *origin) restoreJob(t *Turn, r *launcher.JobRecord, done []*launcher.PartRecord) {
+	if r.Ended != nil {
+		o.endings.restoreEnd(t, r)
+		return
+	}
+	need, err := needOf(r.Request)
+	if err != nil || r.Job <= 0 || r.Attempt <= 0 {
+		t.Note(noteError, r.Job, o.cfg.Name, "skipped a record that makes no sense: %v", err)
+		return
+	}
+	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
+	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
+	j.clock.losses, j.kept.restored = r.Shared.Losses, true
+	o.records.mark(t, j.id, BookPause)
+	o.bePatient(j)
+	if r.Arbiter != "" {
+		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+	}
+	if !r.Request.Detach {
+		j.clock.reclaim = t.Now + ReclaimWait
+	}
+	switch {
+	case len(r.Nodes) > 0:
+		o.rejoin(t, j, r, done)
+	case j.step != nil:
+		o.askStep(t, j)
+	case len(r.Shared.Lost) > 0:
+		o.lostranks.fenceAgain(t, j, r.Shared.Lost)
+	default:
+		j.attempt++
+		o.begin(t, j)
+	}
+	if o.jobs[j.id] == j && r.Request.Task != 0 {
+		// Another task has this task number by now.
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: taskGone}, sigTerm, min(FailGrace, r.Request.Policy.KillWait))
+	}
+	if o.jobs[j.id] == j {
+		o.wakeJob(j, j.deadline())
+	}
+}
+
+// unclaimed reports whether a job has not begun since the restart of its launcher,
+// because its client is not back. Without the client nobody wants the job: if the
+// disk took no writes, the job may have run already, and the client may have received
+// the end.
+func (j *job) unclaimed() bool {
+	return j.clock.reclaim != filch.Never && j.run == nil && j.step == nil
+}
+
+// bePatient restarts the waiting time (-I) of a job that never started: the time waited
+// so far is not known.
+func (o *origin) bePatient(j *job) {
+	if j.req.Patient > 0 && j.waited == 0 {
+		j.clock.patient = j.submitted + j.req.Patient
+	}
+}
+
+// rejoin asks the participants of a launched job for their full state.
+func (o *origin) rejoin(t *Turn, j *job, rec *launcher.JobRecord, done []*launcher.PartRecord) {
+	r := o.attempts.newRun(j, rec.Nodes)
+	j.run, j.state = r, rec.State
+	opened := rec.Going || rec.Shared.Unsure
+	if opened && !mutantRestoreGate {
+		began := j.waited
+		o.attempts.openGate(t, j)
+		r.unsure = rec.Shared.Unsure && len(r.seats) > 1
+		j.waited = began
+		r.told = true
+		j.state = filch.Running
+		if rec.Began > 0 {
+			r.at.began, r.at.resumed = min(t.Now, time.Duration(rec.Began-o.cfg.Tasks.WallNS)), true
+		}
+	}
+	// As after the launch, in case a participant is never ready.
+	r.at.prepare = t.Now + r.prepareWait()
+	for _, p := range done {
+		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
+			o.attempts.restoreSeat(j, p)
+		}
+	}
+	if r.tally.ended > 0 {
+		o.attempts.armFirst(t, j)
+	}
+	if rec.Cause.Kind != launcher.CauseNone {
+		r.cause = verdict{rec.Cause, rec.Code}
+		o.attempts.halt(t, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), rec.Cause.Text)
+	} else if !opened && r.done > 0 {
+		o.attempts.regate(t, j, "a participant gave up behind the gate")
+	}
+	for i := range r.seats {
+		s := &r.seats[i]
+		if s.done {
+			continue
+		}
+		s.back, s.again, s.wait = t.Now+ReadoptWait, t.Now+RepeatMin, RepeatMin
+		r.at.again = min(r.at.again, s.again)
+		o.attempts.askSeat(t, j, i)
+	}
+	if o.attempts.remote(rec.Nodes) {
+		o.attempts.renewAt = min(o.attempts.renewAt, t.Now+RenewEvery)
+	}
+	if r.done == int32(len(r.seats)) {
+		o.runOver(t, j) // the launcher died before it handled the last end
+	}
+}
+
+func (a *attempts) restoreSeat(j *job, p *launcher.PartRecord) {
+	r := j.run
+	s, t := &r.seats[p.Index], &r.tally
+	a.seatGone(r, s, launcher.PhaseDone)
+	s.kept, s.lost = true, p.Lost
+	s.runsFor = a.lost.mayRunFor(j, r.launch.Nodes[p.Index].Node, false)
+	r.parts = append(r.parts, p)
+	r.lost = r.lost || p.Lost
+	t.ended += count(r.launch.Nodes[p.Index].Ranks)
+	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
+	t.bad = max(t.bad, p.Bad)
+	if r.cause.Kind == launcher.CauseNone {
+		r.cause = verdict{p.Cause, p.Code}
+	}
+	for _, e := range p.Ends {
+		t.list = append(t.list, e)
+		t.nodes = append(t.nodes, r.launch.Nodes[p.Index].Node)
+	}
+}
+
+// taskGone is the reason for ending a restored step of a task.
+const taskGone = "the task that it is a step of ended with its launcher"

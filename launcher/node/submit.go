@@ -1,0 +1,219 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Submit handles a request of a local client. unixNS is the time of day, used only to
+// order waiting jobs. The client receives Accepted or Refused at once.
+func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
+	t := o.turn(now, out)
+	need, err := needOf(r)
+	if err == nil && r.Parent == 0 {
+		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.members); return ranks >= int64(need.Ranks) })
+		err = o.neverFits(&need)
+	}
+	if err == nil {
+		err = o.walltime.fitWalltime(t, &r, &need)
+	}
+	if err == nil && r.Detach {
+		err = o.records.noRoom()
+	}
+	if err == nil {
+		err = r.Copy.Check()
+	}
+	if err != nil {
+		code := int32(filch.ExitOurs)
+		if err.Kind == filch.Invalid {
+			code = filch.ExitUsage
+		}
+		out.Replies = append(out.Replies, launcher.Reply{Client: client, Event: launcher.Refused{Err: *err, Code: code}})
+		return
+	}
+	if r.Copy != nil {
+		at := *r.Copy
+		at.From = o.cfg.Name
+		r.Copy = &at
+	}
+	if !o.records.haveID() {
+		o.numbering.unnumbered(t, unnumbered{client: client, req: r, unixNS: unixNS, since: now})
+	} else {
+		o.accept(t, client, r, unixNS, now)
+	}
+	t.end()
+}
+
+// accept makes a job of a valid request. A detached job is acknowledged, and begins,
+// after the store keeps its record.
+func (o *origin) accept(t *Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
+	need, _ := needOf(r)
+	j := o.newJob(since, o.records.nextID(), r, need, unixNS)
+	j.seen = audience{client: client, here: true}
+	o.endings.clients[client] = append(o.endings.clients[client], j.id)
+	if r.Patient > 0 {
+		j.clock.patient = since + r.Patient
+	}
+	if r.Detach {
+		o.register(t, j)
+		o.wakeJob(j, j.deadline())
+		return
+	}
+	o.tell(t, j, launcher.Accepted{Job: j.id, Size: need.Ranks})
+	o.records.mark(t, j.id, BookPause)
+	o.begin(t, j)
+}
+
+// begin starts an attempt: as a step, here if there is room, else by a gather. A job
+// without a client since its launcher's restart begins when the client is back.
+func (o *origin) begin(t *Turn, j *job) {
+	switch {
+	case j.unclaimed():
+		o.keep(t, j)
+	case j.req.Parent != 0:
+		o.beginStep(t, j)
+	case len(o.gatherqueue.queue) == 0 && o.local(t, j):
+	default:
+		o.keep(t, j)
+		o.knot.lookFor(t, j)
+		j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
+		if j.clock.say <= t.Now {
+			j.clock.say, j.clock.refresh = t.Now+SayEvery, t.Now+SayEvery-refreshBefore
+		}
+		if !o.gatherqueue.enqueue(t, j) {
+			o.gatherqueue.beginGather(t, j)
+		}
+	}
+	if o.jobs[j.id] == j {
+		o.wakeJob(j, j.deadline())
+	}
+}
+
+// local launches a job that fits on this node, without a message.
+func (o *origin) local(t *Turn, j *job) bool {
+	d := &j.need
+	if d.MinNodes > 1 || !d.Allows(o.cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
+		return false
+	}
+	if d.MaxNodes > 1 && d.Ranks > 1 {
+		return false // a range: as many nodes as there are
+	}
+	a := o.claimOf(j)
+	a.Want = d.Ranks
+	takes := o.walltime.takes(j)
+	a.Ends = takes > 0 && o.cfg.Walltime.Fits(t.Now, takes)
+	loan, ok := o.ledger.Take(t.Now, a)
+	if !ok {
+		return false
+	}
+	shares := d.Assign([]stealer.Offer{{Node: o.cfg.Name, Lease: loan.Lease, Ranks: d.Ranks}}, o.cfg.Name)
+	o.attempts.launch(t, j, shares, &loan)
+	return true
+}
+
+// claimOf returns the job's request to this node's ledger.
+func (o *origin) claimOf(j *job) slots.Ask {
+	return slots.Ask{
+		Key: j.key(), Ticket: j.ticket, Origin: o.cfg.Name, Incarnation: o.cfg.Incarnation,
+		Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
+	}
+}
+
+// needOf fills in the open fields of a request, or returns an error in the request.
+func needOf(r launcher.Request) (stealer.Need, *filch.Error) {
+	s := r.Shape
+	if err := checkShape(r); err != nil {
+		return stealer.Need{}, err
+	}
+	d := stealer.Need{
+		Ranks: s.Ranks, Each: s.PerRank, MinNodes: max(s.MinNodes, int32(len(s.Only)), 1), MaxNodes: s.MaxNodes,
+		PerNode: s.PerNode, Only: s.Only, Exclude: s.Exclude, Exclusive: s.Exclusive,
+		Layout: s.Layout, Plane: s.Plane,
+	}
+	if d.Ranks == 0 {
+		d.Ranks = d.MinNodes * max(s.PerNode, 1)
+	}
+	if s.Overcommit {
+		// As srun does: one slot of each node, and as many ranks as wanted.
+		d.Base.Slots, d.Each.Slots = 1, 0
+	} else {
+		d.Each.Slots = max(d.Each.Slots, 1)
+	}
+	if d.MinNodes > d.Ranks && len(s.Only) == 0 {
+		d.MinNodes = d.Ranks
+		d.MaxNodes = min(d.MaxNodes, d.Ranks)
+	}
+	if d.MinNodes > d.Ranks {
+		return d, filch.Errorf(filch.Invalid, "cannot use each of %d nodes for %d ranks", d.MinNodes, d.Ranks)
+	}
+	if d.Ranks > launcher.MaxRanks {
+		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", d.Ranks, launcher.MaxRanks)
+	}
+	return d, nil
+}
+
+// even sets the most ranks per node for a job with an even layout.
+func even(s *launcher.Shape, d *stealer.Need, fits func() bool) {
+	if s.Even && s.PerNode == 0 {
+		d.Even(fits)
+		s.PerNode = d.PerNode
+	}
+}
+
+func checkShape(r launcher.Request) *filch.Error {
+	s := r.Shape
+	neg := func(what string, v int64) *filch.Error {
+		return filch.Errorf(filch.Invalid, "%s is %d: less than nothing", what, v)
+	}
+	switch {
+	case s.Ranks < 0:
+		return neg("the number of ranks", int64(s.Ranks))
+	case s.MinNodes < 0 || s.MaxNodes < 0:
+		return neg("the number of nodes", int64(min(s.MinNodes, s.MaxNodes)))
+	case s.PerNode < 0:
+		return neg("the number of ranks per node", int64(s.PerNode))
+	case s.PerRank.Slots < 0 || s.PerRank.MemBytes < 0 || s.PerRank.GPUs < 0:
+		return neg("the room of a rank", min(int64(s.PerRank.Slots), s.PerRank.MemBytes, int64(s.PerRank.GPUs)))
+	case s.MaxNodes > 0 && s.MinNodes > s.MaxNodes:
+		return filch.Errorf(filch.Invalid, "cannot use at least %d and at most %d nodes", s.MinNodes, s.MaxNodes)
+	case s.MaxNodes > 0 && int(s.MaxNodes) < len(s.Only):
+		return filch.Errorf(filch.Invalid, "cannot use each of %d nodes and at most %d", len(s.Only), s.MaxNodes)
+	case len(r.Order) > launcher.MaxOrderBytes:
+		return filch.Errorf(filch.Invalid, "arguments and environment take %d bytes, the most is %d", len(r.Order), launcher.MaxOrderBytes)
+	}
+	for _, name := range s.Only {
+		if slices.Contains(s.Exclude, name) {
+			return filch.Errorf(filch.Invalid, "node %s is both wanted and excluded", name)
+		}
+	}
+	return nil
+}
+
+// neverFits decides from the members' totals whether a job can ever start; nil if the job
+// can.
+func (s *self) neverFits(d *stealer.Need) *filch.Error {
+	for _, name := range d.Only {
+		if i := s.members.Find(name); i < 0 || s.members.At(i).Standing > stealer.Draining {
+			return filch.Errorf(filch.NoFit, "cannot use node %s: there is no such node", name).
+				WithHint("filch nodes lists the nodes")
+		}
+	}
+	ranks, nodes := d.Ceiling(s.members)
+	switch {
+	case ranks == 0:
+		return filch.Errorf(filch.NoFit, "cannot run a rank of %s: no node has that much", roomText(d)).
+			WithHint("%s", s.largestNode(d))
+	case nodes < d.MinNodes:
+		return filch.Errorf(filch.NoFit, "cannot use %d nodes: %d could take part", d.MinNodes, nodes).
+			WithHint("largest that fits: -N %d", nodes)
+	case ranks < int64(d.Ranks):
+		return filch.Errorf(filch.NoFit, "cannot run %d ranks of %s: %d nodes have room for %d", d.Ranks, roomText(d), nodes, ranks).
+			WithHint("largest that fits: -n %d", ranks)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// A job of tasks that has not ended always has a word for where it stands.
+func TestWhereTasksStand(t *testing.T) {
+	w := newNet(t, 3, 4)
+	here := record.Owner{Node: "n1", Incarnation: w.nodes["n1"].cfg.Incarnation}
+	for _, c := range []struct {
+		name string
+		rec  record.Job
+		has  []launcher.TasksHere
+		want string
+	}{
+		{"ready", record.Job{Total: 3}, []launcher.TasksHere{{Ready: 2}, {Ready: 1}}, "3 tasks are ready and wait for slots; filch nodes shows who has them"},
+		{"one is ready", record.Job{Total: 1}, []launcher.TasksHere{{Ready: 1}}, "1 task is ready and waits for slots; filch nodes shows who has them"},
+		{"run", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3}}, "1 task runs, 3 are ready"},
+		{"capped", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
+		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started, as their nodes are taken away before they could end"},
+		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; of 3 the start is being recorded"},
+		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; of 1 the start is being recorded"},
+		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "it waits for the end of jobs 7, 9"},
+		{"open", record.Job{}, nil, "it is open, and all of its tasks have ended: filch submit --to 5 adds more, filch close 5 ends it"},
+		{"on the way", record.Job{Total: 2}, nil, "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"},
+		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, which led the job, is not among the nodes: another node takes over its 2 tasks that have not ended, 15 s after it first missed n9"},
+		{"its leader was reborn", record.Job{Total: 2, Leader: record.Owner{Node: "n2"}}, nil, "n2, which led the job, is dead: another node takes over its 2 tasks that have not ended"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.rec.Leader.Node == "" {
+				c.rec.Leader = here
+			}
+			if got := standing(w, &c.rec, c.has, nil); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+	rec := &record.Job{Total: 2, Leader: here}
+	if got, want := standing(w, rec, nil, []filch.NodeName{"n2", "n3"}), "2 tasks are waiting, and n2, n3 did not answer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, name := range []filch.NodeName{"n2", "n3"} {
+		w.declare(name, stealer.Suspect)
+	}
+	want := "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded; " +
+		"most nodes of the instance do not answer, as filch doctor says"
+	if got := standing(w, rec, nil, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	w.declare("n2", stealer.Up)
+	w.declare("n3", stealer.Gone)
+	want = "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
+		"wait until it is back, or is dead 5 s after its last sign of life"
+	if got := standing(w, rec, []launcher.TasksHere{{Running: 1}}, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Most of the seats die, though most of the nodes live.
+func TestTheLossOfTheRosterIsSaid(t *testing.T) {
+	w := newNet(t, 6, 4)
+	n1 := w.nodes["n1"].node
+	rec := &record.Job{Total: 2, Leader: record.Owner{Node: "n1", Incarnation: 1}}
+	const calm = "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"
+	if got := standing(w, rec, nil, nil); got != calm {
+		t.Fatalf("got %q", got)
+	}
+	var gone []string
+	for _, seat := range n1.StoreStatus().Seats {
+		if seat != "n1" && len(gone) < 2 {
+			w.crash(seat, true)
+			gone = append(gone, string(seat))
+		}
+	}
+	for _, s := range []stealer.Standing{stealer.Suspect, stealer.Dead} {
+		w.run(2 * sec)
+		for _, name := range gone {
+			w.declare(filch.NodeName(name), s)
+		}
+	}
+	w.run(sec)
+	want := calm + "; the roster is lost: of its 3 seats " + strings.Join(gone, ", ") +
+		" are gone or on a damaged disk; if they do not come back: filch roster recover --accept-loss, as filch doctor says"
+	if got := standing(w, rec, nil, nil); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// A task has slots before its start is recorded, and does not run.
+func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.chores.lasts = sec
+	w.bag("n1", 1, 12, nil) // all have the slots of all nodes
+	id := w.bag("n1", 2, 12, func(s *launcher.TaskSubmission) { s.Spec.Once = true })
+	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
+	opening := int64(0)
+	for k := range 200 {
+		if k == 100 {
+			w.faults.stores = nil
+		}
+		w.run(20 * ms)
+		for _, name := range w.names {
+			h, runs := w.nodes[name], int64(0)
+			for _, l := range h.chores {
+				if l.Start.Job == id {
+					runs++
+				}
+			}
+			here := h.node.TasksHere(id)
+			if opening = max(opening, here.Opening); here.Running != runs || here.Opening > here.Ready {
+				t.Fatalf("at %v %s says %+v, and %d run", w.Now(), name, here, runs)
+			}
+		}
+	}
+	if opening == 0 {
+		t.Error("no start was recorded for longer than a moment")
+	}
+}
+
+// standing is what n1 says of job 5, by what the nodes have of it.
+func standing(w *net, rec *record.Job, has []launcher.TasksHere, silent []filch.NodeName) string {
+	sum := TasksSum{Silent: silent}
+	for i := range has {
+		sum.Add(&has[i])
+	}
+	info := TaskJobInfo(5, rec, 0)
+	sum.Fill(&info)
+	return w.nodes["n1"].node.ExplainTasks(rec, &info, &sum).Text
+}

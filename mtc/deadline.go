@@ -1,0 +1,178 @@
+package mtc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// lateMax bounds the tasks of a job that a node keeps aside. At the bound the node starts
+// no more tasks of the job: few other nodes know the durations of the tasks kept aside.
+const lateMax = 4096
+
+// lateTask is a task that cannot finish here.
+type lateTask struct {
+	item
+	need time.Duration // the task's own limit; 0: unknown, and the end is near
+}
+
+// needs is the longest duration of a task: the task's own limit, else the job's expected
+// duration; 0 if unknown. Own reports whether the task has a limit.
+func (c *Core) needs(j *job, it *item) (need time.Duration, own bool) {
+	if j.spec.Limits && c.cfg.Limit != nil {
+		line := j.payloads.take(it.index)
+		if j.rec.Graph {
+			// The start of the task reports a malformed node.
+			n, _ := record.DecodeGraphNode(line)
+			line = n.Body
+		}
+		if need = c.cfg.Limit(line); need > 0 {
+			return need, true
+		}
+	}
+	return c.expected(j), false
+}
+
+// setAside keeps a task that cannot finish here apart from the tasks that can. The task
+// becomes a single task, and a thief with more time may take the task.
+func (c *Core) setAside(j *job, it item) bool {
+	if !j.spec.Limits || c.cfg.Walltime.End == 0 {
+		return false
+	}
+	need, own := c.needs(j, &it)
+	if c.cfg.Walltime.Fits(c.now, need) {
+		return false
+	}
+	if !own {
+		need = 0 // the expected duration changes
+	}
+	it.tracked = true
+	j.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
+	j.queue.late = append(j.queue.late, lateTask{it, need})
+	c.victim.fresh = true
+	c.lateTokens(j)
+	return true
+}
+
+// reconsider queues tasks again that were kept aside for the job's expected duration, if
+// the expected duration has become less.
+func (c *Core) reconsider(j *job) {
+	if len(j.queue.late) == 0 || !c.fits(j) {
+		return
+	}
+	j.queue.late = slices.DeleteFunc(j.queue.late, func(l lateTask) bool {
+		if l.need == 0 {
+			j.queue.shared.push(l.item)
+		}
+		return l.need == 0
+	})
+}
+
+// means are this node's free tokens and remaining time.
+func (c *Core) means() message.Means {
+	m := message.Means{Caps: c.capWords()}
+	if end := c.cfg.Walltime.End; end > 0 {
+		m.Left = max(end-c.now, 1)
+	}
+	return m
+}
+
+// suits reports whether a thief could finish a task that this node cannot.
+func (c *Core) suits(l *lateTask, m *message.Means) bool {
+	need := l.need
+	if need == 0 {
+		need = c.cfg.Walltime.Drain
+	}
+	return m.Left == 0 || m.Left > need+policy.EndMargin
+}
+
+// lateFor counts the tasks of a job that cannot finish here and could finish at a thief.
+func (c *Core) lateFor(j *job, m *message.Means) (n int64) {
+	for i := range j.queue.late {
+		if c.suits(&j.queue.late[i], m) {
+			n++
+		}
+	}
+	return n
+}
+
+// cutLate takes at most `most` of the tasks that suit a thief, as long as the offer has
+// space for each.
+func (c *Core) cutLate(j *job, m *message.Means, most int64, space *int) (cut []item) {
+	j.queue.late = slices.DeleteFunc(j.queue.late, func(l lateTask) bool {
+		if int64(len(cut)) == most || !c.suits(&l, m) || !l.fits(space) {
+			return false
+		}
+		cut = append(cut, l.item)
+		return true
+	})
+	return cut
+}
+
+// lateRest is how long a node with tasks that cannot finish here does not look for more
+// work: the node would take tasks from nodes with more time.
+const lateRest = 5 * time.Second
+
+// pace is a node's knowledge of how long tasks take.
+type pace struct {
+	estimates policy.Estimates
+	late      time.Duration // until then the node does not look for work; see lateRest
+}
+
+// jobPace is the same knowledge for a single job.
+type jobPace struct {
+	durations policy.Durations
+	late      bool // a task of the job was not started here: too little time is left
+	backoff   nodeBackoff
+}
+
+// expected is the expected duration of a job's task: the job's limit, else an estimate
+// from the job's ended tasks, else an estimate from earlier tasks of the job's kind; 0 if
+// unknown. The tasks of a workflow differ, so a workflow has only its limit.
+func (c *Core) expected(j *job) time.Duration {
+	switch {
+	case j.spec.Limit > 0 || c.cfg.Walltime.Blind || j.rec != nil && j.rec.Graph:
+		return j.spec.Limit
+	case j.pace.durations.Count() > 0:
+		return j.pace.durations.Limit()
+	}
+	return j.spec.Expect
+}
+
+// fits reports whether a task of a job can finish here, as far as is known.
+func (c *Core) fits(j *job) bool {
+	return c.cfg.Walltime.End == 0 || c.cfg.Walltime.Fits(c.now, c.expected(j))
+}
+
+// mayStart reports whether the node looks at tasks of a job for a start. For tasks with
+// limits of their own, setAside decides task by task.
+func (c *Core) mayStart(j *job) bool {
+	if j.spec.Limits {
+		return len(j.queue.late) < lateMax
+	}
+	return c.fits(j)
+}
+
+// tooLate notes that the node keeps tasks and does not start them any more, and notifies
+// thieves.
+func (c *Core) tooLate(j *job) {
+	if !j.pace.late {
+		j.pace.late, c.victim.fresh = true, true
+	}
+	c.pace.late = c.now + lateRest
+	c.lateTokens(j)
+}
+
+// learn takes in the duration of a task that ended well.
+func (c *Core) learn(j *job, took time.Duration) {
+	j.pace.durations.Add(took)
+	j.pace.late = false // the new estimate may be less
+	c.reconsider(j)
+	c.pace.estimates.Add(j.spec.Like, took)
+}
+
+// Learn takes in the duration of tasks of a name from an ended instance.
+func (c *Core) Learn(name string, took time.Duration) { c.pace.estimates.Add(name, took) }

@@ -1,0 +1,369 @@
+package mtc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// leaderAgain is how often a leader repeats the message that its job was cancelled, until
+// all of the job ended.
+const leaderAgain = time.Second
+
+// leader is the leader's part in a job: the leader queues the job's tasks and takes in
+// their ends.
+type leader struct {
+	open    bool // accepted, and the jobs before this job are over
+	parts   int  // records of the submission without a commit yet
+	after   prerequisites
+	graph   *Graph
+	tracker *Tracker
+	total   int32 // tasks of a bag that the leader queued
+	voidAt  time.Duration
+	failing bool // FailStop: a task failed
+	orphan  bool // taken over; another leader may have started the ready tasks
+	loading bool // taken over, and the graph is being read back
+	from    record.Owner
+	away    map[int32]filch.NodeName // tasks of a graph that other nodes have
+	left    *leftover                // tasks of an earlier instance's job, not queued yet
+	tried   map[int32]item           // tasks of a graph that the earlier instance tried
+	reads   graphReads
+}
+
+// prerequisites are the jobs that must end before a job starts.
+type prerequisites struct {
+	jobs    []filch.JobID
+	at      time.Duration // of the next lookup of their records
+	looking int           // lookups without an answer
+}
+
+// graphReads are the lookups of a graph's blocks for ends that no node reported.
+type graphReads struct {
+	at     time.Duration // of the next; 0: all ends in the job's tally are known
+	blocks int           // blocks with a lookup under way
+}
+
+// Submit takes a job of clients at this node. Submit returns an error for an invalid
+// submission; later results go to the clients as [Tell].
+func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
+	c.enter(now, out)
+	if err := s.check(); err != nil {
+		return err
+	}
+	if c.jobs[s.Job] != nil {
+		return filch.Errorf(filch.Invalid, "job %d exists", s.Job)
+	}
+	var g *Graph
+	if len(s.Nodes) > 0 {
+		var err error
+		if g, err = NewGraph(len(s.Nodes), func(i int) []int32 { return s.Nodes[i].Parents }); err != nil {
+			return err
+		}
+		if _, cycle := g.Order(); cycle != nil {
+			return CycleError(cycle, func(i int32) string { return s.Nodes[i].Name })
+		}
+		s.Total = int32(len(s.Nodes))
+		s.Spec.Payloads = true
+		for i := range s.Nodes {
+			s.Lines = append(s.Lines, s.Nodes[i].Encode())
+		}
+		if err := checkLines(s.Lines); err != nil {
+			return err
+		}
+	}
+	j := c.job(s.Job)
+	j.ticket, j.view.asked = s.Ticket, true
+	spec := s.Spec
+	j.spec = &spec
+	if spec.Expect == 0 {
+		spec.Expect = c.pace.estimates.Limit(spec.Like)
+	}
+	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After}
+	j.leader = &leader{after: prerequisites{jobs: slices.Clone(s.After)}, graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	if g != nil {
+		j.leader.tracker = NewTracker(g, spec.OnFail)
+	}
+	c.putJob(j, s.Lines)
+	c.settle()
+	return nil
+}
+
+func (s *Submission) check() error {
+	switch {
+	case s.Job <= 0:
+		return filch.Errorf(filch.Invalid, "a job has a positive number, not %d", s.Job)
+	case s.Total < 0 || s.Total > record.MaxTasks || len(s.Nodes) > record.MaxTasks:
+		return filch.Errorf(filch.Invalid, "a job has at most %d tasks", record.MaxTasks)
+	case s.Total == 0 && len(s.Nodes) == 0 && !s.Open:
+		return filch.Errorf(filch.Invalid, "a job without tasks")
+	case len(s.Nodes) > 0 && s.Open:
+		return filch.Errorf(filch.Invalid, "a workflow cannot grow")
+	case len(s.Nodes) == 0 && s.Spec.Payloads && len(s.Lines) != int(s.Total):
+		return filch.Errorf(filch.Invalid, "%d lines for %d tasks", len(s.Lines), s.Total)
+	case len(s.Name) > record.MaxName:
+		return filch.Errorf(filch.Invalid, "the name of a job has at most %d bytes, not %d", record.MaxName, len(s.Name))
+	case len(s.After) > record.MaxAfter:
+		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", record.MaxAfter, len(s.After))
+	case len(s.Spec.Like) > record.MaxLike:
+		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", record.MaxLike, len(s.Spec.Like))
+	case len(s.Spec.Picks) > record.MaxPicks:
+		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, len(s.Spec.Picks))
+	}
+	if n := len(s.Spec.Encode()); n > maxSpec {
+		return filch.Errorf(filch.Invalid, "the specification of a job has %d bytes, at most %d", n, maxSpec)
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if len(n.Parents) > record.MaxInputs || len(n.Name) > record.MaxGraphName {
+			return filch.Errorf(filch.Invalid, "task %q waits for %d tasks; at most %d, with a name of %d bytes",
+				n.Name, len(n.Parents), record.MaxInputs, record.MaxGraphName)
+		}
+	}
+	return checkLines(s.Lines)
+}
+
+// maxSpec bounds a spec in bytes: the store takes little more.
+const maxSpec = 200 << 10
+
+func checkLines(lines [][]byte) error {
+	for i, l := range lines {
+		if len(l) == 0 {
+			return filch.Errorf(filch.Invalid, "line %d is empty: not even a kind", i+1)
+		}
+		if len(l) > record.MaxPayload {
+			return filch.Errorf(filch.Invalid, "line %d has %d bytes, at most %d", i+1, len(l), record.MaxPayload).
+				WithHint("write long input to a file and name that")
+		}
+	}
+	return nil
+}
+
+// putJob writes the records of a submission, the job's record last: a node that sees the
+// job's record sees the whole submission.
+func (c *Core) putJob(j *job, lines [][]byte) {
+	l := j.leader
+	part := func(a Answer) {
+		if a.Status != AnswerDone || len(a.Value) > 0 && record.Verdict(a.Value[0]) != record.VerdictDone {
+			c.refuse(j, "a record of it could not be written")
+			return
+		}
+		if l.parts--; l.parts == 0 && c.jobs[j.id] == j {
+			c.createJob(j)
+		}
+	}
+	l.parts = 1
+	c.commits.merge(record.KeySpec(j.id), record.RecordFact, j.spec.Encode(), part)
+	l.parts += c.putLines(j, 0, lines, part)
+}
+
+// putLines writes the payloads of the tasks from base on and returns the number of
+// records.
+func (c *Core) putLines(j *job, base int32, lines [][]byte, then func(Answer)) (parts int) {
+	for k := 0; k < len(lines); {
+		i := base + int32(k)
+		p := record.Payload{}
+		for off := i % record.PayloadSize; off < record.PayloadSize && k < len(lines); off++ {
+			p.Offs = append(p.Offs, uint8(off))
+			p.Lines = append(p.Lines, lines[k])
+			k++
+		}
+		c.commits.merge(record.KeyPayload(j.id, i/record.PayloadSize), record.RecordPayload, p.Encode(), then)
+		parts++
+	}
+	return parts
+}
+
+func (c *Core) refuse(j *job, why string) {
+	if c.jobs[j.id] != j || j.leader == nil {
+		return
+	}
+	c.out.Tells = append(c.out.Tells, Tell{
+		Job: j.id, What: TellRefused, Error: filch.Errorf(filch.Unavailable, "cannot submit job %d: %s", j.id, why),
+	})
+	j.leader = nil
+	j.follow = false
+	c.forget(j)
+}
+
+func (c *Core) createJob(j *job) {
+	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: j.rec}), func(a Answer) {
+		v, rec, err := record.DecodeJobReply(a.Value)
+		if a.Status != AnswerDone || err != nil || v != record.VerdictDone || rec == nil {
+			c.refuse(j, "its number is taken")
+			return
+		}
+		c.out.Tells = append(c.out.Tells, Tell{Job: j.id, What: TellAccepted, Total: rec.Total})
+		c.watchJob(j)
+		c.onRecord(j, rec)
+		c.openJob(j)
+	})
+}
+
+// openJob lets a job's tasks become ready, unless it waits for other jobs.
+func (c *Core) openJob(j *job) {
+	if j.leader == nil || j.leader.open || j.leader.loading || j.rec == nil {
+		return
+	}
+	if len(j.leader.after.jobs) > 0 && j.void == 0 && !mutantNoAfter {
+		c.lookAfter(j)
+		return
+	}
+	j.leader.open = true
+	c.requeue(j)
+	if j.void != 0 {
+		c.voidLed(j)
+		return
+	}
+	if j.leader.graph == nil {
+		c.grown(j)
+		return
+	}
+	for i := range int32(j.leader.graph.Len()) {
+		if j.leader.tracker.Ready(i) && j.queue.held[i] == (stamp{}) {
+			c.ready(j, i)
+		}
+	}
+}
+
+// lookAfter looks up the jobs that must end before j, unless an earlier lookup is still
+// without an answer.
+func (c *Core) lookAfter(j *job) {
+	l := j.leader
+	if l.after.looking > 0 {
+		return
+	}
+	for _, id := range l.after.jobs {
+		l.after.looking++
+		c.commits.lookup(record.KeyJob(id), record.RecordJob, func(a Answer) {
+			l.after.looking--
+			if j.leader != l || !slices.Contains(l.after.jobs, id) {
+				return
+			}
+			rec, err := record.DecodeJob(a.Value)
+			switch {
+			case a.Status == AnswerAbsent || err != nil:
+				c.note(noteWarn, j.id, "job %d waits for job %d, which does not exist", j.id, id)
+				c.voidJob(j, filch.Skipped)
+				return
+			case !rec.Finished():
+				c.waits.at = min(c.waits.at, c.now+afterAgain)
+				return
+			case rec.State() != filch.OK:
+				c.voidJob(j, filch.Skipped)
+				return
+			}
+			j.leader.after.jobs = slices.DeleteFunc(j.leader.after.jobs, func(k filch.JobID) bool { return k == id })
+			c.openJob(j)
+		})
+	}
+}
+
+// afterAgain is how often the leader of a waiting job looks up the jobs before its own.
+const afterAgain = 200 * time.Millisecond
+
+// grown queues the tasks of a bag that are not queued yet: at first all.
+func (c *Core) grown(j *job) {
+	l := j.leader
+	if l == nil || l.graph != nil || !l.open || j.void != 0 || j.rec.Total <= l.total {
+		return
+	}
+	if l.orphan {
+		c.inherit(j)
+		return
+	}
+	j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
+	l.total = j.rec.Total
+	c.active(j)
+}
+
+// ready queues a task of a graph after the ends of all of the task's parents.
+func (c *Core) ready(j *job, i int32) {
+	t := j.leader.tracker
+	it := item{index: i, attempt: record.FirstAttempt, tracked: true}
+	if k, ok := j.leader.tried[i]; ok {
+		it = k
+	}
+	it.inputs = t.Inputs(i)
+	for _, in := range it.inputs {
+		it.bytes += in.Bytes
+	}
+	if j.leader.orphan {
+		if j.leader.open { // else openJob queues all ready tasks later
+			c.inheritTask(j, it)
+		}
+		return
+	}
+	c.mover.place(j, it)
+}
+
+// Close states that no more tasks will be added to a bag.
+func (c *Core) Close(now time.Duration, id filch.JobID, out *Out) {
+	c.enter(now, out)
+	j := c.job(id)
+	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobClose, At: c.wall(now)}), func(a Answer) {
+		if _, rec, err := record.DecodeJobReply(a.Value); err == nil && rec != nil {
+			c.onRecord(j, rec)
+		}
+		c.forget(j)
+	})
+	c.settle()
+}
+
+// Cancel stops a job: no more tasks of the job start, and the running tasks are ended.
+func (c *Core) Cancel(now time.Duration, id filch.JobID, out *Out) {
+	c.enter(now, out)
+	c.voidJob(c.job(id), filch.Cancelled)
+	c.settle()
+}
+
+// voidJob commits the void state; the leader and all other nodes learn the state from the
+// record.
+func (c *Core) voidJob(j *job, s filch.State) {
+	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobVoid, Void: s, At: c.wall(c.now)}), func(a Answer) {
+		_, rec, err := record.DecodeJobReply(a.Value)
+		if err != nil || rec == nil {
+			c.out.Tells = append(c.out.Tells, Tell{
+				Job: j.id, What: TellRefused, Error: filch.Errorf(filch.NotFound, "there is no job %d", j.id),
+			})
+			c.forget(j)
+			return
+		}
+		if rec.Leader.Node != c.self.Node && rec.Void != 0 {
+			c.send(rec.Leader.Node, &message.Void{Job: j.id, State: rec.Void})
+		}
+		c.onRecord(j, rec)
+		c.forget(j)
+	})
+}
+
+// Follow starts progress and end news of a job for the clients here.
+func (c *Core) Follow(now time.Duration, id filch.JobID, out *Out) {
+	c.enter(now, out)
+	j := c.job(id)
+	j.follow = true
+	switch {
+	case j.leader != nil && j.view.watch == 0:
+		return // a submission of the job is under way here
+	case j.view.watch != 0 && j.rec != nil:
+		c.tellProgress(j)
+		return
+	}
+	c.watchJob(j)
+	c.lookJob(j)
+	c.settle()
+}
+
+// Unfollow ends the news of [Core.Follow].
+func (c *Core) Unfollow(id filch.JobID, out *Out) {
+	c.enter(c.now, out)
+	if j := c.jobs[id]; j != nil {
+		j.follow = false
+		if j.leader == nil {
+			c.unwatch(j)
+		}
+		c.forget(j)
+	}
+}

@@ -1,0 +1,111 @@
+package mtc
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+)
+
+// The lower bound of tt, and how often the mover looks at the dedicated queue.
+const (
+	localTimeMin = 10 * time.Millisecond
+	moverPeriod  = 100 * time.Millisecond
+)
+
+// mover shares tasks dedicated to this node that would wait too long (FLDS).
+type mover struct {
+	*turn
+	core *Core
+	policy.Policy
+	ends policy.Throughput
+	tt   time.Duration
+	at   time.Duration // of the next look
+}
+
+func (m *mover) init(c *Core, p policy.Policy) {
+	m.core, m.turn = c, &c.turn
+	m.Policy = p
+	m.tt = m.LocalTimeMax()
+	m.at = filch.Never
+}
+
+// length is the estimated length of a task.
+func (m *mover) length() time.Duration { return m.ends.Mean(m.Guess) }
+
+// stealFailed doubles tt again, up to the configured bound (IV.E): otherwise a node that
+// failed to steal before its first work would never share tasks.
+func (m *mover) stealFailed() { m.tt = min(2*m.tt, m.LocalTimeMax()) }
+
+// place puts a ready task of a graph where the policy decides: into a queue of this node,
+// or into a peer's.
+func (m *mover) place(j *job, it item) {
+	to, peer := m.Place(it.inputs, m.core.cfg.Self, m.length())
+	if to == policy.ToPeer {
+		if p := m.core.cfg.Members.Find(peer); p != nil && p.Up {
+			m.core.victim.give(j, it, peer)
+			return
+		}
+		to = policy.ToShared // the node with the task's data takes no work
+	}
+	if to == policy.ToDedicated {
+		j.queue.dedicated.push(it)
+		m.at = min(m.at, m.now+moverPeriod)
+	} else {
+		j.queue.shared.push(it)
+	}
+	m.core.active(j)
+}
+
+// SetPolicy changes the policy and places the queued tasks again.
+func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
+	c.enter(now, out)
+	c.mover.Policy = p
+	c.mover.tt = c.mover.LocalTimeMax()
+	for _, j := range c.sortedJobs() {
+		list := append(j.queue.dedicated.bottom(len(j.queue.dedicated.list)), j.queue.shared.bottom(len(j.queue.shared.list))...)
+		for _, it := range list {
+			if len(it.inputs) == 0 {
+				j.queue.shared.push(it)
+				continue
+			}
+			c.mover.place(j, it)
+		}
+	}
+	c.settle()
+}
+
+// Policy is the present policy, with the adapted tt as LocalTime.
+func (c *Core) Policy() policy.Policy {
+	p := c.mover.Policy
+	p.LocalTime = c.mover.tt
+	return p
+}
+
+// tick shares dedicated tasks that would wait too long (FLDS).
+func (m *mover) tick() {
+	if m.at > m.now {
+		return
+	}
+	m.at = filch.Never
+	n := 0
+	for _, j := range m.core.order {
+		n += len(j.queue.dedicated.list)
+	}
+	if n == 0 || m.Kind != policy.FLDS {
+		return
+	}
+	m.at = m.now + moverPeriod
+	k := policy.Excess(n, m.ends.Rate(m.now), m.tt)
+	if k == 0 {
+		return
+	}
+	m.tt = max(m.tt/2, localTimeMin)
+	for i := len(m.core.order) - 1; i >= 0 && k > 0; i-- {
+		q := &m.core.order[i].queue
+		for _, it := range q.dedicated.bottom(k) {
+			q.shared.push(it)
+			k--
+		}
+	}
+}

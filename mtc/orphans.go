@@ -1,0 +1,331 @@
+package mtc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// sweepAgain is how often a node looks through the records homed at the node, while tasks
+// of dead nodes may need a new owner.
+const sweepAgain = 2 * time.Second
+
+// failover holds the time of the next sweep, and the end of the sweeps after the last
+// death: homes move, and not all nodes learn of a death at once.
+type failover struct {
+	*turn
+	core   *Core
+	at     time.Duration
+	until  time.Duration
+	asked  bool // this Core asked for the sweep; else homes changed
+	retold bool // tallies were sent again since the last death
+	// unseen are the nodes of owners that this node never saw, each with the start of the
+	// wait.
+	unseen map[filch.NodeName]time.Duration
+}
+
+func (f *failover) init(c *Core) {
+	f.core, f.turn = c, &c.turn
+	f.at = filch.Never
+	f.unseen = make(map[filch.NodeName]time.Duration)
+}
+
+const (
+	sweepFor    = 20 * time.Second
+	rehomePause = 100 * time.Millisecond
+	unseenGrace = 15 * time.Second // as long as jobs of ranks wait for their owner
+)
+
+// Rehomed takes in that other records have their home here now. All nodes that saw the
+// records' owners die may be gone: the whole instance may have been started again.
+func (c *Core) Rehomed(now time.Duration) {
+	c.enter(now, c.out)
+	if mutantNoLose {
+		return
+	}
+	c.failover.at = min(c.failover.at, now+rehomePause)
+	c.failover.retold = false
+}
+
+// gone reports whether an owner is dead, or at least gone. A node that this node never
+// saw may yet come, in another incarnation; after unseenGrace it counts as dead.
+func (f *failover) gone(o record.Owner) bool {
+	if o == (record.Owner{}) || f.core.cfg.Members.Find(o.Node) != nil {
+		return f.core.cfg.Members.Dead(o) || f.core.cfg.Members.Gone(o)
+	}
+	since, known := f.unseen[o.Node]
+	if !known {
+		since = f.now
+		f.unseen[o.Node] = since
+	}
+	if f.now-since < unseenGrace {
+		f.at = min(f.at, since+unseenGrace)
+		return false
+	}
+	return !mutantNoLose
+}
+
+// onSeen takes in the first sight of a node.
+func (f *failover) onSeen(n filch.NodeName) {
+	if _, missed := f.unseen[n]; missed {
+		delete(f.unseen, n)
+		f.core.Rehomed(f.now)
+	}
+}
+
+// onDeath begins the failover after the death of a node's incarnation.
+func (f *failover) onDeath(o record.Owner) {
+	if mutantNoLose {
+		return
+	}
+	f.until = f.now + sweepFor
+	f.at = f.now + sweepAgain
+	f.asked, f.retold = true, false
+	f.out.Sweep = true
+	f.core.victim.onDeath(o)
+	for _, j := range f.core.sortedJobs() {
+		switch {
+		case j.leader != nil && j.leader.graph != nil && j.leader.open:
+			f.core.readBlocks(j)
+		case j.rec != nil && j.rec.Leader == o && (j.follow || len(j.records.tells) > 0):
+			f.core.waits.at = min(f.core.waits.at, f.now+toldAgain)
+		}
+	}
+}
+
+// Homed takes in the records homed at this node. Ranges and tasks of a dead node go to
+// this node, by an operation at the record, and the node sends tallies again that may
+// have died with their reporter.
+func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
+	c.enter(now, out)
+	retell := !c.failover.asked || !c.failover.retold || now+sweepAgain >= c.failover.until
+	for i := range list {
+		p, ok := record.ParseKey(list[i].Key)
+		if !ok {
+			continue
+		}
+		switch p.What {
+		case 0:
+			c.failover.homedJob(p.Job, list[i].Value)
+		case 'z':
+			c.failover.homedZone(p, list[i].Value, retell)
+		case 'b':
+			c.failover.homedBlock(p, list[i].Value, retell)
+		case 'k':
+			c.failover.homedCap(p, list[i].Value)
+		}
+	}
+	c.failover.asked, c.failover.retold = false, true
+	if now < c.failover.until {
+		c.failover.at = min(c.failover.at, now+sweepAgain)
+	}
+	c.settle()
+}
+
+func (f *failover) homedJob(id filch.JobID, v []byte) {
+	rec, err := record.DecodeJob(v)
+	if err != nil || rec.Finished() || !f.gone(rec.Leader) {
+		return
+	}
+	from := rec.Leader
+	if rec.Partial && !rec.Closed && f.core.cfg.Members.Gone(from) {
+		return // a new leader would cancel the job: wait for the old one's death
+	}
+	op := record.JobOp{Kind: record.JobLose, From: from, To: f.core.self}
+	f.core.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(op), func(a Answer) {
+		_, rec, err := record.DecodeJobReply(a.Value)
+		if a.Status != AnswerDone || err != nil || rec == nil || rec.Leader != f.core.self || rec.Finished() {
+			return
+		}
+		f.core.inheritJob(id, rec, from)
+	})
+}
+
+// homedZone takes the spans of dead owners, and reports the zone's tally to the job.
+func (f *failover) homedZone(p record.Key, v []byte, retell bool) {
+	z, err := record.DecodeZone(v)
+	if err != nil {
+		return
+	}
+	var ops []record.ZoneOp
+	for _, s := range z.Spans {
+		if s.Void == 0 && !z.Ended(s) && f.gone(s.Owner) &&
+			!slices.ContainsFunc(ops, func(p record.ZoneOp) bool { return p.From == s.Owner }) {
+			ops = append(ops, record.ZoneOp{Kind: record.ZoneLose, From: s.Owner, Owner: f.core.self, Take: record.Take(f.core.commits.serial())})
+		}
+	}
+	j := f.core.job(p.Job)
+	if t := z.Tally(); retell && t.Sum() > 0 {
+		f.core.recorder.zoneDue(j.zoneBuf(p.Number), f.now)
+	}
+	if len(ops) == 0 {
+		f.core.forget(j)
+		return
+	}
+	j.queue.pending++
+	f.core.whenKnown(j, func() {
+		// Some of the owners may be known to be alive meanwhile.
+		ops = slices.DeleteFunc(ops, func(op record.ZoneOp) bool { return !f.gone(op.From) })
+		if len(ops) == 0 {
+			j.queue.pending--
+			return
+		}
+		f.core.commits.merge(record.KeyZone(p.Job, p.Number), record.RecordZone, record.EncodeZoneOps(ops, false), func(a Answer) {
+			j.queue.pending--
+			r, err := record.DecodeZoneReply(a.Value)
+			if err == nil && !j.over {
+				for _, s := range r.Taken {
+					f.adoptSpan(j, s, ops[s.Op].From)
+				}
+			}
+			f.core.forget(j)
+		})
+	})
+}
+
+// adoptSpan queues a span of a dead owner: the part that no node started as a range, the
+// part that may have been started task by task.
+func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
+	f.note(noteInfo, j.id, "tasks %d to %d of job %d go on here: %s is gone", s.Lo, s.Hi-1, j.id, from.Node)
+	if s.Front < s.Hi {
+		j.queue.addRange(span{next: s.Front, hi: s.Hi, front: s.Front, hop: s.Hop})
+		f.core.active(j)
+	}
+	for lo := s.Lo; lo < s.Front; {
+		hi := min(s.Front, (lo/record.BlockSize+1)*record.BlockSize)
+		op := record.BlockOp{
+			Kind: record.BlockTakeImplicit, Off: uint8(lo % record.BlockSize), To: uint8((hi - 1) % record.BlockSize),
+			From: from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: j.spec.CommitsStarts(),
+		}
+		op.Owner = f.core.self
+		f.takeBlock(j, lo/record.BlockSize, op)
+		lo = hi
+	}
+	if j.void != 0 {
+		f.core.void(j, j.void)
+	}
+}
+
+// takeBlock takes tasks of a dead owner, and queues the tasks that became ours.
+func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
+	j.queue.pending++
+	op.Take = record.Take(f.core.commits.serial())
+	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutantGoneLoses
+	f.core.commits.merge(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, true), func(a Answer) {
+		j.queue.pending--
+		p, err := record.DecodeBlockReply(a.Value)
+		if a.Status != AnswerDone || err != nil || p.Block == nil {
+			f.core.forget(j)
+			return
+		}
+		f.core.recorder.tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
+		f.adoptBlock(j, num, p.Block, p.Taken, op.From)
+		f.core.forget(j)
+	})
+}
+
+// adoptBlock queues the single tasks of a block that takeBlock took.
+func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, from record.Owner) {
+	if j.over {
+		return
+	}
+	var lost []message.ToldEnd
+	queued, gone := 0, 0
+	for _, off := range taken {
+		t := b.Find(off)
+		if t == nil {
+			continue
+		}
+		i := num*record.BlockSize + int32(off)
+		if t.State == filch.Lost {
+			gone++
+		}
+		if t.State == filch.Lost && j.isGraph() {
+			lost = append(lost, message.ToldEnd{Index: i, State: t.State, By: t.By.Node})
+		}
+		at := stamp{i, t.Attempt, t.Hop}
+		if t.State != 0 || t.Owner != f.core.self || t.Started {
+			continue
+		}
+		j.queue.held[i] = at
+		it := item{index: i, attempt: t.Attempt, hop: t.Hop, crashes: t.Crashes, tracked: true, maybe: t.Maybe}
+		if j.leader != nil && j.leader.tracker != nil {
+			it.inputs = j.leader.tracker.Inputs(i)
+			delete(j.leader.away, i)
+		}
+		j.queue.shared.push(it)
+		queued++
+	}
+	if queued > 0 && !j.isGraph() {
+		f.note(noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", queued, j.id, num*record.BlockSize, from.Node)
+	}
+	if gone > 0 {
+		f.note(noteWarn, j.id, "%d tasks of job %d from %d on were started and are lost: %s is gone", gone, j.id, num*record.BlockSize, from.Node)
+	}
+	if len(lost) > 0 {
+		f.core.tellLost(j, lost)
+	}
+	f.core.active(j)
+	if j.void != 0 {
+		f.core.void(j, j.void)
+	}
+}
+
+func (c *Core) tellLost(j *job, lost []message.ToldEnd) {
+	if j.leader != nil {
+		c.ledEnds(j, lost)
+		return
+	}
+	r := &j.records
+	r.tells = append(r.tells, tell{serial: c.commits.serial(), ends: lost, at: c.now})
+	c.waits.at = min(c.waits.at, c.now)
+}
+
+// homedBlock takes single tasks of dead owners, and reports the block's tally to the
+// zone.
+func (f *failover) homedBlock(p record.Key, v []byte, retell bool) {
+	b, err := record.DecodeBlock(v)
+	if err != nil {
+		return
+	}
+	j := f.core.job(p.Job)
+	if retell {
+		f.core.recorder.tallied(j, record.BlockTally{Block: p.Number, Tally: b.Tally()})
+	}
+	var dead []record.Owner
+	for i := range b.Tasks {
+		t := &b.Tasks[i]
+		if t.State == 0 && t.Owner != (record.Owner{}) && f.gone(t.Owner) && !slices.Contains(dead, t.Owner) {
+			dead = append(dead, t.Owner)
+		}
+	}
+	for _, o := range dead {
+		j.queue.pending++
+		f.core.whenKnown(j, func() {
+			j.queue.pending--
+			if !f.gone(o) {
+				return
+			}
+			op := record.BlockOp{Kind: record.BlockTake, To: record.BlockSize - 1, From: o, Once: j.spec.Once, Most: j.spec.Crashes()}
+			op.Owner = f.core.self
+			f.takeBlock(j, p.Number, op)
+		})
+	}
+	f.core.forget(j)
+}
+
+func (f *failover) homedCap(p record.Key, v []byte) {
+	r, err := record.DecodeCap(v)
+	if err != nil {
+		return
+	}
+	for _, h := range r.Holders {
+		// A node that is gone may still use its tokens: at most the cap may be in use.
+		if h.Held+h.Want > 0 && f.gone(h.Owner) && !f.core.cfg.Members.Gone(h.Owner) {
+			f.core.commits.merge(record.KeyCap(p.Job), record.RecordCap, record.CapOp{Limit: r.Limit, Owner: h.Owner, Lose: true}.Encode(), func(Answer) {})
+		}
+	}
+}

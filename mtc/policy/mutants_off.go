@@ -1,0 +1,12 @@
+//go:build !mutants
+
+package policy
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantNoEstimate  = false
+	mutantFLDSNever   = false
+	mutantSameVictims = false
+	mutantHalfDown    = false
+	mutantDrainKeeps  = false
+)

@@ -1,0 +1,29 @@
+//go:build mutants
+
+package policy
+
+// Planted faults, switched on singly, for tests to catch. The faults exist only under the
+// build tag mutants.
+var (
+	mutantNoEstimate  bool // Algorithm 1 compares bytes, not bytes per second
+	mutantFLDSNever   bool // the mover of FLDS never runs
+	mutantSameVictims bool // all nodes draw the same victims
+	mutantHalfDown    bool // half of a single task is none
+	mutantDrainKeeps  bool // thieves pass over a draining node
+)
+
+// Plant switches on the named fault and the others off; "" is none.
+func Plant(name string) bool {
+	known := name == ""
+	for n, p := range map[string]*bool{ // any order
+		"no-estimate":  &mutantNoEstimate,
+		"flds-never":   &mutantFLDSNever,
+		"same-victims": &mutantSameVictims,
+		"half-down":    &mutantHalfDown,
+		"drain-keeps":  &mutantDrainKeeps,
+	} {
+		*p = n == name
+		known = known || *p
+	}
+	return known
+}

@@ -1,0 +1,120 @@
+package record
+
+import "slices"
+
+// Cap is the record of a capped job's tokens: a task of the job runs only under a token
+// of its node, and the nodes together hold at most Limit tokens.
+type Cap struct {
+	Limit   int32
+	Holders []Holder
+}
+
+// Holder is a node with tokens.
+type Holder struct {
+	Owner
+	Seq  uint32 // of the node's last request
+	Held int32
+	Want int32 // number of tokens in the last request
+}
+
+// Free is the number of tokens that no node holds.
+func (c *Cap) Free() int32 {
+	free := c.Limit
+	for _, h := range c.Holders {
+		free -= h.Held
+	}
+	return free
+}
+
+// Encode is the record's bytes.
+func (c *Cap) Encode() []byte {
+	var w Writer
+	w.Uint(uint64(c.Limit))
+	w.Uint(uint64(len(c.Holders)))
+	for _, h := range c.Holders {
+		w.Owner(h.Owner)
+		w.Uint(uint64(h.Seq))
+		w.Uint(uint64(h.Held))
+		w.Uint(uint64(h.Want))
+	}
+	return w.B
+}
+
+// DecodeCap reads the record of a job's tokens.
+func DecodeCap(v []byte) (*Cap, error) {
+	r := Reader{B: v}
+	c := &Cap{Limit: r.Index()}
+	c.Holders = make([]Holder, r.Count(maxHolders, 5))
+	for i := range c.Holders {
+		c.Holders[i] = Holder{r.Owner(), r.U32(), r.Index(), r.Index()}
+	}
+	return c, r.Done()
+}
+
+// CapOp sets how many tokens a node wants to hold in all; a number below the present
+// number gives tokens back. With Lose set the node is dead, and its tokens are free.
+type CapOp struct {
+	Limit int32
+	Owner Owner
+	Seq   uint32
+	Want  int32
+	Lose  bool
+}
+
+func (p CapOp) Encode() []byte {
+	var w Writer
+	w.Uint(uint64(p.Limit))
+	w.Owner(p.Owner)
+	w.Uint(uint64(p.Seq))
+	w.Uint(uint64(p.Want))
+	w.Bool(p.Lose)
+	return w.B
+}
+
+// mergeCap answers with the whole record.
+func mergeCap(old, delta []byte) (val, reply []byte, err error) {
+	r := Reader{B: delta}
+	p := CapOp{Limit: r.Index(), Owner: r.Owner(), Seq: r.U32(), Want: r.Index(), Lose: r.Bool()}
+	if err := r.Done(); err != nil {
+		return nil, nil, err
+	}
+	c := &Cap{Limit: p.Limit}
+	if len(old) > 0 {
+		if c, err = DecodeCap(old); err != nil {
+			return nil, nil, err
+		}
+	}
+	c.apply(p)
+	val = c.Encode()
+	return val, val, nil
+}
+
+func (c *Cap) apply(p CapOp) {
+	i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Owner == p.Owner })
+	if p.Lose {
+		// The dead node keeps an entry without tokens, so that the record ignores a late
+		// request of the node.
+		if i < 0 {
+			return
+		}
+		c.Holders[i].Held, c.Holders[i].Want, c.Holders[i].Seq = 0, 0, 1<<32-1
+		return
+	}
+	if i < 0 {
+		if len(c.Holders) >= maxHolders {
+			return
+		}
+		i = len(c.Holders)
+		c.Holders = append(c.Holders, Holder{Owner: p.Owner})
+	}
+	h := &c.Holders[i]
+	if p.Seq <= h.Seq {
+		return
+	}
+	free := c.Free()
+	h.Seq, h.Want = p.Seq, p.Want
+	h.Held = min(p.Want, h.Held+max(free, 0))
+	if mutantCapFree {
+		h.Held = p.Want
+	}
+}

@@ -1,0 +1,32 @@
+package record
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch"
+)
+
+// A job with a task that failed has failed, whatever was skipped for it.
+func TestJobState(t *testing.T) {
+	for _, c := range []struct {
+		void  filch.State
+		tally Tally
+		want  filch.State
+	}{
+		{0, Tally{OK: 5}, filch.OK},
+		{0, Tally{OK: 4, Failed: 1}, filch.Failed},
+		{0, Tally{OK: 3, Failed: 1, Skipped: 1}, filch.Failed},
+		{filch.Skipped, Tally{OK: 3, Failed: 1, Skipped: 1}, filch.Failed},
+		{filch.Skipped, Tally{Lost: 1, Skipped: 4}, filch.Failed},
+		{filch.Skipped, Tally{Killed: 1, Skipped: 4}, filch.Failed},
+		{filch.Skipped, Tally{Skipped: 5}, filch.Skipped},
+		{filch.Skipped, Tally{OK: 5}, filch.OK},
+		{filch.Cancelled, Tally{OK: 2, Failed: 1, Cancelled: 2}, filch.Cancelled},
+		{filch.Cancelled, Tally{OK: 5}, filch.OK},
+	} {
+		j := Job{Total: 5, Closed: true, Void: c.void, Zones: []ZoneTally{{Tally: c.tally}}}
+		if got := j.State(); got != c.want {
+			t.Errorf("%v, %+v: got %v, want %v", c.void, c.tally, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+//go:build !mutants
+
+package record
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantCountMaybe = false
+	mutantLastWriter = false
+	mutantStartTwice = false
+	mutantTallyBack  = false
+	mutantCapFree    = false
+	mutantTakeOnce   = false
+)

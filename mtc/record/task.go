@@ -1,0 +1,49 @@
+package record
+
+import "github.com/filch-hpc/filch"
+
+// Task is the entry of a task in a block's record. A task without an entry was started at
+// most once, and belongs to the owner of the range.
+type Task struct {
+	State   filch.State // its end; Waiting until then
+	Code    int32
+	Attempt filch.Attempt // of the end, else of the present or next start
+	Hop     uint32        // number of moves in this attempt
+	Owner   Owner         // none: the owner of the range around the task
+	Started bool          // the start of this attempt was committed
+	Maybe   bool          // an uncommitted start may have come before the first attempt
+	Crashes uint8         // committed starts that ended with the death of their node
+	Extra   uint8         // ends that came after the first
+	Began   int64         // unix microseconds, by the clock of the node in By
+	TookUS  int64
+	Bytes   int64 // of the task's output
+	Cut     bool  // some of the task's output found no space
+	By      Owner // the node that ran it
+	Take    Take  // the take by Owner, until the next operation on the task
+}
+
+// Take is the number of an operation by which a node takes the tasks of a dead owner;
+// each number is unique within an incarnation of the taking node. A taken task keeps the
+// number until the next operation on the task: the store may execute a merge twice and
+// return the second answer only, and this answer must still list the taken tasks. 0:
+// none.
+type Take uint64
+
+// again reports whether k repeats the take had.
+func (k Take) again(had Take) bool { return k != 0 && k == had && !mutantTakeOnce }
+
+// Starts is the greatest possible number of starts of the task, the coming start included
+// if the task has no end.
+func (t *Task) Starts() int32 { return Starts(t.Attempt, t.Maybe) }
+
+func Starts(a filch.Attempt, maybe bool) int32 {
+	if maybe {
+		return int32(a) + 1
+	}
+	return int32(a)
+}
+
+// behind reports whether attempt a and hop h are older than the task's own.
+func (t *Task) behind(a filch.Attempt, h uint32) bool {
+	return a < t.Attempt || a == t.Attempt && h < t.Hop
+}

@@ -1,0 +1,33 @@
+package mtc
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+)
+
+// turn is an input of a Core: the time of the input, and the Out for the actions that
+// follow from the input. Each exported method with both parameters begins a turn; the
+// functions below the method read the two here.
+type turn struct {
+	now time.Duration
+	out *Out
+}
+
+func (t *turn) enter(now time.Duration, out *Out) { t.now, t.out = now, out }
+
+func (t *turn) send(to filch.NodeName, m message.Message) {
+	t.out.Sends = append(t.out.Sends, Send{To: to, Message: m})
+}
+
+func (t *turn) note(level int8, id filch.JobID, format string, args ...any) {
+	t.out.Notes = append(t.out.Notes, Note{Level: level, Text: fmt.Sprintf(format, args...), Job: id})
+}
+
+// The levels of notes, as slog has them.
+const (
+	noteInfo = 0
+	noteWarn = 4
+)

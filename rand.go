@@ -1,0 +1,19 @@
+package filch
+
+// Mix is the finalizer of splitmix64: every bit of the result depends on every bit of
+// x, and no two x have the same result.
+func Mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Hash is the place of a node on a ring: FNV-1a of the name, mixed, so nodes of one
+// rack are not neighbors there. The place is the same in every process.
+func (n NodeName) Hash() uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(n) {
+		h = (h ^ uint64(n[i])) * 1099511628211
+	}
+	return Mix(h)
+}

@@ -1,0 +1,180 @@
+package filch_test
+
+import (
+	"bytes"
+	"go/ast"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// This file bounds what a reader has to hold in mind at once: the lines of a package,
+// the methods of a type, and structs that only hold some fields of another.
+
+// largePackages and largeTypes are over the limits today, with the most that each may
+// have. A number here only falls, and a line goes when its package or type fits.
+var largePackages = map[string]int{
+	"launcher/daemon": 7750,
+	"launcher/node":   9750,
+}
+
+var largeTypes = map[string]int{
+	"dht/members.List":       83,
+	"dht/overlay.Host":       68,
+	"dht/store.Store":        199,
+	"launcher/daemon.Daemon": 88,
+	"mtc.Core":               110,
+	"slots.Ledger":           67,
+}
+
+// loneStructs are embedded in one other struct and have no method: parts of that
+// struct by another name. No new one may come.
+var loneStructs = map[string]bool{
+	"cmd/filch/bringup.own":          true,
+	"cmd/filch/bringup.queueOptions": true,
+	"cmd/filch/tasks.fromFlags":      true,
+	"cmd/filch/tasks.growFlags":      true,
+	"cmd/filch/tasks.placeFlags":     true,
+	"cmd/filch/tasks.scales":         true,
+	"dht/disk.queue":                 true,
+	"dht/disk.trust":                 true,
+	"dht/overlay.dialing":            true,
+	"launcher/daemon.life":           true,
+	"launcher/daemon.terms":          true,
+	"launcher/daemon.workers":        true,
+	"launcher/spec.Words":            true,
+	"mtc/workflow.edge":              true,
+	"stealer.Offer":                  true,
+}
+
+func TestTidyPackages(t *testing.T) {
+	lines := map[string]int{}
+	for _, s := range product(t) {
+		lines[s.room] += s.line(s.file.FileEnd)
+	}
+	within(t, lines, largePackages, linesPerPackageMax, "lines")
+}
+
+func TestTidyTypes(t *testing.T) {
+	methods, embedded, structs := map[string]int{}, map[string]int{}, map[string]bool{}
+	for _, s := range product(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					methods[s.room+"."+baseName(n.Recv.List[0].Type)]++
+				}
+			case *ast.TypeSpec:
+				if _, is := n.Type.(*ast.StructType); is {
+					structs[s.room+"."+n.Name.Name] = true
+				}
+			case *ast.StructType:
+				for _, f := range n.Fields.List {
+					if name := baseName(f.Type); len(f.Names) == 0 && name != "" {
+						embedded[s.room+"."+name]++
+					}
+				}
+			}
+			return true
+		})
+	}
+	within(t, methods, largeTypes, methodsPerTypeMax, "methods")
+	for name := range structs {
+		lone := embedded[name] == 1 && methods[name] == 0
+		switch {
+		case lone && !loneStructs[name]:
+			t.Errorf("%s is embedded once and has no method: its fields belong to the struct that embeds it", name)
+		case !lone && loneStructs[name]:
+			t.Errorf("%s is no lone struct any more: take its line out of loneStructs", name)
+		}
+	}
+	for name := range loneStructs {
+		if !structs[name] {
+			t.Errorf("%s is not there any more: take its line out of loneStructs", name)
+		}
+	}
+}
+
+// product are the sources of what ships: no tests, no testbed, no scripts.
+func product(t *testing.T) (all []source) {
+	t.Helper()
+	for _, s := range sources(t) {
+		if !s.test && !isBelow(s.room, "testbed") && !isBelow(s.room, "scripts") {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func isBelow(room, top string) bool {
+	return room == top || len(room) > len(top) && room[:len(top)+1] == top+"/"
+}
+
+// within holds numbers against a limit, but for those that have one of their own.
+func within(t *testing.T, have, special map[string]int, limit int, unit string) {
+	t.Helper()
+	for name, n := range have {
+		most, is := special[name]
+		if !is {
+			most = limit
+		}
+		if n > most {
+			t.Errorf("%s has %d %s, at most %d", name, n, unit, most)
+		}
+	}
+	for name := range special {
+		if have[name] <= limit {
+			t.Errorf("%s has %d %s and needs no limit of its own", name, have[name], unit)
+		}
+	}
+}
+
+// baseName is the name of a type of the same package: T of T, *T and T[P].
+func baseName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return baseName(e.X)
+	case *ast.IndexExpr:
+		return baseName(e.X)
+	}
+	return ""
+}
+
+// TestTidyTable holds the two tables of packages in ARCHITECTURE.md against the code.
+func TestTidyTable(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = bytes.Cut(text, []byte("\n| pure |"))
+	table, rest, _ := bytes.Cut(text, []byte("\n| not pure |"))
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+	drawn := map[string]bool{} // by room; true: pure
+	for i, part := range [][]byte{table, rest} {
+		for _, m := range row.FindAllSubmatch(part, -1) {
+			drawn[strings.TrimPrefix(string(m[1]), ".")] = i == 0
+		}
+	}
+	rooms := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.test && !isBelow(s.room, "testbed") {
+			rooms[s.room] = true
+		}
+	}
+	for room := range rooms {
+		if isPure, is := drawn[room]; !is {
+			t.Errorf("%s stands in no table of ARCHITECTURE.md", roomName(room))
+		} else if isPure != slices.Contains(pure, room) {
+			t.Errorf("%s is pure in one of ARCHITECTURE.md and tidy_test.go, not in the other", roomName(room))
+		}
+	}
+	for room := range drawn {
+		if !rooms[room] && !strings.HasPrefix(room, "testbed") {
+			t.Errorf("ARCHITECTURE.md has %s, which is no package", roomName(room))
+		}
+	}
+}
