@@ -23,7 +23,6 @@ var largePackages = map[string]int{
 var largeTypes = map[string]int{
 	"dht/members.List":       83,
 	"dht/overlay.Host":       68,
-	"dht/store.Store":        199,
 	"launcher/daemon.Daemon": 88,
 	"mtc.Core":               110,
 	"slots.Ledger":           67,

@@ -92,6 +92,25 @@ func (r *Roster) Member(n filch.NodeName) *Member {
 	return nil
 }
 
+// EachChild calls f for the children of the member n in a tree of all members, where each
+// has width children. The root is the named member, or the first if there is no such
+// member. Where f returns true, the children of the child follow.
+func (r *Roster) EachChild(root, n filch.NodeName, width int, f func(Member) bool) {
+	place := func(n filch.NodeName) int {
+		return max(slices.IndexFunc(r.Members, func(m Member) bool { return m.Name == n }), 0)
+	}
+	first, count := place(root), len(r.Members)
+	var walk func(at int)
+	walk = func(at int) {
+		for i := width*at + 1; i <= width*(at+1) && i < count; i++ {
+			if f(r.Members[(first+i)%count]) {
+				walk(i)
+			}
+		}
+	}
+	walk((place(n) - first + count) % count)
+}
+
 // Has reports whether an incarnation of a node is a member.
 func (r *Roster) Has(x dht.Replica) bool {
 	m := r.Member(x.Name)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/dht/varint"
@@ -10,6 +11,19 @@ import (
 // proposal changes the value held by a majority). Promises and accepted values are on the
 // disk before any answer leaves.
 type acceptor struct {
+	*input
+	disk    *disk
+	peers   *peers
+	view    *view
+	network *network
+	sync    *rosterSync
+	images  *images
+	vote
+	recall vote // left on a damaged disk; not valid as a promise
+}
+
+// vote is the state of an acceptor.
+type vote struct {
 	generation uint64 // 0: this node is no acceptor
 	promised   message.Ballot
 	accepted   message.Ballot
@@ -22,101 +36,170 @@ const (
 	diskRecall  = "seat/recall" // the last value of a former acceptor
 )
 
-func (s *Store) logPromise() {
-	b := varint.AppendUvarints(nil, s.acceptor.generation)
-	s.log(diskPromise, message.AppendBallot(b, s.acceptor.promised))
+func (a *acceptor) logPromise() {
+	b := varint.AppendUvarints(nil, a.generation)
+	a.disk.log(diskPromise, message.AppendBallot(b, a.promised))
 }
 
-// logAcceptor logs an accepted value. The value goes to the log before the promise: if
+// logValue logs an accepted value. The value goes to the log before the promise: if
 // the log ends between the two, restoreAcceptor uses the ballot of the value as the
 // promise. A promise of a generation without a value would cost the node the place as an
 // acceptor, and the value accepted in the generation before.
-func (s *Store) logAcceptor() {
-	s.log(diskValue, s.acceptor.image())
-	s.logPromise()
+func (a *acceptor) logValue() {
+	a.disk.log(diskValue, a.image())
+	a.logPromise()
 }
 
 // image returns the log entry of an acceptor's value.
-func (x *acceptor) image() []byte {
+func (x *vote) image() []byte {
 	return roster.AppendDelta(message.AppendBallot(varint.AppendUvarints(nil, x.generation), x.accepted), x.value.Since(nil))
 }
 
-// sits reports whether this node is an acceptor of the generation, and answers the
+// accepts reports whether this node is an acceptor of the generation, and answers the
 // proposer if not.
-func (s *Store) sits(p *peer, generation uint64, b message.Ballot) bool {
+func (a *acceptor) accepts(p *peer, generation uint64, b message.Ballot) bool {
 	switch {
-	case s.disk.reason != "":
+	case a.disk.reason != "":
 		return false
-	case s.roster != nil && generation < s.roster.Generation:
-		s.tell(p) // the generation is over
+	case a.view.roster != nil && generation < a.view.roster.Generation:
+		a.sync.tell(p) // the generation is over
 		return false
-	case s.acceptor.generation != generation:
-		s.send(p, &message.Refuse{Generation: generation, Ballot: b, Unseated: true}, 0)
+	case a.generation != generation:
+		a.network.send(p, &message.Refuse{Generation: generation, Ballot: b, Unseated: true}, 0)
 		return false
 	}
 	return true
 }
 
-func (s *Store) onPrepare(p *peer, m *message.Prepare) {
-	if !s.sits(p, m.Generation, m.Ballot) {
+func (a *acceptor) onPrepare(p *peer, m *message.Prepare) {
+	if !a.accepts(p, m.Generation, m.Ballot) {
 		return
 	}
-	if m.Ballot.Less(s.acceptor.promised) {
-		s.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Promised: s.acceptor.promised}, 0)
+	if m.Ballot.Less(a.promised) {
+		a.network.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Promised: a.promised}, 0)
 		return
 	}
-	if s.acceptor.promised != m.Ballot {
-		s.acceptor.promised = m.Ballot
-		s.logPromise()
+	if a.promised != m.Ballot {
+		a.promised = m.Ballot
+		a.logPromise()
 	}
-	reply := &message.Promise{Generation: m.Generation, Ballot: m.Ballot, Accepted: s.acceptor.accepted}
-	if s.acceptor.value != nil && (s.acceptor.accepted != m.Have || m.Have == message.Ballot{}) {
-		reply.Value = s.acceptor.value.Since(nil)
+	reply := &message.Promise{Generation: m.Generation, Ballot: m.Ballot, Accepted: a.accepted}
+	if a.value != nil && (a.accepted != m.Have || m.Have == message.Ballot{}) {
+		reply.Value = a.value.Since(nil)
 	}
-	s.send(p, reply, s.disk.logged)
+	a.network.send(p, reply, a.disk.logged)
 }
 
-func (s *Store) onAccept(p *peer, m *message.Accept) {
-	if !s.sits(p, m.Generation, m.Ballot) {
+func (a *acceptor) onAccept(p *peer, m *message.Accept) {
+	if !a.accepts(p, m.Generation, m.Ballot) {
 		return
 	}
-	if m.Ballot.Less(s.acceptor.promised) {
-		s.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Promised: s.acceptor.promised}, 0)
+	if m.Ballot.Less(a.promised) {
+		a.network.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Promised: a.promised}, 0)
 		return
 	}
-	if s.acceptor.accepted != m.Ballot {
+	if a.accepted != m.Ballot {
 		var v *roster.Roster
 		if m.Value.Base == 0 {
 			v = m.Value.Applied(nil)
-		} else if m.Base == s.acceptor.accepted && s.acceptor.value != nil {
-			v = m.Value.Applied(s.acceptor.value)
+		} else if m.Base == a.accepted && a.value != nil {
+			v = m.Value.Applied(a.value)
 		}
 		if v == nil {
-			s.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Whole: true}, 0)
+			a.network.send(p, &message.Refuse{Generation: m.Generation, Ballot: m.Ballot, Whole: true}, 0)
 			return
 		}
-		s.acceptor.promised, s.acceptor.accepted, s.acceptor.value = m.Ballot, m.Ballot, v
-		s.logAcceptor()
+		a.promised, a.accepted, a.value = m.Ballot, m.Ballot, v
+		a.logValue()
 	}
-	s.send(p, &message.Accepted{Generation: m.Generation, Ballot: m.Ballot}, s.disk.logged)
+	a.network.send(p, &message.Accepted{Generation: m.Generation, Ballot: m.Ballot}, a.disk.logged)
 }
 
 // onInstall makes this node an acceptor, with a chosen value or a value accepted by
 // another acceptor. The node must not have been an acceptor of this generation already
 // and have lost that state: the disk must be undamaged, and older than the node's place
 // in Seats.
-func (s *Store) onInstall(p *peer, m *message.Install) {
+func (a *acceptor) onInstall(p *peer, m *message.Install) {
 	r := m.Value.Applied(nil)
-	if r == nil || r.Generation <= s.acceptor.generation || s.disk.reason != "" {
+	if r == nil || r.Generation <= a.generation || a.disk.reason != "" {
 		return
 	}
 	for _, x := range r.Seats {
-		if x.Name == s.self.Name && (x.Incarnation == s.self.Incarnation || !s.disk.damaged && s.disk.born != 0 && s.disk.born <= x.Incarnation) {
-			s.acceptor = acceptor{generation: r.Generation, promised: m.Accepted, accepted: m.Accepted, value: r}
-			s.logAcceptor()
+		if x.Name == a.self.Name && (x.Incarnation == a.self.Incarnation || !a.images.damaged && a.disk.born != 0 && a.disk.born <= x.Incarnation) {
+			a.vote = vote{generation: r.Generation, promised: m.Accepted, accepted: m.Accepted, value: r}
+			a.logValue()
 			if m.Accepted == (message.Ballot{}) {
-				s.adopt(r)
+				a.sync.adopt(r)
 			}
 		}
+	}
+}
+
+// acceptors returns the acceptors known here: the roster's, or the disk's if these are newer.
+func (a *acceptor) acceptors() (generation uint64, seats []dht.Replica) {
+	switch {
+	case a.ahead():
+		return a.generation, a.value.Seats
+	case a.view.roster != nil:
+		return a.view.roster.Generation, a.view.roster.Seats
+	}
+	return 0, nil
+}
+
+// ahead reports whether this node is an acceptor of a generation without a known roster:
+// the node has restarted and has not received a roster. The accepted value need not be
+// chosen, but the value's Seats are.
+func (a *acceptor) ahead() bool {
+	return a.value != nil && (a.view.roster == nil || a.generation > a.view.roster.Generation)
+}
+
+// installable returns the message that installs a node as an acceptor of a generation in
+// which the node has no state: with the roster's value, which this node knows to be
+// chosen, or with the value of this node's own acceptor. A node without promises can
+// accept a value proposed under any ballot, as if the proposal had arrived late.
+func (a *acceptor) installable(generation uint64) *message.Install {
+	switch {
+	case a.view.roster != nil && a.view.roster.Generation == generation && !a.view.roster.Sealed():
+		return &message.Install{Value: a.view.roster.Since(nil)}
+	case a.value != nil && a.generation == generation:
+		return &message.Install{Accepted: a.accepted, Value: a.value.Since(nil)}
+	}
+	return nil
+}
+
+// remember keeps the newest value left of this node's acceptor state, for a node forcing
+// a new roster.
+func (a *acceptor) remember(value []byte) {
+	x := varint.Reader{B: value}
+	generation, accepted := x.Uvarint(), message.ReadBallot(&x)
+	if delta := roster.ReadDelta(&x); !x.Bad && delta != nil && delta.Base == 0 {
+		if r := delta.Applied(nil); r != nil && (a.recall.value == nil || a.recall.value.Epoch < r.Epoch) {
+			a.recall = vote{generation: generation, accepted: accepted, value: r}
+		}
+	}
+}
+
+// restore restores the acceptor's state. An acceptor has promised the ballot of
+// every accepted value, also where the promise entry is lost or is of the generation
+// before.
+func (a *acceptor) restore(promise, value []byte) {
+	p, v := varint.Reader{B: promise}, varint.Reader{B: value}
+	pg, promised := p.Uvarint(), message.ReadBallot(&p)
+	vg, accepted := v.Uvarint(), message.ReadBallot(&v)
+	delta := roster.ReadDelta(&v)
+	if p.Bad && promise != nil || v.Bad || delta == nil {
+		return
+	}
+	if r := delta.Applied(nil); r != nil {
+		if pg < vg || promised.Less(accepted) {
+			promised = accepted
+		}
+		a.vote = vote{vg, promised, accepted, r}
+	}
+}
+
+func (a *acceptor) logRecall() {
+	if a.recall.value != nil {
+		a.disk.log(diskRecall, a.recall.image())
 	}
 }

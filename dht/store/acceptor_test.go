@@ -33,7 +33,7 @@ func loneSeat(t *testing.T, leave int, order [3]int, said dht.PeerState) {
 	l.cluster(4)
 	l.fill(l.nodes[0], "a", 50, true)
 	l.run(time.Second)
-	r := l.nodes[0].s.roster
+	r := l.nodes[0].s.view.roster
 	seats := slices.Clone(r.Seats)
 	if len(seats) != 3 {
 		t.Fatalf("seats are %v, want 3", seats)
@@ -84,7 +84,7 @@ func TestStoreSealedIsSaid(t *testing.T) {
 	l := newLab(t, 71)
 	l.cluster(3)
 	l.run(time.Second)
-	seats := l.nodes[0].s.roster.Seats
+	seats := l.nodes[0].s.view.roster.Seats
 	steward, mute, sick := l.at[seats[0].Name], l.at[seats[1].Name], l.at[seats[2].Name]
 	says := func(want ...*labNode) {
 		t.Helper()
@@ -104,7 +104,7 @@ func TestStoreSealedIsSaid(t *testing.T) {
 	says(steward, mute)
 	l.cut = func(_, _ *labNode) bool { return false }
 	l.run(5 * time.Second)
-	if r := steward.s.roster; len(r.Seats) != 1 {
+	if r := steward.s.view.roster; len(r.Seats) != 1 {
 		t.Errorf("the seats are %v, want one", r.Seats)
 	}
 	says()

@@ -37,12 +37,12 @@ func TestStoreSeatOfALifeBefore(t *testing.T) {
 				return false
 			}
 			l.run(100 * time.Millisecond)
-			old := slices.Clone(l.nodes[0].s.roster.Seats)
+			old := slices.Clone(l.nodes[0].s.view.roster.Seats)
 			gone := l.at[old[2].Name]
 			gone.kill(0)
 			seat := l.at[old[0].Name]
 			l.until("a seat of the new generation", time.Minute, func() bool {
-				r := seat.s.roster
+				r := seat.s.view.roster
 				return r.Seated(fresh.name) && seat.s.acceptor.generation == r.Generation
 			})
 			hurt := l.at[old[1].Name]
@@ -71,10 +71,10 @@ func TestStoreSaysWhatItKnows(t *testing.T) {
 	l.cluster(1)
 	s := New(Config{Self: "n1", Incarnation: 1})
 	var out Out
-	s.Message(labAge, "n0", &message.Roster{Envelope: message.Envelope{From: 1, Roster: 1}, Deltas: []*roster.Delta{l.nodes[0].s.roster.Since(nil)}}, &out)
+	s.Message(labAge, "n0", &message.Roster{Envelope: message.Envelope{From: 1, Roster: 1}, Deltas: []*roster.Delta{l.nodes[0].s.view.roster.Since(nil)}}, &out)
 	s.Check()
-	if s.roster == nil || len(out.Logs) == 0 || len(out.Sends) > 0 {
-		t.Fatalf("got a roster %t, %d entries and %d messages, want a roster, entries and no message", s.roster != nil, len(out.Logs), len(out.Sends))
+	if s.view.roster == nil || len(out.Logs) == 0 || len(out.Sends) > 0 {
+		t.Fatalf("got a roster %t, %d entries and %d messages, want a roster, entries and no message", s.view.roster != nil, len(out.Logs), len(out.Sends))
 	}
 	upto := out.Logs[len(out.Logs)-1].Number
 	out.Reset()

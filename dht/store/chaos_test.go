@@ -205,8 +205,8 @@ func (c *chaosClient) call(in chaosIn, op dht.Op) {
 func (c *chaos) newest() *roster.Roster {
 	var r *roster.Roster
 	for _, n := range c.nodes {
-		if !n.down && n.s.roster != nil && (r == nil || r.Epoch < n.s.roster.Epoch) {
-			r = n.s.roster
+		if !n.down && n.s.view.roster != nil && (r == nil || r.Epoch < n.s.view.roster.Epoch) {
+			r = n.s.view.roster
 		}
 	}
 	return r
@@ -234,7 +234,7 @@ func (c *chaos) spared(n *labNode) bool {
 	for _, cfg := range r.Shards {
 		if !slices.ContainsFunc(cfg.Replicas, func(x dht.Replica) bool {
 			o := c.at[x.Name]
-			return o != n && !o.down && o.inc == x.Incarnation && o.s.roster != nil && o.s.roster.Epoch == r.Epoch
+			return o != n && !o.down && o.inc == x.Incarnation && o.s.view.roster != nil && o.s.view.roster.Epoch == r.Epoch
 		}) {
 			return false
 		}

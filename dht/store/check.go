@@ -37,25 +37,25 @@ func (s *Store) Check() {
 	if open != s.requests.count {
 		panic(fmt.Sprintf("%s waits for %d operations and counts %d", s.self.Name, open, s.requests.count))
 	}
-	s.checkGate()
-	for _, sh := range s.hold.shards { // any order
+	s.disk.check()
+	for _, sh := range s.replica.shards { // any order
 		s.checkShard(sh)
 	}
-	if s.roster == nil {
+	if s.view.roster == nil {
 		return
 	}
-	if s.roster.By == s.self.Name {
-		s.roster.CheckMembers()
+	if s.view.roster.By == s.self.Name {
+		s.view.roster.CheckMembers()
 	}
-	for i, c := range s.roster.Shards {
-		if id := s.roster.ShardAt(i); c.Has(s.self) && s.hold.shards[id] == nil {
+	for i, c := range s.view.roster.Shards {
+		if id := s.view.roster.ShardAt(i); c.Has(s.self) && s.replica.shards[id] == nil {
 			panic(fmt.Sprintf("%s does not hold shard %d of epoch %d", s.self.Name, id, c.Epoch))
 		}
 	}
 }
 
 func (s *Store) checkShard(sh *shard) {
-	c := s.roster.Config(sh.id)
+	c := s.view.roster.Config(sh.id)
 	if c == nil || sh.over || sh.cfg.Epoch != c.Epoch || sh.home != (c.Primary() == s.self) {
 		panic(fmt.Sprintf("%s holds shard %d in epoch %d, home %t, against the roster", s.self.Name, sh.id, sh.cfg.Epoch, sh.home))
 	}
@@ -85,13 +85,13 @@ func (s *Store) checkShard(sh *shard) {
 func CheckAll(all ...*Store) {
 	rosters := map[uint64]*Store{}
 	for _, s := range all {
-		if s.roster == nil {
+		if s.view.roster == nil {
 			continue
 		}
-		if o := rosters[s.roster.Epoch]; o != nil && !o.roster.Same(s.roster) {
-			panic(fmt.Sprintf("%s and %s know different rosters of epoch %d (I1)", s.self.Name, o.self.Name, s.roster.Epoch))
+		if o := rosters[s.view.roster.Epoch]; o != nil && !o.view.roster.Same(s.view.roster) {
+			panic(fmt.Sprintf("%s and %s know different rosters of epoch %d (I1)", s.self.Name, o.self.Name, s.view.roster.Epoch))
 		}
-		rosters[s.roster.Epoch] = s
+		rosters[s.view.roster.Epoch] = s
 	}
 	type configID struct {
 		shard dht.Shard
@@ -100,7 +100,7 @@ func CheckAll(all ...*Store) {
 	configs := map[configID][]dht.Replica{}
 	homes := map[configID]*Store{}
 	for _, s := range all {
-		for _, sh := range s.held() {
+		for _, sh := range s.replica.held() {
 			id := configID{sh.id, sh.cfg.Epoch}
 			if rs := configs[id]; rs != nil && !slices.Equal(rs, sh.cfg.Replicas) {
 				panic(fmt.Sprintf("shard %d has %v and %v in epoch %d (I1)", id.shard, rs, sh.cfg.Replicas, id.epoch))
@@ -115,7 +115,7 @@ func CheckAll(all ...*Store) {
 		}
 	}
 	for _, s := range all {
-		for _, sh := range s.held() {
+		for _, sh := range s.replica.held() {
 			if h := homes[configID{sh.id, sh.cfg.Epoch}]; h != nil && h != s && sh.cfg.Has(s.self) {
 				checkHeld(h, s, sh.id)
 			}
@@ -125,7 +125,7 @@ func CheckAll(all ...*Store) {
 
 // checkHeld compares the records of this epoch on a home with another replica (I4).
 func checkHeld(home, s *Store, id dht.Shard) {
-	mine, theirs := home.hold.shards[id], s.hold.shards[id]
+	mine, theirs := home.replica.shards[id], s.replica.shards[id]
 	for _, k := range mine.keys() {
 		r := mine.records[k]
 		if r.Stamp.Epoch != mine.cfg.Epoch {

@@ -54,7 +54,7 @@ func TestStoreFirstTryLate(t *testing.T) {
 	l := newLab(t, 13)
 	l.cluster(3)
 	key := dht.Key("late")
-	id, c := l.nodes[0].s.roster.HomeOf(key)
+	id, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	var others []*labNode
 	for _, n := range l.nodes {
@@ -83,7 +83,7 @@ func TestStoreFirstTryLate(t *testing.T) {
 			t.Fatalf("after operation %d: got %v", i, r.Outcome)
 		}
 		m := &message.Ops{Floor: first.s.requests.first, Ops: []message.Op{{Number: 1000 + uint64(i), Shard: id, Epoch: c.Epoch, Op: x.op}}}
-		m.From, m.Roster = first.inc, first.s.roster.Epoch
+		m.From, m.Roster = first.inc, first.s.view.roster.Epoch
 		home.do(func(out *Out) { home.s.Message(home.clock(), first.name, m, out) })
 		l.run(100 * time.Millisecond)
 		if r := second.one(dht.Op{Code: dht.OpLookup, Key: key, Consistent: true}); r.Outcome != x.keep {
@@ -101,7 +101,7 @@ func TestStoreDiskFailsUnderWay(t *testing.T) {
 	l := newLab(t, 14)
 	l.cluster(3)
 	key := dht.Key("under way")
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	l.cut = func(from, to *labNode) bool { return from == home || to == home }
 	tag := home.ask(dht.Op{Code: dht.OpInsert, Key: key, Value: []byte("v"), Durable: true})
@@ -156,7 +156,7 @@ func TestStoreBegunThenDisk(t *testing.T) {
 	l.cluster(3)
 	l.quiet = true // the config below is not in the roster
 	key := dht.Key("begun")
-	id, c := l.nodes[0].s.roster.HomeOf(key)
+	id, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	l.cut = func(_, to *labNode) bool { return to == home }
 	tag := home.ask(dht.Op{Code: dht.OpInsert, Key: key, Value: []byte("v")})
@@ -166,7 +166,7 @@ func TestStoreBegunThenDisk(t *testing.T) {
 	home.do(func(out *Out) {
 		home.s.begin(home.clock(), out)
 		defer home.s.end()
-		home.s.configure(home.s.hold.shards[id], c.Next(c.Replicas[:2]))
+		home.s.configure(home.s.replica.shards[id], c.Next(c.Replicas[:2]))
 	})
 	l.run(50 * time.Millisecond)
 	if !l.answered(tag, 1) || l.done[tag][0].Outcome != dht.Unknown {
@@ -226,7 +226,7 @@ func TestStoreGivenUp(t *testing.T) {
 	l := newLab(t, 18)
 	l.cluster(3)
 	key := dht.Key("given up")
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home, caller := l.at[c.Primary().Name], l.at[c.Replicas[1].Name]
 	third := l.at[c.Replicas[2].Name]
 	l.cut = func(from, to *labNode) bool { return from == third && to == home }
@@ -256,7 +256,7 @@ func TestStoreOfTheDeadBeginsNothing(t *testing.T) {
 		l := newLab(t, 18)
 		l.cluster(4)
 		key := dht.Key("of the dead")
-		_, c := l.nodes[0].s.roster.HomeOf(key)
+		_, c := l.nodes[0].s.view.roster.HomeOf(key)
 		home, third := l.at[c.Primary().Name], l.at[c.Replicas[2].Name]
 		var caller *labNode
 		for _, n := range l.nodes {
@@ -290,7 +290,7 @@ func TestStoreSickNotLeftForSilent(t *testing.T) {
 	l := newLab(t, 19)
 	l.cluster(4)
 	s := l.nodes[0].s
-	r := s.roster
+	r := s.view.roster
 	for i, c := range r.Shards {
 		if c.Has(s.self) {
 			continue
@@ -298,7 +298,7 @@ func TestStoreSickNotLeftForSilent(t *testing.T) {
 		for _, x := range c.Replicas[1:] {
 			s.peers.get(x.Name).state = dht.PeerSuspect
 		}
-		next := s.nextRoster(r, []roster.Change{{What: roster.ChangeSick, Who: c.Primary()}})
+		next := s.proposer.next(r, []roster.Change{{What: roster.ChangeSick, Who: c.Primary()}})
 		if next == nil {
 			t.Fatal("the sick replica changes nothing")
 		}
@@ -334,7 +334,7 @@ func TestStoreDurableLookupWaitsForAllDisks(t *testing.T) {
 	l := newLab(t, 21)
 	l.cluster(3)
 	key := dht.Key("k")
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home, slow := l.at[c.Primary().Name], l.at[c.Replicas[2].Name]
 	l.run(time.Second)
 	slow.timed = true // its sync takes long
@@ -369,12 +369,12 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 	l.start(x.name, false)
 	l.settle(time.Minute)
 	l.quiet = true // the config below is not in the roster
-	i := slices.IndexFunc(x.s.roster.Shards, func(c *roster.Config) bool { return !c.Has(x.s.self) })
-	id, planned := x.s.roster.ShardAt(i), *x.s.roster.Shards[i]
+	i := slices.IndexFunc(x.s.view.roster.Shards, func(c *roster.Config) bool { return !c.Has(x.s.self) })
+	id, planned := x.s.view.roster.ShardAt(i), *x.s.view.roster.Shards[i]
 	old := dht.Replica{Name: x.name, Incarnation: x.inc - 1}
 	planned.Learner = old
 	home := l.at[planned.Primary().Name]
-	x.s.roster.Shards[i] = &planned
+	x.s.view.roster.Shards[i] = &planned
 
 	key := dht.Key("0")
 	for n := 1; !id.Holds(dht.PointOf(key)); n++ {
@@ -394,14 +394,14 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 		return acks
 	}
 	items := []message.Item{{What: message.ItemRecord, Shard: id, Epoch: planned.Epoch, Session: 9, Key: key, Rec: rec}}
-	send(&message.Snapshot{Shard: id, Epoch: planned.Epoch, Session: 9, Piece: 1, Last: true, Items: []message.Keyed{{Key: key, Rec: rec}}}, x.s.roster.Epoch)
-	if acks := send(&message.Replicate{Batch: 1000, Items: items}, x.s.roster.Epoch); len(acks) != 1 || len(acks[0].Over) != 1 {
+	send(&message.Snapshot{Shard: id, Epoch: planned.Epoch, Session: 9, Piece: 1, Last: true, Items: []message.Keyed{{Key: key, Rec: rec}}}, x.s.view.roster.Epoch)
+	if acks := send(&message.Replicate{Batch: 1000, Items: items}, x.s.view.roster.Epoch); len(acks) != 1 || len(acks[0].Over) != 1 {
 		t.Errorf("the next life of a learner answers %+v, want that it is none", acks)
 	}
-	if acks := send(&message.Replicate{Batch: 1001, Items: items}, x.s.roster.Epoch+1); len(acks) != 0 {
+	if acks := send(&message.Replicate{Batch: 1001, Items: items}, x.s.view.roster.Epoch+1); len(acks) != 0 {
 		t.Errorf("of a roster that it does not know it answers %+v, want nothing", acks)
 	}
-	if sh := x.s.hold.shards[id]; sh != nil {
+	if sh := x.s.replica.shards[id]; sh != nil {
 		t.Errorf("it holds the shard: %+v", sh)
 	}
 
@@ -409,19 +409,19 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 		s := home.s
 		s.begin(home.clock(), out)
 		defer s.end()
-		sh := s.hold.shards[id]
+		sh := s.replica.shards[id]
 		l := &learner{p: s.peers.know(x.name), who: old, session: 9, synced: true, asked: true}
 		sh.cfg, sh.learn = &planned, l
-		s.catchUp(sh)
+		s.learners.catchUp(sh)
 		if sh.learn != l || l.session != 9 {
 			t.Errorf("%s goes on without the learner that may have been admitted", home.name)
 		}
 		f := &flight{sh: sh, epoch: planned.Epoch, turn: &turn{key: key, cur: job{op: &dht.Op{Code: dht.OpLookup, Key: key}}}}
 		f.turn.flight = f
 		sh.turns[key] = f.turn
-		s.aim(f, l.p, message.Item{What: message.ItemConfirm, Shard: id, Epoch: planned.Epoch, Session: 9}, false)
+		s.primary.aim(f, l.p, message.Item{What: message.ItemConfirm, Shard: id, Epoch: planned.Epoch, Session: 9}, false)
 		l.p.streams[0].queue[len(l.p.streams[0].queue)-1].flight = nil // the learner said so
-		s.dismiss(sh)
+		s.learners.dismiss(sh)
 		if !f.done {
 			t.Error("an operation waits for a learner that was dismissed and had said that it was none")
 		}
@@ -467,19 +467,19 @@ func TestStoreLeavesNoSeat(t *testing.T) {
 	l.cluster(3)
 	l.quiet = true // the roster below is nobody else's
 	x := l.nodes[1]
-	r := x.s.roster.Copy()
+	r := x.s.view.roster.Copy()
 	r.Members = slices.DeleteFunc(r.Members, func(m roster.Member) bool { return m.Name == x.name })
 	for i, c := range r.Shards {
 		n := *c
 		n.Replicas = roster.Without(slices.Clone(c.Replicas), x.s.self)
 		r.Shards[i] = &n
 	}
-	x.s.roster = r
-	if !r.Seated(x.name) || x.s.letGo() {
-		t.Errorf("%s has a seat: %t, and may go: %t", x.name, r.Seated(x.name), x.s.letGo())
+	x.s.view.roster = r
+	if !r.Seated(x.name) || x.s.membership.letGo() {
+		t.Errorf("%s has a seat: %t, and may go: %t", x.name, r.Seated(x.name), x.s.membership.letGo())
 	}
 	r.Seats = roster.Without(slices.Clone(r.Seats), r.Seats[slices.IndexFunc(r.Seats, func(s dht.Replica) bool { return s.Name == x.name })])
-	if !x.s.letGo() {
+	if !x.s.membership.letGo() {
 		t.Errorf("%s has nothing left, and may not go", x.name)
 	}
 }

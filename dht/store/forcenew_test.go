@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/roster"
 )
 
 // acceptLoss asks a node to give up what is lost, and waits for the answer.
@@ -25,11 +26,11 @@ func (l *lab) acceptLoss(n *labNode) dht.Result {
 func (l *lab) anew(n *labNode) {
 	l.t.Helper()
 	before := uint64(0)
-	if n.s.roster != nil {
-		before = n.s.roster.Epoch
+	if n.s.view.roster != nil {
+		before = n.s.view.roster.Epoch
 	}
 	r := l.acceptLoss(n)
-	if r.Outcome != dht.Done || r.Version.Epoch <= before || r.Version.Epoch < 1<<anewShift {
+	if r.Outcome != dht.Done || r.Version.Epoch <= before || r.Version.Epoch < 1<<roster.ForcedShift {
 		l.t.Fatalf("got %v, epoch %d (%s), want a roster beyond epoch %d", r.Outcome, r.Version.Epoch, r.Err, before)
 	}
 }
@@ -118,7 +119,7 @@ func TestStoreRosterFromMembers(t *testing.T) {
 			l.fill(l.nodes[0], "a", 50, false)
 			l.run(time.Second)
 			seat, other := l.nodes[0], l.nodes[1]
-			if !other.s.roster.Seated(seat.name) {
+			if !other.s.view.roster.Seated(seat.name) {
 				seat, other = other, seat
 			}
 			seat.kill(10 * time.Millisecond)
@@ -147,7 +148,7 @@ func TestStoreSeatsGone(t *testing.T) {
 			l.cluster(nodes)
 			l.fill(l.nodes[0], "a", 100, true)
 			l.run(time.Second)
-			seats := slices.Clone(l.nodes[0].s.roster.Seats)
+			seats := slices.Clone(l.nodes[0].s.view.roster.Seats)
 			for _, r := range seats[:2] {
 				l.at[r.Name].kill(10 * time.Millisecond)
 			}
@@ -158,7 +159,7 @@ func TestStoreSeatsGone(t *testing.T) {
 				}
 			}
 			l.run(20 * time.Second)
-			if r := asker.s.roster; r.Generation >= 1<<anewShift {
+			if r := asker.s.view.roster; r.Generation >= 1<<roster.ForcedShift {
 				t.Fatal("the roster was begun anew and nobody accepted that")
 			}
 			l.anew(asker)
@@ -211,7 +212,7 @@ func TestStoreAnewTwice(t *testing.T) {
 			if r := l.acceptLoss(l.nodes[1]); r.Outcome != dht.Done || r.Version != (dht.Version{}) {
 				t.Fatalf("got %+v with nothing lost", r)
 			}
-			for _, r := range slices.Clone(l.nodes[0].s.roster.Seats) {
+			for _, r := range slices.Clone(l.nodes[0].s.view.roster.Seats) {
 				l.at[r.Name].kill(10 * time.Millisecond)
 			}
 			var live []*labNode
@@ -252,7 +253,7 @@ func TestStoreAnewTwice(t *testing.T) {
 				l.settle(time.Minute)
 				return
 			}
-			if live[0].s.roster.Epoch == live[1].s.roster.Epoch {
+			if live[0].s.view.roster.Epoch == live[1].s.view.roster.Epoch {
 				t.Fatal("two nodes apart began a roster under the same number")
 			}
 			l.cut = func(*labNode, *labNode) bool { return false }
@@ -296,7 +297,7 @@ func TestStoreLossTakesWhatIsLeft(t *testing.T) {
 	l.cluster(6)
 	l.fill(l.nodes[0], "a", 300, true)
 	l.run(time.Second)
-	r := l.nodes[0].s.roster
+	r := l.nodes[0].s.view.roster
 	var gone []*labNode // the first is a seat, the others are none
 	for _, n := range l.nodes {
 		if r.Seated(n.name) == (len(gone) == 0) {

@@ -3,9 +3,7 @@ package store
 import (
 	"time"
 
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
-	"github.com/filch-hpc/filch/dht/store/record"
 	"github.com/filch-hpc/filch/dht/varint"
 )
 
@@ -20,33 +18,15 @@ import (
 func (s *Store) Found(now time.Duration, out *Out) {
 	s.begin(now, out)
 	defer s.end()
-	d := &s.disk
-	if s.roster != nil || s.acceptor.generation != 0 || len(d.images) > 0 || len(d.orphans) > 0 || d.recall.value != nil {
-		s.wakeProposer()
+	if s.view.roster != nil || s.acceptor.generation != 0 || len(s.images.byShard) > 0 || len(s.images.orphans) > 0 || s.acceptor.recall.value != nil {
+		s.proposer.wake()
 		return
 	}
 	r := roster.New(s.self)
-	d.born = s.self.Incarnation
-	s.acceptor = acceptor{generation: r.Generation, value: r}
-	s.logAcceptor()
-	d.gate.founded = d.logged
-	s.log(diskBorn, varint.AppendUvarints(nil, d.born))
-	s.adopt(r)
-}
-
-// finishFounding makes this node hold all shards of the roster that an earlier life
-// founded, including shards whose markers a crash kept from the disk. The acceptor knows
-// no other roster, so there was none.
-func (s *Store) finishFounding() {
-	if v := s.acceptor.value; v == nil || v.Epoch > 1 {
-		return
-	}
-	for i, c := range s.roster.Shards {
-		id, who := s.roster.ShardAt(i), c.Primary()
-		if who.Name != s.self.Name || who == s.self || s.disk.images[id] != nil {
-			continue
-		}
-		s.disk.images[id] = &image{incarnation: who.Incarnation, records: map[dht.Key]*record.Record{}}
-		s.log(markerKey(id), s.disk.images[id].marker())
-	}
+	s.disk.born = s.self.Incarnation
+	s.acceptor.vote = vote{generation: r.Generation, value: r}
+	s.acceptor.logValue()
+	s.disk.gate.founded = s.disk.logged
+	s.disk.log(diskBorn, varint.AppendUvarints(nil, s.disk.born))
+	s.sync.adopt(r)
 }

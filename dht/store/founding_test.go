@@ -50,8 +50,8 @@ func TestStoreFoundsUnheard(t *testing.T) {
 				l.run(2 * time.Second)
 			}
 			l.run(time.Millisecond)
-			if len(n.disk) > 0 || other.s.roster != nil {
-				t.Errorf("with %d entries on the disk of the founder the other one knows a roster: %t", len(n.disk), other.s.roster != nil)
+			if len(n.disk) > 0 || other.s.view.roster != nil {
+				t.Errorf("with %d entries on the disk of the founder the other one knows a roster: %t", len(n.disk), other.s.view.roster != nil)
 			}
 			n.kill(0)
 			n.broken = false

@@ -68,7 +68,7 @@ func TestStoreGoneLives(t *testing.T) {
 			l.rumor(n, dht.PeerGone)
 			l.served(l.nodes[3], 1, time.Second)
 			l.run(time.Second)
-			r := l.nodes[3].s.roster
+			r := l.nodes[3].s.view.roster
 			if i := slices.IndexFunc(r.Shards, func(c *roster.Config) bool { return c.Has(n.s.self) }); i >= 0 || !r.Has(n.s.self) {
 				t.Errorf("%s is in the config of shard %d, a member of the roster: %v; want none, and a member", n.name, i, r.Has(n.s.self))
 			}
@@ -87,7 +87,7 @@ func TestStoreGoneIsNotLost(t *testing.T) {
 	l := newLab(t, 43)
 	l.cluster(5)
 	n := l.nodes[0]
-	before := n.s.roster.Generation
+	before := n.s.view.roster.Generation
 	for _, o := range l.nodes[1:] {
 		n.hear(o, dht.PeerGone)
 	}

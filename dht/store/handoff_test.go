@@ -54,7 +54,7 @@ func TestStoreSickLeaveNothingToTheDead(t *testing.T) {
 	l.cluster(8)
 	l.fill(l.nodes[0], "a", 500, true)
 	l.run(time.Second)
-	r := l.nodes[0].s.roster
+	r := l.nodes[0].s.view.roster
 	i := slices.IndexFunc(r.Shards, func(c *roster.Config) bool {
 		return !slices.ContainsFunc(c.Replicas, func(x dht.Replica) bool { return r.Seated(x.Name) })
 	})
@@ -84,15 +84,15 @@ func TestStoreChosenByAnother(t *testing.T) {
 	l.cluster(5)
 	n := l.nodes[2]
 	told := func() (names []filch.NodeName) {
-		n.s.children(func(p *peer) { names = append(names, p.name) })
+		n.s.sync.children(func(p *peer) { names = append(names, p.name) })
 		slices.Sort(names)
 		return names
 	}
-	n.s.roster.By, n.s.sync.chose = "n0", 0
+	n.s.view.roster.By, n.s.sync.chose = "n0", 0
 	if names := told(); slices.Contains(names, "n0") {
 		t.Errorf("%s tells %v of what n0 proposed", n.name, names)
 	}
-	n.s.sync.chose = n.s.roster.Epoch
+	n.s.sync.chose = n.s.view.roster.Epoch
 	if names := told(); !slices.Contains(names, "n0") || len(names) < 2 {
 		t.Errorf("%s tells %v of what it got chosen", n.name, names)
 	}

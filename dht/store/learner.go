@@ -19,6 +19,18 @@ const (
 	learnerFails = 3                      // failed sessions until another learner
 )
 
+// learners are the nodes that this node, as a primary, prepares to become replicas.
+type learners struct {
+	*input
+	peers    *peers
+	network  *network
+	proposer *proposer
+	replica  *replica
+	primary  *primary
+	bringing int      // learners now receiving snapshots
+	queue    []*shard // shards whose learners wait for a free session
+}
+
 // learner is a node that a primary prepares to become a replica. From the start of the
 // session every operation waits for the learner too (L1). Once the primary has asked for
 // the admission, operations wait until the roster shows the outcome (L2).
@@ -39,58 +51,59 @@ type learner struct {
 }
 
 // catchUp begins or ends the session that the config plans.
-func (s *Store) catchUp(sh *shard) {
+func (ls *learners) catchUp(sh *shard) {
 	who := sh.cfg.Learner
 	if l := sh.learn; l != nil {
 		if l.who == who {
 			return
 		}
 		// The plan changed but not the epoch: the learner was never admitted.
-		s.dismiss(sh)
+		ls.dismiss(sh)
 	}
-	if who == (dht.Replica{}) || who == s.self {
+	if who == (dht.Replica{}) || who == ls.self {
 		return
 	}
-	if s.hold.bringing >= learnersMax {
-		if !slices.Contains(s.hold.queue, sh) {
-			s.hold.queue = append(s.hold.queue, sh)
+	if ls.bringing >= learnersMax {
+		if !slices.Contains(ls.queue, sh) {
+			ls.queue = append(ls.queue, sh)
 		}
 		return
 	}
-	p := s.peers.know(who.Name)
+	p := ls.peers.know(who.Name)
 	if p.inc != who.Incarnation || p.listed && p.state != dht.PeerUp {
-		sh.learn = &learner{p: p, who: who, paused: true}
-		s.in(catchUpEvery, &catchUpTimer{sh, sh.learn})
+		l := &learner{p: p, who: who, paused: true}
+		sh.learn = l
+		ls.in(catchUpEvery, func() { ls.continueSession(sh, l) })
 		return
 	}
-	s.startSession(sh, &learner{p: p, who: who})
+	ls.startSession(sh, &learner{p: p, who: who})
 }
 
 // startSession begins a session.
-func (s *Store) startSession(sh *shard, l *learner) {
-	s.hold.serial++
-	s.hold.bringing++
-	*l = learner{p: l.p, who: l.who, session: s.hold.serial, heard: s.now, fails: l.fails, keys: sh.keys()}
+func (ls *learners) startSession(sh *shard, l *learner) {
+	ls.primary.serial++
+	ls.bringing++
+	*l = learner{p: l.p, who: l.who, session: ls.primary.serial, heard: ls.now, fails: l.fails, keys: sh.keys()}
 	sh.learn = l
 	if !mutantGrowBlind {
-		s.includeLearner(sh)
+		ls.include(sh)
 	}
-	s.nextPiece(sh, l)
-	s.in(catchUpEvery, &catchUpTimer{sh, l})
+	ls.nextPiece(sh, l)
+	ls.in(catchUpEvery, func() { ls.continueSession(sh, l) })
 }
 
-// includeLearner makes all flights under way wait for the learner too.
-func (s *Store) includeLearner(sh *shard) {
+// include makes all flights under way wait for the learner too.
+func (ls *learners) include(sh *shard) {
 	l := sh.learn
 	for _, t := range sh.flying() {
 		it := message.Item{What: message.ItemConfirm, Shard: sh.id, Epoch: sh.cfg.Epoch, Session: l.session}
 		if t.next != nil {
 			it.What, it.Key, it.Rec = message.ItemRecord, t.key, t.next
 		}
-		s.aim(t.flight, l.p, it, t.cur.op.Durable)
+		ls.primary.aim(t.flight, l.p, it, t.cur.op.Durable)
 	}
 	if f := sh.round; f != nil && !f.done {
-		s.aim(f, l.p, message.Item{What: message.ItemConfirm, Shard: sh.id, Epoch: f.epoch, Session: l.session}, false)
+		ls.primary.aim(f, l.p, message.Item{What: message.ItemConfirm, Shard: sh.id, Epoch: f.epoch, Session: l.session}, false)
 	}
 }
 
@@ -107,7 +120,7 @@ func (sh *shard) flying() (all []*turn) {
 
 // dismiss ends a session. No flight waits for the learner any more: either the epoch
 // changed, or the primary never asked for the admission.
-func (s *Store) dismiss(sh *shard) {
+func (ls *learners) dismiss(sh *shard) {
 	l := sh.learn
 	if l == nil {
 		return
@@ -117,7 +130,7 @@ func (s *Store) dismiss(sh *shard) {
 		return
 	}
 	if !l.synced {
-		s.hold.bringing--
+		ls.bringing--
 	}
 	for n := range l.p.streams {
 		lane := &l.p.streams[n]
@@ -131,13 +144,13 @@ func (s *Store) dismiss(sh *shard) {
 		}
 	}
 	for _, t := range sh.flying() {
-		s.onHeld(t.flight, l.p)
+		ls.primary.onHeld(t.flight, l.p)
 	}
 	if f := sh.round; f != nil && !f.done {
-		s.onHeld(f, l.p)
+		ls.primary.onHeld(f, l.p)
 	}
 	if !l.synced {
-		s.nextLearner()
+		ls.next()
 	}
 }
 
@@ -149,20 +162,20 @@ func (l *learner) disown(sh *shard, it *message.Item, f **flight) {
 	}
 }
 
-// nextLearner begins a queued session.
-func (s *Store) nextLearner() {
-	for len(s.hold.queue) > 0 && s.hold.bringing < learnersMax {
-		sh := s.hold.queue[0]
-		s.hold.queue = s.hold.queue[1:]
+// next begins a queued session.
+func (ls *learners) next() {
+	for len(ls.queue) > 0 && ls.bringing < learnersMax {
+		sh := ls.queue[0]
+		ls.queue = ls.queue[1:]
 		if !sh.over && sh.home && sh.learn == nil {
-			s.catchUp(sh)
+			ls.catchUp(sh)
 		}
 	}
 }
 
 // nextPiece sends the next part of a snapshot. The piece has the records committed now.
 // Changes under way are sent separately, and versions tell which is newer.
-func (s *Store) nextPiece(sh *shard, l *learner) {
+func (ls *learners) nextPiece(sh *shard, l *learner) {
 	m := &message.Snapshot{Shard: sh.id, Epoch: sh.cfg.Epoch, Session: l.session}
 	size, n := 0, 0
 	for ; n < len(l.keys) && len(m.Items) < pieceItems && size < pieceBytes; n++ {
@@ -174,89 +187,67 @@ func (s *Store) nextPiece(sh *shard, l *learner) {
 	l.keys = l.keys[n:]
 	l.piece++
 	m.Piece, m.Last = l.piece, len(l.keys) == 0
-	l.sent, l.at = m, s.now
-	s.send(l.p, m, 0)
+	l.sent, l.at = m, ls.now
+	ls.network.send(l.p, m, 0)
 }
 
-// catchUpTimer is the timer of a session.
-type catchUpTimer struct {
-	sh *shard
-	l  *learner
-}
-
-func (t *catchUpTimer) due(s *Store) {
-	sh, l := t.sh, t.l
+// continueSession is called regularly while a session lasts.
+func (ls *learners) continueSession(sh *shard, l *learner) {
 	if sh.over || sh.learn != l {
 		return
 	}
 	switch {
 	case l.paused:
-		if l.p.replica() == l.who && (!l.p.listed || l.p.state == dht.PeerUp) && s.hold.bringing < learnersMax {
-			s.startSession(sh, l)
+		if l.p.replica() == l.who && (!l.p.listed || l.p.state == dht.PeerUp) && ls.bringing < learnersMax {
+			ls.startSession(sh, l)
 			return
 		}
 	case l.asked:
-		if mutantDropLearner && s.now > l.heard+300*time.Millisecond {
+		if mutantDropLearner && ls.now > l.heard+300*time.Millisecond {
 			l.asked = false
-			s.giveUpLearner(sh, l)
+			ls.giveUp(sh, l)
 			break
 		}
-		s.ask(roster.Change{What: roster.ChangeAdmit, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
-	case s.now > max(l.heard, s.peers.woke)+learnerMute:
-		s.giveUpLearner(sh, l)
-	case !l.synced && s.now >= l.at+catchUpEvery:
-		l.at = s.now
+		ls.proposer.ask(roster.Change{What: roster.ChangeAdmit, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
+	case ls.now > max(l.heard, ls.peers.woke)+learnerMute:
+		ls.giveUp(sh, l)
+	case !l.synced && ls.now >= l.at+catchUpEvery:
+		l.at = ls.now
 		again := *l.sent
-		s.send(l.p, &again, 0)
+		ls.network.send(l.p, &again, 0)
 	}
-	s.in(catchUpEvery, t)
+	ls.in(catchUpEvery, func() { ls.continueSession(sh, l) })
 }
 
-// giveUpLearner ends a session whose learner is silent. After learnerFails such sessions
+// giveUp ends a session whose learner is silent. After learnerFails such sessions
 // the primary asks the proposer for another learner.
-func (s *Store) giveUpLearner(sh *shard, l *learner) {
+func (ls *learners) giveUp(sh *shard, l *learner) {
 	fails := l.fails + 1
-	s.dismiss(sh)
+	ls.dismiss(sh)
 	*l = learner{p: l.p, who: l.who, paused: true, fails: fails}
 	sh.learn = l
 	if fails >= learnerFails {
-		s.ask(roster.Change{What: roster.ChangeExclude, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
+		ls.proposer.ask(roster.Change{What: roster.ChangeExclude, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
 	}
-}
-
-// onSnapshot receives a piece, as the learner.
-func (s *Store) onSnapshot(p *peer, m *message.Snapshot) {
-	c := s.roster.Config(m.Shard)
-	if c == nil || m.Epoch != c.Epoch || c.Primary() != p.replica() || c.Learner != s.self || c.Has(s.self) || s.disk.reason != "" {
-		return
-	}
-	sh := s.learning(m.Shard, c, m.Session)
-	if sh == nil {
-		return
-	}
-	for _, x := range m.Items {
-		s.keep(sh, x.Key, x.Rec)
-	}
-	s.send(p, &message.SnapshotAck{Shard: m.Shard, Epoch: m.Epoch, Session: m.Session, Piece: m.Piece}, s.disk.logged)
 }
 
 // onSnapshotAck continues a session, as the primary.
-func (s *Store) onSnapshotAck(p *peer, m *message.SnapshotAck) {
-	sh := s.hold.shards[m.Shard]
+func (ls *learners) onSnapshotAck(p *peer, m *message.SnapshotAck) {
+	sh := ls.replica.shards[m.Shard]
 	if sh == nil || sh.learn == nil || sh.cfg.Epoch != m.Epoch || sh.learn.session != m.Session || sh.learn.p != p {
 		return
 	}
 	l := sh.learn
-	l.heard = s.now
+	l.heard = ls.now
 	if m.Piece != l.piece || l.synced || l.paused {
 		return
 	}
 	if len(l.keys) > 0 {
-		s.nextPiece(sh, l)
+		ls.nextPiece(sh, l)
 		return
 	}
 	l.synced, l.asked, l.sent = true, true, nil
-	s.hold.bringing--
-	s.ask(roster.Change{What: roster.ChangeAdmit, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
-	s.nextLearner()
+	ls.bringing--
+	ls.proposer.ask(roster.Change{What: roster.ChangeAdmit, Shard: sh.id, Epoch: sh.cfg.Epoch, Who: l.who})
+	ls.next()
 }

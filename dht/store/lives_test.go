@@ -19,11 +19,11 @@ func TestStoreSickLate(t *testing.T) {
 	l.cluster(4)
 	steward, n := l.nodes[0], l.nodes[3]
 	m := &message.Ask{Changes: []roster.Change{{What: roster.ChangeSick, Who: n.s.self}}}
-	m.From, m.Roster = n.inc, n.s.roster.Epoch
+	m.From, m.Roster = n.inc, n.s.view.roster.Epoch
 	steward.do(func(out *Out) { steward.s.Message(steward.clock(), n.name, m, out) })
 	l.until("the roster says that the disk is well, and the node has shards", 30*time.Second, func() bool {
-		x := n.s.roster.Member(n.name)
-		return x != nil && !x.Sick && n.s.roster.Epoch > m.Roster && n.s.Status().Replicas > 0
+		x := n.s.view.roster.Member(n.name)
+		return x != nil && !x.Sick && n.s.view.roster.Epoch > m.Roster && n.s.Status().Replicas > 0
 	})
 }
 
@@ -35,7 +35,7 @@ func TestStoreSickFromTheStart(t *testing.T) {
 	n.broken = true
 	n.do(func(out *Out) { n.s.DiskFailed(n.clock(), "no space left", out) })
 	l.until("the roster says that the disk is sick", 10*time.Second, func() bool {
-		x := l.nodes[0].s.roster.Member(n.name)
+		x := l.nodes[0].s.view.roster.Member(n.name)
 		return x != nil && x.Sick
 	})
 }
@@ -66,7 +66,7 @@ func TestStoreWatchWaitsOnce(t *testing.T) {
 	l := newLab(t, 34)
 	l.cluster(3)
 	key := dht.Key("waits")
-	id, c := l.nodes[0].s.roster.HomeOf(key)
+	id, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home, n := l.at[c.Primary().Name], l.at[c.Replicas[1].Name]
 	third := l.at[c.Replicas[2].Name]
 	l.cut = func(from, to *labNode) bool { return from == third || to == third }
@@ -75,7 +75,7 @@ func TestStoreWatchWaitsOnce(t *testing.T) {
 	}
 	n.do(func(out *Out) { n.s.Watch(n.clock(), 7, key, dht.Version{}, out) })
 	l.run(time.Minute)
-	if sh := home.s.hold.shards[id]; len(sh.readers) > 2 {
+	if sh := home.s.replica.shards[id]; len(sh.readers) > 2 {
 		t.Errorf("after a minute %d questions of one watch wait", len(sh.readers))
 	}
 }
@@ -88,11 +88,11 @@ func TestStoreDeadExcludesNobody(t *testing.T) {
 	l.cluster(4)
 	steward := l.nodes[0]
 	n := l.nodes[3]
-	i := slices.IndexFunc(steward.s.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) && c.Primary() != steward.s.self })
+	i := slices.IndexFunc(steward.s.view.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) && c.Primary() != steward.s.self })
 	if i < 0 {
 		t.Fatal("no shard")
 	}
-	id := steward.s.roster.ShardAt(i)
+	id := steward.s.view.roster.ShardAt(i)
 	key := keyIn(id)
 	l.cut = func(_, to *labNode) bool { return to == n } // the answer is lost
 	n.askFor(time.Minute, dht.Op{Code: dht.OpInsert, Key: key})
@@ -103,9 +103,9 @@ func TestStoreDeadExcludesNobody(t *testing.T) {
 		})
 	}
 	l.run(15 * time.Second)
-	before := steward.s.roster.Config(id)
+	before := steward.s.view.roster.Config(id)
 	l.run(10 * time.Second)
-	after := steward.s.roster.Config(id)
+	after := steward.s.view.roster.Config(id)
 	if !after.Has(before.Primary()) {
 		t.Errorf("the home %v was excluded, %v are left", before.Primary(), after.Replicas)
 	}
@@ -120,10 +120,10 @@ func (l *lab) wokenExcludesNobody(n *labNode, id dht.Shard, stopped time.Duratio
 	n.pause = l.Now() + stopped
 	l.run(stopped - time.Second)
 	l.cut = func(*labNode, *labNode) bool { return false }
-	before := l.nodes[0].s.roster.Config(id)
+	before := l.nodes[0].s.view.roster.Config(id)
 	l.until("the answer", 10*time.Second, func() bool { return l.answered(tag, 1) })
 	l.run(5 * time.Second)
-	if after := l.nodes[0].s.roster.Config(id); after.Epoch != before.Epoch {
+	if after := l.nodes[0].s.view.roster.Config(id); after.Epoch != before.Epoch {
 		l.t.Errorf("%s began again after %v, and %v became %v", n.name, stopped, before.Replicas, after.Replicas)
 	}
 }
@@ -134,8 +134,8 @@ func TestStoreWokenExcludesNobody(t *testing.T) {
 	l := newLab(t, 36)
 	l.cluster(4)
 	home := l.nodes[1]
-	i := slices.IndexFunc(home.s.roster.Shards, func(c *roster.Config) bool { return c.Primary() == home.s.self })
-	l.wokenExcludesNobody(home, home.s.roster.ShardAt(i), 10*time.Second)
+	i := slices.IndexFunc(home.s.view.roster.Shards, func(c *roster.Config) bool { return c.Primary() == home.s.self })
+	l.wokenExcludesNobody(home, home.s.view.roster.ShardAt(i), 10*time.Second)
 }
 
 // TestStoreWokenCaller is the same for who asks a home.
@@ -143,8 +143,8 @@ func TestStoreWokenCaller(t *testing.T) {
 	l := newLab(t, 37)
 	l.cluster(4)
 	n := l.nodes[3]
-	i := slices.IndexFunc(n.s.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) })
-	l.wokenExcludesNobody(n, n.s.roster.ShardAt(i), 14*time.Second)
+	i := slices.IndexFunc(n.s.view.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) })
+	l.wokenExcludesNobody(n, n.s.view.roster.ShardAt(i), 14*time.Second)
 }
 
 // TestStoreForgetsBesideWork removes a record and keeps its shard at work: the
@@ -153,7 +153,7 @@ func TestStoreForgetsBesideWork(t *testing.T) {
 	l := newLab(t, 38)
 	l.cluster(3)
 	key := dht.Key("gone")
-	id, c := l.nodes[0].s.roster.HomeOf(key)
+	id, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	home.one(dht.Op{Code: dht.OpInsert, Key: key})
 	home.one(dht.Op{Code: dht.OpRemove, Key: key, Keep: time.Second})
@@ -161,7 +161,7 @@ func TestStoreForgetsBesideWork(t *testing.T) {
 	l.cut = func(from, to *labNode) bool { return from == third && to == home }
 	home.ask(dht.Op{Code: dht.OpAppend, Key: keyIn(id), Value: []byte{1}})
 	l.run(1500 * time.Millisecond)
-	if r := home.s.hold.shards[id].records[key]; r != nil {
+	if r := home.s.replica.shards[id].records[key]; r != nil {
 		t.Errorf("after %v the removed record is still there", l.Now())
 	}
 }
@@ -193,7 +193,7 @@ func TestStoreSeatAsksAgain(t *testing.T) {
 	n.broken = false
 	n.do(func(out *Out) { n.s.DiskBack(n.clock(), out) })
 	l.until("another seat, or this one in another generation", 30*time.Second, func() bool {
-		r := l.nodes[0].s.roster
+		r := l.nodes[0].s.view.roster
 		return !r.Seated(n.name) || n.s.acceptor.generation == r.Generation
 	})
 }
@@ -204,7 +204,7 @@ func TestStoreCallersGaveUp(t *testing.T) {
 	l := newLab(t, 42)
 	l.cluster(3)
 	key := dht.Key("waits")
-	id, c := l.nodes[0].s.roster.HomeOf(key)
+	id, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home, n := l.at[c.Primary().Name], l.at[c.Replicas[1].Name]
 	third := l.at[c.Replicas[2].Name]
 	l.cut = func(from, to *labNode) bool { return from == third || to == third }
@@ -215,7 +215,7 @@ func TestStoreCallersGaveUp(t *testing.T) {
 		n.askFor(2*time.Second, dht.Op{Code: dht.OpLookup, Key: key, Consistent: true}, dht.Op{Code: dht.OpAppend, Key: key, Value: []byte("x")})
 		l.run(100 * time.Millisecond)
 	}
-	sh := home.s.hold.shards[id]
+	sh := home.s.replica.shards[id]
 	if len(sh.readers) > 2*sweepFrom || len(sh.turns[key].queue) > 2*sweepFrom {
 		t.Errorf("%d lookups and %d changes wait, of a caller that waits for %d", len(sh.readers), len(sh.turns[key].queue), n.s.Status().Pending)
 	}

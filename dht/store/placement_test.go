@@ -23,7 +23,7 @@ type settler struct {
 func newSettler() *settler {
 	s := New(Config{Self: "n0", Incarnation: 1, Seed: 1})
 	r := roster.New(s.self)
-	s.roster, s.now = r, time.Hour
+	s.view.roster, s.now = r, time.Hour
 	return &settler{s: s, r: r}
 }
 
@@ -43,7 +43,7 @@ func (x *settler) settle(t testing.TB) {
 				asks = append(asks, roster.Change{What: roster.ChangeAdmit, Shard: x.r.ShardAt(i), Epoch: c.Epoch, Who: c.Learner})
 			}
 		}
-		n := x.s.nextRoster(x.r, asks)
+		n := x.s.proposer.next(x.r, asks)
 		if n == nil {
 			return
 		}
@@ -60,7 +60,7 @@ func (x *settler) settle(t testing.TB) {
 		if n.Sealed() {
 			n = n.Opened()
 		}
-		x.r, x.s.roster = n, n
+		x.r, x.s.view.roster = n, n
 		x.rounds++
 	}
 	t.Fatal("the placement does not come to rest")
@@ -229,7 +229,7 @@ func TestPlacementWaitsForTheLifeBefore(t *testing.T) {
 	x.set(1, dht.PeerSuspect)
 	p := x.s.peers.know(x.name(2))
 	p.inc, p.confirmed = 2, 2
-	next := x.s.nextRoster(base, nil)
+	next := x.s.proposer.next(base, nil)
 	learners := 0
 	for i, c := range next.Shards {
 		if c.Learner.Name == x.name(2) {
@@ -252,7 +252,7 @@ func TestPlacementNamesNobodyTwice(t *testing.T) {
 		x.set(i, dht.PeerUp)
 	}
 	x.settle(t)
-	x.s.proposer.since = x.s.now
+	x.s.view.since = x.s.now
 	base := x.r.Copy()
 	for i := range base.Members {
 		if base.Members[i].Name == x.name(2) {
@@ -260,7 +260,7 @@ func TestPlacementNamesNobodyTwice(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if next := x.s.nextRoster(base, nil); next != nil {
+		if next := x.s.proposer.next(base, nil); next != nil {
 			next.CheckMembers()
 			base = next
 		}

@@ -31,8 +31,15 @@ const (
 // proposer is this node as a proposer of the roster: every acceptor can propose, and the
 // first live acceptor does.
 type proposer struct {
-	began  time.Duration // when this store began; 0: not yet
-	since  time.Duration // when this node learned a first roster
+	*input
+	peers      *peers
+	view       *view
+	network    *network
+	sync       *rosterSync
+	acceptor   *acceptor
+	recovery   *recovery
+	membership *membership
+
 	wishes []roster.Change
 	wished map[roster.Change]bool
 	last   time.Duration // end of the last proposal
@@ -76,11 +83,10 @@ type proposal struct {
 	retry      time.Duration
 }
 
-func newProposer() proposer {
-	return proposer{
-		wished: map[roster.Change]bool{}, at: filch.Never, leavers: map[dht.Replica]bool{},
-		excludedUntil: map[exclusion]time.Duration{}, places: map[filch.NodeName]dht.Point{},
-	}
+// restart forgets the register that was lost, with the wishes made there.
+func (w *proposer) restart() {
+	w.run, w.cache, w.value, w.wishes = nil, message.Ballot{}, nil, nil
+	clear(w.wished)
 }
 
 func (w *proposer) placeOf(n filch.NodeName) dht.Point {
@@ -93,10 +99,10 @@ func (w *proposer) placeOf(n filch.NodeName) dht.Point {
 }
 
 // exclude notes that a replica failed a shard.
-func (s *Store) exclude(sh dht.Shard, who dht.Replica) {
-	maps.DeleteFunc(s.proposer.excludedUntil, func(_ exclusion, until time.Duration) bool { return until <= s.now })
-	s.proposer.excludedUntil[exclusion{sh, who}] = s.now + excludedFor
-	s.in(excludedFor, timedFunc((*Store).wakeProposer))
+func (w *proposer) exclude(sh dht.Shard, who dht.Replica) {
+	maps.DeleteFunc(w.excludedUntil, func(_ exclusion, until time.Duration) bool { return until <= w.now })
+	w.excludedUntil[exclusion{sh, who}] = w.now + excludedFor
+	w.in(excludedFor, w.wake)
 }
 
 func (w *proposer) excluded(s dht.Shard, who dht.Replica, now time.Duration) bool {
@@ -104,31 +110,13 @@ func (w *proposer) excluded(s dht.Shard, who dht.Replica, now time.Duration) boo
 	return ok && now < until
 }
 
-// seats returns the acceptors known here: the roster's, or the disk's if these are newer.
-func (s *Store) seats() (generation uint64, seats []dht.Replica) {
-	switch {
-	case s.ahead():
-		return s.acceptor.generation, s.acceptor.value.Seats
-	case s.roster != nil:
-		return s.roster.Generation, s.roster.Seats
-	}
-	return 0, nil
-}
-
-// ahead reports whether this node is an acceptor of a generation without a known roster:
-// the node has restarted and has not received a roster. The accepted value need not be
-// chosen, but the value's Seats are.
-func (s *Store) ahead() bool {
-	return s.acceptor.value != nil && (s.roster == nil || s.acceptor.generation > s.roster.Generation)
-}
-
 // acting returns the acceptor to propose: the first live acceptor, or else the first
 // silent, unseen or gone acceptor, in this order.
-func (s *Store) acting() filch.NodeName {
-	_, seats := s.seats()
+func (w *proposer) acting() filch.NodeName {
+	_, seats := w.acceptor.acceptors()
 	for _, want := range []roster.Standing{roster.Fine, roster.Silent, roster.Unseen, roster.Away} {
 		for _, r := range seats {
-			if s.standingOf(r.Name) == want {
+			if w.view.standingOf(r.Name) == want {
 				return r.Name
 			}
 		}
@@ -136,39 +124,26 @@ func (s *Store) acting() filch.NodeName {
 	return ""
 }
 
-// standingOf returns the standing of a node, with any incarnation.
-func (s *Store) standingOf(n filch.NodeName) roster.Standing {
-	if n == s.self.Name {
-		return roster.Fine
-	}
-	p := s.peers.get(n)
-	if p == nil || !p.listed {
-		return roster.Unseen
-	}
-	return s.standing(p.replica())
-}
-
 // ask sends wishes for changes to the proposer, which may be this node.
-func (s *Store) ask(changes ...roster.Change) {
+func (w *proposer) ask(changes ...roster.Change) {
 	if len(changes) == 0 {
 		return
 	}
-	to := s.acting()
-	if to == s.self.Name {
-		s.noteAsks(changes)
+	to := w.acting()
+	if to == w.self.Name {
+		w.noteWishes(changes)
 		return
 	}
-	if p := s.peers.get(to); p != nil {
+	if p := w.peers.get(to); p != nil {
 		for c := range slices.Chunk(changes, 2048) {
-			s.send(p, &message.Ask{Changes: slices.Clone(c)}, 0)
+			w.network.send(p, &message.Ask{Changes: slices.Clone(c)}, 0)
 		}
 	}
 }
 
-func (s *Store) noteAsks(changes []roster.Change) {
-	w := &s.proposer
+func (w *proposer) noteWishes(changes []roster.Change) {
 	for _, c := range changes {
-		if c.What == roster.ChangeLoss && s.roster != nil && s.salvage(c) {
+		if c.What == roster.ChangeLoss && w.view.roster != nil && w.recovery.salvage(c) {
 			continue
 		}
 		if !w.wished[c] && len(w.wishes) < maxAsks {
@@ -176,12 +151,12 @@ func (s *Store) noteAsks(changes []roster.Change) {
 			w.wishes = append(w.wishes, c)
 		}
 	}
-	s.wakeProposer()
+	w.wake()
 }
 
-func (s *Store) onAsk(p *peer, m *message.Ask) {
-	if s.roster != nil && m.Roster < s.roster.Epoch {
-		s.tell(p)
+func (w *proposer) onAsk(p *peer, m *message.Ask) {
+	if w.view.roster != nil && m.Roster < w.view.roster.Epoch {
+		w.sync.tell(p)
 	}
 	changes := m.Changes
 	if p.listed && p.state >= dht.PeerGone {
@@ -189,105 +164,100 @@ func (s *Store) onAsk(p *peer, m *message.Ask) {
 		// other nodes seem silent to the peer.
 		changes = slices.DeleteFunc(slices.Clone(changes), func(c roster.Change) bool { return c.What == roster.ChangeExclude })
 	}
-	s.noteAsks(changes)
+	w.noteWishes(changes)
 }
 
-// wakeProposer schedules consider.
-func (s *Store) wakeProposer() {
-	if s.proposer.run != nil || s.proposer.at != filch.Never {
+// wake schedules consider.
+func (w *proposer) wake() {
+	if w.run != nil || w.at != filch.Never {
 		return
 	}
 	pause := changePauses
-	if s.roster != nil {
-		pause = min(pause, time.Duration(len(s.roster.Members))*changePause)
+	if w.view.roster != nil {
+		pause = min(pause, time.Duration(len(w.view.roster.Members))*changePause)
 	}
-	s.proposer.at = max(s.now, s.proposer.last+pause)
-	s.clock.put(s.proposer.at, timedFunc((*Store).consider))
+	w.at = max(w.now, w.last+pause)
+	w.clock.put(w.at, w.consider)
 }
 
 // consider begins a proposal if this node is the proposer and the roster should change.
-func (s *Store) consider() {
-	w := &s.proposer
-	if s.now < w.at || w.run != nil {
+func (w *proposer) consider() {
+	if w.now < w.at || w.run != nil {
 		return
 	}
 	w.at = filch.Never
 	// A node that receives a wish proposes even if another acceptor would be first: the
 	// sender may see the first acceptor as silent. Two concurrent proposals are safe.
-	asked := len(w.wishes) > 0 && s.roster != nil && s.roster.Seated(s.self.Name)
-	if !asked && !s.overdue() && s.acting() != s.self.Name {
+	asked := len(w.wishes) > 0 && w.view.roster != nil && w.view.roster.Seated(w.self.Name)
+	if !asked && !w.overdue() && w.acting() != w.self.Name {
 		w.wishes = nil
 		clear(w.wished)
 		return
 	}
-	if s.roster != nil && !s.roster.Sealed() && !s.ahead() {
-		if s.nextRoster(s.roster, w.wishes) == nil {
+	if w.view.roster != nil && !w.view.roster.Sealed() && !w.acceptor.ahead() {
+		if w.next(w.view.roster, w.wishes) == nil {
 			w.wishes = nil
 			clear(w.wished)
 			for _, n := range w.awaited {
-				p := s.peers.know(n)
+				p := w.peers.know(n)
 				p.owed = true
-				s.tell(p)
+				w.sync.tell(p)
 			}
-			s.keepTelling()
+			w.sync.keepTelling()
 			return
 		}
 	}
-	s.propose()
+	w.propose()
 }
 
 // overdue reports whether the acting acceptor seems to have lost the acceptor state: the
 // disk may be damaged, so that the node does not know of being an acceptor.
-func (s *Store) overdue() bool {
-	w := &s.proposer
+func (w *proposer) overdue() bool {
 	switch {
-	case !s.ahead():
+	case !w.acceptor.ahead():
 		w.ahead = 0
 		return false
 	case w.ahead == 0:
-		w.ahead = s.now + aheadFor
-		s.in(aheadFor, timedFunc((*Store).wakeProposer))
+		w.ahead = w.now + aheadFor
+		w.in(aheadFor, w.wake)
 	}
-	return s.now >= w.ahead
+	return w.now >= w.ahead
 }
 
-func (s *Store) propose() {
-	w := &s.proposer
-	generation, seats := s.seats()
+func (w *proposer) propose() {
+	generation, seats := w.acceptor.acceptors()
 	w.high++
 	w.run = &proposal{
-		ballot: message.Ballot{N: w.high, Name: s.self.Name, Incarnation: s.self.Incarnation}, generation: generation, seats: seats,
+		ballot: message.Ballot{N: w.high, Name: w.self.Name, Incarnation: w.self.Incarnation}, generation: generation, seats: seats,
 		asks: slices.Clone(w.wishes), retry: max(w.pause, proposalLimit),
 	}
 	run := w.run
-	s.in(run.retry+time.Duration(s.random(100))*time.Millisecond, timedFunc(func(s *Store) { s.failed(run) }))
+	w.in(run.retry+time.Duration(w.random(100))*time.Millisecond, func() { w.failed(run) })
 	for _, r := range seats {
-		s.sendSeat(r.Name, &message.Prepare{Generation: generation, Ballot: run.ballot, Have: w.cache})
+		w.sendTo(r.Name, &message.Prepare{Generation: generation, Ballot: run.ballot, Have: w.cache})
 	}
 }
 
-func (s *Store) sendSeat(n filch.NodeName, m message.Message) {
-	if n == s.self.Name {
-		s.send(s.peers.me, m, 0)
+func (w *proposer) sendTo(n filch.NodeName, m message.Message) {
+	if n == w.self.Name {
+		w.network.send(w.peers.me, m, 0)
 	} else {
-		s.send(s.peers.know(n), m, 0)
+		w.network.send(w.peers.know(n), m, 0)
 	}
 }
 
 // failed gives up a proposal without a majority in time, and retries.
-func (s *Store) failed(run *proposal) {
-	w := &s.proposer
+func (w *proposer) failed(run *proposal) {
 	if w.run != run {
 		return
 	}
 	w.run = nil
 	w.pause = min(2*run.retry, proposalPause)
-	w.last = s.now
-	s.wakeProposer()
+	w.last = w.now
+	w.wake()
 }
 
-func (s *Store) onRefuse(p *peer, m *message.Refuse) {
-	w := &s.proposer
+func (w *proposer) onRefuse(p *peer, m *message.Refuse) {
 	w.high = max(w.high, m.Promised.N)
 	run := w.run
 	if run == nil || run.ballot != m.Ballot {
@@ -295,36 +265,21 @@ func (s *Store) onRefuse(p *peer, m *message.Refuse) {
 	}
 	switch {
 	case m.Unseated:
-		if v := s.installable(m.Generation); v != nil && !slices.Contains(run.installed, p.name) {
+		if v := w.acceptor.installable(m.Generation); v != nil && !slices.Contains(run.installed, p.name) {
 			run.installed = append(run.installed, p.name)
-			s.send(p, v, 0)
-			s.sendSeat(p.name, &message.Prepare{Generation: m.Generation, Ballot: run.ballot})
+			w.network.send(p, v, 0)
+			w.sendTo(p.name, &message.Prepare{Generation: m.Generation, Ballot: run.ballot})
 		}
 	case m.Whole && run.accepting:
-		s.send(p, &message.Accept{Generation: run.generation, Ballot: run.ballot, Value: run.value.Since(nil)}, 0)
+		w.network.send(p, &message.Accept{Generation: run.generation, Ballot: run.ballot, Value: run.value.Since(nil)}, 0)
 	case run.ballot.Less(m.Promised):
 		w.run = nil
-		w.last = s.now + time.Duration(s.random(200))*time.Millisecond
-		s.wakeProposer()
+		w.last = w.now + time.Duration(w.random(200))*time.Millisecond
+		w.wake()
 	}
 }
 
-// installable returns the message that installs a node as an acceptor of a generation in
-// which the node has no state: with the roster's value, which this node knows to be
-// chosen, or with the value of this node's own acceptor. A node without promises can
-// accept a value proposed under any ballot, as if the proposal had arrived late.
-func (s *Store) installable(generation uint64) *message.Install {
-	switch {
-	case s.roster != nil && s.roster.Generation == generation && !s.roster.Sealed():
-		return &message.Install{Value: s.roster.Since(nil)}
-	case s.acceptor.value != nil && s.acceptor.generation == generation:
-		return &message.Install{Accepted: s.acceptor.accepted, Value: s.acceptor.value.Since(nil)}
-	}
-	return nil
-}
-
-func (s *Store) onPromise(p *peer, m *message.Promise) {
-	w := &s.proposer
+func (w *proposer) onPromise(p *peer, m *message.Promise) {
 	run := w.run
 	if run == nil || run.ballot != m.Ballot || run.accepting || slices.Contains(run.promised, p.name) {
 		return
@@ -348,11 +303,11 @@ func (s *Store) onPromise(p *peer, m *message.Promise) {
 	}
 	if run.value == nil {
 		// The acceptors lost the value; only with the planted fault.
-		run.value = s.roster
+		run.value = w.view.roster
 	}
 	run.base, run.baseBallot = run.value, run.best
-	if !run.base.Sealed() && s.roster != nil && run.base.Epoch >= s.roster.Epoch {
-		if next := s.nextRoster(run.base, run.asks); next != nil {
+	if !run.base.Sealed() && w.view.roster != nil && run.base.Epoch >= w.view.roster.Epoch {
+		if next := w.next(run.base, run.asks); next != nil {
 			next.Follows(run.base)
 			run.value = next
 		}
@@ -360,12 +315,11 @@ func (s *Store) onPromise(p *peer, m *message.Promise) {
 	run.accepting = true
 	delta := run.value.Since(run.base)
 	for _, r := range run.seats {
-		s.sendSeat(r.Name, &message.Accept{Generation: run.generation, Ballot: run.ballot, Base: run.baseBallot, Value: delta})
+		w.sendTo(r.Name, &message.Accept{Generation: run.generation, Ballot: run.ballot, Base: run.baseBallot, Value: delta})
 	}
 }
 
-func (s *Store) onAccepted(p *peer, m *message.Accepted) {
-	w := &s.proposer
+func (w *proposer) onAccepted(p *peer, m *message.Accepted) {
 	run := w.run
 	if run == nil || run.ballot != m.Ballot || !run.accepting || slices.Contains(run.accepted, p.name) {
 		return
@@ -374,7 +328,7 @@ func (s *Store) onAccepted(p *peer, m *message.Accepted) {
 	if 2*len(run.accepted) <= len(run.seats) {
 		return
 	}
-	w.run, w.last, w.pause = nil, s.now, 0
+	w.run, w.last, w.pause = nil, w.now, 0
 	w.cache, w.value = run.ballot, run.value
 	w.wishes = slices.DeleteFunc(w.wishes, func(c roster.Change) bool { return slices.Contains(run.asks, c) })
 	clear(w.wished)
@@ -382,18 +336,24 @@ func (s *Store) onAccepted(p *peer, m *message.Accepted) {
 		w.wished[c] = true
 	}
 	chosen := run.value
-	s.sync.chose = chosen.Epoch
+	w.sync.chose = chosen.Epoch
 	if !chosen.Sealed() {
-		s.adopt(chosen)
-		s.wakeProposer()
+		w.sync.adopt(chosen)
+		w.wake()
 		return
 	}
 	opened := chosen.Opened()
 	w.cache = message.Ballot{}
-	s.sync.chose = opened.Epoch
-	s.adopt(opened)
+	w.sync.chose = opened.Epoch
+	w.sync.adopt(opened)
 	for _, r := range opened.Seats {
-		s.sendSeat(r.Name, &message.Install{Value: opened.Since(nil)})
+		w.sendTo(r.Name, &message.Install{Value: opened.Since(nil)})
 	}
-	s.wakeProposer()
+	w.wake()
+}
+
+// next computes the roster after base, from this node's view and the wishes; nil
+// when nothing changes.
+func (w *proposer) next(base *roster.Roster, asks []roster.Change) *roster.Roster {
+	return roster.Next(worldView{w}, w.self, base, asks)
 }

@@ -67,7 +67,7 @@ func TestStoreRecoverGoesOn(t *testing.T) {
 	l.start(second.name, false)
 	l.until("the second disk asked", 10*time.Second, func() bool { return fetches > 0 })
 	second.kill(0)
-	l.until("all back from one disk", 3*RecoverAfter, func() bool { return first.s.Status().Homes == len(first.s.roster.Shards) })
+	l.until("all back from one disk", 3*RecoverAfter, func() bool { return first.s.Status().Homes == len(first.s.view.roster.Shards) })
 	l.expect(first, "a", 50, dht.Done)
 	l.check()
 }
@@ -81,7 +81,7 @@ func (n *labNode) unmark(id dht.Shard) {
 // lightly picks a shard that only one seat holds, and a key of it.
 func (l *lab) lightly() (id dht.Shard, c *roster.Config, k dht.Key) {
 	l.t.Helper()
-	r := l.nodes[0].s.roster
+	r := l.nodes[0].s.view.roster
 	for i := range 1000 {
 		k := dht.Key(fmt.Sprintf("a%d", i))
 		id, c := r.HomeOf(k)
@@ -177,7 +177,7 @@ func TestStoreRecoverUnmarkedWaits(t *testing.T) {
 	}
 	worse := l.at[c.Replicas[2].Name]
 	for _, r := range c.Replicas {
-		if n := l.at[r.Name]; !l.nodes[0].s.roster.Seated(r.Name) {
+		if n := l.at[r.Name]; !l.nodes[0].s.view.roster.Seated(r.Name) {
 			worse = n
 		}
 	}
@@ -193,7 +193,7 @@ func TestStoreRecoverUnmarkedWaits(t *testing.T) {
 	}
 	for range 2 {
 		l.run(2 * RecoverAfter)
-		if cfg := worse.s.roster.Config(id); !worse.s.lost(cfg) {
+		if cfg := worse.s.view.roster.Config(id); !worse.s.view.lost(cfg) {
 			t.Fatalf("%s brought shard %d back alone, with %d of its disks away: %v", worse.name, id, late, cfg.Replicas)
 		}
 		worse.down = true
@@ -218,7 +218,7 @@ func TestStoreFirstSeatDamaged(t *testing.T) {
 	l.cluster(3)
 	l.fill(l.nodes[0], "a", 50, true)
 	l.run(time.Second)
-	first := l.at[l.nodes[0].s.roster.Seats[0].Name]
+	first := l.at[l.nodes[0].s.view.roster.Seats[0].Name]
 	for _, n := range l.nodes {
 		n.down = true
 	}
@@ -265,7 +265,7 @@ func TestStoreSeatTorn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 29)
 			l.cluster(4)
-			was := l.nodes[0].s.roster
+			was := l.nodes[0].s.view.roster
 			torn, late := l.at[was.Seats[0].Name], l.at[was.Seats[2].Name]
 			moved := false
 			l.tap = func(m message.Message) {
@@ -279,12 +279,12 @@ func TestStoreSeatTorn(t *testing.T) {
 			}
 			late.kill(0)
 			l.until("the seats moved", time.Minute, func() bool { return moved })
-			chosen := torn.s.roster
+			chosen := torn.s.view.roster
 			l.start(torn.name, false)
 			l.start(late.name, false)
 			l.run(10 * time.Second)
 			for _, n := range []*labNode{torn, late} {
-				if r := n.s.roster; r != nil {
+				if r := n.s.view.roster; r != nil {
 					t.Errorf("%s knows roster %d of generation %d: that one ended with roster %d", n.name, r.Epoch, r.Generation, chosen.Epoch)
 				}
 			}
@@ -298,7 +298,7 @@ func TestStoreSeatTorn(t *testing.T) {
 				}
 			}
 			l.settle(time.Minute)
-			if r := torn.s.roster; r.Epoch <= chosen.Epoch {
+			if r := torn.s.view.roster; r.Epoch <= chosen.Epoch {
 				t.Errorf("roster %d follows %d", r.Epoch, chosen.Epoch)
 			}
 			l.check()
@@ -341,8 +341,8 @@ func TestStoreConfessesFirst(t *testing.T) {
 	if other == n {
 		other = l.nodes[1]
 	}
-	m := &message.Roster{Deltas: []*roster.Delta{other.s.roster.Since(nil)}}
-	m.From, m.Roster = other.inc, other.s.roster.Epoch
+	m := &message.Roster{Deltas: []*roster.Delta{other.s.view.roster.Since(nil)}}
+	m.From, m.Roster = other.inc, other.s.view.roster.Epoch
 	step(func() { s.Message(0, other.name, m, &out) })
 	var keys []string
 	for _, e := range logs[:min(2, len(logs))] {
@@ -351,7 +351,7 @@ func TestStoreConfessesFirst(t *testing.T) {
 	if !slices.Equal(keys, []string{diskBorn, diskDamaged}) {
 		t.Fatalf("the first entries of a damaged disk are %q", keys)
 	}
-	next := other.s.roster.Copy() // takes the new life in
+	next := other.s.view.roster.Copy() // takes the new life in
 	next.Epoch++
 	next.Members = append(otherMembers(next.Members, n.name), roster.Member{Replica: s.self})
 	m = &message.Roster{Deltas: []*roster.Delta{next.Since(nil)}}

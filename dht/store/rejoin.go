@@ -30,41 +30,41 @@ func (s *Store) Rejoin(now time.Duration, incarnation uint64, out *Out) {
 	if !mutantRejoinSilent {
 		s.answerAll(fmt.Sprintf("%s was declared dead before this was answered", s.self.Name))
 	}
-	for _, sh := range s.held() {
+	for _, sh := range s.replica.held() {
 		if sh.home {
 			s.out.Homes = append(s.out.Homes, HomeChange{sh.id, false})
 		}
 	}
 	images := s.rejoinImages()
 	old := *s
-	old.cfg.Incarnation = incarnation
-	*s = *New(old.cfg)
-	s.now, s.out, s.proposer.began = old.now, out, max(old.now, 1)
-	d := &s.disk
-	d.logged, d.synced, d.reason, d.missed = old.disk.logged, old.disk.synced, old.disk.reason, old.disk.missed
+	cfg := old.cfg
+	cfg.Incarnation = incarnation
+	s.start(newInput(cfg))
+	s.now, s.out, s.began = old.now, out, max(old.now, 1)
+	s.disk.logged, s.disk.synced, s.disk.reason, s.disk.missed = old.disk.logged, old.disk.synced, old.disk.reason, old.disk.missed
 	s.disk.gate.whole, s.disk.gate.founded = old.disk.gate.whole, old.disk.gate.founded
 	if mutantRejoinUnsynced {
-		d.synced = d.logged
+		s.disk.synced = s.disk.logged
 	}
 	s.Restore(images, false)
-	if d.reason == "" && d.logged > d.synced {
-		s.disk.gate.floor = d.logged
-		s.hurry(s.disk.gate.floor)
+	if s.disk.reason == "" && s.disk.logged > s.disk.synced {
+		s.disk.gate.floor = s.disk.logged
+		s.disk.hurry(s.disk.gate.floor)
 	}
 	s.peers.woke = old.peers.woke
 	for _, p := range old.peers.order {
 		q := s.peers.know(p.name)
 		q.inc, q.listed, q.state = p.inc, p.listed, p.state
 	}
-	s.want(nil)
+	s.sync.want(nil)
 	if !mutantRejoinBlind {
-		s.takeWatches(&old.watches)
+		s.watches.takeOver(old.watches)
 	}
-	switch s.course = old.course; {
-	case s.course == goes:
-		s.leaving()
-	case s.course > backs:
-		s.returning()
+	switch s.membership.course = old.membership.course; {
+	case s.membership.course == goes:
+		s.membership.leaving()
+	case s.membership.course > backs:
+		s.membership.returning()
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *Store) Rejoin(now time.Duration, incarnation uint64, out *Out) {
 // changes.
 func (s *Store) rejoinImages() []LogEntry {
 	images := s.Images()
-	for _, sh := range s.held() {
+	for _, sh := range s.replica.held() {
 		for _, k := range sh.turning() {
 			images = append(images, LogEntry{Key: recordKey + string(k), Value: sh.turns[k].next.Image})
 		}
@@ -83,23 +83,13 @@ func (s *Store) rejoinImages() []LogEntry {
 
 // answerAll answers all pending operations of this node's users: each may be done or not.
 func (s *Store) answerAll(why string) {
-	s.void(why)
+	s.disk.void(why)
 	for _, o := range s.requests.open {
 		if !o.done {
 			s.out.Results = append(s.out.Results, unsure(Answer{Tag: o.call.tag, Index: o.index}, o.op.Reads(), why))
 		}
 	}
-	if l := s.disk.recover.loss; l != nil {
-		l.answer(s, dht.Result{Outcome: dht.Unknown, Err: why})
-	}
-}
-
-// takeWatches continues the watches of the old life, from the versions shown last.
-func (s *Store) takeWatches(old *watches) {
-	for _, v := range old.byNumber() {
-		s.watches.next++
-		w := &watch{number: s.watches.next, tag: v.tag, key: v.key, at: v.at, version: v.version, absent: v.absent}
-		s.watches.mine[w.tag], s.watches.byNum[w.number] = w, w
-		s.register(w)
+	if l := s.loss.request; l != nil {
+		s.loss.answer(l, dht.Result{Outcome: dht.Unknown, Err: why})
 	}
 }

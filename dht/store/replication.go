@@ -28,6 +28,16 @@ const (
 	stopped = 2 * time.Second
 )
 
+// replication carries the items of this node's shards to the other replicas, in the
+// streams of each peer.
+type replication struct {
+	*input
+	peers    *peers
+	network  *network
+	proposer *proposer
+	primary  *primary
+}
+
 // stream carries the replication to one peer in batches. The peer acknowledges each batch
 // as a whole, in any order.
 type stream struct {
@@ -55,32 +65,32 @@ type batch struct {
 }
 
 // pass queues an item for a peer.
-func (s *Store) pass(p *peer, durable bool, it delivery) {
+func (rp *replication) pass(p *peer, durable bool, it delivery) {
 	l := &p.streams[0]
 	if durable {
 		l = &p.streams[1]
 	}
 	l.queue = append(l.queue, it)
-	s.touch(p)
+	rp.network.touch(p)
 }
 
 // stale reports whether a flight, nil for none, no longer waits for its items.
 func (f *flight) stale() bool { return f != nil && f.epoch != f.sh.epoch() }
 
-func (s *Store) flushStream(p *peer, n int) {
+func (rp *replication) flush(p *peer, n int) {
 	l := &p.streams[n]
 	for len(l.queue) > 0 {
-		if len(l.flying) > 0 && len(l.queue) < batchItems && s.now < l.sent+gather {
+		if len(l.flying) > 0 && len(l.queue) < batchItems && rp.now < l.sent+gather {
 			if !l.gather {
 				l.gather = true
-				s.clock.put(l.sent+gather, timedFunc(func(s *Store) {
+				rp.clock.put(l.sent+gather, func() {
 					l.gather = false
-					s.touch(p)
-				}))
+					rp.network.touch(p)
+				})
 			}
 			return
 		}
-		b := &batch{first: s.now}
+		b := &batch{first: rp.now}
 		size, i := 0, 0
 		for ; i < len(l.queue) && len(b.items) < batchItems && size < batchBytes; i++ {
 			if it := &l.queue[i]; !it.flight.stale() {
@@ -100,36 +110,31 @@ func (s *Store) flushStream(p *peer, n int) {
 			p.batches++
 			b.number, b.pause = p.batches, repeatFirst
 			l.flying = append(l.flying, b)
-			s.sendBatch(p, n, b)
+			rp.sendBatch(p, n, b)
 		}
 	}
 }
 
-func (s *Store) sendBatch(p *peer, n int, b *batch) {
+func (rp *replication) sendBatch(p *peer, n int, b *batch) {
 	l := &p.streams[n]
-	b.at, l.sent = s.now, s.now
-	s.send(p, &message.Replicate{Batch: b.number, Durable: n == 1, Items: b.items}, 0)
+	b.at, l.sent = rp.now, rp.now
+	rp.network.send(p, &message.Replicate{Batch: b.number, Durable: n == 1, Items: b.items}, 0)
 	if !l.timed {
 		l.timed = true
-		s.in(b.pause, &repeater{p, n})
+		rp.in(b.pause, func() { rp.repeat(p, n) })
 	}
 }
 
-// repeater repeats the unacknowledged batches of a stream.
-type repeater struct {
-	p *peer
-	n int
-}
-
-func (r *repeater) due(s *Store) {
-	l := &r.p.streams[r.n]
+// repeat repeats the unacknowledged batches of a stream.
+func (rp *replication) repeat(p *peer, n int) {
+	l := &p.streams[n]
 	if !l.timed {
 		return
 	}
 	l.timed = false
 	kept := l.flying[:0]
 	for _, b := range l.flying {
-		if s.settle(r.p, b) {
+		if rp.settle(p, b) {
 			kept = append(kept, b)
 		}
 	}
@@ -140,21 +145,21 @@ func (r *repeater) due(s *Store) {
 	}
 	next := repeatLast
 	for _, b := range l.flying {
-		if s.now >= b.at+b.pause {
+		if rp.now >= b.at+b.pause {
 			b.pause = min(2*b.pause, repeatLast)
-			s.blame(r.p, b)
+			rp.blame(p, b)
 			l.timed = true // the timer is ours
-			s.sendBatch(r.p, r.n, b)
+			rp.sendBatch(p, n, b)
 		}
-		next = min(next, b.at+b.pause-s.now)
+		next = min(next, b.at+b.pause-rp.now)
 	}
 	l.timed = true
-	s.in(next, r)
+	rp.in(next, func() { rp.repeat(p, n) })
 }
 
 // settle drops the items for which no flight waits, and reports whether items remain. The
 // rest becomes a new batch.
-func (s *Store) settle(p *peer, b *batch) bool {
+func (rp *replication) settle(p *peer, b *batch) bool {
 	kept := make([]message.Item, 0, len(b.items)) // a sent message must not change
 	flights := make([]*flight, 0, len(b.items))
 	for i, f := range b.flights {
@@ -164,35 +169,35 @@ func (s *Store) settle(p *peer, b *batch) bool {
 	}
 	if len(kept) < len(b.items) {
 		p.batches++
-		b.number, b.items, b.flights, b.at = p.batches, kept, flights, s.now-b.pause
+		b.number, b.items, b.flights, b.at = p.batches, kept, flights, rp.now-b.pause
 	}
 	return len(kept) > 0
 }
 
 // blame asks the proposer to exclude a replica that does not acknowledge.
-func (s *Store) blame(p *peer, b *batch) {
+func (rp *replication) blame(p *peer, b *batch) {
 	limit := silentFine
 	if p.state >= dht.PeerSuspect {
 		limit = silentSuspect
 	}
-	first := max(b.first, s.peers.woke)
-	if s.now < first+limit {
+	first := max(b.first, rp.peers.woke)
+	if rp.now < first+limit {
 		return
 	}
 	seen := map[dht.Shard]bool{}
 	var asks []roster.Change
 	for i := range b.items {
 		it := &b.items[i]
-		if b.flights[i] != nil && !seen[it.Shard] && (it.Session == 0 || s.now > first+2*limit) {
+		if b.flights[i] != nil && !seen[it.Shard] && (it.Session == 0 || rp.now > first+2*limit) {
 			seen[it.Shard] = true
 			asks = append(asks, roster.Change{What: roster.ChangeExclude, Shard: it.Shard, Epoch: it.Epoch, Who: p.replica()})
 		}
 	}
-	s.ask(asks...)
+	rp.proposer.ask(asks...)
 }
 
 // onAck handles the acknowledgments of batches.
-func (s *Store) onAck(p *peer, m *message.Ack) {
+func (rp *replication) onAck(p *peer, m *message.Ack) {
 	for _, a := range m.Batches {
 		for n := range p.streams {
 			l := &p.streams[n]
@@ -207,26 +212,26 @@ func (s *Store) onAck(p *peer, m *message.Ack) {
 					b.flights[x] = nil
 				}
 			}
-			s.onSettled(p, b)
-			s.touch(p)
+			rp.onSettled(p, b)
+			rp.network.touch(p)
 			break
 		}
 	}
 }
 
 // onSettled confirms to the flights the items of an acknowledged batch.
-func (s *Store) onSettled(p *peer, b *batch) {
+func (rp *replication) onSettled(p *peer, b *batch) {
 	for i, f := range b.flights {
 		if f != nil {
 			b.flights[i] = nil
-			s.onHeld(f, p)
+			rp.primary.onHeld(f, p)
 		}
 	}
 }
 
-func (s *Store) flushAcks(p *peer) {
+func (rp *replication) flushAcks(p *peer) {
 	if len(p.acks) > 0 {
-		s.send(p, &message.Ack{Batches: p.acks}, 0)
+		rp.network.send(p, &message.Ack{Batches: p.acks}, 0)
 		p.acks = nil
 	}
 }

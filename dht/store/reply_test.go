@@ -31,7 +31,7 @@ func TestStoreSameAnswer(t *testing.T) {
 			l.kinds = dht.Kinds{kindTaken: mergeTaken}
 			l.cluster(4)
 			key := dht.Key("set")
-			_, c := l.nodes[0].s.roster.HomeOf(key)
+			_, c := l.nodes[0].s.view.roster.HomeOf(key)
 			home := l.at[c.Primary().Name]
 			var caller *labNode
 			for _, n := range l.nodes {
@@ -45,7 +45,7 @@ func TestStoreSameAnswer(t *testing.T) {
 			l.cut = func(from, _ *labNode) bool { return reply && from == home }
 			tag := caller.ask(op)
 			l.run(100 * time.Millisecond)
-			if l.answered(tag, 1) || home.s.hold.shards[shardOf(l, key)].records[key] == nil {
+			if l.answered(tag, 1) || home.s.replica.shards[shardOf(l, key)].records[key] == nil {
 				t.Fatalf("answered, or not carried out: %v", l.done[tag])
 			}
 			if restart {
@@ -75,6 +75,6 @@ func TestStoreSameAnswer(t *testing.T) {
 
 // shardOf is the shard of a key.
 func shardOf(l *lab, k dht.Key) dht.Shard {
-	id, _ := l.nodes[0].s.roster.HomeOf(k)
+	id, _ := l.nodes[0].s.view.roster.HomeOf(k)
 	return id
 }

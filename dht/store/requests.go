@@ -23,6 +23,14 @@ const (
 
 // requests are the pending operations of this node's own users.
 type requests struct {
+	*input
+	disk     *disk
+	peers    *peers
+	view     *view
+	network  *network
+	proposer *proposer
+	primary  *primary
+
 	first uint64       // the number of open[0]: all below are answered
 	open  []*pendingOp // by number
 	count int          // of the unanswered operations
@@ -63,8 +71,6 @@ type outbound struct {
 	gather bool // the timer runs
 }
 
-func newRequests() requests { return requests{first: 1} }
-
 // Do carries out operations. Each operation is answered exactly once, by tag and index,
 // before deadline, which is a time like now.
 func (s *Store) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Duration, out *Out) {
@@ -84,22 +90,22 @@ func (s *Store) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Du
 			why = fmt.Sprintf("the operation's identity has number %d, of those from %d on the store chooses itself", p.op.ID.Seq, uint64(record.OwnSeq))
 		}
 		if why != "" {
-			s.answered(p, dht.Result{Outcome: dht.Invalid, Err: why}, 0)
+			s.requests.answered(p, dht.Result{Outcome: dht.Invalid, Err: why}, 0)
 			continue
 		}
 		p.at = dht.PointOf(p.op.Key)
-		s.route(p)
+		s.requests.route(p)
 	}
 	if c.left > 0 {
-		s.clock.put(min(deadline, s.now+c.pause), c)
+		s.clock.put(min(deadline, s.now+c.pause), func() { s.requests.retry(c) })
 	}
 }
 
 // route sends an operation to its home, if this node knows the home.
-func (s *Store) route(p *pendingOp) {
-	s.release(p)
-	r := s.roster
-	if r == nil || s.now >= p.call.deadline {
+func (rq *requests) route(p *pendingOp) {
+	rq.release(p)
+	r := rq.view.roster
+	if r == nil || rq.now >= p.call.deadline {
 		// A late operation is not sent again: the caller may have retried elsewhere.
 		return
 	}
@@ -112,52 +118,52 @@ func (s *Store) route(p *pendingOp) {
 	if p.op.Code == dht.OpLookup && !p.op.Consistent && p.tries > 0 {
 		to = c.Replicas[p.tries%len(c.Replicas)] // any replica will do
 	}
-	if s.standing(to) >= roster.Away {
+	if rq.view.standing(to) >= roster.Away {
 		return // until a new config names another home, or the node is back
 	}
-	s.deliver(p, s.peers.know(to.Name))
+	rq.deliver(p, rq.peers.know(to.Name))
 }
 
-func (s *Store) deliver(p *pendingOp, to *peer) {
+func (rq *requests) deliver(p *pendingOp, to *peer) {
 	p.to, p.sent = to, true
 	p.asked++
 	if p.since == 0 {
-		p.since = s.now
+		p.since = rq.now
 	}
-	if to == s.peers.me {
-		s.serve(job{op: &p.op, from: to, inc: to.inc, number: p.number, epoch: p.epoch}, p.shard, p.epoch)
+	if to == rq.peers.me {
+		rq.primary.serve(job{op: &p.op, from: to, inc: to.inc, number: p.number, epoch: p.epoch}, p.shard, p.epoch)
 		return
 	}
 	p.queued = true
 	to.outbound.queue = append(to.outbound.queue, p)
-	s.touch(to)
+	rq.network.touch(to)
 }
 
 // release stops waiting for the asked node's answer.
-func (s *Store) release(p *pendingOp) {
+func (rq *requests) release(p *pendingOp) {
 	if p.to == nil {
 		return
 	}
-	if !p.queued && p.to != s.peers.me {
+	if !p.queued && p.to != rq.peers.me {
 		p.to.outbound.out--
 	}
 	p.to, p.queued = nil, false
 }
 
-func (s *Store) flushOps(p *peer) {
+func (rq *requests) flush(p *peer) {
 	q := &p.outbound
 	for len(q.queue) > 0 {
-		if q.out > 0 && len(q.queue) < batchItems && s.now < q.sent+gather {
+		if q.out > 0 && len(q.queue) < batchItems && rq.now < q.sent+gather {
 			if !q.gather {
 				q.gather = true
-				s.clock.put(q.sent+gather, timedFunc(func(s *Store) {
+				rq.clock.put(q.sent+gather, func() {
 					q.gather = false
-					s.touch(p)
-				}))
+					rq.network.touch(p)
+				})
 			}
 			return
 		}
-		m := &message.Ops{Floor: s.requests.first}
+		m := &message.Ops{Floor: rq.first}
 		size, i := 0, 0
 		for ; i < len(q.queue) && len(m.Ops) < batchItems && size < batchBytes; i++ {
 			o := q.queue[i]
@@ -176,20 +182,20 @@ func (s *Store) flushOps(p *peer) {
 			q.queue = q.queue[i:]
 		}
 		if len(m.Ops) > 0 {
-			q.sent = s.now
-			s.send(p, m, 0)
+			q.sent = rq.now
+			rq.network.send(p, m, 0)
 		}
 	}
 }
 
-func (s *Store) onReplies(p *peer, m *message.Replies) {
+func (rq *requests) onReplies(p *peer, m *message.Replies) {
 	for i := range m.Replies {
 		r := &m.Replies[i]
-		if o := s.requests.get(r.Number); o != nil {
-			s.onReply(o, p, r.Epoch, r.Result, 0)
+		if o := rq.get(r.Number); o != nil {
+			rq.onReply(o, p, r.Epoch, r.Result, 0)
 		}
 	}
-	s.touch(p)
+	rq.network.touch(p)
 }
 
 func (c *requests) get(number uint64) *pendingOp {
@@ -205,7 +211,7 @@ func (c *requests) get(number uint64) *pendingOp {
 // onReply handles a home's reply to an operation. A reply of an epoch before the latest
 // try does not count: the home of the later epoch may do an operation that the earlier
 // home could not.
-func (s *Store) onReply(o *pendingOp, p *peer, epoch uint64, res dht.Result, after uint64) {
+func (rq *requests) onReply(o *pendingOp, p *peer, epoch uint64, res dht.Result, after uint64) {
 	switch {
 	case res.Outcome == dht.OutcomeMoved:
 	case !o.op.Reads() && epoch < o.epoch:
@@ -214,92 +220,91 @@ func (s *Store) onReply(o *pendingOp, p *peer, epoch uint64, res dht.Result, aft
 		res.Outcome = dht.Unknown // an earlier home may have begun the operation
 		fallthrough
 	default:
-		s.answered(o, res, after)
+		rq.answered(o, res, after)
 		return
 	}
 	if o.to != p || epoch < o.epoch {
 		return // the operation was already sent on
 	}
 	stuck := o.epoch
-	s.release(o)
-	if c := s.roster.Config(o.at.Shard(s.roster.Depth)); c.Epoch != stuck {
-		s.route(o)
+	rq.release(o)
+	if c := rq.view.roster.Config(o.at.Shard(rq.view.roster.Depth)); c.Epoch != stuck {
+		rq.route(o)
 	} // otherwise the call's timer retries the operation
 }
 
 // answered returns an operation's result to the user.
-func (s *Store) answered(o *pendingOp, res dht.Result, after uint64) {
-	s.release(o)
+func (rq *requests) answered(o *pendingOp, res dht.Result, after uint64) {
+	rq.release(o)
 	o.done = true
-	s.requests.count--
+	rq.count--
 	o.call.left--
-	s.result(Answer{Tag: o.call.tag, Index: o.index, Result: res}, o.op.Reads(), after)
-	c := &s.requests
+	rq.disk.result(Answer{Tag: o.call.tag, Index: o.index, Result: res}, o.op.Reads(), after)
 	n := 0
-	for n < len(c.open) && c.open[n].done {
-		c.open[n] = nil
+	for n < len(rq.open) && rq.open[n].done {
+		rq.open[n] = nil
 		n++
 	}
-	c.open = c.open[n:]
-	c.first += uint64(n)
+	rq.open = rq.open[n:]
+	rq.first += uint64(n)
 }
 
 // reroute sends operations whose home changed to the new home. The shards on this node
 // have already sent on their own operations.
-func (s *Store) reroute() {
-	for _, o := range slices.Clone(s.requests.open) {
-		if o.done || o.to == s.peers.me {
+func (rq *requests) reroute() {
+	for _, o := range slices.Clone(rq.open) {
+		if o.done || o.to == rq.peers.me {
 			continue
 		}
-		if c := s.roster.Config(o.shard); o.to == nil || c == nil || c.Epoch != o.epoch {
-			s.route(o)
+		if c := rq.view.roster.Config(o.shard); o.to == nil || c == nil || c.Epoch != o.epoch {
+			rq.route(o)
 		}
 	}
 }
 
 // retryAt releases the operations sent to a node that is gone.
-func (s *Store) retryAt(p *peer) {
+func (rq *requests) retryAt(p *peer) {
 	p.outbound.queue = nil
-	for _, o := range s.requests.open {
+	for _, o := range rq.open {
 		if !o.done && o.to == p {
-			s.release(o)
+			rq.release(o)
 		}
 	}
 	p.outbound.out = 0
 }
 
-// due retries the unanswered operations of a call, or ends them at the deadline.
-func (c *call) due(s *Store) {
+// retry retries the unanswered operations of a call, or ends them at the deadline.
+func (rq *requests) retry(c *call) {
 	if c.left == 0 {
 		return
 	}
-	late := s.now >= c.deadline
+	late := rq.now >= c.deadline
 	var asks []roster.Change
 	for i := range c.ops {
 		o := &c.ops[i]
 		switch {
 		case o.done:
 		case late && (o.op.Reads() || !o.sent):
-			s.answered(o, dht.Result{Outcome: dht.Unavailable, Err: s.whyNot(o)}, 0)
+			rq.answered(o, dht.Result{Outcome: dht.Unavailable, Err: rq.whyNot(o)}, 0)
 		case late:
-			s.answered(o, dht.Result{Outcome: dht.Unknown, Err: s.whyNot(o)}, 0)
-		case o.to != s.peers.me:
+			rq.answered(o, dht.Result{Outcome: dht.Unknown, Err: rq.whyNot(o)}, 0)
+		case o.to != rq.peers.me:
 			o.tries++
-			if w, ok := s.muted(o); ok && (len(asks) == 0 || asks[len(asks)-1] != w) {
+			if w, ok := rq.muted(o); ok && (len(asks) == 0 || asks[len(asks)-1] != w) {
 				asks = append(asks, w)
 			}
-			s.route(o)
+			rq.route(o)
 		}
 	}
-	s.ask(asks...)
+	rq.proposer.ask(asks...)
 	if c.left > 0 {
 		c.pause = min(2*c.pause, againLast)
-		s.clock.put(min(c.deadline, s.now+c.pause), c)
+		rq.clock.put(min(c.deadline, rq.now+c.pause), func() { rq.retry(c) })
 	}
 }
 
 // muted returns the wish to exclude a home that answers nothing.
-func (s *Store) muted(o *pendingOp) (roster.Change, bool) {
+func (rq *requests) muted(o *pendingOp) (roster.Change, bool) {
 	if o.to == nil {
 		return roster.Change{}, false
 	}
@@ -307,20 +312,20 @@ func (s *Store) muted(o *pendingOp) (roster.Change, bool) {
 	if o.to.state >= dht.PeerSuspect {
 		limit = mutedSuspect
 	}
-	if s.now < max(o.since, s.peers.woke)+limit {
+	if rq.now < max(o.since, rq.peers.woke)+limit {
 		return roster.Change{}, false
 	}
-	o.since = s.now
+	o.since = rq.now
 	return roster.Change{What: roster.ChangeExclude, Shard: o.shard, Epoch: o.epoch, Who: o.to.replica()}, true
 }
 
 // whyNot explains to people why an operation was not answered.
-func (s *Store) whyNot(o *pendingOp) string {
-	if s.roster == nil {
+func (rq *requests) whyNot(o *pendingOp) string {
+	if rq.view.roster == nil {
 		return "no roster is known yet"
 	}
-	c := s.roster.Config(o.at.Shard(s.roster.Depth))
-	if s.lost(c) {
+	c := rq.view.roster.Config(o.at.Shard(rq.view.roster.Depth))
+	if rq.view.lost(c) {
 		return "no node that holds its shard lives"
 	}
 	return "no answer from " + string(c.Primary().Name)

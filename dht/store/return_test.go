@@ -20,7 +20,7 @@ func (n *labNode) comeBack() {
 // it has some.
 func (l *lab) keeps(n *labNode) bool {
 	for _, o := range l.nodes {
-		r := o.s.roster
+		r := o.s.view.roster
 		if r == nil || r.Member(n.name) == nil || r.Member(n.name).Leaving {
 			return false
 		}
@@ -102,7 +102,7 @@ func TestStoreLeftStaysAway(t *testing.T) {
 	}
 	l.run(10 * time.Second)
 	for _, n := range l.nodes[:3] {
-		if st := n.s.Status(); st.Replicas > 0 || l.nodes[3].s.roster.Has(n.s.self) {
+		if st := n.s.Status(); st.Replicas > 0 || l.nodes[3].s.view.roster.Has(n.s.self) {
 			t.Errorf("%s left, and keeps %d shards", n.name, st.Replicas)
 		}
 	}

@@ -65,14 +65,14 @@ func TestStoreLoss(t *testing.T) {
 	l.cluster(6)
 	l.fill(l.nodes[0], "a", 300, true)
 	var victims []*labNode
-	for _, c := range l.nodes[0].s.roster.Shards {
+	for _, c := range l.nodes[0].s.view.roster.Shards {
 		victims = victims[:0]
 		for _, r := range c.Replicas {
 			victims = append(victims, l.at[r.Name])
 		}
 		seats := 0
 		for _, n := range victims {
-			if l.nodes[0].s.roster.Seated(n.name) {
+			if l.nodes[0].s.view.roster.Seated(n.name) {
 				seats++
 			}
 		}
@@ -99,7 +99,7 @@ func TestStoreLoss(t *testing.T) {
 	var gone dht.Key
 	for i := range 300 {
 		k := dht.Key(fmt.Sprintf("a%d", i))
-		if _, c := asker.s.roster.HomeOf(k); asker.s.lost(c) {
+		if _, c := asker.s.view.roster.HomeOf(k); asker.s.view.lost(c) {
 			gone = k
 		}
 	}
@@ -193,7 +193,7 @@ func TestStoreWatch(t *testing.T) {
 	l := newLab(t, 9)
 	l.cluster(5)
 	key := dht.Key("watched")
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	var asker, other *labNode
 	for _, n := range l.nodes {
@@ -278,7 +278,7 @@ func TestStoreMinority(t *testing.T) {
 	stale := 0
 	for i := range 100 {
 		k := dht.Key(fmt.Sprintf("a%d", i))
-		if _, c := lone.s.roster.HomeOf(k); c.Has(lone.s.self) {
+		if _, c := lone.s.view.roster.HomeOf(k); c.Has(lone.s.self) {
 			if r := lone.one(dht.Op{Code: dht.OpLookup, Key: k}); r.Outcome == dht.Done && r.Stale {
 				stale++
 			}
@@ -364,8 +364,8 @@ func TestStoreOpenedAlone(t *testing.T) {
 	l.until("a seat of the next generation", time.Minute, func() bool { return first.s.acceptor.generation >= 2 })
 	l.run(50 * time.Millisecond)
 	for _, n := range l.nodes[1:] {
-		if n.s.roster.Generation > 1 {
-			t.Fatalf("%s was told of generation %d", n.name, n.s.roster.Generation)
+		if n.s.view.roster.Generation > 1 {
+			t.Fatalf("%s was told of generation %d", n.name, n.s.view.roster.Generation)
 		}
 	}
 	first.kill(100 * time.Millisecond)

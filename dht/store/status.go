@@ -14,10 +14,10 @@ import (
 // View returns the config of a key's shard as this node knows the shard: the epoch, 0 if
 // none is known, and the replicas, the primary first.
 func (s *Store) View(k dht.Key) (shard dht.Shard, epoch uint64, replicas []dht.Replica) {
-	if s.roster == nil {
+	if s.view.roster == nil {
 		return 0, 0, nil
 	}
-	shard, c := s.roster.HomeOf(k)
+	shard, c := s.view.roster.HomeOf(k)
 	return shard, c.Epoch, slices.Clone(c.Replicas)
 }
 
@@ -29,7 +29,7 @@ func (s *Store) Homed(prefix dht.Key) iter.Seq[HomedRecord] {
 		r *record.Record
 	}
 	var all []found
-	for _, sh := range s.hold.shards { // any order
+	for _, sh := range s.replica.shards { // any order
 		if !sh.home {
 			continue
 		}
@@ -52,7 +52,7 @@ func (s *Store) Homed(prefix dht.Key) iter.Seq[HomedRecord] {
 // Status returns the store's state, for people.
 func (s *Store) Status() Status {
 	st := Status{Pending: s.requests.count, DiskReason: s.disk.reason}
-	for _, sh := range s.hold.shards { // any order
+	for _, sh := range s.replica.shards { // any order
 		st.Records += len(sh.records)
 		if sh.cfg.Has(s.self) {
 			st.Replicas++
@@ -61,7 +61,7 @@ func (s *Store) Status() Status {
 			st.Homes++
 		}
 	}
-	r := s.roster
+	r := s.view.roster
 	if r == nil {
 		return st
 	}
@@ -87,7 +87,7 @@ func (s *Store) Status() Status {
 		if c.Learner != (dht.Replica{}) {
 			st.Learners++
 		}
-		if s.lost(c) {
+		if s.view.lost(c) {
 			st.Lost = append(st.Lost, r.ShardAt(i))
 		}
 	}
@@ -97,10 +97,10 @@ func (s *Store) Status() Status {
 // EachMember calls f with the members of the roster, in order of joining. Without a
 // roster there are no calls.
 func (s *Store) EachMember(f func(filch.NodeName)) {
-	if s.roster == nil {
+	if s.view.roster == nil {
 		return
 	}
-	for _, m := range s.roster.Members {
+	for _, m := range s.view.roster.Members {
 		f(m.Name)
 	}
 }

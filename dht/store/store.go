@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/message"
+	"github.com/filch-hpc/filch/dht/store/record"
 )
 
 // Store is the metadata part of one node. Only a single input runs at a time, and input
@@ -19,54 +20,102 @@ import (
 // of an epoch that is over. So two nodes are never home to a key at the same time,
 // whichever roster each of the two knows.
 type Store struct {
-	cfg      Config
-	self     dht.Replica
-	now      time.Duration
-	out      *Out
-	rand     uint64
-	clock    timers
-	peers    peers
-	roster   *roster.Roster // the newest chosen roster known here
-	sync     rosterSync
-	acceptor acceptor
-	proposer proposer
-	hold     holdings
-	requests requests
-	watches  watches
-	disk     disk
-	course   course
+	*input
+	disk        *disk
+	peers       *peers
+	view        *view
+	network     *network
+	sync        *rosterSync
+	acceptor    *acceptor
+	proposer    *proposer
+	images      *images
+	recovery    *recovery
+	loss        *loss
+	replica     *replica
+	replication *replication
+	primary     *primary
+	callers     *callers
+	learners    *learners
+	requests    *requests
+	watches     *watches
+	watchers    *watchers
+	membership  *membership
 }
-
-// course says whether the node stays, leaves or returns. Above backs the node repeats the
-// wish to stay.
-type course int8
-
-const (
-	goes course = iota - 1 // leaving, or left
-	stays
-	backs // the node was leaving, and stays after all
-
-	// saysBack is the number of repetitions, one a second: the proposer may receive a
-	// late wish to leave, and a node receives no roster after leaving.
-	saysBack = backs + 10
-)
 
 // New returns a store that holds nothing and knows no roster.
 func New(cfg Config) *Store {
-	s := &Store{cfg: cfg, self: dht.Replica{Name: cfg.Self, Incarnation: cfg.Incarnation}}
-	s.rand = filch.Mix(cfg.Seed ^ cfg.Self.Hash() ^ filch.Mix(cfg.Incarnation))
-	s.peers = newPeers(s.self)
-	s.proposer = newProposer()
-	s.hold = newHoldings()
-	s.requests = newRequests()
-	s.watches = newWatches(cfg.Incarnation)
-	s.disk = newDisk()
+	s := &Store{}
+	s.start(newInput(cfg))
 	return s
 }
 
-func (s *Store) random(n int) int {
-	s.rand += 0x9e3779b97f4a7c15
-	return int(filch.Mix(s.rand) % uint64(n))
+// start begins a life: new parts, each with the parts that it uses.
+func (s *Store) start(in *input) {
+	*s = Store{
+		in, new(disk), newPeers(in.self), new(view), new(network), new(rosterSync), new(acceptor), new(proposer), new(images),
+		new(recovery), new(loss), new(replica), new(replication), new(primary), new(callers), new(learners), new(requests),
+		new(watches), new(watchers), new(membership),
+	}
+	*s.disk = disk{input: in, missed: map[string]bool{}}
+	*s.view = view{input: in, peers: s.peers}
+	*s.network = network{input: in, disk: s.disk, peers: s.peers, view: s.view}
+	*s.sync = rosterSync{
+		input: in, peers: s.peers, view: s.view, network: s.network, proposer: s.proposer,
+		adopted: s.adopted,
+	}
+	*s.acceptor = acceptor{
+		input: in, disk: s.disk, peers: s.peers, view: s.view, network: s.network, sync: s.sync, images: s.images,
+	}
+	*s.proposer = proposer{
+		input: in, peers: s.peers, view: s.view, network: s.network,
+		sync: s.sync, acceptor: s.acceptor, recovery: s.recovery, membership: s.membership,
+		wished: map[roster.Change]bool{}, at: filch.Never, leavers: map[dht.Replica]bool{},
+		excludedUntil: map[exclusion]time.Duration{}, places: map[filch.NodeName]dht.Point{},
+	}
+	*s.images = images{
+		input: in, disk: s.disk, view: s.view, acceptor: s.acceptor, replica: s.replica,
+		byShard: map[dht.Shard]*image{}, orphans: map[dht.Key]*record.Record{},
+	}
+	*s.recovery = recovery{
+		input: in, disk: s.disk, peers: s.peers, view: s.view,
+		network: s.network, proposer: s.proposer, images: s.images, replica: s.replica,
+		offers: map[dht.Shard]*offered{}, runs: map[dht.Shard]*restoring{},
+	}
+	*s.loss = loss{
+		input: in, disk: s.disk, peers: s.peers, view: s.view, network: s.network,
+		sync: s.sync, acceptor: s.acceptor, proposer: s.proposer, images: s.images, membership: s.membership,
+	}
+	*s.replica = replica{
+		input: in, disk: s.disk, view: s.view, network: s.network, sync: s.sync, images: s.images,
+		shards: map[dht.Shard]*shard{},
+	}
+	*s.replication = replication{input: in, peers: s.peers, network: s.network, proposer: s.proposer, primary: s.primary}
+	*s.primary = primary{
+		input: in, disk: s.disk, peers: s.peers, view: s.view,
+		replica: s.replica, replication: s.replication, callers: s.callers, watchers: s.watchers,
+	}
+	*s.callers = callers{
+		input: in, disk: s.disk, peers: s.peers, network: s.network, requests: s.requests, watchers: s.watchers,
+	}
+	*s.learners = learners{
+		input: in, peers: s.peers, network: s.network, proposer: s.proposer, replica: s.replica, primary: s.primary,
+	}
+	*s.requests = requests{
+		input: in, disk: s.disk, peers: s.peers, view: s.view,
+		network: s.network, proposer: s.proposer, primary: s.primary,
+		first: 1,
+	}
+	*s.watches = watches{
+		input: in, peers: s.peers, view: s.view, network: s.network, watchers: s.watchers,
+		mine: map[uint64]*watch{}, byNum: map[uint64]*watch{}, next: firstWatch(in.self.Incarnation),
+	}
+	*s.watchers = watchers{
+		input: in, peers: s.peers, network: s.network, replica: s.replica, primary: s.primary, watches: s.watches,
+	}
+	*s.membership = membership{
+		input: in, disk: s.disk, peers: s.peers, view: s.view,
+		acceptor: s.acceptor, proposer: s.proposer, images: s.images,
+	}
 }
 
 func (s *Store) begin(now time.Duration, out *Out) {
@@ -74,10 +123,10 @@ func (s *Store) begin(now time.Duration, out *Out) {
 	if s.clock.next() < s.now-stopped {
 		s.peers.woke = s.now
 	}
-	if s.proposer.began == 0 {
-		s.proposer.began = max(s.now, 1)
+	if s.began == 0 {
+		s.began = max(s.now, 1)
 	}
-	if s.disk.unsaid {
+	if s.images.unlogged {
 		s.logDamage()
 	}
 }
@@ -89,8 +138,6 @@ func (s *Store) end() {
 	s.runLocal()
 	s.out = nil
 }
-
-func (s *Store) note(n Note) { s.out.Notes = append(s.out.Notes, n) }
 
 // Member receives the member list's entry for another node.
 func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
@@ -110,11 +157,11 @@ func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 	if p.state >= dht.PeerDead {
 		s.lose(p)
 	}
-	if s.roster == nil {
-		s.want(nil)
+	if s.view.roster == nil {
+		s.sync.want(nil)
 	}
-	s.offerImages()
-	s.wakeProposer()
+	s.recovery.offer()
+	s.proposer.wake()
 }
 
 // renew gives p another incarnation: messages and operations under way to the old
@@ -122,15 +169,15 @@ func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 func (s *Store) renew(p *peer, incarnation uint64) {
 	s.lose(p)
 	p.inc, p.listed, p.have = incarnation, false, 0
-	p.dedup = dedup{}
+	p.dedup = record.Dedup{}
 }
 
 // lose drops everything under way to a lost node.
 func (s *Store) lose(p *peer) {
 	p.streams = [2]stream{}
 	p.replies, p.acks = nil, nil
-	s.unwatchAll(p)
-	s.retryAt(p)
+	s.watchers.drop(p)
+	s.requests.retryAt(p)
 }
 
 // Message handles a message from another node's store.
@@ -149,8 +196,8 @@ func (s *Store) Message(now time.Duration, from filch.NodeName, m message.Messag
 		s.renew(p, h.From)
 	}
 	s.onKnown(p, h.Roster)
-	if s.roster == nil || h.Roster > s.roster.Epoch {
-		if s.later(p, m) {
+	if s.view.roster == nil || h.Roster > s.view.roster.Epoch {
+		if s.sync.later(p, m) {
 			return
 		}
 	}
@@ -161,54 +208,54 @@ func (s *Store) dispatch(p *peer, m message.Message) {
 	switch m := m.(type) {
 	case *message.Prepare:
 		s.proposer.high = max(s.proposer.high, m.Ballot.N)
-		s.onPrepare(p, m)
+		s.acceptor.onPrepare(p, m)
 	case *message.Promise:
-		s.onPromise(p, m)
+		s.proposer.onPromise(p, m)
 	case *message.Accept:
-		s.onAccept(p, m)
+		s.acceptor.onAccept(p, m)
 	case *message.Accepted:
-		s.onAccepted(p, m)
+		s.proposer.onAccepted(p, m)
 	case *message.Refuse:
-		s.onRefuse(p, m)
+		s.proposer.onRefuse(p, m)
 	case *message.Install:
-		s.onInstall(p, m)
+		s.acceptor.onInstall(p, m)
 	case *message.Roster:
-		s.onRoster(p, m)
+		s.sync.onRoster(p, m)
 	case *message.Want:
-		s.onWant(p, m)
+		s.sync.onWant(p, m)
 	case *message.Have:
 	case *message.Ask:
-		s.onAsk(p, m)
+		s.proposer.onAsk(p, m)
 	case *message.Ops:
-		s.onOps(p, m)
+		s.primary.onOps(p, m)
 	case *message.Replies:
-		s.onReplies(p, m)
+		s.requests.onReplies(p, m)
 	case *message.Replicate:
-		s.onReplicate(p, m)
+		s.replica.onReplicate(p, m)
 	case *message.Ack:
-		s.onAck(p, m)
+		s.replication.onAck(p, m)
 	case *message.Snapshot:
-		s.onSnapshot(p, m)
+		s.replica.onSnapshot(p, m)
 	case *message.SnapshotAck:
-		s.onSnapshotAck(p, m)
+		s.learners.onSnapshotAck(p, m)
 	case *message.Watch:
-		s.onWatch(p, m)
+		s.watchers.onWatch(p, m)
 	case *message.Changed:
-		s.onChanged(p, m)
+		s.watches.onChanged(p, m)
 	case *message.Seen:
-		s.onSeen(p, m)
+		s.watchers.onSeen(p, m)
 	case *message.Offer:
-		s.onOffer(p, m)
+		s.recovery.onOffer(p, m)
 	case *message.Recover:
-		s.onRecover(p, m)
+		s.recovery.onRecover(p, m)
 	case *message.Fetch:
-		s.onFetch(p, m)
+		s.recovery.onFetch(p, m)
 	case *message.Images:
-		s.onImages(p, m)
+		s.recovery.onImages(p, m)
 	case *message.Count:
-		s.onCount(p, m)
+		s.loss.onCount(p, m)
 	case *message.Counted:
-		s.onCounted(p, m)
+		s.loss.onCounted(p, m)
 	default:
 		panic(fmt.Sprintf("a store message of type %T", m))
 	}
@@ -219,7 +266,7 @@ func (s *Store) Tick(now time.Duration, out *Out) {
 	s.begin(now, out)
 	defer s.end()
 	for s.clock.next() <= s.now {
-		s.clock.pop().due(s)
+		s.clock.pop()()
 	}
 }
 

@@ -112,7 +112,7 @@ func TestStoreRequests(t *testing.T) {
 	away := func(s string) dht.Key { // a key whose home and replicas are others
 		for i := 0; ; i++ {
 			k := dht.Key(fmt.Sprintf("%s%d", s, i))
-			if _, c := n.s.roster.HomeOf(k); !c.Has(n.s.self) {
+			if _, c := n.s.view.roster.HomeOf(k); !c.Has(n.s.self) {
 				return k
 			}
 		}

@@ -39,33 +39,6 @@ type waitingResult struct {
 	after  uint64
 }
 
-// emit sends a message once the disk has all entries up to after. While the disk accepts
-// no entries the message is dropped: the node waiting for the message asks again.
-func (s *Store) emit(x Send, after uint64) {
-	after = max(after, s.disk.gate.floor, s.disk.gate.founded)
-	switch {
-	case after <= s.disk.synced:
-		s.out.Sends = append(s.out.Sends, x)
-	case s.disk.reason == "":
-		s.disk.gate.sends = append(s.disk.gate.sends, waitingSend{x, after})
-		s.hurry(after)
-	}
-}
-
-// result returns an answer once the disk has all entries up to after. While the disk
-// accepts no entries, the answer is that the outcome is unknown.
-func (s *Store) result(x Answer, reads bool, after uint64) {
-	switch {
-	case after <= s.disk.synced || mutantDoneUnsynced:
-		s.out.Results = append(s.out.Results, x)
-	case s.disk.reason != "":
-		s.out.Results = append(s.out.Results, unsure(x, reads, "the disk of "+string(s.self.Name)+" takes nothing: "+s.disk.reason))
-	default:
-		s.disk.gate.results = append(s.disk.gate.results, waitingResult{x, reads, after})
-		s.hurry(after)
-	}
-}
-
 // unsure replaces an answer that must not be shown.
 func unsure(x Answer, reads bool, why string) Answer {
 	x.Result = dht.Result{Outcome: dht.Unknown, Err: why}
@@ -74,9 +47,6 @@ func unsure(x Answer, reads bool, why string) Answer {
 	}
 	return x
 }
-
-// hurry asks the shell to sync the log up to an entry.
-func (s *Store) hurry(after uint64) { s.out.Hurry = max(s.out.Hurry, after) }
 
 // open releases the messages and answers whose entries are synced, in order of arrival.
 func (g *syncGate) open(synced uint64, out *Out) {
@@ -96,35 +66,6 @@ func (g *syncGate) open(synced uint64, out *Out) {
 	})
 }
 
-// void drops the waiting messages, and answers the waiting results with an unknown
-// outcome.
-func (s *Store) void(why string) {
-	g := &s.disk.gate
-	for _, w := range g.results {
-		s.out.Results = append(s.out.Results, unsure(w.answer, w.reads, why))
-	}
-	clear(g.sends)
-	clear(g.results)
-	g.sends, g.results, g.floor = g.sends[:0], g.results[:0], 0
-}
-
-// checkGate panics when a message or an answer waits needlessly, or would wait for ever.
-func (s *Store) checkGate() {
-	waits := func(after uint64) bool {
-		return s.disk.reason == "" && after > s.disk.synced && after <= s.disk.logged
-	}
-	for i := range s.disk.gate.sends {
-		if w := &s.disk.gate.sends[i]; !waits(w.after) {
-			panic(fmt.Sprintf("%s holds a %T for %s until entry %d, the disk has %d of %d and says %q", s.self.Name, w.send.Message, w.send.To, w.after, s.disk.synced, s.disk.logged, s.disk.reason))
-		}
-	}
-	for i := range s.disk.gate.results {
-		if w := &s.disk.gate.results[i]; !waits(w.after) {
-			panic(fmt.Sprintf("%s holds answer %d of %d until entry %d, the disk has %d of %d and says %q", s.self.Name, w.answer.Index, w.answer.Tag, w.after, s.disk.synced, s.disk.logged, s.disk.reason))
-		}
-	}
-}
-
 // unsynced applies the planted faults that release one sort of messages at once.
 func unsynced(m message.Message, after uint64) uint64 {
 	switch m.(type) {
@@ -138,4 +79,60 @@ func unsynced(m message.Message, after uint64) uint64 {
 		}
 	}
 	return after
+}
+
+// check panics when a message or an answer waits needlessly, or would wait for ever.
+func (d *disk) check() {
+	waits := func(after uint64) bool {
+		return d.reason == "" && after > d.synced && after <= d.logged
+	}
+	for i := range d.gate.sends {
+		if w := &d.gate.sends[i]; !waits(w.after) {
+			panic(fmt.Sprintf("%s holds a %T for %s until entry %d, the disk has %d of %d and says %q", d.self.Name, w.send.Message, w.send.To, w.after, d.synced, d.logged, d.reason))
+		}
+	}
+	for i := range d.gate.results {
+		if w := &d.gate.results[i]; !waits(w.after) {
+			panic(fmt.Sprintf("%s holds answer %d of %d until entry %d, the disk has %d of %d and says %q", d.self.Name, w.answer.Index, w.answer.Tag, w.after, d.synced, d.logged, d.reason))
+		}
+	}
+}
+
+// result returns an answer once the disk has all entries up to after. While the disk
+// accepts no entries, the answer is that the outcome is unknown.
+func (d *disk) result(x Answer, reads bool, after uint64) {
+	switch {
+	case after <= d.synced || mutantDoneUnsynced:
+		d.out.Results = append(d.out.Results, x)
+	case d.reason != "":
+		d.out.Results = append(d.out.Results, unsure(x, reads, "the disk of "+string(d.self.Name)+" takes nothing: "+d.reason))
+	default:
+		d.gate.results = append(d.gate.results, waitingResult{x, reads, after})
+		d.hurry(after)
+	}
+}
+
+// send sends a message once the disk has all entries up to after. While the disk accepts
+// no entries the message is dropped: the node waiting for the message asks again.
+func (d *disk) send(x Send, after uint64) {
+	after = max(after, d.gate.floor, d.gate.founded)
+	switch {
+	case after <= d.synced:
+		d.out.Sends = append(d.out.Sends, x)
+	case d.reason == "":
+		d.gate.sends = append(d.gate.sends, waitingSend{x, after})
+		d.hurry(after)
+	}
+}
+
+// void drops the waiting messages, and answers the waiting results with an unknown
+// outcome.
+func (d *disk) void(why string) {
+	g := &d.gate
+	for _, w := range g.results {
+		d.out.Results = append(d.out.Results, unsure(w.answer, w.reads, why))
+	}
+	clear(g.sends)
+	clear(g.results)
+	g.sends, g.results, g.floor = g.sends[:0], g.results[:0], 0
 }

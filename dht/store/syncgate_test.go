@@ -12,7 +12,7 @@ import (
 
 // homeAndOthers are the primary of a key and the other nodes.
 func (l *lab) homeAndOthers(key dht.Key) (home *labNode, others []*labNode) {
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home = l.at[c.Primary().Name]
 	return home, slices.DeleteFunc(slices.Clone(l.nodes), func(n *labNode) bool { return n == home })
 }

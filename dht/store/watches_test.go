@@ -58,7 +58,7 @@ func TestStoreWatchOfAnotherLife(t *testing.T) {
 	l := newLab(t, 23)
 	l.cluster(3)
 	key := dht.Key("life")
-	_, c := l.nodes[0].s.roster.HomeOf(key)
+	_, c := l.nodes[0].s.view.roster.HomeOf(key)
 	home := l.at[c.Primary().Name]
 	i := slices.IndexFunc(l.nodes, func(n *labNode) bool { return n != home })
 	n := l.nodes[i]
@@ -72,9 +72,9 @@ func TestStoreWatchOfAnotherLife(t *testing.T) {
 	l.settle(time.Minute)
 	watch()
 	l.until("the watch is answered", 5*time.Second, func() bool { return n.s.watches.mine[7].known })
-	id, _ := home.s.roster.HomeOf(key)
+	id, _ := home.s.view.roster.HomeOf(key)
 	m := &message.Seen{Seen: []message.SeenVersion{{Number: before, Shard: id, Key: key, End: true}}}
-	m.From, m.Roster = n.inc, n.s.roster.Epoch
+	m.From, m.Roster = n.inc, n.s.view.roster.Epoch
 	home.do(func(out *Out) { home.s.Message(home.clock(), n.name, m, out) })
 	l.seen[7] = nil
 	if r := home.one(dht.Op{Code: dht.OpInsert, Key: key, Value: []byte("1")}); r.Outcome != dht.Done {

@@ -211,10 +211,10 @@ func (d *decoder) replicate(e Envelope) Message {
 	return m
 }
 
-func (d *decoder) offers() []ShardOffer {
-	var out []ShardOffer
+func (d *decoder) offers() []roster.DiskCopy {
+	var out []roster.DiskCopy
 	for range d.Count(4) {
-		out = append(out, ShardOffer{d.shard(), d.Uvarint(), d.Uvarint(), d.Flag()})
+		out = append(out, roster.DiskCopy{Shard: d.shard(), Epoch: d.Uvarint(), Incarnation: d.Uvarint(), Guess: d.Flag()})
 	}
 	return out
 }

@@ -212,7 +212,7 @@ func appendKeyed(b []byte, items []Keyed) []byte {
 	return b
 }
 
-func appendOffers(b []byte, offers []ShardOffer) []byte {
+func appendOffers(b []byte, offers []roster.DiskCopy) []byte {
 	b = varint.AppendUvarints(b, uint64(len(offers)))
 	for _, o := range offers {
 		b = varint.AppendFlag(varint.AppendUvarints(b, uint64(o.Shard), o.Epoch, o.Incarnation), o.Guess)

@@ -236,17 +236,10 @@ type (
 
 // Messages that recover lost shards from disks.
 type (
-	// ShardOffer is data of a shard on the disk of the sender.
-	ShardOffer struct {
-		Shard       dht.Shard
-		Epoch       uint64
-		Incarnation uint64 // the incarnation that was a replica
-		Guess       bool   // the disk is damaged and may have nothing of the shard
-	}
 	// Offer tells the proposer of data of lost shards.
 	Offer struct {
 		Envelope
-		Offers []ShardOffer
+		Offers []roster.DiskCopy
 	}
 	// Recover asks a node that offered data to recover a shard.
 	Recover struct {
@@ -290,7 +283,7 @@ type (
 		Stamp  uint64
 		Astray bool
 		Known  *roster.Delta // nil: none
-		Images []ShardOffer  // if the sender knows no chosen roster
+		Images []roster.DiskCopy  // if the sender knows no chosen roster
 	}
 )
 

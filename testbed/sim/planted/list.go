@@ -23,7 +23,7 @@ var Parts = map[string][]string{
 	"launch":        {"launcher/node/attempts.go", "launcher/node/part.go", "launcher/node/gatherqueue.go"},
 	"ledger":        {"slots/ledger.go", "slots/lend.go", "slots/run.go", "slots/room.go", "slots/task.go"},
 	"gather":        {"stealer/gather.go", "stealer/half.go"},
-	"replication":   {"dht/store/primary.go", "dht/store/replica.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/dedup.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
+	"replication":   {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
 	"explain":       {"launcher/node/explain.go", "launcher/node/taskexplain.go"},
 	"tasks":         {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/recorder.go", "mtc/policy/members.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go"},
 }
