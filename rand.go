@@ -8,6 +8,19 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// Rand is a seeded generator, splitmix64: the same seed makes the same numbers in every
+// process. The value is the seed.
+type Rand uint64
+
+// Uint64 returns the next number.
+func (r *Rand) Uint64() uint64 {
+	*r += 0x9e3779b97f4a7c15
+	return Mix(uint64(*r))
+}
+
+// IntN returns a number below n.
+func (r *Rand) IntN(n int) int { return int(r.Uint64() % uint64(n)) }
+
 // Hash is the place of a node on a ring: FNV-1a of the name, mixed, so nodes of one
 // rack are not neighbors there. The place is the same in every process.
 func (n NodeName) Hash() uint64 {

@@ -21,7 +21,6 @@ var largePackages = map[string]int{
 }
 
 var largeTypes = map[string]int{
-	"dht/members.List":       83,
 	"dht/overlay.Host":       68,
 	"launcher/daemon.Daemon": 88,
 	"mtc.Core":               110,

@@ -141,10 +141,10 @@ func FuzzMessages(f *testing.F) {
 		for i := range 3 {
 			_ = m.Message(2, filch.NodeName([]byte{'n', '0' + from%5}), incarnation, b, &out)
 			m.Check()
-			m.Tick(m.now+BeatEvery*5, &out)
+			m.Tick(m.clock.now+BeatEvery*5, &out)
 			m.Check()
 			if i == 1 {
-				m.Rejoin(m.now, 0, &out)
+				m.Rejoin(m.clock.now, 0, &out)
 				m.Check()
 			}
 		}

@@ -8,6 +8,11 @@
 // Mesh in real life, a simulated network in tests. Messages may be lost, repeated,
 // delayed and reordered.
 //
+// List has parts, each with its own state: table (the entries and their sums), ring
+// (the members to watch and to send news to), detector (the failure detector), news
+// (entries to send on), antiEntropy (differences between two lists) and joining (the
+// request for the list). List alone merges entries: the detector makes claims.
+//
 // Each node sends a beat to three others every [BeatEvery], whatever the number of
 // members. A node silent for [SuspectAfter] is suspected. After [DeadAfter] the
 // node is declared dead, if a fresh connection to the node failed and another

@@ -7,6 +7,18 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
+// detector judges the watched members. Its judgments are claims; [List] merges a claim
+// as it merges the news of other nodes.
+type detector struct {
+	clock *clock
+	table *table
+	ring  *ring
+	dice  *filch.Rand
+	claim func(e *entry, s State, out *Out)
+	tick  time.Duration // when silence is looked at next
+	asks  []ask         // of other watchers
+}
+
 // suspicion is a watcher's state for a silent member. Times are by awake; 0 is
 // never.
 type suspicion struct {
@@ -33,66 +45,42 @@ type ask struct {
 
 // silence is the time since this node or a witness last received anything from a
 // watched member.
-func (m *List) silence(e *entry) time.Duration {
-	return m.awake - max(e.heard, e.vouch, e.watch.since)
-}
-
-// beat sends a beat to the watchers of this node.
-func (m *List) beat(out *Out) {
-	m.beatAt = m.now + BeatEvery
-	if m.live == 1 && m.gone == 0 {
-		m.beatAt = filch.Never
-	}
-	b := (&gossip{kind: kindBeat, sum: m.total()}).encode()
-	for _, e := range m.ring.tellers {
-		out.Sends = append(out.Sends, Send{e.m.Name, b})
-	}
-	leases := 0
-	for _, e := range m.all {
-		if e.lease > m.now && leases < maxLeases && !e.m.State.Over() && !slices.Contains(m.ring.tellers, e) {
-			leases++
-			out.Sends = append(out.Sends, Send{e.m.Name, b})
-		}
-	}
-	m.tick = min(m.tick, m.now)
+func (d *detector) silence(e *entry) time.Duration {
+	return d.clock.awake - max(e.heard, e.vouch, e.watch.since)
 }
 
 // look checks the silence of the watched members.
-func (m *List) look(out *Out) {
-	m.tick = filch.Never
+func (d *detector) look(out *Out) {
+	d.tick = filch.Never
 	// A suspicion or a death changes the set of watched members.
-	for _, e := range slices.Clone(m.ring.watching) {
+	for _, e := range slices.Clone(d.ring.watching) {
 		if e.watch == nil {
 			continue
 		}
-		m.seek(e, out)
-		if quiet := m.awake - max(e.heard, e.watch.since); quiet >= pingAfter {
-			m.tick = min(m.tick, m.now+checkEvery)
-			m.pursue(e, quiet, out)
+		d.seek(e, out)
+		if quiet := d.clock.awake - max(e.heard, e.watch.since); quiet >= pingAfter {
+			d.tick = min(d.tick, d.clock.now+checkEvery)
+			d.pursue(e, quiet, out)
 		}
 	}
-	m.revive(out)
-	m.refresh(out)
+	d.revive(out)
 }
 
 // pursue takes the steps due after a member's silence.
-func (m *List) pursue(e *entry, quiet time.Duration, out *Out) {
+func (d *detector) pursue(e *entry, quiet time.Duration, out *Out) {
 	w := e.watch
-	if m.awake-w.pinged >= pingEvery {
-		m.ping(e, out)
+	if d.clock.awake-w.pinged >= pingEvery {
+		d.ping(e, out)
 	}
-	silent := m.silence(e)
+	silent := d.silence(e)
 	if silent >= SuspectAfter && e.m.State == Alive {
-		s := e.m.clone()
-		s.State = Suspect
-		m.merge("", &s, out)
-		m.ring.stale = true
+		d.claim(e, Suspect, out)
 		if e.watch == nil {
 			return
 		}
 	}
-	if quiet >= SuspectAfter && !w.probing && (w.probed == 0 || m.awake-w.probed >= redialEvery) {
-		m.redial(e, out)
+	if quiet >= SuspectAfter && !w.probing && (w.probed == 0 || d.clock.awake-w.probed >= redialEvery) {
+		d.redial(e, out)
 	}
 	// A member heard by a witness: ask witnesses again before suspecting the member
 	// again.
@@ -100,57 +88,55 @@ func (m *List) pursue(e *entry, quiet time.Duration, out *Out) {
 	if e.vouch > e.heard {
 		after = pingAfter
 	}
-	if silent >= after && m.awake-w.askedAt >= askEvery {
-		w.askedAt = m.awake
-		m.askWitnesses(e, e.m, out)
+	if silent >= after && d.clock.awake-w.askedAt >= askEvery {
+		w.askedAt = d.clock.awake
+		d.askWitnesses(e, e.m, out)
 	}
-	if m.proven(e, silent) {
-		d := e.m.clone()
-		d.State = Dead
-		m.merge("", &d, out)
+	if d.proven(e, silent) {
+		d.claim(e, Dead, out)
 	}
 }
 
 // proven reports whether a silent member is dead.
-func (m *List) proven(e *entry, silent time.Duration) bool {
+func (d *detector) proven(e *entry, silent time.Duration) bool {
 	w := e.watch
 	if silent < DeadAfter || !w.failed || w.probed < max(e.heard, e.vouch) {
 		return false
 	}
-	if w.agreed > 0 && m.awake-w.agreed <= agreeFor {
+	if w.agreed > 0 && d.clock.awake-w.agreed <= agreeFor {
 		return true
 	}
-	return m.live == 2 || silent >= AloneAfter
+	return d.table.live == 2 || silent >= AloneAfter
 }
 
-func (m *List) ping(e *entry, out *Out) {
-	e.watch.pinged = m.awake
-	m.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
+func (d *detector) ping(e *entry, out *Out) {
+	e.watch.pinged = d.clock.awake
+	out.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}})
 }
 
 // askWitnesses sends q, about e, to some members in state Alive. The choice
 // rotates, so in the end all such members were asked.
-func (m *List) askWitnesses(e *entry, q Member, out *Out) {
+func (d *detector) askWitnesses(e *entry, q Member, out *Out) {
 	w := e.watch
-	can := m.witnesses(e)
+	can := d.witnesses(e)
 	if len(can) == 0 {
 		w.asked = nil
-		can = m.witnesses(e)
+		can = d.witnesses(e)
 	}
 	for range min(maxWitness, len(can)) {
-		i := m.random(len(can))
+		i := d.dice.IntN(len(can))
 		o := can[i]
 		can = slices.Delete(can, i, i+1)
 		w.asked = append(w.asked, o.m.Name)
-		m.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{q}}, out)
+		out.send(o.m.Name, &gossip{kind: kindAsk, members: []Member{q}})
 	}
 }
 
 // witnesses are the members available to judge e and not yet asked in this
 // rotation.
-func (m *List) witnesses(e *entry) (can []*entry) {
-	for _, o := range m.all {
-		if o != e && o != m.self && o.m.State == Alive && !slices.Contains(e.watch.asked, o.m.Name) {
+func (d *detector) witnesses(e *entry) (can []*entry) {
+	for _, o := range d.table.all {
+		if o != e && o != d.table.self && o.m.State == Alive && !slices.Contains(e.watch.asked, o.m.Name) {
 			can = append(can, o)
 		}
 	}
@@ -158,103 +144,100 @@ func (m *List) witnesses(e *entry) (can []*entry) {
 }
 
 // onAsk answers another watcher: from a recent sign of life, or after a redial.
-func (m *List) onAsk(from filch.NodeName, q Member, out *Out) {
-	e := m.index[q.Name]
+func (d *detector) onAsk(from filch.NodeName, q Member, out *Out) {
+	e := d.table.index[q.Name]
 	switch {
 	case e == nil || e.m.Incarnation > q.Incarnation:
 		return
-	case e == m.self, q.State != Gone && !e.m.State.Over() && e.heard > 0 && m.awake-e.heard < pingAfter:
-		m.send(from, &gossip{kind: kindSay, found: foundAlive, members: []Member{q}}, out)
+	case e == d.table.self, q.State != Gone && !e.m.State.Over() && e.heard > 0 && d.clock.awake-e.heard < pingAfter:
+		out.send(from, &gossip{kind: kindSay, found: foundAlive, members: []Member{q}})
 	case e.m.State.Over():
-		m.send(from, &gossip{kind: kindNews, members: []Member{e.m}}, out)
-	case len(m.joins.asks) < maxLeases:
-		m.joins.asks = append(m.joins.asks, ask{from, q, m.awake})
-		out.Probes = append(out.Probes, Probe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+		out.send(from, &gossip{kind: kindNews, members: []Member{e.m}})
+	case len(d.asks) < maxLeases:
+		d.asks = append(d.asks, ask{from, q, d.clock.awake})
+		out.probe(&e.m)
 	}
 }
 
-func (m *List) onSay(g *gossip, out *Out) {
+func (d *detector) onSay(g *gossip, out *Out) {
 	q := g.members[0]
-	e := m.index[q.Name]
+	e := d.table.index[q.Name]
 	if e == nil || e.watch == nil || e.m.Incarnation != q.Incarnation {
 		return
 	}
 	if g.found == foundAlive {
-		e.vouch, e.watch.agreed, e.watch.refused = m.awake, 0, false
+		e.vouch, e.watch.agreed, e.watch.refused = d.clock.awake, 0, false
 		return
 	}
-	e.watch.agreed = m.awake
-	if g.found == foundRefused && m.refused(e) {
-		m.declareGone(e, out)
+	e.watch.agreed = d.clock.awake
+	if g.found == foundRefused && d.refused(e) {
+		d.claim(e, Gone, out)
 	}
-}
-
-// Probed receives the result of a probe.
-func (m *List) Probed(now time.Duration, name filch.NodeName, incarnation uint64, res ProbeResult, out *Out) {
-	m.step(now)
-	if m.down {
-		return
-	}
-	e := m.index[name]
-	kept := m.joins.asks[:0]
-	for _, a := range m.joins.asks {
-		if a.m.Name != name {
-			kept = append(kept, a)
-			continue
-		}
-		m.send(a.from, &gossip{kind: kindSay, found: m.finding(e, res, a.at), members: []Member{a.m}}, out)
-	}
-	m.joins.asks = kept
-	if e == nil || e.m.Incarnation != incarnation {
-		return
-	}
-	if e.m.State == Dead {
-		if res == ProbeOK {
-			m.send(name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
-		}
-		return
-	}
-	if w := e.watch; w != nil {
-		w.probing, w.probed, w.failed, w.refused = false, m.awake, res != ProbeOK, res == ProbeRefused
-		m.tick = min(m.tick, m.now)
-		m.doubt(e, out)
-	}
-	m.Tick(now, out)
 }
 
 // revive probes dead members again, since a cut network may be whole again, and
 // forgets members dead or departed for longer than ForgetAfter.
-func (m *List) revive(out *Out) {
-	if m.gone == 0 {
+func (d *detector) revive(out *Out) {
+	if d.table.gone == 0 {
 		return
 	}
-	m.tick = min(m.tick, m.now+reviveFirst)
+	d.tick = min(d.tick, d.clock.now+reviveFirst)
 	var oldest *entry
-	for _, e := range slices.Clone(m.all) {
+	for _, e := range slices.Clone(d.table.all) {
 		if !e.m.State.Over() {
 			continue
 		}
-		if m.now-e.gone >= ForgetAfter {
-			m.forget(e, out)
+		if d.clock.now-e.gone >= ForgetAfter {
+			d.forget(e, out)
 			continue
 		}
 		if oldest == nil || e.gone < oldest.gone {
 			oldest = e
 		}
-		if e.m.State == Dead && e.revive <= m.now {
-			if m.responsible(e) {
-				out.Probes = append(out.Probes, Probe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+		if e.m.State == Dead && e.revive <= d.clock.now {
+			if d.table.responsible(e) {
+				out.probe(&e.m)
 			}
 			e.pause = min(2*e.pause, reviveLast)
-			e.revive = m.now + e.pause
+			e.revive = d.clock.now + e.pause
 		}
 	}
-	if m.gone > maxGone && oldest != nil {
-		m.forget(oldest, out)
+	if d.table.gone > maxGone && oldest != nil {
+		d.forget(oldest, out)
 	}
 }
 
-func (m *List) forget(e *entry, out *Out) {
-	m.remove(e)
+func (d *detector) forget(e *entry, out *Out) {
+	d.table.remove(e)
 	out.Events = append(out.Events, Event{Kind: EventForgotten, Member: e.m.clone()})
+}
+
+// probed handles the result of a probe, and reports whether the probe was the redial of
+// a watched member.
+func (d *detector) probed(name filch.NodeName, incarnation uint64, res ProbeResult, out *Out) bool {
+	e := d.table.index[name]
+	kept := d.asks[:0]
+	for _, a := range d.asks {
+		if a.m.Name != name {
+			kept = append(kept, a)
+			continue
+		}
+		out.send(a.from, &gossip{kind: kindSay, found: d.finding(e, res, a.at), members: []Member{a.m}})
+	}
+	d.asks = kept
+	if e == nil || e.m.Incarnation != incarnation {
+		return false
+	}
+	if e.m.State == Dead {
+		if res == ProbeOK {
+			out.send(name, &gossip{kind: kindPing, members: []Member{e.m}})
+		}
+		return false
+	}
+	if w := e.watch; w != nil {
+		w.probing, w.probed, w.failed, w.refused = false, d.clock.awake, res != ProbeOK, res == ProbeRefused
+		d.tick = min(d.tick, d.clock.now)
+		d.doubt(e, out)
+	}
+	return true
 }

@@ -1,10 +1,7 @@
 package members
 
 import (
-	"slices"
 	"time"
-
-	"github.com/filch-hpc/filch"
 )
 
 // This file detects at once the end of a node's process while the node's host
@@ -44,89 +41,76 @@ const (
 )
 
 // finding judges a probe for another watcher's question received at the time asked.
-func (m *List) finding(e *entry, res ProbeResult, asked time.Duration) finding {
+func (d *detector) finding(e *entry, res ProbeResult, asked time.Duration) finding {
 	switch {
 	case res == ProbeOK:
 		return foundAlive
-	case res == ProbeRefused && e != nil && e.heard <= asked && e.spared <= m.awake:
+	case res == ProbeRefused && e != nil && e.heard <= asked && e.spared <= d.clock.awake:
 		return foundRefused
 	}
 	return foundSilent
 }
 
-// Closed reports the close of the last connection to a node. The list pings the
-// node at once, so a node with just a lost connection is not suspected. The list
-// also redials, so an ended process is found.
-func (m *List) Closed(now time.Duration, name filch.NodeName, out *Out) {
-	m.step(now)
-	e := m.index[name]
-	if e == nil || e.watch == nil || m.down {
-		return
-	}
-	w := e.watch
-	w.closed = m.awake
-	if m.awake-w.pinged >= checkEvery {
-		m.ping(e, out)
-	}
-	if !w.probing && (w.probed == 0 || m.awake-w.probed >= checkEvery) {
-		m.redial(e, out)
-	}
-}
-
 // redial asks for a fresh connection to a watched node.
-func (m *List) redial(e *entry, out *Out) {
-	e.watch.probing, e.watch.began = true, m.awake
-	out.Probes = append(out.Probes, Probe{e.m.Name, e.m.Incarnation, slices.Clone(e.m.Addrs)})
+func (d *detector) redial(e *entry, out *Out) {
+	e.watch.probing, e.watch.began = true, d.clock.awake
+	out.probe(&e.m)
 }
 
 // doubt handles the result of a redial.
-func (m *List) doubt(e *entry, out *Out) {
+func (d *detector) doubt(e *entry, out *Out) {
 	w := e.watch
 	w.sought = 0
 	if w.failed && !w.refused && w.closed > w.began {
-		m.redial(e, out) // the redial began before the connections closed
+		d.redial(e, out) // the redial began before the connections closed
 	}
-	m.seek(e, out)
+	d.seek(e, out)
 }
 
 // seek asks witnesses about the refusal of a redial, repeatedly: the witnesses' own
 // connections may close a moment later.
-func (m *List) seek(e *entry, out *Out) {
+func (d *detector) seek(e *entry, out *Out) {
 	w := e.watch
 	switch {
-	case !m.refused(e):
+	case !d.refused(e):
 		return
 	case mutantGoneAlone:
-		m.declareGone(e, out)
+		d.claim(e, Gone, out)
 		return
-	case w.sought == 0 || m.awake-w.sought >= seekEvery:
-		w.sought = m.awake
+	case w.sought == 0 || d.clock.awake-w.sought >= seekEvery:
+		w.sought = d.clock.awake
 		q := e.m
 		q.State = Gone
-		m.askWitnesses(e, q, out)
+		d.askWitnesses(e, q, out)
 	}
-	m.tick = min(m.tick, m.now+seekEvery)
+	d.tick = min(d.tick, d.clock.now+seekEvery)
 }
 
 // refused reports whether the last redial to a node not yet known to be gone was
 // refused, lately, and nothing was received from the node since the redial began.
 // With two live nodes there is no witness, so the result is false.
-func (m *List) refused(e *entry) bool {
+func (d *detector) refused(e *entry) bool {
 	w := e.watch
-	return e.m.State < Gone && m.live > 2 && w.refused && m.awake-w.probed <= agreeFor && e.heard <= w.began && e.spared <= m.awake
+	return e.m.State < Gone && d.table.live > 2 && w.refused && d.clock.awake-w.probed <= agreeFor && e.heard <= w.began && e.spared <= d.clock.awake
 }
 
-func (m *List) declareGone(e *entry, out *Out) {
-	g := e.m.clone()
-	g.State = Gone
-	m.merge("", &g, out)
+// closed handles the close of the last connection to a watched node.
+func (d *detector) closed(e *entry, out *Out) {
+	w := e.watch
+	w.closed = d.clock.awake
+	if d.clock.awake-w.pinged >= checkEvery {
+		d.ping(e, out)
+	}
+	if !w.probing && (w.probed == 0 || d.clock.awake-w.probed >= checkEvery) {
+		d.redial(e, out)
+	}
 }
 
 // wronged pings a node in state Gone after receiving from the node, so the node
 // refutes the claim.
-func (m *List) wronged(e *entry, out *Out) {
-	if e.m.State == Gone && !mutantGoneForGood && (e.told == 0 || m.now-e.told >= checkEvery) {
-		e.told = m.now
-		m.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}}, out)
+func (d *detector) wronged(e *entry, out *Out) {
+	if e.m.State == Gone && !mutantGoneForGood && (e.told == 0 || d.clock.now-e.told >= checkEvery) {
+		e.told = d.clock.now
+		out.send(e.m.Name, &gossip{kind: kindPing, members: []Member{e.m}})
 	}
 }

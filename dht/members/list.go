@@ -1,7 +1,6 @@
 package members
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -66,6 +65,21 @@ func (o *Out) Reset() {
 	o.Events, o.Probes, o.Sends = o.Events[:0], o.Probes[:0], o.Sends[:0]
 }
 
+func (o *Out) send(to filch.NodeName, g *gossip) {
+	o.Sends = append(o.Sends, Send{to, g.encode()})
+}
+
+// sendNews sends entries in messages within the limit.
+func (o *Out) sendNews(to filch.NodeName, ms []Member) {
+	for _, p := range pages(ms) {
+		o.send(to, &gossip{kind: kindNews, members: p})
+	}
+}
+
+func (o *Out) probe(m *Member) {
+	o.Probes = append(o.Probes, Probe{m.Name, m.Incarnation, slices.Clone(m.Addrs)})
+}
+
 // Send is a message to another node.
 type Send struct {
 	To      filch.NodeName
@@ -128,104 +142,65 @@ type Config struct {
 // With fewer than three members there is no witness: a failed redial alone decides,
 // so the list promises nothing then.
 type List struct {
-	index map[filch.NodeName]*entry
-	all   []*entry // by key and name, this node included
-	self  *entry
-	rand  uint64
-	now   time.Duration
-	awake time.Duration // now minus the time in which this node did not run
-	sums  [buckets]uint64
-	live  int // alive and suspect, this node included
-	gone  int
-
-	news   news
-	ring   ring
-	joins  joining
-	beatAt time.Duration
-	tick   time.Duration // when silence is looked at next
-	syncAt time.Duration // not before
-	down   bool          // declared dead, until Rejoin; or left
+	clock    clock
+	dice     filch.Rand
+	table    table
+	ring     ring
+	news     news
+	detector detector
+	sync     antiEntropy
+	join     joining
+	beatAt   time.Duration // when the next beat is due
+	down     bool          // declared dead, until Rejoin; or left
 }
 
-// entry is a member with this node's own knowledge of the member. Times of silence
-// are by awake, the others by now.
-type entry struct {
-	m      Member
-	key    uint64
-	heard  time.Duration // last sign of life; 0 never
-	vouch  time.Duration // when a witness last heard the member
-	spared time.Duration // until then refusals do not count
-	watch  *suspicion    // nil when not watched
-	lease  time.Duration // until then the member gets beats
-	differ int           // consecutive beats with a sum unlike ours
-	fresh  bool          // among the news
-	source filch.NodeName
-	gone   time.Duration // when the member died or left
-	revive time.Duration // when to probe a dead member again
-	pause  time.Duration // between such probes
-	told   time.Duration // when a notice of death, or of Gone, was last sent
+// clock is the time of the last input.
+type clock struct {
+	now   time.Duration
+	awake time.Duration // now minus the time in which this node did not run
+}
+
+// step stamps an input. Time in which this node itself did not run is not counted
+// as the others' silence.
+func (c *clock) step(now time.Duration) {
+	if now > c.now {
+		c.awake += min(now-c.now, maxAwake)
+		c.now = now
+	}
 }
 
 // New returns the list of a node that knows only itself.
 func New(cfg Config) *List {
-	m := &List{index: map[filch.NodeName]*entry{}, rand: filch.Mix(cfg.Seed ^ cfg.Self.Name.Hash()), beatAt: filch.Never, tick: filch.Never}
+	m := &List{dice: filch.Rand(filch.Mix(cfg.Seed ^ cfg.Self.Name.Hash()))}
+	m.ring.table = &m.table
+	m.detector = detector{clock: &m.clock, table: &m.table, ring: &m.ring, dice: &m.dice, claim: m.claim}
+	m.sync = antiEntropy{clock: &m.clock, table: &m.table}
+	m.join = joining{clock: &m.clock, table: &m.table, dice: &m.dice, done: true, at: filch.Never}
 	self := cfg.Self.clone()
 	self.State, self.Version = Alive, 0
 	m.reset(self)
-	m.joins = joining{done: true, at: filch.Never}
 	return m
 }
 
 // reset makes a list with only this node in it.
 func (m *List) reset(self Member) {
-	clear(m.index)
-	m.self = &entry{m: self, key: self.Name.Hash()}
-	m.index[self.Name] = m.self
-	m.all = append(m.all[:0:0], m.self)
-	m.live, m.gone = 1, 0
-	m.sums = [buckets]uint64{}
-	m.sum(m.self)
+	m.table.reset(self)
 	m.news.list = nil
 	m.ring.stale = true
 	m.ring.watching = nil
-	m.beatAt, m.tick = filch.Never, filch.Never
-}
-
-// sum adds an entry to the sums or removes the entry.
-func (m *List) sum(e *entry) { m.sums[e.key%buckets] ^= e.m.digest(e.key) }
-
-func (m *List) total() uint64 {
-	var t uint64
-	for _, s := range m.sums {
-		t ^= s
-	}
-	return t
-}
-
-func (m *List) random(n int) int {
-	m.rand += 0x9e3779b97f4a7c15
-	return int(filch.Mix(m.rand) % uint64(n))
-}
-
-// step stamps an input. Time in which this node itself did not run is not counted
-// as the others' silence.
-func (m *List) step(now time.Duration) {
-	if now > m.now {
-		m.awake += min(now-m.now, maxAwake)
-		m.now = now
-	}
+	m.beatAt, m.detector.tick = filch.Never, filch.Never
 }
 
 // Self is this node's own entry.
-func (m *List) Self() Member { return m.self.m.clone() }
+func (m *List) Self() Member { return m.table.self.m.clone() }
 
 // Card is Self as bytes, for a hello.
-func (m *List) Card() []byte { return Append(nil, &m.self.m) }
+func (m *List) Card() []byte { return Append(nil, &m.table.self.m) }
 
 // All returns all entries by name, including the dead and the departed.
 func (m *List) All() []Member {
-	out := make([]Member, 0, len(m.all))
-	for _, e := range m.all {
+	out := make([]Member, 0, len(m.table.all))
+	for _, e := range m.table.all {
 		out = append(out, e.m.clone())
 	}
 	slices.SortFunc(out, func(a, b Member) int { return compareNodes(0, a.Name, 0, b.Name) })
@@ -237,31 +212,32 @@ func (m *List) Deadline() time.Duration {
 	if m.down {
 		return filch.Never
 	}
-	if !m.joins.done {
-		return min(m.beatAt, m.tick, m.joins.at)
+	if !m.join.done {
+		return min(m.beatAt, m.detector.tick, m.join.at)
 	}
-	return min(m.beatAt, m.tick, m.news.at())
+	return min(m.beatAt, m.detector.tick, m.news.at())
 }
 
 // Tick does what is due.
 func (m *List) Tick(now time.Duration, out *Out) {
-	m.step(now)
+	m.clock.step(now)
 	if m.down {
 		return
 	}
 	m.refresh(out)
-	if m.joins.at <= m.now {
-		if m.mayBegin() {
+	if m.join.at <= m.clock.now {
+		if m.join.mayBegin() {
 			m.begin(out)
 		} else {
-			m.askToJoin(out)
+			m.join.request(out)
 		}
 	}
-	if m.beatAt <= m.now {
+	if m.beatAt <= m.clock.now {
 		m.beat(out)
 	}
-	if m.tick <= m.now {
-		m.look(out)
+	if m.detector.tick <= m.clock.now {
+		m.detector.look(out)
+		m.refresh(out)
 	}
 	m.flush(out)
 }
@@ -269,26 +245,27 @@ func (m *List) Tick(now time.Duration, out *Out) {
 // Heard notes a sign of life: any frame from the node, at a time not after the
 // last input.
 func (m *List) Heard(now time.Duration, name filch.NodeName, at time.Duration) {
-	m.step(now)
-	if e := m.index[name]; e != nil && e != m.self {
-		e.heard = max(e.heard, m.awake-(m.now-min(at, m.now)))
+	m.clock.step(now)
+	if e := m.table.index[name]; e != nil && e != m.table.self {
+		e.heard = max(e.heard, m.clock.awake-(m.clock.now-min(at, m.clock.now)))
 	}
 }
 
 // merge takes in another node's entry of a member and reports whether the entry was
 // news. The news are not sent back to from.
 func (m *List) merge(from filch.NodeName, n *Member, out *Out) bool {
-	e := m.index[n.Name]
-	if e == m.self {
+	e := m.table.index[n.Name]
+	if e == m.table.self {
 		m.aboutSelf(from, n, out)
 		return false
 	}
 	if e == nil {
-		if n.State.Over() && m.joins.done || len(m.all) >= filch.MaxNodes {
+		if n.State.Over() && m.join.done || len(m.table.all) >= filch.MaxNodes {
 			return false
 		}
 		e = &entry{m: n.clone(), key: n.Name.Hash()}
-		m.insert(e)
+		m.table.insert(e, m.clock.now)
+		m.ring.stale = true
 		m.changed(e, Member{State: Left}, from, out)
 		return true
 	}
@@ -296,12 +273,12 @@ func (m *List) merge(from filch.NodeName, n *Member, out *Out) bool {
 		return false
 	}
 	old := e.m
-	m.sum(e)
+	m.table.toggle(e)
 	e.m = n.clone()
 	if n.Addrs == nil && n.Incarnation == old.Incarnation {
 		e.m.Addrs, e.m.Capacity, e.m.Draining = old.Addrs, old.Capacity, old.Draining
 	}
-	m.sum(e)
+	m.table.toggle(e)
 	m.changed(e, old, from, out)
 	return true
 }
@@ -315,13 +292,13 @@ func (m *List) changed(e *entry, old Member, from filch.NodeName, out *Out) {
 	if n.State.Over() != old.State.Over() {
 		m.ring.stale = true
 		if n.State.Over() {
-			m.live, m.gone = m.live-1, m.gone+1
-			e.gone, e.pause, e.watch = m.now, reviveFirst, nil
-			e.revive = m.now + reviveFirst
+			m.table.live, m.table.gone = m.table.live-1, m.table.gone+1
+			e.gone, e.pause, e.watch = m.clock.now, reviveFirst, nil
+			e.revive = m.clock.now + reviveFirst
 		} else {
-			m.live++
+			m.table.live++
 			if old.Name != "" {
-				m.gone--
+				m.table.gone--
 			}
 		}
 	}
@@ -354,54 +331,95 @@ func (m *List) changed(e *entry, old Member, from filch.NodeName, out *Out) {
 	if was := old.State == Gone && old.Incarnation == n.Incarnation; was != (n.State == Gone) {
 		m.ring.stale = true // no news are sent to a gone member
 		if was && !n.State.Over() {
-			e.spared = m.awake + spareFor
+			e.spared = m.clock.awake + spareFor
 		}
 	}
-	m.publish(e, from)
+	m.news.publish(e, from)
 }
 
-// insert adds an entry to the list.
-func (m *List) insert(e *entry) {
-	m.all = slices.Insert(m.all, m.place(e), e)
-	m.index[e.m.Name] = e
-	m.sum(e)
-	if e.m.State.Over() {
-		m.gone++
-		e.gone, e.pause, e.revive = m.now, reviveFirst, m.now+reviveFirst
+// refresh recomputes the ring after a change in the list.
+func (m *List) refresh(out *Out) {
+	if !m.ring.stale {
+		return
 	}
-	m.ring.stale = true
+	m.ring.stale = false
+	m.ring.version++
+	if !m.join.done || m.down {
+		return
+	}
+	for _, e := range m.ring.update(m.clock.awake) {
+		m.detector.ping(e, out)
+	}
+	if m.table.live > 1 {
+		if m.beatAt == filch.Never {
+			m.beatAt = m.clock.now
+		}
+		m.detector.tick = min(m.detector.tick, m.clock.now+checkEvery)
+	}
 }
 
-func (m *List) remove(e *entry) {
-	i := m.place(e)
-	m.all = slices.Delete(m.all, i, i+1)
-	delete(m.index, e.m.Name)
-	m.gone--
+// RingVersion grows whenever Neighbors may have changed.
+func (m *List) RingVersion() uint64 { return m.ring.version }
+
+// beat sends a beat to the watchers of this node.
+func (m *List) beat(out *Out) {
+	m.beatAt = m.clock.now + BeatEvery
+	if m.table.live == 1 && m.table.gone == 0 {
+		m.beatAt = filch.Never
+	}
+	b := (&gossip{kind: kindBeat, sum: m.table.total()}).encode()
+	for _, e := range m.ring.tellers {
+		out.Sends = append(out.Sends, Send{e.m.Name, b})
+	}
+	leases := 0
+	for _, e := range m.table.all {
+		if e.lease > m.clock.now && leases < maxLeases && !e.m.State.Over() && !slices.Contains(m.ring.tellers, e) {
+			leases++
+			out.Sends = append(out.Sends, Send{e.m.Name, b})
+		}
+	}
+	m.detector.tick = min(m.detector.tick, m.clock.now)
+}
+
+// Probed receives the result of a probe.
+func (m *List) Probed(now time.Duration, name filch.NodeName, incarnation uint64, res ProbeResult, out *Out) {
+	m.clock.step(now)
+	if !m.down && m.detector.probed(name, incarnation, res, out) {
+		m.Tick(now, out)
+	}
+}
+
+// Closed reports the close of the last connection to a node. The list pings the
+// node at once, so a node with just a lost connection is not suspected. The list
+// also redials, so an ended process is found.
+func (m *List) Closed(now time.Duration, name filch.NodeName, out *Out) {
+	m.clock.step(now)
+	if e := m.table.index[name]; e != nil && e.watch != nil && !m.down {
+		m.detector.closed(e, out)
+	}
+}
+
+// Neighbors are the members in constant contact with this node: their connections
+// should stay open.
+func (m *List) Neighbors() []filch.NodeName { return m.ring.neighbors() }
+
+// claim merges a judgment of the failure detector.
+func (m *List) claim(e *entry, s State, out *Out) {
+	n := e.m.clone()
+	n.State = s
+	m.merge("", &n, out)
+	m.ring.stale = true
 }
 
 // Check panics when the list contradicts itself; tests call it after every
 // input.
-func (m *List) Check() {
-	live, gone := 0, 0
-	var sums [buckets]uint64
-	for i, e := range m.all {
-		if i > 0 && compareNodes(m.all[i-1].key, m.all[i-1].m.Name, e.key, e.m.Name) >= 0 {
-			panic(fmt.Sprintf("the list of %s is out of order at %d of %d", m.self.m.Name, i, len(m.all)))
-		}
-		if m.index[e.m.Name] != e {
-			panic(fmt.Sprintf("the index of %s does not know %s", m.self.m.Name, e.m.Name))
-		}
-		if e.m.State.Over() {
-			gone++
-		} else {
-			live++
-		}
-		sums[e.key%buckets] ^= e.m.digest(e.key)
+func (m *List) Check() { m.table.check() }
+
+// flush sends the news along the links when due.
+func (m *List) flush(out *Out) {
+	if m.news.at() > m.clock.now || !m.join.done || m.down {
+		return
 	}
-	if live != m.live || gone != m.gone || len(m.index) != len(m.all) {
-		panic(fmt.Sprintf("%s counts %d live and %d gone of %d, has %d and %d of %d", m.self.m.Name, m.live, m.gone, len(m.index), live, gone, len(m.all)))
-	}
-	if sums != m.sums {
-		panic(fmt.Sprintf("the sums of %s are not those of its list", m.self.m.Name))
-	}
+	m.refresh(out)
+	m.news.send(m.clock.now, m.ring.links, out)
 }
