@@ -16,6 +16,48 @@ import (
 // sent credit for the output, at most a window, and sends the output again from a place
 // on [KindResend] or after [KindAdopt]; a receiver drops output seen before.
 
+// header is the fixed header of a frame, being written or being read: each type names
+// its fields once, in a method layout for both directions.
+type header struct {
+	b    []byte
+	read bool // the fields come from b
+}
+
+func (h *header) uint8(v uint8) uint8 {
+	if !h.read {
+		h.b = append(h.b, v)
+		return v
+	}
+	v, h.b = h.b[0], h.b[1:]
+	return v
+}
+
+func (h *header) uint32(v uint32) uint32 {
+	if !h.read {
+		h.b = binary.BigEndian.AppendUint32(h.b, v)
+		return v
+	}
+	v, h.b = binary.BigEndian.Uint32(h.b), h.b[4:]
+	return v
+}
+
+func (h *header) uint64(v uint64) uint64 {
+	if !h.read {
+		h.b = binary.BigEndian.AppendUint64(h.b, v)
+		return v
+	}
+	v, h.b = binary.BigEndian.Uint64(h.b), h.b[8:]
+	return v
+}
+
+// flag is a byte, 0 or 1.
+func (h *header) flag(v bool) bool {
+	if v {
+		return h.uint8(1)&1 != 0
+	}
+	return h.uint8(0)&1 != 0
+}
+
 // Output is a piece of the output of one node's ranks, cut at line ends.
 type Output struct {
 	Index   int32      // of the node in the job
@@ -26,23 +68,22 @@ type Output struct {
 	Data    []byte
 }
 
-const (
-	outputHeader = 4 + 4 + 8 + 1 + 1
-	flagPartial  = 1
-	flagEOF      = 1
-)
+const outputHeader = 4 + 4 + 8 + 1 + 1
+
+func (o *Output) layout(h *header) {
+	o.Index = int32(h.uint32(uint32(o.Index)))
+	o.Rank = filch.Rank(h.uint32(uint32(o.Rank)))
+	o.Offset = h.uint64(o.Offset)
+	o.Stream = h.uint8(o.Stream)
+	o.Partial = h.flag(o.Partial)
+}
 
 // Head appends o's header to b. The body of a [KindOutput] frame is the header
 // followed by Data, so that Data need not be copied twice.
 func (o Output) Head(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(o.Index))
-	b = binary.BigEndian.AppendUint32(b, uint32(o.Rank))
-	b = binary.BigEndian.AppendUint64(b, o.Offset)
-	flags := byte(0)
-	if o.Partial {
-		flags = flagPartial
-	}
-	return append(b, o.Stream, flags)
+	h := header{b: b}
+	o.layout(&h)
+	return h.b
 }
 
 // DecodeOutput reads the body of a [KindOutput] frame; Data is part of b.
@@ -50,14 +91,9 @@ func DecodeOutput(b []byte) (Output, error) {
 	if len(b) < outputHeader {
 		return Output{}, short("output", len(b), outputHeader)
 	}
-	o := Output{
-		Index:   int32(binary.BigEndian.Uint32(b)),
-		Rank:    filch.Rank(binary.BigEndian.Uint32(b[4:])),
-		Offset:  binary.BigEndian.Uint64(b[8:]),
-		Stream:  b[16],
-		Partial: b[17]&flagPartial != 0,
-		Data:    b[outputHeader:],
-	}
+	o, h := Output{}, header{b: b, read: true}
+	o.layout(&h)
+	o.Data = h.b
 	if o.Index < 0 || o.Rank < 0 || o.Stream < 1 || o.Stream > 2 || o.Offset > MaxOffset {
 		return Output{}, fmt.Errorf("output refused: index %d, rank %d, stream %d, offset %d", o.Index, o.Rank, o.Stream, o.Offset)
 	}
@@ -81,11 +117,16 @@ const NoStdin = MaxOffset
 
 const placeLen = 4 + 8
 
+func (p *Place) layout(h *header) {
+	p.Index = int32(h.uint32(uint32(p.Index)))
+	p.Offset = h.uint64(p.Offset)
+}
+
 // Encode makes the body.
 func (p Place) Encode() []byte {
-	b := make([]byte, 0, placeLen)
-	b = binary.BigEndian.AppendUint32(b, uint32(p.Index))
-	return binary.BigEndian.AppendUint64(b, p.Offset)
+	h := header{b: make([]byte, 0, placeLen)}
+	p.layout(&h)
+	return h.b
 }
 
 // DecodePlace is the inverse of Encode.
@@ -93,7 +134,8 @@ func DecodePlace(b []byte) (Place, error) {
 	if len(b) != placeLen {
 		return Place{}, short("place", len(b), placeLen)
 	}
-	p := Place{Index: int32(binary.BigEndian.Uint32(b)), Offset: binary.BigEndian.Uint64(b[4:])}
+	p, h := Place{}, header{b: b, read: true}
+	p.layout(&h)
 	if p.Index < 0 || p.Offset > MaxOffset {
 		return Place{}, fmt.Errorf("place refused: index %d, offset %d", p.Index, p.Offset)
 	}
@@ -109,13 +151,16 @@ type Stdin struct {
 
 const stdinHeader = 8 + 1
 
+func (s *Stdin) layout(h *header) {
+	s.Offset = h.uint64(s.Offset)
+	s.EOF = h.flag(s.EOF)
+}
+
 // Head appends s's header to b; the caller appends Data.
 func (s Stdin) Head(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, s.Offset)
-	if s.EOF {
-		return append(b, flagEOF)
-	}
-	return append(b, 0)
+	h := header{b: b}
+	s.layout(&h)
+	return h.b
 }
 
 // DecodeStdin reads the body of a [KindStdin] frame; Data is part of b.
@@ -123,7 +168,9 @@ func DecodeStdin(b []byte) (Stdin, error) {
 	if len(b) < stdinHeader {
 		return Stdin{}, short("stdin", len(b), stdinHeader)
 	}
-	s := Stdin{Offset: binary.BigEndian.Uint64(b), EOF: b[8]&flagEOF != 0, Data: b[stdinHeader:]}
+	s, h := Stdin{}, header{b: b, read: true}
+	s.layout(&h)
+	s.Data = h.b
 	if s.Offset > MaxOffset {
 		return Stdin{}, fmt.Errorf("stdin refused: offset %d", s.Offset)
 	}
@@ -139,10 +186,16 @@ type PeerFrame struct {
 
 const peerHeader = 4 + 4
 
+func (f *PeerFrame) layout(h *header) {
+	f.From = int32(h.uint32(uint32(f.From)))
+	f.To = int32(h.uint32(uint32(f.To)))
+}
+
 // Head appends f's header to b; the caller appends Body.
 func (f PeerFrame) Head(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(f.From))
-	return binary.BigEndian.AppendUint32(b, uint32(f.To))
+	h := header{b: b}
+	f.layout(&h)
+	return h.b
 }
 
 // DecodePeerFrame reads the body of a [KindPeerFrame] frame; Body is part of b.
@@ -150,11 +203,9 @@ func DecodePeerFrame(b []byte) (PeerFrame, error) {
 	if len(b) < peerHeader {
 		return PeerFrame{}, short("peer frame", len(b), peerHeader)
 	}
-	f := PeerFrame{
-		From: int32(binary.BigEndian.Uint32(b)),
-		To:   int32(binary.BigEndian.Uint32(b[4:])),
-		Body: b[peerHeader:],
-	}
+	f, h := PeerFrame{}, header{b: b, read: true}
+	f.layout(&h)
+	f.Body = h.b
 	if f.From < 0 || f.To < 0 {
 		return PeerFrame{}, fmt.Errorf("peer frame refused: from %d to %d", f.From, f.To)
 	}
@@ -170,10 +221,16 @@ type Relay struct {
 
 const relayHeader = 4 + 1
 
+func (r *Relay) layout(h *header) {
+	r.Attempt = filch.Attempt(h.uint32(uint32(r.Attempt)))
+	r.Kind = Kind(h.uint8(uint8(r.Kind)))
+}
+
 // Head appends r's header to b; the caller appends Body.
 func (r Relay) Head(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(r.Attempt))
-	return append(b, byte(r.Kind))
+	h := header{b: b}
+	r.layout(&h)
+	return h.b
 }
 
 // DecodeRelay reads the body of a [KindRelay] frame; Body is part of b.
@@ -181,10 +238,10 @@ func DecodeRelay(b []byte) (Relay, error) {
 	if len(b) < relayHeader {
 		return Relay{}, short("relay", len(b), relayHeader)
 	}
-	r := Relay{Attempt: filch.Attempt(binary.BigEndian.Uint32(b)), Kind: Kind(b[4]), Body: b[relayHeader:]}
-	switch r.Kind {
-	case KindOutput, KindCredit, KindResend, KindStdin, KindStdinWant, KindPeerFrame,
-		KindOutputEnd, KindOutputSeen, KindResize, KindWarn:
+	r, h := Relay{}, header{b: b, read: true}
+	r.layout(&h)
+	r.Body = h.b
+	if r.Kind.On(InRelay) {
 		return r, checkLen(r.Kind, len(r.Body))
 	}
 	return Relay{}, fmt.Errorf("relay refused: kind %s is not of the data plane", r.Kind)

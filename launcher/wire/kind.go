@@ -1,7 +1,5 @@
 package wire
 
-import "fmt"
-
 // Kind is the type of a frame's body. The numbers are the protocol: append only within
 // a version.
 type Kind uint8
@@ -69,15 +67,31 @@ const (
 	KindOutputEnd  Kind = 79
 	KindOutputSeen Kind = 80
 
-	// Between launchers, beside the brains' messages.
+	// Between launchers, besides the messages of Nodes.
 	KindAsk   Kind = 88 // Query for another node, answered by KindReply with the same Req
 	KindReply Kind = 89 // Answer
 	KindStore Kind = 90 // a message between stores, as message.Encode lays it out
 	KindFetch Kind = 91 // Fetch, answered by KindPart with the same Req
 	KindPart  Kind = 92 // Part
 
-	// FirstMessage and up are the messages of the brains; see message.go.
-	FirstMessage Kind = 96
+	// Messages between Nodes, as launcher/messages.go describes them.
+	KindMessageAsk         Kind = 96
+	KindMessageGrant       Kind = 97
+	KindMessageRelease     Kind = 98
+	KindMessageDispatch    Kind = 99
+	KindMessageProgress    Kind = 100
+	KindMessageProgressAck Kind = 101
+	KindMessageProceed     Kind = 102
+	KindMessageHalt        Kind = 103
+	KindMessageSignals     Kind = 104
+	KindMessageSignalsAck  Kind = 105
+	KindMessageRenew       Kind = 106
+	KindMessageStepAsk     Kind = 107
+	KindMessageStepGrant   Kind = 108
+	KindMessageStepDone    Kind = 109
+	KindMessageStepDoneAck Kind = 110
+	KindMessageTakeOver    Kind = 111
+	KindMessageTaskWord    Kind = 112
 )
 
 // Limits of a frame's body.
@@ -91,57 +105,3 @@ const (
 	headerStream = 9
 	headerFrame  = 5
 )
-
-// Limit returns the longest body that a frame of kind k may have; a negative limit
-// means that the kind does not exist.
-func (k Kind) Limit() int {
-	switch k {
-	case KindHello, KindRefusal, KindWarn:
-		return MaxHello
-	case KindSubmit, KindStart, KindAdopted, KindTaskOrder, KindTaskStarts, KindTaskSubmit, KindTaskGrow:
-		return MaxFrame
-	case KindQuery, KindAsk, KindStore:
-		return MaxSmall
-	case KindAnswer, KindReply, KindOps, KindResults:
-		return MaxAnswer
-	case KindLease, KindAdopt:
-		return 0
-	case KindOutput, KindStdin:
-		return MaxData
-	case KindPeerFrame, KindRelay:
-		return MaxFrame // fences carry the whole key-value set of a job
-	case KindFetch, KindCredit, KindResend, KindStdinWant, KindOutputEnd, KindOutputSeen,
-		KindResize, KindSignal, KindCancel, KindReattach:
-		return MaxHello
-	case KindAccepted, KindRefused, KindStillWaiting, KindStarted, KindEnding, KindEnded,
-		KindKeeperReady, KindRanksStarted, KindRanksEnded, KindKeeperDone, KindDeed,
-		KindTaskEnds, KindTaskStop, KindTaskForget, KindTaskFollow, KindTaskNews, KindPart:
-		return MaxSmall
-	}
-	return messageLimit(k)
-}
-
-var kindNames = map[Kind]string{
-	KindHello: "hello", KindRefusal: "refusal",
-	KindSubmit: "submit", KindQuery: "query", KindSignal: "signal", KindCancel: "cancel",
-	KindResize: "resize", KindReattach: "reattach",
-	KindAnswer: "answer", KindAccepted: "accepted", KindRefused: "refused",
-	KindStillWaiting: "still-waiting", KindStarted: "started", KindEnding: "ending", KindEnded: "ended",
-	KindWarn: "warn", KindStart: "start", KindDeed: "deed", KindLease: "lease", KindAdopt: "adopt",
-	KindKeeperReady: "keeper-ready", KindRanksStarted: "ranks-started", KindRanksEnded: "ranks-ended",
-	KindKeeperDone: "keeper-done", KindAdopted: "adopted",
-	KindTaskOrder: "task-order", KindTaskStarts: "task-starts", KindTaskStop: "task-stop",
-	KindTaskSubmit: "task-submit", KindTaskGrow: "task-grow", KindTaskFollow: "task-follow", KindTaskNews: "task-news",
-	KindTaskForget: "task-forget", KindTaskEnds: "task-ends",
-	KindOutput: "output", KindCredit: "credit", KindResend: "resend", KindStdin: "stdin",
-	KindStdinWant: "stdin-want", KindPeerFrame: "peer-frame", KindRelay: "relay",
-	KindOutputEnd: "output-end", KindOutputSeen: "output-seen", KindAsk: "ask", KindReply: "reply",
-	KindStore: "store", KindFetch: "fetch", KindPart: "part", KindOps: "ops", KindResults: "results",
-}
-
-func (k Kind) String() string {
-	if s, ok := kindNames[k]; ok {
-		return s
-	}
-	return fmt.Sprintf("kind-%d", uint8(k))
-}
