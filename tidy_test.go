@@ -67,7 +67,7 @@ dht/store/message: . dht dht/roster dht/store/record dht/varint
 dht/store/record: . dht dht/varint
 dht/varint:
 launcher: . dht dht/store mtc mtc/message mtc/record slots stealer
-launcher/client: . dht launcher launcher/config/place launcher/wire
+launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
 launcher/daemon: *

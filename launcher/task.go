@@ -187,30 +187,12 @@ const (
 
 func (TaskNews) isEvent() {}
 
-// The first byte of a body; see [TaskSubmission].
+// The first byte of a job's body; see [record.Spec].
 const (
 	BodyOrder byte = iota // an encoded TaskOrder follows, read by the daemon
 	BodyNoop              // built in: does nothing
 	BodySleep             // built in: eight bytes of nanoseconds follow
 )
-
-// TaskSubmission is a bag of tasks or a workflow, as submitted by a client. For large
-// submissions, Lines and Nodes follow by GrowTasks.
-type TaskSubmission struct {
-	Name   string
-	Class  int32
-	Spec   record.Spec // Body begins with one of the Body bytes
-	Total  int32
-	Open   bool
-	After  []filch.JobID
-	Lines  [][]byte
-	Nodes  []record.GraphNode
-	Follow bool // the client receives news of the job until the job ends
-
-	// Partial says that the client adds the rest and then closes the job. If the client
-	// goes before then, the job is cancelled. Only for an Open job.
-	Partial bool
-}
 
 // TaskGrace is how long a cancelled task has between TERM and KILL.
 const TaskGrace = 10 * time.Second

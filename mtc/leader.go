@@ -75,7 +75,7 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 		}
 	}
 	j := c.job(s.Job)
-	j.ticket, j.view.asked = s.Ticket, true
+	j.ticket, j.view.asked, j.follow = s.Ticket, true, j.follow || s.Follow
 	spec := s.Spec
 	j.spec = &spec
 	if spec.Expect == 0 {

@@ -7,7 +7,9 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Submission is a new job.
+// Submission is a new job, as submitted by a client, in the client's message too. The
+// client leaves Job zero, and of the Ticket all but the class: the node of the client
+// fills these in.
 type Submission struct {
 	Job    filch.JobID
 	Name   string
@@ -17,9 +19,12 @@ type Submission struct {
 	Open   bool  // more tasks are added later
 	After  []filch.JobID
 
-	// Partial is set if more of the submission itself follows before the job is closed:
-	// without this node the job stays incomplete.
+	// Partial is set if the client adds the rest of the submission and then closes the job:
+	// if the client or this node goes before, the job is cancelled, incomplete. Only
+	// for an Open job.
 	Partial bool
+	// Follow calls [Core.Follow] for the clients at this node.
+	Follow bool
 
 	Lines [][]byte           // of a bag with payloads, Total of them, none empty
 	Nodes []record.GraphNode // of a workflow

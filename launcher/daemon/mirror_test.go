@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -42,7 +43,7 @@ func (r *rig) once(total int32) *cli.Tasks {
 	}
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
-	tasks, err := c.SubmitTasks(&launcher.TaskSubmission{Name: "once", Total: total, Follow: true, Spec: record.Spec{
+	tasks, err := c.SubmitTasks(&mtc.Submission{Name: "once", Total: total, Follow: true, Spec: record.Spec{
 		Each: record.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
 	}})
 	if err != nil {

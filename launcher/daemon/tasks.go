@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -110,7 +111,7 @@ func (cs *clients) tasks(c *client, f wire.Frame) error {
 	d := cs.d
 	switch f.Kind {
 	case wire.KindTaskSubmit:
-		var s launcher.TaskSubmission
+		var s mtc.Submission
 		if err := wire.Unmarshal(f.Body, &s); err != nil {
 			return err
 		}

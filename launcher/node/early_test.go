@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -21,7 +22,7 @@ func TestNothingIsDueForAClientThatWent(t *testing.T) {
 	})
 	before := len(w.replies)
 	n1.input(func(out *launcher.Outbox) {
-		s := launcher.TaskSubmission{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: record.Room{Slots: 1}}}
+		s := mtc.Submission{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: record.Room{Slots: 1}}}
 		n1.node.SubmitTasks(w.Now(), 7, s, int64(w.Now()), out)
 	})
 	if len(w.replies) > before {

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -25,7 +26,7 @@ func linesOf(n int) (lines [][]byte) {
 func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.chores.lasts = 100 * ms
-	part := func(s *launcher.TaskSubmission) {
+	part := func(s *mtc.Submission) {
 		s.Open, s.Partial, s.Lines, s.Spec.Payloads = true, true, linesOf(40), true
 	}
 	h := w.nodes["n1"]
@@ -52,7 +53,7 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 
 	// Before it is accepted, too.
 	before := len(w.jobs())
-	s := launcher.TaskSubmission{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
+	s := mtc.Submission{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
 	part(&s)
 	h.input(func(out *launcher.Outbox) { h.node.SubmitTasks(w.Now(), 5, s, int64(w.Now()), out) })
 	h.input(func(out *launcher.Outbox) { h.node.ClientGone(w.Now(), 5, out) })
@@ -111,7 +112,7 @@ func (w *net) said(since int, client launcher.ClientID, what string) bool {
 // the same job or wait for its end.
 func TestARefusalIsForWhoAdds(t *testing.T) {
 	w := newNet(t, 3, 4)
-	id := w.bag("n1", 1, 40, func(s *launcher.TaskSubmission) {
+	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
 	h, since := w.nodes["n1"], len(w.replies)
@@ -132,7 +133,7 @@ func TestARefusalIsForWhoAdds(t *testing.T) {
 // the job all the same, as who only waits for it.
 func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
 	w := newNet(t, 5, 4)
-	id := w.bag("n1", 1, 40, func(s *launcher.TaskSubmission) {
+	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
 	h, since := w.nodes["n1"], len(w.replies)

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -99,7 +100,7 @@ func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.chores.lasts = sec
 	w.bag("n1", 1, 12, nil) // all have the slots of all nodes
-	id := w.bag("n1", 2, 12, func(s *launcher.TaskSubmission) { s.Spec.Once = true })
+	id := w.bag("n1", 2, 12, func(s *mtc.Submission) { s.Spec.Once = true })
 	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
 	opening := int64(0)
 	for k := range 200 {

@@ -24,11 +24,7 @@ func (w *tasks) tellTasks(t *Turn, told *mtc.Tell) {
 	switch told.What {
 	case mtc.TellAccepted:
 		news.What = launcher.TasksAccepted
-		u := w.unsaid[told.Job]
-		if u.follow && len(w.follow[told.Job]) > 0 {
-			w.ready(t).Follow(t.Now, told.Job, &w.out)
-		}
-		w.waitsFor(told.Job, unsaid{adding: u.adding})
+		w.waitsFor(told.Job, unsaid{adding: w.unsaid[told.Job].adding})
 		if w.partial[told.Job].gone {
 			delete(w.partial, told.Job)
 			w.cancelPartial(t, told.Job)
@@ -72,7 +68,6 @@ func (w *tasks) tellAdded(t *Turn, told *mtc.Tell, news launcher.TaskNews) {
 // results of additions.
 type unsaid struct {
 	accept bool
-	follow bool // the clients want news from the acceptance on
 	adding []adding
 }
 

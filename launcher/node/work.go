@@ -85,7 +85,7 @@ type taskRun struct {
 // early is a submission waiting for a block of ids.
 type early struct {
 	client launcher.ClientID
-	sub    launcher.TaskSubmission
+	sub    mtc.Submission
 	unixNS int64
 	until  time.Duration
 }
@@ -118,7 +118,7 @@ type TaskConfig struct {
 
 // SubmitTasks handles a bag or workflow of a local client. The client receives TaskNews:
 // accepted when every record is committed, or refused.
-func (w *tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s launcher.TaskSubmission, unixNS int64, out *launcher.Outbox) {
+func (w *tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.Submission, unixNS int64, out *launcher.Outbox) {
 	t := w.turn(now, out)
 	never := w.neverFits(&stealer.Need{Ranks: 1, Each: slots.Room(s.Spec.Each), MinNodes: 1})
 	switch {
@@ -140,19 +140,16 @@ func (w *tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s launc
 // takesTasks reports whether a submission can begin now.
 func (w *tasks) takesTasks() bool { return w.records.haveID() && !w.over }
 
-func (w *tasks) submitTasks(t *Turn, client launcher.ClientID, s launcher.TaskSubmission, unixNS int64) {
+func (w *tasks) submitTasks(t *Turn, client launcher.ClientID, s mtc.Submission, unixNS int64) {
 	id := w.records.nextID()
 	core := w.ready(t)
 	w.follows(id, client)
-	err := core.Submit(t.Now, mtc.Submission{
-		Job: id, Name: s.Name, Ticket: filch.Ticket{Class: s.Class, UnixNS: unixNS, Job: id}, Spec: s.Spec,
-		Total: s.Total, Open: s.Open, Partial: s.Partial, After: s.After, Lines: s.Lines, Nodes: s.Nodes,
-	}, &w.out)
-	if err != nil {
+	s.Job, s.Ticket.Job, s.Ticket.UnixNS = id, id, unixNS
+	if err := core.Submit(t.Now, s, &w.out); err != nil {
 		w.refuseTasks(t, client, id, filch.Errorf(filch.Invalid, "cannot submit: %s", err.Error()))
 		return
 	}
-	w.unsaid[id] = unsaid{accept: true, follow: s.Follow}
+	w.unsaid[id] = unsaid{accept: true}
 	if s.Partial && s.Open {
 		w.partial[id] = partial{client: client}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -90,7 +91,7 @@ func (f *submitFlags) additions(args []string) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s launcher.TaskSubmission
+	var s mtc.Submission
 	lines, err := f.openPayloads(&s, command, bag)
 	switch {
 	case err != nil:
@@ -115,7 +116,7 @@ func (f *submitFlags) additions(args []string) (source, error) {
 }
 
 // opened returns the tasks of a new job that stays open.
-func (f *submitFlags) opened(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	if f.array != "" && f.builtin == "" && len(command) == 0 {
 		return nil, filch.Errorf(filch.Invalid, "there is nothing to run for --array %s", f.array).WithHint("filch submit --open --array %s -- COMMAND", f.array)
 	}
@@ -132,7 +133,7 @@ func (f *submitFlags) opened(s *launcher.TaskSubmission, command []string, bag *
 // Each task has a payload: for a builtin the builtin's text, else the task's
 // number in the array. A builtin needs no command of the job, and may share a job
 // with other tasks.
-func (f *submitFlags) openPayloads(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	if f.array == "" && f.builtin == "" {
 		return f.payloads(s, command, bag)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -205,7 +206,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags) error {
 			return err
 		}
 	}
-	s := &launcher.TaskSubmission{Name: p.rec.Name, Class: p.rec.Ticket.Class, Spec: *p.spec, Follow: show.follows()}
+	s := &mtc.Submission{Name: p.rec.Name, Ticket: filch.Ticket{Class: p.rec.Ticket.Class}, Spec: *p.spec, Follow: show.follows()}
 	numbers := make([]indices, 0, len(bad))
 	for _, r := range bad {
 		s.Total += r.hi - r.lo
@@ -331,7 +332,7 @@ func (p *past) loadPayloads(parts map[int32]*record.Payload, first int32, bad []
 // submit submits the new job over its own connection, and follows the job if show
 // asks for the wait; ended is called at the end, if there is something left to
 // do.
-func (p *past) submit(g *cli.Global, s *launcher.TaskSubmission, lines source, show showFlags, ended func(filch.JobID, error) error) error {
+func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showFlags, ended func(filch.JobID, error) error) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err

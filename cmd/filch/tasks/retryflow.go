@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -56,8 +57,8 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		p.nothing()
 		return nil
 	}
-	s := &launcher.TaskSubmission{
-		Name: p.rec.Name, Class: p.rec.Ticket.Class, Spec: *p.spec, Follow: true,
+	s := &mtc.Submission{
+		Name: p.rec.Name, Ticket: filch.Ticket{Class: p.rec.Ticket.Class}, Spec: *p.spec, Follow: true,
 	}
 	for _, i := range f.again {
 		n, err := f.node(i)

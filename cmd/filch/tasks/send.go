@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // send submits the job and the further payloads, and returns when all of the
 // payloads are recorded. An open job stays open.
-func send(c *client.Client, s *launcher.TaskSubmission, lines source) (*client.Tasks, error) {
+func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, error) {
 	more, open := lines != nil, s.Open
 	var err error
 	if more {

@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -164,7 +165,7 @@ type source func() ([]byte, error)
 
 // submission reads the options into the request to the launcher, and into the
 // source of the payloads, nil for tasks without payloads.
-func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, source, error) {
+func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error) {
 	command, bag, err := f.sources(args)
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +180,7 @@ func (f *submitFlags) submission(args []string) (*launcher.TaskSubmission, sourc
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
 	}
-	s := &launcher.TaskSubmission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
+	s := &mtc.Submission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
 	if s.Name == "" && len(command) > 0 {
 		s.Name = command[0][strings.LastIndexByte(command[0], '/')+1:]
 	} else if s.Name == "" {
@@ -220,7 +221,7 @@ func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Ba
 }
 
 // spec fills in the properties that all tasks have in common.
-func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) error {
+func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Bag) error {
 	around, err := cli.Environment()
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func (f *submitFlags) spec(s *launcher.TaskSubmission, command []string, bag *wo
 	if err != nil {
 		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
 	}
-	s.Class = int32(class)
+	s.Ticket.Class = int32(class)
 	if s.After, err = readDeps(f.dep); err != nil {
 		return err
 	}
@@ -329,7 +330,7 @@ func checkDeps(c *client.Client, ids []filch.JobID) error {
 }
 
 // payloads is the source of the tasks.
-func (f *submitFlags) payloads(s *launcher.TaskSubmission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	switch {
 	case f.array != "":
 		return nil, array(s, f.array)
@@ -361,7 +362,7 @@ func readArray(text string) (workflow.Array, error) {
 }
 
 // array reads indices and a cap.
-func array(s *launcher.TaskSubmission, text string) error {
+func array(s *mtc.Submission, text string) error {
 	a, err := readArray(text)
 	if err != nil {
 		return err
@@ -396,7 +397,7 @@ func openInput(name string) (io.ReadCloser, error) {
 
 // entries are tasks of a JSON list: with a command each is a value for the
 // command, in FILCH_LINE; without, each names its own command.
-func (f *submitFlags) entries(s *launcher.TaskSubmission, command []string) (source, error) {
+func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, error) {
 	in, err := openInput(f.fromJSON)
 	if err != nil {
 		return nil, err
@@ -429,7 +430,7 @@ func item(t launcher.TaskItem) ([]byte, error) {
 }
 
 // expanded are the combinations of the values after :::, with their files.
-func expanded(s *launcher.TaskSubmission, bag *workflow.Bag, files taskFiles) source {
+func expanded(s *mtc.Submission, bag *workflow.Bag, files taskFiles) source {
 	s.Spec.Payloads = true
 	slot := bag.Template.UsesSlot()
 	return many(bag.Len(), func(i int64) ([]byte, error) {

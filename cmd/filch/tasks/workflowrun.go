@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/mtc/workflow/replay"
@@ -167,10 +168,10 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 }
 
 // submission is all of the job but its order.
-func (f *runFlags) submission(w *workflow.Graph) (*launcher.TaskSubmission, error) {
+func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, error) {
 	shared := submitFlags{needFlags: needFlags{cpus: 1}, lifeFlags: lifeFlags{crashes: record.CrashLimit, priority: f.priority, dep: f.dep}}
 	shared.name, shared.keep = f.name, "all"
-	s := &launcher.TaskSubmission{Name: f.name, Follow: !f.detach && f.wait}
+	s := &mtc.Submission{Name: f.name, Follow: !f.detach && f.wait}
 	if err := shared.spec(s, nil, nil); err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (record.Gra
 }
 
 // origin completes the order with the node that has the folder.
-func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *launcher.TaskSubmission) error {
+func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err

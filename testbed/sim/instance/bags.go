@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -16,7 +17,7 @@ type bag struct {
 	index     int
 	host      int32 // whose client submits it
 	submit    time.Duration
-	request   launcher.TaskSubmission
+	request   mtc.Submission
 	shortest  time.Duration // of its tasks
 	longest   time.Duration
 	failEvery int    // of attempts; 0: none fails

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
@@ -103,7 +104,7 @@ func TestNodes(t *testing.T) {
 			for i := range bags {
 				p := in.nodes[in.names[i]]
 				p.input(func(now time.Duration, out *launcher.Outbox) {
-					p.node.SubmitTasks(now, launcher.ClientID(i+1), launcher.TaskSubmission{
+					p.node.SubmitTasks(now, launcher.ClientID(i+1), mtc.Submission{
 						Name: "bag", Total: int32(10 * n), Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: sleep},
 					}, int64(time.Hour)+int64(i), out)
 				})
