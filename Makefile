@@ -3,8 +3,8 @@
 BIN      ?= bin
 GO       ?= go
 TOOL     := $(GO) tool -modfile=tools.mod
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X main.version=$(VERSION) -X github.com/filch-hpc/filch/cmd/filch/cli.Build=$(VERSION)
+COMMIT   ?= $(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.commit=$(COMMIT) -X github.com/filch-hpc/filch/cmd/filch/cli.Commit=$(COMMIT)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 PAYLOAD  := cmd/filch/filchd/payload/filchd
 HELPER   := launcher/pmix/payload/pmixd

@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// Version is the released version that this tree becomes.
+const Version = "0.1.0"
+
+// Build names a binary: the version and the commit. Launchers show each other their
+// builds.
+func Build(commit string) string { return Version + "+" + commit }
+
 // Never is the deadline of something without a due time.
 const Never = time.Duration(1<<63 - 1)
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
@@ -39,7 +39,7 @@ func writeManual(root *cobra.Command, dir string) error {
 			}
 		})
 	}
-	header := &doc.GenManHeader{Title: "FILCH", Section: "1", Manual: "filch", Source: "filch " + cli.Build}
+	header := &doc.GenManHeader{Title: "FILCH", Section: "1", Manual: "filch", Source: "filch " + filch.Version}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/filchd"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -17,20 +18,21 @@ func versionCommand(*cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
 		GroupID: "nodes",
-		Short:   "print the version of this binary and of the protocol it speaks",
+		Short:   "print the version and commit of this binary, and its wire version",
 		Example: "  filch version\n  filch version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
 				return ui.PrintJSON(struct {
 					Version string `json:"version"`
+					Commit  string `json:"commit"`
 					Wire    int    `json:"wire"`
 					Go      string `json:"go"`
 					OS      string `json:"os"`
 					Arch    string `json:"arch"`
 					Carries bool   `json:"carries_launcher"`
-				}{cli.Build, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, filchd.CarriesLauncher()})
+				}{filch.Version, cli.Commit, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, filchd.CarriesLauncher()})
 			}
-			_, err := fmt.Printf("filch %s, wire version %d, %s %s/%s\n", ui.Clean(cli.Build), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Printf("filch %s (commit %s), wire version %d, %s %s/%s\n", filch.Version, ui.Clean(cli.Commit), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

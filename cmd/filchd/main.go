@@ -30,8 +30,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 )
 
-// version is set by a release build.
-var version = "dev"
+// commit is set by make build (-ldflags -X).
+var commit = "unknown"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -59,7 +59,7 @@ func run(args []string) error {
 		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("it is started by `filch up`")
 	}
 	if args[0] == "--version" {
-		fmt.Printf("filchd %s, wire version %d\n", version, wire.Version)
+		fmt.Printf("filchd %s (commit %s), wire version %d\n", filch.Version, commit, wire.Version)
 		return nil
 	}
 	cfg, err := config.Load(args[0])
@@ -103,7 +103,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			After:    filch.JobID(n.Alloc.After),
 			Walltime: policy.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},
-		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: version, Nice: nice, Spare: cfg.Spare,
+		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: filch.Build(commit), Nice: nice, Spare: cfg.Spare,
 		StoreBytes: cfg.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
 	})
 	if err != nil {

@@ -11,8 +11,11 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// Build is set by the build (-ldflags -X).
-var Build = "dev"
+// Commit is set by make build (-ldflags -X).
+var Commit = "unknown"
+
+// Build names this binary to launchers.
+var Build = filch.Build(Commit)
 
 const WireVersion = wire.Version
 
