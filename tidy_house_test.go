@@ -21,7 +21,6 @@ var largePackages = map[string]int{
 }
 
 var largeTypes = map[string]int{
-	"dht/overlay.Host":       68,
 	"launcher/daemon.Daemon": 88,
 	"mtc.Core":               110,
 	"slots.Ledger":           67,
@@ -38,7 +37,6 @@ var loneStructs = map[string]bool{
 	"cmd/filch/tasks.scales":         true,
 	"dht/disk.queue":                 true,
 	"dht/disk.trust":                 true,
-	"dht/overlay.dialing":            true,
 	"launcher/daemon.life":           true,
 	"launcher/daemon.terms":          true,
 	"launcher/daemon.workers":        true,

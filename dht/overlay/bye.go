@@ -75,10 +75,7 @@ func (h *Host) restore(p *remote, c *conn) bool {
 	c.closing, c.told = false, -1
 	c.flushed, c.drained = make(chan struct{}), make(chan struct{})
 	h.t.active.Add(1)
-	if p.fresh != nil {
-		close(p.fresh)
-		p.fresh = nil
-	}
+	p.dialing.usable()
 	p.sent.Store(h.t.now()) // the next trim closes other peers' connections first
 	return true
 }

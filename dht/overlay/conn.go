@@ -195,11 +195,8 @@ func (h *Host) adopt(c *conn, who Hello) error {
 		}
 	}
 	p.conns = append(p.conns, c)
-	if p.fresh != nil {
-		close(p.fresh)
-		p.fresh = nil
-	}
-	p.failed, p.why = time.Time{}, nil
+	p.dialing.usable()
+	p.dialing.forgive()
 	if len(p.addrs) == 0 && c.net.Stat().Direction == network.DirOutbound {
 		p.addrs = []string{printable(c.net.RemoteMultiaddr())}
 	}
@@ -262,9 +259,7 @@ func (h *Host) Cut(node filch.NodeName) {
 func (h *Host) cut(p *remote) {
 	p.mu.Lock()
 	h.dropLocked(p)
-	if p.stop != nil {
-		p.stop()
-	}
+	p.dialing.abort()
 	conns := slices.Clone(p.conns)
 	for _, c := range conns {
 		if !c.closing {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,9 +17,79 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
+// maxDials is how many dials for frames run at a time: each costs CPU on both
+// sides, and many at once would all be late.
+const maxDials = 8
+
+// dialer makes the connections of a Host.
+type dialer struct {
+	host          *Host
+	slots         chan struct{} // of capacity maxDials
+	dials, failed atomic.Uint64
+}
+
+func newDialer(h *Host) *dialer { return &dialer{host: h, slots: make(chan struct{}, maxDials)} }
+
+// dialing is the state of the dials of one peer. The mutex of the peer's remote
+// guards a dialing.
+type dialing struct {
+	fresh  chan struct{} // closed when a connection is admitted; nil when none waits
+	ended  chan struct{} // closed when the running dial has ended; nil when none runs
+	stop   func()        // ends the running dial; nil when none runs
+	failed time.Time     // when the last dial failed
+	why    error         // the error of the last dial
+}
+
+// begin notes that a dial runs, and returns the context of the dial.
+func (d *dialing) begin(parent context.Context) (ctx context.Context) {
+	d.ended = make(chan struct{})
+	ctx, d.stop = context.WithCancel(parent)
+	return ctx
+}
+
+// end notes the result of the running dial.
+func (d *dialing) end(err error) {
+	d.stop()
+	close(d.ended)
+	d.ended, d.stop, d.why = nil, nil, err
+	if err != nil {
+		d.failed = time.Now()
+	}
+}
+
+// abort ends the running dial, if any.
+func (d *dialing) abort() {
+	if d.stop != nil {
+		d.stop()
+	}
+}
+
+// next is closed when a connection is admitted.
+func (d *dialing) next() <-chan struct{} {
+	if d.fresh == nil {
+		d.fresh = make(chan struct{})
+	}
+	return d.fresh
+}
+
+// usable wakes the callers waiting for a connection.
+func (d *dialing) usable() {
+	if d.fresh != nil {
+		close(d.fresh)
+		d.fresh = nil
+	}
+}
+
+// forgive forgets failed dials.
+func (d *dialing) forgive() { d.failed, d.why = time.Time{}, nil }
+
+// rests reports whether a dial failed so lately that no other dial begins yet.
+func (d *dialing) rests() bool { return !d.failed.IsZero() && time.Since(d.failed) < redialPause }
+
 // reach returns a connection ready for writing to a peer, and dials if there is
 // none. One dial runs per peer; the other callers wait for it.
-func (h *Host) reach(p *remote) (*conn, error) {
+func (d *dialer) reach(p *remote) (*conn, error) {
+	h := d.host
 	for {
 		p.mu.Lock()
 		if c := p.usable(); c != nil {
@@ -30,15 +101,11 @@ func (h *Host) reach(p *remote) (*conn, error) {
 		switch {
 		case len(p.conns) > 0:
 			wait = p.conns[0].gone // closing; libp2p would hand it out again
-			if p.fresh == nil {
-				p.fresh = make(chan struct{})
-			}
-			fresh = p.fresh
-		case p.dial != nil:
-			wait = p.dial
+			fresh = p.dialing.next()
+		case p.dialing.ended != nil:
+			wait = p.dialing.ended
 		default:
-			p.dial = make(chan struct{})
-			ctx, p.stop = context.WithCancel(h.ctx)
+			ctx = p.dialing.begin(h.ctx)
 		}
 		p.mu.Unlock()
 		if wait != nil {
@@ -49,14 +116,14 @@ func (h *Host) reach(p *remote) (*conn, error) {
 				return nil, ErrClosed
 			}
 			p.mu.Lock()
-			err := p.why
+			err := p.dialing.why
 			p.mu.Unlock()
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		return h.redial(ctx, p)
+		return d.redial(ctx, p)
 	}
 }
 
@@ -69,16 +136,17 @@ const (
 // redial dials a peer for the callers waiting in reach. It goes on while the other
 // side is only slow. It gives up if the address refuses connections, if the peer
 // refuses the hello, or if the peer is cut.
-func (h *Host) redial(ctx context.Context, p *remote) (c *conn, err error) {
+func (d *dialer) redial(ctx context.Context, p *remote) (c *conn, err error) {
+	h := d.host
 	id, err := derivePeer(h.cfg.Secret, p.name)
 	for n := 1; err == nil; n++ {
 		p.mu.Lock()
 		addrs := p.addrs
 		p.mu.Unlock()
 		select {
-		case h.slots <- struct{}{}:
-			c, err = h.dial(ctx, id, addrs)
-			<-h.slots
+		case d.slots <- struct{}{}:
+			c, err = d.dial(ctx, id, addrs)
+			<-d.slots
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -95,12 +163,7 @@ func (h *Host) redial(ctx context.Context, p *remote) (c *conn, err error) {
 		}
 	}
 	p.mu.Lock()
-	p.stop()
-	close(p.dial)
-	p.dial, p.stop, p.why = nil, nil, err
-	if err != nil {
-		p.failed = time.Now()
-	}
+	p.dialing.end(err)
 	p.mu.Unlock()
 	var r *Refusal
 	if errors.As(err, &r) {
@@ -111,17 +174,18 @@ func (h *Host) redial(ctx context.Context, p *remote) (c *conn, err error) {
 
 // dial connects to a peer id at one of the addresses and waits until both
 // sides have admitted each other.
-func (h *Host) dial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
-	h.count.dials.Add(1)
-	c, err := h.tryDial(ctx, id, addrs)
+func (d *dialer) dial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
+	d.dials.Add(1)
+	c, err := d.tryDial(ctx, id, addrs)
 	if err != nil {
-		h.count.failed.Add(1)
+		d.failed.Add(1)
 		return nil, err
 	}
 	return c, nil
 }
 
-func (h *Host) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
+func (d *dialer) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn, error) {
+	h := d.host
 	var ms []ma.Multiaddr
 	for _, a := range addrs {
 		if m, err := parseAddr(a); err == nil {
@@ -169,8 +233,10 @@ func undialed(addr string, why error) error {
 	return fmt.Errorf("cannot dial %s: %w", addr, why)
 }
 
-func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
-	id, err := h.identify(ctx, addr, "")
+// Dial implements Carrier.
+func (d *dialer) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
+	h := d.host
+	id, err := d.identify(ctx, addr, "")
 	if err != nil {
 		return "", err
 	}
@@ -183,63 +249,53 @@ func (h *Host) Dial(ctx context.Context, addr string) (filch.NodeName, error) {
 			Text: fmt.Sprintf("the name %s is taken by the node at %s (this one is at %s)", h.cfg.Name, addr, h.addr),
 		}
 	}
-	c, err := h.dial(ctx, id, []string{addr})
+	c, err := d.dial(ctx, id, []string{addr})
 	if err != nil {
 		return "", err
 	}
 	return c.hello().Name, nil
 }
 
-func (h *Host) Probe(ctx context.Context, node filch.NodeName, addrs []string) error {
-	id, err := derivePeer(h.cfg.Secret, node)
+// Probe implements Carrier.
+func (d *dialer) Probe(ctx context.Context, node filch.NodeName, addrs []string) error {
+	id, err := derivePeer(d.host.cfg.Secret, node)
 	if err != nil {
 		return err
 	}
 	err = ErrUnreachable
 	refused := 0
 	for _, a := range addrs {
-		if _, err = h.identify(ctx, a, id); err == nil {
+		if _, err = d.identify(ctx, a, id); err == nil {
 			return nil
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			refused++
 		}
 	}
-	if refused > 0 && refused == len(addrs) && !h.linked(node) {
+	if refused > 0 && refused == len(addrs) && !d.host.t.linked(node) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
 }
 
-// linked reports whether a connection to a node is still in the table.
-func (h *Host) linked(node filch.NodeName) bool {
-	p := h.t.peer(node)
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.conns) > 0
-}
-
 // identify learns at the gate which node answers at an address. The swarm would
 // hand out an existing connection, and needs an id to dial. With an id given,
 // identify fails if another node answers.
-func (h *Host) identify(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
+func (d *dialer) identify(ctx context.Context, addr string, want peer.ID) (peer.ID, error) {
 	if _, err := parseAddr(addr); err != nil {
 		return "", err
 	}
-	d := ProbeTimeout
+	wait := ProbeTimeout
 	if want == "" {
-		d = DialTimeout
+		wait = DialTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	defer context.AfterFunc(h.ctx, cancel)()
-	h.count.dials.Add(1)
-	c, id, err := h.knock(ctx, addr, want, probes)
+	defer context.AfterFunc(d.host.ctx, cancel)()
+	d.dials.Add(1)
+	c, id, err := d.knock(ctx, addr, want, probes)
 	if err != nil {
-		h.count.failed.Add(1)
+		d.failed.Add(1)
 		return "", undialed(addr, err)
 	}
 	return id, c.Close()

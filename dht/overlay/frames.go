@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multistream"
@@ -71,7 +70,7 @@ func (h *Host) enqueue(p *remote, c Class, payload []byte) (room <-chan struct{}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.conns) == 0 && p.name != h.cfg.Name {
-		if len(p.addrs) == 0 || !p.failed.IsZero() && time.Since(p.failed) < redialPause {
+		if len(p.addrs) == 0 || p.dialing.rests() {
 			return nil, false, ErrUnreachable
 		}
 	}
@@ -232,7 +231,7 @@ func (h *Host) stream(p *remote, c Class, start bool, epoch uint64) (s network.S
 		if !start {
 			return nil, false, network.ErrReset
 		}
-		k, err := h.reach(p)
+		k, err := h.dialer.reach(p)
 		if err != nil {
 			return nil, false, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,6 +74,7 @@ type Config struct {
 
 // Host is the real Carrier.
 type Host struct {
+	*dialer
 	cfg   Config
 	basic *basichost.BasicHost
 	net   *swarm.Swarm
@@ -86,7 +86,6 @@ type Host struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	ready  chan struct{} // closed when there is a handler
-	slots  chan struct{} // of capacity maxDials
 	count  counters
 	hooks  atomic.Pointer[Hooks]
 	handle atomic.Pointer[Handler]
@@ -94,14 +93,10 @@ type Host struct {
 	t      table
 }
 
-// maxDials is how many dials for frames run at a time: each costs CPU on both
-// sides, and many at once would all be late.
-const maxDials = 8
-
 // counters of a Host.
 type counters struct {
-	class                                              [NumClasses]classCounters
-	dials, failed, refused, hostile, evicted, accepted atomic.Uint64
+	class                               [NumClasses]classCounters
+	refused, hostile, evicted, accepted atomic.Uint64
 }
 
 type classCounters struct {
@@ -131,7 +126,8 @@ func NewHost(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, ready: make(chan struct{}), slots: make(chan struct{}, maxDials)}
+	h := &Host{cfg: cfg, ready: make(chan struct{})}
+	h.dialer = newDialer(h)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.t.init(cfg.Incarnation)
 	open := OpenHooks()
@@ -264,12 +260,7 @@ func (h *Host) PeerID(name filch.NodeName) (peer.ID, error) { return derivePeer(
 // Admitted reports whether an open connection to a peer has been admitted. Other
 // packages' protocols may trust no other peer: a peer with the secret is not yet a
 // member.
-func (h *Host) Admitted(id peer.ID) bool {
-	return slices.ContainsFunc(h.net.ConnsToPeer(id), func(n network.Conn) bool {
-		c := h.t.conn(n)
-		return c != nil && c.hello().Name != ""
-	})
-}
+func (h *Host) Admitted(id peer.ID) bool { return h.t.admitted(h.net.ConnsToPeer(id)) != nil }
 
 func (h *Host) SetHandler(f Handler) {
 	if h.handle.Swap(&f) == nil {
@@ -283,7 +274,7 @@ func (h *Host) SetHooks(k Hooks) { h.hooks.Store(&k) }
 
 func (h *Host) Stats() Stats {
 	s := Stats{
-		Conns: h.t.conns(), Dials: h.count.dials.Load(), Failed: h.count.failed.Load(),
+		Conns: h.t.conns(), Dials: h.dials.Load(), Failed: h.failed.Load(),
 		Refused: h.count.refused.Load(), Hostile: h.count.hostile.Load(),
 		Evicted: h.count.evicted.Load(), Accepted: h.count.accepted.Load(),
 	}

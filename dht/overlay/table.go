@@ -76,6 +76,17 @@ func (t *table) conn(n network.Conn) *conn {
 	return t.open[n]
 }
 
+// admitted returns the first of several connections that has been admitted; nil if
+// there is none.
+func (t *table) admitted(all []network.Conn) *conn {
+	for _, n := range all {
+		if c := t.conn(n); c != nil && c.hello().Name != "" {
+			return c
+		}
+	}
+	return nil
+}
+
 func (t *table) peer(name filch.NodeName) *remote {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -98,6 +109,17 @@ func (t *table) entry(name filch.NodeName) *remote {
 		t.peers[name] = p
 	}
 	return p
+}
+
+// linked reports whether a connection to a node is still in the table.
+func (t *table) linked(node filch.NodeName) bool {
+	p := t.peer(node)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) > 0
 }
 
 func (t *table) all() []*remote {
@@ -137,24 +159,15 @@ type remote struct {
 	sent   atomic.Int64
 	taking atomic.Int32 // frames being handled by the handler
 
-	mu     sync.Mutex
-	epoch  uint64 // grows when the queued frames are dropped
-	addrs  []string
-	tags   map[string]struct{}
-	pinned bool
-	conns  []*conn // admitted
-	out    [NumClasses]outbox
-	in     [NumClasses]inbox
-	dialing
-}
-
-// dialing is the state of a remote's dials.
-type dialing struct {
-	fresh  chan struct{} // closed when a connection is admitted; nil when none waits
-	dial   chan struct{} // closed when the running dial has ended
-	stop   func()        // ends the running dial; nil when none runs
-	failed time.Time     // when the last dial failed
-	why    error         // the error of the last dial
+	mu      sync.Mutex
+	epoch   uint64 // grows when the queued frames are dropped
+	addrs   []string
+	tags    map[string]struct{}
+	pinned  bool
+	conns   []*conn // admitted
+	out     [NumClasses]outbox
+	in      [NumClasses]inbox
+	dialing dialing
 }
 
 // newRemote numbers the streams from beyond a serial.
@@ -219,10 +232,8 @@ func (h *Host) Learn(node filch.NodeName, addrs []string) {
 		return
 	}
 	p.addrs = append(p.addrs[:0:0], addrs...)
-	p.failed = time.Time{}
-	if p.stop != nil {
-		p.stop() // the dial uses the node's old addresses
-	}
+	p.dialing.failed = time.Time{}
+	p.dialing.abort() // the dial uses the node's old addresses
 }
 
 func (h *Host) Forget(node filch.NodeName) {

@@ -56,7 +56,7 @@ func (t *tcp) Protocols() []int { return []int{ma.P_TCP} }
 func (t *tcp) Proxy() bool { return false }
 
 func (t *tcp) Dial(ctx context.Context, addr ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
-	raw, id, err := t.host.knock(ctx, printable(addr), p, joins)
+	raw, id, err := t.host.dialer.knock(ctx, printable(addr), p, joins)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func (t *tcp) Dial(ctx context.Context, addr ma.Multiaddr, p peer.ID) (transport
 // knock connects to an address and passes the gate of the launcher listening there;
 // with an id given, the launcher must have this id. knock ends with its context, at
 // the latest; libp2p gives a dial DialTimeout.
-func (h *Host) knock(ctx context.Context, addr string, want peer.ID, as role) (net.Conn, peer.ID, error) {
-	d := net.Dialer{KeepAlive: keepAlive}
-	c, err := d.DialContext(ctx, "tcp", addr)
+func (d *dialer) knock(ctx context.Context, addr string, want peer.ID, as role) (net.Conn, peer.ID, error) {
+	tcp := net.Dialer{KeepAlive: keepAlive}
+	c, err := tcp.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
@@ -83,7 +83,7 @@ func (h *Host) knock(ctx context.Context, addr string, want peer.ID, as role) (n
 		return nil, "", err
 	}
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
-	id, err := h.gate.dial(c, want, as)
+	id, err := d.host.gate.dial(c, want, as)
 	if !stop() {
 		err = ctx.Err() // the deadline may be set any time now
 	}
