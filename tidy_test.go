@@ -135,6 +135,7 @@ var keepers = map[string][]string{
 	"github.com/spf13/viper":   {"launcher/config"},
 	"github.com/vmihailenco/":  {"launcher/wire"},
 	"go.yaml.in/":              {"mtc/workflow/yaml"},
+	"google.golang.org/":       {"dht/kad"},
 }
 
 // unfinished marks what belongs in an issue. Split, so as not to find itself.

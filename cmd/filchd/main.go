@@ -155,7 +155,7 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 		return overlay.NewMesh(host, overlay.MeshConfig{
 			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(),
 			Events: func(e members.Event) {
-				finder.Follow(host, e)
+				finder.Follow(e)
 				d.MemberEvent(e)
 			},
 		}), nil

@@ -2,19 +2,23 @@
 // list of all members.
 //
 // A [Finder] is attached to an overlay.Host before the host listens. Every node
-// admitted by the host enters the routing table; a lookup asks the nearest known
-// nodes for nearer nodes until there are none. While the member list holds all
-// nodes, the list is the better answer, being complete and free; package kad is for
-// instances with too many nodes for the list (filch.MaxNodes).
+// admitted by the host enters the routing table. A lookup asks the nearest known
+// nodes for nearer nodes until there are none. Where the member list has a node, the
+// list is the better answer, being free. Lookups serve a node whose list is not
+// whole: a node that joins, or a node of an instance larger than the list.
 //
-// Values and providers of go-libp2p-kad-dht are switched off: the library loses
-// updates, waits for hung nodes for 20 s, and takes 49 messages for a write.
+// go-libp2p-kad-dht keeps the routing table and answers the lookups of other nodes.
+// The lookups of this node are package kad's own: they tell their path, and stop as
+// soon as the nearest nodes have answered. Values and providers of go-libp2p-kad-dht
+// are switched off: the library loses updates, waits for hung nodes for 20 s, and
+// takes 49 messages for a write.
 package kad
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,29 +32,29 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 )
 
-// The shape of lookups. Few concurrent requests and a resiliency of one answer keep
-// a lookup at some ten messages, and the number of opened connections low.
+// The limits of the routing table and of lookups. Few concurrent questions and few
+// nodes that must answer keep a lookup at some ten messages, and the number of opened
+// connections low.
 const (
-	bucketSize   = 20
-	concurrency  = 3
-	resiliency   = 1
-	queryTimeout = 5 * time.Second
+	bucketSize   = 20              // k: nodes in a bucket, and in an answer
+	alpha        = 3               // nodes asked at the same time
+	nearest      = 3               // nodes that must have answered: the nearest
+	maxAsked     = 64              // nodes asked in one lookup
+	maxSpares    = 2 * bucketSize  // nodes named by the answer to Prime
+	lookupWait   = 5 * time.Second // for a whole lookup
+	askWait      = 2 * time.Second // for one node, with the dial
+	refreshLimit = 5 * time.Second // of the library, for a query of its own
 )
 
-// Protocol is the prefix of the protocol's name on the wire.
-const Protocol = "/filch"
+// Prefix begins the name of the protocol on the wire.
+const Prefix = "/filch"
 
-// Contact is a node found by a lookup. Dialing an address of the node yields the
-// node's name.
-type Contact struct {
-	ID    string // determines the node's place in the id space
-	Addrs []string
-}
-
-// Finder looks nodes up.
+// Finder looks nodes up. Finder implements overlay.Finder.
 type Finder struct {
-	mu  sync.Mutex
-	dht *kaddht.IpfsDHT
+	mu     sync.Mutex
+	host   *overlay.Host
+	dht    *kaddht.IpfsDHT
+	spares []peer.AddrInfo // see Prime
 }
 
 // Attach is for overlay.Config.Attach.
@@ -59,88 +63,126 @@ func (f *Finder) Attach(h *overlay.Host) error {
 		// The default mode asks whether the node is public; in a private network no
 		// node answers this question.
 		kaddht.Mode(kaddht.ModeServer),
-		kaddht.ProtocolPrefix(Protocol),
-		kaddht.BucketSize(bucketSize), kaddht.Concurrency(concurrency), kaddht.Resiliency(resiliency),
+		kaddht.ProtocolPrefix(Prefix),
+		kaddht.BucketSize(bucketSize), kaddht.Concurrency(alpha),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
 		kaddht.RoutingTableFilter(func(_ any, id peer.ID) bool { return h.Admitted(id) }),
 		// A refresh dials every node named in an answer.
 		kaddht.DisableAutoRefresh(),
-		kaddht.RoutingTableRefreshQueryTimeout(queryTimeout),
+		kaddht.RoutingTableRefreshQueryTimeout(refreshLimit),
 	)
 	if err != nil {
 		return fmt.Errorf("cannot attach kademlia: %w", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dht = d
+	f.host, f.dht = h, d
 	return nil
 }
 
-var errDetached = errors.New("kademlia is attached to no host")
+var (
+	errDetached = errors.New("kademlia is attached to no host")
+	errAlone    = errors.New("this node is connected to no other node")
+)
 
-func (f *Finder) get() (*kaddht.IpfsDHT, error) {
+func (f *Finder) get() (*overlay.Host, *kaddht.IpfsDHT, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dht == nil {
-		return nil, errDetached
+		return nil, nil, errDetached
 	}
-	return f.dht, nil
+	return f.host, f.dht, nil
 }
 
-// FindClosest returns up to n nodes with the ids nearest to the key's, nearest
-// first, including this node.
-func (f *Finder) FindClosest(ctx context.Context, key string, n int) ([]Contact, error) {
-	d, err := f.get()
+// FindNode implements overlay.Finder.
+func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Lookup, error) {
+	h, d, err := f.get()
 	if err != nil {
-		return nil, err
+		return overlay.Lookup{}, err
 	}
-	// Without a cancel the lookup's goroutines stay.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ids, err := d.GetClosestPeers(ctx, key)
-	if err != nil && !errors.Is(err, kb.ErrLookupFailure) {
-		return nil, fmt.Errorf("cannot find the nodes nearest to %q: %w", key, err)
+	id, err := h.PeerID(name)
+	if err != nil {
+		return overlay.Lookup{}, err
 	}
-	ids = kb.SortClosestPeers(append(ids, d.PeerID()), kb.ConvertKey(key))
-	out := make([]Contact, 0, min(n, len(ids)))
-	for _, id := range ids[:min(n, len(ids))] {
-		out = append(out, contact(d, id))
+	l := f.begin(h, d, string(id))
+	l.sought = id
+	r, err := l.run(ctx)
+	if err == nil && (len(r.Nearest) == 0 || r.Nearest[0].Node != name) {
+		err = fmt.Errorf("cannot find node %s: none of %d nodes asked leads to the node", name, r.Asked)
 	}
-	return out, nil
+	return r, err
 }
 
-func contact(d *kaddht.IpfsDHT, id peer.ID) Contact {
-	c := Contact{ID: id.String()}
-	addrs := d.Host().Peerstore().Addrs(id)
-	if id == d.PeerID() {
-		addrs = d.Host().Addrs()
+// FindKey implements overlay.Finder.
+func (f *Finder) FindKey(ctx context.Context, key string) (overlay.Lookup, error) {
+	h, d, err := f.get()
+	if err != nil {
+		return overlay.Lookup{}, err
 	}
-	for _, a := range addrs {
+	return f.begin(h, d, key).run(ctx)
+}
+
+// FindNear implements overlay.Finder.
+func (f *Finder) FindNear(ctx context.Context) (overlay.Lookup, error) {
+	_, d, err := f.get()
+	if err != nil {
+		return overlay.Lookup{}, err
+	}
+	return f.FindKey(ctx, string(d.PeerID()))
+}
+
+// Prime implements overlay.Finder.
+func (f *Finder) Prime(ctx context.Context, name filch.NodeName) error {
+	h, d, err := f.get()
+	if err != nil {
+		return err
+	}
+	id, err := h.PeerID(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	near, err := ask(ctx, h, id, string(d.PeerID()))
+	if err != nil {
+		return fmt.Errorf("cannot ask node %s for the nodes near to this one: %w", name, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spares = append(slices.Clone(near), f.spares...)
+	f.spares = f.spares[:min(len(f.spares), maxSpares)]
+	return nil
+}
+
+// begin makes a lookup that starts at the known nodes nearest to a key.
+func (f *Finder) begin(h *overlay.Host, d *kaddht.IpfsDHT, key string) *lookup {
+	l := &lookup{host: h, self: d.PeerID(), key: key, target: kb.ConvertKey(key), began: time.Now()}
+	for _, id := range d.RoutingTable().NearestPeers(l.target, bucketSize) {
+		l.hear("", d.Host().Peerstore().PeerInfo(id))
+	}
+	f.mu.Lock()
+	spares := f.spares
+	f.mu.Unlock()
+	for _, s := range spares {
+		l.hear("", s)
+	}
+	return l
+}
+
+// addresses are the addresses of a node as HOST:PORT.
+func addresses(p peer.AddrInfo) []string {
+	var out []string
+	for _, a := range p.Addrs {
 		if t, err := manet.ToNetAddr(a); err == nil {
-			c.Addrs = append(c.Addrs, t.String())
+			out = append(out, t.String())
 		}
 	}
-	return c
-}
-
-// Refresh fills the routing table by lookups of random ids, for a node joined
-// without a member list.
-func (f *Finder) Refresh(ctx context.Context) error {
-	d, err := f.get()
-	if err != nil {
-		return err
-	}
-	select {
-	case err := <-d.ForceRefresh():
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return out
 }
 
 // Size is the number of nodes in the routing table.
 func (f *Finder) Size() int {
-	d, err := f.get()
+	_, d, err := f.get()
 	if err != nil {
 		return 0
 	}
@@ -149,19 +191,12 @@ func (f *Finder) Size() int {
 
 // Follow keeps the routing table in step with the member list: kademlia itself
 // keeps asking dead nodes. Follow is called with every event of the host's mesh.
-func (f *Finder) Follow(h *overlay.Host, e members.Event) {
-	if e.Kind == members.EventDead || e.Kind == members.EventLeft {
-		f.Remove(h, e.Member.Name)
-	}
-}
-
-// Remove takes a node out of the routing table.
-func (f *Finder) Remove(h *overlay.Host, node filch.NodeName) {
-	d, err := f.get()
-	if err != nil {
+func (f *Finder) Follow(e members.Event) {
+	h, d, err := f.get()
+	if err != nil || e.Kind != members.EventDead && e.Kind != members.EventLeft {
 		return
 	}
-	if id, err := h.PeerID(node); err == nil {
+	if id, err := h.PeerID(e.Member.Name); err == nil {
 		d.RoutingTable().RemovePeer(id)
 	}
 }
@@ -177,3 +212,5 @@ func (f *Finder) Close() error {
 	}
 	return d.Close()
 }
+
+var _ overlay.Finder = (*Finder)(nil)

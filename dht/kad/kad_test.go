@@ -63,8 +63,8 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 				t.Fatalf("dial of %d: %v", i, err)
 			}
 			networktest.Eventually(t, "the seed is in the table", func() bool { return x.finder.Size() > 0 })
-			if err := x.finder.Refresh(limited(t)); err != nil {
-				t.Fatalf("refresh of %d: %v", i, err)
+			if _, err := x.finder.FindNear(limited(t)); err != nil {
+				t.Fatalf("lookup by %d of its own id: %v", i, err)
 			}
 		}
 		all = append(all, x)
@@ -73,21 +73,30 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 		for _, at := range []int{0, n / 2, n - 1} {
 			want := nearest(t, all, key, 3)
 			networktest.Eventually(t, "the lookup of "+key, func() bool {
-				got, err := all[at].finder.FindClosest(limited(t), key, 3)
-				return err == nil && slices.Equal(ids(got), want)
+				got, err := all[at].finder.FindKey(limited(t), key)
+				return err == nil && slices.Equal(names(got, 3), want)
 			})
 		}
 	}
 	for _, x := range all {
 		networktest.Eventually(t, "connections are bounded", func() bool { return x.Stats().Conns <= 16 })
 	}
-	got, err := all[n-1].finder.FindClosest(limited(t), "alpha", 1)
-	if err != nil || len(got) != 1 || len(got[0].Addrs) == 0 {
-		t.Fatalf("got %v, %v, want a contact with an address", got, err)
+	got, err := all[n-1].finder.FindKey(limited(t), "alpha")
+	if err != nil || len(got.Path) == 0 || got.Took <= 0 || got.Asked < len(got.Path) {
+		t.Fatalf("got %+v, %v, want a path and a time", got, err)
 	}
-	who, err := all[n-1].Dial(limited(t), got[0].Addrs[0])
-	if id, _ := all[0].PeerID(who); err != nil || id.String() != got[0].ID {
-		t.Errorf("at %v answers %s, %v", got[0], who, err)
+	who := got.Path[len(got.Path)-1].Node
+	if name, err := all[n-1].Dial(limited(t), got.Path[len(got.Path)-1].Addr); err != nil || name != who {
+		t.Errorf("at %s answers %s, %v", got.Path[len(got.Path)-1].Addr, name, err)
+	}
+	for _, sought := range []int{1, n / 2, n - 2} {
+		got, err := all[n-1].finder.FindNode(limited(t), name(sought))
+		if err != nil || got.Nearest[0].Node != name(sought) || got.Path[len(got.Path)-1].Node != name(sought) {
+			t.Errorf("lookup of %s: got %+v, %v", name(sought), got, err)
+		}
+	}
+	if got, err := all[n-1].finder.FindNode(limited(t), "stranger"); err == nil {
+		t.Errorf("lookup of a node that is not: got %+v", got)
 	}
 
 	var rest []node
@@ -99,12 +108,12 @@ func TestFinderWithoutAMemberList(t *testing.T) {
 		rest = append(rest, x)
 	}
 	for _, x := range rest {
-		x.finder.Follow(x.Host, members.Event{Kind: members.EventDead, Member: members.Member{Name: who}})
+		x.finder.Follow(members.Event{Kind: members.EventDead, Member: members.Member{Name: who}})
 	}
 	want := nearest(t, rest, "alpha", 3)
 	networktest.Eventually(t, "the lookup without the dead node", func() bool {
-		got, err := rest[0].finder.FindClosest(limited(t), "alpha", 3)
-		return err == nil && slices.Equal(ids(got), want)
+		got, err := rest[0].finder.FindKey(limited(t), "alpha")
+		return err == nil && slices.Equal(names(got, 3), want)
 	})
 }
 
@@ -164,35 +173,60 @@ func TestFinderKnowsTheAdmittedOnly(t *testing.T) {
 	}
 }
 
+// A node whose one contact dies goes on with the nodes that the contact has named.
+func TestFinderOutlivesItsContact(t *testing.T) {
+	a, b, c, x := newNode(t, 0), newNode(t, 1), newNode(t, 2), newNode(t, 3)
+	for _, other := range []node{b, c} {
+		if _, err := other.Dial(limited(t), a.Addr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	networktest.Eventually(t, "the contact knows the others", func() bool { return a.finder.Size() == 2 })
+	if _, err := x.Dial(limited(t), a.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.finder.Prime(limited(t), a.Name()); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	got, err := x.finder.FindNear(limited(t))
+	found := names(got, len(got.Nearest))
+	slices.Sort(found)
+	if want := []filch.NodeName{b.Name(), c.Name(), x.Name()}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("got %v, %v, want %v", found, err, want)
+	}
+}
+
 // nearest works out what a lookup must find.
-func nearest(t *testing.T, all []node, key string, n int) []string {
+func nearest(t *testing.T, all []node, key string, n int) []filch.NodeName {
 	t.Helper()
+	ids := map[peer.ID]filch.NodeName{}
 	var ps []peer.ID
 	for _, x := range all {
 		id, err := x.PeerID(x.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
-		ps = append(ps, id)
+		ps, ids[id] = append(ps, id), x.Name()
 	}
-	var out []string
+	var out []filch.NodeName
 	for _, p := range kb.SortClosestPeers(ps, kb.ConvertKey(key))[:n] {
-		out = append(out, p.String())
+		out = append(out, ids[p])
 	}
 	return out
 }
 
-func ids(cs []kad.Contact) []string {
-	var out []string
-	for _, c := range cs {
-		out = append(out, c.ID)
+func names(l overlay.Lookup, n int) []filch.NodeName {
+	var out []filch.NodeName
+	for _, c := range l.Nearest[:min(n, len(l.Nearest))] {
+		out = append(out, c.Node)
 	}
 	return out
 }
 
 func TestFinderDetached(t *testing.T) {
 	var f kad.Finder
-	if _, err := f.FindClosest(t.Context(), "x", 1); err == nil {
+	if _, err := f.FindKey(t.Context(), "x"); err == nil {
 		t.Error("got no error from a finder without a host, want one")
 	}
 	if err := f.Close(); err != nil {

@@ -300,3 +300,16 @@ func (d *dialer) identify(ctx context.Context, addr string, want peer.ID) (peer.
 	}
 	return id, c.Close()
 }
+
+// Reach returns the name of the node with a peer id once a connection is open that
+// both sides have admitted. Reach dials if there is none.
+func (d *dialer) Reach(ctx context.Context, id peer.ID, addrs []string) (filch.NodeName, error) {
+	c := d.host.t.admitted(d.host.net.ConnsToPeer(id))
+	if c == nil {
+		var err error
+		if c, err = d.dial(ctx, id, addrs); err != nil {
+			return "", err
+		}
+	}
+	return c.hello().Name, nil
+}
