@@ -1,65 +1,52 @@
 package dht
 
 import (
+	"time"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/varint"
 )
 
-// ReadName reads the name of a node.
-func ReadName(d *varint.Reader) filch.NodeName { return filch.NodeName(d.Bytes(filch.MaxNodeName)) }
+// CodeName visits the name of a node.
+func CodeName(c *varint.Coder, n *filch.NodeName) { c.Text((*string)(n), filch.MaxNodeName) }
 
-// ReadShardOr0 reads a shard, or 0 for none.
-func ReadShardOr0(d *varint.Reader) Shard {
-	n := d.Uvarint()
-	if n >= 2<<ShardBitsMax {
-		d.Bad = true
-		return 0
+// CodeShardOr0 visits a shard, or 0 for none.
+func CodeShardOr0(c *varint.Coder, s *Shard) {
+	n := uint64(*s)
+	c.Uint(&n)
+	c.Require(n < 2<<ShardBitsMax)
+	if !c.Encodes {
+		*s = Shard(n)
 	}
-	return Shard(n)
 }
 
-// ReadShard reads a shard.
-func ReadShard(d *varint.Reader) Shard {
-	s := ReadShardOr0(d)
-	d.Bad = d.Bad || s < 1<<ShardBitsMin
-	return s
+// CodeShard visits a shard.
+func CodeShard(c *varint.Coder, s *Shard) {
+	CodeShardOr0(c, s)
+	c.Require(*s >= 1<<ShardBitsMin)
 }
 
-// ReadReplica reads the encoding of [AppendReplica].
-func ReadReplica(d *varint.Reader) Replica {
-	return Replica{Name: ReadName(d), Incarnation: d.Uvarint()}
+// CodeReplica visits a replica.
+func CodeReplica(c *varint.Coder, r *Replica) {
+	CodeName(c, &r.Name)
+	c.Uint(&r.Incarnation)
 }
 
-// ReadReplicas reads the encoding of [AppendReplicas], of at most limit replicas.
-func ReadReplicas(d *varint.Reader, limit int) []Replica {
-	n := d.Count(2)
-	if n > limit {
-		d.Bad = true
-		return nil
+// CodeReplicas visits at most limit replicas, with their number in front.
+func CodeReplicas(c *varint.Coder, rs *[]Replica, limit int) {
+	n := c.Count(len(*rs), 2)
+	c.Require(n <= limit)
+	varint.Elements(c, rs, n, func(r *Replica) { CodeReplica(c, r) })
+}
+
+// CodeVersion visits a version.
+func CodeVersion(c *varint.Coder, v *Version) { c.Uint(&v.Epoch, &v.Seq) }
+
+// CodeDuration visits a duration, which is not negative.
+func CodeDuration(c *varint.Coder, d *time.Duration) {
+	n := uint64(*d)
+	c.Uint(&n)
+	if !c.Encodes {
+		*d = time.Duration(min(n, uint64(filch.Never)))
 	}
-	var out []Replica
-	for range n {
-		out = append(out, ReadReplica(d))
-	}
-	return out
-}
-
-// ReadVersion reads the encoding of [AppendVersion].
-func ReadVersion(d *varint.Reader) Version { return Version{Epoch: d.Uvarint(), Seq: d.Uvarint()} }
-
-// AppendVersion encodes a version.
-func AppendVersion(b []byte, v Version) []byte { return varint.AppendUvarints(b, v.Epoch, v.Seq) }
-
-// AppendReplica encodes a replica.
-func AppendReplica(b []byte, r Replica) []byte {
-	return varint.AppendUvarints(varint.AppendBytes(b, r.Name), r.Incarnation)
-}
-
-// AppendReplicas encodes replicas with their number in front.
-func AppendReplicas(b []byte, rs []Replica) []byte {
-	b = varint.AppendUvarints(b, uint64(len(rs)))
-	for _, r := range rs {
-		b = AppendReplica(b, r)
-	}
-	return b
 }

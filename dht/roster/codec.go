@@ -9,89 +9,103 @@ import (
 // MaxReplicas bounds the replicas of one config, learner and leavers included.
 const MaxReplicas = 16
 
-// AppendDelta appends the encoding of a delta. Replicas are encoded once, in a table, and
-// then by their place in the table: the members first, each member at its own place.
-func AppendDelta(b []byte, d *Delta) []byte {
-	b = varint.AppendUvarints(b, d.Base, d.Epoch, d.generation, uint64(d.depth))
-	b = varint.AppendBytes(b, d.by)
-	b = dht.AppendReplicas(dht.AppendReplicas(b, d.seats), d.next)
-	b = varint.AppendUvarints(b, uint64(len(d.members)))
-	table, place := []dht.Replica{{}}, map[dht.Replica]int{{}: 0}
-	at := func(r dht.Replica) uint64 {
-		i, ok := place[r]
-		if !ok {
-			i = len(table)
-			place[r] = i
-			table = append(table, r)
-		}
-		return uint64(i)
+// Code visits a delta. Replicas are encoded once, in a table, and then by their place in
+// the table: the members first, each member at its own place.
+func (d *Delta) Code(c *varint.Coder) {
+	depth := uint64(d.depth)
+	c.Uint(&d.Base, &d.Epoch, &d.generation, &depth)
+	dht.CodeName(c, &d.by)
+	dht.CodeReplicas(c, &d.seats, MaxReplicas)
+	dht.CodeReplicas(c, &d.next, MaxReplicas)
+	t := newTable(c)
+	varint.Slice(c, &d.members, 3, func(m *Member) {
+		dht.CodeReplica(c, &m.Replica)
+		c.Flags(&m.Leaving, &m.Sick)
+		t.addMember(m.Replica)
+	})
+	var others []dht.Replica
+	if c.Encodes {
+		others = d.others(t)
 	}
-	for _, m := range d.members {
-		if _, twice := place[m.Replica]; !twice || !mutantTwiceMember {
-			place[m.Replica] = len(table)
-			table = append(table, m.Replica)
-		}
-		b = append(dht.AppendReplica(b, m.Replica), varint.Flags(m.Leaving, m.Sick))
+	dht.CodeReplicas(c, &others, 3*2<<dht.ShardBitsMax)
+	for _, r := range others {
+		t.add(r)
 	}
-	known := len(table)
-	for _, c := range d.shards {
-		for _, r := range c.config.Replicas {
-			at(r)
-		}
-		at(c.config.Learner)
-		at(c.config.retire)
+	n := c.Count(len(d.shards), 6)
+	c.Require(dht.ShardBitsMin <= depth && depth <= dht.ShardBitsMax && len(d.members) <= filch.MaxNodes && n <= 1<<min(depth, dht.ShardBitsMax))
+	if !c.Encodes {
+		d.depth = uint(depth)
 	}
-	b = dht.AppendReplicas(b, table[known:])
-	b = varint.AppendUvarints(b, uint64(len(d.shards)))
-	for _, c := range d.shards {
-		b = varint.AppendUvarints(b, uint64(c.shard), c.config.Epoch, uint64(len(c.config.Replicas)))
-		for _, r := range c.config.Replicas {
-			b = varint.AppendUvarints(b, at(r))
+	varint.Elements(c, &d.shards, n, func(s *ShardConfig) {
+		if !c.Encodes {
+			s.config = &Config{}
 		}
-		b = varint.AppendUvarints(b, at(c.config.Learner), at(c.config.retire))
-		b = varint.AppendFlag(b, c.config.Recovered)
-	}
-	return b
+		dht.CodeShard(c, &s.shard)
+		c.Require(s.shard.Depth() == d.depth)
+		c.Uint(&s.config.Epoch)
+		k := c.Count(len(s.config.Replicas), 1)
+		c.Require(0 < k && k <= MaxReplicas)
+		varint.Elements(c, &s.config.Replicas, k, func(r *dht.Replica) { t.code(c, r) })
+		t.code(c, &s.config.Learner)
+		t.code(c, &s.config.retire)
+		c.Flag(&s.config.Recovered)
+	})
 }
 
-// ReadDelta decodes a delta; nil if the encoding is invalid.
-func ReadDelta(d *varint.Reader) *Delta {
-	r := &Delta{Base: d.Uvarint(), Epoch: d.Uvarint(), generation: d.Uvarint(), depth: uint(d.Uvarint()), by: dht.ReadName(d)}
-	r.seats, r.next = dht.ReadReplicas(d, MaxReplicas), dht.ReadReplicas(d, MaxReplicas)
-	table := []dht.Replica{{}}
-	for range d.Count(3) {
-		m := Member{Replica: dht.ReadReplica(d)}
-		f := d.Byte()
-		m.Leaving, m.Sick = f&1 != 0, f&2 != 0
-		r.members = append(r.members, m)
-		table = append(table, m.Replica)
-	}
-	table = append(table, dht.ReadReplicas(d, 3*2<<dht.ShardBitsMax)...)
-	at := func() dht.Replica {
-		i := d.Uvarint()
-		if i >= uint64(len(table)) {
-			d.Bad = true
-			return dht.Replica{}
+// others returns the replicas of the configs that are not in the table yet.
+func (d *Delta) others(t *table) (others []dht.Replica) {
+	seen := map[dht.Replica]bool{}
+	add := func(r dht.Replica) {
+		if _, ok := t.places[r]; !ok && !seen[r] {
+			seen[r] = true
+			others = append(others, r)
 		}
-		return table[i]
 	}
-	n := d.Count(6)
-	if d.Bad || r.depth < dht.ShardBitsMin || r.depth > dht.ShardBitsMax || len(r.members) > filch.MaxNodes || n > 1<<r.depth {
-		d.Bad = true
-		return nil
-	}
-	for range n {
-		s, c := dht.ReadShard(d), &Config{Epoch: d.Uvarint()}
-		k := d.Count(1)
-		for range min(k, MaxReplicas) {
-			c.Replicas = append(c.Replicas, at())
+	for _, s := range d.shards {
+		for _, r := range s.config.Replicas {
+			add(r)
 		}
-		c.Learner, c.retire, c.Recovered = at(), at(), d.Flag()
-		if d.Bad || k == 0 || k > MaxReplicas || s.Depth() != r.depth {
-			d.Bad = true
-			return nil
-		}
-		r.shards = append(r.shards, ShardConfig{s, c})
+		add(s.config.Learner)
+		add(s.config.retire)
 	}
-	return r
+	return others
+}
+
+// table has the replicas of a delta; the first is no replica.
+type table struct {
+	all    []dht.Replica
+	places map[dht.Replica]int // of an encoder
+}
+
+func newTable(c *varint.Coder) *table {
+	t := &table{}
+	if c.Encodes {
+		t.places = map[dht.Replica]int{}
+	}
+	t.add(dht.Replica{})
+	return t
+}
+
+func (t *table) add(r dht.Replica) {
+	if t.places != nil {
+		t.places[r] = len(t.all)
+	}
+	t.all = append(t.all, r)
+}
+
+// addMember adds a member, also a second incarnation of the member: the decoder counts
+// each.
+func (t *table) addMember(r dht.Replica) {
+	if _, twice := t.places[r]; !twice || !mutantTwiceMember {
+		t.add(r)
+	}
+}
+
+// code visits a replica by its place.
+func (t *table) code(c *varint.Coder, r *dht.Replica) {
+	n := uint64(t.places[*r])
+	c.Uint(&n)
+	if c.Require(n < uint64(len(t.all))); !c.Encodes && !c.Bad {
+		*r = t.all[n]
+	}
 }

@@ -37,8 +37,7 @@ const (
 )
 
 func (a *acceptor) logPromise() {
-	b := varint.AppendUvarints(nil, a.generation)
-	a.disk.log(diskPromise, message.AppendBallot(b, a.promised))
+	a.disk.log(diskPromise, a.promise())
 }
 
 // logValue logs an accepted value. The value goes to the log before the promise: if
@@ -50,9 +49,38 @@ func (a *acceptor) logValue() {
 	a.logPromise()
 }
 
+// promise returns the log entry of an acceptor's promise.
+func (x *vote) promise() []byte {
+	c := varint.Encoder(nil)
+	x.codePromise(&c)
+	return c.B
+}
+
+func (x *vote) codePromise(c *varint.Coder) {
+	c.Uint(&x.generation)
+	x.promised.Code(c)
+}
+
 // image returns the log entry of an acceptor's value.
 func (x *vote) image() []byte {
-	return roster.AppendDelta(message.AppendBallot(varint.AppendUvarints(nil, x.generation), x.accepted), x.value.Since(nil))
+	c := varint.Encoder(nil)
+	x.codeValue(&c, x.value.Since(nil))
+	return c.B
+}
+
+func (x *vote) codeValue(c *varint.Coder, value *roster.Delta) {
+	c.Uint(&x.generation)
+	x.accepted.Code(c)
+	value.Code(c)
+}
+
+// decodeValue decodes an image; false if the image is malformed.
+func decodeValue(image []byte) (x vote, ok bool) {
+	c, value := varint.Decoder(image), &roster.Delta{}
+	if x.codeValue(&c, value); !c.Bad {
+		x.value = value.Applied(nil)
+	}
+	return x, x.value != nil
 }
 
 // accepts reports whether this node is an acceptor of the generation, and answers the
@@ -169,33 +197,27 @@ func (a *acceptor) installable(generation uint64) *message.Install {
 
 // remember keeps the newest value left of this node's acceptor state, for a node forcing
 // a new roster.
-func (a *acceptor) remember(value []byte) {
-	x := varint.Reader{B: value}
-	generation, accepted := x.Uvarint(), message.ReadBallot(&x)
-	if delta := roster.ReadDelta(&x); !x.Bad && delta != nil && delta.Base == 0 {
-		if r := delta.Applied(nil); r != nil && (a.recall.value == nil || a.recall.value.Epoch < r.Epoch) {
-			a.recall = vote{generation: generation, accepted: accepted, value: r}
-		}
+func (a *acceptor) remember(image []byte) {
+	if x, ok := decodeValue(image); ok && (a.recall.value == nil || a.recall.value.Epoch < x.value.Epoch) {
+		a.recall = x
 	}
 }
 
-// restore restores the acceptor's state. An acceptor has promised the ballot of
-// every accepted value, also where the promise entry is lost or is of the generation
-// before.
-func (a *acceptor) restore(promise, value []byte) {
-	p, v := varint.Reader{B: promise}, varint.Reader{B: value}
-	pg, promised := p.Uvarint(), message.ReadBallot(&p)
-	vg, accepted := v.Uvarint(), message.ReadBallot(&v)
-	delta := roster.ReadDelta(&v)
-	if p.Bad && promise != nil || v.Bad || delta == nil {
+// restore restores the acceptor's state. An acceptor has promised the ballot of every
+// accepted value, also where the promise entry is lost or is of the generation before.
+func (a *acceptor) restore(promise, image []byte) {
+	var p vote
+	c := varint.Decoder(promise)
+	p.codePromise(&c)
+	x, ok := decodeValue(image)
+	if c.Bad && promise != nil || !ok {
 		return
 	}
-	if r := delta.Applied(nil); r != nil {
-		if pg < vg || promised.Less(accepted) {
-			promised = accepted
-		}
-		a.vote = vote{vg, promised, accepted, r}
+	x.promised = p.promised
+	if p.generation < x.generation || p.promised.Less(x.accepted) {
+		x.promised = x.accepted
 	}
+	a.vote = x
 }
 
 func (a *acceptor) logRecall() {

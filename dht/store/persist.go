@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/dht/store/record"
 	"github.com/filch-hpc/filch/dht/varint"
 )
@@ -132,7 +131,7 @@ func (s *Store) Images() []LogEntry {
 	}
 	if s.acceptor.value != nil {
 		add(diskValue, s.acceptor.image()) // in the order of logAcceptor
-		add(diskPromise, message.AppendBallot(varint.AppendUvarints(nil, s.acceptor.generation), s.acceptor.promised))
+		add(diskPromise, s.acceptor.promise())
 	}
 	if s.acceptor.recall.value != nil {
 		add(diskRecall, s.acceptor.recall.image())

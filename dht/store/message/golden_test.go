@@ -60,7 +60,8 @@ func samples() []Message {
 		&Replies{e, []Reply{{20, 5, found}, {21, 5, empty}, {22, 5, absent}}},
 		&Replicate{e, 77, true, []Item{
 			{What: ItemRecord, Shard: 64, Epoch: 5, Session: 2, Key: "k1", Rec: items[0].Rec},
-			{What: ItemConfirm, Shard: 65, Epoch: 6}, {What: ItemDrop, Shard: 66, Epoch: 7, Key: "k2", Stamp: v},
+			{What: ItemConfirm, Shard: 65, Epoch: 6},
+			{What: ItemDrop, Shard: 66, Epoch: 7, Key: "k2", Stamp: v},
 		}},
 		&Ack{e, []BatchAck{{77, nil}, {78, []uint32{0, 200}}}},
 		&Snapshot{e, 64, 5, 2, 3, true, items},

@@ -12,7 +12,11 @@ const MaxMessage = 1 << 20
 
 // Message travels between the stores of two nodes. A message is immutable and may be
 // delivered late, twice or never.
-type Message interface{ Head() *Envelope }
+type Message interface {
+	Head() *Envelope
+	// code visits the kind and all fields.
+	code(c *coder)
+}
 
 // Envelope is the beginning of every message.
 type Envelope struct {

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -55,20 +54,10 @@ const (
 
 // New returns the record with its image.
 func New(r Record) *Record {
-	b := make([]byte, 0, 48+len(r.recent)+len(r.Value))
-	b = binary.AppendUvarint(b, r.Stamp.Epoch)
-	b = binary.AppendUvarint(b, r.Stamp.Seq)
-	b = binary.AppendUvarint(b, r.Version.Epoch)
-	b = binary.AppendUvarint(b, r.Version.Seq)
-	b = append(b, byte(r.Kind))
-	b = varint.AppendFlag(b, r.Gone)
-	if r.Gone {
-		b = binary.AppendUvarint(b, uint64(r.Keep))
-	}
-	b = binary.AppendUvarint(b, uint64(len(r.recent)))
-	b = append(b, r.recent...)
-	at := len(b)
-	b = append(b, r.Value...)
+	c := varint.Encoder(make([]byte, 0, 48+len(r.recent)+len(r.Value)))
+	r.code(&c)
+	at := len(c.B)
+	b := append(c.B, r.Value...)
 	r.recent = b[at-len(r.recent) : at : at]
 	r.Value = b[at:len(b):len(b)]
 	r.Image, r.reply = b, nil
@@ -77,21 +66,25 @@ func New(r Record) *Record {
 
 // Decode decodes an image. The record keeps the image.
 func Decode(image []byte) (*Record, bool) {
-	d := varint.Reader{B: image}
+	c := varint.Decoder(image)
 	r := &Record{Image: image}
-	r.Stamp = dht.ReadVersion(&d)
-	r.Version = dht.ReadVersion(&d)
-	r.Kind = dht.Kind(d.Byte())
-	r.Gone = d.Flag()
-	if r.Gone {
-		r.Keep = time.Duration(min(d.Uvarint(), uint64(filch.Never)))
-	}
-	r.recent = d.Bytes(len(d.B))
-	r.Value = d.B
-	if d.Bad || r.Stamp.Epoch == 0 || len(r.Value) > dht.MaxValue || !checkRecent(r.recent) {
+	r.code(&c)
+	r.Value = c.B
+	if c.Bad || r.Stamp.Epoch == 0 || len(r.Value) > dht.MaxValue || !checkRecent(r.recent) {
 		return nil, false
 	}
 	return r, true
+}
+
+// code visits everything but the value, which is the rest of the image.
+func (r *Record) code(c *varint.Coder) {
+	dht.CodeVersion(c, &r.Stamp)
+	dht.CodeVersion(c, &r.Version)
+	c.Byte((*uint8)(&r.Kind))
+	if c.Flag(&r.Gone); r.Gone {
+		dht.CodeDuration(c, &r.Keep)
+	}
+	c.Bytes(&r.recent, len(c.B))
 }
 
 // answered is an operation that a record remembers.
@@ -119,24 +112,25 @@ func (a *answered) covers(node []byte, incarnation, seq uint64) bool {
 
 // nextRecent takes the first remembered operation off b.
 func nextRecent(b []byte) (a answered, rest []byte, ok bool) {
-	d := varint.Reader{B: b}
-	a.node = d.Bytes(filch.MaxNodeName)
-	a.incarnation, a.seq = d.Uvarint(), d.Uvarint()
-	a.version = dht.ReadVersion(&d)
-	if d.Flag() {
-		a.reply = d.Bytes(keptReply)
-	}
-	return a, d.B, !d.Bad
+	c := varint.Decoder(b)
+	a.code(&c)
+	return a, c.B, !c.Bad
 }
 
 func (a *answered) append(b []byte) []byte {
-	b = varint.AppendBytes(b, a.node)
-	b = dht.AppendVersion(varint.AppendUvarints(b, a.incarnation, a.seq), a.version)
-	b = varint.AppendFlag(b, a.reply != nil)
-	if a.reply != nil {
-		b = varint.AppendBytes(b, a.reply)
+	c := varint.Encoder(b)
+	a.code(&c)
+	return c.B
+}
+
+func (a *answered) code(c *varint.Coder) {
+	c.Bytes(&a.node, filch.MaxNodeName)
+	c.Uint(&a.incarnation, &a.seq)
+	dht.CodeVersion(c, &a.version)
+	kept := a.reply != nil
+	if c.Flag(&kept); kept {
+		c.Bytes(&a.reply, keptReply)
 	}
-	return b
 }
 
 func checkRecent(b []byte) bool {
