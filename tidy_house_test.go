@@ -23,7 +23,6 @@ var largePackages = map[string]int{
 var largeTypes = map[string]int{
 	"launcher/daemon.Daemon": 88,
 	"mtc.Core":               110,
-	"slots.Ledger":           67,
 }
 
 // loneStructs are embedded in one other struct and have no method: parts of that

@@ -80,9 +80,7 @@ type claim struct {
 	version uint64
 	state   State
 	held    int32
-	room    Room // held in all
-	slots   set
-	gpus    set
+	share                 // held in all
 	expires time.Duration // of a hold, unless the origin renews
 	prompt  time.Duration
 	since   time.Duration // when the claim came onto the wait list
@@ -96,25 +94,33 @@ type claim struct {
 type Ledger struct {
 	capacity    Capacity
 	incarnation uint64
-	serial      uint64 // of leases and versions
-	free        Room
-	slots       set // the free slots
-	gpus        set
+	free        share
 	claims      map[Key]*claim
 	holds       []*claim // with slots, in the order of getting the first slot
-	wait        []*claim // in the order of tickets
-	changed     []*claim
+	wait        waitList
+	reports     reports
 	tasks       tasks
-	draining    bool
-	ending      bool // draining, and tasks go on
-	shut        bool // until the loans of an earlier launcher are booked
+	closing     closing
 }
+
+// closing is the reasons of a node to lend nothing.
+type closing struct {
+	draining bool
+	ending   bool // draining, and tasks go on
+	shut     bool // until the loans of an earlier launcher are booked
+}
+
+// refuses reports whether the ledger lends nothing to such a request.
+func (c closing) refuses(a Ask) bool { return c.draining && !(c.ending && a.Ends) }
+
+// drained reports whether the ledger lends nothing at all, to any request.
+func (c closing) drained() bool { return c.draining && !c.ending }
 
 // New makes the ledger of a node; incarnation is the launcher's.
 func New(c Capacity, incarnation uint64) *Ledger {
 	return &Ledger{
-		capacity: c, incarnation: incarnation, free: c.Total(),
-		slots: full(c.Slots), gpus: full(int32(len(c.GPUs))),
+		capacity: c, incarnation: incarnation,
+		free:   share{c.Total(), full(c.Slots), full(int32(len(c.GPUs)))},
 		claims: make(map[Key]*claim),
 	}
 }
@@ -123,13 +129,13 @@ func New(c Capacity, incarnation uint64) *Ledger {
 func (l *Ledger) Total() Room { return l.capacity.Total() }
 
 // Free is the room not in use or promised.
-func (l *Ledger) Free() Room { return l.free }
+func (l *Ledger) Free() Room { return l.free.room }
 
 // Idle reports whether there is no claim at all and no task.
-func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held == Room{} }
+func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held() == Room{} }
 
 // Draining reports whether the ledger lends nothing more.
-func (l *Ledger) Draining() bool { return l.draining }
+func (l *Ledger) Draining() bool { return l.closing.draining }
 
 // Status returns the status of a claim.
 func (l *Ledger) Status(k Key) Status {
@@ -142,46 +148,28 @@ func (l *Ledger) Status(k Key) Status {
 func (l *Ledger) status(c *claim) Status {
 	return Status{
 		Key: c.ask.Key, Origin: c.ask.Origin, Lease: c.lease, State: c.state, Held: c.held,
-		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.closed(c.ask) && c.held == 0,
+		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.closing.refuses(c.ask) && c.held == 0,
 	}
 }
 
 // nothing is the status of a missing claim; the status has a new version, so as to
 // replace earlier reports.
 func (l *Ledger) nothing(k Key) Status {
-	l.serial++
 	return Status{
-		Key: k, Lease: filch.LeaseID{Incarnation: l.incarnation}, Version: l.serial,
-		Refused: l.draining,
+		Key: k, Lease: filch.LeaseID{Incarnation: l.incarnation}, Version: l.reports.next(),
+		Refused: l.closing.draining,
 	}
 }
 
 // Changed returns the claims changed since the last call, in the order of their
 // first change. The caller sends each status to the claim's origin.
 func (l *Ledger) Changed(buf []Status) []Status {
-	for _, c := range l.changed {
+	for _, c := range l.reports.changed {
 		c.told = false
 		buf = append(buf, l.status(c))
 	}
-	l.changed = l.changed[:0]
+	l.reports.changed = l.reports.changed[:0]
 	return buf
-}
-
-func (l *Ledger) touch(now time.Duration, c *claim) {
-	l.serial++
-	c.version = l.serial
-	c.prompt = now + PromptMin
-	if c.queued && c.held == 0 {
-		c.prompt = now + PromptMax
-	}
-	l.tell(c)
-}
-
-func (l *Ledger) tell(c *claim) {
-	if !c.told {
-		c.told = true
-		l.changed = append(l.changed, c)
-	}
 }
 
 // heard notes a message from a claim's origin.
@@ -202,52 +190,25 @@ func (l *Ledger) find(k Key, lease filch.LeaseID) *claim {
 }
 
 func (l *Ledger) claim(a Ask) *claim {
-	l.serial++
-	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: l.serial}, version: l.serial}
+	n := l.reports.next()
+	c := &claim{ask: a, lease: filch.LeaseID{Incarnation: l.incarnation, Serial: n}, version: n}
 	l.claims[a.Key] = c
 	return c
 }
 
 // drop forgets a claim without slots.
 func (l *Ledger) drop(c *claim) {
-	l.unqueue(c)
+	l.wait.remove(c)
 	if l.claims[c.ask.Key] == c {
 		delete(l.claims, c.ask.Key)
 	}
 }
 
-func (l *Ledger) unqueue(c *claim) {
-	if c.queued {
-		c.queued = false
-		i, _ := slices.BinarySearchFunc(l.wait, c, byTicket)
-		l.wait = slices.Delete(l.wait, i, i+1)
-	}
-}
-
+// enqueue puts a claim on the wait list.
 func (l *Ledger) enqueue(now time.Duration, c *claim) {
-	if !c.queued {
-		c.since, c.prompt = now, now+PromptMax
-		l.serial++
-		c.version = l.serial // a place on the list is news, also without a slot
-		c.queued = true
-		i, _ := slices.BinarySearchFunc(l.wait, c, byTicket)
-		l.wait = slices.Insert(l.wait, i, c)
+	if l.wait.add(now, c) {
+		c.version = l.reports.next() // a place on the list is news, also without a slot
 	}
-}
-
-// byTicket is total: two attempts of one job have the same ticket.
-func byTicket(a, b *claim) int {
-	switch {
-	case a == b:
-		return 0
-	case a.ask.Ticket.Older(b.ask.Ticket):
-		return -1
-	case b.ask.Ticket.Older(a.ask.Ticket):
-		return 1
-	case a.ask.Key.Attempt != b.ask.Key.Attempt:
-		return int(a.ask.Key.Attempt) - int(b.ask.Key.Attempt)
-	}
-	return int(a.ask.Key.Job) - int(b.ask.Key.Job)
 }
 
 // Deadline is when [Ledger.Tick] is due.
@@ -258,20 +219,10 @@ func (l *Ledger) Deadline() time.Duration {
 			d = min(d, c.expires, c.prompt)
 		}
 	}
-	if c := l.blocks(); c != nil {
+	if c := l.wait.blocks(l.free.room); c != nil {
 		d = min(d, c.prompt)
 	}
 	return d
-}
-
-// blocks is the first claim on the wait list, if the claim holds nothing and so
-// keeps all others off the free slots. The ledger asks the origin now and then
-// whether the job still waits.
-func (l *Ledger) blocks() *claim {
-	if len(l.wait) == 0 || l.wait[0].held > 0 || l.free.Slots == 0 {
-		return nil
-	}
-	return l.wait[0]
 }
 
 // Tick ends expired holds of silent origins and prompts the other origins.
@@ -279,9 +230,9 @@ func (l *Ledger) Tick(now time.Duration) {
 	if l.Deadline() > now {
 		return
 	}
-	if c := l.blocks(); c != nil && c.prompt <= now {
+	if c := l.wait.blocks(l.free.room); c != nil && c.prompt <= now {
 		c.prompt = now + PromptMax
-		l.tell(c)
+		l.reports.add(c)
 	}
 	freed := false
 	for _, c := range slices.Clone(l.holds) {
@@ -289,11 +240,11 @@ func (l *Ledger) Tick(now time.Duration) {
 		case c.state == Held && c.expires <= now:
 			l.strip(c, c.held)
 			l.drop(c)
-			l.touch(now, c)
+			l.reports.touch(now, c)
 			freed = true
 		case c.state == Held && c.prompt <= now:
 			c.prompt = now + PromptMin
-			l.tell(c)
+			l.reports.add(c)
 		}
 	}
 	if freed {
@@ -303,50 +254,44 @@ func (l *Ledger) Tick(now time.Duration) {
 
 // Shut makes the ledger lend nothing until [Ledger.Open]; requests to wait are
 // accepted. A restarted launcher does not know yet which slots are in use.
-func (l *Ledger) Shut() { l.shut = true }
+func (l *Ledger) Shut() { l.closing.shut = true }
 
 // Open ends a Shut.
 func (l *Ledger) Open(now time.Duration) {
-	l.shut = false
+	l.closing.shut = false
 	l.pump(now)
 }
 
 // Ending reports whether [Ledger.NearsEnd] is in effect.
-func (l *Ledger) Ending() bool { return l.ending }
+func (l *Ledger) Ending() bool { return l.closing.ending }
 
 // Drain makes the node lend nothing more, or lend again. Running jobs go on, and
 // holds may still be launched. Waiting claims leave the list, and Changed lists them
 // for their origins.
 func (l *Ledger) Drain(now time.Duration, on bool) {
-	if l.draining == on && !l.ending {
+	if l.closing.draining == on && !l.closing.ending {
 		return
 	}
-	l.draining, l.ending = on, false
+	l.closing.draining, l.closing.ending = on, false
 	if !on {
 		l.pump(now)
 		return
 	}
-	for _, c := range slices.Clone(l.wait) {
-		l.unqueue(c)
+	for _, c := range slices.Clone(l.wait.claims) {
+		l.wait.remove(c)
 		if c.held == 0 {
 			l.drop(c)
 		}
-		l.touch(now, c)
+		l.reports.touch(now, c)
 	}
 }
-
-// closed reports whether the ledger lends nothing to such a request.
-func (l *Ledger) closed(a Ask) bool { return l.draining && !(l.ending && a.Ends) }
-
-// drained reports whether the ledger lends nothing at all, to any request.
-func (l *Ledger) drained() bool { return l.draining && !l.ending }
 
 // NearsEnd makes the node lend only to requests with Ends set, and start
 // tasks: the starter of tasks knows which tasks end in time. [Ledger.Drain] cancels
 // NearsEnd.
 func (l *Ledger) NearsEnd(now time.Duration) {
-	if !l.draining {
+	if !l.closing.draining {
 		l.Drain(now, true)
-		l.ending = true
+		l.closing.ending = true
 	}
 }

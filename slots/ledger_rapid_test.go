@@ -129,7 +129,7 @@ func (m *model) task(t *rapid.T) {
 	n, ok := m.ledger.TakeTask(m.now, each)
 	held := int32(0)
 	for _, o := range m.tasks {
-		held += o.Room.Slots
+		held += o.Room().Slots
 	}
 	if ok != (room.Slots-held >= each.Slots) {
 		t.Fatalf("a task of %d: took %v with room for %d and %d held", each.Slots, ok, room.Slots, held)
@@ -166,8 +166,8 @@ func (m *model) taskStep(t *rapid.T) {
 	m.step++
 	a := Ask{Key: Key{Job: 1000 + m.step, Attempt: 1}, Each: Room{Slots: 1}, Want: rapid.Int32Range(1, 3).Draw(t, "ranks")}
 	loan, ok := m.ledger.SubTask(a, &n.TaskLoan)
-	if ok != (n.Room.Slots-n.lent >= a.Want) || ok && int32(len(loan.Slots)) != a.Want {
-		t.Fatalf("a step of %d in a task of %d with %d lent: %+v, %t", a.Want, n.Room.Slots, n.lent, loan, ok)
+	if ok != (n.Room().Slots-n.lent >= a.Want) || ok && int32(len(loan.Slots)) != a.Want {
+		t.Fatalf("a step of %d in a task of %d with %d lent: %+v, %t", a.Want, n.Room().Slots, n.lent, loan, ok)
 	}
 	if ok {
 		n.lent += a.Want
@@ -275,7 +275,7 @@ func (m *model) check(t *rapid.T) {
 		}
 	}
 	for _, n := range m.tasks {
-		sum += n.Room.Slots
+		sum += n.Room().Slots
 	}
 	for _, s := range m.steps {
 		if s.task == nil {

@@ -10,7 +10,7 @@ import (
 // Spare is how many more ranks could be lent to a at once: none while an older
 // request waits here.
 func (l *Ledger) Spare(a Ask) int32 {
-	if l.closed(a) || l.shut || l.olderWaits(a) {
+	if l.closing.refuses(a) || l.closing.shut || l.wait.hasOlder(a) {
 		return 0
 	}
 	c := l.claims[a.Key]
@@ -18,15 +18,6 @@ func (l *Ledger) Spare(a Ask) int32 {
 		return 0
 	}
 	return l.fits(c, a)
-}
-
-func (l *Ledger) olderWaits(a Ask) bool {
-	for _, w := range l.wait {
-		if w.ask.Key != a.Key {
-			return w.ask.Ticket.Older(a.Ticket)
-		}
-	}
-	return false
 }
 
 // fits is the number of additional ranks for which the free room suffices; the
@@ -61,7 +52,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		// dead: the earlier rounds and lease mean nothing to the new origin.
 		l.strip(c, c.held)
 		l.drop(c)
-		l.touch(now, c)
+		l.reports.touch(now, c)
 		l.pump(now)
 		c = nil
 	}
@@ -70,13 +61,13 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		return l.status(c)
 	}
 	spare := l.Spare(a)
-	if c == nil && (l.closed(a) || (spare <= 0 || limit <= 0) && !a.Wait) {
+	if c == nil && (l.closing.refuses(a) || (spare <= 0 || limit <= 0) && !a.Wait) {
 		s := l.nothing(a.Key)
-		s.Round, s.Older, s.Refused = a.Round, l.olderWaits(a), l.closed(a)
+		s.Round, s.Older, s.Refused = a.Round, l.wait.hasOlder(a), l.closing.refuses(a)
 		return s
 	}
 	if c == nil {
-		if a.Wait && len(l.wait) >= MaxWaiting {
+		if a.Wait && len(l.wait.claims) >= MaxWaiting {
 			s := l.nothing(a.Key)
 			s.Round, s.Refused = a.Round, true
 			return s
@@ -86,27 +77,19 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 	c.ask.Want, c.ask.Round, c.ask.Wait, c.ask.Ends = a.Want, a.Round, c.ask.Wait || a.Wait, a.Ends
 	c.heard(now)
 	switch k := min(spare, limit, a.Want-c.held); {
-	case c.ask.Wait && !l.closed(c.ask):
+	case c.ask.Wait && !l.closing.refuses(c.ask):
 		l.enqueue(now, c)
 		l.pump(now)
 	case k > 0:
 		l.give(now, c, k)
 	}
-	l.untell(c)
-	l.serial++
-	c.version = l.serial // also where only the place on the list is new
+	l.reports.remove(c)
+	c.version = l.reports.next() // also where only the place on the list is new
 	s := l.status(c)
 	if c.held == 0 && !c.queued {
 		l.drop(c)
 	}
 	return s
-}
-
-func (l *Ledger) untell(c *claim) {
-	if c.told {
-		c.told = false
-		l.changed = slices.DeleteFunc(l.changed, func(x *claim) bool { return x == c })
-	}
 }
 
 // Take launches ranks at once, all or nothing, if they fit without waiting: the
@@ -117,7 +100,7 @@ func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
 	}
 	c := l.claim(a)
 	l.give(now, c, a.Want)
-	l.untell(c)
+	l.reports.remove(c)
 	c.state = Running
 	return l.loan(c), true
 }
@@ -130,7 +113,7 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 	}
 	switch {
 	case c.ask.Exclusive && c.held == 0:
-		room = l.free
+		room = l.free.room
 	case c.ask.Exclusive:
 		room = Room{}
 	}
@@ -142,16 +125,17 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 		c.state = Held
 	}
 	c.held += k
-	c.room = c.room.Plus(room)
+	l.lender().lend(room, &c.share)
+	l.reports.touch(now, c)
+}
+
+// lender is the share that grants are taken from.
+func (l *Ledger) lender() *share {
 	if mutantOversell {
-		c.slots = l.slots.clone().low(c.slots, room.Slots)
-		l.touch(now, c)
-		return
+		s := l.free.clone()
+		return &s
 	}
-	l.free = l.free.Minus(room)
-	c.slots = l.slots.low(c.slots, room.Slots)
-	c.gpus = l.gpus.low(c.gpus, room.GPUs)
-	l.touch(now, c)
+	return &l.free
 }
 
 // strip takes room for k ranks from c back to free; with the last rank also the
@@ -169,10 +153,7 @@ func (l *Ledger) strip(c *claim, k int32) {
 		room = c.room
 	}
 	c.held -= k
-	c.room = c.room.Minus(room)
-	l.free = l.free.Plus(room)
-	c.slots.high(l.slots, room.Slots)
-	c.gpus.high(l.gpus, room.GPUs)
+	c.giveBack(room, &l.free)
 	if c.held == 0 {
 		l.holds = slices.DeleteFunc(l.holds, func(x *claim) bool { return x == c })
 		if c.state != Waiting {
@@ -184,15 +165,15 @@ func (l *Ledger) strip(c *claim, k int32) {
 // pump gives the free room to the waiting claims, the oldest first. A younger claim
 // gets nothing while an older claim is short, or big requests would starve.
 func (l *Ledger) pump(now time.Duration) {
-	for len(l.wait) > 0 && !l.drained() && !l.shut {
-		c := l.wait[0]
+	for len(l.wait.claims) > 0 && !l.closing.drained() && !l.closing.shut {
+		c := l.wait.claims[0]
 		if mutantYoungFirst {
-			c = l.wait[len(l.wait)-1]
+			c = l.wait.claims[len(l.wait.claims)-1]
 		}
 		if !l.serve(now, c) {
 			return
 		}
-		l.unqueue(c)
+		l.wait.remove(c)
 	}
 }
 
@@ -212,8 +193,8 @@ func (l *Ledger) serve(now time.Duration, c *claim) bool {
 func (l *Ledger) wound(now time.Duration, c *claim) {
 	var young []*claim
 	reach := l.open(c)
-	kept := l.free.Minus(reach) // for a task, whichever claim is wounded
-	fit := func() int32 { return fits(l.free.Minus(kept), l.capacity.Total(), c, c.ask) }
+	kept := l.free.room.Minus(reach) // for a task, whichever claim is wounded
+	fit := func() int32 { return fits(l.free.room.Minus(kept), l.capacity.Total(), c, c.ask) }
 	for _, h := range l.holds {
 		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
 			young = append(young, h)
@@ -241,7 +222,7 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 		}
 		h.ask.Wait, h.ask.Want = true, max(h.ask.Want, had)
 		l.enqueue(now, h)
-		l.touch(now, h)
+		l.reports.touch(now, h)
 	}
 	l.give(now, c, min(goal, fit()))
 }
@@ -279,12 +260,12 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 	}
 	if mutantLeak && c.held > 0 {
 		c.state, c.ask.Wait = Stuck, false
-		l.unqueue(c)
+		l.wait.remove(c)
 		return true
 	}
 	l.strip(c, c.held)
 	l.drop(c)
-	l.untell(c)
+	l.reports.remove(c)
 	l.pump(now)
 	return true
 }
@@ -302,7 +283,7 @@ func (l *Ledger) Forget(now time.Duration, origin filch.NodeName, before uint64)
 	for _, c := range gone {
 		l.strip(c, c.held)
 		l.drop(c)
-		l.untell(c)
+		l.reports.remove(c)
 	}
 	if len(gone) > 0 {
 		l.pump(now)

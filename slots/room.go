@@ -10,6 +10,7 @@ package slots
 
 import (
 	"math"
+	"slices"
 
 	"github.com/filch-hpc/filch"
 )
@@ -40,6 +41,38 @@ func (c Capacity) Total() Room {
 
 // Bound reports whether slots of c are cores.
 func (c Capacity) Bound() bool { return c.Slots > 0 && int(c.Slots) == len(c.Cores) }
+
+// coresOf are the cores of some slots; none where slots are not cores.
+func (c Capacity) coresOf(slots set) []int32 {
+	if !c.Bound() {
+		return nil
+	}
+	cores := slots.list()
+	for i, s := range cores {
+		cores[i] = c.Cores[s]
+	}
+	return cores
+}
+
+// gpusOf are the names of some GPUs.
+func (c Capacity) gpusOf(gpus set) (names []string) {
+	for _, i := range gpus.list() {
+		names = append(names, c.GPUs[i])
+	}
+	return names
+}
+
+// share is the share of a loan.
+func (c Capacity) share(n Loan) share {
+	s := share{slots: setOf(n.Slots, c.Slots), gpus: full(int32(len(c.GPUs)))}
+	for i, name := range c.GPUs {
+		if !slices.Contains(n.GPUs, name) {
+			s.gpus[i/64] &^= 1 << (i % 64)
+		}
+	}
+	s.room = Room{Slots: s.slots.count(), MemBytes: n.MemBytes, GPUs: s.gpus.count()}
+	return s
+}
 
 // Key names a claim: an attempt of a job has at most one claim on a node.
 type Key struct {

@@ -12,58 +12,46 @@ import (
 // tasks end all the time and would never let the gang in. But once tasks wait here,
 // a gang enqueued after the start of the last task waits for one more task.
 type tasks struct {
-	held    Room
-	stuck   Room // of tasks with processes left unkilled
-	slots   set  // of held and stuck
-	gpus    set
+	used    share         // by tasks, and by stuck
+	stuck   Room          // of tasks with processes left unkilled
 	lent    []*claim      // claims of tasks with steps
 	next    Room          // of the waiting task
 	waiting bool          // a task waits
 	since   time.Duration // when the last task was started, or tasks began to wait
 }
 
+// held is the room of the tasks themselves.
+func (t *tasks) held() Room { return t.used.room.Minus(t.stuck) }
+
 // TaskLoan is the room given to a task.
 type TaskLoan struct {
-	Room  Room
-	slots set
-	gpus  set
-	lent  *claim // for the steps of the task; nil before the first step
+	share
+	lent *claim // for the steps of the task; nil before the first step
 }
+
+// Room is the amount of a loan.
+func (n TaskLoan) Room() Room { return n.room }
 
 // Slots are the numbers of the slots of a loan.
 func (n TaskLoan) Slots() []int32 { return n.slots.list() }
 
 // TaskCores are the cores of a loan; none where slots are not cores.
 func (l *Ledger) TaskCores(n TaskLoan) []int32 {
-	if !l.capacity.Bound() {
-		return nil
-	}
-	cores := n.slots.list()
-	for i, s := range cores {
-		cores[i] = l.capacity.Cores[s]
-	}
-	return cores
+	return l.capacity.coresOf(n.slots)
 }
 
 // TaskGPUs are the names of the GPUs of a loan.
 func (l *Ledger) TaskGPUs(n TaskLoan) []string {
-	if n.Room.GPUs == 0 {
-		return nil
-	}
-	var names []string
-	for _, g := range n.gpus.list() {
-		names = append(names, l.capacity.GPUs[g])
-	}
-	return names
+	return l.capacity.gpusOf(n.gpus)
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
 // have: all free room, unless a gang has the turn.
 func (l *Ledger) TaskRoom() Room {
-	if l.drained() || l.shut || len(l.wait) > 0 && !l.tasksFirst(l.wait[0]) {
-		return l.tasks.held
+	if l.closing.drained() || l.closing.shut || l.wait.first() != nil && !l.tasksFirst(l.wait.first()) {
+		return l.tasks.held()
 	}
-	return l.tasks.held.Plus(l.free)
+	return l.tasks.held().Plus(l.free.room)
 }
 
 // tasksFirst reports whether a waiting task comes before c; c is nil for a claim
@@ -76,7 +64,7 @@ func (l *Ledger) tasksFirst(c *claim) bool {
 // waiting task. Then the task keeps nothing from gangs: each would wait for the
 // other.
 func (l *Ledger) tasksBlocked() bool {
-	if mutantTasksBlock || l.free.Fits(Room{}, l.tasks.next) > 0 {
+	if mutantTasksBlock || l.free.room.Fits(Room{}, l.tasks.next) > 0 {
 		return false
 	}
 	room := l.Total().Minus(l.tasks.stuck)
@@ -91,11 +79,11 @@ func (l *Ledger) tasksBlocked() bool {
 // open is the free room available to c.
 func (l *Ledger) open(c *claim) Room {
 	if !l.tasksFirst(c) {
-		return l.free
+		return l.free.room
 	}
 	next := l.tasks.next
-	return l.free.Minus(Room{
-		Slots: min(next.Slots, l.free.Slots), MemBytes: min(next.MemBytes, l.free.MemBytes), GPUs: min(next.GPUs, l.free.GPUs),
+	return l.free.room.Minus(Room{
+		Slots: min(next.Slots, l.free.room.Slots), MemBytes: min(next.MemBytes, l.free.room.MemBytes), GPUs: min(next.GPUs, l.free.room.GPUs),
 	})
 }
 
@@ -103,28 +91,16 @@ func (l *Ledger) open(c *claim) Room {
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
-	room := l.TaskRoom().Minus(l.tasks.held)
-	if l.drained() && !l.shut {
-		room = l.free
+	room := l.TaskRoom().Minus(l.tasks.held())
+	if l.closing.drained() && !l.closing.shut {
+		room = l.free.room
 	}
 	if room.Fits(Room{}, each) < 1 {
 		return TaskLoan{}, false
 	}
-	n := TaskLoan{Room: each}
-	if mutantOversell {
-		n.slots = l.slots.clone().low(nil, each.Slots)
-	} else {
-		n.slots = l.slots.low(nil, each.Slots)
-	}
-	if each.GPUs > 0 {
-		n.gpus = l.gpus.low(nil, each.GPUs)
-	}
-	l.free = l.free.Minus(each)
-	l.tasks.held = l.tasks.held.Plus(each)
-	l.tasks.slots = l.tasks.slots.grown(len(l.slots))
-	l.tasks.slots.plus(n.slots)
-	l.tasks.gpus = l.tasks.gpus.grown(len(l.gpus))
-	l.tasks.gpus.plus(n.gpus)
+	n := TaskLoan{}
+	l.lender().lend(each, &n.share)
+	l.tasks.used.plus(n.share)
 	l.tasks.since = now
 	l.pump(now) // it may be a gang's turn now
 	return n, true
@@ -135,21 +111,16 @@ func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
 // ends.
 func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 	if left {
-		l.tasks.held = l.tasks.held.Minus(n.Room)
-		l.tasks.stuck = l.tasks.stuck.Plus(n.Room)
+		l.tasks.stuck = l.tasks.stuck.Plus(n.room)
 		return
 	}
-	l.tasks.slots.minus(n.slots)
-	l.tasks.gpus.minus(n.gpus)
-	l.tasks.held = l.tasks.held.Minus(n.Room)
+	l.tasks.used.minus(n.share)
 	if c := n.lent; c != nil {
 		l.orphan(c)
-		n.Room, n.slots, n.gpus = c.room, c.slots, c.gpus
+		n.share = c.share
 		l.tasks.lent = slices.DeleteFunc(l.tasks.lent, func(o *claim) bool { return o == c })
 	}
-	l.free = l.free.Plus(n.Room)
-	l.slots.plus(n.slots)
-	l.gpus.plus(n.gpus)
+	l.free.plus(n.share)
 	l.pump(now)
 }
 
@@ -158,7 +129,7 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 func (l *Ledger) SubTask(a Ask, n *TaskLoan) (Loan, bool) {
 	c := n.lent
 	if c == nil {
-		c = &claim{state: Running, room: n.Room, slots: n.slots.clone(), gpus: n.gpus.grown(len(l.gpus)).clone()}
+		c = &claim{state: Running, share: n.share.clone()}
 	}
 	loan, ok := l.sub(a, c)
 	if ok && n.lent == nil {

@@ -134,7 +134,7 @@ func (k *knot) holder(in launcher.Inside) launcher.Tie {
 	t := launcher.Tie{Node: k.cfg.Name, Inside: in, Room: launcher.Room{Slots: -1}}
 	if in.Task != 0 {
 		if r := k.tasks.taskOf(in.Job, in.Task); r != nil {
-			t.Room = r.loan.Room
+			t.Room = r.loan.Room()
 		}
 		return t
 	}

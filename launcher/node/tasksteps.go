@@ -38,7 +38,7 @@ func (p *parents) host(parent filch.JobID, task uint64) *job {
 			Node: p.cfg.Name, Lease: filch.LeaseID{Incarnation: p.cfg.Incarnation, Serial: task}, Ranks: []launcher.Span{{Count: 1}},
 		}
 		h = &job{id: parent, attempt: 1, task: &r.index}
-		h.need.Ranks, h.need.Each = 1, r.loan.Room
+		h.need.Ranks, h.need.Each = 1, r.loan.Room()
 		h.run = &run{going: true, seats: make([]seat, 1), launch: launcher.Launch{Nodes: []launcher.NodeRanks{at}}}
 		p.hosts[task] = h
 	}
@@ -145,7 +145,7 @@ func (w *tasks) taskStepOver(t *Turn, serial uint64) {
 func (w *tasks) tasksInTheWay() (job filch.JobID, most int32) {
 	held := make(map[filch.JobID]int32)
 	for _, r := range w.runs { // in any order: only sums
-		held[r.job] += r.loan.Room.Slots
+		held[r.job] += r.loan.Room().Slots
 	}
 	// In any order: the most slots win, and among equals the lowest id.
 	for id, k := range held {

@@ -21,7 +21,7 @@ var Parts = map[string][]string{
 	"sync gate":     {"dht/store/syncgate.go"},
 	"rejoin":        {"dht/store/rejoin.go"},
 	"launch":        {"launcher/node/attempts.go", "launcher/node/part.go", "launcher/node/gatherqueue.go"},
-	"ledger":        {"slots/ledger.go", "slots/lend.go", "slots/run.go", "slots/room.go", "slots/task.go"},
+	"ledger":        {"slots/ledger.go", "slots/lend.go", "slots/reports.go", "slots/run.go", "slots/room.go", "slots/share.go", "slots/task.go", "slots/waitlist.go"},
 	"gather":        {"stealer/gather.go", "stealer/half.go"},
 	"replication":   {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
 	"explain":       {"launcher/node/explain.go", "launcher/node/taskexplain.go"},
