@@ -43,7 +43,7 @@ type Core struct {
 	failover failover
 	waits    waits
 	pace     pace
-	rng      policy.Rand
+	rng      filch.Rand
 }
 
 // New makes a Core that knows no other member and may use no room yet.
@@ -56,7 +56,7 @@ func New(cfg Config) *Core {
 	}
 	c := &Core{
 		cfg: cfg, self: record.Owner{Node: cfg.Self, Incarnation: cfg.Incarnation},
-		jobs: make(map[filch.JobID]*job), rng: policy.Rand(cfg.Seed),
+		jobs: make(map[filch.JobID]*job), rng: filch.Rand(cfg.Seed),
 	}
 	c.waits.at = filch.Never
 	c.commits.init(c)

@@ -137,7 +137,7 @@ func (t *thief) onArrival(name filch.NodeName) {
 	if mutantStorm {
 		t.hurry(t.now)
 	}
-	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.Below(n) < 4*policy.Root(n)) {
+	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.IntN(n) < 4*policy.Root(n)) {
 		t.core.victim.remember(t.now, name)
 		t.core.victim.fresh = true
 	}
@@ -274,7 +274,7 @@ func (t *thief) failed() {
 // upTo draws a wait between half of wait and all of wait, so that thieves that failed
 // together do not come back together.
 func (t *thief) upTo(wait time.Duration) time.Duration {
-	return wait/2 + time.Duration(t.core.rng.Next()%uint64(wait/2+1))
+	return wait/2 + time.Duration(t.core.rng.Uint64()%uint64(wait/2+1))
 }
 
 func (t *thief) succeeded() {

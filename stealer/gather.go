@@ -91,7 +91,7 @@ type Gather struct {
 	policy  Policy
 	members *Members
 	self    filch.NodeName
-	rng     rng
+	rng     filch.Rand
 	cells   []cell  // in the order of asking
 	where   []int32 // cell+1 of a member
 	reach   int     // candidates asked so far
@@ -107,7 +107,7 @@ type Gather struct {
 
 // NewGather makes a Gather for a job submitted on self.
 func NewGather(need Need, m *Members, self filch.NodeName, p Policy, seed uint64) *Gather {
-	g := &Gather{need: need, policy: p, members: m, self: self, rng: rng(seed), next: filch.Never, again: filch.Never}
+	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never}
 	if p.PollMin <= 0 {
 		g.policy.PollMin = time.Millisecond
 	}
@@ -124,7 +124,7 @@ func NewGather(need Need, m *Members, self filch.NodeName, p Policy, seed uint64
 		first = 1
 	}
 	for i := len(g.cells) - 1; i > first; i-- {
-		j := first + g.rng.below(i-first+1)
+		j := first + g.rng.IntN(i-first+1)
 		g.cells[i], g.cells[j] = g.cells[j], g.cells[i]
 	}
 	for i := range g.cells {

@@ -63,7 +63,7 @@ type lossRequest struct {
 func (s *Store) AcceptLoss(now time.Duration, tag uint64, shards []dht.Shard, out *Out) {
 	s.begin(now, out)
 	defer s.end()
-	l := &lossRequest{tag: tag, only: shards, until: s.now + lossWait, nonce: filch.Mix(s.rand + uint64(s.now)), answers: map[dht.Replica]*roster.Evidence{}}
+	l := &lossRequest{tag: tag, only: shards, until: s.now + lossWait, nonce: filch.Mix(uint64(s.dice) + uint64(s.now)), answers: map[dht.Replica]*roster.Evidence{}}
 	if s.loss.request != nil {
 		s.loss.answer(l, dht.Result{Outcome: dht.Unavailable, Err: "this node is at it already"})
 		return

@@ -15,14 +15,14 @@ type input struct {
 	began time.Duration // time of the first input; 0: there was none yet
 	now   time.Duration
 	out   *Out
-	rand  uint64
+	dice  filch.Rand
 	clock timers
 }
 
 func newInput(cfg Config) *input {
 	return &input{
 		cfg: cfg, self: dht.Replica{Name: cfg.Self, Incarnation: cfg.Incarnation},
-		rand: filch.Mix(cfg.Seed ^ cfg.Self.Hash() ^ filch.Mix(cfg.Incarnation)),
+		dice: filch.Rand(filch.Mix(cfg.Seed ^ cfg.Self.Hash() ^ filch.Mix(cfg.Incarnation))),
 	}
 }
 
@@ -30,11 +30,6 @@ func newInput(cfg Config) *input {
 func (in *input) in(d time.Duration, f func()) { in.clock.put(in.now+d, f) }
 
 func (in *input) note(n Note) { in.out.Notes = append(in.out.Notes, n) }
-
-func (in *input) random(n int) int {
-	in.rand += 0x9e3779b97f4a7c15
-	return int(filch.Mix(in.rand) % uint64(n))
-}
 
 // timer is a call due later. The called function checks whether the call is still needed.
 type timer struct {

@@ -232,7 +232,7 @@ func (w *proposer) propose() {
 		asks: slices.Clone(w.wishes), retry: max(w.pause, proposalLimit),
 	}
 	run := w.run
-	w.in(run.retry+time.Duration(w.random(100))*time.Millisecond, func() { w.failed(run) })
+	w.in(run.retry+time.Duration(w.dice.IntN(100))*time.Millisecond, func() { w.failed(run) })
 	for _, r := range seats {
 		w.sendTo(r.Name, &message.Prepare{Generation: generation, Ballot: run.ballot, Have: w.cache})
 	}
@@ -274,7 +274,7 @@ func (w *proposer) onRefuse(p *peer, m *message.Refuse) {
 		w.network.send(p, &message.Accept{Generation: run.generation, Ballot: run.ballot, Value: run.value.Since(nil)}, 0)
 	case run.ballot.Less(m.Promised):
 		w.run = nil
-		w.last = w.now + time.Duration(w.random(200))*time.Millisecond
+		w.last = w.now + time.Duration(w.dice.IntN(200))*time.Millisecond
 		w.wake()
 	}
 }

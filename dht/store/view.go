@@ -136,4 +136,4 @@ func (v worldView) SetLeft(r dht.Replica, left bool) {
 func (v worldView) Await(names []filch.NodeName) { v.w.awaited = names }
 
 // Random returns a number below n.
-func (v worldView) Random(n int) int { return v.w.random(n) }
+func (v worldView) Random(n int) int { return v.w.dice.IntN(n) }

@@ -46,7 +46,7 @@ func chaos(t *testing.T, seed uint64) {
 		}
 	}()
 	w := newNet(t, 5, 4)
-	w.rng, w.dice = seed*7919, seed
+	w.rng, w.dice = filch.Rand(seed*7919), filch.Rand(seed)
 	w.faults = faults{drop: 0.03, dup: 0.05, delayMax: 3 * ms}
 	w.behave = w.randomLife
 	var ids []filch.JobID

@@ -112,7 +112,7 @@ func (q *gatherqueue) beginGather(t *Turn, j *job) {
 	if q.last.Older(j.ticket) {
 		q.last = j.ticket
 	}
-	j.gather = stealer.NewGather(j.need, q.members, q.cfg.Name, q.cfg.Policy, q.draw())
+	j.gather = stealer.NewGather(j.need, q.members, q.cfg.Name, q.cfg.Policy, q.dice.Uint64())
 	j.gather.Begin(t.Now, &moves)
 	q.move(t, j, moves)
 }

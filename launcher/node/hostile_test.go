@@ -59,7 +59,7 @@ func TestSenselessMessagesDoNoHarm(t *testing.T) {
 	}
 	for seed := range uint64(60) {
 		w := newNet(t, 3, 4)
-		w.rng = seed + 1
+		w.rng = filch.Rand(seed + 1)
 		w.behave = w.randomLife
 		for i := range 6 {
 			w.submit(w.names[i%3], launcher.ClientID(i+1), ranks(int32(1+i*2)))
@@ -87,7 +87,7 @@ func TestSenselessMessagesDoNoHarm(t *testing.T) {
 func TestSenselessKeepersDoNoHarm(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newNet(t, 2, 4)
-		w.rng = seed + 1
+		w.rng = filch.Rand(seed + 1)
 		w.behave = w.randomLife
 		w.submit("n1", 1, ranks(8))
 		for range 100 {

@@ -33,8 +33,8 @@ type net struct {
 	t        testing.TB
 	nodes    map[filch.NodeName]*host
 	names    []filch.NodeName
-	rng      uint64
-	dice     uint64 // of what nodes say about records and tasks: more of it changes nothing else
+	rng      filch.Rand
+	dice     filch.Rand // of what nodes say about records and tasks: more of it changes nothing else
 	faults   faults
 	replies  []string // every event for a client, as a line
 	events   map[filch.JobID][]launcher.Event
@@ -162,13 +162,7 @@ func (w *net) declare(name filch.NodeName, s stealer.Standing) {
 
 func (w *net) random() float64 { return roll(&w.rng) }
 
-func roll(seed *uint64) float64 {
-	*seed += 0x9e3779b97f4a7c15
-	z := *seed
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>11) / (1 << 53)
-}
+func roll(r *filch.Rand) float64 { return float64(r.Uint64()>>11) / (1 << 53) }
 
 // run lets the world go on for d.
 func (w *net) run(d time.Duration) {

@@ -196,12 +196,3 @@ func (h *ranks) sortedParts() []*part {
 		return int(a.key.Attempt) - int(b.key.Attempt)
 	})
 }
-
-// draw returns the next number of the node's own generator (splitmix64).
-func (s *self) draw() uint64 {
-	s.seed += 0x9e3779b97f4a7c15
-	z := s.seed
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}

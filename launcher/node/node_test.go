@@ -34,7 +34,7 @@ func TestJobOverFourNodes(t *testing.T) {
 func TestManyJobsUnderLoss(t *testing.T) {
 	for seed := range uint64(40) {
 		w := newNet(t, 6, 4)
-		w.rng, w.dice = seed, seed
+		w.rng, w.dice = filch.Rand(seed), filch.Rand(seed)
 		w.faults = faults{drop: 0.05, dup: 0.1, delayMax: 2 * ms}
 		w.behave = func(k *keeper) { k.at = 200 * ms }
 		var ids []filch.JobID

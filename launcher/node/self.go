@@ -16,7 +16,7 @@ type self struct {
 	cfg     Config
 	ledger  *slots.Ledger
 	members *stealer.Members
-	seed    uint64 // of the next random number
+	dice    filch.Rand
 	mailbox mailbox
 	drain   *launcher.Drain // nil: the node takes work
 	// The others declared this node dead, and [Node.Reborn] has not come yet.
@@ -29,7 +29,7 @@ type self struct {
 
 func newSelf(cfg Config) *self {
 	s := &self{
-		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members, seed: cfg.Seed,
+		cfg: cfg, ledger: slots.New(cfg.Capacity, cfg.Incarnation), members: cfg.Members, dice: filch.Rand(cfg.Seed),
 		mailbox: mailbox{name: cfg.Name}, drain: cfg.Drain, opens: filch.Never,
 	}
 	if s.members == nil {

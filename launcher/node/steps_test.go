@@ -161,7 +161,7 @@ func TestAStepOfAStepUsesTheJob(t *testing.T) {
 func TestStepsSurviveLossAndTheDeathOfTheirOrigin(t *testing.T) {
 	for seed := range uint64(30) {
 		w, parent := stepWorld(t)
-		w.rng = seed + 1
+		w.rng = filch.Rand(seed + 1)
 		w.faults = faults{drop: 0.1, dup: 0.1, delayMax: 2 * ms}
 		for i := range 10 {
 			w.submit(w.names[i%2], launcher.ClientID(10+i), step(parent, int32(1+i%8)))

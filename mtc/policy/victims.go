@@ -27,7 +27,7 @@ func Root(n int) int {
 }
 
 // Choose names up to k nodes to ask; failures counts the failures in a row so far.
-func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *Rand) []filch.NodeName {
+func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *filch.Rand) []filch.NodeName {
 	if mutantSameVictims {
 		*r = 1
 	}
@@ -45,11 +45,11 @@ func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *Ran
 }
 
 // Draw picks k distinct nodes that fit, never self.
-func (m *Members) Draw(self filch.NodeName, k int, r *Rand, fits func(*Member) bool) []filch.NodeName {
+func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*Member) bool) []filch.NodeName {
 	var names []filch.NodeName
 	if n := len(m.list); 4*k < n {
 		for tries := 0; tries < 8*k && len(names) < k; tries++ {
-			p := &m.list[r.Below(n)]
+			p := &m.list[r.IntN(n)]
 			if p.Name != self && fits(p) && !slices.Contains(names, p.Name) {
 				names = append(names, p.Name)
 			}
@@ -62,7 +62,7 @@ func (m *Members) Draw(self filch.NodeName, k int, r *Rand, fits func(*Member) b
 		}
 	}
 	for i := 0; i < min(k, len(names)); i++ { // the first k of a shuffle
-		j := i + r.Below(len(names)-i)
+		j := i + r.IntN(len(names)-i)
 		names[i], names[j] = names[j], names[i]
 	}
 	return names[:min(k, len(names))]

@@ -13,7 +13,7 @@ func TestVictimsAreDrawnAnew(t *testing.T) {
 	for i := range 100 {
 		m.Set(Member{Name: numbered(i), Incarnation: 1, Up: i != 50, Group: fmt.Sprint(i / 10)})
 	}
-	a, b := Rand(1), Rand(2)
+	a, b := filch.Rand(1), filch.Rand(2)
 	same, seen := 0, map[filch.NodeName]bool{}
 	for range 200 {
 		x, y := m.Choose(Random, "n1", 10, 0, &a), m.Choose(Random, "n2", 10, 0, &b)
@@ -63,7 +63,7 @@ func TestMeshIsThePapers(t *testing.T) {
 		m.Set(Member{Name: numbered(i), Incarnation: 1, Up: true})
 	}
 	for i := range 41 {
-		for _, n := range m.Choose(Mesh, numbered(i), 41, 0, new(Rand)) {
+		for _, n := range m.Choose(Mesh, numbered(i), 41, 0, new(filch.Rand)) {
 			if h := spotOf(i).hops(spotOf(int(m.index[n]))); h > 2 {
 				t.Errorf("node %d asks one at %d hops", i, h)
 			}

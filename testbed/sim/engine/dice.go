@@ -3,30 +3,26 @@ package engine
 import (
 	"math"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
-// Dice are a small seeded generator (splitmix64), the same on every machine and
+// Dice draw numbers, durations and chances from a seed, the same on every machine and
 // with every version of Go.
-type Dice struct{ state uint64 }
+type Dice struct{ rand filch.Rand }
 
 // NewDice are those of one stream of a seed; streams do not disturb each other.
 func NewDice(seed, stream uint64) *Dice {
-	d := &Dice{state: seed*0x9e3779b97f4a7c15 ^ stream*0xd1342543de82ef95}
+	d := &Dice{filch.Rand(seed*0x9e3779b97f4a7c15 ^ stream*0xd1342543de82ef95)}
 	d.Next()
 	return d
 }
 
 // Next is a number of 64 bits.
-func (d *Dice) Next() uint64 {
-	d.state += 0x9e3779b97f4a7c15
-	z := d.state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
+func (d *Dice) Next() uint64 { return d.rand.Uint64() }
 
 // N returns a number in [0, n); n must be positive.
-func (d *Dice) N(n int) int { return int(d.Next() % uint64(n)) }
+func (d *Dice) N(n int) int { return d.rand.IntN(n) }
 
 // Unit returns a number in [0, 1).
 func (d *Dice) Unit() float64 { return float64(d.Next()>>11) / (1 << 53) }
