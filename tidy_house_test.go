@@ -16,12 +16,12 @@ import (
 // largePackages and largeTypes are over the limits today, with the most that each may
 // have. A number here only falls, and a line goes when its package or type fits.
 var largePackages = map[string]int{
-	"launcher/daemon": 7750,
+	"launcher/daemon": 7740,
 	"launcher/node":   9750,
 }
 
 var largeTypes = map[string]int{
-	"launcher/daemon.Daemon": 88,
+	"launcher/daemon.Daemon": 75,
 	"mtc.Core":               110,
 }
 
@@ -36,9 +36,6 @@ var loneStructs = map[string]bool{
 	"cmd/filch/tasks.scales":         true,
 	"dht/disk.queue":                 true,
 	"dht/disk.trust":                 true,
-	"launcher/daemon.life":           true,
-	"launcher/daemon.terms":          true,
-	"launcher/daemon.workers":        true,
 	"launcher/spec.Words":            true,
 	"mtc/workflow.edge":              true,
 	"stealer.Offer":                  true,

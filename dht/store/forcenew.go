@@ -52,7 +52,7 @@ type lossRequest struct {
 	epochs  map[dht.Shard]uint64
 	nonce   uint64
 	answers map[dht.Replica]*roster.Evidence // to message.Count
-	other   filch.NodeName           // another node running an AcceptLoss
+	other   filch.NodeName                   // another node running an AcceptLoss
 }
 
 // AcceptLoss creates the named lost shards again, with only the records still on the

@@ -8,16 +8,14 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
-	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // Limits of queries.
 const (
-	maxQueries = 256             // queries answered at the same time
-	fanOut     = 64              // nodes asked at the same time
-	askWait    = time.Second     // for another node
-	loopWait   = 5 * time.Second // for the loop
+	maxQueries = 256         // queries answered at the same time
+	fanOut     = 64          // nodes asked at the same time
+	askWait    = time.Second // for another node
 )
 
 // asks holds the queries that this node has sent to other nodes.
@@ -36,47 +34,8 @@ func newAsks(d *Daemon) *asks {
 	return &asks{d: d, slots: make(chan struct{}, maxQueries), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
 }
 
-// received handles a frame from another node. Frames arrive in order per peer and
-// class.
-func (d *Daemon) received(from filch.NodeName, c overlay.Class, payload []byte) {
-	f, err := wire.ParsePayload(payload)
-	if err == nil {
-		err = d.handle(from, c, f)
-	}
-	if err != nil {
-		d.watch.Refused(watch.FramesBad, "node", err, from)
-	}
-}
-
-func (d *Daemon) handle(from filch.NodeName, c overlay.Class, f wire.Frame) error {
-	switch f.Kind {
-	case wire.KindRelay:
-		return d.routes.relayed(from, f)
-	case wire.KindAsk:
-		return d.asks.asked(from, f)
-	case wire.KindReply:
-		return d.asks.replied(f)
-	case wire.KindStore:
-		return d.meta.received(from, f)
-	case wire.KindFetch:
-		return d.stage.asked(from, f)
-	case wire.KindPart:
-		return d.stage.answered(from, f)
-	}
-	if c != overlay.Control {
-		return filch.Errorf(filch.Invalid, "%s came on the stream of class %s", f.Kind, c)
-	}
-	m, err := wire.DecodeMessage(f.Kind, f.Body)
-	if err != nil {
-		return err
-	}
-	d.watch.Add(watch.MessagesIn, 1)
-	d.post(func(t *turn) { t.node.Message(t.now, from, m, t.out) })
-	return nil
-}
-
-// asked answers a query of another node on a goroutine of its own.
-func (a *asks) asked(from filch.NodeName, f wire.Frame) error {
+// onAsk answers a query of another node on a goroutine of its own.
+func (a *asks) onAsk(from filch.NodeName, f wire.Frame) error {
 	q, err := wire.DecodeQuery(f.Body)
 	if err != nil {
 		return err
@@ -84,10 +43,10 @@ func (a *asks) asked(from filch.NodeName, f wire.Frame) error {
 	select {
 	case a.slots <- struct{}{}:
 	default:
-		a.reply(from, f.Req, nil, filch.Errorf(filch.Busy, "%s answers %d queries already", a.d.self, maxQueries))
+		a.reply(from, f.Req, nil, filch.Errorf(filch.Busy, "%s answers %d queries already", a.d.in.Self, maxQueries))
 		return nil
 	}
-	a.d.work.Go(func() {
+	a.d.in.Go(func() {
 		defer func() { <-a.slots }()
 		v, err := a.d.answer(q, false)
 		a.reply(from, f.Req, v, err)
@@ -98,7 +57,7 @@ func (a *asks) asked(from filch.NodeName, f wire.Frame) error {
 func (a *asks) reply(to filch.NodeName, req uint32, v any, err error) {
 	body, err := wire.Marshal(answerOf(v, err))
 	if err != nil {
-		a.d.fault("cannot encode an answer", err)
+		a.d.in.Fault("cannot encode an answer", err)
 		return
 	}
 	if p, err := wire.Payload(wire.KindReply, req, body); err == nil {
@@ -128,7 +87,8 @@ func errorOf(err error) *filch.Error {
 	return filch.Errorf(filch.Internal, "%s", err.Error())
 }
 
-func (a *asks) replied(f wire.Frame) error {
+// onReply hands an answer to the query that waits for the answer.
+func (a *asks) onReply(_ filch.NodeName, f wire.Frame) error {
 	var ans wire.Answer
 	if err := wire.Unmarshal(f.Body, &ans); err != nil {
 		return err
@@ -177,8 +137,8 @@ func (a *asks) ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) e
 		return json.Unmarshal(ans.JSON, v)
 	case <-timer.C:
 		return filch.Errorf(filch.Timeout, "node %s did not answer %s within %v", to, q.Verb, wait)
-	case <-a.d.ctx.Done():
-		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", a.d.self)
+	case <-a.d.in.Context().Done():
+		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", a.d.in.Self)
 	}
 }
 

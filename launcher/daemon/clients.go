@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -89,20 +90,20 @@ func (cs *clients) accept() {
 				return
 			}
 			// Most likely out of descriptors: open connections continue.
-			cs.d.watch.Log().Warn("cannot take a client", "err", err.Error())
+			cs.d.in.Watch.Log().Warn("cannot take a client", "err", err.Error())
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
-			case <-cs.d.ctx.Done():
+			case <-cs.d.in.Context().Done():
 				return
 			}
 		}
 		c, err := cs.admit(sock)
 		if err != nil {
-			cs.d.watch.Refused(watch.ClientsRefused, "client", err, "")
+			cs.d.in.Watch.Refused(watch.ClientsRefused, "client", err, "")
 			continue
 		}
-		cs.d.work.Go(func() { cs.serve(c) })
+		cs.d.in.Go(func() { cs.serve(c) })
 	}
 }
 
@@ -124,7 +125,7 @@ func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
 	c.id = cs.next
 	cs.byID[c.id] = c
 	cs.mu.Unlock()
-	cs.d.watch.Add(watch.Clients, 1)
+	cs.d.in.Watch.Add(watch.Clients, 1)
 	return c, nil
 }
 
@@ -170,7 +171,7 @@ func (cs *clients) count() int {
 func (cs *clients) serve(c *client) {
 	err := cs.read(c)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
-		cs.d.watch.Refused(watch.FramesBad, "client", err, "")
+		cs.d.in.Watch.Refused(watch.FramesBad, "client", err, "")
 		hint := ""
 		var e *filch.Error
 		if errors.As(err, &e) {
@@ -189,7 +190,7 @@ func (cs *clients) serve(c *client) {
 	if c.finished.Load() {
 		return
 	}
-	cs.d.post(func(t *turn) { t.node.ClientGone(t.now, c.id, t.out) })
+	cs.d.in.Post(func(t *inputs.Turn) { t.Node.ClientGone(t.Now, c.id, t.Out) })
 }
 
 func (cs *clients) read(c *client) error {
@@ -209,93 +210,10 @@ func (cs *clients) read(c *client) error {
 		if f, err = c.conn.Read(); err != nil {
 			return err
 		}
-		if err := cs.handle(c, f); err != nil {
+		if err := cs.dispatch(c, f); err != nil {
 			return err
 		}
 	}
-}
-
-// handle acts on one frame of a client.
-func (cs *clients) handle(c *client, f wire.Frame) error {
-	d := cs.d
-	switch f.Kind {
-	case wire.KindSubmit:
-		var r launcher.Request
-		if err := wire.Unmarshal(f.Body, &r); err != nil {
-			return err
-		}
-		if err := d.copies.offered(c, &r); err != nil {
-			return err
-		}
-		ns := time.Now().UnixNano()
-		d.watch.Add(watch.Submissions, 1)
-		d.post(func(t *turn) { t.node.Submit(t.now, c.id, r, ns, t.out) })
-	case wire.KindReattach:
-		var r wire.Reattach
-		if err := wire.Unmarshal(f.Body, &r); err != nil {
-			return err
-		}
-		d.post(func(t *turn) { d.reattach(t, c, r) })
-	case wire.KindStdin:
-		if _, err := wire.DecodeStdin(f.Body); err != nil {
-			return err
-		}
-		d.routes.stdin(filch.JobID(c.job.Load()), f.Body)
-	case wire.KindResize:
-		d.routes.resize(filch.JobID(c.job.Load()), f.Body)
-	case wire.KindSignal, wire.KindCancel:
-		var s wire.Signal
-		if err := wire.Unmarshal(f.Body, &s); err != nil {
-			return err
-		}
-		d.post(func(t *turn) { d.signal(t, c, f.Kind, s) })
-	case wire.KindTaskSubmit, wire.KindTaskGrow, wire.KindTaskFollow:
-		return cs.tasks(c, f)
-	case wire.KindQuery:
-		q, err := wire.DecodeQuery(f.Body)
-		if err != nil {
-			return err
-		}
-		d.query(c, f.Req, q)
-	case wire.KindOps:
-		o, err := wire.DecodeOps(f.Body)
-		if err != nil {
-			return err
-		}
-		d.ops(c, f.Req, o)
-	default:
-		return filch.Errorf(filch.Invalid, "a client does not send %s", f.Kind)
-	}
-	return nil
-}
-
-// signal forwards a signal or cancels a job; job 0 means the job of the client.
-func (d *Daemon) signal(t *turn, c *client, k wire.Kind, s wire.Signal) {
-	if s.Job == 0 {
-		s.Job = filch.JobID(c.job.Load())
-	}
-	var err *filch.Error
-	switch {
-	case k == wire.KindSignal:
-		err = t.node.Signal(t.now, s.Job, s.Sig, t.out)
-	case s.Sig == sigInt:
-		err = t.node.Cancel(t.now, s.Job, s.Sig, "interrupt", t.out)
-	default:
-		err = t.node.Cancel(t.now, s.Job, s.Sig, "its client", t.out)
-	}
-	if err != nil && c.conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
-		d.loop.touch(c.conn)
-	}
-}
-
-// reattach connects a client to its run after this launcher was restarted.
-func (d *Daemon) reattach(t *turn, c *client, r wire.Reattach) {
-	if err := t.node.Reattach(t.now, c.id, r.Job, t.out); err != nil {
-		t.out.Replies = append(t.out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
-		return // the output goes to the client that has the job, if any
-	}
-	c.job.Store(int32(r.Job))
-	d.routes.reattach(r.Job, c, r.Seen)
 }
 
 // written receives from the link the number of bytes that the kernel has taken, and

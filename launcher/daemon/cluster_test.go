@@ -72,7 +72,7 @@ func (c *cluster) up(i int) {
 		node := c.fabric.Node(filch.NodeName(name), d.Incarnation())
 		m := overlay.NewMesh(node, overlay.MeshConfig{Incarnation: d.Incarnation(), Capacity: card, Seed: 1, Events: d.MemberEvent})
 		for k, r := range c.nodes {
-			if r != nil && k != i && r.ctx.Err() == nil {
+			if r != nil && k != i && r.in.Context().Err() == nil {
 				ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 				defer cancel()
 				if err := m.Join(ctx, r.net.Addr()); err != nil {
@@ -130,7 +130,7 @@ func TestClusterKnowsItsAllocations(t *testing.T) {
 		for i := range c.nodes {
 			m, _ := r.members.find(filch.NodeName(fmt.Sprintf("n%d", i+1)))
 			if want := fmt.Sprintf("slurm-%d", i%2); m.Group != want {
-				t.Errorf("%s takes n%d for a node of %q, want %q", r.self, i+1, m.Group, want)
+				t.Errorf("%s takes n%d for a node of %q, want %q", r.in.Self, i+1, m.Group, want)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -74,7 +75,7 @@ func (g *staging) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile,
 	if t.State != filch.OK.String() {
 		return 0, fmt.Errorf("%q: task %d.%d is %s", f.Path, job, f.Task, t.State)
 	}
-	ctx, cancel := context.WithTimeout(g.d.ctx, longest)
+	ctx, cancel := context.WithTimeout(g.d.in.Context(), longest)
 	defer cancel()
 	part := path.Join(path.Dir(f.Path), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
 	n, err := g.bring(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, f.Path, 0o644)
@@ -87,7 +88,7 @@ func (g *staging) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile,
 // forget removes the files of a job unless a task of the job runs here.
 func (g *staging) forget(job filch.JobID) error {
 	busy := false
-	if err := g.d.ask(loopWait, func(*turn) {
+	if err := g.d.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
 		for _, b := range g.boxes {
 			busy = busy || b.start.Job == job
 		}
@@ -95,7 +96,7 @@ func (g *staging) forget(job filch.JobID) error {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(g.dir, job.String())); err != nil {
-		return filch.Errorf(filch.Internal, "cannot remove the files of job %d on %s: %s", job, g.d.self, err.Error())
+		return filch.Errorf(filch.Internal, "cannot remove the files of job %d on %s: %s", job, g.d.in.Self, err.Error())
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -64,7 +65,7 @@ func newCopies(d *Daemon) *copies {
 	}
 	entries, err := os.ReadDir(cs.dir)
 	if err != nil {
-		d.fault("cannot look for copies of an earlier launcher", err)
+		d.in.Fault("cannot look for copies of an earlier launcher", err)
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() { // the folders belong to keepers
@@ -144,7 +145,7 @@ func (cs *copies) restore(records []launcher.Record) {
 	keep := map[string]bool{}
 	cs.mu.Lock()
 	for _, r := range records {
-		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.d.self && j.Request.Copy.Check() == nil {
+		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.d.in.Self && j.Request.Copy.Check() == nil {
 			a := cs.home(j.Request.Copy, true)
 			cs.homes[j.Job], cs.byFile[j.Request.Copy.File] = a, a
 			keep[filepath.Base(a.path)] = true
@@ -166,12 +167,12 @@ func (cs *copies) remove(a *archive) {
 		delete(cs.byFile, a.copy.File)
 	}
 	cs.mu.Unlock()
-	cs.d.work.Go(func() { cs.erase(a.path) })
+	cs.d.in.Go(func() { cs.erase(a.path) })
 }
 
 func (cs *copies) erase(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		cs.d.fault("cannot remove the archive of a program", err)
+		cs.d.in.Fault("cannot remove the archive of a program", err)
 	}
 }
 
@@ -202,22 +203,22 @@ func (cs *copies) start(s *launcher.Start) {
 	// part.
 	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, launcher.ArchiveEnd)
 	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
-	ctx, cancel := context.WithTimeout(cs.d.ctx, launcher.PrepareWait+l.Copy.Wait())
+	ctx, cancel := context.WithTimeout(cs.d.in.Context(), launcher.PrepareWait+l.Copy.Wait())
 	a.cancel, a.start.Archive = cancel, a.path
 	cs.parts[l.Ident] = a
 	cs.mu.Lock()
 	cs.byFile[l.Copy.File] = a
 	cs.mu.Unlock()
-	cs.d.work.Go(func() {
+	cs.d.in.Go(func() {
 		defer cancel()
 		a.err = cs.bring(ctx, a, s.Index)
 		close(a.done)
-		cs.d.post(func(t *turn) { cs.arrived(t, a) })
+		cs.d.in.Post(func(t *inputs.Turn) { cs.arrived(t, a) })
 	})
 }
 
 // arrived continues a start when its archive has arrived or cannot arrive.
-func (cs *copies) arrived(t *turn, a *archive) {
+func (cs *copies) arrived(t *inputs.Turn, a *archive) {
 	id := a.start.Launch.Ident
 	switch {
 	case cs.parts[id] != a: // the start was stopped
@@ -225,7 +226,7 @@ func (cs *copies) arrived(t *turn, a *archive) {
 	case a.err != nil:
 		cs.drop(id)
 		cs.d.routes.unused(id)
-		t.node.Keeper(t.now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.out)
+		t.Node.Keeper(t.Now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.Out)
 	default:
 		a.given = true
 		cs.d.keepers.start(a.start)
@@ -238,7 +239,7 @@ func (cs *copies) failure(a *archive) *filch.Error {
 	if e, ok := errors.AsType[*filch.Error](a.err); ok {
 		text = e.Text
 	}
-	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.self, text)
+	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.in.Self, text)
 	if errors.Is(a.err, unix.ENOSPC) || errors.Is(a.err, unix.EDQUOT) {
 		err = err.WithHint("it needs twice that in %s", cs.d.cfg.Dir.Base) // archive and files in the archive
 	}
@@ -279,7 +280,7 @@ func (cs *copies) deed(d *launcher.Deed) {
 // tell reports an event to the brain in place of a keeper. The report is posted, since
 // the loop is still acting on the brain's previous output.
 func (cs *copies) tell(event any) {
-	cs.d.work.Go(func() { cs.d.post(func(t *turn) { t.node.Keeper(t.now, event, t.out) }) })
+	cs.d.in.Go(func() { cs.d.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, event, t.Out) }) })
 }
 
 // ready handles a keeper that has unpacked its archive: without a gate no other node
@@ -305,17 +306,17 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
 	from := a.start.Launch.CopyParent(index)
 	for {
-		if from == cs.d.self { // the archive was here
+		if from == cs.d.in.Self { // the archive was here
 			return filch.Errorf(filch.NotFound, "it is not on %s any more, where it was submitted", from)
 		}
 		_, err := cs.d.stage.copyParts(ctx, from, q, root, part, name, 0o600)
 		if err == nil {
-			cs.d.watch.Add(watch.CopiesIn, 1)
+			cs.d.in.Watch.Add(watch.CopiesIn, 1)
 			return nil
 		}
 		e, ours := errors.AsType[*filch.Error](err)
 		switch {
-		case ctx.Err() != nil && cs.d.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		case ctx.Err() != nil && cs.d.in.Context().Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return filch.Errorf(filch.Timeout, "it did not come from %s within %v", from, launcher.PrepareWait+a.copy.Wait())
 		case ctx.Err() != nil, !ours:
 			return err
@@ -346,7 +347,7 @@ func (cs *copies) await(file string) {
 	select {
 	case <-a.done:
 	case <-timer.C:
-	case <-cs.d.ctx.Done():
+	case <-cs.d.in.Context().Done():
 	}
 }
 

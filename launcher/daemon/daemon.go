@@ -3,11 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -15,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -43,37 +42,23 @@ type Config struct {
 type Daemon struct {
 	cfg     Config
 	net     *overlay.Mesh
-	self    filch.NodeName
-	began   time.Time
-	watch   *watch.Watch
+	in      *inputs.Queue
 	loop    *loop
 	clients *clients
-	workers
-	routes  *routes
-	members *memberNews
-	asks    *asks
-	store   *recordLog
-	meta    *metadata
-	logs    *logs
-	lock    *os.File
-	life
-}
-
-// workers holds the processes of this node that run ranks and tasks.
-type workers struct {
 	keepers *keepers
 	runners *runners
 	trim    chan struct{} // a message has the daemon trim output now
 	stage   *staging      // files of tasks
 	copies  *copies       // programs of jobs
 	mirror  *mirroring    // of the queue
-}
-
-// life ends all goroutines of a daemon together.
-type life struct {
-	work sync.WaitGroup // every goroutine
-	stop context.CancelFunc
-	ctx  context.Context
+	routes  *routes
+	members *memberNews
+	asks    *asks
+	inbound *inbound
+	store   *recordLog
+	meta    *metadata
+	logs    *logs
+	lock    *os.File
 }
 
 // New takes the state directory for this process, restores the records of an earlier
@@ -99,8 +84,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: cfg, self: cfg.Node.Name, began: time.Now(), watch: cfg.Watch, lock: lock}
-	d.ctx, d.stop = context.WithCancel(context.Background())
+	d := &Daemon{cfg: cfg, in: inputs.New(cfg.Node.Name, cfg.Watch), lock: lock}
 	if d.cfg.Node.Incarnation == 0 {
 		d.cfg.Node.Incarnation, err = nextIncarnation(cfg.Dir)
 	}
@@ -129,6 +113,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.trim = make(chan struct{}, 1)
 	d.stage = newStaging(d)
 	d.copies = newCopies(d)
+	d.inbound = newInbound(d)
 	d.loop = newLoop(d)
 	return d, nil
 }
@@ -150,7 +135,7 @@ func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
 		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {
-			d.fault("cannot remember the port", err)
+			d.in.Fault("cannot remember the port", err)
 		}
 	}
 	d.cfg.Node.Incarnation = max(d.cfg.Node.Incarnation, incarnation)
@@ -162,19 +147,19 @@ func (d *Daemon) Found() { d.cfg.Found = true }
 
 // Abandon releases the state directory when nobody will call Run.
 func (d *Daemon) Abandon() {
-	d.stop()
+	d.in.Stop()
 	_ = d.store.close()
 	if err := d.meta.log.Close(); err != nil {
-		d.fault("cannot close the store's log", err)
+		d.in.Fault("cannot close the store's log", err)
 	}
 	d.lock.Close()
 }
 
 // Run serves until a client asks for the end or ctx ends; after [Daemon.Connect].
 func (d *Daemon) Run(ctx context.Context) error {
-	d.cfg.Node.Tasks.WallNS = d.began.UnixNano()
+	d.cfg.Node.Tasks.WallNS = d.in.Began.UnixNano()
 	if !d.cfg.Ends.IsZero() {
-		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.began), 1) // 0 would be a node that stays
+		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.in.Began), 1) // 0 would be a node that stays
 	}
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
 	d.cfg.Node.Tasks.Victims = policy.Hierarchical // without groups, drawn from all nodes
@@ -185,47 +170,47 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.keepers.begin()
 	d.mirror.begin()
-	d.work.Go(d.loop.run)
-	d.work.Go(d.trims)
-	d.net.SetHandler(d.received)
+	d.in.Go(d.loop.run)
+	d.in.Go(d.trims)
+	d.net.SetHandler(d.inbound.receive)
 	d.net.SetWritable(d.routes.writable)
 	if d.cfg.Node.Drain != nil {
-		d.work.Go(d.drainsOn)
+		d.in.Go(d.drainsOn)
 	}
-	d.work.Go(d.clients.accept)
-	d.watch.Log().Info("launcher is up", "node", string(d.self), "pid", os.Getpid(),
+	d.in.Go(d.clients.accept)
+	d.in.Watch.Log().Info("launcher is up", "node", string(d.in.Self), "pid", os.Getpid(),
 		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
 	select {
 	case <-ctx.Done():
 		d.wind(downGrace, true)
-	case <-d.ctx.Done():
+	case <-d.in.Context().Done():
 	}
 	return d.close()
 }
 
 // Stop makes Run return.
-func (d *Daemon) Stop() { d.stop() }
+func (d *Daemon) Stop() { d.in.Stop() }
 
 // close ends all goroutines. Running keepers stay for a successor.
 func (d *Daemon) close() error {
-	d.stop()
+	d.in.Stop()
 	d.clients.close()
 	err := d.net.Close()
-	hung := d.within(endWait, "what it began", d.work.Wait)
+	hung := d.within(endWait, "what it began", d.in.Wait)
 	if hung == nil {
 		hung = d.within(endWait, "its logs", func() {
 			_ = d.store.close() // the loop closed the log, if the loop ran
 			if bad := d.meta.log.Close(); bad != nil {
-				d.fault("cannot close the store's log", bad)
+				d.in.Fault("cannot close the store's log", bad)
 			}
 		})
 	}
 	if hung != nil {
 		// The lock ends with the process: a goroutine may still write.
-		d.fault("the launcher ends all the same", hung)
+		d.in.Fault("the launcher ends all the same", hung)
 		return errors.Join(err, hung)
 	}
-	d.watch.Log().Info("launcher has ended", "node", string(d.self))
+	d.in.Watch.Log().Info("launcher has ended", "node", string(d.in.Self))
 	d.lock.Close()
 	return err
 }
@@ -245,55 +230,19 @@ func (d *Daemon) within(wait time.Duration, what string, f func()) error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return filch.Errorf(filch.Timeout, "the launcher of %s waited %v for the end of %s", d.self, wait, what).
+		return filch.Errorf(filch.Timeout, "the launcher of %s waited %v for the end of %s", d.in.Self, wait, what).
 			WithHint("a file system may hang: %s, or that of the queue", d.cfg.Dir.Path())
 	}
-}
-
-// now is the brain's time.
-func (d *Daemon) now() time.Duration { return time.Since(d.began) }
-
-// post hands an input to the loop; after the end, post drops the input.
-func (d *Daemon) post(in input) {
-	select {
-	case d.loop.inputs <- in:
-	case <-d.ctx.Done():
-	}
-}
-
-// ask runs f on the loop and waits for the result, at most for wait.
-func (d *Daemon) ask(wait time.Duration, f func(t *turn)) error {
-	done := make(chan struct{})
-	d.post(func(t *turn) { f(t); close(done) })
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-d.ctx.Done():
-		return d.goingDown()
-	case <-timer.C:
-		return filch.Errorf(filch.Timeout, "the launcher of %s was busy for %v", d.self, wait)
-	}
-}
-
-func (d *Daemon) goingDown() error {
-	return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
 }
 
 // hearStore logs the reports of the records' log.
 func (d *Daemon) hearStore(r disk.Report) {
 	switch r.Kind {
 	case disk.Failed, disk.Failing:
-		d.fault("cannot keep the records", errors.New(r.String()))
+		d.in.Fault("cannot keep the records", errors.New(r.String()))
 	case disk.Back:
-		d.watch.Log().Info("the records are kept again", "node", string(d.self))
+		d.in.Watch.Log().Info("the records are kept again", "node", string(d.in.Self))
 	default:
-		d.watch.Log().Warn("the records' log", "err", r.String())
+		d.in.Watch.Log().Warn("the records' log", "err", r.String())
 	}
-}
-
-// fault logs an event that should not happen.
-func (d *Daemon) fault(what string, err error, args ...any) {
-	d.watch.Log().Error(what, append(args, "err", fmt.Sprint(err))...)
 }

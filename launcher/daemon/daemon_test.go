@@ -22,6 +22,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/proc/keeper"
 	"github.com/filch-hpc/filch/launcher/proc/runner"
@@ -101,7 +102,7 @@ func startWith(t testing.TB, cfg Config, prepare func(*Daemon)) *rig {
 	}
 	prepare(d)
 	if d.net == nil {
-		d.Connect(overlay.NewMesh(mem.NewFabric().Node(d.self, d.Incarnation()), overlay.MeshConfig{
+		d.Connect(overlay.NewMesh(mem.NewFabric().Node(d.in.Self, d.Incarnation()), overlay.MeshConfig{
 			Incarnation: d.Incarnation(), Seed: 1, Events: d.MemberEvent,
 		}), d.Incarnation())
 	}
@@ -413,7 +414,7 @@ func TestKeepersThatDieAtOnceAreGivenUp(t *testing.T) {
 	})
 	poll(t, "the launcher to give up", func() bool {
 		gaveUp := false
-		err := r.ask(loopWait, func(*turn) { gaveUp = r.keepers.failures >= maxSpawning && r.keepers.spawning == 0 })
+		err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) { gaveUp = r.keepers.failures >= maxSpawning && r.keepers.spawning == 0 })
 		return err == nil && gaveUp
 	})
 	if n := started.Load(); n > maxSpawning {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
@@ -33,13 +34,13 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 		scope = wholeDown
 		askAll(d.asks, wire.Query{Verb: wire.VerbDown, Args: args}, func(m member, _ struct{}, err error) {
 			if err != nil {
-				d.watch.Log().Warn("a node was not told to end", "peer", string(m.Name), "err", err.Error())
+				d.in.Watch.Log().Warn("a node was not told to end", "peer", string(m.Name), "err", err.Error())
 			}
 		})
-	case which != "" && which != "all" && which != string(d.self):
+	case which != "" && which != "all" && which != string(d.in.Self):
 		return d.forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
 	}
-	d.work.Go(func() { d.wind(wait, scope != wholeDown) })
+	d.in.Go(func() { d.wind(wait, scope != wholeDown) })
 	return struct{}{}, nil
 }
 
@@ -48,74 +49,54 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 // records stored here, leaves the overlay and stops the daemon. Every step has a
 // deadline.
 func (d *Daemon) wind(grace time.Duration, handOff bool) {
-	d.watch.Log().Info("going down", "grace", grace.String())
+	d.in.Watch.Log().Info("going down", "grace", grace.String())
 	handOff = handOff && len(d.members.others()) > 0
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
-	_ = d.ask(loopWait, func(t *turn) {
+	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		d.loop.removal = true
 		if handOff {
-			t.node.Drain(t.now, &launcher.Drain{}, t.out)
+			t.Node.Drain(t.Now, &launcher.Drain{}, t.Out)
 		} else {
-			t.node.Wind(t.now, t.out)
+			t.Node.Wind(t.Now, t.Out)
 		}
 		cancelAll(t, ends, sigTerm)
 	})
-	idle := func(t *turn) bool {
-		return !slices.ContainsFunc(t.node.Jobs(t.now), func(j launcher.JobInfo) bool { return ends(&j) })
+	idle := func(t *inputs.Turn) bool {
+		return !slices.ContainsFunc(t.Node.Jobs(t.Now), func(j launcher.JobInfo) bool { return ends(&j) })
 	}
-	if !d.idle(grace, idle) {
-		_ = d.ask(loopWait, func(t *turn) { cancelAll(t, ends, sigKill) })
-		d.idle(downSlack, idle)
+	if !d.in.Idle(grace, idle) {
+		_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { cancelAll(t, ends, sigKill) })
+		d.in.Idle(downSlack, idle)
 	}
-	_ = d.ask(loopWait, func(t *turn) {
-		t.node.Peer(t.now, node.Peer{Name: d.self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.out)
+	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.Out)
 	})
-	d.idle(downSlack, func(*turn) bool { return !d.keepers.busy() })
+	d.in.Idle(downSlack, func(*inputs.Turn) bool { return !d.keepers.busy() })
 	if handOff {
 		d.handOff()
 	}
-	_ = d.net.Leave(d.ctx, nil)
+	_ = d.net.Leave(d.in.Context(), nil)
 	d.Stop()
 }
 
 // handOff makes other nodes take over the records stored here.
 func (d *Daemon) handOff() {
-	_ = d.ask(loopWait, func(t *turn) { t.node.StoreLeave(t.now, t.out) })
-	if !d.idle(leaveWait, func(t *turn) bool { return t.node.StoreLeft() }) {
-		d.watch.Log().Warn("the records kept here were not all handed off", "took", leaveWait.String())
+	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.StoreLeave(t.Now, t.Out) })
+	if !d.in.Idle(leaveWait, func(t *inputs.Turn) bool { return t.Node.StoreLeft() }) {
+		d.in.Watch.Log().Warn("the records kept here were not all handed off", "took", leaveWait.String())
 	}
 }
 
 // goesOn reports whether another node takes a job over when this node is gone: the job
 // is detached, and has no rank here.
 func (d *Daemon) goesOn(j *launcher.JobInfo) bool {
-	return j.Detached && !slices.Contains(j.Nodes, d.self)
+	return j.Detached && !slices.Contains(j.Nodes, d.in.Self)
 }
 
-func cancelAll(t *turn, ends func(*launcher.JobInfo) bool, sig int32) {
-	for _, j := range t.node.Jobs(t.now) {
+func cancelAll(t *inputs.Turn, ends func(*launcher.JobInfo) bool, sig int32) {
+	for _, j := range t.Node.Jobs(t.Now) {
 		if ends(&j) {
-			_ = t.node.Cancel(t.now, j.ID, sig, "filch down", t.out) // may have ended by now
-		}
-	}
-}
-
-// idle polls ok on the loop, at most for wait, until ok holds.
-func (d *Daemon) idle(wait time.Duration, ok func(*turn) bool) bool {
-	poll := time.NewTicker(rejoinPause)
-	defer poll.Stop()
-	for end := time.Now().Add(wait); ; {
-		is := false
-		if d.ask(loopWait, func(t *turn) { is = ok(t) }) != nil || is {
-			return is
-		}
-		if time.Now().After(end) {
-			return false
-		}
-		select {
-		case <-poll.C:
-		case <-d.ctx.Done():
-			return false
+			_ = t.Node.Cancel(t.Now, j.ID, sig, "filch down", t.Out) // may have ended by now
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -18,7 +19,7 @@ import (
 
 // drain stops the node from taking new work, or lets the node take work again.
 func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, error) {
-	if node := filch.NodeName(arg(0)); node != "" && node != d.self {
+	if node := filch.NodeName(arg(0)); node != "" && node != d.in.Self {
 		return d.forward(node, local, q)
 	}
 	why := &launcher.Drain{Reason: arg(2), By: arg(3), Since: time.Now().UnixNano()}
@@ -29,7 +30,7 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 		why = nil
 	}
 	var info wire.DrainInfo
-	err := d.ask(loopWait, func(t *turn) {
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		if old := d.cfg.Node.Drain; old != nil && why != nil {
 			why.Since = old.Since
 			if why.Reason == "" {
@@ -39,26 +40,26 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 		info.Was = d.cfg.Node.Drain != nil
 		if err := keepDrain(d.cfg.Dir, why); err != nil {
 			info.Trouble = err.Error()
-			d.fault("cannot remember the drain", err)
+			d.in.Fault("cannot remember the drain", err)
 		}
 		d.drained(t, why)
-		info.SlotInfo = t.node.Slots()
+		info.SlotInfo = t.Node.Slots()
 	})
 	return info, err
 }
 
 // drained puts a drain into effect, or ends the drain; on the loop.
-func (d *Daemon) drained(t *turn, why *launcher.Drain) {
+func (d *Daemon) drained(t *inputs.Turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
 	if why != nil {
-		d.watch.Log().Info("drains: " + why.Reason)
+		d.in.Watch.Log().Info("drains: " + why.Reason)
 	} else {
-		d.watch.Log().Info("takes work again")
+		d.in.Watch.Log().Info("takes work again")
 	}
-	t.node.Drain(t.now, why, t.out)
+	t.Node.Drain(t.Now, why, t.Out)
 	d.members.begin()
 	if card, err := EncodeCard(d.Card()); err != nil {
-		d.fault("cannot tell why this node drains", err)
+		d.in.Fault("cannot tell why this node drains", err)
 	} else {
 		d.net.SetCapacity(card) // before Drain: nodes learn the reason first
 	}
@@ -69,11 +70,11 @@ func (d *Daemon) drained(t *turn, why *launcher.Drain) {
 // are known, or the drain of this node's life before other nodes declared the node
 // dead.
 func (d *Daemon) drainsOn() {
-	others := d.idle(joinedWait, func(*turn) bool { return len(d.members.others()) > 0 })
+	others := d.in.Idle(joinedWait, func(*inputs.Turn) bool { return len(d.members.others()) > 0 })
 	if !others {
 		return
 	}
-	d.post(func(t *turn) {
+	d.in.Post(func(t *inputs.Turn) {
 		if why := d.cfg.Node.Drain; why != nil {
 			d.drained(t, why)
 		}

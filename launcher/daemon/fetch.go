@@ -153,7 +153,7 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 
 // part fetches one part of a file from a node.
 func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
-	if node == g.d.self {
+	if node == g.d.in.Self {
 		p = g.read(q)
 		return p, orNil(p.Err)
 	}
@@ -222,29 +222,29 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	}
 }
 
-// asked answers another node on a goroutine of its own. The goroutine waits for space
+// onFetch answers another node on a goroutine of its own. The goroutine waits for space
 // on the link: an asker has one part of a file under way at a time.
-func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
+func (g *staging) onFetch(from filch.NodeName, f wire.Frame) error {
 	var q wire.Fetch
 	if err := wire.Unmarshal(f.Body, &q); err != nil {
 		return err
 	}
 	req := f.Req
-	g.d.work.Go(func() {
+	g.d.in.Go(func() {
 		g.d.copies.await(q.Copy)
 		select {
 		case g.busy <- struct{}{}:
 			defer func() { <-g.busy }()
-		case <-g.d.ctx.Done():
+		case <-g.d.in.Context().Done():
 			return
 		}
 		p := g.read(q)
 		body, err := wire.Marshal(&p)
 		if err != nil {
-			g.d.fault("cannot encode a part of a file", err)
+			g.d.in.Fault("cannot encode a part of a file", err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(g.d.ctx, partSend)
+		ctx, cancel := context.WithTimeout(g.d.in.Context(), partSend)
 		defer cancel()
 		if frame, err := wire.Payload(wire.KindPart, req, body); err == nil {
 			_ = g.d.net.SendWait(ctx, from, overlay.Bulk, frame) // else the node asks again
@@ -253,7 +253,8 @@ func (g *staging) asked(from filch.NodeName, f wire.Frame) error {
 	return nil
 }
 
-func (g *staging) answered(from filch.NodeName, f wire.Frame) error {
+// onPart hands a part of a file to the copy that waits for the part.
+func (g *staging) onPart(_ filch.NodeName, f wire.Frame) error {
 	var p wire.Part
 	if err := wire.Unmarshal(f.Body, &p); err != nil {
 		return err

@@ -50,5 +50,5 @@ func TestRootAnotherUserIsRefused(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "serves uid 0, not uid 65534") {
 		t.Errorf("got %q, %v", out, err)
 	}
-	poll(t, "the refusal to be counted", func() bool { return r.watch.Count(watch.ClientsRefused) == 1 })
+	poll(t, "the refusal to be counted", func() bool { return r.in.Watch.Count(watch.ClientsRefused) == 1 })
 }

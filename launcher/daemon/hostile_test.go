@@ -57,7 +57,7 @@ func TestHostileClientsAreTurnedAway(t *testing.T) {
 		"short-stdin":      {append(helloBytes(t), stream(t, wire.KindStdin, []byte{1})...), "stdin refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := r.watch.Count(watch.FramesBad)
+			before := r.in.Watch.Count(watch.FramesBad)
 			sock, err := net.Dial("unix", r.cfg.Dir.Socket())
 			if err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func TestHostileClientsAreTurnedAway(t *testing.T) {
 			if name != "oversized" && !strings.Contains(string(said), c.said) {
 				t.Errorf("got %q, want %q", said, c.said)
 			}
-			poll(t, "the refusal to be counted", func() bool { return name == "oversized" || r.watch.Count(watch.FramesBad) > before })
+			poll(t, "the refusal to be counted", func() bool { return name == "oversized" || r.in.Watch.Count(watch.FramesBad) > before })
 		})
 	}
 	if o := r.run(1, "true"); o.ended.Code != 0 {
@@ -119,15 +119,25 @@ func TestHostileNodesAreCounted(t *testing.T) {
 		"query-of-a-million": append([]byte{byte(wire.KindAsk), 0, 0, 0, 0}, bytes.Repeat([]byte{0x91}, 1<<18)...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := r.watch.Count(watch.FramesBad)
-			r.received("n9", overlay.Control, b)
-			if r.watch.Count(watch.FramesBad) != before+1 {
+			before := r.in.Watch.Count(watch.FramesBad)
+			class := overlay.Control
+			if len(b) > 0 && wire.Kind(b[0]) == wire.KindRelay {
+				class = overlay.Bulk
+			}
+			r.inbound.receive("n9", class, b)
+			if r.in.Watch.Count(watch.FramesBad) != before+1 {
 				t.Error("it was not counted")
 			}
 		})
 	}
+	// A kind on a stream of another class.
+	before := r.in.Watch.Count(watch.FramesBad)
+	r.inbound.receive("n9", overlay.Gossip, relay(wire.KindOutput, wire.Output{Stream: 1}.Head(nil)))
+	if r.in.Watch.Count(watch.FramesBad) != before+1 {
+		t.Error("a relay on the stream of gossip was not counted")
+	}
 	// Of a job that is not known here: no fault, and no effect.
-	r.received("n9", overlay.Bulk, relay(wire.KindOutput, wire.Output{Stream: 1}.Head(nil)))
+	r.inbound.receive("n9", overlay.Bulk, relay(wire.KindOutput, wire.Output{Stream: 1}.Head(nil)))
 	if o := r.run(1, "true"); o.ended.Code != 0 {
 		t.Errorf("afterwards: got %+v", o.ended)
 	}
@@ -152,7 +162,7 @@ func TestRoutesBelieveNobody(t *testing.T) {
 		t.Error("a node beyond the job wants stdin")
 	}
 	rt.credit(7, 1, true)
-	if err := r.routes.relayed("n3", wire.Frame{Kind: wire.KindRelay, Req: 9, Body: wire.Relay{Attempt: 8, Kind: wire.KindOutput}.Head(nil)}); err != nil {
+	if err := r.routes.onRelay("n3", wire.Frame{Kind: wire.KindRelay, Req: 9, Body: wire.Relay{Attempt: 8, Kind: wire.KindOutput}.Head(nil)}); err != nil {
 		t.Errorf("another attempt: %v", err)
 	}
 	r.routes.drop(9, rt)

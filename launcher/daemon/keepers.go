@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -93,7 +94,7 @@ func newKeepers(d *Daemon) *keepers {
 }
 
 // begin starts the goroutine that starts keepers.
-func (ks *keepers) begin() { ks.d.work.Go(ks.spawner) }
+func (ks *keepers) begin() { ks.d.in.Go(ks.spawner) }
 
 // busy reports whether any keeper has a job.
 func (ks *keepers) busy() bool { return len(ks.jobs) > 0 }
@@ -103,7 +104,7 @@ func (ks *keepers) busy() bool { return len(ks.jobs) > 0 }
 func (ks *keepers) adopt() {
 	found, err := ks.port.redial()
 	if err != nil {
-		ks.d.fault("cannot look for the keepers of an earlier launcher", err)
+		ks.d.in.Fault("cannot look for the keepers of an earlier launcher", err)
 	}
 	for _, p := range found {
 		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
@@ -112,26 +113,26 @@ func (ks *keepers) adopt() {
 		ks.greet(k)
 		_ = k.conn.WriteRaw(wire.KindAdopt, 0)
 		_ = k.conn.Flush()
-		ks.d.work.Go(func() { ks.serve(k) })
+		ks.d.in.Go(func() { ks.serve(k) })
 	}
 	// Before any start here: stray processes may hold cores.
-	ks.d.work.Go(func() {
+	ks.d.in.Go(func() {
 		ks.sweep()
-		ks.d.post(func(*turn) { ks.refill() })
+		ks.d.in.Post(func(*inputs.Turn) { ks.refill() })
 	})
 }
 
 func (ks *keepers) sweep() {
 	n, err := ks.port.sweep()
 	if err != nil {
-		ks.d.fault("cannot sweep up after dead keepers", err)
+		ks.d.in.Fault("cannot sweep up after dead keepers", err)
 	}
 	if ks.reaps.Load() {
 		n += ks.own.endStrays(reapWait)
 	}
 	if n > 0 {
-		ks.d.watch.Add(watch.Swept, uint64(n))
-		ks.d.watch.Log().Warn("killed processes of dead attempts", "processes", n)
+		ks.d.in.Watch.Add(watch.Swept, uint64(n))
+		ks.d.in.Watch.Log().Warn("killed processes of dead attempts", "processes", n)
 	}
 }
 
@@ -141,20 +142,20 @@ func (ks *keepers) greet(k *keeperProcess) {
 		err = k.conn.WriteRaw(wire.KindHello, 0, hello)
 	}
 	if err != nil {
-		ks.d.fault("cannot greet a keeper", err, "pid", k.proc.pid)
+		ks.d.in.Fault("cannot greet a keeper", err, "pid", k.proc.pid)
 	}
 }
 
 // heard notes that a keeper of an earlier launcher was adopted or is gone. After the
 // last such keeper the brain may lend free slots.
-func (ks *keepers) heard(t *turn, k *keeperProcess) {
+func (ks *keepers) heard(t *inputs.Turn, k *keeperProcess) {
 	if k != nil && !ks.unheard[k] {
 		return
 	}
 	delete(ks.unheard, k)
 	if len(ks.unheard) == 0 {
 		ks.settled.Store(true)
-		t.node.Settled(t.now, t.out)
+		t.Node.Settled(t.Now, t.Out)
 	}
 }
 
@@ -176,7 +177,7 @@ func (ks *keepers) assign(k *keeperProcess, p pending) {
 	ks.jobs[k.ident] = k
 	ks.d.routes.attach(k, &p.start)
 	if err := k.conn.Write(wire.KindStart, 0, &p.start); err != nil {
-		ks.d.fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
+		ks.d.in.Fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
 		_ = k.conn.Close() // the reader of the link reports the keeper gone
 		return
 	}
@@ -228,13 +229,13 @@ func (k *keeperProcess) wake() {
 
 // beat tells the keepers that their launcher is alive, and how long their ranks may run
 // on without a launcher.
-func (ks *keepers) beat(t *turn) {
+func (ks *keepers) beat(t *inputs.Turn) {
 	for _, k := range ks.jobs {
 		if k.stopping {
 			k.wake()
 		}
 		err := k.conn.WriteRaw(wire.KindLease, 0)
-		if left, known := t.node.Lease(t.now, k.ident); known && err == nil {
+		if left, known := t.Node.Lease(t.Now, k.ident); known && err == nil {
 			err = k.conn.Write(wire.KindDeed, 0, &launcher.Deed{Ident: k.ident, Kind: launcher.DeedLease, Grace: left})
 		}
 		if err == nil {
@@ -264,20 +265,20 @@ func (ks *keepers) spawner() {
 	for {
 		select {
 		case <-ks.wants:
-		case <-ks.d.ctx.Done():
+		case <-ks.d.in.Context().Done():
 			return
 		}
 		p, err := ks.own.start(ks.port.spawn)
 		if err != nil {
-			ks.d.post(func(t *turn) { ks.failed(t, err) })
+			ks.d.in.Post(func(t *inputs.Turn) { ks.failed(t, err) })
 			continue
 		}
-		ks.d.watch.Add(watch.KeepersSpawned, 1)
+		ks.d.in.Watch.Add(watch.KeepersSpawned, 1)
 		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
 		ks.greet(k)
 		_ = k.conn.Flush()
-		ks.d.post(func(*turn) { ks.spawned(k) })
-		if ks.d.ctx.Err() != nil { // the loop will not run spawned any more
+		ks.d.in.Post(func(*inputs.Turn) { ks.spawned(k) })
+		if ks.d.in.Context().Err() != nil { // the loop will not run spawned any more
 			_ = k.conn.Close()
 			_ = p.wait()
 			ks.own.ended(p.pid)
@@ -291,7 +292,7 @@ func (ks *keepers) spawner() {
 func (ks *keepers) spawned(k *keeperProcess) {
 	ks.spawning--
 	ks.all[k] = true
-	ks.d.work.Go(func() { ks.serve(k) })
+	ks.d.in.Go(func() { ks.serve(k) })
 	ks.ready(k)
 }
 
@@ -308,32 +309,32 @@ func (ks *keepers) ready(k *keeperProcess) {
 
 // failed refuses the oldest waiting start: without keepers this node cannot launch, and
 // the origin of the job must learn so.
-func (ks *keepers) failed(t *turn, err error) {
+func (ks *keepers) failed(t *inputs.Turn, err error) {
 	ks.spawning--
 	ks.failures++
-	ks.d.fault("cannot start a keeper", err, "binary", ks.d.cfg.Keeper)
+	ks.d.in.Fault("cannot start a keeper", err, "binary", ks.d.cfg.Keeper)
 	if len(ks.queue) == 0 {
 		return
 	}
 	p := ks.queue[0]
 	ks.queue = slices.Delete(ks.queue, 0, 1)
-	text := filch.Errorf(filch.Internal, "cannot start a keeper on %s: %s", ks.d.self, err.Error())
-	t.node.Keeper(t.now, launcher.KeeperReady{Ident: p.start.Launch.Ident, Err: text, Cause: launcher.CauseOurs}, t.out)
+	text := filch.Errorf(filch.Internal, "cannot start a keeper on %s: %s", ks.d.in.Self, err.Error())
+	t.Node.Keeper(t.Now, launcher.KeeperReady{Ident: p.start.Launch.Ident, Err: text, Cause: launcher.CauseOurs}, t.Out)
 }
 
 // serve reads the link of one keeper until the keeper ends.
 func (ks *keepers) serve(k *keeperProcess) {
 	err := ks.read(k)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
-		ks.d.watch.Refused(watch.FramesBad, "keeper", err, ks.d.self)
+		ks.d.in.Watch.Refused(watch.FramesBad, "keeper", err, ks.d.in.Self)
 	}
 	_ = k.conn.Close()
-	if ks.d.ctx.Err() != nil {
+	if ks.d.in.Context().Err() != nil {
 		return // the keeper waits for the next launcher
 	}
 	_ = k.proc.wait()
 	ks.own.ended(k.proc.pid)
-	ks.d.post(func(t *turn) { ks.gone(t, k) })
+	ks.d.in.Post(func(t *inputs.Turn) { ks.gone(t, k) })
 }
 
 func (ks *keepers) read(k *keeperProcess) error {
@@ -362,7 +363,7 @@ func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 			return err
 		}
 		if h.Ident == "" {
-			ks.d.post(func(*turn) { ks.again(k) })
+			ks.d.in.Post(func(*inputs.Turn) { ks.again(k) })
 		}
 		return nil
 	case wire.KindRefusal:
@@ -377,39 +378,39 @@ func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	ks.d.post(func(t *turn) { ks.event(t, k, ev) })
+	ks.d.in.Post(func(t *inputs.Turn) { ks.event(t, k, ev) })
 	return nil
 }
 
 // event feeds the brain. The next keeper is started when the job is done, or has run
 // for a while, so that the new keeper does not compete with the job's start.
-func (ks *keepers) event(t *turn, k *keeperProcess, ev any) {
+func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 	switch e := ev.(type) {
 	case launcher.Adopted:
 		if k.ident != (filch.Ident{}) {
 			return
 		}
-		ks.d.watch.Add(watch.Adopted, 1)
+		ks.d.in.Watch.Add(watch.Adopted, 1)
 		k.ident = e.Start.Launch.Ident
 		ks.jobs[k.ident] = k
 		ks.d.routes.learn(&e.Start.Launch, e.Start.Index)
 		ks.d.routes.attach(k, &e.Start)
-		t.node.Keeper(t.now, ev, t.out)
+		t.Node.Keeper(t.Now, ev, t.Out)
 		ks.heard(t, k)
 		return
 	case launcher.KeeperReady:
 		ks.d.copies.ready(e.Ident)
 	case launcher.RanksStarted:
-		ks.d.loop.refillAt(t.now + refillPause)
+		ks.d.loop.refillAt(t.Now + refillPause)
 	case launcher.KeeperDone:
 		k.done = true
-		ks.d.loop.refillAt(t.now + refillPause) // by then this keeper may be idle again
-		again := func() { ks.d.post(func(t *turn) { t.node.Keeper(t.now, ev, t.out) }) }
+		ks.d.loop.refillAt(t.Now + refillPause) // by then this keeper may be idle again
+		again := func() { ks.d.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
 		if r := k.route.Load(); r != nil && r.hold(again) {
 			return
 		}
 	}
-	t.node.Keeper(t.now, ev, t.out)
+	t.Node.Keeper(t.Now, ev, t.Out)
 }
 
 // again takes back a keeper that has done a job and offers to do another. The first
@@ -425,19 +426,19 @@ func (ks *keepers) again(k *keeperProcess) {
 		_ = k.conn.Close()
 		return
 	}
-	ks.d.watch.Add(watch.KeepersKept, 1)
+	ks.d.in.Watch.Add(watch.KeepersKept, 1)
 	ks.ready(k)
 }
 
 // gone handles the end of a keeper. A keeper that was not done left processes behind:
 // sweep ends those processes before the brain learns of the end.
-func (ks *keepers) gone(t *turn, k *keeperProcess) {
+func (ks *keepers) gone(t *inputs.Turn, k *keeperProcess) {
 	delete(ks.all, k)
 	defer ks.heard(t, k)
 	if i := slices.Index(ks.idle, k); i >= 0 {
 		ks.idle = slices.Delete(ks.idle, i, i+1)
 		ks.failures++
-		ks.d.watch.Log().Warn("an idle keeper ended", "pid", k.proc.pid)
+		ks.d.in.Watch.Log().Warn("an idle keeper ended", "pid", k.proc.pid)
 		if ks.failures < maxSpawning {
 			ks.refill()
 		}
@@ -450,13 +451,13 @@ func (ks *keepers) gone(t *turn, k *keeperProcess) {
 	if k.done {
 		return
 	}
-	ks.d.watch.Add(watch.KeepersGone, 1)
-	ks.d.watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.pid)
+	ks.d.in.Watch.Add(watch.KeepersGone, 1)
+	ks.d.in.Watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.pid)
 	ident := k.ident
-	ks.d.work.Go(func() {
+	ks.d.in.Go(func() {
 		ks.sweep()
-		ks.d.post(func(t *turn) {
-			t.node.Keeper(t.now, launcher.KeeperGone{Ident: ident, Text: "its keeper vanished"}, t.out)
+		ks.d.in.Post(func(t *inputs.Turn) {
+			t.Node.Keeper(t.Now, launcher.KeeperGone{Ident: ident, Text: "its keeper vanished"}, t.Out)
 		})
 	})
 }

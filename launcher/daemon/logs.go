@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -168,8 +169,8 @@ func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int
 		at = p.Next
 		select {
 		case <-poll.C:
-		case <-d.ctx.Done():
-			return p, filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.self)
+		case <-d.in.Context().Done():
+			return p, filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.in.Self)
 		}
 	}
 }
@@ -177,7 +178,7 @@ func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int
 // jobInfo returns the known facts about a job of any node.
 func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	known := false
-	if err := d.ask(loopWait, func(t *turn) { info, known = t.node.Job(t.now, job) }); err != nil || known {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) }); err != nil || known {
 		return info, err
 	}
 	owner, e, _, err := d.keeperOf(job)
@@ -228,7 +229,7 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		if len(c.Pieces) > 0 || c.End || !time.Now().Before(end) {
 			return c, nil
 		}
-		if time.Since(began) < followPoll && !d.pause(partWait, end) { // no node could wait
+		if time.Since(began) < followPoll && !d.in.Pause(partWait, end) { // no node could wait
 			return c, nil
 		}
 	}
@@ -252,7 +253,7 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 		wg.Go(func() {
 			defer func() { <-tokens }()
 			switch {
-			case n == d.self:
+			case n == d.in.Self:
 				parts[i], errs[i] = d.readPart(info.ID, rank, at[n], limit, max(wait, 0))
 			case !d.live(n):
 				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")

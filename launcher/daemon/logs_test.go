@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -77,7 +78,7 @@ func TestLogBeginsWhenThereIsRoom(t *testing.T) {
 func TestLogOfAnAttemptIsClosed(t *testing.T) {
 	r := start(t, testConfig(t))
 	const job = 5
-	if err := r.ask(loopWait, func(*turn) {
+	if err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
 		for attempt := range filch.Attempt(3) {
 			r.routes.learn(&launcher.Launch{
 				Ident:  filch.Ident{Instance: testUUID, Job: job, Attempt: attempt + 1},

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -17,30 +18,18 @@ import (
 
 // Limits of the loop.
 const (
-	maxInputs = 1024 // waiting inputs; a reader that posts one more waits with its stream
-	maxBurst  = 256  // inputs taken before the loop acts on the Outbox
-	maxEchoes = 64   // rounds per turn of messages of the node to itself
+	maxBurst  = 256 // inputs taken before the loop acts on the Outbox
+	maxEchoes = 64  // rounds per turn of messages of the node to itself
 )
 
 // beat is how often keepers with a job learn that their launcher is alive, and how
 // often a route retries failed sends.
 const beat = time.Second
 
-// input is one input of the brain; an input runs on the loop.
-type input func(t *turn)
-
-// turn holds the parts that an input may use.
-type turn struct {
-	node *node.Node
-	now  time.Duration
-	out  *launcher.Outbox
-}
-
 // loop owns the Node.
 type loop struct {
 	d      *Daemon
 	node   *node.Node
-	inputs chan input
 	out    launcher.Outbox
 	echoes []launcher.Message
 	dirty  []*wire.Conn  // links to be flushed at the end of the turn
@@ -57,7 +46,7 @@ type loop struct {
 }
 
 func newLoop(d *Daemon) *loop {
-	l := &loop{d: d, inputs: make(chan input, maxInputs)}
+	l := &loop{d: d}
 	l.waits.init()
 	l.refill = filch.Never
 	return l
@@ -71,13 +60,13 @@ func (l *loop) run() {
 	for {
 		l.arm(timer)
 		select {
-		case in := <-l.inputs:
+		case in := <-l.d.in.Waiting():
 			l.take(in)
 		case <-l.d.members.signal:
 			l.d.members.hear(l.turn())
 		case <-timer.C:
 			l.tick()
-		case <-l.d.ctx.Done():
+		case <-l.d.in.Context().Done():
 			l.finish()
 			return
 		}
@@ -89,10 +78,10 @@ func (l *loop) run() {
 func (l *loop) begin() {
 	records, err := l.d.store.load()
 	if err != nil {
-		l.d.fault("cannot read the records of an earlier launcher", err)
+		l.d.in.Fault("cannot read the records of an earlier launcher", err)
 	}
 	l.d.meta.begin(l.turn())
-	l.node.Restore(l.d.now(), records, &l.out)
+	l.node.Restore(l.d.in.Now(), records, &l.out)
 	l.d.routes.restore(records)
 	l.d.copies.restore(records)
 	l.d.members.begin()
@@ -110,27 +99,27 @@ func (l *loop) finish() {
 	l.node.FlushMirror(&l.out)
 	l.d.mirror.end(l.out.Mirror)
 	if err := l.d.store.close(); err != nil {
-		l.d.fault("cannot keep the records", err)
+		l.d.in.Fault("cannot keep the records", err)
 	}
 	for {
 		select {
-		case <-l.inputs:
+		case <-l.d.in.Waiting():
 		default:
 			return
 		}
 	}
 }
 
-func (l *loop) turn() *turn { return &turn{node: l.node, now: l.d.now(), out: &l.out} }
+func (l *loop) turn() *inputs.Turn { return &inputs.Turn{Node: l.node, Now: l.d.in.Now(), Out: &l.out} }
 
 // take runs all queued inputs, at most maxBurst.
-func (l *loop) take(in input) {
-	t := turn{node: l.node, now: l.d.now(), out: &l.out}
-	in(&t)
+func (l *loop) take(in inputs.Input) {
+	t := l.turn()
+	in(t)
 	for range maxBurst - 1 {
 		select {
-		case in = <-l.inputs:
-			in(&t)
+		case in = <-l.d.in.Waiting():
+			in(t)
 		default:
 			return
 		}
@@ -141,27 +130,27 @@ func (l *loop) take(in input) {
 func (l *loop) arm(timer *time.Timer) {
 	due := l.node.Deadline()
 	if !l.beats && (l.d.keepers.busy() || l.d.routes.count() > 0) {
-		l.beats, l.beatAt = true, l.d.now()+beat
+		l.beats, l.beatAt = true, l.d.in.Now()+beat
 	}
 	if l.beats {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill, l.d.members.noteAt)
 	if len(l.d.runners.owed) > 0 {
-		due = min(due, l.d.now())
+		due = min(due, l.d.in.Now())
 	}
 	if l.dead {
-		due = min(due, l.d.now()+rejoinPause)
+		due = min(due, l.d.in.Now()+inputs.IdlePause)
 	}
 	if due == filch.Never {
 		timer.Stop()
 		return
 	}
-	timer.Reset(max(0, due-l.d.now()))
+	timer.Reset(max(0, due-l.d.in.Now()))
 }
 
 func (l *loop) tick() {
-	now := l.d.now()
+	now := l.d.in.Now()
 	if l.beats && now >= l.beatAt {
 		l.beats = false
 		l.d.keepers.beat(l.turn())
@@ -184,7 +173,7 @@ func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
 // act carries out the orders of the brain, in the order of the Outbox's fields. A
 // message of the node to itself goes back to the brain at once.
 func (l *loop) act() {
-	l.d.watch.Add(watch.Turns, 1)
+	l.d.in.Watch.Add(watch.Turns, 1)
 	l.d.runners.pay(l.turn())
 	l.d.meta.tidy(l.turn()) // before any append: tidy may log
 	for range maxEchoes {
@@ -192,9 +181,9 @@ func (l *loop) act() {
 		if len(l.echoes) == 0 {
 			break
 		}
-		now := l.d.now()
+		now := l.d.in.Now()
 		for _, m := range l.echoes {
-			l.node.Message(now, l.d.self, m, &l.out)
+			l.node.Message(now, l.d.in.Self, m, &l.out)
 		}
 		clear(l.echoes)
 		l.echoes = l.echoes[:0]
@@ -212,7 +201,7 @@ func (l *loop) act() {
 func (l *loop) once() {
 	d, o := l.d, &l.out
 	for i := range o.Notes {
-		d.watch.Note(o.Notes[i])
+		d.in.Watch.Note(o.Notes[i])
 	}
 	d.meta.keep(o.Logs, o.Hurry)
 	d.mirror.add(o.Mirror)
@@ -245,7 +234,7 @@ func (l *loop) once() {
 		l.reply(&o.Replies[i])
 	}
 	if o.Look {
-		d.work.Go(d.look)
+		d.in.Go(d.look)
 	}
 	l.clearOut()
 }
@@ -284,7 +273,7 @@ func (l *loop) touch(c *wire.Conn) {
 
 func (l *loop) record(r *launcher.Record) {
 	if err := l.d.store.put(r); err != nil {
-		l.d.fault("cannot keep a record", err, "key", r.Key)
+		l.d.in.Fault("cannot keep a record", err, "key", r.Key)
 	}
 	switch {
 	case r.Job != nil && r.Job.Ended != nil:
@@ -314,10 +303,10 @@ func jobOfKey(key string) (filch.JobID, bool) {
 // repeat every message that matters.
 func (l *loop) send(s *launcher.Send) {
 	d := l.d
-	if m, ok := s.Message.(*launcher.Dispatch); ok && m.Launch.Origin == d.self {
+	if m, ok := s.Message.(*launcher.Dispatch); ok && m.Launch.Origin == d.in.Self {
 		d.routes.learn(&m.Launch, notHere)
 	}
-	if s.To == d.self {
+	if s.To == d.in.Self {
 		l.echoes = append(l.echoes, s.Message)
 		return
 	}
@@ -327,17 +316,17 @@ func (l *loop) send(s *launcher.Send) {
 		payload, err = wire.Payload(k, 0, body)
 	}
 	if err != nil {
-		d.fault("cannot encode a message", err, "peer", string(s.To))
+		d.in.Fault("cannot encode a message", err, "peer", string(s.To))
 		return
 	}
 	if err := d.net.Send(s.To, overlay.Control, payload); err != nil {
-		d.watch.Add(watch.MessagesLost, 1)
+		d.in.Watch.Add(watch.MessagesLost, 1)
 		if !errors.Is(err, overlay.ErrUnreachable) {
-			d.watch.Log().Warn("a message was not sent", "peer", string(s.To), "kind", k.String(), "err", err.Error())
+			d.in.Watch.Log().Warn("a message was not sent", "peer", string(s.To), "kind", k.String(), "err", err.Error())
 		}
 		return
 	}
-	d.watch.Sent(s.To, s.Message)
+	d.in.Watch.Sent(s.To, s.Message)
 }
 
 // reply sends an event to a client. The first event with a job id binds the job to the
@@ -369,7 +358,7 @@ func (l *loop) reply(r *launcher.Reply) {
 		err = c.conn.WriteRaw(k, 0, body)
 	}
 	if err != nil {
-		l.d.watch.Log().Debug("a client was not told", "err", err.Error())
+		l.d.in.Watch.Log().Debug("a client was not told", "err", err.Error())
 		return
 	}
 	switch r.Event.(type) {

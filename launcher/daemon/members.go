@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
@@ -79,7 +80,7 @@ func (d *Daemon) MemberEvent(e members.Event) {
 func (ms *memberNews) begin() {
 	cfg := &ms.d.cfg
 	own := member{
-		Peer: node.Peer{Name: ms.d.self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
+		Peer: node.Peer{Name: ms.d.in.Self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
 		card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
@@ -89,7 +90,7 @@ func (ms *memberNews) begin() {
 }
 
 // hear passes the news to the brain; on the loop.
-func (ms *memberNews) hear(t *turn) {
+func (ms *memberNews) hear(t *inputs.Turn) {
 	ms.mu.Lock()
 	news := ms.news
 	ms.news = nil
@@ -98,8 +99,8 @@ func (ms *memberNews) hear(t *turn) {
 		ms.event(t, e)
 	}
 	if len(news) > 0 {
-		ms.noteAt = min(ms.noteAt, max(t.now, ms.past))
-		ms.tick(t.now)
+		ms.noteAt = min(ms.noteAt, max(t.Now, ms.past))
+		ms.tick(t.Now)
 	}
 }
 
@@ -117,7 +118,7 @@ func (ms *memberNews) remember() {
 	ms.mu.Lock()
 	names := make([]filch.NodeName, 0, len(ms.byName))
 	for name, m := range ms.byName {
-		if m.Standing.Answers() && name != ms.d.self && len(m.addrs) > 0 {
+		if m.Standing.Answers() && name != ms.d.in.Self && len(m.addrs) > 0 {
 			names = append(names, name)
 		}
 	}
@@ -133,13 +134,13 @@ func (ms *memberNews) remember() {
 	}
 	ms.noted = addrs
 	if err := ms.d.cfg.Dir.WritePeers(addrs); err != nil {
-		ms.d.fault("cannot remember the addresses of others", err)
+		ms.d.in.Fault("cannot remember the addresses of others", err)
 	}
 }
 
-func (ms *memberNews) event(t *turn, e members.Event) {
+func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
 	d := ms.d
-	d.watch.Log().Info("member", "event", e.Kind.String(), "peer", string(e.Member.Name), "incarnation", e.Member.Incarnation)
+	d.in.Watch.Log().Info("member", "event", e.Kind.String(), "peer", string(e.Member.Name), "incarnation", e.Member.Incarnation)
 	switch e.Kind {
 	case members.SelfJoined:
 		return
@@ -153,12 +154,12 @@ func (ms *memberNews) event(t *turn, e members.Event) {
 		ms.forget(e.Member.Name)
 		return
 	}
-	if e.Member.Name == d.self {
+	if e.Member.Name == d.in.Self {
 		return
 	}
 	m := ms.memberOf(e.Member)
 	ms.set(m)
-	t.node.Peer(t.now, m.Peer, t.out)
+	t.Node.Peer(t.Now, m.Peer, t.Out)
 	if m.Standing >= stealer.Dead {
 		d.routes.lost(m.Name)
 	}
@@ -170,7 +171,7 @@ func (ms *memberNews) memberOf(e members.Member) member {
 	m := member{addrs: e.Addrs}
 	if err := wire.Unmarshal(e.Capacity, &m.card); err != nil {
 		m.card = Card{}
-		ms.d.watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
+		ms.d.in.Watch.Log().Warn("cannot read the card of a node", "peer", string(e.Name), "err", err.Error())
 	}
 	if why := m.card.Drain; why != nil && why.Check() != nil {
 		m.card.Drain = nil
@@ -235,7 +236,7 @@ func (ms *memberNews) list() []member {
 // others returns the live members except this node.
 func (ms *memberNews) others() []member {
 	return slices.DeleteFunc(ms.list(), func(m member) bool {
-		return m.Name == ms.d.self || m.Standing >= stealer.Dead
+		return m.Name == ms.d.in.Self || m.Standing >= stealer.Dead
 	})
 }
 
@@ -243,7 +244,7 @@ func (ms *memberNews) others() []member {
 // address is empty for a single node, and where this node listens on the loopback and
 // other nodes do not.
 func (ms *memberNews) net(nodes []launcher.NodeRanks) string {
-	own := ms.host(ms.d.self)
+	own := ms.host(ms.d.in.Self)
 	if len(nodes) < 2 || !own.IsValid() {
 		return ""
 	}

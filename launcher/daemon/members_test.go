@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 )
 
@@ -24,7 +25,7 @@ func TestNetOfAJob(t *testing.T) {
 		"not-known":    {map[filch.NodeName]string{"n2": "10.0.0.2:7"}, []filch.NodeName{"n1", "n2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ms := newMembers(&Daemon{self: "n1"})
+			ms := newMembers(&Daemon{in: inputs.New("n1", nil)})
 			for n, a := range c.addrs {
 				ms.set(member{Peer: node.Peer{Name: n}, addrs: []string{a}})
 			}

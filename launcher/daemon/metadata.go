@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/dht/store/message"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -50,7 +50,7 @@ func openMetadata(d *Daemon, dir string) (*metadata, error) {
 		Dir:        dir,
 		QuotaBytes: d.cfg.StoreBytes,
 		Synced: func(upto uint64) {
-			d.post(func(t *turn) { m.synced(upto); t.node.StoreSynced(t.now, upto, t.out) })
+			d.in.Post(func(t *inputs.Turn) { m.synced(upto); t.Node.StoreSynced(t.Now, upto, t.Out) })
 		},
 		Report: m.report,
 	})
@@ -63,41 +63,41 @@ func (m *metadata) report(r disk.Report) {
 	switch r.Kind {
 	case disk.Damaged, disk.Unreadable:
 		m.damaged.Store(true)
-		m.d.watch.Log().Error("the store's log is damaged", "err", r.String())
+		m.d.in.Watch.Log().Error("the store's log is damaged", "err", r.String())
 	case disk.Failed, disk.Failing:
-		m.d.watch.Log().Error("the store's log cannot be written", "err", r.String())
+		m.d.in.Watch.Log().Error("the store's log cannot be written", "err", r.String())
 		if r.Kind == disk.Failed {
 			text := r.String()
-			m.d.post(func(t *turn) { t.node.StoreDisk(t.now, text, t.out) })
+			m.d.in.Post(func(t *inputs.Turn) { t.Node.StoreDisk(t.Now, text, t.Out) })
 		}
 	case disk.Back:
-		m.d.watch.Log().Info("the store's log is written again")
-		m.d.post(func(t *turn) { t.node.StoreDisk(t.now, "", t.out) })
+		m.d.in.Watch.Log().Info("the store's log is written again")
+		m.d.in.Post(func(t *inputs.Turn) { t.Node.StoreDisk(t.Now, "", t.Out) })
 	default:
-		m.d.watch.Log().Warn("the store's log", "err", r.String())
+		m.d.in.Watch.Log().Warn("the store's log", "err", r.String())
 	}
 }
 
 // begin restores the store from the disk's entries; on the loop, before any other
 // input.
-func (m *metadata) begin(t *turn) {
+func (m *metadata) begin(t *inputs.Turn) {
 	var images []store.LogEntry
 	err := m.log.Each(func(key string, value []byte) error {
 		images = append(images, store.LogEntry{Key: key, Value: append([]byte(nil), value...)})
 		return nil
 	})
 	if err != nil {
-		m.d.fault("cannot read the store's log", err)
+		m.d.in.Fault("cannot read the store's log", err)
 	}
 	m.found = m.d.cfg.Found && len(images) == 0
-	t.node.StoreRestore(images, m.damaged.Load() || err != nil)
+	t.Node.StoreRestore(images, m.damaged.Load() || err != nil)
 }
 
 // foundIfFirst founds the store if this node is the first of its instance; other nodes
 // may have joined through this node since.
-func (m *metadata) foundIfFirst(t *turn) {
+func (m *metadata) foundIfFirst(t *inputs.Turn) {
 	if m.found {
-		t.node.StoreFound(t.now, t.out)
+		t.Node.StoreFound(t.Now, t.Out)
 	}
 	m.found = false
 }
@@ -111,9 +111,9 @@ func (m *metadata) keep(logs []store.LogEntry, hurry uint64) {
 		}
 		last, err := m.log.Append(entries...)
 		if err != nil {
-			m.d.fault("cannot append to the store's log", err)
+			m.d.in.Fault("cannot append to the store's log", err)
 		} else if want := logs[len(logs)-1].Number; last != want {
-			m.d.fault("the store's log has lost count", filch.Errorf(filch.Internal, "entry %d became number %d", want, last))
+			m.d.in.Fault("the store's log has lost count", filch.Errorf(filch.Internal, "entry %d became number %d", want, last))
 		}
 	}
 	if len(logs) > 0 && len(m.marks) < maxMarks {
@@ -138,16 +138,16 @@ func (m *metadata) synced(upto uint64) {
 }
 
 // tidy has ended jobs dropped when the records on this node near the quota.
-func (m *metadata) tidy(t *turn) {
+func (m *metadata) tidy(t *inputs.Turn) {
 	now := time.Now()
 	if now.Before(m.shed) {
 		return
 	}
 	m.shed = now.Add(shedEvery)
 	s := m.log.Stats()
-	t.node.StoreFull(s.LiveBytes > s.QuotaBytes/4*3)
+	t.Node.StoreFull(s.LiveBytes > s.QuotaBytes/4*3)
 	if s.LiveBytes > s.QuotaBytes/2 {
-		t.node.DropOldest(t.now, t.out)
+		t.Node.DropOldest(t.Now, t.Out)
 		m.d.trimSoon()
 	}
 }
@@ -155,40 +155,29 @@ func (m *metadata) tidy(t *turn) {
 // send hands a message of the store to the overlay. The store repeats lost messages.
 func (m *metadata) send(s *store.Send) {
 	d := m.d
-	if s.To == d.self {
-		d.watch.Add(watch.MessagesLost, 1)
+	if s.To == d.in.Self {
+		d.in.Watch.Add(watch.MessagesLost, 1)
 		return
 	}
 	payload, err := wire.Payload(wire.KindStore, 0, message.Encode(s.Message))
 	if err != nil {
-		d.fault("cannot encode a message of the store", err, "peer", string(s.To))
+		d.in.Fault("cannot encode a message of the store", err, "peer", string(s.To))
 		return
 	}
 	if d.net.Send(s.To, overlay.Metadata, payload) != nil {
-		d.watch.Add(watch.MessagesLost, 1)
+		d.in.Watch.Add(watch.MessagesLost, 1)
 		return
 	}
-	d.watch.SentStore(s.Message)
+	d.in.Watch.SentStore(s.Message)
 }
 
-// received decodes a message of another node's store for the loop.
-func (m *metadata) received(from filch.NodeName, f wire.Frame) error {
+// onMessage decodes a message of another node's store for the loop.
+func (m *metadata) onMessage(from filch.NodeName, f wire.Frame) error {
 	msg, err := message.Decode(f.Body)
 	if err != nil {
 		return err
 	}
-	m.d.watch.Add(watch.StoreIn, 1)
-	m.d.post(func(t *turn) { t.node.StoreMessage(t.now, from, msg, t.out) })
+	m.d.in.Watch.Add(watch.StoreIn, 1)
+	m.d.in.Post(func(t *inputs.Turn) { t.Node.StoreMessage(t.Now, from, msg, t.Out) })
 	return nil
-}
-
-// ops executes operations of a local client on the store.
-func (d *Daemon) ops(c *client, req uint32, o wire.Ops) {
-	d.post(func(t *turn) {
-		t.node.StoreDo(t.now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {
-			if c.conn.Write(wire.KindResults, req, wire.Results{Results: rs}) == nil {
-				d.loop.touch(c.conn)
-			}
-		}, t.out)
-	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -51,7 +52,7 @@ func (m *mirroring) doubt(e launcher.TaskEnd) bool {
 	}
 	d := m.d
 	time.AfterFunc(doubtTime, func() {
-		d.post(func(t *turn) {
+		d.in.Post(func(t *inputs.Turn) {
 			if !d.loop.removal {
 				d.runners.tell(t, []launcher.TaskEnd{e})
 			}
@@ -78,17 +79,17 @@ func (m *mirroring) begin() {
 		return
 	}
 	d := m.d
-	name := fmt.Sprintf("%s-%d", d.self, d.cfg.Node.Incarnation)
+	name := fmt.Sprintf("%s-%d", d.in.Self, d.cfg.Node.Incarnation)
 	m.writer = mirror.NewWriter(m.queue, name, mirror.Config{
-		SlowAfter: m.slow, Slow: func() { d.post(func(*turn) { m.hangs() }) },
-		Synced: func(upto uint64, closed bool) { d.post(func(t *turn) { m.synced(upto, closed) }) },
-		Failed: func(err error) { d.post(func(*turn) { m.fails(err) }) },
-		Lost:   func() { d.post(func(t *turn) { t.node.MirrorAgain(t.now) }) },
+		SlowAfter: m.slow, Slow: func() { d.in.Post(func(*inputs.Turn) { m.hangs() }) },
+		Synced: func(upto uint64, closed bool) { d.in.Post(func(t *inputs.Turn) { m.synced(upto, closed) }) },
+		Failed: func(err error) { d.in.Post(func(*inputs.Turn) { m.fails(err) }) },
+		Lost:   func() { d.in.Post(func(t *inputs.Turn) { t.Node.MirrorAgain(t.Now) }) },
 	})
 	// The writer runs until the loop has ended, since the last turn adds lines. The
 	// daemon's end waits without a limit for other goroutines, not for this one: see
 	// end.
-	ctx, stop := context.WithCancel(context.WithoutCancel(d.ctx))
+	ctx, stop := context.WithCancel(context.WithoutCancel(d.in.Context()))
 	m.halt = stop
 	go func() {
 		defer close(m.ended)
@@ -113,7 +114,7 @@ func (m *mirroring) end(lines []byte) {
 	select {
 	case <-m.ended:
 	case <-time.After(m.wait):
-		m.d.fault("the end of the queue's mirror is missing", errors.New("its file system does not answer"), "queue", string(m.queue))
+		m.d.in.Fault("the end of the queue's mirror is missing", errors.New("its file system does not answer"), "queue", string(m.queue))
 	}
 }
 
@@ -124,7 +125,7 @@ func (m *mirroring) launch(l *launcher.TaskLaunch) {
 		m.d.runners.launch(l)
 		return
 	}
-	by := record.Owner{Node: m.d.self, Incarnation: m.d.cfg.Node.Incarnation}
+	by := record.Owner{Node: m.d.in.Self, Incarnation: m.d.cfg.Node.Incarnation}
 	line := queue.AppendStart(nil, l.Start.Job, l.Start.Index, l.Start.Attempt, by)
 	m.held = append(m.held, heldTask{m.writer.Add(line, false), *l})
 }
@@ -149,7 +150,7 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 func (m *mirroring) synced(upto uint64, closed bool) {
 	if m.failed != nil || m.hung {
 		m.failed, m.hung = nil, false
-		m.d.watch.Log().Info("the queue's mirror is written again", "queue", string(m.queue))
+		m.d.in.Watch.Log().Info("the queue's mirror is written again", "queue", string(m.queue))
 	}
 	n := 0
 	for n < len(m.held) && m.held[n].number <= upto {
@@ -168,14 +169,14 @@ func (m *mirroring) synced(upto uint64, closed bool) {
 		})
 	}
 	if closed && n > 0 {
-		m.d.fault("cannot start what runs once", errors.New("another instance goes on with the queue"), "queue", string(m.queue))
+		m.d.in.Fault("cannot start what runs once", errors.New("another instance goes on with the queue"), "queue", string(m.queue))
 	}
 }
 
 // fails notes that the mirror is behind.
 func (m *mirroring) fails(err error) {
 	if m.failed == nil {
-		m.d.fault("cannot write the queue's mirror", err, "queue", string(m.queue), "waiting", len(m.held))
+		m.d.in.Fault("cannot write the queue's mirror", err, "queue", string(m.queue), "waiting", len(m.held))
 	}
 	m.failed = err
 }
@@ -184,7 +185,7 @@ func (m *mirroring) fails(err error) {
 func (m *mirroring) hangs() {
 	if !m.hung {
 		m.hung = true
-		m.d.watch.Log().Warn("the file system of the queue's mirror does not answer", "took", m.writer.Busy(), "queue", string(m.queue), "waiting", len(m.held))
+		m.d.in.Watch.Log().Warn("the file system of the queue's mirror does not answer", "took", m.writer.Busy(), "queue", string(m.queue), "waiting", len(m.held))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
@@ -56,7 +57,7 @@ func TestOnceWaitsForTheMirror(t *testing.T) {
 	r, f, q := mirrored(t)
 	first := r.once(3)
 	held := func() (n int, failed bool) {
-		if err := r.ask(loopWait, func(*turn) { n, failed = len(r.mirror.held), r.mirror.failed != nil }); err != nil {
+		if err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) { n, failed = len(r.mirror.held), r.mirror.failed != nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n, failed
@@ -198,7 +199,7 @@ func TestHungMirrorHasAVoice(t *testing.T) {
 // so.
 func TestLauncherEndsWithoutWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{self: "n1"}
+		d := &Daemon{in: inputs.New("n1", nil)}
 		if err := d.within(endWait, "nothing", func() {}); err != nil {
 			t.Errorf("got %v of what has ended", err)
 		}

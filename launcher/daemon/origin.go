@@ -23,7 +23,7 @@ func (r *route) keepLog(again bool) {
 	s, err := r.d.logs.open(r.ident.Job)
 	if err != nil {
 		if !again {
-			r.d.fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
+			r.d.in.Fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
 		}
 		return
 	}
@@ -124,7 +124,7 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	switch {
 	case s != nil: // also while the submitting client is still connected
 		if err := s.append(o); err != nil {
-			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
+			r.d.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	case c != nil:
 		if r.toClient(c, o.Index, end, body) {
@@ -195,7 +195,7 @@ func (r *route) lastOutput(end wire.Place) error {
 		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
 		return nil
 	}
-	if r.nodes[end.Index] != r.d.self { // settle tells the keeper here when to leave
+	if r.nodes[end.Index] != r.d.in.Self { // settle tells the keeper here when to leave
 		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
 	}
 	return nil
@@ -257,7 +257,7 @@ func (r *route) resendAll() {
 
 // retry repeats frames that were not sent, or may have been lost on the way.
 func (r *route) retry() {
-	if r.origin != r.d.self && !r.kept {
+	if r.origin != r.d.in.Self && !r.kept {
 		r.retryOut()
 		return
 	}
@@ -307,7 +307,7 @@ func (r *route) retryOut() {
 		return
 	}
 	if late {
-		r.d.watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
+		r.d.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
 		r.release()
 		return
 	}
@@ -338,7 +338,7 @@ func (r *route) lost(n filch.NodeName) {
 		return
 	}
 	for i, name := range r.nodes {
-		if name == n && r.origin == r.d.self {
+		if name == n && r.origin == r.d.in.Self {
 			_ = r.stdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin}, true)
 		}
 	}
@@ -352,7 +352,7 @@ func (r *route) close() {
 	r.mu.Unlock()
 	if s != nil {
 		if err := s.close(); err != nil {
-			r.d.fault("cannot keep output", err, "job", int(r.ident.Job))
+			r.d.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	}
 }

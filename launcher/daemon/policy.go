@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -29,7 +30,7 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 		if local {
 			version, err = d.writePolicy(p)
 		} else if version, err = readVersion(arg(1)); err == nil {
-			err = d.ask(loopWait, func(t *turn) { t.node.TakeTaskPolicy(t.now, p, version, t.out) })
+			err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.TakeTaskPolicy(t.Now, p, version, t.Out) })
 		}
 		if err != nil {
 			return nil, err
@@ -59,24 +60,24 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 // writePolicy writes p as the policy of the instance.
 func (d *Daemon) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	done := make(chan struct{})
-	if post := d.ask(loopWait, func(t *turn) {
-		t.node.WriteTaskPolicy(t.now, p, func(have dht.Version, why *filch.Error) {
+	if post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.WriteTaskPolicy(t.Now, p, func(have dht.Version, why *filch.Error) {
 			v, err = have, orNil(why)
 			close(done)
-		}, t.out)
+		}, t.Out)
 	}); post != nil {
 		return v, post
 	}
-	if !d.await(done, policyWait) {
+	if !d.in.Await(done, policyWait) {
 		return v, filch.Errorf(filch.Unavailable, "cannot write the scheduling policy: the store does not answer")
 	}
 	return v, err
 }
 
 func (d *Daemon) policyHere() (wire.PolicyInfo, error) {
-	i := wire.PolicyInfo{Node: d.self}
-	err := d.ask(loopWait, func(t *turn) {
-		p, q := t.node.TaskPolicy()
+	i := wire.PolicyInfo{Node: d.in.Self}
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		p, q := t.Node.TaskPolicy()
 		i.Policy = p.Kind.String()
 		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {
 			i.Threshold = p.Bound()

@@ -13,7 +13,7 @@ import (
 
 // newPort returns launcher/proc as the daemon uses it.
 func newPort(d *Daemon) port {
-	where := proc.Place{Dir: d.cfg.Dir.Path(), Instance: d.cfg.Dir.Instance, Node: d.self}
+	where := proc.Place{Dir: d.cfg.Dir.Path(), Instance: d.cfg.Dir.Instance, Node: d.in.Self}
 	return port{
 		spawn:  func() (*process, error) { return d.spawn(proc.Spawn, where) },
 		runner: func() (*process, error) { return d.spawn(proc.SpawnRunner, where) },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -20,7 +21,7 @@ func (d *Daemon) query(c *client, req uint32, q wire.Query) {
 		_ = c.conn.Send(wire.KindAnswer, req, answerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", maxQueries)))
 		return
 	}
-	d.work.Go(func() {
+	d.in.Go(func() {
 		v, err := d.answer(q, true)
 		<-d.asks.slots
 		_ = c.conn.Send(wire.KindAnswer, req, answerOf(v, err))
@@ -76,8 +77,8 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	var slots launcher.SlotInfo
 	// First: once the loop has answered, the loop has begun and the address is set.
-	err := d.ask(loopWait, func(t *turn) { slots = t.node.Slots() })
-	m, _ := d.members.find(d.self)
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { slots = t.Node.Slots() })
+	m, _ := d.members.find(d.in.Self)
 	info := wire.NodeInfo{
 		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build,
 	}
@@ -98,7 +99,7 @@ func (d *Daemon) nodes(local, askThem bool) (any, error) {
 		return []wire.NodeInfo{own}, nil
 	}
 	own.Local = true
-	byName := map[filch.NodeName]wire.NodeInfo{d.self: own}
+	byName := map[filch.NodeName]wire.NodeInfo{d.in.Self: own}
 	if askThem {
 		askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m member, v []wire.NodeInfo, err error) {
 			if err != nil || len(v) != 1 || v[0].Node != m.Name {
@@ -127,9 +128,9 @@ func (d *Daemon) nodes(local, askThem bool) (any, error) {
 // ps lists the jobs of all origins.
 func (d *Daemon) ps(local bool) (any, error) {
 	jobs := []launcher.JobInfo{}
-	if err := d.ask(loopWait, func(t *turn) {
-		jobs = append(append(jobs, t.node.Jobs(t.now)...), t.node.HomedJobs()...)
-		jobs = append(jobs, t.node.HomedTasks(time.Now().UnixNano())...)
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
+		jobs = append(jobs, t.Node.HomedTasks(time.Now().UnixNano())...)
 	}); err != nil {
 		return nil, err
 	}
@@ -147,11 +148,11 @@ func (d *Daemon) stats() wire.StatsInfo {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	s := wire.StatsInfo{
-		Node: d.self, UptimeSecs: d.now().Seconds(), Counts: d.watch.Counts(), Sent: d.watch.Kinds(),
+		Node: d.in.Self, UptimeSecs: d.in.Now().Seconds(), Counts: d.in.Watch.Counts(), Sent: d.in.Watch.Kinds(),
 		Clients: d.clients.count(), Routes: d.routes.count(),
 		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: d.net.Stats().Conns,
 	}
-	_ = d.ask(loopWait, func(*turn) { s.Keepers = len(d.keepers.all) })
+	_ = d.in.Ask(inputs.LoopWait, func(*inputs.Turn) { s.Keepers = len(d.keepers.all) })
 	return s
 }
 
@@ -168,7 +169,7 @@ func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, er
 		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
 	}
 	var v any = new(jsonText)
-	return v, d.asks.ask(node, loopWait+askWait, q, v)
+	return v, d.asks.ask(node, inputs.LoopWait+askWait, q, v)
 }
 
 // jsonText is JSON that is passed on unchanged.
@@ -188,7 +189,7 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 		return nil, err
 	}
 	known := false
-	if err := d.ask(loopWait, func(t *turn) { _, known = t.node.Job(t.now, job) }); err != nil {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { _, known = t.Node.Job(t.Now, job) }); err != nil {
 		return nil, err
 	}
 	if !known && !local {
@@ -203,7 +204,7 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 	case wire.VerbExplain:
 		var e launcher.Explanation
 		var why *filch.Error
-		if err := d.ask(loopWait, func(t *turn) { e, why = t.node.Explain(t.now, job) }); err != nil {
+		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { e, why = t.Node.Explain(t.Now, job) }); err != nil {
 			return nil, err
 		}
 		return e, orNil(why)
@@ -217,18 +218,18 @@ func (d *Daemon) aboutJob(q wire.Query, arg func(int) string, local bool) (any, 
 			return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", arg(1))
 		}
 		var why *filch.Error
-		if err := d.ask(loopWait, func(t *turn) {
+		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 			if q.Verb == wire.VerbSignal {
-				why = t.node.Signal(t.now, job, int32(sig), t.out)
+				why = t.Node.Signal(t.Now, job, int32(sig), t.Out)
 			} else {
-				why = t.node.Cancel(t.now, job, int32(sig), "filch cancel", t.out)
+				why = t.Node.Cancel(t.Now, job, int32(sig), "filch cancel", t.Out)
 			}
 		}); err != nil || why != nil {
 			return nil, first(err, orNil(why))
 		}
 	}
 	var info launcher.JobInfo
-	err = d.ask(loopWait, func(t *turn) { info, known = t.node.Job(t.now, job) })
+	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) })
 	if err == nil && !known {
 		err = noJob(job)
 	}
@@ -253,7 +254,7 @@ func (d *Daemon) aboutOther(q wire.Query, job filch.JobID, arg func(int) string)
 		if err == nil || bad == nil || kindOf(bad) != filch.NotFound {
 			return v, bad
 		}
-		if !d.pause(waitChunk, deadline) {
+		if !d.in.Pause(waitChunk, deadline) {
 			return nil, err
 		}
 	}
@@ -282,11 +283,11 @@ func noJob(j filch.JobID) error {
 func (d *Daemon) parseJob(s string) (filch.JobID, error) {
 	if s == "last" {
 		var last filch.JobID
-		if err := d.ask(loopWait, func(*turn) { last = d.loop.last }); err != nil {
+		if err := d.in.Ask(inputs.LoopWait, func(*inputs.Turn) { last = d.loop.last }); err != nil {
 			return 0, err
 		}
 		if last == 0 {
-			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since it began", d.self)
+			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since it began", d.in.Self)
 		}
 		return last, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -31,16 +32,16 @@ const watchRenew = 2 * time.Second
 // record reads the record of a job.
 func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, err error) {
 	done := make(chan struct{})
-	post := d.ask(loopWait, func(t *turn) {
-		t.node.FindJob(t.now, job, recordWait, func(have *launcher.JobEntry, at dht.Version, why *filch.Error) {
+	post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.FindJob(t.Now, job, recordWait, func(have *launcher.JobEntry, at dht.Version, why *filch.Error) {
 			e, v, err = have, at, orNil(why)
 			close(done)
-		}, t.out)
+		}, t.Out)
 	})
 	if post != nil {
 		return nil, v, post
 	}
-	if !d.await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+askWait) {
 		return nil, v, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return e, v, err
@@ -49,7 +50,7 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 // live reports whether n is another node and may answer.
 func (d *Daemon) live(n filch.NodeName) bool {
 	m, known := d.members.find(n)
-	return known && n != d.self && m.Standing < stealer.Dead
+	return known && n != d.in.Self && m.Standing < stealer.Dead
 }
 
 // keeperOf finds the source of answers for a job of another node: the owner if the
@@ -143,17 +144,17 @@ func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
 	}
 	var info launcher.JobInfo
 	done := make(chan struct{})
-	if e := d.ask(loopWait, func(t *turn) {
-		t.node.CancelJob(t.now, job, int32(sig), "filch cancel", recordWait, func(e *launcher.JobEntry, why *filch.Error) {
+	if e := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.CancelJob(t.Now, job, int32(sig), "filch cancel", recordWait, func(e *launcher.JobEntry, why *filch.Error) {
 			if err = orNil(why); err == nil {
 				info = e.Told()
 			}
 			close(done)
-		}, t.out)
+		}, t.Out)
 	}); e != nil {
 		return nil, e
 	}
-	if !d.await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+askWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot cancel job %d: the store does not answer", job)
 	}
 	return info, err
@@ -164,7 +165,7 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for first := true; ; first = false {
 		own := false
-		if err := d.ask(loopWait, func(t *turn) { _, own = t.node.Job(t.now, job) }); err != nil {
+		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { _, own = t.Node.Job(t.Now, job) }); err != nil {
 			return nil, err
 		}
 		if own { // this node has taken the job over
@@ -175,7 +176,7 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 		case err != nil && first && kindOf(err) == filch.NotFound:
 			return nil, err
 		case err != nil: // the home of the record may just have died
-			if !d.pause(waitChunk, deadline) {
+			if !d.in.Pause(waitChunk, deadline) {
 				return nil, err
 			}
 			continue
@@ -186,7 +187,7 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 			if err == nil && (info.Code != nil || time.Now().After(deadline)) {
 				return info, nil
 			}
-			if err != nil && !d.pause(askWait, deadline) {
+			if err != nil && !d.in.Pause(askWait, deadline) {
 				return nil, err
 			}
 			continue
@@ -201,28 +202,22 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 	}
 }
 
-// pause waits for a while; false means that the deadline has passed.
-func (d *Daemon) pause(wait time.Duration, deadline time.Time) bool {
-	d.await(nil, min(wait, time.Until(deadline)))
-	return time.Now().Before(deadline) && d.ctx.Err() == nil
-}
-
 // awaitChange waits until the record of a job is newer than v, or the next read of the
 // record is due.
 func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) error {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
-	if err := d.ask(loopWait, func(t *turn) {
-		stop = t.node.WatchJob(t.now, job, v, func() {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		stop = t.Node.WatchJob(t.Now, job, v, func() {
 			select {
 			case changed <- struct{}{}:
 			default:
 			}
-		}, t.out)
+		}, t.Out)
 	}); err != nil {
 		return err
 	}
-	defer d.post(func(t *turn) { stop(t.now, t.out) })
+	defer d.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
 	timer := time.NewTimer(min(time.Until(deadline), watchRenew))
 	defer timer.Stop()
 	select {
@@ -230,8 +225,8 @@ func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time)
 		return nil
 	case <-timer.C:
 		return nil
-	case <-d.ctx.Done():
-		return d.goingDown()
+	case <-d.in.Context().Done():
+		return d.in.GoingDown()
 	}
 }
 

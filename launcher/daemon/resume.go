@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -19,7 +20,7 @@ const resumeWait = 10 * time.Minute
 // can be resumed again whenever this instance ends.
 func (d *Daemon) resume(folder string, local bool) (any, error) {
 	if !d.mirror.on() || !local {
-		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", d.self)
+		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", d.in.Self)
 	}
 	from := mirror.Queue(folder)
 	if from == d.mirror.queue {
@@ -67,7 +68,7 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 		return nil, err
 	}
 	from.Drop()
-	if err := d.ask(loopWait, func(t *turn) { t.node.Learn(runs) }); err != nil {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Learn(runs) }); err != nil {
 		return nil, err
 	}
 	return d.restore(jobs, info)
@@ -77,12 +78,12 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 func (d *Daemon) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any, error) {
 	done := make(chan struct{})
 	var all []launcher.Resumption
-	if err := d.ask(loopWait, func(t *turn) {
-		t.node.ResumeTasks(t.now, jobs, func(have []launcher.Resumption) { all = have; close(done) }, t.out)
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.ResumeTasks(t.Now, jobs, func(have []launcher.Resumption) { all = have; close(done) }, t.Out)
 	}); err != nil {
 		return nil, err
 	}
-	if !d.await(done, resumeWait) {
+	if !d.in.Await(done, resumeWait) {
 		return nil, filch.Errorf(filch.Unavailable, "%d jobs could not be recorded within %v", len(jobs), resumeWait).
 			WithHint("filch doctor says what is wrong; filch up --resume %s tries again in another instance", d.cfg.Dir.Instance)
 	}
@@ -104,7 +105,7 @@ func (d *Daemon) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
 	if len(body) == 0 || body[0] != launcher.BodyOrder || wire.Unmarshal(body[1:], &o) != nil || o.Graph == nil {
 		return 0, false
 	}
-	o.Graph.Origin = d.self
+	o.Graph.Origin = d.in.Self
 	if b, err := wire.Marshal(&o); err == nil {
 		r.Spec.Body = append([]byte{launcher.BodyOrder}, b...)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -35,21 +36,21 @@ func (d *Daemon) roster(others bool) (any, error) {
 
 func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	var s store.Status
-	r := wire.RosterInfo{Node: d.self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
-	err := d.ask(loopWait, func(t *turn) {
-		s = t.node.StoreStatus()
-		r.Majority = t.node.SawMajority()
-		r.Here.Dropped = t.node.Dropped()
+	r := wire.RosterInfo{Node: d.in.Self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		s = t.Node.StoreStatus()
+		r.Majority = t.Node.SawMajority()
+		r.Here.Dropped = t.Node.Dropped()
 		r.Here.MirrorHeld, r.Here.Mirror = d.mirror.holds(0), d.mirror.trouble()
 		if !s.Known || !r.Majority || s.DiskReason != "" || len(s.Lost) > 0 {
-			r.Trouble = t.node.StoreTrouble()
+			r.Trouble = t.Node.StoreTrouble()
 		}
 	})
 	r.Known, r.Epoch, r.Generation, r.Sealed = s.Known, s.Epoch, s.Generation, s.Sealed
 	r.Seats = append(r.Seats, s.Seats...)
 	away := 0
 	for _, m := range s.Members {
-		if x, known := d.members.find(m.Name); m.Name != d.self && (!known || !x.Standing.Answers()) {
+		if x, known := d.members.find(m.Name); m.Name != d.in.Self && (!known || !x.Standing.Answers()) {
 			away++
 		}
 		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})
@@ -69,7 +70,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	h.ClockJump = d.clockJump().Seconds()
 	var unknown error
 	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(d.cfg.Dir.Path()); unknown != nil {
-		d.fault("cannot tell how much room the disk has", unknown)
+		d.in.Fault("cannot tell how much room the disk has", unknown)
 	}
 	r.Disk.Cut = d.runners.cuts.count()
 	return r, err
@@ -78,7 +79,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 // clockJump returns by how much the wall clock was set since the launcher began.
 func (d *Daemon) clockJump() time.Duration {
 	now := time.Now()
-	return now.Round(0).Sub(d.began.Round(0)) - now.Sub(d.began)
+	return now.Round(0).Sub(d.in.Began.Round(0)) - now.Sub(d.in.Began)
 }
 
 // recover gives up the shards without any replica left; or the roster, if no majority
@@ -86,12 +87,12 @@ func (d *Daemon) clockJump() time.Duration {
 func (d *Daemon) recover() (any, error) {
 	var r dht.Result
 	done := make(chan struct{})
-	if err := d.ask(loopWait, func(t *turn) {
-		t.node.StoreAcceptLoss(t.now, func(have dht.Result) { r = have; close(done) }, t.out)
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.StoreAcceptLoss(t.Now, func(have dht.Result) { r = have; close(done) }, t.Out)
 	}); err != nil {
 		return nil, err
 	}
-	if !d.await(done, recoverWait) {
+	if !d.in.Await(done, recoverWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: no answer within %v", recoverWait).
 			WithHint("`filch roster` shows where the store stands")
 	}

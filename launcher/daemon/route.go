@@ -19,7 +19,8 @@ type route struct {
 	ident  filch.Ident
 	origin filch.NodeName
 	nodes  []filch.NodeName // nil before the launch is known
-	terms
+	window uint64
+	kept   bool // the job is detached: output stays on the node of the rank
 
 	mu      sync.Mutex     // guards the fields below
 	keeper  *keeperProcess // of this node
@@ -32,12 +33,6 @@ type route struct {
 	in      []ends // on the origin: by index of node
 	granted uint64 // stdin that the client may send
 	out     outlet // on other nodes
-}
-
-// terms holds the terms of a route's output.
-type terms struct {
-	window uint64
-	kept   bool // the job is detached: output stays on the node of the rank
 }
 
 // ends is the origin's knowledge of the streams of one node.
@@ -70,7 +65,7 @@ func newRoute(d *Daemon, l *launcher.Launch) *route {
 		r.nodes[i] = n.Node
 	}
 	r.window, r.kept = wire.Window(len(l.Nodes)), l.Detach
-	if l.Origin == d.self || l.Detach {
+	if l.Origin == d.in.Self || l.Detach {
 		r.in = make([]ends, len(l.Nodes))
 	}
 	return r
@@ -83,7 +78,7 @@ func (r *route) tag() string { return "job-" + r.ident.Job.String() }
 func (r *route) peers() []filch.NodeName {
 	var all []filch.NodeName
 	add := func(n filch.NodeName) {
-		if n != r.d.self {
+		if n != r.d.in.Self {
 			all = append(all, n)
 		}
 	}
@@ -124,7 +119,7 @@ func (r *route) fromKeeper(k *keeperProcess, f wire.Frame) error {
 		}
 		return nil
 	}
-	if r.origin == r.d.self || r.kept {
+	if r.origin == r.d.in.Self || r.kept {
 		return r.arrived(f.Kind, f.Body, false) // k's reader flushes after a burst
 	}
 	return r.outward(k, f)
@@ -175,7 +170,7 @@ const maxPayload = 128 << 10
 
 // relay sends a frame to another node, and reports whether the frame was sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
-	if to == r.d.self {
+	if to == r.d.in.Self {
 		return false
 	}
 	var head [8]byte
@@ -188,10 +183,10 @@ func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []by
 		payloads.Put(b)
 	}
 	if err != nil {
-		r.d.watch.Add(watch.RelaysLost, 1)
+		r.d.in.Watch.Add(watch.RelaysLost, 1)
 		return false
 	}
-	r.d.watch.Add(watch.RelaysOut, 1)
+	r.d.in.Watch.Add(watch.RelaysOut, 1)
 	return true
 }
 
@@ -199,7 +194,7 @@ func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []by
 func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 	switch in.Kind {
 	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindWarn:
-		if r.origin != r.d.self {
+		if r.origin != r.d.in.Self {
 			return filch.Errorf(filch.Invalid, "%s for job %d, whose origin is %s", in.Kind, r.ident.Job, r.origin)
 		}
 		if i, ok := indexOf(in); ok && (int(i) >= len(r.nodes) || r.nodes[i] != from) {
@@ -217,7 +212,7 @@ func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 // output and ends go over different streams. hold reports false when no output is
 // missing.
 func (r *route) hold(done func()) bool {
-	if r.origin == r.d.self || r.kept {
+	if r.origin == r.d.in.Self || r.kept {
 		return false
 	}
 	r.mu.Lock()
@@ -276,7 +271,7 @@ func (r *route) toKeeper(k wire.Kind, parts ...[]byte) {
 
 // toIndex sends a frame to the keeper at an index.
 func (r *route) toIndex(i int32, c overlay.Class, k wire.Kind, body []byte) bool {
-	if r.nodes[i] == r.d.self {
+	if r.nodes[i] == r.d.in.Self {
 		r.toKeeper(k, body)
 		return true
 	}
@@ -296,17 +291,17 @@ func (r *route) toAll(k wire.Kind, body []byte) {
 		r.mu.Unlock()
 		switch {
 		case skip:
-		case n == r.d.self:
+		case n == r.d.in.Self:
 			r.toKeeper(k, body)
 		default:
 			p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(nil), body)
 			if err == nil {
-				ctx, cancel := context.WithTimeout(r.d.ctx, stdinWait)
+				ctx, cancel := context.WithTimeout(r.d.in.Context(), stdinWait)
 				err = r.d.net.SendWait(ctx, n, overlay.Bulk, p)
 				cancel()
 			}
 			if err != nil {
-				r.d.watch.Add(watch.RelaysLost, 1)
+				r.d.in.Watch.Add(watch.RelaysLost, 1)
 			}
 		}
 	}

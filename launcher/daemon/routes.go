@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -72,7 +73,7 @@ func (rs *routes) restore(records []launcher.Record) {
 		if j := r.Job; j != nil && j.Ended == nil && len(j.Nodes) > 0 {
 			rs.learn(&launcher.Launch{
 				Ident:  filch.Ident{Instance: rs.d.cfg.Node.Instance, Job: j.Job, Attempt: j.Attempt},
-				Origin: rs.d.self, Nodes: j.Nodes, Detach: j.Request.Detach,
+				Origin: rs.d.in.Self, Nodes: j.Nodes, Detach: j.Request.Detach,
 			}, notHere)
 		}
 	}
@@ -103,7 +104,7 @@ func (rs *routes) detach(id filch.Ident, k *keeperProcess) {
 	current := rs.find(id.Job) == r // no later attempt has taken the route's place
 	r.mu.Lock()
 	r.keeper = nil
-	keep := r.origin == rs.d.self && !r.ended && current
+	keep := r.origin == rs.d.in.Self && !r.ended && current
 	r.mu.Unlock()
 	if !keep {
 		rs.drop(id.Job, r)
@@ -116,7 +117,7 @@ func (rs *routes) detach(id filch.Ident, k *keeperProcess) {
 // unused handles an attempt that gets no keeper here. On a node other than the job's
 // origin the route ends.
 func (rs *routes) unused(id filch.Ident) {
-	if r := rs.find(id.Job); r != nil && r.ident == id && r.origin != rs.d.self && !r.here() {
+	if r := rs.find(id.Job); r != nil && r.ident == id && r.origin != rs.d.in.Self && !r.here() {
 		rs.drop(id.Job, r)
 	}
 }
@@ -136,7 +137,7 @@ func (rs *routes) ours(j filch.JobID) *route {
 	defer rs.mu.Unlock()
 	r := rs.jobs[j]
 	if r == nil {
-		r = newRoute(rs.d, &launcher.Launch{Ident: filch.Ident{Job: j}, Origin: rs.d.self})
+		r = newRoute(rs.d, &launcher.Launch{Ident: filch.Ident{Job: j}, Origin: rs.d.in.Self})
 		rs.jobs[j] = r
 	}
 	return r
@@ -228,7 +229,7 @@ func (rs *routes) writable(to filch.NodeName, c overlay.Class) {
 	if c != overlay.Bulk {
 		return
 	}
-	rs.d.post(func(*turn) {
+	rs.d.in.Post(func(*inputs.Turn) {
 		for _, r := range rs.list() {
 			if r.origin == to {
 				r.retry()
@@ -251,13 +252,13 @@ func (rs *routes) resize(j filch.JobID, body []byte) {
 	}
 }
 
-// relayed handles a frame of the data plane from another node.
-func (rs *routes) relayed(from filch.NodeName, f wire.Frame) error {
+// onRelay handles a frame of the data plane from another node.
+func (rs *routes) onRelay(from filch.NodeName, f wire.Frame) error {
 	in, err := wire.DecodeRelay(f.Body)
 	if err != nil {
 		return err
 	}
-	rs.d.watch.Add(watch.RelaysIn, 1)
+	rs.d.in.Watch.Add(watch.RelaysIn, 1)
 	r := rs.find(filch.JobID(f.Req))
 	if r == nil || r.ident.Attempt != in.Attempt || in.Kind == wire.KindPeerFrame && !r.here() {
 		rs.orphan(from, f.Req, in)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -115,7 +116,7 @@ func (rs *runners) forgetIdle(idle time.Duration, n int) {
 func (rs *runners) start(s launcher.TaskStart) {
 	if !rs.begun {
 		rs.begun = true
-		rs.d.work.Go(rs.spawner)
+		rs.d.in.Go(rs.spawner)
 		n := (int(rs.d.cfg.Node.Capacity.Slots) + slotsPerRunner - 1) / slotsPerRunner
 		for range min(max(n, 1), maxRunners) {
 			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
@@ -193,13 +194,13 @@ func (rs *runners) busy() bool { return len(rs.homes) > 0 }
 // pay hands the brain the ends in owed. These ends arise while the loop acts on the
 // brain's Outbox: a post by the loop to itself would wait forever once the inputs are
 // full.
-func (rs *runners) pay(t *turn) {
+func (rs *runners) pay(t *inputs.Turn) {
 	if len(rs.owed) == 0 {
 		return
 	}
 	owed := rs.owed
 	rs.owed = nil
-	t.node.TaskEnds(t.now, owed, t.out)
+	t.Node.TaskEnds(t.Now, owed, t.Out)
 }
 
 // flush sends the tasks started in this turn.
@@ -233,7 +234,7 @@ func (rs *runners) send(r *runnerProcess) {
 	for len(r.queue) > 0 {
 		n := min(len(r.queue), startsPerFrame)
 		if err := r.conn.Write(wire.KindTaskStarts, 0, r.queue[:n]); err != nil {
-			rs.d.fault("cannot hand tasks to a runner", err)
+			rs.d.in.Fault("cannot hand tasks to a runner", err)
 			_ = r.conn.Close() // the reader reports the runner, and so its tasks, gone
 		}
 		r.queue = r.queue[n:]
@@ -250,17 +251,17 @@ func (rs *runners) spawner() {
 		var r *runnerProcess
 		select {
 		case r = <-rs.wants:
-		case <-rs.d.ctx.Done():
+		case <-rs.d.in.Context().Done():
 			return
 		}
 		p, err := rs.d.keepers.own.start(rs.d.keepers.port.runner)
 		if err != nil {
-			rs.d.post(func(t *turn) { rs.refused(t, r, err) })
+			rs.d.in.Post(func(t *inputs.Turn) { rs.refused(t, r, err) })
 			continue
 		}
 		conn := wire.NewConn(p.link)
-		rs.d.post(func(*turn) { rs.came(r, p, conn) })
-		if rs.d.ctx.Err() != nil { // the loop will not run came any more
+		rs.d.in.Post(func(*inputs.Turn) { rs.came(r, p, conn) })
+		if rs.d.in.Context().Err() != nil { // the loop will not run came any more
 			_ = conn.Close()
 			_ = p.wait()
 			rs.d.keepers.own.ended(p.pid)
@@ -272,7 +273,7 @@ func (rs *runners) spawner() {
 // came begins to read from a new runner.
 func (rs *runners) came(r *runnerProcess, p *process, conn *wire.Conn) {
 	r.early = conn
-	rs.d.work.Go(func() { rs.serve(r, p, conn) })
+	rs.d.in.Go(func() { rs.serve(r, p, conn) })
 }
 
 // ready hands the waiting tasks to a runner that said hello.
@@ -287,20 +288,20 @@ func (rs *runners) ready(r *runnerProcess, conn *wire.Conn) {
 }
 
 // refused ends the tasks of a runner that cannot be started.
-func (rs *runners) refused(t *turn, r *runnerProcess, err error) {
+func (rs *runners) refused(t *inputs.Turn, r *runnerProcess, err error) {
 	r.coming = false
 	rs.failed++
-	rs.d.fault("cannot start a runner", err, "binary", rs.d.cfg.Keeper)
+	rs.d.in.Fault("cannot start a runner", err, "binary", rs.d.cfg.Keeper)
 	if rs.failed < runnerTries {
 		rs.send(r)
 		return
 	}
 	rs.failed = 0
-	rs.lose(t, r, "no runner could be started on "+string(rs.d.self)+": "+err.Error())
+	rs.lose(t, r, "no runner could be started on "+string(rs.d.in.Self)+": "+err.Error())
 }
 
 // lose reports to the brain that the tasks of a runner have ended in an unknown way.
-func (rs *runners) lose(t *turn, r *runnerProcess, why string) {
+func (rs *runners) lose(t *inputs.Turn, r *runnerProcess, why string) {
 	now := time.Now().UnixNano()
 	ends := make([]launcher.TaskEnd, 0, len(r.tasks))
 	for serial := range r.tasks {
@@ -320,20 +321,20 @@ func (rs *runners) serve(r *runnerProcess, p *process, conn *wire.Conn) {
 			break
 		}
 		if f.Kind != wire.KindTaskEnds {
-			rs.d.post(func(*turn) { rs.ready(r, conn) }) // Hello
+			rs.d.in.Post(func(*inputs.Turn) { rs.ready(r, conn) }) // Hello
 			continue
 		}
 		var ends []launcher.TaskEnd
 		if err := wire.Unmarshal(f.Body, &ends); err != nil {
-			rs.d.watch.Refused(watch.FramesBad, "runner", err, rs.d.self)
+			rs.d.in.Watch.Refused(watch.FramesBad, "runner", err, rs.d.in.Self)
 			break
 		}
-		rs.d.post(func(t *turn) { rs.end(t, r, ends) })
+		rs.d.in.Post(func(t *inputs.Turn) { rs.end(t, r, ends) })
 	}
 	_ = conn.Close()
 	_ = p.wait()
 	rs.d.keepers.own.ended(p.pid)
-	rs.d.post(func(t *turn) {
+	rs.d.in.Post(func(t *inputs.Turn) {
 		if r.early == conn { // the process has no tasks: another process may take them
 			r.early = nil
 			rs.refused(t, r, errNoHello)
@@ -343,15 +344,15 @@ func (rs *runners) serve(r *runnerProcess, p *process, conn *wire.Conn) {
 		}
 		r.conn = nil
 		if len(r.tasks) > 0 {
-			rs.d.watch.Log().Warn("a runner vanished", "pid", p.pid, "tasks", len(r.tasks))
-			rs.d.work.Go(rs.d.keepers.sweep)
-			rs.lose(t, r, "its runner on "+string(rs.d.self)+" vanished")
+			rs.d.in.Watch.Log().Warn("a runner vanished", "pid", p.pid, "tasks", len(r.tasks))
+			rs.d.in.Go(rs.d.keepers.sweep)
+			rs.lose(t, r, "its runner on "+string(rs.d.in.Self)+" vanished")
 		}
 	})
 }
 
 // end hands ends to the brain, each task once.
-func (rs *runners) end(t *turn, r *runnerProcess, ends []launcher.TaskEnd) {
+func (rs *runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
@@ -369,7 +370,7 @@ func (rs *runners) end(t *turn, r *runnerProcess, ends []launcher.TaskEnd) {
 
 // tell hands ends of tasks to the brain; an end of a task with a box goes by way of the
 // box.
-func (rs *runners) tell(t *turn, ends []launcher.TaskEnd) {
+func (rs *runners) tell(t *inputs.Turn, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if b := rs.d.stage.boxes[e.Serial]; b != nil {
@@ -378,7 +379,7 @@ func (rs *runners) tell(t *turn, ends []launcher.TaskEnd) {
 		}
 		fresh = append(fresh, e)
 	}
-	t.node.TaskEnds(t.now, fresh, t.out)
+	t.Node.TaskEnds(t.Now, fresh, t.Out)
 }
 
 // release closes the links of all runners: the runners end their tasks and exit.

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -156,7 +157,7 @@ func until(t *testing.T, tasks *cli.Tasks, what launcher.TaskNewsKind) launcher.
 // A bag of which no task can be read fails as a whole: more ends than inputs may
 // wait come about in one turn of the loop.
 func TestManyTasksThatCannotBeStarted(t *testing.T) {
-	r, _ := withRunners(t, 3*maxInputs, func(int) (*fakeRunner, error) { return nil, errors.New("none") })
+	r, _ := withRunners(t, 3*inputs.Max, func(int) (*fakeRunner, error) { return nil, errors.New("none") })
 	if n := until(t, r.bag(10_000, []byte{launcher.BodyOrder, 0xc1}), launcher.TasksFinished); n.Tally.Failed != 10_000 {
 		t.Errorf("got %+v", n)
 	}
@@ -172,7 +173,7 @@ func TestCancelBeforeTheRunnerIsThere(t *testing.T) {
 	tasks := r.bag(100, nil)
 	until(t, tasks, launcher.TasksAccepted)
 	poll(t, "a runner to be started", func() bool { return c.started() > 0 })
-	r.post(func(t *turn) { t.node.CancelTasks(t.now, tasks.Job, t.out) })
+	r.in.Post(func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, tasks.Job, t.Out) })
 	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Cancelled != 100 {
 		t.Errorf("got %+v", n)
 	}
@@ -240,7 +241,7 @@ func TestOrdersAreForgotten(t *testing.T) {
 		rs.orders[3*maxOrders-1].tasks = 1
 	}
 	many, few := 0, 0
-	if err := r.ask(time.Minute, func(*turn) {
+	if err := r.in.Ask(time.Minute, func(*inputs.Turn) {
 		rs := r.runners
 		fill(rs)
 		many = len(rs.orders)

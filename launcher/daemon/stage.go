@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -110,16 +111,16 @@ func (b *box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.st
 // begin fetches the inputs of a task and hands the task to a runner.
 func (g *staging) begin(b *box) {
 	g.boxes[b.start.Serial] = b
-	ctx, cancel := context.WithCancel(g.d.ctx)
+	ctx, cancel := context.WithCancel(g.d.in.Context())
 	b.cancel = cancel
-	g.d.work.Go(func() {
+	g.d.in.Go(func() {
 		defer cancel()
 		err := g.fill(ctx, b)
-		g.d.post(func(t *turn) { g.filled(t, b, err) })
+		g.d.in.Post(func(t *inputs.Turn) { g.filled(t, b, err) })
 	})
 }
 
-func (g *staging) filled(t *turn, b *box, err error) {
+func (g *staging) filled(t *inputs.Turn, b *box, err error) {
 	if err == nil && !b.stopped {
 		b.running = true
 		g.d.runners.start(b.start)
@@ -144,7 +145,7 @@ func (g *staging) halt(serial uint64) {
 
 // finish takes the outputs of an ended task, and reports the end.
 func (g *staging) finish(b *box, e launcher.TaskEnd) {
-	g.d.work.Go(func() {
+	g.d.in.Go(func() {
 		ours := !b.running && !b.stopped
 		take := g.empty
 		if b.graph.InPlace {
@@ -161,9 +162,9 @@ func (g *staging) finish(b *box, e launcher.TaskEnd) {
 			retries = max(retries, 1) // the task is not at fault
 		}
 		e.Final = int32(b.start.Attempt) > retries
-		g.d.post(func(t *turn) {
+		g.d.in.Post(func(t *inputs.Turn) {
 			delete(g.boxes, b.start.Serial)
-			t.node.TaskEnds(t.now, []launcher.TaskEnd{e}, t.out)
+			t.Node.TaskEnds(t.Now, []launcher.TaskEnd{e}, t.Out)
 		})
 	})
 }
@@ -177,9 +178,9 @@ func (g *staging) say(b *box, text string) {
 		Index: int32(b.start.Index), Attempt: b.start.Nth, Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
 	})
 	if err = errors.Join(err, s.Close()); err != nil {
-		g.d.fault("cannot keep the output of a task", err)
+		g.d.in.Fault("cannot keep the output of a task", err)
 	}
-	g.d.watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
+	g.d.in.Watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
 }
 
 // root opens the folder of a job, and makes the folder if necessary.
@@ -200,7 +201,7 @@ func (g *staging) fill(ctx context.Context, b *box) error {
 	}
 	root, err := g.root(b.start.Job)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.self, err)
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.in.Self, err)
 	}
 	defer root.Close()
 	run := b.run()
@@ -229,7 +230,7 @@ func (g *staging) noFolder(b *box, err error) error {
 	if e, ok := errors.AsType[*filch.Error](err); ok {
 		return e
 	}
-	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.d.self, err)
+	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.d.in.Self, err)
 }
 
 // lay makes the folders of the outputs of a task that runs in the user's own folder.
@@ -254,10 +255,10 @@ func (g *staging) input(ctx context.Context, root *os.Root, b *box, f *launcher.
 	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
 		return err
 	}
-	if f.Writer < 0 && b.graph.Origin == g.d.self {
+	if f.Writer < 0 && b.graph.Origin == g.d.in.Self {
 		name := filepath.Join(b.graph.Folder, f.Path)
 		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
-			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.d.self, name)
+			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.d.in.Self, name)
 		}
 		return root.Symlink(name, to)
 	}
@@ -328,7 +329,7 @@ func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.
 	g.mu.Unlock()
 	_, err := g.bring(ctx, node, q, root, part, at, readOnly)
 	if err != nil && ctx.Err() == nil {
-		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.d.self, err.Error())
+		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.d.in.Self, err.Error())
 	}
 	return err
 }
@@ -358,7 +359,7 @@ func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
 func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 	root, err := g.root(b.start.Job)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.self, err)
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.in.Self, err)
 	}
 	defer root.Close()
 	defer func() { _ = root.RemoveAll(b.run()) }()
@@ -372,7 +373,7 @@ func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 		case errors.Is(err, os.ErrNotExist):
 			return notWritten(b, f.Path)
 		case err != nil:
-			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.d.self, err)
+			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.d.in.Self, err)
 		}
 		e.Bytes += n
 	}

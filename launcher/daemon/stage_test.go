@@ -247,7 +247,7 @@ func TestAnswerToAnEarlierLauncherIsNotTaken(t *testing.T) {
 	asked := func(name string) chan wire.Part {
 		r, got := c.nodes[1], make(chan wire.Part, 1)
 		go func() {
-			p, _ := r.stage.askPart(r.ctx, "n1", wire.Fetch{Job: 5, Path: name})
+			p, _ := r.stage.askPart(r.in.Context(), "n1", wire.Fetch{Job: 5, Path: name})
 			got <- p
 		}()
 		return got

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
@@ -21,17 +22,17 @@ const printedBytes = 2 << 20
 // job.
 func (d *Daemon) taskJob(job filch.JobID) (j *node.TaskJob, err error) {
 	done := make(chan struct{})
-	if post := d.ask(loopWait, func(t *turn) {
-		t.node.FindTasks(t.now, job, recordWait, func(have *node.TaskJob, why *filch.Error) {
+	if post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.FindTasks(t.Now, job, recordWait, func(have *node.TaskJob, why *filch.Error) {
 			if j = have; why != nil && why.Kind != filch.NotFound {
 				err = why
 			}
 			close(done)
-		}, t.out)
+		}, t.Out)
 	}); post != nil {
 		return nil, post
 	}
-	if !d.await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+askWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return j, err
@@ -54,8 +55,8 @@ func (d *Daemon) aboutTask(q wire.Query, arg func(int) string, local bool) (any,
 
 // tasksHere counts the tasks of a job on this node.
 func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
-	err = d.ask(loopWait, func(t *turn) {
-		here = t.node.TasksHere(job)
+	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		here = t.Node.TasksHere(job)
 		if here.Held = d.mirror.holds(job); here.Held > 0 {
 			here.Running -= here.Held
 			here.Ready += here.Held
@@ -74,7 +75,7 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *node.TaskJob, arg 
 		if info := node.TaskJobInfo(job, j.Record, 0); info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
 		}
-		if err := d.ask(loopWait, func(t *turn) { t.node.CancelTasks(t.now, job, t.out) }); err != nil {
+		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, t.Out) }); err != nil {
 			return nil, err
 		}
 	case wire.VerbClose:
@@ -96,7 +97,7 @@ func (d *Daemon) closeTasks(job filch.JobID, j *node.TaskJob) (any, error) {
 	if j.Record.Graph {
 		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow: nothing can be added to it anyway", job)
 	}
-	if err := d.ask(loopWait, func(t *turn) { t.node.CloseTasks(t.now, job, t.out) }); err != nil {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CloseTasks(t.Now, job, t.Out) }); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(recordWait); !j.Record.Closed; {
@@ -134,7 +135,7 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *node.TaskJob) (launcher.JobInfo, 
 // explainTasks explains the state of a job of tasks.
 func (d *Daemon) explainTasks(job filch.JobID, j *node.TaskJob) (x launcher.Explanation, err error) {
 	info, sum := d.tasksInfo(job, j)
-	err = d.ask(loopWait, func(t *turn) { x = t.node.ExplainTasks(j.Record, &info, &sum) })
+	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
 	return x, err
 }
 
@@ -143,7 +144,7 @@ func (d *Daemon) waitTasks(job filch.JobID, j *node.TaskJob, limit string) (any,
 	deadline := time.Now().Add(parseWait(limit))
 	for {
 		info := node.TaskJobInfo(job, j.Record, time.Now().UnixNano())
-		if info.Code != nil || !time.Now().Before(deadline) || d.ctx.Err() != nil {
+		if info.Code != nil || !time.Now().Before(deadline) || d.in.Context().Err() != nil {
 			return info, nil
 		}
 		d.awaitTasks(job, j.Version, deadline)
@@ -161,23 +162,23 @@ func (d *Daemon) waitTasks(job filch.JobID, j *node.TaskJob, limit string) (any,
 func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
-	if d.ask(loopWait, func(t *turn) {
-		stop = t.node.WatchTasks(t.now, job, v, func() {
+	if d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		stop = t.Node.WatchTasks(t.Now, job, v, func() {
 			select {
 			case changed <- struct{}{}:
 			default:
 			}
-		}, t.out)
+		}, t.Out)
 	}) != nil {
 		return
 	}
-	defer d.post(func(t *turn) { stop(t.now, t.out) })
+	defer d.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
 	timer := time.NewTimer(min(time.Until(deadline), taskLook))
 	defer timer.Stop()
 	select {
 	case <-changed:
 	case <-timer.C:
-	case <-d.ctx.Done():
+	case <-d.in.Context().Done():
 	}
 }
 
@@ -198,15 +199,15 @@ func (d *Daemon) task(arg func(int) string) (any, error) {
 	var have *launcher.Task
 	var why *filch.Error
 	done := make(chan struct{})
-	if err := d.ask(loopWait, func(t *turn) {
-		t.node.FindTask(t.now, job, int32(index), recordWait, func(task *launcher.Task, e *filch.Error) {
+	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		t.Node.FindTask(t.Now, job, int32(index), recordWait, func(task *launcher.Task, e *filch.Error) {
 			have, why = task, e
 			close(done)
-		}, t.out)
+		}, t.Out)
 	}); err != nil {
 		return nil, err
 	}
-	if !d.await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+askWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of task %d.%d: the store does not answer", job, index)
 	}
 	return have, orNil(why)
@@ -214,7 +215,7 @@ func (d *Daemon) task(arg func(int) string) (any, error) {
 
 // printed reads the stored output of a job's tasks on a node.
 func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, error) {
-	if node := filch.NodeName(arg(0)); node != d.self {
+	if node := filch.NodeName(arg(0)); node != d.in.Self {
 		return d.forward(node, local, q)
 	}
 	job, err := d.parseJob(arg(1))
@@ -248,7 +249,7 @@ func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, e
 		return chunk.End
 	})
 	if err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, d.self, err.Error())
+		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, d.in.Self, err.Error())
 	}
 	chunk.Bad = bad
 	if arg(4) == "" {

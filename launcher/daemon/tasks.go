@@ -8,9 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -42,7 +40,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 		var o launcher.TaskOrder
 		body := l.Start.Spec.Body
 		if len(body) == 0 || body[0] != launcher.BodyOrder {
-			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.d.self)
+			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.d.in.Self)
 		}
 		if err := wire.Unmarshal(body[1:], &o); err != nil {
 			return s, nil, err
@@ -88,7 +86,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 			return s, b, err
 		}
 	default:
-		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.d.self)
+		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.d.in.Self)
 	}
 	return s, nil, nil
 }
@@ -104,39 +102,4 @@ func (rs *runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line s
 	default:
 		s.Env = append(s.Env, "FILCH_LINE="+line)
 	}
-}
-
-// tasks handles a client's frames about jobs of tasks.
-func (cs *clients) tasks(c *client, f wire.Frame) error {
-	d := cs.d
-	switch f.Kind {
-	case wire.KindTaskSubmit:
-		var s mtc.Submission
-		if err := wire.Unmarshal(f.Body, &s); err != nil {
-			return err
-		}
-		ns := time.Now().UnixNano()
-		d.watch.Add(watch.Submissions, 1)
-		d.post(func(t *turn) { t.node.SubmitTasks(t.now, c.id, s, ns, t.out) })
-	case wire.KindTaskGrow:
-		var g wire.TaskGrow
-		if err := wire.Unmarshal(f.Body, &g); err != nil {
-			return err
-		}
-		d.post(func(t *turn) {
-			if len(g.Lines) > 0 || g.Count > 0 {
-				t.node.GrowTasks(t.now, c.id, g.Job, g.Token, g.Count, g.Lines, t.out)
-			}
-			if g.Close {
-				t.node.CloseTasks(t.now, g.Job, t.out)
-			}
-		})
-	case wire.KindTaskFollow:
-		var w wire.TaskFollow
-		if err := wire.Unmarshal(f.Body, &w); err != nil {
-			return err
-		}
-		d.post(func(t *turn) { t.node.FollowTasks(t.now, c.id, w.Job, t.out) })
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -26,7 +27,7 @@ func (d *Daemon) look() {
 			ties = append(ties, v...)
 		}
 	})
-	d.post(func(t *turn) { t.node.Knot(t.now, ties, t.out) })
+	d.in.Post(func(t *inputs.Turn) { t.Node.Knot(t.Now, ties, t.Out) })
 }
 
 // ties returns the ties of this node: runs and tasks that hold slots without a time
@@ -34,8 +35,8 @@ func (d *Daemon) look() {
 // clients.
 func (d *Daemon) ties() ([]launcher.Tie, error) {
 	ties := []launcher.Tie{}
-	err := d.ask(loopWait, func(t *turn) {
-		ties = append(ties, slices.DeleteFunc(t.node.Ties(), func(t launcher.Tie) bool {
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		ties = append(ties, slices.DeleteFunc(t.Node.Ties(), func(t launcher.Tie) bool {
 			r := d.runners.homes[t.Inside.Task]
 			return t.Inside.Task != 0 && (r == nil || r.tasks[t.Inside.Task].Limit > 0)
 		})...)

@@ -39,7 +39,7 @@ func (d *Daemon) trims() {
 		case <-ticker.C:
 		case <-d.trim:
 			due = time.Now()
-		case <-d.ctx.Done():
+		case <-d.in.Context().Done():
 			return
 		}
 	}
@@ -48,10 +48,10 @@ func (d *Daemon) trims() {
 func (d *Daemon) trimNow(dir string, need int64) {
 	gone, err := output.TrimSegments(dir, d.cfg.OutputBytes, need)
 	if err != nil {
-		d.fault("cannot remove old output of tasks", err)
+		d.in.Fault("cannot remove old output of tasks", err)
 	}
 	if gone > 0 {
-		d.watch.Log().Warn("removed the oldest output of tasks: the node keeps too much", "bytes", gone)
+		d.in.Watch.Log().Warn("removed the oldest output of tasks: the node keeps too much", "bytes", gone)
 	}
 }
 

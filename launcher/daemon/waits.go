@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 )
 
 // waiters holds the queries waiting for the end of a job; the loop's.
@@ -50,8 +51,8 @@ func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 		var info launcher.JobInfo
 		var known bool
 		var ch chan struct{}
-		err := d.ask(loopWait, func(t *turn) {
-			info, known = t.node.Job(t.now, job)
+		err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+			info, known = t.Node.Job(t.Now, job)
 			if known && info.Code == nil {
 				ch = d.loop.waits.add(job)
 			}
@@ -62,27 +63,14 @@ func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 		if !known {
 			return nil, noJob(job)
 		}
-		if info.Code != nil || !d.await(ch, time.Until(deadline)) {
+		if info.Code != nil || !d.in.Await(ch, time.Until(deadline)) {
 			if ch != nil {
-				d.post(func(*turn) { d.loop.waits.drop(job, ch) })
+				d.in.Post(func(*inputs.Turn) { d.loop.waits.drop(job, ch) })
 			}
-			if info.Code == nil && d.ctx.Err() != nil {
-				return nil, d.goingDown() // else the client reports a timeout
+			if info.Code == nil && d.in.Context().Err() != nil {
+				return nil, d.in.GoingDown() // else the client reports a timeout
 			}
 			return info, nil
 		}
 	}
-}
-
-// await reports whether ch was closed within the time.
-func (d *Daemon) await(ch chan struct{}, wait time.Duration) bool {
-	timer := time.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	select {
-	case <-ch:
-		return true
-	case <-timer.C:
-	case <-d.ctx.Done():
-	}
-	return false
 }

@@ -21,8 +21,8 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 		wait func() (any, error)
 		at   string
 	}{
-		{1, func() (any, error) { return c.nodes[1].waitElsewhere(run.Job, "") }, "awaitChange("},
-		{0, func() (any, error) { return c.nodes[0].waitFor(run.Job, "") }, "await("},
+		{1, func() (any, error) { return c.nodes[1].waitElsewhere(run.Job, "") }, "(*Daemon).awaitChange("},
+		{0, func() (any, error) { return c.nodes[0].waitFor(run.Job, "") }, "(*Queue).Await("},
 	} {
 		type answer struct {
 			v   any
@@ -35,7 +35,7 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 		}()
 		stacks := make([]byte, 1<<20)
 		poll(t, "somebody to wait", func() bool {
-			return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*Daemon)."+w.at))
+			return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(w.at))
 		})
 		c.nodes[w.node].Stop()
 		if a := <-got; kindOf(a.err) != filch.Unavailable {

@@ -286,8 +286,8 @@ type (
 		Chosen bool
 		Stamp  uint64
 		Astray bool
-		Known  *roster.Delta // nil: none
-		Images []roster.DiskCopy  // if the sender knows no chosen roster
+		Known  *roster.Delta     // nil: none
+		Images []roster.DiskCopy // if the sender knows no chosen roster
 	}
 )
 

@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// clientKinds is the table of the kinds that a client may send after the hello, each
+// with its handler. Package wire has the limits.
+var clientKinds = map[wire.Kind]func(cs *clients, c *client, f wire.Frame) error{
+	wire.KindSubmit:     (*clients).onSubmit,
+	wire.KindReattach:   (*clients).onReattach,
+	wire.KindStdin:      (*clients).onStdin,
+	wire.KindResize:     (*clients).onResize,
+	wire.KindSignal:     (*clients).onSignal,
+	wire.KindCancel:     (*clients).onSignal,
+	wire.KindTaskSubmit: (*clients).onTaskSubmit,
+	wire.KindTaskGrow:   (*clients).onTaskGrow,
+	wire.KindTaskFollow: (*clients).onTaskFollow,
+	wire.KindQuery:      (*clients).onQuery,
+	wire.KindOps:        (*clients).onOps,
+}
+
+// dispatch hands a frame of a client to its handler.
+func (cs *clients) dispatch(c *client, f wire.Frame) error {
+	handle := clientKinds[f.Kind]
+	if handle == nil {
+		return filch.Errorf(filch.Invalid, "a client does not send %s", f.Kind)
+	}
+	return handle(cs, c, f)
+}
+
+func (cs *clients) onSubmit(c *client, f wire.Frame) error {
+	var r launcher.Request
+	if err := wire.Unmarshal(f.Body, &r); err != nil {
+		return err
+	}
+	if err := cs.d.copies.offered(c, &r); err != nil {
+		return err
+	}
+	ns := time.Now().UnixNano()
+	cs.d.in.Watch.Add(watch.Submissions, 1)
+	cs.d.in.Post(func(t *inputs.Turn) { t.Node.Submit(t.Now, c.id, r, ns, t.Out) })
+	return nil
+}
+
+func (cs *clients) onReattach(c *client, f wire.Frame) error {
+	var r wire.Reattach
+	if err := wire.Unmarshal(f.Body, &r); err != nil {
+		return err
+	}
+	cs.d.in.Post(func(t *inputs.Turn) { cs.reattach(t, c, r) })
+	return nil
+}
+
+func (cs *clients) onStdin(c *client, f wire.Frame) error {
+	if _, err := wire.DecodeStdin(f.Body); err != nil {
+		return err
+	}
+	cs.d.routes.stdin(filch.JobID(c.job.Load()), f.Body)
+	return nil
+}
+
+func (cs *clients) onResize(c *client, f wire.Frame) error {
+	cs.d.routes.resize(filch.JobID(c.job.Load()), f.Body)
+	return nil
+}
+
+func (cs *clients) onSignal(c *client, f wire.Frame) error {
+	var s wire.Signal
+	if err := wire.Unmarshal(f.Body, &s); err != nil {
+		return err
+	}
+	cs.d.in.Post(func(t *inputs.Turn) { cs.signal(t, c, f.Kind, s) })
+	return nil
+}
+
+func (cs *clients) onTaskSubmit(c *client, f wire.Frame) error {
+	var s mtc.Submission
+	if err := wire.Unmarshal(f.Body, &s); err != nil {
+		return err
+	}
+	ns := time.Now().UnixNano()
+	cs.d.in.Watch.Add(watch.Submissions, 1)
+	cs.d.in.Post(func(t *inputs.Turn) { t.Node.SubmitTasks(t.Now, c.id, s, ns, t.Out) })
+	return nil
+}
+
+func (cs *clients) onTaskGrow(c *client, f wire.Frame) error {
+	var g wire.TaskGrow
+	if err := wire.Unmarshal(f.Body, &g); err != nil {
+		return err
+	}
+	cs.d.in.Post(func(t *inputs.Turn) {
+		if len(g.Lines) > 0 || g.Count > 0 {
+			t.Node.GrowTasks(t.Now, c.id, g.Job, g.Token, g.Count, g.Lines, t.Out)
+		}
+		if g.Close {
+			t.Node.CloseTasks(t.Now, g.Job, t.Out)
+		}
+	})
+	return nil
+}
+
+func (cs *clients) onTaskFollow(c *client, f wire.Frame) error {
+	var w wire.TaskFollow
+	if err := wire.Unmarshal(f.Body, &w); err != nil {
+		return err
+	}
+	cs.d.in.Post(func(t *inputs.Turn) { t.Node.FollowTasks(t.Now, c.id, w.Job, t.Out) })
+	return nil
+}
+
+func (cs *clients) onQuery(c *client, f wire.Frame) error {
+	q, err := wire.DecodeQuery(f.Body)
+	if err != nil {
+		return err
+	}
+	cs.d.query(c, f.Req, q)
+	return nil
+}
+
+// onOps executes operations of a client on the store.
+func (cs *clients) onOps(c *client, f wire.Frame) error {
+	o, err := wire.DecodeOps(f.Body)
+	if err != nil {
+		return err
+	}
+	cs.d.in.Post(func(t *inputs.Turn) {
+		t.Node.StoreDo(t.Now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {
+			if c.conn.Write(wire.KindResults, f.Req, wire.Results{Results: rs}) == nil {
+				cs.d.loop.touch(c.conn)
+			}
+		}, t.Out)
+	})
+	return nil
+}
+
+// signal forwards a signal or cancels a job; job 0 means the job of the client.
+func (cs *clients) signal(t *inputs.Turn, c *client, k wire.Kind, s wire.Signal) {
+	if s.Job == 0 {
+		s.Job = filch.JobID(c.job.Load())
+	}
+	var err *filch.Error
+	switch {
+	case k == wire.KindSignal:
+		err = t.Node.Signal(t.Now, s.Job, s.Sig, t.Out)
+	case s.Sig == sigInt:
+		err = t.Node.Cancel(t.Now, s.Job, s.Sig, "interrupt", t.Out)
+	default:
+		err = t.Node.Cancel(t.Now, s.Job, s.Sig, "its client", t.Out)
+	}
+	if err != nil && c.conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
+		cs.d.loop.touch(c.conn)
+	}
+}
+
+// reattach connects a client to its run after this launcher was restarted.
+func (cs *clients) reattach(t *inputs.Turn, c *client, r wire.Reattach) {
+	if err := t.Node.Reattach(t.Now, c.id, r.Job, t.Out); err != nil {
+		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
+		return // the output goes to the client that has the job, if any
+	}
+	c.job.Store(int32(r.Job))
+	cs.d.routes.reattach(r.Job, c, r.Seen)
+}
