@@ -16,7 +16,7 @@ import (
 // largePackages and largeTypes are over the limits today, with the most that each may
 // have. A number here only falls, and a line goes when its package or type fits.
 var largePackages = map[string]int{
-	"launcher/daemon": 7740,
+	"launcher/daemon": 6600,
 	"launcher/node":   9750,
 }
 

@@ -71,6 +71,7 @@ launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
 launcher/daemon: *
+launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . dht dht/store dht/store/message launcher mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer

@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -38,24 +39,12 @@ type clients struct {
 
 // client is one connection.
 type client struct {
+	dataplane.Client
 	id       launcher.ClientID
-	conn     *wire.Conn
 	sock     *net.UnixConn
 	pid      int
-	job      atomic.Int32 // attached to this client, 0 none
-	finished atomic.Bool  // the client received the end of its job
-	offer    *archive     // archive of a submission that is not a job yet; guarded by copies.mu
-
-	mu   sync.Mutex // guards owed
-	owed []owed     // output in conn's queue, oldest first
-}
-
-// owed is credit that the client pays to a route when the kernel has taken the output.
-type owed struct {
-	at     uint64 // bytes written to the client's link up to this output
-	route  *route
-	index  int32
-	offset uint64
+	finished atomic.Bool // the client received the end of its job
+	offer    *archive    // archive of a submission that is not a job yet; guarded by copies.mu
 }
 
 func newClients(d *Daemon) *clients {
@@ -113,8 +102,8 @@ func (cs *clients) admit(sock *net.UnixConn) (*client, error) {
 	if err != nil {
 		return nil, refuse(sock, err)
 	}
-	c := &client{conn: wire.NewConn(sock), sock: sock, pid: pid}
-	c.conn.OnWritten(c.written)
+	c := &client{sock: sock, pid: pid}
+	c.Attach(sock)
 	cs.mu.Lock()
 	if cs.closed || len(cs.byID) >= maxClients {
 		n := len(cs.byID)
@@ -177,16 +166,16 @@ func (cs *clients) serve(c *client) {
 		if errors.As(err, &e) {
 			hint = e.Hint
 		}
-		_ = c.conn.WriteRaw(wire.KindRefusal, 0, wire.EncodeRefusal(err.Error(), hint))
-		_ = c.conn.Flush()
+		_ = c.Conn.WriteRaw(wire.KindRefusal, 0, wire.EncodeRefusal(err.Error(), hint))
+		_ = c.Conn.Flush()
 	}
 	cs.mu.Lock()
 	delete(cs.byID, c.id)
 	cs.mu.Unlock()
-	_ = c.conn.Close()
-	cs.d.routes.unbind(c)
+	_ = c.Conn.Close()
+	cs.d.routes.Unbind(&c.Client)
 	cs.d.copies.withdrawn(c)
-	c.forgive()
+	c.Forgive()
 	if c.finished.Load() {
 		return
 	}
@@ -195,7 +184,7 @@ func (cs *clients) serve(c *client) {
 
 func (cs *clients) read(c *client) error {
 	_ = c.sock.SetReadDeadline(time.Now().Add(helloTimeout))
-	f, err := c.conn.Read()
+	f, err := c.Conn.Read()
 	if err != nil {
 		return err
 	}
@@ -207,39 +196,12 @@ func (cs *clients) read(c *client) error {
 	}
 	_ = c.sock.SetReadDeadline(time.Time{})
 	for {
-		if f, err = c.conn.Read(); err != nil {
+		if f, err = c.Conn.Read(); err != nil {
 			return err
 		}
 		if err := cs.dispatch(c, f); err != nil {
 			return err
 		}
-	}
-}
-
-// written receives from the link the number of bytes that the kernel has taken, and
-// pays the credit due by then.
-func (c *client) written(n uint64) {
-	c.mu.Lock()
-	i := 0
-	for i < len(c.owed) && c.owed[i].at <= n {
-		i++
-	}
-	due := append([]owed(nil), c.owed[:i]...)
-	c.owed = append(c.owed[:0], c.owed[i:]...)
-	c.mu.Unlock()
-	for _, o := range due {
-		o.route.credit(o.index, o.offset, false)
-	}
-}
-
-// forgive pays for output that the client will never take, so that no keeper waits.
-func (c *client) forgive() {
-	c.mu.Lock()
-	due := c.owed
-	c.owed = nil
-	c.mu.Unlock()
-	for _, o := range due {
-		o.route.credit(o.index, o.offset, false)
 	}
 }
 
@@ -257,8 +219,8 @@ func (cs *clients) close() {
 	}
 	cs.mu.Unlock()
 	for _, c := range all {
-		_ = c.conn.Drain(closeDrain)
-		_ = c.conn.Close()
+		_ = c.Conn.Drain(closeDrain)
+		_ = c.Conn.Close()
 	}
 }
 

@@ -225,7 +225,7 @@ func (cs *copies) arrived(t *inputs.Turn, a *archive) {
 		cs.remove(a)
 	case a.err != nil:
 		cs.drop(id)
-		cs.d.routes.unused(id)
+		cs.d.routes.Unused(id)
 		t.Node.Keeper(t.Now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.Out)
 	default:
 		a.given = true
@@ -268,7 +268,7 @@ func (cs *copies) deed(d *launcher.Deed) {
 	case d.Kind == launcher.DeedStop, d.Kind == launcher.DeedForget:
 		delete(cs.parts, d.Ident)
 		a.cancel()
-		cs.d.routes.unused(d.Ident)
+		cs.d.routes.Unused(d.Ident)
 		if d.Kind == launcher.DeedStop {
 			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper reports when stopped before ready
 		}

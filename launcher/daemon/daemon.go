@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -51,13 +52,12 @@ type Daemon struct {
 	stage   *staging      // files of tasks
 	copies  *copies       // programs of jobs
 	mirror  *mirroring    // of the queue
-	routes  *routes
+	routes  *dataplane.Routes
 	members *memberNews
 	asks    *asks
 	inbound *inbound
 	store   *recordLog
 	meta    *metadata
-	logs    *logs
 	lock    *os.File
 }
 
@@ -102,9 +102,8 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.cfg.Node.Drain = keptDrain(cfg.Dir)
-	d.logs = newLogs(cfg.Dir.Out())
 	d.mirror = newMirroring(d)
-	d.routes = newRoutes(d)
+	d.routes = dataplane.New(d.in, cfg.Node.Instance, cfg.Dir.Out())
 	d.members = newMembers(d)
 	d.asks = newAsks(d)
 	d.clients = newClients(d)
@@ -132,6 +131,7 @@ func (d *Daemon) Card() Card {
 // closes the overlay.
 func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
+	d.routes.Connect(net)
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
 		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {
@@ -173,7 +173,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.in.Go(d.loop.run)
 	d.in.Go(d.trims)
 	d.net.SetHandler(d.inbound.receive)
-	d.net.SetWritable(d.routes.writable)
+	d.net.SetWritable(d.routes.OnWritable)
 	if d.cfg.Node.Drain != nil {
 		d.in.Go(d.drainsOn)
 	}

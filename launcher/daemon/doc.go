@@ -7,11 +7,8 @@
 // channel. The loop takes all queued inputs, acts on the Outbox in field order, and
 // then flushes each link with queued frames once.
 //
-// The data plane does not pass the loop: the goroutine that reads output, stdin or
-// fences from a link writes the frames to the next link, by a table of routes that the
-// loop maintains ([routes]). No goroutine on these paths waits for a slow reader: links
-// queue up to the windows of the keepers, and offsets in streams are absolute, so that
-// the sender asks again for dropped bytes.
+// The parts of a daemon are packages of their own: package inputs has the way to the
+// loop, package dataplane moves output, stdin and fences.
 //
 // A Daemon ends everything that the Daemon has started: Close returns when all
 // goroutines are gone. Keepers of running jobs are the exception: the keepers outlive a

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht/overlay"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -141,31 +140,6 @@ func TestHostileNodesAreCounted(t *testing.T) {
 	if o := r.run(1, "true"); o.ended.Code != 0 {
 		t.Errorf("afterwards: got %+v", o.ended)
 	}
-}
-
-// A member that names another's index, or a node that the job has not, changes
-// nothing of the job's streams.
-func TestRoutesBelieveNobody(t *testing.T) {
-	r := start(t, testConfig(t))
-	l := &launcher.Launch{Ident: identOf(9), Origin: "n1", Nodes: []launcher.NodeRanks{{Node: "n1"}, {Node: "n2"}}}
-	r.routes.learn(l, notHere)
-	rt := r.routes.find(9)
-	body := wire.Output{Index: 0, Stream: 1, Data: []byte("x")}.Head(nil)
-	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: append(body, 'x')}); err == nil {
-		t.Error("n2 spoke for n1")
-	}
-	body = wire.Output{Index: 7, Stream: 1}.Head(nil)
-	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: body}); err == nil {
-		t.Error("a node beyond the job spoke")
-	}
-	if err := rt.stdinWant(wire.Place{Index: 7, Offset: 1}, true); err == nil {
-		t.Error("a node beyond the job wants stdin")
-	}
-	rt.credit(7, 1, true)
-	if err := r.routes.onRelay("n3", wire.Frame{Kind: wire.KindRelay, Req: 9, Body: wire.Relay{Attempt: 8, Kind: wire.KindOutput}.Head(nil)}); err != nil {
-		t.Errorf("another attempt: %v", err)
-	}
-	r.routes.drop(9, rt)
 }
 
 // speak prints what a launcher says to this process.

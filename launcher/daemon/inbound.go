@@ -27,7 +27,7 @@ type nodeKind struct {
 func newInbound(d *Daemon) *inbound {
 	control, metadata, bulk := []overlay.Class{overlay.Control}, []overlay.Class{overlay.Metadata}, []overlay.Class{overlay.Bulk}
 	in := &inbound{d: d, kinds: map[wire.Kind]nodeKind{
-		wire.KindRelay: {append(metadata, bulk...), d.routes.onRelay},
+		wire.KindRelay: {append(metadata, bulk...), d.routes.OnRelay},
 		wire.KindAsk:   {control, d.asks.onAsk},
 		wire.KindReply: {control, d.asks.onReply},
 		wire.KindStore: {metadata, d.meta.onMessage},

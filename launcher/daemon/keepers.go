@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -59,14 +60,12 @@ type keepers struct {
 	unheard  map[*keeperProcess]bool // of an earlier launcher, and not adopted yet
 	spawning int
 	failures int
-	settled  atomic.Bool // every keeper of an earlier launcher was adopted or is gone
 }
 
 // keeperProcess is one keeper, with a job or without.
 type keeperProcess struct {
-	proc  *process
-	conn  *wire.Conn
-	route atomic.Pointer[route] // of its job, for the reading goroutine
+	dataplane.Keeper
+	proc *process
 
 	// The loop's.
 	ident     filch.Ident
@@ -107,12 +106,12 @@ func (ks *keepers) adopt() {
 		ks.d.in.Fault("cannot look for the keepers of an earlier launcher", err)
 	}
 	for _, p := range found {
-		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
+		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.link)}}
 		ks.all[k] = true
 		ks.unheard[k] = true
 		ks.greet(k)
-		_ = k.conn.WriteRaw(wire.KindAdopt, 0)
-		_ = k.conn.Flush()
+		_ = k.Conn.WriteRaw(wire.KindAdopt, 0)
+		_ = k.Conn.Flush()
 		ks.d.in.Go(func() { ks.serve(k) })
 	}
 	// Before any start here: stray processes may hold cores.
@@ -139,7 +138,7 @@ func (ks *keepers) sweep() {
 func (ks *keepers) greet(k *keeperProcess) {
 	hello, err := wire.EncodeHello(wire.Hello{Role: "launcher", Build: ks.d.cfg.Build})
 	if err == nil {
-		err = k.conn.WriteRaw(wire.KindHello, 0, hello)
+		err = k.Conn.WriteRaw(wire.KindHello, 0, hello)
 	}
 	if err != nil {
 		ks.d.in.Fault("cannot greet a keeper", err, "pid", k.proc.pid)
@@ -154,7 +153,7 @@ func (ks *keepers) heard(t *inputs.Turn, k *keeperProcess) {
 	}
 	delete(ks.unheard, k)
 	if len(ks.unheard) == 0 {
-		ks.settled.Store(true)
+		ks.d.routes.Settle()
 		t.Node.Settled(t.Now, t.Out)
 	}
 }
@@ -175,16 +174,16 @@ func (ks *keepers) start(s launcher.Start) {
 func (ks *keepers) assign(k *keeperProcess, p pending) {
 	k.ident, k.done, k.forgotten, k.stopping = p.start.Launch.Ident, false, false, false
 	ks.jobs[k.ident] = k
-	ks.d.routes.attach(k, &p.start)
-	if err := k.conn.Write(wire.KindStart, 0, &p.start); err != nil {
+	ks.d.routes.Attach(&k.Keeper, &p.start)
+	if err := k.Conn.Write(wire.KindStart, 0, &p.start); err != nil {
 		ks.d.in.Fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
-		_ = k.conn.Close() // the reader of the link reports the keeper gone
+		_ = k.Conn.Close() // the reader of the link reports the keeper gone
 		return
 	}
 	for i := range p.deeds {
 		ks.deed(&p.deeds[i])
 	}
-	ks.d.loop.touch(k.conn)
+	ks.d.loop.touch(k.Conn)
 }
 
 // deed sends a deed to the keeper of a job.
@@ -199,19 +198,17 @@ func (ks *keepers) deed(d *launcher.Deed) {
 		return
 	}
 	if d.Kind == launcher.DeedForget {
-		if r := k.route.Load(); r != nil {
-			r.settle(k)
-		}
+		k.Settle()
 		k.forgotten = true
 		delete(ks.jobs, d.Ident)
-		ks.d.routes.detach(d.Ident, k)
-		if k.conn.Write(wire.KindDeed, 0, d) == nil {
-			ks.d.loop.later = append(ks.d.loop.later, k.conn)
+		ks.d.routes.Detach(d.Ident, &k.Keeper)
+		if k.Conn.Write(wire.KindDeed, 0, d) == nil {
+			ks.d.loop.later = append(ks.d.loop.later, k.Conn)
 		}
 		return
 	}
-	if k.conn.Write(wire.KindDeed, 0, d) == nil {
-		ks.d.loop.touch(k.conn)
+	if k.Conn.Write(wire.KindDeed, 0, d) == nil {
+		ks.d.loop.touch(k.Conn)
 	}
 	if d.Kind == launcher.DeedStop {
 		k.stopping = true
@@ -234,12 +231,12 @@ func (ks *keepers) beat(t *inputs.Turn) {
 		if k.stopping {
 			k.wake()
 		}
-		err := k.conn.WriteRaw(wire.KindLease, 0)
+		err := k.Conn.WriteRaw(wire.KindLease, 0)
 		if left, known := t.Node.Lease(t.Now, k.ident); known && err == nil {
-			err = k.conn.Write(wire.KindDeed, 0, &launcher.Deed{Ident: k.ident, Kind: launcher.DeedLease, Grace: left})
+			err = k.Conn.Write(wire.KindDeed, 0, &launcher.Deed{Ident: k.ident, Kind: launcher.DeedLease, Grace: left})
 		}
 		if err == nil {
-			_ = k.conn.Flush()
+			_ = k.Conn.Flush()
 		}
 	}
 	ks.refill()
@@ -274,12 +271,12 @@ func (ks *keepers) spawner() {
 			continue
 		}
 		ks.d.in.Watch.Add(watch.KeepersSpawned, 1)
-		k := &keeperProcess{proc: p, conn: wire.NewConn(p.link)}
+		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.link)}}
 		ks.greet(k)
-		_ = k.conn.Flush()
+		_ = k.Conn.Flush()
 		ks.d.in.Post(func(*inputs.Turn) { ks.spawned(k) })
 		if ks.d.in.Context().Err() != nil { // the loop will not run spawned any more
-			_ = k.conn.Close()
+			_ = k.Conn.Close()
 			_ = p.wait()
 			ks.own.ended(p.pid)
 			return
@@ -328,7 +325,7 @@ func (ks *keepers) serve(k *keeperProcess) {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 		ks.d.in.Watch.Refused(watch.FramesBad, "keeper", err, ks.d.in.Self)
 	}
-	_ = k.conn.Close()
+	_ = k.Conn.Close()
 	if ks.d.in.Context().Err() != nil {
 		return // the keeper waits for the next launcher
 	}
@@ -339,17 +336,15 @@ func (ks *keepers) serve(k *keeperProcess) {
 
 func (ks *keepers) read(k *keeperProcess) error {
 	for {
-		f, err := k.conn.ReadShared() // posted events are decoded copies of the frame
+		f, err := k.Conn.ReadShared() // posted events are decoded copies of the frame
 		if err != nil {
 			return err
 		}
 		if err := ks.handle(k, f); err != nil {
 			return err
 		}
-		if !k.conn.Buffered() {
-			if r := k.route.Load(); r != nil {
-				r.flush()
-			}
+		if !k.Conn.Buffered() {
+			k.Flush()
 		}
 	}
 }
@@ -369,10 +364,7 @@ func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 	case wire.KindRefusal:
 		return wire.DecodeRefusal(f.Body)
 	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindPeerFrame, wire.KindWarn:
-		if r := k.route.Load(); r != nil {
-			return r.fromKeeper(k, f)
-		}
-		return nil
+		return k.OnFrame(f)
 	}
 	ev, err := wire.DecodeKeeper(f.Kind, f.Body)
 	if err != nil {
@@ -393,8 +385,8 @@ func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 		ks.d.in.Watch.Add(watch.Adopted, 1)
 		k.ident = e.Start.Launch.Ident
 		ks.jobs[k.ident] = k
-		ks.d.routes.learn(&e.Start.Launch, e.Start.Index)
-		ks.d.routes.attach(k, &e.Start)
+		ks.d.routes.Learn(&e.Start.Launch, e.Start.Index)
+		ks.d.routes.Attach(&k.Keeper, &e.Start)
 		t.Node.Keeper(t.Now, ev, t.Out)
 		ks.heard(t, k)
 		return
@@ -406,7 +398,7 @@ func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 		k.done = true
 		ks.d.loop.refillAt(t.Now + refillPause) // by then this keeper may be idle again
 		again := func() { ks.d.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
-		if r := k.route.Load(); r != nil && r.hold(again) {
+		if k.Hold(again) {
 			return
 		}
 	}
@@ -423,7 +415,7 @@ func (ks *keepers) again(k *keeperProcess) {
 	}
 	k.forgotten, k.done, k.ident = false, false, filch.Ident{}
 	if len(ks.queue) == 0 && len(ks.idle) >= max(maxIdle, ks.d.cfg.Spare) {
-		_ = k.conn.Close()
+		_ = k.Conn.Close()
 		return
 	}
 	ks.d.in.Watch.Add(watch.KeepersKept, 1)
@@ -447,7 +439,7 @@ func (ks *keepers) gone(t *inputs.Turn, k *keeperProcess) {
 		return
 	}
 	delete(ks.jobs, k.ident)
-	ks.d.routes.detach(k.ident, k)
+	ks.d.routes.Detach(k.ident, &k.Keeper)
 	if k.done {
 		return
 	}
@@ -466,7 +458,7 @@ func (ks *keepers) gone(t *inputs.Turn, k *keeperProcess) {
 // next launcher. The loop calls release last.
 func (ks *keepers) release() {
 	for k := range ks.all {
-		_ = k.conn.Drain(closeDrain)
-		_ = k.conn.Close()
+		_ = k.Conn.Drain(closeDrain)
+		_ = k.Conn.Close()
 	}
 }

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,115 +10,14 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
-	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
-
-// logs holds the output of the ranks here of detached jobs, one log for each job.
-type logs struct {
-	dir string
-
-	mu   sync.Mutex // guards have and busy
-	have map[filch.JobID]bool
-	busy map[filch.JobID]int // number of open sinks
-}
-
-// newLogs finds the logs of an earlier launcher.
-func newLogs(dir string) *logs {
-	ls := &logs{dir: dir, have: map[filch.JobID]bool{}, busy: map[filch.JobID]int{}}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		digits, _, _ := strings.Cut(e.Name(), ".")
-		if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
-			ls.have[filch.JobID(n)] = true
-		}
-	}
-	return ls
-}
-
-func (ls *logs) path(j filch.JobID) string { return filepath.Join(ls.dir, j.String()) }
-
-func (ls *logs) has(j filch.JobID) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.have[j]
-}
-
-// open continues a job's log, or begins a new log.
-func (ls *logs) open(j filch.JobID) (*sink, error) {
-	l, err := output.OpenLog(ls.path(j))
-	if err != nil {
-		return nil, err
-	}
-	ls.mu.Lock()
-	ls.have[j] = true
-	ls.busy[j]++
-	oldest := j
-	for k := range ls.have { // in any order: the least id counts
-		if ls.busy[k] == 0 { // the job with the least number may run on for days
-			oldest = min(oldest, k)
-		}
-	}
-	full := len(ls.have) > maxLogs && oldest != j
-	ls.mu.Unlock()
-	if full {
-		err = ls.remove(oldest)
-	}
-	return &sink{log: l, closed: func() { ls.release(j) }}, err
-}
-
-// release notes that a sink of a log was closed.
-func (ls *logs) release(j filch.JobID) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.busy[j]--; ls.busy[j] == 0 {
-		delete(ls.busy, j)
-	}
-}
-
-// maxLogs bounds the jobs whose output a node keeps; beyond maxLogs the node removes
-// the log of the oldest ended job.
-const maxLogs = 1000
-
-// remove deletes the log of a forgotten job.
-func (ls *logs) remove(j filch.JobID) error {
-	ls.mu.Lock()
-	had := ls.have[j]
-	delete(ls.have, j)
-	ls.mu.Unlock()
-	if !had {
-		return nil
-	}
-	return output.RemoveLog(ls.path(j))
-}
-
-// sink is a job's log, open for writing.
-type sink struct {
-	mu     sync.Mutex // one writer at a time; the file is local
-	log    *output.Log
-	closed func()
-}
-
-func (s *sink) append(o wire.Output) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.Append(output.Piece{
-		Index: o.Index, Offset: o.Offset, Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Data: o.Data,
-	})
-}
-
-func (s *sink) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed()
-	return s.log.Close()
-}
 
 // Limits of reading logs.
 const (
 	chunkBytes = 1 << 20
-	followPoll = 50 * time.Millisecond
 	partWait   = 200 * time.Millisecond // for output of a node while others may have some
 	maxParts   = 4096                   // nodes whose output one answer joins
 )
@@ -144,35 +41,7 @@ func (d *Daemon) logPart(arg func(int) string) (any, error) {
 	if err != nil || limit > chunkBytes {
 		return nil, filch.Errorf(filch.Invalid, "%q bytes are not to be had at once", arg(3))
 	}
-	return d.readPart(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
-}
-
-func (d *Daemon) readPart(job filch.JobID, rank filch.Rank, at uint64, limit int, wait time.Duration) (wire.LogPart, error) {
-	poll := time.NewTicker(followPoll)
-	defer poll.Stop()
-	for end := time.Now().Add(wait); ; {
-		// before the log is read; otherwise the last output could be missed
-		p := wire.LogPart{Next: at, Absent: !d.logs.has(job), Done: d.routes.find(job) == nil}
-		if !p.Absent {
-			pieces, next, lost, err := output.ReadLog(d.logs.path(job), at, rank, limit)
-			if err != nil {
-				return p, err
-			}
-			p.Next, p.Lost = next, lost
-			for _, o := range pieces {
-				p.Pieces = append(p.Pieces, wire.LogPiece{Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Data: o.Data})
-			}
-		}
-		if len(p.Pieces) > 0 || p.Done || time.Now().After(end) {
-			return p, nil
-		}
-		at = p.Next
-		select {
-		case <-poll.C:
-		case <-d.in.Context().Done():
-			return p, filch.Errorf(filch.Unavailable, "the launcher of %s is going down", d.in.Self)
-		}
-	}
+	return d.routes.ReadLog(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
 }
 
 // jobInfo returns the known facts about a job of any node.
@@ -229,7 +98,7 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		if len(c.Pieces) > 0 || c.End || !time.Now().Before(end) {
 			return c, nil
 		}
-		if time.Since(began) < followPoll && !d.in.Pause(partWait, end) { // no node could wait
+		if time.Since(began) < dataplane.LogPoll && !d.in.Pause(partWait, end) { // no node could wait
 			return c, nil
 		}
 	}
@@ -254,7 +123,7 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 			defer func() { <-tokens }()
 			switch {
 			case n == d.in.Self:
-				parts[i], errs[i] = d.readPart(info.ID, rank, at[n], limit, max(wait, 0))
+				parts[i], errs[i] = d.routes.ReadLog(info.ID, rank, at[n], limit, max(wait, 0))
 			case !d.live(n):
 				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")
 			default:

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -82,7 +83,7 @@ func (l *loop) begin() {
 	}
 	l.d.meta.begin(l.turn())
 	l.node.Restore(l.d.in.Now(), records, &l.out)
-	l.d.routes.restore(records)
+	l.d.routes.Restore(records)
 	l.d.copies.restore(records)
 	l.d.members.begin()
 	l.d.members.hear(l.turn())
@@ -129,7 +130,7 @@ func (l *loop) take(in inputs.Input) {
 // arm sets the timer for the brain's deadline or the next beat.
 func (l *loop) arm(timer *time.Timer) {
 	due := l.node.Deadline()
-	if !l.beats && (l.d.keepers.busy() || l.d.routes.count() > 0) {
+	if !l.beats && (l.d.keepers.busy() || l.d.routes.Count() > 0) {
 		l.beats, l.beatAt = true, l.d.in.Now()+beat
 	}
 	if l.beats {
@@ -154,7 +155,7 @@ func (l *loop) tick() {
 	if l.beats && now >= l.beatAt {
 		l.beats = false
 		l.d.keepers.beat(l.turn())
-		l.d.routes.retry()
+		l.d.routes.Retry()
 	}
 	l.d.rejoin()
 	l.d.members.tick(now)
@@ -209,7 +210,7 @@ func (l *loop) once() {
 		l.record(&o.Records[i])
 	}
 	for i := range o.Starts {
-		d.routes.learn(&o.Starts[i].Launch, o.Starts[i].Index)
+		d.routes.Learn(&o.Starts[i].Launch, o.Starts[i].Index)
 		d.copies.start(&o.Starts[i])
 	}
 	for i := range o.Tasks {
@@ -288,7 +289,7 @@ func (l *loop) record(r *launcher.Record) {
 // over handles the end of a job of this origin.
 func (l *loop) over(j filch.JobID) {
 	l.ended = append(l.ended, j)
-	l.d.routes.end(j)
+	l.d.routes.End(j)
 	l.d.copies.over(j)
 }
 
@@ -304,7 +305,7 @@ func jobOfKey(key string) (filch.JobID, bool) {
 func (l *loop) send(s *launcher.Send) {
 	d := l.d
 	if m, ok := s.Message.(*launcher.Dispatch); ok && m.Launch.Origin == d.in.Self {
-		d.routes.learn(&m.Launch, notHere)
+		d.routes.Learn(&m.Launch, dataplane.NotHere)
 	}
 	if s.To == d.in.Self {
 		l.echoes = append(l.echoes, s.Message)
@@ -336,8 +337,8 @@ func (l *loop) reply(r *launcher.Reply) {
 	switch e := r.Event.(type) {
 	case launcher.Accepted:
 		if c != nil {
-			c.job.Store(int32(e.Job))
-			l.d.routes.bind(e.Job, c)
+			c.Job.Store(int32(e.Job))
+			l.d.routes.Bind(e.Job, &c.Client)
 			l.d.copies.accepted(e.Job, c)
 		}
 		l.last = e.Job
@@ -355,7 +356,7 @@ func (l *loop) reply(r *launcher.Reply) {
 	}
 	k, body, err := wire.EncodeEvent(r.Event)
 	if err == nil {
-		err = c.conn.WriteRaw(k, 0, body)
+		err = c.Conn.WriteRaw(k, 0, body)
 	}
 	if err != nil {
 		l.d.in.Watch.Log().Debug("a client was not told", "err", err.Error())
@@ -365,5 +366,5 @@ func (l *loop) reply(r *launcher.Reply) {
 	case launcher.Ended, launcher.Refused:
 		c.finished.Store(true)
 	}
-	l.touch(c.conn)
+	l.touch(c.Conn)
 }

@@ -161,7 +161,7 @@ func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
 	ms.set(m)
 	t.Node.Peer(t.Now, m.Peer, t.Out)
 	if m.Standing >= stealer.Dead {
-		d.routes.lost(m.Name)
+		d.routes.OnLost(m.Name)
 	}
 }
 

@@ -18,14 +18,14 @@ func (d *Daemon) query(c *client, req uint32, q wire.Query) {
 	select {
 	case d.asks.slots <- struct{}{}:
 	default:
-		_ = c.conn.Send(wire.KindAnswer, req, answerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", maxQueries)))
+		_ = c.Conn.Send(wire.KindAnswer, req, answerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", maxQueries)))
 		return
 	}
 	d.in.Go(func() {
 		v, err := d.answer(q, true)
 		<-d.asks.slots
-		_ = c.conn.Send(wire.KindAnswer, req, answerOf(v, err))
-		_ = c.conn.Drain(closeDrain)
+		_ = c.Conn.Send(wire.KindAnswer, req, answerOf(v, err))
+		_ = c.Conn.Drain(closeDrain)
 	})
 }
 
@@ -149,7 +149,7 @@ func (d *Daemon) stats() wire.StatsInfo {
 	runtime.ReadMemStats(&mem)
 	s := wire.StatsInfo{
 		Node: d.in.Self, UptimeSecs: d.in.Now().Seconds(), Counts: d.in.Watch.Counts(), Sent: d.in.Watch.Kinds(),
-		Clients: d.clients.count(), Routes: d.routes.count(),
+		Clients: d.clients.count(), Routes: d.routes.Count(),
 		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: d.net.Stats().Conns,
 	}
 	_ = d.in.Ask(inputs.LoopWait, func(*inputs.Turn) { s.Keepers = len(d.keepers.all) })

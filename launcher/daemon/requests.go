@@ -64,12 +64,12 @@ func (cs *clients) onStdin(c *client, f wire.Frame) error {
 	if _, err := wire.DecodeStdin(f.Body); err != nil {
 		return err
 	}
-	cs.d.routes.stdin(filch.JobID(c.job.Load()), f.Body)
+	cs.d.routes.Stdin(filch.JobID(c.Job.Load()), f.Body)
 	return nil
 }
 
 func (cs *clients) onResize(c *client, f wire.Frame) error {
-	cs.d.routes.resize(filch.JobID(c.job.Load()), f.Body)
+	cs.d.routes.Resize(filch.JobID(c.Job.Load()), f.Body)
 	return nil
 }
 
@@ -135,8 +135,8 @@ func (cs *clients) onOps(c *client, f wire.Frame) error {
 	}
 	cs.d.in.Post(func(t *inputs.Turn) {
 		t.Node.StoreDo(t.Now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {
-			if c.conn.Write(wire.KindResults, f.Req, wire.Results{Results: rs}) == nil {
-				cs.d.loop.touch(c.conn)
+			if c.Conn.Write(wire.KindResults, f.Req, wire.Results{Results: rs}) == nil {
+				cs.d.loop.touch(c.Conn)
 			}
 		}, t.Out)
 	})
@@ -146,7 +146,7 @@ func (cs *clients) onOps(c *client, f wire.Frame) error {
 // signal forwards a signal or cancels a job; job 0 means the job of the client.
 func (cs *clients) signal(t *inputs.Turn, c *client, k wire.Kind, s wire.Signal) {
 	if s.Job == 0 {
-		s.Job = filch.JobID(c.job.Load())
+		s.Job = filch.JobID(c.Job.Load())
 	}
 	var err *filch.Error
 	switch {
@@ -157,8 +157,8 @@ func (cs *clients) signal(t *inputs.Turn, c *client, k wire.Kind, s wire.Signal)
 	default:
 		err = t.Node.Cancel(t.Now, s.Job, s.Sig, "its client", t.Out)
 	}
-	if err != nil && c.conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
-		cs.d.loop.touch(c.conn)
+	if err != nil && c.Conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
+		cs.d.loop.touch(c.Conn)
 	}
 }
 
@@ -168,6 +168,6 @@ func (cs *clients) reattach(t *inputs.Turn, c *client, r wire.Reattach) {
 		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: c.id, Event: launcher.Refused{Err: *err, Code: filch.ExitOurs}})
 		return // the output goes to the client that has the job, if any
 	}
-	c.job.Store(int32(r.Job))
-	cs.d.routes.reattach(r.Job, c, r.Seen)
+	c.Job.Store(int32(r.Job))
+	cs.d.routes.Reattach(r.Job, &c.Client, r.Seen)
 }

@@ -1,4 +1,4 @@
-package daemon
+package dataplane
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 // route is the data plane of one attempt of a job, as this node sees it: the origin,
 // the nodes of the attempt, and on the origin the client.
 type route struct {
-	d      *Daemon
+	plane  *Routes
 	ident  filch.Ident
 	origin filch.NodeName
 	nodes  []filch.NodeName // nil before the launch is known
 	window uint64
 	kept   bool // the job is detached: output stays on the node of the rank
 
-	mu      sync.Mutex     // guards the fields below
-	keeper  *keeperProcess // of this node
-	index   int32          // of this node, or notHere
-	client  *client
+	mu      sync.Mutex // guards the fields below
+	keeper  *Keeper    // of this node
+	index   int32      // of this node, or NotHere
+	client  *Client
 	sink    *sink // of a detached job, on the origin
 	gone    bool  // the client went away: output is dropped
 	missed  bool  // output came before anybody could take output
@@ -55,8 +55,8 @@ type outlet struct {
 	stall   uint64
 }
 
-func newRoute(d *Daemon, l *launcher.Launch) *route {
-	r := &route{d: d, ident: l.Ident, origin: l.Origin, index: notHere}
+func newRoute(plane *Routes, l *launcher.Launch) *route {
+	r := &route{plane: plane, ident: l.Ident, origin: l.Origin, index: NotHere}
 	if len(l.Nodes) == 0 {
 		return r
 	}
@@ -65,7 +65,7 @@ func newRoute(d *Daemon, l *launcher.Launch) *route {
 		r.nodes[i] = n.Node
 	}
 	r.window, r.kept = wire.Window(len(l.Nodes)), l.Detach
-	if l.Origin == d.in.Self || l.Detach {
+	if l.Origin == plane.in.Self || l.Detach {
 		r.in = make([]ends, len(l.Nodes))
 	}
 	return r
@@ -78,7 +78,7 @@ func (r *route) tag() string { return "job-" + r.ident.Job.String() }
 func (r *route) peers() []filch.NodeName {
 	var all []filch.NodeName
 	add := func(n filch.NodeName) {
-		if n != r.d.in.Self {
+		if n != r.plane.in.Self {
 			all = append(all, n)
 		}
 	}
@@ -103,12 +103,12 @@ func (r *route) flush() {
 	c := r.client
 	r.mu.Unlock()
 	if c != nil {
-		_ = c.conn.Flush()
+		_ = c.Conn.Flush()
 	}
 }
 
 // fromKeeper handles a frame of the data plane from this node's keeper.
-func (r *route) fromKeeper(k *keeperProcess, f wire.Frame) error {
+func (r *route) fromKeeper(f wire.Frame) error {
 	if f.Kind == wire.KindPeerFrame {
 		p, err := wire.DecodePeerFrame(f.Body)
 		if err != nil {
@@ -119,16 +119,16 @@ func (r *route) fromKeeper(k *keeperProcess, f wire.Frame) error {
 		}
 		return nil
 	}
-	if r.origin == r.d.in.Self || r.kept {
+	if r.origin == r.plane.in.Self || r.kept {
 		return r.arrived(f.Kind, f.Body, false) // k's reader flushes after a burst
 	}
-	return r.outward(k, f)
+	return r.outward(f)
 }
 
 // outward sends a frame of the keeper to the origin. The reader of the keeper must not
 // wait, since ends come on the same stream: frames that do not fit into the queue are
 // dropped and asked for again.
-func (r *route) outward(k *keeperProcess, f wire.Frame) error {
+func (r *route) outward(f wire.Frame) error {
 	class := overlay.Metadata
 	var at uint64
 	switch f.Kind {
@@ -170,23 +170,23 @@ const maxPayload = 128 << 10
 
 // relay sends a frame to another node, and reports whether the frame was sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
-	if to == r.d.in.Self {
+	if to == r.plane.in.Self {
 		return false
 	}
 	var head [8]byte
 	b := payloads.Get().(*[]byte)
 	p, err := wire.AppendPayload((*b)[:0], wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
 	if err == nil {
-		err = r.d.net.Send(to, c, p)
+		err = r.plane.net.Send(to, c, p)
 	}
 	if *b = p; cap(p) <= maxPayload {
 		payloads.Put(b)
 	}
 	if err != nil {
-		r.d.in.Watch.Add(watch.RelaysLost, 1)
+		r.plane.in.Watch.Add(watch.RelaysLost, 1)
 		return false
 	}
-	r.d.in.Watch.Add(watch.RelaysOut, 1)
+	r.plane.in.Watch.Add(watch.RelaysOut, 1)
 	return true
 }
 
@@ -194,7 +194,7 @@ func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []by
 func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 	switch in.Kind {
 	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindWarn:
-		if r.origin != r.d.in.Self {
+		if r.origin != r.plane.in.Self {
 			return filch.Errorf(filch.Invalid, "%s for job %d, whose origin is %s", in.Kind, r.ident.Job, r.origin)
 		}
 		if i, ok := indexOf(in); ok && (int(i) >= len(r.nodes) || r.nodes[i] != from) {
@@ -212,7 +212,7 @@ func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 // output and ends go over different streams. hold reports false when no output is
 // missing.
 func (r *route) hold(done func()) bool {
-	if r.origin == r.d.in.Self || r.kept {
+	if r.origin == r.plane.in.Self || r.kept {
 		return false
 	}
 	r.mu.Lock()
@@ -264,14 +264,14 @@ func (r *route) toKeeper(k wire.Kind, parts ...[]byte) {
 	if kp == nil {
 		return
 	}
-	if kp.conn.WriteRaw(k, 0, parts...) == nil {
-		_ = kp.conn.Flush()
+	if kp.Conn.WriteRaw(k, 0, parts...) == nil {
+		_ = kp.Conn.Flush()
 	}
 }
 
 // toIndex sends a frame to the keeper at an index.
 func (r *route) toIndex(i int32, c overlay.Class, k wire.Kind, body []byte) bool {
-	if r.nodes[i] == r.d.in.Self {
+	if r.nodes[i] == r.plane.in.Self {
 		r.toKeeper(k, body)
 		return true
 	}
@@ -291,17 +291,17 @@ func (r *route) toAll(k wire.Kind, body []byte) {
 		r.mu.Unlock()
 		switch {
 		case skip:
-		case n == r.d.in.Self:
+		case n == r.plane.in.Self:
 			r.toKeeper(k, body)
 		default:
 			p, err := wire.Payload(wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(nil), body)
 			if err == nil {
-				ctx, cancel := context.WithTimeout(r.d.in.Context(), stdinWait)
-				err = r.d.net.SendWait(ctx, n, overlay.Bulk, p)
+				ctx, cancel := context.WithTimeout(r.plane.in.Context(), stdinWait)
+				err = r.plane.net.SendWait(ctx, n, overlay.Bulk, p)
 				cancel()
 			}
 			if err != nil {
-				r.d.in.Watch.Add(watch.RelaysLost, 1)
+				r.plane.in.Watch.Add(watch.RelaysLost, 1)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package dataplane
 
 import (
 	"github.com/filch-hpc/filch"
@@ -20,10 +20,10 @@ func (r *route) keepLog(again bool) {
 	if have {
 		return
 	}
-	s, err := r.d.logs.open(r.ident.Job)
+	s, err := r.plane.logs.open(r.ident.Job)
 	if err != nil {
 		if !again {
-			r.d.in.Fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
+			r.plane.in.Fault("cannot keep the output of a detached job", err, "job", int(r.ident.Job))
 		}
 		return
 	}
@@ -76,8 +76,8 @@ func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
 		r.mu.Lock()
 		c := r.client
 		r.mu.Unlock()
-		if c != nil && c.conn.WriteRaw(k, 0, body) == nil {
-			_ = c.conn.Flush()
+		if c != nil && c.Conn.WriteRaw(k, 0, body) == nil {
+			_ = c.Conn.Flush()
 		}
 	}
 	return nil
@@ -124,12 +124,12 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 	switch {
 	case s != nil: // also while the submitting client is still connected
 		if err := s.append(o); err != nil {
-			r.d.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
+			r.plane.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	case c != nil:
 		if r.toClient(c, o.Index, end, body) {
 			if flush {
-				_ = c.conn.Flush()
+				_ = c.Conn.Flush()
 			}
 			return nil
 		}
@@ -139,10 +139,10 @@ func (r *route) output(o wire.Output, body []byte, flush bool) error {
 }
 
 // toClient queues a piece for the client and notes the credit due for the piece.
-func (r *route) toClient(c *client, index int32, end uint64, body []byte) bool {
+func (r *route) toClient(c *Client, index int32, end uint64, body []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, err := c.conn.Queue(wire.KindOutput, 0, body)
+	at, err := c.Conn.Queue(wire.KindOutput, 0, body)
 	if err != nil {
 		return false
 	}
@@ -195,7 +195,7 @@ func (r *route) lastOutput(end wire.Place) error {
 		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
 		return nil
 	}
-	if r.nodes[end.Index] != r.d.in.Self { // settle tells the keeper here when to leave
+	if r.nodes[end.Index] != r.plane.in.Self { // settle tells the keeper here when to leave
 		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
 	}
 	return nil
@@ -222,8 +222,8 @@ func (r *route) stdinWant(p wire.Place, flush bool) error {
 	}
 	r.granted = grant
 	r.mu.Unlock()
-	if c.conn.WriteRaw(wire.KindStdinWant, 0, wire.Place{Offset: grant}.Encode()) == nil && flush {
-		_ = c.conn.Flush()
+	if c.Conn.WriteRaw(wire.KindStdinWant, 0, wire.Place{Offset: grant}.Encode()) == nil && flush {
+		_ = c.Conn.Flush()
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (r *route) resendAll() {
 
 // retry repeats frames that were not sent, or may have been lost on the way.
 func (r *route) retry() {
-	if r.origin != r.d.in.Self && !r.kept {
+	if r.origin != r.plane.in.Self && !r.kept {
 		r.retryOut()
 		return
 	}
@@ -303,11 +303,11 @@ func (r *route) retryOut() {
 	}
 	late := r.out.late > maxHeld
 	r.mu.Unlock()
-	if index == notHere {
+	if index == NotHere {
 		return
 	}
 	if late {
-		r.d.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
+		r.plane.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
 		r.release()
 		return
 	}
@@ -321,12 +321,12 @@ func (r *route) retryOut() {
 
 // settle tells a keeper that is done that all of its output was taken, so that the
 // keeper can leave.
-func (r *route) settle(k *keeperProcess) {
+func (r *route) settle(k *Keeper) {
 	r.mu.Lock()
 	index := r.index
 	r.mu.Unlock()
-	if index != notHere {
-		_ = k.conn.WriteRaw(wire.KindOutputSeen, 0, wire.Place{Index: index}.Encode())
+	if index != NotHere {
+		_ = k.Conn.WriteRaw(wire.KindOutputSeen, 0, wire.Place{Index: index}.Encode())
 	}
 }
 
@@ -338,7 +338,7 @@ func (r *route) lost(n filch.NodeName) {
 		return
 	}
 	for i, name := range r.nodes {
-		if name == n && r.origin == r.d.in.Self {
+		if name == n && r.origin == r.plane.in.Self {
 			_ = r.stdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin}, true)
 		}
 	}
@@ -352,7 +352,7 @@ func (r *route) close() {
 	r.mu.Unlock()
 	if s != nil {
 		if err := s.close(); err != nil {
-			r.d.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
+			r.plane.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	}
 }

@@ -1,0 +1,104 @@
+package dataplane
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testInstance = "5f0c2a52-4b7e-4b0e-9d0e-1c2d3e4f5a6b"
+
+// nowhere is a network that reaches no node.
+type nowhere struct{}
+
+func (nowhere) Send(filch.NodeName, overlay.Class, []byte) error { return overlay.ErrUnreachable }
+
+func (nowhere) SendWait(context.Context, filch.NodeName, overlay.Class, []byte) error {
+	return overlay.ErrUnreachable
+}
+
+func (nowhere) Protect(filch.NodeName, string) {}
+
+func (nowhere) Unprotect(filch.NodeName, string) {}
+
+// A member that names another's index, or a node that the job has not, changes
+// nothing of the job's streams.
+func TestRoutesBelieveNobody(t *testing.T) {
+	rs := New(inputs.New("n1", watch.Discard()), testInstance, t.TempDir())
+	rs.Connect(nowhere{})
+	l := &launcher.Launch{Ident: filch.Ident{Instance: testInstance, Job: 9, Attempt: 1}, Origin: "n1", Nodes: []launcher.NodeRanks{{Node: "n1"}, {Node: "n2"}}}
+	rs.Learn(l, NotHere)
+	rt := rs.find(9)
+	body := wire.Output{Index: 0, Stream: 1, Data: []byte("x")}.Head(nil)
+	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: append(body, 'x')}); err == nil {
+		t.Error("n2 spoke for n1")
+	}
+	body = wire.Output{Index: 7, Stream: 1}.Head(nil)
+	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: body}); err == nil {
+		t.Error("a node beyond the job spoke")
+	}
+	if err := rt.stdinWant(wire.Place{Index: 7, Offset: 1}, true); err == nil {
+		t.Error("a node beyond the job wants stdin")
+	}
+	rt.credit(7, 1, true)
+	if err := rs.OnRelay("n3", wire.Frame{Kind: wire.KindRelay, Req: 9, Body: wire.Relay{Attempt: 8, Kind: wire.KindOutput}.Head(nil)}); err != nil {
+		t.Errorf("another attempt: %v", err)
+	}
+	rs.drop(9, rt)
+}
+
+// The oldest log goes when there are too many, but not one that is written.
+func TestLogOfARunningJobStays(t *testing.T) {
+	ls := newLogs(t.TempDir())
+	first, err := ls.open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.close()
+	for j := filch.JobID(2); j <= maxLogs+2; j++ {
+		s, err := ls.open(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.append(wire.Output{Stream: 1, Data: []byte("still here\n")}); err != nil {
+		t.Fatal(err)
+	}
+	pieces, _, _, err := output.ReadLog(ls.path(1), 0, -1, 1<<20)
+	if !ls.has(1) || err != nil || len(pieces) != 1 {
+		t.Errorf("the log of a job that runs is gone: %v, %v", pieces, err)
+	}
+	if ls.has(2) || !ls.has(4) {
+		t.Errorf("the oldest log of a job that has ended is there: %v, a newer one: %v", ls.has(2), ls.has(4))
+	}
+}
+
+// The log of an attempt is closed when another has begun, too.
+func TestLogOfAnAttemptIsClosed(t *testing.T) {
+	rs := New(inputs.New("n1", watch.Discard()), testInstance, t.TempDir())
+	const job = 5
+	for attempt := range filch.Attempt(3) {
+		rs.Learn(&launcher.Launch{
+			Ident:  filch.Ident{Instance: testInstance, Job: job, Attempt: attempt + 1},
+			Origin: "n1", Detach: true, Nodes: []launcher.NodeRanks{{Node: "n1"}},
+		}, 0)
+	}
+	rs.End(job)
+	if n := rs.logs.busy[job]; n != 0 {
+		t.Errorf("%d files of a job that has ended are open", n)
+	}
+}
