@@ -52,7 +52,10 @@ type Offer struct {
 
 // Share is a node's part of a job.
 type Share struct {
-	Offer
+	Node  filch.NodeName
+	Lease filch.LeaseID
+	Ranks int32
+	Word  uint64 // of the offer
 	Spans []Span
 }
 
@@ -115,8 +118,7 @@ func (n *Need) take(offers []Offer) ([]Offer, bool) {
 func (n *Need) Assign(offers []Offer, first filch.NodeName) []Share {
 	shares := make([]Share, len(offers))
 	for i, o := range offers {
-		shares[i].Offer = o
-		shares[i].Ranks = 0
+		shares[i] = Share{Node: o.Node, Lease: o.Lease, Word: o.Word}
 	}
 	slices.SortFunc(shares, func(a, b Share) int { return byName(a.Node, b.Node, first) })
 	room := make([]int32, len(offers))

@@ -133,18 +133,7 @@ func (l *Log) Append(entries ...Entry) (uint64, error) {
 		l.mu.Unlock()
 		return 0, ErrClosed
 	}
-	first := len(l.waiting) == 0 && len(entries) > 0
-	for _, e := range entries {
-		l.number++
-		l.waiting = append(l.waiting, numbered{Entry: e, seq: l.base + l.number})
-	}
-	n := l.number
-	if first {
-		l.since = time.Now()
-	}
-	if l.failed != nil {
-		l.shrink()
-	}
+	first, n := l.add(entries), l.number
 	l.mu.Unlock()
 	if first && l.cfg.syncs() {
 		l.rouse()

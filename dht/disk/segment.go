@@ -183,6 +183,12 @@ type trust struct {
 	noted bool // an entry of this process is durable: the owner noted the damage
 }
 
+// durable notes that all writes are synced, up to the entry with a number.
+func (t *trust) durable(upto uint64) {
+	t.shaky = false
+	t.noted = t.noted || upto > 0
+}
+
 // load reads every segment. Unreadable parts are reported and skipped.
 func (f *files) load() (highest uint64, err error) {
 	names, err := f.cfg.FS.List(f.cfg.Dir)

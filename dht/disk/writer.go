@@ -36,6 +36,22 @@ type queue struct {
 	closed  bool
 }
 
+// add appends entries, and reports whether none waited before.
+func (q *queue) add(entries []Entry) (first bool) {
+	first = len(q.waiting) == 0 && len(entries) > 0
+	for _, e := range entries {
+		q.number++
+		q.waiting = append(q.waiting, numbered{Entry: e, seq: q.base + q.number})
+	}
+	if first {
+		q.since = time.Now()
+	}
+	if q.failed != nil {
+		q.shrink()
+	}
+	return first
+}
+
 // run writes and tidies until the log is closed.
 func (l *Log) run() {
 	timer := time.NewTimer(forever)
@@ -151,8 +167,7 @@ func (l *Log) settle(f *files) (again []numbered, err error) {
 // succeed announces the durable entries.
 func (l *Log) succeed(f *files, batch []numbered, taken uint64, took time.Duration) {
 	clear(batch)
-	f.shaky = false
-	f.noted = f.noted || taken > 0
+	f.durable(taken)
 	l.publish(f)
 	l.mu.Lock()
 	if cap(batch) <= shrinkFrom {
@@ -203,46 +218,46 @@ func (l *Log) fail(f *files, err error, rest []numbered, now time.Time) {
 
 // shrink keeps only the last waiting entry of each key. So a disk failing for hours
 // costs no more memory than the owner's own data.
-func (l *Log) shrink() {
-	if len(l.waiting) >= max(shrinkFrom, 2*l.shrunk) {
-		l.lastOfEach()
+func (q *queue) shrink() {
+	if len(q.waiting) >= max(shrinkFrom, 2*q.shrunk) {
+		q.lastOfEach()
 	}
 }
 
-func (l *Log) lastOfEach() {
-	last := make(map[string]int, len(l.waiting))
-	for i := range l.waiting {
-		last[l.waiting[i].Key] = i
+func (q *queue) lastOfEach() {
+	last := make(map[string]int, len(q.waiting))
+	for i := range q.waiting {
+		last[q.waiting[i].Key] = i
 	}
-	kept := l.waiting[:0]
-	for i := range l.waiting {
-		if e := l.waiting[i]; last[e.Key] == i {
+	kept := q.waiting[:0]
+	for i := range q.waiting {
+		if e := q.waiting[i]; last[e.Key] == i {
 			kept = append(kept, e)
 		}
 	}
-	clear(l.waiting[len(kept):])
-	l.waiting, l.shrunk = kept, len(kept)
+	clear(q.waiting[len(kept):])
+	q.waiting, q.shrunk = kept, len(kept)
 }
 
 // removalsFirst moves removals to the front, as they make room; no key may wait
 // twice.
-func (l *Log) removalsFirst() {
-	kept := make([]numbered, 0, len(l.waiting))
+func (q *queue) removalsFirst() {
+	kept := make([]numbered, 0, len(q.waiting))
 	for _, removal := range []bool{true, false} {
-		for _, e := range l.waiting {
+		for _, e := range q.waiting {
 			if (e.Value == nil) == removal {
 				kept = append(kept, e)
 			}
 		}
 	}
-	l.waiting = kept
+	q.waiting = kept
 }
 
-// signal wakes the callers in Sync; the lock is held.
-func (l *Log) signal() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
+// signal wakes the callers in Sync.
+func (q *queue) signal() {
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
 	}
 }
 

@@ -305,7 +305,7 @@ func (o *origin) onStepGrant(t *Turn, from filch.NodeName, m *launcher.StepGrant
 	j.step.again = filch.Never
 	shares := make([]stealer.Share, len(m.Nodes))
 	for i, at := range m.Nodes {
-		shares[i] = stealer.Share{Offer: stealer.Offer{Node: at.Node, Lease: at.Lease, Ranks: count(at.Ranks)}, Spans: at.Ranks}
+		shares[i] = stealer.Share{Node: at.Node, Lease: at.Lease, Ranks: count(at.Ranks), Spans: at.Ranks}
 	}
 	o.attempts.launch(t, j, shares, nil)
 }

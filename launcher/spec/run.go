@@ -30,7 +30,12 @@ type Run struct {
 // Client holds the settings that the client acts on, and settings without a place in a
 // request before the whole command line is read.
 type Client struct {
-	Words            // values for later steps
+	// Values of options as given, for later steps; "" when not given.
+	Only, Exclude         string
+	Stdin, Stdout, Stderr string
+	Bcast                 string // - when without a path
+	Instance              string
+
 	Mem        int64 // --mem, per node
 	MemPerCPU  int64 // --mem-per-cpu
 	Verbose    int   // how often -v
@@ -45,14 +50,6 @@ type Client struct {
 	Allocation string           // srun --jobid
 	Batch      Batch            // of sbatch
 	Around     []filch.NodeName // the nodes of the allocation around an srun step
-}
-
-// Words holds values of options as given; "" when not given.
-type Words struct {
-	Only, Exclude         string
-	Stdin, Stdout, Stderr string
-	Bcast                 string // - when without a path
-	Instance              string
 }
 
 // Parse reads the words behind `filch run`.

@@ -15,9 +15,12 @@ type edge struct{ from, to int32 }
 // candidate is an edge due to a file with several writers: child to reads file, and from
 // is a writer of file.
 type candidate struct {
-	edge
+	edge edge
 	file int32
 }
+
+// version is a file as written by one of its writers.
+type version struct{ writer, file int32 }
 
 // declared is a parent named by a task, not yet looked up.
 type declared struct {

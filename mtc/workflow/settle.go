@@ -33,11 +33,11 @@ func (b *builder) settle() error {
 		}
 		kept := cands[:0]
 		for _, c := range cands {
-			if component[c.from] != component[c.to] || direct[c.edge] {
+			if component[c.edge.from] != component[c.edge.to] || direct[c.edge] {
 				kept = append(kept, c)
 				continue
 			}
-			b.traps.add(TrapOverwritten, "%s, by %s", b.g.Files[c.file].Origin, b.g.Tasks[c.from].Name)
+			b.traps.add(TrapOverwritten, "%s, by %s", b.g.Files[c.file].Origin, b.g.Tasks[c.edge.from].Name)
 		}
 		cands = kept
 		all = slices.Clone(base)
@@ -133,18 +133,18 @@ func (b *builder) versions(cands []candidate) error {
 		several = append(several, f)
 	}
 	slices.Sort(several)
-	made := map[candidate]int32{} // by writer and file; to is not used
+	made := map[version]int32{}
 	for _, f := range several {
 		writers := b.more[f]
 		b.traps.add(TrapWriters, "%s: %s and %s", b.g.Files[f].Origin, b.g.Tasks[b.g.Files[f].Writer].Name, b.g.Tasks[writers[0]].Name)
-		made[candidate{edge{from: b.g.Files[f].Writer}, f}] = f
+		made[version{b.g.Files[f].Writer, f}] = f
 		for k, w := range writers {
 			if len(b.g.Files) >= FilesMax {
 				return b.src.errorf(b.g.Tasks[w].Line, "task %s: too many files: at most %d", quote(b.g.Tasks[w].Name), FilesMax)
 			}
 			v := b.g.Files[f]
 			v.Path, v.Writer = fmt.Sprintf("%s~%d", v.Path, k+2), w
-			made[candidate{edge{from: w}, f}] = int32(len(b.g.Files))
+			made[version{w, f}] = int32(len(b.g.Files))
 			b.g.Files = append(b.g.Files, v)
 		}
 	}
@@ -153,14 +153,14 @@ func (b *builder) versions(cands []candidate) error {
 		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool { return b.more[f] != nil })
 		for k, f := range t.Outputs {
 			if b.more[f] != nil {
-				t.Outputs[k] = made[candidate{edge{from: int32(i)}, f}]
+				t.Outputs[k] = made[version{int32(i), f}]
 			}
 		}
 		slices.Sort(t.Outputs)
 	}
 	for _, c := range cands {
-		t := &b.g.Tasks[c.to]
-		t.Inputs = append(t.Inputs, made[candidate{edge{from: c.from}, c.file}])
+		t := &b.g.Tasks[c.edge.to]
+		t.Inputs = append(t.Inputs, made[version{c.edge.from, c.file}])
 	}
 	for i := range b.g.Tasks {
 		b.g.Tasks[i].Inputs = unique(b.g.Tasks[i].Inputs)

@@ -98,7 +98,7 @@ type coordinator struct {
 
 // newNest prepares the instance of an allocation.
 func (o *upOptions) newNest(given *alloc.Allocation) (*coordinator, error) {
-	if err := o.findQueue(); err != nil {
+	if err := o.findQueue(o.pool != ""); err != nil {
 		return nil, err
 	}
 	n := &coordinator{upOptions: o, given: given, reports: make(chan report, 64), up: map[string]report{}, progress: func(int, int) {}}

@@ -42,11 +42,8 @@ type localNodes struct {
 	members  []place.Node
 	procs    []*startedLauncher
 	quit     <-chan struct{} // closed to stop waiting; nil never
-	own
-}
 
-// own are the properties of an instance that this process makes.
-type own struct {
+	// Of an instance that this process makes.
 	fresh bool  // made now, so a failure removes its files
 	queue bool  // of tasks: is mirrored
 	after int32 // job ids up to after are taken

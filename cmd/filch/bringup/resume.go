@@ -42,8 +42,9 @@ const (
 	resumeTries = 8                // addresses to try
 )
 
-// findQueue finds the queue of --resume, before anything is started.
-func (o *upOptions) findQueue() error {
+// findQueue finds the queue of --resume, before anything is started; joins says that the
+// nodes join another instance.
+func (o *queueOptions) findQueue(joins bool) error {
 	if o.resume == "" {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (o *upOptions) findQueue() error {
 		return ui.Misused(err)
 	}
 	switch {
-	case o.pool != "":
+	case joins:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--resume and --join exclude each other").WithHint("resume first, and let the others join"))
 	case o.chosen && !o.mirror:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--resume needs --mirror"))
@@ -127,7 +128,7 @@ func listening(home place.Home) string {
 
 // clearOld removes the files of killed launchers of this name, whose queue goes
 // on under the same name.
-func (o *upOptions) clearOld(base, name string) error {
+func (o *queueOptions) clearOld(base, name string) error {
 	if o.old.from == "" || name != o.resume && name != o.old.from.Instance() {
 		return nil
 	}
@@ -165,7 +166,7 @@ func queueHere(home place.Home, uuid string) string {
 
 // goOn has the launcher of d resume the old queue, and returns the text to print
 // about the queue.
-func (o *upOptions) goOn(d place.Dir) (string, error) {
+func (o *queueOptions) goOn(d place.Dir) (string, error) {
 	if o.old.from == "" {
 		return "", nil
 	}

@@ -168,7 +168,7 @@ func (o *upOptions) begin(command []string) error {
 	if err := o.checkHere(); err != nil {
 		return err
 	}
-	if err := o.findQueue(); err != nil {
+	if err := o.findQueue(o.pool != ""); err != nil {
 		return err
 	}
 	if o.shell {
@@ -191,7 +191,8 @@ func (o *upOptions) begin(command []string) error {
 	if err != nil {
 		return err
 	}
-	b := &localNodes{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret, own: own{queue: o.mirror || o.old.from != "", after: o.old.last, ending: o.ending(o.end)}}
+	b := &localNodes{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret}
+	b.queue, b.after, b.ending = o.mirror || o.old.from != "", o.old.last, o.ending(o.end)
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
 		switch {
 		case len(dead) == 0 || b.tied:
