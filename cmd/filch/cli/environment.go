@@ -55,11 +55,10 @@ func ReadSmall(path string) (string, error) {
 	return string(b), err
 }
 
-// ProcessLimits adds the umask and the soft limits of this process to the order.
-func ProcessLimits(o *launcher.Order) {
+// ProcessLimits are the umask and the soft limits of this process, for a request.
+func ProcessLimits() (umask uint32, limits []launcher.Rlimit) {
 	mask := syscall.Umask(0)
 	syscall.Umask(mask)
-	o.Umask = uint32(mask)
 	for _, resource := range rlimitsPropagated {
 		var r syscall.Rlimit
 		if syscall.Getrlimit(int(resource), &r) != nil {
@@ -68,6 +67,7 @@ func ProcessLimits(o *launcher.Order) {
 		if resource == syscall.RLIMIT_NOFILE && rlimit.OpenFiles > 0 {
 			r.Cur = rlimit.OpenFiles
 		}
-		o.Rlimits = append(o.Rlimits, launcher.Rlimit{Resource: resource, Soft: r.Cur})
+		limits = append(limits, launcher.Rlimit{Resource: resource, Soft: r.Cur})
 	}
+	return uint32(mask), limits
 }

@@ -36,7 +36,7 @@ func CheckDetached(r *spec.Run) error {
 
 // Launch submits the run and stays with it.
 func Launch(r *spec.Run, around spec.Context) int {
-	cli.ProcessLimits(&r.Order)
+	r.Order.Umask, r.Order.Rlimits = cli.ProcessLimits()
 	s := &Session{Spec: r, cwd: around.Cwd}
 	in, err := s.openStdin()
 	if err != nil {

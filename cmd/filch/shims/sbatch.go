@@ -179,7 +179,7 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	if _, err := r.Finish(around); err != nil {
 		return err
 	}
-	cli.ProcessLimits(&r.Order)
+	r.Order.Umask, r.Order.Rlimits = cli.ProcessLimits()
 	if p.Dir = r.Order.Cwd; p.Out == "" {
 		p.Out = "slurm-%j.out"
 		if index >= 0 {

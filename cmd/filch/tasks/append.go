@@ -135,7 +135,7 @@ func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.
 // with other tasks.
 func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	if f.array == "" && f.builtin == "" {
-		return f.payloads(s, command, bag)
+		return f.payloads(s, command, bag, f.patterns(bag))
 	}
 	of, n := workflow.Array{}, int64(1)
 	if f.array != "" {
@@ -164,7 +164,7 @@ func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *wor
 
 // builtins are tasks without a process, in a job whose other tasks may start
 // processes.
-func (f *submitFlags) builtins(n int64, command []string) (source, error) {
+func (f *sourceFlags) builtins(n int64, command []string) (source, error) {
 	body, err := builtin(f.builtin)
 	switch {
 	case err != nil:

@@ -69,11 +69,9 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	s.Total = int32(len(s.Nodes))
 	gr.Earlier = append(gr.Earlier, p.id)
-	body, err := wire.Marshal(&f.order)
-	if err != nil {
+	if s.Spec.Body, err = body(&f.order); err != nil {
 		return err
 	}
-	s.Spec.Body = append([]byte{launcher.BodyOrder}, body...)
 	if gr.InPlace {
 		return p.submit(g, s, nil, show, nil)
 	}
@@ -248,12 +246,7 @@ func (f *flow) node(i int32) (record.GraphNode, error) {
 	for k := range t.Outputs {
 		t.Outputs[k].Writer = f.index[i]
 	}
-	b, err := wire.Marshal(&t)
-	n.Body = launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...))
-	if size := len(n.Encode()); err == nil && size > record.MaxPayload {
-		err = filch.Errorf(filch.Invalid, "task %q: its command and the names of its files take %d bytes, at most %d", n.Name, size, record.MaxPayload)
-	}
-	return n, err
+	return graphNode(n, t)
 }
 
 // results are the files that no task of the old job reads. If the new job runs

@@ -25,30 +25,13 @@ import (
 
 // submitFlags are the options of filch submit.
 type submitFlags struct {
-	fromFlags
+	sourceFlags
 	needFlags
 	lifeFlags
-	placeFlags
-	growFlags
+	orderFlags
 	showFlags
-}
-
-// growFlags are the options of jobs that tasks are added to.
-type growFlags struct {
-	open bool
-	to   string
-}
-
-// fromFlags are the sources of tasks.
-type fromFlags struct {
-	eachLine, fromJSON, array, builtin string
-	worker                             bool
-}
-
-// placeFlags set the nodes of tasks, and the files of their streams.
-type placeFlags struct {
-	name, cwd, stdin, stdout, stderr, openMode, keep string
-	env                                              []string
+	open bool   // more tasks are added later
+	to   string // the open job to add the tasks to
 }
 
 // showFlags set the actions of the command after the submission.
@@ -194,13 +177,16 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 	if f.open {
 		src, err = f.opened(s, command, bag)
 	} else {
-		src, err = f.payloads(s, command, bag)
+		src, err = f.payloads(s, command, bag, f.patterns(bag))
 	}
 	return s, src, err
 }
 
+// sourceFlags are the sources of tasks.
+type sourceFlags struct{ eachLine, fromJSON, array, builtin string }
+
 // sources finds the command, and the values behind it.
-func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Bag, err error) {
+func (f *sourceFlags) sources(args []string) (command []string, bag *workflow.Bag, err error) {
 	command = args
 	if workflow.HasSources(args) {
 		if bag, err = workflow.ParseSources(args, openInput); err != nil {
@@ -233,12 +219,7 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 	if err := f.needs(sp); err != nil {
 		return err
 	}
-	class, err := strconv.ParseInt(f.priority, 10, 16)
-	if err != nil {
-		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
-	}
-	s.Ticket.Class = int32(class)
-	if s.After, err = readDeps(f.dep); err != nil {
+	if err := f.queues(s); err != nil {
 		return err
 	}
 	if f.builtin != "" {
@@ -249,32 +230,17 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 			return err
 		}
 	}
-	for _, e := range f.env {
-		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
-			return filch.Errorf(filch.Invalid, "--env %q is not NAME=VALUE", e)
-		}
-	}
-	o := launcher.TaskOrder{
-		Name: s.Name, Argv: command, Cwd: around.Cwd,
-		Env: append(around.Env, f.env...), KillWait: launcher.TaskGrace, Worker: f.worker,
-	}
-	if f.cwd != "" {
-		o.Cwd = f.cwd
-	}
-	keeps := map[string]launcher.Keep{"all": launcher.KeepAll, "failed": launcher.KeepFailed, "none": launcher.KeepNone}
-	keep, ok := keeps[f.keep]
-	if !ok {
-		return filch.Errorf(filch.Invalid, "--keep %q is none of all, failed, none", f.keep)
-	}
-	o.Keep = keep
-	if err := f.files(&o, bag); err != nil {
+	o, err := f.order(around, s.Name, command)
+	if err != nil {
 		return err
 	}
-	order := launcher.Order{}
-	cli.ProcessLimits(&order)
-	o.Umask, o.Rlimits = order.Umask, order.Rlimits
-	body, err := wire.Marshal(&o)
-	sp.Body = append([]byte{launcher.BodyOrder}, body...)
+	many, err := f.makesMany(bag)
+	if err == nil {
+		err = f.files(&o, many || f.open, bag)
+	}
+	if err == nil {
+		sp.Body, err = body(&o)
+	}
 	return err
 }
 
@@ -329,8 +295,8 @@ func checkDeps(c *client.Client, ids []filch.JobID) error {
 	return nil
 }
 
-// payloads is the source of the tasks.
-func (f *submitFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
+// payloads is the source of the tasks; the bag's tasks have streams of their own.
+func (f *sourceFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag, streams taskFiles) (source, error) {
 	switch {
 	case f.array != "":
 		return nil, array(s, f.array)
@@ -348,7 +314,7 @@ func (f *submitFlags) payloads(s *mtc.Submission, command []string, bag *workflo
 	case f.fromJSON != "":
 		return f.entries(s, command)
 	case bag != nil:
-		return expanded(s, bag, taskFiles{f.stdin, f.stdout, f.stderr, bag}), nil
+		return expanded(s, bag, streams), nil
 	}
 	return nil, nil
 }
@@ -397,7 +363,7 @@ func openInput(name string) (io.ReadCloser, error) {
 
 // entries are tasks of a JSON list: with a command each is a value for the
 // command, in FILCH_LINE; without, each names its own command.
-func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, error) {
+func (f *sourceFlags) entries(s *mtc.Submission, command []string) (source, error) {
 	in, err := openInput(f.fromJSON)
 	if err != nil {
 		return nil, err
@@ -422,11 +388,6 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 		}
 		return item(launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Cwd: t.Run.Cwd, Limit: t.Need.TimeLimit})
 	}, nil
-}
-
-func item(t launcher.TaskItem) ([]byte, error) {
-	b, err := wire.Marshal(&t)
-	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
 }
 
 // expanded are the combinations of the values after :::, with their files.

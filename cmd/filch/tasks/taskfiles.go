@@ -21,9 +21,14 @@ type taskFiles struct {
 	bag          *workflow.Bag // nil: the tasks have no values
 }
 
+// patterns are the options about files, for tasks with the values of a bag.
+func (f *orderFlags) patterns(bag *workflow.Bag) taskFiles {
+	return taskFiles{f.stdin, f.stdout, f.stderr, bag}
+}
+
 // files reads the options about files into the order, and refuses options with
-// which tasks would write over each other's output.
-func (f *submitFlags) files(o *launcher.TaskOrder, bag *workflow.Bag) error {
+// which tasks, if there are many, would write over each other's output.
+func (f *orderFlags) files(o *launcher.TaskOrder, many bool, bag *workflow.Bag) error {
 	o.Stdin, o.Stdout, o.Stderr = f.stdin, f.stdout, f.stderr
 	switch f.openMode {
 	case "append", "a":
@@ -39,12 +44,8 @@ func (f *submitFlags) files(o *launcher.TaskOrder, bag *workflow.Bag) error {
 		}
 		return nil
 	}
-	many, err := f.makesMany(bag)
-	if err != nil {
-		return err
-	}
-	files := taskFiles{f.stdin, f.stdout, f.stderr, bag}
-	for _, p := range files.patterns() {
+	files := f.patterns(bag)
+	for _, p := range files.named() {
 		if p.option != "-i" && f.stdin != "" && filepath.Clean(p.text) == filepath.Clean(f.stdin) && !strings.HasPrefix(p.text, "/dev/") {
 			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty it before it reads it", f.stdin, p.option, p.text)
 		}
@@ -61,10 +62,10 @@ func (f *submitFlags) files(o *launcher.TaskOrder, bag *workflow.Bag) error {
 	return nil
 }
 
-// makesMany reports whether the job may have more than one task.
-func (f *submitFlags) makesMany(bag *workflow.Bag) (bool, error) {
+// makesMany reports whether the sources may have more than one task.
+func (f *sourceFlags) makesMany(bag *workflow.Bag) (bool, error) {
 	switch {
-	case f.open || f.eachLine != "" || f.fromJSON != "":
+	case f.eachLine != "" || f.fromJSON != "":
 		return true, nil
 	case bag != nil:
 		return bag.Len() > 1, nil
@@ -78,8 +79,8 @@ func (f *submitFlags) makesMany(bag *workflow.Bag) (bool, error) {
 // filePattern is the file name in an option.
 type filePattern struct{ option, text string }
 
-// patterns are the names that are files.
-func (t *taskFiles) patterns() (all []filePattern) {
+// named are the names that are files.
+func (t *taskFiles) named() (all []filePattern) {
 	for _, p := range []filePattern{{"-i", t.in}, {"-o", t.out}, {"-e", t.err}} {
 		isFile := p.text != "" && p.text != launcher.NoFile && (p.option != "-e" || p.text != "-" && p.text != t.out)
 		if isFile {

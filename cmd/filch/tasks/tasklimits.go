@@ -2,10 +2,12 @@ package tasks
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -35,6 +37,17 @@ func (f *lifeFlags) starts(sp *record.Spec) error {
 	sp.Retries, sp.Once = f.retries, f.once
 	sp.CrashLimit, sp.Sure = uint8(max(f.crashes, 1)), f.crashes == 0
 	return nil
+}
+
+// queues fills in the place of the job among others, and the jobs to wait for.
+func (f *lifeFlags) queues(s *mtc.Submission) error {
+	class, err := strconv.ParseInt(f.priority, 10, 16)
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
+	}
+	s.Ticket.Class = int32(class)
+	s.After, err = readDeps(f.dep)
+	return err
 }
 
 // needs reads the resources that a task takes of a node.

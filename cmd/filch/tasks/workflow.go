@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -43,9 +44,17 @@ docs/workflows.md.`,
 
 // show is the options of filch workflow show.
 type show struct {
-	json, dot            bool
-	slots                []int
-	timeScale, sizeScale float64
+	json, dot bool
+	slots     []int
+	scales
+}
+
+// scales are the factors of a replay's times and file sizes.
+type scales struct{ time, size float64 }
+
+func (k *scales) declare(p *pflag.FlagSet) {
+	p.Float64Var(&k.time, "time-scale", 1, "multiply the run times of a replay")
+	p.Float64Var(&k.size, "size-scale", 1, "multiply the file sizes of a replay")
 }
 
 func workflowShowCommand() *cobra.Command {
@@ -67,8 +76,7 @@ about it. It needs no launcher and starts nothing.`,
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.dot, "dot", false, "print the graph for Graphviz")
 	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "numbers of slots to give the least time for")
-	f.Float64Var(&o.timeScale, "time-scale", 1, "multiply the run times of a replay")
-	f.Float64Var(&o.sizeScale, "size-scale", 1, "multiply the file sizes of a replay")
+	o.declare(f)
 	return c
 }
 
@@ -81,7 +89,7 @@ func (o *show) run(name string) error {
 	if o.json && o.dot {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--json and --dot exclude each other"))
 	}
-	g, err := loadWorkflow(name, o.timeScale, o.sizeScale)
+	g, err := o.load(name)
 	if err != nil {
 		return err
 	}
@@ -95,12 +103,12 @@ func (o *show) run(name string) error {
 	return nil
 }
 
-// loadWorkflow reads a workflow file; - is standard input.
-func loadWorkflow(name string, timeScale, sizeScale float64) (*workflow.Graph, error) {
-	if timeScale == 0 || sizeScale == 0 {
+// load reads a workflow file; - is standard input.
+func (k scales) load(name string) (*workflow.Graph, error) {
+	if k.time == 0 || k.size == 0 {
 		return nil, ui.Misused(filch.Errorf(filch.Invalid, "a scale is above 0"))
 	}
-	o := workflow.Options{Name: name, TimeScale: timeScale, SizeScale: sizeScale, YAML: filchd.ReadYAML}
+	o := workflow.Options{Name: name, TimeScale: k.time, SizeScale: k.size, YAML: filchd.ReadYAML}
 	if name == "-" {
 		o.Name = "standard input"
 		return workflow.Load(os.Stdin, o)

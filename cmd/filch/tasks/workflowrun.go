@@ -39,9 +39,6 @@ type runFlags struct {
 	showFlags
 }
 
-// scales are the factors of a replay's times and file sizes.
-type scales struct{ time, size float64 }
-
 func workflowRunCommand(g *cli.Global) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
@@ -71,8 +68,7 @@ the waiting, not the job; filch workflow collect brings the files then.`,
 	p.StringVarP(&f.name, "name", "J", "", "name of the job (default: the workflow's)")
 	p.StringVar(&f.priority, "priority", "0", "before jobs with a lower number")
 	p.StringVar(&f.dep, "dep", "", "start when these jobs have ended well: `afterok:ID,ID`")
-	p.Float64Var(&f.time, "time-scale", 1, "multiply the run times of a replay")
-	p.Float64Var(&f.size, "size-scale", 1, "multiply the file sizes of a replay")
+	f.declare(p)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	return c
 }
@@ -86,7 +82,7 @@ type WorkflowJob struct {
 }
 
 func (f *runFlags) run(g *cli.Global, file string) error {
-	w, err := loadWorkflow(file, f.time, f.size)
+	w, err := f.load(file)
 	if err != nil {
 		return err
 	}
@@ -99,11 +95,11 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 	if err = f.place(w, file); err != nil {
 		return err
 	}
-	s, err := f.submission(w)
+	s, o, err := f.submission(w)
 	if err != nil {
 		return ui.Misused(err)
 	}
-	if err = f.origin(g, w, s); err != nil {
+	if err = f.origin(g, w, s, o); err != nil {
 		return err
 	}
 	c, err := g.Dial()
@@ -167,14 +163,22 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 	return err
 }
 
-// submission is all of the job but its order.
-func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, error) {
-	shared := submitFlags{needFlags: needFlags{cpus: 1}, lifeFlags: lifeFlags{crashes: record.CrashLimit, priority: f.priority, dep: f.dep}}
-	shared.name, shared.keep = f.name, "all"
-	s := &mtc.Submission{Name: f.name, Follow: !f.detach && f.wait}
-	if err := shared.spec(s, nil, nil); err != nil {
-		return nil, err
+// submission is the job without the body, and the order that the body will hold.
+func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.TaskOrder, error) {
+	around, err := cli.Environment()
+	if err != nil {
+		return nil, nil, err
 	}
+	s := &mtc.Submission{Name: f.name, Follow: !f.detach && f.wait}
+	life := lifeFlags{priority: f.priority, dep: f.dep}
+	if err = life.queues(s); err != nil {
+		return nil, nil, err
+	}
+	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Spec.Each.Slots, s.Spec.CrashLimit = 1, record.CrashLimit
 	s.Spec.Payloads, s.Spec.OnFail = true, record.FailStop
 	if f.keepGoing {
 		s.Spec.OnFail = record.FailSkip
@@ -184,7 +188,7 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, error) {
 	for i := range w.Tasks {
 		n, err := f.node(w, int32(i), &s.Spec)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if w.Tasks[i].Need.Once {
 			once++
@@ -192,14 +196,14 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, error) {
 		s.Nodes = append(s.Nodes, n)
 	}
 	if once > 0 && once < len(w.Tasks) {
-		return nil, filch.Errorf(filch.Invalid, "%d of %d tasks say once: all do, or none", once, len(w.Tasks)).
+		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks say once: all do, or none", once, len(w.Tasks)).
 			WithHint("write once: true under defaults")
 	}
 	if s.Total = int32(len(s.Nodes)); s.Total == 0 {
-		return nil, filch.Errorf(filch.Invalid, "the workflow has no tasks")
+		return nil, nil, filch.Errorf(filch.Invalid, "the workflow has no tasks")
 	}
 	s.Spec.Once = once > 0
-	return s, nil
+	return s, &o, nil
 }
 
 // node is a task of the workflow; every task gets the largest need of any task.
@@ -238,18 +242,13 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (record.Gra
 			item.Outputs = files
 		}
 	}
-	b, err := wire.Marshal(&item)
-	n.Body = launcher.Timed(item.Limit, append([]byte{launcher.PayloadItem}, b...))
 	sp.Limits = sp.Limits || item.Limit > 0
-	if size := len(n.Encode()); size > record.MaxPayload {
-		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
-			t.Name, len(t.Inputs)+len(t.Outputs), size, record.MaxPayload)
-	}
-	return n, err
+	return graphNode(n, item)
 }
 
-// origin completes the order with the node that has the folder.
-func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission) error {
+// origin completes the order with the node that has the folder, and the job with the
+// order.
+func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission, o *launcher.TaskOrder) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err
@@ -257,10 +256,6 @@ func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission) e
 	defer c.Close()
 	var nodes []wire.NodeInfo
 	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes); err != nil {
-		return err
-	}
-	var o launcher.TaskOrder
-	if err := wire.Unmarshal(s.Spec.Body[1:], &o); err != nil {
 		return err
 	}
 	o.Graph = &launcher.TaskGraph{Folder: f.folder, InPlace: f.inPlace}
@@ -274,8 +269,7 @@ func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission) e
 		// A replay sleeps, and the file's cores are from another machine.
 		s.Spec.Each.Slots = min(s.Spec.Each.Slots, most)
 	}
-	body, err := wire.Marshal(&o)
-	s.Spec.Body = append([]byte{launcher.BodyOrder}, body...)
+	s.Spec.Body, err = body(o)
 	return err
 }
 
@@ -299,7 +293,7 @@ is the workflow that the job was made of.`,
 			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, args[0]); err != nil {
 				return err
 			}
-			w, err := loadWorkflow(args[1], 1, 1)
+			w, err := scales{1, 1}.load(args[1])
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,66 @@
+package tasks
+
+import (
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// orderFlags describe the processes of the tasks, and the files of their streams.
+type orderFlags struct {
+	name, cwd, stdin, stdout, stderr, openMode, keep string
+	env                                              []string
+	worker                                           bool
+}
+
+// order is the common description of the tasks of a job, without their files.
+func (f *orderFlags) order(around spec.Context, name string, command []string) (o launcher.TaskOrder, err error) {
+	for _, e := range f.env {
+		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
+			return o, filch.Errorf(filch.Invalid, "--env %q is not NAME=VALUE", e)
+		}
+	}
+	o = launcher.TaskOrder{
+		Name: name, Argv: command, Cwd: around.Cwd,
+		Env: append(around.Env, f.env...), KillWait: launcher.TaskGrace, Worker: f.worker,
+	}
+	if f.cwd != "" {
+		o.Cwd = f.cwd
+	}
+	keeps := map[string]launcher.Keep{"all": launcher.KeepAll, "failed": launcher.KeepFailed, "none": launcher.KeepNone}
+	keep, ok := keeps[f.keep]
+	if !ok {
+		return o, filch.Errorf(filch.Invalid, "--keep %q is none of all, failed, none", f.keep)
+	}
+	o.Keep = keep
+	o.Umask, o.Rlimits = cli.ProcessLimits()
+	return o, nil
+}
+
+// body is the body of a job with an order.
+func body(o *launcher.TaskOrder) ([]byte, error) {
+	b, err := wire.Marshal(o)
+	return append([]byte{launcher.BodyOrder}, b...), err
+}
+
+// item is the payload of a task.
+func item(t launcher.TaskItem) ([]byte, error) {
+	b, err := wire.Marshal(&t)
+	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
+}
+
+// graphNode completes the node of a workflow's task with the payload of the task.
+func graphNode(n record.GraphNode, t launcher.TaskItem) (record.GraphNode, error) {
+	var err error
+	n.Body, err = item(t)
+	if size := len(n.Encode()); size > record.MaxPayload {
+		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
+			n.Name, len(t.Inputs)+len(t.Outputs), size, record.MaxPayload)
+	}
+	return n, err
+}
