@@ -27,8 +27,7 @@ var largeTypes = map[string]int{
 
 // loneStructs are embedded in one other struct and have no method: parts of that
 // struct by another name. No new one may come.
-var loneStructs = map[string]bool{
-}
+var loneStructs = map[string]bool{}
 
 func TestTidyPackages(t *testing.T) {
 	lines := map[string]int{}
