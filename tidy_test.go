@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts"
 
 // pure rooms touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/varint", "launcher", "launcher/node", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure rooms. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -74,7 +74,11 @@ launcher/daemon: *
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/mirror: . launcher/config/place mtc/queue
-launcher/node: . dht dht/store dht/store/message launcher mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
+launcher/node: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
+launcher/node/local: . launcher mtc/policy slots stealer
+launcher/node/ranks: . launcher launcher/node/local slots stealer
+launcher/node/records: . dht dht/store dht/store/message launcher launcher/node/local mtc mtc/record stealer
+launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
 launcher/output: .
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
@@ -97,10 +101,10 @@ scripts/...: *
 slots: .
 stealer: . slots
 testbed/...: * testbed
-testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node mtc mtc/message mtc/policy mtc/record slots stealer testbed
+testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
-testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node mtc mtc/record slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/records launcher/node/tasks mtc mtc/record slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/peril: . dht dht/store
 testbed/sim/planted:
 testbed/sim/ranges:

@@ -18,6 +18,14 @@ type NodeRanks struct {
 	Ranks []Span
 }
 
+// CountRanks returns the number of ranks in spans.
+func CountRanks(spans []Span) (k int32) {
+	for _, s := range spans {
+		k += s.Count
+	}
+	return k
+}
+
 // Launch is the description of an attempt sent to every keeper. A launch goes down a tree
 // with TreeWidth children for each node: the parent of index i is (i-1)/TreeWidth.
 type Launch struct {

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -27,6 +28,9 @@ type JobRecord struct {
 	Ended   *EndRecord
 	Shared  SharedRecord
 }
+
+// RecordKey returns the key of the [Record] of a job on the disk of its origin.
+func RecordKey(id filch.JobID) string { return fmt.Sprintf("job/%d", id) }
 
 // SharedRecord is the further state needed by another node to go on with a job.
 type SharedRecord struct {

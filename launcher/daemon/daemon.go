@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/mtc/policy"
 )
@@ -163,8 +164,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
 	d.cfg.Node.Tasks.Victims = policy.Hierarchical // without groups, drawn from all nodes
-	d.cfg.Node.Records = store.New(node.StoreConfig(&d.cfg.Node))
-	d.loop.node = node.New(d.cfg.Node)
+	d.loop.node = node.New(d.cfg.Node, store.New(records.StoreConfig(&d.cfg.Node)))
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
-	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // policyWait limits the time for writing the policy, with retries.
-const policyWait = node.StoreWait + 5*time.Second
+const policyWait = records.StoreWait + 5*time.Second
 
 // policy returns the scheduling policies of all nodes, or, for a query of another node,
 // the policy of this node. If a client sends a text, this node writes the policy to the

@@ -9,7 +9,8 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
-	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -20,10 +21,10 @@ const printedBytes = 2 << 20
 
 // taskJob reads the record of a job of tasks; nil without an error: there is no such
 // job.
-func (d *Daemon) taskJob(job filch.JobID) (j *node.TaskJob, err error) {
+func (d *Daemon) taskJob(job filch.JobID) (j *records.TaskJob, err error) {
 	done := make(chan struct{})
 	if post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		t.Node.FindTasks(t.Now, job, recordWait, func(have *node.TaskJob, why *filch.Error) {
+		t.Node.FindTasks(t.Now, job, recordWait, func(have *records.TaskJob, why *filch.Error) {
 			if j = have; why != nil && why.Kind != filch.NotFound {
 				err = why
 			}
@@ -67,12 +68,12 @@ func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error)
 }
 
 // aboutTasks answers a query about a job of tasks, whichever node leads the job.
-func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *node.TaskJob, arg func(int) string) (any, error) {
+func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
 		return d.waitTasks(job, j, arg(1))
 	case wire.VerbCancel:
-		if info := node.TaskJobInfo(job, j.Record, 0); info.Code != nil {
+		if info := records.TaskJobInfo(job, j.Record, 0); info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
 		}
 		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, t.Out) }); err != nil {
@@ -93,7 +94,7 @@ func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *node.TaskJob, arg 
 }
 
 // closeTasks closes a job of tasks, and waits until the record shows the close.
-func (d *Daemon) closeTasks(job filch.JobID, j *node.TaskJob) (any, error) {
+func (d *Daemon) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 	if j.Record.Graph {
 		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow: nothing can be added to it anyway", job)
 	}
@@ -114,8 +115,8 @@ func (d *Daemon) closeTasks(job filch.JobID, j *node.TaskJob) (any, error) {
 
 // tasksInfo returns the state in the record, and the nodes of tasks that have not
 // ended.
-func (d *Daemon) tasksInfo(job filch.JobID, j *node.TaskJob) (launcher.JobInfo, node.TasksSum) {
-	info, sum := node.TaskJobInfo(job, j.Record, time.Now().UnixNano()), node.TasksSum{}
+func (d *Daemon) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.TasksSum) {
+	info, sum := records.TaskJobInfo(job, j.Record, time.Now().UnixNano()), tasks.TasksSum{}
 	if info.Code != nil {
 		return info, sum
 	}
@@ -133,17 +134,17 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *node.TaskJob) (launcher.JobInfo, 
 }
 
 // explainTasks explains the state of a job of tasks.
-func (d *Daemon) explainTasks(job filch.JobID, j *node.TaskJob) (x launcher.Explanation, err error) {
+func (d *Daemon) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
 	info, sum := d.tasksInfo(job, j)
 	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
 	return x, err
 }
 
 // waitTasks waits for the end of a job of tasks.
-func (d *Daemon) waitTasks(job filch.JobID, j *node.TaskJob, limit string) (any, error) {
+func (d *Daemon) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for {
-		info := node.TaskJobInfo(job, j.Record, time.Now().UnixNano())
+		info := records.TaskJobInfo(job, j.Record, time.Now().UnixNano())
 		if info.Code != nil || !time.Now().Before(deadline) || d.in.Context().Err() != nil {
 			return info, nil
 		}

@@ -41,7 +41,7 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 					c.life(k)
 				}
 			}
-			r := ranks(8)
+			r := gang(8)
 			c.prep(&r)
 			id := w.submit("n1", 1, r)
 			for int(w.age()/sec) < c.at {
@@ -62,9 +62,9 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 func TestPatienceHoldsOverARestart(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
-	w.submit("n2", 7, ranks(8))
+	w.submit("n2", 7, gang(8))
 	w.run(sec)
-	r := ranks(4)
+	r := gang(4)
 	r.Patient = 10 * sec
 	id := w.submit("n1", 1, r)
 	w.run(5 * sec)
@@ -80,7 +80,7 @@ func TestPatienceHoldsOverARestart(t *testing.T) {
 func TestAJobIsNotOverWhileKeepersMayTurnUp(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	w.crash("n2", false)
 	w.run(100 * ms)
@@ -116,7 +116,7 @@ func TestALaunchIsNotRefusedWhileKeepersMayTurnUp(t *testing.T) {
 		}
 		w.faults.cut = func(from, _ filch.NodeName) bool { return from == "n2" && starts > 0 && !w.nodes["n2"].Up() }
 		w.late = 2 * sec
-		r := ranks(1)
+		r := gang(1)
 		r.Shape.Only = []filch.NodeName{"n2"}
 		id := w.submit("n1", 1, r)
 		w.run(100 * ms)
@@ -145,7 +145,7 @@ func TestALaunchIsNotRefusedWhileKeepersMayTurnUp(t *testing.T) {
 func TestALostNodeCountsItsRanksOnce(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 5 * sec }
-	r := ranks(8)
+	r := gang(8)
 	r.Policy.NoKill = true
 	id := w.submit("n1", 1, r)
 	w.run(sec)
@@ -179,11 +179,11 @@ func TestANodeThatComesBackLarger(t *testing.T) {
 		w.run(sec)
 	}
 	grow(8)
-	first := ranks(8)
+	first := gang(8)
 	first.Shape.Only = []filch.NodeName{"n3"}
 	w.submit("n1", 7, first)
 	w.run(sec)
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.MaxNodes = 1
 	id := w.submit("n1", 1, r)
 	w.run(10 * sec)
@@ -201,7 +201,7 @@ func TestANodeThatComesBackLarger(t *testing.T) {
 func TestAPlaceWhoseReleaseWasLost(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
-	r := ranks(1)
+	r := gang(1)
 	r.Shape.Only = []filch.NodeName{"n2"}
 	w.submit("n2", 7, r)
 	w.run(sec)
@@ -213,7 +213,7 @@ func TestAPlaceWhoseReleaseWasLost(t *testing.T) {
 	h.input(func(out *launcher.Outbox) { h.node.Cancel(w.Now(), over, 0, "user", out) })
 	w.run(sec)
 	w.faults.cut = nil
-	small := ranks(3)
+	small := gang(3)
 	small.Shape.Only = r.Shape.Only
 	id := w.submit("n2", 8, small)
 	w.run(30 * sec)

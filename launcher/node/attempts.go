@@ -6,6 +6,9 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -17,7 +20,7 @@ import (
 type attempts struct {
 	*joblist
 	origin  runOwner
-	records *records
+	records *records.Records
 	ranks   ownRanks
 	line    *gatherqueue
 	lost    *lostranks
@@ -28,12 +31,12 @@ type attempts struct {
 // runOwner decides how a job continues after an attempt is over, and sends the job's
 // events to the client.
 type runOwner interface {
-	runOver(t *Turn, j *job)
-	again(t *Turn, j *job)
-	finish(t *Turn, j *job, e launcher.EndRecord)
-	gaveUp(t *Turn, id filch.JobID) bool
-	keep(t *Turn, j *job)
-	tell(t *Turn, j *job, e launcher.Event)
+	runOver(t *local.Turn, j *job)
+	again(t *local.Turn, j *job)
+	finish(t *local.Turn, j *job, e launcher.EndRecord)
+	gaveUp(t *local.Turn, id filch.JobID) bool
+	keep(t *local.Turn, j *job)
+	tell(t *local.Turn, j *job, e launcher.Event)
 }
 
 // run is a launched attempt at its origin.
@@ -117,7 +120,7 @@ func (r *run) deadline() time.Duration {
 
 // launch starts an attempt on the shares. With a loan the attempt uses this node alone
 // and runs at once; an attempt on a single other node needs no gate either.
-func (a *attempts) launch(t *Turn, j *job, shares []stealer.Share, loan *slots.Loan) {
+func (a *attempts) launch(t *local.Turn, j *job, shares []stealer.Share, loan *slots.Loan) {
 	nodes := make([]launcher.NodeRanks, len(shares))
 	for i, s := range shares {
 		nodes[i] = launcher.NodeRanks{Node: s.Node, Lease: s.Lease, Ranks: s.Spans}
@@ -141,7 +144,7 @@ func (a *attempts) launch(t *Turn, j *job, shares []stealer.Share, loan *slots.L
 	if loan == nil {
 		a.line.unsent++
 	}
-	a.records.commit(t, j.id, func(t *Turn) {
+	a.records.Commit(t, j.id, func(t *local.Turn) {
 		if a.jobs[j.id] == j && j.run == r && r.unsent != nil {
 			if loan == nil {
 				a.line.unsent--
@@ -155,11 +158,11 @@ func (a *attempts) launch(t *Turn, j *job, shares []stealer.Share, loan *slots.L
 }
 
 // unlaunch cancels a launch before the origin has sent it.
-func (a *attempts) unlaunch(t *Turn, j *job) {
+func (a *attempts) unlaunch(t *local.Turn, j *job) {
 	r := j.run
 	j.run, j.state = nil, filch.Waiting
 	if r.unsent.loan != nil {
-		a.ledger.End(t.Now, j.key(), r.unsent.loan.Lease, false)
+		a.Ledger.End(t.Now, j.key(), r.unsent.loan.Lease, false)
 		return
 	}
 	a.line.unsent--
@@ -184,14 +187,14 @@ func (u *unsent) wounded(from filch.NodeName, m *launcher.Grant) bool {
 			return false
 		}
 		s.Word = m.Version
-		return m.Lease != s.Lease || m.Held < count(s.Spans)
+		return m.Lease != s.Lease || m.Held < launcher.CountRanks(s.Spans)
 	}
 	return false
 }
 
 // dispatch sends a launch to the root of the tree, or starts the launch on this node's
 // loan.
-func (a *attempts) dispatch(t *Turn, j *job, loan *slots.Loan) {
+func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 	r, nodes := j.run, j.run.launch.Nodes
 	for i := range r.seats {
 		r.seats[i].again = t.Now + RepeatMin
@@ -199,7 +202,7 @@ func (a *attempts) dispatch(t *Turn, j *job, loan *slots.Loan) {
 	r.at.again = t.Now + RepeatMin
 	if loan != nil {
 		r.seats[0].again, r.at.again = filch.Never, filch.Never
-		a.ranks.takePart(t, &r.launch, 0, *loan, true)
+		a.ranks.TakePart(t, &r.launch, 0, *loan, true)
 	} else {
 		t.Send(nodes[0].Node, &launcher.Dispatch{Launch: r.launch, Index: 0, Go: len(nodes) == 1})
 	}
@@ -210,7 +213,7 @@ func (a *attempts) dispatch(t *Turn, j *job, loan *slots.Loan) {
 }
 
 func (a *attempts) remote(nodes []launcher.NodeRanks) bool {
-	return len(nodes) > 1 || nodes[0].Node != a.cfg.Name
+	return len(nodes) > 1 || nodes[0].Node != a.Cfg.Name
 }
 
 func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
@@ -220,8 +223,8 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 	}
 	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
 	r.launch = launcher.Launch{
-		Ident: filch.Ident{Instance: a.cfg.Instance, Job: j.id, Attempt: j.attempt},
-		Name:  j.req.Name, Origin: a.cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
+		Ident: filch.Ident{Instance: a.Cfg.Instance, Job: j.id, Attempt: j.attempt},
+		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
 		Hop: j.kept.hop, Copy: j.req.Copy,
@@ -230,14 +233,14 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 }
 
 // openGate records the moment from which the ranks may start.
-func (a *attempts) openGate(t *Turn, j *job) {
+func (a *attempts) openGate(t *local.Turn, j *job) {
 	j.run.going = true
 	j.run.at.began = t.Now
 	j.waited = t.Now - j.submitted
 }
 
 // armLimit starts the time limit, from the start of the first rank.
-func (a *attempts) armLimit(t *Turn, j *job) {
+func (a *attempts) armLimit(t *local.Turn, j *job) {
 	r, p := j.run, &j.req.Policy
 	if r.at.armed || r.halt.level > 0 || p.TimeLimit <= 0 {
 		return
@@ -247,7 +250,7 @@ func (a *attempts) armLimit(t *Turn, j *job) {
 	if r.at.resumed {
 		// The time that the ranks ran before counts. The participants first have time to
 		// report earlier ends.
-		from, least = r.at.began, t.Now+TellAgainMax
+		from, least = r.at.began, t.Now+ranks.TellAgainMax
 	}
 	r.at.limit = max(from+p.TimeLimit, least)
 	if p.WarnSig > 0 {
@@ -256,7 +259,7 @@ func (a *attempts) armLimit(t *Turn, j *job) {
 }
 
 // armFirst starts the -W timeout at the first known end of a rank.
-func (a *attempts) armFirst(t *Turn, j *job) {
+func (a *attempts) armFirst(t *local.Turn, j *job) {
 	r := j.run
 	if !r.at.waits && j.req.Policy.WaitFirst > 0 && r.halt.level == 0 {
 		r.at.waits, r.at.first = true, t.Now+j.req.Policy.WaitFirst
@@ -264,7 +267,7 @@ func (a *attempts) armFirst(t *Turn, j *job) {
 }
 
 // advance updates a run after a change of a seat.
-func (a *attempts) advance(t *Turn, j *job) {
+func (a *attempts) advance(t *local.Turn, j *job) {
 	r, all := j.run, int32(len(j.run.seats))
 	ready := r.prepared == all || mutantEarlyGo && r.prepared == all-1
 	if !r.going && r.halt.level == 0 && ready {
@@ -301,12 +304,12 @@ func (r *run) ranStarted() bool {
 	return false
 }
 
-func (a *attempts) tellStarted(t *Turn, j *job) {
+func (a *attempts) tellStarted(t *local.Turn, j *job) {
 	j.run.told = true
 	j.run.at.prepare = filch.Never
 	j.state = filch.Running
 	if j.req.Detach {
-		a.records.mark(t, j.id, BookPause)
+		a.records.Mark(t, j.id, records.WritePause)
 	}
 	a.origin.tell(t, j, launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited})
 }
@@ -315,7 +318,7 @@ func (a *attempts) tellStarted(t *Turn, j *job) {
 // with more nodes, Proceed goes down the tree of launches.
 const GoStraight = 64
 
-func (a *attempts) sendProceed(t *Turn, j *job) {
+func (a *attempts) sendProceed(t *local.Turn, j *job) {
 	r := j.run
 	tree := len(r.seats) > GoStraight
 	for i := range r.seats {
@@ -329,7 +332,7 @@ func (a *attempts) sendProceed(t *Turn, j *job) {
 }
 
 // tickRun handles expired limits, and seats without an answer.
-func (a *attempts) tickRun(t *Turn, j *job) {
+func (a *attempts) tickRun(t *local.Turn, j *job) {
 	r, p := j.run, &j.req.Policy
 	if r.at.warn <= t.Now {
 		r.at.warn = filch.Never
@@ -337,16 +340,16 @@ func (a *attempts) tickRun(t *Turn, j *job) {
 	}
 	if r.at.limit <= t.Now {
 		r.at.limit = filch.Never
-		a.end(t, j, launcher.Cause{Kind: launcher.CauseTimeLimit, Rank: -1, Text: "time limit of " + clockText(p.TimeLimit) + " reached"}, sigTerm, p.KillWait)
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseTimeLimit, Rank: -1, Text: "time limit of " + clockText(p.TimeLimit) + " reached"}, launcher.SigTerm, p.KillWait)
 	}
 	if r.at.first <= t.Now {
 		r.at.first = filch.Never
 		text := clockText(p.WaitFirst) + " passed since the first rank ended"
-		a.end(t, j, launcher.Cause{Kind: launcher.CauseWaitFirst, Rank: -1, Text: text}, sigTerm, p.KillWait)
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseWaitFirst, Rank: -1, Text: text}, launcher.SigTerm, p.KillWait)
 	}
 	if r.at.prepare <= t.Now {
 		r.at.prepare = filch.Never
-		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, sigTerm, FailGrace)
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, launcher.SigTerm, ranks.FailGrace)
 	}
 	if r.at.again <= t.Now {
 		a.repeatSeats(t, j)
@@ -362,7 +365,7 @@ func (r *run) slowest() filch.NodeName {
 	return ""
 }
 
-func (a *attempts) repeatSeats(t *Turn, j *job) {
+func (a *attempts) repeatSeats(t *local.Turn, j *job) {
 	r := j.run
 	r.at.again = filch.Never
 	for i := range r.seats {
@@ -377,7 +380,7 @@ func (a *attempts) repeatSeats(t *Turn, j *job) {
 				continue
 			}
 		}
-		if s.again <= t.Now && s.wait >= RepeatMax && !a.alive(r.launch.Nodes[i].Node) {
+		if s.again <= t.Now && s.wait >= RepeatMax && !a.Alive(r.launch.Nodes[i].Node) {
 			a.seatLost(t, j, i, "it is not a member") // a non-member is never declared dead
 			if j.run != r || s.done {
 				continue
@@ -394,7 +397,7 @@ func (a *attempts) repeatSeats(t *Turn, j *job) {
 }
 
 // repeatSeat resends the message that a participant did not answer.
-func (a *attempts) repeatSeat(t *Turn, j *job, i int) {
+func (a *attempts) repeatSeat(t *local.Turn, j *job, i int) {
 	r, s := j.run, &j.run.seats[i]
 	to := r.launch.Nodes[i].Node
 	if s.back != filch.Never && j.kept.hop > 0 {
@@ -424,7 +427,7 @@ func (a *attempts) repeatSeat(t *Turn, j *job, i int) {
 }
 
 // renew renews the leases of running jobs, in as few messages as there are peers.
-func (a *attempts) renew(t *Turn) {
+func (a *attempts) renew(t *local.Turn) {
 	a.renewAt = filch.Never
 	by := make(map[filch.NodeName]*launcher.Renew)
 	for _, j := range a.sortedJobs() {
@@ -434,12 +437,12 @@ func (a *attempts) renew(t *Turn) {
 		a.renewAt = t.Now + RenewEvery
 		for i := range j.run.seats {
 			s, at := &j.run.seats[i], &j.run.launch.Nodes[i]
-			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.cfg.Name {
+			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.Cfg.Name {
 				continue
 			}
 			m := by[at.Node]
 			if m == nil || len(m.Leases) >= launcher.MaxRenewals {
-				m = &launcher.Renew{Incarnation: a.cfg.Incarnation}
+				m = &launcher.Renew{Incarnation: a.Cfg.Incarnation}
 				by[at.Node] = m
 				t.Send(at.Node, m)
 			}

@@ -27,7 +27,7 @@ func BenchmarkLocalJob(b *testing.B) {
 		if n.Deadline() <= now {
 			n.Tick(now, &out)
 		}
-		n.Submit(now, 1, ranks(4), 1, &out)
+		n.Submit(now, 1, gang(4), 1, &out)
 		id := out.Starts[0].Launch.Ident
 		n.Keeper(now, launcher.RanksStarted{Ident: id}, &out)
 		ends := make([]launcher.RankEnd, 4)
@@ -49,7 +49,7 @@ func BenchmarkGather(b *testing.B) {
 			w.behave = func(k *keeper) { k.at = 10 * ms }
 			jobs := 0
 			for b.Loop() {
-				id := w.submit(w.names[jobs%nodes], 1, ranks(int32(nodes*8)))
+				id := w.submit(w.names[jobs%nodes], 1, gang(int32(nodes*8)))
 				w.run(200 * ms)
 				if e := w.ended(id); e.Code != 0 {
 					b.Fatalf("ended %+v", e)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
 // TestFirstBlocksAreNoRace has nodes begin at once, each of which wants a block of
@@ -18,7 +18,7 @@ func TestFirstBlocksAreNoRace(t *testing.T) {
 		t.Errorf("the stores of %d nodes that began at once said %d words, want at most %d for each node", nodes, w.words, most)
 	}
 	for _, name := range w.names {
-		if w.submit(name, 1, ranks(1)) == 0 {
+		if w.submit(name, 1, gang(1)) == 0 {
 			t.Errorf("%s has no number for a job 5 s after it began", name)
 		}
 	}
@@ -41,13 +41,13 @@ func TestMergeIDs(t *testing.T) {
 		{"the next", block(33), block(1, 64), 33, 97},
 		{"above what a node knows", block(33), block(5000, 32), 5000, 5032},
 		{"no count", block(33), block(1, 0), 0, 0},
-		{"too many at once", block(33), block(1, BlockMax+1), 0, 0},
+		{"too many at once", block(33), block(1, records.BlockMax+1), 0, 0},
 		{"a tail", block(33), block(1, 32, 7), 0, 0},
 		{"nothing", block(33), nil, 0, 0},
 		{"a record that makes no sense", []byte{0x80}, block(1, 32), 0, 0},
 		{"none left", block(1<<31 - 2), block(1, 32), 0, 0},
 	} {
-		value, reply, err := MergeIDs(x.old, x.delta)
+		value, reply, err := records.MergeIDs(x.old, x.delta)
 		if x.first == 0 {
 			if err == nil {
 				t.Errorf("%s: took %v", x.name, reply)

@@ -119,7 +119,7 @@ func (w *net) randomLife(k *keeper) {
 }
 
 func (w *net) randomJob() launcher.Request {
-	r := ranks(int32(1 + w.pick(12)))
+	r := gang(int32(1 + w.pick(12)))
 	switch w.pick(8) {
 	case 0:
 		r.Shape.MinNodes, r.Shape.MaxNodes = 2, 3

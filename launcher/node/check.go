@@ -9,11 +9,11 @@ import (
 
 // Check panics where an invariant is broken. Tests call it after every step.
 func (n *Node) Check() {
-	n.ledger.Check()
-	n.records.checkRecords()
+	n.self.Ledger.Check()
+	n.Records.Check()
 	n.origin.checkJobs()
-	n.ranks.checkParts()
-	if len(n.mailbox.loop) > 0 {
+	n.Ranks.Check()
+	if n.self.HasMail() {
 		panic("launcher: an input ended with messages to itself unhandled")
 	}
 }
@@ -31,20 +31,6 @@ func (o *origin) checkJobs() {
 	}
 	if gathers != o.gatherqueue.active || unsent != o.gatherqueue.unsent {
 		panic(fmt.Sprintf("launcher: %d jobs gather and %d wait to be launched, %d and %d counted", gathers, unsent, o.gatherqueue.active, o.gatherqueue.unsent))
-	}
-}
-
-func (h *ranks) checkParts() {
-	for k, p := range h.parts { // in any order: nothing comes out
-		if p.key != k {
-			panic(fmt.Sprintf("launcher: part %v filed under %v", p.key, k))
-		}
-		if p.over() != p.flags.freed {
-			panic(fmt.Sprintf("launcher: %s: part %v is in phase %d, its slots freed: %t", h.cfg.Name, k, p.phase, p.flags.freed))
-		}
-		if int(p.have) > len(p.ends) {
-			panic(fmt.Sprintf("launcher: %s: origin of %v has %d ends of %d", h.cfg.Name, k, p.have, len(p.ends)))
-		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestAClaimThatIsAnsweredLateCounts(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 2 * sec }
-	r := ranks(4)
+	r := gang(4)
 	r.Shape.Only = []filch.NodeName{"n2"}
 	w.submit("n3", 1, r)
 	w.run(sec)

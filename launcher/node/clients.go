@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 )
 
 // ReclaimWait is how long after a restart of the launcher the client of an
@@ -19,21 +20,21 @@ const stoodStill = time.Second
 // ClientGone handles the end of a local client's connection: the node stops the client's
 // attached jobs.
 func (n *Node) ClientGone(now time.Duration, client launcher.ClientID, out *launcher.Outbox) {
-	t := n.turn(now, out)
+	t := n.self.Turn(now, out)
 	n.origin.forgetUnnumbered(client)
-	n.tasks.unfollow(t, client)
+	n.Tasks.Unfollow(t, client)
 	n.origin.clientGone(t, client)
 	n.settle(t)
 }
 
 // clientGone stops the attached jobs of a client.
-func (o *origin) clientGone(t *Turn, client launcher.ClientID) {
+func (o *origin) clientGone(t *local.Turn, client launcher.ClientID) {
 	ids := slices.Clone(o.endings.clients[client])
 	delete(o.endings.clients, client)
 	for _, id := range ids {
 		j := o.jobs[id]
 		if j == nil {
-			t.Record(launcher.Record{Key: recordKey(id)}) // the client received the end
+			t.Record(launcher.Record{Key: launcher.RecordKey(id)}) // the client received the end
 			continue
 		}
 		if j.seen.client == client && j.seen.here {
@@ -43,9 +44,9 @@ func (o *origin) clientGone(t *Turn, client launcher.ClientID) {
 	}
 }
 
-func (o *origin) clientLost(t *Turn, j *job) {
+func (o *origin) clientLost(t *local.Turn, j *job) {
 	if !j.req.Detach {
-		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, sigTerm, j.req.Policy.KillWait)
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, launcher.SigTerm, j.req.Policy.KillWait)
 	}
 }
 
@@ -53,17 +54,17 @@ func (o *origin) clientLost(t *Turn, j *job) {
 // Ctrl-C at the job's client. The ranks get sig (0: TERM), and KILL after the job's
 // kill-wait; a sig of KILL is sent without a grace period.
 func (o *origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string, out *launcher.Outbox) *filch.Error {
-	t := o.turn(now, out)
+	t := o.Turn(now, out)
 	j := o.jobs[id]
 	if j == nil {
 		return o.endings.noJob(id)
 	}
 	o.cancelBy(t, j, sig, by)
-	t.end()
+	t.End()
 	return nil
 }
 
-func (o *origin) cancelBy(t *Turn, j *job, sig int32, by string) {
+func (o *origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
 	c := launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: "cancelled"}
 	if by != "" {
 		c.Text += " by " + by
@@ -74,8 +75,8 @@ func (o *origin) cancelBy(t *Turn, j *job, sig int32, by string) {
 	grace := j.req.Policy.KillWait
 	switch sig {
 	case 0:
-		sig = sigTerm
-	case sigKill:
+		sig = launcher.SigTerm
+	case launcher.SigKill:
 		grace = 0
 	}
 	o.attempts.end(t, j, c, sig, grace)
@@ -90,25 +91,25 @@ func (d *endings) noJob(id filch.JobID) *filch.Error {
 
 // Signal forwards a signal to all ranks of a job of this origin.
 func (o *origin) Signal(now time.Duration, id filch.JobID, sig int32, out *launcher.Outbox) *filch.Error {
-	t := o.turn(now, out)
+	t := o.Turn(now, out)
 	j := o.jobs[id]
 	switch {
 	case j == nil:
 		return o.endings.noJob(id)
 	case j.run == nil || !j.run.going:
-		return filch.Errorf(filch.Busy, "cannot send %s to job %d: it has not started", signalName(sig), id)
+		return filch.Errorf(filch.Busy, "cannot send %s to job %d: it has not started", launcher.SignalName(sig), id)
 	case len(j.run.sigs) >= MaxSignals:
-		return filch.Errorf(filch.Busy, "cannot send %s to job %d: %d signals were sent already", signalName(sig), id, MaxSignals)
+		return filch.Errorf(filch.Busy, "cannot send %s to job %d: %d signals were sent already", launcher.SignalName(sig), id, MaxSignals)
 	}
 	o.attempts.signalRun(t, j, sig)
-	t.end()
+	t.End()
 	return nil
 }
 
 // MaxSignals bounds the signals forwarded to a run.
 const MaxSignals = 4096
 
-func (a *attempts) signalRun(t *Turn, j *job, sig int32) {
+func (a *attempts) signalRun(t *local.Turn, j *job, sig int32) {
 	r := j.run
 	r.sigs = append(slices.Clone(r.sigs), sig)
 	for i := range r.seats {
@@ -121,16 +122,16 @@ func (a *attempts) signalRun(t *Turn, j *job, sig int32) {
 	a.wakeJob(j, j.deadline())
 }
 
-func (a *attempts) sendSignals(t *Turn, j *job, i int) {
+func (a *attempts) sendSignals(t *local.Turn, j *job, i int) {
 	r, s := j.run, &j.run.seats[i]
 	t.Send(r.launch.Nodes[i].Node, &launcher.Signals{
-		Job: j.id, Attempt: j.attempt, Index: int32(i), Incarnation: a.cfg.Incarnation, First: s.sigs, Sigs: r.sigs[s.sigs:],
+		Job: j.id, Attempt: j.attempt, Index: int32(i), Incarnation: a.Cfg.Incarnation, First: s.sigs, Sigs: r.sigs[s.sigs:],
 	})
 }
 
-func (a *attempts) onSignalsAck(t *Turn, m *launcher.SignalsAck) {
+func (a *attempts) onSignalsAck(t *local.Turn, m *launcher.SignalsAck) {
 	j := a.jobs[m.Job]
-	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.Cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
 		return
 	}
 	s := &j.run.seats[m.Index]
@@ -140,7 +141,7 @@ func (a *attempts) onSignalsAck(t *Turn, m *launcher.SignalsAck) {
 // Reattach makes a client the owner of a job again after a restart of the launcher, and
 // sends the client the events so far.
 func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.JobID, out *launcher.Outbox) *filch.Error {
-	t := o.turn(now, out)
+	t := o.Turn(now, out)
 	j := o.jobs[id]
 	if j == nil {
 		return o.endings.retell(t, client, id)
@@ -155,18 +156,18 @@ func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	o.recount(t, j, client)
 	switch {
 	case !waits:
-	case o.opens != filch.Never: // a keeper of a forgotten launch may still turn up
-		j.clock.fence = o.opens
+	case o.Opens != filch.Never: // a keeper of a forgotten launch may still turn up
+		j.clock.fence = o.Opens
 		o.wakeJob(j, j.deadline())
 	default:
 		o.begin(t, j)
-		t.end()
+		t.End()
 	}
 	return nil
 }
 
 // recount sends a client the events that describe the current state of a job.
-func (o *origin) recount(t *Turn, j *job, client launcher.ClientID) {
+func (o *origin) recount(t *local.Turn, j *job, client launcher.ClientID) {
 	say := func(e launcher.Event) {
 		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: client, Event: e})
 	}
@@ -182,7 +183,7 @@ func (o *origin) recount(t *Turn, j *job, client launcher.ClientID) {
 }
 
 // retell sends a client the last event of a job that is over.
-func (d *endings) retell(t *Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
+func (d *endings) retell(t *local.Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
 	p := d.past.find(id)
 	if p == nil {
 		return d.noJob(id)

@@ -8,30 +8,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Signals by number: the brain knows no operating system.
-const (
-	sigInt  = 2
-	sigIll  = 4
-	sigBus  = 7
-	sigFPE  = 8
-	sigKill = 9
-	sigSegv = 11
-	sigTerm = 15
-)
-
-var signalNames = map[int32]string{
-	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
-	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
-	24: "SIGXCPU", 25: "SIGXFSZ",
-}
-
-func signalName(sig int32) string {
-	if s, ok := signalNames[sig]; ok {
-		return s
-	}
-	return fmt.Sprintf("signal %d", sig)
-}
-
 // code returns the exit code of `filch run` for an end or a cause of kind k; c is the
 // rank's code or the signal's number.
 func code(k launcher.CauseKind, c int32) int32 {
@@ -48,7 +24,7 @@ func code(k launcher.CauseKind, c int32) int32 {
 	case launcher.CauseSignal:
 		return filch.ExitSignalBase + c
 	case launcher.CauseOOM:
-		return filch.ExitSignalBase + sigKill
+		return filch.ExitSignalBase + launcher.SigKill
 	case launcher.CauseNoFinalize, launcher.CauseProtocol:
 		return 1
 	case launcher.CauseNotExec:
@@ -111,7 +87,7 @@ func endText(e *launcher.RankEnd, node filch.NodeName) string {
 		case launcher.CauseExit:
 			text = fmt.Sprintf("exited with code %d", e.Code)
 		case launcher.CauseSignal:
-			text = "killed by " + signalName(e.Code)
+			text = "killed by " + launcher.SignalName(e.Code)
 			if e.Core {
 				text += " (core dumped)"
 			}

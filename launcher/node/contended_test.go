@@ -22,7 +22,7 @@ func TestHalfClusterJobsRunTwoAtATime(t *testing.T) {
 	}
 	var ids []filch.JobID
 	for i := range jobs {
-		ids = append(ids, w.submit(w.names[(i*37)%nodes], launcher.ClientID(i+1), ranks(nodes*8)))
+		ids = append(ids, w.submit(w.names[(i*37)%nodes], launcher.ClientID(i+1), gang(nodes*8)))
 		w.run(ms / 10)
 	}
 	w.run(jobs/2*10*sec + sec)

@@ -39,7 +39,7 @@ func TestCopyCheck(t *testing.T) {
 		if err == nil || err.Kind != filch.Invalid {
 			t.Errorf("%s: got %v", name, err)
 		}
-		r := ranks(2)
+		r := gang(2)
 		r.Copy = c
 		w := newNet(t, 2, 2)
 		if id := w.submit("n1", 1, r); id != 0 {
@@ -56,7 +56,7 @@ func TestCopyCheck(t *testing.T) {
 func TestCopyHasTime(t *testing.T) {
 	w := newNet(t, 3, 1)
 	w.behave = func(k *keeper) { k.deaf = k.start.Launch.Nodes[k.start.Index].Node == "n3" }
-	r := ranks(3)
+	r := gang(3)
 	r.Copy = sampleCopy()
 	r.Copy.Bytes, r.Copy.From = 100*launcher.CopyRate, "n9"
 	id := w.submit("n1", 1, r)

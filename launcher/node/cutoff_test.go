@@ -54,7 +54,7 @@ func TestALeaseIsCountedOverARestartThatNobodySees(t *testing.T) {
 func hiddenRestart(t *testing.T, origin, detached, forgets bool, after time.Duration) (wrong string) {
 	w, lost := newNet(t, 6, 4), filch.NodeName("n1")
 	onceOnly(w, &wrong)
-	r := ranks(8)
+	r := gang(8)
 	r.Policy.Requeue, r.Policy.KillWait = true, sec
 	if !origin {
 		r.Shape.Exclude = []filch.NodeName{"n1"}

@@ -31,7 +31,7 @@ func TestNothingBeginsOnADeadNode(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = 5 * sec }
 	w.learnsDead("n1")
-	r := ranks(1)
+	r := gang(1)
 	r.Shape.Only = []filch.NodeName{"n1"}
 	mine := w.submit("n1", 1, r)
 	theirs := w.submit("n2", 2, r)
@@ -57,11 +57,11 @@ func TestNothingBeginsOnADeadNode(t *testing.T) {
 func TestADeadNodeTakesItsPromisesBack(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 3 * sec }
-	r := ranks(4)
+	r := gang(4)
 	r.Shape.Only = []filch.NodeName{"n2"}
 	first := w.submit("n2", 1, r)
 	w.run(sec)
-	both := w.submit("n2", 2, ranks(8)) // holds all of n1, and waits for n2
+	both := w.submit("n2", 2, gang(8)) // holds all of n1, and waits for n2
 	w.run(sec)
 	w.learnsDead("n1")
 	n1 := w.nodes["n1"]
@@ -88,7 +88,7 @@ func TestRanksThatTheirNodeEndedAreLost(t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		w := newNet(t, 2, 4)
 		w.behave = func(k *keeper) { k.at = 5 * sec }
-		r := ranks(8)
+		r := gang(8)
 		r.Policy.Requeue = requeue
 		id := w.submit("n1", 1, r)
 		w.run(sec)

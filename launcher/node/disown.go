@@ -7,6 +7,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 )
 
 // This file handles the jobs of this node whose record names another owner, or has an end
@@ -14,8 +16,8 @@ import (
 
 // onOtherOwner handles a record of this node's job with content of another node: a
 // request to cancel the job, a takeover or an end.
-func (o *origin) onOtherOwner(t *Turn, j *job, e *launcher.JobEntry) {
-	if e.Owner == o.cfg.Name && e.Incarnation == o.cfg.Incarnation && e.Hop == j.kept.hop && !e.Ended() {
+func (o *origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
+	if e.Owner == o.Cfg.Name && e.Incarnation == o.Cfg.Incarnation && e.Hop == j.kept.hop && !e.Ended() {
 		if e.Cancel != nil && j.kept.cancel == nil {
 			j.kept.cancel = e.Cancel
 			o.cancelBy(t, j, e.Cancel.Signal, e.Cancel.By)
@@ -25,7 +27,7 @@ func (o *origin) onOtherOwner(t *Turn, j *job, e *launcher.JobEntry) {
 	if mutantDeafOwner && !e.Ended() {
 		return
 	}
-	t.Note(noteWarn, j.id, o.cfg.Name, "%s has taken the job over", e.Owner)
+	t.Note(local.NoteWarn, j.id, o.Cfg.Name, "%s has taken the job over", e.Owner)
 	switch {
 	case !e.Ended():
 		o.giveUp(t, j)
@@ -40,37 +42,37 @@ func (o *origin) onOtherOwner(t *Turn, j *job, e *launcher.JobEntry) {
 // node owns or will own: the participants report to the new owner. After HeirWait this
 // node answers again and tells late participants that the job is over, in case the new
 // owner missed some.
-func (o *origin) giveUp(t *Turn, j *job) {
+func (o *origin) giveUp(t *local.Turn, j *job) {
 	given := o.given
 	maps.DeleteFunc(given, func(_ filch.JobID, until time.Duration) bool { return until <= t.Now })
 	if j.req.Detach {
-		given[j.id] = t.Now + HeirWait
+		given[j.id] = t.Now + ranks.HeirWait
 	}
 }
 
-func (o *origin) gaveUp(t *Turn, id filch.JobID) bool {
+func (o *origin) gaveUp(t *local.Turn, id filch.JobID) bool {
 	return t.Now < o.given[id]
 }
 
 // abandon forgets a job that another node owns now. The job's ranks on this node wait
 // for a message of the new owner.
-func (o *origin) abandon(t *Turn, j *job) {
+func (o *origin) abandon(t *local.Turn, j *job) {
 	err := filch.Errorf(filch.Unavailable, "another node decides about job %d now", j.id).WithHint("filch attach %d follows it", j.id)
 	o.tell(t, j, launcher.Refused{Err: *err, Code: filch.ExitOurs})
-	t.Record(launcher.Record{Key: recordKey(j.id)})
+	t.Record(launcher.Record{Key: launcher.RecordKey(j.id)})
 	o.disown(t, j)
-	o.ranks.awaitHeir(t, j.id)
+	o.ranks.AwaitHeir(t, j.id)
 }
 
 // wasLost ends an attached job after the record reported the job lost with this node: the
 // other nodes did not see this node for a while. Queries were answered with the recorded
 // end already, so the client receives the same end, and this node stops the ranks of the
 // job.
-func (o *origin) wasLost(t *Turn, j *job, e *launcher.JobEntry) {
+func (o *origin) wasLost(t *local.Turn, j *job, e *launcher.JobEntry) {
 	end := o.endings.lostEnd(e)
 	if r := j.run; r != nil {
 		before := r.halt.level
-		o.attempts.halt(t, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), end.Cause.Text)
+		o.attempts.halt(t, j, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait), end.Cause.Text)
 		if r.halt.level == before {
 			o.attempts.haltAgain(t, j)
 		}
@@ -82,13 +84,13 @@ func (o *origin) wasLost(t *Turn, j *job, e *launcher.JobEntry) {
 }
 
 func (d *endings) lostEnd(e *launcher.JobEntry) launcher.EndRecord {
-	return launcher.EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: d.cfg.Name, Text: e.Info.Cause}}
+	return launcher.EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: d.Cfg.Name, Text: e.Info.Cause}}
 }
 
 // endedElsewhere handles a record with another end of a job that is over on this node:
 // the recorded end counts. The client of an attached job may come back later, so the
 // recorded end goes to the disk for the client.
-func (d *endings) endedElsewhere(t *Turn, id filch.JobID, e *launcher.JobEntry) {
+func (d *endings) endedElsewhere(t *local.Turn, id filch.JobID, e *launcher.JobEntry) {
 	p := d.past.find(id)
 	attached := p != nil && !p.info.Detached
 	d.past.forget(id)
@@ -97,16 +99,16 @@ func (d *endings) endedElsewhere(t *Turn, id filch.JobID, e *launcher.JobEntry) 
 	}
 	end := d.lostEnd(e)
 	for _, old := range d.past.add(e.Told(), end) {
-		t.Record(launcher.Record{Key: recordKey(old)})
+		t.Record(launcher.Record{Key: launcher.RecordKey(old)})
 	}
 	if slices.Contains(d.unheard, id) {
 		r := &launcher.JobRecord{Job: id, Attempt: e.Info.Attempt, Size: e.Info.Ranks, State: end.State, Ended: &end, Request: launcher.Request{Name: e.Info.Name}}
-		t.Record(launcher.Record{Key: recordKey(id), Job: r})
+		t.Record(launcher.Record{Key: launcher.RecordKey(id), Job: r})
 	}
 }
 
 // disown forgets a job whose record belongs to another node.
-func (o *origin) disown(t *Turn, j *job) {
+func (o *origin) disown(t *local.Turn, j *job) {
 	if j.run != nil && j.run.unsent != nil {
 		o.attempts.unlaunch(t, j)
 	}
@@ -115,7 +117,7 @@ func (o *origin) disown(t *Turn, j *job) {
 	t.Record(j.seatRecords()...)
 	delete(o.jobs, j.id)
 	o.endWatch(t, j)
-	o.records.dropDraft(j.id)
+	o.records.DropDraft(j.id)
 	o.endings.dropClient(t, j)
 	o.parents.guestsOver(t, j)
 }

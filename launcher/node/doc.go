@@ -1,10 +1,12 @@
 // Package node is the brain of one launcher: a [Node] routes inputs to the cores (slots,
 // stealer, dht/store, mtc) and fills a [launcher.Outbox] with the work to be done.
 //
-// A [Node] owns four parts: origin, ranks, tasks and records. Each handler of a part
-// takes a [Turn], the input being handled.
+// A [Node] owns four parts: the origin of jobs, in this package, and [ranks.Ranks],
+// [tasks.Tasks] and [records.Records]. A method of a part that takes the time and an Outbox
+// is an input of the Node. A method that takes a [local.Turn], the input being handled, is
+// for the Node and the other parts.
 //
-// The package uses no clock, socket, goroutine, file or global random source, and no map
+// The packages use no clock, socket, goroutine, file or global random source, and no map
 // order reaches an output. Inputs are methods stamped with now, monotonic since the
 // launcher began. Timers are a single question, [Node.Deadline]. An Outbox is data: the
 // driver of the Node acts on the fields in their order. The driver is launcher/daemon in

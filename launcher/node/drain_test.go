@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -62,7 +64,7 @@ func TestTasksLeaveADrainedNode(t *testing.T) {
 	if w.heard(waits, launcher.TasksFinished) != nil {
 		t.Error("a bag ended although all nodes drain")
 	}
-	id := w.submit("n1", 4, ranks(1))
+	id := w.submit("n1", 4, gang(1))
 	w.run(sec)
 	if x, err := w.nodes["n1"].node.Explain(w.Now(), id); err != nil || !strings.HasSuffix(x.Text, "; n1, n3 are drained (night), n2 is drained (bad dimm)") {
 		t.Errorf("of a run it is said %q, %v", x.Text, err)
@@ -92,7 +94,7 @@ func TestDrainOutlivesALife(t *testing.T) {
 	w.run(sec)
 	cfg := n2.cfg
 	cfg.Drain = &launcher.Drain{Reason: "night"}
-	for what, s := range map[string]launcher.SlotInfo{"reborn": n2.node.Slots(), "restarted": New(cfg).Slots()} {
+	for what, s := range map[string]launcher.SlotInfo{"reborn": n2.node.Slots(), "restarted": New(cfg, store.New(records.StoreConfig(&cfg))).Slots()} {
 		if !s.Draining || s.Drain == nil || s.Drain.Reason != "night" {
 			t.Errorf("%s it has %+v", what, s)
 		}
@@ -110,7 +112,7 @@ func TestUndoneDrainNearsTheEnd(t *testing.T) {
 		if !early {
 			w.drain("n1", "night")
 		}
-		limited := ranks(1)
+		limited := gang(1)
 		limited.Policy.TimeLimit = 5 * sec
 		known := w.submit("n1", 1, limited)
 		w.run(sec)
@@ -118,7 +120,7 @@ func TestUndoneDrainNearsTheEnd(t *testing.T) {
 			t.Errorf("on a node that drains a run is %s", i.State)
 		}
 		w.drain("n1", "")
-		w.submit("n1", 2, ranks(1))
+		w.submit("n1", 2, gang(1))
 		if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes") {
 			t.Errorf("a run of unknown length heard %s", w.last())
 		}

@@ -40,7 +40,7 @@ func TestADroppedJobStaysDropped(t *testing.T) {
 		for _, name := range w.names {
 			h := w.nodes[name]
 			begun, dropped = begun+w.chores.begun[name], dropped+h.node.Dropped()
-			for r := range h.cfg.Records.Homed(dht.Key(record.Prefix)) {
+			for r := range h.store.Homed(dht.Key(record.Prefix)) {
 				t.Errorf("once=%t: %s is left", once, r.Key)
 			}
 		}

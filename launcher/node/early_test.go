@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
@@ -29,7 +30,7 @@ func TestNothingIsDueForAClientThatWent(t *testing.T) {
 		t.Fatalf("the submission does not wait: %q", w.replies[before:])
 	}
 	n1.input(func(out *launcher.Outbox) { n1.node.ClientGone(w.Now(), 7, out) })
-	at, ticks := w.Now()+2*EarlyWait, 0
+	at, ticks := w.Now()+2*tasks.EarlyWait, 0
 	for ; n1.node.Deadline() <= at && ticks < 10_000; ticks++ {
 		n1.node.Tick(max(w.Now(), n1.node.Deadline()), &launcher.Outbox{})
 	}

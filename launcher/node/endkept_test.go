@@ -6,7 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestAnEndThatWasToldIsRecordedByTheNextLauncher(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = sec }
-	r := ranks(2)
+	r := gang(2)
 	r.Shape.Only = []filch.NodeName{"n1"}
 	ran := w.detach("n1", 1, r)
 	r.Shape.Only = []filch.NodeName{"n2"}
@@ -43,7 +44,7 @@ func TestAnEndThatWasToldIsRecordedByTheNextLauncher(t *testing.T) {
 	w.faults.stores = nil
 	w.run(sec)
 	w.restart("n1")
-	w.run(ReclaimGrace + 10*sec)
+	w.run(records.ReclaimGrace + 10*sec)
 	for id, code := range map[filch.JobID]int32{ran: 0, waits: filch.ExitCancelled} {
 		if i := w.ends(id, code); i.Attempt != 1 || i.Hop != 0 {
 			t.Errorf("job %d ended as attempt %d of hop %d, want the one that was told", id, i.Attempt, i.Hop)
@@ -55,7 +56,7 @@ func TestAnEndThatWasToldIsRecordedByTheNextLauncher(t *testing.T) {
 // Once recorded, it is not recorded again: what was dropped since would be back.
 func TestAnEndIsRecordedOnce(t *testing.T) {
 	w := newNet(t, 5, 4)
-	id := w.detach("n1", 1, ranks(2))
+	id := w.detach("n1", 1, gang(2))
 	w.run(5 * sec)
 	w.ends(id, 0)
 	for _, name := range w.names {
@@ -80,7 +81,7 @@ func TestAnEndThatTheRecordContradictsIsNotForgotten(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		w := newNet(t, 4, 4)
 		w.behave = func(k *keeper) { k.at = 2 * sec }
-		id := w.submit("n1", 1, ranks(2))
+		id := w.submit("n1", 1, gang(2))
 		w.run(sec)
 		w.crash("n1", false)
 		w.run(100 * ms)
@@ -116,7 +117,7 @@ func TestAnEndThatTheRecordContradictsIsNotForgotten(t *testing.T) {
 func TestRanksThatTurnUpLateEndWithAJobThatWasLost(t *testing.T) {
 	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	n1 := w.nodes["n1"]
 	w.crash("n1", false)
@@ -131,7 +132,7 @@ func TestRanksThatTurnUpLateEndWithAJobThatWasLost(t *testing.T) {
 		t.Fatalf("the record says %+v, %t; want lost", i, ok)
 	}
 	w.restart("n1")
-	w.run(FailGrace + sec)
+	w.run(ranks.FailGrace + sec)
 	if k := w.live("n1"); k > 0 {
 		t.Errorf("%d keepers run on n1, and the job is over", k)
 	}

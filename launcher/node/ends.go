@@ -6,6 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 )
 
 // tally sums up the ends of ranks at the origin.
@@ -22,7 +24,7 @@ type tally struct {
 }
 
 // onProgress handles a participant's report of its phase and ends.
-func (a *attempts) onProgress(t *Turn, from filch.NodeName, m *launcher.Progress) {
+func (a *attempts) onProgress(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
 	a.lost.noneLeft(t, from, m)
 	j := a.jobs[m.Job]
 	if j == nil || !j.isOf(from, m) {
@@ -38,11 +40,11 @@ func (a *attempts) onProgress(t *Turn, from filch.NodeName, m *launcher.Progress
 		}
 		return
 	}
-	if a.alive(from) { // else the message may be from before the node's death
+	if a.Alive(from) { // else the message may be from before the node's death
 		s.back = filch.Never
 	}
-	if !final && len(m.Ends) == 0 && m.Phase <= s.phase && from != a.cfg.Name {
-		t.Send(from, &launcher.Renew{Incarnation: a.cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}})
+	if !final && len(m.Ends) == 0 && m.Phase <= s.phase && from != a.Cfg.Name {
+		t.Send(from, &launcher.Renew{Incarnation: a.Cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}}})
 	}
 	a.takeEnds(t, j, int(m.Index), m)
 	if r.unsure && (m.Phase == launcher.PhaseStarted || s.have > 0) {
@@ -62,8 +64,8 @@ func (a *attempts) onProgress(t *Turn, from filch.NodeName, m *launcher.Progress
 		if s.done && j.req.Detach {
 			// The participant may forget its ends once a node taking the job over would
 			// read them in the store.
-			s.owed = from != a.cfg.Name // a participant here is lost with this node anyway
-			a.records.commit(t, j.id, func(t *Turn) {
+			s.owed = from != a.Cfg.Name // a participant here is lost with this node anyway
+			a.records.Commit(t, j.id, func(t *local.Turn) {
 				s.owed = false
 				t.Send(from, ack)
 			})
@@ -89,8 +91,8 @@ func (j *job) isOf(from filch.NodeName, m *launcher.Progress) bool {
 
 // progressOfNone answers a participant of an attempt that is over: the origin
 // acknowledges the ends without counting the ends, and halts the ranks.
-func (a *attempts) progressOfNone(t *Turn, from filch.NodeName, m *launcher.Progress) {
-	if from != a.cfg.Name && (a.origin.gaveUp(t, m.Job) || m.Phase >= launcher.PhaseDone && a.records.endUnkept(m.Job)) {
+func (a *attempts) progressOfNone(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
+	if from != a.Cfg.Name && (a.origin.gaveUp(t, m.Job) || m.Phase >= launcher.PhaseDone && a.records.EndUnkept(m.Job)) {
 		return
 	}
 	if m.Phase >= launcher.PhaseDone || len(m.Ends) > 0 {
@@ -99,7 +101,7 @@ func (a *attempts) progressOfNone(t *Turn, from filch.NodeName, m *launcher.Prog
 	if m.Phase < launcher.PhaseDone {
 		t.Send(from, &launcher.Halt{
 			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Level: 1 << 30,
-			Signal: sigTerm, Grace: FailGrace, Reason: "the job is over", Who: a.lost.alone(from, m) != nil,
+			Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "the job is over", Who: a.lost.alone(from, m) != nil,
 		})
 	}
 }
@@ -124,12 +126,12 @@ func (a *attempts) seatPhase(r *run, s *seat, ph launcher.Phase) {
 }
 
 // takeEnds counts the new ends of a participant.
-func (a *attempts) takeEnds(t *Turn, j *job, i int, m *launcher.Progress) {
+func (a *attempts) takeEnds(t *local.Turn, j *job, i int, m *launcher.Progress) {
 	r, s := j.run, &j.run.seats[i]
 	if m.First > s.have {
 		return // ends were forgotten in a restart: the acknowledgement asks for all
 	}
-	most := count(r.launch.Nodes[i].Ranks)
+	most := launcher.CountRanks(r.launch.Nodes[i].Ranks)
 	for k := int(s.have) - int(m.First); k < len(m.Ends) && s.have < most; k++ {
 		s.have++
 		if m.Ends[k].Told {
@@ -139,7 +141,7 @@ func (a *attempts) takeEnds(t *Turn, j *job, i int, m *launcher.Progress) {
 	}
 }
 
-func (a *attempts) takeEnd(t *Turn, j *job, node filch.NodeName, e *launcher.RankEnd) {
+func (a *attempts) takeEnd(t *local.Turn, j *job, node filch.NodeName, e *launcher.RankEnd) {
 	r, p := j.run, &j.req.Policy
 	tally := &r.tally
 	tally.ended++
@@ -167,7 +169,7 @@ func (a *attempts) takeEnd(t *Turn, j *job, node filch.NodeName, e *launcher.Ran
 		r.cause = v
 	}
 	if p.KillOnBad || e.Kind == launcher.CauseAbort || e.Kind == launcher.CauseProtocol || e.Kind == launcher.CauseOurs {
-		a.end(t, j, v.Cause, sigTerm, min(FailGrace, p.KillWait))
+		a.end(t, j, v.Cause, launcher.SigTerm, min(ranks.FailGrace, p.KillWait))
 	}
 }
 
@@ -189,7 +191,7 @@ func crash(e *launcher.RankEnd) bool {
 	case launcher.CauseOOM:
 		return true
 	case launcher.CauseSignal:
-		return e.Code == sigIll || e.Code == sigBus || e.Code == sigFPE || e.Code == sigKill || e.Code == sigSegv
+		return e.Code == launcher.SigIll || e.Code == launcher.SigBus || e.Code == launcher.SigFPE || e.Code == launcher.SigKill || e.Code == launcher.SigSegv
 	}
 	return false
 }
@@ -202,7 +204,7 @@ type verdict struct {
 
 // seatOver handles the last report of a participant. A participant whose slots were
 // refused, or whose ranks vanished, adds no end of a rank.
-func (a *attempts) seatOver(t *Turn, j *job, i int, m *launcher.Progress) {
+func (a *attempts) seatOver(t *local.Turn, j *job, i int, m *launcher.Progress) {
 	r, s := j.run, &j.run.seats[i]
 	node := r.launch.Nodes[i].Node
 	if m.Phase == launcher.PhaseDone && m.Cause == launcher.CauseNodeLost {
@@ -222,12 +224,12 @@ func (a *attempts) seatOver(t *Turn, j *job, i int, m *launcher.Progress) {
 		r.tally.refs++
 		cause := launcher.Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
 		if r.halt.level == 0 || (r.cause.Kind == launcher.CauseNone || r.cause.Doubt == launcher.DoubtMuch) && !r.gate {
-			a.end(t, j, cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+			a.end(t, j, cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 		}
 	}
 	if m.Left > 0 {
 		text := fmt.Sprintf("%d processes on %s cannot be killed; their slots stay out of service", m.Left, node)
-		t.Note(noteError, j.id, node, "%s", text)
+		t.Note(local.NoteError, j.id, node, "%s", text)
 		a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: text})
 	}
 }
@@ -249,7 +251,7 @@ func (a *attempts) seatGone(r *run, s *seat, ph launcher.Phase) {
 }
 
 // seatLost handles the loss of a participant's ranks.
-func (a *attempts) seatLost(t *Turn, j *job, i int, why string) {
+func (a *attempts) seatLost(t *local.Turn, j *job, i int, why string) {
 	r, s := j.run, &j.run.seats[i]
 	if s.done {
 		return
@@ -262,7 +264,7 @@ func (a *attempts) seatLost(t *Turn, j *job, i int, why string) {
 		a.regate(t, j, why)
 		return
 	}
-	k := count(r.launch.Nodes[i].Ranks) - s.have + s.told
+	k := launcher.CountRanks(r.launch.Nodes[i].Ranks) - s.have + s.told
 	if k <= 0 {
 		return // all ranks of the seat had ended
 	}
@@ -280,24 +282,24 @@ func (a *attempts) seatLost(t *Turn, j *job, i int, why string) {
 		}
 		return
 	}
-	a.end(t, j, v.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+	a.end(t, j, v.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 }
 
 // regate stops an attempt that failed behind the gate without a fault of the ranks, so
 // the job is launched again.
-func (a *attempts) regate(t *Turn, j *job, why string) {
+func (a *attempts) regate(t *local.Turn, j *job, why string) {
 	r := j.run
 	if r.halt.level > 0 {
 		return
 	}
 	r.gate = true
-	t.Note(noteInfo, j.id, a.cfg.Name, "launching again: %s", why)
-	a.halt(t, j, sigTerm, 0, why)
+	t.Note(local.NoteInfo, j.id, a.Cfg.Name, "launching again: %s", why)
+	a.halt(t, j, launcher.SigTerm, 0, why)
 }
 
 // end stops a job for a cause; the first cause decides the exit code. A job without a
 // launch is over at once.
-func (a *attempts) end(t *Turn, j *job, c launcher.Cause, sig int32, grace time.Duration) {
+func (a *attempts) end(t *local.Turn, j *job, c launcher.Cause, sig int32, grace time.Duration) {
 	if j.run != nil && j.run.unsent != nil {
 		a.unlaunch(t, j)
 	}
@@ -326,7 +328,7 @@ func (a *attempts) end(t *Turn, j *job, c launcher.Cause, sig int32, grace time.
 
 // halt orders the participants to stop their ranks; a later, harder order replaces an
 // earlier order.
-func (a *attempts) halt(t *Turn, j *job, sig int32, grace time.Duration, reason string) {
+func (a *attempts) halt(t *local.Turn, j *job, sig int32, grace time.Duration, reason string) {
 	r := j.run
 	h := &r.halt
 	if h.level > 0 && grace >= h.grace {
@@ -351,7 +353,7 @@ func (a *attempts) halt(t *Turn, j *job, sig int32, grace time.Duration, reason 
 // haltAgain resends the current order to all participants before the origin forgets the
 // run and resends nothing more. Otherwise a keeper adopted after the first order would
 // run on: a part whose origin is the same node has no lease to run out.
-func (a *attempts) haltAgain(t *Turn, j *job) {
+func (a *attempts) haltAgain(t *local.Turn, j *job) {
 	for i := range j.run.seats {
 		if !j.run.seats[i].done {
 			a.sendHalt(t, j, i)
@@ -359,7 +361,7 @@ func (a *attempts) haltAgain(t *Turn, j *job) {
 	}
 }
 
-func (a *attempts) sendHalt(t *Turn, j *job, i int) {
+func (a *attempts) sendHalt(t *local.Turn, j *job, i int) {
 	h, at := &j.run.halt, &j.run.launch.Nodes[i]
 	t.Send(at.Node, &launcher.Halt{
 		Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: at.Lease, Level: h.level,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -46,7 +46,7 @@ func TestFirstCauseDecidesTheCode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newNet(t, 2, 4)
 			w.behave = bad(c.end)
-			id := w.submit("n1", 1, ranks(8))
+			id := w.submit("n1", 1, gang(8))
 			w.run(2500*ms + 2*sec)
 			e := w.ended(id)
 			if e.Code != c.code || e.State != c.state || !strings.Contains(e.Cause.Text, c.text) {
@@ -74,7 +74,7 @@ func TestWithoutKillOnBadTheOthersGoOn(t *testing.T) {
 				k.ends = []launcher.RankEnd{{Rank: first, Kind: launcher.CauseSignal, Code: 9}}
 			}
 		}
-		r := ranks(8)
+		r := gang(8)
 		r.Policy.KillOnBad, r.Policy.HighestRC = false, highest
 		id := w.submit("n1", 1, r)
 		w.run(3 * sec)
@@ -96,7 +96,7 @@ func TestWithoutKillOnBadTheOthersGoOn(t *testing.T) {
 func TestAbortEndsTheJobEvenWithoutKillOnBad(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = bad(launcher.RankEnd{Kind: launcher.CauseAbort, Code: 7})
-	r := ranks(8)
+	r := gang(8)
 	r.Policy.KillOnBad = false
 	id := w.submit("n1", 1, r)
 	w.run(4500 * ms)
@@ -136,14 +136,14 @@ func TestEndsOnRequestGetTheKillWait(t *testing.T) {
 				}
 				keepers = append(keepers, k)
 			}
-			r := ranks(8)
+			r := gang(8)
 			r.Policy.KillWait = 3 * sec
 			if c.prep != nil {
 				c.prep(&r)
 			}
 			id := w.submit("n1", 1, r)
 			w.run(5 * ms)
-			w.submit("n1", 1, ranks(1)) // another one of the client, still waiting
+			w.submit("n1", 1, gang(1)) // another one of the client, still waiting
 			w.run(1003*ms - w.age())
 			if c.act != nil {
 				h := w.nodes["n1"]
@@ -170,7 +170,7 @@ func TestEndsOnRequestGetTheKillWait(t *testing.T) {
 func TestASecondCancelIsHarder(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	h := w.nodes["n1"]
 	h.input(func(out *launcher.Outbox) { h.node.Cancel(w.Now(), id, 2, "interrupt", out) })
@@ -185,8 +185,8 @@ func TestASecondCancelIsHarder(t *testing.T) {
 
 func TestCancelBeforeTheStart(t *testing.T) {
 	w := newNet(t, 2, 4)
-	first := w.submit("n1", 1, ranks(8))
-	second := w.submit("n2", 2, ranks(8))
+	first := w.submit("n1", 1, gang(8))
+	second := w.submit("n2", 2, gang(8))
 	w.run(100 * ms)
 	h := w.nodes["n2"]
 	h.input(func(out *launcher.Outbox) { h.node.Cancel(w.Now(), second, 0, "user", out) })
@@ -203,7 +203,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 func TestAKeeperThatVanishesEndsTheJob(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	for ident, k := range w.nodes["n2"].keepers {
 		k.over = true
@@ -233,7 +233,7 @@ func TestANodeIsLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newNet(t, 3, 4)
 			w.behave = func(k *keeper) { k.at, k.stubborn = 10*sec, true }
-			r := ranks(8)
+			r := gang(8)
 			r.Shape.MinNodes = 2
 			r.Shape.Only = []filch.NodeName{"n1", "n2"}
 			if c.name == "requeue" {
@@ -275,7 +275,7 @@ func TestANodeIsLost(t *testing.T) {
 func TestTheOriginIsLost(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
 	w.submit("n1", 1, r)
 	w.run(sec)
@@ -291,7 +291,7 @@ func TestTheOriginIsLost(t *testing.T) {
 func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 100*sec, true }
-	r := ranks(8)
+	r := gang(8)
 	r.Policy.KillWait = 3 * sec
 	id := w.submit("n1", 1, r)
 	w.run(sec)
@@ -303,7 +303,7 @@ func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
 	if e := w.ended(id); e.Code != 122 {
 		t.Errorf("ended %+v, want 122", e)
 	}
-	w.run(JobTerm + 3*sec - 6*sec)
+	w.run(ranks.JobTerm + 3*sec - 6*sec)
 	for _, k := range w.nodes["n2"].keepers {
 		if !k.over {
 			t.Error("ranks run on a node that was cut off, after its lease and the kill-wait")
@@ -351,7 +351,7 @@ func TestAConsequenceThatIsHeardOfFirst(t *testing.T) {
 				}
 				k.ends[0].Rank = k.start.Launch.Nodes[k.start.Index].Ranks[0].First
 			}
-			id := w.submit("n1", 1, ranks(8))
+			id := w.submit("n1", 1, gang(8))
 			w.run(5 * sec)
 			e := w.ended(id)
 			if e.Code != c.code || e.Cause.Rank != c.rank {
@@ -375,7 +375,7 @@ func TestAKeeperThatVanishesExplainsAnAbort(t *testing.T) {
 			k.ends = []launcher.RankEnd{{Kind: launcher.CauseAbort, Code: 15, Doubt: launcher.DoubtMuch}}
 		}
 	}
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec / 2)
 	for ident, k := range w.nodes["n2"].keepers {
 		k.over = true

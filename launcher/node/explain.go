@@ -9,51 +9,13 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// roomText describes the room of a rank, by the options of the job.
-func roomText(d *stealer.Need) string {
-	parts := []string{fmt.Sprintf("%d slots", d.Each.Slots)}
-	if d.Each.Slots == 1 {
-		parts[0] = "1 slot"
-	}
-	if d.Each.MemBytes > 0 {
-		parts = append(parts, memText(d.Each.MemBytes))
-	}
-	if d.Each.GPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d GPUs", d.Each.GPUs))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func memText(b int64) string {
-	switch {
-	case b >= 1<<30 && b%(1<<30) == 0:
-		return fmt.Sprintf("%d GiB", b>>30)
-	case b >= 1<<20:
-		return fmt.Sprintf("%d MiB", b>>20)
-	}
-	return fmt.Sprintf("%d bytes", b)
-}
-
-// largestNode describes the largest amounts on any single node.
-func (s *self) largestNode(d *stealer.Need) string {
-	var most slots.Room
-	for i := range s.members.Len() {
-		p := s.members.At(int32(i))
-		if p.Standing <= stealer.Draining && d.Allows(p.Name) {
-			most.Slots = max(most.Slots, p.Total.Slots)
-			most.MemBytes = max(most.MemBytes, p.Total.MemBytes)
-			most.GPUs = max(most.GPUs, p.Total.GPUs)
-		}
-	}
-	return fmt.Sprintf("the most on one node: %d slots, %s, %d GPUs", most.Slots, memText(most.MemBytes), most.GPUs)
-}
-
 // tickSay sends a waiting client the reason for the wait.
-func (o *origin) tickSay(t *Turn, j *job) {
+func (o *origin) tickSay(t *local.Turn, j *job) {
 	if o.jobs[j.id] != j || j.run != nil || j.clock.say <= t.Now && o.giveUpLate(t, j) {
 		return
 	}
@@ -76,7 +38,7 @@ func (o *origin) tickSay(t *Turn, j *job) {
 // changes nothing.
 type explainer struct {
 	*joblist
-	records  *records
+	records  *records.Records
 	endings  *endings
 	line     *gatherqueue
 	knot     *knot
@@ -86,11 +48,11 @@ type explainer struct {
 // missing returns a line about the wait of a job: how much is missing, and the jobs and
 // nodes that have the slots.
 func (e *explainer) missing(j *job) string {
-	if e.dead {
-		return fmt.Sprintf("waits until %s is a member again, which the others declared dead", e.cfg.Name)
+	if e.Dead {
+		return fmt.Sprintf("waits until %s is a member again, which the others declared dead", e.Cfg.Name)
 	}
 	if j.kept.unrecorded {
-		return "its record is not kept yet: " + e.records.storeTrouble()
+		return "its record is not kept yet: " + e.records.StoreTrouble()
 	}
 	if j.unclaimed() {
 		return "waits for its client to come back, as the launcher was restarted"
@@ -103,7 +65,7 @@ func (e *explainer) missing(j *job) string {
 		for i := range lost {
 			lost[i] = j.kept.lost[i].Node
 		}
-		return fmt.Sprintf("waits until nothing of it can run on %s any more: a node that is back says so, else a lease must run out", listNames(lost))
+		return fmt.Sprintf("waits until nothing of it can run on %s any more: a node that is back says so, else a lease must run out", launcher.ListNames(lost))
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
@@ -116,10 +78,10 @@ func (e *explainer) missing(j *job) string {
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
 	if j.lined {
-		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d stand in line", e.line.active, e.cfg.Name, len(e.line.queue))
+		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d stand in line", e.line.active, e.Cfg.Name, len(e.line.queue))
 	}
 	if j.gather == nil {
-		if err := e.neverFits(&j.need); err != nil {
+		if err := e.NeverFits(&j.need); err != nil {
 			return err.Text + "; waits for more nodes"
 		}
 		return ""
@@ -135,39 +97,23 @@ func (e *explainer) missing(j *job) string {
 	if by := e.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
 	} else if unsaid := e.unsaid(j); len(unsaid) > 0 {
-		text += ": " + listNames(unsaid) + " did not say yet who has the slots there"
+		text += ": " + launcher.ListNames(unsaid) + " did not say yet who has the slots there"
 	}
 	if e.knot.stuck[j.id] {
 		text += "; it waits for itself: " + e.knot.text
 	}
-	if e.ledger.Ending() && e.walltime.takes(j) == 0 {
+	if e.Ledger.Ending() && e.walltime.takes(j) == 0 {
 		text += "; the nodes are taken away soon and lend only to what is known to finish: -t LIMIT says it"
 	}
-	if drained, _ := e.drainText(j.need.Allows); drained != "" {
+	if drained, _ := e.DrainText(j.need.Allows); drained != "" {
 		text += "; " + drained
 	}
 	return text
 }
 
-// listNames names nodes: "n1, n2 and 3 more".
-func listNames[S ~string](names []S) string {
-	listed := make([]string, min(len(names), namesListed))
-	for i := range listed {
-		listed[i] = string(names[i])
-	}
-	text := strings.Join(listed, ", ")
-	if more := len(names) - namesListed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// namesListed bounds the nodes named in a sentence.
-const namesListed = 8
-
 // unsaid returns the lenders that have not named the job with the missing slots.
 func (e *explainer) unsaid(j *job) (nodes []filch.NodeName) {
-	for _, s := range j.gather.Seats(e.members.Len()) {
+	for _, s := range j.gather.Seats(e.Members.Len()) {
 		if s.Last.Held < s.Limit && s.Last.Holder == 0 {
 			nodes = append(nodes, s.Node)
 		}
@@ -183,7 +129,7 @@ func (e *explainer) blockers(j *job) []string {
 		nodes []string
 	}
 	var all []block
-	for _, s := range j.gather.Seats(e.members.Len()) {
+	for _, s := range j.gather.Seats(e.Members.Len()) {
 		if s.Last.Held >= s.Limit || s.Last.Holder == 0 {
 			continue
 		}
@@ -238,7 +184,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		x.Phase, x.Text = "wait", e.missing(j)
 	}
 	if need := e.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
-		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + shortly(max(j.clock.patient-now, 0)) + ": it could not finish"
+		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": it could not finish"
 	}
 	return x, nil
 }
@@ -248,14 +194,14 @@ func (e *explainer) goneText(j *job) string {
 	var gone []filch.NodeName
 	for i := range j.run.launch.Nodes {
 		name := j.run.launch.Nodes[i].Node
-		if k := e.members.Find(name); k >= 0 && e.members.At(k).Standing == stealer.Gone && !j.run.seats[i].done {
+		if k := e.Members.Find(name); k >= 0 && e.Members.At(k).Standing == stealer.Gone && !j.run.seats[i].done {
 			gone = append(gone, name)
 		}
 	}
 	if len(gone) == 0 {
 		return ""
 	}
-	return "; no launcher runs on " + listNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
+	return "; no launcher runs on " + launcher.ListNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
 		"5 s after its last sign of life the node counts as lost"
 }
 
@@ -263,7 +209,7 @@ func (e *explainer) explainGather(j *job, x *launcher.Explanation) {
 	held, asked := j.gather.Held()
 	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
 	x.Phase, x.Text = j.gather.Stage().String(), e.missing(j)
-	for _, s := range j.gather.Seats(e.members.Len()) {
+	for _, s := range j.gather.Seats(e.Members.Len()) {
 		if s.Last.Held >= s.Limit {
 			continue
 		}
@@ -364,7 +310,7 @@ func (e *explainer) Jobs(now time.Duration) []launcher.JobInfo {
 }
 
 func (e *explainer) liveInfo(now time.Duration, j *job) launcher.JobInfo {
-	i := j.info(now, e.cfg.Name, nil)
+	i := j.info(now, e.Cfg.Name, nil)
 	if j.run == nil {
 		i.Cause = e.missing(j)
 	}
@@ -384,12 +330,12 @@ func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bo
 
 // Slots returns a snapshot of this node's ledger.
 func (n *Node) Slots() launcher.SlotInfo {
-	total, free := n.ledger.Total(), n.ledger.Free()
-	held, locked, running, stuck, waiting := n.ledger.Counts()
+	total, free := n.self.Ledger.Total(), n.self.Ledger.Free()
+	held, locked, running, stuck, waiting := n.self.Ledger.Counts()
 	return launcher.SlotInfo{
-		Node: n.cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
-		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.cfg.Capacity.GPUs...), GPUsFree: n.ledger.FreeGPUs(),
-		Waiting: waiting, Jobs: int32(len(n.ranks.parts)), Draining: n.ledger.Draining(), Drain: n.drain,
+		Node: n.self.Cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
+		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.self.Cfg.Capacity.GPUs...), GPUsFree: n.self.Ledger.FreeGPUs(),
+		Waiting: waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 func TestAWaitForSlotsThatNobodyIsNamedFor(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 30 * sec }
-	r := ranks(4)
+	r := gang(4)
 	w.submit("n2", 1, r)
 	w.run(sec)
 	w.crash("n2", false)
 	w.late = 2 * sec
 	w.restart("n2")
-	id := w.submit("n1", 2, ranks(8))
+	id := w.submit("n1", 2, gang(8))
 	w.run(100 * ms)
 	x, err := w.nodes["n1"].node.Explain(w.Now(), id)
 	if want := "room for 4 of 8 ranks is held, 4 missing (2 nodes asked): n2 did not say yet who has the slots there"; err != nil || x.Text != want {

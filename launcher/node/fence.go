@@ -7,6 +7,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -19,7 +21,7 @@ import (
 const (
 	// FenceWait is how long ranks may still run after their node was declared dead: the
 	// rest of the lease, and some more for the different rates of two clocks.
-	FenceWait = JobTerm - 4*time.Second
+	FenceWait = ranks.JobTerm - 4*time.Second
 	// AskLost is the time between two requests to the node of lost ranks.
 	AskLost = time.Second
 )
@@ -36,21 +38,21 @@ type lostranks struct {
 
 // restarter starts a job again after the last lost rank is gone.
 type restarter interface {
-	again(t *Turn, j *job)
-	keep(t *Turn, j *job)
+	again(t *local.Turn, j *job)
+	keep(t *local.Turn, j *job)
 }
 
 // mayRunFor returns how long ranks lost now may run on while their node is silent. Heard
 // is whether the node has answered since this node owns the job.
 func (f *lostranks) mayRunFor(j *job, node filch.NodeName, heard bool) time.Duration {
-	i := f.members.Find(node)
-	switch dead := i >= 0 && f.members.At(i).Standing >= stealer.Dead; {
+	i := f.Members.Find(node)
+	switch dead := i >= 0 && f.Members.At(i).Standing >= stealer.Dead; {
 	case dead && heard:
 		return FenceWait // the lease began before the node fell silent
 	case !dead && j.kept.hop > 0:
-		return HeirWait // the node is in touch with others and waits for the new owner
+		return ranks.HeirWait // the node is in touch with others and waits for the new owner
 	}
-	return JobTerm
+	return ranks.JobTerm
 }
 
 // lostSeats returns the lost participants of a run whose node has not reported since then
@@ -66,7 +68,7 @@ func (r *run) lostSeats() (all []launcher.LostSeat, wait time.Duration) {
 }
 
 // requeue restarts a job that lost nodes, once no rank of the job can run there any more.
-func (f *lostranks) requeue(t *Turn, j *job) {
+func (f *lostranks) requeue(t *local.Turn, j *job) {
 	lost, wait := j.run.lostSeats()
 	if len(lost) == 0 || mutantNoFenceOff {
 		f.origin.again(t, j)
@@ -82,7 +84,7 @@ func (f *lostranks) requeue(t *Turn, j *job) {
 }
 
 // fenceJob makes a job wait for lost ranks, for as long as the ranks may run from now on.
-func (f *lostranks) fenceJob(t *Turn, j *job, wait time.Duration) {
+func (f *lostranks) fenceJob(t *local.Turn, j *job, wait time.Duration) {
 	wait += j.req.Policy.KillWait
 	end := t.Now + wait + wait/100
 	if j.clock.fence != filch.Never {
@@ -99,7 +101,7 @@ func (f *lostranks) fenceJob(t *Turn, j *job, wait time.Duration) {
 
 // fenceAgain restarts the wait of a job for lost ranks: how long the job has waited
 // before a restart of the launcher, or on another node, is not known.
-func (f *lostranks) fenceAgain(t *Turn, j *job, lost []launcher.LostSeat) {
+func (f *lostranks) fenceAgain(t *local.Turn, j *job, lost []launcher.LostSeat) {
 	j.kept.lost = slices.Clone(lost)
 	var wait time.Duration
 	for i := range lost {
@@ -113,14 +115,14 @@ func (f *lostranks) fenceAgain(t *Turn, j *job, lost []launcher.LostSeat) {
 
 // askLost orders the nodes of lost ranks to end the ranks, and to report when no rank is
 // left. A dead node receives the order when the node is back.
-func (f *lostranks) askLost(t *Turn, j *job) {
+func (f *lostranks) askLost(t *local.Turn, j *job) {
 	if mutantEarlyFence {
-		j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return f.alive(l.Node) })
+		j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return f.Alive(l.Node) })
 		f.lostLess(t, j)
 	}
 	j.clock.ask = filch.Never
 	for _, l := range j.kept.lost {
-		if f.alive(l.Node) {
+		if f.Alive(l.Node) {
 			f.giveUpSeat(t, j, l)
 			j.clock.ask = t.Now + AskLost
 		}
@@ -129,16 +131,16 @@ func (f *lostranks) askLost(t *Turn, j *job) {
 }
 
 // giveUpSeat orders a lost participant to end its ranks.
-func (f *lostranks) giveUpSeat(t *Turn, j *job, l launcher.LostSeat) {
+func (f *lostranks) giveUpSeat(t *local.Turn, j *job, l launcher.LostSeat) {
 	t.Send(l.Node, &launcher.Halt{
 		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
-		Signal: sigTerm, Grace: FailGrace, Reason: "they were given up", Who: l.Alone,
+		Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "they were given up", Who: l.Alone,
 	})
 }
 
 // lostIsBack asks a node that is back for the ranks lost there. A new launcher may have
 // adopted the ranks, and keeps adopted ranks for a whole lease.
-func (f *lostranks) lostIsBack(t *Turn, p, old Peer, known bool) {
+func (f *lostranks) lostIsBack(t *local.Turn, p, old local.Peer, known bool) {
 	for _, j := range f.sortedJobs() {
 		i := slices.IndexFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.Node == p.Name })
 		if i < 0 {
@@ -149,7 +151,7 @@ func (f *lostranks) lostIsBack(t *Turn, p, old Peer, known bool) {
 			since = old.Incarnation
 		}
 		if p.Incarnation > since {
-			f.fenceJob(t, j, JobTerm)
+			f.fenceJob(t, j, ranks.JobTerm)
 		} else {
 			f.askLost(t, j)
 		}
@@ -157,7 +159,7 @@ func (f *lostranks) lostIsBack(t *Turn, p, old Peer, known bool) {
 }
 
 // noneLeft handles the report of a participant that is over: no rank runs there.
-func (f *lostranks) noneLeft(t *Turn, from filch.NodeName, m *launcher.Progress) {
+func (f *lostranks) noneLeft(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
 	j := f.jobs[m.Job]
 	if j == nil || m.Phase < launcher.PhaseDone {
 		return
@@ -179,12 +181,12 @@ func (f *lostranks) noneLeft(t *Turn, from filch.NodeName, m *launcher.Progress)
 // from a node that noticed the restart. The origin ends the ranks, and starts no other
 // attempt before the ranks are gone. The reporting participant knows the other
 // participants of the launch, which may be silent as yet.
-func (f *lostranks) remains(t *Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+func (f *lostranks) remains(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
 	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= launcher.PhaseDone {
 		return
 	}
-	if from == f.cfg.Name {
-		if l := f.ranks.launchOf(slots.Key{Job: m.Job, Attempt: m.Attempt}); l != nil {
+	if from == f.Cfg.Name {
+		if l := f.ranks.LaunchOf(slots.Key{Job: m.Job, Attempt: m.Attempt}); l != nil {
 			f.waitFor(t, j, l.Seats())
 			return
 		}
@@ -198,7 +200,7 @@ func (f *lostranks) remains(t *Turn, j *job, from filch.NodeName, m *launcher.Pr
 // others handles the participants of a forgotten launch, as named by the participant that
 // was asked. If the asked participant is over and names no others, the job waits for as
 // long as a lease.
-func (f *lostranks) others(t *Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+func (f *lostranks) others(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
 	if l := f.alone(from, m); l != nil && len(m.Seats) > 0 {
 		l.Alone = false
 		f.waitFor(t, j, m.Seats)
@@ -220,7 +222,7 @@ func (f *lostranks) alone(from filch.NodeName, m *launcher.Progress) *launcher.L
 }
 
 // waitFor makes a job wait for the remaining ranks of a forgotten launch.
-func (f *lostranks) waitFor(t *Turn, j *job, seats []launcher.LostSeat) {
+func (f *lostranks) waitFor(t *local.Turn, j *job, seats []launcher.LostSeat) {
 	lost := slices.Clip(j.kept.lost)
 	for _, s := range seats {
 		if !slices.ContainsFunc(lost, func(l launcher.LostSeat) bool { l.Alone = s.Alone; return l == s }) {
@@ -233,20 +235,20 @@ func (f *lostranks) waitFor(t *Turn, j *job, seats []launcher.LostSeat) {
 	f.line.releaseHolds(t, j, nil)
 	j.lined = false
 	j.kept.lost = lost
-	f.fenceJob(t, j, JobTerm)
+	f.fenceJob(t, j, ranks.JobTerm)
 	f.origin.keep(t, j)
 }
 
 // lostLess starts a fenced job again when the job's list of lost participants is empty. A
 // job fenced without such a list waits for keepers of an earlier launcher, and starts
 // when all keepers have turned up.
-func (f *lostranks) lostLess(t *Turn, j *job) {
+func (f *lostranks) lostLess(t *local.Turn, j *job) {
 	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
 		f.unfence(t, j)
 	}
 }
 
-func (f *lostranks) unfence(t *Turn, j *job) {
+func (f *lostranks) unfence(t *local.Turn, j *job) {
 	j.clock.fence, j.clock.ask, j.kept.lost = filch.Never, filch.Never, nil
 	f.origin.again(t, j)
 }

@@ -20,7 +20,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 				wrong = fmt.Sprintf("at %v attempt %d starts on %s, and ranks run on n1", w.Now(), k.start.Launch.Ident.Attempt, k.host.Name)
 			}
 		}
-		r := ranks(8)
+		r := gang(8)
 		r.Policy.Requeue, r.Policy.KillWait = true, sec
 		w.detach("n1", 1, r)
 		w.run(2 * sec)
@@ -32,7 +32,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	"hopless": func(t testing.TB) string {
 		w := newNet(t, 5, 4)
 		w.behave = func(k *keeper) { k.at = 60 * sec }
-		r := ranks(8)
+		r := gang(8)
 		r.Shape.Only = []filch.NodeName{"n2", "n3"}
 		id := w.detach("n1", 1, r)
 		w.run(2 * sec)
@@ -52,9 +52,9 @@ var fenceScenes = map[string]func(t testing.TB) string{
 	"eager-launch": func(t testing.TB) string {
 		w, wrong := newNet(t, 5, 4), ""
 		w.behave = func(k *keeper) { k.at = 100 * sec }
-		w.submit("n2", 1, ranks(20))
+		w.submit("n2", 1, gang(20))
 		w.run(sec)
-		id := w.detach("n1", 2, ranks(4))
+		id := w.detach("n1", 2, gang(4))
 		w.behave = func(k *keeper) {
 			k.at = 60 * sec
 			if k.host.Name == "n1" && k.start.Launch.Ident.Job == id {
@@ -104,7 +104,7 @@ var fenceScenes = map[string]func(t testing.TB) string{
 // launch waiting: the store of n1 is cut off.
 func (w *net) holdLaunch() filch.JobID {
 	w.behave = func(k *keeper) { k.at = 2 * sec }
-	taken := ranks(4)
+	taken := gang(4)
 	taken.Shape.Only = []filch.NodeName{"n2"}
 	w.submit("n3", 1, taken)
 	w.run(sec)

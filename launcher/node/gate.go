@@ -1,20 +1,24 @@
 package node
 
-import "github.com/filch-hpc/filch/launcher"
+import (
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+)
 
 // The record of a job that was taken over may have been written just before the gate was
 // opened. The new owner treats the gate as open, since ranks may have run, but opens the
 // gate on no node until a node reports started ranks, or all nodes report prepared ranks.
 
 // gateWasOpen records an unsure gate as open: all nodes were ready once.
-func (a *attempts) gateWasOpen(t *Turn, j *job) {
+func (a *attempts) gateWasOpen(t *local.Turn, j *job) {
 	j.run.unsure = false
 	a.origin.keep(t, j)
 }
 
 // judgeGate decides whether an unsure gate was open, once each node has reported or is
 // lost.
-func (a *attempts) judgeGate(t *Turn, j *job) {
+func (a *attempts) judgeGate(t *local.Turn, j *job) {
 	r, over := j.run, false
 	for i := range r.seats {
 		switch s := &r.seats[i]; {
@@ -29,7 +33,7 @@ func (a *attempts) judgeGate(t *Turn, j *job) {
 		a.gateWasOpen(t, j)
 		a.sendProceed(t, j)
 	case r.lost: // ranks may have started on the lost nodes only
-		a.end(t, j, r.cause.Cause, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+		a.end(t, j, r.cause.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 	default:
 		a.regate(t, j, "a participant gave up behind the gate")
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// gang is a detached job of n1 on n2, n3 and n4 that may go on without some of them.
+// losingGang is a detached job of n1 on n2, n3 and n4 that may go on without some of them.
 // The store hears nothing more of n1 once that launches it, so that the record does
 // not say whether the gate was opened; and what loses holds for is lost.
-func gang(w *net, requeue bool, loses func(from, to filch.NodeName, m launcher.Message) bool) filch.JobID {
+func losingGang(w *net, requeue bool, loses func(from, to filch.NodeName, m launcher.Message) bool) filch.JobID {
 	w.behave = func(k *keeper) { k.at = 10 * sec }
-	r := ranks(12)
+	r := gang(12)
 	r.Shape.Only = []filch.NodeName{"n2", "n3", "n4"}
 	r.Policy.NoKill, r.Policy.KillOnBad, r.Policy.Requeue = true, false, requeue
 	w.onSend = func(from, to filch.NodeName, m launcher.Message) {
@@ -48,7 +48,7 @@ func TestAnHeirBeginsNothingWithoutANodeThatHasNoRanks(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		for _, requeue := range []bool{false, true} {
 			w := newNet(t, 6, 4)
-			id := gang(w, requeue, func(from, to filch.NodeName, m launcher.Message) bool {
+			id := losingGang(w, requeue, func(from, to filch.NodeName, m launcher.Message) bool {
 				_, ok := m.(*launcher.Dispatch)
 				return ok && to == "n4" && w.nodes["n1"].Up()
 			})
@@ -86,7 +86,7 @@ func TestAnHeirBeginsNothingWithoutANodeThatHasNoRanks(t *testing.T) {
 // Where ranks of it have begun, it goes on without a node that is lost.
 func TestAnHeirGoesOnWithAGangThatHasBegun(t *testing.T) {
 	w := newNet(t, 6, 4)
-	id := gang(w, false, func(_, to filch.NodeName, m launcher.Message) bool {
+	id := losingGang(w, false, func(_, to filch.NodeName, m launcher.Message) bool {
 		_, ok := m.(*launcher.Proceed)
 		return ok && to == "n3" && w.nodes["n1"].Up()
 	})
@@ -112,7 +112,7 @@ func TestAnHeirGoesOnWithAGangThatHasBegun(t *testing.T) {
 // the gate.
 func TestAnHeirOpensTheGateWhenAllAreReady(t *testing.T) {
 	w := newNet(t, 6, 4)
-	id := gang(w, false, func(_, to filch.NodeName, m launcher.Message) bool {
+	id := losingGang(w, false, func(_, to filch.NodeName, m launcher.Message) bool {
 		_, ok := m.(*launcher.Progress)
 		return ok && to == "n1"
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -29,16 +30,16 @@ type gatherqueue struct {
 
 // starter launches jobs on the slots gathered.
 type starter interface {
-	local(t *Turn, j *job) bool
-	launch(t *Turn, j *job, shares []stealer.Share, loan *slots.Loan)
-	unlaunch(t *Turn, j *job)
-	again(t *Turn, j *job)
+	local(t *local.Turn, j *job) bool
+	launch(t *local.Turn, j *job, shares []stealer.Share, loan *slots.Loan)
+	unlaunch(t *local.Turn, j *job)
+	again(t *local.Turn, j *job)
 }
 
 // enqueue puts a job in line when too many older jobs gather, and reports whether the job
 // is in line. If younger jobs gather, the youngest goes in line instead: the records of
 // jobs submitted together are not stored in the order of the tickets.
-func (q *gatherqueue) enqueue(t *Turn, j *job) bool {
+func (q *gatherqueue) enqueue(t *local.Turn, j *job) bool {
 	full := q.active+q.unsent >= MaxGathers
 	switch {
 	case !full && (len(q.queue) == 0 || j.ticket.Older(q.last)):
@@ -80,7 +81,7 @@ func (l *gatherqueue) enter(j *job) {
 
 // dequeue begins the next job in line if there is a free place, and reports whether a job
 // began.
-func (q *gatherqueue) dequeue(t *Turn) bool {
+func (q *gatherqueue) dequeue(t *local.Turn) bool {
 	for len(q.queue) > 0 && q.active+q.unsent < MaxGathers {
 		j := q.queue[0]
 		q.queue[0] = nil
@@ -103,8 +104,8 @@ func (q *gatherqueue) endGather(j *job) {
 	q.active--
 }
 
-func (q *gatherqueue) beginGather(t *Turn, j *job) {
-	if q.neverFits(&j.need) != nil {
+func (q *gatherqueue) beginGather(t *local.Turn, j *job) {
+	if q.NeverFits(&j.need) != nil {
 		return // see park
 	}
 	var moves stealer.Moves
@@ -112,26 +113,26 @@ func (q *gatherqueue) beginGather(t *Turn, j *job) {
 	if q.last.Older(j.ticket) {
 		q.last = j.ticket
 	}
-	j.gather = stealer.NewGather(j.need, q.members, q.cfg.Name, q.cfg.Policy, q.dice.Uint64())
+	j.gather = stealer.NewGather(j.need, q.Members, q.Cfg.Name, q.Cfg.Policy, q.Draw())
 	j.gather.Begin(t.Now, &moves)
 	q.move(t, j, moves)
 }
 
 // move sends the messages of a gather.
-func (q *gatherqueue) move(t *Turn, j *job, moves stealer.Moves) {
+func (q *gatherqueue) move(t *local.Turn, j *job, moves stealer.Moves) {
 	for _, b := range moves.Backs {
 		t.Send(b.To, &launcher.Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round})
 	}
 	for _, a := range moves.Asks {
 		t.Send(a.To, &launcher.Ask{
-			Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Incarnation: q.cfg.Incarnation,
+			Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Incarnation: q.Cfg.Incarnation,
 			Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
 			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round, Takes: q.walltime.takes(j),
 		})
 	}
 }
 
-func (q *gatherqueue) tickGather(t *Turn, j *job) {
+func (q *gatherqueue) tickGather(t *local.Turn, j *job) {
 	var moves stealer.Moves
 	j.gather.Tick(t.Now, &moves)
 	q.move(t, j, moves)
@@ -140,7 +141,7 @@ func (q *gatherqueue) tickGather(t *Turn, j *job) {
 
 // onGrant handles a Grant at the origin. If the job no longer gathers, the origin
 // releases the lease. A Grant without news asks whether the lease is still wanted.
-func (q *gatherqueue) onGrant(t *Turn, from filch.NodeName, m *launcher.Grant) {
+func (q *gatherqueue) onGrant(t *local.Turn, from filch.NodeName, m *launcher.Grant) {
 	j := q.jobs[m.Job]
 	if j == nil || j.attempt != m.Attempt || j.gather == nil {
 		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
@@ -160,7 +161,7 @@ func (q *gatherqueue) onGrant(t *Turn, from filch.NodeName, m *launcher.Grant) {
 		Refused: m.Refused, Older: m.Older, Free: m.Free, Holder: m.Holder, Holds: m.Holds,
 	}, &moves)
 	if !news && m.Held > 0 && j.gather.Has(from, m.Lease) {
-		t.Send(from, &launcher.Renew{Incarnation: q.cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}})
+		t.Send(from, &launcher.Renew{Incarnation: q.Cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}})
 	}
 	q.move(t, j, moves)
 	q.tryLaunch(t, j)
@@ -170,7 +171,7 @@ func (q *gatherqueue) onGrant(t *Turn, from filch.NodeName, m *launcher.Grant) {
 // tryLaunch launches a job once enough slots are held. The launch locks the holds: behind
 // the gate, a hold can no longer be wounded. If a hold was wounded before the launch
 // came, the origin gives the attempt up, and the job gathers again under its old ticket.
-func (q *gatherqueue) tryLaunch(t *Turn, j *job) {
+func (q *gatherqueue) tryLaunch(t *local.Turn, j *job) {
 	if j.gather == nil {
 		return
 	}
@@ -180,7 +181,7 @@ func (q *gatherqueue) tryLaunch(t *Turn, j *job) {
 }
 
 // launchRest launches a job on the shares and releases its other leases.
-func (q *gatherqueue) launchRest(t *Turn, j *job, shares []stealer.Share) {
+func (q *gatherqueue) launchRest(t *local.Turn, j *job, shares []stealer.Share) {
 	back := j.gather.Rest(shares)
 	q.endGather(j)
 	q.origin.launch(t, j, shares, nil)
@@ -190,7 +191,7 @@ func (q *gatherqueue) launchRest(t *Turn, j *job, shares []stealer.Share) {
 }
 
 // releaseHolds releases all that an attempt gathered, except on the nodes in used.
-func (q *gatherqueue) releaseHolds(t *Turn, j *job, used []stealer.Share) {
+func (q *gatherqueue) releaseHolds(t *local.Turn, j *job, used []stealer.Share) {
 	if j.gather == nil {
 		return
 	}

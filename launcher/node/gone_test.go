@@ -16,7 +16,7 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		w := newNet(t, 4, 4)
 		w.behave = func(k *keeper) { k.at = 10 * sec }
-		id := w.submit("n1", 1, ranks(16))
+		id := w.submit("n1", 1, gang(16))
 		w.run(sec)
 		w.crash("n2", !back)
 		w.run(50 * ms)
@@ -52,7 +52,7 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 func TestARunGoesOnWhereItsNodeIsCalledGone(t *testing.T) {
 	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) { k.at = 10 * sec }
-	id := w.submit("n1", 1, ranks(16))
+	id := w.submit("n1", 1, gang(16))
 	w.run(sec)
 	for _, name := range []filch.NodeName{"n1", "n2"} {
 		w.declare(name, stealer.Gone)
@@ -96,7 +96,7 @@ func TestTasksGoOnWhenANodeIsGone(t *testing.T) {
 func TestWordOfAnotherLaunchOfTheSameNumber(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 5 * sec }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	if w.live("n1") != 1 || w.live("n2") != 1 {
 		t.Fatal("the job does not run on both nodes")

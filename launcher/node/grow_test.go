@@ -8,7 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
@@ -85,7 +85,7 @@ func TestATakeThatTakesLong(t *testing.T) {
 	w.nodes["n5"].chores = nil
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
 	w.declare("n5", stealer.Dead)
-	w.run(StoreWait + 3*sec)
+	w.run(records.StoreWait + 3*sec)
 	w.faults.cut = nil
 	for end := w.Now() + 60*sec; w.Now() < end && w.heard(id, launcher.TasksFinished) == nil; {
 		w.run(100 * ms)

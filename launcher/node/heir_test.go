@@ -5,7 +5,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -13,7 +14,7 @@ import (
 // others have not been told.
 func (w *net) loseOwner() (jobs []filch.JobID) {
 	for i := range 8 {
-		r := ranks(1)
+		r := gang(1)
 		r.Shape.Only = []filch.NodeName{w.names[1+i%2]}
 		jobs = append(jobs, w.detach("n1", 1, r))
 	}
@@ -34,7 +35,7 @@ func TestAnHeirWaitsForASlowStore(t *testing.T) {
 	jobs := w.loseOwner()
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
 	w.declare("n1", stealer.Dead)
-	w.run(StoreWait - sec)
+	w.run(records.StoreWait - sec)
 	w.restart("n1")
 	w.run(2 * sec)
 	w.faults.cut = nil
@@ -98,7 +99,7 @@ func TestAnHeirThatIsRestartedGoesOn(t *testing.T) {
 			k.at = 4 * sec
 		}
 	}
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Exclude = []filch.NodeName{"n1", "n4", "n5", "n6"}
 	id := w.detach("n1", 1, r)
 	w.run(6 * sec)
@@ -127,7 +128,7 @@ func TestAnHeirThatIsRestartedGoesOn(t *testing.T) {
 func TestAnHeirHearsWhereNoRanksAreLeft(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 20 * sec }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
 	id := w.detach("n1", 1, r)
 	w.run(sec)
@@ -135,7 +136,7 @@ func TestAnHeirHearsWhereNoRanksAreLeft(t *testing.T) {
 	w.crash("n2", true)
 	w.run(100 * ms)
 	w.restart("n2")
-	w.run(AdoptGrace + 100*ms)
+	w.run(ranks.AdoptGrace + 100*ms)
 	w.crash("n1", true)
 	w.declare("n1", stealer.Dead)
 	w.until("the job to be over", 2*sec, func() bool {

@@ -62,7 +62,7 @@ func TestSenselessMessagesDoNoHarm(t *testing.T) {
 		w.rng = filch.Rand(seed + 1)
 		w.behave = w.randomLife
 		for i := range 6 {
-			w.submit(w.names[i%3], launcher.ClientID(i+1), ranks(int32(1+i*2)))
+			w.submit(w.names[i%3], launcher.ClientID(i+1), gang(int32(1+i*2)))
 		}
 		for range 300 {
 			k := kinds[w.pick(len(kinds))]
@@ -89,7 +89,7 @@ func TestSenselessKeepersDoNoHarm(t *testing.T) {
 		w := newNet(t, 2, 4)
 		w.rng = filch.Rand(seed + 1)
 		w.behave = w.randomLife
-		w.submit("n1", 1, ranks(8))
+		w.submit("n1", 1, gang(8))
 		for range 100 {
 			n := w.nodes[w.names[w.pick(2)]]
 			id := filch.Ident{Instance: "test", Job: filch.JobID(w.pick(3)), Attempt: filch.Attempt(w.pick(3))}

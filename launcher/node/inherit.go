@@ -6,18 +6,20 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// inherit continues a job that this node took over.
-func (o *origin) inherit(t *Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
+// Inherit continues a job that this node took over.
+func (o *origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
 	id, r := e.Info.ID, e.Resume
 	r.Request.Order = order
 	need, err := needOf(r.Request)
 	if o.jobs[id] != nil || err != nil || r.Job != id || r.Attempt <= 0 {
 		return
 	}
-	o.records.sawID(id)
+	o.records.SawID(id)
 	j := o.newJob(t.Now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
@@ -53,13 +55,13 @@ func (o *origin) inherit(t *Turn, e *launcher.JobEntry, order []byte, fault *fil
 		o.refuse(t, j, fault)
 	}
 	if o.jobs[id] == j {
-		o.records.mark(t, j.id, BookPause)
+		o.records.Mark(t, j.id, records.WritePause)
 		o.wakeJob(j, j.deadline())
 	}
 }
 
 // inheritRun continues the launched attempt of a job that this node took over.
-func (o *origin) inheritRun(t *Turn, j *job, e *launcher.JobEntry) {
+func (o *origin) inheritRun(t *local.Turn, j *job, e *launcher.JobEntry) {
 	r := e.Resume
 	r.Shared.Unsure = !r.Going // the record may be older than the gate's opening
 	o.rejoin(t, j, r, r.Shared.Done)
@@ -76,13 +78,13 @@ func (o *origin) inheritRun(t *Turn, j *job, e *launcher.JobEntry) {
 }
 
 // seatsOfDead gives up the ranks of a job on nodes that are dead.
-func (a *attempts) seatsOfDead(t *Turn, j *job) {
+func (a *attempts) seatsOfDead(t *local.Turn, j *job) {
 	for _, at := range slices.Clone(j.run.launch.Nodes) {
-		i := a.members.Find(at.Node)
+		i := a.Members.Find(at.Node)
 		if i < 0 || a.jobs[j.id] != j || j.run == nil {
 			continue
 		}
-		if m := a.members.At(i); m.Standing >= stealer.Dead {
+		if m := a.Members.At(i); m.Standing >= stealer.Dead {
 			a.seatsLost(t, j, at.Node, deadText(m.Standing))
 		}
 	}
@@ -90,7 +92,7 @@ func (a *attempts) seatsOfDead(t *Turn, j *job) {
 
 // askSeat asks a participant for a full report. After a takeover, the request names this
 // node as the new origin.
-func (a *attempts) askSeat(t *Turn, j *job, i int) {
+func (a *attempts) askSeat(t *local.Turn, j *job, i int) {
 	to := j.run.launch.Nodes[i].Node
 	if j.kept.hop > 0 {
 		t.Send(to, &launcher.TakeOver{Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: j.run.launch.Nodes[i].Lease, Hop: j.kept.hop})

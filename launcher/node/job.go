@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -21,19 +22,11 @@ const (
 	RepeatMin = 500 * time.Millisecond
 	RepeatMax = 4 * time.Second
 	// RenewEvery is the time between renewals of the leases of running jobs,
-	// aggregated by peer. JobTerm is how long a participant keeps ranks without
-	// a message of the origin. From PullAfter on, the participant asks for a message
-	// every PullEvery, so a lost renewal costs nothing.
+	// aggregated by peer.
 	RenewEvery = 6 * time.Second
-	JobTerm    = 10 * time.Second
-	PullAfter  = 6500 * time.Millisecond
-	PullEvery  = time.Second
 	// ReadoptWait is how long a participant may take after a restart of its
 	// launcher to report its ranks.
 	ReadoptWait = 7 * time.Second
-	// FailGrace is the time between TERM and KILL for the ranks of a job already
-	// ended by a rank, a keeper or a node: all ranks are gone within 2 s.
-	FailGrace = time.Second
 	// MaxAttempts bounds the starts of a job that lost nodes (--requeue), and
 	// MaxGates the launches that failed behind the gate.
 	MaxAttempts = 5
@@ -59,7 +52,7 @@ type job struct {
 	lined     bool   // in line to gather
 	clock     jobClock
 	kept      kept
-	due       time.Duration // of the entry in the agenda
+	due       time.Duration // the earliest timer
 }
 
 // audience is the client that gets the events of a job.
@@ -93,7 +86,7 @@ func (o *origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, n
 }
 
 // tell sends an event to the client of a job.
-func (o *origin) tell(t *Turn, j *job, e launcher.Event) {
+func (o *origin) tell(t *local.Turn, j *job, e launcher.Event) {
 	if j.seen.here {
 		t.Reply(j.seen.client, e)
 	}
@@ -115,7 +108,7 @@ func (j *job) deadline() time.Duration {
 	return d
 }
 
-func (o *origin) tickJob(t *Turn, j *job) {
+func (o *origin) tickJob(t *local.Turn, j *job) {
 	switch {
 	case j.clock.patient <= t.Now:
 		o.startTimeout(t, j)
@@ -142,7 +135,7 @@ func (o *origin) tickJob(t *Turn, j *job) {
 }
 
 // startTimeout ends a job that did not start in its time (-I).
-func (o *origin) startTimeout(t *Turn, j *job) {
+func (o *origin) startTimeout(t *local.Turn, j *job) {
 	j.clock.patient = filch.Never
 	if j.run != nil {
 		return
@@ -151,14 +144,14 @@ func (o *origin) startTimeout(t *Turn, j *job) {
 	if need := o.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 {
 		why = ", and now it could not finish: " + habitText(&j.req, j.need.Ranks, need)
 	}
-	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, shortly(j.req.Patient), why).
+	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, launcher.ShortTime(j.req.Patient), why).
 		WithHint("%s", o.explainer.missing(j))
 	o.gatherqueue.releaseHolds(t, j, nil)
 	o.refuse(t, j, err)
 }
 
 // refuse ends a job that could not be started.
-func (o *origin) refuse(t *Turn, j *job, err *filch.Error) {
+func (o *origin) refuse(t *local.Turn, j *job, err *filch.Error) {
 	e := launcher.EndRecord{State: filch.Failed, Code: filch.ExitOurs, Cause: launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: err.Text}}
 	o.dismiss(t, j, e, launcher.Refused{Err: *err, Code: filch.ExitOurs})
 }

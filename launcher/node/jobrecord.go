@@ -8,6 +8,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
 // pastNodes remembers the nodes of an attempt that is given up.
@@ -39,11 +41,11 @@ type kept struct {
 
 // register writes the record of a new detached job with the job's order. The job is
 // acknowledged, and begins, when the store has both.
-func (o *origin) register(t *Turn, j *job) {
+func (o *origin) register(t *local.Turn, j *job) {
 	j.kept.unrecorded = true
 	j.kept.orders = int32((len(j.req.Order) + OrderPiece - 1) / OrderPiece)
 	j.clock.say = j.submitted + SayAfter
-	o.records.commit(t, j.id, func(t *Turn) {
+	o.records.Commit(t, j.id, func(t *local.Turn) {
 		if o.jobs[j.id] != j || !j.kept.unrecorded {
 			return
 		}
@@ -70,7 +72,7 @@ func (o *origin) orderOps(j *job) (ops []dht.Op) {
 func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
 	j.kept.seq++
 	e := &launcher.JobEntry{
-		Hop: j.kept.hop, Owner: o.cfg.Name, Incarnation: o.cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
+		Hop: j.kept.hop, Owner: o.Cfg.Name, Incarnation: o.Cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
 	}
 	if j.req.Detach && i.Code == nil {
 		e.Cancel = j.kept.cancel
@@ -84,67 +86,67 @@ func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
 	return e
 }
 
-// onRecorded watches the record of a detached job, so the owner gets a cancel that was
+// OnRecorded watches the record of a detached job, so the owner gets a cancel that was
 // recorded while the owner did not answer.
-func (o *origin) onRecorded(t *Turn, id filch.JobID, from dht.Version) {
+func (o *origin) OnRecorded(t *local.Turn, id filch.JobID, from dht.Version) {
 	j := o.jobs[id]
 	if j == nil || !j.req.Detach || j.kept.watch != 0 {
 		return
 	}
-	j.kept.watch = o.records.watch(t, launcher.JobKey(id), from, func(t *Turn, r dht.Result) {
+	j.kept.watch = o.records.Watch(t, launcher.JobKey(id), from, func(t *local.Turn, r dht.Result) {
 		if r.Outcome != dht.Done || o.jobs[id] != j {
 			return
 		}
-		if e, err := launcher.DecodeJobEntry(r.Value); err == nil && e.Cancel != nil && e.Owner == o.cfg.Name && e.Hop == j.kept.hop {
+		if e, err := launcher.DecodeJobEntry(r.Value); err == nil && e.Cancel != nil && e.Owner == o.Cfg.Name && e.Hop == j.kept.hop {
 			o.onOtherOwner(t, j, e)
 		}
 	})
 }
 
-func (o *origin) endWatch(t *Turn, j *job) {
+func (o *origin) endWatch(t *local.Turn, j *job) {
 	if j.kept.watch != 0 {
-		o.records.unwatch(t, j.kept.watch)
+		o.records.Unwatch(t, j.kept.watch)
 		j.kept.watch = 0
 	}
 }
 
-// onUnkeepable ends a job that waits for a record the store can never keep.
-func (o *origin) onUnkeepable(t *Turn, id filch.JobID, why string) {
+// OnUnkeepable ends a job that waits for a record the store can never keep.
+func (o *origin) OnUnkeepable(t *local.Turn, id filch.JobID, why string) {
 	j := o.jobs[id]
 	switch {
 	case j == nil:
 	case j.kept.unrecorded:
 		o.refuse(t, j, filch.Errorf(filch.Invalid, "cannot keep the record of job %d: %s", id, why))
 	case j.run != nil && j.run.unsent != nil:
-		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: "its record cannot be kept: " + why}, sigTerm, 0)
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: "its record cannot be kept: " + why}, launcher.SigTerm, 0)
 	}
 }
 
-// onOverruled handles the entry that counts in place of an entry written by this node,
+// OnOverruled handles the entry that counts in place of an entry written by this node,
 // and reports whether the job still belongs to this node. OnDisk is whether the disk of
 // this node has an end of the job.
-func (o *origin) onOverruled(t *Turn, e *launcher.JobEntry, id filch.JobID, onDisk bool) (ours bool) {
+func (o *origin) OnOverruled(t *local.Turn, e *launcher.JobEntry, id filch.JobID, onDisk bool) (ours bool) {
 	if j := o.jobs[id]; j != nil {
 		o.onOtherOwner(t, j, e)
 		return o.jobs[id] == j
 	}
-	if e.Owner != o.cfg.Name {
+	if e.Owner != o.Cfg.Name {
 		o.endings.endedElsewhere(t, id, e)
 		if onDisk {
-			t.Record(launcher.Record{Key: recordKey(id)})
+			t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 		}
 	}
 	return false
 }
 
-// hasJob reports whether a job belongs to this origin and has not ended, hasEnded whether
+// HasJob reports whether a job belongs to this origin and has not ended, HasEnded whether
 // the end of a job is remembered.
-func (s *joblist) hasJob(id filch.JobID) bool   { return s.jobs[id] != nil }
-func (d *endings) hasEnded(id filch.JobID) bool { return d.past.find(id) != nil }
+func (s *joblist) HasJob(id filch.JobID) bool   { return s.jobs[id] != nil }
+func (d *endings) HasEnded(id filch.JobID) bool { return d.past.find(id) != nil }
 
-// recordOf returns the record to write of a job, nil of an unknown job. Order has the
+// RecordOf returns the record to write of a job, nil of an unknown job. Order has the
 // operations that write the order of an unregistered job.
-func (o *origin) recordOf(now time.Duration, id filch.JobID) (e *launcher.JobEntry, durable bool, order *[]dht.Op) {
+func (o *origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEntry, durable bool, order *[]dht.Op) {
 	j := o.jobs[id]
 	if j == nil {
 		return nil, false, nil
@@ -156,12 +158,10 @@ func (o *origin) recordOf(now time.Duration, id filch.JobID) (e *launcher.JobEnt
 	return o.entry(j, o.explainer.liveInfo(now, j)), j.req.Durable, order
 }
 
-func recordKey(id filch.JobID) string { return fmt.Sprintf("job/%d", id) }
-
 // keep records the state of a job.
-func (o *origin) keep(t *Turn, j *job) {
-	o.records.mark(t, j.id, BookPause)
-	t.Record(launcher.Record{Key: recordKey(j.id), Job: o.jobRecord(j)})
+func (o *origin) keep(t *local.Turn, j *job) {
+	o.records.Mark(t, j.id, records.WritePause)
+	t.Record(launcher.Record{Key: launcher.RecordKey(j.id), Job: o.jobRecord(j)})
 }
 
 func (o *origin) jobRecord(j *job) *launcher.JobRecord {
@@ -179,7 +179,7 @@ func (o *origin) jobRecord(j *job) *launcher.JobRecord {
 		r.Nodes, r.Going, r.Shared.Unsure = j.run.launch.Nodes, j.run.going && !j.run.unsure, j.run.unsure
 		r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 		if j.run.going {
-			r.Began = o.cfg.Tasks.WallNS + int64(j.run.at.began)
+			r.Began = o.Cfg.Tasks.WallNS + int64(j.run.at.began)
 		}
 	}
 	return r
@@ -187,15 +187,15 @@ func (o *origin) jobRecord(j *job) *launcher.JobRecord {
 
 // keepEnd records the end of a job: of a detached job for later queries, of an attached
 // job until the client has gone.
-func (d *endings) keepEnd(t *Turn, j *job, e launcher.EndRecord) {
+func (d *endings) keepEnd(t *local.Turn, j *job, e launcher.EndRecord) {
 	r := &launcher.JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
 	r.Request = launcher.Request{Name: j.req.Name, Detach: j.req.Detach, Parent: j.req.Parent}
 	r.Shared.Hop, r.Shared.Orders = j.kept.hop, j.kept.orders
 	if j.run != nil {
 		r.Nodes = j.run.launch.Nodes
 	}
-	d.records.endOnDisk(j.id, r)
-	t.Record(launcher.Record{Key: recordKey(j.id), Job: r})
+	d.records.EndOnDisk(j.id, r)
+	t.Record(launcher.Record{Key: launcher.RecordKey(j.id), Job: r})
 }
 
 func (j *job) seatKey(i int) string {
@@ -203,7 +203,7 @@ func (j *job) seatKey(i int) string {
 }
 
 // keepSeat records a participant as done, before the participant may forget its ends.
-func (a *attempts) keepSeat(t *Turn, j *job, i int) {
+func (a *attempts) keepSeat(t *local.Turn, j *job, i int) {
 	if len(j.run.seats) < 2 {
 		return
 	}
@@ -234,3 +234,9 @@ func (j *job) seatRecords() (gone []launcher.Record) {
 	}
 	return gone
 }
+
+// OrderPiece is the size of the pieces of an order, each in a record of its own.
+const OrderPiece = 128 << 10
+
+// maxEarlier bounds the remembered nodes of earlier attempts.
+const maxEarlier = 256

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -48,17 +49,17 @@ type knot struct {
 
 // refuser ends a job that cannot start.
 type refuser interface {
-	refuse(t *Turn, j *job, err *filch.Error)
+	refuse(t *local.Turn, j *job, err *filch.Error)
 }
 
 // lookFor schedules a look for a run that waits inside a task or another run.
-func (k *knot) lookFor(t *Turn, j *job) {
+func (k *knot) lookFor(t *local.Turn, j *job) {
 	if j.req.Inside.Job != 0 && !j.req.Detach {
 		k.at = min(k.at, t.Now+SayAfter)
 	}
 }
 
-func (k *knot) tickKnot(t *Turn) {
+func (k *knot) tickKnot(t *local.Turn) {
 	if k.at > t.Now {
 		return
 	}
@@ -131,14 +132,14 @@ func (k *knot) Ties() []launcher.Tie {
 // holder returns the Tie of a holder with slots on this node and clients inside. The
 // slots are negative if the holder may end by itself.
 func (k *knot) holder(in launcher.Inside) launcher.Tie {
-	t := launcher.Tie{Node: k.cfg.Name, Inside: in, Room: launcher.Room{Slots: -1}}
+	t := launcher.Tie{Node: k.Cfg.Name, Inside: in, Room: launcher.Room{Slots: -1}}
 	if in.Task != 0 {
-		if r := k.tasks.taskOf(in.Job, in.Task); r != nil {
-			t.Room = r.loan.Room()
+		if r := k.tasks.TaskOf(in.Job, in.Task); r != nil {
+			t.Room = r.Loan.Room()
 		}
 		return t
 	}
-	if l := k.ranks.runsAlone(in.Job); l != nil {
+	if l := k.ranks.RunsAlone(in.Job); l != nil {
 		t.Of, t.Room = launcher.Inside{Job: l.Parent, Task: l.Task}, l.Base.Plus(l.Each)
 	}
 	return t
@@ -146,7 +147,7 @@ func (k *knot) holder(in launcher.Inside) launcher.Tie {
 
 // Knot handles the ties of all nodes that answered.
 func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox) {
-	t := k.turn(now, out)
+	t := k.Turn(now, out)
 	k.at = now + SayEvery
 	tied := k.tied(ties)
 	k.stuck = nil
@@ -178,11 +179,11 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 			k.untie(t, j)
 		}
 	}
-	t.end()
+	t.End()
 }
 
 // untie refuses a run so other runs can start.
-func (k *knot) untie(t *Turn, j *job) {
+func (k *knot) untie(t *local.Turn, j *job) {
 	err := filch.Errorf(filch.Busy, "cannot start job %d: it waits for itself: %s, this one included, and what is left has no room for any of these", j.id, k.text)
 	if j.step != nil {
 		err = err.WithHint("it needs slots that the step has in which it was started; --new-job starts a job of its own")
@@ -227,9 +228,9 @@ func (k *knot) tied(ties []launcher.Tie) []launcher.Tie {
 
 // without returns the members with their room that is not tied.
 func (k *knot) without(tied []launcher.Tie) *stealer.Members {
-	all := make([]stealer.Member, k.members.Len())
+	all := make([]stealer.Member, k.Members.Len())
 	for i := range all {
-		all[i] = *k.members.At(int32(i))
+		all[i] = *k.Members.At(int32(i))
 	}
 	return remain(all, launcher.Inside{}, tied)
 }
@@ -289,8 +290,8 @@ func lastWait(t *launcher.Tie) (w *launcher.Wait) {
 	return w
 }
 
-// tiedTasks counts the tasks of a job that wait for runs in the knot.
-func (k *knot) tiedTasks(id filch.JobID) (count int64) {
+// TiedTasks counts the tasks of a job that wait for runs in the knot.
+func (k *knot) TiedTasks(id filch.JobID) (count int64) {
 	for _, j := range k.jobs { // in any order: a sum
 		if j.req.Inside.Job == id && j.req.Inside.Task != 0 && k.stuck[j.id] {
 			count++

@@ -38,7 +38,7 @@ func newEnsemble(t *testing.T, nodes int, tasks, need int32, lasts time.Duration
 		e.clients++
 		c := e.clients
 		w.After(10*ms, func() {
-			r := ranks(need)
+			r := gang(need)
 			r.Inside = launcher.Inside{Job: l.Start.Job, Task: l.Serial}
 			e.tasks[c] = ensembleTask{h, l.Serial, w.submit(h.Name, c, r)}
 		})
@@ -144,14 +144,14 @@ func TestAChainOfRunsIsAKnot(t *testing.T) {
 		w := newNet(t, 2, 4)
 		w.behave = func(k *keeper) { k.at = 3600 * sec }
 		w.ties = func(h *host) []launcher.Tie { return h.node.Ties() }
-		last := w.submit("n1", 1, ranks(1))
+		last := w.submit("n1", 1, gang(1))
 		for i := range links - 1 {
-			r := ranks(1)
+			r := gang(1)
 			r.Inside.Job = last
 			last = w.submit("n1", launcher.ClientID(2+i), r)
 		}
 		w.run(sec)
-		r := ranks(8)
+		r := gang(8)
 		r.Inside.Job = last
 		id := w.submit("n1", 9, r)
 		w.run(6 * sec)
@@ -164,7 +164,7 @@ func TestAChainOfRunsIsAKnot(t *testing.T) {
 			t.Errorf("%d links: heard %s, want a refusal", links, last)
 		}
 		// With a time limit, the outer run ends, and that is waited for.
-		timed := ranks(4)
+		timed := gang(4)
 		timed.Policy.TimeLimit, timed.Shape.Only = 3000*sec, []filch.NodeName{"n2"}
 		timed.Shape.Ranks = 1
 		outer := w.submit("n2", 20, timed)
@@ -190,7 +190,7 @@ func TestAStepInsideOfAStepIsAKnot(t *testing.T) {
 		defer w.run(sec)
 		return w.submit("n1", launcher.ClientID(10*parent), r)
 	}
-	outer := ranks(1)
+	outer := gang(1)
 	outer.Shape.PerRank.Slots = 2
 	a := w.submit("n1", 1, outer)
 	w.run(sec)

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -15,7 +16,7 @@ import (
 func heir(t *testing.T, lives func(k *keeper)) (*net, filch.JobID) {
 	w := newNet(t, 5, 4)
 	w.behave = lives
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
 	return w, w.detach("n1", 1, r)
 }
@@ -129,7 +130,7 @@ func TestAPartIsNotAcknowledgedWhenItRepeats(t *testing.T) {
 func TestRanksThatTheHeirGaveUpEnd(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n1", "n2"}
 	id := w.detach("n1", 1, r)
 	w.run(2 * sec)
@@ -142,7 +143,7 @@ func TestRanksThatTheHeirGaveUpEnd(t *testing.T) {
 	if w.live("n1") != 1 {
 		t.Fatal("no ranks outlived the launcher")
 	}
-	w.run(JobTerm + 3*sec)
+	w.run(ranks.JobTerm + 3*sec)
 	w.quiet()
 }
 
@@ -158,7 +159,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 				t.Errorf("%s: at %v attempt %d starts on %s, and ranks run on n2", what, w.Now(), k.start.Launch.Ident.Attempt, k.host.Name)
 			}
 		}
-		r := ranks(1)
+		r := gang(1)
 		r.Shape.Only, r.Shape.Exclude = nil, []filch.NodeName{"n1"}
 		r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
 		for _, n := range []filch.NodeName{"n3", "n4", "n5", "n6"} {
@@ -199,7 +200,7 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
 	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 20*sec, true }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	r.Policy.Requeue = true
 	w.submit("n1", 1, r)
@@ -226,11 +227,11 @@ func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
 	w := newNet(t, 7, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
 	for i, n := range w.names {
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Only = []filch.NodeName{n}
 		w.submit(n, launcher.ClientID(50+i), r)
 	}
-	r := ranks(4)
+	r := gang(4)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	r.Order = []byte("order")
 	id := w.detach("n1", 1, r)
@@ -260,7 +261,7 @@ func TestAJobWhoseRecordIsTooLargeIsRefused(t *testing.T) {
 	for range 600 << 10 {
 		name.WriteByte(byte(' ' + w.pick(90)))
 	}
-	r := ranks(1)
+	r := gang(1)
 	r.Detach, r.Name = true, name.String()
 	w.submit("n1", 1, r)
 	w.run(10 * sec)
@@ -321,7 +322,7 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 			}, out)
 		})
 	}
-	w.submit("n1", 1, ranks(4)) // it takes all of n1 for a second
+	w.submit("n1", 1, gang(4)) // it takes all of n1 for a second
 	w.run(100 * ms)
 	ask("n3", 5) // who had the job, and is not known to be dead here
 	ask("n2", 3) // who has it now
@@ -341,7 +342,7 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 1000 * sec }
-	r := ranks(1)
+	r := gang(1)
 	r.Policy.Requeue = true
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	id := w.detach("n1", 1, r)
@@ -392,17 +393,17 @@ func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
 func TestALaunchThatWaitedGivesItsSlotsBack(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 12 * sec }
-	first := ranks(4)
+	first := gang(4)
 	first.Shape.Only = []filch.NodeName{"n1"}
 	w.submit("n1", 1, first)
 	var others []filch.JobID
 	for _, name := range w.names[1:] {
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Only = []filch.NodeName{name}
 		others = append(others, w.submit(name, 1, r))
 	}
 	w.run(sec)
-	id := w.detach("n1", 2, ranks(4))
+	id := w.detach("n1", 2, gang(4))
 	w.run(3 * sec)
 	w.split("n1")
 	w.run(9 * sec)

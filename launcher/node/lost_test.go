@@ -9,14 +9,14 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/stealer"
 )
 
 // again is a job of n1 with eight ranks on other nodes that is to be started again
 // when nodes are lost.
 func again(w *net, detached bool) filch.JobID {
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	r.Policy.Requeue, r.Policy.KillWait = true, 3*sec
 	if detached {
@@ -150,7 +150,7 @@ func TestRanksThatAnHeirDoesNotHearAreWaitedFor(t *testing.T) {
 func TestAnHeirDoesNotOpenTheGateForSome(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 10 * sec }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
 	lost, end := 0, w.Now()+10*sec
 	w.onSend = func(_, to filch.NodeName, m launcher.Message) {
@@ -190,9 +190,9 @@ func TestRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 		for _, twice := range []bool{false, true} {
 			w, wrong := newNet(t, 4, 4), ""
 			onceOnly(w, &wrong)
-			busy := w.submit(there, 1, ranks(4))
+			busy := w.submit(there, 1, gang(4))
 			w.run(100 * ms)
-			r := ranks(2)
+			r := gang(2)
 			r.Shape.Only = []filch.NodeName{there}
 			id := w.submit("n1", 2, r)
 			w.run(100 * ms)
@@ -221,7 +221,7 @@ func TestRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 				i, _ := n1.node.Job(w.Now(), id)
 				return i.State == "running"
 			})
-			if d := w.Now() - since; d > FailGrace+sec {
+			if d := w.Now() - since; d > ranks.FailGrace+sec {
 				t.Errorf("%s: it began %v after its client was back, want it as soon as nothing of it runs", there, d)
 			}
 			w.run(60 * sec)
@@ -238,9 +238,9 @@ func TestRanksOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 func TestKeepersOfALaunchThatWasForgottenAreWaitedFor(t *testing.T) {
 	w, wrong := newNet(t, 2, 4), ""
 	onceOnly(w, &wrong)
-	busy := w.submit("n1", 1, ranks(8))
+	busy := w.submit("n1", 1, gang(8))
 	w.run(100 * ms)
-	id := w.submit("n1", 2, ranks(2))
+	id := w.submit("n1", 2, gang(2))
 	w.run(100 * ms)
 	n1 := w.nodes["n1"]
 	disk := maps.Clone(n1.records) // takes nothing from now on
@@ -284,7 +284,7 @@ func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong
 	onceOnly(w, &wrong)
 	var busy filch.JobID           // on n1
 	for _, name := range w.names { // what the job takes is free on speaks and on n3
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Only = []filch.NodeName{name}
 		if name == speaks || name == "n3" {
 			r.Shape.Ranks = 2
@@ -294,7 +294,7 @@ func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong
 		}
 	}
 	w.run(100 * ms)
-	r := ranks(4)
+	r := gang(4)
 	r.Policy.KillWait = 3 * sec
 	id := w.submit("n1", 2, r)
 	n1, n3 := w.nodes["n1"], w.nodes["n3"]
@@ -323,7 +323,7 @@ func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong
 		i, _ := n1.node.Job(w.Now(), id)
 		return i.State == "running"
 	})
-	if d, most := w.Now()-since, min(cut, JobTerm+r.Policy.KillWait)+FailGrace+sec; d > most {
+	if d, most := w.Now()-since, min(cut, ranks.JobTerm+r.Policy.KillWait)+ranks.FailGrace+sec; d > most {
 		t.Errorf("%s speaks, n3 is cut off for %v: it began after %v, want %v at most", speaks, cut, d, most)
 	}
 	w.run(60 * sec)
@@ -339,9 +339,9 @@ func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong
 func TestRanksThatTurnUpBeforeTheirOriginAreWaitedFor(t *testing.T) {
 	w, wrong := newNet(t, 3, 4), ""
 	onceOnly(w, &wrong)
-	busy := w.submit("n1", 1, ranks(4))
+	busy := w.submit("n1", 1, gang(4))
 	w.run(100 * ms)
-	r := ranks(4)
+	r := gang(4)
 	r.Shape.Exclude = []filch.NodeName{"n3"}
 	id := w.submit("n1", 2, r)
 	n1 := w.nodes["n1"]

@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
@@ -66,6 +67,7 @@ type host struct {
 	engine.Host
 	net     *net
 	node    *Node
+	store   *store.Store
 	cfg     Config
 	out     launcher.Outbox
 	keepers map[filch.Ident]*keeper
@@ -106,6 +108,12 @@ const founding = 2 * sec
 // age is the time since the test began.
 func (w *net) age() time.Duration { return w.Now() - founding }
 
+// newNode makes the node of a launcher that begins, with an empty store.
+func (h *host) newNode() {
+	h.store = store.New(records.StoreConfig(&h.cfg))
+	h.node = New(h.cfg, h.store)
+}
+
 func (w *net) add(name filch.NodeName, capacity int32) *host {
 	cores := make([]int32, capacity)
 	for c := range cores {
@@ -122,12 +130,11 @@ func (w *net) add(name filch.NodeName, capacity int32) *host {
 		h.cfg.Walltime.End += founding
 	}
 	h.cfg.Tasks.Mirror = true
-	h.cfg.Records = store.New(StoreConfig(&h.cfg))
 	if w.grouped {
 		h.cfg.Group = [...]string{"east", "west"}[len(w.names)%2]
 		h.cfg.Tasks.Victims = policy.Hierarchical
 	}
-	h.node = New(h.cfg)
+	h.newNode()
 	h.Start(0, h.tick)
 	w.names = append(w.names, name)
 	w.nodes[name] = h
@@ -422,6 +429,6 @@ func (w *net) ended(id filch.JobID) launcher.Ended {
 	return launcher.Ended{}
 }
 
-func ranks(n int32) launcher.Request {
+func gang(n int32) launcher.Request {
 	return launcher.Request{Name: "test", Shape: launcher.Shape{Ranks: n}, Policy: launcher.Policy{KillOnBad: true, KillWait: 10 * sec}}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -78,7 +78,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 	w.run(9 * sec)
 	heard := map[string]bool{}
 	for at, when := range last {
-		heard[at] = when < w.Now()-MirrorEvery-600*ms
+		heard[at] = when < w.Now()-tasks.MirrorEvery-600*ms
 	}
 	before := map[string]int{}
 	maps.Copy(before, ran)

@@ -7,34 +7,18 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
-// Config configures a Node. Name, Incarnation, Capacity and Store must be set; the zero
-// value of the other fields is usable.
-type Config struct {
-	Name        filch.NodeName
-	Instance    string // uuid
-	Group       string // of nodes near to each other: an allocation; "" unknown
-	Incarnation uint64 // grows with every start of the launcher of this name
-	Seed        uint64 // of all random choices
-	Capacity    slots.Capacity
-	// Ids up to this id belong to an earlier instance, and are not given out.
-	After  filch.JobID
-	Policy stealer.Policy
-	// Shared by a simulator's nodes; nil: the node makes its own list.
-	Members  *stealer.Members
-	Records  Records // not used yet by another Node
-	Tasks    TaskConfig
-	Walltime policy.Walltime
-	Drain    *launcher.Drain // since before the launcher began
-}
+// Config configures a Node.
+type Config = local.Config
 
-// Peer is the overlay's description of a member, including this node. Total is only an
-// amount: the exact cores and GPUs of a node concern that node alone.
-type Peer = stealer.Member
+// Peer is the overlay's description of a member, including this node.
+type Peer = local.Peer
 
 // Node is the core of a launcher. A Node owns four parts and routes inputs to them: the
 // origin of the jobs submitted by its clients; the ranks of jobs using its slots; the
@@ -42,62 +26,63 @@ type Peer = stealer.Member
 // goes through the same messages, which then never leave the Node. The exported methods
 // of the parts are inputs of the Node too.
 type Node struct {
-	*self
+	self *local.Self
 	*origin
-	*ranks
-	*tasks
-	*records
+	*ranks.Ranks
+	*tasks.Tasks
+	*records.Records
 }
 
-// New makes a Node without members other than itself.
-func New(cfg Config) *Node {
-	s := newSelf(cfg)
-	m := newRecords(s)
-	n := &Node{self: s, records: m, ranks: newRanks(s, m), tasks: newTasks(s, m)}
-	n.origin = newOrigin(s, m, n.ranks, n.tasks)
-	n.ranks.tasks = n.tasks
-	n.tasks.ranks, n.tasks.origin = n.ranks, n.origin
-	m.serve(n, n.origin, n.origin)
-	s.mailbox.settle = n.settle
+// New makes a Node without members other than itself. The Node owns the store, which no
+// other Node has used.
+func New(cfg local.Config, store records.Store) *Node {
+	s := local.New(cfg)
+	m := records.New(s, store)
+	n := &Node{self: s, Records: m, Ranks: ranks.New(s, m), Tasks: tasks.New(s, m)}
+	n.origin = newOrigin(s, m, n.Ranks, n.Tasks)
+	n.Ranks.Serve(n.Tasks)
+	n.Tasks.Serve(n.Ranks, n.origin)
+	m.Serve(n.Tasks, n.numbering, n.origin, n.origin)
+	s.Settle(n.settle)
 	return n
 }
 
 // Message handles a message of another node.
 func (n *Node) Message(now time.Duration, from filch.NodeName, m launcher.Message, out *launcher.Outbox) {
-	t := n.turn(now, out)
+	t := n.self.Turn(now, out)
 	n.handle(t, from, m)
 	n.settle(t)
 }
 
-func (n *Node) handle(t *Turn, from filch.NodeName, m launcher.Message) {
+func (n *Node) handle(t *local.Turn, from filch.NodeName, m launcher.Message) {
 	switch m := m.(type) {
 	case *launcher.Ask:
-		n.ranks.onAsk(t, from, m)
+		n.Ranks.OnAsk(t, from, m)
 	case *launcher.Grant:
 		n.origin.onGrant(t, from, m)
 	case *launcher.Release:
-		if k := (slots.Key{Job: m.Job, Attempt: m.Attempt}); m.Lease.Serial != 0 || n.ledger.Asker(k) == from {
-			n.ledger.Release(t.Now, k, m.Lease, m.Round)
+		if k := (slots.Key{Job: m.Job, Attempt: m.Attempt}); m.Lease.Serial != 0 || n.self.Ledger.Asker(k) == from {
+			n.self.Ledger.Release(t.Now, k, m.Lease, m.Round)
 		}
 	case *launcher.Renew:
-		n.ranks.onRenew(t, from, m)
+		n.Ranks.OnRenew(t, from, m)
 	default:
 		n.handleRun(t, from, m)
 	}
 }
 
-func (n *Node) handleRun(t *Turn, from filch.NodeName, m launcher.Message) {
+func (n *Node) handleRun(t *local.Turn, from filch.NodeName, m launcher.Message) {
 	switch m := m.(type) {
 	case *launcher.Dispatch:
-		n.ranks.onDispatch(t, m)
+		n.Ranks.OnDispatch(t, m)
 	case *launcher.Proceed:
-		n.ranks.onProceed(t, m)
+		n.Ranks.OnProceed(t, m)
 	case *launcher.Halt:
-		n.ranks.onHalt(t, from, m)
+		n.Ranks.OnHalt(t, from, m)
 	case *launcher.Signals:
-		n.ranks.onSignals(t, from, m)
+		n.Ranks.OnSignals(t, from, m)
 	case *launcher.ProgressAck:
-		n.ranks.onProgressAck(t, from, m)
+		n.Ranks.OnProgressAck(t, from, m)
 	case *launcher.Progress:
 		n.origin.onProgress(t, from, m)
 	case *launcher.SignalsAck:
@@ -111,23 +96,23 @@ func (n *Node) handleRun(t *Turn, from filch.NodeName, m launcher.Message) {
 	case *launcher.StepDoneAck:
 		n.origin.onStepDoneAck(m)
 	case *launcher.TakeOver:
-		n.ranks.onTakeOver(t, from, m)
+		n.Ranks.OnTakeOver(t, from, m)
 	case *launcher.TaskWord:
-		n.tasks.onTaskWord(t, from, m)
+		n.Tasks.OnTaskWord(t, from, m)
 	}
 }
 
 // settle ends an input. settle handles the messages of this node to itself and sends
 // ledger changes to the origins of claims, until nothing is left.
-func (n *Node) settle(t *Turn) {
+func (n *Node) settle(t *local.Turn) {
 	for {
-		for len(n.mailbox.loop) > 0 {
-			for _, m := range n.mailbox.take() {
-				n.handle(t, n.cfg.Name, m)
+		for n.self.HasMail() {
+			for _, m := range n.self.TakeMail() {
+				n.handle(t, n.self.Cfg.Name, m)
 			}
 		}
-		if !n.ranks.tellChanged(t) && !n.origin.dequeue(t) && !n.records.pump(t) && !n.tasks.pumpTasks(t) {
-			n.records.ledgerChanged(t)
+		if !n.Ranks.SendGrants(t) && !n.origin.dequeue(t) && !n.Records.Pump(t) && !n.Tasks.Pump(t) {
+			n.Records.OnLedgerChanged(t)
 			return
 		}
 	}
@@ -135,16 +120,16 @@ func (n *Node) settle(t *Turn) {
 
 // Tick does everything due at now.
 func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
-	t := n.turn(now, out)
-	n.ledger.Tick(now)
-	if n.opens <= now {
+	t := n.self.Turn(now, out)
+	n.self.Ledger.Tick(now)
+	if n.self.Opens <= now {
 		n.Settled(now, out)
 	}
 	if n.forgets <= now {
 		n.forgetUnheard(t)
 	}
 	for {
-		job, part := n.origin.agenda.next(), n.ranks.agenda.next()
+		job, part := n.origin.timers.Next(), n.Ranks.Next()
 		switch {
 		case min(job, part) > now:
 			n.tickParts(t)
@@ -153,46 +138,35 @@ func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
 		case job <= part:
 			n.origin.tickNext(t)
 		default:
-			n.ranks.tickNext(t)
+			n.Ranks.TickNext(t)
 		}
 		n.settle(t)
 	}
 }
 
 // tickParts does everything due besides the timers of single jobs and parts.
-func (n *Node) tickParts(t *Turn) {
+func (n *Node) tickParts(t *local.Turn) {
 	n.origin.tick(t)
 	if n.tickWalltime(t) {
-		n.leaveForGood(t)
+		n.LeaveForGood(t)
 		n.settle(t)
 	}
 	n.tickKnot(t)
-	n.tickRecords(t)
+	n.Records.Tick(t)
 	n.tickNumbering(t)
-	if n.load.at <= t.Now {
-		n.advertise(t, n.Slots())
+	if n.Records.LoadDue(t.Now) {
+		n.Records.Advertise(t, n.Slots())
 	}
-	if n.fence.at <= t.Now {
-		n.fenceOff(t)
-	}
-	n.tickWork(t)
+	n.Ranks.TickFence(t)
+	n.Tasks.Tick(t)
 }
 
 // Deadline is when Tick must be called next.
 func (n *Node) Deadline() time.Duration {
-	return min(n.ledger.Deadline(), n.opens, n.origin.deadline(), n.ranks.deadline(), n.records.deadline(), n.tasks.deadline())
+	return min(n.self.Ledger.Deadline(), n.self.Opens, n.origin.deadline(), n.Ranks.Deadline(), n.Records.Deadline(), n.Tasks.Deadline())
 }
 
 // sortedJobs returns the live jobs of this origin in the order of their ids.
 func (s *joblist) sortedJobs() []*job {
 	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *job) int { return int(a.id) - int(b.id) })
-}
-
-func (h *ranks) sortedParts() []*part {
-	return slices.SortedFunc(maps.Values(h.parts), func(a, b *part) int {
-		if a.key.Job != b.key.Job {
-			return int(a.key.Job) - int(b.key.Job)
-		}
-		return int(a.key.Attempt) - int(b.key.Attempt)
-	})
 }

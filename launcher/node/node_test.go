@@ -10,7 +10,7 @@ import (
 
 func TestLocalJobSendsNoMessage(t *testing.T) {
 	w := newNet(t, 4, 4)
-	id := w.submit("n1", 1, ranks(4))
+	id := w.submit("n1", 1, gang(4))
 	w.run(5 * sec)
 	if e := w.ended(id); e.Code != 0 || e.State != filch.OK {
 		t.Errorf("ended %+v, want 0", e)
@@ -23,7 +23,7 @@ func TestLocalJobSendsNoMessage(t *testing.T) {
 
 func TestJobOverFourNodes(t *testing.T) {
 	w := newNet(t, 4, 4)
-	id := w.submit("n1", 1, ranks(16))
+	id := w.submit("n1", 1, gang(16))
 	w.run(5 * sec)
 	if e := w.ended(id); e.Code != 0 {
 		t.Errorf("ended %+v, want 0", e)
@@ -39,7 +39,7 @@ func TestManyJobsUnderLoss(t *testing.T) {
 		w.behave = func(k *keeper) { k.at = 200 * ms }
 		var ids []filch.JobID
 		for i := range 12 {
-			ids = append(ids, w.submit(w.names[i%6], launcher.ClientID(i+1), ranks(int32(1+(i*7)%24))))
+			ids = append(ids, w.submit(w.names[i%6], launcher.ClientID(i+1), gang(int32(1+(i*7)%24))))
 			w.run(3 * ms)
 		}
 		w.calm(120 * sec)
@@ -71,7 +71,7 @@ func TestCrashExplainsAbort(t *testing.T) {
 			end.Rank = r
 			k.ends = []launcher.RankEnd{end}
 		}
-		id := w.submit("n1", 1, ranks(2))
+		id := w.submit("n1", 1, gang(2))
 		w.run(10 * sec)
 		want := int32(139)
 		if first.Kind == launcher.CauseExit {

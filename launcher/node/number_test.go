@@ -22,12 +22,12 @@ func TestAPartOfAForgottenLaunchIsNoPartOfTheNext(t *testing.T) {
 	}
 	n1, n2 := w.nodes["n1"], w.nodes["n2"]
 	for _, name := range w.names {
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Only = []filch.NodeName{name}
 		w.submit(name, 1, r)
 	}
 	w.run(100 * ms)
-	id := w.submit("n1", 2, ranks(8)) // waits
+	id := w.submit("n1", 2, gang(8)) // waits
 	w.run(100 * ms)
 	disk := maps.Clone(n1.records) // takes nothing from now on
 	again := func() {

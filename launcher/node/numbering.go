@@ -5,6 +5,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
 // unnumbered is a request waiting for an id.
@@ -21,8 +23,8 @@ const MaxUnnumbered = 4096
 // numbering holds the requests of clients until there is an id for each. No request waits
 // while an id is available.
 type numbering struct {
-	*self
-	records *records
+	*local.Self
+	records *records.Records
 	origin  accepter
 
 	waiting []unnumbered
@@ -30,7 +32,7 @@ type numbering struct {
 }
 
 // unnumbered enqueues a request until there is an id for the request.
-func (b *numbering) unnumbered(t *Turn, u unnumbered) {
+func (b *numbering) unnumbered(t *local.Turn, u unnumbered) {
 	if len(b.waiting) >= MaxUnnumbered {
 		err := filch.Errorf(filch.Busy, "%d requests wait for a job number already", len(b.waiting))
 		t.Reply(u.client, launcher.Refused{Err: *err, Code: filch.ExitOurs})
@@ -38,17 +40,17 @@ func (b *numbering) unnumbered(t *Turn, u unnumbered) {
 	}
 	b.waiting = append(b.waiting, u)
 	b.say = min(b.say, t.Now+SayAfter)
-	b.records.fetchBlock(t)
+	b.records.FetchBlock(t)
 }
 
 // accepter makes a job of a numbered request.
 type accepter interface {
-	accept(t *Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration)
+	accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration)
 }
 
-// number gives ids to the waiting requests.
-func (b *numbering) number(t *Turn) {
-	for len(b.waiting) > 0 && b.records.haveID() {
+// OnIDs gives ids to the waiting requests.
+func (b *numbering) OnIDs(t *local.Turn) {
+	for len(b.waiting) > 0 && b.records.HaveID() {
 		u := b.waiting[0]
 		b.waiting = b.waiting[1:]
 		b.origin.accept(t, u.client, u.req, u.unixNS, u.since)
@@ -56,18 +58,18 @@ func (b *numbering) number(t *Turn) {
 	if len(b.waiting) == 0 {
 		b.waiting, b.say = nil, filch.Never
 	}
-	b.records.fetchBlock(t)
+	b.records.FetchBlock(t)
 }
 
 // tickNumbering tells the waiting clients why they wait.
-func (b *numbering) tickNumbering(t *Turn) {
+func (b *numbering) tickNumbering(t *local.Turn) {
 	if b.say > t.Now {
 		return
 	}
 	b.say = t.Now + SayEvery
 	for _, u := range b.waiting {
 		if t.Now-u.since >= SayAfter {
-			t.Reply(u.client, launcher.StillWaiting{Text: "no job number can be had: " + b.records.storeTrouble()})
+			t.Reply(u.client, launcher.StillWaiting{Text: "no job number can be had: " + b.records.StoreTrouble()})
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -13,7 +16,7 @@ import (
 // launches them and decides how they end. A job is in jobs exactly until the client is
 // told the job's end.
 type origin struct {
-	*self
+	*local.Self
 	*joblist
 	*numbering
 	*gatherqueue
@@ -25,7 +28,7 @@ type origin struct {
 	*returns
 	*knot
 	*walltime
-	records *records
+	records *records.Records
 	ranks   ownRanks
 	tasks   ownTasks
 
@@ -35,30 +38,30 @@ type origin struct {
 // ownRanks is the interface of the origin to this node's own part in attempts, besides
 // messages.
 type ownRanks interface {
-	// takePart starts a launch on slots already lent by this node to itself.
-	takePart(t *Turn, l *launcher.Launch, index int32, loan slots.Loan, open bool)
-	launchOf(k slots.Key) *launcher.Launch
-	launchIn(job filch.JobID) *launcher.Launch
-	runsAlone(job filch.JobID) *launcher.Launch
-	awaitHeir(t *Turn, id filch.JobID)
+	// TakePart starts a launch on slots already lent by this node to itself.
+	TakePart(t *local.Turn, l *launcher.Launch, index int32, loan slots.Loan, open bool)
+	LaunchOf(k slots.Key) *launcher.Launch
+	LaunchIn(job filch.JobID) *launcher.Launch
+	RunsAlone(job filch.JobID) *launcher.Launch
+	AwaitHeir(t *local.Turn, id filch.JobID)
 }
 
 // ownTasks is the interface of the origin to the tasks running here.
 type ownTasks interface {
-	taskOf(parent filch.JobID, task uint64) *taskRun
+	TaskOf(parent filch.JobID, task uint64) *tasks.Running
 }
 
-func newOrigin(s *self, m *records, h ownRanks, w ownTasks) *origin {
-	jobs := &joblist{self: s, jobs: make(map[filch.JobID]*job)}
+func newOrigin(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *origin {
+	jobs := &joblist{Self: s, jobs: make(map[filch.JobID]*job)}
 	o := &origin{
-		self: s, joblist: jobs, records: m, ranks: h, tasks: w, given: make(map[filch.JobID]time.Duration),
+		Self: s, joblist: jobs, records: m, ranks: h, tasks: w, given: make(map[filch.JobID]time.Duration),
 	}
 	o.walltime = newWalltime(s)
-	o.returns = &returns{self: s}
+	o.returns = &returns{Self: s}
 	o.parents = &parents{joblist: jobs, tasks: w, hosts: make(map[uint64]*job)}
 	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, walltime: o.walltime}
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
-	o.numbering = &numbering{self: s, records: m, origin: o, say: filch.Never}
+	o.numbering = &numbering{Self: s, records: m, origin: o, say: filch.Never}
 	o.attempts = &attempts{
 		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, renewAt: filch.Never,
 	}
@@ -69,16 +72,16 @@ func newOrigin(s *self, m *records, h ownRanks, w ownTasks) *origin {
 }
 
 // tickNext handles the job whose timer expires next.
-func (o *origin) tickNext(t *Turn) {
-	e := o.agenda.pop()
-	if j := o.jobs[e.key.Job]; j != nil && j.due == e.at {
+func (o *origin) tickNext(t *local.Turn) {
+	e := o.timers.Pop()
+	if j := o.jobs[e.Key.Job]; j != nil && j.due == e.At {
 		j.due = filch.Never
 		o.tickJob(t, j)
 	}
 }
 
 // tick does everything due besides the timers of single jobs.
-func (o *origin) tick(t *Turn) {
+func (o *origin) tick(t *local.Turn) {
 	if o.attempts.renewAt <= t.Now {
 		o.attempts.renew(t)
 	}
@@ -86,13 +89,8 @@ func (o *origin) tick(t *Turn) {
 }
 
 func (o *origin) deadline() time.Duration {
-	for len(o.agenda.heap) > 0 {
-		if j := o.jobs[o.agenda.heap[0].key.Job]; j != nil && j.due == o.agenda.heap[0].at {
-			break
-		}
-		o.agenda.pop()
-	}
-	d := min(o.agenda.next(), o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say)
+	next := o.timers.NextValid(func(e local.Timer) bool { j := o.jobs[e.Key.Job]; return j != nil && j.due == e.At })
+	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say)
 	for i := range o.returns.owed {
 		d = min(d, o.returns.owed[i].again)
 	}

@@ -7,11 +7,13 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
 // runOver ends an attempt with no rank left anywhere. The job starts again if a requeue
 // was asked for or if no rank ever began; otherwise the job is over.
-func (o *origin) runOver(t *Turn, j *job) {
+func (o *origin) runOver(t *local.Turn, j *job) {
 	r := j.run
 	switch {
 	case r.gate && (j.clock.gates < MaxGates || j.step != nil):
@@ -33,7 +35,7 @@ func (o *origin) runOver(t *Turn, j *job) {
 }
 
 // again starts another attempt under the same ticket.
-func (o *origin) again(t *Turn, j *job) {
+func (o *origin) again(t *local.Turn, j *job) {
 	gone := j.seatRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
@@ -74,17 +76,17 @@ func (j *job) verdict() launcher.EndRecord {
 
 // finish ends a job: the client receives the end, and a bounded memory keeps the end for
 // later queries.
-func (o *origin) finish(t *Turn, j *job, e launcher.EndRecord) {
+func (o *origin) finish(t *local.Turn, j *job, e launcher.EndRecord) {
 	last := launcher.Ended{Job: j.id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad}
 	o.dismiss(t, j, e, last)
 }
 
 // dismiss ends a job with the given last event.
-func (o *origin) dismiss(t *Turn, j *job, e launcher.EndRecord, last launcher.Event) {
+func (o *origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launcher.Event) {
 	o.tell(t, j, last)
 	j.state = e.State
-	info := j.info(t.Now, o.cfg.Name, &e)
-	o.records.markEnd(t, o.entry(j, info))
+	info := j.info(t.Now, o.Cfg.Name, &e)
+	o.records.MarkEnd(t, o.entry(j, info))
 	o.walltime.learnRun(t, j, &info, &e)
 	o.endings.remember(t, j, info, e)
 	t.Record(j.seatRecords()...)
@@ -99,7 +101,7 @@ func (o *origin) dismiss(t *Turn, j *job, e launcher.EndRecord, last launcher.Ev
 // queries, and which client may not have received which end.
 type endings struct {
 	*joblist
-	records *records
+	records *records.Records
 	origin  entryWriter
 	past    past
 	// Of live jobs, and of ended jobs whose end the client may not have received.
@@ -116,9 +118,9 @@ type entryWriter interface {
 
 // remember keeps the end of a job for later queries, and on the disk in case this
 // launcher dies before the client has received the end.
-func (d *endings) remember(t *Turn, j *job, info launcher.JobInfo, e launcher.EndRecord) {
+func (d *endings) remember(t *local.Turn, j *job, info launcher.JobInfo, e launcher.EndRecord) {
 	for _, id := range d.past.add(info, e) {
-		t.Record(launcher.Record{Key: recordKey(id)})
+		t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 	}
 	switch {
 	case j.req.Detach || j.seen.here:
@@ -127,7 +129,7 @@ func (d *endings) remember(t *Turn, j *job, info launcher.JobInfo, e launcher.En
 		d.keepEnd(t, j, e)
 		d.unheard, d.forgets = append(d.unheard, j.id), t.Now+ReclaimWait
 	default:
-		t.Record(launcher.Record{Key: recordKey(j.id)})
+		t.Record(launcher.Record{Key: launcher.RecordKey(j.id)})
 	}
 }
 
@@ -138,14 +140,14 @@ const MaxUnheard = 16
 // dropClient forgets the client of a job. The client of an attached job may not have
 // received the end yet: the record of the end is removed with the client, or after enough
 // later jobs of this client ended.
-func (d *endings) dropClient(t *Turn, j *job) {
+func (d *endings) dropClient(t *local.Turn, j *job) {
 	c, drop := j.seen.client, j.id
 	if j.seen.here && !j.req.Detach {
 		drop = d.heardLongAgo(c)
 		if drop == 0 {
 			return
 		}
-		t.Record(launcher.Record{Key: recordKey(drop)})
+		t.Record(launcher.Record{Key: launcher.RecordKey(drop)})
 	}
 	ids := slices.DeleteFunc(d.clients[c], func(id filch.JobID) bool { return id == drop })
 	if len(ids) == 0 {

@@ -7,37 +7,39 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/stealer"
 )
 
 // Peer handles the overlay's description of a member. About this node itself only Dead
 // counts: the others declared the node dead. Then the node ends all ranks here and all
 // its running jobs, and waits for [Node.Reborn].
-func (n *Node) Peer(now time.Duration, p Peer, out *launcher.Outbox) {
-	t := n.turn(now, out)
-	if p.Name == n.cfg.Name {
+func (n *Node) Peer(now time.Duration, p local.Peer, out *launcher.Outbox) {
+	t := n.self.Turn(now, out)
+	if p.Name == n.self.Cfg.Name {
 		if p.Standing == stealer.Dead {
 			n.declaredDead(t)
 			n.settle(t)
 		}
 		return
 	}
-	i, old, known := n.members.Set(p)
-	n.records.storeMember(t, p)
-	n.ranks.watchMajority(t)
-	n.tasks.setMember(t, p)
+	i, old, known := n.self.Members.Set(p)
+	n.Records.OnMember(t, p)
+	n.Ranks.WatchMajority(t)
+	n.Tasks.OnMember(t, p)
 	n.PeerChanged(now, i, old, known, out)
 }
 
 // PeerChanged is Peer for an already changed list of members shared by several nodes: it
 // receives the index, and the member as known before.
-func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out *launcher.Outbox) {
-	t := n.turn(now, out)
-	p := *n.members.At(i)
-	if p.Name == n.cfg.Name {
+func (n *Node) PeerChanged(now time.Duration, i int32, old local.Peer, known bool, out *launcher.Outbox) {
+	t := n.self.Turn(now, out)
+	p := *n.self.Members.At(i)
+	if p.Name == n.self.Cfg.Name {
 		return
 	}
-	n.records.keepOrHandOff(t)
+	n.Records.KeepOrHandOff(t)
 	gone := p.Standing >= stealer.Dead
 	was := !known || old.Standing >= stealer.Dead
 	switch {
@@ -47,7 +49,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.peerReborn(t, p)
 	case !gone && was:
 		// The origin may have been away when its ranks were adopted here.
-		n.ranks.reportTo(t, p.Name)
+		n.Ranks.ReportTo(t, p.Name)
 		n.origin.askBack(t, p.Name)
 	}
 	if !gone && (was || p.Incarnation != old.Incarnation) {
@@ -58,7 +60,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 }
 
 // gathersChanged passes a change in the list of members to the gathering jobs.
-func (q *gatherqueue) gathersChanged(t *Turn, i int32, old Peer, known bool) {
+func (q *gatherqueue) gathersChanged(t *local.Turn, i int32, old local.Peer, known bool) {
 	for _, j := range q.sortedJobs() {
 		q.park(t, j)
 		if j.gather == nil {
@@ -74,7 +76,7 @@ func (q *gatherqueue) gathersChanged(t *Turn, i int32, old Peer, known bool) {
 
 // askBack asks a node not known before for ranks not yet reported since this launcher
 // began.
-func (a *attempts) askBack(t *Turn, name filch.NodeName) {
+func (a *attempts) askBack(t *local.Turn, name filch.NodeName) {
 	for _, j := range a.sortedJobs() {
 		if j.run == nil {
 			continue
@@ -87,23 +89,14 @@ func (a *attempts) askBack(t *Turn, name filch.NodeName) {
 	}
 }
 
-// reportTo reports to an origin the state of its parts here.
-func (h *ranks) reportTo(t *Turn, origin filch.NodeName) {
-	for _, q := range h.sortedParts() {
-		if q.launch.Origin == origin && !q.flags.orphan {
-			h.report(t, q)
-		}
-	}
-}
-
 // park makes a job give back its holds when the job no longer fits because nodes are
 // gone: otherwise the job would block all other jobs forever. The job asks again when
 // there are enough nodes.
-func (q *gatherqueue) park(t *Turn, j *job) {
+func (q *gatherqueue) park(t *local.Turn, j *job) {
 	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.fence != filch.Never {
 		return
 	}
-	fits := q.neverFits(&j.need) == nil
+	fits := q.NeverFits(&j.need) == nil
 	switch {
 	case j.gather != nil && !fits:
 		q.releaseHolds(t, j, nil)
@@ -111,12 +104,6 @@ func (q *gatherqueue) park(t *Turn, j *job) {
 	case j.gather == nil && fits:
 		q.origin.again(t, j)
 	}
-}
-
-// alive reports whether a node is a member that was not declared dead.
-func (s *self) alive(name filch.NodeName) bool {
-	i := s.members.Find(name)
-	return i >= 0 && s.members.At(i).Standing < stealer.Dead
 }
 
 func deadText(s stealer.Standing) string {
@@ -128,45 +115,22 @@ func deadText(s stealer.Standing) string {
 
 // peerDead ends everything in which a dead node had a part: its holds here, the ranks
 // here of its jobs, and our jobs with ranks there.
-func (n *Node) peerDead(t *Turn, p Peer) {
-	n.ledger.Forget(t.Now, p.Name, math.MaxUint64)
-	n.ranks.originDead(t, p.Name)
+func (n *Node) peerDead(t *local.Turn, p local.Peer) {
+	n.self.Ledger.Forget(t.Now, p.Name, math.MaxUint64)
+	n.Ranks.OnOriginDead(t, p.Name)
 	n.origin.participantDead(t, p)
-}
-
-// originDead leaves the ranks here of a dead node's jobs to the node taking the job over,
-// and ends the ranks of jobs without an heir.
-func (h *ranks) originDead(t *Turn, name filch.NodeName) {
-	for _, q := range h.sortedParts() {
-		if q.launch.Origin != name {
-			continue
-		}
-		if q.inherits() || q.over() && q.handsOn() {
-			// A finished part waits too: only this node may know how its ranks ended.
-			q.again, q.pull, q.until = filch.Never, filch.Never, t.Now+HeirWait
-			h.wakePart(q, q.until)
-			continue
-		}
-		q.flags.orphan = true
-		q.again, q.until, q.pull = filch.Never, filch.Never, filch.Never
-		if q.over() {
-			h.partGone(t, q)
-			continue
-		}
-		h.stop(t, q, sigTerm, min(FailGrace, q.launch.KillWait), "its origin "+string(name)+" is lost")
-	}
 }
 
 // participantDead gives up the ranks of this node's jobs on a dead node, and the steps
 // started by the dead node in these jobs.
-func (o *origin) participantDead(t *Turn, p Peer) {
+func (o *origin) participantDead(t *local.Turn, p local.Peer) {
 	for _, j := range o.sortedJobs() {
 		o.attempts.seatsLost(t, j, p.Name, deadText(p.Standing))
 	}
 	o.parents.guestsOf(t, p.Name)
 }
 
-func (a *attempts) seatsLost(t *Turn, j *job, name filch.NodeName, why string) {
+func (a *attempts) seatsLost(t *local.Turn, j *job, name filch.NodeName, why string) {
 	if j.run == nil {
 		return
 	}
@@ -188,7 +152,7 @@ func (a *attempts) seatsLost(t *Turn, j *job, name filch.NodeName, why string) {
 
 // unsentLost takes back a launch waiting for its record when a needed node has lost its
 // holds for the launch.
-func (a *attempts) unsentLost(t *Turn, j *job, name filch.NodeName) {
+func (a *attempts) unsentLost(t *local.Turn, j *job, name filch.NodeName) {
 	if slices.ContainsFunc(j.run.launch.Nodes, func(at launcher.NodeRanks) bool { return at.Node == name }) {
 		a.unlaunch(t, j)
 		a.origin.again(t, j)
@@ -198,14 +162,14 @@ func (a *attempts) unsentLost(t *Turn, j *job, name filch.NodeName) {
 // peerReborn handles the restart of a node's launcher. The node's holds here are void.
 // Ranks of its jobs here go on if the new launcher remembers the jobs, and ranks there of
 // our jobs go on if their keepers are adopted.
-func (n *Node) peerReborn(t *Turn, p Peer) {
-	n.ledger.Forget(t.Now, p.Name, p.Incarnation)
-	n.ranks.reportTo(t, p.Name)
+func (n *Node) peerReborn(t *local.Turn, p local.Peer) {
+	n.self.Ledger.Forget(t.Now, p.Name, p.Incarnation)
+	n.Ranks.ReportTo(t, p.Name)
 	n.origin.participantReborn(t, p)
 }
 
 // participantReborn asks the new launcher of a node for the ranks of this node's jobs.
-func (a *attempts) participantReborn(t *Turn, p Peer) {
+func (a *attempts) participantReborn(t *local.Turn, p local.Peer) {
 	for _, j := range a.sortedJobs() {
 		if j.run == nil {
 			continue
@@ -229,34 +193,19 @@ func (a *attempts) participantReborn(t *Turn, p Peer) {
 
 // declaredDead handles this node's death as declared by the others while the node was
 // stopped: they ended the ranks of its jobs, and gave up the ranks here.
-func (n *Node) declaredDead(t *Turn) {
-	t.Note(noteWarn, 0, n.cfg.Name, "the other nodes declared this one dead: ending all ranks here")
-	n.dead = true
+func (n *Node) declaredDead(t *local.Turn) {
+	t.Note(local.NoteWarn, 0, n.self.Cfg.Name, "the other nodes declared this one dead: ending all ranks here")
+	n.self.Dead = true
 	// A job begun here now would delay the next life for as long as the job runs.
-	n.ledger.Shut()
-	n.tasks.endTasks(t)
-	n.ranks.endAll(t)
+	n.self.Ledger.Shut()
+	n.Tasks.EndAll(t)
+	n.Ranks.EndAll(t)
 	n.origin.jobsOfDead(t)
-}
-
-// endAll ends all ranks here: the others declared this node dead.
-func (h *ranks) endAll(t *Turn) {
-	for _, p := range h.sortedParts() {
-		if !h.mine(p) {
-			p.flags.orphan = true
-			p.again, p.until, p.pull = filch.Never, filch.Never, filch.Never
-			if p.over() {
-				h.partGone(t, p)
-				continue
-			}
-		}
-		h.stop(t, p, sigTerm, min(FailGrace, p.launch.KillWait), "this node was declared dead")
-	}
 }
 
 // jobsOfDead ends the running jobs of this node, and makes its waiting jobs give back
 // their holds: the others declared this node dead.
-func (o *origin) jobsOfDead(t *Turn) {
+func (o *origin) jobsOfDead(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
 		if j.req.Detach && j.kept.seq > 0 {
 			o.giveUp(t, j)
@@ -269,7 +218,7 @@ func (o *origin) jobsOfDead(t *Turn) {
 		}
 		r := j.run
 		for i := range r.seats {
-			if r.launch.Nodes[i].Node != o.cfg.Name {
+			if r.launch.Nodes[i].Node != o.Cfg.Name {
 				o.attempts.seatLost(t, j, i, o.lostText())
 			}
 		}
@@ -278,9 +227,9 @@ func (o *origin) jobsOfDead(t *Turn) {
 			o.attempts.regate(t, j, o.lostText())
 			o.attempts.advance(t, j)
 		} else if o.jobs[j.id] == j && j.run == r {
-			c := launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: o.cfg.Name, Text: o.lostText()}
+			c := launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: o.Cfg.Name, Text: o.lostText()}
 			r.lost = true
-			o.attempts.end(t, j, c, sigTerm, min(FailGrace, j.req.Policy.KillWait))
+			o.attempts.end(t, j, c, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 			o.attempts.advance(t, j)
 		}
 	}
@@ -289,26 +238,26 @@ func (o *origin) jobsOfDead(t *Turn) {
 // Reborn gives the node a new incarnation after the others declared it dead: its promises
 // are void, and its waiting jobs ask again.
 func (n *Node) Reborn(now time.Duration, incarnation uint64, out *launcher.Outbox) {
-	t := n.turn(now, out)
-	n.cfg.Incarnation, n.dead = incarnation, false
-	n.ledger.Reborn(now, incarnation)
-	if n.opens == filch.Never {
-		n.ledger.Open(now)
+	t := n.self.Turn(now, out)
+	n.self.Cfg.Incarnation, n.self.Dead = incarnation, false
+	n.self.Ledger.Reborn(now, incarnation)
+	if n.self.Opens == filch.Never {
+		n.self.Ledger.Open(now)
 	}
-	if i := n.members.Find(n.cfg.Name); i >= 0 {
-		p := n.members.At(i)
+	if i := n.self.Members.Find(n.self.Cfg.Name); i >= 0 {
+		p := n.self.Members.At(i)
 		p.Incarnation, p.Standing = incarnation, stealer.Up
 	}
-	n.records.rebornRecords(t)
-	n.ranks.watchMajority(t)
-	n.records.pump(t)
-	n.tasks.rebornTasks(t)
+	n.Records.OnReborn(t)
+	n.Ranks.WatchMajority(t)
+	n.Records.Pump(t)
+	n.Tasks.OnReborn(t)
 	n.origin.jobsReborn(t)
 	n.settle(t)
 }
 
 // jobsReborn makes the waiting jobs ask again, after this node was declared dead.
-func (o *origin) jobsReborn(t *Turn) {
+func (o *origin) jobsReborn(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
 		// Unclaimed, unrecorded and fenced jobs begin by themselves.
 		if j.run == nil && !j.unclaimed() && !j.kept.unrecorded && j.clock.fence == filch.Never {
@@ -319,5 +268,5 @@ func (o *origin) jobsReborn(t *Turn) {
 }
 
 func (o *origin) lostText() string {
-	return string(o.cfg.Name) + ", where the job was submitted, was declared dead"
+	return string(o.Cfg.Name) + ", where the job was submitted, was declared dead"
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 )
 
@@ -30,7 +30,7 @@ func TestATaskThatRunsOnceOutlivesAPowerCut(t *testing.T) {
 		}
 		return launcher.TaskEnd{}
 	}
-	w.submit("n1", 1, ranks(12)) // the records of the bag are on disk by the time that this ends
+	w.submit("n1", 1, gang(12)) // the records of the bag are on disk by the time that this ends
 	id := w.bag("n1", 2, 40, func(s *mtc.Submission) { s.Spec.Once = true })
 	w.until("a task to begin", 10*sec, func() bool { return off })
 	w.run(sec)
@@ -59,7 +59,7 @@ func TestNoIDIsGivenTwiceAfterAPowerCut(t *testing.T) {
 		given, client := map[filch.JobID]bool{}, launcher.ClientID(0)
 		submit := func(name filch.NodeName) {
 			client++
-			w.submit(name, client, ranks(1))
+			w.submit(name, client, gang(1))
 			for w.accepted[client] == 0 && w.Now() < 20*sec {
 				w.run(10 * usec)
 			}
@@ -69,7 +69,7 @@ func TestNoIDIsGivenTwiceAfterAPowerCut(t *testing.T) {
 				given[id] = true
 			}
 		}
-		for range BlockMin + 1 { // the last one is of another block
+		for range records.BlockMin + 1 { // the last one is of another block
 			submit("n1")
 		}
 		w.run(time.Duration(20*lasts) * usec)
@@ -80,7 +80,7 @@ func TestNoIDIsGivenTwiceAfterAPowerCut(t *testing.T) {
 			w.restart(name)
 		}
 		for _, name := range []filch.NodeName{"n3", "n2", "n1"} {
-			for range 2 * BlockMin {
+			for range 2 * records.BlockMin {
 				submit(name)
 			}
 		}

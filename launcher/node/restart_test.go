@@ -8,9 +8,9 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -20,8 +20,7 @@ func (w *net) restart(name filch.NodeName) {
 	h := w.nodes[name]
 	h.cfg.Incarnation++
 	h.Start(0, h.tick)
-	h.cfg.Records = store.New(StoreConfig(&h.cfg))
-	h.node = New(h.cfg)
+	h.newNode()
 	h.node.StoreRestore(h.images(), false)
 	met := func(o filch.NodeName) bool { return w.faults.cut == nil || !w.faults.cut(o, name) }
 	for _, o := range w.names {
@@ -104,7 +103,7 @@ func TestALauncherIsRestartedUnderARun(t *testing.T) {
 						k.ends = []launcher.RankEnd{{Rank: k.start.Launch.Nodes[k.start.Index].Ranks[0].First, Kind: kind, Code: 5}}
 					}
 				}
-				id := w.submit("n1", 1, ranks(8))
+				id := w.submit("n1", 1, gang(8))
 				w.run(sec)
 				w.crash(who, false)
 				w.run(away)
@@ -129,8 +128,8 @@ func TestALauncherIsRestartedUnderARun(t *testing.T) {
 func TestAnAttachedJobWhoseClientDoesNotComeBackIsEnded(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
-	attached := w.submit("n1", 1, ranks(4))
-	detached := w.detach("n1", 2, ranks(4))
+	attached := w.submit("n1", 1, gang(4))
+	detached := w.detach("n1", 2, gang(4))
 	w.run(sec)
 	w.crash("n1", false)
 	w.run(sec)
@@ -162,10 +161,10 @@ func TestAnAttachedJobWhoseClientDoesNotComeBackIsEnded(t *testing.T) {
 
 func TestAWaitingJobIsRestoredWithItsTicket(t *testing.T) {
 	w := newNet(t, 2, 4)
-	first := w.submit("n2", 1, ranks(8))
+	first := w.submit("n2", 1, gang(8))
 	w.run(50 * ms)
-	old := w.detach("n1", 2, ranks(8))
-	young := w.submit("n2", 3, ranks(8))
+	old := w.detach("n1", 2, gang(8))
+	young := w.submit("n2", 3, gang(8))
 	w.run(50 * ms)
 	w.crash("n1", false)
 	w.run(100 * ms)
@@ -187,9 +186,9 @@ func TestAWaitingJobIsRestoredWithItsTicket(t *testing.T) {
 func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 60*sec, true }
-	over := w.submit("n1", 1, ranks(8)) // n1 and another
+	over := w.submit("n1", 1, gang(8)) // n1 and another
 	w.run(200 * ms)
-	mine := w.submit("n2", 2, ranks(8)) // waits
+	mine := w.submit("n2", 2, gang(8)) // waits
 	w.run(200 * ms)
 	n1 := w.nodes["n1"]
 	n1.Pause(filch.Never)
@@ -221,7 +220,7 @@ func TestAPauseUnderThreeSecondsCostsNothing(t *testing.T) {
 	for _, who := range []filch.NodeName{"n1", "n2"} {
 		w := newNet(t, 2, 4)
 		w.behave = func(k *keeper) { k.at = 20 * sec }
-		id := w.submit("n1", 1, ranks(8))
+		id := w.submit("n1", 1, gang(8))
 		h := w.nodes[who]
 		for range 4 {
 			w.run(2 * sec)
@@ -244,10 +243,10 @@ func TestIDsAreNeverGivenOutTwice(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = ms }
 	seen := map[filch.JobID]bool{}
 	for life := range 3 {
-		for i := range 5 * BlockMin {
+		for i := range 5 * records.BlockMin {
 			name := w.names[i%2]
 			client := launcher.ClientID(1000*life + i + 1)
-			w.submit(name, client, ranks(1))
+			w.submit(name, client, gang(1))
 			w.run(5 * ms)
 			id := w.accepted[client]
 			if seen[id] || id <= 0 {
@@ -266,7 +265,7 @@ func TestIDsAreNeverGivenOutTwice(t *testing.T) {
 func TestADeclaredDeadPartEnds(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 60*sec, true }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(200 * ms)
 	part := filch.NodeName("n2")
 	if len(w.nodes[part].keepers) == 0 {
@@ -302,7 +301,7 @@ func TestADeclaredDeadPartEnds(t *testing.T) {
 func TestAWatchOutlivesALife(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n2", "n3"}
 	id := w.detach("n2", 1, r)
 	w.run(2 * sec)

@@ -6,17 +6,20 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
 )
 
 // restoreEnd restores an ended job. The client was already told the end of a detached
 // job. If the store does not have the end, other nodes know the job as running, and would
 // run the job again; so restoreEnd has the end written.
-func (d *endings) restoreEnd(t *Turn, r *launcher.JobRecord) {
+func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 	j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
 	j.need.Ranks = r.Size
 	j.kept.hop, j.kept.orders = r.Shared.Hop, r.Shared.Orders
-	i := j.info(t.Now, d.cfg.Name, r.Ended)
+	i := j.info(t.Now, d.Cfg.Name, r.Ended)
 	for _, at := range r.Nodes {
 		i.Nodes = append(i.Nodes, at.Node)
 	}
@@ -27,8 +30,8 @@ func (d *endings) restoreEnd(t *Turn, r *launcher.JobRecord) {
 		d.unheard = append(d.unheard, r.Job)
 		d.forgets = t.Now + ReclaimWait
 	case !r.Shared.Kept:
-		d.records.markEnd(t, d.origin.entry(j, i))
-		d.records.endOnDisk(j.id, r)
+		d.records.MarkEnd(t, d.origin.entry(j, i))
+		d.records.EndOnDisk(j.id, r)
 	}
 }
 
@@ -36,11 +39,11 @@ func (d *endings) restoreEnd(t *Turn, r *launcher.JobRecord) {
 // input. The participants rejoin their launched jobs; waiting jobs ask again under their
 // old tickets. A malformed record is noted and skipped.
 func (o *origin) Restore(now time.Duration, records []launcher.Record, out *launcher.Outbox) {
-	t := o.turn(now, out)
-	o.began, o.opens = now, now+AdoptGrace
+	t := o.Turn(now, out)
+	o.Began, o.Opens = now, now+ranks.AdoptGrace
 	o.endings.unheard, o.endings.forgets = nil, filch.Never
 	if !mutantRestoreOpen {
-		o.ledger.Shut()
+		o.Ledger.Shut()
 	}
 	done := make(map[slots.Key][]*launcher.PartRecord)
 	for _, r := range records {
@@ -69,18 +72,18 @@ func (o *origin) Restore(now time.Duration, records []launcher.Record, out *laun
 			out.Records = append(out.Records, launcher.Record{Key: r.Key}) // of an ended attempt
 		}
 	}
-	t.end()
+	t.End()
 }
 
 // forgetUnheard drops the ends of attached jobs whose clients had enough time to come
 // back.
-func (d *endings) forgetUnheard(t *Turn) {
+func (d *endings) forgetUnheard(t *local.Turn) {
 	if d.forgets <= t.Now-stoodStill {
 		d.forgets = t.Now + ReclaimWait
 		return
 	}
 	for _, id := range d.unheard {
-		t.Record(launcher.Record{Key: recordKey(id)})
+		t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 	}
 	d.unheard, d.forgets = nil, filch.Never
 }
@@ -88,40 +91,40 @@ func (d *endings) forgetUnheard(t *Turn) {
 // Settled reports that every keeper of an earlier launcher was adopted or is gone, after
 // [Node.Restore]: from now on the node lends its slots.
 func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
-	t := n.turn(now, out)
-	if n.opens == filch.Never {
+	t := n.self.Turn(now, out)
+	if n.self.Opens == filch.Never {
 		return
 	}
-	n.opens = filch.Never
-	if !n.dead {
-		n.ledger.Open(now)
+	n.self.Opens = filch.Never
+	if !n.self.Dead {
+		n.self.Ledger.Open(now)
 	}
 	n.origin.keepersSettled(t)
 	n.settle(t)
 }
 
 // keepersSettled starts the jobs that waited for keepers to be adopted: none was.
-func (f *lostranks) keepersSettled(t *Turn) {
+func (f *lostranks) keepersSettled(t *local.Turn) {
 	for _, j := range f.sortedJobs() {
 		f.lostLess(t, j)
 	}
 }
 
-func (o *origin) restoreJob(t *Turn, r *launcher.JobRecord, done []*launcher.PartRecord) {
+func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launcher.PartRecord) {
 	if r.Ended != nil {
 		o.endings.restoreEnd(t, r)
 		return
 	}
 	need, err := needOf(r.Request)
 	if err != nil || r.Job <= 0 || r.Attempt <= 0 {
-		t.Note(noteError, r.Job, o.cfg.Name, "skipped a record that makes no sense: %v", err)
+		t.Note(local.NoteError, r.Job, o.Cfg.Name, "skipped a record that makes no sense: %v", err)
 		return
 	}
 	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
 	j.clock.losses, j.kept.restored = r.Shared.Losses, true
-	o.records.mark(t, j.id, BookPause)
+	o.records.Mark(t, j.id, records.WritePause)
 	o.bePatient(j)
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
@@ -142,7 +145,7 @@ func (o *origin) restoreJob(t *Turn, r *launcher.JobRecord, done []*launcher.Par
 	}
 	if o.jobs[j.id] == j && r.Request.Task != 0 {
 		// Another task has this task number by now.
-		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: taskGone}, sigTerm, min(FailGrace, r.Request.Policy.KillWait))
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: ranks.TaskGone}, launcher.SigTerm, min(ranks.FailGrace, r.Request.Policy.KillWait))
 	}
 	if o.jobs[j.id] == j {
 		o.wakeJob(j, j.deadline())
@@ -166,7 +169,7 @@ func (o *origin) bePatient(j *job) {
 }
 
 // rejoin asks the participants of a launched job for their full state.
-func (o *origin) rejoin(t *Turn, j *job, rec *launcher.JobRecord, done []*launcher.PartRecord) {
+func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.PartRecord) {
 	r := o.attempts.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
 	opened := rec.Going || rec.Shared.Unsure
@@ -178,7 +181,7 @@ func (o *origin) rejoin(t *Turn, j *job, rec *launcher.JobRecord, done []*launch
 		r.told = true
 		j.state = filch.Running
 		if rec.Began > 0 {
-			r.at.began, r.at.resumed = min(t.Now, time.Duration(rec.Began-o.cfg.Tasks.WallNS)), true
+			r.at.began, r.at.resumed = min(t.Now, time.Duration(rec.Began-o.Cfg.Tasks.WallNS)), true
 		}
 	}
 	// As after the launch, in case a participant is never ready.
@@ -193,7 +196,7 @@ func (o *origin) rejoin(t *Turn, j *job, rec *launcher.JobRecord, done []*launch
 	}
 	if rec.Cause.Kind != launcher.CauseNone {
 		r.cause = verdict{rec.Cause, rec.Code}
-		o.attempts.halt(t, j, sigTerm, min(FailGrace, j.req.Policy.KillWait), rec.Cause.Text)
+		o.attempts.halt(t, j, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait), rec.Cause.Text)
 	} else if !opened && r.done > 0 {
 		o.attempts.regate(t, j, "a participant gave up behind the gate")
 	}
@@ -222,7 +225,7 @@ func (a *attempts) restoreSeat(j *job, p *launcher.PartRecord) {
 	s.runsFor = a.lost.mayRunFor(j, r.launch.Nodes[p.Index].Node, false)
 	r.parts = append(r.parts, p)
 	r.lost = r.lost || p.Lost
-	t.ended += count(r.launch.Nodes[p.Index].Ranks)
+	t.ended += launcher.CountRanks(r.launch.Nodes[p.Index].Ranks)
 	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
 	t.bad = max(t.bad, p.Bad)
 	if r.cause.Kind == launcher.CauseNone {
@@ -233,6 +236,3 @@ func (a *attempts) restoreSeat(j *job, p *launcher.PartRecord) {
 		t.nodes = append(t.nodes, r.launch.Nodes[p.Index].Node)
 	}
 }
-
-// taskGone is the reason for ending a restored step of a task.
-const taskGone = "the task that it is a step of ended with its launcher"

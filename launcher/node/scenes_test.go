@@ -165,7 +165,7 @@ func (w *net) life(t *testing.T, d *datadriven.TestData) {
 }
 
 func requestOf(t *testing.T, d *datadriven.TestData) launcher.Request {
-	r := ranks(0)
+	r := gang(0)
 	var only string
 	for key, v := range map[string]*int32{
 		"ranks": &r.Shape.Ranks, "min": &r.Shape.MinNodes, "max": &r.Shape.MaxNodes, "per-node": &r.Shape.PerNode,

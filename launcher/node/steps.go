@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -45,37 +46,37 @@ type owed struct {
 // returns holds the slots of ended steps until the parents acknowledge their return. A
 // step is in returns at most once.
 type returns struct {
-	*self
+	*local.Self
 	owed []owed
 }
 
 // beginStep asks the origin of the parent for slots of the parent.
-func (o *origin) beginStep(t *Turn, j *job) {
+func (o *origin) beginStep(t *local.Turn, j *job) {
 	parent := j.req.Parent
 	j.step = &step{again: t.Now + RepeatMin, wait: RepeatMin}
-	if l := o.ranks.launchIn(parent); l != nil {
+	if l := o.ranks.LaunchIn(parent); l != nil {
 		if l.Parent != 0 { // a step of a step uses the job's slots
 			j.req.Parent, j.req.Task = l.Parent, l.Task
 		}
 		j.step.arbiter = l.Origin
 	} else if o.jobs[parent] != nil {
-		j.step.arbiter = o.cfg.Name
+		j.step.arbiter = o.Cfg.Name
 		if top := o.jobs[parent].req.Parent; top != 0 {
 			j.req.Parent, j.req.Task = top, o.jobs[parent].req.Task
-			if l := o.ranks.launchIn(top); l != nil {
+			if l := o.ranks.LaunchIn(top); l != nil {
 				j.step.arbiter = l.Origin
 			}
 		}
 	}
-	if r := o.tasks.taskOf(j.req.Parent, j.req.Task); r != nil {
-		j.step.arbiter, j.step.index = o.cfg.Name, r.index
+	if r := o.tasks.TaskOf(j.req.Parent, j.req.Task); r != nil {
+		j.step.arbiter, j.step.index = o.Cfg.Name, r.Index
 	} else if j.req.Task != 0 {
 		j.step.arbiter = ""
 	}
 	if j.step.arbiter == "" {
-		err := filch.Errorf(filch.NotFound, "cannot start a step of job %d: it has no ranks on %s", parent, o.cfg.Name)
+		err := filch.Errorf(filch.NotFound, "cannot start a step of job %d: it has no ranks on %s", parent, o.Cfg.Name)
 		if j.req.Task != 0 {
-			err = filch.Errorf(filch.NotFound, "cannot start a step of a task of job %d: that task does not run on %s", j.req.Parent, o.cfg.Name)
+			err = filch.Errorf(filch.NotFound, "cannot start a step of a task of job %d: that task does not run on %s", j.req.Parent, o.Cfg.Name)
 		}
 		o.refuse(t, j, err.WithHint("--new-job starts a job of its own"))
 		return
@@ -95,17 +96,17 @@ func (o *origin) beginStep(t *Turn, j *job) {
 // freeGates is how often a step failed behind the gate is launched again at once.
 const freeGates = 3
 
-func (o *origin) askStep(t *Turn, j *job) {
+func (o *origin) askStep(t *local.Turn, j *job) {
 	t.Send(j.step.arbiter, &launcher.StepAsk{
-		Job: j.id, Parent: j.req.Parent, Task: j.req.Task, Ticket: j.ticket, Shape: j.req.Shape, Calling: o.cfg.Name,
+		Job: j.id, Parent: j.req.Parent, Task: j.req.Task, Ticket: j.ticket, Shape: j.req.Shape, Calling: o.Cfg.Name,
 	})
 }
 
-func (o *origin) tickStep(t *Turn, j *job) {
+func (o *origin) tickStep(t *local.Turn, j *job) {
 	if j.step.again > t.Now {
 		return
 	}
-	if !o.alive(j.step.arbiter) && j.step.wait >= RepeatMax {
+	if !o.Alive(j.step.arbiter) && j.step.wait >= RepeatMax {
 		o.refuse(t, j, filch.Errorf(filch.NodeLost, "cannot start a step of job %d: %s, which holds it, is lost", j.req.Parent, j.step.arbiter))
 		return
 	}
@@ -125,7 +126,7 @@ type parents struct {
 
 // onStepAsk is the parent's side. A step larger than its parent is refused at once; other
 // steps wait for their turn.
-func (p *parents) onStepAsk(t *Turn, from filch.NodeName, m *launcher.StepAsk) {
+func (p *parents) onStepAsk(t *local.Turn, from filch.NodeName, m *launcher.StepAsk) {
 	j := p.host(m.Parent, m.Task)
 	if j == nil || j.run == nil || !j.run.going || j.run.halt.level > 0 {
 		p.refuseStep(t, from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: it is not running", m.Parent))
@@ -164,7 +165,7 @@ func (p *parents) onStepAsk(t *Turn, from filch.NodeName, m *launcher.StepAsk) {
 // remindGuests repeats the grants to steps, of a single origin or of all origins. If a
 // step is over and its launcher died before sending the StepDone, the step's origin
 // answers the grant with the StepDone.
-func (p *parents) remindGuests(t *Turn, j *job, from filch.NodeName) {
+func (p *parents) remindGuests(t *local.Turn, j *job, from filch.NodeName) {
 	for _, g := range j.guests {
 		if g.nodes != nil && (from == "" || g.from == from) {
 			p.tellGuest(t, j, g)
@@ -172,7 +173,7 @@ func (p *parents) remindGuests(t *Turn, j *job, from filch.NodeName) {
 	}
 }
 
-func (p *parents) refuseStep(t *Turn, to filch.NodeName, m *launcher.StepAsk, err *filch.Error) {
+func (p *parents) refuseStep(t *local.Turn, to filch.NodeName, m *launcher.StepAsk, err *filch.Error) {
 	t.Send(to, &launcher.StepGrant{Job: m.Job, Parent: m.Parent, Refused: true, Err: *err})
 }
 
@@ -185,7 +186,7 @@ func (p *parents) stepFits(j *job, need *stealer.Need) *filch.Error {
 	if _, ok := need.Choose(offers, ""); ok {
 		return nil
 	}
-	err := filch.Errorf(filch.NoFit, "cannot run a step of %d ranks of %s: %s has room for %d", need.Ranks, roomText(need), j.called(), sum)
+	err := filch.Errorf(filch.NoFit, "cannot run a step of %d ranks of %s: %s has room for %d", need.Ranks, local.RoomText(need), j.called(), sum)
 	if need.MinNodes > int32(len(j.run.launch.Nodes)) {
 		err = filch.Errorf(filch.NoFit, "cannot run a step on %d nodes: %s has %d", need.MinNodes, j.called(), len(j.run.launch.Nodes))
 	}
@@ -220,7 +221,7 @@ func (p *parents) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) s
 	for _, g := range guests {
 		for k := range g.nodes {
 			if g.nodes[k].Node == at.Node {
-				room = room.Minus(g.need.Base).Minus(g.need.Each.Times(count(g.nodes[k].Ranks)))
+				room = room.Minus(g.need.Base).Minus(g.need.Each.Times(launcher.CountRanks(g.nodes[k].Ranks)))
 			}
 		}
 	}
@@ -234,15 +235,15 @@ func (p *parents) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) s
 // hostRoom returns the whole room of a parent on its node i.
 func (p *parents) hostRoom(j *job, i int) launcher.Room {
 	at := &j.run.launch.Nodes[i]
-	if m := p.members.Find(at.Node); j.need.Exclusive && m >= 0 {
-		return p.members.At(m).Total
+	if m := p.Members.Find(at.Node); j.need.Exclusive && m >= 0 {
+		return p.Members.At(m).Total
 	}
-	return j.need.Base.Plus(j.need.Each.Times(count(at.Ranks)))
+	return j.need.Base.Plus(j.need.Each.Times(launcher.CountRanks(at.Ranks)))
 }
 
 // grantSteps grants slots of the parent to waiting steps, strictly in the
 // order of their tickets.
-func (p *parents) grantSteps(t *Turn, j *job) {
+func (p *parents) grantSteps(t *local.Turn, j *job) {
 	slices.SortStableFunc(j.guests, func(a, b *guest) int {
 		switch {
 		case a.ticket.Older(b.ticket):
@@ -267,7 +268,7 @@ func (p *parents) grantSteps(t *Turn, j *job) {
 	}
 }
 
-func (p *parents) tellGuest(t *Turn, j *job, g *guest) {
+func (p *parents) tellGuest(t *local.Turn, j *job, g *guest) {
 	m := &launcher.StepGrant{Job: g.id, Parent: j.id, Attempt: j.attempt, Nodes: g.nodes}
 	if g.nodes == nil {
 		for _, o := range j.guests {
@@ -281,7 +282,7 @@ func (p *parents) tellGuest(t *Turn, j *job, g *guest) {
 }
 
 // onStepGrant is the step's side of the answer.
-func (o *origin) onStepGrant(t *Turn, from filch.NodeName, m *launcher.StepGrant) {
+func (o *origin) onStepGrant(t *local.Turn, from filch.NodeName, m *launcher.StepGrant) {
 	j := o.jobs[m.Job]
 	switch {
 	case j == nil:
@@ -305,34 +306,34 @@ func (o *origin) onStepGrant(t *Turn, from filch.NodeName, m *launcher.StepGrant
 	j.step.again = filch.Never
 	shares := make([]stealer.Share, len(m.Nodes))
 	for i, at := range m.Nodes {
-		shares[i] = stealer.Share{Node: at.Node, Lease: at.Lease, Ranks: count(at.Ranks), Spans: at.Ranks}
+		shares[i] = stealer.Share{Node: at.Node, Lease: at.Lease, Ranks: launcher.CountRanks(at.Ranks), Spans: at.Ranks}
 	}
 	o.attempts.launch(t, j, shares, nil)
 }
 
 // stepOver gives a step's slots back to its parent.
-func (r *returns) stepOver(t *Turn, j *job) {
+func (r *returns) stepOver(t *local.Turn, j *job) {
 	if j.step != nil && j.step.arbiter != "" {
 		r.owe(t, j.step.arbiter, &launcher.StepDone{Job: j.id, Parent: j.req.Parent, Task: j.req.Task})
 	}
 }
 
-func (r *returns) owe(t *Turn, to filch.NodeName, m *launcher.StepDone) {
+func (r *returns) owe(t *local.Turn, to filch.NodeName, m *launcher.StepDone) {
 	for i := range r.owed {
 		if r.owed[i].m.Job == m.Job {
 			return
 		}
 	}
 	t.Send(to, m)
-	if to != r.cfg.Name {
+	if to != r.Cfg.Name {
 		r.owed = append(r.owed, owed{to: to, m: m, again: t.Now + RepeatMin, wait: RepeatMin})
 	}
 }
 
-func (r *returns) resendStepDone(t *Turn) {
+func (r *returns) resendStepDone(t *local.Turn) {
 	r.owed = slices.DeleteFunc(r.owed, func(d owed) bool {
-		i := r.members.Find(d.to)
-		return i < 0 || r.members.At(i).Standing >= stealer.Dead
+		i := r.Members.Find(d.to)
+		return i < 0 || r.Members.At(i).Standing >= stealer.Dead
 	})
 	for i := range r.owed {
 		if d := &r.owed[i]; d.again <= t.Now {
@@ -347,8 +348,8 @@ func (r *returns) onStepDoneAck(m *launcher.StepDoneAck) {
 	r.owed = slices.DeleteFunc(r.owed, func(o owed) bool { return o.m.Job == m.Job })
 }
 
-func (p *parents) onStepDone(t *Turn, from filch.NodeName, m *launcher.StepDone) {
-	if from != p.cfg.Name {
+func (p *parents) onStepDone(t *local.Turn, from filch.NodeName, m *launcher.StepDone) {
+	if from != p.Cfg.Name {
 		t.Send(from, &launcher.StepDoneAck{Job: m.Job, Parent: m.Parent})
 	}
 	j := p.host(m.Parent, m.Task)
@@ -363,7 +364,7 @@ func (p *parents) onStepDone(t *Turn, from filch.NodeName, m *launcher.StepDone)
 
 // guestsOver refuses the steps still waiting when their parent ended; running steps are
 // stopped by the nodes of the parent's slots.
-func (p *parents) guestsOver(t *Turn, j *job) {
+func (p *parents) guestsOver(t *local.Turn, j *job) {
 	for _, g := range j.guests {
 		if g.nodes == nil {
 			t.Send(g.from, &launcher.StepGrant{
@@ -376,7 +377,7 @@ func (p *parents) guestsOver(t *Turn, j *job) {
 }
 
 // guestsOf drops the steps whose origin is dead.
-func (p *parents) guestsOf(t *Turn, name filch.NodeName) {
+func (p *parents) guestsOf(t *local.Turn, name filch.NodeName) {
 	for _, j := range p.sortedJobs() {
 		if len(j.guests) == 0 {
 			continue

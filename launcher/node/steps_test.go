@@ -19,7 +19,7 @@ func stepWorld(t *testing.T) (*net, filch.JobID) {
 			k.at = 2 * sec
 		}
 	}
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.Only = []filch.NodeName{"n1", "n2"}
 	id := w.submit("n1", 1, r)
 	w.run(sec)
@@ -27,7 +27,7 @@ func stepWorld(t *testing.T) (*net, filch.JobID) {
 }
 
 func step(parent filch.JobID, n int32) launcher.Request {
-	r := ranks(n)
+	r := gang(n)
 	r.Parent = parent
 	return r
 }
@@ -108,8 +108,8 @@ func TestAnEvenStepFitsOnAnUnevenParent(t *testing.T) {
 	for want, others := range map[string]int32{"n1:[{0 3}] n2:[{3 1}]": 1, "n1:[{0 2}] n2:[{2 2}]": 2, "n1:[{0 1}] n2:[{1 3}]": 3} {
 		w := newNet(t, 2, 4)
 		w.behave = func(k *keeper) { k.at = 60 * sec }
-		w.submit("n1", 1, ranks(others))
-		parent := w.submit("n1", 2, ranks(4))
+		w.submit("n1", 1, gang(others))
+		parent := w.submit("n1", 2, gang(4))
 		w.run(sec)
 		r := step(parent, 4)
 		r.Shape.MinNodes, r.Shape.MaxNodes, r.Shape.Even = 2, 2, true

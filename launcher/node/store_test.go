@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
@@ -74,7 +75,7 @@ func TestJobsAreRecords(t *testing.T) {
 	seen := map[filch.JobID]bool{}
 	for i := range 120 {
 		name := w.names[i%3]
-		id := w.submit(name, launcher.ClientID(i+1), ranks(1))
+		id := w.submit(name, launcher.ClientID(i+1), gang(1))
 		if id == 0 || seen[id] {
 			t.Fatalf("job %d on %s got the id %d", i, name, id)
 		}
@@ -94,11 +95,11 @@ func TestJobsAreRecords(t *testing.T) {
 func TestAShortJobIsWrittenOnce(t *testing.T) {
 	w := newNet(t, 1, 4)
 	w.behave = func(k *keeper) { k.at = 5 * ms }
-	w.submit("n1", 1, ranks(1))
+	w.submit("n1", 1, gang(1))
 	w.run(2 * sec)
 	before := w.nodes["n1"].logged()
 	for i := range 20 {
-		w.submit("n1", launcher.ClientID(i+2), ranks(1))
+		w.submit("n1", launcher.ClientID(i+2), gang(1))
 		w.run(10 * ms)
 	}
 	w.run(2 * sec)
@@ -116,7 +117,7 @@ func TestADetachedJobIsAcknowledgedWhenItIsKept(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.faults.cut = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
 	w.declare("n1", stealer.Dead)
-	r := ranks(1)
+	r := gang(1)
 	r.Detach = true
 	w.submit("n1", 1, r)
 	w.run(3 * sec)
@@ -146,11 +147,11 @@ func TestADetachedJobOutlivesItsOrigin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newNet(t, 5, 4)
 			w.behave = func(k *keeper) { k.at = 40 * sec }
-			r := ranks(8)
+			r := gang(8)
 			r.Shape.Only, r.Policy.Requeue = c.where, c.requeue
 			if c.where == nil {
 				r.Shape.Exclude = []filch.NodeName{"n3", "n4", "n5"}
-				r = ranks(8)
+				r = gang(8)
 				r.Policy.Requeue = true
 			}
 			r.Order = []byte(strings.Repeat("order", 100_000)) // several pieces
@@ -179,13 +180,13 @@ func TestADetachedJobOutlivesItsOrigin(t *testing.T) {
 func TestAWaitingDetachedJobKeepsItsTicket(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 20 * sec }
-	r := ranks(16)
+	r := gang(16)
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	w.submit("n2", 1, r)
 	w.run(sec)
-	id := w.detach("n1", 2, ranks(16))
+	id := w.detach("n1", 2, gang(16))
 	w.run(sec)
-	younger := w.submit("n3", 3, ranks(16))
+	younger := w.submit("n3", 3, gang(16))
 	w.run(sec)
 	w.dies("n1")
 	w.until("the waiting job to run", 30*sec, func() bool { i, _ := w.told(id); return i.State == "running" })
@@ -208,7 +209,7 @@ func TestAWaitingDetachedJobKeepsItsTicket(t *testing.T) {
 func TestAnAttachedJobEndsWithItsOrigin(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(2 * sec)
 	w.dies("n1")
 	w.until("the record to say so", 10*sec, func() bool { i, _ := w.told(id); return i.Code != nil })
@@ -269,7 +270,7 @@ func TestAnOriginThatIsCutOffLosesItsJobs(t *testing.T) {
 			}
 			running[k.host.Name] = w.Now()
 		}
-		r := ranks(8)
+		r := gang(8)
 		r.Shape.Only = []filch.NodeName{"n1", "n2"}
 		if requeue {
 			r.Shape.Only = nil
@@ -300,10 +301,10 @@ func TestTheOldestEndedJobsGoFirst(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = ms }
 	for i := range 400 {
-		w.submit(w.names[i%3], launcher.ClientID(i+1), ranks(1))
+		w.submit(w.names[i%3], launcher.ClientID(i+1), gang(1))
 		w.run(20 * ms)
 	}
-	live := w.detach("n1", 1000, ranks(1))
+	live := w.detach("n1", 1000, gang(1))
 	w.run(5 * sec)
 	left := func() (ids []filch.JobID) {
 		for _, name := range w.names {
@@ -340,10 +341,10 @@ func TestTheOldestEndedJobsGoFirst(t *testing.T) {
 func TestOnlyTheNewestAttachedJobsStay(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = ms }
-	kept := w.detach("n1", 1, ranks(1))
-	const n = AttachedKept + 200
+	kept := w.detach("n1", 1, gang(1))
+	const n = records.AttachedKept + 200
 	for i := range n {
-		w.submit("n1", launcher.ClientID(i+2), ranks(1))
+		w.submit("n1", launcher.ClientID(i+2), gang(1))
 		w.run(20 * ms)
 	}
 	w.run(5 * sec)
@@ -354,7 +355,7 @@ func TestOnlyTheNewestAttachedJobsStay(t *testing.T) {
 		}
 	}
 	slices.Sort(ids)
-	if len(ids) < AttachedKept || len(ids) >= AttachedKept+100 || ids[0] != kept {
+	if len(ids) < records.AttachedKept || len(ids) >= records.AttachedKept+100 || ids[0] != kept {
 		t.Fatalf("%d of %d jobs are recorded, the oldest is %d; %d should be there", len(ids), n+1, ids[0], kept)
 	}
 	if ids[1] < kept+100 {
@@ -428,13 +429,13 @@ func TestAFullNodeTakesNoMore(t *testing.T) {
 	if last := w.replies[len(w.replies)-1]; !strings.HasPrefix(last, "n1 client 2: ") || !strings.Contains(last, "cannot record more") {
 		t.Errorf("who submitted a bag heard %q", last)
 	}
-	r := ranks(1)
+	r := gang(1)
 	r.Detach = true
 	w.submit("n1", 3, r)
 	if last := w.replies[len(w.replies)-1]; !strings.Contains(last, "Refused") {
 		t.Errorf("a detached job heard %q", last)
 	}
-	if id := w.submit("n1", 4, ranks(1)); id == 0 {
+	if id := w.submit("n1", 4, gang(1)); id == 0 {
 		t.Error("an attached run was refused")
 	}
 	w.run(5 * sec)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -13,17 +15,17 @@ import (
 // Submit handles a request of a local client. unixNS is the time of day, used only to
 // order waiting jobs. The client receives Accepted or Refused at once.
 func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
-	t := o.turn(now, out)
+	t := o.Turn(now, out)
 	need, err := needOf(r)
 	if err == nil && r.Parent == 0 {
-		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.members); return ranks >= int64(need.Ranks) })
-		err = o.neverFits(&need)
+		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.Members); return ranks >= int64(need.Ranks) })
+		err = o.NeverFits(&need)
 	}
 	if err == nil {
 		err = o.walltime.fitWalltime(t, &r, &need)
 	}
 	if err == nil && r.Detach {
-		err = o.records.noRoom()
+		err = o.records.NoRoom()
 	}
 	if err == nil {
 		err = r.Copy.Check()
@@ -38,22 +40,22 @@ func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 	}
 	if r.Copy != nil {
 		at := *r.Copy
-		at.From = o.cfg.Name
+		at.From = o.Cfg.Name
 		r.Copy = &at
 	}
-	if !o.records.haveID() {
+	if !o.records.HaveID() {
 		o.numbering.unnumbered(t, unnumbered{client: client, req: r, unixNS: unixNS, since: now})
 	} else {
 		o.accept(t, client, r, unixNS, now)
 	}
-	t.end()
+	t.End()
 }
 
 // accept makes a job of a valid request. A detached job is acknowledged, and begins,
 // after the store keeps its record.
-func (o *origin) accept(t *Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
+func (o *origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
 	need, _ := needOf(r)
-	j := o.newJob(since, o.records.nextID(), r, need, unixNS)
+	j := o.newJob(since, o.records.NextID(), r, need, unixNS)
 	j.seen = audience{client: client, here: true}
 	o.endings.clients[client] = append(o.endings.clients[client], j.id)
 	if r.Patient > 0 {
@@ -65,13 +67,13 @@ func (o *origin) accept(t *Turn, client launcher.ClientID, r launcher.Request, u
 		return
 	}
 	o.tell(t, j, launcher.Accepted{Job: j.id, Size: need.Ranks})
-	o.records.mark(t, j.id, BookPause)
+	o.records.Mark(t, j.id, records.WritePause)
 	o.begin(t, j)
 }
 
 // begin starts an attempt: as a step, here if there is room, else by a gather. A job
 // without a client since its launcher's restart begins when the client is back.
-func (o *origin) begin(t *Turn, j *job) {
+func (o *origin) begin(t *local.Turn, j *job) {
 	switch {
 	case j.unclaimed():
 		o.keep(t, j)
@@ -95,9 +97,9 @@ func (o *origin) begin(t *Turn, j *job) {
 }
 
 // local launches a job that fits on this node, without a message.
-func (o *origin) local(t *Turn, j *job) bool {
+func (o *origin) local(t *local.Turn, j *job) bool {
 	d := &j.need
-	if d.MinNodes > 1 || !d.Allows(o.cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
+	if d.MinNodes > 1 || !d.Allows(o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
 		return false
 	}
 	if d.MaxNodes > 1 && d.Ranks > 1 {
@@ -106,12 +108,12 @@ func (o *origin) local(t *Turn, j *job) bool {
 	a := o.claimOf(j)
 	a.Want = d.Ranks
 	takes := o.walltime.takes(j)
-	a.Ends = takes > 0 && o.cfg.Walltime.Fits(t.Now, takes)
-	loan, ok := o.ledger.Take(t.Now, a)
+	a.Ends = takes > 0 && o.Cfg.Walltime.Fits(t.Now, takes)
+	loan, ok := o.Ledger.Take(t.Now, a)
 	if !ok {
 		return false
 	}
-	shares := d.Assign([]stealer.Offer{{Node: o.cfg.Name, Lease: loan.Lease, Ranks: d.Ranks}}, o.cfg.Name)
+	shares := d.Assign([]stealer.Offer{{Node: o.Cfg.Name, Lease: loan.Lease, Ranks: d.Ranks}}, o.Cfg.Name)
 	o.attempts.launch(t, j, shares, &loan)
 	return true
 }
@@ -119,7 +121,7 @@ func (o *origin) local(t *Turn, j *job) bool {
 // claimOf returns the job's request to this node's ledger.
 func (o *origin) claimOf(j *job) slots.Ask {
 	return slots.Ask{
-		Key: j.key(), Ticket: j.ticket, Origin: o.cfg.Name, Incarnation: o.cfg.Incarnation,
+		Key: j.key(), Ticket: j.ticket, Origin: o.Cfg.Name, Incarnation: o.Cfg.Incarnation,
 		Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
 	}
 }
@@ -190,30 +192,6 @@ func checkShape(r launcher.Request) *filch.Error {
 		if slices.Contains(s.Exclude, name) {
 			return filch.Errorf(filch.Invalid, "node %s is both wanted and excluded", name)
 		}
-	}
-	return nil
-}
-
-// neverFits decides from the members' totals whether a job can ever start; nil if the job
-// can.
-func (s *self) neverFits(d *stealer.Need) *filch.Error {
-	for _, name := range d.Only {
-		if i := s.members.Find(name); i < 0 || s.members.At(i).Standing > stealer.Draining {
-			return filch.Errorf(filch.NoFit, "cannot use node %s: there is no such node", name).
-				WithHint("filch nodes lists the nodes")
-		}
-	}
-	ranks, nodes := d.Ceiling(s.members)
-	switch {
-	case ranks == 0:
-		return filch.Errorf(filch.NoFit, "cannot run a rank of %s: no node has that much", roomText(d)).
-			WithHint("%s", s.largestNode(d))
-	case nodes < d.MinNodes:
-		return filch.Errorf(filch.NoFit, "cannot use %d nodes: %d could take part", d.MinNodes, nodes).
-			WithHint("largest that fits: -N %d", nodes)
-	case ranks < int64(d.Ranks):
-		return filch.Errorf(filch.NoFit, "cannot run %d ranks of %s: %d nodes have room for %d", d.Ranks, roomText(d), nodes, ranks).
-			WithHint("largest that fits: -n %d", ranks)
 	}
 	return nil
 }

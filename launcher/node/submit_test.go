@@ -144,10 +144,10 @@ func TestAnEvenJobFitsOnUnevenNodes(t *testing.T) {
 
 func TestExclusiveHasTheNodeForItself(t *testing.T) {
 	w := newNet(t, 2, 4)
-	r := ranks(1)
+	r := gang(1)
 	r.Shape.Exclusive = true
 	a := w.submit("n1", 1, r)
-	b := w.submit("n1", 2, ranks(1))
+	b := w.submit("n1", 2, gang(1))
 	w.run(100 * ms)
 	if i, _ := w.nodes["n1"].node.Job(w.Now(), b); len(i.Nodes) != 1 || i.Nodes[0] != "n2" {
 		t.Errorf("the second job is on %v, want n2", i.Nodes)
@@ -164,9 +164,9 @@ func TestExclusiveHasTheNodeForItself(t *testing.T) {
 func TestAPatientJobGivesUp(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
-	w.submit("n1", 1, ranks(8))
+	w.submit("n1", 1, gang(8))
 	w.run(sec)
-	r := ranks(4)
+	r := gang(4)
 	r.Patient = 2 * sec
 	w.submit("n1", 2, r)
 	w.run(2 * sec)
@@ -180,9 +180,9 @@ func TestAPatientJobGivesUp(t *testing.T) {
 func TestStillWaitingSaysWhatIsMissingAndWhoHoldsIt(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
-	w.submit("n1", 1, ranks(12))
+	w.submit("n1", 1, gang(12))
 	w.run(sec)
-	id := w.submit("n2", 2, ranks(6))
+	id := w.submit("n2", 2, gang(6))
 	w.run(SayAfter + 10*ms)
 	want := "room for 0 of 6 ranks is held, 6 missing (3 nodes asked): job 1 has 12 slots on n1, n2, n3"
 	if !strings.Contains(w.last(), want) {
@@ -207,7 +207,7 @@ func TestSignalsAreDeliveredOnceEach(t *testing.T) {
 	w.faults = faults{drop: 0.3, dup: 0.3, delayMax: 5 * ms}
 	var all []*keeper
 	w.behave = func(k *keeper) { k.at = 100 * sec; all = append(all, k) }
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(20 * sec)
 	h := w.nodes["n1"]
 	for _, sig := range []int32{10, 12, 10} {
@@ -228,16 +228,16 @@ func TestSignalsAreDeliveredOnceEach(t *testing.T) {
 func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = 5 * sec }
-	running := w.submit("n2", 1, ranks(2))
+	running := w.submit("n2", 1, gang(2))
 	n2 := w.nodes["n2"]
 	n2.input(func(out *launcher.Outbox) { n2.node.Drain(w.Now(), &launcher.Drain{}, out) })
 	w.declare("n2", stealer.Draining)
-	id := w.submit("n1", 2, ranks(8))
+	id := w.submit("n1", 2, gang(8))
 	w.run(100 * ms)
 	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); fmt.Sprint(i.Nodes) != "[n1 n3]" {
 		t.Errorf("the job is on %v, want n1 and n3", i.Nodes)
 	}
-	waits := w.submit("n1", 3, ranks(12)) // fits once n2 lends again
+	waits := w.submit("n1", 3, gang(12)) // fits once n2 lends again
 	w.run(20 * sec)
 	w.ended(running)
 	if i, _ := w.nodes["n1"].node.Job(w.Now(), waits); i.State != "waiting" {
@@ -260,7 +260,7 @@ func TestABurstOfJobsStandsInLine(t *testing.T) {
 	w.every = 50
 	const jobs = 1000
 	for i := range jobs {
-		r := ranks(int32(1 + i%8))
+		r := gang(int32(1 + i%8))
 		r.Detach = true
 		w.submit("n2", launcher.ClientID(i+1), r)
 	}
@@ -301,7 +301,7 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 	w.every = 50
 	var first filch.JobID
 	for i := range MaxPast + 50 {
-		r := ranks(1)
+		r := gang(1)
 		r.Name = strings.Repeat("x", i%50)
 		r.Detach = i%3 == 0
 		id := w.submit("n1", launcher.ClientID(i%2), r)
@@ -343,7 +343,7 @@ func TestTheSameSeedMakesTheSameTrace(t *testing.T) {
 		w.faults = faults{drop: 0.05, dup: 0.05, delayMax: ms}
 		w.behave = w.randomLife
 		for i := range 12 {
-			w.submit(w.names[i%6], launcher.ClientID(i), ranks(int32(1+5*i%17)))
+			w.submit(w.names[i%6], launcher.ClientID(i), gang(int32(1+5*i%17)))
 			w.run(100 * ms)
 		}
 		w.crashAndBack("n3", true, 8*sec)
@@ -378,7 +378,7 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) { k.at = sec }
 	for _, layout := range []launcher.Layout{launcher.LayoutAuto, launcher.LayoutBlock, launcher.LayoutCyclic} {
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Layout = layout
 		id := w.submit("n1", 1, r)
 		w.run(10 * ms)
@@ -386,13 +386,13 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 		w.run(2 * sec)
 	}
 	// Half of the node is taken by another run, and others have more to offer.
-	w.submit("n1", 1, ranks(2))
-	id := w.submit("n1", 1, ranks(2))
+	w.submit("n1", 1, gang(2))
+	id := w.submit("n1", 1, gang(2))
 	w.run(10 * ms)
 	home(w, id)
 	w.run(2 * sec)
 	// The very moment that the one before has ended.
-	first := w.submit("n1", 1, ranks(4))
+	first := w.submit("n1", 1, gang(4))
 	for end := w.Now() + 3*sec; ; w.run(ms / 10) {
 		if last := w.events[first]; len(last) > 0 {
 			if _, over := last[len(last)-1].(launcher.Ended); over {
@@ -403,16 +403,16 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 			t.Fatal("the first one does not end")
 		}
 	}
-	id = w.submit("n1", 1, ranks(4))
+	id = w.submit("n1", 1, gang(4))
 	w.run(10 * ms)
 	home(w, id)
 	w.run(2 * sec)
 	// A step.
-	r := ranks(8)
+	r := gang(8)
 	r.Shape.MinNodes = 2
 	parent := w.submit("n1", 1, r)
 	w.run(10 * ms)
-	step := ranks(4)
+	step := gang(4)
 	step.Parent = parent
 	id = w.submit("n1", 1, step)
 	w.run(10 * ms)
@@ -423,7 +423,7 @@ func TestARunThatFitsStaysAtHome(t *testing.T) {
 		func(s *launcher.Shape) { s.MinNodes = 2 },
 		func(s *launcher.Shape) { s.PerNode = 2 },
 	} {
-		r := ranks(4)
+		r := gang(4)
 		ask(&r.Shape)
 		id := w.submit("n1", 1, r)
 		w.run(10 * ms)
@@ -445,11 +445,11 @@ func TestALaunchKnowsItsCores(t *testing.T) {
 	w.run(sec)
 	var spare []int32
 	w.behave = func(k *keeper) { k.at, spare = sec, append(spare, k.start.Spare) }
-	w.submit("n1", 1, ranks(1))
-	w.submit("n1", 1, ranks(1))
-	w.submit("n1", 1, ranks(2))
+	w.submit("n1", 1, gang(1))
+	w.submit("n1", 1, gang(1))
+	w.submit("n1", 1, gang(2))
 	w.run(2 * sec)
-	w.submit("n1", 1, ranks(4))
+	w.submit("n1", 1, gang(4))
 	w.run(2 * sec)
 	if want := []int32{2, 1, 0, 2}; !slices.Equal(spare, want) {
 		t.Errorf("launches have %v cores to themselves, want %v", spare, want)

@@ -6,7 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
@@ -128,11 +129,11 @@ func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
 
 // standing is what n1 says of job 5, by what the nodes have of it.
 func standing(w *net, rec *record.Job, has []launcher.TasksHere, silent []filch.NodeName) string {
-	sum := TasksSum{Silent: silent}
+	sum := tasks.TasksSum{Silent: silent}
 	for i := range has {
 		sum.Add(&has[i])
 	}
-	info := TaskJobInfo(5, rec, 0)
+	info := records.TaskJobInfo(5, rec, 0)
 	sum.Fill(&info)
 	return w.nodes["n1"].node.ExplainTasks(rec, &info, &sum).Text
 }

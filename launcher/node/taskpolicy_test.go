@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -45,7 +45,7 @@ func TestPolicyReachesEveryNode(t *testing.T) {
 		t.Fatalf("n2 has %s and nobody told it", got)
 	}
 	id := w.bag("n2", 1, 200, nil)
-	w.until("all to read it", PolicyLook+5*sec, func() bool {
+	w.until("all to read it", tasks.PolicyLook+5*sec, func() bool {
 		return w.policyOf("n1") == policy.MDL && w.policyOf("n2") == policy.MDL && w.policyOf("n3") == policy.MDL
 	})
 	w.split("n3")

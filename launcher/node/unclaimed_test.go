@@ -15,8 +15,8 @@ import (
 func TestAClientIsHeardAfterAPause(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 3 * sec }
-	first := w.submit("n1", 1, ranks(8))
-	second := w.submit("n1", 2, ranks(8))
+	first := w.submit("n1", 1, gang(8))
+	second := w.submit("n1", 2, gang(8))
 	w.run(500 * ms)
 	w.crash("n1", false)
 	w.restart("n1")
@@ -44,8 +44,8 @@ func TestAJobBeginsAgainOnlyForItsClient(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		w := newNet(t, 2, 4)
 		w.behave = func(k *keeper) { k.at = sec }
-		first := w.submit("n1", 1, ranks(8))
-		r := ranks(2)
+		first := w.submit("n1", 1, gang(8))
+		r := gang(2)
 		r.Shape.Only = []filch.NodeName{"n1"}
 		id := w.submit("n1", 2, r)
 		w.run(500 * ms)
@@ -91,11 +91,11 @@ func TestAJobThatFailedBehindTheGateBeginsAgainOnlyForItsClient(t *testing.T) {
 				w.faults.cut = func(from, to filch.NodeName) bool { return from != to }
 			}
 		}
-		id := w.submit("n1", 1, ranks(8))
+		id := w.submit("n1", 1, gang(8))
 		w.run(100 * ms)
 		w.crash("n1", false)
 		w.onSend, w.faults.cut = nil, nil
-		r := ranks(4)
+		r := gang(4)
 		r.Shape.Only = []filch.NodeName{"n2"}
 		w.submit("n2", 2, r) // so that the job cannot begin at once
 		starts := 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/stealer"
@@ -15,13 +16,13 @@ import (
 // walltime is the node's knowledge of its own end, and of the run times of its clients'
 // runs.
 type walltime struct {
-	*self
+	*local.Self
 	drainAt time.Duration    // when the node stops lending
 	runs    policy.Estimates // by kind
 }
 
-func newWalltime(s *self) *walltime {
-	w, end := &walltime{self: s, drainAt: filch.Never}, s.cfg.Walltime
+func newWalltime(s *local.Self) *walltime {
+	w, end := &walltime{Self: s, drainAt: filch.Never}, s.Cfg.Walltime
 	if end.End > 0 && end.Drain > 0 {
 		w.drainAt = max(end.End-end.Drain, 0)
 	}
@@ -40,7 +41,7 @@ func kindOf(r *launcher.Request, ranks int32) string {
 // expectedRun returns how long a run may take, from the times of other runs of its kind;
 // 0 if unknown.
 func (w *walltime) expectedRun(r *launcher.Request, ranks int32) time.Duration {
-	if w.cfg.Walltime.Blind || w.cfg.Walltime.End == 0 {
+	if w.Cfg.Walltime.Blind || w.Cfg.Walltime.End == 0 {
 		return 0
 	}
 	return w.runs.Limit(kindOf(r, ranks))
@@ -57,16 +58,16 @@ func (w *walltime) takes(j *job) time.Duration {
 
 // fitWalltime refuses a run too long to finish before the end of the node, judged by
 // other runs of its kind, and bounds how long the run may wait.
-func (w *walltime) fitWalltime(t *Turn, r *launcher.Request, d *stealer.Need) *filch.Error {
+func (w *walltime) fitWalltime(t *local.Turn, r *launcher.Request, d *stealer.Need) *filch.Error {
 	ranks := d.Ranks
 	need := w.expectedRun(r, ranks)
 	if need == 0 {
 		return w.unknownLate(t, r, d)
 	}
-	wait := w.cfg.Walltime.End - policy.EndMargin - need - t.Now
+	wait := w.Cfg.Walltime.End - policy.EndMargin - need - t.Now
 	if wait < 0 {
 		return filch.Errorf(filch.Busy, "cannot finish: %s, and the nodes are taken away in %s", habitText(r, ranks, need),
-			clockText(max(w.cfg.Walltime.End-t.Now, 0).Round(time.Second))).
+			clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
 			WithHint("nothing was started; -t LIMIT says how long this one may take, filch up --learn=false looks at limits alone")
 	}
 	if wait = max(wait, time.Millisecond); r.Patient == 0 || wait < r.Patient {
@@ -77,13 +78,13 @@ func (w *walltime) fitWalltime(t *Turn, r *launcher.Request, d *stealer.Need) *f
 
 // unknownLate refuses a run of unknown length when no node of this allocation starts such
 // runs any more. Nodes of other allocations may be there for longer.
-func (w *walltime) unknownLate(t *Turn, r *launcher.Request, d *stealer.Need) *filch.Error {
-	if r.Parent != 0 || r.Policy.TimeLimit > 0 || w.expectedRun(r, d.Ranks) > 0 || w.cfg.Walltime.Fits(t.Now, 0) {
+func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Need) *filch.Error {
+	if r.Parent != 0 || r.Policy.TimeLimit > 0 || w.expectedRun(r, d.Ranks) > 0 || w.Cfg.Walltime.Fits(t.Now, 0) {
 		return nil
 	}
-	for i := range w.members.Len() {
-		p := w.members.At(int32(i))
-		if p.Group != w.cfg.Group && p.Standing < stealer.Dead && d.Allows(p.Name) {
+	for i := range w.Members.Len() {
+		p := w.Members.At(int32(i))
+		if p.Group != w.Cfg.Group && p.Standing < stealer.Dead && d.Allows(p.Name) {
 			return nil
 		}
 	}
@@ -92,12 +93,12 @@ func (w *walltime) unknownLate(t *Turn, r *launcher.Request, d *stealer.Need) *f
 		what = "it"
 	}
 	return filch.Errorf(filch.Busy, "cannot start: nobody knows how long %s takes, and the nodes are taken away in %s", what,
-		clockText(max(w.cfg.Walltime.End-t.Now, 0).Round(time.Second))).
+		clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
 		WithHint("nothing was started; -t LIMIT says how long this one may take")
 }
 
 // giveUpLate ends a waiting run that no node will start, and reports whether it did so.
-func (o *origin) giveUpLate(t *Turn, j *job) bool {
+func (o *origin) giveUpLate(t *local.Turn, j *job) bool {
 	if o.jobs[j.id] != j || j.run != nil {
 		return false
 	}
@@ -115,29 +116,18 @@ func habitText(r *launcher.Request, ranks int32, took time.Duration) string {
 	if ranks != 1 {
 		on = fmt.Sprintf("%d ranks", ranks)
 	}
-	return fmt.Sprintf("%s took up to %s on %s before", r.Like, shortly(took), on)
-}
-
-// shortly formats a time to a tenth of its size or better.
-func shortly(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
+	return fmt.Sprintf("%s took up to %s on %s before", r.Like, launcher.ShortTime(took), on)
 }
 
 // learnRun stores how long a run took, and appends the time to the queue's mirror.
-func (w *walltime) learnRun(t *Turn, j *job, i *launcher.JobInfo, e *launcher.EndRecord) {
+func (w *walltime) learnRun(t *local.Turn, j *job, i *launcher.JobInfo, e *launcher.EndRecord) {
 	kind := kindOf(&j.req, j.need.Ranks)
 	if kind == "" || e.State != filch.OK || j.run == nil || !j.run.going {
 		return
 	}
-	took := queue.RunTime{Kind: kind, Ended: w.cfg.Tasks.WallNS + int64(t.Now), Took: time.Duration(i.Elapsed * float64(time.Second))}
+	took := queue.RunTime{Kind: kind, Ended: w.Cfg.Tasks.WallNS + int64(t.Now), Took: time.Duration(i.Elapsed * float64(time.Second))}
 	w.runs.Add(kind, took.Took)
-	if w.cfg.Tasks.Mirror {
+	if w.Cfg.Tasks.Mirror {
 		t.Out.Mirror = queue.AppendRun(t.Out.Mirror, took)
 	}
 }
@@ -152,51 +142,21 @@ func (w *walltime) Learn(runs []queue.RunTime) {
 // tickWalltime lends only to runs known to finish when the end is near. If the instance
 // has nodes of other allocations, these nodes get the records kept here for all: leaves
 // says so.
-func (o *origin) tickWalltime(t *Turn) (leaves bool) {
+func (o *origin) tickWalltime(t *local.Turn) (leaves bool) {
 	if o.walltime.drainAt > t.Now {
 		return false
 	}
 	o.walltime.drainAt = filch.Never
-	o.ledger.NearsEnd(t.Now)
-	t.Note(noteInfo, 0, o.cfg.Name, "%s is taken away in %s: only what is known to finish is started", o.cfg.Name,
-		shortly(max(o.cfg.Walltime.End-t.Now, 0)))
+	o.Ledger.NearsEnd(t.Now)
+	t.Note(local.NoteInfo, 0, o.Cfg.Name, "%s is taken away in %s: only what is known to finish is started", o.Cfg.Name,
+		launcher.ShortTime(max(o.Cfg.Walltime.End-t.Now, 0)))
 	for _, j := range o.sortedJobs() {
 		o.giveUpLate(t, j)
 	}
-	for i := range o.members.Len() {
-		if p := o.members.At(int32(i)); p.Group != "" && p.Group != o.cfg.Group && p.Standing == stealer.Up {
+	for i := range o.Members.Len() {
+		if p := o.Members.At(int32(i)); p.Group != "" && p.Group != o.Cfg.Group && p.Standing == stealer.Up {
 			return true
 		}
 	}
 	return false
-}
-
-// paceText says how long a task of a job is estimated to take, and why; "" if unknown.
-func paceText(h *launcher.TasksHere) string {
-	if h.Expected <= 0 {
-		return ""
-	}
-	text := "a task is taken to take " + shortly(time.Duration(h.Expected*float64(time.Second)))
-	switch {
-	case h.Limited:
-		return text + ", its limit"
-	case h.Of > 0:
-		return text + " at most, as most of those that ended here did"
-	}
-	return text + " at most, as most of its kind did before"
-}
-
-// addPace appends to the text about a job of tasks the effects of the nodes' end.
-func addPace(h *launcher.TasksHere, text string) string {
-	pace := paceText(h)
-	if pace != "" && text != "" {
-		pace = "; " + pace
-	}
-	switch text += pace; {
-	case h.Late == 1:
-		text += "; 1 is not started, as its node is taken away before it could end"
-	case h.Late > 0:
-		text += fmt.Sprintf("; %d are not started, as their nodes are taken away before they could end", h.Late)
-	}
-	return text
 }

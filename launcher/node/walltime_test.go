@@ -13,7 +13,7 @@ import (
 )
 
 func like(kind string, n int32) launcher.Request {
-	r := ranks(n)
+	r := gang(n)
 	r.Like = kind
 	return r
 }
@@ -37,7 +37,7 @@ func TestRunsThatCannotFinishAreRefused(t *testing.T) {
 		{"too late", ends, 40 * sec, like("solve", 2), true},
 		{"another kind", ends, 40 * sec, like("plot", 2), false},
 		{"another number of ranks", ends, 40 * sec, like("solve", 3), false},
-		{"of no kind", ends, 40 * sec, ranks(2), false},
+		{"of no kind", ends, 40 * sec, gang(2), false},
 		{"with a limit", ends, 40 * sec, limited, false},
 		{"not looked at", blind, 40 * sec, like("solve", 2), false},
 		{"no end", policy.Walltime{}, 40 * sec, like("solve", 2), false},
@@ -102,11 +102,11 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	}
 	w.bag("n1", 1, 1000, nil)
 	w.run(21*sec - w.age())
-	w.submit("n2", 1, ranks(1))
+	w.submit("n2", 1, gang(1))
 	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 9 s") {
 		t.Errorf("a run that nobody knows the length of heard %s", w.last())
 	}
-	short := ranks(5)
+	short := gang(5)
 	short.Policy.TimeLimit = 3 * sec
 	known := w.submit("n2", 2, short)
 	w.run(8 * sec)
@@ -127,10 +127,10 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	ends := net{chores: chores{walltime: policy.Walltime{End: 60 * sec, Drain: 20 * sec}}}
 	w := netOf(t, 2, 2, ends)
 	w.behave = func(k *keeper) { k.at = 100 * sec }
-	w.submit("n1", 1, ranks(4))
+	w.submit("n1", 1, gang(4))
 	w.run(sec)
 	waits := w.submit("n2", 1, like("solve", 2))
-	limited := ranks(2)
+	limited := gang(2)
 	limited.Policy.TimeLimit = 10 * sec
 	known := w.submit("n2", 2, limited)
 	w.run(38 * sec)
@@ -144,7 +144,7 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	if i, _ := w.nodes["n2"].node.Job(w.Now(), known); i.State != "waiting" {
 		t.Errorf("a run with a limit is %s in the drain", i.State)
 	}
-	w.submit("n1", 3, ranks(1))
+	w.submit("n1", 3, gang(1))
 	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 19 s") {
 		t.Errorf("one that was submitted in the drain heard %s", w.last())
 	}
@@ -154,7 +154,7 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	n1 := w.nodes["n1"]
 	w.run(45 * sec)
 	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), other, out) })
-	id := w.submit("n1", 1, ranks(2))
+	id := w.submit("n1", 1, gang(2))
 	w.run(sec)
 	if i, _ := n1.node.Job(w.Now(), id); i.State == "failed" {
 		t.Errorf("a run that another allocation may lend to is %s: %s", i.State, i.Cause)

@@ -138,7 +138,7 @@ func TestGangsAndTasksShareSlots(t *testing.T) {
 	}
 	var gangs []filch.JobID
 	for i := range 6 {
-		gangs = append(gangs, w.submit(w.names[i%3], launcher.ClientID(10+i), ranks(12)))
+		gangs = append(gangs, w.submit(w.names[i%3], launcher.ClientID(10+i), gang(12)))
 		w.run(100 * ms)
 	}
 	for i, g := range gangs {
@@ -302,7 +302,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 	for round := range 20 {
 		id := w.bag("n1", launcher.ClientID(1+round), 40, func(s *mtc.Submission) { s.Spec.Once = true })
 		w.run(time.Duration(round) * ms / 2)
-		g := w.submit("n1", launcher.ClientID(100+round), ranks(12)) // comes while starts are committed
+		g := w.submit("n1", launcher.ClientID(100+round), gang(12)) // comes while starts are committed
 		w.run(50 * ms)
 		h := w.nodes["n1"]
 		h.input(func(out *launcher.Outbox) { h.node.CancelTasks(w.Now(), id, out) })

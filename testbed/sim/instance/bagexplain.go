@@ -6,7 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 )
 
 // What the launchers say of a job of tasks that has not ended is held against what
@@ -21,7 +22,7 @@ func (w *World) checkBagsExplained() {
 		}
 		w.onSomeHost(func(h *host, now time.Duration, out *launcher.Outbox) {
 			life := h.Life()
-			h.node.FindTasks(now, b.id, recordWait, func(j *node.TaskJob, err *filch.Error) {
+			h.node.FindTasks(now, b.id, recordWait, func(j *records.TaskJob, err *filch.Error) {
 				if err == nil && h.Life() == life && len(w.Broken()) == 0 {
 					w.checkBagExplained(h, b, j)
 				}
@@ -31,8 +32,8 @@ func (w *World) checkBagsExplained() {
 }
 
 // checkBagExplained sums up what the nodes have, as a launcher does that is asked.
-func (w *World) checkBagExplained(h *host, b *bag, j *node.TaskJob) {
-	var sum node.TasksSum
+func (w *World) checkBagExplained(h *host, b *bag, j *records.TaskJob) {
+	var sum tasks.TasksSum
 	for _, o := range w.hosts {
 		switch {
 		case o.node != nil && o.Speaks():
@@ -42,7 +43,7 @@ func (w *World) checkBagExplained(h *host, b *bag, j *node.TaskJob) {
 			sum.Silent = append(sum.Silent, o.Name)
 		}
 	}
-	info := node.TaskJobInfo(b.id, j.Record, wallClock+int64(w.Now()))
+	info := records.TaskJobInfo(b.id, j.Record, wallClock+int64(w.Now()))
 	sum.Fill(&info)
 	x := h.node.ExplainTasks(j.Record, &info, &sum)
 	switch {

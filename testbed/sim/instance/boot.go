@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -40,9 +41,8 @@ func (h *host) make(born time.Duration) {
 	if h.w.opt.Calm {
 		cfg.After = filch.JobID(h.Index) * calmJobs
 	}
-	h.store = store.New(node.StoreConfig(&cfg))
-	cfg.Records = h.store
-	h.node = node.New(cfg)
+	h.store = store.New(records.StoreConfig(&cfg))
+	h.node = node.New(cfg, h.store)
 	h.node.StoreRestore(h.disk.Image(h.incarnation))
 }
 

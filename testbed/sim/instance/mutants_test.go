@@ -10,6 +10,9 @@ import (
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
@@ -20,7 +23,9 @@ import (
 
 // plants switch on the faults that each package carries.
 var plants = map[string]func(name string) bool{
-	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node": node.Plant, "mtc": mtc.Plant, "mtc/record": record.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node": node.Plant,
+	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
+	"mtc": mtc.Plant, "mtc/record": record.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the

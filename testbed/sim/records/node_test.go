@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
+	noderecords "github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
@@ -37,7 +38,7 @@ type process struct {
 
 func newInstance(n int) *instance {
 	in := &instance{world: newWorld(n), nodes: map[filch.NodeName]*process{}, done: map[filch.JobID]record.Tally{}}
-	in.store = records.New(in.world, node.Kinds())
+	in.store = records.New(in.world, noderecords.Kinds())
 	for i := range n {
 		p := &process{in: in, name: filch.NodeName(fmt.Sprintf("n%d", i+1))}
 		in.Add(&p.host, p.name)
@@ -45,8 +46,7 @@ func newInstance(n int) *instance {
 			Name: p.name, Instance: "test", Incarnation: 1, Seed: uint64(i + 1),
 			Capacity: slots.Capacity{Cores: []int32{0, 1}, Slots: 2, MemBytes: 1 << 30},
 		}
-		cfg.Records = in.store.Open(p.name, func() { in.At(in.Now(), p.tick) })
-		p.node = node.New(cfg)
+		p.node = node.New(cfg, in.store.Open(p.name, func() { in.At(in.Now(), p.tick) }))
 		p.host.Start(0, p.tick)
 		in.nodes[p.name], in.names = p, append(in.names, p.name)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store"
-	"github.com/filch-hpc/filch/launcher/node"
+	noderecords "github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
 
-var _ node.Records = (*records.Port)(nil)
+var _ noderecords.Store = (*records.Port)(nil)
 
 // kindCount counts merges: said twice it would show.
 const kindCount = dht.KindFree

@@ -6,7 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store"
-	"github.com/filch-hpc/filch/launcher/node"
+	noderecords "github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/records"
@@ -50,7 +50,7 @@ func (g ground) Try(filch.NodeName) records.Fate {
 }
 
 func (g ground) Stored(op *dht.Op, old, value []byte) {
-	kind, _ := node.TaskKind(op.Kind)
+	kind, _ := noderecords.TaskKind(op.Kind)
 	g.w.truth.stored(string(op.Key), kind, old, value)
 }
 
@@ -85,7 +85,7 @@ func (h *host) propose(p *mtc.Proposal) {
 	case mtc.OpMerge:
 		w.Stats.Merges++
 	}
-	op := node.TaskOp(p)
+	op := noderecords.TaskOp(p)
 	op.ID = dht.OpID{Node: h.Name, Incarnation: h.incarnation, Seq: p.Tag}
 	h.port.Do(w.Now(), p.Tag, []dht.Op{op}, w.Now()+w.opt.Store.Timeout, out)
 }
@@ -102,7 +102,7 @@ func (h *host) hear() {
 			h.port.Tick(now, &h.port.said)
 			for i := range h.port.said.Results {
 				r := &h.port.said.Results[i]
-				h.core.Answered(now, r.Tag, node.TaskAnswer(&r.Result), out)
+				h.core.Answered(now, r.Tag, noderecords.TaskAnswer(&r.Result), out)
 			}
 		})
 	})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher/node"
+	noderecords "github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -110,7 +110,7 @@ func NewWorld(opt Options) *World {
 	}
 	e := engine.New(engine.Options{Seed: opt.Seed, Hosts: opt.Hosts, Links: opt.Links, Trace: opt.Trace, Steps: opt.Events})
 	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
-	w.records = records.New(ground{w}, node.Kinds())
+	w.records = records.New(ground{w}, noderecords.Kinds())
 	w.truth.init(w)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
 	var shared *policy.Members

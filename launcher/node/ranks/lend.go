@@ -1,0 +1,88 @@
+package ranks
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// OnAsk is the victim's side of an Ask. If the Ask is late, or if the origin forgot
+// launching the attempt (see isOf), this node already has a part of the attempt, and
+// reports the part to the origin. A grant for the second launch would be wrong: the part
+// would be ready for the second launch, and run with the ranks and nodes of the first.
+func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
+	a := slots.Ask{
+		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
+		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
+		Ends: m.Takes > 0 && h.Cfg.Walltime.Fits(t.Now, m.Takes),
+	}
+	if a.Want <= 0 || a.Want > launcher.MaxRanks || !sane(a.Base, a.Each) {
+		return
+	}
+	if p := h.parts[a.Key]; p != nil && p.launch.Origin == from {
+		h.report(t, p)
+		return
+	}
+	limit := int32(slots.Unbounded)
+	if m.Half && !m.Exclusive {
+		limit = stealer.Half(h.Ledger.Spare(a))
+	}
+	s := h.Ledger.Ask(t.Now, a, limit)
+	t.Send(from, h.grant(s))
+}
+
+// sane reports whether ranks may take these amounts: nothing is negative, and there is at
+// least one slot.
+func sane(base, each launcher.Room) bool {
+	return base.Slots >= 0 && base.MemBytes >= 0 && base.GPUs >= 0 &&
+		each.Slots >= 0 && each.MemBytes >= 0 && each.GPUs >= 0 && (base.Slots > 0 || each.Slots > 0)
+}
+
+// grant returns the message for the origin of a claim.
+func (h *Ranks) grant(s slots.Status) *launcher.Grant {
+	g := &launcher.Grant{
+		Job: s.Key.Job, Attempt: s.Key.Attempt, Lease: s.Lease, Held: s.Held, Version: s.Version,
+		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Older: s.Older, Free: h.Ledger.Free().Slots,
+	}
+	if s.Waiting || s.Held == 0 {
+		g.Holder, g.Holds = h.Ledger.InTheWay(s.Key)
+		if job, held := h.tasks.InTheWay(); held > g.Holds {
+			g.Holder, g.Holds = job, held
+		}
+	}
+	return g
+}
+
+// SendGrants sends the changes in the ledger to the origins of the claims, and reports
+// whether there was any change.
+func (h *Ranks) SendGrants(t *local.Turn) bool {
+	h.changed = h.Ledger.Changed(h.changed[:0])
+	for _, s := range h.changed {
+		t.Send(s.Origin, h.grant(s))
+	}
+	return len(h.changed) > 0
+}
+
+// OnRenew handles the list of leases still wanted by an origin. For a launched job
+// unknown here, the node answers with a Progress saying the ranks are gone.
+func (h *Ranks) OnRenew(t *local.Turn, from filch.NodeName, m *launcher.Renew) {
+	for _, r := range m.Leases {
+		k := slots.Key{Job: r.Job, Attempt: r.Attempt}
+		if r.Index < 0 {
+			h.Ledger.Renew(t.Now, k, r.Lease)
+			continue
+		}
+		if p := h.parts[k]; p != nil {
+			if p.acceptsFrom(from) {
+				h.heard(t, p)
+			}
+			continue
+		}
+		if r.Lease.Incarnation < h.Cfg.Incarnation && t.Now < h.Began+AdoptGrace {
+			continue // a keeper may still be adopted
+		}
+		t.Send(from, h.noRanks(&launcher.Progress{Job: r.Job, Attempt: r.Attempt, Index: r.Index, Lease: r.Lease}))
+	}
+}

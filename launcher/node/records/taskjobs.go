@@ -1,0 +1,196 @@
+package records
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// TaskJob is a job of tasks as described by its record.
+type TaskJob struct {
+	Record  *record.Job
+	Version dht.Version
+}
+
+// FindTasks reads the record of a job of tasks for a query. If there is no record to be
+// had, FindTasks calls then with nil and the reason.
+func (m *Records) FindTasks(now time.Duration, id filch.JobID, wait time.Duration, then func(*TaskJob, *filch.Error), out *launcher.Outbox) {
+	m.StoreDo(now, lookups(dht.Key(record.KeyJob(id))), wait, func(rs []dht.Result) {
+		preferConsistent(rs)
+		switch rs[0].Outcome {
+		case dht.Done:
+			j, err := record.DecodeJob(rs[0].Value)
+			if err != nil {
+				then(nil, filch.Errorf(filch.Internal, "the record of job %d makes no sense: %s", id, err.Error()))
+				return
+			}
+			then(&TaskJob{j, rs[0].Version}, nil)
+		case dht.Absent:
+			then(nil, filch.Errorf(filch.NotFound, "there is no job %d", id))
+		default:
+			then(nil, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: %s", id, rs[0].Outcome).
+				WithHint("%s; filch doctor says more", m.StoreTrouble()))
+		}
+	}, out)
+}
+
+// WatchTasks calls then after each change of the record of a job of tasks, until the
+// caller calls the returned function on the same loop.
+func (m *Records) WatchTasks(now time.Duration, id filch.JobID, from dht.Version, then func(), out *launcher.Outbox) (stop func(now time.Duration, out *launcher.Outbox)) {
+	t := m.Turn(now, out)
+	tag := m.Watch(t, dht.Key(record.KeyJob(id)), from, func(*local.Turn, dht.Result) { then() })
+	t.End()
+	return func(now time.Duration, out *launcher.Outbox) {
+		t := m.Turn(now, out)
+		m.Unwatch(t, tag)
+		t.End()
+	}
+}
+
+// FindTask reads the records of a task.
+func (m *Records) FindTask(now time.Duration, id filch.JobID, index int32, wait time.Duration, then func(*launcher.Task, *filch.Error), out *launcher.Outbox) {
+	if index < 0 {
+		then(nil, filch.Errorf(filch.NotFound, "there is no task %d.%d", id, index))
+		return
+	}
+	ops := []dht.Op{
+		{Code: dht.OpLookup, Key: dht.Key(record.KeyJob(id)), Consistent: true},
+		{Code: dht.OpLookup, Key: dht.Key(record.KeyBlock(id, index/record.BlockSize)), Consistent: true},
+		{Code: dht.OpLookup, Key: dht.Key(record.KeyZone(id, index/record.ZoneSize)), Consistent: true},
+	}
+	m.StoreDo(now, ops, wait, func(rs []dht.Result) {
+		j, err := record.DecodeJob(rs[0].Value)
+		switch {
+		case rs[0].Outcome == dht.Absent || rs[0].Outcome == dht.Done && err == nil && index >= j.Total:
+			then(nil, filch.Errorf(filch.NotFound, "there is no task %d.%d", id, index))
+			return
+		case rs[0].Outcome != dht.Done || err != nil || !readable(rs[1:]):
+			then(nil, filch.Errorf(filch.Unavailable, "cannot read the records of task %d.%d: %s, %s, %s", id, index, rs[0].Outcome, rs[1].Outcome, rs[2].Outcome))
+			return
+		}
+		t := &launcher.Task{Job: id, Index: index, State: filch.Waiting.String()}
+		found, err := readTask(t, rs[1:])
+		switch {
+		case err != nil:
+			then(nil, filch.Errorf(filch.Internal, "the record of task %d.%d makes no sense: %s", id, index, err.Error()))
+		case !found && j.Finished():
+			then(nil, filch.Errorf(filch.NotFound, "the record of task %d.%d was dropped: job %d ended long ago, and the nodes keep only so much", id, index, id))
+		default:
+			then(t, nil)
+		}
+	}, out)
+}
+
+// readable reports whether each record was read, or is known not to exist.
+func readable(rs []dht.Result) bool {
+	for i := range rs {
+		if rs[i].Outcome != dht.Done && rs[i].Outcome != dht.Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// readTask copies the description of a task from the task's block and zone records, if any.
+func readTask(t *launcher.Task, rs []dht.Result) (found bool, err error) {
+	if rs[0].Outcome == dht.Done {
+		b, err := record.DecodeBlock(rs[0].Value)
+		if err != nil || fillTask(t, b, uint8(t.Index%record.BlockSize)) {
+			return err == nil, err
+		}
+	}
+	if rs[1].Outcome != dht.Done {
+		return false, nil
+	}
+	z, err := record.DecodeZone(rs[1].Value)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range z.Spans {
+		if s.Lo <= t.Index && t.Index < s.Hi && s.Void != 0 {
+			t.State = s.Void.String() // without a code: nothing was started
+			found = true
+		}
+	}
+	return found, nil
+}
+
+// fillTask copies the description of a task from a block, if any.
+func fillTask(t *launcher.Task, b *record.Block, off uint8) bool {
+	e := b.Find(off)
+	if e == nil {
+		return false
+	}
+	t.State, t.Attempts, t.Maybe, t.Node = e.State.String(), e.Attempt, e.Maybe, e.By.Node
+	if e.State.Final() {
+		code := e.Code
+		t.Code = &code
+	}
+	t.Began, t.Took, t.Bytes = e.Began, float64(e.TookUS)/1e6, e.Bytes
+	t.Cut = e.Cut
+	return true
+}
+
+// HomedTasks lists the jobs of tasks whose records are homed here: all live jobs, and the
+// newest ended jobs.
+func (m *Records) HomedTasks(wall int64) []launcher.JobInfo {
+	var live, over []launcher.JobInfo
+	for r := range m.Homed(record.Prefix) {
+		if r.Kind != kindTasks+dht.Kind(record.RecordJob) {
+			continue
+		}
+		id, _, ok := record.PartOf(string(r.Key))
+		if j, err := record.DecodeJob(r.Value); err == nil && ok {
+			if i := TaskJobInfo(id, j, wall); i.Code != nil {
+				over = append(over, i)
+			} else {
+				live = append(live, i)
+			}
+		}
+	}
+	slices.SortFunc(over, func(a, b launcher.JobInfo) int { return cmp.Compare(a.Submit, b.Submit) })
+	return append(over[max(0, len(over)-MaxHomed):], live...)
+}
+
+// TaskJobInfo returns a job of tasks as shown by ps, info and wait. Wall is the time of
+// day. The counts of running and ready tasks come from the nodes with the tasks; see
+// Node.TasksHere.
+func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
+	t := j.Tally()
+	i := launcher.JobInfo{
+		ID: id, Name: j.Name, Kind: "bag", Origin: j.Leader.Node, State: j.State().String(), Attempt: 1,
+		Nodes: []filch.NodeName{}, Detached: true, Submit: j.Ticket.UnixNS,
+	}
+	if j.Graph {
+		i.Kind = "workflow"
+	}
+	i.Hop, i.Recorded = int32(j.Hop), true
+	i.Tasks = launcher.TaskCounts{
+		Total: j.Total, OK: t.OK, Failed: t.Failed, Killed: t.Killed, Lost: t.Lost, Skipped: t.Skipped, Cancelled: t.Cancelled,
+	}
+	i.Tasks.Waiting = max(j.Total-t.Sum(), 0)
+	if j.Finished() {
+		code := int32(0)
+		if t.Bad() > 0 {
+			code = 1
+			i.Cause = "of its tasks " + t.BadText()
+			if j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total {
+				i.Cause = "skipped: what it waits for did not end well: " + launcher.ListJobs(j.After)
+			}
+		}
+		i.Code = &code
+		if j.Ended > 0 {
+			i.Elapsed = float64(max(j.Ended-j.Ticket.UnixNS, 0)) / 1e9
+		}
+	} else {
+		i.Open = !j.Closed
+		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9
+	}
+	return i
+}

@@ -1,0 +1,219 @@
+package tasks
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// TasksSum is the sum of the nodes' answers about a job of tasks, and the list of nodes
+// without an answer.
+type TasksSum struct {
+	launcher.TasksHere
+	Silent []filch.NodeName // no answer: their tasks count as waiting
+}
+
+// Add adds a node's answer.
+func (s *TasksSum) Add(v *launcher.TasksHere) {
+	s.Waiting += v.Waiting
+	s.Ready += v.Ready
+	s.Running += v.Running
+	s.Late += v.Late
+	s.Held += v.Held
+	s.Tied += v.Tied
+	s.Opening += v.Opening
+	s.Cap = max(s.Cap, v.Cap)
+	if v.Of >= s.Of && v.Expected > 0 {
+		s.Expected, s.Limited, s.Of = v.Expected, v.Limited, v.Of
+	}
+	if s.Why == "" {
+		s.Why = v.Why
+	}
+}
+
+// Fill sets in the info of a job, made from the job's record, how many of the live tasks
+// are running and ready.
+func (s *TasksSum) Fill(i *launcher.JobInfo) {
+	c := &i.Tasks
+	left := c.Waiting
+	c.Running = int32(min(s.Running, int64(left)))
+	c.Ready = int32(min(s.Ready, int64(left-c.Running)))
+	c.Waiting = left - c.Running - c.Ready
+	if c.Running > 0 {
+		i.State = filch.Running.String()
+	}
+}
+
+// explainer describes the state of jobs of tasks, with the reasons. An explainer changes
+// nothing.
+type explainer struct {
+	*local.Self
+	records *records.Records
+}
+
+// ExplainTasks explains the state of a job of tasks, from the job's record and the nodes'
+// answers. For a live job the text is never empty.
+func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *TasksSum) launcher.Explanation {
+	x := launcher.Explanation{Job: i.ID, State: i.State, Phase: "tasks", Need: i.Tasks.Total, Text: i.Cause}
+	if i.Code != nil {
+		x.Phase = "end"
+		return x
+	}
+	x.Text, x.Stuck = e.tasksText(rec, i, s)
+	x.Text = addPace(&s.TasksHere, x.Text) + e.goneTasksText()
+	return x
+}
+
+func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum) (text string, stuck bool) {
+	c := &i.Tasks
+	switch {
+	case i.Open && c.Running+c.Ready+c.Waiting == 0:
+		return fmt.Sprintf("it is open, and all of its tasks have ended: filch submit --to %d adds more, filch close %[1]d ends it", i.ID), false
+	case s.Held > 0:
+		text = strconv.FormatInt(s.Held, 10) + " tasks that run once wait until the queue's mirror tells of them"
+		if s.Why != "" {
+			text += ": " + s.Why
+		}
+		return text, false
+	case c.Running > 0:
+		return e.runningText(c, s) + e.openingText(s), false
+	case c.Ready > 0 && s.Opening > 0:
+		return tasksDo(c.Ready, "is", "are") + " ready" + e.openingText(s), false
+	case c.Ready > 0 && s.Late >= int64(c.Ready):
+		return tasksDo(c.Ready, "is", "are") + " ready", true
+	case c.Ready > 0:
+		return e.readyText(c.Ready)
+	case len(rec.After) > 0 && c.Waiting == c.Total:
+		return "it waits for the end of " + launcher.ListJobs(rec.After), false
+	}
+	return e.unheldText(rec, c, s) + e.faultText(), false
+}
+
+// faultText names the fault keeping the store from recording; "" if no fault is known.
+func (e *explainer) faultText() string {
+	if fault := e.records.StoreFault(); fault != "" {
+		return "; " + fault + ", as filch doctor says"
+	}
+	return ""
+}
+
+// openingText says for how many of the ready tasks the start is being recorded; "" if for
+// none.
+func (e *explainer) openingText(s *TasksSum) string {
+	if s.Opening == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %d the start is being recorded", s.Opening) + e.faultText()
+}
+
+func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
+	text := fmt.Sprintf("%s, %d %s ready", tasksDo(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
+	if c.Ready > 0 && s.Cap > 0 {
+		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
+	}
+	if drained, _ := e.Drained(); drained != "" && c.Ready > 0 {
+		text += "; " + drained
+	}
+	if s.Tied > 0 {
+		text += fmt.Sprintf("; %d of them wait for runs that they started, and those for slots that only such tasks have", s.Tied)
+	}
+	return text
+}
+
+// readyText says why ready tasks wait: for slots, or for a node taking work. stuck is
+// true if no node takes work.
+func (e *explainer) readyText(ready int32) (text string, stuck bool) {
+	drained, all := e.Drained()
+	if text = tasksDo(ready, "is", "are") + " ready"; all {
+		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends that", true
+	}
+	text += plural(ready, " and waits for slots", " and wait for slots")
+	if drained != "" {
+		return text + " of the other nodes: " + drained, false
+	}
+	return text + "; filch nodes shows who has them", false
+}
+
+// unheldText says where tasks are that no answering node has.
+func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *TasksSum) string {
+	if mutantMuteTasks {
+		return ""
+	}
+	lead := rec.Leader
+	switch k := e.Members.Find(lead.Node); {
+	case lead.Node == e.Cfg.Name:
+	case k < 0:
+		return fmt.Sprintf("%s, which led the job, is not among the nodes: another node takes over its %d tasks that have not ended, 15 s after it first missed %[1]s",
+			lead.Node, c.Waiting)
+	case e.Members.At(k).Standing >= stealer.Dead || e.Members.At(k).Incarnation != lead.Incarnation:
+		return fmt.Sprintf("%s, which led the job, is dead: another node takes over its %d tasks that have not ended", lead.Node, c.Waiting)
+	}
+	if len(s.Silent) > 0 {
+		return fmt.Sprintf("%s waiting, and %s did not answer", tasksDo(c.Waiting, "is", "are"), launcher.ListNames(s.Silent))
+	}
+	return tasksDo(c.Waiting, "is", "are") + " on the way from one node to another, read back after a node died, or done and about to be recorded"
+}
+
+// goneTasksText says how tasks go on after nodes are gone; "" if no node is gone.
+func (e *explainer) goneTasksText() string {
+	var gone []filch.NodeName
+	for i := range e.Members.Len() {
+		if p := e.Members.At(int32(i)); p.Standing == stealer.Gone {
+			gone = append(gone, p.Name)
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "; no launcher runs on " + launcher.ListNames(gone) + ": its tasks go on elsewhere, but those that run once and were started there " +
+		"wait until it is back, or is dead 5 s after its last sign of life"
+}
+
+// tasksDo says how many tasks do something: "1 task runs", "2 tasks run".
+func tasksDo(n int32, one, more string) string {
+	return fmt.Sprintf("%d %s %s", n, plural(n, "task", "tasks"), plural(n, one, more))
+}
+
+func plural(n int32, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// paceText says how long a task of a job is estimated to take, and why; "" if unknown.
+func paceText(h *launcher.TasksHere) string {
+	if h.Expected <= 0 {
+		return ""
+	}
+	text := "a task is taken to take " + launcher.ShortTime(time.Duration(h.Expected*float64(time.Second)))
+	switch {
+	case h.Limited:
+		return text + ", its limit"
+	case h.Of > 0:
+		return text + " at most, as most of those that ended here did"
+	}
+	return text + " at most, as most of its kind did before"
+}
+
+// addPace appends to the text about a job of tasks the effects of the nodes' end.
+func addPace(h *launcher.TasksHere, text string) string {
+	pace := paceText(h)
+	if pace != "" && text != "" {
+		pace = "; " + pace
+	}
+	switch text += pace; {
+	case h.Late == 1:
+		text += "; 1 is not started, as its node is taken away before it could end"
+	case h.Late > 0:
+		text += fmt.Sprintf("; %d are not started, as their nodes are taken away before they could end", h.Late)
+	}
+	return text
+}

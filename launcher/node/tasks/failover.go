@@ -1,0 +1,176 @@
+package tasks
+
+import (
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Serve sets the ranks and the parents of the tasks' steps.
+func (w *Tasks) Serve(ranks taskSteps, origin taskParents) { w.ranks, w.origin = ranks, origin }
+
+// begin makes the core of another life of this node.
+func (w *Tasks) begin() {
+	w.life++
+	w.over = false
+	w.core = mtc.New(mtc.Config{
+		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
+		Group: w.Cfg.Group, Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit,
+	})
+	w.out, w.room, w.drains, w.late, w.naps = mtc.Out{}, record.Room{}, false, nil, nil
+	w.serials = make(map[uint64]uint64)
+	clear(w.watches)
+}
+
+// EndAll ends all tasks here, since this node leaves, or was declared dead. The tasks
+// are not reported as killed: the node responsible for a task sees that the task's node
+// is gone, and either starts the task again or reports it lost.
+func (w *Tasks) EndAll(t *local.Turn) {
+	w.over = true
+	w.life++ // tasks ending from now on do not concern the core
+	for _, serial := range slices.Sorted(maps.Keys(w.runs)) {
+		if mutantTasksStay {
+			break
+		}
+		t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial})
+	}
+	for _, nap := range w.naps {
+		w.Ledger.EndTask(t.Now, w.runs[nap.run].Loan, false)
+		delete(w.runs, nap.run)
+	}
+	w.naps, w.late = nil, nil
+}
+
+// OnReborn starts another life after the node was declared dead: other nodes own the
+// node's former jobs and tasks now.
+func (w *Tasks) OnReborn(t *local.Turn) {
+	for _, tag := range slices.Sorted(maps.Values(w.watches)) {
+		w.records.Unwatch(t, tag)
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
+		err := filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", w.Cfg.Name, id).
+			WithHint("filch info %d says whether there is such a job", id)
+		u := w.unsaid[id]
+		if u.accept {
+			for _, c := range w.follow[id] {
+				w.refuseTasks(t, c, id, err)
+			}
+			delete(w.follow, id)
+		}
+		// The clients continue to wait for the job's end, like clients that only wait.
+		for _, a := range u.adding {
+			w.refuseAdded(t, a.client, id, a.token, err)
+		}
+	}
+	clear(w.unsaid)
+	clear(w.partial) // the nodes keeping these jobs going now cancel them
+	w.resumesEnd()
+	w.ruling.at = t.Now
+	w.begin()
+	for i := range w.Members.Len() {
+		w.OnMember(t, *w.Members.At(int32(i)))
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.follow)) {
+		w.ready(t).Follow(t.Now, id, &w.out)
+	}
+}
+
+// OnMember passes an entry of the list of members to the core.
+func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
+	if p.Name == w.Cfg.Name {
+		return
+	}
+	w.ready(t).SetMember(t.Now, policy.Member{
+		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Draining: p.Standing == stealer.Draining,
+		Gone: p.Standing == stealer.Gone, Dead: p.Standing >= stealer.Dead, Group: p.Group,
+	}, &w.out)
+}
+
+// Tick does everything due in the tasks.
+func (w *Tasks) Tick(t *local.Turn) {
+	w.burst = 0
+	for len(w.naps) > 0 && w.naps[0].due <= t.Now {
+		w.taskEnded(t, heap.Pop(&w.naps).(nap).run, mtc.End{State: filch.OK}, false)
+	}
+	if w.core.Deadline() <= t.Now {
+		w.ready(t).Tick(t.Now, &w.out)
+	}
+	if w.earlyAt <= t.Now {
+		w.startEarly(t)
+	}
+	if w.ruling.at <= t.Now {
+		w.readPolicy(t)
+	}
+	if w.mirror.at <= t.Now {
+		w.mirror.FlushMirror(t.Out)
+	}
+}
+
+// Deadline is when Tick is due.
+func (w *Tasks) Deadline() time.Duration {
+	d := min(w.core.Deadline(), w.earlyAt, w.ruling.at, w.mirror.at)
+	if len(w.naps) > 0 {
+		d = min(d, w.naps[0].due)
+	}
+	return d
+}
+
+// Unfollow forgets a client that is gone.
+func (w *Tasks) Unfollow(t *local.Turn, client launcher.ClientID) {
+	for id, all := range w.follow { // any order: each job by itself
+		all = slices.DeleteFunc(all, func(c launcher.ClientID) bool { return c == client })
+		if w.follow[id] = all; len(all) == 0 {
+			delete(w.follow, id)
+			w.core.Unfollow(id, &w.out)
+		}
+	}
+	for id, u := range w.unsaid { // any order: each job by itself
+		u.adding = slices.DeleteFunc(slices.Clone(u.adding), func(a adding) bool { return a.client == client })
+		w.waitsFor(id, u)
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.partial)) {
+		if w.partial[id].client == client {
+			w.partial[id] = partial{gone: true}
+			w.cancelPartial(t, id)
+		}
+	}
+	w.early = slices.DeleteFunc(w.early, func(e early) bool { return e.client == client })
+}
+
+// cancelPartial cancels a job whose client went before submitting all of it. The node
+// cancels once more after the acceptance, since before then there is nothing to cancel.
+func (w *Tasks) cancelPartial(t *local.Turn, id filch.JobID) {
+	w.out.Notes = append(w.out.Notes, mtc.Note{
+		Level: local.NoteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: its client went before all of it was submitted", id),
+	})
+	w.ready(t).Cancel(t.Now, id, &w.out)
+}
+
+// nap is a sleeping built-in task.
+type nap struct {
+	due time.Duration
+	run uint64 // the task's serial
+}
+
+type naps []nap
+
+func (h naps) Len() int           { return len(h) }
+func (h naps) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h naps) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *naps) Push(x any)        { *h = append(*h, x.(nap)) }
+func (h *naps) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

@@ -1,0 +1,10 @@
+//go:build !mutants
+
+package tasks
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantStepsOutlive = false
+	mutantMuteTasks    = false
+	mutantTasksStay    = false
+)

@@ -1,0 +1,94 @@
+package tasks
+
+import (
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// tellTasks reports the core's Tell about a job to the job's clients.
+func (w *Tasks) tellTasks(t *local.Turn, told *mtc.Tell) {
+	news := launcher.TaskNews{
+		Job: told.Job, Total: told.Total, Tally: told.Tally, State: told.State,
+		Token: told.Token, Base: told.Base, Err: told.Error,
+	}
+	if w.onResumed(t, told) {
+		return
+	}
+	if told.Token != 0 {
+		w.tellAdded(t, told, news)
+		return
+	}
+	switch told.What {
+	case mtc.TellAccepted:
+		news.What = launcher.TasksAccepted
+		w.waitsFor(told.Job, unsaid{adding: w.unsaid[told.Job].adding})
+		if w.partial[told.Job].gone {
+			delete(w.partial, told.Job)
+			w.cancelPartial(t, told.Job)
+		}
+	case mtc.TellRefused:
+		news.What = launcher.TasksRefused
+		delete(w.unsaid, told.Job)
+	case mtc.TellProgress:
+		news.What = launcher.TasksProgress
+	case mtc.TellFinished:
+		news.What = launcher.TasksFinished
+		delete(w.unsaid, told.Job)
+		delete(w.partial, told.Job)
+	}
+	for _, c := range w.follow[told.Job] {
+		t.Reply(c, news)
+	}
+	if news.What == launcher.TasksFinished {
+		t.Out.TaskForgets = append(t.Out.TaskForgets, told.Job)
+		delete(w.follow, told.Job)
+	}
+}
+
+// tellAdded reports the result of an addition to its client only: a refusal ends the
+// client's work.
+func (w *Tasks) tellAdded(t *local.Turn, told *mtc.Tell, news launcher.TaskNews) {
+	if news.What = launcher.TasksAdded; told.What == mtc.TellRefused {
+		news.What = launcher.TasksRefused
+	}
+	u := w.unsaid[told.Job]
+	i := slices.IndexFunc(u.adding, func(a adding) bool { return a.token == told.Token })
+	if i < 0 {
+		return // the client is gone
+	}
+	t.Reply(u.adding[i].client, news)
+	u.adding = slices.Delete(u.adding, i, i+1)
+	w.waitsFor(told.Job, u)
+}
+
+// unsaid holds the reports still owed to the clients of a job: its acceptance, and the
+// results of additions.
+type unsaid struct {
+	accept bool
+	adding []adding
+}
+
+// adding is a client waiting for the result of an addition.
+type adding struct {
+	token  int32
+	client launcher.ClientID
+}
+
+// adds stores a client waiting for the result of an addition.
+func (w *Tasks) adds(id filch.JobID, a adding) {
+	if u := w.unsaid[id]; !slices.Contains(u.adding, a) {
+		u.adding = append(u.adding, a)
+		w.unsaid[id] = u
+	}
+}
+
+// waitsFor stores the reports owed to the clients of a job, if any.
+func (w *Tasks) waitsFor(id filch.JobID, u unsaid) {
+	if w.unsaid[id] = u; !u.accept && len(u.adding) == 0 {
+		delete(w.unsaid, id)
+	}
+}

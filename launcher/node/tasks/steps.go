@@ -1,0 +1,78 @@
+package tasks
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/slots"
+)
+
+// A run started by a task is a step in the task's room: the step needs no other slots,
+// and ends before the task does. The task is on this node, and so are the step, its
+// origin and the granter of the slots.
+
+// For its steps, a task takes the place of the parent job, as a job with a single rank
+// holding all of the task's room. This job is in no list of jobs.
+
+// taskOver is the end of a task, reported after the task's steps are over.
+type taskOver struct {
+	end  mtc.End
+	left bool
+}
+
+// TaskOf returns a task that runs here and may have steps, or nil.
+func (w *Tasks) TaskOf(parent filch.JobID, task uint64) *Running {
+	r := w.runs[task]
+	if r == nil || r.job != parent || r.over != nil {
+		return nil
+	}
+	return r
+}
+
+// BorrowTask takes room for a step from the room of its task.
+func (w *Tasks) BorrowTask(a slots.Ask, l *launcher.Launch) (slots.Loan, bool) {
+	r := w.TaskOf(l.Parent, l.Task)
+	if r == nil {
+		return slots.Loan{}, false
+	}
+	return w.Ledger.SubTask(a, &r.Loan)
+}
+
+// endTaskSteps ends the steps of an ended task, and reports whether the task's end must
+// wait for the steps: a node learning of the end may start the task again.
+func (w *Tasks) endTaskSteps(t *local.Turn, serial uint64, e mtc.End, left bool) bool {
+	r := w.runs[serial]
+	if r == nil || r.over == nil && !w.origin.OnTaskEnd(t, serial) {
+		return false
+	}
+	r.over = &taskOver{e, left}
+	w.ranks.StopTaskSteps(t, serial, "the task that it is a step of ended")
+	return w.ranks.HasSteps(serial) && !mutantStepsOutlive
+}
+
+// OnStepOver reports the end of a task when the task's last step is over.
+func (w *Tasks) OnStepOver(t *local.Turn, serial uint64) {
+	if serial == 0 {
+		return
+	}
+	r := w.runs[serial]
+	if r != nil && r.over != nil && !w.ranks.HasSteps(serial) {
+		w.taskEnded(t, serial, r.over.end, r.over.left)
+	}
+}
+
+// InTheWay names the job whose tasks have most slots here.
+func (w *Tasks) InTheWay() (job filch.JobID, most int32) {
+	held := make(map[filch.JobID]int32)
+	for _, r := range w.runs { // in any order: only sums
+		held[r.job] += r.Loan.Room().Slots
+	}
+	// In any order: the most slots win, and among equals the lowest id.
+	for id, k := range held {
+		if k > most || k == most && id < job {
+			job, most = id, k
+		}
+	}
+	return job, most
+}
