@@ -83,7 +83,7 @@ func (rp *replication) flush(p *peer, n int) {
 		if len(l.flying) > 0 && len(l.queue) < batchItems && rp.now < l.sent+gather {
 			if !l.gather {
 				l.gather = true
-				rp.clock.put(l.sent+gather, func() {
+				rp.clock.Put(l.sent+gather, func() {
 					l.gather = false
 					rp.network.touch(p)
 				})

@@ -97,7 +97,7 @@ func (s *Store) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Du
 		s.requests.route(p)
 	}
 	if c.left > 0 {
-		s.clock.put(min(deadline, s.now+c.pause), func() { s.requests.retry(c) })
+		s.clock.Put(min(deadline, s.now+c.pause), func() { s.requests.retry(c) })
 	}
 }
 
@@ -156,7 +156,7 @@ func (rq *requests) flush(p *peer) {
 		if q.out > 0 && len(q.queue) < batchItems && rq.now < q.sent+gather {
 			if !q.gather {
 				q.gather = true
-				rq.clock.put(q.sent+gather, func() {
+				rq.clock.Put(q.sent+gather, func() {
 					q.gather = false
 					rq.network.touch(p)
 				})
@@ -299,7 +299,7 @@ func (rq *requests) retry(c *call) {
 	rq.proposer.ask(asks...)
 	if c.left > 0 {
 		c.pause = min(2*c.pause, againLast)
-		rq.clock.put(min(c.deadline, rq.now+c.pause), func() { rq.retry(c) })
+		rq.clock.Put(min(c.deadline, rq.now+c.pause), func() { rq.retry(c) })
 	}
 }
 

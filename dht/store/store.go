@@ -120,7 +120,7 @@ func (s *Store) start(in *input) {
 
 func (s *Store) begin(now time.Duration, out *Out) {
 	s.now, s.out = max(s.now, now), out
-	if s.clock.next() < s.now-stopped {
+	if s.clock.Next() < s.now-stopped {
 		s.peers.woke = s.now
 	}
 	if s.began == 0 {
@@ -265,10 +265,10 @@ func (s *Store) dispatch(p *peer, m message.Message) {
 func (s *Store) Tick(now time.Duration, out *Out) {
 	s.begin(now, out)
 	defer s.end()
-	for s.clock.next() <= s.now {
-		s.clock.pop()()
+	for s.clock.Next() <= s.now {
+		s.clock.Pop()()
 	}
 }
 
 // Deadline is the time at which to call Tick.
-func (s *Store) Deadline() time.Duration { return s.clock.next() }
+func (s *Store) Deadline() time.Duration { return s.clock.Next() }
