@@ -19,10 +19,13 @@ func Decoder(b []byte) Coder { return Coder{Reader: Reader{B: b}} }
 // Uint visits numbers.
 func (c *Coder) Uint(fields ...*uint64) {
 	for _, p := range fields {
-		if c.Encodes {
-			c.B = binary.AppendUvarint(c.B, *p)
-		} else {
+		switch {
+		case !c.Encodes:
 			*p = c.Uvarint()
+		case *p < 0x80: // most are
+			c.B = append(c.B, byte(*p))
+		default:
+			c.B = binary.AppendUvarint(c.B, *p)
 		}
 	}
 }

@@ -27,6 +27,11 @@ func (r *Reader) Flag() bool { return r.Byte() != 0 }
 
 // Uvarint takes one number.
 func (r *Reader) Uvarint() uint64 {
+	if len(r.B) > 0 && r.B[0] < 0x80 { // most are
+		v := r.B[0]
+		r.B = r.B[1:]
+		return uint64(v)
+	}
 	v, n := binary.Uvarint(r.B)
 	if n <= 0 {
 		r.Bad, r.B = true, nil

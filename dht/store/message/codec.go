@@ -17,8 +17,8 @@ func Encode(m Message) []byte { return Append(nil, m) }
 
 // Append appends the encoding of a message, as [Encode] returns.
 func Append(b []byte, m Message) []byte {
-	c := &coder{varint.Encoder(b)}
-	m.code(c)
+	c := coder{varint.Encoder(b)}
+	c.message(m)
 	return c.B
 }
 
@@ -28,9 +28,9 @@ func Decode(b []byte) (Message, error) {
 	if len(b) == 0 || len(b) > MaxMessage || int(b[0]) >= len(kinds) || kinds[b[0]] == nil {
 		return nil, errMessage
 	}
-	c := &coder{varint.Decoder(b)}
+	c := coder{varint.Decoder(b)}
 	m := kinds[b[0]]()
-	m.code(c)
+	c.message(m)
 	if c.Bad || len(c.B) != 0 {
 		return nil, errMessage
 	}

@@ -12,11 +12,7 @@ const MaxMessage = 1 << 20
 
 // Message travels between the stores of two nodes. A message is immutable and may be
 // delivered late, twice or never.
-type Message interface {
-	Head() *Envelope
-	// code visits the kind and all fields.
-	code(c *coder)
-}
+type Message interface{ Head() *Envelope }
 
 // Envelope is the beginning of every message.
 type Envelope struct {
