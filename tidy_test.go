@@ -67,7 +67,7 @@ dht/store/message: . dht dht/roster dht/store/record dht/varint
 dht/store/record: . dht dht/varint
 dht/store/timer: .
 dht/varint:
-launcher: . dht dht/store mtc mtc/message mtc/record slots stealer
+launcher: . dht dht/store dht/varint mtc mtc/message mtc/record slots stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
@@ -78,9 +78,9 @@ launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
 launcher/node/local: . launcher mtc/policy slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
-launcher/node/records: . dht dht/store dht/store/message launcher launcher/node/local mtc mtc/record stealer
+launcher/node/records: . dht dht/store dht/store/message dht/varint launcher launcher/node/local mtc mtc/record stealer
 launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
-launcher/output: .
+launcher/output: . dht/varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
 launcher/pmix: . launcher/config/place launcher/pmi
@@ -94,7 +94,7 @@ mtc: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
-mtc/record: .
+mtc/record: . dht/varint
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:

@@ -1,10 +1,10 @@
 package launcher
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/varint"
 )
 
 // Timed returns a payload of a task with the given limit; 0 is none.
@@ -12,7 +12,7 @@ func Timed(limit time.Duration, payload []byte) []byte {
 	if limit <= 0 {
 		return payload
 	}
-	return append(binary.AppendUvarint([]byte{PayloadTimed}, uint64(limit)), payload...)
+	return append(varint.AppendUvarints([]byte{PayloadTimed}, uint64(limit)), payload...)
 }
 
 // Untimed returns a payload without its limit.
@@ -31,9 +31,10 @@ func splitTimed(p []byte) (time.Duration, []byte) {
 	if len(p) == 0 || p[0] != PayloadTimed {
 		return 0, p
 	}
-	v, n := binary.Uvarint(p[1:])
-	if n <= 0 {
+	d := varint.Reader{B: p[1:]}
+	limit := d.Uvarint()
+	if d.Bad {
 		return 0, p // the daemon reports the malformed payload when starting the task
 	}
-	return time.Duration(min(v, uint64(filch.Never))), p[1+n:]
+	return time.Duration(min(limit, uint64(filch.Never))), d.B
 }

@@ -1,4 +1,4 @@
-// Package varint writes and reads the parts of messages and of entries on disks:
+// Package varint writes and reads the parts of messages, records and entries on disks:
 // numbers as varints, strings with their length in front. A [Reader] refuses
 // incomplete input, and no input makes a Reader allocate.
 package varint
@@ -34,18 +34,32 @@ func (r *Reader) Uvarint() uint64 {
 	}
 	v, n := binary.Uvarint(r.B)
 	if n <= 0 {
-		r.Bad, r.B = true, nil
+		r.Fail()
 		return 0
 	}
 	r.B = r.B[n:]
 	return v
 }
 
+// Varint takes one signed number.
+func (r *Reader) Varint() int64 {
+	v, n := binary.Varint(r.B)
+	if n <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// Fail refuses the input: every further field reads as zero.
+func (r *Reader) Fail() { r.Bad, r.B = true, nil }
+
 // Count reads the number of elements of at least size bytes each.
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
 	if n > uint64(len(r.B)/size) {
-		r.Bad, r.B = true, nil
+		r.Fail()
 		return 0
 	}
 	return int(n)
@@ -56,7 +70,7 @@ func (r *Reader) Count(size int) int {
 func (r *Reader) Bytes(limit int) []byte {
 	n := r.Uvarint()
 	if n > uint64(limit) || n > uint64(len(r.B)) {
-		r.Bad, r.B = true, nil
+		r.Fail()
 		return nil
 	}
 	f := r.B[:n:n]

@@ -18,6 +18,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch/dht/varint"
 )
 
 // Limits of [Segments].
@@ -451,32 +453,18 @@ func readBlock(r io.Reader, n int64, want, f func(Printed) bool) (more, ok bool,
 // readIndex reads the index of a block; the lengths must add up to raw.
 func readIndex(b []byte, count, raw int) (entries []Printed, lengths []int, ok bool) {
 	entries, lengths = make([]Printed, count), make([]int, count)
-	next := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			b = nil
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
+	d := varint.Reader{B: b}
 	last, left := int64(0), raw
 	for i := range entries {
-		delta, n := binary.Varint(b)
-		if n <= 0 {
-			return nil, nil, false
-		}
-		b = b[n:]
-		last += delta
-		e := Printed{Index: int32(last), Attempt: int32(next()), Lost: int64(next())}
-		length := next()
-		how := next()
-		if length > uint64(left) {
+		last += d.Varint()
+		e := Printed{Index: int32(last), Attempt: int32(d.Uvarint()), Lost: int64(d.Uvarint())}
+		length, how := d.Uvarint(), d.Uvarint()
+		if d.Bad || length > uint64(left) {
 			return nil, nil, false
 		}
 		left -= int(length)
 		e.Stream, e.Failed = uint8(how>>1), how&1 == 1
 		entries[i], lengths[i] = e, int(length)
 	}
-	return entries, lengths, left == 0 && len(b) == 0
+	return entries, lengths, left == 0 && len(d.B) == 0
 }

@@ -256,7 +256,7 @@ func Decode(v []byte) (Message, error) {
 	if len(v) > Max {
 		return nil, record.ErrMalformed
 	}
-	r := record.Reader{B: v}
+	r := record.NewReader(v)
 	var m Message
 	switch Kind(r.U8()) {
 	case KindLoadAsk:

@@ -51,7 +51,7 @@ func ReadLine(line []byte) (key string, value []byte, ok bool) {
 	if err != nil {
 		return "", nil, false
 	}
-	r := record.Reader{B: body}
+	r := record.NewReader(body)
 	key = string(r.View(len(body)))
 	_, known := record.ParseKey(key)
 	return key, r.B, !r.Bad && known

@@ -28,7 +28,7 @@ func AppendRun(b []byte, t RunTime) []byte {
 
 // takeRun reads a line of [AppendRun]; lines may come twice or in any order.
 func (m *Recovered) takeRun(kind string, value []byte) bool {
-	r := record.Reader{B: value}
+	r := record.NewReader(value)
 	t := RunTime{Kind: kind, Ended: r.Int(), Took: time.Duration(r.Int())}
 	if r.Done() != nil || len(kind) > record.MaxLike || t.Took < 0 {
 		return false

@@ -163,7 +163,7 @@ func DecodeBlock(v []byte) (*Block, error) {
 	if len(v) == 0 {
 		return &Block{}, nil
 	}
-	r := Reader{B: v}
+	r := NewReader(v)
 	list := r.owners()
 	n := r.Count(BlockSize, 2)
 	b := &Block{Offs: make([]uint8, n), Tasks: make([]Task, n)}
@@ -281,7 +281,7 @@ func EncodeBlockOps(ops []BlockOp, whole bool) []byte {
 }
 
 func DecodeBlockOps(v []byte) (ops []BlockOp, whole bool, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	whole = r.Bool()
 	list := r.owners()
 	ops = make([]BlockOp, r.Count(maxOps, 7))

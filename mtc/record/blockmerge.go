@@ -15,7 +15,7 @@ type BlockReply struct {
 }
 
 func DecodeBlockReply(v []byte) (p BlockReply, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	p.Verdicts = r.verdicts()
 	p.Tally = r.tally()
 	p.Taken = r.Bytes(BlockSize)

@@ -42,7 +42,7 @@ func (c *Cap) Encode() []byte {
 
 // DecodeCap reads the record of a job's tokens.
 func DecodeCap(v []byte) (*Cap, error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	c := &Cap{Limit: r.Index()}
 	c.Holders = make([]Holder, r.Count(maxHolders, 5))
 	for i := range c.Holders {
@@ -73,7 +73,7 @@ func (p CapOp) Encode() []byte {
 
 // mergeCap answers with the whole record.
 func mergeCap(old, delta []byte) (val, reply []byte, err error) {
-	r := Reader{B: delta}
+	r := NewReader(delta)
 	p := CapOp{Limit: r.Index(), Owner: r.Owner(), Seq: r.U32(), Want: r.Index(), Lose: r.Bool()}
 	if err := r.Done(); err != nil {
 		return nil, nil, err

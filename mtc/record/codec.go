@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/varint"
 )
 
 // Bounds of the decoders.
@@ -43,44 +44,15 @@ func (w *Writer) Bool(v bool) {
 
 // Reader reads the values that a Writer wrote. After an error Bad stays set, and every
 // value reads as zero.
-type Reader struct {
-	B   []byte
-	Bad bool
-}
+type Reader struct{ varint.Reader }
 
-func (r *Reader) Fail() { r.Bad, r.B = true, nil }
+// NewReader returns a Reader of b.
+func NewReader(b []byte) Reader { return Reader{varint.Reader{B: b}} }
 
-func (r *Reader) U8() uint8 {
-	if len(r.B) == 0 {
-		r.Fail()
-		return 0
-	}
-	v := r.B[0]
-	r.B = r.B[1:]
-	return v
-}
-
-func (r *Reader) Bool() bool { return r.U8() != 0 }
-
-func (r *Reader) Uint() uint64 {
-	v, n := binary.Uvarint(r.B)
-	if n <= 0 {
-		r.Fail()
-		return 0
-	}
-	r.B = r.B[n:]
-	return v
-}
-
-func (r *Reader) Int() int64 {
-	v, n := binary.Varint(r.B)
-	if n <= 0 {
-		r.Fail()
-		return 0
-	}
-	r.B = r.B[n:]
-	return v
-}
+func (r *Reader) U8() uint8    { return r.Byte() }
+func (r *Reader) Bool() bool   { return r.Flag() }
+func (r *Reader) Uint() uint64 { return r.Uvarint() }
+func (r *Reader) Int() int64   { return r.Varint() }
 
 // UpTo reads a number of at most limit.
 func (r *Reader) UpTo(limit uint64) uint64 {
@@ -97,25 +69,16 @@ func (r *Reader) Index() int32 { return int32(r.UpTo(MaxTasks)) }
 
 // Count reads a number of elements of at least size bytes each.
 func (r *Reader) Count(limit, size int) int {
-	n := r.UpTo(uint64(limit))
-	if n > uint64(len(r.B)/size) {
+	n := r.Reader.Count(size)
+	if n > limit {
 		r.Fail()
 		return 0
 	}
-	return int(n)
+	return n
 }
 
 // View is a slice of the input; a caller that keeps the slice must copy the bytes.
-func (r *Reader) View(limit int) []byte {
-	n := r.UpTo(uint64(limit))
-	if n > uint64(len(r.B)) {
-		r.Fail()
-		return nil
-	}
-	v := r.B[:n]
-	r.B = r.B[n:]
-	return v
-}
+func (r *Reader) View(limit int) []byte { return r.Reader.Bytes(limit) }
 
 func (r *Reader) Bytes(limit int) []byte {
 	v := r.View(limit)

@@ -113,7 +113,7 @@ func (j *Job) Encode() []byte {
 
 // DecodeJob reads a job's record.
 func DecodeJob(v []byte) (*Job, error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	j := &Job{Name: string(r.Bytes(MaxName)), Ticket: r.ticket(), Leader: r.Owner(), Hop: r.U32(), Total: r.Index()}
 	j.Closed, j.Graph, j.Lines, j.Partial, j.Void = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.State()
 	j.After = make([]filch.JobID, r.Count(MaxAfter, 1))
@@ -186,7 +186,7 @@ func EncodeJobOp(p JobOp) []byte {
 }
 
 func decodeJobOp(v []byte) (p JobOp, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	p.Kind = JobOpKind(r.U8())
 	switch p.Kind {
 	case JobCreate:

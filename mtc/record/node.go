@@ -23,7 +23,7 @@ func (n *GraphNode) Encode() []byte {
 
 // DecodeGraphNode reads a node's payload; the body is the rest.
 func DecodeGraphNode(v []byte) (n GraphNode, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	n.Name = string(r.View(MaxGraphName))
 	n.Parents = make([]int32, r.Count(MaxInputs, 1))
 	for i := range n.Parents {

@@ -34,7 +34,7 @@ func DecodePayload(v []byte) (*Payload, error) {
 	if len(v) == 0 {
 		return p, nil
 	}
-	r := Reader{B: v}
+	r := NewReader(v)
 	n := r.Count(PayloadSize, 2)
 	for i := range n {
 		off := r.U8()

@@ -118,7 +118,7 @@ func (s *Spec) Encode() []byte {
 
 // DecodeSpec reads a spec.
 func DecodeSpec(v []byte) (*Spec, error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	s := &Spec{Body: r.Bytes(MaxBlob), Each: r.room(), Cap: r.Index(), Retries: r.Index()}
 	s.CrashLimit, s.Once = r.U8(), r.Bool()
 	s.OnFail = FailMode(r.UpTo(uint64(FailOn)))

@@ -81,7 +81,7 @@ func DecodeZone(v []byte) (*Zone, error) {
 	if len(v) == 0 {
 		return z, nil
 	}
-	r := Reader{B: v}
+	r := NewReader(v)
 	list := r.owners()
 	z.Spans = make([]Span, r.Count(maxSpans, 6))
 	last := int32(0)
@@ -172,7 +172,7 @@ func EncodeZoneOps(ops []ZoneOp, whole bool) []byte {
 }
 
 func DecodeZoneOps(v []byte) (ops []ZoneOp, whole bool, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	whole = r.Bool()
 	list := r.owners()
 	ops = make([]ZoneOp, r.Count(maxOps, 8))

@@ -17,7 +17,7 @@ type TakenSpan struct {
 }
 
 func DecodeZoneReply(v []byte) (p zoneReply, err error) {
-	r := Reader{B: v}
+	r := NewReader(v)
 	p.Verdicts = r.verdicts()
 	p.Tally = r.tally()
 	p.Taken = make([]TakenSpan, r.Count(maxSpans, 5))

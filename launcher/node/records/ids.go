@@ -1,11 +1,11 @@
 package records
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/dht/varint"
 	"github.com/filch-hpc/filch/launcher/node/local"
 )
 
@@ -91,16 +91,16 @@ func (b *ids) FetchBlock(t *local.Turn) {
 	case t.Now-b.taken < BlockBrief:
 		b.size = min(2*b.size, BlockMax)
 	}
-	delta := binary.AppendUvarint(nil, uint64(max(b.Cfg.After, b.top)+1))
-	delta = binary.AppendUvarint(delta, uint64(b.size))
+	delta := varint.AppendUvarints(nil, uint64(max(b.Cfg.After, b.top)+1), uint64(b.size))
 	b.store.Ask(t, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta}}, StoreWait, func(t *local.Turn, rs []dht.Result) { b.onBlock(t, &rs[0]) })
 }
 
 // onBlock handles the first id of a block, and asks the store whether disks have the
 // addition.
 func (b *ids) onBlock(t *local.Turn, r *dht.Result) {
-	first, k := binary.Uvarint(r.Value)
-	if r.Outcome != dht.Done || k <= 0 || first == 0 || first > maxJobID {
+	d := varint.Reader{B: r.Value}
+	first := d.Uvarint()
+	if r.Outcome != dht.Done || d.Bad || first == 0 || first > maxJobID {
 		b.noBlock(t)
 		return
 	}
@@ -127,10 +127,9 @@ const KindIDs dht.Kind = 17
 // yet handed out, the reply the first id of the block. All are varints. MergeIDs fails
 // when not enough ids are left.
 func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
-	floor, k := binary.Uvarint(delta)
-	count, m := binary.Uvarint(delta[max(k, 0):])
-	first, o := binary.Uvarint(old)
-	if k <= 0 || m <= 0 || k+m != len(delta) || count < 1 || count > BlockMax || old != nil && o != len(old) {
+	d, o := varint.Reader{B: delta}, varint.Reader{B: old}
+	floor, count, first := d.Uvarint(), d.Uvarint(), o.Uvarint()
+	if d.Bad || len(d.B) != 0 || count < 1 || count > BlockMax || len(old) > 0 && (o.Bad || len(o.B) != 0) {
 		return nil, nil, filch.Errorf(filch.Invalid, "a block of job ids makes no sense")
 	}
 	if first = max(first, floor, 1); first+count > maxJobID {
@@ -140,7 +139,7 @@ func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
 	if mutantSameBlock {
 		next = first
 	}
-	return binary.AppendUvarint(nil, next), binary.AppendUvarint(nil, first), nil
+	return varint.AppendUvarints(nil, next), varint.AppendUvarints(nil, first), nil
 }
 
 // maxJobID leaves the last ids of an int32 unused.
