@@ -49,10 +49,8 @@ func (q *readyQueue) check() {
 		last = s.hi
 	}
 	for _, h := range [...]*heap{&q.shared, &q.dedicated} {
-		for i := 1; i < len(h.list); i++ {
-			if first(&h.list[i], &h.list[(i-1)/4]) {
-				panic("mtc: a queue of tasks is out of order")
-			}
+		if !h.Ordered() {
+			panic("mtc: a queue of tasks is out of order")
 		}
 	}
 	if q.frozen < 0 {

@@ -301,7 +301,7 @@ func (q *Queues) add(p Queues) {
 
 func (j *job) queues() Queues {
 	q := Queues{
-		Dedicated: int64(len(j.queue.dedicated.list)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
+		Dedicated: int64(len(j.queue.dedicated)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
 		Running: int64(j.running), Complete: j.records.unsaid,
 	}
 	if j.leader != nil && j.leader.graph != nil {

@@ -65,7 +65,7 @@ func (c *Core) reconsider(j *job) {
 	}
 	j.queue.late = slices.DeleteFunc(j.queue.late, func(l lateTask) bool {
 		if l.need == 0 {
-			j.queue.shared.push(l.item)
+			j.queue.shared.Push(l.item)
 		}
 		return l.need == 0
 	})

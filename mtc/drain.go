@@ -43,8 +43,8 @@ func (v *victim) giveAway() {
 	}
 	left := int64(0)
 	for _, j := range v.core.order {
-		for _, it := range j.queue.dedicated.bottom(len(j.queue.dedicated.list)) {
-			j.queue.shared.push(it) // the task's data are on a node that starts nothing
+		for _, it := range bottom(&j.queue.dedicated, len(j.queue.dedicated)) {
+			j.queue.shared.Push(it) // the task's data are on a node that starts nothing
 		}
 		left += j.queue.shareable()
 	}
@@ -114,8 +114,8 @@ func (q *readyQueue) takeTasks(want int64, space *int) (cut []item) {
 		cut = append(cut, q.cooling[0].item)
 		q.cooling = q.cooling[1:]
 	}
-	for len(q.shared.list) > 0 && int64(len(cut)) < want && q.shared.list[0].fits(space) {
-		cut = append(cut, q.shared.pop())
+	for len(q.shared) > 0 && int64(len(cut)) < want && q.shared[0].fits(space) {
+		cut = append(cut, q.shared.Pop())
 	}
 	return cut
 }

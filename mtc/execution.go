@@ -151,14 +151,14 @@ func (e *execution) startOne(j *job, g *gate) got {
 func (e *execution) next(j *job) (it item, line lineIs) {
 	q := &j.queue
 	h := &q.dedicated
-	if len(h.list) == 0 {
+	if len(*h) == 0 {
 		h = &q.shared
 	}
-	if len(h.list) == 0 {
+	if len(*h) == 0 {
 		return e.fromRange(j)
 	}
-	if line = e.core.payload(j, h.list[0].index); line != lineAway {
-		it = h.pop()
+	if line = e.core.payload(j, (*h)[0].index); line != lineAway {
+		it = h.Pop()
 	}
 	return it, line
 }
@@ -401,7 +401,7 @@ func (e *execution) warm() (next time.Duration) {
 				i++
 				continue
 			}
-			q.shared.push(q.cooling[i].item)
+			q.shared.Push(q.cooling[i].item)
 			q.cooling = slices.Delete(q.cooling, i, i+1)
 		}
 	}

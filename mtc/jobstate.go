@@ -123,8 +123,8 @@ func (c *Core) void(j *job, s filch.State) {
 		c.voidRange(j, s)
 	}
 	var singles []item
-	singles = append(singles, q.shared.bottom(len(q.shared.list))...)
-	singles = append(singles, q.dedicated.bottom(len(q.dedicated.list))...)
+	singles = append(singles, bottom(&q.shared, len(q.shared))...)
+	singles = append(singles, bottom(&q.dedicated, len(q.dedicated))...)
 	for _, k := range q.cooling {
 		singles = append(singles, k.item)
 	}

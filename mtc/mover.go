@@ -49,10 +49,10 @@ func (m *mover) place(j *job, it item) {
 		to = policy.ToShared // the node with the task's data takes no work
 	}
 	if to == policy.ToDedicated {
-		j.queue.dedicated.push(it)
+		j.queue.dedicated.Push(it)
 		m.at = min(m.at, m.now+moverPeriod)
 	} else {
-		j.queue.shared.push(it)
+		j.queue.shared.Push(it)
 	}
 	m.core.active(j)
 }
@@ -63,10 +63,10 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	c.mover.Policy = p
 	c.mover.tt = c.mover.LocalTimeMax()
 	for _, j := range c.sortedJobs() {
-		list := append(j.queue.dedicated.bottom(len(j.queue.dedicated.list)), j.queue.shared.bottom(len(j.queue.shared.list))...)
+		list := append(bottom(&j.queue.dedicated, len(j.queue.dedicated)), bottom(&j.queue.shared, len(j.queue.shared))...)
 		for _, it := range list {
 			if len(it.inputs) == 0 {
-				j.queue.shared.push(it)
+				j.queue.shared.Push(it)
 				continue
 			}
 			c.mover.place(j, it)
@@ -90,7 +90,7 @@ func (m *mover) tick() {
 	m.at = filch.Never
 	n := 0
 	for _, j := range m.core.order {
-		n += len(j.queue.dedicated.list)
+		n += len(j.queue.dedicated)
 	}
 	if n == 0 || m.Kind != policy.FLDS {
 		return
@@ -103,8 +103,8 @@ func (m *mover) tick() {
 	m.tt = max(m.tt/2, localTimeMin)
 	for i := len(m.core.order) - 1; i >= 0 && k > 0; i-- {
 		q := &m.core.order[i].queue
-		for _, it := range q.dedicated.bottom(k) {
-			q.shared.push(it)
+		for _, it := range bottom(&q.dedicated, k) {
+			q.shared.Push(it)
 			k--
 		}
 	}

@@ -256,7 +256,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			it.inputs = j.leader.tracker.Inputs(i)
 			delete(j.leader.away, i)
 		}
-		j.queue.shared.push(it)
+		j.queue.shared.Push(it)
 		queued++
 	}
 	if queued > 0 && !j.isGraph() {

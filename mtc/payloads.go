@@ -57,8 +57,8 @@ func (c *Core) payload(j *job, index int32) lineIs {
 		c.fetch(j, part)
 	}
 	for _, h := range [...]*heap{&j.queue.dedicated, &j.queue.shared} {
-		for i := range min(len(h.list), payloadKeep/4) {
-			c.fetch(j, h.list[i].index/record.PayloadSize)
+		for i := range min(len(*h), payloadKeep/4) {
+			c.fetch(j, (*h)[i].index/record.PayloadSize)
 		}
 	}
 	p := j.payloads.parts[first]
@@ -151,7 +151,7 @@ func (c *Core) token(j *job) bool {
 		c.waits.at = min(c.waits.at, t.at)
 		return false
 	}
-	want := j.running + int32(min(j.queue.shareable()+int64(len(j.queue.dedicated.list)), int64(c.slotsFor(j))))
+	want := j.running + int32(min(j.queue.shareable()+int64(len(j.queue.dedicated)), int64(c.slotsFor(j))))
 	c.holdTokens(j, max(want, 1))
 	return false
 }

@@ -14,11 +14,11 @@ import (
 func TestHeaviestInputFirst(t *testing.T) {
 	var h heap
 	for _, b := range []int64{5, 900, 1, 70, 900, 0, 33} {
-		h.push(item{index: int32(len(h.list)), bytes: b})
+		h.Push(item{index: int32(len(h)), bytes: b})
 	}
 	var got []string
-	for len(h.list) > 0 {
-		it := h.pop()
+	for len(h) > 0 {
+		it := h.Pop()
 		got = append(got, fmt.Sprintf("%d:%d", it.bytes, it.index))
 	}
 	if want := []string{"900:1", "900:4", "70:3", "33:6", "5:0", "1:2", "0:5"}; !slices.Equal(got, want) {

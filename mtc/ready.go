@@ -58,17 +58,17 @@ func (q *readyQueue) empty() bool {
 
 // startable reports whether the queue has tasks that are not set aside.
 func (q *readyQueue) startable() bool {
-	return len(q.ranges) > 0 || len(q.shared.list) > 0 || len(q.dedicated.list) > 0
+	return len(q.ranges) > 0 || len(q.shared) > 0 || len(q.dedicated) > 0
 }
 
 // drop empties the queue.
 func (q *readyQueue) drop() {
-	q.ranges, q.shared, q.dedicated, q.cooling, q.late = nil, heap{}, heap{}, nil, nil
+	q.ranges, q.shared, q.dedicated, q.cooling, q.late = nil, nil, nil, nil, nil
 }
 
 // shareable is how many tasks the node may give to a thief.
 func (q *readyQueue) shareable() int64 {
-	n := int64(len(q.shared.list) + len(q.cooling) + len(q.late))
+	n := int64(len(q.shared) + len(q.cooling) + len(q.late))
 	for i := range q.ranges {
 		n += q.ranges[i].left()
 	}
@@ -77,9 +77,10 @@ func (q *readyQueue) shareable() int64 {
 
 // heap orders single tasks: most input first (MATRIX v2, III.B.2: descending by required
 // data), then by index, so that tasks without data keep the order of submission.
-type heap struct{ list []item }
+type heap = filch.Heap[item, *item]
 
-func first(a, b *item) bool {
+// Before reports whether a goes before b.
+func (a *item) Before(b *item) bool {
 	if a.bytes != b.bytes {
 		if mutantAscending {
 			return a.bytes < b.bytes
@@ -89,65 +90,19 @@ func first(a, b *item) bool {
 	return a.index < b.index
 }
 
-func (h *heap) push(it item) {
-	h.list = append(h.list, it)
-	l := h.list
-	i := len(l) - 1
-	for i > 0 {
-		p := (i - 1) / 4
-		if !first(&it, &l[p]) {
-			break
-		}
-		l[i] = l[p]
-		i = p
-	}
-	l[i] = it
-}
-
-func (h *heap) pop() item {
-	l := h.list
-	top, it := l[0], l[len(l)-1]
-	l[len(l)-1] = item{}
-	l = l[:len(l)-1]
-	h.list = l
-	if len(l) == 0 {
-		return top
-	}
-	i := 0
-	for {
-		child := 4*i + 1
-		if child >= len(l) {
-			break
-		}
-		best := child
-		for k := child + 1; k < min(child+4, len(l)); k++ {
-			if first(&l[k], &l[best]) {
-				best = k
-			}
-		}
-		if !first(&l[best], &it) {
-			break
-		}
-		l[i] = l[best]
-		i = best
-	}
-	l[i] = it
-	return top
-}
-
 // bottom takes the n last tasks off the heap, the last first.
-func (h *heap) bottom(n int) []item {
-	slices.SortFunc(h.list, func(a, b item) int {
-		if first(&a, &b) {
+func bottom(h *heap, n int) []item {
+	slices.SortFunc(*h, func(a, b item) int {
+		if a.Before(&b) {
 			return -1
 		}
 		return 1
 	})
-	k := len(h.list) - min(n, len(h.list))
-	out := slices.Clone(h.list[k:])
+	k := len(*h) - min(n, len(*h))
+	out := slices.Clone((*h)[k:])
 	slices.Reverse(out)
-	clear(h.list[k:])
-	h.list = h.list[:k] // sorted is a heap
+	clear((*h)[k:])
+	*h = (*h)[:k] // sorted is a heap
 	return out
 }
 
@@ -238,20 +193,20 @@ func (q *readyQueue) cutRange(i int, n int64) span {
 // cutTasks takes every second shared task, at most want and as long as there is space:
 // thief and victim both go on with the heaviest tasks.
 func (q *readyQueue) cutTasks(want int64, space *int) (cut []item) {
-	n := int(min(policy.Half(int64(len(q.shared.list)+len(q.cooling))), want))
+	n := int(min(policy.Half(int64(len(q.shared)+len(q.cooling))), want))
 	for len(q.cooling) > 0 && len(cut) < n && q.cooling[0].fits(space) {
 		cut = append(cut, q.cooling[0].item)
 		q.cooling = slices.Delete(q.cooling, 0, 1)
 	}
 	var keep []item
-	for len(q.shared.list) > 0 && len(cut) < n && q.shared.list[0].fits(space) {
-		cut = append(cut, q.shared.pop())
-		if len(q.shared.list) > n-len(cut) {
-			keep = append(keep, q.shared.pop())
+	for len(q.shared) > 0 && len(cut) < n && q.shared[0].fits(space) {
+		cut = append(cut, q.shared.Pop())
+		if len(q.shared) > n-len(cut) {
+			keep = append(keep, q.shared.Pop())
 		}
 	}
 	for _, it := range keep {
-		q.shared.push(it)
+		q.shared.Push(it)
 	}
 	return cut
 }

@@ -217,7 +217,7 @@ func (c *Core) requeue(j *job) {
 	}
 	for _, it := range left.items {
 		j.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
-		j.queue.shared.push(it)
+		j.queue.shared.Push(it)
 	}
 	for _, i := range left.skipped {
 		c.recorder.record(j, item{index: i, attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})

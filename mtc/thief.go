@@ -456,9 +456,9 @@ func (t *thief) tookTask(j *job, task *message.TaskItem) {
 		delete(j.leader.away, it.index)
 	}
 	if task.Dedicated {
-		j.queue.dedicated.push(it)
+		j.queue.dedicated.Push(it)
 		t.core.mover.at = min(t.core.mover.at, t.now+moverPeriod)
 		return
 	}
-	j.queue.shared.push(it)
+	j.queue.shared.Push(it)
 }

@@ -442,8 +442,8 @@ func (v *victim) thaw(f *frozen, hop uint32) {
 	it.tracked = true
 	f.job.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
 	if f.dedicated {
-		f.job.queue.dedicated.push(it)
+		f.job.queue.dedicated.Push(it)
 	} else {
-		f.job.queue.shared.push(it)
+		f.job.queue.shared.Push(it)
 	}
 }

@@ -13,7 +13,8 @@ type Timer struct {
 	Key slots.Key // of a job only Job
 }
 
-func (e Timer) before(f Timer) bool {
+// Before reports whether e is due before f.
+func (e *Timer) Before(f *Timer) bool {
 	switch {
 	case e.At != f.At:
 		return e.At < f.At
@@ -26,56 +27,21 @@ func (e Timer) before(f Timer) bool {
 // Timers is a heap of timers. A job or participant remembers the moment of its earliest
 // timer; a timer with another moment is out of date and ignored. So each job or
 // participant has about one timer.
-type Timers struct{ heap []Timer }
-
-// Push adds a timer.
-func (a *Timers) Push(e Timer) {
-	a.heap = append(a.heap, e)
-	for i := len(a.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !a.heap[i].before(a.heap[up]) {
-			return
-		}
-		a.heap[i], a.heap[up] = a.heap[up], a.heap[i]
-		i = up
-	}
-}
+type Timers struct{ filch.Heap[Timer, *Timer] }
 
 // Next returns the moment of the earliest timer.
 func (a *Timers) Next() time.Duration {
-	if len(a.heap) == 0 {
+	if len(a.Heap) == 0 {
 		return filch.Never
 	}
-	return a.heap[0].At
+	return a.Heap[0].At
 }
 
 // NextValid drops the earliest timers that are out of date, and returns the moment of the
 // first valid timer.
 func (a *Timers) NextValid(valid func(Timer) bool) time.Duration {
-	for len(a.heap) > 0 && !valid(a.heap[0]) {
+	for len(a.Heap) > 0 && !valid(a.Heap[0]) {
 		a.Pop()
 	}
 	return a.Next()
-}
-
-// Pop removes and returns the earliest timer.
-func (a *Timers) Pop() Timer {
-	top, last := a.heap[0], len(a.heap)-1
-	a.heap[0] = a.heap[last]
-	a.heap = a.heap[:last]
-	for i := 0; ; {
-		k := 2*i + 1
-		if k >= last {
-			break
-		}
-		if k+1 < last && a.heap[k+1].before(a.heap[k]) {
-			k++
-		}
-		if !a.heap[k].before(a.heap[i]) {
-			break
-		}
-		a.heap[i], a.heap[k] = a.heap[k], a.heap[i]
-		i = k
-	}
-	return top
 }

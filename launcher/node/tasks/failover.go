@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -100,7 +99,7 @@ func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
 func (w *Tasks) Tick(t *local.Turn) {
 	w.burst = 0
 	for len(w.naps) > 0 && w.naps[0].due <= t.Now {
-		w.taskEnded(t, heap.Pop(&w.naps).(nap).run, mtc.End{State: filch.OK}, false)
+		w.taskEnded(t, w.naps.Pop().run, mtc.End{State: filch.OK}, false)
 	}
 	if w.core.Deadline() <= t.Now {
 		w.ready(t).Tick(t.Now, &w.out)
@@ -162,15 +161,5 @@ type nap struct {
 	run uint64 // the task's serial
 }
 
-type naps []nap
-
-func (h naps) Len() int           { return len(h) }
-func (h naps) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h naps) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *naps) Push(x any)        { *h = append(*h, x.(nap)) }
-func (h *naps) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
+// Before reports whether a ends before b.
+func (a *nap) Before(b *nap) bool { return a.due < b.due || a.due == b.due && a.run < b.run }

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -37,11 +36,11 @@ type Tasks struct {
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
 	// serials of this life's tasks, by the core's run number
 	serials map[uint64]uint64
-	life    int         // of the core: a node declared dead begins a new life
-	over    bool        // nothing more is started in this life
-	late    []mtc.Start // without room: a gang took their room while they were committed
-	naps    naps        // sleeping built-in tasks
-	burst   int         // built-in no-op tasks since the last tick
+	life    int                   // of the core: a node declared dead begins a new life
+	over    bool                  // nothing more is started in this life
+	late    []mtc.Start           // without room: a gang took their room while they were committed
+	naps    filch.Heap[nap, *nap] // sleeping built-in tasks
+	burst   int                   // built-in no-op tasks since the last tick
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]launcher.ClientID
 	unsaid  map[filch.JobID]unsaid
@@ -330,7 +329,7 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		return
 	}
 	if i := slices.IndexFunc(w.naps, func(p nap) bool { return p.run == serial }); i >= 0 {
-		heap.Remove(&w.naps, i)
+		w.naps.Remove(i)
 		w.taskEnded(t, serial, stopped, false)
 		return
 	}
@@ -354,12 +353,12 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	}
 	switch {
 	case len(body) > 0 && body[0] == launcher.BodyNoop && w.burst >= noopBurst:
-		heap.Push(&w.naps, nap{t.Now, w.serial})
+		w.naps.Push(nap{t.Now, w.serial})
 	case len(body) > 0 && body[0] == launcher.BodyNoop:
 		w.burst++
 		w.taskEnded(t, w.serial, mtc.End{State: filch.OK}, false)
 	case len(body) == 9 && body[0] == launcher.BodySleep:
-		heap.Push(&w.naps, nap{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
+		w.naps.Push(nap{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
 	default:
 		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{
 			Serial: w.serial, Start: *s, Cores: w.Ledger.TaskCores(loan), GPUs: w.Ledger.TaskGPUs(loan),

@@ -6,10 +6,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// queue is a 4-ary heap of things to come, in a total order: by moment, then by
-// the order in which they were pushed.
+// queue is the things to come, in a total order: by moment, then by the order in which
+// they were pushed.
 type queue[T any] struct {
-	heap []entry[T]
+	heap filch.Heap[entry[T], *entry[T]]
 	seq  uint64
 }
 
@@ -19,7 +19,8 @@ type entry[T any] struct {
 	thing T
 }
 
-func (e *entry[T]) before(f *entry[T]) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
+// Before reports whether e comes before f.
+func (e *entry[T]) Before(f *entry[T]) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
 
 // Len is the number of things to come.
 func (q *queue[T]) Len() int { return len(q.heap) }
@@ -35,51 +36,11 @@ func (q *queue[T]) Next() time.Duration {
 // Push puts a thing in at its moment.
 func (q *queue[T]) Push(at time.Duration, thing T) {
 	q.seq++
-	e := entry[T]{at, q.seq, thing}
-	q.heap = append(q.heap, e)
-	h := q.heap
-	i := len(h) - 1
-	for i > 0 {
-		parent := (i - 1) / 4
-		if !e.before(&h[parent]) {
-			break
-		}
-		h[i] = h[parent]
-		i = parent
-	}
-	h[i] = e
+	q.heap.Push(entry[T]{at, q.seq, thing})
 }
 
 // Pop takes the first thing out, with its moment; there must be one.
 func (q *queue[T]) Pop() (time.Duration, T) {
-	h := q.heap
-	top := h[0]
-	last := len(h) - 1
-	e := h[last]
-	h[last] = entry[T]{}
-	h = h[:last]
-	q.heap = h
-	if last == 0 {
-		return top.at, top.thing
-	}
-	i := 0
-	for {
-		first := 4*i + 1
-		if first >= last {
-			break
-		}
-		least := first
-		for k := first + 1; k < min(first+4, last); k++ {
-			if h[k].before(&h[least]) {
-				least = k
-			}
-		}
-		if !h[least].before(&e) {
-			break
-		}
-		h[i] = h[least]
-		i = least
-	}
-	h[i] = e
-	return top.at, top.thing
+	e := q.heap.Pop()
+	return e.at, e.thing
 }
