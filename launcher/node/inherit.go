@@ -20,14 +20,8 @@ func (o *origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, faul
 		return
 	}
 	o.records.SawID(id)
-	j := o.newJob(t.Now-r.Waited, id, r.Request, need, r.Ticket.UnixNS)
-	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j := o.jobFrom(t, r, need)
 	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
-	j.clock.losses = r.Shared.Losses
-	o.bePatient(j)
-	if r.Arbiter != "" {
-		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
-	}
 	runs := len(r.Nodes) > 0 && !mutantHeirAnew
 	if !runs {
 		o.keep(t, j)
@@ -36,14 +30,8 @@ func (o *origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, faul
 	case runs:
 		j.req.Policy.Requeue = j.req.Policy.Requeue && fault == nil
 		o.inheritRun(t, j, e)
-	case fault != nil:
-	case j.step != nil:
-		o.askStep(t, j)
-	case len(r.Shared.Lost) > 0:
-		o.lostranks.fenceAgain(t, j, r.Shared.Lost)
-	default:
-		j.attempt++
-		o.begin(t, j)
+	case fault == nil:
+		o.goOn(t, j, r.Shared.Lost)
 	}
 	if o.jobs[id] != j {
 		return

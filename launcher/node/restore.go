@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // restoreEnd restores an ended job. The client was already told the end of a detached
@@ -120,28 +121,17 @@ func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 		t.Note(local.NoteError, r.Job, o.Cfg.Name, "skipped a record that makes no sense: %v", err)
 		return
 	}
-	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
-	j.attempt, j.ticket, j.waited = r.Attempt, r.Ticket, r.Waited
+	j := o.jobFrom(t, r, need)
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
-	j.clock.losses, j.kept.restored = r.Shared.Losses, true
+	j.kept.restored = true
 	o.records.Mark(t, j.id, records.WritePause)
-	o.bePatient(j)
-	if r.Arbiter != "" {
-		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
-	}
 	if !r.Request.Detach {
 		j.clock.reclaim = t.Now + ReclaimWait
 	}
-	switch {
-	case len(r.Nodes) > 0:
+	if len(r.Nodes) > 0 {
 		o.rejoin(t, j, r, done)
-	case j.step != nil:
-		o.askStep(t, j)
-	case len(r.Shared.Lost) > 0:
-		o.lostranks.fenceAgain(t, j, r.Shared.Lost)
-	default:
-		j.attempt++
-		o.begin(t, j)
+	} else {
+		o.goOn(t, j, r.Shared.Lost)
 	}
 	if o.jobs[j.id] == j && r.Request.Task != 0 {
 		// Another task has this task number by now.
@@ -149,6 +139,31 @@ func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 	}
 	if o.jobs[j.id] == j {
 		o.wakeJob(j, j.deadline())
+	}
+}
+
+// jobFrom makes a job of its record, for a restart and for a takeover.
+func (o *origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need) *job {
+	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
+	j.attempt, j.ticket, j.waited, j.clock.losses = r.Attempt, r.Ticket, r.Waited, r.Shared.Losses
+	o.bePatient(j)
+	if r.Arbiter != "" {
+		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+	}
+	return j
+}
+
+// goOn continues a job of a record that was not launched when the record was written;
+// lost are nodes that may still have ranks of an earlier attempt.
+func (o *origin) goOn(t *Turn, j *job, lost []launcher.LostSeat) {
+	switch {
+	case j.step != nil:
+		o.askStep(t, j)
+	case len(lost) > 0:
+		o.lostranks.fenceAgain(t, j, lost)
+	default:
+		j.attempt++
+		o.begin(t, j)
 	}
 }
 
