@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -44,7 +45,7 @@ type client struct {
 	sock     *net.UnixConn
 	pid      int
 	finished atomic.Bool // the client received the end of its job
-	offer    *archive    // archive of a submission that is not a job yet; guarded by copies.mu
+	offer    staging.Offer
 }
 
 func newClients(d *Daemon) *clients {
@@ -174,7 +175,7 @@ func (cs *clients) serve(c *client) {
 	cs.mu.Unlock()
 	_ = c.Conn.Close()
 	cs.d.routes.Unbind(&c.Client)
-	cs.d.copies.withdrawn(c)
+	cs.d.copies.Withdrawn(&c.offer)
 	c.Forgive()
 	if c.finished.Load() {
 		return

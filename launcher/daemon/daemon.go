@@ -15,6 +15,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -49,10 +50,10 @@ type Daemon struct {
 	clients *clients
 	keepers *keepers
 	runners *runners
-	trim    chan struct{} // a message has the daemon trim output now
-	stage   *staging      // files of tasks
-	copies  *copies       // programs of jobs
-	mirror  *mirroring    // of the queue
+	trim    chan struct{}   // a message has the daemon trim output now
+	stage   *staging.Files  // of tasks
+	copies  *staging.Copies // of programs
+	mirror  *mirroring      // of the queue
 	routes  *dataplane.Routes
 	members *memberNews
 	asks    *asks
@@ -111,8 +112,8 @@ func New(cfg Config) (*Daemon, error) {
 	d.keepers = newKeepers(d)
 	d.runners = newRunners(d)
 	d.trim = make(chan struct{}, 1)
-	d.stage = newStaging(d)
-	d.copies = newCopies(d)
+	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.members, d.runners)
+	d.copies = staging.NewCopies(d.in, cfg.Dir, d.stage, d.keepers, d.routes)
 	d.inbound = newInbound(d)
 	d.loop = newLoop(d)
 	return d, nil
@@ -133,6 +134,7 @@ func (d *Daemon) Card() Card {
 func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
 	d.routes.Connect(net)
+	d.stage.Connect(net)
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
 		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {

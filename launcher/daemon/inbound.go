@@ -31,8 +31,8 @@ func newInbound(d *Daemon) *inbound {
 		wire.KindAsk:   {control, d.asks.onAsk},
 		wire.KindReply: {control, d.asks.onReply},
 		wire.KindStore: {metadata, d.meta.onMessage},
-		wire.KindFetch: {metadata, d.stage.onFetch},
-		wire.KindPart:  {bulk, d.stage.onPart},
+		wire.KindFetch: {metadata, d.stage.OnFetch},
+		wire.KindPart:  {bulk, d.stage.OnPart},
 	}}
 	for k := range 256 {
 		if k := wire.Kind(k); k.IsMessage() {

@@ -158,8 +158,8 @@ func (ks *keepers) heard(t *inputs.Turn, k *keeperProcess) {
 	}
 }
 
-// start gives a job to a ready keeper, or has a new keeper started.
-func (ks *keepers) start(s launcher.Start) {
+// Start gives a job to a ready keeper, or has a new keeper started.
+func (ks *keepers) Start(s launcher.Start) {
 	s.Net = ks.d.members.net(s.Launch.Nodes)
 	if len(ks.idle) == 0 {
 		ks.queue = append(ks.queue, pending{start: s})
@@ -181,13 +181,13 @@ func (ks *keepers) assign(k *keeperProcess, p pending) {
 		return
 	}
 	for i := range p.deeds {
-		ks.deed(&p.deeds[i])
+		ks.Deed(&p.deeds[i])
 	}
 	ks.d.loop.touch(k.Conn)
 }
 
-// deed sends a deed to the keeper of a job.
-func (ks *keepers) deed(d *launcher.Deed) {
+// Deed sends a deed to the keeper of a job.
+func (ks *keepers) Deed(d *launcher.Deed) {
 	k := ks.jobs[d.Ident]
 	if k == nil {
 		for i := range ks.queue {
@@ -391,7 +391,7 @@ func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 		ks.heard(t, k)
 		return
 	case launcher.KeeperReady:
-		ks.d.copies.ready(e.Ident)
+		ks.d.copies.Ready(e.Ident)
 	case launcher.RanksStarted:
 		ks.d.loop.refillAt(t.Now + refillPause)
 	case launcher.KeeperDone:

@@ -124,7 +124,7 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 			switch {
 			case n == d.in.Self:
 				parts[i], errs[i] = d.routes.ReadLog(info.ID, rank, at[n], limit, max(wait, 0))
-			case !d.live(n):
+			case !d.members.Live(n):
 				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")
 			default:
 				errs[i] = d.asks.ask(n, max(wait, 0)+askWait, wire.Query{Verb: wire.VerbLog, Args: []string{

@@ -84,7 +84,7 @@ func (l *loop) begin() {
 	l.d.meta.begin(l.turn())
 	l.node.Restore(l.d.in.Now(), records, &l.out)
 	l.d.routes.Restore(records)
-	l.d.copies.restore(records)
+	l.d.copies.Restore(records)
 	l.d.members.begin()
 	l.d.members.hear(l.turn())
 	l.d.meta.foundIfFirst(l.turn())
@@ -211,7 +211,7 @@ func (l *loop) once() {
 	}
 	for i := range o.Starts {
 		d.routes.Learn(&o.Starts[i].Launch, o.Starts[i].Index)
-		d.copies.start(&o.Starts[i])
+		d.copies.Start(&o.Starts[i])
 	}
 	for i := range o.Tasks {
 		d.mirror.launch(&o.Tasks[i])
@@ -223,7 +223,7 @@ func (l *loop) once() {
 		d.runners.forget(j)
 	}
 	for i := range o.Deeds {
-		d.copies.deed(&o.Deeds[i])
+		d.copies.Deed(&o.Deeds[i])
 	}
 	for i := range o.Sends {
 		l.send(&o.Sends[i])
@@ -290,7 +290,7 @@ func (l *loop) record(r *launcher.Record) {
 func (l *loop) over(j filch.JobID) {
 	l.ended = append(l.ended, j)
 	l.d.routes.End(j)
-	l.d.copies.over(j)
+	l.d.copies.Over(j)
 }
 
 // jobOfKey returns the job whose own record has the given key.
@@ -339,7 +339,7 @@ func (l *loop) reply(r *launcher.Reply) {
 		if c != nil {
 			c.Job.Store(int32(e.Job))
 			l.d.routes.Bind(e.Job, &c.Client)
-			l.d.copies.accepted(e.Job, c)
+			l.d.copies.Accepted(e.Job, &c.offer)
 		}
 		l.last = e.Job
 	case launcher.TaskNews:
@@ -347,7 +347,7 @@ func (l *loop) reply(r *launcher.Reply) {
 			l.last = e.Job
 		}
 	case launcher.Started:
-		l.d.copies.started(e.Job)
+		l.d.copies.Started(e.Job)
 	case launcher.Ended:
 		l.over(e.Job)
 	}

@@ -216,6 +216,18 @@ func (ms *memberNews) find(n filch.NodeName) (member, bool) {
 	return m, ok
 }
 
+// Live reports whether n is another node and may answer.
+func (ms *memberNews) Live(n filch.NodeName) bool {
+	m, known := ms.find(n)
+	return known && n != ms.d.in.Self && m.Standing < stealer.Dead
+}
+
+// Incarnation returns the incarnation of a node, 0 if the node is not known.
+func (ms *memberNews) Incarnation(n filch.NodeName) uint64 {
+	m, _ := ms.find(n)
+	return m.Incarnation
+}
+
 // list returns all members that are not forgotten, by name.
 func (ms *memberNews) list() []member {
 	ms.mu.Lock()

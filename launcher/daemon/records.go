@@ -13,7 +13,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // This file answers queries about jobs of other nodes: the owner answers if reachable,
@@ -47,18 +46,12 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 	return e, v, err
 }
 
-// live reports whether n is another node and may answer.
-func (d *Daemon) live(n filch.NodeName) bool {
-	m, known := d.members.find(n)
-	return known && n != d.in.Self && m.Standing < stealer.Dead
-}
-
 // keeperOf finds the source of answers for a job of another node: the owner if the
 // owner is live, else the record if the job has a record.
 func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
 	e, v, err = d.record(job)
 	if err == nil {
-		if info := e.Told(); info.Code == nil && d.live(e.Owner) {
+		if info := e.Told(); info.Code == nil && d.members.Live(e.Owner) {
 			owner = e.Owner
 		}
 		return owner, e, v, nil

@@ -96,10 +96,7 @@ func (rs *runners) order(o *launcher.TaskOrder) {
 func (rs *runners) forgetIdle(idle time.Duration, n int) {
 	now := time.Now()
 	rs.looked = now
-	staged := map[filch.JobID]bool{}
-	for _, b := range rs.d.stage.boxes {
-		staged[b.start.Job] = true
-	}
+	staged := rs.d.stage.Jobs()
 	var jobs []filch.JobID
 	for job, o := range rs.orders {
 		if o.tasks == 0 && !staged[job] && now.Sub(o.since) >= idle {
@@ -112,8 +109,8 @@ func (rs *runners) forgetIdle(idle time.Duration, n int) {
 	}
 }
 
-// start queues a task for the runner with the fewest tasks, until the end of the turn.
-func (rs *runners) start(s launcher.TaskStart) {
+// Start queues a task for the runner with the fewest tasks, until the end of the turn.
+func (rs *runners) Start(s launcher.TaskStart) {
 	if !rs.begun {
 		rs.begun = true
 		rs.d.in.Go(rs.spawner)
@@ -140,7 +137,7 @@ func (rs *runners) start(s launcher.TaskStart) {
 func (rs *runners) stop(s launcher.TaskStop) {
 	r := rs.homes[s.Serial]
 	if r == nil {
-		rs.d.stage.halt(s.Serial)
+		rs.d.stage.Halt(s.Serial)
 		return
 	}
 	if r.conn == nil {
@@ -150,12 +147,9 @@ func (rs *runners) stop(s launcher.TaskStop) {
 			Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
 			Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
 		}
-		if b := rs.d.stage.boxes[s.Serial]; b != nil {
-			b.running, b.stopped = false, true
-			rs.d.stage.finish(b, e)
-			return
+		if !rs.d.stage.OnUnstarted(e) {
+			rs.owed = append(rs.owed, e)
 		}
-		rs.owed = append(rs.owed, e)
 		return
 	}
 	rs.send(r)
@@ -373,11 +367,9 @@ func (rs *runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd
 func (rs *runners) tell(t *inputs.Turn, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
-		if b := rs.d.stage.boxes[e.Serial]; b != nil {
-			rs.d.stage.finish(b, e)
-			continue
+		if !rs.d.stage.OnEnd(e) {
+			fresh = append(fresh, e)
 		}
-		fresh = append(fresh, e)
 	}
 	t.Node.TaskEnds(t.Now, fresh, t.Out)
 }

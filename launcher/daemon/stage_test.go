@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -126,7 +125,7 @@ func TestFilesGoFromNodeToNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range c.nodes {
-		if left, _ := filepath.Glob(filepath.Join(r.stage.dir, "*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(r.cfg.Dir.Path(), "stage", "*")); len(left) > 0 {
 			t.Errorf("%v is left", left)
 		}
 	}
@@ -148,150 +147,5 @@ func TestFileThatCannotBeBrought(t *testing.T) {
 	}
 	if got := string(chunk.Pieces[1].Data); !strings.Contains(got, `cannot get "none" on node n1`) || chunk.Pieces[1].Attempt != 2 {
 		t.Errorf("got %q of attempt %d", got, chunk.Pieces[1].Attempt)
-	}
-}
-
-// What another node asks for stays within the job's folder, and what is no
-// file, or changes, is refused.
-func TestFetchBelievesNobody(t *testing.T) {
-	c := newCluster(t, 2, 1)
-	g := c.nodes[0].stage
-	root, err := g.root(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	have := filepath.Join(g.dir, "5", "have", "0")
-	if err := os.MkdirAll(filepath.Join(have, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(have, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(have, "good"), []byte("good"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []wire.Fetch{
-		{Path: "../0/good"},
-		{Path: "/etc/passwd"},
-		{Path: "link"},
-		{Path: "folder"},
-		{Path: ""},
-		{Path: "none"},
-		{Path: "good", Offset: 5},
-		{Path: "good", Offset: -1},
-		{Path: "good", Writer: 1},
-		{Path: "passwd", Writer: -1, Folder: "etc"},
-	} {
-		q.Job = 5
-		if p, err := c.nodes[1].stage.part(t.Context(), "n1", q); err == nil {
-			t.Errorf("%+v: got %d bytes", q, len(p.Data))
-		}
-	}
-	other, err := c.nodes[1].stage.root(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	n, err := c.nodes[1].stage.bring(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/1", "have/0/good", readOnly)
-	if st, bad := other.Stat("have/0/good"); err != nil || bad != nil || n != 4 || st.Mode().Perm() != 0o555 {
-		t.Errorf("got %d bytes, %v, %v", n, err, bad)
-	}
-	// A wrong sum: nothing appears.
-	f, key, err := g.openKept(wire.Fetch{Job: 5, Path: "good"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := g.sum(key, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.sum[0]++
-	g.mu.Lock()
-	g.sums[key] = s
-	g.mu.Unlock()
-	_, err = c.nodes[1].stage.bring(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/2", "have/0/bad", readOnly)
-	if err == nil || !strings.Contains(err.Error(), "the sums of 4 bytes differ") {
-		t.Errorf("got %v", err)
-	}
-	for _, name := range []string{"have/0/bad", "part/2"} {
-		if _, err := other.Stat(name); err == nil {
-			t.Errorf("%s is there", name)
-		}
-	}
-	// Nobody to ask, and somebody who gives up.
-	if _, err := c.nodes[1].stage.part(t.Context(), "n9", wire.Fetch{Job: 5, Path: "good"}); err == nil {
-		t.Error("a node that is not there answered")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.nodes[1].stage.bring(ctx, "n9", wire.Fetch{Job: 5, Path: "good"}, other, "part/3", "have/0/never", readOnly); err == nil {
-		t.Error("a file was brought from a node that is not there")
-	}
-}
-
-// A node that was asked for a file by a launcher that is gone answers the one
-// that came after it. That one has asked for another file meanwhile.
-func TestAnswerToAnEarlierLauncherIsNotTaken(t *testing.T) {
-	c := newCluster(t, 2, 1)
-	have := filepath.Join(c.nodes[0].stage.dir, "5", "have", "0")
-	if err := os.MkdirAll(have, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"old", "new"} {
-		if err := os.WriteFile(filepath.Join(have, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	asked := func(name string) chan wire.Part {
-		r, got := c.nodes[1], make(chan wire.Part, 1)
-		go func() {
-			p, _ := r.stage.askPart(r.in.Context(), "n1", wire.Fetch{Job: 5, Path: name})
-			got <- p
-		}()
-		return got
-	}
-	// It hashes a large file, and what is asked for meanwhile waits.
-	busy := c.nodes[0].stage
-	busy.hash.Lock()
-	asked("old")
-	poll(t, "the first question", func() bool { return len(busy.busy) == 1 })
-	c.restart(1)
-	poll(t, "the nodes to know each other", func() bool { return c.nodes[1].live("n1") && c.nodes[0].live("n2") })
-	got := asked("new")
-	poll(t, "the second question", func() bool { return len(busy.busy) == 2 })
-	busy.hash.Unlock()
-	if p := <-got; string(p.Data) != "new" {
-		t.Errorf("asked for new, got %q", p.Data)
-	}
-}
-
-// What was brought of a file before nobody wanted it any more is removed.
-func TestPartOfAFileIsRemoved(t *testing.T) {
-	c := newCluster(t, 2, 1)
-	folder, _ := c.file("start", 16)
-	g := c.nodes[1].stage
-	root, err := g.root(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c.nodes[0].stage.hash.Lock() // it does not answer yet
-	defer c.nodes[0].stage.hash.Unlock()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := g.bring(ctx, "n1", wire.Fetch{Job: 5, Writer: -1, Folder: folder, Path: "start"}, root, "part/1", "have/start/start", readOnly)
-		ended <- err
-	}()
-	poll(t, "a part", func() bool { _, err := root.Stat("part/1"); return err == nil })
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("a file was brought that nobody sent")
-	}
-	if _, err := root.Stat("part/1"); err == nil {
-		t.Error("a part is left")
 	}
 }

@@ -197,11 +197,16 @@ func (d *Daemon) task(arg func(int) string) (any, error) {
 	if err != nil || index < 0 {
 		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(1))
 	}
+	return d.findTask(job, int32(index))
+}
+
+// findTask reads one task from its record.
+func (d *Daemon) findTask(job filch.JobID, index int32) (*launcher.Task, error) {
 	var have *launcher.Task
 	var why *filch.Error
 	done := make(chan struct{})
 	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		t.Node.FindTask(t.Now, job, int32(index), recordWait, func(task *launcher.Task, e *filch.Error) {
+		t.Node.FindTask(t.Now, job, index, recordWait, func(task *launcher.Task, e *filch.Error) {
 			have, why = task, e
 			close(done)
 		}, t.Out)

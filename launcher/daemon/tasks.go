@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
@@ -23,15 +24,15 @@ func (rs *runners) launch(l *launcher.TaskLaunch) {
 		return
 	}
 	if b != nil {
-		rs.d.stage.begin(b)
+		rs.d.stage.Begin(b)
 		return
 	}
-	rs.start(s)
+	rs.Start(s)
 }
 
 // startOf decodes the job's body, once, and the task's payload. A workflow's task has a
 // box.
-func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, error) {
+func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Box, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
@@ -82,7 +83,7 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *box, er
 			s.Limit = item.Limit
 		}
 		if o.Graph != nil {
-			b, err := rs.d.stage.graphTask(o, s, item, l)
+			b, err := rs.d.stage.NewBox(o, s, item, l)
 			return s, b, err
 		}
 	default:

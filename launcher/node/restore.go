@@ -155,7 +155,7 @@ func (o *origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need
 
 // goOn continues a job of a record that was not launched when the record was written;
 // lost are nodes that may still have ranks of an earlier attempt.
-func (o *origin) goOn(t *Turn, j *job, lost []launcher.LostSeat) {
+func (o *origin) goOn(t *local.Turn, j *job, lost []launcher.LostSeat) {
 	switch {
 	case j.step != nil:
 		o.askStep(t, j)

@@ -1,4 +1,4 @@
-package daemon
+package staging
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ type fileSum struct {
 }
 
 // sum returns the sum of a file, from the cache or by hashing.
-func (g *staging) sum(key string, f *os.File) (fileSum, error) {
+func (g *Files) sum(key string, f *os.File) (fileSum, error) {
 	g.hash.Lock()
 	defer g.hash.Unlock()
 	st, err := f.Stat()
@@ -68,7 +68,7 @@ func (g *staging) sum(key string, f *os.File) (fileSum, error) {
 }
 
 // copyOf copies a file to a new file in the same folder.
-func (g *staging) copyOf(root *os.Root, name string) (string, error) {
+func (g *Files) copyOf(root *os.Root, name string) (string, error) {
 	in, err := root.Open(name)
 	if err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func (g *staging) copyOf(root *os.Root, name string) (string, error) {
 
 // bring copies a file from a node, possibly this node, into root: to part, and by one
 // rename to name when the file is whole and right.
-func (g *staging) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
+func (g *Files) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
 	for range fileTries {
 		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil {
 			return n, nil
@@ -101,7 +101,7 @@ func (g *staging) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, 
 	return 0, err
 }
 
-func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (int64, error) {
+func (g *Files) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (int64, error) {
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return 0, err
 	}
@@ -152,13 +152,13 @@ func (g *staging) copyParts(ctx context.Context, node filch.NodeName, q wire.Fet
 }
 
 // part fetches one part of a file from a node.
-func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
-	if node == g.d.in.Self {
+func (g *Files) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
+	if node == g.in.Self {
 		p = g.read(q)
-		return p, orNil(p.Err)
+		return p, failure(&p)
 	}
 	for range partTries {
-		if p, err = g.askPart(ctx, node, q); err == nil || ctx.Err() != nil || !g.d.live(node) {
+		if p, err = g.askPart(ctx, node, q); err == nil || ctx.Err() != nil || !g.nodes.Live(node) {
 			break
 		}
 		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.NotFound {
@@ -168,8 +168,16 @@ func (g *staging) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (
 	return p, err
 }
 
-func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
-	if !g.d.live(node) {
+// failure is the error of a part; nil for a part with data.
+func failure(p *wire.Part) error {
+	if p.Err == nil {
+		return nil
+	}
+	return p.Err
+}
+
+func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
+	if !g.nodes.Live(node) {
 		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is not there, and what it wrote was nowhere else")
 	}
 	body, err := wire.Marshal(&q)
@@ -189,7 +197,7 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	}()
 	frame, err := wire.Payload(wire.KindFetch, req, body)
 	if err == nil {
-		err = g.d.net.Send(node, overlay.Metadata, frame)
+		err = g.net.Send(node, overlay.Metadata, frame)
 	}
 	if err != nil {
 		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask it: %s", err.Error())
@@ -200,18 +208,18 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
-	asked, _ := g.d.members.find(node)
+	asked := g.nodes.Incarnation(node)
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for {
 		select {
 		case p := <-ch:
-			return p, orNil(p.Err)
+			return p, failure(&p)
 		case <-look.C:
-			if !g.d.live(node) {
+			if !g.nodes.Live(node) {
 				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died while it was asked")
 			}
-			if now, known := g.d.members.find(node); known && now.Incarnation != asked.Incarnation {
+			if now := g.nodes.Incarnation(node); now != 0 && now != asked {
 				return wire.Part{}, filch.Errorf(filch.Unavailable, "its launcher was started again while it was asked")
 			}
 		case <-patience.C:
@@ -222,39 +230,39 @@ func (g *staging) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch
 	}
 }
 
-// onFetch answers another node on a goroutine of its own. The goroutine waits for space
+// OnFetch answers another node on a goroutine of its own. The goroutine waits for space
 // on the link: an asker has one part of a file under way at a time.
-func (g *staging) onFetch(from filch.NodeName, f wire.Frame) error {
+func (g *Files) OnFetch(from filch.NodeName, f wire.Frame) error {
 	var q wire.Fetch
 	if err := wire.Unmarshal(f.Body, &q); err != nil {
 		return err
 	}
 	req := f.Req
-	g.d.in.Go(func() {
-		g.d.copies.await(q.Copy)
+	g.in.Go(func() {
+		g.copies.await(q.Copy)
 		select {
 		case g.busy <- struct{}{}:
 			defer func() { <-g.busy }()
-		case <-g.d.in.Context().Done():
+		case <-g.in.Context().Done():
 			return
 		}
 		p := g.read(q)
 		body, err := wire.Marshal(&p)
 		if err != nil {
-			g.d.in.Fault("cannot encode a part of a file", err)
+			g.in.Fault("cannot encode a part of a file", err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(g.d.in.Context(), partSend)
+		ctx, cancel := context.WithTimeout(g.in.Context(), partSend)
 		defer cancel()
 		if frame, err := wire.Payload(wire.KindPart, req, body); err == nil {
-			_ = g.d.net.SendWait(ctx, from, overlay.Bulk, frame) // else the node asks again
+			_ = g.net.SendWait(ctx, from, overlay.Bulk, frame) // else the node asks again
 		}
 	})
 	return nil
 }
 
-// onPart hands a part of a file to the copy that waits for the part.
-func (g *staging) onPart(_ filch.NodeName, f wire.Frame) error {
+// OnPart hands a part of a file to the copy that waits for the part.
+func (g *Files) OnPart(_ filch.NodeName, f wire.Frame) error {
 	var p wire.Part
 	if err := wire.Unmarshal(f.Body, &p); err != nil {
 		return err
@@ -270,9 +278,9 @@ func (g *staging) onPart(_ filch.NodeName, f wire.Frame) error {
 }
 
 // read reads a part of a file on this node.
-func (g *staging) read(q wire.Fetch) wire.Part {
+func (g *Files) read(q wire.Fetch) wire.Part {
 	if q.Copy != "" {
-		return g.d.copies.read(q)
+		return g.copies.read(q)
 	}
 	f, key, err := g.openKept(q)
 	if err != nil {
@@ -307,7 +315,7 @@ func readPart(f *os.File, from int64, p wire.Part) wire.Part {
 
 // openKept opens a file that a task of a job wrote here, or a file that was in the
 // user's folder before.
-func (g *staging) openKept(q wire.Fetch) (*os.File, string, error) {
+func (g *Files) openKept(q wire.Fetch) (*os.File, string, error) {
 	if err := workflow.CheckPath(q.Path); err != nil {
 		return nil, "", err
 	}

@@ -1,4 +1,4 @@
-package daemon
+package staging
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
@@ -21,7 +22,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// staging holds the files of workflows on this node. Each job has a folder:
+// Files holds the files of workflows on this node. Each job has a folder:
 //
 //	have/W/PATH   output of task W, written here or elsewhere; W is "start" for older files,
 //	              JOB.W for output of a task of an earlier job
@@ -31,11 +32,17 @@ import (
 // A file appears under have by one rename, when the file is whole, and is read-only
 // from then on. No node asks for the output of a task before the task's end is
 // recorded.
-type staging struct {
-	d     *Daemon
-	dir   string
-	boxes map[uint64]*box // by serial; the loop's
-	busy  chan struct{}   // one per part being read for another node
+type Files struct {
+	in      *inputs.Queue
+	state   string // the state directory
+	dir     string
+	program string // the filch binary
+	nodes   Nodes
+	runners Runners
+	net     Network
+	copies  *Copies         // of programs
+	boxes   map[uint64]*Box // by serial; the loop's
+	busy    chan struct{}   // one per part being read for another node
 
 	mu      sync.Mutex // guards the fields below, except hash
 	sums    map[string]fileSum
@@ -47,8 +54,8 @@ type staging struct {
 	hash sync.Mutex // one file is hashed at a time
 }
 
-// box is an attempt of a workflow's task on this node.
-type box struct {
+// Box is an attempt of a workflow's task on this node.
+type Box struct {
 	start   launcher.TaskStart
 	graph   *launcher.TaskGraph
 	item    launcher.TaskItem
@@ -64,9 +71,29 @@ type flight struct {
 	err  error
 }
 
-func newStaging(d *Daemon) *staging {
-	return &staging{
-		d: d, dir: filepath.Join(d.cfg.Dir.Path(), "stage"), boxes: map[uint64]*box{}, busy: make(chan struct{}, fetchesServed),
+// Nodes is the list of nodes.
+type Nodes interface {
+	// Live reports whether a node is another node and may answer.
+	Live(n filch.NodeName) bool
+	// Incarnation returns the incarnation of a node, 0 if the node is not known.
+	Incarnation(n filch.NodeName) uint64
+}
+
+// Runners starts tasks.
+type Runners interface{ Start(s launcher.TaskStart) }
+
+// Network is the part of the overlay that carries files.
+type Network interface {
+	Send(to filch.NodeName, c overlay.Class, payload []byte) error
+	SendWait(ctx context.Context, to filch.NodeName, c overlay.Class, payload []byte) error
+}
+
+// NewFiles makes the files of a node with a state directory; program is the filch
+// binary, which a workflow's own commands run.
+func NewFiles(in *inputs.Queue, state, program string, nodes Nodes, runners Runners) *Files {
+	return &Files{
+		in: in, state: state, dir: filepath.Join(state, "stage"), program: program, nodes: nodes, runners: runners,
+		boxes: map[uint64]*Box{}, busy: make(chan struct{}, fetchesServed),
 		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
 		// Not from 1 in every life: a part may come to a launcher whose predecessor
 		// asked.
@@ -74,9 +101,40 @@ func newStaging(d *Daemon) *staging {
 	}
 }
 
-// graphTask makes the box of a workflow's task.
-func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*box, error) {
-	b := &box{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
+// Connect sets the network; Connect comes before any task.
+func (g *Files) Connect(net Network) { g.net = net }
+
+// Jobs returns the jobs that have a task with a box here.
+func (g *Files) Jobs() map[filch.JobID]bool {
+	jobs := map[filch.JobID]bool{}
+	for _, b := range g.boxes {
+		jobs[b.start.Job] = true
+	}
+	return jobs
+}
+
+// OnEnd takes an end of a task that has a box: the files finish the task. False: the
+// task has no box.
+func (g *Files) OnEnd(e launcher.TaskEnd) bool {
+	b := g.boxes[e.Serial]
+	if b != nil {
+		g.finish(b, e)
+	}
+	return b != nil
+}
+
+// OnUnstarted takes an end of a task that was stopped before a runner started the task.
+// False: the task has no box.
+func (g *Files) OnUnstarted(e launcher.TaskEnd) bool {
+	if b := g.boxes[e.Serial]; b != nil {
+		b.running, b.stopped = false, true
+	}
+	return g.OnEnd(e)
+}
+
+// NewBox makes the box of a workflow's task.
+func (g *Files) NewBox(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*Box, error) {
+	b := &Box{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
 	for _, in := range l.Start.Inputs {
 		b.from[in.Parent] = in.Node
 	}
@@ -89,7 +147,7 @@ func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item la
 	}
 	b.start.Streams = item.Streams
 	if item.Own {
-		argv := append([]string{g.d.cfg.Keeper}, item.Argv...)
+		argv := append([]string{g.program}, item.Argv...)
 		for _, f := range item.Inputs {
 			argv = append(argv, "in:"+strconv.FormatInt(max(f.Size, 0), 10)+":"+f.Path)
 		}
@@ -106,24 +164,24 @@ func (g *staging) graphTask(o *launcher.TaskOrder, s launcher.TaskStart, item la
 }
 
 // run returns the box's folder within the job's.
-func (b *box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
+func (b *Box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
 
-// begin fetches the inputs of a task and hands the task to a runner.
-func (g *staging) begin(b *box) {
+// Begin fetches the inputs of a task and hands the task to a runner.
+func (g *Files) Begin(b *Box) {
 	g.boxes[b.start.Serial] = b
-	ctx, cancel := context.WithCancel(g.d.in.Context())
+	ctx, cancel := context.WithCancel(g.in.Context())
 	b.cancel = cancel
-	g.d.in.Go(func() {
+	g.in.Go(func() {
 		defer cancel()
 		err := g.fill(ctx, b)
-		g.d.in.Post(func(t *inputs.Turn) { g.filled(t, b, err) })
+		g.in.Post(func(t *inputs.Turn) { g.filled(t, b, err) })
 	})
 }
 
-func (g *staging) filled(t *inputs.Turn, b *box, err error) {
+func (g *Files) filled(t *inputs.Turn, b *Box, err error) {
 	if err == nil && !b.stopped {
 		b.running = true
-		g.d.runners.start(b.start)
+		g.runners.Start(b.start)
 		return
 	}
 	e := launcher.TaskEnd{Serial: b.start.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano()}
@@ -135,8 +193,8 @@ func (g *staging) filled(t *inputs.Turn, b *box, err error) {
 	g.finish(b, e)
 }
 
-// halt gives up a task whose inputs are still being fetched.
-func (g *staging) halt(serial uint64) {
+// Halt gives up a task whose inputs are still being fetched.
+func (g *Files) Halt(serial uint64) {
 	if b := g.boxes[serial]; b != nil && !b.running {
 		b.stopped = true
 		b.cancel()
@@ -144,8 +202,8 @@ func (g *staging) halt(serial uint64) {
 }
 
 // finish takes the outputs of an ended task, and reports the end.
-func (g *staging) finish(b *box, e launcher.TaskEnd) {
-	g.d.in.Go(func() {
+func (g *Files) finish(b *Box, e launcher.TaskEnd) {
+	g.in.Go(func() {
 		ours := !b.running && !b.stopped
 		take := g.empty
 		if b.graph.InPlace {
@@ -162,7 +220,7 @@ func (g *staging) finish(b *box, e launcher.TaskEnd) {
 			retries = max(retries, 1) // the task is not at fault
 		}
 		e.Final = int32(b.start.Attempt) > retries
-		g.d.in.Post(func(t *inputs.Turn) {
+		g.in.Post(func(t *inputs.Turn) {
 			delete(g.boxes, b.start.Serial)
 			t.Node.TaskEnds(t.Now, []launcher.TaskEnd{e}, t.Out)
 		})
@@ -170,21 +228,21 @@ func (g *staging) finish(b *box, e launcher.TaskEnd) {
 }
 
 // say adds a line to the task's output, where filch logs finds the line.
-func (g *staging) say(b *box, text string) {
+func (g *Files) say(b *Box, text string) {
 	g.hash.Lock()
 	defer g.hash.Unlock()
-	s := output.NewSegments(proc.Place{Dir: g.d.cfg.Dir.Path()}.OutputDir(b.start.Job), os.Getpid())
+	s := output.NewSegments(proc.Place{Dir: g.state}.OutputDir(b.start.Job), os.Getpid())
 	err := s.Add(output.Printed{
 		Index: int32(b.start.Index), Attempt: b.start.Nth, Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
 	})
 	if err = errors.Join(err, s.Close()); err != nil {
-		g.d.in.Fault("cannot keep the output of a task", err)
+		g.in.Fault("cannot keep the output of a task", err)
 	}
-	g.d.in.Watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
+	g.in.Watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
 }
 
 // root opens the folder of a job, and makes the folder if necessary.
-func (g *staging) root(job filch.JobID) (*os.Root, error) {
+func (g *Files) root(job filch.JobID) (*os.Root, error) {
 	dir := filepath.Join(g.dir, job.String())
 	for _, sub := range []string{"have", "run", "part"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
@@ -195,13 +253,13 @@ func (g *staging) root(job filch.JobID) (*os.Root, error) {
 }
 
 // fill makes the folder of a task: inputs, and the folders of outputs.
-func (g *staging) fill(ctx context.Context, b *box) error {
+func (g *Files) fill(ctx context.Context, b *Box) error {
 	if b.graph.InPlace {
 		return g.lay(b)
 	}
 	root, err := g.root(b.start.Job)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.in.Self, err)
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.in.Self, err)
 	}
 	defer root.Close()
 	run := b.run()
@@ -223,18 +281,18 @@ func (g *staging) fill(ctx context.Context, b *box) error {
 }
 
 // noFolder returns the error of a task whose folder could not be made.
-func (g *staging) noFolder(b *box, err error) error {
+func (g *Files) noFolder(b *Box, err error) error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*filch.Error](err); ok {
 		return e
 	}
-	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.d.in.Self, err)
+	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.in.Self, err)
 }
 
 // lay makes the folders of the outputs of a task that runs in the user's own folder.
-func (g *staging) lay(b *box) error {
+func (g *Files) lay(b *Box) error {
 	root, err := os.OpenRoot(b.graph.Folder)
 	if err != nil {
 		return g.noFolder(b, err)
@@ -250,15 +308,15 @@ func (g *staging) lay(b *box) error {
 
 // input links one input into the folder of a task. A file in the user's own folder on
 // this node is not copied.
-func (g *staging) input(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) error {
+func (g *Files) input(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile) error {
 	to := path.Join(b.run(), f.Path)
 	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
 		return err
 	}
-	if f.Writer < 0 && b.graph.Origin == g.d.in.Self {
+	if f.Writer < 0 && b.graph.Origin == g.in.Self {
 		name := filepath.Join(b.graph.Folder, f.Path)
 		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
-			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.d.in.Self, name)
+			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.in.Self, name)
 		}
 		return root.Symlink(name, to)
 	}
@@ -278,7 +336,7 @@ func kept(writer int32, name string) string {
 }
 
 // have makes sure that a file is here, and returns the path.
-func (g *staging) have(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile) (string, error) {
+func (g *Files) have(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile) (string, error) {
 	at := kept(f.Writer, f.Path)
 	if f.Job != 0 {
 		at = path.Join("have", fmt.Sprintf("%d.%d", f.Job, f.Writer), f.Path)
@@ -314,7 +372,7 @@ func (g *staging) have(ctx context.Context, root *os.Root, b *box, f *launcher.T
 }
 
 // fetch copies one file from the node that has the file.
-func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.TaskFile, at string) error {
+func (g *Files) fetch(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile, at string) error {
 	node, whose := b.from[f.Writer], fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
 	q := wire.Fetch{Job: b.start.Job, Writer: f.Writer, Path: f.Path}
 	switch {
@@ -329,7 +387,7 @@ func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.
 	g.mu.Unlock()
 	_, err := g.bring(ctx, node, q, root, part, at, readOnly)
 	if err != nil && ctx.Err() == nil {
-		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.d.in.Self, err.Error())
+		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.in.Self, err.Error())
 	}
 	return err
 }
@@ -338,12 +396,12 @@ func (g *staging) fetch(ctx context.Context, root *os.Root, b *box, f *launcher.
 const readOnly = 0o444
 
 // notWritten is the error of a task that ended with 0 but without an output.
-func notWritten(b *box, name string) error {
+func notWritten(b *Box, name string) error {
 	return filch.Errorf(filch.NotFound, "task %d.%d ended with 0 and did not write its output %q", b.start.Job, b.start.Index, name)
 }
 
 // inspect checks whether a successful task wrote its outputs, in the user's own folder.
-func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
+func (g *Files) inspect(b *Box, e *launcher.TaskEnd) error {
 	if e.Kind != launcher.CauseNone {
 		return nil
 	}
@@ -356,10 +414,10 @@ func (g *staging) inspect(b *box, e *launcher.TaskEnd) error {
 }
 
 // empty takes the outputs of a successful task, and removes the task's folder.
-func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
+func (g *Files) empty(b *Box, e *launcher.TaskEnd) error {
 	root, err := g.root(b.start.Job)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.d.in.Self, err)
+		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.in.Self, err)
 	}
 	defer root.Close()
 	defer func() { _ = root.RemoveAll(b.run()) }()
@@ -373,7 +431,7 @@ func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 		case errors.Is(err, os.ErrNotExist):
 			return notWritten(b, f.Path)
 		case err != nil:
-			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.d.in.Self, err)
+			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.in.Self, err)
 		}
 		e.Bytes += n
 	}
@@ -382,7 +440,7 @@ func (g *staging) empty(b *box, e *launcher.TaskEnd) error {
 
 // publish hashes an output and moves the file to the path that other tasks read. A link
 // is followed, if the link leads to a file in the job's folder.
-func (g *staging) publish(root *os.Root, b *box, name string) (int64, error) {
+func (g *Files) publish(root *os.Root, b *Box, name string) (int64, error) {
 	from, to := path.Join(b.run(), name), kept(int32(b.start.Index), name)
 	info, err := root.Lstat(from)
 	if err != nil {

@@ -1,4 +1,4 @@
-package daemon
+package staging
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -25,19 +26,23 @@ const (
 	copyPause = 200 * time.Millisecond // before asking a node again that could not answer
 )
 
-// copies holds the archives of programs (--bcast) on this node: archives of jobs
+// Copies holds the archives of programs (--bcast) on this node: archives of jobs
 // submitted here, until no launch of the job needs the archive, and archives fetched
 // for a part of a job, until the gate of the attempt opens. When the archive is here, a
 // keeper receives the start and unpacks the archive.
 //
 // The archives lie in a folder of the node's own; nobody else can read or write the
 // folder.
-type copies struct {
-	d     *Daemon
-	dir   string
-	found []string                 // file names from before this launcher's clients
-	parts map[filch.Ident]*archive // fetched, or being fetched; the loop's
-	made  int                      // so far; the loop's
+type Copies struct {
+	in      *inputs.Queue
+	files   *Files
+	keepers Keepers
+	routes  Routes
+	base    string // the folder of the user's choice, for hints
+	dir     string
+	found   []string                 // file names from before this launcher's clients
+	parts   map[filch.Ident]*archive // fetched, or being fetched; the loop's
+	made    int                      // so far; the loop's
 
 	mu     sync.Mutex // guards byFile and homes
 	byFile map[string]*archive
@@ -58,14 +63,29 @@ type archive struct {
 	given  bool // a keeper has the start
 }
 
-func newCopies(d *Daemon) *copies {
-	cs := &copies{
-		d: d, dir: d.cfg.Dir.Bcast(), parts: map[filch.Ident]*archive{},
+// Keepers starts ranks.
+type Keepers interface {
+	Start(s launcher.Start)
+	Deed(d *launcher.Deed)
+}
+
+// Routes is the data plane of jobs.
+type Routes interface{ Unused(id filch.Ident) }
+
+// Offer is the archive of a submission that is not a job yet.
+type Offer struct{ archive *archive } // guarded by Copies.mu
+
+// NewCopies makes the copies of a node; files carries archives between nodes.
+func NewCopies(in *inputs.Queue, dir place.Dir, files *Files, keepers Keepers, routes Routes) *Copies {
+	cs := &Copies{
+		in: in, files: files, keepers: keepers, routes: routes, base: dir.Base, dir: dir.Bcast(),
+		parts:  map[filch.Ident]*archive{},
 		byFile: map[string]*archive{}, homes: map[filch.JobID]*archive{},
 	}
+	files.copies = cs
 	entries, err := os.ReadDir(cs.dir)
 	if err != nil {
-		d.in.Fault("cannot look for copies of an earlier launcher", err)
+		in.Fault("cannot look for copies of an earlier launcher", err)
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() { // the folders belong to keepers
@@ -76,60 +96,60 @@ func newCopies(d *Daemon) *copies {
 }
 
 // home makes the archive that a client of this node has put into the folder.
-func (cs *copies) home(c *launcher.Copy, again bool) *archive {
+func (cs *Copies) home(c *launcher.Copy, again bool) *archive {
 	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+launcher.ArchiveEnd), done: make(chan struct{}), again: again}
 	close(a.done)
 	return a
 }
 
-// offered registers the archive of a request, before the brain receives the request.
-func (cs *copies) offered(c *client, r *launcher.Request) error {
+// Offered registers the archive of a request, before the brain receives the request.
+func (cs *Copies) Offered(o *Offer, r *launcher.Request) error {
 	if r.Copy == nil || r.Copy.Check() != nil { // the brain refuses an invalid copy
 		return nil
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c.offer != nil || cs.byFile[r.Copy.File] != nil {
+	if o.archive != nil || cs.byFile[r.Copy.File] != nil {
 		return filch.Errorf(filch.Invalid, "a client offers the archive %s, and has offered one before", r.Copy.File)
 	}
-	c.offer = cs.home(r.Copy, r.Policy.Requeue)
-	cs.byFile[r.Copy.File] = c.offer
+	o.archive = cs.home(r.Copy, r.Policy.Requeue)
+	cs.byFile[r.Copy.File] = o.archive
 	return nil
 }
 
-// accepted assigns the archive of a client's request to the job made from the request.
-func (cs *copies) accepted(j filch.JobID, c *client) {
+// Accepted assigns the archive of a client's request to the job made from the request.
+func (cs *Copies) Accepted(j filch.JobID, o *Offer) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c.offer != nil {
-		cs.homes[j] = c.offer
-		c.offer = nil
+	if o.archive != nil {
+		cs.homes[j] = o.archive
+		o.archive = nil
 	}
 }
 
-// withdrawn handles the end of a client: an archive without a job is removed.
-func (cs *copies) withdrawn(c *client) {
+// Withdrawn handles the end of a client: an archive without a job is removed.
+func (cs *Copies) Withdrawn(o *Offer) {
 	cs.mu.Lock()
-	a := c.offer
-	c.offer = nil
+	a := o.archive
+	o.archive = nil
 	cs.mu.Unlock()
 	if a != nil {
 		cs.remove(a)
 	}
 }
 
-// started handles the start of all ranks of a job of this node.
-func (cs *copies) started(j filch.JobID) {
+// Started handles the start of all ranks of a job of this node.
+func (cs *Copies) Started(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
 	cs.mu.Unlock()
 	if a != nil && !a.again {
-		cs.over(j)
+		cs.Over(j)
 	}
 }
 
-// over handles the end of a job of this node.
-func (cs *copies) over(j filch.JobID) {
+// Over handles the end of a job of this node.
+func (cs *Copies) Over(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
 	delete(cs.homes, j)
@@ -139,13 +159,13 @@ func (cs *copies) over(j filch.JobID) {
 	}
 }
 
-// restore keeps the archives of jobs that continue, and removes all other archives of
+// Restore keeps the archives of jobs that continue, and removes all other archives of
 // the launcher before this one.
-func (cs *copies) restore(records []launcher.Record) {
+func (cs *Copies) Restore(records []launcher.Record) {
 	keep := map[string]bool{}
 	cs.mu.Lock()
 	for _, r := range records {
-		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.d.in.Self && j.Request.Copy.Check() == nil {
+		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.in.Self && j.Request.Copy.Check() == nil {
 			a := cs.home(j.Request.Copy, true)
 			cs.homes[j.Job], cs.byFile[j.Request.Copy.File] = a, a
 			keep[filepath.Base(a.path)] = true
@@ -161,37 +181,37 @@ func (cs *copies) restore(records []launcher.Record) {
 
 // remove forgets an archive and removes the file, which may be large, on a goroutine of
 // its own. A read that has begun continues.
-func (cs *copies) remove(a *archive) {
+func (cs *Copies) remove(a *archive) {
 	cs.mu.Lock()
 	if cs.byFile[a.copy.File] == a {
 		delete(cs.byFile, a.copy.File)
 	}
 	cs.mu.Unlock()
-	cs.d.in.Go(func() { cs.erase(a.path) })
+	cs.in.Go(func() { cs.erase(a.path) })
 }
 
-func (cs *copies) erase(path string) {
+func (cs *Copies) erase(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		cs.d.in.Fault("cannot remove the archive of a program", err)
+		cs.in.Fault("cannot remove the archive of a program", err)
 	}
 }
 
-func (cs *copies) find(file string) *archive {
+func (cs *Copies) find(file string) *archive {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.byFile[file]
 }
 
-// start gives a job to a keeper when the archive of the job is here.
-func (cs *copies) start(s *launcher.Start) {
+// Start gives a job to a keeper when the archive of the job is here.
+func (cs *Copies) Start(s *launcher.Start) {
 	l := &s.Launch
 	if l.Copy == nil {
-		cs.d.keepers.start(*s)
+		cs.keepers.Start(*s)
 		return
 	}
 	if a := cs.find(l.Copy.File); a != nil && a.cancel == nil {
 		s.Archive = a.path
-		cs.d.keepers.start(*s)
+		cs.keepers.Start(*s)
 		return
 	}
 	if err := l.Copy.Check(); err != nil {
@@ -203,61 +223,61 @@ func (cs *copies) start(s *launcher.Start) {
 	// part.
 	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, launcher.ArchiveEnd)
 	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
-	ctx, cancel := context.WithTimeout(cs.d.in.Context(), launcher.PrepareWait+l.Copy.Wait())
+	ctx, cancel := context.WithTimeout(cs.in.Context(), launcher.PrepareWait+l.Copy.Wait())
 	a.cancel, a.start.Archive = cancel, a.path
 	cs.parts[l.Ident] = a
 	cs.mu.Lock()
 	cs.byFile[l.Copy.File] = a
 	cs.mu.Unlock()
-	cs.d.in.Go(func() {
+	cs.in.Go(func() {
 		defer cancel()
 		a.err = cs.bring(ctx, a, s.Index)
 		close(a.done)
-		cs.d.in.Post(func(t *inputs.Turn) { cs.arrived(t, a) })
+		cs.in.Post(func(t *inputs.Turn) { cs.arrived(t, a) })
 	})
 }
 
 // arrived continues a start when its archive has arrived or cannot arrive.
-func (cs *copies) arrived(t *inputs.Turn, a *archive) {
+func (cs *Copies) arrived(t *inputs.Turn, a *archive) {
 	id := a.start.Launch.Ident
 	switch {
 	case cs.parts[id] != a: // the start was stopped
 		cs.remove(a)
 	case a.err != nil:
 		cs.drop(id)
-		cs.d.routes.Unused(id)
+		cs.routes.Unused(id)
 		t.Node.Keeper(t.Now, launcher.KeeperReady{Ident: id, Err: cs.failure(a), Cause: launcher.CauseOurs}, t.Out)
 	default:
 		a.given = true
-		cs.d.keepers.start(a.start)
+		cs.keepers.Start(a.start)
 	}
 }
 
 // failure names the program, the node and the reason of a copy that failed.
-func (cs *copies) failure(a *archive) *filch.Error {
+func (cs *Copies) failure(a *archive) *filch.Error {
 	text := plainError(a.err)
 	if e, ok := errors.AsType[*filch.Error](a.err); ok {
 		text = e.Text
 	}
-	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.d.in.Self, text)
+	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.in.Self, text)
 	if errors.Is(a.err, unix.ENOSPC) || errors.Is(a.err, unix.EDQUOT) {
-		err = err.WithHint("it needs twice that in %s", cs.d.cfg.Dir.Base) // archive and files in the archive
+		err = err.WithHint("it needs twice that in %s", cs.base) // archive and files in the archive
 	}
 	return err
 }
 
 // drop forgets a fetched archive.
-func (cs *copies) drop(id filch.Ident) {
+func (cs *Copies) drop(id filch.Ident) {
 	if a := cs.parts[id]; a != nil {
 		delete(cs.parts, id)
 		cs.remove(a)
 	}
 }
 
-// deed passes a deed on to the keeper. A start still waiting for its archive is
+// Deed passes a deed on to the keeper. A start still waiting for its archive is
 // stopped here. When the gate opens, the start needs the archive no more; neither do
 // the node's children in the tree of launches, since the children are ready.
-func (cs *copies) deed(d *launcher.Deed) {
+func (cs *Copies) Deed(d *launcher.Deed) {
 	a := cs.parts[d.Ident]
 	switch {
 	case a == nil:
@@ -268,24 +288,24 @@ func (cs *copies) deed(d *launcher.Deed) {
 	case d.Kind == launcher.DeedStop, d.Kind == launcher.DeedForget:
 		delete(cs.parts, d.Ident)
 		a.cancel()
-		cs.d.routes.Unused(d.Ident)
+		cs.routes.Unused(d.Ident)
 		if d.Kind == launcher.DeedStop {
 			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper reports when stopped before ready
 		}
 		return
 	}
-	cs.d.keepers.deed(d)
+	cs.keepers.Deed(d)
 }
 
 // tell reports an event to the brain in place of a keeper. The report is posted, since
 // the loop is still acting on the brain's previous output.
-func (cs *copies) tell(event any) {
-	cs.d.in.Go(func() { cs.d.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, event, t.Out) }) })
+func (cs *Copies) tell(event any) {
+	cs.in.Go(func() { cs.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, event, t.Out) }) })
 }
 
-// ready handles a keeper that has unpacked its archive: without a gate no other node
+// Ready handles a keeper that has unpacked its archive: without a gate no other node
 // needs the archive.
-func (cs *copies) ready(id filch.Ident) {
+func (cs *Copies) Ready(id filch.Ident) {
 	if a := cs.parts[id]; a != nil && a.start.Go {
 		cs.drop(id)
 	}
@@ -294,7 +314,7 @@ func (cs *copies) ready(id filch.Ident) {
 // bring fetches an archive from the parent in the tree of launches. A parent whose
 // launch was refused or is late has no archive; then bring fetches from the node where
 // the job was submitted.
-func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
+func (cs *Copies) bring(ctx context.Context, a *archive, index int32) error {
 	root, err := os.OpenRoot(cs.dir)
 	if err != nil {
 		return err
@@ -306,17 +326,17 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
 	from := a.start.Launch.CopyParent(index)
 	for {
-		if from == cs.d.in.Self { // the archive was here
+		if from == cs.in.Self { // the archive was here
 			return filch.Errorf(filch.NotFound, "it is not on %s any more, where it was submitted", from)
 		}
-		_, err := cs.d.stage.copyParts(ctx, from, q, root, part, name, 0o600)
+		_, err := cs.files.copyParts(ctx, from, q, root, part, name, 0o600)
 		if err == nil {
-			cs.d.in.Watch.Add(watch.CopiesIn, 1)
+			cs.in.Watch.Add(watch.CopiesIn, 1)
 			return nil
 		}
 		e, ours := errors.AsType[*filch.Error](err)
 		switch {
-		case ctx.Err() != nil && cs.d.in.Context().Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		case ctx.Err() != nil && cs.in.Context().Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return filch.Errorf(filch.Timeout, "it did not come from %s within %v", from, launcher.PrepareWait+a.copy.Wait())
 		case ctx.Err() != nil, !ours:
 			return err
@@ -337,7 +357,7 @@ func (cs *copies) bring(ctx context.Context, a *archive, index int32) error {
 
 // await waits until an archive on its way here has arrived; another node asks for the
 // archive.
-func (cs *copies) await(file string) {
+func (cs *Copies) await(file string) {
 	a := cs.find(file)
 	if a == nil {
 		return
@@ -347,12 +367,12 @@ func (cs *copies) await(file string) {
 	select {
 	case <-a.done:
 	case <-timer.C:
-	case <-cs.d.in.Context().Done():
+	case <-cs.in.Context().Done():
 	}
 }
 
 // read reads a part of an archive for another node.
-func (cs *copies) read(q wire.Fetch) wire.Part {
+func (cs *Copies) read(q wire.Fetch) wire.Part {
 	a := cs.find(q.Copy)
 	if a == nil || a.copy.Sum != q.Sum {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}

@@ -1,0 +1,84 @@
+package staging
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// Collect copies files into a folder of the user; each file appears by one rename.
+func (g *Files) Collect(job filch.JobID, folder string, files []wire.CollectFile, find func(index int32) (*launcher.Task, error)) (wire.CollectInfo, error) {
+	info := wire.CollectInfo{Missing: []string{}}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return info, filch.Errorf(filch.NotFound, "cannot bring files to %s: %s", folder, plainError(err))
+	}
+	defer root.Close()
+	tasks := map[int32]*launcher.Task{}
+	have := func(index int32) (t *launcher.Task, err error) {
+		if t = tasks[index]; t == nil {
+			t, err = find(index)
+			tasks[index] = t
+		}
+		return t, err
+	}
+	for _, f := range files {
+		n, err := g.collectOne(job, root, f, have)
+		if err != nil {
+			info.Missing = append(info.Missing, err.Error())
+			continue
+		}
+		info.Files++
+		info.Bytes += n
+	}
+	return info, nil
+}
+
+func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, find func(index int32) (*launcher.Task, error)) (int64, error) {
+	if err := workflow.CheckPath(f.Path); err != nil {
+		return 0, filch.Errorf(filch.Invalid, "the file %q is refused: %v", f.Path, err)
+	}
+	t, err := find(f.Task)
+	if err != nil {
+		return 0, fmt.Errorf("%q: %w", f.Path, err)
+	}
+	if t.State != filch.OK.String() {
+		return 0, fmt.Errorf("%q: task %d.%d is %s", f.Path, job, f.Task, t.State)
+	}
+	ctx, cancel := context.WithTimeout(g.in.Context(), collectWait)
+	defer cancel()
+	part := path.Join(path.Dir(f.Path), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
+	n, err := g.bring(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, f.Path, 0o644)
+	if err != nil {
+		return 0, fmt.Errorf("cannot get %q, which task %d.%d wrote, from node %s: %w", f.Path, job, f.Task, t.Node, err)
+	}
+	return n, nil
+}
+
+// collectWait bounds the copy of one file.
+const collectWait = 10 * time.Minute
+
+// Forget removes the files of a job unless a task of the job runs here.
+func (g *Files) Forget(job filch.JobID) error {
+	busy := false
+	if err := g.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
+		for _, b := range g.boxes {
+			busy = busy || b.start.Job == job
+		}
+	}); err != nil || busy {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(g.dir, job.String())); err != nil {
+		return filch.Errorf(filch.Internal, "cannot remove the files of job %d on %s: %s", job, g.in.Self, err.Error())
+	}
+	return nil
+}
