@@ -67,7 +67,7 @@ dht/store/message: . dht dht/roster dht/store/record dht/varint
 dht/store/record: . dht dht/varint
 dht/store/timer: .
 dht/varint:
-launcher: . dht dht/store dht/varint mtc mtc/message mtc/record slots stealer
+launcher: . dht dht/store dht/varint mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
@@ -101,7 +101,7 @@ mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:
 scripts/...: *
 slots: .
-stealer: . slots
+stealer: .
 testbed/...: * testbed
 testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine

@@ -5,7 +5,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
-	"github.com/filch-hpc/filch/slots"
 )
 
 // The messages between nodes. Each states a whole fact (absolute counts with a version, a
@@ -19,8 +18,8 @@ type (
 		Attempt     filch.Attempt
 		Ticket      filch.Ticket
 		Incarnation uint64 // of the asking node
-		Base        slots.Room
-		Each        slots.Room
+		Base        filch.Room
+		Each        filch.Room
 		Exclusive   bool
 		Half        bool // lend at most half of the free slots
 		Wait        bool // join the wait list for the rest, wound younger holds

@@ -36,8 +36,8 @@ type Launch struct {
 	Task     uint64 // of Parent, if the job is a step of this task; 0 none
 	Size     int32
 	Nodes    []NodeRanks
-	Base     Room // the room held by the ranks of a node together
-	Each     Room // and by each rank
+	Base     filch.Room // the room held by the ranks of a node together
+	Each     filch.Room // and by each rank
 	KillWait time.Duration
 	Detach   bool
 	Timed    bool // the job has a time limit

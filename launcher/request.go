@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -39,9 +38,9 @@ type Request struct {
 
 // Shape is the room taken by a job, and its place.
 type Shape struct {
-	Ranks    int32 // 0: as many as Nodes x PerNode, or one per node
-	PerRank  Room  // the room of each rank, all on the same node
-	MinNodes int32 // -N min-max; 0 as many as needed
+	Ranks    int32      // 0: as many as Nodes x PerNode, or one per node
+	PerRank  filch.Room // the room of each rank, all on the same node
+	MinNodes int32      // -N min-max; 0 as many as needed
 	MaxNodes int32
 	PerNode  int32 // --ntasks-per-node: the most ranks on a node; 0 no bound
 	// Sets PerNode: the least for which the nodes of the job, or of its parent, have
@@ -54,9 +53,6 @@ type Shape struct {
 	Exclusive  bool             // whole nodes
 	Overcommit bool
 }
-
-// Room is an amount of a node's resources.
-type Room = slots.Room
 
 // Layout is the order in which ranks are assigned to nodes.
 type Layout = stealer.Layout

@@ -18,7 +18,7 @@ type Tie struct {
 	Node    filch.NodeName `json:"node"`
 	Inside  Inside         `json:"inside"`
 	Of      Inside         `json:"of"` // of a step: the owner of the slots; else zero
-	Room    Room           `json:"room"`
+	Room    filch.Room     `json:"room"`
 	Waits   []Wait         `json:"waits"`
 	Clients []ClientID     `json:"-"` // of Waits
 }

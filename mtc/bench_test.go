@@ -19,9 +19,9 @@ func BenchmarkStations(b *testing.B) {
 		records := map[string][]byte{}
 		merges := record.Merges()
 		now := time.Duration(0)
-		c.SetRoom(now, record.Room{Slots: 64}, &out)
+		c.SetRoom(now, filch.Room{Slots: 64}, &out)
 		b.StartTimer()
-		if err := c.Submit(now, Submission{Job: 1, Total: total, Spec: record.Spec{Each: record.Room{Slots: 1}}}, &out); err != nil {
+		if err := c.Submit(now, Submission{Job: 1, Total: total, Spec: record.Spec{Each: filch.Room{Slots: 1}}}, &out); err != nil {
 			b.Fatal(err)
 		}
 		starts := 0

@@ -3,12 +3,12 @@ package mtc
 import (
 	"fmt"
 
-	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch"
 )
 
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
-	var used record.Room
+	var used filch.Room
 	running := map[*job]int32{}
 	for i := range c.exec.list {
 		if r := &c.exec.list[i]; r.job != nil {

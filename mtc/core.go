@@ -167,7 +167,7 @@ func (c *Core) settle() {
 
 // SetRoom sets the total room of tasks, running tasks included. A smaller room ends no
 // task: the next task waits.
-func (c *Core) SetRoom(now time.Duration, r record.Room, out *Out) {
+func (c *Core) SetRoom(now time.Duration, r filch.Room, out *Out) {
 	c.enter(now, out)
 	c.exec.room = r
 	c.settle()
@@ -256,10 +256,10 @@ func (c *Core) Deadline() time.Duration {
 
 // Short is the need of the next task to start, if that task finds no room; false if no
 // task waits for room.
-func (c *Core) Short(now time.Duration) (record.Room, bool) {
+func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	c.enter(now, c.out)
 	if c.drain.on {
-		return record.Room{}, false
+		return filch.Room{}, false
 	}
 	for _, j := range c.order {
 		if !j.queue.startable() || j.void != 0 || j.leader != nil && !j.leader.open || j.pace.backoff.until > now || !c.mayStart(j) {
@@ -269,7 +269,7 @@ func (c *Core) Short(now time.Duration) (record.Room, bool) {
 			return j.spec.Each, true
 		}
 	}
-	return record.Room{}, false
+	return filch.Room{}, false
 }
 
 // Queues counts a node's tasks by state.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -104,7 +106,7 @@ func TestTasksWithLimitsGoWhereTheyCanFinish(t *testing.T) {
 	for _, graph := range []bool{false, true} {
 		t.Run(fmt.Sprintf("graph %v", graph), func(t *testing.T) {
 			r := limitRig(t, 3, 1, ends, ends)
-			r.nodes[2].SetRoom(0, record.Room{}, &r.nodes[2].out)
+			r.nodes[2].SetRoom(0, filch.Room{}, &r.nodes[2].out)
 			s := Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}}
 			for i := range 40 {
 				line := limitLines([]int{60, 1}[i%2])[0]
@@ -123,7 +125,7 @@ func TestTasksWithLimitsGoWhereTheyCanFinish(t *testing.T) {
 			if n := r.sent[message.KindOffer]; n > 60 {
 				t.Errorf("%d offers were made of 40 tasks", n)
 			}
-			r.nodes[2].SetRoom(r.now, record.Room{Slots: 4}, &r.nodes[2].out)
+			r.nodes[2].SetRoom(r.now, filch.Room{Slots: 4}, &r.nodes[2].out)
 			r.act(r.nodes[2])
 			r.run(1, 20*time.Minute)
 			if r.byNode["n3"] != 20 {
@@ -151,7 +153,7 @@ func TestAsideIsBounded(t *testing.T) {
 // where it came, goes on to a node where it can.
 func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
 	r := limitRig(t, 3, 1, policy.Walltime{}, policy.Walltime{End: 30 * time.Second})
-	r.nodes[2].SetRoom(0, record.Room{}, &r.nodes[2].out)
+	r.nodes[2].SetRoom(0, filch.Room{}, &r.nodes[2].out)
 	var secs []int
 	for range 12 {
 		secs = append(secs, 60)
@@ -161,7 +163,7 @@ func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
 	if s, _ := r.nodes[1].Job(1); s.Pace.Aside == 0 {
 		t.Fatal("no task is kept aside on the node that ends")
 	}
-	r.nodes[2].SetRoom(r.now, record.Room{Slots: 4}, &r.nodes[2].out)
+	r.nodes[2].SetRoom(r.now, filch.Room{Slots: 4}, &r.nodes[2].out)
 	r.act(r.nodes[2])
 	if got := r.run(1, time.Hour).Tally(); got.OK != 12 {
 		t.Errorf("%+v, want 12 ok", got)

@@ -206,7 +206,7 @@ func TestDrainedGivesTokensBack(t *testing.T) {
 		}
 		return 10 * time.Millisecond
 	}
-	r.submit(0, Submission{Job: 1, Total: 100, Spec: record.Spec{Cap: 4, Each: record.Room{Slots: 2}}})
+	r.submit(0, Submission{Job: 1, Total: 100, Spec: record.Spec{Cap: 4, Each: filch.Room{Slots: 2}}})
 	r.idle(time.Second)
 	r.drain(0, true)
 	r.idle(20 * time.Second)

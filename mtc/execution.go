@@ -40,7 +40,7 @@ type run struct {
 type execution struct {
 	*turn
 	core       *Core
-	room, used record.Room
+	room, used filch.Room
 	list       []run
 	free       []int32
 	gen        uint32

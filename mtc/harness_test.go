@@ -96,7 +96,7 @@ func newRig(t *testing.T, n int, slots int32, p policy.Policy) *rig {
 		for i := range n {
 			d.SetMember(0, policy.Member{Name: nodeName(i), Incarnation: 1, Up: true}, &d.out)
 		}
-		d.SetRoom(0, record.Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
+		d.SetRoom(0, filch.Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
 		r.act(d)
 	}
 	return r
@@ -384,7 +384,7 @@ func (r *rig) submit(node int, s Submission) {
 	if s.Ticket == (filch.Ticket{}) {
 		s.Ticket = filch.Ticket{UnixNS: int64(r.now), Job: s.Job}
 	}
-	if s.Spec.Each == (record.Room{}) {
+	if s.Spec.Each == (filch.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
 	if err := d.Submit(r.now, s, &d.out); err != nil {

@@ -112,7 +112,7 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	n2 := r.nodes[1]
 	n2.SetMember(r.now, policy.Member{Name: "n3", Incarnation: 2, Up: true}, &n2.out)
 	r.act(n2)
-	again.SetRoom(r.now, record.Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
+	again.SetRoom(r.now, filch.Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
 	r.act(again)
 	r.idle(3 * time.Second)
 	if len(again.running) == 0 {

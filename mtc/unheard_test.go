@@ -91,7 +91,7 @@ func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 				keep()
 				start()
 			case "before it moves on":
-				home.SetRoom(r.now, record.Room{}, &home.out)
+				home.SetRoom(r.now, filch.Room{}, &home.out)
 				moved, move := r.hold(record.BlockMove, leader.cfg.Self, task)
 				hear(home)
 				r.until("stolen", moved)

@@ -41,7 +41,7 @@ type Ask struct {
 	Ticket      filch.Ticket
 	Origin      filch.NodeName
 	Incarnation uint64 // of the origin
-	Base, Each  Room
+	Base, Each  filch.Room
 	Exclusive   bool  // all of the node or nothing
 	Wait        bool  // wait for the missing ranks, wound younger holds
 	Ends        bool  // known to end before the node does; see [Ledger.NearsEnd]
@@ -126,13 +126,13 @@ func New(c Capacity, incarnation uint64) *Ledger {
 }
 
 // Total is all the room of the node.
-func (l *Ledger) Total() Room { return l.capacity.Total() }
+func (l *Ledger) Total() filch.Room { return l.capacity.Total() }
 
 // Free is the room not in use or promised.
-func (l *Ledger) Free() Room { return l.free.room }
+func (l *Ledger) Free() filch.Room { return l.free.room }
 
 // Idle reports whether there is no claim at all and no task.
-func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held() == Room{} }
+func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held() == filch.Room{} }
 
 // Draining reports whether the ledger lends nothing more.
 func (l *Ledger) Draining() bool { return l.closing.draining }

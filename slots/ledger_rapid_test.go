@@ -124,7 +124,7 @@ func (m *model) take(t *rapid.T) {
 }
 
 func (m *model) task(t *rapid.T) {
-	each := Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
+	each := filch.Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
 	room := m.ledger.TaskRoom()
 	n, ok := m.ledger.TakeTask(m.now, each)
 	held := int32(0)
@@ -164,7 +164,7 @@ func (m *model) taskStep(t *rapid.T) {
 	}
 	n := m.tasks[rapid.IntRange(0, len(m.tasks)-1).Draw(t, "task")]
 	m.step++
-	a := Ask{Key: Key{Job: 1000 + m.step, Attempt: 1}, Each: Room{Slots: 1}, Want: rapid.Int32Range(1, 3).Draw(t, "ranks")}
+	a := Ask{Key: Key{Job: 1000 + m.step, Attempt: 1}, Each: filch.Room{Slots: 1}, Want: rapid.Int32Range(1, 3).Draw(t, "ranks")}
 	loan, ok := m.ledger.SubTask(a, &n.TaskLoan)
 	if ok != (n.Room().Slots-n.lent >= a.Want) || ok && int32(len(loan.Slots)) != a.Want {
 		t.Fatalf("a step of %d in a task of %d with %d lent: %+v, %t", a.Want, n.Room().Slots, n.lent, loan, ok)
@@ -192,7 +192,7 @@ func (m *model) taskStepEnd(t *rapid.T) {
 }
 
 func (m *model) tasksWait(t *rapid.T) {
-	m.ledger.TasksWait(m.now, rapid.Bool().Draw(t, "waiting"), Room{Slots: rapid.Int32Range(1, 3).Draw(t, "next")})
+	m.ledger.TasksWait(m.now, rapid.Bool().Draw(t, "waiting"), filch.Room{Slots: rapid.Int32Range(1, 3).Draw(t, "next")})
 	m.changed(t)
 }
 

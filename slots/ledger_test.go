@@ -8,7 +8,7 @@ import (
 	. "github.com/filch-hpc/filch/slots"
 )
 
-const unbounded = Unbounded
+const unbounded = filch.Unbounded
 
 // cpus is a node of n cores, 64 GiB and two GPUs.
 func cpus(n int32) Capacity {
@@ -24,7 +24,7 @@ func cpus(n int32) Capacity {
 func ask(job, want int32) Ask {
 	return Ask{
 		Key: Key{Job: filch.JobID(job), Attempt: 1}, Ticket: filch.Ticket{UnixNS: int64(job), Job: filch.JobID(job)},
-		Origin: filch.NodeName("o"), Incarnation: 1, Each: Room{Slots: 1}, Want: want, Round: 1,
+		Origin: filch.NodeName("o"), Incarnation: 1, Each: filch.Room{Slots: 1}, Want: want, Round: 1,
 	}
 }
 
@@ -80,13 +80,13 @@ func TestLedgerAnswersARepeatedAskWithTheSame(t *testing.T) {
 func TestLedgerCountsInWholeRanksOfAllThree(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		each Room
+		each filch.Room
 		want int32
 	}{
-		{"slots", Room{Slots: 3}, 2},
-		{"memory", Room{Slots: 1, MemBytes: 20 << 30}, 3},
-		{"gpus", Room{Slots: 1, GPUs: 1}, 2},
-		{"never", Room{Slots: 1, GPUs: 3}, 0},
+		{"slots", filch.Room{Slots: 3}, 2},
+		{"memory", filch.Room{Slots: 1, MemBytes: 20 << 30}, 3},
+		{"gpus", filch.Room{Slots: 1, GPUs: 1}, 2},
+		{"never", filch.Room{Slots: 1, GPUs: 3}, 0},
 	} {
 		l := New(cpus(8), 1)
 		a := ask(1, 8)
@@ -262,7 +262,7 @@ func TestLedgerExclusiveIsTheWholeNode(t *testing.T) {
 	}
 	l.End(0, ask(1, 0).Key, a.Lease, false)
 	held(t, l, 2, 2)
-	if l.Free() != (Room{}) {
+	if l.Free() != (filch.Room{}) {
 		t.Errorf("free is %+v beside an exclusive hold, want nothing", l.Free())
 	}
 	loan, ok := l.Lock(0, x.Key, l.Status(x.Key).Lease, 2)

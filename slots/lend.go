@@ -26,7 +26,7 @@ func (l *Ledger) fits(c *claim, a Ask) int32 {
 	return fits(l.open(c), l.capacity.Total(), c, a)
 }
 
-func fits(free, total Room, c *claim, a Ask) int32 {
+func fits(free, total filch.Room, c *claim, a Ask) int32 {
 	switch {
 	case a.Exclusive && c != nil && c.held > 0:
 		return total.Fits(a.Base, a.Each) - c.held
@@ -36,7 +36,7 @@ func fits(free, total Room, c *claim, a Ask) int32 {
 		}
 		return free.Fits(a.Base, a.Each)
 	case c != nil && c.held > 0:
-		return free.Fits(Room{}, a.Each)
+		return free.Fits(filch.Room{}, a.Each)
 	}
 	return free.Fits(a.Base, a.Each)
 }
@@ -115,7 +115,7 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 	case c.ask.Exclusive && c.held == 0:
 		room = l.free.room
 	case c.ask.Exclusive:
-		room = Room{}
+		room = filch.Room{}
 	}
 	if c.held == 0 {
 		l.holds = append(l.holds, c)

@@ -5,6 +5,8 @@ package slots_test
 import (
 	"testing"
 
+	"github.com/filch-hpc/filch"
+
 	. "github.com/filch-hpc/filch/slots"
 )
 
@@ -18,10 +20,10 @@ func TestMutantsAreCaught(t *testing.T) {
 	l := New(cpus(5), 1)
 	gang := ask(1, 2)
 	l.Ask(1, gang, 1)
-	l.TasksWait(2, true, Room{Slots: 5})
+	l.TasksWait(2, true, filch.Room{Slots: 5})
 	gang.Wait = true
 	gang.Round++
-	if s := l.Ask(3, gang, Unbounded); s.Held == 2 {
+	if s := l.Ask(3, gang, filch.Unbounded); s.Held == 2 {
 		t.Error("the gang gets what it asks for although the fault is planted")
 	}
 }

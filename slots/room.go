@@ -9,19 +9,10 @@
 package slots
 
 import (
-	"math"
 	"slices"
 
 	"github.com/filch-hpc/filch"
 )
-
-// Room is an amount of a node's resources. A request is granted only within all
-// three; grants count in whole ranks.
-type Room struct {
-	Slots    int32
-	MemBytes int64
-	GPUs     int32
-}
 
 // Capacity is all that a node has to lend. Where Slots equals len(Cores), slot
 // i is the core Cores[i] and ranks can be bound; otherwise slots are counted
@@ -35,8 +26,8 @@ type Capacity struct {
 }
 
 // Total is c as an amount.
-func (c Capacity) Total() Room {
-	return Room{Slots: c.Slots, MemBytes: c.MemBytes, GPUs: int32(len(c.GPUs))}
+func (c Capacity) Total() filch.Room {
+	return filch.Room{Slots: c.Slots, MemBytes: c.MemBytes, GPUs: int32(len(c.GPUs))}
 }
 
 // Bound reports whether slots of c are cores.
@@ -70,7 +61,7 @@ func (c Capacity) share(n Loan) share {
 			s.gpus[i/64] &^= 1 << (i % 64)
 		}
 	}
-	s.room = Room{Slots: s.slots.count(), MemBytes: n.MemBytes, GPUs: s.gpus.count()}
+	s.room = filch.Room{Slots: s.slots.count(), MemBytes: n.MemBytes, GPUs: s.gpus.count()}
 	return s
 }
 
@@ -78,40 +69,4 @@ func (c Capacity) share(n Loan) share {
 type Key struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
-}
-
-// Unbounded is the number of fitting ranks if a rank takes nothing.
-const Unbounded = math.MaxInt32
-
-// Fits is the number of whole ranks fitting in r: base is taken once, each for
-// every rank.
-func (r Room) Fits(base, each Room) int32 {
-	n := int64(Unbounded)
-	dim := func(have, once, per int64) {
-		switch have -= once; {
-		case have < 0:
-			n = 0
-		case per > 0:
-			n = min(n, have/per)
-		}
-	}
-	dim(int64(r.Slots), int64(base.Slots), int64(each.Slots))
-	dim(r.MemBytes, base.MemBytes, each.MemBytes)
-	dim(int64(r.GPUs), int64(base.GPUs), int64(each.GPUs))
-	return int32(n)
-}
-
-// Times is n times r.
-func (r Room) Times(n int32) Room {
-	return Room{Slots: r.Slots * n, MemBytes: r.MemBytes * int64(n), GPUs: r.GPUs * n}
-}
-
-// Plus is r and s together.
-func (r Room) Plus(s Room) Room {
-	return Room{Slots: r.Slots + s.Slots, MemBytes: r.MemBytes + s.MemBytes, GPUs: r.GPUs + s.GPUs}
-}
-
-// Minus is r without s.
-func (r Room) Minus(s Room) Room {
-	return Room{Slots: r.Slots - s.Slots, MemBytes: r.MemBytes - s.MemBytes, GPUs: r.GPUs - s.GPUs}
 }

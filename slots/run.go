@@ -166,7 +166,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 func (c *claim) yield(to *claim) {
 	c.slots.minus(to.slots)
 	c.gpus.minus(to.gpus)
-	c.room = Room{Slots: c.slots.count(), GPUs: c.gpus.count()}
+	c.room = filch.Room{Slots: c.slots.count(), GPUs: c.gpus.count()}
 }
 
 // Reborn starts a new incarnation: claims not launched are forgotten.

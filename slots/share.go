@@ -1,14 +1,16 @@
 package slots
 
+import "github.com/filch-hpc/filch"
+
 // share is an amount of a node's resources, with the numbers of its slots and GPUs.
 type share struct {
-	room  Room
+	room  filch.Room
 	slots set
 	gpus  set
 }
 
 // lend moves room to t: the lowest slots and GPUs of s.
-func (s *share) lend(room Room, t *share) {
+func (s *share) lend(room filch.Room, t *share) {
 	s.room, t.room = s.room.Minus(room), t.room.Plus(room)
 	t.slots = s.slots.low(t.slots, room.Slots)
 	t.gpus = s.gpus.low(t.gpus, room.GPUs)
@@ -16,7 +18,7 @@ func (s *share) lend(room Room, t *share) {
 
 // giveBack moves room to t: the highest slots and GPUs of s. The sets of t are large
 // enough.
-func (s *share) giveBack(room Room, t *share) {
+func (s *share) giveBack(room filch.Room, t *share) {
 	s.room, t.room = s.room.Minus(room), t.room.Plus(room)
 	s.slots.high(t.slots, room.Slots)
 	s.gpus.high(t.gpus, room.GPUs)

@@ -3,6 +3,8 @@ package slots
 import (
 	"slices"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // tasks is the room of the node's tasks, and the state of their queue. Tasks need
@@ -13,15 +15,15 @@ import (
 // a gang enqueued after the start of the last task waits for one more task.
 type tasks struct {
 	used    share         // by tasks, and by stuck
-	stuck   Room          // of tasks with processes left unkilled
+	stuck   filch.Room    // of tasks with processes left unkilled
 	lent    []*claim      // claims of tasks with steps
-	next    Room          // of the waiting task
+	next    filch.Room    // of the waiting task
 	waiting bool          // a task waits
 	since   time.Duration // when the last task was started, or tasks began to wait
 }
 
 // held is the room of the tasks themselves.
-func (t *tasks) held() Room { return t.used.room.Minus(t.stuck) }
+func (t *tasks) held() filch.Room { return t.used.room.Minus(t.stuck) }
 
 // TaskLoan is the room given to a task.
 type TaskLoan struct {
@@ -30,7 +32,7 @@ type TaskLoan struct {
 }
 
 // Room is the amount of a loan.
-func (n TaskLoan) Room() Room { return n.room }
+func (n TaskLoan) Room() filch.Room { return n.room }
 
 // Slots are the numbers of the slots of a loan.
 func (n TaskLoan) Slots() []int32 { return n.slots.list() }
@@ -47,7 +49,7 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 
 // TaskRoom is the room available to tasks at the moment, including the room they
 // have: all free room, unless a gang has the turn.
-func (l *Ledger) TaskRoom() Room {
+func (l *Ledger) TaskRoom() filch.Room {
 	if l.closing.drained() || l.closing.shut || l.wait.first() != nil && !l.tasksFirst(l.wait.first()) {
 		return l.tasks.held()
 	}
@@ -64,7 +66,7 @@ func (l *Ledger) tasksFirst(c *claim) bool {
 // waiting task. Then the task keeps nothing from gangs: each would wait for the
 // other.
 func (l *Ledger) tasksBlocked() bool {
-	if mutantTasksBlock || l.free.room.Fits(Room{}, l.tasks.next) > 0 {
+	if mutantTasksBlock || l.free.room.Fits(filch.Room{}, l.tasks.next) > 0 {
 		return false
 	}
 	room := l.Total().Minus(l.tasks.stuck)
@@ -73,16 +75,16 @@ func (l *Ledger) tasksBlocked() bool {
 			room = room.Minus(c.room)
 		}
 	}
-	return room.Fits(Room{}, l.tasks.next) < 1
+	return room.Fits(filch.Room{}, l.tasks.next) < 1
 }
 
 // open is the free room available to c.
-func (l *Ledger) open(c *claim) Room {
+func (l *Ledger) open(c *claim) filch.Room {
 	if !l.tasksFirst(c) {
 		return l.free.room
 	}
 	next := l.tasks.next
-	return l.free.room.Minus(Room{
+	return l.free.room.Minus(filch.Room{
 		Slots: min(next.Slots, l.free.room.Slots), MemBytes: min(next.MemBytes, l.free.room.MemBytes), GPUs: min(next.GPUs, l.free.room.GPUs),
 	})
 }
@@ -90,12 +92,12 @@ func (l *Ledger) open(c *claim) Room {
 // TakeTask gives a task room at once, or returns false if another has the turn. A
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
-func (l *Ledger) TakeTask(now time.Duration, each Room) (TaskLoan, bool) {
+func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
 	room := l.TaskRoom().Minus(l.tasks.held())
 	if l.closing.drained() && !l.closing.shut {
 		room = l.free.room
 	}
-	if room.Fits(Room{}, each) < 1 {
+	if room.Fits(filch.Room{}, each) < 1 {
 		return TaskLoan{}, false
 	}
 	n := TaskLoan{}
@@ -142,8 +144,8 @@ func (l *Ledger) SubTask(a Ask, n *TaskLoan) (Loan, bool) {
 // TasksWait receives whether ready tasks found no room, and the room needed by the
 // first such task. A task too large for this node keeps nothing from others: the
 // task waits here for a thief.
-func (l *Ledger) TasksWait(now time.Duration, waiting bool, next Room) {
-	waiting = waiting && l.Total().Fits(Room{}, next) > 0
+func (l *Ledger) TasksWait(now time.Duration, waiting bool, next filch.Room) {
+	waiting = waiting && l.Total().Fits(filch.Room{}, next) > 0
 	if waiting && !l.tasks.waiting {
 		l.tasks.since = now
 	}

@@ -12,7 +12,7 @@ import (
 // Gangs and tasks take turns: neither keeps the other out.
 func TestTasksAndGangsTakeTurns(t *testing.T) {
 	l := New(cpus(2), 1)
-	one := Room{Slots: 1}
+	one := filch.Room{Slots: 1}
 	a, _ := l.TakeTask(1, one)
 	b, ok := l.TakeTask(1, one)
 	if !ok {
@@ -50,7 +50,7 @@ func TestTasksAndGangsTakeTurns(t *testing.T) {
 // A node-wide gang is let in although tasks never stop coming.
 func TestTasksLetAnExclusiveGangIn(t *testing.T) {
 	l := New(cpus(4), 1)
-	one := Room{Slots: 1}
+	one := filch.Room{Slots: 1}
 	var running []TaskLoan
 	now := time.Duration(1)
 	fill := func() {
@@ -82,16 +82,16 @@ func TestTasksLetAnExclusiveGangIn(t *testing.T) {
 
 func TestTasksWhenDraining(t *testing.T) {
 	l := New(cpus(2), 1)
-	n, _ := l.TakeTask(1, Room{Slots: 1})
+	n, _ := l.TakeTask(1, filch.Room{Slots: 1})
 	l.Drain(2, true)
 	if room := l.TaskRoom(); room.Slots != 1 {
 		t.Errorf("a draining node has room for tasks in %d slots, want the one that is taken", room.Slots)
 	}
-	begun, ok := l.TakeTask(2, Room{Slots: 1})
+	begun, ok := l.TakeTask(2, filch.Room{Slots: 1})
 	if !ok {
 		t.Error("a task whose start was recorded before the drain gets no room")
 	}
-	if _, ok := l.TakeTask(2, Room{Slots: 1}); ok {
+	if _, ok := l.TakeTask(2, filch.Room{Slots: 1}); ok {
 		t.Error("a third task was taken of two slots")
 	}
 	l.EndTask(3, begun, false)
@@ -105,26 +105,26 @@ func TestTasksWhenDraining(t *testing.T) {
 // a drained node gave it away: jobs get the node all the same.
 func TestTaskTooLargeKeepsNothing(t *testing.T) {
 	l := New(cpus(2), 1)
-	l.TasksWait(1, true, Room{Slots: 4})
-	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 2, Each: Room{Slots: 1}, Wait: true}
-	if s := l.Ask(2, gang, Unbounded); s.Held != 2 {
+	l.TasksWait(1, true, filch.Room{Slots: 4})
+	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 2, Each: filch.Room{Slots: 1}, Wait: true}
+	if s := l.Ask(2, gang, filch.Unbounded); s.Held != 2 {
 		t.Errorf("a job got %d of 2 slots beside a task that takes 4", s.Held)
 	}
 }
 
 func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 	l := New(cpus(2), 1)
-	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: Room{Slots: 1}, Wait: true}
+	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: filch.Room{Slots: 1}, Wait: true}
 	l.NearsEnd(1)
 	l.NearsEnd(1)
-	if _, ok := l.TakeTask(2, Room{Slots: 1}); !ok {
+	if _, ok := l.TakeTask(2, filch.Room{Slots: 1}); !ok {
 		t.Error("a task that can end in time gets no room")
 	}
 	if _, ok := l.Take(2, gang); ok || !l.Draining() {
 		t.Error("a node that ends lends to a job")
 	}
 	gang.Ends = true
-	if s := l.Ask(2, gang, Unbounded); s.Held != 1 || s.Refused {
+	if s := l.Ask(2, gang, filch.Unbounded); s.Held != 1 || s.Refused {
 		t.Errorf("a job that ends in time got %+v", s)
 	}
 	l.Release(2, gang.Key, l.Status(gang.Key).Lease, 2)
@@ -137,7 +137,7 @@ func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 		t.Errorf("the end undid the drain: room in %d slots, want 1", room.Slots)
 	}
 	l.Drain(5, false)
-	if _, ok := l.TakeTask(5, Room{Slots: 1}); !ok {
+	if _, ok := l.TakeTask(5, filch.Room{Slots: 1}); !ok {
 		t.Error("a node that is drained no more takes no task")
 	}
 }
@@ -145,7 +145,7 @@ func TestTasksGoOnWhenTheNodeEnds(t *testing.T) {
 func BenchmarkTakeTask(b *testing.B) {
 	l := New(cpus(16), 1)
 	for b.Loop() {
-		n, _ := l.TakeTask(1, Room{Slots: 1})
+		n, _ := l.TakeTask(1, filch.Room{Slots: 1})
 		l.EndTask(1, n, false)
 	}
 }
@@ -153,39 +153,39 @@ func BenchmarkTakeTask(b *testing.B) {
 // The steps of a task use what it has, and nothing else.
 func TestTasksLendToTheirSteps(t *testing.T) {
 	l := New(Capacity{Slots: 6, MemBytes: 8, GPUs: []string{"a", "b"}}, 1)
-	n, ok := l.TakeTask(1, Room{Slots: 4, MemBytes: 4, GPUs: 1})
+	n, ok := l.TakeTask(1, filch.Room{Slots: 4, MemBytes: 4, GPUs: 1})
 	if !ok {
 		t.Fatal("a task does not fit on an idle node")
 	}
-	step := func(job filch.JobID, ranks int32, each Room) (Loan, bool) {
+	step := func(job filch.JobID, ranks int32, each filch.Room) (Loan, bool) {
 		loan, ok := l.SubTask(Ask{Key: Key{Job: job, Attempt: 1}, Origin: "n1", Each: each, Want: ranks}, &n)
 		l.Check()
 		return loan, ok
 	}
-	for _, each := range []Room{{Slots: 1, MemBytes: 2}, {Slots: 1, GPUs: 1}, {Slots: 2}} {
+	for _, each := range []filch.Room{{Slots: 1, MemBytes: 2}, {Slots: 1, GPUs: 1}, {Slots: 2}} {
 		if _, ok := step(9, 3, each); ok {
 			t.Errorf("three ranks of %+v fit in a task of 4 slots, 4 bytes and a GPU", each)
 		}
 	}
-	a, ok := step(1, 3, Room{Slots: 1, MemBytes: 1})
-	if !ok || len(a.Slots) != 3 || a.MemBytes != 3 || l.Free() != (Room{Slots: 2, MemBytes: 4, GPUs: 1}) {
+	a, ok := step(1, 3, filch.Room{Slots: 1, MemBytes: 1})
+	if !ok || len(a.Slots) != 3 || a.MemBytes != 3 || l.Free() != (filch.Room{Slots: 2, MemBytes: 4, GPUs: 1}) {
 		t.Fatalf("lent %+v, %t, free %+v", a, ok, l.Free())
 	}
-	if _, ok := step(2, 2, Room{Slots: 1}); ok {
+	if _, ok := step(2, 2, filch.Room{Slots: 1}); ok {
 		t.Error("a second step got slots of the first")
 	}
-	b, ok := step(2, 1, Room{Slots: 1, GPUs: 1})
+	b, ok := step(2, 1, filch.Room{Slots: 1, GPUs: 1})
 	if !ok || len(b.GPUs) != 1 || slices.Contains(a.Slots, b.Slots[0]) {
 		t.Fatalf("lent %+v beside %+v, %t", b, a, ok)
 	}
 	l.End(2, Key{Job: 1, Attempt: 1}, a.Lease, false)
-	if _, ok := step(3, 3, Room{Slots: 1}); !ok || l.Free().Slots != 2 {
+	if _, ok := step(3, 3, filch.Room{Slots: 1}); !ok || l.Free().Slots != 2 {
 		t.Errorf("what a step gave back went to the node: %+v free", l.Free())
 	}
 	// A step that does not end with its task keeps its slots.
 	l.EndTask(3, n, false)
 	l.Check()
-	if l.Free() != (Room{Slots: 2, MemBytes: 8, GPUs: 1}) {
+	if l.Free() != (filch.Room{Slots: 2, MemBytes: 8, GPUs: 1}) {
 		t.Errorf("free %+v while two steps use four slots", l.Free())
 	}
 	l.End(4, Key{Job: 2, Attempt: 1}, b.Lease, false)
@@ -204,10 +204,10 @@ func TestTaskAndGangDoNotWaitForEachOther(t *testing.T) {
 	if s := l.Ask(1, gang, 1); s.Held != 1 {
 		t.Fatalf("got %+v, want one of two", s)
 	}
-	l.TasksWait(2, true, Room{Slots: 5})
+	l.TasksWait(2, true, filch.Room{Slots: 5})
 	gang.Wait = true
 	gang.Round++
-	if s := l.Ask(3, gang, Unbounded); s.Held != 2 {
+	if s := l.Ask(3, gang, filch.Unbounded); s.Held != 2 {
 		t.Fatalf("four slots are free, and the gang holds %d of the 2 that it asked for", s.Held)
 	}
 	loan, ok := l.Lock(4, gang.Key, l.Status(gang.Key).Lease, 2)
@@ -216,11 +216,11 @@ func TestTaskAndGangDoNotWaitForEachOther(t *testing.T) {
 	}
 	other := ask(2, 1)
 	other.Wait = true
-	if s := l.Ask(5, other, Unbounded); s.Held != 0 {
+	if s := l.Ask(5, other, filch.Unbounded); s.Held != 0 {
 		t.Fatalf("a gang that came after the task holds %d slots", s.Held)
 	}
 	l.End(6, gang.Key, loan.Lease, false)
-	if _, ok := l.TakeTask(7, Room{Slots: 5}); !ok {
+	if _, ok := l.TakeTask(7, filch.Room{Slots: 5}); !ok {
 		t.Fatal("the whole node is free, and it is the task's turn")
 	}
 	l.Check()

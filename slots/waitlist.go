@@ -3,6 +3,8 @@ package slots
 import (
 	"slices"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // waitList is the claims that wait for slots, in the order of tickets.
@@ -48,7 +50,7 @@ func (w *waitList) hasOlder(a Ask) bool {
 
 // blocks is the first claim, if the claim holds nothing and so keeps all others off
 // the free slots. The ledger asks the origin now and then whether the job still waits.
-func (w *waitList) blocks(free Room) *claim {
+func (w *waitList) blocks(free filch.Room) *claim {
 	if c := w.first(); c != nil && c.held == 0 && free.Slots > 0 {
 		return c
 	}

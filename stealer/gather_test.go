@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 	. "github.com/filch-hpc/filch/stealer"
 )
 
@@ -14,12 +13,12 @@ import (
 func cluster(n int, size int32) *Members {
 	m := NewMembers()
 	for i := range n {
-		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Incarnation: 1, Total: slots.Room{Slots: size}})
+		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Incarnation: 1, Total: filch.Room{Slots: size}})
 	}
 	return m
 }
 
-func need(ranks int32) Need { return Need{Ranks: ranks, MinNodes: 1, Each: slots.Room{Slots: 1}} }
+func need(ranks int32) Need { return Need{Ranks: ranks, MinNodes: 1, Each: filch.Room{Slots: 1}} }
 
 // scene plays the victims of one Gather, each with a number of free slots.
 type scene struct {
@@ -254,7 +253,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		return moves
 	}
 	s.free["n3"] = 4
-	moves := change(Member{Name: "n3", Incarnation: 1, Total: slots.Room{Slots: 4}})
+	moves := change(Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
 	if len(moves.Asks) != 1 || moves.Asks[0].To != "n3" || !moves.Asks[0].Wait {
 		t.Fatalf("asked %+v, want the new node for all it has", moves.Asks)
 	}
@@ -262,19 +261,19 @@ func TestMembersComeAndGo(t *testing.T) {
 	if _, ok := g.Ready(); !ok {
 		t.Fatal("not ready with a third node")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Standing: Suspect, Total: slots.Room{Slots: 4}})
+	change(Member{Name: "n3", Incarnation: 1, Standing: Suspect, Total: filch.Room{Slots: 4}})
 	if _, ok := g.Ready(); ok {
 		t.Error("ready on slots of a suspect")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Total: slots.Room{Slots: 4}})
+	change(Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
 	if _, ok := g.Ready(); !ok {
 		t.Error("not ready though the suspicion is over")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Standing: Dead, Total: slots.Room{Slots: 4}})
+	change(Member{Name: "n3", Incarnation: 1, Standing: Dead, Total: filch.Room{Slots: 4}})
 	if held, _ := g.Held(); held != 4 {
 		t.Errorf("%d ranks held, want 4 without the dead node's", held)
 	}
-	moves = change(Member{Name: "n3", Incarnation: 2, Total: slots.Room{Slots: 4}})
+	moves = change(Member{Name: "n3", Incarnation: 2, Total: filch.Room{Slots: 4}})
 	if len(moves.Asks) != 1 {
 		t.Errorf("asked %+v, want the node asked again that came back", moves.Asks)
 	}

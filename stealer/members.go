@@ -8,7 +8,6 @@ package stealer
 
 import (
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 )
 
 // Standing says how a member may be used.
@@ -36,7 +35,7 @@ type Member struct {
 	Name        filch.NodeName
 	Incarnation uint64
 	Standing    Standing
-	Total       slots.Room
+	Total       filch.Room
 	Group       string // of nodes near to each other: an allocation; "" unknown
 	Why         string // the reason for draining; "" none was given
 }

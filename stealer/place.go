@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 )
 
 // Layout says in which order ranks go to nodes.
@@ -31,7 +30,7 @@ type Span struct {
 // Need is the complete request of a job.
 type Need struct {
 	Ranks      int32
-	Base, Each slots.Room // shared by all ranks on a node, and taken by each
+	Base, Each filch.Room // shared by all ranks on a node, and taken by each
 	MinNodes   int32      // at least 1, at most Ranks
 	MaxNodes   int32      // 0 no bound
 	PerNode    int32      // 0 no bound
@@ -61,7 +60,7 @@ type Share struct {
 
 // limit is the most ranks of the job for a node with the given total, leaving at
 // least one rank for each of the other nodes needed.
-func (n *Need) limit(total slots.Room) int32 {
+func (n *Need) limit(total filch.Room) int32 {
 	k := total.Fits(n.Base, n.Each)
 	if n.PerNode > 0 {
 		k = min(k, n.PerNode)
@@ -235,7 +234,7 @@ func (n *Need) Even(fits func() bool) {
 // number of eligible nodes.
 func (n *Need) Ceiling(m *Members) (ranks int64, nodes int32) {
 	wide := *n
-	wide.Ranks, wide.MinNodes = slots.Unbounded, 1
+	wide.Ranks, wide.MinNodes = filch.Unbounded, 1
 	var limits []int64
 	for i := range m.list {
 		p := &m.list[i]

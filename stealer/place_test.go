@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 	. "github.com/filch-hpc/filch/stealer"
 )
 
@@ -102,9 +101,9 @@ func TestAssignAsSrunDoes(t *testing.T) {
 func TestCeiling(t *testing.T) {
 	m := NewMembers()
 	for i, s := range []Standing{Up, Up, Suspect, Draining, Dead, Left} {
-		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Standing: s, Total: slots.Room{Slots: 4, MemBytes: 8 << 30}})
+		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Standing: s, Total: filch.Room{Slots: 4, MemBytes: 8 << 30}})
 	}
-	one := slots.Room{Slots: 1}
+	one := filch.Room{Slots: 1}
 	for _, c := range []struct {
 		name  string
 		need  Need
@@ -114,11 +113,11 @@ func TestCeiling(t *testing.T) {
 		{"all-live", Need{Ranks: 1, Each: one}, 16, 4},
 		{"two-nodes", Need{Ranks: 1, Each: one, MaxNodes: 2}, 8, 4},
 		{"per-node", Need{Ranks: 1, Each: one, PerNode: 3}, 12, 4},
-		{"memory", Need{Ranks: 1, Each: slots.Room{Slots: 1, MemBytes: 5 << 30}}, 4, 4},
-		{"three-slots", Need{Ranks: 1, Each: slots.Room{Slots: 3}}, 4, 4},
+		{"memory", Need{Ranks: 1, Each: filch.Room{Slots: 1, MemBytes: 5 << 30}}, 4, 4},
+		{"three-slots", Need{Ranks: 1, Each: filch.Room{Slots: 3}}, 4, 4},
 		{"named", Need{Ranks: 1, Each: one, Only: []filch.NodeName{"n1", "n5"}}, 4, 1},
 		{"excluded", Need{Ranks: 1, Each: one, Exclude: []filch.NodeName{"n1", "n2"}}, 8, 2},
-		{"gpus", Need{Ranks: 1, Each: slots.Room{Slots: 1, GPUs: 1}}, 0, 0},
+		{"gpus", Need{Ranks: 1, Each: filch.Room{Slots: 1, GPUs: 1}}, 0, 0},
 	} {
 		if ranks, nodes := c.need.Ceiling(m); ranks != c.ranks || nodes != c.nodes {
 			t.Errorf("%s: %d ranks on %d nodes, want %d on %d", c.name, ranks, nodes, c.ranks, c.nodes)

@@ -14,13 +14,12 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
 // Card is a node's description of itself for all other nodes, sent by gossip.
 type Card struct {
-	Total  slots.Room
+	Total  filch.Room
 	Unused int32 // keeps the field's place: a launcher of an earlier build reads fields by order
 	PID    int32
 	Build  string

@@ -45,7 +45,7 @@ func (r *rig) once(total int32) *cli.Tasks {
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
 	tasks, err := c.SubmitTasks(&mtc.Submission{Name: "once", Total: total, Follow: true, Spec: record.Spec{
-		Each: record.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
+		Each: filch.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
 	}})
 	if err != nil {
 		r.t.Fatal(err)

@@ -121,7 +121,7 @@ func (r *rig) bag(total int32, body []byte) *cli.Tasks {
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
 	tasks, err := c.SubmitTasks(&mtc.Submission{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
-		Each: record.Room{Slots: 1}, Body: body, CrashLimit: record.CrashLimit,
+		Each: filch.Room{Slots: 1}, Body: body, CrashLimit: record.CrashLimit,
 	}})
 	if err != nil {
 		r.t.Fatal(err)

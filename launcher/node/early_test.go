@@ -3,6 +3,8 @@ package node_test
 import (
 	"testing"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
@@ -23,7 +25,7 @@ func TestNothingIsDueForAClientThatWent(t *testing.T) {
 	})
 	before := len(w.replies)
 	n1.input(func(out *launcher.Outbox) {
-		s := mtc.Submission{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: record.Room{Slots: 1}}}
+		s := mtc.Submission{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: filch.Room{Slots: 1}}}
 		n1.node.SubmitTasks(w.Now(), 7, s, int64(w.Now()), out)
 	})
 	if len(w.replies) > before {

@@ -53,7 +53,7 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 
 	// Before it is accepted, too.
 	before := len(w.jobs())
-	s := mtc.Submission{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
+	s := mtc.Submission{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
 	part(&s)
 	h.input(func(out *launcher.Outbox) { h.node.SubmitTasks(w.Now(), 5, s, int64(w.Now()), out) })
 	h.input(func(out *launcher.Outbox) { h.node.ClientGone(w.Now(), 5, out) })

@@ -132,7 +132,7 @@ func (k *knot) Ties() []launcher.Tie {
 // holder returns the Tie of a holder with slots on this node and clients inside. The
 // slots are negative if the holder may end by itself.
 func (k *knot) holder(in launcher.Inside) launcher.Tie {
-	t := launcher.Tie{Node: k.Cfg.Name, Inside: in, Room: launcher.Room{Slots: -1}}
+	t := launcher.Tie{Node: k.Cfg.Name, Inside: in, Room: filch.Room{Slots: -1}}
 	if in.Task != 0 {
 		if r := k.tasks.TaskOf(in.Job, in.Task); r != nil {
 			t.Room = r.Loan.Room()

@@ -318,7 +318,7 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 		h.input(func(out *launcher.Outbox) {
 			h.node.Message(w.Now(), from, &launcher.Ask{
 				Job: 7, Attempt: 2, Ticket: filch.Ticket{UnixNS: 1, Job: 7}, Incarnation: 1,
-				Each: launcher.Room{Slots: 1}, Want: 4, Wait: true, Round: round,
+				Each: filch.Room{Slots: 1}, Want: 4, Wait: true, Round: round,
 			}, out)
 		})
 	}

@@ -233,7 +233,7 @@ func (p *parents) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) s
 }
 
 // hostRoom returns the whole room of a parent on its node i.
-func (p *parents) hostRoom(j *job, i int) launcher.Room {
+func (p *parents) hostRoom(j *job, i int) filch.Room {
 	at := &j.run.launch.Nodes[i]
 	if m := p.Members.Find(at.Node); j.need.Exclusive && m >= 0 {
 		return p.Members.At(m).Total

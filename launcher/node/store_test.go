@@ -424,7 +424,7 @@ func TestAFullNodeTakesNoMore(t *testing.T) {
 	if r := w.heard(open, launcher.TasksRefused); r == nil || r.Err.Kind != filch.Unavailable {
 		t.Errorf("to add tasks was not refused: %+v", r)
 	}
-	bag := mtc.Submission{Name: "bag", Total: 1, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
+	bag := mtc.Submission{Name: "bag", Total: 1, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
 	h.input(func(out *launcher.Outbox) { h.node.SubmitTasks(w.Now(), 2, bag, 0, out) })
 	if last := w.replies[len(w.replies)-1]; !strings.HasPrefix(last, "n1 client 2: ") || !strings.Contains(last, "cannot record more") {
 		t.Errorf("who submitted a bag heard %q", last)

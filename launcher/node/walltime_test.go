@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -150,7 +151,7 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	}
 
 	w = netOf(t, 2, 2, ends)
-	other := Peer{Name: "n2", Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}, Group: "slurm-9"}
+	other := Peer{Name: "n2", Incarnation: 1, Standing: stealer.Up, Total: filch.Room{Slots: 2}, Group: "slurm-9"}
 	n1 := w.nodes["n1"]
 	w.run(45 * sec)
 	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), other, out) })

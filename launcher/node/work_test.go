@@ -64,7 +64,7 @@ func (h *host) finish(serial uint64, end launcher.TaskEnd) {
 func (w *net) bag(name filch.NodeName, client launcher.ClientID, total int32, change func(*mtc.Submission)) filch.JobID {
 	w.t.Helper()
 	s := mtc.Submission{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
-		Each: record.Room{Slots: 1}, CrashLimit: record.CrashLimit, Body: []byte{launcher.BodyOrder},
+		Each: filch.Room{Slots: 1}, CrashLimit: record.CrashLimit, Body: []byte{launcher.BodyOrder},
 	}}
 	if change != nil {
 		change(&s)
@@ -252,7 +252,7 @@ func TestNothingToDoTakesTurns(t *testing.T) {
 	n := w.nodes["n1"].node
 	var out launcher.Outbox
 	n.SubmitTasks(w.Now(), 1, mtc.Submission{Name: "noops", Total: 50_000, Follow: true, Spec: record.Spec{
-		Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
+		Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
 	}}, 0, &out)
 	turns := 1
 	done := func() bool {
@@ -317,7 +317,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 func (w *net) offer(h *host, client launcher.ClientID) int {
 	h.input(func(out *launcher.Outbox) {
 		h.node.SubmitTasks(w.Now(), client, mtc.Submission{Name: "offer", Total: 3, Follow: true, Spec: record.Spec{
-			Each: record.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
+			Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
 		}}, int64(w.Now()), out)
 	})
 	return len(w.replies)

@@ -1,36 +1,18 @@
 package record
 
+import "github.com/filch-hpc/filch"
+
 import "time"
-
-// Room is an amount of slots, memory and GPUs, with the fields of slots.Room.
-type Room struct {
-	Slots    int32
-	MemBytes int64
-	GPUs     int32
-}
-
-func (r Room) Plus(s Room) Room {
-	return Room{r.Slots + s.Slots, r.MemBytes + s.MemBytes, r.GPUs + s.GPUs}
-}
-
-func (r Room) Minus(s Room) Room {
-	return Room{r.Slots - s.Slots, r.MemBytes - s.MemBytes, r.GPUs - s.GPUs}
-}
-
-// Holds reports whether s fits in r; a resource that s does not need may be overdrawn.
-func (r Room) Holds(s Room) bool {
-	return s.Slots <= r.Slots && (s.MemBytes == 0 || s.MemBytes <= r.MemBytes) && (s.GPUs == 0 || s.GPUs <= r.GPUs)
-}
 
 // Spec is the common properties of a job's tasks.
 type Spec struct {
-	Body       []byte // the program to run, opaque here: the launcher's own template
-	Each       Room   // the room of each task
-	Cap        int32  // bound of the running tasks in the whole instance; 0 no limit
-	Retries    int32  // after an end that is not ok
-	CrashLimit uint8  // committed starts that may die with their node; 0 is [CrashLimit]
-	Sure       bool   // the first start of each task is committed too
-	Once       bool   // started at most once
+	Body       []byte     // the program to run, opaque here: the launcher's own template
+	Each       filch.Room // the room of each task
+	Cap        int32      // bound of the running tasks in the whole instance; 0 no limit
+	Retries    int32      // after an end that is not ok
+	CrashLimit uint8      // committed starts that may die with their node; 0 is [CrashLimit]
+	Sure       bool       // the first start of each task is committed too
+	Once       bool       // started at most once
 	OnFail     FailMode
 	Payloads   bool // each task has a line of its own
 	Limits     bool // a line may have a limit of its own, in place of Limit
@@ -136,12 +118,12 @@ func DecodeSpec(v []byte) (*Spec, error) {
 	return s, r.Done()
 }
 
-func (w *Writer) room(m Room) {
+func (w *Writer) room(m filch.Room) {
 	w.Uint(uint64(m.Slots))
 	w.Uint(uint64(m.MemBytes))
 	w.Uint(uint64(m.GPUs))
 }
 
-func (r *Reader) room() Room {
-	return Room{r.Index(), int64(r.UpTo(1<<62 - 1)), r.Index()}
+func (r *Reader) room() filch.Room {
+	return filch.Room{Slots: r.Index(), MemBytes: int64(r.UpTo(1<<62 - 1)), GPUs: r.Index()}
 }

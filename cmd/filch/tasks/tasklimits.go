@@ -55,7 +55,7 @@ func (f *needFlags) needs(sp *record.Spec) (err error) {
 	if f.cpus < 1 {
 		return filch.Errorf(filch.Invalid, "a task cannot take %d slots", f.cpus)
 	}
-	sp.Each = record.Room{Slots: f.cpus}
+	sp.Each = filch.Room{Slots: f.cpus}
 	if f.mem != "" {
 		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
 			return err

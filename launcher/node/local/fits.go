@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -60,7 +59,7 @@ func memText(b int64) string {
 
 // largestNode describes the largest amounts on any single node.
 func (s *Self) largestNode(d *stealer.Need) string {
-	var most slots.Room
+	var most filch.Room
 	for i := range s.Members.Len() {
 		p := s.Members.At(int32(i))
 		if p.Standing <= stealer.Draining && d.Allows(p.Name) {

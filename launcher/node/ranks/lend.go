@@ -25,7 +25,7 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 		h.report(t, p)
 		return
 	}
-	limit := int32(slots.Unbounded)
+	limit := int32(filch.Unbounded)
 	if m.Half && !m.Exclusive {
 		limit = stealer.Half(h.Ledger.Spare(a))
 	}
@@ -35,7 +35,7 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 
 // sane reports whether ranks may take these amounts: nothing is negative, and there is at
 // least one slot.
-func sane(base, each launcher.Room) bool {
+func sane(base, each filch.Room) bool {
 	return base.Slots >= 0 && base.MemBytes >= 0 && base.GPUs >= 0 &&
 		each.Slots >= 0 && each.MemBytes >= 0 && each.GPUs >= 0 && (base.Slots > 0 || each.Slots > 0)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -26,7 +25,7 @@ func (w *Tasks) begin() {
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
 		Group: w.Cfg.Group, Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit,
 	})
-	w.out, w.room, w.drains, w.late, w.naps = mtc.Out{}, record.Room{}, false, nil, nil
+	w.out, w.room, w.drains, w.late, w.naps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials = make(map[uint64]uint64)
 	clear(w.watches)
 }

@@ -29,8 +29,8 @@ type Tasks struct {
 
 	core   *mtc.Core
 	out    mtc.Out
-	room   record.Room // as last told to the core
-	drains bool        // likewise
+	room   filch.Room // as last told to the core
+	drains bool       // likewise
 	// Never used twice on this node, not even by another core or launcher.
 	serial uint64
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
@@ -115,7 +115,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 // accepted when every record is committed, or refused.
 func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.Submission, unixNS int64, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	never := w.NeverFits(&stealer.Need{Ranks: 1, Each: slots.Room(s.Spec.Each), MinNodes: 1})
+	never := w.NeverFits(&stealer.Need{Ranks: 1, Each: s.Spec.Each, MinNodes: 1})
 	switch {
 	case never != nil:
 		w.refuseTasks(t, client, 0, never)
@@ -212,9 +212,9 @@ func (w *Tasks) follows(id filch.JobID, client launcher.ClientID) {
 // ready returns the core, after telling it how much room tasks may use, and whether the
 // node drains.
 func (w *Tasks) ready(t *local.Turn) *mtc.Core {
-	room := record.Room(w.Ledger.TaskRoom())
+	room := w.Ledger.TaskRoom()
 	if w.over {
-		room = record.Room{}
+		room = filch.Room{}
 	}
 	if room != w.room {
 		w.room = room
@@ -306,7 +306,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	if len(w.late) > 0 {
 		room, short = w.late[0].Spec.Each, true
 	}
-	w.Ledger.TasksWait(t.Now, short, slots.Room(room))
+	w.Ledger.TasksWait(t.Now, short, room)
 	return len(o.Proposals)+len(o.Starts)+len(o.Sends) > 0 || o.Sweep || !w.idle() || w.HasMail()
 }
 
@@ -339,7 +339,7 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 // startTask gives a task its room and passes the task to the daemon; built-in tasks end
 // here.
 func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
-	loan, ok := w.Ledger.TakeTask(t.Now, slots.Room(s.Spec.Each))
+	loan, ok := w.Ledger.TakeTask(t.Now, s.Spec.Each)
 	if !ok {
 		w.late = append(w.late, *s)
 		return

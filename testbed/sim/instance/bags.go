@@ -85,7 +85,7 @@ func (w *World) drawBag(d *engine.Dice) {
 	s := &b.request
 	s.Name, s.Follow = fmt.Sprintf("bag%d", b.index), true
 	s.Total = int32(1 + d.N(tasksMax))
-	s.Spec = record.Spec{Body: taskBody(b.index), Each: record.Room{Slots: 1}, Once: d.Chance(0.25), Retries: int32(d.N(3)), CrashLimit: 100}
+	s.Spec = record.Spec{Body: taskBody(b.index), Each: filch.Room{Slots: 1}, Once: d.Chance(0.25), Retries: int32(d.N(3)), CrashLimit: 100}
 	if d.Chance(0.5) {
 		s.Spec.CrashLimit, s.Spec.Sure = uint8(1+d.N(3)), d.Chance(0.3)
 	}

@@ -117,7 +117,7 @@ func (w *World) forgotten(h *host, j *job, err *filch.Error) {
 
 // member is what the overlay says of a host.
 func (h *host) member(incarnation uint64, s stealer.Standing) node.Peer {
-	total := slots.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
+	total := filch.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
 	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
 }
 

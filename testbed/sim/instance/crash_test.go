@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -18,7 +19,7 @@ func crashWorld(f *fuse, ranks int, bad bool) *World {
 	add := func(host int32, at time.Duration, ranks int, runs time.Duration, bad []badEnd) {
 		j := &job{host: host, demand: demand{Submit: at, Slots: ranks, Runs: runs}, outcome: newOutcome()}
 		j.request = launcher.Request{
-			Shape:  launcher.Shape{Ranks: int32(ranks), PerRank: slots.Room{Slots: 1}},
+			Shape:  launcher.Shape{Ranks: int32(ranks), PerRank: filch.Room{Slots: 1}},
 			Policy: launcher.Policy{KillOnBad: true, KillWait: 500 * time.Millisecond},
 			Order:  order(len(w.jobs)),
 		}

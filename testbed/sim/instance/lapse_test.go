@@ -48,7 +48,7 @@ func TestBagOfWhichARecordWentBack(t *testing.T) {
 func (s *scene) submitTasks(total int32, takes time.Duration) *bag {
 	b := &bag{index: len(s.bags), shortest: takes, longest: takes, submit: time.Millisecond}
 	b.request.Total, b.request.Follow = total, true
-	b.request.Spec = record.Spec{Body: taskBody(b.index), Each: record.Room{Slots: 1}, Once: true}
+	b.request.Spec = record.Spec{Body: taskBody(b.index), Each: filch.Room{Slots: 1}, Once: true}
 	b.grow(total)
 	s.bags = append(s.bags, b)
 	s.At(b.submit, func() { s.submitBag(b) })

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -117,7 +116,7 @@ func (w *World) drawJob(d *engine.Dice, i int) *job {
 	if j.Slots <= 4*each && d.Chance(0.1) {
 		j.Runs = d.Between(2*time.Second, 25*time.Second)
 	}
-	shape := launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}}
+	shape := launcher.Shape{Ranks: int32(j.Slots), PerRank: filch.Room{Slots: 1}}
 	w.drawShape(d, j, &shape)
 	j.request = launcher.Request{
 		Shape:  shape,
@@ -246,7 +245,7 @@ func (w *World) add(j *job) {
 // drawSteps gives some jobs steps: small runs inside their slots.
 func (w *World) drawSteps(d *engine.Dice) {
 	for _, parent := range append([]*job(nil), w.jobs...) {
-		if !d.Chance(0.15) || parent.request.Shape.PerRank != (slots.Room{Slots: 1}) {
+		if !d.Chance(0.15) || parent.request.Shape.PerRank != (filch.Room{Slots: 1}) {
 			continue
 		}
 		for range 1 + d.N(3) {
@@ -254,7 +253,7 @@ func (w *World) drawSteps(d *engine.Dice) {
 			j.Slots = 1 + d.N(parent.Slots)
 			j.Runs = d.Between(time.Millisecond, max(parent.Runs/2, 2*time.Millisecond))
 			j.request = launcher.Request{
-				Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}},
+				Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: filch.Room{Slots: 1}},
 				Policy: parent.request.Policy, Order: order(len(w.jobs)),
 			}
 			j.request.Policy.TimeLimit = 0

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -87,7 +86,7 @@ func (s Scenario) Run() *Result {
 func plain(j *job, i int) *job {
 	j.outcome = newOutcome()
 	j.request = launcher.Request{
-		Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: slots.Room{Slots: 1}},
+		Shape:  launcher.Shape{Ranks: int32(j.Slots), PerRank: filch.Room{Slots: 1}},
 		Policy: launcher.Policy{KillOnBad: true, KillWait: time.Second},
 		Order:  order(i),
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -24,7 +23,7 @@ func newScene(t *testing.T, hosts int, each int32) *scene {
 func (s *scene) submit(host int32, at time.Duration, ranks int, runs time.Duration) *job {
 	j := &job{host: host, demand: demand{Submit: at, Slots: ranks, Runs: runs}, outcome: newOutcome()}
 	j.request = launcher.Request{
-		Shape:  launcher.Shape{Ranks: int32(ranks), PerRank: slots.Room{Slots: 1}},
+		Shape:  launcher.Shape{Ranks: int32(ranks), PerRank: filch.Room{Slots: 1}},
 		Policy: launcher.Policy{KillOnBad: true, KillWait: 500 * time.Millisecond},
 		Order:  order(len(s.jobs)),
 	}

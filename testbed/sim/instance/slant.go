@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -150,7 +151,7 @@ func slantStewards(w *World, d *engine.Dice) {
 func slantCaps(w *World, d *engine.Dice) {
 	w.drawBag(d)
 	for _, b := range w.bags {
-		b.request.Spec.Cap, b.request.Spec.Each = int32(1+d.N(4)), record.Room{Slots: 1}
+		b.request.Spec.Cap, b.request.Spec.Each = int32(1+d.N(4)), filch.Room{Slots: 1}
 		b.longest = d.Between(20*time.Millisecond, 300*time.Millisecond)
 		b.shortest = b.longest / 4
 	}

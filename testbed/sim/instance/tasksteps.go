@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -53,7 +54,7 @@ func (w *World) submitTaskStep(p *process, n int, runs time.Duration, deaf bool)
 	j.Submit, j.Slots, j.Runs = w.Now(), n, runs
 	j.request = launcher.Request{
 		Parent: p.launch.Start.Job, Task: p.launch.Serial, Order: order(j.index),
-		Shape:  launcher.Shape{Ranks: int32(n), PerRank: slots.Room{Slots: 1}},
+		Shape:  launcher.Shape{Ranks: int32(n), PerRank: filch.Room{Slots: 1}},
 		Policy: launcher.Policy{KillOnBad: true, KillWait: 200 * time.Millisecond},
 	}
 	j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: time.Millisecond, unready: -1, deaf: deaf}

@@ -5,9 +5,10 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
-	"github.com/filch-hpc/filch/slots"
 )
 
 // show prints a thing on one line, as a person reads it: what is asked, granted,
@@ -136,7 +137,7 @@ func firstJob(m *launcher.Renew) any {
 	return m.Leases[0].Job
 }
 
-func showRoom(r slots.Room) string {
+func showRoom(r filch.Room) string {
 	text := fmt.Sprintf("%d slots", r.Slots)
 	if r.MemBytes > 0 {
 		text += fmt.Sprintf(" and %d GiB", r.MemBytes>>30)

@@ -53,7 +53,7 @@ func newInstance(n int) *instance {
 	for _, p := range in.nodes { // in any order: nothing is under way yet
 		for _, o := range in.names {
 			if o != p.name {
-				p.node.Peer(0, node.Peer{Name: o, Incarnation: 1, Standing: stealer.Up, Total: slots.Room{Slots: 2}}, &p.out)
+				p.node.Peer(0, node.Peer{Name: o, Incarnation: 1, Standing: stealer.Up, Total: filch.Room{Slots: 2}}, &p.out)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func TestNodes(t *testing.T) {
 				p := in.nodes[in.names[i]]
 				p.input(func(now time.Duration, out *launcher.Outbox) {
 					p.node.SubmitTasks(now, launcher.ClientID(i+1), mtc.Submission{
-						Name: "bag", Total: int32(10 * n), Follow: true, Spec: record.Spec{Each: record.Room{Slots: 1}, Body: sleep},
+						Name: "bag", Total: int32(10 * n), Follow: true, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: sleep},
 					}, int64(time.Hour)+int64(i), out)
 				})
 			}

@@ -59,7 +59,7 @@ func (w *World) revive(h *host) {
 		w.lists[h.Index][o.Index] = m
 		h.core.SetMember(w.Now(), m.Member, &h.out)
 	}
-	h.core.SetRoom(w.Now(), record.Room{Slots: w.opt.Slots}, &h.out)
+	h.core.SetRoom(w.Now(), filch.Room{Slots: w.opt.Slots}, &h.out)
 	h.act()
 	w.hear(h.word())
 	// Homes moved.

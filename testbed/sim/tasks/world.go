@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
@@ -133,7 +132,7 @@ func NewWorld(opt Options) *World {
 				h.core.SetMember(0, o.word().Member, &h.out)
 			}
 		}
-		h.core.SetRoom(0, record.Room{Slots: opt.Slots}, &h.out)
+		h.core.SetRoom(0, filch.Room{Slots: opt.Slots}, &h.out)
 		h.act()
 	}
 	return w
@@ -261,7 +260,7 @@ func (w *World) Call(i int, what string, f func(c *mtc.Core, now time.Duration, 
 
 // Submit gives a host a job and lets another one follow it.
 func (w *World) Submit(i int, s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
-	if s.Spec.Each == (record.Room{}) {
+	if s.Spec.Each == (filch.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
 	if s.Ticket == (filch.Ticket{}) {
