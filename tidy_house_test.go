@@ -19,7 +19,7 @@ var largePackages = map[string]int{
 }
 
 var largeTypes = map[string]int{
-	"launcher/daemon.Daemon": 75,
+	"launcher/daemon.Daemon": 74,
 	"mtc.Core":               110,
 }
 

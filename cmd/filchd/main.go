@@ -24,6 +24,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -143,7 +144,7 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	if err != nil {
 		return err
 	}
-	card, err := daemon.EncodeCard(d.Card())
+	card, err := peers.EncodeCard(d.Card())
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
@@ -44,7 +45,7 @@ func newCluster(t *testing.T, n int, slots int32) *cluster {
 		c.up(i)
 	}
 	for _, r := range c.nodes {
-		poll(t, "the nodes to know each other", func() bool { return len(r.members.others()) == n-1 })
+		poll(t, "the nodes to know each other", func() bool { return len(r.nodes.Others()) == n-1 })
 	}
 	return c
 }
@@ -65,7 +66,7 @@ func (c *cluster) up(i int) {
 		Dir:    place.Dir{Base: filepath.Join(c.base, "b"), Instance: filepath.Base(c.base), Node: name},
 		Keeper: exe, Build: "test", Found: i == 0,
 	}, func(d *Daemon) {
-		card, err := EncodeCard(d.Card())
+		card, err := peers.EncodeCard(d.Card())
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func TestClusterKnowsItsAllocations(t *testing.T) {
 	c := newCluster(t, 3, 1)
 	for _, r := range c.nodes {
 		for i := range c.nodes {
-			m, _ := r.members.find(filch.NodeName(fmt.Sprintf("n%d", i+1)))
+			m, _ := r.nodes.Find(filch.NodeName(fmt.Sprintf("n%d", i+1)))
 			if want := fmt.Sprintf("slurm-%d", i%2); m.Group != want {
 				t.Errorf("%s takes n%d for a node of %q, want %q", r.in.Self, i+1, m.Group, want)
 			}
@@ -363,12 +364,12 @@ func TestClusterNodeComesBackFromTheDead(t *testing.T) {
 	c.fabric.Heal(c.addr(2), c.addr(1))
 	for _, r := range c.nodes {
 		pollFor(t, 30*time.Second, "the node to come back", func() bool {
-			for _, m := range r.members.list() {
+			for _, m := range r.nodes.List() {
 				if m.Standing != 0 {
 					return false
 				}
 			}
-			return len(r.members.others()) == 2
+			return len(r.nodes.Others()) == 2
 		})
 	}
 	poll(t, "all ranks to be gone", func() bool { return !runs(t, "sleep\x00992") })

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -17,7 +18,7 @@ func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any
 	}
 	if q.Verb == wire.VerbUnstage {
 		if local {
-			askAll(d.asks, q, func(member, struct{}, error) {}) // a silent node keeps the files until going down
+			peers.AskAll(d.questions, q, func(peers.Member, struct{}, error) {}) // a silent node keeps the files until going down
 		}
 		return struct{}{}, d.stage.Forget(job)
 	}

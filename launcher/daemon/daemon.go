@@ -15,10 +15,12 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/policy"
 )
 
@@ -43,24 +45,25 @@ type Config struct {
 
 // Daemon runs one launcher.
 type Daemon struct {
-	cfg     Config
-	net     *overlay.Mesh
-	in      *inputs.Queue
-	loop    *loop
-	clients *clients
-	keepers *keepers
-	runners *runners
-	trim    chan struct{}   // a message has the daemon trim output now
-	stage   *staging.Files  // of tasks
-	copies  *staging.Copies // of programs
-	mirror  *mirroring      // of the queue
-	routes  *dataplane.Routes
-	members *memberNews
-	asks    *asks
-	inbound *inbound
-	store   *recordLog
-	meta    *metadata
-	lock    *os.File
+	cfg       Config
+	net       *overlay.Mesh
+	in        *inputs.Queue
+	loop      *loop
+	clients   *clients
+	keepers   *keepers
+	runners   *runners
+	trim      chan struct{}   // a message has the daemon trim output now
+	stage     *staging.Files  // of tasks
+	copies    *staging.Copies // of programs
+	mirror    *mirroring      // of the queue
+	routes    *dataplane.Routes
+	nodes     *peers.Directory
+	members   *memberNews
+	questions *peers.Questions
+	inbound   *inbound
+	store     *recordLog
+	meta      *metadata
+	lock      *os.File
 }
 
 // New takes the state directory for this process, restores the records of an earlier
@@ -106,13 +109,15 @@ func New(cfg Config) (*Daemon, error) {
 	d.cfg.Node.Drain = keptDrain(cfg.Dir)
 	d.mirror = newMirroring(d)
 	d.routes = dataplane.New(d.in, cfg.Node.Instance, cfg.Dir.Out())
+	d.nodes = peers.NewDirectory(cfg.Node.Name)
 	d.members = newMembers(d)
-	d.asks = newAsks(d)
+	d.questions = peers.NewQuestions(d.in, d.nodes)
+	d.questions.Answer(func(q wire.Query) (any, error) { return d.answer(q, false) })
 	d.clients = newClients(d)
 	d.keepers = newKeepers(d)
 	d.runners = newRunners(d)
 	d.trim = make(chan struct{}, 1)
-	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.members, d.runners)
+	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
 	d.copies = staging.NewCopies(d.in, cfg.Dir, d.stage, d.keepers, d.routes)
 	d.inbound = newInbound(d)
 	d.loop = newLoop(d)
@@ -123,9 +128,9 @@ func New(cfg Config) (*Daemon, error) {
 func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 
 // Card returns the description of this node for other nodes.
-func (d *Daemon) Card() Card {
+func (d *Daemon) Card() peers.Card {
 	n := &d.cfg.Node
-	return Card{Total: n.Capacity.Total(), Unused: unused, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
+	return peers.Card{Total: n.Capacity.Total(), Unused: peers.Unused, PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
 }
 
 // Connect sets the overlay that reaches other nodes, and the incarnation with which
@@ -135,6 +140,7 @@ func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
 	d.routes.Connect(net)
 	d.stage.Connect(net)
+	d.questions.Connect(net)
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
 		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
@@ -32,7 +33,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	case which == "all" && local:
 		args := []string{"", wait.String(), wholeDown}
 		scope = wholeDown
-		askAll(d.asks, wire.Query{Verb: wire.VerbDown, Args: args}, func(m member, _ struct{}, err error) {
+		peers.AskAll(d.questions, wire.Query{Verb: wire.VerbDown, Args: args}, func(m peers.Member, _ struct{}, err error) {
 			if err != nil {
 				d.in.Watch.Log().Warn("a node was not told to end", "peer", string(m.Name), "err", err.Error())
 			}
@@ -50,7 +51,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 // deadline.
 func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	d.in.Watch.Log().Info("going down", "grace", grace.String())
-	handOff = handOff && len(d.members.others()) > 0
+	handOff = handOff && len(d.nodes.Others()) > 0
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		d.loop.removal = true

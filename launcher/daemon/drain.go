@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -58,7 +59,7 @@ func (d *Daemon) drained(t *inputs.Turn, why *launcher.Drain) {
 	}
 	t.Node.Drain(t.Now, why, t.Out)
 	d.members.begin()
-	if card, err := EncodeCard(d.Card()); err != nil {
+	if card, err := peers.EncodeCard(d.Card()); err != nil {
 		d.in.Fault("cannot tell why this node drains", err)
 	} else {
 		d.net.SetCapacity(card) // before Drain: nodes learn the reason first
@@ -70,7 +71,7 @@ func (d *Daemon) drained(t *inputs.Turn, why *launcher.Drain) {
 // are known, or the drain of this node's life before other nodes declared the node
 // dead.
 func (d *Daemon) drainsOn() {
-	others := d.in.Idle(joinedWait, func(*inputs.Turn) bool { return len(d.members.others()) > 0 })
+	others := d.in.Idle(joinedWait, func(*inputs.Turn) bool { return len(d.nodes.Others()) > 0 })
 	if !others {
 		return
 	}

@@ -28,8 +28,8 @@ func newInbound(d *Daemon) *inbound {
 	control, metadata, bulk := []overlay.Class{overlay.Control}, []overlay.Class{overlay.Metadata}, []overlay.Class{overlay.Bulk}
 	in := &inbound{d: d, kinds: map[wire.Kind]nodeKind{
 		wire.KindRelay: {append(metadata, bulk...), d.routes.OnRelay},
-		wire.KindAsk:   {control, d.asks.onAsk},
-		wire.KindReply: {control, d.asks.onReply},
+		wire.KindAsk:   {control, d.questions.OnAsk},
+		wire.KindReply: {control, d.questions.OnReply},
 		wire.KindStore: {metadata, d.meta.onMessage},
 		wire.KindFetch: {metadata, d.stage.OnFetch},
 		wire.KindPart:  {bulk, d.stage.OnPart},

@@ -160,7 +160,7 @@ func (ks *keepers) heard(t *inputs.Turn, k *keeperProcess) {
 
 // Start gives a job to a ready keeper, or has a new keeper started.
 func (ks *keepers) Start(s launcher.Start) {
-	s.Net = ks.d.members.net(s.Launch.Nodes)
+	s.Net = ks.d.nodes.Net(s.Launch.Nodes)
 	if len(ks.idle) == 0 {
 		ks.queue = append(ks.queue, pending{start: s})
 		ks.refill()

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -54,7 +55,7 @@ func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	if owner != "" && d.asks.ask(owner, askWait, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, &info) == nil {
+	if owner != "" && d.questions.Ask(owner, peers.AskWait, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, &info) == nil {
 		return info, nil
 	}
 	if e == nil {
@@ -115,7 +116,7 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 	}
 	parts, errs := make([]wire.LogPart, len(nodes)), make([]error, len(nodes))
 	limit := max(chunkBytes/max(len(nodes), 1), 4<<10)
-	tokens := make(chan struct{}, fanOut)
+	tokens := make(chan struct{}, peers.FanOut)
 	var wg sync.WaitGroup
 	for i, n := range nodes {
 		tokens <- struct{}{}
@@ -124,10 +125,10 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 			switch {
 			case n == d.in.Self:
 				parts[i], errs[i] = d.routes.ReadLog(info.ID, rank, at[n], limit, max(wait, 0))
-			case !d.members.Live(n):
+			case !d.nodes.Live(n):
 				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")
 			default:
-				errs[i] = d.asks.ask(n, max(wait, 0)+askWait, wire.Query{Verb: wire.VerbLog, Args: []string{
+				errs[i] = d.questions.Ask(n, max(wait, 0)+peers.AskWait, wire.Query{Verb: wire.VerbLog, Args: []string{
 					info.ID.String(), strconv.Itoa(int(rank)), strconv.FormatUint(at[n], 10), strconv.Itoa(limit), max(wait, 0).String(),
 				}}, &parts[i])
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -48,7 +49,7 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 	if text != "" {
 		q.Args = []string{text, versionText(version)}
 	}
-	askAll(d.asks, q, func(m member, v []wire.PolicyInfo, err error) {
+	peers.AskAll(d.questions, q, func(m peers.Member, v []wire.PolicyInfo, err error) {
 		if err != nil || len(v) != 1 {
 			v = []wire.PolicyInfo{{Node: m.Name, Silent: true}}
 		}

@@ -9,22 +9,21 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
 )
 
 // query answers a local client on a goroutine of its own.
 func (d *Daemon) query(c *client, req uint32, q wire.Query) {
-	select {
-	case d.asks.slots <- struct{}{}:
-	default:
-		_ = c.Conn.Send(wire.KindAnswer, req, answerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", maxQueries)))
+	if !d.questions.Begin() {
+		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", peers.MaxQueries)))
 		return
 	}
 	d.in.Go(func() {
 		v, err := d.answer(q, true)
-		<-d.asks.slots
-		_ = c.Conn.Send(wire.KindAnswer, req, answerOf(v, err))
+		d.questions.End()
+		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(v, err))
 		_ = c.Conn.Drain(closeDrain)
 	})
 }
@@ -40,7 +39,7 @@ func (d *Daemon) answer(q wire.Query, local bool) (any, error) {
 	}
 	switch q.Verb {
 	case wire.VerbNodes:
-		return d.nodes(local, arg(0) != wire.OnlyHere)
+		return d.listNodes(local, arg(0) != wire.OnlyHere)
 	case wire.VerbPs:
 		return d.ps(local)
 	case wire.VerbVersion:
@@ -78,9 +77,9 @@ func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	var slots launcher.SlotInfo
 	// First: once the loop has answered, the loop has begun and the address is set.
 	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { slots = t.Node.Slots() })
-	m, _ := d.members.find(d.in.Self)
+	m, _ := d.nodes.Find(d.in.Self)
 	info := wire.NodeInfo{
-		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build,
+		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: d.cfg.Node.Incarnation, Build: d.cfg.Build,
 	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
@@ -88,9 +87,9 @@ func (d *Daemon) selfInfo() (wire.NodeInfo, error) {
 	return info, err
 }
 
-// nodes describes all members, or, for a query of another node, this node. Unless
+// listNodes describes all members, or, for a query of another node, this node. Unless
 // askThem is set, the answer shows the other nodes as this node knows them.
-func (d *Daemon) nodes(local, askThem bool) (any, error) {
+func (d *Daemon) listNodes(local, askThem bool) (any, error) {
 	own, err := d.selfInfo()
 	if err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (d *Daemon) nodes(local, askThem bool) (any, error) {
 	own.Local = true
 	byName := map[filch.NodeName]wire.NodeInfo{d.in.Self: own}
 	if askThem {
-		askAll(d.asks, wire.Query{Verb: wire.VerbNodes}, func(m member, v []wire.NodeInfo, err error) {
+		peers.AskAll(d.questions, wire.Query{Verb: wire.VerbNodes}, func(m peers.Member, v []wire.NodeInfo, err error) {
 			if err != nil || len(v) != 1 || v[0].Node != m.Name {
 				return
 			}
@@ -113,11 +112,11 @@ func (d *Daemon) nodes(local, askThem bool) (any, error) {
 		})
 	}
 	all := []wire.NodeInfo{}
-	for _, m := range d.members.list() {
+	for _, m := range d.nodes.List() {
 		info, heard := byName[m.Name]
 		if !heard {
-			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.addrs, Incarnation: m.Incarnation, Build: m.card.Build, PID: int(m.card.PID), Silent: askThem}
-			info.Drain = m.card.Drain
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem}
+			info.Drain = m.Card.Drain
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
 		all = append(all, info)
@@ -135,7 +134,7 @@ func (d *Daemon) ps(local bool) (any, error) {
 		return nil, err
 	}
 	if local {
-		askAll(d.asks, wire.Query{Verb: wire.VerbPs}, func(_ member, v []launcher.JobInfo, err error) {
+		peers.AskAll(d.questions, wire.Query{Verb: wire.VerbPs}, func(_ peers.Member, v []launcher.JobInfo, err error) {
 			if err == nil {
 				jobs = append(jobs, v...)
 			}
@@ -158,7 +157,7 @@ func (d *Daemon) stats() wire.StatsInfo {
 
 // forward sends a query to the node named in the query.
 func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
-	m, known := d.members.find(node)
+	m, known := d.nodes.Find(node)
 	if !known || !local {
 		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
 	}
@@ -169,7 +168,7 @@ func (d *Daemon) forward(node filch.NodeName, local bool, q wire.Query) (any, er
 		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
 	}
 	var v any = new(jsonText)
-	return v, d.asks.ask(node, inputs.LoopWait+askWait, q, v)
+	return v, d.questions.Ask(node, inputs.LoopWait+peers.AskWait, q, v)
 }
 
 // jsonText is JSON that is passed on unchanged.

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -40,7 +41,7 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 	if post != nil {
 		return nil, v, post
 	}
-	if !d.in.Await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+peers.AskWait) {
 		return nil, v, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return e, v, err
@@ -51,14 +52,14 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
 	e, v, err = d.record(job)
 	if err == nil {
-		if info := e.Told(); info.Code == nil && d.members.Live(e.Owner) {
+		if info := e.Told(); info.Code == nil && d.nodes.Live(e.Owner) {
 			owner = e.Owner
 		}
 		return owner, e, v, nil
 	}
 	// Too young for a record, or the store cannot be asked: another node may know the
 	// job.
-	askAll(d.asks, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m member, _ launcher.JobInfo, bad error) {
+	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m peers.Member, _ launcher.JobInfo, bad error) {
 		if bad == nil && owner == "" {
 			owner = m.Name
 		}
@@ -84,7 +85,7 @@ func (d *Daemon) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) 
 	if owner != "" {
 		args := append([]string{job.String()}, q.Args[1:]...)
 		var v any = new(jsonText)
-		if err = d.asks.ask(owner, askWait, wire.Query{Verb: q.Verb, Args: args}, v); err == nil {
+		if err = d.questions.Ask(owner, peers.AskWait, wire.Query{Verb: q.Verb, Args: args}, v); err == nil {
 			return v, nil
 		}
 		if k := kindOf(err); e == nil || k != filch.Timeout && k != filch.Unavailable && k != filch.NotFound {
@@ -147,7 +148,7 @@ func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
 	}); e != nil {
 		return nil, e
 	}
-	if !d.in.Await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot cancel job %d: the store does not answer", job)
 	}
 	return info, err
@@ -176,11 +177,11 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 		case e == nil:
 			var info launcher.JobInfo
 			wait := min(time.Until(deadline), waitChunk)
-			err := d.asks.ask(owner, wait+askWait, wire.Query{Verb: wire.VerbWait, Args: []string{job.String(), wait.String()}}, &info)
+			err := d.questions.Ask(owner, wait+peers.AskWait, wire.Query{Verb: wire.VerbWait, Args: []string{job.String(), wait.String()}}, &info)
 			if err == nil && (info.Code != nil || time.Now().After(deadline)) {
 				return info, nil
 			}
-			if err != nil && !d.in.Pause(askWait, deadline) {
+			if err != nil && !d.in.Pause(peers.AskWait, deadline) {
 				return nil, err
 			}
 			continue

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -25,7 +26,7 @@ func (d *Daemon) roster(others bool) (any, error) {
 	if !others {
 		return all, nil
 	}
-	askAll(d.asks, wire.Query{Verb: wire.VerbRoster}, func(m member, v []wire.RosterInfo, err error) {
+	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbRoster}, func(m peers.Member, v []wire.RosterInfo, err error) {
 		if err != nil || len(v) != 1 {
 			v = []wire.RosterInfo{{Node: m.Name, Silent: true}}
 		}
@@ -50,7 +51,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	r.Seats = append(r.Seats, s.Seats...)
 	away := 0
 	for _, m := range s.Members {
-		if x, known := d.members.find(m.Name); m.Name != d.in.Self && (!known || !x.Standing.Answers()) {
+		if x, known := d.nodes.Find(m.Name); m.Name != d.in.Self && (!known || !x.Standing.Answers()) {
 			away++
 		}
 		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})

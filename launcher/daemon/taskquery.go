@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/launcher/output"
@@ -33,7 +34,7 @@ func (d *Daemon) taskJob(job filch.JobID) (j *records.TaskJob, err error) {
 	}); post != nil {
 		return nil, post
 	}
-	if !d.in.Await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return j, err
@@ -122,7 +123,7 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInf
 	}
 	here, _ := d.tasksHere(job)
 	sum.Add(&here)
-	askAll(d.asks, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(m member, v launcher.TasksHere, err error) {
+	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(m peers.Member, v launcher.TasksHere, err error) {
 		if err != nil {
 			sum.Silent = append(sum.Silent, m.Name)
 			return
@@ -213,7 +214,7 @@ func (d *Daemon) findTask(job filch.JobID, index int32) (*launcher.Task, error) 
 	}); err != nil {
 		return nil, err
 	}
-	if !d.in.Await(done, recordWait+askWait) {
+	if !d.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of task %d.%d: the store does not answer", job, index)
 	}
 	return have, orNil(why)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -22,7 +23,7 @@ func (d *Daemon) look() {
 	if err != nil {
 		return
 	}
-	askAll(d.asks, wire.Query{Verb: wire.VerbTies}, func(m member, v []launcher.Tie, err error) {
+	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbTies}, func(m peers.Member, v []launcher.Tie, err error) {
 		if err == nil && !slices.ContainsFunc(v, func(t launcher.Tie) bool { return t.Node != m.Name }) {
 			ties = append(ties, v...)
 		}

@@ -57,7 +57,7 @@ func (o *origin) register(t *local.Turn, j *job) {
 }
 
 // orderOps returns the operations that write the order of an unregistered job.
-func (o *origin) orderOps(j *job) (ops []dht.Op) {
+func (j *job) orderOps() (ops []dht.Op) {
 	for i := range j.kept.orders {
 		piece := j.req.Order[int(i)*OrderPiece:]
 		ops = append(ops, dht.Op{
@@ -152,7 +152,7 @@ func (o *origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEnt
 		return nil, false, nil
 	}
 	if j.kept.unrecorded {
-		ops := o.orderOps(j)
+		ops := j.orderOps()
 		order = &ops
 	}
 	return o.entry(j, o.explainer.liveInfo(now, j)), j.req.Durable, order

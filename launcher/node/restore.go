@@ -146,7 +146,7 @@ func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 func (o *origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need) *job {
 	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited, j.clock.losses = r.Attempt, r.Ticket, r.Waited, r.Shared.Losses
-	o.bePatient(j)
+	j.restartWait()
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
 	}
@@ -175,9 +175,9 @@ func (j *job) unclaimed() bool {
 	return j.clock.reclaim != filch.Never && j.run == nil && j.step == nil
 }
 
-// bePatient restarts the waiting time (-I) of a job that never started: the time waited
+// restartWait restarts the waiting time (-I) of a job that never started: the time waited
 // so far is not known.
-func (o *origin) bePatient(j *job) {
+func (j *job) restartWait() {
 	if j.req.Patient > 0 && j.waited == 0 {
 		j.clock.patient = j.submitted + j.req.Patient
 	}

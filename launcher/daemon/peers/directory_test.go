@@ -1,11 +1,10 @@
-package daemon
+package peers
 
 import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 )
 
@@ -25,15 +24,15 @@ func TestNetOfAJob(t *testing.T) {
 		"not-known":    {map[filch.NodeName]string{"n2": "10.0.0.2:7"}, []filch.NodeName{"n1", "n2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ms := newMembers(&Daemon{in: inputs.New("n1", nil)})
+			d := NewDirectory("n1")
 			for n, a := range c.addrs {
-				ms.set(member{Peer: node.Peer{Name: n}, addrs: []string{a}})
+				d.Set(Member{Peer: node.Peer{Name: n}, Addrs: []string{a}})
 			}
 			var nodes []launcher.NodeRanks
 			for _, n := range c.nodes {
 				nodes = append(nodes, launcher.NodeRanks{Node: n})
 			}
-			if got := ms.net(nodes); got != c.want {
+			if got := d.Net(nodes); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -1,0 +1,196 @@
+package peers
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of queries.
+const (
+	MaxQueries = 256         // queries answered at the same time
+	FanOut     = 64          // nodes asked at the same time
+	AskWait    = time.Second // for another node
+)
+
+// Sender is the part of the overlay that carries questions.
+type Sender interface {
+	Send(to filch.NodeName, c overlay.Class, payload []byte) error
+}
+
+// Questions holds the queries that this node has sent to other nodes, and answers the
+// queries of other nodes.
+type Questions struct {
+	in     *inputs.Queue
+	nodes  *Directory
+	net    Sender
+	answer func(q wire.Query) (any, error)
+	slots  chan struct{} // one per query being answered
+
+	mu   sync.Mutex // guards open and next
+	open map[uint32]chan wire.Answer
+	next uint32
+}
+
+// NewQuestions makes the questions of a node.
+func NewQuestions(in *inputs.Queue, nodes *Directory) *Questions {
+	// The numbers do not start from 1 in every life: a launcher may receive an answer
+	// to a query of its predecessor.
+	return &Questions{in: in, nodes: nodes, slots: make(chan struct{}, MaxQueries), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
+}
+
+// Connect sets the network.
+func (a *Questions) Connect(net Sender) { a.net = net }
+
+// Answer sets the source of answers to queries of other nodes.
+func (a *Questions) Answer(answer func(q wire.Query) (any, error)) { a.answer = answer }
+
+// Begin takes one of the places of queries being answered; false: all are taken. End
+// gives the place back.
+func (a *Questions) Begin() bool {
+	select {
+	case a.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// End ends the answering of a query.
+func (a *Questions) End() { <-a.slots }
+
+// OnAsk answers a query of another node on a goroutine of its own.
+func (a *Questions) OnAsk(from filch.NodeName, f wire.Frame) error {
+	q, err := wire.DecodeQuery(f.Body)
+	if err != nil {
+		return err
+	}
+	if !a.Begin() {
+		a.reply(from, f.Req, nil, filch.Errorf(filch.Busy, "%s answers %d queries already", a.in.Self, MaxQueries))
+		return nil
+	}
+	a.in.Go(func() {
+		defer a.End()
+		v, err := a.answer(q)
+		a.reply(from, f.Req, v, err)
+	})
+	return nil
+}
+
+func (a *Questions) reply(to filch.NodeName, req uint32, v any, err error) {
+	body, err := wire.Marshal(AnswerOf(v, err))
+	if err != nil {
+		a.in.Fault("cannot encode an answer", err)
+		return
+	}
+	if p, err := wire.Payload(wire.KindReply, req, body); err == nil {
+		_ = a.net.Send(to, overlay.Control, p)
+	}
+}
+
+// AnswerOf encodes a result for a link between nodes.
+func AnswerOf(v any, err error) wire.Answer {
+	if err != nil {
+		return wire.Answer{Err: errorOf(err)}
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return wire.Answer{Err: errorOf(err)}
+	}
+	if len(b) > wire.MaxAnswer-1024 {
+		return wire.Answer{Err: filch.Errorf(filch.Invalid, "the answer has %d bytes, the limit is %d", len(b), wire.MaxAnswer)}
+	}
+	return wire.Answer{JSON: b}
+}
+
+func errorOf(err error) *filch.Error {
+	if e, ok := err.(*filch.Error); ok {
+		return e
+	}
+	return filch.Errorf(filch.Internal, "%s", err.Error())
+}
+
+// OnReply hands an answer to the query that waits for the answer.
+func (a *Questions) OnReply(_ filch.NodeName, f wire.Frame) error {
+	var ans wire.Answer
+	if err := wire.Unmarshal(f.Body, &ans); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	ch := a.open[f.Req]
+	delete(a.open, f.Req)
+	a.mu.Unlock()
+	if ch != nil {
+		ch <- ans // has space for one answer
+	}
+	return nil
+}
+
+// Ask sends a query to another node and decodes the answer into v.
+func (a *Questions) Ask(to filch.NodeName, wait time.Duration, q wire.Query, v any) error {
+	body, err := wire.Marshal(q)
+	if err != nil {
+		return err
+	}
+	ch := make(chan wire.Answer, 1)
+	a.mu.Lock()
+	a.next++
+	req := a.next
+	a.open[req] = ch
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.open, req)
+		a.mu.Unlock()
+	}()
+	p, err := wire.Payload(wire.KindAsk, req, body)
+	if err == nil {
+		err = a.net.Send(to, overlay.Control, p)
+	}
+	if err != nil {
+		return filch.Errorf(filch.Unavailable, "cannot ask node %s for %s: %s", to, q.Verb, err.Error())
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case ans := <-ch:
+		if ans.Err != nil {
+			return ans.Err
+		}
+		return json.Unmarshal(ans.JSON, v)
+	case <-timer.C:
+		return filch.Errorf(filch.Timeout, "node %s did not answer %s within %v", to, q.Verb, wait)
+	case <-a.in.Context().Done():
+		return filch.Errorf(filch.Unavailable, "the launcher of %s is going down", a.in.Self)
+	}
+}
+
+// AskAll sends a query to every other live node, FanOut at a time, and calls take for
+// each node in turn, by name.
+func AskAll[T any](a *Questions, q wire.Query, take func(m Member, v T, err error)) {
+	type result struct {
+		v   T
+		err error
+	}
+	others := a.nodes.Others()
+	results := make([]result, len(others))
+	var wg sync.WaitGroup
+	tokens := make(chan struct{}, FanOut)
+	for i, m := range others {
+		tokens <- struct{}{}
+		wg.Go(func() {
+			results[i].err = a.Ask(m.Name, AskWait, q, &results[i].v)
+			<-tokens
+		})
+	}
+	wg.Wait()
+	for i, m := range others {
+		take(m, results[i].v, results[i].err)
+	}
+}
