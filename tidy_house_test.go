@@ -15,12 +15,10 @@ import (
 
 // largePackages and largeTypes are over the limits today, with the most that each may
 // have. A number here only falls, and a line goes when its package or type fits.
-var largePackages = map[string]int{
-}
+var largePackages = map[string]int{}
 
 var largeTypes = map[string]int{
-	"launcher/daemon.Daemon": 74,
-	"mtc.Core":               110,
+	"mtc.Core": 110,
 }
 
 // loneStructs are embedded in one other struct and have no method: parts of that

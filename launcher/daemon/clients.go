@@ -151,7 +151,16 @@ func (cs *clients) find(id launcher.ClientID) *client {
 	return cs.byID[id]
 }
 
-func (cs *clients) count() int {
+// Process returns the process of a client, 0 if the client is gone.
+func (cs *clients) Process(id launcher.ClientID) int {
+	if c := cs.find(id); c != nil {
+		return c.pid
+	}
+	return 0
+}
+
+// Count returns the number of clients.
+func (cs *clients) Count() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return len(cs.byID)

@@ -264,8 +264,9 @@ func testRestart(t *testing.T, who int, exclude ...filch.NodeName) {
 	}
 	for _, r := range c.nodes {
 		poll(t, "slots to be whole", func() bool {
-			info, err := r.selfInfo()
-			return err == nil && info.Free == 1 && r.stats().Routes == 0
+			v, err := r.queries.Answer(wire.Query{Verb: wire.VerbNodes}, false)
+			own, ok := v.([]wire.NodeInfo)
+			return err == nil && ok && own[0].Free == 1 && r.stats().Routes == 0
 		})
 	}
 }

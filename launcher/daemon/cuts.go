@@ -54,9 +54,9 @@ func (c *cuts) note(s launcher.TaskStart) {
 	}
 }
 
-// of returns how many ends of tasks of a job were noted; if only is not below zero, of
+// Of returns how many ends of tasks of a job were noted; if only is not below zero, of
 // that one task.
-func (c *cuts) of(job filch.JobID, only int64) int {
+func (c *cuts) Of(job filch.JobID, only int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[job]
@@ -71,8 +71,8 @@ func (c *cuts) of(job filch.JobID, only int64) int {
 	return 0
 }
 
-// count returns how many ends were noted since the launcher began.
-func (c *cuts) count() int {
+// Count returns how many ends were noted since the launcher began.
+func (c *cuts) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total

@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
@@ -60,6 +61,7 @@ type Daemon struct {
 	nodes     *peers.Directory
 	members   *memberNews
 	questions *peers.Questions
+	queries   *query.Server
 	inbound   *inbound
 	store     *recordLog
 	meta      *metadata
@@ -112,13 +114,18 @@ func New(cfg Config) (*Daemon, error) {
 	d.nodes = peers.NewDirectory(cfg.Node.Name)
 	d.members = newMembers(d)
 	d.questions = peers.NewQuestions(d.in, d.nodes)
-	d.questions.Answer(func(q wire.Query) (any, error) { return d.answer(q, false) })
+	d.questions.Answer(func(q wire.Query) (any, error) { return d.queries.Answer(q, false) })
 	d.clients = newClients(d)
 	d.keepers = newKeepers(d)
 	d.runners = newRunners(d)
 	d.trim = make(chan struct{}, 1)
 	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
 	d.copies = staging.NewCopies(d.in, cfg.Dir, d.stage, d.keepers, d.routes)
+	d.queries = query.New(d.in, query.Parts{
+		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.stage,
+		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.cuts, Mirror: d.mirror, Disk: d.meta,
+		Incarnation: d.Incarnation, Conns: func() int { return d.net.Stats().Conns }, Drain: d.drain, Down: d.down,
+	})
 	d.inbound = newInbound(d)
 	d.loop = newLoop(d)
 	return d, nil

@@ -161,6 +161,16 @@ func pollFor(t testing.TB, wait time.Duration, what string, ok func() bool) {
 	t.Fatalf("waited for %s", what)
 }
 
+func (r *rig) stats() wire.StatsInfo {
+	r.t.Helper()
+	v, err := r.queries.Answer(wire.Query{Verb: wire.VerbStats}, true)
+	s, ok := v.(wire.StatsInfo)
+	if err != nil || !ok {
+		r.t.Fatalf("stats: got %+v, %v", v, err)
+	}
+	return s
+}
+
 func (r *rig) dial() *cli.Client {
 	r.t.Helper()
 	c, err := cli.DialDir(r.cfg.Dir, "test")
@@ -473,7 +483,7 @@ func (r *rig) refusedReattach(job filch.JobID) {
 			break
 		}
 	}
-	n := r.clients.count()
+	n := r.clients.Count()
 	conn.Close()
-	poll(r.t, "the client to be gone", func() bool { return r.clients.count() < n })
+	poll(r.t, "the client to be gone", func() bool { return r.clients.Count() < n })
 }

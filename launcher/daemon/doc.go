@@ -8,7 +8,8 @@
 // then flushes each link with queued frames once.
 //
 // The parts of a daemon are packages of their own: package inputs has the way to the
-// loop, package dataplane moves output, stdin and fences, package staging brings files.
+// loop, package dataplane moves output, stdin and fences, package staging brings files,
+// package peers knows the other nodes, package query answers queries.
 //
 // A Daemon ends everything that the Daemon has started: Close returns when all
 // goroutines are gone. Keepers of running jobs are the exception: the keepers outlive a

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/stealer"
@@ -26,7 +27,7 @@ const (
 // down ends launchers: this launcher, the launcher of a named node, or all launchers.
 func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	wait := downGrace
-	if t, err := time.ParseDuration(grace); err == nil && t >= 0 && t <= longest {
+	if t, err := time.ParseDuration(grace); err == nil && t >= 0 && t <= query.Longest {
 		wait = t
 	}
 	switch {
@@ -39,7 +40,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 			}
 		})
 	case which != "" && which != "all" && which != string(d.in.Self):
-		return d.forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
+		return d.queries.Forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
 	}
 	d.in.Go(func() { d.wind(wait, scope != wholeDown) })
 	return struct{}{}, nil

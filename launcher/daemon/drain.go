@@ -21,7 +21,7 @@ import (
 // drain stops the node from taking new work, or lets the node take work again.
 func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, error) {
 	if node := filch.NodeName(arg(0)); node != "" && node != d.in.Self {
-		return d.forward(node, local, q)
+		return d.queries.Forward(node, local, q)
 	}
 	why := &launcher.Drain{Reason: arg(2), By: arg(3), Since: time.Now().UnixNano()}
 	if err := why.Check(); err != nil {
@@ -105,7 +105,7 @@ func keepDrain(dir place.Dir, why *launcher.Drain) error {
 // drains.
 func keptDrain(dir place.Dir) *launcher.Drain {
 	b, err := place.ReadPrivate(dir.DrainFile())
-	if err != nil && kindOf(err) == filch.NotFound {
+	if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.NotFound {
 		return nil
 	}
 	why := &launcher.Drain{}

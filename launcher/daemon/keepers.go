@@ -95,6 +95,9 @@ func newKeepers(d *Daemon) *keepers {
 // begin starts the goroutine that starts keepers.
 func (ks *keepers) begin() { ks.d.in.Go(ks.spawner) }
 
+// Count returns the number of keepers.
+func (ks *keepers) Count() int { return len(ks.all) }
+
 // busy reports whether any keeper has a job.
 func (ks *keepers) busy() bool { return len(ks.jobs) > 0 }
 

@@ -36,19 +36,16 @@ type loop struct {
 	dirty  []*wire.Conn  // links to be flushed at the end of the turn
 	later  []*wire.Conn  // like dirty, for links without a waiting reader
 	ended  []filch.JobID // in this turn
-	waits  waiters
-	beats  bool // the next beat is set
+	beats  bool          // the next beat is set
 	beatAt time.Duration
 	refill time.Duration // when the loop starts keepers next; or Never
 
-	last    filch.JobID // submitted here
-	removal bool        // ordered to go down for good
-	dead    bool        // declared dead, until all keepers and tasks have ended
+	removal bool // ordered to go down for good
+	dead    bool // declared dead, until all keepers and tasks have ended
 }
 
 func newLoop(d *Daemon) *loop {
 	l := &loop{d: d}
-	l.waits.init()
 	l.refill = filch.Never
 	return l
 }
@@ -194,7 +191,7 @@ func (l *loop) act() {
 	l.flush(&l.later)
 	l.d.store.flush()
 	if len(l.ended) > 0 {
-		l.waits.wake(l.ended)
+		l.d.queries.OnEnded(l.ended)
 		l.ended = l.ended[:0]
 	}
 }
@@ -235,7 +232,7 @@ func (l *loop) once() {
 		l.reply(&o.Replies[i])
 	}
 	if o.Look {
-		d.in.Go(d.look)
+		d.in.Go(d.queries.Look)
 	}
 	l.clearOut()
 }
@@ -341,10 +338,10 @@ func (l *loop) reply(r *launcher.Reply) {
 			l.d.routes.Bind(e.Job, &c.Client)
 			l.d.copies.Accepted(e.Job, &c.offer)
 		}
-		l.last = e.Job
+		l.d.queries.OnSubmitted(e.Job)
 	case launcher.TaskNews:
 		if e.What == launcher.TasksAccepted {
-			l.last = e.Job
+			l.d.queries.OnSubmitted(e.Job)
 		}
 	case launcher.Started:
 		l.d.copies.Started(e.Job)

@@ -137,6 +137,12 @@ func (m *metadata) synced(upto uint64) {
 	}
 }
 
+// Stats returns the state of the log.
+func (m *metadata) Stats() disk.Stats { return m.log.Stats() }
+
+// Slowest returns the longest recent sync of an entry to the disk.
+func (m *metadata) Slowest() time.Duration { return time.Duration(m.slowest.Load()) }
+
 // tidy has ended jobs dropped when the records on this node near the quota.
 func (m *metadata) tidy(t *inputs.Turn) {
 	now := time.Now()

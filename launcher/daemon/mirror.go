@@ -70,6 +70,9 @@ func newMirroring(d *Daemon) *mirroring {
 	return &mirroring{d: d, queue: mirror.Queue(d.cfg.Mirror), ended: make(chan struct{}), slow: mirrorSlow, wait: mirrorEnd}
 }
 
+// Queue returns the folder of the mirror, "" for none.
+func (m *mirroring) Queue() mirror.Queue { return m.queue }
+
 func (m *mirroring) on() bool { return m.queue != "" }
 
 // begin starts the writer.
@@ -189,8 +192,8 @@ func (m *mirroring) hangs() {
 	}
 }
 
-// trouble returns the reason why the mirror is behind, "" when the mirror is not.
-func (m *mirroring) trouble() string {
+// Trouble returns the reason why the mirror is behind, "" when the mirror is not.
+func (m *mirroring) Trouble() string {
 	switch {
 	case m.writer == nil:
 		return ""
@@ -202,8 +205,8 @@ func (m *mirroring) trouble() string {
 	return ""
 }
 
-// holds returns the number of held tasks of a job, or of all jobs if job is 0.
-func (m *mirroring) holds(job filch.JobID) (n int64) {
+// Holds returns the number of held tasks of a job, or of all jobs if job is 0.
+func (m *mirroring) Holds(job filch.JobID) (n int64) {
 	for i := range m.held {
 		if job == 0 || m.held[i].launch.Start.Job == job {
 			n++

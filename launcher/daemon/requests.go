@@ -7,6 +7,8 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
@@ -123,8 +125,22 @@ func (cs *clients) onQuery(c *client, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	cs.d.query(c, f.Req, q)
+	cs.query(c, f.Req, q)
 	return nil
+}
+
+// query answers a client on a goroutine of its own.
+func (cs *clients) query(c *client, req uint32, q wire.Query) {
+	if !cs.d.questions.Begin() {
+		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", peers.MaxQueries)))
+		return
+	}
+	cs.d.in.Go(func() {
+		v, err := cs.d.queries.Answer(q, true)
+		cs.d.questions.End()
+		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(v, err))
+		_ = c.Conn.Drain(closeDrain)
+	})
 }
 
 // onOps executes operations of a client on the store.
@@ -134,7 +150,7 @@ func (cs *clients) onOps(c *client, f wire.Frame) error {
 		return err
 	}
 	cs.d.in.Post(func(t *inputs.Turn) {
-		t.Node.StoreDo(t.Now, o.Ops, min(max(o.Wait, 0), longest), func(rs []dht.Result) {
+		t.Node.StoreDo(t.Now, o.Ops, min(max(o.Wait, 0), query.Longest), func(rs []dht.Result) {
 			if c.Conn.Write(wire.KindResults, f.Req, wire.Results{Results: rs}) == nil {
 				cs.d.loop.touch(c.Conn)
 			}

@@ -182,6 +182,12 @@ func (rs *runners) drop(r *runnerProcess, serial uint64) {
 	delete(rs.homes, serial)
 }
 
+// Endless reports whether a task runs here without a time limit.
+func (rs *runners) Endless(serial uint64) bool {
+	r := rs.homes[serial]
+	return r != nil && r.tasks[serial].Limit <= 0
+}
+
 // busy reports whether any task is here.
 func (rs *runners) busy() bool { return len(rs.homes) > 0 }
 

@@ -267,7 +267,7 @@ func TestOldOutputIsRemoved(t *testing.T) {
 	r := start(t, cfg)
 	poll(t, "old output to go", func() bool { return output.GoneSegments(dir) > 0 })
 	args := []string{"n1", "5", "", "", ""}
-	v, err := r.printed(wire.Query{Verb: wire.VerbPrinted, Args: args}, func(i int) string { return args[i] }, true)
+	v, err := r.queries.Answer(wire.Query{Verb: wire.VerbPrinted, Args: args}, true)
 	if c, ok := v.(wire.PrintedChunk); err != nil || !ok || c.Gone == 0 || len(c.Pieces) > 0 || !c.End {
 		t.Errorf("got %+v, %v", v, err)
 	}

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"runtime"
 	"testing"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // Whoever waits for a job through a launcher that ends is told that, and not
@@ -18,11 +20,10 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 	untilStarted(t, run)
 	for _, w := range []struct {
 		node int
-		wait func() (any, error)
 		at   string
 	}{
-		{1, func() (any, error) { return c.nodes[1].waitElsewhere(run.Job, "") }, "(*Daemon).awaitChange("},
-		{0, func() (any, error) { return c.nodes[0].waitFor(run.Job, "") }, "(*Queue).Await("},
+		{1, "(*Server).awaitChange("},
+		{0, "(*Server).waitFor("},
 	} {
 		type answer struct {
 			v   any
@@ -30,7 +31,7 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 		}
 		got := make(chan answer, 1)
 		go func() {
-			v, err := w.wait()
+			v, err := c.nodes[w.node].queries.Answer(wire.Query{Verb: wire.VerbWait, Args: []string{run.Job.String()}}, true)
 			got <- answer{v, err}
 		}()
 		stacks := make([]byte, 1<<20)
@@ -38,7 +39,8 @@ func TestWaitThroughALauncherThatEnds(t *testing.T) {
 			return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(w.at))
 		})
 		c.nodes[w.node].Stop()
-		if a := <-got; kindOf(a.err) != filch.Unavailable {
+		a := <-got
+		if e, ok := errors.AsType[*filch.Error](a.err); !ok || e.Kind != filch.Unavailable {
 			t.Errorf("node %d said %+v, %v", w.node+1, a.v, a.err)
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"fmt"
@@ -9,53 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/daemon/inputs"
-	"github.com/filch-hpc/filch/launcher/daemon/peers"
-	"github.com/filch-hpc/filch/launcher/wire"
 )
-
-// look sends the brain the ties of all nodes. A node that does not answer counts as
-// able to end its work.
-func (d *Daemon) look() {
-	ties, err := d.ties()
-	if err != nil {
-		return
-	}
-	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbTies}, func(m peers.Member, v []launcher.Tie, err error) {
-		if err == nil && !slices.ContainsFunc(v, func(t launcher.Tie) bool { return t.Node != m.Name }) {
-			ties = append(ties, v...)
-		}
-	})
-	d.in.Post(func(t *inputs.Turn) { t.Node.Knot(t.Now, ties, t.Out) })
-}
-
-// ties returns the ties of this node: runs and tasks that hold slots without a time
-// limit, and whose only processes are waiting clients and processes waiting for those
-// clients.
-func (d *Daemon) ties() ([]launcher.Tie, error) {
-	ties := []launcher.Tie{}
-	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		ties = append(ties, slices.DeleteFunc(t.Node.Ties(), func(t launcher.Tie) bool {
-			r := d.runners.homes[t.Inside.Task]
-			return t.Inside.Task != 0 && (r == nil || r.tasks[t.Inside.Task].Limit > 0)
-		})...)
-	})
-	if err != nil || len(ties) == 0 {
-		return ties, err
-	}
-	tree := readProcesses()
-	return slices.DeleteFunc(ties, func(t launcher.Tie) bool {
-		pids := make([]int, len(t.Clients))
-		for i, id := range t.Clients {
-			if c := d.clients.find(id); c != nil {
-				pids[i] = c.pid
-			}
-		}
-		return !tree.tied(os.Getpid(), pids)
-	}), nil
-}
 
 // processes holds the processes of this machine, by pid.
 type processes struct {

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"cmp"
@@ -30,9 +30,9 @@ const waitChunk = time.Second
 const watchRenew = 2 * time.Second
 
 // record reads the record of a job.
-func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, err error) {
+func (sv *Server) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, err error) {
 	done := make(chan struct{})
-	post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	post := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.FindJob(t.Now, job, recordWait, func(have *launcher.JobEntry, at dht.Version, why *filch.Error) {
 			e, v, err = have, at, orNil(why)
 			close(done)
@@ -41,7 +41,7 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 	if post != nil {
 		return nil, v, post
 	}
-	if !d.in.Await(done, recordWait+peers.AskWait) {
+	if !sv.in.Await(done, recordWait+peers.AskWait) {
 		return nil, v, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return e, v, err
@@ -49,17 +49,17 @@ func (d *Daemon) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, e
 
 // keeperOf finds the source of answers for a job of another node: the owner if the
 // owner is live, else the record if the job has a record.
-func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
-	e, v, err = d.record(job)
+func (sv *Server) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
+	e, v, err = sv.record(job)
 	if err == nil {
-		if info := e.Told(); info.Code == nil && d.nodes.Live(e.Owner) {
+		if info := e.Told(); info.Code == nil && sv.daemon.Nodes.Live(e.Owner) {
 			owner = e.Owner
 		}
 		return owner, e, v, nil
 	}
 	// Too young for a record, or the store cannot be asked: another node may know the
 	// job.
-	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m peers.Member, _ launcher.JobInfo, bad error) {
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, func(m peers.Member, _ launcher.JobInfo, bad error) {
 		if bad == nil && owner == "" {
 			owner = m.Name
 		}
@@ -71,28 +71,28 @@ func (d *Daemon) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.Jo
 }
 
 // elsewhere answers a query of a local client about a job of another node.
-func (d *Daemon) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
+func (sv *Server) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
-		return d.waitElsewhere(job, arg(1))
+		return sv.waitElsewhere(job, arg(1))
 	case wire.VerbLogs:
-		return d.readLogs(job, arg)
+		return sv.readLogs(job, arg)
 	}
-	owner, e, _, err := d.keeperOf(job)
+	owner, e, _, err := sv.keeperOf(job)
 	if err != nil {
 		return nil, err
 	}
 	if owner != "" {
 		args := append([]string{job.String()}, q.Args[1:]...)
 		var v any = new(jsonText)
-		if err = d.questions.Ask(owner, peers.AskWait, wire.Query{Verb: q.Verb, Args: args}, v); err == nil {
+		if err = sv.daemon.Questions.Ask(owner, peers.AskWait, wire.Query{Verb: q.Verb, Args: args}, v); err == nil {
 			return v, nil
 		}
 		if k := kindOf(err); e == nil || k != filch.Timeout && k != filch.Unavailable && k != filch.NotFound {
 			return nil, err
 		}
 	}
-	return d.byRecord(q, e, arg)
+	return sv.byRecord(q, e, arg)
 }
 
 // kindOf returns the kind of an error.
@@ -105,7 +105,7 @@ func kindOf(err error) filch.Kind {
 }
 
 // byRecord answers from the record of a job whose owner does not answer.
-func (d *Daemon) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) string) (any, error) {
+func (sv *Server) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) string) (any, error) {
 	info := e.Told()
 	switch q.Verb {
 	case wire.VerbExplain:
@@ -124,21 +124,21 @@ func (d *Daemon) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) stri
 		if info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
 		}
-		return d.cancelRecord(info.ID, arg(1))
+		return sv.cancelRecord(info.ID, arg(1))
 	}
 	return info, nil
 }
 
 // cancelRecord writes a cancel into the record of a job: the node that takes the job
 // over ends the job.
-func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
+func (sv *Server) cancelRecord(job filch.JobID, signal string) (any, error) {
 	sig, err := strconv.Atoi(signal)
 	if err != nil || sig < 0 || sig > 64 {
 		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", signal)
 	}
 	var info launcher.JobInfo
 	done := make(chan struct{})
-	if e := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if e := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.CancelJob(t.Now, job, int32(sig), "filch cancel", recordWait, func(e *launcher.JobEntry, why *filch.Error) {
 			if err = orNil(why); err == nil {
 				info = e.Told()
@@ -148,40 +148,40 @@ func (d *Daemon) cancelRecord(job filch.JobID, signal string) (any, error) {
 	}); e != nil {
 		return nil, e
 	}
-	if !d.in.Await(done, recordWait+peers.AskWait) {
+	if !sv.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot cancel job %d: the store does not answer", job)
 	}
 	return info, err
 }
 
 // waitElsewhere waits for the end of a job of another node.
-func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
+func (sv *Server) waitElsewhere(job filch.JobID, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for first := true; ; first = false {
 		own := false
-		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { _, own = t.Node.Job(t.Now, job) }); err != nil {
+		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { _, own = t.Node.Job(t.Now, job) }); err != nil {
 			return nil, err
 		}
 		if own { // this node has taken the job over
-			return d.waitFor(job, time.Until(deadline).String())
+			return sv.waitFor(job, time.Until(deadline).String())
 		}
-		owner, e, v, err := d.keeperOf(job)
+		owner, e, v, err := sv.keeperOf(job)
 		switch {
 		case err != nil && first && kindOf(err) == filch.NotFound:
 			return nil, err
 		case err != nil: // the home of the record may just have died
-			if !d.in.Pause(waitChunk, deadline) {
+			if !sv.in.Pause(waitChunk, deadline) {
 				return nil, err
 			}
 			continue
 		case e == nil:
 			var info launcher.JobInfo
 			wait := min(time.Until(deadline), waitChunk)
-			err := d.questions.Ask(owner, wait+peers.AskWait, wire.Query{Verb: wire.VerbWait, Args: []string{job.String(), wait.String()}}, &info)
+			err := sv.daemon.Questions.Ask(owner, wait+peers.AskWait, wire.Query{Verb: wire.VerbWait, Args: []string{job.String(), wait.String()}}, &info)
 			if err == nil && (info.Code != nil || time.Now().After(deadline)) {
 				return info, nil
 			}
-			if err != nil && !d.in.Pause(peers.AskWait, deadline) {
+			if err != nil && !sv.in.Pause(peers.AskWait, deadline) {
 				return nil, err
 			}
 			continue
@@ -190,7 +190,7 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 		if info.Code != nil || time.Now().After(deadline) {
 			return info, nil
 		}
-		if err := d.awaitChange(job, v, deadline); err != nil {
+		if err := sv.awaitChange(job, v, deadline); err != nil {
 			return nil, err
 		}
 	}
@@ -198,10 +198,10 @@ func (d *Daemon) waitElsewhere(job filch.JobID, limit string) (any, error) {
 
 // awaitChange waits until the record of a job is newer than v, or the next read of the
 // record is due.
-func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) error {
+func (sv *Server) awaitChange(job filch.JobID, v dht.Version, deadline time.Time) error {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		stop = t.Node.WatchJob(t.Now, job, v, func() {
 			select {
 			case changed <- struct{}{}:
@@ -211,7 +211,7 @@ func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time)
 	}); err != nil {
 		return err
 	}
-	defer d.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
+	defer sv.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
 	timer := time.NewTimer(min(time.Until(deadline), watchRenew))
 	defer timer.Stop()
 	select {
@@ -219,8 +219,8 @@ func (d *Daemon) awaitChange(job filch.JobID, v dht.Version, deadline time.Time)
 		return nil
 	case <-timer.C:
 		return nil
-	case <-d.in.Context().Done():
-		return d.in.GoingDown()
+	case <-sv.in.Context().Done():
+		return sv.in.GoingDown()
 	}
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"time"
@@ -12,8 +12,6 @@ import (
 type waiters struct {
 	byJob map[filch.JobID][]chan struct{}
 }
-
-func (w *waiters) init() { w.byJob = map[filch.JobID][]chan struct{}{} }
 
 // add returns a channel that closes when the job has ended.
 func (w *waiters) add(j filch.JobID) chan struct{} {
@@ -45,16 +43,16 @@ func (w *waiters) wake(jobs []filch.JobID) {
 }
 
 // waitFor returns a job when the job has ended or the time is up.
-func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
+func (sv *Server) waitFor(job filch.JobID, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for {
 		var info launcher.JobInfo
 		var known bool
 		var ch chan struct{}
-		err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 			info, known = t.Node.Job(t.Now, job)
 			if known && info.Code == nil {
-				ch = d.loop.waits.add(job)
+				ch = sv.waits.add(job)
 			}
 		})
 		if err != nil {
@@ -63,12 +61,12 @@ func (d *Daemon) waitFor(job filch.JobID, limit string) (any, error) {
 		if !known {
 			return nil, noJob(job)
 		}
-		if info.Code != nil || !d.in.Await(ch, time.Until(deadline)) {
+		if info.Code != nil || !sv.in.Await(ch, time.Until(deadline)) {
 			if ch != nil {
-				d.in.Post(func(*inputs.Turn) { d.loop.waits.drop(job, ch) })
+				sv.in.Post(func(*inputs.Turn) { sv.waits.drop(job, ch) })
 			}
-			if info.Code == nil && d.in.Context().Err() != nil {
-				return nil, d.in.GoingDown() // else the client reports a timeout
+			if info.Code == nil && sv.in.Context().Err() != nil {
+				return nil, sv.in.GoingDown() // else the client reports a timeout
 			}
 			return info, nil
 		}

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 const recoverWait = 20 * time.Second
 
 // roster returns this node's view of the store, and the replicas on each node.
-func (d *Daemon) roster(others bool) (any, error) {
-	own, err := d.rosterHere()
+func (sv *Server) roster(others bool) (any, error) {
+	own, err := sv.rosterHere()
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (d *Daemon) roster(others bool) (any, error) {
 	if !others {
 		return all, nil
 	}
-	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbRoster}, func(m peers.Member, v []wire.RosterInfo, err error) {
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbRoster}, func(m peers.Member, v []wire.RosterInfo, err error) {
 		if err != nil || len(v) != 1 {
 			v = []wire.RosterInfo{{Node: m.Name, Silent: true}}
 		}
@@ -35,14 +35,14 @@ func (d *Daemon) roster(others bool) (any, error) {
 	return all, nil
 }
 
-func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
+func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 	var s store.Status
-	r := wire.RosterInfo{Node: d.in.Self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
-	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	r := wire.RosterInfo{Node: sv.in.Self, Seats: []filch.NodeName{}, Members: []wire.RosterMember{}, Lost: []uint16{}}
+	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		s = t.Node.StoreStatus()
 		r.Majority = t.Node.SawMajority()
 		r.Here.Dropped = t.Node.Dropped()
-		r.Here.MirrorHeld, r.Here.Mirror = d.mirror.holds(0), d.mirror.trouble()
+		r.Here.MirrorHeld, r.Here.Mirror = sv.daemon.Mirror.Holds(0), sv.daemon.Mirror.Trouble()
 		if !s.Known || !r.Majority || s.DiskReason != "" || len(s.Lost) > 0 {
 			r.Trouble = t.Node.StoreTrouble()
 		}
@@ -51,7 +51,7 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	r.Seats = append(r.Seats, s.Seats...)
 	away := 0
 	for _, m := range s.Members {
-		if x, known := d.nodes.Find(m.Name); m.Name != d.in.Self && (!known || !x.Standing.Answers()) {
+		if x, known := sv.daemon.Nodes.Find(m.Name); m.Name != sv.in.Self && (!known || !x.Standing.Answers()) {
 			away++
 		}
 		r.Members = append(r.Members, wire.RosterMember{Node: m.Name, Incarnation: m.Incarnation})
@@ -63,37 +63,37 @@ func (d *Daemon) rosterHere() (wire.RosterInfo, error) {
 	for _, l := range s.Lost {
 		r.Lost = append(r.Lost, uint16(l))
 	}
-	h, st := &r.Here, d.meta.log.Stats()
+	h, st := &r.Here, sv.daemon.Disk.Stats()
 	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Seated, s.Replicas, s.Homes, s.Records, s.Pending
 	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
 	h.DiskTrouble = s.DiskReason
-	h.SyncWait = time.Duration(d.meta.slowest.Load()).Seconds()
-	h.ClockJump = d.clockJump().Seconds()
+	h.SyncWait = sv.daemon.Disk.Slowest().Seconds()
+	h.ClockJump = sv.clockJump().Seconds()
 	var unknown error
-	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(d.cfg.Dir.Path()); unknown != nil {
-		d.in.Fault("cannot tell how much room the disk has", unknown)
+	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(sv.daemon.Dir.Path()); unknown != nil {
+		sv.in.Fault("cannot tell how much room the disk has", unknown)
 	}
-	r.Disk.Cut = d.runners.cuts.count()
+	r.Disk.Cut = sv.daemon.Cuts.Count()
 	return r, err
 }
 
 // clockJump returns by how much the wall clock was set since the launcher began.
-func (d *Daemon) clockJump() time.Duration {
+func (sv *Server) clockJump() time.Duration {
 	now := time.Now()
-	return now.Round(0).Sub(d.in.Began.Round(0)) - now.Sub(d.in.Began)
+	return now.Round(0).Sub(sv.in.Began.Round(0)) - now.Sub(sv.in.Began)
 }
 
 // recover gives up the shards without any replica left; or the roster, if no majority
 // of its seats is left.
-func (d *Daemon) recover() (any, error) {
+func (sv *Server) recover() (any, error) {
 	var r dht.Result
 	done := make(chan struct{})
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.StoreAcceptLoss(t.Now, func(have dht.Result) { r = have; close(done) }, t.Out)
 	}); err != nil {
 		return nil, err
 	}
-	if !d.in.Await(done, recoverWait) {
+	if !sv.in.Await(done, recoverWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: no answer within %v", recoverWait).
 			WithHint("`filch roster` shows where the store stands")
 	}

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"maps"
@@ -25,7 +25,7 @@ const (
 
 // logPart returns a part of the output of a detached job on this node, and waits a
 // while for new output.
-func (d *Daemon) logPart(arg func(int) string) (any, error) {
+func (sv *Server) logPart(arg func(int) string) (any, error) {
 	n, err := strconv.ParseInt(arg(0), 10, 32)
 	if err != nil || n <= 0 {
 		return nil, filch.Errorf(filch.Invalid, "%q is not a job", arg(0))
@@ -42,20 +42,20 @@ func (d *Daemon) logPart(arg func(int) string) (any, error) {
 	if err != nil || limit > chunkBytes {
 		return nil, filch.Errorf(filch.Invalid, "%q bytes are not to be had at once", arg(3))
 	}
-	return d.routes.ReadLog(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
+	return sv.daemon.Routes.ReadLog(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
 }
 
 // jobInfo returns the known facts about a job of any node.
-func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
+func (sv *Server) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	known := false
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) }); err != nil || known {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) }); err != nil || known {
 		return info, err
 	}
-	owner, e, _, err := d.keeperOf(job)
+	owner, e, _, err := sv.keeperOf(job)
 	if err != nil {
 		return info, err
 	}
-	if owner != "" && d.questions.Ask(owner, peers.AskWait, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, &info) == nil {
+	if owner != "" && sv.daemon.Questions.Ask(owner, peers.AskWait, wire.Query{Verb: wire.VerbInfo, Args: []string{job.String()}}, &info) == nil {
 		return info, nil
 	}
 	if e == nil {
@@ -67,7 +67,7 @@ func (d *Daemon) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 // readLogs joins the output of a detached job from its nodes, and waits for more when
 // the client follows. Output of one node is in order; output of different nodes has no
 // order.
-func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
+func (sv *Server) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 	rank := filch.Rank(-1)
 	if s := arg(1); s != "" {
 		n, err := strconv.ParseInt(s, 10, 32)
@@ -85,7 +85,7 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		wait = parseWait(arg(3))
 	}
 	for end := time.Now().Add(wait); ; {
-		info, err := d.jobInfo(job) // before readParts
+		info, err := sv.jobInfo(job) // before readParts
 		switch {
 		case err != nil:
 			return nil, err
@@ -95,11 +95,11 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not started yet", job)
 		}
 		began := time.Now()
-		c := d.readParts(&info, rank, at, min(time.Until(end), partWait))
+		c := sv.readParts(&info, rank, at, min(time.Until(end), partWait))
 		if len(c.Pieces) > 0 || c.End || !time.Now().Before(end) {
 			return c, nil
 		}
-		if time.Since(began) < dataplane.LogPoll && !d.in.Pause(partWait, end) { // no node could wait
+		if time.Since(began) < dataplane.LogPoll && !sv.in.Pause(partWait, end) { // no node could wait
 			return c, nil
 		}
 	}
@@ -107,7 +107,7 @@ func (d *Daemon) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 
 // readParts asks the nodes of a job for output, from the offsets in at on, and advances
 // the offsets.
-func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, wait time.Duration) wire.LogChunk {
+func (sv *Server) readParts(info *launcher.JobInfo, rank filch.Rank, at places, wait time.Duration) wire.LogChunk {
 	var nodes []filch.NodeName
 	for _, n := range slices.Concat(info.Earlier, info.Nodes) {
 		if !slices.Contains(nodes, n) && len(nodes) < maxParts {
@@ -123,12 +123,12 @@ func (d *Daemon) readParts(info *launcher.JobInfo, rank filch.Rank, at places, w
 		wg.Go(func() {
 			defer func() { <-tokens }()
 			switch {
-			case n == d.in.Self:
-				parts[i], errs[i] = d.routes.ReadLog(info.ID, rank, at[n], limit, max(wait, 0))
-			case !d.nodes.Live(n):
+			case n == sv.in.Self:
+				parts[i], errs[i] = sv.daemon.Routes.ReadLog(info.ID, rank, at[n], limit, max(wait, 0))
+			case !sv.daemon.Nodes.Live(n):
 				errs[i] = filch.Errorf(filch.NodeLost, "it is dead")
 			default:
-				errs[i] = d.questions.Ask(n, max(wait, 0)+peers.AskWait, wire.Query{Verb: wire.VerbLog, Args: []string{
+				errs[i] = sv.daemon.Questions.Ask(n, max(wait, 0)+peers.AskWait, wire.Query{Verb: wire.VerbLog, Args: []string{
 					info.ID.String(), strconv.Itoa(int(rank)), strconv.FormatUint(at[n], 10), strconv.Itoa(limit), max(wait, 0).String(),
 				}}, &parts[i])
 			}

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"time"
@@ -18,12 +18,12 @@ const resumeWait = 10 * time.Minute
 // resume continues the queue of an instance that has ended. Before any job begins, the
 // rest of the queue is stored in the folder of this instance's queue, so that the queue
 // can be resumed again whenever this instance ends.
-func (d *Daemon) resume(folder string, local bool) (any, error) {
-	if !d.mirror.on() || !local {
-		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", d.in.Self)
+func (sv *Server) resume(folder string, local bool) (any, error) {
+	if sv.daemon.Mirror.Queue() == "" || !local {
+		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", sv.in.Self)
 	}
 	from := mirror.Queue(folder)
-	if from == d.mirror.queue {
+	if from == sv.daemon.Mirror.Queue() {
 		return nil, filch.Errorf(filch.Invalid, "%s is the queue of this instance", from)
 	}
 	if err := from.Close(); err != nil {
@@ -39,7 +39,7 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 			continue
 		}
 		if !r.Job.Finished() {
-			if tasks, anew := d.moveWorkflow(r); anew {
+			if tasks, anew := sv.moveWorkflow(r); anew {
 				info.Anew = append(info.Anew, wire.Anew{Job: r.ID, Tasks: tasks})
 			}
 		}
@@ -60,32 +60,32 @@ func (d *Daemon) resume(folder string, local bool) (any, error) {
 	for _, t := range runs {
 		base = queue.AppendRun(base, t)
 	}
-	if err := d.mirror.queue.Begin(from, base); err != nil {
+	if err := sv.daemon.Mirror.Queue().Begin(from, base); err != nil {
 		return nil, err
 	}
-	if err := from.HandOver(d.mirror.queue); err != nil {
-		d.mirror.queue.Drop() // the lines of the folder belong to another instance
+	if err := from.HandOver(sv.daemon.Mirror.Queue()); err != nil {
+		sv.daemon.Mirror.Queue().Drop() // the lines of the folder belong to another instance
 		return nil, err
 	}
 	from.Drop()
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Learn(runs) }); err != nil {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Learn(runs) }); err != nil {
 		return nil, err
 	}
-	return d.restore(jobs, info)
+	return sv.restore(jobs, info)
 }
 
 // restore has the brain continue jobs.
-func (d *Daemon) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any, error) {
+func (sv *Server) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any, error) {
 	done := make(chan struct{})
 	var all []launcher.Resumption
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.ResumeTasks(t.Now, jobs, func(have []launcher.Resumption) { all = have; close(done) }, t.Out)
 	}); err != nil {
 		return nil, err
 	}
-	if !d.in.Await(done, resumeWait) {
+	if !sv.in.Await(done, resumeWait) {
 		return nil, filch.Errorf(filch.Unavailable, "%d jobs could not be recorded within %v", len(jobs), resumeWait).
-			WithHint("filch doctor says what is wrong; filch up --resume %s tries again in another instance", d.cfg.Dir.Instance)
+			WithHint("filch doctor says what is wrong; filch up --resume %s tries again in another instance", sv.daemon.Dir.Instance)
 	}
 	for _, r := range all {
 		if r.Err != nil {
@@ -99,13 +99,13 @@ func (d *Daemon) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any,
 // the node reads those files in their old folder. The output of the tasks was on disks
 // of nodes, so a workflow usually begins again from its first task; moveWorkflow
 // reports whether, and how many ended tasks run again.
-func (d *Daemon) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
+func (sv *Server) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
 	var o launcher.TaskOrder
 	body := r.Spec.Body
 	if len(body) == 0 || body[0] != launcher.BodyOrder || wire.Unmarshal(body[1:], &o) != nil || o.Graph == nil {
 		return 0, false
 	}
-	o.Graph.Origin = d.in.Self
+	o.Graph.Origin = sv.in.Self
 	if b, err := wire.Marshal(&o); err == nil {
 		r.Spec.Body = append([]byte{launcher.BodyOrder}, b...)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"strconv"
@@ -21,7 +21,7 @@ const policyWait = records.StoreWait + 5*time.Second
 // the policy of this node. If a client sends a text, this node writes the policy to the
 // store first; a text from another node comes with the version that the policy has
 // there.
-func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
+func (sv *Server) policy(arg func(int) string, local bool) (any, error) {
 	text, version := arg(0), dht.Version{}
 	if text != "" {
 		p, err := policy.Read(text)
@@ -29,15 +29,15 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 			return nil, err
 		}
 		if local {
-			version, err = d.writePolicy(p)
+			version, err = sv.writePolicy(p)
 		} else if version, err = readVersion(arg(1)); err == nil {
-			err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.TakeTaskPolicy(t.Now, p, version, t.Out) })
+			err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.TakeTaskPolicy(t.Now, p, version, t.Out) })
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	own, err := d.policyHere()
+	own, err := sv.policyHere()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 	if text != "" {
 		q.Args = []string{text, versionText(version)}
 	}
-	peers.AskAll(d.questions, q, func(m peers.Member, v []wire.PolicyInfo, err error) {
+	peers.AskAll(sv.daemon.Questions, q, func(m peers.Member, v []wire.PolicyInfo, err error) {
 		if err != nil || len(v) != 1 {
 			v = []wire.PolicyInfo{{Node: m.Name, Silent: true}}
 		}
@@ -59,9 +59,9 @@ func (d *Daemon) policy(arg func(int) string, local bool) (any, error) {
 }
 
 // writePolicy writes p as the policy of the instance.
-func (d *Daemon) writePolicy(p policy.Policy) (v dht.Version, err error) {
+func (sv *Server) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	done := make(chan struct{})
-	if post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if post := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.WriteTaskPolicy(t.Now, p, func(have dht.Version, why *filch.Error) {
 			v, err = have, orNil(why)
 			close(done)
@@ -69,15 +69,15 @@ func (d *Daemon) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	}); post != nil {
 		return v, post
 	}
-	if !d.in.Await(done, policyWait) {
+	if !sv.in.Await(done, policyWait) {
 		return v, filch.Errorf(filch.Unavailable, "cannot write the scheduling policy: the store does not answer")
 	}
 	return v, err
 }
 
-func (d *Daemon) policyHere() (wire.PolicyInfo, error) {
-	i := wire.PolicyInfo{Node: d.in.Self}
-	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+func (sv *Server) policyHere() (wire.PolicyInfo, error) {
+	i := wire.PolicyInfo{Node: sv.in.Self}
+	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		p, q := t.Node.TaskPolicy()
 		i.Policy = p.Kind.String()
 		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {

@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"encoding/json"
@@ -22,9 +22,9 @@ const printedBytes = 2 << 20
 
 // taskJob reads the record of a job of tasks; nil without an error: there is no such
 // job.
-func (d *Daemon) taskJob(job filch.JobID) (j *records.TaskJob, err error) {
+func (sv *Server) taskJob(job filch.JobID) (j *records.TaskJob, err error) {
 	done := make(chan struct{})
-	if post := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if post := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.FindTasks(t.Now, job, recordWait, func(have *records.TaskJob, why *filch.Error) {
 			if j = have; why != nil && why.Kind != filch.NotFound {
 				err = why
@@ -34,96 +34,96 @@ func (d *Daemon) taskJob(job filch.JobID) (j *records.TaskJob, err error) {
 	}); post != nil {
 		return nil, post
 	}
-	if !d.in.Await(done, recordWait+peers.AskWait) {
+	if !sv.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of job %d: the store does not answer", job)
 	}
 	return j, err
 }
 
 // aboutTask answers a query about one task, or about a job's tasks on one node.
-func (d *Daemon) aboutTask(q wire.Query, arg func(int) string, local bool) (any, error) {
+func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any, error) {
 	switch q.Verb {
 	case wire.VerbTask:
-		return d.task(arg)
+		return sv.task(arg)
 	case wire.VerbPrinted:
-		return d.printed(q, arg, local)
+		return sv.printed(q, arg, local)
 	}
-	job, err := d.parseJob(arg(0))
+	job, err := sv.parseJob(arg(0))
 	if err != nil {
 		return nil, err
 	}
-	return d.tasksHere(job)
+	return sv.tasksHere(job)
 }
 
 // tasksHere counts the tasks of a job on this node.
-func (d *Daemon) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
-	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+func (sv *Server) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		here = t.Node.TasksHere(job)
-		if here.Held = d.mirror.holds(job); here.Held > 0 {
+		if here.Held = sv.daemon.Mirror.Holds(job); here.Held > 0 {
 			here.Running -= here.Held
 			here.Ready += here.Held
-			here.Why = d.mirror.trouble()
+			here.Why = sv.daemon.Mirror.Trouble()
 		}
 	})
 	return here, err
 }
 
 // aboutTasks answers a query about a job of tasks, whichever node leads the job.
-func (d *Daemon) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, arg func(int) string) (any, error) {
+func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
-		return d.waitTasks(job, j, arg(1))
+		return sv.waitTasks(job, j, arg(1))
 	case wire.VerbCancel:
 		if info := records.TaskJobInfo(job, j.Record, 0); info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
 		}
-		if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, t.Out) }); err != nil {
+		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, t.Out) }); err != nil {
 			return nil, err
 		}
 	case wire.VerbClose:
-		return d.closeTasks(job, j)
+		return sv.closeTasks(job, j)
 	case wire.VerbSignal:
 		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: they take no signals but filch cancel", job)
 	case wire.VerbLogs:
 		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: their output is asked for node by node", job).
 			WithHint("filch logs -f %d follows it, filch wait %d waits for the end", job, job)
 	case wire.VerbExplain:
-		return d.explainTasks(job, j)
+		return sv.explainTasks(job, j)
 	}
-	info, _ := d.tasksInfo(job, j)
+	info, _ := sv.tasksInfo(job, j)
 	return info, nil
 }
 
 // closeTasks closes a job of tasks, and waits until the record shows the close.
-func (d *Daemon) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
+func (sv *Server) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 	if j.Record.Graph {
 		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow: nothing can be added to it anyway", job)
 	}
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CloseTasks(t.Now, job, t.Out) }); err != nil {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CloseTasks(t.Now, job, t.Out) }); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(recordWait); !j.Record.Closed; {
-		if d.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
+		if sv.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
 			return nil, filch.Errorf(filch.Unavailable, "cannot close job %d: its record still says that it is open after %v", job, recordWait)
 		}
-		if now, err := d.taskJob(job); err == nil && now != nil {
+		if now, err := sv.taskJob(job); err == nil && now != nil {
 			j = now
 		}
 	}
-	info, _ := d.tasksInfo(job, j)
+	info, _ := sv.tasksInfo(job, j)
 	return info, nil
 }
 
 // tasksInfo returns the state in the record, and the nodes of tasks that have not
 // ended.
-func (d *Daemon) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.TasksSum) {
+func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.TasksSum) {
 	info, sum := records.TaskJobInfo(job, j.Record, time.Now().UnixNano()), tasks.TasksSum{}
 	if info.Code != nil {
 		return info, sum
 	}
-	here, _ := d.tasksHere(job)
+	here, _ := sv.tasksHere(job)
 	sum.Add(&here)
-	peers.AskAll(d.questions, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(m peers.Member, v launcher.TasksHere, err error) {
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbTasks, Args: []string{job.String()}}, func(m peers.Member, v launcher.TasksHere, err error) {
 		if err != nil {
 			sum.Silent = append(sum.Silent, m.Name)
 			return
@@ -135,22 +135,22 @@ func (d *Daemon) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInf
 }
 
 // explainTasks explains the state of a job of tasks.
-func (d *Daemon) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
-	info, sum := d.tasksInfo(job, j)
-	err = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
+func (sv *Server) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
+	info, sum := sv.tasksInfo(job, j)
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
 	return x, err
 }
 
 // waitTasks waits for the end of a job of tasks.
-func (d *Daemon) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (any, error) {
+func (sv *Server) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for {
 		info := records.TaskJobInfo(job, j.Record, time.Now().UnixNano())
-		if info.Code != nil || !time.Now().Before(deadline) || d.in.Context().Err() != nil {
+		if info.Code != nil || !time.Now().Before(deadline) || sv.in.Context().Err() != nil {
 			return info, nil
 		}
-		d.awaitTasks(job, j.Version, deadline)
-		now, err := d.taskJob(job)
+		sv.awaitTasks(job, j.Version, deadline)
+		now, err := sv.taskJob(job)
 		if err == nil && now == nil {
 			return info, filch.Errorf(filch.NotFound, "job %d was removed meanwhile", job)
 		}
@@ -161,10 +161,10 @@ func (d *Daemon) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (a
 }
 
 // awaitTasks waits until the record of a job is newer than v, at most taskLook.
-func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) {
+func (sv *Server) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) {
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
-	if d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		stop = t.Node.WatchTasks(t.Now, job, v, func() {
 			select {
 			case changed <- struct{}{}:
@@ -174,13 +174,13 @@ func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) 
 	}) != nil {
 		return
 	}
-	defer d.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
+	defer sv.in.Post(func(t *inputs.Turn) { stop(t.Now, t.Out) })
 	timer := time.NewTimer(min(time.Until(deadline), taskLook))
 	defer timer.Stop()
 	select {
 	case <-changed:
 	case <-timer.C:
-	case <-d.in.Context().Done():
+	case <-sv.in.Context().Done():
 	}
 }
 
@@ -189,8 +189,8 @@ func (d *Daemon) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time) 
 const taskLook = 10 * time.Second
 
 // task returns one task.
-func (d *Daemon) task(arg func(int) string) (any, error) {
-	job, err := d.parseJob(arg(0))
+func (sv *Server) task(arg func(int) string) (any, error) {
+	job, err := sv.parseJob(arg(0))
 	if err != nil {
 		return nil, err
 	}
@@ -198,15 +198,15 @@ func (d *Daemon) task(arg func(int) string) (any, error) {
 	if err != nil || index < 0 {
 		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(1))
 	}
-	return d.findTask(job, int32(index))
+	return sv.findTask(job, int32(index))
 }
 
 // findTask reads one task from its record.
-func (d *Daemon) findTask(job filch.JobID, index int32) (*launcher.Task, error) {
+func (sv *Server) findTask(job filch.JobID, index int32) (*launcher.Task, error) {
 	var have *launcher.Task
 	var why *filch.Error
 	done := make(chan struct{})
-	if err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.FindTask(t.Now, job, index, recordWait, func(task *launcher.Task, e *filch.Error) {
 			have, why = task, e
 			close(done)
@@ -214,18 +214,18 @@ func (d *Daemon) findTask(job filch.JobID, index int32) (*launcher.Task, error) 
 	}); err != nil {
 		return nil, err
 	}
-	if !d.in.Await(done, recordWait+peers.AskWait) {
+	if !sv.in.Await(done, recordWait+peers.AskWait) {
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of task %d.%d: the store does not answer", job, index)
 	}
 	return have, orNil(why)
 }
 
 // printed reads the stored output of a job's tasks on a node.
-func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, error) {
-	if node := filch.NodeName(arg(0)); node != d.in.Self {
-		return d.forward(node, local, q)
+func (sv *Server) printed(q wire.Query, arg func(int) string, local bool) (any, error) {
+	if node := filch.NodeName(arg(0)); node != sv.in.Self {
+		return sv.Forward(node, local, q)
 	}
-	job, err := d.parseJob(arg(1))
+	job, err := sv.parseJob(arg(1))
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, e
 			return nil, filch.Errorf(filch.Invalid, "%q is not a place in the output", arg(4))
 		}
 	}
-	dir := proc.Place{Dir: d.cfg.Dir.Path()}.OutputDir(job)
+	dir := proc.Place{Dir: sv.daemon.Dir.Path()}.OutputDir(job)
 	want := func(p output.Printed) bool {
 		return (only < 0 || int64(p.Index) == only) && (arg(3) == "" || p.Failed)
 	}
@@ -256,12 +256,12 @@ func (d *Daemon) printed(q wire.Query, arg func(int) string, local bool) (any, e
 		return chunk.End
 	})
 	if err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, d.in.Self, err.Error())
+		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, sv.in.Self, err.Error())
 	}
 	chunk.Bad = bad
 	if arg(4) == "" {
 		chunk.Gone = output.GoneSegments(dir)
-		chunk.Cut = d.runners.cuts.of(job, only)
+		chunk.Cut = sv.daemon.Cuts.Of(job, only)
 	}
 	place, err := json.Marshal(next)
 	chunk.Next = string(place)

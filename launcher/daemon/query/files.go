@@ -1,4 +1,4 @@
-package daemon
+package query
 
 import (
 	"encoding/json"
@@ -11,16 +11,16 @@ import (
 )
 
 // aboutFiles brings files of a workflow to the user, or removes the files.
-func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any, error) {
-	job, err := d.parseJob(arg(0))
+func (sv *Server) aboutFiles(q wire.Query, arg func(int) string, local bool) (any, error) {
+	job, err := sv.parseJob(arg(0))
 	if err != nil {
 		return nil, err
 	}
 	if q.Verb == wire.VerbUnstage {
 		if local {
-			peers.AskAll(d.questions, q, func(peers.Member, struct{}, error) {}) // a silent node keeps the files until going down
+			peers.AskAll(sv.daemon.Questions, q, func(peers.Member, struct{}, error) {}) // a silent node keeps the files until going down
 		}
-		return struct{}{}, d.stage.Forget(job)
+		return struct{}{}, sv.daemon.Files.Forget(job)
 	}
 	if !local {
 		return nil, filch.Errorf(filch.Denied, "files are brought where they are asked for")
@@ -29,5 +29,5 @@ func (d *Daemon) aboutFiles(q wire.Query, arg func(int) string, local bool) (any
 	if err := json.Unmarshal([]byte(arg(2)), &files); err != nil || !filepath.IsAbs(arg(1)) {
 		return nil, filch.Errorf(filch.Invalid, "%s takes a job, a folder and files", q.Verb)
 	}
-	return d.stage.Collect(job, arg(1), files, func(index int32) (*launcher.Task, error) { return d.findTask(job, index) })
+	return sv.daemon.Files.Collect(job, arg(1), files, func(index int32) (*launcher.Task, error) { return sv.findTask(job, index) })
 }

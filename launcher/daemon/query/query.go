@@ -1,0 +1,378 @@
+package query
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/disk"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/mirror"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Server answers the queries of local clients and of other nodes.
+type Server struct {
+	daemon Parts
+	in     *inputs.Queue
+	waits  waiters
+	last   filch.JobID // submitted here; the loop's
+}
+
+// Parts are the parts of the daemon that queries look at.
+type Parts struct {
+	Dir       place.Dir
+	Build     string
+	Nodes     *peers.Directory
+	Questions *peers.Questions
+	Routes    *dataplane.Routes
+	Files     *staging.Files
+	Clients   Clients
+	Keepers   Keepers
+	Runners   Runners
+	Cuts      Cuts
+	Mirror    Mirror
+	Disk      Disk
+
+	Incarnation func() uint64 // of this launcher
+	Conns       func() int    // open connections to other nodes
+
+	// Drain and Down carry out the orders of the same names.
+	Drain func(q wire.Query, arg func(int) string, local bool) (any, error)
+	Down  func(which, grace, scope string, local bool) (any, error)
+}
+
+// Clients is the local clients.
+type Clients interface {
+	Count() int
+	// Process returns the process of a client, 0 if the client is gone.
+	Process(id launcher.ClientID) int
+}
+
+// Keepers is the keepers of this node; on the loop.
+type Keepers interface{ Count() int }
+
+// Runners is the runners of this node; on the loop.
+type Runners interface {
+	// Endless reports whether a task runs here without a time limit.
+	Endless(serial uint64) bool
+}
+
+// Cuts counts the tasks whose output did not fit on the disk.
+type Cuts interface {
+	Of(job filch.JobID, only int64) int
+	Count() int
+}
+
+// Mirror is the mirror of the queue; Holds and Trouble on the loop.
+type Mirror interface {
+	Queue() mirror.Queue
+	Holds(job filch.JobID) int64
+	Trouble() string
+}
+
+// Disk is the log of the store.
+type Disk interface {
+	Stats() disk.Stats
+	Slowest() time.Duration // the Longest recent sync
+}
+
+// New makes the server of a daemon's queries.
+func New(in *inputs.Queue, p Parts) *Server {
+	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}}
+}
+
+// OnSubmitted notes the newest job submitted here; on the loop.
+func (sv *Server) OnSubmitted(job filch.JobID) { sv.last = job }
+
+// OnEnded answers the queries that wait for the ends of jobs; on the loop.
+func (sv *Server) OnEnded(jobs []filch.JobID) { sv.waits.wake(jobs) }
+
+// Answer carries out a query. A local query may be about other nodes; a query from
+// another node is about this node.
+func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
+	arg := func(i int) string {
+		if i < len(q.Args) {
+			return q.Args[i]
+		}
+		return ""
+	}
+	switch q.Verb {
+	case wire.VerbNodes:
+		return sv.listNodes(local, arg(0) != wire.OnlyHere)
+	case wire.VerbPs:
+		return sv.ps(local)
+	case wire.VerbVersion:
+		return wire.VersionInfo{Build: sv.daemon.Build, Wire: wire.Version, Go: runtime.Version()}, nil
+	case wire.VerbTies:
+		return sv.ties()
+	case wire.VerbStats:
+		return sv.stats(), nil
+	case wire.VerbRoster:
+		return sv.roster(local && arg(0) != wire.OnlyHere)
+	case wire.VerbPolicy:
+		return sv.policy(arg, local)
+	case wire.VerbResume:
+		return sv.resume(arg(0), local)
+	case wire.VerbRecover:
+		return sv.recover()
+	case wire.VerbDrain:
+		return sv.daemon.Drain(q, arg, local)
+	case wire.VerbDown:
+		return sv.daemon.Down(arg(0), arg(1), arg(2), local)
+	case wire.VerbLog:
+		return sv.logPart(arg)
+	case wire.VerbTask, wire.VerbTasks, wire.VerbPrinted:
+		return sv.aboutTask(q, arg, local)
+	case wire.VerbCollect, wire.VerbUnstage:
+		return sv.aboutFiles(q, arg, local)
+	case wire.VerbInfo, wire.VerbWait, wire.VerbExplain, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
+		return sv.aboutJob(q, arg, local)
+	}
+	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
+}
+
+// selfInfo describes this node.
+func (sv *Server) selfInfo() (wire.NodeInfo, error) {
+	var slots launcher.SlotInfo
+	// First: once the loop has answered, the loop has begun and the address is set.
+	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { slots = t.Node.Slots() })
+	m, _ := sv.daemon.Nodes.Find(sv.in.Self)
+	info := wire.NodeInfo{
+		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
+	}
+	if info.Draining && info.State == "up" {
+		info.State = "draining"
+	}
+	return info, err
+}
+
+// listNodes describes all members, or, for a query of another node, this node. Unless
+// askThem is set, the answer shows the other nodes as this node knows them.
+func (sv *Server) listNodes(local, askThem bool) (any, error) {
+	own, err := sv.selfInfo()
+	if err != nil {
+		return nil, err
+	}
+	if !local {
+		return []wire.NodeInfo{own}, nil
+	}
+	own.Local = true
+	byName := map[filch.NodeName]wire.NodeInfo{sv.in.Self: own}
+	if askThem {
+		peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbNodes}, func(m peers.Member, v []wire.NodeInfo, err error) {
+			if err != nil || len(v) != 1 || v[0].Node != m.Name {
+				return
+			}
+			v[0].Local = false
+			if m.Standing.String() != "up" {
+				v[0].State = m.Standing.String()
+			}
+			byName[m.Name] = v[0]
+		})
+	}
+	all := []wire.NodeInfo{}
+	for _, m := range sv.daemon.Nodes.List() {
+		info, heard := byName[m.Name]
+		if !heard {
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem}
+			info.Drain = m.Card.Drain
+			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
+
+// ps lists the jobs of all origins.
+func (sv *Server) ps(local bool) (any, error) {
+	jobs := []launcher.JobInfo{}
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
+		jobs = append(jobs, t.Node.HomedTasks(time.Now().UnixNano())...)
+	}); err != nil {
+		return nil, err
+	}
+	if local {
+		peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbPs}, func(_ peers.Member, v []launcher.JobInfo, err error) {
+			if err == nil {
+				jobs = append(jobs, v...)
+			}
+		})
+	}
+	return fitting(joined(jobs), listBytes), nil
+}
+
+func (sv *Server) stats() wire.StatsInfo {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	s := wire.StatsInfo{
+		Node: sv.in.Self, UptimeSecs: sv.in.Now().Seconds(), Counts: sv.in.Watch.Counts(), Sent: sv.in.Watch.Kinds(),
+		Clients: sv.daemon.Clients.Count(), Routes: sv.daemon.Routes.Count(),
+		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: sv.daemon.Conns(),
+	}
+	_ = sv.in.Ask(inputs.LoopWait, func(*inputs.Turn) { s.Keepers = sv.daemon.Keepers.Count() })
+	return s
+}
+
+// Forward sends a query to the node named in the query.
+func (sv *Server) Forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
+	m, known := sv.daemon.Nodes.Find(node)
+	if !known || !local {
+		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
+	}
+	switch m.Standing {
+	case stealer.Dead:
+		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on its machine starts it again")
+	case stealer.Left:
+		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
+	}
+	var v any = new(jsonText)
+	return v, sv.daemon.Questions.Ask(node, inputs.LoopWait+peers.AskWait, q, v)
+}
+
+// jsonText is JSON that is passed on unchanged.
+type jsonText []byte
+
+func (j *jsonText) UnmarshalJSON(b []byte) error {
+	*j = append((*j)[:0], b...)
+	return nil
+}
+
+func (j *jsonText) MarshalJSON() ([]byte, error) { return *j, nil }
+
+// aboutJob answers a query about a job, here or at the job's origin.
+func (sv *Server) aboutJob(q wire.Query, arg func(int) string, local bool) (any, error) {
+	job, err := sv.parseJob(arg(0))
+	if err != nil {
+		return nil, err
+	}
+	known := false
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { _, known = t.Node.Job(t.Now, job) }); err != nil {
+		return nil, err
+	}
+	if !known && !local {
+		return nil, noJob(job)
+	}
+	if !known {
+		return sv.aboutOther(q, job, arg)
+	}
+	switch q.Verb {
+	case wire.VerbWait:
+		return sv.waitFor(job, arg(1))
+	case wire.VerbExplain:
+		var e launcher.Explanation
+		var why *filch.Error
+		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { e, why = t.Node.Explain(t.Now, job) }); err != nil {
+			return nil, err
+		}
+		return e, orNil(why)
+	case wire.VerbLogs:
+		return sv.readLogs(job, arg)
+	case wire.VerbClose:
+		return nil, filch.Errorf(filch.Invalid, "job %d is a run: there are no tasks that could be added to it", job)
+	case wire.VerbCancel, wire.VerbSignal:
+		sig, err := strconv.Atoi(arg(1))
+		if err != nil || sig < 0 || sig > 64 {
+			return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", arg(1))
+		}
+		var why *filch.Error
+		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+			if q.Verb == wire.VerbSignal {
+				why = t.Node.Signal(t.Now, job, int32(sig), t.Out)
+			} else {
+				why = t.Node.Cancel(t.Now, job, int32(sig), "filch cancel", t.Out)
+			}
+		}); err != nil || why != nil {
+			return nil, first(err, orNil(why))
+		}
+	}
+	var info launcher.JobInfo
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) })
+	if err == nil && !known {
+		err = noJob(job)
+	}
+	return info, err
+}
+
+// aboutOther answers a query about a job that this node does not own. The job may have
+// a task record or a run record; when one of them cannot be read, since its home has
+// just died, the other may give the answer. A query that waits for an end also waits
+// for the successor of that home.
+func (sv *Server) aboutOther(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
+	deadline := time.Now()
+	if q.Verb == wire.VerbWait {
+		deadline = deadline.Add(parseWait(arg(1)))
+	}
+	for {
+		j, err := sv.taskJob(job)
+		if j != nil {
+			return sv.aboutTasks(q, job, j, arg)
+		}
+		v, bad := sv.elsewhere(q, job, arg)
+		if err == nil || bad == nil || kindOf(bad) != filch.NotFound {
+			return v, bad
+		}
+		if !sv.in.Pause(waitChunk, deadline) {
+			return nil, err
+		}
+	}
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// orNil keeps a nil pointer from becoming an error.
+func orNil(e *filch.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func noJob(j filch.JobID) error {
+	return filch.Errorf(filch.NotFound, "there is no job %d", j).WithHint("`filch ps` lists jobs; those that ended long ago are forgotten")
+}
+
+// parseJob reads a job id; "last" is the newest job submitted here.
+func (sv *Server) parseJob(s string) (filch.JobID, error) {
+	if s == "last" {
+		var last filch.JobID
+		if err := sv.in.Ask(inputs.LoopWait, func(*inputs.Turn) { last = sv.last }); err != nil {
+			return 0, err
+		}
+		if last == 0 {
+			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since it began", sv.in.Self)
+		}
+		return last, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n <= 0 {
+		return 0, filch.Errorf(filch.Invalid, "%q is not a job", s).WithHint("a job is a number, as `filch ps` shows it, or last")
+	}
+	return filch.JobID(n), nil
+}
+
+// Longest is the longest time that a query may wait for an event.
+const Longest = 10 * time.Minute
+
+// parseWait reads a client's waiting time, bounded.
+func parseWait(s string) time.Duration {
+	t, err := time.ParseDuration(s)
+	if err != nil || t > Longest {
+		return Longest
+	}
+	return max(t, 0)
+}
