@@ -74,7 +74,7 @@ func run(args []string) error {
 		runtime.GOMAXPROCS(1)
 	}
 	limitMemory(restAfter)
-	nice, err := daemon.Surround()
+	nice, err := daemon.PrepareProcess()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/children"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
@@ -40,8 +41,6 @@ type Config struct {
 	Mirror      string    // the folder of the mirrored queue; "" for none
 	Ends        time.Time // when the allocation takes the node away; zero: not known
 	Found       bool      // first node of its instance: the node joined nobody
-
-	port *port // launcher/proc, except in tests
 }
 
 // Daemon runs one launcher.
@@ -51,8 +50,8 @@ type Daemon struct {
 	in        *inputs.Queue
 	loop      *loop
 	clients   *clients
-	keepers   *keepers
-	runners   *runners
+	keepers   *children.Keepers
+	runners   *children.Runners
 	trim      chan struct{}   // a message has the daemon trim output now
 	stage     *staging.Files  // of tasks
 	copies    *staging.Copies // of programs
@@ -110,26 +109,34 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.cfg.Node.Drain = keptDrain(cfg.Dir)
 	d.mirror = newMirroring(d)
+	d.loop = newLoop(d)
 	d.routes = dataplane.New(d.in, cfg.Node.Instance, cfg.Dir.Out())
 	d.nodes = peers.NewDirectory(cfg.Node.Name)
 	d.members = newMembers(d)
 	d.questions = peers.NewQuestions(d.in, d.nodes)
 	d.questions.Answer(func(q wire.Query) (any, error) { return d.queries.Answer(q, false) })
 	d.clients = newClients(d)
-	d.keepers = newKeepers(d)
-	d.runners = newRunners(d)
+	d.keepers = children.NewKeepers(d.in, children.Config{
+		Dir: cfg.Dir.Path(), Program: cfg.Keeper, Instance: cfg.Node.Instance, Name: cfg.Dir.Instance, Build: cfg.Build, Nice: cfg.Nice, Spare: cfg.Spare,
+	}, d.loop, d.nodes, d.routes)
+	d.runners = children.NewRunners(d.in, d.keepers, cfg.Node.Capacity.Slots, d.mirror.doubt)
 	d.trim = make(chan struct{}, 1)
 	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
+	d.runners.SetFiles(d.stage)
 	d.copies = staging.NewCopies(d.in, cfg.Dir, d.stage, d.keepers, d.routes)
+	d.keepers.SetCopies(d.copies)
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.stage,
-		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.cuts, Mirror: d.mirror, Disk: d.meta,
+		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.meta,
 		Incarnation: d.Incarnation, Conns: func() int { return d.net.Stats().Conns }, Drain: d.drain, Down: d.down,
 	})
 	d.inbound = newInbound(d)
-	d.loop = newLoop(d)
 	return d, nil
 }
+
+// Reap waits for processes that dead keepers left to this process, until ctx ends. Only
+// a process without other duties than a launcher's may call Reap.
+func (d *Daemon) Reap(ctx context.Context) { d.keepers.Reap(ctx) }
 
 // Incarnation returns the incarnation of this launcher.
 func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
@@ -183,7 +190,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}
-	d.keepers.begin()
+	d.keepers.Begin()
 	d.mirror.begin()
 	d.in.Go(d.loop.run)
 	d.in.Go(d.trims)

@@ -22,6 +22,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/children"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/proc/keeper"
@@ -391,7 +392,8 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 	fds := descriptors(t)
 	// Keepers that came with the runs may stay, each with a goroutine that
 	// reads its link, the link and two handles of its process.
-	const runs, goroutines, handles = 50, maxIdle + 2, 3*maxIdle + 4
+	const idle = 4
+	const runs, goroutines, handles = 50, idle + 2, 3*idle + 4
 	for range runs {
 		if o := r.run(1, "true"); o.ended.Code != 0 {
 			t.Fatalf("got %+v", o.ended)
@@ -416,18 +418,18 @@ func descriptors(t testing.TB) int {
 func TestKeepersThatDieAtOnceAreGivenUp(t *testing.T) {
 	var started atomic.Int32
 	r := startWith(t, testConfig(t), func(d *Daemon) {
-		d.keepers.port.spawn = func() (*process, error) {
+		d.keepers.Port.Spawn = func() (*children.Process, error) {
 			ours, theirs := net.Pipe()
 			theirs.Close()
-			return &process{pid: 1<<30 + int(started.Add(1)), link: ours, wait: func() error { return nil }}, nil
+			return &children.Process{PID: 1<<30 + int(started.Add(1)), Link: ours, Wait: func() error { return nil }}, nil
 		}
 	})
 	poll(t, "the launcher to give up", func() bool {
 		gaveUp := false
-		err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) { gaveUp = r.keepers.failures >= maxSpawning && r.keepers.spawning == 0 })
+		err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) { gaveUp = r.keepers.GaveUp() })
 		return err == nil && gaveUp
 	})
-	if n := started.Load(); n > maxSpawning {
+	if n := started.Load(); n > 4 {
 		t.Errorf("%d keepers were started", n)
 	}
 }

@@ -9,7 +9,8 @@
 //
 // The parts of a daemon are packages of their own: package inputs has the way to the
 // loop, package dataplane moves output, stdin and fences, package staging brings files,
-// package peers knows the other nodes, package query answers queries.
+// package peers knows the other nodes, package query answers queries, package
+// children starts keepers and runners.
 //
 // A Daemon ends everything that the Daemon has started: Close returns when all
 // goroutines are gone. Keepers of running jobs are the exception: the keepers outlive a

@@ -73,7 +73,7 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.Out)
 	})
-	d.in.Idle(downSlack, func(*inputs.Turn) bool { return !d.keepers.busy() })
+	d.in.Idle(downSlack, func(*inputs.Turn) bool { return !d.keepers.Busy() })
 	if handOff {
 		d.handOff()
 	}

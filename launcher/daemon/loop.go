@@ -85,15 +85,15 @@ func (l *loop) begin() {
 	l.d.members.begin()
 	l.d.members.hear(l.turn())
 	l.d.meta.foundIfFirst(l.turn())
-	l.d.keepers.adopt()
-	l.d.keepers.heard(l.turn(), nil)
+	l.d.keepers.Adopt()
+	l.d.keepers.Heard(l.turn(), nil)
 	l.act()
 }
 
 // finish releases the keepers and drops inputs still posted.
 func (l *loop) finish() {
-	l.d.keepers.release()
-	l.d.runners.release()
+	l.d.keepers.Release()
+	l.d.runners.Release()
 	l.node.FlushMirror(&l.out)
 	l.d.mirror.end(l.out.Mirror)
 	if err := l.d.store.close(); err != nil {
@@ -127,14 +127,14 @@ func (l *loop) take(in inputs.Input) {
 // arm sets the timer for the brain's deadline or the next beat.
 func (l *loop) arm(timer *time.Timer) {
 	due := l.node.Deadline()
-	if !l.beats && (l.d.keepers.busy() || l.d.routes.Count() > 0) {
+	if !l.beats && (l.d.keepers.Busy() || l.d.routes.Count() > 0) {
 		l.beats, l.beatAt = true, l.d.in.Now()+beat
 	}
 	if l.beats {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill, l.d.members.noteAt)
-	if len(l.d.runners.owed) > 0 {
+	if l.d.runners.Owing() {
 		due = min(due, l.d.in.Now())
 	}
 	if l.dead {
@@ -151,28 +151,28 @@ func (l *loop) tick() {
 	now := l.d.in.Now()
 	if l.beats && now >= l.beatAt {
 		l.beats = false
-		l.d.keepers.beat(l.turn())
+		l.d.keepers.Beat(l.turn())
 		l.d.routes.Retry()
 	}
 	l.d.rejoin()
 	l.d.members.tick(now)
 	if now >= l.refill {
 		l.refill = filch.Never
-		l.d.keepers.refill()
+		l.d.keepers.Refill()
 	}
 	if now >= l.node.Deadline() {
 		l.node.Tick(now, &l.out)
 	}
 }
 
-// refillAt starts keepers at the given time or earlier.
-func (l *loop) refillAt(at time.Duration) { l.refill = min(l.refill, at) }
+// RefillAt starts keepers at the given time or earlier.
+func (l *loop) RefillAt(at time.Duration) { l.refill = min(l.refill, at) }
 
 // act carries out the orders of the brain, in the order of the Outbox's fields. A
 // message of the node to itself goes back to the brain at once.
 func (l *loop) act() {
 	l.d.in.Watch.Add(watch.Turns, 1)
-	l.d.runners.pay(l.turn())
+	l.d.runners.Pay(l.turn())
 	l.d.meta.tidy(l.turn()) // before any append: tidy may log
 	for range maxEchoes {
 		l.once()
@@ -186,7 +186,7 @@ func (l *loop) act() {
 		clear(l.echoes)
 		l.echoes = l.echoes[:0]
 	}
-	l.d.runners.flush()
+	l.d.runners.Flush()
 	l.flush(&l.dirty)
 	l.flush(&l.later)
 	l.d.store.flush()
@@ -217,7 +217,7 @@ func (l *loop) once() {
 		d.mirror.stop(s)
 	}
 	for _, j := range o.TaskForgets {
-		d.runners.forget(j)
+		d.runners.Forget(j)
 	}
 	for i := range o.Deeds {
 		d.copies.Deed(&o.Deeds[i])
@@ -261,13 +261,16 @@ func (l *loop) clearOut() {
 	o.Reset()
 }
 
-// touch marks a link for the flush at the end of the turn.
-func (l *loop) touch(c *wire.Conn) {
+// Touch marks a link for the flush at the end of the turn.
+func (l *loop) Touch(c *wire.Conn) {
 	if slices.Contains(l.dirty, c) {
 		return
 	}
 	l.dirty = append(l.dirty, c)
 }
+
+// TouchLast marks a link for the flush after the links with a waiting reader.
+func (l *loop) TouchLast(c *wire.Conn) { l.later = append(l.later, c) }
 
 func (l *loop) record(r *launcher.Record) {
 	if err := l.d.store.put(r); err != nil {
@@ -363,5 +366,5 @@ func (l *loop) reply(r *launcher.Reply) {
 	case launcher.Ended, launcher.Refused:
 		c.finished.Store(true)
 	}
-	l.touch(c.Conn)
+	l.Touch(c.Conn)
 }

@@ -54,7 +54,7 @@ func (m *mirroring) doubt(e launcher.TaskEnd) bool {
 	time.AfterFunc(doubtTime, func() {
 		d.in.Post(func(t *inputs.Turn) {
 			if !d.loop.removal {
-				d.runners.tell(t, []launcher.TaskEnd{e})
+				d.runners.Tell(t, []launcher.TaskEnd{e})
 			}
 		})
 	})
@@ -125,7 +125,7 @@ func (m *mirroring) end(lines []byte) {
 // line about the start.
 func (m *mirroring) launch(l *launcher.TaskLaunch) {
 	if m.writer == nil || !l.Start.Spec.Once {
-		m.d.runners.launch(l)
+		m.d.runners.Launch(l)
 		return
 	}
 	by := record.Owner{Node: m.d.in.Self, Incarnation: m.d.cfg.Node.Incarnation}
@@ -138,14 +138,14 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 	for i := range m.held {
 		if m.held[i].launch.Serial == s.Serial {
 			m.held = append(m.held[:i], m.held[i+1:]...)
-			m.d.runners.owed = append(m.d.runners.owed, launcher.TaskEnd{
+			m.d.runners.Owe(launcher.TaskEnd{
 				Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
 				Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
 			})
 			return
 		}
 	}
-	m.d.runners.stop(s)
+	m.d.runners.Stop(s)
 }
 
 // synced starts the held tasks up to a number. If another instance continues the queue,
@@ -163,10 +163,10 @@ func (m *mirroring) synced(upto uint64, closed bool) {
 	m.held = m.held[n:]
 	for i := range due {
 		if !closed {
-			m.d.runners.launch(&due[i].launch)
+			m.d.runners.Launch(&due[i].launch)
 			continue
 		}
-		m.d.runners.owed = append(m.d.runners.owed, launcher.TaskEnd{
+		m.d.runners.Owe(launcher.TaskEnd{
 			Serial: due[i].launch.Serial, Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost,
 			Ended: time.Now().UnixNano(), Text: "not started: another instance goes on with the queue",
 		})

@@ -32,7 +32,7 @@ func mirrored(t *testing.T) (*rig, *fakeRunner, mirror.Queue) {
 	cfg.Mirror = string(q)
 	f := &fakeRunner{}
 	c := &crew{begin: func(int) (*fakeRunner, error) { return f, nil }}
-	return startWith(t, cfg, func(d *Daemon) { d.keepers.port.runner = c.start }), f, q
+	return startWith(t, cfg, func(d *Daemon) { d.keepers.Port.Runner = c.start }), f, q
 }
 
 // once submits tasks that run once.
@@ -129,7 +129,7 @@ func TestHungMirrorHasAVoice(t *testing.T) {
 	c := &crew{begin: func(int) (*fakeRunner, error) { return f, nil }}
 	var pipe string
 	r := startWith(t, cfg, func(d *Daemon) {
-		d.keepers.port.runner = c.start
+		d.keepers.Port.Runner = c.start
 		d.mirror.slow, d.mirror.wait = 200*time.Millisecond, 300*time.Millisecond
 		// To open a pipe that nobody reads is to wait in the kernel, as for a
 		// server of files that is gone.

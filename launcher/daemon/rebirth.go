@@ -24,7 +24,7 @@ func (d *Daemon) declaredDead(t *inputs.Turn, e members.Event) {
 // rejoin brings the node back once no keeper and no task of the old incarnation is
 // left; on the loop.
 func (d *Daemon) rejoin() {
-	if !d.loop.dead || d.keepers.busy() || d.runners.busy() {
+	if !d.loop.dead || d.keepers.Busy() || d.runners.Busy() {
 		return
 	}
 	d.loop.dead = false

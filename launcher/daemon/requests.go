@@ -152,7 +152,7 @@ func (cs *clients) onOps(c *client, f wire.Frame) error {
 	cs.d.in.Post(func(t *inputs.Turn) {
 		t.Node.StoreDo(t.Now, o.Ops, min(max(o.Wait, 0), query.Longest), func(rs []dht.Result) {
 			if c.Conn.Write(wire.KindResults, f.Req, wire.Results{Results: rs}) == nil {
-				cs.d.loop.touch(c.Conn)
+				cs.d.loop.Touch(c.Conn)
 			}
 		}, t.Out)
 	})
@@ -174,7 +174,7 @@ func (cs *clients) signal(t *inputs.Turn, c *client, k wire.Kind, s wire.Signal)
 		err = t.Node.Cancel(t.Now, s.Job, s.Sig, "its client", t.Out)
 	}
 	if err != nil && c.Conn.Write(wire.KindWarn, 0, wire.Warn{Text: err.Text}) == nil {
-		cs.d.loop.touch(c.Conn)
+		cs.d.loop.Touch(c.Conn)
 	}
 }
 

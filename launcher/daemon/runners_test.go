@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/daemon/children"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
@@ -36,7 +36,7 @@ type crew struct {
 	count int
 }
 
-func (c *crew) start() (*process, error) {
+func (c *crew) start() (*children.Process, error) {
 	c.mu.Lock()
 	c.count++
 	n := c.count
@@ -48,7 +48,7 @@ func (c *crew) start() (*process, error) {
 	ours, theirs := net.Pipe()
 	f.conn, f.gone = wire.NewConn(theirs), make(chan struct{})
 	go f.serve()
-	return &process{pid: 1<<30 + n, link: ours, wait: func() error { <-f.gone; return nil }}, nil
+	return &children.Process{PID: 1<<30 + n, Link: ours, Wait: func() error { <-f.gone; return nil }}, nil
 }
 
 func (c *crew) started() int {
@@ -104,7 +104,7 @@ func withRunners(t *testing.T, slots int32, begin func(n int) (*fakeRunner, erro
 	cfg := testConfig(t)
 	cfg.Node.Capacity.Slots = slots
 	c := &crew{begin: begin}
-	r := startWith(t, cfg, func(d *Daemon) { d.keepers.port.runner = c.start })
+	r := startWith(t, cfg, func(d *Daemon) { d.keepers.Port.Runner = c.start })
 	return r, c
 }
 
@@ -224,34 +224,8 @@ func TestNoRunnerCanBeStarted(t *testing.T) {
 	if n := until(t, r.bag(4, nil), launcher.TasksFinished); n.Tally.Lost != 4 {
 		t.Errorf("got %+v", n)
 	}
-	if n := c.started(); n > 4*runnerTries*record.CrashLimit {
+	if n := c.started(); n > 4*3*record.CrashLimit {
 		t.Errorf("%d runners were started", n)
-	}
-}
-
-// Orders of jobs that nobody follows are forgotten.
-func TestOrdersAreForgotten(t *testing.T) {
-	cfg := testConfig(t)
-	r := start(t, cfg)
-	fill := func(rs *runners) {
-		for job := range filch.JobID(3 * maxOrders) {
-			rs.order(&launcher.TaskOrder{Ident: identOf(job)})
-			rs.orders[job].since = time.Now()
-		}
-		rs.orders[3*maxOrders-1].tasks = 1
-	}
-	many, few := 0, 0
-	if err := r.in.Ask(time.Minute, func(*inputs.Turn) {
-		rs := r.runners
-		fill(rs)
-		many = len(rs.orders)
-		rs.forgetIdle(0, len(rs.orders))
-		few = len(rs.orders)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if many != maxOrders || few != 1 {
-		t.Errorf("got %d and then %d orders, want %d and 1", many, few, maxOrders)
 	}
 }
 

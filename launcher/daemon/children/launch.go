@@ -1,4 +1,4 @@
-package daemon
+package children
 
 import (
 	"encoding/binary"
@@ -14,8 +14,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// launch makes starts from the brain's launches, and hands the starts to the runners.
-func (rs *runners) launch(l *launcher.TaskLaunch) {
+// Launch makes starts from the brain's launches, and hands the starts to the runners.
+func (rs *Runners) Launch(l *launcher.TaskLaunch) {
 	s, b, err := rs.startOf(l)
 	if err != nil {
 		rs.owed = append(rs.owed, launcher.TaskEnd{
@@ -24,7 +24,7 @@ func (rs *runners) launch(l *launcher.TaskLaunch) {
 		return
 	}
 	if b != nil {
-		rs.d.stage.Begin(b)
+		rs.files.Begin(b)
 		return
 	}
 	rs.Start(s)
@@ -32,7 +32,7 @@ func (rs *runners) launch(l *launcher.TaskLaunch) {
 
 // startOf decodes the job's body, once, and the task's payload. A workflow's task has a
 // box.
-func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Box, error) {
+func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Box, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
@@ -41,12 +41,12 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		var o launcher.TaskOrder
 		body := l.Start.Spec.Body
 		if len(body) == 0 || body[0] != launcher.BodyOrder {
-			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.d.in.Self)
+			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.in.Self)
 		}
 		if err := wire.Unmarshal(body[1:], &o); err != nil {
 			return s, nil, err
 		}
-		o.Ident = filch.Ident{Instance: rs.d.cfg.Node.Instance, Job: s.Job, Attempt: 1}
+		o.Ident = filch.Ident{Instance: rs.keepers.cfg.Instance, Job: s.Job, Attempt: 1}
 		rs.order(&o)
 	}
 	o := rs.orders[s.Job].TaskOrder
@@ -83,18 +83,18 @@ func (rs *runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 			s.Limit = item.Limit
 		}
 		if o.Graph != nil {
-			b, err := rs.d.stage.NewBox(o, s, item, l)
+			b, err := rs.files.NewBox(o, s, item, l)
 			return s, b, err
 		}
 	default:
-		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.d.in.Self)
+		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
 	}
 	return s, nil, nil
 }
 
 // lineTask gives a line to a worker, to the command as a variable, or to a shell if the
 // job has no command.
-func (rs *runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line string) {
+func (rs *Runners) lineTask(o *launcher.TaskOrder, s *launcher.TaskStart, line string) {
 	switch {
 	case o.Worker:
 		s.Line = line

@@ -1,4 +1,4 @@
-package daemon
+package children
 
 import (
 	"slices"
@@ -16,8 +16,8 @@ const (
 	cutTasksMax = 4096 // of a job
 )
 
-// cuts holds the tasks whose output did not fit on the disk of this node.
-type cuts struct {
+// Cuts holds the tasks whose output did not fit on the disk of this node.
+type Cuts struct {
 	mu    sync.Mutex // guards jobs and total
 	jobs  map[filch.JobID]*cutJob
 	total int
@@ -29,7 +29,7 @@ type cutJob struct {
 }
 
 // note counts a task.
-func (c *cuts) note(s launcher.TaskStart) {
+func (c *Cuts) note(s launcher.TaskStart) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[s.Job]
@@ -56,7 +56,7 @@ func (c *cuts) note(s launcher.TaskStart) {
 
 // Of returns how many ends of tasks of a job were noted; if only is not below zero, of
 // that one task.
-func (c *cuts) Of(job filch.JobID, only int64) int {
+func (c *Cuts) Of(job filch.JobID, only int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[job]
@@ -72,7 +72,7 @@ func (c *cuts) Of(job filch.JobID, only int64) int {
 }
 
 // Count returns how many ends were noted since the launcher began.
-func (c *cuts) Count() int {
+func (c *Cuts) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total

@@ -1,4 +1,4 @@
-package daemon
+package children
 
 import (
 	"errors"
@@ -26,32 +26,19 @@ const (
 	refillPause = 20 * time.Millisecond // from a start of ranks to the next keeper
 )
 
-// process is a keeper as the operating system sees it.
-type process struct {
-	pid  int
-	link net.Conn
-	wait func() error // returns when the keeper has ended
-	wake func()       // continues a stopped keeper
-}
-
-// port is the part of launcher/proc that the daemon needs.
-type port struct {
-	spawn  func() (*process, error)
-	runner func() (*process, error)
-	redial func() ([]*process, error)
-	// sweep kills the processes of dead attempts on this node, within a time limit, and
-	// returns the number of killed processes.
-	sweep func() (int, error)
-}
-
-// keepers holds this node's keepers. The loop owns all fields except those of the
+// Keepers holds this node's keepers. The loop owns all fields except those of the
 // goroutines.
-type keepers struct {
-	d     *Daemon
-	port  port
-	wants chan struct{} // one per keeper to be started
-	own   children
-	reaps atomic.Bool // every other child of this process is a stray
+type Keepers struct {
+	in     *inputs.Queue
+	cfg    Config
+	Port   Port
+	links  Links
+	nodes  Nodes
+	routes *dataplane.Routes
+	copies Copies
+	wants  chan struct{} // one per keeper to be started
+	own    children
+	reaps  atomic.Bool // every other child of this process is an orphan
 
 	idle     []*keeperProcess
 	jobs     map[filch.Ident]*keeperProcess
@@ -65,7 +52,7 @@ type keepers struct {
 // keeperProcess is one keeper, with a job or without.
 type keeperProcess struct {
 	dataplane.Keeper
-	proc *process
+	proc *Process
 
 	// The loop's.
 	ident     filch.Ident
@@ -80,93 +67,128 @@ type pending struct {
 	deeds []launcher.Deed
 }
 
-func newKeepers(d *Daemon) *keepers {
-	from := newPort(d)
-	if d.cfg.port != nil {
-		from = *d.cfg.port
-	}
-	return &keepers{
-		d: d, port: from,
+// Config holds the settings of the children of a launcher.
+type Config struct {
+	Dir      string // the state directory
+	Program  string // the filch binary
+	Instance string // the instance's id
+	Name     string // the instance's name
+	Build    string
+	Nice     int // of the keepers
+	Spare    int // keepers kept ready
+}
+
+// Links is the part of the loop that flushes links.
+type Links interface {
+	// Touch has a link flushed at the end of the turn.
+	Touch(c *wire.Conn)
+	// TouchLast has a link flushed after the links with a waiting reader.
+	TouchLast(c *wire.Conn)
+	// RefillAt starts keepers at the given time or earlier.
+	RefillAt(at time.Duration)
+}
+
+// Nodes knows the addresses of nodes.
+type Nodes interface {
+	Net(nodes []launcher.NodeRanks) string
+}
+
+// Copies learns that a keeper has unpacked its archive.
+type Copies interface{ Ready(id filch.Ident) }
+
+// NewKeepers makes the keepers of a node.
+func NewKeepers(in *inputs.Queue, cfg Config, links Links, nodes Nodes, routes *dataplane.Routes) *Keepers {
+	ks := &Keepers{
+		in: in, cfg: cfg, links: links, nodes: nodes, routes: routes,
 		wants: make(chan struct{}, maxSpawning), own: children{kept: map[int]bool{}},
 		jobs: map[filch.Ident]*keeperProcess{}, all: map[*keeperProcess]bool{}, unheard: map[*keeperProcess]bool{},
 	}
+	ks.Port = newPort(ks)
+	return ks
 }
 
-// begin starts the goroutine that starts keepers.
-func (ks *keepers) begin() { ks.d.in.Go(ks.spawner) }
+// SetCopies sets the copies of programs.
+func (ks *Keepers) SetCopies(c Copies) { ks.copies = c }
+
+// GaveUp reports whether idle keepers are replaced no more: too many in a row have
+// ended.
+func (ks *Keepers) GaveUp() bool { return ks.failures >= maxSpawning }
+
+// Begin starts the goroutine that starts keepers.
+func (ks *Keepers) Begin() { ks.in.Go(ks.spawner) }
 
 // Count returns the number of keepers.
-func (ks *keepers) Count() int { return len(ks.all) }
+func (ks *Keepers) Count() int { return len(ks.all) }
 
-// busy reports whether any keeper has a job.
-func (ks *keepers) busy() bool { return len(ks.jobs) > 0 }
+// Busy reports whether any keeper has a job.
+func (ks *Keepers) Busy() bool { return len(ks.jobs) > 0 }
 
-// adopt takes over the keepers of an earlier launcher and sweeps up after keepers that
+// Adopt takes over the keepers of an earlier launcher and sweeps up after keepers that
 // died before this launcher began.
-func (ks *keepers) adopt() {
-	found, err := ks.port.redial()
+func (ks *Keepers) Adopt() {
+	found, err := ks.Port.Redial()
 	if err != nil {
-		ks.d.in.Fault("cannot look for the keepers of an earlier launcher", err)
+		ks.in.Fault("cannot look for the keepers of an earlier launcher", err)
 	}
 	for _, p := range found {
-		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.link)}}
+		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.Link)}}
 		ks.all[k] = true
 		ks.unheard[k] = true
 		ks.greet(k)
 		_ = k.Conn.WriteRaw(wire.KindAdopt, 0)
 		_ = k.Conn.Flush()
-		ks.d.in.Go(func() { ks.serve(k) })
+		ks.in.Go(func() { ks.serve(k) })
 	}
-	// Before any start here: stray processes may hold cores.
-	ks.d.in.Go(func() {
+	// Before any start here: orphans may hold cores.
+	ks.in.Go(func() {
 		ks.sweep()
-		ks.d.in.Post(func(*inputs.Turn) { ks.refill() })
+		ks.in.Post(func(*inputs.Turn) { ks.Refill() })
 	})
 }
 
-func (ks *keepers) sweep() {
-	n, err := ks.port.sweep()
+func (ks *Keepers) sweep() {
+	n, err := ks.Port.Sweep()
 	if err != nil {
-		ks.d.in.Fault("cannot sweep up after dead keepers", err)
+		ks.in.Fault("cannot sweep up after dead keepers", err)
 	}
 	if ks.reaps.Load() {
-		n += ks.own.endStrays(reapWait)
+		n += ks.own.endOrphans(reapWait)
 	}
 	if n > 0 {
-		ks.d.in.Watch.Add(watch.Swept, uint64(n))
-		ks.d.in.Watch.Log().Warn("killed processes of dead attempts", "processes", n)
+		ks.in.Watch.Add(watch.Swept, uint64(n))
+		ks.in.Watch.Log().Warn("killed processes of dead attempts", "processes", n)
 	}
 }
 
-func (ks *keepers) greet(k *keeperProcess) {
-	hello, err := wire.EncodeHello(wire.Hello{Role: "launcher", Build: ks.d.cfg.Build})
+func (ks *Keepers) greet(k *keeperProcess) {
+	hello, err := wire.EncodeHello(wire.Hello{Role: "launcher", Build: ks.cfg.Build})
 	if err == nil {
 		err = k.Conn.WriteRaw(wire.KindHello, 0, hello)
 	}
 	if err != nil {
-		ks.d.in.Fault("cannot greet a keeper", err, "pid", k.proc.pid)
+		ks.in.Fault("cannot greet a keeper", err, "pid", k.proc.PID)
 	}
 }
 
-// heard notes that a keeper of an earlier launcher was adopted or is gone. After the
+// Heard notes that a keeper of an earlier launcher was adopted or is gone. After the
 // last such keeper the brain may lend free slots.
-func (ks *keepers) heard(t *inputs.Turn, k *keeperProcess) {
+func (ks *Keepers) Heard(t *inputs.Turn, k *keeperProcess) {
 	if k != nil && !ks.unheard[k] {
 		return
 	}
 	delete(ks.unheard, k)
 	if len(ks.unheard) == 0 {
-		ks.d.routes.Settle()
+		ks.routes.Settle()
 		t.Node.Settled(t.Now, t.Out)
 	}
 }
 
 // Start gives a job to a ready keeper, or has a new keeper started.
-func (ks *keepers) Start(s launcher.Start) {
-	s.Net = ks.d.nodes.Net(s.Launch.Nodes)
+func (ks *Keepers) Start(s launcher.Start) {
+	s.Net = ks.nodes.Net(s.Launch.Nodes)
 	if len(ks.idle) == 0 {
 		ks.queue = append(ks.queue, pending{start: s})
-		ks.refill()
+		ks.Refill()
 		return
 	}
 	k := ks.idle[len(ks.idle)-1]
@@ -174,23 +196,23 @@ func (ks *keepers) Start(s launcher.Start) {
 	ks.assign(k, pending{start: s})
 }
 
-func (ks *keepers) assign(k *keeperProcess, p pending) {
+func (ks *Keepers) assign(k *keeperProcess, p pending) {
 	k.ident, k.done, k.forgotten, k.stopping = p.start.Launch.Ident, false, false, false
 	ks.jobs[k.ident] = k
-	ks.d.routes.Attach(&k.Keeper, &p.start)
+	ks.routes.Attach(&k.Keeper, &p.start)
 	if err := k.Conn.Write(wire.KindStart, 0, &p.start); err != nil {
-		ks.d.in.Fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
+		ks.in.Fault("cannot hand a job to a keeper", err, "job", int(k.ident.Job))
 		_ = k.Conn.Close() // the reader of the link reports the keeper gone
 		return
 	}
 	for i := range p.deeds {
 		ks.Deed(&p.deeds[i])
 	}
-	ks.d.loop.touch(k.Conn)
+	ks.links.Touch(k.Conn)
 }
 
 // Deed sends a deed to the keeper of a job.
-func (ks *keepers) Deed(d *launcher.Deed) {
+func (ks *Keepers) Deed(d *launcher.Deed) {
 	k := ks.jobs[d.Ident]
 	if k == nil {
 		for i := range ks.queue {
@@ -204,14 +226,14 @@ func (ks *keepers) Deed(d *launcher.Deed) {
 		k.Settle()
 		k.forgotten = true
 		delete(ks.jobs, d.Ident)
-		ks.d.routes.Detach(d.Ident, &k.Keeper)
+		ks.routes.Detach(d.Ident, &k.Keeper)
 		if k.Conn.Write(wire.KindDeed, 0, d) == nil {
-			ks.d.loop.later = append(ks.d.loop.later, k.Conn)
+			ks.links.TouchLast(k.Conn)
 		}
 		return
 	}
 	if k.Conn.Write(wire.KindDeed, 0, d) == nil {
-		ks.d.loop.touch(k.Conn)
+		ks.links.Touch(k.Conn)
 	}
 	if d.Kind == launcher.DeedStop {
 		k.stopping = true
@@ -222,14 +244,14 @@ func (ks *keepers) Deed(d *launcher.Deed) {
 // wake continues a keeper that a user has stopped (SIGSTOP), so that the keeper can end
 // its job.
 func (k *keeperProcess) wake() {
-	if k.proc.wake != nil {
-		k.proc.wake()
+	if k.proc.Wake != nil {
+		k.proc.Wake()
 	}
 }
 
-// beat tells the keepers that their launcher is alive, and how long their ranks may run
+// Beat tells the keepers that their launcher is alive, and how long their ranks may run
 // on without a launcher.
-func (ks *keepers) beat(t *inputs.Turn) {
+func (ks *Keepers) Beat(t *inputs.Turn) {
 	for _, k := range ks.jobs {
 		if k.stopping {
 			k.wake()
@@ -242,12 +264,12 @@ func (ks *keepers) beat(t *inputs.Turn) {
 			_ = k.Conn.Flush()
 		}
 	}
-	ks.refill()
+	ks.Refill()
 }
 
-// refill has keepers started up to the number to keep ready.
-func (ks *keepers) refill() {
-	for len(ks.idle)+ks.spawning < ks.d.cfg.Spare+len(ks.queue) && ks.spawning < maxSpawning {
+// Refill has keepers started up to the number to keep ready.
+func (ks *Keepers) Refill() {
+	for len(ks.idle)+ks.spawning < ks.cfg.Spare+len(ks.queue) && ks.spawning < maxSpawning {
 		select {
 		case ks.wants <- struct{}{}:
 			ks.spawning++
@@ -259,29 +281,29 @@ func (ks *keepers) refill() {
 
 // spawner starts keepers, one after another, on a thread of its own, so that keepers
 // begin with the priority configured for keepers and not the launcher's.
-func (ks *keepers) spawner() {
-	release := plainThread(ks.d.cfg.Nice)
+func (ks *Keepers) spawner() {
+	release := plainThread(ks.cfg.Nice)
 	defer release()
 	for {
 		select {
 		case <-ks.wants:
-		case <-ks.d.in.Context().Done():
+		case <-ks.in.Context().Done():
 			return
 		}
-		p, err := ks.own.start(ks.port.spawn)
+		p, err := ks.own.start(ks.Port.Spawn)
 		if err != nil {
-			ks.d.in.Post(func(t *inputs.Turn) { ks.failed(t, err) })
+			ks.in.Post(func(t *inputs.Turn) { ks.failed(t, err) })
 			continue
 		}
-		ks.d.in.Watch.Add(watch.KeepersSpawned, 1)
-		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.link)}}
+		ks.in.Watch.Add(watch.KeepersSpawned, 1)
+		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.Link)}}
 		ks.greet(k)
 		_ = k.Conn.Flush()
-		ks.d.in.Post(func(*inputs.Turn) { ks.spawned(k) })
-		if ks.d.in.Context().Err() != nil { // the loop will not run spawned any more
+		ks.in.Post(func(*inputs.Turn) { ks.spawned(k) })
+		if ks.in.Context().Err() != nil { // the loop will not run spawned any more
 			_ = k.Conn.Close()
-			_ = p.wait()
-			ks.own.ended(p.pid)
+			_ = p.Wait()
+			ks.own.ended(p.PID)
 			return
 		}
 	}
@@ -289,15 +311,15 @@ func (ks *keepers) spawner() {
 
 // spawned adds a keeper to the pool. The loop may write a Start before the keeper's
 // first frame: the keeper reads the Start when ready.
-func (ks *keepers) spawned(k *keeperProcess) {
+func (ks *Keepers) spawned(k *keeperProcess) {
 	ks.spawning--
 	ks.all[k] = true
-	ks.d.in.Go(func() { ks.serve(k) })
+	ks.in.Go(func() { ks.serve(k) })
 	ks.ready(k)
 }
 
 // ready gives k the oldest waiting start, or adds k to the idle keepers.
-func (ks *keepers) ready(k *keeperProcess) {
+func (ks *Keepers) ready(k *keeperProcess) {
 	if len(ks.queue) > 0 {
 		p := ks.queue[0]
 		ks.queue = slices.Delete(ks.queue, 0, 1)
@@ -309,35 +331,35 @@ func (ks *keepers) ready(k *keeperProcess) {
 
 // failed refuses the oldest waiting start: without keepers this node cannot launch, and
 // the origin of the job must learn so.
-func (ks *keepers) failed(t *inputs.Turn, err error) {
+func (ks *Keepers) failed(t *inputs.Turn, err error) {
 	ks.spawning--
 	ks.failures++
-	ks.d.in.Fault("cannot start a keeper", err, "binary", ks.d.cfg.Keeper)
+	ks.in.Fault("cannot start a keeper", err, "binary", ks.cfg.Program)
 	if len(ks.queue) == 0 {
 		return
 	}
 	p := ks.queue[0]
 	ks.queue = slices.Delete(ks.queue, 0, 1)
-	text := filch.Errorf(filch.Internal, "cannot start a keeper on %s: %s", ks.d.in.Self, err.Error())
+	text := filch.Errorf(filch.Internal, "cannot start a keeper on %s: %s", ks.in.Self, err.Error())
 	t.Node.Keeper(t.Now, launcher.KeeperReady{Ident: p.start.Launch.Ident, Err: text, Cause: launcher.CauseOurs}, t.Out)
 }
 
 // serve reads the link of one keeper until the keeper ends.
-func (ks *keepers) serve(k *keeperProcess) {
+func (ks *Keepers) serve(k *keeperProcess) {
 	err := ks.read(k)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
-		ks.d.in.Watch.Refused(watch.FramesBad, "keeper", err, ks.d.in.Self)
+		ks.in.Watch.Refused(watch.FramesBad, "keeper", err, ks.in.Self)
 	}
 	_ = k.Conn.Close()
-	if ks.d.in.Context().Err() != nil {
+	if ks.in.Context().Err() != nil {
 		return // the keeper waits for the next launcher
 	}
-	_ = k.proc.wait()
-	ks.own.ended(k.proc.pid)
-	ks.d.in.Post(func(t *inputs.Turn) { ks.gone(t, k) })
+	_ = k.proc.Wait()
+	ks.own.ended(k.proc.PID)
+	ks.in.Post(func(t *inputs.Turn) { ks.gone(t, k) })
 }
 
-func (ks *keepers) read(k *keeperProcess) error {
+func (ks *Keepers) read(k *keeperProcess) error {
 	for {
 		f, err := k.Conn.ReadShared() // posted events are decoded copies of the frame
 		if err != nil {
@@ -353,7 +375,7 @@ func (ks *keepers) read(k *keeperProcess) error {
 }
 
 // handle acts on one frame of a keeper.
-func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
+func (ks *Keepers) handle(k *keeperProcess, f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindHello:
 		h, err := wire.DecodeHello(f.Body)
@@ -361,7 +383,7 @@ func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 			return err
 		}
 		if h.Ident == "" {
-			ks.d.in.Post(func(*inputs.Turn) { ks.again(k) })
+			ks.in.Post(func(*inputs.Turn) { ks.again(k) })
 		}
 		return nil
 	case wire.KindRefusal:
@@ -373,34 +395,34 @@ func (ks *keepers) handle(k *keeperProcess, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	ks.d.in.Post(func(t *inputs.Turn) { ks.event(t, k, ev) })
+	ks.in.Post(func(t *inputs.Turn) { ks.event(t, k, ev) })
 	return nil
 }
 
 // event feeds the brain. The next keeper is started when the job is done, or has run
 // for a while, so that the new keeper does not compete with the job's start.
-func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
+func (ks *Keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 	switch e := ev.(type) {
 	case launcher.Adopted:
 		if k.ident != (filch.Ident{}) {
 			return
 		}
-		ks.d.in.Watch.Add(watch.Adopted, 1)
+		ks.in.Watch.Add(watch.Adopted, 1)
 		k.ident = e.Start.Launch.Ident
 		ks.jobs[k.ident] = k
-		ks.d.routes.Learn(&e.Start.Launch, e.Start.Index)
-		ks.d.routes.Attach(&k.Keeper, &e.Start)
+		ks.routes.Learn(&e.Start.Launch, e.Start.Index)
+		ks.routes.Attach(&k.Keeper, &e.Start)
 		t.Node.Keeper(t.Now, ev, t.Out)
-		ks.heard(t, k)
+		ks.Heard(t, k)
 		return
 	case launcher.KeeperReady:
-		ks.d.copies.Ready(e.Ident)
+		ks.copies.Ready(e.Ident)
 	case launcher.RanksStarted:
-		ks.d.loop.refillAt(t.Now + refillPause)
+		ks.links.RefillAt(t.Now + refillPause)
 	case launcher.KeeperDone:
 		k.done = true
-		ks.d.loop.refillAt(t.Now + refillPause) // by then this keeper may be idle again
-		again := func() { ks.d.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
+		ks.links.RefillAt(t.Now + refillPause) // by then this keeper may be idle again
+		again := func() { ks.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
 		if k.Hold(again) {
 			return
 		}
@@ -411,57 +433,60 @@ func (ks *keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 // again takes back a keeper that has done a job and offers to do another. The first
 // such frame of a new keeper shows that the keeper works. A successful spawn does not:
 // a keeper that died at once would otherwise be replaced forever.
-func (ks *keepers) again(k *keeperProcess) {
+func (ks *Keepers) again(k *keeperProcess) {
 	ks.failures = 0
 	if !k.forgotten {
 		return
 	}
 	k.forgotten, k.done, k.ident = false, false, filch.Ident{}
-	if len(ks.queue) == 0 && len(ks.idle) >= max(maxIdle, ks.d.cfg.Spare) {
+	if len(ks.queue) == 0 && len(ks.idle) >= max(maxIdle, ks.cfg.Spare) {
 		_ = k.Conn.Close()
 		return
 	}
-	ks.d.in.Watch.Add(watch.KeepersKept, 1)
+	ks.in.Watch.Add(watch.KeepersKept, 1)
 	ks.ready(k)
 }
 
 // gone handles the end of a keeper. A keeper that was not done left processes behind:
 // sweep ends those processes before the brain learns of the end.
-func (ks *keepers) gone(t *inputs.Turn, k *keeperProcess) {
+func (ks *Keepers) gone(t *inputs.Turn, k *keeperProcess) {
 	delete(ks.all, k)
-	defer ks.heard(t, k)
+	defer ks.Heard(t, k)
 	if i := slices.Index(ks.idle, k); i >= 0 {
 		ks.idle = slices.Delete(ks.idle, i, i+1)
 		ks.failures++
-		ks.d.in.Watch.Log().Warn("an idle keeper ended", "pid", k.proc.pid)
-		if ks.failures < maxSpawning {
-			ks.refill()
+		ks.in.Watch.Log().Warn("an idle keeper ended", "pid", k.proc.PID)
+		if !ks.GaveUp() {
+			ks.Refill()
 		}
 	}
 	if k.ident == (filch.Ident{}) || k.forgotten {
 		return
 	}
 	delete(ks.jobs, k.ident)
-	ks.d.routes.Detach(k.ident, &k.Keeper)
+	ks.routes.Detach(k.ident, &k.Keeper)
 	if k.done {
 		return
 	}
-	ks.d.in.Watch.Add(watch.KeepersGone, 1)
-	ks.d.in.Watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.pid)
+	ks.in.Watch.Add(watch.KeepersGone, 1)
+	ks.in.Watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.PID)
 	ident := k.ident
-	ks.d.in.Go(func() {
+	ks.in.Go(func() {
 		ks.sweep()
-		ks.d.in.Post(func(t *inputs.Turn) {
+		ks.in.Post(func(t *inputs.Turn) {
 			t.Node.Keeper(t.Now, launcher.KeeperGone{Ident: ident, Text: "its keeper vanished"}, t.Out)
 		})
 	})
 }
 
-// release closes the links of all keepers: idle keepers exit, the others wait for the
+// Release closes the links of all keepers: idle keepers exit, the others wait for the
 // next launcher. The loop calls release last.
-func (ks *keepers) release() {
+func (ks *Keepers) Release() {
 	for k := range ks.all {
-		_ = k.Conn.Drain(closeDrain)
+		_ = k.Conn.Drain(releaseDrain)
 		_ = k.Conn.Close()
 	}
 }
+
+// releaseDrain limits how long an ending launcher lets a keeper read queued frames.
+const releaseDrain = 200 * time.Millisecond

@@ -1,4 +1,4 @@
-package daemon
+package children
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -30,19 +31,23 @@ const (
 	orderLook = 10 * time.Second // between searches for idle orders
 )
 
-// runners holds this node's runners. The first task starts the runners. The loop owns
+// Runners holds this node's runners. The first task starts the runners. The loop owns
 // everything except the readers of links.
-type runners struct {
-	d      *Daemon
-	all    []*runnerProcess
-	orders map[filch.JobID]*order
-	homes  map[uint64]*runnerProcess // of the started tasks, by serial
-	owed   []launcher.TaskEnd        // of tasks without a runner
-	wants  chan *runnerProcess
-	begun  bool
-	failed int
-	looked time.Time // for idle orders
-	cuts   cuts
+type Runners struct {
+	in      *inputs.Queue
+	keepers *Keepers
+	files   *staging.Files
+	slots   int32 // of the node
+	doubt   func(e launcher.TaskEnd) bool
+	all     []*runnerProcess
+	orders  map[filch.JobID]*order
+	homes   map[uint64]*runnerProcess // of the started tasks, by serial
+	owed    []launcher.TaskEnd        // of tasks without a runner
+	wants   chan *runnerProcess
+	begun   bool
+	failed  int
+	looked  time.Time // for idle orders
+	Cuts    Cuts
 }
 
 // order is the common part of the tasks of a job, with the number of those tasks here.
@@ -75,15 +80,27 @@ type runnerProcess struct {
 	coming bool
 }
 
-func newRunners(d *Daemon) *runners {
-	return &runners{
-		d: d, orders: map[filch.JobID]*order{}, homes: map[uint64]*runnerProcess{},
+// NewRunners makes the runners of a node with so many slots. Doubt reports whether the
+// end of a task is held back.
+func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e launcher.TaskEnd) bool) *Runners {
+	return &Runners{
+		in: in, keepers: keepers, slots: slots, doubt: doubt, orders: map[filch.JobID]*order{}, homes: map[uint64]*runnerProcess{},
 		wants: make(chan *runnerProcess, maxRunners),
 	}
 }
 
+// SetFiles sets the files of workflows' tasks.
+func (rs *Runners) SetFiles(files *staging.Files) { rs.files = files }
+
+// Owe adds the end of a task that never reached a runner; the next turn hands the end
+// to the Node.
+func (rs *Runners) Owe(e launcher.TaskEnd) { rs.owed = append(rs.owed, e) }
+
+// Owing reports whether an end waits for the next turn.
+func (rs *Runners) Owing() bool { return len(rs.owed) > 0 }
+
 // order stores the common part of the tasks of a job.
-func (rs *runners) order(o *launcher.TaskOrder) {
+func (rs *Runners) order(o *launcher.TaskOrder) {
 	if len(rs.orders) >= maxOrders {
 		rs.forgetIdle(0, 1)
 	}
@@ -93,10 +110,10 @@ func (rs *runners) order(o *launcher.TaskOrder) {
 // forgetIdle removes the orders of jobs without a task here for at least idle, longest
 // idle first, at most n. This is needed since only the followers of a job learn of its
 // end.
-func (rs *runners) forgetIdle(idle time.Duration, n int) {
+func (rs *Runners) forgetIdle(idle time.Duration, n int) {
 	now := time.Now()
 	rs.looked = now
-	staged := rs.d.stage.Jobs()
+	staged := rs.files.Jobs()
 	var jobs []filch.JobID
 	for job, o := range rs.orders {
 		if o.tasks == 0 && !staged[job] && now.Sub(o.since) >= idle {
@@ -105,16 +122,16 @@ func (rs *runners) forgetIdle(idle time.Duration, n int) {
 	}
 	slices.SortFunc(jobs, func(a, b filch.JobID) int { return rs.orders[a].since.Compare(rs.orders[b].since) })
 	for _, job := range jobs[:min(n, len(jobs))] {
-		rs.forget(job)
+		rs.Forget(job)
 	}
 }
 
 // Start queues a task for the runner with the fewest tasks, until the end of the turn.
-func (rs *runners) Start(s launcher.TaskStart) {
+func (rs *Runners) Start(s launcher.TaskStart) {
 	if !rs.begun {
 		rs.begun = true
-		rs.d.in.Go(rs.spawner)
-		n := (int(rs.d.cfg.Node.Capacity.Slots) + slotsPerRunner - 1) / slotsPerRunner
+		rs.in.Go(rs.spawner)
+		n := (int(rs.slots) + slotsPerRunner - 1) / slotsPerRunner
 		for range min(max(n, 1), maxRunners) {
 			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
 		}
@@ -133,11 +150,11 @@ func (rs *runners) Start(s launcher.TaskStart) {
 	}
 }
 
-// stop ends a task; a task still waiting for its runner never begins.
-func (rs *runners) stop(s launcher.TaskStop) {
+// Stop ends a task; a task still waiting for its runner never begins.
+func (rs *Runners) Stop(s launcher.TaskStop) {
 	r := rs.homes[s.Serial]
 	if r == nil {
-		rs.d.stage.Halt(s.Serial)
+		rs.files.Halt(s.Serial)
 		return
 	}
 	if r.conn == nil {
@@ -147,30 +164,30 @@ func (rs *runners) stop(s launcher.TaskStop) {
 			Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
 			Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
 		}
-		if !rs.d.stage.OnUnstarted(e) {
-			rs.owed = append(rs.owed, e)
+		if !rs.files.OnUnstarted(e) {
+			rs.Owe(e)
 		}
 		return
 	}
 	rs.send(r)
 	_ = r.conn.Write(wire.KindTaskStop, 0, &s)
-	rs.d.loop.touch(r.conn)
+	rs.keepers.links.Touch(r.conn)
 }
 
-// forget drops the order of a job that will start no more tasks here.
-func (rs *runners) forget(job filch.JobID) {
+// Forget drops the order of a job that will start no more tasks here.
+func (rs *Runners) Forget(job filch.JobID) {
 	delete(rs.orders, job)
 	for _, r := range rs.all {
 		if r.conn != nil && r.told[job] {
 			_ = r.conn.Write(wire.KindTaskForget, 0, &launcher.TaskForget{Job: job})
-			rs.d.loop.touch(r.conn)
+			rs.keepers.links.Touch(r.conn)
 		}
 		delete(r.told, job)
 	}
 }
 
 // drop forgets a task that has ended.
-func (rs *runners) drop(r *runnerProcess, serial uint64) {
+func (rs *Runners) drop(r *runnerProcess, serial uint64) {
 	if o := rs.orders[r.tasks[serial].Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
@@ -183,18 +200,18 @@ func (rs *runners) drop(r *runnerProcess, serial uint64) {
 }
 
 // Endless reports whether a task runs here without a time limit.
-func (rs *runners) Endless(serial uint64) bool {
+func (rs *Runners) Endless(serial uint64) bool {
 	r := rs.homes[serial]
 	return r != nil && r.tasks[serial].Limit <= 0
 }
 
-// busy reports whether any task is here.
-func (rs *runners) busy() bool { return len(rs.homes) > 0 }
+// Busy reports whether any task is here.
+func (rs *Runners) Busy() bool { return len(rs.homes) > 0 }
 
-// pay hands the brain the ends in owed. These ends arise while the loop acts on the
+// Pay hands the brain the ends in owed. These ends arise while the loop acts on the
 // brain's Outbox: a post by the loop to itself would wait forever once the inputs are
 // full.
-func (rs *runners) pay(t *inputs.Turn) {
+func (rs *Runners) Pay(t *inputs.Turn) {
 	if len(rs.owed) == 0 {
 		return
 	}
@@ -203,8 +220,8 @@ func (rs *runners) pay(t *inputs.Turn) {
 	t.Node.TaskEnds(t.Now, owed, t.Out)
 }
 
-// flush sends the tasks started in this turn.
-func (rs *runners) flush() {
+// Flush sends the tasks started in this turn.
+func (rs *Runners) Flush() {
 	if len(rs.orders) > 0 && time.Since(rs.looked) > orderLook {
 		rs.forgetIdle(orderIdle, len(rs.orders))
 	}
@@ -216,7 +233,7 @@ func (rs *runners) flush() {
 }
 
 // send hands a runner its queue, and starts the runner if no process is running.
-func (rs *runners) send(r *runnerProcess) {
+func (rs *Runners) send(r *runnerProcess) {
 	if r.conn == nil {
 		if !r.coming && len(r.queue) > 0 {
 			r.coming = true
@@ -234,50 +251,50 @@ func (rs *runners) send(r *runnerProcess) {
 	for len(r.queue) > 0 {
 		n := min(len(r.queue), startsPerFrame)
 		if err := r.conn.Write(wire.KindTaskStarts, 0, r.queue[:n]); err != nil {
-			rs.d.in.Fault("cannot hand tasks to a runner", err)
+			rs.in.Fault("cannot hand tasks to a runner", err)
 			_ = r.conn.Close() // the reader reports the runner, and so its tasks, gone
 		}
 		r.queue = r.queue[n:]
 	}
 	r.queue = nil
-	rs.d.loop.touch(r.conn)
+	rs.keepers.links.Touch(r.conn)
 }
 
 // spawner starts runners, on a thread with the keepers' priority.
-func (rs *runners) spawner() {
-	release := plainThread(rs.d.cfg.Nice)
+func (rs *Runners) spawner() {
+	release := plainThread(rs.keepers.cfg.Nice)
 	defer release()
 	for {
 		var r *runnerProcess
 		select {
 		case r = <-rs.wants:
-		case <-rs.d.in.Context().Done():
+		case <-rs.in.Context().Done():
 			return
 		}
-		p, err := rs.d.keepers.own.start(rs.d.keepers.port.runner)
+		p, err := rs.keepers.own.start(rs.keepers.Port.Runner)
 		if err != nil {
-			rs.d.in.Post(func(t *inputs.Turn) { rs.refused(t, r, err) })
+			rs.in.Post(func(t *inputs.Turn) { rs.refused(t, r, err) })
 			continue
 		}
-		conn := wire.NewConn(p.link)
-		rs.d.in.Post(func(*inputs.Turn) { rs.came(r, p, conn) })
-		if rs.d.in.Context().Err() != nil { // the loop will not run came any more
+		conn := wire.NewConn(p.Link)
+		rs.in.Post(func(*inputs.Turn) { rs.came(r, p, conn) })
+		if rs.in.Context().Err() != nil { // the loop will not run came any more
 			_ = conn.Close()
-			_ = p.wait()
-			rs.d.keepers.own.ended(p.pid)
+			_ = p.Wait()
+			rs.keepers.own.ended(p.PID)
 			return
 		}
 	}
 }
 
 // came begins to read from a new runner.
-func (rs *runners) came(r *runnerProcess, p *process, conn *wire.Conn) {
+func (rs *Runners) came(r *runnerProcess, p *Process, conn *wire.Conn) {
 	r.early = conn
-	rs.d.in.Go(func() { rs.serve(r, p, conn) })
+	rs.in.Go(func() { rs.serve(r, p, conn) })
 }
 
 // ready hands the waiting tasks to a runner that said hello.
-func (rs *runners) ready(r *runnerProcess, conn *wire.Conn) {
+func (rs *Runners) ready(r *runnerProcess, conn *wire.Conn) {
 	if r.early != conn {
 		return
 	}
@@ -288,20 +305,20 @@ func (rs *runners) ready(r *runnerProcess, conn *wire.Conn) {
 }
 
 // refused ends the tasks of a runner that cannot be started.
-func (rs *runners) refused(t *inputs.Turn, r *runnerProcess, err error) {
+func (rs *Runners) refused(t *inputs.Turn, r *runnerProcess, err error) {
 	r.coming = false
 	rs.failed++
-	rs.d.in.Fault("cannot start a runner", err, "binary", rs.d.cfg.Keeper)
+	rs.in.Fault("cannot start a runner", err, "binary", rs.keepers.cfg.Program)
 	if rs.failed < runnerTries {
 		rs.send(r)
 		return
 	}
 	rs.failed = 0
-	rs.lose(t, r, "no runner could be started on "+string(rs.d.in.Self)+": "+err.Error())
+	rs.lose(t, r, "no runner could be started on "+string(rs.in.Self)+": "+err.Error())
 }
 
 // lose reports to the brain that the tasks of a runner have ended in an unknown way.
-func (rs *runners) lose(t *inputs.Turn, r *runnerProcess, why string) {
+func (rs *Runners) lose(t *inputs.Turn, r *runnerProcess, why string) {
 	now := time.Now().UnixNano()
 	ends := make([]launcher.TaskEnd, 0, len(r.tasks))
 	for serial := range r.tasks {
@@ -314,27 +331,27 @@ func (rs *runners) lose(t *inputs.Turn, r *runnerProcess, why string) {
 var errNoHello = errors.New("it ended before it was ready")
 
 // serve reads the link of one runner until the runner ends.
-func (rs *runners) serve(r *runnerProcess, p *process, conn *wire.Conn) {
+func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 	for {
 		f, err := conn.ReadShared()
 		if err != nil {
 			break
 		}
 		if f.Kind != wire.KindTaskEnds {
-			rs.d.in.Post(func(*inputs.Turn) { rs.ready(r, conn) }) // Hello
+			rs.in.Post(func(*inputs.Turn) { rs.ready(r, conn) }) // Hello
 			continue
 		}
 		var ends []launcher.TaskEnd
 		if err := wire.Unmarshal(f.Body, &ends); err != nil {
-			rs.d.in.Watch.Refused(watch.FramesBad, "runner", err, rs.d.in.Self)
+			rs.in.Watch.Refused(watch.FramesBad, "runner", err, rs.in.Self)
 			break
 		}
-		rs.d.in.Post(func(t *inputs.Turn) { rs.end(t, r, ends) })
+		rs.in.Post(func(t *inputs.Turn) { rs.end(t, r, ends) })
 	}
 	_ = conn.Close()
-	_ = p.wait()
-	rs.d.keepers.own.ended(p.pid)
-	rs.d.in.Post(func(t *inputs.Turn) {
+	_ = p.Wait()
+	rs.keepers.own.ended(p.PID)
+	rs.in.Post(func(t *inputs.Turn) {
 		if r.early == conn { // the process has no tasks: another process may take them
 			r.early = nil
 			rs.refused(t, r, errNoHello)
@@ -344,44 +361,44 @@ func (rs *runners) serve(r *runnerProcess, p *process, conn *wire.Conn) {
 		}
 		r.conn = nil
 		if len(r.tasks) > 0 {
-			rs.d.in.Watch.Log().Warn("a runner vanished", "pid", p.pid, "tasks", len(r.tasks))
-			rs.d.in.Go(rs.d.keepers.sweep)
-			rs.lose(t, r, "its runner on "+string(rs.d.in.Self)+" vanished")
+			rs.in.Watch.Log().Warn("a runner vanished", "pid", p.PID, "tasks", len(r.tasks))
+			rs.in.Go(rs.keepers.sweep)
+			rs.lose(t, r, "its runner on "+string(rs.in.Self)+" vanished")
 		}
 	})
 }
 
 // end hands ends to the brain, each task once.
-func (rs *runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd) {
+func (rs *Runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
 			if e.Cut {
-				rs.cuts.note(r.tasks[e.Serial])
+				rs.Cuts.note(r.tasks[e.Serial])
 			}
 			rs.drop(r, e.Serial)
-			if !rs.d.mirror.doubt(e) {
+			if !rs.doubt(e) {
 				fresh = append(fresh, e)
 			}
 		}
 	}
-	rs.tell(t, fresh)
+	rs.Tell(t, fresh)
 }
 
-// tell hands ends of tasks to the brain; an end of a task with a box goes by way of the
+// Tell hands ends of tasks to the brain; an end of a task with a box goes by way of the
 // box.
-func (rs *runners) tell(t *inputs.Turn, ends []launcher.TaskEnd) {
+func (rs *Runners) Tell(t *inputs.Turn, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
-		if !rs.d.stage.OnEnd(e) {
+		if !rs.files.OnEnd(e) {
 			fresh = append(fresh, e)
 		}
 	}
 	t.Node.TaskEnds(t.Now, fresh, t.Out)
 }
 
-// release closes the links of all runners: the runners end their tasks and exit.
-func (rs *runners) release() {
+// Release closes the links of all runners: the runners end their tasks and exit.
+func (rs *Runners) Release() {
 	for _, r := range rs.all {
 		for _, c := range []*wire.Conn{r.conn, r.early} {
 			if c != nil {

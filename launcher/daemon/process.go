@@ -9,12 +9,12 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
-// Surround makes this process fit to be a launcher. Descendants of dead keepers become
+// PrepareProcess makes this process fit to be a launcher. Descendants of dead keepers become
 // its children; its memory (with the secret) is neither dumped nor readable by others;
 // the kernel schedules the launcher before the ranks if permitted; the launcher
-// inherits no open files of its parent. Surround returns the priority for keepers.
+// inherits no open files of its parent. PrepareProcess returns the priority for keepers.
 // Steps without permission are skipped.
-func Surround() (nice int, err error) {
+func PrepareProcess() (nice int, err error) {
 	for _, fd := range proc.Inherited() {
 		unix.Close(fd)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package children
 
 import (
 	"context"
@@ -21,13 +21,13 @@ type children struct {
 	kept map[int]bool
 }
 
-// start runs spawn so that strays never counts the new keeper.
-func (c *children) start(spawn func() (*process, error)) (*process, error) {
+// start runs spawn so that orphans never counts the new keeper.
+func (c *children) start(spawn func() (*Process, error)) (*Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := spawn()
 	if err == nil {
-		c.kept[p.pid] = true
+		c.kept[p.PID] = true
 	}
 	return p, err
 }
@@ -39,8 +39,8 @@ func (c *children) ended(pid int) {
 	delete(c.kept, pid)
 }
 
-// strays waits for the strays that have ended and lists the others.
-func (c *children) strays() []int {
+// orphans waits for the orphans that have ended and lists the others.
+func (c *children) orphans() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var alive []int
@@ -73,14 +73,14 @@ func childrenOf(pid int) []int {
 	return all
 }
 
-// endStrays kills strays and their descendants until none is left, and returns the
-// number killed. Descendants of a dying stray become children of the launcher too.
-func (c *children) endStrays(limit time.Duration) int {
+// endOrphans kills orphans and their descendants until none is left, and returns the
+// number killed. Descendants of a dying orphan become children of the launcher too.
+func (c *children) endOrphans(limit time.Duration) int {
 	killed := map[int]bool{}
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-poll.C {
-		alive := c.strays()
+		alive := c.orphans()
 		if len(alive) == 0 {
 			break
 		}
@@ -96,15 +96,15 @@ func (c *children) endStrays(limit time.Duration) int {
 
 // Reap waits for processes that dead keepers left to this process, until ctx ends. Only
 // a process without other duties than a launcher's may call Reap.
-func (d *Daemon) Reap(ctx context.Context) {
+func (ks *Keepers) Reap(ctx context.Context) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
 	defer signal.Stop(died)
-	d.keepers.reaps.Store(true)
+	ks.reaps.Store(true)
 	for {
 		select {
 		case <-died:
-			d.keepers.own.strays()
+			ks.own.orphans()
 		case <-ctx.Done():
 			return
 		}

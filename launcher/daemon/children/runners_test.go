@@ -1,0 +1,53 @@
+package children
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/watch"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Orders of jobs that nobody follows are forgotten.
+func TestOrdersAreForgotten(t *testing.T) {
+	in := inputs.New("n1", watch.Discard())
+	rs := NewRunners(in, nil, 4, nil)
+	rs.SetFiles(staging.NewFiles(in, t.TempDir(), "filch", nil, rs))
+	for job := range filch.JobID(3 * maxOrders) {
+		rs.order(&launcher.TaskOrder{Ident: filch.Ident{Job: job, Attempt: 1}})
+		rs.orders[job].since = time.Now()
+	}
+	rs.orders[3*maxOrders-1].tasks = 1
+	many := len(rs.orders)
+	rs.forgetIdle(0, len(rs.orders))
+	if few := len(rs.orders); many != maxOrders || few != 1 {
+		t.Errorf("got %d and then %d orders, want %d and 1", many, few, maxOrders)
+	}
+}
+
+// The output of a job's tasks that did not fit is counted by task, up to a bound.
+func TestCutsAreBounded(t *testing.T) {
+	var c Cuts
+	for i := range cutTasksMax + 1 {
+		c.note(launcher.TaskStart{Job: 7, Index: launcher.TaskIndex(i)})
+	}
+	if n := c.Of(7, -1); n != cutTasksMax+1 {
+		t.Errorf("got %d tasks of the job, want %d", n, cutTasksMax+1)
+	}
+	if first, last := c.Of(7, 0), c.Of(7, cutTasksMax); first != 1 || last != 0 {
+		t.Errorf("got %d and %d of the first and the last task, want 1 and 0", first, last)
+	}
+	for j := range filch.JobID(cutJobsMax) {
+		c.note(launcher.TaskStart{Job: 8 + j})
+	}
+	if c.Of(7, -1) != 0 || len(c.jobs) != cutJobsMax || c.Count() != cutTasksMax+1+cutJobsMax {
+		t.Errorf("got %d jobs and %d tasks", len(c.jobs), c.Count())
+	}
+}
