@@ -12,6 +12,10 @@ type antiEntropy struct {
 	clock *clock
 	table *table
 	next  time.Duration // no comparison before
+	// full reports whether the list takes no entry more; agreed is called when two
+	// lists are the same.
+	full   func() bool
+	agreed func(out *Out)
 }
 
 // compare checks whether two lists differ for longer than news travel, and then
@@ -22,6 +26,10 @@ func (a *antiEntropy) compare(e *entry, sum uint64, out *Out) {
 	}
 	if sum == a.table.total() {
 		e.differ = 0
+		a.agreed(out)
+		return
+	}
+	if a.full() {
 		return
 	}
 	e.differ++

@@ -15,8 +15,10 @@ type detector struct {
 	ring  *ring
 	dice  *filch.Rand
 	claim func(e *entry, s State, out *Out)
-	tick  time.Duration // when silence is looked at next
-	asks  []ask         // of other watchers
+	// Contacts answer and hear the questions about nodes that the list lacks.
+	contacts *Contacts
+	tick     time.Duration // when silence is looked at next
+	asks     []ask         // of other watchers
 }
 
 // suspicion is a watcher's state for a silent member. Times are by awake; 0 is
@@ -147,7 +149,9 @@ func (d *detector) witnesses(e *entry) (can []*entry) {
 func (d *detector) onAsk(from filch.NodeName, q Member, out *Out) {
 	e := d.table.index[q.Name]
 	switch {
-	case e == nil || e.m.Incarnation > q.Incarnation:
+	case e == nil:
+		d.contacts.vouches(from, q, out)
+	case e.m.Incarnation > q.Incarnation:
 		return
 	case e == d.table.self, q.State != Gone && !e.m.State.Over() && e.heard > 0 && d.clock.awake-e.heard < pingAfter:
 		out.send(from, &gossip{kind: kindSay, found: foundAlive, members: []Member{q}})
@@ -162,6 +166,9 @@ func (d *detector) onAsk(from filch.NodeName, q Member, out *Out) {
 func (d *detector) onSay(g *gossip, out *Out) {
 	q := g.members[0]
 	e := d.table.index[q.Name]
+	if e == nil {
+		d.contacts.vouched(&q, g.found)
+	}
 	if e == nil || e.watch == nil || e.m.Incarnation != q.Incarnation {
 		return
 	}
@@ -225,6 +232,9 @@ func (d *detector) probed(name filch.NodeName, incarnation uint64, res ProbeResu
 		out.send(a.from, &gossip{kind: kindSay, found: d.finding(e, res, a.at), members: []Member{a.m}})
 	}
 	d.asks = kept
+	if e == nil {
+		d.contacts.result(name, incarnation, res == ProbeOK, out)
+	}
 	if e == nil || e.m.Incarnation != incarnation {
 		return false
 	}

@@ -26,6 +26,9 @@ func (m *List) Message(now time.Duration, from filch.NodeName, incarnation uint6
 		m.flush(out)
 		return nil
 	}
+	if e == nil && m.Contacts.incoming(from, incarnation, out) {
+		return nil
+	}
 	if e != nil && e.m.Incarnation == incarnation {
 		e.heard = m.clock.awake
 		m.detector.wronged(e, out)

@@ -37,10 +37,17 @@ func (m *List) Admit(h Member) Verdict {
 // Met receives the entry of an admitted node.
 func (m *List) Met(now time.Duration, h Member, out *Out) {
 	m.clock.step(now)
-	if m.down || !m.join.done || h.State.Over() || h.Name == m.table.self.m.Name {
+	if m.down || h.State.Over() || h.Name == m.table.self.m.Name {
+		return
+	}
+	if !m.join.done {
+		m.Contacts.before(&h)
 		return
 	}
 	m.merge(h.Name, &h, out)
+	if m.table.index[h.Name] == nil {
+		m.Contacts.meet(&h, out)
+	}
 	if e := m.table.index[h.Name]; e != nil && e.m.Incarnation == h.Incarnation {
 		e.heard = m.clock.awake
 	}
@@ -123,6 +130,7 @@ func (m *List) onList(from filch.NodeName, g *gossip, out *Out) {
 func (m *List) begin(out *Out) {
 	m.join.finish()
 	m.ring.stale = true
+	m.Contacts.joined(out)
 	out.Events = append(out.Events, Event{Kind: SelfJoined, Member: m.table.self.m.clone()})
 	m.beatAt = m.clock.now
 }

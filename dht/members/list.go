@@ -110,9 +110,11 @@ const (
 	SelfJoined     // the whole list is here
 	SelfBack       // this node has a new incarnation
 	SelfDead       // this node was declared dead: reap everything, then Rejoin
+	ListPartial    // a node was turned away: the list is not whole
+	ListWhole      // the list is whole again
 )
 
-var eventNames = [...]string{"up", "suspect", "gone", "fine", "changed", "dead", "left", "forgotten", "self-joined", "self-back", "self-dead"}
+var eventNames = [...]string{"up", "suspect", "gone", "fine", "changed", "dead", "left", "forgotten", "self-joined", "self-back", "self-dead", "list-partial", "list-whole"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -134,6 +136,8 @@ type Event struct {
 type Config struct {
 	Self Member // State and Version are ignored
 	Seed uint64 // of the random choices
+	// Limit is the number of entries that the list may have; 0: filch.MaxNodes.
+	Limit int
 }
 
 // List is the member list of one node. The first node of an instance is joined from
@@ -150,6 +154,7 @@ type List struct {
 	detector detector
 	sync     antiEntropy
 	join     joining
+	Contacts Contacts      // the nodes that the list had to turn away
 	beatAt   time.Duration // when the next beat is due
 	down     bool          // declared dead, until Rejoin; or left
 }
@@ -176,6 +181,15 @@ func New(cfg Config) *List {
 	m.detector = detector{clock: &m.clock, table: &m.table, ring: &m.ring, dice: &m.dice, claim: m.claim}
 	m.sync = antiEntropy{clock: &m.clock, table: &m.table}
 	m.join = joining{clock: &m.clock, table: &m.table, dice: &m.dice, done: true, at: filch.Never}
+	m.Contacts = Contacts{
+		clock: &m.clock, table: &m.table, news: &m.news, dice: &m.dice, merge: m.merge, notice: m.notice,
+		limit: cfg.Limit, lookAt: filch.Never,
+	}
+	if cfg.Limit == 0 {
+		m.Contacts.limit = filch.MaxNodes
+	}
+	m.sync.full, m.sync.agreed = m.Contacts.full, m.Contacts.agreed
+	m.detector.contacts = &m.Contacts
 	self := cfg.Self.clone()
 	self.State, self.Version = Alive, 0
 	m.reset(self)
@@ -215,7 +229,7 @@ func (m *List) Deadline() time.Duration {
 	if !m.join.done {
 		return min(m.beatAt, m.detector.tick, m.join.at)
 	}
-	return min(m.beatAt, m.detector.tick, m.news.at())
+	return min(m.beatAt, m.detector.tick, m.news.at(), m.Contacts.lookAt)
 }
 
 // Tick does what is due.
@@ -239,6 +253,7 @@ func (m *List) Tick(now time.Duration, out *Out) {
 		m.detector.look(out)
 		m.refresh(out)
 	}
+	m.Contacts.look(out)
 	m.flush(out)
 }
 
@@ -246,9 +261,11 @@ func (m *List) Tick(now time.Duration, out *Out) {
 // last input.
 func (m *List) Heard(now time.Duration, name filch.NodeName, at time.Duration) {
 	m.clock.step(now)
+	since := m.clock.awake - (m.clock.now - min(at, m.clock.now))
 	if e := m.table.index[name]; e != nil && e != m.table.self {
-		e.heard = max(e.heard, m.clock.awake-(m.clock.now-min(at, m.clock.now)))
+		e.heard = max(e.heard, since)
 	}
+	m.Contacts.hear(name, since)
 }
 
 // merge takes in another node's entry of a member and reports whether the entry was
@@ -260,7 +277,11 @@ func (m *List) merge(from filch.NodeName, n *Member, out *Out) bool {
 		return false
 	}
 	if e == nil {
-		if n.State.Over() && m.join.done || len(m.table.all) >= filch.MaxNodes {
+		if m.Contacts.full() {
+			m.Contacts.turnAway(from, n, out)
+			return false
+		}
+		if n.State.Over() && m.join.done {
 			return false
 		}
 		e = &entry{m: n.clone(), key: n.Name.Hash()}
@@ -394,7 +415,11 @@ func (m *List) Probed(now time.Duration, name filch.NodeName, incarnation uint64
 // also redials, so an ended process is found.
 func (m *List) Closed(now time.Duration, name filch.NodeName, out *Out) {
 	m.clock.step(now)
-	if e := m.table.index[name]; e != nil && e.watch != nil && !m.down {
+	e := m.table.index[name]
+	switch {
+	case e == nil:
+		m.Contacts.closed(name)
+	case e.watch != nil && !m.down:
 		m.detector.closed(e, out)
 	}
 }
@@ -413,7 +438,10 @@ func (m *List) claim(e *entry, s State, out *Out) {
 
 // Check panics when the list contradicts itself; tests call it after every
 // input.
-func (m *List) Check() { m.table.check() }
+func (m *List) Check() {
+	m.table.check()
+	m.Contacts.check()
+}
 
 // flush sends the news along the links when due.
 func (m *List) flush(out *Out) {

@@ -99,6 +99,7 @@ func (m *List) Rejoin(now time.Duration, incarnation uint64, out *Out) {
 			out.Events = append(out.Events, Event{Kind: EventDead, Member: d})
 		}
 	}
+	m.Contacts.reset(out)
 	m.down = false
 	m.reset(self)
 	m.join.restart()

@@ -22,6 +22,7 @@ type world struct {
 	nodes []*simNode
 	at    map[filch.NodeName]*simNode
 
+	limit     int // of each list; 0: none
 	loss, dup float64
 	delay     time.Duration // at least
 	tail      time.Duration // one in twenty messages takes up to this
@@ -117,7 +118,7 @@ func (w *world) add(name filch.NodeName, via *simNode) *simNode {
 	}
 	w.at[name] = n
 	n.m = members.New(members.Config{
-		Seed: w.rand.Uint64(),
+		Seed: w.rand.Uint64(), Limit: w.limit,
 		Self: members.Member{Name: name, Incarnation: n.inc, Addrs: []string{fmt.Sprintf("10.0.0.1:%d/%d", n.i, n.inc)}, Capacity: []byte("8 slots")},
 	})
 	if via != nil {
