@@ -154,7 +154,7 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 			return nil, filch.Errorf(filch.Unavailable, "%s", err.Error())
 		}
 		return overlay.NewMesh(host, overlay.MeshConfig{
-			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(),
+			Incarnation: d.Incarnation(), Capacity: card, Seed: rand.Uint64(), Finder: finder,
 			Events: func(e members.Event) {
 				finder.Follow(e)
 				d.MemberEvent(e)

@@ -37,15 +37,26 @@ func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
 }
 
 func (m *Mesh) join(ctx context.Context, addrs []string) error {
-	for {
-		via, err := m.contacts(ctx, addrs)
-		if err != nil || len(via) == 0 {
-			return err
+	for first := true; ; first = false {
+		// The nodes at the addresses may have ended: go on with nodes found by a
+		// lookup, if the nodes at the addresses have named any.
+		var via []filch.NodeName
+		if !first {
+			via = m.finding.near(ctx)
+		}
+		if len(via) == 0 {
+			var err error
+			if via, err = m.contacts(ctx, addrs); err != nil || len(via) == 0 {
+				return err
+			}
+		}
+		if first {
+			m.finding.prime(ctx, via)
 		}
 		if err := m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Join(now, via, out) }); err != nil {
 			return err
 		}
-		t := time.NewTimer(joinRound)
+		t := time.NewTimer(m.finding.patience(first))
 		select {
 		case err := <-m.joined:
 			t.Stop()

@@ -18,6 +18,11 @@ type MeshConfig struct {
 	Incarnation uint64
 	Capacity    []byte // published in the list, opaque here; at most members.MaxCapacity
 	Seed        uint64
+	// Finder finds nodes by lookups; nil: the mesh makes no lookups.
+	Finder Finder
+	// ListLimit is the number of entries that the member list may have; 0:
+	// filch.MaxNodes. Tests hold a list at fewer nodes.
+	ListLimit int
 	// Events receives every change in the list, in order, on the mesh's own
 	// goroutine. Events must not block, and may call any method but Join, Leave and
 	// Close.
@@ -41,6 +46,7 @@ type Mesh struct {
 	box     mailbox
 	joined  chan error // answers Join
 	bad     atomic.Uint64
+	finding *finding
 
 	mu      sync.RWMutex // for readers; only the loop writes
 	members *members.List
@@ -67,7 +73,8 @@ func NewMesh(c Carrier, cfg MeshConfig) *Mesh {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.box.signal = make(chan struct{}, 1)
-	m.members = members.New(members.Config{Seed: cfg.Seed, Self: members.Member{
+	m.finding = newFinding(m, cfg.Finder)
+	m.members = members.New(members.Config{Seed: cfg.Seed, Limit: cfg.ListLimit, Self: members.Member{
 		Name: c.Name(), Incarnation: cfg.Incarnation, Addrs: []string{c.Addr()}, Capacity: cfg.Capacity,
 	}})
 	m.known.Store(&map[filch.NodeName]uint64{})
@@ -153,7 +160,7 @@ func (m *Mesh) hear() {
 		at   time.Duration
 	}
 	var signs []sign
-	for _, n := range m.members.Neighbors() {
+	for _, n := range append(m.members.Neighbors(), m.members.Contacts.Names()...) {
 		if at := m.carrier.Heard(n); !at.IsZero() {
 			signs = append(signs, sign{n, at.Sub(m.start)})
 		}
@@ -216,6 +223,8 @@ func (m *Mesh) follow(e members.Event) {
 		m.carrier.Forget(n.Name)
 	case members.SelfJoined:
 		m.answer(nil)
+	case members.ListPartial:
+		m.finding.roam()
 	case members.SelfBack:
 		m.carrier.SetIncarnation(n.Incarnation)
 		return
@@ -406,6 +415,7 @@ func (m *Mesh) Self() members.Member {
 // Close closes the carrier without announcing a departure.
 func (m *Mesh) Close() error {
 	m.cancel()
+	m.finding.close()
 	err := m.carrier.Close()
 	m.wg.Wait()
 	return err
