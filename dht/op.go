@@ -132,6 +132,9 @@ type Peer struct {
 	Name        filch.NodeName
 	Incarnation uint64
 	State       PeerState
+	// Partial, of this node itself: its member list is not whole. A node missing from
+	// the list may live.
+	Partial bool
 }
 
 // Replica is one incarnation of a node in a config.

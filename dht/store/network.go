@@ -90,6 +90,8 @@ type peers struct {
 	index map[filch.NodeName]*peer
 	order []*peer       // by name, without this node
 	woke  time.Duration // when this node resumed after a stop; 0: never
+	// The member list of this node is not whole: a node missing from the list may live.
+	partial bool
 }
 
 func newPeers(self dht.Replica) *peers {

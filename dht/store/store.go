@@ -139,9 +139,11 @@ func (s *Store) end() {
 	s.out = nil
 }
 
-// Member receives the member list's entry for another node.
+// Member receives the member list's entry for another node. The entry of this node
+// itself says whether the list is whole.
 func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 	if m.Name == s.self.Name {
+		s.peers.partial = m.Partial
 		return
 	}
 	s.begin(now, out)

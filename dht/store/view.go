@@ -10,7 +10,8 @@ import (
 )
 
 // unknownAfter is how long a member of the roster may be missing from the member list:
-// after a restart of the whole instance the nodes come back over time.
+// after a restart of the whole instance the nodes come back over time. A list that is not
+// whole says nothing about a missing node.
 const unknownAfter = 10 * time.Second
 
 // view is the roster, and the standing of the nodes in the roster.
@@ -50,7 +51,7 @@ func (v *view) standing(r dht.Replica) roster.Standing {
 		}
 		return roster.Unseen
 	case p == nil || !p.listed || p.inc < r.Incarnation:
-		if v.now-v.since > unknownAfter {
+		if v.now-v.since > unknownAfter && !v.peers.partial {
 			return roster.Over
 		}
 		return roster.Unseen

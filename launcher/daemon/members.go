@@ -113,6 +113,9 @@ func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
 	case members.EventForgotten:
 		ms.d.nodes.Forget(e.Member.Name)
 		return
+	case members.ListPartial, members.ListWhole:
+		t.node.ListPartial(t.now, e.Kind == members.ListPartial, t.out)
+		return
 	}
 	if e.Member.Name == d.in.Self {
 		return

@@ -82,6 +82,9 @@ func (e *explainer) missing(j *job) string {
 	}
 	if j.gather == nil {
 		if err := e.NeverFits(&j.need); err != nil {
+			if e.ListPartial {
+				return err.Text + "; waits for the list of members, which is not whole yet"
+			}
 			return err.Text + "; waits for more nodes"
 		}
 		return ""

@@ -31,6 +31,16 @@ func (n *Node) Peer(now time.Duration, p local.Peer, out *launcher.Outbox) {
 	n.PeerChanged(now, i, old, known, out)
 }
 
+// ListPartial handles the overlay's news that the list of members is not whole, or is
+// whole again. While the list is not whole, a job that does not fit on the known members
+// waits for the list, and a node missing from the list counts as living.
+func (n *Node) ListPartial(now time.Duration, partial bool, out *launcher.Outbox) {
+	t := n.self.Turn(now, out)
+	n.self.ListPartial = partial
+	n.Records.OnList(t)
+	n.settle(t)
+}
+
 // PeerChanged is Peer for an already changed list of members shared by several nodes: it
 // receives the index, and the member as known before.
 func (n *Node) PeerChanged(now time.Duration, i int32, old local.Peer, known bool, out *launcher.Outbox) {

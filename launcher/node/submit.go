@@ -19,7 +19,9 @@ func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 	need, err := needOf(r)
 	if err == nil && r.Parent == 0 {
 		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.Members); return ranks >= int64(need.Ranks) })
-		err = o.NeverFits(&need)
+		if err = o.NeverFits(&need); o.ListPartial && err != nil && err.Kind == filch.NoFit {
+			err = nil // the job waits for the list: see park
+		}
 	}
 	if err == nil {
 		err = o.walltime.fitWalltime(t, &r, &need)

@@ -19,6 +19,8 @@ type Self struct {
 	dice       filch.Rand
 	mailbox    mailbox
 	DrainOrder *launcher.Drain // nil: the node takes work
+	// The list of members is not whole: see Node.ListPartial.
+	ListPartial bool
 	// The others declared this node dead, and Node.Reborn has not come yet.
 	Dead  bool
 	Began time.Duration // when the launcher began, if there was a launcher before

@@ -137,6 +137,12 @@ func (m *Records) StoreStatus() store.Status { return m.store.Status() }
 // KnowsRoster reports whether this node knows the roster.
 func (m *Records) KnowsRoster() bool { return m.store.Status().Known }
 
+// StoreHome returns the shard of a record, with its replicas in this node's roster. The
+// first replica is the home of the record.
+func (m *Records) StoreHome(k dht.Key) (shard dht.Shard, epoch uint64, replicas []dht.Replica) {
+	return m.store.View(k)
+}
+
 // StoreAcceptLoss recreates the shards with no replica left, or the roster with no
 // majority of its seats left; see [store.Store.AcceptLoss]. StoreAcceptLoss calls then
 // when this is done.
@@ -286,6 +292,11 @@ func (m *Records) OnMember(t *local.Turn, p local.Peer) {
 	}
 	m.store.Member(t.Now, dht.Peer{Name: p.Name, Incarnation: p.Incarnation, State: state}, &m.out)
 	m.orphans.scanSoon(t)
+}
+
+// OnList tells the store whether the list of members is whole.
+func (m *Records) OnList(t *local.Turn) {
+	m.store.Member(t.Now, dht.Peer{Name: m.Cfg.Name, Incarnation: m.Cfg.Incarnation, Partial: m.ListPartial}, &m.out)
 }
 
 // OnReborn gives the store a new life after this node was declared dead. The store

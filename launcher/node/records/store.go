@@ -30,6 +30,7 @@ type Store interface {
 	Homed(prefix dht.Key) iter.Seq[store.HomedRecord]
 	AcceptLoss(now time.Duration, tag uint64, shards []dht.Shard, out *store.Out)
 	Status() store.Status
+	View(k dht.Key) (shard dht.Shard, epoch uint64, replicas []dht.Replica)
 	EachMember(f func(filch.NodeName))
 
 	// Changes in the state of this node and of others.

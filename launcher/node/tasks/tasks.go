@@ -117,7 +117,7 @@ func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.S
 	t := w.Turn(now, out)
 	never := w.NeverFits(&stealer.Need{Ranks: 1, Each: s.Spec.Each, MinNodes: 1})
 	switch {
-	case never != nil:
+	case never != nil && !w.ListPartial:
 		w.refuseTasks(t, client, 0, never)
 	case w.records.NoRoom() != nil:
 		w.refuseTasks(t, client, 0, w.records.NoRoom())
