@@ -20,7 +20,7 @@ import (
 const recoverWait = 25 * time.Second
 
 func rosterCommand(g *cli.Global) *cobra.Command {
-	asJSON := false
+	asJSON, lookup := false, ""
 	c := &cobra.Command{
 		Use:     "roster",
 		GroupID: "nodes",
@@ -28,15 +28,23 @@ func rosterCommand(g *cli.Global) *cobra.Command {
 		Long: `Jobs are records in a store that all nodes share. The store is cut into shards,
 each on three nodes; who has which is written in the roster, which one, three or
 five of the nodes, its seats, decide by majority. Shows the roster as the node
-sees it that answers (*), and what each node keeps.`,
-		Example: "  filch roster\n  filch roster --json\n  filch roster recover --accept-loss",
+sees it that answers (*), and what each node keeps.
+
+With --lookup KEY it shows instead how the node that answers finds a node, or the
+node that has a record, the record's home: by a lookup, without the list of members.
+KEY is a job, a node, or the key of a record, which has a slash. Each hop is a node
+that was asked on the way, with how many nodes it named and the time it took.`,
+		Example: "  filch roster\n  filch roster --json\n  filch roster --lookup 7\n  filch roster --lookup n3\n  filch roster recover --accept-loss",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			if cmd.Flags().Changed("lookup") {
+				return lookUp(c, lookup, asJSON)
+			}
 			list, err := queryRoster(c)
 			if err != nil {
 				return err
@@ -48,6 +56,7 @@ sees it that answers (*), and what each node keeps.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&lookup, "lookup", "", "show the way to a node or to the home of a record: `KEY` is a job, a node or the record's key")
 	c.AddCommand(recoverCommand(g))
 	return c
 }

@@ -88,6 +88,9 @@ func distance(id peer.ID, target kb.ID) []byte {
 
 // next returns the node to ask next; nil if none is to be asked now.
 func (l *lookup) next() *candidate {
+	if len(l.all) > 0 && l.all[0].info.ID == l.sought && l.all[0].state == asking {
+		return nil // the sought node itself is better asked than others
+	}
 	ahead := 0 // nodes nearer than the next one that have answered or may answer
 	for _, c := range l.all {
 		if c.state == failed {

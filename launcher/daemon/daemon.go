@@ -128,7 +128,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.stage,
 		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.meta,
-		Incarnation: d.Incarnation, Conns: func() int { return d.net.Stats().Conns }, Drain: d.drain, Down: d.down,
+		Incarnation: d.Incarnation, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
 	d.inbound = newInbound(d)
 	return d, nil

@@ -114,7 +114,7 @@ func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
 		ms.d.nodes.Forget(e.Member.Name)
 		return
 	case members.ListPartial, members.ListWhole:
-		t.node.ListPartial(t.now, e.Kind == members.ListPartial, t.out)
+		t.Node.ListPartial(t.Now, e.Kind == members.ListPartial, t.Out)
 		return
 	}
 	if e.Member.Name == d.in.Self {

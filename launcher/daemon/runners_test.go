@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/daemon/children"

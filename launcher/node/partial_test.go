@@ -20,13 +20,13 @@ func TestALargeGangWaitsForTheListOfMembers(t *testing.T) {
 		h.input(func(out *launcher.Outbox) { h.node.ListPartial(w.Now(), on, out) })
 	}
 	partial(true)
-	id := w.submit("n1", 1, ranks(8))
+	id := w.submit("n1", 1, gang(8))
 	w.run(sec)
 	x, err := h.node.Explain(w.Now(), id)
 	if err != nil || !strings.Contains(x.Text, "3 nodes have room for 6; waits for the list of members, which is not whole yet") {
 		t.Fatalf("%q (%v), want a wait for the list", x.Text, err)
 	}
-	fits := w.submit("n1", 2, ranks(6))
+	fits := w.submit("n1", 2, gang(6))
 	w.run(5 * sec)
 	if e := w.ended(fits); e.Code != 0 {
 		t.Errorf("the gang that fits ended with %+v", e)
@@ -38,7 +38,7 @@ func TestALargeGangWaitsForTheListOfMembers(t *testing.T) {
 	if e := w.ended(id); e.Code != 0 {
 		t.Errorf("the large gang ended with %+v", e)
 	}
-	never := w.submit("n1", 3, ranks(9))
+	never := w.submit("n1", 3, gang(9))
 	if !strings.Contains(w.last(), "Refused 125") {
 		t.Errorf("with a whole list: %q and job %d, want a refusal", w.last(), never)
 	}

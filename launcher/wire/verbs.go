@@ -24,6 +24,8 @@ const (
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
+	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
+	VerbKnown   = "known"   // -> names of the nodes that one node knows
 	VerbTask    = "task"    // JOB INDEX -> launcher.Task
 	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of one node alone
 	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
@@ -100,6 +102,35 @@ type RosterInfo struct {
 	Disk       DiskHere         `json:"disk"`
 	Trouble    string           `json:"trouble,omitempty"`
 	Silent     bool             `json:"silent,omitempty"` // did not answer
+}
+
+// LookupInfo is the result of a lookup: a node, or the home of a record, and the path
+// to the node.
+type LookupInfo struct {
+	Key      string           `json:"key,omitempty"`   // of the record
+	Shard    uint16           `json:"shard,omitempty"` // of the record
+	Epoch    uint64           `json:"epoch,omitempty"` // of the shard's config
+	Node     filch.NodeName   `json:"name,omitempty"`  // the node found, or the home; absent while no roster is known
+	Replicas []filch.NodeName `json:"replicas"`
+	Path     []LookupHop      `json:"path"`    // without the asking node; empty if it is the home
+	Nearest  []LookupNode     `json:"nearest"` // the nodes found, nearest first
+	Asked    int              `json:"asked"`
+	Failed   int              `json:"failed"` // of the nodes asked
+	Secs     float64          `json:"seconds"`
+}
+
+// LookupNode is a node found by a lookup.
+type LookupNode struct {
+	Node filch.NodeName `json:"name"`
+	Addr string         `json:"addr"`
+}
+
+// LookupHop is a node asked on the path of a lookup.
+type LookupHop struct {
+	Node  filch.NodeName `json:"name"`
+	Addr  string         `json:"addr"`
+	Named int            `json:"named"` // nodes in the answer
+	Secs  float64        `json:"seconds"`
 }
 
 // RosterMember is a member of the roster.

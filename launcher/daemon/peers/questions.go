@@ -19,9 +19,13 @@ const (
 	AskWait    = time.Second // for another node
 )
 
-// Sender is the part of the overlay that carries questions.
-type Sender interface {
+// Network is the part of the overlay that carries questions, and knows nodes.
+type Network interface {
 	Send(to filch.NodeName, c overlay.Class, payload []byte) error
+	// Peers lists the nodes with an open connection.
+	Peers() []overlay.Peer
+	// Whole reports whether the list of members has every node that this node knows.
+	Whole() bool
 }
 
 // Questions holds the queries that this node has sent to other nodes, and answers the
@@ -29,7 +33,7 @@ type Sender interface {
 type Questions struct {
 	in     *inputs.Queue
 	nodes  *Directory
-	net    Sender
+	net    Network
 	answer func(q wire.Query) (any, error)
 	slots  chan struct{} // one per query being answered
 
@@ -46,7 +50,7 @@ func NewQuestions(in *inputs.Queue, nodes *Directory) *Questions {
 }
 
 // Connect sets the network.
-func (a *Questions) Connect(net Sender) { a.net = net }
+func (a *Questions) Connect(net Network) { a.net = net }
 
 // Answer sets the source of answers to queries of other nodes.
 func (a *Questions) Answer(answer func(q wire.Query) (any, error)) { a.answer = answer }
@@ -172,13 +176,13 @@ func (a *Questions) Ask(to filch.NodeName, wait time.Duration, q wire.Query, v a
 }
 
 // AskAll sends a query to every other live node, FanOut at a time, and calls take for
-// each node in turn, by name.
+// each node in turn: members by name, then nodes that the list of members lacks.
 func AskAll[T any](a *Questions, q wire.Query, take func(m Member, v T, err error)) {
 	type result struct {
 		v   T
 		err error
 	}
-	others := a.nodes.Others()
+	others := a.everyone()
 	results := make([]result, len(others))
 	var wg sync.WaitGroup
 	tokens := make(chan struct{}, FanOut)

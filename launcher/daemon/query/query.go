@@ -1,13 +1,17 @@
 package query
 
 import (
+	"context"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/disk"
+	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
@@ -43,11 +47,19 @@ type Parts struct {
 	Disk      Disk
 
 	Incarnation func() uint64 // of this launcher
-	Conns       func() int    // open connections to other nodes
+	Network     func() Network
 
 	// Drain and Down carry out the orders of the same names.
 	Drain func(q wire.Query, arg func(int) string, local bool) (any, error)
 	Down  func(which, grace, scope string, local bool) (any, error)
+}
+
+// Network is the overlay.
+type Network interface {
+	Stats() overlay.Stats
+	// FindNode and FindKey look for a node, and for the nodes nearest to a key.
+	FindNode(ctx context.Context, name filch.NodeName) (overlay.Lookup, error)
+	FindKey(ctx context.Context, key string) (overlay.Lookup, error)
 }
 
 // Clients is the local clients.
@@ -118,6 +130,10 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.stats(), nil
 	case wire.VerbRoster:
 		return sv.roster(local && arg(0) != wire.OnlyHere)
+	case wire.VerbLookup:
+		return sv.lookup(arg(0))
+	case wire.VerbKnown:
+		return sv.daemon.Questions.Known(), nil
 	case wire.VerbPolicy:
 		return sv.policy(arg, local)
 	case wire.VerbResume:
@@ -188,6 +204,10 @@ func (sv *Server) listNodes(local, askThem bool) (any, error) {
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
 		all = append(all, info)
+		delete(byName, m.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, byName[name]) // nodes that the list of members lacks
 	}
 	return all, nil
 }
@@ -217,7 +237,7 @@ func (sv *Server) stats() wire.StatsInfo {
 	s := wire.StatsInfo{
 		Node: sv.in.Self, UptimeSecs: sv.in.Now().Seconds(), Counts: sv.in.Watch.Counts(), Sent: sv.in.Watch.Kinds(),
 		Clients: sv.daemon.Clients.Count(), Routes: sv.daemon.Routes.Count(),
-		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: sv.daemon.Conns(),
+		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: sv.daemon.Network().Stats().Conns,
 	}
 	_ = sv.in.Ask(inputs.LoopWait, func(*inputs.Turn) { s.Keepers = sv.daemon.Keepers.Count() })
 	return s

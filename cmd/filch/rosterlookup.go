@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// lookUp shows how the launcher finds a node, or the home of a record.
+func lookUp(c *client.Client, key string, asJSON bool) error {
+	var l wire.LookupInfo
+	if err := cli.Ask(c, cli.QueryWait, &l, wire.VerbLookup, key); err != nil {
+		return err
+	}
+	if asJSON {
+		return ui.PrintJSON(l)
+	}
+	return printLookup(&l)
+}
+
+func printLookup(l *wire.LookupInfo) error {
+	switch {
+	case l.Key == "":
+		ui.Printf("node %s\n", l.Node)
+	case l.Node == "":
+		ui.Printf("record %s  no roster is known yet: these nodes are nearest to the key\n", l.Key)
+	default:
+		ui.Printf("record %s  shard %d  home %s  replicas %s\n", l.Key, l.Shard, l.Node, spec.FormatHosts(l.Replicas))
+	}
+	if len(l.Path) == 0 {
+		ui.Printf("0 hops: this is the node that answers\n")
+		return nil
+	}
+	ui.Printf("%s in %s, %s asked, %d did not answer\n", ui.Plural(len(l.Path), "hop"), millis(l.Secs), ui.Plural(l.Asked, "node"), l.Failed)
+	t := &ui.Table{Head: []string{"HOP", "NODE", "ADDRESS", "NAMED", "TIME"}, Right: map[int]bool{0: true, 3: true, 4: true}}
+	for i, h := range l.Path {
+		t.Add(fmt.Sprint(i+1), string(h.Node), h.Addr, fmt.Sprint(h.Named), millis(h.Secs))
+	}
+	if l.Node == "" {
+		for _, n := range l.Nearest {
+			t.Add("-", string(n.Node), n.Addr, "-", "-")
+		}
+	}
+	return t.Print()
+}
+
+// millis is a time in a table, to a hundredth of a millisecond.
+func millis(secs float64) string {
+	return time.Duration(secs * float64(time.Second)).Round(10 * time.Microsecond).String()
+}
