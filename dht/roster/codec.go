@@ -15,7 +15,7 @@ func (d *Delta) Code(c *varint.Coder) {
 	depth := uint64(d.depth)
 	c.Uint(&d.Base, &d.Epoch, &d.generation, &depth)
 	dht.CodeName(c, &d.by)
-	dht.CodeReplicas(c, &d.seats, MaxReplicas)
+	dht.CodeReplicas(c, &d.acceptors, MaxReplicas)
 	dht.CodeReplicas(c, &d.next, MaxReplicas)
 	t := newTable(c)
 	varint.Slice(c, &d.members, 3, func(m *Member) {

@@ -27,8 +27,8 @@ type DiskCopy struct {
 
 // Evidence is the knowledge of one node about a roster that may be lost.
 type Evidence struct {
-	Seat  uint64 // the generation in which the node is a working acceptor, or 0
-	Known *Roster
+	Acceptor uint64 // the generation in which the node is a working acceptor, or 0
+	Known    *Roster
 	// Known was chosen; otherwise Known was accepted, or came from a damaged disk.
 	Chosen bool
 	// Without a known chosen roster: the disk's highest epoch of a record, and the shards
@@ -56,7 +56,7 @@ func Newest(all map[dht.Replica]*Evidence) (best *Roster, who filch.NodeName) {
 func ForceNew(self dht.Replica, base *Roster, lives func(dht.Replica) bool, all map[dht.Replica]*Evidence) (r *Roster, lost int) {
 	salt := filch.Mix(self.Name.Hash()^filch.Mix(self.Incarnation)) % (1 << (ForcedShift - saltShift))
 	after := func(epoch uint64) uint64 { return (epoch>>ForcedShift+1)<<ForcedShift | salt<<saltShift }
-	r = &Roster{Epoch: after(base.Epoch), Generation: after(base.Generation), By: self.Name, Depth: base.Depth, Seats: []dht.Replica{self}}
+	r = &Roster{Epoch: after(base.Epoch), Generation: after(base.Generation), By: self.Name, Depth: base.Depth, Acceptors: []dht.Replica{self}}
 	for _, m := range base.Members {
 		if m.Name != self.Name && lives(m.Replica) {
 			r.Members = append(r.Members, m)

@@ -16,7 +16,7 @@ const (
 	ChangeLeaving              // a node hands off its shards
 	ChangeSick                 // a node's disk accepts no entries
 	ChangeWell                 // the disk accepts entries again
-	ChangeUnseat               // an acceptor lost the promises; Epoch is the generation
+	ChangeDemote               // an acceptor lost the promises; Epoch is the generation
 	ChangeStaying              // a leaving or departed node stays after all
 	Changes
 )
@@ -97,7 +97,7 @@ type reconfig struct {
 // when nothing changes.
 func Next(v View, self dht.Replica, base *Roster, asks []Change) *Roster {
 	e := &reconfig{view: v, self: self, base: base, r: base.Copy()}
-	unseated := e.admitMembers(asks)
+	demoted := e.admitMembers(asks)
 	if len(e.r.Members) == 0 {
 		return nil // this node leaves, and sees no node to stay
 	}
@@ -108,7 +108,7 @@ func Next(v View, self dht.Replica, base *Roster, asks []Change) *Roster {
 		e.r.Split()
 	}
 	e.plan()
-	e.seat(unseated)
+	e.moveAcceptors(demoted)
 	e.forgetGone()
 	e.renumber()
 	v.Await(e.awaits)
@@ -121,7 +121,7 @@ func Next(v View, self dht.Replica, base *Roster, asks []Change) *Roster {
 }
 
 // admitMembers adds new nodes and drops dead members.
-func (e *reconfig) admitMembers(asks []Change) (unseated []dht.Replica) {
+func (e *reconfig) admitMembers(asks []Change) (demoted []dht.Replica) {
 	e.r.Members = slices.DeleteFunc(e.r.Members, func(m Member) bool { return e.view.Standing(m.Replica) == Over })
 	if e.r.Member(e.self.Name) == nil && e.view.Stays() {
 		e.r.Members = append(e.r.Members, Member{Replica: e.self})
@@ -139,8 +139,8 @@ func (e *reconfig) admitMembers(asks []Change) (unseated []dht.Replica) {
 		}
 	})
 	for _, c := range asks {
-		if c.What == ChangeUnseat && c.Epoch == e.r.Generation {
-			unseated = append(unseated, c.Who)
+		if c.What == ChangeDemote && c.Epoch == e.r.Generation {
+			demoted = append(demoted, c.Who)
 		}
 		m := e.r.Member(c.Who.Name)
 		if m == nil || m.Replica != c.Who {
@@ -157,7 +157,7 @@ func (e *reconfig) admitMembers(asks []Change) (unseated []dht.Replica) {
 			m.Sick = false
 		}
 	}
-	return unseated
+	return demoted
 }
 
 // needs reports whether the disk of a node may have the last records of a shard: then the
@@ -372,7 +372,7 @@ func (e *reconfig) forgetGone() {
 		}
 	}
 	e.r.Members = slices.DeleteFunc(e.r.Members, func(m Member) bool {
-		if !m.Leaving || busy[m.Replica] || needed[m.Name] || e.r.Seated(m.Name) || len(e.r.Members) == 1 {
+		if !m.Leaving || busy[m.Replica] || needed[m.Name] || e.r.IsAcceptor(m.Name) || len(e.r.Members) == 1 {
 			return false
 		}
 		e.view.SetLeft(m.Replica, true)
@@ -380,7 +380,7 @@ func (e *reconfig) forgetGone() {
 	})
 }
 
-// seat moves the register to other acceptors where needed.
+// moveAcceptors moves the register to other acceptors where needed.
 //
 // A known limit: with two able members the register moves to a single acceptor, as with
 // three acceptors the death of either able member would stop the register. A move
@@ -388,10 +388,10 @@ func (e *reconfig) forgetGone() {
 // acceptor's disk was damaged: the new acceptor cannot know that no promise was lost, and
 // refuses to act. Then the roster is lost, and [store.Store.AcceptLoss] forces a new
 // roster.
-func (e *reconfig) seat(unseated []dht.Replica) {
+func (e *reconfig) moveAcceptors(demoted []dht.Replica) {
 	want := 1
 	switch n := e.able; {
-	case n >= 16 || n >= 9 && len(e.r.Seats) == 5:
+	case n >= 16 || n >= 9 && len(e.r.Acceptors) == 5:
 		want = 5 // falls back to 3 only well below 16: each move costs a generation
 	case n >= 3:
 		want = 3
@@ -404,33 +404,33 @@ func (e *reconfig) seat(unseated []dht.Replica) {
 	// of the next generation, in which the node has made no promises: there may be no
 	// other node.
 	lost := func(n filch.NodeName) bool {
-		return slices.ContainsFunc(unseated, func(r dht.Replica) bool { return r.Name == n })
+		return slices.ContainsFunc(demoted, func(r dht.Replica) bool { return r.Name == n })
 	}
 	var next []dht.Replica
-	for _, r := range e.r.Seats {
+	for _, r := range e.r.Acceptors {
 		if good(r.Name) && !lost(r.Name) {
 			next = append(next, e.r.Members[e.index[r.Name]].Replica)
 		}
 	}
-	if want < len(e.r.Seats) {
+	if want < len(e.r.Acceptors) {
 		next = e.surest(next, want)
 	}
 	kept := len(next)
-	var unsworn []dht.Replica
+	var unconfirmed []dht.Replica
 	for i, m := range e.r.Members {
 		switch {
 		case len(next) == want || !good(m.Name) || e.stand[i] != Fine || slices.Contains(next, m.Replica):
 		case e.view.Confirmed(m.Replica):
 			next = append(next, m.Replica)
 		default:
-			unsworn = append(unsworn, m.Replica)
+			unconfirmed = append(unconfirmed, m.Replica)
 		}
 	}
 	if len(next) < want {
-		e.await(unsworn)
+		e.await(unconfirmed)
 		return // no member can replace the missing acceptor
 	}
-	if kept == len(e.r.Seats) && kept == want || want <= len(e.r.Seats) && !e.most(next) {
+	if kept == len(e.r.Acceptors) && kept == want || want <= len(e.r.Acceptors) && !e.most(next) {
 		return
 	}
 	e.r.next = next
@@ -439,9 +439,9 @@ func (e *reconfig) seat(unseated []dht.Replica) {
 // surest returns the acceptors that remain when their number falls. The last acceptor may
 // have died unnoticed with its disk, and then the roster would be lost. So acceptors with
 // an answer come first, and silent acceptors are left out.
-func (e *reconfig) surest(seats []dht.Replica, want int) []dht.Replica {
-	seats = slices.DeleteFunc(seats, func(r dht.Replica) bool { return e.stand[e.index[r.Name]] != Fine })
-	slices.SortStableFunc(seats, func(a, b dht.Replica) int {
+func (e *reconfig) surest(acceptors []dht.Replica, want int) []dht.Replica {
+	acceptors = slices.DeleteFunc(acceptors, func(r dht.Replica) bool { return e.stand[e.index[r.Name]] != Fine })
+	slices.SortStableFunc(acceptors, func(a, b dht.Replica) int {
 		switch x, y := e.surely(a), e.surely(b); {
 		case x && !y:
 			return -1
@@ -450,7 +450,7 @@ func (e *reconfig) surest(seats []dht.Replica, want int) []dht.Replica {
 		}
 		return 0
 	})
-	return seats[:min(want, len(seats))]
+	return acceptors[:min(want, len(acceptors))]
 }
 
 // surely reports whether an acceptor has answered this proposal, or an earlier message.
@@ -460,9 +460,9 @@ func (e *reconfig) surely(r dht.Replica) bool {
 
 // most reports whether most of the given acceptors have answered: if the others died
 // unnoticed, the roster may be lost.
-func (e *reconfig) most(seats []dht.Replica) bool {
-	mute := slices.DeleteFunc(slices.Clone(seats), e.surely)
-	if 2*len(mute) < len(seats) {
+func (e *reconfig) most(acceptors []dht.Replica) bool {
+	mute := slices.DeleteFunc(slices.Clone(acceptors), e.surely)
+	if 2*len(mute) < len(acceptors) {
 		return true
 	}
 	e.await(mute)

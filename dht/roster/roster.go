@@ -62,7 +62,7 @@ type Roster struct {
 	Members    []Member // in order of joining
 	// The acceptors of this generation, each with the incarnation that became an
 	// acceptor.
-	Seats []dht.Replica
+	Acceptors []dht.Replica
 	// The acceptors of the next generation: this roster is sealed.
 	next   []dht.Replica
 	Shards []*Config // by the bits of their number
@@ -117,9 +117,9 @@ func (r *Roster) Has(x dht.Replica) bool {
 	return m != nil && m.Incarnation == x.Incarnation
 }
 
-// Seated reports whether a node, with any incarnation, is an acceptor.
-func (r *Roster) Seated(n filch.NodeName) bool {
-	return slices.ContainsFunc(r.Seats, func(s dht.Replica) bool { return s.Name == n })
+// IsAcceptor reports whether a node, with any incarnation, is an acceptor.
+func (r *Roster) IsAcceptor(n filch.NodeName) bool {
+	return slices.ContainsFunc(r.Acceptors, func(s dht.Replica) bool { return s.Name == n })
 }
 
 // Copy returns a copy that can change without changing r.
@@ -134,7 +134,7 @@ func (r *Roster) Copy() *Roster {
 func New(self dht.Replica) *Roster {
 	r := &Roster{
 		Epoch: 1, Generation: 1, By: self.Name, Depth: dht.ShardBitsMin,
-		Members: []Member{{Replica: self}}, Seats: []dht.Replica{self},
+		Members: []Member{{Replica: self}}, Acceptors: []dht.Replica{self},
 	}
 	for range 1 << dht.ShardBitsMin {
 		r.Shards = append(r.Shards, &Config{Epoch: 1, Replicas: []dht.Replica{self}})
@@ -149,7 +149,7 @@ func (r *Roster) Opened() *Roster {
 	c := *r
 	c.Epoch++
 	c.Generation++
-	c.Seats, c.next = r.next, nil
+	c.Acceptors, c.next = r.next, nil
 	return &c
 }
 
@@ -178,14 +178,14 @@ type Delta struct {
 	by         filch.NodeName
 	depth      uint
 	members    []Member // nil: as before
-	seats      []dht.Replica
+	acceptors  []dht.Replica
 	next       []dht.Replica
 	shards     []ShardConfig
 }
 
 // Since returns the delta from old to r; old may be nil.
 func (r *Roster) Since(old *Roster) *Delta {
-	d := &Delta{Epoch: r.Epoch, generation: r.Generation, by: r.By, depth: r.Depth, seats: r.Seats, next: r.next}
+	d := &Delta{Epoch: r.Epoch, generation: r.Generation, by: r.By, depth: r.Depth, acceptors: r.Acceptors, next: r.next}
 	if old != nil {
 		d.Base = old.Epoch
 	}
@@ -204,7 +204,7 @@ func (r *Roster) Since(old *Roster) *Delta {
 // Applied returns the roster after d; nil if d does not begin at old or is incomplete.
 func (d *Delta) Applied(old *Roster) *Roster {
 	if old != nil && d.Base == old.Epoch || d.Base == 0 {
-		r := &Roster{Epoch: d.Epoch, Generation: d.generation, By: d.by, Depth: d.depth, Members: d.members, Seats: d.seats, next: d.next}
+		r := &Roster{Epoch: d.Epoch, Generation: d.generation, By: d.by, Depth: d.depth, Members: d.members, Acceptors: d.acceptors, next: d.next}
 		if d.Base != 0 && d.members == nil {
 			r.Members = old.Members
 		}
@@ -219,7 +219,7 @@ func (d *Delta) Applied(old *Roster) *Roster {
 			}
 			r.Shards[int(c.shard)&(1<<d.depth-1)] = c.config
 		}
-		if slices.Contains(r.Shards, nil) || len(r.Seats) == 0 || len(r.Members) == 0 {
+		if slices.Contains(r.Shards, nil) || len(r.Acceptors) == 0 || len(r.Members) == 0 {
 			return nil
 		}
 		return r
@@ -260,7 +260,7 @@ func (r *Roster) HomeOf(k dht.Key) (dht.Shard, *Config) {
 
 // Same reports whether two rosters are equal; shards are compared by content.
 func (r *Roster) Same(o *Roster) bool {
-	return r.Generation == o.Generation && slices.Equal(r.Members, o.Members) && slices.Equal(r.Seats, o.Seats) &&
+	return r.Generation == o.Generation && slices.Equal(r.Members, o.Members) && slices.Equal(r.Acceptors, o.Acceptors) &&
 		slices.Equal(r.next, o.next) && slices.EqualFunc(r.Shards, o.Shards, func(a, b *Config) bool {
 		return a == b || a.Epoch == b.Epoch && slices.Equal(a.Replicas, b.Replicas) && a.Learner == b.Learner && a.retire == b.retire
 	})

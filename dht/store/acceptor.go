@@ -93,7 +93,7 @@ func (a *acceptor) accepts(p *peer, generation uint64, b message.Ballot) bool {
 		a.sync.tell(p) // the generation is over
 		return false
 	case a.generation != generation:
-		a.network.send(p, &message.Refuse{Generation: generation, Ballot: b, Unseated: true}, 0)
+		a.network.send(p, &message.Refuse{Generation: generation, Ballot: b, NoAcceptor: true}, 0)
 		return false
 	}
 	return true
@@ -146,13 +146,13 @@ func (a *acceptor) onAccept(p *peer, m *message.Accept) {
 // onInstall makes this node an acceptor, with a chosen value or a value accepted by
 // another acceptor. The node must not have been an acceptor of this generation already
 // and have lost that state: the disk must be undamaged, and older than the node's place
-// in Seats.
+// in Acceptors.
 func (a *acceptor) onInstall(p *peer, m *message.Install) {
 	r := m.Value.Applied(nil)
 	if r == nil || r.Generation <= a.generation || a.disk.reason != "" {
 		return
 	}
-	for _, x := range r.Seats {
+	for _, x := range r.Acceptors {
 		if x.Name == a.self.Name && (x.Incarnation == a.self.Incarnation || !a.images.damaged && a.disk.born != 0 && a.disk.born <= x.Incarnation) {
 			a.vote = vote{generation: r.Generation, promised: m.Accepted, accepted: m.Accepted, value: r}
 			a.logValue()
@@ -164,19 +164,19 @@ func (a *acceptor) onInstall(p *peer, m *message.Install) {
 }
 
 // acceptors returns the acceptors known here: the roster's, or the disk's if these are newer.
-func (a *acceptor) acceptors() (generation uint64, seats []dht.Replica) {
+func (a *acceptor) acceptors() (generation uint64, acceptors []dht.Replica) {
 	switch {
 	case a.ahead():
-		return a.generation, a.value.Seats
+		return a.generation, a.value.Acceptors
 	case a.view.roster != nil:
-		return a.view.roster.Generation, a.view.roster.Seats
+		return a.view.roster.Generation, a.view.roster.Acceptors
 	}
 	return 0, nil
 }
 
 // ahead reports whether this node is an acceptor of a generation without a known roster:
 // the node has restarted and has not received a roster. The accepted value need not be
-// chosen, but the value's Seats are.
+// chosen, but the value's Acceptors are.
 func (a *acceptor) ahead() bool {
 	return a.value != nil && (a.view.roster == nil || a.generation > a.view.roster.Generation)
 }

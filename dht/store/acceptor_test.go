@@ -9,11 +9,11 @@ import (
 	"github.com/filch-hpc/filch/dht"
 )
 
-// TestStoreLoneSeatLives lets one seat of three die with all that its disk had, and one
-// or both of the others stop being seats: a disk takes nothing for a while, or they
-// leave. No fourth node is there, so that one is to be the only seat. It must be one
+// TestStoreLoneAcceptorLives lets one acceptor of three die with all that its disk had, and one
+// or both of the others stop being acceptors: a disk takes nothing for a while, or they
+// leave. No fourth node is there, so that one is to be the only acceptor. It must be one
 // that lives, whatever is said of the dead: then nothing is lost.
-func TestStoreLoneSeatLives(t *testing.T) {
+func TestStoreLoneAcceptorLives(t *testing.T) {
 	for leave := range 3 {
 		for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 			for _, said := range []dht.PeerState{dht.PeerUp, dht.PeerSuspect, dht.PeerGone} {
@@ -21,25 +21,25 @@ func TestStoreLoneSeatLives(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("leave=%d order=%v said=%d", leave, order, said), func(t *testing.T) {
-					loneSeat(t, leave, order, said)
+					loneAcceptor(t, leave, order, said)
 				})
 			}
 		}
 	}
 }
 
-func loneSeat(t *testing.T, leave int, order [3]int, said dht.PeerState) {
+func loneAcceptor(t *testing.T, leave int, order [3]int, said dht.PeerState) {
 	l := newLab(t, 71)
 	l.cluster(4)
 	l.fill(l.nodes[0], "a", 50, true)
 	l.run(time.Second)
 	r := l.nodes[0].s.view.roster
-	seats := slices.Clone(r.Seats)
-	if len(seats) != 3 {
-		t.Fatalf("seats are %v, want 3", seats)
+	acceptors := slices.Clone(r.Acceptors)
+	if len(acceptors) != 3 {
+		t.Fatalf("acceptors are %v, want 3", acceptors)
 	}
-	dead, unable, well := l.at[seats[order[0]].Name], l.at[seats[order[1]].Name], l.at[seats[order[2]].Name]
-	other := l.nodes[slices.IndexFunc(l.nodes, func(n *labNode) bool { return !r.Seated(n.name) })]
+	dead, unable, well := l.at[acceptors[order[0]].Name], l.at[acceptors[order[1]].Name], l.at[acceptors[order[2]].Name]
+	other := l.nodes[slices.IndexFunc(l.nodes, func(n *labNode) bool { return !r.IsAcceptor(n.name) })]
 	other.kill(0)
 	l.run(time.Second)
 	l.settle(time.Minute)
@@ -77,35 +77,35 @@ func loneSeat(t *testing.T, leave int, order [3]int, said dht.PeerState) {
 	l.check()
 }
 
-// TestStoreSealedIsSaid lets one disk of three fail, and the answers of another seat get
-// lost, so that the steward does not know whether the register moves. Both seats that
+// TestStoreSealedIsSaid lets one disk of three fail, and the answers of another acceptor get
+// lost, so that the proposer does not know whether the register moves. Both acceptors that
 // have accepted the move say that it may; when it is done nobody does.
 func TestStoreSealedIsSaid(t *testing.T) {
 	l := newLab(t, 71)
 	l.cluster(3)
 	l.run(time.Second)
-	seats := l.nodes[0].s.view.roster.Seats
-	steward, mute, sick := l.at[seats[0].Name], l.at[seats[1].Name], l.at[seats[2].Name]
+	acceptors := l.nodes[0].s.view.roster.Acceptors
+	proposer, mute, sick := l.at[acceptors[0].Name], l.at[acceptors[1].Name], l.at[acceptors[2].Name]
 	says := func(want ...*labNode) {
 		t.Helper()
 		for _, n := range l.nodes {
 			if got := n.s.Status().Sealed; got != slices.Contains(want, n) {
-				t.Errorf("%s says %t that the seats may move", n.name, got)
+				t.Errorf("%s says %t that the acceptors may move", n.name, got)
 			}
 		}
 	}
 	says()
-	accepting := func() bool { run := steward.s.proposer.run; return run != nil && run.accepting }
-	l.cut = func(from, to *labNode) bool { return from == mute && to == steward && accepting() }
+	accepting := func() bool { run := proposer.s.proposer.run; return run != nil && run.accepting }
+	l.cut = func(from, to *labNode) bool { return from == mute && to == proposer && accepting() }
 	sick.broken = true
 	sick.do(func(out *Out) { sick.s.DiskFailed(sick.clock(), "no space left", out) })
 	l.until("a proposal", time.Second, accepting)
 	l.run(100 * time.Millisecond)
-	says(steward, mute)
+	says(proposer, mute)
 	l.cut = func(_, _ *labNode) bool { return false }
 	l.run(5 * time.Second)
-	if r := steward.s.view.roster; len(r.Seats) != 1 {
-		t.Errorf("the seats are %v, want one", r.Seats)
+	if r := proposer.s.view.roster; len(r.Acceptors) != 1 {
+		t.Errorf("the acceptors are %v, want one", r.Acceptors)
 	}
 	says()
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 )
 
-// TestStoreSeatOfALifeBefore moves a seat to a node that has no shard yet, and is over
-// before it hears of the seat: it was declared dead, or its process was killed. It
-// comes back, and another one of the new seats comes back with a damaged disk. Who
-// never was a seat has forgotten no promise: it takes its seat, and the roster is not
+// TestStoreAcceptorOfALifeBefore moves an acceptor to a node that has no shard yet, and is over
+// before it hears of the acceptor: it was declared dead, or its process was killed. It
+// comes back, and another one of the new acceptors comes back with a damaged disk. Who
+// never was an acceptor has forgotten no promise: it takes its acceptor, and the roster is not
 // lost.
-func TestStoreSeatOfALifeBefore(t *testing.T) {
+func TestStoreAcceptorOfALifeBefore(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%t", killed), func(t *testing.T) {
 			l := newLab(t, 81)
@@ -26,7 +26,7 @@ func TestStoreSeatOfALifeBefore(t *testing.T) {
 			var last message.Message
 			l.tap = func(m message.Message) { last = m }
 			fresh := l.start("n3", false)
-			held := true // the new node has no shard, and nobody is seated but who proposes it
+			held := true // the new node has no shard, and the proposer is the only acceptor
 			l.cut = func(_, to *labNode) bool {
 				switch last.(type) {
 				case *message.Snapshot, *message.Replicate:
@@ -37,13 +37,13 @@ func TestStoreSeatOfALifeBefore(t *testing.T) {
 				return false
 			}
 			l.run(100 * time.Millisecond)
-			old := slices.Clone(l.nodes[0].s.view.roster.Seats)
+			old := slices.Clone(l.nodes[0].s.view.roster.Acceptors)
 			gone := l.at[old[2].Name]
 			gone.kill(0)
-			seat := l.at[old[0].Name]
-			l.until("a seat of the new generation", time.Minute, func() bool {
-				r := seat.s.view.roster
-				return r.Seated(fresh.name) && seat.s.acceptor.generation == r.Generation
+			acceptor := l.at[old[0].Name]
+			l.until("an acceptor of the new generation", time.Minute, func() bool {
+				r := acceptor.s.view.roster
+				return r.IsAcceptor(fresh.name) && acceptor.s.acceptor.generation == r.Generation
 			})
 			hurt := l.at[old[1].Name]
 			hurt.kill(0)

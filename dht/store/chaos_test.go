@@ -225,7 +225,7 @@ func (c *chaos) victim() *labNode {
 }
 
 // spared reports whether every shard keeps a live replica without n, and the
-// seats a majority.
+// acceptors a majority.
 func (c *chaos) spared(n *labNode) bool {
 	r := c.newest()
 	if r == nil {

@@ -26,7 +26,7 @@ const checkedRecords = 64 // of a shard in each Check, as Check runs after every
 // Check panics when the store contradicts itself.
 func (s *Store) Check() {
 	if s.acceptor.promised.Less(s.acceptor.accepted) {
-		panic(fmt.Sprintf("seat %s accepted %v and promised %v", s.self.Name, s.acceptor.accepted, s.acceptor.promised))
+		panic(fmt.Sprintf("acceptor %s accepted %v and promised %v", s.self.Name, s.acceptor.accepted, s.acceptor.promised))
 	}
 	open := 0
 	for _, p := range s.requests.open {

@@ -33,7 +33,7 @@ func storeSamples(t testing.TB) map[string][]byte {
 	}
 	l.settle(time.Minute)
 	l.acceptLoss(l.nodes[2])
-	counted := &message.Counted{Nonce: 1, Seat: 2, Stamp: 3, Astray: true, Known: l.nodes[0].s.view.roster.Since(nil)}
+	counted := &message.Counted{Nonce: 1, Acceptor: 2, Stamp: 3, Astray: true, Known: l.nodes[0].s.view.roster.Since(nil)}
 	counted.Images = []roster.DiskCopy{{Shard: 64, Epoch: 1, Incarnation: 2, Guess: true}}
 	all["counted"] = message.Encode(counted)
 	return all

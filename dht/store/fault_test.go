@@ -16,7 +16,7 @@ import (
 )
 
 // TestStoreSurvivesDeaths kills nodes one after the other, primaries and
-// seats among them, and looks for everything that was acknowledged.
+// acceptors among them, and looks for everything that was acknowledged.
 func TestStoreSurvivesDeaths(t *testing.T) {
 	l := newLab(t, 4)
 	l.cluster(7)
@@ -307,7 +307,7 @@ func TestStoreSickNotLeftForSilent(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("each shard is on the steward")
+	t.Fatal("each shard is on the proposer")
 }
 
 // TestStoreDurableLookup asks for a record durably before the disk of its only
@@ -355,7 +355,7 @@ func TestStoreDurableLookupWaitsForAllDisks(t *testing.T) {
 }
 
 // TestStoreLearnerOfAnotherLife is about a learner that was asked for, and began
-// another life while a steward that nobody hears may have admitted the one
+// another life while a proposer that nobody hears may have admitted the one
 // before. The new one says that it is no learner, and keeps what its disk has;
 // and its word is none for the old one, which the primary still waits for. (Both
 // said otherwise, and a primary that had been shrunk away acknowledged what nobody
@@ -428,10 +428,10 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 	})
 }
 
-// TestStoreSeatsTheSworn has a node hear of two others that are gone: they become
-// members, and no seat is given to who never said that it knows of that. (Two had
+// TestStoreConfirmedAcceptors has a node hear of two others that are gone: they become
+// members, and no acceptor is given to who never said that it knows of that. (Two had
 // left, and took the roster with them.)
-func TestStoreSeatsTheSworn(t *testing.T) {
+func TestStoreConfirmedAcceptors(t *testing.T) {
 	l := newLab(t, 19)
 	l.cluster(1)
 	n := l.nodes[0]
@@ -441,8 +441,8 @@ func TestStoreSeatsTheSworn(t *testing.T) {
 	}
 	l.until("members", 10*time.Second, func() bool { return len(n.s.Status().Members) == 3 })
 	l.run(10 * time.Second)
-	if seats := n.s.Status().Seats; len(seats) != 1 || seats[0] != n.name {
-		t.Errorf("the seats are %v, want only %s", seats, n.name)
+	if acceptors := n.s.Status().Acceptors; len(acceptors) != 1 || acceptors[0] != n.name {
+		t.Errorf("the acceptors are %v, want only %s", acceptors, n.name)
 	}
 	for _, g := range ghosts {
 		n.do(func(out *Out) { n.s.Member(n.clock(), dht.Peer{Name: g, Incarnation: 1, State: dht.PeerDead}, out) })
@@ -455,14 +455,14 @@ func TestStoreSeatsTheSworn(t *testing.T) {
 		l.start(filch.NodeName(fmt.Sprintf("n%d", len(l.nodes))), false)
 	}
 	l.settle(time.Minute)
-	if seats := n.s.Status().Seats; len(seats) != 3 {
-		t.Errorf("with three nodes the seats are %v", seats)
+	if acceptors := n.s.Status().Acceptors; len(acceptors) != 3 {
+		t.Errorf("with three nodes the acceptors are %v", acceptors)
 	}
 }
 
-// TestStoreLeavesNoSeat has a node leave that is no member any more, and still
-// has a seat: it stays until another one has that.
-func TestStoreLeavesNoSeat(t *testing.T) {
+// TestStoreLeavesNoAcceptor has a node leave that is no member any more, and still
+// has an acceptor: it stays until another one has that.
+func TestStoreLeavesNoAcceptor(t *testing.T) {
 	l := newLab(t, 20)
 	l.cluster(3)
 	l.quiet = true // the roster below is nobody else's
@@ -475,10 +475,10 @@ func TestStoreLeavesNoSeat(t *testing.T) {
 		r.Shards[i] = &n
 	}
 	x.s.view.roster = r
-	if !r.Seated(x.name) || x.s.membership.letGo() {
-		t.Errorf("%s has a seat: %t, and may go: %t", x.name, r.Seated(x.name), x.s.membership.letGo())
+	if !r.IsAcceptor(x.name) || x.s.membership.letGo() {
+		t.Errorf("%s has an acceptor: %t, and may go: %t", x.name, r.IsAcceptor(x.name), x.s.membership.letGo())
 	}
-	r.Seats = roster.Without(slices.Clone(r.Seats), r.Seats[slices.IndexFunc(r.Seats, func(s dht.Replica) bool { return s.Name == x.name })])
+	r.Acceptors = roster.Without(slices.Clone(r.Acceptors), r.Acceptors[slices.IndexFunc(r.Acceptors, func(s dht.Replica) bool { return s.Name == x.name })])
 	if !x.s.membership.letGo() {
 		t.Errorf("%s has nothing left, and may not go", x.name)
 	}

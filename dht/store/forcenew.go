@@ -124,17 +124,17 @@ func (f *loss) count(l *lossRequest) bool {
 		}
 	}
 	newest, who := roster.Newest(l.answers)
-	seats := 0
+	acceptors := 0
 	if newest != nil {
 		for r, c := range l.answers { // any order
-			if newest.Seated(r.Name) && c.Seat == newest.Generation && f.view.standing(r) != roster.Over {
-				seats++
+			if newest.IsAcceptor(r.Name) && c.Acceptor == newest.Generation && f.view.standing(r) != roster.Over {
+				acceptors++
 			}
 		}
 	}
 	why := ""
 	switch {
-	case newest != nil && 2*seats > len(newest.Seats) && f.view.roster != nil:
+	case newest != nil && 2*acceptors > len(newest.Acceptors) && f.view.roster != nil:
 		f.findLost(l)
 		return true
 	case l.other != "":
@@ -147,8 +147,8 @@ func (f *loss) count(l *lossRequest) bool {
 		why = "the disk of this node takes nothing: " + f.disk.reason
 	case f.membership.course == goes:
 		why = "this node is leaving"
-	case newest != nil && 2*seats > len(newest.Seats):
-		why = "the roster's seats live, and this node has not heard of the roster yet"
+	case newest != nil && 2*acceptors > len(newest.Acceptors):
+		why = "the acceptors of the roster live, and this node has not received the roster yet"
 	default:
 		f.forceNew(newest, who, l.answers)
 		f.answer(l, dht.Result{Outcome: dht.Done, Version: dht.Version{Epoch: f.view.roster.Epoch}})
@@ -176,7 +176,7 @@ func (f *loss) findLost(l *lossRequest) {
 func (f *loss) evidence() *roster.Evidence {
 	c := &roster.Evidence{Known: f.view.roster, Chosen: f.view.roster != nil, Astray: f.images.astray}
 	if f.disk.reason == "" {
-		c.Seat = f.acceptor.generation
+		c.Acceptor = f.acceptor.generation
 	}
 	for _, r := range []*roster.Roster{f.acceptor.value, f.acceptor.recall.value} {
 		if r != nil && (c.Known == nil || r.Epoch > c.Known.Epoch) {
@@ -211,7 +211,7 @@ func (f *loss) onCount(p *peer, m *message.Count) {
 		l.other = p.name
 	}
 	c := f.evidence()
-	out := &message.Counted{Nonce: m.Nonce, Seat: c.Seat, Chosen: c.Chosen, Stamp: c.Stamp, Astray: c.Astray, Images: c.Images}
+	out := &message.Counted{Nonce: m.Nonce, Acceptor: c.Acceptor, Chosen: c.Chosen, Stamp: c.Stamp, Astray: c.Astray, Images: c.Images}
 	if c.Known != nil {
 		out.Known = c.Known.Since(nil)
 	}
@@ -227,7 +227,7 @@ func (f *loss) onCounted(p *peer, m *message.Counted) {
 		l.other = p.name
 		return
 	}
-	c := &roster.Evidence{Seat: m.Seat, Chosen: m.Chosen, Stamp: m.Stamp, Astray: m.Astray, Images: m.Images}
+	c := &roster.Evidence{Acceptor: m.Acceptor, Chosen: m.Chosen, Stamp: m.Stamp, Astray: m.Astray, Images: m.Images}
 	if m.Known != nil {
 		c.Known = m.Known.Applied(nil)
 	}
@@ -244,6 +244,6 @@ func (f *loss) forceNew(base *roster.Roster, who filch.NodeName, all map[dht.Rep
 	f.proposer.restart()
 	f.acceptor.vote = vote{generation: r.Generation, value: r}
 	f.acceptor.logValue()
-	f.note(Note{Kind: NoteAnew, Epoch: base.Epoch, Peer: who, N: lost})
+	f.note(Note{Kind: NoteForced, Epoch: base.Epoch, Peer: who, N: lost})
 	f.sync.adopt(r)
 }

@@ -22,8 +22,8 @@ func (l *lab) acceptLoss(n *labNode) dht.Result {
 	return l.done[tag][0]
 }
 
-// anew has a node begin the lost roster anew.
-func (l *lab) anew(n *labNode) {
+// forceNew has a node force a new roster.
+func (l *lab) forceNew(n *labNode) {
 	l.t.Helper()
 	before := uint64(0)
 	if n.s.view.roster != nil {
@@ -64,18 +64,18 @@ func (l *lab) stuck(n *labNode) {
 	}
 }
 
-// TestStoreLoneSeatDamaged damages the disk of a lone node, which gives up its
-// seat. What is left of it comes back when its loss is accepted, in every degree
+// TestStoreLoneAcceptorDamaged damages the disk of a lone node, which gives up its
+// acceptor. What is left of it comes back when its loss is accepted, in every degree
 // of damage.
-func TestStoreLoneSeatDamaged(t *testing.T) {
+func TestStoreLoneAcceptorDamaged(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		drop func(n *labNode, key string) bool
 	}{
 		{"elsewhere", nothing},
-		{"seat", func(_ *labNode, key string) bool { return strings.HasPrefix(key, "seat/") }},
+		{"acceptor", func(_ *labNode, key string) bool { return strings.HasPrefix(key, "seat/") }},
 		{"markers", func(_ *labNode, key string) bool { return strings.HasPrefix(key, "m/") }},
-		{"seat and markers", func(_ *labNode, key string) bool {
+		{"acceptor and markers", func(_ *labNode, key string) bool {
 			return strings.HasPrefix(key, "seat/") || strings.HasPrefix(key, "m/")
 		}},
 	} {
@@ -94,7 +94,7 @@ func TestStoreLoneSeatDamaged(t *testing.T) {
 					l.again()
 				}
 				l.stuck(n)
-				l.anew(n)
+				l.forceNew(n)
 				l.settle(time.Minute)
 				l.expect(n, "a", 50, dht.Done)
 				l.fill(n, "b", 20, true)
@@ -109,7 +109,7 @@ func TestStoreLoneSeatDamaged(t *testing.T) {
 	}
 }
 
-// TestStoreRosterFromMembers damages the disk of the only seat of two nodes; the
+// TestStoreRosterFromMembers damages the disk of the only acceptor of two nodes; the
 // other one lives on and knows the roster, and holds everything.
 func TestStoreRosterFromMembers(t *testing.T) {
 	for _, asker := range []int{0, 1} {
@@ -118,38 +118,38 @@ func TestStoreRosterFromMembers(t *testing.T) {
 			l.cluster(2)
 			l.fill(l.nodes[0], "a", 50, false)
 			l.run(time.Second)
-			seat, other := l.nodes[0], l.nodes[1]
-			if !other.s.view.roster.Seated(seat.name) {
-				seat, other = other, seat
+			acceptor, other := l.nodes[0], l.nodes[1]
+			if !other.s.view.roster.IsAcceptor(acceptor.name) {
+				acceptor, other = other, acceptor
 			}
-			seat.kill(10 * time.Millisecond)
-			seat.damaged, seat.disk = true, nil
-			l.start(seat.name, false)
+			acceptor.kill(10 * time.Millisecond)
+			acceptor.damaged, acceptor.disk = true, nil
+			l.start(acceptor.name, false)
 			l.run(30 * time.Second)
-			if st := seat.s.Status(); st.Seated || st.Replicas > 0 {
-				t.Fatalf("the seat sits again by itself: %+v", st)
+			if st := acceptor.s.Status(); st.Acceptor || st.Replicas > 0 {
+				t.Fatalf("the acceptor sits again by itself: %+v", st)
 			}
-			l.anew(l.nodes[asker])
+			l.forceNew(l.nodes[asker])
 			l.settle(time.Minute)
-			l.expect(seat, "a", 50, dht.Done)
+			l.expect(acceptor, "a", 50, dht.Done)
 			l.fill(other, "b", 20, true)
 			l.check()
 		})
 	}
 }
 
-// TestStoreSeatsGone takes two of three seats away for good, of five nodes. The
+// TestStoreAcceptorsGone takes two of three acceptors away for good, of five nodes. The
 // others go on with all that they hold once the loss is accepted, and what comes
-// back later of the old seats follows them.
-func TestStoreSeatsGone(t *testing.T) {
+// back later of the old acceptors follows them.
+func TestStoreAcceptorsGone(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		t.Run(fmt.Sprintf("nodes=%d", nodes), func(t *testing.T) {
 			l := newLab(t, 33)
 			l.cluster(nodes)
 			l.fill(l.nodes[0], "a", 100, true)
 			l.run(time.Second)
-			seats := slices.Clone(l.nodes[0].s.view.roster.Seats)
-			for _, r := range seats[:2] {
+			acceptors := slices.Clone(l.nodes[0].s.view.roster.Acceptors)
+			for _, r := range acceptors[:2] {
 				l.at[r.Name].kill(10 * time.Millisecond)
 			}
 			var asker *labNode
@@ -160,9 +160,9 @@ func TestStoreSeatsGone(t *testing.T) {
 			}
 			l.run(20 * time.Second)
 			if r := asker.s.view.roster; r.Generation >= 1<<roster.ForcedShift {
-				t.Fatal("the roster was begun anew and nobody accepted that")
+				t.Fatal("a new roster was forced, and nobody accepted the loss")
 			}
-			l.anew(asker)
+			l.forceNew(asker)
 			l.settle(time.Minute)
 			lost := len(asker.s.Status().Lost)
 			if lost == 0 {
@@ -170,20 +170,20 @@ func TestStoreSeatsGone(t *testing.T) {
 			} else if nodes == 3 {
 				t.Errorf("%d shards are lost, of which the last node has a replica", lost)
 			}
-			l.start(seats[0].Name, false) // its disk has the rest
+			l.start(acceptors[0].Name, false) // its disk has the rest
 			l.settle(time.Minute)
 			l.expect(asker, "a", 100, dht.Done)
-			l.fill(l.at[seats[0].Name], "b", 20, true)
-			l.start(seats[1].Name, false)
+			l.fill(l.at[acceptors[0].Name], "b", 20, true)
+			l.start(acceptors[1].Name, false)
 			l.settle(time.Minute)
-			l.expect(l.at[seats[1].Name], "b", 20, dht.Done)
+			l.expect(l.at[acceptors[1].Name], "b", 20, dht.Done)
 			l.check()
 		})
 	}
 }
 
 // TestStoreNobodyKnowsTheRoster starts everything again after the disks of all
-// seats were damaged, and of the roster nothing is left anywhere: the disks say
+// acceptors were damaged, and of the roster nothing is left anywhere: the disks say
 // who had what.
 func TestStoreNobodyKnowsTheRoster(t *testing.T) {
 	l := newLab(t, 34)
@@ -193,17 +193,17 @@ func TestStoreNobodyKnowsTheRoster(t *testing.T) {
 	l.hurt(func(_ *labNode, key string) bool { return strings.HasPrefix(key, "seat/") }, l.nodes...)
 	l.again()
 	l.stuck(l.nodes[3])
-	l.anew(l.nodes[3])
+	l.forceNew(l.nodes[3])
 	l.settle(2 * time.Minute)
 	l.expect(l.nodes[1], "a", 200, dht.Done)
 	l.fill(l.nodes[4], "b", 20, true)
 	l.check()
 }
 
-// TestStoreAnewTwice has two nodes asked at the same time: where they hear each
+// TestStoreForceNewTwice has two nodes asked at the same time: where they hear each
 // other one of them does it, where they do not the higher roster counts in the
-// end. And while the register works nobody begins it anew.
-func TestStoreAnewTwice(t *testing.T) {
+// end. And while the register works nobody forces a new roster.
+func TestStoreForceNewTwice(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("apart=%t", apart), func(t *testing.T) {
 			l := newLab(t, 35)
@@ -212,7 +212,7 @@ func TestStoreAnewTwice(t *testing.T) {
 			if r := l.acceptLoss(l.nodes[1]); r.Outcome != dht.Done || r.Version != (dht.Version{}) {
 				t.Fatalf("got %+v with nothing lost", r)
 			}
-			for _, r := range slices.Clone(l.nodes[0].s.view.roster.Seats) {
+			for _, r := range slices.Clone(l.nodes[0].s.view.roster.Acceptors) {
 				l.at[r.Name].kill(10 * time.Millisecond)
 			}
 			var live []*labNode
@@ -247,7 +247,7 @@ func TestStoreAnewTwice(t *testing.T) {
 				}
 			}
 			if want := map[bool]int{false: 1, true: 2}[apart]; done != want {
-				t.Fatalf("%d of two began the roster anew, want %d", done, want)
+				t.Fatalf("%d of two forced a new roster, want %d", done, want)
 			}
 			if !apart {
 				l.settle(time.Minute)
@@ -265,9 +265,9 @@ func TestStoreAnewTwice(t *testing.T) {
 	}
 }
 
-// TestStoreAnewWaits looks that a roster is begun anew by nobody who has just
+// TestStoreForceNewWaits looks that no roster is forced by a node that has just
 // begun, nor while somebody who lives does not answer.
-func TestStoreAnewWaits(t *testing.T) {
+func TestStoreForceNewWaits(t *testing.T) {
 	l := newLab(t, 36)
 	l.cluster(3)
 	l.hurt(nothing, l.nodes...)
@@ -282,9 +282,9 @@ func TestStoreAnewWaits(t *testing.T) {
 		x.down = true
 	}
 	l.again()
-	l.anew(n)
+	l.forceNew(n)
 	if age := n.clock() - labAge; age < unknownAfter {
-		t.Errorf("begun anew %v after the node began, others may be on their way until %v", age, unknownAfter)
+		t.Errorf("a new roster %v after the node began, others may be on their way until %v", age, unknownAfter)
 	}
 	l.settle(time.Minute)
 	l.check()
@@ -298,9 +298,9 @@ func TestStoreLossTakesWhatIsLeft(t *testing.T) {
 	l.fill(l.nodes[0], "a", 300, true)
 	l.run(time.Second)
 	r := l.nodes[0].s.view.roster
-	var gone []*labNode // the first is a seat, the others are none
+	var gone []*labNode // the first is an acceptor, the others are none
 	for _, n := range l.nodes {
-		if r.Seated(n.name) == (len(gone) == 0) {
+		if r.IsAcceptor(n.name) == (len(gone) == 0) {
 			gone = append(gone, n)
 		}
 	}

@@ -36,7 +36,7 @@ func TestStoreFoundsOverATear(t *testing.T) {
 }
 
 // TestStoreFoundsUnheard kills the founder of an instance before anything of it is on
-// its disk, while another node joins. It founds anew, and that is the only instance
+// its disk, while another node joins. The node founds again, and that is the only instance
 // which that node has heard of.
 func TestStoreFoundsUnheard(t *testing.T) {
 	for _, fails := range []bool{false, true} {

@@ -39,7 +39,7 @@ func (l *lab) served(n *labNode, round int, limit time.Duration) {
 	}
 }
 
-// TestStoreMovesAtOnce kills nodes, the steward and homes among them: the others
+// TestStoreMovesAtOnce kills nodes, the proposer and homes among them: the others
 // go on as soon as they hear that it is gone, and do not wait for its death.
 func TestStoreMovesAtOnce(t *testing.T) {
 	l := newLab(t, 41)
@@ -56,7 +56,7 @@ func TestStoreMovesAtOnce(t *testing.T) {
 }
 
 // TestStoreGoneLives has all others call a node gone that lives: it is out of all
-// configs, keeps its place in the roster, and learns its shards anew when it is
+// configs, keeps its place in the roster, and learns its shards again when it is
 // back.
 func TestStoreGoneLives(t *testing.T) {
 	for victim := range 3 {
@@ -82,7 +82,7 @@ func TestStoreGoneLives(t *testing.T) {
 }
 
 // TestStoreGoneIsNotLost has a node call all the others gone, which hold shards
-// that it has not: they are not lost, and nobody is asked to begin them anew.
+// that it has not: they are not lost, and nobody is asked to accept their loss.
 func TestStoreGoneIsNotLost(t *testing.T) {
 	l := newLab(t, 43)
 	l.cluster(5)
@@ -101,7 +101,7 @@ func TestStoreGoneIsNotLost(t *testing.T) {
 	}
 	l.settle(time.Minute)
 	if n.s.Status().Generation > before {
-		t.Errorf("the roster began anew, generation %d, %d before", n.s.Status().Generation, before)
+		t.Errorf("a new roster was forced, generation %d, %d before", n.s.Status().Generation, before)
 	}
 	l.served(n, 0, time.Second)
 	l.check()

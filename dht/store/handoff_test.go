@@ -56,10 +56,10 @@ func TestStoreSickLeaveNothingToTheDead(t *testing.T) {
 	l.run(time.Second)
 	r := l.nodes[0].s.view.roster
 	i := slices.IndexFunc(r.Shards, func(c *roster.Config) bool {
-		return !slices.ContainsFunc(c.Replicas, func(x dht.Replica) bool { return r.Seated(x.Name) })
+		return !slices.ContainsFunc(c.Replicas, func(x dht.Replica) bool { return r.IsAcceptor(x.Name) })
 	})
 	if i < 0 {
-		t.Fatal("each shard is on a seat")
+		t.Fatal("each shard is on an acceptor")
 	}
 	var three []*labNode
 	for _, x := range r.Shards[i].Replicas {

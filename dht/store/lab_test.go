@@ -114,8 +114,8 @@ func (l *lab) states() string {
 	var s strings.Builder
 	for _, n := range l.nodes {
 		st := n.s.Status()
-		s.WriteString(fmt.Sprintf("%s/%d down=%t roster %d gen %d seats %v members %d short %d lost %d learners %d replicas %d homes %d records %d pending %d\n",
-			n.name, n.inc, n.down, st.Epoch, st.Generation, st.Seats, len(st.Members), st.Short, len(st.Lost), st.Learners, st.Replicas, st.Homes, st.Records, st.Pending))
+		s.WriteString(fmt.Sprintf("%s/%d down=%t roster %d gen %d acceptors %v members %d short %d lost %d learners %d replicas %d homes %d records %d pending %d\n",
+			n.name, n.inc, n.down, st.Epoch, st.Generation, st.Acceptors, len(st.Members), st.Short, len(st.Lost), st.Learners, st.Replicas, st.Homes, st.Records, st.Pending))
 	}
 	return s.String()
 }

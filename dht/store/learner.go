@@ -133,11 +133,11 @@ func (ls *learners) dismiss(sh *shard) {
 		ls.bringing--
 	}
 	for n := range l.p.streams {
-		lane := &l.p.streams[n]
-		for i := range lane.queue {
-			l.disown(sh, &lane.queue[i].Item, &lane.queue[i].flight)
+		stream := &l.p.streams[n]
+		for i := range stream.queue {
+			l.disown(sh, &stream.queue[i].Item, &stream.queue[i].flight)
 		}
-		for _, b := range lane.flying {
+		for _, b := range stream.flying {
 			for i := range b.items {
 				l.disown(sh, &b.items[i], &b.flights[i])
 			}

@@ -12,15 +12,15 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 )
 
-// TestStoreSickLate lets the word that a disk takes nothing come to the steward
+// TestStoreSickLate lets the word that a disk takes nothing come to the proposer
 // once more, late, when the disk takes again.
 func TestStoreSickLate(t *testing.T) {
 	l := newLab(t, 31)
 	l.cluster(4)
-	steward, n := l.nodes[0], l.nodes[3]
+	proposer, n := l.nodes[0], l.nodes[3]
 	m := &message.Ask{Changes: []roster.Change{{What: roster.ChangeSick, Who: n.s.self}}}
 	m.From, m.Roster = n.inc, n.s.view.roster.Epoch
-	steward.do(func(out *Out) { steward.s.Message(steward.clock(), n.name, m, out) })
+	proposer.do(func(out *Out) { proposer.s.Message(proposer.clock(), n.name, m, out) })
 	l.until("the roster says that the disk is well, and the node has shards", 30*time.Second, func() bool {
 		x := n.s.view.roster.Member(n.name)
 		return x != nil && !x.Sick && n.s.view.roster.Epoch > m.Roster && n.s.Status().Replicas > 0
@@ -86,13 +86,13 @@ func TestStoreWatchWaitsOnce(t *testing.T) {
 func TestStoreDeadExcludesNobody(t *testing.T) {
 	l := newLab(t, 35)
 	l.cluster(4)
-	steward := l.nodes[0]
+	proposer := l.nodes[0]
 	n := l.nodes[3]
-	i := slices.IndexFunc(steward.s.view.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) && c.Primary() != steward.s.self })
+	i := slices.IndexFunc(proposer.s.view.roster.Shards, func(c *roster.Config) bool { return !c.Has(n.s.self) && c.Primary() != proposer.s.self })
 	if i < 0 {
 		t.Fatal("no shard")
 	}
-	id := steward.s.view.roster.ShardAt(i)
+	id := proposer.s.view.roster.ShardAt(i)
 	key := keyIn(id)
 	l.cut = func(_, to *labNode) bool { return to == n } // the answer is lost
 	n.askFor(time.Minute, dht.Op{Code: dht.OpInsert, Key: key})
@@ -103,9 +103,9 @@ func TestStoreDeadExcludesNobody(t *testing.T) {
 		})
 	}
 	l.run(15 * time.Second)
-	before := steward.s.view.roster.Config(id)
+	before := proposer.s.view.roster.Config(id)
 	l.run(10 * time.Second)
-	after := steward.s.view.roster.Config(id)
+	after := proposer.s.view.roster.Config(id)
 	if !after.Has(before.Primary()) {
 		t.Errorf("the home %v was excluded, %v are left", before.Primary(), after.Replicas)
 	}
@@ -174,9 +174,9 @@ func keyIn(id dht.Shard) dht.Key {
 	return key
 }
 
-// TestStoreSeatAsksAgain has a seat whose disk is empty when it begins again: it
+// TestStoreAcceptorAsksAgain has an acceptor whose disk is empty when it begins again: it
 // cannot be one, and its disk takes nothing just when it would say so.
-func TestStoreSeatAsksAgain(t *testing.T) {
+func TestStoreAcceptorAsksAgain(t *testing.T) {
 	l := newLab(t, 39)
 	l.cluster(3)
 	n := l.nodes[1]
@@ -192,9 +192,9 @@ func TestStoreSeatAsksAgain(t *testing.T) {
 	l.cut = func(*labNode, *labNode) bool { return false }
 	n.broken = false
 	n.do(func(out *Out) { n.s.DiskBack(n.clock(), out) })
-	l.until("another seat, or this one in another generation", 30*time.Second, func() bool {
+	l.until("another acceptor, or this one in another generation", 30*time.Second, func() bool {
 		r := l.nodes[0].s.view.roster
-		return !r.Seated(n.name) || n.s.acceptor.generation == r.Generation
+		return !r.IsAcceptor(n.name) || n.s.acceptor.generation == r.Generation
 	})
 }
 
@@ -221,13 +221,13 @@ func TestStoreCallersGaveUp(t *testing.T) {
 	}
 }
 
-// TestStoreSeatOfThree begins one of three nodes again, on an empty disk and before
-// anybody missed it: its seat is lost, and there is no other node for it.
-func TestStoreSeatOfThree(t *testing.T) {
+// TestStoreAcceptorOfThree begins one of three nodes again, on an empty disk and before
+// anybody missed it: its acceptor is lost, and there is no other node for it.
+func TestStoreAcceptorOfThree(t *testing.T) {
 	l := newLab(t, 43)
 	l.cluster(3)
 	n := l.nodes[1]
 	n.down, n.disk = true, nil
 	l.start(n.name, false)
-	l.until("a seat in another generation", 30*time.Second, func() bool { return n.s.Status().Seated })
+	l.until("an acceptor in another generation", 30*time.Second, func() bool { return n.s.Status().Acceptor })
 }

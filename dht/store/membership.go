@@ -9,9 +9,9 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 )
 
-// seatWait is how long a new acceptor waits for message.Install before this node reports
+// acceptorWait is how long a new acceptor waits for message.Install before this node reports
 // that it lost its state.
-const seatWait = 2 * time.Second
+const acceptorWait = 2 * time.Second
 
 // membership is this node as a member of the roster: the node's wishes about itself.
 type membership struct {
@@ -116,19 +116,19 @@ func (ms *membership) letGo() bool {
 			}
 		}
 	}
-	return !r.Has(ms.self) && !r.Seated(ms.self.Name) && !slices.ContainsFunc(r.Shards, func(c *roster.Config) bool { return c.Has(ms.self) })
+	return !r.Has(ms.self) && !r.IsAcceptor(ms.self.Name) && !slices.ContainsFunc(r.Shards, func(c *roster.Config) bool { return c.Has(ms.self) })
 }
 
 // checkAcceptor checks that this node has the state of an acceptor when the roster names this
 // node as an acceptor.
 func (ms *membership) checkAcceptor() {
 	r := ms.view.roster
-	if !r.Seated(ms.self.Name) || ms.acceptor.generation >= r.Generation {
+	if !r.IsAcceptor(ms.self.Name) || ms.acceptor.generation >= r.Generation {
 		return
 	}
-	ms.in(seatWait, func() {
+	ms.in(acceptorWait, func() {
 		r := ms.view.roster
-		if !r.Seated(ms.self.Name) || ms.acceptor.generation >= r.Generation {
+		if !r.IsAcceptor(ms.self.Name) || ms.acceptor.generation >= r.Generation {
 			return
 		}
 		// The disk may recover before the roster has this node as sick.
@@ -139,7 +139,7 @@ func (ms *membership) checkAcceptor() {
 		ms.acceptor.onInstall(ms.peers.me, &message.Install{Value: r.Since(nil)})
 		if ms.acceptor.generation < r.Generation {
 			// The promises are lost; this node must not make others.
-			ms.proposer.ask(roster.Change{What: roster.ChangeUnseat, Epoch: r.Generation, Who: ms.self})
+			ms.proposer.ask(roster.Change{What: roster.ChangeDemote, Epoch: r.Generation, Who: ms.self})
 			ms.checkAcceptor()
 		}
 	})

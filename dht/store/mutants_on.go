@@ -11,14 +11,14 @@ var (
 	mutantMajorityCommit bool // an operation is done when a majority has the change
 	mutantNoFence        bool // replicas accept items from an old primary
 	// A learner is admitted without having acknowledged operations.
-	mutantGrowBlind   bool
-	mutantSeatsForget bool // an acceptor restarts without promises
+	mutantGrowBlind       bool
+	mutantAcceptorsForget bool // an acceptor restarts without promises
 	// A new primary shows records perhaps missing on all other replicas.
-	mutantNoWriteBack  bool
-	mutantDropLearner  bool // a silent learner is dropped during its admission
-	mutantLocalReads   bool // the primary answers without asking the others
-	mutantSeatUnsynced bool // an acceptor answers before its disk has the entry
-	mutantDoneUnsynced bool // a durable operation is done before disks have the change
+	mutantNoWriteBack      bool
+	mutantDropLearner      bool // a silent learner is dropped during its admission
+	mutantLocalReads       bool // the primary answers without asking the others
+	mutantAcceptorUnsynced bool // an acceptor answers before its disk has the entry
+	mutantDoneUnsynced     bool // a durable operation is done before disks have the change
 	// A new life takes the old life's unsynced entries for synced; no seed within reach
 	// shows this fault.
 	mutantRejoinUnsynced bool
@@ -34,10 +34,10 @@ func Plant(name string) bool {
 	for n, m := range map[string]*bool{ // any order
 		"parent-counter":  &mutantParentCounter,
 		"majority-commit": &mutantMajorityCommit, "no-fence": &mutantNoFence,
-		"grow-without-acks": &mutantGrowBlind, "seats-forget": &mutantSeatsForget,
+		"grow-without-acks": &mutantGrowBlind, "acceptors-forget": &mutantAcceptorsForget,
 		"no-write-back": &mutantNoWriteBack, "drop-learner-early": &mutantDropLearner,
-		"local-reads":   &mutantLocalReads,
-		"seat-unsynced": &mutantSeatUnsynced, "done-unsynced": &mutantDoneUnsynced,
+		"local-reads":       &mutantLocalReads,
+		"acceptor-unsynced": &mutantAcceptorUnsynced, "done-unsynced": &mutantDoneUnsynced,
 		"rejoin-unsynced": &mutantRejoinUnsynced,
 		"rejoin-silent":   &mutantRejoinSilent, "rejoin-blind": &mutantRejoinBlind,
 		"split-unlearns": &mutantSplitUnlearns,

@@ -39,7 +39,7 @@ func (nw *network) send(p *peer, m message.Message, after uint64) {
 	case *message.Prepare, *message.Accept, *message.Install, *message.Want, *message.Roster:
 		h.To = 0 // acceptors outlive an incarnation
 	}
-	if mutantSeatUnsynced || mutantDoneUnsynced {
+	if mutantAcceptorUnsynced || mutantDoneUnsynced {
 		after = unsynced(m, after)
 	}
 	if p != nw.peers.me {

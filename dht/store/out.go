@@ -78,7 +78,7 @@ type NoteKind uint8
 // The kinds of notes.
 const (
 	NoteRoster     NoteKind = iota // a new roster with N members
-	NoteSeats                      // new acceptors: N is the generation
+	NoteAcceptors                  // new acceptors: N is the generation
 	NoteShrunk                     // a shard lost the replica Peer
 	NoteGrown                      // a shard gained the replica Peer
 	NoteRecovering                 // a shard waits for the disks of other nodes
@@ -87,10 +87,11 @@ const (
 	NoteDisk                       // the disk failed (with Text) or is back (no Text)
 	// The roster was lost and replaced, based on the roster of Epoch that Peer knew. N
 	// shards wait for disks.
-	NoteAnew
+	NoteForced
 	NoteDropped // Peer sent a malformed message, with Text
 )
 
+// The log shows these names, as docs and scripts know them.
 var noteNames = [...]string{"roster", "seats", "shrunk", "grown", "recovering", "recovered", "loss-taken", "disk", "anew", "dropped"}
 
 func (k NoteKind) String() string { return noteNames[k] }
@@ -113,8 +114,8 @@ type Status struct {
 	// This node, as an acceptor, has accepted that other nodes become the acceptors. The
 	// move may complete, whichever nodes die.
 	Sealed     bool
-	Seats      []filch.NodeName
-	Seated     bool // this node is an acceptor and knows its promises
+	Acceptors  []filch.NodeName
+	Acceptor   bool // this node is an acceptor and knows its promises
 	Members    []dht.Replica
 	Shards     int
 	Replicas   int         // shards of which this node is a full replica

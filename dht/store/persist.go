@@ -46,7 +46,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		latest[e.Key] = e.Value
 	}
 	promise, value := latest[diskPromise], latest[diskValue]
-	damaged = damaged || halfSeated(promise, value)
+	damaged = damaged || lostValue(promise, value)
 	s.images.damaged, s.images.astray = damaged, damaged || latest[diskDamaged] != nil
 	for _, k := range order {
 		v := latest[k]
@@ -78,7 +78,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		}
 	}
 	s.images.unlogged = damaged
-	if !damaged && !mutantSeatsForget {
+	if !damaged && !mutantAcceptorsForget {
 		s.acceptor.restore(promise, value)
 		s.proposer.high = max(s.acceptor.promised.N, s.acceptor.accepted.N)
 	}
@@ -88,7 +88,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 	if damaged {
 		s.acceptor.remember(value)
 	}
-	if mutantSeatsForget && value != nil {
+	if mutantAcceptorsForget && value != nil {
 		x := varint.Reader{B: value}
 		s.acceptor.vote = vote{generation: x.Uvarint()}
 	}
@@ -110,10 +110,10 @@ func (s *Store) logDamage() {
 	}
 }
 
-// halfSeated reports whether a disk has a promise of a generation, but has lost the value
+// lostValue reports whether a disk has a promise of a generation, but has lost the value
 // logged before the promise. The promises of the generation before are lost too: this
 // node must not become an acceptor there again as if for the first time.
-func halfSeated(promise, value []byte) bool {
+func lostValue(promise, value []byte) bool {
 	p, v := varint.Reader{B: promise}, varint.Reader{B: value}
 	return p.Uvarint() > v.Uvarint()
 }

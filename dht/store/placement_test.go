@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch/dht/roster"
 )
 
-// settler plays the rounds of evolve and admission on one store, without
+// settler plays the rounds of changes and admission on one store, without
 // messages: every learner is ready at once.
 type settler struct {
 	s      *Store
@@ -113,8 +113,8 @@ func TestPlacementBalance(t *testing.T) {
 			shards, homes := x.loads()
 			checkBalance(t, "shards", shards)
 			checkBalance(t, "homes", homes)
-			if len(x.r.Seats) != 5 {
-				t.Errorf("got %d seats, want 5", len(x.r.Seats))
+			if len(x.r.Acceptors) != 5 {
+				t.Errorf("got %d acceptors, want 5", len(x.r.Acceptors))
 			}
 
 			x.set(n, dht.PeerUp) // there are twice as many shards from here on, up to 4,096
@@ -159,8 +159,8 @@ func TestPlacementOfFew(t *testing.T) {
 		} else if n >= 3 {
 			want = 3
 		}
-		if len(x.r.Seats) != want {
-			t.Errorf("%d nodes: got %d seats, want %d", n, len(x.r.Seats), want)
+		if len(x.r.Acceptors) != want {
+			t.Errorf("%d nodes: got %d acceptors, want %d", n, len(x.r.Acceptors), want)
 		}
 		shards, homes := x.loads()
 		if n > 3 {
@@ -244,7 +244,7 @@ func TestPlacementWaitsForTheLifeBefore(t *testing.T) {
 	}
 }
 
-// TestPlacementNamesNobodyTwice lets a steward evolve a roster in which a node is in
+// TestPlacementNamesNobodyTwice lets a proposer change a roster in which a node is in
 // a later life than its member list knows: the earlier one is not a member too.
 func TestPlacementNamesNobodyTwice(t *testing.T) {
 	x := newSettler()

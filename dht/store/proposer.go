@@ -69,7 +69,7 @@ type exclusion struct {
 type proposal struct {
 	ballot     message.Ballot
 	generation uint64
-	seats      []dht.Replica
+	acceptors  []dht.Replica
 	promised   []filch.NodeName
 	best       message.Ballot
 	// The value accepted under best; later the proposed value.
@@ -113,9 +113,9 @@ func (w *proposer) excluded(s dht.Shard, who dht.Replica, now time.Duration) boo
 // acting returns the acceptor to propose: the first live acceptor, or else the first
 // silent, unseen or gone acceptor, in this order.
 func (w *proposer) acting() filch.NodeName {
-	_, seats := w.acceptor.acceptors()
+	_, acceptors := w.acceptor.acceptors()
 	for _, want := range []roster.Standing{roster.Fine, roster.Silent, roster.Unseen, roster.Away} {
-		for _, r := range seats {
+		for _, r := range acceptors {
 			if w.view.standingOf(r.Name) == want {
 				return r.Name
 			}
@@ -188,7 +188,7 @@ func (w *proposer) consider() {
 	w.at = filch.Never
 	// A node that receives a wish proposes even if another acceptor would be first: the
 	// sender may see the first acceptor as silent. Two concurrent proposals are safe.
-	asked := len(w.wishes) > 0 && w.view.roster != nil && w.view.roster.Seated(w.self.Name)
+	asked := len(w.wishes) > 0 && w.view.roster != nil && w.view.roster.IsAcceptor(w.self.Name)
 	if !asked && !w.overdue() && w.acting() != w.self.Name {
 		w.wishes = nil
 		clear(w.wished)
@@ -225,15 +225,15 @@ func (w *proposer) overdue() bool {
 }
 
 func (w *proposer) propose() {
-	generation, seats := w.acceptor.acceptors()
+	generation, acceptors := w.acceptor.acceptors()
 	w.high++
 	w.run = &proposal{
-		ballot: message.Ballot{N: w.high, Name: w.self.Name, Incarnation: w.self.Incarnation}, generation: generation, seats: seats,
+		ballot: message.Ballot{N: w.high, Name: w.self.Name, Incarnation: w.self.Incarnation}, generation: generation, acceptors: acceptors,
 		asks: slices.Clone(w.wishes), retry: max(w.pause, proposalLimit),
 	}
 	run := w.run
 	w.in(run.retry+time.Duration(w.dice.IntN(100))*time.Millisecond, func() { w.failed(run) })
-	for _, r := range seats {
+	for _, r := range acceptors {
 		w.sendTo(r.Name, &message.Prepare{Generation: generation, Ballot: run.ballot, Have: w.cache})
 	}
 }
@@ -264,7 +264,7 @@ func (w *proposer) onRefuse(p *peer, m *message.Refuse) {
 		return
 	}
 	switch {
-	case m.Unseated:
+	case m.NoAcceptor:
 		if v := w.acceptor.installable(m.Generation); v != nil && !slices.Contains(run.installed, p.name) {
 			run.installed = append(run.installed, p.name)
 			w.network.send(p, v, 0)
@@ -291,14 +291,14 @@ func (w *proposer) onPromise(p *peer, m *message.Promise) {
 	case m.Accepted == w.cache:
 		v = w.value
 	}
-	if v == nil && !mutantSeatsForget {
+	if v == nil && !mutantAcceptorsForget {
 		return
 	}
 	run.promised = append(run.promised, p.name)
 	if v != nil && (run.value == nil || run.best.Less(m.Accepted) || run.best == m.Accepted && run.value.Epoch < v.Epoch) {
 		run.best, run.value = m.Accepted, v
 	}
-	if 2*len(run.promised) <= len(run.seats) {
+	if 2*len(run.promised) <= len(run.acceptors) {
 		return
 	}
 	if run.value == nil {
@@ -314,7 +314,7 @@ func (w *proposer) onPromise(p *peer, m *message.Promise) {
 	}
 	run.accepting = true
 	delta := run.value.Since(run.base)
-	for _, r := range run.seats {
+	for _, r := range run.acceptors {
 		w.sendTo(r.Name, &message.Accept{Generation: run.generation, Ballot: run.ballot, Base: run.baseBallot, Value: delta})
 	}
 }
@@ -325,7 +325,7 @@ func (w *proposer) onAccepted(p *peer, m *message.Accepted) {
 		return
 	}
 	run.accepted = append(run.accepted, p.name)
-	if 2*len(run.accepted) <= len(run.seats) {
+	if 2*len(run.accepted) <= len(run.acceptors) {
 		return
 	}
 	w.run, w.last, w.pause = nil, w.now, 0
@@ -346,7 +346,7 @@ func (w *proposer) onAccepted(p *peer, m *message.Accepted) {
 	w.cache = message.Ballot{}
 	w.sync.chose = opened.Epoch
 	w.sync.adopt(opened)
-	for _, r := range opened.Seats {
+	for _, r := range opened.Acceptors {
 		w.sendTo(r.Name, &message.Install{Value: opened.Since(nil)})
 	}
 	w.wake()

@@ -24,7 +24,7 @@ func (s *Store) adopted(old *roster.Roster) {
 	}
 	s.note(Note{Kind: NoteRoster, Epoch: r.Epoch, N: len(r.Members)})
 	if old == nil || old.Generation != r.Generation {
-		s.note(Note{Kind: NoteSeats, Epoch: r.Epoch, N: int(r.Generation)})
+		s.note(Note{Kind: NoteAcceptors, Epoch: r.Epoch, N: int(r.Generation)})
 		if run := s.proposer.run; run != nil && run.generation != r.Generation {
 			s.proposer.run = nil
 		}

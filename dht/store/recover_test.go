@@ -78,24 +78,24 @@ func (n *labNode) unmark(id dht.Shard) {
 	n.disk = slices.DeleteFunc(n.disk, func(e LogEntry) bool { return e.Key == markerKey(id) })
 }
 
-// lightly picks a shard that only one seat holds, and a key of it.
+// lightly picks a shard that only one acceptor holds, and a key of it.
 func (l *lab) lightly() (id dht.Shard, c *roster.Config, k dht.Key) {
 	l.t.Helper()
 	r := l.nodes[0].s.view.roster
 	for i := range 1000 {
 		k := dht.Key(fmt.Sprintf("a%d", i))
 		id, c := r.HomeOf(k)
-		seats := 0
+		acceptors := 0
 		for _, x := range c.Replicas {
-			if r.Seated(x.Name) {
-				seats++
+			if r.IsAcceptor(x.Name) {
+				acceptors++
 			}
 		}
-		if seats <= 1 && len(c.Replicas) == roster.Replicas {
+		if acceptors <= 1 && len(c.Replicas) == roster.Replicas {
 			return id, c, k
 		}
 	}
-	l.t.Fatal("every shard is held by two seats")
+	l.t.Fatal("every shard is held by two acceptors")
 	return 0, nil, ""
 }
 
@@ -135,16 +135,16 @@ func TestStoreRecoverUnmarked(t *testing.T) {
 	}
 }
 
-// TestStoreSeatStaysGivenUp damages the disk of a seat: it may have forgotten a
+// TestStoreAcceptorStaysGivenUp damages the disk of an acceptor: it may have forgotten a
 // promise, and does not sit there again in a later life either.
-func TestStoreSeatStaysGivenUp(t *testing.T) {
+func TestStoreAcceptorStaysGivenUp(t *testing.T) {
 	l := newLab(t, 26)
 	l.cluster(3)
 	l.run(time.Second)
 	n := l.nodes[0]
 	value := n.s.acceptor.value
 	if value == nil {
-		t.Fatalf("%s is no seat", n.name)
+		t.Fatalf("%s is no acceptor", n.name)
 	}
 	l.cut = func(*labNode, *labNode) bool { return true }
 	for life := range 2 {
@@ -177,7 +177,7 @@ func TestStoreRecoverUnmarkedWaits(t *testing.T) {
 	}
 	worse := l.at[c.Replicas[2].Name]
 	for _, r := range c.Replicas {
-		if n := l.at[r.Name]; !l.nodes[0].s.view.roster.Seated(r.Name) {
+		if n := l.at[r.Name]; !l.nodes[0].s.view.roster.IsAcceptor(r.Name) {
 			worse = n
 		}
 	}
@@ -211,14 +211,14 @@ func TestStoreRecoverUnmarkedWaits(t *testing.T) {
 	l.check()
 }
 
-// TestStoreFirstSeatDamaged starts everything again, and the first seat does not
+// TestStoreFirstAcceptorDamaged starts everything again, and the first acceptor does not
 // know any more that it is one. The others do not wait for it to act.
-func TestStoreFirstSeatDamaged(t *testing.T) {
+func TestStoreFirstAcceptorDamaged(t *testing.T) {
 	l := newLab(t, 25)
 	l.cluster(3)
 	l.fill(l.nodes[0], "a", 50, true)
 	l.run(time.Second)
-	first := l.at[l.nodes[0].s.view.roster.Seats[0].Name]
+	first := l.at[l.nodes[0].s.view.roster.Acceptors[0].Name]
 	for _, n := range l.nodes {
 		n.down = true
 	}
@@ -231,17 +231,17 @@ func TestStoreFirstSeatDamaged(t *testing.T) {
 	l.check()
 }
 
-// TestStoreSeatNeverInstalled starts everything again when one of three seats is
-// damaged and the word that seated another was not on its disk yet: the third one
-// has accepted what was proposed since, and seats it.
-func TestStoreSeatNeverInstalled(t *testing.T) {
+// TestStoreAcceptorNeverInstalled starts everything again when one of three acceptors is
+// damaged and the word that made another an acceptor was not on its disk yet: the third one
+// has accepted what was proposed since, and acceptors it.
+func TestStoreAcceptorNeverInstalled(t *testing.T) {
 	l := newLab(t, 28)
 	l.cluster(3)
 	l.fill(l.nodes[0], "a", 50, true)
 	l.run(time.Second)
 	damaged, late, whole := l.nodes[0], l.nodes[1], l.nodes[2]
 	if whole.s.acceptor.accepted == (message.Ballot{}) {
-		t.Fatal("nothing was proposed to the seats")
+		t.Fatal("nothing was proposed to the acceptors")
 	}
 	for _, n := range l.nodes {
 		n.down = true
@@ -256,29 +256,29 @@ func TestStoreSeatNeverInstalled(t *testing.T) {
 	l.check()
 }
 
-// TestStoreSeatTorn moves the seats and ends everything while one of them logs that
-// it is seated anew: its disk has one of the two entries that say so. A seat of the
+// TestStoreAcceptorTorn moves the acceptors and ends everything while one of them logs that
+// it is an acceptor again: its disk has one of the two entries that say so. An acceptor of the
 // generation before has missed what that one accepted there. Together they are a
 // majority of it, and must not go on from where the late one is.
-func TestStoreSeatTorn(t *testing.T) {
+func TestStoreAcceptorTorn(t *testing.T) {
 	for entry, name := range []string{"the-first", "the-second"} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, 29)
 			l.cluster(4)
 			was := l.nodes[0].s.view.roster
-			torn, late := l.at[was.Seats[0].Name], l.at[was.Seats[2].Name]
+			torn, late := l.at[was.Acceptors[0].Name], l.at[was.Acceptors[2].Name]
 			moved := false
 			l.tap = func(m message.Message) {
 				if _, ok := m.(*message.Install); ok && !moved {
 					moved = true
-					torn.tearSeat(entry)
+					torn.tearAcceptor(entry)
 					for _, n := range l.nodes {
 						n.down = true
 					}
 				}
 			}
 			late.kill(0)
-			l.until("the seats moved", time.Minute, func() bool { return moved })
+			l.until("the acceptors moved", time.Minute, func() bool { return moved })
 			chosen := torn.s.view.roster
 			l.start(torn.name, false)
 			l.start(late.name, false)
@@ -288,7 +288,7 @@ func TestStoreSeatTorn(t *testing.T) {
 					t.Errorf("%s knows roster %d of generation %d: that one ended with roster %d", n.name, r.Epoch, r.Generation, chosen.Epoch)
 				}
 			}
-			// A log that ends between the two costs no seat.
+			// A log that ends between the two costs no acceptor.
 			if sits := torn.s.acceptor.generation == chosen.Generation; sits != (entry == 0) {
 				t.Errorf("%s sits in generation %d", torn.name, torn.s.acceptor.generation)
 			}
@@ -306,20 +306,20 @@ func TestStoreSeatTorn(t *testing.T) {
 	}
 }
 
-// tearSeat ends a node's log as a crash may: of the entries of its seat that are not
+// tearAcceptor ends a node's log as a crash may: of the entries of its acceptor that are not
 // synced the disk has that one, and all that was logged before.
-func (n *labNode) tearSeat(entry int) {
+func (n *labNode) tearAcceptor(entry int) {
 	at := slices.IndexFunc(n.buffer, func(e LogEntry) bool { return strings.HasPrefix(e.Key, "seat/") })
 	if at < 0 {
-		n.l.t.Fatalf("the seat of %s is on the disk", n.name)
+		n.l.t.Fatalf("the acceptor of %s is on the disk", n.name)
 	}
 	n.disk = append(append(n.disk, n.buffer[:at]...), n.buffer[at+entry])
 }
 
-// TestStoreConfessesFirst starts a damaged disk whose first input is a message:
+// TestStoreLogsDamageFirst starts a damaged disk whose first input is a message:
 // the note of the damage is the first entry all the same, and it is taken back
 // only when what makes up for the damage is on the disk.
-func TestStoreConfessesFirst(t *testing.T) {
+func TestStoreLogsDamageFirst(t *testing.T) {
 	l := newLab(t, 27)
 	l.cluster(6)
 	id, c, k := l.lightly()
@@ -361,7 +361,7 @@ func TestStoreConfessesFirst(t *testing.T) {
 		return slices.ContainsFunc(logs, func(e LogEntry) bool { return e.Key == diskDamaged && e.Value == nil })
 	}
 	if !slices.ContainsFunc(logs, func(e LogEntry) bool { return e.Key == markerKey(id) && e.Value != nil }) {
-		t.Fatalf("shard %d is not marked anew", id)
+		t.Fatalf("shard %d is not marked again", id)
 	}
 	last := logs[len(logs)-1].Number
 	step(func() { s.Synced(0, last-1, &out) })

@@ -29,7 +29,7 @@ func (l *lab) keeps(n *labNode) bool {
 }
 
 // TestStoreReturn lets a node hand off what it keeps, and takes that back: before
-// it was let go and after, with another steward meanwhile.
+// it was let go and after, with another proposer meanwhile.
 func TestStoreReturn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -109,7 +109,7 @@ func TestStoreLeftStaysAway(t *testing.T) {
 	l.expect(l.nodes[3], "a", 200, dht.Done)
 }
 
-// TestStoreLeavesAlone has the first seat leave while it is cut off, and begin a new
+// TestStoreLeavesAlone has the first acceptor leave while it is cut off, and begin a new
 // life in which it takes the others for dead: the roster of one that leaves and sees
 // nobody else would have no member. It is let go once it sees them.
 func TestStoreLeavesAlone(t *testing.T) {

@@ -70,13 +70,13 @@ func TestStoreLoss(t *testing.T) {
 		for _, r := range c.Replicas {
 			victims = append(victims, l.at[r.Name])
 		}
-		seats := 0
+		acceptors := 0
 		for _, n := range victims {
-			if l.nodes[0].s.view.roster.Seated(n.name) {
-				seats++
+			if l.nodes[0].s.view.roster.IsAcceptor(n.name) {
+				acceptors++
 			}
 		}
-		if seats < 2 {
+		if acceptors < 2 {
 			break // a majority of them stays
 		}
 	}
@@ -119,7 +119,7 @@ func TestStoreLoss(t *testing.T) {
 	l.settle(time.Minute)
 }
 
-// TestStoreLeave lets nodes go one by one, seats too, down to one.
+// TestStoreLeave lets nodes go one by one, acceptors too, down to one.
 func TestStoreLeave(t *testing.T) {
 	l := newLab(t, 7)
 	l.cluster(6)
@@ -350,8 +350,8 @@ func TestStoreLimits(t *testing.T) {
 	}
 }
 
-// TestStoreOpenedAlone ends a node right after the register moved to more seats,
-// of which only its own was told: what is on its disk seats the others.
+// TestStoreOpenedAlone ends a node right after the register moved to more acceptors,
+// of which only its own was told: what is on its disk acceptors the others.
 func TestStoreOpenedAlone(t *testing.T) {
 	l := newLab(t, 12)
 	l.cluster(2)
@@ -361,7 +361,7 @@ func TestStoreOpenedAlone(t *testing.T) {
 		return (from == first || to == first) && first.s.acceptor.generation >= 2
 	}
 	l.start("n2", false)
-	l.until("a seat of the next generation", time.Minute, func() bool { return first.s.acceptor.generation >= 2 })
+	l.until("an acceptor of the next generation", time.Minute, func() bool { return first.s.acceptor.generation >= 2 })
 	l.run(50 * time.Millisecond)
 	for _, n := range l.nodes[1:] {
 		if n.s.view.roster.Generation > 1 {

@@ -12,7 +12,7 @@ import (
 // A founder that dies before anybody else holds a shard comes back to an instance
 // of many nodes: its shards come back from its disk, and only the change after
 // that splits and spreads them. Found by the whole-node simulator (seed 41): the
-// steward split in the same change, lost the mark of the recovery, and never came
+// proposer split in the same change, lost the mark of the recovery, and never came
 // out of the plan that spreads. Then a split that came with the admission of a
 // learner wiped what the learner had, and the record was gone with the founder.
 func TestFounderThatDiesAtOnceComesBack(t *testing.T) {

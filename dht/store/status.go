@@ -66,8 +66,8 @@ func (s *Store) Status() Status {
 		return st
 	}
 	st.Known, st.Epoch, st.Generation = true, r.Epoch, r.Generation
-	st.Seated = r.Seated(s.self.Name) && s.acceptor.generation == r.Generation
-	st.Sealed = st.Seated && s.acceptor.value != nil && s.acceptor.value.Sealed() && s.acceptor.value.Epoch > r.Epoch
+	st.Acceptor = r.IsAcceptor(s.self.Name) && s.acceptor.generation == r.Generation
+	st.Sealed = st.Acceptor && s.acceptor.value != nil && s.acceptor.value.Sealed() && s.acceptor.value.Epoch > r.Epoch
 	st.Shards = len(r.Shards)
 	able := 0
 	for _, m := range r.Members {
@@ -76,10 +76,10 @@ func (s *Store) Status() Status {
 			able++
 		}
 	}
-	for _, x := range r.Seats {
-		st.Seats = append(st.Seats, x.Name)
+	for _, x := range r.Acceptors {
+		st.Acceptors = append(st.Acceptors, x.Name)
 	}
-	slices.Sort(st.Seats)
+	slices.Sort(st.Acceptors)
 	for i, c := range r.Shards {
 		if len(c.Replicas) < min(roster.Replicas, able) {
 			st.Short++

@@ -70,7 +70,7 @@ func (g *syncGate) open(synced uint64, out *Out) {
 func unsynced(m message.Message, after uint64) uint64 {
 	switch m.(type) {
 	case *message.Promise, *message.Accepted:
-		if mutantSeatUnsynced {
+		if mutantAcceptorUnsynced {
 			return 0
 		}
 	case *message.Ack, *message.Replies:

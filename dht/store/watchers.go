@@ -26,7 +26,7 @@ type watcher struct {
 	shard   dht.Shard
 	epoch   uint64
 	version dht.Version // the last version known to be seen
-	told    dht.Version
+	sent    dht.Version
 	greet   bool // an answer is due, changed or not
 	looking bool // the lookup for the answer is under way
 }
@@ -55,7 +55,7 @@ func (ws *watchers) keepTelling() {
 		for _, sh := range ws.replica.held() {
 			for _, k := range sh.watchedKeys() {
 				for _, v := range sh.watched[k] {
-					if v.version != v.told && !v.greet {
+					if v.version != v.sent && !v.greet {
 						ws.report(v, sh.state(k))
 					}
 				}
@@ -83,7 +83,7 @@ func (ws *watchers) onLookedUp(v *watcher, res dht.Result) {
 
 // report sends a watcher the state of the record.
 func (ws *watchers) report(v *watcher, res dht.Result) {
-	v.told = res.Version
+	v.sent = res.Version
 	ws.show(v.p, v.change(res))
 	ws.keepTelling()
 }
@@ -143,7 +143,7 @@ func (ws *watchers) watch(p *peer, w message.WatchedKey) {
 			sh.watched = map[dht.Key][]*watcher{}
 		}
 		i = len(all)
-		all = append(all, &watcher{p: p, number: w.Number, key: w.Key, shard: w.Shard, epoch: w.Epoch, version: w.Version, told: w.Version, greet: true})
+		all = append(all, &watcher{p: p, number: w.Number, key: w.Key, shard: w.Shard, epoch: w.Epoch, version: w.Version, sent: w.Version, greet: true})
 		sh.watched[w.Key] = all
 	}
 	// While a replica is missing the watching node asks again and again.
@@ -165,7 +165,7 @@ func (ws *watchers) onSeen(p *peer, m *message.Seen) {
 		case i < 0:
 		case x.End:
 			sh.drop(x.Key, i)
-		case sh.watched[x.Key][i].told == x.Version:
+		case sh.watched[x.Key][i].sent == x.Version:
 			sh.watched[x.Key][i].version = x.Version
 		}
 	}

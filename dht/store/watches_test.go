@@ -24,7 +24,7 @@ func TestStoreWatchGoesBack(t *testing.T) {
 }
 
 // TestStoreWatchAsksAgain begins a watch at a home that can't look its record up:
-// it would have to write it anew, and its disk takes nothing. The watch is
+// it would have to write it back, and its disk takes nothing. The watch is
 // answered once the disk takes again. (It was taken for answered.)
 func TestStoreWatchAsksAgain(t *testing.T) {
 	l := newLab(t, 22)
@@ -37,7 +37,7 @@ func TestStoreWatchAsksAgain(t *testing.T) {
 	n.broken = true
 	n.do(func(out *Out) { n.s.DiskFailed(n.clock(), "no space left", out) })
 	if r := n.one(dht.Op{Code: dht.OpLookup, Key: "again", Consistent: true}); r.Outcome != dht.Unavailable {
-		t.Fatalf("a lookup of a record that is to be written anew says %v, want unavailable", r.Outcome)
+		t.Fatalf("a lookup of a record that is to be written back says %v, want unavailable", r.Outcome)
 	}
 	n.do(func(out *Out) { n.s.Watch(n.clock(), 7, "again", dht.Version{}, out) })
 	l.run(2 * time.Second)

@@ -76,7 +76,7 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	var gone []string
-	for _, seat := range n1.StoreStatus().Seats {
+	for _, seat := range n1.StoreStatus().Acceptors {
 		if seat != "n1" && len(gone) < 2 {
 			w.crash(seat, true)
 			gone = append(gone, string(seat))

@@ -25,7 +25,7 @@ func samples() []Message {
 	ballot := Ballot{N: 129, Name: "n1", Incarnation: 7}
 	first := roster.New(a)
 	next := first.Copy()
-	next.Epoch, next.By, next.Seats = 2, "node-2", []dht.Replica{a, b, c}
+	next.Epoch, next.By, next.Acceptors = 2, "node-2", []dht.Replica{a, b, c}
 	next.Members = append(next.Members, roster.Member{Replica: b, Leaving: true}, roster.Member{Replica: c, Sick: true})
 	next.Shards[3] = &roster.Config{Epoch: 9, Replicas: []dht.Replica{b, {Name: "dead", Incarnation: 1}, a}, Learner: c, Recovered: true}
 	whole, delta := next.Since(nil), next.Since(first)

@@ -164,7 +164,7 @@ func (c *coder) shardData(m Message) bool {
 		c.Uint(&m.Nonce)
 	case *Counted:
 		c.head(kindCounted, &m.Envelope)
-		c.Uint(&m.Nonce, &m.Seat, &m.Stamp)
+		c.Uint(&m.Nonce, &m.Acceptor, &m.Stamp)
 		c.Flags(&m.Busy, &m.Chosen, &m.Astray)
 		c.maybe(&m.Known)
 		c.copies(&m.Images)
@@ -199,7 +199,7 @@ func (c *coder) register(m Message) bool {
 		c.head(kindRefuse, &m.Envelope)
 		c.Uint(&m.Generation)
 		c.ballots(&m.Ballot, &m.Promised)
-		c.Flag(&m.Unseated)
+		c.Flag(&m.NoAcceptor)
 		c.Flag(&m.Whole)
 	case *Install:
 		c.head(kindInstall, &m.Envelope)

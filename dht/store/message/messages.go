@@ -63,7 +63,7 @@ type (
 		Generation uint64
 		Ballot     Ballot
 		Promised   Ballot
-		Unseated   bool
+		NoAcceptor bool
 		Whole      bool
 	}
 	// Install makes the receiver an acceptor.
@@ -276,14 +276,14 @@ type (
 	// Counted answers a [Count].
 	Counted struct {
 		Envelope
-		Nonce  uint64
-		Busy   bool // the sender runs an AcceptLoss too, and goes first
-		Seat   uint64
-		Chosen bool
-		Stamp  uint64
-		Astray bool
-		Known  *roster.Delta     // nil: none
-		Images []roster.DiskCopy // if the sender knows no chosen roster
+		Nonce    uint64
+		Busy     bool // the sender runs an AcceptLoss too, and goes first
+		Acceptor uint64
+		Chosen   bool
+		Stamp    uint64
+		Astray   bool
+		Known    *roster.Delta     // nil: none
+		Images   []roster.DiskCopy // if the sender knows no chosen roster
 	}
 )
 

@@ -48,7 +48,7 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 		}
 	})
 	r.Known, r.Epoch, r.Generation, r.Sealed = s.Known, s.Epoch, s.Generation, s.Sealed
-	r.Seats = append(r.Seats, s.Seats...)
+	r.Seats = append(r.Seats, s.Acceptors...)
 	away := 0
 	for _, m := range s.Members {
 		if x, known := sv.daemon.Nodes.Find(m.Name); m.Name != sv.in.Self && (!known || !x.Standing.Answers()) {
@@ -64,7 +64,7 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 		r.Lost = append(r.Lost, uint16(l))
 	}
 	h, st := &r.Here, sv.daemon.Disk.Stats()
-	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Seated, s.Replicas, s.Homes, s.Records, s.Pending
+	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Acceptor, s.Replicas, s.Homes, s.Records, s.Pending
 	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
 	h.DiskTrouble = s.DiskReason
 	h.SyncWait = sv.daemon.Disk.Slowest().Seconds()

@@ -234,9 +234,9 @@ func (m *Records) onResult(t *local.Turn, r *store.Answer) {
 func storeNote(node filch.NodeName, s *store.Note) launcher.Note {
 	level, text := int8(local.NoteDebug), "store: "+s.Kind.String()
 	switch s.Kind {
-	case store.NoteSeats, store.NoteRecovering, store.NoteRecovered:
+	case store.NoteAcceptors, store.NoteRecovering, store.NoteRecovered:
 		level = local.NoteInfo
-	case store.NoteLossTaken, store.NoteDropped, store.NoteAnew:
+	case store.NoteLossTaken, store.NoteDropped, store.NoteForced:
 		level = local.NoteWarn
 	case store.NoteDisk:
 		level = local.NoteError

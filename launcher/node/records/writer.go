@@ -355,12 +355,12 @@ func (m *Records) StoreFault() string {
 // if they can.
 func (m *Records) seatsFault(s *store.Status) string {
 	var gone []filch.NodeName
-	for _, name := range s.Seats {
-		if name == m.Cfg.Name && !s.Seated || name != m.Cfg.Name && !m.Alive(name) {
+	for _, name := range s.Acceptors {
+		if name == m.Cfg.Name && !s.Acceptor || name != m.Cfg.Name && !m.Alive(name) {
 			gone = append(gone, name)
 		}
 	}
-	switch seats := len(s.Seats); {
+	switch seats := len(s.Acceptors); {
 	case 2*len(gone) < seats || seats == 0:
 		return ""
 	case seats == 1:

@@ -98,12 +98,12 @@ func (w *World) spares(h *host) bool {
 			return false // not replaced yet
 		}
 	}
-	return len(s.Seats) > 1 || !slices.Contains(s.Seats, h.Name)
+	return len(s.Acceptors) > 1 || !slices.Contains(s.Acceptors, h.Name)
 }
 
 // counted reports whether a roster names a host as a member or as a seat.
 func counted(s *store.Status, h *host) bool {
-	return slices.Contains(s.Seats, h.Name) || slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == h.Name })
+	return slices.Contains(s.Acceptors, h.Name) || slices.ContainsFunc(s.Members, func(r dht.Replica) bool { return r.Name == h.Name })
 }
 
 // recall turns machines on again that were to be off for good, where with a launcher

@@ -14,7 +14,7 @@ import (
 // for ever for ids and for a record).
 func TestMachinesGoForGoodOneAfterTheOther(t *testing.T) {
 	s := newScene(t, 5, 4)
-	seats := s.newestRoster().Seats
+	seats := s.newestRoster().Acceptors
 	var gone []*host
 	for _, h := range s.hosts[1:] {
 		for _, name := range seats {

@@ -84,12 +84,12 @@ func Seats(nodes []Node, without filch.NodeName) bool {
 		return true
 	}
 	left := 0
-	for _, name := range best.Seats {
+	for _, name := range best.Acceptors {
 		for i := range nodes {
-			if s := &statuses[i]; nodes[i].Name == name && name != without && s.Seated && s.Generation == best.Generation {
+			if s := &statuses[i]; nodes[i].Name == name && name != without && s.Acceptor && s.Generation == best.Generation {
 				left++
 			}
 		}
 	}
-	return left <= len(best.Seats)/2
+	return left <= len(best.Acceptors)/2
 }

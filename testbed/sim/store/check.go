@@ -197,22 +197,22 @@ func (w *World) bereft() (all []dht.Shard) {
 	return slices.Compact(all)
 }
 
-// seatless reports whether the register is lost: of its newest seats no majority
+// rosterLost reports whether the register is lost: of its newest acceptors no majority
 // knows what it promised, as the disks of the others rotted or are gone.
-func (w *World) seatless() bool {
-	seats, generation := w.seats(), w.generation()
+func (w *World) rosterLost() bool {
+	acceptors, generation := w.acceptors(), w.generation()
 	lost := 0
-	for _, n := range seats {
-		seated := false
+	for _, n := range acceptors {
+		working := false
 		if n.store != nil {
 			st := n.store.Status()
-			seated = st.Seated && st.Generation == generation
+			working = st.Acceptor && st.Generation == generation
 		}
-		if !seated && (n.left || n.disk.Hurt()) {
+		if !working && (n.left || n.disk.Hurt()) {
 			lost++
 		}
 	}
-	return 2*lost >= len(seats) && lost > 0
+	return 2*lost >= len(acceptors) && lost > 0
 }
 
 // lostSay tells who held the first of some lost shards.

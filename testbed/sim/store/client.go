@@ -164,7 +164,7 @@ func (c *client) drawCells(e *entry) {
 
 // newest is a version of a key that some client was shown, most often the
 // newest one. What a plain lookup shows may be under way still, and be done
-// anew under another version.
+// again under another version.
 func (w *World) newest(key dht.Key) (dht.Version, string) {
 	var v dht.Version
 	skip := w.rng.client.N(8) == 0

@@ -12,7 +12,7 @@ import (
 // not with the roster's majority.
 func (n *node) mayRot() bool {
 	g := &n.w.ground
-	return !g.sound && !n.w.thinSeats(n) && (n.w.plan.style == steady || g.rotter == nil || g.rotter == n)
+	return !g.sound && !n.w.thinAcceptors(n) && (n.w.plan.style == steady || g.rotter == nil || g.rotter == n)
 }
 
 // tells reports whether the disk of n tells that this incarnation of it, which is

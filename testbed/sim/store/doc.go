@@ -17,7 +17,7 @@
 // disks are gone and on the others even that they held a shard has rotted, it
 // stays unavailable; otherwise every shard is whole again soon after the last
 // fault. No disk rots that the roster needs, as far as anybody knows; but a move
-// of the seats that its proposer took with it may come true later, and then the
+// of the acceptors that its proposer took with it may come true later, and then the
 // roster is lost, which is counted too. Then, and where shards stay unavailable,
 // the loss is accepted, as a person would: everything must be whole again after
 // that, and answer.

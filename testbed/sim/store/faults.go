@@ -33,7 +33,7 @@ var faultDeck = []struct {
 	{4, (*World).leaveOne},
 	{5, (*World).joinOne},
 	{3, (*World).loseOne},
-	{6, (*World).crashSeat},
+	{6, (*World).crashAcceptor},
 	{6, (*World).chaseHome},
 	{4, (*World).blackoutAll},
 }
@@ -329,7 +329,7 @@ func (w *World) join() {
 
 // loseOne takes a node away for good, with its disk.
 func (w *World) loseOne(n *node) {
-	if w.plan.style != steady || w.staying() <= nodesMin || w.whole() != "" || w.thinSeats(n) {
+	if w.plan.style != steady || w.staying() <= nodesMin || w.whole() != "" || w.thinAcceptors(n) {
 		return
 	}
 	w.faults.hold = true // until the others have all that it had: two faults at once may lose what one does not
@@ -351,25 +351,25 @@ func (w *World) afterwards(most time.Duration) {
 	})
 }
 
-// thinSeats reports whether the roster would have no majority of seats left
-// without n. What a seat knew of which the disk is gone never comes back; and
-// one that was never told that it is seated knows nothing.
-func (w *World) thinSeats(n *node) bool {
-	seats := w.seats()
+// thinAcceptors reports whether the roster would have no majority of acceptors left
+// without n. What an acceptor knew of which the disk is gone never comes back; and
+// one that was never told that it is an acceptor knows nothing.
+func (w *World) thinAcceptors(n *node) bool {
+	acceptors := w.acceptors()
 	generation := w.generation()
 	alive := 0
-	for _, s := range seats {
+	for _, s := range acceptors {
 		if s == n || s.store == nil || s.left {
 			continue
 		}
-		if st := s.store.Status(); st.Seated && st.Generation == generation {
+		if st := s.store.Status(); st.Acceptor && st.Generation == generation {
 			alive++
 		}
 	}
-	return alive <= len(seats)/2
+	return alive <= len(acceptors)/2
 }
 
-// generation is the newest one of seats that a process knows.
+// generation is the newest one of acceptors that a process knows.
 func (w *World) generation() (newest uint64) {
 	for _, n := range w.up() {
 		newest = max(newest, n.store.Status().Generation)
@@ -377,27 +377,27 @@ func (w *World) generation() (newest uint64) {
 	return newest
 }
 
-// seats are those of the newest generation that a process knows.
-func (w *World) seats() (all []*node) {
+// acceptors are those of the newest generation that a process knows.
+func (w *World) acceptors() (all []*node) {
 	var best store.Status
 	for _, n := range w.up() {
 		if s := n.store.Status(); s.Known && (!best.Known || s.Generation > best.Generation || s.Generation == best.Generation && s.Epoch > best.Epoch) {
 			best = s
 		}
 	}
-	for _, name := range best.Seats {
+	for _, name := range best.Acceptors {
 		all = append(all, w.byName[name])
 	}
 	return all
 }
 
-// crashSeat aims at a seat of the roster.
-func (w *World) crashSeat(*node) {
-	seats := w.seats()
-	if len(seats) == 0 {
+// crashAcceptor aims at an acceptor of the roster.
+func (w *World) crashAcceptor(*node) {
+	acceptors := w.acceptors()
+	if len(acceptors) == 0 {
 		return
 	}
-	n := seats[w.rng.fault.N(len(seats))]
+	n := acceptors[w.rng.fault.N(len(acceptors))]
 	switch w.rng.fault.N(3) {
 	case 0:
 		w.island(n, w.lasts(100, 3000))

@@ -25,7 +25,7 @@ type herd struct {
 	out     store.Out
 }
 
-// listAll nodes, among them the seats, have the whole list.
+// listAll nodes, among them the acceptors, have the whole list.
 const listAll = 8
 
 func newHerd(n, listed int) *herd {

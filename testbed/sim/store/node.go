@@ -60,7 +60,7 @@ func (n *node) config() store.Config {
 // stop ends the process of n; its disk keeps what a crash keeps.
 func (n *node) stop() {
 	n.w.Trace(n.Name, "dies", "")
-	may := n.mayRot() // while what it alone knows of the seats is known
+	may := n.mayRot() // while what it alone knows of the acceptors is known
 	n.silence()
 	if n.disk.Crash(may) {
 		n.w.ground.rotter = n

@@ -73,7 +73,7 @@ func (w *World) live() {
 	w.Run(w.Now() + afterglow)
 	w.rest()
 	w.becomeWhole("after all faults were over")
-	if w.stats.Bereft+w.stats.Seatless > 0 {
+	if w.stats.Bereft+w.stats.RostersLost > 0 {
 		return // what was seen until then is judged
 	}
 	w.Run(w.Now() + lateMax)
@@ -119,9 +119,9 @@ func (w *World) becomeWhole(when string) {
 	if !w.sound() {
 		return
 	}
-	if w.seatless() {
-		w.Trace("", "seatless", "%v", names(w.seats()))
-		w.stats.Seatless++
+	if w.rosterLost() {
+		w.Trace("", "roster lost", "%v", names(w.acceptors()))
+		w.stats.RostersLost++
 		w.operate()
 		return
 	}
@@ -247,5 +247,5 @@ func (r *Run) Command() string {
 func (t *Total) String() string {
 	s := &t.Stats
 	return fmt.Sprintf("%d seeds, %d broke a rule; %d operations, %d answered, %d unknown; %d faults, %d restarts, %d epochs, shards split in %d seeds, %d shards lost and back, %d lost with all disks, %d rosters, %d records that no disk had; %d plain lookups, %d of them stale; %d histories undecided; %d events, %d messages",
-		t.Seeds, t.Bad, s.Asked, s.Done, s.Unknown, s.Faults, s.Restarts, s.Epochs, s.Splits, s.Lost, s.Bereft, s.Seatless, s.Lacking, s.Plain, s.Stale, s.Undecided, s.Events, s.Messages)
+		t.Seeds, t.Bad, s.Asked, s.Done, s.Unknown, s.Faults, s.Restarts, s.Epochs, s.Splits, s.Lost, s.Bereft, s.RostersLost, s.Lacking, s.Plain, s.Stale, s.Undecided, s.Events, s.Messages)
 }

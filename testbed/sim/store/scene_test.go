@@ -34,17 +34,17 @@ func sound(t *testing.T, w *World) {
 	}
 }
 
-// TestStoreMinority cuts two of five nodes off, the seats' majority on the
+// TestStoreMinority cuts two of five nodes off, the acceptors' majority on the
 // other side. Nothing that they are asked to do is done there; the others go
 // on; healed, all is whole again.
 func TestStoreMinority(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		w := calmWorld(t, seed, 5, 0)
 		w.plan.patienceMin, w.plan.patienceMax = time.Second, 2*time.Second
-		seats := w.seats()
-		few := []*node{seats[seed%uint64(len(seats))]}
+		acceptors := w.acceptors()
+		few := []*node{acceptors[seed%uint64(len(acceptors))]}
 		for _, n := range w.nodes {
-			if len(few) < 2 && !slices.Contains(seats, n) {
+			if len(few) < 2 && !slices.Contains(acceptors, n) {
 				few = append(few, n)
 			}
 		}
@@ -121,22 +121,22 @@ func TestStoreForgetsRemoved(t *testing.T) {
 	sound(t, w)
 }
 
-// TestStoreRosterAnew takes the roster away while clients are busy, in several
+// TestStoreRosterForced takes the roster away while clients are busy, in several
 // ways, and has its loss accepted. Everything is whole again then, and as each
 // record is on a live node or on a disk, what clients saw and see is linearizable.
-func TestStoreRosterAnew(t *testing.T) {
+func TestStoreRosterForced(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		deed func(w *World)
 	}{
-		{"seats-lost-with-their-disks", func(w *World) {
-			seats := w.seats()
-			for _, n := range seats[:len(seats)/2+1] {
+		{"acceptors-lost-with-their-disks", func(w *World) {
+			acceptors := w.acceptors()
+			for _, n := range acceptors[:len(acceptors)/2+1] {
 				n.stop()
 				n.lose()
 			}
 		}},
-		{"disks-of-seats-damaged", func(w *World) { w.restartDamaged(w.seats()...) }},
+		{"disks-of-acceptors-damaged", func(w *World) { w.restartDamaged(w.acceptors()...) }},
 		{"all-disks-damaged", func(w *World) { w.restartDamaged(w.up()...) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestStoreRosterAnew(t *testing.T) {
 				c.deed(w)
 				w.Run(w.Now() + 3*w.plan.dead + 12*time.Second)
 				if g := w.generation(); g > 1<<30 {
-					t.Fatalf("seed %d: the roster was begun anew and nobody accepted that", seed)
+					t.Fatalf("seed %d: a new roster was forced, and nobody accepted the loss", seed)
 				}
 				for tries := 0; w.whole() != "" && tries < pleas; tries++ {
 					up := w.up()
@@ -180,29 +180,29 @@ func TestStoreRosterAnew(t *testing.T) {
 	}
 }
 
-// TestStoreSeatsSpared damages the disk of one of three seats as its process dies, and
+// TestStoreAcceptorsSpared damages the disk of one of three acceptors as its process dies, and
 // before anybody knows of that the disk of another one takes nothing for a moment. There
-// is nobody to take its place, and the register moves to one seat. Those that live know
+// is nobody to take its place, and the register moves to one acceptor. Those that live know
 // the roster, and it is not lost.
-func TestStoreSeatsSpared(t *testing.T) {
+func TestStoreAcceptorsSpared(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		w := calmWorld(t, seed, 3, 0)
 		w.busy(3)
 		w.Run(w.Now() + time.Second)
 		w.ground.sound = true // no disk rots but as said
 		d := w.rng.fault
-		seats := w.seats()
-		if len(seats) != 3 {
-			t.Fatalf("seed %d: the seats are %v, want three", seed, names(seats))
+		acceptors := w.acceptors()
+		if len(acceptors) != 3 {
+			t.Fatalf("seed %d: the acceptors are %v, want three", seed, names(acceptors))
 		}
 		i := d.N(3)
-		w.crash(seats[i], w.lasts(1000, 4000))
-		seats[i].disk.Doubt()
+		w.crash(acceptors[i], w.lasts(1000, 4000))
+		acceptors[i].disk.Doubt()
 		w.Run(w.Now() + d.Between(0, w.plan.dead/2))
-		w.failDisk(seats[(i+1+d.N(2))%3], d.Between(time.Millisecond, w.plan.dead/2))
+		w.failDisk(acceptors[(i+1+d.N(2))%3], d.Between(time.Millisecond, w.plan.dead/2))
 		w.Run(w.Now() + 3*w.plan.dead + 5*time.Second)
 		w.rest()
-		w.becomeWhole("after a seat came back with a damaged disk")
+		w.becomeWhole("after an acceptor came back with a damaged disk")
 		w.probe()
 		sound(t, w)
 	}

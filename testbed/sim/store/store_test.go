@@ -51,7 +51,7 @@ func TestStoreSeeds(t *testing.T) {
 	t.Logf("figure: %v; %.1f seeds/s", &sum, float64(seeds)/took.Seconds())
 	bereft := 0
 	for i := range runs {
-		if s := &runs[i].Stats; s.Bereft+s.Seatless+s.Lacking > 0 {
+		if s := &runs[i].Stats; s.Bereft+s.RostersLost+s.Lacking > 0 {
 			bereft++
 		}
 	}

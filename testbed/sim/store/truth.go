@@ -108,7 +108,7 @@ func (w *World) alive(r dht.Replica) bool {
 // noted takes in what a store says of itself. A shard that comes back from
 // disks must have lost all its replicas; what was not durable may be gone.
 func (w *World) noted(n *node, note *store.Note) {
-	if w.stats.Bereft+w.stats.Seatless > 0 && note.Kind != store.NoteDropped {
+	if w.stats.Bereft+w.stats.RostersLost > 0 && note.Kind != store.NoteDropped {
 		return // what comes is not judged
 	}
 	switch note.Kind {

@@ -52,10 +52,10 @@ type Stats struct {
 
 // Losses counts what went with the last node that had it.
 type Losses struct {
-	Lost     int // shards whose last replica was lost, and that came back from disk
-	Bereft   int // shards whose last replicas were lost with what their disks had
-	Seatless int // rosters whose seats were lost with what most of their disks had
-	Lacking  int // records that lost something with the last of their shard, as no disk had it
+	Lost        int // shards whose last replica was lost, and that came back from disk
+	Bereft      int // shards whose last replicas were lost with what their disks had
+	RostersLost int // rosters whose acceptors were lost with what most of their disks had
+	Lacking     int // records that lost something with the last of their shard, as no disk had it
 }
 
 func (s *Stats) add(t *Stats) {
@@ -70,7 +70,7 @@ func (s *Stats) add(t *Stats) {
 	s.Splits += t.Splits
 	s.Lost += t.Lost
 	s.Bereft += t.Bereft
-	s.Seatless += t.Seatless
+	s.RostersLost += t.RostersLost
 	s.Lacking += t.Lacking
 	s.Plain += t.Plain
 	s.Stale += t.Stale
