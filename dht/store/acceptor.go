@@ -41,7 +41,7 @@ func (a *acceptor) logPromise() {
 }
 
 // logValue logs an accepted value. The value goes to the log before the promise: if
-// the log ends between the two, restoreAcceptor uses the ballot of the value as the
+// the log ends between the two, restore uses the ballot of the value as the
 // promise. A promise of a generation without a value would cost the node the place as an
 // acceptor, and the value accepted in the generation before.
 func (a *acceptor) logValue() {

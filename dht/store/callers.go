@@ -7,7 +7,8 @@ import (
 	"github.com/filch-hpc/filch/dht/store/record"
 )
 
-// callers answers the operations of other nodes, and of this node.
+// callers answers the operations of other nodes, and of this node. The state is in the
+// caller of each peer.
 type callers struct {
 	*input
 	disk     *disk
@@ -15,6 +16,13 @@ type callers struct {
 	network  *network
 	requests *requests
 	watchers *watchers
+}
+
+// caller is the state for one node whose operations this node carries out.
+type caller struct {
+	dedup   record.Dedup
+	replies []message.Reply
+	durable []durableReply
 }
 
 // durableReply is a reply that waits for the disk.
@@ -36,7 +44,7 @@ func (cs *callers) answeredBefore(node []byte, incarnation, seq uint64) bool {
 	case p == cs.peers.me:
 		return seq&^record.OwnSeq < cs.requests.first
 	}
-	return seq&^record.OwnSeq < p.dedup.Floor
+	return seq&^record.OwnSeq < p.caller.dedup.Floor
 }
 
 // givenUp reports whether the caller of a job no longer waits for the answer. Such a job
@@ -51,7 +59,7 @@ func (cs *callers) givenUp(j *job) bool {
 	case j.from == cs.peers.me:
 		return cs.requests.get(j.number) == nil
 	}
-	return j.number < j.from.dedup.Floor
+	return j.number < j.from.caller.dedup.Floor
 }
 
 // answer returns the result of a job to the caller.
@@ -65,36 +73,36 @@ func (cs *callers) answer(j job, res dht.Result, after uint64) {
 			cs.requests.onReply(o, j.from, j.epoch, res, after)
 		}
 	default:
-		j.from.dedup.End(j.number, record.Reply{Epoch: j.epoch, Result: res, After: after})
+		j.from.caller.dedup.End(j.number, record.Reply{Epoch: j.epoch, Result: res, After: after})
 		cs.reply(j.from, message.Reply{Number: j.number, Epoch: j.epoch, Result: res}, after)
 	}
 }
 
 func (cs *callers) reply(p *peer, r message.Reply, after uint64) {
 	if after > cs.disk.synced {
-		p.durable = append(p.durable, durableReply{r, after})
+		p.caller.durable = append(p.caller.durable, durableReply{r, after})
 	} else {
-		p.replies = append(p.replies, r)
+		p.caller.replies = append(p.caller.replies, r)
 	}
 	cs.network.touch(p)
 }
 
 func (cs *callers) flush(p *peer) {
-	for len(p.replies) > 0 {
+	for len(p.caller.replies) > 0 {
 		size, n := 0, 0
-		for n < len(p.replies) && n < batchItems && size < batchBytes {
-			size += len(p.replies[n].Result.Value) + 32
+		for n < len(p.caller.replies) && n < batchItems && size < batchBytes {
+			size += len(p.caller.replies[n].Result.Value) + 32
 			n++
 		}
-		cs.network.send(p, &message.Replies{Replies: p.replies[:n:n]}, 0)
-		p.replies = p.replies[n:]
+		cs.network.send(p, &message.Replies{Replies: p.caller.replies[:n:n]}, 0)
+		p.caller.replies = p.caller.replies[n:]
 	}
-	p.replies = nil
-	if len(p.durable) == 0 {
+	p.caller.replies = nil
+	if len(p.caller.durable) == 0 {
 		return
 	}
 	m, after, size := &message.Replies{}, uint64(0), 0
-	for _, d := range p.durable {
+	for _, d := range p.caller.durable {
 		m.Replies, after = append(m.Replies, d.reply), max(after, d.after)
 		if size += len(d.reply.Result.Value) + 32; size > batchBytes {
 			cs.network.send(p, m, after)
@@ -104,5 +112,5 @@ func (cs *callers) flush(p *peer) {
 	if len(m.Replies) > 0 {
 		cs.network.send(p, m, after)
 	}
-	p.durable = nil
+	p.caller.durable = nil
 }

@@ -420,7 +420,7 @@ func TestStoreLearnerOfAnotherLife(t *testing.T) {
 		f.turn.flight = f
 		sh.turns[key] = f.turn
 		s.primary.aim(f, l.p, message.Item{What: message.ItemConfirm, Shard: id, Epoch: planned.Epoch, Session: 9}, false)
-		l.p.streams[0].queue[len(l.p.streams[0].queue)-1].flight = nil // the learner said so
+		l.p.streams.by[0].queue[len(l.p.streams.by[0].queue)-1].flight = nil // the learner said so
 		s.learners.dismiss(sh)
 		if !f.done {
 			t.Error("an operation waits for a learner that was dismissed and had said that it was none")

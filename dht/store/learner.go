@@ -132,8 +132,8 @@ func (ls *learners) dismiss(sh *shard) {
 	if !l.synced {
 		ls.bringing--
 	}
-	for n := range l.p.streams {
-		stream := &l.p.streams[n]
+	for n := range l.p.streams.by {
+		stream := &l.p.streams.by[n]
 		for i := range stream.queue {
 			l.disown(sh, &stream.queue[i].Item, &stream.queue[i].flight)
 		}

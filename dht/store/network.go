@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store/message"
-	"github.com/filch-hpc/filch/dht/store/record"
 )
 
 // network queues the messages to other nodes and to this node itself.
@@ -63,7 +62,7 @@ func (nw *network) touch(p *peer) {
 	}
 }
 
-// peer is another node, with the queues of messages to the node.
+// peer is another node, with the state that single parts have for each node.
 type peer struct {
 	name      filch.NodeName
 	inc       uint64
@@ -72,13 +71,9 @@ type peer struct {
 	have      uint64 // epoch of the newest roster that the peer is known to have
 	confirmed uint64 // the incarnation that confirmed a roster with itself as a member
 	owed      bool   // this node still has to send the roster to the peer
-	dedup     record.Dedup
-	streams   [2]stream // replication: in memory, on disk
-	batches   uint64
+	caller    caller
 	outbound  outbound
-	replies   []message.Reply
-	durable   []durableReply
-	acks      []message.BatchAck
+	streams   streams
 	dirty     bool
 }
 

@@ -130,7 +130,7 @@ func (s *Store) Images() []LogEntry {
 		}
 	}
 	if s.acceptor.value != nil {
-		add(diskValue, s.acceptor.image()) // in the order of logAcceptor
+		add(diskValue, s.acceptor.image()) // in the order of logValue
 		add(diskPromise, s.acceptor.promise())
 	}
 	if s.acceptor.recall.value != nil {

@@ -414,7 +414,7 @@ func (h *primary) logTurns() {
 
 // onOps receives operations for which the sender believes this node to be home.
 func (h *primary) onOps(p *peer, m *message.Ops) {
-	c := &p.dedup
+	c := &p.caller.dedup
 	c.Raise(m.Floor)
 	for i := range m.Ops {
 		o := &m.Ops[i]

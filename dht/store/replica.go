@@ -133,7 +133,7 @@ func (h *replica) onReplicate(p *peer, m *message.Replicate) {
 		h.network.send(p, &message.Ack{Batches: []message.BatchAck{a}}, h.disk.logged)
 		return
 	}
-	p.acks = append(p.acks, a)
+	p.streams.acks = append(p.streams.acks, a)
 	h.network.touch(p)
 }
 

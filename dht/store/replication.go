@@ -38,6 +38,13 @@ type replication struct {
 	primary  *primary
 }
 
+// streams is the state for one node that gets items, and whose items this node gets.
+type streams struct {
+	by      [2]stream // in memory, on disk
+	batches uint64    // sent so far
+	acks    []message.BatchAck
+}
+
 // stream carries the replication to one peer in batches. The peer acknowledges each batch
 // as a whole, in any order.
 type stream struct {
@@ -66,9 +73,9 @@ type batch struct {
 
 // pass queues an item for a peer.
 func (rp *replication) pass(p *peer, durable bool, it delivery) {
-	l := &p.streams[0]
+	l := &p.streams.by[0]
 	if durable {
-		l = &p.streams[1]
+		l = &p.streams.by[1]
 	}
 	l.queue = append(l.queue, it)
 	rp.network.touch(p)
@@ -78,7 +85,7 @@ func (rp *replication) pass(p *peer, durable bool, it delivery) {
 func (f *flight) stale() bool { return f != nil && f.epoch != f.sh.epoch() }
 
 func (rp *replication) flush(p *peer, n int) {
-	l := &p.streams[n]
+	l := &p.streams.by[n]
 	for len(l.queue) > 0 {
 		if len(l.flying) > 0 && len(l.queue) < batchItems && rp.now < l.sent+gather {
 			if !l.gather {
@@ -107,8 +114,8 @@ func (rp *replication) flush(p *peer, n int) {
 			l.queue = l.queue[i:]
 		}
 		if len(b.items) > 0 {
-			p.batches++
-			b.number, b.pause = p.batches, repeatFirst
+			p.streams.batches++
+			b.number, b.pause = p.streams.batches, repeatFirst
 			l.flying = append(l.flying, b)
 			rp.sendBatch(p, n, b)
 		}
@@ -116,7 +123,7 @@ func (rp *replication) flush(p *peer, n int) {
 }
 
 func (rp *replication) sendBatch(p *peer, n int, b *batch) {
-	l := &p.streams[n]
+	l := &p.streams.by[n]
 	b.at, l.sent = rp.now, rp.now
 	rp.network.send(p, &message.Replicate{Batch: b.number, Durable: n == 1, Items: b.items}, 0)
 	if !l.timed {
@@ -127,7 +134,7 @@ func (rp *replication) sendBatch(p *peer, n int, b *batch) {
 
 // repeat repeats the unacknowledged batches of a stream.
 func (rp *replication) repeat(p *peer, n int) {
-	l := &p.streams[n]
+	l := &p.streams.by[n]
 	if !l.timed {
 		return
 	}
@@ -168,8 +175,8 @@ func (rp *replication) settle(p *peer, b *batch) bool {
 		}
 	}
 	if len(kept) < len(b.items) {
-		p.batches++
-		b.number, b.items, b.flights, b.at = p.batches, kept, flights, rp.now-b.pause
+		p.streams.batches++
+		b.number, b.items, b.flights, b.at = p.streams.batches, kept, flights, rp.now-b.pause
 	}
 	return len(kept) > 0
 }
@@ -199,8 +206,8 @@ func (rp *replication) blame(p *peer, b *batch) {
 // onAck handles the acknowledgments of batches.
 func (rp *replication) onAck(p *peer, m *message.Ack) {
 	for _, a := range m.Batches {
-		for n := range p.streams {
-			l := &p.streams[n]
+		for n := range p.streams.by {
+			l := &p.streams.by[n]
 			i := slices.IndexFunc(l.flying, func(b *batch) bool { return b.number == a.Number })
 			if i < 0 {
 				continue
@@ -230,8 +237,8 @@ func (rp *replication) onSettled(p *peer, b *batch) {
 }
 
 func (rp *replication) flushAcks(p *peer) {
-	if len(p.acks) > 0 {
-		rp.network.send(p, &message.Ack{Batches: p.acks}, 0)
-		p.acks = nil
+	if len(p.streams.acks) > 0 {
+		rp.network.send(p, &message.Ack{Batches: p.streams.acks}, 0)
+		p.streams.acks = nil
 	}
 }

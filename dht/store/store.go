@@ -171,13 +171,13 @@ func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 func (s *Store) renew(p *peer, incarnation uint64) {
 	s.lose(p)
 	p.inc, p.listed, p.have = incarnation, false, 0
-	p.dedup = record.Dedup{}
+	p.caller.dedup = record.Dedup{}
 }
 
 // lose drops everything under way to a lost node.
 func (s *Store) lose(p *peer) {
-	p.streams = [2]stream{}
-	p.replies, p.acks = nil, nil
+	p.streams.by = [2]stream{}
+	p.caller.replies, p.streams.acks = nil, nil
 	s.watchers.drop(p)
 	s.requests.retryAt(p)
 }
