@@ -42,7 +42,7 @@ func (c *Coder) Byte(p *uint8) {
 // Flag visits a flag that has a byte of its own.
 func (c *Coder) Flag(p *bool) {
 	if c.Encodes {
-		c.B = AppendFlag(c.B, *p)
+		c.Flags(p)
 	} else {
 		*p = c.Reader.Flag()
 	}

@@ -22,7 +22,7 @@ func (r *Reader) Byte() uint8 {
 	return v
 }
 
-// Flag reads the encoding of [AppendFlag].
+// Flag takes one byte: 0 is false.
 func (r *Reader) Flag() bool { return r.Byte() != 0 }
 
 // Uvarint takes one number.
@@ -76,14 +76,6 @@ func (r *Reader) Bytes(limit int) []byte {
 	f := r.B[:n:n]
 	r.B = r.B[n:]
 	return f
-}
-
-// AppendFlag appends one byte, 0 or 1.
-func AppendFlag(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
 }
 
 // AppendBytes appends the length of s and s.
