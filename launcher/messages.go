@@ -74,12 +74,12 @@ type (
 		Lease   filch.LeaseID
 		Phase   Phase
 		// With PhaseRefused, and with PhaseDone when the keeper failed.
-		Cause CauseKind
-		Err   filch.Error // with Cause
-		First int32       // the place of Ends[0] among this participant's ends
-		Ends  []RankEnd
-		Left  int32      // with PhaseDone: processes that could not be killed
-		Seats []LostSeat // all of the launch, if a Halt asked for the seats
+		Cause        CauseKind
+		Err          filch.Error // with Cause
+		First        int32       // the place of Ends[0] among this participant's ends
+		Ends         []RankEnd
+		Left         int32             // with PhaseDone: processes that could not be killed
+		Participants []LostParticipant // all of the launch, if a Halt asked for the list
 	}
 
 	// ProgressAck says how many ends of a participant the origin has. With Done the
@@ -114,7 +114,7 @@ type (
 		Grace   time.Duration
 		Reason  string
 		// Report the other participants of the launch: the origin has forgotten them.
-		Who bool
+		ListAll bool
 	}
 
 	// Signals forwards signals to the ranks: Sigs[0] is number First of the attempt's

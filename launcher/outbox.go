@@ -117,9 +117,9 @@ type Event interface{ isEvent() }
 // origin's own memory of a job, for a restarted launcher. At most one of Job and Part is
 // set; with neither the key is removed.
 type Record struct {
-	Key  string
-	Job  *JobRecord
-	Part *PartRecord
+	Key         string
+	Job         *JobRecord
+	Participant *ParticipantRecord
 }
 
 // Note is an event for the log, metrics and traces: kind, job and a line.
@@ -167,15 +167,15 @@ func (o *Outbox) Reset() {
 }
 
 // Seat returns the participant with index i.
-func (l *Launch) Seat(i int) LostSeat {
+func (l *Launch) Participant(i int) LostParticipant {
 	at := &l.Nodes[i]
-	return LostSeat{Node: at.Node, Attempt: l.Ident.Attempt, Index: int32(i), Lease: at.Lease}
+	return LostParticipant{Node: at.Node, Attempt: l.Ident.Attempt, Index: int32(i), Lease: at.Lease}
 }
 
 // Seats returns all participants.
-func (l *Launch) Seats() (all []LostSeat) {
+func (l *Launch) Participants() (all []LostParticipant) {
 	for i := range l.Nodes {
-		all = append(all, l.Seat(i))
+		all = append(all, l.Participant(i))
 	}
 	return all
 }

@@ -39,10 +39,10 @@ type SharedRecord struct {
 	Orders  int32            // pieces of its order in the store
 	Earlier []filch.NodeName // of attempts before this one
 	// Where ranks of this attempt, or of an earlier attempt, may still run.
-	Lost   []LostSeat
-	Losses int32         // attempts that lost a node
-	Done   []*PartRecord // the participants that are done; in the store only
-	Kept   bool          // the store has the end; on the disk only
+	Lost   []LostParticipant
+	Losses int32                // attempts that lost a node
+	Done   []*ParticipantRecord // the participants that are done; in the store only
+	Kept   bool                 // the store has the end; on the disk only
 	// The node that took the job over does not know whether the gate was opened.
 	Unsure bool
 }
@@ -56,9 +56,9 @@ type EndRecord struct {
 	Bad   int32
 }
 
-// PartRecord says that a participant of a launched job is done, and keeps the ends that
-// still matter.
-type PartRecord struct {
+// ParticipantRecord says that a participant of a launched job is done, and keeps the ends
+// that still matter.
+type ParticipantRecord struct {
 	Job     filch.JobID
 	Attempt filch.Attempt
 	Index   int32
@@ -71,8 +71,8 @@ type PartRecord struct {
 	Code    int32 // the exit code for Cause
 }
 
-// LostSeat is a lost or forgotten participant whose ranks may still run.
-type LostSeat struct {
+// LostParticipant is a lost or forgotten participant whose ranks may still run.
+type LostParticipant struct {
 	Node    filch.NodeName
 	Attempt filch.Attempt
 	Index   int32
@@ -81,6 +81,6 @@ type LostSeat struct {
 }
 
 // IsOf reports whether a message of node from is about this participant.
-func (l *LostSeat) IsOf(from filch.NodeName, m *Progress) bool {
+func (l *LostParticipant) IsOf(from filch.NodeName, m *Progress) bool {
 	return l.Node == from && l.Attempt == m.Attempt && l.Index == m.Index
 }

@@ -279,7 +279,7 @@ func (l *loop) record(r *launcher.Record) {
 	switch {
 	case r.Job != nil && r.Job.Ended != nil:
 		l.over(r.Job.Job)
-	case r.Job == nil && r.Part == nil:
+	case r.Job == nil && r.Participant == nil:
 		if j, ok := jobOfKey(r.Key); ok {
 			l.over(j)
 		}

@@ -66,7 +66,7 @@ func (s *recordLog) report(r disk.Report) {
 }
 
 // empty reports whether r removes its key.
-func empty(r *launcher.Record) bool { return r.Job == nil && r.Part == nil }
+func empty(r *launcher.Record) bool { return r.Job == nil && r.Participant == nil }
 
 // put appends a record. A removal is only queued: it goes with the next write, or with
 // flush.

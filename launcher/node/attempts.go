@@ -16,7 +16,7 @@ import (
 // attempts handles the launched jobs of this origin, from the launch to the end of the
 // last rank. It counts the participants that are ready, started and done, sends orders
 // to the participants, and selects the end that decides the exit code. The counters of a
-// run always match its seats.
+// run always match its participants.
 type attempts struct {
 	*joblist
 	origin  runOwner
@@ -31,7 +31,7 @@ type attempts struct {
 // runOwner decides how a job continues after an attempt is over, and sends the job's
 // events to the client.
 type runOwner interface {
-	runOver(t *local.Turn, j *job)
+	onRunOver(t *local.Turn, j *job)
 	again(t *local.Turn, j *job)
 	finish(t *local.Turn, j *job, e launcher.EndRecord)
 	gaveUp(t *local.Turn, id filch.JobID) bool
@@ -42,20 +42,20 @@ type runOwner interface {
 // run is a launched attempt at its origin.
 type run struct {
 	launch                  launcher.Launch
-	seats                   []seat  // by index in launch.Nodes
-	prepared, started, done int32   // seats in this phase or a later one
-	going                   bool    // the gate is open
-	unsure                  bool    // the gate may not have opened; going is true
-	unsent                  *unsent // the launch is not sent yet; else nil
-	told                    bool    // the client knows of the start
+	participants            []participant // by index in launch.Nodes
+	prepared, started, done int32         // participants in this phase or a later one
+	going                   bool          // the gate is open
+	unsure                  bool          // the gate may not have opened; going is true
+	unsent                  *unsent       // the launch is not sent yet; else nil
+	told                    bool          // the client knows of the start
 	at                      runClock
 	halt                    haltOrder
 	cause                   verdict // the first
 	tally                   tally
 	sigs                    []int32
-	gate                    bool                   // failed behind the gate: to be launched again
-	lost                    bool                   // a node was lost
-	parts                   []*launcher.PartRecord // of done participants, for a takeover
+	gate                    bool                          // failed behind the gate: to be launched again
+	lost                    bool                          // a node was lost
+	doneRecords             []*launcher.ParticipantRecord // of done participants, for a takeover
 }
 
 // unsent is a launch waiting for the store to have the job's record. A launch with a loan
@@ -72,7 +72,7 @@ type runClock struct {
 	limit   time.Duration // --time
 	warn    time.Duration // --signal
 	first   time.Duration // -W
-	again   time.Duration // no seat is due before
+	again   time.Duration // no participant is due before
 	armed   bool          // limit and warn were set
 	waits   bool          // first was
 	resumed bool          // began comes from a record
@@ -88,8 +88,8 @@ type haltOrder struct {
 	user   bool // the user wants the job ended: no further attempt
 }
 
-// seat is a participant as the origin sees it.
-type seat struct {
+// participant is a node's share of an attempt, as the origin knows the share.
+type participant struct {
 	phase   launcher.Phase
 	done    bool
 	lost    bool
@@ -174,7 +174,7 @@ func (a *attempts) unlaunch(t *local.Turn, j *job) {
 // wounded handles a Grant that arrives while a launch waits for its record, and reports
 // whether the launch lost slots that it needs on the sender. An outdated Grant changes
 // nothing.
-func (u *unsent) wounded(from filch.NodeName, m *launcher.Grant) bool {
+func (u *unsent) losesSlots(from filch.NodeName, m *launcher.Grant) bool {
 	for i := range u.shares {
 		s := &u.shares[i]
 		if s.Node != from || mutantStaleLaunch {
@@ -196,12 +196,12 @@ func (u *unsent) wounded(from filch.NodeName, m *launcher.Grant) bool {
 // loan.
 func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 	r, nodes := j.run, j.run.launch.Nodes
-	for i := range r.seats {
-		r.seats[i].again = t.Now + RepeatMin
+	for i := range r.participants {
+		r.participants[i].again = t.Now + RepeatMin
 	}
 	r.at.again = t.Now + RepeatMin
 	if loan != nil {
-		r.seats[0].again, r.at.again = filch.Never, filch.Never
+		r.participants[0].again, r.at.again = filch.Never, filch.Never
 		a.ranks.TakePart(t, &r.launch, 0, *loan, true)
 	} else {
 		t.Send(nodes[0].Node, &launcher.Dispatch{Launch: r.launch, Index: 0, Go: len(nodes) == 1})
@@ -217,9 +217,9 @@ func (a *attempts) remote(nodes []launcher.NodeRanks) bool {
 }
 
 func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
-	r := &run{seats: make([]seat, len(nodes))}
-	for i := range r.seats {
-		r.seats[i].again, r.seats[i].back = filch.Never, filch.Never
+	r := &run{participants: make([]participant, len(nodes))}
+	for i := range r.participants {
+		r.participants[i].again, r.participants[i].back = filch.Never, filch.Never
 	}
 	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
 	r.launch = launcher.Launch{
@@ -266,9 +266,9 @@ func (a *attempts) armFirst(t *local.Turn, j *job) {
 	}
 }
 
-// advance updates a run after a change of a seat.
+// advance updates a run after a change of a participant.
 func (a *attempts) advance(t *local.Turn, j *job) {
-	r, all := j.run, int32(len(j.run.seats))
+	r, all := j.run, int32(len(j.run.participants))
 	ready := r.prepared == all || mutantEarlyGo && r.prepared == all-1
 	if !r.going && r.halt.level == 0 && ready {
 		a.openGate(t, j)
@@ -276,7 +276,7 @@ func (a *attempts) advance(t *local.Turn, j *job) {
 		a.sendProceed(t, j)
 	}
 	if r.unsure && r.halt.level == 0 {
-		a.judgeGate(t, j)
+		a.decideGate(t, j)
 	}
 	if r.going && !r.told && r.halt.level == 0 && r.started == all && (r.done < all || r.ranStarted()) {
 		a.tellStarted(t, j)
@@ -288,7 +288,7 @@ func (a *attempts) advance(t *local.Turn, j *job) {
 		a.armLimit(t, j)
 	}
 	if r.done == all {
-		a.origin.runOver(t, j)
+		a.origin.onRunOver(t, j)
 		return
 	}
 	a.wakeJob(j, j.deadline())
@@ -296,8 +296,8 @@ func (a *attempts) advance(t *local.Turn, j *job) {
 
 // ranStarted reports whether any rank was exec'ed, or an exec was tried.
 func (r *run) ranStarted() bool {
-	for i := range r.seats {
-		if r.seats[i].phase == launcher.PhaseStarted || r.seats[i].phase == launcher.PhaseDone && r.tally.ended > 0 {
+	for i := range r.participants {
+		if r.participants[i].phase == launcher.PhaseStarted || r.participants[i].phase == launcher.PhaseDone && r.tally.ended > 0 {
 			return true
 		}
 	}
@@ -320,9 +320,9 @@ const GoStraight = 64
 
 func (a *attempts) sendProceed(t *local.Turn, j *job) {
 	r := j.run
-	tree := len(r.seats) > GoStraight
-	for i := range r.seats {
-		r.seats[i].again, r.seats[i].wait = t.Now+RepeatMin, RepeatMin
+	tree := len(r.participants) > GoStraight
+	for i := range r.participants {
+		r.participants[i].again, r.participants[i].wait = t.Now+RepeatMin, RepeatMin
 		if i == 0 || !tree {
 			t.Send(r.launch.Nodes[i].Node, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i), Tree: tree})
 		}
@@ -331,7 +331,7 @@ func (a *attempts) sendProceed(t *local.Turn, j *job) {
 	r.at.prepare = t.Now + launcher.PrepareWait
 }
 
-// tickRun handles expired limits, and seats without an answer.
+// tickRun handles expired limits, and participants without an answer.
 func (a *attempts) tickRun(t *local.Turn, j *job) {
 	r, p := j.run, &j.req.Policy
 	if r.at.warn <= t.Now {
@@ -352,65 +352,65 @@ func (a *attempts) tickRun(t *local.Turn, j *job) {
 		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, launcher.SigTerm, ranks.FailGrace)
 	}
 	if r.at.again <= t.Now {
-		a.repeatSeats(t, j)
+		a.repeatAll(t, j)
 	}
 }
 
 func (r *run) slowest() filch.NodeName {
-	for i := range r.seats {
-		if s := &r.seats[i]; !s.done && (s.phase < launcher.PhasePrepared || r.going && s.phase < launcher.PhaseStarted) {
+	for i := range r.participants {
+		if s := &r.participants[i]; !s.done && (s.phase < launcher.PhasePrepared || r.going && s.phase < launcher.PhaseStarted) {
 			return r.launch.Nodes[i].Node
 		}
 	}
 	return ""
 }
 
-func (a *attempts) repeatSeats(t *local.Turn, j *job) {
+func (a *attempts) repeatAll(t *local.Turn, j *job) {
 	r := j.run
 	r.at.again = filch.Never
-	for i := range r.seats {
-		s := &r.seats[i]
+	for i := range r.participants {
+		s := &r.participants[i]
 		if s.done {
 			continue
 		}
 		if s.back <= t.Now {
-			a.lost.giveUpSeat(t, j, r.launch.Seat(i)) // in case the ranks still run
-			a.seatLost(t, j, i, "its launcher came back without them")
+			a.lost.endLost(t, j, r.launch.Participant(i)) // in case the ranks still run
+			a.onParticipantLost(t, j, i, "its launcher came back without them")
 			if j.run != r || s.done {
 				continue
 			}
 		}
 		if s.again <= t.Now && s.wait >= RepeatMax && !a.Alive(r.launch.Nodes[i].Node) {
-			a.seatLost(t, j, i, "it is not a member") // a non-member is never declared dead
+			a.onParticipantLost(t, j, i, "it is not a member") // a non-member is never declared dead
 			if j.run != r || s.done {
 				continue
 			}
 		}
 		if s.again <= t.Now {
-			a.repeatSeat(t, j, i)
+			a.repeatOne(t, j, i)
 		}
 		r.at.again = min(r.at.again, s.again, s.back)
 	}
-	if a.jobs[j.id] == j && j.run == r && (r.unsure || r.done == int32(len(r.seats))) {
+	if a.jobs[j.id] == j && j.run == r && (r.unsure || r.done == int32(len(r.participants))) {
 		a.advance(t, j)
 	}
 }
 
-// repeatSeat resends the message that a participant did not answer.
-func (a *attempts) repeatSeat(t *local.Turn, j *job, i int) {
-	r, s := j.run, &j.run.seats[i]
+// repeatOne resends the message that a participant did not answer.
+func (a *attempts) repeatOne(t *local.Turn, j *job, i int) {
+	r, s := j.run, &j.run.participants[i]
 	to := r.launch.Nodes[i].Node
 	if s.back != filch.Never && j.kept.hop > 0 {
-		a.askSeat(t, j, i) // before a TakeOver, the participant answers the old origin
+		a.askReport(t, j, i) // before a TakeOver, the participant answers the old origin
 	}
 	switch {
 	case r.halt.level > 0:
 		a.sendHalt(t, j, i)
-	case s.phase < launcher.PhasePrepared && !(r.going && len(r.seats) > 1):
-		t.Send(to, &launcher.Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.seats) == 1})
+	case s.phase < launcher.PhasePrepared && !(r.going && len(r.participants) > 1):
+		t.Send(to, &launcher.Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.participants) == 1})
 	case s.phase < launcher.PhaseStarted && r.going:
 		// Otherwise this origin was restarted or took the job over, and lacks reports.
-		if r.prepared == int32(len(r.seats)) && !r.unsure {
+		if r.prepared == int32(len(r.participants)) && !r.unsure {
 			t.Send(to, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)})
 		}
 	case s.sigs < int32(len(r.sigs)):
@@ -435,8 +435,8 @@ func (a *attempts) renew(t *local.Turn) {
 			continue
 		}
 		a.renewAt = t.Now + RenewEvery
-		for i := range j.run.seats {
-			s, at := &j.run.seats[i], &j.run.launch.Nodes[i]
+		for i := range j.run.participants {
+			s, at := &j.run.participants[i], &j.run.launch.Nodes[i]
 			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.Cfg.Name {
 				continue
 			}

@@ -48,8 +48,8 @@ func (o *origin) checkJob(id filch.JobID, j *job) {
 		return
 	}
 	var prepared, started, done int32
-	for i := range j.run.seats {
-		s := &j.run.seats[i]
+	for i := range j.run.participants {
+		s := &j.run.participants[i]
 		if s.done || s.phase >= launcher.PhasePrepared {
 			prepared++
 		}
@@ -63,7 +63,7 @@ func (o *origin) checkJob(id filch.JobID, j *job) {
 	if prepared != j.run.prepared || started != j.run.started || done != j.run.done {
 		panic(fmt.Sprintf("launcher: job %d counts %d %d %d, its seats %d %d %d", id, j.run.prepared, j.run.started, j.run.done, prepared, started, done))
 	}
-	if int(done) == len(j.run.seats) {
+	if int(done) == len(j.run.participants) {
 		panic(fmt.Sprintf("launcher: job %d is over everywhere and still here", id))
 	}
 	if j.run.tally.ended > j.need.Ranks {

@@ -23,12 +23,12 @@ func (n *Node) ClientGone(now time.Duration, client launcher.ClientID, out *laun
 	t := n.self.Turn(now, out)
 	n.origin.forgetUnnumbered(client)
 	n.Tasks.Unfollow(t, client)
-	n.origin.clientGone(t, client)
+	n.origin.onClientGone(t, client)
 	n.settle(t)
 }
 
-// clientGone stops the attached jobs of a client.
-func (o *origin) clientGone(t *local.Turn, client launcher.ClientID) {
+// onClientGone stops the attached jobs of a client.
+func (o *origin) onClientGone(t *local.Turn, client launcher.ClientID) {
 	ids := slices.Clone(o.endings.clients[client])
 	delete(o.endings.clients, client)
 	for _, id := range ids {
@@ -39,12 +39,12 @@ func (o *origin) clientGone(t *local.Turn, client launcher.ClientID) {
 		}
 		if j.seen.client == client && j.seen.here {
 			j.seen.here = false
-			o.clientLost(t, j)
+			o.onClientLost(t, j)
 		}
 	}
 }
 
-func (o *origin) clientLost(t *local.Turn, j *job) {
+func (o *origin) onClientLost(t *local.Turn, j *job) {
 	if !j.req.Detach {
 		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, launcher.SigTerm, j.req.Policy.KillWait)
 	}
@@ -112,8 +112,8 @@ const MaxSignals = 4096
 func (a *attempts) signalRun(t *local.Turn, j *job, sig int32) {
 	r := j.run
 	r.sigs = append(slices.Clone(r.sigs), sig)
-	for i := range r.seats {
-		if s := &r.seats[i]; !s.done {
+	for i := range r.participants {
+		if s := &r.participants[i]; !s.done {
 			s.again = min(s.again, t.Now+RepeatMin)
 			r.at.again = min(r.at.again, s.again)
 			a.sendSignals(t, j, i)
@@ -123,7 +123,7 @@ func (a *attempts) signalRun(t *local.Turn, j *job, sig int32) {
 }
 
 func (a *attempts) sendSignals(t *local.Turn, j *job, i int) {
-	r, s := j.run, &j.run.seats[i]
+	r, s := j.run, &j.run.participants[i]
 	t.Send(r.launch.Nodes[i].Node, &launcher.Signals{
 		Job: j.id, Attempt: j.attempt, Index: int32(i), Incarnation: a.Cfg.Incarnation, First: s.sigs, Sigs: r.sigs[s.sigs:],
 	})
@@ -131,10 +131,10 @@ func (a *attempts) sendSignals(t *local.Turn, j *job, i int) {
 
 func (a *attempts) onSignalsAck(t *local.Turn, m *launcher.SignalsAck) {
 	j := a.jobs[m.Job]
-	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.Cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.Cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.participants) {
 		return
 	}
-	s := &j.run.seats[m.Index]
+	s := &j.run.participants[m.Index]
 	s.sigs = max(s.sigs, min(m.Have, int32(len(j.run.sigs))))
 }
 
@@ -149,7 +149,7 @@ func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	if j.seen.here && j.seen.client != client {
 		return filch.Errorf(filch.Busy, "cannot take job %d over: its client is still there", id)
 	}
-	waits := j.unclaimed() && j.clock.fence == filch.Never
+	waits := j.unclaimed() && j.clock.lostUntil == filch.Never
 	j.seen.client, j.seen.here = client, true
 	j.clock.reclaim = filch.Never
 	o.endings.clients[client] = append(o.endings.clients[client], id)
@@ -157,7 +157,7 @@ func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	switch {
 	case !waits:
 	case o.Opens != filch.Never: // a keeper of a forgotten launch may still turn up
-		j.clock.fence = o.Opens
+		j.clock.lostUntil = o.Opens
 		o.wakeJob(j, j.deadline())
 	default:
 		o.begin(t, j)

@@ -32,7 +32,7 @@ func (w *net) cutOff(name filch.NodeName) {
 }
 
 // The launcher of a node that is cut off dies and is started again: the others hear
-// neither, and start what they lost anew when its lease is over.
+// neither, and start the lost jobs again when the lease is over.
 func TestALeaseIsCountedOverARestartThatNobodySees(t *testing.T) {
 	for _, origin := range []bool{false, true} {
 		for _, detached := range []bool{false, true} {

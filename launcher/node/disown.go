@@ -32,7 +32,7 @@ func (o *origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
 	case !e.Ended():
 		o.giveUp(t, j)
 	case !j.req.Detach:
-		o.wasLost(t, j, e)
+		o.onRecordedLost(t, j, e)
 		return
 	}
 	o.abandon(t, j)
@@ -64,11 +64,11 @@ func (o *origin) abandon(t *local.Turn, j *job) {
 	o.ranks.AwaitHeir(t, j.id)
 }
 
-// wasLost ends an attached job after the record reported the job lost with this node: the
-// other nodes did not see this node for a while. Queries were answered with the recorded
-// end already, so the client receives the same end, and this node stops the ranks of the
-// job.
-func (o *origin) wasLost(t *local.Turn, j *job, e *launcher.JobEntry) {
+// onRecordedLost ends an attached job after the record reported the job lost with this
+// node: the other nodes did not see this node for a while. Queries were answered with the
+// recorded end already, so the client receives the same end, and this node stops the
+// ranks of the job.
+func (o *origin) onRecordedLost(t *local.Turn, j *job, e *launcher.JobEntry) {
 	end := o.endings.lostEnd(e)
 	if r := j.run; r != nil {
 		before := r.halt.level
@@ -80,17 +80,17 @@ func (o *origin) wasLost(t *local.Turn, j *job, e *launcher.JobEntry) {
 	o.tell(t, j, launcher.Ended{Job: j.id, State: end.State, Code: end.Code, Cause: end.Cause})
 	o.endings.remember(t, j, e.Told(), end)
 	o.disown(t, j)
-	o.returns.stepOver(t, j)
+	o.returns.returnSlots(t, j)
 }
 
 func (d *endings) lostEnd(e *launcher.JobEntry) launcher.EndRecord {
 	return launcher.EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: d.Cfg.Name, Text: e.Info.Cause}}
 }
 
-// endedElsewhere handles a record with another end of a job that is over on this node:
+// onRecordedEnd handles a record with another end of a job that is over on this node:
 // the recorded end counts. The client of an attached job may come back later, so the
 // recorded end goes to the disk for the client.
-func (d *endings) endedElsewhere(t *local.Turn, id filch.JobID, e *launcher.JobEntry) {
+func (d *endings) onRecordedEnd(t *local.Turn, id filch.JobID, e *launcher.JobEntry) {
 	p := d.past.find(id)
 	attached := p != nil && !p.info.Detached
 	d.past.forget(id)
@@ -114,10 +114,10 @@ func (o *origin) disown(t *local.Turn, j *job) {
 	}
 	o.gatherqueue.releaseHolds(t, j, nil)
 	j.lined = false
-	t.Record(j.seatRecords()...)
+	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
 	o.endWatch(t, j)
 	o.records.DropDraft(j.id)
 	o.endings.dropClient(t, j)
-	o.parents.guestsOver(t, j)
+	o.parents.onParentOver(t, j)
 }

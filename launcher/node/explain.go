@@ -57,10 +57,10 @@ func (e *explainer) missing(j *job) string {
 	if j.unclaimed() {
 		return "waits for its client to come back, as the launcher was restarted"
 	}
-	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
+	if j.clock.lostUntil != filch.Never && len(j.kept.lost) == 0 {
 		return "waits until all keepers that outlived the last launcher have turned up: ranks of it may be among them"
 	}
-	if j.clock.fence != filch.Never {
+	if j.clock.lostUntil != filch.Never {
 		lost := make([]filch.NodeName, len(j.kept.lost))
 		for i := range lost {
 			lost[i] = j.kept.lost[i].Node
@@ -178,9 +178,9 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
-		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.seats), j.run.tally.ended, j.need.Ranks)+e.goneText(j)
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.participants), j.run.tally.ended, j.need.Ranks)+e.goneText(j)
 	case j.run != nil:
-		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.seats))
+		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.participants))
 	case j.gather != nil:
 		e.explainGather(j, &x)
 	default:
@@ -197,7 +197,7 @@ func (e *explainer) goneText(j *job) string {
 	var gone []filch.NodeName
 	for i := range j.run.launch.Nodes {
 		name := j.run.launch.Nodes[i].Node
-		if k := e.Members.Find(name); k >= 0 && e.Members.At(k).Standing == stealer.Gone && !j.run.seats[i].done {
+		if k := e.Members.Find(name); k >= 0 && e.Members.At(k).Standing == stealer.Gone && !j.run.participants[i].done {
 			gone = append(gone, name)
 		}
 	}

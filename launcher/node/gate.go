@@ -10,18 +10,18 @@ import (
 // opened. The new owner treats the gate as open, since ranks may have run, but opens the
 // gate on no node until a node reports started ranks, or all nodes report prepared ranks.
 
-// gateWasOpen records an unsure gate as open: all nodes were ready once.
-func (a *attempts) gateWasOpen(t *local.Turn, j *job) {
+// setGateOpen records an unsure gate as open: all nodes were ready once.
+func (a *attempts) setGateOpen(t *local.Turn, j *job) {
 	j.run.unsure = false
 	a.origin.keep(t, j)
 }
 
-// judgeGate decides whether an unsure gate was open, once each node has reported or is
+// decideGate decides whether an unsure gate was open, once each node has reported or is
 // lost.
-func (a *attempts) judgeGate(t *local.Turn, j *job) {
+func (a *attempts) decideGate(t *local.Turn, j *job) {
 	r, over := j.run, false
-	for i := range r.seats {
-		switch s := &r.seats[i]; {
+	for i := range r.participants {
+		switch s := &r.participants[i]; {
 		case s.done:
 			over = true
 		case s.phase < launcher.PhasePrepared:
@@ -30,7 +30,7 @@ func (a *attempts) judgeGate(t *local.Turn, j *job) {
 	}
 	switch {
 	case !over:
-		a.gateWasOpen(t, j)
+		a.setGateOpen(t, j)
 		a.sendProceed(t, j)
 	case r.lost: // ranks may have started on the lost nodes only
 		a.end(t, j, r.cause.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))

@@ -148,7 +148,7 @@ func (q *gatherqueue) onGrant(t *local.Turn, from filch.NodeName, m *launcher.Gr
 		if (m.Held > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
 			t.Send(from, &launcher.Release{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease})
 		}
-		if j != nil && j.attempt == m.Attempt && j.run != nil && j.run.unsent != nil && j.run.unsent.wounded(from, m) {
+		if j != nil && j.attempt == m.Attempt && j.run != nil && j.run.unsent != nil && j.run.unsent.losesSlots(from, m) {
 			q.origin.unlaunch(t, j)
 			q.origin.again(t, j)
 			q.wakeJob(j, j.deadline())

@@ -59,28 +59,28 @@ func (o *origin) inheritRun(t *local.Turn, j *job, e *launcher.JobEntry) {
 	// How long the attempt has run since the record was written is not known.
 	j.run.at.began, j.run.at.resumed = t.Now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
 	o.keep(t, j)
-	for _, p := range j.run.parts { // the participants have forgotten their ends
-		t.Record(launcher.Record{Key: j.seatKey(int(p.Index)), Part: p})
+	for _, p := range j.run.doneRecords { // the participants have forgotten their ends
+		t.Record(launcher.Record{Key: j.participantKey(int(p.Index)), Participant: p})
 	}
-	o.attempts.seatsOfDead(t, j)
+	o.attempts.giveUpDead(t, j)
 }
 
-// seatsOfDead gives up the ranks of a job on nodes that are dead.
-func (a *attempts) seatsOfDead(t *local.Turn, j *job) {
+// giveUpDead gives up the ranks of a job on nodes that are dead.
+func (a *attempts) giveUpDead(t *local.Turn, j *job) {
 	for _, at := range slices.Clone(j.run.launch.Nodes) {
 		i := a.Members.Find(at.Node)
 		if i < 0 || a.jobs[j.id] != j || j.run == nil {
 			continue
 		}
 		if m := a.Members.At(i); m.Standing >= stealer.Dead {
-			a.seatsLost(t, j, at.Node, deadText(m.Standing))
+			a.onParticipantsLost(t, j, at.Node, deadText(m.Standing))
 		}
 	}
 }
 
-// askSeat asks a participant for a full report. After a takeover, the request names this
+// askReport asks a participant for a full report. After a takeover, the request names this
 // node as the new origin.
-func (a *attempts) askSeat(t *local.Turn, j *job, i int) {
+func (a *attempts) askReport(t *local.Turn, j *job, i int) {
 	to := j.run.launch.Nodes[i].Node
 	if j.kept.hop > 0 {
 		t.Send(to, &launcher.TakeOver{Job: j.id, Attempt: j.attempt, Index: int32(i), Lease: j.run.launch.Nodes[i].Lease, Hop: j.kept.hop})

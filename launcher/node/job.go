@@ -63,14 +63,14 @@ type audience struct {
 
 // jobClock is the moments of a waiting job.
 type jobClock struct {
-	say     time.Duration // StillWaiting is due
-	refresh time.Duration
-	patient time.Duration // gives up
-	reclaim time.Duration // attached, restored: the client must be back
-	fence   time.Duration // lost ranks may run until then: no attempt before; Never: none
-	ask     time.Duration // nodes for lost ranks
-	losses  int32         // attempts with a lost node
-	gates   int32         // launches that failed behind the gate
+	say       time.Duration // StillWaiting is due
+	refresh   time.Duration
+	patient   time.Duration // gives up
+	reclaim   time.Duration // attached, restored: the client must be back
+	lostUntil time.Duration // lost ranks may run until then: no attempt before; Never: none
+	ask       time.Duration // nodes for lost ranks
+	losses    int32         // attempts with a lost node
+	gates     int32         // launches that failed behind the gate
 }
 
 func (j *job) key() slots.Key { return slots.Key{Job: j.id, Attempt: j.attempt} }
@@ -80,7 +80,7 @@ func (o *origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, n
 		id: id, attempt: 1, req: r, need: need, submitted: now, due: filch.Never,
 		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
 	}
-	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, fence: filch.Never, ask: filch.Never}
+	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, lostUntil: filch.Never, ask: filch.Never}
 	o.jobs[id] = j
 	return j
 }
@@ -95,7 +95,7 @@ func (o *origin) tell(t *local.Turn, j *job, e launcher.Event) {
 // deadline is when tickJob is due.
 func (j *job) deadline() time.Duration {
 	c := &j.clock
-	d := min(c.say, c.refresh, c.patient, c.reclaim, c.fence, c.ask)
+	d := min(c.say, c.refresh, c.patient, c.reclaim, c.lostUntil, c.ask)
 	if j.gather != nil {
 		d = min(d, j.gather.Deadline())
 	}
@@ -116,9 +116,9 @@ func (o *origin) tickJob(t *local.Turn, j *job) {
 		j.clock.reclaim = t.Now + ReclaimWait
 	case j.clock.reclaim <= t.Now:
 		j.clock.reclaim = filch.Never
-		o.clientLost(t, j)
-	case j.clock.fence <= t.Now:
-		o.lostranks.unfence(t, j)
+		o.onClientLost(t, j)
+	case j.clock.lostUntil <= t.Now:
+		o.lostranks.stopWaiting(t, j)
 	case j.clock.ask <= t.Now:
 		o.lostranks.askLost(t, j)
 	case j.run != nil:

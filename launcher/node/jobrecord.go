@@ -29,10 +29,10 @@ type kept struct {
 	hop        int32
 	seq        uint64
 	orders     int32
-	cancel     *launcher.CancelOrder // asked for by the record
-	watch      uint64                // of the record, for a cancel
-	unrecorded bool                  // not recorded yet, so not acknowledged
-	lost       []launcher.LostSeat   // where ranks of the job may still run
+	cancel     *launcher.CancelOrder      // asked for by the record
+	watch      uint64                     // of the record, for a cancel
+	unrecorded bool                       // not recorded yet, so not acknowledged
+	lost       []launcher.LostParticipant // where ranks of the job may still run
 
 	restored bool // by a restarted launcher, which may have forgotten a launch
 
@@ -79,7 +79,7 @@ func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
 		r := o.jobRecord(j)
 		r.Request.Order = nil
 		if j.run != nil && !mutantEntryParts {
-			r.Shared.Done = j.run.parts
+			r.Shared.Done = j.run.doneRecords
 		}
 		e.Resume = r
 	}
@@ -131,7 +131,7 @@ func (o *origin) OnOverruled(t *local.Turn, e *launcher.JobEntry, id filch.JobID
 		return o.jobs[id] == j
 	}
 	if e.Owner != o.Cfg.Name {
-		o.endings.endedElsewhere(t, id, e)
+		o.endings.onRecordedEnd(t, id, e)
 		if onDisk {
 			t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 		}
@@ -169,7 +169,7 @@ func (o *origin) jobRecord(j *job) *launcher.JobRecord {
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
 		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Losses: j.clock.losses},
 	}
-	if j.clock.fence != filch.Never {
+	if j.clock.lostUntil != filch.Never {
 		r.Shared.Lost = j.kept.lost
 	}
 	if j.step != nil {
@@ -198,38 +198,38 @@ func (d *endings) keepEnd(t *local.Turn, j *job, e launcher.EndRecord) {
 	t.Record(launcher.Record{Key: launcher.RecordKey(j.id), Job: r})
 }
 
-func (j *job) seatKey(i int) string {
+func (j *job) participantKey(i int) string {
 	return fmt.Sprintf("job/%d/%d/%d", j.id, j.attempt, i)
 }
 
-// keepSeat records a participant as done, before the participant may forget its ends.
-func (a *attempts) keepSeat(t *local.Turn, j *job, i int) {
-	if len(j.run.seats) < 2 {
+// recordDone records a participant as done, before the participant may forget its ends.
+func (a *attempts) recordDone(t *local.Turn, j *job, i int) {
+	if len(j.run.participants) < 2 {
 		return
 	}
 	tally, node := &j.run.tally, j.run.launch.Nodes[i].Node
-	r := &launcher.PartRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.seats[i].lost, Bad: tally.bad, High: tally.high, SRun: tally.srun}
+	r := &launcher.ParticipantRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.participants[i].lost, Bad: tally.bad, High: tally.high, SRun: tally.srun}
 	r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 	for k := range tally.list {
 		if tally.nodes[k] == node {
 			r.Ends = append(r.Ends, tally.list[k])
 		}
 	}
-	j.run.seats[i].kept = true
-	j.run.parts = append(j.run.parts, r)
-	t.Record(launcher.Record{Key: j.seatKey(i), Part: r})
+	j.run.participants[i].kept = true
+	j.run.doneRecords = append(j.run.doneRecords, r)
+	t.Record(launcher.Record{Key: j.participantKey(i), Participant: r})
 }
 
-// seatRecords returns the removals of the records of an attempt's participants. The
+// participantRecords returns the removals of the records of an attempt's participants. The
 // removals go after the job's own record with the end of the attempt: otherwise, a
 // launcher that dies in between would take a participant for lost.
-func (j *job) seatRecords() (gone []launcher.Record) {
+func (j *job) participantRecords() (gone []launcher.Record) {
 	if j.run == nil {
 		return nil
 	}
-	for i := range j.run.seats {
-		if j.run.seats[i].kept {
-			gone = append(gone, launcher.Record{Key: j.seatKey(i)})
+	for i := range j.run.participants {
+		if j.run.participants[i].kept {
+			gone = append(gone, launcher.Record{Key: j.participantKey(i)})
 		}
 	}
 	return gone

@@ -83,7 +83,7 @@ func (k *knot) waitsInside(j *job) (launcher.Wait, bool) {
 		return launcher.Wait{Job: j.id, Runs: true}, true
 	case j.step != nil:
 		return k.waitsForSiblings(j)
-	case j.gather == nil && !j.lined || c.patient != filch.Never || c.fence != filch.Never:
+	case j.gather == nil && !j.lined || c.patient != filch.Never || c.lostUntil != filch.Never:
 		return launcher.Wait{}, false
 	}
 	return launcher.Wait{Job: j.id, Ticket: j.ticket, Need: j.need}, true

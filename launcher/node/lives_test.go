@@ -53,7 +53,7 @@ func TestEndsBeforeTheOriginIsDeclaredDead(t *testing.T) {
 	w.quiet()
 }
 
-// Who takes a job over tells its participants so until they answer.
+// A node that takes a job over repeats the TakeOver until the participants answer.
 func TestATakeoverIsToldAgain(t *testing.T) {
 	w, id := heir(t, func(k *keeper) { k.at = 40 * sec })
 	w.run(2 * sec)
@@ -366,7 +366,7 @@ func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 	}
 }
 
-// Who gave a job up for another node says nothing more about it: not that it is
+// A node that gave a job up for another node says nothing more about it: not that it is
 // over, and not that its ends are known.
 func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
 	w, id := heir(t, func(k *keeper) {

@@ -112,7 +112,7 @@ func TestRanksThatWereAdoptedAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Who takes a job over does not hear a node that all others hear. Its ranks wait for
+// A node that takes a job over does not hear a node that all others hear. Its ranks wait for
 // an heir, longer than for an origin that lives.
 func TestRanksThatAnHeirDoesNotHearAreWaitedFor(t *testing.T) {
 	for _, heals := range []bool{false, true} {

@@ -207,7 +207,7 @@ func (h *host) act() {
 	o := h.out
 	h.out = launcher.Outbox{}
 	for _, r := range o.Records {
-		if r.Job == nil && r.Part == nil {
+		if r.Job == nil && r.Participant == nil {
 			delete(h.records, r.Key)
 		} else {
 			h.records[r.Key] = r

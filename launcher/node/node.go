@@ -129,13 +129,13 @@ func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
 		n.forgetUnheard(t)
 	}
 	for {
-		job, part := n.origin.timers.Next(), n.Ranks.Next()
+		job, rank := n.origin.timers.Next(), n.Ranks.Next()
 		switch {
-		case min(job, part) > now:
+		case min(job, rank) > now:
 			n.tickParts(t)
 			n.settle(t)
 			return
-		case job <= part:
+		case job <= rank:
 			n.origin.tickNext(t)
 		default:
 			n.Ranks.TickNext(t)
@@ -157,7 +157,7 @@ func (n *Node) tickParts(t *local.Turn) {
 	if n.Records.LoadDue(t.Now) {
 		n.Records.Advertise(t, n.Slots())
 	}
-	n.Ranks.TickFence(t)
+	n.Ranks.TickCutoff(t)
 	n.Tasks.Tick(t)
 }
 

@@ -14,7 +14,7 @@ import (
 // A launcher whose disk is full forgets that it launched an attempt, and a node that has
 // a part of that does not hear of it. Asked for slots under the same number it lends none:
 // its ranks are those of the first launch, and the gate of the second would let them run.
-func TestAPartOfAForgottenLaunchIsNoPartOfTheNext(t *testing.T) {
+func TestAParticipantOfAForgottenLaunchIsNotInTheNext(t *testing.T) {
 	w := newNet(t, 4, 4)
 	w.behave = func(k *keeper) {
 		k.at = map[filch.NodeName]time.Duration{"n1": 60 * sec, "n2": 2 * sec, "n3": 2 * sec, "n4": 2050 * ms}[k.host.Name]

@@ -19,7 +19,7 @@ func (n *Node) Peer(now time.Duration, p local.Peer, out *launcher.Outbox) {
 	t := n.self.Turn(now, out)
 	if p.Name == n.self.Cfg.Name {
 		if p.Standing == stealer.Dead {
-			n.declaredDead(t)
+			n.onDeclaredDead(t)
 			n.settle(t)
 		}
 		return
@@ -54,23 +54,23 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old local.Peer, known boo
 	was := !known || old.Standing >= stealer.Dead
 	switch {
 	case gone && !was:
-		n.peerDead(t, p)
+		n.onPeerDead(t, p)
 	case !gone && known && p.Incarnation != old.Incarnation:
-		n.peerReborn(t, p)
+		n.onPeerReborn(t, p)
 	case !gone && was:
 		// The origin may have been away when its ranks were adopted here.
 		n.Ranks.ReportTo(t, p.Name)
 		n.origin.askBack(t, p.Name)
 	}
 	if !gone && (was || p.Incarnation != old.Incarnation) {
-		n.origin.lostIsBack(t, p, old, known)
+		n.origin.onLostNodeBack(t, p, old, known)
 	}
-	n.origin.gathersChanged(t, i, old, known)
+	n.origin.onMemberChanged(t, i, old, known)
 	n.settle(t)
 }
 
-// gathersChanged passes a change in the list of members to the gathering jobs.
-func (q *gatherqueue) gathersChanged(t *local.Turn, i int32, old local.Peer, known bool) {
+// onMemberChanged passes a change in the list of members to the gathering jobs.
+func (q *gatherqueue) onMemberChanged(t *local.Turn, i int32, old local.Peer, known bool) {
 	for _, j := range q.sortedJobs() {
 		q.park(t, j)
 		if j.gather == nil {
@@ -91,9 +91,9 @@ func (a *attempts) askBack(t *local.Turn, name filch.NodeName) {
 		if j.run == nil {
 			continue
 		}
-		for i := range j.run.seats {
-			if s := &j.run.seats[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
-				a.askSeat(t, j, i)
+		for i := range j.run.participants {
+			if s := &j.run.participants[i]; s.back != filch.Never && j.run.launch.Nodes[i].Node == name {
+				a.askReport(t, j, i)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (a *attempts) askBack(t *local.Turn, name filch.NodeName) {
 // gone: otherwise the job would block all other jobs forever. The job asks again when
 // there are enough nodes.
 func (q *gatherqueue) park(t *local.Turn, j *job) {
-	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.fence != filch.Never {
+	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never {
 		return
 	}
 	fits := q.NeverFits(&j.need) == nil
@@ -123,36 +123,36 @@ func deadText(s stealer.Standing) string {
 	return "no sign of life"
 }
 
-// peerDead ends everything in which a dead node had a part: its holds here, the ranks
+// onPeerDead ends everything in which a dead node took part: its holds here, the ranks
 // here of its jobs, and our jobs with ranks there.
-func (n *Node) peerDead(t *local.Turn, p local.Peer) {
+func (n *Node) onPeerDead(t *local.Turn, p local.Peer) {
 	n.self.Ledger.Forget(t.Now, p.Name, math.MaxUint64)
 	n.Ranks.OnOriginDead(t, p.Name)
-	n.origin.participantDead(t, p)
+	n.origin.onPeerDead(t, p)
 }
 
-// participantDead gives up the ranks of this node's jobs on a dead node, and the steps
+// onPeerDead gives up the ranks of this node's jobs on a dead node, and the steps
 // started by the dead node in these jobs.
-func (o *origin) participantDead(t *local.Turn, p local.Peer) {
+func (o *origin) onPeerDead(t *local.Turn, p local.Peer) {
 	for _, j := range o.sortedJobs() {
-		o.attempts.seatsLost(t, j, p.Name, deadText(p.Standing))
+		o.attempts.onParticipantsLost(t, j, p.Name, deadText(p.Standing))
 	}
-	o.parents.guestsOf(t, p.Name)
+	o.parents.onGuestsLost(t, p.Name)
 }
 
-func (a *attempts) seatsLost(t *local.Turn, j *job, name filch.NodeName, why string) {
+func (a *attempts) onParticipantsLost(t *local.Turn, j *job, name filch.NodeName, why string) {
 	if j.run == nil {
 		return
 	}
 	r, hit := j.run, false
 	if r.unsent != nil {
-		a.unsentLost(t, j, name)
+		a.onUnsentLost(t, j, name)
 		return
 	}
-	for i := range r.seats {
-		if r.launch.Nodes[i].Node == name && !r.seats[i].done {
+	for i := range r.participants {
+		if r.launch.Nodes[i].Node == name && !r.participants[i].done {
 			hit = true
-			a.seatLost(t, j, i, why)
+			a.onParticipantLost(t, j, i, why)
 		}
 	}
 	if hit && a.jobs[j.id] == j && j.run == r {
@@ -160,62 +160,62 @@ func (a *attempts) seatsLost(t *local.Turn, j *job, name filch.NodeName, why str
 	}
 }
 
-// unsentLost takes back a launch waiting for its record when a needed node has lost its
+// onUnsentLost takes back a launch waiting for its record when a needed node has lost its
 // holds for the launch.
-func (a *attempts) unsentLost(t *local.Turn, j *job, name filch.NodeName) {
+func (a *attempts) onUnsentLost(t *local.Turn, j *job, name filch.NodeName) {
 	if slices.ContainsFunc(j.run.launch.Nodes, func(at launcher.NodeRanks) bool { return at.Node == name }) {
 		a.unlaunch(t, j)
 		a.origin.again(t, j)
 	}
 }
 
-// peerReborn handles the restart of a node's launcher. The node's holds here are void.
+// onPeerReborn handles the restart of a node's launcher. The node's holds here are void.
 // Ranks of its jobs here go on if the new launcher remembers the jobs, and ranks there of
 // our jobs go on if their keepers are adopted.
-func (n *Node) peerReborn(t *local.Turn, p local.Peer) {
+func (n *Node) onPeerReborn(t *local.Turn, p local.Peer) {
 	n.self.Ledger.Forget(t.Now, p.Name, p.Incarnation)
 	n.Ranks.ReportTo(t, p.Name)
-	n.origin.participantReborn(t, p)
+	n.origin.onPeerReborn(t, p)
 }
 
-// participantReborn asks the new launcher of a node for the ranks of this node's jobs.
-func (a *attempts) participantReborn(t *local.Turn, p local.Peer) {
+// onPeerReborn asks the new launcher of a node for the ranks of this node's jobs.
+func (a *attempts) onPeerReborn(t *local.Turn, p local.Peer) {
 	for _, j := range a.sortedJobs() {
 		if j.run == nil {
 			continue
 		}
 		a.parents.remindGuests(t, j, p.Name)
 		if j.run.unsent != nil {
-			a.unsentLost(t, j, p.Name)
+			a.onUnsentLost(t, j, p.Name)
 			continue
 		}
-		for i := range j.run.seats {
-			if s := &j.run.seats[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
+		for i := range j.run.participants {
+			if s := &j.run.participants[i]; j.run.launch.Nodes[i].Node == p.Name && !s.done {
 				s.back = t.Now + ReadoptWait
 				s.again, s.wait = min(s.again, t.Now+RepeatMin), RepeatMin
 				j.run.at.again = min(j.run.at.again, s.back, s.again)
-				a.askSeat(t, j, i)
+				a.askReport(t, j, i)
 			}
 		}
 		a.wakeJob(j, j.deadline())
 	}
 }
 
-// declaredDead handles this node's death as declared by the others while the node was
+// onDeclaredDead handles this node's death as declared by the others while the node was
 // stopped: they ended the ranks of its jobs, and gave up the ranks here.
-func (n *Node) declaredDead(t *local.Turn) {
+func (n *Node) onDeclaredDead(t *local.Turn) {
 	t.Note(local.NoteWarn, 0, n.self.Cfg.Name, "the other nodes declared this one dead: ending all ranks here")
 	n.self.Dead = true
 	// A job begun here now would delay the next life for as long as the job runs.
 	n.self.Ledger.Shut()
 	n.Tasks.EndAll(t)
 	n.Ranks.EndAll(t)
-	n.origin.jobsOfDead(t)
+	n.origin.onDeclaredDead(t)
 }
 
-// jobsOfDead ends the running jobs of this node, and makes its waiting jobs give back
+// onDeclaredDead ends the running jobs of this node, and makes its waiting jobs give back
 // their holds: the others declared this node dead.
-func (o *origin) jobsOfDead(t *local.Turn) {
+func (o *origin) onDeclaredDead(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
 		if j.req.Detach && j.kept.seq > 0 {
 			o.giveUp(t, j)
@@ -227,9 +227,9 @@ func (o *origin) jobsOfDead(t *local.Turn) {
 			continue
 		}
 		r := j.run
-		for i := range r.seats {
+		for i := range r.participants {
 			if r.launch.Nodes[i].Node != o.Cfg.Name {
-				o.attempts.seatLost(t, j, i, o.lostText())
+				o.attempts.onParticipantLost(t, j, i, o.lostText())
 			}
 		}
 		if o.jobs[j.id] == j && j.run == r && !r.going {
@@ -262,15 +262,16 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *launcher.Outbo
 	n.Ranks.WatchMajority(t)
 	n.Records.Pump(t)
 	n.Tasks.OnReborn(t)
-	n.origin.jobsReborn(t)
+	n.origin.onReborn(t)
 	n.settle(t)
 }
 
-// jobsReborn makes the waiting jobs ask again, after this node was declared dead.
-func (o *origin) jobsReborn(t *local.Turn) {
+// onReborn makes the waiting jobs ask again, after this node was declared dead.
+func (o *origin) onReborn(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
-		// Unclaimed, unrecorded and fenced jobs begin by themselves.
-		if j.run == nil && !j.unclaimed() && !j.kept.unrecorded && j.clock.fence == filch.Never {
+		// Unclaimed and unrecorded jobs, and jobs that wait for lost ranks, begin by
+		// themselves.
+		if j.run == nil && !j.unclaimed() && !j.kept.unrecorded && j.clock.lostUntil == filch.Never {
 			o.gatherqueue.releaseHolds(t, j, nil)
 			o.again(t, j)
 		}

@@ -262,7 +262,7 @@ func TestIDsAreNeverGivenOutTwice(t *testing.T) {
 
 // The same of a node that only takes part: what its ranks do when they are
 // ended is nobody's business any more.
-func TestADeclaredDeadPartEnds(t *testing.T) {
+func TestADeclaredDeadParticipantEnds(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at, k.stubborn = 60*sec, true }
 	id := w.submit("n1", 1, gang(8))
@@ -297,7 +297,7 @@ func TestADeclaredDeadPartEnds(t *testing.T) {
 	w.quiet()
 }
 
-// Who waits for a job on a node that is declared dead meanwhile is told when it ends.
+// A client that waits for a job on a node declared dead meanwhile receives the end.
 func TestAWatchOutlivesALife(t *testing.T) {
 	w := newNet(t, 5, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }

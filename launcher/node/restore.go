@@ -46,11 +46,11 @@ func (o *origin) Restore(now time.Duration, records []launcher.Record, out *laun
 	if !mutantRestoreOpen {
 		o.Ledger.Shut()
 	}
-	done := make(map[slots.Key][]*launcher.PartRecord)
+	done := make(map[slots.Key][]*launcher.ParticipantRecord)
 	for _, r := range records {
-		if r.Part != nil && !mutantRestoreParts {
-			k := slots.Key{Job: r.Part.Job, Attempt: r.Part.Attempt}
-			done[k] = append(done[k], r.Part)
+		if r.Participant != nil && !mutantRestoreParts {
+			k := slots.Key{Job: r.Participant.Job, Attempt: r.Participant.Attempt}
+			done[k] = append(done[k], r.Participant)
 		}
 	}
 	records = slices.Clone(records)
@@ -66,10 +66,10 @@ func (o *origin) Restore(now time.Duration, records []launcher.Record, out *laun
 		}
 	}
 	for _, r := range records {
-		if r.Part == nil {
+		if r.Participant == nil {
 			continue
 		}
-		if j := o.jobs[r.Part.Job]; j == nil || j.run == nil || j.attempt != r.Part.Attempt {
+		if j := o.jobs[r.Participant.Job]; j == nil || j.run == nil || j.attempt != r.Participant.Attempt {
 			out.Records = append(out.Records, launcher.Record{Key: r.Key}) // of an ended attempt
 		}
 	}
@@ -100,18 +100,18 @@ func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
 	if !n.self.Dead {
 		n.self.Ledger.Open(now)
 	}
-	n.origin.keepersSettled(t)
+	n.origin.onKeepersSettled(t)
 	n.settle(t)
 }
 
-// keepersSettled starts the jobs that waited for keepers to be adopted: none was.
-func (f *lostranks) keepersSettled(t *local.Turn) {
+// onKeepersSettled starts the jobs that waited for keepers to be adopted: none was.
+func (f *lostranks) onKeepersSettled(t *local.Turn) {
 	for _, j := range f.sortedJobs() {
-		f.lostLess(t, j)
+		f.startIfNoneLost(t, j)
 	}
 }
 
-func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launcher.PartRecord) {
+func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launcher.ParticipantRecord) {
 	if r.Ended != nil {
 		o.endings.restoreEnd(t, r)
 		return
@@ -155,12 +155,12 @@ func (o *origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need
 
 // goOn continues a job of a record that was not launched when the record was written;
 // lost are nodes that may still have ranks of an earlier attempt.
-func (o *origin) goOn(t *local.Turn, j *job, lost []launcher.LostSeat) {
+func (o *origin) goOn(t *local.Turn, j *job, lost []launcher.LostParticipant) {
 	switch {
 	case j.step != nil:
 		o.askStep(t, j)
 	case len(lost) > 0:
-		o.lostranks.fenceAgain(t, j, lost)
+		o.lostranks.waitForLostAgain(t, j, lost)
 	default:
 		j.attempt++
 		o.begin(t, j)
@@ -184,14 +184,14 @@ func (j *job) restartWait() {
 }
 
 // rejoin asks the participants of a launched job for their full state.
-func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.PartRecord) {
+func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.ParticipantRecord) {
 	r := o.attempts.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
 	opened := rec.Going || rec.Shared.Unsure
 	if opened && !mutantRestoreGate {
 		began := j.waited
 		o.attempts.openGate(t, j)
-		r.unsure = rec.Shared.Unsure && len(r.seats) > 1
+		r.unsure = rec.Shared.Unsure && len(r.participants) > 1
 		j.waited = began
 		r.told = true
 		j.state = filch.Running
@@ -202,8 +202,8 @@ func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 	// As after the launch, in case a participant is never ready.
 	r.at.prepare = t.Now + r.prepareWait()
 	for _, p := range done {
-		if p.Index >= 0 && int(p.Index) < len(r.seats) && !r.seats[p.Index].done {
-			o.attempts.restoreSeat(j, p)
+		if p.Index >= 0 && int(p.Index) < len(r.participants) && !r.participants[p.Index].done {
+			o.attempts.restoreDone(j, p)
 		}
 	}
 	if r.tally.ended > 0 {
@@ -215,30 +215,30 @@ func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 	} else if !opened && r.done > 0 {
 		o.attempts.regate(t, j, "a participant gave up behind the gate")
 	}
-	for i := range r.seats {
-		s := &r.seats[i]
+	for i := range r.participants {
+		s := &r.participants[i]
 		if s.done {
 			continue
 		}
 		s.back, s.again, s.wait = t.Now+ReadoptWait, t.Now+RepeatMin, RepeatMin
 		r.at.again = min(r.at.again, s.again)
-		o.attempts.askSeat(t, j, i)
+		o.attempts.askReport(t, j, i)
 	}
 	if o.attempts.remote(rec.Nodes) {
 		o.attempts.renewAt = min(o.attempts.renewAt, t.Now+RenewEvery)
 	}
-	if r.done == int32(len(r.seats)) {
-		o.runOver(t, j) // the launcher died before it handled the last end
+	if r.done == int32(len(r.participants)) {
+		o.onRunOver(t, j) // the launcher died before it handled the last end
 	}
 }
 
-func (a *attempts) restoreSeat(j *job, p *launcher.PartRecord) {
+func (a *attempts) restoreDone(j *job, p *launcher.ParticipantRecord) {
 	r := j.run
-	s, t := &r.seats[p.Index], &r.tally
-	a.seatGone(r, s, launcher.PhaseDone)
+	s, t := &r.participants[p.Index], &r.tally
+	a.countDone(r, s, launcher.PhaseDone)
 	s.kept, s.lost = true, p.Lost
 	s.runsFor = a.lost.mayRunFor(j, r.launch.Nodes[p.Index].Node, false)
-	r.parts = append(r.parts, p)
+	r.doneRecords = append(r.doneRecords, p)
 	r.lost = r.lost || p.Lost
 	t.ended += launcher.CountRanks(r.launch.Nodes[p.Index].Ranks)
 	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)

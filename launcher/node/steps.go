@@ -214,7 +214,7 @@ func (p *parents) stepRooms(j *job, need *stealer.Need, guests []*guest) []steal
 func (p *parents) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) stealer.Offer {
 	at := &j.run.launch.Nodes[i]
 	offer := stealer.Offer{Node: at.Node, Lease: at.Lease}
-	if !need.Allows(at.Node) || j.run.seats[i].done {
+	if !need.Allows(at.Node) || j.run.participants[i].done {
 		return offer
 	}
 	room := p.hostRoom(j, i)
@@ -311,8 +311,8 @@ func (o *origin) onStepGrant(t *local.Turn, from filch.NodeName, m *launcher.Ste
 	o.attempts.launch(t, j, shares, nil)
 }
 
-// stepOver gives a step's slots back to its parent.
-func (r *returns) stepOver(t *local.Turn, j *job) {
+// returnSlots gives a step's slots back to its parent.
+func (r *returns) returnSlots(t *local.Turn, j *job) {
 	if j.step != nil && j.step.arbiter != "" {
 		r.owe(t, j.step.arbiter, &launcher.StepDone{Job: j.id, Parent: j.req.Parent, Task: j.req.Task})
 	}
@@ -362,9 +362,9 @@ func (p *parents) onStepDone(t *local.Turn, from filch.NodeName, m *launcher.Ste
 	}
 }
 
-// guestsOver refuses the steps still waiting when their parent ended; running steps are
+// onParentOver refuses the steps still waiting when their parent ended; running steps are
 // stopped by the nodes of the parent's slots.
-func (p *parents) guestsOver(t *local.Turn, j *job) {
+func (p *parents) onParentOver(t *local.Turn, j *job) {
 	for _, g := range j.guests {
 		if g.nodes == nil {
 			t.Send(g.from, &launcher.StepGrant{
@@ -376,8 +376,8 @@ func (p *parents) guestsOver(t *local.Turn, j *job) {
 	j.guests = nil
 }
 
-// guestsOf drops the steps whose origin is dead.
-func (p *parents) guestsOf(t *local.Turn, name filch.NodeName) {
+// onGuestsLost drops the steps whose origin is dead.
+func (p *parents) onGuestsLost(t *local.Turn, name filch.NodeName) {
 	for _, j := range p.sortedJobs() {
 		if len(j.guests) == 0 {
 			continue

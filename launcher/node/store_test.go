@@ -258,7 +258,7 @@ func (w *net) heal(name filch.NodeName) {
 }
 
 // An origin that is cut off loses its jobs to the others; what runs on it ends
-// before anything of it may start anew.
+// before the job may start again.
 func TestAnOriginThatIsCutOffLosesItsJobs(t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		w := newNet(t, 5, 4)

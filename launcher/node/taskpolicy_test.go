@@ -35,7 +35,7 @@ func (w *net) setPolicy(name filch.NodeName, p policy.Policy) (version dht.Versi
 }
 
 // A node that was not told of a policy reads it while it has tasks, keeps it
-// when it is declared dead, and has it again when it is started anew.
+// when it is declared dead, and has it again when it is started again.
 func TestPolicyReachesEveryNode(t *testing.T) {
 	w := newNet(t, 3, 2)
 	w.chores.lasts = sec

@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch/stealer"
 )
 
-// Config configures a Node. Name, Incarnation and Capacity must be set; the zero value of the
-// other fields is usable.
+// Config configures a Node. Name, Incarnation and Capacity must be set; the zero value of
+// the other fields is usable.
 type Config struct {
 	Name        filch.NodeName
 	Instance    string // uuid

@@ -14,11 +14,11 @@ import (
 func (h *Ranks) onAdopted(t *local.Turn, ev launcher.Adopted) {
 	l := &ev.Start.Launch
 	k := keyOf(l.Ident)
-	if p := h.parts[k]; p != nil {
+	if p := h.participants[k]; p != nil {
 		return
 	}
 	if ev.Start.Index < 0 || int(ev.Start.Index) >= len(l.Nodes) {
-		h.partFor(t, l.Ident)
+		h.participantFor(t, l.Ident)
 		return
 	}
 	at := l.Nodes[ev.Start.Index]
@@ -27,27 +27,27 @@ func (h *Ranks) onAdopted(t *local.Turn, ev launcher.Adopted) {
 		Lease: at.Lease, Ranks: a.Want, Slots: ev.Start.Slots, GPUs: ev.Start.GPUs, MemBytes: ev.Start.Memory,
 	}
 	ok := false
-	if parent := h.partOf(l.Parent); l.Parent != 0 && parent != nil {
+	if parent := h.latest(l.Parent); l.Parent != 0 && parent != nil {
 		ok = h.Ledger.AdoptSub(a, loan, parent.key, int32(len(ev.Ended)) >= a.Want)
 	} else {
 		ok = h.Ledger.Adopt(a, loan, h.stepsOf(l.Ident.Job)...)
 	}
 	if !ok {
 		t.Note(local.NoteError, k.Job, h.Cfg.Name, "cannot adopt a keeper: its slots are taken")
-		h.partFor(t, l.Ident)
+		h.participantFor(t, l.Ident)
 		return
 	}
-	p := &part{
+	p := &participant{
 		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: launcher.PhasePreparing, ends: ev.Ended,
-		again: filch.Never, due: filch.Never, flags: partFlags{open: ev.Start.Go, adopted: true, hop: l.Hop},
+		again: filch.Never, due: filch.Never, flags: flags{open: ev.Start.Go, adopted: true, hop: l.Hop},
 	}
 	if len(ev.Ended) > 0 {
 		p.phase = launcher.PhaseStarted
 	}
-	h.parts[k] = p
-	h.heard(t, p)
+	h.participants[k] = p
+	h.renewLease(t, p)
 	h.resume(t, p, ev.Start.Lease)
-	h.wakePart(p, min(p.until, p.pull))
+	h.setTimer(p, min(p.until, p.pull))
 	h.report(t, p)
 	if l.Task != 0 {
 		h.stopTaskStep(t, p, TaskGone)

@@ -14,10 +14,10 @@ const (
 	// HeirWait is how long ranks of a detached job whose origin is dead wait for a node
 	// to take the job over.
 	HeirWait = 30 * time.Second
-	// FenceTerm is how long a node goes on with the ranks of detached jobs after its last
+	// CutoffTerm is how long a node goes on with the ranks of detached jobs after its last
 	// contact with most of the other nodes. The other nodes wait equally long before they
 	// start again ranks possibly still running here.
-	FenceTerm = JobTerm
+	CutoffTerm = JobTerm
 	// suspectTime is how long a node is silent before the other nodes suspect the node.
 	suspectTime = 2 * time.Second
 )
@@ -26,7 +26,7 @@ const (
 // the origin.
 func (h *Ranks) OnTakeOver(t *local.Turn, from filch.NodeName, m *launcher.TakeOver) {
 	k := slots.Key{Job: m.Job, Attempt: m.Attempt}
-	p := h.parts[k]
+	p := h.participants[k]
 	if p == nil {
 		if t.Now < h.Began+AdoptGrace {
 			return // a keeper may still turn up
@@ -41,33 +41,33 @@ func (h *Ranks) OnTakeOver(t *local.Turn, from filch.NodeName, m *launcher.TakeO
 		l := *p.launch
 		l.Origin, l.Hop = from, m.Hop
 		p.launch, p.flags.hop, p.flags.orphan = &l, m.Hop, false
-		p.have, p.level, p.sigs, p.flags.voice = 0, 0, 0, 0
+		p.have, p.level, p.sigs, p.flags.sigsFrom = 0, 0, 0, 0
 	}
-	h.heard(t, p)
+	h.renewLease(t, p)
 	h.report(t, p)
-	h.wakePart(p, min(p.until, p.again, p.pull))
+	h.setTimer(p, min(p.until, p.again, p.pull))
 }
 
-// acceptsFrom reports whether a part accepts the messages of a node.
-func (p *part) acceptsFrom(from filch.NodeName) bool {
+// acceptsFrom reports whether a participant accepts the messages of a node.
+func (p *participant) acceptsFrom(from filch.NodeName) bool {
 	return p.flags.hop == 0 || from == p.launch.Origin || mutantHopless
 }
 
-// inherits reports whether a part is kept for the node that takes the job over.
-func (p *part) inherits() bool { return p.handsOn() && !p.over() }
+// inherits reports whether a participant is kept for the node that takes the job over.
+func (p *participant) inherits() bool { return p.handsOn() && !p.over() }
 
-// handsOn reports whether another node takes the job of a part over when the origin is
-// dead.
-func (p *part) handsOn() bool { return p.launch.Detach }
+// handsOn reports whether another node takes the job of a participant over when the
+// origin is dead.
+func (p *participant) handsOn() bool { return p.launch.Detach }
 
 // inTouch reports whether this node sees most of the other nodes. A node restarted under
 // ranks of detached jobs must also know the roster.
 func (h *Ranks) inTouch() bool {
-	return h.store.SawMajority() && (!h.fence.restarted || h.store.KnowsRoster())
+	return h.store.SawMajority() && (!h.cutoff.restarted || h.store.KnowsRoster())
 }
 
-// fence is the time since which this node is cut off from most of the other nodes.
-type fence struct {
+// cutoff is the time since which this node is cut off from most of the other nodes.
+type cutoff struct {
 	cut, at   time.Duration
 	restarted bool // under ranks of detached jobs
 }
@@ -75,7 +75,7 @@ type fence struct {
 // WatchMajority records when this node loses sight of most of the other nodes, and when
 // this node sees most again.
 func (h *Ranks) WatchMajority(t *local.Turn) {
-	f := &h.fence
+	f := &h.cutoff
 	switch {
 	case h.inTouch():
 		f.cut, f.at = filch.Never, filch.Never
@@ -84,25 +84,25 @@ func (h *Ranks) WatchMajority(t *local.Turn) {
 	}
 }
 
-// TickFence ends ranks when this node was cut off for too long.
-func (h *Ranks) TickFence(t *local.Turn) {
-	if h.fence.at <= t.Now {
-		h.fenceOff(t)
+// TickCutoff ends ranks when this node was cut off for too long.
+func (h *Ranks) TickCutoff(t *local.Turn) {
+	if h.cutoff.at <= t.Now {
+		h.endCutOff(t)
 	}
 }
 
-// fenceOff ends the ranks here of detached jobs. The other nodes wait until this moment
+// endCutOff ends the ranks here of detached jobs. The other nodes wait until this moment
 // before they start the jobs again or report the ranks lost.
-func (h *Ranks) fenceOff(t *local.Turn) {
-	h.fence.at = filch.Never
+func (h *Ranks) endCutOff(t *local.Turn) {
+	h.cutoff.at = filch.Never
 	if h.inTouch() || mutantNoFenceOff {
-		h.fence.cut = filch.Never
+		h.cutoff.cut = filch.Never
 		return
 	}
-	for _, p := range h.sortedParts() {
+	for _, p := range h.sorted() {
 		if p.inherits() && p.level == 0 {
-			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "cut off from most nodes for %s: ending the ranks here", FenceTerm)
-			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "%s was cut off from most nodes for %s", h.Cfg.Name, FenceTerm)}
+			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "cut off from most nodes for %s: ending the ranks here", CutoffTerm)
+			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "%s was cut off from most nodes for %s", h.Cfg.Name, CutoffTerm)}
 			h.stop(t, p, launcher.SigTerm, p.launch.KillWait, "this node is cut off from most others")
 		}
 	}
@@ -110,22 +110,22 @@ func (h *Ranks) fenceOff(t *local.Turn) {
 
 // originMayReturn reports whether the ranks of a detached job go on although their origin
 // was silent for longer than its lease: the origin is there, or a new owner will be.
-func (h *Ranks) originMayReturn(p *part) bool { return h.Alive(p.launch.Origin) }
+func (h *Ranks) originMayReturn(p *participant) bool { return h.Alive(p.launch.Origin) }
 
 // AwaitHeir makes this node's ranks of a job wait for a message of the new owner, after
 // another node took the job over from this node.
 func (h *Ranks) AwaitHeir(t *local.Turn, id filch.JobID) {
-	for _, p := range h.sortedParts() {
+	for _, p := range h.sorted() {
 		if p.key.Job == id && h.mine(p) && !p.over() {
 			p.until, p.pull = t.Now+JobTerm, filch.Never
-			h.wakePart(p, p.until)
+			h.setTimer(p, p.until)
 		}
 	}
 }
 
-// ReportTo reports to an origin the state of its parts here.
+// ReportTo reports to an origin the state of its participants here.
 func (h *Ranks) ReportTo(t *local.Turn, origin filch.NodeName) {
-	for _, q := range h.sortedParts() {
+	for _, q := range h.sorted() {
 		if q.launch.Origin == origin && !q.flags.orphan {
 			h.report(t, q)
 		}
@@ -135,20 +135,21 @@ func (h *Ranks) ReportTo(t *local.Turn, origin filch.NodeName) {
 // OnOriginDead leaves the ranks here of a dead node's jobs to the node taking the job over,
 // and ends the ranks of jobs without an heir.
 func (h *Ranks) OnOriginDead(t *local.Turn, name filch.NodeName) {
-	for _, q := range h.sortedParts() {
+	for _, q := range h.sorted() {
 		if q.launch.Origin != name {
 			continue
 		}
 		if q.inherits() || q.over() && q.handsOn() {
-			// A finished part waits too: only this node may know how its ranks ended.
+			// A finished participant waits too: only this node may know how its ranks
+			// ended.
 			q.again, q.pull, q.until = filch.Never, filch.Never, t.Now+HeirWait
-			h.wakePart(q, q.until)
+			h.setTimer(q, q.until)
 			continue
 		}
 		q.flags.orphan = true
 		q.again, q.until, q.pull = filch.Never, filch.Never, filch.Never
 		if q.over() {
-			h.partGone(t, q)
+			h.forget(t, q)
 			continue
 		}
 		h.stop(t, q, launcher.SigTerm, min(FailGrace, q.launch.KillWait), "its origin "+string(name)+" is lost")
@@ -157,12 +158,12 @@ func (h *Ranks) OnOriginDead(t *local.Turn, name filch.NodeName) {
 
 // EndAll ends all ranks here: the others declared this node dead.
 func (h *Ranks) EndAll(t *local.Turn) {
-	for _, p := range h.sortedParts() {
+	for _, p := range h.sorted() {
 		if !h.mine(p) {
 			p.flags.orphan = true
 			p.again, p.until, p.pull = filch.Never, filch.Never, filch.Never
 			if p.over() {
-				h.partGone(t, p)
+				h.forget(t, p)
 				continue
 			}
 		}

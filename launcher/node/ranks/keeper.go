@@ -18,30 +18,30 @@ func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
 	t := h.Turn(now, out)
 	switch ev := ev.(type) {
 	case launcher.KeeperReady:
-		if p := h.partFor(t, ev.Ident); p != nil {
+		if p := h.participantFor(t, ev.Ident); p != nil {
 			h.onKeeperReady(t, p, ev)
 		}
 	case launcher.RanksStarted:
-		if p := h.partFor(t, ev.Ident); p != nil && !p.over() {
+		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
 			h.setPhase(t, p, launcher.PhaseStarted)
 		}
 	case launcher.RanksEnded:
-		if p := h.partFor(t, ev.Ident); p != nil && !p.over() {
+		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
 			h.onRanksEnded(t, p, ev.Ends)
 		}
 	case launcher.KeeperDone:
-		if p := h.partFor(t, ev.Ident); p != nil && !p.over() {
+		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
 			p.fault.left = ev.Left
 			if p.abandoned() {
 				p.fault.cause = launcher.CauseNodeLost
 				p.fault.err = *filch.Errorf(filch.NodeLost, "the launcher of %s stood still, and the keeper ended its ranks", h.Cfg.Name)
 			}
-			h.partOver(t, p, launcher.PhaseDone)
+			h.finish(t, p, launcher.PhaseDone)
 		}
 	case launcher.KeeperGone:
-		if p := h.parts[keyOf(ev.Ident)]; p != nil && !p.over() {
+		if p := h.participants[keyOf(ev.Ident)]; p != nil && !p.over() {
 			p.fault = fault{cause: launcher.CauseOurs, err: *filch.Errorf(filch.Internal, "the keeper of job %d on %s is gone: %s", p.key.Job, h.Cfg.Name, ev.Text)}
-			h.partOver(t, p, launcher.PhaseDone)
+			h.finish(t, p, launcher.PhaseDone)
 		}
 	case launcher.Adopted:
 		h.onAdopted(t, ev)
@@ -53,7 +53,7 @@ func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
 
 // abandoned reports whether a keeper ended its ranks without an order, as a keeper does
 // when its launcher is silent for too long.
-func (p *part) abandoned() bool {
+func (p *participant) abandoned() bool {
 	if p.level > 0 || p.flags.killed || p.fault.cause != launcher.CauseNone {
 		return false
 	}
@@ -64,10 +64,10 @@ func (p *part) abandoned() bool {
 
 func keyOf(i filch.Ident) slots.Key { return slots.Key{Job: i.Job, Attempt: i.Attempt} }
 
-// partFor returns the part of an attempt. A keeper of an unknown attempt is ordered to
-// end its ranks.
-func (h *Ranks) partFor(t *local.Turn, i filch.Ident) *part {
-	p := h.parts[keyOf(i)]
+// participantFor returns the participant of an attempt. A keeper of an unknown attempt is
+// ordered to end its ranks.
+func (h *Ranks) participantFor(t *local.Turn, i filch.Ident) *participant {
+	p := h.participants[keyOf(i)]
 	if p == nil {
 		t.Out.Deeds = append(t.Out.Deeds, launcher.Deed{Ident: i, Kind: launcher.DeedStop, Signal: launcher.SigKill, Reason: "the job is over"},
 			launcher.Deed{Ident: i, Kind: launcher.DeedForget})
@@ -75,7 +75,7 @@ func (h *Ranks) partFor(t *local.Turn, i filch.Ident) *part {
 	return p
 }
 
-func (h *Ranks) onKeeperReady(t *local.Turn, p *part, ev launcher.KeeperReady) {
+func (h *Ranks) onKeeperReady(t *local.Turn, p *participant, ev launcher.KeeperReady) {
 	switch {
 	case p.phase != launcher.PhasePreparing:
 	case ev.Err != nil:
@@ -83,7 +83,7 @@ func (h *Ranks) onKeeperReady(t *local.Turn, p *part, ev launcher.KeeperReady) {
 		if p.fault.cause == launcher.CauseNone {
 			p.fault.cause = launcher.CauseOurs
 		}
-		h.partOver(t, p, launcher.PhaseRefused)
+		h.finish(t, p, launcher.PhaseRefused)
 	case p.flags.open && p.level == 0:
 		// Started without a gate, or the gate was opened early.
 		p.phase = launcher.PhasePrepared
@@ -95,7 +95,7 @@ func (h *Ranks) onKeeperReady(t *local.Turn, p *part, ev launcher.KeeperReady) {
 	}
 }
 
-func (h *Ranks) setPhase(t *local.Turn, p *part, ph launcher.Phase) {
+func (h *Ranks) setPhase(t *local.Turn, p *participant, ph launcher.Phase) {
 	if ph > p.phase {
 		p.phase = ph
 		h.report(t, p)
@@ -104,7 +104,7 @@ func (h *Ranks) setPhase(t *local.Turn, p *part, ph launcher.Phase) {
 
 // onRanksEnded handles ends of ranks. Bad ends are reported at once. Good ends, and ends
 // caused by filch, wait for TellPause: other ends and the keeper's own end follow.
-func (h *Ranks) onRanksEnded(t *local.Turn, p *part, ends []launcher.RankEnd) {
+func (h *Ranks) onRanksEnded(t *local.Turn, p *participant, ends []launcher.RankEnd) {
 	if most := launcher.CountRanks(p.launch.Nodes[p.index].Ranks); p.flags.adopted || len(p.ends)+len(ends) > int(most) {
 		ends = slices.DeleteFunc(slices.Clone(ends), func(e launcher.RankEnd) bool {
 			return slices.ContainsFunc(p.ends, func(o launcher.RankEnd) bool { return o.Rank == e.Rank })
@@ -121,17 +121,17 @@ func (h *Ranks) onRanksEnded(t *local.Turn, p *part, ends []launcher.RankEnd) {
 		h.report(t, p)
 	case p.again == filch.Never:
 		p.again = t.Now + TellPause
-		h.wakePart(p, p.again)
+		h.setTimer(p, p.again)
 	}
 }
 
-// partOver ends a part: its slots are free at once, and the end is reported until the
+// finish ends a participant: its slots are free at once, and the end is reported until the
 // origin acknowledges the end.
-func (h *Ranks) partOver(t *local.Turn, p *part, ph launcher.Phase) {
+func (h *Ranks) finish(t *local.Turn, p *participant, ph launcher.Phase) {
 	p.phase = ph
 	p.until, p.pull = t.Now+GiveUp, filch.Never
-	h.wakePart(p, p.until)
-	h.freePart(t, p)
+	h.setTimer(p, p.until)
+	h.freeSlots(t, p)
 	if p.fault.left > 0 {
 		t.Note(local.NoteError, p.key.Job, h.Cfg.Name, "%d processes cannot be killed: their slots stay out of service", p.fault.left)
 	}
@@ -139,7 +139,7 @@ func (h *Ranks) partOver(t *local.Turn, p *part, ph launcher.Phase) {
 		h.stopSteps(t, p.key.Job, FailGrace, "the job that it is a step of ended")
 	}
 	if p.flags.orphan {
-		h.partGone(t, p)
+		h.forget(t, p)
 		return
 	}
 	h.report(t, p)

@@ -15,23 +15,23 @@ import (
 
 // leaseInTouch is the lease of ranks whose launcher is in touch with the other nodes: a
 // node can be silent for suspectTime before the others suspect the node.
-const leaseInTouch = FenceTerm - suspectTime
+const leaseInTouch = CutoffTerm - suspectTime
 
 // Lease returns how long the ranks of an attempt may run on here while the other nodes
 // stay silent, and whether such an attempt is known; 0 means forever.
 func (h *Ranks) Lease(now time.Duration, i filch.Ident) (left time.Duration, known bool) {
-	p := h.parts[slots.Key{Job: i.Job, Attempt: i.Attempt}]
+	p := h.participants[slots.Key{Job: i.Job, Attempt: i.Attempt}]
 	if p == nil {
 		return 0, false
 	}
 	return h.lease(now, p), true
 }
 
-func (h *Ranks) lease(now time.Duration, p *part) time.Duration {
+func (h *Ranks) lease(now time.Duration, p *participant) time.Duration {
 	end := p.until
 	switch i := h.Members.Find(p.launch.Origin); {
 	case p.handsOn():
-		if end = h.fence.at; h.inTouch() || h.fence.cut == filch.Never {
+		if end = h.cutoff.at; h.inTouch() || h.cutoff.cut == filch.Never {
 			return leaseInTouch
 		} else if end == filch.Never {
 			end = now // the lease was over, and the ranks were told to end
@@ -44,9 +44,9 @@ func (h *Ranks) lease(now time.Duration, p *part) time.Duration {
 	return min(max(end-now, 1), leaseInTouch)
 }
 
-// resume continues the remaining part of a lease after a restart; 0: the keeper did not
+// resume continues the rest of a lease after a restart; 0: the keeper did not
 // receive a lease.
-func (h *Ranks) resume(t *local.Turn, p *part, left time.Duration) {
+func (h *Ranks) resume(t *local.Turn, p *participant, left time.Duration) {
 	if !h.mine(p) {
 		// A node waiting for ranks lost here counts from the moment when it learned of
 		// this launcher.
@@ -57,7 +57,7 @@ func (h *Ranks) resume(t *local.Turn, p *part, left time.Duration) {
 	case !p.handsOn():
 		p.until, p.pull = min(p.until, t.Now+left), min(p.pull, t.Now+PullEvery)
 	default:
-		f := &h.fence
+		f := &h.cutoff
 		if f.restarted = true; !h.inTouch() {
 			f.cut, f.at = min(f.cut, t.Now), min(f.at, t.Now+left)
 		}

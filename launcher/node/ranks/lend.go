@@ -9,9 +9,10 @@ import (
 )
 
 // OnAsk is the victim's side of an Ask. If the Ask is late, or if the origin forgot
-// launching the attempt (see isOf), this node already has a part of the attempt, and
-// reports the part to the origin. A grant for the second launch would be wrong: the part
-// would be ready for the second launch, and run with the ranks and nodes of the first.
+// launching the attempt (see isOf), this node already has a participant of the attempt,
+// and reports the participant to the origin. A grant for the second launch would be
+// wrong: the participant would be ready for the second launch, and run with the ranks and
+// nodes of the first.
 func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 	a := slots.Ask{
 		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
@@ -21,7 +22,7 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 	if a.Want <= 0 || a.Want > launcher.MaxRanks || !sane(a.Base, a.Each) {
 		return
 	}
-	if p := h.parts[a.Key]; p != nil && p.launch.Origin == from {
+	if p := h.participants[a.Key]; p != nil && p.launch.Origin == from {
 		h.report(t, p)
 		return
 	}
@@ -74,9 +75,9 @@ func (h *Ranks) OnRenew(t *local.Turn, from filch.NodeName, m *launcher.Renew) {
 			h.Ledger.Renew(t.Now, k, r.Lease)
 			continue
 		}
-		if p := h.parts[k]; p != nil {
+		if p := h.participants[k]; p != nil {
 			if p.acceptsFrom(from) {
-				h.heard(t, p)
+				h.renewLease(t, p)
 			}
 			continue
 		}

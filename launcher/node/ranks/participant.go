@@ -32,19 +32,21 @@ const (
 	// earlier incarnations and lends slots. The time ends sooner if the launcher learns
 	// that no keeper is left to be adopted.
 	AdoptGrace = 5 * time.Second
-	// GiveUp is how long a node keeps the end of a part for an origin no longer a member.
+	// GiveUp is how long a node keeps the end of a participant for an origin no longer
+	// a member.
 	GiveUp = time.Minute
 	// MaxTombstones bounds the remembered attempts that are over here. A late launch of
 	// such an attempt starts nothing.
 	MaxTombstones = 4096
 )
 
-// part is this node's part in an attempt of a job.
-type part struct {
+// participant is this node's share of an attempt of a job: a lease, and the ranks under the
+// lease.
+type participant struct {
 	key    slots.Key
 	launch *launcher.Launch
 	index  int32
-	lease  filch.LeaseID // the part's own lease: for a step, not the parent's
+	lease  filch.LeaseID // the participant's own lease: for a step, not the parent's
 	phase  launcher.Phase
 	fault  fault
 	ends   []launcher.RankEnd
@@ -55,7 +57,7 @@ type part struct {
 	wait   time.Duration // the pause before again
 	level  int32         // of the last Halt
 	sigs   int32         // signals delivered
-	flags  partFlags
+	flags  flags
 	due    time.Duration
 }
 
@@ -65,20 +67,20 @@ type fault struct {
 	left  int32
 }
 
-type partFlags struct {
-	open    bool   // the gate is open: start the ranks when ready
-	orphan  bool   // the origin is dead: do not report
-	freed   bool   // the slots are given back
-	killed  bool   // a KILL was forwarded
-	adopted bool   // may repeat ends
-	who     bool   // the origin has forgotten the other participants
-	voice   uint64 // the incarnation of the origin whose signals are counted
-	hop     int32  // how often the job was taken over
+type flags struct {
+	open     bool   // the gate is open: start the ranks when ready
+	orphan   bool   // the origin is dead: do not report
+	freed    bool   // the slots are given back
+	killed   bool   // a KILL was forwarded
+	adopted  bool   // may repeat ends
+	listAll  bool   // the origin has forgotten the other participants
+	sigsFrom uint64 // the incarnation of the origin whose signals are counted
+	hop      int32  // how often the job was taken over
 }
 
-func (h *Ranks) mine(p *part) bool { return p.launch.Origin == h.Cfg.Name }
+func (h *Ranks) mine(p *participant) bool { return p.launch.Origin == h.Cfg.Name }
 
-func (p *part) over() bool { return p.phase >= launcher.PhaseDone }
+func (p *participant) over() bool { return p.phase >= launcher.PhaseDone }
 
 // OnDispatch handles a launch, forwards the launch and starts a keeper on the lease.
 func (h *Ranks) OnDispatch(t *local.Turn, m *launcher.Dispatch) {
@@ -87,8 +89,8 @@ func (h *Ranks) OnDispatch(t *local.Turn, m *launcher.Dispatch) {
 		return
 	}
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
-	if p := h.parts[k]; p != nil {
-		h.heard(t, p)
+	if p := h.participants[k]; p != nil {
+		h.renewLease(t, p)
 		h.report(t, p)
 		return
 	}
@@ -146,17 +148,17 @@ func (h *Ranks) borrow(t *local.Turn, l *launcher.Launch, index int32, k slots.K
 		}
 		return h.tasks.BorrowTask(a, l)
 	}
-	parent := h.partOf(l.Parent)
+	parent := h.latest(l.Parent)
 	if parent == nil || parent.over() {
 		return slots.Loan{}, false
 	}
 	return h.Ledger.Sub(a, parent.key, at.Lease)
 }
 
-// partOf returns this node's part in the latest attempt of a job.
-func (h *Ranks) partOf(job filch.JobID) *part {
-	var best *part
-	for k, p := range h.parts { // in any order: only the latest attempt counts
+// latest returns the participant in the latest attempt of a job, nil if there is none.
+func (h *Ranks) latest(job filch.JobID) *participant {
+	var best *participant
+	for k, p := range h.participants { // in any order: only the latest attempt counts
 		if k.Job == job && (best == nil || k.Attempt > best.key.Attempt) {
 			best = p
 		}
@@ -166,7 +168,7 @@ func (h *Ranks) partOf(job filch.JobID) *part {
 
 // LaunchOf returns the launch of an attempt in which this node participates, else nil.
 func (h *Ranks) LaunchOf(k slots.Key) *launcher.Launch {
-	if p := h.parts[k]; p != nil {
+	if p := h.participants[k]; p != nil {
 		return p.launch
 	}
 	return nil
@@ -174,7 +176,7 @@ func (h *Ranks) LaunchOf(k slots.Key) *launcher.Launch {
 
 // LaunchIn returns the launch of the latest attempt of a job, else nil.
 func (h *Ranks) LaunchIn(job filch.JobID) *launcher.Launch {
-	if p := h.partOf(job); p != nil {
+	if p := h.latest(job); p != nil {
 		return p.launch
 	}
 	return nil
@@ -183,7 +185,7 @@ func (h *Ranks) LaunchIn(job filch.JobID) *launcher.Launch {
 // RunsAlone returns the launch of a job with a single rank running here without a time
 // limit, else nil.
 func (h *Ranks) RunsAlone(job filch.JobID) *launcher.Launch {
-	p := h.partOf(job)
+	p := h.latest(job)
 	if p != nil && p.phase == launcher.PhaseStarted && p.level == 0 && p.launch.Size == 1 && !p.launch.Timed {
 		return p.launch
 	}
@@ -193,12 +195,12 @@ func (h *Ranks) RunsAlone(job filch.JobID) *launcher.Launch {
 // TakePart starts a launch on slots lent by this node.
 func (h *Ranks) TakePart(t *local.Turn, l *launcher.Launch, index int32, loan slots.Loan, open bool) {
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
-	p := &part{
+	p := &participant{
 		key: k, launch: l, index: index, lease: loan.Lease, phase: launcher.PhasePreparing,
-		again: filch.Never, due: filch.Never, flags: partFlags{open: open, hop: l.Hop},
+		again: filch.Never, due: filch.Never, flags: flags{open: open, hop: l.Hop},
 	}
-	h.heard(t, p)
-	h.parts[k] = p
+	h.renewLease(t, p)
+	h.participants[k] = p
 	if open {
 		h.Ledger.Run(k, p.lease)
 	}
@@ -206,7 +208,7 @@ func (h *Ranks) TakePart(t *local.Turn, l *launcher.Launch, index int32, loan sl
 		Launch: *l, Index: index, Cores: loan.Cores, Spare: h.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
 		Lease: h.lease(t.Now, p),
 	})
-	h.wakePart(p, p.pull)
+	h.setTimer(p, p.pull)
 }
 
 // spare returns how many cpus a launch has to itself.
@@ -220,8 +222,8 @@ func (h *Ranks) spare(loan *slots.Loan) int32 {
 	return h.Cfg.Capacity.CPUs - max(used-own, 0)
 }
 
-// heard renews the lease of a part after a message of the part's origin.
-func (h *Ranks) heard(t *local.Turn, p *part) {
+// renewLease renews the lease of a participant after a message of the participant's origin.
+func (h *Ranks) renewLease(t *local.Turn, p *participant) {
 	switch {
 	case p.over():
 	case h.mine(p):
@@ -233,7 +235,7 @@ func (h *Ranks) heard(t *local.Turn, p *part) {
 
 // OnProceed opens the gate.
 func (h *Ranks) OnProceed(t *local.Turn, m *launcher.Proceed) {
-	p := h.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]
+	p := h.participants[slots.Key{Job: m.Job, Attempt: m.Attempt}]
 	if p == nil {
 		return
 	}
@@ -254,16 +256,16 @@ func (h *Ranks) OnProceed(t *local.Turn, m *launcher.Proceed) {
 	}
 }
 
-func (h *Ranks) goAhead(t *local.Turn, p *part) {
+func (h *Ranks) goAhead(t *local.Turn, p *participant) {
 	h.Ledger.Run(p.key, p.lease)
 	t.Deed(launcher.Deed{Ident: p.launch.Ident, Kind: launcher.DeedGo})
 }
 
-// OnHalt stops the ranks of a part. If the launch has not come yet, OnHalt gives back the
-// slots leased for the launch, so the node will refuse the launch.
+// OnHalt stops the ranks of a participant. If the launch has not come yet, OnHalt gives
+// back the slots leased for the launch, so the node will refuse the launch.
 func (h *Ranks) OnHalt(t *local.Turn, from filch.NodeName, m *launcher.Halt) {
 	k := slots.Key{Job: m.Job, Attempt: m.Attempt}
-	p := h.parts[k]
+	p := h.participants[k]
 	if p == nil && h.mayBeAdopted(t, m.Lease) {
 		// Saying that nothing of the attempt is left would end the job, and its ranks may
 		// still run.
@@ -278,7 +280,7 @@ func (h *Ranks) OnHalt(t *local.Turn, from filch.NodeName, m *launcher.Halt) {
 	if !p.acceptsFrom(from) {
 		return
 	}
-	p.flags.who = p.flags.who || m.Who
+	p.flags.listAll = p.flags.listAll || m.ListAll
 	if p.over() {
 		h.report(t, p)
 		return
@@ -289,15 +291,15 @@ func (h *Ranks) OnHalt(t *local.Turn, from filch.NodeName, m *launcher.Halt) {
 	}
 }
 
-// stop ends the ranks of a part and of the steps inside this part.
-func (h *Ranks) stop(t *local.Turn, p *part, sig int32, grace time.Duration, reason string) {
+// stop ends the ranks of a participant and of the steps inside this participant.
+func (h *Ranks) stop(t *local.Turn, p *participant, sig int32, grace time.Duration, reason string) {
 	p.level = max(p.level, 1)
 	t.Deed(launcher.Deed{Ident: p.launch.Ident, Kind: launcher.DeedStop, Signal: sig, Grace: grace, Reason: reason})
 	h.stopSteps(t, p.key.Job, grace, reason)
 }
 
 func (h *Ranks) stopSteps(t *local.Turn, parent filch.JobID, grace time.Duration, reason string) {
-	for _, s := range h.sortedParts() {
+	for _, s := range h.sorted() {
 		if s.launch.Parent == parent && !s.over() && s.level == 0 {
 			s.level = 1
 			s.fault = fault{cause: launcher.CauseCancel, err: *filch.Errorf(filch.Canceled, "job %d ended, of which this is a step", parent)}
@@ -308,18 +310,18 @@ func (h *Ranks) stopSteps(t *local.Turn, parent filch.JobID, grace time.Duration
 
 // OnSignals forwards the signals that were not delivered yet.
 func (h *Ranks) OnSignals(t *local.Turn, from filch.NodeName, m *launcher.Signals) {
-	p := h.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]
+	p := h.participants[slots.Key{Job: m.Job, Attempt: m.Attempt}]
 	if p == nil || !p.acceptsFrom(from) {
 		return
 	}
-	if m.Incarnation > p.flags.voice { // a restarted origin counts from the start
-		p.flags.voice, p.sigs = m.Incarnation, 0
+	if m.Incarnation > p.flags.sigsFrom { // a restarted origin counts from the start
+		p.flags.sigsFrom, p.sigs = m.Incarnation, 0
 	}
-	if m.Incarnation == p.flags.voice {
+	if m.Incarnation == p.flags.sigsFrom {
 		p.sigs = max(p.sigs, m.First) // delivered, before this launcher was restarted
 	}
 	for i, sig := range m.Sigs {
-		if m.Incarnation < p.flags.voice {
+		if m.Incarnation < p.flags.sigsFrom {
 			break
 		}
 		if at := m.First + int32(i); at == p.sigs && !p.over() {
@@ -331,8 +333,8 @@ func (h *Ranks) OnSignals(t *local.Turn, from filch.NodeName, m *launcher.Signal
 	t.Send(from, &launcher.SignalsAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Incarnation: m.Incarnation, Have: p.sigs})
 }
 
-// report sends the state of a part to the origin, with all ends missing there.
-func (h *Ranks) report(t *local.Turn, p *part) {
+// report sends the state of a participant to the origin, with all ends missing there.
+func (h *Ranks) report(t *local.Turn, p *participant) {
 	if p.flags.orphan {
 		p.again, p.pull = filch.Never, filch.Never
 		return
@@ -343,8 +345,8 @@ func (h *Ranks) report(t *local.Turn, p *part) {
 		Job: p.key.Job, Attempt: p.key.Attempt, Index: p.index, Lease: p.launch.Nodes[p.index].Lease, Phase: p.phase,
 		Cause: p.fault.cause, Err: p.fault.err, First: p.have, Ends: ends, Left: p.fault.left,
 	}
-	if p.flags.who {
-		m.Seats = p.launch.Seats()
+	if p.flags.listAll {
+		m.Participants = p.launch.Participants()
 	}
 	if p.over() && int(p.have)+len(ends) < len(p.ends) {
 		m.Phase = launcher.PhaseStarted // the rest of the ends comes first
@@ -354,13 +356,13 @@ func (h *Ranks) report(t *local.Turn, p *part) {
 	if len(ends) > 0 || p.over() {
 		p.wait = min(max(2*p.wait, TellAgain), TellAgainMax)
 		p.again = t.Now + p.wait
-		h.wakePart(p, p.again)
+		h.setTimer(p, p.again)
 	}
 }
 
 // OnProgressAck handles the origin's acknowledgement of ends.
 func (h *Ranks) OnProgressAck(t *local.Turn, from filch.NodeName, m *launcher.ProgressAck) {
-	p := h.parts[slots.Key{Job: m.Job, Attempt: m.Attempt}]
+	p := h.participants[slots.Key{Job: m.Job, Attempt: m.Attempt}]
 	if p == nil || !p.acceptsFrom(from) {
 		return
 	}
@@ -376,16 +378,16 @@ func (h *Ranks) OnProgressAck(t *local.Turn, from filch.NodeName, m *launcher.Pr
 	p.wait, p.again = 0, filch.Never
 	switch {
 	case m.Done && p.over():
-		h.partGone(t, p)
+		h.forget(t, p)
 	case int(p.have) < len(p.ends) || p.over():
 		h.report(t, p)
 	}
 }
 
-// partGone forgets a part completely known to its origin.
-func (h *Ranks) partGone(t *local.Turn, p *part) {
-	h.freePart(t, p)
-	delete(h.parts, p.key)
+// forget forgets a participant completely known to its origin.
+func (h *Ranks) forget(t *local.Turn, p *participant) {
+	h.freeSlots(t, p)
+	delete(h.participants, p.key)
 	if p.launch.Parent != 0 {
 		h.tombstones.add(p.key)
 	}
@@ -394,7 +396,7 @@ func (h *Ranks) partGone(t *local.Turn, p *part) {
 	}
 }
 
-func (h *Ranks) freePart(t *local.Turn, p *part) {
+func (h *Ranks) freeSlots(t *local.Turn, p *participant) {
 	if !p.flags.freed {
 		p.flags.freed = true
 		h.Ledger.End(t.Now, p.key, p.lease, p.fault.left > 0)
@@ -402,9 +404,9 @@ func (h *Ranks) freePart(t *local.Turn, p *part) {
 	}
 }
 
-// tickPart ends the ranks of a lapsed lease, and repeats everything not acknowledged by
-// the origin.
-func (h *Ranks) tickPart(t *local.Turn, p *part) {
+// tickParticipant ends the ranks of a lapsed lease, and repeats everything not
+// acknowledged by the origin.
+func (h *Ranks) tickParticipant(t *local.Turn, p *participant) {
 	if mutantNoLease && !p.over() {
 		p.until = filch.Never
 	}
@@ -412,7 +414,7 @@ func (h *Ranks) tickPart(t *local.Turn, p *part) {
 		p.until, p.pull = filch.Never, filch.Never
 		if p.over() {
 			if !h.Alive(p.launch.Origin) {
-				h.partGone(t, p)
+				h.forget(t, p)
 				return
 			}
 			p.until = t.Now + GiveUp
@@ -431,7 +433,7 @@ func (h *Ranks) tickPart(t *local.Turn, p *part) {
 		}
 		h.report(t, p)
 	}
-	if h.parts[p.key] == p {
-		h.wakePart(p, min(p.until, p.again, p.pull))
+	if h.participants[p.key] == p {
+		h.setTimer(p, min(p.until, p.again, p.pull))
 	}
 }

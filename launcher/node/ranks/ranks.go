@@ -14,17 +14,17 @@ import (
 
 // Ranks is this node's part in the attempts of jobs of any origin. Ranks lends slots of
 // the ledger, starts ranks by keepers, reports their state, and ends the ranks when their
-// lease is over. The slots of a part are freed exactly when the part is over.
+// lease is over. The slots of a participant are freed exactly when the participant is over.
 type Ranks struct {
 	*local.Self
 	store storeView
 	tasks stepRooms
 
-	parts      map[slots.Key]*part
-	tombstones tombstones
-	timers     local.Timers
-	changed    []slots.Status // memory of SendGrants
-	fence      fence
+	participants map[slots.Key]*participant
+	tombstones   tombstones
+	timers       local.Timers
+	changed      []slots.Status // memory of SendGrants
+	cutoff       cutoff
 }
 
 // storeView is the view of this node on the nodes that keep the records.
@@ -42,35 +42,35 @@ type stepRooms interface {
 
 // New makes the part of a node that lends slots; [Ranks.Serve] completes the part.
 func New(s *local.Self, v storeView) *Ranks {
-	return &Ranks{Self: s, store: v, parts: make(map[slots.Key]*part), fence: fence{cut: filch.Never, at: filch.Never}}
+	return &Ranks{Self: s, store: v, participants: make(map[slots.Key]*participant), cutoff: cutoff{cut: filch.Never, at: filch.Never}}
 }
 
 // Count returns the number of attempts in which this node participates.
-func (h *Ranks) Count() int32 { return int32(len(h.parts)) }
+func (h *Ranks) Count() int32 { return int32(len(h.participants)) }
 
 // Serve sets the tasks whose steps have ranks here.
 func (h *Ranks) Serve(tasks stepRooms) { h.tasks = tasks }
 
-// Next returns when the next timer of a part expires.
+// Next returns when the next timer of a participant expires.
 func (h *Ranks) Next() time.Duration { return h.timers.Next() }
 
-// TickNext handles the part whose timer expires next.
+// TickNext handles the participant whose timer expires next.
 func (h *Ranks) TickNext(t *local.Turn) {
 	e := h.timers.Pop()
-	if p := h.parts[e.Key]; p != nil && p.due == e.At {
+	if p := h.participants[e.Key]; p != nil && p.due == e.At {
 		p.due = filch.Never
-		h.tickPart(t, p)
+		h.tickParticipant(t, p)
 	}
 }
 
-// Deadline is when a timer of the part is due.
+// Deadline is when Tick is due.
 func (h *Ranks) Deadline() time.Duration {
-	next := h.timers.NextValid(func(e local.Timer) bool { p := h.parts[e.Key]; return p != nil && p.due == e.At })
-	return min(next, h.fence.at)
+	next := h.timers.NextValid(func(e local.Timer) bool { p := h.participants[e.Key]; return p != nil && p.due == e.At })
+	return min(next, h.cutoff.at)
 }
 
-func (h *Ranks) sortedParts() []*part {
-	return slices.SortedFunc(maps.Values(h.parts), func(a, b *part) int {
+func (h *Ranks) sorted() []*participant {
+	return slices.SortedFunc(maps.Values(h.participants), func(a, b *participant) int {
 		if a.key.Job != b.key.Job {
 			return int(a.key.Job) - int(b.key.Job)
 		}
@@ -78,8 +78,8 @@ func (h *Ranks) sortedParts() []*part {
 	})
 }
 
-// wakePart sets a timer if at is earlier than the present timer of the part.
-func (h *Ranks) wakePart(p *part, at time.Duration) {
+// setTimer sets a timer if at is earlier than the present timer of the participant.
+func (h *Ranks) setTimer(p *participant, at time.Duration) {
 	if at < p.due {
 		p.due = at
 		h.timers.Push(local.Timer{At: at, Key: p.key})
@@ -88,12 +88,12 @@ func (h *Ranks) wakePart(p *part, at time.Duration) {
 
 // Check panics if an invariant is broken.
 func (h *Ranks) Check() {
-	for k, p := range h.parts { // in any order: nothing comes out
+	for k, p := range h.participants { // in any order: nothing comes out
 		if p.key != k {
-			panic(fmt.Sprintf("launcher: part %v filed under %v", p.key, k))
+			panic(fmt.Sprintf("launcher: participant %v filed under %v", p.key, k))
 		}
 		if p.over() != p.flags.freed {
-			panic(fmt.Sprintf("launcher: %s: part %v is in phase %d, its slots freed: %t", h.Cfg.Name, k, p.phase, p.flags.freed))
+			panic(fmt.Sprintf("launcher: %s: participant %v is in phase %d, its slots freed: %t", h.Cfg.Name, k, p.phase, p.flags.freed))
 		}
 		if int(p.have) > len(p.ends) {
 			panic(fmt.Sprintf("launcher: %s: origin of %v has %d ends of %d", h.Cfg.Name, k, p.have, len(p.ends)))

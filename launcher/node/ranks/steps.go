@@ -9,7 +9,7 @@ import (
 
 // StopTaskSteps ends the ranks here of the steps of a task.
 func (h *Ranks) StopTaskSteps(t *local.Turn, serial uint64, why string) {
-	for _, p := range h.sortedParts() {
+	for _, p := range h.sorted() {
 		if p.launch.Task == serial && !p.over() {
 			h.stopTaskStep(t, p, why)
 		}
@@ -18,7 +18,7 @@ func (h *Ranks) StopTaskSteps(t *local.Turn, serial uint64, why string) {
 
 // HasSteps reports whether a step of a task may have processes here.
 func (h *Ranks) HasSteps(serial uint64) bool {
-	for _, p := range h.parts { // in any order: a single step is enough
+	for _, p := range h.participants { // in any order: a single step is enough
 		if p.launch.Task == serial && !p.flags.freed {
 			return true
 		}
@@ -27,16 +27,16 @@ func (h *Ranks) HasSteps(serial uint64) bool {
 }
 
 // stopTaskStep ends the ranks of a step left behind by its task.
-func (h *Ranks) stopTaskStep(t *local.Turn, p *part, why string) {
+func (h *Ranks) stopTaskStep(t *local.Turn, p *participant, why string) {
 	if p.fault.cause == launcher.CauseNone {
 		p.fault = fault{cause: launcher.CauseCancel, err: *filch.Errorf(filch.Canceled, "%s", why)}
 	}
 	h.stop(t, p, launcher.SigTerm, min(FailGrace, p.launch.KillWait), why)
 }
 
-// stepsOf returns the keys of this node's parts in the steps of a job.
+// stepsOf returns the keys of this node's participants in the steps of a job.
 func (h *Ranks) stepsOf(job filch.JobID) (keys []slots.Key) {
-	for k, p := range h.parts { // in any order: a set
+	for k, p := range h.participants { // in any order: a set
 		if p.launch.Parent == job {
 			keys = append(keys, k)
 		}

@@ -144,7 +144,7 @@ func (m *Records) StoreHome(k dht.Key) (shard dht.Shard, epoch uint64, replicas 
 }
 
 // StoreAcceptLoss recreates the shards with no replica left, or the roster with no
-// majority of its seats left; see [store.Store.AcceptLoss]. StoreAcceptLoss calls then
+// majority of its acceptors left; see [store.Store.AcceptLoss]. StoreAcceptLoss calls then
 // when this is done.
 func (m *Records) StoreAcceptLoss(now time.Duration, then func(dht.Result), out *launcher.Outbox) {
 	t := m.Turn(now, out)

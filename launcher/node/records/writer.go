@@ -351,8 +351,8 @@ func (m *Records) StoreFault() string {
 	return ""
 }
 
-// seatsFault names the missing seats if the remaining seats cannot change the roster; ""
-// if they can.
+// seatsFault names the missing acceptors if the remaining acceptors cannot change the
+// roster; "" if they can.
 func (m *Records) seatsFault(s *store.Status) string {
 	var gone []filch.NodeName
 	for _, name := range s.Acceptors {

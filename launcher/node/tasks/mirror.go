@@ -38,8 +38,8 @@ func newMirror(s *local.Self, r *records.Records) *mirror {
 	return m
 }
 
-// OnChanged collects changed records homed here. A record already acknowledged to a client is
-// written at once.
+// OnChanged collects changed records homed here. A record already acknowledged to a
+// client is written at once.
 func (m *mirror) OnChanged(t *local.Turn, changed []store.HomedRecord) {
 	for _, r := range changed {
 		key := string(r.Key)

@@ -250,10 +250,10 @@ func (h *host) keep(r launcher.Record) {
 		body := *r.Job
 		body.Nodes = slices.Clone(body.Nodes)
 		r.Job = &body
-	case r.Part != nil:
-		body := *r.Part
+	case r.Participant != nil:
+		body := *r.Participant
 		body.Ends = slices.Clone(body.Ends)
-		r.Part = &body
+		r.Participant = &body
 	}
 	if h.disk.Failing() {
 		h.late = append(h.late, r)
@@ -264,7 +264,7 @@ func (h *host) keep(r launcher.Record) {
 
 // write puts a record on the disk; one without a body removes.
 func (h *host) write(r launcher.Record) {
-	if r.Job == nil && r.Part == nil {
+	if r.Job == nil && r.Participant == nil {
 		delete(h.records, r.Key)
 		return
 	}

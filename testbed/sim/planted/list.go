@@ -14,7 +14,7 @@ var Parts = map[string][]string{
 	"record writer": {"launcher/record.go", "launcher/node/jobrecord.go", "launcher/node/records/records.go", "launcher/outbox.go", "launcher/node/records/writer.go", "launcher/entry.go"},
 	"quota":         {"launcher/node/records/quota.go", "launcher/node/records/store.go"},
 	"task failover": {"mtc/inherit.go", "mtc/orphans.go", "mtc/restore.go", "launcher/node/tasks/tasks.go", "launcher/node/tasks/failover.go"},
-	"takeover":      {"launcher/node/inherit.go", "launcher/node/ranks/heirs.go", "launcher/node/records/orphans.go", "launcher/node/fence.go"},
+	"takeover":      {"launcher/node/inherit.go", "launcher/node/ranks/heirs.go", "launcher/node/records/orphans.go", "launcher/node/lostranks.go"},
 	"ids":           {"launcher/node/records/ids.go"},
 	"disown":        {"launcher/node/disown.go"},
 	"steps":         {"launcher/node/tasks/steps.go", "launcher/node/steps.go"},

@@ -10,8 +10,8 @@ import (
 
 // The scenes in which an old owner must not have its way. Each returns what it
 // saw that must not be.
-var fenceScenes = map[string]func(t testing.TB) string{
-	// Ranks of an origin that is cut off end before anything of the job starts anew.
+var lostScenes = map[string]func(t testing.TB) string{
+	// Ranks of an origin that is cut off end before the job starts again.
 	"no-fence-off": func(t testing.TB) string {
 		w, wrong := newNet(t, 5, 4), ""
 		w.behave = func(k *keeper) {
@@ -147,7 +147,7 @@ func TestALaunchThatWaitsIsTakenBackFromANodeThatIsRestarted(t *testing.T) {
 }
 
 func TestAnOldOwnerHasNoSay(t *testing.T) {
-	for name, scene := range fenceScenes {
+	for name, scene := range lostScenes {
 		t.Run(name, func(t *testing.T) {
 			if wrong := scene(t); wrong != "" {
 				t.Error(wrong)

@@ -25,7 +25,7 @@ func (p *parents) host(parent filch.JobID, task uint64) *job {
 		}
 		h = &job{id: parent, attempt: 1, task: &r.Index}
 		h.need.Ranks, h.need.Each = 1, r.Loan.Room()
-		h.run = &run{going: true, seats: make([]seat, 1), launch: launcher.Launch{Nodes: []launcher.NodeRanks{at}}}
+		h.run = &run{going: true, participants: make([]participant, 1), launch: launcher.Launch{Nodes: []launcher.NodeRanks{at}}}
 		p.hosts[task] = h
 	}
 	return h
@@ -39,7 +39,7 @@ func (p *parents) OnTaskEnd(t *local.Turn, serial uint64) bool {
 		return false
 	}
 	delete(p.hosts, serial)
-	p.guestsOver(t, h)
+	p.onParentOver(t, h)
 	return true
 }
 

@@ -19,9 +19,9 @@ import (
 // ranks up, and a restarted launcher adopts the ranks it finds.
 
 const (
-	// FenceWait is how long ranks may still run after their node was declared dead: the
+	// LostWait is how long ranks may still run after their node was declared dead: the
 	// rest of the lease, and some more for the different rates of two clocks.
-	FenceWait = ranks.JobTerm - 4*time.Second
+	LostWait = ranks.JobTerm - 4*time.Second
 	// AskLost is the time between two requests to the node of lost ranks.
 	AskLost = time.Second
 )
@@ -48,19 +48,19 @@ func (f *lostranks) mayRunFor(j *job, node filch.NodeName, heard bool) time.Dura
 	i := f.Members.Find(node)
 	switch dead := i >= 0 && f.Members.At(i).Standing >= stealer.Dead; {
 	case dead && heard:
-		return FenceWait // the lease began before the node fell silent
+		return LostWait // the lease began before the node fell silent
 	case !dead && j.kept.hop > 0:
 		return ranks.HeirWait // the node is in touch with others and waits for the new owner
 	}
 	return ranks.JobTerm
 }
 
-// lostSeats returns the lost participants of a run whose node has not reported since then
-// that no rank is left, and how long their ranks may run.
-func (r *run) lostSeats() (all []launcher.LostSeat, wait time.Duration) {
-	for i := range r.seats {
-		if s := &r.seats[i]; s.lost && !s.swept {
-			all = append(all, r.launch.Seat(i))
+// lostParticipants returns the lost participants of a run whose node has not reported
+// since then that no rank is left, and how long their ranks may run.
+func (r *run) lostParticipants() (all []launcher.LostParticipant, wait time.Duration) {
+	for i := range r.participants {
+		if s := &r.participants[i]; s.lost && !s.swept {
+			all = append(all, r.launch.Participant(i))
 			wait = max(wait, s.runsFor)
 		}
 	}
@@ -69,28 +69,29 @@ func (r *run) lostSeats() (all []launcher.LostSeat, wait time.Duration) {
 
 // requeue restarts a job that lost nodes, once no rank of the job can run there any more.
 func (f *lostranks) requeue(t *local.Turn, j *job) {
-	lost, wait := j.run.lostSeats()
+	lost, wait := j.run.lostParticipants()
 	if len(lost) == 0 || mutantNoFenceOff {
 		f.origin.again(t, j)
 		return
 	}
-	gone := j.seatRecords()
+	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
 	j.kept.lost = lost
-	f.fenceJob(t, j, wait)
+	f.waitForLost(t, j, wait)
 	f.origin.keep(t, j)
 	t.Record(gone...)
 }
 
-// fenceJob makes a job wait for lost ranks, for as long as the ranks may run from now on.
-func (f *lostranks) fenceJob(t *local.Turn, j *job, wait time.Duration) {
+// waitForLost makes a job wait for lost ranks, for as long as the ranks may run from now
+// on.
+func (f *lostranks) waitForLost(t *local.Turn, j *job, wait time.Duration) {
 	wait += j.req.Policy.KillWait
 	end := t.Now + wait + wait/100
-	if j.clock.fence != filch.Never {
-		end = max(end, j.clock.fence)
+	if j.clock.lostUntil != filch.Never {
+		end = max(end, j.clock.lostUntil)
 	}
-	j.clock.fence = end
+	j.clock.lostUntil = end
 	if j.kept.hop > 0 { // only now: a TakeOver renews the lease of its receiver
 		for _, l := range j.kept.lost {
 			t.Send(l.Node, &launcher.TakeOver{Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Hop: j.kept.hop})
@@ -99,9 +100,9 @@ func (f *lostranks) fenceJob(t *local.Turn, j *job, wait time.Duration) {
 	f.askLost(t, j)
 }
 
-// fenceAgain restarts the wait of a job for lost ranks: how long the job has waited
+// waitForLostAgain restarts the wait of a job for lost ranks: how long the job has waited
 // before a restart of the launcher, or on another node, is not known.
-func (f *lostranks) fenceAgain(t *local.Turn, j *job, lost []launcher.LostSeat) {
+func (f *lostranks) waitForLostAgain(t *local.Turn, j *job, lost []launcher.LostParticipant) {
 	j.kept.lost = slices.Clone(lost)
 	var wait time.Duration
 	for i := range lost {
@@ -109,7 +110,7 @@ func (f *lostranks) fenceAgain(t *local.Turn, j *job, lost []launcher.LostSeat) 
 		l.Attempt = cmp.Or(l.Attempt, j.attempt) // older launchers did not write the attempt
 		wait = max(wait, f.mayRunFor(j, l.Node, false))
 	}
-	f.fenceJob(t, j, wait)
+	f.waitForLost(t, j, wait)
 	f.origin.keep(t, j)
 }
 
@@ -117,32 +118,32 @@ func (f *lostranks) fenceAgain(t *local.Turn, j *job, lost []launcher.LostSeat) 
 // left. A dead node receives the order when the node is back.
 func (f *lostranks) askLost(t *local.Turn, j *job) {
 	if mutantEarlyFence {
-		j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return f.Alive(l.Node) })
-		f.lostLess(t, j)
+		j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostParticipant) bool { return f.Alive(l.Node) })
+		f.startIfNoneLost(t, j)
 	}
 	j.clock.ask = filch.Never
 	for _, l := range j.kept.lost {
 		if f.Alive(l.Node) {
-			f.giveUpSeat(t, j, l)
+			f.endLost(t, j, l)
 			j.clock.ask = t.Now + AskLost
 		}
 	}
 	f.wakeJob(j, j.deadline())
 }
 
-// giveUpSeat orders a lost participant to end its ranks.
-func (f *lostranks) giveUpSeat(t *local.Turn, j *job, l launcher.LostSeat) {
+// endLost orders a lost participant to end its ranks.
+func (f *lostranks) endLost(t *local.Turn, j *job, l launcher.LostParticipant) {
 	t.Send(l.Node, &launcher.Halt{
 		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
-		Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "they were given up", Who: l.Alone,
+		Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "they were given up", ListAll: l.Alone,
 	})
 }
 
-// lostIsBack asks a node that is back for the ranks lost there. A new launcher may have
+// onLostNodeBack asks a node that is back for the ranks lost there. A new launcher may have
 // adopted the ranks, and keeps adopted ranks for a whole lease.
-func (f *lostranks) lostIsBack(t *local.Turn, p, old local.Peer, known bool) {
+func (f *lostranks) onLostNodeBack(t *local.Turn, p, old local.Peer, known bool) {
 	for _, j := range f.sortedJobs() {
-		i := slices.IndexFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.Node == p.Name })
+		i := slices.IndexFunc(j.kept.lost, func(l launcher.LostParticipant) bool { return l.Node == p.Name })
 		if i < 0 {
 			continue
 		}
@@ -151,28 +152,28 @@ func (f *lostranks) lostIsBack(t *local.Turn, p, old local.Peer, known bool) {
 			since = old.Incarnation
 		}
 		if p.Incarnation > since {
-			f.fenceJob(t, j, ranks.JobTerm)
+			f.waitForLost(t, j, ranks.JobTerm)
 		} else {
 			f.askLost(t, j)
 		}
 	}
 }
 
-// noneLeft handles the report of a participant that is over: no rank runs there.
-func (f *lostranks) noneLeft(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
+// onNoneLeft handles the report of a participant that is over: no rank runs there.
+func (f *lostranks) onNoneLeft(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
 	j := f.jobs[m.Job]
 	if j == nil || m.Phase < launcher.PhaseDone {
 		return
 	}
 	if r := j.run; r != nil {
-		if i := int(m.Index); j.attempt == m.Attempt && i >= 0 && i < len(r.seats) && r.launch.Nodes[i].Node == from {
-			r.seats[i].swept = true
+		if i := int(m.Index); j.attempt == m.Attempt && i >= 0 && i < len(r.participants) && r.launch.Nodes[i].Node == from {
+			r.participants[i].swept = true
 		}
 		return
 	}
-	f.others(t, j, from, m)
-	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.IsOf(from, m) && !l.Alone })
-	f.lostLess(t, j)
+	f.onOthersNamed(t, j, from, m)
+	j.kept.lost = slices.DeleteFunc(j.kept.lost, func(l launcher.LostParticipant) bool { return l.IsOf(from, m) && !l.Alone })
+	f.startIfNoneLost(t, j)
 }
 
 // remains handles a report about an attempt that this node does not know, of a restored
@@ -181,40 +182,40 @@ func (f *lostranks) noneLeft(t *local.Turn, from filch.NodeName, m *launcher.Pro
 // from a node that noticed the restart. The origin ends the ranks, and starts no other
 // attempt before the ranks are gone. The reporting participant knows the other
 // participants of the launch, which may be silent as yet.
-func (f *lostranks) remains(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+func (f *lostranks) onUnknownAttempt(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
 	if j == nil || !j.kept.restored || j.run != nil || j.step != nil || m.Phase >= launcher.PhaseDone {
 		return
 	}
 	if from == f.Cfg.Name {
 		if l := f.ranks.LaunchOf(slots.Key{Job: m.Job, Attempt: m.Attempt}); l != nil {
-			f.waitFor(t, j, l.Seats())
+			f.waitFor(t, j, l.Participants())
 			return
 		}
 	}
-	l := launcher.LostSeat{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
+	l := launcher.LostParticipant{Node: from, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease}
 	// A single participant of the attempt is asked for the others.
-	l.Alone = !slices.ContainsFunc(j.kept.lost, func(o launcher.LostSeat) bool { return o.Attempt == l.Attempt })
-	f.waitFor(t, j, []launcher.LostSeat{l})
+	l.Alone = !slices.ContainsFunc(j.kept.lost, func(o launcher.LostParticipant) bool { return o.Attempt == l.Attempt })
+	f.waitFor(t, j, []launcher.LostParticipant{l})
 }
 
 // others handles the participants of a forgotten launch, as named by the participant that
 // was asked. If the asked participant is over and names no others, the job waits for as
 // long as a lease.
-func (f *lostranks) others(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
-	if l := f.alone(from, m); l != nil && len(m.Seats) > 0 {
+func (f *lostranks) onOthersNamed(t *local.Turn, j *job, from filch.NodeName, m *launcher.Progress) {
+	if l := f.alone(from, m); l != nil && len(m.Participants) > 0 {
 		l.Alone = false
-		f.waitFor(t, j, m.Seats)
+		f.waitFor(t, j, m.Participants)
 	}
 }
 
 // alone returns the lost participant that sent m if the participant is to name the others
 // of its launch, else nil.
-func (f *lostranks) alone(from filch.NodeName, m *launcher.Progress) *launcher.LostSeat {
+func (f *lostranks) alone(from filch.NodeName, m *launcher.Progress) *launcher.LostParticipant {
 	j := f.jobs[m.Job]
 	if j == nil || j.run != nil {
 		return nil
 	}
-	i := slices.IndexFunc(j.kept.lost, func(l launcher.LostSeat) bool { return l.IsOf(from, m) && l.Alone })
+	i := slices.IndexFunc(j.kept.lost, func(l launcher.LostParticipant) bool { return l.IsOf(from, m) && l.Alone })
 	if i < 0 {
 		return nil
 	}
@@ -222,10 +223,10 @@ func (f *lostranks) alone(from filch.NodeName, m *launcher.Progress) *launcher.L
 }
 
 // waitFor makes a job wait for the remaining ranks of a forgotten launch.
-func (f *lostranks) waitFor(t *local.Turn, j *job, seats []launcher.LostSeat) {
+func (f *lostranks) waitFor(t *local.Turn, j *job, more []launcher.LostParticipant) {
 	lost := slices.Clip(j.kept.lost)
-	for _, s := range seats {
-		if !slices.ContainsFunc(lost, func(l launcher.LostSeat) bool { l.Alone = s.Alone; return l == s }) {
+	for _, s := range more {
+		if !slices.ContainsFunc(lost, func(l launcher.LostParticipant) bool { l.Alone = s.Alone; return l == s }) {
 			lost = append(lost, s)
 		}
 	}
@@ -235,20 +236,20 @@ func (f *lostranks) waitFor(t *local.Turn, j *job, seats []launcher.LostSeat) {
 	f.line.releaseHolds(t, j, nil)
 	j.lined = false
 	j.kept.lost = lost
-	f.fenceJob(t, j, ranks.JobTerm)
+	f.waitForLost(t, j, ranks.JobTerm)
 	f.origin.keep(t, j)
 }
 
-// lostLess starts a fenced job again when the job's list of lost participants is empty. A
-// job fenced without such a list waits for keepers of an earlier launcher, and starts
-// when all keepers have turned up.
-func (f *lostranks) lostLess(t *local.Turn, j *job) {
-	if j.clock.fence != filch.Never && len(j.kept.lost) == 0 {
-		f.unfence(t, j)
+// startIfNoneLost starts a job again that waited for lost ranks, when the list of lost
+// participants is empty. A job that waits without such a list waits for keepers of an
+// earlier launcher, and starts when all keepers have turned up.
+func (f *lostranks) startIfNoneLost(t *local.Turn, j *job) {
+	if j.clock.lostUntil != filch.Never && len(j.kept.lost) == 0 {
+		f.stopWaiting(t, j)
 	}
 }
 
-func (f *lostranks) unfence(t *local.Turn, j *job) {
-	j.clock.fence, j.clock.ask, j.kept.lost = filch.Never, filch.Never, nil
+func (f *lostranks) stopWaiting(t *local.Turn, j *job) {
+	j.clock.lostUntil, j.clock.ask, j.kept.lost = filch.Never, filch.Never, nil
 	f.origin.again(t, j)
 }

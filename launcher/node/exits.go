@@ -19,20 +19,20 @@ type tally struct {
 	high  int32               // the highest code
 	srun  int32               // the highest code as srun counts
 	told  verdict             // the first end caused by a signal of filch
-	refs  int32               // seats with a refusing keeper
+	refs  int32               // participants with a refusing keeper
 	by    launcher.TaskCounts // ends by state, without ends before a restart
 }
 
 // onProgress handles a participant's report of its phase and ends.
 func (a *attempts) onProgress(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
-	a.lost.noneLeft(t, from, m)
+	a.lost.onNoneLeft(t, from, m)
 	j := a.jobs[m.Job]
 	if j == nil || !j.isOf(from, m) {
-		a.lost.remains(t, j, from, m)
+		a.lost.onUnknownAttempt(t, j, from, m)
 		a.progressOfNone(t, from, m)
 		return
 	}
-	r, s := j.run, &j.run.seats[m.Index]
+	r, s := j.run, &j.run.participants[m.Index]
 	final := m.Phase >= launcher.PhaseDone
 	if s.done {
 		if !s.owed { // else the acknowledgement follows the store
@@ -48,17 +48,17 @@ func (a *attempts) onProgress(t *local.Turn, from filch.NodeName, m *launcher.Pr
 	}
 	a.takeEnds(t, j, int(m.Index), m)
 	if r.unsure && (m.Phase == launcher.PhaseStarted || s.have > 0) {
-		a.gateWasOpen(t, j)
+		a.setGateOpen(t, j)
 	}
 	// Greater: the participant's launcher was restarted and knows no ends.
 	if final && s.have >= m.First+int32(len(m.Ends)) {
-		a.seatOver(t, j, int(m.Index), m)
+		a.onParticipantOver(t, j, int(m.Index), m)
 	} else if !final {
-		a.seatPhase(r, s, m.Phase)
+		a.setPhase(r, s, m.Phase)
 	}
 	if len(m.Ends) > 0 || final {
 		if s.done {
-			a.keepSeat(t, j, int(m.Index))
+			a.recordDone(t, j, int(m.Index))
 		}
 		ack := &launcher.ProgressAck{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Have: s.have, Done: s.done, Again: m.First > s.have}
 		if s.done && j.req.Detach {
@@ -82,7 +82,7 @@ func (a *attempts) onProgress(t *local.Turn, from filch.NodeName, m *launcher.Pr
 // disk forgets attempts and reuses their numbers: the lease distinguishes launches with
 // the same number.
 func (j *job) isOf(from filch.NodeName, m *launcher.Progress) bool {
-	if j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.seats) {
+	if j.run == nil || j.attempt != m.Attempt || m.Index < 0 || int(m.Index) >= len(j.run.participants) {
 		return false
 	}
 	at := &j.run.launch.Nodes[m.Index]
@@ -101,12 +101,12 @@ func (a *attempts) progressOfNone(t *local.Turn, from filch.NodeName, m *launche
 	if m.Phase < launcher.PhaseDone {
 		t.Send(from, &launcher.Halt{
 			Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Level: 1 << 30,
-			Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "the job is over", Who: a.lost.alone(from, m) != nil,
+			Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "the job is over", ListAll: a.lost.alone(from, m) != nil,
 		})
 	}
 }
 
-func (a *attempts) seatPhase(r *run, s *seat, ph launcher.Phase) {
+func (a *attempts) setPhase(r *run, s *participant, ph launcher.Phase) {
 	if ph <= s.phase {
 		return
 	}
@@ -127,7 +127,7 @@ func (a *attempts) seatPhase(r *run, s *seat, ph launcher.Phase) {
 
 // takeEnds counts the new ends of a participant.
 func (a *attempts) takeEnds(t *local.Turn, j *job, i int, m *launcher.Progress) {
-	r, s := j.run, &j.run.seats[i]
+	r, s := j.run, &j.run.participants[i]
 	if m.First > s.have {
 		return // ends were forgotten in a restart: the acknowledgement asks for all
 	}
@@ -202,21 +202,21 @@ type verdict struct {
 	code int32
 }
 
-// seatOver handles the last report of a participant. A participant whose slots were
-// refused, or whose ranks vanished, adds no end of a rank.
-func (a *attempts) seatOver(t *local.Turn, j *job, i int, m *launcher.Progress) {
-	r, s := j.run, &j.run.seats[i]
+// onParticipantOver handles the last report of a participant. A participant whose slots
+// were refused, or whose ranks vanished, adds no end of a rank.
+func (a *attempts) onParticipantOver(t *local.Turn, j *job, i int, m *launcher.Progress) {
+	r, s := j.run, &j.run.participants[i]
 	node := r.launch.Nodes[i].Node
 	if m.Phase == launcher.PhaseDone && m.Cause == launcher.CauseNodeLost {
-		a.seatLost(t, j, i, m.Err.Text)
+		a.onParticipantLost(t, j, i, m.Err.Text)
 		return
 	}
 	if m.Phase == launcher.PhaseDone && s.told > 0 && r.halt.level == 0 && len(r.sigs) == 0 && j.req.Parent == 0 {
 		// A launcher that was declared dead, or went down, ended the ranks and died.
-		a.seatLost(t, j, i, "they were ended there")
+		a.onParticipantLost(t, j, i, "they were ended there")
 		return
 	}
-	a.seatGone(r, s, m.Phase)
+	a.countDone(r, s, m.Phase)
 	switch {
 	case m.Phase == launcher.PhaseRefused && m.Cause == launcher.CauseNone:
 		a.regate(t, j, m.Err.Text)
@@ -234,8 +234,9 @@ func (a *attempts) seatOver(t *local.Turn, j *job, i int, m *launcher.Progress) 
 	}
 }
 
-// seatGone counts a seat as done; a done seat also counts as prepared and started.
-func (a *attempts) seatGone(r *run, s *seat, ph launcher.Phase) {
+// countDone counts a participant as done; a done participant also counts as prepared and
+// started.
+func (a *attempts) countDone(r *run, s *participant, ph launcher.Phase) {
 	if s.phase < launcher.PhasePrepared {
 		r.prepared++
 	}
@@ -250,23 +251,23 @@ func (a *attempts) seatGone(r *run, s *seat, ph launcher.Phase) {
 	r.done++
 }
 
-// seatLost handles the loss of a participant's ranks.
-func (a *attempts) seatLost(t *local.Turn, j *job, i int, why string) {
-	r, s := j.run, &j.run.seats[i]
+// onParticipantLost handles the loss of a participant's ranks.
+func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
+	r, s := j.run, &j.run.participants[i]
 	if s.done {
 		return
 	}
 	node := r.launch.Nodes[i].Node
 	s.lost, s.runsFor = true, a.lost.mayRunFor(j, node, s.back == filch.Never)
-	a.seatGone(r, s, launcher.PhaseRefused)
-	a.keepSeat(t, j, i)
+	a.countDone(r, s, launcher.PhaseRefused)
+	a.recordDone(t, j, i)
 	if !r.going {
 		a.regate(t, j, why)
 		return
 	}
 	k := launcher.CountRanks(r.launch.Nodes[i].Ranks) - s.have + s.told
 	if k <= 0 {
-		return // all ranks of the seat had ended
+		return // all ranks of the participant had ended
 	}
 	r.lost = true
 	v := verdict{launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %d ranks: %s", node, k, why)}, filch.ExitNodeLost}
@@ -337,8 +338,8 @@ func (a *attempts) halt(t *local.Turn, j *job, sig int32, grace time.Duration, r
 	h.level++
 	h.signal, h.grace, h.reason = sig, grace, reason
 	r.at.limit, r.at.warn, r.at.first, r.at.prepare = filch.Never, filch.Never, filch.Never, filch.Never
-	for i := range r.seats {
-		s := &r.seats[i]
+	for i := range r.participants {
+		s := &r.participants[i]
 		if s.done {
 			continue
 		}
@@ -352,10 +353,10 @@ func (a *attempts) halt(t *local.Turn, j *job, sig int32, grace time.Duration, r
 
 // haltAgain resends the current order to all participants before the origin forgets the
 // run and resends nothing more. Otherwise a keeper adopted after the first order would
-// run on: a part whose origin is the same node has no lease to run out.
+// run on: a participant whose origin is the same node has no lease to run out.
 func (a *attempts) haltAgain(t *local.Turn, j *job) {
-	for i := range j.run.seats {
-		if !j.run.seats[i].done {
+	for i := range j.run.participants {
+		if !j.run.participants[i].done {
 			a.sendHalt(t, j, i)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 // Each planted fault is seen by the scene of its name.
-func TestMutantsFence(t *testing.T) {
+func TestMutantsOfLostRanks(t *testing.T) {
 	defer Plant("")
-	for name, scene := range fenceScenes {
+	for name, scene := range lostScenes {
 		t.Run(name, func(t *testing.T) {
 			if !Plant(name) {
 				t.Fatal("there is no such fault")

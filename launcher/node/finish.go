@@ -11,9 +11,9 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
-// runOver ends an attempt with no rank left anywhere. The job starts again if a requeue
+// onRunOver ends an attempt with no rank left anywhere. The job starts again if a requeue
 // was asked for or if no rank ever began; otherwise the job is over.
-func (o *origin) runOver(t *local.Turn, j *job) {
+func (o *origin) onRunOver(t *local.Turn, j *job) {
 	r := j.run
 	switch {
 	case r.gate && (j.clock.gates < MaxGates || j.step != nil):
@@ -36,7 +36,7 @@ func (o *origin) runOver(t *local.Turn, j *job) {
 
 // again starts another attempt under the same ticket.
 func (o *origin) again(t *local.Turn, j *job) {
-	gone := j.seatRecords()
+	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
 	j.attempt++
@@ -89,12 +89,12 @@ func (o *origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launc
 	o.records.MarkEnd(t, o.entry(j, info))
 	o.walltime.learnRun(t, j, &info, &e)
 	o.endings.remember(t, j, info, e)
-	t.Record(j.seatRecords()...)
+	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
 	o.endWatch(t, j)
 	o.endings.dropClient(t, j)
-	o.returns.stepOver(t, j)
-	o.parents.guestsOver(t, j)
+	o.returns.returnSlots(t, j)
+	o.parents.onParentOver(t, j)
 }
 
 // endings holds the ended jobs of this origin: a bounded memory of them for later
