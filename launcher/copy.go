@@ -25,7 +25,7 @@ const (
 // archive from its parent in the tree of launches.
 type Copy struct {
 	From  filch.NodeName // the node of the client, with the archive; set by Submit
-	File  string         // name of the archive, without the end; see [CopyFile]
+	File  string         // name of the archive, without the end; see copyFile
 	Bytes int64
 	Sum   [32]byte // SHA-256
 	Name  string   // of the program
@@ -38,7 +38,7 @@ func (c *Copy) Check() *filch.Error {
 	switch {
 	case c == nil:
 		return nil
-	case !CopyFile(c.File):
+	case !copyFile(c.File):
 		return filch.Errorf(filch.Invalid, "cannot copy a program: %.40q is not the name of an archive", c.File)
 	case !PlainName(c.Name):
 		return filch.Errorf(filch.Invalid, "cannot copy a program: %.40q is not the name of a file, of at most %d bytes", c.Name, maxCopyName)
@@ -56,9 +56,9 @@ const ArchiveEnd = ".tar"
 // copyFileLen is the digits of an archive's name: 128 bits.
 const copyFileLen = 32
 
-// CopyFile reports whether s is the name of an archive: 32 random hexadecimal
+// copyFile reports whether s is the name of an archive: 32 random hexadecimal
 // digits.
-func CopyFile(s string) bool {
+func copyFile(s string) bool {
 	return len(s) == copyFileLen && strings.Trim(s, "0123456789abcdef") == ""
 }
 

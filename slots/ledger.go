@@ -12,11 +12,11 @@ const (
 	// HoldTerm is how long a hold lasts after the last message of the hold's
 	// origin.
 	HoldTerm = 15 * time.Second
-	// PromptMin is how soon after a change the ledger asks the origin of a hold
+	// promptMin is how soon after a change the ledger asks the origin of a hold
 	// whether the hold is still wanted; after an answer, the ledger asks every
 	// PromptMax. A silent origin is asked again every PromptMin. The slots of a
 	// node bound the cost, not the number of waiting jobs.
-	PromptMin = time.Second
+	promptMin = time.Second
 	PromptMax = 10 * time.Second
 	// MaxWaiting bounds the wait list; a later request is refused, and the origin
 	// asks again.
@@ -243,7 +243,7 @@ func (l *Ledger) Tick(now time.Duration) {
 			l.reports.touch(now, c)
 			freed = true
 		case c.state == Held && c.prompt <= now:
-			c.prompt = now + PromptMin
+			c.prompt = now + promptMin
 			l.reports.add(c)
 		}
 	}

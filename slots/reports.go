@@ -21,7 +21,7 @@ func (r *reports) next() uint64 {
 // touch gives a claim a new version and adds the claim.
 func (r *reports) touch(now time.Duration, c *claim) {
 	c.version = r.next()
-	c.prompt = now + PromptMin
+	c.prompt = now + promptMin
 	if c.queued && c.held == 0 {
 		c.prompt = now + PromptMax
 	}

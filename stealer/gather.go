@@ -8,15 +8,15 @@ import (
 
 // The terms of a gather.
 const (
-	// CircleWait is how long the gather waits for a silent circle before asking the
+	// circleWait is how long the gather waits for a silent circle before asking the
 	// next.
-	CircleWait = 50 * time.Millisecond
-	// AskAgain is how long an ask stays unanswered before the gather repeats the
+	circleWait = 50 * time.Millisecond
+	// askAgain is how long an ask stays unanswered before the gather repeats the
 	// ask; the wait doubles up to AskAgainMax.
-	AskAgain    = 250 * time.Millisecond
-	AskAgainMax = 4 * time.Second
-	// RefusedAgain is the wait before the gather asks a refusing node again.
-	RefusedAgain = 5 * time.Second
+	askAgain    = 250 * time.Millisecond
+	askAgainMax = 4 * time.Second
+	// refusedAgain is the wait before the gather asks a refusing node again.
+	refusedAgain = 5 * time.Second
 )
 
 // Stage is how far a Gather has come.
@@ -24,7 +24,7 @@ type Stage uint8
 
 // The stages.
 const (
-	Local  Stage = iota // asks its own node
+	local  Stage = iota // asks its own node
 	Halves              // asks for half, circle by circle
 	Insist              // has asked every node for the rest, waits
 	Rest                // ReleaseAll: waits for the next try
@@ -148,7 +148,7 @@ func (g *Gather) admit(i int32) bool {
 	}
 	g.cells = append(g.cells, cell{member: i, limit: limit, again: filch.Never})
 	g.where[i] = int32(len(g.cells))
-	if k := len(g.cells) - 1; p.Name == g.self && g.stage == Local && g.reach == 0 {
+	if k := len(g.cells) - 1; p.Name == g.self && g.stage == local && g.reach == 0 {
 		g.cells[0], g.cells[k] = g.cells[k], g.cells[0]
 		g.where[g.cells[k].member] = int32(k) + 1
 		g.where[i] = 1
@@ -163,7 +163,7 @@ func (g *Gather) Begin(now time.Duration, out *Moves) {
 		g.round++
 		g.reach = 1
 		g.ask(now, 0, g.cells[0].limit, false, false, out)
-		g.next = now + CircleWait
+		g.next = now + circleWait
 		return
 	}
 	g.step(now, out)
@@ -184,7 +184,7 @@ func (g *Gather) ask(now time.Duration, i int, want int32, half, wait bool, out 
 		c.open = true
 		g.open++
 	}
-	c.again = now + min(AskAgain<<min(c.tries, 8), AskAgainMax)
+	c.again = now + min(askAgain<<min(c.tries, 8), askAgainMax)
 	g.again = min(g.again, c.again)
 	out.Asks = append(out.Asks, Ask{To: g.name(i), Want: want, Half: half, Wait: wait, Round: c.asked})
 }
@@ -242,7 +242,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 		g.ask(now, g.reach, want, true, false, out)
 		k--
 	}
-	g.next = now + CircleWait
+	g.next = now + circleWait
 	if g.open == 0 {
 		g.step(now, out)
 	}
@@ -292,7 +292,7 @@ func (g *Gather) tryAll(now time.Duration, out *Moves) {
 	}
 	g.stage = Halves
 	g.round++
-	g.next = now + CircleWait
+	g.next = now + circleWait
 	g.reach = len(g.cells)
 	for i := range g.cells {
 		if c := &g.cells[i]; g.members.At(c.member).Standing == Up {
@@ -336,13 +336,13 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 		g.close(c)
 	}
 	if g.stage == Insist && c.again == filch.Never && !c.last.Waiting && c.last.Held < c.want {
-		c.again = now + AskAgainMax // dropped from the list: a lapse, a drain, a full list
+		c.again = now + askAgainMax // dropped from the list: a lapse, a drain, a full list
 		if c.last.Refused {
-			c.again = now + RefusedAgain
+			c.again = now + refusedAgain
 		}
 		g.again = min(g.again, c.again)
 	}
-	if g.stage == Local && n.Older && g.policy.Kind == Accumulate {
+	if g.stage == local && n.Older && g.policy.Kind == Accumulate {
 		// The older request waits here, so it waits everywhere, ahead of this job.
 		// No neighbor would lend half, so asking for half is useless.
 		g.reach = len(g.cells)
@@ -408,7 +408,7 @@ func (g *Gather) Tick(now time.Duration, out *Moves) {
 	}
 	g.step(now, out)
 	if g.next <= now { // enough is held: look again in case a hold is wounded
-		g.next = now + CircleWait
+		g.next = now + circleWait
 	}
 }
 

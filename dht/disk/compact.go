@@ -160,7 +160,7 @@ func (f *files) copy(j *compaction) error {
 		}
 		e := r.entry()
 		if f.size+int64(len(f.buf))+r.bytes() > f.room(true) {
-			return fmt.Errorf("cannot compact the log: %w", ErrQuota)
+			return fmt.Errorf("cannot compact the log: %w", errQuota)
 		}
 		p.seg, p.at = f.head, int64(len(f.buf))
 		j.moved = append(j.moved, move{key: e.Key, at: r.at, to: p})

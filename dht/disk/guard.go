@@ -40,7 +40,7 @@ func take(dir string) (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("cannot open the log in %s: %w%s", dir, ErrLocked, holder(f))
+			return nil, fmt.Errorf("cannot open the log in %s: %w%s", dir, errLocked, holder(f))
 		}
 		return nil, fmt.Errorf("cannot lock the log: %w", err)
 	}

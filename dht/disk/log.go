@@ -11,9 +11,9 @@ import (
 
 // Limits of a log.
 const (
-	SyncDefault    = 40 * time.Millisecond // each costs 100 us of CPU or more; see Hurry
-	QuotaDefault   = 512 << 20
-	SegmentDefault = 8 << 20
+	syncDefault    = 40 * time.Millisecond // each costs 100 us of CPU or more; see Hurry
+	quotaDefault   = 512 << 20
+	segmentDefault = 8 << 20
 	quotaMin       = 8 * segmentMin
 	segmentMin     = 4 << 10
 	syncShare      = 4                     // a slow disk syncs a fourth of the time at most
@@ -63,14 +63,14 @@ func Open(cfg Config) (*Log, error) {
 // openIdle opens a log without a writer goroutine.
 func openIdle(cfg Config) (*Log, error) {
 	if cfg.SyncEvery == 0 {
-		cfg.SyncEvery = SyncDefault
+		cfg.SyncEvery = syncDefault
 	}
 	if cfg.QuotaBytes == 0 {
-		cfg.QuotaBytes = QuotaDefault
+		cfg.QuotaBytes = quotaDefault
 	}
 	cfg.QuotaBytes = max(cfg.QuotaBytes, quotaMin)
 	if cfg.SegmentBytes == 0 {
-		cfg.SegmentBytes = SegmentDefault
+		cfg.SegmentBytes = segmentDefault
 	}
 	cfg.SegmentBytes = min(max(cfg.SegmentBytes, segmentMin), cfg.QuotaBytes/8)
 	if cfg.Synced == nil {
@@ -131,7 +131,7 @@ func (l *Log) Append(entries ...Entry) (uint64, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return 0, ErrClosed
+		return 0, errClosed
 	}
 	first, n := l.add(entries), l.number
 	l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Log) Sync(ctx context.Context, upto uint64) error {
 		case done:
 			return nil
 		case closed:
-			return ErrClosed
+			return errClosed
 		}
 		select {
 		case <-changed:

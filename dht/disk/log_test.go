@@ -126,17 +126,17 @@ func TestLogKeepsTheLastOfEachKey(t *testing.T) {
 
 func TestLogRefusesWhatIsTooLong(t *testing.T) {
 	l := mustOpen(t, Config{Dir: filepath.Join(t.TempDir(), "log")})
-	for _, e := range []Entry{{}, {Key: strings.Repeat("k", MaxKey+1)}, {Key: "k", Value: make([]byte, MaxValue+1)}} {
+	for _, e := range []Entry{{}, {Key: strings.Repeat("k", maxKey+1)}, {Key: "k", Value: make([]byte, maxValue+1)}} {
 		if n, err := l.Append(Entry{Key: "good", Value: []byte{1}}, e); err == nil {
 			t.Errorf("a key of %d and a value of %d bytes: got number %d, want an error", len(e.Key), len(e.Value), n)
 		}
 	}
-	mustSync(t, l, mustAppend(t, l, Entry{Key: strings.Repeat("k", MaxKey), Value: make([]byte, MaxValue)}))
+	mustSync(t, l, mustAppend(t, l, Entry{Key: strings.Repeat("k", maxKey), Value: make([]byte, maxValue)}))
 	if got := contents(t, l); len(got) != 1 {
 		t.Errorf("got %d keys, want the one that is not too long", len(got))
 	}
 	l.Close()
-	if _, err := l.Append(Entry{Key: "k"}); !errors.Is(err, ErrClosed) {
+	if _, err := l.Append(Entry{Key: "k"}); !errors.Is(err, errClosed) {
 		t.Errorf("append to a closed log: got %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestLogIsPrivateAndLocked(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("got %v, %v, want a directory of mode 0700", info, err)
 	}
-	if _, err := Open(Config{Dir: dir}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
+	if _, err := Open(Config{Dir: dir}); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("a second log in the directory: got %v, want that this process holds it", err)
 	}
 	if err := l.Close(); err != nil {
@@ -268,7 +268,7 @@ func TestQuota(t *testing.T) {
 	}
 	poll(t, "the quota is told", func() bool { return v.count(Failed) == 1 })
 	s := l.Stats()
-	if !errors.Is(s.Failed, ErrQuota) || s.SizeBytes > s.QuotaBytes || s.LiveBytes < 200<<10 || s.Waiting == 0 {
+	if !errors.Is(s.Failed, errQuota) || s.SizeBytes > s.QuotaBytes || s.LiveBytes < 200<<10 || s.Waiting == 0 {
 		t.Errorf("got %+v, want the quota, nearly used up", s)
 	}
 	for i := range 200 {

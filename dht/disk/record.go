@@ -10,8 +10,8 @@ import (
 // Limits of an entry. A key is a name; a value may be a launcher's whole record
 // of a job, whose frames end at 16 MiB.
 const (
-	MaxKey   = 1024
-	MaxValue = 17 << 20
+	maxKey   = 1024
+	maxValue = 17 << 20
 )
 
 // headBytes is the length of a record before its key: mark, checksum of the
@@ -38,11 +38,11 @@ type Entry struct {
 }
 
 func (e *Entry) check() error {
-	if e.Key == "" || len(e.Key) > MaxKey {
-		return fmt.Errorf("cannot keep an entry whose key has %d bytes: 1 to %d", len(e.Key), MaxKey)
+	if e.Key == "" || len(e.Key) > maxKey {
+		return fmt.Errorf("cannot keep an entry whose key has %d bytes: 1 to %d", len(e.Key), maxKey)
 	}
-	if len(e.Value) > MaxValue {
-		return fmt.Errorf("cannot keep %d bytes under one key: the limit is %d", len(e.Value), MaxValue)
+	if len(e.Value) > maxValue {
+		return fmt.Errorf("cannot keep %d bytes under one key: the limit is %d", len(e.Value), maxValue)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func readHead(b []byte, salt uint32) (head, bool) {
 	}
 	flags := binary.BigEndian.Uint16(b[26:])
 	h.remove = flags == flagRemoval
-	ok := h.key > 0 && h.key <= MaxKey && h.value <= MaxValue && flags <= flagRemoval && (!h.remove || h.value == 0)
+	ok := h.key > 0 && h.key <= maxKey && h.value <= maxValue && flags <= flagRemoval && (!h.remove || h.value == 0)
 	return h, ok
 }
 

@@ -7,9 +7,9 @@ import (
 
 // Errors for callers to tell apart.
 var (
-	ErrLocked = errors.New("another process holds it")
-	ErrClosed = errors.New("the log is closed")
-	ErrQuota  = errors.New("the quota")
+	errLocked = errors.New("another process holds it")
+	errClosed = errors.New("the log is closed")
+	errQuota  = errors.New("the quota")
 )
 
 // Kind is the kind of a [Report].

@@ -37,7 +37,7 @@ func (f *files) write(batch []numbered) (n int, err error) {
 			end++
 		}
 		if end == n {
-			return n, fmt.Errorf("cannot keep more: %w of %d MB is used up, %d MB of it by what counts", ErrQuota, f.cfg.QuotaBytes>>20, f.index.live>>20)
+			return n, fmt.Errorf("cannot keep more: %w of %d MB is used up, %d MB of it by what counts", errQuota, f.cfg.QuotaBytes>>20, f.index.live>>20)
 		}
 		at, err := f.append()
 		if err != nil {

@@ -52,7 +52,7 @@ func (g *gossip) encode() []byte {
 		b = binary.BigEndian.AppendUint64(b, g.sum)
 	case kindAck:
 		b = binary.BigEndian.AppendUint64(b, g.sum)
-		b = Append(b, &g.members[0])
+		b = appendMember(b, &g.members[0])
 	case kindPing, kindAsk:
 		b = appendBrief(b, &g.members[0])
 	case kindSay:
@@ -66,7 +66,7 @@ func (g *gossip) encode() []byte {
 		b = appendMembers(b, g.members)
 	case kindJoin:
 		b = binary.BigEndian.AppendUint32(b, g.nonce)
-		b = Append(b, &g.members[0])
+		b = appendMember(b, &g.members[0])
 	case kindList:
 		b = binary.BigEndian.AppendUint32(b, g.nonce)
 		b = binary.BigEndian.AppendUint16(b, g.page)
@@ -143,8 +143,8 @@ func appendBrief(b []byte, m *Member) []byte {
 	return append(b, byte(m.State))
 }
 
-// Append encodes a whole entry.
-func Append(b []byte, m *Member) []byte {
+// appendMember encodes a whole entry.
+func appendMember(b []byte, m *Member) []byte {
 	b = appendBrief(b, m)
 	b = appendBool(b, m.Draining)
 	b = append(b, byte(len(m.Addrs)))
@@ -154,7 +154,7 @@ func Append(b []byte, m *Member) []byte {
 	return appendString(b, m.Capacity)
 }
 
-// Decode reads an entry encoded by [Append].
+// Decode reads an entry encoded by appendMember.
 func Decode(b []byte) (Member, error) {
 	r := reader{b: b}
 	m := r.member()
@@ -167,12 +167,12 @@ func Decode(b []byte) (Member, error) {
 func appendMembers(b []byte, ms []Member) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(ms)))
 	for i := range ms {
-		b = Append(b, &ms[i])
+		b = appendMember(b, &ms[i])
 	}
 	return b
 }
 
-// encodedSize is the length of an entry encoded by [Append].
+// encodedSize is the length of an entry encoded by appendMember.
 func encodedSize(m *Member) int {
 	n := 2 + len(m.Name) + 8 + 4 + 1 + 1 + 1 + 2 + len(m.Capacity)
 	for _, a := range m.Addrs {

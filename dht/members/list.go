@@ -209,7 +209,7 @@ func (m *List) reset(self Member) {
 func (m *List) Self() Member { return m.table.self.m.clone() }
 
 // Card is Self as bytes, for a hello.
-func (m *List) Card() []byte { return Append(nil, &m.table.self.m) }
+func (m *List) Card() []byte { return appendMember(nil, &m.table.self.m) }
 
 // All returns all entries by name, including the dead and the departed.
 func (m *List) All() []Member {

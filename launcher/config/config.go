@@ -52,7 +52,7 @@ func LoadOver(path string, files Files) (Config, error) {
 	if c.Spare == 0 {
 		c.Spare = 1
 	}
-	return c, c.Validate()
+	return c, c.validate()
 }
 
 // defaultLogBytes is the size of a full log file.
@@ -64,8 +64,8 @@ const (
 	maxSpare = 64
 )
 
-// Validate reports the first invalid value.
-func (c *Config) Validate() error {
+// validate reports the first invalid value.
+func (c *Config) validate() error {
 	n := &c.Node
 	bad := func(format string, args ...any) error {
 		return filch.Errorf(filch.Invalid, "cannot use %s: %s", n.Dir.NodeFile(), fmt.Sprintf(format, args...))

@@ -18,10 +18,10 @@ func Width(size int32) int {
 
 // Label is the prefix of a line of rank r: its number, right-aligned in width,
 // a colon and a space.
-func Label(r filch.Rank, width int) string { return string(AppendLabel(nil, r, width)) }
+func Label(r filch.Rank, width int) string { return string(appendLabel(nil, r, width)) }
 
-// AppendLabel appends [Label] to dst.
-func AppendLabel(dst []byte, r filch.Rank, width int) []byte {
+// appendLabel appends [Label] to dst.
+func appendLabel(dst []byte, r filch.Rank, width int) []byte {
 	var digits [12]byte
 	number := strconv.AppendInt(digits[:0], int64(r), 10)
 	for i := len(number); i < width; i++ {
@@ -41,7 +41,7 @@ func AppendLabeled(dst []byte, r filch.Rank, width int, piece []byte) []byte {
 		if end > 0 {
 			line = piece[:end]
 		}
-		dst = AppendLabel(dst, r, width)
+		dst = appendLabel(dst, r, width)
 		dst = append(dst, line...)
 		if end == 0 {
 			return append(dst, '\n')

@@ -23,16 +23,6 @@ const (
 	sourceDir   = "pmixd"
 )
 
-// Carried reports whether this binary carries a compiled pmixd.
-func Carried() bool {
-	f, err := carried.Open(payloadName)
-	if err != nil {
-		return false
-	}
-	f.Close()
-	return true
-}
-
 // NotBuilt is the exit code of a command of [Command] that could not compile pmixd; a
 // line on its standard error names the missing part.
 const NotBuilt = 3

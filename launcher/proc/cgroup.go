@@ -35,9 +35,9 @@ type Cgroup struct {
 // cgroupPrefix begins the names of our cgroups.
 const cgroupPrefix = "filch-"
 
-// CgroupName names the cgroup of a keeper: the node's name is for people, the hash of the
+// cgroupName names the cgroup of a keeper: the node's name is for people, the hash of the
 // state folder and the process id for us.
-func CgroupName(p Place, pid int) string {
+func cgroupName(p Place, pid int) string {
 	h := fnv.New32a()
 	h.Write([]byte(p.Dir))
 	return fmt.Sprintf("%s%s-%s-%08x-%d", cgroupPrefix, sanitize(p.Instance), sanitize(string(p.Node)), h.Sum32(), pid)
@@ -65,7 +65,7 @@ func NewNumberedCgroup(p Place, number int) *Cgroup {
 	if !ok || !mayMakeIn(own) {
 		return m
 	}
-	m.base = filepath.Join(own, CgroupName(p, os.Getpid()))
+	m.base = filepath.Join(own, cgroupName(p, os.Getpid()))
 	if number > 0 {
 		m.base += "." + strconv.Itoa(number)
 	}

@@ -121,7 +121,7 @@ func keeperCgroups(p Place) map[string]int {
 	if !ok {
 		return found
 	}
-	prefix := strings.TrimSuffix(CgroupName(p, 0), "0")
+	prefix := strings.TrimSuffix(cgroupName(p, 0), "0")
 	names, _ := filepath.Glob(filepath.Join(own, cgroupPrefix+"*"))
 	for _, dir := range names {
 		digits, ok := strings.CutPrefix(filepath.Base(dir), prefix)

@@ -46,7 +46,7 @@ func (r *Run) mpmd(c Context) ([]launcher.Program, error) {
 			Argv:  p.Argv,
 			Ranks: []launcher.Span{{First: filch.Rank(next), Count: n}},
 		}
-		if i > 0 && p.Given("export") {
+		if i > 0 && p.isGiven("export") {
 			if p.Export.None {
 				return nil, invalid("--export of a later part of an `a : b` run must begin with ALL")
 			}
@@ -245,7 +245,7 @@ func FormatShape(s launcher.Shape) string {
 		add("--gpus-per-task=%d", s.PerRank.GPUs)
 	}
 	if s.Layout != launcher.LayoutAuto {
-		add("-m %s", FormatLayout(s.Layout, s.Plane))
+		add("-m %s", formatLayout(s.Layout, s.Plane))
 	}
 	if len(s.Only) > 0 {
 		add("-w %s", FormatHosts(s.Only))

@@ -170,11 +170,6 @@ func spans(ranks []int32, taken []bool) []launcher.Span {
 	return s
 }
 
-// ReadRanks reads a list of ranks like 0-3,7, at most max of them.
-func ReadRanks(s string, max int32) ([]launcher.Span, error) {
-	return rankSpans(s, make([]bool, max))
-}
-
 // FormatRanks writes spans as 0-3,7.
 func FormatRanks(spans []launcher.Span) string {
 	var b strings.Builder

@@ -18,8 +18,8 @@ type Option struct {
 	set      func(*Run, string) error
 }
 
-// Lookup finds an option by its name.
-func Lookup(name string) (*Option, bool) {
+// lookup finds an option by its name.
+func lookup(name string) (*Option, bool) {
 	for i := range Options {
 		if Options[i].Name == name {
 			return &Options[i], true
@@ -37,8 +37,8 @@ func (r *Run) Set(o *Option, value string) error {
 	return nil
 }
 
-// Given reports whether an option was set.
-func (r *Run) Given(name string) bool {
+// isGiven reports whether an option was set.
+func (r *Run) isGiven(name string) bool {
 	return slices.Contains(r.given, name)
 }
 

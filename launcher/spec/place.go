@@ -39,8 +39,8 @@ func Layout(s string) (layout launcher.Layout, plane int32, err error) {
 	return 0, 0, invalid("%s is not a distribution", clip(s)).WithHint("use block, cyclic or plane=SIZE")
 }
 
-// FormatLayout is the inverse of [Layout].
-func FormatLayout(layout launcher.Layout, plane int32) string {
+// formatLayout is the inverse of [Layout].
+func formatLayout(layout launcher.Layout, plane int32) string {
 	switch layout {
 	case launcher.LayoutBlock:
 		return "block"

@@ -70,7 +70,7 @@ func parse(r *Run, args []string, d dialect) (*Run, error) {
 			return nil, err
 		}
 		for _, name := range p.given {
-			if o, ours := Lookup(name); ours && !o.Part {
+			if o, ours := lookup(name); ours && !o.Part {
 				return nil, invalid("--%s may stand only before the first command of an `a : b` run", name)
 			}
 		}
@@ -119,7 +119,7 @@ func (r *Run) check() error {
 		{"detach", "immediate"},
 		{"quiet", "verbose"},
 	} {
-		if r.Given(pair[0]) && r.Given(pair[1]) {
+		if r.isGiven(pair[0]) && r.isGiven(pair[1]) {
 			return invalid("--%s and --%s exclude each other", pair[0], pair[1])
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// SignalMax is the highest signal number of Linux.
-const SignalMax = 64
+// signalMax is the highest signal number of Linux.
+const signalMax = 64
 
 // signalNames are Linux's names, by number, as on amd64 and arm64.
 var signalNames = [...]string{
@@ -21,8 +21,8 @@ var signalNames = [...]string{
 func Signal(s string) (int32, error) {
 	if digits(s) {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > SignalMax {
-			return 0, invalid("%s is not a signal number from 1 to %d", clip(s), SignalMax)
+		if err != nil || n < 1 || n > signalMax {
+			return 0, invalid("%s is not a signal number from 1 to %d", clip(s), signalMax)
 		}
 		return int32(n), nil
 	}
@@ -51,9 +51,9 @@ func SignalName(n int32) string {
 	return strconv.Itoa(int(n))
 }
 
-// WarnTimeDefault is how long before the time limit --signal sends the signal, if the
+// warnTimeDefault is how long before the time limit --signal sends the signal, if the
 // option has no time.
-const WarnTimeDefault = 60 * time.Second
+const warnTimeDefault = 60 * time.Second
 
 // Warning reads the value of --signal, SIG[@SECONDS]; srun's prefixes R: and
 // B: concern reservations and batch shells, which do not exist here.
@@ -68,7 +68,7 @@ func Warning(s string) (sig int32, before time.Duration, err error) {
 	if sig, err = Signal(name); err != nil {
 		return 0, 0, err
 	}
-	before = WarnTimeDefault
+	before = warnTimeDefault
 	if timed {
 		n, err := strconv.ParseUint(seconds, 10, 16)
 		if err != nil || !digits(seconds) {

@@ -180,12 +180,12 @@ func (r *Run) settle() (warnings []string) {
 	if len(nodes) == 0 {
 		return nil
 	}
-	if s.PerNode > 0 && !r.Given("ntasks") && s.Ranks > 0 && s.MinNodes > 0 && s.PerNode*s.MinNodes != s.Ranks {
+	if s.PerNode > 0 && !r.isGiven("ntasks") && s.Ranks > 0 && s.MinNodes > 0 && s.PerNode*s.MinNodes != s.Ranks {
 		warnings = append(warnings, fmt.Sprintf("can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the number of requested nodes %d. Ignoring --ntasks-per-node.",
 			s.PerNode, s.Ranks, s.MinNodes))
 		s.PerNode = 0
 	}
-	if !r.Given("nodes") && s.Ranks > 0 && s.Ranks < s.MinNodes {
+	if !r.isGiven("nodes") && s.Ranks > 0 && s.Ranks < s.MinNodes {
 		warnings = append(warnings, fmt.Sprintf("can't run %d processes on %d nodes, setting nnodes to %d", s.Ranks, s.MinNodes, s.Ranks))
 		s.MinNodes, s.MaxNodes = s.Ranks, s.Ranks
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultLogBytes is the size of a full log.
-const DefaultLogBytes = 8 << 20
+// defaultLogBytes is the size of a full log.
+const defaultLogBytes = 8 << 20
 
 // File is a log file. When full, the file is renamed to PATH.1, in place of the one
 // before. So the two files hold at most twice the limit.
@@ -25,7 +25,7 @@ type File struct {
 // OpenFile appends to path; maxBytes 0 means the default.
 func OpenFile(path string, maxBytes int64) (*File, error) {
 	if maxBytes <= 0 {
-		maxBytes = DefaultLogBytes
+		maxBytes = defaultLogBytes
 	}
 	f := &File{path: path, max: maxBytes}
 	return f, f.open()

@@ -7,8 +7,8 @@ import (
 	"github.com/filch-hpc/filch/dht"
 )
 
-// MaxOps bounds the operations of one [Ops].
-const MaxOps = 4096
+// maxOps bounds the operations of one [Ops].
+const maxOps = 4096
 
 // Ops asks a launcher for operations on the store; Results has one result for each
 // operation, at the latest after Wait.
@@ -20,14 +20,14 @@ type Ops struct {
 // Results answers [Ops].
 type Results struct{ Results []dht.Result }
 
-// DecodeOps decodes operations and refuses more than [MaxOps].
+// DecodeOps decodes operations and refuses more than maxOps.
 func DecodeOps(b []byte) (Ops, error) {
 	var o Ops
 	if err := Unmarshal(b, &o); err != nil {
 		return o, err
 	}
-	if len(o.Ops) > MaxOps {
-		return o, fmt.Errorf("operations refused: %d at once, the most is %d", len(o.Ops), MaxOps)
+	if len(o.Ops) > maxOps {
+		return o, fmt.Errorf("operations refused: %d at once, the most is %d", len(o.Ops), maxOps)
 	}
 	return o, nil
 }

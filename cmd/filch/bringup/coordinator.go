@@ -217,7 +217,7 @@ func (n *coordinator) start() error {
 		err, n.made = place.WriteSecret(n.home.Secret(), n.secret), true
 	}
 	if err == nil && n.mirrors() {
-		err = makeQueue(n.home, UUIDOf(n.secret))
+		err = makeQueue(n.home, uuidOf(n.secret))
 	}
 	if err == nil {
 		err = n.connect()
@@ -238,10 +238,10 @@ func (n *coordinator) start() error {
 // connect opens the links and sends the first line to the agents.
 func (n *coordinator) connect() error {
 	w := assignment{
-		Instance: n.instance, UUID: UUIDOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: cli.WireVersion,
+		Instance: n.instance, UUID: uuidOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: cli.WireVersion,
 		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Address: n.address, Iface: n.iface, Port: n.port, Env: map[string]string{},
 		Joins: n.invited != nil, After: n.old.last, Group: n.group(),
-		Queue: queueHere(n.home, UUIDOf(n.secret)) != "", ending: n.ending(n.given.End),
+		Queue: queueHere(n.home, uuidOf(n.secret)) != "", ending: n.ending(n.given.End),
 	}
 	for _, name := range carried {
 		if v := os.Getenv(name); v != "" {
@@ -306,7 +306,7 @@ func (n *coordinator) gather() error {
 			return err
 		}
 	}
-	return n.home.WriteContact(place.Contact{Instance: n.instance, UUID: UUIDOf(n.secret), Wire: cli.WireVersion, Addrs: n.addrs()})
+	return n.home.WriteContact(place.Contact{Instance: n.instance, UUID: uuidOf(n.secret), Wire: cli.WireVersion, Addrs: n.addrs()})
 }
 
 // addrs are the addresses of the launchers, in the order of the nodes.

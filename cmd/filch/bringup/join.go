@@ -206,7 +206,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 	if err != nil {
 		return inv, err
 	}
-	inv.Instance, inv.UUID, inv.Addrs, inv.Secret = o.Instance, UUIDOf(secret), []string{where}, hex.EncodeToString(secret)
+	inv.Instance, inv.UUID, inv.Addrs, inv.Secret = o.Instance, uuidOf(secret), []string{where}, hex.EncodeToString(secret)
 	inv.Wire = cli.WireVersion
 	if inv.Instance == "" {
 		inv.Instance = instanceOfSecret(o.secret, secret)

@@ -102,7 +102,7 @@ func (b *localNodes) start(n, slots int) error {
 	if err := place.WriteSecret(home.Secret(), b.secret); err != nil {
 		return err
 	}
-	uuid := UUIDOf(b.secret)
+	uuid := uuidOf(b.secret)
 	if b.queue {
 		if err := makeQueue(home, uuid); err != nil {
 			return err

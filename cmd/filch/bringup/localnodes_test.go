@@ -40,11 +40,11 @@ func TestShareDividesCores(t *testing.T) {
 
 func TestTwoWordsAreFixedByTheSecret(t *testing.T) {
 	a, b := []byte("0123456789abcdef"), []byte("fedcba9876543210")
-	words, uuid := twoWords(a), UUIDOf(a)
-	if twoWords(a) != words || UUIDOf(a) != uuid {
+	words, uuid := twoWords(a), uuidOf(a)
+	if twoWords(a) != words || uuidOf(a) != uuid {
 		t.Error("the same secret gives two names")
 	}
-	if UUIDOf(a) == UUIDOf(b) || len(UUIDOf(a)) != 36 || !place.ValidName(twoWords(a)) {
-		t.Errorf("got %s and %s, %s", UUIDOf(a), UUIDOf(b), twoWords(a))
+	if uuidOf(a) == uuidOf(b) || len(uuidOf(a)) != 36 || !place.ValidName(twoWords(a)) {
+		t.Errorf("got %s and %s, %s", uuidOf(a), uuidOf(b), twoWords(a))
 	}
 }

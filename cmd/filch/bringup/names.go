@@ -18,9 +18,9 @@ func twoWords(secret []byte) string {
 	return first[(int(sum[0])<<8|int(sum[1]))%len(first)] + "-" + second[(int(sum[2])<<8|int(sum[3]))%len(second)]
 }
 
-// UUIDOf is the identity of the instance of this secret: a machine with the
+// uuidOf is the identity of the instance of this secret: a machine with the
 // secret can join without further data.
-func UUIDOf(secret []byte) string {
+func uuidOf(secret []byte) string {
 	h := sha256.New()
 	h.Write([]byte("filch instance"))
 	h.Write(secret)

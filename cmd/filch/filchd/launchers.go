@@ -30,24 +30,24 @@ func CarriesLauncher() bool {
 // the node-local bin directory, each under the hash of its content. So a running
 // instance keeps its original binaries.
 func Install(base string) (filchd, keeper string, err error) {
-	body, err := Body()
+	body, err := embedded()
 	if err != nil {
 		return "", "", err
 	}
-	if filchd, err = InstallOne(base, "filchd", body); err != nil {
+	if filchd, err = installOne(base, "filchd", body); err != nil {
 		return "", "", err
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		return "", "", filch.Errorf(filch.Internal, "cannot read this binary: %s", err.Error())
 	}
-	keeper, err = InstallOne(base, "filch", self)
+	keeper, err = installOne(base, "filch", self)
 	return filchd, keeper, err
 }
 
-// Body is the embedded launcher, or for a build without a launcher the file named
+// embedded is the launcher inside this program, or for a build without a launcher the file named
 // by FILCH_FILCHD.
-func Body() ([]byte, error) {
+func embedded() ([]byte, error) {
 	if path := os.Getenv("FILCH_FILCHD"); path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -63,9 +63,9 @@ func Body() ([]byte, error) {
 	return b, nil
 }
 
-// InstallOne writes body to bin/NAME-HASH unless the file exists, whole or not at
+// installOne writes body to bin/NAME-HASH unless the file exists, whole or not at
 // all.
-func InstallOne(base, name string, body []byte) (string, error) {
+func installOne(base, name string, body []byte) (string, error) {
 	dir := place.Bin(base)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error())

@@ -41,11 +41,11 @@ func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code 
 	if err != nil {
 		return nil, 0, err
 	}
-	body, err := Body()
+	body, err := embedded()
 	if err != nil {
 		return nil, 0, err
 	}
-	path, err := InstallOne(base, "filchd", body)
+	path, err := installOne(base, "filchd", body)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// Sanitizer makes the output of programs safe for a terminal: a control character
+// sanitizer makes the output of programs safe for a terminal: a control character
 // is written as an escape, but tabs and the ends of lines. Bytes of an incomplete
 // character wait for the rest.
-type Sanitizer struct {
+type sanitizer struct {
 	to   io.Writer
 	rest []byte
 }
 
-// Sanitized is f, or a [Sanitizer] in front of f if f is a terminal. A user who
+// Sanitized is f, or a sanitizer in front of f if f is a terminal. A user who
 // wants the colors sends the output through a pipe.
 func Sanitized(f *os.File) io.Writer {
 	if IsTerminal(f) {
-		return &Sanitizer{to: f}
+		return &sanitizer{to: f}
 	}
 	return f
 }
 
-func (t *Sanitizer) Write(b []byte) (int, error) {
+func (t *sanitizer) Write(b []byte) (int, error) {
 	in := append(t.rest, b...)
 	out := make([]byte, 0, len(in))
 	for len(in) > 0 {
@@ -49,7 +49,7 @@ func (t *Sanitizer) Write(b []byte) (int, error) {
 
 // Flush writes the bytes of a character that stayed incomplete.
 func Flush(w io.Writer) error {
-	t, ok := w.(*Sanitizer)
+	t, ok := w.(*sanitizer)
 	if !ok || len(t.rest) == 0 {
 		return nil
 	}

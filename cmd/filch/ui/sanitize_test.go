@@ -17,7 +17,7 @@ func TestTameEscapesOutput(t *testing.T) {
 	} {
 		for size := 1; size <= len(in); size++ { // in whatever pieces
 			var got strings.Builder
-			w := &Sanitizer{to: &got}
+			w := &sanitizer{to: &got}
 			for at := 0; at < len(in); at += size {
 				if n, err := w.Write([]byte(in[at:min(at+size, len(in))])); err != nil || n == 0 {
 					t.Fatal(n, err)

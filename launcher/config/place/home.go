@@ -109,8 +109,8 @@ func (h Home) ReadContact() (Contact, error) {
 // SecretBytes is the length of a secret.
 const SecretBytes = 32
 
-// NewSecret makes a secret and writes the secret to path, which must not exist.
-func NewSecret(path string) ([]byte, error) {
+// newSecret makes a secret and writes the secret to path, which must not exist.
+func newSecret(path string) ([]byte, error) {
 	b := make([]byte, SecretBytes)
 	if _, err := rand.Read(b); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func ReadPrivate(path string) ([]byte, error) {
 
 // WritePrivate replaces a file by a file with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
-	if err := WriteWhole(path, b, 0o600); err != nil {
+	if err := writeWhole(path, b, 0o600); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
 	}
 	return nil

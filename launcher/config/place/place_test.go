@@ -87,7 +87,7 @@ func TestSecretIsGuarded(t *testing.T) {
 	if err := h.Make(); err != nil {
 		t.Fatal(err)
 	}
-	made, err := NewSecret(h.Secret())
+	made, err := newSecret(h.Secret())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSecretIsGuarded(t *testing.T) {
 	if err != nil || !slices.Equal(got, made) {
 		t.Fatalf("got %x, %v", got, err)
 	}
-	if _, err := NewSecret(h.Secret()); err == nil {
+	if _, err := newSecret(h.Secret()); err == nil {
 		t.Error("a secret was written over")
 	}
 	link := filepath.Join(string(h), "link")

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// WriteWhole makes or replaces a file by a file with these bytes and this mode, whole
+// writeWhole makes or replaces a file by a file with these bytes and this mode, whole
 // or not at all. WriteWhole writes a program while nothing is forked: a child would
 // hold the program open for writing, and nobody could run the program.
-func WriteWhole(path string, b []byte, mode os.FileMode) error {
+func writeWhole(path string, b []byte, mode os.FileMode) error {
 	if mode&0o111 != 0 {
 		syscall.ForkLock.RLock()
 		defer syscall.ForkLock.RUnlock()
@@ -44,5 +44,5 @@ func Install(dir, name string, program []byte) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(program)) && info.Mode()&0o100 != 0 {
 		return path, nil
 	}
-	return path, WriteWhole(path, program, 0o700)
+	return path, writeWhole(path, program, 0o700)
 }

@@ -24,9 +24,9 @@ const (
 	// LeaseMax is how long a keeper goes on without a sign of life of a launcher with an
 	// open link.
 	LeaseMax = 10 * time.Second
-	// LingerMax is how long a keeper with an order to leave waits for credit for its sent
+	// lingerMax is how long a keeper with an order to leave waits for credit for its sent
 	// output.
-	LingerMax = 10 * time.Second
+	lingerMax = 10 * time.Second
 	// guardMore is how much longer than busy keepers an idle keeper stays when the
 	// launcher has died, and guardEvery how often the idle keeper looks for orphans.
 	guardMore  = 2 * time.Second
@@ -290,7 +290,7 @@ func (k *keeper) leaseLeft() time.Duration {
 func (k *keeper) forget() {
 	k.job.forgotten = true
 	if k.linger == nil {
-		k.linger = k.poll.After(LingerMax, func() { k.leaving = true })
+		k.linger = k.poll.After(lingerMax, func() { k.leaving = true })
 	}
 }
 
