@@ -75,14 +75,14 @@ launcher/daemon: *
 launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/proc launcher/watch launcher/wire mtc/record mtc/workflow
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
-launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire stealer
-launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record stealer
+launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire
+launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
 launcher/node/local: . launcher mtc/policy slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
-launcher/node/records: . dht dht/store dht/store/message dht/varint launcher launcher/node/local mtc mtc/record stealer
+launcher/node/records: . dht dht/store dht/store/message dht/varint launcher launcher/node/local mtc mtc/record
 launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
 launcher/output: . dht/varint
 launcher/pmi: .

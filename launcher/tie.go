@@ -31,6 +31,6 @@ type Wait struct {
 	Need   stealer.Need `json:"need"`
 
 	// Of a step: the owner of the slots, and all slots of the owner, by node.
-	Of    Inside           `json:"of"`
-	Rooms []stealer.Member `json:"rooms,omitempty"`
+	Of    Inside         `json:"of"`
+	Rooms []filch.Member `json:"rooms,omitempty"`
 }

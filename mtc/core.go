@@ -66,8 +66,8 @@ func New(cfg Config) *Core {
 	c.victim.init(c)
 	c.thief.init(c)
 	c.mover.init(c, cfg.Policy)
-	if p := c.cfg.Members.Find(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
-		c.cfg.Members.Set(policy.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Up: true, Group: cfg.Group})
+	if p := c.cfg.Members.Get(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
+		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group})
 	}
 	return c
 }
@@ -174,25 +174,26 @@ func (c *Core) SetRoom(now time.Duration, r filch.Room, out *Out) {
 }
 
 // SetMember takes in the member list's entry of a node.
-func (c *Core) SetMember(now time.Duration, m policy.Member, out *Out) {
+func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 	c.enter(now, out)
 	old, known := c.cfg.Members.Set(m)
 	if m.Name == c.cfg.Self {
 		return
 	}
-	gone := known && !old.Dead && (m.Dead || m.Incarnation != old.Incarnation)
+	dead := m.Standing >= filch.Dead
+	gone := known && old.Standing < filch.Dead && (dead || m.Incarnation != old.Incarnation)
 	switch {
 	case gone:
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: old.Incarnation})
-	case m.Gone && !m.Dead && !(known && old.Gone):
+	case m.Standing == filch.Gone && !(known && old.Standing == filch.Gone):
 		// The node is gone and may live: only steps that can be undone.
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
-	case m.Dead && (!known || m.Incarnation != old.Incarnation):
+	case dead && (!known || m.Incarnation != old.Incarnation):
 		// This node knows nothing of that incarnation but its end.
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
 	c.failover.onSeen(m.Name)
-	if m.Up && (!known || !old.Up || gone) {
+	if m.Standing == filch.Up && (!known || old.Standing != filch.Up || gone) {
 		c.thief.onArrival(m.Name)
 	}
 	c.settle()

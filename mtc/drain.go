@@ -3,6 +3,8 @@ package mtc
 import (
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 )
@@ -56,8 +58,8 @@ func (v *victim) giveAway() {
 		return
 	}
 	n := v.core.cfg.Members.Others(v.core.cfg.Self)
-	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*policy.Root(n+1), n), &v.core.rng, func(p *policy.Member) bool {
-		return p.Up && !v.gives(p)
+	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*policy.Root(n+1), n), &v.core.rng, func(p *filch.Member) bool {
+		return p.Standing == filch.Up && !v.gives(p)
 	})
 	for k, to := range takers {
 		part := int64(len(takers) - k)
@@ -72,7 +74,7 @@ func (v *victim) giveAway() {
 }
 
 // gives reports whether a node still owes the answer to a gift.
-func (v *victim) gives(to *policy.Member) bool {
+func (v *victim) gives(to *filch.Member) bool {
 	for _, id := range v.order {
 		if x := v.open[id]; x != nil && x.gift && x.thief == to.Name {
 			return true

@@ -16,9 +16,13 @@ func (r *rig) drain(i int, on bool) {
 	d := r.nodes[i]
 	d.Drain(r.now, on, &d.out)
 	r.act(d)
+	m := filch.Member{Name: d.cfg.Self, Incarnation: 1}
+	if on {
+		m.Standing = filch.Draining
+	}
 	for _, o := range r.nodes {
 		if o != d {
-			o.SetMember(r.now, policy.Member{Name: d.cfg.Self, Incarnation: 1, Up: !on, Draining: on}, &o.out)
+			o.SetMember(r.now, m, &o.out)
 			r.act(o)
 		}
 	}
@@ -232,7 +236,7 @@ func TestDeadNodeDrains(t *testing.T) {
 		t.Fatal("nothing is queued on n1")
 	}
 	d.down = true
-	r.tell(0, policy.Member{Dead: true})
+	r.tell(0, filch.Member{Standing: filch.Dead})
 	r.idle(1500 * time.Millisecond)
 	d.down = false
 	d.Drain(r.now, true, &d.out)

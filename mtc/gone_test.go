@@ -12,7 +12,7 @@ import (
 )
 
 // tell has all others hear how a node stands.
-func (r *rig) tell(i int, m policy.Member) {
+func (r *rig) tell(i int, m filch.Member) {
 	d := r.nodes[i]
 	m.Name, m.Incarnation = d.cfg.Self, d.cfg.Incarnation
 	for _, o := range r.nodes {
@@ -47,7 +47,7 @@ func TestGoneNodesTasksMove(t *testing.T) {
 				r.idle(500 * time.Millisecond)
 				d := r.nodes[victim]
 				d.down, d.running, d.mail = true, nil, nil
-				r.tell(victim, policy.Member{Gone: true})
+				r.tell(victim, filch.Member{Standing: filch.Gone})
 				// Less than 8 s of work, for six slots.
 				r.idle(3 * time.Second)
 				j := r.job(1)
@@ -55,7 +55,7 @@ func TestGoneNodesTasksMove(t *testing.T) {
 				if got := j.Tally(); got.Lost > 0 || got.OK+began != total || !once && began > 0 {
 					t.Fatalf("after 3 s: tally %+v, and %d tasks that were started; want %d ends in all, none lost", got, began, total)
 				}
-				r.tell(victim, policy.Member{Dead: true})
+				r.tell(victim, filch.Member{Standing: filch.Dead})
 				got := r.run(1, time.Minute).Tally()
 				if got.OK+got.Lost != total || got.Lost != began {
 					t.Errorf("tally %+v, want %d lost, the others ok", got, began)
@@ -78,10 +78,10 @@ func TestGoneNodeLives(t *testing.T) {
 				r.length = slow(50 * time.Millisecond)
 				r.submit(0, Submission{Job: 1, Total: total, Spec: record.Spec{Once: once, CrashLimit: 1}})
 				r.idle(300 * time.Millisecond)
-				r.tell(victim, policy.Member{Gone: true})
+				r.tell(victim, filch.Member{Standing: filch.Gone})
 				r.idle(500 * time.Millisecond)
 				before := r.byNode[nodeName(victim)]
-				r.tell(victim, policy.Member{Up: true})
+				r.tell(victim, filch.Member{})
 				got := r.run(1, time.Minute).Tally()
 				if once && got.OK != total {
 					t.Errorf("tally %+v, want %d ok", got, total)
@@ -106,7 +106,7 @@ func TestGoneLeaderKeepsItsSubmission(t *testing.T) {
 	r.away = r.nodes[0]
 	r.submit(0, Submission{Job: 1, Total: 8, Open: true, Partial: true})
 	r.idle(100 * time.Millisecond)
-	r.tell(0, policy.Member{Gone: true})
+	r.tell(0, filch.Member{Standing: filch.Gone})
 	r.idle(3 * time.Second)
 	if j := r.job(1); j.Void != 0 || j.Leader.Node != nodeName(0) {
 		t.Errorf("job 1 is void with %v, its leader %v; want neither changed", j.Void, j.Leader)

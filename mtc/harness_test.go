@@ -94,7 +94,7 @@ func newRig(t *testing.T, n int, slots int32, p policy.Policy) *rig {
 	}
 	for _, d := range r.nodes {
 		for i := range n {
-			d.SetMember(0, policy.Member{Name: nodeName(i), Incarnation: 1, Up: true}, &d.out)
+			d.SetMember(0, filch.Member{Name: nodeName(i), Incarnation: 1}, &d.out)
 		}
 		d.SetRoom(0, filch.Room{Slots: slots, MemBytes: 1 << 30}, &d.out)
 		r.act(d)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
-	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -188,11 +187,11 @@ func (c *Core) voidLed(j *job) {
 	if c.now >= l.voidAt || l.voidAt == filch.Never {
 		l.voidAt = c.now + leaderAgain
 		c.waits.at = min(c.waits.at, l.voidAt)
-		c.cfg.Members.Each(func(m *policy.Member) {
-			if m.Name != c.self.Node && !m.Dead {
+		for _, m := range c.cfg.Members.All() {
+			if m.Name != c.self.Node && m.Standing < filch.Dead {
 				c.send(m.Name, &message.Void{Job: j.id, State: j.rec.Void})
 			}
-		})
+		}
 	}
 }
 

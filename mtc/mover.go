@@ -42,7 +42,7 @@ func (m *mover) stealFailed() { m.tt = min(2*m.tt, m.LocalTimeMax()) }
 func (m *mover) place(j *job, it item) {
 	to, peer := m.Place(it.inputs, m.core.cfg.Self, m.length())
 	if to == policy.ToPeer {
-		if p := m.core.cfg.Members.Find(peer); p != nil && p.Up {
+		if p := m.core.cfg.Members.Get(peer); p != nil && p.Standing == filch.Up {
 			m.core.victim.give(j, it, peer)
 			return
 		}

@@ -84,7 +84,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		want := time.Second + unseenGrace
 		if comes {
 			want = 3 * time.Second
-			c.SetMember(want, policy.Member{Name: "n9", Incarnation: 2, Up: true}, &out)
+			c.SetMember(want, filch.Member{Name: "n9", Incarnation: 2}, &out)
 			want += rehomePause
 		}
 		if got := c.Deadline(); got != want {
@@ -107,10 +107,10 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	again := &rigNode{Core: New(Config{Self: "n3", Incarnation: 2, Seed: 9})}
 	r.nodes[2] = again
 	for i := range 2 {
-		again.SetMember(r.now, policy.Member{Name: nodeName(i), Incarnation: 1, Up: true}, &again.out)
+		again.SetMember(r.now, filch.Member{Name: nodeName(i), Incarnation: 1}, &again.out)
 	}
 	n2 := r.nodes[1]
-	n2.SetMember(r.now, policy.Member{Name: "n3", Incarnation: 2, Up: true}, &n2.out)
+	n2.SetMember(r.now, filch.Member{Name: "n3", Incarnation: 2}, &n2.out)
 	r.act(n2)
 	again.SetRoom(r.now, filch.Room{Slots: 1, MemBytes: 1 << 30}, &again.out)
 	r.act(again)
@@ -121,7 +121,7 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	again.down, again.running, again.mail = true, nil, nil
 	r.idle(sweepFor)
 	for _, o := range r.nodes[:2] {
-		o.SetMember(r.now, policy.Member{Name: "n3", Incarnation: 2, Dead: true}, &o.out)
+		o.SetMember(r.now, filch.Member{Name: "n3", Incarnation: 2, Standing: filch.Dead}, &o.out)
 		r.act(o)
 	}
 	if got := r.run(1, 2*time.Minute).Tally(); got.OK != 40 {

@@ -53,7 +53,7 @@ func (c *Core) Rehomed(now time.Duration) {
 // gone reports whether an owner is dead, or at least gone. A node that this node never
 // saw may yet come, in another incarnation; after unseenGrace it counts as dead.
 func (f *failover) gone(o record.Owner) bool {
-	if o == (record.Owner{}) || f.core.cfg.Members.Find(o.Node) != nil {
+	if o == (record.Owner{}) || f.core.cfg.Members.Get(o.Node) != nil {
 		return f.core.cfg.Members.Dead(o) || f.core.cfg.Members.Gone(o)
 	}
 	since, known := f.unseen[o.Node]

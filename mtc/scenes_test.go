@@ -20,7 +20,7 @@ func (r *rig) kill(i int, heard time.Duration) {
 	r.idle(heard)
 	for _, o := range r.nodes {
 		if !o.down {
-			o.SetMember(r.now, policy.Member{Name: d.cfg.Self, Incarnation: d.cfg.Incarnation, Dead: true}, &o.out)
+			o.SetMember(r.now, filch.Member{Name: d.cfg.Self, Incarnation: d.cfg.Incarnation, Standing: filch.Dead}, &o.out)
 			r.act(o)
 		}
 	}
@@ -339,7 +339,7 @@ func TestMillionsQueuedCostNothing(t *testing.T) {
 	if got := d.out.Sends; len(got) != 0 {
 		t.Errorf("%d messages to a thief that is no member", len(got))
 	}
-	d.SetMember(r.now, policy.Member{Name: "n9", Incarnation: 1, Up: true}, &d.out)
+	d.SetMember(r.now, filch.Member{Name: "n9", Incarnation: 1}, &d.out)
 	d.Message(r.now, "n9", &message.Steal{Ask: 2}, &d.out)
 	for _, s := range d.out.Sends {
 		o, ok := s.Message.(*message.Offer)

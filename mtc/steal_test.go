@@ -53,7 +53,7 @@ func TestArrivalsAreQuiet(t *testing.T) {
 	r.idle(PollRest / 3)
 	for i := range late {
 		for _, d := range r.nodes {
-			d.SetMember(r.now, policy.Member{Name: nodeName(nodes + i), Incarnation: 1, Up: true}, &d.out)
+			d.SetMember(r.now, filch.Member{Name: nodeName(nodes + i), Incarnation: 1}, &d.out)
 			r.act(d)
 		}
 		r.idle(100 * time.Millisecond)
@@ -73,7 +73,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 	late := r.nodes[2]
 	late.down = true
 	for _, d := range r.nodes[:2] {
-		d.SetMember(0, policy.Member{Name: late.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
+		d.SetMember(0, filch.Member{Name: late.cfg.Self, Incarnation: 1, Standing: filch.Dead}, &d.out)
 	}
 	r.length = slow(time.Second)
 	r.submit(0, Submission{Job: 1, Total: 100})
@@ -81,7 +81,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 	late.down, late.mail = false, nil
 	late.thief.phase, late.thief.at = resting, time.Hour // it looks no more by itself
 	for _, d := range r.nodes[:2] {
-		d.SetMember(r.now, policy.Member{Name: late.cfg.Self, Incarnation: 1, Up: true}, &d.out)
+		d.SetMember(r.now, filch.Member{Name: late.cfg.Self, Incarnation: 1}, &d.out)
 		r.act(d)
 	}
 	r.idle(time.Second)
@@ -199,7 +199,7 @@ func (r *rig) grouped(v policy.Victims) (group func(filch.NodeName) string) {
 	for _, d := range r.nodes {
 		d.cfg.Victims = v
 		for name, g := range of {
-			d.SetMember(r.now, policy.Member{Name: name, Incarnation: 1, Up: true, Group: g}, &d.out)
+			d.SetMember(r.now, filch.Member{Name: name, Incarnation: 1, Group: g}, &d.out)
 		}
 		r.act(d)
 	}

@@ -75,7 +75,7 @@ func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 			r.idle(100 * time.Millisecond)
 			dead.down, dead.running, dead.mail = true, nil, nil
 			hear := func(d *rigNode) {
-				d.SetMember(r.now, policy.Member{Name: dead.cfg.Self, Incarnation: 1, Dead: true}, &d.out)
+				d.SetMember(r.now, filch.Member{Name: dead.cfg.Self, Incarnation: 1, Standing: filch.Dead}, &d.out)
 				r.act(d)
 				r.step(r.now)
 			}

@@ -171,7 +171,7 @@ func (v *victim) offerNews() {
 	}
 	v.heard = true
 	if len(names) < least && n > 0 {
-		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *policy.Member) bool { return m.Up && !slices.Contains(names, m.Name) })...)
+		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *filch.Member) bool { return m.Standing == filch.Up && !slices.Contains(names, m.Name) })...)
 	}
 	for _, name := range names {
 		v.send(name, &message.News{Load: load})
@@ -191,7 +191,7 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 		}
 		return
 	}
-	if p := v.core.cfg.Members.Find(from); p == nil || p.Dead {
+	if p := v.core.cfg.Members.Get(from); p == nil || p.Standing >= filch.Dead {
 		return
 	}
 	x := &xfer{thief: from, offer: &message.Offer{Life: v.core.self.Incarnation, Ask: m.Ask}}

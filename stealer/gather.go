@@ -89,7 +89,7 @@ type cell struct {
 type Gather struct {
 	need    Need
 	policy  Policy
-	members *Members
+	members *filch.Members
 	self    filch.NodeName
 	rng     filch.Rand
 	cells   []cell  // in the order of asking
@@ -106,7 +106,7 @@ type Gather struct {
 }
 
 // NewGather makes a Gather for a job submitted on self.
-func NewGather(need Need, m *Members, self filch.NodeName, p Policy, seed uint64) *Gather {
+func NewGather(need Need, m *filch.Members, self filch.NodeName, p Policy, seed uint64) *Gather {
 	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never}
 	if p.PollMin <= 0 {
 		g.policy.PollMin = time.Millisecond
@@ -139,7 +139,7 @@ func (g *Gather) admit(i int32) bool {
 	for len(g.where) <= int(i) {
 		g.where = append(g.where, 0)
 	}
-	if g.where[i] != 0 || p.Standing > Draining || !g.need.Allows(p.Name) {
+	if g.where[i] != 0 || p.Standing > filch.Draining || !g.need.Allows(p.Name) {
 		return false
 	}
 	limit := g.need.limit(p.Total)
@@ -232,7 +232,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 	missing := g.missing()
 	for k := g.circle; k > 0 && g.reach < len(g.cells); g.reach++ {
 		c := &g.cells[g.reach]
-		if g.members.At(c.member).Standing != Up || c.limit <= 0 {
+		if g.members.At(c.member).Standing != filch.Up || c.limit <= 0 {
 			continue
 		}
 		want := min(c.limit, missing)
@@ -259,7 +259,7 @@ func (g *Gather) insist(now time.Duration, out *Moves) {
 
 func (g *Gather) insistOn(now time.Duration, i int, out *Moves) {
 	c := &g.cells[i]
-	if g.members.At(c.member).Standing != Up || c.last.Held >= c.limit {
+	if g.members.At(c.member).Standing != filch.Up || c.last.Held >= c.limit {
 		return
 	}
 	c.tries = 0
@@ -295,7 +295,7 @@ func (g *Gather) tryAll(now time.Duration, out *Moves) {
 	g.next = now + circleWait
 	g.reach = len(g.cells)
 	for i := range g.cells {
-		if c := &g.cells[i]; g.members.At(c.member).Standing == Up {
+		if c := &g.cells[i]; g.members.At(c.member).Standing == filch.Up {
 			g.ask(now, i, c.limit, true, false, out)
 		}
 	}
@@ -360,7 +360,7 @@ func newer(n, than Grant) bool {
 
 // Changed handles a member's coming, departure or rebirth; old is the previous
 // entry. The caller updates Members first.
-func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out *Moves) {
+func (g *Gather) Changed(now time.Duration, i int32, old filch.Member, known bool, out *Moves) {
 	if int(i) >= len(g.where) || g.where[i] == 0 {
 		if g.admit(i) && g.stage == Insist {
 			g.reach = len(g.cells)
@@ -374,20 +374,20 @@ func (g *Gather) Changed(now time.Duration, i int32, old Member, known bool, out
 	if old.Standing.Answers() {
 		g.sum -= int64(min(c.last.Held, c.limit))
 	}
-	if p.Standing >= Dead || p.Incarnation != old.Incarnation {
+	if p.Standing >= filch.Dead || p.Incarnation != old.Incarnation {
 		c.limit = g.need.limit(p.Total) // the node may have come back with more, or less
 		c.last = Grant{Lease: filch.LeaseID{Incarnation: p.Incarnation}}
 		g.close(c)
 		c.again = filch.Never
 	}
 	g.count(c, 1)
-	if p.Standing == Up && old.Standing != Up && c.open {
+	if p.Standing == filch.Up && old.Standing != filch.Up && c.open {
 		c.again, g.again = now, now // the ask was not repeated while the node was suspected
 	}
 	// A suspected node may not have been asked to wait. A draining node forgot the
 	// waiting claims, and the report of this may have been lost.
-	back := old.Standing >= Draining || (old.Standing == Suspect || old.Standing == Gone) && !c.last.Waiting
-	if p.Standing == Up && g.stage == Insist && (back || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
+	back := old.Standing >= filch.Draining || (old.Standing == filch.Suspect || old.Standing == filch.Gone) && !c.last.Waiting
+	if p.Standing == filch.Up && g.stage == Insist && (back || p.Incarnation != old.Incarnation || c.last.Refused || c.asked == 0) {
 		g.round++
 		g.insistOn(now, k, out)
 	}
@@ -420,7 +420,7 @@ func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 		return
 	}
 	c.again = filch.Never
-	if c.last.Held >= c.want || g.members.At(c.member).Standing != Up {
+	if c.last.Held >= c.want || g.members.At(c.member).Standing != filch.Up {
 		return
 	}
 	half := !c.insists && (g.policy.Kind == ReleaseAll || g.name(i) != g.self)

@@ -10,10 +10,10 @@ import (
 )
 
 // cluster is n idle nodes of the same size, n1 to n<n>.
-func cluster(n int, size int32) *Members {
-	m := NewMembers()
+func cluster(n int, size int32) *filch.Members {
+	m := filch.NewMembers()
 	for i := range n {
-		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Incarnation: 1, Total: filch.Room{Slots: size}})
+		m.Set(filch.Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Incarnation: 1, Total: filch.Room{Slots: size}})
 	}
 	return m
 }
@@ -32,7 +32,7 @@ type scene struct {
 	silent  map[filch.NodeName]bool
 }
 
-func newScene(t *testing.T, g *Gather, m *Members, free int32) *scene {
+func newScene(t *testing.T, g *Gather, m *filch.Members, free int32) *scene {
 	s := &scene{t: t, g: g, free: map[filch.NodeName]int32{}, held: map[filch.NodeName]int32{}, silent: map[filch.NodeName]bool{}}
 	for i := range m.Len() {
 		s.free[m.At(int32(i)).Name] = free
@@ -247,13 +247,13 @@ func TestMembersComeAndGo(t *testing.T) {
 	if _, ok := g.Ready(); ok {
 		t.Fatal("ready on four slots")
 	}
-	change := func(p Member) (moves Moves) {
+	change := func(p filch.Member) (moves Moves) {
 		i, old, known := m.Set(p)
 		g.Changed(0, i, old, known, &moves)
 		return moves
 	}
 	s.free["n3"] = 4
-	moves := change(Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
+	moves := change(filch.Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
 	if len(moves.Asks) != 1 || moves.Asks[0].To != "n3" || !moves.Asks[0].Wait {
 		t.Fatalf("asked %+v, want the new node for all it has", moves.Asks)
 	}
@@ -261,19 +261,19 @@ func TestMembersComeAndGo(t *testing.T) {
 	if _, ok := g.Ready(); !ok {
 		t.Fatal("not ready with a third node")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Standing: Suspect, Total: filch.Room{Slots: 4}})
+	change(filch.Member{Name: "n3", Incarnation: 1, Standing: filch.Suspect, Total: filch.Room{Slots: 4}})
 	if _, ok := g.Ready(); ok {
 		t.Error("ready on slots of a suspect")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
+	change(filch.Member{Name: "n3", Incarnation: 1, Total: filch.Room{Slots: 4}})
 	if _, ok := g.Ready(); !ok {
 		t.Error("not ready though the suspicion is over")
 	}
-	change(Member{Name: "n3", Incarnation: 1, Standing: Dead, Total: filch.Room{Slots: 4}})
+	change(filch.Member{Name: "n3", Incarnation: 1, Standing: filch.Dead, Total: filch.Room{Slots: 4}})
 	if held, _ := g.Held(); held != 4 {
 		t.Errorf("%d ranks held, want 4 without the dead node's", held)
 	}
-	moves = change(Member{Name: "n3", Incarnation: 2, Total: filch.Room{Slots: 4}})
+	moves = change(filch.Member{Name: "n3", Incarnation: 2, Total: filch.Room{Slots: 4}})
 	if len(moves.Asks) != 1 {
 		t.Errorf("asked %+v, want the node asked again that came back", moves.Asks)
 	}
@@ -325,11 +325,11 @@ func TestRestGivesBackWhatIsNotUsed(t *testing.T) {
 // back, as is one that drained for a while: else nobody would tell of it when it
 // comes free.
 func TestWhoWasAwayWhenAllWereAskedToWaitIsAskedLater(t *testing.T) {
-	for _, away := range []Standing{Suspect, Draining} {
+	for _, away := range []filch.Standing{filch.Suspect, filch.Draining} {
 		m := cluster(3, 4)
 		g := NewGather(need(12), m, "n1", Policy{}, 7)
 		s := newScene(t, g, m, 0)
-		stand := func(st Standing) {
+		stand := func(st filch.Standing) {
 			var moves Moves
 			p := *m.At(2)
 			p.Standing = st
@@ -338,7 +338,7 @@ func TestWhoWasAwayWhenAllWereAskedToWaitIsAskedLater(t *testing.T) {
 			s.play(0, moves)
 		}
 		var moves Moves
-		if away == Suspect {
+		if away == filch.Suspect {
 			g.Begin(0, &moves)
 			// The answers to the circle are in but one when it is suspected.
 			var half Moves
@@ -369,7 +369,7 @@ func TestWhoWasAwayWhenAllWereAskedToWaitIsAskedLater(t *testing.T) {
 			t.Fatalf("%v: the stage is %v", away, g.Stage())
 		}
 		s.rounds = nil
-		stand(Up)
+		stand(filch.Up)
 		asked := false
 		for _, wave := range s.rounds {
 			for _, a := range wave {

@@ -232,13 +232,13 @@ func (n *Need) Even(fits func() bool) {
 
 // Ceiling is the most ranks of such a job ever possible on these nodes, and the
 // number of eligible nodes.
-func (n *Need) Ceiling(m *Members) (ranks int64, nodes int32) {
+func (n *Need) Ceiling(m *filch.Members) (ranks int64, nodes int32) {
 	wide := *n
 	wide.Ranks, wide.MinNodes = filch.Unbounded, 1
 	var limits []int64
-	for i := range m.list {
-		p := &m.list[i]
-		if p.Standing > Draining || !n.Allows(p.Name) {
+	for i := range m.All() {
+		p := m.At(int32(i))
+		if p.Standing > filch.Draining || !n.Allows(p.Name) {
 			continue
 		}
 		if k := wide.limit(p.Total); k > 0 {

@@ -99,9 +99,9 @@ func TestAssignAsSrunDoes(t *testing.T) {
 }
 
 func TestCeiling(t *testing.T) {
-	m := NewMembers()
-	for i, s := range []Standing{Up, Up, Suspect, Draining, Dead, Left} {
-		m.Set(Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Standing: s, Total: filch.Room{Slots: 4, MemBytes: 8 << 30}})
+	m := filch.NewMembers()
+	for i, s := range []filch.Standing{filch.Up, filch.Up, filch.Suspect, filch.Draining, filch.Dead, filch.Left} {
+		m.Set(filch.Member{Name: filch.NodeName(fmt.Sprintf("n%d", i+1)), Standing: s, Total: filch.Room{Slots: 4, MemBytes: 8 << 30}})
 	}
 	one := filch.Room{Slots: 1}
 	for _, c := range []struct {

@@ -35,7 +35,7 @@ func (g *Gather) Rest(used []Share) []Back {
 	var out []Back
 	for i := range g.cells {
 		c := &g.cells[i]
-		if c.asked == 0 || in[g.name(i)] || g.members.At(c.member).Standing >= Dead {
+		if c.asked == 0 || in[g.name(i)] || g.members.At(c.member).Standing >= filch.Dead {
 			continue
 		}
 		if c.open || c.last.Held > 0 || c.last.Waiting {
@@ -99,7 +99,7 @@ func (g *Gather) Refresh(now time.Duration, k int, out *Moves) {
 		if k == 0 {
 			return
 		}
-		if c.last.Held < c.limit && g.members.At(c.member).Standing == Up {
+		if c.last.Held < c.limit && g.members.At(c.member).Standing == filch.Up {
 			g.ask(now, i, c.limit, false, true, out)
 			k--
 		}

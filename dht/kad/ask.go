@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 )
 
-// wireProtocol is the name of the protocol of go-libp2p-kad-dht under Prefix.
-const wireProtocol protocol.ID = Prefix + "/kad/1.0.0"
+// wireProtocol is the name of the protocol of go-libp2p-kad-dht under prefix.
+const wireProtocol protocol.ID = prefix + "/kad/1.0.0"
 
 // Limits of an answer.
 const (

@@ -46,8 +46,8 @@ const (
 	refreshLimit = 5 * time.Second // of the library, for a query of its own
 )
 
-// Prefix begins the name of the protocol on the wire.
-const Prefix = "/filch"
+// prefix begins the name of the protocol on the wire.
+const prefix = "/filch"
 
 // Finder looks nodes up. Finder implements overlay.Finder.
 type Finder struct {
@@ -63,7 +63,7 @@ func (f *Finder) Attach(h *overlay.Host) error {
 		// The default mode asks whether the node is public; in a private network no
 		// node answers this question.
 		kaddht.Mode(kaddht.ModeServer),
-		kaddht.ProtocolPrefix(Prefix),
+		kaddht.ProtocolPrefix(prefix),
 		kaddht.BucketSize(bucketSize), kaddht.Concurrency(alpha),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
 		kaddht.RoutingTableFilter(func(_ any, id peer.ID) bool { return h.Admitted(id) }),

@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 const (
@@ -71,7 +70,7 @@ func (d *Daemon) wind(grace time.Duration, handOff bool) {
 		d.in.Idle(downSlack, idle)
 	}
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.Out)
+		t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: filch.Dead}, t.Out)
 	})
 	d.in.Idle(downSlack, func(*inputs.Turn) bool { return !d.keepers.Busy() })
 	if handOff {

@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // memberNews holds the news of the overlay about other nodes until the loop takes them.
@@ -52,7 +51,7 @@ func (d *Daemon) MemberEvent(e members.Event) {
 func (ms *memberNews) begin() {
 	cfg := &ms.d.cfg
 	own := peers.Member{
-		Peer: node.Peer{Name: ms.d.in.Self, Incarnation: cfg.Node.Incarnation, Standing: stealer.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
+		Peer: node.Peer{Name: ms.d.in.Self, Incarnation: cfg.Node.Incarnation, Standing: filch.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group},
 		Card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
@@ -123,7 +122,7 @@ func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
 	m := ms.memberOf(e.Member)
 	ms.d.nodes.Set(m)
 	t.Node.Peer(t.Now, m.Peer, t.Out)
-	if m.Standing >= stealer.Dead {
+	if m.Standing >= filch.Dead {
 		d.routes.OnLost(m.Name)
 	}
 }
@@ -142,15 +141,15 @@ func (ms *memberNews) memberOf(e members.Member) peers.Member {
 	m.Peer = node.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.Card.Total, Group: m.Card.Group}
 	switch {
 	case e.State == members.Dead:
-		m.Standing = stealer.Dead
+		m.Standing = filch.Dead
 	case e.State == members.Left:
-		m.Standing = stealer.Left
+		m.Standing = filch.Left
 	case e.State == members.Suspect:
-		m.Standing = stealer.Suspect
+		m.Standing = filch.Suspect
 	case e.State == members.Gone:
-		m.Standing = stealer.Gone
+		m.Standing = filch.Gone
 	case e.Draining:
-		m.Standing = stealer.Draining
+		m.Standing = filch.Draining
 	}
 	if m.Card.Drain != nil {
 		m.Why = m.Card.Drain.Reason

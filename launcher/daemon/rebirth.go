@@ -1,10 +1,10 @@
 package daemon
 
 import (
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // declaredDead handles the news that the other nodes continue without this node, since
@@ -17,7 +17,7 @@ func (d *Daemon) declaredDead(t *inputs.Turn, e members.Event) {
 		d.in.Stop()
 		return
 	}
-	t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: stealer.Dead}, t.Out)
+	t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: filch.Dead}, t.Out)
 	d.loop.dead = true
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // again restarts the launcher of a job's origin, and its client comes back.
@@ -174,7 +173,7 @@ func TestANodeThatComesBackLarger(t *testing.T) {
 	grow := func(n int32) {
 		big.cfg.Capacity = slots.Capacity{Slots: n, MemBytes: 64 << 30}
 		w.crash("n3", true)
-		w.declare("n3", stealer.Dead)
+		w.declare("n3", filch.Dead)
 		w.restart("n3")
 		w.run(sec)
 	}
@@ -189,7 +188,7 @@ func TestANodeThatComesBackLarger(t *testing.T) {
 	w.run(10 * sec)
 	w.nodes["n2"].cfg.Capacity = slots.Capacity{Slots: 8, MemBytes: 64 << 30}
 	w.crash("n2", true)
-	w.declare("n2", stealer.Dead)
+	w.declare("n2", filch.Dead)
 	w.restart("n2")
 	w.run(40 * sec)
 	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); i.State != "running" {

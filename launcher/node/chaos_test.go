@@ -7,7 +7,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 var (
@@ -163,7 +162,7 @@ func (w *net) crashAndBack(name filch.NodeName, keepers bool, away time.Duration
 	inc := h.cfg.Incarnation
 	w.After(5*sec, func() {
 		if !h.Up() && h.cfg.Incarnation == inc {
-			w.declare(name, stealer.Dead)
+			w.declare(name, filch.Dead)
 		}
 	})
 	if !keepers {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A node takes a job over, and the store does not say in time whether its record has
@@ -20,9 +19,9 @@ func TestAClaimThatIsAnsweredLateCounts(t *testing.T) {
 	id := w.detach("n1", 2, r)
 	w.crash("n1", true)
 	w.run(2 * sec)
-	w.declare("n1", stealer.Suspect)
+	w.declare("n1", filch.Suspect)
 	w.run(3 * sec)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(90 * ms) // just before the job is taken over
 	w.faults.stores = func(filch.NodeName, filch.NodeName) bool { return true }
 	w.run(4500 * ms)

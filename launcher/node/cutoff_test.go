@@ -7,7 +7,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // cutOff cuts a node off from the others; each side says, some seconds later, that the
@@ -15,8 +14,8 @@ import (
 func (w *net) cutOff(name filch.NodeName) {
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == name) != (to == name) }
 	h, was := w.nodes[name], w.nodes[name].node
-	seen := w.peer(name, stealer.Up)
-	tell := func(s stealer.Standing) {
+	seen := w.peer(name, filch.Up)
+	tell := func(s filch.Standing) {
 		seen.Standing = s
 		for _, o := range w.names {
 			if p := w.nodes[o]; p != h {
@@ -27,8 +26,8 @@ func (w *net) cutOff(name filch.NodeName) {
 			}
 		}
 	}
-	w.After(2*sec, func() { tell(stealer.Suspect) })
-	w.After(5*sec, func() { tell(stealer.Dead) })
+	w.After(2*sec, func() { tell(filch.Suspect) })
+	w.After(5*sec, func() { tell(filch.Dead) })
 }
 
 // The launcher of a node that is cut off dies and is started again: the others hear

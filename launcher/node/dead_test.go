@@ -6,22 +6,21 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // learnsDead tells a node that the others declared it dead, before they hear of it.
 func (w *net) learnsDead(name filch.NodeName) {
 	h := w.nodes[name]
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(name, stealer.Dead), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(name, filch.Dead), out) })
 }
 
 // reborn gives a node its next life.
 func (w *net) reborn(name filch.NodeName) {
 	h := w.nodes[name]
-	w.declare(name, stealer.Dead)
+	w.declare(name, filch.Dead)
 	h.cfg.Incarnation++
 	h.input(func(out *launcher.Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
-	w.declare(name, stealer.Up)
+	w.declare(name, filch.Up)
 }
 
 // A node that was declared dead comes back once nothing runs on it. So nothing begins

@@ -10,7 +10,6 @@ import (
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // drain has a node drain for a reason, or take work again with "", and all hear
@@ -18,9 +17,9 @@ import (
 func (w *net) drain(name filch.NodeName, why string) {
 	h := w.nodes[name]
 	var d *launcher.Drain
-	standing := stealer.Up
+	standing := filch.Up
 	if why != "" {
-		d, standing = &launcher.Drain{Reason: why}, stealer.Draining
+		d, standing = &launcher.Drain{Reason: why}, filch.Draining
 	}
 	h.input(func(out *launcher.Outbox) { h.node.Drain(w.Now(), d, out) })
 	for _, o := range w.names {
@@ -88,7 +87,7 @@ func TestDrainOutlivesALife(t *testing.T) {
 	w.drain("n2", "night")
 	n2 := w.nodes["n2"]
 	n2.input(func(out *launcher.Outbox) {
-		n2.node.Peer(w.Now(), Peer{Name: "n2", Incarnation: n2.cfg.Incarnation, Standing: stealer.Dead}, out)
+		n2.node.Peer(w.Now(), Peer{Name: "n2", Incarnation: n2.cfg.Incarnation, Standing: filch.Dead}, out)
 		n2.node.Reborn(w.Now(), n2.cfg.Incarnation+1, out)
 	})
 	w.run(sec)

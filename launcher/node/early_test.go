@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A client submits tasks to a node that was declared dead, and goes before the node
@@ -21,7 +20,7 @@ func TestNothingIsDueForAClientThatWent(t *testing.T) {
 	w := newNet(t, 3, 4)
 	n1 := w.nodes["n1"]
 	n1.input(func(out *launcher.Outbox) {
-		n1.node.Peer(w.Now(), Peer{Name: "n1", Incarnation: n1.cfg.Incarnation, Standing: stealer.Dead}, out)
+		n1.node.Peer(w.Now(), Peer{Name: "n1", Incarnation: n1.cfg.Incarnation, Standing: filch.Dead}, out)
 	})
 	before := len(w.replies)
 	n1.input(func(out *launcher.Outbox) {

@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // The end of a detached job that was told, and is on the disk, is recorded by the next
@@ -40,7 +39,7 @@ func TestAnEndThatWasToldIsRecordedByTheNextLauncher(t *testing.T) {
 		}
 	}
 	w.crash("n1", true)
-	w.declare("n1", stealer.Gone)
+	w.declare("n1", filch.Gone)
 	w.faults.stores = nil
 	w.run(sec)
 	w.restart("n1")
@@ -85,7 +84,7 @@ func TestAnEndThatTheRecordContradictsIsNotForgotten(t *testing.T) {
 		w.run(sec)
 		w.crash("n1", false)
 		w.run(100 * ms)
-		w.declare("n1", stealer.Dead)
+		w.declare("n1", filch.Dead)
 		w.run(2 * sec)
 		if i, ok := w.told(id); !ok || i.State != "lost" {
 			t.Fatalf("the record says %+v, %t; want lost", i, ok)
@@ -126,7 +125,7 @@ func TestRanksThatTurnUpLateEndWithAJobThatWasLost(t *testing.T) {
 	fails.Cause, fails.Code = launcher.Cause{Kind: launcher.CauseNotFound, Rank: -1, Node: "n2", Text: "planned"}, filch.ExitNotFound
 	n1.records[key] = launcher.Record{Key: key, Job: &fails}
 	w.run(100 * ms)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(2 * sec)
 	if i, ok := w.told(id); !ok || i.State != "lost" {
 		t.Fatalf("the record says %+v, %t; want lost", i, ok)

@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // bad makes the first rank of node n2 end like that.
@@ -250,7 +249,7 @@ func TestANodeIsLost(t *testing.T) {
 			}
 			w.crash(lost, true)
 			w.run(5 * sec)
-			w.declare(lost, stealer.Dead)
+			w.declare(lost, filch.Dead)
 			w.run(2 * sec)
 			switch c.name {
 			case "default":
@@ -281,7 +280,7 @@ func TestTheOriginIsLost(t *testing.T) {
 	w.run(sec)
 	w.crash("n1", true)
 	w.run(5 * sec)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(2 * sec)
 	w.quiet()
 }
@@ -298,7 +297,7 @@ func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
 	w.faults.cut = func(from, to filch.NodeName) bool { return true }
 	w.run(5 * sec)
 	n1 := w.nodes["n1"]
-	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n2", stealer.Dead), out) })
+	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n2", filch.Dead), out) })
 	w.run(2 * sec)
 	if e := w.ended(id); e.Code != 122 {
 		t.Errorf("ended %+v, want 122", e)
@@ -310,7 +309,7 @@ func TestACutOffNodeEndsItsRanksByItself(t *testing.T) {
 		}
 	}
 	w.faults.cut = nil
-	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n2", stealer.Up), out) })
+	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n2", filch.Up), out) })
 	w.run(30 * sec)
 	w.quiet()
 }

@@ -197,7 +197,7 @@ func (e *explainer) goneText(j *job) string {
 	var gone []filch.NodeName
 	for i := range j.run.launch.Nodes {
 		name := j.run.launch.Nodes[i].Node
-		if k := e.Members.Find(name); k >= 0 && e.Members.At(k).Standing == stealer.Gone && !j.run.participants[i].done {
+		if k := e.Members.Find(name); k >= 0 && e.Members.At(k).Standing == filch.Gone && !j.run.participants[i].done {
 			gone = append(gone, name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // losingGang is a detached job of n1 on n2, n3 and n4 that may go on without some of them.
@@ -60,7 +59,7 @@ func TestAnHeirBeginsNothingWithoutANodeThatHasNoRanks(t *testing.T) {
 			}
 			w.dies("n1")
 			if dead {
-				w.declare("n4", stealer.Dead)
+				w.declare("n4", filch.Dead)
 			}
 			for range 200 {
 				w.run(50 * ms)
@@ -95,7 +94,7 @@ func TestAnHeirGoesOnWithAGangThatHasBegun(t *testing.T) {
 	}
 	w.crash("n4", true)
 	w.dies("n1")
-	w.declare("n4", stealer.Dead)
+	w.declare("n4", filch.Dead)
 	w.run(2 * sec)
 	if w.begun(1) != 2 {
 		t.Errorf("ranks of %d nodes run, want those of n2 and n3", w.begun(1))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A run does not end because the launcher of a node is gone: that may be back
@@ -20,7 +19,7 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 		w.run(sec)
 		w.crash("n2", !back)
 		w.run(50 * ms)
-		w.declare("n2", stealer.Gone)
+		w.declare("n2", filch.Gone)
 		w.run(3450 * ms)
 		n1 := w.nodes["n1"].node
 		if i, _ := n1.Job(w.Now(), id); i.State != "running" {
@@ -31,7 +30,7 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 		}
 		if !back {
 			w.run(1500 * ms)
-			w.declare("n2", stealer.Dead)
+			w.declare("n2", filch.Dead)
 			w.run(8 * sec)
 			if e := w.ended(id); e.Code != filch.ExitNodeLost {
 				t.Errorf("ended %+v, want %d", e, filch.ExitNodeLost)
@@ -55,9 +54,9 @@ func TestARunGoesOnWhereItsNodeIsCalledGone(t *testing.T) {
 	id := w.submit("n1", 1, gang(16))
 	w.run(sec)
 	for _, name := range []filch.NodeName{"n1", "n2"} {
-		w.declare(name, stealer.Gone)
+		w.declare(name, filch.Gone)
 		w.run(2 * sec)
-		w.declare(name, stealer.Up)
+		w.declare(name, filch.Up)
 		w.run(sec)
 	}
 	w.run(12 * sec)
@@ -78,7 +77,7 @@ func TestTasksGoOnWhenANodeIsGone(t *testing.T) {
 		w.run(500 * ms)
 		w.crash(victim, true)
 		w.run(50 * ms)
-		w.declare(victim, stealer.Gone)
+		w.declare(victim, filch.Gone)
 		at := w.Now()
 		if got := w.tally(id, time.Minute); got.OK != 160 {
 			t.Errorf("%s was gone: %+v, want 160 ok", victim, got)

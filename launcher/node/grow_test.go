@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 func linesOf(n int) (lines [][]byte) {
@@ -84,7 +83,7 @@ func TestATakeThatTakesLong(t *testing.T) {
 	w.crash("n5", true)
 	w.nodes["n5"].chores = nil
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
-	w.declare("n5", stealer.Dead)
+	w.declare("n5", filch.Dead)
 	w.run(records.StoreWait + 3*sec)
 	w.faults.cut = nil
 	for end := w.Now() + 60*sec; w.Now() < end && w.heard(id, launcher.TasksFinished) == nil; {

@@ -7,7 +7,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // loseOwner turns n1 off, which decides about eight jobs that run on n2 and n3. The
@@ -34,7 +33,7 @@ func TestAnHeirWaitsForASlowStore(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 15 * sec }
 	jobs := w.loseOwner()
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == "n4") != (to == "n4") }
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(records.StoreWait - sec)
 	w.restart("n1")
 	w.run(2 * sec)
@@ -73,7 +72,7 @@ func TestAnHeirHearsOfACancelThatCameFirst(t *testing.T) {
 	}
 	w.run(50 * ms)
 	at := said
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(2 * sec)
 	w.faults.cut = nil
 	w.run(5 * sec)
@@ -138,7 +137,7 @@ func TestAnHeirHearsWhereNoRanksAreLeft(t *testing.T) {
 	w.restart("n2")
 	w.run(ranks.AdoptGrace + 100*ms)
 	w.crash("n1", true)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.until("the job to be over", 2*sec, func() bool {
 		i, ok := w.told(id)
 		return ok && i.Code != nil

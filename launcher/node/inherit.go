@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Inherit continues a job that this node took over.
@@ -72,7 +71,7 @@ func (a *attempts) giveUpDead(t *local.Turn, j *job) {
 		if i < 0 || a.jobs[j.id] != j || j.run == nil {
 			continue
 		}
-		if m := a.Members.At(i); m.Standing >= stealer.Dead {
+		if m := a.Members.At(i); m.Standing >= filch.Dead {
 			a.onParticipantsLost(t, j, at.Node, deadText(m.Standing))
 		}
 	}

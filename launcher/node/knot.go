@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A knot is a set of tasks and runs that hold slots while they wait for runs of their own
@@ -98,7 +97,7 @@ func (k *knot) waitsForSiblings(j *job) (launcher.Wait, bool) {
 	}
 	w := launcher.Wait{Job: j.id, Ticket: j.ticket, Need: j.need, Of: launcher.Inside{Job: j.req.Parent, Task: j.req.Task}}
 	for i, at := range h.run.launch.Nodes {
-		w.Rooms = append(w.Rooms, stealer.Member{Name: at.Node, Total: k.parents.hostRoom(h, i)})
+		w.Rooms = append(w.Rooms, filch.Member{Name: at.Node, Total: k.parents.hostRoom(h, i)})
 	}
 	return w, true
 }
@@ -227,8 +226,8 @@ func (k *knot) tied(ties []launcher.Tie) []launcher.Tie {
 }
 
 // without returns the members with their room that is not tied.
-func (k *knot) without(tied []launcher.Tie) *stealer.Members {
-	all := make([]stealer.Member, k.Members.Len())
+func (k *knot) without(tied []launcher.Tie) *filch.Members {
+	all := make([]filch.Member, k.Members.Len())
 	for i := range all {
 		all[i] = *k.Members.At(int32(i))
 	}
@@ -237,8 +236,8 @@ func (k *knot) without(tied []launcher.Tie) *stealer.Members {
 
 // remain returns the rooms without the room of the ties with slots of the owner of: a
 // parent of steps, or the zero Inside for slots of the nodes.
-func remain(rooms []stealer.Member, of launcher.Inside, tied []launcher.Tie) *stealer.Members {
-	left := stealer.NewMembers()
+func remain(rooms []filch.Member, of launcher.Inside, tied []launcher.Tie) *filch.Members {
+	left := filch.NewMembers()
 	for _, m := range rooms {
 		left.Set(m)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // heir is a detached job of n1 with ranks on n2 and n3 that live that long.
@@ -101,7 +100,7 @@ func TestAPartIsAcknowledgedByARecordThatHasIt(t *testing.T) {
 	w.onSend = func(from, to filch.NodeName, m launcher.Message) {
 		if a, ok := m.(*launcher.ProgressAck); ok && a.Done && from == "n1" && to == "n3" && w.nodes["n1"].Up() {
 			w.After(usec, func() { w.crash("n1", true) })
-			w.After(5*sec, func() { w.declare("n1", stealer.Dead) })
+			w.After(5*sec, func() { w.declare("n1", filch.Dead) })
 		}
 	}
 	w.run(20 * sec)
@@ -119,7 +118,7 @@ func TestAPartIsNotAcknowledgedWhenItRepeats(t *testing.T) {
 	w.crash("n1", true)
 	w.faults.stores = nil
 	w.run(5 * sec)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.ends(id, 0)
 	w.run(60 * sec)
 	w.quiet()
@@ -136,7 +135,7 @@ func TestRanksThatTheHeirGaveUpEnd(t *testing.T) {
 	w.run(2 * sec)
 	w.crash("n1", false)
 	w.run(5 * sec)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.ends(id, filch.ExitNodeLost)
 	w.restart("n1")
 	w.run(sec)
@@ -180,10 +179,10 @@ func TestALostNodeIsWaitedForOverARestart(t *testing.T) {
 			w.run(200 * ms)
 			w.restart("n1")
 			h := w.nodes["n1"]
-			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n2", stealer.Dead), out) })
+			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n2", filch.Dead), out) })
 		} else {
 			w.crash("n1", true)
-			w.declare("n1", stealer.Dead)
+			w.declare("n1", filch.Dead)
 		}
 		w.run(25 * sec)
 		w.heal("n2")
@@ -214,9 +213,9 @@ func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
 	w.dies(lost)
 	w.run(4 * sec)
 	h := w.nodes["n1"]
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.heal("n1")
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(lost, stealer.Dead), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(lost, filch.Dead), out) })
 	w.run(60 * sec)
 	w.run(30 * sec)
 	w.quiet()
@@ -327,10 +326,10 @@ func TestAClaimOfAnOwnerBeforeIsNotTakenForOnesOwn(t *testing.T) {
 	ask("n3", 5) // who had the job, and is not known to be dead here
 	ask("n2", 3) // who has it now
 	h.input(func(out *launcher.Outbox) {
-		h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: stealer.Up}, out)
+		h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: filch.Up}, out)
 	})
 	h.input(func(out *launcher.Outbox) {
-		h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: stealer.Dead}, out)
+		h.node.Peer(w.Now(), Peer{Name: "n3", Incarnation: 1, Standing: filch.Dead}, out)
 	})
 	if s := h.node.Slots(); s.Waiting != 1 {
 		t.Errorf("%d jobs wait, want the one of n2", s.Waiting)
@@ -378,10 +377,10 @@ func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
 	w.until("the ranks to be nearly over", 10*sec, func() bool { return w.live("n2") > 0 })
 	w.run(3500 * ms)
 	h := w.nodes["n1"]
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n1", filch.Dead), out) })
 	w.run(2 * sec)
 	w.crash("n1", true)
-	w.declare("n1", stealer.Left)
+	w.declare("n1", filch.Left)
 	w.ends(id, 0)
 	w.run(60 * sec)
 	w.quiet()

@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // again is a job of n1 with eight ranks on other nodes that is to be started again
@@ -60,16 +59,16 @@ func rebornOrigin(t testing.TB) (wrong string) {
 	id := again(w, false)
 	w.run(2 * sec)
 	h := w.nodes["n1"]
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n1", filch.Dead), out) })
 	w.run(sec)
 	h.cfg.Incarnation++
 	h.input(func(out *launcher.Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
-	for _, s := range []stealer.Standing{stealer.Dead, stealer.Up} {
+	for _, s := range []filch.Standing{filch.Dead, filch.Up} {
 		for _, o := range w.names[1:] {
 			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(o, s), out) })
 		}
 	}
-	w.declare("n1", stealer.Up)
+	w.declare("n1", filch.Up)
 	w.run(100 * sec)
 	if e := w.ended(id); e.Code != 0 {
 		return fmt.Sprintf("the job ended %+v", e)
@@ -89,7 +88,7 @@ func TestRanksThatWereAdoptedAreWaitedFor(t *testing.T) {
 			lost := w.inhabited()
 			w.crash(lost, false)
 			w.run(5 * sec)
-			w.declare(lost, stealer.Dead)
+			w.declare(lost, filch.Dead)
 			w.run(1200 * ms)
 			if late {
 				w.late = 2 * sec
@@ -316,8 +315,8 @@ func allWaitedFor(t *testing.T, speaks filch.NodeName, cut time.Duration) (wrong
 	w.reattach("n1", 2, id)
 	w.After(cut, func() {
 		w.faults.cut = nil
-		n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n3", stealer.Up), out) })
-		n3.input(func(out *launcher.Outbox) { n3.node.Peer(w.Now(), w.peer("n1", stealer.Up), out) })
+		n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n3", filch.Up), out) })
+		n3.input(func(out *launcher.Outbox) { n3.node.Peer(w.Now(), w.peer("n1", filch.Up), out) })
 	})
 	w.until("another attempt", 60*sec, func() bool {
 		i, _ := n1.node.Job(w.Now(), id)

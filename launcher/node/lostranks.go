@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A job that lost ranks is started again when no lost rank can still run: when the rank's
@@ -19,9 +18,9 @@ import (
 // ranks up, and a restarted launcher adopts the ranks it finds.
 
 const (
-	// LostWait is how long ranks may still run after their node was declared dead: the
+	// lostWait is how long ranks may still run after their node was declared dead: the
 	// rest of the lease, and some more for the different rates of two clocks.
-	LostWait = ranks.JobTerm - 4*time.Second
+	lostWait = ranks.JobTerm - 4*time.Second
 	// AskLost is the time between two requests to the node of lost ranks.
 	AskLost = time.Second
 )
@@ -46,9 +45,9 @@ type restarter interface {
 // is whether the node has answered since this node owns the job.
 func (f *lostranks) mayRunFor(j *job, node filch.NodeName, heard bool) time.Duration {
 	i := f.Members.Find(node)
-	switch dead := i >= 0 && f.Members.At(i).Standing >= stealer.Dead; {
+	switch dead := i >= 0 && f.Members.At(i).Standing >= filch.Dead; {
 	case dead && heard:
-		return LostWait // the lease began before the node fell silent
+		return lostWait // the lease began before the node fell silent
 	case !dead && j.kept.hop > 0:
 		return ranks.HeirWait // the node is in touch with others and waits for the new owner
 	}

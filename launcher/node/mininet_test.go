@@ -17,7 +17,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -146,20 +145,20 @@ func (w *net) meet() {
 		for _, b := range w.names {
 			if a != b {
 				h := w.nodes[a]
-				h.node.Peer(w.Now(), w.peer(b, stealer.Up), &h.out)
+				h.node.Peer(w.Now(), w.peer(b, filch.Up), &h.out)
 				h.act()
 			}
 		}
 	}
 }
 
-func (w *net) peer(name filch.NodeName, s stealer.Standing) Peer {
+func (w *net) peer(name filch.NodeName, s filch.Standing) Peer {
 	c := w.nodes[name].cfg
 	return Peer{Name: name, Incarnation: c.Incarnation, Standing: s, Total: c.Capacity.Total(), Group: c.Group}
 }
 
 // declare tells all other live nodes of a member's standing.
-func (w *net) declare(name filch.NodeName, s stealer.Standing) {
+func (w *net) declare(name filch.NodeName, s filch.Standing) {
 	for _, o := range w.names {
 		if h := w.nodes[o]; h.Up() && o != name {
 			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(name, s), out) })

@@ -13,7 +13,6 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // remains is what the files of all nodes say.
@@ -74,7 +73,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 	w.run(5 * sec)
 	w.crash("n3", true)
 	w.run(6 * sec)
-	w.declare("n3", stealer.Dead)
+	w.declare("n3", filch.Dead)
 	w.run(9 * sec)
 	heard := map[string]bool{}
 	for at, when := range last {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A launcher whose disk is full forgets that it launched an attempt, and a node that has
@@ -48,7 +47,7 @@ func TestAParticipantOfAForgottenLaunchIsNotInTheNext(t *testing.T) {
 	again()
 	w.faults.cut = nil
 	for _, name := range []filch.NodeName{"n2", "n4"} { // who have not heard of n1 yet
-		n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer(name, stealer.Up), out) })
+		n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer(name, filch.Up), out) })
 	}
 	var launched []string
 	// n3 is gone and may have ranks of the launch: the job waits for the rest of their lease.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // While the list of members is not whole, a gang too large for the known members is not
@@ -51,10 +50,10 @@ func TestAMissingNodeStaysInTheRosterWhileTheListIsPartial(t *testing.T) {
 	// n4 is known to n1 alone, so n1 adds n4 to the roster.
 	w.add("n4", 1)
 	h := w.nodes["n1"]
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n4", stealer.Up), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer("n4", filch.Up), out) })
 	o := w.nodes["n4"]
 	for _, name := range []filch.NodeName{"n1", "n2", "n3"} {
-		o.input(func(out *launcher.Outbox) { o.node.Peer(w.Now(), w.peer(name, stealer.Up), out) })
+		o.input(func(out *launcher.Outbox) { o.node.Peer(w.Now(), w.peer(name, filch.Up), out) })
 	}
 	for _, name := range []filch.NodeName{"n2", "n3"} {
 		x := w.nodes[name]
@@ -66,7 +65,7 @@ func TestAMissingNodeStaysInTheRosterWhileTheListIsPartial(t *testing.T) {
 	w.crash("n1", true)
 	for _, name := range []filch.NodeName{"n2", "n3", "n4"} {
 		x := w.nodes[name]
-		x.input(func(out *launcher.Outbox) { x.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
+		x.input(func(out *launcher.Outbox) { x.node.Peer(w.Now(), w.peer("n1", filch.Dead), out) })
 	}
 	w.run(30 * sec)
 	if got := members("n2"); got != 3 {
@@ -75,7 +74,7 @@ func TestAMissingNodeStaysInTheRosterWhileTheListIsPartial(t *testing.T) {
 	for _, name := range []filch.NodeName{"n2", "n3"} {
 		x := w.nodes[name]
 		x.input(func(out *launcher.Outbox) { x.node.ListPartial(w.Now(), false, out) })
-		x.input(func(out *launcher.Outbox) { x.node.Peer(w.Now(), w.peer("n1", stealer.Left), out) })
+		x.input(func(out *launcher.Outbox) { x.node.Peer(w.Now(), w.peer("n1", filch.Left), out) })
 	}
 	w.until("the roster drops n4", 20*sec, func() bool { return members("n2") == 2 })
 }

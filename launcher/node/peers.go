@@ -18,7 +18,7 @@ import (
 func (n *Node) Peer(now time.Duration, p local.Peer, out *launcher.Outbox) {
 	t := n.self.Turn(now, out)
 	if p.Name == n.self.Cfg.Name {
-		if p.Standing == stealer.Dead {
+		if p.Standing == filch.Dead {
 			n.onDeclaredDead(t)
 			n.settle(t)
 		}
@@ -50,8 +50,8 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old local.Peer, known boo
 		return
 	}
 	n.Records.KeepOrHandOff(t)
-	gone := p.Standing >= stealer.Dead
-	was := !known || old.Standing >= stealer.Dead
+	gone := p.Standing >= filch.Dead
+	was := !known || old.Standing >= filch.Dead
 	switch {
 	case gone && !was:
 		n.onPeerDead(t, p)
@@ -116,8 +116,8 @@ func (q *gatherqueue) park(t *local.Turn, j *job) {
 	}
 }
 
-func deadText(s stealer.Standing) string {
-	if s == stealer.Left {
+func deadText(s filch.Standing) string {
+	if s == filch.Left {
 		return "it left"
 	}
 	return "no sign of life"
@@ -256,7 +256,7 @@ func (n *Node) Reborn(now time.Duration, incarnation uint64, out *launcher.Outbo
 	}
 	if i := n.self.Members.Find(n.self.Cfg.Name); i >= 0 {
 		p := n.self.Members.At(i)
-		p.Incarnation, p.Standing = incarnation, stealer.Up
+		p.Incarnation, p.Standing = incarnation, filch.Up
 	}
 	n.Records.OnReborn(t)
 	n.Ranks.WatchMajority(t)

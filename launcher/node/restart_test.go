@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // restart begins a new launcher on a crashed node, with its records and the
@@ -25,7 +24,7 @@ func (w *net) restart(name filch.NodeName) {
 	met := func(o filch.NodeName) bool { return w.faults.cut == nil || !w.faults.cut(o, name) }
 	for _, o := range w.names {
 		if o != name && w.nodes[o].Up() && met(o) {
-			h.node.Peer(w.Now(), w.peer(o, stealer.Up), &h.out)
+			h.node.Peer(w.Now(), w.peer(o, filch.Up), &h.out)
 		}
 	}
 	keys := make([]string, 0, len(h.records))
@@ -41,7 +40,7 @@ func (w *net) restart(name filch.NodeName) {
 	h.act()
 	for _, o := range w.names {
 		if p := w.nodes[o]; p.Up() && o != name && met(o) {
-			p.input(func(out *launcher.Outbox) { p.node.Peer(w.Now(), w.peer(name, stealer.Up), out) })
+			p.input(func(out *launcher.Outbox) { p.node.Peer(w.Now(), w.peer(name, filch.Up), out) })
 		}
 	}
 	if w.late > 0 {
@@ -193,10 +192,10 @@ func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
 	n1 := w.nodes["n1"]
 	n1.Pause(filch.Never)
 	w.run(6 * sec)
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	w.run(2 * sec)
 	n1.Resume()
-	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n1", stealer.Dead), out) })
+	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), w.peer("n1", filch.Dead), out) })
 	w.run(2 * sec)
 	if e := w.ended(over); e.Code != 122 {
 		t.Errorf("ended %+v, want 122", e)
@@ -208,7 +207,7 @@ func TestADeclaredDeadNodeReapsAndIsReborn(t *testing.T) {
 	}
 	n1.cfg.Incarnation++
 	n1.input(func(out *launcher.Outbox) { n1.node.Reborn(w.Now(), n1.cfg.Incarnation, out) })
-	w.declare("n1", stealer.Up)
+	w.declare("n1", filch.Up)
 	w.run(100 * sec)
 	if e := w.ended(mine); e.Code != 0 {
 		t.Errorf("the waiting job ended %+v, want 0", e)
@@ -225,10 +224,10 @@ func TestAPauseUnderThreeSecondsCostsNothing(t *testing.T) {
 		for range 4 {
 			w.run(2 * sec)
 			h.Pause(filch.Never)
-			w.declare(who, stealer.Suspect)
+			w.declare(who, filch.Suspect)
 			w.run(2900 * ms)
 			h.Resume()
-			w.declare(who, stealer.Up)
+			w.declare(who, filch.Up)
 		}
 		w.run(10 * sec)
 		if e := w.ended(id); e.Code != 0 {
@@ -274,10 +273,10 @@ func TestADeclaredDeadParticipantEnds(t *testing.T) {
 	h := w.nodes[part]
 	h.Pause(filch.Never)
 	w.run(6 * sec)
-	w.declare(part, stealer.Dead)
+	w.declare(part, filch.Dead)
 	w.run(2 * sec)
 	h.Resume()
-	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(part, stealer.Dead), out) })
+	h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(part, filch.Dead), out) })
 	for _, k := range h.keepers { // one rank first, the others a while later
 		e := launcher.RankEnd{Rank: k.planned()[0].Rank, Kind: launcher.CauseSignal, Code: 15, Told: true}
 		k.ended = append(k.ended, e)
@@ -292,7 +291,7 @@ func TestADeclaredDeadParticipantEnds(t *testing.T) {
 	}
 	h.cfg.Incarnation++
 	h.input(func(out *launcher.Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
-	w.declare(part, stealer.Up)
+	w.declare(part, filch.Up)
 	w.run(10 * sec)
 	w.quiet()
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // TestScenes plays the scenes of testdata over a few Nodes and holds what they
@@ -84,7 +83,7 @@ func (w *net) command(t *testing.T, d *datadriven.TestData, out *strings.Builder
 	case "restart":
 		w.restart(at(0).Name)
 	case "declare":
-		for s := stealer.Up; s <= stealer.Left; s++ {
+		for s := filch.Up; s <= filch.Left; s++ {
 			if s.String() == arg(1) {
 				w.declare(at(0).Name, s)
 			}

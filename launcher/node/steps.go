@@ -333,7 +333,7 @@ func (r *returns) owe(t *local.Turn, to filch.NodeName, m *launcher.StepDone) {
 func (r *returns) resendStepDone(t *local.Turn) {
 	r.owed = slices.DeleteFunc(r.owed, func(d owed) bool {
 		i := r.Members.Find(d.to)
-		return i < 0 || r.Members.At(i).Standing >= stealer.Dead
+		return i < 0 || r.Members.At(i).Standing >= filch.Dead
 	})
 	for i := range r.owed {
 		if d := &r.owed[i]; d.again <= t.Now {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // stepWorld is a job of eight ranks on n1 and n2 of three nodes, submitted on
@@ -170,7 +169,7 @@ func TestStepsSurviveLossAndTheDeathOfTheirOrigin(t *testing.T) {
 		if seed%3 == 0 {
 			w.crash("n2", true)
 			w.run(5 * sec)
-			w.declare("n2", stealer.Dead)
+			w.declare("n2", filch.Dead)
 			w.run(2 * sec)
 		}
 		w.run(120 * sec)

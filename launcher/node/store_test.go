@@ -14,7 +14,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // detach submits a detached job and waits until it is acknowledged.
@@ -54,9 +53,9 @@ func (w *net) told(id filch.JobID) (launcher.JobInfo, bool) {
 func (w *net) dies(name filch.NodeName) {
 	w.crash(name, true)
 	w.run(2 * sec)
-	w.declare(name, stealer.Suspect)
+	w.declare(name, filch.Suspect)
 	w.run(3 * sec)
-	w.declare(name, stealer.Dead)
+	w.declare(name, filch.Dead)
 }
 
 // until runs until ok holds, at most for d.
@@ -116,7 +115,7 @@ func (h *host) logged() int { return len(h.disk) }
 func TestADetachedJobIsAcknowledgedWhenItIsKept(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.faults.cut = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
-	w.declare("n1", stealer.Dead)
+	w.declare("n1", filch.Dead)
 	r := gang(1)
 	r.Detach = true
 	w.submit("n1", 1, r)
@@ -224,7 +223,7 @@ func TestAnAttachedJobEndsWithItsOrigin(t *testing.T) {
 func (w *net) split(name filch.NodeName) {
 	w.faults.cut = func(from, to filch.NodeName) bool { return (from == name) != (to == name) }
 	w.run(2 * sec)
-	standing := func(s stealer.Standing) {
+	standing := func(s filch.Standing) {
 		w.declare(name, s)
 		h := w.nodes[name]
 		for _, o := range w.names {
@@ -233,9 +232,9 @@ func (w *net) split(name filch.NodeName) {
 			}
 		}
 	}
-	standing(stealer.Suspect)
+	standing(filch.Suspect)
 	w.run(3 * sec)
-	standing(stealer.Dead)
+	standing(filch.Dead)
 }
 
 // heal joins it again: it learns that it was declared dead.
@@ -243,17 +242,17 @@ func (w *net) heal(name filch.NodeName) {
 	w.faults.cut = nil
 	h := w.nodes[name]
 	h.input(func(out *launcher.Outbox) {
-		h.node.Peer(w.Now(), Peer{Name: name, Incarnation: h.cfg.Incarnation, Standing: stealer.Dead}, out)
+		h.node.Peer(w.Now(), Peer{Name: name, Incarnation: h.cfg.Incarnation, Standing: filch.Dead}, out)
 	})
 	w.run(5 * sec)
 	h.cfg.Incarnation++
 	h.input(func(out *launcher.Outbox) { h.node.Reborn(w.Now(), h.cfg.Incarnation, out) })
 	for _, o := range w.names {
 		if o != name {
-			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(o, stealer.Up), out) })
+			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(o, filch.Up), out) })
 		}
 	}
-	w.declare(name, stealer.Up)
+	w.declare(name, filch.Up)
 	w.run(sec)
 }
 

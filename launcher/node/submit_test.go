@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // last is the last event that any client heard.
@@ -231,7 +230,7 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	running := w.submit("n2", 1, gang(2))
 	n2 := w.nodes["n2"]
 	n2.input(func(out *launcher.Outbox) { n2.node.Drain(w.Now(), &launcher.Drain{}, out) })
-	w.declare("n2", stealer.Draining)
+	w.declare("n2", filch.Draining)
 	id := w.submit("n1", 2, gang(8))
 	w.run(100 * ms)
 	if i, _ := w.nodes["n1"].node.Job(w.Now(), id); fmt.Sprint(i.Nodes) != "[n1 n3]" {
@@ -244,7 +243,7 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 		t.Errorf("job is %s, want it waiting", i.State)
 	}
 	n2.input(func(out *launcher.Outbox) { n2.node.Drain(w.Now(), nil, out) })
-	w.declare("n2", stealer.Up)
+	w.declare("n2", filch.Up)
 	w.run(10 * sec)
 	if e := w.ended(waits); e.Code != 0 {
 		t.Errorf("ended %+v, want 0", e)

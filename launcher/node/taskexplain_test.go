@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // A job of tasks that has not ended always has a word for where it stands.
@@ -50,15 +49,15 @@ func TestWhereTasksStand(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, name := range []filch.NodeName{"n2", "n3"} {
-		w.declare(name, stealer.Suspect)
+		w.declare(name, filch.Suspect)
 	}
 	want := "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded; " +
 		"most nodes of the instance do not answer, as filch doctor says"
 	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	w.declare("n2", stealer.Up)
-	w.declare("n3", stealer.Gone)
+	w.declare("n2", filch.Up)
+	w.declare("n3", filch.Gone)
 	want = "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
 		"wait until it is back, or is dead 5 s after its last sign of life"
 	if got := standing(w, rec, []launcher.TasksHere{{Running: 1}}, nil); got != want {
@@ -82,7 +81,7 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 			gone = append(gone, string(seat))
 		}
 	}
-	for _, s := range []stealer.Standing{stealer.Suspect, stealer.Dead} {
+	for _, s := range []filch.Standing{filch.Suspect, filch.Dead} {
 		w.run(2 * sec)
 		for _, name := range gone {
 			w.declare(filch.NodeName(name), s)

@@ -9,7 +9,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // policyOf is the kind of a node's policy.
@@ -55,7 +54,7 @@ func TestPolicyReachesEveryNode(t *testing.T) {
 	}
 	w.tally(id, 5*time.Minute)
 	w.crash("n2", true)
-	w.declare("n2", stealer.Dead)
+	w.declare("n2", filch.Dead)
 	w.run(10 * sec)
 	w.restart("n2")
 	w.until("n2 to read it again", 30*sec, func() bool { return w.policyOf("n2") == policy.MDL })

@@ -84,7 +84,7 @@ func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	}
 	for i := range w.Members.Len() {
 		p := w.Members.At(int32(i))
-		if p.Group != w.Cfg.Group && p.Standing < stealer.Dead && d.Allows(p.Name) {
+		if p.Group != w.Cfg.Group && p.Standing < filch.Dead && d.Allows(p.Name) {
 			return nil
 		}
 	}
@@ -154,7 +154,7 @@ func (o *origin) tickWalltime(t *local.Turn) (leaves bool) {
 		o.giveUpLate(t, j)
 	}
 	for i := range o.Members.Len() {
-		if p := o.Members.At(int32(i)); p.Group != "" && p.Group != o.Cfg.Group && p.Standing == stealer.Up {
+		if p := o.Members.At(int32(i)); p.Group != "" && p.Group != o.Cfg.Group && p.Standing == filch.Up {
 			return true
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 func like(kind string, n int32) launcher.Request {
@@ -151,7 +150,7 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	}
 
 	w = netOf(t, 2, 2, ends)
-	other := Peer{Name: "n2", Incarnation: 1, Standing: stealer.Up, Total: filch.Room{Slots: 2}, Group: "slurm-9"}
+	other := Peer{Name: "n2", Incarnation: 1, Standing: filch.Up, Total: filch.Room{Slots: 2}, Group: "slurm-9"}
 	n1 := w.nodes["n1"]
 	w.run(45 * sec)
 	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), other, out) })
@@ -160,7 +159,7 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 	if i, _ := n1.node.Job(w.Now(), id); i.State == "failed" {
 		t.Errorf("a run that another allocation may lend to is %s: %s", i.State, i.Cause)
 	}
-	other.Standing = stealer.Left
+	other.Standing = filch.Left
 	n1.input(func(out *launcher.Outbox) { n1.node.Peer(w.Now(), other, out) })
 	w.run(30 * sec)
 	if i, _ := n1.node.Job(w.Now(), id); i.State == "waiting" {

@@ -14,7 +14,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // chores says how tasks end in a net.
@@ -337,7 +336,7 @@ func TestADeadNodeEndsItsTasks(t *testing.T) {
 	n1 := w.nodes["n1"]
 	lost := w.offer(n1, 6)
 	n1.input(func(out *launcher.Outbox) {
-		n1.node.Peer(w.Now(), Peer{Name: "n1", Incarnation: 1, Standing: stealer.Dead}, out)
+		n1.node.Peer(w.Now(), Peer{Name: "n1", Incarnation: 1, Standing: filch.Dead}, out)
 	})
 	w.run(100 * ms)
 	began := w.chores.begun["n1"]

@@ -241,7 +241,7 @@ func DecodeRelay(b []byte) (Relay, error) {
 	r, h := Relay{}, header{b: b, read: true}
 	r.layout(&h)
 	r.Body = h.b
-	if r.Kind.On(InRelay) {
+	if r.Kind.On(inRelay) {
 		return r, checkLen(r.Kind, len(r.Body))
 	}
 	return Relay{}, fmt.Errorf("relay refused: kind %s is not of the data plane", r.Kind)

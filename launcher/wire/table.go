@@ -14,16 +14,16 @@ type Link uint16
 // The links.
 const (
 	FromClient Link = 1 << iota // a client to its launcher
-	ToClient
-	FromKeeper // a keeper to its launcher
-	ToKeeper
-	FromRunner // a runner to its launcher
-	ToRunner
+	toClient
+	fromKeeper // a keeper to its launcher
+	toKeeper
+	fromRunner // a runner to its launcher
+	toRunner
 	FromNode // a launcher to the launcher of another node
-	InRelay  // inside a relay frame, from node to node
+	inRelay  // inside a relay frame, from node to node
 )
 
-const everyStream = FromClient | ToClient | FromKeeper | ToKeeper | FromRunner | ToRunner
+const everyStream = FromClient | toClient | fromKeeper | toKeeper | fromRunner | toRunner
 
 // kindRow describes one kind.
 type kindRow struct {
@@ -65,49 +65,49 @@ var kinds = [256]kindRow{
 	KindQuery:      {"query", MaxSmall, FromClient, body{}},
 	KindSignal:     {"signal", MaxHello, FromClient, body{}},
 	KindCancel:     {"cancel", MaxHello, FromClient, body{}},
-	KindResize:     {"resize", MaxHello, FromClient | ToKeeper | InRelay, body{}},
+	KindResize:     {"resize", MaxHello, FromClient | toKeeper | inRelay, body{}},
 	KindReattach:   {"reattach", MaxHello, FromClient, body{}},
 	KindOps:        {"ops", MaxAnswer, FromClient, body{}},
 	KindTaskSubmit: {"task-submit", MaxFrame, FromClient, body{}},
 	KindTaskGrow:   {"task-grow", MaxFrame, FromClient, body{}},
 	KindTaskFollow: {"task-follow", MaxSmall, FromClient, body{}},
 
-	KindAnswer:       {"answer", MaxAnswer, ToClient, body{}},
-	KindAccepted:     {"accepted", MaxSmall, ToClient, value[launcher.Accepted]()},
-	KindRefused:      {"refused", MaxSmall, ToClient, value[launcher.Refused]()},
-	KindStillWaiting: {"still-waiting", MaxSmall, ToClient, value[launcher.StillWaiting]()},
-	KindStarted:      {"started", MaxSmall, ToClient, value[launcher.Started]()},
-	KindEnding:       {"ending", MaxSmall, ToClient, value[launcher.Ending]()},
-	KindEnded:        {"ended", MaxSmall, ToClient, value[launcher.Ended]()},
-	KindWarn:         {"warn", MaxHello, ToClient | FromKeeper | InRelay, body{}},
-	KindResults:      {"results", MaxAnswer, ToClient, body{}},
-	KindTaskNews:     {"task-news", MaxSmall, ToClient, value[launcher.TaskNews]()},
+	KindAnswer:       {"answer", MaxAnswer, toClient, body{}},
+	KindAccepted:     {"accepted", MaxSmall, toClient, value[launcher.Accepted]()},
+	KindRefused:      {"refused", MaxSmall, toClient, value[launcher.Refused]()},
+	KindStillWaiting: {"still-waiting", MaxSmall, toClient, value[launcher.StillWaiting]()},
+	KindStarted:      {"started", MaxSmall, toClient, value[launcher.Started]()},
+	KindEnding:       {"ending", MaxSmall, toClient, value[launcher.Ending]()},
+	KindEnded:        {"ended", MaxSmall, toClient, value[launcher.Ended]()},
+	KindWarn:         {"warn", MaxHello, toClient | fromKeeper | inRelay, body{}},
+	KindResults:      {"results", MaxAnswer, toClient, body{}},
+	KindTaskNews:     {"task-news", MaxSmall, toClient, value[launcher.TaskNews]()},
 
-	KindStart: {"start", MaxFrame, ToKeeper, body{}},
-	KindDeed:  {"deed", MaxSmall, ToKeeper, body{}},
-	KindLease: {"lease", 0, ToKeeper | ToRunner, body{}},
-	KindAdopt: {"adopt", 0, ToKeeper, body{}},
+	KindStart: {"start", MaxFrame, toKeeper, body{}},
+	KindDeed:  {"deed", MaxSmall, toKeeper, body{}},
+	KindLease: {"lease", 0, toKeeper | toRunner, body{}},
+	KindAdopt: {"adopt", 0, toKeeper, body{}},
 
-	KindTaskOrder:  {"task-order", MaxFrame, ToRunner, body{}},
-	KindTaskStarts: {"task-starts", MaxFrame, ToRunner, body{}},
-	KindTaskStop:   {"task-stop", MaxSmall, ToRunner, body{}},
-	KindTaskForget: {"task-forget", MaxSmall, ToRunner, body{}},
-	KindTaskEnds:   {"task-ends", MaxSmall, FromRunner, body{}},
+	KindTaskOrder:  {"task-order", MaxFrame, toRunner, body{}},
+	KindTaskStarts: {"task-starts", MaxFrame, toRunner, body{}},
+	KindTaskStop:   {"task-stop", MaxSmall, toRunner, body{}},
+	KindTaskForget: {"task-forget", MaxSmall, toRunner, body{}},
+	KindTaskEnds:   {"task-ends", MaxSmall, fromRunner, body{}},
 
-	KindKeeperReady:  {"keeper-ready", MaxSmall, FromKeeper, value[launcher.KeeperReady]()},
-	KindRanksStarted: {"ranks-started", MaxSmall, FromKeeper, value[launcher.RanksStarted]()},
-	KindRanksEnded:   {"ranks-ended", MaxSmall, FromKeeper, value[launcher.RanksEnded]()},
-	KindKeeperDone:   {"keeper-done", MaxSmall, FromKeeper, value[launcher.KeeperDone]()},
-	KindAdopted:      {"adopted", MaxFrame, FromKeeper, value[launcher.Adopted]()},
+	KindKeeperReady:  {"keeper-ready", MaxSmall, fromKeeper, value[launcher.KeeperReady]()},
+	KindRanksStarted: {"ranks-started", MaxSmall, fromKeeper, value[launcher.RanksStarted]()},
+	KindRanksEnded:   {"ranks-ended", MaxSmall, fromKeeper, value[launcher.RanksEnded]()},
+	KindKeeperDone:   {"keeper-done", MaxSmall, fromKeeper, value[launcher.KeeperDone]()},
+	KindAdopted:      {"adopted", MaxFrame, fromKeeper, value[launcher.Adopted]()},
 
-	KindOutput:     {"output", MaxData, FromKeeper | ToClient | InRelay, body{}},
-	KindCredit:     {"credit", MaxHello, ToKeeper | InRelay, body{}},
-	KindResend:     {"resend", MaxHello, ToKeeper | InRelay, body{}},
-	KindStdin:      {"stdin", MaxData, FromClient | ToKeeper | InRelay, body{}},
-	KindStdinWant:  {"stdin-want", MaxHello, FromKeeper | ToClient | InRelay, body{}},
-	KindPeerFrame:  {"peer-frame", MaxFrame, FromKeeper | ToKeeper | InRelay, body{}}, // a fence carries the whole key-value set of a job
-	KindOutputEnd:  {"output-end", MaxHello, FromKeeper | InRelay, body{}},
-	KindOutputSeen: {"output-seen", MaxHello, ToKeeper | InRelay, body{}},
+	KindOutput:     {"output", MaxData, fromKeeper | toClient | inRelay, body{}},
+	KindCredit:     {"credit", MaxHello, toKeeper | inRelay, body{}},
+	KindResend:     {"resend", MaxHello, toKeeper | inRelay, body{}},
+	KindStdin:      {"stdin", MaxData, FromClient | toKeeper | inRelay, body{}},
+	KindStdinWant:  {"stdin-want", MaxHello, fromKeeper | toClient | inRelay, body{}},
+	KindPeerFrame:  {"peer-frame", MaxFrame, fromKeeper | toKeeper | inRelay, body{}}, // a fence carries the whole key-value set of a job
+	KindOutputEnd:  {"output-end", MaxHello, fromKeeper | inRelay, body{}},
+	KindOutputSeen: {"output-seen", MaxHello, toKeeper | inRelay, body{}},
 
 	KindRelay: {"relay", MaxFrame, FromNode, body{}},
 	KindAsk:   {"ask", MaxSmall, FromNode, body{}},
@@ -201,14 +201,14 @@ func DecodeMessage(k Kind, b []byte) (launcher.Message, error) {
 }
 
 // EncodeEvent returns the kind and body of an event for a client.
-func EncodeEvent(e launcher.Event) (Kind, []byte, error) { return encode(ToClient, e) }
+func EncodeEvent(e launcher.Event) (Kind, []byte, error) { return encode(toClient, e) }
 
 // DecodeEvent is the inverse of [EncodeEvent].
 func DecodeEvent(k Kind, b []byte) (launcher.Event, error) {
-	return decode[launcher.Event](ToClient, "event", k, b)
+	return decode[launcher.Event](toClient, "event", k, b)
 }
 
 // DecodeKeeper decodes a keeper's event for the Node of its launcher.
 func DecodeKeeper(k Kind, b []byte) (any, error) {
-	return decode[any](FromKeeper, "keeper's frame", k, b)
+	return decode[any](fromKeeper, "keeper's frame", k, b)
 }

@@ -5,57 +5,39 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Members is the list of all nodes ever seen, in the order of first sight, so that an
-// index stays valid. The cores of a simulator may share a list.
+// Members is the list of all nodes ever seen, with the number of nodes open to work. The
+// cores of a simulator may share a list.
 type Members struct {
-	list  []Member
-	index map[filch.NodeName]int32
-	up    int // nodes that take work
-	lend  int // nodes that give work to thieves
+	filch.Members
+	up   int // nodes that take work
+	lend int // nodes that give work to thieves
 }
 
 // NewMembers makes an empty list.
-func NewMembers() *Members { return &Members{index: make(map[filch.NodeName]int32)} }
+func NewMembers() *Members { return &Members{Members: *filch.NewMembers()} }
 
 // Set adds or replaces a member and returns the member before.
-func (m *Members) Set(p Member) (old Member, known bool) {
-	i, known := m.index[p.Name]
+func (m *Members) Set(p filch.Member) (old filch.Member, known bool) {
+	_, old, known = m.Members.Set(p)
 	if known {
-		old = m.list[i]
-		m.list[i] = p
-	} else {
-		m.index[p.Name] = int32(len(m.list))
-		m.list = append(m.list, p)
+		m.count(&old, -1)
 	}
-	m.count(&old, -1)
 	m.count(&p, 1)
 	return old, known
 }
 
-func (m *Members) count(p *Member, by int) {
-	if p.Up {
+func (m *Members) count(p *filch.Member, by int) {
+	if p.Standing == filch.Up {
 		m.up += by
 	}
-	if p.lends() {
+	if lends(p) {
 		m.lend += by
 	}
 }
 
 // lends reports whether p gives work to thieves.
-func (p *Member) lends() bool { return p.Up || p.Draining && !mutantDrainKeeps }
-
-func (m *Members) Find(name filch.NodeName) *Member {
-	if i, ok := m.index[name]; ok {
-		return &m.list[i]
-	}
-	return nil
-}
-
-// Each calls f with every member, in the order of first sight.
-func (m *Members) Each(f func(*Member)) {
-	for i := range m.list {
-		f(&m.list[i])
-	}
+func lends(p *filch.Member) bool {
+	return p.Standing == filch.Up || p.Standing == filch.Draining && !mutantDrainKeeps
 }
 
 // Working counts the nodes open to new work.
@@ -63,7 +45,7 @@ func (m *Members) Working() int { return m.up }
 
 // Others counts the nodes open to new work, without self.
 func (m *Members) Others(self filch.NodeName) int {
-	if p := m.Find(self); p != nil && p.Up {
+	if p := m.Get(self); p != nil && p.Standing == filch.Up {
 		return m.up - 1
 	}
 	return m.up
@@ -71,7 +53,7 @@ func (m *Members) Others(self filch.NodeName) int {
 
 // Lenders counts the nodes that give work to thieves, without self.
 func (m *Members) Lenders(self filch.NodeName) int {
-	if p := m.Find(self); p != nil && p.lends() {
+	if p := m.Get(self); p != nil && lends(p) {
 		return m.lend - 1
 	}
 	return m.lend
@@ -80,30 +62,17 @@ func (m *Members) Lenders(self filch.NodeName) int {
 // Dead reports whether an owner is known to be dead: its node is, or is in another
 // incarnation.
 func (m *Members) Dead(o record.Owner) bool {
-	p := m.Find(o.Node)
-	return p != nil && (p.Incarnation > o.Incarnation || p.Dead && p.Incarnation == o.Incarnation)
+	p := m.Get(o.Node)
+	return p != nil && (p.Incarnation > o.Incarnation || p.Standing >= filch.Dead && p.Incarnation == o.Incarnation)
 }
 
 // Gone reports whether an owner may live, though its node is called gone.
-func (m *Members) Gone(o record.Owner) bool { return m.MayLive(o) && m.Find(o.Node).Gone }
+func (m *Members) Gone(o record.Owner) bool {
+	return m.MayLive(o) && m.Get(o.Node).Standing == filch.Gone
+}
 
 // MayLive reports whether an owner is known, and not known to be dead.
 func (m *Members) MayLive(o record.Owner) bool {
-	p := m.Find(o.Node)
-	return p != nil && !p.Dead && p.Incarnation == o.Incarnation
-}
-
-// Member is a node of the instance.
-type Member struct {
-	Name        filch.NodeName
-	Incarnation uint64
-	Up          bool // neither suspected nor draining: takes and gives work
-	// Draining is set for a node that is not suspected: the node gives work and takes
-	// none.
-	Draining bool
-	// Gone is set while the launcher is gone and may come back in the same incarnation:
-	// other nodes take its tasks, except tasks that would be lost.
-	Gone  bool
-	Dead  bool // dead or left: other nodes take its tasks
-	Group string
+	p := m.Get(o.Node)
+	return p != nil && p.Standing < filch.Dead && p.Incarnation == o.Incarnation
 }

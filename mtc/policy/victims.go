@@ -35,29 +35,29 @@ func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *fil
 	case Mesh:
 		return m.mesh(self, failures)
 	case Hierarchical:
-		if me := m.Find(self); me != nil && me.Group != "" && failures%2 == 0 {
-			if near := m.Draw(self, k, r, func(p *Member) bool { return p.lends() && p.Group == me.Group }); len(near) > 0 {
+		if me := m.Get(self); me != nil && me.Group != "" && failures%2 == 0 {
+			if near := m.Draw(self, k, r, func(p *filch.Member) bool { return lends(p) && p.Group == me.Group }); len(near) > 0 {
 				return near
 			}
 		}
 	}
-	return m.Draw(self, k, r, (*Member).lends)
+	return m.Draw(self, k, r, lends)
 }
 
 // Draw picks k distinct nodes that fit, never self.
-func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*Member) bool) []filch.NodeName {
+func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*filch.Member) bool) []filch.NodeName {
 	var names []filch.NodeName
-	if n := len(m.list); 4*k < n {
+	if n := m.Len(); 4*k < n {
 		for tries := 0; tries < 8*k && len(names) < k; tries++ {
-			p := &m.list[r.IntN(n)]
+			p := m.At(int32(r.IntN(n)))
 			if p.Name != self && fits(p) && !slices.Contains(names, p.Name) {
 				names = append(names, p.Name)
 			}
 		}
 		return names
 	}
-	for i := range m.list {
-		if p := &m.list[i]; p.Name != self && fits(p) {
+	for i := range m.All() {
+		if p := m.At(int32(i)); p.Name != self && fits(p) {
 			names = append(names, p.Name)
 		}
 	}
@@ -127,12 +127,12 @@ func (s spot) class(d int) Class {
 // many failures in a row a node may ask all nodes: nodes that are gone leave places of
 // the mesh empty.
 func (m *Members) mesh(self filch.NodeName, failures int) []filch.NodeName {
-	i, ok := m.index[self]
-	if !ok {
+	i := m.Find(self)
+	if i < 0 {
 		return nil
 	}
 	me := spotOf(int(i))
-	d := spotOf(len(m.list) - 1).hops(spot{})
+	d := spotOf(m.Len() - 1).hops(spot{})
 	class := me.class(d)
 	type victim struct {
 		name filch.NodeName
@@ -140,9 +140,9 @@ func (m *Members) mesh(self filch.NodeName, failures int) []filch.NodeName {
 		hops int
 	}
 	var list []victim
-	for k := range m.list {
-		p := &m.list[k]
-		if !p.lends() || p.Name == self {
+	for k := range m.All() {
+		p := m.At(int32(k))
+		if !lends(p) || p.Name == self {
 			continue
 		}
 		s := spotOf(k)

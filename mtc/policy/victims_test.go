@@ -11,7 +11,11 @@ import (
 func TestVictimsAreDrawnAnew(t *testing.T) {
 	m := NewMembers()
 	for i := range 100 {
-		m.Set(Member{Name: numbered(i), Incarnation: 1, Up: i != 50, Group: fmt.Sprint(i / 10)})
+		p := filch.Member{Name: numbered(i), Incarnation: 1, Group: fmt.Sprint(i / 10)}
+		if i == 50 {
+			p.Standing = filch.Suspect
+		}
+		m.Set(p)
 	}
 	a, b := filch.Rand(1), filch.Rand(2)
 	same, seen := 0, map[filch.NodeName]bool{}
@@ -37,7 +41,7 @@ func TestVictimsAreDrawnAnew(t *testing.T) {
 	}
 	near := m.Choose(Hierarchical, "n15", 5, 0, &a)
 	for _, n := range near {
-		if g := m.Find(n).Group; g != "1" {
+		if g := m.Get(n).Group; g != "1" {
 			t.Errorf("n15 asks %s of group %s first", n, g)
 		}
 	}
@@ -60,11 +64,11 @@ func TestMeshIsThePapers(t *testing.T) {
 	}
 	m := NewMembers()
 	for i := range 41 {
-		m.Set(Member{Name: numbered(i), Incarnation: 1, Up: true})
+		m.Set(filch.Member{Name: numbered(i), Incarnation: 1})
 	}
 	for i := range 41 {
 		for _, n := range m.Choose(Mesh, numbered(i), 41, 0, new(filch.Rand)) {
-			if h := spotOf(i).hops(spotOf(int(m.index[n]))); h > 2 {
+			if h := spotOf(i).hops(spotOf(int(m.Find(n)))); h > 2 {
 				t.Errorf("node %d asks one at %d hops", i, h)
 			}
 		}

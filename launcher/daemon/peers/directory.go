@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Card is a node's description of itself for all other nodes, sent by gossip.
@@ -62,7 +61,7 @@ func (d *Directory) Set(m Member) {
 func (d *Directory) Forget(n filch.NodeName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if m, ok := d.byName[n]; ok && m.Standing >= stealer.Dead {
+	if m, ok := d.byName[n]; ok && m.Standing >= filch.Dead {
 		delete(d.byName, n)
 	}
 }
@@ -78,7 +77,7 @@ func (d *Directory) Find(n filch.NodeName) (Member, bool) {
 // Live reports whether n is another node and may answer.
 func (d *Directory) Live(n filch.NodeName) bool {
 	m, known := d.Find(n)
-	return known && n != d.self && m.Standing < stealer.Dead
+	return known && n != d.self && m.Standing < filch.Dead
 }
 
 // Incarnation returns the incarnation of a node, 0 if the node is not known.
@@ -107,7 +106,7 @@ func (d *Directory) List() []Member {
 // Others returns the live members except this node.
 func (d *Directory) Others() []Member {
 	return slices.DeleteFunc(d.List(), func(m Member) bool {
-		return m.Name == d.self || m.Standing >= stealer.Dead
+		return m.Name == d.self || m.Standing >= filch.Dead
 	})
 }
 

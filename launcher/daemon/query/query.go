@@ -20,7 +20,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Server answers the queries of local clients and of other nodes.
@@ -250,9 +249,9 @@ func (sv *Server) Forward(node filch.NodeName, local bool, q wire.Query) (any, e
 		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
 	}
 	switch m.Standing {
-	case stealer.Dead:
+	case filch.Dead:
 		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on its machine starts it again")
-	case stealer.Left:
+	case filch.Left:
 		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
 	}
 	var v any = new(jsonText)

@@ -21,7 +21,7 @@ type Config struct {
 	After  filch.JobID
 	Policy stealer.Policy
 	// Shared by a simulator's nodes; nil: the node makes its own list.
-	Members  *stealer.Members
+	Members  *filch.Members
 	Tasks    TaskConfig
 	Walltime policy.Walltime
 	Drain    *launcher.Drain // since before the launcher began
@@ -29,7 +29,7 @@ type Config struct {
 
 // Peer is the overlay's description of a member, including this node. Total is only an
 // amount: the exact cores and GPUs of a node concern that node alone.
-type Peer = stealer.Member
+type Peer = filch.Member
 
 // TaskConfig configures the balancing of tasks.
 type TaskConfig struct {

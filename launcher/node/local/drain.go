@@ -22,11 +22,11 @@ func (s *Self) DrainText(allows func(filch.NodeName) bool) (text string, all boo
 	for i := range s.Members.Len() {
 		p := *s.Members.At(int32(i))
 		if p.Name == s.Cfg.Name && s.DrainOrder != nil { // the list lacks this node's drain
-			p.Standing, p.Why = stealer.Draining, s.DrainOrder.Reason
+			p.Standing, p.Why = filch.Draining, s.DrainOrder.Reason
 		}
 		switch {
-		case !allows(p.Name) || p.Standing >= stealer.Dead:
-		case p.Standing != stealer.Draining:
+		case !allows(p.Name) || p.Standing >= filch.Dead:
+		case p.Standing != filch.Draining:
 			all = false
 		default:
 			k := slices.IndexFunc(groups, func(g group) bool { return g.why == p.Why })

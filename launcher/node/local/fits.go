@@ -12,7 +12,7 @@ import (
 // can.
 func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 	for _, name := range d.Only {
-		if i := s.Members.Find(name); i < 0 || s.Members.At(i).Standing > stealer.Draining {
+		if i := s.Members.Find(name); i < 0 || s.Members.At(i).Standing > filch.Draining {
 			return filch.Errorf(filch.NoFit, "cannot use node %s: there is no such node", name).
 				WithHint("filch nodes lists the nodes")
 		}
@@ -62,7 +62,7 @@ func (s *Self) largestNode(d *stealer.Need) string {
 	var most filch.Room
 	for i := range s.Members.Len() {
 		p := s.Members.At(int32(i))
-		if p.Standing <= stealer.Draining && d.Allows(p.Name) {
+		if p.Standing <= filch.Draining && d.Allows(p.Name) {
 			most.Slots = max(most.Slots, p.Total.Slots)
 			most.MemBytes = max(most.MemBytes, p.Total.MemBytes)
 			most.GPUs = max(most.GPUs, p.Total.GPUs)

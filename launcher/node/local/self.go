@@ -6,7 +6,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Self is the state shared by all parts of a node: its name and incarnation, its ledger,
@@ -15,7 +14,7 @@ import (
 type Self struct {
 	Cfg        Config
 	Ledger     *slots.Ledger
-	Members    *stealer.Members
+	Members    *filch.Members
 	dice       filch.Rand
 	mailbox    mailbox
 	DrainOrder *launcher.Drain // nil: the node takes work
@@ -36,7 +35,7 @@ func New(cfg Config) *Self {
 		mailbox: mailbox{name: cfg.Name}, DrainOrder: cfg.Drain, Opens: filch.Never,
 	}
 	if s.Members == nil {
-		s.Members = stealer.NewMembers()
+		s.Members = filch.NewMembers()
 	}
 	s.Members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group})
 	s.Ledger.Drain(0, s.DrainOrder != nil)
@@ -49,5 +48,5 @@ func (s *Self) Draw() uint64 { return s.dice.Uint64() }
 // Alive reports whether a node is a member that was not declared dead.
 func (s *Self) Alive(name filch.NodeName) bool {
 	i := s.Members.Find(name)
-	return i >= 0 && s.Members.At(i).Standing < stealer.Dead
+	return i >= 0 && s.Members.At(i).Standing < filch.Dead
 }

@@ -20,11 +20,11 @@ import (
 // lookups.
 
 // Sizes of blocks. A node takes a block twice as large when the block before lasted less
-// than BlockBrief.
+// than blockBrief.
 const (
 	BlockMin   = 32
 	BlockMax   = 8192
-	BlockBrief = 10 * time.Second
+	blockBrief = 10 * time.Second
 	// blockAgain is the pause after a failed request for a block.
 	blockAgain = time.Second
 )
@@ -88,11 +88,11 @@ func (b *ids) FetchBlock(t *local.Turn) {
 	switch {
 	case b.size == 0:
 		b.size = BlockMin
-	case t.Now-b.taken < BlockBrief:
+	case t.Now-b.taken < blockBrief:
 		b.size = min(2*b.size, BlockMax)
 	}
 	delta := varint.AppendUvarints(nil, uint64(max(b.Cfg.After, b.top)+1), uint64(b.size))
-	b.store.Ask(t, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: KindIDs, Value: delta}}, StoreWait, func(t *local.Turn, rs []dht.Result) { b.onBlock(t, &rs[0]) })
+	b.store.Ask(t, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: kindIDs, Value: delta}}, StoreWait, func(t *local.Turn, rs []dht.Result) { b.onBlock(t, &rs[0]) })
 }
 
 // onBlock handles the first id of a block, and asks the store whether disks have the
@@ -104,7 +104,7 @@ func (b *ids) onBlock(t *local.Turn, r *dht.Result) {
 		b.noBlock(t)
 		return
 	}
-	op := dht.Op{Code: dht.OpLookup, Key: counterKey, Kind: KindIDs, Consistent: true, Durable: true}
+	op := dht.Op{Code: dht.OpLookup, Key: counterKey, Kind: kindIDs, Consistent: true, Durable: true}
 	b.store.Ask(t, []dht.Op{op}, StoreWait, func(t *local.Turn, rs []dht.Result) {
 		switch v := rs[0].Version; {
 		case rs[0].Outcome != dht.Done:
@@ -119,8 +119,8 @@ func (b *ids) onBlock(t *local.Turn, r *dht.Result) {
 	})
 }
 
-// KindIDs is the kind of the counter of job ids; see [MergeIDs].
-const KindIDs dht.Kind = 17
+// kindIDs is the kind of the counter of job ids; see [MergeIDs].
+const kindIDs dht.Kind = 17
 
 // MergeIDs takes a block of ids from the counter. The delta is the lowest acceptable id,
 // above all ids known to the node, and the number of ids. The record is the first id not

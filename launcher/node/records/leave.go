@@ -1,8 +1,8 @@
 package records
 
 import (
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // handOffMin is the number of other nodes that must take work before a draining node
@@ -25,7 +25,7 @@ func (m *Records) KeepOrHandOff(t *local.Turn) {
 	}
 	others := 0
 	for i := range m.Members.Len() {
-		if p := m.Members.At(int32(i)); p.Name != m.Cfg.Name && p.Standing == stealer.Up {
+		if p := m.Members.At(int32(i)); p.Name != m.Cfg.Name && p.Standing == filch.Up {
 			others++
 		}
 	}

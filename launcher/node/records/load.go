@@ -13,13 +13,13 @@ import (
 // The slots of a node are a record too: a hint for readers of the instance's state while
 // the node does not answer. The ledger stays the authority.
 
-// AdvertEvery is the shortest time between two writes of a node's advert.
-const AdvertEvery = 3 * time.Second
+// advertEvery is the shortest time between two writes of a node's advert.
+const advertEvery = 3 * time.Second
 
-// AdvertKey is the key of a node's advert, a SlotInfo as JSON.
-func AdvertKey(node filch.NodeName) dht.Key { return dht.Key("slots/" + string(node)) }
+// advertKey is the key of a node's advert, a SlotInfo as JSON.
+func advertKey(node filch.NodeName) dht.Key { return dht.Key("slots/" + string(node)) }
 
-// load writes the slots of this node to the store: a hint, at most every AdvertEvery.
+// load writes the slots of this node to the store: a hint, at most every advertEvery.
 type load struct {
 	*local.Self
 	store asker
@@ -53,9 +53,9 @@ func (a *load) Advertise(t *local.Turn, s launcher.SlotInfo) {
 		return
 	}
 	a.asking = true
-	op := dht.Op{Code: dht.OpSwap, Key: AdvertKey(a.Cfg.Name), Kind: dht.KindRegister, Value: v, Expect: a.version}
+	op := dht.Op{Code: dht.OpSwap, Key: advertKey(a.Cfg.Name), Kind: dht.KindRegister, Value: v, Expect: a.version}
 	a.store.Ask(t, []dht.Op{op}, StoreWait, func(t *local.Turn, rs []dht.Result) {
-		a.asking, a.at = false, t.Now+AdvertEvery
+		a.asking, a.at = false, t.Now+advertEvery
 		switch rs[0].Outcome {
 		case dht.Done:
 			a.told, a.last, a.version = true, s, rs[0].Version
@@ -76,6 +76,6 @@ func (a *load) OnLedgerChanged(t *local.Turn) {
 	_, _, _, stuck, _ := a.Ledger.Counts()
 	s := launcher.SlotInfo{Slots: a.Ledger.Total().Slots, Free: a.Ledger.Free().Slots, Stuck: stuck, Draining: a.Ledger.Draining()}
 	if notable(&s, &a.last) {
-		a.at = t.Now + AdvertEvery
+		a.at = t.Now + advertEvery
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // The home of a job's record takes over a job whose owner is dead. The home raises the
@@ -19,9 +18,9 @@ import (
 
 const (
 	// sweepPause is the delay from a change to the next scan of the records homed here.
-	// SweepEvery is the interval of scans while an owner is missing.
+	// sweepEvery is the interval of scans while an owner is missing.
 	sweepPause = 100 * time.Millisecond
-	SweepEvery = 2 * time.Second
+	sweepEvery = 2 * time.Second
 	// ReclaimGrace is how long a launcher restarted or not yet known may take to claim
 	// its jobs.
 	ReclaimGrace = 15 * time.Second
@@ -101,7 +100,7 @@ func (s *orphans) scan(t *local.Turn) {
 		if !missing {
 			continue
 		}
-		s.at = min(s.at, t.Now+SweepEvery)
+		s.at = min(s.at, t.Now+sweepEvery)
 		if dead || t.Now-o.missed >= ReclaimGrace {
 			s.takeOver(t, r.Value)
 		}
@@ -120,7 +119,7 @@ func (s *orphans) ownerGone(o *owner, key dht.Key) (dead, missing bool) {
 		return false, true
 	}
 	p := s.Members.At(i)
-	if p.Standing >= stealer.Dead {
+	if p.Standing >= filch.Dead {
 		return p.Incarnation >= o.incarnation, true
 	}
 	return false, p.Incarnation > o.incarnation
@@ -177,7 +176,7 @@ func (s *orphans) claim(t *local.Turn, c claim) {
 		switch r := &rs[0]; {
 		case r.Outcome == dht.Unknown && e.Incarnation == s.Cfg.Incarnation:
 			s.unsure = append(s.unsure, c)
-			s.at = min(s.at, t.Now+SweepEvery)
+			s.at = min(s.at, t.Now+sweepEvery)
 		case !tookOver(e, r) || e.Resume == nil:
 			delete(s.taking, e.Info.ID)
 			s.scanSoon(t)

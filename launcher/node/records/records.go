@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // StoreWait is how long an operation of this node on the store may take until the node
@@ -281,13 +280,13 @@ func (m *Records) Deadline() time.Duration {
 func (m *Records) OnMember(t *local.Turn, p local.Peer) {
 	state := dht.PeerUp
 	switch p.Standing {
-	case stealer.Suspect:
+	case filch.Suspect:
 		state = dht.PeerSuspect
-	case stealer.Gone:
+	case filch.Gone:
 		state = dht.PeerGone
-	case stealer.Dead:
+	case filch.Dead:
 		state = dht.PeerDead
-	case stealer.Left:
+	case filch.Left:
 		state = dht.PeerLeft
 	}
 	m.store.Member(t.Now, dht.Peer{Name: p.Name, Incarnation: p.Incarnation, State: state}, &m.out)

@@ -10,8 +10,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 )
 
-// MaxHomed bounds the ended jobs in a node's list of its homed jobs; the newest are kept.
-const MaxHomed = 4096
+// maxHomed bounds the ended jobs in a node's list of its homed jobs; the newest are kept.
+const maxHomed = 4096
 
 // FindJob reads the record of a job for a query. If there is no record to be had, FindJob
 // calls then with nil and the reason.
@@ -106,5 +106,5 @@ func (m *Records) HomedJobs() []launcher.JobInfo {
 		}
 	}
 	slices.SortFunc(over, func(a, b launcher.JobInfo) int { return int(a.ID - b.ID) })
-	return append(over[max(0, len(over)-MaxHomed):], live...)
+	return append(over[max(0, len(over)-maxHomed):], live...)
 }

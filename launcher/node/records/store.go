@@ -68,7 +68,7 @@ const kindTasks dht.Kind = 64
 
 // Kinds returns the merges of the records of jobs.
 func Kinds() dht.Kinds {
-	kinds := dht.Kinds{launcher.KindJob: launcher.MergeJob, KindIDs: MergeIDs}
+	kinds := dht.Kinds{launcher.KindJob: launcher.MergeJob, kindIDs: MergeIDs}
 	for kind, merge := range record.Merges() {
 		kinds[kindTasks+dht.Kind(kind)] = dht.Merge(merge)
 	}

@@ -155,7 +155,7 @@ func (m *Records) HomedTasks(wall int64) []launcher.JobInfo {
 		}
 	}
 	slices.SortFunc(over, func(a, b launcher.JobInfo) int { return cmp.Compare(a.Submit, b.Submit) })
-	return append(over[max(0, len(over)-MaxHomed):], live...)
+	return append(over[max(0, len(over)-maxHomed):], live...)
 }
 
 // TaskJobInfo returns a job of tasks as shown by ps, info and wait. Wall is the time of

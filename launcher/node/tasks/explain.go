@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/record"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // TasksSum is the sum of the nodes' answers about a job of tasks, and the list of nodes
@@ -152,7 +151,7 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Tasks
 	case k < 0:
 		return fmt.Sprintf("%s, which led the job, is not among the nodes: another node takes over its %d tasks that have not ended, 15 s after it first missed %[1]s",
 			lead.Node, c.Waiting)
-	case e.Members.At(k).Standing >= stealer.Dead || e.Members.At(k).Incarnation != lead.Incarnation:
+	case e.Members.At(k).Standing >= filch.Dead || e.Members.At(k).Incarnation != lead.Incarnation:
 		return fmt.Sprintf("%s, which led the job, is dead: another node takes over its %d tasks that have not ended", lead.Node, c.Waiting)
 	}
 	if len(s.Silent) > 0 {
@@ -165,7 +164,7 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Tasks
 func (e *explainer) goneTasksText() string {
 	var gone []filch.NodeName
 	for i := range e.Members.Len() {
-		if p := e.Members.At(int32(i)); p.Standing == stealer.Gone {
+		if p := e.Members.At(int32(i)); p.Standing == filch.Gone {
 			gone = append(gone, p.Name)
 		}
 	}

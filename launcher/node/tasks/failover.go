@@ -10,8 +10,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Serve sets the ranks and the parents of the tasks' steps.
@@ -88,10 +86,7 @@ func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
 	if p.Name == w.Cfg.Name {
 		return
 	}
-	w.ready(t).SetMember(t.Now, policy.Member{
-		Name: p.Name, Incarnation: p.Incarnation, Up: p.Standing == stealer.Up, Draining: p.Standing == stealer.Draining,
-		Gone: p.Standing == stealer.Gone, Dead: p.Standing >= stealer.Dead, Group: p.Group,
-	}, &w.out)
+	w.ready(t).SetMember(t.Now, p, &w.out)
 }
 
 // Tick does everything due in the tasks.

@@ -16,8 +16,8 @@ import (
 // record. A node changing the policy writes the record and sends the policy to the other
 // nodes. Nodes that join later, or were not reached, read the record.
 
-// PolicyKey is the key of the policy; the value is in the format of policy.Policy.
-const PolicyKey dht.Key = "policy"
+// policyKey is the key of the policy; the value is in the format of policy.Policy.
+const policyKey dht.Key = "policy"
 
 // PolicyLook is how often a node with tasks reads the record.
 const PolicyLook = 10 * time.Second
@@ -50,7 +50,7 @@ func (w *Tasks) WriteTaskPolicy(now time.Duration, p policy.Policy, then func(dh
 }
 
 func (w *Tasks) swapPolicy(t *local.Turn, p policy.Policy, expect dht.Version, tries int, then func(dht.Version, *filch.Error)) {
-	op := dht.Op{Code: dht.OpSwap, Key: PolicyKey, Kind: dht.KindRegister, Value: []byte(p.String()), Expect: expect}
+	op := dht.Op{Code: dht.OpSwap, Key: policyKey, Kind: dht.KindRegister, Value: []byte(p.String()), Expect: expect}
 	w.records.Ask(t, []dht.Op{op}, records.StoreWait, func(t *local.Turn, rs []dht.Result) {
 		r := &rs[0]
 		switch {
@@ -97,7 +97,7 @@ func (w *Tasks) readPolicy(t *local.Turn) {
 		return
 	}
 	r.asking = true
-	op := dht.Op{Code: dht.OpLookup, Key: PolicyKey, Consistent: true}
+	op := dht.Op{Code: dht.OpLookup, Key: policyKey, Consistent: true}
 	w.records.Ask(t, []dht.Op{op}, records.StoreWait, func(t *local.Turn, rs []dht.Result) {
 		r.asking = false
 		switch rs[0].Outcome {

@@ -95,8 +95,8 @@ type early struct {
 // new life of a node declared dead.
 const EarlyWait = 30 * time.Second
 
-// EarlyMax bounds the submissions waiting for ids; each holds its client's whole input.
-const EarlyMax = 256
+// earlyMax bounds the submissions waiting for ids; each holds its client's whole input.
+const earlyMax = 256
 
 // New makes the part of a node that runs tasks; [Tasks.Serve] completes the part.
 func New(s *local.Self, m *records.Records) *Tasks {
@@ -121,8 +121,8 @@ func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.S
 		w.refuseTasks(t, client, 0, never)
 	case w.records.NoRoom() != nil:
 		w.refuseTasks(t, client, 0, w.records.NoRoom())
-	case !w.takesTasks() && len(w.early) >= EarlyMax:
-		w.refuseTasks(t, client, 0, filch.Errorf(filch.Busy, "%d submissions wait already until %s can get job ids", EarlyMax, w.Cfg.Name))
+	case !w.takesTasks() && len(w.early) >= earlyMax:
+		w.refuseTasks(t, client, 0, filch.Errorf(filch.Busy, "%d submissions wait already until %s can get job ids", earlyMax, w.Cfg.Name))
 	case !w.takesTasks():
 		w.early = append(w.early, early{client, s, unixNS, now + EarlyWait})
 		w.earlyAt = now

@@ -11,7 +11,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // hostMemory is what each host has to lend.
@@ -116,7 +115,7 @@ func (w *World) forgotten(h *host, j *job, err *filch.Error) {
 }
 
 // member is what the overlay says of a host.
-func (h *host) member(incarnation uint64, s stealer.Standing) node.Peer {
+func (h *host) member(incarnation uint64, s filch.Standing) node.Peer {
 	total := filch.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
 	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
 }
@@ -124,9 +123,9 @@ func (h *host) member(incarnation uint64, s stealer.Standing) node.Peer {
 // share gives all launchers of a calm world one list of members, which never
 // changes: a thousand lists of a thousand are a lot to carry about.
 func (w *World) share() {
-	w.members = stealer.NewMembers()
+	w.members = filch.NewMembers()
 	for _, h := range w.hosts {
-		w.members.Set(h.member(1, stealer.Up))
+		w.members.Set(h.member(1, filch.Up))
 	}
 }
 

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/peril"
 )
@@ -123,7 +124,7 @@ func (p *departure) begin(grace time.Duration) {
 
 // end stops what runs here for others, and has others take over the records.
 func (p *departure) end() {
-	self := p.member(p.incarnation, stealer.Dead)
+	self := p.member(p.incarnation, filch.Dead)
 	for _, j := range p.w.jobs {
 		if j.host == p.Index && j.submittedAt >= 0 && !j.over() {
 			j.restarted = true // another node decides about it, if it is detached

@@ -8,7 +8,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // membership is the member list of a host's launcher, with what its mesh knows
@@ -211,20 +210,20 @@ func (h *host) followList(e *members.Event) {
 	h.take(&input{what: "<- peer", from: w.byName[n.Name], body: p, do: func(now time.Duration, out *launcher.Outbox) { h.node.Peer(now, p, out) }})
 }
 
-func standingOf(m *members.Member) stealer.Standing {
+func standingOf(m *members.Member) filch.Standing {
 	switch {
 	case m.State == members.Dead:
-		return stealer.Dead
+		return filch.Dead
 	case m.State == members.Left:
-		return stealer.Left
+		return filch.Left
 	case m.State == members.Suspect:
-		return stealer.Suspect
+		return filch.Suspect
 	case m.State == members.Gone:
-		return stealer.Gone
+		return filch.Gone
 	case m.Draining:
-		return stealer.Draining
+		return filch.Draining
 	}
-	return stealer.Up
+	return filch.Up
 }
 
 // remember notes who may take the next launcher of this host in: some of those that
@@ -340,7 +339,7 @@ func (h *host) declaredDead() {
 		}
 	}
 	h.dead = true
-	self := h.member(h.incarnation, stealer.Dead)
+	self := h.member(h.incarnation, filch.Dead)
 	h.take(&input{what: "<- peer", from: h, body: self, do: func(now time.Duration, out *launcher.Outbox) { h.node.Peer(now, self, out) }})
 	h.Input(w.Now()+rejoinPause, h.rejoinWhenEmpty)
 	h.mustEndTasks()

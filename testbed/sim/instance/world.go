@@ -73,7 +73,7 @@ type recording struct {
 
 // hooks are the parts of a world that not every run has.
 type hooks struct {
-	members *stealer.Members // shared by all launchers; nil: each has its own
+	members *filch.Members // shared by all launchers; nil: each has its own
 	fuse    *fuse
 	slanted bool                                     // it has a slant, with faults of its own: no host is off for good
 	watch   func(from, to *host, m launcher.Message) // sees every message sent

@@ -15,7 +15,6 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
@@ -53,7 +52,7 @@ func newInstance(n int) *instance {
 	for _, p := range in.nodes { // in any order: nothing is under way yet
 		for _, o := range in.names {
 			if o != p.name {
-				p.node.Peer(0, node.Peer{Name: o, Incarnation: 1, Standing: stealer.Up, Total: filch.Room{Slots: 2}}, &p.out)
+				p.node.Peer(0, node.Peer{Name: o, Incarnation: 1, Standing: filch.Up, Total: filch.Room{Slots: 2}}, &p.out)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -26,7 +25,7 @@ const goneWithin = 100 * time.Millisecond
 
 // missed has all others call a host gone, most of them if it lives.
 func (w *World) missed(h *host, all bool) {
-	m := word{policy.Member{Name: h.Name, Incarnation: h.incarnation, Gone: true, Group: group(int(h.Index))}, h.seen.version}
+	m := word{filch.Member{Name: h.Name, Incarnation: h.incarnation, Standing: filch.Gone, Group: group(int(h.Index))}, h.seen.version}
 	for _, o := range w.hosts {
 		if o == h || !all && w.gone.N(8) == 0 {
 			continue

@@ -3,20 +3,25 @@ package tasks
 import (
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/filch-hpc/filch/mtc"
-	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // word is what the member list says of a host. Words come in any order: of two
 // the list keeps the later.
 type word struct {
-	policy.Member
+	filch.Member
 	version int // only the host itself raises it
 }
 
 // word is what a host says of itself.
 func (h *host) word() word {
-	return word{policy.Member{Name: h.Name, Incarnation: h.incarnation, Up: !h.drains, Draining: h.drains, Group: group(int(h.Index))}, h.seen.version}
+	m := filch.Member{Name: h.Name, Incarnation: h.incarnation, Group: group(int(h.Index))}
+	if h.drains {
+		m.Standing = filch.Draining
+	}
+	return word{m, h.seen.version}
 }
 
 // supersedes is the rule of members.Member: a death ends an incarnation for good, and
@@ -25,12 +30,12 @@ func (m *word) supersedes(old *word) bool {
 	switch {
 	case m.Incarnation != old.Incarnation:
 		return m.Incarnation > old.Incarnation
-	case m.Dead || old.Dead:
-		return m.Dead && !old.Dead
+	case m.Standing >= filch.Dead || old.Standing >= filch.Dead:
+		return m.Standing >= filch.Dead && old.Standing < filch.Dead
 	case m.version != old.version:
 		return m.version > old.version
 	}
-	return m.Gone && !old.Gone
+	return m.Standing == filch.Gone && old.Standing != filch.Gone
 }
 
 // hear tells all hosts of a member, each at its own moment.

@@ -39,7 +39,7 @@ func (w *World) bury(h *host) {
 		}
 		h.seen.dead = true
 		w.mourn(h.Name, life)
-		w.hear(word{Member: policy.Member{Name: h.Name, Incarnation: life, Dead: true, Group: group(int(h.Index))}})
+		w.hear(word{Member: filch.Member{Name: h.Name, Incarnation: life, Standing: filch.Dead, Group: group(int(h.Index))}})
 	})
 }
 
@@ -55,7 +55,12 @@ func (w *World) revive(h *host) {
 	}
 	for _, o := range w.hosts {
 		m := o.word()
-		m.Up, m.Draining, m.Dead = m.Up && o.Up() && !o.seen.dead, m.Draining && o.Up() && !o.seen.dead, o.seen.dead
+		switch {
+		case o.seen.dead:
+			m.Standing = filch.Dead
+		case !o.Up():
+			m.Standing = filch.Suspect
+		}
 		w.lists[h.Index][o.Index] = m
 		h.core.SetMember(w.Now(), m.Member, &h.out)
 	}

@@ -116,7 +116,7 @@ func NewWorld(opt Options) *World {
 	if opt.Shared {
 		shared = policy.NewMembers()
 		for i := range opt.Hosts {
-			shared.Set(policy.Member{Name: name(i), Incarnation: 1, Up: true, Group: group(i)})
+			shared.Set(filch.Member{Name: name(i), Incarnation: 1, Group: group(i)})
 		}
 	}
 	for i := range opt.Hosts {

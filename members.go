@@ -1,14 +1,4 @@
-// Package stealer decides which nodes to ask for slots, for how many and when
-// again, and when the granted slots suffice for a job.
-//
-// A [Gather] works for one job at the node of the job's submission. A Gather sends
-// nothing: the asks come out as a list, the grants go in. A seeded generator of
-// each Gather draws victims from [Members].
-package stealer
-
-import (
-	"github.com/filch-hpc/filch"
-)
+package filch
 
 // Standing says how a member may be used.
 type Standing uint8
@@ -32,10 +22,10 @@ func (s Standing) Answers() bool { return s == Up || s == Draining }
 
 // Member is a node of the instance as its peers know it.
 type Member struct {
-	Name        filch.NodeName
+	Name        NodeName
 	Incarnation uint64
 	Standing    Standing
-	Total       filch.Room
+	Total       Room
 	Group       string // of nodes near to each other: an allocation; "" unknown
 	Why         string // the reason for draining; "" none was given
 }
@@ -44,11 +34,11 @@ type Member struct {
 // index stays valid. A simulator may share a list among simulated nodes.
 type Members struct {
 	list  []Member
-	index map[filch.NodeName]int32
+	index map[NodeName]int32
 }
 
 // NewMembers makes an empty list.
-func NewMembers() *Members { return &Members{index: make(map[filch.NodeName]int32)} }
+func NewMembers() *Members { return &Members{index: make(map[NodeName]int32)} }
 
 // Set adds or replaces a member and returns the index and the previous entry.
 func (m *Members) Set(p Member) (i int32, old Member, known bool) {
@@ -64,15 +54,26 @@ func (m *Members) Set(p Member) (i int32, old Member, known bool) {
 }
 
 // Find is the index of a member, or -1.
-func (m *Members) Find(name filch.NodeName) int32 {
+func (m *Members) Find(name NodeName) int32 {
 	if i, ok := m.index[name]; ok {
 		return i
 	}
 	return -1
 }
 
+// Get is a member, or nil.
+func (m *Members) Get(name NodeName) *Member {
+	if i, ok := m.index[name]; ok {
+		return &m.list[i]
+	}
+	return nil
+}
+
 // At is the member at the index.
 func (m *Members) At(i int32) *Member { return &m.list[i] }
+
+// All is the list, in the order of first sight. The caller changes no entry.
+func (m *Members) All() []Member { return m.list }
 
 // Len counts all members ever seen.
 func (m *Members) Len() int { return len(m.list) }
