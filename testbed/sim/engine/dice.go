@@ -11,7 +11,7 @@ import (
 // with every version of Go.
 type Dice struct{ rand filch.Rand }
 
-// NewDice are those of one stream of a seed; streams do not disturb each other.
+// NewDice returns the dice of a stream of a seed; streams are independent.
 func NewDice(seed, stream uint64) *Dice {
 	d := &Dice{filch.Rand(seed*0x9e3779b97f4a7c15 ^ stream*0xd1342543de82ef95)}
 	d.Next()
@@ -27,8 +27,8 @@ func (d *Dice) N(n int) int { return d.rand.IntN(n) }
 // Unit returns a number in [0, 1).
 func (d *Dice) Unit() float64 { return float64(d.Next()>>11) / (1 << 53) }
 
-// Chance is true with probability p; p of 0 draws nothing, so that a knob that
-// is off does not disturb the run.
+// Chance is true with probability p. With p of 0 Chance draws nothing, so a fault that is
+// off does not change the run.
 func (d *Dice) Chance(p float64) bool { return p > 0 && d.Unit() < p }
 
 // Between returns a duration in [low, high].

@@ -10,25 +10,25 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Options says what an engine runs.
+// Options are the options of an engine.
 type Options struct {
 	Seed  uint64
 	Hosts int // the most that [Engine.Add] takes
 	Links Links
 	Trace func(line string) // nil: nothing is traced
-	Steps uint64            // a run with more events goes round in circles; 0 is StepsMax
+	Steps uint64            // a run with more events has no end; 0 is StepsMax
 	Begin time.Duration     // the first moment; before 0 where a run has a prologue
 }
 
 // StepsMax is the default of [Options.Steps].
 const StepsMax = 1_000_000_000
 
-// violationsMax bounds what one run reports. A run stops at the first, but one
-// event may break several rules.
+// violationsMax bounds the violations reported by a run. A run stops at the first event
+// that breaks a rule, but an event may break several rules.
 const violationsMax = 16
 
-// netStream is the stream of dice that the network draws from; simulators use
-// streams below it.
+// netStream is the stream of dice of the network; simulators use the streams below
+// netStream.
 const netStream = 1 << 32
 
 // Engine runs one simulated instance.
@@ -43,15 +43,15 @@ type Engine struct {
 	broken []Violation
 }
 
-// event is something that happens at a moment: to a host, or to none. Life is
-// the process that it is for; 0 means whichever runs then.
+// event is a call at a moment, to a host or to no host. The event is for the process
+// with the number life; 0 means the process running at that moment.
 type event struct {
 	host *Host
 	life int32
 	do   func()
 }
 
-// Violation is something that must never be, with the moment it was seen.
+// Violation is a broken rule, with the moment of the finding.
 type Violation struct {
 	At   time.Duration
 	Rule string
@@ -70,19 +70,18 @@ func New(opt Options) *Engine {
 	return e
 }
 
-// Dice returns the generator of one stream of the seed. Streams do not disturb
-// each other, so a part of a simulator that draws more than before leaves the
-// others as they were.
+// Dice returns the generator of a stream of the seed. Streams are independent: if a part
+// of a simulator draws more than before, the draws of other parts do not change.
 func (e *Engine) Dice(stream uint64) *Dice { return NewDice(e.opt.Seed, stream) }
 
-// Now is the moment of the event that happens.
+// Now is the moment of the present event.
 func (e *Engine) Now() time.Duration { return e.now }
 
 // Steps is how many events have happened.
 func (e *Engine) Steps() uint64 { return e.steps }
 
-// Hash is of all events so far and of what was given to [Engine.Mix]: two runs
-// of a seed have the same.
+// Hash is a hash of all events so far and of the words given to [Engine.Mix]: two runs
+// of a seed have the same hash.
 func (e *Engine) Hash() uint64 { return e.hash }
 
 // Mix folds a word into the hash.
@@ -91,7 +90,7 @@ func (e *Engine) Mix(v uint64) {
 	e.hash ^= e.hash >> 29
 }
 
-// At schedules f, which belongs to no host. A moment that has passed is now.
+// At schedules f for no host. A moment in the past means now.
 func (e *Engine) At(at time.Duration, f func()) { e.queue.Push(max(at, e.now), event{do: f}) }
 
 // After schedules f a while from now.
@@ -104,8 +103,8 @@ func (e *Engine) Pending() time.Duration { return e.queue.Next() }
 // the clock there. Until may be filch.Never: the run ends with the last event.
 func (e *Engine) Run(until time.Duration) { e.RunUntil(until, nil) }
 
-// RunUntil is Run that also ends as soon as done says so after an event. It
-// reports whether done did.
+// RunUntil is Run that also ends once done returns true after an event. RunUntil
+// reports whether done returned true.
 func (e *Engine) RunUntil(until time.Duration, done func() bool) bool {
 	for len(e.broken) == 0 && e.queue.Len() > 0 && e.queue.Next() <= until {
 		at, ev := e.queue.Pop()
@@ -141,7 +140,7 @@ func (e *Engine) step(ev *event) {
 	ev.host.offer(ev)
 }
 
-// site says where a panic came from: the nearest callers.
+// site names the nearest callers of a panic.
 func site() string {
 	pcs := make([]uintptr, 24)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
@@ -168,12 +167,12 @@ func (e *Engine) Fail(rule, format string, args ...any) {
 // Broken lists the rules that were broken, in order.
 func (e *Engine) Broken() []Violation { return e.broken }
 
-// Tracing reports whether somebody reads what Trace writes.
+// Tracing reports whether Trace writes lines.
 func (e *Engine) Tracing() bool { return e.opt.Trace != nil }
 
-// Trace writes a line: the moment, the host, what happened there, and details.
-func (e *Engine) Trace(who filch.NodeName, what, format string, args ...any) {
+// Trace writes a line: the moment, the host, the event there, and details.
+func (e *Engine) Trace(host filch.NodeName, event, format string, args ...any) {
 	if e.opt.Trace != nil {
-		e.opt.Trace(strings.TrimRight(fmt.Sprintf("%12.6f %-4s %-10s %s", e.now.Seconds(), who, what, fmt.Sprintf(format, args...)), " "))
+		e.opt.Trace(strings.TrimRight(fmt.Sprintf("%12.6f %-4s %-10s %s", e.now.Seconds(), host, event, fmt.Sprintf(format, args...)), " "))
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Host is a machine on which one process runs, or none. Its inputs are handled
-// one at a time and in order: what comes while the process is paused or busy
-// waits.
+// Host is a machine with at most one process. The process handles its inputs in order,
+// and each input alone: an input that arrives while the process is paused or busy waits.
 type Host struct {
 	Index  int32
 	Name   filch.NodeName
@@ -20,19 +19,19 @@ type Host struct {
 	paused time.Duration // the process stands still until then
 	inbox  []event
 	head   int
-	serves time.Duration // when the event comes that takes the next input; filch.Never: none is scheduled
+	serves time.Duration // the moment of the event that takes the next input; filch.Never: no event is scheduled
 	alarm  time.Duration
 	due    func()
 }
 
-// Add makes the next host of an engine. Nothing runs on it yet.
+// Add makes the next host of an engine, without a process.
 func (e *Engine) Add(h *Host, name filch.NodeName) {
 	*h = Host{Index: int32(len(e.hosts)), Name: name, engine: e, serves: filch.Never, alarm: filch.Never}
 	e.hosts = append(e.hosts, h)
 }
 
-// Start begins a process whose own clock was 0 at the moment born, which may lie
-// before the run. Due is called whenever the alarm of [Host.Wake] rings.
+// Start begins a process. The clock of the process was 0 at the moment born; born may
+// lie before the run. The engine calls due when the alarm of [Host.Wake] rings.
 func (h *Host) Start(born time.Duration, due func()) {
 	h.up, h.born, h.due = true, born, due
 	h.life++
@@ -40,7 +39,7 @@ func (h *Host) Start(born time.Duration, due func()) {
 	h.drop()
 }
 
-// Stop ends the process: what waits for it, or was scheduled for it, is void.
+// Stop ends the process: its waiting and its scheduled inputs are void.
 func (h *Host) Stop() {
 	h.up = false
 	h.life++
@@ -56,7 +55,7 @@ func (h *Host) drop() {
 // Up reports whether a process runs, paused or not.
 func (h *Host) Up() bool { return h.up }
 
-// Life is the number of the process that runs; it also changes when one stops.
+// Life is the number of the running process; the end of a process changes Life, too.
 func (h *Host) Life() int32 { return h.life }
 
 // Local is the clock of the process.
@@ -65,15 +64,15 @@ func (h *Host) Local() time.Duration { return h.engine.now - h.born }
 // Paused reports whether the process stands still.
 func (h *Host) Paused() bool { return h.paused > h.engine.now }
 
-// PausedUntil is when it goes on; a moment that has passed if it does not stand
-// still.
+// PausedUntil is when the process goes on; a moment in the past if the process does not
+// stand still.
 func (h *Host) PausedUntil() time.Duration { return h.paused }
 
 // Speaks reports whether the process runs and does not stand still.
 func (h *Host) Speaks() bool { return h.up && !h.Paused() }
 
-// Pause makes the process stand still until a moment; a longer pause that is
-// under way counts.
+// Pause makes the process stand still until a moment; an earlier pause that ends later
+// counts.
 func (h *Host) Pause(until time.Duration) {
 	if h.up {
 		h.paused = max(h.paused, until)
@@ -91,23 +90,23 @@ func (h *Host) Resume() {
 // Work makes the cpu busy for a while.
 func (h *Host) Work(cost time.Duration) { h.busy = max(h.busy, h.engine.now) + cost }
 
-// Input hands f to the process of now, at a moment or, if that has passed, now.
-// It is void if another process runs by then.
+// Input passes f to the present process, at a moment or, if the moment is in the past,
+// now. The input is void if another process runs at that moment.
 func (h *Host) Input(at time.Duration, f func()) {
 	h.engine.queue.Push(max(at, h.engine.now), event{h, h.life, f})
 }
 
-// Do hands f to the process of now, at once if that can take it. It is void if none
-// runs.
+// Do passes f to the present process, at once unless the process is paused or busy. The
+// input is void without a process.
 func (h *Host) Do(f func()) { h.offer(&event{h, h.life, f}) }
 
-// Arrive hands f to whichever process runs at that moment; void if none does.
+// Arrive passes f to the process running at that moment; void without a process.
 func (h *Host) Arrive(at time.Duration, f func()) {
 	h.engine.queue.Push(max(at, h.engine.now), event{h, 0, f})
 }
 
-// Send puts a message on its way; the network decides how often and when deliver
-// is an input of the process that then runs on the other host.
+// Send sends a message. The network decides how often and when deliver is an input of
+// the process then running on the other host.
 func (h *Host) Send(to *Host, deliver func()) {
 	at, n := h.engine.Net.Arrivals(max(h.busy, h.engine.now), h.Index, to.Index)
 	for i := range n {
@@ -115,8 +114,8 @@ func (h *Host) Send(to *Host, deliver func()) {
 	}
 }
 
-// Wake sets the alarm of the process by its own clock; filch.Never takes it
-// away. There is one: the last call counts.
+// Wake sets the alarm of the process by its own clock; filch.Never takes the alarm away.
+// A process has one alarm: the last call counts.
 func (h *Host) Wake(local time.Duration) {
 	if local == filch.Never {
 		h.alarm = filch.Never
@@ -130,8 +129,8 @@ func (h *Host) Wake(local time.Duration) {
 	h.Input(at, h.ring)
 }
 
-// ring lets the process do what is due, unless the alarm was set anew. After a
-// pause it rings late.
+// ring calls due, unless a later call of Wake has moved the alarm. After a pause the
+// alarm rings late.
 func (h *Host) ring() {
 	if h.alarm <= h.engine.now {
 		h.alarm = filch.Never
@@ -139,7 +138,7 @@ func (h *Host) ring() {
 	}
 }
 
-// offer hands an event to the process now, or puts it behind what waits.
+// offer passes an event to the process now, or puts the event behind the waiting inputs.
 func (h *Host) offer(ev *event) {
 	if !h.up || ev.life != 0 && ev.life != h.life {
 		return
@@ -152,8 +151,8 @@ func (h *Host) offer(ev *event) {
 	h.schedule()
 }
 
-// schedule makes the process take the next input once it can. An input that an
-// event of the engine hands over is taken at once.
+// schedule schedules the next input for the moment at which the process is neither
+// paused nor busy.
 func (h *Host) schedule() {
 	at := max(h.busy, h.paused, h.engine.now)
 	if h.serves <= at || h.head == len(h.inbox) {
@@ -169,7 +168,7 @@ func (h *Host) schedule() {
 	})
 }
 
-// serve takes the next input that waits.
+// serve takes the next waiting input.
 func (h *Host) serve() {
 	if h.head == len(h.inbox) {
 		return

@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// Links says what the network does to messages. The zero value loses nothing
-// and takes no time.
+// Links are the faults and delays of the network. The zero value loses no message and
+// takes no time.
 type Links struct {
 	LatencyMin time.Duration
 	LatencyMax time.Duration // drawn evenly, for each message: messages overtake each other
@@ -26,8 +26,8 @@ type Network struct {
 	Links Links
 	rng   *Dice
 	n     int
-	cuts  []int16         // by from*n+to: how many faults cut it; nil until the first
-	clogs []time.Duration // by from*n+to: held until then; nil until the first
+	cuts  []int16         // by from*n+to: how many faults cut the path; nil until the first cut
+	clogs []time.Duration // by from*n+to: messages are held until then; nil until the first clog
 
 	sent, lost, doubled uint64
 }
@@ -50,7 +50,7 @@ func (w *Network) IsCut(a, b int32) bool {
 	return w.cuts != nil && w.cuts[int(a)*w.n+int(b)] > 0
 }
 
-// Clog holds back what is sent from a to b until the given moment.
+// Clog holds back the messages from a to b until the given moment.
 func (w *Network) Clog(a, b int32, until time.Duration) {
 	if w.clogs == nil {
 		w.clogs = make([]time.Duration, w.n*w.n)
@@ -58,8 +58,7 @@ func (w *Network) Clog(a, b int32, until time.Duration) {
 	w.clogs[int(a)*w.n+int(b)] = until
 }
 
-// Arrivals returns the moments at which a message leaving now arrives: none,
-// one or two of them.
+// Arrivals returns up to two moments at which a message leaving now arrives.
 func (w *Network) Arrivals(now time.Duration, a, b int32) (at [2]time.Duration, count int) {
 	w.sent++
 	l := &w.Links
@@ -90,12 +89,11 @@ func (w *Network) Arrivals(now time.Duration, a, b int32) (at [2]time.Duration, 
 	return at, count
 }
 
-// Heal makes the network a good one from now on: nothing is lost, doubled or
-// held back that leaves later. Cuts and clogs stay.
+// Heal ends the faults of the links: no later message is lost, doubled or held back.
+// Cuts and clogs stay.
 func (w *Network) Heal() {
 	w.Links = Links{LatencyMin: w.Links.LatencyMin, LatencyMax: w.Links.LatencyMax}
 }
 
-// Counts says how many messages were sent, how many of them were lost, and how
-// many came twice.
+// Counts returns the numbers of messages sent, lost and doubled.
 func (w *Network) Counts() (sent, lost, doubled uint64) { return w.sent, w.lost, w.doubled }
