@@ -1,3 +1,4 @@
-// Package filch is the dictionary of the project: the identifiers, states and error
-// kinds used by every package, and nothing that acts.
+// Package filch is the dictionary of the project: the identifiers, states, amounts and
+// error kinds used by every package, the list of members, a seeded generator and a heap.
+// Nothing here acts.
 package filch

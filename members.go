@@ -77,3 +77,12 @@ func (m *Members) All() []Member { return m.list }
 
 // Len counts all members ever seen.
 func (m *Members) Len() int { return len(m.list) }
+
+// Root is the largest k with k*k <= n: the number of members that a node asks first.
+func Root(n int) int {
+	k := 0
+	for (k+1)*(k+1) <= n {
+		k++
+	}
+	return k
+}

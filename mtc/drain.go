@@ -6,7 +6,6 @@ import (
 	"github.com/filch-hpc/filch"
 
 	"github.com/filch-hpc/filch/mtc/message"
-	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // shedAgain is how long a draining node offers nothing after another node refused a gift,
@@ -58,7 +57,7 @@ func (v *victim) giveAway() {
 		return
 	}
 	n := v.core.cfg.Members.Others(v.core.cfg.Self)
-	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*policy.Root(n+1), n), &v.core.rng, func(p *filch.Member) bool {
+	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*filch.Root(n+1), n), &v.core.rng, func(p *filch.Member) bool {
 		return p.Standing == filch.Up && !v.gives(p)
 	})
 	for k, to := range takers {

@@ -62,7 +62,7 @@ func TestArrivalsAreQuiet(t *testing.T) {
 		t.Errorf("%d nodes that had just begun asked %d times because %d came", nodes, n, late)
 	}
 	r.idle(PollRest)
-	if n, most := r.sent[message.KindLoadAsk], nodes*2*policy.Root(nodes+late); n < nodes || n > most {
+	if n, most := r.sent[message.KindLoadAsk], nodes*2*filch.Root(nodes+late); n < nodes || n > most {
 		t.Errorf("%d nodes asked %d times in their first %v, before there was any work; want at least %d and at most %d", nodes, n, PollRest*4/3, nodes, most)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
-	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -126,7 +125,7 @@ func (t *thief) enough(n int) int {
 	if t.told {
 		return restAt * n
 	}
-	return policy.Root(n + 1)
+	return filch.Root(n + 1)
 }
 
 // onArrival takes in a new node. The new node has no tasks yet and is no reason to look
@@ -137,7 +136,7 @@ func (t *thief) onArrival(name filch.NodeName) {
 	if mutantStorm {
 		t.hurry(t.now)
 	}
-	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.IntN(n) < 4*policy.Root(n)) {
+	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
 		t.core.victim.remember(t.now, name)
 		t.core.victim.fresh = true
 	}
@@ -190,7 +189,7 @@ func (t *thief) seek() {
 			return
 		}
 	}
-	k := policy.Root(n + 1)
+	k := filch.Root(n + 1)
 	if t.vain < t.enough(n) {
 		k += 2 * (t.failures / widenAt)
 	}

@@ -165,7 +165,7 @@ func (v *victim) offerNews() {
 	names := v.askers
 	v.askers = nil
 	n := v.core.cfg.Members.Others(v.core.cfg.Self)
-	least := policy.Root(n + 1)
+	least := filch.Root(n + 1)
 	if !v.heard {
 		least = max(least, tellAll)
 	}

@@ -224,7 +224,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 			most = max(most, g.cells[i].limit)
 		}
 		nodes := max((g.missing()+most-1)/most, g.need.MinNodes-int32(g.reach))
-		g.circle = max(root(g.members.Len()), 2*int(nodes), 1)
+		g.circle = max(filch.Root(g.members.Len()), 2*int(nodes), 1)
 	} else {
 		g.circle *= 2
 	}

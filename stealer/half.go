@@ -13,12 +13,3 @@ func Half(free int32) int32 {
 	}
 	return free/2 + free%2
 }
-
-// root is the largest k with k*k <= n.
-func root(n int) int {
-	k := 0
-	for (k+1)*(k+1) <= n {
-		k++
-	}
-	return k
-}

@@ -17,15 +17,6 @@ const (
 	Hierarchical         // nodes of the own group first, others after a failure
 )
 
-// Root is the largest k with k*k <= n.
-func Root(n int) int {
-	k := 0
-	for (k+1)*(k+1) <= n {
-		k++
-	}
-	return k
-}
-
 // Choose names up to k nodes to ask; failures counts the failures in a row so far.
 func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *filch.Rand) []filch.NodeName {
 	if mutantSameVictims {
