@@ -98,7 +98,7 @@ mtc: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
-mtc/record: . dht/varint
+mtc/record: .
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:

@@ -10,7 +10,10 @@ import (
 
 // Message travels between the cores of two nodes. Handlers are idempotent: the
 // network drops, repeats, delays and reorders.
-type Message interface{ Kind() Kind }
+type Message interface {
+	Kind() Kind
+	fields(c *record.Codec)
+}
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -146,172 +149,141 @@ const (
 	toldMax     = 1024
 )
 
+// kinds are the names of the messages, and a message of each kind to read into.
+var kinds = [...]struct {
+	name string
+	make func() Message
+}{
+	KindLoadAsk: {"mtc.LoadAsk", func() Message { return &LoadAsk{} }},
+	KindLoad:    {"mtc.LoadSay", func() Message { return &LoadSay{} }},
+	KindSteal:   {"mtc.Steal", func() Message { return &Steal{} }},
+	KindOffer:   {"mtc.Offer", func() Message { return &Offer{} }},
+	KindDone:    {"mtc.Done", func() Message { return &Done{} }},
+	KindNews:    {"mtc.News", func() Message { return &News{} }},
+	KindVoid:    {"mtc.Void", func() Message { return &Void{} }},
+	KindTold:    {"mtc.Told", func() Message { return &Told{} }},
+	KindToldAck: {"mtc.ToldAck", func() Message { return &ToldAck{} }},
+	KindGrown:   {"mtc.Grown", func() Message { return &Grown{} }},
+}
+
+func known(v []byte) bool { return len(v) > 0 && int(v[0]) < len(kinds) && kinds[v[0]].make != nil }
+
 // Encode is a message's bytes.
 func Encode(m Message) []byte {
-	w := record.Writer{B: []byte{uint8(m.Kind())}}
-	switch m := m.(type) {
-	case *LoadAsk:
-		w.Uint(uint64(m.Round))
-		putMeans(&w, &m.Means)
-	case *LoadSay:
-		w.Uint(uint64(m.Round))
-		w.Uint(uint64(m.Load))
-	case *Steal:
-		w.Uint(m.Ask)
-		putMeans(&w, &m.Means)
-	case *Offer:
-		putOffer(&w, m)
-	case *Done:
-		w.Uint(m.Life)
-		w.Uint(m.Xfer)
-		w.Bool(m.All)
-	case *News:
-		w.Uint(uint64(m.Load))
-	case *Void:
-		w.Int(int64(m.Job))
-		w.U8(uint8(m.State))
-	case *Told:
-		w.Int(int64(m.Job))
-		w.Uint(m.Serial)
-		w.Uint(uint64(len(m.Ends)))
-		for _, e := range m.Ends {
-			w.Uint(uint64(e.Index))
-			w.U8(uint8(e.State))
-			w.Uint(uint64(e.Bytes))
-			w.String(string(e.By))
-		}
-	case *ToldAck:
-		w.Int(int64(m.Job))
-		w.Uint(m.Serial)
-	case *Grown:
-		w.Int(int64(m.Job))
-	}
-	return w.B
-}
-
-func putMeans(w *record.Writer, m *Means) {
-	w.Uint(uint64(m.Left))
-	w.Uint(uint64(len(m.Caps)))
-	for _, k := range m.Caps {
-		w.Int(int64(k.Job))
-		w.Uint(uint64(k.Idle))
-	}
-}
-
-func takeMeans(r *record.Reader) Means {
-	left := time.Duration(r.UpTo(1<<62 - 1))
-	list := make([]CapWord, r.Count(CapWordsMax, 2))
-	for i := range list {
-		list[i] = CapWord{filch.JobID(r.I32()), r.Index()}
-	}
-	return Means{list, left}
-}
-
-func putOffer(w *record.Writer, m *Offer) {
-	w.Uint(m.Life)
-	w.Uint(m.Xfer)
-	w.Uint(m.Ask)
-	w.Uint(uint64(len(m.Ranges)))
-	for _, r := range m.Ranges {
-		w.Int(int64(r.Job))
-		w.Uint(uint64(r.Lo))
-		w.Uint(uint64(r.Hi))
-		w.Uint(uint64(r.Hop))
-	}
-	w.Uint(uint64(len(m.Tasks)))
-	for i := range m.Tasks {
-		t := &m.Tasks[i]
-		w.Int(int64(t.Job))
-		w.Uint(uint64(t.Index))
-		w.Uint(uint64(t.Attempt))
-		w.Uint(uint64(t.Hop))
-		w.U8(t.Crashes)
-		w.Bool(t.Maybe)
-		w.Bool(t.Dedicated)
-		w.Uint(uint64(t.Bytes))
-		w.Uint(uint64(len(t.Inputs)))
-		for _, in := range t.Inputs {
-			w.Uint(uint64(in.Parent))
-			w.String(string(in.Node))
-			w.Uint(uint64(in.Bytes))
-		}
-	}
-}
-
-var names = [...]string{
-	KindLoadAsk: "mtc.LoadAsk", KindLoad: "mtc.LoadSay", KindSteal: "mtc.Steal", KindOffer: "mtc.Offer", KindDone: "mtc.Done",
-	KindNews: "mtc.News", KindVoid: "mtc.Void", KindTold: "mtc.Told", KindToldAck: "mtc.ToldAck", KindGrown: "mtc.Grown",
-}
-
-// Name is the name of the message in v.
-func Name(v []byte) string {
-	if len(v) == 0 || int(v[0]) >= len(names) || names[v[0]] == "" {
-		return "mtc.?"
-	}
-	return names[v[0]]
+	c := record.Codec{B: []byte{uint8(m.Kind())}}
+	m.fields(&c)
+	return c.B
 }
 
 // Decode reads a message and refuses bytes that [Encode] does not make.
 func Decode(v []byte) (Message, error) {
-	if len(v) > Max {
+	if len(v) > Max || !known(v) {
 		return nil, record.ErrMalformed
 	}
-	r := record.NewReader(v)
-	var m Message
-	switch Kind(r.U8()) {
-	case KindLoadAsk:
-		m = &LoadAsk{r.U32(), takeMeans(&r)}
-	case KindLoad:
-		m = &LoadSay{r.U32(), int64(r.UpTo(1 << 62))}
-	case KindSteal:
-		m = &Steal{r.Uint(), takeMeans(&r)}
-	case KindOffer:
-		m = takeOffer(&r)
-	case KindDone:
-		m = &Done{r.Uint(), r.Uint(), r.Bool()}
-	case KindNews:
-		m = &News{int64(r.UpTo(1 << 62))}
-	case KindVoid:
-		m = &Void{filch.JobID(r.I32()), r.State()}
-	case KindTold:
-		t := &Told{Job: filch.JobID(r.I32()), Serial: r.Uint()}
-		t.Ends = make([]ToldEnd, r.Count(toldMax, 4))
-		for i := range t.Ends {
-			t.Ends[i] = ToldEnd{r.Index(), r.State(), int64(r.UpTo(1<<62 - 1)), filch.NodeName(r.View(record.MaxNodeName))}
-		}
-		m = t
-	case KindToldAck:
-		m = &ToldAck{filch.JobID(r.I32()), r.Uint()}
-	case KindGrown:
-		m = &Grown{filch.JobID(r.I32())}
-	default:
-		return nil, record.ErrMalformed
-	}
-	return m, r.Done()
+	m, c := kinds[v[0]].make(), record.Reading(v[1:])
+	m.fields(&c)
+	return m, c.Done()
 }
 
-func takeOffer(r *record.Reader) *Offer {
-	m := &Offer{Life: r.Uint(), Xfer: r.Uint(), Ask: r.Uint()}
-	m.Ranges = make([]RangeItem, r.Count(OfferRangesMax, 4))
-	for i := range m.Ranges {
-		m.Ranges[i] = RangeItem{filch.JobID(r.I32()), r.Index(), r.Index(), r.U32()}
-		if m.Ranges[i].Lo >= m.Ranges[i].Hi {
-			r.Fail()
-		}
+// Name is the name of the message in v.
+func Name(v []byte) string {
+	if !known(v) {
+		return "mtc.?"
 	}
-	m.Tasks = make([]TaskItem, r.Count(OfferTasksMax, 9))
-	for i := range m.Tasks {
-		t := &m.Tasks[i]
-		t.Job, t.Index, t.Attempt = filch.JobID(r.I32()), r.Index(), filch.Attempt(r.Index())
-		t.Hop, t.Crashes, t.Maybe, t.Dedicated = r.U32(), r.U8(), r.Bool(), r.Bool()
-		t.Bytes = int64(r.UpTo(1<<62 - 1))
-		t.Inputs = make([]policy.Input, r.Count(record.MaxInputs, 3))
-		for k := range t.Inputs {
-			t.Inputs[k] = policy.Input{Parent: r.Index(), Node: filch.NodeName(r.View(record.MaxNodeName)), Bytes: int64(r.UpTo(1<<62 - 1))}
-		}
-	}
-	return m
+	return kinds[v[0]].name
 }
+
+func (m *LoadAsk) fields(c *record.Codec) {
+	record.U32(c, &m.Round)
+	m.Means.fields(c)
+}
+
+func (m *LoadSay) fields(c *record.Codec) {
+	record.U32(c, &m.Round)
+	record.Amount(c, &m.Load)
+}
+
+func (m *Steal) fields(c *record.Codec) {
+	record.Uint(c, &m.Ask)
+	m.Means.fields(c)
+}
+
+func (m *Means) fields(c *record.Codec) {
+	record.Amount(c, &m.Left)
+	record.List(c, &m.Caps, CapWordsMax, 2, (*CapWord).fields)
+}
+
+func (k *CapWord) fields(c *record.Codec) {
+	record.Int32(c, &k.Job)
+	record.Index(c, &k.Idle)
+}
+
+func (m *Offer) fields(c *record.Codec) {
+	record.Uint(c, &m.Life)
+	record.Uint(c, &m.Xfer)
+	record.Uint(c, &m.Ask)
+	record.List(c, &m.Ranges, OfferRangesMax, 4, (*RangeItem).fields)
+	record.List(c, &m.Tasks, OfferTasksMax, 9, (*TaskItem).fields)
+}
+
+func (r *RangeItem) fields(c *record.Codec) {
+	record.Int32(c, &r.Job)
+	record.Index(c, &r.Lo)
+	record.Index(c, &r.Hi)
+	record.U32(c, &r.Hop)
+	c.Check(r.Lo < r.Hi)
+}
+
+func (t *TaskItem) fields(c *record.Codec) {
+	record.Int32(c, &t.Job)
+	record.Index(c, &t.Index)
+	record.Index(c, &t.Attempt)
+	record.U32(c, &t.Hop)
+	record.U8(c, &t.Crashes)
+	c.Bool(&t.Maybe)
+	c.Bool(&t.Dedicated)
+	record.Amount(c, &t.Bytes)
+	record.List(c, &t.Inputs, record.MaxInputs, 3, inputFields)
+}
+
+func inputFields(in *policy.Input, c *record.Codec) {
+	record.Index(c, &in.Parent)
+	record.Text(c, &in.Node, record.MaxNodeName)
+	record.Amount(c, &in.Bytes)
+}
+
+func (m *Done) fields(c *record.Codec) {
+	record.Uint(c, &m.Life)
+	record.Uint(c, &m.Xfer)
+	c.Bool(&m.All)
+}
+
+func (m *News) fields(c *record.Codec) { record.Amount(c, &m.Load) }
+
+func (m *Void) fields(c *record.Codec) {
+	record.Int32(c, &m.Job)
+	c.State(&m.State)
+}
+
+func (m *Told) fields(c *record.Codec) {
+	record.Int32(c, &m.Job)
+	record.Uint(c, &m.Serial)
+	record.List(c, &m.Ends, toldMax, 4, (*ToldEnd).fields)
+}
+
+func (e *ToldEnd) fields(c *record.Codec) {
+	record.Index(c, &e.Index)
+	c.State(&e.State)
+	record.Amount(c, &e.Bytes)
+	record.Text(c, &e.By, record.MaxNodeName)
+}
+
+func (m *ToldAck) fields(c *record.Codec) {
+	record.Int32(c, &m.Job)
+	record.Uint(c, &m.Serial)
+}
+
+func (m *Grown) fields(c *record.Codec) { record.Int32(c, &m.Job) }
 
 // Means are a thief's means to run tasks: its tokens, and the time until its node is
 // taken away; 0: the node stays.

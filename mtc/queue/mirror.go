@@ -27,12 +27,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendLine appends a line with the value of a record.
 func AppendLine(b []byte, key string, value []byte) []byte {
-	var w record.Writer
-	w.String(key)
-	w.B = append(w.B, value...)
+	var c record.Codec
+	lineFields(&c, &key, &value)
 	at := len(b)
 	b = append(b, "00000000 "...)
-	b = base64.RawStdEncoding.AppendEncode(b, w.B)
+	b = base64.RawStdEncoding.AppendEncode(b, c.B)
 	sum := strconv.AppendUint(nil, uint64(crc32.Checksum(b[at+sumDigits:], castagnoli)), 16)
 	copy(b[at+sumDigits-len(sum):], sum)
 	return append(b, '\n')
@@ -51,10 +50,15 @@ func ReadLine(line []byte) (key string, value []byte, ok bool) {
 	if err != nil {
 		return "", nil, false
 	}
-	r := record.NewReader(body)
-	key = string(r.View(len(body)))
+	c := record.Reading(body)
+	lineFields(&c, &key, &value)
 	_, known := record.ParseKey(key)
-	return key, r.B, !r.Bad && known
+	return key, value, !c.Bad && known
+}
+
+func lineFields(c *record.Codec, key *string, value *[]byte) {
+	record.Text(c, key, MaxLine)
+	c.Rest(value)
 }
 
 // Mirror makes the lines of a writer. A Mirror remembers the last value written for each

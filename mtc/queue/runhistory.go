@@ -18,19 +18,23 @@ type RunTime struct {
 	Took  time.Duration
 }
 
+func (t *RunTime) fields(c *record.Codec) {
+	record.Int(c, &t.Ended)
+	record.Int(c, &t.Took)
+}
+
 // AppendRun appends the line of a RunTime.
 func AppendRun(b []byte, t RunTime) []byte {
-	var w record.Writer
-	w.Int(t.Ended)
-	w.Int(int64(t.Took))
-	return AppendLine(b, record.KeyRun+t.Kind, w.B)
+	var c record.Codec
+	t.fields(&c)
+	return AppendLine(b, record.KeyRun+t.Kind, c.B)
 }
 
 // takeRun reads a line of [AppendRun]; lines may come twice or in any order.
 func (m *Recovered) takeRun(kind string, value []byte) bool {
-	r := record.NewReader(value)
-	t := RunTime{Kind: kind, Ended: r.Int(), Took: time.Duration(r.Int())}
-	if r.Done() != nil || len(kind) > record.MaxLike || t.Took < 0 {
+	c, t := record.Reading(value), RunTime{Kind: kind}
+	t.fields(&c)
+	if c.Done() != nil || len(kind) > record.MaxLike || t.Took < 0 {
 		return false
 	}
 	if !slices.Contains(m.runs[kind], t) {

@@ -2,8 +2,6 @@ package record
 
 import (
 	"slices"
-
-	"github.com/filch-hpc/filch"
 )
 
 // Block is a block's record.
@@ -72,144 +70,148 @@ func (o *owners) number(w Owner) uint64 {
 	return uint64(o.last)
 }
 
-func (w *Writer) owners(o *owners) {
-	w.Uint(uint64(len(o.list)))
-	for _, x := range o.list {
-		w.Owner(x)
+// oneOf is an owner, as a number in the list of owners.
+func (c *Codec) oneOf(v *Owner) {
+	if !c.Reads {
+		c.upTo(c.owners.number(*v), maxAmount)
+		return
+	}
+	i := c.upTo(0, maxAmount)
+	if i >= uint64(len(c.owners.list)) {
+		c.Fail()
+		return
+	}
+	*v = c.owners.list[i]
+}
+
+func (c *Codec) ownerList(list *[]Owner) {
+	if n := c.Count(len(*list), maxSpans, 2); c.Reads {
+		*list = make([]Owner, n)
+	}
+	for i := range *list {
+		c.Owner(&(*list)[i])
 	}
 }
 
-// encodeOps is a delta: a list of operations, after the list of owners to which the
-// operations refer by number; whole asks for the record in the reply.
-func encodeOps(whole bool, o *owners, ops Writer) []byte {
-	w := Writer{make([]byte, 0, len(ops.B)+32*len(o.list)+8)}
-	w.Bool(whole)
-	w.owners(o)
-	w.B = append(w.B, ops.B...)
-	return w.B
+// owned is the written bytes of a record after the list of owners to which the bytes
+// refer.
+func (c *Codec) owned() []byte {
+	all := writing(len(c.B) + 32*len(c.owners.list) + 4)
+	all.ownerList(&c.owners.list)
+	return append(all.B, c.B...)
 }
 
-func (r *Reader) owners() []Owner {
-	list := make([]Owner, r.Count(maxSpans, 2))
-	for i := range list {
-		list[i] = r.Owner()
-	}
-	return list
+// A delta is a list of operations after the list of their owners; whole asks for the
+// record in the reply.
+func encodeOps[T any](ops []T, whole bool, size int, fields func(*T, *Codec)) []byte {
+	c := writing(24 * len(ops))
+	List(&c, &ops, maxOps, size, fields)
+	all := writing(len(c.B) + 32*len(c.owners.list) + 8)
+	all.Bool(&whole)
+	all.ownerList(&c.owners.list)
+	return append(all.B, c.B...)
 }
 
-func (r *Reader) oneOf(list []Owner) Owner {
-	i := r.Uint()
-	if i >= uint64(len(list)) {
-		r.Fail()
-		return Owner{}
+func decodeOps[T any](v []byte, size int, fields func(*T, *Codec)) (ops []T, whole bool, err error) {
+	c := Reading(v)
+	c.Bool(&whole)
+	c.ownerList(&c.owners.list)
+	List(&c, &ops, maxOps, size, fields)
+	return ops, whole, c.Done()
+}
+
+func (b *Block) fields(c *Codec) {
+	if n := c.Count(len(b.Tasks), BlockSize, 2); c.Reads {
+		b.Offs, b.Tasks = make([]uint8, n), make([]Task, n)
 	}
-	return list[i]
+	for i := range b.Tasks {
+		U8(c, &b.Offs[i])
+		c.Check(i == 0 || b.Offs[i] > b.Offs[i-1])
+		b.Tasks[i].fields(c)
+	}
+}
+
+// The fields of a task that a block's record has; the other fields are as in a task that
+// no node has tried.
+const (
+	taskEnd = 1 << iota
+	taskTries
+	taskOwner
+	taskStarted
+	taskExtra
+	taskBytes
+	taskCode
+	taskMaybe
+	taskCut
+	taskTake
+	taskAll = taskTake<<1 - 1
+)
+
+func (t *Task) present() (flags uint64) {
+	for k, is := range [...]bool{
+		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
+		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0,
+	} {
+		if is {
+			flags |= 1 << k
+		}
+	}
+	return flags
+}
+
+func (t *Task) fields(c *Codec) {
+	flags := uint64(0)
+	if !c.Reads {
+		flags = t.present()
+	}
+	flags = c.upTo(flags, taskAll)
+	if flags&taskEnd != 0 {
+		c.State(&t.State)
+		Int(c, &t.Began)
+		Int(c, &t.TookUS)
+		c.oneOf(&t.By)
+		c.Check(t.State.Final())
+	}
+	if flags&taskTries != 0 {
+		Index(c, &t.Attempt)
+		U32(c, &t.Hop)
+		U8(c, &t.Crashes)
+	} else {
+		t.Attempt = FirstAttempt
+	}
+	if flags&taskOwner != 0 {
+		c.oneOf(&t.Owner)
+	}
+	if flags&taskExtra != 0 {
+		U8(c, &t.Extra)
+	}
+	if flags&taskBytes != 0 {
+		Amount(c, &t.Bytes)
+	}
+	if flags&taskCode != 0 {
+		Int32(c, &t.Code)
+	}
+	if flags&taskTake != 0 {
+		Uint(c, &t.Take)
+	}
+	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
 
 // Encode is the record's bytes.
 func (b *Block) Encode() []byte {
-	var o owners
-	var body Writer
-	body.B = make([]byte, 0, 16*len(b.Tasks))
-	body.Uint(uint64(len(b.Tasks)))
-	for i := range b.Tasks {
-		t := &b.Tasks[i]
-		body.U8(b.Offs[i])
-		var flags uint64
-		for k, f := range [...]bool{
-			t.State != 0, t.Attempt != 1 || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-			t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0,
-		} {
-			if f {
-				flags |= 1 << k
-			}
-		}
-		body.Uint(flags)
-		if flags&1 != 0 {
-			body.U8(uint8(t.State))
-			body.Int(t.Began)
-			body.Int(t.TookUS)
-			body.Uint(o.number(t.By))
-		}
-		if flags&2 != 0 {
-			body.Uint(uint64(t.Attempt))
-			body.Uint(uint64(t.Hop))
-			body.U8(t.Crashes)
-		}
-		if flags&4 != 0 {
-			body.Uint(o.number(t.Owner))
-		}
-		if flags&16 != 0 {
-			body.U8(t.Extra)
-		}
-		if flags&32 != 0 {
-			body.Uint(uint64(t.Bytes))
-		}
-		if flags&64 != 0 {
-			body.Int(int64(t.Code))
-		}
-		if t.Take != 0 {
-			body.Uint(uint64(t.Take))
-		}
-	}
-	w := Writer{make([]byte, 0, len(body.B)+32*len(o.list)+4)}
-	w.owners(&o)
-	w.B = append(w.B, body.B...)
-	return w.B
+	c := writing(16 * len(b.Tasks))
+	b.fields(&c)
+	return c.owned()
 }
 
 // DecodeBlock reads a block's record; no bytes are the record of a block without entries.
 func DecodeBlock(v []byte) (*Block, error) {
-	if len(v) == 0 {
-		return &Block{}, nil
+	c, b := Reading(v), &Block{}
+	if len(v) > 0 {
+		c.ownerList(&c.owners.list)
+		b.fields(&c)
 	}
-	r := NewReader(v)
-	list := r.owners()
-	n := r.Count(BlockSize, 2)
-	b := &Block{Offs: make([]uint8, n), Tasks: make([]Task, n)}
-	for i := range b.Tasks {
-		b.Offs[i] = r.U8()
-		if i > 0 && b.Offs[i] <= b.Offs[i-1] {
-			r.Fail()
-		}
-		r.task(&b.Tasks[i], list)
-	}
-	return b, r.Done()
-}
-
-func (r *Reader) task(t *Task, list []Owner) {
-	t.Attempt = FirstAttempt
-	flags := r.UpTo(1<<10 - 1)
-	if flags&1 != 0 {
-		t.State = r.State()
-		t.Began, t.TookUS = r.Int(), r.Int()
-		t.By = r.oneOf(list)
-		if !t.State.Final() {
-			r.Fail()
-		}
-	}
-	if flags&2 != 0 {
-		t.Attempt = filch.Attempt(r.Index())
-		t.Hop = r.U32()
-		t.Crashes = r.U8()
-	}
-	if flags&4 != 0 {
-		t.Owner = r.oneOf(list)
-	}
-	t.Started = flags&8 != 0
-	if flags&16 != 0 {
-		t.Extra = r.U8()
-	}
-	if flags&32 != 0 {
-		t.Bytes = int64(r.UpTo(1<<62 - 1))
-	}
-	if flags&64 != 0 {
-		t.Code = r.I32()
-	}
-	t.Maybe, t.Cut = flags&128 != 0, flags&256 != 0
-	if flags&512 != 0 {
-		t.Take = Take(r.Uint())
-	}
+	return b, c.Done()
 }
 
 // BlockOp is a proposed change of a block.
@@ -241,73 +243,45 @@ const (
 	BlockTakeImplicit
 )
 
+func (p *BlockOp) fields(c *Codec) {
+	U8(c, &p.Kind)
+	U8(c, &p.Off)
+	Index(c, &p.Attempt)
+	U32(c, &p.Hop)
+	c.oneOf(&p.Owner)
+	U8(c, &p.Crashes)
+	c.Bool(&p.Maybe)
+	switch p.Kind {
+	case BlockEnd:
+		c.State(&p.State)
+		Int32(c, &p.Code)
+		Int(c, &p.Began)
+		Int(c, &p.TookUS)
+		Amount(c, &p.Bytes)
+		c.Bool(&p.Cut)
+		c.Check(p.State.Final())
+	case BlockTake, BlockTakeImplicit:
+		U8(c, &p.To)
+		c.oneOf(&p.From)
+		U8(c, &p.Most)
+		c.Bool(&p.Once)
+		c.Bool(&p.Sure)
+		c.Bool(&p.Spare)
+		Uint(c, &p.Take)
+	case BlockMove:
+		c.oneOf(&p.From)
+	case BlockStart:
+		c.Bool(&p.Once)
+	default:
+		c.Fail()
+	}
+}
+
 // EncodeBlockOps is a delta; whole asks for the record in the reply.
 func EncodeBlockOps(ops []BlockOp, whole bool) []byte {
-	var o owners
-	body := Writer{make([]byte, 0, 24*len(ops))}
-	body.Uint(uint64(len(ops)))
-	for i := range ops {
-		p := &ops[i]
-		body.U8(uint8(p.Kind))
-		body.U8(p.Off)
-		body.Uint(uint64(p.Attempt))
-		body.Uint(uint64(p.Hop))
-		body.Uint(o.number(p.Owner))
-		body.U8(p.Crashes)
-		body.Bool(p.Maybe)
-		switch p.Kind {
-		case BlockEnd:
-			body.U8(uint8(p.State))
-			body.Int(int64(p.Code))
-			body.Int(p.Began)
-			body.Int(p.TookUS)
-			body.Uint(uint64(p.Bytes))
-			body.Bool(p.Cut)
-		case BlockTake, BlockTakeImplicit:
-			body.U8(p.To)
-			body.Uint(o.number(p.From))
-			body.U8(p.Most)
-			body.Bool(p.Once)
-			body.Bool(p.Sure)
-			body.Bool(p.Spare)
-			body.Uint(uint64(p.Take))
-		case BlockMove:
-			body.Uint(o.number(p.From))
-		default:
-			body.Bool(p.Once)
-		}
-	}
-	return encodeOps(whole, &o, body)
+	return encodeOps(ops, whole, 7, (*BlockOp).fields)
 }
 
 func DecodeBlockOps(v []byte) (ops []BlockOp, whole bool, err error) {
-	r := NewReader(v)
-	whole = r.Bool()
-	list := r.owners()
-	ops = make([]BlockOp, r.Count(maxOps, 7))
-	for i := range ops {
-		p := &ops[i]
-		p.Kind, p.Off = BlockOpKind(r.U8()), r.U8()
-		p.Attempt, p.Hop = filch.Attempt(r.Index()), r.U32()
-		p.Owner = r.oneOf(list)
-		p.Crashes, p.Maybe = r.U8(), r.Bool()
-		switch p.Kind {
-		case BlockEnd:
-			p.State, p.Code = r.State(), r.I32()
-			p.Began, p.TookUS, p.Bytes, p.Cut = r.Int(), r.Int(), int64(r.UpTo(1<<62-1)), r.Bool()
-			if !p.State.Final() {
-				r.Fail()
-			}
-		case BlockTake, BlockTakeImplicit:
-			p.To, p.From, p.Most, p.Once, p.Sure, p.Spare = r.U8(), r.oneOf(list), r.U8(), r.Bool(), r.Bool(), r.Bool()
-			p.Take = Take(r.Uint())
-		case BlockMove:
-			p.From = r.oneOf(list)
-		case BlockStart:
-			p.Once = r.Bool()
-		default:
-			r.Fail()
-		}
-	}
-	return ops, whole, r.Done()
+	return decodeOps(v, 7, (*BlockOp).fields)
 }

@@ -14,25 +14,23 @@ type BlockReply struct {
 	Block    *Block // if the delta asked for the whole record
 }
 
-func DecodeBlockReply(v []byte) (p BlockReply, err error) {
-	r := NewReader(v)
-	p.Verdicts = r.verdicts()
-	p.Tally = r.tally()
-	p.Taken = r.Bytes(BlockSize)
-	if r.Bool() && !r.Bad {
-		p.Block, err = DecodeBlock(r.B)
-		return p, err
-	}
-	return p, r.Done()
+func (v *Verdict) fields(c *Codec) { U8(c, v) }
+
+// fields are the reply's, with the bytes of the record if the delta asked for the record.
+func (p *BlockReply) fields(c *Codec, record *[]byte) {
+	List(c, &p.Verdicts, maxOps, 1, (*Verdict).fields)
+	p.Tally.fields(c)
+	c.Bytes(&p.Taken, BlockSize)
+	c.whole(record)
 }
 
-func (r *Reader) verdicts() []Verdict {
-	v := r.View(maxOps)
-	list := make([]Verdict, len(v))
-	for i := range v {
-		list[i] = Verdict(v[i])
+func DecodeBlockReply(v []byte) (p BlockReply, err error) {
+	c, record := Reading(v), []byte(nil)
+	p.fields(&c, &record)
+	if err = c.Done(); err == nil && record != nil {
+		p.Block, err = DecodeBlock(record)
 	}
-	return list
+	return p, err
 }
 
 func mergeBlock(old, delta []byte) (val, reply []byte, err error) {
@@ -44,31 +42,24 @@ func mergeBlock(old, delta []byte) (val, reply []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	verdicts := make([]byte, len(ops))
-	var taken []byte
+	r := BlockReply{Verdicts: make([]Verdict, len(ops))}
 	for i := range ops {
-		verdicts[i] = byte(b.apply(&ops[i], &taken))
+		r.Verdicts[i] = b.apply(&ops[i], &r.Taken)
 	}
-	slices.Sort(taken)
-	taken = slices.Compact(taken)
+	slices.Sort(r.Taken)
+	r.Taken, r.Tally = slices.Compact(r.Taken), b.Tally()
 	val = b.Encode()
-	w := Writer{}
-	w.Bytes(taken)
-	return val, replyTo(verdicts, b.Tally(), w.B, val, whole), nil
+	var c Codec
+	r.fields(&c, asked(whole, &val))
+	return val, c.B, nil
 }
 
-// replyTo is a merge's reply: the verdicts on the operations, the tally, the taken tasks,
-// and the whole record if the delta asked for the record.
-func replyTo(verdicts []byte, t Tally, taken, val []byte, whole bool) []byte {
-	w := Writer{}
-	w.Bytes(verdicts)
-	w.tally(t)
-	w.B = append(w.B, taken...)
-	w.Bool(whole)
+// asked is the record if a delta asked for the record, else nil.
+func asked(whole bool, val *[]byte) *[]byte {
 	if whole {
-		w.B = append(w.B, val...)
+		return val
 	}
-	return w.B
+	return new([]byte)
 }
 
 func (b *Block) apply(p *BlockOp, taken *[]byte) Verdict {

@@ -26,29 +26,30 @@ func (c *Cap) Free() int32 {
 	return free
 }
 
+func (h *Holder) fields(c *Codec) {
+	c.Owner(&h.Owner)
+	U32(c, &h.Seq)
+	Index(c, &h.Held)
+	Index(c, &h.Want)
+}
+
+func (p *Cap) fields(c *Codec) {
+	Index(c, &p.Limit)
+	List(c, &p.Holders, maxHolders, 5, (*Holder).fields)
+}
+
 // Encode is the record's bytes.
-func (c *Cap) Encode() []byte {
-	var w Writer
-	w.Uint(uint64(c.Limit))
-	w.Uint(uint64(len(c.Holders)))
-	for _, h := range c.Holders {
-		w.Owner(h.Owner)
-		w.Uint(uint64(h.Seq))
-		w.Uint(uint64(h.Held))
-		w.Uint(uint64(h.Want))
-	}
-	return w.B
+func (p *Cap) Encode() []byte {
+	var c Codec
+	p.fields(&c)
+	return c.B
 }
 
 // DecodeCap reads the record of a job's tokens.
 func DecodeCap(v []byte) (*Cap, error) {
-	r := NewReader(v)
-	c := &Cap{Limit: r.Index()}
-	c.Holders = make([]Holder, r.Count(maxHolders, 5))
-	for i := range c.Holders {
-		c.Holders[i] = Holder{r.Owner(), r.U32(), r.Index(), r.Index()}
-	}
-	return c, r.Done()
+	c, p := Reading(v), &Cap{}
+	p.fields(&c)
+	return p, c.Done()
 }
 
 // CapOp sets how many tokens a node wants to hold in all; a number below the present
@@ -61,20 +62,25 @@ type CapOp struct {
 	Lose  bool
 }
 
+func (p *CapOp) fields(c *Codec) {
+	Index(c, &p.Limit)
+	c.Owner(&p.Owner)
+	U32(c, &p.Seq)
+	Index(c, &p.Want)
+	c.Bool(&p.Lose)
+}
+
 func (p CapOp) Encode() []byte {
-	var w Writer
-	w.Uint(uint64(p.Limit))
-	w.Owner(p.Owner)
-	w.Uint(uint64(p.Seq))
-	w.Uint(uint64(p.Want))
-	w.Bool(p.Lose)
-	return w.B
+	var c Codec
+	p.fields(&c)
+	return c.B
 }
 
 // mergeCap answers with the whole record.
 func mergeCap(old, delta []byte) (val, reply []byte, err error) {
-	r := NewReader(delta)
-	p := CapOp{Limit: r.Index(), Owner: r.Owner(), Seq: r.U32(), Want: r.Index(), Lose: r.Bool()}
+	var p CapOp
+	r := Reading(delta)
+	p.fields(&r)
 	if err := r.Done(); err != nil {
 		return nil, nil, err
 	}

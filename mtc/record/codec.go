@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht/varint"
 )
 
 // Bounds of the decoders.
@@ -15,103 +14,212 @@ const (
 	maxOps      = 4096    // operations in a delta
 	maxSpans    = 1 << 14 // spans of a zone, and owners of a record
 	maxHolders  = 4096    // nodes with tokens of a cap
+	maxAmount   = 1<<62 - 1
 )
 
 var ErrMalformed = errors.New("malformed record or message")
 
-// Writer appends varints and strings.
-type Writer struct{ B []byte }
-
-func (w *Writer) U8(v uint8)      { w.B = append(w.B, v) }
-func (w *Writer) Uint(v uint64)   { w.B = binary.AppendUvarint(w.B, v) }
-func (w *Writer) Int(v int64)     { w.B = binary.AppendVarint(w.B, v) }
-func (w *Writer) Bytes(v []byte)  { w.Uint(uint64(len(v))); w.B = append(w.B, v...) }
-func (w *Writer) String(v string) { w.Uint(uint64(len(v))); w.B = append(w.B, v...) }
-func (w *Writer) Owner(o Owner)   { w.String(string(o.Node)); w.Uint(o.Incarnation) }
-func (w *Writer) ticket(t filch.Ticket) {
-	w.Int(int64(t.Class))
-	w.Int(t.UnixNS)
-	w.Int(int64(t.Job))
+// Codec writes fields as varints and strings, or reads the fields that it wrote. So a
+// layout is a single function that names its fields in the order of their bytes.
+//
+// A reading Codec checks bounds. After an error Bad stays set, and every field reads as
+// zero.
+type Codec struct {
+	B      []byte // written so far, or to read
+	at     int    // in B, of the next byte to read
+	Reads  bool
+	Bad    bool
+	owners owners
 }
 
-func (w *Writer) Bool(v bool) {
-	if v {
-		w.U8(1)
-	} else {
-		w.U8(0)
+// Reading reads the fields of v.
+func Reading(v []byte) Codec { return Codec{B: v, Reads: true} }
+
+// writing writes fields of about size bytes.
+func writing(size int) Codec { return Codec{B: make([]byte, 0, size)} }
+
+func (c *Codec) Fail() { c.Bad, c.B, c.at = true, nil, 0 }
+
+// Check fails a reading Codec unless ok.
+func (c *Codec) Check(ok bool) {
+	if c.Reads && !ok {
+		c.Fail()
 	}
 }
 
-// Reader reads the values that a Writer wrote. After an error Bad stays set, and every
-// value reads as zero.
-type Reader struct{ varint.Reader }
+// Done is the error of a Codec that should have read all of its bytes.
+func (c *Codec) Done() error {
+	if c.Bad || c.at < len(c.B) {
+		return ErrMalformed
+	}
+	return nil
+}
 
-// NewReader returns a Reader of b.
-func NewReader(b []byte) Reader { return Reader{varint.Reader{B: b}} }
-
-func (r *Reader) U8() uint8    { return r.Byte() }
-func (r *Reader) Bool() bool   { return r.Flag() }
-func (r *Reader) Uint() uint64 { return r.Uvarint() }
-func (r *Reader) Int() int64   { return r.Varint() }
-
-// UpTo reads a number of at most limit.
-func (r *Reader) UpTo(limit uint64) uint64 {
-	v := r.Uint()
-	if v > limit {
-		r.Fail()
+func (c *Codec) byte(v uint8) uint8 {
+	if !c.Reads {
+		c.B = append(c.B, v)
+		return v
+	}
+	if c.at >= len(c.B) {
+		c.Fail()
 		return 0
 	}
+	c.at++
+	return c.B[c.at-1]
+}
+
+// upTo is a number of at most limit. Most numbers have one byte.
+func (c *Codec) upTo(v, limit uint64) uint64 {
+	if !c.Reads {
+		if v < 1<<7 {
+			c.B = append(c.B, byte(v))
+		} else {
+			c.B = binary.AppendUvarint(c.B, v)
+		}
+		return v
+	}
+	n := 1
+	if c.at < len(c.B) && c.B[c.at] < 1<<7 {
+		v = uint64(c.B[c.at])
+	} else {
+		v, n = binary.Uvarint(c.B[c.at:])
+	}
+	if n <= 0 || v > limit {
+		c.Fail()
+		return 0
+	}
+	c.at += n
 	return v
 }
 
-// Index is a task's index or a bound of a range.
-func (r *Reader) Index() int32 { return int32(r.UpTo(MaxTasks)) }
+func (c *Codec) signed(v int64) int64 {
+	if !c.Reads {
+		c.B = binary.AppendVarint(c.B, v)
+		return v
+	}
+	v, n := binary.Varint(c.B[c.at:])
+	if n <= 0 {
+		c.Fail()
+		return 0
+	}
+	c.at += n
+	return v
+}
 
-// Count reads a number of elements of at least size bytes each.
-func (r *Reader) Count(limit, size int) int {
-	n := r.Reader.Count(size)
-	if n > limit {
-		r.Fail()
+// next is the next n bytes of the input.
+func (c *Codec) next(n uint64) []byte {
+	if n > uint64(len(c.B)-c.at) {
+		c.Fail()
+		return nil
+	}
+	c.at += int(n)
+	return c.B[c.at-int(n) : c.at]
+}
+
+func (c *Codec) Bool(v *bool) {
+	n := uint8(0)
+	if *v {
+		n = 1
+	}
+	*v = c.byte(n) != 0
+}
+
+// State is the state of a task or job.
+func (c *Codec) State(v *filch.State) {
+	if c.Reads {
+		*v = filch.State(c.upTo(0, uint64(filch.Cancelled)))
+		return
+	}
+	c.byte(uint8(*v))
+}
+
+// Owner is an owner, written out.
+func (c *Codec) Owner(v *Owner) {
+	Text(c, &v.Node, MaxNodeName)
+	Uint(c, &v.Incarnation)
+}
+
+func (c *Codec) ticket(v *filch.Ticket) {
+	Int32(c, &v.Class)
+	Int(c, &v.UnixNS)
+	Int32(c, &v.Job)
+}
+
+// Rest is the bytes up to the end. Read bytes belong to the input.
+func (c *Codec) Rest(v *[]byte) {
+	if c.Reads {
+		*v, c.at = c.B[c.at:], len(c.B)
+		return
+	}
+	c.B = append(c.B, *v...)
+}
+
+// Bytes are bytes, copied; none are nil.
+func (c *Codec) Bytes(v *[]byte, limit int) {
+	n := c.upTo(uint64(len(*v)), uint64(limit))
+	if c.Reads {
+		*v = append([]byte(nil), c.next(n)...)
+		return
+	}
+	c.B = append(c.B, *v...)
+}
+
+// whole is a record that was asked for, nil if not.
+func (c *Codec) whole(v *[]byte) {
+	is := *v != nil
+	if c.Bool(&is); is {
+		c.Rest(v)
+	}
+}
+
+// Count is a number of elements of at least size bytes each.
+func (c *Codec) Count(n, limit, size int) int {
+	n = int(c.upTo(uint64(n), uint64(limit)))
+	if c.Reads && n > (len(c.B)-c.at)/size {
+		c.Fail()
 		return 0
 	}
 	return n
 }
 
-// View is a slice of the input; a caller that keeps the slice must copy the bytes.
-func (r *Reader) View(limit int) []byte { return r.Reader.Bytes(limit) }
+func U8[T ~uint8](c *Codec, v *T) { *v = T(c.byte(uint8(*v))) }
 
-func (r *Reader) Bytes(limit int) []byte {
-	v := r.View(limit)
-	if len(v) == 0 {
-		return nil
+func Uint[T ~uint64](c *Codec, v *T) { *v = T(c.upTo(uint64(*v), 1<<64-1)) }
+
+func U32[T ~uint32](c *Codec, v *T) { *v = T(c.upTo(uint64(*v), 1<<32-1)) }
+
+func Int[T ~int64](c *Codec, v *T) { *v = T(c.signed(int64(*v))) }
+
+// Amount is a number from 0 on.
+func Amount[T ~int64](c *Codec, v *T) { *v = T(c.upTo(uint64(*v), maxAmount)) }
+
+// Index is a task's index, or a number of tasks.
+func Index[T ~int32](c *Codec, v *T) { *v = T(c.upTo(uint64(*v), MaxTasks)) }
+
+func Int32[T ~int32](c *Codec, v *T) {
+	n := c.signed(int64(*v))
+	if n != int64(int32(n)) {
+		c.Fail()
+		n = 0
 	}
-	return append([]byte(nil), v...)
+	*v = T(n)
 }
 
-func (r *Reader) Owner() Owner {
-	return Owner{Node: filch.NodeName(r.View(MaxNodeName)), Incarnation: r.Uint()}
-}
-
-func (r *Reader) ticket() filch.Ticket {
-	return filch.Ticket{Class: r.I32(), UnixNS: r.Int(), Job: filch.JobID(r.I32())}
-}
-
-func (r *Reader) I32() int32 {
-	v := r.Int()
-	if v != int64(int32(v)) {
-		r.Fail()
-		return 0
+func Text[T ~string](c *Codec, v *T, limit int) {
+	n := c.upTo(uint64(len(*v)), uint64(limit))
+	if c.Reads {
+		*v = T(c.next(n))
+		return
 	}
-	return int32(v)
+	c.B = append(c.B, *v...)
 }
 
-func (r *Reader) U32() uint32 { return uint32(r.UpTo(1<<32 - 1)) }
-
-func (r *Reader) State() filch.State { return filch.State(r.UpTo(uint64(filch.Cancelled))) }
-
-func (r *Reader) Done() error {
-	if r.Bad || len(r.B) != 0 {
-		return ErrMalformed
+// List is a list of at most limit elements of at least size bytes each.
+func List[T any](c *Codec, list *[]T, limit, size int, fields func(*T, *Codec)) {
+	if n := c.Count(len(*list), limit, size); c.Reads {
+		*list = make([]T, n)
 	}
-	return nil
+	for i := range *list {
+		fields(&(*list)[i], c)
+	}
 }

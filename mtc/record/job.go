@@ -78,61 +78,50 @@ func (j *Job) State() filch.State {
 	return filch.OK
 }
 
+func (j *Job) fields(c *Codec) {
+	Text(c, &j.Name, MaxName)
+	c.ticket(&j.Ticket)
+	c.Owner(&j.Leader)
+	U32(c, &j.Hop)
+	Index(c, &j.Total)
+	c.Bool(&j.Closed)
+	c.Bool(&j.Graph)
+	c.Bool(&j.Lines)
+	c.Bool(&j.Partial)
+	c.State(&j.Void)
+	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
+	List(c, &j.Zones, MaxTasks/ZoneSize+1, 7, (*ZoneTally).fields)
+	for i := range j.Zones {
+		c.Check(i == 0 || j.Zones[i].Zone > j.Zones[i-1].Zone)
+	}
+	List(c, &j.Added, maxAdditions, 5, (*Addition).fields)
+	Int(c, &j.Ended)
+}
+
+func (z *ZoneTally) fields(c *Codec) {
+	Index(c, &z.Zone)
+	z.Tally.fields(c)
+}
+
+func (a *Addition) fields(c *Codec) {
+	Index(c, &a.Token)
+	Index(c, &a.Base)
+	Index(c, &a.Count)
+	c.Owner(&a.By)
+}
+
 // Encode is the record's bytes.
 func (j *Job) Encode() []byte {
-	var w Writer
-	w.Bytes([]byte(j.Name))
-	w.ticket(j.Ticket)
-	w.Owner(j.Leader)
-	w.Uint(uint64(j.Hop))
-	w.Uint(uint64(j.Total))
-	w.Bool(j.Closed)
-	w.Bool(j.Graph)
-	w.Bool(j.Lines)
-	w.Bool(j.Partial)
-	w.U8(uint8(j.Void))
-	w.Uint(uint64(len(j.After)))
-	for _, a := range j.After {
-		w.Int(int64(a))
-	}
-	w.Uint(uint64(len(j.Zones)))
-	for _, z := range j.Zones {
-		w.Uint(uint64(z.Zone))
-		w.tally(z.Tally)
-	}
-	w.Uint(uint64(len(j.Added)))
-	for _, a := range j.Added {
-		w.Uint(uint64(a.Token))
-		w.Uint(uint64(a.Base))
-		w.Uint(uint64(a.Count))
-		w.Owner(a.By)
-	}
-	w.Int(j.Ended)
-	return w.B
+	var c Codec
+	j.fields(&c)
+	return c.B
 }
 
 // DecodeJob reads a job's record.
 func DecodeJob(v []byte) (*Job, error) {
-	r := NewReader(v)
-	j := &Job{Name: string(r.Bytes(MaxName)), Ticket: r.ticket(), Leader: r.Owner(), Hop: r.U32(), Total: r.Index()}
-	j.Closed, j.Graph, j.Lines, j.Partial, j.Void = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.State()
-	j.After = make([]filch.JobID, r.Count(MaxAfter, 1))
-	for i := range j.After {
-		j.After[i] = filch.JobID(r.I32())
-	}
-	j.Zones = make([]ZoneTally, r.Count(MaxTasks/ZoneSize+1, 7))
-	for i := range j.Zones {
-		j.Zones[i] = ZoneTally{r.Index(), r.tally()}
-		if i > 0 && j.Zones[i].Zone <= j.Zones[i-1].Zone {
-			r.Fail()
-		}
-	}
-	j.Added = make([]Addition, r.Count(maxAdditions, 5))
-	for i := range j.Added {
-		j.Added[i] = Addition{r.Index(), r.Index(), r.Index(), r.Owner()}
-	}
-	j.Ended = r.Int()
-	return j, r.Done()
+	c, j := Reading(v), &Job{}
+	j.fields(&c)
+	return j, c.Done()
 }
 
 // JobOp is a proposed change of a job's record.
@@ -159,52 +148,43 @@ const (
 	JobZoneTally
 )
 
-func EncodeJobOp(p JobOp) []byte {
-	w := Writer{[]byte{uint8(p.Kind)}}
+func (p *JobOp) fields(c *Codec) {
+	U8(c, &p.Kind)
 	switch p.Kind {
 	case JobCreate:
-		w.B = append(w.B, p.Job.Encode()...)
+		if c.Reads {
+			p.Job = &Job{}
+		}
+		p.Job.fields(c)
 	case JobAdd:
-		w.Uint(uint64(p.Add.Token))
-		w.Uint(uint64(p.Add.Count))
-		w.Owner(p.Add.By)
-		w.Bool(p.Lines)
+		Index(c, &p.Add.Token)
+		Index(c, &p.Add.Count)
+		c.Owner(&p.Add.By)
+		c.Bool(&p.Lines)
 	case JobVoid:
-		w.U8(uint8(p.Void))
-		w.Int(p.At)
+		c.State(&p.Void)
+		Int(c, &p.At)
 	case JobClose:
-		w.Int(p.At)
+		Int(c, &p.At)
 	case JobLose:
-		w.Owner(p.From)
-		w.Owner(p.To)
+		c.Owner(&p.From)
+		c.Owner(&p.To)
 	case JobZoneTally:
-		w.Uint(uint64(p.Tally.Zone))
-		w.tally(p.Tally.Tally)
-		w.Int(p.At)
+		p.Tally.fields(c)
+		Int(c, &p.At)
+	default:
+		c.Fail()
 	}
-	return w.B
+}
+
+func EncodeJobOp(p JobOp) []byte {
+	var c Codec
+	p.fields(&c)
+	return c.B
 }
 
 func decodeJobOp(v []byte) (p JobOp, err error) {
-	r := NewReader(v)
-	p.Kind = JobOpKind(r.U8())
-	switch p.Kind {
-	case JobCreate:
-		p.Job, err = DecodeJob(r.B)
-		return p, err
-	case JobAdd:
-		p.Add = Addition{Token: r.Index(), Count: r.Index(), By: r.Owner()}
-		p.Lines = r.Bool()
-	case JobVoid:
-		p.Void, p.At = r.State(), r.Int()
-	case JobLose:
-		p.From, p.To = r.Owner(), r.Owner()
-	case JobZoneTally:
-		p.Tally, p.At = ZoneTally{r.Index(), r.tally()}, r.Int()
-	case JobClose:
-		p.At = r.Int()
-	default:
-		r.Fail()
-	}
-	return p, r.Done()
+	c := Reading(v)
+	p.fields(&c)
+	return p, c.Done()
 }

@@ -8,33 +8,25 @@ type GraphNode struct {
 	Body    []byte // opaque
 }
 
-// Encode is a node's payload.
-func (n *GraphNode) Encode() []byte {
-	var w Writer
-	w.String(n.Name)
-	w.Uint(uint64(len(n.Parents)))
-	for _, p := range n.Parents {
-		w.Uint(uint64(p))
-	}
-	w.Uint(uint64(n.Bytes))
-	w.B = append(w.B, n.Body...)
-	return w.B
+func (n *GraphNode) fields(c *Codec) {
+	Text(c, &n.Name, MaxGraphName)
+	List(c, &n.Parents, MaxInputs, 1, func(p *int32, c *Codec) { Index(c, p) })
+	Amount(c, &n.Bytes)
+	c.Rest(&n.Body)
 }
 
-// DecodeGraphNode reads a node's payload; the body is the rest.
+// Encode is a node's payload.
+func (n *GraphNode) Encode() []byte {
+	var c Codec
+	n.fields(&c)
+	return c.B
+}
+
+// DecodeGraphNode reads a node's payload.
 func DecodeGraphNode(v []byte) (n GraphNode, err error) {
-	r := NewReader(v)
-	n.Name = string(r.View(MaxGraphName))
-	n.Parents = make([]int32, r.Count(MaxInputs, 1))
-	for i := range n.Parents {
-		n.Parents[i] = r.Index()
-	}
-	n.Bytes = int64(r.UpTo(1<<62 - 1))
-	if r.Bad {
-		return n, ErrMalformed
-	}
-	n.Body = r.B
-	return n, nil
+	c := Reading(v)
+	n.fields(&c)
+	return n, c.Done()
 }
 
 // MaxGraphName bounds a task's name in bytes.

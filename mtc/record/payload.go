@@ -17,34 +17,31 @@ func (p *Payload) Line(off uint8) ([]byte, bool) {
 	return p.Lines[i], true
 }
 
-// Encode is the record's bytes.
-func (p *Payload) Encode() []byte {
-	var w Writer
-	w.Uint(uint64(len(p.Offs)))
-	for i, off := range p.Offs {
-		w.U8(off)
-		w.Bytes(p.Lines[i])
+func (p *Payload) fields(c *Codec) {
+	if n := c.Count(len(p.Offs), PayloadSize, 2); c.Reads {
+		p.Offs, p.Lines = make([]uint8, n), make([][]byte, n)
 	}
-	return w.B
+	for i := range p.Offs {
+		U8(c, &p.Offs[i])
+		c.Check(p.Offs[i] < PayloadSize && (i == 0 || p.Offs[i] > p.Offs[i-1]))
+		c.Bytes(&p.Lines[i], MaxPayload)
+	}
 }
 
-// DecodePayload reads a record of payloads.
+// Encode is the record's bytes.
+func (p *Payload) Encode() []byte {
+	var c Codec
+	p.fields(&c)
+	return c.B
+}
+
+// DecodePayload reads a record of payloads; no bytes are a record without payloads.
 func DecodePayload(v []byte) (*Payload, error) {
-	p := &Payload{}
-	if len(v) == 0 {
-		return p, nil
+	c, p := Reading(v), &Payload{}
+	if len(v) > 0 {
+		p.fields(&c)
 	}
-	r := NewReader(v)
-	n := r.Count(PayloadSize, 2)
-	for i := range n {
-		off := r.U8()
-		if off >= PayloadSize || i > 0 && off <= p.Offs[i-1] {
-			r.Fail()
-		}
-		p.Offs = append(p.Offs, off)
-		p.Lines = append(p.Lines, r.Bytes(MaxPayload))
-	}
-	return p, r.Done()
+	return p, c.Done()
 }
 
 // mergePayload keeps the first line of each task. An empty line gives the task up, unless

@@ -111,14 +111,10 @@ func (t *Tally) add(s filch.State, n int32) {
 	}
 }
 
-func (w *Writer) tally(t Tally) {
-	for _, n := range [...]int32{t.OK, t.Failed, t.Killed, t.Lost, t.Skipped, t.Cancelled} {
-		w.Uint(uint64(n))
+func (t *Tally) fields(c *Codec) {
+	for _, n := range [...]*int32{&t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped, &t.Cancelled} {
+		Index(c, n)
 	}
-}
-
-func (r *Reader) tally() Tally {
-	return Tally{r.Index(), r.Index(), r.Index(), r.Index(), r.Index(), r.Index()}
 }
 
 // mergeFact keeps the value that was written first.

@@ -1,8 +1,10 @@
 package record
 
-import "github.com/filch-hpc/filch"
+import (
+	"time"
 
-import "time"
+	"github.com/filch-hpc/filch"
+)
 
 // Spec is the common properties of a job's tasks.
 type Spec struct {
@@ -72,58 +74,47 @@ const MaxLike = 256
 // MaxPicks bounds the runs of numbers of a spec.
 const MaxPicks = 1 << 14
 
+func (s *Spec) fields(c *Codec) {
+	c.Bytes(&s.Body, MaxBlob)
+	c.room(&s.Each)
+	Index(c, &s.Cap)
+	Index(c, &s.Retries)
+	U8(c, &s.CrashLimit)
+	c.Bool(&s.Once)
+	U8(c, &s.OnFail)
+	c.Check(s.OnFail <= FailOn)
+	c.Bool(&s.Payloads)
+	Int32(c, &s.First)
+	Int32(c, &s.Step)
+	Int(c, &s.Limit)
+	List(c, &s.Picks, MaxPicks, 2, (*Pick).fields)
+	Text(c, &s.Like, MaxLike)
+	Int(c, &s.Expect)
+	c.Bool(&s.Limits)
+	c.Bool(&s.Sure)
+}
+
+func (p *Pick) fields(c *Codec) {
+	Int32(c, &p.From)
+	Index(c, &p.Count)
+}
+
+func (c *Codec) room(r *filch.Room) {
+	Index(c, &r.Slots)
+	Amount(c, &r.MemBytes)
+	Index(c, &r.GPUs)
+}
+
 // Encode is the spec's bytes.
 func (s *Spec) Encode() []byte {
-	var w Writer
-	w.Bytes(s.Body)
-	w.room(s.Each)
-	w.Uint(uint64(s.Cap))
-	w.Uint(uint64(s.Retries))
-	w.U8(s.CrashLimit)
-	w.Bool(s.Once)
-	w.U8(uint8(s.OnFail))
-	w.Bool(s.Payloads)
-	w.Int(int64(s.First))
-	w.Int(int64(s.Step))
-	w.Int(int64(s.Limit))
-	w.Uint(uint64(len(s.Picks)))
-	for _, p := range s.Picks {
-		w.Int(int64(p.From))
-		w.Uint(uint64(p.Count))
-	}
-	w.String(s.Like)
-	w.Int(int64(s.Expect))
-	w.Bool(s.Limits)
-	w.Bool(s.Sure)
-	return w.B
+	var c Codec
+	s.fields(&c)
+	return c.B
 }
 
 // DecodeSpec reads a spec.
 func DecodeSpec(v []byte) (*Spec, error) {
-	r := NewReader(v)
-	s := &Spec{Body: r.Bytes(MaxBlob), Each: r.room(), Cap: r.Index(), Retries: r.Index()}
-	s.CrashLimit, s.Once = r.U8(), r.Bool()
-	s.OnFail = FailMode(r.UpTo(uint64(FailOn)))
-	s.Payloads = r.Bool()
-	s.First, s.Step, s.Limit = r.I32(), r.I32(), time.Duration(r.Int())
-	s.Picks = make([]Pick, r.Count(MaxPicks, 2))
-	for i := range s.Picks {
-		s.Picks[i] = Pick{r.I32(), r.Index()}
-	}
-	s.Like, s.Expect = string(r.View(MaxLike)), time.Duration(r.Int())
-	// Specs written before tasks had limits of their own lack Limits, and specs written
-	// before a limit of crashes could be 0 lack Sure.
-	s.Limits = len(r.B) > 0 && r.Bool()
-	s.Sure = len(r.B) > 0 && r.Bool()
-	return s, r.Done()
-}
-
-func (w *Writer) room(m filch.Room) {
-	w.Uint(uint64(m.Slots))
-	w.Uint(uint64(m.MemBytes))
-	w.Uint(uint64(m.GPUs))
-}
-
-func (r *Reader) room() filch.Room {
-	return filch.Room{Slots: r.Index(), MemBytes: int64(r.UpTo(1<<62 - 1)), GPUs: r.Index()}
+	c, s := Reading(v), &Spec{}
+	s.fields(&c)
+	return s, c.Done()
 }

@@ -46,78 +46,59 @@ func (z *Zone) Tally() (t Tally) {
 	return t
 }
 
-// Encode is the record's bytes.
-func (z *Zone) Encode() []byte {
-	var o owners
-	body := Writer{make([]byte, 0, 12*len(z.Spans)+8*len(z.Blocks)+8)}
-	body.Uint(uint64(len(z.Spans)))
-	for _, s := range z.Spans {
-		body.Uint(uint64(s.Lo))
-		body.Uint(uint64(s.Hi - s.Lo))
-		body.Uint(uint64(s.Front))
-		body.Uint(uint64(s.Hop))
-		body.Uint(o.number(s.Owner))
-		if s.Take == 0 {
-			body.U8(uint8(s.Void))
-			continue
-		}
-		body.U8(uint8(s.Void) | spanTaken)
-		body.Uint(uint64(s.Take))
-	}
-	body.Uint(uint64(len(z.Blocks)))
-	for _, b := range z.Blocks {
-		body.Uint(uint64(b.Block))
-		body.tally(b.Tally)
-	}
-	w := Writer{make([]byte, 0, len(body.B)+32*len(o.list)+4)}
-	w.owners(&o)
-	w.B = append(w.B, body.B...)
-	return w.B
-}
-
-// DecodeZone reads a zone's record.
-func DecodeZone(v []byte) (*Zone, error) {
-	z := &Zone{}
-	if len(v) == 0 {
-		return z, nil
-	}
-	r := NewReader(v)
-	list := r.owners()
-	z.Spans = make([]Span, r.Count(maxSpans, 6))
-	last := int32(0)
-	for i := range z.Spans {
-		s := &z.Spans[i]
-		s.Lo = r.Index()
-		s.Hi = int32(min(uint64(s.Lo)+r.UpTo(ZoneSize), MaxTasks))
-		s.Front, s.Hop, s.Owner = r.Index(), r.U32(), r.oneOf(list)
-		s.Void, s.Take = r.void()
-		if s.Lo < last || s.Hi <= s.Lo || s.Front < s.Lo || s.Front > s.Hi {
-			r.Fail()
-		}
-		last = s.Hi
-	}
-	z.Blocks = make([]BlockTally, r.Count(ZoneBlocks, 7))
-	for i := range z.Blocks {
-		z.Blocks[i] = BlockTally{r.Index(), r.tally()}
-		if i > 0 && z.Blocks[i].Block <= z.Blocks[i-1].Block {
-			r.Fail()
-		}
-	}
-	return z, r.Done()
-}
-
 // spanTaken is a flag in the end byte of a span: the span has a take, which follows.
 const spanTaken = 1 << 7
 
-func (r *Reader) void() (s filch.State, k Take) {
-	v := r.U8()
-	if v&spanTaken != 0 {
-		k = Take(r.Uint())
+func (s *Span) fields(c *Codec) {
+	Index(c, &s.Lo)
+	s.Hi = s.Lo + int32(c.upTo(uint64(s.Hi-s.Lo), ZoneSize))
+	Index(c, &s.Front)
+	U32(c, &s.Hop)
+	c.oneOf(&s.Owner)
+	end := uint8(s.Void)
+	if s.Take != 0 {
+		end |= spanTaken
 	}
-	if s = filch.State(v &^ spanTaken); s > filch.Cancelled {
-		r.Fail()
+	if U8(c, &end); end&spanTaken != 0 {
+		Uint(c, &s.Take)
 	}
-	return s, k
+	s.Void = filch.State(end &^ spanTaken)
+	c.Check(s.Hi <= MaxTasks && s.Void <= filch.Cancelled)
+}
+
+func (b *BlockTally) fields(c *Codec) {
+	Index(c, &b.Block)
+	b.Tally.fields(c)
+}
+
+func (z *Zone) fields(c *Codec) {
+	List(c, &z.Spans, maxSpans, 6, (*Span).fields)
+	last := int32(0)
+	for _, s := range z.Spans {
+		c.Check(s.Lo >= last && s.Hi > s.Lo && s.Front >= s.Lo && s.Front <= s.Hi)
+		last = s.Hi
+	}
+	List(c, &z.Blocks, ZoneBlocks, 7, (*BlockTally).fields)
+	for i := range z.Blocks {
+		c.Check(i == 0 || z.Blocks[i].Block > z.Blocks[i-1].Block)
+	}
+}
+
+// Encode is the record's bytes.
+func (z *Zone) Encode() []byte {
+	c := writing(12*len(z.Spans) + 8*len(z.Blocks) + 8)
+	z.fields(&c)
+	return c.owned()
+}
+
+// DecodeZone reads a zone's record; no bytes are the record of a zone without entries.
+func DecodeZone(v []byte) (*Zone, error) {
+	c, z := Reading(v), &Zone{}
+	if len(v) > 0 {
+		c.ownerList(&c.owners.list)
+		z.fields(&c)
+	}
+	return z, c.Done()
 }
 
 // ZoneOp is a proposed change of a zone.
@@ -145,54 +126,34 @@ const (
 	ZoneBlockTally            // the tally of a block
 )
 
-func EncodeZoneOps(ops []ZoneOp, whole bool) []byte {
-	var o owners
-	body := Writer{make([]byte, 0, 24*len(ops))}
-	body.Uint(uint64(len(ops)))
-	for i := range ops {
-		p := &ops[i]
-		body.U8(uint8(p.Kind))
-		if p.Kind == ZoneBlockTally {
-			body.Uint(uint64(p.Tally.Block))
-			body.tally(p.Tally.Tally)
-			continue
-		}
-		body.Uint(uint64(p.Lo))
-		body.Uint(uint64(p.Hi))
-		body.Uint(uint64(p.Front))
-		body.Uint(uint64(p.Hop))
-		body.Uint(o.number(p.Owner))
-		body.Uint(o.number(p.From))
-		body.U8(uint8(p.Void))
-		if p.Kind == ZoneLose {
-			body.Uint(uint64(p.Take))
-		}
+func (p *ZoneOp) fields(c *Codec) {
+	switch U8(c, &p.Kind); p.Kind {
+	case ZoneBlockTally:
+		p.Tally.fields(c)
+		return
+	case ZoneFront, ZoneMove, ZoneLose, ZoneVoid:
+	default:
+		c.Fail()
 	}
-	return encodeOps(whole, &o, body)
+	Index(c, &p.Lo)
+	Index(c, &p.Hi)
+	Index(c, &p.Front)
+	U32(c, &p.Hop)
+	c.oneOf(&p.Owner)
+	c.oneOf(&p.From)
+	c.State(&p.Void)
+	if p.Kind == ZoneLose {
+		Uint(c, &p.Take)
+	} else {
+		c.Check(p.Lo < p.Hi && p.Hi-p.Lo <= ZoneSize)
+	}
+}
+
+// EncodeZoneOps is a delta; whole asks for the record in the reply.
+func EncodeZoneOps(ops []ZoneOp, whole bool) []byte {
+	return encodeOps(ops, whole, 8, (*ZoneOp).fields)
 }
 
 func DecodeZoneOps(v []byte) (ops []ZoneOp, whole bool, err error) {
-	r := NewReader(v)
-	whole = r.Bool()
-	list := r.owners()
-	ops = make([]ZoneOp, r.Count(maxOps, 8))
-	for i := range ops {
-		p := &ops[i]
-		p.Kind = ZoneOpKind(r.U8())
-		switch p.Kind {
-		case ZoneBlockTally:
-			p.Tally = BlockTally{r.Index(), r.tally()}
-		case ZoneFront, ZoneMove, ZoneLose, ZoneVoid:
-			p.Lo, p.Hi, p.Front, p.Hop = r.Index(), r.Index(), r.Index(), r.U32()
-			p.Owner, p.From, p.Void = r.oneOf(list), r.oneOf(list), r.State()
-			if p.Kind == ZoneLose {
-				p.Take = Take(r.Uint())
-			} else if p.Lo >= p.Hi || p.Hi-p.Lo > ZoneSize {
-				r.Fail()
-			}
-		default:
-			r.Fail()
-		}
-	}
-	return ops, whole, r.Done()
+	return decodeOps(v, 8, (*ZoneOp).fields)
 }

@@ -16,19 +16,29 @@ type TakenSpan struct {
 	Hop           uint32
 }
 
+func (s *TakenSpan) fields(c *Codec) {
+	s.Op = int(c.upTo(uint64(s.Op), maxOps))
+	Index(c, &s.Lo)
+	Index(c, &s.Hi)
+	Index(c, &s.Front)
+	U32(c, &s.Hop)
+}
+
+// fields are the reply's, with the bytes of the record if the delta asked for the record.
+func (p *zoneReply) fields(c *Codec, record *[]byte) {
+	List(c, &p.Verdicts, maxOps, 1, (*Verdict).fields)
+	p.Tally.fields(c)
+	List(c, &p.Taken, maxSpans, 5, (*TakenSpan).fields)
+	c.whole(record)
+}
+
 func DecodeZoneReply(v []byte) (p zoneReply, err error) {
-	r := NewReader(v)
-	p.Verdicts = r.verdicts()
-	p.Tally = r.tally()
-	p.Taken = make([]TakenSpan, r.Count(maxSpans, 5))
-	for i := range p.Taken {
-		p.Taken[i] = TakenSpan{int(r.UpTo(maxOps)), r.Index(), r.Index(), r.Index(), r.U32()}
+	c, record := Reading(v), []byte(nil)
+	p.fields(&c, &record)
+	if err = c.Done(); err == nil && record != nil {
+		p.Zone, err = DecodeZone(record)
 	}
-	if r.Bool() && !r.Bad {
-		p.Zone, err = DecodeZone(r.B)
-		return p, err
-	}
-	return p, r.Done()
+	return p, err
 }
 
 func mergeZone(old, delta []byte) (val, reply []byte, err error) {
@@ -45,27 +55,20 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 		return nil, nil, errAbsent
 	}
 	z.full = len(z.Spans) >= zoneSpans || len(old) >= zoneBytes
-	verdicts := make([]byte, len(ops))
-	var taken []TakenSpan
+	r := zoneReply{Verdicts: make([]Verdict, len(ops))}
 	for i := range ops {
 		if ops[i].Kind == ZoneLose {
-			taken = z.lose(taken, i, &ops[i])
+			r.Taken = z.lose(r.Taken, i, &ops[i])
 			continue
 		}
-		verdicts[i] = byte(z.apply(&ops[i]))
+		r.Verdicts[i] = z.apply(&ops[i])
 	}
 	z.join()
+	r.Tally = z.Tally()
 	val = z.Encode()
-	w := Writer{}
-	w.Uint(uint64(len(taken)))
-	for _, s := range taken {
-		w.Uint(uint64(s.Op))
-		w.Uint(uint64(s.Lo))
-		w.Uint(uint64(s.Hi))
-		w.Uint(uint64(s.Front))
-		w.Uint(uint64(s.Hop))
-	}
-	return val, replyTo(verdicts, z.Tally(), w.B, val, whole), nil
+	var c Codec
+	r.fields(&c, asked(whole, &val))
+	return val, c.B, nil
 }
 
 func (z *Zone) apply(p *ZoneOp) Verdict {

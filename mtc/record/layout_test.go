@@ -1,0 +1,93 @@
+package record
+
+import (
+	"encoding/hex"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+var (
+	alice = Owner{"n1", 7}
+	bob   = Owner{"node-2", 300}
+)
+
+// Records outlive the launcher that wrote them: their bytes stay as they are.
+func TestLayoutsStay(t *testing.T) {
+	tally := Tally{OK: 300, Failed: 2, Killed: 3, Lost: 4, Skipped: 5, Cancelled: 6}
+	job := &Job{
+		Name: "bag", Ticket: filch.Ticket{Class: -3, UnixNS: 1 << 60, Job: 12}, Leader: bob, Hop: 9, Total: 70000,
+		Closed: true, Lines: true, Void: filch.Cancelled, After: []filch.JobID{3, 400},
+		Zones: []ZoneTally{{0, tally}, {1, Tally{OK: 1}}}, Added: []Addition{{5, 6, 700, alice}}, Ended: -8,
+	}
+	spec := &Spec{
+		Body: []byte{1, 2, 3}, Each: filch.Room{Slots: 2, MemBytes: 1 << 33, GPUs: 1}, Cap: 4, Retries: 5, CrashLimit: 6, Sure: true, Once: true, OnFail: FailOn,
+		Payloads: true, Limits: true, First: -7, Step: 8, Picks: []Pick{{-1, 2}, {300, 4}}, Limit: time.Minute, Like: "solve", Expect: time.Second,
+	}
+	block := &Block{Offs: []uint8{0, 9, 200}, Tasks: []Task{
+		{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Bytes: 77, Cut: true},
+		{Attempt: 2, Hop: 3, Crashes: 4, Owner: bob, Started: true, Take: 99},
+		{State: filch.Failed, Code: -1, Attempt: 1, By: bob, Maybe: true, Extra: 5, Owner: alice},
+	}}
+	zone := &Zone{
+		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
+		Blocks: []BlockTally{{256, tally}, {300, Tally{Lost: 7}}},
+	}
+	limit := &Cap{Limit: 10, Holders: []Holder{{alice, 1, 2, 3}, {bob, 400, 5, 6}}}
+	payload := &Payload{Offs: []uint8{0, 3}, Lines: [][]byte{{1, 2}, {3}}}
+	node := &GraphNode{Name: "a", Parents: []int32{0, 300}, Bytes: 1 << 40, Body: []byte{9, 8}}
+	blockOps := []BlockOp{
+		{Kind: BlockEnd, Off: 1, Task: Task{State: filch.Killed, Code: 137, Attempt: 2, Hop: 3, Owner: alice, Crashes: 1, Began: 5, TookUS: 6, Bytes: 7, Cut: true}},
+		{Kind: BlockStart, Off: 2, Once: true, Task: Task{Attempt: 1, Owner: bob, Maybe: true}},
+		{Kind: BlockMove, Off: 3, Task: Task{Attempt: 1, Owner: bob}, From: alice},
+		{Kind: BlockTake, Off: 4, To: 9, Once: true, Task: Task{Owner: alice, Take: 77}, From: bob, Most: 5, Spare: true},
+		{Kind: BlockTakeImplicit, Off: 4, To: 9, Task: Task{Owner: alice}, From: bob, Sure: true},
+	}
+	zoneOps := []ZoneOp{
+		{Kind: ZoneFront, Lo: 1, Hi: 2, Front: 2, Hop: 3, Owner: alice},
+		{Kind: ZoneMove, Lo: 1, Hi: 2, Front: 1, Owner: bob, From: alice},
+		{Kind: ZoneLose, Owner: alice, From: bob, Take: 88},
+		{Kind: ZoneVoid, Lo: 1, Hi: 2, Front: 1, Owner: alice, Void: filch.Cancelled},
+		{Kind: ZoneBlockTally, Tally: BlockTally{3, tally}},
+	}
+	for name, c := range map[string]struct {
+		bytes []byte
+		hex   string
+		value any
+		read  func([]byte) (any, error)
+	}{
+		"job":       {job.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", job, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"spec":      {spec.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b9070101", spec, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"block":     {block.Encode(), "02026e3107066e6f64652d32ac020300a102036e8401004d098e040203040163c8d50104000001000501", block, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"zone":      {zone.Encode(), "02026e3107066e6f64652d32ac020280800440848004020000c080049003c08004000187808080808020028002ac020203040506ac02000000070000", zone, func(v []byte) (any, error) { return DecodeZone(v) }},
+		"cap":       {limit.Encode(), "0a02026e3107010203066e6f64652d32ac0290030506", limit, func(v []byte) (any, error) { return DecodeCap(v) }},
+		"payload":   {payload.Encode(), "0200020102030103", payload, func(v []byte) (any, error) { return DecodePayload(v) }},
+		"node":      {node.Encode(), "01610200ac028080808080200908", node, func(v []byte) (any, error) { n, err := DecodeGraphNode(v); return &n, err }},
+		"block ops": {EncodeBlockOps(blockOps, true), "0102026e3107066e6f64652d32ac0205010102030001000592020a0c070102020100010001010303010001000000040400000000000901050100014d0504000000000009010000010000", blockOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"zone ops":  {EncodeZoneOps(zoneOps, false), "0003026e31070000066e6f64652d32ac02050101020203000100020102010002000003000000000002005804010201000001080503ac020203040506", zoneOps, func(v []byte) (any, error) { ops, _, err := DecodeZoneOps(v); return ops, err }},
+		"create":    {EncodeJobOp(JobOp{Kind: JobCreate, Job: job}), "01036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", nil, nil},
+		"add":       {EncodeJobOp(JobOp{Kind: JobAdd, Add: Addition{Token: 3, Count: 400, By: alice}, Lines: true}), "02039003026e310701", nil, nil},
+		"close":     {EncodeJobOp(JobOp{Kind: JobClose, At: 77}), "039a01", nil, nil},
+		"void":      {EncodeJobOp(JobOp{Kind: JobVoid, Void: filch.Skipped, At: 77}), "04079a01", nil, nil},
+		"lose":      {EncodeJobOp(JobOp{Kind: JobLose, From: alice, To: bob}), "05026e3107066e6f64652d32ac02", nil, nil},
+		"tally":     {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77}), "0602ac0202030405069a01", nil, nil},
+		"cap op":    {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
+	} {
+		if got := hex.EncodeToString(c.bytes); got != c.hex {
+			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)
+		}
+		if c.read == nil {
+			continue
+		}
+		if got, err := c.read(c.bytes); err != nil || !reflect.DeepEqual(got, c.value) {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.value)
+		}
+		for n := range len(c.bytes) {
+			if _, err := c.read(c.bytes[:n]); err == nil && n > 0 && name != "node" {
+				t.Errorf("%s: the first %d of %d bytes can be read", name, n, len(c.bytes))
+			}
+		}
+	}
+}
