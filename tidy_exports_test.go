@@ -23,11 +23,11 @@ var foreign = []string{
 // export is an exported function, type, constant or variable, or a method
 // ("Type.Method").
 type export struct {
-	room, name string
-	group      string // of a constant: the first constant of the declaration
+	pkg, name string
+	group     string // of a constant: the first constant of the declaration
 }
 
-func (e export) String() string { return roomName(e.room) + "." + e.name }
+func (e export) String() string { return pkgName(e.pkg) + "." + e.name }
 
 // TestTidyExports finds exports that no other package of the product uses. Of methods
 // the test compares names alone.
@@ -35,7 +35,7 @@ func TestTidyExports(t *testing.T) {
 	all := sources(t)
 	inProduct, inTests, asked := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, s := range all {
-		if s.test || isBelow(s.room, "testbed") || isBelow(s.room, "scripts") {
+		if s.test || isBelow(s.pkg, "testbed") || isBelow(s.pkg, "scripts") {
 			addUses(inTests, s)
 		} else {
 			addUses(inProduct, s)
@@ -52,14 +52,14 @@ func TestTidyExports(t *testing.T) {
 	groups := map[string]bool{} // declarations of constants of which another package uses a constant
 	for _, e := range have {
 		if e.group != "" && uses(inProduct, e, false) {
-			groups[e.room+" "+e.group] = true
+			groups[e.pkg+" "+e.group] = true
 		}
 	}
 	idle := map[string]export{}
 	for _, e := range have {
 		_, method, isMethod := strings.Cut(e.name, ".")
 		free := isMethod && (asked[method] || slices.Contains(foreign, method)) ||
-			!isMethod && (mentioned[e.room+" "+e.name] || e.group != "" && groups[e.room+" "+e.group])
+			!isMethod && (mentioned[e.pkg+" "+e.name] || e.group != "" && groups[e.pkg+" "+e.group])
 		if !free && !uses(inProduct, e, false) {
 			idle[e.String()] = e
 		}
@@ -84,10 +84,10 @@ func TestTidyExports(t *testing.T) {
 func uses(used map[string]bool, e export, own bool) bool {
 	_, method, isMethod := strings.Cut(e.name, ".")
 	if !isMethod {
-		return used[e.room+" "+e.name]
+		return used[e.pkg+" "+e.name]
 	}
-	for room := range used { // a method has the key "room\x00.Method", by the room of the user
-		if user, ok := strings.CutSuffix(room, "\x00."+method); ok && (own || user != e.room) {
+	for pkg := range used { // a method has the key "pkg\x00.Method", by the pkg of the user
+		if user, ok := strings.CutSuffix(pkg, "\x00."+method); ok && (own || user != e.pkg) {
 			return true
 		}
 	}
@@ -96,7 +96,7 @@ func uses(used map[string]bool, e export, own bool) bool {
 
 // addUses adds the names that a file uses of other packages.
 func addUses(used map[string]bool, s source) {
-	rooms, dot := map[string]string{}, []string(nil) // by the name of the import
+	pkgs, dot := map[string]string{}, []string(nil) // by the name of the import
 	for _, imp := range s.file.Imports {
 		target, _ := strconv.Unquote(imp.Path.Value)
 		to, ours := strings.CutPrefix(target, module)
@@ -106,24 +106,24 @@ func addUses(used map[string]bool, s source) {
 		case imp.Name != nil && imp.Name.Name == ".":
 			dot = append(dot, to)
 		case imp.Name != nil:
-			rooms[imp.Name.Name] = to
+			pkgs[imp.Name.Name] = to
 		default:
-			rooms[path.Base(target)] = to
+			pkgs[path.Base(target)] = to
 		}
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			for _, room := range dot {
-				used[room+" "+n.Name] = true
+			for _, pkg := range dot {
+				used[pkg+" "+n.Name] = true
 			}
 		case *ast.SelectorExpr:
 			if x, is := n.X.(*ast.Ident); is {
-				if room, ours := rooms[x.Name]; ours {
-					used[room+" "+n.Sel.Name] = true
+				if pkg, ours := pkgs[x.Name]; ours {
+					used[pkg+" "+n.Sel.Name] = true
 				}
 			}
-			used[s.room+"\x00."+n.Sel.Name] = true
+			used[s.pkg+"\x00."+n.Sel.Name] = true
 		}
 		return true
 	})
@@ -152,7 +152,7 @@ func exportsOf(s source, mentioned map[string]bool) (all []export) {
 			case *ast.BlockStmt:
 				return false
 			case *ast.Ident:
-				mentioned[s.room+" "+n.Name] = true
+				mentioned[s.pkg+" "+n.Name] = true
 			}
 			return true
 		})
@@ -171,7 +171,7 @@ func exportsOf(s source, mentioned map[string]bool) (all []export) {
 				}
 				name = base + "." + name
 			}
-			all = append(all, export{room: s.room, name: name})
+			all = append(all, export{pkg: s.pkg, name: name})
 			mention(d.Type)
 		case *ast.GenDecl:
 			group := ""
@@ -179,7 +179,7 @@ func exportsOf(s source, mentioned map[string]bool) (all []export) {
 				switch spec := spec.(type) {
 				case *ast.TypeSpec:
 					if spec.Name.IsExported() {
-						all = append(all, export{room: s.room, name: spec.Name.Name})
+						all = append(all, export{pkg: s.pkg, name: spec.Name.Name})
 						mention(spec.Type)
 					}
 				case *ast.ValueSpec:
@@ -190,7 +190,7 @@ func exportsOf(s source, mentioned map[string]bool) (all []export) {
 						if group == "" && d.Tok == token.CONST {
 							group = n.Name
 						}
-						all = append(all, export{room: s.room, name: n.Name, group: group})
+						all = append(all, export{pkg: s.pkg, name: n.Name, group: group})
 						if spec.Type != nil {
 							mention(spec.Type)
 						}

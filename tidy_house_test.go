@@ -28,7 +28,7 @@ var loneStructs = map[string]bool{}
 func TestTidyPackages(t *testing.T) {
 	lines := map[string]int{}
 	for _, s := range product(t) {
-		lines[s.room] += s.line(s.file.FileEnd)
+		lines[s.pkg] += s.line(s.file.FileEnd)
 	}
 	within(t, lines, largePackages, linesPerPackageMax, "lines")
 }
@@ -40,16 +40,16 @@ func TestTidyTypes(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				if n.Recv != nil {
-					methods[s.room+"."+baseName(n.Recv.List[0].Type)]++
+					methods[s.pkg+"."+baseName(n.Recv.List[0].Type)]++
 				}
 			case *ast.TypeSpec:
 				if _, is := n.Type.(*ast.StructType); is {
-					structs[s.room+"."+n.Name.Name] = true
+					structs[s.pkg+"."+n.Name.Name] = true
 				}
 			case *ast.StructType:
 				for _, f := range n.Fields.List {
 					if name := baseName(f.Type); len(f.Names) == 0 && name != "" {
-						embedded[s.room+"."+name]++
+						embedded[s.pkg+"."+name]++
 					}
 				}
 			}
@@ -77,15 +77,15 @@ func TestTidyTypes(t *testing.T) {
 func product(t *testing.T) (all []source) {
 	t.Helper()
 	for _, s := range sources(t) {
-		if !s.test && !isBelow(s.room, "testbed") && !isBelow(s.room, "scripts") {
+		if !s.test && !isBelow(s.pkg, "testbed") && !isBelow(s.pkg, "scripts") {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-func isBelow(room, top string) bool {
-	return room == top || len(room) > len(top) && room[:len(top)+1] == top+"/"
+func isBelow(pkg, top string) bool {
+	return pkg == top || len(pkg) > len(top) && pkg[:len(top)+1] == top+"/"
 }
 
 // within holds numbers against a limit, but for those that have one of their own.
@@ -129,28 +129,28 @@ func TestTidyTable(t *testing.T) {
 	_, text, _ = bytes.Cut(text, []byte("\n| pure |"))
 	table, rest, _ := bytes.Cut(text, []byte("\n| not pure |"))
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
-	drawn := map[string]bool{} // by room; true: pure
+	drawn := map[string]bool{} // by pkg; true: pure
 	for i, part := range [][]byte{table, rest} {
 		for _, m := range row.FindAllSubmatch(part, -1) {
 			drawn[strings.TrimPrefix(string(m[1]), ".")] = i == 0
 		}
 	}
-	rooms := map[string]bool{}
+	pkgs := map[string]bool{}
 	for _, s := range sources(t) {
-		if !s.test && !isBelow(s.room, "testbed") {
-			rooms[s.room] = true
+		if !s.test && !isBelow(s.pkg, "testbed") {
+			pkgs[s.pkg] = true
 		}
 	}
-	for room := range rooms {
-		if isPure, is := drawn[room]; !is {
-			t.Errorf("%s stands in no table of ARCHITECTURE.md", roomName(room))
-		} else if isPure != slices.Contains(pure, room) {
-			t.Errorf("%s is pure in one of ARCHITECTURE.md and tidy_test.go, not in the other", roomName(room))
+	for pkg := range pkgs {
+		if isPure, is := drawn[pkg]; !is {
+			t.Errorf("%s stands in no table of ARCHITECTURE.md", pkgName(pkg))
+		} else if isPure != slices.Contains(pure, pkg) {
+			t.Errorf("%s is pure in one of ARCHITECTURE.md and tidy_test.go, not in the other", pkgName(pkg))
 		}
 	}
-	for room := range drawn {
-		if !rooms[room] && !strings.HasPrefix(room, "testbed") {
-			t.Errorf("ARCHITECTURE.md has %s, which is no package", roomName(room))
+	for pkg := range drawn {
+		if !pkgs[pkg] && !strings.HasPrefix(pkg, "testbed") {
+			t.Errorf("ARCHITECTURE.md has %s, which is no package", pkgName(pkg))
 		}
 	}
 }

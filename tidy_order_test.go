@@ -18,27 +18,27 @@ import (
 // by which its author says that the order reaches no output.
 const anyOrder = "any order"
 
-// TestTidyOrder keeps the order of maps out of pure rooms: the same inputs must
+// TestTidyOrder keeps the order of maps out of pure packages: the same inputs must
 // make the same outputs, or a seed replays nothing.
 func TestTidyOrder(t *testing.T) {
-	rooms := map[string][]source{}
+	pkgs := map[string][]source{}
 	for _, s := range sources(t) {
-		if !s.test && slices.Contains(pure, s.room) && s.file.Name.Name != "main" {
-			rooms[s.room] = append(rooms[s.room], s)
+		if !s.test && slices.Contains(pure, s.pkg) && s.file.Name.Name != "main" {
+			pkgs[s.pkg] = append(pkgs[s.pkg], s)
 		}
 	}
-	exports := exportData(t, rooms)
-	for room, files := range rooms {
-		checkOrder(t, room, files, exports)
+	exports := exportData(t, pkgs)
+	for pkg, files := range pkgs {
+		checkOrder(t, pkg, files, exports)
 	}
 }
 
-// exportData maps each package that the rooms need to its compiled types.
-func exportData(t *testing.T, rooms map[string][]source) map[string]string {
+// exportData maps each package that the packages need to its compiled types.
+func exportData(t *testing.T, pkgs map[string][]source) map[string]string {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Export"}
-	for room := range rooms {
-		args = append(args, "./"+room)
+	for pkg := range pkgs {
+		args = append(args, "./"+pkg)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Stderr = os.Stderr
@@ -58,7 +58,7 @@ func exportData(t *testing.T, rooms map[string][]source) map[string]string {
 	}
 }
 
-func checkOrder(t *testing.T, room string, files []source, exports map[string]string) {
+func checkOrder(t *testing.T, pkg string, files []source, exports map[string]string) {
 	t.Helper()
 	fset := files[0].fset
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
@@ -72,7 +72,7 @@ func checkOrder(t *testing.T, room string, files []source, exports map[string]st
 	for _, s := range files {
 		asts = append(asts, s.file)
 	}
-	_, _ = conf.Check(module+"/"+room, fset, asts, info)
+	_, _ = conf.Check(module+"/"+pkg, fset, asts, info)
 	for _, s := range files {
 		excused := map[int]bool{}
 		for _, group := range s.file.Comments {
@@ -89,7 +89,7 @@ func checkOrder(t *testing.T, room string, files []source, exports map[string]st
 			}
 			l := s.line(r.Pos())
 			if isMapWalk(info, r.X) && !excused[l] && !excused[l-1] {
-				s.errorf(t, r.Pos(), "a pure room ranges over a map: sort the keys, or say why in a comment with the words %q", anyOrder)
+				s.errorf(t, r.Pos(), "a pure pkg ranges over a map: sort the keys, or say why in a comment with the words %q", anyOrder)
 			}
 			return true
 		})

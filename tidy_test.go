@@ -32,11 +32,11 @@ const (
 // of them.
 var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed"}
 
-// pure rooms touch nothing: no clock, socket, goroutine, file, lock, log or
+// pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
 var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/store/timer", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
-// worldly packages are closed to pure rooms. mtc/workflow reads what it parses
+// worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
 var worldly = []string{
 	"context", "crypto/rand", "io/ioutil", "log", "math/rand", "math/rand/v2",
@@ -44,12 +44,12 @@ var worldly = []string{
 	"golang.org/x/sys/unix",
 }
 
-// clocks are the functions of package time that a pure room must not call.
+// clocks are the functions of package time that a pure package must not call.
 var clocks = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
-// house lists, for each room, the rooms of this module that it may import: one
-// line each, "." is the root, "*" every room but the mains and the testbed, and
-// "room/..." speaks for the rooms below that have no line of their own.
+// house lists, for each package, the packages of this module that it may import: one
+// line each, "." is the root, "*" every package but the mains and the testbed, and
+// "package/..." speaks for the packages below that have no line of their own.
 const house = `
 cmd/filch: *
 cmd/filch/...: *
@@ -125,21 +125,21 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 
-// arrows is house, by room; the root is "" as in an import path.
+// arrows is house, by package; the root is "" as in an import path.
 func arrows() map[string][]string {
 	all := map[string][]string{"": {}}
 	for line := range strings.Lines(strings.TrimSpace(house)) {
-		room, to, _ := strings.Cut(line, ":")
+		pkg, to, _ := strings.Cut(line, ":")
 		allowed := strings.Fields(to)
 		if i := slices.Index(allowed, "."); i >= 0 {
 			allowed[i] = ""
 		}
-		all[room] = allowed
+		all[pkg] = allowed
 	}
 	return all
 }
 
-// keepers says which rooms alone import a module from outside.
+// keepers says which packages alone import a module from outside.
 var keepers = map[string][]string{
 	"github.com/libp2p/":       {"dht/overlay", "dht/kad", "testbed/bench/kadnode"},
 	"github.com/multiformats/": {"dht/overlay", "dht/kad"},
@@ -155,7 +155,7 @@ var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 // source is one parsed Go file.
 type source struct {
 	path string // from the root, with slashes
-	room string // its folder, "" for the root
+	pkg  string // its folder, "" for the root
 	test bool
 	file *ast.File
 	fset *token.FileSet
@@ -193,12 +193,12 @@ func sources(t *testing.T) []source {
 		if ast.IsGenerated(file) {
 			return nil
 		}
-		room := path.Dir(filepath.ToSlash(name))
-		if room == "." {
-			room = ""
+		pkg := path.Dir(filepath.ToSlash(name))
+		if pkg == "." {
+			pkg = ""
 		}
 		all = append(all, source{
-			path: filepath.ToSlash(name), room: room, file: file, fset: fset,
+			path: filepath.ToSlash(name), pkg: pkg, file: file, fset: fset,
 			test: strings.HasSuffix(name, "_test.go"),
 		})
 		return nil
@@ -232,22 +232,22 @@ func TestTidyImports(t *testing.T) {
 			if !s.test {
 				checkArrow(t, arrows, s, imp.Pos(), target)
 			}
-			if !s.test && slices.Contains(pure, s.room) && isWorldly(target) {
-				s.errorf(t, imp.Pos(), "%s is pure and must not import %s", roomName(s.room), target)
+			if !s.test && slices.Contains(pure, s.pkg) && isWorldly(target) {
+				s.errorf(t, imp.Pos(), "%s is pure and must not import %s", pkgName(s.pkg), target)
 			}
-			for prefix, rooms := range keepers {
-				if strings.HasPrefix(target, prefix) && !slices.Contains(rooms, s.room) {
-					s.errorf(t, imp.Pos(), "only %s may import %s", strings.Join(rooms, " and "), target)
+			for prefix, pkgs := range keepers {
+				if strings.HasPrefix(target, prefix) && !slices.Contains(pkgs, s.pkg) {
+					s.errorf(t, imp.Pos(), "only %s may import %s", strings.Join(pkgs, " and "), target)
 				}
 			}
 		}
 	}
 }
 
-// TestTidyStaleArrows finds what the map allows and no file of the room uses. Lines
+// TestTidyStaleArrows finds what the map allows and no file of the package uses. Lines
 // with a "*" and those of a whole folder allow more than is used.
 func TestTidyStaleArrows(t *testing.T) {
-	used := map[string]bool{} // room and target, with a space between
+	used := map[string]bool{} // pkg and target, with a space between
 	for _, s := range sources(t) {
 		for _, imp := range s.file.Imports {
 			target, err := strconv.Unquote(imp.Path.Value)
@@ -255,17 +255,17 @@ func TestTidyStaleArrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if to, ours := strings.CutPrefix(target, module); ours && !s.test {
-				used[s.room+" "+strings.TrimPrefix(to, "/")] = true
+				used[s.pkg+" "+strings.TrimPrefix(to, "/")] = true
 			}
 		}
 	}
-	for room, allowed := range arrows() {
-		if strings.HasSuffix(room, "/...") || slices.Contains(allowed, "*") {
+	for pkg, allowed := range arrows() {
+		if strings.HasSuffix(pkg, "/...") || slices.Contains(allowed, "*") {
 			continue
 		}
 		for _, to := range allowed {
-			if !used[room+" "+to] {
-				t.Errorf("the arrow from %s to %s is not used", roomName(room), roomName(to))
+			if !used[pkg+" "+to] {
+				t.Errorf("the arrow from %s to %s is not used", pkgName(pkg), pkgName(to))
 			}
 		}
 	}
@@ -277,11 +277,11 @@ func isWorldly(target string) bool {
 	})
 }
 
-func roomName(room string) string {
-	if room == "" {
+func pkgName(pkg string) string {
+	if pkg == "" {
 		return "the root package"
 	}
-	return room
+	return pkg
 }
 
 // checkArrow reports an import of this module that the map does not draw.
@@ -292,12 +292,12 @@ func checkArrow(t *testing.T, arrows map[string][]string, s source, p token.Pos,
 		return
 	}
 	to = strings.TrimPrefix(to, "/")
-	allowed, known := arrows[s.room]
-	for dir := s.room; !known && dir != "." && dir != ""; dir = path.Dir(dir) {
+	allowed, known := arrows[s.pkg]
+	for dir := s.pkg; !known && dir != "." && dir != ""; dir = path.Dir(dir) {
 		allowed, known = arrows[dir+"/..."]
 	}
 	if !known {
-		s.errorf(t, p, "%s is not on the map of the house", s.room)
+		s.errorf(t, p, "%s is not on the map of the house", s.pkg)
 		return
 	}
 	top, _, _ := strings.Cut(to, "/")
@@ -307,29 +307,29 @@ func checkArrow(t *testing.T, arrows map[string][]string, s source, p token.Pos,
 		ok = ok || slices.Contains(allowed, "testbed")
 	case "cmd":
 		// A main imports its own parts, and the parts import those named for them.
-		ok = ok || strings.HasPrefix(to, s.room+"/") || slices.Contains(cmdArrows[s.room], path.Base(to))
+		ok = ok || strings.HasPrefix(to, s.pkg+"/") || slices.Contains(cmdArrows[s.pkg], path.Base(to))
 	default:
 		ok = ok || slices.Contains(allowed, "*")
 	}
 	if !ok {
-		s.errorf(t, p, "%s must not import %s", roomName(s.room), target)
+		s.errorf(t, p, "%s must not import %s", pkgName(s.pkg), target)
 	}
 }
 
 func TestTidyPure(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test || !slices.Contains(pure, s.room) {
+		if s.test || !slices.Contains(pure, s.pkg) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
-				s.errorf(t, n.Pos(), "a pure room starts no goroutine")
+				s.errorf(t, n.Pos(), "a pure pkg starts no goroutine")
 			case *ast.SelectStmt:
-				s.errorf(t, n.Pos(), "a pure room waits for no channel")
+				s.errorf(t, n.Pos(), "a pure pkg waits for no channel")
 			case *ast.SelectorExpr:
 				if id, ok := n.X.(*ast.Ident); ok && id.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
-					s.errorf(t, n.Pos(), "a pure room reads no clock (time.%s)", n.Sel.Name)
+					s.errorf(t, n.Pos(), "a pure pkg reads no clock (time.%s)", n.Sel.Name)
 				}
 			}
 			return true
@@ -363,20 +363,20 @@ func TestTidyDocs(t *testing.T) {
 		if s.test {
 			continue
 		}
-		if _, seen := docs[s.room]; !seen {
-			docs[s.room] = ""
+		if _, seen := docs[s.pkg]; !seen {
+			docs[s.pkg] = ""
 		}
 		if s.file.Doc != nil {
-			docs[s.room] += s.file.Doc.Text()
+			docs[s.pkg] += s.file.Doc.Text()
 		}
 	}
-	for room, doc := range docs {
+	for pkg, doc := range docs {
 		if strings.TrimSpace(doc) == "" {
-			t.Errorf("%s has no package comment", roomName(room))
+			t.Errorf("%s has no package comment", pkgName(pkg))
 			continue
 		}
 		if head, _, _ := strings.Cut(doc, "\n\n"); !strings.Contains(head, ".") {
-			t.Errorf("%s: the package comment does not begin with a sentence: %q", roomName(room), head)
+			t.Errorf("%s: the package comment does not begin with a sentence: %q", pkgName(pkg), head)
 		}
 	}
 }

@@ -62,12 +62,12 @@ var ownTerms = []struct {
 	folders       []string
 	elsewhere     int
 }{
-	{"acceptor", "CASPaxos'", []string{"dht", "testbed"}, 0},
-	{"fence", "MPI's collective", []string{"cmd", "launcher/daemon", "launcher/pmi", "launcher/pmix", "launcher/proc", "launcher/wire", "testbed"}, 27},
+	{"acceptor", "CASPaxos'", []string{"dht", "testbed"}, 6},
+	{"fence", "MPI's collective", []string{"cmd", "launcher/daemon", "launcher/pmi", "launcher/pmix", "launcher/proc", "launcher/wire", "testbed"}, 7},
 	{"leader", "a job's", []string{"cmd", "launcher", "mtc", "testbed"}, 1},
 	{"participant", "a job's", []string{"cmd", "launcher", "testbed"}, 0},
-	{"proposer", "the roster's", []string{"dht", "testbed"}, 2},
-	{"room", "an amount", []string{"cmd", "dht", "launcher", "mtc", "scripts", "slots", "stealer", "testbed"}, 18},
+	{"proposer", "the roster's", []string{"dht", "testbed"}, 3},
+	{"room", "an amount", []string{"cmd", "dht", "launcher", "mtc", "scripts", "slots", "stealer", "testbed"}, 3},
 }
 
 var wordInText = regexp.MustCompile(`[A-Z]+[a-z]*|[a-z]+`)
@@ -87,9 +87,9 @@ func isForm(word, term string) bool {
 	return ok && (word == term || slices.Contains([]string{"s", "es", "d", "ed", "ing", "ings"}, rest))
 }
 
-// uses returns the places of every word of the code: identifiers once for each package,
+// places returns the places of every word of the code: identifiers once for each package,
 // words of comments each, and file names.
-func uses(t *testing.T) map[string][]place {
+func places(t *testing.T) map[string][]place {
 	t.Helper()
 	all, seen := map[string][]place{}, map[string]bool{}
 	for _, s := range sources(t) {
@@ -100,8 +100,8 @@ func uses(t *testing.T) map[string][]place {
 			all[w] = append(all[w], place{s, 1, "the file's name", false})
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && !seen[s.room+" "+id.Name] {
-				seen[s.room+" "+id.Name] = true
+			if id, ok := n.(*ast.Ident); ok && !seen[s.pkg+" "+id.Name] {
+				seen[s.pkg+" "+id.Name] = true
 				for _, w := range wordsOf(id.Name) {
 					all[w] = append(all[w], place{s, s.line(id.Pos()), id.Name, true})
 				}
@@ -138,7 +138,7 @@ func count(t *testing.T, all map[string][]place, term, reason string, folders []
 			continue
 		}
 		for _, p := range places {
-			if named[p.in] || slices.ContainsFunc(folders, func(f string) bool { return isBelow(p.room, f) }) {
+			if named[p.in] || slices.ContainsFunc(folders, func(f string) bool { return isBelow(p.pkg, f) }) {
 				continue
 			}
 			named[p.in] = p.named
@@ -157,14 +157,14 @@ func count(t *testing.T, all map[string][]place, term, reason string, folders []
 }
 
 func TestTidyOldTerms(t *testing.T) {
-	all := uses(t)
+	all := places(t)
 	for _, o := range oldTerms {
 		count(t, all, o.old, "say "+o.now, nil, o.left)
 	}
 }
 
 func TestTidyOwnTerms(t *testing.T) {
-	all := uses(t)
+	all := places(t)
 	for _, o := range ownTerms {
 		count(t, all, o.term, "it means "+o.meaning+" alone", o.folders, o.elsewhere)
 	}
@@ -182,7 +182,7 @@ func TestTidyGlossary(t *testing.T) {
 	if !found {
 		t.Fatal("CONTRIBUTING.md has no section of words")
 	}
-	all := uses(t)
+	all := places(t)
 	var terms []string
 	for line := range strings.Lines(table) {
 		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
@@ -198,7 +198,7 @@ func TestTidyGlossary(t *testing.T) {
 		used := false
 		for w, places := range all {
 			used = used || isForm(w, term) && slices.ContainsFunc(places, func(p place) bool {
-				return !p.test && !isBelow(p.room, "testbed") && !isBelow(p.room, "scripts")
+				return !p.test && !isBelow(p.pkg, "testbed") && !isBelow(p.pkg, "scripts")
 			})
 		}
 		if !used {

@@ -25,8 +25,8 @@ func cancelCommand(g *cli.Global) *cobra.Command {
 		Use:     "cancel [-s SIGNAL] JOB...",
 		GroupID: "jobs",
 		Short:   "end jobs, or signal them",
-		Long: `Ends jobs: their ranks get CONT and TERM, and KILL after the job's kill-wait.
-With -s only that signal is sent, and the job goes on if it survives it.`,
+		Long: `Ends jobs. The ranks get CONT and TERM, and KILL after the job's kill-wait.
+With -s the ranks get only that signal, and a job whose ranks survive goes on.`,
 		Example:               "  filch cancel last\n  filch cancel 3-5\n  filch cancel -s USR1 7",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.MinimumNArgs(1),
@@ -74,7 +74,7 @@ With -s only that signal is sent, and the job goes on if it survives it.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print what became of it as JSON")
-	c.Flags().StringVarP(&name, "signal", "s", "", "send only this signal")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	c.Flags().StringVarP(&name, "signal", "s", "", "send the signal `SIG` and nothing else")
 	return c
 }

@@ -24,10 +24,10 @@ func configCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "config",
 		GroupID: "nodes",
-		Short:   "show the settings that a launcher here has, and where they came from",
-		Long: `Shows the settings that a launcher of this machine has when it is started now. A
-flag of filch up or filch join goes before the environment (FILCH_ and the key in
-capitals), that before the files, of which the last that exists counts:
+		Short:   "show the settings of launchers on this machine, and their origins",
+		Long: `Shows the settings of a launcher that is started on this machine now. A flag of
+filch up or filch join goes before the environment (FILCH_ and the key in capitals),
+and the environment before these files. A later file goes before an earlier file:
 
   /etc/filch/config.yaml                          of the machine
   ~/.config/filch/config.yaml                     of the user
@@ -35,14 +35,14 @@ capitals), that before the files, of which the last that exists counts:
 
 A file has lines like "slots: 4":
 
-  slots        slots of a node (default: a core each, or its share of the cores)
-  spare        keepers that stand ready for the next launch (default 1)
-  log_bytes    size of the launcher's log; two are kept (default 8 MiB)
-  store_bytes  what the node may keep of the shared store (0: 512 MiB)
-  debug        true: every message is in the log
+  slots        slots of a node (default: one per core of the node)
+  spare        idle keepers, ready for the next launch (default 1)
+  log_bytes    size of a log file of the launcher; two files are kept (default 8 MiB)
+  store_bytes  bytes of the shared store on this node (0: 512 MiB)
+  debug        true: the log has every message
 
-It needs no launcher. With an instance that has a node here the node's own flags
-count. XDG_CONFIG_HOME stands for ~/.config.`,
+No launcher has to run. For an instance with a node on this machine, the flags of
+that node count too. XDG_CONFIG_HOME, when set, replaces ~/.config.`,
 		Example: "  filch config --origin\n  filch config --origin --instance brave-otter",
 		RunE: func(*cobra.Command, []string) error {
 			list, err := settings(g)
@@ -66,7 +66,7 @@ count. XDG_CONFIG_HOME stands for ~/.config.`,
 			return t.Print()
 		},
 	}
-	c.Flags().BoolVar(&origin, "origin", false, "say where each value came from: flag, environment, file and line, or default")
+	c.Flags().BoolVar(&origin, "origin", false, "show the origin of each value: flag, environment, file and line, or default")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -110,7 +110,7 @@ func settings(g *cli.Global) ([]Setting, error) {
 	}
 	var list []Setting
 	if err := json.Unmarshal(out, &list); err != nil || code != 0 {
-		return nil, filch.Errorf(filch.Internal, "filchd ended with code %d and said no settings", code)
+		return nil, filch.Errorf(filch.Internal, "cannot read the settings: filchd ended with code %d", code)
 	}
 	return list, nil
 }

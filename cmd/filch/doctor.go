@@ -37,11 +37,11 @@ func doctorCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "doctor",
 		GroupID: "nodes",
-		Short:   "say what is wrong with the instance, and what to do",
-		Long: `Asks every node how it is, and names what is wrong: nodes that do not answer, a
-side that is cut off from most others, records with too few replicas or none, a
-disk that is full or slow, a clock that was set, builds that differ. Exits with 1
-when something does not work.`,
+		Short:   "find faults of the instance, and say how to mend them",
+		Long: `Asks every node for its state and names the faults: nodes that do not answer, nodes
+that are cut off from most others, records with too few replicas or none, disks that
+are full or slow, clocks that were set, builds that differ. Exits with 1 when
+something does not work.`,
 		Example: "  filch doctor\n  filch doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -127,17 +127,17 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 			found = append(found, finding{level, spec.FormatHosts(names) + verb + text, hint})
 		}
 	}
-	say("error", by["dead"], "dead: no sign of life, and a redial failed", "filch up on that machine starts its launchers again; what ran there is lost")
-	say("warning", by["suspect"], "suspected: no sign of life for two seconds", "no new work goes there; five seconds after the last sign of life a node is dead")
-	say("warning", by["gone"], "gone: its launcher is, and its machine answers", "filch up on that machine starts it again; five seconds after the last sign of life a node is dead")
-	say("warning", by["silent"], "silent: no answer to questions, though there are signs of life", "the machine may be overloaded; filch nodes shows what was last told")
-	say("warning", stuck, "short of slots: there are processes that cannot be killed", "they hang in the kernel, mostly on a file system; free them or reboot")
+	say("error", by["dead"], "dead: it sends no heartbeats and does not accept connections", "filch up on that machine starts the launchers again; the ranks and tasks that ran there are lost")
+	say("warning", by["suspect"], "suspect: no heartbeat for two seconds", "the node gets no new work, and counts as dead five seconds after the last heartbeat")
+	say("warning", by["gone"], "gone: the launcher has ended, and the machine answers", "filch up on that machine starts the launcher again; the node counts as dead five seconds after the last heartbeat")
+	say("warning", by["silent"], "silent: it sends heartbeats, but does not answer", "the machine may be overloaded; filch nodes shows the last known state")
+	say("warning", stuck, "short of slots: some processes cannot be killed", "the processes hang in the kernel, mostly on a file system; mend the file system or reboot")
 	found = append(found, examineDrains(drained, live)...)
 	if len(builds) > 1 {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
 	if live < bringup.PromisedNodes {
-		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nothing is promised when one dies", ui.Plural(live, "node"), bringup.PromisedNodes), ""})
+		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nodes, the death of one may lose records and jobs", ui.Plural(live, "node"), bringup.PromisedNodes), ""})
 	}
 	return found
 }
@@ -145,10 +145,10 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 // examineDrains names the draining nodes among live nodes.
 func examineDrains(drained []wire.NodeInfo, live int) (found []finding) {
 	for _, n := range drained {
-		found = append(found, finding{"warning", string(n.Node) + " drains" + bringup.DrainLine(n.Drain, time.Now()), "it starts nothing; filch drain --undo " + string(n.Node) + " ends that"})
+		found = append(found, finding{"warning", string(n.Node) + " drains" + bringup.DrainLine(n.Drain, time.Now()), "the node starts nothing; filch drain --undo " + string(n.Node) + " ends that"})
 	}
 	if len(drained) == live && live > 0 {
-		found = append(found, finding{"error", "all nodes drain: nothing is started", "filch drain --undo NODE has one take work again"})
+		found = append(found, finding{"error", "all nodes drain: no node starts work", "filch drain --undo NODE ends the drain of a node"})
 	}
 	return found
 }
@@ -162,29 +162,29 @@ func examineStore(all []wire.RosterInfo) (found []finding) {
 	own := all[0]
 	switch {
 	case !own.Known:
-		add("error", "it may just have begun; else it reaches none of the seats, or their disks are gone or damaged: filch roster recover --accept-loss", "%s has not heard of the roster: it has no records", own.Node)
+		add("error", "normal for a node that has just started; otherwise the node reaches no seat of the roster: start the nodes with the seats again; if their disks are gone or damaged: filch roster recover --accept-loss", "%s does not have the roster yet, and so no records", own.Node)
 	case !own.Majority:
-		add("error", "records cannot be written on this side; it heals by itself when the network does", "%s sees at most half of the %d members: it is cut off, or the others are dead", own.Node, len(own.Members))
+		add("error", "no records can be written on this side of the network; writing resumes when the network is back", "%s reaches at most half of the %d members: either the node is cut off, or the other members are dead", own.Node, len(own.Members))
 	}
 	if n := len(own.Lost); n > 0 {
-		add("error", "start the nodes again that had them; if their disks are gone: filch roster recover --accept-loss", "%d of %d shards have no replica left", n, own.Shards)
+		add("error", "start the nodes that had the replicas again; if their disks are gone: filch roster recover --accept-loss", "%d of %d shards have lost all replicas", n, own.Shards)
 	}
 	if own.Short > 0 {
-		add("warning", "this mends itself within seconds while enough nodes live", "%d of %d shards have fewer replicas than there could be, %d are growing", own.Short, own.Shards, own.Learning)
+		add("warning", "no action needed: while enough nodes live, the instance makes new replicas within seconds", "%d of %d shards have fewer replicas than the live nodes allow, %d are being copied", own.Short, own.Shards, own.Learning)
 	}
 	gone, unseated := lostSeats(all)
-	level, hint := "warning", "another node takes the seat when it is declared dead"
+	level, hint := "warning", "once that node counts as dead, another node takes the seat"
 	if own.Known && rosterLost(all) {
-		level, hint = "error", "without a majority of the seats nothing can be moved away from nodes that die: start them again; if their disks are gone or damaged: filch roster recover --accept-loss"
+		level, hint = "error", "without a majority of the seats, records cannot be moved away from dead nodes: start the nodes again; if their disks are gone or damaged: filch roster recover --accept-loss"
 	}
 	if n := len(gone); n > 0 {
 		add(level, hint, "%d of %d seats of the roster do not answer: %s", n, len(own.Seats), spec.FormatHosts(gone))
 	}
 	if n := len(unseated); n > 0 {
 		if level == "warning" {
-			hint = "its disk was damaged, or it was just seated; another node takes the seat"
+			hint = "the disk of the node was damaged, or the node has just got the seat; another node takes the seat"
 		}
-		add(level, hint, "%d of %d seats of the roster do not know what they promised: %s", n, len(own.Seats), spec.FormatHosts(unseated))
+		add(level, hint, "%d of %d seats of the roster have no record of their promises: %s", n, len(own.Seats), spec.FormatHosts(unseated))
 	}
 	for i := range all {
 		if !all[i].Silent {
@@ -214,15 +214,15 @@ func examineRoom(all []wire.RosterInfo) (found []finding) {
 		}
 		if r.Disk.Cut > 0 {
 			found = append(found, finding{
-				"warning", fmt.Sprintf("%s: the output of %s found no room on its disk", r.Node, ui.Plural(r.Disk.Cut, "task")),
-				"the tasks ran on; filch logs JOB and filch info JOB.TASK say which; make room on the disk of FILCH_LOCAL",
+				"warning", fmt.Sprintf("%s: the disk was too full for the output of %s", r.Node, ui.Plural(r.Disk.Cut, "task")),
+				"the tasks themselves ran on; filch logs JOB and filch info JOB.TASK name the tasks; make room on the disk of FILCH_LOCAL",
 			})
 		}
 	}
 	for _, d := range disks {
 		found = append(found, finding{
 			"warning", fmt.Sprintf("%s: the disk has %s free of %s (%d %%)", spec.FormatHosts(on[d]), sizeText(free[d]), sizeText(d.size), d.percent),
-			"make room on the disk of FILCH_LOCAL: output of tasks that finds none is cut, and without records no job begins",
+			"make room on the disk of FILCH_LOCAL: on a full disk, output of tasks is cut, and no job can be recorded or started",
 		})
 	}
 	return found
@@ -236,31 +236,31 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	h := &r.Here
 	full := h.QuotaBytes > 0 && float64(h.LiveBytes) > fullShare*float64(h.QuotaBytes)
 	if h.DiskTrouble != "" {
-		hint := "make room on the disk of FILCH_LOCAL; the launcher tries again by itself"
+		hint := "make room on the disk of FILCH_LOCAL; the launcher keeps trying"
 		if !strings.Contains(h.DiskTrouble, unix.ENOSPC.Error()) && !strings.Contains(h.DiskTrouble, unix.EDQUOT.Error()) {
-			hint = "look at the disk of FILCH_LOCAL, and who may write there; the launcher tries again by itself"
+			hint = "check the disk of FILCH_LOCAL and its permissions; the launcher keeps trying"
 		}
 		if full {
-			hint = "with more in FILCH_STORE_BYTES, `filch down --here` and `filch up` there, one node after the other"
+			hint = "set a larger FILCH_STORE_BYTES, then `filch down --here` and `filch up` there, one node after the other"
 		}
-		add("error", hint, "the disk takes no records: %s", h.DiskTrouble)
+		add("error", hint, "cannot write records to the disk: %s", h.DiskTrouble)
 	}
 	if h.Mirror != "" {
-		add("error", "tasks that run once begin when it is written; until then filch up --resume may have to do again what has ended",
-			"the queue's mirror is not written: %s; %s wait for it", h.Mirror, ui.Plural(int(h.MirrorHeld), "task"))
+		add("error", "--once tasks start when the mirror is written; if the instance ends before that, filch up --resume may repeat finished tasks",
+			"cannot write the mirror of the queue: %s; %s wait for the mirror", h.Mirror, ui.Plural(int(h.MirrorHeld), "task"))
 	}
 	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
-		add("warning", "FILCH_LOCAL should be on a disk of the node that little else uses", "the disk is slow: a record took %s to be on it", ui.ShortTime(s))
+		add("warning", "put FILCH_LOCAL on a disk of the node that is little used otherwise", "the disk is slow: writing a record took %s", ui.ShortTime(s))
 	}
 	if full {
-		add("error", "the oldest ended jobs are dropped; if that is not enough, cancel some, or set FILCH_STORE_BYTES and start the launcher again",
-			"its records take %s of %s: it takes no more jobs but attached runs", sizeText(h.LiveBytes), sizeText(h.QuotaBytes))
+		add("error", "the launcher drops the oldest jobs that have ended; if that is not enough, cancel jobs, or set FILCH_STORE_BYTES and start the launcher again",
+			"records take %s of %s: the node accepts attached runs, and no other jobs", sizeText(h.LiveBytes), sizeText(h.QuotaBytes))
 	}
 	if h.SkippedBytes > 0 {
-		add("warning", "other replicas have them, where there are any; look at the disk", "%s of its records could not be read when it began", sizeText(h.SkippedBytes))
+		add("warning", "other replicas, if there are any, still have the records; check the disk", "the launcher could not read %s of the records when it started", sizeText(h.SkippedBytes))
 	}
 	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
-		add("warning", "no promise depends on it, but the times in ps and logs do", "its clock was set by %s while the launcher ran", ui.ShortTime(j.Abs()))
+		add("warning", "filch works, but times in ps and logs may be wrong", "the clock was set by %s while the launcher ran", ui.ShortTime(j.Abs()))
 	}
 	return found
 }

@@ -15,12 +15,12 @@ func TestDoctorOfADisk(t *testing.T) {
 		here       wire.StoreHere
 		text, hint string
 	}{
-		{"no room", wire.StoreHere{DiskTrouble: "write a.log: no space left on device; 2 entries of 9 bytes wait in memory"}, "n1: the disk takes no records: write a.log: no space", "make room on the disk"},
-		{"not writable", wire.StoreHere{DiskTrouble: "open a.log: operation not permitted"}, "n1: the disk takes no records: open a.log: operation", "look at the disk of FILCH_LOCAL, and who may write there"},
-		{"quota", wire.StoreHere{DiskTrouble: "full", QuotaBytes: 4 << 20, LiveBytes: 4 << 20}, "n1: the disk takes no records: full", "with more in FILCH_STORE_BYTES"},
-		{"one byte", wire.StoreHere{SkippedBytes: 1}, "n1: 1 byte of its records could not be read", "other replicas"},
-		{"few", wire.StoreHere{SkippedBytes: 481}, "n1: 481 bytes of its records could not be read", "other replicas"},
-		{"many", wire.StoreHere{SkippedBytes: 12 << 10}, "n1: 12K of its records could not be read", "other replicas"},
+		{"no room", wire.StoreHere{DiskTrouble: "write a.log: no space left on device; 2 entries of 9 bytes wait in memory"}, "n1: cannot write records to the disk: write a.log: no space", "make room on the disk"},
+		{"not writable", wire.StoreHere{DiskTrouble: "open a.log: operation not permitted"}, "n1: cannot write records to the disk: open a.log: operation", "check the disk of FILCH_LOCAL and its permissions"},
+		{"quota", wire.StoreHere{DiskTrouble: "full", QuotaBytes: 4 << 20, LiveBytes: 4 << 20}, "n1: cannot write records to the disk: full", "set a larger FILCH_STORE_BYTES"},
+		{"one byte", wire.StoreHere{SkippedBytes: 1}, "n1: the launcher could not read 1 byte of the records", "other replicas"},
+		{"few", wire.StoreHere{SkippedBytes: 481}, "n1: the launcher could not read 481 bytes of the records", "other replicas"},
+		{"many", wire.StoreHere{SkippedBytes: 12 << 10}, "n1: the launcher could not read 12K of the records", "other replicas"},
 	} {
 		found := examineDisk(&wire.RosterInfo{Node: "n1", Here: c.here})
 		if len(found) == 0 || !strings.HasPrefix(found[0].Text, c.text) || !strings.HasPrefix(found[0].Hint, c.hint) {
@@ -39,7 +39,7 @@ func TestDoctorOfRoom(t *testing.T) {
 	for _, f := range found {
 		texts = append(texts, f.Level+" "+f.Text)
 	}
-	want := "warning n2: the output of 14 tasks found no room on its disk\nwarning n[1-2]: the disk has 9216K free of 100M (9 %)"
+	want := "warning n2: the disk was too full for the output of 14 tasks\nwarning n[1-2]: the disk has 9216K free of 100M (9 %)"
 	if got := strings.Join(texts, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -26,13 +26,13 @@ func historyCommand(g *cli.Global) *cobra.Command {
 		Use:     "history",
 		GroupID: "jobs",
 		Short:   "list the jobs that have ended",
-		Long: `Lists the jobs that have ended, with their times and counts, the last one to end
-at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.`,
+		Long: `Lists the jobs that have ended, with times and counts. The job that ended last is at
+the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.`,
 		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if most < 0 {
-				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: there is no such number of jobs", most))
+				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
 			}
 			c, err := g.Dial()
 			if err != nil {
@@ -57,7 +57,7 @@ at the bottom. The nodes keep so many of them as FILCH_STORE_BYTES has room for.
 		},
 	}
 	c.Flags().IntVarP(&most, "last", "n", 0, "only the last `N`")
-	c.Flags().BoolVar(&bad, "bad", false, "only those that did not end well")
+	c.Flags().BoolVar(&bad, "bad", false, "only jobs that did not end well")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -23,9 +23,9 @@ func psCommand(g *cli.Global) *cobra.Command {
 		Use:     "ps",
 		GroupID: "jobs",
 		Short:   "list jobs",
-		Long: `Lists the jobs that wait or run, the newest last; with -a also those that have
-ended. A job's number can be given to every other command, and so can last. What
-tasks started with filch run is listed with --steps alone: there may be thousands.`,
+		Long: `Lists the jobs that wait or run, the newest last; with -a also jobs that have ended.
+All other commands take the number of a job, or last for the newest job. Runs that
+tasks started are listed only with --steps: there may be thousands.`,
 		Example: "  filch ps\n  filch ps -a --json\n  filch ps --steps",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.Dial()
@@ -62,7 +62,7 @@ tasks started with filch run is listed with --steps alone: there may be thousand
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended")
-	c.Flags().BoolVar(&steps, "steps", false, "also the steps of tasks")
+	c.Flags().BoolVar(&steps, "steps", false, "also the runs that tasks started as steps")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -102,7 +102,7 @@ func sayLacks(c *client.Client, all bool) error {
 	for _, r := range list {
 		dropped += r.Here.Dropped
 		if r.Trouble != "" && r.Node == list[0].Node {
-			ui.Say("warning: jobs may be missing here, or be shown as they were: " + r.Trouble)
+			ui.Say("warning: jobs may be missing from this list, or out of date: " + r.Trouble)
 		}
 	}
 	if dropped > 0 {
@@ -110,7 +110,7 @@ func sayLacks(c *client.Client, all bool) error {
 		if dropped == 1 {
 			verb = " was"
 		}
-		ui.Say(ui.Plural(dropped, "ended job") + verb + " dropped, the oldest, since the nodes keep only so much (FILCH_STORE_BYTES)")
+		ui.Say(ui.Plural(dropped, "ended job") + verb + " dropped: the oldest go when FILCH_STORE_BYTES is used up")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func infoCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "info JOB[.TASK]...",
 		GroupID: "jobs",
-		Short:   "show all that is known of a job, or of one task",
+		Short:   "show everything about a job, or about one task",
 		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -265,8 +265,9 @@ func explainCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "explain JOB",
 		GroupID: "jobs",
-		Short:   "say why a job stands where it stands",
-		Long:    "Says what a waiting job has, what it misses, and who holds that, node by node.",
+		Short:   "say why a job does not run, or how far it is",
+		Long: `Says how many slots a waiting job holds, how many are missing, and which jobs hold
+the other slots, node by node.`,
 		Example: "  filch explain last",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

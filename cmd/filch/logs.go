@@ -32,10 +32,10 @@ func logsCommand(g *cli.Global) *cobra.Command {
 		Use:     "logs [-f] [-l] JOB[.RANK]",
 		GroupID: "jobs",
 		Short:   "show what a detached job printed",
-		Long: `Shows what the ranks of a detached job printed, or one rank of it; or what tasks
-printed that write to no file of their own, or one task. With -f it goes on until
-the job has ended. On a terminal, control characters but tabs and line ends are
-shown as escapes; through a pipe all comes as it was printed.`,
+		Long: `Shows the output of a detached job, of one rank, or of tasks. Output that a job wrote
+to files of its own (-o, -e) is not shown. With -f, filch logs goes on until the job
+has ended. A terminal gets control characters, except tabs and line ends, as escapes;
+a pipe gets the output unchanged.`,
 		Example:               "  filch logs last\n  filch logs -f 7.3\n  filch logs 8 --failed --grep error",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
@@ -56,7 +56,7 @@ shown as escapes; through a pipe all comes as it was printed.`,
 				return showPrinted(c, id, want, follow, label)
 			}
 			if want != (choice{}) {
-				return ui.Misused(filch.Errorf(filch.Invalid, "--failed and --grep are for jobs of tasks, and job %d is a %s", id.Job, j.Kind))
+				return ui.Misused(filch.Errorf(filch.Invalid, "--failed and --grep need a job of tasks, and job %d is a %s", id.Job, j.Kind))
 			}
 			s := &runclient.Sink{Out: ui.Sanitized(os.Stdout), Err: ui.Sanitized(os.Stderr), Label: label}
 			return errors.Join(showLog(c, id, s, follow), ui.Flush(s.Out), ui.Flush(s.Err))
@@ -64,7 +64,7 @@ shown as escapes; through a pipe all comes as it was printed.`,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
 	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank or task")
-	c.Flags().BoolVar(&want.failed, "failed", false, "only of tasks that did not end well")
+	c.Flags().BoolVar(&want.failed, "failed", false, "only the output of tasks that did not end well")
 	c.Flags().StringVar(&pattern, "grep", "", "only lines that match `RE`")
 	return c
 }
@@ -105,12 +105,12 @@ func showLog(c *client.Client, id cli.JobRank, s *runclient.Sink, follow bool) e
 			return err
 		}
 		if chunk.Lost > 0 {
-			ui.Warn(fmt.Sprintf("%d bytes in front of this were dropped to stay within the limit", chunk.Lost))
+			ui.Warn(fmt.Sprintf("%d bytes of earlier output were dropped: the log is limited", chunk.Lost))
 		}
 		for _, n := range chunk.Missing {
 			if !missing[n] {
 				missing[n] = true
-				ui.Warn(fmt.Sprintf("the output of job %d on node %s cannot be had: it is kept there, and the node is gone or has dropped it", id.Job, n))
+				ui.Warn(fmt.Sprintf("cannot read the output of job %d on node %s: the node is gone, or has dropped the output", id.Job, n))
 			}
 		}
 		for _, p := range chunk.Pieces {
@@ -144,9 +144,9 @@ func attachCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "attach [-l] JOB",
 		GroupID: "jobs",
-		Short:   "follow a detached job to its end",
-		Long: `Shows what a detached job printed so far and then what it prints, until it has
-ended, and exits with its exit code. Ctrl-C leaves; the job goes on.`,
+		Short:   "show the output of a detached job until its end",
+		Long: `Shows the output of a detached job, from its beginning until the job has ended, and
+exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
 		Example:               "  filch run --detach -n 4 ./long\n  filch attach last",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),

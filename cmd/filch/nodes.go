@@ -20,11 +20,18 @@ func nodesCommand(g *cli.Global) *cobra.Command {
 		Use:     "nodes",
 		GroupID: "nodes",
 		Short:   "list the nodes of the instance",
-		Long: `Lists every node that the launcher of this node knows of, with its slots, those
-that nobody has, and its state: up, suspect (no sign of life for two seconds: it
-gets no new work), gone (its launcher is, and its machine answers: what others need
-of it moves at once), draining, dead or left. * marks the node that answered. Below
-stands why nodes drain.`,
+		Long: `Lists every node that the answering node knows, with its slots, its free slots, and
+its state:
+
+  up        takes work
+  suspect   no heartbeat for two seconds: gets no new work
+  gone      the launcher has ended, but the machine answers: other nodes take over
+            the tasks and records at once
+  draining  starts no new work; the reason is below the list
+  dead      no heartbeat for five seconds: ranks and tasks there are lost
+  left      has left the instance
+
+* marks the node that answered.`,
 		Example: "  filch nodes\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.Dial()

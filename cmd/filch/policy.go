@@ -18,10 +18,11 @@ func policyCommand(g *cli.Global) *cobra.Command {
 		Use:     "policy [mlb|mdl|rlds|flds[:KEY=VALUE,...]]",
 		GroupID: "jobs",
 		Short:   "show or change how tasks of workflows are placed",
-		Long: `Shows the scheduling policy of every node and what is in its queues, or changes
-it for the whole instance while tasks run: what is queued is placed anew. It says
-when the task of a workflow goes to the node that has its input, and is kept from
-thieves there; see docs/tasks.md. * marks the node that answered.`,
+		Long: `Shows the scheduling policy of every node and the lengths of its queues, or changes
+the policy of the whole instance while tasks run: queued tasks are placed again. The
+policy decides when a task of a workflow goes to the node that has the input of the
+task, and when other nodes may not steal the task from there; see docs/tasks.md.
+* marks the node that answered.`,
 		Example: `  filch policy
   filch policy mdl
   filch policy flds:threshold=12.5M,tt=10s,guess=200ms`,
@@ -43,7 +44,7 @@ thieves there; see docs/tasks.md. * marks the node that answered.`,
 			}
 			for _, n := range list {
 				if n.Silent && len(args) > 0 {
-					ui.Say("warning: " + ui.Clean(string(n.Node)) + " did not answer; it looks for the policy when it is back")
+					ui.Say("warning: " + ui.Clean(string(n.Node)) + " did not answer; the node reads the policy when it is back")
 				}
 			}
 			switch {

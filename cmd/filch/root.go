@@ -64,13 +64,13 @@ func newRoot() *cobra.Command {
 	g := &cli.Global{}
 	root := &cobra.Command{
 		Use:   "filch",
-		Short: "start MPI programs and tasks on a set of nodes, with no server",
-		Long: `filch starts MPI programs and tasks inside a set of nodes. There is no server:
-every node runs the same launcher, and a job finds its slots by stealing them.`,
+		Short: "start MPI programs and tasks on a set of nodes, without a server",
+		Long: `filch starts MPI programs and tasks on a set of nodes. There is no server: every
+node runs the same launcher, and a job gathers slots by stealing them from nodes.`,
 		Example: `  filch up                       start launchers on this machine
   filch run -n 4 hostname        run four ranks
   filch nodes                    see the nodes
-  filch down                     stop it all`,
+  filch down                     stop all launchers`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -82,7 +82,7 @@ every node runs the same launcher, and a job finds its slots by stealing them.`,
 		},
 	}
 	root.PersistentFlags().StringVar(&g.Instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
-	root.PersistentFlags().StringVar(&g.Node, "node", "", "ask the launcher of this node, where several run on one machine")
+	root.PersistentFlags().StringVar(&g.Node, "node", "", "ask the launcher of this node, when several run on one machine")
 	_ = root.PersistentFlags().MarkHidden("node")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return ui.Misused(filch.Errorf(filch.Invalid, "%s", ui.Clean(err.Error())).WithHint("%s --help", cmd.CommandPath()))
@@ -137,10 +137,9 @@ func runCommand() *cobra.Command {
 		Use:     "run [OPTIONS] COMMAND [ARGUMENTS] [: [OPTIONS] COMMAND ...]",
 		GroupID: "run",
 		Short:   "run a parallel program",
-		Long: `Runs a program as N ranks on the slots of the instance. The options have the
-meaning that they have in Slurm's srun and end at the command. The exit code is
-that of the first rank that ended badly, which ends the job (with -K0 the others
-go on); see docs/exit-codes.md.`,
+		Long: `Runs a program as N ranks on the slots of the instance. The options mean the same as
+srun's, and end at the command. The first rank that ends badly ends the job and gives
+the exit code; with -K0 the other ranks go on. See docs/exit-codes.md.`,
 		Example: `  filch run -n 16 ./solver in.nml
   filch run -N 4 --ntasks-per-node=2 -l hostname
   filch run -n 1 ./master : -n 8 ./worker

@@ -24,10 +24,10 @@ func rosterCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "roster",
 		GroupID: "nodes",
-		Short:   "show where the instance keeps its records",
-		Long: `Jobs are records in a store that all nodes share. The store is cut into shards,
-each on three nodes; who has which is written in the roster, which one, three or
-five of the nodes, its seats, decide by majority. Shows the roster as the node
+		Short:   "show which nodes keep the records of the instance",
+		Long: `Shows the roster, as the answering node (*) knows it, and what each node keeps. Jobs
+are records in a store that all nodes share. The store is cut into shards, each with
+replicas on three nodes. The roster says which nodes have the replicas of a shard;
 sees it that answers (*), and what each node keeps.
 
 With --lookup KEY it shows instead how the node that answers finds a node, or the
@@ -67,7 +67,7 @@ func queryRoster(c *client.Client) ([]wire.RosterInfo, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, filch.Errorf(filch.Internal, "the launcher said nothing of its store")
+		return nil, filch.Errorf(filch.Internal, "the launcher did not describe its store")
 	}
 	return list, nil
 }
@@ -75,7 +75,7 @@ func queryRoster(c *client.Client) ([]wire.RosterInfo, error) {
 func printRoster(list []wire.RosterInfo) error {
 	own := list[0]
 	if !own.Known {
-		ui.Printf("this node has not heard of a roster yet\n")
+		ui.Printf("this node does not have a roster yet\n")
 	} else {
 		ui.Printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
 			ui.Plural(own.Shards, "shard"), ui.Plural(len(own.Members), "member"))
@@ -176,7 +176,7 @@ func recoverCommand(g *cli.Global) *cobra.Command {
 	accept := false
 	c := &cobra.Command{
 		Use:   "recover --accept-loss",
-		Short: "give up what is lost of the store for good",
+		Short: "go on without the records that are lost",
 		Long: `Makes the shards anew of which every replica was lost, so that the instance can go
 on: with what damaged disks of live nodes still have of them, and else empty. Other
 records of jobs in them are gone for good: such jobs are no longer listed, and
@@ -206,28 +206,28 @@ side of a broken network.`,
 			seats := rosterLost(list)
 			switch {
 			case len(own.Lost) == 0 && !seats:
-				ui.Printf("neither the roster nor a shard is lost: nothing to do\n")
+				ui.Printf("neither the roster nor any shard is lost: nothing to do\n")
 				return nil
 			case !accept && seats:
-				return ui.Misused(filch.Errorf(filch.Invalid, "the roster is lost: %s; to begin it anew from what the nodes that live know takes --accept-loss", saySeats(&own, gone, unseated)).
-					WithHint("first try to start the nodes again that had it; what goes on at nodes that this one cannot reach is given up"))
+				return ui.Misused(filch.Errorf(filch.Invalid, "the roster is lost: %s; --accept-loss starts a new roster from the newest copy on a live node", saySeats(&own, gone, unseated)).
+					WithHint("first try to start the nodes with the seats again; changes made on unreachable nodes are lost"))
 			case !accept:
-				return ui.Misused(filch.Errorf(filch.Invalid, "%d of %d shards are lost; to go on without their records takes --accept-loss", len(own.Lost), own.Shards).
-					WithHint("first try to start the nodes again that had them"))
+				return ui.Misused(filch.Errorf(filch.Invalid, "%d of %d shards are lost; --accept-loss goes on without their records", len(own.Lost), own.Shards).
+					WithHint("first try to start the nodes that had the replicas again"))
 			}
 			var r wire.RecoverInfo
 			if err := cli.Ask(c, recoverWait, &r, wire.VerbRecover); err != nil {
 				return err
 			}
 			if r.Anew {
-				ui.Printf("the roster is begun anew by %s\n", own.Node)
-				ui.Printf("filch roster shows what is back; shards that stay lost wait for the disks of other nodes: to give them up run this again\n")
+				ui.Printf("%s has started a new roster\n", own.Node)
+				ui.Printf("filch roster shows which shards are back; other shards wait for the disks of other nodes: to give these shards up, run the command again\n")
 				return nil
 			}
 			ui.Printf("%s made anew\n", ui.Plural(r.Shards, "shard"))
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&accept, "accept-loss", false, "give up what is lost")
+	c.Flags().BoolVar(&accept, "accept-loss", false, "go on without the lost records")
 	return c
 }

@@ -26,20 +26,21 @@ func shimCommand() *cobra.Command {
 		Use:     "shim",
 		GroupID: "run",
 		Short:   "put srun, mpiexec and mpirun in front of the real ones",
-		Long: `Scripts that call srun, mpiexec or mpirun run through the instance, unchanged, when
-links to filch with these names stand in front of PATH. See docs/shims.md.`,
+		Long: `Unchanged scripts that call srun, mpiexec or mpirun start their programs in the
+instance, when a folder with links of these names to filch is first in PATH. See
+docs/shims.md.`,
 		Example: "  filch shim install ~/shims",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	install := &cobra.Command{
 		Use:   "install DIR",
-		Short: "make links to filch with the names of other launchers",
-		Long: `Makes links to this filch in a folder, named srun, mpiexec and mpirun. With the
-folder in front of PATH, scripts that call them run through the instance, without
-a change: with the exit codes, labels and file patterns of the real ones, inside a
-job as its steps. What a shim cannot do it says, and hands to the real command. See
-docs/shims.md.`,
+		Short: "make links named srun, mpiexec and mpirun to filch",
+		Long: `Makes links named srun, mpiexec and mpirun to this filch in a folder. With the folder
+first in PATH, unchanged scripts that call these commands start their programs in the
+instance, with the exit codes, labels and file patterns of the real commands; inside
+a job, as steps of the job. A shim that meets an option that it cannot serve says so
+and starts the real command. See docs/shims.md.`,
 		Example: `  filch shim install ~/shims
   PATH=~/shims:$PATH filch up -- ./campaign.sh`,
 		Args: cobra.ExactArgs(1),
@@ -52,7 +53,7 @@ docs/shims.md.`,
 			}
 			for _, s := range shims.SlurmShims() {
 				if path, err := cli.RealCommand(s.Name); err == nil {
-					fmt.Printf("note  %s is here too: in front of it, these commands speak of the instance and not of Slurm\n", path)
+					fmt.Printf("note  %s is on this machine too: with the folder first in PATH, these commands show the instance and not Slurm\n", path)
 					break
 				}
 			}
@@ -68,7 +69,7 @@ docs/shims.md.`,
 func installShims(dir string, list []shims.Shim) error {
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot tell where this binary is: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, ui.Cause(err))
@@ -88,7 +89,7 @@ func installShims(dir string, list []shims.Shim) error {
 	if err != nil {
 		return filch.Errorf(filch.Internal, "cannot tell where %s is: %s", dir, err.Error())
 	}
-	fmt.Printf("%s in %s lead to filch now; use them with PATH=%s:$PATH\n", strings.Join(made, ", "), dir, here)
+	fmt.Printf("made %s in %s, links to filch; to use the links: PATH=%s:$PATH\n", strings.Join(made, ", "), dir, here)
 	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), here) {
 		return nil
 	}

@@ -60,18 +60,18 @@ func eachPrinted(c *client.Client, id cli.JobRank, want choice, follow bool, f f
 				if err := cli.Ask(c, printedWait, &chunk, wire.VerbPrinted, string(n.Node), id.Job.String(), task, failed, cursors[n.Node]); err != nil {
 					if !silent[n.Node] {
 						silent[n.Node] = true
-						ui.Warn(fmt.Sprintf("what tasks of job %d printed on %s cannot be had: %s", id.Job, n.Node, err.Error()))
+						ui.Warn(fmt.Sprintf("cannot read the output of tasks of job %d on %s: %s", id.Job, n.Node, err.Error()))
 					}
 					break
 				}
 				if chunk.Gone > 0 {
-					ui.Warn(fmt.Sprintf("%d bytes of what tasks of job %d printed on %s are gone: a node keeps the latest output only", chunk.Gone, id.Job, n.Node))
+					ui.Warn(fmt.Sprintf("%d bytes of output of job %d on %s were dropped: a node keeps only the latest output", chunk.Gone, id.Job, n.Node))
 				}
 				if chunk.Cut > 0 {
-					ui.Warn(fmt.Sprintf("the output of %s of job %d is cut: the disk of %s had no room for it; filch doctor shows the room there is", ui.Plural(chunk.Cut, "task"), id.Job, n.Node))
+					ui.Warn(fmt.Sprintf("the output of %s of job %d is cut: the disk of %s was full; filch doctor shows the free space", ui.Plural(chunk.Cut, "task"), id.Job, n.Node))
 				}
 				if chunk.Bad > 0 {
-					ui.Warn(fmt.Sprintf("%s of output on %s could not be read and are skipped", ui.Plural(chunk.Bad, "block"), n.Node))
+					ui.Warn(fmt.Sprintf("%s of output on %s could not be read and were left out", ui.Plural(chunk.Bad, "block"), n.Node))
 				}
 				cursors[n.Node], more = chunk.Next, !chunk.End
 				for _, p := range chunk.Pieces {
@@ -141,9 +141,9 @@ func exportCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "export JOB FOLDER",
 		GroupID: "jobs",
-		Short:   "write what tasks printed into files, one for each",
-		Long: `Writes what the tasks of a job printed, which their nodes keep together, into
-files TASK.stdout and TASK.stderr of a folder that must be empty or new.`,
+		Short:   "write the output of tasks into files",
+		Long: `Writes the kept output of every task of a job into the files TASK.stdout and
+TASK.stderr of a folder, which must be new or empty.`,
 		Example: "  filch export last output\n  filch export 7 bad --failed",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -155,7 +155,7 @@ files TASK.stdout and TASK.stderr of a folder that must be empty or new.`,
 			return export(c, id, args[1], choice{failed: failed})
 		},
 	}
-	c.Flags().BoolVar(&failed, "failed", false, "only of tasks that did not end well")
+	c.Flags().BoolVar(&failed, "failed", false, "only tasks that did not end well")
 	return c
 }
 
@@ -208,7 +208,7 @@ func printTask(t launcher.Task) {
 		ui.Printf("%-10s %s\n", "node", ui.Clean(string(t.Node)))
 		more := ""
 		if t.Maybe {
-			more = ", and perhaps one before them that was not recorded"
+			more = ", and perhaps an earlier start that was not recorded"
 		}
 		ui.Printf("%-10s %d%s\n", "attempts", t.Attempts, more)
 	}
@@ -217,7 +217,7 @@ func printTask(t launcher.Task) {
 		ui.Printf("%-10s %s\n", "elapsed", ui.ShortTime(time.Duration(t.Took*float64(time.Second))))
 		cut := ""
 		if t.Cut {
-			cut = ", cut: the disk of " + ui.Clean(string(t.Node)) + " had no room for the rest"
+			cut = ", cut: the disk of " + ui.Clean(string(t.Node)) + " was full"
 		}
 		ui.Printf("%-10s %d bytes%s\n", "output", t.Bytes, cut)
 	}

@@ -18,7 +18,7 @@ func versionCommand(*cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
 		GroupID: "nodes",
-		Short:   "print the version and commit of this binary, and its wire version",
+		Short:   "print the version, the commit and the wire version of this binary",
 		Example: "  filch version\n  filch version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {

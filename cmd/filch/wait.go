@@ -20,8 +20,8 @@ func waitCommand(g *cli.Global) *cobra.Command {
 		Use:     "wait JOB...",
 		GroupID: "jobs",
 		Short:   "wait until jobs have ended",
-		Long: `Waits until all the jobs have ended and exits with the exit code of the first
-that was not 0, in the order given; with 0 when all were well.`,
+		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
+else the code of the first job, in the order given, that did not.`,
 		Example: "  filch wait last\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -51,8 +51,8 @@ that was not 0, in the order given; with 0 when all were well.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not say what went wrong")
-	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after this time, as for run -t; exits with 124")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
+	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `LIMIT`, written as for filch run -t, and exit with 124")
 	return c
 }
 

@@ -57,7 +57,7 @@ func run(args []string) error {
 		return configMain(args[1], args[2])
 	}
 	if len(args) != 1 {
-		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("it is started by `filch up`")
+		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("`filch up` starts filchd")
 	}
 	if args[0] == "--version" {
 		fmt.Printf("filchd %s (commit %s), wire version %d\n", filch.Version, commit, wire.Version)

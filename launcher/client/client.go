@@ -132,5 +132,5 @@ func (c *Client) Store(wait time.Duration, ops ...dht.Op) ([]dht.Result, error) 
 const storeSlack = 2 * time.Second
 
 func gone(verb string) error {
-	return filch.Errorf(filch.Unavailable, "the launcher went away before it answered %s", verb)
+	return filch.Errorf(filch.Unavailable, "the launcher closed the connection before answering %s", verb)
 }

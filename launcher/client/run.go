@@ -141,14 +141,14 @@ var errEnded = errors.New("the run has ended")
 
 // redial looks for the restarted launcher and continues the run.
 func (r *Run) redial() error {
-	lost := filch.Errorf(filch.Unavailable, "the launcher went away")
+	lost := filch.Errorf(filch.Unavailable, "the launcher closed the connection")
 	old := r.current()
 	old.Close()
 	if r.ended {
 		return errEnded
 	}
 	if r.Job == 0 {
-		return lost.WithHint("it is not known whether the job was accepted; `filch ps` shows it")
+		return lost.WithHint("the job may have been accepted; `filch ps` shows whether it was")
 	}
 	for end := time.Now().Add(RedialWait); time.Now().Before(end); time.Sleep(redialPause) {
 		c, err := DialDir(old.Dir, r.build)
@@ -160,7 +160,7 @@ func (r *Run) redial() error {
 		}
 		c.Close()
 	}
-	return filch.Errorf(filch.Unavailable, "the launcher of %s went away and was not back within %v: job %d is killed", old.Dir.Node, RedialWait, r.Job).
+	return filch.Errorf(filch.Unavailable, "the launcher of %s ended and was not back within %v: job %d is killed", old.Dir.Node, RedialWait, r.Job).
 		WithHint("its log is %s", old.Dir.Log())
 }
 

@@ -49,7 +49,7 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 	for {
 		f, err := t.client.conn.Read()
 		if err != nil {
-			return launcher.TaskNews{}, filch.Errorf(filch.Unavailable, "the launcher went away").
+			return launcher.TaskNews{}, filch.Errorf(filch.Unavailable, "the launcher closed the connection").
 				WithHint("job %d goes on: filch wait %d asks another launcher", t.Job, t.Job)
 		}
 		switch f.Kind {

@@ -158,9 +158,9 @@ func TestFilesRefused(t *testing.T) {
 		{"slots:\n", "user.yaml:1: slots has no value", ""},
 		{"debug: perhaps", `user.yaml:1: debug is "perhaps", not true or false`, ""},
 		{"slots: 1\n debug: true", "user.yaml:2: this is no YAML of this form", ""},
-		{"- slots", "user.yaml:1: it holds no settings", ""},
+		{"- slots", "user.yaml:1: the file has no settings", ""},
 		{"a: &a [x]", "user.yaml:1: this is no YAML of this form: anchors", ""},
-		{strings.Repeat("#", 1<<17), "user.yaml: it has more than 65536 bytes", ""},
+		{strings.Repeat("#", 1<<17), "user.yaml: the file has more than 65536 bytes", ""},
 	} {
 		files := settingsFiles(t, "", c.text)
 		_, err := config.Show(files, "")
@@ -173,7 +173,7 @@ func TestFilesRefused(t *testing.T) {
 	if err := os.Chmod(files[1], 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Show(files, ""); err == nil || !strings.Contains(err.Error(), "others may write it") {
+	if _, err := config.Show(files, ""); err == nil || !strings.Contains(err.Error(), "other users may write it") {
 		t.Errorf("a file that others may write: got %v", err)
 	}
 	if _, err := config.Show(config.Files{t.TempDir()}, ""); err == nil || !strings.Contains(err.Error(), "not a file") {

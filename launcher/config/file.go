@@ -47,7 +47,7 @@ func readFile(path string) (*file, error) {
 	dec.UseNumber()
 	here := func() int { return 1 + bytes.Count(asJSON[:dec.InputOffset()], []byte("\n")) }
 	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
-		return nil, badFile(path, here(), "it holds no settings like \"slots: 4\"")
+		return nil, badFile(path, here(), "the file has no settings like \"slots: 4\"")
 	}
 	for dec.More() {
 		key, err := dec.Token()
@@ -118,7 +118,7 @@ func readOwn(path string) ([]byte, error) {
 	case s.Uid != 0 && int(s.Uid) != os.Getuid():
 		return nil, filch.Errorf(filch.Denied, "cannot use %s: it belongs to uid %d, not to root or %d", path, s.Uid, os.Getuid())
 	case s.Mode&0o022 != 0:
-		return nil, filch.Errorf(filch.Denied, "cannot use %s: its mode is %04o, others may write it", path, s.Mode&0o7777).
+		return nil, filch.Errorf(filch.Denied, "cannot use %s: its mode is %04o, other users may write it", path, s.Mode&0o7777).
 			WithHint("chmod go-w %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(fd, maxFile+1))
@@ -126,7 +126,7 @@ func readOwn(path string) ([]byte, error) {
 		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
 	}
 	if len(b) > maxFile {
-		return nil, badFile(path, 0, "it has more than %d bytes", maxFile)
+		return nil, badFile(path, 0, "the file has more than %d bytes", maxFile)
 	}
 	return b, nil
 }

@@ -167,7 +167,7 @@ func TestHungMirrorHasAVoice(t *testing.T) {
 		if err != nil || json.Unmarshal(b, &e) != nil {
 			return false // it may not be recorded yet
 		}
-		return strings.HasPrefix(e.Text, "3 tasks that run once wait until the queue's mirror tells of them: the file system of ") && e.State != "running"
+		return strings.HasPrefix(e.Text, "3 --once tasks wait until the mirror of the queue has recorded them: the file system of ") && e.State != "running"
 	})
 	if n := len(f.tasks()); n != 0 {
 		t.Errorf("%d tasks that run once began, of which the mirror does not tell", n)

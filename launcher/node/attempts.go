@@ -375,13 +375,13 @@ func (a *attempts) repeatAll(t *local.Turn, j *job) {
 		}
 		if s.back <= t.Now {
 			a.lost.endLost(t, j, r.launch.Participant(i)) // in case the ranks still run
-			a.onParticipantLost(t, j, i, "its launcher came back without them")
+			a.onParticipantLost(t, j, i, "the launcher came back without the ranks")
 			if j.run != r || s.done {
 				continue
 			}
 		}
 		if s.again <= t.Now && s.wait >= RepeatMax && !a.Alive(r.launch.Nodes[i].Node) {
-			a.onParticipantLost(t, j, i, "it is not a member") // a non-member is never declared dead
+			a.onParticipantLost(t, j, i, "the node is not a member") // a non-member is never declared dead
 			if j.run != r || s.done {
 				continue
 			}

@@ -147,7 +147,7 @@ func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 		return o.endings.retell(t, client, id)
 	}
 	if j.seen.here && j.seen.client != client {
-		return filch.Errorf(filch.Busy, "cannot take job %d over: its client is still there", id)
+		return filch.Errorf(filch.Busy, "cannot take job %d over: the client of the job is still connected", id)
 	}
 	waits := j.unclaimed() && j.clock.lostUntil == filch.Never
 	j.seen.client, j.seen.here = client, true

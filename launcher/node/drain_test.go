@@ -120,7 +120,7 @@ func TestUndoneDrainNearsTheEnd(t *testing.T) {
 		}
 		w.drain("n1", "")
 		w.submit("n1", 2, gang(1))
-		if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes") {
+		if !strings.Contains(w.last(), "cannot start: the run time of this run is not known") {
 			t.Errorf("a run of unknown length heard %s", w.last())
 		}
 		w.run(8 * sec)

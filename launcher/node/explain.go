@@ -49,36 +49,36 @@ type explainer struct {
 // nodes that have the slots.
 func (e *explainer) missing(j *job) string {
 	if e.Dead {
-		return fmt.Sprintf("waits until %s is a member again, which the others declared dead", e.Cfg.Name)
+		return fmt.Sprintf("waits until %s is a member again: the other nodes declared this node dead", e.Cfg.Name)
 	}
 	if j.kept.unrecorded {
-		return "its record is not kept yet: " + e.records.StoreTrouble()
+		return "waits until the record of the job is stored: " + e.records.StoreTrouble()
 	}
 	if j.unclaimed() {
-		return "waits for its client to come back, as the launcher was restarted"
+		return "waits for its client to connect again: the launcher was restarted"
 	}
 	if j.clock.lostUntil != filch.Never && len(j.kept.lost) == 0 {
-		return "waits until all keepers that outlived the last launcher have turned up: ranks of it may be among them"
+		return "waits until all keepers of the last launcher have connected: some may still run ranks of the job"
 	}
 	if j.clock.lostUntil != filch.Never {
 		lost := make([]filch.NodeName, len(j.kept.lost))
 		for i := range lost {
 			lost[i] = j.kept.lost[i].Node
 		}
-		return fmt.Sprintf("waits until nothing of it can run on %s any more: a node that is back says so, else a lease must run out", launcher.ListNames(lost))
+		return fmt.Sprintf("waits until no rank of the job can run on %s any more: until the node is back, or its lease has run out", launcher.ListNames(lost))
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
-			text := fmt.Sprintf("waits for slots of %s that its step %d uses", j.inside(), j.step.behind)
+			text := fmt.Sprintf("waits for slots of %s that step %d uses", j.inside(), j.step.behind)
 			if e.knot.stuck[j.id] {
-				text += "; it waits for itself: " + e.knot.text
+				text += "; deadlock: " + e.knot.text
 			}
 			return text
 		}
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
 	if j.lined {
-		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d stand in line", e.line.active, e.Cfg.Name, len(e.line.queue))
+		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d wait in the queue", e.line.active, e.Cfg.Name, len(e.line.queue))
 	}
 	if j.gather == nil {
 		if err := e.NeverFits(&j.need); err != nil {
@@ -100,13 +100,13 @@ func (e *explainer) missing(j *job) string {
 	if by := e.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
 	} else if unsaid := e.unsaid(j); len(unsaid) > 0 {
-		text += ": " + launcher.ListNames(unsaid) + " did not say yet who has the slots there"
+		text += ": " + launcher.ListNames(unsaid) + " did not report yet which jobs have the slots there"
 	}
 	if e.knot.stuck[j.id] {
-		text += "; it waits for itself: " + e.knot.text
+		text += "; deadlock: " + e.knot.text
 	}
 	if e.Ledger.Ending() && e.walltime.takes(j) == 0 {
-		text += "; the nodes are taken away soon and lend only to what is known to finish: -t LIMIT says it"
+		text += "; the nodes are taken away soon and lend slots only to jobs that are known to finish: give a limit with -t LIMIT"
 	}
 	if drained, _ := e.DrainText(j.need.Allows); drained != "" {
 		text += "; " + drained
@@ -174,7 +174,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
 	switch {
 	case j.run != nil && j.run.halt.level > 0 && j.run.cause.Text == "":
-		x.Text = "is stopped, to be launched again: " + j.run.halt.reason
+		x.Text = "is being stopped, and will be launched again: " + j.run.halt.reason
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
@@ -187,7 +187,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		x.Phase, x.Text = "wait", e.missing(j)
 	}
 	if need := e.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
-		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so it gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": it could not finish"
+		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so the job gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": after that it could not finish"
 	}
 	return x, nil
 }
@@ -204,8 +204,8 @@ func (e *explainer) goneText(j *job) string {
 	if len(gone) == 0 {
 		return ""
 	}
-	return "; no launcher runs on " + launcher.ListNames(gone) + ", and ranks there go on for 4 s, until it is back: " +
-		"5 s after its last sign of life the node counts as lost"
+	return "; the launcher has ended on " + launcher.ListNames(gone) + ", where ranks run on for up to 4 s: " +
+		"a launcher that is started again within this time continues the job; 5 s after its last heartbeat the node counts as lost"
 }
 
 func (e *explainer) explainGather(j *job, x *launcher.Explanation) {

@@ -21,7 +21,7 @@ func TestAWaitForSlotsThatNobodyIsNamedFor(t *testing.T) {
 	id := w.submit("n1", 2, gang(8))
 	w.run(100 * ms)
 	x, err := w.nodes["n1"].node.Explain(w.Now(), id)
-	if want := "room for 4 of 8 ranks is held, 4 missing (2 nodes asked): n2 did not say yet who has the slots there"; err != nil || x.Text != want {
+	if want := "room for 4 of 8 ranks is held, 4 missing (2 nodes asked): n2 did not report yet which jobs have the slots there"; err != nil || x.Text != want {
 		t.Errorf("%q (%v), want %q", x.Text, err, want)
 	}
 	w.run(2 * SayEvery)

@@ -25,7 +25,7 @@ func TestARunWaitsForALauncherThatIsGone(t *testing.T) {
 		if i, _ := n1.Job(w.Now(), id); i.State != "running" {
 			t.Fatalf("the job is %s 3.5 s after the launcher of n2 was gone, want it running", i.State)
 		}
-		if x, err := n1.Explain(w.Now(), id); err != nil || !strings.Contains(x.Text, "no launcher runs on n2") {
+		if x, err := n1.Explain(w.Now(), id); err != nil || !strings.Contains(x.Text, "the launcher has ended on n2") {
 			t.Errorf("explain says %q, %v; want it to name n2", x.Text, err)
 		}
 		if !back {

@@ -116,9 +116,9 @@ func (o *origin) OnUnkeepable(t *local.Turn, id filch.JobID, why string) {
 	switch {
 	case j == nil:
 	case j.kept.unrecorded:
-		o.refuse(t, j, filch.Errorf(filch.Invalid, "cannot keep the record of job %d: %s", id, why))
+		o.refuse(t, j, filch.Errorf(filch.Invalid, "cannot store the record of job %d: %s", id, why))
 	case j.run != nil && j.run.unsent != nil:
-		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: "its record cannot be kept: " + why}, launcher.SigTerm, 0)
+		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: "cannot store the record of the job: " + why}, launcher.SigTerm, 0)
 	}
 }
 

@@ -164,7 +164,7 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 			k.stuck[w.Job] = true
 		}
 	}
-	k.text = fmt.Sprintf("%d slots are held by %d tasks and runs that wait for runs of their own", held, len(tied))
+	k.text = fmt.Sprintf("%d slots are held by %d tasks and runs, which wait for runs that they started", held, len(tied))
 	confirmed := k.marks
 	if now < k.since+KnotPause {
 		confirmed = nil
@@ -183,11 +183,11 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 
 // untie refuses a run so other runs can start.
 func (k *knot) untie(t *local.Turn, j *job) {
-	err := filch.Errorf(filch.Busy, "cannot start job %d: it waits for itself: %s, this one included, and what is left has no room for any of these", j.id, k.text)
+	err := filch.Errorf(filch.Busy, "cannot start job %d: deadlock: %s; job %[1]d is one of these runs, and no other slots are left for it", j.id, k.text)
 	if j.step != nil {
-		err = err.WithHint("it needs slots that the step has in which it was started; --new-job starts a job of its own")
+		err = err.WithHint("the step that started this run has the slots that the run needs; --new-job starts a job of its own")
 	} else {
-		err = err.WithHint("start fewer at a time, or give them the slots that their runs need: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
+		err = err.WithHint("start fewer tasks at a time, or give each task the slots of its run: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
 	}
 	k.line.releaseHolds(t, j, nil)
 	k.origin.refuse(t, j, err)

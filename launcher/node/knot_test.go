@@ -88,7 +88,7 @@ func TestAKnotOfTasksIsUntied(t *testing.T) {
 					}
 				}
 			}
-			told = told || strings.Contains(j.Cause, "waits for itself") && strings.Contains(j.Cause, "8 slots are held by 8 tasks and runs that wait for runs of their own")
+			told = told || strings.Contains(j.Cause, "deadlock: ") && strings.Contains(j.Cause, "8 slots are held by 8 tasks and runs, which wait for runs that they started")
 		}
 	}
 	if !told || held == 0 || tied != 8 {
@@ -101,7 +101,7 @@ func TestAKnotOfTasksIsUntied(t *testing.T) {
 	}
 	t.Logf("figure: of 20 tasks %d ok, %d refused", n.Tally.OK, n.Tally.Failed)
 	for _, r := range e.refused {
-		if !strings.Contains(r, "it waits for itself: ") || !strings.Contains(r, "filch submit -c 4 -- filch run") {
+		if !strings.Contains(r, "deadlock: ") || !strings.Contains(r, "filch submit -c 4 -- filch run") {
 			t.Errorf("heard %s, want the reason and what to do", r)
 		}
 	}
@@ -160,7 +160,7 @@ func TestAChainOfRunsIsAKnot(t *testing.T) {
 			t.Errorf("explains %+v, %v, want %q", x, err, want)
 		}
 		w.run(4 * sec)
-		if last := w.last(); !strings.Contains(last, "client 9: Refused 125") || !strings.Contains(last, "waits for itself") {
+		if last := w.last(); !strings.Contains(last, "client 9: Refused 125") || !strings.Contains(last, "deadlock: ") {
 			t.Errorf("%d links: heard %s, want a refusal", links, last)
 		}
 		// With a time limit, the outer run ends, and that is waited for.
@@ -201,8 +201,8 @@ func TestAStepInsideOfAStepIsAKnot(t *testing.T) {
 	}
 	d := inside(c, 1)
 	w.run(6 * sec)
-	if x, err := w.nodes["n1"].node.Explain(w.Now(), d); err != nil || !strings.Contains(x.Text, "it waits for itself: 2 slots are held") {
-		t.Errorf("explains %+v, %v, want that it waits for itself", x, err)
+	if x, err := w.nodes["n1"].node.Explain(w.Now(), d); err != nil || !strings.Contains(x.Text, "deadlock: 2 slots are held") {
+		t.Errorf("explains %+v, %v, want the deadlock", x, err)
 	}
 	w.run(3 * sec)
 	if last := w.last(); !strings.Contains(last, fmt.Sprintf("client %d: Refused 125", 10*c)) || !strings.Contains(last, "--new-job") {

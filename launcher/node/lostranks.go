@@ -134,7 +134,7 @@ func (f *lostranks) askLost(t *local.Turn, j *job) {
 func (f *lostranks) endLost(t *local.Turn, j *job, l launcher.LostParticipant) {
 	t.Send(l.Node, &launcher.Halt{
 		Job: j.id, Attempt: l.Attempt, Index: l.Index, Lease: l.Lease, Level: 1 << 30,
-		Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "they were given up", ListAll: l.Alone,
+		Signal: launcher.SigTerm, Grace: ranks.FailGrace, Reason: "the ranks were given up", ListAll: l.Alone,
 	})
 }
 

@@ -74,9 +74,9 @@ func (o *origin) beginStep(t *local.Turn, j *job) {
 		j.step.arbiter = ""
 	}
 	if j.step.arbiter == "" {
-		err := filch.Errorf(filch.NotFound, "cannot start a step of job %d: it has no ranks on %s", parent, o.Cfg.Name)
+		err := filch.Errorf(filch.NotFound, "cannot start a step of job %d: the job has no ranks on %s", parent, o.Cfg.Name)
 		if j.req.Task != 0 {
-			err = filch.Errorf(filch.NotFound, "cannot start a step of a task of job %d: that task does not run on %s", j.req.Parent, o.Cfg.Name)
+			err = filch.Errorf(filch.NotFound, "cannot start a step of a task of job %d: the task does not run on %s", j.req.Parent, o.Cfg.Name)
 		}
 		o.refuse(t, j, err.WithHint("--new-job starts a job of its own"))
 		return
@@ -107,7 +107,7 @@ func (o *origin) tickStep(t *local.Turn, j *job) {
 		return
 	}
 	if !o.Alive(j.step.arbiter) && j.step.wait >= RepeatMax {
-		o.refuse(t, j, filch.Errorf(filch.NodeLost, "cannot start a step of job %d: %s, which holds it, is lost", j.req.Parent, j.step.arbiter))
+		o.refuse(t, j, filch.Errorf(filch.NodeLost, "cannot start a step of job %d: the node %s, where the job was submitted, is lost", j.req.Parent, j.step.arbiter))
 		return
 	}
 	j.step.wait = min(2*j.step.wait, SayEvery)
@@ -129,7 +129,7 @@ type parents struct {
 func (p *parents) onStepAsk(t *local.Turn, from filch.NodeName, m *launcher.StepAsk) {
 	j := p.host(m.Parent, m.Task)
 	if j == nil || j.run == nil || !j.run.going || j.run.halt.level > 0 {
-		p.refuseStep(t, from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: it is not running", m.Parent))
+		p.refuseStep(t, from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: the job is not running", m.Parent))
 		return
 	}
 	for _, g := range j.guests {

@@ -172,7 +172,7 @@ func even(s *launcher.Shape, d *stealer.Need, fits func() bool) {
 func checkShape(r launcher.Request) *filch.Error {
 	s := r.Shape
 	neg := func(what string, v int64) *filch.Error {
-		return filch.Errorf(filch.Invalid, "%s is %d: less than nothing", what, v)
+		return filch.Errorf(filch.Invalid, "%s is %d, and must not be negative", what, v)
 	}
 	switch {
 	case s.Ranks < 0:
@@ -182,7 +182,7 @@ func checkShape(r launcher.Request) *filch.Error {
 	case s.PerNode < 0:
 		return neg("the number of ranks per node", int64(s.PerNode))
 	case s.PerRank.Slots < 0 || s.PerRank.MemBytes < 0 || s.PerRank.GPUs < 0:
-		return neg("the room of a rank", min(int64(s.PerRank.Slots), s.PerRank.MemBytes, int64(s.PerRank.GPUs)))
+		return neg("the slots, memory or GPUs of a rank", min(int64(s.PerRank.Slots), s.PerRank.MemBytes, int64(s.PerRank.GPUs)))
 	case s.MaxNodes > 0 && s.MinNodes > s.MaxNodes:
 		return filch.Errorf(filch.Invalid, "cannot use at least %d and at most %d nodes", s.MinNodes, s.MaxNodes)
 	case s.MaxNodes > 0 && int(s.MaxNodes) < len(s.Only):
@@ -192,7 +192,7 @@ func checkShape(r launcher.Request) *filch.Error {
 	}
 	for _, name := range s.Only {
 		if slices.Contains(s.Exclude, name) {
-			return filch.Errorf(filch.Invalid, "node %s is both wanted and excluded", name)
+			return filch.Errorf(filch.Invalid, "node %s is both required and excluded", name)
 		}
 	}
 	return nil

@@ -22,18 +22,18 @@ func TestWhereTasksStand(t *testing.T) {
 		has  []launcher.TasksHere
 		want string
 	}{
-		{"ready", record.Job{Total: 3}, []launcher.TasksHere{{Ready: 2}, {Ready: 1}}, "3 tasks are ready and wait for slots; filch nodes shows who has them"},
-		{"one is ready", record.Job{Total: 1}, []launcher.TasksHere{{Ready: 1}}, "1 task is ready and waits for slots; filch nodes shows who has them"},
+		{"ready", record.Job{Total: 3}, []launcher.TasksHere{{Ready: 2}, {Ready: 1}}, "3 tasks are ready and wait for slots; filch nodes shows the use of slots"},
+		{"one is ready", record.Job{Total: 1}, []launcher.TasksHere{{Ready: 1}}, "1 task is ready and waits for slots; filch nodes shows the use of slots"},
 		{"run", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3}}, "1 task runs, 3 are ready"},
 		{"capped", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
-		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started, as their nodes are taken away before they could end"},
-		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; of 3 the start is being recorded"},
-		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; of 1 the start is being recorded"},
-		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "it waits for the end of jobs 7, 9"},
-		{"open", record.Job{}, nil, "it is open, and all of its tasks have ended: filch submit --to 5 adds more, filch close 5 ends it"},
-		{"on the way", record.Job{Total: 2}, nil, "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"},
-		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, which led the job, is not among the nodes: another node takes over its 2 tasks that have not ended, 15 s after it first missed n9"},
-		{"its leader was reborn", record.Job{Total: 2, Leader: record.Owner{Node: "n2"}}, nil, "n2, which led the job, is dead: another node takes over its 2 tasks that have not ended"},
+		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started: their nodes are taken away before the tasks could end"},
+		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; the starts of 3 are being recorded"},
+		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; the starts of 1 are being recorded"},
+		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "waits for the end of jobs 7, 9"},
+		{"open", record.Job{}, nil, "the job is open, and all of its tasks have ended: filch submit --to 5 adds tasks, filch close 5 ends the job"},
+		{"moving between nodes", record.Job{Total: 2}, nil, "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"},
+		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, the leader of the job, is not a member: another node takes over its 2 unfinished tasks, 15 s after missing n9"},
+		{"its leader was reborn", record.Job{Total: 2, Leader: record.Owner{Node: "n2"}}, nil, "n2, the leader of the job, is dead: another node takes over its 2 unfinished tasks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.rec.Leader.Node == "" {
@@ -51,15 +51,15 @@ func TestWhereTasksStand(t *testing.T) {
 	for _, name := range []filch.NodeName{"n2", "n3"} {
 		w.declare(name, filch.Suspect)
 	}
-	want := "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded; " +
-		"most nodes of the instance do not answer, as filch doctor says"
+	want := "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded; " +
+		"most nodes of the instance do not answer; filch doctor says more"
 	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	w.declare("n2", filch.Up)
 	w.declare("n3", filch.Gone)
-	want = "1 task runs, 0 are ready; no launcher runs on n3: its tasks go on elsewhere, but those that run once and were started there " +
-		"wait until it is back, or is dead 5 s after its last sign of life"
+	want = "1 task runs, 0 are ready; the launcher has ended on n3: other nodes run its tasks; --once tasks that were started there " +
+		"wait until the launcher is back, or the node counts as dead, 5 s after its last heartbeat"
 	if got := standing(w, rec, []launcher.TasksHere{{Running: 1}}, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -70,7 +70,7 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 	w := newNet(t, 6, 4)
 	n1 := w.nodes["n1"].node
 	rec := &record.Job{Total: 2, Leader: record.Owner{Node: "n1", Incarnation: 1}}
-	const calm = "2 tasks are on the way from one node to another, read back after a node died, or done and about to be recorded"
+	const calm = "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"
 	if got := standing(w, rec, nil, nil); got != calm {
 		t.Fatalf("got %q", got)
 	}
@@ -88,8 +88,8 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 		}
 	}
 	w.run(sec)
-	want := calm + "; the roster is lost: of its 3 seats " + strings.Join(gone, ", ") +
-		" are gone or on a damaged disk; if they do not come back: filch roster recover --accept-loss, as filch doctor says"
+	want := calm + "; the roster is lost: of its 3 seats, " + strings.Join(gone, ", ") +
+		" are gone or have damaged disks; if these nodes do not come back: filch roster recover --accept-loss; filch doctor says more"
 	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

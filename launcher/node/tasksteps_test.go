@@ -48,7 +48,7 @@ func TestAStepOfATaskUsesItsSlots(t *testing.T) {
 	}
 	// A second one waits for its sibling, and says so.
 	b := w.submit("n1", 3, taskStep(bag, serial, 2))
-	if x, err := n1.Explain(w.Now(), b); err != nil || !strings.Contains(x.Text, "waits for slots of task") || !strings.Contains(x.Text, "that its step "+id.String()+" uses") {
+	if x, err := n1.Explain(w.Now(), b); err != nil || !strings.Contains(x.Text, "waits for slots of task") || !strings.Contains(x.Text, "that step "+id.String()+" uses") {
 		t.Errorf("explains %+v, %v, want that it waits for its sibling", x, err)
 	}
 	// What is too large is refused at once, with what helps.

@@ -68,7 +68,7 @@ func (w *walltime) fitWalltime(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	if wait < 0 {
 		return filch.Errorf(filch.Busy, "cannot finish: %s, and the nodes are taken away in %s", habitText(r, ranks, need),
 			clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
-			WithHint("nothing was started; -t LIMIT says how long this one may take, filch up --learn=false looks at limits alone")
+			WithHint("nothing was started; set the time of the job with -t LIMIT, or use limits only with filch up --learn=false")
 	}
 	if wait = max(wait, time.Millisecond); r.Patient == 0 || wait < r.Patient {
 		r.Patient = wait
@@ -90,11 +90,11 @@ func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	}
 	what := r.Like
 	if what == "" {
-		what = "it"
+		what = "this run"
 	}
-	return filch.Errorf(filch.Busy, "cannot start: nobody knows how long %s takes, and the nodes are taken away in %s", what,
+	return filch.Errorf(filch.Busy, "cannot start: the run time of %s is not known, and the nodes are taken away in %s", what,
 		clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
-		WithHint("nothing was started; -t LIMIT says how long this one may take")
+		WithHint("nothing was started; set the time of the job with -t LIMIT")
 }
 
 // giveUpLate ends a waiting run that no node will start, and reports whether it did so.
@@ -148,7 +148,7 @@ func (o *origin) tickWalltime(t *local.Turn) (leaves bool) {
 	}
 	o.walltime.drainAt = filch.Never
 	o.Ledger.NearsEnd(t.Now)
-	t.Note(local.NoteInfo, 0, o.Cfg.Name, "%s is taken away in %s: only what is known to finish is started", o.Cfg.Name,
+	t.Note(local.NoteInfo, 0, o.Cfg.Name, "%s is taken away in %s: from now on, only jobs and tasks that are known to finish are started", o.Cfg.Name,
 		launcher.ShortTime(max(o.Cfg.Walltime.End-t.Now, 0)))
 	for _, j := range o.sortedJobs() {
 		o.giveUpLate(t, j)

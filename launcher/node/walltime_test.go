@@ -63,11 +63,11 @@ func TestRunsThatCannotFinishAreRefused(t *testing.T) {
 	w.submit("n1", 1, like("other", 3))
 	waits := w.submit("n1", 2, like("solve", 2))
 	w.run(10 * sec)
-	if x, err := w.nodes["n1"].node.Explain(w.Now(), waits); err != nil || !strings.Contains(x.Text, "solve took up to 10s on 2 ranks before, so it gives up in 28s: it could not finish") {
+	if x, err := w.nodes["n1"].node.Explain(w.Now(), waits); err != nil || !strings.Contains(x.Text, "solve took up to 10s on 2 ranks before, so the job gives up in 28s: after that it could not finish") {
 		t.Errorf("explains %q, %v", x.Text, err)
 	}
 	w.run(30 * sec)
-	if !strings.Contains(w.last(), "and now it could not finish: solve took up to 10s on 2 ranks before") {
+	if !strings.Contains(w.last(), "and a job that starts now could not finish: solve took up to 10s on 2 ranks before") {
 		t.Errorf("at %v it heard %s", w.Now(), w.last())
 	}
 }
@@ -103,7 +103,7 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	w.bag("n1", 1, 1000, nil)
 	w.run(21*sec - w.age())
 	w.submit("n2", 1, gang(1))
-	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 9 s") {
+	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 9 s") {
 		t.Errorf("a run that nobody knows the length of heard %s", w.last())
 	}
 	short := gang(5)
@@ -120,7 +120,7 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	}
 }
 
-// A run of which nobody knows how long it takes is not started in the drain: it
+// A run of which the run time of this run is not known is not started in the drain: it
 // is refused then, and gives up when the drain begins, unless nodes of another
 // allocation may lend.
 func TestUnknownRunsEndWithTheDrain(t *testing.T) {
@@ -138,14 +138,14 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 		t.Fatalf("before the drain the run is %s", i.State)
 	}
 	w.run(2 * sec)
-	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "failed" || !strings.Contains(i.Cause, "nobody knows how long solve takes, and the nodes are taken away in 20 s") {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "failed" || !strings.Contains(i.Cause, "the run time of solve is not known, and the nodes are taken away in 20 s") {
 		t.Errorf("as the drain began it is %s: %s", i.State, i.Cause)
 	}
 	if i, _ := w.nodes["n2"].node.Job(w.Now(), known); i.State != "waiting" {
 		t.Errorf("a run with a limit is %s in the drain", i.State)
 	}
 	w.submit("n1", 3, gang(1))
-	if !strings.Contains(w.last(), "cannot start: nobody knows how long it takes, and the nodes are taken away in 19 s") {
+	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 19 s") {
 		t.Errorf("one that was submitted in the drain heard %s", w.last())
 	}
 

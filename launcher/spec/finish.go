@@ -94,10 +94,10 @@ func (r *Run) finishShape() (warnings []string, err error) {
 	}
 	if named := int32(len(s.Only)); named > 0 {
 		if s.MaxNodes > 0 && named > s.MaxNodes {
-			return nil, invalid("%d nodes are asked for by -w, but %d at most by -N", named, s.MaxNodes)
+			return nil, invalid("-w names %d nodes, and -N asks for at most %d", named, s.MaxNodes)
 		}
 		if s.MinNodes > named {
-			return nil, invalid("%d nodes are asked for by -N, but only %d are named by -w", s.MinNodes, named)
+			return nil, invalid("-N asks for %d nodes, and -w names only %d", s.MinNodes, named)
 		}
 		s.MinNodes, s.MaxNodes = named, named
 	}

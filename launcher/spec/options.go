@@ -21,7 +21,7 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Shape.PerRank.Slots, err = Positive(v); return err },
 	},
 	{
-		Name: "ntasks-per-node", Arg: "N", Help: "ranks per node: the most with -n, exactly so without",
+		Name: "ntasks-per-node", Arg: "N", Help: "ranks per node: at most N with -n, exactly N without -n",
 		set: func(r *Run, v string) (err error) { r.Request.Shape.PerNode, err = Positive(v); return err },
 	},
 	{
@@ -32,7 +32,7 @@ var Options = [...]Option{
 		},
 	},
 	{
-		Name: "nodelist", Short: 'w', Arg: "LIST", Help: "use these nodes: n[1-3,7], or a file when there is a / in it",
+		Name: "nodelist", Short: 'w', Arg: "LIST", Help: "use these nodes: n[1-3,7], or a file (a name with a /)",
 		set: func(r *Run, v string) error { r.Client.Only = v; return nil },
 	},
 	{
@@ -65,7 +65,7 @@ var Options = [...]Option{
 		set: func(r *Run, v string) error { r.Client.Stdout = v; return stream(v) },
 	},
 	{
-		Name: "error", Short: 'e', Arg: "WHERE", Help: "standard error; follows --output when not given",
+		Name: "error", Short: 'e', Arg: "WHERE", Help: "standard error (default: as --output)",
 		set: func(r *Run, v string) error { r.Client.Stderr = v; return stream(v) },
 	},
 	{
@@ -74,7 +74,7 @@ var Options = [...]Option{
 	},
 	{Name: "open-mode", Arg: "MODE", Help: "append or truncate the files of -o and -e", set: setOpenMode},
 	{
-		Name: "unbuffered", Short: 'u', Help: "pass output on at once, not line by line",
+		Name: "unbuffered", Short: 'u', Help: "forward output at once, not line by line",
 		set: func(r *Run, _ string) error { r.Order.IO.Unbuffered = true; return nil },
 	},
 	{
@@ -90,7 +90,7 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Policy.TimeLimit, err = Time(v); return err },
 	},
 	{
-		Name: "signal", Arg: "SIG[@SEC]", Help: "send SIG so many seconds before the time limit",
+		Name: "signal", Arg: "SIG[@SEC]", Help: "send SIG this many seconds before the time limit",
 		set: func(r *Run, v string) (err error) {
 			r.Request.Policy.WarnSig, r.Request.Policy.WarnTime, err = Warning(v)
 			return err
@@ -101,30 +101,30 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Policy.KillOnBad, err = truth(v); return err },
 	},
 	{
-		Name: "wait", Short: 'W', Arg: "SEC", Help: "end the job so long after its first rank ended; 0 for ever",
+		Name: "wait", Short: 'W', Arg: "SEC", Help: "end the job SEC seconds after its first rank ended; 0 never",
 		set: func(r *Run, v string) (err error) { r.Request.Policy.WaitFirst, err = Seconds(v); return err },
 	},
 	{
-		Name: "kill-wait", Arg: "SEC", Help: "from TERM to KILL when the job is ended (default 10)",
+		Name: "kill-wait", Arg: "SEC", Help: "seconds between TERM and KILL when the job is ended (default 10)",
 		set: func(r *Run, v string) (err error) { r.Request.Policy.KillWait, err = Seconds(v); return err },
 	},
-	{Name: "no-kill", Short: 'k', Arg: "off", Optional: "on", Help: "go on when a node is lost", set: setNoKill},
+	{Name: "no-kill", Short: 'k', Arg: "off", Optional: "on", Help: "continue without the ranks of a lost node", set: setNoKill},
 	{
-		Name: "requeue", Help: "start again when a node is lost",
+		Name: "requeue", Help: "start the job again when a node is lost",
 		set: func(r *Run, _ string) error { r.Request.Policy.Requeue = true; return nil },
 	},
-	{Name: "immediate", Short: 'I', Arg: "SEC", Optional: "1", Help: "give up when not started by then", set: setImmediate},
+	{Name: "immediate", Short: 'I', Arg: "SEC", Optional: "1", Help: "give up when the job has not started after SEC seconds", set: setImmediate},
 	{
-		Name: "multi-prog", Help: "the command is a file of programs: lines of RANKS PROGRAM ARGUMENTS",
+		Name: "multi-prog", Help: "read the programs from a file: lines of RANKS PROGRAM ARGUMENTS",
 		set: func(r *Run, _ string) error { r.Client.MultiProg = true; return nil },
 	},
 	{
 		Name: "export", Arg: "RULE", Part: true, Help: "environment of the ranks: ALL, NONE, or NAME,NAME=VALUE,...",
 		set: func(r *Run, v string) (err error) { r.Export, err = ReadExport(v); return err },
 	},
-	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix, none; list shows them", set: setMPI},
+	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix or none; list prints the types", set: setMPI},
 	{
-		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "none, rank, cores, map_cpu:LIST or mask_cpu:LIST",
+		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "bind ranks to CPUs: none, rank, cores, map_cpu:LIST or mask_cpu:LIST",
 		set: func(r *Run, v string) (err error) { r.Order.Bind, err = CPUBind(v); return err },
 	},
 	{
@@ -132,31 +132,31 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Client.Pty = true; return nil },
 	},
 	{
-		Name: "bcast", Arg: "PATH", Optional: "-", Help: "copy the program, with its libraries, to the nodes first",
+		Name: "bcast", Arg: "PATH", Optional: "-", Help: "first copy the program and its libraries to the nodes",
 		set: func(r *Run, v string) error { r.Client.Bcast = v; return filled(v) },
 	},
 	{
-		Name: "slurm-env", Help: "give the ranks SLURM_* variables that describe this job alone",
+		Name: "slurm-env", Help: "give the ranks SLURM_* variables that describe only this job",
 		set: func(r *Run, _ string) error { r.Order.SlurmEnv = true; return nil },
 	},
 	{
-		Name: "detach", Help: "do not wait: print the job's id and leave",
+		Name: "detach", Help: "print the job's number and leave; do not wait",
 		set: func(r *Run, _ string) error { r.Request.Detach = true; return nil },
 	},
 	{
-		Name: "durable", Help: "with --detach: leave when the job is on the disks of three nodes",
+		Name: "durable", Help: "with --detach: leave once the job is on the disks of three nodes",
 		set: func(r *Run, _ string) error { r.Request.Durable = true; return nil },
 	},
 	{
-		Name: "new-job", Help: "inside a job: start a job of its own, not a step",
+		Name: "new-job", Help: "inside a job: start a new job, not a step",
 		set: func(r *Run, _ string) error { r.Client.NewJob = true; return nil },
 	},
 	{
-		Name: "quiet", Short: 'Q', Help: "no warnings",
+		Name: "quiet", Short: 'Q', Help: "print no warnings",
 		set: func(r *Run, _ string) error { r.Client.Quiet = true; return nil },
 	},
 	{
-		Name: "verbose", Short: 'v', Help: "say what happens; twice for more",
+		Name: "verbose", Short: 'v', Help: "print what happens; -vv prints more",
 		set: func(r *Run, _ string) error { r.Client.Verbose++; return nil },
 	},
 	{

@@ -156,7 +156,7 @@ func Indices(s string) ([]int32, error) {
 	seen := map[int32]bool{}
 	for part := range strings.SplitSeq(s, ",") {
 		if strings.Contains(part, "%") {
-			return nil, invalid("%s: filch does not bound how many of an array run at a time", clip(s))
+			return nil, invalid("%s: filch cannot limit how many tasks of an array run at a time", clip(s))
 		}
 		span, by, stepped := strings.Cut(part, ":")
 		low, high, ranged := strings.Cut(span, "-")

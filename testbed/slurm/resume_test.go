@@ -157,7 +157,7 @@ exec $HOME/stay.sh`, again-1, once-1))
 		}
 		out, _ := r.await(id)
 		if n > 0 {
-			match(t, out, `^filch: 2 jobs of slurm-`+last+`: \d+ tasks done, \d+ go on`)
+			match(t, out, `^filch: 2 jobs of slurm-`+last+`: \d+ tasks done, \d+ resumed`)
 		}
 		if n == lives-1 {
 			match(t, out, `^first: 0$`)

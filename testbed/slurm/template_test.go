@@ -226,7 +226,7 @@ func TestTemplateOfAGraph(t *testing.T) {
 	if code != 0 {
 		t.Errorf("got exit code %d, want 0:\n%s", code, out)
 	}
-	match(t, out, `^filch: 1 job of slurm-`+id+`: 1 task done, 7 go on$`)
+	match(t, out, `^filch: 1 job of slurm-`+id+`: 1 task done, 7 resumed$`)
 	if sum := strings.TrimSpace(r.read("sum")); sum != "6" {
 		t.Errorf("the sum is %q, want 6", sum)
 	}

@@ -109,7 +109,7 @@ func TestUpStartedAsManyTasksIsOne(t *testing.T) {
 	if got := strings.Count(out, "is up: 2 nodes"); got != 1 {
 		t.Errorf("%d instances came up, want 1:\n%s", got, out)
 	}
-	match(t, out, `^filch: started as task 3 of a step: task 0 brings the nodes up$`)
+	match(t, out, `^filch: started as task 3 of a step: task 0 starts the launchers$`)
 	match(t, out, `^n2$`)
 	r.clean()
 }

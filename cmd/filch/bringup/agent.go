@@ -38,7 +38,7 @@ func MemberCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "member [NAME]",
 		Hidden: true,
-		Short:  "be a node for as long as standard input is open; started by filch up",
+		Short:  "run the launcher of a node until standard input closes; started by filch up",
 		Args:   cobra.MaximumNArgs(1),
 		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(MemberMain(args)) },
 	}
@@ -102,11 +102,11 @@ func (m *agent) readLine(v any) error {
 	select {
 	case line := <-m.lines:
 		if err := json.Unmarshal(line, v); err != nil {
-			return filch.Errorf(filch.Invalid, "cannot read what filch up wrote").WithHint("filch member is started by filch up, not by hand")
+			return filch.Errorf(filch.Invalid, "cannot read the message of filch up").WithHint("filch member is started by filch up, not by hand")
 		}
 		return nil
 	case <-m.gone:
-		return filch.Errorf(filch.Unavailable, "filch up went away")
+		return filch.Errorf(filch.Unavailable, "filch up has ended")
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *agent) begin(args []string) (report, error) {
 		return report{}, err
 	}
 	if w.Wire != cli.WireVersion {
-		return report{}, filch.Errorf(filch.Invalid, "filch up speaks wire version %d, the filch of this node %d", w.Wire, cli.WireVersion).
+		return report{}, filch.Errorf(filch.Invalid, "filch up speaks wire version %d, and filch on this node speaks %d", w.Wire, cli.WireVersion).
 			WithHint("use one version of filch on all nodes")
 	}
 	for name, value := range w.Env {
@@ -128,7 +128,7 @@ func (m *agent) begin(args []string) (report, error) {
 	m.name = ownName(args)
 	index := slices.IndexFunc(w.Nodes, func(n alloc.Node) bool { return n.Name == m.name })
 	if index < 0 || place.CheckInstance(w.Instance) != nil {
-		return report{}, filch.Errorf(filch.Invalid, "the node calls itself %s, which is not in the allocation", ui.Clean(m.name))
+		return report{}, filch.Errorf(filch.Invalid, "this node is called %s, and the allocation has no node of that name", ui.Clean(m.name))
 	}
 	base, err := place.Base()
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *agent) kept(w *assignment, err error) (report, error) {
 	r := report{Node: m.name, State: memberKept}
 	for deadline := time.Now().Add(cli.AnswerWait); !answers(m.dir); time.Sleep(cli.PollPause) {
 		if time.Now().After(deadline) {
-			return r, filch.Errorf(filch.Busy, "another start of %s on this node does not get on", w.Instance)
+			return r, filch.Errorf(filch.Busy, "another filch up is starting %s on this node and does not finish", w.Instance)
 		}
 	}
 	n, err := place.ReadNode(m.dir.NodeFile())
@@ -254,7 +254,7 @@ func (m *agent) startAndWait(w *assignment, index int, seeds []string) (report, 
 // settle writes the secret to the home of this node, unless this node shares the
 // home of the first node.
 func (m *agent) settle(home place.Home, w *assignment) error {
-	secret, err := place.ParseSecret([]byte(w.Secret), "what filch up wrote")
+	secret, err := place.ParseSecret([]byte(w.Secret), "the message of filch up")
 	if err != nil {
 		return err
 	}

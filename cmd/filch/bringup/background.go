@@ -57,7 +57,7 @@ func (o *upOptions) allocation() (*alloc.Allocation, error) {
 func firstNodes(a *alloc.Allocation, n int) error {
 	if n > len(a.Nodes) {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: %s job %s has %s", n, a.Kind, a.ID, ui.Plural(len(a.Nodes), "node")).
-			WithHint("in a batch job a launcher is started on each of so many of its nodes; for several on this machine alone: env -u SLURM_JOB_ID -u PBS_JOBID filch up --nodes %d", n))
+			WithHint("in a batch job, --nodes is how many nodes of the job get a launcher; for several launchers on this machine: env -u SLURM_JOB_ID -u PBS_JOBID filch up --nodes %d", n))
 	}
 	here, err := ownIn(a)
 	if err != nil {
@@ -101,7 +101,7 @@ func readEnds(s string, now time.Time) (time.Time, error) {
 // upNodes brings up the nodes of an allocation.
 func (o *upOptions) upNodes(given *alloc.Allocation, command []string) error {
 	if rank := os.Getenv("SLURM_PROCID"); given.Kind == alloc.Slurm && rank != "" && rank != "0" {
-		ui.Say("started as task " + ui.Clean(rank) + " of a step: task 0 brings the nodes up")
+		ui.Say("started as task " + ui.Clean(rank) + " of a step: task 0 starts the launchers")
 		return nil
 	}
 	if !o.end.IsZero() {
@@ -215,7 +215,7 @@ func (o *upOptions) background() error {
 			return nil
 		}
 	}
-	return filch.Errorf(filch.Internal, "the process that was to hold the instance ended without a word")
+	return filch.Errorf(filch.Internal, "the process that holds the instance ended without an error message")
 }
 
 // words are the options for the holder.

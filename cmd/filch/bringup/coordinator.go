@@ -193,7 +193,7 @@ func ownIn(a *alloc.Allocation) (string, error) {
 	}
 	if a.Kind == alloc.Slurm {
 		return "", filch.Errorf(filch.Invalid, "%s is not a node of Slurm job %s, which has %s", ui.Clean(name), a.ID, spec.FormatHosts(a.Names())).
-			WithHint("start it on the first node: in an sbatch script, or in srun --overlap -N1 -n1 --pty bash")
+			WithHint("run filch up on the first node: in an sbatch script, or in srun --overlap -N1 -n1 --pty bash")
 	}
 	return "", nil
 }
@@ -347,7 +347,7 @@ func (n *coordinator) tooLate() error {
 			return e.WithHint("%s said: %s", l.what, said)
 		}
 	}
-	return e.WithHint("is another step using the nodes? --deadline gives them longer")
+	return e.WithHint("another step may be using the nodes; --deadline TIME waits longer")
 }
 
 // end takes the launchers down: agents end with their standard input.

@@ -32,14 +32,13 @@ func DownCommand(g *cli.Global) *cobra.Command {
 		Use:     "down [OPTIONS] [NODE...]",
 		GroupID: "nodes",
 		Short:   "stop the instance, or some of its nodes",
-		Long: `Ends the jobs of the instance, stops its launchers on all machines, and removes
-what they kept. With --here only the launchers of this machine are stopped: the
-others go on, and with them the detached jobs that have no rank here.
+		Long: `Ends the jobs of the instance, stops the launchers on all machines, and removes their
+files. With --here, only the launchers of this machine stop: other launchers go on,
+and so do detached jobs without ranks on this machine.
 
-With NODE only the launchers of these nodes are stopped, on whatever machine. What
-runs there ends as with --here, tasks are started again on other nodes, and records
-are handed off. With --drain each drains first, and is stopped when nothing runs
-there any more.`,
+With NODE, only the launchers of these nodes stop, on any machine. Jobs with ranks
+there end, tasks from there start again on other nodes, and the records move to other
+nodes. With --drain, each node drains first, and stops when nothing runs there.`,
 		Args:    cobra.ArbitraryArgs,
 		Example: "  filch down\n  filch down --here\n  filch down n3\n  filch down --drain 'n[3-5]'",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -54,8 +53,8 @@ there any more.`,
 			return down(g, here)
 		},
 	}
-	c.Flags().BoolVar(&here, "here", false, "only the launchers of this machine")
-	c.Flags().BoolVar(&drained, "drain", false, "wait until nothing runs on NODE, and start nothing there meanwhile")
+	c.Flags().BoolVar(&here, "here", false, "stop only the launchers of this machine")
+	c.Flags().BoolVar(&drained, "drain", false, "drain NODE first: stop the launcher when nothing runs there")
 	return c
 }
 
@@ -90,7 +89,7 @@ func down(g *cli.Global, here bool) error {
 			c.Close()
 		}
 	}
-	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end; they have 10 s from TERM to KILL") })
+	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end: after 10 s, TERM is followed by KILL") })
 	defer speak.Stop()
 	deadline := time.Now().Add(downWait)
 	for _, d := range dirs {

@@ -33,7 +33,7 @@ func downNodes(g *cli.Global, args []string, drained bool) error {
 	}
 	live := slices.DeleteFunc(slices.Clone(list), func(n wire.NodeInfo) bool { return !lives(n) })
 	if !slices.ContainsFunc(live, func(n wire.NodeInfo) bool { return !slices.Contains(all, n.Node) }) {
-		return filch.Errorf(filch.Invalid, "no other node of %s would be up", c.Dir.Instance).WithHint("filch down ends the instance")
+		return filch.Errorf(filch.Invalid, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
 	}
 	if drained {
 		if err := drain(g, args, &launcher.Drain{Reason: "going down", By: userHere()}, false); err != nil {
@@ -85,10 +85,10 @@ func emptied(g *cli.Global, name filch.NodeName, drained bool) error {
 		case !lives(n) || n.State == "draining" && !n.Silent && n.Free+n.Stuck >= n.Slots:
 			return nil
 		case n.State == "up":
-			return filch.Errorf(filch.Busy, "%s takes work again: it was not stopped", name)
+			return filch.Errorf(filch.Busy, "the drain of %s was ended meanwhile: the node was not stopped", name)
 		case !told:
 			told = true
-			ui.Say(fmt.Sprintf("waiting for the end of what runs on %s; Ctrl-C leaves it draining", name))
+			ui.Say(fmt.Sprintf("waiting until nothing runs on %s; after Ctrl-C, the node drains on", name))
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 	case "left":
 		return filch.Errorf(filch.Unavailable, "node %s has left already", name)
 	case "dead":
-		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on its machine starts it again")
+		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on that machine starts the launcher again")
 	}
 	_, here := lockHolder(dir)
 	if here {
@@ -154,8 +154,8 @@ func downThere(g *cli.Global, name filch.NodeName) error {
 		case err == nil && !lives(n):
 			return nil
 		case time.Now().After(deadline):
-			return filch.Errorf(filch.Timeout, "node %s was told to end and has not left within %v", name, downWait).
-				WithHint("filch down --here on its machine kills its launcher")
+			return filch.Errorf(filch.Timeout, "the launcher of node %s was asked to end, and has not ended within %v", name, downWait).
+				WithHint("filch down --here on that machine kills the launcher")
 		}
 	}
 }
@@ -182,7 +182,7 @@ func ranThere(jobs []launcher.JobInfo, name filch.NodeName, n wire.NodeInfo) str
 		text += "; " + jobWords(own) + " waited there"
 	}
 	if tasks := n.Slots - n.Free - n.Held - n.Locked - n.Running - n.Stuck; tasks > 0 {
-		text += fmt.Sprintf("; its tasks, on %s, are started again elsewhere if they may be", ui.Plural(int(tasks), "slot"))
+		text += fmt.Sprintf("; tasks on %s start again on other nodes, except --once tasks", ui.Plural(int(tasks), "slot"))
 	}
 	return text
 }

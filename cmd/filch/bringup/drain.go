@@ -23,15 +23,14 @@ func DrainCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "drain [OPTIONS] NODE...",
 		GroupID: "nodes",
-		Short:   "give a node no new work, or work again",
-		Long: `A node that drains starts nothing more. Tasks that are queued there leave for other
-nodes at once, records that it keeps are handed off, and what runs there goes on
-to its end. When nothing runs there any more the node may be stopped: filch down
-NODE. Where all nodes drain, work waits.
+		Short:   "keep new work off a node, or end that",
+		Long: `A draining node starts no new work. Queued tasks and records move to other nodes at
+once; running work goes on to its end. When nothing runs on the node any more, filch
+down NODE stops the launcher. While all nodes drain, all work waits.
 
-A drain lasts until --undo, or until the node goes down: a launcher that is started
-again after a crash drains on. filch nodes, doctor and explain say which nodes
-drain, and why.`,
+A drain lasts until --undo or until the node goes down; a launcher that is started
+again after a crash continues the drain. filch nodes, doctor and explain show which
+nodes drain, and why.`,
 		Example: "  filch drain n3\n  filch drain -m 'disk is replaced on Monday' 'n[3-5]'\n  filch drain --undo n3",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -45,8 +44,8 @@ drain, and why.`,
 			return drain(g, args, &why, undo)
 		},
 	}
-	c.Flags().BoolVar(&undo, "undo", false, "the node takes work again")
-	c.Flags().StringVarP(&reason, "reason", "m", "", "why, for all who look at the nodes; at most 256 bytes")
+	c.Flags().BoolVar(&undo, "undo", false, "end the drain: the node takes work again")
+	c.Flags().StringVarP(&reason, "reason", "m", "", "`REASON` of the drain, shown by filch nodes; at most 256 bytes")
 	return c
 }
 
@@ -75,7 +74,7 @@ func nodesNamed(args []string, list []wire.NodeInfo) ([]filch.NodeName, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, filch.Errorf(filch.NotFound, "there is no node %s: nothing was done", spec.FormatHosts(unknown)).WithHint("filch nodes lists them")
+		return nil, filch.Errorf(filch.NotFound, "there is no node %s: nothing was done", spec.FormatHosts(unknown)).WithHint("filch nodes lists the nodes")
 	}
 	return slices.Compact(all), nil
 }
@@ -119,7 +118,7 @@ func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo b
 		return err
 	}
 	if info.Trouble != "" {
-		ui.Warn(fmt.Sprintf("%s does so until its launcher ends; it cannot remember it: %s", name, info.Trouble))
+		ui.Warn(fmt.Sprintf("%s drains only until the launcher ends: the launcher cannot save the drain: %s", name, info.Trouble))
 	}
 	busy := info.Slots - info.Free
 	switch {
@@ -130,7 +129,7 @@ func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo b
 	case busy == 0:
 		ui.Printf("%s drains: nothing runs there\n", name)
 	default:
-		ui.Printf("%s drains: %d of %s in use, until what runs there ends\n", name, busy, ui.Plural(int(info.Slots), "slot"))
+		ui.Printf("%s drains: %d of %s still in use\n", name, busy, ui.Plural(int(info.Slots), "slot"))
 	}
 	return nil
 }
@@ -139,7 +138,7 @@ func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo b
 func sayAllDrain(c *client.Client) {
 	list, err := cli.QueryNodes(c)
 	if err == nil && !slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.State == "up" }) {
-		ui.Say("no node takes work now: what is submitted waits until filch drain --undo NODE")
+		ui.Say("no node takes work now: jobs wait until filch drain --undo NODE")
 	}
 }
 

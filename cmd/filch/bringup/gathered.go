@@ -47,13 +47,13 @@ func (b *localNodes) gathered(want int) error {
 			case <-p.ended:
 				return p.failure()
 			case <-b.quit:
-				return filch.Errorf(filch.Unavailable, "filch up went away")
+				return filch.Errorf(filch.Unavailable, "filch up has ended")
 			default:
 			}
 		}
 		if time.Since(changed) > joinWait {
 			return filch.Errorf(filch.Timeout, "%d of %d launchers have joined after %s, and none in the last %v", most, want, ui.ShortTime(time.Since(started)), joinWait).
-				WithHint("their logs are %s", filepath.Join(b.base, b.instance, "*", "log"))
+				WithHint("the logs of the launchers: %s", filepath.Join(b.base, b.instance, "*", "log"))
 		}
 		told = told || time.Since(started) > cli.SpeakAfter && ui.IsTerminal(os.Stderr)
 		time.Sleep(cli.PollPause * time.Duration(1+want/16)) // an answer is as long as the list
@@ -83,7 +83,7 @@ func replicated(d place.Dir, want int, quit <-chan struct{}) error {
 			return nil
 		}
 		if late := time.Now().After(deadline); late && !r.Known {
-			ui.Warn(fmt.Sprintf("after %v %s has not heard of the roster, without which there are no records: filch doctor says what to do", replicateWait, r.Node))
+			ui.Warn(fmt.Sprintf("after %v, %s does not have the roster, and so cannot keep records: filch doctor says what to do", replicateWait, r.Node))
 			return nil
 		} else if late {
 			ui.Warn(fmt.Sprintf("after %v %s: filch doctor says more", replicateWait, unsafeText(&r, want)))
@@ -91,7 +91,7 @@ func replicated(d place.Dir, want int, quit <-chan struct{}) error {
 		}
 		select {
 		case <-quit:
-			return filch.Errorf(filch.Unavailable, "filch up went away")
+			return filch.Errorf(filch.Unavailable, "filch up has ended")
 		case <-time.After(cli.PollPause):
 		}
 	}
@@ -114,7 +114,7 @@ func nodesOf(d place.Dir) (list []wire.NodeInfo, err error) {
 func unsafeText(r *wire.RosterInfo, want int) string {
 	switch {
 	case r.Short > 0:
-		return fmt.Sprintf("%d of %s of the records are on fewer nodes than they should be", r.Short, ui.Plural(r.Shards, "shard"))
+		return fmt.Sprintf("%d of %s have too few replicas", r.Short, ui.Plural(r.Shards, "shard"))
 	case len(r.Members) < want:
 		return fmt.Sprintf("%d of %s keep records", len(r.Members), ui.Plural(want, "node"))
 	}

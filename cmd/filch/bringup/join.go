@@ -32,10 +32,11 @@ func InviteCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "invite [-o FILE]",
 		GroupID: "nodes",
-		Short:   "write what another machine needs to join",
-		Long: `Writes a file with an address of this instance and its secret. Whoever has it can
-add nodes and start programs as you: keep it private, and copy it with scp.`,
-		Example: "  filch invite -o invitation      and over there: filch join invitation",
+		Short:   "write an invitation, with which another machine can join",
+		Long: `Writes a file with addresses and the secret of this instance. Everybody who can read
+the file can add nodes and start programs as you: keep the file private, and copy it
+with scp.`,
+		Example: "  filch invite -o invitation      then, on the other machine: filch join invitation",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.Dial()
 			if err != nil {
@@ -64,7 +65,7 @@ add nodes and start programs as you: keep it private, and copy it with scp.`,
 			}
 			if len(inv.Addrs) == 0 {
 				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
-					WithHint("start it with: filch up --nodes 1 --iface INTERFACE")
+					WithHint("start the instance with: filch up --nodes 1 --iface INTERFACE")
 			}
 			b, err := json.MarshalIndent(inv, "", "  ")
 			if err != nil {
@@ -77,7 +78,7 @@ add nodes and start programs as you: keep it private, and copy it with scp.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&file, "output", "o", "filch-invitation", "the file to write, mode 0600")
+	c.Flags().StringVarP(&file, "output", "o", "filch-invitation", "write `FILE`, with mode 0600")
 	return c
 }
 
@@ -101,9 +102,9 @@ func JoinCommand(g *cli.Global) *cobra.Command {
 		Use:     "join ADDRESS --secret FILE | join INVITATION",
 		GroupID: "nodes",
 		Short:   "make this machine a node of an instance",
-		Long: `Starts a launcher on this machine that joins an instance through any of its
-nodes. The secret is read from a file that only you may read, or with - from
-standard input; it is never part of a command line.`,
+		Long: `Starts a launcher on this machine, which joins an instance through the node at
+ADDRESS. filch join reads the secret of the instance from a file that only you may
+read, or with - from standard input, so that no command line shows the secret.`,
 		Example: `  filch join invitation
   filch join 10.0.0.7:41873 --secret ~/.filch/bold-otter/secret
   ssh head cat .filch/bold-otter/secret | filch join 10.0.0.7:41873 --secret -`,
@@ -111,12 +112,12 @@ standard input; it is never part of a command line.`,
 		Args:                  cobra.ExactArgs(1),
 		RunE:                  func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
 	}
-	c.Flags().StringVar(&o.secret, "secret", "", "file with the instance's secret, - for standard input")
-	c.Flags().StringVar(&o.name, "name", "", "name of this node (default: the host name)")
-	c.Flags().IntVar(&o.slots, "slots", 0, "slots (default: the cores that may be used)")
-	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default: the one that reaches ADDRESS)")
-	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
-	c.Flags().IntVar(&o.port, "port", 0, "port to listen on (default: any that is free)")
+	c.Flags().StringVar(&o.secret, "secret", "", "`FILE` with the instance's secret, - for standard input")
+	c.Flags().StringVar(&o.name, "name", "", "`NAME` of this node (default: the host name)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots (default: the number of cores that this process may use)")
+	c.Flags().StringVar(&o.address, "address", "", "`IP` address to listen on (default: the address from which ADDRESS is reached)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network `INTERFACE` to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "`PORT` to listen on (default: any free port)")
 	return c
 }
 
@@ -135,7 +136,7 @@ func (o *joinOptions) join(where string) error {
 	name := o.name
 	if name == "" {
 		if name, err = os.Hostname(); err != nil {
-			return filch.Errorf(filch.Invalid, "cannot tell the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
+			return filch.Errorf(filch.Invalid, "cannot find the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
 		}
 	}
 	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
@@ -186,7 +187,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 			return inv, err
 		}
 		if err := json.Unmarshal(b, &inv); err != nil || len(inv.Addrs) == 0 || inv.Instance == "" {
-			return inv, filch.Errorf(filch.Invalid, "%s is not an invitation", where).WithHint("filch invite writes one")
+			return inv, filch.Errorf(filch.Invalid, "%s is not an invitation", where).WithHint("filch invite writes an invitation")
 		}
 		if inv.Wire != cli.WireVersion {
 			return inv, filch.Errorf(filch.Invalid, "%s speaks wire version %d, this filch speaks %d", inv.Instance, inv.Wire, cli.WireVersion).
@@ -196,7 +197,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 	}
 	if o.secret == "" {
 		return inv, ui.Misused(filch.Errorf(filch.Invalid, "joining %s needs the secret of the instance", where).
-			WithHint("--secret FILE; filch invite writes address and secret into one file"))
+			WithHint("use --secret FILE; or use filch invite, which writes address and secret into one file"))
 	}
 	b, err := readSecretFile(o.secret)
 	if err != nil {
@@ -259,8 +260,8 @@ func (b *localNodes) joinAs(dir place.Dir, inv invitation, slots int) error {
 	} else if had, err := place.ReadSecret(home.Secret()); err != nil {
 		return err
 	} else if !bytes.Equal(had, secret) {
-		return filch.Errorf(filch.Denied, "%s is the secret of another instance called %s than the one to join", home.Secret(), inv.Instance).
-			WithHint("if that one has ended, on all machines that share the folder: rm -r %s", filepath.Dir(home.Secret()))
+		return filch.Errorf(filch.Denied, "cannot join: %s holds the secret of another instance, also called %s", home.Secret(), inv.Instance).
+			WithHint("if the other instance has ended on all machines that share the folder: rm -r %s", filepath.Dir(home.Secret()))
 	}
 	b.nodes = []place.Dir{dir}
 	b.members = []place.Node{{

@@ -286,7 +286,7 @@ func (p *startedLauncher) await(d time.Duration) error {
 		case <-p.ended:
 			return p.failure()
 		case <-p.quit:
-			return filch.Errorf(filch.Unavailable, "filch up went away")
+			return filch.Errorf(filch.Unavailable, "filch up has ended")
 		case <-time.After(cli.PollPause):
 		}
 		if time.Now().After(deadline) {
@@ -317,7 +317,7 @@ func (b *localNodes) seeds() ([]string, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, filch.Errorf(filch.Timeout, "the launcher %s does not say where it listens", b.nodes[0].Node).
+			return nil, filch.Errorf(filch.Timeout, "the launcher %s does not report the address where it listens", b.nodes[0].Node).
 				WithHint("its log is %s", b.nodes[0].Log())
 		}
 	}

@@ -78,7 +78,7 @@ func (n *coordinator) openStep() error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot tell where this binary is: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
 	}
 	count := strconv.Itoa(len(n.given.Nodes))
 	argv := append([]string{srun, "--nodes=" + count, "--ntasks=" + count, "--nodelist=" + spec.FormatHosts(n.given.Names())}, stepOptions...)
@@ -116,7 +116,7 @@ func stepEnv() []string {
 func (n *coordinator) openHosts() error {
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot tell where this binary is: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
 	}
 	rsh := strings.Fields(os.Getenv("FILCH_RSH"))
 	if len(rsh) == 0 {
@@ -188,7 +188,7 @@ func (l *link) read(out io.Reader, to chan<- report) {
 	r := report{Err: text}
 	if len(l.nodes) == 1 {
 		r.Node = l.nodes[0]
-		r.Hint = "filch must be at the same path on every host, and ssh must need no password"
+		r.Hint = "filch must have the same path on every host, and ssh must work without a password"
 	}
 	select {
 	case to <- r:

@@ -11,7 +11,7 @@ import (
 func TestUnsafeText(t *testing.T) {
 	r := wire.RosterInfo{Shards: 64, Short: 7, Members: make([]wire.RosterMember, 2), Seats: []filch.NodeName{"n1"}}
 	for _, want := range []string{
-		"7 of 64 shards of the records are on fewer nodes than they should be",
+		"7 of 64 shards have too few replicas",
 		"2 of 3 nodes keep records",
 		"the roster has 1 seat, not 3",
 	} {

@@ -45,7 +45,7 @@ func (b *localNodes) restart(dead, alive []place.Dir) error {
 	if err := b.gathered(len(b.nodes)); err != nil {
 		return err
 	}
-	fmt.Printf("%s is whole again: %s started, %d ran already\n", b.instance, ui.Plural(len(b.procs), "launcher"), len(alive))
+	fmt.Printf("%s is complete again: %s started, %d still ran\n", b.instance, ui.Plural(len(b.procs), "launcher"), len(alive))
 	return nil
 }
 
@@ -96,7 +96,7 @@ func released(d place.Dir) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return filch.Errorf(filch.Busy, "the launcher %s (pid %d) does not answer, and does not end", d.Node, pid).
+			return filch.Errorf(filch.Busy, "the launcher %s (pid %d) neither answers nor ends", d.Node, pid).
 				WithHint("kill -9 %d, then try again", pid)
 		}
 	}

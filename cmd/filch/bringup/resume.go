@@ -53,7 +53,7 @@ func (o *queueOptions) findQueue(joins bool) error {
 	}
 	switch {
 	case joins:
-		return ui.Misused(filch.Errorf(filch.Invalid, "--resume and --join exclude each other").WithHint("resume first, and let the others join"))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--resume and --join exclude each other").WithHint("resume the queue first, then let the other allocation join"))
 	case o.chosen && !o.mirror:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--resume needs --mirror"))
 	}
@@ -74,7 +74,7 @@ func (o *queueOptions) findQueue(joins bool) error {
 	}
 	if sign != "" {
 		return filch.Errorf(filch.Busy, "%s is up: %s", from.Instance(), sign).
-			WithHint("its queue goes on once it is down; filch up --join makes these nodes part of it")
+			WithHint("its queue can be resumed once the instance is down; filch up --join adds these nodes to the instance")
 	}
 	left, _ := from.Read()
 	for _, r := range left.Jobs() {
@@ -188,26 +188,26 @@ func (o *queueOptions) goOn(d place.Dir) (string, error) {
 		}
 	}
 	for _, r := range info.Refused {
-		ui.Warn(fmt.Sprintf("job %d does not go on: %s", r.Job, r.Err.Error()))
+		ui.Warn(fmt.Sprintf("job %d is not resumed: %s", r.Job, r.Err.Error()))
 	}
 	for _, id := range info.Broken {
-		ui.Warn(fmt.Sprintf("job %d does not go on: too little of it can be read", id))
+		ui.Warn(fmt.Sprintf("job %d is not resumed: too little of its queue can be read", id))
 	}
 	for _, id := range info.Open {
-		ui.Say(fmt.Sprintf("job %d is open: filch close %d says that nothing is added any more", id, id))
+		ui.Say(fmt.Sprintf("job %d is still open: filch close %d ends adding tasks", id, id))
 	}
 	for _, a := range info.Anew {
-		ui.Warn(fmt.Sprintf("workflow %d begins anew, with %s that had ended: what they wrote was on the nodes that are gone (filch workflow run --in-place leaves it in the folder)", a.Job, ui.Plural(int(a.Tasks), "task")))
+		ui.Warn(fmt.Sprintf("workflow %d starts from the beginning, with %s that had ended: their files were on nodes that are gone (filch workflow run --in-place leaves files in the shared folder)", a.Job, ui.Plural(int(a.Tasks), "task")))
 	}
 	if info.Lines+info.Files > 0 {
-		ui.Warn(fmt.Sprintf("%s of the queue of %s cannot be read and %s passed over: %s", damageText(info), o.resume, wasWere(info.Lines+info.Files), ui.Clean(info.First)))
+		ui.Warn(fmt.Sprintf("%s of the queue of %s cannot be read and %s left out: %s", damageText(info), o.resume, wasWere(info.Lines+info.Files), ui.Clean(info.First)))
 	}
 	if info.Jobs == 0 {
-		return "nothing of the queue of " + o.resume + " was left to be done", nil
+		return "no task in the queue of " + o.resume + " was left to run", nil
 	}
-	text := fmt.Sprintf("%s of %s: %s done, %d go on", ui.Plural(info.Jobs, "job"), o.resume, ui.Plural(int(info.Tally.Done-info.Tally.Lost), "task"), info.Tally.Left)
+	text := fmt.Sprintf("%s of %s: %s done, %d resumed", ui.Plural(info.Jobs, "job"), o.resume, ui.Plural(int(info.Tally.Done-info.Tally.Lost), "task"), info.Tally.Left)
 	if info.Tally.Lost > 0 {
-		text += fmt.Sprintf(", %d lost (started, and may run only once)", info.Tally.Lost)
+		text += fmt.Sprintf(", %d lost (--once tasks that had started)", info.Tally.Lost)
 	}
 	return text, nil
 }
@@ -249,9 +249,9 @@ func leaveQueues(home place.Home) {
 			if tasks == 1 {
 				have = "has"
 			}
-			ui.Say(fmt.Sprintf("%s of %s %s no end; filch up --resume %s goes on", ui.Plural(tasks, "task"), ui.Plural(jobs, "job"), have, q.Instance()))
+			ui.Say(fmt.Sprintf("%s of %s %s not ended; filch up --resume %s continues", ui.Plural(tasks, "task"), ui.Plural(jobs, "job"), have, q.Instance()))
 		default:
-			ui.Say(fmt.Sprintf("the queue of %s is kept; filch up --resume %s goes on with it", q.Instance(), q.Instance()))
+			ui.Say(fmt.Sprintf("the queue of %s is kept; filch up --resume %s continues with the queue", q.Instance(), q.Instance()))
 		}
 	}
 	_ = os.Remove(home.Queues()) // fails while a queue is left
@@ -305,7 +305,7 @@ func (n *coordinator) warnApart() {
 		}
 	}
 	if len(names) > 0 {
-		ui.Warn(fmt.Sprintf("%s has not the folder %s: what ends there may be done again by filch up --resume", spec.FormatHosts(names), n.home.Queues()))
+		ui.Warn(fmt.Sprintf("%s does not have the folder %s: filch up --resume may repeat tasks that end there", spec.FormatHosts(names), n.home.Queues()))
 	}
 }
 

@@ -63,30 +63,30 @@ func UpCommand(g *cli.Global) *cobra.Command {
 		Use:     "up [OPTIONS] [-- COMMAND [ARGUMENTS]]",
 		GroupID: "nodes",
 		Short:   "start launchers on this machine, or on every node of an allocation",
-		Long: `Starts an instance: launchers on this machine that find each other and share
-their slots. Each is a node of its own, with its own host name and /dev/shm where
-the kernel allows that; together they divide the machine's cores. Other machines
-are added with filch invite and filch join.
+		Long: `Starts an instance: several launchers on this machine, which divide the cores. Each
+launcher is a node of its own, with its own host name and /dev/shm where the kernel
+allows that. filch invite and filch join add other machines.
 
-In a Slurm or PBS job, a launcher is started on every node that the job has, with
-the slots that were granted there; it ends with the job. So it is with --hosts,
-over ssh (or what FILCH_RSH says). See docs/allocations.md.
+In a Slurm or PBS job, filch up starts a launcher on every node of the job, with the
+slots that the job has there; the launchers end with the job. With --hosts, filch up
+starts a launcher on every host over ssh, or over the command in FILCH_RSH. See
+docs/allocations.md.
 
-With a COMMAND, the instance lives as long as the command and ends with its exit
-code. Where launchers of an instance on this machine have died, filch up starts
-them again.`,
-		Example: `  filch up                         four launchers, the machine's cores divided
-  filch up --nodes 8 --slots 4     eight of them with four slots each
-  filch up --nodes 1 --iface eth0  one launcher that others can reach
+With a COMMAND, the instance ends when the command ends, and filch up exits with the
+exit code of the command. When launchers of an instance on this machine have died,
+filch up starts these launchers again.`,
+		Example: `  filch up                         four launchers, which divide the cores
+  filch up --nodes 8 --slots 4     eight launchers with four slots each
+  filch up --nodes 1 --iface eth0  one launcher that other machines can reach
   filch up -- make check           an instance for one command
   filch up -- ./campaign.sh        in a batch script: on all nodes of the job
   source <(filch up --shell)       the same, for the rest of the script
   filch up --hosts n[1-4]          on these hosts, over ssh
-  filch up --resume slurm-4711     go on with what that allocation did not finish`,
+  filch up --resume slurm-4711     continue the unfinished tasks of that allocation`,
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return fmt.Errorf("what is %s? a command stands behind --", ui.Clean(args[0]))
+				return fmt.Errorf("unexpected argument %s: a command must follow --", ui.Clean(args[0]))
 			}
 			return nil
 		},
@@ -103,22 +103,22 @@ them again.`,
 			return o.up(args)
 		},
 	}
-	c.Flags().IntVar(&o.nodes, "nodes", 0, "launchers to start on this machine (default 4); in an allocation, of how many of its nodes to make use (default all)")
-	c.Flags().IntVar(&o.slots, "slots", 0, "slots of each (default: its share of the cores, 1 at least)")
-	c.Flags().StringVar(&o.address, "address", "", "IP address to listen on (default 127.0.0.1)")
-	c.Flags().StringVar(&o.iface, "iface", "", "network interface to listen on")
-	c.Flags().IntVar(&o.port, "port", 0, "first port to listen on (default: any that is free)")
-	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a list, or a file of them")
-	c.Flags().StringVar(&o.ends, "ends", "", "when the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: as the batch system says)")
-	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "how long the nodes of an allocation may take to join")
-	c.Flags().StringVar(&o.pool, "join", "", "make the nodes of this allocation nodes of another instance: a file of filch invite")
-	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "how long before the end of the allocation nothing is started but what is known to finish; 0 never")
-	c.Flags().BoolVar(&o.learn, "learn", true, "start nothing that takes, as others of its name did, longer than the nodes are there")
-	c.Flags().StringVar(&o.signal, "signal", "", "signal to send to COMMAND before the end of the allocation: SIG[@SECONDS]")
+	c.Flags().IntVar(&o.nodes, "nodes", 0, "start `N` launchers on this machine (default 4); in an allocation, use N of the nodes (default all)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots per launcher (default: an equal share of the cores, at least 1)")
+	c.Flags().StringVar(&o.address, "address", "", "`IP` address to listen on (default 127.0.0.1)")
+	c.Flags().StringVar(&o.iface, "iface", "", "network `INTERFACE` to listen on")
+	c.Flags().IntVar(&o.port, "port", 0, "first `PORT` to listen on (default: any free ports)")
+	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a `LIST`, or a file of hosts")
+	c.Flags().StringVar(&o.ends, "ends", "", "`TIME` at which the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: from the batch system)")
+	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "wait this `TIME` for the nodes of an allocation to join")
+	c.Flags().StringVar(&o.pool, "join", "", "add the nodes of this allocation to another instance, with the `FILE` that filch invite wrote")
+	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "in this last `TIME` of the allocation, start only jobs and tasks that are known to finish; 0: no such time")
+	c.Flags().BoolVar(&o.learn, "learn", true, "do not start jobs and tasks that earlier runs show would outlive the allocation")
+	c.Flags().StringVar(&o.signal, "signal", "", "send a signal to COMMAND before the end of the allocation: `SIG[@SECONDS]`")
 	c.Flags().BoolVar(&o.mirror, "mirror", false, "keep the queue of tasks on a shared file system, for --resume (default: in a batch job)")
-	c.Flags().StringVar(&o.resume, "resume", "", "go on with the queue of tasks of an instance that is no more")
+	c.Flags().StringVar(&o.resume, "resume", "", "continue the queue of tasks of instance `NAME`, which has ended")
 	c.Flags().BoolVar(&o.shell, "shell", false, "print the variables for a shell: source <(filch up --shell)")
-	c.Flags().IntVar(&o.hold, "hold", 0, "hold the instance and tell so on this descriptor")
+	c.Flags().IntVar(&o.hold, "hold", 0, "hold the instance, and report on this descriptor")
 	_ = c.Flags().MarkHidden("hold")
 	return c
 }
@@ -133,7 +133,7 @@ func (o *upOptions) check(command []string) error {
 	case o.port < 0 || o.port > 65535:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port))
 	case o.given["deadline"] && o.patience <= 0:
-		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline %v: nodes need some time to join", o.patience))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline %v: the time must be positive", o.patience))
 	case o.address != "" && o.iface != "":
 		return ui.Misused(filch.Errorf(filch.Invalid, "--address and --iface exclude each other"))
 	}
@@ -172,7 +172,7 @@ func (o *upOptions) begin(command []string) error {
 		return err
 	}
 	if o.shell {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--shell is for allocations and --hosts").WithHint("here: filch up"))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--shell needs an allocation or --hosts").WithHint("here: filch up"))
 	}
 	base, err := place.Base()
 	if err != nil {
@@ -226,7 +226,7 @@ func (o *upOptions) begin(command []string) error {
 func (b *localNodes) withHint(err error) error {
 	var e *filch.Error
 	if b.port > 0 && errors.As(err, &e) && e.Hint == "" {
-		return e.WithHint("without --port free ones are chosen")
+		return e.WithHint("without --port, filch up chooses free ports")
 	}
 	return err
 }
@@ -269,7 +269,7 @@ func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (str
 
 func alreadyUp(name string, nodes int) error {
 	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, ui.Plural(nodes, "launcher")).
-		WithHint("use it with filch run, or start another: filch up --instance NAME")
+		WithHint("use the instance with filch run, or start another instance: filch up --instance NAME")
 }
 
 // refuseForeign refuses a name whose secret exists though none of its launchers
@@ -283,7 +283,7 @@ func refuseForeign(name string) error {
 		return nil
 	}
 	return filch.Errorf(filch.Busy, "an instance %s exists already, on other machines: %s", name, home.Secret()).
-		WithHint("filch join adds this machine to it; if it is long gone: rm -r %s", string(home))
+		WithHint("filch join adds this machine to the instance; if the instance ended long ago: rm -r %s", string(home))
 }
 
 // InstancesHere are the instances with a state directory on this machine.
@@ -308,7 +308,7 @@ func (b *localNodes) announce(took time.Duration) {
 		ui.Plural(len(b.nodes), "node"), ui.Plural(slots, "slot"), ui.Plural(len(b.cores), "core"), ui.ShortTime(took))
 	fmt.Printf("try   filch run -n %d hostname\nstop  filch down\n", min(slots, 4))
 	if len(b.nodes) < PromisedNodes {
-		fmt.Printf("note  with fewer than %d nodes nothing is promised when one dies\n", PromisedNodes)
+		fmt.Printf("note  with fewer than %d nodes, the death of one may lose records and jobs\n", PromisedNodes)
 	}
 	if b.shared != nil && len(b.nodes) > 1 {
 		fmt.Printf("note  no namespaces (%s): the nodes share a host name, and ranks get no shared memory\n", ui.Clean(b.shared.Error()))

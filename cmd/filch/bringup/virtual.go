@@ -76,7 +76,7 @@ func VirtualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "virtual",
 		Hidden:             true,
-		Short:              "become a launcher in namespaces of its own; started by filch up",
+		Short:              "run a launcher in new namespaces; started by filch up",
 		DisableFlagParsing: true,
 		Args:               cobra.ArbitraryArgs,
 		RunE:               func(_ *cobra.Command, args []string) error { return ui.Exit(VirtualMain(args)) },

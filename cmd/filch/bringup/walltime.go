@@ -40,7 +40,7 @@ func (o *endOptions) checkEnd(command bool) (err error) {
 		return ui.Misused(err)
 	}
 	if !command {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--signal %s: there is no command to send it to", ui.Clean(o.signal)).
+		return ui.Misused(filch.Errorf(filch.Invalid, "--signal %s needs a command to send the signal to", ui.Clean(o.signal)).
 			WithHint("filch up --signal %s -- COMMAND; or sbatch --signal=B:%s for the script itself", ui.Clean(o.signal), ui.Clean(o.signal)))
 	}
 	return nil
@@ -56,15 +56,15 @@ func (o *upOptions) checkHere() error {
 		}
 	}
 	if o.pool != "" {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--join is for the nodes of an allocation or of --hosts").WithHint("filch join %s joins this machine", o.pool))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--join needs an allocation or --hosts").WithHint("filch join %s joins this machine", o.pool))
 	}
 	if o.given["deadline"] {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline is for the nodes of an allocation or of --hosts").
-			WithHint("launchers of this machine are waited for until they are up or have failed"))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline needs an allocation or --hosts").
+			WithHint("on one machine, filch up waits until every launcher is up or has failed"))
 	}
 	if idle := o.idleEnds(); o.end.IsZero() && len(idle) > 0 {
-		return ui.Misused(filch.Errorf(filch.Invalid, "%s would change nothing: nobody says when this machine is taken away", strings.Join(idle, " and ")).
-			WithHint("--ends says it: +MINUTES, 17:30 or 2026-01-31T17:30"))
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot use %s: the end of this machine is not known", strings.Join(idle, " and ")).
+			WithHint("give the end with --ends: +MINUTES, 17:30 or 2026-01-31T17:30"))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (o *endOptions) idleEnds() (idle []string) {
 // error: the same script may run in other allocations.
 func (o *endOptions) sayIdle() {
 	if idle := o.idleEnds(); len(idle) > 0 {
-		ui.Say(strings.Join(idle, " and ") + " changes nothing: the batch system does not say when the nodes are taken away; --ends does")
+		ui.Say("ignoring " + strings.Join(idle, " and ") + ": the batch system does not say when the nodes are taken away; use --ends")
 	}
 }
 
@@ -108,7 +108,7 @@ func (o *endOptions) watchEnd(instance string, end time.Time, warn func(syscall.
 	}
 	if o.drain > 0 {
 		after(o.drain, func() {
-			ui.Say("the nodes of " + instance + " are taken away in " + ui.ShortTime(o.drain) + ": nothing more is started but what is known to finish")
+			ui.Say("the nodes of " + instance + " are taken away in " + ui.ShortTime(o.drain) + ": from now on, only jobs and tasks that are known to finish are started")
 		})
 	}
 	if o.warnSig > 0 && warn != nil {

@@ -22,8 +22,8 @@ var rlimitsPropagated = [...]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15}
 func Environment() (spec.Context, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
-		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot tell the working directory: %s", err.Error()).
-			WithHint("it may have been removed; cd to one that exists")
+		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot find the working directory: %s", err.Error()).
+			WithHint("the directory may have been removed; cd to another one")
 	}
 	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: OuterJob(), Task: outerTask(), ReadFile: ReadSmall}, nil
 }

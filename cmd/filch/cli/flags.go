@@ -11,7 +11,7 @@ import (
 func NotEmpty(given *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if o := given.Lookup(name); o.Changed && o.Value.String() == "" {
-			return ui.Misused(filch.Errorf(filch.Invalid, "--%s is empty", name).WithHint("a shell variable in it may be unset"))
+			return ui.Misused(filch.Errorf(filch.Invalid, "--%s is empty", name).WithHint("a shell variable in the command may be unset"))
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func OneID(word string, last func() (filch.JobID, error)) (JobRank, error) {
 		return JobRank{}, err
 	}
 	if len(ids) != 1 {
-		return JobRank{}, ui.Misused(filch.Errorf(filch.Invalid, "%s names %d jobs, one is wanted", strconv.Quote(word), len(ids)))
+		return JobRank{}, ui.Misused(filch.Errorf(filch.Invalid, "%s names %d jobs, and this command takes one", strconv.Quote(word), len(ids)))
 	}
 	return ids[0], nil
 }

@@ -21,5 +21,5 @@ func RealCommand(name string) (string, error) {
 		}
 		return path, nil
 	}
-	return "", filch.Errorf(filch.NotFound, "there is no %s in PATH but filch's own", name)
+	return "", filch.Errorf(filch.NotFound, "there is no %s in PATH except filch's own", name)
 }

@@ -57,7 +57,7 @@ func embedded() ([]byte, error) {
 	}
 	b, err := payload.ReadFile(payloadName)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "this filch was built without the launcher that it carries").
+		return nil, filch.Errorf(filch.Invalid, "this filch was built without filchd, the launcher").
 			WithHint("build it with: make build BIN=DIR")
 	}
 	return b, nil
@@ -89,7 +89,7 @@ func NoRoom(dir string, err error) error {
 func executable(dir, path string) error {
 	if err := unix.Access(path, unix.X_OK); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot start programs from %s: %s", dir, err.Error()).
-			WithHint("it may be mounted noexec; set FILCH_LOCAL to another directory")
+			WithHint("the file system may be mounted noexec; set FILCH_LOCAL to another directory")
 	}
 	return nil
 }

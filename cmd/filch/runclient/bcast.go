@@ -64,7 +64,7 @@ func broadcast(r *spec.Run, around spec.Context, dir place.Dir) (undo func(), er
 	if err := pack(c, path, at); err != nil {
 		_ = os.Remove(at)
 		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err)).
-			WithHint("it needs room in %s", dir.Base)
+			WithHint("%s needs more free space", dir.Base)
 	}
 	if err := c.Check(); err != nil {
 		_ = os.Remove(at)

@@ -21,15 +21,15 @@ func CheckDetached(r *spec.Run) error {
 	}
 	for _, v := range [...]struct{ option, value string }{{"output", r.Client.Stdout}, {"error", r.Client.Stderr}} {
 		if v.value != "" && v.value != "all" && v.value != launcher.NoFile && !ui.AllDigits(v.value) && output.SideOf(v.value) == output.SideClient {
-			return filch.Errorf(filch.Invalid, "--%s=%s needs a client to write it, and --detach leaves none", v.option, v.value).
-				WithHint("put %%t, %%n or %%N into the name, or read the output with filch logs JOB")
+			return filch.Errorf(filch.Invalid, "--%s=%s names a file that the client writes, and --detach has no client", v.option, v.value).
+				WithHint("put %%t, %%n or %%N into the name, so that the nodes write the file; or use filch logs JOB")
 		}
 	}
 	if in := r.Client.Stdin; in == "" || in == "all" {
 		r.Order.IO.StdinMode = launcher.StdinNone
 	} else if r.Order.IO.StdinMode != launcher.StdinNone && r.Order.IO.StdinMode != launcher.StdinFile {
-		return filch.Errorf(filch.Invalid, "--input=%s needs a client to read it, and --detach leaves none", in).
-			WithHint("put %%t, %%n or %%N into the name, or redirect it in the command: sh -c './a < file'")
+		return filch.Errorf(filch.Invalid, "--input=%s names a file that the client reads, and --detach has no client", in).
+			WithHint("put %%t, %%n or %%N into the name, so that the nodes read the file; or redirect in the command: sh -c './a < file'")
 	}
 	return nil
 }

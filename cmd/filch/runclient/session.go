@@ -126,7 +126,7 @@ func (s *Session) started(e launcher.Started) {
 			}
 		}
 		if near := cli.Neighbors(s.Spec.Client.Instance, e.Nodes); len(near) > 0 {
-			ui.Say(fmt.Sprintf("job %d: %d of its nodes are of one machine, and their ranks talk over TCP (on one node, -N 1, they have shared memory)", e.Job, len(near)))
+			ui.Say(fmt.Sprintf("job %d: %d nodes are on one machine, and ranks of different nodes communicate over TCP (with -N 1, ranks use shared memory)", e.Job, len(near)))
 		}
 	}
 }
@@ -327,12 +327,12 @@ func causeHint(k launcher.CauseKind, r *spec.Run) string {
 	switch k {
 	case launcher.CauseNotFound:
 		if r.Client.Bcast == "" && len(r.Argv) > 0 && strings.ContainsRune(r.Argv[0], '/') {
-			return "is it on every node? filch run --bcast copies it there"
+			return "the program may be missing on that node; filch run --bcast copies the program to all nodes"
 		}
 	case launcher.CauseOOM:
 		return "ask for more with --mem"
 	case launcher.CauseTimeLimit:
-		return "give it longer with -t"
+		return "allow more time with -t"
 	}
 	return ""
 }

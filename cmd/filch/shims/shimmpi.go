@@ -164,7 +164,7 @@ func (l *mpiLine) words() ([]string, error) {
 	words := []string{"--input=0"}
 	if v := os.Getenv("MPIEXEC_TIMEOUT"); v != "" {
 		if n, err := strconv.ParseUint(v, 10, 31); err != nil || n == 0 {
-			return nil, filch.Errorf(filch.Invalid, "filch cannot read MPIEXEC_TIMEOUT=%s: it is a number of seconds", ui.Clean(v))
+			return nil, filch.Errorf(filch.Invalid, "filch cannot read MPIEXEC_TIMEOUT=%s: the value must be a number of seconds", ui.Clean(v))
 		}
 		words = append(words, "--time=0:"+v)
 	}

@@ -20,11 +20,11 @@ func SshCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "ssh HOST [--] COMMAND...",
 		GroupID: "run",
-		Short:   "run a command on a node, called as ssh is",
-		Long: `Runs a command on one node of the instance, through a shell, for programs that
-start their helpers with ssh: mpiexec -launcher-exec, parallel --ssh, Open MPI's
-plm_rsh_agent. With -n or -f it reads no standard input; what forwards ports is
-refused, and other options of ssh are read and change nothing.`,
+		Short:   "run a command on a node, with the command line of ssh",
+		Long: `Runs a command through a shell on one node of the instance, for programs that start
+helpers with ssh: mpiexec -launcher-exec, parallel --ssh, Open MPI's plm_rsh_agent.
+With -n or -f, the command gets no standard input. Options that forward ports are
+refused, and all other options of ssh are ignored.`,
 		Example: `  filch ssh n3 hostname
   mpiexec -launcher ssh -launcher-exec 'filch ssh' -hosts n1,n2 ./a.out
   parallel --ssh 'filch ssh' -S n1,n2 hostname ::: 1 2`,
@@ -55,7 +55,7 @@ func sshWords(args []string) (s sshCall, err error) {
 		args = args[1:]
 		for i := 0; i < len(word); i++ {
 			if strings.IndexByte(sshForwards, word[i]) >= 0 {
-				return s, filch.Errorf(filch.Invalid, "ssh -%c: filch ssh forwards nothing", word[i])
+				return s, filch.Errorf(filch.Invalid, "ssh -%c: filch ssh does not forward ports", word[i])
 			}
 			s.deaf = s.deaf || word[i] == 'n' || word[i] == 'f'
 			if !strings.ContainsRune(sshValued, rune(word[i])) {
@@ -81,7 +81,7 @@ func sshWords(args []string) (s sshCall, err error) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return s, filch.Errorf(filch.Invalid, "ssh %s: no command; filch ssh opens no shell", ui.Clean(s.host)).
+		return s, filch.Errorf(filch.Invalid, "ssh %s: the command is missing, and filch ssh opens no shell", ui.Clean(s.host)).
 			WithHint("filch run --pty -w %s bash", ui.Clean(s.host))
 	}
 	s.command = strings.Join(args, " ")

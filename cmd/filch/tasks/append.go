@@ -29,7 +29,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 	var err error
 	given.Visit(func(o *pflag.Flag) {
 		if !ofJob[o.Name] && err == nil {
-			err = ui.Misused(filch.Errorf(filch.Invalid, "--%s does not go with --to: the job says it for all of its tasks", o.Name))
+			err = ui.Misused(filch.Errorf(filch.Invalid, "--%s does not go with --to: the open job sets the option for all of its tasks", o.Name))
 		}
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 	}
 	if !j.Open {
 		return filch.Errorf(filch.Invalid, "job %d is not open: nothing can be added to it", j.ID).
-			WithHint("filch submit --open makes a job that is")
+			WithHint("filch submit --open makes an open job")
 	}
 	t := c.TasksOf(j.ID)
 	n, err := grow(t, lines)
@@ -97,8 +97,8 @@ func (f *submitFlags) additions(args []string) (source, error) {
 	case err != nil:
 		return nil, err
 	case s.Spec.Cap > 0:
-		return nil, filch.Errorf(filch.Invalid, "--array %s does not go with --to: how many tasks run at a time is the job's", f.array).
-			WithHint("filch submit --open --array 1-10%%%d -- COMMAND makes a job of %[1]d at a time", s.Spec.Cap)
+		return nil, filch.Errorf(filch.Invalid, "--array %s does not go with --to: the open job sets how many tasks run at a time", f.array).
+			WithHint("filch submit --open --array 1-10%%%d -- COMMAND makes a job that runs %[1]d tasks at a time", s.Spec.Cap)
 	case lines == nil && len(command) == 0:
 		return nil, filch.Errorf(filch.Invalid, "there is nothing to add").WithHint("filch submit --to %s -- COMMAND", f.to)
 	case lines == nil:
@@ -190,9 +190,9 @@ func CloseCommand(g *cli.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "close JOB...",
 		GroupID: "jobs",
-		Short:   "add no more tasks to open jobs",
-		Long: `Says that nothing is added any more to jobs of filch submit --open. Such a job
-ends when all of its tasks have ended.`,
+		Short:   "close open jobs, so that they end with their last task",
+		Long: `Closes jobs of filch submit --open: no more tasks can be added. A closed job ends when
+all of its tasks have ended.`,
 		Example: "  filch submit --open --each-line first.txt\n  filch submit --to last --each-line more.txt\n  filch close last",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

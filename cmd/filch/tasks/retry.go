@@ -29,12 +29,13 @@ func RetryCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "retry JOB",
 		GroupID: "run",
-		Short:   "run the tasks again that did not end well",
-		Long: `Submits the tasks of a job that did not end well, as a new job with the same
-options, and prints its number. Of an array each keeps its FILCH_TASK. The tasks
-of a workflow read what those of the first job wrote that ended well; it waits for
-the end and brings the results, as filch workflow run does. A task that ended well
-is run again only where nothing else has what it wrote: its node is gone.`,
+		Short:   "run again the tasks that did not end well",
+		Long: `Submits the tasks of a job that did not end well as a new job with the same options,
+and prints the number of the new job. Tasks of an array keep their FILCH_TASK.
+
+For a workflow, the new tasks read the files of the tasks that ended well. filch retry
+waits for the end and brings the results, as filch workflow run does. A task that
+ended well runs again only when its files are lost with its node.`,
 		Example: "  filch retry last\n  filch retry 7 --wait --progress",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -54,7 +55,7 @@ is run again only where nothing else has what it wrote: its node is gone.`,
 		},
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
-	c.Flags().BoolVar(&show.progress, "progress", false, "show how far it is")
+	c.Flags().BoolVar(&show.progress, "progress", false, "show the progress")
 	c.Flags().BoolVar(&show.asJSON, "json", false, "print the job as JSON")
 	return c
 }
@@ -82,7 +83,7 @@ func readPast(c *client.Client, name string) (*past, error) {
 	}
 	switch {
 	case !cli.IsTasks(&j):
-		return nil, filch.Errorf(filch.Invalid, "job %d is a run: it has no tasks", j.ID).WithHint("filch run starts it again")
+		return nil, filch.Errorf(filch.Invalid, "job %d is a run: it has no tasks", j.ID).WithHint("start the program again with filch run")
 	case j.Code == nil:
 		return nil, filch.Errorf(filch.Busy, "job %d has not ended", j.ID).WithHint("filch wait %d", j.ID)
 	}
@@ -157,7 +158,7 @@ func (p *past) failures() ([]indices, error) {
 	for _, v := range values {
 		z, err := record.DecodeZone(v)
 		if err != nil {
-			return nil, filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", p.id, err.Error())
+			return nil, filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", p.id, err.Error())
 		}
 		for _, s := range z.Spans {
 			if s.Void != 0 {
@@ -188,7 +189,7 @@ func (p *past) failures() ([]indices, error) {
 
 // nothing prints that no task is left to retry.
 func (p *past) nothing() {
-	ui.Say(fmt.Sprintf("all tasks of job %d ended well: nothing is to be done again", p.id))
+	ui.Say(fmt.Sprintf("all tasks of job %d ended well: nothing to run again", p.id))
 }
 
 // rerunBag submits the failures of a bag.
@@ -225,7 +226,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags) error {
 	}
 	if len(numbers) > record.MaxPicks {
 		if !p.spec.Payloads {
-			return filch.Errorf(filch.Invalid, "the failures of job %d are %d separate runs of numbers, at most %d are submitted again", p.id, len(numbers), record.MaxPicks)
+			return filch.Errorf(filch.Invalid, "cannot retry job %d: its failed tasks form %d separate ranges, and at most %d can be submitted", p.id, len(numbers), record.MaxPicks)
 		}
 		// Each task has its line; FILCH_TASK counts from 0.
 		s.Spec.Picks, s.Spec.First, s.Spec.Step = nil, 0, 0
@@ -256,10 +257,10 @@ func (p *past) withLines(bad []indices) (have []indices, err error) {
 		}
 	}
 	if gone > 0 {
-		ui.Say(fmt.Sprintf("%s of job %d cannot be done again, as nobody has their lines: who added them died", ui.Plural(gone, "task"), p.id))
+		ui.Say(fmt.Sprintf("cannot run %s of job %d again: the client that added the tasks died before their lines were stored", ui.Plural(gone, "task"), p.id))
 	}
 	if len(have) == 0 {
-		return nil, filch.Errorf(filch.NotFound, "no task of job %d can be done again", p.id).WithHint("submit them anew")
+		return nil, filch.Errorf(filch.NotFound, "no task of job %d can run again", p.id).WithHint("submit the tasks again with filch submit")
 	}
 	return joinRuns(have), nil
 }
@@ -277,7 +278,7 @@ func (p *past) payloads(bad []indices) source {
 		}
 		line, err := p.line(parts, at, bad[run:])
 		if err == nil && len(line) == 0 {
-			err = filch.Errorf(filch.NotFound, "what belongs to task %d.%d is not there any more", p.id, at)
+			err = filch.Errorf(filch.NotFound, "the record of task %d.%d has been dropped", p.id, at)
 		}
 		if err != nil {
 			return nil, err
@@ -323,7 +324,7 @@ func (p *past) loadPayloads(parts map[int32]*record.Payload, first int32, bad []
 	values, err := p.read(keys)
 	for i := range values {
 		if parts[numbers[i]], err = record.DecodePayload(values[i]); err != nil {
-			return filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", p.id, err.Error())
+			return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", p.id, err.Error())
 		}
 	}
 	return err

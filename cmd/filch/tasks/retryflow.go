@@ -48,7 +48,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	gr := f.order.Graph
 	if gr.Origin != local && !gr.InPlace {
-		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: its failures can be retried there", p.id, gr.Origin)
+		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there", p.id, gr.Origin)
 	}
 	if err := f.choose(); err != nil {
 		return err
@@ -91,10 +91,10 @@ func (f *flow) load() (local filch.NodeName, err error) {
 		}
 	}
 	if len(f.spec.Body) == 0 || f.spec.Body[0] != launcher.BodyOrder {
-		return "", filch.Errorf(filch.Invalid, "job %d runs nothing that could be run again", f.id)
+		return "", filch.Errorf(filch.Invalid, "the tasks of job %d have no commands to run again", f.id)
 	}
 	if err := wire.Unmarshal(f.spec.Body[1:], &f.order); err != nil || f.order.Graph == nil {
-		return "", filch.Errorf(filch.Internal, "the record of job %d makes no sense", f.id)
+		return "", filch.Errorf(filch.Internal, "the record of job %d is damaged", f.id)
 	}
 	next := f.payloads([]indices{{0, f.rec.Total}})
 	for range f.rec.Total {
@@ -108,7 +108,7 @@ func (f *flow) load() (local filch.NodeName, err error) {
 			err = wire.Unmarshal(body[1:], &item)
 		}
 		if err != nil {
-			return "", filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", f.id, err.Error())
+			return "", filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", f.id, err.Error())
 		}
 		f.nodes, f.items = append(f.nodes, n), append(f.items, item)
 	}
@@ -286,7 +286,7 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 	case all != nil:
 		return all
 	case ended != nil:
-		ui.Hint(fmt.Sprintf("filch retry %d does what is left; until then the nodes keep its files", job))
+		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
 		return ended
 	}
 	for _, id := range append(f.order.Graph.Earlier, job) {

@@ -87,7 +87,7 @@ func chunk(lines source) (list [][]byte, more bool, err error) {
 		}
 		if len(l) > record.MaxPayload {
 			return nil, false, filch.Errorf(filch.Invalid, "task %d has %d bytes of command, %d at most", len(list), len(l), record.MaxPayload).
-				WithHint("put long values into a file and pass its name")
+				WithHint("put long values into a file and pass the name of the file")
 		}
 		list = append(list, l)
 		size += len(l)
@@ -102,7 +102,7 @@ const keptWithin = 5 * time.Second
 func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
 	slow := time.AfterFunc(keptWithin, func() {
 		ui.Say(fmt.Sprintf("still waiting: after %v the submission is not recorded yet", keptWithin))
-		ui.Hint("filch doctor says what is wrong with the records; Ctrl-C ends the waiting alone")
+		ui.Hint("filch doctor names the fault; Ctrl-C ends the waiting, not the job")
 	})
 	defer slow.Stop()
 	for {

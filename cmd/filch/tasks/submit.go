@@ -57,15 +57,17 @@ func SubmitCommand(g *cli.Global) *cobra.Command {
 		Use:     "submit [OPTIONS] -- COMMAND [ARGS] [::: VALUE...]",
 		GroupID: "run",
 		Short:   "run many tasks: commands, lists of commands, arrays",
-		Long: `Submits tasks, each a process that takes slots of one node, and prints the job's
-number. They are balanced by stealing; each end is recorded once, and the job
-goes on when the node dies on which it was submitted.
+		Long: `Submits a job of tasks and prints the number of the job. Each task is a process that
+takes slots of one node. Idle nodes steal tasks from busy nodes. The end of each task
+is recorded once. The job goes on when the node where it was submitted dies.
 
-One task runs COMMAND. With --array there is one for each index, in FILCH_TASK;
-with --each-line one for each line of a file, in FILCH_LINE (or, without a
-COMMAND, the line is the command, for sh); with --from-json one for each entry
-of a JSON list; with ::: one for each value, as in GNU parallel ({} {.} {/} {//}
-{/.} {#} {%} {1} ..., ::: again combines, :::+ links, :::: reads a file).`,
+  COMMAND alone  one task
+  --array        one task per index; FILCH_TASK is the index
+  --each-line    one task per line of a file; FILCH_LINE is the line; without a
+                 COMMAND, sh runs the line
+  --from-json    one task per entry of a JSON list
+  :::            one task per value, as in GNU parallel: {} {.} {/} {//} {/.} {#}
+                 {%} {1} ...; a second ::: combines, :::+ links, :::: reads a file`,
 		Example: `  filch submit --array 1-1000 -- ./simulate
   filch submit --each-line commands.txt --wait --progress
   filch submit -- convert {} {.}.png ::: *.tif
@@ -87,32 +89,32 @@ of a JSON list; with ::: one for each value, as in GNU parallel ({} {.} {/} {//}
 
 func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.SetInterspersed(false)
-	p.StringVar(&f.eachLine, "each-line", "", "a task for each line of `FILE` (- is standard input)")
-	p.StringVar(&f.fromJSON, "from-json", "", "a task for each entry of a JSON list in `FILE` (- is standard input)")
-	p.StringVar(&f.array, "array", "", "a task for each index: `1-1000:2%50`, at most 50 at a time")
-	p.StringVar(&f.builtin, "builtin", "", "a task that starts no process: `noop` or sleep:64ms")
-	p.Int32VarP(&f.cpus, "cpus", "c", 1, "slots of a task")
-	p.StringVar(&f.mem, "mem", "", "memory of a task: `4G`")
-	p.StringVar(&f.gpus, "gpus", "", "GPUs of a task")
-	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for run -t")
-	p.Int32Var(&f.retries, "retries", 0, "start a task again that failed, so often")
-	p.BoolVar(&f.once, "once", false, "never start a task twice, whatever happens; one whose node vanishes is lost")
-	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up when so many starts of it died with their node")
-	p.StringVar(&f.priority, "priority", "0", "before jobs with a lower number")
-	p.StringVar(&f.dep, "dep", "", "start when these jobs have ended well: `afterok:ID,ID`")
-	p.StringVarP(&f.name, "name", "J", "", "name of the job")
-	p.StringVarP(&f.cwd, "cwd", "D", "", "folder of the tasks")
+	p.StringVar(&f.eachLine, "each-line", "", "submit one task per line of `FILE` (- is standard input)")
+	p.StringVar(&f.fromJSON, "from-json", "", "submit one task per entry of the JSON list in `FILE` (- is standard input)")
+	p.StringVar(&f.array, "array", "", "submit one task per index: `1-1000:2%50` is every second, at most 50 at a time")
+	p.StringVar(&f.builtin, "builtin", "", "submit tasks without a process: `noop` or sleep:64ms")
+	p.Int32VarP(&f.cpus, "cpus", "c", 1, "`N` slots per task")
+	p.StringVar(&f.mem, "mem", "", "memory per task: `4G`")
+	p.StringVar(&f.gpus, "gpus", "", "GPUs per task: `[KIND:]N`")
+	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for filch run -t")
+	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
+	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
+	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
+	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
+	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
+	p.StringVarP(&f.name, "name", "J", "", "`NAME` of the job")
+	p.StringVarP(&f.cwd, "cwd", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks")
-	p.StringVarP(&f.stdin, "stdin", "i", "", "file that tasks read (%t is the task, {1} its first value)")
-	p.StringVarP(&f.stdout, "stdout", "o", "", "file that a task writes, `out.%t` or {1}.txt; none; else its node keeps the output, see filch logs")
-	p.StringVarP(&f.stderr, "stderr", "e", "", "the same for standard error; - joins it with standard output")
-	p.StringVar(&f.openMode, "open-mode", "", "append or truncate the files of -o and -e; one file for many tasks must be appended to")
-	p.StringVar(&f.keep, "keep", "all", "output to keep of tasks without a file: all, failed or none")
-	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker that does task after task; see docs/tasks.md")
-	p.BoolVar(&f.open, "open", false, "leave the job open: more tasks may be added until filch close")
-	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`, instead of submitting a new one")
+	p.StringVarP(&f.stdin, "stdin", "i", "", "`FILE` for standard input (%t is the task's number, {1} its first value)")
+	p.StringVarP(&f.stdout, "stdout", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; without -o, the nodes keep the output for filch logs")
+	p.StringVarP(&f.stderr, "stderr", "e", "", "the same for standard error, with `FILE`; - joins standard error with standard output")
+	p.StringVar(&f.openMode, "open-mode", "", "`MODE` for the files of -o and -e: append or truncate; many tasks can share a file only with append")
+	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
+	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker, a process that runs many tasks; see docs/tasks.md")
+	p.BoolVar(&f.open, "open", false, "leave the job open: filch submit --to adds tasks until filch close")
+	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
-	p.BoolVar(&f.progress, "progress", false, "show how far it is (with --wait)")
+	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 }
 
@@ -154,11 +156,11 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 		return nil, nil, err
 	}
 	if f.worker && bag != nil {
-		return nil, nil, filch.Errorf(filch.Invalid, "a worker is given lines, not the values after :::").
+		return nil, nil, filch.Errorf(filch.Invalid, "a worker reads lines: --worker does not take the values after :::").
 			WithHint("printf '%%s\\n' A B | filch submit --each-line - --worker -- COMMAND")
 	}
 	if len(command) > 0 && command[0] == "" {
-		return nil, nil, filch.Errorf(filch.Invalid, "the name of the command is empty").WithHint("filch submit -- COMMAND; a shell variable in it may be unset")
+		return nil, nil, filch.Errorf(filch.Invalid, "the name of the command is empty").WithHint("filch submit -- COMMAND; a shell variable in the command may be unset")
 	}
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
@@ -245,7 +247,7 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 }
 
 func builtinAlone(name string) error {
-	return filch.Errorf(filch.Invalid, "--builtin %s starts no process: it takes neither a command nor --worker", name)
+	return filch.Errorf(filch.Invalid, "--builtin %s starts no process, and goes neither with a command nor with --worker", name)
 }
 
 // builtin reads noop and sleep:TIME.
@@ -288,7 +290,7 @@ func checkDeps(c *client.Client, ids []filch.JobID) error {
 			return filch.Errorf(ui.KindOf(err), "cannot wait for job %d: %s", id, err.Error())
 		}
 		if !cli.IsTasks(&j) {
-			return filch.Errorf(filch.Invalid, "cannot wait for job %d: it is a run, and --dep is for jobs of tasks", id).
+			return filch.Errorf(filch.Invalid, "cannot wait for job %d: the job is a run, and --dep takes jobs of tasks", id).
 				WithHint("filch wait %d && filch submit ...", id)
 		}
 	}
@@ -383,8 +385,8 @@ func (f *sourceFlags) entries(s *mtc.Submission, command []string) (source, erro
 			return nil, err
 		}
 		if need := t.Need; need.CPUs > 1 || need.MemBytes > 0 || need.GPUs != "" || need.Retries != nil || need.Once || t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
-			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry has run, env, cwd and time_limit of its own; the rest is the same for all tasks of a job", f.fromJSON, list.Line()).
-				WithHint("filch submit --help has the options of a job, filch workflow run takes tasks that differ")
+			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry may set only run, env, cwd and time_limit; all tasks of a job share the other options", f.fromJSON, list.Line()).
+				WithHint("filch submit --help lists the options of a job; filch workflow run takes tasks that differ more")
 		}
 		return item(launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Cwd: t.Run.Cwd, Limit: t.Need.TimeLimit})
 	}, nil

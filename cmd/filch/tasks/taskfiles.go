@@ -40,14 +40,14 @@ func (f *orderFlags) files(o *launcher.TaskOrder, many bool, bag *workflow.Bag) 
 	if f.worker {
 		if f.stdin+f.stdout+f.stderr != "" {
 			return filch.Errorf(filch.Invalid, "-i, -o and -e do not go with --worker: a worker reads its tasks on standard input and answers on standard output").
-				WithHint("filch logs has what it prints on standard error")
+				WithHint("filch logs shows the worker's standard error")
 		}
 		return nil
 	}
 	files := f.patterns(bag)
 	for _, p := range files.named() {
 		if p.option != "-i" && f.stdin != "" && filepath.Clean(p.text) == filepath.Clean(f.stdin) && !strings.HasPrefix(p.text, "/dev/") {
-			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty it before it reads it", f.stdin, p.option, p.text)
+			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty its input before reading", f.stdin, p.option, p.text)
 		}
 		if err := files.check(p); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (t *taskFiles) check(p filePattern) error {
 	case !workflow.HasPlaces(p.text):
 		return nil
 	case t.bag == nil:
-		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: the tasks have no values, which are what follows :::", p.option, p.text).
+		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: the tasks have no values (values follow :::)", p.option, p.text).
 			WithHint("%s stands for the number of a task, as in out.%s", "%t", "%t")
 	case strings.Contains(p.text, "{%}"):
 		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: {%%} is known only when a task starts", p.option, p.text).WithHint("use {#} or %s", "%t")
@@ -110,9 +110,9 @@ func (t *taskFiles) distinct(p filePattern) error {
 	if strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text) || strings.Contains(p.text, "{#}") && t.bag != nil {
 		return nil
 	}
-	hint := "name the task in it, as in out.%s; or --open-mode=append, to have all of them in one file"
+	hint := "put the task's number into the name, as in out.%s; or use --open-mode=append for one file"
 	if t.bag == nil || !workflow.HasPlaces(p.text) {
-		return filch.Errorf(filch.Invalid, "%s %s is the same for all tasks: each would write over the output of the others", p.option, p.text).WithHint(hint, "%t")
+		return filch.Errorf(filch.Invalid, "%s %s is the same file for all tasks: each task would overwrite the output of the others", p.option, p.text).WithHint(hint, "%t")
 	}
 	type named struct {
 		hash uint64
@@ -140,7 +140,7 @@ func (t *taskFiles) distinct(p filePattern) error {
 	if err != nil {
 		return err
 	}
-	return filch.Errorf(filch.Invalid, "%s %s is %s for task %d as well as for task %d: one would write over the output of the other", p.option, p.text, name, first+1, second+1).
+	return filch.Errorf(filch.Invalid, "%s %s is %s both for task %d and for task %d: one task would overwrite the output of the other", p.option, p.text, name, first+1, second+1).
 		WithHint(hint, "{#}")
 }
 

@@ -28,9 +28,9 @@ type lifeFlags struct {
 func (f *lifeFlags) starts(sp *record.Spec) error {
 	switch {
 	case f.retries < 0:
-		return filch.Errorf(filch.Invalid, "a task cannot be tried again %d times", f.retries)
+		return filch.Errorf(filch.Invalid, "--retries %d: the number of retries is at least 0", f.retries)
 	case f.crashes < 0 || f.crashes > math.MaxUint8:
-		return filch.Errorf(filch.Invalid, "--crash-limit is from 0 to %d, not %d", math.MaxUint8, f.crashes)
+		return filch.Errorf(filch.Invalid, "--crash-limit takes 0 to %d, not %d", math.MaxUint8, f.crashes)
 	case f.once && f.retries > 0:
 		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
 	}
@@ -53,7 +53,7 @@ func (f *lifeFlags) queues(s *mtc.Submission) error {
 // needs reads the resources that a task takes of a node.
 func (f *needFlags) needs(sp *record.Spec) (err error) {
 	if f.cpus < 1 {
-		return filch.Errorf(filch.Invalid, "a task cannot take %d slots", f.cpus)
+		return filch.Errorf(filch.Invalid, "-c %d: a task takes at least 1 slot", f.cpus)
 	}
 	sp.Each = filch.Room{Slots: f.cpus}
 	if f.mem != "" {

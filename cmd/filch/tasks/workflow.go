@@ -22,7 +22,7 @@ func WorkflowCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "workflow",
 		GroupID: "run",
-		Short:   "run and look at workflows: tasks that pass files",
+		Short:   "run and inspect workflows: tasks that pass files",
 		Long: `A workflow is a file that names tasks, their files, and what waits for what: in
 filch's own form (YAML or JSON), in WfFormat, or as a Pegasus DAX. See
 docs/workflows.md.`,
@@ -61,10 +61,10 @@ func workflowShowCommand() *cobra.Command {
 	o := &show{}
 	c := &cobra.Command{
 		Use:   "show FILE",
-		Short: "say what a workflow holds, and how fast it can be",
-		Long: `Reads a workflow (- is standard input) and prints its tasks, levels, critical path
-and bytes, the least time that it can take on so many slots, and what is odd
-about it. It needs no launcher and starts nothing.`,
+		Short: "show the tasks and files of a workflow, and its least run time",
+		Long: `Reads a workflow (- is standard input) and prints tasks, levels, critical path and
+bytes, the least run time for several numbers of slots, and oddities of the file. The
+command starts nothing, and no launcher has to run.`,
 		Example: `  filch workflow show mosaic.yaml
   filch workflow show montage.json --time-scale 0.01 --slots 64,1024
   filch workflow show montage.dax --dot | dot -Tsvg > montage.svg`,
@@ -75,7 +75,7 @@ about it. It needs no launcher and starts nothing.`,
 	f.SortFlags = false
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.dot, "dot", false, "print the graph for Graphviz")
-	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "numbers of slots to give the least time for")
+	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "show the least run time on these numbers of slots")
 	o.declare(f)
 	return c
 }

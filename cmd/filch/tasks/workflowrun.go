@@ -44,13 +44,13 @@ func workflowRunCommand(g *cli.Global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE",
 		Short: "run a workflow",
-		Long: `Runs the tasks of a workflow, each when what it waits for has ended well, on any
-node. No shared file system is needed: a task runs in a folder of its own, its
-inputs are brought there from the nodes that have them, and at the end the files
-that no task reads are brought to the workflow's folder.
+		Long: `Runs the tasks of a workflow on all nodes. A task starts when the tasks before it have
+ended well. No shared file system is needed: each task runs in a folder of its own,
+filch copies the inputs there from the nodes that have them, and at the end copies the
+files that no task reads to the workflow's folder.
 
-It waits for the end and exits with 1 when a task did not end well. Ctrl-C ends
-the waiting, not the job; filch workflow collect brings the files then.`,
+The command waits for the end, and exits with 1 when a task did not end well. Ctrl-C
+ends the waiting, not the job; filch workflow collect then brings the files.`,
 		Example: `  filch workflow run mosaic.yaml --progress
   filch workflow run montage.dax --time-scale 0.01 --size-scale 0.001`,
 		Args: cobra.ExactArgs(1),
@@ -58,16 +58,16 @@ the waiting, not the job; filch workflow collect brings the files then.`,
 	}
 	p := c.Flags()
 	p.SortFlags = false
-	p.BoolVar(&f.detach, "detach", false, "print the job's number and leave; filch workflow collect brings its files")
+	p.BoolVar(&f.detach, "detach", false, "print the job's number and leave; filch workflow collect brings the files")
 	p.BoolVar(&f.wait, "wait", true, "wait for the end")
-	p.BoolVar(&f.progress, "progress", false, "show how far it is")
-	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails go on with those that do not depend on it")
-	p.BoolVar(&f.all, "all", false, "bring all files in the end, not only those that no task reads")
-	p.StringVarP(&f.folder, "folder", "D", "", "the workflow's `FOLDER`: where files are that no task writes, and where results go (default: that of FILE; of a replay a new one)")
-	p.BoolVar(&f.inPlace, "in-place", false, "all nodes have the folder: run the tasks in it, bring nothing")
-	p.StringVarP(&f.name, "name", "J", "", "name of the job (default: the workflow's)")
-	p.StringVar(&f.priority, "priority", "0", "before jobs with a lower number")
-	p.StringVar(&f.dep, "dep", "", "start when these jobs have ended well: `afterok:ID,ID`")
+	p.BoolVar(&f.progress, "progress", false, "show the progress")
+	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
+	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
+	p.StringVarP(&f.folder, "folder", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
+	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
+	p.StringVarP(&f.name, "name", "J", "", "`NAME` of the job (default: the name of the workflow)")
+	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
+	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
 	f.declare(p)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	return c
@@ -107,7 +107,7 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 		return err
 	}
 	if !f.inPlace && !cli.EndOfNode(c.Dir).IsZero() {
-		ui.Say("what tasks write stays on the nodes until the end: a workflow that the allocation ends begins anew in the next one; with --in-place, in a folder that all nodes see, it goes on")
+		ui.Say("the files of tasks stay on the nodes until the end: if the allocation ends first, filch up --resume starts this workflow from the beginning; with --in-place, in a folder that all nodes share, the workflow continues")
 	}
 	t, err := send(c, s, nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.Tas
 		s.Nodes = append(s.Nodes, n)
 	}
 	if once > 0 && once < len(w.Tasks) {
-		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks say once: all do, or none", once, len(w.Tasks)).
+		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks have once: true: either all tasks or none", once, len(w.Tasks)).
 			WithHint("write once: true under defaults")
 	}
 	if s.Total = int32(len(s.Nodes)); s.Total == 0 {
@@ -277,10 +277,10 @@ func workflowCollectCommand(g *cli.Global) *cobra.Command {
 	all, folder := false, ""
 	c := &cobra.Command{
 		Use:   "collect JOB FILE",
-		Short: "bring the files of a workflow that was run with --detach",
-		Long: `Brings the files that no task of a workflow reads to its folder, from the nodes
-that have them, and has all nodes forget the job's files when it has ended. FILE
-is the workflow that the job was made of.`,
+		Short: "copy the files of a detached workflow to its folder",
+		Long: `Copies the files that no task of a workflow reads from the nodes to the workflow's
+folder. When the job has ended, all nodes then remove the files of the job. FILE is
+the workflow of the job.`,
 		Example: "  filch workflow collect 12 mosaic.yaml",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -298,7 +298,7 @@ is the workflow that the job was made of.`,
 				return err
 			}
 			if j.Kind != "workflow" || int(j.Tasks.Total) != len(w.Tasks) {
-				return filch.Errorf(filch.Invalid, "job %d was not made of %s", j.ID, ui.Clean(args[1]))
+				return filch.Errorf(filch.Invalid, "job %d is not a run of the workflow %s", j.ID, ui.Clean(args[1]))
 			}
 			if j.Code == nil {
 				return filch.Errorf(filch.Busy, "job %d has not ended", j.ID).WithHint("filch wait %d", j.ID)
@@ -313,8 +313,8 @@ is the workflow that the job was made of.`,
 			return collectWorkflow(g, w, j.ID, f.folder, all, false)
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "bring all files, not only those that no task reads")
-	c.Flags().StringVarP(&folder, "folder", "D", "", "where to (default: the folder of FILE)")
+	c.Flags().BoolVar(&all, "all", false, "bring all files, also files that a task reads")
+	c.Flags().StringVarP(&folder, "folder", "D", "", "copy the files to `FOLDER` (default: the folder of FILE)")
 	return c
 }
 
@@ -337,7 +337,7 @@ func collectWorkflow(g *cli.Global, w *workflow.Graph, job filch.JobID, folder s
 		return err
 	}
 	if keep {
-		ui.Hint(fmt.Sprintf("filch retry %d does what is left; until then the nodes keep its files", job))
+		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
 		return nil
 	}
 	return cli.Ask(c, cli.QueryWait, nil, wire.VerbUnstage, job.String())
@@ -372,7 +372,7 @@ func bring(c *client.Client, job filch.JobID, folder string, files []wire.Collec
 		ui.Say("error: " + ui.Clean(m))
 	}
 	if len(lost) > 0 {
-		ui.Hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; what was on a node that is gone, filch retry %d has written anew", job, job))
+		ui.Hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; filch retry %d runs again the tasks whose files are lost with a node", job, job))
 		return ui.Exit(1)
 	}
 	return nil

@@ -90,8 +90,8 @@ func checkHolder(dir string) error {
 }
 
 func unsafePlace(dir, why string) error {
-	return filch.Errorf(filch.Denied, "%s: others may rename what is in it (%s)", dir, why).
-		WithHint("chmod go-w %s, if it is yours; else set FILCH_LOCAL (for the home FILCH_HOME) to a directory that only you may write to", dir)
+	return filch.Errorf(filch.Denied, "%s: other users may rename files in this folder (%s)", dir, why).
+		WithHint("if you own the folder: chmod go-w %s; else set FILCH_LOCAL (for the home: FILCH_HOME) to a directory that only you may write to", dir)
 }
 
 // distrusts returns why others may rename entries of a directory with this owner, group

@@ -36,9 +36,9 @@ func TestPlacesThatOthersMayWriteTo(t *testing.T) {
 		"private":       {dir: nest(t, 0o755, 0o700)},
 		"sticky":        {dir: nest(t, 0o777|os.ModeSticky)},
 		"sticky-above":  {dir: nest(t, 0o777|os.ModeSticky, 0o700)},
-		"open":          {dir: open, err: open + ": others may rename what is in it (mode 0777"},
-		"open-above":    {dir: nest(t, 0o777, 0o700), err: "others may rename what is in it (mode 0777"},
-		"link-in-open":  {dir: link, err: open + ": others may rename"},
+		"open":          {dir: open, err: open + ": other users may rename files in this folder (mode 0777"},
+		"open-above":    {dir: nest(t, 0o777, 0o700), err: "other users may rename files in this folder (mode 0777"},
+		"link-in-open":  {dir: link, err: open + ": other users may rename"},
 		"not-there-yet": {dir: filepath.Join(nest(t, 0o700), "no"), err: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,11 +67,11 @@ func TestBaseInAnOpenPlaceIsRefused(t *testing.T) {
 	env["FILCH_LOCAL"] = dir
 	_, err = pickParent(func(k string) string { return env[k] }, local)
 	var told *filch.Error
-	if !errors.As(err, &told) || !strings.Contains(told.Text, dir+": others may rename") || !strings.Contains(told.Hint, "chmod go-w "+dir) {
+	if !errors.As(err, &told) || !strings.Contains(told.Text, dir+": other users may rename") || !strings.Contains(told.Hint, "chmod go-w "+dir) {
 		t.Errorf("an open FILCH_LOCAL: got %v", err)
 	}
 	base := filepath.Join(dir, "filch-0")
-	if err := (Dir{Base: base, Instance: "i", Node: "n"}).Make(); err == nil || !strings.Contains(err.Error(), "others may rename") {
+	if err := (Dir{Base: base, Instance: "i", Node: "n"}).Make(); err == nil || !strings.Contains(err.Error(), "other users may rename") {
 		t.Errorf("a launcher there: got %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func usable(dir string, sharedKind func(string) string) error {
 		return errors.New("it is not an absolute path")
 	}
 	if n := len(filepath.Join(dir, "filch-4294967294")); n > maxBase {
-		return fmt.Errorf("paths of sockets under it would be longer than 103 bytes (its own may have %d)", maxBase-len("/filch-4294967294"))
+		return fmt.Errorf("paths of sockets in this directory would be longer than 103 bytes (the directory's path may have %d)", maxBase-len("/filch-4294967294"))
 	}
 	if kind := sharedKind(dir); kind != "" {
 		return fmt.Errorf("it is on %s, which other nodes share", kind)
@@ -140,12 +140,12 @@ func checkPrivate(dir string) error {
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return filch.Errorf(filch.Denied, "cannot use %s: it is not a directory", dir).
-			WithHint("somebody may have put it there; set FILCH_LOCAL to another directory")
+			WithHint("another user may have made the file; set FILCH_LOCAL to another directory")
 	case int(s.Uid) != os.Getuid():
 		return filch.Errorf(filch.Denied, "cannot use %s: it belongs to uid %d, not to %d", dir, s.Uid, os.Getuid()).
 			WithHint("set FILCH_LOCAL to another directory")
 	case s.Mode&0o077 != 0:
-		return filch.Errorf(filch.Denied, "cannot use %s: its mode is %04o, others may look into it", dir, s.Mode&0o7777).
+		return filch.Errorf(filch.Denied, "cannot use %s: its mode is %04o, other users may read it", dir, s.Mode&0o7777).
 			WithHint("chmod 700 %s", dir)
 	}
 	return nil

@@ -89,13 +89,13 @@ func notRunning(w Wanted, dead []Dir) error {
 	switch {
 	case w.Instance != "" && len(dead) > 0:
 		return filch.Errorf(filch.Unavailable, "no launcher of %s answers on this machine", w.Instance).
-			WithHint("`filch up --instance %s` starts it again", w.Instance)
+			WithHint("`filch up --instance %s` starts the launchers again", w.Instance)
 	case w.Instance != "":
 		return filch.Errorf(filch.NotFound, "no instance %s on this machine", w.Instance).
-			WithHint("`filch up` starts one; `filch join` makes this machine a node of one")
+			WithHint("`filch up` starts an instance; `filch join` adds this machine to an instance")
 	}
 	return filch.Errorf(filch.Unavailable, "no launcher runs on this machine").
-		WithHint("`filch up` starts one")
+		WithHint("`filch up` starts an instance")
 }
 
 // AllocationName returns the name of the instance for the allocation of this process;

@@ -101,7 +101,7 @@ func (h Home) ReadContact() (Contact, error) {
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
 		return c, filch.Errorf(filch.Invalid, "cannot read %s: %s", h.Contact(), err.Error()).
-			WithHint("remove it and join again")
+			WithHint("remove the file and join again")
 	}
 	return c, nil
 }
@@ -142,8 +142,8 @@ func ParseSecret(b []byte, from string) ([]byte, error) {
 	}
 	secret := make([]byte, hex.DecodedLen(len(b)))
 	if n, err := hex.Decode(secret, b); err != nil || n != SecretBytes {
-		return nil, filch.Errorf(filch.Invalid, "cannot use the secret in %s: it has not %d hexadecimal digits", from, 2*SecretBytes).
-			WithHint("copy the file as it is, for example with scp")
+		return nil, filch.Errorf(filch.Invalid, "cannot use the secret in %s: a secret has %d hexadecimal digits", from, 2*SecretBytes).
+			WithHint("copy the whole file, for example with scp")
 	}
 	return secret, nil
 }
@@ -174,8 +174,8 @@ func ReadPrivate(path string) ([]byte, error) {
 	case int(s.Uid) != os.Getuid():
 		return nil, filch.Errorf(filch.Denied, "cannot read %s: it belongs to uid %d, not to %d", path, s.Uid, os.Getuid())
 	case s.Mode&0o077 != 0:
-		return nil, filch.Errorf(filch.Denied, "cannot read %s: its mode is %04o, others may read or write it", path, s.Mode&0o7777).
-			WithHint("chmod 600 %s; and if others could read a secret, make a new one", path)
+		return nil, filch.Errorf(filch.Denied, "cannot read %s: its mode is %04o, other users may read or write it", path, s.Mode&0o7777).
+			WithHint("chmod 600 %s; if other users could read a secret, make a new secret", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxPrivate+1))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func Affinity() ([]int32, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot tell which cores may be used: %s", err.Error())
+		return nil, filch.Errorf(filch.Internal, "cannot find which cores this process may use: %s", err.Error())
 	}
 	var cores []int32
 	for i := range len(set) * strconv.IntSize {

@@ -48,7 +48,7 @@ func partialMap(text string) bool {
 // namespace: files and peers of others would look like the user's own.
 func Ambiguous() error {
 	if uid := os.Geteuid(); uint32(uid) == overflowUID() && partialUIDs() {
-		return filch.Errorf(filch.Denied, "uid %d stands for all users that this user namespace does not know: they could not be told from its own user", uid).
+		return filch.Errorf(filch.Denied, "uid %d stands for every user that is unknown in this user namespace: filch could not tell these users apart", uid).
 			WithHint("run filch as another user, or in a namespace that maps all uids (/proc/self/uid_map)")
 	}
 	return nil
@@ -59,7 +59,7 @@ func Ambiguous() error {
 func CheckPeer(fd int) (pid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return 0, filch.Errorf(filch.Internal, "cannot tell who the peer is: %s", err.Error())
+		return 0, filch.Errorf(filch.Internal, "cannot find the user of the peer: %s", err.Error())
 	}
 	if int(cred.Uid) != os.Geteuid() {
 		return 0, filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), cred.Uid)

@@ -250,7 +250,7 @@ func (sv *Server) Forward(node filch.NodeName, local bool, q wire.Query) (any, e
 	}
 	switch m.Standing {
 	case filch.Dead:
-		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on its machine starts it again")
+		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on that machine starts the launcher again")
 	case filch.Left:
 		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
 	}

@@ -136,7 +136,7 @@ func (h *Ranks) finish(t *local.Turn, p *participant, ph launcher.Phase) {
 		t.Note(local.NoteError, p.key.Job, h.Cfg.Name, "%d processes cannot be killed: their slots stay out of service", p.fault.left)
 	}
 	if p.launch.Parent == 0 {
-		h.stopSteps(t, p.key.Job, FailGrace, "the job that it is a step of ended")
+		h.stopSteps(t, p.key.Job, FailGrace, "the job of this step ended")
 	}
 	if p.flags.orphan {
 		h.forget(t, p)

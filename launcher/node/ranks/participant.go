@@ -302,7 +302,7 @@ func (h *Ranks) stopSteps(t *local.Turn, parent filch.JobID, grace time.Duration
 	for _, s := range h.sorted() {
 		if s.launch.Parent == parent && !s.over() && s.level == 0 {
 			s.level = 1
-			s.fault = fault{cause: launcher.CauseCancel, err: *filch.Errorf(filch.Canceled, "job %d ended, of which this is a step", parent)}
+			s.fault = fault{cause: launcher.CauseCancel, err: *filch.Errorf(filch.Canceled, "job %d, the job of this step, ended", parent)}
 			t.Deed(launcher.Deed{Ident: s.launch.Ident, Kind: launcher.DeedStop, Signal: launcher.SigTerm, Grace: grace, Reason: reason})
 		}
 	}
@@ -421,8 +421,8 @@ func (h *Ranks) tickParticipant(t *local.Turn, p *participant) {
 		} else if p.inherits() && h.originMayReturn(p) {
 			p.until, p.pull = t.Now+PullEvery, t.Now // pull again, each time
 		} else if p.level == 0 {
-			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "no word from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
-			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no word from %s for %s", p.launch.Origin, JobTerm)}
+			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "no message from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
+			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no message from %s for %s", p.launch.Origin, JobTerm)}
 			h.stop(t, p, launcher.SigTerm, p.launch.KillWait, "its origin "+string(p.launch.Origin)+" is silent")
 		}
 	}

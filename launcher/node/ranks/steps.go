@@ -45,4 +45,4 @@ func (h *Ranks) stepsOf(job filch.JobID) (keys []slots.Key) {
 }
 
 // TaskGone is the reason for ending a restored step of a task.
-const TaskGone = "the task that it is a step of ended with its launcher"
+const TaskGone = "the task of this step ended with the launcher"

@@ -13,13 +13,13 @@ import (
 // The slots of a node are a record too: a hint for readers of the instance's state while
 // the node does not answer. The ledger stays the authority.
 
-// advertEvery is the shortest time between two writes of a node's advert.
-const advertEvery = 3 * time.Second
+// loadEvery is the shortest time between two writes of the load of a node.
+const loadEvery = 3 * time.Second
 
-// advertKey is the key of a node's advert, a SlotInfo as JSON.
-func advertKey(node filch.NodeName) dht.Key { return dht.Key("slots/" + string(node)) }
+// loadKey is the key of the load of a node, a SlotInfo as JSON.
+func loadKey(node filch.NodeName) dht.Key { return dht.Key("slots/" + string(node)) }
 
-// load writes the slots of this node to the store: a hint, at most every advertEvery.
+// load writes the slots of this node to the store: a hint, at most every loadEvery.
 type load struct {
 	*local.Self
 	store asker
@@ -53,9 +53,9 @@ func (a *load) Advertise(t *local.Turn, s launcher.SlotInfo) {
 		return
 	}
 	a.asking = true
-	op := dht.Op{Code: dht.OpSwap, Key: advertKey(a.Cfg.Name), Kind: dht.KindRegister, Value: v, Expect: a.version}
+	op := dht.Op{Code: dht.OpSwap, Key: loadKey(a.Cfg.Name), Kind: dht.KindRegister, Value: v, Expect: a.version}
 	a.store.Ask(t, []dht.Op{op}, StoreWait, func(t *local.Turn, rs []dht.Result) {
-		a.asking, a.at = false, t.Now+advertEvery
+		a.asking, a.at = false, t.Now+loadEvery
 		switch rs[0].Outcome {
 		case dht.Done:
 			a.told, a.last, a.version = true, s, rs[0].Version
@@ -67,7 +67,7 @@ func (a *load) Advertise(t *local.Turn, s launcher.SlotInfo) {
 	})
 }
 
-// OnLedgerChanged schedules a look at the advert after a notable change, unless a look is
+// OnLedgerChanged schedules a look at the load after a notable change, unless a look is
 // scheduled already.
 func (a *load) OnLedgerChanged(t *local.Turn) {
 	if a.at != filch.Never || a.asking || !a.told {
@@ -76,6 +76,6 @@ func (a *load) OnLedgerChanged(t *local.Turn) {
 	_, _, _, stuck, _ := a.Ledger.Counts()
 	s := launcher.SlotInfo{Slots: a.Ledger.Total().Slots, Free: a.Ledger.Free().Slots, Stuck: stuck, Draining: a.Ledger.Draining()}
 	if notable(&s, &a.last) {
-		a.at = t.Now + advertEvery
+		a.at = t.Now + loadEvery
 	}
 }

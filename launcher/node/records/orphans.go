@@ -228,7 +228,7 @@ func (s *orphans) fetchOrder(t *local.Turn, e *launcher.JobEntry) {
 			case dht.Done:
 				order = append(order, rs[i].Value...)
 			case dht.Absent:
-				s.handOn(t, e, nil, filch.Errorf(filch.Internal, "cannot go on with job %d: piece %d of %d of its order is lost", e.Info.ID, i, len(rs)))
+				s.handOn(t, e, nil, filch.Errorf(filch.Internal, "cannot continue job %d: piece %d of %d of its order is lost", e.Info.ID, i, len(rs)))
 				return
 			default:
 				s.fetchOrder(t, e)

@@ -75,8 +75,8 @@ func (q *quota) NoRoom() *filch.Error {
 	if !q.full {
 		return nil
 	}
-	return filch.Errorf(filch.Unavailable, "cannot record more: the records of jobs nearly fill what %s has for them", q.Cfg.Name).
-		WithHint("the oldest jobs that have ended go by themselves; `filch doctor` says more")
+	return filch.Errorf(filch.Unavailable, "cannot record more jobs: records fill nearly all of the store's quota on %s", q.Cfg.Name).
+		WithHint("the oldest jobs that have ended are dropped soon; `filch doctor` says more")
 }
 
 // DropOldest removes the records of the oldest ended jobs: this node keeps more than its

@@ -80,7 +80,7 @@ func (m *Records) FindTask(now time.Duration, id filch.JobID, index int32, wait 
 		case err != nil:
 			then(nil, filch.Errorf(filch.Internal, "the record of task %d.%d makes no sense: %s", id, index, err.Error()))
 		case !found && j.Finished():
-			then(nil, filch.Errorf(filch.NotFound, "the record of task %d.%d was dropped: job %d ended long ago, and the nodes keep only so much", id, index, id))
+			then(nil, filch.Errorf(filch.NotFound, "the record of task %d.%d was dropped: job %d ended long ago, and the store's quota is used up", id, index, id))
 		default:
 			then(t, nil)
 		}
@@ -181,7 +181,7 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 			code = 1
 			i.Cause = "of its tasks " + t.BadText()
 			if j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total {
-				i.Cause = "skipped: what it waits for did not end well: " + launcher.ListJobs(j.After)
+				i.Cause = "skipped: a job before this one did not end well: " + launcher.ListJobs(j.After)
 			}
 		}
 		i.Code = &code

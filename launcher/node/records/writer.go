@@ -276,7 +276,7 @@ func (b *recordwriter) onWritten(t *local.Turn, id filch.JobID, r *dht.Result) {
 		b.jobs.OnRecorded(t, id, r.Version)
 		d.tell(t)
 	case r.Outcome == dht.Invalid || r.Outcome == dht.Conflict || r.Outcome == dht.Full:
-		t.Note(local.NoteError, id, b.Cfg.Name, "cannot keep the record of the job: %s", r.Err)
+		t.Note(local.NoteError, id, b.Cfg.Name, "cannot store the record of the job: %s", r.Err)
 		d.then, d.sent = nil, nil
 		b.jobs.OnUnkeepable(t, id, r.Err)
 	default:
@@ -328,7 +328,7 @@ func (b *recordwriter) onOverruled(t *local.Turn, id filch.JobID, d *draft, valu
 
 // StoreTrouble returns why the store does not answer, as far as this node knows.
 func (m *Records) StoreTrouble() string {
-	return cmp.Or(m.StoreFault(), "the store does not answer in time")
+	return cmp.Or(m.StoreFault(), "the store did not answer in time")
 }
 
 // StoreFault returns the known fault of the store; "" if no fault is known.
@@ -336,9 +336,9 @@ func (m *Records) StoreFault() string {
 	s := m.store.Status()
 	switch {
 	case s.DiskReason != "":
-		return "the disk of " + string(m.Cfg.Name) + " takes nothing: " + s.DiskReason
+		return "the disk of " + string(m.Cfg.Name) + " accepts no records: " + s.DiskReason
 	case !s.Known:
-		return "this node has not heard of the roster yet"
+		return "this node does not have the roster yet"
 	case !m.SawMajority():
 		return "most nodes of the instance do not answer"
 	}
@@ -346,7 +346,7 @@ func (m *Records) StoreFault() string {
 		return fault
 	}
 	if len(s.Lost) > 0 {
-		return fmt.Sprintf("%d of %d shards have no replica left", len(s.Lost), s.Shards)
+		return fmt.Sprintf("%d of %d shards have lost all replicas", len(s.Lost), s.Shards)
 	}
 	return ""
 }
@@ -364,9 +364,9 @@ func (m *Records) seatsFault(s *store.Status) string {
 	case 2*len(gone) < seats || seats == 0:
 		return ""
 	case seats == 1:
-		return fmt.Sprintf("the roster is lost: %s is its only seat, and gone or on a damaged disk; if it does not come back: filch roster recover --accept-loss", gone[0])
+		return fmt.Sprintf("the roster is lost: its only seat, %s, is gone or has a damaged disk; if the node does not come back: filch roster recover --accept-loss", gone[0])
 	default:
-		return fmt.Sprintf("the roster is lost: of its %d seats %s are gone or on a damaged disk; if they do not come back: filch roster recover --accept-loss", seats, launcher.ListNames(gone))
+		return fmt.Sprintf("the roster is lost: of its %d seats, %s are gone or have damaged disks; if these nodes do not come back: filch roster recover --accept-loss", seats, launcher.ListNames(gone))
 	}
 }
 

@@ -74,9 +74,9 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum)
 	c := &i.Tasks
 	switch {
 	case i.Open && c.Running+c.Ready+c.Waiting == 0:
-		return fmt.Sprintf("it is open, and all of its tasks have ended: filch submit --to %d adds more, filch close %[1]d ends it", i.ID), false
+		return fmt.Sprintf("the job is open, and all of its tasks have ended: filch submit --to %d adds tasks, filch close %[1]d ends the job", i.ID), false
 	case s.Held > 0:
-		text = strconv.FormatInt(s.Held, 10) + " tasks that run once wait until the queue's mirror tells of them"
+		text = strconv.FormatInt(s.Held, 10) + " --once tasks wait until the mirror of the queue has recorded them"
 		if s.Why != "" {
 			text += ": " + s.Why
 		}
@@ -90,7 +90,7 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum)
 	case c.Ready > 0:
 		return e.readyText(c.Ready)
 	case len(rec.After) > 0 && c.Waiting == c.Total:
-		return "it waits for the end of " + launcher.ListJobs(rec.After), false
+		return "waits for the end of " + launcher.ListJobs(rec.After), false
 	}
 	return e.unheldText(rec, c, s) + e.faultText(), false
 }
@@ -98,7 +98,7 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum)
 // faultText names the fault keeping the store from recording; "" if no fault is known.
 func (e *explainer) faultText() string {
 	if fault := e.records.StoreFault(); fault != "" {
-		return "; " + fault + ", as filch doctor says"
+		return "; " + fault + "; filch doctor says more"
 	}
 	return ""
 }
@@ -109,7 +109,7 @@ func (e *explainer) openingText(s *TasksSum) string {
 	if s.Opening == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %d the start is being recorded", s.Opening) + e.faultText()
+	return fmt.Sprintf("; the starts of %d are being recorded", s.Opening) + e.faultText()
 }
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
@@ -121,7 +121,7 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
 		text += "; " + drained
 	}
 	if s.Tied > 0 {
-		text += fmt.Sprintf("; %d of them wait for runs that they started, and those for slots that only such tasks have", s.Tied)
+		text += fmt.Sprintf("; deadlock: %d of them wait for runs that they started, and these runs wait for slots that such tasks hold", s.Tied)
 	}
 	return text
 }
@@ -131,13 +131,13 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
 func (e *explainer) readyText(ready int32) (text string, stuck bool) {
 	drained, all := e.Drained()
 	if text = tasksDo(ready, "is", "are") + " ready"; all {
-		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends that", true
+		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends a drain", true
 	}
 	text += plural(ready, " and waits for slots", " and wait for slots")
 	if drained != "" {
 		return text + " of the other nodes: " + drained, false
 	}
-	return text + "; filch nodes shows who has them", false
+	return text + "; filch nodes shows the use of slots", false
 }
 
 // unheldText says where tasks are that no answering node has.
@@ -149,15 +149,15 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Tasks
 	switch k := e.Members.Find(lead.Node); {
 	case lead.Node == e.Cfg.Name:
 	case k < 0:
-		return fmt.Sprintf("%s, which led the job, is not among the nodes: another node takes over its %d tasks that have not ended, 15 s after it first missed %[1]s",
+		return fmt.Sprintf("%s, the leader of the job, is not a member: another node takes over its %d unfinished tasks, 15 s after missing %[1]s",
 			lead.Node, c.Waiting)
 	case e.Members.At(k).Standing >= filch.Dead || e.Members.At(k).Incarnation != lead.Incarnation:
-		return fmt.Sprintf("%s, which led the job, is dead: another node takes over its %d tasks that have not ended", lead.Node, c.Waiting)
+		return fmt.Sprintf("%s, the leader of the job, is dead: another node takes over its %d unfinished tasks", lead.Node, c.Waiting)
 	}
 	if len(s.Silent) > 0 {
 		return fmt.Sprintf("%s waiting, and %s did not answer", tasksDo(c.Waiting, "is", "are"), launcher.ListNames(s.Silent))
 	}
-	return tasksDo(c.Waiting, "is", "are") + " on the way from one node to another, read back after a node died, or done and about to be recorded"
+	return tasksDo(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
 }
 
 // goneTasksText says how tasks go on after nodes are gone; "" if no node is gone.
@@ -171,8 +171,8 @@ func (e *explainer) goneTasksText() string {
 	if len(gone) == 0 {
 		return ""
 	}
-	return "; no launcher runs on " + launcher.ListNames(gone) + ": its tasks go on elsewhere, but those that run once and were started there " +
-		"wait until it is back, or is dead 5 s after its last sign of life"
+	return "; the launcher has ended on " + launcher.ListNames(gone) + ": other nodes run its tasks; --once tasks that were started there " +
+		"wait until the launcher is back, or the node counts as dead, 5 s after its last heartbeat"
 }
 
 // tasksDo says how many tasks do something: "1 task runs", "2 tasks run".
@@ -195,11 +195,11 @@ func paceText(h *launcher.TasksHere) string {
 	text := "a task is taken to take " + launcher.ShortTime(time.Duration(h.Expected*float64(time.Second)))
 	switch {
 	case h.Limited:
-		return text + ", its limit"
+		return text + " (the time limit)"
 	case h.Of > 0:
-		return text + " at most, as most of those that ended here did"
+		return text + " (most finished tasks took less)"
 	}
-	return text + " at most, as most of its kind did before"
+	return text + " (most tasks of earlier jobs of this name took less)"
 }
 
 // addPace appends to the text about a job of tasks the effects of the nodes' end.
@@ -210,9 +210,9 @@ func addPace(h *launcher.TasksHere, text string) string {
 	}
 	switch text += pace; {
 	case h.Late == 1:
-		text += "; 1 is not started, as its node is taken away before it could end"
+		text += "; 1 is not started: its node is taken away before the task could end"
 	case h.Late > 0:
-		text += fmt.Sprintf("; %d are not started, as their nodes are taken away before they could end", h.Late)
+		text += fmt.Sprintf("; %d are not started: their nodes are taken away before the tasks could end", h.Late)
 	}
 	return text
 }

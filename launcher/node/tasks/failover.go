@@ -55,7 +55,7 @@ func (w *Tasks) OnReborn(t *local.Turn) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
 		err := filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", w.Cfg.Name, id).
-			WithHint("filch info %d says whether there is such a job", id)
+			WithHint("filch info %d shows whether the job exists", id)
 		u := w.unsaid[id]
 		if u.accept {
 			for _, c := range w.follow[id] {
@@ -144,7 +144,7 @@ func (w *Tasks) Unfollow(t *local.Turn, client launcher.ClientID) {
 // cancels once more after the acceptance, since before then there is nothing to cancel.
 func (w *Tasks) cancelPartial(t *local.Turn, id filch.JobID) {
 	w.out.Notes = append(w.out.Notes, mtc.Note{
-		Level: local.NoteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: its client went before all of it was submitted", id),
+		Level: local.NoteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: the client ended before all tasks were submitted", id),
 	})
 	w.ready(t).Cancel(t.Now, id, &w.out)
 }

@@ -106,7 +106,7 @@ func (w *Tasks) ResumeTasks(now time.Duration, jobs []*queue.RecoveredJob, then 
 	case w.resumes.then != nil:
 		all := make([]launcher.Resumption, len(jobs))
 		for i, r := range jobs {
-			all[i] = launcher.Resumption{Job: r.ID, Err: filch.Errorf(filch.Busy, "%s goes on with a queue already", w.Cfg.Name)}
+			all[i] = launcher.Resumption{Job: r.ID, Err: filch.Errorf(filch.Busy, "%s already continues a queue", w.Cfg.Name)}
 		}
 		then(all)
 		return
@@ -134,7 +134,7 @@ func (w *Tasks) resumeNext(t *local.Turn) {
 			return // the core sends a Tell when the job is recorded
 		}
 		q.jobs = q.jobs[1:]
-		q.done = append(q.done, launcher.Resumption{Job: r.ID, Err: filch.Errorf(filch.Invalid, "cannot go on with job %d: %s", r.ID, err.Error())})
+		q.done = append(q.done, launcher.Resumption{Job: r.ID, Err: filch.Errorf(filch.Invalid, "cannot continue job %d: %s", r.ID, err.Error())})
 	}
 	if then := q.then; then != nil {
 		done := q.done

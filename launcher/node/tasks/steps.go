@@ -47,7 +47,7 @@ func (w *Tasks) endTaskSteps(t *local.Turn, serial uint64, e mtc.End, left bool)
 		return false
 	}
 	r.over = &taskOver{e, left}
-	w.ranks.StopTaskSteps(t, serial, "the task that it is a step of ended")
+	w.ranks.StopTaskSteps(t, serial, "the task of this step ended")
 	return w.ranks.HasSteps(serial) && !mutantStepsOutlive
 }
 

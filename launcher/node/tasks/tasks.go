@@ -248,7 +248,7 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 			out.Notes = append(out.Notes, launcher.Note{Level: local.NoteDebug, Text: "task: " + e.Text, Node: w.Cfg.Name})
 		}
 		if e.Left {
-			t.Note(local.NoteError, 0, w.Cfg.Name, "a task cannot be killed; its slots stay out of service")
+			t.Note(local.NoteError, 0, w.Cfg.Name, "a task cannot be killed; the slots of the task stay out of service")
 		}
 		if !w.endTaskSteps(t, e.Serial, end, e.Left) {
 			w.taskEnded(t, e.Serial, end, e.Left)
@@ -382,7 +382,7 @@ func (w *Tasks) startEarly(t *local.Turn) {
 		case w.takesTasks():
 			w.submitTasks(t, e.client, e.sub, e.unixNS)
 		case e.until <= t.Now && w.over:
-			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "%s takes no tasks: it leaves, or was declared dead", w.Cfg.Name))
+			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "%s takes no tasks: the node is leaving, or was declared dead", w.Cfg.Name))
 		case e.until <= t.Now:
 			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "cannot get a job id: no majority of the roster's seats answered in %v", EarlyWait).
 				WithHint("filch doctor says what is wrong"))

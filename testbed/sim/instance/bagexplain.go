@@ -59,7 +59,7 @@ func (w *World) checkBagExplained(h *host, b *bag, j *records.TaskJob) {
 // bagStands reports whether it is so what is said of a bag.
 func (w *World) bagStands(b *bag, text string) bool {
 	says := func(what string) bool { return strings.Contains(text, what) }
-	if !says("on the way") {
+	if !says("moving between nodes") {
 		b.moving = 0
 	}
 	switch {
@@ -80,9 +80,9 @@ func (w *World) bagStands(b *bag, text string) bool {
 			}
 		}
 		return false
-	case says("is not among the nodes"):
+	case says("is not a member"):
 		return !w.allWell(w.Now() - staleSpan - missedSpan)
-	case says("on the way"):
+	case says("moving between nodes"):
 		// One may just have been offered that waited for slots before; not look after look.
 		b.moving++
 		return b.lastAt > w.Now()-staleSpan || b.moving < movingLooks

@@ -29,8 +29,8 @@ var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots on`)
 // causes are what an explanation of a job that waits may name beside the jobs that
 // have the slots.
 var causes = []string{
-	"its record is not kept yet", "waits until nothing of it can run", "waits for slots of", "did not say yet", "waits for its turn",
-	", which holds job", "waits for more nodes", "it waits for itself", "taken away soon", "drained", "is a member again", "waits for its client",
+	"waits until the record of the job is stored", "waits until no rank of the job can run", "waits for slots of", "did not report yet", "waits for its turn",
+	", which holds job", "waits for more nodes", "deadlock: ", "taken away soon", "drained", "is a member again", "waits for its client",
 }
 
 // checkExplained looks at all jobs that have not ended, and again after a while.
@@ -101,7 +101,7 @@ func (w *World) checkCause(h *host, j *job, cause string, x *launcher.Explanatio
 		is = !w.couldFit(j)
 	case "is a member again":
 		is = h.dead
-	case "its record is not kept yet", "waits until nothing of it can run":
+	case "waits until the record of the job is stored", "waits until no rank of the job can run":
 		is = w.lostHosts() > 0 // for all else there was time enough
 	}
 	if !is {
