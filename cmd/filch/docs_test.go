@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -103,6 +105,76 @@ func TestCompletionKnowsOptions(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "pmi2") {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// Commands in the documents, with their options, exist.
+func TestDocsNameRealCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	checked := 0
+	for _, page := range append(pages, "../../README.md", "../../CHANGELOG.md", "../../CONTRIBUTING.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range codeOf(string(b)) {
+			words := strings.Fields(code)
+			for i, w := range words {
+				message := i > 0 && strings.HasSuffix(words[i-1], ":") // srun: filch does not do --relative
+				if w == "filch" && i+1 < len(words) && !message {
+					checkUse(t, filepath.Base(page), words[i+1:])
+					checked++
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d commands are in the documents, want more: the search is broken", checked)
+	}
+}
+
+var inlineCode = regexp.MustCompile("`([^`]+)`")
+
+// codeOf returns the lines of code blocks and the spans of code of a page.
+func codeOf(page string) (code []string) {
+	for i, part := range strings.Split(page, "```") {
+		if i%2 == 1 {
+			code = append(code, strings.Split(part, "\n")...)
+			continue
+		}
+		for _, m := range inlineCode.FindAllStringSubmatch(part, -1) {
+			code = append(code, m[1])
+		}
+	}
+	return code
+}
+
+var commandName = regexp.MustCompile(`^[a-z]+$`)
+
+// checkUse checks a command, given without the word filch, up to its own COMMAND.
+func checkUse(t *testing.T, page string, words []string) {
+	t.Helper()
+	root := newRoot()
+	if !commandName.MatchString(words[0]) || words[0] == "man" {
+		return
+	}
+	c, _, err := root.Find(words)
+	if err != nil || c == root {
+		t.Errorf("%s: there is no command filch %s", page, words[0])
+		return
+	}
+	for _, w := range words {
+		if w == "--" || strings.ContainsAny(w, "|;)#&") {
+			return
+		}
+		name, isFlag := strings.CutPrefix(w, "--")
+		name, _, _ = strings.Cut(strings.TrimRight(name, ".,:"), "=")
+		if isFlag && name != "help" && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+			t.Errorf("%s: filch %s has no option --%s", page, c.Name(), name)
+		}
 	}
 }
 
