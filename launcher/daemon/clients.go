@@ -184,8 +184,8 @@ func (cs *clients) serve(c *client) {
 	cs.mu.Unlock()
 	_ = c.Conn.Close()
 	cs.d.routes.Unbind(&c.Client)
-	cs.d.copies.Withdrawn(&c.offer)
-	c.Forgive()
+	cs.d.copies.OnClientGone(&c.offer)
+	c.CreditRest()
 	if c.finished.Load() {
 		return
 	}

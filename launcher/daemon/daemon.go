@@ -95,7 +95,7 @@ func New(cfg Config) (*Daemon, error) {
 		d.cfg.Node.Incarnation, err = nextIncarnation(cfg.Dir)
 	}
 	if err == nil {
-		d.store, err = openStore(cfg.Dir.Jobs(), d.hearStore)
+		d.store, err = openStore(cfg.Dir.Jobs(), d.onRecordsReport)
 	}
 	if err == nil {
 		d.meta, err = openMetadata(d, cfg.Dir.Store())
@@ -107,7 +107,7 @@ func New(cfg Config) (*Daemon, error) {
 		lock.Close()
 		return nil, err
 	}
-	d.cfg.Node.Drain = keptDrain(cfg.Dir)
+	d.cfg.Node.Drain = loadDrain(cfg.Dir)
 	d.mirror = newMirroring(d)
 	d.loop = newLoop(d)
 	d.routes = dataplane.New(d.in, cfg.Node.Instance, cfg.Dir.Out())
@@ -119,7 +119,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.keepers = children.NewKeepers(d.in, children.Config{
 		Dir: cfg.Dir.Path(), Program: cfg.Keeper, Instance: cfg.Node.Instance, Name: cfg.Dir.Instance, Build: cfg.Build, Nice: cfg.Nice, Spare: cfg.Spare,
 	}, d.loop, d.nodes, d.routes)
-	d.runners = children.NewRunners(d.in, d.keepers, cfg.Node.Capacity.Slots, d.mirror.doubt)
+	d.runners = children.NewRunners(d.in, d.keepers, cfg.Node.Capacity.Slots, d.mirror.holdBack)
 	d.trim = make(chan struct{}, 1)
 	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
 	d.runners.SetFiles(d.stage)
@@ -193,18 +193,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepers.Begin()
 	d.mirror.begin()
 	d.in.Go(d.loop.run)
-	d.in.Go(d.trims)
+	d.in.Go(d.trimLoop)
 	d.net.SetHandler(d.inbound.receive)
 	d.net.SetWritable(d.routes.OnWritable)
 	if d.cfg.Node.Drain != nil {
-		d.in.Go(d.drainsOn)
+		d.in.Go(d.resumeDrain)
 	}
 	d.in.Go(d.clients.accept)
 	d.in.Watch.Log().Info("launcher is up", "node", string(d.in.Self), "pid", os.Getpid(),
 		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
 	select {
 	case <-ctx.Done():
-		d.wind(downGrace, true)
+		d.shutDown(downGrace, true)
 	case <-d.in.Context().Done():
 	}
 	return d.close()
@@ -257,8 +257,8 @@ func (d *Daemon) within(wait time.Duration, what string, f func()) error {
 	}
 }
 
-// hearStore logs the reports of the records' log.
-func (d *Daemon) hearStore(r disk.Report) {
+// onRecordsReport logs the reports of the records' log.
+func (d *Daemon) onRecordsReport(r disk.Report) {
 	switch r.Kind {
 	case disk.Failed, disk.Failing:
 		d.in.Fault("cannot keep the records", errors.New(r.String()))

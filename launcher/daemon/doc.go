@@ -1,5 +1,5 @@
-// Package daemon is the loop around the brain of a node: the loop turns frames from
-// links and expired timers into inputs of one [launcher.Node], and carries out the
+// Package daemon is the loop around the decisions of a node: the loop turns frames from
+// links and expired timers into inputs of one [node.Node], and carries out the
 // Node's Outbox.
 //
 // One goroutine, the loop, owns the Node. Every other goroutine reads one stream (a

@@ -41,18 +41,18 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	case which != "" && which != "all" && which != string(d.in.Self):
 		return d.queries.Forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
 	}
-	d.in.Go(func() { d.wind(wait, scope != wholeDown) })
+	d.in.Go(func() { d.shutDown(wait, scope != wholeDown) })
 	return struct{}{}, nil
 }
 
-// wind ends all work of this node. The node cancels its own jobs, except jobs that
+// shutDown ends all work of this node. The node cancels its own jobs, except jobs that
 // other nodes continue, then ends the parts of other nodes' jobs here, hands off the
 // records stored here, leaves the overlay and stops the daemon. Every step has a
 // deadline.
-func (d *Daemon) wind(grace time.Duration, handOff bool) {
+func (d *Daemon) shutDown(grace time.Duration, handOff bool) {
 	d.in.Watch.Log().Info("going down", "grace", grace.String())
 	handOff = handOff && len(d.nodes.Others()) > 0
-	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.goesOn(j)) }
+	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.continuesElsewhere(j)) }
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		d.loop.removal = true
 		if handOff {
@@ -88,9 +88,9 @@ func (d *Daemon) handOff() {
 	}
 }
 
-// goesOn reports whether another node takes a job over when this node is gone: the job
+// continuesElsewhere reports whether another node takes a job over when this node is gone: the job
 // is detached, and has no rank here.
-func (d *Daemon) goesOn(j *launcher.JobInfo) bool {
+func (d *Daemon) continuesElsewhere(j *launcher.JobInfo) bool {
 	return j.Detached && !slices.Contains(j.Nodes, d.in.Self)
 }
 

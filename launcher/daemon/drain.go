@@ -39,18 +39,18 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 			}
 		}
 		info.Was = d.cfg.Node.Drain != nil
-		if err := keepDrain(d.cfg.Dir, why); err != nil {
+		if err := saveDrain(d.cfg.Dir, why); err != nil {
 			info.Trouble = err.Error()
 			d.in.Fault("cannot remember the drain", err)
 		}
-		d.drained(t, why)
+		d.setDrain(t, why)
 		info.SlotInfo = t.Node.Slots()
 	})
 	return info, err
 }
 
-// drained puts a drain into effect, or ends the drain; on the loop.
-func (d *Daemon) drained(t *inputs.Turn, why *launcher.Drain) {
+// setDrain puts a drain into effect, or ends the drain; on the loop.
+func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
 	if why != nil {
 		d.in.Watch.Log().Info("drains: " + why.Reason)
@@ -67,17 +67,17 @@ func (d *Daemon) drained(t *inputs.Turn, why *launcher.Drain) {
 	d.net.Drain(why != nil)
 }
 
-// drainsOn continues the drain of the launcher before this one, when the other nodes
+// resumeDrain continues the drain of the launcher before this one, when the other nodes
 // are known, or the drain of this node's life before other nodes declared the node
 // dead.
-func (d *Daemon) drainsOn() {
+func (d *Daemon) resumeDrain() {
 	others := d.in.Idle(joinedWait, func(*inputs.Turn) bool { return len(d.nodes.Others()) > 0 })
 	if !others {
 		return
 	}
 	d.in.Post(func(t *inputs.Turn) {
 		if why := d.cfg.Node.Drain; why != nil {
-			d.drained(t, why)
+			d.setDrain(t, why)
 		}
 	})
 }
@@ -85,8 +85,8 @@ func (d *Daemon) drainsOn() {
 // joinedWait limits how long a draining launcher waits until other nodes are known.
 const joinedWait = 10 * time.Second
 
-// keepDrain saves a drain for the next launcher of the node.
-func keepDrain(dir place.Dir, why *launcher.Drain) error {
+// saveDrain saves a drain for the next launcher of the node.
+func saveDrain(dir place.Dir, why *launcher.Drain) error {
 	if why == nil {
 		if err := os.Remove(dir.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -100,10 +100,10 @@ func keepDrain(dir place.Dir, why *launcher.Drain) error {
 	return place.WritePrivate(dir.DrainFile(), append(b, '\n'))
 }
 
-// keptDrain returns the drain that a launcher before this one saved; nil: the node took
+// loadDrain returns the drain that a launcher before this one saved; nil: the node took
 // work. An unreadable file was still written by a launcher of this node: the node
 // drains.
-func keptDrain(dir place.Dir) *launcher.Drain {
+func loadDrain(dir place.Dir) *launcher.Drain {
 	b, err := place.ReadPrivate(dir.DrainFile())
 	if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.NotFound {
 		return nil

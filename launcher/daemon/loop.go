@@ -61,7 +61,7 @@ func (l *loop) run() {
 		case in := <-l.d.in.Waiting():
 			l.take(in)
 		case <-l.d.members.signal:
-			l.d.members.hear(l.turn())
+			l.d.members.deliver(l.turn())
 		case <-timer.C:
 			l.tick()
 		case <-l.d.in.Context().Done():
@@ -83,10 +83,10 @@ func (l *loop) begin() {
 	l.d.routes.Restore(records)
 	l.d.copies.Restore(records)
 	l.d.members.begin()
-	l.d.members.hear(l.turn())
+	l.d.members.deliver(l.turn())
 	l.d.meta.foundIfFirst(l.turn())
 	l.d.keepers.Adopt()
-	l.d.keepers.Heard(l.turn(), nil)
+	l.d.keepers.OnAdopted(l.turn(), nil)
 	l.act()
 }
 
@@ -124,7 +124,7 @@ func (l *loop) take(in inputs.Input) {
 	}
 }
 
-// arm sets the timer for the brain's deadline or the next beat.
+// arm sets the timer for the Node's deadline or the next beat.
 func (l *loop) arm(timer *time.Timer) {
 	due := l.node.Deadline()
 	if !l.beats && (l.d.keepers.Busy() || l.d.routes.Count() > 0) {
@@ -134,7 +134,7 @@ func (l *loop) arm(timer *time.Timer) {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill, l.d.members.noteAt)
-	if l.d.runners.Owing() {
+	if l.d.runners.HasEnds() {
 		due = min(due, l.d.in.Now())
 	}
 	if l.dead {
@@ -168,12 +168,12 @@ func (l *loop) tick() {
 // RefillAt starts keepers at the given time or earlier.
 func (l *loop) RefillAt(at time.Duration) { l.refill = min(l.refill, at) }
 
-// act carries out the orders of the brain, in the order of the Outbox's fields. A
-// message of the node to itself goes back to the brain at once.
+// act carries out the orders of the Node, in the order of the Outbox's fields. A
+// message of the node to itself goes back to the Node at once.
 func (l *loop) act() {
 	l.d.in.Watch.Add(watch.Turns, 1)
-	l.d.runners.Pay(l.turn())
-	l.d.meta.tidy(l.turn()) // before any append: tidy may log
+	l.d.runners.DeliverEnds(l.turn())
+	l.d.meta.checkQuota(l.turn()) // before any append: tidy may log
 	for range maxEchoes {
 		l.once()
 		if len(l.echoes) == 0 {
@@ -278,19 +278,19 @@ func (l *loop) record(r *launcher.Record) {
 	}
 	switch {
 	case r.Job != nil && r.Job.Ended != nil:
-		l.over(r.Job.Job)
+		l.onJobEnded(r.Job.Job)
 	case r.Job == nil && r.Participant == nil:
 		if j, ok := jobOfKey(r.Key); ok {
-			l.over(j)
+			l.onJobEnded(j)
 		}
 	}
 }
 
-// over handles the end of a job of this origin.
-func (l *loop) over(j filch.JobID) {
+// onJobEnded handles the end of a job of this origin.
+func (l *loop) onJobEnded(j filch.JobID) {
 	l.ended = append(l.ended, j)
 	l.d.routes.End(j)
-	l.d.copies.Over(j)
+	l.d.copies.OnEnded(j)
 }
 
 // jobOfKey returns the job whose own record has the given key.
@@ -300,7 +300,7 @@ func jobOfKey(key string) (filch.JobID, bool) {
 	return filch.JobID(n), ok && err == nil
 }
 
-// send encodes and queues a message. A message that cannot be sent is lost: brains
+// send encodes and queues a message. A message that cannot be sent is lost: Nodes
 // repeat every message that matters.
 func (l *loop) send(s *launcher.Send) {
 	d := l.d
@@ -339,7 +339,7 @@ func (l *loop) reply(r *launcher.Reply) {
 		if c != nil {
 			c.Job.Store(int32(e.Job))
 			l.d.routes.Bind(e.Job, &c.Client)
-			l.d.copies.Accepted(e.Job, &c.offer)
+			l.d.copies.OnAccepted(e.Job, &c.offer)
 		}
 		l.d.queries.OnSubmitted(e.Job)
 	case launcher.TaskNews:
@@ -347,9 +347,9 @@ func (l *loop) reply(r *launcher.Reply) {
 			l.d.queries.OnSubmitted(e.Job)
 		}
 	case launcher.Started:
-		l.d.copies.Started(e.Job)
+		l.d.copies.OnStarted(e.Job)
 	case launcher.Ended:
-		l.over(e.Job)
+		l.onJobEnded(e.Job)
 	}
 	if c == nil {
 		return

@@ -60,14 +60,14 @@ func (ms *memberNews) begin() {
 	ms.d.nodes.Set(own)
 }
 
-// hear passes the news to the brain; on the loop.
-func (ms *memberNews) hear(t *inputs.Turn) {
+// deliver passes the news to the Node; on the loop.
+func (ms *memberNews) deliver(t *inputs.Turn) {
 	ms.mu.Lock()
 	news := ms.news
 	ms.news = nil
 	ms.mu.Unlock()
 	for _, e := range news {
-		ms.event(t, e)
+		ms.onEvent(t, e)
 	}
 	if len(news) > 0 {
 		ms.noteAt = min(ms.noteAt, max(t.Now, ms.past))
@@ -79,13 +79,13 @@ func (ms *memberNews) hear(t *inputs.Turn) {
 func (ms *memberNews) tick(now time.Duration) {
 	if now >= ms.noteAt {
 		ms.noteAt, ms.past = filch.Never, now+noteEvery
-		ms.remember()
+		ms.saveAddresses()
 	}
 }
 
-// remember saves the addresses of some other nodes, for the next launcher of this node;
+// saveAddresses saves the addresses of some other nodes, for the next launcher of this node;
 // on the loop.
-func (ms *memberNews) remember() {
+func (ms *memberNews) saveAddresses() {
 	addrs := ms.d.nodes.Reachable()
 	// Without other nodes the earlier addresses are still the best guess.
 	if len(addrs) == 0 || slices.Equal(addrs, ms.noted) {
@@ -97,17 +97,17 @@ func (ms *memberNews) remember() {
 	}
 }
 
-func (ms *memberNews) event(t *inputs.Turn, e members.Event) {
+func (ms *memberNews) onEvent(t *inputs.Turn, e members.Event) {
 	d := ms.d
 	d.in.Watch.Log().Info("member", "event", e.Kind.String(), "peer", string(e.Member.Name), "incarnation", e.Member.Incarnation)
 	switch e.Kind {
 	case members.SelfJoined:
 		return
 	case members.SelfDead:
-		d.declaredDead(t, e)
+		d.onDeclaredDead(t, e)
 		return
 	case members.SelfBack:
-		d.back(t, e.Member.Incarnation)
+		d.onRejoined(t, e.Member.Incarnation)
 		return
 	case members.EventForgotten:
 		ms.d.nodes.Forget(e.Member.Name)

@@ -15,7 +15,7 @@ import (
 )
 
 // metadata is the shell of this node's part of the shared store: the log on the disk
-// and the messages. The store itself belongs to the brain.
+// and the messages. The store itself belongs to the Node.
 type metadata struct {
 	d       *Daemon
 	log     *disk.Log
@@ -50,16 +50,16 @@ func openMetadata(d *Daemon, dir string) (*metadata, error) {
 		Dir:        dir,
 		QuotaBytes: d.cfg.StoreBytes,
 		Synced: func(upto uint64) {
-			d.in.Post(func(t *inputs.Turn) { m.synced(upto); t.Node.StoreSynced(t.Now, upto, t.Out) })
+			d.in.Post(func(t *inputs.Turn) { m.onSynced(upto); t.Node.StoreSynced(t.Now, upto, t.Out) })
 		},
-		Report: m.report,
+		Report: m.onReport,
 	})
 	return m, err
 }
 
-// report handles the reports of the log: damage while the log is opened, failures
+// onReport handles the reports of the log: damage while the log is opened, failures
 // later.
-func (m *metadata) report(r disk.Report) {
+func (m *metadata) onReport(r disk.Report) {
 	switch r.Kind {
 	case disk.Damaged, disk.Unreadable:
 		m.damaged.Store(true)
@@ -124,8 +124,8 @@ func (m *metadata) keep(logs []store.LogEntry, hurry uint64) {
 	}
 }
 
-// synced updates slowest with the time that the synced entries took.
-func (m *metadata) synced(upto uint64) {
+// onSynced updates slowest with the time that the synced entries took.
+func (m *metadata) onSynced(upto uint64) {
 	now := time.Now()
 	for len(m.marks) > 0 && m.marks[0].number <= upto {
 		took := now.Sub(m.marks[0].at)
@@ -143,8 +143,8 @@ func (m *metadata) Stats() disk.Stats { return m.log.Stats() }
 // Slowest returns the longest recent sync of an entry to the disk.
 func (m *metadata) Slowest() time.Duration { return time.Duration(m.slowest.Load()) }
 
-// tidy has ended jobs dropped when the records on this node near the quota.
-func (m *metadata) tidy(t *inputs.Turn) {
+// checkQuota has ended jobs dropped when the records on this node near the quota.
+func (m *metadata) checkQuota(t *inputs.Turn) {
 	now := time.Now()
 	if now.Before(m.shed) {
 		return

@@ -40,21 +40,21 @@ type heldTask struct {
 // the task and the queue may continue in another instance. The end of an allocation
 // signals all processes, in no order: such a signal must not count as the end of a
 // task.
-const doubtTime = 5 * time.Second
+const holdBackTime = 5 * time.Second
 
-// doubt reports whether an end is held back. The end is reported after doubtTime if
+// holdBack reports whether an end is held back. The end is reported after doubtTime if
 // this launcher is still alive then, and is not going down.
-func (m *mirroring) doubt(e launcher.TaskEnd) bool {
+func (m *mirroring) holdBack(e launcher.TaskEnd) bool {
 	killed := e.Kind == launcher.CauseSignal && (e.Code == sigTerm || e.Code == sigKill) ||
 		e.Kind == launcher.CauseExit && (e.Code == filch.ExitSignalBase+sigTerm || e.Code == filch.ExitSignalBase+sigKill)
 	if !m.on() || e.Told || !killed {
 		return false
 	}
 	d := m.d
-	time.AfterFunc(doubtTime, func() {
+	time.AfterFunc(holdBackTime, func() {
 		d.in.Post(func(t *inputs.Turn) {
 			if !d.loop.removal {
-				d.runners.Tell(t, []launcher.TaskEnd{e})
+				d.runners.Report(t, []launcher.TaskEnd{e})
 			}
 		})
 	})
@@ -84,9 +84,9 @@ func (m *mirroring) begin() {
 	d := m.d
 	name := fmt.Sprintf("%s-%d", d.in.Self, d.cfg.Node.Incarnation)
 	m.writer = mirror.NewWriter(m.queue, name, mirror.Config{
-		SlowAfter: m.slow, Slow: func() { d.in.Post(func(*inputs.Turn) { m.hangs() }) },
-		Synced: func(upto uint64, closed bool) { d.in.Post(func(t *inputs.Turn) { m.synced(upto, closed) }) },
-		Failed: func(err error) { d.in.Post(func(*inputs.Turn) { m.fails(err) }) },
+		SlowAfter: m.slow, Slow: func() { d.in.Post(func(*inputs.Turn) { m.onSlow() }) },
+		Synced: func(upto uint64, closed bool) { d.in.Post(func(t *inputs.Turn) { m.onSynced(upto, closed) }) },
+		Failed: func(err error) { d.in.Post(func(*inputs.Turn) { m.onFailed(err) }) },
 		Lost:   func() { d.in.Post(func(t *inputs.Turn) { t.Node.MirrorAgain(t.Now) }) },
 	})
 	// The writer runs until the loop has ended, since the last turn adds lines. The
@@ -100,7 +100,7 @@ func (m *mirroring) begin() {
 	}()
 }
 
-// add appends lines of the brain to the mirror.
+// add appends lines of the Node to the mirror.
 func (m *mirroring) add(lines []byte) {
 	if m.writer != nil && len(lines) > 0 {
 		m.writer.Add(lines, true)
@@ -138,7 +138,7 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 	for i := range m.held {
 		if m.held[i].launch.Serial == s.Serial {
 			m.held = append(m.held[:i], m.held[i+1:]...)
-			m.d.runners.Owe(launcher.TaskEnd{
+			m.d.runners.QueueEnd(launcher.TaskEnd{
 				Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
 				Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
 			})
@@ -148,9 +148,9 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 	m.d.runners.Stop(s)
 }
 
-// synced starts the held tasks up to a number. If another instance continues the queue,
+// onSynced starts the held tasks up to a number. If another instance continues the queue,
 // that instance counts these tasks as lost.
-func (m *mirroring) synced(upto uint64, closed bool) {
+func (m *mirroring) onSynced(upto uint64, closed bool) {
 	if m.failed != nil || m.hung {
 		m.failed, m.hung = nil, false
 		m.d.in.Watch.Log().Info("the queue's mirror is written again", "queue", string(m.queue))
@@ -166,7 +166,7 @@ func (m *mirroring) synced(upto uint64, closed bool) {
 			m.d.runners.Launch(&due[i].launch)
 			continue
 		}
-		m.d.runners.Owe(launcher.TaskEnd{
+		m.d.runners.QueueEnd(launcher.TaskEnd{
 			Serial: due[i].launch.Serial, Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost,
 			Ended: time.Now().UnixNano(), Text: "not started: another instance goes on with the queue",
 		})
@@ -176,16 +176,16 @@ func (m *mirroring) synced(upto uint64, closed bool) {
 	}
 }
 
-// fails notes that the mirror is behind.
-func (m *mirroring) fails(err error) {
+// onFailed notes that the mirror is behind.
+func (m *mirroring) onFailed(err error) {
 	if m.failed == nil {
 		m.d.in.Fault("cannot write the queue's mirror", err, "queue", string(m.queue), "waiting", len(m.held))
 	}
 	m.failed = err
 }
 
-// hangs notes that the mirror's file system does not answer.
-func (m *mirroring) hangs() {
+// onSlow notes that the mirror's file system does not answer.
+func (m *mirroring) onSlow() {
 	if !m.hung {
 		m.hung = true
 		m.d.in.Watch.Log().Warn("the file system of the queue's mirror does not answer", "took", m.writer.Busy(), "queue", string(m.queue), "waiting", len(m.held))

@@ -100,7 +100,7 @@ func TestKillsAreDoubted(t *testing.T) {
 		{Kind: launcher.CauseOOM, Code: sigKill},
 		{},
 	} {
-		if r.mirror.doubt(e) {
+		if r.mirror.holdBack(e) {
 			t.Errorf("%+v is held", e)
 		}
 	}
@@ -108,10 +108,10 @@ func TestKillsAreDoubted(t *testing.T) {
 	poll(t, "the task to begin", func() bool { return len(f.tasks()) == 1 })
 	began := time.Now()
 	_ = f.conn.Send(wire.KindTaskEnds, 0, []launcher.TaskEnd{{Serial: f.tasks()[0].Serial, Kind: launcher.CauseSignal, Code: sigKill}})
-	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Killed != 1 || time.Since(began) < doubtTime {
-		t.Errorf("got %+v after %v, want a killed task after %v", n, time.Since(began), doubtTime)
+	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Killed != 1 || time.Since(began) < holdBackTime {
+		t.Errorf("got %+v after %v, want a killed task after %v", n, time.Since(began), holdBackTime)
 	}
-	if i := launcher.CauseExit; !r.mirror.doubt(launcher.TaskEnd{Kind: i, Code: filch.ExitSignalBase + sigTerm}) {
+	if i := launcher.CauseExit; !r.mirror.holdBack(launcher.TaskEnd{Kind: i, Code: filch.ExitSignalBase + sigTerm}) {
 		t.Error("what a shell says of a command that was ended is not held")
 	}
 }

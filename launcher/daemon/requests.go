@@ -44,7 +44,7 @@ func (cs *clients) onSubmit(c *client, f wire.Frame) error {
 	if err := wire.Unmarshal(f.Body, &r); err != nil {
 		return err
 	}
-	if err := cs.d.copies.Offered(&c.offer, &r); err != nil {
+	if err := cs.d.copies.OnOffer(&c.offer, &r); err != nil {
 		return err
 	}
 	ns := time.Now().UnixNano()

@@ -11,17 +11,17 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// recordLog keeps the brain's records in a log. The last record of a key counts, and a
+// recordLog keeps the Node's records in a log. The last record of a key counts, and a
 // record without a body removes its key. A record is written before put returns, but
 // never synced: records must survive the launcher, not the machine, since the jobs do
 // not outlive the machine either. Records that cannot be written stay in memory until a
 // retry succeeds.
 type recordLog struct {
-	log   journal
-	keys  map[string]struct{}
-	bad   []error // faults that the log reported while openStore ran
-	opens bool
-	hear  func(disk.Report)
+	log    journal
+	keys   map[string]struct{}
+	bad    []error // faults that the log reported while openStore ran
+	opens  bool
+	listen func(disk.Report)
 }
 
 // journal is the part of a log that the store needs: see [disk.Log].
@@ -47,8 +47,8 @@ const oldIDs = "ids"
 // openStore opens the log of a state directory; load reads the log. The log reports
 // failed writes to hear.
 func openStore(dir string, hear func(disk.Report)) (*recordLog, error) {
-	s := &recordLog{keys: map[string]struct{}{}, hear: hear, opens: true}
-	log, err := disk.Open(disk.Config{Dir: dir, SegmentBytes: recordsChunk, SyncEvery: -1, Report: s.report})
+	s := &recordLog{keys: map[string]struct{}{}, listen: hear, opens: true}
+	log, err := disk.Open(disk.Config{Dir: dir, SegmentBytes: recordsChunk, SyncEvery: -1, Report: s.onReport})
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the records: %w", err)
 	}
@@ -56,13 +56,13 @@ func openStore(dir string, hear func(disk.Report)) (*recordLog, error) {
 	return s, nil
 }
 
-// report collects the log's reports during openStore, for load to return.
-func (s *recordLog) report(r disk.Report) {
+// onReport collects the log's reports during openStore, for load to return.
+func (s *recordLog) onReport(r disk.Report) {
 	if s.opens {
 		s.bad = append(s.bad, errors.New(r.String()))
 		return
 	}
-	s.hear(r)
+	s.listen(r)
 }
 
 // empty reports whether r removes its key.

@@ -17,10 +17,10 @@ const (
 	roomEvery   = 5 * time.Second
 )
 
-// trims removes the oldest output of tasks, periodically and on request, so that a
+// trimLoop removes the oldest output of tasks, periodically and on request, so that a
 // node's disk does not fill up: with less free space than output leaves, the node could
 // store no records, and would do nothing more.
-func (d *Daemon) trims() {
+func (d *Daemon) trimLoop() {
 	dir := filepath.Dir(proc.Place{Dir: d.cfg.Dir.Path()}.OutputDir(0))
 	ticker := time.NewTicker(roomEvery)
 	defer ticker.Stop()

@@ -1,7 +1,7 @@
 // Package wire is the language of filch's links: frames, their kinds and limits, and
 // the msgpack of frame bodies.
 //
-// There are four links: between the brains of two nodes, between a launcher and a
+// There are four links: between the Nodes of two nodes, between a launcher and a
 // keeper, between a client and its launcher, and the data plane (output, stdin, fences)
 // across all of these links. All share one frame: a kind, a request number and a body.
 // A stream puts the length before a frame; the overlay keeps the borders of messages,

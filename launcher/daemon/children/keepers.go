@@ -40,13 +40,13 @@ type Keepers struct {
 	own    children
 	reaps  atomic.Bool // every other child of this process is an orphan
 
-	idle     []*keeperProcess
-	jobs     map[filch.Ident]*keeperProcess
-	all      map[*keeperProcess]bool
-	queue    []pending
-	unheard  map[*keeperProcess]bool // of an earlier launcher, and not adopted yet
-	spawning int
-	failures int
+	idle      []*keeperProcess
+	jobs      map[filch.Ident]*keeperProcess
+	all       map[*keeperProcess]bool
+	queue     []pending
+	unadopted map[*keeperProcess]bool // of an earlier launcher, and not adopted yet
+	spawning  int
+	failures  int
 }
 
 // keeperProcess is one keeper, with a job or without.
@@ -94,14 +94,14 @@ type Nodes interface {
 }
 
 // Copies learns that a keeper has unpacked its archive.
-type Copies interface{ Ready(id filch.Ident) }
+type Copies interface{ OnReady(id filch.Ident) }
 
 // NewKeepers makes the keepers of a node.
 func NewKeepers(in *inputs.Queue, cfg Config, links Links, nodes Nodes, routes *dataplane.Routes) *Keepers {
 	ks := &Keepers{
 		in: in, cfg: cfg, links: links, nodes: nodes, routes: routes,
-		wants: make(chan struct{}, maxSpawning), own: children{kept: map[int]bool{}},
-		jobs: map[filch.Ident]*keeperProcess{}, all: map[*keeperProcess]bool{}, unheard: map[*keeperProcess]bool{},
+		wants: make(chan struct{}, maxSpawning), own: children{known: map[int]bool{}},
+		jobs: map[filch.Ident]*keeperProcess{}, all: map[*keeperProcess]bool{}, unadopted: map[*keeperProcess]bool{},
 	}
 	ks.Port = newPort(ks)
 	return ks
@@ -133,7 +133,7 @@ func (ks *Keepers) Adopt() {
 	for _, p := range found {
 		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.Link)}}
 		ks.all[k] = true
-		ks.unheard[k] = true
+		ks.unadopted[k] = true
 		ks.greet(k)
 		_ = k.Conn.WriteRaw(wire.KindAdopt, 0)
 		_ = k.Conn.Flush()
@@ -141,13 +141,13 @@ func (ks *Keepers) Adopt() {
 	}
 	// Before any start here: orphans may hold cores.
 	ks.in.Go(func() {
-		ks.sweep()
+		ks.endOrphans()
 		ks.in.Post(func(*inputs.Turn) { ks.Refill() })
 	})
 }
 
-func (ks *Keepers) sweep() {
-	n, err := ks.Port.Sweep()
+func (ks *Keepers) endOrphans() {
+	n, err := ks.Port.EndOrphans()
 	if err != nil {
 		ks.in.Fault("cannot sweep up after dead keepers", err)
 	}
@@ -170,14 +170,14 @@ func (ks *Keepers) greet(k *keeperProcess) {
 	}
 }
 
-// Heard notes that a keeper of an earlier launcher was adopted or is gone. After the
-// last such keeper the brain may lend free slots.
-func (ks *Keepers) Heard(t *inputs.Turn, k *keeperProcess) {
-	if k != nil && !ks.unheard[k] {
+// OnAdopted notes that a keeper of an earlier launcher was adopted or is gone. After the
+// last such keeper the Node may lend free slots.
+func (ks *Keepers) OnAdopted(t *inputs.Turn, k *keeperProcess) {
+	if k != nil && !ks.unadopted[k] {
 		return
 	}
-	delete(ks.unheard, k)
-	if len(ks.unheard) == 0 {
+	delete(ks.unadopted, k)
+	if len(ks.unadopted) == 0 {
 		ks.routes.Settle()
 		t.Node.Settled(t.Now, t.Out)
 	}
@@ -292,14 +292,14 @@ func (ks *Keepers) spawner() {
 		}
 		p, err := ks.own.start(ks.Port.Spawn)
 		if err != nil {
-			ks.in.Post(func(t *inputs.Turn) { ks.failed(t, err) })
+			ks.in.Post(func(t *inputs.Turn) { ks.onSpawnFailed(t, err) })
 			continue
 		}
 		ks.in.Watch.Add(watch.KeepersSpawned, 1)
 		k := &keeperProcess{proc: p, Keeper: dataplane.Keeper{Conn: wire.NewConn(p.Link)}}
 		ks.greet(k)
 		_ = k.Conn.Flush()
-		ks.in.Post(func(*inputs.Turn) { ks.spawned(k) })
+		ks.in.Post(func(*inputs.Turn) { ks.onSpawned(k) })
 		if ks.in.Context().Err() != nil { // the loop will not run spawned any more
 			_ = k.Conn.Close()
 			_ = p.Wait()
@@ -309,17 +309,17 @@ func (ks *Keepers) spawner() {
 	}
 }
 
-// spawned adds a keeper to the pool. The loop may write a Start before the keeper's
+// onSpawned adds a keeper to the pool. The loop may write a Start before the keeper's
 // first frame: the keeper reads the Start when ready.
-func (ks *Keepers) spawned(k *keeperProcess) {
+func (ks *Keepers) onSpawned(k *keeperProcess) {
 	ks.spawning--
 	ks.all[k] = true
 	ks.in.Go(func() { ks.serve(k) })
-	ks.ready(k)
+	ks.offer(k)
 }
 
-// ready gives k the oldest waiting start, or adds k to the idle keepers.
-func (ks *Keepers) ready(k *keeperProcess) {
+// offer gives k the oldest waiting start, or adds k to the idle keepers.
+func (ks *Keepers) offer(k *keeperProcess) {
 	if len(ks.queue) > 0 {
 		p := ks.queue[0]
 		ks.queue = slices.Delete(ks.queue, 0, 1)
@@ -329,9 +329,9 @@ func (ks *Keepers) ready(k *keeperProcess) {
 	ks.idle = append(ks.idle, k)
 }
 
-// failed refuses the oldest waiting start: without keepers this node cannot launch, and
+// onSpawnFailed refuses the oldest waiting start: without keepers this node cannot launch, and
 // the origin of the job must learn so.
-func (ks *Keepers) failed(t *inputs.Turn, err error) {
+func (ks *Keepers) onSpawnFailed(t *inputs.Turn, err error) {
 	ks.spawning--
 	ks.failures++
 	ks.in.Fault("cannot start a keeper", err, "binary", ks.cfg.Program)
@@ -356,7 +356,7 @@ func (ks *Keepers) serve(k *keeperProcess) {
 	}
 	_ = k.proc.Wait()
 	ks.own.ended(k.proc.PID)
-	ks.in.Post(func(t *inputs.Turn) { ks.gone(t, k) })
+	ks.in.Post(func(t *inputs.Turn) { ks.onGone(t, k) })
 }
 
 func (ks *Keepers) read(k *keeperProcess) error {
@@ -365,7 +365,7 @@ func (ks *Keepers) read(k *keeperProcess) error {
 		if err != nil {
 			return err
 		}
-		if err := ks.handle(k, f); err != nil {
+		if err := ks.onFrame(k, f); err != nil {
 			return err
 		}
 		if !k.Conn.Buffered() {
@@ -374,8 +374,8 @@ func (ks *Keepers) read(k *keeperProcess) error {
 	}
 }
 
-// handle acts on one frame of a keeper.
-func (ks *Keepers) handle(k *keeperProcess, f wire.Frame) error {
+// onFrame acts on one frame of a keeper.
+func (ks *Keepers) onFrame(k *keeperProcess, f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindHello:
 		h, err := wire.DecodeHello(f.Body)
@@ -383,7 +383,7 @@ func (ks *Keepers) handle(k *keeperProcess, f wire.Frame) error {
 			return err
 		}
 		if h.Ident == "" {
-			ks.in.Post(func(*inputs.Turn) { ks.again(k) })
+			ks.in.Post(func(*inputs.Turn) { ks.onHello(k) })
 		}
 		return nil
 	case wire.KindRefusal:
@@ -395,13 +395,13 @@ func (ks *Keepers) handle(k *keeperProcess, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	ks.in.Post(func(t *inputs.Turn) { ks.event(t, k, ev) })
+	ks.in.Post(func(t *inputs.Turn) { ks.onEvent(t, k, ev) })
 	return nil
 }
 
-// event feeds the brain. The next keeper is started when the job is done, or has run
+// onEvent feeds the Node. The next keeper is started when the job is done, or has run
 // for a while, so that the new keeper does not compete with the job's start.
-func (ks *Keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
+func (ks *Keepers) onEvent(t *inputs.Turn, k *keeperProcess, ev any) {
 	switch e := ev.(type) {
 	case launcher.Adopted:
 		if k.ident != (filch.Ident{}) {
@@ -413,10 +413,10 @@ func (ks *Keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 		ks.routes.Learn(&e.Start.Launch, e.Start.Index)
 		ks.routes.Attach(&k.Keeper, &e.Start)
 		t.Node.Keeper(t.Now, ev, t.Out)
-		ks.Heard(t, k)
+		ks.OnAdopted(t, k)
 		return
 	case launcher.KeeperReady:
-		ks.copies.Ready(e.Ident)
+		ks.copies.OnReady(e.Ident)
 	case launcher.RanksStarted:
 		ks.links.RefillAt(t.Now + refillPause)
 	case launcher.KeeperDone:
@@ -430,10 +430,10 @@ func (ks *Keepers) event(t *inputs.Turn, k *keeperProcess, ev any) {
 	t.Node.Keeper(t.Now, ev, t.Out)
 }
 
-// again takes back a keeper that has done a job and offers to do another. The first
+// onHello takes back a keeper that has done a job and offers to do another. The first
 // such frame of a new keeper shows that the keeper works. A successful spawn does not:
 // a keeper that died at once would otherwise be replaced forever.
-func (ks *Keepers) again(k *keeperProcess) {
+func (ks *Keepers) onHello(k *keeperProcess) {
 	ks.failures = 0
 	if !k.forgotten {
 		return
@@ -444,14 +444,14 @@ func (ks *Keepers) again(k *keeperProcess) {
 		return
 	}
 	ks.in.Watch.Add(watch.KeepersKept, 1)
-	ks.ready(k)
+	ks.offer(k)
 }
 
-// gone handles the end of a keeper. A keeper that was not done left processes behind:
-// sweep ends those processes before the brain learns of the end.
-func (ks *Keepers) gone(t *inputs.Turn, k *keeperProcess) {
+// onGone handles the end of a keeper. A keeper that was not done left processes behind:
+// sweep ends those processes before the Node learns of the end.
+func (ks *Keepers) onGone(t *inputs.Turn, k *keeperProcess) {
 	delete(ks.all, k)
-	defer ks.Heard(t, k)
+	defer ks.OnAdopted(t, k)
 	if i := slices.Index(ks.idle, k); i >= 0 {
 		ks.idle = slices.Delete(ks.idle, i, i+1)
 		ks.failures++
@@ -472,7 +472,7 @@ func (ks *Keepers) gone(t *inputs.Turn, k *keeperProcess) {
 	ks.in.Watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.PID)
 	ident := k.ident
 	ks.in.Go(func() {
-		ks.sweep()
+		ks.endOrphans()
 		ks.in.Post(func(t *inputs.Turn) {
 			t.Node.Keeper(t.Now, launcher.KeeperGone{Ident: ident, Text: "its keeper vanished"}, t.Out)
 		})

@@ -14,11 +14,11 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// Launch makes starts from the brain's launches, and hands the starts to the runners.
+// Launch makes starts from the Node's launches, and hands the starts to the runners.
 func (rs *Runners) Launch(l *launcher.TaskLaunch) {
 	s, b, err := rs.startOf(l)
 	if err != nil {
-		rs.owed = append(rs.owed, launcher.TaskEnd{
+		rs.unsent = append(rs.unsent, launcher.TaskEnd{
 			Serial: l.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error(),
 		})
 		return
@@ -30,9 +30,9 @@ func (rs *Runners) Launch(l *launcher.TaskLaunch) {
 	rs.Start(s)
 }
 
-// startOf decodes the job's body, once, and the task's payload. A workflow's task has a
-// box.
-func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Box, error) {
+// startOf decodes the job's body, once, and the task's payload. A workflow's task
+// is an attempt with files.
+func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Attempt, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
@@ -83,7 +83,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 			s.Limit = item.Limit
 		}
 		if o.Graph != nil {
-			b, err := rs.files.NewBox(o, s, item, l)
+			b, err := rs.files.NewAttempt(o, s, item, l)
 			return s, b, err
 		}
 	default:

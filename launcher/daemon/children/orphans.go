@@ -17,8 +17,8 @@ import (
 // and runners; all other children came to the launcher, a subreaper, when their keeper
 // died.
 type children struct {
-	mu   sync.Mutex // guards kept; start holds mu until kept has the new keeper
-	kept map[int]bool
+	mu    sync.Mutex // guards kept; start holds mu until kept has the new keeper
+	known map[int]bool
 }
 
 // start runs spawn so that orphans never counts the new keeper.
@@ -27,7 +27,7 @@ func (c *children) start(spawn func() (*Process, error)) (*Process, error) {
 	defer c.mu.Unlock()
 	p, err := spawn()
 	if err == nil {
-		c.kept[p.PID] = true
+		c.known[p.PID] = true
 	}
 	return p, err
 }
@@ -36,7 +36,7 @@ func (c *children) start(spawn func() (*Process, error)) (*Process, error) {
 func (c *children) ended(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.kept, pid)
+	delete(c.known, pid)
 }
 
 // orphans waits for the orphans that have ended and lists the others.
@@ -45,7 +45,7 @@ func (c *children) orphans() []int {
 	defer c.mu.Unlock()
 	var alive []int
 	for _, pid := range childrenOf(os.Getpid()) {
-		if c.kept[pid] {
+		if c.known[pid] {
 			continue
 		}
 		if n, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err == nil && n == 0 {

@@ -27,7 +27,7 @@ type Port struct {
 	Redial func() ([]*Process, error)
 	// Sweep kills the processes of dead attempts on this node, within a time limit, and
 	// returns the number of killed processes.
-	Sweep func() (int, error)
+	EndOrphans func() (int, error)
 }
 
 // newPort returns launcher/proc as the daemon uses it.
@@ -44,7 +44,7 @@ func newPort(ks *Keepers) Port {
 			}
 			return all, err
 		},
-		Sweep: func() (int, error) {
+		EndOrphans: func() (int, error) {
 			killed, left := proc.SweepOrphans(where)
 			if left > 0 {
 				return killed, filch.Errorf(filch.Internal, "%d processes are left", left)

@@ -34,20 +34,20 @@ const (
 // Runners holds this node's runners. The first task starts the runners. The loop owns
 // everything except the readers of links.
 type Runners struct {
-	in      *inputs.Queue
-	keepers *Keepers
-	files   *staging.Files
-	slots   int32 // of the node
-	doubt   func(e launcher.TaskEnd) bool
-	all     []*runnerProcess
-	orders  map[filch.JobID]*order
-	homes   map[uint64]*runnerProcess // of the started tasks, by serial
-	owed    []launcher.TaskEnd        // of tasks without a runner
-	wants   chan *runnerProcess
-	begun   bool
-	failed  int
-	looked  time.Time // for idle orders
-	Cuts    Cuts
+	in       *inputs.Queue
+	keepers  *Keepers
+	files    *staging.Files
+	slots    int32 // of the node
+	holdBack func(e launcher.TaskEnd) bool
+	all      []*runnerProcess
+	orders   map[filch.JobID]*order
+	bySerial map[uint64]*runnerProcess // of the started tasks, by serial
+	unsent   []launcher.TaskEnd        // of tasks without a runner
+	wants    chan *runnerProcess
+	begun    bool
+	failed   int
+	looked   time.Time // for idle orders
+	Cuts     Cuts
 }
 
 // order is the common part of the tasks of a job, with the number of those tasks here.
@@ -72,19 +72,19 @@ func (o *order) place(serial uint64) int {
 // runnerProcess is one runner. Until a process of the runner has said hello, the
 // runner's tasks wait.
 type runnerProcess struct {
-	conn   *wire.Conn
-	early  *wire.Conn                    // of a process that has not said hello
-	tasks  map[uint64]launcher.TaskStart // not ended
-	told   map[filch.JobID]bool          // jobs whose order was sent
-	queue  []launcher.TaskStart          // not sent yet
-	coming bool
+	conn     *wire.Conn
+	early    *wire.Conn                    // of a process that has not said hello
+	tasks    map[uint64]launcher.TaskStart // not ended
+	ordered  map[filch.JobID]bool          // jobs whose order was sent
+	queue    []launcher.TaskStart          // not sent yet
+	starting bool
 }
 
 // NewRunners makes the runners of a node with so many slots. Doubt reports whether the
 // end of a task is held back.
 func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e launcher.TaskEnd) bool) *Runners {
 	return &Runners{
-		in: in, keepers: keepers, slots: slots, doubt: doubt, orders: map[filch.JobID]*order{}, homes: map[uint64]*runnerProcess{},
+		in: in, keepers: keepers, slots: slots, holdBack: doubt, orders: map[filch.JobID]*order{}, bySerial: map[uint64]*runnerProcess{},
 		wants: make(chan *runnerProcess, maxRunners),
 	}
 }
@@ -92,12 +92,12 @@ func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e la
 // SetFiles sets the files of workflows' tasks.
 func (rs *Runners) SetFiles(files *staging.Files) { rs.files = files }
 
-// Owe adds the end of a task that never reached a runner; the next turn hands the end
+// QueueEnd adds the end of a task that never reached a runner; the next turn hands the end
 // to the Node.
-func (rs *Runners) Owe(e launcher.TaskEnd) { rs.owed = append(rs.owed, e) }
+func (rs *Runners) QueueEnd(e launcher.TaskEnd) { rs.unsent = append(rs.unsent, e) }
 
-// Owing reports whether an end waits for the next turn.
-func (rs *Runners) Owing() bool { return len(rs.owed) > 0 }
+// HasEnds reports whether an end waits for the next turn.
+func (rs *Runners) HasEnds() bool { return len(rs.unsent) > 0 }
 
 // order stores the common part of the tasks of a job.
 func (rs *Runners) order(o *launcher.TaskOrder) {
@@ -133,7 +133,7 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 		rs.in.Go(rs.spawner)
 		n := (int(rs.slots) + slotsPerRunner - 1) / slotsPerRunner
 		for range min(max(n, 1), maxRunners) {
-			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, told: map[filch.JobID]bool{}})
+			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, ordered: map[filch.JobID]bool{}})
 		}
 	}
 	r := rs.all[0]
@@ -144,7 +144,7 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 	}
 	r.tasks[s.Serial] = s
 	r.queue = append(r.queue, s)
-	rs.homes[s.Serial] = r
+	rs.bySerial[s.Serial] = r
 	if o := rs.orders[s.Job]; o != nil {
 		o.tasks++
 	}
@@ -152,9 +152,9 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 
 // Stop ends a task; a task still waiting for its runner never begins.
 func (rs *Runners) Stop(s launcher.TaskStop) {
-	r := rs.homes[s.Serial]
+	r := rs.bySerial[s.Serial]
 	if r == nil {
-		rs.files.Halt(s.Serial)
+		rs.files.Cancel(s.Serial)
 		return
 	}
 	if r.conn == nil {
@@ -165,7 +165,7 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 			Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
 		}
 		if !rs.files.OnUnstarted(e) {
-			rs.Owe(e)
+			rs.QueueEnd(e)
 		}
 		return
 	}
@@ -178,11 +178,11 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 func (rs *Runners) Forget(job filch.JobID) {
 	delete(rs.orders, job)
 	for _, r := range rs.all {
-		if r.conn != nil && r.told[job] {
+		if r.conn != nil && r.ordered[job] {
 			_ = r.conn.Write(wire.KindTaskForget, 0, &launcher.TaskForget{Job: job})
 			rs.keepers.links.Touch(r.conn)
 		}
-		delete(r.told, job)
+		delete(r.ordered, job)
 	}
 }
 
@@ -196,27 +196,27 @@ func (rs *Runners) drop(r *runnerProcess, serial uint64) {
 		}
 	}
 	delete(r.tasks, serial)
-	delete(rs.homes, serial)
+	delete(rs.bySerial, serial)
 }
 
 // Endless reports whether a task runs here without a time limit.
 func (rs *Runners) Endless(serial uint64) bool {
-	r := rs.homes[serial]
+	r := rs.bySerial[serial]
 	return r != nil && r.tasks[serial].Limit <= 0
 }
 
 // Busy reports whether any task is here.
-func (rs *Runners) Busy() bool { return len(rs.homes) > 0 }
+func (rs *Runners) Busy() bool { return len(rs.bySerial) > 0 }
 
-// Pay hands the brain the ends in owed. These ends arise while the loop acts on the
-// brain's Outbox: a post by the loop to itself would wait forever once the inputs are
+// DeliverEnds hands the Node the ends in owed. These ends arise while the loop acts on the
+// Node's Outbox: a post by the loop to itself would wait forever once the inputs are
 // full.
-func (rs *Runners) Pay(t *inputs.Turn) {
-	if len(rs.owed) == 0 {
+func (rs *Runners) DeliverEnds(t *inputs.Turn) {
+	if len(rs.unsent) == 0 {
 		return
 	}
-	owed := rs.owed
-	rs.owed = nil
+	owed := rs.unsent
+	rs.unsent = nil
 	t.Node.TaskEnds(t.Now, owed, t.Out)
 }
 
@@ -235,16 +235,16 @@ func (rs *Runners) Flush() {
 // send hands a runner its queue, and starts the runner if no process is running.
 func (rs *Runners) send(r *runnerProcess) {
 	if r.conn == nil {
-		if !r.coming && len(r.queue) > 0 {
-			r.coming = true
+		if !r.starting && len(r.queue) > 0 {
+			r.starting = true
 			rs.wants <- r // one for each runner at a time
 		}
 		return
 	}
 	for i := range r.queue {
 		job := r.queue[i].Job
-		if o := rs.orders[job]; o != nil && !r.told[job] {
-			r.told[job] = true
+		if o := rs.orders[job]; o != nil && !r.ordered[job] {
+			r.ordered[job] = true
 			_ = r.conn.Write(wire.KindTaskOrder, 0, o.TaskOrder)
 		}
 	}
@@ -273,11 +273,11 @@ func (rs *Runners) spawner() {
 		}
 		p, err := rs.keepers.own.start(rs.keepers.Port.Runner)
 		if err != nil {
-			rs.in.Post(func(t *inputs.Turn) { rs.refused(t, r, err) })
+			rs.in.Post(func(t *inputs.Turn) { rs.onSpawnFailed(t, r, err) })
 			continue
 		}
 		conn := wire.NewConn(p.Link)
-		rs.in.Post(func(*inputs.Turn) { rs.came(r, p, conn) })
+		rs.in.Post(func(*inputs.Turn) { rs.onSpawned(r, p, conn) })
 		if rs.in.Context().Err() != nil { // the loop will not run came any more
 			_ = conn.Close()
 			_ = p.Wait()
@@ -287,26 +287,26 @@ func (rs *Runners) spawner() {
 	}
 }
 
-// came begins to read from a new runner.
-func (rs *Runners) came(r *runnerProcess, p *Process, conn *wire.Conn) {
+// onSpawned begins to read from a new runner.
+func (rs *Runners) onSpawned(r *runnerProcess, p *Process, conn *wire.Conn) {
 	r.early = conn
 	rs.in.Go(func() { rs.serve(r, p, conn) })
 }
 
-// ready hands the waiting tasks to a runner that said hello.
-func (rs *Runners) ready(r *runnerProcess, conn *wire.Conn) {
+// onHello hands the waiting tasks to a runner that said hello.
+func (rs *Runners) onHello(r *runnerProcess, conn *wire.Conn) {
 	if r.early != conn {
 		return
 	}
-	r.conn, r.early, r.coming = conn, nil, false
+	r.conn, r.early, r.starting = conn, nil, false
 	rs.failed = 0
-	clear(r.told)
+	clear(r.ordered)
 	rs.send(r)
 }
 
-// refused ends the tasks of a runner that cannot be started.
-func (rs *Runners) refused(t *inputs.Turn, r *runnerProcess, err error) {
-	r.coming = false
+// onSpawnFailed ends the tasks of a runner that cannot be started.
+func (rs *Runners) onSpawnFailed(t *inputs.Turn, r *runnerProcess, err error) {
+	r.starting = false
 	rs.failed++
 	rs.in.Fault("cannot start a runner", err, "binary", rs.keepers.cfg.Program)
 	if rs.failed < runnerTries {
@@ -314,18 +314,18 @@ func (rs *Runners) refused(t *inputs.Turn, r *runnerProcess, err error) {
 		return
 	}
 	rs.failed = 0
-	rs.lose(t, r, "no runner could be started on "+string(rs.in.Self)+": "+err.Error())
+	rs.loseTasks(t, r, "no runner could be started on "+string(rs.in.Self)+": "+err.Error())
 }
 
-// lose reports to the brain that the tasks of a runner have ended in an unknown way.
-func (rs *Runners) lose(t *inputs.Turn, r *runnerProcess, why string) {
+// loseTasks reports to the Node that the tasks of a runner have ended in an unknown way.
+func (rs *Runners) loseTasks(t *inputs.Turn, r *runnerProcess, why string) {
 	now := time.Now().UnixNano()
 	ends := make([]launcher.TaskEnd, 0, len(r.tasks))
 	for serial := range r.tasks {
 		ends = append(ends, launcher.TaskEnd{Serial: serial, Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost, Ended: now, Text: why})
 	}
 	r.queue = nil
-	rs.end(t, r, ends)
+	rs.onEnds(t, r, ends)
 }
 
 var errNoHello = errors.New("it ended before it was ready")
@@ -338,7 +338,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 			break
 		}
 		if f.Kind != wire.KindTaskEnds {
-			rs.in.Post(func(*inputs.Turn) { rs.ready(r, conn) }) // Hello
+			rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) }) // Hello
 			continue
 		}
 		var ends []launcher.TaskEnd
@@ -346,7 +346,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 			rs.in.Watch.Refused(watch.FramesBad, "runner", err, rs.in.Self)
 			break
 		}
-		rs.in.Post(func(t *inputs.Turn) { rs.end(t, r, ends) })
+		rs.in.Post(func(t *inputs.Turn) { rs.onEnds(t, r, ends) })
 	}
 	_ = conn.Close()
 	_ = p.Wait()
@@ -354,7 +354,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 	rs.in.Post(func(t *inputs.Turn) {
 		if r.early == conn { // the process has no tasks: another process may take them
 			r.early = nil
-			rs.refused(t, r, errNoHello)
+			rs.onSpawnFailed(t, r, errNoHello)
 		}
 		if r.conn != conn {
 			return
@@ -362,14 +362,14 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 		r.conn = nil
 		if len(r.tasks) > 0 {
 			rs.in.Watch.Log().Warn("a runner vanished", "pid", p.PID, "tasks", len(r.tasks))
-			rs.in.Go(rs.keepers.sweep)
-			rs.lose(t, r, "its runner on "+string(rs.in.Self)+" vanished")
+			rs.in.Go(rs.keepers.endOrphans)
+			rs.loseTasks(t, r, "its runner on "+string(rs.in.Self)+" vanished")
 		}
 	})
 }
 
-// end hands ends to the brain, each task once.
-func (rs *Runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd) {
+// onEnds hands ends to the Node, each task once.
+func (rs *Runners) onEnds(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
@@ -377,17 +377,17 @@ func (rs *Runners) end(t *inputs.Turn, r *runnerProcess, ends []launcher.TaskEnd
 				rs.Cuts.note(r.tasks[e.Serial])
 			}
 			rs.drop(r, e.Serial)
-			if !rs.doubt(e) {
+			if !rs.holdBack(e) {
 				fresh = append(fresh, e)
 			}
 		}
 	}
-	rs.Tell(t, fresh)
+	rs.Report(t, fresh)
 }
 
-// Tell hands ends of tasks to the brain; an end of a task with a box goes by way of the
-// box.
-func (rs *Runners) Tell(t *inputs.Turn, ends []launcher.TaskEnd) {
+// Report hands ends of tasks to the Node. The end of a workflow's task first goes to the
+// files, which take the outputs.
+func (rs *Runners) Report(t *inputs.Turn, ends []launcher.TaskEnd) {
 	fresh := ends[:0]
 	for _, e := range ends {
 		if !rs.files.OnEnd(e) {

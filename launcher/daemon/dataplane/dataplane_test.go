@@ -41,14 +41,14 @@ func TestRoutesBelieveNobody(t *testing.T) {
 	rs.Learn(l, NotHere)
 	rt := rs.find(9)
 	body := wire.Output{Index: 0, Stream: 1, Data: []byte("x")}.Head(nil)
-	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: append(body, 'x')}); err == nil {
+	if err := rt.onNodeFrame("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: append(body, 'x')}); err == nil {
 		t.Error("n2 spoke for n1")
 	}
 	body = wire.Output{Index: 7, Stream: 1}.Head(nil)
-	if err := rt.fromNode("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: body}); err == nil {
+	if err := rt.onNodeFrame("n2", wire.Relay{Attempt: 1, Kind: wire.KindOutput, Body: body}); err == nil {
 		t.Error("a node beyond the job spoke")
 	}
-	if err := rt.stdinWant(wire.Place{Index: 7, Offset: 1}, true); err == nil {
+	if err := rt.onStdinWant(wire.Place{Index: 7, Offset: 1}, true); err == nil {
 		t.Error("a node beyond the job wants stdin")
 	}
 	rt.credit(7, 1, true)

@@ -13,12 +13,12 @@ type Client struct {
 	Conn *wire.Conn
 	Job  atomic.Int32 // of this client, 0 none
 
-	mu   sync.Mutex // guards owed
-	owed []owed     // output in Conn's queue, oldest first
+	mu  sync.Mutex  // guards owed
+	due []dueCredit // output in Conn's queue, oldest first
 }
 
 // owed is credit that the client pays to a route when the kernel has taken the output.
-type owed struct {
+type dueCredit struct {
 	at     uint64 // bytes written to the client's link up to this output
 	route  *route
 	index  int32
@@ -28,30 +28,30 @@ type owed struct {
 // Attach makes the link of a client from a stream.
 func (c *Client) Attach(stream io.ReadWriteCloser) {
 	c.Conn = wire.NewConn(stream)
-	c.Conn.OnWritten(c.written)
+	c.Conn.OnWritten(c.onWritten)
 }
 
-// written receives from the link the number of bytes that the kernel has taken, and
+// onWritten receives from the link the number of bytes that the kernel has taken, and
 // pays the credit due by then.
-func (c *Client) written(n uint64) {
+func (c *Client) onWritten(n uint64) {
 	c.mu.Lock()
 	i := 0
-	for i < len(c.owed) && c.owed[i].at <= n {
+	for i < len(c.due) && c.due[i].at <= n {
 		i++
 	}
-	due := append([]owed(nil), c.owed[:i]...)
-	c.owed = append(c.owed[:0], c.owed[i:]...)
+	due := append([]dueCredit(nil), c.due[:i]...)
+	c.due = append(c.due[:0], c.due[i:]...)
 	c.mu.Unlock()
 	for _, o := range due {
 		o.route.credit(o.index, o.offset, false)
 	}
 }
 
-// Forgive pays for output that the client will never take, so that no keeper waits.
-func (c *Client) Forgive() {
+// CreditRest pays for output that the client will never take, so that no keeper waits.
+func (c *Client) CreditRest() {
 	c.mu.Lock()
-	due := c.owed
-	c.owed = nil
+	due := c.due
+	c.due = nil
 	c.mu.Unlock()
 	for _, o := range due {
 		o.route.credit(o.index, o.offset, false)
@@ -67,7 +67,7 @@ type Keeper struct {
 // OnFrame handles a frame of the data plane from the keeper.
 func (k *Keeper) OnFrame(f wire.Frame) error {
 	if r := k.route.Load(); r != nil {
-		return r.fromKeeper(f)
+		return r.onKeeperFrame(f)
 	}
 	return nil
 }

@@ -50,28 +50,28 @@ func (r *route) catchUp() {
 	}
 }
 
-// arrived handles a frame of one of the job's keepers. With flush the client's link is
+// onFrame handles a frame of one of the job's keepers. With flush the client's link is
 // flushed: the burst has no further frame.
-func (r *route) arrived(k wire.Kind, body []byte, flush bool) error {
+func (r *route) onFrame(k wire.Kind, body []byte, flush bool) error {
 	switch k {
 	case wire.KindOutput:
 		o, err := wire.DecodeOutput(body)
 		if err != nil {
 			return err
 		}
-		return r.output(o, body, flush)
+		return r.onOutput(o, body, flush)
 	case wire.KindOutputEnd:
 		p, err := wire.DecodePlace(body)
 		if err != nil {
 			return err
 		}
-		return r.lastOutput(p)
+		return r.onOutputEnd(p)
 	case wire.KindStdinWant:
 		p, err := wire.DecodePlace(body)
 		if err != nil {
 			return err
 		}
-		return r.stdinWant(p, flush)
+		return r.onStdinWant(p, flush)
 	case wire.KindWarn:
 		r.mu.Lock()
 		c := r.client
@@ -88,9 +88,9 @@ func (r *route) unknownIndex(i int32) error {
 	return filch.Errorf(filch.Invalid, "a frame names node %d of job %d, which has %d", i, r.ident.Job, len(r.in))
 }
 
-// output passes on one piece. A piece seen before is dropped; for a gap, the origin
+// onOutput passes on one piece. A piece seen before is dropped; for a gap, the origin
 // asks the keeper to resend.
-func (r *route) output(o wire.Output, body []byte, flush bool) error {
+func (r *route) onOutput(o wire.Output, body []byte, flush bool) error {
 	end := o.Offset + uint64(len(o.Data))
 	r.mu.Lock()
 	if int(o.Index) >= len(r.in) {
@@ -146,7 +146,7 @@ func (r *route) toClient(c *Client, index int32, end uint64, body []byte) bool {
 	if err != nil {
 		return false
 	}
-	c.owed = append(c.owed, owed{at: at, route: r, index: index, offset: end})
+	c.due = append(c.due, dueCredit{at: at, route: r, index: index, offset: end})
 	return true
 }
 
@@ -181,9 +181,9 @@ func (r *route) credit(index int32, offset uint64, now bool) {
 	r.mu.Unlock()
 }
 
-// lastOutput answers a node that has sent its last byte: the keeper may leave when the
+// onOutputEnd answers a node that has sent its last byte: the keeper may leave when the
 // origin has all output; otherwise the origin asks for the rest.
-func (r *route) lastOutput(end wire.Place) error {
+func (r *route) onOutputEnd(end wire.Place) error {
 	r.mu.Lock()
 	if int(end.Index) >= len(r.in) {
 		r.mu.Unlock()
@@ -201,10 +201,10 @@ func (r *route) lastOutput(end wire.Place) error {
 	return nil
 }
 
-// stdinWant notes how much input a node's ranks can take. The client may send the
+// onStdinWant notes how much input a node's ranks can take. The client may send the
 // amount that every node still reading stdin can take. Without flush, a later frame
 // flushes the link.
-func (r *route) stdinWant(p wire.Place, flush bool) error {
+func (r *route) onStdinWant(p wire.Place, flush bool) error {
 	r.mu.Lock()
 	if int(p.Index) >= len(r.in) {
 		r.mu.Unlock()
@@ -330,16 +330,16 @@ func (r *route) settle(k *Keeper) {
 	}
 }
 
-// lost handles the death of a node: the node's ranks read no more stdin, and a keeper
+// onLost handles the death of a node: the node's ranks read no more stdin, and a keeper
 // here need not wait for an origin there.
-func (r *route) lost(n filch.NodeName) {
+func (r *route) onLost(n filch.NodeName) {
 	if r.origin == n {
 		r.release()
 		return
 	}
 	for i, name := range r.nodes {
 		if name == n && r.origin == r.plane.in.Self {
-			_ = r.stdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin}, true)
+			_ = r.onStdinWant(wire.Place{Index: int32(i), Offset: wire.NoStdin}, true)
 		}
 	}
 }

@@ -30,13 +30,13 @@ type route struct {
 	gone    bool  // the client went away: output is dropped
 	missed  bool  // output came before anybody could take output
 	ended   bool
-	in      []ends // on the origin: by index of node
-	granted uint64 // stdin that the client may send
-	out     outlet // on other nodes
+	in      []nodeStreams // on the origin: by index of node
+	granted uint64        // stdin that the client may send
+	out     outlet        // on other nodes
 }
 
 // ends is the origin's knowledge of the streams of one node.
-type ends struct {
+type nodeStreams struct {
 	seen     uint64 // output received without a gap
 	taken    uint64 // output that the client's kernel, or the log, has taken
 	credited uint64 // output that the keeper has credit for
@@ -66,7 +66,7 @@ func newRoute(plane *Routes, l *launcher.Launch) *route {
 	}
 	r.window, r.kept = wire.Window(len(l.Nodes)), l.Detach
 	if l.Origin == plane.in.Self || l.Detach {
-		r.in = make([]ends, len(l.Nodes))
+		r.in = make([]nodeStreams, len(l.Nodes))
 	}
 	return r
 }
@@ -107,8 +107,8 @@ func (r *route) flush() {
 	}
 }
 
-// fromKeeper handles a frame of the data plane from this node's keeper.
-func (r *route) fromKeeper(f wire.Frame) error {
+// onKeeperFrame handles a frame of the data plane from this node's keeper.
+func (r *route) onKeeperFrame(f wire.Frame) error {
 	if f.Kind == wire.KindPeerFrame {
 		p, err := wire.DecodePeerFrame(f.Body)
 		if err != nil {
@@ -120,7 +120,7 @@ func (r *route) fromKeeper(f wire.Frame) error {
 		return nil
 	}
 	if r.origin == r.plane.in.Self || r.kept {
-		return r.arrived(f.Kind, f.Body, false) // k's reader flushes after a burst
+		return r.onFrame(f.Kind, f.Body, false) // k's reader flushes after a burst
 	}
 	return r.outward(f)
 }
@@ -190,8 +190,8 @@ func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []by
 	return true
 }
 
-// fromNode handles a frame of the data plane from another node of the job.
-func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
+// onNodeFrame handles a frame of the data plane from another node of the job.
+func (r *route) onNodeFrame(from filch.NodeName, in wire.Relay) error {
 	switch in.Kind {
 	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindWarn:
 		if r.origin != r.plane.in.Self {
@@ -200,7 +200,7 @@ func (r *route) fromNode(from filch.NodeName, in wire.Relay) error {
 		if i, ok := indexOf(in); ok && (int(i) >= len(r.nodes) || r.nodes[i] != from) {
 			return filch.Errorf(filch.Invalid, "%s of node %d of job %d, which %s is not", in.Kind, i, r.ident.Job, from)
 		}
-		return r.arrived(in.Kind, in.Body, true)
+		return r.onFrame(in.Kind, in.Body, true)
 	case wire.KindOutputSeen:
 		r.release()
 	}

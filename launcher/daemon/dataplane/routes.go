@@ -198,7 +198,7 @@ func (rs *Routes) Reattach(j filch.JobID, c *Client, seen []wire.Mark) {
 	r.resendAll()
 }
 
-// End notes that the brain knows the end of a job of this origin.
+// End notes that the Node knows the end of a job of this origin.
 func (rs *Routes) End(j filch.JobID) {
 	r := rs.find(j)
 	if r == nil {
@@ -283,15 +283,15 @@ func (rs *Routes) OnRelay(from filch.NodeName, f wire.Frame) error {
 	rs.in.Watch.Add(watch.RelaysIn, 1)
 	r := rs.find(filch.JobID(f.Req))
 	if r == nil || r.ident.Attempt != in.Attempt || in.Kind == wire.KindPeerFrame && !r.here() {
-		rs.orphan(from, f.Req, in)
+		rs.answerUnknown(from, f.Req, in)
 		return nil
 	}
-	return r.fromNode(from, in)
+	return r.onNodeFrame(from, in)
 }
 
-// orphan answers for a job that has ended here: a node with output of the job must not
+// answerUnknown answers for a job that has ended here: a node with output of the job must not
 // wait, and a keeper must learn that the peer of its frame has left.
-func (rs *Routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
+func (rs *Routes) answerUnknown(from filch.NodeName, req uint32, in wire.Relay) {
 	kind, body := wire.KindOutputSeen, in.Body
 	switch in.Kind {
 	case wire.KindOutputEnd:
@@ -313,6 +313,6 @@ func (rs *Routes) orphan(from filch.NodeName, req uint32, in wire.Relay) {
 // OnLost handles the death of a node: the node will send nothing more.
 func (rs *Routes) OnLost(n filch.NodeName) {
 	for _, r := range rs.list() {
-		r.lost(n)
+		r.onLost(n)
 	}
 }

@@ -51,7 +51,7 @@ func (sv *Server) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { info, known = t.Node.Job(t.Now, job) }); err != nil || known {
 		return info, err
 	}
-	owner, e, _, err := sv.keeperOf(job)
+	owner, e, _, err := sv.ownerOf(job)
 	if err != nil {
 		return info, err
 	}

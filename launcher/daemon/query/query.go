@@ -227,7 +227,7 @@ func (sv *Server) ps(local bool) (any, error) {
 			}
 		})
 	}
-	return fitting(joined(jobs), listBytes), nil
+	return fitJobs(mergeJobs(jobs), listBytes), nil
 }
 
 func (sv *Server) stats() wire.StatsInfo {
@@ -336,7 +336,7 @@ func (sv *Server) aboutOther(q wire.Query, job filch.JobID, arg func(int) string
 		if j != nil {
 			return sv.aboutTasks(q, job, j, arg)
 		}
-		v, bad := sv.elsewhere(q, job, arg)
+		v, bad := sv.aboutRemote(q, job, arg)
 		if err == nil || bad == nil || kindOf(bad) != filch.NotFound {
 			return v, bad
 		}

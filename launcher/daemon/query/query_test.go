@@ -45,7 +45,7 @@ func TestJoinedPrefersWhoKnowsBest(t *testing.T) {
 		{"whole-story", job(0, true, true, "best"), job(0, true, false, "x")},
 	} {
 		for _, list := range [][]launcher.JobInfo{{c.a, c.b}, {c.b, c.a}} {
-			if got := joined(list); len(got) != 1 || got[0].Origin != "best" {
+			if got := mergeJobs(list); len(got) != 1 || got[0].Origin != "best" {
 				t.Errorf("%s: got %+v", c.name, got)
 			}
 		}
@@ -68,10 +68,10 @@ func TestLongListsLackWhatEndedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fitting(list, len(all)); len(got) != 1000 {
+	if got := fitJobs(list, len(all)); len(got) != 1000 {
 		t.Errorf("%d of 1000 jobs are in a list that has room for all", len(got))
 	}
-	got := fitting(list, len(all)/2)
+	got := fitJobs(list, len(all)/2)
 	some, err := json.Marshal(got)
 	if err != nil || len(some) > len(all)/2+10*len(all)/1000 || len(got) < 480 {
 		t.Errorf("%d jobs in %d bytes, half is %d (%v)", len(got), len(some), len(all)/2, err)

@@ -47,9 +47,9 @@ func (sv *Server) record(job filch.JobID) (e *launcher.JobEntry, v dht.Version, 
 	return e, v, err
 }
 
-// keeperOf finds the source of answers for a job of another node: the owner if the
+// ownerOf finds the source of answers for a job of another node: the owner if the
 // owner is live, else the record if the job has a record.
-func (sv *Server) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
+func (sv *Server) ownerOf(job filch.JobID) (owner filch.NodeName, e *launcher.JobEntry, v dht.Version, err error) {
 	e, v, err = sv.record(job)
 	if err == nil {
 		if info := e.Told(); info.Code == nil && sv.daemon.Nodes.Live(e.Owner) {
@@ -70,15 +70,15 @@ func (sv *Server) keeperOf(job filch.JobID) (owner filch.NodeName, e *launcher.J
 	return "", nil, v, err
 }
 
-// elsewhere answers a query of a local client about a job of another node.
-func (sv *Server) elsewhere(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
+// aboutRemote answers a query of a local client about a job of another node.
+func (sv *Server) aboutRemote(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
 	switch q.Verb {
 	case wire.VerbWait:
-		return sv.waitElsewhere(job, arg(1))
+		return sv.waitRemote(job, arg(1))
 	case wire.VerbLogs:
 		return sv.readLogs(job, arg)
 	}
-	owner, e, _, err := sv.keeperOf(job)
+	owner, e, _, err := sv.ownerOf(job)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (sv *Server) cancelRecord(job filch.JobID, signal string) (any, error) {
 	return info, err
 }
 
-// waitElsewhere waits for the end of a job of another node.
-func (sv *Server) waitElsewhere(job filch.JobID, limit string) (any, error) {
+// waitRemote waits for the end of a job of another node.
+func (sv *Server) waitRemote(job filch.JobID, limit string) (any, error) {
 	deadline := time.Now().Add(parseWait(limit))
 	for first := true; ; first = false {
 		own := false
@@ -165,7 +165,7 @@ func (sv *Server) waitElsewhere(job filch.JobID, limit string) (any, error) {
 		if own { // this node has taken the job over
 			return sv.waitFor(job, time.Until(deadline).String())
 		}
-		owner, e, v, err := sv.keeperOf(job)
+		owner, e, v, err := sv.ownerOf(job)
 		switch {
 		case err != nil && first && kindOf(err) == filch.NotFound:
 			return nil, err
@@ -224,9 +224,9 @@ func (sv *Server) awaitChange(job filch.JobID, v dht.Version, deadline time.Time
 	}
 }
 
-// joined merges the jobs reported by owners and by records into one list: the higher
+// mergeJobs merges the jobs reported by owners and by records into one list: the higher
 // hop wins, then an entry with an end, then, for a live job, the entry of the owner.
-func joined(all []launcher.JobInfo) []launcher.JobInfo {
+func mergeJobs(all []launcher.JobInfo) []launcher.JobInfo {
 	better := func(a, b *launcher.JobInfo) bool {
 		switch over := a.Code != nil; {
 		case a.Hop != b.Hop:
@@ -254,9 +254,9 @@ func joined(all []launcher.JobInfo) []launcher.JobInfo {
 // listBytes limits the part of an answer that a list of jobs may take.
 const listBytes = wire.MaxAnswer / 4 * 3
 
-// fitting removes ended jobs from a list, the oldest first, until the list fits into
+// fitJobs removes ended jobs from a list, the oldest first, until the list fits into
 // room bytes.
-func fitting(list []launcher.JobInfo, room int) []launcher.JobInfo {
+func fitJobs(list []launcher.JobInfo, room int) []launcher.JobInfo {
 	newest := make([]int, len(list))
 	for i := range newest {
 		newest[i] = i

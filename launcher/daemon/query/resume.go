@@ -74,7 +74,7 @@ func (sv *Server) resume(folder string, local bool) (any, error) {
 	return sv.restore(jobs, info)
 }
 
-// restore has the brain continue jobs.
+// restore has the Node continue jobs.
 func (sv *Server) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any, error) {
 	done := make(chan struct{})
 	var all []launcher.Resumption

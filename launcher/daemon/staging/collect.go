@@ -57,7 +57,7 @@ func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, f
 	ctx, cancel := context.WithTimeout(g.in.Context(), collectWait)
 	defer cancel()
 	part := path.Join(path.Dir(f.Path), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
-	n, err := g.bring(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, f.Path, 0o644)
+	n, err := g.fetchFile(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, f.Path, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("cannot get %q, which task %d.%d wrote, from node %s: %w", f.Path, job, f.Task, t.Node, err)
 	}
@@ -71,7 +71,7 @@ const collectWait = 10 * time.Minute
 func (g *Files) Forget(job filch.JobID) error {
 	busy := false
 	if err := g.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
-		for _, b := range g.boxes {
+		for _, b := range g.attempts {
 			busy = busy || b.start.Job == job
 		}
 	}); err != nil || busy {

@@ -95,16 +95,16 @@ func NewCopies(in *inputs.Queue, dir place.Dir, files *Files, keepers Keepers, r
 	return cs
 }
 
-// home makes the archive that a client of this node has put into the folder.
-func (cs *Copies) home(c *launcher.Copy, again bool) *archive {
+// newHome makes the archive that a client of this node has put into the folder.
+func (cs *Copies) newHome(c *launcher.Copy, again bool) *archive {
 	a := &archive{copy: c, path: filepath.Join(cs.dir, c.File+launcher.ArchiveEnd), done: make(chan struct{}), again: again}
 	close(a.done)
 	return a
 }
 
-// Offered registers the archive of a request, before the brain receives the request.
-func (cs *Copies) Offered(o *Offer, r *launcher.Request) error {
-	if r.Copy == nil || r.Copy.Check() != nil { // the brain refuses an invalid copy
+// OnOffer registers the archive of a request, before the Node receives the request.
+func (cs *Copies) OnOffer(o *Offer, r *launcher.Request) error {
+	if r.Copy == nil || r.Copy.Check() != nil { // the Node refuses an invalid copy
 		return nil
 	}
 	cs.mu.Lock()
@@ -112,13 +112,13 @@ func (cs *Copies) Offered(o *Offer, r *launcher.Request) error {
 	if o.archive != nil || cs.byFile[r.Copy.File] != nil {
 		return filch.Errorf(filch.Invalid, "a client offers the archive %s, and has offered one before", r.Copy.File)
 	}
-	o.archive = cs.home(r.Copy, r.Policy.Requeue)
+	o.archive = cs.newHome(r.Copy, r.Policy.Requeue)
 	cs.byFile[r.Copy.File] = o.archive
 	return nil
 }
 
-// Accepted assigns the archive of a client's request to the job made from the request.
-func (cs *Copies) Accepted(j filch.JobID, o *Offer) {
+// OnAccepted assigns the archive of a client's request to the job made from the request.
+func (cs *Copies) OnAccepted(j filch.JobID, o *Offer) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if o.archive != nil {
@@ -127,8 +127,8 @@ func (cs *Copies) Accepted(j filch.JobID, o *Offer) {
 	}
 }
 
-// Withdrawn handles the end of a client: an archive without a job is removed.
-func (cs *Copies) Withdrawn(o *Offer) {
+// OnClientGone handles the end of a client: an archive without a job is removed.
+func (cs *Copies) OnClientGone(o *Offer) {
 	cs.mu.Lock()
 	a := o.archive
 	o.archive = nil
@@ -138,18 +138,18 @@ func (cs *Copies) Withdrawn(o *Offer) {
 	}
 }
 
-// Started handles the start of all ranks of a job of this node.
-func (cs *Copies) Started(j filch.JobID) {
+// OnStarted handles the start of all ranks of a job of this node.
+func (cs *Copies) OnStarted(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
 	cs.mu.Unlock()
 	if a != nil && !a.again {
-		cs.Over(j)
+		cs.OnEnded(j)
 	}
 }
 
-// Over handles the end of a job of this node.
-func (cs *Copies) Over(j filch.JobID) {
+// OnEnded handles the end of a job of this node.
+func (cs *Copies) OnEnded(j filch.JobID) {
 	cs.mu.Lock()
 	a := cs.homes[j]
 	delete(cs.homes, j)
@@ -166,7 +166,7 @@ func (cs *Copies) Restore(records []launcher.Record) {
 	cs.mu.Lock()
 	for _, r := range records {
 		if j := r.Job; j != nil && j.Ended == nil && j.Request.Copy != nil && j.Request.Copy.From == cs.in.Self && j.Request.Copy.Check() == nil {
-			a := cs.home(j.Request.Copy, true)
+			a := cs.newHome(j.Request.Copy, true)
 			cs.homes[j.Job], cs.byFile[j.Request.Copy.File] = a, a
 			keep[filepath.Base(a.path)] = true
 		}
@@ -215,7 +215,7 @@ func (cs *Copies) Start(s *launcher.Start) {
 		return
 	}
 	if err := l.Copy.Check(); err != nil {
-		cs.tell(launcher.KeeperReady{Ident: l.Ident, Err: err, Cause: launcher.CauseOurs})
+		cs.report(launcher.KeeperReady{Ident: l.Ident, Err: err, Cause: launcher.CauseOurs})
 		return
 	}
 	cs.made++
@@ -231,14 +231,14 @@ func (cs *Copies) Start(s *launcher.Start) {
 	cs.mu.Unlock()
 	cs.in.Go(func() {
 		defer cancel()
-		a.err = cs.bring(ctx, a, s.Index)
+		a.err = cs.fetch(ctx, a, s.Index)
 		close(a.done)
-		cs.in.Post(func(t *inputs.Turn) { cs.arrived(t, a) })
+		cs.in.Post(func(t *inputs.Turn) { cs.onArrived(t, a) })
 	})
 }
 
-// arrived continues a start when its archive has arrived or cannot arrive.
-func (cs *Copies) arrived(t *inputs.Turn, a *archive) {
+// onArrived continues a start when its archive has arrived or cannot arrive.
+func (cs *Copies) onArrived(t *inputs.Turn, a *archive) {
 	id := a.start.Launch.Ident
 	switch {
 	case cs.parts[id] != a: // the start was stopped
@@ -290,31 +290,31 @@ func (cs *Copies) Deed(d *launcher.Deed) {
 		a.cancel()
 		cs.routes.Unused(d.Ident)
 		if d.Kind == launcher.DeedStop {
-			cs.tell(launcher.KeeperDone{Ident: d.Ident}) // as a keeper reports when stopped before ready
+			cs.report(launcher.KeeperDone{Ident: d.Ident}) // as a keeper reports when stopped before ready
 		}
 		return
 	}
 	cs.keepers.Deed(d)
 }
 
-// tell reports an event to the brain in place of a keeper. The report is posted, since
-// the loop is still acting on the brain's previous output.
-func (cs *Copies) tell(event any) {
+// report reports an event to the Node in place of a keeper. The report is posted, since
+// the loop is still acting on the Node's previous output.
+func (cs *Copies) report(event any) {
 	cs.in.Go(func() { cs.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, event, t.Out) }) })
 }
 
-// Ready handles a keeper that has unpacked its archive: without a gate no other node
+// OnReady handles a keeper that has unpacked its archive: without a gate no other node
 // needs the archive.
-func (cs *Copies) Ready(id filch.Ident) {
+func (cs *Copies) OnReady(id filch.Ident) {
 	if a := cs.parts[id]; a != nil && a.start.Go {
 		cs.drop(id)
 	}
 }
 
-// bring fetches an archive from the parent in the tree of launches. A parent whose
+// fetch fetches an archive from the parent in the tree of launches. A parent whose
 // launch was refused or is late has no archive; then bring fetches from the node where
 // the job was submitted.
-func (cs *Copies) bring(ctx context.Context, a *archive, index int32) error {
+func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
 	root, err := os.OpenRoot(cs.dir)
 	if err != nil {
 		return err

@@ -83,9 +83,9 @@ func (g *Files) copyOf(root *os.Root, name string) (string, error) {
 	return to, errors.Join(err, out.Close())
 }
 
-// bring copies a file from a node, possibly this node, into root: to part, and by one
+// fetchFile copies a file from a node, possibly this node, into root: to part, and by one
 // rename to name when the file is whole and right.
-func (g *Files) bring(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
+func (g *Files) fetchFile(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
 	for range fileTries {
 		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil {
 			return n, nil
@@ -332,7 +332,7 @@ func (g *Files) openKept(q wire.Fetch) (*os.File, string, error) {
 		return nil, "", err
 	}
 	defer root.Close()
-	at := kept(q.Writer, q.Path)
+	at := keptPath(q.Writer, q.Path)
 	f, err := root.Open(at)
 	return f, q.Job.String() + "/" + at, err
 }

@@ -33,16 +33,16 @@ import (
 // from then on. No node asks for the output of a task before the task's end is
 // recorded.
 type Files struct {
-	in      *inputs.Queue
-	state   string // the state directory
-	dir     string
-	program string // the filch binary
-	nodes   Nodes
-	runners Runners
-	net     Network
-	copies  *Copies         // of programs
-	boxes   map[uint64]*Box // by serial; the loop's
-	busy    chan struct{}   // one per part being read for another node
+	in       *inputs.Queue
+	state    string // the state directory
+	dir      string
+	program  string // the filch binary
+	nodes    Nodes
+	runners  Runners
+	net      Network
+	copies   *Copies             // of programs
+	attempts map[uint64]*Attempt // by serial; the loop's
+	busy     chan struct{}       // one per part being read for another node
 
 	mu      sync.Mutex // guards the fields below, except hash
 	sums    map[string]fileSum
@@ -55,7 +55,7 @@ type Files struct {
 }
 
 // Box is an attempt of a workflow's task on this node.
-type Box struct {
+type Attempt struct {
 	start   launcher.TaskStart
 	graph   *launcher.TaskGraph
 	item    launcher.TaskItem
@@ -93,7 +93,7 @@ type Network interface {
 func NewFiles(in *inputs.Queue, state, program string, nodes Nodes, runners Runners) *Files {
 	return &Files{
 		in: in, state: state, dir: filepath.Join(state, "stage"), program: program, nodes: nodes, runners: runners,
-		boxes: map[uint64]*Box{}, busy: make(chan struct{}, fetchesServed),
+		attempts: map[uint64]*Attempt{}, busy: make(chan struct{}, fetchesServed),
 		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
 		// Not from 1 in every life: a part may come to a launcher whose predecessor
 		// asked.
@@ -104,19 +104,19 @@ func NewFiles(in *inputs.Queue, state, program string, nodes Nodes, runners Runn
 // Connect sets the network; Connect comes before any task.
 func (g *Files) Connect(net Network) { g.net = net }
 
-// Jobs returns the jobs that have a task with a box here.
+// Jobs returns the jobs with an attempt here.
 func (g *Files) Jobs() map[filch.JobID]bool {
 	jobs := map[filch.JobID]bool{}
-	for _, b := range g.boxes {
+	for _, b := range g.attempts {
 		jobs[b.start.Job] = true
 	}
 	return jobs
 }
 
-// OnEnd takes an end of a task that has a box: the files finish the task. False: the
-// task has no box.
+// OnEnd takes the end of a workflow's task: the files finish the task. False: the task
+// is no workflow's.
 func (g *Files) OnEnd(e launcher.TaskEnd) bool {
-	b := g.boxes[e.Serial]
+	b := g.attempts[e.Serial]
 	if b != nil {
 		g.finish(b, e)
 	}
@@ -124,17 +124,17 @@ func (g *Files) OnEnd(e launcher.TaskEnd) bool {
 }
 
 // OnUnstarted takes an end of a task that was stopped before a runner started the task.
-// False: the task has no box.
+// False: the task is no workflow's.
 func (g *Files) OnUnstarted(e launcher.TaskEnd) bool {
-	if b := g.boxes[e.Serial]; b != nil {
+	if b := g.attempts[e.Serial]; b != nil {
 		b.running, b.stopped = false, true
 	}
 	return g.OnEnd(e)
 }
 
-// NewBox makes the box of a workflow's task.
-func (g *Files) NewBox(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*Box, error) {
-	b := &Box{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
+// NewAttempt makes the attempt of a workflow's task.
+func (g *Files) NewAttempt(o *launcher.TaskOrder, s launcher.TaskStart, item launcher.TaskItem, l *launcher.TaskLaunch) (*Attempt, error) {
+	b := &Attempt{start: s, graph: o.Graph, item: item, from: map[int32]filch.NodeName{}}
 	for _, in := range l.Start.Inputs {
 		b.from[in.Parent] = in.Node
 	}
@@ -163,22 +163,22 @@ func (g *Files) NewBox(o *launcher.TaskOrder, s launcher.TaskStart, item launche
 	return b, nil
 }
 
-// run returns the box's folder within the job's.
-func (b *Box) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
+// run returns the attempt's folder within the job's.
+func (b *Attempt) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
 
 // Begin fetches the inputs of a task and hands the task to a runner.
-func (g *Files) Begin(b *Box) {
-	g.boxes[b.start.Serial] = b
+func (g *Files) Begin(b *Attempt) {
+	g.attempts[b.start.Serial] = b
 	ctx, cancel := context.WithCancel(g.in.Context())
 	b.cancel = cancel
 	g.in.Go(func() {
 		defer cancel()
 		err := g.fill(ctx, b)
-		g.in.Post(func(t *inputs.Turn) { g.filled(t, b, err) })
+		g.in.Post(func(t *inputs.Turn) { g.onFilled(t, b, err) })
 	})
 }
 
-func (g *Files) filled(t *inputs.Turn, b *Box, err error) {
+func (g *Files) onFilled(t *inputs.Turn, b *Attempt, err error) {
 	if err == nil && !b.stopped {
 		b.running = true
 		g.runners.Start(b.start)
@@ -193,27 +193,27 @@ func (g *Files) filled(t *inputs.Turn, b *Box, err error) {
 	g.finish(b, e)
 }
 
-// Halt gives up a task whose inputs are still being fetched.
-func (g *Files) Halt(serial uint64) {
-	if b := g.boxes[serial]; b != nil && !b.running {
+// Cancel gives up a task whose inputs are still being fetched.
+func (g *Files) Cancel(serial uint64) {
+	if b := g.attempts[serial]; b != nil && !b.running {
 		b.stopped = true
 		b.cancel()
 	}
 }
 
 // finish takes the outputs of an ended task, and reports the end.
-func (g *Files) finish(b *Box, e launcher.TaskEnd) {
+func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 	g.in.Go(func() {
 		ours := !b.running && !b.stopped
-		take := g.empty
+		take := g.takeOutputs
 		if b.graph.InPlace {
-			take = g.inspect
+			take = g.checkOutputs
 		}
 		if err := take(b, &e); err != nil {
 			e.Kind, e.Code, e.Text, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), true
 		}
 		if ours { // a runner writes the reason itself
-			g.say(b, e.Text)
+			g.appendOutput(b, e.Text)
 		}
 		retries := b.item.Retries
 		if !b.running {
@@ -221,14 +221,14 @@ func (g *Files) finish(b *Box, e launcher.TaskEnd) {
 		}
 		e.Final = int32(b.start.Attempt) > retries
 		g.in.Post(func(t *inputs.Turn) {
-			delete(g.boxes, b.start.Serial)
+			delete(g.attempts, b.start.Serial)
 			t.Node.TaskEnds(t.Now, []launcher.TaskEnd{e}, t.Out)
 		})
 	})
 }
 
-// say adds a line to the task's output, where filch logs finds the line.
-func (g *Files) say(b *Box, text string) {
+// appendOutput adds a line to the task's output, where filch logs finds the line.
+func (g *Files) appendOutput(b *Attempt, text string) {
 	g.hash.Lock()
 	defer g.hash.Unlock()
 	s := output.NewSegments(proc.Place{Dir: g.state}.OutputDir(b.start.Job), os.Getpid())
@@ -253,9 +253,9 @@ func (g *Files) root(job filch.JobID) (*os.Root, error) {
 }
 
 // fill makes the folder of a task: inputs, and the folders of outputs.
-func (g *Files) fill(ctx context.Context, b *Box) error {
+func (g *Files) fill(ctx context.Context, b *Attempt) error {
 	if b.graph.InPlace {
-		return g.lay(b)
+		return g.makeFolders(b)
 	}
 	root, err := g.root(b.start.Job)
 	if err != nil {
@@ -281,7 +281,7 @@ func (g *Files) fill(ctx context.Context, b *Box) error {
 }
 
 // noFolder returns the error of a task whose folder could not be made.
-func (g *Files) noFolder(b *Box, err error) error {
+func (g *Files) noFolder(b *Attempt, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -291,8 +291,8 @@ func (g *Files) noFolder(b *Box, err error) error {
 	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.in.Self, err)
 }
 
-// lay makes the folders of the outputs of a task that runs in the user's own folder.
-func (g *Files) lay(b *Box) error {
+// makeFolders makes the folders of the outputs of a task that runs in the user's own folder.
+func (g *Files) makeFolders(b *Attempt) error {
 	root, err := os.OpenRoot(b.graph.Folder)
 	if err != nil {
 		return g.noFolder(b, err)
@@ -308,7 +308,7 @@ func (g *Files) lay(b *Box) error {
 
 // input links one input into the folder of a task. A file in the user's own folder on
 // this node is not copied.
-func (g *Files) input(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile) error {
+func (g *Files) input(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile) error {
 	to := path.Join(b.run(), f.Path)
 	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
 		return err
@@ -320,24 +320,24 @@ func (g *Files) input(ctx context.Context, root *os.Root, b *Box, f *launcher.Ta
 		}
 		return root.Symlink(name, to)
 	}
-	have, err := g.have(ctx, root, b, f)
+	have, err := g.ensure(ctx, root, b, f)
 	if err != nil {
 		return err
 	}
 	return root.Link(have, to)
 }
 
-// kept returns the path of a file within the job's folder.
-func kept(writer int32, name string) string {
+// keptPath returns the path of a file within the job's folder.
+func keptPath(writer int32, name string) string {
 	if writer < 0 {
 		return path.Join("have/start", name)
 	}
 	return path.Join("have", strconv.Itoa(int(writer)), name)
 }
 
-// have makes sure that a file is here, and returns the path.
-func (g *Files) have(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile) (string, error) {
-	at := kept(f.Writer, f.Path)
+// ensure makes sure that a file is here, and returns the path.
+func (g *Files) ensure(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile) (string, error) {
+	at := keptPath(f.Writer, f.Path)
 	if f.Job != 0 {
 		at = path.Join("have", fmt.Sprintf("%d.%d", f.Job, f.Writer), f.Path)
 	}
@@ -372,7 +372,7 @@ func (g *Files) have(ctx context.Context, root *os.Root, b *Box, f *launcher.Tas
 }
 
 // fetch copies one file from the node that has the file.
-func (g *Files) fetch(ctx context.Context, root *os.Root, b *Box, f *launcher.TaskFile, at string) error {
+func (g *Files) fetch(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile, at string) error {
 	node, whose := b.from[f.Writer], fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
 	q := wire.Fetch{Job: b.start.Job, Writer: f.Writer, Path: f.Path}
 	switch {
@@ -385,7 +385,7 @@ func (g *Files) fetch(ctx context.Context, root *os.Root, b *Box, f *launcher.Ta
 	g.parts++
 	part := fmt.Sprintf("part/%d", g.parts)
 	g.mu.Unlock()
-	_, err := g.bring(ctx, node, q, root, part, at, readOnly)
+	_, err := g.fetchFile(ctx, node, q, root, part, at, readOnly)
 	if err != nil && ctx.Err() == nil {
 		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.in.Self, err.Error())
 	}
@@ -396,12 +396,12 @@ func (g *Files) fetch(ctx context.Context, root *os.Root, b *Box, f *launcher.Ta
 const readOnly = 0o444
 
 // notWritten is the error of a task that ended with 0 but without an output.
-func notWritten(b *Box, name string) error {
+func notWritten(b *Attempt, name string) error {
 	return filch.Errorf(filch.NotFound, "task %d.%d ended with 0 and did not write its output %q", b.start.Job, b.start.Index, name)
 }
 
-// inspect checks whether a successful task wrote its outputs, in the user's own folder.
-func (g *Files) inspect(b *Box, e *launcher.TaskEnd) error {
+// checkOutputs checks whether a successful task wrote its outputs, in the user's own folder.
+func (g *Files) checkOutputs(b *Attempt, e *launcher.TaskEnd) error {
 	if e.Kind != launcher.CauseNone {
 		return nil
 	}
@@ -413,8 +413,8 @@ func (g *Files) inspect(b *Box, e *launcher.TaskEnd) error {
 	return nil
 }
 
-// empty takes the outputs of a successful task, and removes the task's folder.
-func (g *Files) empty(b *Box, e *launcher.TaskEnd) error {
+// takeOutputs takes the outputs of a successful task, and removes the task's folder.
+func (g *Files) takeOutputs(b *Attempt, e *launcher.TaskEnd) error {
 	root, err := g.root(b.start.Job)
 	if err != nil {
 		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.in.Self, err)
@@ -440,8 +440,8 @@ func (g *Files) empty(b *Box, e *launcher.TaskEnd) error {
 
 // publish hashes an output and moves the file to the path that other tasks read. A link
 // is followed, if the link leads to a file in the job's folder.
-func (g *Files) publish(root *os.Root, b *Box, name string) (int64, error) {
-	from, to := path.Join(b.run(), name), kept(int32(b.start.Index), name)
+func (g *Files) publish(root *os.Root, b *Attempt, name string) (int64, error) {
+	from, to := path.Join(b.run(), name), keptPath(int32(b.start.Index), name)
 	info, err := root.Lstat(from)
 	if err != nil {
 		return 0, err

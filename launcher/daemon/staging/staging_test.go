@@ -148,7 +148,7 @@ func TestFetchBelievesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	n, err := c.node("n2").bring(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/1", "have/0/good", readOnly)
+	n, err := c.node("n2").fetchFile(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/1", "have/0/good", readOnly)
 	if st, bad := other.Stat("have/0/good"); err != nil || bad != nil || n != 4 || st.Mode().Perm() != 0o555 {
 		t.Errorf("got %d bytes, %v, %v", n, err, bad)
 	}
@@ -166,7 +166,7 @@ func TestFetchBelievesNobody(t *testing.T) {
 	g.mu.Lock()
 	g.sums[key] = s
 	g.mu.Unlock()
-	_, err = c.node("n2").bring(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/2", "have/0/bad", readOnly)
+	_, err = c.node("n2").fetchFile(t.Context(), "n1", wire.Fetch{Job: 5, Path: "good"}, other, "part/2", "have/0/bad", readOnly)
 	if err == nil || !strings.Contains(err.Error(), "the sums of 4 bytes differ") {
 		t.Errorf("got %v", err)
 	}
@@ -181,7 +181,7 @@ func TestFetchBelievesNobody(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.node("n2").bring(ctx, "n9", wire.Fetch{Job: 5, Path: "good"}, other, "part/3", "have/0/never", readOnly); err == nil {
+	if _, err := c.node("n2").fetchFile(ctx, "n9", wire.Fetch{Job: 5, Path: "good"}, other, "part/3", "have/0/never", readOnly); err == nil {
 		t.Error("a file was brought from a node that is not there")
 	}
 }
@@ -240,7 +240,7 @@ func TestPartOfAFileIsRemoved(t *testing.T) {
 	defer c.node("n1").hash.Unlock()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := g.bring(ctx, "n1", wire.Fetch{Job: 5, Writer: -1, Folder: folder, Path: "start"}, root, "part/1", "have/start/start", readOnly)
+		_, err := g.fetchFile(ctx, "n1", wire.Fetch{Job: 5, Writer: -1, Folder: folder, Path: "start"}, root, "part/1", "have/start/start", readOnly)
 		ended <- err
 	}()
 	poll(t, "a part", func() bool { _, err := root.Stat("part/1"); return err == nil })

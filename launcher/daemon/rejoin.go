@@ -7,10 +7,10 @@ import (
 	"github.com/filch-hpc/filch/launcher/node"
 )
 
-// declaredDead handles the news that the other nodes continue without this node, since
+// onDeclaredDead handles the news that the other nodes continue without this node, since
 // this node was silent for too long. All ranks and tasks here are ended; when none is
 // left, the node comes back with a new incarnation.
-func (d *Daemon) declaredDead(t *inputs.Turn, e members.Event) {
+func (d *Daemon) onDeclaredDead(t *inputs.Turn, e members.Event) {
 	d.in.Watch.Log().Warn("declared dead: all ranks here are ended", "peer", string(e.By), "taken", e.Taken)
 	if e.Taken {
 		d.in.Watch.Log().Error("another node has this one's name: going down", "addrs", e.Member.Addrs)
@@ -31,8 +31,8 @@ func (d *Daemon) rejoin() {
 	d.net.Rejoin()
 }
 
-// back adopts the new incarnation.
-func (d *Daemon) back(t *inputs.Turn, incarnation uint64) {
+// onRejoined adopts the new incarnation.
+func (d *Daemon) onRejoined(t *inputs.Turn, incarnation uint64) {
 	if incarnation <= d.cfg.Node.Incarnation {
 		return
 	}
@@ -43,6 +43,6 @@ func (d *Daemon) back(t *inputs.Turn, incarnation uint64) {
 	t.Node.Reborn(t.Now, incarnation, t.Out)
 	d.members.begin()
 	if d.cfg.Node.Drain != nil { // the other nodes do not know the drain yet
-		d.in.Go(d.drainsOn)
+		d.in.Go(d.resumeDrain)
 	}
 }
