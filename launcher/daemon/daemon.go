@@ -53,7 +53,7 @@ type Daemon struct {
 	keepers   *children.Keepers
 	runners   *children.Runners
 	trim      chan struct{}   // a message has the daemon trim output now
-	stage     *staging.Files  // of tasks
+	files     *staging.Files  // of tasks
 	copies    *staging.Copies // of programs
 	mirror    *mirroring      // of the queue
 	routes    *dataplane.Routes
@@ -114,19 +114,19 @@ func New(cfg Config) (*Daemon, error) {
 	d.nodes = peers.NewDirectory(cfg.Node.Name)
 	d.members = newMembers(d)
 	d.questions = peers.NewQuestions(d.in, d.nodes)
-	d.questions.Answer(func(q wire.Query) (any, error) { return d.queries.Answer(q, false) })
+	d.questions.SetAnswer(func(q wire.Query) (any, error) { return d.queries.Answer(q, false) })
 	d.clients = newClients(d)
 	d.keepers = children.NewKeepers(d.in, children.Config{
 		Dir: cfg.Dir.Path(), Program: cfg.Keeper, Instance: cfg.Node.Instance, Name: cfg.Dir.Instance, Build: cfg.Build, Nice: cfg.Nice, Spare: cfg.Spare,
 	}, d.loop, d.nodes, d.routes)
 	d.runners = children.NewRunners(d.in, d.keepers, cfg.Node.Capacity.Slots, d.mirror.holdBack)
 	d.trim = make(chan struct{}, 1)
-	d.stage = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
-	d.runners.SetFiles(d.stage)
-	d.copies = staging.NewCopies(d.in, cfg.Dir, d.stage, d.keepers, d.routes)
+	d.files = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
+	d.runners.SetFiles(d.files)
+	d.copies = staging.NewCopies(d.in, cfg.Dir, d.files, d.keepers, d.routes)
 	d.keepers.SetCopies(d.copies)
 	d.queries = query.New(d.in, query.Parts{
-		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.stage,
+		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
 		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.meta,
 		Incarnation: d.Incarnation, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
@@ -153,7 +153,7 @@ func (d *Daemon) Card() peers.Card {
 func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.net = net
 	d.routes.Connect(net)
-	d.stage.Connect(net)
+	d.files.Connect(net)
 	d.questions.Connect(net)
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {

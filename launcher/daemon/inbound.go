@@ -31,8 +31,8 @@ func newInbound(d *Daemon) *inbound {
 		wire.KindAsk:   {control, d.questions.OnAsk},
 		wire.KindReply: {control, d.questions.OnReply},
 		wire.KindStore: {metadata, d.meta.onMessage},
-		wire.KindFetch: {metadata, d.stage.OnFetch},
-		wire.KindPart:  {bulk, d.stage.OnPart},
+		wire.KindFetch: {metadata, d.files.OnFetch},
+		wire.KindPart:  {bulk, d.files.OnPart},
 	}}
 	for k := range 256 {
 		if k := wire.Kind(k); k.IsMessage() {

@@ -20,7 +20,7 @@ import (
 // Limits of the loop.
 const (
 	maxBurst  = 256 // inputs taken before the loop acts on the Outbox
-	maxEchoes = 64  // rounds per turn of messages of the node to itself
+	maxToSelf = 64  // rounds per turn of messages of the node to itself
 )
 
 // beat is how often keepers with a job learn that their launcher is alive, and how
@@ -32,7 +32,7 @@ type loop struct {
 	d      *Daemon
 	node   *node.Node
 	out    launcher.Outbox
-	echoes []launcher.Message
+	toSelf []launcher.Message
 	dirty  []*wire.Conn  // links to be flushed at the end of the turn
 	later  []*wire.Conn  // like dirty, for links without a waiting reader
 	ended  []filch.JobID // in this turn
@@ -174,17 +174,17 @@ func (l *loop) act() {
 	l.d.in.Watch.Add(watch.Turns, 1)
 	l.d.runners.DeliverEnds(l.turn())
 	l.d.meta.checkQuota(l.turn()) // before any append: tidy may log
-	for range maxEchoes {
+	for range maxToSelf {
 		l.once()
-		if len(l.echoes) == 0 {
+		if len(l.toSelf) == 0 {
 			break
 		}
 		now := l.d.in.Now()
-		for _, m := range l.echoes {
+		for _, m := range l.toSelf {
 			l.node.Message(now, l.d.in.Self, m, &l.out)
 		}
-		clear(l.echoes)
-		l.echoes = l.echoes[:0]
+		clear(l.toSelf)
+		l.toSelf = l.toSelf[:0]
 	}
 	l.d.runners.Flush()
 	l.flush(&l.dirty)
@@ -308,7 +308,7 @@ func (l *loop) send(s *launcher.Send) {
 		d.routes.Learn(&m.Launch, dataplane.NotHere)
 	}
 	if s.To == d.in.Self {
-		l.echoes = append(l.echoes, s.Message)
+		l.toSelf = append(l.toSelf, s.Message)
 		return
 	}
 	k, body, err := wire.EncodeMessage(s.Message)

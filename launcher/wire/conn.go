@@ -42,15 +42,15 @@ type Conn struct {
 
 	writers sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	idle    *sync.Cond // the queue was emptied, or the stream broke
-	queue   []byte
-	spare   []byte
-	busy    bool // a goroutine is writing
-	written uint64
-	queued  uint64
-	err     error
-	taken   func(written uint64)
+	mu        sync.Mutex // guards the fields below
+	idle      *sync.Cond // the queue was emptied, or the stream broke
+	queue     []byte
+	spare     []byte
+	busy      bool // a goroutine is writing
+	written   uint64
+	queued    uint64
+	err       error
+	onWritten func(written uint64)
 }
 
 // NewConn makes a Conn of a stream and takes ownership of the stream.
@@ -69,7 +69,7 @@ func NewConn(rw io.ReadWriteCloser) *Conn {
 // OnWritten has f called with the number of bytes that the kernel has taken so far,
 // each time the number grows; call OnWritten before the first write. f runs without
 // locks, possibly on the goroutine that called Flush.
-func (c *Conn) OnWritten(f func(written uint64)) { c.taken = f }
+func (c *Conn) OnWritten(f func(written uint64)) { c.onWritten = f }
 
 // Read waits for the next frame. An error is final.
 func (c *Conn) Read() (Frame, error) { return readFrame(c.r, &c.head, nil) }
@@ -154,7 +154,7 @@ func (c *Conn) Flush() error {
 			break
 		}
 		c.give(b)
-		c.told()
+		c.notifyWritten()
 	}
 	err := c.err
 	c.mu.Unlock()
@@ -187,14 +187,14 @@ func (c *Conn) wrote(n int, err error) {
 	}
 }
 
-// told calls the OnWritten function with the lock released.
-func (c *Conn) told() {
-	if c.taken == nil {
+// notifyWritten calls the OnWritten function with the lock released.
+func (c *Conn) notifyWritten() {
+	if c.onWritten == nil {
 		return
 	}
 	w := c.written
 	c.mu.Unlock()
-	c.taken(w)
+	c.onWritten(w)
 	c.mu.Lock()
 }
 
@@ -208,7 +208,7 @@ func (c *Conn) spawn(b []byte) {
 			n, err := writePart(c.rw, b)
 			c.mu.Lock()
 			c.wrote(n, err)
-			c.told()
+			c.notifyWritten()
 			if err != nil {
 				break
 			}

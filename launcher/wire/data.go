@@ -23,39 +23,45 @@ type header struct {
 	read bool // the fields come from b
 }
 
-func (h *header) uint8(v uint8) uint8 {
+// The functions below write or read one field, and return the rest of the header: as a
+// value, so that the buffers of callers stay on their stacks.
+
+func field8[T ~uint8](h header, v *T) header {
 	if !h.read {
-		h.b = append(h.b, v)
-		return v
+		h.b = append(h.b, byte(*v))
+		return h
 	}
-	v, h.b = h.b[0], h.b[1:]
-	return v
+	*v, h.b = T(h.b[0]), h.b[1:]
+	return h
 }
 
-func (h *header) uint32(v uint32) uint32 {
+func field32[T ~int32](h header, v *T) header {
 	if !h.read {
-		h.b = binary.BigEndian.AppendUint32(h.b, v)
-		return v
+		h.b = binary.BigEndian.AppendUint32(h.b, uint32(*v))
+		return h
 	}
-	v, h.b = binary.BigEndian.Uint32(h.b), h.b[4:]
-	return v
+	*v, h.b = T(binary.BigEndian.Uint32(h.b)), h.b[4:]
+	return h
 }
 
-func (h *header) uint64(v uint64) uint64 {
+func field64(h header, v *uint64) header {
 	if !h.read {
-		h.b = binary.BigEndian.AppendUint64(h.b, v)
-		return v
+		h.b = binary.BigEndian.AppendUint64(h.b, *v)
+		return h
 	}
-	v, h.b = binary.BigEndian.Uint64(h.b), h.b[8:]
-	return v
+	*v, h.b = binary.BigEndian.Uint64(h.b), h.b[8:]
+	return h
 }
 
 // flag is a byte, 0 or 1.
-func (h *header) flag(v bool) bool {
-	if v {
-		return h.uint8(1)&1 != 0
+func flag(h header, v *bool) header {
+	var b uint8
+	if *v {
+		b = 1
 	}
-	return h.uint8(0)&1 != 0
+	h = field8(h, &b)
+	*v = b&1 != 0
+	return h
 }
 
 // Output is a piece of the output of one node's ranks, cut at line ends.
@@ -70,20 +76,18 @@ type Output struct {
 
 const outputHeader = 4 + 4 + 8 + 1 + 1
 
-func (o *Output) layout(h *header) {
-	o.Index = int32(h.uint32(uint32(o.Index)))
-	o.Rank = filch.Rank(h.uint32(uint32(o.Rank)))
-	o.Offset = h.uint64(o.Offset)
-	o.Stream = h.uint8(o.Stream)
-	o.Partial = h.flag(o.Partial)
+func (o *Output) layout(h header) header {
+	h = field32(h, &o.Index)
+	h = field32(h, &o.Rank)
+	h = field64(h, &o.Offset)
+	h = field8(h, &o.Stream)
+	return flag(h, &o.Partial)
 }
 
 // Head appends o's header to b. The body of a [KindOutput] frame is the header
 // followed by Data, so that Data need not be copied twice.
 func (o Output) Head(b []byte) []byte {
-	h := header{b: b}
-	o.layout(&h)
-	return h.b
+	return o.layout(header{b: b}).b
 }
 
 // DecodeOutput reads the body of a [KindOutput] frame; Data is part of b.
@@ -91,9 +95,8 @@ func DecodeOutput(b []byte) (Output, error) {
 	if len(b) < outputHeader {
 		return Output{}, short("output", len(b), outputHeader)
 	}
-	o, h := Output{}, header{b: b, read: true}
-	o.layout(&h)
-	o.Data = h.b
+	var o Output
+	o.Data = o.layout(header{b: b, read: true}).b
 	if o.Index < 0 || o.Rank < 0 || o.Stream < 1 || o.Stream > 2 || o.Offset > MaxOffset {
 		return Output{}, fmt.Errorf("output refused: index %d, rank %d, stream %d, offset %d", o.Index, o.Rank, o.Stream, o.Offset)
 	}
@@ -117,16 +120,14 @@ const NoStdin = MaxOffset
 
 const placeLen = 4 + 8
 
-func (p *Place) layout(h *header) {
-	p.Index = int32(h.uint32(uint32(p.Index)))
-	p.Offset = h.uint64(p.Offset)
+func (p *Place) layout(h header) header {
+	h = field32(h, &p.Index)
+	return field64(h, &p.Offset)
 }
 
 // Encode makes the body.
 func (p Place) Encode() []byte {
-	h := header{b: make([]byte, 0, placeLen)}
-	p.layout(&h)
-	return h.b
+	return p.layout(header{b: make([]byte, 0, placeLen)}).b
 }
 
 // DecodePlace is the inverse of Encode.
@@ -134,8 +135,8 @@ func DecodePlace(b []byte) (Place, error) {
 	if len(b) != placeLen {
 		return Place{}, short("place", len(b), placeLen)
 	}
-	p, h := Place{}, header{b: b, read: true}
-	p.layout(&h)
+	var p Place
+	p.layout(header{b: b, read: true})
 	if p.Index < 0 || p.Offset > MaxOffset {
 		return Place{}, fmt.Errorf("place refused: index %d, offset %d", p.Index, p.Offset)
 	}
@@ -151,16 +152,14 @@ type Stdin struct {
 
 const stdinHeader = 8 + 1
 
-func (s *Stdin) layout(h *header) {
-	s.Offset = h.uint64(s.Offset)
-	s.EOF = h.flag(s.EOF)
+func (s *Stdin) layout(h header) header {
+	h = field64(h, &s.Offset)
+	return flag(h, &s.EOF)
 }
 
 // Head appends s's header to b; the caller appends Data.
 func (s Stdin) Head(b []byte) []byte {
-	h := header{b: b}
-	s.layout(&h)
-	return h.b
+	return s.layout(header{b: b}).b
 }
 
 // DecodeStdin reads the body of a [KindStdin] frame; Data is part of b.
@@ -168,9 +167,8 @@ func DecodeStdin(b []byte) (Stdin, error) {
 	if len(b) < stdinHeader {
 		return Stdin{}, short("stdin", len(b), stdinHeader)
 	}
-	s, h := Stdin{}, header{b: b, read: true}
-	s.layout(&h)
-	s.Data = h.b
+	var s Stdin
+	s.Data = s.layout(header{b: b, read: true}).b
 	if s.Offset > MaxOffset {
 		return Stdin{}, fmt.Errorf("stdin refused: offset %d", s.Offset)
 	}
@@ -186,16 +184,14 @@ type PeerFrame struct {
 
 const peerHeader = 4 + 4
 
-func (f *PeerFrame) layout(h *header) {
-	f.From = int32(h.uint32(uint32(f.From)))
-	f.To = int32(h.uint32(uint32(f.To)))
+func (f *PeerFrame) layout(h header) header {
+	h = field32(h, &f.From)
+	return field32(h, &f.To)
 }
 
 // Head appends f's header to b; the caller appends Body.
 func (f PeerFrame) Head(b []byte) []byte {
-	h := header{b: b}
-	f.layout(&h)
-	return h.b
+	return f.layout(header{b: b}).b
 }
 
 // DecodePeerFrame reads the body of a [KindPeerFrame] frame; Body is part of b.
@@ -203,9 +199,8 @@ func DecodePeerFrame(b []byte) (PeerFrame, error) {
 	if len(b) < peerHeader {
 		return PeerFrame{}, short("peer frame", len(b), peerHeader)
 	}
-	f, h := PeerFrame{}, header{b: b, read: true}
-	f.layout(&h)
-	f.Body = h.b
+	var f PeerFrame
+	f.Body = f.layout(header{b: b, read: true}).b
 	if f.From < 0 || f.To < 0 {
 		return PeerFrame{}, fmt.Errorf("peer frame refused: from %d to %d", f.From, f.To)
 	}
@@ -221,16 +216,14 @@ type Relay struct {
 
 const relayHeader = 4 + 1
 
-func (r *Relay) layout(h *header) {
-	r.Attempt = filch.Attempt(h.uint32(uint32(r.Attempt)))
-	r.Kind = Kind(h.uint8(uint8(r.Kind)))
+func (r *Relay) layout(h header) header {
+	h = field32(h, &r.Attempt)
+	return field8(h, &r.Kind)
 }
 
 // Head appends r's header to b; the caller appends Body.
 func (r Relay) Head(b []byte) []byte {
-	h := header{b: b}
-	r.layout(&h)
-	return h.b
+	return r.layout(header{b: b}).b
 }
 
 // DecodeRelay reads the body of a [KindRelay] frame; Body is part of b.
@@ -238,9 +231,8 @@ func DecodeRelay(b []byte) (Relay, error) {
 	if len(b) < relayHeader {
 		return Relay{}, short("relay", len(b), relayHeader)
 	}
-	r, h := Relay{}, header{b: b, read: true}
-	r.layout(&h)
-	r.Body = h.b
+	var r Relay
+	r.Body = r.layout(header{b: b, read: true}).b
 	if r.Kind.On(inRelay) {
 		return r, checkLen(r.Kind, len(r.Body))
 	}

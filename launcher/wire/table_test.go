@@ -80,15 +80,17 @@ func TestHeadersHaveTheseBytes(t *testing.T) {
 	}
 }
 
-// A header is written into the caller's buffer, and read without any.
+// A header is written into the caller's buffer, which stays on the stack of the caller,
+// and read without a buffer.
 func TestHeadersDoNotAllocate(t *testing.T) {
-	buf := make([]byte, 0, 64)
+	var sum uint64
 	if n := testing.AllocsPerRun(100, func() {
-		b := Output{Index: 1, Stream: 1, Offset: 9}.Head(buf)
-		if o, err := DecodeOutput(b); err != nil || o.Offset != 9 {
-			t.Error(o, err)
+		var buf [64]byte
+		b := Output{Index: 1, Stream: 1, Offset: 9}.Head(buf[:0])
+		if o, err := DecodeOutput(b); err == nil {
+			sum += o.Offset
 		}
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
+	}); n > 0 || sum < 900 {
+		t.Errorf("%v allocations, and the offsets sum up to %d", n, sum)
 	}
 }

@@ -55,7 +55,7 @@ func (c *Cuts) note(s launcher.TaskStart) {
 }
 
 // Of returns how many ends of tasks of a job were noted; if only is not below zero, of
-// that one task.
+// the task only.
 func (c *Cuts) Of(job filch.JobID, only int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -123,8 +123,8 @@ func (ks *Keepers) Count() int { return len(ks.all) }
 // Busy reports whether any keeper has a job.
 func (ks *Keepers) Busy() bool { return len(ks.jobs) > 0 }
 
-// Adopt takes over the keepers of an earlier launcher and sweeps up after keepers that
-// died before this launcher began.
+// Adopt takes over the keepers of an earlier launcher, and ends the orphans of keepers
+// dead before this launcher began.
 func (ks *Keepers) Adopt() {
 	found, err := ks.Port.Redial()
 	if err != nil {
@@ -430,9 +430,9 @@ func (ks *Keepers) onEvent(t *inputs.Turn, k *keeperProcess, ev any) {
 	t.Node.Keeper(t.Now, ev, t.Out)
 }
 
-// onHello takes back a keeper that has done a job and offers to do another. The first
-// such frame of a new keeper shows that the keeper works. A successful spawn does not:
-// a keeper that died at once would otherwise be replaced forever.
+// onHello takes back a keeper after a job. The first hello of a new keeper shows a
+// working keeper. A successful spawn does not: a keeper dying at once would otherwise be
+// replaced forever.
 func (ks *Keepers) onHello(k *keeperProcess) {
 	ks.failures = 0
 	if !k.forgotten {
@@ -448,7 +448,7 @@ func (ks *Keepers) onHello(k *keeperProcess) {
 }
 
 // onGone handles the end of a keeper. A keeper that was not done left processes behind:
-// sweep ends those processes before the Node learns of the end.
+// endOrphans ends these processes before the Node learns of the end.
 func (ks *Keepers) onGone(t *inputs.Turn, k *keeperProcess) {
 	delete(ks.all, k)
 	defer ks.OnAdopted(t, k)

@@ -337,16 +337,10 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 		if err != nil {
 			break
 		}
-		if f.Kind != wire.KindTaskEnds {
-			rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) }) // Hello
-			continue
-		}
-		var ends []launcher.TaskEnd
-		if err := wire.Unmarshal(f.Body, &ends); err != nil {
+		if err := rs.onFrame(r, conn, f); err != nil {
 			rs.in.Watch.Refused(watch.FramesBad, "runner", err, rs.in.Self)
 			break
 		}
-		rs.in.Post(func(t *inputs.Turn) { rs.onEnds(t, r, ends) })
 	}
 	_ = conn.Close()
 	_ = p.Wait()
@@ -366,6 +360,23 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 			rs.loseTasks(t, r, "its runner on "+string(rs.in.Self)+" vanished")
 		}
 	})
+}
+
+// onFrame handles one frame of a runner.
+func (rs *Runners) onFrame(r *runnerProcess, conn *wire.Conn, f wire.Frame) error {
+	switch f.Kind {
+	case wire.KindHello:
+		rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) })
+		return nil
+	case wire.KindTaskEnds:
+		var ends []launcher.TaskEnd
+		if err := wire.Unmarshal(f.Body, &ends); err != nil {
+			return err
+		}
+		rs.in.Post(func(t *inputs.Turn) { rs.onEnds(t, r, ends) })
+		return nil
+	}
+	return filch.Errorf(filch.Invalid, "a runner does not send %s", f.Kind)
 }
 
 // onEnds hands ends to the Node, each task once.

@@ -50,7 +50,7 @@ func NewDirectory(self filch.NodeName) *Directory {
 	return &Directory{self: self, byName: map[filch.NodeName]Member{}}
 }
 
-// Set adds a node, or what is new about the node.
+// Set adds a node, or replaces the node's entry.
 func (d *Directory) Set(m Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

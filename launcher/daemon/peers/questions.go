@@ -52,8 +52,8 @@ func NewQuestions(in *inputs.Queue, nodes *Directory) *Questions {
 // Connect sets the network.
 func (a *Questions) Connect(net Network) { a.net = net }
 
-// Answer sets the source of answers to queries of other nodes.
-func (a *Questions) Answer(answer func(q wire.Query) (any, error)) { a.answer = answer }
+// SetAnswer sets the source of answers to queries of other nodes.
+func (a *Questions) SetAnswer(answer func(q wire.Query) (any, error)) { a.answer = answer }
 
 // Begin takes one of the places of queries being answered; false: all are taken. End
 // gives the place back.

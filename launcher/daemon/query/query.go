@@ -30,7 +30,7 @@ type Server struct {
 	last   filch.JobID // submitted here; the loop's
 }
 
-// Parts are the parts of the daemon that queries look at.
+// Parts holds the parts of the daemon for queries to look at.
 type Parts struct {
 	Dir       place.Dir
 	Build     string
