@@ -62,8 +62,8 @@ type Daemon struct {
 	questions *peers.Questions
 	queries   *query.Server
 	inbound   *inbound
-	store     *recordLog
-	meta      *metadata
+	records   *recordLog
+	store     *storeLog
 	lock      *os.File
 }
 
@@ -95,14 +95,14 @@ func New(cfg Config) (*Daemon, error) {
 		d.cfg.Node.Incarnation, err = nextIncarnation(cfg.Dir)
 	}
 	if err == nil {
-		d.store, err = openStore(cfg.Dir.Jobs(), d.onRecordsReport)
+		d.records, err = openRecords(cfg.Dir.Jobs(), d.onRecordsReport)
 	}
 	if err == nil {
-		d.meta, err = openMetadata(d, cfg.Dir.Store())
+		d.store, err = openStore(d, cfg.Dir.Store())
 	}
 	if err != nil {
-		if d.store != nil {
-			_ = d.store.close()
+		if d.records != nil {
+			_ = d.records.close()
 		}
 		lock.Close()
 		return nil, err
@@ -127,7 +127,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.keepers.SetCopies(d.copies)
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
-		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.meta,
+		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.store,
 		Incarnation: d.Incarnation, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
 	d.inbound = newInbound(d)
@@ -171,8 +171,8 @@ func (d *Daemon) Found() { d.cfg.Found = true }
 // Abandon releases the state directory when nobody will call Run.
 func (d *Daemon) Abandon() {
 	d.in.Stop()
-	_ = d.store.close()
-	if err := d.meta.log.Close(); err != nil {
+	_ = d.records.close()
+	if err := d.store.log.Close(); err != nil {
 		d.in.Fault("cannot close the store's log", err)
 	}
 	d.lock.Close()
@@ -221,8 +221,8 @@ func (d *Daemon) close() error {
 	hung := d.within(endWait, "what it began", d.in.Wait)
 	if hung == nil {
 		hung = d.within(endWait, "its logs", func() {
-			_ = d.store.close() // the loop closed the log, if the loop ran
-			if bad := d.meta.log.Close(); bad != nil {
+			_ = d.records.close() // the loop closed the log, if the loop ran
+			if bad := d.store.log.Close(); bad != nil {
 				d.in.Fault("cannot close the store's log", bad)
 			}
 		})

@@ -30,7 +30,7 @@ func newInbound(d *Daemon) *inbound {
 		wire.KindRelay: {append(metadata, bulk...), d.routes.OnRelay},
 		wire.KindAsk:   {control, d.questions.OnAsk},
 		wire.KindReply: {control, d.questions.OnReply},
-		wire.KindStore: {metadata, d.meta.onMessage},
+		wire.KindStore: {metadata, d.store.onMessage},
 		wire.KindFetch: {metadata, d.files.OnFetch},
 		wire.KindPart:  {bulk, d.files.OnPart},
 	}}

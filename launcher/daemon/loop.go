@@ -74,17 +74,17 @@ func (l *loop) run() {
 
 // begin restores the state of the launcher before this one.
 func (l *loop) begin() {
-	records, err := l.d.store.load()
+	records, err := l.d.records.load()
 	if err != nil {
 		l.d.in.Fault("cannot read the records of an earlier launcher", err)
 	}
-	l.d.meta.begin(l.turn())
+	l.d.store.begin(l.turn())
 	l.node.Restore(l.d.in.Now(), records, &l.out)
 	l.d.routes.Restore(records)
 	l.d.copies.Restore(records)
 	l.d.members.begin()
 	l.d.members.deliver(l.turn())
-	l.d.meta.foundIfFirst(l.turn())
+	l.d.store.foundIfFirst(l.turn())
 	l.d.keepers.Adopt()
 	l.d.keepers.OnAdopted(l.turn(), nil)
 	l.act()
@@ -96,7 +96,7 @@ func (l *loop) finish() {
 	l.d.runners.Release()
 	l.node.FlushMirror(&l.out)
 	l.d.mirror.end(l.out.Mirror)
-	if err := l.d.store.close(); err != nil {
+	if err := l.d.records.close(); err != nil {
 		l.d.in.Fault("cannot keep the records", err)
 	}
 	for {
@@ -173,7 +173,7 @@ func (l *loop) RefillAt(at time.Duration) { l.refill = min(l.refill, at) }
 func (l *loop) act() {
 	l.d.in.Watch.Add(watch.Turns, 1)
 	l.d.runners.DeliverEnds(l.turn())
-	l.d.meta.checkQuota(l.turn()) // before any append: tidy may log
+	l.d.store.checkQuota(l.turn()) // before any append: checkQuota may log
 	for range maxToSelf {
 		l.once()
 		if len(l.toSelf) == 0 {
@@ -189,7 +189,7 @@ func (l *loop) act() {
 	l.d.runners.Flush()
 	l.flush(&l.dirty)
 	l.flush(&l.later)
-	l.d.store.flush()
+	l.d.records.flush()
 	if len(l.ended) > 0 {
 		l.d.queries.OnEnded(l.ended)
 		l.ended = l.ended[:0]
@@ -201,7 +201,7 @@ func (l *loop) once() {
 	for i := range o.Notes {
 		d.in.Watch.Note(o.Notes[i])
 	}
-	d.meta.keep(o.Logs, o.Hurry)
+	d.store.keep(o.Logs, o.Hurry)
 	d.mirror.add(o.Mirror)
 	for i := range o.Records {
 		l.record(&o.Records[i])
@@ -226,7 +226,7 @@ func (l *loop) once() {
 		l.send(&o.Sends[i])
 	}
 	for i := range o.Stores {
-		d.meta.send(&o.Stores[i])
+		d.store.send(&o.Stores[i])
 	}
 	for i := range o.Replies {
 		l.reply(&o.Replies[i])
@@ -273,7 +273,7 @@ func (l *loop) Touch(c *wire.Conn) {
 func (l *loop) TouchLast(c *wire.Conn) { l.later = append(l.later, c) }
 
 func (l *loop) record(r *launcher.Record) {
-	if err := l.d.store.put(r); err != nil {
+	if err := l.d.records.put(r); err != nil {
 		l.d.in.Fault("cannot keep a record", err, "key", r.Key)
 	}
 	switch {

@@ -36,13 +36,13 @@ type heldTask struct {
 	launch launcher.TaskLaunch
 }
 
-// doubtTime is how long the end of a task is held back if none of our processes killed
+// holdBackTime is how long the end of a task is held back if none of our processes killed
 // the task and the queue may continue in another instance. The end of an allocation
 // signals all processes, in no order: such a signal must not count as the end of a
 // task.
 const holdBackTime = 5 * time.Second
 
-// holdBack reports whether an end is held back. The end is reported after doubtTime if
+// holdBack reports whether an end is held back. The end is reported after holdBackTime if
 // this launcher is still alive then, and is not going down.
 func (m *mirroring) holdBack(e launcher.TaskEnd) bool {
 	killed := e.Kind == launcher.CauseSignal && (e.Code == sigTerm || e.Code == sigKill) ||

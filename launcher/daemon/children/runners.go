@@ -208,7 +208,7 @@ func (rs *Runners) Endless(serial uint64) bool {
 // Busy reports whether any task is here.
 func (rs *Runners) Busy() bool { return len(rs.bySerial) > 0 }
 
-// DeliverEnds hands the Node the ends in owed. These ends arise while the loop acts on the
+// DeliverEnds hands the Node the ends in unsent. These ends arise while the loop acts on the
 // Node's Outbox: a post by the loop to itself would wait forever once the inputs are
 // full.
 func (rs *Runners) DeliverEnds(t *inputs.Turn) {

@@ -13,11 +13,11 @@ type Client struct {
 	Conn *wire.Conn
 	Job  atomic.Int32 // of this client, 0 none
 
-	mu  sync.Mutex  // guards owed
+	mu  sync.Mutex  // guards due
 	due []dueCredit // output in Conn's queue, oldest first
 }
 
-// owed is credit that the client pays to a route when the kernel has taken the output.
+// dueCredit is credit that the client pays to a route when the kernel has taken the output.
 type dueCredit struct {
 	at     uint64 // bytes written to the client's link up to this output
 	route  *route

@@ -35,7 +35,7 @@ type route struct {
 	out     outlet        // on other nodes
 }
 
-// ends is the origin's knowledge of the streams of one node.
+// nodeStreams is the origin's knowledge of the streams of one node.
 type nodeStreams struct {
 	seen     uint64 // output received without a gap
 	taken    uint64 // output that the client's kernel, or the log, has taken

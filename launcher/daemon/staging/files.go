@@ -54,7 +54,7 @@ type Files struct {
 	hash sync.Mutex // one file is hashed at a time
 }
 
-// Box is an attempt of a workflow's task on this node.
+// Attempt is one try of a workflow's task on this node.
 type Attempt struct {
 	start   launcher.TaskStart
 	graph   *launcher.TaskGraph

@@ -14,9 +14,9 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// metadata is the shell of this node's part of the shared store: the log on the disk
+// storeLog is the shell of this node's part of the shared store: the log on the disk
 // and the messages. The store itself belongs to the Node.
-type metadata struct {
+type storeLog struct {
 	d       *Daemon
 	log     *disk.Log
 	found   bool         // this launcher is the first of its instance
@@ -26,7 +26,7 @@ type metadata struct {
 	// The loop's.
 	marks []syncMark
 	since time.Time // time of slowest
-	shed  time.Time // when tidy checks the quota next
+	shed  time.Time // when checkQuota looks next
 }
 
 // syncMark is the time when an entry was appended.
@@ -42,9 +42,9 @@ const (
 	shedEvery = 5 * time.Second // between checks of the quota
 )
 
-// openMetadata opens the log; the log posts reports and syncs to the loop.
-func openMetadata(d *Daemon, dir string) (*metadata, error) {
-	m := &metadata{d: d}
+// openStore opens the log; the log posts reports and syncs to the loop.
+func openStore(d *Daemon, dir string) (*storeLog, error) {
+	m := &storeLog{d: d}
 	var err error
 	m.log, err = disk.Open(disk.Config{
 		Dir:        dir,
@@ -59,7 +59,7 @@ func openMetadata(d *Daemon, dir string) (*metadata, error) {
 
 // onReport handles the reports of the log: damage while the log is opened, failures
 // later.
-func (m *metadata) onReport(r disk.Report) {
+func (m *storeLog) onReport(r disk.Report) {
 	switch r.Kind {
 	case disk.Damaged, disk.Unreadable:
 		m.damaged.Store(true)
@@ -80,7 +80,7 @@ func (m *metadata) onReport(r disk.Report) {
 
 // begin restores the store from the disk's entries; on the loop, before any other
 // input.
-func (m *metadata) begin(t *inputs.Turn) {
+func (m *storeLog) begin(t *inputs.Turn) {
 	var images []store.LogEntry
 	err := m.log.Each(func(key string, value []byte) error {
 		images = append(images, store.LogEntry{Key: key, Value: append([]byte(nil), value...)})
@@ -95,7 +95,7 @@ func (m *metadata) begin(t *inputs.Turn) {
 
 // foundIfFirst founds the store if this node is the first of its instance; other nodes
 // may have joined through this node since.
-func (m *metadata) foundIfFirst(t *inputs.Turn) {
+func (m *storeLog) foundIfFirst(t *inputs.Turn) {
 	if m.found {
 		t.Node.StoreFound(t.Now, t.Out)
 	}
@@ -103,7 +103,7 @@ func (m *metadata) foundIfFirst(t *inputs.Turn) {
 }
 
 // keep appends the store's entries to the log on disk.
-func (m *metadata) keep(logs []store.LogEntry, hurry uint64) {
+func (m *storeLog) keep(logs []store.LogEntry, hurry uint64) {
 	if len(logs) > 0 {
 		entries := make([]disk.Entry, len(logs))
 		for i := range logs {
@@ -125,7 +125,7 @@ func (m *metadata) keep(logs []store.LogEntry, hurry uint64) {
 }
 
 // onSynced updates slowest with the time that the synced entries took.
-func (m *metadata) onSynced(upto uint64) {
+func (m *storeLog) onSynced(upto uint64) {
 	now := time.Now()
 	for len(m.marks) > 0 && m.marks[0].number <= upto {
 		took := now.Sub(m.marks[0].at)
@@ -138,13 +138,13 @@ func (m *metadata) onSynced(upto uint64) {
 }
 
 // Stats returns the state of the log.
-func (m *metadata) Stats() disk.Stats { return m.log.Stats() }
+func (m *storeLog) Stats() disk.Stats { return m.log.Stats() }
 
 // Slowest returns the longest recent sync of an entry to the disk.
-func (m *metadata) Slowest() time.Duration { return time.Duration(m.slowest.Load()) }
+func (m *storeLog) Slowest() time.Duration { return time.Duration(m.slowest.Load()) }
 
 // checkQuota has ended jobs dropped when the records on this node near the quota.
-func (m *metadata) checkQuota(t *inputs.Turn) {
+func (m *storeLog) checkQuota(t *inputs.Turn) {
 	now := time.Now()
 	if now.Before(m.shed) {
 		return
@@ -159,7 +159,7 @@ func (m *metadata) checkQuota(t *inputs.Turn) {
 }
 
 // send hands a message of the store to the overlay. The store repeats lost messages.
-func (m *metadata) send(s *store.Send) {
+func (m *storeLog) send(s *store.Send) {
 	d := m.d
 	if s.To == d.in.Self {
 		d.in.Watch.Add(watch.MessagesLost, 1)
@@ -178,7 +178,7 @@ func (m *metadata) send(s *store.Send) {
 }
 
 // onMessage decodes a message of another node's store for the loop.
-func (m *metadata) onMessage(from filch.NodeName, f wire.Frame) error {
+func (m *storeLog) onMessage(from filch.NodeName, f wire.Frame) error {
 	msg, err := message.Decode(f.Body)
 	if err != nil {
 		return err

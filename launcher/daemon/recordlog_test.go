@@ -26,7 +26,7 @@ func jobRecord(n int32, size int) launcher.Record {
 
 func openTest(t *testing.T, dir string) *recordLog {
 	t.Helper()
-	s, err := openStore(dir, func(r disk.Report) { t.Log(r) })
+	s, err := openRecords(dir, func(r disk.Report) { t.Log(r) })
 	if err != nil {
 		t.Fatal(err)
 	}

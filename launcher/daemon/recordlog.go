@@ -19,12 +19,12 @@ import (
 type recordLog struct {
 	log    journal
 	keys   map[string]struct{}
-	bad    []error // faults that the log reported while openStore ran
+	bad    []error // faults that the log reported while openRecords ran
 	opens  bool
 	listen func(disk.Report)
 }
 
-// journal is the part of a log that the store needs: see [disk.Log].
+// journal is the part of a log that the records need: see [disk.Log].
 type journal interface {
 	Append(entries ...disk.Entry) (uint64, error)
 	Each(yield func(key string, value []byte) error) error
@@ -32,7 +32,7 @@ type journal interface {
 	Close() error
 }
 
-// Limits of the store.
+// Limits of the records.
 const (
 	maxRecord    = wire.MaxFrame + 4096
 	maxRecords   = 1 << 20
@@ -44,9 +44,9 @@ const (
 // store now.
 const oldIDs = "ids"
 
-// openStore opens the log of a state directory; load reads the log. The log reports
-// failed writes to hear.
-func openStore(dir string, hear func(disk.Report)) (*recordLog, error) {
+// openRecords opens the log of a state directory; load reads the log. The log reports
+// failed writes to listen.
+func openRecords(dir string, hear func(disk.Report)) (*recordLog, error) {
 	s := &recordLog{keys: map[string]struct{}{}, listen: hear, opens: true}
 	log, err := disk.Open(disk.Config{Dir: dir, SegmentBytes: recordsChunk, SyncEvery: -1, Report: s.onReport})
 	if err != nil {
@@ -56,7 +56,7 @@ func openStore(dir string, hear func(disk.Report)) (*recordLog, error) {
 	return s, nil
 }
 
-// onReport collects the log's reports during openStore, for load to return.
+// onReport collects the log's reports during openRecords, for load to return.
 func (s *recordLog) onReport(r disk.Report) {
 	if s.opens {
 		s.bad = append(s.bad, errors.New(r.String()))
