@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +21,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
-	"github.com/filch-hpc/filch/launcher/daemon/children"
-	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/proc/keeper"
 	"github.com/filch-hpc/filch/launcher/proc/runner"
@@ -412,26 +409,6 @@ func descriptors(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(names)
-}
-
-// A filch that cannot be a keeper any more must not be started again and again.
-func TestKeepersThatDieAtOnceAreGivenUp(t *testing.T) {
-	var started atomic.Int32
-	r := startWith(t, testConfig(t), func(d *Daemon) {
-		d.keepers.Port.Spawn = func() (*children.Process, error) {
-			ours, theirs := net.Pipe()
-			theirs.Close()
-			return &children.Process{PID: 1<<30 + int(started.Add(1)), Link: ours, Wait: func() error { return nil }}, nil
-		}
-	})
-	poll(t, "the launcher to give up", func() bool {
-		gaveUp := false
-		err := r.in.Ask(inputs.LoopWait, func(*inputs.Turn) { gaveUp = r.keepers.GaveUp() })
-		return err == nil && gaveUp
-	})
-	if n := started.Load(); n > 4 {
-		t.Errorf("%d keepers were started", n)
-	}
 }
 
 // Whoever is refused a job does not get its output either, and leaves nothing.

@@ -54,9 +54,9 @@ func (in *inbound) receive(from filch.NodeName, c overlay.Class, payload []byte)
 }
 
 func (in *inbound) dispatch(from filch.NodeName, c overlay.Class, f wire.Frame) error {
-	k, known := in.kinds[f.Kind]
+	k, handled := in.kinds[f.Kind]
 	switch {
-	case !known:
+	case !f.Kind.On(wire.FromNode), !handled:
 		return filch.Errorf(filch.Invalid, "a node does not send %s", f.Kind)
 	case !slices.Contains(k.classes, c):
 		return filch.Errorf(filch.Invalid, "%s came on the stream of class %s", f.Kind, c)

@@ -32,8 +32,8 @@ var clientKinds = map[wire.Kind]func(cs *clients, c *client, f wire.Frame) error
 
 // dispatch hands a frame of a client to its handler.
 func (cs *clients) dispatch(c *client, f wire.Frame) error {
-	handle := clientKinds[f.Kind]
-	if handle == nil {
+	handle, handled := clientKinds[f.Kind]
+	if !f.Kind.On(wire.FromClient) || !handled {
 		return filch.Errorf(filch.Invalid, "a client does not send %s", f.Kind)
 	}
 	return handle(cs, c, f)

@@ -15,15 +15,15 @@ type Link uint16
 const (
 	FromClient Link = 1 << iota // a client to its launcher
 	toClient
-	fromKeeper // a keeper to its launcher
+	FromKeeper // a keeper to its launcher
 	toKeeper
-	fromRunner // a runner to its launcher
+	FromRunner // a runner to its launcher
 	toRunner
 	FromNode // a launcher to the launcher of another node
 	inRelay  // inside a relay frame, from node to node
 )
 
-const everyStream = FromClient | toClient | fromKeeper | toKeeper | fromRunner | toRunner
+const everyStream = FromClient | toClient | FromKeeper | toKeeper | FromRunner | toRunner
 
 // kindRow describes one kind.
 type kindRow struct {
@@ -79,7 +79,7 @@ var kinds = [256]kindRow{
 	KindStarted:      {"started", MaxSmall, toClient, value[launcher.Started]()},
 	KindEnding:       {"ending", MaxSmall, toClient, value[launcher.Ending]()},
 	KindEnded:        {"ended", MaxSmall, toClient, value[launcher.Ended]()},
-	KindWarn:         {"warn", MaxHello, toClient | fromKeeper | inRelay, body{}},
+	KindWarn:         {"warn", MaxHello, toClient | FromKeeper | inRelay, body{}},
 	KindResults:      {"results", MaxAnswer, toClient, body{}},
 	KindTaskNews:     {"task-news", MaxSmall, toClient, value[launcher.TaskNews]()},
 
@@ -92,21 +92,21 @@ var kinds = [256]kindRow{
 	KindTaskStarts: {"task-starts", MaxFrame, toRunner, body{}},
 	KindTaskStop:   {"task-stop", MaxSmall, toRunner, body{}},
 	KindTaskForget: {"task-forget", MaxSmall, toRunner, body{}},
-	KindTaskEnds:   {"task-ends", MaxSmall, fromRunner, body{}},
+	KindTaskEnds:   {"task-ends", MaxSmall, FromRunner, body{}},
 
-	KindKeeperReady:  {"keeper-ready", MaxSmall, fromKeeper, value[launcher.KeeperReady]()},
-	KindRanksStarted: {"ranks-started", MaxSmall, fromKeeper, value[launcher.RanksStarted]()},
-	KindRanksEnded:   {"ranks-ended", MaxSmall, fromKeeper, value[launcher.RanksEnded]()},
-	KindKeeperDone:   {"keeper-done", MaxSmall, fromKeeper, value[launcher.KeeperDone]()},
-	KindAdopted:      {"adopted", MaxFrame, fromKeeper, value[launcher.Adopted]()},
+	KindKeeperReady:  {"keeper-ready", MaxSmall, FromKeeper, value[launcher.KeeperReady]()},
+	KindRanksStarted: {"ranks-started", MaxSmall, FromKeeper, value[launcher.RanksStarted]()},
+	KindRanksEnded:   {"ranks-ended", MaxSmall, FromKeeper, value[launcher.RanksEnded]()},
+	KindKeeperDone:   {"keeper-done", MaxSmall, FromKeeper, value[launcher.KeeperDone]()},
+	KindAdopted:      {"adopted", MaxFrame, FromKeeper, value[launcher.Adopted]()},
 
-	KindOutput:     {"output", MaxData, fromKeeper | toClient | inRelay, body{}},
+	KindOutput:     {"output", MaxData, FromKeeper | toClient | inRelay, body{}},
 	KindCredit:     {"credit", MaxHello, toKeeper | inRelay, body{}},
 	KindResend:     {"resend", MaxHello, toKeeper | inRelay, body{}},
 	KindStdin:      {"stdin", MaxData, FromClient | toKeeper | inRelay, body{}},
-	KindStdinWant:  {"stdin-want", MaxHello, fromKeeper | toClient | inRelay, body{}},
-	KindPeerFrame:  {"peer-frame", MaxFrame, fromKeeper | toKeeper | inRelay, body{}}, // a fence carries the whole key-value set of a job
-	KindOutputEnd:  {"output-end", MaxHello, fromKeeper | inRelay, body{}},
+	KindStdinWant:  {"stdin-want", MaxHello, FromKeeper | toClient | inRelay, body{}},
+	KindPeerFrame:  {"peer-frame", MaxFrame, FromKeeper | toKeeper | inRelay, body{}}, // a fence carries the whole key-value set of a job
+	KindOutputEnd:  {"output-end", MaxHello, FromKeeper | inRelay, body{}},
 	KindOutputSeen: {"output-seen", MaxHello, toKeeper | inRelay, body{}},
 
 	KindRelay: {"relay", MaxFrame, FromNode, body{}},
@@ -210,5 +210,5 @@ func DecodeEvent(k Kind, b []byte) (launcher.Event, error) {
 
 // DecodeKeeper decodes a keeper's event for the Node of its launcher.
 func DecodeKeeper(k Kind, b []byte) (any, error) {
-	return decode[any](fromKeeper, "keeper's frame", k, b)
+	return decode[any](FromKeeper, "keeper's frame", k, b)
 }

@@ -39,7 +39,7 @@ func TestKindsAreWhole(t *testing.T) {
 		if typ.Kind() == reflect.Pointer {
 			v = reflect.New(typ.Elem())
 		}
-		for _, l := range []Link{FromClient, toClient, fromKeeper, toKeeper, fromRunner, toRunner, FromNode, inRelay} {
+		for _, l := range []Link{FromClient, toClient, FromKeeper, toKeeper, FromRunner, toRunner, FromNode, inRelay} {
 			got, b, err := encode(l, v.Interface())
 			if err != nil != !k.On(l) || err == nil && got != k {
 				t.Errorf("%s on link %b: got %s, %v", k, l, got, err)

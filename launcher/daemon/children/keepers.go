@@ -110,9 +110,9 @@ func NewKeepers(in *inputs.Queue, cfg Config, links Links, nodes Nodes, routes *
 // SetCopies sets the copies of programs.
 func (ks *Keepers) SetCopies(c Copies) { ks.copies = c }
 
-// GaveUp reports whether idle keepers are replaced no more: too many in a row have
+// gaveUp reports whether idle keepers are replaced no more: too many in a row have
 // ended.
-func (ks *Keepers) GaveUp() bool { return ks.failures >= maxSpawning }
+func (ks *Keepers) gaveUp() bool { return ks.failures >= maxSpawning }
 
 // Begin starts the goroutine that starts keepers.
 func (ks *Keepers) Begin() { ks.in.Go(ks.spawner) }
@@ -376,6 +376,9 @@ func (ks *Keepers) read(k *keeperProcess) error {
 
 // onFrame acts on one frame of a keeper.
 func (ks *Keepers) onFrame(k *keeperProcess, f wire.Frame) error {
+	if !f.Kind.On(wire.FromKeeper) {
+		return filch.Errorf(filch.Invalid, "a keeper does not send %s", f.Kind)
+	}
 	switch f.Kind {
 	case wire.KindHello:
 		h, err := wire.DecodeHello(f.Body)
@@ -456,7 +459,7 @@ func (ks *Keepers) onGone(t *inputs.Turn, k *keeperProcess) {
 		ks.idle = slices.Delete(ks.idle, i, i+1)
 		ks.failures++
 		ks.in.Watch.Log().Warn("an idle keeper ended", "pid", k.proc.PID)
-		if !ks.GaveUp() {
+		if !ks.gaveUp() {
 			ks.Refill()
 		}
 	}

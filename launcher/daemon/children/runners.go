@@ -364,19 +364,19 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 
 // onFrame handles one frame of a runner.
 func (rs *Runners) onFrame(r *runnerProcess, conn *wire.Conn, f wire.Frame) error {
-	switch f.Kind {
-	case wire.KindHello:
-		rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) })
-		return nil
-	case wire.KindTaskEnds:
+	switch {
+	case !f.Kind.On(wire.FromRunner):
+		return filch.Errorf(filch.Invalid, "a runner does not send %s", f.Kind)
+	case f.Kind == wire.KindTaskEnds:
 		var ends []launcher.TaskEnd
 		if err := wire.Unmarshal(f.Body, &ends); err != nil {
 			return err
 		}
 		rs.in.Post(func(t *inputs.Turn) { rs.onEnds(t, r, ends) })
-		return nil
+	case f.Kind == wire.KindHello:
+		rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) })
 	}
-	return filch.Errorf(filch.Invalid, "a runner does not send %s", f.Kind)
+	return nil
 }
 
 // onEnds hands ends to the Node, each task once.
