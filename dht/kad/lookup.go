@@ -9,6 +9,7 @@ import (
 
 	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/filch-hpc/filch/dht/overlay"
 )
@@ -33,6 +34,7 @@ type candidate struct {
 	distance []byte
 	by       *candidate // named this node first; nil: known before
 	state    state
+	again    bool // asked a second time, at other addresses
 	hop      overlay.Hop
 }
 
@@ -67,14 +69,25 @@ func (l *lookup) hear(by peer.ID, info peer.AddrInfo) {
 		return l.all[i]
 	}
 	if c := find(info.ID); c != nil {
-		if c.state == heard && len(c.info.Addrs) == 0 {
-			c.info.Addrs = info.Addrs
-		}
+		c.learn(info.Addrs, find(by))
 		return
 	}
 	c := &candidate{info: info, distance: distance(info.ID, l.target), by: find(by)}
 	at, _ := slices.BinarySearchFunc(l.all, c, func(a, b *candidate) int { return bytes.Compare(a.distance, b.distance) })
 	l.all = slices.Insert(l.all, at, c)
+}
+
+// learn adds addresses named by another node. A node that did not answer is asked again
+// at the new addresses: the node may have moved.
+func (c *candidate) learn(addrs []ma.Multiaddr, by *candidate) {
+	fresh := slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return ma.Contains(c.info.Addrs, a) })
+	switch {
+	case len(fresh) == 0:
+	case c.state == heard && len(c.info.Addrs) == 0:
+		c.info.Addrs = fresh
+	case c.state == failed && !c.again:
+		c.info.Addrs, c.state, c.again, c.by = fresh, heard, true, by
+	}
 }
 
 // distance is the distance of Kademlia: the exclusive or of two ids.

@@ -12,19 +12,21 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
 
-// quiet is a host that sends no gossip once it is mute: it admits a node that joins,
-// and never sends the list.
+// quiet is a host that sends no gossip to the nodes for which it is mute. A contact that
+// is mute admits a node that joins, and never sends the list.
 type quiet struct {
 	*overlay.Host
-	mute atomic.Bool
+	mute atomic.Pointer[func(to filch.NodeName) bool]
 }
 
 func (q *quiet) Send(to filch.NodeName, c overlay.Class, payload []byte) error {
-	if c == overlay.Gossip && q.mute.Load() {
+	if mute := q.mute.Load(); c == overlay.Gossip && mute != nil && (*mute)(to) {
 		return nil
 	}
 	return q.Host.Send(to, c, payload)
 }
+
+func (q *quiet) hush(to func(filch.NodeName) bool) { q.mute.Store(&to) }
 
 // meshNode is a mesh with lookups, and the frames that reached it.
 type meshNode struct {
@@ -51,12 +53,15 @@ func (n *meshNode) knows(name filch.NodeName) bool {
 	return false
 }
 
-func newMesh(t *testing.T, i, limit int) *meshNode {
+func newMesh(t *testing.T, i, limit int) *meshNode { return newLife(t, i, limit, 1) }
+
+// newLife starts a node with an incarnation.
+func newLife(t *testing.T, i, limit int, incarnation uint64) *meshNode {
 	t.Helper()
 	h := newNode(t, i)
 	n := &meshNode{host: &quiet{Host: h.Host}, finder: h.finder}
 	n.Mesh = overlay.NewMesh(n.host, overlay.MeshConfig{
-		Incarnation: 1, Capacity: []byte("card"), Seed: uint64(i), Finder: h.finder, ListLimit: limit, Events: h.finder.Follow,
+		Incarnation: incarnation, Capacity: []byte("card"), Seed: uint64(i), Finder: h.finder, ListLimit: limit, Events: h.finder.Follow,
 	})
 	n.SetHandler(func(from filch.NodeName, _ overlay.Class, _ []byte) {
 		n.mu.Lock()
@@ -130,7 +135,7 @@ func TestJoinOutlivesItsContact(t *testing.T) {
 	contact := all[2]
 	// Most nodes are connected to each other by now, so the contact can name some.
 	networktest.Eventually(t, "the contact is connected", func() bool { return contact.Stats().Conns >= 3 })
-	contact.host.mute.Store(true)
+	contact.host.hush(func(filch.NodeName) bool { return true })
 	x := newMesh(t, 9, 0)
 	joined := make(chan error, 1)
 	go func() { joined <- x.Join(limited(t), contact.Addr()) }()
@@ -145,6 +150,39 @@ func TestJoinOutlivesItsContact(t *testing.T) {
 	if got := len(x.Members()); got < 5 {
 		t.Errorf("after the join the list has %d nodes", got)
 	}
+}
+
+// A listed node has begun a new life at another address, and no news of the new life
+// came. A lookup leads to the node.
+func TestFramesReachANodeThatMoved(t *testing.T) {
+	var all []*meshNode
+	for i := range 3 {
+		n := newMesh(t, i, 0)
+		if i > 0 {
+			if err := n.Join(limited(t), all[0].Addr()); err != nil {
+				t.Fatalf("join of %d: %v", i, err)
+			}
+		}
+		all = append(all, n)
+	}
+	a, b, c := all[0], all[1], all[2]
+	networktest.Eventually(t, "all know each other", func() bool {
+		return len(a.Members()) == 3 && len(b.Members()) == 3 && len(c.Members()) == 3
+	})
+	toA := func(to filch.NodeName) bool { return to == a.Name() }
+	c.host.hush(toA)
+	b.Close()
+	again := newLife(t, 1, 0, 2)
+	again.host.hush(toA)
+	if err := again.Join(limited(t), c.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	networktest.Eventually(t, "a frame to the new address", func() bool {
+		if err := a.Send(b.Name(), overlay.Control, []byte("x")); err != nil {
+			t.Log(err)
+		}
+		return again.heard(a.Name())
+	})
 }
 
 var _ overlay.Finder = (*kad.Finder)(nil)
