@@ -3,8 +3,8 @@
 //
 // [Open] takes the directory for this process, reads every segment once and skips
 // damaged parts; [Log.Each] then yields the current entries. [Log.Append] never
-// waits: it numbers the entries, from 1 in the life of a log, and a goroutine
-// writes and syncs them in groups. The goroutine syncs every [Config.SyncEvery]
+// waits: the owner of the log numbers the entries, from 1 in the life of a log, and a
+// goroutine writes and syncs the entries in groups. The goroutine syncs every [Config.SyncEvery]
 // while entries wait, and at once after [Log.Hurry]. [Config.Synced] then receives
 // the number up to which all entries are on the disk. With SyncEvery below 0 the
 // log never syncs, and writes in [Log.Flush] only: such a log survives its process,

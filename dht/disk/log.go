@@ -120,25 +120,30 @@ func (l *Log) Each(yield func(key string, value []byte) error) error {
 	return f.each(yield)
 }
 
-// Append accepts entries for writing, in this order, and returns the number of the
-// last. If an entry is too large or the log is closed, Append accepts none.
-func (l *Log) Append(entries ...Entry) (uint64, error) {
+// Append accepts entries for writing, in this order. The caller numbers the entries of
+// an open log from 1, without gaps; last is the number of the last entry. If an entry is
+// too large, last is not the next number or the log is closed, Append accepts none.
+func (l *Log) Append(last uint64, entries ...Entry) error {
 	for i := range entries {
 		if err := entries[i].check(); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return 0, errClosed
+		return errClosed
 	}
-	first, n := l.add(entries), l.number
+	if next := l.number + uint64(len(entries)); last != next {
+		l.mu.Unlock()
+		return fmt.Errorf("%w: %d instead of %d", errNumber, last, next)
+	}
+	first := l.add(entries)
 	l.mu.Unlock()
 	if first && l.cfg.syncs() {
 		l.rouse()
 	}
-	return n, nil
+	return nil
 }
 
 // Hurry syncs the entries up to a number now rather than soon.

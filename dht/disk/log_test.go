@@ -58,11 +58,21 @@ func mustOpen(t testing.TB, cfg Config) *Log {
 
 func mustAppend(t testing.TB, l *Log, entries ...Entry) uint64 {
 	t.Helper()
-	n, err := l.Append(entries...)
+	n, err := appendNext(l, entries...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+var appends sync.Mutex // a log has one owner, who numbers the entries
+
+// appendNext appends entries under the next numbers, and returns the last number.
+func appendNext(l *Log, entries ...Entry) (uint64, error) {
+	appends.Lock()
+	defer appends.Unlock()
+	n := l.Stats().Number + uint64(len(entries))
+	return n, l.Append(n, entries...)
 }
 
 func mustSync(t testing.TB, l *Log, n uint64) {
@@ -127,7 +137,7 @@ func TestLogKeepsTheLastOfEachKey(t *testing.T) {
 func TestLogRefusesWhatIsTooLong(t *testing.T) {
 	l := mustOpen(t, Config{Dir: filepath.Join(t.TempDir(), "log")})
 	for _, e := range []Entry{{}, {Key: strings.Repeat("k", maxKey+1)}, {Key: "k", Value: make([]byte, maxValue+1)}} {
-		if n, err := l.Append(Entry{Key: "good", Value: []byte{1}}, e); err == nil {
+		if n, err := appendNext(l, Entry{Key: "good", Value: []byte{1}}, e); err == nil {
 			t.Errorf("a key of %d and a value of %d bytes: got number %d, want an error", len(e.Key), len(e.Value), n)
 		}
 	}
@@ -136,9 +146,26 @@ func TestLogRefusesWhatIsTooLong(t *testing.T) {
 		t.Errorf("got %d keys, want the one that is not too long", len(got))
 	}
 	l.Close()
-	if _, err := l.Append(Entry{Key: "k"}); !errors.Is(err, errClosed) {
+	if _, err := appendNext(l, Entry{Key: "k"}); !errors.Is(err, errClosed) {
 		t.Errorf("append to a closed log: got %v", err)
 	}
+}
+
+// An entry that the owner lost would count as synced with the entries after the lost one.
+func TestLogRefusesAGapInTheNumbers(t *testing.T) {
+	l := mustOpen(t, Config{Dir: filepath.Join(t.TempDir(), "log")})
+	for _, last := range []uint64{0, 1, 3} {
+		if err := l.Append(last, Entry{Key: "a"}, Entry{Key: "b"}); !errors.Is(err, errNumber) {
+			t.Errorf("two entries up to number %d: got %v, want %v", last, err, errNumber)
+		}
+	}
+	if s := l.Stats(); s.Number != 0 || s.Waiting != 0 {
+		t.Errorf("got %+v, want a log that took nothing", s)
+	}
+	if err := l.Append(2, Entry{Key: "a"}, Entry{Key: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	mustSync(t, l, 2)
 }
 
 // Many goroutines append and wait; syncs are shared.
@@ -152,7 +179,7 @@ func TestLogGroupsCommits(t *testing.T) {
 	for g := range goroutines {
 		wait.Go(func() {
 			for i := range each {
-				n, err := l.Append(Entry{fmt.Sprint(g, "/", i), []byte("x")})
+				n, err := appendNext(l, Entry{fmt.Sprint(g, "/", i), []byte("x")})
 				if err != nil {
 					t.Error(err)
 					return
@@ -359,7 +386,7 @@ func TestBacklogIsBounded(t *testing.T) {
 	fs.room = 0
 	r := newRig(t, fs)
 	for i := range 20 * shrinkFrom {
-		if _, err := r.log.Append(Entry{fmt.Sprint("k", i%100), []byte{1}}); err != nil {
+		if _, err := appendNext(r.log, Entry{fmt.Sprint("k", i%100), []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {

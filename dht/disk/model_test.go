@@ -84,7 +84,7 @@ func (r *rig) append(key string, size int) {
 	}
 	r.owed[key] = append(r.owed[key], value)
 	r.sent = append(r.sent, sent{key, value})
-	if _, err := r.log.Append(e); err != nil {
+	if _, err := appendNext(r.log, e); err != nil {
 		r.t.Fatalf("append: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ var (
 	errLocked = errors.New("another process holds it")
 	errClosed = errors.New("the log is closed")
 	errQuota  = errors.New("the quota")
+	errNumber = errors.New("an entry of the log has a wrong number")
 )
 
 // Kind is the kind of a [Report].

@@ -18,6 +18,7 @@ import (
 // retry succeeds.
 type recordLog struct {
 	log    journal
+	last   uint64 // the number of the last entry
 	keys   map[string]struct{}
 	bad    []error // faults that the log reported while openRecords ran
 	opens  bool
@@ -26,7 +27,7 @@ type recordLog struct {
 
 // journal is the part of a log that the records need: see [disk.Log].
 type journal interface {
-	Append(entries ...disk.Entry) (uint64, error)
+	Append(last uint64, entries ...disk.Entry) error
 	Each(yield func(key string, value []byte) error) error
 	Flush() error
 	Close() error
@@ -80,8 +81,7 @@ func (s *recordLog) put(r *launcher.Record) error {
 			return nil
 		}
 		delete(s.keys, r.Key)
-		_, err := s.log.Append(disk.Entry{Key: r.Key})
-		return err
+		return s.append(disk.Entry{Key: r.Key})
 	}
 	body, err := wire.Marshal(r)
 	if err != nil {
@@ -93,11 +93,20 @@ func (s *recordLog) put(r *launcher.Record) error {
 	if !known && len(s.keys) >= maxRecords {
 		return fmt.Errorf("%d records are kept already", maxRecords)
 	}
-	if _, err := s.log.Append(disk.Entry{Key: r.Key, Value: body}); err != nil {
+	if err := s.append(disk.Entry{Key: r.Key, Value: body}); err != nil {
 		return err
 	}
 	s.keys[r.Key] = struct{}{}
 	s.flush()
+	return nil
+}
+
+// append numbers an entry and appends the entry to the log.
+func (s *recordLog) append(e disk.Entry) error {
+	if err := s.log.Append(s.last+1, e); err != nil {
+		return err
+	}
+	s.last++
 	return nil
 }
 

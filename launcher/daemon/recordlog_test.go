@@ -106,7 +106,7 @@ func TestStoreDropsTheIDsOfEarlierBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.log.Append(disk.Entry{Key: "ids", Value: old}); err != nil {
+	if err := s.append(disk.Entry{Key: "ids", Value: old}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -179,7 +179,7 @@ func TestStoreDropsWhatItCannotDecode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "jobs")
 	s := openTest(t, dir)
 	put(t, s, jobRecord(1, 50))
-	if _, err := s.log.Append(disk.Entry{Key: "job/2", Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}); err != nil {
+	if err := s.append(disk.Entry{Key: "job/2", Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.close(); err != nil {
@@ -224,13 +224,13 @@ func TestStoreStaysSmall(t *testing.T) {
 // memory is a journal without a disk.
 type memory map[string][]byte
 
-func (m memory) Append(entries ...disk.Entry) (uint64, error) {
+func (m memory) Append(_ uint64, entries ...disk.Entry) error {
 	for _, e := range entries {
 		if m[e.Key] = e.Value; e.Value == nil {
 			delete(m, e.Key)
 		}
 	}
-	return 0, nil
+	return nil
 }
 
 func (m memory) Each(yield func(key string, value []byte) error) error {

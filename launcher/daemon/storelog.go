@@ -109,11 +109,8 @@ func (m *storeLog) keep(logs []store.LogEntry, hurry uint64) {
 		for i := range logs {
 			entries[i] = disk.Entry{Key: logs[i].Key, Value: logs[i].Value}
 		}
-		last, err := m.log.Append(entries...)
-		if err != nil {
+		if err := m.log.Append(logs[len(logs)-1].Number, entries...); err != nil {
 			m.d.in.Fault("cannot append to the store's log", err)
-		} else if want := logs[len(logs)-1].Number; last != want {
-			m.d.in.Fault("the store's log has lost count", filch.Errorf(filch.Internal, "entry %d became number %d", want, last))
 		}
 	}
 	if len(logs) > 0 && len(m.marks) < maxMarks {
