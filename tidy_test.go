@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts"
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/store/timer", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/store/timer", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -79,7 +79,8 @@ launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/dae
 launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/mirror: . launcher/config/place mtc/queue
-launcher/node: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
+launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node/ranks launcher/node/records launcher/node/tasks slots
+launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
 launcher/node/local: . launcher mtc/policy slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message dht/varint launcher launcher/node/local mtc mtc/record
@@ -109,7 +110,7 @@ testbed/...: * testbed
 testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
-testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/records launcher/node/tasks mtc mtc/record slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/record slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/peril: . dht dht/store
 testbed/sim/planted:
 testbed/sim/ranges:

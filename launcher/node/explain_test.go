@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 )
 
 // A launcher that has just started lends nothing, and names no holder: who waits
@@ -24,7 +24,7 @@ func TestAWaitForSlotsThatNobodyIsNamedFor(t *testing.T) {
 	if want := "room for 4 of 8 ranks is held, 4 missing (2 nodes asked): n2 did not report yet which jobs have the slots there"; err != nil || x.Text != want {
 		t.Errorf("%q (%v), want %q", x.Text, err, want)
 	}
-	w.run(2 * SayEvery)
+	w.run(2 * origin.SayEvery)
 	if x, err = w.nodes["n1"].node.Explain(w.Now(), id); err != nil || !strings.Contains(x.Text, "job 1 has 4 slots on n2") && x.Phase != "run" && x.Phase != "end" {
 		t.Errorf("later: %+v (%v), want the job that has the slots", x, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 )
 
@@ -346,7 +347,7 @@ func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 	r.Shape.Exclude = []filch.NodeName{"n1"}
 	id := w.detach("n1", 1, r)
 	w.run(sec)
-	for range MaxAttempts + 1 {
+	for range origin.MaxAttempts + 1 {
 		w.crash("n1", false)
 		w.restart("n1")
 		w.run(sec)
@@ -360,7 +361,7 @@ func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 			}
 		}
 	}
-	if i := w.ends(id, filch.ExitNodeLost); i.Attempt > MaxAttempts {
+	if i := w.ends(id, filch.ExitNodeLost); i.Attempt > origin.MaxAttempts {
 		t.Errorf("ended %+v", i)
 	}
 }

@@ -1,13 +1,12 @@
 package node
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
@@ -23,11 +22,11 @@ type Peer = local.Peer
 // Node is the core of a launcher. A Node owns four parts and routes inputs to them: the
 // origin of the jobs submitted by its clients; the ranks of jobs using its slots; the
 // tasks; and the records kept by the instance together. A job submitted and running here
-// goes through the same messages, which then never leave the Node. The exported methods
-// of the parts are inputs of the Node too.
+// goes through the same messages, which then never leave the Node. The methods of the
+// parts that take the time and an Outbox are inputs of the Node too.
 type Node struct {
 	self *local.Self
-	*origin
+	*origin.Origin
 	*ranks.Ranks
 	*tasks.Tasks
 	*records.Records
@@ -35,14 +34,14 @@ type Node struct {
 
 // New makes a Node without members other than itself. The Node owns the store, which no
 // other Node has used.
-func New(cfg local.Config, store records.Store) *Node {
+func New(cfg Config, store records.Store) *Node {
 	s := local.New(cfg)
 	m := records.New(s, store)
 	n := &Node{self: s, Records: m, Ranks: ranks.New(s, m), Tasks: tasks.New(s, m)}
-	n.origin = newOrigin(s, m, n.Ranks, n.Tasks)
+	n.Origin = origin.New(s, m, n.Ranks, n.Tasks)
 	n.Ranks.Serve(n.Tasks)
-	n.Tasks.Serve(n.Ranks, n.origin)
-	m.Serve(n.Tasks, n.numbering, n.origin, n.origin)
+	n.Tasks.Serve(n.Ranks, n.Origin)
+	m.Serve(n.Tasks, n.Origin, n.Origin, n.Origin)
 	s.Settle(n.settle)
 	return n
 }
@@ -59,7 +58,7 @@ func (n *Node) handle(t *local.Turn, from filch.NodeName, m launcher.Message) {
 	case *launcher.Ask:
 		n.Ranks.OnAsk(t, from, m)
 	case *launcher.Grant:
-		n.origin.onGrant(t, from, m)
+		n.Origin.OnGrant(t, from, m)
 	case *launcher.Release:
 		if k := (slots.Key{Job: m.Job, Attempt: m.Attempt}); m.Lease.Serial != 0 || n.self.Ledger.Asker(k) == from {
 			n.self.Ledger.Release(t.Now, k, m.Lease, m.Round)
@@ -84,17 +83,17 @@ func (n *Node) handleRun(t *local.Turn, from filch.NodeName, m launcher.Message)
 	case *launcher.ProgressAck:
 		n.Ranks.OnProgressAck(t, from, m)
 	case *launcher.Progress:
-		n.origin.onProgress(t, from, m)
+		n.Origin.OnProgress(t, from, m)
 	case *launcher.SignalsAck:
-		n.origin.onSignalsAck(t, m)
+		n.Origin.OnSignalsAck(t, m)
 	case *launcher.StepAsk:
-		n.origin.onStepAsk(t, from, m)
+		n.Origin.OnStepAsk(t, from, m)
 	case *launcher.StepGrant:
-		n.origin.onStepGrant(t, from, m)
+		n.Origin.OnStepGrant(t, from, m)
 	case *launcher.StepDone:
-		n.origin.onStepDone(t, from, m)
+		n.Origin.OnStepDone(t, from, m)
 	case *launcher.StepDoneAck:
-		n.origin.onStepDoneAck(m)
+		n.Origin.OnStepDoneAck(m)
 	case *launcher.TakeOver:
 		n.Ranks.OnTakeOver(t, from, m)
 	case *launcher.TaskWord:
@@ -111,7 +110,7 @@ func (n *Node) settle(t *local.Turn) {
 				n.handle(t, n.self.Cfg.Name, m)
 			}
 		}
-		if !n.Ranks.SendGrants(t) && !n.origin.dequeue(t) && !n.Records.Pump(t) && !n.Tasks.Pump(t) {
+		if !n.Ranks.SendGrants(t) && !n.Origin.Dequeue(t) && !n.Records.Pump(t) && !n.Tasks.Pump(t) {
 			n.Records.OnLedgerChanged(t)
 			return
 		}
@@ -125,18 +124,16 @@ func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
 	if n.self.Opens <= now {
 		n.Settled(now, out)
 	}
-	if n.forgets <= now {
-		n.forgetUnheard(t)
-	}
+	n.Origin.TickUnheard(t)
 	for {
-		job, rank := n.origin.timers.Next(), n.Ranks.Next()
+		job, rank := n.Origin.Next(), n.Ranks.Next()
 		switch {
 		case min(job, rank) > now:
 			n.tickParts(t)
 			n.settle(t)
 			return
 		case job <= rank:
-			n.origin.tickNext(t)
+			n.Origin.TickNext(t)
 		default:
 			n.Ranks.TickNext(t)
 		}
@@ -146,14 +143,14 @@ func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
 
 // tickParts does everything due besides the timers of single jobs and parts.
 func (n *Node) tickParts(t *local.Turn) {
-	n.origin.tick(t)
-	if n.tickWalltime(t) {
+	n.Origin.Tick(t)
+	if n.Origin.TickWalltime(t) {
 		n.LeaveForGood(t)
 		n.settle(t)
 	}
-	n.tickKnot(t)
+	n.Origin.TickKnot(t)
 	n.Records.Tick(t)
-	n.tickNumbering(t)
+	n.Origin.TickNumbering(t)
 	if n.Records.LoadDue(t.Now) {
 		n.Records.Advertise(t, n.Slots())
 	}
@@ -163,10 +160,5 @@ func (n *Node) tickParts(t *local.Turn) {
 
 // Deadline is when Tick must be called next.
 func (n *Node) Deadline() time.Duration {
-	return min(n.self.Ledger.Deadline(), n.self.Opens, n.origin.deadline(), n.Ranks.Deadline(), n.Records.Deadline(), n.Tasks.Deadline())
-}
-
-// sortedJobs returns the live jobs of this origin in the order of their ids.
-func (s *joblist) sortedJobs() []*job {
-	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *job) int { return int(a.id) - int(b.id) })
+	return min(n.self.Ledger.Deadline(), n.self.Opens, n.Origin.Deadline(), n.Ranks.Deadline(), n.Records.Deadline(), n.Tasks.Deadline())
 }

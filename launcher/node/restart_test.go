@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/records"
 )
 
@@ -133,7 +134,7 @@ func TestAnAttachedJobWhoseClientDoesNotComeBackIsEnded(t *testing.T) {
 	w.crash("n1", false)
 	w.run(sec)
 	w.restart("n1")
-	w.run(ReclaimWait - 500*ms)
+	w.run(origin.ReclaimWait - 500*ms)
 	n1 := w.nodes["n1"].node
 	if i, ok := n1.Job(w.Now(), attached); !ok || i.State != "running" {
 		t.Errorf("job %+v, want it running while its client may come back", i)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -182,15 +182,15 @@ func TestStillWaitingSaysWhatIsMissingAndWhoHoldsIt(t *testing.T) {
 	w.submit("n1", 1, gang(12))
 	w.run(sec)
 	id := w.submit("n2", 2, gang(6))
-	w.run(SayAfter + 10*ms)
+	w.run(origin.SayAfter + 10*ms)
 	want := "room for 0 of 6 ranks is held, 6 missing (3 nodes asked): job 1 has 12 slots on n1, n2, n3"
 	if !strings.Contains(w.last(), want) {
 		t.Errorf("heard %s, want %q", w.last(), want)
 	}
 	n := len(w.replies)
-	w.run(SayEvery)
+	w.run(origin.SayEvery)
 	if len(w.replies) != n+1 {
-		t.Errorf("heard %d more lines in %v, want one", len(w.replies)-n, SayEvery)
+		t.Errorf("heard %d more lines in %v, want one", len(w.replies)-n, origin.SayEvery)
 	}
 	x, err := w.nodes["n2"].node.Explain(w.Now(), id)
 	if err != nil || x.Phase != "insist" || x.Need != 6 || len(x.Places) != 3 || x.Places[0].Holder != 1 {
@@ -268,8 +268,8 @@ func TestABurstOfJobsStandsInLine(t *testing.T) {
 	for i := range jobs {
 		ids = append(ids, w.accepted[launcher.ClientID(i+1)])
 	}
-	if s := w.nodes["n1"].node.Slots(); s.Waiting > MaxGathers {
-		t.Errorf("%d jobs wait on n1, want at most %d", s.Waiting, MaxGathers)
+	if s := w.nodes["n1"].node.Slots(); s.Waiting > origin.MaxGathers {
+		t.Errorf("%d jobs wait on n1, want at most %d", s.Waiting, origin.MaxGathers)
 	}
 	if x, err := w.nodes["n2"].node.Explain(w.Now(), ids[jobs-1]); err != nil || !strings.Contains(x.Text, "waits for its turn") {
 		t.Errorf("explains %+v %v, want its place in line", x, err)
@@ -299,7 +299,7 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 0 }
 	w.every = 50
 	var first filch.JobID
-	for i := range MaxPast + 50 {
+	for i := range origin.MaxPast + 50 {
 		r := gang(1)
 		r.Name = strings.Repeat("x", i%50)
 		r.Detach = i%3 == 0
@@ -315,8 +315,8 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 		w.events = map[filch.JobID][]launcher.Event{}
 	}
 	jobs := w.nodes["n1"].node.Jobs(w.Now())
-	if len(jobs) > MaxPast || len(jobs) < 1000 {
-		t.Errorf("%d jobs are remembered, want at most %d", len(jobs), MaxPast)
+	if len(jobs) > origin.MaxPast || len(jobs) < 1000 {
+		t.Errorf("%d jobs are remembered, want at most %d", len(jobs), origin.MaxPast)
 	}
 	if _, ok := w.nodes["n1"].node.Job(w.Now(), first); ok {
 		t.Error("the first job is still remembered")
@@ -327,7 +327,7 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 			detached++
 		}
 	}
-	if n := len(w.nodes["n1"].records); n > detached+MaxUnheard+1 {
+	if n := len(w.nodes["n1"].records); n > detached+origin.MaxUnheard+1 {
 		t.Errorf("%d records are left for %d detached jobs", n, detached)
 	}
 }

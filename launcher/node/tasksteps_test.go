@@ -7,7 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/mtc"
 )
@@ -178,7 +178,7 @@ func TestAStepDoesNotOutliveTheLauncherOfItsTask(t *testing.T) {
 			_, ok := n1.chores[serial]
 			return ok
 		})
-		w.run(ranks.AdoptGrace + RepeatMax + sec)
+		w.run(ranks.AdoptGrace + origin.RepeatMax + sec)
 		if k := w.live("n1"); k > 0 {
 			t.Errorf("begun %t: %d keepers run on n1; want none: the steps are over", begun, k)
 		}

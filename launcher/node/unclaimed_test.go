@@ -7,7 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	. "github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 )
 
 // A client that dials again while the launcher that was restarted stands still is heard
@@ -23,7 +23,7 @@ func TestAClientIsHeardAfterAPause(t *testing.T) {
 	n1 := w.nodes["n1"]
 	w.run(ms)
 	n1.Pause(filch.Never)
-	w.run(ReclaimWait + 2*sec)
+	w.run(origin.ReclaimWait + 2*sec)
 	n1.tick() // what is due comes first
 	w.reattach("n1", 2, second)
 	w.reattach("n1", 1, first)
@@ -71,7 +71,7 @@ func TestAJobBeginsAgainOnlyForItsClient(t *testing.T) {
 		if back {
 			w.reattach("n1", 2, id)
 		}
-		w.run(ReadoptWait + ReclaimWait + 5*sec)
+		w.run(origin.ReadoptWait + origin.ReclaimWait + 5*sec)
 		if (starts > 0) != back {
 			t.Errorf("client back %v: ranks were started %d times", back, starts)
 		}
@@ -114,7 +114,7 @@ func TestAJobThatFailedBehindTheGateBeginsAgainOnlyForItsClient(t *testing.T) {
 		if back {
 			w.reattach("n1", 1, id)
 		}
-		w.run(ReclaimWait + 5*sec)
+		w.run(origin.ReclaimWait + 5*sec)
 		if (starts > 0) != back {
 			t.Errorf("client back %v: ranks were started %d times", back, starts)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 )
 
 // What a launcher says of a job that has not ended is held against the truth now and
@@ -20,7 +20,7 @@ import (
 const (
 	explainEvery = 6 * time.Second
 	staleSpan    = 20 * time.Second
-	staleBlame   = node.SayEvery + leaseBound
+	staleBlame   = origin.SayEvery + leaseBound
 )
 
 // heldBy finds the jobs that an explanation blames.

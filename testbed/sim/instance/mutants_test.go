@@ -9,7 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
@@ -23,7 +23,7 @@ import (
 
 // plants switch on the faults that each package carries.
 var plants = map[string]func(name string) bool{
-	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node": node.Plant,
+	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node/origin": origin.Plant,
 	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
 	"mtc": mtc.Plant, "mtc/record": record.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }

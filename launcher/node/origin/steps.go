@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -32,8 +32,8 @@ type guest struct {
 	nodes  []launcher.NodeRanks // granted
 }
 
-// MaxGuests bounds the running and waiting steps of a job.
-const MaxGuests = 16384
+// maxGuests bounds the running and waiting steps of a job.
+const maxGuests = 16384
 
 // owed is an unacknowledged StepDone.
 type owed struct {
@@ -51,9 +51,9 @@ type returns struct {
 }
 
 // beginStep asks the origin of the parent for slots of the parent.
-func (o *origin) beginStep(t *local.Turn, j *job) {
+func (o *Origin) beginStep(t *local.Turn, j *job) {
 	parent := j.req.Parent
-	j.step = &step{again: t.Now + RepeatMin, wait: RepeatMin}
+	j.step = &step{again: t.Now + repeatMin, wait: repeatMin}
 	if l := o.ranks.LaunchIn(parent); l != nil {
 		if l.Parent != 0 { // a step of a step uses the job's slots
 			j.req.Parent, j.req.Task = l.Parent, l.Task
@@ -96,13 +96,13 @@ func (o *origin) beginStep(t *local.Turn, j *job) {
 // freeGates is how often a step failed behind the gate is launched again at once.
 const freeGates = 3
 
-func (o *origin) askStep(t *local.Turn, j *job) {
+func (o *Origin) askStep(t *local.Turn, j *job) {
 	t.Send(j.step.arbiter, &launcher.StepAsk{
 		Job: j.id, Parent: j.req.Parent, Task: j.req.Task, Ticket: j.ticket, Shape: j.req.Shape, Calling: o.Cfg.Name,
 	})
 }
 
-func (o *origin) tickStep(t *local.Turn, j *job) {
+func (o *Origin) tickStep(t *local.Turn, j *job) {
 	if j.step.again > t.Now {
 		return
 	}
@@ -124,9 +124,9 @@ type parents struct {
 	hosts map[uint64]*job // tasks with steps, by serial
 }
 
-// onStepAsk is the parent's side. A step larger than its parent is refused at once; other
+// OnStepAsk is the parent's side. A step larger than its parent is refused at once; other
 // steps wait for their turn.
-func (p *parents) onStepAsk(t *local.Turn, from filch.NodeName, m *launcher.StepAsk) {
+func (p *parents) OnStepAsk(t *local.Turn, from filch.NodeName, m *launcher.StepAsk) {
 	j := p.host(m.Parent, m.Task)
 	if j == nil || j.run == nil || !j.run.going || j.run.halt.level > 0 {
 		p.refuseStep(t, from, m, filch.Errorf(filch.Busy, "cannot start a step of job %d: the job is not running", m.Parent))
@@ -147,8 +147,8 @@ func (p *parents) onStepAsk(t *local.Turn, from filch.NodeName, m *launcher.Step
 		even(&shape, &need, func() bool { _, ok := need.Choose(p.stepRooms(j, &need, nil), ""); return ok })
 		err = p.stepFits(j, &need)
 	}
-	if err == nil && len(j.guests) >= MaxGuests {
-		err = filch.Errorf(filch.Busy, "cannot start a step of %s: %d steps run or wait already", j.called(), MaxGuests)
+	if err == nil && len(j.guests) >= maxGuests {
+		err = filch.Errorf(filch.Busy, "cannot start a step of %s: %d steps run or wait already", j.called(), maxGuests)
 	}
 	if err != nil {
 		p.refuseStep(t, from, m, err)
@@ -281,8 +281,8 @@ func (p *parents) tellGuest(t *local.Turn, j *job, g *guest) {
 	t.Send(g.from, m)
 }
 
-// onStepGrant is the step's side of the answer.
-func (o *origin) onStepGrant(t *local.Turn, from filch.NodeName, m *launcher.StepGrant) {
+// OnStepGrant is the step's side of the answer.
+func (o *Origin) OnStepGrant(t *local.Turn, from filch.NodeName, m *launcher.StepGrant) {
 	j := o.jobs[m.Job]
 	switch {
 	case j == nil:
@@ -326,7 +326,7 @@ func (r *returns) owe(t *local.Turn, to filch.NodeName, m *launcher.StepDone) {
 	}
 	t.Send(to, m)
 	if to != r.Cfg.Name {
-		r.owed = append(r.owed, owed{to: to, m: m, again: t.Now + RepeatMin, wait: RepeatMin})
+		r.owed = append(r.owed, owed{to: to, m: m, again: t.Now + repeatMin, wait: repeatMin})
 	}
 }
 
@@ -344,11 +344,13 @@ func (r *returns) resendStepDone(t *local.Turn) {
 	}
 }
 
-func (r *returns) onStepDoneAck(m *launcher.StepDoneAck) {
+// OnStepDoneAck handles the acknowledgement of a StepDone.
+func (r *returns) OnStepDoneAck(m *launcher.StepDoneAck) {
 	r.owed = slices.DeleteFunc(r.owed, func(o owed) bool { return o.m.Job == m.Job })
 }
 
-func (p *parents) onStepDone(t *local.Turn, from filch.NodeName, m *launcher.StepDone) {
+// OnStepDone handles the end of a step at the origin of its parent.
+func (p *parents) OnStepDone(t *local.Turn, from filch.NodeName, m *launcher.StepDone) {
 	if from != p.Cfg.Name {
 		t.Send(from, &launcher.StepDoneAck{Job: m.Job, Parent: m.Parent})
 	}

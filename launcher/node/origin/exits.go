@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -23,8 +23,8 @@ type tally struct {
 	by    launcher.TaskCounts // ends by state, without ends before a restart
 }
 
-// onProgress handles a participant's report of its phase and ends.
-func (a *attempts) onProgress(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
+// OnProgress handles a participant's report of its phase and ends.
+func (a *attempts) OnProgress(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
 	a.lost.onNoneLeft(t, from, m)
 	j := a.jobs[m.Job]
 	if j == nil || !j.isOf(from, m) {
@@ -343,7 +343,7 @@ func (a *attempts) halt(t *local.Turn, j *job, sig int32, grace time.Duration, r
 		if s.done {
 			continue
 		}
-		s.wait = RepeatMin
+		s.wait = repeatMin
 		s.again = t.Now + s.wait
 		r.at.again = min(r.at.again, s.again)
 		a.sendHalt(t, j, i)

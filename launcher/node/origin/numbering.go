@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"time"
@@ -17,8 +17,8 @@ type unnumbered struct {
 	since  time.Duration
 }
 
-// MaxUnnumbered bounds the requests waiting for an id.
-const MaxUnnumbered = 4096
+// maxUnnumbered bounds the requests waiting for an id.
+const maxUnnumbered = 4096
 
 // numbering holds the requests of clients until there is an id for each. No request waits
 // while an id is available.
@@ -33,7 +33,7 @@ type numbering struct {
 
 // unnumbered enqueues a request until there is an id for the request.
 func (b *numbering) unnumbered(t *local.Turn, u unnumbered) {
-	if len(b.waiting) >= MaxUnnumbered {
+	if len(b.waiting) >= maxUnnumbered {
 		err := filch.Errorf(filch.Busy, "%d requests wait for a job number already", len(b.waiting))
 		t.Reply(u.client, launcher.Refused{Err: *err, Code: filch.ExitOurs})
 		return
@@ -61,8 +61,8 @@ func (b *numbering) OnIDs(t *local.Turn) {
 	b.records.FetchBlock(t)
 }
 
-// tickNumbering tells the waiting clients why they wait.
-func (b *numbering) tickNumbering(t *local.Turn) {
+// TickNumbering tells the waiting clients why they wait.
+func (b *numbering) TickNumbering(t *local.Turn) {
 	if b.say > t.Now {
 		return
 	}
@@ -74,8 +74,8 @@ func (b *numbering) tickNumbering(t *local.Turn) {
 	}
 }
 
-// forgetUnnumbered drops the requests of a client that is gone.
-func (b *numbering) forgetUnnumbered(client launcher.ClientID) {
+// ForgetUnnumbered drops the requests of a client that is gone.
+func (b *numbering) ForgetUnnumbered(client launcher.ClientID) {
 	left := b.waiting[:0]
 	for _, u := range b.waiting {
 		if u.client != client {

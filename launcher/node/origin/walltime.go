@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -98,7 +98,7 @@ func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Ne
 }
 
 // giveUpLate ends a waiting run that no node will start, and reports whether it did so.
-func (o *origin) giveUpLate(t *local.Turn, j *job) bool {
+func (o *Origin) giveUpLate(t *local.Turn, j *job) bool {
 	if o.jobs[j.id] != j || j.run != nil {
 		return false
 	}
@@ -139,10 +139,10 @@ func (w *walltime) Learn(runs []queue.RunTime) {
 	}
 }
 
-// tickWalltime lends only to runs known to finish when the end is near. If the instance
+// TickWalltime lends only to runs known to finish when the end is near. If the instance
 // has nodes of other allocations, these nodes get the records kept here for all: leaves
 // says so.
-func (o *origin) tickWalltime(t *local.Turn) (leaves bool) {
+func (o *Origin) TickWalltime(t *local.Turn) (leaves bool) {
 	if o.walltime.drainAt > t.Now {
 		return false
 	}

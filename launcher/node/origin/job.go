@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"time"
@@ -17,20 +17,20 @@ const (
 	SayEvery = 30 * time.Second
 	// refreshBefore is how long before a StillWaiting the busiest nodes are asked again.
 	refreshBefore = 200 * time.Millisecond
-	// RepeatMin is the pause before an unanswered message to a participant is repeated;
+	// repeatMin is the pause before an unanswered message to a participant is repeated;
 	// the pause doubles up to RepeatMax.
-	RepeatMin = 500 * time.Millisecond
+	repeatMin = 500 * time.Millisecond
 	RepeatMax = 4 * time.Second
-	// RenewEvery is the time between renewals of the leases of running jobs,
+	// renewEvery is the time between renewals of the leases of running jobs,
 	// aggregated by peer.
-	RenewEvery = 6 * time.Second
+	renewEvery = 6 * time.Second
 	// ReadoptWait is how long a participant may take after a restart of its
 	// launcher to report its ranks.
 	ReadoptWait = 7 * time.Second
 	// MaxAttempts bounds the starts of a job that lost nodes (--requeue), and
-	// MaxGates the launches that failed behind the gate.
+	// maxGates the launches that failed behind the gate.
 	MaxAttempts = 5
-	MaxGates    = 20
+	maxGates    = 20
 )
 
 // job is a job at its origin, until the end of the job.
@@ -75,7 +75,7 @@ type jobClock struct {
 
 func (j *job) key() slots.Key { return slots.Key{Job: j.id, Attempt: j.attempt} }
 
-func (o *origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, need stealer.Need, unixNS int64) *job {
+func (o *Origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, need stealer.Need, unixNS int64) *job {
 	j := &job{
 		id: id, attempt: 1, req: r, need: need, submitted: now, due: filch.Never,
 		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
@@ -86,7 +86,7 @@ func (o *origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, n
 }
 
 // tell sends an event to the client of a job.
-func (o *origin) tell(t *local.Turn, j *job, e launcher.Event) {
+func (o *Origin) tell(t *local.Turn, j *job, e launcher.Event) {
 	if j.seen.here {
 		t.Reply(j.seen.client, e)
 	}
@@ -108,7 +108,7 @@ func (j *job) deadline() time.Duration {
 	return d
 }
 
-func (o *origin) tickJob(t *local.Turn, j *job) {
+func (o *Origin) tickJob(t *local.Turn, j *job) {
 	switch {
 	case j.clock.patient <= t.Now:
 		o.startTimeout(t, j)
@@ -135,7 +135,7 @@ func (o *origin) tickJob(t *local.Turn, j *job) {
 }
 
 // startTimeout ends a job that did not start in its time (-I).
-func (o *origin) startTimeout(t *local.Turn, j *job) {
+func (o *Origin) startTimeout(t *local.Turn, j *job) {
 	j.clock.patient = filch.Never
 	if j.run != nil {
 		return
@@ -151,7 +151,7 @@ func (o *origin) startTimeout(t *local.Turn, j *job) {
 }
 
 // refuse ends a job that could not be started.
-func (o *origin) refuse(t *local.Turn, j *job, err *filch.Error) {
+func (o *Origin) refuse(t *local.Turn, j *job, err *filch.Error) {
 	e := launcher.EndRecord{State: filch.Failed, Code: filch.ExitOurs, Cause: launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: err.Text}}
 	o.dismiss(t, j, e, launcher.Refused{Err: *err, Code: filch.ExitOurs})
 }

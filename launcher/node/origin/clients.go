@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -17,18 +17,8 @@ const ReclaimWait = 4 * time.Second
 // by clients meanwhile have not been read yet.
 const stoodStill = time.Second
 
-// ClientGone handles the end of a local client's connection: the node stops the client's
-// attached jobs.
-func (n *Node) ClientGone(now time.Duration, client launcher.ClientID, out *launcher.Outbox) {
-	t := n.self.Turn(now, out)
-	n.origin.forgetUnnumbered(client)
-	n.Tasks.Unfollow(t, client)
-	n.origin.onClientGone(t, client)
-	n.settle(t)
-}
-
-// onClientGone stops the attached jobs of a client.
-func (o *origin) onClientGone(t *local.Turn, client launcher.ClientID) {
+// OnClientGone stops the attached jobs of a client.
+func (o *Origin) OnClientGone(t *local.Turn, client launcher.ClientID) {
 	ids := slices.Clone(o.endings.clients[client])
 	delete(o.endings.clients, client)
 	for _, id := range ids {
@@ -44,7 +34,7 @@ func (o *origin) onClientGone(t *local.Turn, client launcher.ClientID) {
 	}
 }
 
-func (o *origin) onClientLost(t *local.Turn, j *job) {
+func (o *Origin) onClientLost(t *local.Turn, j *job) {
 	if !j.req.Detach {
 		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, launcher.SigTerm, j.req.Policy.KillWait)
 	}
@@ -53,7 +43,7 @@ func (o *origin) onClientLost(t *local.Turn, j *job) {
 // Cancel ends a job of this origin on request. By names the requester, "interrupt" for a
 // Ctrl-C at the job's client. The ranks get sig (0: TERM), and KILL after the job's
 // kill-wait; a sig of KILL is sent without a grace period.
-func (o *origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string, out *launcher.Outbox) *filch.Error {
+func (o *Origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string, out *launcher.Outbox) *filch.Error {
 	t := o.Turn(now, out)
 	j := o.jobs[id]
 	if j == nil {
@@ -64,7 +54,7 @@ func (o *origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string,
 	return nil
 }
 
-func (o *origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
+func (o *Origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
 	c := launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: "cancelled"}
 	if by != "" {
 		c.Text += " by " + by
@@ -90,7 +80,7 @@ func (d *endings) noJob(id filch.JobID) *filch.Error {
 }
 
 // Signal forwards a signal to all ranks of a job of this origin.
-func (o *origin) Signal(now time.Duration, id filch.JobID, sig int32, out *launcher.Outbox) *filch.Error {
+func (o *Origin) Signal(now time.Duration, id filch.JobID, sig int32, out *launcher.Outbox) *filch.Error {
 	t := o.Turn(now, out)
 	j := o.jobs[id]
 	switch {
@@ -98,23 +88,23 @@ func (o *origin) Signal(now time.Duration, id filch.JobID, sig int32, out *launc
 		return o.endings.noJob(id)
 	case j.run == nil || !j.run.going:
 		return filch.Errorf(filch.Busy, "cannot send %s to job %d: it has not started", launcher.SignalName(sig), id)
-	case len(j.run.sigs) >= MaxSignals:
-		return filch.Errorf(filch.Busy, "cannot send %s to job %d: %d signals were sent already", launcher.SignalName(sig), id, MaxSignals)
+	case len(j.run.sigs) >= maxSignals:
+		return filch.Errorf(filch.Busy, "cannot send %s to job %d: %d signals were sent already", launcher.SignalName(sig), id, maxSignals)
 	}
 	o.attempts.signalRun(t, j, sig)
 	t.End()
 	return nil
 }
 
-// MaxSignals bounds the signals forwarded to a run.
-const MaxSignals = 4096
+// maxSignals bounds the signals forwarded to a run.
+const maxSignals = 4096
 
 func (a *attempts) signalRun(t *local.Turn, j *job, sig int32) {
 	r := j.run
 	r.sigs = append(slices.Clone(r.sigs), sig)
 	for i := range r.participants {
 		if s := &r.participants[i]; !s.done {
-			s.again = min(s.again, t.Now+RepeatMin)
+			s.again = min(s.again, t.Now+repeatMin)
 			r.at.again = min(r.at.again, s.again)
 			a.sendSignals(t, j, i)
 		}
@@ -129,7 +119,8 @@ func (a *attempts) sendSignals(t *local.Turn, j *job, i int) {
 	})
 }
 
-func (a *attempts) onSignalsAck(t *local.Turn, m *launcher.SignalsAck) {
+// OnSignalsAck handles the number of signals delivered by a participant.
+func (a *attempts) OnSignalsAck(t *local.Turn, m *launcher.SignalsAck) {
 	j := a.jobs[m.Job]
 	if j == nil || j.run == nil || j.attempt != m.Attempt || m.Incarnation != a.Cfg.Incarnation || m.Index < 0 || int(m.Index) >= len(j.run.participants) {
 		return
@@ -140,7 +131,7 @@ func (a *attempts) onSignalsAck(t *local.Turn, m *launcher.SignalsAck) {
 
 // Reattach makes a client the owner of a job again after a restart of the launcher, and
 // sends the client the events so far.
-func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.JobID, out *launcher.Outbox) *filch.Error {
+func (o *Origin) Reattach(now time.Duration, client launcher.ClientID, id filch.JobID, out *launcher.Outbox) *filch.Error {
 	t := o.Turn(now, out)
 	j := o.jobs[id]
 	if j == nil {
@@ -167,7 +158,7 @@ func (o *origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 }
 
 // recount sends a client the events that describe the current state of a job.
-func (o *origin) recount(t *local.Turn, j *job, client launcher.ClientID) {
+func (o *Origin) recount(t *local.Turn, j *job, client launcher.ClientID) {
 	say := func(e launcher.Event) {
 		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: client, Event: e})
 	}

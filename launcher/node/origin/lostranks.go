@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ const (
 	// lostWait is how long ranks may still run after their node was declared dead: the
 	// rest of the lease, and some more for the different rates of two clocks.
 	lostWait = ranks.JobTerm - 4*time.Second
-	// AskLost is the time between two requests to the node of lost ranks.
-	AskLost = time.Second
+	// askLost is the time between two requests to the node of lost ranks.
+	askLost = time.Second
 )
 
 // lostranks handles the jobs that lost ranks, and the jobs with ranks unknown to their
@@ -124,7 +124,7 @@ func (f *lostranks) askLost(t *local.Turn, j *job) {
 	for _, l := range j.kept.lost {
 		if f.Alive(l.Node) {
 			f.endLost(t, j, l)
-			j.clock.ask = t.Now + AskLost
+			j.clock.ask = t.Now + askLost
 		}
 	}
 	f.wakeJob(j, j.deadline())
@@ -138,9 +138,9 @@ func (f *lostranks) endLost(t *local.Turn, j *job, l launcher.LostParticipant) {
 	})
 }
 
-// onLostNodeBack asks a node that is back for the ranks lost there. A new launcher may have
+// OnLostNodeBack asks a node that is back for the ranks lost there. A new launcher may have
 // adopted the ranks, and keeps adopted ranks for a whole lease.
-func (f *lostranks) onLostNodeBack(t *local.Turn, p, old local.Peer, known bool) {
+func (f *lostranks) OnLostNodeBack(t *local.Turn, p, old local.Peer, known bool) {
 	for _, j := range f.sortedJobs() {
 		i := slices.IndexFunc(j.kept.lost, func(l launcher.LostParticipant) bool { return l.Node == p.Name })
 		if i < 0 {

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // tickSay sends a waiting client the reason for the wait.
-func (o *origin) tickSay(t *local.Turn, j *job) {
+func (o *Origin) tickSay(t *local.Turn, j *job) {
 	if o.jobs[j.id] != j || j.run != nil || j.clock.say <= t.Now && o.giveUpLate(t, j) {
 		return
 	}
@@ -329,17 +329,6 @@ func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bo
 		return p.info, true
 	}
 	return launcher.JobInfo{}, false
-}
-
-// Slots returns a snapshot of this node's ledger.
-func (n *Node) Slots() launcher.SlotInfo {
-	total, free := n.self.Ledger.Total(), n.self.Ledger.Free()
-	held, locked, running, stuck, waiting := n.self.Ledger.Counts()
-	return launcher.SlotInfo{
-		Node: n.self.Cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
-		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.self.Cfg.Capacity.GPUs...), GPUsFree: n.self.Ledger.FreeGPUs(),
-		Waiting: waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
-	}
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }

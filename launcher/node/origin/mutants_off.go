@@ -1,6 +1,6 @@
 //go:build !mutants
 
-package node
+package origin
 
 // The planted faults, all off; see mutants_on.go.
 const (

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"time"
@@ -11,11 +11,11 @@ import (
 	"github.com/filch-hpc/filch/slots"
 )
 
-// origin holds the jobs of this node's clients, from the submission to the end, and the
-// jobs taken over from a lost node. origin numbers the jobs, gathers their slots,
+// Origin holds the jobs of this node's clients, from the submission to the end, and the
+// jobs taken over from a lost node. Origin numbers the jobs, gathers their slots,
 // launches them and decides how they end. A job is in jobs exactly until the client is
 // told the job's end.
-type origin struct {
+type Origin struct {
 	*local.Self
 	*joblist
 	*numbering
@@ -51,9 +51,10 @@ type ownTasks interface {
 	TaskOf(parent filch.JobID, task uint64) *tasks.Running
 }
 
-func newOrigin(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *origin {
+// New makes the part of a node that owns the jobs of its clients.
+func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	jobs := &joblist{Self: s, jobs: make(map[filch.JobID]*job)}
-	o := &origin{
+	o := &Origin{
 		Self: s, joblist: jobs, records: m, ranks: h, tasks: w, given: make(map[filch.JobID]time.Duration),
 	}
 	o.walltime = newWalltime(s)
@@ -71,8 +72,11 @@ func newOrigin(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *origi
 	return o
 }
 
-// tickNext handles the job whose timer expires next.
-func (o *origin) tickNext(t *local.Turn) {
+// Next returns when the next timer of a job expires.
+func (o *Origin) Next() time.Duration { return o.timers.Next() }
+
+// TickNext handles the job whose timer expires next.
+func (o *Origin) TickNext(t *local.Turn) {
 	e := o.timers.Pop()
 	if j := o.jobs[e.Key.Job]; j != nil && j.due == e.At {
 		j.due = filch.Never
@@ -80,15 +84,16 @@ func (o *origin) tickNext(t *local.Turn) {
 	}
 }
 
-// tick does everything due besides the timers of single jobs.
-func (o *origin) tick(t *local.Turn) {
+// Tick does everything due besides the timers of single jobs.
+func (o *Origin) Tick(t *local.Turn) {
 	if o.attempts.renewAt <= t.Now {
 		o.attempts.renew(t)
 	}
 	o.returns.resendStepDone(t)
 }
 
-func (o *origin) deadline() time.Duration {
+// Deadline is when a timer of a job or of a smaller part is due.
+func (o *Origin) Deadline() time.Duration {
 	next := o.timers.NextValid(func(e local.Timer) bool { j := o.jobs[e.Key.Job]; return j != nil && j.due == e.At })
 	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say)
 	for i := range o.returns.owed {

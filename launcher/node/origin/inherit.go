@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 )
 
 // Inherit continues a job that this node took over.
-func (o *origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
+func (o *Origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
 	id, r := e.Info.ID, e.Resume
 	r.Request.Order = order
 	need, err := needOf(r.Request)
@@ -48,7 +48,7 @@ func (o *origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, faul
 }
 
 // inheritRun continues the launched attempt of a job that this node took over.
-func (o *origin) inheritRun(t *local.Turn, j *job, e *launcher.JobEntry) {
+func (o *Origin) inheritRun(t *local.Turn, j *job, e *launcher.JobEntry) {
 	r := e.Resume
 	r.Shared.Unsure = !r.Going // the record may be older than the gate's opening
 	o.rejoin(t, j, r, r.Shared.Done)

@@ -1,6 +1,8 @@
-package node
+package origin
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -21,4 +23,9 @@ func (s *joblist) wakeJob(j *job, at time.Duration) {
 		j.due = at
 		s.timers.Push(local.Timer{At: at, Key: slots.Key{Job: j.id}})
 	}
+}
+
+// sortedJobs returns the live jobs of this origin in the order of their ids.
+func (s *joblist) sortedJobs() []*job {
+	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *job) int { return int(a.id) - int(b.id) })
 }

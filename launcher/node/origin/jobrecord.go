@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -41,9 +41,9 @@ type kept struct {
 
 // register writes the record of a new detached job with the job's order. The job is
 // acknowledged, and begins, when the store has both.
-func (o *origin) register(t *local.Turn, j *job) {
+func (o *Origin) register(t *local.Turn, j *job) {
 	j.kept.unrecorded = true
-	j.kept.orders = int32((len(j.req.Order) + OrderPiece - 1) / OrderPiece)
+	j.kept.orders = int32((len(j.req.Order) + orderPiece - 1) / orderPiece)
 	j.clock.say = j.submitted + SayAfter
 	o.records.Commit(t, j.id, func(t *local.Turn) {
 		if o.jobs[j.id] != j || !j.kept.unrecorded {
@@ -59,17 +59,17 @@ func (o *origin) register(t *local.Turn, j *job) {
 // orderOps returns the operations that write the order of an unregistered job.
 func (j *job) orderOps() (ops []dht.Op) {
 	for i := range j.kept.orders {
-		piece := j.req.Order[int(i)*OrderPiece:]
+		piece := j.req.Order[int(i)*orderPiece:]
 		ops = append(ops, dht.Op{
 			Code: dht.OpInsert, Key: launcher.OrderKey(j.id, i), Kind: dht.KindRegister,
-			Value: piece[:min(len(piece), OrderPiece)], Durable: j.req.Durable,
+			Value: piece[:min(len(piece), orderPiece)], Durable: j.req.Durable,
 		})
 	}
 	return ops
 }
 
 // entry returns the next record of a job of this node.
-func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
+func (o *Origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
 	j.kept.seq++
 	e := &launcher.JobEntry{
 		Hop: j.kept.hop, Owner: o.Cfg.Name, Incarnation: o.Cfg.Incarnation, Seq: j.kept.seq, Info: i, Orders: j.kept.orders,
@@ -88,7 +88,7 @@ func (o *origin) entry(j *job, i launcher.JobInfo) *launcher.JobEntry {
 
 // OnRecorded watches the record of a detached job, so the owner gets a cancel that was
 // recorded while the owner did not answer.
-func (o *origin) OnRecorded(t *local.Turn, id filch.JobID, from dht.Version) {
+func (o *Origin) OnRecorded(t *local.Turn, id filch.JobID, from dht.Version) {
 	j := o.jobs[id]
 	if j == nil || !j.req.Detach || j.kept.watch != 0 {
 		return
@@ -103,7 +103,7 @@ func (o *origin) OnRecorded(t *local.Turn, id filch.JobID, from dht.Version) {
 	})
 }
 
-func (o *origin) endWatch(t *local.Turn, j *job) {
+func (o *Origin) endWatch(t *local.Turn, j *job) {
 	if j.kept.watch != 0 {
 		o.records.Unwatch(t, j.kept.watch)
 		j.kept.watch = 0
@@ -111,7 +111,7 @@ func (o *origin) endWatch(t *local.Turn, j *job) {
 }
 
 // OnUnkeepable ends a job that waits for a record the store can never keep.
-func (o *origin) OnUnkeepable(t *local.Turn, id filch.JobID, why string) {
+func (o *Origin) OnUnkeepable(t *local.Turn, id filch.JobID, why string) {
 	j := o.jobs[id]
 	switch {
 	case j == nil:
@@ -125,7 +125,7 @@ func (o *origin) OnUnkeepable(t *local.Turn, id filch.JobID, why string) {
 // OnOverruled handles the entry that counts in place of an entry written by this node,
 // and reports whether the job still belongs to this node. OnDisk is whether the disk of
 // this node has an end of the job.
-func (o *origin) OnOverruled(t *local.Turn, e *launcher.JobEntry, id filch.JobID, onDisk bool) (ours bool) {
+func (o *Origin) OnOverruled(t *local.Turn, e *launcher.JobEntry, id filch.JobID, onDisk bool) (ours bool) {
 	if j := o.jobs[id]; j != nil {
 		o.onOtherOwner(t, j, e)
 		return o.jobs[id] == j
@@ -146,7 +146,7 @@ func (d *endings) HasEnded(id filch.JobID) bool { return d.past.find(id) != nil 
 
 // RecordOf returns the record to write of a job, nil of an unknown job. Order has the
 // operations that write the order of an unregistered job.
-func (o *origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEntry, durable bool, order *[]dht.Op) {
+func (o *Origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEntry, durable bool, order *[]dht.Op) {
 	j := o.jobs[id]
 	if j == nil {
 		return nil, false, nil
@@ -159,12 +159,12 @@ func (o *origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEnt
 }
 
 // keep records the state of a job.
-func (o *origin) keep(t *local.Turn, j *job) {
+func (o *Origin) keep(t *local.Turn, j *job) {
 	o.records.Mark(t, j.id, records.WritePause)
 	t.Record(launcher.Record{Key: launcher.RecordKey(j.id), Job: o.jobRecord(j)})
 }
 
-func (o *origin) jobRecord(j *job) *launcher.JobRecord {
+func (o *Origin) jobRecord(j *job) *launcher.JobRecord {
 	r := &launcher.JobRecord{
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
 		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Losses: j.clock.losses},
@@ -235,8 +235,8 @@ func (j *job) participantRecords() (gone []launcher.Record) {
 	return gone
 }
 
-// OrderPiece is the size of the pieces of an order, each in a record of its own.
-const OrderPiece = 128 << 10
+// orderPiece is the size of the pieces of an order, each in a record of its own.
+const orderPiece = 128 << 10
 
 // maxEarlier bounds the remembered nodes of earlier attempts.
 const maxEarlier = 256

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -197,9 +197,9 @@ func (u *unsent) losesSlots(from filch.NodeName, m *launcher.Grant) bool {
 func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 	r, nodes := j.run, j.run.launch.Nodes
 	for i := range r.participants {
-		r.participants[i].again = t.Now + RepeatMin
+		r.participants[i].again = t.Now + repeatMin
 	}
-	r.at.again = t.Now + RepeatMin
+	r.at.again = t.Now + repeatMin
 	if loan != nil {
 		r.participants[0].again, r.at.again = filch.Never, filch.Never
 		a.ranks.TakePart(t, &r.launch, 0, *loan, true)
@@ -207,7 +207,7 @@ func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 		t.Send(nodes[0].Node, &launcher.Dispatch{Launch: r.launch, Index: 0, Go: len(nodes) == 1})
 	}
 	if a.remote(nodes) {
-		a.renewAt = min(a.renewAt, t.Now+RenewEvery)
+		a.renewAt = min(a.renewAt, t.Now+renewEvery)
 	}
 	a.wakeJob(j, j.deadline())
 }
@@ -314,20 +314,20 @@ func (a *attempts) tellStarted(t *local.Turn, j *job) {
 	a.origin.tell(t, j, launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited})
 }
 
-// GoStraight is the maximum number of nodes to which the origin sends Proceed directly;
+// goStraight is the maximum number of nodes to which the origin sends Proceed directly;
 // with more nodes, Proceed goes down the tree of launches.
-const GoStraight = 64
+const goStraight = 64
 
 func (a *attempts) sendProceed(t *local.Turn, j *job) {
 	r := j.run
-	tree := len(r.participants) > GoStraight
+	tree := len(r.participants) > goStraight
 	for i := range r.participants {
-		r.participants[i].again, r.participants[i].wait = t.Now+RepeatMin, RepeatMin
+		r.participants[i].again, r.participants[i].wait = t.Now+repeatMin, repeatMin
 		if i == 0 || !tree {
 			t.Send(r.launch.Nodes[i].Node, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i), Tree: tree})
 		}
 	}
-	r.at.again = t.Now + RepeatMin
+	r.at.again = t.Now + repeatMin
 	r.at.prepare = t.Now + launcher.PrepareWait
 }
 
@@ -422,7 +422,7 @@ func (a *attempts) repeatOne(t *local.Turn, j *job, i int) {
 	if s.sigs < int32(len(r.sigs)) {
 		a.sendSignals(t, j, i)
 	}
-	s.wait = min(max(2*s.wait, RepeatMin), RepeatMax)
+	s.wait = min(max(2*s.wait, repeatMin), RepeatMax)
 	s.again = t.Now + s.wait
 }
 
@@ -434,7 +434,7 @@ func (a *attempts) renew(t *local.Turn) {
 		if j.run == nil || !a.remote(j.run.launch.Nodes) {
 			continue
 		}
-		a.renewAt = t.Now + RenewEvery
+		a.renewAt = t.Now + renewEvery
 		for i := range j.run.participants {
 			s, at := &j.run.participants[i], &j.run.launch.Nodes[i]
 			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.Cfg.Name {

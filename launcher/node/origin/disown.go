@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"maps"
@@ -16,7 +16,7 @@ import (
 
 // onOtherOwner handles a record of this node's job with content of another node: a
 // request to cancel the job, a takeover or an end.
-func (o *origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
+func (o *Origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
 	if e.Owner == o.Cfg.Name && e.Incarnation == o.Cfg.Incarnation && e.Hop == j.kept.hop && !e.Ended() {
 		if e.Cancel != nil && j.kept.cancel == nil {
 			j.kept.cancel = e.Cancel
@@ -42,7 +42,7 @@ func (o *origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
 // node owns or will own: the participants report to the new owner. After HeirWait this
 // node answers again and tells late participants that the job is over, in case the new
 // owner missed some.
-func (o *origin) giveUp(t *local.Turn, j *job) {
+func (o *Origin) giveUp(t *local.Turn, j *job) {
 	given := o.given
 	maps.DeleteFunc(given, func(_ filch.JobID, until time.Duration) bool { return until <= t.Now })
 	if j.req.Detach {
@@ -50,13 +50,13 @@ func (o *origin) giveUp(t *local.Turn, j *job) {
 	}
 }
 
-func (o *origin) gaveUp(t *local.Turn, id filch.JobID) bool {
+func (o *Origin) gaveUp(t *local.Turn, id filch.JobID) bool {
 	return t.Now < o.given[id]
 }
 
 // abandon forgets a job that another node owns now. The job's ranks on this node wait
 // for a message of the new owner.
-func (o *origin) abandon(t *local.Turn, j *job) {
+func (o *Origin) abandon(t *local.Turn, j *job) {
 	err := filch.Errorf(filch.Unavailable, "another node decides about job %d now", j.id).WithHint("filch attach %d follows it", j.id)
 	o.tell(t, j, launcher.Refused{Err: *err, Code: filch.ExitOurs})
 	t.Record(launcher.Record{Key: launcher.RecordKey(j.id)})
@@ -68,7 +68,7 @@ func (o *origin) abandon(t *local.Turn, j *job) {
 // node: the other nodes did not see this node for a while. Queries were answered with the
 // recorded end already, so the client receives the same end, and this node stops the
 // ranks of the job.
-func (o *origin) onRecordedLost(t *local.Turn, j *job, e *launcher.JobEntry) {
+func (o *Origin) onRecordedLost(t *local.Turn, j *job, e *launcher.JobEntry) {
 	end := o.endings.lostEnd(e)
 	if r := j.run; r != nil {
 		before := r.halt.level
@@ -108,7 +108,7 @@ func (d *endings) onRecordedEnd(t *local.Turn, id filch.JobID, e *launcher.JobEn
 }
 
 // disown forgets a job whose record belongs to another node.
-func (o *origin) disown(t *local.Turn, j *job) {
+func (o *Origin) disown(t *local.Turn, j *job) {
 	if j.run != nil && j.run.unsent != nil {
 		o.attempts.unlaunch(t, j)
 	}

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 
 // onRunOver ends an attempt with no rank left anywhere. The job starts again if a requeue
 // was asked for or if no rank ever began; otherwise the job is over.
-func (o *origin) onRunOver(t *local.Turn, j *job) {
+func (o *Origin) onRunOver(t *local.Turn, j *job) {
 	r := j.run
 	switch {
-	case r.gate && (j.clock.gates < MaxGates || j.step != nil):
+	case r.gate && (j.clock.gates < maxGates || j.step != nil):
 		j.clock.gates++
 		o.again(t, j)
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == launcher.CauseNodeLost && j.clock.losses < MaxAttempts-1:
@@ -25,7 +25,7 @@ func (o *origin) onRunOver(t *local.Turn, j *job) {
 		o.lostranks.requeue(t, j)
 	default:
 		if r.gate && r.cause.Kind == launcher.CauseNone {
-			r.cause = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, MaxGates)}, filch.ExitOurs}
+			r.cause = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("cannot launch job %d: %s, %d times", j.id, r.halt.reason, maxGates)}, filch.ExitOurs}
 		}
 		if r.going && !r.told && r.tally.ended > 0 {
 			o.attempts.tellStarted(t, j)
@@ -35,7 +35,7 @@ func (o *origin) onRunOver(t *local.Turn, j *job) {
 }
 
 // again starts another attempt under the same ticket.
-func (o *origin) again(t *local.Turn, j *job) {
+func (o *Origin) again(t *local.Turn, j *job) {
 	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
@@ -76,13 +76,13 @@ func (j *job) verdict() launcher.EndRecord {
 
 // finish ends a job: the client receives the end, and a bounded memory keeps the end for
 // later queries.
-func (o *origin) finish(t *local.Turn, j *job, e launcher.EndRecord) {
+func (o *Origin) finish(t *local.Turn, j *job, e launcher.EndRecord) {
 	last := launcher.Ended{Job: j.id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad}
 	o.dismiss(t, j, e, last)
 }
 
 // dismiss ends a job with the given last event.
-func (o *origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launcher.Event) {
+func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launcher.Event) {
 	o.tell(t, j, last)
 	j.state = e.State
 	info := j.info(t.Now, o.Cfg.Name, &e)
@@ -174,11 +174,11 @@ func (d *endings) heardLongAgo(c launcher.ClientID) filch.JobID {
 	return first
 }
 
-// MaxPast and MaxPastBytes bound the jobs remembered after their end; the oldest is
+// MaxPast and maxPastBytes bound the jobs remembered after their end; the oldest is
 // forgotten first.
 const (
 	MaxPast      = 2000
-	MaxPastBytes = 1 << 20
+	maxPastBytes = 1 << 20
 )
 
 // past holds the ended jobs.
@@ -205,7 +205,7 @@ func (p *past) add(i launcher.JobInfo, e launcher.EndRecord) (forgot []filch.Job
 	p.bytes += x.bytes
 	p.index[i.ID] = len(p.ring)
 	p.ring = append(p.ring, x)
-	for len(p.ring)-p.first > MaxPast || p.bytes > MaxPastBytes && len(p.ring)-p.first > 1 {
+	for len(p.ring)-p.first > MaxPast || p.bytes > maxPastBytes && len(p.ring)-p.first > 1 {
 		old := &p.ring[p.first]
 		p.bytes -= old.bytes
 		if old.info.Detached && old.info.ID != 0 {

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -79,9 +79,9 @@ func (l *gatherqueue) enter(j *job) {
 	}
 }
 
-// dequeue begins the next job in line if there is a free place, and reports whether a job
+// Dequeue begins the next job in line if there is a free place, and reports whether a job
 // began.
-func (q *gatherqueue) dequeue(t *local.Turn) bool {
+func (q *gatherqueue) Dequeue(t *local.Turn) bool {
 	for len(q.queue) > 0 && q.active+q.unsent < MaxGathers {
 		j := q.queue[0]
 		q.queue[0] = nil
@@ -139,9 +139,9 @@ func (q *gatherqueue) tickGather(t *local.Turn, j *job) {
 	q.tryLaunch(t, j)
 }
 
-// onGrant handles a Grant at the origin. If the job no longer gathers, the origin
+// OnGrant handles a Grant at the origin. If the job no longer gathers, the origin
 // releases the lease. A Grant without news asks whether the lease is still wanted.
-func (q *gatherqueue) onGrant(t *local.Turn, from filch.NodeName, m *launcher.Grant) {
+func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Grant) {
 	j := q.jobs[m.Job]
 	if j == nil || j.attempt != m.Attempt || j.gather == nil {
 		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)

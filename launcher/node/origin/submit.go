@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 // Submit handles a request of a local client. unixNS is the time of day, used only to
 // order waiting jobs. The client receives Accepted or Refused at once.
-func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
+func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
 	t := o.Turn(now, out)
 	need, err := needOf(r)
 	if err == nil && r.Parent == 0 {
@@ -55,7 +55,7 @@ func (o *origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 
 // accept makes a job of a valid request. A detached job is acknowledged, and begins,
 // after the store keeps its record.
-func (o *origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
+func (o *Origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
 	need, _ := needOf(r)
 	j := o.newJob(since, o.records.NextID(), r, need, unixNS)
 	j.seen = audience{client: client, here: true}
@@ -75,7 +75,7 @@ func (o *origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Requ
 
 // begin starts an attempt: as a step, here if there is room, else by a gather. A job
 // without a client since its launcher's restart begins when the client is back.
-func (o *origin) begin(t *local.Turn, j *job) {
+func (o *Origin) begin(t *local.Turn, j *job) {
 	switch {
 	case j.unclaimed():
 		o.keep(t, j)
@@ -99,7 +99,7 @@ func (o *origin) begin(t *local.Turn, j *job) {
 }
 
 // local launches a job that fits on this node, without a message.
-func (o *origin) local(t *local.Turn, j *job) bool {
+func (o *Origin) local(t *local.Turn, j *job) bool {
 	d := &j.need
 	if d.MinNodes > 1 || !d.Allows(o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
 		return false
@@ -121,7 +121,7 @@ func (o *origin) local(t *local.Turn, j *job) bool {
 }
 
 // claimOf returns the job's request to this node's ledger.
-func (o *origin) claimOf(j *job) slots.Ask {
+func (o *Origin) claimOf(j *job) slots.Ask {
 	return slots.Ask{
 		Key: j.key(), Ticket: j.ticket, Origin: o.Cfg.Name, Incarnation: o.Cfg.Incarnation,
 		Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,

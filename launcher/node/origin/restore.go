@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"slices"
@@ -39,7 +39,7 @@ func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 // Restore restores the records of the launcher before this launcher, before any other
 // input. The participants rejoin their launched jobs; waiting jobs ask again under their
 // old tickets. A malformed record is noted and skipped.
-func (o *origin) Restore(now time.Duration, records []launcher.Record, out *launcher.Outbox) {
+func (o *Origin) Restore(now time.Duration, records []launcher.Record, out *launcher.Outbox) {
 	t := o.Turn(now, out)
 	o.Began, o.Opens = now, now+ranks.AdoptGrace
 	o.endings.unheard, o.endings.forgets = nil, filch.Never
@@ -76,6 +76,13 @@ func (o *origin) Restore(now time.Duration, records []launcher.Record, out *laun
 	t.End()
 }
 
+// TickUnheard drops the ends of attached jobs when their clients had enough time.
+func (d *endings) TickUnheard(t *local.Turn) {
+	if d.forgets <= t.Now {
+		d.forgetUnheard(t)
+	}
+}
+
 // forgetUnheard drops the ends of attached jobs whose clients had enough time to come
 // back.
 func (d *endings) forgetUnheard(t *local.Turn) {
@@ -89,29 +96,14 @@ func (d *endings) forgetUnheard(t *local.Turn) {
 	d.unheard, d.forgets = nil, filch.Never
 }
 
-// Settled reports that every keeper of an earlier launcher was adopted or is gone, after
-// [Node.Restore]: from now on the node lends its slots.
-func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
-	t := n.self.Turn(now, out)
-	if n.self.Opens == filch.Never {
-		return
-	}
-	n.self.Opens = filch.Never
-	if !n.self.Dead {
-		n.self.Ledger.Open(now)
-	}
-	n.origin.onKeepersSettled(t)
-	n.settle(t)
-}
-
-// onKeepersSettled starts the jobs that waited for keepers to be adopted: none was.
-func (f *lostranks) onKeepersSettled(t *local.Turn) {
+// OnKeepersSettled starts the jobs that waited for keepers to be adopted: none was.
+func (f *lostranks) OnKeepersSettled(t *local.Turn) {
 	for _, j := range f.sortedJobs() {
 		f.startIfNoneLost(t, j)
 	}
 }
 
-func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launcher.ParticipantRecord) {
+func (o *Origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launcher.ParticipantRecord) {
 	if r.Ended != nil {
 		o.endings.restoreEnd(t, r)
 		return
@@ -143,19 +135,19 @@ func (o *origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 }
 
 // jobFrom makes a job of its record, for a restart and for a takeover.
-func (o *origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need) *job {
+func (o *Origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need) *job {
 	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited, j.clock.losses = r.Attempt, r.Ticket, r.Waited, r.Shared.Losses
 	j.restartWait()
 	if r.Arbiter != "" {
-		j.step = &step{arbiter: r.Arbiter, again: t.Now + RepeatMin, wait: RepeatMin, granted: len(r.Nodes) > 0}
+		j.step = &step{arbiter: r.Arbiter, again: t.Now + repeatMin, wait: repeatMin, granted: len(r.Nodes) > 0}
 	}
 	return j
 }
 
 // goOn continues a job of a record that was not launched when the record was written;
 // lost are nodes that may still have ranks of an earlier attempt.
-func (o *origin) goOn(t *local.Turn, j *job, lost []launcher.LostParticipant) {
+func (o *Origin) goOn(t *local.Turn, j *job, lost []launcher.LostParticipant) {
 	switch {
 	case j.step != nil:
 		o.askStep(t, j)
@@ -184,7 +176,7 @@ func (j *job) restartWait() {
 }
 
 // rejoin asks the participants of a launched job for their full state.
-func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.ParticipantRecord) {
+func (o *Origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.ParticipantRecord) {
 	r := o.attempts.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
 	opened := rec.Going || rec.Shared.Unsure
@@ -220,12 +212,12 @@ func (o *origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 		if s.done {
 			continue
 		}
-		s.back, s.again, s.wait = t.Now+ReadoptWait, t.Now+RepeatMin, RepeatMin
+		s.back, s.again, s.wait = t.Now+ReadoptWait, t.Now+repeatMin, repeatMin
 		r.at.again = min(r.at.again, s.again)
 		o.attempts.askReport(t, j, i)
 	}
 	if o.attempts.remote(rec.Nodes) {
-		o.attempts.renewAt = min(o.attempts.renewAt, t.Now+RenewEvery)
+		o.attempts.renewAt = min(o.attempts.renewAt, t.Now+renewEvery)
 	}
 	if r.done == int32(len(r.participants)) {
 		o.onRunOver(t, j) // the launcher died before it handled the last end

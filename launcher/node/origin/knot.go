@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"fmt"
@@ -20,17 +20,17 @@ import (
 
 // The times of looks.
 const (
-	// KnotPause is the time between the look that finds a knot and the look that
+	// knotPause is the time between the look that finds a knot and the look that
 	// confirms the knot; the nodes are not asked at the same moment.
-	KnotPause = 2 * time.Second
-	// KnotWait is how long the answer to a look may take before the look is repeated.
-	KnotWait = 30 * time.Second
-	// MaxTies bounds the ties of one node.
-	MaxTies = 1024
+	knotPause = 2 * time.Second
+	// knotWait is how long the answer to a look may take before the look is repeated.
+	knotWait = 30 * time.Second
+	// maxTies bounds the ties of one node.
+	maxTies = 1024
 )
 
 // knot looks for a knot, and refuses runs in the knot. A run is refused only when two
-// looks, at least KnotPause apart, marked the run.
+// looks, at least knotPause apart, marked the run.
 type knot struct {
 	*joblist
 	origin  refuser
@@ -58,14 +58,15 @@ func (k *knot) lookFor(t *local.Turn, j *job) {
 	}
 }
 
-func (k *knot) tickKnot(t *local.Turn) {
+// TickKnot asks all nodes for their ties when a look is due.
+func (k *knot) TickKnot(t *local.Turn) {
 	if k.at > t.Now {
 		return
 	}
 	k.at = filch.Never
 	for _, j := range k.jobs { // in any order: a single run is enough
 		if _, ok := k.waitsInside(j); ok && j.run == nil {
-			k.at, t.Out.Look = t.Now+KnotWait, true
+			k.at, t.Out.Look = t.Now+knotWait, true
 			return
 		}
 	}
@@ -125,7 +126,7 @@ func (k *knot) Ties() []launcher.Tie {
 		t.Waits, t.Clients = append(t.Waits, w), append(t.Clients, j.seen.client)
 	}
 	all = slices.DeleteFunc(all, func(t launcher.Tie) bool { return t.Room.Slots < 0 })
-	return all[:min(len(all), MaxTies)]
+	return all[:min(len(all), maxTies)]
 }
 
 // holder returns the Tie of a holder with slots on this node and clients inside. The
@@ -154,7 +155,7 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 		k.marks = nil
 		return
 	}
-	k.at, k.stuck = now+KnotPause, make(map[filch.JobID]bool)
+	k.at, k.stuck = now+knotPause, make(map[filch.JobID]bool)
 	held := int32(0)
 	for i := range tied {
 		if tied[i].Of == (launcher.Inside{}) {
@@ -166,7 +167,7 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 	}
 	k.text = fmt.Sprintf("%d slots are held by %d tasks and runs, which wait for runs that they started", held, len(tied))
 	confirmed := k.marks
-	if now < k.since+KnotPause {
+	if now < k.since+knotPause {
 		confirmed = nil
 	}
 	if len(k.marks) == 0 {
