@@ -95,7 +95,7 @@ func hiddenRestart(t *testing.T, origin, detached, forgets bool, after time.Dura
 }
 
 // One that is back while it is in touch keeps its ranks.
-func TestALeaseBeginsAnewWithAWordOfTheOrigin(t *testing.T) {
+func TestALeaseBeginsAgainWithAMessageOfTheOrigin(t *testing.T) {
 	for _, detached := range []bool{false, true} {
 		w := newNet(t, 6, 4)
 		w.behave = func(k *keeper) { k.at = 40 * sec }

@@ -9,7 +9,7 @@ import (
 
 // A launcher that has just started lends nothing, and names no holder: who waits
 // for its slots has a word for that.
-func TestAWaitForSlotsThatNobodyIsNamedFor(t *testing.T) {
+func TestAWaitForSlotsWithoutAHolder(t *testing.T) {
 	w := newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 30 * sec }
 	r := gang(4)

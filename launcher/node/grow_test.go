@@ -109,7 +109,7 @@ func (w *net) said(since int, client launcher.ClientID, what string) bool {
 
 // What cannot be added is told to the one who adds it, not to others who add to
 // the same job or wait for its end.
-func TestARefusalIsForWhoAdds(t *testing.T) {
+func TestARefusalIsForTheClientThatAdds(t *testing.T) {
 	w := newNet(t, 3, 4)
 	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
@@ -130,7 +130,7 @@ func TestARefusalIsForWhoAdds(t *testing.T) {
 
 // All who add tasks hear when their node is declared dead, and hear of the end of
 // the job all the same, as who only waits for it.
-func TestAllWhoAddHearOfTheEndOfTheirNode(t *testing.T) {
+func TestAllClientsThatAddHearOfTheEndOfTheirNode(t *testing.T) {
 	w := newNet(t, 5, 4)
 	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true

@@ -91,7 +91,7 @@ func TestATakeoverIsToldAgainToALauncherThatIsRestarted(t *testing.T) {
 
 // A participant may forget its ends only when who takes the job over knows them:
 // when a record that was begun after them is kept.
-func TestAPartIsAcknowledgedByARecordThatHasIt(t *testing.T) {
+func TestAParticipantIsAcknowledgedWhenTheRecordHasItsEnds(t *testing.T) {
 	w, id := heir(t, func(k *keeper) {
 		k.at = 4 * sec
 		if k.host.Name == "n3" {
@@ -111,7 +111,7 @@ func TestAPartIsAcknowledgedByARecordThatHasIt(t *testing.T) {
 }
 
 // The same where the store takes longer than a participant waits for an answer.
-func TestAPartIsNotAcknowledgedWhenItRepeats(t *testing.T) {
+func TestAParticipantThatRepeatsIsNotAcknowledged(t *testing.T) {
 	w, id := heir(t, func(k *keeper) { k.at = 4 * sec })
 	w.run(2 * sec)
 	w.faults.stores = func(from, to filch.NodeName) bool { return from == "n1" || to == "n1" }
@@ -223,7 +223,7 @@ func TestAJobThatWaitsForALostNodeBeginsOnce(t *testing.T) {
 }
 
 // What a job is to be started with stays as long as another node decides about it.
-func TestTheOrderStaysWithWhoTookTheJobOver(t *testing.T) {
+func TestTheOrderStaysWithTheNewOwner(t *testing.T) {
 	w := newNet(t, 7, 4)
 	w.behave = func(k *keeper) { k.at = 60 * sec }
 	for i, n := range w.names {
@@ -368,7 +368,7 @@ func TestAttemptsAreCountedOverRestarts(t *testing.T) {
 
 // A node that gave a job up for another node says nothing more about it: not that it is
 // over, and not that its ends are known.
-func TestWhoGaveAJobUpAnswersNothingForIt(t *testing.T) {
+func TestANodeThatHandedAJobOverAnswersNothingForTheJob(t *testing.T) {
 	w, id := heir(t, func(k *keeper) {
 		k.at = 4 * sec
 		if k.host.Name == "n3" {

@@ -124,7 +124,7 @@ func (n *Node) Tick(now time.Duration, out *launcher.Outbox) {
 	if n.self.Opens <= now {
 		n.Settled(now, out)
 	}
-	n.Origin.TickUnheard(t)
+	n.Origin.TickUnreceived(t)
 	for {
 		job, rank := n.Origin.Next(), n.Ranks.Next()
 		switch {

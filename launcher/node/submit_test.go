@@ -327,7 +327,7 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 			detached++
 		}
 	}
-	if n := len(w.nodes["n1"].records); n > detached+origin.MaxUnheard+1 {
+	if n := len(w.nodes["n1"].records); n > detached+origin.MaxUnreceived+1 {
 		t.Errorf("%d records are left for %d detached jobs", n, detached)
 	}
 }

@@ -34,7 +34,7 @@ type runOwner interface {
 	onRunOver(t *local.Turn, j *job)
 	again(t *local.Turn, j *job)
 	finish(t *local.Turn, j *job, e launcher.EndRecord)
-	gaveUp(t *local.Turn, id filch.JobID) bool
+	isHandedOver(t *local.Turn, id filch.JobID) bool
 	keep(t *local.Turn, j *job)
 	tell(t *local.Turn, j *job, e launcher.Event)
 }

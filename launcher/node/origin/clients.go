@@ -135,7 +135,7 @@ func (o *Origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	t := o.Turn(now, out)
 	j := o.jobs[id]
 	if j == nil {
-		return o.endings.retell(t, client, id)
+		return o.endings.sendEnd(t, client, id)
 	}
 	if j.seen.here && j.seen.client != client {
 		return filch.Errorf(filch.Busy, "cannot take job %d over: the client of the job is still connected", id)
@@ -144,7 +144,7 @@ func (o *Origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	j.seen.client, j.seen.here = client, true
 	j.clock.reclaim = filch.Never
 	o.endings.clients[client] = append(o.endings.clients[client], id)
-	o.recount(t, j, client)
+	o.sendState(t, j, client)
 	switch {
 	case !waits:
 	case o.Opens != filch.Never: // a keeper of a forgotten launch may still turn up
@@ -157,8 +157,8 @@ func (o *Origin) Reattach(now time.Duration, client launcher.ClientID, id filch.
 	return nil
 }
 
-// recount sends a client the events that describe the current state of a job.
-func (o *Origin) recount(t *local.Turn, j *job, client launcher.ClientID) {
+// sendState sends a client the events that describe the current state of a job.
+func (o *Origin) sendState(t *local.Turn, j *job, client launcher.ClientID) {
 	say := func(e launcher.Event) {
 		t.Out.Replies = append(t.Out.Replies, launcher.Reply{Client: client, Event: e})
 	}
@@ -173,8 +173,8 @@ func (o *Origin) recount(t *local.Turn, j *job, client launcher.ClientID) {
 	}
 }
 
-// retell sends a client the last event of a job that is over.
-func (d *endings) retell(t *local.Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
+// sendEnd sends a client the last event of a job that is over.
+func (d *endings) sendEnd(t *local.Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
 	p := d.past.find(id)
 	if p == nil {
 		return d.noJob(id)

@@ -30,7 +30,7 @@ func (o *Origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
 	t.Note(local.NoteWarn, j.id, o.Cfg.Name, "%s has taken the job over", e.Owner)
 	switch {
 	case !e.Ended():
-		o.giveUp(t, j)
+		o.handOver(t, j)
 	case !j.req.Detach:
 		o.onRecordedLost(t, j, e)
 		return
@@ -38,20 +38,20 @@ func (o *Origin) onOtherOwner(t *local.Turn, j *job, e *launcher.JobEntry) {
 	o.abandon(t, j)
 }
 
-// giveUp makes this node stop answering the participants of a detached job that another
+// handOver makes this node stop answering the participants of a detached job that another
 // node owns or will own: the participants report to the new owner. After HeirWait this
 // node answers again and tells late participants that the job is over, in case the new
 // owner missed some.
-func (o *Origin) giveUp(t *local.Turn, j *job) {
-	given := o.given
+func (o *Origin) handOver(t *local.Turn, j *job) {
+	given := o.handedOver
 	maps.DeleteFunc(given, func(_ filch.JobID, until time.Duration) bool { return until <= t.Now })
 	if j.req.Detach {
 		given[j.id] = t.Now + ranks.HeirWait
 	}
 }
 
-func (o *Origin) gaveUp(t *local.Turn, id filch.JobID) bool {
-	return t.Now < o.given[id]
+func (o *Origin) isHandedOver(t *local.Turn, id filch.JobID) bool {
+	return t.Now < o.handedOver[id]
 }
 
 // abandon forgets a job that another node owns now. The job's ranks on this node wait
@@ -60,7 +60,7 @@ func (o *Origin) abandon(t *local.Turn, j *job) {
 	err := filch.Errorf(filch.Unavailable, "another node decides about job %d now", j.id).WithHint("filch attach %d follows it", j.id)
 	o.tell(t, j, launcher.Refused{Err: *err, Code: filch.ExitOurs})
 	t.Record(launcher.Record{Key: launcher.RecordKey(j.id)})
-	o.disown(t, j)
+	o.forget(t, j)
 	o.ranks.AwaitHeir(t, j.id)
 }
 
@@ -69,21 +69,21 @@ func (o *Origin) abandon(t *local.Turn, j *job) {
 // recorded end already, so the client receives the same end, and this node stops the
 // ranks of the job.
 func (o *Origin) onRecordedLost(t *local.Turn, j *job, e *launcher.JobEntry) {
-	end := o.endings.lostEnd(e)
+	end := o.endings.endOfLost(e)
 	if r := j.run; r != nil {
 		before := r.halt.level
 		o.attempts.halt(t, j, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait), end.Cause.Text)
 		if r.halt.level == before {
-			o.attempts.haltAgain(t, j)
+			o.attempts.resendHalt(t, j)
 		}
 	}
 	o.tell(t, j, launcher.Ended{Job: j.id, State: end.State, Code: end.Code, Cause: end.Cause})
 	o.endings.remember(t, j, e.Told(), end)
-	o.disown(t, j)
+	o.forget(t, j)
 	o.returns.returnSlots(t, j)
 }
 
-func (d *endings) lostEnd(e *launcher.JobEntry) launcher.EndRecord {
+func (d *endings) endOfLost(e *launcher.JobEntry) launcher.EndRecord {
 	return launcher.EndRecord{State: filch.Lost, Code: *e.Info.Code, Cause: launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: d.Cfg.Name, Text: e.Info.Cause}}
 }
 
@@ -97,18 +97,18 @@ func (d *endings) onRecordedEnd(t *local.Turn, id filch.JobID, e *launcher.JobEn
 	if !attached || !e.Ended() {
 		return
 	}
-	end := d.lostEnd(e)
+	end := d.endOfLost(e)
 	for _, old := range d.past.add(e.Told(), end) {
 		t.Record(launcher.Record{Key: launcher.RecordKey(old)})
 	}
-	if slices.Contains(d.unheard, id) {
+	if slices.Contains(d.unreceived, id) {
 		r := &launcher.JobRecord{Job: id, Attempt: e.Info.Attempt, Size: e.Info.Ranks, State: end.State, Ended: &end, Request: launcher.Request{Name: e.Info.Name}}
 		t.Record(launcher.Record{Key: launcher.RecordKey(id), Job: r})
 	}
 }
 
-// disown forgets a job whose record belongs to another node.
-func (o *Origin) disown(t *local.Turn, j *job) {
+// forget forgets a job whose record belongs to another node.
+func (o *Origin) forget(t *local.Turn, j *job) {
 	if j.run != nil && j.run.unsent != nil {
 		o.attempts.unlaunch(t, j)
 	}

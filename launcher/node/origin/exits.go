@@ -29,14 +29,14 @@ func (a *attempts) OnProgress(t *local.Turn, from filch.NodeName, m *launcher.Pr
 	j := a.jobs[m.Job]
 	if j == nil || !j.isOf(from, m) {
 		a.lost.onUnknownAttempt(t, j, from, m)
-		a.progressOfNone(t, from, m)
+		a.answerUnknown(t, from, m)
 		return
 	}
 	r, s := j.run, &j.run.participants[m.Index]
 	final := m.Phase >= launcher.PhaseDone
 	if s.done {
 		if !s.owed { // else the acknowledgement follows the store
-			a.progressOfNone(t, from, m)
+			a.answerUnknown(t, from, m)
 		}
 		return
 	}
@@ -89,10 +89,10 @@ func (j *job) isOf(from filch.NodeName, m *launcher.Progress) bool {
 	return at.Node == from && at.Lease == m.Lease
 }
 
-// progressOfNone answers a participant of an attempt that is over: the origin
+// answerUnknown answers a participant of an attempt that is over: the origin
 // acknowledges the ends without counting the ends, and halts the ranks.
-func (a *attempts) progressOfNone(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
-	if from != a.Cfg.Name && (a.origin.gaveUp(t, m.Job) || m.Phase >= launcher.PhaseDone && a.records.EndUnkept(m.Job)) {
+func (a *attempts) answerUnknown(t *local.Turn, from filch.NodeName, m *launcher.Progress) {
+	if from != a.Cfg.Name && (a.origin.isHandedOver(t, m.Job) || m.Phase >= launcher.PhaseDone && a.records.EndUnkept(m.Job)) {
 		return
 	}
 	if m.Phase >= launcher.PhaseDone || len(m.Ends) > 0 {
@@ -219,7 +219,7 @@ func (a *attempts) onParticipantOver(t *local.Turn, j *job, i int, m *launcher.P
 	a.countDone(r, s, m.Phase)
 	switch {
 	case m.Phase == launcher.PhaseRefused && m.Cause == launcher.CauseNone:
-		a.regate(t, j, m.Err.Text)
+		a.launchAgain(t, j, m.Err.Text)
 	case m.Cause != launcher.CauseNone:
 		r.tally.refs++
 		cause := launcher.Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
@@ -262,7 +262,7 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 	a.countDone(r, s, launcher.PhaseRefused)
 	a.recordDone(t, j, i)
 	if !r.going {
-		a.regate(t, j, why)
+		a.launchAgain(t, j, why)
 		return
 	}
 	k := launcher.CountRanks(r.launch.Nodes[i].Ranks) - s.have + s.told
@@ -286,9 +286,9 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 	a.end(t, j, v.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 }
 
-// regate stops an attempt that failed behind the gate without a fault of the ranks, so
+// launchAgain stops an attempt that failed behind the gate without a fault of the ranks, so
 // the job is launched again.
-func (a *attempts) regate(t *local.Turn, j *job, why string) {
+func (a *attempts) launchAgain(t *local.Turn, j *job, why string) {
 	r := j.run
 	if r.halt.level > 0 {
 		return
@@ -351,10 +351,10 @@ func (a *attempts) halt(t *local.Turn, j *job, sig int32, grace time.Duration, r
 	a.wakeJob(j, j.deadline())
 }
 
-// haltAgain resends the current order to all participants before the origin forgets the
+// resendHalt resends the current order to all participants before the origin forgets the
 // run and resends nothing more. Otherwise a keeper adopted after the first order would
 // run on: a participant whose origin is the same node has no lease to run out.
-func (a *attempts) haltAgain(t *local.Turn, j *job) {
+func (a *attempts) resendHalt(t *local.Turn, j *job) {
 	for i := range j.run.participants {
 		if !j.run.participants[i].done {
 			a.sendHalt(t, j, i)

@@ -99,7 +99,7 @@ func (e *explainer) missing(j *job) string {
 	}
 	if by := e.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
-	} else if unsaid := e.unsaid(j); len(unsaid) > 0 {
+	} else if unsaid := e.silentLenders(j); len(unsaid) > 0 {
 		text += ": " + launcher.ListNames(unsaid) + " did not report yet which jobs have the slots there"
 	}
 	if e.knot.stuck[j.id] {
@@ -114,8 +114,8 @@ func (e *explainer) missing(j *job) string {
 	return text
 }
 
-// unsaid returns the lenders that have not named the job with the missing slots.
-func (e *explainer) unsaid(j *job) (nodes []filch.NodeName) {
+// silentLenders returns the lenders that have not named the job with the missing slots.
+func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 	for _, s := range j.gather.Seats(e.Members.Len()) {
 		if s.Last.Held < s.Limit && s.Last.Holder == 0 {
 			nodes = append(nodes, s.Node)
@@ -187,7 +187,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		x.Phase, x.Text = "wait", e.missing(j)
 	}
 	if need := e.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
-		x.Text += "; " + habitText(&j.req, j.need.Ranks, need) + ", so the job gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": after that it could not finish"
+		x.Text += "; " + durationText(&j.req, j.need.Ranks, need) + ", so the job gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": after that it could not finish"
 	}
 	return x, nil
 }

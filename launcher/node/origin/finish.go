@@ -107,8 +107,8 @@ type endings struct {
 	// Of live jobs, and of ended jobs whose end the client may not have received.
 	clients map[launcher.ClientID][]filch.JobID
 	// Ended under the launcher before, and their clients may not know.
-	unheard []filch.JobID
-	forgets time.Duration // when unheard is given up
+	unreceived []filch.JobID
+	forgets    time.Duration // when unreceived is given up
 }
 
 // entryWriter makes the entry for the record of a job.
@@ -127,15 +127,15 @@ func (d *endings) remember(t *local.Turn, j *job, info launcher.JobInfo, e launc
 		d.keepEnd(t, j, e)
 	case j.clock.reclaim != filch.Never:
 		d.keepEnd(t, j, e)
-		d.unheard, d.forgets = append(d.unheard, j.id), t.Now+ReclaimWait
+		d.unreceived, d.forgets = append(d.unreceived, j.id), t.Now+ReclaimWait
 	default:
 		t.Record(launcher.Record{Key: launcher.RecordKey(j.id)})
 	}
 }
 
-// MaxUnheard bounds the ended jobs of a client whose records are kept in case the
+// MaxUnreceived bounds the ended jobs of a client whose records are kept in case the
 // launcher dies before the client received their ends.
-const MaxUnheard = 16
+const MaxUnreceived = 16
 
 // dropClient forgets the client of a job. The client of an attached job may not have
 // received the end yet: the record of the end is removed with the client, or after enough
@@ -143,7 +143,7 @@ const MaxUnheard = 16
 func (d *endings) dropClient(t *local.Turn, j *job) {
 	c, drop := j.seen.client, j.id
 	if j.seen.here && !j.req.Detach {
-		drop = d.heardLongAgo(c)
+		drop = d.oldestReceived(c)
 		if drop == 0 {
 			return
 		}
@@ -157,8 +157,8 @@ func (d *endings) dropClient(t *local.Turn, j *job) {
 	d.clients[c] = ids
 }
 
-// heardLongAgo returns the first of a client's ended jobs when there are too many.
-func (d *endings) heardLongAgo(c launcher.ClientID) filch.JobID {
+// oldestReceived returns the first of a client's ended jobs when there are too many.
+func (d *endings) oldestReceived(c launcher.ClientID) filch.JobID {
 	first, k := filch.JobID(0), 0
 	for _, id := range d.clients[c] {
 		if d.jobs[id] == nil {
@@ -168,7 +168,7 @@ func (d *endings) heardLongAgo(c launcher.ClientID) filch.JobID {
 			}
 		}
 	}
-	if k <= MaxUnheard {
+	if k <= MaxUnreceived {
 		return 0
 	}
 	return first

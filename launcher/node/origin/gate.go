@@ -35,6 +35,6 @@ func (a *attempts) decideGate(t *local.Turn, j *job) {
 	case r.lost: // ranks may have started on the lost nodes only
 		a.end(t, j, r.cause.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 	default:
-		a.regate(t, j, "a participant gave up behind the gate")
+		a.launchAgain(t, j, "a participant gave up behind the gate")
 	}
 }

@@ -142,7 +142,7 @@ func (o *Origin) startTimeout(t *local.Turn, j *job) {
 	}
 	why := ""
 	if need := o.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 {
-		why = ", and a job that starts now could not finish: " + habitText(&j.req, j.need.Ranks, need)
+		why = ", and a job that starts now could not finish: " + durationText(&j.req, j.need.Ranks, need)
 	}
 	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, launcher.ShortTime(j.req.Patient), why).
 		WithHint("%s", o.explainer.missing(j))

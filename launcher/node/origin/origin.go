@@ -32,7 +32,7 @@ type Origin struct {
 	ranks   ownRanks
 	tasks   ownTasks
 
-	given map[filch.JobID]time.Duration // jobs given up for another node
+	handedOver map[filch.JobID]time.Duration // jobs given up for another node
 }
 
 // ownRanks is the interface of the origin to this node's own part in attempts, besides
@@ -55,7 +55,7 @@ type ownTasks interface {
 func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	jobs := &joblist{Self: s, jobs: make(map[filch.JobID]*job)}
 	o := &Origin{
-		Self: s, joblist: jobs, records: m, ranks: h, tasks: w, given: make(map[filch.JobID]time.Duration),
+		Self: s, joblist: jobs, records: m, ranks: h, tasks: w, handedOver: make(map[filch.JobID]time.Duration),
 	}
 	o.walltime = newWalltime(s)
 	o.returns = &returns{Self: s}

@@ -130,7 +130,7 @@ func (a *attempts) OnPeerReborn(t *local.Turn, p local.Peer) {
 func (o *Origin) OnDeclaredDead(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
 		if j.req.Detach && j.kept.seq > 0 {
-			o.giveUp(t, j)
+			o.handOver(t, j)
 			o.abandon(t, j) // another node has the job, or will
 			continue
 		}
@@ -146,7 +146,7 @@ func (o *Origin) OnDeclaredDead(t *local.Turn) {
 		}
 		if o.jobs[j.id] == j && j.run == r && !r.going {
 			// No rank ran: the attempt can begin again.
-			o.attempts.regate(t, j, o.lostText())
+			o.attempts.launchAgain(t, j, o.lostText())
 			o.attempts.advance(t, j)
 		} else if o.jobs[j.id] == j && j.run == r {
 			c := launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: o.Cfg.Name, Text: o.lostText()}

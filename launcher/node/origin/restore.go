@@ -28,7 +28,7 @@ func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 	d.past.add(i, *r.Ended)
 	switch {
 	case !r.Request.Detach:
-		d.unheard = append(d.unheard, r.Job)
+		d.unreceived = append(d.unreceived, r.Job)
 		d.forgets = t.Now + ReclaimWait
 	case !r.Shared.Kept:
 		d.records.MarkEnd(t, d.origin.entry(j, i))
@@ -42,7 +42,7 @@ func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 func (o *Origin) Restore(now time.Duration, records []launcher.Record, out *launcher.Outbox) {
 	t := o.Turn(now, out)
 	o.Began, o.Opens = now, now+ranks.AdoptGrace
-	o.endings.unheard, o.endings.forgets = nil, filch.Never
+	o.endings.unreceived, o.endings.forgets = nil, filch.Never
 	if !mutantRestoreOpen {
 		o.Ledger.Shut()
 	}
@@ -76,24 +76,24 @@ func (o *Origin) Restore(now time.Duration, records []launcher.Record, out *laun
 	t.End()
 }
 
-// TickUnheard drops the ends of attached jobs when their clients had enough time.
-func (d *endings) TickUnheard(t *local.Turn) {
+// TickUnreceived drops the ends of attached jobs when their clients had enough time.
+func (d *endings) TickUnreceived(t *local.Turn) {
 	if d.forgets <= t.Now {
-		d.forgetUnheard(t)
+		d.forgetUnreceived(t)
 	}
 }
 
-// forgetUnheard drops the ends of attached jobs whose clients had enough time to come
+// forgetUnreceived drops the ends of attached jobs whose clients had enough time to come
 // back.
-func (d *endings) forgetUnheard(t *local.Turn) {
+func (d *endings) forgetUnreceived(t *local.Turn) {
 	if d.forgets <= t.Now-stoodStill {
 		d.forgets = t.Now + ReclaimWait
 		return
 	}
-	for _, id := range d.unheard {
+	for _, id := range d.unreceived {
 		t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 	}
-	d.unheard, d.forgets = nil, filch.Never
+	d.unreceived, d.forgets = nil, filch.Never
 }
 
 // OnKeepersSettled starts the jobs that waited for keepers to be adopted: none was.
@@ -205,7 +205,7 @@ func (o *Origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 		r.cause = verdict{rec.Cause, rec.Code}
 		o.attempts.halt(t, j, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait), rec.Cause.Text)
 	} else if !opened && r.done > 0 {
-		o.attempts.regate(t, j, "a participant gave up behind the gate")
+		o.attempts.launchAgain(t, j, "a participant gave up behind the gate")
 	}
 	for i := range r.participants {
 		s := &r.participants[i]

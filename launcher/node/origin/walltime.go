@@ -66,7 +66,7 @@ func (w *walltime) fitWalltime(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	}
 	wait := w.Cfg.Walltime.End - policy.EndMargin - need - t.Now
 	if wait < 0 {
-		return filch.Errorf(filch.Busy, "cannot finish: %s, and the nodes are taken away in %s", habitText(r, ranks, need),
+		return filch.Errorf(filch.Busy, "cannot finish: %s, and the nodes are taken away in %s", durationText(r, ranks, need),
 			clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
 			WithHint("nothing was started; set the time of the job with -t LIMIT, or use limits only with filch up --learn=false")
 	}
@@ -110,8 +110,8 @@ func (o *Origin) giveUpLate(t *local.Turn, j *job) bool {
 	return err != nil
 }
 
-// habitText says how long other runs took.
-func habitText(r *launcher.Request, ranks int32, took time.Duration) string {
+// durationText says how long other runs took.
+func durationText(r *launcher.Request, ranks int32, took time.Duration) string {
 	on := "1 rank"
 	if ranks != 1 {
 		on = fmt.Sprintf("%d ranks", ranks)

@@ -53,12 +53,12 @@ func (p *participant) acceptsFrom(from filch.NodeName) bool {
 	return p.flags.hop == 0 || from == p.launch.Origin || mutantHopless
 }
 
-// inherits reports whether a participant is kept for the node that takes the job over.
-func (p *participant) inherits() bool { return p.handsOn() && !p.over() }
+// waitsForHeir reports whether a participant is kept for the node that takes the job over.
+func (p *participant) waitsForHeir() bool { return p.hasHeir() && !p.over() }
 
-// handsOn reports whether another node takes the job of a participant over when the
+// hasHeir reports whether another node takes the job of a participant over when the
 // origin is dead.
-func (p *participant) handsOn() bool { return p.launch.Detach }
+func (p *participant) hasHeir() bool { return p.launch.Detach }
 
 // inTouch reports whether this node sees most of the other nodes. A node restarted under
 // ranks of detached jobs must also know the roster.
@@ -100,7 +100,7 @@ func (h *Ranks) endCutOff(t *local.Turn) {
 		return
 	}
 	for _, p := range h.sorted() {
-		if p.inherits() && p.level == 0 {
+		if p.waitsForHeir() && p.level == 0 {
 			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "cut off from most nodes for %s: ending the ranks here", CutoffTerm)
 			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "%s was cut off from most nodes for %s", h.Cfg.Name, CutoffTerm)}
 			h.stop(t, p, launcher.SigTerm, p.launch.KillWait, "this node is cut off from most others")
@@ -139,7 +139,7 @@ func (h *Ranks) OnOriginDead(t *local.Turn, name filch.NodeName) {
 		if q.launch.Origin != name {
 			continue
 		}
-		if q.inherits() || q.over() && q.handsOn() {
+		if q.waitsForHeir() || q.over() && q.hasHeir() {
 			// A finished participant waits too: only this node may know how its ranks
 			// ended.
 			q.again, q.pull, q.until = filch.Never, filch.Never, t.Now+HeirWait

@@ -88,7 +88,7 @@ func (h *Ranks) onKeeperReady(t *local.Turn, p *participant, ev launcher.KeeperR
 		// Started without a gate, or the gate was opened early.
 		p.phase = launcher.PhasePrepared
 		if len(p.launch.Nodes) > 1 {
-			h.goAhead(t, p)
+			h.startRanks(t, p)
 		}
 	default:
 		h.setPhase(t, p, launcher.PhasePrepared)

@@ -30,7 +30,7 @@ func (h *Ranks) Lease(now time.Duration, i filch.Ident) (left time.Duration, kno
 func (h *Ranks) lease(now time.Duration, p *participant) time.Duration {
 	end := p.until
 	switch i := h.Members.Find(p.launch.Origin); {
-	case p.handsOn():
+	case p.hasHeir():
 		if end = h.cutoff.at; h.inTouch() || h.cutoff.cut == filch.Never {
 			return leaseInTouch
 		} else if end == filch.Never {
@@ -54,7 +54,7 @@ func (h *Ranks) resume(t *local.Turn, p *participant, left time.Duration) {
 	}
 	switch {
 	case left <= 0:
-	case !p.handsOn():
+	case !p.hasHeir():
 		p.until, p.pull = min(p.until, t.Now+left), min(p.pull, t.Now+PullEvery)
 	default:
 		f := &h.cutoff

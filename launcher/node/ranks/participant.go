@@ -252,11 +252,11 @@ func (h *Ranks) OnProceed(t *local.Turn, m *launcher.Proceed) {
 	}
 	p.flags.open = true
 	if p.phase == launcher.PhasePrepared && p.level == 0 {
-		h.goAhead(t, p)
+		h.startRanks(t, p)
 	}
 }
 
-func (h *Ranks) goAhead(t *local.Turn, p *participant) {
+func (h *Ranks) startRanks(t *local.Turn, p *participant) {
 	h.Ledger.Run(p.key, p.lease)
 	t.Deed(launcher.Deed{Ident: p.launch.Ident, Kind: launcher.DeedGo})
 }
@@ -418,7 +418,7 @@ func (h *Ranks) tickParticipant(t *local.Turn, p *participant) {
 				return
 			}
 			p.until = t.Now + GiveUp
-		} else if p.inherits() && h.originMayReturn(p) {
+		} else if p.waitsForHeir() && h.originMayReturn(p) {
 			p.until, p.pull = t.Now+PullEvery, t.Now // pull again, each time
 		} else if p.level == 0 {
 			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "no message from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)

@@ -46,7 +46,7 @@ type recordwriter struct {
 
 	at    time.Duration
 	due   map[filch.JobID]*draft
-	line  []filch.JobID // in the order in which they fell due
+	queue []filch.JobID // in the order in which they fell due
 	ended int           // drafts of ended jobs
 
 	attached []filch.JobID // ended attached jobs with a record, oldest first
@@ -56,7 +56,7 @@ type recordwriter struct {
 type draft struct {
 	last    *launcher.JobEntry  // of an ended job; nil: taken from the job when written
 	end     *launcher.JobRecord // on the disk, of an ended detached job
-	lined   bool
+	queued  bool
 	flying  bool
 	changed bool // since the last send
 	then    []onKept
@@ -100,9 +100,9 @@ func (b *recordwriter) draft(id filch.JobID) *draft {
 }
 
 func (b *recordwriter) push(at time.Duration, id filch.JobID, d *draft) {
-	if !d.lined && !d.flying {
-		d.lined = true
-		b.line = append(b.line, id)
+	if !d.queued && !d.flying {
+		d.queued = true
+		b.queue = append(b.queue, id)
 	}
 	b.at = min(b.at, at)
 }
@@ -125,7 +125,7 @@ func (b *recordwriter) MarkEnd(t *local.Turn, e *launcher.JobEntry) {
 	}
 	b.push(t.Now+wait, e.Info.ID, d)
 	if b.ended > MaxDrafts {
-		b.shed()
+		b.dropOldestEnd()
 	}
 }
 
@@ -147,12 +147,12 @@ func (b *recordwriter) EndUnkept(id filch.JobID) bool {
 	return d != nil && d.last != nil && d.last.Info.Detached
 }
 
-// shed drops the oldest end of an attached job not being written.
-func (b *recordwriter) shed() {
-	for i, id := range b.line {
+// dropOldestEnd drops the oldest end of an attached job not being written.
+func (b *recordwriter) dropOldestEnd() {
+	for i, id := range b.queue {
 		if d := b.due[id]; d != nil && d.last != nil && !d.last.Info.Detached {
 			delete(b.due, id)
-			b.line = slices.Delete(b.line, i, i+1)
+			b.queue = slices.Delete(b.queue, i, i+1)
 			b.ended--
 			return
 		}
@@ -165,18 +165,18 @@ func (b *recordwriter) writeDrafts(t *local.Turn) {
 	var ops []dht.Op
 	var ids []filch.JobID
 	size := 0
-	for len(b.line) > 0 {
-		id := b.line[0]
+	for len(b.queue) > 0 {
+		id := b.queue[0]
 		if len(ops) >= writeBatch || size > writeBytes {
 			b.sendDrafts(t, ops, ids)
 			ops, ids, size = nil, nil, 0
 		}
-		b.line = b.line[1:]
+		b.queue = b.queue[1:]
 		d := b.due[id]
 		if d == nil {
 			continue
 		}
-		d.lined = false
+		d.queued = false
 		op, order, ok := b.draftOp(t, id, d)
 		if !ok {
 			delete(b.due, id)
@@ -194,7 +194,7 @@ func (b *recordwriter) writeDrafts(t *local.Turn) {
 		ops, ids = append(ops, op), append(ids, id)
 		size += len(op.Value)
 	}
-	if b.line = nil; len(ops) > 0 {
+	if b.queue = nil; len(ops) > 0 {
 		b.sendDrafts(t, ops, ids)
 	}
 }

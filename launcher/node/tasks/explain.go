@@ -84,9 +84,9 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum)
 	case c.Running > 0:
 		return e.runningText(c, s) + e.openingText(s), false
 	case c.Ready > 0 && s.Opening > 0:
-		return tasksDo(c.Ready, "is", "are") + " ready" + e.openingText(s), false
+		return countTasks(c.Ready, "is", "are") + " ready" + e.openingText(s), false
 	case c.Ready > 0 && s.Late >= int64(c.Ready):
-		return tasksDo(c.Ready, "is", "are") + " ready", true
+		return countTasks(c.Ready, "is", "are") + " ready", true
 	case c.Ready > 0:
 		return e.readyText(c.Ready)
 	case len(rec.After) > 0 && c.Waiting == c.Total:
@@ -113,7 +113,7 @@ func (e *explainer) openingText(s *TasksSum) string {
 }
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
-	text := fmt.Sprintf("%s, %d %s ready", tasksDo(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
+	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
 	}
@@ -130,7 +130,7 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
 // true if no node takes work.
 func (e *explainer) readyText(ready int32) (text string, stuck bool) {
 	drained, all := e.Drained()
-	if text = tasksDo(ready, "is", "are") + " ready"; all {
+	if text = countTasks(ready, "is", "are") + " ready"; all {
 		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends a drain", true
 	}
 	text += plural(ready, " and waits for slots", " and wait for slots")
@@ -155,9 +155,9 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Tasks
 		return fmt.Sprintf("%s, the leader of the job, is dead: another node takes over its %d unfinished tasks", lead.Node, c.Waiting)
 	}
 	if len(s.Silent) > 0 {
-		return fmt.Sprintf("%s waiting, and %s did not answer", tasksDo(c.Waiting, "is", "are"), launcher.ListNames(s.Silent))
+		return fmt.Sprintf("%s waiting, and %s did not answer", countTasks(c.Waiting, "is", "are"), launcher.ListNames(s.Silent))
 	}
-	return tasksDo(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
+	return countTasks(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
 }
 
 // goneTasksText says how tasks go on after nodes are gone; "" if no node is gone.
@@ -175,8 +175,8 @@ func (e *explainer) goneTasksText() string {
 		"wait until the launcher is back, or the node counts as dead, 5 s after its last heartbeat"
 }
 
-// tasksDo says how many tasks do something: "1 task runs", "2 tasks run".
-func tasksDo(n int32, one, more string) string {
+// countTasks says how many tasks do something: "1 task runs", "2 tasks run".
+func countTasks(n int32, one, more string) string {
 	return fmt.Sprintf("%d %s %s", n, plural(n, "task", "tasks"), plural(n, one, more))
 }
 

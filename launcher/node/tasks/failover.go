@@ -23,7 +23,7 @@ func (w *Tasks) begin() {
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
 		Group: w.Cfg.Group, Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit,
 	})
-	w.out, w.room, w.drains, w.late, w.naps = mtc.Out{}, filch.Room{}, false, nil, nil
+	w.out, w.room, w.drains, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials = make(map[uint64]uint64)
 	clear(w.watches)
 }
@@ -40,11 +40,11 @@ func (w *Tasks) EndAll(t *local.Turn) {
 		}
 		t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial})
 	}
-	for _, nap := range w.naps {
-		w.Ledger.EndTask(t.Now, w.runs[nap.run].Loan, false)
-		delete(w.runs, nap.run)
+	for _, sleep := range w.sleeps {
+		w.Ledger.EndTask(t.Now, w.runs[sleep.run].Loan, false)
+		delete(w.runs, sleep.run)
 	}
-	w.naps, w.late = nil, nil
+	w.sleeps, w.late = nil, nil
 }
 
 // OnReborn starts another life after the node was declared dead: other nodes own the
@@ -53,10 +53,10 @@ func (w *Tasks) OnReborn(t *local.Turn) {
 	for _, tag := range slices.Sorted(maps.Values(w.watches)) {
 		w.records.Unwatch(t, tag)
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.unsaid)) {
+	for _, id := range slices.Sorted(maps.Keys(w.pending)) {
 		err := filch.Errorf(filch.Unavailable, "%s was declared dead before all of job %d was recorded", w.Cfg.Name, id).
 			WithHint("filch info %d shows whether the job exists", id)
-		u := w.unsaid[id]
+		u := w.pending[id]
 		if u.accept {
 			for _, c := range w.follow[id] {
 				w.refuseTasks(t, c, id, err)
@@ -68,10 +68,10 @@ func (w *Tasks) OnReborn(t *local.Turn) {
 			w.refuseAdded(t, a.client, id, a.token, err)
 		}
 	}
-	clear(w.unsaid)
+	clear(w.pending)
 	clear(w.partial) // the nodes keeping these jobs going now cancel them
 	w.resumesEnd()
-	w.ruling.at = t.Now
+	w.policy.at = t.Now
 	w.begin()
 	for i := range w.Members.Len() {
 		w.OnMember(t, *w.Members.At(int32(i)))
@@ -92,8 +92,8 @@ func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
 // Tick does everything due in the tasks.
 func (w *Tasks) Tick(t *local.Turn) {
 	w.burst = 0
-	for len(w.naps) > 0 && w.naps[0].due <= t.Now {
-		w.taskEnded(t, w.naps.Pop().run, mtc.End{State: filch.OK}, false)
+	for len(w.sleeps) > 0 && w.sleeps[0].due <= t.Now {
+		w.taskEnded(t, w.sleeps.Pop().run, mtc.End{State: filch.OK}, false)
 	}
 	if w.core.Deadline() <= t.Now {
 		w.ready(t).Tick(t.Now, &w.out)
@@ -101,7 +101,7 @@ func (w *Tasks) Tick(t *local.Turn) {
 	if w.earlyAt <= t.Now {
 		w.startEarly(t)
 	}
-	if w.ruling.at <= t.Now {
+	if w.policy.at <= t.Now {
 		w.readPolicy(t)
 	}
 	if w.mirror.at <= t.Now {
@@ -111,9 +111,9 @@ func (w *Tasks) Tick(t *local.Turn) {
 
 // Deadline is when Tick is due.
 func (w *Tasks) Deadline() time.Duration {
-	d := min(w.core.Deadline(), w.earlyAt, w.ruling.at, w.mirror.at)
-	if len(w.naps) > 0 {
-		d = min(d, w.naps[0].due)
+	d := min(w.core.Deadline(), w.earlyAt, w.policy.at, w.mirror.at)
+	if len(w.sleeps) > 0 {
+		d = min(d, w.sleeps[0].due)
 	}
 	return d
 }
@@ -127,9 +127,9 @@ func (w *Tasks) Unfollow(t *local.Turn, client launcher.ClientID) {
 			w.core.Unfollow(id, &w.out)
 		}
 	}
-	for id, u := range w.unsaid { // any order: each job by itself
+	for id, u := range w.pending { // any order: each job by itself
 		u.adding = slices.DeleteFunc(slices.Clone(u.adding), func(a adding) bool { return a.client == client })
-		w.waitsFor(id, u)
+		w.setPending(id, u)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.partial)) {
 		if w.partial[id].client == client {
@@ -149,11 +149,11 @@ func (w *Tasks) cancelPartial(t *local.Turn, id filch.JobID) {
 	w.ready(t).Cancel(t.Now, id, &w.out)
 }
 
-// nap is a sleeping built-in task.
-type nap struct {
+// sleep is a sleeping built-in task.
+type sleep struct {
 	due time.Duration
 	run uint64 // the task's serial
 }
 
 // Before reports whether a ends before b.
-func (a *nap) Before(b *nap) bool { return a.due < b.due || a.due == b.due && a.run < b.run }
+func (a *sleep) Before(b *sleep) bool { return a.due < b.due || a.due == b.due && a.run < b.run }

@@ -25,19 +25,19 @@ func (w *Tasks) tellTasks(t *local.Turn, told *mtc.Tell) {
 	switch told.What {
 	case mtc.TellAccepted:
 		news.What = launcher.TasksAccepted
-		w.waitsFor(told.Job, unsaid{adding: w.unsaid[told.Job].adding})
+		w.setPending(told.Job, pendingReports{adding: w.pending[told.Job].adding})
 		if w.partial[told.Job].gone {
 			delete(w.partial, told.Job)
 			w.cancelPartial(t, told.Job)
 		}
 	case mtc.TellRefused:
 		news.What = launcher.TasksRefused
-		delete(w.unsaid, told.Job)
+		delete(w.pending, told.Job)
 	case mtc.TellProgress:
 		news.What = launcher.TasksProgress
 	case mtc.TellFinished:
 		news.What = launcher.TasksFinished
-		delete(w.unsaid, told.Job)
+		delete(w.pending, told.Job)
 		delete(w.partial, told.Job)
 	}
 	for _, c := range w.follow[told.Job] {
@@ -55,19 +55,19 @@ func (w *Tasks) tellAdded(t *local.Turn, told *mtc.Tell, news launcher.TaskNews)
 	if news.What = launcher.TasksAdded; told.What == mtc.TellRefused {
 		news.What = launcher.TasksRefused
 	}
-	u := w.unsaid[told.Job]
+	u := w.pending[told.Job]
 	i := slices.IndexFunc(u.adding, func(a adding) bool { return a.token == told.Token })
 	if i < 0 {
 		return // the client is gone
 	}
 	t.Reply(u.adding[i].client, news)
 	u.adding = slices.Delete(u.adding, i, i+1)
-	w.waitsFor(told.Job, u)
+	w.setPending(told.Job, u)
 }
 
-// unsaid holds the reports still owed to the clients of a job: its acceptance, and the
-// results of additions.
-type unsaid struct {
+// pendingReports holds the reports still owed to the clients of a job: its acceptance,
+// and the results of additions.
+type pendingReports struct {
 	accept bool
 	adding []adding
 }
@@ -78,17 +78,17 @@ type adding struct {
 	client launcher.ClientID
 }
 
-// adds stores a client waiting for the result of an addition.
-func (w *Tasks) adds(id filch.JobID, a adding) {
-	if u := w.unsaid[id]; !slices.Contains(u.adding, a) {
+// addPending stores a client waiting for the result of an addition.
+func (w *Tasks) addPending(id filch.JobID, a adding) {
+	if u := w.pending[id]; !slices.Contains(u.adding, a) {
 		u.adding = append(u.adding, a)
-		w.unsaid[id] = u
+		w.pending[id] = u
 	}
 }
 
-// waitsFor stores the reports owed to the clients of a job, if any.
-func (w *Tasks) waitsFor(id filch.JobID, u unsaid) {
-	if w.unsaid[id] = u; !u.accept && len(u.adding) == 0 {
-		delete(w.unsaid, id)
+// setPending stores the reports owed to the clients of a job, if any.
+func (w *Tasks) setPending(id filch.JobID, u pendingReports) {
+	if w.pending[id] = u; !u.accept && len(u.adding) == 0 {
+		delete(w.pending, id)
 	}
 }

@@ -28,8 +28,8 @@ const (
 	policyTries = 8           // writes in competition with other writers
 )
 
-// ruling is this node's knowledge of the policy record.
-type ruling struct {
+// policyState is this node's knowledge of the policy record.
+type policyState struct {
 	at      time.Duration // of the next look; Never: when there are tasks again
 	asking  bool
 	version dht.Version
@@ -45,7 +45,7 @@ func (w *Tasks) TaskPolicy() (policy.Policy, mtc.Queues) {
 // which the other nodes recognize the newer policy.
 func (w *Tasks) WriteTaskPolicy(now time.Duration, p policy.Policy, then func(dht.Version, *filch.Error), out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	w.swapPolicy(t, p, w.ruling.version, policyTries, then)
+	w.swapPolicy(t, p, w.policy.version, policyTries, then)
 	t.End()
 }
 
@@ -55,7 +55,7 @@ func (w *Tasks) swapPolicy(t *local.Turn, p policy.Policy, expect dht.Version, t
 		r := &rs[0]
 		switch {
 		case r.Outcome == dht.Done:
-			w.rule(t, p, r.Version)
+			w.setPolicy(t, p, r.Version)
 			then(r.Version, nil)
 		case (r.Outcome == dht.Mismatch || r.Outcome == dht.Absent) && tries > 1:
 			w.swapPolicy(t, p, r.Version, tries-1, then)
@@ -69,29 +69,29 @@ func (w *Tasks) swapPolicy(t *local.Turn, p policy.Policy, expect dht.Version, t
 // TakeTaskPolicy adopts the policy of the instance, unless a newer policy is known.
 func (w *Tasks) TakeTaskPolicy(now time.Duration, p policy.Policy, v dht.Version, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	w.rule(t, p, v)
+	w.setPolicy(t, p, v)
 	t.End()
 }
 
-func (w *Tasks) rule(t *local.Turn, p policy.Policy, v dht.Version) {
-	if !w.ruling.version.Less(v) {
+func (w *Tasks) setPolicy(t *local.Turn, p policy.Policy, v dht.Version) {
+	if !w.policy.version.Less(v) {
 		return
 	}
-	w.ruling.version = v
+	w.policy.version = v
 	w.Cfg.Tasks.Policy = p // of this node's next life too
 	w.ready(t).SetPolicy(t.Now, p, &w.out)
 }
 
-// mindPolicy schedules reads of the record while the node has tasks.
-func (w *Tasks) mindPolicy(t *local.Turn) {
-	if r := &w.ruling; r.at == filch.Never && !r.asking && !w.core.Idle() {
+// scheduleRead schedules reads of the record while the node has tasks.
+func (w *Tasks) scheduleRead(t *local.Turn) {
+	if r := &w.policy; r.at == filch.Never && !r.asking && !w.core.Idle() {
 		r.at = t.Now + PolicyLook
 	}
 }
 
 // readPolicy reads the record: once at first, then as long as there are tasks.
 func (w *Tasks) readPolicy(t *local.Turn) {
-	r := &w.ruling
+	r := &w.policy
 	r.at = filch.Never
 	if r.asking {
 		return
@@ -108,7 +108,7 @@ func (w *Tasks) readPolicy(t *local.Turn) {
 				t.Note(local.NoteWarn, 0, w.Cfg.Name, "the record of the scheduling policy makes no sense: %v", err)
 				return
 			}
-			w.rule(t, p, rs[0].Version)
+			w.setPolicy(t, p, rs[0].Version)
 		default:
 			r.at = t.Now + policyAgain
 		}

@@ -39,15 +39,15 @@ type Tasks struct {
 	life    int                   // of the core: a node declared dead begins a new life
 	over    bool                  // nothing more is started in this life
 	late    []mtc.Start           // without room: a gang took their room while they were committed
-	naps    filch.Heap[nap, *nap] // sleeping built-in tasks
+	sleeps    filch.Heap[sleep, *sleep] // sleeping built-in tasks
 	burst   int                   // built-in no-op tasks since the last tick
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]launcher.ClientID
-	unsaid  map[filch.JobID]unsaid
+	pending map[filch.JobID]pendingReports
 	partial map[filch.JobID]partial
 	early   []early
 	earlyAt time.Duration
-	ruling  ruling
+	policy  policyState
 	resumes resumes
 }
 
@@ -102,7 +102,7 @@ const earlyMax = 256
 func New(s *local.Self, m *records.Records) *Tasks {
 	w := &Tasks{
 		Self: s, records: m, runs: make(map[uint64]*Running), serial: s.Cfg.Incarnation, watches: make(map[uint64]uint64),
-		follow: make(map[filch.JobID][]launcher.ClientID), unsaid: make(map[filch.JobID]unsaid), earlyAt: filch.Never,
+		follow: make(map[filch.JobID][]launcher.ClientID), pending: make(map[filch.JobID]pendingReports), earlyAt: filch.Never,
 		partial: make(map[filch.JobID]partial),
 	}
 	w.mirror = newMirror(s, m)
@@ -138,13 +138,13 @@ func (w *Tasks) takesTasks() bool { return w.records.HaveID() && !w.over }
 func (w *Tasks) submitTasks(t *local.Turn, client launcher.ClientID, s mtc.Submission, unixNS int64) {
 	id := w.records.NextID()
 	core := w.ready(t)
-	w.follows(id, client)
+	w.addFollower(id, client)
 	s.Job, s.Ticket.Job, s.Ticket.UnixNS = id, id, unixNS
 	if err := core.Submit(t.Now, s, &w.out); err != nil {
 		w.refuseTasks(t, client, id, filch.Errorf(filch.Invalid, "cannot submit: %s", err.Error()))
 		return
 	}
-	w.unsaid[id] = unsaid{accept: true}
+	w.pending[id] = pendingReports{accept: true}
 	if s.Partial && s.Open {
 		w.partial[id] = partial{client: client}
 	}
@@ -171,11 +171,11 @@ func (w *Tasks) GrowTasks(now time.Duration, client launcher.ClientID, id filch.
 		w.refuseAdded(t, client, id, token, full)
 		return
 	}
-	w.follows(id, client)
+	w.addFollower(id, client)
 	if err := w.ready(t).Add(now, id, token, count, lines, &w.out); err != nil {
 		w.refuseAdded(t, client, id, token, filch.Errorf(filch.Invalid, "cannot add to job %d: %s", id, err.Error()))
 	} else {
-		w.adds(id, adding{token, client})
+		w.addPending(id, adding{token, client})
 	}
 	t.End()
 }
@@ -198,12 +198,12 @@ func (w *Tasks) CancelTasks(now time.Duration, id filch.JobID, out *launcher.Out
 // FollowTasks subscribes a client to news of a job, from any node.
 func (w *Tasks) FollowTasks(now time.Duration, client launcher.ClientID, id filch.JobID, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	w.follows(id, client)
+	w.addFollower(id, client)
 	w.ready(t).Follow(now, id, &w.out)
 	t.End()
 }
 
-func (w *Tasks) follows(id filch.JobID, client launcher.ClientID) {
+func (w *Tasks) addFollower(id filch.JobID, client launcher.ClientID) {
 	if !slices.Contains(w.follow[id], client) {
 		w.follow[id] = append(w.follow[id], client)
 	}
@@ -276,7 +276,7 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 func (w *Tasks) Pump(t *local.Turn) bool {
 	w.startEarly(t)
 	w.ready(t)
-	w.mindPolicy(t)
+	w.scheduleRead(t)
 	w.startLate(t)
 	o := w.out
 	w.out = mtc.Out{}
@@ -328,8 +328,8 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		}
 		return
 	}
-	if i := slices.IndexFunc(w.naps, func(p nap) bool { return p.run == serial }); i >= 0 {
-		w.naps.Remove(i)
+	if i := slices.IndexFunc(w.sleeps, func(p sleep) bool { return p.run == serial }); i >= 0 {
+		w.sleeps.Remove(i)
 		w.taskEnded(t, serial, stopped, false)
 		return
 	}
@@ -353,12 +353,12 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	}
 	switch {
 	case len(body) > 0 && body[0] == launcher.BodyNoop && w.burst >= noopBurst:
-		w.naps.Push(nap{t.Now, w.serial})
+		w.sleeps.Push(sleep{t.Now, w.serial})
 	case len(body) > 0 && body[0] == launcher.BodyNoop:
 		w.burst++
 		w.taskEnded(t, w.serial, mtc.End{State: filch.OK}, false)
 	case len(body) == 9 && body[0] == launcher.BodySleep:
-		w.naps.Push(nap{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
+		w.sleeps.Push(sleep{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
 	default:
 		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{
 			Serial: w.serial, Start: *s, Cores: w.Ledger.TaskCores(loan), GPUs: w.Ledger.TaskGPUs(loan),
