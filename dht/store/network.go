@@ -54,6 +54,31 @@ func (nw *network) send(p *peer, m message.Message, after uint64) {
 	nw.local = append(nw.local, localMessage{after, m})
 }
 
+// gatherFor is how long items for one peer wait for each other while earlier items are
+// not yet acknowledged.
+const gatherFor = time.Millisecond
+
+// pace is the state of a queue whose items wait for each other.
+type pace struct {
+	sent  time.Duration // when the last message was sent
+	timed bool          // the timer for the rest runs
+}
+
+// gather reports whether the items of a queue wait, and then flushes the queue later.
+func (nw *network) gather(c *pace, p *peer) bool {
+	if nw.now >= c.sent+gatherFor {
+		return false
+	}
+	if !c.timed {
+		c.timed = true
+		nw.clock.Put(c.sent+gatherFor, func() {
+			c.timed = false
+			nw.touch(p)
+		})
+	}
+	return true
+}
+
 // touch queues a peer for flush at the end of the input.
 func (nw *network) touch(p *peer) {
 	if !p.dirty {
@@ -136,7 +161,3 @@ func (s *Store) flush() {
 	clear(s.network.dirty)
 	s.network.dirty = s.network.dirty[:0]
 }
-
-// gather is how long items for one peer wait for each other while earlier items are not
-// yet acknowledged.
-const gather = time.Millisecond

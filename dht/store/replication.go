@@ -50,9 +50,8 @@ type streams struct {
 type stream struct {
 	queue  []delivery
 	flying []*batch
-	timed  bool          // the timer for repeating runs
-	gather bool          // the timer for gathering runs
-	sent   time.Duration // when the last batch was sent
+	timed  bool // the timer for repeating runs
+	pace   pace
 }
 
 // delivery is an item on the way to a peer.
@@ -87,14 +86,7 @@ func (f *flight) stale() bool { return f != nil && f.epoch != f.sh.epoch() }
 func (rp *replication) flush(p *peer, n int) {
 	l := &p.streams.by[n]
 	for len(l.queue) > 0 {
-		if len(l.flying) > 0 && len(l.queue) < batchItems && rp.now < l.sent+gather {
-			if !l.gather {
-				l.gather = true
-				rp.clock.Put(l.sent+gather, func() {
-					l.gather = false
-					rp.network.touch(p)
-				})
-			}
+		if len(l.flying) > 0 && len(l.queue) < batchItems && rp.network.gather(&l.pace, p) {
 			return
 		}
 		b := &batch{first: rp.now}
@@ -124,7 +116,7 @@ func (rp *replication) flush(p *peer, n int) {
 
 func (rp *replication) sendBatch(p *peer, n int, b *batch) {
 	l := &p.streams.by[n]
-	b.at, l.sent = rp.now, rp.now
+	b.at, l.pace.sent = rp.now, rp.now
 	rp.network.send(p, &message.Replicate{Batch: b.number, Durable: n == 1, Items: b.items}, 0)
 	if !l.timed {
 		l.timed = true

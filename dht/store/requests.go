@@ -65,10 +65,9 @@ type pendingOp struct {
 
 // outbound is the queue of operations for one home.
 type outbound struct {
-	queue  []*pendingOp
-	out    int // sent, not answered
-	sent   time.Duration
-	gather bool // the timer runs
+	queue []*pendingOp
+	out   int // sent, not answered
+	pace  pace
 }
 
 // Do carries out operations. Each operation is answered exactly once, by tag and index,
@@ -153,14 +152,7 @@ func (rq *requests) release(p *pendingOp) {
 func (rq *requests) flush(p *peer) {
 	q := &p.outbound
 	for len(q.queue) > 0 {
-		if q.out > 0 && len(q.queue) < batchItems && rq.now < q.sent+gather {
-			if !q.gather {
-				q.gather = true
-				rq.clock.Put(q.sent+gather, func() {
-					q.gather = false
-					rq.network.touch(p)
-				})
-			}
+		if q.out > 0 && len(q.queue) < batchItems && rq.network.gather(&q.pace, p) {
 			return
 		}
 		m := &message.Ops{Floor: rq.first}
@@ -182,7 +174,7 @@ func (rq *requests) flush(p *peer) {
 			q.queue = q.queue[i:]
 		}
 		if len(m.Ops) > 0 {
-			q.sent = rq.now
+			q.pace.sent = rq.now
 			rq.network.send(p, m, 0)
 		}
 	}
