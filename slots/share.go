@@ -13,7 +13,9 @@ type share struct {
 func (s *share) lend(room filch.Room, t *share) {
 	s.room, t.room = s.room.Minus(room), t.room.Plus(room)
 	t.slots = s.slots.low(t.slots, room.Slots)
-	t.gpus = s.gpus.low(t.gpus, room.GPUs)
+	if room.GPUs > 0 { // few tasks need a GPU, and a set costs an allocation
+		t.gpus = s.gpus.low(t.gpus, room.GPUs)
+	}
 }
 
 // giveBack moves room to t: the highest slots and GPUs of s. The sets of t are large
@@ -28,8 +30,10 @@ func (s *share) plus(t share) {
 	s.room = s.room.Plus(t.room)
 	s.slots = s.slots.grown(len(t.slots))
 	s.slots.plus(t.slots)
-	s.gpus = s.gpus.grown(len(t.gpus))
-	s.gpus.plus(t.gpus)
+	if len(t.gpus) > 0 {
+		s.gpus = s.gpus.grown(len(t.gpus))
+		s.gpus.plus(t.gpus)
+	}
 }
 
 func (s *share) minus(t share) {
