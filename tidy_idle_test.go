@@ -53,7 +53,7 @@ var idleExports = map[string]string{
 	"launcher/node/origin.MaxAttempts":   testbedOnly,
 	"launcher/node/origin.MaxGathers":    testbedOnly,
 	"launcher/node/origin.MaxPast":       testbedOnly,
-	"launcher/node/origin.MaxUnheard":    testbedOnly,
+	"launcher/node/origin.MaxUnreceived": testbedOnly,
 	"launcher/node/origin.ReadoptWait":   testbedOnly,
 	"launcher/node/origin.ReclaimWait":   testbedOnly,
 	"launcher/node/origin.RepeatMax":     testbedOnly,
