@@ -164,7 +164,7 @@ func TestCopyFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"cannot copy prog", "to n", "the sums", "differ"}},
+		}, []string{"cannot copy prog", "to n", "the copy is damaged", "differ"}},
 		"cut-short": {func(t *testing.T, c *cluster, q *launcher.Request) {
 			if err := os.Truncate(filepath.Join(c.nodes[0].cfg.Dir.Bcast(), q.Copy.File+".tar"), 700); err != nil {
 				t.Fatal(err)

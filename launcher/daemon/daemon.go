@@ -253,7 +253,7 @@ func (d *Daemon) within(wait time.Duration, what string, f func()) error {
 		return nil
 	case <-timer.C:
 		return filch.Errorf(filch.Timeout, "the launcher of %s waited %v for the end of %s", d.in.Self, wait, what).
-			WithHint("a file system may hang: %s, or that of the queue", d.cfg.Dir.Path())
+			WithHint("a file system may hang: the file system of %s, or of the queue", d.cfg.Dir.Path())
 	}
 }
 

@@ -45,10 +45,6 @@ func TestMain(m *testing.M) {
 
 const testUUID = "5f0c2a52-4b7e-4b0e-9d0e-1c2d3e4f5a6b"
 
-func identOf(j filch.JobID) filch.Ident {
-	return filch.Ident{Instance: testUUID, Job: j, Attempt: 1}
-}
-
 // rig is a daemon that runs.
 type rig struct {
 	*Daemon

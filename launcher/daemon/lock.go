@@ -26,7 +26,7 @@ func takeLock(dir place.Dir) (*os.File, error) {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, filch.Errorf(filch.Busy, "node %s of %s runs already%s", dir.Node, dir.Instance, heldBy(f)).
-				WithHint("`filch nodes` shows it; `filch down` ends the instance")
+				WithHint("`filch nodes` shows the node; `filch down` ends the instance")
 		}
 		return nil, filch.Errorf(filch.Invalid, "cannot lock %s: %s", dir.PIDFile(), err.Error())
 	}

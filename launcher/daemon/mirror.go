@@ -140,7 +140,7 @@ func (m *mirroring) stop(s launcher.TaskStop) {
 			m.held = append(m.held[:i], m.held[i+1:]...)
 			m.d.runners.QueueEnd(launcher.TaskEnd{
 				Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
-				Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
+				Ended: time.Now().UnixNano(), Text: "not started: the task was stopped",
 			})
 			return
 		}
@@ -168,11 +168,11 @@ func (m *mirroring) onSynced(upto uint64, closed bool) {
 		}
 		m.d.runners.QueueEnd(launcher.TaskEnd{
 			Serial: due[i].launch.Serial, Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost,
-			Ended: time.Now().UnixNano(), Text: "not started: another instance goes on with the queue",
+			Ended: time.Now().UnixNano(), Text: "not started: another instance continues the queue",
 		})
 	}
 	if closed && n > 0 {
-		m.d.in.Fault("cannot start what runs once", errors.New("another instance goes on with the queue"), "queue", string(m.queue))
+		m.d.in.Fault("cannot start what runs once", errors.New("another instance continues the queue"), "queue", string(m.queue))
 	}
 }
 

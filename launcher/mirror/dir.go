@@ -49,8 +49,8 @@ func (q Queue) file(name string) string { return filepath.Join(string(q), name) 
 // Latest returns the queue of an instance that may continue: the newest queue without a
 // successor, else the queue at the end of a chain of successors.
 func Latest(home place.Home) (Queue, error) {
-	none := filch.Errorf(filch.NotFound, "%s has no queue that can go on", filepath.Base(string(home))).
-		WithHint("a queue is kept for instances in a Slurm or PBS job, and of filch up --mirror; %s has them", home.Queues())
+	none := filch.Errorf(filch.NotFound, "%s has no queue to resume", filepath.Base(string(home))).
+		WithHint("filch keeps queues of instances in a Slurm or PBS job, and of filch up --mirror, in %s", home.Queues())
 	list, err := os.ReadDir(home.Queues())
 	if err != nil {
 		return "", none
@@ -155,8 +155,8 @@ func (q Queue) HandOver(next Queue) error {
 		err = nil
 	}
 	if other := q.Next(); err != nil && other != "" {
-		return filch.Errorf(filch.Busy, "%s goes on with the queue of %s already", other.Instance(), q.Instance()).
-			WithHint("filch up --resume %s goes on with that", other.Instance())
+		return filch.Errorf(filch.Busy, "%s already continues the queue of %s", other.Instance(), q.Instance()).
+			WithHint("filch up --resume %s continues that queue", other.Instance())
 	}
 	if err != nil {
 		return filch.Errorf(filch.Unavailable, "cannot hand over the queue of %s: %s", q.Instance(), err.Error())

@@ -186,7 +186,7 @@ func blockSum(b []byte) uint32 {
 }
 
 // errFull is the reason for dropping output.
-var errFull = errors.New("the disk has no room for it: what is left is for the launcher's records")
+var errFull = errors.New("the disk is nearly full: the rest is reserved for the launcher's records")
 
 func (s *Segments) write(block []byte) error {
 	if free, _, err := Room(s.disk()); err == nil && free < int64(len(block)) {

@@ -71,7 +71,7 @@ func (g gone) String() string {
 	case goneFresh:
 		return "ended before MPI_Init"
 	case goneFinal:
-		return "went through MPI_Finalize without it"
+		return "has already passed MPI_Finalize"
 	case goneNode:
 		return "has ended"
 	}

@@ -282,7 +282,7 @@ func TestStuck(t *testing.T) {
 		"finalized": {
 			[]int32{0, 0, 1},
 			func(c *cluster) { c.start(2); c.say(2, "cmd=finalize\n") },
-			"waits with 1 more for rank 2, which went through MPI_Finalize without it",
+			"waits with 1 more for rank 2, which has already passed MPI_Finalize",
 		},
 		"three-levels": {append([]int32{0, 1}, each(300, 1)[2:]...), func(c *cluster) {
 			for r := 2; r < 300; r++ {

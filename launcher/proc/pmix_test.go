@@ -129,7 +129,7 @@ func TestPMIxHelperDies(t *testing.T) {
 	if took := time.Since(start); took > 2*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if len(done.ends) != 2 || done.ends[0].Kind != launcher.CauseOurs || done.ends[0].Text != "its PMIx server (pmixd) ended: killed by SIGKILL" {
+	if len(done.ends) != 2 || done.ends[0].Kind != launcher.CauseOurs || done.ends[0].Text != "the PMIx server (pmixd) ended: killed by SIGKILL" {
 		t.Errorf("ends %+v", done.ends)
 	}
 	gone(t, b, s)

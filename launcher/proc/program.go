@@ -38,7 +38,7 @@ func CheckCwd(dir string, node filch.NodeName) *Failure {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return Failf(launcher.CauseOurs, filch.NotFound, "working directory %s: not on %s", dir, node).
-			Hint("give one that every node has with -D")
+			Hint("choose a folder that every node has: -D FOLDER")
 	case err != nil:
 		return Failf(launcher.CauseOurs, filch.Denied, "working directory %s on %s: %s", dir, node, Reason(err))
 	case !st.IsDir():
@@ -145,7 +145,7 @@ func (p Program) judge(name string, f *os.File, head []byte, node filch.NodeName
 		p.Script, p.ScriptArg = interp, secondWord(string(line))
 		if strings.HasSuffix(string(line), "\r") {
 			return p, Failf(launcher.CauseNotExec, filch.Invalid,
-				"cannot run %s on %s: its first line ends with a carriage return", name, node).
+				"cannot run %s on %s: the first line ends with a carriage return", name, node).
 				Hint("dos2unix repairs the file")
 		}
 	case bytes.IndexByte(head, 0) >= 0:

@@ -35,7 +35,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("it is one of mlb, mdl, rlds, flds")
+	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("the policies are mlb, mdl, rlds and flds")
 }
 
 // Policy is the placement of ready tasks. The zero Policy is MLB; [Read] reads a Policy

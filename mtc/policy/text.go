@@ -28,7 +28,7 @@ func Read(text string) (p Policy, err error) {
 			p.Guess, ok = readSpell(value)
 		}
 		if !ok {
-			return Policy{}, filch.Errorf(filch.Invalid, "%q says nothing to the scheduling policy %s", part, p.Kind).
+			return Policy{}, filch.Errorf(filch.Invalid, "%q is no option of the scheduling policy %s", part, p.Kind).
 				WithHint("rlds and flds take threshold=BYTES-PER-SECOND and guess=TIME, flds also tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
 		}
 	}

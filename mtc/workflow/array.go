@@ -38,14 +38,14 @@ func ParseArray(s string) (Array, error) {
 	if capped {
 		n, ok := index(limit)
 		if !ok || n < 1 {
-			return bad("%s is not how many may run at once", quote(limit))
+			return bad("%s is not a number of tasks to run at once", quote(limit))
 		}
 		a.Cap = int32(n)
 	}
 	total := int64(0)
 	for part := range strings.SplitSeq(list, ",") {
 		if len(a.Ranges) == RangesMax {
-			return bad("it has more than %d ranges", RangesMax)
+			return bad("more than %d ranges", RangesMax)
 		}
 		r, ok := parseRange(part)
 		if !ok {
@@ -53,12 +53,12 @@ func ParseArray(s string) (Array, error) {
 		}
 		for _, o := range a.Ranges {
 			if i, both := r.meets(o); both {
-				return bad("it has the index %d twice", i)
+				return bad("the index %d is there twice", i)
 			}
 		}
 		a.Ranges = append(a.Ranges, r)
 		if total += r.count(); total > BagMax {
-			return bad("it has more than %d tasks", BagMax)
+			return bad("more than %d tasks", BagMax)
 		}
 	}
 	return a, nil

@@ -320,5 +320,5 @@ func (b *builder) cycle(left []int32, parents func(int32) []int32) *filch.Error 
 	}
 	first := &b.g.Tasks[walk[0]]
 	return b.src.errorf(first.Line, "task %s waits for itself: %s", quote(first.Name), chain(names)).
-		WithHint("each of them needs the one before it, by an edge or by a file")
+		WithHint("each task needs the task before, by an edge or by a file")
 }

@@ -150,7 +150,7 @@ func (g *Graph) CheckInputs(size func(path string) (int64, error)) ([]File, erro
 		if err != nil {
 			t := &g.Tasks[list[start[i]]]
 			return nil, filch.Errorf(filch.NotFound, "task %s: its input %s is written by no task and is not there: %v", quote(t.Name), quote(f.Path), err).
-				WithHint("create it, or name it among the outputs of the task that makes it")
+				WithHint("create the file, or list it in the outputs of a task")
 		}
 		if f.Size < 0 {
 			f.Size = n

@@ -99,7 +99,7 @@ func (n *native) file(root *node) error {
 	}
 	version := root.find("filch")
 	if version == nil {
-		return n.src.errorf(root.line, "it does not say which form it has: \"filch: %s\" is missing", nativeVersion)
+		return n.src.errorf(root.line, "the format is not stated: \"filch: %s\" is missing", nativeVersion)
 	}
 	if version.text != nativeVersion {
 		return n.src.errorf(version.line, "version %s of the form is not known: this is %s", quote(version.text), nativeVersion)
@@ -202,7 +202,7 @@ func (n *native) task(name string, line int, m *node) error {
 func (n *native) run(task *Task, what string, m *node) error {
 	run := m.find("run")
 	if run == nil {
-		return n.src.errorf(m.line, "%s has no run: what is it to execute?", what)
+		return n.src.errorf(m.line, "%s has no run: the command is missing", what)
 	}
 	argv, _, err := n.argv(run, what)
 	if err != nil {

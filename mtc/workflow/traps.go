@@ -28,7 +28,7 @@ var TrapKinds = []struct{ Kind, Text string }{
 	{TrapNoData, "edges without any data: they are kept"},
 	{TrapOneSided, "edges that only the parent or only the child names: they are kept"},
 	{TrapOverwritten, "writers that come after a reader of the same file: the reader does not wait for them"},
-	{TrapInPlace, "files that a task both reads and writes: it only writes them"},
+	{TrapInPlace, "files that a task both reads and writes: the task only writes them"},
 	{TrapName, "names that are no plain file name: they are changed, so that they stay in the sandbox"},
 	{TrapSizes, "files whose uses state different sizes: the writer's counts, else the largest"},
 	{TrapUnsized, "files without a size: taken as empty"},
@@ -36,7 +36,7 @@ var TrapKinds = []struct{ Kind, Text string }{
 	{TrapNoTime, "tasks with a run time of zero"},
 	{TrapTimeBelow, "tasks with a run time below zero: taken as zero"},
 	{TrapUntimed, "tasks without a run time: taken as zero"},
-	{TrapCount, "numbers in the file's head that differ from what is in it"},
+	{TrapCount, "numbers in the file's head that differ from the tasks in the file"},
 	{TrapBig, "more bytes than a replay should write: use a size scale"},
 }
 

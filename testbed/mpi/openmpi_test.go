@@ -235,7 +235,7 @@ func TestOpenKills(t *testing.T) {
 		code int
 		says string
 	}{
-		{"helper", func(c *cluster) []int { return c.pmixd(1) }, 125, "its PMIx server (pmixd) ended: killed by SIGKILL"},
+		{"helper", func(c *cluster) []int { return c.pmixd(1) }, 125, "the PMIx server (pmixd) ended: killed by SIGKILL"},
 		{"keeper", func(c *cluster) []int { return c.busy(1) }, 125, ""},
 		{"keeper-and-launcher", func(c *cluster) []int { return append(c.keepers(1), c.launcher(1)) }, -1, ""},
 		{"rank", func(c *cluster) []int { return c.ranks(1) }, 137, "SIGKILL"},

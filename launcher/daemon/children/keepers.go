@@ -477,7 +477,7 @@ func (ks *Keepers) onGone(t *inputs.Turn, k *keeperProcess) {
 	ks.in.Go(func() {
 		ks.endOrphans()
 		ks.in.Post(func(t *inputs.Turn) {
-			t.Node.Keeper(t.Now, launcher.KeeperGone{Ident: ident, Text: "its keeper vanished"}, t.Out)
+			t.Node.Keeper(t.Now, launcher.KeeperGone{Ident: ident, Text: "the keeper vanished"}, t.Out)
 		})
 	})
 }

@@ -162,7 +162,7 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 		rs.drop(r, s.Serial)
 		e := launcher.TaskEnd{
 			Serial: s.Serial, Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true,
-			Ended: time.Now().UnixNano(), Text: "not started: it was stopped",
+			Ended: time.Now().UnixNano(), Text: "not started: the task was stopped",
 		}
 		if !rs.files.OnUnstarted(e) {
 			rs.QueueEnd(e)
@@ -328,7 +328,7 @@ func (rs *Runners) loseTasks(t *inputs.Turn, r *runnerProcess, why string) {
 	rs.onEnds(t, r, ends)
 }
 
-var errNoHello = errors.New("it ended before it was ready")
+var errNoHello = errors.New("the runner ended before it was ready")
 
 // serve reads the link of one runner until the runner ends.
 func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
@@ -357,7 +357,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 		if len(r.tasks) > 0 {
 			rs.in.Watch.Log().Warn("a runner vanished", "pid", p.PID, "tasks", len(r.tasks))
 			rs.in.Go(rs.keepers.endOrphans)
-			rs.loseTasks(t, r, "its runner on "+string(rs.in.Self)+" vanished")
+			rs.loseTasks(t, r, "the runner of the task on "+string(rs.in.Self)+" vanished")
 		}
 	})
 }

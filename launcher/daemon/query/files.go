@@ -23,7 +23,7 @@ func (sv *Server) aboutFiles(q wire.Query, arg func(int) string, local bool) (an
 		return struct{}{}, sv.daemon.Files.Forget(job)
 	}
 	if !local {
-		return nil, filch.Errorf(filch.Denied, "files are brought where they are asked for")
+		return nil, filch.Errorf(filch.Denied, "files can be brought only to the node that asks")
 	}
 	var files []wire.CollectFile
 	if err := json.Unmarshal([]byte(arg(2)), &files); err != nil || !filepath.IsAbs(arg(1)) {

@@ -40,7 +40,7 @@ func (sv *Server) logPart(arg func(int) string) (any, error) {
 	}
 	limit, err := strconv.ParseUint(arg(3), 10, 31)
 	if err != nil || limit > chunkBytes {
-		return nil, filch.Errorf(filch.Invalid, "%q bytes are not to be had at once", arg(3))
+		return nil, filch.Errorf(filch.Invalid, "cannot read %q bytes at once", arg(3))
 	}
 	return sv.daemon.Routes.ReadLog(filch.JobID(n), filch.Rank(rank), at, int(limit), parseWait(arg(4)))
 }
@@ -59,7 +59,7 @@ func (sv *Server) jobInfo(job filch.JobID) (info launcher.JobInfo, err error) {
 		return info, nil
 	}
 	if e == nil {
-		return info, filch.Errorf(filch.Unavailable, "%s, which decides about job %d, does not answer", owner, job)
+		return info, filch.Errorf(filch.Unavailable, "%s, the owner of job %d, does not answer", owner, job)
 	}
 	return e.Told(), nil
 }
@@ -90,9 +90,9 @@ func (sv *Server) readLogs(job filch.JobID, arg func(int) string) (any, error) {
 		case err != nil:
 			return nil, err
 		case !info.Detached:
-			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not detached", job)
+			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: the job was not detached", job)
 		case len(info.Nodes)+len(info.Earlier) == 0 && info.Code == nil && wait == 0:
-			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: it was not started yet", job)
+			return nil, filch.Errorf(filch.NotFound, "no output of job %d is kept: the job has not started yet", job)
 		}
 		began := time.Now()
 		c := sv.readParts(&info, rank, at, min(time.Until(end), partWait))

@@ -246,13 +246,13 @@ func (sv *Server) stats() wire.StatsInfo {
 func (sv *Server) Forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
 	m, known := sv.daemon.Nodes.Find(node)
 	if !known || !local {
-		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists them")
+		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists the nodes")
 	}
 	switch m.Standing {
 	case filch.Dead:
 		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on that machine starts the launcher again")
 	case filch.Left:
-		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists those that are up")
+		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists the nodes that are up")
 	}
 	var v any = new(jsonText)
 	return v, sv.daemon.Questions.Ask(node, inputs.LoopWait+peers.AskWait, q, v)
@@ -297,7 +297,7 @@ func (sv *Server) aboutJob(q wire.Query, arg func(int) string, local bool) (any,
 	case wire.VerbLogs:
 		return sv.readLogs(job, arg)
 	case wire.VerbClose:
-		return nil, filch.Errorf(filch.Invalid, "job %d is a run: there are no tasks that could be added to it", job)
+		return nil, filch.Errorf(filch.Invalid, "cannot add tasks to job %d: the job is a run", job)
 	case wire.VerbCancel, wire.VerbSignal:
 		sig, err := strconv.Atoi(arg(1))
 		if err != nil || sig < 0 || sig > 64 {
@@ -373,7 +373,7 @@ func (sv *Server) parseJob(s string) (filch.JobID, error) {
 			return 0, err
 		}
 		if last == 0 {
-			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since it began", sv.in.Self)
+			return 0, filch.Errorf(filch.NotFound, "no job was submitted through the launcher of %s since its start", sv.in.Self)
 		}
 		return last, nil
 	}

@@ -111,7 +111,7 @@ func (sv *Server) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) str
 	case wire.VerbExplain:
 		x := launcher.Explanation{Job: info.ID, State: info.State, Phase: "end", Text: info.Cause, Need: info.Ranks}
 		if info.Code == nil {
-			x.Phase, x.Text = "wait", "its owner "+string(e.Owner)+" does not answer; a detached job is taken over when that is dead"
+			x.Phase, x.Text = "wait", "its owner "+string(e.Owner)+" does not answer; when the node is dead, another node takes a detached job over"
 		}
 		return x, nil
 	case wire.VerbSignal:
@@ -119,7 +119,7 @@ func (sv *Server) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) str
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
 		}
 		return nil, filch.Errorf(filch.Unavailable, "cannot signal job %d: its owner %s does not answer", info.ID, e.Owner).
-			WithHint("when that is dead, another node takes the job over")
+			WithHint("when the owner is dead, another node takes the job over")
 	case wire.VerbCancel:
 		if info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)

@@ -20,7 +20,7 @@ const resumeWait = 10 * time.Minute
 // can be resumed again whenever this instance ends.
 func (sv *Server) resume(folder string, local bool) (any, error) {
 	if sv.daemon.Mirror.Queue() == "" || !local {
-		return nil, filch.Errorf(filch.Invalid, "%s cannot go on with a queue: it mirrors none", sv.in.Self)
+		return nil, filch.Errorf(filch.Invalid, "%s cannot continue a queue: it has no mirror of its own", sv.in.Self)
 	}
 	from := mirror.Queue(folder)
 	if from == sv.daemon.Mirror.Queue() {

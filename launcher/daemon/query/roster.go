@@ -71,7 +71,7 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 	h.ClockJump = sv.clockJump().Seconds()
 	var unknown error
 	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(sv.daemon.Dir.Path()); unknown != nil {
-		sv.in.Fault("cannot tell how much room the disk has", unknown)
+		sv.in.Fault("cannot find the free space of the disk", unknown)
 	}
 	r.Disk.Cut = sv.daemon.Cuts.Count()
 	return r, err
@@ -94,11 +94,11 @@ func (sv *Server) recover() (any, error) {
 		return nil, err
 	}
 	if !sv.in.Await(done, recoverWait) {
-		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: no answer within %v", recoverWait).
+		return nil, filch.Errorf(filch.Unavailable, "cannot recover the roster: no answer within %v", recoverWait).
 			WithHint("`filch roster` shows where the store stands")
 	}
 	if r.Outcome != dht.Done {
-		return nil, filch.Errorf(filch.Unavailable, "cannot give up what is lost: %s", r.Err).
+		return nil, filch.Errorf(filch.Unavailable, "cannot recover the roster: %s", r.Err).
 			WithHint("try again in a minute; `filch roster` shows where the store stands")
 	}
 	return wire.RecoverInfo{Shards: int(r.Version.Seq), Anew: r.Version.Epoch > 0}, nil

@@ -83,10 +83,10 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 	case wire.VerbClose:
 		return sv.closeTasks(job, j)
 	case wire.VerbSignal:
-		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: they take no signals but filch cancel", job)
+		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks, which take no signals: use filch cancel", job)
 	case wire.VerbLogs:
-		return nil, filch.Errorf(filch.Invalid, "job %d is many tasks: their output is asked for node by node", job).
-			WithHint("filch logs -f %d follows it, filch wait %d waits for the end", job, job)
+		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks: attach does not show their output", job).
+			WithHint("filch logs -f %d shows the output, filch wait %d waits for the end", job, job)
 	case wire.VerbExplain:
 		return sv.explainTasks(job, j)
 	}
@@ -97,14 +97,14 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 // closeTasks closes a job of tasks, and waits until the record shows the close.
 func (sv *Server) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 	if j.Record.Graph {
-		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow: nothing can be added to it anyway", job)
+		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow, which is never open", job)
 	}
 	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CloseTasks(t.Now, job, t.Out) }); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(recordWait); !j.Record.Closed; {
 		if sv.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
-			return nil, filch.Errorf(filch.Unavailable, "cannot close job %d: its record still says that it is open after %v", job, recordWait)
+			return nil, filch.Errorf(filch.Unavailable, "cannot close job %d: the record still says open after %v", job, recordWait)
 		}
 		if now, err := sv.taskJob(job); err == nil && now != nil {
 			j = now

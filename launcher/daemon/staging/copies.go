@@ -261,7 +261,7 @@ func (cs *Copies) failure(a *archive) *filch.Error {
 	}
 	err := filch.Errorf(filch.Unavailable, "cannot copy %s (%d bytes) to %s: %s", a.copy.Name, a.copy.Bytes, cs.in.Self, text)
 	if errors.Is(a.err, unix.ENOSPC) || errors.Is(a.err, unix.EDQUOT) {
-		err = err.WithHint("it needs twice that in %s", cs.base) // archive and files in the archive
+		err = err.WithHint("%s needs twice this size of free space", cs.base) // archive and files in the archive
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
 	from := a.start.Launch.CopyParent(index)
 	for {
 		if from == cs.in.Self { // the archive was here
-			return filch.Errorf(filch.NotFound, "it is not on %s any more, where it was submitted", from)
+			return filch.Errorf(filch.NotFound, "the copy on %s, where the run was submitted, is gone", from)
 		}
 		_, err := cs.files.copyParts(ctx, from, q, root, part, name, 0o600)
 		if err == nil {
@@ -337,16 +337,16 @@ func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
 		e, ours := errors.AsType[*filch.Error](err)
 		switch {
 		case ctx.Err() != nil && cs.in.Context().Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return filch.Errorf(filch.Timeout, "it did not come from %s within %v", from, launcher.PrepareWait+a.copy.Wait())
+			return filch.Errorf(filch.Timeout, "the copy did not arrive from %s within %v", from, launcher.PrepareWait+a.copy.Wait())
 		case ctx.Err() != nil, !ours:
 			return err
 		case from != a.copy.From && e.Kind != filch.Unavailable:
 			from = a.copy.From
 			continue
 		case e.Kind == filch.NodeLost:
-			return filch.Errorf(e.Kind, "%s, where it was submitted, is lost", from)
+			return filch.Errorf(e.Kind, "the node %s, where the run was submitted, is lost", from)
 		case e.Kind != filch.Unavailable:
-			return filch.Errorf(e.Kind, "cannot get it from %s: %s", from, e.Text)
+			return filch.Errorf(e.Kind, "cannot get the copy from %s: %s", from, e.Text)
 		}
 		select { // the launcher of the node may be restarting
 		case <-time.After(copyPause):

@@ -118,14 +118,14 @@ func (g *Files) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch
 			return 0, err
 		}
 		if q.Copy != "" && p.Sum != q.Sum {
-			return 0, filch.Errorf(filch.Invalid, "it has another sum than what was submitted")
+			return 0, filch.Errorf(filch.Invalid, "its SHA-256 differs from the submitted file's")
 		}
 		if q.Offset == 0 {
 			first = p
 		}
 		left := first.Size - q.Offset
 		if p.Size != first.Size || p.Sum != first.Sum || int64(len(p.Data)) > left || len(p.Data) == 0 && left > 0 {
-			return 0, filch.Errorf(filch.Unavailable, "it changed while it was read")
+			return 0, filch.Errorf(filch.Unavailable, "the file changed during reading")
 		}
 		h.Write(p.Data)
 		if _, err := out.Write(p.Data); err != nil {
@@ -140,7 +140,7 @@ func (g *Files) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch
 		if q.Copy != "" { // read-only: a retry would have the same result
 			kind = filch.Invalid
 		}
-		return 0, filch.Errorf(kind, "what came is not what was sent: the sums of %d bytes differ", first.Size)
+		return 0, filch.Errorf(kind, "the copy is damaged: the SHA-256 of its %d bytes differs", first.Size)
 	}
 	if first.Exec {
 		mode |= mode & 0o444 >> 2
@@ -178,7 +178,7 @@ func failure(p *wire.Part) error {
 
 func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
 	if !g.nodes.Live(node) {
-		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is not there, and what it wrote was nowhere else")
+		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is gone, and no other node has the file")
 	}
 	body, err := wire.Marshal(&q)
 	if err != nil {
@@ -200,7 +200,7 @@ func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) 
 		err = g.net.Send(node, overlay.Metadata, frame)
 	}
 	if err != nil {
-		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask it: %s", err.Error())
+		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask the node: %s", err.Error())
 	}
 	wait := nextPatience
 	if q.Offset == 0 {
@@ -217,13 +217,13 @@ func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) 
 			return p, failure(&p)
 		case <-look.C:
 			if !g.nodes.Live(node) {
-				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died while it was asked")
+				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died before it answered")
 			}
 			if now := g.nodes.Incarnation(node); now != 0 && now != asked {
-				return wire.Part{}, filch.Errorf(filch.Unavailable, "its launcher was started again while it was asked")
+				return wire.Part{}, filch.Errorf(filch.Unavailable, "the launcher was started again before it answered")
 			}
 		case <-patience.C:
-			return wire.Part{}, filch.Errorf(filch.Unavailable, "it did not answer within %v", wait)
+			return wire.Part{}, filch.Errorf(filch.Unavailable, "the node did not answer within %v", wait)
 		case <-ctx.Done():
 			return wire.Part{}, ctx.Err()
 		}
@@ -289,14 +289,14 @@ func (g *Files) read(q wire.Fetch) wire.Part {
 	defer f.Close()
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("it is no file but %s", st.Mode().Type())
+		err = fmt.Errorf("the path is %s, not a file", st.Mode().Type())
 	}
 	var s fileSum
 	if err == nil {
 		s, err = g.sum(key, f)
 	}
 	if err != nil {
-		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: %v", q.Offset, err)}
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read the file from byte %d on: %v", q.Offset, err)}
 	}
 	return readPart(f, q.Offset, wire.Part{Size: s.size, Sum: s.sum, Exec: st.Mode()&0o100 != 0})
 }
@@ -304,11 +304,11 @@ func (g *Files) read(q wire.Fetch) wire.Part {
 // readPart adds to p, which describes the file, the bytes from an offset on.
 func readPart(f *os.File, from int64, p wire.Part) wire.Part {
 	if from < 0 || from > p.Size {
-		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read it from byte %d on: it has %d", from, p.Size)}
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read the file from byte %d on: the file has %d bytes", from, p.Size)}
 	}
 	p.Data = make([]byte, min(p.Size-from, wire.PartBytes))
 	if n, err := f.ReadAt(p.Data, from); n < len(p.Data) {
-		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read it from byte %d on: %v", from, err)}
+		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read the file from byte %d on: %v", from, err)}
 	}
 	return p
 }

@@ -186,7 +186,7 @@ func (g *Files) onFilled(t *inputs.Turn, b *Attempt, err error) {
 	}
 	e := launcher.TaskEnd{Serial: b.start.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano()}
 	if b.stopped {
-		e.Kind, e.Code, e.Told, e.Text = launcher.CauseCancel, filch.ExitCancelled, true, "not started: it was stopped"
+		e.Kind, e.Code, e.Told, e.Text = launcher.CauseCancel, filch.ExitCancelled, true, "not started: the task was stopped"
 	} else {
 		e.Text = err.Error()
 	}
@@ -458,7 +458,7 @@ func (g *Files) publish(root *os.Root, b *Attempt, name string) (int64, error) {
 		}
 	}
 	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("it is no file but %s", info.Mode().Type())
+		return 0, fmt.Errorf("the path is %s, not a file", info.Mode().Type())
 	}
 	if err := root.Chmod(from, readOnly|info.Mode()&0o111); err != nil {
 		return 0, err

@@ -242,7 +242,7 @@ func (h *helper) failed(ws unix.WaitStatus) *proc.Failure {
 	last := string(lastLine(h.words))
 	if ws.Exited() && ws.ExitStatus() == pmix.NotBuilt {
 		why, remedy, _ := strings.Cut(last, " (")
-		return proc.Failf(launcher.CauseOurs, filch.Unavailable, "%s: this filch was built without its PMIx helper, and it cannot be compiled on %s: %s",
+		return proc.Failf(launcher.CauseOurs, filch.Unavailable, "%s: this filch was built without pmixd, and cannot compile pmixd on %s: %s",
 			what, j.node(), why).Hint(strings.TrimSuffix(remedy, ")"))
 	}
 	if last == "" {
@@ -255,7 +255,7 @@ func (h *helper) failed(ws unix.WaitStatus) *proc.Failure {
 // MPI.
 func (h *helper) lost(ws unix.WaitStatus) {
 	j := h.w.job
-	text := "its PMIx server (pmixd) ended: " + endOf(ws)
+	text := "the PMIx server (pmixd) ended: " + endOf(ws)
 	if j.phase == ready {
 		j.failed = proc.Failf(launcher.CauseOurs, filch.Unavailable, "%s: %s", j.node(), text)
 	}

@@ -223,7 +223,7 @@ func (in *input) shed() {
 	}
 	for _, f := range append([]*feed(nil), in.feeds...) {
 		if f.off <= pipeHolds && high > f.off+spoolMax/2 {
-			in.job.warn("rank " + itoa(int(f.rank.id)) + " has left 1 GiB of stdin unread: its stdin ends here")
+			in.job.warn("rank " + itoa(int(f.rank.id)) + " has not read 1 GiB of standard input: its standard input ends here")
 			in.drop(f)
 		}
 	}

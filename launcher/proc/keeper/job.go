@@ -255,7 +255,7 @@ func (j *job) checkDescriptors() *proc.Failure {
 		return nil
 	}
 	return proc.Failf(launcher.CauseOurs, filch.Unavailable, "%d ranks on %s take %d open files, and the limit there is %d",
-		len(j.ranks), j.node(), need, l.Cur).Hint("raise it (ulimit -Hn) where the launcher is started")
+		len(j.ranks), j.node(), need, l.Cur).Hint("raise the limit (ulimit -Hn) before starting the launcher")
 }
 
 // programEnv is the client's environment with the variables of program i; the last value

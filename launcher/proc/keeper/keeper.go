@@ -330,7 +330,7 @@ func (k *keeper) watchLease() {
 			k.leased = time.Now().Add(-LeaseMax / 2)
 		}
 		if k.link.FD >= 0 && k.leased.Add(LeaseMax).Before(time.Now()) {
-			k.abandon("its launcher said nothing for "+LeaseMax.String(), k.job.order.Launch.KillWait)
+			k.abandon("the launcher was silent for "+LeaseMax.String(), k.job.order.Launch.KillWait)
 			return
 		}
 		if k.link.FD < 0 {
@@ -355,7 +355,7 @@ func (k *keeper) linkLost() {
 		if k.job.order.Launch.Task != 0 {
 			wait = 0
 		}
-		k.adoption = k.poll.After(wait, func() { k.abandon("its launcher is gone", 0) })
+		k.adoption = k.poll.After(wait, func() { k.abandon("the launcher is gone", 0) })
 	}
 }
 

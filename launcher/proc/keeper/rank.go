@@ -210,7 +210,7 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 		e.Kind, e.Code = launcher.CauseExit, int32(ws.ExitStatus())
 		e.Text = fmt.Sprintf("exited with %d", e.Code)
 		if e.Code == 137 && !r.told && j.keeper.cgroup.OOMKilled() {
-			e.Kind, e.Text = launcher.CauseOOM, "a process of it was killed: out of memory"
+			e.Kind, e.Text = launcher.CauseOOM, "a child process was killed: out of memory"
 		}
 	case state.unfinished():
 		e.Kind, e.Code = launcher.CauseNoFinalize, 1

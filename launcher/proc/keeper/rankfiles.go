@@ -57,7 +57,7 @@ func (j *job) openOutput(name string) (int, *proc.Failure) {
 	if err != nil {
 		f := proc.Failf(launcher.CauseOurs, proc.ErrorKind(err), "cannot write %s on %s: %s", name, j.node(), proc.Reason(err))
 		if errors.Is(err, unix.ENOENT) {
-			f = f.Hint("its folder does not exist there")
+			f = f.Hint("the folder of the file does not exist there")
 		}
 		return -1, f
 	}

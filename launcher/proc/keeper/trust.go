@@ -55,7 +55,7 @@ func trusted(dir string) error {
 		}
 		if rest == "." {
 			if at, err := os.Stat(given); err != nil || !os.SameFile(at, info) {
-				return fmt.Errorf("%s changed while it was looked at", given)
+				return fmt.Errorf("%s changed during the check", given)
 			}
 			return nil
 		}
@@ -67,7 +67,7 @@ func trusted(dir string) error {
 			return err
 		}
 		if uid, _ := ownerOf(info); open && uid != os.Geteuid() && uid != 0 {
-			return fmt.Errorf("%s belongs to uid %d, who has put it where all may write", path, uid)
+			return fmt.Errorf("%s belongs to uid %d, in a folder where all users may write", path, uid)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			parent = path

@@ -79,7 +79,7 @@ func (w *fileWriter) run() {
 			}
 			if err := proc.WriteAll(b.to.fd, b.data); err != nil {
 				broken[b.to] = true
-				fault = fmt.Sprintf("cannot write %s: %s; what follows is lost", b.to.name, proc.Reason(err))
+				fault = fmt.Sprintf("cannot write %s: %s; later output is lost", b.to.name, proc.Reason(err))
 			}
 		}
 		w.mu.Lock()

@@ -266,7 +266,7 @@ func (r *runner) forget(job filch.JobID) {
 	}
 	r.queue = slices.DeleteFunc(r.queue, func(s launcher.TaskStart) bool {
 		if s.Job == job {
-			r.end(notStarted(s.Serial, "its job is over"))
+			r.end(notStarted(s.Serial, "the job is over"))
 		}
 		return s.Job == job
 	})

@@ -26,7 +26,7 @@ func (r *runner) halt(s launcher.TaskStop) {
 	for i := range r.queue {
 		if r.queue[i].Serial == s.Serial {
 			r.queue = append(r.queue[:i], r.queue[i+1:]...)
-			r.end(notStarted(s.Serial, "it was stopped"))
+			r.end(notStarted(s.Serial, "the task was stopped"))
 			return
 		}
 	}

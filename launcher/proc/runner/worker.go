@@ -50,7 +50,7 @@ func (o *taskOrder) employ(t *task) {
 	r := o.runner
 	t.began = time.Now()
 	if strings.ContainsRune(t.start.Line, '\n') {
-		r.refuse(t, proc.Failf(launcher.CauseOurs, filch.Invalid, "task %d.%d has more than one line, which no worker is given", t.start.Job, t.start.Index))
+		r.refuse(t, proc.Failf(launcher.CauseOurs, filch.Invalid, "task %d.%d has more than one line, and a worker takes one line per task", t.start.Job, t.start.Index))
 		return
 	}
 	var w *worker
@@ -173,7 +173,7 @@ func (w *worker) answered(line []byte) {
 	index, err1 := strconv.ParseInt(string(first), 10, 32)
 	code, err2 := strconv.ParseUint(string(second), 10, 8)
 	if t == nil || err1 != nil || err2 != nil || launcher.TaskIndex(index) != t.start.Index {
-		w.breach(fmt.Sprintf("answered %.80q, which is not INDEX CODE [TEXT] of the task it does", line))
+		w.breach(fmt.Sprintf("answered %.80q, which is not INDEX CODE [TEXT] of its task", line))
 		return
 	}
 	e := launcher.TaskEnd{Serial: t.start.Serial, Began: t.began.UnixNano(), Ended: time.Now().UnixNano(), Told: t.told, Text: string(text)}
