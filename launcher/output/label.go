@@ -16,12 +16,9 @@ func Width(size int32) int {
 	return len(strconv.Itoa(int(size - 1)))
 }
 
-// Label is the prefix of a line of rank r: its number, right-aligned in width,
-// a colon and a space.
-func Label(r filch.Rank, width int) string { return string(appendLabel(nil, r, width)) }
-
-// appendLabel appends [Label] to dst.
-func appendLabel(dst []byte, r filch.Rank, width int) []byte {
+// AppendLabel appends the prefix of a line of rank r to dst: the number of the rank,
+// right-aligned in width, a colon and a space.
+func AppendLabel(dst []byte, r filch.Rank, width int) []byte {
 	var digits [12]byte
 	number := strconv.AppendInt(digits[:0], int64(r), 10)
 	for i := len(number); i < width; i++ {
@@ -41,7 +38,7 @@ func AppendLabeled(dst []byte, r filch.Rank, width int, piece []byte) []byte {
 		if end > 0 {
 			line = piece[:end]
 		}
-		dst = appendLabel(dst, r, width)
+		dst = AppendLabel(dst, r, width)
 		dst = append(dst, line...)
 		if end == 0 {
 			return append(dst, '\n')

@@ -88,7 +88,7 @@ func TestLabel(t *testing.T) {
 			t.Errorf("width of %d ranks: got %d, want %d", c.size, got, c.width)
 		}
 	}
-	if got := output.Label(7, 3); got != "  7: " {
+	if got := string(output.AppendLabel(nil, 7, 3)); got != "  7: " {
 		t.Errorf("got %q", got)
 	}
 	for in, want := range map[string]string{

@@ -1,9 +1,7 @@
 package pmi
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -64,50 +62,4 @@ func cyclic(nodes []int32) (n, per int, ok bool) {
 		}
 	}
 	return n, per, true
-}
-
-var errMapping = errors.New("not a process mapping")
-
-// ParseMapping returns the node of each of size ranks.
-func ParseMapping(s string, size int) ([]int32, error) {
-	body, ok := strings.CutPrefix(s, "(vector")
-	if !ok {
-		return nil, errMapping
-	}
-	body, ok = strings.CutSuffix(body, ")")
-	if !ok || body == "" {
-		return nil, errMapping
-	}
-	type block struct{ first, n, per int }
-	var blocks []block
-	for body != "" {
-		rest, ok := strings.CutPrefix(body, ",(")
-		if !ok {
-			return nil, errMapping
-		}
-		in, after, ok := strings.Cut(rest, ")")
-		f := strings.Split(in, ",")
-		if !ok || len(f) != 3 {
-			return nil, errMapping
-		}
-		var v [3]int
-		for i := range f {
-			n, err := strconv.ParseUint(f[i], 10, 20)
-			if err != nil || n == 0 && i > 0 {
-				return nil, errMapping
-			}
-			v[i] = int(n)
-		}
-		blocks = append(blocks, block{v[0], v[1], v[2]})
-		body = after
-	}
-	nodes := make([]int32, 0, size)
-	for len(nodes) < size {
-		for _, b := range blocks {
-			for i := 0; i < b.n*b.per && len(nodes) < size; i++ {
-				nodes = append(nodes, int32(b.first+i/b.per))
-			}
-		}
-	}
-	return nodes, nil
 }

@@ -1,7 +1,9 @@
 package pmi_test
 
 import (
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestMapping(t *testing.T) {
 			if got == "" {
 				return
 			}
-			back, err := pmi.ParseMapping(got, len(tt.nodes))
+			back, err := parseMapping(got, len(tt.nodes))
 			if err != nil || !slices.Equal(back, tt.nodes) {
 				t.Errorf("%q is %v, %v, want %v", got, back, err, tt.nodes)
 			}
@@ -61,7 +63,7 @@ func TestParseMappingRefuses(t *testing.T) {
 		"", "(vector)", "vector,(0,1,2)", "(vector,(0,1,2)", "(vector,(0,1))", "(vector,(0,1,2)))",
 		"(vector,(0,0,1))", "(vector,(0,1,0))", "(vector,(-1,1,1))", "(vector,(0,1,9999999))", "(vector(0,1,2))", "(vector,(a,1,2))",
 	} {
-		if got, err := pmi.ParseMapping(s, 4); err == nil {
+		if got, err := parseMapping(s, 4); err == nil {
 			t.Errorf("%q is %v, want an error", s, got)
 		}
 	}
@@ -83,7 +85,7 @@ func FuzzMapping(f *testing.F) {
 		if len(s) > 673 {
 			t.Fatalf("a mapping of %d bytes", len(s))
 		}
-		back, err := pmi.ParseMapping(s, len(nodes))
+		back, err := parseMapping(s, len(nodes))
 		if err != nil || !slices.Equal(back, nodes) {
 			t.Fatalf("%v became %q and that %v, %v", nodes, s, back, err)
 		}
@@ -94,15 +96,61 @@ func FuzzParseMapping(f *testing.F) {
 	f.Add("(vector,(0,2,4))")
 	f.Add("(vector,(0,1,3),(1,1,1))")
 	f.Fuzz(func(t *testing.T, s string) {
-		nodes, err := pmi.ParseMapping(s, 64)
+		nodes, err := parseMapping(s, 64)
 		if err != nil {
 			return
 		}
 		if len(nodes) != 64 || !strings.HasPrefix(s, "(vector,(") {
 			t.Fatalf("%q is %v", s, nodes)
 		}
-		if back, err := pmi.ParseMapping(pmi.Mapping(nodes), 64); err == nil && !slices.Equal(back, nodes) {
+		if back, err := parseMapping(pmi.Mapping(nodes), 64); err == nil && !slices.Equal(back, nodes) {
 			t.Fatalf("%v became %v", nodes, back)
 		}
 	})
+}
+
+var errMapping = errors.New("not a process mapping")
+
+// parseMapping reads a mapping as MPICH does, and returns the node of each of size ranks.
+func parseMapping(s string, size int) ([]int32, error) {
+	body, ok := strings.CutPrefix(s, "(vector")
+	if !ok {
+		return nil, errMapping
+	}
+	body, ok = strings.CutSuffix(body, ")")
+	if !ok || body == "" {
+		return nil, errMapping
+	}
+	type block struct{ first, n, per int }
+	var blocks []block
+	for body != "" {
+		rest, ok := strings.CutPrefix(body, ",(")
+		if !ok {
+			return nil, errMapping
+		}
+		in, after, ok := strings.Cut(rest, ")")
+		f := strings.Split(in, ",")
+		if !ok || len(f) != 3 {
+			return nil, errMapping
+		}
+		var v [3]int
+		for i := range f {
+			n, err := strconv.ParseUint(f[i], 10, 20)
+			if err != nil || n == 0 && i > 0 {
+				return nil, errMapping
+			}
+			v[i] = int(n)
+		}
+		blocks = append(blocks, block{v[0], v[1], v[2]})
+		body = after
+	}
+	nodes := make([]int32, 0, size)
+	for len(nodes) < size {
+		for _, b := range blocks {
+			for i := 0; i < b.n*b.per && len(nodes) < size; i++ {
+				nodes = append(nodes, int32(b.first+i/b.per))
+			}
+		}
+	}
+	return nodes, nil
 }

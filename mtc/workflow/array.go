@@ -143,26 +143,6 @@ func (a Array) At(i int64) (int64, bool) {
 	return 0, false
 }
 
-func (a Array) String() string {
-	var b strings.Builder
-	for i, r := range a.Ranges {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatInt(r.First, 10))
-		if r.Last > r.First {
-			b.WriteString("-" + strconv.FormatInt(r.Last, 10))
-			if r.Step > 1 {
-				b.WriteString(":" + strconv.FormatInt(r.Step, 10))
-			}
-		}
-	}
-	if a.Cap > 0 {
-		b.WriteString("%" + strconv.Itoa(int(a.Cap)))
-	}
-	return b.String()
-}
-
 // check is for arrays that [ParseArray] did not make.
 func (a Array) check() error {
 	total := int64(0)

@@ -18,24 +18,15 @@ const LineMax = 128<<10 - 1
 type Lines struct {
 	src       source
 	r         *bufio.Reader
-	separator byte
 	skipBlank bool
 	line      int
 }
 
 // NewLines reads lines from r; name is for messages. Lines end at newlines, with or
-// without a carriage return, or at NUL bytes if zero is set. If commands is set, blank
-// lines are skipped.
-func NewLines(r io.Reader, name string, zero, commands bool) *Lines {
-	l := &Lines{src: source{name}, r: bufio.NewReaderSize(r, 64<<10), separator: '\n', skipBlank: commands}
-	if zero {
-		l.separator = 0
-	}
-	return l
+// without a carriage return. If commands is set, blank lines are skipped.
+func NewLines(r io.Reader, name string, commands bool) *Lines {
+	return &Lines{src: source{name}, r: bufio.NewReaderSize(r, 64<<10), skipBlank: commands}
 }
-
-// Line is the number of the last line from [Lines.Next].
-func (l *Lines) Line() int { return l.line }
 
 // Next is the next line, or io.EOF.
 func (l *Lines) Next() (string, error) {
@@ -44,9 +35,7 @@ func (l *Lines) Next() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if l.separator == '\n' {
-			text = strings.TrimSuffix(text, "\r")
-		}
+		text = strings.TrimSuffix(text, "\r")
 		if strings.IndexByte(text, 0) >= 0 {
 			return "", l.src.errorf(l.line, "the line holds a NUL byte")
 		}
@@ -60,7 +49,7 @@ func (l *Lines) read() (string, error) {
 	var long []byte
 	l.line++
 	for {
-		piece, err := l.r.ReadSlice(l.separator)
+		piece, err := l.r.ReadSlice('\n')
 		if len(long)+len(piece) > LineMax+2 {
 			return "", l.src.errorf(l.line, "the line has more than %d bytes", LineMax)
 		}
@@ -187,7 +176,7 @@ func (b *Bag) addSource(values []string, files, linked bool, open func(string) (
 		if err != nil {
 			return filch.Errorf(filch.NotFound, "cannot read the values of %s: %v", quote(name), err)
 		}
-		err = NewLines(f, name, false, false).All(&s.Values)
+		err = NewLines(f, name, false).All(&s.Values)
 		_ = f.Close()
 		if err != nil {
 			return err

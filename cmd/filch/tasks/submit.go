@@ -308,7 +308,7 @@ func (f *sourceFlags) payloads(s *mtc.Submission, command []string, bag *workflo
 			return nil, err
 		}
 		s.Spec.Payloads = true
-		lines := workflow.NewLines(in, f.eachLine, false, len(command) == 0)
+		lines := workflow.NewLines(in, f.eachLine, len(command) == 0)
 		return func() ([]byte, error) {
 			line, err := lines.Next()
 			return append([]byte{launcher.PayloadLine}, line...), err

@@ -2,7 +2,6 @@ package place
 
 import (
 	"cmp"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -108,18 +107,6 @@ func (h Home) ReadContact() (Contact, error) {
 
 // SecretBytes is the length of a secret.
 const SecretBytes = 32
-
-// newSecret makes a secret and writes the secret to path, which must not exist.
-func newSecret(path string) ([]byte, error) {
-	b := make([]byte, SecretBytes)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil, filch.Errorf(filch.Busy, "cannot make a secret at %s: the file exists", path)
-	}
-	return b, WriteSecret(path, b)
-}
 
 // WriteSecret writes a secret to path.
 func WriteSecret(path string, secret []byte) error {

@@ -12,10 +12,6 @@ import (
 // TraceEnv names the trace if the arguments do not.
 const TraceEnv = "FILCH_REPLAY_TRACE"
 
-// argsMax bounds the arguments of a task: Linux takes two megabytes, with the
-// environment.
-const argsMax = 1536 << 10
-
 // File is a file that a task reads or writes.
 type File struct {
 	Path string
@@ -30,45 +26,6 @@ type Spec struct {
 	Trace string // file to which the trace is appended; empty: none
 	In    []File
 	Out   []File
-}
-
-// Of is the spec of task t of a replay.
-func Of(g *workflow.Graph, t int32) Spec {
-	task := &g.Tasks[t]
-	s := Spec{Task: task.Name, Time: task.Cost}
-	for _, f := range task.Inputs {
-		s.In = append(s.In, File{g.Files[f].Path, max(g.Files[f].Size, 0)})
-	}
-	for _, f := range task.Outputs {
-		s.Out = append(s.Out, File{g.Files[f].Path, max(g.Files[f].Size, 0)})
-	}
-	return s
-}
-
-// Args writes the spec as the arguments of filch replay.
-func (s Spec) Args() ([]string, error) {
-	args := []string{"--task", s.Task, "--time", s.Time.String()}
-	if s.Burn {
-		args = append(args, "--burn")
-	}
-	if s.Trace != "" {
-		args = append(args, "--trace", s.Trace)
-	}
-	size := 0
-	for _, f := range s.In {
-		args = append(args, "in:"+strconv.FormatInt(f.Size, 10)+":"+f.Path)
-	}
-	for _, f := range s.Out {
-		args = append(args, "out:"+strconv.FormatInt(f.Size, 10)+":"+f.Path)
-	}
-	for _, a := range args {
-		size += len(a) + 9 // the NUL byte, and the pointer
-	}
-	if size > argsMax {
-		return nil, filch.Errorf(filch.Invalid, "task %q cannot be played: its %d files take %d bytes of arguments, at most %d",
-			s.Task, len(s.In)+len(s.Out), size, argsMax)
-	}
-	return args, nil
 }
 
 // Parse reads the arguments of filch replay.

@@ -1,11 +1,8 @@
 package replay
 
 import (
-	"bufio"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 )
 
@@ -70,23 +67,4 @@ func (t *trace) close() error {
 		return nil
 	}
 	return t.f.Close()
-}
-
-// lineMax bounds a line of a trace: a task with as many files as the arguments can name.
-const lineMax = 8 << 20
-
-// ReadTrace reads a trace.
-func ReadTrace(r io.Reader, visit func(Record) error) error {
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, lineMax)
-	for line := 1; s.Scan(); line++ {
-		var rec Record
-		if err := json.Unmarshal(s.Bytes(), &rec); err != nil {
-			return fmt.Errorf("line %d of the trace: %w", line, err)
-		}
-		if err := visit(rec); err != nil {
-			return fmt.Errorf("line %d of the trace: %w", line, err)
-		}
-	}
-	return s.Err()
 }
