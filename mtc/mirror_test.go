@@ -19,7 +19,7 @@ func lines(b []byte) [][]byte {
 }
 
 // remains reads lines; damaged ones fail the test.
-func remains(t *testing.T, b []byte) *queue.Recovered {
+func recoveredFrom(t *testing.T, b []byte) *queue.Recovered {
 	t.Helper()
 	m := queue.NewRecovered()
 	for _, l := range lines(b) {

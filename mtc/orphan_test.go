@@ -137,7 +137,7 @@ func TestNoLookupsPileUp(t *testing.T) {
 			r.length = slow(time.Second)
 			s := Submission{Job: 1, Total: 1000}
 			if graph {
-				s = Submission{Job: 1, Nodes: family(40)}
+				s = Submission{Job: 1, Nodes: fanOut(40)}
 				r.lose = func(m message.Message) bool { return m.Kind() == message.KindToldAck }
 			}
 			r.submit(0, s)

@@ -49,7 +49,7 @@ func TestResumeJudgesSkippedTasksAnew(t *testing.T) {
 				blk.Offs = append(blk.Offs, uint8(i))
 			}
 			b = queue.AppendLine(b, record.KeyBlock(4, 0), blk.Encode())
-			left := remains(t, b)
+			left := recoveredFrom(t, b)
 			j := left.Jobs()[0]
 			if c.anew {
 				if got := j.Forget(); got != c.forgot {

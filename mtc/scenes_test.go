@@ -355,9 +355,9 @@ func TestMillionsQueuedCostNothing(t *testing.T) {
 	}
 }
 
-// family is a workflow of roots with children each; the children of root i have
+// fanOut is a workflow of roots with children each; the children of root i have
 // the indices that follow it.
-func family(children ...int) (nodes []record.GraphNode) {
+func fanOut(children ...int) (nodes []record.GraphNode) {
 	var parents [][]int32
 	for _, n := range children {
 		root := int32(len(parents))
@@ -389,13 +389,13 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 		seen func(r *rig) bool
 	}{
 		policy.MLB: {"what has a large input goes elsewhere although its own node would soon have done it", time.Hour, func(r *rig) bool {
-			r.submit(0, Submission{Job: 1, Nodes: family(40)})
+			r.submit(0, Submission{Job: 1, Nodes: fanOut(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) > 0
 		}},
 		policy.MDL: {"what has a tiny input stays with it although other nodes are idle", time.Hour, func(r *rig) bool {
 			r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: tiny} }
-			r.submit(0, Submission{Job: 1, Nodes: family(40)})
+			r.submit(0, Submission{Job: 1, Nodes: fanOut(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) == 0
 		}},
@@ -407,14 +407,14 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 				}
 				return End{Run: s.Run, State: filch.OK, Bytes: made}
 			}
-			r.submit(0, Submission{Job: 1, Nodes: family(120, 120)})
+			r.submit(0, Submission{Job: 1, Nodes: fanOut(120, 120)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 120) == 0 && r.strayed(1, 121, 122, 241) > 0
 		}},
 		policy.FLDS: {"a few with a large input stay with it, and of many some go elsewhere", 100 * time.Millisecond, func(r *rig) bool {
-			r.submit(0, Submission{Job: 1, Nodes: family(4)})
+			r.submit(0, Submission{Job: 1, Nodes: fanOut(4)})
 			r.run(1, time.Minute)
-			r.submit(0, Submission{Job: 2, Nodes: family(120)})
+			r.submit(0, Submission{Job: 2, Nodes: fanOut(120)})
 			r.run(2, time.Minute)
 			return r.strayed(1, 0, 1, 4) == 0 && r.strayed(2, 0, 1, 120) > 0
 		}},

@@ -58,7 +58,7 @@ a pipe gets the output unchanged.`,
 			if want != (choice{}) {
 				return ui.Misused(filch.Errorf(filch.Invalid, "--failed and --grep need a job of tasks, and job %d is a %s", id.Job, j.Kind))
 			}
-			s := &runclient.Sink{Out: ui.Sanitized(os.Stdout), Err: ui.Sanitized(os.Stderr), Label: label}
+			s := &runclient.ClientOutput{Out: ui.Sanitized(os.Stdout), Err: ui.Sanitized(os.Stderr), Label: label}
 			return errors.Join(showLog(c, id, s, follow), ui.Flush(s.Out), ui.Flush(s.Err))
 		},
 	}
@@ -82,7 +82,7 @@ func readPattern(s string) (*regexp.Regexp, error) {
 }
 
 // showLog prints the kept output of a job.
-func showLog(c *client.Client, id cli.JobRank, s *runclient.Sink, follow bool) error {
+func showLog(c *client.Client, id cli.JobRank, s *runclient.ClientOutput, follow bool) error {
 	if s.Label {
 		var j launcher.JobInfo
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
@@ -163,7 +163,7 @@ exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
 				ui.Say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
 				os.Exit(filch.ExitInterrupt)
 			}()
-			if err := showLog(c, id, &runclient.Sink{Out: os.Stdout, Err: os.Stderr, Label: label}, true); err != nil {
+			if err := showLog(c, id, &runclient.ClientOutput{Out: os.Stdout, Err: os.Stderr, Label: label}, true); err != nil {
 				return err
 			}
 			jobs, err := waitFor(c, []cli.JobRank{id}, 0)

@@ -63,8 +63,8 @@ func poseAsLauncher(args []string) int {
 	}
 }
 
-// family is a posing launcher and all its processes.
-type family struct {
+// processTree is a posing launcher and all its processes.
+type processTree struct {
 	cmd    *exec.Cmd
 	keeper int
 	idle   int
@@ -72,9 +72,9 @@ type family struct {
 	place  proc.Place
 }
 
-// newFamily starts a launcher that poses, with its processes. as is nil, or changes the
+// newProcessTree starts a launcher that poses, with its processes. as is nil, or changes the
 // launcher's command before its start.
-func newFamily(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *family {
+func newProcessTree(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *processTree {
 	t.Helper()
 	argv("family")
 	argv("hang")
@@ -82,7 +82,7 @@ func newFamily(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *famil
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &family{place: proc.Place{Dir: t.TempDir(), Instance: "quiet-heron", Node: "n3"}}
+	f := &processTree{place: proc.Place{Dir: t.TempDir(), Instance: "quiet-heron", Node: "n3"}}
 	f.cmd = exec.Command(self, "launcher", f.place.Dir, idle)
 	if as != nil {
 		as(f.cmd, f.place)
@@ -126,7 +126,7 @@ func newFamily(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *famil
 	return f
 }
 
-func (f *family) left() (pids []int) {
+func (f *processTree) left() (pids []int) {
 	for _, p := range f.ranks {
 		if living(p) {
 			pids = append(pids, p)
@@ -139,28 +139,28 @@ func (f *family) left() (pids []int) {
 type killRow struct {
 	name   string
 	idle   string
-	kill   func(*family)
+	kill   func(*processTree)
 	within time.Duration
 }
 
 // kills is the kill matrix.
 var kills = []killRow{
-	{"keeper-and-launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) {
+	{"keeper-and-launcher-killed-an-idle-keeper-is-there", "idle", func(f *processTree) {
 		unix.Kill(f.keeper, unix.SIGKILL)
 		f.cmd.Process.Kill()
 	}, 2 * time.Second},
-	{"launcher-and-keeper-killed-an-idle-keeper-is-there", "idle", func(f *family) {
+	{"launcher-and-keeper-killed-an-idle-keeper-is-there", "idle", func(f *processTree) {
 		f.cmd.Process.Kill()
 		unix.Kill(f.keeper, unix.SIGKILL)
 	}, 2 * time.Second},
-	{"keeper-killed-the-launcher-sweeps", "none", func(f *family) {
+	{"keeper-killed-the-launcher-sweeps", "none", func(f *processTree) {
 		unix.Kill(f.keeper, unix.SIGKILL)
 		for living(f.keeper) {
 			time.Sleep(time.Millisecond)
 		}
 		proc.SweepOrphans(f.place)
 	}, 2 * time.Second},
-	{"both-killed-the-next-launcher-sweeps", "none", func(f *family) {
+	{"both-killed-the-next-launcher-sweeps", "none", func(f *processTree) {
 		unix.Kill(f.keeper, unix.SIGKILL)
 		f.cmd.Process.Kill()
 		f.cmd.Wait()
@@ -169,14 +169,14 @@ var kills = []killRow{
 		}
 		proc.SweepOrphans(f.place)
 	}, 2 * time.Second},
-	{"launcher-killed", "none", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
-	{"launcher-killed-an-idle-keeper-is-there", "idle", func(f *family) { f.cmd.Process.Kill() }, 7 * time.Second},
+	{"launcher-killed", "none", func(f *processTree) { f.cmd.Process.Kill() }, 7 * time.Second},
+	{"launcher-killed-an-idle-keeper-is-there", "idle", func(f *processTree) { f.cmd.Process.Kill() }, 7 * time.Second},
 }
 
 // survivors runs a row of the matrix: no process may survive it.
 func (c killRow) survivors(t *testing.T, as func(*exec.Cmd, proc.Place)) {
 	t.Parallel()
-	f := newFamily(t, c.idle, as)
+	f := newProcessTree(t, c.idle, as)
 	if got := f.left(); len(got) != 6 {
 		t.Fatalf("%v of %v run before the kill", got, f.ranks)
 	}
@@ -203,7 +203,7 @@ const grace = 2 * time.Second
 // TestLauncherThatComesBack adopts the keeper of a killed launcher: the job
 // goes on, and its ends and output come to the new one.
 func TestLauncherThatComesBack(t *testing.T) {
-	f := newFamily(t, "none", nil)
+	f := newProcessTree(t, "none", nil)
 	f.cmd.Process.Kill()
 	f.cmd.Wait()
 	found, err := proc.Redial(f.place)

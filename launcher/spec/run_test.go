@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-var surroundings = spec.Context{
+var environment = spec.Context{
 	Env: []string{"HOME=/h"},
 	Cwd: "/work",
 	ReadFile: func(path string) (string, error) {
@@ -33,7 +33,7 @@ func read(t *testing.T, line string) (*spec.Run, []string) {
 	if err != nil {
 		t.Fatalf("Parse(%q): %v", line, err)
 	}
-	warnings, err := r.Finish(surroundings)
+	warnings, err := r.Finish(environment)
 	if err != nil {
 		t.Fatalf("Finish(%q): %v", line, err)
 	}
@@ -168,7 +168,7 @@ func TestNonsense(t *testing.T) {
 	} {
 		r, err := spec.Parse(strings.Fields(line))
 		if err == nil {
-			_, err = r.Finish(surroundings)
+			_, err = r.Finish(environment)
 		}
 		if want == "" {
 			if err != nil {
@@ -189,7 +189,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		r, err := spec.Parse(strings.Split(line, " "))
 		if err == nil && !r.Client.Help && !r.Client.MPIList {
-			_, err = r.Finish(surroundings)
+			_, err = r.Finish(environment)
 			if s := r.Request.Shape; err == nil && (s.Ranks < 0 || s.Ranks > launcher.MaxRanks || s.MinNodes > s.MaxNodes || s.PerRank.MemBytes < 0) {
 				t.Fatalf("%q gives %+v", line, s)
 			}

@@ -49,7 +49,7 @@ func FuzzSbatch(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, line, text string) {
 		if r, err := spec.ParseSbatch(strings.Split(line, " ")); err == nil {
 			_ = r.Directives(text)
-			_, _ = r.Finish(surroundings)
+			_, _ = r.Finish(environment)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
 		case r.Client.Foreign != "":
 			got = "foreign " + r.Client.Foreign
 		default:
-			warnings, err := r.Finish(surroundings)
+			warnings, err := r.Finish(environment)
 			got = spec.FormatShape(r.Request.Shape)
 			if r.Request.Shape.Even {
 				got += " even"
@@ -83,7 +83,7 @@ func FuzzSrun(f *testing.F) {
 		env := map[string]string{"SLURM_JOB_NODELIST": list, "SLURM_JOB_NUM_NODES": "3", "SLURM_NTASKS": "5"}
 		r, err := spec.ParseSrun(strings.Split(line, " "), func(name string) string { return env[name] })
 		if err == nil && r.Client.Foreign == "" {
-			_, _ = r.Finish(surroundings)
+			_, _ = r.Finish(environment)
 		}
 	})
 }

@@ -164,9 +164,9 @@ func queueHere(home place.Home, uuid string) string {
 	return string(q)
 }
 
-// goOn has the launcher of d resume the old queue, and returns the text to print
+// resumeOn has the launcher of d resume the old queue, and returns the text to print
 // about the queue.
-func (o *queueOptions) goOn(d place.Dir) (string, error) {
+func (o *queueOptions) resumeOn(d place.Dir) (string, error) {
 	if o.old.from == "" {
 		return "", nil
 	}
@@ -316,7 +316,7 @@ func (n *coordinator) resumeQueue() error {
 	}
 	base, err := place.Base()
 	if err == nil {
-		n.went, err = n.goOn(place.Dir{Base: base, Instance: n.instance, Node: n.local})
+		n.went, err = n.resumeOn(place.Dir{Base: base, Instance: n.instance, Node: n.local})
 	}
 	return err
 }

@@ -206,7 +206,7 @@ func (o *upOptions) begin(command []string) error {
 	err = b.start(o.nodes, o.slots)
 	went := ""
 	if err == nil {
-		went, err = o.goOn(b.nodes[0])
+		went, err = o.resumeOn(b.nodes[0])
 	}
 	if err != nil {
 		b.clear()

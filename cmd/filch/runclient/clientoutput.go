@@ -16,10 +16,10 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// Sink writes the output of the ranks: to the client's own streams or to the
-// files of -o and -e that the nodes do not write. Sink writes at once and waits
+// ClientOutput writes the output of the ranks: to the client's own streams or to the
+// files of -o and -e that the nodes do not write. ClientOutput writes at once and waits
 // for a slow reader, which holds up the ranks and nothing else.
-type Sink struct {
+type ClientOutput struct {
 	Out, Err io.Writer
 	Label    bool
 	Width    int
@@ -27,9 +27,9 @@ type Sink struct {
 	files    []*os.File
 }
 
-// openSink opens the client's files once the job's number is known.
-func openSink(r *spec.Run, job filch.JobID, cwd string) (*Sink, error) {
-	s := &Sink{Out: os.Stdout, Err: os.Stderr, Label: r.Order.IO.Label}
+// openOutput opens the client's files once the job's number is known.
+func openOutput(r *spec.Run, job filch.JobID, cwd string) (*ClientOutput, error) {
+	s := &ClientOutput{Out: os.Stdout, Err: os.Stderr, Label: r.Order.IO.Label}
 	place := output.Place{Job: job, Name: r.Request.Name}
 	if strings.Contains(r.Client.Stdout+r.Client.Stderr, "%") {
 		place.User = UserName()
@@ -72,7 +72,7 @@ func clientFile(v string, place output.Place, cwd string) string {
 	return path
 }
 
-func (s *Sink) open(path string, io launcher.IO) (*os.File, error) {
+func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if io.Append {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
@@ -86,7 +86,7 @@ func (s *Sink) open(path string, io launcher.IO) (*os.File, error) {
 }
 
 // Write writes one piece of output.
-func (s *Sink) Write(o wire.Output) error {
+func (s *ClientOutput) Write(o wire.Output) error {
 	w := s.Out
 	if o.Stream == 2 {
 		w = s.Err
@@ -103,7 +103,7 @@ func (s *Sink) Write(o wire.Output) error {
 	return err
 }
 
-func (s *Sink) close() error {
+func (s *ClientOutput) close() error {
 	var first error
 	for _, f := range s.files {
 		if err := f.Close(); err != nil && first == nil {

@@ -10,7 +10,7 @@ import (
 
 func TestSinkLabelsAndSplits(t *testing.T) {
 	var out, err strings.Builder
-	s := &Sink{Out: &out, Err: &err, Label: true, Width: 2}
+	s := &ClientOutput{Out: &out, Err: &err, Label: true, Width: 2}
 	for _, o := range []wire.Output{
 		{Rank: 3, Stream: 1, Data: []byte("a\nb\n")},
 		{Rank: 12, Stream: 2, Data: []byte("no end")},

@@ -21,12 +21,12 @@ import (
 // passes on standard input; a third receives signals, so that Ctrl-C works while
 // a write waits for a stopped terminal.
 type Session struct {
-	Spec *spec.Run
-	cwd  string
-	run  *client.Run
-	pump *pump
-	sink *Sink
-	undo func() // restores the terminal; nil when there is nothing to restore
+	Spec   *spec.Run
+	cwd    string
+	run    *client.Run
+	pump   *pump
+	output *ClientOutput
+	undo   func() // restores the terminal; nil when there is nothing to restore
 
 	mu    sync.Mutex // guards the fields below
 	job   filch.JobID
@@ -102,12 +102,12 @@ func (s *Session) accepted(e launcher.Accepted) error {
 	if s.Spec.Client.Verbose > 0 {
 		ui.Say(fmt.Sprintf("job %d: %s", e.Job, spec.FormatShape(s.Spec.Request.Shape)))
 	}
-	sink, err := openSink(s.Spec, e.Job, s.cwd)
+	out, err := openOutput(s.Spec, e.Job, s.cwd)
 	if err != nil {
 		return err
 	}
-	sink.Width = output.Width(size)
-	s.sink = sink
+	out.Width = output.Width(size)
+	s.output = out
 	return nil
 }
 
@@ -115,8 +115,8 @@ func (s *Session) started(e launcher.Started) {
 	s.mu.Lock()
 	s.begun, s.Nodes, s.size = true, e.Nodes, e.Size
 	s.mu.Unlock()
-	if s.sink != nil {
-		s.sink.Width = output.Width(e.Size)
+	if s.output != nil {
+		s.output.Width = output.Width(e.Size)
 	}
 	if s.Spec.Client.Verbose > 0 {
 		ui.Say(fmt.Sprintf("job %d: %s on %s after %s", e.Job, ui.Plural(int(e.Size), "rank"), nodeNames(e.Nodes), ui.ShortTime(e.Waited)))
@@ -134,7 +134,7 @@ func (s *Session) started(e launcher.Started) {
 // print writes a piece of output. When the reader of the output has gone, print
 // ends the job, as SIGPIPE would end a program that writes for itself.
 func (s *Session) print(o wire.Output) {
-	if s.sink == nil || s.piped {
+	if s.output == nil || s.piped {
 		return
 	}
 	if !s.begun { // only this goroutine sets begun
@@ -142,7 +142,7 @@ func (s *Session) print(o wire.Output) {
 		s.begun = true
 		s.mu.Unlock()
 	}
-	err := s.sink.Write(o)
+	err := s.output.Write(o)
 	if err == nil {
 		return
 	}
@@ -156,8 +156,8 @@ func (s *Session) print(o wire.Output) {
 // ended prints how the job ended, if not well, and returns the exit code. The
 // last line names the first cause.
 func (s *Session) ended(e launcher.Ended) int {
-	if s.sink != nil {
-		if err := s.sink.close(); err != nil {
+	if s.output != nil {
+		if err := s.output.close(); err != nil {
 			return ui.Fail(err)
 		}
 	}

@@ -57,7 +57,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 			WithHint("filch submit --open makes an open job")
 	}
 	t := c.TasksOf(j.ID)
-	n, err := grow(t, lines)
+	n, err := appendTasks(t, lines)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, err
 	if err != nil || !more {
 		return t, err
 	}
-	if _, err = grow(t, lines); err == nil && !open {
+	if _, err = appendTasks(t, lines); err == nil && !open {
 		err = t.Grow(wire.TaskGrow{Close: true})
 	}
 	if err != nil {
@@ -55,8 +55,8 @@ func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, err
 	return t, err
 }
 
-// grow adds tasks to an open job, and returns their number when all are recorded.
-func grow(t *client.Tasks, lines source) (added int, err error) {
+// appendTasks adds tasks to an open job, and returns their number when all are recorded.
+func appendTasks(t *client.Tasks, lines source) (added int, err error) {
 	for more := true; more; {
 		// The token is random: other clients may add tasks to the job too.
 		g := wire.TaskGrow{Token: rand.Int32N(record.MaxTasks-1) + 1}

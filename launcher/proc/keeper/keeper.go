@@ -120,7 +120,7 @@ func newKeeper(p proc.Place) (*keeper, error) {
 	k.cgroup = proc.NewCgroup(p)
 	k.hello()
 	k.link.Flush()
-	k.rehearse()
+	k.warmUp()
 	return k, nil
 }
 

@@ -34,7 +34,7 @@ const (
 type outputs struct {
 	job     *job
 	streams []*stream
-	files   map[string]*sink
+	files   map[string]*outputFile
 	writer  *fileWriter
 	null    int
 
@@ -64,15 +64,15 @@ type stream struct {
 	no   uint8 // 1 stdout, 2 stderr
 	fd   int   // -1 closed
 	cut  output.Cutter
-	last time.Time // the time of the last byte held back
-	sink *sink     // nil: the client
-	end  []byte    // the last bytes of stderr, see said
+	last time.Time   // the time of the last byte held back
+	file *outputFile // nil: the client
+	end  []byte      // the last bytes of stderr, see said
 
-	aside bool // not watched, while the sink is full
+	aside bool // not watched, while the file is full
 }
 
-// sink is a file of this node.
-type sink struct {
+// outputFile is a file of this node.
+type outputFile struct {
 	name  string
 	fd    int
 	label bool
@@ -81,7 +81,7 @@ type sink struct {
 func newOutputs(j *job) *outputs {
 	nodes := len(j.order.Launch.Nodes)
 	w := max(windowMax/max(1, nodes/16), windowMin)
-	return &outputs{job: j, files: map[string]*sink{}, null: -1, window: uint64(w), pty: -1}
+	return &outputs{job: j, files: map[string]*outputFile{}, null: -1, window: uint64(w), pty: -1}
 }
 
 // pattern is the destination of a stream of r: "" for the client, none, or a file.
@@ -125,7 +125,7 @@ func (o *outputs) openFiles() *proc.Failure {
 			if f != nil {
 				return f
 			}
-			o.files[name] = &sink{name: name, fd: fd, label: o.job.what.IO.Label}
+			o.files[name] = &outputFile{name: name, fd: fd, label: o.job.what.IO.Label}
 		}
 	}
 	if len(o.files) > 0 {
@@ -146,7 +146,7 @@ func (o *outputs) connect(r *rank) error {
 			r.files.Lend(o.null)
 			continue
 		}
-		var to *sink
+		var to *outputFile
 		if p != "" {
 			to = o.files[o.job.resolve(p, r)]
 			if output.SideOf(p) == output.SidePerRank && !to.label {
@@ -159,7 +159,7 @@ func (o *outputs) connect(r *rank) error {
 			return err
 		}
 		r.files.Give(theirs)
-		o.add(&stream{rank: r, no: no, fd: ours, sink: to})
+		o.add(&stream{rank: r, no: no, fd: ours, file: to})
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (o *outputs) abandon(r *rank) {
 
 // may reports whether more may be read for the destination of s.
 func (o *outputs) may(s *stream) bool {
-	if s.sink != nil {
+	if s.file != nil {
 		return o.writer.waiting() < windowMax
 	}
 	return o.offset-o.credited < o.window && len(o.kept) < keptMax
@@ -272,13 +272,13 @@ func (o *outputs) flushLater() {
 
 // emit hands on a cut piece.
 func (o *outputs) emit(s *stream, b []byte, partial bool) {
-	if s.sink != nil {
-		if s.sink.label {
+	if s.file != nil {
+		if s.file.label {
 			b = output.AppendLabeled(nil, s.rank.id, output.Width(o.job.order.Launch.Size), b)
 		} else {
 			b = append([]byte(nil), b...)
 		}
-		o.writer.write(s.sink, b)
+		o.writer.write(s.file, b)
 		return
 	}
 	for len(b) > 0 {
@@ -354,7 +354,7 @@ func (o *outputs) sendEnd() {
 // discard drops the output held back for the client.
 func (o *outputs) discard() {
 	for _, s := range o.streams {
-		if s.fd >= 0 && s.sink == nil {
+		if s.fd >= 0 && s.file == nil {
 			o.closeStream(s)
 		}
 	}

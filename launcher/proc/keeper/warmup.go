@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rehearse runs a job with a single rank and a program that cannot be executed, so the
+// warmUp runs a job with a single rank and a program that cannot be executed, so the
 // first real job finds the code in memory and the decoders built: in a cold process these
-// cost more than the fork. The messages of the rehearsal reach no launcher.
-func (k *keeper) rehearse() {
+// cost more than the fork. The messages of this job reach no launcher.
+func (k *keeper) warmUp() {
 	order, err := wire.Marshal(launcher.Order{
 		Programs: []launcher.Program{{Argv: []string{"sh"}, Ranks: []launcher.Span{{Count: 1}}}},
 		Cwd:      "/", Env: []string{"PATH=/bin"}, Umask: 0o077, IO: launcher.IO{OutRank: -1, ErrRank: -1},

@@ -27,7 +27,7 @@ type fileWriter struct {
 
 // block is bytes for a file.
 type block struct {
-	to   *sink
+	to   *outputFile
 	data []byte
 }
 
@@ -49,7 +49,7 @@ func (w *fileWriter) waiting() int {
 	return w.bytes
 }
 
-func (w *fileWriter) write(to *sink, data []byte) {
+func (w *fileWriter) write(to *outputFile, data []byte) {
 	w.mu.Lock()
 	w.queue = append(w.queue, block{to, data})
 	w.bytes += len(data)
@@ -58,7 +58,7 @@ func (w *fileWriter) write(to *sink, data []byte) {
 }
 
 func (w *fileWriter) run() {
-	broken := map[*sink]bool{}
+	broken := map[*outputFile]bool{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {

@@ -13,7 +13,7 @@ const (
 	// scarceBytes is the free space in bytes below which a disk is scarce: more than
 	// tasks write between two looks at the disk.
 	scarceBytes = 512 << 20
-	// scarceKeep replaces captureMax on a scarce disk, as the output is kept in memory
+	// scarceKeep replaces outputMax on a scarce disk, as the output is kept in memory
 	// until the task ends. Of a longer stream, the first and the last half of scarceKeep
 	// stay.
 	scarceKeep = 256 << 10
@@ -34,9 +34,9 @@ type drain struct {
 	total int64
 }
 
-// pipes gives t a capture of pipes.
-func (k *keeping) pipes() (*capture, error) {
-	c := &capture{keep: scarceKeep, fds: [2]int{-1, -1}}
+// pipes gives t a taskOutput of pipes.
+func (k *keeping) pipes() (*taskOutput, error) {
+	c := &taskOutput{keep: scarceKeep, fds: [2]int{-1, -1}}
 	for i := range c.fds {
 		ours, theirs, err := proc.Pipe(true)
 		if err != nil {

@@ -67,7 +67,7 @@ type task struct {
 	pid    int
 	pidfd  int
 	began  time.Time
-	out    *capture     // nil: the task prints to files of its own
+	out    *taskOutput  // nil: the task prints to files of its own
 	cgroup *proc.Cgroup // nil: no memory limit
 	worker *worker      // the worker with the task; nil: the task is a process of its own
 	limit  *proc.Timer

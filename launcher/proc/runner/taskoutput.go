@@ -17,30 +17,30 @@ import (
 
 // Limits of the kept output.
 const (
-	// captureMax bounds the kept bytes of a task's stream: of a longer stream, the first
-	// and the last half of captureMax stay.
-	captureMax = 16 << 20
-	// captureLook is how often the runner looks at the size of streams.
-	captureLook = 250 * time.Millisecond
-	// sparesMax bounds the spare captures for later tasks.
+	// outputMax bounds the kept bytes of a task's stream: of a longer stream, the first
+	// and the last half of outputMax stay.
+	outputMax = 16 << 20
+	// outputLook is how often the runner looks at the size of streams.
+	outputLook = 250 * time.Millisecond
+	// sparesMax bounds the spare taskOutputs for later tasks.
 	sparesMax = 256
 )
 
-// capture receives the output of a task: in two files without a name, opened for
+// taskOutput receives the output of a task: in two files without a name, opened for
 // appending and reused when the task has ended; or through two pipes, where the disk is
 // nearly full.
-type capture struct {
+type taskOutput struct {
 	fds    [2]int    // the task's ends; of a pipe -1 after the fork
 	lost   [2]int64  // bytes dropped from the middle of a file
 	keep   int64     // the bound on kept bytes of a stream
 	drains [2]*drain // of pipes
 }
 
-// piped reports whether the capture is of pipes.
-func (c *capture) piped() bool { return c.drains[0] != nil }
+// piped reports whether the output is of pipes.
+func (c *taskOutput) piped() bool { return c.drains[0] != nil }
 
 // forked closes the child's ends of the pipes.
-func (c *capture) forked() {
+func (c *taskOutput) forked() {
 	for i, fd := range c.fds {
 		if c.piped() && fd >= 0 {
 			unix.Close(fd)
@@ -51,7 +51,7 @@ func (c *capture) forked() {
 
 // read returns the kept bytes of a stream so far, and the number of bytes lost from its
 // middle.
-func (c *capture) read(i int, p *proc.Epoll) (data []byte, lost int64, err error) {
+func (c *taskOutput) read(i int, p *proc.Epoll) (data []byte, lost int64, err error) {
 	if d := c.drains[i]; d != nil {
 		d.read(p)
 		data, lost = d.kept()
@@ -65,7 +65,7 @@ func (c *capture) read(i int, p *proc.Epoll) (data []byte, lost int64, err error
 }
 
 // empty empties a stream and reports whether the stream had bytes.
-func (c *capture) empty(i int) (had bool, err error) {
+func (c *taskOutput) empty(i int) (had bool, err error) {
 	if d := c.drains[i]; d != nil {
 		had = d.total > 0
 		d.reset()
@@ -78,12 +78,12 @@ func (c *capture) empty(i int) (had bool, err error) {
 	return had, err
 }
 
-// keeping is the output of this runner's tasks: the captures that the tasks print to, and
+// keeping is the output of this runner's tasks: the taskOutputs that the tasks print to, and
 // the segments with the kept output.
 type keeping struct {
 	runner *runner
 	dir    string
-	spare  []*capture
+	spare  []*taskOutput
 	jobs   map[filch.JobID]*output.Segments
 	null   int
 	look   *proc.Timer
@@ -201,7 +201,7 @@ func lineFile(dir, text string) (int, error) {
 	return fd, nil
 }
 
-// lend gives t a capture.
+// lend gives t a taskOutput.
 func (k *keeping) lend(t *task) *proc.Failure {
 	if k.scarce() {
 		c, err := k.pipes()
@@ -215,9 +215,9 @@ func (k *keeping) lend(t *task) *proc.Failure {
 		t.out = k.spare[n-1]
 		k.spare = k.spare[:n-1]
 	} else {
-		c := &capture{keep: captureMax}
+		c := &taskOutput{keep: outputMax}
 		for i := range c.fds {
-			fd, err := captureFile(k.runner.place.Dir)
+			fd, err := outputFile(k.runner.place.Dir)
 			if err != nil {
 				if i == 1 {
 					unix.Close(c.fds[0])
@@ -229,18 +229,18 @@ func (k *keeping) lend(t *task) *proc.Failure {
 		t.out = c
 	}
 	if k.look == nil {
-		k.look = k.runner.poll.After(captureLook, k.bound)
+		k.look = k.runner.poll.After(outputLook, k.bound)
 	}
 	return nil
 }
 
-// captureFile makes a file without a name, opened for appending.
-func captureFile(dir string) (int, error) {
+// outputFile makes a file without a name, opened for appending.
+func outputFile(dir string) (int, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		return fd, nil
 	}
-	f, err := os.CreateTemp(dir, "capture-")
+	f, err := os.CreateTemp(dir, "output-")
 	if err != nil {
 		return -1, err
 	}
@@ -249,7 +249,7 @@ func captureFile(dir string) (int, error) {
 	return unix.Open(f.Name(), unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0)
 }
 
-// giveBack takes a capture back. A capture that a process may still write to is not used
+// giveBack takes a taskOutput back. A taskOutput that a process may still write to is not used
 // again.
 func (k *keeping) giveBack(t *task, clean bool) {
 	c := t.out
@@ -263,14 +263,14 @@ func (k *keeping) giveBack(t *task, clean bool) {
 			clean = err == nil && !k.runner.leftover()
 		}
 	}
-	if clean && len(k.spare) < sparesMax && c.keep == captureMax {
+	if clean && len(k.spare) < sparesMax && c.keep == outputMax {
 		k.spare = append(k.spare, c)
 		return
 	}
 	c.close(k.runner.poll)
 }
 
-func (c *capture) close(p *proc.Epoll) {
+func (c *taskOutput) close(p *proc.Epoll) {
 	for i, fd := range c.fds {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -326,7 +326,7 @@ func (k *keeping) bound() {
 		}
 	}
 	if len(k.runner.tasks) > 0 {
-		k.look = k.runner.poll.After(captureLook, k.bound)
+		k.look = k.runner.poll.After(outputLook, k.bound)
 	}
 }
 
@@ -357,7 +357,7 @@ func (k *keeping) take(t *task, e *launcher.TaskEnd) {
 		total += int64(len(data))
 	}
 	if total > 0 && k.flush == nil {
-		k.flush = k.runner.poll.After(captureLook, k.write)
+		k.flush = k.runner.poll.After(outputLook, k.write)
 	}
 	e.Bytes = total
 }
@@ -377,7 +377,7 @@ func (k *keeping) explain(t *task, e *launcher.TaskEnd) int64 {
 		return 0
 	}
 	if k.flush == nil {
-		k.flush = k.runner.poll.After(captureLook, k.write)
+		k.flush = k.runner.poll.After(outputLook, k.write)
 	}
 	return int64(len(line))
 }

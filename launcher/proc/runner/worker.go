@@ -37,7 +37,7 @@ type worker struct {
 	pidfd  int
 	in     int // we write
 	answer int // we read
-	out    *capture
+	out    *taskOutput
 	buf    []byte
 	task   *task // the current task, nil none
 	line   int   // length of the line sent for the task, -1 the write failed
@@ -199,7 +199,7 @@ func (w *worker) untouched() bool {
 	return w.line < 0 || err == nil && unread == w.line
 }
 
-// free ends the task of a worker. The output goes to the task; the capture stays with the
+// free ends the task of a worker. The output goes to the task; the taskOutput stays with the
 // worker.
 func (w *worker) free(t *task, e launcher.TaskEnd) {
 	r := w.order.runner
