@@ -39,6 +39,7 @@ const (
 	bucketSize   = 20              // k: nodes in a bucket, and in an answer
 	alpha        = 3               // nodes asked at the same time
 	nearest      = 3               // nodes that must have answered: the nearest
+	around       = 8               // as nearest, for a lookup of a node
 	maxAsked     = 64              // nodes asked in one lookup
 	maxSpares    = 2 * bucketSize  // nodes named by the answer to Prime
 	lookupWait   = 5 * time.Second // for a whole lookup

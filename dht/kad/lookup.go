@@ -112,11 +112,19 @@ func (l *lookup) next() *candidate {
 		if c.state == heard {
 			return c
 		}
-		if ahead++; ahead == nearest && l.sought == "" {
+		if ahead++; ahead == l.width() {
 			return nil
 		}
 	}
 	return nil
+}
+
+// width is the number of nearest nodes that must have answered before the lookup ends.
+func (l *lookup) width() int {
+	if l.sought != "" {
+		return around
+	}
+	return nearest
 }
 
 // done reports whether the sought node has answered.

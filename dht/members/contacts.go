@@ -41,15 +41,18 @@ type contact struct {
 	probing bool
 	failing time.Duration // since then every probe failed
 	told    time.Duration // when a notice of death was last sent
+	lease   time.Duration // until then the contact, which watches this node, gets beats
 }
 
 // The times and numbers of contacts.
 const (
 	contactEvery  = 500 * time.Millisecond // from one look at the contacts to the next
-	contactSilent = 5 * time.Second        // silence after which a contact is probed
+	contactSilent = 30 * time.Second       // silence after which a contact is probed
+	contactAgain  = 2 * time.Second        // from one failed probe to the next
 	contactDead   = 2 * AloneAfter         // of failed probes, without a witness
+	contactLease  = 30 * time.Second       // of beats, after a ping
 	contactAsks   = 3                      // witnesses asked about a failing contact
-	contactProbes = 8                      // begun in one look
+	contactProbes = 2                      // begun in one look: many at once would all be late
 	maxEnded      = 256
 	maxEarly      = 64
 )
@@ -265,7 +268,7 @@ func (cs *Contacts) look(out *Out) {
 	begun := 0
 	for _, c := range slices.Clone(cs.all) {
 		if c.m.State.Over() {
-			if cs.clock.awake-c.probed >= contactDead {
+			if cs.clock.awake-c.probed >= ForgetAfter {
 				cs.drop(c, out)
 			}
 			continue
@@ -282,7 +285,7 @@ func (cs *Contacts) look(out *Out) {
 			cs.news.publish(&entry{m: d, key: d.Name.Hash()}, "")
 			continue
 		}
-		due := silent >= contactSilent || c.failing > 0 && cs.clock.awake-c.probed >= redialEvery
+		due := silent >= contactSilent || c.failing > 0 && cs.clock.awake-c.probed >= contactAgain
 		if due && !c.probing && begun < contactProbes {
 			begun++
 			c.probing = true
@@ -366,6 +369,48 @@ func (cs *Contacts) incoming(from filch.NodeName, incarnation uint64, out *Out) 
 		return false
 	}
 	if c.m.State == Dead && (c.told == 0 || cs.clock.now-c.told >= BeatEvery) {
+		c.told = cs.clock.now
+		cs.notice(&entry{m: c.m}, incarnation, out)
+	}
+	return true
+}
+
+// watched notes a ping of a contact: the contact lists this node, and watches it.
+func (cs *Contacts) watched(name filch.NodeName) {
+	if c := cs.find(name); c != nil {
+		c.lease = cs.clock.now + contactLease
+	}
+}
+
+// beat sends a beat to the contacts that watch this node.
+func (cs *Contacts) beat(b []byte, out *Out) {
+	leases := 0
+	for _, c := range cs.all {
+		if c.lease > cs.clock.now && leases < maxLeases && !c.m.State.Over() {
+			leases++
+			out.Sends = append(out.Sends, Send{c.m.Name, b})
+		}
+	}
+}
+
+// disputes handles a notice of this node's death, and reports whether this node ignores
+// the notice: a contact that did not answer this node was cut off itself, and the smaller
+// side yields.
+func (cs *Contacts) disputes(from filch.NodeName, incarnation uint64, g *gossip, out *Out) bool {
+	c := cs.find(from)
+	switch {
+	case c == nil:
+		return false
+	case c.m.Incarnation > incarnation:
+		return true // the sender has rejoined since, and no longer holds this opinion
+	case c.m.State != Dead && c.failing == 0:
+		return false
+	}
+	size, leader := cs.table.side()
+	if size < int(g.nonce) || size == int(g.nonce) && string(leader) >= g.leader {
+		return false
+	}
+	if c.told == 0 || cs.clock.now-c.told >= BeatEvery {
 		c.told = cs.clock.now
 		cs.notice(&entry{m: c.m}, incarnation, out)
 	}

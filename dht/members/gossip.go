@@ -86,6 +86,8 @@ func (m *List) onPing(from filch.NodeName, e *entry, g *gossip, out *Out) {
 	}
 	if e != nil {
 		e.lease = m.clock.now + leaseFor
+	} else {
+		m.Contacts.watched(from)
 	}
 	out.send(from, &gossip{kind: kindAck, sum: m.table.total(), members: []Member{m.table.self.m}})
 }

@@ -221,6 +221,17 @@ func (m *List) All() []Member {
 	return out
 }
 
+// Find returns the state of a member or of a contact; false: the node is neither.
+func (m *List) Find(name filch.NodeName) (State, bool) {
+	if e := m.table.index[name]; e != nil {
+		return e.m.State, true
+	}
+	if c := m.Contacts.find(name); c != nil {
+		return c.m.State, true
+	}
+	return Left, false
+}
+
 // Deadline is when Tick is to be called.
 func (m *List) Deadline() time.Duration {
 	if m.down {
@@ -399,6 +410,7 @@ func (m *List) beat(out *Out) {
 			out.Sends = append(out.Sends, Send{e.m.Name, b})
 		}
 	}
+	m.Contacts.beat(b, out)
 	m.detector.tick = min(m.detector.tick, m.clock.now)
 }
 

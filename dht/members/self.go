@@ -57,6 +57,9 @@ func (m *List) onNotice(from filch.NodeName, incarnation uint64, g *gossip, out 
 		return
 	}
 	e := m.table.index[from]
+	if e == nil && m.Contacts.disputes(from, incarnation, g, out) {
+		return
+	}
 	if e != nil && e.m.Incarnation > incarnation {
 		return // the sender has rejoined since, and no longer holds this opinion
 	}

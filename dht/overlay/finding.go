@@ -45,9 +45,11 @@ const (
 	maxHeld     = 1 << 20 // bytes of frames that wait for one lookup
 	searchPause = 5 * time.Second
 	searchWait  = 10 * time.Second // with the wait for a slot
-	// roamEvery is the time from one lookup of a random key to the next, while the
-	// list is not whole: each lookup meets a few more nodes.
-	roamEvery = 30 * time.Second
+	movedAfter  = 2 * time.Second  // from a failure to reach a listed node to the lookup
+	// roamEvery is the mean time from one lookup of a random key to the next, while the
+	// list is not whole: each lookup meets a few more nodes. The times vary, so that
+	// nodes that began together do not look at once.
+	roamEvery = 2 * time.Minute
 	// joinLate is how long the list may take before a joining node looks for other
 	// nodes to ask.
 	joinLate = time.Second
@@ -116,8 +118,19 @@ func (f *finding) worth(name filch.NodeName) bool {
 	if f.finder == nil || name == f.mesh.Name() {
 		return false
 	}
-	_, live := (*f.mesh.known.Load())[name]
-	return live || !f.mesh.Whole()
+	m := f.mesh
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	state, known := m.members.Find(name)
+	return known && state < members.Gone || !known && !m.members.Contacts.Whole()
+}
+
+// listed reports whether the node is a member or a contact.
+func (f *finding) listed(name filch.NodeName) bool {
+	f.mesh.mu.RLock()
+	defer f.mesh.mu.RUnlock()
+	_, known := f.mesh.members.Find(name)
+	return known
 }
 
 // hold keeps a frame until a lookup of the receiver ends, and begins the lookup. hold
@@ -174,8 +187,15 @@ func (f *finding) tidy() {
 	}
 }
 
-// search looks for a node and sends the frames held for the node.
+// search looks for a node and sends the frames held for the node. If the process of a
+// listed node has ended, the failure detector says so soon, and there is nothing to find.
 func (f *finding) search(to filch.NodeName, s *search) {
+	if f.listed(to) {
+		select {
+		case <-time.After(movedAfter):
+		case <-f.mesh.ctx.Done():
+		}
+	}
 	found := f.leads(f.mesh.ctx, to)
 	f.mu.Lock()
 	held := s.frames
@@ -257,12 +277,10 @@ func (f *finding) roam() {
 	f.roaming = true
 	m := f.mesh
 	m.wg.Go(func() {
-		t := time.NewTicker(roamEvery)
-		defer t.Stop()
 		f.near(m.ctx)
 		for !m.Whole() {
 			select {
-			case <-t.C:
+			case <-time.After(roamEvery/2 + rand.N(roamEvery)):
 				_, _ = f.finder.FindKey(m.ctx, strconv.FormatUint(rand.Uint64(), 36))
 			case <-m.ctx.Done():
 				return
