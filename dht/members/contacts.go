@@ -176,6 +176,12 @@ func (cs *Contacts) update(c *contact, n *Member, out *Out) {
 	if n.Addrs == nil && n.Incarnation == old.Incarnation {
 		c.m.Addrs, c.m.Capacity, c.m.Draining = old.Addrs, old.Capacity, old.Draining
 	}
+	switch {
+	case n.State.Over() && c.failing == 0:
+		c.failing = max(cs.clock.awake, 1) // the time of its end
+	case old.Incarnation != n.Incarnation:
+		c.failing = 0
+	}
 	e := Event{Member: c.m.clone()}
 	switch {
 	case n.State == Dead:
@@ -268,8 +274,13 @@ func (cs *Contacts) look(out *Out) {
 	begun := 0
 	for _, c := range slices.Clone(cs.all) {
 		if c.m.State.Over() {
-			if cs.clock.awake-c.probed >= ForgetAfter {
+			switch {
+			case cs.clock.awake-c.failing >= ForgetAfter:
 				cs.drop(c, out)
+			case c.m.State == Dead && !c.probing && cs.clock.awake-c.probed >= contactSilent && begun < contactProbes:
+				begun++ // the contact may have been cut off
+				c.probing = true
+				out.probe(&c.m)
 			}
 			continue
 		}
@@ -316,10 +327,16 @@ func (cs *Contacts) closed(name filch.NodeName) {
 // result handles the result of a probe.
 func (cs *Contacts) result(name filch.NodeName, incarnation uint64, ok bool, out *Out) {
 	c := cs.find(name)
-	if c == nil || c.m.Incarnation != incarnation || c.m.State.Over() {
+	if c == nil || c.m.Incarnation != incarnation {
 		return
 	}
 	c.probing, c.probed = false, cs.clock.awake
+	if c.m.State.Over() {
+		if ok && c.m.State == Dead {
+			out.send(name, &gossip{kind: kindPing, members: []Member{c.m}}) // the contact learns of its death
+		}
+		return
+	}
 	cs.lookAt = min(cs.lookAt, cs.clock.now+contactEvery)
 	if ok {
 		cs.revive(c, cs.clock.awake, out)
