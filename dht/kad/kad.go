@@ -39,7 +39,7 @@ const (
 	bucketSize   = 20              // k: nodes in a bucket, and in an answer
 	alpha        = 3               // nodes asked at the same time
 	nearest      = 3               // nodes that must have answered: the nearest
-	around       = 8               // as nearest, for a lookup of a node
+	near         = 8               // as nearest, for a lookup of this node's own id
 	maxAsked     = 64              // nodes asked in one lookup
 	maxSpares    = 2 * bucketSize  // nodes named by the answer to Prime
 	lookupWait   = 5 * time.Second // for a whole lookup
@@ -106,7 +106,7 @@ func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Loo
 		return overlay.Lookup{}, err
 	}
 	l := f.begin(h, d, string(id))
-	l.sought = id
+	l.sought, l.width = id, bucketSize
 	r, err := l.run(ctx)
 	if err == nil && (len(r.Nearest) == 0 || r.Nearest[0].Node != name) {
 		err = fmt.Errorf("cannot find node %s: none of %d nodes asked leads to the node", name, r.Asked)
@@ -125,11 +125,13 @@ func (f *Finder) FindKey(ctx context.Context, key string) (overlay.Lookup, error
 
 // FindNear implements overlay.Finder.
 func (f *Finder) FindNear(ctx context.Context) (overlay.Lookup, error) {
-	_, d, err := f.get()
+	h, d, err := f.get()
 	if err != nil {
 		return overlay.Lookup{}, err
 	}
-	return f.FindKey(ctx, string(d.PeerID()))
+	l := f.begin(h, d, string(d.PeerID()))
+	l.width = near // these nodes know this node then, for the lookups of others
+	return l.run(ctx)
 }
 
 // Prime implements overlay.Finder.
@@ -144,20 +146,20 @@ func (f *Finder) Prime(ctx context.Context, name filch.NodeName) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	near, err := ask(ctx, h, id, string(d.PeerID()))
+	named, err := ask(ctx, h, id, string(d.PeerID()))
 	if err != nil {
 		return fmt.Errorf("cannot ask node %s for the nodes near to this one: %w", name, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.spares = append(slices.Clone(near), f.spares...)
+	f.spares = append(slices.Clone(named), f.spares...)
 	f.spares = f.spares[:min(len(f.spares), maxSpares)]
 	return nil
 }
 
 // begin makes a lookup that starts at the known nodes nearest to a key.
 func (f *Finder) begin(h *overlay.Host, d *kaddht.IpfsDHT, key string) *lookup {
-	l := &lookup{host: h, self: d.PeerID(), key: key, target: kb.ConvertKey(key), began: time.Now()}
+	l := &lookup{host: h, self: d.PeerID(), key: key, target: kb.ConvertKey(key), width: nearest, began: time.Now()}
 	for _, id := range d.RoutingTable().NearestPeers(l.target, bucketSize) {
 		l.hear("", d.Host().Peerstore().PeerInfo(id))
 	}

@@ -22,6 +22,7 @@ type lookup struct {
 	key    string
 	target kb.ID
 	sought peer.ID // with a node sought, the lookup ends at the node
+	width  int     // nearest nodes that must have answered before the lookup ends
 	began  time.Time
 	all    []*candidate // nearest first
 	asked  int
@@ -112,19 +113,11 @@ func (l *lookup) next() *candidate {
 		if c.state == heard {
 			return c
 		}
-		if ahead++; ahead == l.width() {
+		if ahead++; ahead == l.width {
 			return nil
 		}
 	}
 	return nil
-}
-
-// width is the number of nearest nodes that must have answered before the lookup ends.
-func (l *lookup) width() int {
-	if l.sought != "" {
-		return around
-	}
-	return nearest
 }
 
 // done reports whether the sought node has answered.
