@@ -192,7 +192,7 @@ func paceText(h *launcher.TasksHere) string {
 	if h.Expected <= 0 {
 		return ""
 	}
-	text := "a task is taken to take " + launcher.ShortTime(time.Duration(h.Expected*float64(time.Second)))
+	text := "estimated " + launcher.ShortTime(time.Duration(h.Expected*float64(time.Second))) + " per task"
 	switch {
 	case h.Limited:
 		return text + " (the time limit)"

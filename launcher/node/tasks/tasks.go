@@ -36,11 +36,11 @@ type Tasks struct {
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
 	// serials of this life's tasks, by the core's run number
 	serials map[uint64]uint64
-	life    int                   // of the core: a node declared dead begins a new life
-	over    bool                  // nothing more is started in this life
-	late    []mtc.Start           // without room: a gang took their room while they were committed
-	sleeps    filch.Heap[sleep, *sleep] // sleeping built-in tasks
-	burst   int                   // built-in no-op tasks since the last tick
+	life    int                       // of the core: a node declared dead begins a new life
+	over    bool                      // nothing more is started in this life
+	late    []mtc.Start               // without room: a gang took their room while they were committed
+	sleeps  filch.Heap[sleep, *sleep] // sleeping built-in tasks
+	burst   int                       // built-in no-op tasks since the last tick
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]launcher.ClientID
 	pending map[filch.JobID]pendingReports
