@@ -126,6 +126,36 @@ func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
 	}
 }
 
+// A run takes the slots of tasks while the starts of the tasks are recorded. The tasks are
+// ready until the run ends, and do not run.
+func TestATaskWhoseSlotsARunTookDoesNotRun(t *testing.T) {
+	w := newNet(t, 1, 4)
+	n1 := w.nodes["n1"]
+	w.chores.lasts = sec
+	w.behave = func(k *keeper) { k.at = 5 * sec }
+	w.bag("n1", 1, 4, nil) // all have slots
+	id := w.bag("n1", 2, 4, func(s *mtc.Submission) { s.Spec.Once = true })
+	for end := w.Now() + 2*sec; n1.node.TasksHere(id).Opening == 0; w.run(100 * usec) {
+		if w.Now() > end {
+			t.Fatal("no start was recorded for longer than a moment")
+		}
+	}
+	run := w.submit("n1", 3, gang(4))
+	w.until("the starts to be on the disk", sec, func() bool { return n1.node.TasksHere(id).Opening == 0 })
+	here := n1.node.TasksHere(id)
+	if len(n1.chores) > 0 || len(n1.keepers) != 1 {
+		t.Fatalf("%d tasks run, want that job %d has their slots: %v", len(n1.chores), run, w.events[run])
+	}
+	const want = "4 tasks are ready and wait for slots; filch nodes shows the use of slots"
+	rec := &record.Job{Total: 4, Leader: record.Owner{Node: "n1", Incarnation: 1}}
+	if got := standing(w, rec, []launcher.TasksHere{here}, nil); got != want || here.Running != 0 {
+		t.Errorf("of %+v\ngot  %q\nwant %q", here, got, want)
+	}
+	if got := w.tally(id, 30*sec); got.OK != 4 {
+		t.Errorf("got %+v, want 4 ok", got)
+	}
+}
+
 // standing is what n1 says of job 5, by what the nodes have of it.
 func standing(w *net, rec *record.Job, has []launcher.TasksHere, silent []filch.NodeName) string {
 	sum := tasks.TasksSum{Silent: silent}
