@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -153,6 +155,48 @@ func TestATaskWhoseSlotsARunTookDoesNotRun(t *testing.T) {
 	}
 	if got := w.tally(id, 30*sec); got.OK != 4 {
 		t.Errorf("got %+v, want 4 ok", got)
+	}
+}
+
+// n2 does not receive the offer of n1. Until n1 takes the offered tasks back, the tasks do
+// not wait for slots: all slots are free.
+func TestATaskThatIsOfferedDoesNotWaitForSlots(t *testing.T) {
+	w, offered, last := newNet(t, 2, 4), int32(0), uint64(0)
+	w.chores.lasts = 50 * ms
+	w.onSend = func(_, _ filch.NodeName, m launcher.Message) {
+		word, ok := m.(*launcher.TaskWord)
+		if !ok {
+			return
+		}
+		if m, err := message.Decode(word.Body); err == nil {
+			if o, ok := m.(*message.Offer); ok && o.Xfer > last { // n1 sends an offer again and again
+				last = o.Xfer
+				offered += int32(len(o.Tasks))
+				for _, r := range o.Ranges {
+					offered += r.Hi - r.Lo
+				}
+			}
+		}
+	}
+	w.faults.words = func(_, _ filch.NodeName, name string) bool { return name == "mtc.Offer" }
+	id := w.bag("n1", 1, 40, nil)
+	w.run(sec)
+	if offered == 0 || len(w.nodes["n1"].chores)+len(w.nodes["n2"].chores) > 0 {
+		t.Fatalf("%d tasks were offered, and %d run on n1", offered, len(w.nodes["n1"].chores))
+	}
+	var has []launcher.TasksHere
+	for _, name := range w.names {
+		has = append(has, w.nodes[name].node.TasksHere(id))
+	}
+	rec := &record.Job{Total: offered, Leader: record.Owner{Node: "n1", Incarnation: 1}} // the others are done
+	want := fmt.Sprintf("%d tasks are moving between nodes, being recovered from a dead node, or done and being recorded; "+
+		"a task is taken to take 50ms (most finished tasks took less)", offered)
+	if got := standing(w, rec, has, nil); got != want {
+		t.Errorf("of %+v\ngot  %q\nwant %q", has, got, want)
+	}
+	w.faults.words = nil
+	if got := w.tally(id, 60*sec); got.OK != 40 {
+		t.Errorf("got %+v, want 40 ok", got)
 	}
 }
 
