@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/origin"
 )
 
@@ -27,5 +29,41 @@ func TestAWaitForSlotsWithoutAHolder(t *testing.T) {
 	w.run(2 * origin.SayEvery)
 	if x, err = w.nodes["n1"].node.Explain(w.Now(), id); err != nil || !strings.Contains(x.Text, "job 1 has 4 slots on n2") && x.Phase != "run" && x.Phase != "end" {
 		t.Errorf("later: %+v (%v), want the job that has the slots", x, err)
+	}
+}
+
+// n2 crashes when the launch arrives, and its next launcher does not know the launch. The
+// origin gives the launch up, and cannot reach n3, which has a part in the launch.
+func TestALaunchThatIsGivenUpHasAReason(t *testing.T) {
+	w, crashed := newNet(t, 3, 4), false
+	w.onSend = func(_, to filch.NodeName, m launcher.Message) {
+		if _, ok := m.(*launcher.Dispatch); !ok || to != "n2" || crashed {
+			return
+		}
+		crashed = true
+		w.After(0, func() {
+			w.crash("n2", true)
+			w.faults.cut = func(from, to filch.NodeName) bool { return from == "n1" && to == "n3" || from == "n3" && to == "n1" }
+		})
+		w.After(200*ms, func() { w.restart("n2") })
+	}
+	id, why := w.submit("n1", 1, gang(12)), ""
+	for range 1000 {
+		w.run(10 * ms)
+		x, err := w.nodes["n1"].node.Explain(w.Now(), id)
+		if err != nil || x.Text == "" {
+			t.Fatalf("at %v n1 has no text about the job: %+v %v", w.Now(), x, err)
+		}
+		if strings.HasPrefix(x.Text, "is being stopped") {
+			why = x.Text
+		}
+	}
+	if want := "is being stopped, and will be launched again: "; !strings.HasPrefix(why, want) || why == want {
+		t.Errorf("got %q, want %q and a reason", why, want)
+	}
+	w.faults.cut = nil
+	w.until("the end of the job", 30*sec, func() bool { return w.over(id) })
+	if e := w.ended(id); e.Code != 0 {
+		t.Errorf("the job ended %+v", e)
 	}
 }

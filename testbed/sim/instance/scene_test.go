@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -226,21 +227,25 @@ func outOfSightTwice(s *scene) {
 }
 
 // givenUp: a participant dies over its launch and comes back without it, while another
-// one is cut off. Until that one has stopped, for the job to be launched again, what
-// the origin says of the job is not empty.
+// one is cut off. The origin gives the launch up once it has waited 7 s for the ranks of
+// the first one, and says so until the cut is over.
 func givenUp(s *scene) {
-	s.submit(0, time.Millisecond, 24, time.Second)
+	j, h, said := s.submit(0, time.Millisecond, 24, time.Second), s.hosts[0], false
 	s.fuse = &fuse{host: 2, name: "Dispatch", input: true, blow: func(h *host) {
 		s.killLauncher(h)
 		s.At(s.Now()+200*time.Millisecond, func() { s.restart(h) })
-		s.partition(s.hosts[:1], s.hosts[3:4], 3500*time.Millisecond, false)
+		s.partition(s.hosts[:1], s.hosts[3:4], 9*time.Second, false)
 	}}
-	for at := 10 * time.Millisecond; at < 10*time.Second; at += 10 * time.Millisecond {
-		s.At(at, s.checkExplanations)
+	for at := 10 * time.Millisecond; at < 15*time.Second; at += 10 * time.Millisecond {
+		s.At(at, func() {
+			s.checkExplanations()
+			x, err := h.node.Explain(h.Local(), j.id)
+			said = said || err == nil && strings.HasPrefix(x.Text, "is being stopped, and will be launched again: ")
+		})
 	}
 	s.end(time.Minute)
-	if !s.fuse.blown {
-		s.t.Error("the participant did not die over its launch")
+	if !s.fuse.blown || !said {
+		s.t.Errorf("the participant died over its launch: %t; the origin said that it gave the launch up: %t", s.fuse.blown, said)
 	}
 }
 
