@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -247,49 +246,6 @@ func TestADrainedNodeGetsNoNewWork(t *testing.T) {
 	w.run(10 * sec)
 	if e := w.ended(waits); e.Code != 0 {
 		t.Errorf("ended %+v, want 0", e)
-	}
-	w.quiet()
-}
-
-// A thousand jobs at once: only so many gather, the others stand in line, and
-// all run in their order.
-func TestABurstOfJobsStandsInLine(t *testing.T) {
-	w := newNet(t, 4, 4)
-	w.behave = func(k *keeper) { k.at = 20 * ms }
-	w.every = 50
-	const jobs = 1000
-	for i := range jobs {
-		r := gang(int32(1 + i%8))
-		r.Detach = true
-		w.submit("n2", launcher.ClientID(i+1), r)
-	}
-	w.run(sec)
-	var ids []filch.JobID
-	for i := range jobs {
-		ids = append(ids, w.accepted[launcher.ClientID(i+1)])
-	}
-	if s := w.nodes["n1"].node.Slots(); s.Waiting > origin.MaxGathers {
-		t.Errorf("%d jobs wait on n1, want at most %d", s.Waiting, origin.MaxGathers)
-	}
-	if x, err := w.nodes["n2"].node.Explain(w.Now(), ids[jobs-1]); err != nil || !strings.Contains(x.Text, "waits for its turn") {
-		t.Errorf("explains %+v %v, want its place in line", x, err)
-	}
-	h := w.nodes["n2"]
-	for _, id := range ids[jobs-100:] {
-		h.input(func(out *launcher.Outbox) { h.node.Cancel(w.Now(), id, 0, "user", out) })
-	}
-	w.run(30 * sec)
-	var last time.Duration
-	for i, id := range ids[:jobs-100] {
-		j, ok := h.node.Job(w.Now(), id)
-		if !ok || j.State != "ok" {
-			t.Fatalf("job %d of %d: %+v, want ok", i, jobs, j)
-		}
-		waited := time.Duration(j.Waited * float64(time.Second))
-		if waited < last-200*ms {
-			t.Errorf("job %d waited %v, one before it %v", i, waited, last)
-		}
-		last = max(last, waited)
 	}
 	w.quiet()
 }
