@@ -120,15 +120,15 @@ func baseName(e ast.Expr) string {
 	return ""
 }
 
-// TestTidyTable holds the two tables of packages in ARCHITECTURE.md against the code.
+// TestTidyTable holds the two lists of packages in ARCHITECTURE.md against the code.
 func TestTidyTable(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ = bytes.Cut(text, []byte("\n| pure |"))
-	table, rest, _ := bytes.Cut(text, []byte("\n| not pure |"))
-	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+	_, text, _ = bytes.Cut(text, []byte("\nPure packages:"))
+	table, rest, _ := bytes.Cut(text, []byte("\nPackages that are not pure:"))
+	row := regexp.MustCompile("(?m)^- `([^`]+)`: ")
 	drawn := map[string]bool{} // by pkg; true: pure
 	for i, part := range [][]byte{table, rest} {
 		for _, m := range row.FindAllSubmatch(part, -1) {
@@ -143,7 +143,7 @@ func TestTidyTable(t *testing.T) {
 	}
 	for pkg := range pkgs {
 		if isPure, is := drawn[pkg]; !is {
-			t.Errorf("%s stands in no table of ARCHITECTURE.md", pkgName(pkg))
+			t.Errorf("%s stands in no list of ARCHITECTURE.md", pkgName(pkg))
 		} else if isPure != slices.Contains(pure, pkg) {
 			t.Errorf("%s is pure in one of ARCHITECTURE.md and tidy_test.go, not in the other", pkgName(pkg))
 		}

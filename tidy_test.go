@@ -17,7 +17,7 @@ import (
 )
 
 // This file keeps the house as ARCHITECTURE.md draws it. A failure here says
-// which rule a file breaks; the rule is changed on that page first.
+// which rule a file breaks; change that page and the rule together.
 
 const module = "github.com/filch-hpc/filch"
 

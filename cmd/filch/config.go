@@ -27,7 +27,7 @@ func configCommand(g *cli.Global) *cobra.Command {
 		Short:   "show the settings of launchers on this machine, and their origins",
 		Long: `Shows the settings of a launcher that is started on this machine now. A flag of
 filch up or filch join goes before the environment (FILCH_ and the key in capitals),
-and the environment before these files. A later file goes before an earlier file:
+and the environment before these files. A setting in a later file wins:
 
   /etc/filch/config.yaml                          of the machine
   ~/.config/filch/config.yaml                     of the user
