@@ -190,7 +190,7 @@ func TestATaskThatIsOfferedDoesNotWaitForSlots(t *testing.T) {
 	}
 	rec := &record.Job{Total: offered, Leader: record.Owner{Node: "n1", Incarnation: 1}} // the others are done
 	want := fmt.Sprintf("%d tasks are moving between nodes, being recovered from a dead node, or done and being recorded; "+
-		"a task is taken to take 50ms (most finished tasks took less)", offered)
+		"estimated 50ms per task (most finished tasks took less)", offered)
 	if got := standing(w, rec, has, nil); got != want {
 		t.Errorf("of %+v\ngot  %q\nwant %q", has, got, want)
 	}
