@@ -13,24 +13,17 @@ import (
 // This file bounds what a reader has to hold in mind at once: the lines of a package,
 // the methods of a type, and structs that only hold some fields of another.
 
-// largePackages and largeTypes are over the limits today, with the most that each may
-// have. A number here only falls, and a line goes when its package or type fits.
-var largePackages = map[string]int{}
-
+// largeTypes may have more methods than [methodsPerTypeMax], at most so many.
 var largeTypes = map[string]int{
-	"mtc.Core": 110,
+	"mtc.Core": 110, // queues, thief, victim and leader are one machine: 139 references
 }
-
-// loneStructs are embedded in one other struct and have no method: parts of that
-// struct by another name. No new one may come.
-var loneStructs = map[string]bool{}
 
 func TestTidyPackages(t *testing.T) {
 	lines := map[string]int{}
 	for _, s := range product(t) {
 		lines[s.pkg] += s.line(s.file.FileEnd)
 	}
-	within(t, lines, largePackages, linesPerPackageMax, "lines")
+	within(t, lines, nil, linesPerPackageMax, "lines")
 }
 
 func TestTidyTypes(t *testing.T) {
@@ -58,17 +51,8 @@ func TestTidyTypes(t *testing.T) {
 	}
 	within(t, methods, largeTypes, methodsPerTypeMax, "methods")
 	for name := range structs {
-		lone := embedded[name] == 1 && methods[name] == 0
-		switch {
-		case lone && !loneStructs[name]:
+		if embedded[name] == 1 && methods[name] == 0 {
 			t.Errorf("%s is embedded once and has no method: its fields belong to the struct that embeds it", name)
-		case !lone && loneStructs[name]:
-			t.Errorf("%s is no lone struct any more: take its line out of loneStructs", name)
-		}
-	}
-	for name := range loneStructs {
-		if !structs[name] {
-			t.Errorf("%s is not there any more: take its line out of loneStructs", name)
 		}
 	}
 }
