@@ -34,7 +34,7 @@ func TestRootPeerOfAnUnknownUser(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}},
 		Credential:  &syscall.Credential{Uid: uint32(inside), NoSetGroups: true},
 	})
-	if err != nil || !strings.Contains(out, "refused: uid 65534 stands for all users") {
+	if err != nil || !strings.Contains(out, "refused: uid 65534 stands for every user") {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }
