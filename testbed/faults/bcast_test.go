@@ -39,7 +39,7 @@ const bcastWait = time.Minute
 // filch runs a filch command of the user.
 func (s *stage) filch(stdin []byte, args ...string) (string, error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), bcastWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), bcastWait) // also for a cleanup
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.c.Bin, args...)
 	cmd.Dir = s.path("home")
@@ -114,7 +114,11 @@ func word() string {
 func TestBcastRace(t *testing.T) {
 	s := newStage(t)
 	s.must("up", "--instance", "race", "--nodes", "2", "--slots", "2")
-	t.Cleanup(func() { _, _ = s.filch(nil, "down", "--instance", "race") })
+	t.Cleanup(func() {
+		if out, err := s.filch(nil, "down", "--instance", "race"); err != nil {
+			t.Errorf("filch down: %v: %s", err, out)
+		}
+	})
 	prog, archive := s.program()
 	s.attacked()
 
