@@ -105,7 +105,7 @@ func TestTasksWithoutRoomForOutput(t *testing.T) {
 		t.Errorf("logs do not say %q: %s, %v", said, out, err)
 	}
 	out, _ := c.Try(2, "doctor")
-	if !strings.Contains(out, said+" found no room") || !strings.Contains(out, "n2: the disk has ") {
+	if !strings.Contains(out, "n2: the disk was too full for "+said) || !strings.Contains(out, "n2: the disk has ") {
 		t.Errorf("doctor does not say %q: %s", said, out)
 	}
 	if out, err := c.Hosts[1].Command(t.Context(), "rm", ballast).CombinedOutput(); err != nil {

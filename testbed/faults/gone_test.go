@@ -113,7 +113,7 @@ func (c *cluster) explained(victim int, job string) {
 	name, by := c.Hosts[victim].Name, (victim+1)%len(c.Hosts)
 	out, err := c.Try(by, "explain", job)
 	gone := slices.ContainsFunc(c.nodes(by), func(n wire.NodeInfo) bool { return string(n.Node) == name && n.State == "gone" })
-	if want := "no launcher runs on " + name; gone && !strings.Contains(out, want) {
+	if want := "the launcher has ended on " + name; gone && !strings.Contains(out, want) {
 		c.T.Errorf("explain says %q, %v; want it to say that %s", out, err, want)
 	}
 }
