@@ -3,9 +3,9 @@
 package mtc
 
 import (
-	"os"
-	"os/exec"
 	"testing"
+
+	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
 func init() { plant = Plant }
@@ -13,7 +13,7 @@ func init() { plant = Plant }
 // TestMutantsAreCaught plants each fault in a process of its own, in which the
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
-	for _, m := range []struct{ name, test string }{
+	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"cap-free", "TestCapIsNeverExceeded"},
 		{"parent-counter", "TestGraphOfAMillion"},
 		{"flds-never", "TestPoliciesPlaceDifferently"},
@@ -37,13 +37,5 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
 		{"take-once", "TestMergesDoneTwice"},
-	} {
-		t.Run(m.name+"/"+m.test, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")
-			cmd.Env = append(os.Environ(), "MTC_MUTANT="+m.name)
-			if out, err := cmd.CombinedOutput(); err == nil {
-				t.Errorf("the planted fault %s passes %s:\n%s", m.name, m.test, out)
-			}
-		})
-	}
+	})
 }

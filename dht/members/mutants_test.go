@@ -4,10 +4,10 @@ package members_test
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/filch-hpc/filch/dht/members"
+	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
 func init() { members.Plant(os.Getenv("DHT_MUTANT")) }
@@ -15,16 +15,8 @@ func init() { members.Plant(os.Getenv("DHT_MUTANT")) }
 // TestMutantsAreCaught plants each fault of the list in a process of its own, in which the
 // test that must catch it runs.
 func TestMutantsAreCaught(t *testing.T) {
-	for _, m := range []struct{ name, test string }{
+	planted.MustFail(t, "DHT_MUTANT", [][2]string{
 		{"gone-alone", "TestMembersNeedAWitness"},
 		{"gone-for-good", "TestMembersRefuteThatTheyAreGone"},
-	} {
-		t.Run(m.name+"/"+m.test, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+m.test+"$", "-test.timeout", "60s")
-			cmd.Env = append(os.Environ(), "DHT_MUTANT="+m.name)
-			if out, err := cmd.CombinedOutput(); err == nil {
-				t.Errorf("the planted fault %s passes %s:\n%s", m.name, m.test, out)
-			}
-		})
-	}
+	})
 }
