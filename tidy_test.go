@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts"
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/store/timer", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -62,10 +62,9 @@ dht/members: .
 dht/overlay: . dht/members
 dht/overlay/...: . dht/overlay dht/overlay/mem
 dht/roster: . dht dht/varint
-dht/store: . dht dht/roster dht/store/message dht/store/record dht/store/timer dht/varint
+dht/store: . dht dht/roster dht/store/message dht/store/record dht/varint
 dht/store/message: . dht dht/roster dht/store/record dht/varint
 dht/store/record: . dht dht/varint
-dht/store/timer: .
 dht/varint:
 launcher: . dht dht/store dht/varint mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc

@@ -5,7 +5,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/store/timer"
 )
 
 // input is the input that the Store handles now, with what every part needs: the
@@ -17,7 +16,7 @@ type input struct {
 	now   time.Duration
 	out   *Out
 	dice  filch.Rand
-	clock timer.Queue
+	clock filch.Timeline[func()]
 }
 
 func newInput(cfg Config) *input {
@@ -28,6 +27,6 @@ func newInput(cfg Config) *input {
 }
 
 // in calls f later.
-func (in *input) in(d time.Duration, f func()) { in.clock.Put(in.now+d, f) }
+func (in *input) in(d time.Duration, f func()) { in.clock.Push(in.now+d, f) }
 
 func (in *input) note(n Note) { in.out.Notes = append(in.out.Notes, n) }

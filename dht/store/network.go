@@ -71,7 +71,7 @@ func (nw *network) gather(c *pace, p *peer) bool {
 	}
 	if !c.timed {
 		c.timed = true
-		nw.clock.Put(c.sent+gatherFor, func() {
+		nw.clock.Push(c.sent+gatherFor, func() {
 			c.timed = false
 			nw.touch(p)
 		})

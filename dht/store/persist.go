@@ -71,7 +71,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		}
 	}
 	// An acceptor that receives no roster from a peer asks the other acceptors.
-	s.clock.Put(0, s.proposer.wake)
+	s.clock.Push(0, s.proposer.wake)
 	for _, e := range records {
 		if r, ok := record.Decode(slices.Clone(e.Value)); ok {
 			s.images.restoreRecord(dht.Key(e.Key), r)

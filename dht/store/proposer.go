@@ -177,7 +177,7 @@ func (w *proposer) wake() {
 		pause = min(pause, time.Duration(len(w.view.roster.Members))*changePause)
 	}
 	w.at = max(w.now, w.last+pause)
-	w.clock.Put(w.at, w.consider)
+	w.clock.Push(w.at, w.consider)
 }
 
 // consider begins a proposal if this node is the proposer and the roster should change.

@@ -96,7 +96,7 @@ func (s *Store) Do(now time.Duration, tag uint64, ops []dht.Op, deadline time.Du
 		s.requests.route(p)
 	}
 	if c.left > 0 {
-		s.clock.Put(min(deadline, s.now+c.pause), func() { s.requests.retry(c) })
+		s.clock.Push(min(deadline, s.now+c.pause), func() { s.requests.retry(c) })
 	}
 }
 
@@ -291,7 +291,7 @@ func (rq *requests) retry(c *call) {
 	rq.proposer.ask(asks...)
 	if c.left > 0 {
 		c.pause = min(2*c.pause, againLast)
-		rq.clock.Put(min(c.deadline, rq.now+c.pause), func() { rq.retry(c) })
+		rq.clock.Push(min(c.deadline, rq.now+c.pause), func() { rq.retry(c) })
 	}
 }
 

@@ -268,7 +268,8 @@ func (s *Store) Tick(now time.Duration, out *Out) {
 	s.begin(now, out)
 	defer s.end()
 	for s.clock.Next() <= s.now {
-		s.clock.Pop()()
+		_, due := s.clock.Pop()
+		due()
 	}
 }
 

@@ -36,7 +36,7 @@ type Engine struct {
 	Net    *Network
 	opt    Options
 	now    time.Duration
-	queue  queue[event]
+	queue  filch.Timeline[event]
 	hosts  []*Host
 	steps  uint64
 	hash   uint64

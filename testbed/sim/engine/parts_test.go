@@ -6,38 +6,6 @@ import (
 	"time"
 )
 
-func TestQueueKeepsTheTotalOrder(t *testing.T) {
-	type made struct {
-		at  time.Duration
-		seq int
-	}
-	var q queue[made]
-	d := NewDice(1, 1)
-	seq := 0
-	push := func(at time.Duration) { seq++; q.Push(at, made{at, seq}) }
-	for range 1000 {
-		push(time.Duration(d.N(50)))
-	}
-	var last made
-	for popped := 0; q.Len() > 0; popped++ {
-		next := q.Next()
-		at, e := q.Pop()
-		if at != e.at || at != next {
-			t.Fatalf("event %d of %v came at %v after Next said %v", e.seq, e.at, at, next)
-		}
-		if popped > 0 && (e.at < last.at || e.at == last.at && e.seq < last.seq) {
-			t.Fatalf("event %d of %v came after event %d of %v", e.seq, e.at, last.seq, last.at)
-		}
-		last = e
-		if popped%3 == 0 && popped < 3000 {
-			push(e.at + time.Duration(d.N(50)))
-		}
-	}
-	if got, want := seq, 1500; got != want {
-		t.Errorf("%d events were made, want %d", got, want)
-	}
-}
-
 func TestNetworkCutsAndClogs(t *testing.T) {
 	w := NewNetwork(3, Quiet(), NewDice(1, 1))
 	w.Cut(0, 1, 1)
