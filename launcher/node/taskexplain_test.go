@@ -202,7 +202,7 @@ func TestATaskThatIsOfferedDoesNotWaitForSlots(t *testing.T) {
 
 // standing is what n1 says of job 5, by what the nodes have of it.
 func standing(w *net, rec *record.Job, has []launcher.TasksHere, silent []filch.NodeName) string {
-	sum := tasks.TasksSum{Silent: silent}
+	sum := tasks.Sum{Silent: silent}
 	for i := range has {
 		sum.Add(&has[i])
 	}

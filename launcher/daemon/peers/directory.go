@@ -15,16 +15,12 @@ import (
 
 // Card is a node's description of itself for all other nodes, sent by gossip.
 type Card struct {
-	Total  filch.Room
-	Unused int32 // keeps the field's place: a launcher of an earlier build reads fields by order
-	PID    int32
-	Build  string
-	Group  string // the allocation
-	Drain  *launcher.Drain
+	Total filch.Room
+	PID   int32
+	Build string
+	Group string // the allocation
+	Drain *launcher.Drain
 }
-
-// Unused is an invalid member number for a launcher of an earlier build.
-const Unused = -1
 
 // EncodeCard makes the opaque bytes that the overlay carries.
 func EncodeCard(c Card) ([]byte, error) { return wire.Marshal(c) }

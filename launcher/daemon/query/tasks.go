@@ -116,8 +116,8 @@ func (sv *Server) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 
 // tasksInfo returns the state in the record, and the nodes of tasks that have not
 // ended.
-func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.TasksSum) {
-	info, sum := records.TaskJobInfo(job, j.Record, time.Now().UnixNano()), tasks.TasksSum{}
+func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.Sum) {
+	info, sum := records.TaskJobInfo(job, j.Record, time.Now().UnixNano()), tasks.Sum{}
 	if info.Code != nil {
 		return info, sum
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// TasksSum is the sum of the nodes' answers about a job of tasks, and the list of nodes
+// Sum is the sum of the nodes' answers about a job of tasks, and the list of nodes
 // without an answer.
-type TasksSum struct {
+type Sum struct {
 	launcher.TasksHere
 	Silent []filch.NodeName // no answer: their tasks count as waiting
 }
 
 // Add adds a node's answer.
-func (s *TasksSum) Add(v *launcher.TasksHere) {
+func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Waiting += v.Waiting
 	s.Ready += v.Ready
 	s.Running += v.Running
@@ -39,7 +39,7 @@ func (s *TasksSum) Add(v *launcher.TasksHere) {
 
 // Fill sets in the info of a job, made from the job's record, how many of the live tasks
 // are running and ready.
-func (s *TasksSum) Fill(i *launcher.JobInfo) {
+func (s *Sum) Fill(i *launcher.JobInfo) {
 	c := &i.Tasks
 	left := c.Waiting
 	c.Running = int32(min(s.Running, int64(left)))
@@ -59,7 +59,7 @@ type explainer struct {
 
 // ExplainTasks explains the state of a job of tasks, from the job's record and the nodes'
 // answers. For a live job the text is never empty.
-func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *TasksSum) launcher.Explanation {
+func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) launcher.Explanation {
 	x := launcher.Explanation{Job: i.ID, State: i.State, Phase: "tasks", Need: i.Tasks.Total, Text: i.Cause}
 	if i.Code != nil {
 		x.Phase = "end"
@@ -70,7 +70,7 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *TasksS
 	return x
 }
 
-func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *TasksSum) (text string, stuck bool) {
+func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (text string, stuck bool) {
 	c := &i.Tasks
 	switch {
 	case i.Open && c.Running+c.Ready+c.Waiting == 0:
@@ -105,14 +105,14 @@ func (e *explainer) faultText() string {
 
 // openingText says for how many of the ready tasks the start is being recorded; "" if for
 // none.
-func (e *explainer) openingText(s *TasksSum) string {
+func (e *explainer) openingText(s *Sum) string {
 	if s.Opening == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; the starts of %d are being recorded", s.Opening) + e.faultText()
 }
 
-func (e *explainer) runningText(c *launcher.TaskCounts, s *TasksSum) string {
+func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
@@ -141,7 +141,7 @@ func (e *explainer) readyText(ready int32) (text string, stuck bool) {
 }
 
 // unheldText says where tasks are that no answering node has.
-func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *TasksSum) string {
+func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Sum) string {
 	if mutantMuteTasks {
 		return ""
 	}

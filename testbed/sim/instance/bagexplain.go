@@ -33,7 +33,7 @@ func (w *World) checkBagsExplained() {
 
 // checkBagExplained sums up what the nodes have, as a launcher does that is asked.
 func (w *World) checkBagExplained(h *host, b *bag, j *records.TaskJob) {
-	var sum tasks.TasksSum
+	var sum tasks.Sum
 	for _, o := range w.hosts {
 		switch {
 		case o.node != nil && o.Speaks():
