@@ -116,3 +116,33 @@ func TestALeaseBeginsAgainWithAMessageOfTheOrigin(t *testing.T) {
 		w.quiet()
 	}
 }
+
+// A firewall rejects all that comes to a node, and lets it be heard for a moment
+// between: whichever side of a run sees the other back, the lease is renewed at once.
+func TestAMomentInTouchRenewsTheLease(t *testing.T) {
+	for _, seenBy := range []filch.NodeName{"n1", "n2"} {
+		w := newNet(t, 2, 4)
+		w.behave = func(k *keeper) { k.at = 40 * sec }
+		id := w.submit("n1", 1, gang(8))
+		w.run(sec)
+		other := map[filch.NodeName]filch.NodeName{"n1": "n2", "n2": "n1"}[seenBy]
+		see := func(s filch.Standing) {
+			h := w.nodes[seenBy]
+			h.input(func(out *launcher.Outbox) { h.node.Peer(w.Now(), w.peer(other, s), out) })
+		}
+		for range 6 {
+			w.faults.cut = func(from, to filch.NodeName) bool { return true }
+			w.run(100 * ms)
+			see(filch.Gone)
+			w.run(2900 * ms)
+			w.faults.cut = nil
+			see(filch.Up)
+			w.run(20 * ms)
+		}
+		w.run(40 * sec)
+		if e := w.ended(id); e.Code != 0 {
+			t.Errorf("seen by %s: ended %+v, want 0", seenBy, e)
+		}
+		w.quiet()
+	}
+}

@@ -54,10 +54,11 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.onPeerDead(t, p)
 	case !gone && known && p.Incarnation != old.Incarnation:
 		n.onPeerReborn(t, p)
-	case !gone && was:
-		// The origin may have been away when its ranks were adopted here.
+	case !gone && was, known && p.Standing.Answers() && !old.Standing.Answers():
+		// The origin may have been away when its ranks were adopted here, and either node
+		// may be silenced again before the next renewal.
 		n.Ranks.ReportTo(t, p.Name)
-		n.Origin.AskBack(t, p.Name)
+		n.Origin.OnPeerBack(t, p.Name)
 	}
 	if !gone && (was || p.Incarnation != old.Incarnation) {
 		n.Origin.OnLostNodeBack(t, p, old, known)

@@ -12,6 +12,21 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
+func init() { helpers["eat"] = helperEat }
+
+// helperEat takes memory until it is killed.
+func helperEat([]string) int {
+	var all [][]byte
+	for range 64 {
+		b := make([]byte, 4<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		all = append(all, b)
+	}
+	return len(all) & 1
+}
+
 func TestRootOutOfMemory(t *testing.T) {
 	b := newBoss(t)
 	o := newOrder(1, argv("eat")...)

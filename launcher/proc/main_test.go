@@ -38,7 +38,6 @@ var helpers = map[string]func(args []string) int{
 	"kill-self": helperKillSelf,
 	"family":    helperFamily,
 	"pmi":       helperPMI,
-	"eat":       helperEat,
 	"tty":       helperTTY,
 	"bytes":     helperBytes,
 	"map":       helperMap,

@@ -100,19 +100,6 @@ func kvsname(ask func(string) string) string {
 	return name
 }
 
-// helperEat takes memory until it is killed.
-func helperEat([]string) int {
-	var all [][]byte
-	for range 64 {
-		b := make([]byte, 4<<20)
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
-		}
-		all = append(all, b)
-	}
-	return len(all) & 1
-}
-
 // helperTTY says what its terminal is like, and again when it is resized.
 func helperTTY([]string) int {
 	size := func() string {

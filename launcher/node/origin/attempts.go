@@ -426,18 +426,28 @@ func (a *attempts) repeatOne(t *local.Turn, j *job, i int) {
 	s.again = t.Now + s.wait
 }
 
-// renew renews the leases of running jobs, in as few messages as there are peers.
-func (a *attempts) renew(t *local.Turn) {
+// renewAll renews the leases of running jobs.
+func (a *attempts) renewAll(t *local.Turn) {
 	a.renewAt = filch.Never
+	for _, j := range a.sortedJobs() {
+		if j.run != nil && a.remote(j.run.launch.Nodes) {
+			a.renewAt = t.Now + renewEvery
+		}
+	}
+	a.renew(t, "")
+}
+
+// renew renews leases with one node, or with all if the name is empty, in as few messages
+// as there are peers.
+func (a *attempts) renew(t *local.Turn, name filch.NodeName) {
 	by := make(map[filch.NodeName]*launcher.Renew)
 	for _, j := range a.sortedJobs() {
-		if j.run == nil || !a.remote(j.run.launch.Nodes) {
+		if j.run == nil {
 			continue
 		}
-		a.renewAt = t.Now + renewEvery
 		for i := range j.run.participants {
 			s, at := &j.run.participants[i], &j.run.launch.Nodes[i]
-			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.Cfg.Name {
+			if s.done || s.phase < launcher.PhasePrepared || at.Node == a.Cfg.Name || name != "" && at.Node != name {
 				continue
 			}
 			m := by[at.Node]

@@ -87,7 +87,7 @@ func (o *Origin) TickNext(t *local.Turn) {
 // Tick does everything due besides the timers of single jobs.
 func (o *Origin) Tick(t *local.Turn) {
 	if o.attempts.renewAt <= t.Now {
-		o.attempts.renew(t)
+		o.attempts.renewAll(t)
 	}
 	o.returns.resendStepDone(t)
 }

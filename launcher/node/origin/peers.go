@@ -25,9 +25,10 @@ func (q *gatherqueue) OnMemberChanged(t *local.Turn, i int32, old local.Peer, kn
 	}
 }
 
-// AskBack asks a node not known before for ranks not yet reported since this launcher
-// began.
-func (a *attempts) AskBack(t *local.Turn, name filch.NodeName) {
+// OnPeerBack renews the leases with a node that answers again, and asks the node for ranks
+// not yet reported since this launcher began.
+func (a *attempts) OnPeerBack(t *local.Turn, name filch.NodeName) {
+	a.renew(t, name)
 	for _, j := range a.sortedJobs() {
 		if j.run == nil {
 			continue
