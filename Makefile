@@ -10,7 +10,7 @@ PAYLOAD  := cmd/filch/filchd/payload/filchd
 HELPER   := launcher/pmix/payload/pmixd
 
 # The rooms without a goroutine of their own: quick under the race detector.
-PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./dht/members ./dht/roster ./dht/store/... ./dht/varint ./launcher ./launcher/node/... ./launcher/pmi/...
+PURE     := . ./slots/... ./stealer/... ./mtc/... ./dht ./dht/members ./dht/roster ./dht/store/... ./varint ./launcher ./launcher/node/... ./launcher/pmi/...
 
 SEEDS    ?= 3000
 N        ?= 1024

@@ -30,11 +30,11 @@ const (
 
 // folders are the top-level ones, with what `make build` leaves; a noun that fits none of them belongs in one
 // of them.
-var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed"}
+var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed", "varint"}
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -55,18 +55,17 @@ cmd/filch: *
 cmd/filch/...: *
 cmd/filchd: *
 cmd/filchd/...: *
-dht: . dht/varint
+dht: . varint
 dht/disk:
 dht/kad: . dht/members dht/overlay
 dht/members: .
 dht/overlay: . dht/members
 dht/overlay/...: . dht/overlay dht/overlay/mem
-dht/roster: . dht dht/varint
-dht/store: . dht dht/roster dht/store/message dht/store/record dht/varint
-dht/store/message: . dht dht/roster dht/store/record dht/varint
-dht/store/record: . dht dht/varint
-dht/varint:
-launcher: . dht dht/store dht/varint mtc mtc/message mtc/record stealer
+dht/roster: . dht varint
+dht/store: . dht dht/roster dht/store/message dht/store/record varint
+dht/store/message: . dht dht/roster dht/store/record varint
+dht/store/record: . dht varint
+launcher: . dht dht/store varint mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
@@ -82,9 +81,9 @@ launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node
 launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
 launcher/node/local: . launcher mtc/policy slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
-launcher/node/records: . dht dht/store dht/store/message dht/varint launcher launcher/node/local mtc mtc/record
+launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc mtc/record
 launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
-launcher/output: . dht/varint
+launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
 launcher/pmix: . launcher/config/place launcher/pmi
@@ -98,7 +97,7 @@ mtc: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
-mtc/record: .
+mtc/record: . varint
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:
@@ -114,6 +113,7 @@ testbed/sim/peril: . dht dht/store
 testbed/sim/planted:
 testbed/sim/ranges:
 testbed/sim/store: . dht dht/store dht/store/message testbed/sim/disk testbed/sim/engine
+varint:
 `
 
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.

@@ -3,7 +3,7 @@ package dht
 import (
 	"errors"
 
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Kind is the kind of a record: it selects the rule for merging deltas.
@@ -30,8 +30,8 @@ var errList = errors.New("malformed list")
 // DecodeList splits a record of KindList. The elements share memory with value.
 func DecodeList(value []byte) ([][]byte, error) {
 	var all [][]byte
-	for d := (varint.Reader{B: value}); len(d.B) > 0; {
-		e := d.Bytes(len(d.B))
+	for d := (varint.Reader{B: value}); d.Left() > 0; {
+		e := d.Bytes(d.Left())
 		if d.Bad {
 			return nil, errList
 		}

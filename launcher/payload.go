@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Timed returns a payload of a task with the given limit; 0 is none.
@@ -36,5 +36,5 @@ func splitTimed(p []byte) (time.Duration, []byte) {
 	if d.Bad {
 		return 0, p // the daemon reports the malformed payload when starting the task
 	}
-	return time.Duration(min(limit, uint64(filch.Never))), d.B
+	return time.Duration(min(limit, uint64(filch.Never))), d.Tail()
 }

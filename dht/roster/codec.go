@@ -3,7 +3,7 @@ package roster
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // MaxReplicas bounds the replicas of one config, learner and leavers included.

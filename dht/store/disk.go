@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // disk is the log on this node's disk, with the gate for the messages and answers that

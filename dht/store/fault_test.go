@@ -12,7 +12,7 @@ import (
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/dht/store/record"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // TestStoreSurvivesDeaths kills nodes one after the other, primaries and
@@ -200,7 +200,7 @@ func TestStoreRecoveredOnDisk(t *testing.T) {
 			var x varint.Reader
 			for _, e := range n.disk {
 				if e.Key == markerKey(c.Shard) {
-					x.B = e.Value
+					x = varint.Reader{B: e.Value}
 				}
 			}
 			if inc := x.Uvarint(); inc != c.Who.Incarnation {

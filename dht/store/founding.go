@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/dht/roster"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Found makes this node the first of its instance. Found does nothing if this node knows

@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/record"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // images is the data that earlier lives of this node left on the disk.

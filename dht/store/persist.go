@@ -8,7 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/store/record"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 const (
@@ -58,7 +58,7 @@ func (s *Store) Restore(images []LogEntry, damaged bool) {
 		case strings.HasPrefix(k, "m/") && len(k) == 4:
 			x := varint.Reader{B: v}
 			im := &image{incarnation: x.Uvarint(), records: map[dht.Key]*record.Record{}}
-			for len(x.B) > 0 && !x.Bad && len(im.older) < olderMax {
+			for x.Left() > 0 && !x.Bad && len(im.older) < olderMax {
 				if i := x.Uvarint(); i != 0 {
 					im.older = append(im.older, i)
 				} else {

@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/dht/store/record"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // replica is this node as a replica, or learner, of shards.

@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Limits of [Segments].
@@ -466,5 +466,5 @@ func readIndex(b []byte, count, raw int) (entries []Printed, lengths []int, ok b
 		e.Stream, e.Failed = uint8(how>>1), how&1 == 1
 		entries[i], lengths[i] = e, int(length)
 	}
-	return entries, lengths, left == 0 && len(d.B) == 0
+	return entries, lengths, left == 0 && d.Left() == 0
 }

@@ -170,7 +170,8 @@ func known(v []byte) bool { return len(v) > 0 && int(v[0]) < len(kinds) && kinds
 
 // Encode is a message's bytes.
 func Encode(m Message) []byte {
-	c := record.Codec{B: []byte{uint8(m.Kind())}}
+	kind, c := uint8(m.Kind()), record.Writing(16)
+	c.Byte(&kind)
 	m.fields(&c)
 	return c.B
 }
@@ -204,7 +205,7 @@ func (m *LoadSay) fields(c *record.Codec) {
 }
 
 func (m *Steal) fields(c *record.Codec) {
-	record.Uint(c, &m.Ask)
+	record.Number(c, &m.Ask)
 	m.Means.fields(c)
 }
 
@@ -219,9 +220,9 @@ func (k *CapWord) fields(c *record.Codec) {
 }
 
 func (m *Offer) fields(c *record.Codec) {
-	record.Uint(c, &m.Life)
-	record.Uint(c, &m.Xfer)
-	record.Uint(c, &m.Ask)
+	record.Number(c, &m.Life)
+	record.Number(c, &m.Xfer)
+	record.Number(c, &m.Ask)
 	record.List(c, &m.Ranges, OfferRangesMax, 4, (*RangeItem).fields)
 	record.List(c, &m.Tasks, OfferTasksMax, 9, (*TaskItem).fields)
 }
@@ -231,7 +232,7 @@ func (r *RangeItem) fields(c *record.Codec) {
 	record.Index(c, &r.Lo)
 	record.Index(c, &r.Hi)
 	record.U32(c, &r.Hop)
-	c.Check(r.Lo < r.Hi)
+	c.Require(r.Lo < r.Hi)
 }
 
 func (t *TaskItem) fields(c *record.Codec) {
@@ -240,8 +241,8 @@ func (t *TaskItem) fields(c *record.Codec) {
 	record.Index(c, &t.Attempt)
 	record.U32(c, &t.Hop)
 	record.U8(c, &t.Crashes)
-	c.Bool(&t.Maybe)
-	c.Bool(&t.Dedicated)
+	c.Flag(&t.Maybe)
+	c.Flag(&t.Dedicated)
 	record.Amount(c, &t.Bytes)
 	record.List(c, &t.Inputs, record.MaxInputs, 3, inputFields)
 }
@@ -253,9 +254,9 @@ func inputFields(in *policy.Input, c *record.Codec) {
 }
 
 func (m *Done) fields(c *record.Codec) {
-	record.Uint(c, &m.Life)
-	record.Uint(c, &m.Xfer)
-	c.Bool(&m.All)
+	record.Number(c, &m.Life)
+	record.Number(c, &m.Xfer)
+	c.Flag(&m.All)
 }
 
 func (m *News) fields(c *record.Codec) { record.Amount(c, &m.Load) }
@@ -267,7 +268,7 @@ func (m *Void) fields(c *record.Codec) {
 
 func (m *Told) fields(c *record.Codec) {
 	record.Int32(c, &m.Job)
-	record.Uint(c, &m.Serial)
+	record.Number(c, &m.Serial)
 	record.List(c, &m.Ends, toldMax, 4, (*ToldEnd).fields)
 }
 
@@ -280,7 +281,7 @@ func (e *ToldEnd) fields(c *record.Codec) {
 
 func (m *ToldAck) fields(c *record.Codec) {
 	record.Int32(c, &m.Job)
-	record.Uint(c, &m.Serial)
+	record.Number(c, &m.Serial)
 }
 
 func (m *Grown) fields(c *record.Codec) { record.Int32(c, &m.Job) }

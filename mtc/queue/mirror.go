@@ -27,7 +27,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendLine appends a line with the value of a record.
 func AppendLine(b []byte, key string, value []byte) []byte {
-	var c record.Codec
+	c := record.Writing(32)
 	lineFields(&c, &key, &value)
 	at := len(b)
 	b = append(b, "00000000 "...)

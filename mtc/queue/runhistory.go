@@ -25,7 +25,7 @@ func (t *RunTime) fields(c *record.Codec) {
 
 // AppendRun appends the line of a RunTime.
 func AppendRun(b []byte, t RunTime) []byte {
-	var c record.Codec
+	c := record.Writing(32)
 	t.fields(&c)
 	return AppendLine(b, record.KeyRun+t.Kind, c.B)
 }

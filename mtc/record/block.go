@@ -72,11 +72,11 @@ func (o *owners) number(w Owner) uint64 {
 
 // oneOf is an owner, as a number in the list of owners.
 func (c *Codec) oneOf(v *Owner) {
-	if !c.Reads {
-		c.upTo(c.owners.number(*v), maxAmount)
+	if c.Encodes {
+		c.UpTo(c.owners.number(*v), maxAmount)
 		return
 	}
-	i := c.upTo(0, maxAmount)
+	i := c.UpTo(0, maxAmount)
 	if i >= uint64(len(c.owners.list)) {
 		c.Fail()
 		return
@@ -85,7 +85,7 @@ func (c *Codec) oneOf(v *Owner) {
 }
 
 func (c *Codec) ownerList(list *[]Owner) {
-	if n := c.Count(len(*list), maxSpans, 2); c.Reads {
+	if n := c.Count(len(*list), maxSpans, 2); !c.Encodes {
 		*list = make([]Owner, n)
 	}
 	for i := range *list {
@@ -96,7 +96,7 @@ func (c *Codec) ownerList(list *[]Owner) {
 // owned is the written bytes of a record after the list of owners to which the bytes
 // refer.
 func (c *Codec) owned() []byte {
-	all := writing(len(c.B) + 32*len(c.owners.list) + 4)
+	all := Writing(len(c.B) + 32*len(c.owners.list) + 4)
 	all.ownerList(&c.owners.list)
 	return append(all.B, c.B...)
 }
@@ -104,29 +104,29 @@ func (c *Codec) owned() []byte {
 // A delta is a list of operations after the list of their owners; whole asks for the
 // record in the reply.
 func encodeOps[T any](ops []T, whole bool, size int, fields func(*T, *Codec)) []byte {
-	c := writing(24 * len(ops))
+	c := Writing(24 * len(ops))
 	List(&c, &ops, maxOps, size, fields)
-	all := writing(len(c.B) + 32*len(c.owners.list) + 8)
-	all.Bool(&whole)
+	all := Writing(len(c.B) + 32*len(c.owners.list) + 8)
+	all.Flag(&whole)
 	all.ownerList(&c.owners.list)
 	return append(all.B, c.B...)
 }
 
 func decodeOps[T any](v []byte, size int, fields func(*T, *Codec)) (ops []T, whole bool, err error) {
 	c := Reading(v)
-	c.Bool(&whole)
+	c.Flag(&whole)
 	c.ownerList(&c.owners.list)
 	List(&c, &ops, maxOps, size, fields)
 	return ops, whole, c.Done()
 }
 
 func (b *Block) fields(c *Codec) {
-	if n := c.Count(len(b.Tasks), BlockSize, 2); c.Reads {
+	if n := c.Count(len(b.Tasks), BlockSize, 2); !c.Encodes {
 		b.Offs, b.Tasks = make([]uint8, n), make([]Task, n)
 	}
 	for i := range b.Tasks {
 		U8(c, &b.Offs[i])
-		c.Check(i == 0 || b.Offs[i] > b.Offs[i-1])
+		c.Require(i == 0 || b.Offs[i] > b.Offs[i-1])
 		b.Tasks[i].fields(c)
 	}
 }
@@ -161,16 +161,16 @@ func (t *Task) present() (flags uint64) {
 
 func (t *Task) fields(c *Codec) {
 	flags := uint64(0)
-	if !c.Reads {
+	if c.Encodes {
 		flags = t.present()
 	}
-	flags = c.upTo(flags, taskAll)
+	flags = c.UpTo(flags, taskAll)
 	if flags&taskEnd != 0 {
 		c.State(&t.State)
 		Int(c, &t.Began)
 		Int(c, &t.TookUS)
 		c.oneOf(&t.By)
-		c.Check(t.State.Final())
+		c.Require(t.State.Final())
 	}
 	if flags&taskTries != 0 {
 		Index(c, &t.Attempt)
@@ -192,14 +192,14 @@ func (t *Task) fields(c *Codec) {
 		Int32(c, &t.Code)
 	}
 	if flags&taskTake != 0 {
-		Uint(c, &t.Take)
+		Number(c, &t.Take)
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
 
 // Encode is the record's bytes.
 func (b *Block) Encode() []byte {
-	c := writing(16 * len(b.Tasks))
+	c := Writing(16 * len(b.Tasks))
 	b.fields(&c)
 	return c.owned()
 }
@@ -250,7 +250,7 @@ func (p *BlockOp) fields(c *Codec) {
 	U32(c, &p.Hop)
 	c.oneOf(&p.Owner)
 	U8(c, &p.Crashes)
-	c.Bool(&p.Maybe)
+	c.Flag(&p.Maybe)
 	switch p.Kind {
 	case BlockEnd:
 		c.State(&p.State)
@@ -258,20 +258,20 @@ func (p *BlockOp) fields(c *Codec) {
 		Int(c, &p.Began)
 		Int(c, &p.TookUS)
 		Amount(c, &p.Bytes)
-		c.Bool(&p.Cut)
-		c.Check(p.State.Final())
+		c.Flag(&p.Cut)
+		c.Require(p.State.Final())
 	case BlockTake, BlockTakeImplicit:
 		U8(c, &p.To)
 		c.oneOf(&p.From)
 		U8(c, &p.Most)
-		c.Bool(&p.Once)
-		c.Bool(&p.Sure)
-		c.Bool(&p.Spare)
-		Uint(c, &p.Take)
+		c.Flag(&p.Once)
+		c.Flag(&p.Sure)
+		c.Flag(&p.Spare)
+		Number(c, &p.Take)
 	case BlockMove:
 		c.oneOf(&p.From)
 	case BlockStart:
-		c.Bool(&p.Once)
+		c.Flag(&p.Once)
 	default:
 		c.Fail()
 	}

@@ -20,7 +20,7 @@ func (v *Verdict) fields(c *Codec) { U8(c, v) }
 func (p *BlockReply) fields(c *Codec, record *[]byte) {
 	List(c, &p.Verdicts, maxOps, 1, (*Verdict).fields)
 	p.Tally.fields(c)
-	c.Bytes(&p.Taken, BlockSize)
+	c.copied(&p.Taken, BlockSize)
 	c.whole(record)
 }
 
@@ -49,7 +49,7 @@ func mergeBlock(old, delta []byte) (val, reply []byte, err error) {
 	slices.Sort(r.Taken)
 	r.Taken, r.Tally = slices.Compact(r.Taken), b.Tally()
 	val = b.Encode()
-	var c Codec
+	c := Writing(32)
 	r.fields(&c, asked(whole, &val))
 	return val, c.B, nil
 }

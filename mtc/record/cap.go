@@ -40,7 +40,7 @@ func (p *Cap) fields(c *Codec) {
 
 // Encode is the record's bytes.
 func (p *Cap) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	p.fields(&c)
 	return c.B
 }
@@ -67,11 +67,11 @@ func (p *CapOp) fields(c *Codec) {
 	c.Owner(&p.Owner)
 	U32(c, &p.Seq)
 	Index(c, &p.Want)
-	c.Bool(&p.Lose)
+	c.Flag(&p.Lose)
 }
 
 func (p CapOp) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	p.fields(&c)
 	return c.B
 }

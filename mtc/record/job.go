@@ -84,15 +84,15 @@ func (j *Job) fields(c *Codec) {
 	c.Owner(&j.Leader)
 	U32(c, &j.Hop)
 	Index(c, &j.Total)
-	c.Bool(&j.Closed)
-	c.Bool(&j.Graph)
-	c.Bool(&j.Lines)
-	c.Bool(&j.Partial)
+	c.Flag(&j.Closed)
+	c.Flag(&j.Graph)
+	c.Flag(&j.Lines)
+	c.Flag(&j.Partial)
 	c.State(&j.Void)
 	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
 	List(c, &j.Zones, MaxTasks/ZoneSize+1, 7, (*ZoneTally).fields)
 	for i := range j.Zones {
-		c.Check(i == 0 || j.Zones[i].Zone > j.Zones[i-1].Zone)
+		c.Require(i == 0 || j.Zones[i].Zone > j.Zones[i-1].Zone)
 	}
 	List(c, &j.Added, maxAdditions, 5, (*Addition).fields)
 	Int(c, &j.Ended)
@@ -112,7 +112,7 @@ func (a *Addition) fields(c *Codec) {
 
 // Encode is the record's bytes.
 func (j *Job) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	j.fields(&c)
 	return c.B
 }
@@ -152,7 +152,7 @@ func (p *JobOp) fields(c *Codec) {
 	U8(c, &p.Kind)
 	switch p.Kind {
 	case JobCreate:
-		if c.Reads {
+		if !c.Encodes {
 			p.Job = &Job{}
 		}
 		p.Job.fields(c)
@@ -160,7 +160,7 @@ func (p *JobOp) fields(c *Codec) {
 		Index(c, &p.Add.Token)
 		Index(c, &p.Add.Count)
 		c.Owner(&p.Add.By)
-		c.Bool(&p.Lines)
+		c.Flag(&p.Lines)
 	case JobVoid:
 		c.State(&p.Void)
 		Int(c, &p.At)
@@ -178,7 +178,7 @@ func (p *JobOp) fields(c *Codec) {
 }
 
 func EncodeJobOp(p JobOp) []byte {
-	var c Codec
+	c := Writing(32)
 	p.fields(&c)
 	return c.B
 }

@@ -17,7 +17,7 @@ func (n *GraphNode) fields(c *Codec) {
 
 // Encode is a node's payload.
 func (n *GraphNode) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	n.fields(&c)
 	return c.B
 }

@@ -18,19 +18,19 @@ func (p *Payload) Line(off uint8) ([]byte, bool) {
 }
 
 func (p *Payload) fields(c *Codec) {
-	if n := c.Count(len(p.Offs), PayloadSize, 2); c.Reads {
+	if n := c.Count(len(p.Offs), PayloadSize, 2); !c.Encodes {
 		p.Offs, p.Lines = make([]uint8, n), make([][]byte, n)
 	}
 	for i := range p.Offs {
 		U8(c, &p.Offs[i])
-		c.Check(p.Offs[i] < PayloadSize && (i == 0 || p.Offs[i] > p.Offs[i-1]))
-		c.Bytes(&p.Lines[i], MaxPayload)
+		c.Require(p.Offs[i] < PayloadSize && (i == 0 || p.Offs[i] > p.Offs[i-1]))
+		c.copied(&p.Lines[i], MaxPayload)
 	}
 }
 
 // Encode is the record's bytes.
 func (p *Payload) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	p.fields(&c)
 	return c.B
 }

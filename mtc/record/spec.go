@@ -75,23 +75,23 @@ const MaxLike = 256
 const MaxPicks = 1 << 14
 
 func (s *Spec) fields(c *Codec) {
-	c.Bytes(&s.Body, MaxBlob)
+	c.copied(&s.Body, MaxBlob)
 	c.room(&s.Each)
 	Index(c, &s.Cap)
 	Index(c, &s.Retries)
 	U8(c, &s.CrashLimit)
-	c.Bool(&s.Once)
+	c.Flag(&s.Once)
 	U8(c, &s.OnFail)
-	c.Check(s.OnFail <= FailOn)
-	c.Bool(&s.Payloads)
+	c.Require(s.OnFail <= FailOn)
+	c.Flag(&s.Payloads)
 	Int32(c, &s.First)
 	Int32(c, &s.Step)
 	Int(c, &s.Limit)
 	List(c, &s.Picks, MaxPicks, 2, (*Pick).fields)
 	Text(c, &s.Like, MaxLike)
 	Int(c, &s.Expect)
-	c.Bool(&s.Limits)
-	c.Bool(&s.Sure)
+	c.Flag(&s.Limits)
+	c.Flag(&s.Sure)
 }
 
 func (p *Pick) fields(c *Codec) {
@@ -107,7 +107,7 @@ func (c *Codec) room(r *filch.Room) {
 
 // Encode is the spec's bytes.
 func (s *Spec) Encode() []byte {
-	var c Codec
+	c := Writing(32)
 	s.fields(&c)
 	return c.B
 }

@@ -51,7 +51,7 @@ const spanTaken = 1 << 7
 
 func (s *Span) fields(c *Codec) {
 	Index(c, &s.Lo)
-	s.Hi = s.Lo + int32(c.upTo(uint64(s.Hi-s.Lo), ZoneSize))
+	s.Hi = s.Lo + int32(c.UpTo(uint64(s.Hi-s.Lo), ZoneSize))
 	Index(c, &s.Front)
 	U32(c, &s.Hop)
 	c.oneOf(&s.Owner)
@@ -60,10 +60,10 @@ func (s *Span) fields(c *Codec) {
 		end |= spanTaken
 	}
 	if U8(c, &end); end&spanTaken != 0 {
-		Uint(c, &s.Take)
+		Number(c, &s.Take)
 	}
 	s.Void = filch.State(end &^ spanTaken)
-	c.Check(s.Hi <= MaxTasks && s.Void <= filch.Cancelled)
+	c.Require(s.Hi <= MaxTasks && s.Void <= filch.Cancelled)
 }
 
 func (b *BlockTally) fields(c *Codec) {
@@ -75,18 +75,18 @@ func (z *Zone) fields(c *Codec) {
 	List(c, &z.Spans, maxSpans, 6, (*Span).fields)
 	last := int32(0)
 	for _, s := range z.Spans {
-		c.Check(s.Lo >= last && s.Hi > s.Lo && s.Front >= s.Lo && s.Front <= s.Hi)
+		c.Require(s.Lo >= last && s.Hi > s.Lo && s.Front >= s.Lo && s.Front <= s.Hi)
 		last = s.Hi
 	}
 	List(c, &z.Blocks, ZoneBlocks, 7, (*BlockTally).fields)
 	for i := range z.Blocks {
-		c.Check(i == 0 || z.Blocks[i].Block > z.Blocks[i-1].Block)
+		c.Require(i == 0 || z.Blocks[i].Block > z.Blocks[i-1].Block)
 	}
 }
 
 // Encode is the record's bytes.
 func (z *Zone) Encode() []byte {
-	c := writing(12*len(z.Spans) + 8*len(z.Blocks) + 8)
+	c := Writing(12*len(z.Spans) + 8*len(z.Blocks) + 8)
 	z.fields(&c)
 	return c.owned()
 }
@@ -143,9 +143,9 @@ func (p *ZoneOp) fields(c *Codec) {
 	c.oneOf(&p.From)
 	c.State(&p.Void)
 	if p.Kind == ZoneLose {
-		Uint(c, &p.Take)
+		Number(c, &p.Take)
 	} else {
-		c.Check(p.Lo < p.Hi && p.Hi-p.Lo <= ZoneSize)
+		c.Require(p.Lo < p.Hi && p.Hi-p.Lo <= ZoneSize)
 	}
 }
 

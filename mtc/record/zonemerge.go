@@ -17,7 +17,7 @@ type TakenSpan struct {
 }
 
 func (s *TakenSpan) fields(c *Codec) {
-	s.Op = int(c.upTo(uint64(s.Op), maxOps))
+	s.Op = int(c.UpTo(uint64(s.Op), maxOps))
 	Index(c, &s.Lo)
 	Index(c, &s.Hi)
 	Index(c, &s.Front)
@@ -66,7 +66,7 @@ func mergeZone(old, delta []byte) (val, reply []byte, err error) {
 	z.join()
 	r.Tally = z.Tally()
 	val = z.Encode()
-	var c Codec
+	c := Writing(32)
 	r.fields(&c, asked(whole, &val))
 	return val, c.B, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
 	"github.com/filch-hpc/filch/dht/store/record"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 var errMessage = errors.New("malformed store message")
@@ -31,7 +31,7 @@ func Decode(b []byte) (Message, error) {
 	c := coder{varint.Decoder(b)}
 	m := kinds[b[0]]()
 	c.message(m)
-	if c.Bad || len(c.B) != 0 {
+	if c.Bad || c.Left() != 0 {
 		return nil, errMessage
 	}
 	return m, nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Repeated reports whether an operation has changed a record, nil for none, or may have

@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/varint"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // OwnSeq marks the identities that a store chose itself. Their numbers are the numbers of
@@ -69,7 +69,7 @@ func Decode(image []byte) (*Record, bool) {
 	c := varint.Decoder(image)
 	r := &Record{Image: image}
 	r.code(&c)
-	r.Value = c.B
+	r.Value = c.Tail()
 	if c.Bad || r.Stamp.Epoch == 0 || len(r.Value) > dht.MaxValue || !checkRecent(r.recent) {
 		return nil, false
 	}
@@ -84,7 +84,7 @@ func (r *Record) code(c *varint.Coder) {
 	if c.Flag(&r.Gone); r.Gone {
 		dht.CodeDuration(c, &r.Keep)
 	}
-	c.Bytes(&r.recent, len(c.B))
+	c.Bytes(&r.recent, c.Left())
 }
 
 // answered is an operation that a record remembers.
@@ -114,7 +114,7 @@ func (a *answered) covers(node []byte, incarnation, seq uint64) bool {
 func nextRecent(b []byte) (a answered, rest []byte, ok bool) {
 	c := varint.Decoder(b)
 	a.code(&c)
-	return a, c.B, !c.Bad
+	return a, c.Tail(), !c.Bad
 }
 
 func (a *answered) append(b []byte) []byte {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
-	"github.com/filch-hpc/filch/dht/varint"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/varint"
 )
 
 // Job ids come in blocks from a single counter in the store. The primary of the counter
@@ -129,7 +129,7 @@ const kindIDs dht.Kind = 17
 func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
 	d, o := varint.Reader{B: delta}, varint.Reader{B: old}
 	floor, count, first := d.Uvarint(), d.Uvarint(), o.Uvarint()
-	if d.Bad || len(d.B) != 0 || count < 1 || count > BlockMax || len(old) > 0 && (o.Bad || len(o.B) != 0) {
+	if d.Bad || d.Left() != 0 || count < 1 || count > BlockMax || len(old) > 0 && (o.Bad || o.Left() != 0) {
 		return nil, nil, filch.Errorf(filch.Invalid, "a block of job ids makes no sense")
 	}
 	if first = max(first, floor, 1); first+count > maxJobID {

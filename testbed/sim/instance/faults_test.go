@@ -58,7 +58,7 @@ func TestFaultSeeds(t *testing.T) {
 
 // simulated are the packages whose sources decide what a seed does.
 var simulated = []string{
-	".", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "dht/varint", "launcher", "launcher/node",
+	".", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node",
 	"launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks",
 	"mtc", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "slots", "stealer",
 	"testbed/sim/disk", "testbed/sim/engine", "testbed/sim/instance", "testbed/sim/peril",

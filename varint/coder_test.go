@@ -34,8 +34,8 @@ func TestCoder(t *testing.T) {
 	b := e.B[len("front"):]
 	var got sample
 	d := Decoder(b)
-	if got.code(&d); d.Bad || len(d.B) > 0 || !reflect.DeepEqual(got, want) {
-		t.Errorf("decoded %+v, bad %t, %d bytes left; want %+v", got, d.Bad, len(d.B), want)
+	if got.code(&d); d.Bad || d.Left() > 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("decoded %+v, bad %t, %d bytes left; want %+v", got, d.Bad, d.Left(), want)
 	}
 	for n := range b {
 		d := Decoder(b[:n])

@@ -1,9 +1,12 @@
 package varint
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Coder walks over the fields of a layout. An encoder appends the fields to B, a decoder
-// takes the fields off the front of B. So a layout is written once, as a function that
+// reads the fields of B. So a layout is written once, as a function that
 // visits its fields in order. The fields of an encoder are only read.
 type Coder struct {
 	Reader
@@ -19,15 +22,33 @@ func Decoder(b []byte) Coder { return Coder{Reader: Reader{B: b}} }
 // Uint visits numbers.
 func (c *Coder) Uint(fields ...*uint64) {
 	for _, p := range fields {
-		switch {
-		case !c.Encodes:
-			*p = c.Uvarint()
-		case *p < 0x80: // most are
-			c.B = append(c.B, byte(*p))
-		default:
-			c.B = binary.AppendUvarint(c.B, *p)
-		}
+		*p = c.UpTo(*p, math.MaxUint64)
 	}
+}
+
+// UpTo visits a number of at most limit.
+func (c *Coder) UpTo(v, limit uint64) uint64 {
+	switch {
+	case !c.Encodes:
+		if v = c.Uvarint(); v > limit {
+			c.Fail()
+			return 0
+		}
+	case v < 0x80: // most are
+		c.B = append(c.B, byte(v))
+	default:
+		c.B = binary.AppendUvarint(c.B, v)
+	}
+	return v
+}
+
+// Signed visits a signed number.
+func (c *Coder) Signed(v int64) int64 {
+	if c.Encodes {
+		c.UpTo(uint64(v<<1)^uint64(v>>63), math.MaxUint64)
+		return v
+	}
+	return c.Varint()
 }
 
 // Byte visits a byte.
@@ -69,7 +90,7 @@ func (c *Coder) Flags(fields ...*bool) {
 // Count visits a number of elements of at least size bytes each, and returns the number.
 func (c *Coder) Count(n, size int) int {
 	if c.Encodes {
-		c.B = binary.AppendUvarint(c.B, uint64(n))
+		c.UpTo(uint64(n), math.MaxUint64)
 		return n
 	}
 	return c.Reader.Count(size)
@@ -85,6 +106,15 @@ func (c *Coder) Bytes(p *[]byte, limit int) {
 	}
 }
 
+// Rest visits the bytes up to the end. Decoded bytes share memory with the input.
+func (c *Coder) Rest(p *[]byte) {
+	if c.Encodes {
+		c.B = append(c.B, *p...)
+	} else {
+		*p, c.at = c.Tail(), len(c.B)
+	}
+}
+
 // Text visits a string of at most limit bytes.
 func (c *Coder) Text(p *string, limit int) {
 	if c.Encodes {
@@ -95,7 +125,11 @@ func (c *Coder) Text(p *string, limit int) {
 }
 
 // Require refuses the input of a decoder unless ok.
-func (c *Coder) Require(ok bool) { c.Bad = c.Bad || !ok && !c.Encodes }
+func (c *Coder) Require(ok bool) {
+	if !ok && !c.Encodes {
+		c.Fail()
+	}
+}
 
 // Slice visits elements of at least size bytes each, with their number in front.
 func Slice[T any](c *Coder, s *[]T, size int, element func(*T)) {

@@ -5,60 +5,66 @@ package varint
 
 import "encoding/binary"
 
-// Reader takes fields off the front of B; Bad is set once a field did not fit.
+// Reader reads the fields of B in order; Bad is set once a field did not fit. A Reader
+// counts the bytes read and leaves B alone: the change of a slice costs more than a field.
 type Reader struct {
 	B   []byte
+	at  int // in B, of the next byte to read
 	Bad bool
 }
 
-// Byte takes one byte.
+// Left returns the number of bytes not yet read.
+func (r *Reader) Left() int { return len(r.B) - r.at }
+
+// Tail returns the bytes not yet read.
+func (r *Reader) Tail() []byte { return r.B[r.at:] }
+
+// Byte reads one byte.
 func (r *Reader) Byte() uint8 {
-	if len(r.B) == 0 {
-		r.Bad = true
+	if r.at >= len(r.B) {
+		r.Fail()
 		return 0
 	}
-	v := r.B[0]
-	r.B = r.B[1:]
-	return v
+	r.at++
+	return r.B[r.at-1]
 }
 
-// Flag takes one byte: 0 is false.
+// Flag reads one byte: 0 is false.
 func (r *Reader) Flag() bool { return r.Byte() != 0 }
 
-// Uvarint takes one number.
+// Uvarint reads one number.
 func (r *Reader) Uvarint() uint64 {
-	if len(r.B) > 0 && r.B[0] < 0x80 { // most are
-		v := r.B[0]
-		r.B = r.B[1:]
-		return uint64(v)
+	if r.at < len(r.B) && r.B[r.at] < 0x80 { // most are
+		r.at++
+		return uint64(r.B[r.at-1])
 	}
-	v, n := binary.Uvarint(r.B)
+	return r.long()
+}
+
+// long reads a number of any length.
+func (r *Reader) long() uint64 {
+	v, n := binary.Uvarint(r.B[r.at:])
 	if n <= 0 {
 		r.Fail()
 		return 0
 	}
-	r.B = r.B[n:]
+	r.at += n
 	return v
 }
 
-// Varint takes one signed number.
+// Varint reads one signed number.
 func (r *Reader) Varint() int64 {
-	v, n := binary.Varint(r.B)
-	if n <= 0 {
-		r.Fail()
-		return 0
-	}
-	r.B = r.B[n:]
-	return v
+	v := r.Uvarint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 // Fail refuses the input: every further field reads as zero.
-func (r *Reader) Fail() { r.Bad, r.B = true, nil }
+func (r *Reader) Fail() { *r = Reader{Bad: true} }
 
 // Count reads the number of elements of at least size bytes each.
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
-	if n > uint64(len(r.B)/size) {
+	if n > uint64(r.Left()/size) {
 		r.Fail()
 		return 0
 	}
@@ -69,13 +75,12 @@ func (r *Reader) Count(size int) int {
 // shares memory with B.
 func (r *Reader) Bytes(limit int) []byte {
 	n := r.Uvarint()
-	if n > uint64(limit) || n > uint64(len(r.B)) {
+	if n > uint64(limit) || n > uint64(r.Left()) {
 		r.Fail()
 		return nil
 	}
-	f := r.B[:n:n]
-	r.B = r.B[n:]
-	return f
+	r.at += int(n)
+	return r.B[r.at-int(n) : r.at : r.at]
 }
 
 // AppendBytes appends the length of s and s.
