@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -256,26 +257,59 @@ func (d *dialer) Dial(ctx context.Context, addr string) (filch.NodeName, error) 
 	return c.hello().Name, nil
 }
 
+// The kernel closes the sockets of a process that ends one after the other. A probe that
+// meets a listener or a connection of such a process dials again, probeTries times in all,
+// after a pause that grows fourfold.
+const (
+	probeTries = 4
+	probePause = 10 * time.Millisecond
+)
+
 // Probe implements Carrier.
 func (d *dialer) Probe(ctx context.Context, node filch.NodeName, addrs []string) error {
 	id, err := derivePeer(d.host.cfg.Secret, node)
 	if err != nil {
 		return err
 	}
+	pause := probePause
+	for try := 1; ; try++ {
+		ending, err := d.probe(ctx, node, id, addrs)
+		if !ending || try == probeTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause *= 4
+	}
+}
+
+// probe dials each address once. Ending reports that the process there may be about to end:
+// it closed a connection without a word, or a connection to it is still open here though
+// all hosts refuse new ones.
+func (d *dialer) probe(ctx context.Context, node filch.NodeName, id peer.ID, addrs []string) (ending bool, err error) {
 	err = ErrUnreachable
 	refused := 0
 	for _, a := range addrs {
 		if _, err = d.identify(ctx, a, id); err == nil {
-			return nil
+			return false, nil
 		}
-		if errors.Is(err, syscall.ECONNREFUSED) {
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
 			refused++
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+			ending = true
 		}
 	}
-	if refused > 0 && refused == len(addrs) && !d.host.t.linked(node) {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+	if refused == 0 || refused < len(addrs) {
+		return ending, err
 	}
-	return err
+	if d.host.t.linked(node) {
+		return true, err
+	}
+	return false, fmt.Errorf("%w: %w", ErrRefused, err)
 }
 
 // identify learns at the gate which node answers at an address. The swarm would

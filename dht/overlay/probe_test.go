@@ -39,3 +39,24 @@ func TestProbeTellsWhoRefuses(t *testing.T) {
 		t.Errorf("a node without an address: %v", err)
 	}
 }
+
+// The kernel closes the sockets of a process that ends one after the other: a probe may
+// still be accepted, and learns only from the next dial that the process is gone.
+func TestProbeOfAProcessThatEnds(t *testing.T) {
+	a := newHost(t, "a")
+	defer a.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		c, err := l.Accept()
+		l.Close()
+		if err == nil {
+			c.Close()
+		}
+	}()
+	if err := a.Probe(wait(t), "b", []string{l.Addr().String()}); !errors.Is(err, overlay.ErrRefused) {
+		t.Errorf("a probe accepted by a process that ends: %v, want %v", err, overlay.ErrRefused)
+	}
+}
