@@ -17,7 +17,6 @@ var idleExports = map[string]string{
 	"dht/members.MaxGossip":              testbedOnly,
 	"dht/members.Plant":                  testbedOnly,
 	"dht/overlay.AdmitTimeout":           ownOnly,
-	"dht/overlay.CheckName":              ownOnly,
 	"dht/overlay.DialTimeout":            ownOnly,
 	"dht/overlay.Limits":                 ownOnly,
 	"dht/overlay.MaxName":                ownOnly,

@@ -27,8 +27,7 @@ func rosterCommand(g *cli.Global) *cobra.Command {
 		Short:   "show which nodes keep the records of the instance",
 		Long: `Shows the roster, as the answering node (*) knows it, and what each node keeps. Jobs
 are records in a store that all nodes share. The store is cut into shards, each with
-replicas on three nodes. The roster says which nodes have the replicas of a shard;
-sees it that answers (*), and what each node keeps.
+replicas on three nodes. The roster says which nodes have the replicas of a shard.
 
 With --lookup KEY it shows instead how the node that answers finds a node, or the
 node that has a record, the record's home: by a lookup, without the list of members.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -11,10 +12,18 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
+// lookupWait is longer than the launcher's limit for a lookup, so that the launcher tells
+// how far the lookup got.
+const lookupWait = 2 * cli.QueryWait
+
 // lookUp shows how the launcher finds a node, or the home of a record.
 func lookUp(c *client.Client, key string, asJSON bool) error {
 	var l wire.LookupInfo
-	if err := cli.Ask(c, cli.QueryWait, &l, wire.VerbLookup, key); err != nil {
+	err := cli.Ask(c, lookupWait, &l, wire.VerbLookup, key)
+	if ui.KindOf(err) == filch.Invalid {
+		return ui.Misused(err)
+	}
+	if err != nil {
 		return err
 	}
 	if asJSON {
@@ -28,9 +37,9 @@ func printLookup(l *wire.LookupInfo) error {
 	case l.Key == "":
 		ui.Printf("node %s\n", l.Node)
 	case l.Node == "":
-		ui.Printf("record %s  no roster is known yet: these nodes are nearest to the key\n", l.Key)
+		ui.Printf("record %s  no roster is known yet: these nodes are nearest to the key\n", ui.Clean(l.Key))
 	default:
-		ui.Printf("record %s  shard %d  home %s  replicas %s\n", l.Key, l.Shard, l.Node, spec.FormatHosts(l.Replicas))
+		ui.Printf("record %s  shard %d  home %s  replicas %s\n", ui.Clean(l.Key), l.Shard, l.Node, spec.FormatHosts(l.Replicas))
 	}
 	if len(l.Path) == 0 {
 		ui.Printf("0 hops: this is the node that answers\n")

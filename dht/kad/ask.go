@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"google.golang.org/protobuf/proto"
@@ -23,14 +24,15 @@ const wireProtocol protocol.ID = prefix + "/kad/1.0.0"
 const (
 	maxAnswer = 64 << 10 // bytes
 	maxNamed  = bucketSize + 1
-	maxAddrs  = 8 // of one node
+	maxAddrs  = 2 // of one node: a node of filch has one
+	maxOther  = 8 // of one node, named by other nodes of a lookup
 )
 
 // ask puts the question FIND_NODE for a key to a connected node, and returns the
 // nodes in the answer. Nothing in the answer is proven: a connection to a named node
 // proves the node's name.
 func ask(ctx context.Context, h *overlay.Host, id peer.ID, key string) ([]peer.AddrInfo, error) {
-	s, err := h.Libp2p().NewStream(ctx, id, wireProtocol)
+	s, err := h.Libp2p().NewStream(network.WithNoDial(ctx, "lookup"), id, wireProtocol)
 	if err != nil {
 		return nil, err
 	}

@@ -41,21 +41,29 @@ const (
 	nearest      = 3               // nodes that must have answered: the nearest
 	near         = 8               // as nearest, for a lookup of this node's own id
 	maxAsked     = 64              // nodes asked in one lookup
+	maxOpen      = 4 * alpha       // nodes asked at the same time, with slow ones
+	maxBad       = 3               // nodes named in vain that make a node doubtful
+	maxLookups   = 8               // lookups at the same time: a node opens at most as many streams to another
 	maxSpares    = 2 * bucketSize  // nodes named by the answer to Prime
 	lookupWait   = 5 * time.Second // for a whole lookup
 	askWait      = 2 * time.Second // for one node, with the dial
+	slowTick     = 150 * time.Millisecond
+	slowTicks    = 2               // after which a node is slow, and the next is asked, too
 	refreshLimit = 5 * time.Second // of the library, for a query of its own
 )
 
 // prefix begins the name of the protocol on the wire.
 const prefix = "/filch"
 
-// Finder looks nodes up. Finder implements overlay.Finder.
+// Finder looks nodes up. Finder implements overlay.Finder. At most maxLookups lookups
+// run at a time; the others wait.
 type Finder struct {
 	mu     sync.Mutex
 	host   *overlay.Host
 	dht    *kaddht.IpfsDHT
+	turns  chan struct{}   // of capacity maxLookups
 	spares []peer.AddrInfo // see Prime
+	joined bool            // the list has come: spares are of no use
 }
 
 // Attach is for overlay.Config.Attach.
@@ -77,7 +85,7 @@ func (f *Finder) Attach(h *overlay.Host) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.host, f.dht = h, d
+	f.host, f.dht, f.turns = h, d, make(chan struct{}, maxLookups)
 	return nil
 }
 
@@ -97,7 +105,7 @@ func (f *Finder) get() (*overlay.Host, *kaddht.IpfsDHT, error) {
 
 // FindNode implements overlay.Finder.
 func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Lookup, error) {
-	h, d, err := f.get()
+	h, _, err := f.get()
 	if err != nil {
 		return overlay.Lookup{}, err
 	}
@@ -105,9 +113,7 @@ func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Loo
 	if err != nil {
 		return overlay.Lookup{}, err
 	}
-	l := f.begin(h, d, string(id))
-	l.sought, l.width = id, bucketSize
-	r, err := l.run(ctx)
+	r, err := f.find(ctx, string(id), func(l *lookup) { l.sought, l.width = id, bucketSize })
 	if err == nil && (len(r.Nearest) == 0 || r.Nearest[0].Node != name) {
 		err = fmt.Errorf("cannot find node %s: none of %d nodes asked leads to the node", name, r.Asked)
 	}
@@ -116,21 +122,35 @@ func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Loo
 
 // FindKey implements overlay.Finder.
 func (f *Finder) FindKey(ctx context.Context, key string) (overlay.Lookup, error) {
-	h, d, err := f.get()
-	if err != nil {
-		return overlay.Lookup{}, err
-	}
-	return f.begin(h, d, key).run(ctx)
+	return f.find(ctx, key, func(*lookup) {})
 }
 
 // FindNear implements overlay.Finder.
 func (f *Finder) FindNear(ctx context.Context) (overlay.Lookup, error) {
+	_, d, err := f.get()
+	if err != nil {
+		return overlay.Lookup{}, err
+	}
+	// The nodes near to this node know this node then, for the lookups of others.
+	return f.find(ctx, string(d.PeerID()), func(l *lookup) { l.width = near })
+}
+
+// find makes a lookup in its turn.
+func (f *Finder) find(ctx context.Context, key string, set func(*lookup)) (overlay.Lookup, error) {
 	h, d, err := f.get()
 	if err != nil {
 		return overlay.Lookup{}, err
 	}
-	l := f.begin(h, d, string(d.PeerID()))
-	l.width = near // these nodes know this node then, for the lookups of others
+	began := time.Now()
+	select {
+	case f.turns <- struct{}{}:
+		defer func() { <-f.turns }()
+	case <-ctx.Done():
+		took := time.Since(began)
+		return overlay.Lookup{Took: took}, fmt.Errorf("no lookup began within %v, as %d others run", took.Round(time.Millisecond), maxLookups)
+	}
+	l := f.begin(h, d, key)
+	set(l)
 	return l.run(ctx)
 }
 
@@ -152,6 +172,9 @@ func (f *Finder) Prime(ctx context.Context, name filch.NodeName) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.joined {
+		return nil
+	}
 	f.spares = append(slices.Clone(named), f.spares...)
 	f.spares = f.spares[:min(len(f.spares), maxSpares)]
 	return nil
@@ -183,18 +206,14 @@ func addresses(p peer.AddrInfo) []string {
 	return out
 }
 
-// Size is the number of nodes in the routing table.
-func (f *Finder) Size() int {
-	_, d, err := f.get()
-	if err != nil {
-		return 0
-	}
-	return d.RoutingTable().Size()
-}
-
 // Follow keeps the routing table in step with the member list: kademlia itself
 // keeps asking dead nodes. Follow is called with every event of the host's mesh.
 func (f *Finder) Follow(e members.Event) {
+	if e.Kind == members.SelfJoined {
+		f.mu.Lock()
+		f.joined, f.spares = true, nil
+		f.mu.Unlock()
+	}
 	h, d, err := f.get()
 	if err != nil || e.Kind != members.EventDead && e.Kind != members.EventLeft {
 		return

@@ -15,7 +15,9 @@ import (
 )
 
 // lookup is one iterative lookup. The lookup asks alpha nodes at a time, always the
-// nearest not yet asked, and ends when the nearest nodes have answered.
+// nearest not yet asked, and ends when the nearest nodes have answered. Dead nodes and
+// false names delay a lookup little: a slow node makes way for the next, and the nodes
+// named by a node that named nodes in vain come last.
 type lookup struct {
 	host   *overlay.Host
 	self   peer.ID
@@ -26,6 +28,7 @@ type lookup struct {
 	began  time.Time
 	all    []*candidate // nearest first
 	asked  int
+	busy   int // nodes asked that are not slow
 	failed int
 }
 
@@ -33,11 +36,22 @@ type lookup struct {
 type candidate struct {
 	info     peer.AddrInfo
 	distance []byte
-	by       *candidate // named this node first; nil: known before
+	by       *candidate // named this node; nil: known before
 	state    state
-	again    bool // asked a second time, at other addresses
+	other    []ma.Multiaddr // addresses named later than info.Addrs
+	otherBy  *candidate     // named the last of the other addresses
+	again    bool           // asked a second time, at the other addresses
+	ticks    int            // of the lookup's ticker, while asked
+	good     int            // nodes named by this one that have answered
+	bad      int            // and that were slow or have failed
 	hop      overlay.Hop
 }
+
+// slow reports whether an asked node has made way for the next.
+func (c *candidate) slow() bool { return c.state == asking && c.ticks >= slowTicks }
+
+// doubtful reports whether a node is known only by a node that named others in vain.
+func (c *candidate) doubtful() bool { return c.by != nil && c.by.good == 0 && c.by.bad >= maxBad }
 
 // state is how far the lookup is with a candidate.
 type state uint8
@@ -78,17 +92,30 @@ func (l *lookup) hear(by peer.ID, info peer.AddrInfo) {
 	l.all = slices.Insert(l.all, at, c)
 }
 
-// learn adds addresses named by another node. A node that did not answer is asked again
-// at the new addresses: the node may have moved.
+// learn adds addresses named by another node. A node that does not answer is asked again
+// at the other addresses: the first ones may be old, or false.
 func (c *candidate) learn(addrs []ma.Multiaddr, by *candidate) {
-	fresh := slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return ma.Contains(c.info.Addrs, a) })
-	switch {
-	case len(fresh) == 0:
-	case c.state == heard && len(c.info.Addrs) == 0:
-		c.info.Addrs = fresh
-	case c.state == failed && !c.again:
-		c.info.Addrs, c.state, c.again, c.by = fresh, heard, true, by
+	if c.state == heard && by != nil && c.doubtful() {
+		c.by = by
 	}
+	known := slices.Concat(c.info.Addrs, c.other)
+	fresh := slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return ma.Contains(known, a) })
+	if fresh = fresh[:min(len(fresh), maxOther-len(c.other))]; len(fresh) == 0 || c.state == answered || c.again {
+		return
+	}
+	c.other, c.otherBy = append(c.other, fresh...), by
+	if c.state == failed || len(c.info.Addrs) == 0 {
+		c.retry()
+	}
+}
+
+// retry makes the other addresses, if any, the ones to ask a node at.
+func (c *candidate) retry() {
+	if len(c.other) == 0 || c.again || c.state == asking {
+		return
+	}
+	c.again = c.state == failed
+	c.info.Addrs, c.by, c.state, c.other = c.other, c.otherBy, heard, nil
 }
 
 // distance is the distance of Kademlia: the exclusive or of two ids.
@@ -102,22 +129,48 @@ func distance(id peer.ID, target kb.ID) []byte {
 
 // next returns the node to ask next; nil if none is to be asked now.
 func (l *lookup) next() *candidate {
-	if len(l.all) > 0 && l.all[0].info.ID == l.sought && l.all[0].state == asking {
+	if len(l.all) > 0 && l.all[0].info.ID == l.sought && l.all[0].state == asking && !l.all[0].slow() {
 		return nil // the sought node itself is better asked than others
 	}
-	ahead := 0 // nodes nearer than the next one that have answered or may answer
+	var last *candidate // the nearest doubtful one
+	ahead := 0          // nodes nearer than the next one that have answered or may answer
 	for _, c := range l.all {
-		if c.state == failed {
+		switch {
+		case c.state == failed || c.slow():
 			continue
-		}
-		if c.state == heard {
+		case c.state == heard && c.doubtful():
+			if last == nil {
+				last = c
+			}
+			continue
+		case c.state == heard:
 			return c
 		}
 		if ahead++; ahead == l.width {
-			return nil
+			break
 		}
 	}
-	return nil
+	return last
+}
+
+// tick counts the time of the asked nodes, and frees the places of slow ones.
+func (l *lookup) tick() {
+	for _, c := range l.all {
+		if c.state != asking {
+			continue
+		}
+		if c.ticks++; c.ticks == slowTicks {
+			l.busy--
+			c.blame()
+		}
+	}
+}
+
+// blame notes that a node was named in vain.
+func (c *candidate) blame() {
+	if c.by != nil {
+		c.by.bad++
+	}
 }
 
 // done reports whether the sought node has answered.
@@ -132,22 +185,30 @@ func (l *lookup) run(ctx context.Context) (overlay.Lookup, error) {
 		return overlay.Lookup{Took: time.Since(l.began)}, errAlone
 	}
 	answers, open := make(chan answer), 0
+	ticker := time.NewTicker(slowTick)
+	defer ticker.Stop()
 	for !l.done() {
-		for open < alpha && l.asked < maxAsked && ctx.Err() == nil {
+		for l.busy < alpha && open < maxOpen && l.asked < maxAsked && ctx.Err() == nil {
 			c := l.next()
 			if c == nil {
 				break
 			}
-			c.state = asking
+			c.state, c.ticks = asking, 0
 			l.asked++
+			l.busy++
 			open++
 			go func() { answers <- l.put(ctx, c) }()
 		}
 		if open == 0 {
 			break
 		}
-		l.take(<-answers)
-		open--
+		select {
+		case a := <-answers:
+			l.take(a)
+			open--
+		case <-ticker.C:
+			l.tick()
+		}
 	}
 	cancel()
 	for ; open > 0; open-- {
@@ -168,7 +229,7 @@ func (l *lookup) put(ctx context.Context, c *candidate) answer {
 	a := answer{from: c}
 	a.hop.Addr = first(addresses(c.info))
 	a.hop.Node, a.err = l.host.Reach(ctx, c.info.ID, addresses(c.info))
-	if a.err == nil && c.info.ID != l.sought {
+	if a.err == nil {
 		a.near, a.err = ask(ctx, l.host, c.info.ID, l.key)
 	}
 	a.hop.Named, a.hop.Took = len(a.near), time.Since(began)
@@ -186,12 +247,22 @@ func first(all []string) string {
 func (l *lookup) take(a answer) {
 	c := a.from
 	c.hop = a.hop
+	if slow := c.slow(); !slow {
+		l.busy--
+		if a.err != nil {
+			c.blame()
+		}
+	}
 	if a.err != nil {
 		c.state = failed
 		l.failed++
+		c.retry()
 		return
 	}
 	c.state = answered
+	if c.by != nil {
+		c.by.good++
+	}
 	for _, n := range a.near {
 		l.hear(c.info.ID, n)
 	}

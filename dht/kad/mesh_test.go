@@ -147,6 +147,9 @@ func TestJoinOutlivesItsContact(t *testing.T) {
 	if err := <-joined; err != nil {
 		t.Fatalf("the join failed: %v", err)
 	}
+	if n := x.finder.Spares(); n != 0 {
+		t.Errorf("after the join %d nodes named by the contact are kept", n)
+	}
 	if got := len(x.Members()); got < 5 {
 		t.Errorf("after the join the list has %d nodes", got)
 	}

@@ -197,6 +197,7 @@ func (d *dialer) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn
 		return nil, ErrUnreachable
 	}
 	ps := h.net.Peerstore()
+	old := ps.Addrs(id)
 	ps.ClearAddrs(id)
 	ps.AddAddrs(id, ms, peerstore.PermanentAddrTTL)
 	// libp2p waits 5 s to 5 min before it repeats a failed dial; the member list
@@ -204,6 +205,9 @@ func (d *dialer) tryDial(ctx context.Context, id peer.ID, addrs []string) (*conn
 	h.net.Backoff().Clear(id)
 	nc, err := h.net.DialPeer(network.WithDialPeerTimeout(ctx, DialTimeout), id)
 	if err != nil {
+		// Another node may have given the addresses, and any name: keep nothing.
+		ps.ClearAddrs(id)
+		ps.AddAddrs(id, old, peerstore.PermanentAddrTTL)
 		return nil, plain(err)
 	}
 	c := h.t.conn(nc)

@@ -24,6 +24,8 @@ func (sv *Server) lookup(key string) (any, error) {
 	switch job, err := sv.parseJob(key); {
 	case key == "":
 		return nil, filch.Errorf(filch.Invalid, "a lookup takes a job, a node or the key of a record")
+	case len(key) > dht.MaxKey:
+		return nil, filch.Errorf(filch.Invalid, "cannot look for a key of %d bytes: a record's key has at most %d", len(key), dht.MaxKey)
 	case err == nil:
 		info.Key = string(launcher.JobKey(job))
 		if j, err := sv.taskJob(job); err == nil && j != nil {
@@ -33,6 +35,10 @@ func (sv *Server) lookup(key string) (any, error) {
 		info.Key = key
 	default:
 		info.Node = filch.NodeName(key)
+		if err := overlay.CheckName(info.Node); err != nil {
+			return nil, filch.Errorf(filch.Invalid, "cannot look for node %q: %s", key, err.Error()).
+				WithHint("a record's key has a slash, like %s", launcher.JobKey(7))
+		}
 	}
 	if info.Key != "" {
 		if err := sv.home(&info); err != nil {
