@@ -168,13 +168,7 @@ func connect(ctx context.Context, d *daemon.Daemon, n place.Node) error {
 	if alone {
 		d.Found()
 	}
-	incarnation := d.Incarnation()
-	for _, m := range mesh.Members() {
-		if string(m.Name) == n.Dir.Node {
-			incarnation = m.Incarnation
-		}
-	}
-	d.Connect(mesh, incarnation)
+	d.Connect(mesh, mesh.Self().Incarnation)
 	return nil
 }
 

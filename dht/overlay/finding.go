@@ -289,5 +289,8 @@ func (f *finding) roam() {
 		f.mu.Lock()
 		f.roaming = false
 		f.mu.Unlock()
+		if !m.Whole() {
+			f.roam() // the news came before roaming was false
+		}
 	})
 }

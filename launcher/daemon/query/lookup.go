@@ -64,7 +64,10 @@ func (sv *Server) lookup(key string) (any, error) {
 		info.Nearest = append(info.Nearest, wire.LookupNode{Node: c.Node, Addr: c.Addr})
 	}
 	info.Asked, info.Failed, info.Secs = r.Asked, r.Failed, r.Took.Seconds()
-	if err != nil {
+	switch {
+	case err != nil && r.Asked == 0:
+		return nil, filch.Errorf(filch.Unavailable, "cannot look for %s: %s", key, err.Error())
+	case err != nil:
 		return nil, filch.Errorf(filch.NotFound, "%s (%d nodes asked, %d did not answer)", err.Error(), r.Asked, r.Failed)
 	}
 	return info, nil
