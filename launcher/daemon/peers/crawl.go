@@ -10,7 +10,11 @@ import (
 )
 
 // crawlWait is the time for the answer of one node to a crawl: a lookup may come first.
-const crawlWait = 3 * time.Second
+// crawlLimit is the time after which a crawl asks no more nodes.
+const (
+	crawlWait  = 3 * time.Second
+	crawlLimit = 4 * time.Second
+)
 
 // Known returns the nodes that this node knows: members, contacts, and nodes with
 // an open connection.
@@ -34,7 +38,8 @@ func (a *Questions) Known() []filch.NodeName {
 
 // everyone returns the live nodes other than this one. While the list of members is not
 // whole, everyone asks each known node for the nodes that it knows, until no node names
-// a new one.
+// a new one or the crawlLimit is over. A node that only another one has named counts once
+// the node answers: a name proves nothing.
 func (a *Questions) everyone() []Member {
 	all := a.nodes.Others()
 	if a.net.Whole() {
@@ -59,24 +64,33 @@ func (a *Questions) everyone() []Member {
 	}
 	add(a.Known())
 	tokens := make(chan struct{}, FanOut)
-	for len(fresh) > 0 {
+	end := time.Now().Add(crawlLimit)
+	for len(fresh) > 0 && time.Now().Before(end) {
 		round := fresh
 		fresh = nil
+		answered := make([]bool, len(round))
 		var wg sync.WaitGroup
-		for _, n := range round {
-			if _, known := a.nodes.Find(n); !known {
-				all = append(all, Member{Peer: node.Peer{Name: n}})
-			}
+		for i, n := range round {
 			tokens <- struct{}{}
+			if !time.Now().Before(end) {
+				<-tokens
+				break
+			}
 			wg.Go(func() {
 				defer func() { <-tokens }()
 				var names []filch.NodeName
 				if a.Ask(n, crawlWait, wire.Query{Verb: wire.VerbKnown}, &names) == nil {
+					answered[i] = true
 					add(names)
 				}
 			})
 		}
 		wg.Wait()
+		for i, n := range round {
+			if _, known := a.nodes.Find(n); !known && answered[i] {
+				all = append(all, Member{Peer: node.Peer{Name: n}})
+			}
+		}
 	}
 	return all
 }
