@@ -28,6 +28,8 @@ type JobInfo struct {
 	Open     bool             `json:"open,omitempty"`          // of tasks: more may be added
 	Tasks    TaskCounts       `json:"tasks"`                   // of a run: the ranks
 	Task     *int32           `json:"task,omitempty"`          // of a step: the parent task
+	Left     float64          `json:"left,omitempty"`          // seconds until the time limit ends the run; 0 unknown
+	Inside   filch.JobID      `json:"inside,omitempty"`        // not a step: the job whose rank or task started this job
 }
 
 // TaskCounts counts the tasks of a job by state.
@@ -74,6 +76,45 @@ type Explanation struct {
 	Phase  string      `json:"phase"` // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
 	Stuck  bool        `json:"stuck,omitempty"` // at present no node starts any task
+
+	Short    bool        `json:"short,omitempty"`    // the job lacks slots
+	Deadlock bool        `json:"deadlock,omitempty"` // tasks or runs wait for each other
+	Hint     string      `json:"hint,omitempty"`     // what the user can do
+	Inside   filch.JobID `json:"inside,omitempty"`   // as in [JobInfo]
+	Task     *int32      `json:"task,omitempty"`     // the explanation is about this task of the job
+	// Jobs with the slots that the job lacks, most slots first; at most MaxHolders.
+	Holders []HolderInfo `json:"holders,omitempty"`
+}
+
+// MaxHolders bounds the jobs in an [Explanation].
+const MaxHolders = 8
+
+// HolderInfo is a job with slots that another job waits for.
+type HolderInfo struct {
+	Holder
+	Name  string           `json:"name,omitempty"`
+	Kind  string           `json:"kind,omitempty"`
+	Nodes []filch.NodeName `json:"nodes"`
+}
+
+// Holder is a job with slots of a node, or of several nodes.
+type Holder struct {
+	Job     filch.JobID `json:"id"`
+	Slots   int32       `json:"slots"`
+	Tasks   int32       `json:"tasks,omitempty"`   // running; 0 of a run
+	Gathers bool        `json:"gathers,omitempty"` // the job does not run yet: it gathers more slots
+	// Seconds until time limits end all of these tasks, or the run; 0: no limit, or unknown.
+	Left float64 `json:"left,omitempty"`
+}
+
+// Add adds more slots of the same job.
+func (h *Holder) Add(more *Holder) {
+	h.Slots, h.Tasks, h.Gathers = h.Slots+more.Slots, h.Tasks+more.Tasks, h.Gathers || more.Gathers
+	if h.Left > 0 && more.Left > 0 {
+		h.Left = max(h.Left, more.Left)
+	} else {
+		h.Left = 0 // some have no limit
+	}
 }
 
 // MaxPlaces bounds the nodes in an [Explanation].

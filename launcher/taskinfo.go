@@ -16,8 +16,15 @@ type Task struct {
 	Maybe bool           `json:"maybe_one_more,omitempty"`
 	Node  filch.NodeName `json:"node,omitempty"`
 	Began int64          `json:"began_unix_us,omitempty"`
-	Took  float64        `json:"elapsed"` // seconds
-	Bytes int64          `json:"output_bytes"`
+	// The same, in the unit of all other times.
+	BeganNS int64   `json:"began_unix_ns,omitempty"`
+	Took    float64 `json:"elapsed"`        // seconds, to the end or now
+	Left    float64 `json:"left,omitempty"` // seconds until the time limit ends the task; 0 unknown
+	// Of a workflow's waiting task: tasks before it that have not ended.
+	Behind []int32 `json:"behind,omitempty"`
+	// Of a task without an end: nodes that did not answer, and may run the task.
+	Silent []filch.NodeName `json:"silent,omitempty"`
+	Bytes  int64            `json:"output_bytes"`
 	// Part of the output found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
 }
@@ -40,8 +47,32 @@ type TasksHere struct {
 	Why  string `json:"why,omitempty"` // why the mirror takes so long
 	// Of the running tasks: they wait for runs which can get no slots other than theirs.
 	Tied int64 `json:"tied,omitempty"`
+	// Runs that wait for slots, and that the tasks of the job started with --new-job.
+	Inner int64 `json:"inner,omitempty"`
 	// At most this many run at a time on all nodes; 0: no bound.
 	Cap int32 `json:"cap,omitempty"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
+}
+
+// MaxBehind bounds the tasks that a waiting [Task] names.
+const MaxBehind = 16
+
+// TaskNow is a node's knowledge of a task without a recorded end.
+type TaskNow struct {
+	Running bool          `json:"running,omitempty"`
+	Attempt filch.Attempt `json:"attempt,omitempty"`
+	BeganNS int64         `json:"began_unix_ns,omitempty"`
+	Took    float64       `json:"elapsed,omitempty"`
+	Left    float64       `json:"left,omitempty"`
+	Queued  bool          `json:"queued,omitempty"` // the node has ready or running tasks of the job
+	Leads   bool          `json:"leads,omitempty"`  // the node leads the task's workflow
+	Behind  []int32       `json:"behind,omitempty"` // at most MaxBehind
+}
+
+// Live counts the tasks of a job on one node that have no recorded end.
+type Live struct {
+	Job     filch.JobID `json:"id"`
+	Ready   int64       `json:"ready"`
+	Running int64       `json:"running"`
 }

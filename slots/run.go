@@ -197,6 +197,23 @@ func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
 	return job, n
 }
 
+// Holder is a claim with slots, as [Ledger.Holders] lists claims.
+type Holder struct {
+	Key   Key
+	Slots int32
+	State State
+}
+
+// Holders lists the claims with slots, in the order in which they got the first slot.
+func (l *Ledger) Holders() (all []Holder) {
+	for _, c := range l.holds {
+		if c.room.Slots > 0 {
+			all = append(all, Holder{c.ask.Key, c.room.Slots, c.state})
+		}
+	}
+	return all
+}
+
 // Counts is the slots by the state of their claim, and how many jobs wait.
 func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 	for _, c := range l.holds {
@@ -211,7 +228,7 @@ func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 			stuck += c.room.Slots
 		}
 	}
-	return held, locked, running, stuck, int32(len(l.wait.claims))
+	return held, locked, running, stuck + l.tasks.stuck.Slots, int32(len(l.wait.claims))
 }
 
 // FreeGPUs names the free GPUs.

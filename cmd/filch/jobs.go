@@ -263,12 +263,13 @@ func taskCounts(t launcher.TaskCounts) string {
 func explainCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "explain JOB",
+		Use:     "explain JOB[.TASK]",
 		GroupID: "jobs",
-		Short:   "say why a job does not run, or how far it is",
+		Short:   "say why a job or a task does not run, or how far it is",
 		Long: `Says how many slots a waiting job holds, how many are missing, and which jobs hold
-the other slots, node by node.`,
-		Example: "  filch explain last",
+the other slots, node by node and in all; with time limits, also how long at most. For
+a task, says where the task runs, or what the task waits for.`,
+		Example: "  filch explain last\n  filch explain 7.1200",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, id, err := g.Job(args[0])
@@ -276,24 +277,38 @@ the other slots, node by node.`,
 				return err
 			}
 			defer c.Close()
+			words := []string{id.Job.String()}
+			if id.Rank >= 0 {
+				words = append(words, strconv.Itoa(int(id.Rank)))
+			}
 			var e launcher.Explanation
-			if err := cli.Ask(c, cli.QueryWait, &e, wire.VerbExplain, id.Job.String()); err != nil {
+			if err := cli.Ask(c, cli.QueryWait, &e, wire.VerbExplain, words...); err != nil {
 				return err
 			}
 			if asJSON {
 				return ui.PrintJSON(e)
 			}
-			return printExplanation(e)
+			return printExplanation(&e)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func printExplanation(e launcher.Explanation) error {
-	ui.Printf("job %d is %s\n", e.Job, ui.Clean(e.State))
+func printExplanation(e *launcher.Explanation) error {
+	if e.Task != nil {
+		ui.Printf("task %d.%d is %s\n", e.Job, *e.Task, ui.Clean(e.State))
+	} else {
+		ui.Printf("job %d is %s\n", e.Job, ui.Clean(e.State))
+	}
 	if e.Text != "" {
 		ui.Printf("%s\n", ui.Clean(e.Text))
+	}
+	for i := range e.Holders {
+		ui.Printf("%s\n", ui.Clean(holderLine(e, &e.Holders[i])))
+	}
+	if e.Hint != "" {
+		ui.Printf("hint: %s\n", ui.Clean(e.Hint))
 	}
 	if len(e.Places) == 0 {
 		return nil
@@ -307,4 +322,31 @@ func printExplanation(e launcher.Explanation) error {
 		t.Add(string(p.Node), fmt.Sprint(p.Held), fmt.Sprint(p.Want), fmt.Sprint(p.Free), holder)
 	}
 	return t.Print()
+}
+
+// holderLine describes a job with slots that another job waits for.
+func holderLine(e *launcher.Explanation, h *launcher.HolderInfo) string {
+	text := fmt.Sprintf("job %d", h.Job)
+	switch {
+	case h.Job == e.Job:
+		text = "this job"
+	case h.Kind != "":
+		text += fmt.Sprintf(" (%s %s)", h.Kind, clip(h.Name, 24))
+	}
+	text += fmt.Sprintf(" holds %s on %s", ui.Plural(int(h.Slots), "slot"), spec.FormatHosts(h.Nodes))
+	if h.Tasks > 0 {
+		text += " with " + ui.Plural(int(h.Tasks), "task")
+	}
+	switch {
+	case h.Gathers:
+		text += ", and gathers more"
+	case h.Left > 0:
+		text += ", for " + ui.ShortTime(time.Duration(h.Left*float64(time.Second))) + " at most: then the time limit ends them"
+	default:
+		text += ", without a time limit"
+	}
+	if h.Job == e.Inside {
+		text += "; job " + e.Job.String() + " was started inside it"
+	}
+	return text
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -31,7 +34,8 @@ its state:
   dead      no heartbeat for five seconds: ranks and tasks there are lost
   left      has left the instance
 
-* marks the node that answered.`,
+* marks the node that answered. HELD BY names the jobs that have slots of the node, most
+slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed.`,
 		Example: "  filch nodes\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.Dial()
@@ -55,7 +59,7 @@ its state:
 
 func printNodes(instance string, list []wire.NodeInfo) error {
 	up, slots, free := 0, 0, 0
-	t := &ui.Table{Head: []string{"NODE", "STATE", "SLOTS", "FREE", "JOBS", "MEMORY", "PID", "ADDRESS"}, Right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true}}
+	t := &ui.Table{Head: []string{"NODE", "STATE", "SLOTS", "FREE", "HELD BY", "MEMORY", "PID", "ADDRESS"}, Right: map[int]bool{2: true, 3: true, 5: true, 6: true}}
 	for _, n := range list {
 		name, state := string(n.Node), n.State
 		if n.Local {
@@ -67,7 +71,7 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		case "draining":
 			up, slots = up+1, slots+int(n.Slots)
 		}
-		t.Add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), fmt.Sprint(n.Jobs), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
+		t.Add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), heldBy(&n), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
 	}
 	ui.Printf("%s  %d of %s up  %d of %s free\n", ui.Clean(instance), up, ui.Plural(len(list), "node"), free, ui.Plural(slots, "slot"))
 	if err := t.Print(); err != nil {
@@ -79,6 +83,26 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		}
 	}
 	return nil
+}
+
+// heldByMax bounds the jobs in a cell.
+const heldByMax = 3
+
+// heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks.
+func heldBy(n *wire.NodeInfo) string {
+	list := slices.Clone(n.Holders)
+	slices.SortStableFunc(list, func(a, b launcher.Holder) int { return cmp.Compare(b.Slots, a.Slots) })
+	var words []string
+	for _, h := range list[:min(len(list), heldByMax)] {
+		words = append(words, fmt.Sprintf("%d:%d", h.Job, h.Slots))
+	}
+	if more := len(list) - heldByMax; more > 0 {
+		words = append(words, fmt.Sprintf("+%d", more))
+	}
+	if n.Stuck > 0 {
+		words = append(words, fmt.Sprintf("stuck:%d", n.Stuck))
+	}
+	return cmp.Or(strings.Join(words, ","), "-")
 }
 
 func memoryCell(n int64) string {

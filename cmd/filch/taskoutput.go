@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,13 +213,33 @@ func printTask(t launcher.Task) {
 		}
 		ui.Printf("%-10s %d%s\n", "attempts", t.Attempts, more)
 	}
+	if len(t.Behind) > 0 {
+		ui.Printf("%-10s %s\n", "waits for", behindCell(&t))
+	}
+	if len(t.Silent) > 0 {
+		ui.Printf("%-10s %s did not answer: the task may run there\n", "unsure", ui.Clean(launcher.ListNames(t.Silent)))
+	}
 	if t.Began > 0 {
 		ui.Printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
 		ui.Printf("%-10s %s\n", "elapsed", ui.ShortTime(time.Duration(t.Took*float64(time.Second))))
+	}
+	if t.Left > 0 {
+		ui.Printf("%-10s %s, then the time limit ends the task\n", "left", ui.ShortTime(time.Duration(t.Left*float64(time.Second))))
+	}
+	if t.Began > 0 && t.State != filch.Running.String() {
 		cut := ""
 		if t.Cut {
 			cut = ", cut: the disk of " + ui.Clean(string(t.Node)) + " was full"
 		}
 		ui.Printf("%-10s %d bytes%s\n", "output", t.Bytes, cut)
 	}
+}
+
+// behindCell names the tasks that a task waits for.
+func behindCell(t *launcher.Task) string {
+	words := make([]string, len(t.Behind))
+	for i, k := range t.Behind {
+		words[i] = fmt.Sprintf("%d.%d", t.Job, k)
+	}
+	return strings.Join(words, ", ")
 }

@@ -205,10 +205,12 @@ func (m *mirroring) Trouble() string {
 	return ""
 }
 
-// Holds returns the number of held tasks of a job, or of all jobs if job is 0.
-func (m *mirroring) Holds(job filch.JobID) (n int64) {
+// Holds returns the number of held tasks of a job, or of all jobs if job is 0; if only is
+// not negative, of this task alone.
+func (m *mirroring) Holds(job filch.JobID, only int64) (n int64) {
 	for i := range m.held {
-		if job == 0 || m.held[i].launch.Start.Job == job {
+		s := &m.held[i].launch.Start
+		if (job == 0 || s.Job == job) && (only < 0 || int64(s.Index) == only) {
 			n++
 		}
 	}

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/slots"
 )
 
 // ClientGone handles the end of a local client's connection: the node stops the client's
@@ -30,6 +33,26 @@ func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
 	}
 	n.Origin.OnKeepersSettled(t)
 	n.settle(t)
+}
+
+// Holders returns the jobs with slots of this node, by id. Slots out of service have no
+// holder.
+func (n *Node) Holders(now time.Duration) []launcher.Holder {
+	all := n.Tasks.TaskHolders(now)
+	for _, h := range n.self.Ledger.Holders() {
+		if h.State == slots.Stuck {
+			continue
+		}
+		i := slices.IndexFunc(all, func(o launcher.Holder) bool { return o.Job == h.Key.Job })
+		if i < 0 {
+			i = len(all)
+			all = append(all, launcher.Holder{Job: h.Key.Job})
+		}
+		all[i].Slots += h.Slots
+		all[i].Gathers = h.State == slots.Held
+	}
+	slices.SortFunc(all, func(a, b launcher.Holder) int { return cmp.Compare(a.Job, b.Job) })
+	return all
 }
 
 // Slots returns a snapshot of this node's ledger.

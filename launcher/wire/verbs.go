@@ -14,7 +14,7 @@ const (
 	VerbPs      = "ps"      // -> []launcher.JobInfo of all nodes, by id
 	VerbInfo    = "info"    // JOB -> launcher.JobInfo
 	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo at the end, or the current info after TIME
-	VerbExplain = "explain" // JOB -> launcher.Explanation
+	VerbExplain = "explain" // JOB [TASK] -> launcher.Explanation
 	VerbCancel  = "cancel"  // JOB SIGNAL -> launcher.JobInfo
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbLogs    = "logs"    // JOB RANK|"" NEXT [TIME] -> LogChunk of all its nodes; waits for more until TIME
@@ -27,7 +27,9 @@ const (
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows
 	VerbTask    = "task"    // JOB INDEX -> launcher.Task
+	VerbTaskNow = "tasknow" // JOB INDEX -> launcher.TaskNow, of one node alone
 	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of one node alone
+	VerbLive    = "live"    // -> []launcher.Live, of one node alone
 	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
@@ -61,6 +63,8 @@ type NodeInfo struct {
 	Incarnation uint64   `json:"incarnation"`
 	Build       string   `json:"build"`
 	Silent      bool     `json:"silent,omitempty"` // did not answer: numbers of the last gossip
+
+	Holders []launcher.Holder `json:"holders"` // jobs with slots of the node, by id
 }
 
 // VersionInfo is the version of a launcher.

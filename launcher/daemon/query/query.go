@@ -86,7 +86,7 @@ type Cuts interface {
 // Mirror is the mirror of the queue; Holds and Trouble on the loop.
 type Mirror interface {
 	Queue() mirror.Queue
-	Holds(job filch.JobID) int64
+	Holds(job filch.JobID, only int64) int64
 	Trouble() string
 }
 
@@ -145,11 +145,15 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.daemon.Down(arg(0), arg(1), arg(2), local)
 	case wire.VerbLog:
 		return sv.logPart(arg)
-	case wire.VerbTask, wire.VerbTasks, wire.VerbPrinted:
+	case wire.VerbLive:
+		return sv.live()
+	case wire.VerbTask, wire.VerbTaskNow, wire.VerbTasks, wire.VerbPrinted:
 		return sv.aboutTask(q, arg, local)
 	case wire.VerbCollect, wire.VerbUnstage:
 		return sv.aboutFiles(q, arg, local)
-	case wire.VerbInfo, wire.VerbWait, wire.VerbExplain, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
+	case wire.VerbExplain:
+		return sv.explain(q, arg, local)
+	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
 		return sv.aboutJob(q, arg, local)
 	}
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
@@ -158,11 +162,16 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 // selfInfo describes this node.
 func (sv *Server) selfInfo() (wire.NodeInfo, error) {
 	var slots launcher.SlotInfo
+	holders := []launcher.Holder{}
 	// First: once the loop has answered, the loop has begun and the address is set.
-	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { slots = t.Node.Slots() })
+	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		slots = t.Node.Slots()
+		holders = append(holders, t.Node.Holders(t.Now)...)
+	})
 	m, _ := sv.daemon.Nodes.Find(sv.in.Self)
 	info := wire.NodeInfo{
 		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
+		Holders: holders,
 	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
@@ -198,7 +207,7 @@ func (sv *Server) listNodes(local, askThem bool) (any, error) {
 	for _, m := range sv.daemon.Nodes.List() {
 		info, heard := byName[m.Name]
 		if !heard {
-			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem}
+			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem, Holders: []launcher.Holder{}}
 			info.Drain = m.Card.Drain
 			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
 		}
@@ -227,7 +236,11 @@ func (sv *Server) ps(local bool) (any, error) {
 			}
 		})
 	}
-	return fitJobs(mergeJobs(jobs), listBytes), nil
+	jobs = mergeJobs(jobs)
+	if local {
+		sv.countLive(jobs)
+	}
+	return fitJobs(jobs, listBytes), nil
 }
 
 func (sv *Server) stats() wire.StatsInfo {

@@ -42,7 +42,7 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 		s = t.Node.StoreStatus()
 		r.Majority = t.Node.SawMajority()
 		r.Here.Dropped = t.Node.Dropped()
-		r.Here.MirrorHeld, r.Here.Mirror = sv.daemon.Mirror.Holds(0), sv.daemon.Mirror.Trouble()
+		r.Here.MirrorHeld, r.Here.Mirror = sv.daemon.Mirror.Holds(0, -1), sv.daemon.Mirror.Trouble()
 		if !s.Known || !r.Majority || s.DiskReason != "" || len(s.Lost) > 0 {
 			r.Trouble = t.Node.StoreTrouble()
 		}

@@ -45,6 +45,8 @@ func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any
 	switch q.Verb {
 	case wire.VerbTask:
 		return sv.task(arg)
+	case wire.VerbTaskNow:
+		return sv.taskNow(arg)
 	case wire.VerbPrinted:
 		return sv.printed(q, arg, local)
 	}
@@ -59,7 +61,7 @@ func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any
 func (sv *Server) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		here = t.Node.TasksHere(job)
-		if here.Held = sv.daemon.Mirror.Holds(job); here.Held > 0 {
+		if here.Held = sv.daemon.Mirror.Holds(job, -1); here.Held > 0 {
 			here.Running -= here.Held
 			here.Ready += here.Held
 			here.Why = sv.daemon.Mirror.Trouble()
@@ -146,7 +148,11 @@ func (sv *Server) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (
 	deadline := time.Now().Add(parseWait(limit))
 	for {
 		info := records.TaskJobInfo(job, j.Record, time.Now().UnixNano())
-		if info.Code != nil || !time.Now().Before(deadline) || sv.in.Context().Err() != nil {
+		if info.Code != nil || sv.in.Context().Err() != nil {
+			return info, nil
+		}
+		if !time.Now().Before(deadline) {
+			info, _ = sv.tasksInfo(job, j)
 			return info, nil
 		}
 		sv.awaitTasks(job, j.Version, deadline)
@@ -190,15 +196,28 @@ const taskLook = 10 * time.Second
 
 // task returns one task.
 func (sv *Server) task(arg func(int) string) (any, error) {
-	job, err := sv.parseJob(arg(0))
+	job, index, err := sv.parseTask(arg)
 	if err != nil {
 		return nil, err
 	}
+	task, err := sv.findTask(job, index)
+	if err == nil {
+		sv.findLive(task)
+	}
+	return task, err
+}
+
+// parseTask reads a job id and the number of a task.
+func (sv *Server) parseTask(arg func(int) string) (filch.JobID, int32, error) {
+	job, err := sv.parseJob(arg(0))
+	if err != nil {
+		return 0, 0, err
+	}
 	index, err := strconv.ParseInt(arg(1), 10, 32)
 	if err != nil || index < 0 {
-		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(1))
+		return 0, 0, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(1))
 	}
-	return sv.findTask(job, int32(index))
+	return job, int32(index), nil
 }
 
 // findTask reads one task from its record.

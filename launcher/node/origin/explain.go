@@ -172,6 +172,12 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		return launcher.Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
 	}
 	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
+	if j.req.Parent == 0 {
+		x.Inside = j.req.Inside.Job
+	}
+	if e.knot.stuck[id] {
+		x.Deadlock, x.Hint = true, "filch refuses the youngest of these runs, so that the oldest can start; to avoid this, "+untieHint(j)
+	}
 	switch {
 	case j.run != nil && j.run.halt.level > 0 && j.run.cause.Text == "":
 		x.Text = "is being stopped, and will be launched again: " + j.run.halt.reason
@@ -210,6 +216,7 @@ func (e *explainer) goneText(j *job) string {
 
 func (e *explainer) explainGather(j *job, x *launcher.Explanation) {
 	held, asked := j.gather.Held()
+	x.Short = held < int64(j.need.Ranks)
 	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
 	x.Phase, x.Text = j.gather.Stage().String(), e.missing(j)
 	for _, s := range j.gather.Seats(e.Members.Len()) {
@@ -234,6 +241,8 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	}
 	if i.Parent != 0 {
 		i.Kind = "step"
+	} else {
+		i.Inside = j.req.Inside.Job
 	}
 	if j.req.Task != 0 && j.step != nil {
 		i.Task = &j.step.index
@@ -316,6 +325,8 @@ func (e *explainer) liveInfo(now time.Duration, j *job) launcher.JobInfo {
 	i := j.info(now, e.Cfg.Name, nil)
 	if j.run == nil {
 		i.Cause = e.missing(j)
+	} else if limit := j.run.at.limit; j.run.going && limit != filch.Never {
+		i.Left = seconds(max(limit-now, time.Millisecond))
 	}
 	return i
 }

@@ -185,11 +185,7 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 // untie refuses a run so other runs can start.
 func (k *knot) untie(t *local.Turn, j *job) {
 	err := filch.Errorf(filch.Busy, "cannot start job %d: deadlock: %s; job %[1]d is one of these runs, and no other slots are left for it", j.id, k.text)
-	if j.step != nil {
-		err = err.WithHint("the step that started this run has the slots that the run needs; --new-job starts a job of its own")
-	} else {
-		err = err.WithHint("start fewer tasks at a time, or give each task the slots of its run: filch submit -c %d -- filch run ..., without --new-job", j.need.Ranks*max(j.need.Each.Slots, 1))
-	}
+	err = err.WithHint("%s", untieHint(j))
 	k.line.releaseHolds(t, j, nil)
 	k.origin.refuse(t, j, err)
 }
@@ -290,12 +286,28 @@ func lastWait(t *launcher.Tie) (w *launcher.Wait) {
 	return w
 }
 
-// TiedTasks counts the tasks of a job that wait for runs in the knot.
-func (k *knot) TiedTasks(id filch.JobID) (count int64) {
-	for _, j := range k.jobs { // in any order: a sum
-		if j.req.Inside.Job == id && j.req.Inside.Task != 0 && k.stuck[j.id] {
-			count++
+// TiedTasks counts the runs of this node that tasks of a job wait for: runs in the knot,
+// and all jobs of their own without slots.
+func (k *knot) TiedTasks(id filch.JobID) (tied, waiting int64) {
+	for _, j := range k.jobs { // in any order: sums
+		if j.req.Inside.Job != id || j.req.Inside.Task == 0 {
+			continue
+		}
+		if k.stuck[j.id] {
+			tied++
+		}
+		if j.run == nil && j.req.Parent == 0 && !j.req.Detach {
+			waiting++
 		}
 	}
-	return count
+	return tied, waiting
+}
+
+// untieHint says how to start the work of a run in a knot without a deadlock.
+func untieHint(j *job) string {
+	if j.step != nil {
+		return "the step that started this run has the slots that the run needs; --new-job starts a job of its own"
+	}
+	return fmt.Sprintf("start fewer tasks at a time, or give each task the slots of its run: filch submit -c %d -- filch run ..., without --new-job",
+		j.need.Ranks*max(j.need.Each.Slots, 1))
 }

@@ -128,10 +128,14 @@ func fillTask(t *launcher.Task, b *record.Block, off uint8) bool {
 		return false
 	}
 	t.State, t.Attempts, t.Maybe, t.Node = e.State.String(), e.Attempt, e.Maybe, e.By.Node
-	if e.State.Final() {
+	switch {
+	case (e.State == filch.Skipped || e.State == filch.Cancelled) && e.Began == 0: // before the start counted by Attempt
+		t.Attempts, t.Node = max(e.Attempt-1, 0), ""
+	case e.State.Final():
 		code := e.Code
 		t.Code = &code
 	}
+	t.BeganNS = e.Began * 1e3
 	t.Began, t.Took, t.Bytes = e.Began, float64(e.TookUS)/1e6, e.Bytes
 	t.Cut = e.Cut
 	return true

@@ -27,6 +27,7 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Late += v.Late
 	s.Held += v.Held
 	s.Tied += v.Tied
+	s.Inner += v.Inner
 	s.Opening += v.Opening
 	s.Cap = max(s.Cap, v.Cap)
 	if v.Of >= s.Of && v.Expected > 0 {
@@ -66,9 +67,17 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 		return x
 	}
 	x.Text, x.Stuck = e.tasksText(rec, i, s)
+	x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0
+	if x.Deadlock = s.Tied > 0; x.Deadlock {
+		x.Hint = fewerTasks
+	}
 	x.Text = addPace(&s.TasksHere, x.Text) + e.goneTasksText()
 	return x
 }
+
+// fewerTasks says how to run tasks that start runs without a deadlock.
+const fewerTasks = "filch refuses the youngest of these runs, so that the oldest can start; to avoid this, start fewer tasks at a time (--array 1-50%2 runs two), or give each task the slots of its run: " +
+	"filch submit -c N -- filch run -n N ..., without --new-job"
 
 func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (text string, stuck bool) {
 	c := &i.Tasks
@@ -120,8 +129,11 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	if drained, _ := e.Drained(); drained != "" && c.Ready > 0 {
 		text += "; " + drained
 	}
-	if s.Tied > 0 {
+	switch {
+	case s.Tied > 0:
 		text += fmt.Sprintf("; deadlock: %d of them wait for runs that they started, and these runs wait for slots that such tasks hold", s.Tied)
+	case s.Inner > 0:
+		text += fmt.Sprintf("; %d of them keep their slots while they wait for runs that they started, which wait for slots", s.Inner)
 	}
 	return text
 }

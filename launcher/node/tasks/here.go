@@ -1,8 +1,13 @@
 package tasks
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 // TasksHere counts this node's tasks of a job.
@@ -18,7 +23,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	if j.Spec != nil {
 		h.Cap = j.Spec.Cap
 	}
-	h.Tied = w.origin.TiedTasks(id)
+	h.Tied, h.Inner = w.origin.TiedTasks(id)
 	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready
 	}
@@ -32,4 +37,64 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	h.Running -= h.Opening
 	h.Ready += h.Opening
 	return h
+}
+
+// Live counts the tasks on this node that have no recorded end, by job. Jobs without such
+// a task are left out.
+func (w *Tasks) Live() (all []launcher.Live) {
+	for id := range w.core.Live() {
+		if h := w.TasksHere(id); h.Ready+h.Running > 0 {
+			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running})
+		}
+	}
+	return all
+}
+
+// TaskNow returns this node's knowledge of a task without a recorded end. wall is the
+// time of day at now.
+func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
+	for _, r := range w.runs { // in any order: at most one attempt runs
+		if r.job == id && r.Index == index && r.over == nil {
+			h.Running, h.Attempt, h.Took, h.Left = true, r.attempt, (now - r.began).Seconds(), r.left(now).Seconds()
+			h.BeganNS = wall - int64(now-r.began)
+		}
+	}
+	here := w.TasksHere(id)
+	h.Queued = here.Ready+here.Running > 0
+	h.Behind, h.Leads = w.core.Behind(id, index, launcher.MaxBehind)
+	return h
+}
+
+// TaskHolders returns the jobs whose tasks have slots here, by id.
+func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
+	at := make(map[filch.JobID]int)
+	for _, r := range w.runs { // in any order: sums, and the longest
+		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Tasks: 1, Left: r.left(now).Seconds()}
+		if i, known := at[r.job]; known {
+			all[i].Add(&h)
+		} else {
+			at[r.job] = len(all)
+			all = append(all, h)
+		}
+	}
+	slices.SortFunc(all, func(a, b launcher.Holder) int { return cmp.Compare(a.Job, b.Job) })
+	return all
+}
+
+// left is the time until the limit ends a task; 0 without a limit.
+func (r *Running) left(now time.Duration) time.Duration {
+	if r.limit <= 0 {
+		return 0
+	}
+	return max(r.began+r.limit-now, time.Millisecond)
+}
+
+// limitOf returns the time limit of a task, 0 for none.
+func limitOf(s *mtc.Start) time.Duration {
+	if s.Spec.Limits {
+		if own := launcher.TaskLimit(s.Payload); own > 0 {
+			return own
+		}
+	}
+	return s.Spec.Limit
 }

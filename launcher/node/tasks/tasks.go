@@ -60,7 +60,7 @@ type taskSteps interface {
 // taskParents is the interface of tasks to the origin of their steps.
 type taskParents interface {
 	OnTaskEnd(t *local.Turn, serial uint64) bool
-	TiedTasks(id filch.JobID) int64
+	TiedTasks(id filch.JobID) (tied, waiting int64)
 }
 
 // partial is a job with more of its submission to come.
@@ -81,6 +81,10 @@ type Running struct {
 	job   filch.JobID
 	Index int32
 	over  *taskOver // the task has ended, and its steps are being ended
+
+	attempt filch.Attempt
+	began   time.Duration
+	limit   time.Duration // from began; 0 none, or unknown
 }
 
 // early is a submission waiting for a block of ids.
@@ -345,7 +349,9 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 		return
 	}
 	w.serial++
-	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index}
+	w.runs[w.serial] = &Running{
+		run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index, attempt: s.Attempt, began: t.Now, limit: limitOf(s),
+	}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {

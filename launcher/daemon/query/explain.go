@@ -1,0 +1,201 @@
+package query
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// explain explains the state of a job or of a task. For a local client, the answer also
+// names the jobs that have the slots.
+func (sv *Server) explain(q wire.Query, arg func(int) string, local bool) (any, error) {
+	v, err := sv.aboutJob(wire.Query{Verb: q.Verb, Args: q.Args[:min(len(q.Args), 1)]}, arg, local)
+	if err != nil || !local {
+		return v, err
+	}
+	x, err := as[launcher.Explanation](v)
+	if err != nil {
+		return nil, err
+	}
+	if arg(1) != "" {
+		if err := sv.explainTask(&x, arg); err != nil {
+			return nil, err
+		}
+	}
+	if x.Short {
+		sv.findHolders(&x)
+	}
+	return x, nil
+}
+
+// as converts an answer of any form: the answer of another node is JSON.
+func as[T any](v any) (x T, err error) {
+	if x, ok := v.(T); ok {
+		return x, nil
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &x)
+	}
+	if err != nil {
+		err = filch.Errorf(filch.Internal, "cannot read an answer: %s", err.Error())
+	}
+	return x, err
+}
+
+// explainTask makes the explanation of a job the explanation of one of its tasks.
+func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) error {
+	job, index, err := sv.parseTask(arg)
+	if err != nil {
+		return err
+	}
+	t, err := sv.findTask(job, index)
+	if err != nil {
+		return err
+	}
+	sv.findLive(t)
+	x.Task, x.State, x.Need = &index, t.State, 1
+	switch t.State {
+	case filch.Running.String():
+		x.Text, x.Short = runningText(t), false
+	case filch.Ready.String():
+		x.Text = "is ready and waits for slots; of the job, " + x.Text
+	case filch.Waiting.String():
+		if x.Short = false; len(t.Behind) > 0 {
+			x.Text = "waits for the end of " + listTasks(job, t.Behind)
+		}
+	default:
+		x.Phase, x.Text, x.Short, x.Stuck, x.Deadlock, x.Hint = "end", endedText(t), false, false, false, ""
+	}
+	if len(t.Silent) > 0 {
+		x.Text += "; " + launcher.ListNames(t.Silent) + " did not answer: the task may run there"
+	}
+	return nil
+}
+
+// runningText describes a task that runs.
+func runningText(t *launcher.Task) string {
+	text := fmt.Sprintf("runs on %s for %s", t.Node, shortTime(t.Took))
+	if t.Left > 0 {
+		text += ", and for " + shortTime(t.Left) + " more at most: then the time limit ends the task"
+	}
+	if t.Attempts > 1 {
+		text += fmt.Sprintf("; attempt %d", t.Attempts)
+	}
+	return text
+}
+
+func shortTime(seconds float64) string {
+	return launcher.ShortTime(time.Duration(seconds * float64(time.Second)))
+}
+
+// endedText describes the end of a task.
+func endedText(t *launcher.Task) string {
+	if t.Code == nil || t.Node == "" {
+		return "never started"
+	}
+	text := fmt.Sprintf("ended with exit code %d on %s", *t.Code, t.Node)
+	if t.Attempts > 1 {
+		text += fmt.Sprintf(" in attempt %d", t.Attempts)
+	}
+	return text + fmt.Sprintf("; filch logs %d.%d shows the output", t.Job, t.Index)
+}
+
+// listTasks names tasks of a job: "task 7.1", "tasks 7.1, 7.2".
+func listTasks(job filch.JobID, all []int32) string {
+	text := "task "
+	if len(all) > 1 {
+		text = "tasks "
+	}
+	for i, k := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d.%d", job, k)
+	}
+	if len(all) >= launcher.MaxBehind {
+		text += " and perhaps more"
+	}
+	return text
+}
+
+// findHolders adds to an explanation the jobs that have the missing slots.
+func (sv *Server) findHolders(x *launcher.Explanation) {
+	v, err := sv.listNodes(true, true)
+	nodes, _ := v.([]wire.NodeInfo)
+	if err != nil {
+		return
+	}
+	if n := len(x.Places); n > 0 && n < launcher.MaxPlaces { // the job may not use other nodes
+		nodes = slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool {
+			return !slices.ContainsFunc(x.Places, func(p launcher.Place) bool { return p.Node == n.Node })
+		})
+	}
+	all := sumHolders(nodes, x.Job)
+	x.Holders = all[:min(len(all), launcher.MaxHolders)]
+	var wg sync.WaitGroup
+	for i := range x.Holders {
+		wg.Go(func() { sv.describe(&x.Holders[i]) })
+	}
+	wg.Wait()
+	for i := range x.Places {
+		if k := slices.IndexFunc(nodes, func(n wire.NodeInfo) bool { return n.Node == x.Places[i].Node }); k >= 0 && x.Places[i].Holder == 0 {
+			setHolder(&x.Places[i], nodes[k].Holders, x.Job)
+		}
+	}
+}
+
+// describe adds the name of a job with slots and, of a run, the time until the run ends.
+func (sv *Server) describe(h *launcher.HolderInfo) {
+	id := h.Job.String()
+	v, err := sv.aboutJob(wire.Query{Verb: wire.VerbInfo, Args: []string{id}}, func(int) string { return id }, true)
+	if err != nil {
+		return
+	}
+	if info, err := as[launcher.JobInfo](v); err == nil {
+		h.Name, h.Kind = info.Name, info.Kind
+		if h.Tasks == 0 {
+			h.Left = info.Left
+		}
+	}
+}
+
+// setHolder names the job with most slots of a node.
+func setHolder(p *launcher.Place, all []launcher.Holder, asking filch.JobID) {
+	for _, h := range all {
+		if h.Job != asking && h.Slots > p.Holds {
+			p.Holder, p.Holds = h.Job, h.Slots
+		}
+	}
+}
+
+// sumHolders adds up the holders of slots over nodes, most slots first. A job that still
+// gathers slots is not its own holder.
+func sumHolders(nodes []wire.NodeInfo, asking filch.JobID) []launcher.HolderInfo {
+	all := []launcher.HolderInfo{}
+	for i := range nodes {
+		for _, h := range nodes[i].Holders {
+			if h.Job == asking && h.Gathers {
+				continue
+			}
+			k := slices.IndexFunc(all, func(o launcher.HolderInfo) bool { return o.Job == h.Job })
+			if k < 0 {
+				all = append(all, launcher.HolderInfo{Holder: h, Nodes: []filch.NodeName{nodes[i].Node}})
+				continue
+			}
+			all[k].Add(&h)
+			all[k].Nodes = append(all[k].Nodes, nodes[i].Node)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b launcher.HolderInfo) int {
+		return cmp.Or(cmp.Compare(b.Slots, a.Slots), cmp.Compare(a.Job, b.Job))
+	})
+	return all
+}

@@ -1,0 +1,114 @@
+package query
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// The records do not have all that runs now: the first start of most tasks is not
+// recorded. This file asks the nodes of the tasks.
+
+// live counts this node's tasks without a recorded end, by job.
+func (sv *Server) live() (all []launcher.Live, err error) {
+	all = []launcher.Live{}
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		all = append(all, t.Node.Live()...)
+		for i := range all {
+			held := sv.daemon.Mirror.Holds(all[i].Job, -1)
+			all[i].Running -= held
+			all[i].Ready += held
+		}
+	})
+	return all, err
+}
+
+// countLive sets the state and the counts of running and ready tasks in a list of jobs.
+// Without a live job of tasks, no node is asked.
+func (sv *Server) countLive(list []launcher.JobInfo) {
+	if !slices.ContainsFunc(list, isLiveTasks) {
+		return
+	}
+	sums := make(map[filch.JobID]*tasks.Sum)
+	add := func(all []launcher.Live) {
+		for _, l := range all {
+			if sums[l.Job] == nil {
+				sums[l.Job] = &tasks.Sum{}
+			}
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running})
+		}
+	}
+	own, _ := sv.live()
+	add(own)
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbLive}, func(_ peers.Member, v []launcher.Live, err error) {
+		if err == nil {
+			add(v)
+		}
+	})
+	for i := range list {
+		if s := sums[list[i].ID]; s != nil && isLiveTasks(list[i]) {
+			s.Fill(&list[i])
+		}
+	}
+}
+
+func isLiveTasks(i launcher.JobInfo) bool {
+	return i.Code == nil && (i.Kind == "bag" || i.Kind == "workflow")
+}
+
+// taskNow returns this node's knowledge of one task.
+func (sv *Server) taskNow(arg func(int) string) (here launcher.TaskNow, err error) {
+	job, index, err := sv.parseTask(arg)
+	if err != nil {
+		return here, err
+	}
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		here = t.Node.TaskNow(t.Now, time.Now().UnixNano(), job, index)
+		here.Running = here.Running && sv.daemon.Mirror.Holds(job, int64(index)) == 0
+	})
+	return here, err
+}
+
+// findLive completes a task without a recorded end with the knowledge of all nodes.
+func (sv *Server) findLive(task *launcher.Task) {
+	if task.State != filch.Waiting.String() && task.State != filch.Ready.String() && task.State != filch.Running.String() {
+		return
+	}
+	args := []string{task.Job.String(), strconv.Itoa(int(task.Index))}
+	ready, queued := false, false
+	take := func(node filch.NodeName, h *launcher.TaskNow) {
+		ready, queued = ready || h.Leads && len(h.Behind) == 0, queued || h.Queued
+		task.Behind = append(task.Behind, h.Behind...)
+		if h.Running {
+			task.State, task.Node, task.Attempts = filch.Running.String(), node, max(task.Attempts, h.Attempt)
+			task.BeganNS, task.Began, task.Took, task.Left = h.BeganNS, h.BeganNS/1e3, h.Took, h.Left
+		}
+	}
+	if own, err := sv.taskNow(func(i int) string { return args[i] }); err == nil {
+		take(sv.in.Self, &own)
+	}
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbTaskNow, Args: args}, func(m peers.Member, h launcher.TaskNow, err error) {
+		if err != nil {
+			task.Silent = append(task.Silent, m.Name)
+			return
+		}
+		take(m.Name, &h)
+	})
+	if task.State == filch.Running.String() {
+		task.Silent = nil
+		return
+	}
+	if j, err := sv.taskJob(task.Job); err == nil && j != nil && !j.Record.Graph {
+		ready = queued || j.Record.Tally().Sum() > 0 || len(j.Record.After) == 0
+	}
+	if ready {
+		task.State = filch.Ready.String()
+	}
+}
