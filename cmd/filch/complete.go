@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -70,6 +72,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 			c.ValidArgsFunction = f
 		}
 	}
+	completeLists(root)
 	run, _, err := root.Find([]string{"run"})
 	if err != nil {
 		return
@@ -83,5 +86,31 @@ func completion(root *cobra.Command, g *cli.Global) {
 		"export": {"ALL", "NONE"},
 	} {
 		_ = run.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// completeLists adds the values of the options of commands that list jobs.
+func completeLists(root *cobra.Command) {
+	var names, orders []string
+	for i := range jobColumns {
+		names, orders = append(names, jobColumns[i].name), append(orders, jobColumns[i].name, "-"+jobColumns[i].name)
+	}
+	for _, name := range []string{"ps", "history"} {
+		if c, _, err := root.Find([]string{name}); err == nil {
+			_ = c.RegisterFlagCompletionFunc("state", completeList(jobStates))
+			_ = c.RegisterFlagCompletionFunc("columns", completeList(names))
+			_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+}
+
+// completeList completes the last word of a list with commas.
+func completeList(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndexByte(typed, ',')+1]
+		for _, w := range words {
+			list = append(list, before+w)
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }

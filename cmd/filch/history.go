@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,18 +19,25 @@ type PastJob struct {
 }
 
 func historyCommand(g *cli.Global) *cobra.Command {
-	asJSON, bad, most := false, false, 0
+	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "tasks"}}
+	bad, most := false, 0
 	c := &cobra.Command{
 		Use:     "history",
 		GroupID: "jobs",
 		Short:   "list the jobs that have ended",
 		Long: `Lists the jobs that have ended, with times and counts. The job that ended last is at
-the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.`,
-		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --json",
+the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up. On a
+terminal, jobs that ended badly are red.
+
+The columns of --columns and --sort are ` + columnText() + `.`,
+		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if most < 0 {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
+			}
+			if err := l.check(); err != nil {
+				return err
 			}
 			c, err := g.Dial()
 			if err != nil {
@@ -43,14 +48,18 @@ the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.`,
 			if err != nil {
 				return err
 			}
-			past := pastJobs(list, bad)
+			order := l.sort
+			l.sort = "" // -n counts ends, in whatever order the jobs are listed
+			past := l.choose(pastJobs(list, bad))
 			if most > 0 {
 				past = past[max(0, len(past)-most):]
 			}
-			if asJSON {
-				return ui.PrintJSON(past)
+			l.sort = order
+			past = l.choose(past)
+			if l.json {
+				return ui.PrintJSON(withEnds(past))
 			}
-			if err := printHistory(past); err != nil || most > 0 {
+			if err := l.print(past); err != nil || most > 0 {
 				return err
 			}
 			return sayLacks(c, true)
@@ -58,36 +67,23 @@ the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.`,
 	}
 	c.Flags().IntVarP(&most, "last", "n", 0, "only the last `N`")
 	c.Flags().BoolVar(&bad, "bad", false, "only jobs that did not end well")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	l.flags(c)
 	return c
 }
 
 // pastJobs are the ended jobs, by the time of their end.
-func pastJobs(list []launcher.JobInfo, bad bool) []PastJob {
-	past := []PastJob{}
-	for _, j := range list {
-		if j.Code != nil && (!bad || *j.Code != 0) {
-			past = append(past, PastJob{j, j.Submit + int64((j.Waited+j.Elapsed)*float64(time.Second))})
-		}
-	}
-	slices.SortFunc(past, func(a, b PastJob) int {
-		return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.ID, b.ID))
+func pastJobs(list []launcher.JobInfo, bad bool) []launcher.JobInfo {
+	past := slices.DeleteFunc(slices.Clone(list), func(j launcher.JobInfo) bool { return j.Code == nil || bad && *j.Code == 0 })
+	slices.SortFunc(past, func(a, b launcher.JobInfo) int {
+		return cmp.Or(cmp.Compare(endOf(&a), endOf(&b)), cmp.Compare(a.ID, b.ID))
 	})
 	return past
 }
 
-func printHistory(past []PastJob) error {
-	t := &ui.Table{
-		Head:  []string{"ID", "NAME", "KIND", "STATE", "CODE", "SUBMITTED", "WAITED", "ELAPSED", "TASKS"},
-		Right: map[int]bool{0: true, 4: true, 6: true, 7: true},
+func withEnds(list []launcher.JobInfo) []PastJob {
+	past := []PastJob{}
+	for _, j := range list {
+		past = append(past, PastJob{j, endOf(&j)})
 	}
-	for _, j := range past {
-		waited, tasks := ui.ShortTime(time.Duration(j.Waited*float64(time.Second))), fmt.Sprint(j.Ranks)
-		if cli.IsTasks(&j.JobInfo) {
-			waited, tasks = "-", taskCounts(j.Tasks)
-		}
-		t.Add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, fmt.Sprint(*j.Code), time.Unix(0, j.Submit).Format(time.DateTime),
-			waited, ui.ShortTime(time.Duration(j.Elapsed*float64(time.Second))), clip(tasks, 60))
-	}
-	return t.Print()
+	return past
 }

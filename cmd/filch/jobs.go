@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,16 +19,24 @@ import (
 )
 
 func psCommand(g *cli.Global) *cobra.Command {
-	asJSON, all, steps := false, false, false
+	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "size", "elapsed", "where"}}
+	all := false
 	c := &cobra.Command{
 		Use:     "ps",
 		GroupID: "jobs",
 		Short:   "list jobs",
-		Long: `Lists the jobs that wait or run, the newest last; with -a also jobs that have ended.
-All other commands take the number of a job, or last for the newest job. Runs that
-tasks started are listed only with --steps: there may be thousands.`,
-		Example: "  filch ps\n  filch ps -a --json\n  filch ps --steps",
+		Long: `Lists the jobs that wait or run, in the order of submission, the newest last; with -a,
+or with --state for a state of ended jobs, also jobs that have ended. Nodes assign ids in
+blocks: a newer job may have a lower id. All other commands take the id of a job, or last
+for the newest job that is not a step. Steps of tasks and ended steps are listed only with
+--steps: there may be thousands. On a terminal, jobs that ended badly are red.
+
+The columns of --columns and --sort are ` + columnText() + `.`,
+		Example: "  filch ps\n  filch ps -a --json\n  filch ps --state failed,killed,lost\n  filch ps --name 'dock*' --sort -elapsed -o id,name,elapsed,nodes\n  filch ps --steps",
 		RunE: func(*cobra.Command, []string) error {
+			if err := l.check(); err != nil {
+				return err
+			}
 			c, err := g.Dial()
 			if err != nil {
 				return err
@@ -37,54 +46,28 @@ tasks started are listed only with --steps: there may be thousands.`,
 			if err != nil {
 				return err
 			}
-			if !all {
+			if all = all || l.ended(); !all {
 				list = slices.DeleteFunc(list, func(j launcher.JobInfo) bool { return j.Code != nil })
 			}
-			if !steps {
-				list = slices.DeleteFunc(list, func(j launcher.JobInfo) bool { return j.Task != nil })
-			}
 			slices.SortFunc(list, func(a, b launcher.JobInfo) int {
-				if a.Submit != b.Submit {
-					return int(min(max(a.Submit-b.Submit, -1), 1))
-				}
-				return int(a.ID - b.ID)
+				return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
 			})
-			if asJSON {
+			list = l.choose(list)
+			if l.json {
 				if list == nil {
 					list = []launcher.JobInfo{}
 				}
 				return ui.PrintJSON(list)
 			}
-			if err := printJobs(list); err != nil {
+			if err := l.print(list); err != nil {
 				return err
 			}
 			return sayLacks(c, all)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended")
-	c.Flags().BoolVar(&steps, "steps", false, "also the runs that tasks started as steps")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	l.flags(c)
 	return c
-}
-
-func printJobs(list []launcher.JobInfo) error {
-	t := &ui.Table{Head: []string{"ID", "NAME", "KIND", "STATE", "CODE", "SIZE", "ELAPSED", "WHERE"}, Right: map[int]bool{0: true, 4: true, 5: true, 6: true}}
-	for _, j := range list {
-		code, where := "-", spec.FormatHosts(j.Nodes)
-		if j.Code != nil {
-			code = fmt.Sprint(*j.Code)
-		}
-		elapsed := ranFor(&j)
-		if len(j.Nodes) == 0 {
-			where, elapsed = j.Cause, "-"
-		}
-		size := j.Ranks
-		if cli.IsTasks(&j) {
-			size, where, elapsed = j.Tasks.Total, taskCounts(j.Tasks), ranFor(&j)
-		}
-		t.Add(j.ID.String(), clip(j.Name, 24), j.Kind, j.State, code, fmt.Sprint(size), elapsed, clip(where, 60))
-	}
-	return t.Print()
 }
 
 // sayLacks prints the jobs that a list may lack: jobs whose records cannot be

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -47,8 +48,8 @@ func QueryJobs(c *client.Client) ([]launcher.JobInfo, error) {
 	return list, err
 }
 
-// LastJob returns a function that finds the job submitted last by a user and not
-// by a task.
+// LastJob returns a function that finds the job submitted last. Steps of tasks do not
+// count, nor jobs started inside another job, unless this process is inside it too.
 func LastJob(c *client.Client) func() (filch.JobID, error) {
 	return func() (filch.JobID, error) {
 		list, err := QueryJobs(c)
@@ -57,7 +58,8 @@ func LastJob(c *client.Client) func() (filch.JobID, error) {
 		}
 		var last launcher.JobInfo
 		for _, j := range list {
-			if j.Submit > last.Submit && j.Task == nil {
+			around := cmp.Or(j.Parent, j.Inside)
+			if j.Task == nil && (around == 0 || around == OuterJob()) && (j.Submit > last.Submit || j.Submit == last.Submit && j.ID > last.ID) {
 				last = j
 			}
 		}

@@ -16,6 +16,15 @@ type Table struct {
 	Head  []string
 	Right map[int]bool // columns of numbers
 	rows  [][]string
+	red   map[int]bool // rows that stand out on a terminal
+}
+
+// Alert makes the last row stand out on a terminal: something ended badly.
+func (t *Table) Alert() {
+	if t.red == nil {
+		t.red = map[int]bool{}
+	}
+	t.red[len(t.rows)-1] = true
 }
 
 func (t *Table) Add(cells ...string) {
@@ -25,7 +34,9 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-func (t *Table) String() string {
+func (t *Table) String() string { return t.render(false) }
+
+func (t *Table) render(color bool) string {
 	widths := make([]int, len(t.Head))
 	for _, row := range append([][]string{t.Head}, t.rows...) {
 		for i, c := range row {
@@ -33,7 +44,7 @@ func (t *Table) String() string {
 		}
 	}
 	var b strings.Builder
-	for _, row := range append([][]string{t.Head}, t.rows...) {
+	for k, row := range append([][]string{t.Head}, t.rows...) {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
@@ -44,7 +55,11 @@ func (t *Table) String() string {
 			}
 			line.WriteString("  ")
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		text := strings.TrimRight(line.String(), " ")
+		if color && t.red[k-1] {
+			text = "\x1b[31m" + text + "\x1b[0m"
+		}
+		b.WriteString(text + "\n")
 	}
 	return b.String()
 }
@@ -60,7 +75,7 @@ func Printf(format string, args ...any) {
 }
 
 func (t *Table) Print() error {
-	_, err := os.Stdout.WriteString(t.String())
+	_, err := os.Stdout.WriteString(t.render(colors(os.Stdout)))
 	return err
 }
 

@@ -15,6 +15,20 @@ func TestTableKeepsOneLinePerRow(t *testing.T) {
 	}
 }
 
+// Colors are for rows that ended badly, and only where asked for.
+func TestTableMarksRowsForATerminal(t *testing.T) {
+	tab := &Table{Head: []string{"ID", "STATE"}}
+	tab.Add("7", "ok")
+	tab.Add("8", "failed")
+	tab.Alert()
+	if got, want := tab.render(true), "ID  STATE\n7   ok\n\x1b[31m8   failed\x1b[0m\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := tab.String(), "ID  STATE\n7   ok\n8   failed\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestShortTime(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 15 * time.Millisecond: "0.015s", 250 * time.Millisecond: "0.25s", 3200 * time.Millisecond: "3.2s",

@@ -16,6 +16,12 @@ const (
 
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// colors reports whether text for f may have colors: f is a terminal that knows colors,
+// and the user has not set NO_COLOR (no-color.org).
+func colors(f *os.File) bool {
+	return IsTerminal(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
 // IsNull reports whether f is the null device.
 func IsNull(f *os.File) bool {
 	var s syscall.Stat_t
