@@ -111,15 +111,14 @@ const (
 
 // RankEnd describes the end of a rank, as seen by its keeper.
 type RankEnd struct {
-	Rank   filch.Rank
-	Kind   CauseKind
-	Code   int32 // exit code, or the signal's number, or the code of MPI_Abort
-	Core   bool  // dumped core
-	Told   bool  // filch had signalled the rank: not a cause
-	Doubt  Doubt
-	Text   string
-	CPU    time.Duration
-	RSSMax int64 // bytes
+	Rank  filch.Rank
+	Kind  CauseKind
+	Code  int32 // exit code, or the signal's number, or the code of MPI_Abort
+	Core  bool  // dumped core
+	Told  bool  // filch had signalled the rank: not a cause
+	Doubt Doubt
+	Text  string
+	Usage filch.Usage
 }
 
 // Inputs from the keepers of this node. Each input names the attempt, so a late input

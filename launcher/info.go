@@ -30,6 +30,19 @@ type JobInfo struct {
 	Task     *int32           `json:"task,omitempty"`          // of a step: the parent task
 	Left     float64          `json:"left,omitempty"`          // seconds until the time limit ends the run; 0 unknown
 	Inside   filch.JobID      `json:"inside,omitempty"`        // not a step: the job whose rank or task started this job
+	Used                      // by the ended ranks or tasks
+}
+
+// Used is a [filch.Usage] as JSON; the fields are absent if nothing is known.
+type Used struct {
+	User   float64 `json:"cpu_user,omitempty"`   // seconds
+	System float64 `json:"cpu_system,omitempty"` // seconds
+	Peak   int64   `json:"memory_peak_bytes,omitempty"`
+	AtMost bool    `json:"memory_at_most,omitempty"` // the peak is an upper bound
+}
+
+func UsedOf(u filch.Usage) Used {
+	return Used{User: u.User.Seconds(), System: u.System.Seconds(), Peak: u.PeakBytes, AtMost: u.AtMost}
 }
 
 // TaskCounts counts the tasks of a job by state.

@@ -54,6 +54,7 @@ type EndRecord struct {
 	Cause Cause
 	Ranks []RankEnd
 	Bad   int32
+	Usage filch.Usage // of all ranks of the last attempt
 }
 
 // ParticipantRecord says that a participant of a launched job is done, and keeps the ends
@@ -69,6 +70,7 @@ type ParticipantRecord struct {
 	SRun    int32 // and by srun's rules
 	Cause   Cause // the first cause of the job so far
 	Code    int32 // the exit code for Cause
+	Usage   filch.Usage
 }
 
 // LostParticipant is a lost or forgotten participant whose ranks may still run.

@@ -91,8 +91,7 @@ type TaskEnd struct {
 	Left   bool  // the task could not be killed: its slots stay out of service
 	Began  int64 // wall clock, nanoseconds; 0 never began
 	Ended  int64
-	CPU    time.Duration
-	RSSMax int64 // bytes
+	Usage  filch.Usage
 	Bytes  int64 // of output kept by the node
 	Cut    bool  // part of the output found no space on the node's disk
 	Text   string

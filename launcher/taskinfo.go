@@ -27,6 +27,7 @@ type Task struct {
 	Bytes  int64            `json:"output_bytes"`
 	// Part of the output found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
+	Used
 }
 
 // TasksHere describes this node's tasks of a job.

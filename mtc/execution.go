@@ -366,7 +366,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	}
 	c.recorder.record(j, it, record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
-		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(),
+		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(), Usage: e.Usage,
 	})
 	c.exec.release(e.Run)
 	c.settle()

@@ -39,6 +39,7 @@ type End struct {
 	Cut   bool  // some of the task's output found no space on the disk of its node
 	Final bool  // do not start the task again, even if the spec allows retries
 	Gone  bool  // the end is unknown: the process that ran the task has crashed
+	Usage filch.Usage
 }
 
 // Start asks the caller to start a task.

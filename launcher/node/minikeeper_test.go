@@ -100,7 +100,11 @@ func (k *keeper) planned() []launcher.RankEnd {
 			if slices.ContainsFunc(k.ended, func(e launcher.RankEnd) bool { return e.Rank == r }) {
 				continue
 			}
-			ends = append(ends, launcher.RankEnd{Rank: r})
+			e := launcher.RankEnd{Rank: r}
+			if i := slices.IndexFunc(k.ends, func(e launcher.RankEnd) bool { return e.Rank == r && e.Kind == launcher.CauseNone }); i >= 0 {
+				e = k.ends[i]
+			}
+			ends = append(ends, e)
 		}
 	}
 	return ends

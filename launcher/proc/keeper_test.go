@@ -28,7 +28,7 @@ func TestKeeperRunsRanks(t *testing.T) {
 		t.Fatalf("got %d ends, want 3: %+v", len(s.ends), s.ends)
 	}
 	for _, e := range s.ends {
-		if e.Kind != launcher.CauseNone || e.Code != 0 || e.RSSMax == 0 {
+		if e.Kind != launcher.CauseNone || e.Code != 0 || e.Usage.PeakBytes == 0 {
 			t.Errorf("end %+v", e)
 		}
 	}

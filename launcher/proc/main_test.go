@@ -40,6 +40,7 @@ var helpers = map[string]func(args []string) int{
 	"pmi":       helperPMI,
 	"tty":       helperTTY,
 	"bytes":     helperBytes,
+	"spend":     helperSpend,
 	"map":       helperMap,
 }
 

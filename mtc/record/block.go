@@ -2,6 +2,8 @@ package record
 
 import (
 	"slices"
+
+	"github.com/filch-hpc/filch"
 )
 
 // Block is a block's record.
@@ -27,10 +29,13 @@ func (b *Block) At(off uint8) *Task {
 	return &b.Tasks[i]
 }
 
-// Tally counts the ends.
+// Tally counts the ends, and adds up what their tasks used.
 func (b *Block) Tally() (t Tally) {
 	for i := range b.Tasks {
 		t.add(b.Tasks[i].State, 1)
+		if b.Tasks[i].Usage != (filch.Usage{}) {
+			t.Usage = t.Usage.Plus(b.Tasks[i].Usage)
+		}
 	}
 	return t
 }
@@ -144,13 +149,14 @@ const (
 	taskMaybe
 	taskCut
 	taskTake
-	taskAll = taskTake<<1 - 1
+	taskUsage
+	taskAll = taskUsage<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0,
+		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != (filch.Usage{}),
 	} {
 		if is {
 			flags |= 1 << k
@@ -193,6 +199,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskTake != 0 {
 		Number(c, &t.Take)
+	}
+	if flags&taskUsage != 0 {
+		c.usage(&t.Usage)
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
@@ -258,7 +267,7 @@ func (p *BlockOp) fields(c *Codec) {
 		Int(c, &p.Began)
 		Int(c, &p.TookUS)
 		Amount(c, &p.Bytes)
-		c.Flag(&p.Cut)
+		p.more(c)
 		c.Require(p.State.Final())
 	case BlockTake, BlockTakeImplicit:
 		U8(c, &p.To)
@@ -274,6 +283,29 @@ func (p *BlockOp) fields(c *Codec) {
 		c.Flag(&p.Once)
 	default:
 		c.Fail()
+	}
+}
+
+// Flags in the last byte of a BlockEnd.
+const (
+	endCut   = 1 << iota
+	endUsage // the usage follows
+	endAll   = endUsage<<1 - 1
+)
+
+// more is the last byte of a BlockEnd, and the field that only some ends have.
+func (p *BlockOp) more(c *Codec) {
+	flags := uint8(0)
+	if p.Cut {
+		flags |= endCut
+	}
+	if p.Usage != (filch.Usage{}) {
+		flags |= endUsage
+	}
+	U8(c, &flags)
+	c.Require(flags <= endAll)
+	if p.Cut = flags&endCut != 0; flags&endUsage != 0 {
+		c.usage(&p.Usage)
 	}
 }
 

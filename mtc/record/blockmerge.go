@@ -90,7 +90,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes = max(t.Crashes, p.Crashes)
-	t.Maybe, t.Take = t.Maybe || p.Maybe, 0
+	t.Maybe, t.Take, t.Usage = t.Maybe || p.Maybe, 0, p.Usage
 	return VerdictDone
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/varint"
@@ -15,6 +16,7 @@ const (
 	maxSpans    = 1 << 14 // spans of a zone, and owners of a record
 	maxHolders  = 4096    // nodes with tokens of a cap
 	maxAmount   = 1<<62 - 1
+	maxMicros   = maxAmount / uint64(time.Microsecond)
 )
 
 var ErrMalformed = errors.New("malformed record or message")
@@ -62,6 +64,23 @@ func (c *Codec) copied(v *[]byte, limit int) {
 	if c.Bytes(v, limit); !c.Encodes {
 		*v = append([]byte(nil), *v...)
 	}
+}
+
+// usage is what a task or a job used; the time in microseconds, the peak in KiB, with a
+// bit for a bound.
+func (c *Codec) usage(u *filch.Usage) {
+	c.micros(&u.User)
+	c.micros(&u.System)
+	peak := uint64(u.PeakBytes) >> 10 << 1
+	if u.AtMost {
+		peak |= 1
+	}
+	peak = c.UpTo(peak, maxAmount>>10<<1|1)
+	u.PeakBytes, u.AtMost = int64(peak>>1)<<10, peak&1 != 0
+}
+
+func (c *Codec) micros(d *time.Duration) {
+	*d = time.Duration(c.UpTo(uint64(*d/time.Microsecond), maxMicros)) * time.Microsecond
 }
 
 // whole is a record that was asked for, nil if not.

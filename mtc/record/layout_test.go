@@ -31,6 +31,11 @@ func TestLayoutsStay(t *testing.T) {
 		{Attempt: 2, Hop: 3, Crashes: 4, Owner: bob, Started: true, Take: 99},
 		{State: filch.Failed, Code: -1, Attempt: 1, By: bob, Maybe: true, Extra: 5, Owner: alice},
 	}}
+	used := filch.Usage{User: 3 * time.Second, System: 400 * time.Microsecond, PeakBytes: 5 << 20, AtMost: true}
+	usedTally := Tally{OK: 300, Cancelled: 6, Usage: used}
+	usedJob, usedBlock := *job, &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Usage: used}}}
+	usedJob.Zones = []ZoneTally{{0, usedTally}}
+	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: used}}}
 	zone := &Zone{
 		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
 		Blocks: []BlockTally{{256, tally}, {300, Tally{Lost: 7}}},
@@ -58,22 +63,25 @@ func TestLayoutsStay(t *testing.T) {
 		value any
 		read  func([]byte) (any, error)
 	}{
-		"job":       {job.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", job, func(v []byte) (any, error) { return DecodeJob(v) }},
-		"spec":      {spec.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b9070101", spec, func(v []byte) (any, error) { return DecodeSpec(v) }},
-		"block":     {block.Encode(), "02026e3107066e6f64652d32ac020300a102036e8401004d098e040203040163c8d50104000001000501", block, func(v []byte) (any, error) { return DecodeBlock(v) }},
-		"zone":      {zone.Encode(), "02026e3107066e6f64652d32ac020280800440848004020000c080049003c08004000187808080808020028002ac020203040506ac02000000070000", zone, func(v []byte) (any, error) { return DecodeZone(v) }},
-		"cap":       {limit.Encode(), "0a02026e3107010203066e6f64652d32ac0290030506", limit, func(v []byte) (any, error) { return DecodeCap(v) }},
-		"payload":   {payload.Encode(), "0200020102030103", payload, func(v []byte) (any, error) { return DecodePayload(v) }},
-		"node":      {node.Encode(), "01610200ac028080808080200908", node, func(v []byte) (any, error) { n, err := DecodeGraphNode(v); return &n, err }},
-		"block ops": {EncodeBlockOps(blockOps, true), "0102026e3107066e6f64652d32ac0205010102030001000592020a0c070102020100010001010303010001000000040400000000000901050100014d0504000000000009010000010000", blockOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
-		"zone ops":  {EncodeZoneOps(zoneOps, false), "0003026e31070000066e6f64652d32ac02050101020203000100020102010002000003000000000002005804010201000001080503ac020203040506", zoneOps, func(v []byte) (any, error) { ops, _, err := DecodeZoneOps(v); return ops, err }},
-		"create":    {EncodeJobOp(JobOp{Kind: JobCreate, Job: job}), "01036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", nil, nil},
-		"add":       {EncodeJobOp(JobOp{Kind: JobAdd, Add: Addition{Token: 3, Count: 400, By: alice}, Lines: true}), "02039003026e310701", nil, nil},
-		"close":     {EncodeJobOp(JobOp{Kind: JobClose, At: 77}), "039a01", nil, nil},
-		"void":      {EncodeJobOp(JobOp{Kind: JobVoid, Void: filch.Skipped, At: 77}), "04079a01", nil, nil},
-		"lose":      {EncodeJobOp(JobOp{Kind: JobLose, From: alice, To: bob}), "05026e3107066e6f64652d32ac02", nil, nil},
-		"tally":     {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77}), "0602ac0202030405069a01", nil, nil},
-		"cap op":    {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
+		"job":        {job.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", job, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"spec":       {spec.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b9070101", spec, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"block":      {block.Encode(), "02026e3107066e6f64652d32ac020300a102036e8401004d098e040203040163c8d50104000001000501", block, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"zone":       {zone.Encode(), "02026e3107066e6f64652d32ac020280800440848004020000c080049003c08004000187808080808020028002ac020203040506ac02000000070000", zone, func(v []byte) (any, error) { return DecodeZone(v) }},
+		"cap":        {limit.Encode(), "0a02026e3107010203066e6f64652d32ac0290030506", limit, func(v []byte) (any, error) { return DecodeCap(v) }},
+		"payload":    {payload.Encode(), "0200020102030103", payload, func(v []byte) (any, error) { return DecodePayload(v) }},
+		"node":       {node.Encode(), "01610200ac028080808080200908", node, func(v []byte) (any, error) { n, err := DecodeGraphNode(v); return &n, err }},
+		"block ops":  {EncodeBlockOps(blockOps, true), "0102026e3107066e6f64652d32ac0205010102030001000592020a0c070102020100010001010303010001000000040400000000000901050100014d0504000000000009010000010000", blockOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"zone ops":   {EncodeZoneOps(zoneOps, false), "0003026e31070000066e6f64652d32ac02050101020203000100020102010002000003000000000002005804010201000001080503ac020203040506", zoneOps, func(v []byte) (any, error) { ops, _, err := DecodeZoneOps(v); return ops, err }},
+		"create":     {EncodeJobOp(JobOp{Kind: JobCreate, Job: job}), "01036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", nil, nil},
+		"add":        {EncodeJobOp(JobOp{Kind: JobAdd, Add: Addition{Token: 3, Count: 400, By: alice}, Lines: true}), "02039003026e310701", nil, nil},
+		"close":      {EncodeJobOp(JobOp{Kind: JobClose, At: 77}), "039a01", nil, nil},
+		"void":       {EncodeJobOp(JobOp{Kind: JobVoid, Void: filch.Skipped, At: 77}), "04079a01", nil, nil},
+		"lose":       {EncodeJobOp(JobOp{Kind: JobLose, From: alice, To: bob}), "05026e3107066e6f64652d32ac02", nil, nil},
+		"tally":      {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77}), "0602ac0202030405069a01", nil, nil},
+		"used block": {usedBlock.Encode(), "01026e310701078108036e840100c08db70190038150", usedBlock, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)

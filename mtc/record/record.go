@@ -62,8 +62,11 @@ const (
 	VerdictInvalid         // the operation makes no sense for this record
 )
 
-// Tally counts tasks by their ends.
-type Tally struct{ OK, Failed, Killed, Lost, Skipped, Cancelled int32 }
+// Tally counts tasks by their ends. Usage adds up what the tasks used, as far as known.
+type Tally struct {
+	OK, Failed, Killed, Lost, Skipped, Cancelled int32
+	Usage                                        filch.Usage
+}
 
 // Sum is the number of ended tasks.
 func (t Tally) Sum() int32 { return t.OK + t.Failed + t.Killed + t.Lost + t.Skipped + t.Cancelled }
@@ -90,7 +93,7 @@ func (t Tally) BadText() string {
 func (t Tally) Plus(u Tally) Tally {
 	return Tally{
 		t.OK + u.OK, t.Failed + u.Failed, t.Killed + u.Killed, t.Lost + u.Lost,
-		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled,
+		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled, t.Usage.Plus(u.Usage),
 	}
 }
 
@@ -111,9 +114,22 @@ func (t *Tally) add(s filch.State, n int32) {
 	}
 }
 
+// tallyUsage is a flag above the bits of a tally's last count: the usage follows.
+const tallyUsage = MaxTasks << 1
+
 func (t *Tally) fields(c *Codec) {
-	for _, n := range [...]*int32{&t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped, &t.Cancelled} {
+	for _, n := range [...]*int32{&t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped} {
 		Index(c, n)
+	}
+	last := uint64(t.Cancelled)
+	if t.Usage != (filch.Usage{}) {
+		last |= tallyUsage
+	}
+	last = c.UpTo(last, tallyUsage|MaxTasks)
+	c.Require(last&^tallyUsage <= MaxTasks)
+	t.Cancelled = int32(last &^ tallyUsage)
+	if last&tallyUsage != 0 {
+		c.usage(&t.Usage)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch"
 )
@@ -55,6 +56,48 @@ func TestFirstEndWins(t *testing.T) {
 	}
 	if k := b.Find(9); k.State != filch.OK || k.By != a1 || k.Extra != 1 || got[1] != VerdictEnded {
 		t.Errorf("recorded %+v after verdicts %v, want the first end and one extra", k, got)
+	}
+}
+
+// The end that counts says what its task used; the sums go from block to zone to job.
+func TestUsageGoesWithTheFirstEnd(t *testing.T) {
+	used := func(sec int, mib int64) filch.Usage {
+		return filch.Usage{User: time.Duration(sec) * time.Second, PeakBytes: mib << 20}
+	}
+	with := func(p BlockOp, u filch.Usage) BlockOp {
+		p.Usage = u
+		return p
+	}
+	v, _ := block(t, nil, with(endOp(9, filch.OK, 1, a1), used(5, 7)), with(endOp(9, filch.OK, 2, b1), used(99, 99)),
+		with(endOp(11, filch.Failed, 1, b1), used(2, 3)), endOp(12, filch.OK, 1, a1))
+	b, err := DecodeBlock(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Find(9).Usage; got != used(5, 7) {
+		t.Errorf("task 9 used %+v, want %+v", got, used(5, 7))
+	}
+	tally := b.Tally()
+	if want := (Tally{OK: 2, Failed: 1, Usage: used(7, 7)}); tally != want {
+		t.Errorf("the block is %+v, want %+v", tally, want)
+	}
+	z, _, err := mergeZone(nil, EncodeZoneOps([]ZoneOp{
+		{Kind: ZoneBlockTally, Tally: BlockTally{Block: 0, Tally: tally}}, {Kind: ZoneBlockTally, Tally: BlockTally{Block: 5, Tally: tally}},
+	}, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone, err := DecodeZone(z)
+	if err != nil || zone.Tally() != (Tally{OK: 4, Failed: 2, Usage: used(14, 7)}) {
+		t.Fatalf("the zone is %+v, %v", zone, err)
+	}
+	j := Job{Total: 6, Closed: true}
+	old, _, err := mergeJob(j.Encode(), EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{Tally: zone.Tally()}, At: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job, err := DecodeJob(old); err != nil || job.Tally().Usage != used(14, 7) || !job.Finished() {
+		t.Errorf("the job is %+v, %v, want the usage of the zone", job, err)
 	}
 }
 

@@ -261,8 +261,12 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	}
 	i.Tasks = j.tasks(e)
 	if e == nil {
+		if j.run != nil {
+			i.Used = launcher.UsedOf(j.run.tally.usage)
+		}
 		return i
 	}
+	i.Used = launcher.UsedOf(e.Usage)
 	c := e.Code
 	i.State, i.Code, i.Cause = e.State.String(), &c, e.Cause.Text
 	for k := range e.Ranks {

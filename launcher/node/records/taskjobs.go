@@ -137,7 +137,7 @@ func fillTask(t *launcher.Task, b *record.Block, off uint8) bool {
 	}
 	t.BeganNS = e.Began * 1e3
 	t.Began, t.Took, t.Bytes = e.Began, float64(e.TookUS)/1e6, e.Bytes
-	t.Cut = e.Cut
+	t.Cut, t.Used = e.Cut, launcher.UsedOf(e.Usage)
 	return true
 }
 
@@ -178,6 +178,7 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 	i.Tasks = launcher.TaskCounts{
 		Total: j.Total, OK: t.OK, Failed: t.Failed, Killed: t.Killed, Lost: t.Lost, Skipped: t.Skipped, Cancelled: t.Cancelled,
 	}
+	i.Used = launcher.UsedOf(t.Usage)
 	i.Tasks.Waiting = max(j.Total-t.Sum(), 0)
 	if j.Finished() {
 		code := int32(0)

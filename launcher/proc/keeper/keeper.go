@@ -61,6 +61,7 @@ type keeper struct {
 
 	scratches int  // made so far
 	hung      bool // a goroutine of a job did not end
+	meter     proc.Meter
 	leaving   bool
 
 	scratch [proc.ReadChunk]byte // a buffer for the current read

@@ -189,10 +189,7 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 	}
 	j.in.abandon(r)
 	state := j.mpi.closed(r)
-	e := launcher.RankEnd{
-		CPU:    time.Duration(ru.Utime.Nano() + ru.Stime.Nano()),
-		RSSMax: ru.Maxrss << 10,
-	}
+	e := launcher.RankEnd{Usage: j.keeper.meter.Usage(ru)}
 	switch {
 	case ws.Signaled():
 		e.Kind, e.Code, e.Core = launcher.CauseSignal, int32(ws.Signal()), ws.CoreDump()

@@ -50,6 +50,7 @@ type runner struct {
 	ends   []launcher.TaskEnd
 	keep   *keeping
 	strays strayWatch
+	meter  proc.Meter
 	again  *proc.Timer // more forks are due
 	gone   bool        // the launcher
 

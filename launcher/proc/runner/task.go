@@ -286,7 +286,7 @@ func (r *runner) ended(t *task) {
 	}
 	e := launcher.TaskEnd{
 		Serial: t.start.Serial, Began: t.began.UnixNano(), Ended: time.Now().UnixNano(), Told: t.told,
-		CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSSMax: ru.Maxrss << 10,
+		Usage: r.meter.Usage(&ru),
 	}
 	t.judge(&e, ws)
 	if t.cgroup != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // show prints a thing on one line, as a person reads it: what is asked, granted,
@@ -165,7 +166,7 @@ func showEvent(e launcher.Event) string {
 		return fmt.Sprintf("job %d ended as %s with %d%s", e.Job, e.State, e.Code, because(e.Cause.Text))
 	case launcher.TaskNews:
 		what := [...]string{"are accepted", "are refused", "were added to", "go on", "have ended"}[min(int(e.What), 4)]
-		text := fmt.Sprintf("the tasks of job %d %s, %d of %d ended, %+v", e.Job, what, e.Tally.Sum(), e.Total, e.Tally)
+		text := fmt.Sprintf("the tasks of job %d %s, %d of %d ended, %+v", e.Job, what, e.Tally.Sum(), e.Total, counts(e.Tally))
 		if e.Err != nil {
 			text += ": " + e.Err.Text
 		}
@@ -196,4 +197,9 @@ func showWord(thing any) (string, bool) {
 		return fmt.Sprintf("task %d ended with cause %d, code %d", k.Serial, k.Kind, k.Code), true
 	}
 	return "", false
+}
+
+// counts is a tally without the usage, which no simulated process has.
+func counts(t record.Tally) any {
+	return struct{ OK, Failed, Killed, Lost, Skipped, Cancelled int32 }{t.OK, t.Failed, t.Killed, t.Lost, t.Skipped, t.Cancelled}
 }
