@@ -19,15 +19,16 @@ type PastJob struct {
 }
 
 func historyCommand(g *cli.Global) *cobra.Command {
-	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "tasks"}}
+	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "cpu", "memory", "tasks"}}
 	bad, most := false, 0
 	c := &cobra.Command{
 		Use:     "history",
 		GroupID: "jobs",
 		Short:   "list the jobs that have ended",
-		Long: `Lists the jobs that have ended, with times and counts. The job that ended last is at
-the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up. On a
-terminal, jobs that ended badly are red.
+		Long: `Lists the jobs that have ended, with times and counts. CPU is the processor time of
+all ranks or tasks, MEMORY the peak of the largest process. The job that ended last
+is at the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.
+On a terminal, jobs that ended badly are red.
 
 The columns of --columns and --sort are ` + columnText() + `.`,
 		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --json",

@@ -86,6 +86,8 @@ var jobColumns = []jobColumn{
 	}, byNumber(endOf)},
 	secondsColumn("waited", func(j *launcher.JobInfo) float64 { return j.Waited }, cli.IsTasks),
 	secondsColumn("elapsed", func(j *launcher.JobInfo) float64 { return j.Elapsed }, notStarted),
+	numberColumn("cpu", func(j *launcher.JobInfo) float64 { return j.User + j.System }, func(j *launcher.JobInfo) string { return ui.CPU(&j.Used) }),
+	numberColumn("memory", func(j *launcher.JobInfo) int64 { return j.Peak }, func(j *launcher.JobInfo) string { return ui.Peak(&j.Used) }),
 	secondsColumn("left", func(j *launcher.JobInfo) float64 { return j.Left }, func(j *launcher.JobInfo) bool { return j.Left <= 0 }),
 	numberColumn("attempt", func(j *launcher.JobInfo) filch.Attempt { return j.Attempt }, func(j *launcher.JobInfo) string { return fmt.Sprint(j.Attempt) }),
 	numberColumn("parent", parentOf, func(j *launcher.JobInfo) string {

@@ -208,9 +208,26 @@ func printJob(j launcher.JobInfo) {
 	if len(j.Nodes) > 0 || cli.IsTasks(&j) {
 		field("elapsed", ranFor(&j))
 	}
+	field("cpu", ui.Modes(&j.Used))
+	field("memory", peakOf(&j.Used, cli.IsTasks(&j)))
 	for _, r := range j.Bad {
 		field("ended bad", r.Text)
 	}
+}
+
+// peakOf is the peak of memory in the words of filch info; "" if not known.
+func peakOf(u *launcher.Used, tasks bool) string {
+	if u.Peak == 0 {
+		return ""
+	}
+	text := ui.ShortSize(u.Peak) + " at the peak of the largest process"
+	if tasks {
+		text = ui.ShortSize(u.Peak) + " at the peak of the largest task"
+	}
+	if u.AtMost {
+		return "at most " + text
+	}
+	return text
 }
 
 // ranFor is how long a job runs, or ran.

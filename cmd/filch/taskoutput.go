@@ -233,6 +233,10 @@ func printTask(t launcher.Task) {
 		}
 		ui.Printf("%-10s %d bytes%s\n", "output", t.Bytes, cut)
 	}
+	if t.Used != (launcher.Used{}) {
+		ui.Printf("%-10s %s\n", "cpu", ui.Modes(&t.Used))
+		ui.Printf("%-10s %s\n", "memory", peakOf(&t.Used, false))
+	}
 }
 
 // behindCell names the tasks that a task waits for.

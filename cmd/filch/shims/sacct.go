@@ -3,12 +3,15 @@ package shims
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -60,6 +63,9 @@ func sacctMain(args []string) int {
 	_, parsable := q.get("parsable")
 	_, parsable2 := q.get("parsable2")
 	fields := strings.Split(format, ",")
+	if err := addSteps(c, jobs, fields); err != nil {
+		return ui.Fail(err)
+	}
 	row := func(of func(string) string, dashes bool) {
 		var b strings.Builder
 		for i, f := range fields {
@@ -102,10 +108,46 @@ func sacctMain(args []string) int {
 	return 0
 }
 
+// usageFields are the fields with the usage of a job and its steps.
+var usageFields = []string{"maxrss", "totalcpu", "usercpu", "systemcpu"}
+
+// addSteps adds the usage of the steps of each job, if a field shows the usage: a batch job's own rank is the script.
+func addSteps(c *client.Client, jobs []batchJob, fields []string) error {
+	if !slices.ContainsFunc(fields, func(f string) bool {
+		name, _, _ := strings.Cut(f, "%")
+		return slices.Contains(usageFields, strings.ToLower(strings.TrimSpace(name)))
+	}) {
+		return nil // without a question to all nodes
+	}
+	list, err := cli.QueryJobs(c)
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		for k := range list {
+			if s := &list[k]; s.Parent == j.ID {
+				j.User, j.System = j.User+s.User, j.System+s.System
+				j.Peak = max(j.Peak, s.Peak)
+			}
+		}
+	}
+	return nil
+}
+
+// cpuTime writes processor time as sacct does: milliseconds below an hour.
+func cpuTime(secs float64) string {
+	d := time.Duration(secs * float64(time.Second))
+	if d >= time.Hour {
+		return clockTime(d, true)
+	}
+	return fmt.Sprintf("%02d:%02d.%03d", d/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Millisecond)
+}
+
 // sacctFields are the fields that the shim supports.
 var sacctFields = []string{
 	"Account", "AllocCPUS", "AllocNodes", "AllocTRES", "CPUTime", "CPUTimeRAW", "DerivedExitCode", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
-	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Start", "State", "Submit", "Timelimit", "TotalCPU", "UID", "User", "WorkDir",
+	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Start", "State", "Submit", "SystemCPU", "Timelimit", "TotalCPU", "UID", "User", "UserCPU", "WorkDir",
 }
 
 func sacctHead(name string) string {
@@ -174,6 +216,20 @@ func (j batchJob) sacctField(name string) string {
 		return j.limit()
 	case "reqmem":
 		return spec.FormatMemory(j.page.Shape.Mem)
+	}
+	return j.usageField(name)
+}
+
+func (j batchJob) usageField(name string) string {
+	switch {
+	case name == "maxrss" && j.Peak > 0:
+		return strconv.FormatInt(j.Peak>>10, 10) + "K"
+	case name == "totalcpu":
+		return cpuTime(j.User + j.System)
+	case name == "usercpu":
+		return cpuTime(j.User)
+	case name == "systemcpu":
+		return cpuTime(j.System)
 	}
 	return ""
 }
