@@ -81,51 +81,14 @@ func FormatNodes(least, most int32) string {
 	return s
 }
 
-// TimeMax bounds a time limit: a longer limit is a mistake.
-const TimeMax = 10 * 366 * 24 * time.Hour
-
-// Time reads a time limit in any of srun's formats: M, M:S, H:M:S, D-H, D-H:M
-// and D-H:M:S. Fields may exceed 59. The result is 0, no limit, for 0,
+// Time reads a time limit, as [filch.ReadTime] does. The result is 0, no limit, for 0,
 // INFINITE, UNLIMITED and -1.
 func Time(s string) (time.Duration, error) {
 	switch strings.ToUpper(s) {
 	case "INFINITE", "UNLIMITED", "-1":
 		return 0, nil
 	}
-	days, rest, dashed := strings.Cut(s, "-")
-	if !dashed {
-		days, rest = "0", s
-	}
-	fields := strings.Split(rest, ":")
-	if len(fields) > 3 {
-		return 0, badTime(s)
-	}
-	units := [3]time.Duration{time.Hour, time.Minute, time.Second}
-	first := 0
-	if !dashed && len(fields) < 3 {
-		first = 1
-	}
-	n, err := strconv.ParseUint(days, 10, 31)
-	if err != nil || !digits(days) {
-		return 0, badTime(s)
-	}
-	sum := float64(n) * (24 * time.Hour).Seconds()
-	for i, f := range fields {
-		n, err := strconv.ParseUint(f, 10, 31)
-		if err != nil || !digits(f) {
-			return 0, badTime(s)
-		}
-		sum += float64(n) * units[first+i].Seconds()
-	}
-	if sum > TimeMax.Seconds() {
-		return 0, invalid("time limit %q is longer than ten years", s)
-	}
-	return time.Duration(sum) * time.Second, nil
-}
-
-func badTime(s string) error {
-	return invalid("%q is not a time limit", s).
-		WithHint("minutes (10), minutes:seconds (0:30), hours:minutes:seconds, or days-hours: 1-12")
+	return filch.ReadTime(s)
 }
 
 // FormatTime writes d as [D-]HH:MM:SS, rounded to the second; 0 as UNLIMITED.
@@ -155,13 +118,13 @@ func FormatTime(d time.Duration) string {
 // or with a unit of Go's (500ms, 2m).
 func Seconds(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		if !(f >= 0) || f > TimeMax.Seconds() || strings.ContainsAny(s, "xXpP_") {
+		if !(f >= 0) || f > filch.TimeMax.Seconds() || strings.ContainsAny(s, "xXpP_") {
 			return 0, invalid("%q is not a number of seconds", s)
 		}
 		return time.Duration(f * float64(time.Second)), nil
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > TimeMax {
+	if err != nil || d < 0 || d > filch.TimeMax {
 		return 0, invalid("%q is not a number of seconds", s)
 	}
 	return d, nil

@@ -140,7 +140,7 @@ func TestNonsense(t *testing.T) {
 		"-n 2m a":                         "--ntasks: 2097152 ranks, 1048576 at most",
 		"-N 4-2 a":                        `--nodes: node count "4-2": the maximum 2 is below the minimum 4`,
 		"-c 0 a":                          `--cpus-per-task: "0" is not a positive count`,
-		"-t x a":                          `--time: "x" is not a time limit`,
+		"-t x a":                          `--time: "x" is not a time`,
 		"-K2 a":                           `--kill-on-bad-exit: "2" is not 0 or 1`,
 		"-Z a":                            `unknown option "-Z"`,
 		"--ntask 3 a":                     "option --ntask is ambiguous",

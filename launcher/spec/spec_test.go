@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
@@ -47,13 +48,13 @@ func TestTime(t *testing.T) {
 		"5": 5 * time.Minute, "0": 0, "90": 90 * time.Minute, "0:01": time.Second, "1:30": 90 * time.Second,
 		"0:90": 90 * time.Second, "2:00:00": 2 * time.Hour, "1-0": 24 * time.Hour, "1-12": 36 * time.Hour,
 		"1-2:30": 26*time.Hour + 30*time.Minute, "1-02:03:04": 26*time.Hour + 3*time.Minute + 4*time.Second,
-		"UNLIMITED": 0, "infinite": 0, "-1": 0, "0-0:0:1": time.Second,
+		"UNLIMITED": 0, "infinite": 0, "-1": 0, "0-0:0:1": time.Second, "2s": 2 * time.Second, "1h30m": 90 * time.Minute,
 	} {
 		if got, err := spec.Time(in); err != nil || got != want {
 			t.Errorf("Time(%q) = %v, %v, want %v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", ":", "1:", ":1", "1:2:3:4", "1-", "-2", "1-2-3", "a", "1s", "1.5", "1-1:1:1:1", "+1", "99999999999", "9999-0"} {
+	for _, in := range []string{"", ":", "1:", ":1", "1:2:3:4", "1-", "-2", "1-2-3", "a", "1x", "1.5", "1-1:1:1:1", "+1", "99999999999", "9999-0"} {
 		if got, err := spec.Time(in); err == nil {
 			t.Errorf("Time(%q) = %v, want an error", in, got)
 		}
@@ -267,7 +268,7 @@ func FuzzValues(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := spec.Time(s); err == nil && (d < 0 || d > spec.TimeMax) {
+		if d, err := spec.Time(s); err == nil && (d < 0 || d > filch.TimeMax) {
 			t.Fatalf("Time(%q) = %v", s, d)
 		}
 		if n, err := spec.Memory(s); err == nil && n < 0 {

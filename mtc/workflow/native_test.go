@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 		{"cpus", task("    cpus: 1000000"), `w:5: task "t": cpus: "1000000" is not a number of slots from 1 to 65536`},
 		{"mem", task("    mem: -4G"), `"-4G" is not a size`},
 		{"mem-big", task("    mem: 999999999999T"), `is not a size`},
-		{"time-limit", task("    time_limit: 10"), `"10" is not a time like`},
+		{"time-limit", task("    time_limit: soon"), `"soon" is not a time like`},
 		{"retries", task("    retries: 1e9"), `is not a number from 0 to 1000`},
 		{"once", task("    once: maybe"), `is not true or false`},
 		{"defaults", "filch: 1\ndefaults: {run: x}\ntasks: {t: {run: x}}", `w:2: defaults has no "run"`},

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/filch-hpc/filch"
 )
 
 // scalar is the text of a value other than a list or map.
@@ -86,11 +88,11 @@ func (task *Task) need(key, text string) (why string) {
 	case "time_limit":
 		task.Need.TimeLimit, ok = timeSpan(text)
 		ok = ok && task.Need.TimeLimit > 0 && task.Need.TimeLimit <= limitMax
-		why = "a time like 90s, 10m or 1h30m, at most ten years"
+		why = "a time like 90s, 10m, 1h30m or 1:30:00, at most ten years"
 	case "time":
 		task.Cost, ok = timeSpan(text)
 		ok = ok && task.Cost <= CostMax*time.Second
-		why = "a time like 90s, 10m or 1h30m"
+		why = "a time like 90s, 10m, 1h30m or 1:30:00"
 	case "retries":
 		n, fits := count(text, 0, 1000)
 		task.Need.Retries, ok = &n, fits
@@ -125,25 +127,10 @@ func memory(text string) (int64, bool) {
 	return int64(f * float64(unit)), true
 }
 
-// timeSpan reads 90s, 1h30m, 250ms, and H:MM:SS. A bare number is refused: some readers
-// would take seconds, others minutes.
+// timeSpan reads a time, as everywhere in filch: a bare number is minutes.
 func timeSpan(text string) (time.Duration, bool) {
-	if d, err := time.ParseDuration(text); err == nil && text != "0" {
-		return d, d >= 0
-	}
-	parts := strings.Split(text, ":")
-	if len(parts) != 3 {
-		return 0, false
-	}
-	var total time.Duration
-	for i, p := range parts {
-		n, err := strconv.ParseUint(p, 10, 20)
-		if err != nil || i > 0 && n > 59 {
-			return 0, false
-		}
-		total = total*60 + time.Duration(n)*time.Second
-	}
-	return total, true
+	d, err := filch.ReadTime(text)
+	return d, err == nil
 }
 
 // program is the name of a command's program, for people.

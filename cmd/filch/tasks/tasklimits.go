@@ -3,7 +3,6 @@ package tasks
 import (
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -67,15 +66,7 @@ func (f *needFlags) needs(sp *record.Spec) (err error) {
 		}
 	}
 	if f.limit != "" {
-		sp.Limit, err = taskLimit(f.limit)
+		sp.Limit, err = spec.Time(f.limit)
 	}
 	return err
-}
-
-// taskLimit reads a time limit: as for run -t, or with units as in a workflow.
-func taskLimit(s string) (time.Duration, error) {
-	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= spec.TimeMax {
-		return d, nil
-	}
-	return spec.Time(s)
 }
