@@ -94,7 +94,7 @@ proof: build ## every promise in full size, in one table
 
 golden: ## rewrite the golden files; read the diff before you commit it
 	$(GO) test -count=1 -run '^TestScenes$$' ./launcher/node -args -rewrite
-	FILCH_GOLDEN=1 $(GO) test -count=1 ./cmd/filch
+	FILCH_GOLDEN=1 $(GO) test -count=1 ./cmd/filch ./cmd/filch/manual
 
 fuzz: ## every fuzz target for T each
 	@scripts/fuzz $(T)
@@ -104,8 +104,9 @@ demo: ## four launchers on this machine and an MPI program over them
 	@$(MAKE) --no-print-directory -s build BIN=$(BIN)
 	@scripts/demo $(abspath $(BIN))/filch
 
-man: ## the manual pages, into BIN/man/man1
-	$(GO) run -tags man ./cmd/filch man $(BIN)/man/man1
+man: build ## the manual pages of the binary, into BIN/man
+	@mkdir -p $(BIN)/man
+	$(BIN)/filch man --install $(BIN)/man
 
 clean: ## what build made
 	rm -rf $(BIN) $(PAYLOAD) $(HELPER)

@@ -119,6 +119,7 @@ varint:
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.
 var cmdArrows = map[string][]string{
 	"cmd/filch/cli":       {"rlimit", "ui"},
+	"cmd/filch/manual":    {"ui"},
 	"cmd/filch/runclient": {"cli", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},
 	"cmd/filch/tasks":     {"cli", "filchd", "ui"},

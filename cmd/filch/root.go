@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -57,9 +58,6 @@ func oneLine(err error) error {
 	return e.WithHint("filch --help lists the commands")
 }
 
-// extra are commands of special builds.
-var extra []func() *cobra.Command
-
 func newRoot() *cobra.Command {
 	g := &cli.Global{}
 	root := &cobra.Command{
@@ -96,12 +94,9 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 	root.SetCompletionCommandGroupID("nodes")
 	root.AddCommand(runCommand(), tasks.SubmitCommand(g), tasks.WorkflowCommand(g), tasks.RetryCommand(g), attachCommand(g), logsCommand(g))
 	root.AddCommand(psCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), explainCommand(g), policyCommand(g), tasks.CloseCommand(g), historyCommand(g))
-	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), bringup.DrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), versionCommand(g))
+	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), bringup.DrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), manual.Command(), versionCommand(g))
 	root.AddCommand(keeperCommand(), runnerCommand(), bringup.VirtualCommand(), replayCommand())
 	root.AddCommand(siteCommands()...)
-	for _, make := range extra {
-		root.AddCommand(make())
-	}
 	for _, c := range root.Commands() {
 		cli.Strict(c)
 	}
