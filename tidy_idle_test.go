@@ -102,6 +102,8 @@ var idleExports = map[string]string{
 	"mtc.PollRest":                       ownOnly,
 	"mtc/message.KindDone":               ownOnly,
 	"mtc/message.KindGrown":              ownOnly,
+	"mtc/message.KindOrdered":            testbedOnly,
+	"mtc/message.KindOrderedAck":         ownOnly,
 	"mtc/message.KindLoad":               ownOnly,
 	"mtc/message.KindLoadAsk":            testbedOnly,
 	"mtc/message.KindNews":               testbedOnly,

@@ -168,9 +168,7 @@ func (c *Core) known(j *job) {
 		return
 	}
 	c.active(j)
-	if j.void != 0 {
-		c.void(j, j.void)
-	}
+	c.orders.obey(j)
 	for _, f := range j.queue.onceKnown {
 		f()
 	}

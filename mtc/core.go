@@ -41,6 +41,7 @@ type Core struct {
 	victim   victim
 	recorder recorder
 	mover    mover
+	orders   orderly
 	failover failover
 	waits    waits
 	pace     pace
@@ -67,6 +68,7 @@ func New(cfg Config) *Core {
 	c.victim.init(c)
 	c.thief.init(c)
 	c.mover.init(c, cfg.Policy)
+	c.orders.init(c)
 	if p := c.cfg.Members.Get(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
 		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group})
 	}
@@ -100,6 +102,9 @@ type view struct {
 	// again asks for another lookup after the present lookup, which may be older than a
 	// message received since.
 	again bool
+	// orders is the highest serial of orders in a message: without these orders the node
+	// starts nothing of the job.
+	orders uint32
 }
 
 // stamp tells apart the times at which the same index came to a node.
@@ -224,6 +229,10 @@ func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message
 		c.onTold(from, m)
 	case *message.ToldAck:
 		c.onToldAck(m)
+	case *message.Ordered:
+		c.orders.onOrdered(from, m)
+	case *message.OrderedAck:
+		c.orders.onOrderedAck(from, m)
 	case *message.Grown:
 		if j := c.jobs[m.Job]; j != nil && j.leader != nil {
 			c.lookJob(j)
@@ -264,7 +273,7 @@ func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 		return filch.Room{}, false
 	}
 	for _, j := range c.order {
-		if !j.queue.startable() || j.void != 0 || j.leader != nil && !j.leader.open || j.pace.backoff.until > now || !c.mayStart(j) {
+		if !j.queue.startable() || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.until > now || !c.mayStart(j) {
 			continue
 		}
 		if !c.exec.room.Minus(c.exec.used).Holds(j.spec.Each) {

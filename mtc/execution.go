@@ -120,7 +120,7 @@ func (e *execution) startOne(j *job, g *gate) got {
 		}
 		return gotBlocked
 	}
-	if e.core.drain.on || j.void != 0 || j.leader != nil && !j.leader.open || j.pace.backoff.until > e.now {
+	if e.core.drain.on || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.until > e.now {
 		return gotBlocked
 	}
 	if !e.core.mayStart(j) {
@@ -140,7 +140,10 @@ func (e *execution) startOne(j *job, g *gate) got {
 	case lineGone:
 		e.core.pass(j, it)
 	case lineHere:
-		if !e.core.setAside(j, it) {
+		switch {
+		case j.cancelled(it.index) && !mutantCancelLate:
+			e.core.recorder.record(j, it, record.Task{State: filch.Cancelled})
+		case !e.core.setAside(j, it):
 			e.begin(j, it, g)
 		}
 	}
@@ -286,12 +289,15 @@ func (e *execution) commitStarts(g *gate) {
 				r := e.find(id)
 				switch {
 				case r == nil:
-				case ok && p.Verdicts[k] == record.VerdictDone && r.job.void == 0:
-					e.launch(id)
-				case ok && p.Verdicts[k] == record.VerdictDone:
+				case ok && p.Verdicts[k] == record.VerdictDone && r.job.void != 0:
 					// Committed, and not begun: the job was cancelled meanwhile.
 					e.core.recorder.record(r.job, r.item, record.Task{State: r.job.void})
 					e.release(id)
+				case ok && p.Verdicts[k] == record.VerdictDone && r.job.cancelled(r.item.index):
+					e.core.recorder.record(r.job, r.item, record.Task{State: filch.Cancelled})
+					e.release(id)
+				case ok && p.Verdicts[k] == record.VerdictDone:
+					e.launch(id)
 				default:
 					// The task has ended, or belongs to another node.
 					r.job.queue.unhold(&r.item)
@@ -348,9 +354,10 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	}
 	c.failing(j, e.State)
 	tries := int32(it.attempt) - 1 - int32(it.crashes)
-	retried := e.State != filch.OK && j.void == 0 && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)
+	ended := j.void == filch.Cancelled || j.cancelled(it.index)
+	retried := e.State != filch.OK && j.void == 0 && !ended && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)
 	switch {
-	case e.State != filch.OK && j.void == filch.Cancelled:
+	case e.State != filch.OK && ended:
 		e.State = filch.Cancelled
 	case e.Gone: // as if the task's node had crashed
 		it.crashes += min(1, 255-it.crashes)

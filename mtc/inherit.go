@@ -88,7 +88,7 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 			s := r.Zone.Spans[i]
 			// With another hop, this node took the span from a dead owner, and queued the
 			// span then.
-			if s.Hop == first {
+			if s.Hop == first && s.Void == 0 {
 				j.queue.addRange(span{next: s.Lo, hi: s.Hi, front: s.Lo, hop: s.Hop})
 				c.active(j)
 			}
@@ -101,9 +101,7 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 			c.out.Sweep = true
 			c.inheritZone(j, num, gap.Lo, gap.Hi)
 		}
-		if j.void != 0 {
-			c.void(j, j.void)
-		}
+		c.orders.obey(j)
 		c.forget(j)
 	})
 }

@@ -52,6 +52,7 @@ func (c *Core) onRecord(j *job, rec *record.Job) {
 	if c.jobs[j.id] != j || rec.Behind(j.rec) {
 		return
 	}
+	before := j.rec
 	j.rec, j.ticket = rec, rec.Ticket
 	if j.leader != nil && rec.Leader != c.self {
 		c.note(noteWarn, j.id, "%s keeps job %d going now", rec.Leader.Node, j.id)
@@ -68,6 +69,9 @@ func (c *Core) onRecord(j *job, rec *record.Job) {
 	case j.leader != nil && j.leader.open:
 		c.grown(j)
 		c.mindEnds(j)
+	}
+	if rec.Serial > 0 {
+		c.orders.onRecord(j, before)
 	}
 	if j.follow {
 		c.tellProgress(j)
@@ -119,7 +123,7 @@ func (c *Core) void(j *job, s filch.State) {
 	}
 	q := &j.queue
 	for _, s := range q.ranges {
-		c.voidRange(j, s)
+		c.voidRange(j, s, j.void)
 	}
 	var singles []item
 	singles = append(singles, bottom(&q.shared, len(q.shared))...)
@@ -139,12 +143,12 @@ func (c *Core) void(j *job, s filch.State) {
 
 // voidRange ends the rest of a range without a start. The operation goes to each zone
 // with the tallies.
-func (c *Core) voidRange(j *job, s span) {
+func (c *Core) voidRange(j *job, s span, end filch.State) {
 	for lo := s.next; lo < s.hi; {
 		num := lo / record.ZoneSize
 		hi := min(s.hi, (num+1)*record.ZoneSize)
 		z := j.zoneBuf(num)
-		z.told = append(z.told, record.ZoneOp{Kind: record.ZoneVoid, Lo: lo, Hi: hi, Hop: s.hop, Owner: c.self, Void: j.void})
+		z.told = append(z.told, record.ZoneOp{Kind: record.ZoneVoid, Lo: lo, Hi: hi, Hop: s.hop, Owner: c.self, Void: end})
 		c.recorder.zoneDue(z, c.now)
 		lo = hi
 	}
@@ -295,6 +299,14 @@ func (c *Core) tickWaits() {
 				c.lookAfter(j)
 			}
 			later(j.leader.after.at)
+		}
+		if j.leader != nil && j.leader.orders.at > 0 {
+			if j.leader.orders.at <= c.now {
+				c.orders.spread(j)
+			}
+			if j.leader.orders.at > 0 {
+				later(j.leader.orders.at)
+			}
 		}
 		if j.leader != nil && j.leader.voidAt != filch.Never {
 			if j.leader.voidAt <= c.now {

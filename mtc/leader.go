@@ -31,6 +31,7 @@ type leader struct {
 	left    *leftover                // tasks of an earlier instance's job, not queued yet
 	tried   map[int32]item           // tasks of a graph that the earlier instance tried
 	reads   graphReads
+	orders  spread
 }
 
 // prerequisites are the jobs that must end before a job starts.
@@ -82,6 +83,9 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 		spec.Expect = c.pace.estimates.Limit(spec.Like)
 	}
 	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After}
+	if s.HeldBy != "" {
+		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
+	}
 	j.leader = &leader{after: prerequisites{jobs: slices.Clone(s.After)}, graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
 		j.leader.tracker = NewTracker(g, spec.OnFail)
@@ -105,6 +109,8 @@ func (s *Submission) check() error {
 		return filch.Errorf(filch.Invalid, "%d lines for %d tasks", len(s.Lines), s.Total)
 	case len(s.Name) > record.MaxName:
 		return filch.Errorf(filch.Invalid, "the name of a job has at most %d bytes, not %d", record.MaxName, len(s.Name))
+	case len(s.HeldBy) > record.MaxBy:
+		return filch.Errorf(filch.Invalid, "the name of the holder of a job has at most %d bytes, not %d", record.MaxBy, len(s.HeldBy))
 	case len(s.After) > record.MaxAfter:
 		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", record.MaxAfter, len(s.After))
 	case len(s.Spec.Like) > record.MaxLike:
@@ -277,6 +283,7 @@ func (c *Core) grown(j *job) {
 	j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
 	l.total = j.rec.Total
 	c.active(j)
+	c.orders.obey(j)
 }
 
 // ready queues a task of a graph after the ends of all of the task's parents.

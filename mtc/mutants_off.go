@@ -24,4 +24,6 @@ const (
 	mutantHeirOnce    = false
 	mutantHeirEnds    = false
 	mutantNoAfter     = false
+	mutantMuteOrders  = false
+	mutantCancelLate  = false
 )

@@ -30,6 +30,8 @@ var (
 	mutantHeirOnce    bool // the heir of a task with Once starts the task again
 	mutantNoAfter     bool // a job begins before the jobs that it waits for have ended
 	mutantHeirEnds    bool // the heir of a graph does not read the recorded ends
+	mutantMuteOrders  bool // a leader tells no other node of cancelled tasks and holds
+	mutantCancelLate  bool // a cancelled task that waits is started all the same
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -47,6 +49,7 @@ func Plant(name string) bool {
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"fertile": &mutantFertile, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
+		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
 	} {
 		*p = n == name
 		known = known || *p

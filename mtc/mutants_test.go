@@ -36,6 +36,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"no-front", "TestNothingBeginsAboveTheFront"},
 		{"count-maybe", "TestUncommittedStartsAreNotCounted"},
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
+		{"mute-orders", "TestLostOrderComesBack"},
+		{"cancel-late", "TestCancelOfWaitingTasks"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

@@ -204,9 +204,7 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 		f.takeBlock(j, lo/record.BlockSize, op)
 		lo = hi
 	}
-	if j.void != 0 {
-		f.core.void(j, j.void)
-	}
+	f.core.orders.obey(j)
 }
 
 // takeBlock takes tasks of a dead owner, and queues the tasks that became ours.
@@ -269,9 +267,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		f.core.tellLost(j, lost)
 	}
 	f.core.active(j)
-	if j.void != 0 {
-		f.core.void(j, j.void)
-	}
+	f.core.orders.obey(j)
 }
 
 func (c *Core) tellLost(j *job, lost []message.ToldEnd) {

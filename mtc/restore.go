@@ -227,4 +227,5 @@ func (c *Core) requeue(j *job) {
 		c.voidJob(j, filch.Skipped)
 	}
 	c.active(j)
+	c.orders.obey(j)
 }

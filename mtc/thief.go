@@ -158,7 +158,7 @@ func (t *thief) hungry() bool {
 // starved reports whether a job has no task that could start here soon: a cooling task,
 // or a task without a token, does not count.
 func (q *readyQueue) starved(j *job) bool {
-	if !q.startable() {
+	if !q.startable() || j.held() {
 		return true
 	}
 	return j.spec.Cap > 0 && j.running >= j.tokens.held && !j.tokens.asking && j.tokens.seq > 0
@@ -391,9 +391,7 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 // gotWork makes received tasks ready, or void.
 func (c *Core) gotWork(j *job) {
 	c.active(j)
-	if j.void != 0 {
-		c.void(j, j.void)
-	}
+	c.orders.obey(j)
 }
 
 // moveTasks commits the moves of single tasks, block by block.

@@ -23,6 +23,9 @@ type Submission struct {
 	// if the client or this node goes before, the job is cancelled, incomplete. Only
 	// for an Open job.
 	Partial bool
+	// HeldBy holds the job from the start, in the name of a person; "": the job is not
+	// held.
+	HeldBy string
 	// Follow calls [Core.Follow] for the clients at this node.
 	Follow bool
 

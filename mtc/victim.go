@@ -119,7 +119,7 @@ func (v *victim) spare(j *job) int64 {
 // job are if the thief has tokens, or there may be free tokens. A draining node keeps
 // nothing.
 func (v *victim) stealable(j *job, caps []message.CapWord) bool {
-	if j.void != 0 || j.leader != nil && !j.leader.open {
+	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
 		return false
 	}
 	if j.spec.Cap == 0 || v.core.drain.on {

@@ -30,6 +30,8 @@ func TestLayoutsStay(t *testing.T) {
 		{&Told{Job: 5, Serial: 600, Ends: []ToldEnd{{1, filch.Failed, 2, "node"}}}, "080ad80401010402046e6f6465"},
 		{&ToldAck{Job: 5, Serial: 600}, "090ad804"},
 		{&Grown{Job: -6}, "0a0b"},
+		{&Ordered{Job: 7, Serial: 300}, "0b0eac02"},
+		{&OrderedAck{Job: 7, Serial: 300}, "0c0eac02"},
 	} {
 		v := Encode(c.m)
 		if got := hex.EncodeToString(v); got != c.hex {

@@ -29,6 +29,8 @@ const (
 	KindTold
 	KindToldAck
 	KindGrown
+	KindOrdered
+	KindOrderedAck
 )
 
 // LoadAsk asks for the number of tasks that a node with these means could steal.
@@ -127,6 +129,18 @@ type ToldAck struct {
 // Grown notifies a bag's leader of more tasks.
 type Grown struct{ Job filch.JobID }
 
+// Ordered tells a node of the orders about a job, up to a serial: see [record.Orders].
+type Ordered struct {
+	Job    filch.JobID
+	Serial uint32
+}
+
+// OrderedAck states that a node has the orders, or does not know the job.
+type OrderedAck struct {
+	Job    filch.JobID
+	Serial uint32
+}
+
 func (*LoadAsk) Kind() Kind { return KindLoadAsk }
 func (*LoadSay) Kind() Kind { return KindLoad }
 func (*Steal) Kind() Kind   { return KindSteal }
@@ -137,6 +151,9 @@ func (*Void) Kind() Kind    { return KindVoid }
 func (*Told) Kind() Kind    { return KindTold }
 func (*ToldAck) Kind() Kind { return KindToldAck }
 func (*Grown) Kind() Kind   { return KindGrown }
+
+func (*Ordered) Kind() Kind    { return KindOrdered }
+func (*OrderedAck) Kind() Kind { return KindOrderedAck }
 
 // Bounds of a message.
 const (
@@ -164,6 +181,9 @@ var kinds = [...]struct {
 	KindTold:    {"mtc.Told", func() Message { return &Told{} }},
 	KindToldAck: {"mtc.ToldAck", func() Message { return &ToldAck{} }},
 	KindGrown:   {"mtc.Grown", func() Message { return &Grown{} }},
+
+	KindOrdered:    {"mtc.Ordered", func() Message { return &Ordered{} }},
+	KindOrderedAck: {"mtc.OrderedAck", func() Message { return &OrderedAck{} }},
 }
 
 func known(v []byte) bool { return len(v) > 0 && int(v[0]) < len(kinds) && kinds[v[0]].make != nil }
@@ -285,6 +305,16 @@ func (m *ToldAck) fields(c *record.Codec) {
 }
 
 func (m *Grown) fields(c *record.Codec) { record.Int32(c, &m.Job) }
+
+func (m *Ordered) fields(c *record.Codec) {
+	record.Int32(c, &m.Job)
+	record.U32(c, &m.Serial)
+}
+
+func (m *OrderedAck) fields(c *record.Codec) {
+	record.Int32(c, &m.Job)
+	record.U32(c, &m.Serial)
+}
 
 // Means are a thief's means to run tasks: its tokens, and the time until its node is
 // taken away; 0: the node stays.

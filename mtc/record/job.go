@@ -24,6 +24,7 @@ type Job struct {
 	// Ended is the unix time in ns when the last end was counted, by the clock of the
 	// counting node; 0 not yet.
 	Ended int64
+	Orders
 }
 
 // ZoneTally is a zone's tally as reported to the job.
@@ -72,6 +73,8 @@ func (j *Job) State() filch.State {
 		return filch.Cancelled
 	case j.Void == filch.Skipped && t.Bad() == t.Skipped && t.Skipped > 0:
 		return filch.Skipped // no task ended badly: another job failed, not this job
+	case len(j.Cancels) > 0 && t.Bad() == t.Cancelled && t.Cancelled > 0:
+		return filch.Cancelled // no task ended badly: some were cancelled one by one
 	case t.Bad() > 0:
 		return filch.Failed
 	}
@@ -88,7 +91,13 @@ func (j *Job) fields(c *Codec) {
 	c.Flag(&j.Graph)
 	c.Flag(&j.Lines)
 	c.Flag(&j.Partial)
-	c.State(&j.Void)
+	end := uint8(j.Void)
+	if j.Serial > 0 {
+		end |= jobOrders
+	}
+	U8(c, &end)
+	j.Void = filch.State(end &^ jobOrders)
+	c.Require(j.Void <= filch.Cancelled)
 	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
 	List(c, &j.Zones, MaxTasks/ZoneSize+1, 7, (*ZoneTally).fields)
 	for i := range j.Zones {
@@ -96,7 +105,14 @@ func (j *Job) fields(c *Codec) {
 	}
 	List(c, &j.Added, maxAdditions, 5, (*Addition).fields)
 	Int(c, &j.Ended)
+	if end&jobOrders != 0 {
+		j.Orders.fields(c)
+		c.Require(j.Serial > 0)
+	}
 }
+
+// jobOrders is a flag in the byte of Void: the record ends with orders.
+const jobOrders = 1 << 7
 
 func (z *ZoneTally) fields(c *Codec) {
 	Index(c, &z.Zone)
@@ -135,6 +151,10 @@ type JobOp struct {
 	To    Owner
 	Tally ZoneTally
 	At    int64 // time of a possible end of the job, as Job.Ended
+	// JobOrder: the tasks to cancel, and the reason; if there are none, whether the job is
+	// held, by whom, and the serial of the orders that the change goes by. JobVoid: the
+	// reason.
+	Orders
 }
 
 type JobOpKind uint8
@@ -146,6 +166,8 @@ const (
 	JobVoid
 	JobLose
 	JobZoneTally
+	JobOrder
+	JobVoidWhy // JobVoid with a reason
 )
 
 func (p *JobOp) fields(c *Codec) {
@@ -161,9 +183,14 @@ func (p *JobOp) fields(c *Codec) {
 		Index(c, &p.Add.Count)
 		c.Owner(&p.Add.By)
 		c.Flag(&p.Lines)
-	case JobVoid:
+	case JobVoid, JobVoidWhy:
 		c.State(&p.Void)
 		Int(c, &p.At)
+		if p.Kind == JobVoidWhy {
+			Text(c, &p.Reason, MaxReason)
+		}
+	case JobOrder:
+		p.Orders.fields(c)
 	case JobClose:
 		Int(c, &p.At)
 	case JobLose:

@@ -53,10 +53,16 @@ func (j *Job) apply(p *JobOp) Verdict {
 		return j.grow(p.Add, p.Lines)
 	case JobClose:
 		j.Closed = true
-	case JobVoid:
+	case JobVoid, JobVoidWhy:
 		if j.Void == 0 && !j.Finished() {
 			j.Void, j.Closed = p.Void, true
+			if p.Reason != "" {
+				j.Reason = p.Reason
+				j.Orders.Serial++
+			}
 		}
+	case JobOrder:
+		return j.order(p)
 	case JobLose:
 		if j.Leader == p.From {
 			j.Leader = p.To
@@ -98,5 +104,5 @@ func (j *Job) grow(a Addition, lines bool) Verdict {
 // Behind reports whether j is older than k, the last known record.
 func (j *Job) Behind(k *Job) bool {
 	return k != nil && (j.Hop < k.Hop || j.Tally().Sum() < k.Tally().Sum() || j.Total < k.Total ||
-		k.Closed && !j.Closed || k.Void != 0 && j.Void == 0)
+		k.Closed && !j.Closed || k.Void != 0 && j.Void == 0 || j.Orders.Serial < k.Orders.Serial)
 }

@@ -22,6 +22,11 @@ func TestLayoutsStay(t *testing.T) {
 		Closed: true, Lines: true, Void: filch.Cancelled, After: []filch.JobID{3, 400},
 		Zones: []ZoneTally{{0, tally}, {1, Tally{OK: 1}}}, Added: []Addition{{5, 6, 700, alice}}, Ended: -8,
 	}
+	ordered := &Job{
+		Name: "bag", Ticket: filch.Ticket{Job: 12}, Leader: alice, Total: 700, Void: filch.Skipped, After: []filch.JobID{}, Zones: []ZoneTally{}, Added: []Addition{},
+		Orders: Orders{Serial: 300, Held: true, By: "ann", Reason: "wrong", Cancels: []Pick{{0, 2}, {300, 400}}},
+	}
+	orders := JobOp{Kind: JobOrder, Orders: ordered.Orders}
 	spec := &Spec{
 		Body: []byte{1, 2, 3}, Each: filch.Room{Slots: 2, MemBytes: 1 << 33, GPUs: 1}, Cap: 4, Retries: 5, CrashLimit: 6, Sure: true, Once: true, OnFail: FailOn,
 		Payloads: true, Limits: true, First: -7, Step: 8, Picks: []Pick{{-1, 2}, {300, 4}}, Limit: time.Minute, Like: "solve", Expect: time.Second,
@@ -82,6 +87,9 @@ func TestLayoutsStay(t *testing.T) {
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
+		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
+		"void why":   {EncodeJobOp(JobOp{Kind: JobVoidWhy, Void: filch.Cancelled, At: 77, Orders: Orders{Reason: "wrong"}}), "08089a010577726f6e67", nil, nil},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)

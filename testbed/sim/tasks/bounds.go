@@ -35,7 +35,7 @@ func (b *Bounds) Join(o Bounds) {
 }
 
 // shake notes that something happens to a host.
-func (w *World) shake() { w.shaken++ }
+func (w *World) shake() { w.shaken, w.shakenAt = w.shaken+1, w.Now() }
 
 // mourn looks from the declaration of a death on until nothing belongs to the
 // dead any more.

@@ -147,6 +147,7 @@ type Result struct {
 	Broken []string
 	Lost   int // tasks
 	Drains int
+	Orders int // cancels of tasks, holds and releases
 	Again  int // starts beyond the first
 	Faults int
 	Bounds Bounds
@@ -177,11 +178,12 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 	w.openBag(engine.NewDice(seed, 10))
 	faults := w.faults(d)
 	w.drains(engine.NewDice(seed, 12))
+	w.orders(engine.NewDice(seed, 13))
 	if w.gone = answering(seed); w.gone != nil && faults > 0 {
 		w.At(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
 	}
 	w.RunUntil(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Bounds: w.Stats.Bounds}
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Orders: w.Stats.Orders, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {

@@ -30,17 +30,17 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 15)
 	}
-	faults, drains, again, lost := 0, 0, 0, 0
+	faults, drains, orders, again, lost := 0, 0, 0, 0, 0
 	var bounds Bounds
 	for seed := *first; seed < *first+n; seed++ {
 		r := RunSeed(seed, true, nil)
 		if len(r.Broken) > 0 {
 			t.Errorf("%v", r)
 		}
-		faults, drains, again, lost = faults+r.Faults, drains+r.Drains, again+r.Again, lost+r.Lost
+		faults, drains, orders, again, lost = faults+r.Faults, drains+r.Drains, orders+r.Orders, again+r.Again, lost+r.Lost
 		bounds.Join(r.Bounds)
 	}
-	t.Logf("figure: %d seeds, %d faults, %d drains begun or undone, %d starts again, %d tasks lost", n, faults, drains, again, lost)
+	t.Logf("figure: %d seeds, %d faults, %d drains begun or undone, %d orders, %d starts again, %d tasks lost", n, faults, drains, orders, again, lost)
 	t.Logf("figure: after %d deaths (%d with all others well) work goes on within %v of the declaration, what runs once is lost within %v; with other faults at the time within %v",
 		bounds.Deaths, bounds.Trials, bounds.GoesOn, bounds.Lost, bounds.Shaken)
 	if n >= 15 && bounds.Trials == 0 {
@@ -48,6 +48,9 @@ func TestSeeds(t *testing.T) {
 	}
 	if n >= 15 && drains == 0 {
 		t.Error("no host was drained")
+	}
+	if n >= 15 && orders == 0 {
+		t.Error("no task was cancelled by itself, and no job was held")
 	}
 }
 

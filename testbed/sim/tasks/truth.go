@@ -44,6 +44,7 @@ type job struct {
 	last    int32 // of the tally
 	rec     *record.Job
 	added   []addition
+	orders  orders
 }
 
 func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
@@ -84,6 +85,7 @@ func (h *host) start(s mtc.Start) {
 	j.began[s.Index] = w.Now()
 	j.running++
 	j.peak = max(j.peak, j.running)
+	w.truth.obeyed(h, j, s)
 	w.truth.begun(j, s)
 	w.At(w.Now()+j.length(w.rng, s), func() { h.end(p) })
 }
@@ -189,6 +191,7 @@ func (t *truth) stored(key string, kind record.RecordKind, _, val []byte) {
 		if sum < j.last || sum > rec.Total {
 			t.breach("job %d: the tally went from %d to %d of %d", id, j.last, sum, rec.Total)
 		}
+		t.ordered(id, j, rec)
 		j.last, j.rec = sum, rec
 		j.grow(rec.Total)
 		if _, seen := t.w.Stats.Finished[id]; rec.Finished() && !seen {

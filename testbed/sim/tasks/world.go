@@ -51,7 +51,9 @@ type World struct {
 	records *records.Store
 	truth   truth
 	shaken  int // how often something happened to a host
-	Stats   Stats
+	// shakenAt is when it last did.
+	shakenAt time.Duration
+	Stats    Stats
 }
 
 // Stats counts what happened.
@@ -63,6 +65,7 @@ type Stats struct {
 	LastStart time.Duration
 	Bounds    Bounds
 	Drains    int // and undone ones
+	Orders    int
 }
 
 // host is a node: its launcher's Core, and the processes that it started.

@@ -1,0 +1,171 @@
+package mtc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// spread is a leader's news of the orders about its job. The leader repeats the news to
+// each node until the node has the orders, or answers that it does not know the job: a
+// node that learns of the job later reads the orders with the job's record.
+type spread struct {
+	serial uint32                    // of the last round
+	has    map[filch.NodeName]uint32 // the serial that each node acknowledged
+	at     time.Duration             // of the next round; 0: all nodes have the orders
+}
+
+// orderly makes a node follow the orders about jobs.
+type orderly struct {
+	*turn
+	core *Core
+}
+
+func (o *orderly) init(c *Core) { o.core, o.turn = c, &c.turn }
+
+// Order cancels tasks of a bag, or holds or releases a job of tasks: see
+// [record.JobOrder].
+func (c *Core) Order(now time.Duration, id filch.JobID, o record.Orders, out *Out) {
+	c.enter(now, out)
+	j := c.job(id)
+	o.Cancels = record.JoinPicks(slices.Clone(o.Cancels))
+	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobOrder, Orders: o}), func(a Answer) {
+		if _, rec, err := record.DecodeJobReply(a.Value); err == nil && rec != nil {
+			if rec.Leader.Node != c.self.Node {
+				c.send(rec.Leader.Node, &message.Ordered{Job: id, Serial: rec.Serial})
+			}
+			c.onRecord(j, rec)
+		}
+		c.forget(j)
+	})
+	c.settle()
+}
+
+// spread sends news of the orders to the nodes that may lack them.
+func (o *orderly) spread(j *job) {
+	l := j.leader
+	if j.rec.Serial == 0 || mutantMuteOrders {
+		return
+	}
+	if l.orders.has == nil {
+		l.orders.has = make(map[filch.NodeName]uint32)
+	}
+	l.orders.serial, l.orders.at = j.rec.Serial, 0
+	for _, m := range o.core.cfg.Members.All() {
+		if m.Name == o.core.self.Node || m.Standing >= filch.Dead || l.orders.has[m.Name] >= j.rec.Serial {
+			continue
+		}
+		o.send(m.Name, &message.Ordered{Job: j.id, Serial: j.rec.Serial})
+		l.orders.at = o.now + leaderAgain
+		o.core.waits.at = min(o.core.waits.at, l.orders.at)
+	}
+}
+
+// onOrdered looks up the orders, if this node knows the job and not the orders.
+func (o *orderly) onOrdered(from filch.NodeName, m *message.Ordered) {
+	if j := o.core.jobs[m.Job]; j != nil && (j.rec == nil || j.rec.Serial < m.Serial) {
+		j.view.orders = max(j.view.orders, m.Serial)
+		o.core.lookJob(j) // the leader asks again
+		return
+	}
+	o.send(from, &message.OrderedAck{Job: m.Job, Serial: m.Serial})
+}
+
+func (o *orderly) onOrderedAck(from filch.NodeName, m *message.OrderedAck) {
+	if j := o.core.jobs[m.Job]; j != nil && j.leader != nil && j.leader.orders.has != nil {
+		j.leader.orders.has[from] = max(j.leader.orders.has[from], m.Serial)
+	}
+}
+
+// held reports whether no task of the job may start: a person holds the job, or the node
+// is to read the orders first.
+func (j *job) held() bool { return j.rec != nil && (j.rec.Held || j.rec.Serial < j.view.orders) }
+
+// cancelled reports whether a person cancelled this task of the job.
+func (j *job) cancelled(i int32) bool { return j.rec != nil && j.rec.Cancelled(i) }
+
+// onRecord follows the orders in a newer record of a job.
+func (o *orderly) onRecord(j *job, before *record.Job) {
+	if j.leader != nil && j.leader.orders.serial < j.rec.Serial {
+		o.spread(j)
+	}
+	if before != nil && before.Held && !j.rec.Held {
+		o.core.victim.fresh = true
+	}
+	if j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
+		return
+	}
+	for i := range o.core.exec.list {
+		if r := &o.core.exec.list[i]; r.job == j && r.started && j.cancelled(r.item.index) && (before == nil || !before.Cancelled(r.item.index)) {
+			o.out.Stops = append(o.out.Stops, Stop{Run: uint64(r.gen)<<32 | uint64(i), Job: j.id})
+		}
+	}
+	o.obey(j)
+}
+
+// obey ends the queued tasks here that a person cancelled, or all if the job is void.
+// Tasks under an offer stay frozen: their owner after the transfer obeys.
+func (o *orderly) obey(j *job) {
+	switch {
+	case j.void != 0:
+		o.core.void(j, j.void)
+	case j.rec != nil && len(j.rec.Cancels) > 0 && !j.over && !mutantCancelLate:
+		o.cancelQueued(j)
+	}
+}
+
+func (o *orderly) cancelQueued(j *job) {
+	q := &j.queue
+	var keep []span
+	for _, s := range q.ranges {
+		gone := j.rec.Within(s.next, s.hi)
+		for _, p := range gone {
+			cut := s
+			cut.next, cut.hi = p.From, p.From+p.Count
+			o.core.voidRange(j, cut, filch.Cancelled)
+			below := s
+			below.hi, below.front = p.From, min(s.front, p.From)
+			// The answer to a front under way may be a refusal for the part that is void now.
+			below.asking = false
+			if below.next < below.hi {
+				keep = append(keep, below)
+			}
+			s.next, s.front, s.asking = cut.hi, max(s.front, cut.hi), false
+		}
+		if s.next < s.hi {
+			keep = append(keep, s)
+		}
+	}
+	q.ranges = keep
+	var gone []item
+	drop := func(it *item) bool {
+		if !j.cancelled(it.index) {
+			return false
+		}
+		gone = append(gone, *it)
+		return true
+	}
+	for _, h := range [...]*heap{&q.shared, &q.dedicated} {
+		if slices.ContainsFunc(*h, func(it item) bool { return j.cancelled(it.index) }) {
+			all := *h
+			*h = nil
+			for i := range all {
+				if !drop(&all[i]) {
+					h.Push(all[i])
+				}
+			}
+		}
+	}
+	q.cooling = slices.DeleteFunc(q.cooling, func(k cooling) bool { return drop(&k.item) })
+	q.late = slices.DeleteFunc(q.late, func(l lateTask) bool { return drop(&l.item) })
+	for _, it := range gone {
+		o.core.recorder.record(j, it, record.Task{State: filch.Cancelled})
+	}
+	if q.empty() && j.running == 0 && j.spec != nil {
+		o.core.lingerTokens(j)
+	}
+	o.core.idle(j)
+}
