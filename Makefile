@@ -23,7 +23,13 @@ SUM       = $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=ski
 	$(if $(TOLD),--jsonfile '$(TOLD)/$(1).json') \
 	$(if $(AGAIN),--rerun-fails=$(AGAIN) --rerun-fails-max-failures=4 $(if $(TOLD),--rerun-fails-report='$(TOLD)/$(1).again'))
 
-.PHONY: help build install check test test-all testbed sim sim-million bench proof golden fuzz demo man clean
+# make install puts everything below DESTDIR and PREFIX.
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+# The C compiler of the helper, where GOARCH is not this machine's.
+CROSS_CC ?=
+
+.PHONY: help build install uninstall dist check test test-all testbed sim sim-million bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -31,9 +37,24 @@ help: ## list the targets
 
 build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
 	@mkdir -p $(BIN) $(dir $(PAYLOAD))
-	@[ "$$($(GO) env GOARCH)" = "$$($(GO) env GOHOSTARCH)" ] && launcher/pmix/pmixd/build $(HELPER) || { rm -f $(HELPER); echo 'without pmixd: Open MPI programs will need a compiler and the headers of PMIx on each node'; }
+	@[ -n '$(CROSS_CC)' -o "$$($(GO) env GOARCH)" = "$$($(GO) env GOHOSTARCH)" ] && $(if $(CROSS_CC),CC='$(CROSS_CC)') launcher/pmix/pmixd/build $(HELPER) || { rm -f $(HELPER); echo 'without pmixd: Open MPI programs will need a compiler and the headers of PMIx on each node'; }
 	$(BUILD) -o $(PAYLOAD).new ./cmd/filchd && mv $(PAYLOAD).new $(PAYLOAD)
 	$(BUILD) -o $(BIN)/filch ./cmd/filch
+
+# Root often has no Go in its PATH: then what `make build` left is installed.
+install: ## filch, manual, completions and batch scripts, below PREFIX=/usr/local; DESTDIR counts
+	@if command -v $(GO) >/dev/null; then $(MAKE) --no-print-directory -s build; fi
+	@[ -x '$(BIN)/filch' ] || { echo 'cannot install: $(BIN)/filch is missing, and so is Go: run make build first, as a user with Go' >&2; exit 1; }
+	scripts/stage '$(DESTDIR)$(PREFIX)' '$(BIN)/filch'
+	@'$(BIN)/filch' version
+
+uninstall: ## remove what make install has put below PREFIX
+	scripts/stage -r '$(DESTDIR)$(PREFIX)'
+
+dist: ## binaries, tars, debs and rpms for amd64 and arm64, into dist/
+	@scripts/install-deps dist
+	rm -rf dist
+	scripts/dist dist
 
 check: ## format, vet, lint, the house's rules, and the pure rooms under -race
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }

@@ -28,9 +28,9 @@ const (
 	methodsPerTypeMax  = 60
 )
 
-// folders are the top-level ones, with what `make build` leaves; a noun that fits none of them belongs in one
+// folders are the top-level ones, with what make leaves; a noun that fits none of them belongs in one
 // of them.
-var folders = []string{"bin", "cmd", "dht", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed", "varint"}
+var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed", "varint"}
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
