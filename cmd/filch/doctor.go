@@ -33,7 +33,7 @@ type finding struct {
 }
 
 func doctorCommand(g *cli.Global) *cobra.Command {
-	asJSON := false
+	asJSON, file := false, ""
 	c := &cobra.Command{
 		Use:     "doctor",
 		GroupID: "nodes",
@@ -41,10 +41,25 @@ func doctorCommand(g *cli.Global) *cobra.Command {
 		Long: `Asks every node for its state and names the faults: nodes that do not answer, nodes
 that are cut off from most others, records with too few replicas or none, disks that
 are full or slow, clocks that were set, builds that differ. Exits with 1 when
-something does not work.`,
-		Example: "  filch doctor\n  filch doctor --json",
+something does not work.
+
+With --bundle, collects for a maintainer what is known of the instances on this
+machine into one file: versions, nodes, roster, jobs, settings with their origins,
+variables FILCH_*, and the ends of the launchers' logs. Launchers need not run or
+answer. Secrets, the output of programs and other variables are left out. The file
+has at most 16 MiB before compression; README.txt in the file says what is missing.`,
+		Example: "  filch doctor\n  filch doctor --json\n  filch doctor --bundle fault.tar.gz",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("bundle") {
+				if err := cli.NotEmpty(cmd.Flags(), "bundle"); err != nil {
+					return err
+				}
+				if asJSON {
+					return ui.Misused(filch.Errorf(filch.Invalid, "--bundle writes a file, and --json does not go with it"))
+				}
+				return writeBundle(g, file)
+			}
 			c, err := g.Dial()
 			if err != nil {
 				return err
@@ -63,6 +78,7 @@ something does not work.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&file, "bundle", "", "write what a maintainer needs into `FILE`, a tar in gzip, without secrets")
 	return c
 }
 

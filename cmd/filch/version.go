@@ -32,10 +32,15 @@ func versionCommand(*cli.Global) *cobra.Command {
 					Carries bool   `json:"carries_launcher"`
 				}{filch.Version, cli.Commit, wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, filchd.CarriesLauncher()})
 			}
-			_, err := fmt.Printf("filch %s (commit %s), wire version %d, %s %s/%s\n", filch.Version, ui.Clean(cli.Commit), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Println("filch " + versionLine())
 			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// versionLine describes this binary.
+func versionLine() string {
+	return fmt.Sprintf("%s (commit %s), wire version %d, %s %s/%s", filch.Version, ui.Clean(cli.Commit), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -89,12 +89,11 @@ func (p *page) asRoff() string {
 	return b.String()
 }
 
-var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
-
 // roff escapes a text: a line never begins with a control character, and man shows
 // every sign as it is typed on a command line.
 func roff(text string) string {
-	lines := strings.Split(roffEscapes.Replace(text), "\n")
+	escapes := strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
+	lines := strings.Split(escapes.Replace(text), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, ".") {
 			lines[i] = `\&` + l
