@@ -27,6 +27,23 @@ func TaskLimit(p []byte) time.Duration {
 	return limit
 }
 
+// MarkBytes is the length of a mark, as in package workflow.
+const MarkBytes = 16
+
+// Marked returns a payload with the mark of a workflow's task.
+func Marked(mark [MarkBytes]byte, payload []byte) []byte {
+	return append(append([]byte{PayloadMarked}, mark[:]...), payload...)
+}
+
+// TaskMark returns the mark in a payload without a limit, zero if there is none, and the
+// payload without the mark.
+func TaskMark(p []byte) (mark [MarkBytes]byte, rest []byte) {
+	if len(p) <= MarkBytes || p[0] != PayloadMarked {
+		return mark, p
+	}
+	return [MarkBytes]byte(p[1:]), p[1+MarkBytes:]
+}
+
 func splitTimed(p []byte) (time.Duration, []byte) {
 	if len(p) == 0 || p[0] != PayloadTimed {
 		return 0, p

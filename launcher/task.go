@@ -44,6 +44,14 @@ type TaskGraph struct {
 	Earlier []filch.JobID
 }
 
+// OrderExtra is the part of a job's common description that few jobs have.
+type OrderExtra struct {
+	// Of a workflow: the file, as an absolute path on the node of TaskGraph.Origin, and the
+	// SHA-256 of its text.
+	File string `json:"file,omitempty"`
+	Sum  []byte `json:"sum,omitempty"`
+}
+
 // NoFile as the name of a file means no file: output goes to /dev/null.
 const NoFile = "none"
 
@@ -158,6 +166,8 @@ const (
 	PayloadNumber // four bytes of the task's number follow, then another payload or none
 	// The task's limit in nanoseconds follows, as a varint, then another payload.
 	PayloadTimed
+	// The mark of a workflow's task follows, 16 bytes, then another payload.
+	PayloadMarked
 )
 
 // TaskNews reports the state of a job of tasks to a client.
@@ -191,6 +201,9 @@ const (
 	BodyOrder byte = iota // an encoded TaskOrder follows, read by the daemon
 	BodyNoop              // built in: does nothing
 	BodySleep             // built in: eight bytes of nanoseconds follow
+	// The length of an encoded [OrderExtra] follows, as a varint, the OrderExtra, and an
+	// encoded TaskOrder.
+	BodyExtra
 )
 
 // TaskGrace is how long a cancelled task has between TERM and KILL.

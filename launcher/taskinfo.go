@@ -1,6 +1,9 @@
 package launcher
 
 import (
+	"math"
+	"time"
+
 	"github.com/filch-hpc/filch"
 )
 
@@ -28,6 +31,11 @@ type Task struct {
 	// Part of the output found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
 	Used
+}
+
+// Ended is the end of the task, to the microsecond, by the clock of its node.
+func (t *Task) Ended() time.Time {
+	return time.UnixMicro(t.Began + int64(math.Round(t.Took*1e6)))
 }
 
 // TasksHere describes this node's tasks of a job.

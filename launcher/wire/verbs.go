@@ -33,6 +33,7 @@ const (
 	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
+	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; no tasks can be added any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes the instance's; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
@@ -193,6 +194,16 @@ type CollectFile struct {
 	Task int32  `json:"task"`
 	Path string `json:"path"`
 }
+
+// StagedFile is a file that a task of a workflow wrote and that a node keeps.
+type StagedFile struct {
+	Job  filch.JobID `json:"job"`
+	Task int32       `json:"task"`
+	Path string      `json:"path"`
+}
+
+// StagedMax bounds the files of one query.
+const StagedMax = 512
 
 // CollectInfo counts the files brought.
 type CollectInfo struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // orderFlags describe the processes of the tasks, and the files of their streams.
@@ -42,22 +43,17 @@ func (f *orderFlags) order(around spec.Context, name string, command []string) (
 	return o, nil
 }
 
-// body is the body of a job with an order.
-func body(o *launcher.TaskOrder) ([]byte, error) {
-	b, err := wire.Marshal(o)
-	return append([]byte{launcher.BodyOrder}, b...), err
-}
-
 // item is the payload of a task.
 func item(t launcher.TaskItem) ([]byte, error) {
 	b, err := wire.Marshal(&t)
 	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
 }
 
-// graphNode completes the node of a workflow's task with the payload of the task.
-func graphNode(n record.GraphNode, t launcher.TaskItem) (record.GraphNode, error) {
-	var err error
-	n.Body, err = item(t)
+// graphNode completes the node of a workflow's task with the payload and the mark of the
+// task.
+func graphNode(n record.GraphNode, t launcher.TaskItem, mark workflow.Mark) (record.GraphNode, error) {
+	b, err := wire.Marshal(&t)
+	n.Body = launcher.Timed(t.Limit, launcher.Marked(mark, append([]byte{launcher.PayloadItem}, b...)))
 	if size := len(n.Encode()); size > record.MaxPayload {
 		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
 			n.Name, len(t.Inputs)+len(t.Outputs), size, record.MaxPayload)

@@ -87,7 +87,12 @@ func readPast(c *client.Client, name string) (*past, error) {
 	case j.Code == nil:
 		return nil, filch.Errorf(filch.Busy, "job %d has not ended", j.ID).WithHint("filch wait %d", j.ID)
 	}
-	p := &past{c: c, id: j.ID, blocks: map[int32]*record.Block{}}
+	return readRecords(c, j.ID)
+}
+
+// readRecords reads the records of a job and of the common part of its tasks.
+func readRecords(c *client.Client, id filch.JobID) (*past, error) {
+	p := &past{c: c, id: id, blocks: map[int32]*record.Block{}}
 	values, err := p.read([]string{record.KeyJob(p.id), record.KeySpec(p.id)})
 	if err == nil {
 		p.rec, err = record.DecodeJob(values[0])
@@ -96,7 +101,7 @@ func readPast(c *client.Client, name string) (*past, error) {
 		p.spec, err = record.DecodeSpec(values[1])
 	}
 	if err != nil {
-		return nil, filch.Errorf(filch.Unavailable, "cannot read the records of job %d: %s", j.ID, err.Error())
+		return nil, filch.Errorf(filch.Unavailable, "cannot read the records of job %d: %s", id, err.Error())
 	}
 	return p, nil
 }

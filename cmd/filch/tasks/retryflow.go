@@ -1,6 +1,8 @@
 package tasks
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +12,11 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // joinRuns sorts runs and joins adjacent runs.
@@ -32,8 +36,10 @@ func joinRuns(runs []indices) (joined []indices) {
 type flow struct {
 	*past
 	order launcher.TaskOrder
+	extra *launcher.OrderExtra
 	nodes []record.GraphNode
 	items []launcher.TaskItem
+	marks []workflow.Mark
 	again []int32 // indices of the old job, in order
 	index map[int32]int32
 	live  map[filch.NodeName]bool
@@ -41,15 +47,20 @@ type flow struct {
 
 // rerunWorkflow submits the failed tasks of a workflow, and brings their results.
 func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
-	f := &flow{past: p, index: map[int32]int32{}, live: map[filch.NodeName]bool{}}
-	local, err := f.load()
+	f := &flow{past: p, index: map[int32]int32{}}
+	live, local, err := liveNodes(p.c)
 	if err != nil {
+		return err
+	}
+	f.live = live
+	if err := f.load(); err != nil {
 		return err
 	}
 	gr := f.order.Graph
 	if gr.Origin != local && !gr.InPlace {
 		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there", p.id, gr.Origin)
 	}
+	f.warnChanged()
 	if err := f.choose(); err != nil {
 		return err
 	}
@@ -69,7 +80,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	s.Total = int32(len(s.Nodes))
 	gr.Earlier = append(gr.Earlier, p.id)
-	if s.Spec.Body, err = body(&f.order); err != nil {
+	if s.Spec.Body, err = wire.EncodeOrder(&f.order, f.extra); err != nil {
 		return err
 	}
 	if gr.InPlace {
@@ -78,45 +89,62 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	return p.submit(g, s, nil, show, f.collect)
 }
 
-// load reads all of the workflow, and returns the name of the answering node.
-func (f *flow) load() (local filch.NodeName, err error) {
-	nodes, err := cli.QueryNodes(f.c)
-	if err != nil {
-		return "", err
-	}
+// liveNodes are the nodes that can be asked for files, and the name of the answering
+// node.
+func liveNodes(c *client.Client) (live map[filch.NodeName]bool, local filch.NodeName, err error) {
+	nodes, err := cli.QueryNodes(c)
+	live = map[filch.NodeName]bool{}
 	for i := range nodes {
-		f.live[nodes[i].Node] = nodes[i].State == "up" || nodes[i].State == "draining"
+		live[nodes[i].Node] = nodes[i].State == "up" || nodes[i].State == "draining"
 		if nodes[i].Local {
 			local = nodes[i].Node
 		}
 	}
-	if len(f.spec.Body) == 0 || f.spec.Body[0] != launcher.BodyOrder {
-		return "", filch.Errorf(filch.Invalid, "the tasks of job %d have no commands to run again", f.id)
+	return live, local, err
+}
+
+// load reads all of the workflow.
+func (f *flow) load() error {
+	o, extra, err := wire.DecodeOrder(f.spec.Body)
+	if err != nil || o.Graph == nil {
+		return filch.Errorf(filch.Internal, "the record of job %d is damaged", f.id)
 	}
-	if err := wire.Unmarshal(f.spec.Body[1:], &f.order); err != nil || f.order.Graph == nil {
-		return "", filch.Errorf(filch.Internal, "the record of job %d is damaged", f.id)
-	}
+	f.order, f.extra = *o, extra
 	next := f.payloads([]indices{{0, f.rec.Total}})
 	for range f.rec.Total {
 		v, err := next()
 		if err != nil {
-			return "", err
+			return err
 		}
 		n, err := record.DecodeGraphNode(v)
 		var item launcher.TaskItem
-		if body := launcher.Untimed(n.Body); err == nil && len(body) > 0 && body[0] == launcher.PayloadItem {
+		mark, body := launcher.TaskMark(launcher.Untimed(n.Body))
+		if err == nil && len(body) > 0 && body[0] == launcher.PayloadItem {
 			err = wire.Unmarshal(body[1:], &item)
 		}
 		if err != nil {
-			return "", filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", f.id, err.Error())
+			return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", f.id, err.Error())
 		}
-		f.nodes, f.items = append(f.nodes, n), append(f.items, item)
+		f.nodes, f.items, f.marks = append(f.nodes, n), append(f.items, item), append(f.marks, mark)
 	}
 	var blocks []int32
 	for n := range f.rec.Blocks() {
 		blocks = append(blocks, n)
 	}
-	return local, f.past.load(blocks)
+	return f.past.load(blocks)
+}
+
+// warnChanged tells that the workflow's file has changed since the job was submitted.
+func (f *flow) warnChanged() {
+	if f.extra.File == "" {
+		return
+	}
+	text, err := os.ReadFile(f.extra.File)
+	if sum := sha256.Sum256(text); err != nil || bytes.Equal(sum[:], f.extra.Sum) {
+		return
+	}
+	ui.Warn(fmt.Sprintf("%s has changed since job %d was submitted: filch retry runs the commands of job %d", ui.Clean(f.extra.File), f.id, f.id))
+	ui.Hint(fmt.Sprintf("filch workflow run --resume=%d %s runs what has changed and what did not end well", f.id, ui.Clean(f.extra.File)))
 }
 
 // choose finds the tasks to run again: the tasks that did not end well; and other
@@ -208,9 +236,18 @@ func (f *flow) brought(path string) bool {
 	return err == nil
 }
 
+// ended is the record of a task's end, nil if the task was never started.
+func (f *flow) ended(i int32) *record.Task {
+	b := f.blocks[i/record.BlockSize]
+	if b == nil {
+		return nil
+	}
+	return b.Find(uint8(i % record.BlockSize))
+}
+
 // ranOn is the node on which a task was started last.
 func (f *flow) ranOn(i int32) filch.NodeName {
-	if t := f.blocks[i/record.BlockSize].Find(uint8(i % record.BlockSize)); t != nil {
+	if t := f.ended(i); t != nil {
 		return t.By.Node
 	}
 	return ""
@@ -246,7 +283,7 @@ func (f *flow) node(i int32) (record.GraphNode, error) {
 	for k := range t.Outputs {
 		t.Outputs[k].Writer = f.index[i]
 	}
-	return graphNode(n, t)
+	return graphNode(n, t, f.marks[i])
 }
 
 // results are the files that no task of the old job reads. If the new job runs
@@ -289,10 +326,5 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
 		return ended
 	}
-	for _, id := range append(f.order.Graph.Earlier, job) {
-		if err := cli.Ask(f.c, cli.QueryWait, nil, wire.VerbUnstage, id.String()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return unstage(f.c, append(f.order.Graph.Earlier, job))
 }

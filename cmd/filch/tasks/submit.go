@@ -241,7 +241,7 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		err = f.files(&o, many || f.open, bag)
 	}
 	if err == nil {
-		sp.Body, err = body(&o)
+		sp.Body, err = wire.EncodeOrder(&o, nil)
 	}
 	return err
 }

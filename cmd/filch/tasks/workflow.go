@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,7 +91,7 @@ func (o *show) run(name string) error {
 	if o.json && o.dot {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--json and --dot exclude each other"))
 	}
-	g, err := o.load(name)
+	g, _, err := o.load(name)
 	if err != nil {
 		return err
 	}
@@ -103,27 +105,36 @@ func (o *show) run(name string) error {
 	return nil
 }
 
-// load reads a workflow file; - is standard input.
-func (k scales) load(name string) (*workflow.Graph, error) {
-	if k.time == 0 || k.size == 0 {
-		return nil, ui.Misused(filch.Errorf(filch.Invalid, "a scale is above 0"))
-	}
-	o := workflow.Options{Name: name, TimeScale: k.time, SizeScale: k.size, YAML: filchd.ReadYAML}
-	if name == "-" {
-		o.Name = "standard input"
-		return workflow.Load(os.Stdin, o)
-	}
-	f, err := os.Open(name)
+// load reads a workflow file, and the SHA-256 of its text; - is standard input.
+func (k scales) load(name string) (*workflow.Graph, []byte, error) {
+	o, f, err := k.open(name)
 	if err != nil {
-		return nil, filch.Errorf(filch.NotFound, "cannot read the workflow: %v", err)
+		return nil, nil, err
 	}
-	defer func() { _ = f.Close() }()
-	g, err := workflow.Load(f, o)
+	defer f.Close()
+	h := sha256.New()
+	g, err := workflow.Load(io.TeeReader(f, h), o)
 	var told *filch.Error
 	if err != nil && !errors.As(err, &told) {
-		return nil, filch.Errorf(filch.NotFound, "%v", err)
+		return nil, nil, filch.Errorf(filch.NotFound, "%v", err)
 	}
-	return g, err
+	return g, h.Sum(nil), err
+}
+
+// open opens a workflow file, and makes the options to read the file.
+func (k scales) open(name string) (o workflow.Options, f io.ReadCloser, err error) {
+	if k.time == 0 || k.size == 0 {
+		return o, nil, ui.Misused(filch.Errorf(filch.Invalid, "a scale is above 0"))
+	}
+	o = workflow.Options{Name: name, TimeScale: k.time, SizeScale: k.size, YAML: filchd.ReadYAML}
+	if name == "-" {
+		o.Name = "standard input"
+		return o, io.NopCloser(os.Stdin), nil
+	}
+	if f, err = os.Open(name); err != nil {
+		return o, nil, filch.Errorf(filch.NotFound, "cannot read the workflow: %v", err)
+	}
+	return o, f, nil
 }
 
 // missingInputs lists the input files that no task writes and that are missing

@@ -1,12 +1,11 @@
 package tasks
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,26 +22,23 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow/replay"
 )
 
-// Limits of bringing a workflow's files.
-const (
-	collectFiles = 64 // per query
-	collectWait  = 10 * time.Minute
-	lostShown    = 10
-)
-
 // runFlags are the options of filch workflow run.
 type runFlags struct {
 	scales
 	name, folder, priority, dep string
 	keepGoing, inPlace, all     bool
 	detach                      bool
+	resume                      string // a job; "" runs all tasks
 	showFlags
 }
+
+// resumeLast, or --resume without a job, is the last run of the file.
+const resumeLast = "last"
 
 func workflowRunCommand(g *cli.Global) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
-		Use:   "run FILE",
+		Use:   "run FILE [--resume [JOB]]",
 		Short: "run a workflow",
 		Long: `Runs the tasks of a workflow on all nodes. A task starts when the tasks before it have
 ended well. No shared file system is needed: each task runs in a folder of its own,
@@ -50,11 +46,24 @@ filch copies the inputs there from the nodes that have them, and at the end copi
 files that no task reads to the workflow's folder.
 
 The command waits for the end, and exits with 1 when a task did not end well. Ctrl-C
-ends the waiting, not the job; filch workflow collect then brings the files.`,
+ends the waiting, not the job; filch workflow collect then brings the files.
+
+With --resume, tasks that ended well in an earlier job do not run again. A task runs
+again if its command, its own environment, cpus or gpus, the names of its files, or
+the content of an input has changed; if it did not end well; if an output that is
+needed is missing or was changed; and if a task before runs again. Only declared
+inputs are compared.`,
 		Example: `  filch workflow run mosaic.yaml --progress
+  filch workflow run --resume 28 mosaic.yaml
   filch workflow run montage.dax --time-scale 0.01 --size-scale 0.001`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return f.run(g, args[0]) },
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := f.words(args)
+			if err != nil {
+				return err
+			}
+			return f.run(g, file)
+		},
 	}
 	p := c.Flags()
 	p.SortFlags = false
@@ -69,6 +78,8 @@ ends the waiting, not the job; filch workflow collect then brings the files.`,
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
 	f.declare(p)
+	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
+	p.Lookup("resume").NoOptDefVal = resumeLast
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	return c
 }
@@ -79,10 +90,31 @@ type WorkflowJob struct {
 	Name   string      `json:"name"`
 	Tasks  int         `json:"tasks"`
 	Folder string      `json:"folder"`
+	// Tasks of the file that were done before, and the job with them.
+	Done    int         `json:"done,omitempty"`
+	Resumes filch.JobID `json:"resumes,omitempty"`
+}
+
+// words finds the file among the arguments: in `--resume JOB FILE` the job is an argument
+// too.
+func (f *runFlags) words(args []string) (file string, err error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	isJob := func(s string) bool { return s == "last" || ui.AllDigits(s) }
+	switch at := slices.IndexFunc(args, isJob); {
+	case f.resume != resumeLast || at < 0:
+		return "", ui.Misused(filch.Errorf(filch.Invalid, "%s and %s are two files: this command runs one", ui.Clean(args[0]), ui.Clean(args[1])))
+	case isJob(args[1-at]):
+		return "", ui.Misused(filch.Errorf(filch.Invalid, "%s and %s both name a job", ui.Clean(args[0]), ui.Clean(args[1])).WithHint("filch workflow run --resume=JOB ./FILE"))
+	default:
+		f.resume = args[at]
+		return args[1-at], nil
+	}
 }
 
 func (f *runFlags) run(g *cli.Global, file string) error {
-	w, err := f.load(file)
+	w, sum, err := f.load(file)
 	if err != nil {
 		return err
 	}
@@ -95,13 +127,54 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 	if err = f.place(w, file); err != nil {
 		return err
 	}
-	s, o, err := f.submission(w)
+	marks, err := f.marks(w)
+	if err != nil {
+		return err
+	}
+	extra := &launcher.OrderExtra{}
+	if file != "-" {
+		if extra.File, err = filepath.Abs(file); err != nil {
+			return err
+		}
+		extra.Sum = sum
+	}
+	c, err := g.Dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tasks, job := allTasks(w), WorkflowJob{Name: f.name, Folder: f.folder}
+	var r *resumption
+	if f.resume != "" {
+		if r, err = f.resumption(c, w, marks, extra.File); err != nil {
+			return err
+		}
+		tasks = r.chosen()
+		job.Done, job.Resumes = len(w.Tasks)-len(tasks), r.newest.id
+		if r.tell(tasks); len(tasks) == 0 {
+			return r.nothing(job)
+		}
+	}
+	s, o, err := f.submission(w, tasks, marks, r)
 	if err != nil {
 		return ui.Misused(err)
 	}
-	if err = f.origin(g, w, s, o); err != nil {
+	if err = f.origin(c, w, s, o, extra, r); err != nil {
 		return err
 	}
+	return f.submit(g, s, job, func(id filch.JobID, ended error) error {
+		if f.inPlace {
+			return nil
+		}
+		if r != nil {
+			return r.collect(id, ended)
+		}
+		return collectWorkflow(c, w, id, f.folder, f.all, ended != nil)
+	}, file)
+}
+
+// submit submits a job and, unless detached, waits for the end and brings the results.
+func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bring func(id filch.JobID, ended error) error, file string) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err
@@ -114,18 +187,42 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 		return err
 	}
 	defer t.Close()
-	err = f.submitted(t.Job, WorkflowJob{t.Job, s.Name, len(w.Tasks), f.folder})
+	job.ID, job.Tasks = t.Job, int(s.Total)
+	err = f.submitted(t.Job, job)
 	if err != nil || f.detach || !f.wait {
 		return err
 	}
 	ended := followTasks(t, f.progress)
-	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran || f.inPlace {
+	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
 		return ended
 	}
-	if err := collectWorkflow(g, w, t.Job, f.folder, f.all, ended != nil); err != nil {
+	if err := bring(t.Job, ended); err != nil {
 		return err
 	}
+	if ended != nil {
+		f.hintRest(t.Job, file)
+	}
 	return ended
+}
+
+// hintRest tells how to go on after tasks that did not end well.
+func (f *runFlags) hintRest(job filch.JobID, file string) {
+	kept := "; until then the nodes keep the files of the job"
+	if f.inPlace {
+		kept = ""
+	}
+	ui.Hint(fmt.Sprintf("filch retry %d runs the rest%s", job, kept))
+	if file != "-" {
+		ui.Hint(fmt.Sprintf("after a change of the file: filch workflow run --resume=%d %s", job, ui.Clean(file)))
+	}
+}
+
+func allTasks(w *workflow.Graph) []int32 {
+	tasks := make([]int32, len(w.Tasks))
+	for i := range tasks {
+		tasks[i] = int32(i)
+	}
+	return tasks
 }
 
 // place finds the workflow's folder, and makes the folder of a replay.
@@ -163,8 +260,9 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 	return err
 }
 
-// submission is the job without the body, and the order that the body will hold.
-func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.TaskOrder, error) {
+// submission is the job of some tasks without the body, and the order that the body will
+// hold. R is nil unless the job continues an earlier job.
+func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow.Mark, r *resumption) (*mtc.Submission, *launcher.TaskOrder, error) {
 	around, err := cli.Environment()
 	if err != nil {
 		return nil, nil, err
@@ -185,8 +283,14 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.Tas
 	}
 	s.Spec.Retries = 1 // for a task whose inputs could not be brought
 	once := 0
-	for i := range w.Tasks {
-		n, err := f.node(w, int32(i), &s.Spec)
+	for _, i := range tasks {
+		n, item, err := f.node(w, i, &s.Spec)
+		if err == nil && r != nil {
+			r.place(i, &n, &item)
+		}
+		if err == nil {
+			n, err = graphNode(n, item, marks[i])
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -195,8 +299,8 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.Tas
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	if once > 0 && once < len(w.Tasks) {
-		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks have once: true: either all tasks or none", once, len(w.Tasks)).
+	if once > 0 && once < len(tasks) {
+		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks have once: true: either all tasks or none", once, len(tasks)).
 			WithHint("write once: true under defaults")
 	}
 	if s.Total = int32(len(s.Nodes)); s.Total == 0 {
@@ -207,19 +311,19 @@ func (f *runFlags) submission(w *workflow.Graph) (*mtc.Submission, *launcher.Tas
 }
 
 // node is a task of the workflow; every task gets the largest need of any task.
-func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (record.GraphNode, error) {
+func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.GraphNode, item launcher.TaskItem, err error) {
 	t := &w.Tasks[i]
-	n := record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i)}
+	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i)}
 	need := &t.Need
 	sp.Each.Slots, sp.Each.MemBytes = max(sp.Each.Slots, need.CPUs), max(sp.Each.MemBytes, need.MemBytes)
 	if need.GPUs != "" {
 		count, err := spec.Positive(need.GPUs)
 		if err != nil {
-			return n, filch.Errorf(filch.Invalid, "task %q: gpus: %s", t.Name, err.Error())
+			return n, item, filch.Errorf(filch.Invalid, "task %q: gpus: %s", t.Name, err.Error())
 		}
 		sp.Each.GPUs = max(sp.Each.GPUs, count)
 	}
-	item := launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit}
+	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit}
 	if t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
 		item.Streams = &launcher.Streams{Stdin: t.Run.Stdin, Stdout: t.Run.Stdout, Stderr: t.Run.Stderr}
 	}
@@ -243,22 +347,20 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (record.Gra
 		}
 	}
 	sp.Limits = sp.Limits || item.Limit > 0
-	return graphNode(n, item)
+	return n, item, nil
 }
 
 // origin completes the order with the node that has the folder, and the job with the
 // order.
-func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission, o *launcher.TaskOrder) error {
-	c, err := g.Dial()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (f *runFlags) origin(c *client.Client, w *workflow.Graph, s *mtc.Submission, o *launcher.TaskOrder, extra *launcher.OrderExtra, r *resumption) (err error) {
 	var nodes []wire.NodeInfo
 	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes); err != nil {
 		return err
 	}
 	o.Graph = &launcher.TaskGraph{Folder: f.folder, InPlace: f.inPlace}
+	if r != nil {
+		o.Graph.Earlier = r.earlier()
+	}
 	most := int32(0)
 	for i := range nodes {
 		if most = max(most, nodes[i].Slots); nodes[i].Local {
@@ -269,111 +371,6 @@ func (f *runFlags) origin(g *cli.Global, w *workflow.Graph, s *mtc.Submission, o
 		// A replay sleeps, and the file's cores are from another machine.
 		s.Spec.Each.Slots = min(s.Spec.Each.Slots, most)
 	}
-	s.Spec.Body, err = body(o)
+	s.Spec.Body, err = wire.EncodeOrder(o, extra)
 	return err
-}
-
-func workflowCollectCommand(g *cli.Global) *cobra.Command {
-	all, folder := false, ""
-	c := &cobra.Command{
-		Use:   "collect JOB FILE",
-		Short: "copy the files of a detached workflow to its folder",
-		Long: `Copies the files that no task of a workflow reads from the nodes to the workflow's
-folder. When the job has ended, all nodes then remove the files of the job. FILE is
-the workflow of the job.`,
-		Example: "  filch workflow collect 12 mosaic.yaml",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			var j launcher.JobInfo
-			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, args[0]); err != nil {
-				return err
-			}
-			w, err := scales{1, 1}.load(args[1])
-			if err != nil {
-				return err
-			}
-			if j.Kind != "workflow" || int(j.Tasks.Total) != len(w.Tasks) {
-				return filch.Errorf(filch.Invalid, "job %d is not a run of the workflow %s", j.ID, ui.Clean(args[1]))
-			}
-			if j.Code == nil {
-				return filch.Errorf(filch.Busy, "job %d has not ended", j.ID).WithHint("filch wait %d", j.ID)
-			}
-			f := runFlags{folder: folder}
-			if f.folder == "" {
-				f.folder = filepath.Dir(args[1])
-			}
-			if f.folder, err = filepath.Abs(f.folder); err != nil {
-				return err
-			}
-			return collectWorkflow(g, w, j.ID, f.folder, all, false)
-		},
-	}
-	c.Flags().BoolVar(&all, "all", false, "bring all files, also files that a task reads")
-	c.Flags().StringVarP(&folder, "folder", "D", "", "copy the files to `FOLDER` (default: the folder of FILE)")
-	return c
-}
-
-// collectWorkflow brings the files of an ended job. The nodes forget the other
-// files unless a file could not be brought, or keep is set.
-func collectWorkflow(g *cli.Global, w *workflow.Graph, job filch.JobID, folder string, all, keep bool) error {
-	c, err := g.Dial()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	start, _ := w.Readers()
-	var files []wire.CollectFile
-	for i := range w.Files {
-		if f := &w.Files[i]; f.Writer >= 0 && (all || start[i] == start[i+1]) {
-			files = append(files, wire.CollectFile{Task: f.Writer, Path: f.Path})
-		}
-	}
-	if err := bring(c, job, folder, files); err != nil {
-		return err
-	}
-	if keep {
-		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
-		return nil
-	}
-	return cli.Ask(c, cli.QueryWait, nil, wire.VerbUnstage, job.String())
-}
-
-// bring brings files that tasks of a job wrote. Tasks that did not end well have
-// no files.
-func bring(c *client.Client, job filch.JobID, folder string, files []wire.CollectFile) error {
-	var lost []string
-	for len(files) > 0 {
-		n := min(len(files), collectFiles)
-		list, err := json.Marshal(files[:n])
-		if err != nil {
-			return err
-		}
-		var info wire.CollectInfo
-		if err := cli.Ask(c, collectWait, &info, wire.VerbCollect, job.String(), folder, string(list)); err != nil {
-			return err
-		}
-		for _, m := range info.Missing {
-			if strings.HasPrefix(m, "cannot get ") {
-				lost = append(lost, m)
-			}
-		}
-		files = files[n:]
-	}
-	for i, m := range lost {
-		if i == lostShown {
-			ui.Say(fmt.Sprintf("error: and %s more", ui.Plural(len(lost)-i, "file")))
-			break
-		}
-		ui.Say("error: " + ui.Clean(m))
-	}
-	if len(lost) > 0 {
-		ui.Hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; filch retry %d runs again the tasks whose files are lost with a node", job, job))
-		return ui.Exit(1)
-	}
-	return nil
 }

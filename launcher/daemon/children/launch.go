@@ -38,16 +38,12 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if rs.orders[s.Job] == nil {
-		var o launcher.TaskOrder
-		body := l.Start.Spec.Body
-		if len(body) == 0 || body[0] != launcher.BodyOrder {
-			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes of a kind that %s does not know", s.Job, len(body), rs.in.Self)
-		}
-		if err := wire.Unmarshal(body[1:], &o); err != nil {
-			return s, nil, err
+		o, _, err := wire.DecodeOrder(l.Start.Spec.Body)
+		if err != nil {
+			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes that %s cannot read: %s", s.Job, len(l.Start.Spec.Body), rs.in.Self, err.Error())
 		}
 		o.Ident = filch.Ident{Instance: rs.keepers.cfg.Instance, Job: s.Job, Attempt: 1}
-		rs.order(&o)
+		rs.order(o)
 	}
 	o := rs.orders[s.Job].TaskOrder
 	p := l.Start.Payload
@@ -58,7 +54,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		}
 		p = node.Body
 	}
-	p = launcher.Untimed(p)
+	_, p = launcher.TaskMark(launcher.Untimed(p))
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		s.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}

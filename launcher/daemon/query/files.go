@@ -31,3 +31,15 @@ func (sv *Server) aboutFiles(q wire.Query, arg func(int) string, local bool) (an
 	}
 	return sv.daemon.Files.Collect(job, arg(1), files, func(index int32) (*launcher.Task, error) { return sv.findTask(job, index) })
 }
+
+// staged returns the sizes of files of workflows on a node.
+func (sv *Server) staged(q wire.Query, arg func(int) string, local bool) (any, error) {
+	if node := filch.NodeName(arg(0)); node != sv.in.Self {
+		return sv.Forward(node, local, q)
+	}
+	var files []wire.StagedFile
+	if err := json.Unmarshal([]byte(arg(1)), &files); err != nil || len(files) > wire.StagedMax {
+		return nil, filch.Errorf(filch.Invalid, "%s takes a node and at most %d files", q.Verb, wire.StagedMax)
+	}
+	return sv.daemon.Files.Sizes(files), nil
+}

@@ -151,6 +151,8 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.aboutTask(q, arg, local)
 	case wire.VerbCollect, wire.VerbUnstage:
 		return sv.aboutFiles(q, arg, local)
+	case wire.VerbStaged:
+		return sv.staged(q, arg, local)
 	case wire.VerbExplain:
 		return sv.explain(q, arg, local)
 	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:

@@ -100,14 +100,13 @@ func (sv *Server) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any
 // of nodes, so a workflow usually begins again from its first task; moveWorkflow
 // reports whether, and how many ended tasks run again.
 func (sv *Server) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
-	var o launcher.TaskOrder
-	body := r.Spec.Body
-	if len(body) == 0 || body[0] != launcher.BodyOrder || wire.Unmarshal(body[1:], &o) != nil || o.Graph == nil {
+	o, extra, err := wire.DecodeOrder(r.Spec.Body)
+	if err != nil || o.Graph == nil {
 		return 0, false
 	}
 	o.Graph.Origin = sv.in.Self
-	if b, err := wire.Marshal(&o); err == nil {
-		r.Spec.Body = append([]byte{launcher.BodyOrder}, b...)
+	if b, err := wire.EncodeOrder(o, extra); err == nil {
+		r.Spec.Body = b
 	}
 	if o.Graph.InPlace {
 		return 0, false
