@@ -62,6 +62,12 @@ func TestARunningTaskIsKnownByItsNode(t *testing.T) {
 	const wall = int64(time.Hour)
 	id := w.bag("n1", 1, 6, func(s *mtc.Submission) { s.Spec.Limit = 100 * sec })
 	w.run(3 * sec)
+	for _, name := range w.names {
+		led := w.nodes[name].node.Led(wall)
+		if leads := name == "n1"; leads != (len(led) == 1 && led[0].ID == id && led[0].Tasks.Total == 6 && led[0].Code == nil) {
+			t.Errorf("%s leads %+v; n1 leads the bag", name, led)
+		}
+	}
 	running := 0
 	for index := range int32(6) {
 		for _, name := range w.names {

@@ -227,7 +227,8 @@ func (sv *Server) ps(local bool) (any, error) {
 	jobs := []launcher.JobInfo{}
 	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
-		jobs = append(jobs, t.Node.HomedTasks(time.Now().UnixNano())...)
+		wall := time.Now().UnixNano()
+		jobs = append(append(jobs, t.Node.HomedTasks(wall)...), t.Node.Led(wall)...)
 	}); err != nil {
 		return nil, err
 	}

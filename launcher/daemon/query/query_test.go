@@ -35,10 +35,16 @@ func TestJoinedPrefersWhoKnowsBest(t *testing.T) {
 		}
 		return j
 	}
+	bag := func(waiting int32, origin filch.NodeName) launcher.JobInfo {
+		j := job(0, false, true, origin)
+		j.Kind, j.Tasks.Waiting = "bag", waiting
+		return j
+	}
 	for _, c := range []struct {
 		name string
 		a, b launcher.JobInfo
 	}{
+		{"later-record", bag(3, "best"), bag(5, "x")},
 		{"higher-hop", job(1, false, true, "best"), job(0, true, false, "x")},
 		{"ended", job(0, true, true, "best"), job(0, false, false, "x")},
 		{"live-owner", job(0, false, false, "best"), job(0, false, true, "x")},

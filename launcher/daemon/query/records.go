@@ -225,7 +225,8 @@ func (sv *Server) awaitChange(job filch.JobID, v dht.Version, deadline time.Time
 }
 
 // mergeJobs merges the jobs reported by owners and by records into one list: the higher
-// hop wins, then an entry with an end, then, for a live job, the entry of the owner.
+// hop wins, then an entry with an end, then, for a live job, the entry of the owner; of
+// tasks, the entry with more ends.
 func mergeJobs(all []launcher.JobInfo) []launcher.JobInfo {
 	better := func(a, b *launcher.JobInfo) bool {
 		switch over := a.Code != nil; {
@@ -233,6 +234,8 @@ func mergeJobs(all []launcher.JobInfo) []launcher.JobInfo {
 			return a.Hop > b.Hop
 		case over != (b.Code != nil):
 			return over
+		case isLiveTasks(*a) && a.Tasks.Waiting != b.Tasks.Waiting: // the later state of the record
+			return a.Tasks.Waiting < b.Tasks.Waiting
 		default: // the record of an ended job is complete
 			return a.Recorded != b.Recorded && a.Recorded == over
 		}

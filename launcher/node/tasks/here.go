@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
 )
 
@@ -45,6 +46,18 @@ func (w *Tasks) Live() (all []launcher.Live) {
 	for id := range w.core.Live() {
 		if h := w.TasksHere(id); h.Ready+h.Running > 0 {
 			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running})
+		}
+	}
+	return all
+}
+
+// Led lists the live jobs of tasks that this node leads, by id, from their records as last
+// seen. wall is the time of day. The home of a record may be silent while the leader of
+// the job answers.
+func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
+	for id := range w.core.Live() {
+		if j, ok := w.core.Job(id); ok && j.Leads && j.Record != nil && !j.Record.Finished() {
+			all = append(all, records.TaskJobInfo(id, j.Record, wall))
 		}
 	}
 	return all
