@@ -128,7 +128,6 @@ var idleExports = map[string]string{
 	"mtc/workflow.LineMax":               ownOnly,
 	"mtc/workflow.ListMax":               ownOnly,
 	"mtc/workflow.NewTemplate":           ownOnly,
-	"mtc/workflow.Quote":                 ownOnly,
 	"mtc/workflow.RangesMax":             ownOnly,
 	"mtc/workflow.SourcesMax":            ownOnly,
 	"mtc/workflow.TrapBelowZero":         ownOnly,

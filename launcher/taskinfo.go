@@ -1,10 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Task is a task of a job, as described by the job's records.
@@ -36,6 +39,54 @@ type Task struct {
 // Ended is the end of the task, to the microsecond, by the clock of its node.
 func (t *Task) Ended() time.Time {
 	return time.UnixMicro(t.Began + int64(math.Round(t.Took*1e6)))
+}
+
+// Fill copies the end of a task, or the state before its end, from the task's record.
+func (t *Task) Fill(e *record.Task) {
+	t.State, t.Attempts, t.Maybe, t.Node = e.State.String(), e.Attempt, e.Maybe, e.By.Node
+	switch {
+	case (e.State == filch.Skipped || e.State == filch.Cancelled) && e.Began == 0: // before the start counted by Attempt
+		t.Attempts, t.Node = max(e.Attempt-1, 0), ""
+	case e.State.Final():
+		code := e.Code
+		t.Code = &code
+	}
+	t.BeganNS = e.Began * 1e3
+	t.Began, t.Took, t.Bytes, t.Cut = e.Began, float64(e.TookUS)/1e6, e.Bytes, e.Cut
+	if e.Usage != nil {
+		t.Used = UsedOf(*e.Usage)
+	}
+}
+
+// MaxRunning bounds the tasks in a [RunningTasks].
+const MaxRunning = 1 << 14
+
+// RunningTasks lists tasks of a job that run now, the longest first.
+type RunningTasks struct {
+	Tasks  []RunningTask    `json:"tasks"`
+	More   int              `json:"more,omitempty"`   // left out, to stay within MaxRunning
+	Silent []filch.NodeName `json:"silent,omitempty"` // nodes without an answer
+}
+
+// RunningTask is a running task.
+type RunningTask struct {
+	Index   int32          `json:"task"`
+	Node    filch.NodeName `json:"node"`
+	Attempt filch.Attempt  `json:"attempt"`
+	Maybe   bool           `json:"maybe_one_more,omitempty"` // as in [Task]
+	Took    float64        `json:"elapsed"`                  // seconds so far
+	Serial  uint64         `json:"-"`                        // of the attempt, on its node
+}
+
+// Add adds tasks, and keeps the longest.
+func (r *RunningTasks) Add(v *RunningTasks) {
+	r.Tasks, r.More = append(r.Tasks, v.Tasks...), r.More+v.More
+	slices.SortFunc(r.Tasks, func(a, b RunningTask) int {
+		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Node, b.Node))
+	})
+	if extra := len(r.Tasks) - MaxRunning; extra > 0 {
+		r.Tasks, r.More = r.Tasks[:MaxRunning], r.More+extra
+	}
 }
 
 // TasksHere describes this node's tasks of a job.

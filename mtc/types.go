@@ -38,11 +38,11 @@ type End struct {
 	Run   uint64
 	State filch.State // OK, Failed or Killed
 	Code  int32
-	Bytes int64 // of the task's output, for the placement of its dependents
-	Cut   bool  // some of the task's output found no space on the disk of its node
-	Final bool  // do not start the task again, even if the spec allows retries
-	Gone  bool  // the end is unknown: the process that ran the task has crashed
-	Usage filch.Usage
+	Bytes int64        // of the task's output, for the placement of its dependents
+	Cut   bool         // some of the task's output found no space on the disk of its node
+	Final bool         // do not start the task again, even if the spec allows retries
+	Gone  bool         // the end is unknown: the process that ran the task has crashed
+	Usage *filch.Usage // nil: not known
 }
 
 // Start asks the caller to start a task.

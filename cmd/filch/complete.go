@@ -36,6 +36,7 @@ func anyJob(launcher.JobInfo) bool        { return true }
 func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
 func detachedJob(j launcher.JobInfo) bool { return j.Detached }
 func openJob(j launcher.JobInfo) bool     { return j.Open }
+func bagJob(j launcher.JobInfo) bool      { return cli.IsTasks(&j) }
 func failedBag(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code != nil && *j.Code != 0 }
 
 // completeNodes offers the nodes of the instance.
@@ -64,7 +65,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
-		"close": completeJobs(g, openJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
+		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
 		"down":   completeNodes(g),
 		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds"}, cobra.ShellCompDirectiveNoFileComp),
 	} {

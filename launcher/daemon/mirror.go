@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -190,6 +191,11 @@ func (m *mirroring) onSlow() {
 		m.hung = true
 		m.d.in.Watch.Log().Warn("the file system of the queue's mirror does not answer", "took", m.writer.Busy(), "queue", string(m.queue), "waiting", len(m.held))
 	}
+}
+
+// Held reports whether a task waits for the mirror.
+func (m *mirroring) Held(serial uint64) bool {
+	return slices.ContainsFunc(m.held, func(h heldTask) bool { return h.launch.Serial == serial })
 }
 
 // Trouble returns the reason why the mirror is behind, "" when the mirror is not.

@@ -30,6 +30,8 @@ const (
 	VerbTaskNow = "tasknow" // JOB INDEX -> launcher.TaskNow, of one node alone
 	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of one node alone
 	VerbLive    = "live"    // -> []launcher.Live, of one node alone
+	VerbRunning = "running" // JOB [OnlyHere] -> launcher.RunningTasks, of all nodes or of one node alone
+	VerbLast    = "last"    // NODE JOB TASK,TASK,... -> []LastLine of NODE, at most MaxLast tasks
 	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
@@ -262,6 +264,15 @@ type LogPiece struct {
 	Stream  uint8      `json:"stream"`
 	Partial bool       `json:"partial,omitempty"`
 	Data    []byte     `json:"data"`
+}
+
+// MaxLast bounds the tasks of a query for last lines.
+const MaxLast = 8192
+
+// LastLine is the last line that a task printed on standard error.
+type LastLine struct {
+	Task int32  `json:"task"`
+	Text string `json:"text"` // at most 512 bytes
 }
 
 // PrintedChunk is a part of the stored output of a job's tasks on one node.

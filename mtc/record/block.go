@@ -2,8 +2,6 @@ package record
 
 import (
 	"slices"
-
-	"github.com/filch-hpc/filch"
 )
 
 // Block is a block's record.
@@ -33,8 +31,8 @@ func (b *Block) At(off uint8) *Task {
 func (b *Block) Tally() (t Tally) {
 	for i := range b.Tasks {
 		t.add(b.Tasks[i].State, 1)
-		if b.Tasks[i].Usage != (filch.Usage{}) {
-			t.Usage = t.Usage.Plus(b.Tasks[i].Usage)
+		if u := b.Tasks[i].Usage; u != nil {
+			t.Usage = t.Usage.Plus(*u)
 		}
 	}
 	return t
@@ -156,7 +154,7 @@ const (
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != (filch.Usage{}),
+		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil,
 	} {
 		if is {
 			flags |= 1 << k
@@ -201,7 +199,7 @@ func (t *Task) fields(c *Codec) {
 		Number(c, &t.Take)
 	}
 	if flags&taskUsage != 0 {
-		c.usage(&t.Usage)
+		c.someUsage(&t.Usage)
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
@@ -299,13 +297,13 @@ func (p *BlockOp) more(c *Codec) {
 	if p.Cut {
 		flags |= endCut
 	}
-	if p.Usage != (filch.Usage{}) {
+	if p.Usage != nil {
 		flags |= endUsage
 	}
 	U8(c, &flags)
 	c.Require(flags <= endAll)
 	if p.Cut = flags&endCut != 0; flags&endUsage != 0 {
-		c.usage(&p.Usage)
+		c.someUsage(&p.Usage)
 	}
 }
 

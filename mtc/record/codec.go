@@ -79,6 +79,14 @@ func (c *Codec) usage(u *filch.Usage) {
 	u.PeakBytes, u.AtMost = int64(peak>>1)<<10, peak&1 != 0
 }
 
+// someUsage is a usage that is there.
+func (c *Codec) someUsage(u **filch.Usage) {
+	if !c.Encodes {
+		*u = new(filch.Usage)
+	}
+	c.usage(*u)
+}
+
 func (c *Codec) micros(d *time.Duration) {
 	*d = time.Duration(c.UpTo(uint64(*d/time.Microsecond), maxMicros)) * time.Microsecond
 }

@@ -38,9 +38,9 @@ func TestLayoutsStay(t *testing.T) {
 	}}
 	used := filch.Usage{User: 3 * time.Second, System: 400 * time.Microsecond, PeakBytes: 5 << 20, AtMost: true}
 	usedTally := Tally{OK: 300, Cancelled: 6, Usage: used}
-	usedJob, usedBlock := *job, &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Usage: used}}}
+	usedJob, usedBlock := *job, &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Usage: &used}}}
 	usedJob.Zones = []ZoneTally{{0, usedTally}}
-	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: used}}}
+	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: &used}}}
 	zone := &Zone{
 		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
 		Blocks: []BlockTally{{256, tally}, {300, Tally{Lost: 7}}},

@@ -91,9 +91,12 @@ func (t Tally) BadText() string {
 
 // Plus is the sum of both tallies.
 func (t Tally) Plus(u Tally) Tally {
+	if u.Usage != (filch.Usage{}) {
+		t.Usage = t.Usage.Plus(u.Usage)
+	}
 	return Tally{
 		t.OK + u.OK, t.Failed + u.Failed, t.Killed + u.Killed, t.Lost + u.Lost,
-		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled, t.Usage.Plus(u.Usage),
+		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled, t.Usage,
 	}
 }
 

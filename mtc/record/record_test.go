@@ -65,7 +65,7 @@ func TestUsageGoesWithTheFirstEnd(t *testing.T) {
 		return filch.Usage{User: time.Duration(sec) * time.Second, PeakBytes: mib << 20}
 	}
 	with := func(p BlockOp, u filch.Usage) BlockOp {
-		p.Usage = u
+		p.Usage = &u
 		return p
 	}
 	v, _ := block(t, nil, with(endOp(9, filch.OK, 1, a1), used(5, 7)), with(endOp(9, filch.OK, 2, b1), used(99, 99)),
@@ -74,7 +74,7 @@ func TestUsageGoesWithTheFirstEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Find(9).Usage; got != used(5, 7) {
+	if got := b.Find(9).Usage; got == nil || *got != used(5, 7) {
 		t.Errorf("task 9 used %+v, want %+v", got, used(5, 7))
 	}
 	tally := b.Tally()

@@ -16,11 +16,11 @@ type Task struct {
 	Extra   uint8         // ends that came after the first
 	Began   int64         // unix microseconds, by the clock of the node in By
 	TookUS  int64
-	Bytes   int64       // of the task's output
-	Cut     bool        // some of the task's output found no space
-	Usage   filch.Usage // of the attempt that ended
-	By      Owner       // the node that ran it
-	Take    Take        // the take by Owner, until the next operation on the task
+	Bytes   int64        // of the task's output
+	Cut     bool         // some of the task's output found no space
+	Usage   *filch.Usage // of the attempt that ended; nil not known: most blocks have none
+	By      Owner        // the node that ran it
+	Take    Take         // the take by Owner, until the next operation on the task
 }
 
 // Take is the number of an operation by which a node takes the tasks of a dead owner;

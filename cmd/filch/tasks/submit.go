@@ -31,6 +31,7 @@ type submitFlags struct {
 	orderFlags
 	showFlags
 	open bool   // more tasks are added later
+	log  string // the job log
 	to   string // the open job to add the tasks to
 }
 
@@ -74,7 +75,7 @@ is recorded once. The job goes on when the node where it was submitted dies.
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to"); err != nil {
+			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to", "joblog"); err != nil {
 				return err
 			}
 			if f.to != "" {
@@ -115,13 +116,24 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
+	p.StringVar(&f.log, "joblog", "", "with --wait: write GNU parallel's job log to `FILE`, a line for each task that has ended; +FILE keeps the lines in FILE")
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 }
 
 func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	s, lines, err := f.submission(args)
+	if err == nil && f.log != "" && !f.follows() {
+		err = filch.Errorf(filch.Invalid, "--joblog needs --wait: tasks get their lines as they end").
+			WithHint("filch tasks JOB --joblog prints the log later")
+	}
 	if err != nil {
 		return ui.Misused(err)
+	}
+	var log *joblog
+	if f.log != "" {
+		if log, err = openJoblog(f.log); err != nil {
+			return ui.Misused(err)
+		}
 	}
 	c, err := g.Dial()
 	if err != nil {
@@ -142,7 +154,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil || !f.follows() {
 		return err
 	}
-	return followTasks(t, f.progress)
+	return log.around(t, func() error { return followTasks(t, f.progress) })
 }
 
 // source yields the payloads of tasks in order; io.EOF ends the sequence.

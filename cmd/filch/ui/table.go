@@ -13,10 +13,11 @@ import (
 // Table is the output of the list commands: columns wide enough for their cells,
 // two blanks apart. Cells are made safe for the terminal.
 type Table struct {
-	Head  []string
-	Right map[int]bool // columns of numbers
-	rows  [][]string
-	red   map[int]bool // rows that stand out on a terminal
+	Head   []string
+	Right  map[int]bool // columns of numbers
+	rows   [][]string
+	red    map[int]bool // rows that stand out on a terminal
+	widths []int        // of the pages before
 }
 
 // Alert makes the last row stand out on a terminal: something ended badly.
@@ -34,17 +35,31 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-func (t *Table) String() string { return t.render(false) }
+func (t *Table) String() string {
+	t.widths = nil
+	return t.Page()
+}
+
+// Page writes the rows since the page before, the first page below the head. A column is
+// at least as wide as on the pages before.
+func (t *Table) Page() string { return t.render(false) }
 
 func (t *Table) render(color bool) string {
-	widths := make([]int, len(t.Head))
-	for _, row := range append([][]string{t.Head}, t.rows...) {
+	rows, head := t.rows, 0
+	if t.rows = nil; t.widths == nil {
+		t.widths = make([]int, len(t.Head))
+		rows, head = append([][]string{t.Head}, rows...), 1
+	}
+	red := t.red
+	t.red = nil
+	widths := t.widths
+	for _, row := range rows {
 		for i, c := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}
 	var b strings.Builder
-	for k, row := range append([][]string{t.Head}, t.rows...) {
+	for k, row := range rows {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
@@ -56,7 +71,7 @@ func (t *Table) render(color bool) string {
 			line.WriteString("  ")
 		}
 		text := strings.TrimRight(line.String(), " ")
-		if color && t.red[k-1] {
+		if color && red[k-head] {
 			text = "\x1b[31m" + text + "\x1b[0m"
 		}
 		b.WriteString(text + "\n")

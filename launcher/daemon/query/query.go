@@ -83,10 +83,12 @@ type Cuts interface {
 	Count() int
 }
 
-// Mirror is the mirror of the queue; Holds and Trouble on the loop.
+// Mirror is the mirror of the queue; all but Queue on the loop.
 type Mirror interface {
 	Queue() mirror.Queue
 	Holds(job filch.JobID, only int64) int64
+	// Held reports whether a task waits for the mirror, and does not run yet.
+	Held(serial uint64) bool
 	Trouble() string
 }
 
@@ -147,7 +149,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.logPart(arg)
 	case wire.VerbLive:
 		return sv.live()
-	case wire.VerbTask, wire.VerbTaskNow, wire.VerbTasks, wire.VerbPrinted:
+	case wire.VerbTask, wire.VerbTaskNow, wire.VerbTasks, wire.VerbPrinted, wire.VerbLast, wire.VerbRunning:
 		return sv.aboutTask(q, arg, local)
 	case wire.VerbCollect, wire.VerbUnstage:
 		return sv.aboutFiles(q, arg, local)

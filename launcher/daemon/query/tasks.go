@@ -2,7 +2,10 @@ package query
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -49,10 +52,15 @@ func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any
 		return sv.taskNow(arg)
 	case wire.VerbPrinted:
 		return sv.printed(q, arg, local)
+	case wire.VerbLast:
+		return sv.lastLines(q, arg, local)
 	}
 	job, err := sv.parseJob(arg(0))
 	if err != nil {
 		return nil, err
+	}
+	if q.Verb == wire.VerbRunning {
+		return sv.running(job, local && arg(1) != wire.OnlyHere)
 	}
 	return sv.tasksHere(job)
 }
@@ -68,6 +76,53 @@ func (sv *Server) tasksHere(job filch.JobID) (here launcher.TasksHere, err error
 		}
 	})
 	return here, err
+}
+
+// running lists the running tasks of a job, on all nodes or on this node.
+func (sv *Server) running(job filch.JobID, everywhere bool) (list launcher.RunningTasks, err error) {
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		list = t.Node.RunningTasks(t.Now, job)
+		list.Tasks = slices.DeleteFunc(list.Tasks, func(r launcher.RunningTask) bool { return sv.daemon.Mirror.Held(r.Serial) })
+	})
+	if err != nil || !everywhere {
+		return list, err
+	}
+	peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbRunning, Args: []string{job.String()}}, func(m peers.Member, v launcher.RunningTasks, err error) {
+		if err != nil {
+			list.Silent = append(list.Silent, m.Name)
+			return
+		}
+		list.Add(&v)
+	})
+	return list, nil
+}
+
+// lastLines reads the last lines that tasks printed on standard error on a node.
+func (sv *Server) lastLines(q wire.Query, arg func(int) string, local bool) (any, error) {
+	if node := filch.NodeName(arg(0)); node != sv.in.Self {
+		return sv.Forward(node, local, q)
+	}
+	job, err := sv.parseJob(arg(1))
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[int32]bool{}
+	for word := range strings.SplitSeq(arg(2), ",") {
+		n, err := strconv.ParseInt(word, 10, 32)
+		if err != nil || len(wanted) >= wire.MaxLast {
+			return nil, filch.Errorf(filch.Invalid, "%q is no list of at most %d tasks", clipText(arg(2)), wire.MaxLast)
+		}
+		wanted[int32(n)] = true
+	}
+	lines, err := output.LastLines(proc.Place{Dir: sv.daemon.Dir.Path()}.OutputDir(job), func(task int32) bool { return wanted[task] })
+	if err != nil {
+		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, sv.in.Self, err.Error())
+	}
+	list := []wire.LastLine{}
+	for _, task := range slices.Sorted(maps.Keys(lines)) {
+		list = append(list, wire.LastLine{Task: task, Text: lines[task]})
+	}
+	return list, nil
 }
 
 // aboutTasks answers a query about a job of tasks, whichever node leads the job.

@@ -127,17 +127,7 @@ func fillTask(t *launcher.Task, b *record.Block, off uint8) bool {
 	if e == nil {
 		return false
 	}
-	t.State, t.Attempts, t.Maybe, t.Node = e.State.String(), e.Attempt, e.Maybe, e.By.Node
-	switch {
-	case (e.State == filch.Skipped || e.State == filch.Cancelled) && e.Began == 0: // before the start counted by Attempt
-		t.Attempts, t.Node = max(e.Attempt-1, 0), ""
-	case e.State.Final():
-		code := e.Code
-		t.Code = &code
-	}
-	t.BeganNS = e.Began * 1e3
-	t.Began, t.Took, t.Bytes = e.Began, float64(e.TookUS)/1e6, e.Bytes
-	t.Cut, t.Used = e.Cut, launcher.UsedOf(e.Usage)
+	t.Fill(e)
 	return true
 }
 

@@ -111,3 +111,17 @@ func limitOf(s *mtc.Start) time.Duration {
 	}
 	return s.Spec.Limit
 }
+
+// RunningTasks lists the tasks of a job that run on this node.
+func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.RunningTasks) {
+	var all launcher.RunningTasks
+	for serial, r := range w.runs { // in any order: Add sorts
+		if r.job == id && r.over == nil {
+			all.Tasks = append(all.Tasks, launcher.RunningTask{
+				Index: r.Index, Node: w.Cfg.Name, Attempt: r.attempt, Maybe: r.maybe, Took: (now - r.began).Seconds(), Serial: serial,
+			})
+		}
+	}
+	list.Add(&all)
+	return list
+}

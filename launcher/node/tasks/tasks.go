@@ -83,6 +83,7 @@ type Running struct {
 	over  *taskOver // the task has ended, and its steps are being ended
 
 	attempt filch.Attempt
+	maybe   bool // an earlier start may not have been recorded
 	began   time.Duration
 	limit   time.Duration // from began; 0 none, or unknown
 }
@@ -236,7 +237,10 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 	t := w.Turn(now, out)
 	for i := range ends {
 		e := &ends[i]
-		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Final: e.Final, Usage: e.Usage}
+		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Final: e.Final}
+		if u := e.Usage; u != (filch.Usage{}) {
+			end.Usage = &u
+		}
 		switch e.Kind {
 		case launcher.CauseNone:
 		case launcher.CauseSignal, launcher.CauseOOM:
@@ -350,7 +354,8 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	}
 	w.serial++
 	w.runs[w.serial] = &Running{
-		run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index, attempt: s.Attempt, began: t.Now, limit: limitOf(s),
+		run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index,
+		attempt: s.Attempt, maybe: int32(s.Attempt) < s.Nth, began: t.Now, limit: limitOf(s),
 	}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body

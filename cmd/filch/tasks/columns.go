@@ -1,0 +1,169 @@
+package tasks
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+)
+
+// column is a column of filch tasks.
+type column struct {
+	name  string
+	help  string
+	right bool
+	cell  func(*taskRow) string   // in a table; "" is written as -
+	plain func(*taskRow) string   // in --tsv, if not as in a table
+	less  func(a, b *taskRow) int // order of --sort; nil: none
+}
+
+// Widths of long cells in a table.
+const (
+	commandWidth = 48
+	stderrWidth  = 60
+)
+
+var columns = []column{
+	{"task", "number within the job, as in JOB.TASK", true, func(t *taskRow) string { return itoa(t.Index) }, nil, func(a, b *taskRow) int { return 0 }},
+	{"number", "FILCH_TASK", true, func(t *taskRow) string { return itoa(t.Number) }, nil, func(a, b *taskRow) int { return cmp.Compare(a.Number, b.Number) }},
+	{"name", "of a task of a workflow", false, func(t *taskRow) string { return t.Name }, nil, nil},
+	{"state", "", false, func(t *taskRow) string { return t.State }, nil, func(a, b *taskRow) int { return cmp.Compare(a.State, b.State) }},
+	{"node", "of the last try", false, func(t *taskRow) string { return string(t.Node) }, nil, func(a, b *taskRow) int { return cmp.Compare(a.Node, b.Node) }},
+	{"began", "start of the last try, by the clock of the node", false, func(t *taskRow) string {
+		if t.Began == 0 {
+			return ""
+		}
+		return time.UnixMicro(t.Began).Format(time.DateTime)
+	}, func(t *taskRow) string { return decimal(float64(t.Began)/1e6, t.Began > 0) }, func(a, b *taskRow) int { return cmp.Compare(a.Began, b.Began) }},
+	{"elapsed", "time of the last try; in --tsv in seconds", true, func(t *taskRow) string {
+		if !t.ran() {
+			return ""
+		}
+		return ui.ShortTime(time.Duration(t.Took * float64(time.Second)))
+	}, func(t *taskRow) string { return decimal(t.Took, t.ran()) }, func(a, b *taskRow) int { return cmp.Compare(b.Took, a.Took) }},
+	{"tries", "number of starts", true, func(t *taskRow) string {
+		if !t.ran() && t.State != filch.Lost.String() {
+			return ""
+		}
+		return itoa(int32(t.Attempts))
+	}, nil, func(a, b *taskRow) int { return cmp.Compare(b.Attempts, a.Attempts) }},
+	{"code", "exit code", true, func(t *taskRow) string {
+		if t.Code == nil {
+			return ""
+		}
+		return itoa(*t.Code)
+	}, nil, func(a, b *taskRow) int { return cmp.Compare(codeOr(b, -1), codeOr(a, -1)) }},
+	{"signal", "signal that ended the task", true, func(t *taskRow) string {
+		if t.Signal == 0 {
+			return ""
+		}
+		return itoa(t.Signal)
+	}, nil, func(a, b *taskRow) int { return cmp.Compare(b.Signal, a.Signal) }},
+	{"memory", "peak of the largest process; <9M is an upper bound; in --tsv in bytes", true, func(t *taskRow) string {
+		if t.Peak == 0 {
+			return ""
+		}
+		return ui.Peak(&t.Used)
+	}, func(t *taskRow) string {
+		if t.Peak == 0 {
+			return ""
+		}
+		return strconv.FormatInt(t.Peak, 10)
+	}, func(a, b *taskRow) int { return cmp.Compare(b.Peak, a.Peak) }},
+	{"cpu", "processor time; in --tsv in seconds", true, func(t *taskRow) string {
+		if t.Peak == 0 {
+			return ""
+		}
+		return ui.CPU(&t.Used)
+	}, func(t *taskRow) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *taskRow) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
+	{"output", "bytes of kept output", true, func(t *taskRow) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *taskRow) int { return cmp.Compare(b.Bytes, a.Bytes) }},
+	{"command", "the command, or the line", false, func(t *taskRow) string { return clip(t.Command, commandWidth) }, func(t *taskRow) string { return t.Command }, nil},
+	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *taskRow) string { return clip(t.Stderr, stderrWidth) }, func(t *taskRow) string { return t.Stderr }, nil},
+}
+
+// ran reports whether an attempt began.
+func (t *taskRow) ran() bool { return t.Began > 0 || t.State == filch.Running.String() }
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }
+
+// decimal is a number of seconds; "" if not known.
+func decimal(secs float64, known bool) string {
+	if !known {
+		return ""
+	}
+	return strconv.FormatFloat(secs, 'f', 6, 64)
+}
+
+func codeOr(t *taskRow, none int32) int32 {
+	if t.Code == nil {
+		return none
+	}
+	return *t.Code
+}
+
+// clip shortens a cell.
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// columnOf finds a column by its name.
+func columnOf(name string) *column {
+	for i := range columns {
+		if columns[i].name == name {
+			return &columns[i]
+		}
+	}
+	return nil
+}
+
+// pickColumns reads a list of columns.
+func pickColumns(text string) ([]*column, error) {
+	var picked []*column
+	for name := range strings.SplitSeq(text, ",") {
+		c := columnOf(strings.ToLower(strings.TrimSpace(name)))
+		if c == nil {
+			return nil, filch.Errorf(filch.Invalid, "-o %s: there is no column %s", text, strconv.Quote(name)).WithHint("the columns are %s, or joblog alone", columnNames(false))
+		}
+		picked = append(picked, c)
+	}
+	return picked, nil
+}
+
+// columnNames lists the columns, or only those of --sort.
+func columnNames(sorts bool) string {
+	var names []string
+	for i := range columns {
+		if !sorts || columns[i].less != nil {
+			names = append(names, columns[i].name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// columnHelp describes the columns, for the help.
+func columnHelp() string {
+	var b strings.Builder
+	for i := range columns {
+		fmt.Fprintf(&b, "\n  %-8s %s", columns[i].name, columns[i].help)
+	}
+	return b.String()
+}
+
+// usualColumns are the columns without -o: the number only if the user gave the numbers,
+// the name only in a workflow.
+func (v *view) usualColumns() (picked []*column) {
+	for _, name := range []string{"task", "number", "name", "state", "node", "elapsed", "tries", "code", "signal", "memory", "cpu", "command", "stderr"} {
+		if name == "number" && v.spec.First == 0 && v.spec.Step <= 1 && len(v.spec.Picks) == 0 || name == "name" && !v.rec.Graph {
+			continue
+		}
+		picked = append(picked, columnOf(name))
+	}
+	return picked
+}

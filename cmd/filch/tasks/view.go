@@ -1,0 +1,351 @@
+package tasks
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// taskRow is a task in a list of tasks.
+type taskRow struct {
+	launcher.Task
+	Number  int32  `json:"number"` // FILCH_TASK
+	Name    string `json:"name,omitempty"`
+	Command string `json:"command,omitempty"`
+	Signal  int32  `json:"signal,omitempty"`
+	Stderr  string `json:"stderr_last,omitempty"`
+	parents []int32
+}
+
+// view reads the tasks of a job of tasks, block by block, from the job's records. A view
+// remembers a few records only: the job may have a billion tasks.
+type view struct {
+	*past
+	order launcher.TaskOrder // zero: of built-in tasks
+	idle  filch.State        // of a task of a bag without an end, that does not run
+	zone  *record.Zone
+	num   int32 // of the zone; -1 none
+	parts map[int32]*record.Payload
+	// dropped counts the tasks of an ended job whose records are gone.
+	dropped int
+}
+
+// viewBlocks bounds the remembered blocks of other tasks, the parents of a task.
+const viewBlocks = 256
+
+// openView opens a job of tasks, and returns its state too.
+func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error) {
+	var j launcher.JobInfo
+	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
+		return nil, nil, err
+	}
+	if !cli.IsTasks(&j) {
+		return nil, &j, ui.Misused(filch.Errorf(filch.Invalid, "job %d is a %s: it has ranks, and no tasks", id, j.Kind).WithHint("filch info %d", id))
+	}
+	p, err := readRecords(c, id)
+	if err != nil {
+		return nil, &j, err
+	}
+	v := &view{past: p, num: -1, parts: map[int32]*record.Payload{}}
+	if body := p.spec.Body; len(body) > 0 && body[0] == launcher.BodyOrder {
+		if err := wire.Unmarshal(body[1:], &v.order); err != nil {
+			return nil, &j, filch.Errorf(filch.Internal, "the record of job %d is damaged: %s", id, err.Error())
+		}
+	}
+	if j.Tasks.Waiting == 0 {
+		v.idle = filch.Ready
+	}
+	return v, &j, nil
+}
+
+// rows are the tasks of the given blocks, without running tasks and without the fields
+// that [view.describe] fills in.
+func (v *view) rows(numbers []int32, running map[int32]bool) ([]taskRow, error) {
+	clear(v.blocks)
+	if err := v.load(numbers); err != nil {
+		return nil, err
+	}
+	var list []taskRow
+	for _, n := range numbers {
+		if err := v.enter(n / record.ZoneBlocks); err != nil {
+			return nil, err
+		}
+		b := v.blocks[n]
+		for i := n * record.BlockSize; i < min((n+1)*record.BlockSize, v.rec.Total); i++ {
+			if running[i] {
+				continue
+			}
+			t := v.listed(i)
+			if v.settle(&t, b.Find(uint8(i%record.BlockSize))) {
+				list = append(list, t)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (v *view) listed(i int32) taskRow {
+	return taskRow{Task: launcher.Task{Job: v.id, Index: i}, Number: v.spec.Number(i)}
+}
+
+// settle sets the state of a task from its entry in the block, nil for none; false: the
+// record of the ended task was dropped.
+func (v *view) settle(t *taskRow, e *record.Task) bool {
+	if e != nil {
+		t.Fill(e)
+	}
+	if e != nil && e.State.Final() {
+		t.Signal = signalOf(&t.Task)
+		return true
+	}
+	t.State = v.idle.String()
+	spans := v.zone.Spans
+	at := sort.Search(len(spans), func(k int) bool { return spans[k].Hi > t.Index })
+	switch {
+	case at < len(spans) && spans[at].Lo <= t.Index && spans[at].Void != 0:
+		t.State = spans[at].Void.String()
+	case v.rec.Finished():
+		v.dropped++
+		return false
+	}
+	return true
+}
+
+// signalOf is the signal that ended a task, 0 if none did.
+func signalOf(t *launcher.Task) int32 {
+	if (t.State == filch.Killed.String() || t.State == filch.Cancelled.String()) && t.Code != nil && t.Began > 0 && *t.Code > filch.ExitSignalBase {
+		return *t.Code - filch.ExitSignalBase
+	}
+	return 0
+}
+
+// enter reads a zone.
+func (v *view) enter(num int32) error {
+	if v.num == num {
+		return nil
+	}
+	values, err := v.read([]string{record.KeyZone(v.id, num)})
+	if err != nil {
+		return err
+	}
+	z, err := record.DecodeZone(values[0])
+	if err != nil {
+		return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", v.id, err.Error())
+	}
+	v.zone, v.num = z, num
+	return nil
+}
+
+// hasEnds reports whether tasks of a zone or block may be in one of the states, all final.
+func hasEnds(t record.Tally, states []filch.State) bool {
+	var c launcher.TaskCounts
+	c.OK, c.Failed, c.Killed, c.Lost, c.Skipped, c.Cancelled = t.OK, t.Failed, t.Killed, t.Lost, t.Skipped, t.Cancelled
+	return slices.ContainsFunc(states, func(s filch.State) bool { return *c.Of(s) > 0 })
+}
+
+// blocksOf are the blocks of a zone that may have tasks in the states. Only the tallies
+// of an ended job are complete.
+func (v *view) blocksOf(zone int32, states []filch.State) (numbers []int32, err error) {
+	final := v.rec.Finished() && len(states) > 0 && !slices.ContainsFunc(states, func(s filch.State) bool { return !s.Final() })
+	if final {
+		i, ok := slices.BinarySearchFunc(v.rec.Zones, zone, func(z record.ZoneTally, n int32) int { return int(z.Zone - n) })
+		if !ok || !hasEnds(v.rec.Zones[i].Tally, states) {
+			return nil, nil
+		}
+		if err := v.enter(zone); err != nil {
+			return nil, err
+		}
+	}
+	for n := zone * record.ZoneBlocks; n < min((zone+1)*record.ZoneBlocks, v.rec.Blocks()); n++ {
+		if final {
+			i, ok := slices.BinarySearchFunc(v.zone.Blocks, n, func(b record.BlockTally, n int32) int { return int(b.Block - n) })
+			lo, hi := n*record.BlockSize, (n+1)*record.BlockSize
+			void := slices.ContainsFunc(v.zone.Spans, func(s record.Span) bool {
+				return s.Lo < hi && lo < s.Hi && slices.Contains(states, s.Void) && s.Void != 0
+			})
+			if !void && (!ok || !hasEnds(v.zone.Blocks[i].Tally, states)) {
+				continue
+			}
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// hasPayloads reports whether the tasks have payloads of their own.
+func (v *view) hasPayloads() bool { return v.spec.Payloads || v.rec.Graph }
+
+// describe fills in the names and commands of tasks, and which tasks of a workflow are
+// ready.
+func (v *view) describe(list []taskRow) error {
+	order := make([]*taskRow, len(list))
+	for i := range list {
+		order[i] = &list[i]
+	}
+	slices.SortFunc(order, func(a, b *taskRow) int { return int(a.Index - b.Index) })
+	need := make([]indices, len(list))
+	for i, t := range order {
+		need[i] = indices{t.Index, t.Index + 1}
+	}
+	for i, t := range order {
+		var payload []byte
+		if v.hasPayloads() {
+			var err error
+			if payload, err = v.line(v.parts, t.Index, need[i:]); err != nil {
+				return err
+			}
+		}
+		if err := v.describeOne(t, payload); err != nil {
+			return err
+		}
+	}
+	if v.rec.Graph {
+		return v.readies(list)
+	}
+	return nil
+}
+
+func (v *view) describeOne(t *taskRow, p []byte) error {
+	if v.rec.Graph && len(p) > 0 {
+		n, err := record.DecodeGraphNode(p)
+		if err != nil {
+			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.id, t.Index, err.Error())
+		}
+		t.Name, t.parents, p = n.Name, n.Parents, n.Body
+	}
+	p = launcher.Untimed(p)
+	if len(p) > 4 && p[0] == launcher.PayloadNumber {
+		t.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
+	}
+	argv := v.order.Argv
+	switch {
+	case len(p) == 0 && len(argv) == 0:
+		t.Command = builtinText(v.spec.Body)
+		return nil
+	case len(p) == 0:
+	case p[0] == launcher.PayloadBuiltin:
+		t.Command = builtinText(p[1:])
+		return nil
+	case p[0] == launcher.PayloadLine && (v.order.Worker || len(argv) == 0):
+		t.Command = string(p[1:])
+		return nil
+	case p[0] == launcher.PayloadLine:
+		t.Command = "FILCH_LINE=" + shellWord(string(p[1:])) + " "
+	case p[0] == launcher.PayloadItem || p[0] == launcher.PayloadSlot:
+		var item launcher.TaskItem
+		if err := wire.Unmarshal(p[1:], &item); err != nil {
+			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.id, t.Index, err.Error())
+		}
+		if len(item.Argv) > 0 {
+			argv = item.Argv
+		}
+		if item.Own {
+			argv = append([]string{"filch"}, argv...)
+		}
+	}
+	if len(argv) == 3 && slices.Equal(argv[:2], workflow.ShellArgv("exit")[:2]) {
+		t.Command += argv[2] // the line that the user gave
+		return nil
+	}
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = shellWord(w)
+	}
+	t.Command += strings.Join(words, " ")
+	return nil
+}
+
+// shellWord writes a word as a shell reads it; a word with control characters as $'...'.
+func shellWord(s string) string {
+	if ui.Clean(s) == s {
+		return workflow.Quote(s)
+	}
+	q := strconv.QuoteToASCII(s)
+	return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
+}
+
+// builtinText is the argument of --builtin for a body.
+func builtinText(body []byte) string {
+	switch {
+	case len(body) == 1 && body[0] == launcher.BodyNoop:
+		return "noop"
+	case len(body) == 9 && body[0] == launcher.BodySleep:
+		return "sleep:" + time.Duration(binary.BigEndian.Uint64(body[1:])).String()
+	}
+	return ""
+}
+
+// readies finds the tasks of a workflow that wait for no other task.
+func (v *view) readies(list []taskRow) error {
+	for i := range list {
+		t := &list[i]
+		if t.State != filch.Waiting.String() && t.State != filch.Ready.String() {
+			continue
+		}
+		t.State = filch.Ready.String()
+		for _, p := range t.parents {
+			n := p / record.BlockSize
+			if v.blocks[n] == nil {
+				if len(v.blocks) >= viewBlocks {
+					clear(v.blocks)
+				}
+				if err := v.load([]int32{n}); err != nil {
+					return err
+				}
+			}
+			if e := v.blocks[n].Find(uint8(p % record.BlockSize)); e == nil || !e.State.Final() {
+				t.State = filch.Waiting.String()
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// lastLines fills in the last line of standard error of tasks that have ended: of all
+// tasks, or only of tasks that did not end well. Nodes without an answer are returned.
+func (v *view) lastLines(list []taskRow, all bool) (silent []filch.NodeName) {
+	byNode := map[filch.NodeName][]*taskRow{}
+	for i := range list {
+		t := &list[i]
+		kept := t.Bytes > 0 || v.rec.Graph
+		if t.Code != nil && t.Node != "" && kept && (all || t.State != filch.OK.String()) {
+			byNode[t.Node] = append(byNode[t.Node], t)
+		}
+	}
+	for node, wanted := range byNode {
+		for part := range slices.Chunk(wanted, wire.MaxLast) {
+			at := map[int32]*taskRow{}
+			words := make([]string, len(part))
+			for i, t := range part {
+				at[t.Index], words[i] = t, strconv.Itoa(int(t.Index))
+			}
+			var lines []wire.LastLine
+			if err := cli.Ask(v.c, lastWait, &lines, wire.VerbLast, string(node), v.id.String(), strings.Join(words, ",")); err != nil {
+				silent = append(silent, node)
+				break
+			}
+			for _, l := range lines {
+				if t := at[l.Task]; t != nil {
+					t.Stderr = l.Text
+				}
+			}
+		}
+	}
+	return silent
+}
+
+// lastWait is longer than the launcher waits for another node.
+const lastWait = cli.QueryWait + 2*time.Second

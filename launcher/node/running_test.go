@@ -1,0 +1,51 @@
+package node_test
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Running tasks are listed by their nodes, the longest first; of several nodes' answers
+// the longest are kept.
+func TestRunningTasksAreListed(t *testing.T) {
+	w := newNet(t, 1, 2)
+	id := w.bag("n1", 1, 5, sleeps(3*sec))
+	h := w.nodes["n1"]
+	w.run(2 * sec)
+	list := h.node.RunningTasks(w.Now(), id)
+	if len(list.Tasks) != 2 || list.More != 0 {
+		t.Fatalf("got %+v, want the two tasks that have slots", list)
+	}
+	for i, r := range list.Tasks {
+		if r.Index != int32(i) || r.Node != "n1" || r.Attempt != 1 || r.Took < 1 || r.Took > 2 {
+			t.Errorf("task %d is listed as %+v", i, r)
+		}
+	}
+	w.run(2 * sec)
+	if list = h.node.RunningTasks(w.Now(), id); len(list.Tasks) != 2 || list.Tasks[0].Index != 2 || list.Tasks[0].Took > 2 {
+		t.Errorf("after the first two: got %+v, want the next two", list)
+	}
+	w.run(20 * sec)
+	if list = h.node.RunningTasks(w.Now(), id); len(list.Tasks) != 0 {
+		t.Errorf("after the end: got %+v", list)
+	}
+}
+
+func TestTheLongestRunningTasksAreKept(t *testing.T) {
+	var list launcher.RunningTasks
+	for n := range 3 {
+		var more launcher.RunningTasks
+		for i := range launcher.MaxRunning {
+			more.Tasks = append(more.Tasks, launcher.RunningTask{Index: int32(i), Node: "n1", Took: float64(i % 1000 * (n + 1))})
+		}
+		more.More = 5
+		list.Add(&more)
+	}
+	if len(list.Tasks) != launcher.MaxRunning || list.More != 2*launcher.MaxRunning+15 {
+		t.Errorf("%d tasks are kept, and %d left out", len(list.Tasks), list.More)
+	}
+	if first, last := list.Tasks[0], list.Tasks[launcher.MaxRunning-1]; first.Took != 3*999 || last.Took < 999 {
+		t.Errorf("the list goes from %v to %v seconds", first.Took, last.Took)
+	}
+}
