@@ -41,6 +41,41 @@ type builder struct {
 	declared []declared
 	uses     int
 	traps    *traps
+	all      *problems // nil: the first error ends the reading
+}
+
+// problems collects the errors of a file.
+type problems struct {
+	list []error
+	more int // beyond ProblemsMax
+}
+
+// ProblemsMax bounds the errors that [Check] returns.
+const ProblemsMax = 100
+
+// problem is the error itself, or nil if errors are collected.
+func (b *builder) problem(err error) error {
+	if b.all == nil || err == nil {
+		return err
+	}
+	b.all.add(err)
+	return nil
+}
+
+// full reports whether further errors are only counted.
+func (p *problems) full() bool { return p != nil && len(p.list) >= ProblemsMax }
+
+// add adds an error, unless the error was added before: all tasks repeat an error of the
+// defaults.
+func (p *problems) add(err error) {
+	if slices.ContainsFunc(p.list, func(e error) bool { return e.Error() == err.Error() }) {
+		return
+	}
+	if p.full() {
+		p.more++
+		return
+	}
+	p.list = append(p.list, err)
 }
 
 func newBuilder(src source, replay bool) *builder {
@@ -186,7 +221,7 @@ func (b *builder) finish() (*Graph, error) {
 	if err := b.settle(); err != nil {
 		return nil, err
 	}
-	if !b.g.Replay {
+	if !b.g.Replay && (b.all == nil || len(b.all.list) == 0) {
 		if err := b.apart(); err != nil {
 			return nil, err
 		}
@@ -203,14 +238,24 @@ func (b *builder) resolve() error {
 		t := &b.g.Tasks[d.task]
 		p, ok := b.tasks[d.parent]
 		if !ok {
+			if b.all.full() {
+				b.all.more++ // without a look for the nearest name
+				continue
+			}
 			err := b.src.errorf(d.line, "task %s: its parent %s is not in this file", quote(t.Name), quote(d.parent))
 			if near := nearest(d.parent, b.names()); near != "" {
 				err = err.WithHint("did you mean %s?", quote(near))
 			}
-			return err
+			if err := b.problem(err); err != nil {
+				return err
+			}
+			continue
 		}
 		if p == d.task {
-			return b.src.errorf(d.line, "task %s waits for itself", quote(t.Name))
+			if err := b.problem(b.src.errorf(d.line, "task %s waits for itself", quote(t.Name))); err != nil {
+				return err
+			}
+			continue
 		}
 		t.After = append(t.After, p)
 	}
@@ -244,13 +289,15 @@ func (b *builder) apart() error {
 	for i := range b.g.Files {
 		p := b.g.Files[i].Path
 		for k := range len(p) {
-			if p[k] != '/' {
+			if p[k] != '/' || b.all.full() {
 				continue
 			}
 			if folder, ok := b.files[p[:k]]; ok {
 				user := b.userOf(int32(i))
-				return b.src.errorf(user.Line, "task %s: the file %s needs a folder where task %s has the file %s",
-					quote(user.Name), quote(p), quote(b.userOf(folder).Name), quote(p[:k]))
+				if err := b.problem(b.src.errorf(user.Line, "task %s: the file %s needs a folder where task %s has the file %s",
+					quote(user.Name), quote(p), quote(b.userOf(folder).Name), quote(p[:k]))); err != nil {
+					return err
+				}
 			}
 		}
 	}

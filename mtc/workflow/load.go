@@ -46,7 +46,24 @@ type YAMLFault struct {
 const ExitYAML = 2
 
 // Load reads a workflow file of any form, and tells the forms apart by the first bytes.
-func Load(r io.Reader, o Options) (*Graph, error) {
+func Load(r io.Reader, o Options) (*Graph, error) { return readFile(r, o, nil) }
+
+// Check reads a file as Load does, and goes on after an error in a file of our own form.
+// Errs are in the order of the text, errors of edges last; at most ProblemsMax, and more
+// counts the rest. The graph is nil if there are errors.
+func Check(r io.Reader, o Options) (g *Graph, errs []error, more int) {
+	p := &problems{}
+	g, err := readFile(r, o, p)
+	if err != nil {
+		p.add(err)
+	}
+	if len(p.list) > 0 {
+		g = nil
+	}
+	return g, p.list, p.more
+}
+
+func readFile(r io.Reader, o Options, all *problems) (*Graph, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -73,7 +90,7 @@ func Load(r io.Reader, o Options) (*Graph, error) {
 			text, err = o.fromYAML(src, text)
 		}
 		if err == nil {
-			g, err = readNative(src, text)
+			g, err = readNative(src, text, all)
 		}
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func fitsNative(src source, text []byte) error {
 }
 
 // readNative reads a file of our own form in JSON.
-func readNative(src source, text []byte) (*Graph, error) {
+func readNative(src source, text []byte, all *problems) (*Graph, error) {
 	j := newJSONText(src, text)
 	root, err := (&tree{src: src}).json(j, 0)
 	if err == nil {
@@ -52,6 +52,7 @@ func readNative(src source, text []byte) (*Graph, error) {
 		return nil, err
 	}
 	n := &native{src: src, b: newBuilder(src, false)}
+	n.b.all = all
 	if err := n.file(&root); err != nil {
 		return nil, err
 	}
@@ -74,11 +75,23 @@ func (n *native) keys(m *node, what string, known []string) error {
 		}
 		err := n.src.errorf(p.line, "%s has no %s", what, quote(p.key))
 		if near := nearest(p.key, slices.Values(known)); near != "" {
-			return err.WithHint("did you mean %s?", near)
+			err = err.WithHint("did you mean %s?", near)
+		} else {
+			err = err.WithHint("known are %s", strings.Join(known, ", "))
 		}
-		return err.WithHint("known are %s", strings.Join(known, ", "))
+		if err := n.problem(err); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// problem is the error itself, or nil if the caller goes on to find all errors.
+func (n *native) problem(err error) error {
+	if n.b == nil {
+		return err
+	}
+	return n.b.problem(err)
 }
 
 func (m *node) find(key string) *node {
@@ -98,32 +111,20 @@ func (n *native) file(root *node) error {
 		return err
 	}
 	version := root.find("filch")
-	if version == nil {
-		return n.src.errorf(root.line, "the format is not stated: \"filch: %s\" is missing", nativeVersion)
+	var err error
+	switch {
+	case version == nil:
+		err = n.src.errorf(root.line, "the format is not stated: \"filch: %s\" is missing", nativeVersion)
+	case version.text != nativeVersion:
+		err = n.src.errorf(version.line, "version %s of the form is not known: this is %s", quote(version.text), nativeVersion)
 	}
-	if version.text != nativeVersion {
-		return n.src.errorf(version.line, "version %s of the form is not known: this is %s", quote(version.text), nativeVersion)
-	}
-	if name := root.find("name"); name != nil {
-		text, err := n.text(name, "name")
-		if err != nil {
-			return err
-		}
-		if len(text) > NameMax || strings.ContainsFunc(text, isControl) {
-			return n.src.errorf(name.line, "the name %s is too long, or holds control characters", quote(text))
-		}
-		n.b.g.Name = text
-	}
-	if n.defaults = root.find("defaults"); n.defaults != nil {
-		if err := n.keys(n.defaults, "defaults", needKeys); err != nil {
+	if err != nil {
+		if err := n.problem(err); err != nil {
 			return err
 		}
 	}
-	if env := root.find("env"); env != nil {
-		var err error
-		if n.env, err = n.environment(env, nil); err != nil {
-			return err
-		}
+	if err := n.head(root); err != nil {
+		return err
 	}
 	tasks := root.find("tasks")
 	if tasks == nil {
@@ -132,31 +133,63 @@ func (n *native) file(root *node) error {
 	return n.tasks(tasks)
 }
 
+// head reads the parts of a file besides the tasks.
+func (n *native) head(root *node) (err error) {
+	if name := root.find("name"); name != nil {
+		text, err := n.text(name, "name")
+		if err == nil && (len(text) > NameMax || strings.ContainsFunc(text, isControl)) {
+			err = n.src.errorf(name.line, "the name %s is too long, or holds control characters", quote(text))
+		}
+		if err != nil {
+			if err := n.problem(err); err != nil {
+				return err
+			}
+		}
+		n.b.g.Name = text
+	}
+	if n.defaults = root.find("defaults"); n.defaults != nil {
+		if err := n.keys(n.defaults, "defaults", needKeys); err != nil {
+			if err := n.problem(err); err != nil {
+				return err
+			}
+			n.defaults = nil // no map
+		}
+	}
+	if env := root.find("env"); env != nil {
+		if n.env, err = n.environment(env, nil); err != nil {
+			return n.problem(err)
+		}
+	}
+	return nil
+}
+
 // tasks reads a map from names to tasks, or a list of tasks with names.
 func (n *native) tasks(all *node) error {
 	switch all.shape {
 	case shapeMap:
 		for i := range all.pairs {
 			p := &all.pairs[i]
+			var err error
 			if name := p.value.find("name"); name != nil {
-				return n.src.errorf(name.line, "task %s: its name is its key; a name belongs to tasks in a list", quote(p.key))
+				err = n.src.errorf(name.line, "task %s: its name is its key; a name belongs to tasks in a list", quote(p.key))
+			} else {
+				err = n.task(p.key, p.line, &p.value)
 			}
-			if err := n.task(p.key, p.line, &p.value); err != nil {
+			if err := n.problem(err); err != nil {
 				return err
 			}
 		}
 	case shapeList:
 		for i := range all.items {
 			item := &all.items[i]
-			name := item.find("name")
-			if name == nil {
-				return n.src.errorf(item.line, "task %d of the list has no name", i+1)
+			var err error
+			text := ""
+			if name := item.find("name"); name == nil {
+				err = n.src.errorf(item.line, "task %d of the list has no name", i+1)
+			} else if text, err = n.text(name, "name"); err == nil {
+				err = n.task(text, item.line, item)
 			}
-			text, err := n.text(name, "name")
-			if err != nil {
-				return err
-			}
-			if err := n.task(text, item.line, item); err != nil {
+			if err := n.problem(err); err != nil {
 				return err
 			}
 		}
@@ -176,15 +209,21 @@ func (n *native) task(name string, line int, m *node) error {
 		return err
 	}
 	task := &n.b.g.Tasks[t]
-	if err := n.run(task, what, m); err != nil {
-		return err
+	for _, part := range []func() error{
+		func() error { return n.run(task, what, m) },
+		func() error { return n.needs(task, what, m) },
+		func() error { return n.uses(t, what, m) },
+		func() error { return n.parents(t, what, m) },
+	} {
+		if err := n.problem(part()); err != nil {
+			return err
+		}
 	}
-	if err := n.needs(task, what, m); err != nil {
-		return err
-	}
-	if err := n.uses(t, what, m); err != nil {
-		return err
-	}
+	return nil
+}
+
+// parents reads the tasks to wait for.
+func (n *native) parents(t int32, what string, m *node) error {
 	after := m.find("after")
 	if after == nil {
 		return nil
@@ -316,7 +355,7 @@ func (n *native) uses(t int32, what string, m *node) error {
 				return n.src.errorf(lines[i], "%s: the file %s is twice in its %s", what, quote(name), side.key)
 			}
 			seen[name] = true
-			if err := side.add(t, name, -1, lines[i]); err != nil {
+			if err := n.problem(side.add(t, name, -1, lines[i])); err != nil {
 				return err
 			}
 		}

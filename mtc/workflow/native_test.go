@@ -205,3 +205,24 @@ func TestDot(t *testing.T) {
 		}
 	}
 }
+
+// Check goes on after errors, and counts those beyond its bound; the first is Load's.
+func TestCheckFindsAll(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("{\"filch\": 1, \"tasks\": {\n")
+	for i := range 2 * ProblemsMax {
+		fmt.Fprintf(&b, "%s\"t%d\": {\"run\": \"x\", \"cpus\": 0, \"after\": [\"nobody\"]}\n", strings.Repeat(",", min(i, 1)), i)
+	}
+	text := b.String() + "}}"
+	g, errs, more := Check(strings.NewReader(text), Options{Name: "w"})
+	if g != nil || len(errs) != ProblemsMax || more != 3*ProblemsMax {
+		t.Errorf("got %d errors and %d more, want %d and %d", len(errs), more, ProblemsMax, 3*ProblemsMax)
+	}
+	_, err := Load(strings.NewReader(text), Options{Name: "w"})
+	if err == nil || err.Error() != errs[0].Error() {
+		t.Errorf("Load says %v, Check first %v", err, errs[0])
+	}
+	if g, errs, more = Check(strings.NewReader(`{"filch": 1, "tasks": {"a": {"run": "x"}}}`), Options{}); g == nil || len(errs)+more > 0 {
+		t.Errorf("a good file: got %v and %d more", errs, more)
+	}
+}

@@ -64,11 +64,14 @@ func (b *builder) selves() error {
 			if _, own := slices.BinarySearch(t.Outputs, f); !own {
 				continue
 			}
-			if !b.g.Replay {
-				return b.src.errorf(t.Line, "task %s reads and writes the file %s: a file is written once, by one task",
-					quote(t.Name), quote(b.g.Files[f].Path))
-			}
 			both = true
+			if !b.g.Replay {
+				if err := b.problem(b.src.errorf(t.Line, "task %s reads and writes the file %s: a file is written once, by one task",
+					quote(t.Name), quote(b.g.Files[f].Path))); err != nil {
+					return err
+				}
+				continue
+			}
 			b.traps.add(TrapInPlace, "%s, by %s", b.g.Files[f].Origin, t.Name)
 		}
 		if both {

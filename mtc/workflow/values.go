@@ -56,11 +56,13 @@ func (n *native) needs(task *Task, what string, m *node) error {
 			continue
 		}
 		text, err := n.text(v, of+": "+key)
-		if err != nil {
-			return err
+		if err == nil {
+			if why := task.need(key, text); why != "" {
+				err = n.src.errorf(v.line, "%s: %s: %s is not %s", of, key, quote(text), why)
+			}
 		}
-		if why := task.need(key, text); why != "" {
-			return n.src.errorf(v.line, "%s: %s: %s is not %s", of, key, quote(text), why)
+		if err := n.problem(err); err != nil {
+			return err
 		}
 	}
 	return nil

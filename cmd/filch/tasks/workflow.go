@@ -37,7 +37,7 @@ docs/workflows.md.`,
 			return cmd.Help()
 		},
 	}
-	for _, sub := range []*cobra.Command{workflowRunCommand(g), workflowShowCommand(), workflowCollectCommand(g)} {
+	for _, sub := range []*cobra.Command{workflowRunCommand(g), workflowCheckCommand(), workflowShowCommand(), workflowCollectCommand(g)} {
 		cli.Strict(sub)
 		c.AddCommand(sub)
 	}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,10 +26,11 @@ import (
 // runFlags are the options of filch workflow run.
 type runFlags struct {
 	scales
-	name, folder, priority, dep string
-	keepGoing, inPlace, all     bool
-	detach                      bool
-	resume                      string // a job; "" runs all tasks
+	name, folder, keepIn    string
+	priority, dep           string
+	keepGoing, inPlace, all bool
+	detach                  bool
+	resume                  string // a job; "" runs all tasks
 	showFlags
 }
 
@@ -73,6 +75,7 @@ inputs are compared.`,
 	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
 	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
 	p.StringVarP(&f.folder, "folder", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
+	p.StringVar(&f.keepIn, "keep-in", "", "make the folder of a replay in `FOLDER` (default: the current folder)")
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
 	p.StringVarP(&f.name, "name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
@@ -225,12 +228,32 @@ func allTasks(w *workflow.Graph) []int32 {
 	return tasks
 }
 
+// makeKeepIn makes the folder of --keep-in; the folder above must exist.
+func (f *runFlags) makeKeepIn(w *workflow.Graph) error {
+	switch {
+	case f.folder != "":
+		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --folder %s contradict each other", ui.Clean(f.keepIn), ui.Clean(f.folder)))
+	case !w.Replay:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in is for replays: the tasks of this workflow run in folders of the launchers, which remove them").
+			WithHint("--folder FOLDER has the input files and gets the results"))
+	}
+	if err := os.Mkdir(f.keepIn, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return filch.Errorf(filch.Denied, "cannot make the folder of --keep-in: %s", err.Error())
+	}
+	return nil
+}
+
 // place finds the workflow's folder, and makes the folder of a replay.
 func (f *runFlags) place(w *workflow.Graph, file string) error {
+	if f.keepIn != "" {
+		if err := f.makeKeepIn(w); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.folder != "":
 	case w.Replay:
-		f.folder = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".replay"
+		f.folder = filepath.Join(f.keepIn, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".replay")
 	case file != "-":
 		f.folder = filepath.Dir(file)
 	}
@@ -247,17 +270,20 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 			return filch.Errorf(filch.Denied, "cannot make the files of the replay: %s", err.Error())
 		}
 	}
-	w.Files, err = w.CheckInputs(func(name string) (int64, error) {
-		st, err := os.Stat(filepath.Join(folder, name))
-		if err != nil {
-			return 0, err
-		}
-		if !st.Mode().IsRegular() {
-			return 0, fmt.Errorf("%s is no file", filepath.Join(folder, name))
-		}
-		return st.Size(), nil
-	})
+	w.Files, err = w.CheckInputs(f.inputSize)
 	return err
+}
+
+// inputSize is the size of a file in the workflow's folder.
+func (f *runFlags) inputSize(name string) (int64, error) {
+	st, err := os.Stat(filepath.Join(f.folder, name))
+	if err != nil {
+		return 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is no file", filepath.Join(f.folder, name))
+	}
+	return st.Size(), nil
 }
 
 // submission is the job of some tasks without the body, and the order that the body will

@@ -35,16 +35,20 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-func (t *Table) String() string {
-	t.widths = nil
-	return t.Page()
+func (t *Table) String() string { return t.whole(false) }
+
+// whole writes all rows, and keeps them.
+func (t *Table) whole(color bool) string {
+	c := *t
+	c.widths = nil
+	return c.page(color)
 }
 
 // Page writes the rows since the page before, the first page below the head. A column is
 // at least as wide as on the pages before.
-func (t *Table) Page() string { return t.render(false) }
+func (t *Table) Page() string { return t.page(false) }
 
-func (t *Table) render(color bool) string {
+func (t *Table) page(color bool) string {
 	rows, head := t.rows, 0
 	if t.rows = nil; t.widths == nil {
 		t.widths = make([]int, len(t.Head))
@@ -90,7 +94,7 @@ func Printf(format string, args ...any) {
 }
 
 func (t *Table) Print() error {
-	_, err := os.Stdout.WriteString(t.render(colors(os.Stdout)))
+	_, err := os.Stdout.WriteString(t.whole(colors(os.Stdout)))
 	return err
 }
 

@@ -21,7 +21,7 @@ func TestTableMarksRowsForATerminal(t *testing.T) {
 	tab.Add("7", "ok")
 	tab.Add("8", "failed")
 	tab.Alert()
-	if got, want := tab.render(true), "ID  STATE\n7   ok\n\x1b[31m8   failed\x1b[0m\n"; got != want {
+	if got, want := tab.whole(true), "ID  STATE\n7   ok\n\x1b[31m8   failed\x1b[0m\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := tab.String(), "ID  STATE\n7   ok\n8   failed\n"; got != want {
