@@ -342,12 +342,15 @@ func askOne(name string, d place.Dir, isHere func(filch.NodeName) bool) (files [
 	return files, errors.Join(err, nodesErr, rosterErr, jobsErr)
 }
 
-// launcherFiles are the description, the drain, the end of the log and the list of the
-// files of a launcher.
+// launcherFiles are the description, the drain, the ends of standard error, where a
+// crash is, and of the log, and the list of the files of a launcher.
 func launcherFiles(d place.Dir) (files []bundle.File, err error) {
 	prefix := d.Instance + "/" + d.Node + "/"
-	for _, path := range []string{d.NodeFile(), d.DrainFile(), d.Log() + ".1", d.Log()} {
+	for _, path := range []string{d.NodeFile(), d.DrainFile(), filepath.Join(d.Path(), "stderr"), d.Log() + ".1", d.Log()} {
 		text, e := tail(path, logTail)
+		if e == nil && text == "" {
+			continue
+		}
 		if e == nil {
 			files = append(files, bundle.File{Name: prefix + filepath.Base(path), Text: text})
 		} else if !os.IsNotExist(e) || path == d.Log() {
