@@ -70,7 +70,7 @@ launcher/client: . dht launcher launcher/config/place launcher/wire mtc
 launcher/config: . launcher/config/place mtc/workflow/yaml slots
 launcher/config/place: .
 launcher/daemon: *
-launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/proc launcher/watch launcher/wire mtc/record mtc/workflow
+launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/watch launcher/wire mtc/record mtc/workflow
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire

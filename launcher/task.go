@@ -31,6 +31,10 @@ type TaskOrder struct {
 	// Argv is a program handling task after task; see proc
 	Worker bool
 	Graph  *TaskGraph // nil: of a bag
+	// Fill says that Argv, Stdin, Stdout, Stderr and FillCwd hold replacement strings for
+	// the line of a task, or for the number of a task without a line.
+	Fill    bool
+	FillCwd string // the folder relative to Cwd; "" is Cwd
 }
 
 // TaskGraph is the common description of a workflow's tasks, besides their order. Unless
@@ -136,7 +140,9 @@ type TaskItem struct {
 	Limit time.Duration
 
 	// For a workflow's task.
-	Own     bool // Argv are arguments of filch itself
+	Own bool // Argv are arguments of filch itself
+	// For a workflow's task, the number of retries. For a task of a bag, the number of
+	// attempts, or 0 for the retries of the job.
 	Retries int32
 	Streams *Streams
 	Inputs  []TaskFile

@@ -88,6 +88,18 @@ func completion(root *cobra.Command, g *cli.Global) {
 	} {
 		_ = run.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
+	submit, _, err := root.Find([]string{"submit"})
+	if err != nil {
+		return
+	}
+	_ = submit.RegisterFlagCompletionFunc("to", completeJobs(g, openJob))
+	_ = submit.MarkFlagDirname("chdir")
+	for option, words := range map[string][]string{
+		"keep": {"all", "failed", "none"}, "open-mode": {"append", "truncate"}, "export": {"ALL", "NONE"},
+		"halt": {"now,fail=1", "now,fail=10%", "now,success=1", "never"},
+	} {
+		_ = submit.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
 }
 
 // completeLists adds the values of the options of commands that list jobs.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -33,6 +34,16 @@ for the newest job that is not a step. Steps of tasks and ended steps are listed
 
 The columns of --columns and --sort are ` + columnText() + `.`,
 		Example: "  filch ps\n  filch ps -a --json\n  filch ps --state failed,killed,lost\n  filch ps --name 'dock*' --sort -elapsed -o id,name,elapsed,nodes\n  filch ps --steps",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			e := filch.Errorf(filch.Invalid, "filch ps takes no argument, and %s is given", strconv.Quote(args[0]))
+			if ui.AllDigits(args[0]) {
+				return e.WithHint("filch info %s shows the job", args[0])
+			}
+			return e.WithHint("%s --help", cmd.CommandPath())
+		},
 		RunE: func(*cobra.Command, []string) error {
 			if err := l.check(); err != nil {
 				return err

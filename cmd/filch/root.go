@@ -22,7 +22,13 @@ import (
 func execute(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.Execute()
+	var err error
+	if cmd, rest, _ := root.Find(args); cmd == root && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.HasPrefix(rest[0], "__") {
+		// Cobra would read the options first. A name with __ is of cobra's completion.
+		err = ui.Misused(unknownCommand(root, rest[0]))
+	} else {
+		err = root.Execute()
+	}
 	if err == nil {
 		err = ui.Untold
 	}
@@ -35,8 +41,8 @@ func execute(args []string) int {
 		return code.Code
 	case errors.As(err, new(ui.Misuse)):
 		return ui.Usage(oneLine(err))
-	case errors.As(err, &told):
-		return ui.Fail(err)
+	case errors.As(err, &told): // a wrong file, or a wrong name, is a wrong command line
+		return ui.Refuse(err)
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		return ui.Usage(oneLine(err))
 	}
@@ -79,12 +85,10 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 			return cmd.Help()
 		},
 	}
-	root.PersistentFlags().StringVar(&g.Instance, "instance", "", "the instance to use (default: $FILCH_INSTANCE, or the only one)")
+	root.PersistentFlags().StringVar(&g.Instance, "instance", "", "use the instance `NAME` (default: $FILCH_INSTANCE, or the only one)")
 	root.PersistentFlags().StringVar(&g.Node, "node", "", "ask the launcher of this node, when several run on one machine")
 	_ = root.PersistentFlags().MarkHidden("node")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return ui.Misused(filch.Errorf(filch.Invalid, "%s", ui.Clean(err.Error())).WithHint("%s --help", cmd.CommandPath()))
-	})
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run programs:"},
 		&cobra.Group{ID: "jobs", Title: "See and steer jobs:"},
@@ -99,19 +103,45 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 	root.AddCommand(siteCommands()...)
 	for _, c := range root.Commands() {
 		cli.Strict(c)
+		for _, sub := range c.Commands() {
+			cli.Strict(sub)
+		}
 	}
 	completion(root, g)
+	ownHelp(root)
+	return root
+}
+
+// ownHelp gives cobra's help and completion commands the words of filch.
+func ownHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
 			c.Short = "write a completion script for a shell"
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return ui.Misused(filch.Errorf(filch.Invalid, "there is no completion for the shell %s", ui.Clean(args[0])).WithHint("filch completion --help lists the shells"))
+				}
+				return cmd.Help()
+			}
+			for _, shell := range c.Commands() {
+				cli.Strict(shell)
+			}
 		case "help":
 			c.Short = "help about a command"
+			c.Run = nil
+			c.RunE = func(_ *cobra.Command, args []string) error {
+				about, _, err := root.Find(args)
+				if err != nil || about == root && len(args) > 0 {
+					return ui.Misused(unknownCommand(root, args[0]))
+				}
+				return about.Help()
+			}
 		}
 	}
-	return root
 }
 
 func unknownCommand(root *cobra.Command, name string) error {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,8 +73,12 @@ func installShims(dir string, list []shims.Shim) error {
 	if err != nil {
 		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, ui.Cause(err))
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		e := filch.Errorf(filch.Invalid, "cannot make the folder %s: %s", dir, ui.Cause(err))
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Hint = "make the folder above first: mkdir -p " + filepath.Dir(dir)
+		}
+		return e
 	}
 	var made []string
 	for _, s := range list {

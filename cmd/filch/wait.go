@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -52,7 +53,13 @@ else the code of the first job, in the order given, that did not.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
-	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `LIMIT`, written as for filch run -t, and exit with 124")
+	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00), and exit with 124")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if spec.Synonym(name) == "time" { // the name of other commands
+			name = "timeout"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return c
 }
 

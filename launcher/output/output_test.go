@@ -198,3 +198,43 @@ func FuzzExpand(f *testing.F) {
 		output.SideOf(pattern)
 	})
 }
+
+// Values in the place of replacement strings stay as they are when the pattern is expanded.
+func TestLiteral(t *testing.T) {
+	for _, c := range []struct {
+		pattern, value, want string
+		ok                   bool
+	}{
+		{"out.{}", "a%t", "out.a%t", true},
+		{"out.{}", `a\b`, `out.a\b`, true},
+		{"%t.{}", "a%%", "3.a%%", true},
+		{"%t.{}", `a\b`, "", false},
+		{`\%t.{}`, `a\b%t`, `%t.a\b%t`, true},
+	} {
+		safe, ok := output.Literal(c.pattern, []string{c.value})
+		if ok != c.ok {
+			t.Errorf("Literal(%q, %q): ok is %v, want %v", c.pattern, c.value, ok, c.ok)
+		}
+		if !ok {
+			continue
+		}
+		got := output.Expand(strings.Replace(c.pattern, "{}", safe[0], 1), output.Place{Rank: 3})
+		if got != c.want {
+			t.Errorf("Literal(%q, %q) makes %q, want %q", c.pattern, c.value, got, c.want)
+		}
+	}
+}
+
+func TestWithName(t *testing.T) {
+	for _, c := range [][3]string{
+		{"%x.out", "sim-{}", "sim-{}.out"},
+		{"%%x.%t", "sim", "%%x.%t"},
+		{"d/%x", "a/b%t", "d/a_b%%t"},
+		{`\%x`, "sim", `\%x`},
+		{"plain", "sim", "plain"},
+	} {
+		if got := output.WithName(c[0], c[1]); got != c[2] {
+			t.Errorf("WithName(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -106,6 +106,44 @@ func Expand(pattern string, p Place) string {
 	return b.String()
 }
 
+// Literal changes values so that [Expand] leaves them unchanged in the place of replacement
+// strings of pattern. ok is false if nothing protects a value: a backslash beside a
+// conversion.
+func Literal(pattern string, values []string) (safe []string, ok bool) {
+	old, own := "%", "%%"
+	switch joined := strings.Join(values, ""); {
+	case strings.Contains(pattern, `\`): // the user switched conversions off
+		old, own = `\`, `\\`
+	case strings.Contains(joined, `\`) && strings.Contains(pattern, "%"):
+		return nil, false
+	case strings.Contains(joined, `\`):
+		old, own = `\`, `\\`
+	}
+	for _, v := range values {
+		safe = append(safe, strings.ReplaceAll(v, old, own))
+	}
+	return safe, true
+}
+
+// WithName puts the name of a job into pattern, in place of %x: a name with replacement
+// strings is another for each task.
+func WithName(pattern, name string) string {
+	if !strings.Contains(pattern, "%x") {
+		return pattern
+	}
+	var b strings.Builder
+	eachConversion(pattern, func(c byte, _ int, text string) {
+		if c == 'x' {
+			text = strings.ReplaceAll(fileName(name), "%", "%%")
+		}
+		b.WriteString(text)
+	})
+	if b.Len() == 0 { // a backslash switched conversions off
+		return pattern
+	}
+	return b.String()
+}
+
 // fileName makes one part of a path from a job's name.
 func fileName(name string) string {
 	if strings.Trim(name, ".") == "" {

@@ -66,6 +66,14 @@ func envName(s string) bool {
 	return s != "" && strings.IndexByte(s, 0) < 0
 }
 
+// setting checks NAME=VALUE.
+func setting(s string) error {
+	if i := strings.IndexByte(s, '='); i < 1 || strings.IndexByte(s, 0) >= 0 {
+		return invalid("%s is not NAME=VALUE", clip(s))
+	}
+	return nil
+}
+
 // foreign lists the prefixes of variables that an outer launcher set for its own ranks;
 // passed on, such a variable would mislead our ranks (an MPI library would join the
 // outer job). Variables that a user sets to tune a library (OMPI_MCA_btl) are not in
@@ -77,7 +85,7 @@ var foreign = [...]string{
 
 // own lists the variables that a rank of ours receives with new values. FILCH_TASK is
 // not in the list: ranks started by a task need the task's id.
-var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER"}
+var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER", "CPUS_PER_TASK"}
 
 func scrubbed(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "FILCH_"); ok {

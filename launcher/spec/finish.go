@@ -46,11 +46,11 @@ func (r *Run) mpmd(c Context) ([]launcher.Program, error) {
 			Argv:  p.Argv,
 			Ranks: []launcher.Span{{First: filch.Rank(next), Count: n}},
 		}
-		if i > 0 && p.isGiven("export") {
+		if i > 0 {
 			if p.Export.None {
 				return nil, invalid("--export of a later part of an `a : b` run must begin with ALL")
 			}
-			program.Env = p.Export.Sets
+			program.Env = append(p.Export.Sets, p.Client.Env...)
 		}
 		programs = append(programs, program)
 		if next += int64(n); next > launcher.MaxRanks {

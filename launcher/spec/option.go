@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type Option struct {
 	Optional string // the value when none is given: -K is -K1; "" the value must be given
 	Part     bool   // may stand in every part of an `a : b` run
 	Help     string
+	idle     bool // changes nothing
 	set      func(*Run, string) error
 }
 
@@ -28,10 +30,40 @@ func lookup(name string) (*Option, bool) {
 	return nil, false
 }
 
+// synonyms are other names of options of filch run: names of other commands of filch
+// for the same.
+var synonyms = [...][2]string{
+	{"cwd", "chdir"},
+	{"folder", "chdir"},
+	{"name", "job-name"},
+	{"time-limit", "time"},
+	{"cpus", "cpus-per-task"},
+	{"gpus", "gpus-per-task"},
+	{"stdin", "input"},
+	{"stdout", "output"},
+	{"stderr", "error"},
+}
+
+// Synonym returns the name that every command of filch knows for an option by another
+// name; the name itself if there is none.
+func Synonym(name string) string {
+	for _, s := range synonyms {
+		if s[0] == name {
+			return s[1]
+		}
+	}
+	return name
+}
+
 // Set gives an option its value, as if it had been read from a command line.
 func (r *Run) Set(o *Option, value string) error {
 	if err := o.set(r, value); err != nil {
-		return invalid("--%s: %v", o.Name, err)
+		e := invalid("--%s: %v", o.Name, err)
+		var told *filch.Error
+		if errors.As(err, &told) {
+			e.Hint = told.Hint
+		}
+		return e
 	}
 	r.given = append(r.given, o.Name)
 	return nil
@@ -144,6 +176,9 @@ func (d dialect) short(c byte) *Option {
 
 // find finds a long option by its name or, as getopt_long does, by a unique prefix.
 func (d dialect) find(name string) (*Option, error) {
+	if d == nil {
+		name = Synonym(name)
+	}
 	var found *Option
 	var also []string
 	for o := range d.each {

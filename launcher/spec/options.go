@@ -17,7 +17,7 @@ var Options = [...]Option{
 	},
 	{Name: "nodes", Short: 'N', Arg: "MIN[-MAX]", Help: "nodes to use", set: setNodes},
 	{
-		Name: "cpus-per-task", Short: 'c', Arg: "N", Help: "slots per rank",
+		Name: "cpus-per-task", Short: 'c', Arg: "N", Help: "slots per rank; sets OMP_NUM_THREADS for the ranks if the variable is not set",
 		set: func(r *Run, v string) (err error) { r.Request.Shape.PerRank.Slots, err = Positive(v); return err },
 	},
 	{
@@ -86,7 +86,7 @@ var Options = [...]Option{
 		set: func(r *Run, v string) error { r.Request.Name = v; return jobName(v) },
 	},
 	{
-		Name: "time", Short: 't', Arg: "LIMIT", Help: "time limit: MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]",
+		Name: "time", Short: 't', Arg: "LIMIT", Help: "time limit: 90s, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]",
 		set: func(r *Run, v string) (err error) { r.Request.Policy.TimeLimit, err = Time(v); return err },
 	},
 	{
@@ -121,6 +121,10 @@ var Options = [...]Option{
 	{
 		Name: "export", Arg: "RULE", Part: true, Help: "environment of the ranks: ALL, NONE, or NAME,NAME=VALUE,...",
 		set: func(r *Run, v string) (err error) { r.Export, err = ReadExport(v); return err },
+	},
+	{
+		Name: "env", Arg: "NAME=VALUE", Part: true, Help: "set a variable for the ranks; may be repeated",
+		set: func(r *Run, v string) error { r.Client.Env = append(r.Client.Env, v); return setting(v) },
 	},
 	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix or none; list prints the types", set: setMPI},
 	{
@@ -174,6 +178,9 @@ var Options = [...]Option{
 }
 
 func ranks(v string) (int32, error) {
+	if v == "p" {
+		return 0, invalid("%q is not a count", v).WithHint("filch takes -n N, not -np N")
+	}
 	n, err := Positive(v)
 	if err == nil && n > launcher.MaxRanks {
 		err = invalid("%d ranks, %d at most", n, launcher.MaxRanks)

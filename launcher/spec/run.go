@@ -36,9 +36,11 @@ type Client struct {
 	Bcast                 string // - when without a path
 	Instance              string
 
-	Mem        int64 // --mem, per node
-	MemPerCPU  int64 // --mem-per-cpu
-	Verbose    int   // how often -v
+	Env        []string // --env
+	Srun       bool     // the options are srun's or sbatch's: the ranks get srun's variables only
+	Mem        int64    // --mem, per node
+	MemPerCPU  int64    // --mem-per-cpu
+	Verbose    int      // how often -v
 	Quiet      bool
 	MultiProg  bool
 	Pty        bool
@@ -179,7 +181,12 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	}
 	r.finishMemory()
 	r.finishIO()
-	r.Order.Env = r.Export.Filter(c.Env)
+	env := append(r.Export.Filter(c.Env), r.Client.Env...)
+	if r.Client.Srun {
+		r.Order.Env = env
+	} else {
+		r.Order.Env = WithCPUs(env, c.Env, append(slices.Clip(r.Export.Sets), r.Client.Env...), r.cpusGiven())
+	}
 	if r.Order.Cwd == "" {
 		r.Order.Cwd = c.Cwd
 	} else if !filepath.IsAbs(r.Order.Cwd) {
@@ -194,6 +201,14 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 		r.Request.Parent, r.Request.Task = c.Job, c.Task
 	}
 	return warnings, nil
+}
+
+// cpusGiven is the value of -c; 0 without -c.
+func (r *Run) cpusGiven() int32 {
+	if !r.isGiven("cpus-per-task") {
+		return 0
+	}
+	return r.Request.Shape.PerRank.Slots
 }
 
 // maxLike bounds the result of Like, in bytes.

@@ -76,7 +76,7 @@ func ParseSbatch(args []string) (*Run, error) {
 	r := newRun()
 	var err error
 	r.Argv, err = sbatchMore.scan(args, r.Set)
-	r.Order.SlurmEnv = true
+	r.Order.SlurmEnv, r.Client.Srun = true, true
 	r.Request.Detach = true
 	return r, err
 }
@@ -85,29 +85,78 @@ func ParseSbatch(args []string) (*Run, error) {
 // command line has precedence over directives.
 func (r *Run) Directives(script string) error {
 	told := r.given
+	lines, err := ReadDirectives(script, "#SBATCH")
+	if err != nil {
+		return err
+	}
+	for _, words := range lines {
+		if _, err := sbatchMore.scan(words, func(o *Option, v string) error {
+			if slices.Contains(told, o.Name) {
+				return nil
+			}
+			return r.Set(o, v)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadDirectives returns the words of the lines of a script that begin with mark, like
+// #SBATCH, up to the first command.
+func ReadDirectives(script, mark string) ([][]string, error) {
+	var all [][]string
 	for line := range strings.Lines(script) {
 		line = strings.TrimSpace(line)
-		rest, ours := strings.CutPrefix(line, "#SBATCH")
+		rest, ours := strings.CutPrefix(line, mark)
 		switch {
 		case ours && rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
 			words, err := splitWords(rest)
 			if err != nil {
-				return err
+				return nil, invalid("%s in a line of %s", err.Error(), mark)
 			}
-			if _, err := sbatchMore.scan(words, func(o *Option, v string) error {
-				if slices.Contains(told, o.Name) {
-					return nil
-				}
-				return r.Set(o, v)
-			}); err != nil {
-				return err
-			}
+			all = append(all, words)
 		case line == "" || line[0] == '#':
 		default:
-			return nil
+			return all, nil
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// SbatchDirective is an option of an #SBATCH line.
+type SbatchDirective struct {
+	Name, Value string // Value is "true" of an option without a value
+	Idle        bool   // filch does not need the option
+}
+
+// SbatchDirectives returns the options of the #SBATCH lines of a script.
+func SbatchDirectives(script string) (all []SbatchDirective, err error) {
+	lines, err := ReadDirectives(script, "#SBATCH")
+	for _, words := range lines {
+		if err != nil {
+			break
+		}
+		_, err = sbatchMore.scan(words, func(o *Option, v string) error {
+			d := SbatchDirective{Name: o.Name, Value: v}
+			if o.Arg == "" {
+				d.Value = "true"
+			}
+			switch o.Name {
+			case "partition", "account", "comment", "parsable", "requeue", "ntasks", "nodes", "ntasks-per-node":
+				r := newRun()
+				if err := r.Set(o, v); err != nil {
+					return err
+				}
+				d.Idle = r.Request.Shape.Ranks <= 1 && r.Request.Shape.MaxNodes <= 1 && r.Request.Shape.PerNode <= 1
+			default:
+				d.Idle = o.idle
+			}
+			all = append(all, d)
+			return nil
+		})
+	}
+	return all, err
 }
 
 // splitWords splits s as a shell would, with quotes but without expansion; a word that
@@ -142,7 +191,7 @@ func splitWords(s string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, invalid("a quote without its end in a #SBATCH line")
+		return nil, invalid("a quote without its end")
 	}
 	if in {
 		words = append(words, b.String())

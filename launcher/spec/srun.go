@@ -47,12 +47,12 @@ var srunMore = dialect{
 	}},
 	// Only filch has these options.
 	foreignOption("kill-wait", 0, "X"), foreignOption("requeue", 0, ""), foreignOption("detach", 0, ""), foreignOption("new-job", 0, ""),
-	foreignOption("slurm-env", 0, ""), foreignOption("json", 0, ""), foreignOption("instance", 0, "X"),
+	foreignOption("slurm-env", 0, ""), foreignOption("env", 0, "X"), foreignOption("json", 0, ""), foreignOption("instance", 0, "X"),
 }
 
 // idle is an option that changes nothing here.
 func idle(name string, short byte, arg string) Option {
-	return Option{Name: name, Short: short, Arg: arg, Part: true, set: func(*Run, string) error { return nil }}
+	return Option{Name: name, Short: short, Arg: arg, Part: true, idle: true, set: func(*Run, string) error { return nil }}
 }
 
 // idleMaybe is an idle option with an optional value.
@@ -126,7 +126,7 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	r := newRun()
 	r.Request.Policy.KillOnBad = false
 	r.Request.Policy.HighestRC = true
-	r.Order.SlurmEnv = true
+	r.Order.SlurmEnv, r.Client.Srun = true, true
 	for _, in := range srunInputs {
 		if v := env(in.name); v != "" {
 			o, err := srunMore.find(in.option)

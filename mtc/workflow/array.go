@@ -48,6 +48,9 @@ func ParseArray(s string) (Array, error) {
 			return bad("more than %d ranges", RangesMax)
 		}
 		r, ok := parseRange(part)
+		if far := tooFar(part); !ok && far != "" {
+			return bad("the index %s is above %d", far, IndexMax)
+		}
 		if !ok {
 			return bad("%s is no range of indices from 0 to %d", quote(part), IndexMax)
 		}
@@ -62,6 +65,18 @@ func ParseArray(s string) (Array, error) {
 		}
 	}
 	return a, nil
+}
+
+// tooFar is the first number of a range that is larger than an index may be; "" for none.
+func tooFar(s string) string {
+	for n := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '-' || r == ':' }) {
+		if digits := strings.Trim(n, "0123456789") == ""; digits {
+			if _, ok := index(n); !ok {
+				return n
+			}
+		}
+	}
+	return ""
 }
 
 func parseRange(s string) (Range, bool) {

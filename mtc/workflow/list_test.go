@@ -63,6 +63,8 @@ func TestParallelWords(t *testing.T) {
 		{"::: true false", "true; false"},
 		{"awk {print} ::: a", "awk|{print}|a"},
 		{"echo {a} {} {{}} ::: v", "echo|{a}|v|{v}"},
+		// A shell's own parameters stay; parallel replaces the braces.
+		{"echo ${1} ${#} $x{} {} ::: v", "echo|${1}|${#}|$xv|v"},
 	} {
 		b, err := ParseSources(strings.Fields(c.args), openText(files))
 		if err != nil {
@@ -77,7 +79,7 @@ func TestParallelWords(t *testing.T) {
 		"echo :::":              "no value follows :::",
 		"echo :::+ a":           "links to the source before it",
 		"echo :::: none":        `cannot read the values of "none"`,
-		"echo {3} ::: a ::: b":  "cannot replace {3}: there are 2 sources",
+		"echo {3} ::: a ::: b":  "cannot replace {3}: a task has 2 of these values",
 		"echo {-3} ::: a ::: b": "cannot replace {-3}",
 		"echo {=s/a/b/=} ::: a": "perl",
 	} {

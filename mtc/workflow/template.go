@@ -16,7 +16,8 @@ import (
 //	{%}   the number of the task's slot on its node, from 1
 //
 // and {2}, {2.}, {-1/} and so on for the value of a source, counted from the last source
-// if the number is below zero. Braces with other contents stay as they are. A Template is
+// if the number is below zero. Braces with other contents stay as they are, and so do a
+// shell's ${1} and ${#}. A Template is
 // plain data; [Template.Expand] expands a Template.
 //
 // If the command is a single argument of several words, a shell reads the command, with
@@ -55,7 +56,8 @@ func NewTemplate(words []string, sources int, feed bool) (Template, error) {
 			}
 			asks, rest = true, more
 			if n := place.source; n > sources || -n > sources {
-				return t, filch.Errorf(filch.Invalid, "cannot replace {%d}: there are %d sources of values", n, sources)
+				return t, filch.Errorf(filch.Invalid, "cannot replace {%d}: a task has %d of these values", n, sources).
+					WithHint("--colsep splits a line into {1}, {2} ...; a second ::: has more values")
 			}
 		}
 	}
@@ -104,11 +106,15 @@ func cutPlace(s string) (before string, p place, after string, found bool) {
 		if end < 0 {
 			continue
 		}
-		if p, ok := readPlace(s[open+1 : open+end]); ok {
+		if p, ok := readPlace(s[open+1 : open+end]); ok && !(open > 0 && s[open-1] == '$' && p.isShell()) {
 			return s[:open], p, s[open+end+1:], true
 		}
 	}
 }
+
+// isShell reports whether a dollar sign before the place makes a parameter of a shell:
+// ${1} or ${#}.
+func (p place) isShell() bool { return p.source > 0 && p.edit == editNone || p.edit == editNumber }
 
 func readPlace(s string) (place, bool) {
 	digits := 0

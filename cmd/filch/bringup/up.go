@@ -86,7 +86,7 @@ filch up starts these launchers again.`,
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return fmt.Errorf("unexpected argument %s: a command must follow --", ui.Clean(args[0]))
+				return filch.Errorf(filch.Invalid, "unexpected argument %s: a command must follow --", ui.Clean(args[0])).WithHint("filch up [OPTIONS] -- COMMAND")
 			}
 			return nil
 		},
@@ -110,9 +110,9 @@ filch up starts these launchers again.`,
 	c.Flags().IntVar(&o.port, "port", 0, "first `PORT` to listen on (default: any free ports)")
 	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a `LIST`, or a file of hosts")
 	c.Flags().StringVar(&o.ends, "ends", "", "`TIME` at which the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: from the batch system)")
-	c.Flags().DurationVar(&o.patience, "deadline", patienceDefault, "wait this `TIME` for the nodes of an allocation to join")
+	cli.TimeVar(c.Flags(), &o.patience, "deadline", patienceDefault, "wait this `TIME` for the nodes of an allocation to join")
 	c.Flags().StringVar(&o.pool, "join", "", "add the nodes of this allocation to another instance, with the `FILE` that filch invite wrote")
-	c.Flags().DurationVar(&o.drain, "drain", drainDefault, "in this last `TIME` of the allocation, start only jobs and tasks that are known to finish; 0: no such time")
+	cli.TimeVar(c.Flags(), &o.drain, "drain", drainDefault, "in this last `TIME` of the allocation, start only jobs and tasks that are known to finish; 0: no such time")
 	c.Flags().BoolVar(&o.learn, "learn", true, "do not start jobs and tasks that earlier runs show would outlive the allocation")
 	c.Flags().StringVar(&o.signal, "signal", "", "send a signal to COMMAND before the end of the allocation: `SIG[@SECONDS]`")
 	c.Flags().BoolVar(&o.mirror, "mirror", false, "keep the queue of tasks on a shared file system, for --resume (default: in a batch job)")

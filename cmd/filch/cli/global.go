@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/spf13/cobra"
 )
 
 // Global are the options of every command.
@@ -43,19 +40,4 @@ func (g *Global) Job(word string) (*client.Client, JobRank, error) {
 		return nil, JobRank{}, err
 	}
 	return c, id, nil
-}
-
-// Strict makes mistakes in the number of arguments a misuse.
-func Strict(c *cobra.Command) {
-	check := c.Args
-	if check == nil {
-		check = cobra.NoArgs
-	}
-	c.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return ui.Misused(filch.Errorf(filch.Invalid, "%s: %s", cmd.CommandPath(), err.Error()).
-				WithHint("%s --help", cmd.CommandPath()))
-		}
-		return nil
-	}
 }

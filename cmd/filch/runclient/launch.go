@@ -58,7 +58,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 		return Dialect.Absent(err)
 	}
 	if err != nil {
-		return ui.Fail(err)
+		return ui.Refuse(err)
 	}
 	if err := cli.FitWalltime(r, c.Dir); err != nil {
 		if ui.KindOf(err) == filch.Invalid {

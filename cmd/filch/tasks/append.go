@@ -1,8 +1,8 @@
 package tasks
 
 import (
-	"encoding/binary"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,7 +20,7 @@ import (
 // ofJob are the options of filch submit that go with --to: all other options
 // belong to the job.
 var ofJob = map[string]bool{
-	"to": true, "each-line": true, "from-json": true, "array": true, "builtin": true, "wait": true, "progress": true, "json": true,
+	"to": true, "each-line": true, "from-json": true, "array": true, "builtin": true, "colsep": true, "header": true, "wait": true, "progress": true, "json": true,
 	"instance": true, "node": true,
 }
 
@@ -57,7 +57,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 			WithHint("filch submit --open makes an open job")
 	}
 	t := c.TasksOf(j.ID)
-	n, err := appendTasks(t, lines)
+	n, err := appendTasks(t, lines, 0)
 	if err != nil {
 		return err
 	}
@@ -81,12 +81,15 @@ func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
 	if err != nil {
 		return err
 	}
-	return followTasks(t, f.progress)
+	return followTasks(t, f.progress, halt{})
 }
 
 // additions are tasks for an existing job. Lines, entries and numbers are input
 // for the job's command, or for a command given here.
 func (f *submitFlags) additions(args []string) (source, error) {
+	if err := f.readList(); err != nil {
+		return nil, err
+	}
 	command, bag, err := f.sources(args)
 	if err != nil {
 		return nil, err
@@ -106,12 +109,24 @@ func (f *submitFlags) additions(args []string) (source, error) {
 	case f.eachLine == "" && f.fromJSON == "" || len(command) == 0:
 		return lines, nil
 	}
+	t, err := workflow.NewTemplate(command, 1, false)
+	if err != nil {
+		return nil, err
+	}
+	i := int64(0)
 	return func() ([]byte, error) {
 		l, err := lines()
 		if err != nil {
 			return nil, err
 		}
-		return item(launcher.TaskItem{Argv: command, Env: []string{"FILCH_LINE=" + string(l[1:])}})
+		i++
+		line, argv := string(l[1:]), command
+		if hasPlaces(command) {
+			if argv, err = t.Expand([]string{line}, i, 0); err != nil {
+				return nil, err
+			}
+		}
+		return item(launcher.TaskItem{Argv: argv, Env: []string{"FILCH_LINE=" + line}})
 	}, nil
 }
 
@@ -126,6 +141,9 @@ func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.
 		return lines, err
 	}
 	s.Spec.Payloads = true
+	if f.fillsOnNodes(command, nil) {
+		return many(0, nil), nil // the command waits for values
+	}
 	return many(int64(min(len(command), 1)), func(int64) ([]byte, error) { return item(launcher.TaskItem{}) }), nil
 }
 
@@ -135,7 +153,7 @@ func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.
 // with other tasks.
 func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	if f.array == "" && f.builtin == "" {
-		return f.payloads(s, command, bag, f.patterns(bag))
+		return f.payloads(s, command, bag)
 	}
 	of, n := workflow.Array{}, int64(1)
 	if f.array != "" {
@@ -156,10 +174,25 @@ func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *wor
 			return nil, err
 		}
 	}
-	return many(n, func(i int64) ([]byte, error) {
-		number, _ := of.At(i)
-		return append(binary.BigEndian.AppendUint32([]byte{launcher.PayloadNumber}, uint32(number)), own...), nil
-	}), nil
+	if f.array == "" {
+		return many(n, func(int64) ([]byte, error) { return own, nil }), nil
+	}
+	if f.to != "" && hasPlaces(command) {
+		t, err := workflow.NewTemplate(command, 1, false)
+		if err != nil {
+			return nil, err
+		}
+		return many(n, func(i int64) ([]byte, error) {
+			index, _ := of.At(i)
+			argv, err := t.Expand([]string{strconv.FormatInt(index, 10)}, index, 0)
+			if err != nil {
+				return nil, err
+			}
+			own, err := item(launcher.TaskItem{Argv: argv})
+			return numbered(index, own), err
+		}), nil
+	}
+	return numbers(of, own), nil
 }
 
 // builtins are tasks without a process, in a job whose other tasks may start

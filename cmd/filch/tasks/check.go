@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -24,7 +25,8 @@ or all errors, with their lines, and exits with 2. No launcher has to run.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkWorkflow(args[0], folder) },
 	}
-	c.Flags().StringVarP(&folder, "folder", "D", "", "look for the files that no task writes in `FOLDER` (default: the folder of FILE)")
+	c.Flags().StringVarP(&folder, "chdir", "D", "", "look for the files that no task writes in `FOLDER` (default: the folder of FILE)")
+	cli.Synonyms(c.Flags())
 	return c
 }
 

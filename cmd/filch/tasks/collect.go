@@ -70,7 +70,8 @@ the workflow of the job.`,
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "bring all files, also files that a task reads")
-	c.Flags().StringVarP(&folder, "folder", "D", "", "copy the files to `FOLDER` (default: the folder of FILE)")
+	c.Flags().StringVarP(&folder, "chdir", "D", "", "copy the files to `FOLDER` (default: the folder of FILE)")
+	cli.Synonyms(c.Flags())
 	return c
 }
 

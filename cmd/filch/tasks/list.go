@@ -30,15 +30,15 @@ const (
 	pageRows = 2048
 )
 
-// listFlags are the options of filch tasks.
-type listFlags struct {
+// taskListFlags are the options of filch tasks.
+type taskListFlags struct {
 	states, nodes, sort, columns string
 	first                        int
 	asJSON, tsv, ids, joblog     bool
 }
 
 func ListCommand(g *cli.Global) *cobra.Command {
-	f := &listFlags{}
+	f := &taskListFlags{}
 	c := &cobra.Command{
 		Use:     "tasks JOB[.TASK]",
 		GroupID: "jobs",
@@ -85,7 +85,7 @@ columns of -o:
 
 // lister lists tasks.
 type lister struct {
-	flags   *listFlags
+	flags   *taskListFlags
 	states  []filch.State
 	nodes   []filch.NodeName
 	less    func(a, b *taskRow) int // nil: running tasks first, then by number
@@ -98,7 +98,7 @@ type lister struct {
 }
 
 // lister reads the options.
-func (f *listFlags) lister() (*lister, error) {
+func (f *taskListFlags) lister() (*lister, error) {
 	l := &lister{flags: f, out: bufio.NewWriterSize(os.Stdout, 64<<10), silent: map[filch.NodeName]bool{}}
 	if f.columns == "joblog" {
 		f.joblog, f.columns = true, ""

@@ -1,6 +1,8 @@
 package tasks
 
 import (
+	"cmp"
+	"path/filepath"
 	"strings"
 
 	"github.com/filch-hpc/filch"
@@ -15,23 +17,32 @@ import (
 // orderFlags describe the processes of the tasks, and the files of their streams.
 type orderFlags struct {
 	name, cwd, stdin, stdout, stderr, openMode, keep string
+	export                                           string
 	env                                              []string
 	worker                                           bool
 }
 
 // order is the common description of the tasks of a job, without their files.
-func (f *orderFlags) order(around spec.Context, name string, command []string) (o launcher.TaskOrder, err error) {
+func (f *orderFlags) order(around spec.Context, name string, command []string, cpus int32) (o launcher.TaskOrder, err error) {
 	for _, e := range f.env {
 		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
 			return o, filch.Errorf(filch.Invalid, "--env %q is not NAME=VALUE", e)
 		}
 	}
+	rule, err := spec.ReadExport(cmp.Or(f.export, "ALL"))
+	if err != nil {
+		return o, filch.Errorf(filch.Invalid, "--export: %s", err.Error())
+	}
+	env, sets := append(around.Env, f.env...), f.env
+	if f.export != "" {
+		env, sets = append(rule.Filter(around.Env), f.env...), append(rule.Sets, f.env...)
+	}
 	o = launcher.TaskOrder{
 		Name: name, Argv: command, Cwd: around.Cwd,
-		Env: append(around.Env, f.env...), KillWait: launcher.TaskGrace, Worker: f.worker,
+		Env: spec.WithCPUs(env, around.Env, sets, cpus), KillWait: launcher.TaskGrace, Worker: f.worker,
 	}
-	if f.cwd != "" {
-		o.Cwd = f.cwd
+	if f.cwd != "" && f.cwdPattern() == "" {
+		o.Cwd = absolute(around.Cwd, f.cwd)
 	}
 	keeps := map[string]launcher.Keep{"all": launcher.KeepAll, "failed": launcher.KeepFailed, "none": launcher.KeepNone}
 	keep, ok := keeps[f.keep]
@@ -41,6 +52,21 @@ func (f *orderFlags) order(around spec.Context, name string, command []string) (
 	o.Keep = keep
 	o.Umask, o.Rlimits = cli.ProcessLimits()
 	return o, nil
+}
+
+// cwdPattern is the folder of the tasks if the folder has replacement strings, else "".
+func (f *orderFlags) cwdPattern() string {
+	if workflow.HasPlaces(f.cwd) {
+		return f.cwd
+	}
+	return ""
+}
+
+func absolute(here, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(here, path)
 }
 
 // item is the payload of a task.

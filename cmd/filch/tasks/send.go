@@ -25,11 +25,11 @@ const (
 
 // send submits the job and the further payloads, and returns when all of the
 // payloads are recorded. An open job stays open.
-func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, error) {
+func send(c *client.Client, s *mtc.Submission, lines source, delay time.Duration) (*client.Tasks, error) {
 	more, open := lines != nil, s.Open
 	var err error
 	if more {
-		s.Lines, more, err = chunk(lines)
+		s.Lines, more, err = chunk(lines, delay)
 		s.Total, s.Open, s.Partial = int32(len(s.Lines)), open || more, more && !open
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, err
 	if err != nil || !more {
 		return t, err
 	}
-	if _, err = appendTasks(t, lines); err == nil && !open {
+	if _, err = appendTasks(t, lines, delay); err == nil && !open {
 		err = t.Grow(wire.TaskGrow{Close: true})
 	}
 	if err != nil {
@@ -55,12 +55,14 @@ func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, err
 	return t, err
 }
 
-// appendTasks adds tasks to an open job, and returns their number when all are recorded.
-func appendTasks(t *client.Tasks, lines source) (added int, err error) {
+// appendTasks adds tasks to an open job, each after a delay if there is one, and returns
+// their number when all are recorded.
+func appendTasks(t *client.Tasks, lines source, delay time.Duration) (added int, err error) {
 	for more := true; more; {
 		// The token is random: other clients may add tasks to the job too.
 		g := wire.TaskGrow{Token: rand.Int32N(record.MaxTasks-1) + 1}
-		if g.Lines, more, err = chunk(lines); err != nil || len(g.Lines) == 0 {
+		time.Sleep(delay)
+		if g.Lines, more, err = chunk(lines, delay); err != nil || len(g.Lines) == 0 {
 			return added, err
 		}
 		if err = t.Grow(g); err == nil {
@@ -74,10 +76,13 @@ func appendTasks(t *client.Tasks, lines source) (added int, err error) {
 	return added, nil
 }
 
-// chunk reads payloads for a frame.
-func chunk(lines source) (list [][]byte, more bool, err error) {
-	size := 0
-	for len(list) < linesPerFrame && size < bytesPerFrame {
+// chunk reads payloads for a frame: one payload if there is a delay between tasks.
+func chunk(lines source, delay time.Duration) (list [][]byte, more bool, err error) {
+	size, most := 0, linesPerFrame
+	if delay > 0 {
+		most = 1
+	}
+	for len(list) < most && size < bytesPerFrame {
 		l, err := lines()
 		if errors.Is(err, io.EOF) {
 			return list, false, nil
@@ -121,8 +126,9 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 	}
 }
 
-// followTasks waits for the end of a job, and shows the progress.
-func followTasks(t *client.Tasks, show bool) error {
+// followTasks waits for the end of a job, and shows the progress. h may end the job early.
+func followTasks(t *client.Tasks, show bool, h halt) error {
+	halted := false
 	bar := newProgress(t.Job, show)
 	defer bar.close()
 	if show {
@@ -141,10 +147,17 @@ func followTasks(t *client.Tasks, show bool) error {
 		case launcher.TasksProgress, launcher.TasksFinished:
 			bar.update(news)
 		}
+		if !halted && h.reached(news) {
+			halted = true
+			h.cancel(t, news)
+		}
 		if news.What != launcher.TasksFinished {
 			continue
 		}
 		bar.close()
+		if halted && h.good {
+			return nil // enough tasks ended well
+		}
 		if bad := news.Tally.Bad(); bad > 0 {
 			ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", ui.Plural(int(bad), "task"), t.Job, news.Tally.BadText()))
 			ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %d the counts", t.Job, t.Job))

@@ -2,8 +2,10 @@ package tasks
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,22 +64,31 @@ func SubmitCommand(g *cli.Global) *cobra.Command {
 takes slots of one node. Idle nodes steal tasks from busy nodes. The end of each task
 is recorded once. The job goes on when the node where it was submitted dies.
 
-  COMMAND alone  one task
+  COMMAND alone  one task; options may stand in #FILCH or #SBATCH lines of a script
   --array        one task per index; FILCH_TASK is the index
   --each-line    one task per line of a file; FILCH_LINE is the line; without a
                  COMMAND, sh runs the line
   --from-json    one task per entry of a JSON list
   :::            one task per value, as in GNU parallel: {} {.} {/} {//} {/.} {#}
-                 {%} {1} ...; a second ::: combines, :::+ links, :::: reads a file`,
+                 {%} {1} ...; a second ::: combines, :::+ links, :::: reads a file
+
+{} and its relatives are also replaced by indices and lines, and in file names and
+--chdir. Without a list, standard input is the list if the command has {} or there
+is no COMMAND, unless standard input is a terminal or /dev/null.`,
 		Example: `  filch submit --array 1-1000 -- ./simulate
   filch submit --each-line commands.txt --wait --progress
   filch submit -- convert {} {.}.png ::: *.tif
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			args, err := applyScript(c.Flags(), args)
+			if err != nil {
+				return ui.Misused(err)
+			}
 			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to", "joblog"); err != nil {
 				return err
 			}
+			f.counted = c.Flags().Changed("cpus-per-task")
 			if f.to != "" {
 				return f.add(g, c.Flags(), args)
 			}
@@ -93,22 +104,30 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.eachLine, "each-line", "", "submit one task per line of `FILE` (- is standard input)")
 	p.StringVar(&f.fromJSON, "from-json", "", "submit one task per entry of the JSON list in `FILE` (- is standard input)")
 	p.StringVar(&f.array, "array", "", "submit one task per index: `1-1000:2%50` is every second, at most 50 at a time")
+	p.StringVar(&f.colsep, "colsep", "", "split the values at this `REGEX` into {1}, {2} ...")
+	p.StringVar(&f.header, "header", "", "with `:`, the first value or line names the columns: {NAME} is a value")
+	p.BoolVar(&f.shuffle, "shuf", false, "start the tasks in random order")
+	p.Int32VarP(&f.jobs, "jobs", "j", 0, "run at most `N` of the tasks at a time, over all nodes; 0: no limit")
+	p.StringVar(&f.delaySeconds, "delay", "", "add a task every `SEC` seconds; the command stays until the last")
+	p.StringVar(&f.haltWhen, "halt", "", "end the job early: `now,fail=3`, now,fail=10% or now,success=1; waits for the end")
+	p.BoolVar(&f.dryRun, "dry-run", false, "print the command of each task, and submit nothing")
 	p.StringVar(&f.builtin, "builtin", "", "submit tasks without a process: `noop` or sleep:64ms")
-	p.Int32VarP(&f.cpus, "cpus", "c", 1, "`N` slots per task")
-	p.StringVar(&f.mem, "mem", "", "memory per task: `4G`")
-	p.StringVar(&f.gpus, "gpus", "", "GPUs per task: `[KIND:]N`")
-	p.StringVarP(&f.limit, "time-limit", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, or as for filch run -t")
+	p.Int32VarP(&f.cpus, "cpus-per-task", "c", 1, "`N` slots per task; sets OMP_NUM_THREADS for the tasks if the variable is not set")
+	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node: `4G`")
+	p.StringVar(&f.gpus, "gpus-per-task", "", "`N` GPUs per task")
+	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")
 	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
-	p.StringVarP(&f.name, "name", "J", "", "`NAME` of the job")
-	p.StringVarP(&f.cwd, "cwd", "D", "", "run the tasks in `FOLDER`")
-	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks")
-	p.StringVarP(&f.stdin, "stdin", "i", "", "`FILE` for standard input (%t is the task's number, {1} its first value)")
-	p.StringVarP(&f.stdout, "stdout", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; without -o, the nodes keep the output for filch logs")
-	p.StringVarP(&f.stderr, "stderr", "e", "", "the same for standard error, with `FILE`; - joins standard error with standard output")
+	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")
+	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
+	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
+	p.StringVar(&f.export, "export", "", "environment of the tasks: `RULE` is ALL, NONE, or NAME,NAME=VALUE,...")
+	p.StringVarP(&f.stdin, "input", "i", "", "`FILE` for standard input (%t is the task's number, {1} its first value)")
+	p.StringVarP(&f.stdout, "output", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; without -o, the nodes keep the output for filch logs")
+	p.StringVarP(&f.stderr, "error", "e", "", "the same for standard error, with `FILE`; - joins standard error with standard output")
 	p.StringVar(&f.openMode, "open-mode", "", "`MODE` for the files of -o and -e: append or truncate; many tasks can share a file only with append")
 	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
 	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker, a process that runs many tasks; see docs/tasks.md")
@@ -118,6 +137,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
 	p.StringVar(&f.log, "joblog", "", "with --wait: write GNU parallel's job log to `FILE`, a line for each task that has ended; +FILE keeps the lines in FILE")
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
+	cli.Synonyms(p)
 }
 
 func (f *submitFlags) submit(g *cli.Global, args []string) error {
@@ -128,6 +148,9 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	}
 	if err != nil {
 		return ui.Misused(err)
+	}
+	if f.dryRun {
+		return printCommands(s, lines)
 	}
 	var log *joblog
 	if f.log != "" {
@@ -142,7 +165,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err := checkDeps(c, s.After); err != nil {
 		return err
 	}
-	t, err := send(c, s, lines)
+	t, err := send(c, s, lines, f.delay)
 	if err != nil {
 		return err
 	}
@@ -154,7 +177,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil || !f.follows() {
 		return err
 	}
-	return log.around(t, func() error { return followTasks(t, f.progress) })
+	return log.around(t, func() error { return followTasks(t, f.progress, f.halt) })
 }
 
 // source yields the payloads of tasks in order; io.EOF ends the sequence.
@@ -163,6 +186,10 @@ type source func() ([]byte, error)
 // submission reads the options into the request to the launcher, and into the
 // source of the payloads, nil for tasks without payloads.
 func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error) {
+	if err := f.readList(); err != nil {
+		return nil, nil, err
+	}
+	f.wait = f.wait || f.halt.limit > 0
 	command, bag, err := f.sources(args)
 	if err != nil {
 		return nil, nil, err
@@ -191,22 +218,36 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 	if f.open {
 		src, err = f.opened(s, command, bag)
 	} else {
-		src, err = f.payloads(s, command, bag, f.patterns(bag))
+		src, err = f.payloads(s, command, bag)
+	}
+	if err == nil {
+		src, err = f.listed(s, src)
 	}
 	return s, src, err
 }
 
 // sourceFlags are the sources of tasks.
-type sourceFlags struct{ eachLine, fromJSON, array, builtin string }
+type sourceFlags struct {
+	eachLine, fromJSON, array, builtin string
+	listFlags
+}
 
 // sources finds the command, and the values behind it.
-func (f *sourceFlags) sources(args []string) (command []string, bag *workflow.Bag, err error) {
-	command = args
-	if workflow.HasSources(args) {
-		if bag, err = workflow.ParseSources(args, openInput); err != nil {
-			return nil, nil, err
+func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Bag, err error) {
+	at := slices.IndexFunc(args, func(word string) bool { return workflow.HasSources([]string{word}) })
+	if at < 0 {
+		at = len(args)
+	}
+	command = slices.Clone(args[:at])
+	if parts := f.colsep != "" || f.header != ""; at < len(args) && parts {
+		bag, err = workflow.ParseSources(args[at:], openValues)
+	} else if at < len(args) {
+		if bag, err = workflow.ParseSources(args, openValues); err == nil {
+			command = bag.Template.Words
 		}
-		command = bag.Template.Words
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	ways := 0
 	for _, given := range []bool{f.eachLine != "", f.fromJSON != "", f.array != "", bag != nil} {
@@ -215,7 +256,16 @@ func (f *sourceFlags) sources(args []string) (command []string, bag *workflow.Ba
 		}
 	}
 	if ways > 1 {
-		err = filch.Errorf(filch.Invalid, "tasks come from one of --array, --each-line, --from-json and :::, and %d are given", ways)
+		return nil, nil, filch.Errorf(filch.Invalid, "tasks come from one of --array, --each-line, --from-json and :::, and %d are given", ways)
+	}
+	if ways == 0 && f.builtin == "" && !f.open && !f.worker {
+		f.standardInput(command)
+	}
+	if f.colsep != "" || f.header != "" {
+		bag, err = f.columns(command, bag)
+		if err == nil {
+			command = bag.Template.Words
+		}
 	}
 	return command, bag, err
 }
@@ -244,13 +294,19 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 			return err
 		}
 	}
-	o, err := f.order(around, s.Name, command)
+	o, err := f.order(around, s.Name, command, f.given())
 	if err != nil {
 		return err
 	}
 	many, err := f.makesMany(bag)
 	if err == nil {
-		err = f.files(&o, many || f.open, bag)
+		if f.fillsOnNodes(command, bag) {
+			o.Fill, o.FillCwd = true, f.cwdPattern()
+			if _, err := workflow.NewTemplate(append(slices.Clip(command), f.cwd), 1, false); err != nil {
+				return err
+			}
+		}
+		err = f.files(&o, many || f.open, f.patterns(bag, o.Fill))
 	}
 	if err == nil {
 		sp.Body, err = wire.EncodeOrder(&o, nil)
@@ -310,8 +366,12 @@ func checkDeps(c *client.Client, ids []filch.JobID) error {
 }
 
 // payloads is the source of the tasks; the bag's tasks have streams of their own.
-func (f *sourceFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag, streams taskFiles) (source, error) {
+func (f *submitFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
 	switch {
+	case f.array != "" && (f.shuffle || f.delay > 0):
+		of, err := readArray(f.array)
+		s.Spec.Cap, s.Spec.Payloads = of.Cap, true
+		return numbers(of, nil), err
 	case f.array != "":
 		return nil, array(s, f.array)
 	case f.eachLine != "":
@@ -321,16 +381,29 @@ func (f *sourceFlags) payloads(s *mtc.Submission, command []string, bag *workflo
 		}
 		s.Spec.Payloads = true
 		lines := workflow.NewLines(in, f.eachLine, len(command) == 0)
+		next := f.distinctLines(f.spoken(lines.Next))
 		return func() ([]byte, error) {
-			line, err := lines.Next()
+			line, err := next()
 			return append([]byte{launcher.PayloadLine}, line...), err
 		}, nil
 	case f.fromJSON != "":
 		return f.entries(s, command)
 	case bag != nil:
-		return expanded(s, bag, streams), nil
+		return f.expanded(s, bag)
 	}
 	return nil, nil
+}
+
+// numbers are payloads with the numbers of an array, each before the payload own.
+func numbers(of workflow.Array, own []byte) source {
+	return many(of.Len(), func(i int64) ([]byte, error) {
+		index, _ := of.At(i)
+		return numbered(index, own), nil
+	})
+}
+
+func numbered(index int64, own []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{launcher.PayloadNumber}, uint32(index)), own...)
 }
 
 func readArray(text string) (workflow.Array, error) {
@@ -368,46 +441,39 @@ func openInput(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil
 	}
-	in, err := os.Open(name)
+	in, err := openFile(name)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks of %s: %s", ui.Clean(name), err.Error())
 	}
 	return in, nil
 }
 
-// entries are tasks of a JSON list: with a command each is a value for the
-// command, in FILCH_LINE; without, each names its own command.
-func (f *sourceFlags) entries(s *mtc.Submission, command []string) (source, error) {
-	in, err := openInput(f.fromJSON)
+// openFile opens a file that is no folder; the error is the cause alone.
+func openFile(name string) (*os.File, error) {
+	in, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(ui.Cause(err))
 	}
-	s.Spec.Payloads = true
-	list := workflow.NewEntries(in, f.fromJSON)
-	if len(command) > 0 {
-		return func() ([]byte, error) {
-			v, err := list.NextValue()
-			return append([]byte{launcher.PayloadLine}, v...), err
-		}, nil
+	if st, err := in.Stat(); err == nil && st.IsDir() {
+		_ = in.Close()
+		return nil, errors.New("the name is a folder's")
 	}
-	s.Spec.Limits = true
-	return func() ([]byte, error) {
-		t, err := list.Next()
-		if err != nil {
-			return nil, err
-		}
-		if need := t.Need; need.CPUs > 1 || need.MemBytes > 0 || need.GPUs != "" || need.Retries != nil || need.Once || t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
-			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry may set only run, env, cwd and time_limit; all tasks of a job share the other options", f.fromJSON, list.Line()).
-				WithHint("filch submit --help lists the options of a job; filch workflow run takes tasks that differ more")
-		}
-		return item(launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Cwd: t.Run.Cwd, Limit: t.Need.TimeLimit})
-	}, nil
+	return in, nil
+}
+
+// openValues is [openInput] for values; the caller names the file.
+func openValues(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return openInput(name)
+	}
+	return openFile(name)
 }
 
 // expanded are the combinations of the values after :::, with their files.
-func expanded(s *mtc.Submission, bag *workflow.Bag, files taskFiles) source {
+func (f *submitFlags) expanded(s *mtc.Submission, bag *workflow.Bag) (source, error) {
 	s.Spec.Payloads = true
-	slot := bag.Template.UsesSlot()
+	slot, files, folder := bag.Template.UsesSlot(), f.patterns(bag, false), f.cwdPattern()
+	here, err := os.Getwd()
 	return many(bag.Len(), func(i int64) ([]byte, error) {
 		argv, err := bag.Argv(i, 0)
 		if err != nil {
@@ -417,10 +483,21 @@ func expanded(s *mtc.Submission, bag *workflow.Bag, files taskFiles) source {
 		if err != nil {
 			return nil, err
 		}
-		b, err := item(launcher.TaskItem{Argv: argv, Streams: streams})
+		t := launcher.TaskItem{Argv: argv, Streams: streams}
+		if folder != "" {
+			values, err := bag.Values(i)
+			if err == nil {
+				t.Cwd, err = workflow.Template{}.Fill(folder, values, i+1)
+			}
+			if err != nil {
+				return nil, err
+			}
+			t.Cwd = absolute(here, t.Cwd)
+		}
+		b, err := item(t)
 		if slot && err == nil {
 			b[0] = launcher.PayloadSlot
 		}
 		return b, err
-	})
+	}), err
 }

@@ -18,18 +18,26 @@ import (
 // strings ({1}), which are filled in here, from the values of the task.
 type taskFiles struct {
 	in, out, err string
-	bag          *workflow.Bag // nil: the tasks have no values
+	bag          *workflow.Bag // nil: the client does not know the values of the tasks
+	node         bool          // the nodes fill in the replacement strings
 }
 
-// patterns are the options about files, for tasks with the values of a bag.
-func (f *orderFlags) patterns(bag *workflow.Bag) taskFiles {
-	return taskFiles{f.stdin, f.stdout, f.stderr, bag}
+// patterns are the options about files, for tasks with the values of a bag,
+// or for tasks whose lines or numbers the nodes fill in.
+func (f *orderFlags) patterns(bag *workflow.Bag, node bool) taskFiles {
+	named := func(pattern string) string {
+		if workflow.HasPlaces(f.name) {
+			pattern = output.WithName(pattern, f.name)
+		}
+		return pattern
+	}
+	return taskFiles{named(f.stdin), named(f.stdout), named(f.stderr), bag, node}
 }
 
 // files reads the options about files into the order, and refuses options with
 // which tasks, if there are many, would write over each other's output.
-func (f *orderFlags) files(o *launcher.TaskOrder, many bool, bag *workflow.Bag) error {
-	o.Stdin, o.Stdout, o.Stderr = f.stdin, f.stdout, f.stderr
+func (f *orderFlags) files(o *launcher.TaskOrder, many bool, files taskFiles) error {
+	o.Stdin, o.Stdout, o.Stderr = files.in, files.out, files.err
 	switch f.openMode {
 	case "append", "a":
 		o.Append = true
@@ -44,7 +52,6 @@ func (f *orderFlags) files(o *launcher.TaskOrder, many bool, bag *workflow.Bag) 
 		}
 		return nil
 	}
-	files := f.patterns(bag)
 	for _, p := range files.named() {
 		if p.option != "-i" && f.stdin != "" && filepath.Clean(p.text) == filepath.Clean(f.stdin) && !strings.HasPrefix(p.text, "/dev/") {
 			return filch.Errorf(filch.Invalid, "-i %s and %s %s are the same file: a task would empty its input before reading", f.stdin, p.option, p.text)
@@ -61,6 +68,9 @@ func (f *orderFlags) files(o *launcher.TaskOrder, many bool, bag *workflow.Bag) 
 	}
 	return nil
 }
+
+// appends reports whether tasks may share a file.
+func (f *orderFlags) appends() bool { return f.openMode == "append" || f.openMode == "a" }
 
 // makesMany reports whether the sources may have more than one task.
 func (f *sourceFlags) makesMany(bag *workflow.Bag) (bool, error) {
@@ -95,6 +105,9 @@ func (t *taskFiles) check(p filePattern) error {
 	switch {
 	case !workflow.HasPlaces(p.text):
 		return nil
+	case t.node:
+		_, err := workflow.NewTemplate([]string{p.text}, 1, false)
+		return err
 	case t.bag == nil:
 		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: the tasks have no values (values follow :::)", p.option, p.text).
 			WithHint("%s stands for the number of a task, as in out.%s", "%t", "%t")
@@ -107,12 +120,12 @@ func (t *taskFiles) check(p filePattern) error {
 
 // distinct refuses a file name that two tasks would share.
 func (t *taskFiles) distinct(p filePattern) error {
-	if strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text) || strings.Contains(p.text, "{#}") && t.bag != nil {
+	filled := t.node && workflow.HasPlaces(p.text) // compared when the values are read
+	if filled || strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text) || strings.Contains(p.text, "{#}") && t.bag != nil {
 		return nil
 	}
-	hint := "put the task's number into the name, as in out.%s; or use --open-mode=append for one file"
 	if t.bag == nil || !workflow.HasPlaces(p.text) {
-		return filch.Errorf(filch.Invalid, "%s %s is the same file for all tasks: each task would overwrite the output of the others", p.option, p.text).WithHint(hint, "%t")
+		return filch.Errorf(filch.Invalid, "%s %s is the same file for all tasks: each task would overwrite the output of the others", p.option, p.text).WithHint(distinctHint, "%t")
 	}
 	type named struct {
 		hash uint64
@@ -140,9 +153,16 @@ func (t *taskFiles) distinct(p filePattern) error {
 	if err != nil {
 		return err
 	}
-	return filch.Errorf(filch.Invalid, "%s %s is %s both for task %d and for task %d: one task would overwrite the output of the other", p.option, p.text, name, first+1, second+1).
-		WithHint(hint, "{#}")
+	return sameFile(p, name, first+1, second+1)
 }
+
+// sameFile is the error for a file of two tasks, counted from 1.
+func sameFile(p filePattern, name string, first, second int64) error {
+	return filch.Errorf(filch.Invalid, "%s %s is %s both for task %d and for task %d: one task would overwrite the output of the other", p.option, p.text, name, first, second).
+		WithHint(distinctHint, "{#}")
+}
+
+const distinctHint = "put the task's number into the name, as in out.%s; or use --open-mode=append for one file"
 
 // fill makes the pattern of a task, counted from 0: fill inserts the task's
 // values, and leaves the conversions. Text inside a value is no conversion.
@@ -151,20 +171,16 @@ func (t *taskFiles) fill(pattern string, i int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	escape := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
-	backslash := func(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
-	if strings.Contains(pattern, `\`) {
-		escape = backslash // the user switched conversions off
-	} else if strings.Contains(strings.Join(values, ""), `\`) {
-		if strings.Contains(pattern, "%") {
-			return "", filch.Errorf(filch.Invalid, "cannot name a file of task %d by %s: a value with a backslash does not go with a conversion", i+1, pattern).WithHint("use {#} in place of %s", "%t")
-		}
-		escape = backslash
+	return fillName(pattern, values, i+1)
+}
+
+// fillName makes the name of a file of a task, counted from 1.
+func fillName(pattern string, values []string, number int64) (string, error) {
+	safe, ok := output.Literal(pattern, values)
+	if !ok {
+		return "", filch.Errorf(filch.Invalid, "cannot name a file of task %d by %s: a value with a backslash does not go with a conversion", number, pattern).WithHint("use {#} in place of %s", "%t")
 	}
-	for k := range values {
-		values[k] = escape(values[k])
-	}
-	return workflow.Template{}.Fill(pattern, values, i+1)
+	return workflow.Template{}.Fill(pattern, safe, number)
 }
 
 // streams are the files of a task that differ by its values; nil: none differs.

@@ -13,7 +13,16 @@ import (
 // needFlags are the resources that a task takes.
 type needFlags struct {
 	cpus             int32
+	counted          bool // cpus was given
 	mem, gpus, limit string
+}
+
+// given is the value of -c; 0 without -c.
+func (f *needFlags) given() int32 {
+	if f.counted {
+		return f.cpus
+	}
+	return 0
 }
 
 // lifeFlags set the start of tasks, and their retries.

@@ -37,10 +37,7 @@ docs/workflows.md.`,
 			return cmd.Help()
 		},
 	}
-	for _, sub := range []*cobra.Command{workflowRunCommand(g), workflowCheckCommand(), workflowShowCommand(), workflowCollectCommand(g)} {
-		cli.Strict(sub)
-		c.AddCommand(sub)
-	}
+	c.AddCommand(workflowRunCommand(g), workflowCheckCommand(), workflowShowCommand(), workflowCollectCommand(g))
 	return c
 }
 
@@ -131,8 +128,8 @@ func (k scales) open(name string) (o workflow.Options, f io.ReadCloser, err erro
 		o.Name = "standard input"
 		return o, io.NopCloser(os.Stdin), nil
 	}
-	if f, err = os.Open(name); err != nil {
-		return o, nil, filch.Errorf(filch.NotFound, "cannot read the workflow: %v", err)
+	if f, err = openFile(name); err != nil {
+		return o, nil, ui.Misused(filch.Errorf(filch.Invalid, "cannot read the workflow %s: %s", ui.Clean(name), err.Error()))
 	}
 	return o, f, nil
 }

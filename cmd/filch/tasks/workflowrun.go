@@ -74,16 +74,17 @@ inputs are compared.`,
 	p.BoolVar(&f.progress, "progress", false, "show the progress")
 	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
 	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
-	p.StringVarP(&f.folder, "folder", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
+	p.StringVarP(&f.folder, "chdir", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
 	p.StringVar(&f.keepIn, "keep-in", "", "make the folder of a replay in `FOLDER` (default: the current folder)")
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
-	p.StringVarP(&f.name, "name", "J", "", "`NAME` of the job (default: the name of the workflow)")
+	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
 	f.declare(p)
 	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
 	p.Lookup("resume").NoOptDefVal = resumeLast
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
+	cli.Synonyms(p)
 	return c
 }
 
@@ -185,7 +186,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if !f.inPlace && !cli.EndOfNode(c.Dir).IsZero() {
 		ui.Say("the files of tasks stay on the nodes until the end: if the allocation ends first, filch up --resume starts this workflow from the beginning; with --in-place, in a folder that all nodes share, the workflow continues")
 	}
-	t, err := send(c, s, nil)
+	t, err := send(c, s, nil, 0)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if err != nil || f.detach || !f.wait {
 		return err
 	}
-	ended := followTasks(t, f.progress)
+	ended := followTasks(t, f.progress, halt{})
 	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
 		return ended
 	}
@@ -298,7 +299,7 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	if err = life.queues(s); err != nil {
 		return nil, nil, err
 	}
-	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil)
+	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -68,6 +68,15 @@ func Usage(err error) int {
 	return filch.ExitUsage
 }
 
+// Refuse is [Usage] for a request that makes no sense, [Fail] for other errors; a shim has
+// no code of its own for wrong input.
+func Refuse(err error) int {
+	if KindOf(err) == filch.Invalid && Self.Name == "filch" {
+		return Usage(err)
+	}
+	return Fail(err)
+}
+
 // KindOf is the kind of a [filch.Error]; Internal of any other error.
 func KindOf(err error) filch.Kind {
 	var e *filch.Error

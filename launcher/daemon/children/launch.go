@@ -55,13 +55,16 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		p = node.Body
 	}
 	_, p = launcher.TaskMark(launcher.Untimed(p))
+	indexed := len(p) == 0 // the task has an index of an array
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
-		s.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
+		indexed, s.Number, p = true, int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}
+	line := ""
 	switch {
 	case len(p) == 0:
 	case p[0] == launcher.PayloadLine:
-		rs.lineTask(o, &s, string(p[1:]))
+		line = string(p[1:])
+		rs.lineTask(o, &s, line)
 	case p[0] == launcher.PayloadItem, p[0] == launcher.PayloadSlot:
 		var item launcher.TaskItem
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
@@ -78,12 +81,18 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		if item.Limit > 0 {
 			s.Limit = item.Limit
 		}
+		if o.Graph == nil && item.Retries > 0 && int32(s.Attempt) >= item.Retries {
+			rs.orders[s.Job].last = append(rs.orders[s.Job].last, s.Serial)
+		}
 		if o.Graph != nil {
 			b, err := rs.files.NewAttempt(o, s, item, l)
 			return s, b, err
 		}
 	default:
 		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
+	}
+	if o.Fill {
+		return s, nil, rs.orders[s.Job].fill(&s, line, indexed)
 	}
 	return s, nil, nil
 }

@@ -32,6 +32,17 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 	return nil
 }
 
+// NeverFitsTask decides from the members' totals whether a task with this room can ever
+// start; nil if the task can.
+func (s *Self) NeverFitsTask(each filch.Room) *filch.Error {
+	d := stealer.Need{Ranks: 1, Each: each, MinNodes: 1}
+	err := s.NeverFits(&d)
+	if err != nil {
+		err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
+	}
+	return err
+}
+
 // RoomText describes the room of a rank, by the options of the job.
 func RoomText(d *stealer.Need) string {
 	parts := []string{fmt.Sprintf("%d slots", d.Each.Slots)}
@@ -68,5 +79,9 @@ func (s *Self) largestNode(d *stealer.Need) string {
 			most.GPUs = max(most.GPUs, p.Total.GPUs)
 		}
 	}
-	return fmt.Sprintf("the most on one node: %d slots, %s, %d GPUs", most.Slots, memText(most.MemBytes), most.GPUs)
+	slots := "1 slot"
+	if most.Slots != 1 {
+		slots = fmt.Sprintf("%d slots", most.Slots)
+	}
+	return fmt.Sprintf("the most on one node: %s, %s, %d GPUs", slots, memText(most.MemBytes), most.GPUs)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // Tasks is the node's part in many-task computing: the deciding core, the tasks running
@@ -120,7 +119,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 // accepted when every record is committed, or refused.
 func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.Submission, unixNS int64, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	never := w.NeverFits(&stealer.Need{Ranks: 1, Each: s.Spec.Each, MinNodes: 1})
+	never := w.NeverFitsTask(s.Spec.Each)
 	switch {
 	case never != nil && !w.ListPartial:
 		w.refuseTasks(t, client, 0, never)

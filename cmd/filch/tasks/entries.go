@@ -1,0 +1,158 @@
+package tasks
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// entries are tasks of a JSON list: with a command each is a value for the
+// command; without, each names its own command.
+func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, error) {
+	in, err := openInput(f.fromJSON)
+	if err != nil {
+		return nil, err
+	}
+	s.Spec.Payloads = true
+	if len(command) > 0 {
+		list := workflow.NewEntries(in, f.fromJSON)
+		next := f.distinctLines(list.NextValue)
+		return func() ([]byte, error) {
+			v, err := next()
+			return append([]byte{launcher.PayloadLine}, v...), err
+		}, nil
+	}
+	s.Spec.Limits = true
+	text, err := seekable(in)
+	if err != nil {
+		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks of %s: %s", ui.Clean(f.fromJSON), ui.Cause(err))
+	}
+	needs, err := namesNeeds(text)
+	if err == nil {
+		_, err = text.Seek(0, io.SeekStart)
+	}
+	if err == nil && needs {
+		if err = f.mostNeeds(&s.Spec, text); err == nil {
+			_, err = text.Seek(0, io.SeekStart)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	here, err := os.Getwd()
+	list := workflow.NewEntries(text, f.fromJSON)
+	return func() ([]byte, error) {
+		t, err := list.Next()
+		if err != nil {
+			return nil, err
+		}
+		return f.entry(&t, here)
+	}, err
+}
+
+// entry is the payload of an entry.
+func (f *submitFlags) entry(t *workflow.Task, here string) ([]byte, error) {
+	i := launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: t.Need.TimeLimit}
+	if t.Run.Cwd != "" {
+		i.Cwd = absolute(here, t.Run.Cwd)
+	}
+	if t.Need.CPUs > 0 {
+		own := append(slices.Clip(f.env), i.Env...)
+		env := spec.WithCPUs(append(os.Environ(), own...), os.Environ(), own, t.Need.CPUs)
+		for _, kv := range env[len(env)-2:] {
+			if strings.HasPrefix(kv, "FILCH_CPUS_PER_TASK=") || strings.HasPrefix(kv, "OMP_NUM_THREADS=") {
+				i.Env = append(i.Env, kv)
+			}
+		}
+	}
+	if t.Need.Retries != nil {
+		i.Retries = *t.Need.Retries + 1
+	}
+	if r := t.Run; r.Stdin+r.Stdout+r.Stderr != "" {
+		i.Streams = &launcher.Streams{Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr}
+	}
+	return item(i)
+}
+
+// seekable is in, or a copy of in in memory.
+func seekable(in io.Reader) (io.ReadSeeker, error) {
+	if file, ok := in.(*os.File); ok {
+		if st, err := file.Stat(); err == nil && st.Mode().IsRegular() {
+			return file, nil
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(in, workflow.ListMax+1))
+	if int64(len(b)) > workflow.ListMax {
+		return nil, filch.Errorf(filch.Invalid, "more than %s", workflow.Bytes(workflow.ListMax))
+	}
+	return bytes.NewReader(b), err
+}
+
+// needKeys are the keys of an entry that set something for the whole job.
+var needKeys = [...]string{`"cpus"`, `"mem"`, `"gpus"`, `"retries"`, `"once"`}
+
+// namesNeeds reports whether the text may have one of needKeys. Most lists have none, and
+// are read as JSON only once.
+func namesNeeds(text io.Reader) (bool, error) {
+	r := bufio.NewReaderSize(text, 64<<10)
+	for {
+		b, err := r.Peek(r.Size())
+		for _, key := range needKeys {
+			if bytes.Contains(b, []byte(key)) {
+				return true, nil
+			}
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return false, err
+		}
+		_, _ = r.Discard(len(b) - len(`"retries"`)) // a key may go over the end
+	}
+}
+
+// mostNeeds reads the needs of all entries. As in a workflow, each task takes the most that
+// any entry needs.
+func (f *submitFlags) mostNeeds(sp *record.Spec, text io.Reader) error {
+	list := workflow.NewEntries(text, f.fromJSON)
+	for {
+		t, err := list.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		need := &t.Need
+		sp.Each.Slots, sp.Each.MemBytes = max(sp.Each.Slots, need.CPUs), max(sp.Each.MemBytes, need.MemBytes)
+		if need.GPUs != "" {
+			count, err := spec.Positive(need.GPUs)
+			if err != nil {
+				return filch.Errorf(filch.Invalid, "%s:%d: gpus: %s", f.fromJSON, list.Line(), err.Error())
+			}
+			sp.Each.GPUs = max(sp.Each.GPUs, count)
+		}
+		if need.Retries != nil {
+			sp.Retries = max(sp.Retries, *need.Retries)
+		}
+		switch {
+		case need.Once:
+			return filch.Errorf(filch.Invalid, "%s:%d: once is for the whole job", f.fromJSON, list.Line()).WithHint("filch submit --once --from-json %s", f.fromJSON)
+		case sp.Once && sp.Retries > 0:
+			return filch.Errorf(filch.Invalid, "%s:%d: retries and --once contradict each other", f.fromJSON, list.Line())
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package tasks
+
+import (
+	"errors"
+	"hash/maphash"
+	"io"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// listFlags are GNU parallel's options about lists.
+type listFlags struct {
+	implied                bool // standard input is the list, unasked
+	colsep, header         string
+	shuffle, dryRun        bool
+	jobs                   int32
+	delaySeconds, haltWhen string
+	delay                  time.Duration
+	halt                   halt
+}
+
+// readList reads the options about lists.
+func (f *listFlags) readList() (err error) {
+	if f.jobs < 0 {
+		return filch.Errorf(filch.Invalid, "-j %d: the number of tasks at a time is at least 0", f.jobs)
+	}
+	if f.header != "" && f.header != ":" {
+		return filch.Errorf(filch.Invalid, "--header %q is not a colon", f.header).WithHint("--header : takes the names of the columns from the first line; --colsep splits the columns")
+	}
+	if f.delaySeconds != "" {
+		if f.delay, err = spec.Seconds(f.delaySeconds); err != nil {
+			return filch.Errorf(filch.Invalid, "--delay: %s", err.Error())
+		}
+	}
+	f.halt, err = readHalt(f.haltWhen)
+	return err
+}
+
+// standardInput makes standard input the list of the tasks, as xargs and GNU parallel
+// do: if nobody types there, and the command has replacement strings or there is no
+// command.
+func (f *sourceFlags) standardInput(command []string) {
+	switch asks := hasPlaces(command); {
+	case len(command) > 0 && !asks:
+	case !ui.IsTerminal(os.Stdin) && !ui.IsNull(os.Stdin):
+		f.eachLine, f.implied = "-", true
+	case asks:
+		ui.Warn("nothing replaces {} and the like in the command: there is no list of values")
+		ui.Hint("values follow :::, or come from --each-line, --array or standard input")
+	}
+}
+
+func hasPlaces(words []string) bool { return slices.ContainsFunc(words, workflow.HasPlaces) }
+
+// fillsOnNodes reports whether the nodes replace replacement strings: with the line, or
+// with the number, that a task has there.
+func (f *submitFlags) fillsOnNodes(command []string, bag *workflow.Bag) bool {
+	listed := f.array != "" || f.eachLine != "" || f.fromJSON != "" && len(command) > 0 || f.open && len(command) > 0
+	if bag != nil || f.worker || f.builtin != "" || !listed {
+		return false
+	}
+	files := f.patterns(nil, true)
+	return hasPlaces(command) || hasPlaces([]string{files.in, files.out, files.err, f.cwd})
+}
+
+// listWait is the time after which a command that reads a list says so.
+const listWait = 5 * time.Second
+
+// spoken says that the command waits for standard input, when no line comes.
+func (f *sourceFlags) spoken(next func() (string, error)) func() (string, error) {
+	if f.eachLine != "-" {
+		return next
+	}
+	slow := time.AfterFunc(listWait, func() {
+		ui.Say("still waiting: the list of tasks comes from standard input, and no line came yet")
+	})
+	any := false
+	return func() (string, error) {
+		line, err := next()
+		slow.Stop()
+		if errors.Is(err, io.EOF) && f.implied && !any {
+			err = filch.Errorf(filch.Invalid, "there is nothing to run: no list is given, and standard input is empty").
+				WithHint("filch submit -- COMMAND; values for {} follow :::, or come from --each-line, --array or standard input")
+		}
+		any = true
+		return line, err
+	}
+}
+
+// distinctLines refuses a line that gives a task the file of another task.
+func (f *submitFlags) distinctLines(next func() (string, error)) func() (string, error) {
+	files := f.patterns(nil, true)
+	var checked []filePattern
+	for _, p := range files.named() {
+		if p.option != "-i" && workflow.HasPlaces(p.text) && !f.appends() && !strings.Contains(p.text, "{#}") {
+			checked = append(checked, p)
+		}
+	}
+	if len(checked) == 0 || f.worker {
+		return next
+	}
+	seed, task := maphash.MakeSeed(), int64(0)
+	seen := map[uint64]int64{} // the number of the task with a file, by the hash of the file's name
+	return func() (string, error) {
+		line, err := next()
+		if err != nil {
+			return line, err
+		}
+		task++
+		for _, p := range checked {
+			name, err := fillName(p.text, []string{line}, task)
+			if err != nil {
+				return "", err
+			}
+			hash := maphash.String(seed, p.option+name)
+			if other := seen[hash]; other > 0 {
+				return "", sameFile(p, name, other, task)
+			}
+			seen[hash] = task
+		}
+		return line, nil
+	}
+}
+
+// columns makes values of the columns of a list's lines, or of the values after :::.
+func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Bag, error) {
+	split := func(s string) []string { return []string{s} }
+	if f.colsep != "" {
+		at, err := regexp.Compile(f.colsep)
+		if err != nil {
+			return nil, filch.Errorf(filch.Invalid, "--colsep %q is not a regular expression", f.colsep).WithHint(`for example --colsep , or --colsep '\t'`)
+		}
+		split = func(s string) []string { return at.Split(s, -1) }
+	}
+	next := func() (string, error) { return "", io.EOF }
+	switch {
+	case f.eachLine != "":
+		in, err := openInput(f.eachLine)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		next = f.spoken(workflow.NewLines(in, f.eachLine, false).Next)
+		f.eachLine = ""
+	case bag != nil && len(bag.Sources) == 1:
+		values, i := bag.Sources[0].Values, int64(-1)
+		next = func() (string, error) {
+			if i++; i == values.Len() {
+				return "", io.EOF
+			}
+			return values.At(i), nil
+		}
+	default:
+		return nil, filch.Errorf(filch.Invalid, "--colsep and --header take a list of lines or values: --each-line, one ::: or ::::, or standard input")
+	}
+	var names []string
+	b := &workflow.Bag{}
+	for row := int64(0); ; {
+		line, err := next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts := split(line)
+		if f.header != "" && names == nil {
+			names = parts
+			continue
+		}
+		if err := addRow(b, parts, row); err != nil {
+			return nil, err
+		}
+		row++
+	}
+	for i, word := range command {
+		command[i] = renamed(word, names)
+	}
+	for _, text := range []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name} {
+		*text = renamed(*text, names)
+	}
+	if len(b.Sources) == 0 {
+		return nil, filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
+	}
+	var err error
+	b.Template, err = workflow.NewTemplate(command, len(b.Sources), true)
+	if err == nil {
+		err = b.Check()
+	}
+	return b, err
+}
+
+// addRow adds the columns of a line; a missing column is empty.
+func addRow(b *workflow.Bag, parts []string, row int64) error {
+	for k := range max(len(parts), len(b.Sources)) {
+		if k == workflow.SourcesMax {
+			return filch.Errorf(filch.Invalid, "line %d has more than %d columns", row+1, workflow.SourcesMax)
+		}
+		if k == len(b.Sources) {
+			b.Sources = append(b.Sources, workflow.Source{Linked: k > 0})
+			for range row {
+				if err := b.Sources[k].Values.Add(""); err != nil {
+					return err
+				}
+			}
+		}
+		value := ""
+		if k < len(parts) {
+			value = parts[k]
+		}
+		if err := b.Sources[k].Values.Add(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renamed writes {NAME}, {NAME.} and so on as {2}, {2.} and so on.
+func renamed(text string, names []string) string {
+	for i, name := range names {
+		for _, edit := range []string{"", ".", "/", "//", "/."} {
+			text = strings.ReplaceAll(text, "{"+name+edit+"}", "{"+strconv.Itoa(i+1)+edit+"}")
+		}
+	}
+	return text
+}
+
+// listed applies -j and --shuf to the tasks.
+func (f *listFlags) listed(s *mtc.Submission, lines source) (source, error) {
+	if f.jobs > 0 {
+		if s.Spec.Cap > 0 && s.Spec.Cap != f.jobs {
+			return nil, filch.Errorf(filch.Invalid, "-j %d and --array ...%%%d contradict each other", f.jobs, s.Spec.Cap)
+		}
+		s.Spec.Cap = f.jobs
+	}
+	if !f.shuffle || lines == nil {
+		return lines, nil
+	}
+	var all [][]byte
+	size := int64(0)
+	for {
+		l, err := lines()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if size += int64(len(l)); size > workflow.ListMax {
+			return nil, filch.Errorf(filch.Invalid, "--shuf takes at most %s of tasks", workflow.Bytes(workflow.ListMax))
+		}
+		all = append(all, l)
+	}
+	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	return many(int64(len(all)), func(i int64) ([]byte, error) { return all[i], nil }), nil
+}
