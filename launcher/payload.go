@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/varint"
 )
 
@@ -15,10 +16,44 @@ func Timed(limit time.Duration, payload []byte) []byte {
 	return append(varint.AppendUvarints([]byte{PayloadTimed}, uint64(limit)), payload...)
 }
 
-// Untimed returns a payload without its limit.
+// Untimed returns a payload without its limit and its rule for retries.
 func Untimed(p []byte) []byte {
 	_, rest := splitTimed(p)
+	_, rest = splitRule(rest)
 	return rest
+}
+
+// Ruled returns a payload without a limit, with a rule for retries of the task; nil is
+// none.
+func Ruled(rule *record.Retry, payload []byte) []byte {
+	if rule == nil {
+		return payload
+	}
+	b := rule.Encode()
+	return append(append(varint.AppendUvarints([]byte{PayloadRuled}, uint64(len(b))), b...), payload...)
+}
+
+// TaskRetry returns a task's own rule for retries, nil if the task has none.
+func TaskRetry(p []byte) *record.Retry {
+	_, rest := splitTimed(p)
+	rule, _ := splitRule(rest)
+	return rule
+}
+
+func splitRule(p []byte) (*record.Retry, []byte) {
+	if len(p) == 0 || p[0] != PayloadRuled {
+		return nil, p
+	}
+	d := varint.Reader{B: p[1:]}
+	n := d.Uvarint()
+	if d.Bad || n > uint64(len(d.B)) {
+		return nil, p // the daemon reports the malformed payload when starting the task
+	}
+	rule, err := record.DecodeRetry(d.B[:n])
+	if err != nil {
+		return nil, p
+	}
+	return rule, d.B[n:]
 }
 
 // TaskLimit returns a task's own limit, 0 if the task has none.

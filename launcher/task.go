@@ -170,10 +170,13 @@ const (
 	// node.
 	PayloadSlot
 	PayloadNumber // four bytes of the task's number follow, then another payload or none
-	// The task's limit in nanoseconds follows, as a varint, then another payload.
+	// The task's limit in nanoseconds follows, as a varint, then another payload. A limit
+	// comes first, then PayloadRuled, PayloadMarked and PayloadNumber.
 	PayloadTimed
 	// The mark of a workflow's task follows, 16 bytes, then another payload.
 	PayloadMarked
+	// The length of a [record.Retry] follows, as a varint, the Retry, and another payload.
+	PayloadRuled
 )
 
 // TaskNews reports the state of a job of tasks to a client.

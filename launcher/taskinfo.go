@@ -111,6 +111,8 @@ type TasksHere struct {
 	Inner int64 `json:"inner,omitempty"`
 	// At most this many run at a time on all nodes; 0: no bound.
 	Cap int32 `json:"cap,omitempty"`
+	// Of the ready tasks: they failed, and wait for their next try (--retry-delay).
+	Resting int64 `json:"resting,omitempty"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
 }

@@ -24,6 +24,7 @@ type Config struct {
 	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [PollMax]
 	Walltime    policy.Walltime
 	Limit       func(line []byte) time.Duration // a task's limit, by the line; 0: none
+	Retry       func(line []byte) *record.Retry // a task's rule for retries, by the line; nil: none
 	Members     *policy.Members                 // shared by a simulator's cores; nil: new
 }
 
@@ -312,7 +313,7 @@ func (q *Queues) add(p Queues) {
 
 func (j *job) queues() Queues {
 	q := Queues{
-		Dedicated: int64(len(j.queue.dedicated)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
+		Dedicated: int64(len(j.queue.dedicated) + len(j.queue.resting)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
 		Running: int64(j.running), Complete: j.records.unsaid,
 	}
 	if j.leader != nil && j.leader.graph != nil {
@@ -342,6 +343,7 @@ type Pace struct {
 	Of       int
 	Late     bool
 	Aside    int64
+	Resting  int64 // tasks that failed and wait for their next try
 }
 
 // Job is the node's knowledge of a job.
@@ -357,7 +359,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		}
 	}
 	if j.spec != nil {
-		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late))}
+		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late)), Resting: int64(len(j.queue.resting))}
 	}
 	return s, true
 }

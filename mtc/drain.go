@@ -28,6 +28,9 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 		return
 	}
 	c.drain = drain{on: on}
+	if on {
+		c.exec.wake(true)
+	}
 	c.victim.fresh = true
 	if !on {
 		c.thief.onNews()

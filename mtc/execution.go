@@ -355,18 +355,22 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.failing(j, e.State)
 	tries := int32(it.attempt) - 1 - int32(it.crashes)
 	ended := j.void == filch.Cancelled || j.cancelled(it.index)
-	retried := e.State != filch.OK && j.void == 0 && !ended && !j.spec.Once && !e.Final && (tries < j.spec.Retries || mutantForever)
+	wait, again := time.Duration(0), false
+	if e.State != filch.OK {
+		wait, again = c.retries(j, r.payload, &e, tries)
+	}
+	retried := again && j.void == 0 && !ended && !j.spec.Once && !e.Final
 	switch {
 	case e.State != filch.OK && ended:
 		e.State = filch.Cancelled
 	case e.Gone: // as if the task's node had crashed
 		it.crashes += min(1, 255-it.crashes)
-		if retried = j.void == 0 && !j.spec.Once && it.crashes < j.spec.Crashes(); !retried {
+		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.crashes < j.spec.Crashes(); !retried {
 			e.State, e.Code = filch.Lost, filch.ExitNodeLost
 		}
 	}
 	if retried {
-		c.exec.again(j, it)
+		c.exec.again(j, it, wait)
 		c.exec.release(e.Run)
 		c.settle()
 		return
@@ -379,12 +383,23 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.settle()
 }
 
-// again queues a failed task for another try: other nodes may have the task at once, this
-// node after coolTime.
-func (e *execution) again(j *job, it item) {
+// again queues a failed task for another try. After delay other nodes may have the task,
+// and this node coolTime later.
+func (e *execution) again(j *job, it item, delay time.Duration) {
 	it.attempt++
 	it.hop, it.tracked = 0, true
 	j.queue.held[it.index] = stamp{it.index, it.attempt, 0}
+	if delay > 0 && !e.core.drain.on {
+		j.queue.resting = append(j.queue.resting, cooling{it, e.now + delay})
+		e.core.waits.at = min(e.core.waits.at, e.now+delay)
+		e.core.active(j)
+		return
+	}
+	e.cool(j, it)
+}
+
+// cool queues a task for thieves, and after coolTime for this node.
+func (e *execution) cool(j *job, it item) {
 	wait := coolTime
 	if e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
 		wait = 0
@@ -395,6 +410,26 @@ func (e *execution) again(j *job, it item) {
 	if wait == 0 {
 		e.warm()
 	}
+}
+
+// wake lets tasks cool whose delay is over; with all, the other delayed tasks too.
+func (e *execution) wake(all bool) (next time.Duration) {
+	next = filch.Never
+	for _, j := range e.core.order {
+		q := &j.queue
+		for i := 0; i < len(q.resting); {
+			if !all && q.resting[i].until > e.now {
+				next = min(next, q.resting[i].until)
+				i++
+				continue
+			}
+			it := q.resting[i].item
+			q.resting = slices.Delete(q.resting, i, i+1)
+			e.cool(j, it)
+			e.core.victim.fresh = true
+		}
+	}
+	return next
 }
 
 // warm makes tasks ready again whose time in cooling is over.

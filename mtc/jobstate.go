@@ -131,6 +131,9 @@ func (c *Core) void(j *job, s filch.State) {
 	for _, k := range q.cooling {
 		singles = append(singles, k.item)
 	}
+	for _, k := range q.resting {
+		singles = append(singles, k.item)
+	}
 	for _, k := range q.late {
 		singles = append(singles, k.item)
 	}
@@ -280,7 +283,8 @@ func (c *Core) tickWaits() {
 	if c.waits.at > c.now {
 		return
 	}
-	c.waits.at = c.exec.warm()
+	next := c.exec.wake(false)
+	c.waits.at = min(next, c.exec.warm())
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
 	for _, j := range c.sortedJobs() {
 		later(c.tickLines(j))

@@ -39,6 +39,7 @@ type readyQueue struct {
 	shared    heap
 	dedicated heap
 	cooling   []cooling  // failed here; a thief may have them at once, this node later
+	resting   []cooling  // failed here; nobody may have them before a delay is over
 	late      []lateTask // cannot finish here; see setAside
 	frozen    int64
 	pending   int // takeovers and moves under way
@@ -53,7 +54,7 @@ type cooling struct {
 }
 
 func (q *readyQueue) empty() bool {
-	return !q.startable() && len(q.cooling) == 0 && len(q.late) == 0
+	return !q.startable() && len(q.cooling) == 0 && len(q.resting) == 0 && len(q.late) == 0
 }
 
 // startable reports whether the queue has tasks that are not set aside.
@@ -63,7 +64,7 @@ func (q *readyQueue) startable() bool {
 
 // drop empties the queue.
 func (q *readyQueue) drop() {
-	q.ranges, q.shared, q.dedicated, q.cooling, q.late = nil, nil, nil, nil, nil
+	q.ranges, q.shared, q.dedicated, q.cooling, q.resting, q.late = nil, nil, nil, nil, nil, nil
 }
 
 // shareable is how many tasks the node may give to a thief.

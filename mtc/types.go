@@ -43,6 +43,7 @@ type End struct {
 	Final bool         // do not start the task again, even if the spec allows retries
 	Gone  bool         // the end is unknown: the process that ran the task has crashed
 	Usage *filch.Usage // nil: not known
+	Ours  bool         // the task could not be run: the command is not at fault
 }
 
 // Start asks the caller to start a task.

@@ -30,6 +30,8 @@ func TestWhereTasksStand(t *testing.T) {
 		{"capped", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
 		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started: their nodes are taken away before the tasks could end"},
 		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; the starts of 3 are being recorded"},
+		{"resting", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 2, Resting: 2}}, "2 tasks have failed and will be tried again (--retry-delay)"},
+		{"run and resting", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3, Resting: 2}}, "1 task runs, 3 are ready; 2 of them failed and will be tried again later (--retry-delay)"},
 		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; the starts of 1 are being recorded"},
 		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "waits for the end of jobs 7, 9"},
 		{"open", record.Job{}, nil, "the job is open, and all of its tasks have ended: filch submit --to 5 adds tasks, filch close 5 ends the job"},

@@ -31,6 +31,8 @@ func TestLayoutsStay(t *testing.T) {
 		Body: []byte{1, 2, 3}, Each: filch.Room{Slots: 2, MemBytes: 1 << 33, GPUs: 1}, Cap: 4, Retries: 5, CrashLimit: 6, Sure: true, Once: true, OnFail: FailOn,
 		Payloads: true, Limits: true, First: -7, Step: 8, Picks: []Pick{{-1, 2}, {300, 4}}, Limit: time.Minute, Like: "solve", Expect: time.Second,
 	}
+	ruled := *spec
+	ruled.Retry = &Retry{Delay: time.Second, Codes: []CodeRange{{1, 3}, {75, 75}}, Tasks: true, Times: 3}
 	block := &Block{Offs: []uint8{0, 9, 200}, Tasks: []Task{
 		{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Bytes: 77, Cut: true},
 		{Attempt: 2, Hop: 3, Crashes: 4, Owner: bob, Started: true, Take: 99},
@@ -90,6 +92,8 @@ func TestLayoutsStay(t *testing.T) {
 		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
 		"void why":   {EncodeJobOp(JobOp{Kind: JobVoidWhy, Void: filch.Cancelled, At: 77, Orders: Orders{Reason: "wrong"}}), "08089a010577726f6e67", nil, nil},
+		// The bytes of a spec without a rule, and then the rule.
+		"rule": {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)
@@ -101,7 +105,7 @@ func TestLayoutsStay(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.value)
 		}
 		for n := range len(c.bytes) {
-			if _, err := c.read(c.bytes[:n]); err == nil && n > 0 && name != "node" {
+			if _, err := c.read(c.bytes[:n]); err == nil && n > 0 && name != "node" && (name != "rule" || n != len(spec.Encode())) {
 				t.Errorf("%s: the first %d of %d bytes can be read", name, n, len(c.bytes))
 			}
 		}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -26,6 +27,43 @@ type Spec struct {
 	// Expect is the duration of earlier tasks of the same kind, used while no task of
 	// this job has ended; 0 not known.
 	Expect time.Duration
+	Retry  *Retry // nil: any failure is retried, without a delay
+}
+
+// Retry is the rule for another try of a failed task.
+type Retry struct {
+	// Delay is the wait before the first retry. Each further wait is twice the wait before,
+	// up to [RetryDelayCap], or to Delay if that is longer.
+	Delay time.Duration
+	Codes []CodeRange // only these exit codes are retried; none: all
+	// Tasks says that payloads may have rules of their own, in place of this rule.
+	Tasks bool
+	// Times, in a task's own rule, is the number of retries plus 1; 0 is [Spec.Retries].
+	Times int32
+}
+
+// CodeRange is the exit codes from From to To, with To.
+type CodeRange struct{ From, To uint8 }
+
+// Bounds of a rule.
+const (
+	RetryDelayCap = 10 * time.Minute // of a wait that has grown
+	RetryDelayMax = 24 * time.Hour   // of the first wait
+	MaxCodes      = 64               // ranges of a rule
+)
+
+// Wait is the time before retry n, from 1.
+func (r *Retry) Wait(n int32) time.Duration {
+	d := r.Delay
+	for ; n > 1 && d < RetryDelayCap; n-- {
+		d *= 2
+	}
+	return max(min(d, RetryDelayCap), r.Delay)
+}
+
+// Has reports whether an exit code is retried.
+func (r *Retry) Has(code int32) bool {
+	return len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, func(c CodeRange) bool { return int32(c.From) <= code && code <= int32(c.To) })
 }
 
 // Pick is a run of numbers.
@@ -92,6 +130,40 @@ func (s *Spec) fields(c *Codec) {
 	Int(c, &s.Expect)
 	c.Flag(&s.Limits)
 	c.Flag(&s.Sure)
+	// A spec without a rule ends here.
+	if !c.Encodes && c.Left() > 0 {
+		s.Retry = &Retry{}
+	}
+	if s.Retry != nil {
+		s.Retry.fields(c)
+	}
+}
+
+func (r *Retry) fields(c *Codec) {
+	Amount(c, &r.Delay)
+	c.Require(r.Delay <= RetryDelayMax)
+	List(c, &r.Codes, MaxCodes, 2, (*CodeRange).fields)
+	c.Flag(&r.Tasks)
+	Index(c, &r.Times)
+}
+
+func (r *CodeRange) fields(c *Codec) {
+	U8(c, &r.From)
+	U8(c, &r.To)
+}
+
+// Encode is the rule's bytes.
+func (r *Retry) Encode() []byte {
+	c := Writing(32)
+	r.fields(&c)
+	return c.B
+}
+
+// DecodeRetry reads a rule.
+func DecodeRetry(v []byte) (*Retry, error) {
+	c, r := Reading(v), &Retry{}
+	r.fields(&c)
+	return r, c.Done()
 }
 
 func (p *Pick) fields(c *Codec) {

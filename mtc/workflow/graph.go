@@ -81,6 +81,9 @@ type Need struct {
 	TimeLimit time.Duration
 	Retries   *int32
 	Once      bool
+
+	RetryDelay time.Duration // before the first retry
+	RetryCodes []Codes       // only these are retried; none: all
 }
 
 // Trap is a common oddity of real workflow files, and its treatment.

@@ -29,7 +29,7 @@ type native struct {
 
 var (
 	fileKeys = []string{"filch", "name", "env", "defaults", "tasks"}
-	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "once", "env"}
+	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "retry_delay", "retry_codes", "once", "env"}
 	taskKeys = append([]string{"name", "run", "kind", "inputs", "outputs", "after", "stdin", "stdout", "stderr"}, needKeys...)
 )
 

@@ -55,7 +55,14 @@ func (n *native) needs(task *Task, what string, m *node) error {
 		if v == nil || key == "env" {
 			continue
 		}
-		text, err := n.text(v, of+": "+key)
+		text, err := "", error(nil)
+		if key == "retry_codes" && v.shape == shapeList {
+			var codes []string
+			codes, _, err = n.texts(v, of+": "+key)
+			text = strings.Join(codes, ",")
+		} else {
+			text, err = n.text(v, of+": "+key)
+		}
 		if err == nil {
 			if why := task.need(key, text); why != "" {
 				err = n.src.errorf(v.line, "%s: %s: %s is not %s", of, key, quote(text), why)
@@ -99,6 +106,13 @@ func (task *Task) need(key, text string) (why string) {
 		n, fits := count(text, 0, 1000)
 		task.Need.Retries, ok = &n, fits
 		why = "a number from 0 to 1000"
+	case "retry_delay":
+		task.Need.RetryDelay, ok = timeSpan(text)
+		ok = ok && task.Need.RetryDelay <= RetryDelayMax
+		why = "a time like 30s or 5m, at most a day"
+	case "retry_codes":
+		task.Need.RetryCodes, ok = ParseCodes(text)
+		why = "a list of exit codes from 1 to 255, like 75,100-110"
 	case "once":
 		task.Need.Once, ok = text == "true", text == "true" || text == "false"
 		why = "true or false"
@@ -107,6 +121,32 @@ func (task *Task) need(key, text string) (why string) {
 		return ""
 	}
 	return why
+}
+
+// RetryDelayMax bounds the wait before the first retry of a task.
+const RetryDelayMax = 24 * time.Hour
+
+// Codes are the exit codes from From to To, with To.
+type Codes struct{ From, To uint8 }
+
+// codesMax bounds the ranges of a list of exit codes.
+const codesMax = 64
+
+// ParseCodes reads a list of exit codes and ranges: 75,100-110.
+func ParseCodes(text string) (all []Codes, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ranged := strings.Cut(strings.TrimSpace(part), "-")
+		if !ranged {
+			high = low
+		}
+		from, ok1 := count(low, 1, 255)
+		to, ok2 := count(high, 1, 255)
+		if !ok1 || !ok2 || to < from || len(all) == codesMax {
+			return nil, false
+		}
+		all = append(all, Codes{uint8(from), uint8(to)})
+	}
+	return all, true
 }
 
 func count(text string, least, most int64) (int32, bool) {

@@ -51,6 +51,12 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 	if err != nil {
 		return nil, err
 	}
+	rule := record.Retry{Tasks: true}
+	if s.Spec.Retry != nil {
+		rule = *s.Spec.Retry
+		rule.Tasks = true
+	}
+	s.Spec.Retry = &rule
 	here, err := os.Getwd()
 	list := workflow.NewEntries(text, f.fromJSON)
 	return func() ([]byte, error) {
@@ -58,12 +64,12 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 		if err != nil {
 			return nil, err
 		}
-		return f.entry(&t, here)
+		return f.entry(&t, here, &rule)
 	}, err
 }
 
-// entry is the payload of an entry.
-func (f *submitFlags) entry(t *workflow.Task, here string) ([]byte, error) {
+// entry is the payload of an entry; the job's rule holds where the entry has none.
+func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry) ([]byte, error) {
 	i := launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: t.Need.TimeLimit}
 	if t.Run.Cwd != "" {
 		i.Cwd = absolute(here, t.Run.Cwd)
@@ -77,13 +83,17 @@ func (f *submitFlags) entry(t *workflow.Task, here string) ([]byte, error) {
 			}
 		}
 	}
-	if t.Need.Retries != nil {
-		i.Retries = *t.Need.Retries + 1
-	}
 	if r := t.Run; r.Stdin+r.Stdout+r.Stderr != "" {
 		i.Streams = &launcher.Streams{Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr}
 	}
-	return item(i)
+	rule := ownRule(&t.Need, true)
+	if rule != nil && rule.Delay == 0 {
+		rule.Delay = job.Delay
+	}
+	if rule != nil && rule.Codes == nil {
+		rule.Codes = job.Codes
+	}
+	return ruledItem(i, rule)
 }
 
 // seekable is in, or a copy of in in memory.

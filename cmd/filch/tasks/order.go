@@ -70,16 +70,19 @@ func absolute(here, path string) string {
 }
 
 // item is the payload of a task.
-func item(t launcher.TaskItem) ([]byte, error) {
+func item(t launcher.TaskItem) ([]byte, error) { return ruledItem(t, nil) }
+
+// ruledItem is the payload of a task with a rule of its own for retries; nil is none.
+func ruledItem(t launcher.TaskItem, rule *record.Retry) ([]byte, error) {
 	b, err := wire.Marshal(&t)
-	return launcher.Timed(t.Limit, append([]byte{launcher.PayloadItem}, b...)), err
+	return launcher.Timed(t.Limit, launcher.Ruled(rule, append([]byte{launcher.PayloadItem}, b...))), err
 }
 
-// graphNode completes the node of a workflow's task with the payload and the mark of the
-// task.
-func graphNode(n record.GraphNode, t launcher.TaskItem, mark workflow.Mark) (record.GraphNode, error) {
+// graphNode completes the node of a workflow's task with the payload, the mark and the
+// rule for retries of the task.
+func graphNode(n record.GraphNode, t launcher.TaskItem, mark workflow.Mark, rule *record.Retry) (record.GraphNode, error) {
 	b, err := wire.Marshal(&t)
-	n.Body = launcher.Timed(t.Limit, launcher.Marked(mark, append([]byte{launcher.PayloadItem}, b...)))
+	n.Body = launcher.Timed(t.Limit, launcher.Ruled(rule, launcher.Marked(mark, append([]byte{launcher.PayloadItem}, b...))))
 	if size := len(n.Encode()); size > record.MaxPayload {
 		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
 			n.Name, len(t.Inputs)+len(t.Outputs), size, record.MaxPayload)

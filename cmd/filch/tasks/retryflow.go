@@ -283,7 +283,7 @@ func (f *flow) node(i int32) (record.GraphNode, error) {
 	for k := range t.Outputs {
 		t.Outputs[k].Writer = f.index[i]
 	}
-	return graphNode(n, t, f.marks[i])
+	return graphNode(n, t, f.marks[i], launcher.TaskRetry(old.Body))
 }
 
 // results are the files that no task of the old job reads. If the new job runs

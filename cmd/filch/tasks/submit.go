@@ -117,6 +117,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.gpus, "gpus-per-task", "", "`N` GPUs per task")
 	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")
 	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
+	f.retryFlags.declare(p)
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")

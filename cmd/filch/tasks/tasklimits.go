@@ -4,10 +4,13 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/spf13/pflag"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // needFlags are the resources that a task takes.
@@ -30,6 +33,57 @@ type lifeFlags struct {
 	retries, crashes int32
 	once             bool
 	dep, priority    string
+	retryFlags
+}
+
+// retryFlags set which failed tasks are tried again, and when.
+type retryFlags struct{ retryDelay, codes string }
+
+func (f *retryFlags) declare(p *pflag.FlagSet) {
+	p.StringVar(&f.retryDelay, "retry-delay", "", "wait `TIME` before a retry (10s, 5m), twice as long before the next, and so on up to 10m")
+	p.StringVar(&f.codes, "retry-codes", "", "retry only after these exit codes: `75,100-110`")
+}
+
+// rule reads the options, nil if none is given.
+func (f *retryFlags) rule() (*record.Retry, error) {
+	if f.retryDelay == "" && f.codes == "" {
+		return nil, nil
+	}
+	r := &record.Retry{}
+	if f.retryDelay != "" {
+		d, err := filch.ReadTime(f.retryDelay)
+		if err != nil || d <= 0 || d > record.RetryDelayMax {
+			return nil, filch.Errorf(filch.Invalid, "--retry-delay %q is not a time from 1ns to %s", f.retryDelay, record.RetryDelayMax).WithHint("for example --retry-delay 30s")
+		}
+		r.Delay = d
+	}
+	if f.codes != "" {
+		codes, ok := workflow.ParseCodes(f.codes)
+		if !ok {
+			return nil, filch.Errorf(filch.Invalid, "--retry-codes %q is not a list of at most %d exit codes and ranges from 1 to 255", f.codes, record.MaxCodes).WithHint("for example --retry-codes 75,100-110")
+		}
+		r.Codes = codeRanges(codes)
+	}
+	return r, nil
+}
+
+func codeRanges(codes []workflow.Codes) (all []record.CodeRange) {
+	for _, c := range codes {
+		all = append(all, record.CodeRange(c))
+	}
+	return all
+}
+
+// ownRule is the rule of a task with options of its own, nil if the task has none.
+func ownRule(n *workflow.Need, times bool) *record.Retry {
+	r := &record.Retry{Delay: n.RetryDelay, Codes: codeRanges(n.RetryCodes)}
+	if times && n.Retries != nil {
+		r.Times = *n.Retries + 1
+	}
+	if r.Delay == 0 && r.Codes == nil && r.Times == 0 {
+		return nil
+	}
+	return r
 }
 
 // starts fills in how many times a task may be started.
@@ -42,7 +96,14 @@ func (f *lifeFlags) starts(sp *record.Spec) error {
 	case f.once && f.retries > 0:
 		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
 	}
-	sp.Retries, sp.Once = f.retries, f.once
+	rule, err := f.rule()
+	if err != nil {
+		return err
+	}
+	if rule != nil && f.retries == 0 {
+		return filch.Errorf(filch.Invalid, "--retry-delay and --retry-codes say how to retry, and no task is retried").WithHint("--retries N retries a failed task up to N times")
+	}
+	sp.Retries, sp.Once, sp.Retry = f.retries, f.once, rule
 	sp.CrashLimit, sp.Sure = uint8(max(f.crashes, 1)), f.crashes == 0
 	return nil
 }

@@ -316,7 +316,11 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 			r.place(i, &n, &item)
 		}
 		if err == nil {
-			n, err = graphNode(n, item, marks[i])
+			rule := ownRule(&w.Tasks[i].Need, false)
+			if rule != nil {
+				s.Spec.Retry = &record.Retry{Tasks: true}
+			}
+			n, err = graphNode(n, item, marks[i], rule)
 		}
 		if err != nil {
 			return nil, nil, err

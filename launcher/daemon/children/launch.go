@@ -81,9 +81,6 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		if item.Limit > 0 {
 			s.Limit = item.Limit
 		}
-		if o.Graph == nil && item.Retries > 0 && int32(s.Attempt) >= item.Retries {
-			rs.orders[s.Job].last = append(rs.orders[s.Job].last, s.Serial)
-		}
 		if o.Graph != nil {
 			b, err := rs.files.NewAttempt(o, s, item, l)
 			return s, b, err

@@ -57,7 +57,6 @@ type order struct {
 	tasks  int
 	since  time.Time // when the last task came or ended
 	places []uint64  // serials of tasks that want a number; 0: the number is free
-	last   []uint64  // serials of attempts that the task's own number of retries makes the last
 	// Of an order with replacement strings; nil until the first task.
 	template *workflow.Template
 	usesSlot bool
@@ -191,21 +190,17 @@ func (rs *Runners) Forget(job filch.JobID) {
 	}
 }
 
-// drop forgets a task that has ended; last says that the attempt was the task's last.
-func (rs *Runners) drop(r *runnerProcess, serial uint64) (last bool) {
+// drop forgets a task that has ended.
+func (rs *Runners) drop(r *runnerProcess, serial uint64) {
 	if o := rs.orders[r.tasks[serial].Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
 		if i := slices.Index(o.places, serial); i >= 0 {
 			o.places[i] = 0
 		}
-		if i := slices.Index(o.last, serial); i >= 0 {
-			o.last, last = slices.Delete(o.last, i, i+1), true
-		}
 	}
 	delete(r.tasks, serial)
 	delete(rs.bySerial, serial)
-	return last
 }
 
 // Endless reports whether a task runs here without a time limit.
@@ -396,7 +391,7 @@ func (rs *Runners) onEnds(t *inputs.Turn, r *runnerProcess, ends []launcher.Task
 			if e.Cut {
 				rs.Cuts.note(r.tasks[e.Serial])
 			}
-			e.Final = rs.drop(r, e.Serial) || e.Final
+			rs.drop(r, e.Serial)
 			if !rs.holdBack(e) {
 				fresh = append(fresh, e)
 			}

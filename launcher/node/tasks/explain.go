@@ -29,6 +29,7 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Tied += v.Tied
 	s.Inner += v.Inner
 	s.Opening += v.Opening
+	s.Resting += v.Resting
 	s.Cap = max(s.Cap, v.Cap)
 	if v.Of >= s.Of && v.Expected > 0 {
 		s.Expected, s.Limited, s.Of = v.Expected, v.Limited, v.Of
@@ -96,8 +97,11 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 		return countTasks(c.Ready, "is", "are") + " ready" + e.openingText(s), false
 	case c.Ready > 0 && s.Late >= int64(c.Ready):
 		return countTasks(c.Ready, "is", "are") + " ready", true
+	case c.Ready > 0 && s.Resting >= int64(c.Ready):
+		return countTasks(c.Ready, "has", "have") + " failed and will be tried again (--retry-delay)", false
 	case c.Ready > 0:
-		return e.readyText(c.Ready)
+		text, stuck = e.readyText(c.Ready)
+		return text + restingText(s), stuck
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "waits for the end of " + launcher.ListJobs(rec.After), false
 	}
@@ -123,6 +127,7 @@ func (e *explainer) openingText(s *Sum) string {
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
+	text += restingText(s)
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
 	}
@@ -136,6 +141,14 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 		text += fmt.Sprintf("; %d of them keep their slots while they wait for runs that they started, which wait for slots", s.Inner)
 	}
 	return text
+}
+
+// restingText says how many of the ready tasks wait for their next try; "" if none does.
+func restingText(s *Sum) string {
+	if s.Resting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of them failed and will be tried again later (--retry-delay)", s.Resting)
 }
 
 // readyText says why ready tasks wait: for slots, or for a node taking work. stuck is

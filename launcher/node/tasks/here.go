@@ -34,6 +34,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Ready++
 		}
 	}
+	h.Resting = j.Pace.Resting
 	h.Opening = j.Opening
 	h.Running -= h.Opening
 	h.Ready += h.Opening
