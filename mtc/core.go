@@ -2,7 +2,6 @@ package mtc
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -362,33 +361,6 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late)), Resting: int64(len(j.queue.resting))}
 	}
 	return s, true
-}
-
-// Live yields the jobs of which the node has tasks without an end, by id.
-func (c *Core) Live() iter.Seq[filch.JobID] {
-	return func(yield func(filch.JobID) bool) {
-		for _, j := range c.sortedJobs() {
-			if !j.over && !yield(j.id) {
-				return
-			}
-		}
-	}
-}
-
-// Behind returns the tasks without an end that a task of a workflow waits for, at most
-// most. leads is false if the node does not lead the workflow, or the workflow has to wait
-// for other jobs.
-func (c *Core) Behind(id filch.JobID, index int32, most int) (tasks []int32, leads bool) {
-	j := c.jobs[id]
-	if j == nil || j.leader == nil || !j.leader.open || j.leader.tracker == nil || index < 0 || int(index) >= j.leader.graph.Len() {
-		return nil, false
-	}
-	for _, p := range j.leader.graph.Parents(index) {
-		if !j.leader.tracker.Has(p) && len(tasks) < most {
-			tasks = append(tasks, p)
-		}
-	}
-	return tasks, true
 }
 
 // Idle reports whether the node knows no job.

@@ -23,17 +23,24 @@ type lateTask struct {
 // duration; 0 if unknown. Own reports whether the task has a limit.
 func (c *Core) needs(j *job, it *item) (need time.Duration, own bool) {
 	if j.spec.Limits && c.cfg.Limit != nil {
-		line := j.payloads.take(it.index)
-		if j.rec.Graph {
-			// The start of the task reports a malformed node.
-			n, _ := record.DecodeGraphNode(line)
-			line = n.Body
-		}
-		if need = c.cfg.Limit(line); need > 0 {
+		if need = c.ownLimit(j, j.payloads.take(it.index)); need > 0 {
 			return need, true
 		}
 	}
 	return c.expected(j), false
+}
+
+// ownLimit returns the limit that the payload of a task states, 0 for none.
+func (c *Core) ownLimit(j *job, line []byte) time.Duration {
+	if !j.spec.Limits || c.cfg.Limit == nil {
+		return 0
+	}
+	if j.rec != nil && j.rec.Graph {
+		// The start of the task reports a malformed node.
+		n, _ := record.DecodeGraphNode(line)
+		line = n.Body
+	}
+	return c.cfg.Limit(line)
 }
 
 // setAside keeps a task that cannot finish here apart from the tasks that can. The task

@@ -44,7 +44,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 // Live counts the tasks on this node that have no recorded end, by job. Jobs without such
 // a task are left out.
 func (w *Tasks) Live() (all []launcher.Live) {
-	for id := range w.core.Live() {
+	for id := range w.core.Look().Live() {
 		if h := w.TasksHere(id); h.Ready+h.Running > 0 {
 			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running})
 		}
@@ -56,7 +56,7 @@ func (w *Tasks) Live() (all []launcher.Live) {
 // seen. wall is the time of day. The home of a record may be silent while the leader of
 // the job answers.
 func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
-	for id := range w.core.Live() {
+	for id := range w.core.Look().Live() {
 		if j, ok := w.core.Job(id); ok && j.Leads && j.Record != nil && !j.Record.Finished() {
 			all = append(all, records.TaskJobInfo(id, j.Record, wall))
 		}
@@ -69,13 +69,16 @@ func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
 func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
 	for _, r := range w.runs { // in any order: at most one attempt runs
 		if r.job == id && r.Index == index && r.over == nil {
-			h.Running, h.Attempt, h.Took, h.Left = true, r.attempt, (now - r.began).Seconds(), r.left(now).Seconds()
-			h.BeganNS = wall - int64(now-r.began)
+			h.Running = true
+			var s mtc.Started
+			h.Took, h.Left, s = w.since(now, r)
+			h.Attempt = s.Attempt
+			h.BeganNS = wall - int64(h.Took*float64(time.Second))
 		}
 	}
 	here := w.TasksHere(id)
 	h.Queued = here.Ready+here.Running > 0
-	h.Behind, h.Leads = w.core.Behind(id, index, launcher.MaxBehind)
+	h.Behind, h.Leads = w.core.Look().Behind(id, index, launcher.MaxBehind)
 	return h
 }
 
@@ -83,7 +86,8 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 	at := make(map[filch.JobID]int)
 	for _, r := range w.runs { // in any order: sums, and the longest
-		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Tasks: 1, Left: r.left(now).Seconds()}
+		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Tasks: 1}
+		_, h.Left, _ = w.since(now, r)
 		if i, known := at[r.job]; known {
 			all[i].Add(&h)
 		} else {
@@ -95,22 +99,20 @@ func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 	return all
 }
 
-// left is the time until the limit ends a task; 0 without a limit.
-func (r *Running) left(now time.Duration) time.Duration {
-	if r.limit <= 0 {
-		return 0
+// since returns how long a task has run, in seconds, how long at most the time limit lets
+// the task run on, 0 for no limit, and the start.
+func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.Started) {
+	if r.life != w.life {
+		return 0, 0, s // started before the node was declared dead
 	}
-	return max(r.began+r.limit-now, time.Millisecond)
-}
-
-// limitOf returns the time limit of a task, 0 for none.
-func limitOf(s *mtc.Start) time.Duration {
-	if s.Spec.Limits {
-		if own := launcher.TaskLimit(s.Payload); own > 0 {
-			return own
-		}
+	s, ok := w.core.Look().Started(r.run)
+	if !ok {
+		return 0, 0, s
 	}
-	return s.Spec.Limit
+	if s.Limit > 0 {
+		left = max(s.Began+s.Limit-now, time.Millisecond).Seconds()
+	}
+	return (now - s.Began).Seconds(), left, s
 }
 
 // RunningTasks lists the tasks of a job that run on this node.
@@ -118,8 +120,9 @@ func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.R
 	var all launcher.RunningTasks
 	for serial, r := range w.runs { // in any order: Add sorts
 		if r.job == id && r.over == nil {
+			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
-				Index: r.Index, Node: w.Cfg.Name, Attempt: r.attempt, Maybe: r.maybe, Took: (now - r.began).Seconds(), Serial: serial,
+				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Took: took, Serial: serial,
 			})
 		}
 	}

@@ -80,11 +80,6 @@ type Running struct {
 	job   filch.JobID
 	Index int32
 	over  *taskOver // the task has ended, and its steps are being ended
-
-	attempt filch.Attempt
-	maybe   bool // an earlier start may not have been recorded
-	began   time.Duration
-	limit   time.Duration // from began; 0 none, or unknown
 }
 
 // early is a submission waiting for a block of ids.
@@ -352,10 +347,7 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 		return
 	}
 	w.serial++
-	w.runs[w.serial] = &Running{
-		run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index,
-		attempt: s.Attempt, maybe: int32(s.Attempt) < s.Nth, began: t.Now, limit: limitOf(s),
-	}
+	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {

@@ -1,0 +1,63 @@
+package mtc
+
+import (
+	"iter"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Look answers questions of users about the tasks of a node that have no recorded end. A
+// Look changes nothing, and costs nothing while no user asks.
+type Look struct{ core *Core }
+
+// Look returns the Look at a Core.
+func (c *Core) Look() Look { return Look{c} }
+
+// Live yields the jobs that are not known to have ended, by id.
+func (l Look) Live() iter.Seq[filch.JobID] {
+	return func(yield func(filch.JobID) bool) {
+		for _, j := range l.core.sortedJobs() {
+			if !j.over && !yield(j.id) {
+				return
+			}
+		}
+	}
+}
+
+// Behind returns the tasks without an end that a task of a workflow waits for, at most
+// most. leads is false if the node does not lead the workflow, or the workflow has to wait
+// for other jobs.
+func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, leads bool) {
+	j := l.core.jobs[id]
+	if j == nil || j.leader == nil || !j.leader.open || j.leader.tracker == nil || index < 0 || int(index) >= j.leader.graph.Len() {
+		return nil, false
+	}
+	for _, p := range j.leader.graph.Parents(index) {
+		if !j.leader.tracker.Has(p) && len(tasks) < most {
+			tasks = append(tasks, p)
+		}
+	}
+	return tasks, true
+}
+
+// Started describes a start.
+type Started struct {
+	Began   time.Duration
+	Limit   time.Duration // of the task; 0 none
+	Attempt filch.Attempt
+	Maybe   bool // as [record.Task.Maybe]
+}
+
+// Started describes the start of a run. ok is false if the run of a [Start] has ended.
+func (l Look) Started(run uint64) (s Started, ok bool) {
+	r := l.core.exec.find(run)
+	if r == nil || !r.started {
+		return s, false
+	}
+	s = Started{Began: r.began, Attempt: r.item.attempt, Maybe: r.item.maybe, Limit: l.core.ownLimit(r.job, r.payload)}
+	if s.Limit <= 0 {
+		s.Limit = r.job.spec.Limit
+	}
+	return s, true
+}
