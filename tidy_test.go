@@ -82,7 +82,7 @@ launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks lau
 launcher/node/local: . launcher mtc/policy slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc mtc/record
-launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots stealer
+launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi

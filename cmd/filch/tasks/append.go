@@ -57,7 +57,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 			WithHint("filch submit --open makes an open job")
 	}
 	t := c.TasksOf(j.ID)
-	n, err := appendTasks(t, lines, 0)
+	n, err := appendTasks(t, lines)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
 	if err != nil {
 		return err
 	}
-	return followTasks(t, f.progress, halt{})
+	return followTasks(t, f.progress)
 }
 
 // additions are tasks for an existing job. Lines, entries and numbers are input

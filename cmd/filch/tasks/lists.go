@@ -40,7 +40,7 @@ func (f *listFlags) readList() (err error) {
 	}
 	if f.delaySeconds != "" {
 		if f.delay, err = spec.Seconds(f.delaySeconds); err != nil {
-			return filch.Errorf(filch.Invalid, "--delay: %s", err.Error())
+			return ofOption("delay", err)
 		}
 	}
 	f.halt, err = readHalt(f.haltWhen)

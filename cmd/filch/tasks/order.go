@@ -18,12 +18,13 @@ import (
 type orderFlags struct {
 	name, cwd, stdin, stdout, stderr, openMode, keep string
 	export                                           string
+	threads                                          int32 // the value of -c; 0 without -c
 	env                                              []string
 	worker                                           bool
 }
 
 // order is the common description of the tasks of a job, without their files.
-func (f *orderFlags) order(around spec.Context, name string, command []string, cpus int32) (o launcher.TaskOrder, err error) {
+func (f *orderFlags) order(around spec.Context, name string, command []string) (o launcher.TaskOrder, err error) {
 	for _, e := range f.env {
 		if i := strings.IndexByte(e, '='); i < 1 || strings.IndexByte(e, 0) >= 0 {
 			return o, filch.Errorf(filch.Invalid, "--env %q is not NAME=VALUE", e)
@@ -31,7 +32,7 @@ func (f *orderFlags) order(around spec.Context, name string, command []string, c
 	}
 	rule, err := spec.ReadExport(cmp.Or(f.export, "ALL"))
 	if err != nil {
-		return o, filch.Errorf(filch.Invalid, "--export: %s", err.Error())
+		return o, ofOption("export", err)
 	}
 	env, sets := append(around.Env, f.env...), f.env
 	if f.export != "" {
@@ -39,7 +40,7 @@ func (f *orderFlags) order(around spec.Context, name string, command []string, c
 	}
 	o = launcher.TaskOrder{
 		Name: name, Argv: command, Cwd: around.Cwd,
-		Env: spec.WithCPUs(env, around.Env, sets, cpus), KillWait: launcher.TaskGrace, Worker: f.worker,
+		Env: spec.WithCPUs(env, around.Env, sets, f.threads), KillWait: launcher.TaskGrace, Worker: f.worker,
 	}
 	if f.cwd != "" && f.cwdPattern() == "" {
 		o.Cwd = absolute(around.Cwd, f.cwd)

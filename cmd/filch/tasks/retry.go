@@ -343,7 +343,7 @@ func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showF
 	if err != nil {
 		return err
 	}
-	t, err := send(c, s, lines, 0)
+	t, err := send(c, s, lines)
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showF
 	if err != nil || !s.Follow {
 		return err
 	}
-	if err = followTasks(t, show.progress, halt{}); ended != nil {
+	if err = followTasks(t, show.progress); ended != nil {
 		return ended(t.Job, err)
 	}
 	return err

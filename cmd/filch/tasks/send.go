@@ -25,7 +25,12 @@ const (
 
 // send submits the job and the further payloads, and returns when all of the
 // payloads are recorded. An open job stays open.
-func send(c *client.Client, s *mtc.Submission, lines source, delay time.Duration) (*client.Tasks, error) {
+func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, error) {
+	return sendEvery(c, s, lines, 0)
+}
+
+// sendEvery is [send] with a delay before each task but the first; 0 is no delay.
+func sendEvery(c *client.Client, s *mtc.Submission, lines source, delay time.Duration) (*client.Tasks, error) {
 	more, open := lines != nil, s.Open
 	var err error
 	if more {
@@ -45,7 +50,7 @@ func send(c *client.Client, s *mtc.Submission, lines source, delay time.Duration
 	if err != nil || !more {
 		return t, err
 	}
-	if _, err = appendTasks(t, lines, delay); err == nil && !open {
+	if _, err = appendEvery(t, lines, delay); err == nil && !open {
 		err = t.Grow(wire.TaskGrow{Close: true})
 	}
 	if err != nil {
@@ -55,9 +60,13 @@ func send(c *client.Client, s *mtc.Submission, lines source, delay time.Duration
 	return t, err
 }
 
-// appendTasks adds tasks to an open job, each after a delay if there is one, and returns
-// their number when all are recorded.
-func appendTasks(t *client.Tasks, lines source, delay time.Duration) (added int, err error) {
+// appendTasks adds tasks to an open job, and returns their number when all are recorded.
+func appendTasks(t *client.Tasks, lines source) (added int, err error) {
+	return appendEvery(t, lines, 0)
+}
+
+// appendEvery is [appendTasks] with a delay before each task; 0 is no delay.
+func appendEvery(t *client.Tasks, lines source, delay time.Duration) (added int, err error) {
 	for more := true; more; {
 		// The token is random: other clients may add tasks to the job too.
 		g := wire.TaskGrow{Token: rand.Int32N(record.MaxTasks-1) + 1}
@@ -126,8 +135,11 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 	}
 }
 
-// followTasks waits for the end of a job, and shows the progress. h may end the job early.
-func followTasks(t *client.Tasks, show bool, h halt) error {
+// followTasks waits for the end of a job, and shows the progress.
+func followTasks(t *client.Tasks, show bool) error { return followUntil(t, show, halt{}) }
+
+// followUntil is [followTasks] for a job that h may end early.
+func followUntil(t *client.Tasks, show bool, h halt) error {
 	halted := false
 	bar := newProgress(t.Job, show)
 	defer bar.close()

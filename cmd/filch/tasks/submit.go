@@ -88,7 +88,9 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
 			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to", "joblog"); err != nil {
 				return err
 			}
-			f.counted = c.Flags().Changed("cpus-per-task")
+			if c.Flags().Changed("cpus-per-task") {
+				f.threads = f.cpus
+			}
 			if f.to != "" {
 				return f.add(g, c.Flags(), args)
 			}
@@ -166,7 +168,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err := checkDeps(c, s.After); err != nil {
 		return err
 	}
-	t, err := send(c, s, lines, f.delay)
+	t, err := sendEvery(c, s, lines, f.delay)
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil || !f.follows() {
 		return err
 	}
-	return log.around(t, func() error { return followTasks(t, f.progress, f.halt) })
+	return log.around(t, func() error { return followUntil(t, f.progress, f.halt) })
 }
 
 // source yields the payloads of tasks in order; io.EOF ends the sequence.
@@ -295,7 +297,7 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 			return err
 		}
 	}
-	o, err := f.order(around, s.Name, command, f.given())
+	o, err := f.order(around, s.Name, command)
 	if err != nil {
 		return err
 	}

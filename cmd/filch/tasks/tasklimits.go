@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"math"
 	"strconv"
 
@@ -16,16 +17,7 @@ import (
 // needFlags are the resources that a task takes.
 type needFlags struct {
 	cpus             int32
-	counted          bool // cpus was given
 	mem, gpus, limit string
-}
-
-// given is the value of -c; 0 without -c.
-func (f *needFlags) given() int32 {
-	if f.counted {
-		return f.cpus
-	}
-	return 0
 }
 
 // lifeFlags set the start of tasks, and their retries.
@@ -127,16 +119,28 @@ func (f *needFlags) needs(sp *record.Spec) (err error) {
 	sp.Each = filch.Room{Slots: f.cpus}
 	if f.mem != "" {
 		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
-			return err
+			return ofOption("mem", err)
 		}
 	}
 	if f.gpus != "" {
 		if sp.Each.GPUs, err = spec.Positive(f.gpus); err != nil {
-			return err
+			return ofOption("gpus-per-task", err)
 		}
 	}
 	if f.limit != "" {
-		sp.Limit, err = spec.Time(f.limit)
+		if sp.Limit, err = spec.Time(f.limit); err != nil {
+			return ofOption("time", err)
+		}
 	}
-	return err
+	return nil
+}
+
+// ofOption is the error of an option's value, with the name of the option.
+func ofOption(name string, err error) error {
+	e := filch.Errorf(filch.Invalid, "--%s: %s", name, err.Error())
+	var told *filch.Error
+	if errors.As(err, &told) {
+		e.Hint = told.Hint
+	}
+	return e
 }

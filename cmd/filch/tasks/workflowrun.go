@@ -186,7 +186,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if !f.inPlace && !cli.EndOfNode(c.Dir).IsZero() {
 		ui.Say("the files of tasks stay on the nodes until the end: if the allocation ends first, filch up --resume starts this workflow from the beginning; with --in-place, in a folder that all nodes share, the workflow continues")
 	}
-	t, err := send(c, s, nil, 0)
+	t, err := send(c, s, nil)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if err != nil || f.detach || !f.wait {
 		return err
 	}
-	ended := followTasks(t, f.progress, halt{})
+	ended := followTasks(t, f.progress)
 	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
 		return ended
 	}
@@ -299,7 +299,7 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	if err = life.queues(s); err != nil {
 		return nil, nil, err
 	}
-	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil, 0)
+	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil)
 	if err != nil {
 		return nil, nil, err
 	}
