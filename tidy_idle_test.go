@@ -68,8 +68,6 @@ var idleExports = map[string]string{
 	"launcher/node/tasks.EarlyWait":      testbedOnly,
 	"launcher/node/tasks.MirrorEvery":    testbedOnly,
 	"launcher/node/tasks.PolicyLook":     testbedOnly,
-	"launcher/output.AppendLabel":        testbedOnly,
-	"launcher/output.LineMax":            testbedOnly,
 	"launcher/output.MaxSegments":        testbedOnly,
 	"launcher/output.ReadSegments":       testbedOnly,
 	"launcher/output.SegmentBytes":       testbedOnly,

@@ -122,7 +122,8 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/manual":    {"ui"},
 	"cmd/filch/runclient": {"cli", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},
-	"cmd/filch/tasks":     {"cli", "filchd", "ui"},
+	"cmd/filch/logs":      {"cli", "ui"},
+	"cmd/filch/tasks":     {"cli", "filchd", "logs", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -108,6 +108,7 @@ type TaskEnd struct {
 	Cut    bool  // part of the output found no space on the node's disk
 	Text   string
 	Final  bool // not to be started again, regardless of the job's retries
+	Full   bool // Text names a disk without space
 }
 
 // TaskStop ends a task: CONT, Signal, and after Grace KILL until nothing is left. A
@@ -120,6 +121,55 @@ type TaskStop struct {
 
 // TaskForget says that no more tasks of a job will come.
 type TaskForget struct{ Job filch.JobID }
+
+// TaskSpan is the tasks of a job with an index from First to Last.
+type TaskSpan struct {
+	Job         filch.JobID
+	First, Last TaskIndex
+}
+
+// Has reports whether a task is in the span.
+func (s TaskSpan) Has(job filch.JobID, i TaskIndex) bool {
+	return s.Job == job && s.First <= i && i <= s.Last
+}
+
+// StreamMark is a place in a stream of an attempt of a task.
+type StreamMark struct {
+	Index  TaskIndex
+	Nth    int32 // as in [TaskStart]
+	Stream uint8 // 1 stdout, 2 stderr
+	At     int64 // bytes from the beginning of the stream
+}
+
+// TaskLook asks a runner for the output of its running tasks beyond the marks. The runner
+// first writes the output of ended tasks to the segments, and then answers with a
+// [TaskSeen]. If Watch is set and there is no new output, the runner later sends the
+// span once, when a task of the span prints, or ends with output.
+type TaskLook struct {
+	Token uint64
+	Span  TaskSpan
+	Marks []StreamMark // of the other streams: 0
+	Limit int32        // on the bytes of all pieces
+	Lines bool         // pieces are whole lines, as far as the limit allows
+	Ended bool         // only ended tasks are wanted: no pieces
+	Watch bool
+}
+
+// TaskSeen answers a [TaskLook]. Of Marks, Running has the marks of tasks that are running
+// still.
+type TaskSeen struct {
+	Token   uint64
+	Running []StreamMark
+	Pieces  []TaskPiece
+	More    bool // the limit was reached
+}
+
+// TaskPiece is a piece of the output of a running task.
+type TaskPiece struct {
+	Mark StreamMark // the place after Data
+	Lost int64      // bytes before Data that were dropped
+	Data []byte
+}
 
 // TaskLaunch is a task to be started by the node, with its room. The daemon makes a
 // [TaskStart] from the TaskLaunch, the job's body and the task's payload.

@@ -141,6 +141,7 @@ func infoCommand(g *cli.Global) *cobra.Command {
 // showAll shows jobs and tasks; for a single job or task the JSON is no list.
 func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 	var list []any
+	full := map[int]string{} // by place in the list
 	for _, id := range ids {
 		var j launcher.JobInfo
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
@@ -155,6 +156,9 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 			return err
 		}
 		list = append(list, t)
+		if !asJSON {
+			full[len(list)-1] = fullDisk(c, &t)
+		}
 	}
 	switch {
 	case asJSON && len(list) == 1:
@@ -170,7 +174,7 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 		case launcher.JobInfo:
 			printJob(v)
 		case launcher.Task:
-			printTask(v)
+			printTask(v, full[i])
 		}
 	}
 	return nil

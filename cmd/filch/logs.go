@@ -6,67 +6,115 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
+	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/runclient"
+	"github.com/filch-hpc/filch/cmd/filch/logs"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/filch-hpc/filch/launcher/output"
-	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// followWait is how long the launcher may hold a query for more output.
-const followWait = 2 * time.Second
+// maxShown bounds the jobs that one filch logs shows.
+const maxShown = 256
+
+// logsFlags are the options of filch logs.
+type logsFlags struct {
+	follow, failed bool
+	pattern        string
+	view           logs.View
+}
+
+func (f *logsFlags) declare(p *pflag.FlagSet) {
+	p.BoolVarP(&f.follow, "follow", "f", false, "go on until the jobs have ended; output shows while tasks run")
+	p.BoolVarP(&f.view.Label, "label", "l", false, "begin every line with the number of its rank, or the number or name of its task")
+	p.BoolVar(&f.view.Fold, "fold", false, "print a line of several ranks or tasks once, as in [0-3,5] text")
+	p.BoolVarP(&f.view.Times, "timestamps", "t", false, "begin every line with a time: when a rank or a running task printed it, or when its task had ended")
+	p.IntVar(&f.view.Tail, "tail", -1, "only the last `N` lines of each stream of a task or rank")
+	p.BoolVar(&f.failed, "failed", false, "only the output of tasks that did not end well, with labels")
+	p.StringVar(&f.pattern, "grep", "", "only lines that match `RE`")
+}
 
 func logsCommand(g *cli.Global) *cobra.Command {
-	follow, label, pattern := false, false, ""
-	want := choice{}
+	f := &logsFlags{}
 	c := &cobra.Command{
-		Use:     "logs [-f] [-l] JOB[.RANK]",
+		Use:     "logs [-f] [-l] JOB[.RANK[-RANK]]...",
 		GroupID: "jobs",
-		Short:   "show what a detached job printed",
-		Long: `Shows the output of a detached job, of one rank, or of tasks. Output that a job wrote
-to files of its own (-o, -e) is not shown. With -f, filch logs goes on until the job
-has ended. A terminal gets control characters, except tabs and line ends, as escapes;
-a pipe gets the output unchanged.`,
-		Example:               "  filch logs last\n  filch logs -f 7.3\n  filch logs 8 --failed --grep error",
+		Short:   "show what detached jobs and tasks printed",
+		Long: `Shows the output of detached jobs, of some of their ranks, or of tasks, in the order of
+the tasks. Output that a job wrote to files of its own (-o, -e) is not shown. With -f,
+filch logs also shows output while tasks run, and goes on until the jobs have ended. A
+reader who is too slow for a task misses the middle of its output, and filch logs says how
+many bytes. A terminal gets control characters, except tabs and line ends, as escapes; a
+pipe gets the output unchanged.`,
+		Example: `  filch logs last
+  filch logs -f 7.3
+  filch logs 5.1-9 6 --tail 20
+  filch logs 8 --failed --grep error
+  filch logs -l --fold 9`,
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.Job(args[0])
+		Args:                  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			re, err := readPattern(f.pattern)
+			if err != nil {
+				return ui.Misused(err)
+			}
+			if c.Flags().Changed("tail") && f.view.Tail < 0 {
+				return ui.Misused(filch.Errorf(filch.Invalid, "--tail %d: the number of lines is 0 or more", f.view.Tail))
+			}
+			f.view.Grep, f.view.Ordered = re, true
+			if f.view.Fold && f.view.Times {
+				return ui.Misused(filch.Errorf(filch.Invalid, "--fold joins lines of different times, and goes not with --timestamps"))
+			}
+			client, spans, err := g.Spans(args)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			if want.grep, err = readPattern(pattern); err != nil {
-				return ui.Misused(err)
-			}
-			var j launcher.JobInfo
-			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
-				return err
-			}
-			if cli.IsTasks(&j) {
-				return showPrinted(c, id, want, follow, label)
-			}
-			if want != (choice{}) {
-				return ui.Misused(filch.Errorf(filch.Invalid, "--failed and --grep need a job of tasks, and job %d is a %s", id.Job, j.Kind))
-			}
-			s := &runclient.ClientOutput{Out: ui.Sanitized(os.Stdout), Err: ui.Sanitized(os.Stderr), Label: label}
-			return errors.Join(showLog(c, id, s, follow), ui.Flush(s.Out), ui.Flush(s.Err))
+			defer client.Close()
+			return f.show(client, spans, c.Flags().Changed("label"))
 		},
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
-	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank or task")
-	c.Flags().BoolVar(&want.failed, "failed", false, "only the output of tasks that did not end well")
-	c.Flags().StringVar(&pattern, "grep", "", "only lines that match `RE`")
+	f.declare(c.Flags())
 	return c
+}
+
+// show prints the output; labelled says that the user has decided about labels.
+func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) error {
+	if len(spans) > maxShown {
+		return ui.Misused(filch.Errorf(filch.Invalid, "%d jobs are named, and filch logs shows %d at most", len(spans), maxShown))
+	}
+	targets, err := logs.Find(c, spans)
+	if err != nil {
+		return err
+	}
+	for i := range targets {
+		if f.failed && !cli.IsTasks(&targets[i].Info) {
+			return ui.Misused(filch.Errorf(filch.Invalid, "--failed needs a job of tasks, and job %d is a %s", targets[i].Job, targets[i].Info.Kind))
+		}
+		f.view.Job = f.view.Job || targets[i].Job != targets[0].Job
+	}
+	many := len(spans) > 1 || !spans[0].One()
+	r := &logs.Reader{Targets: targets, Follow: f.follow}
+	if f.failed {
+		r.Show = append(r.Show, logs.Failed)
+		if !labelled {
+			f.view.Label = many
+		}
+	}
+	if many || f.view.Label || f.view.Times || f.view.Fold || f.view.Grep != nil {
+		r.Show = append(r.Show, logs.Lines)
+	}
+	if f.view.Label {
+		logs.FindNames(c, targets)
+	}
+	p := logs.NewPrinter(f.view)
+	r.Sink = p
+	if f.view.Fold {
+		r.Beat = logs.FoldBeat
+	}
+	return errors.Join(r.Run(c), p.Close())
 }
 
 // readPattern reads a regular expression; "" is none.
@@ -81,72 +129,14 @@ func readPattern(s string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// showLog prints the kept output of a job.
-func showLog(c *client.Client, id cli.JobRank, s *runclient.ClientOutput, follow bool) error {
-	if s.Label {
-		var j launcher.JobInfo
-		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
-			return err
-		}
-		s.Width = output.Width(j.Ranks)
-	}
-	rank := ""
-	if id.Rank >= 0 {
-		rank = strconv.Itoa(int(id.Rank))
-	}
-	missing := map[filch.NodeName]bool{}
-	for next := ""; ; {
-		args := []string{id.Job.String(), rank, next}
-		if follow {
-			args = append(args, followWait.String())
-		}
-		var chunk wire.LogChunk
-		if err := cli.Ask(c, followWait+cli.QueryWait, &chunk, wire.VerbLogs, args...); err != nil {
-			return err
-		}
-		if chunk.Lost > 0 {
-			ui.Warn(fmt.Sprintf("%d bytes of earlier output were dropped: the log is limited", chunk.Lost))
-		}
-		for _, n := range chunk.Missing {
-			if !missing[n] {
-				missing[n] = true
-				ui.Warn(fmt.Sprintf("cannot read the output of job %d on node %s: the node is gone, or has dropped the output", id.Job, n))
-			}
-		}
-		for _, p := range chunk.Pieces {
-			if err := s.Write(wire.Output{Rank: p.Rank, Stream: p.Stream, Data: p.Data}); err != nil {
-				if ui.IsBrokenPipe(err) {
-					return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
-				}
-				return err
-			}
-		}
-		if chunk.End || !follow && chunk.Next == next {
-			return nil
-		}
-		if follow && readerGone(os.Stdout) {
-			return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
-		}
-		next = chunk.Next
-	}
-}
-
-// readerGone reports whether no process reads f any more; a program with nothing
-// to write would never notice.
-func readerGone(f *os.File) bool {
-	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 1 && fds[0].Revents&unix.POLLERR != 0
-}
-
 func attachCommand(g *cli.Global) *cobra.Command {
 	label := false
 	c := &cobra.Command{
 		Use:     "attach [-l] JOB",
 		GroupID: "jobs",
-		Short:   "show the output of a detached job until its end",
-		Long: `Shows the output of a detached job, from its beginning until the job has ended, and
-exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
+		Short:   "show the output of a job until its end",
+		Long: `Shows the output of a detached job or of tasks, from the beginning until the job has
+ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
 		Example:               "  filch run --detach -n 4 ./long\n  filch attach last",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
@@ -163,7 +153,16 @@ exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
 				ui.Say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
 				os.Exit(filch.ExitInterrupt)
 			}()
-			if err := showLog(c, id, &runclient.ClientOutput{Out: os.Stdout, Err: os.Stderr, Label: label}, true); err != nil {
+			another, err := c.Another()
+			if err != nil {
+				return err
+			}
+			span := cli.JobSpan{Job: id.Job, Last: logs.All}
+			if id.Rank >= 0 {
+				span.First, span.Last = int32(id.Rank), int32(id.Rank)
+			}
+			f := &logsFlags{follow: true, view: logs.View{Label: label, Tail: -1}}
+			if err := f.show(another, []cli.JobSpan{span}, true); err != nil {
 				return err
 			}
 			jobs, err := waitFor(c, []cli.JobRank{id}, 0)
@@ -173,6 +172,6 @@ exits with the exit code of the job. Ctrl-C leaves; the job goes on.`,
 			return waited(jobs, false)
 		},
 	}
-	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank")
+	c.Flags().BoolVarP(&label, "label", "l", false, "begin every line with the number of its rank or task")
 	return c
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,191 +12,158 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/logs"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// printedWait is longer than the launcher waits for another node, so that the
-// launcher can name a silent node.
-const printedWait = cli.QueryWait + 2*time.Second
-
-// choice selects from the kept output of tasks.
-type choice struct {
-	failed bool
-	grep   *regexp.Regexp
-}
-
-// eachPrinted calls f with the output of the tasks of a job, node by node; with
-// follow until the job has ended.
-func eachPrinted(c *client.Client, id cli.JobRank, want choice, follow bool, f func(wire.PrintedPiece) error) error {
-	task, failed := "", ""
-	if id.Rank >= 0 {
-		task = strconv.Itoa(int(id.Rank))
-	}
-	if want.failed {
-		failed = "failed"
-	}
-	cursors := map[filch.NodeName]string{}
-	silent := map[filch.NodeName]bool{}
-	for {
-		var j launcher.JobInfo
-		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
-			return err
-		}
-		var nodes []wire.NodeInfo // each time: nodes may have joined
-		if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes); err != nil {
-			return err
-		}
-		if int32(id.Rank) >= j.Tasks.Total && (j.Code != nil || !follow) {
-			return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, ui.Plural(int(j.Tasks.Total), "task"))
-		}
-		for _, n := range nodes {
-			for more := true; more; {
-				var chunk wire.PrintedChunk
-				if err := cli.Ask(c, printedWait, &chunk, wire.VerbPrinted, string(n.Node), id.Job.String(), task, failed, cursors[n.Node]); err != nil {
-					if !silent[n.Node] {
-						silent[n.Node] = true
-						ui.Warn(fmt.Sprintf("cannot read the output of tasks of job %d on %s: %s", id.Job, n.Node, err.Error()))
-					}
-					break
-				}
-				if chunk.Gone > 0 {
-					ui.Warn(fmt.Sprintf("%d bytes of output of job %d on %s were dropped: a node keeps only the latest output", chunk.Gone, id.Job, n.Node))
-				}
-				if chunk.Cut > 0 {
-					ui.Warn(fmt.Sprintf("the output of %s of job %d is cut: the disk of %s was full; filch doctor shows the free space", ui.Plural(chunk.Cut, "task"), id.Job, n.Node))
-				}
-				if chunk.Bad > 0 {
-					ui.Warn(fmt.Sprintf("%s of output on %s could not be read and were left out", ui.Plural(chunk.Bad, "block"), n.Node))
-				}
-				cursors[n.Node], more = chunk.Next, !chunk.End
-				for _, p := range chunk.Pieces {
-					if err := f(p); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if !follow || j.Code != nil {
-			return nil
-		}
-		var done launcher.JobInfo
-		if err := cli.Ask(c, followWait+cli.QueryWait, &done, wire.VerbWait, id.Job.String(), followWait.String()); err != nil {
-			return err
-		}
-	}
-}
-
-// showPrinted prints the output of the tasks of a job.
-func showPrinted(c *client.Client, id cli.JobRank, want choice, follow, label bool) error {
-	stdout, stderr := ui.Sanitized(os.Stdout), ui.Sanitized(os.Stderr)
-	err := eachPrinted(c, id, want, follow, func(p wire.PrintedPiece) error {
-		if p.Lost > 0 {
-			ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, id.Job, p.Task))
-		}
-		data := p.Data
-		if want.grep != nil || label {
-			data = chosen(data, want.grep, label, fmt.Sprintf("%d.%d: ", id.Job, p.Task))
-		}
-		out := stdout
-		if p.Stream == 2 {
-			out = stderr
-		}
-		_, err := out.Write(data)
-		return err
-	})
-	if err == nil {
-		err = errors.Join(ui.Flush(stdout), ui.Flush(stderr))
-	}
-	if err != nil && ui.IsBrokenPipe(err) {
-		return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
-	}
-	return err
-}
-
-// chosen keeps the matching lines, each with prefix if label is set.
-func chosen(data []byte, grep *regexp.Regexp, label bool, prefix string) []byte {
-	var out []byte
-	for line := range bytes.Lines(data) {
-		if grep != nil && !grep.Match(bytes.TrimSuffix(line, []byte("\n"))) {
-			continue
-		}
-		if label {
-			out = append(out, prefix...)
-		}
-		out = append(out, line...)
-		if line[len(line)-1] != '\n' {
-			out = append(out, '\n')
-		}
-	}
-	return out
-}
-
 func exportCommand(g *cli.Global) *cobra.Command {
 	failed := false
 	c := &cobra.Command{
-		Use:     "export JOB FOLDER",
+		Use:     "export JOB[.TASK[-TASK]] FOLDER",
 		GroupID: "jobs",
 		Short:   "write the output of tasks into files",
-		Long: `Writes the kept output of every task of a job into the files TASK.stdout and
-TASK.stderr of a folder, which must be new or empty.`,
-		Example: "  filch export last output\n  filch export 7 bad --failed",
+		Long: `Writes the kept output of tasks, or of the ranks of a detached job, into the files
+TASK.stdout and TASK.stderr of a folder, which must be new or empty. A task named by
+number has a file TASK.stdout even if the task printed nothing.`,
+		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7 bad --failed",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.Job(args[0])
+			c, spans, err := g.Spans(args[:1])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return export(c, id, args[1], choice{failed: failed})
+			if len(spans) != 1 {
+				return ui.Misused(filch.Errorf(filch.Invalid, "%q names %d jobs, and filch export takes one", args[0], len(spans)))
+			}
+			return export(c, spans, args[1], failed)
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only tasks that did not end well")
 	return c
 }
 
-func export(c *client.Client, id cli.JobRank, dir string, want choice) error {
+func export(c *client.Client, spans []cli.JobSpan, dir string, failed bool) error {
+	targets, err := logs.Find(c, spans)
+	if err != nil {
+		return err
+	}
+	t, r := &targets[0], &logs.Reader{Targets: targets}
+	if !cli.IsTasks(&t.Info) {
+		if failed {
+			return ui.Misused(filch.Errorf(filch.Invalid, "--failed needs a job of tasks, and job %d is a %s", t.Job, t.Info.Kind))
+		}
+		if !t.Info.Detached {
+			return ui.Misused(filch.Errorf(filch.Invalid, "cannot export job %d: no output of the job is kept, as the job was not detached", t.Job).
+				WithHint("its output went to its client; filch run --detach keeps the output on the nodes"))
+		}
+	}
+	if failed {
+		r.Show = []string{logs.Failed}
+	} else {
+		r.Show = []string{logs.Ended}
+	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot make the folder: %s", err.Error())
 	}
 	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
 		return filch.Errorf(filch.Invalid, "cannot export to %s: it is not empty", dir).WithHint("name a folder that does not exist")
 	}
-	names := map[uint8]string{1: "stdout", 2: "stderr"}
-	written := map[string]int32{} // the attempt of each file
-	err := eachPrinted(c, id, want, false, func(p wire.PrintedPiece) error {
-		if p.Lost > 0 {
-			ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, id.Job, p.Task))
-		}
-		name := filepath.Join(dir, fmt.Sprintf("%d.%s", p.Task, names[p.Stream]))
-		switch last, ok := written[name]; {
-		case ok && p.Attempt < last:
-			return nil // a later attempt replaced this one
-		case !ok || p.Attempt > last:
-			if err := os.WriteFile(name, nil, 0o666); err != nil {
-				return err
-			}
-			written[name] = p.Attempt
-		}
-		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = f.Write(p.Data)
-		return err
-	})
-	if err != nil {
-		return filch.Errorf(filch.Invalid, "cannot export all of job %d to %s: %s", id.Job, dir, err.Error())
+	x := &exporter{dir: dir, attempts: map[string]int32{}}
+	r.Sink = x
+	if err = r.Run(c); err == nil && t.Last != math.MaxInt32 && !failed {
+		err = x.complete(t.First, min(t.Last, max(t.Info.Tasks.Total, t.Info.Ranks)-1))
 	}
-	ui.Say(fmt.Sprintf("%s written to %s", ui.Plural(len(written), "file"), dir))
+	if err != nil {
+		return filch.Errorf(ui.KindOf(err), "cannot export all of job %d to %s: %s", t.Job, dir, err.Error())
+	}
+	ui.Say(fmt.Sprintf("%s written to %s", ui.Plural(len(x.attempts), "file"), dir))
 	return nil
 }
 
-// printTask shows a task.
-func printTask(t launcher.Task) {
+// exporter is a [logs.Sink] of files.
+type exporter struct {
+	dir      string
+	attempts map[string]int32 // of the output in each file
+}
+
+// Piece implements [logs.Sink].
+func (x *exporter) Piece(t *logs.Target, p *wire.OutputPiece) error {
+	if p.Lost > 0 {
+		ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, t.Job, p.Index))
+	}
+	name := fmt.Sprintf("%d.%s", p.Index, map[uint8]string{1: "stdout", 2: "stderr"}[p.Stream])
+	switch last, ok := x.attempts[name]; {
+	case ok && p.Attempt < last:
+		return nil // a later attempt replaced this one
+	case !ok || p.Attempt > last:
+		if err := x.begin(name, p.Attempt); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(x.dir, name), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(p.Data)
+	return err
+}
+
+// begin makes an empty file.
+func (x *exporter) begin(name string, attempt int32) error {
+	x.attempts[name] = attempt
+	return os.WriteFile(filepath.Join(x.dir, name), nil, 0o666)
+}
+
+// exportRange bounds the files of tasks that printed nothing.
+const exportRange = 100_000
+
+// complete makes the missing files of tasks that printed nothing.
+func (x *exporter) complete(first, last int32) error {
+	for i := first; i <= last && i-first < exportRange; i++ {
+		name := fmt.Sprintf("%d.stdout", i)
+		if _, ok := x.attempts[name]; !ok {
+			if err := x.begin(name, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CaughtUp implements [logs.Sink].
+func (x *exporter) CaughtUp() error { return nil }
+
+// Idle implements [logs.Sink].
+func (x *exporter) Idle(time.Time) error { return nil }
+
+// fullDisk asks the node of a task for the disk that was full, "" for none.
+func fullDisk(c *client.Client, t *launcher.Task) string {
+	if t.Node == "" || !t.Cut && (t.Code == nil || *t.Code == 0) {
+		return ""
+	}
+	q := c.Queries()
+	span := fmt.Sprintf("%d-%d", t.Index, t.Index)
+	req, err := q.Send(wire.VerbOutput, string(t.Node), t.Job.String(), wire.OutputTasks, span, "", "1", "", wire.OutputEnded)
+	for err == nil {
+		var r client.Reply
+		if r, err = q.Next(); err == nil && r.Req == req {
+			var chunk wire.OutputChunk
+			if r.Decode(&chunk) == nil {
+				return chunk.Why
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// printTask shows a task; full is the disk that was full.
+func printTask(t launcher.Task, full string) {
 	ui.Printf("%-10s %d.%d\n", "task", t.Job, t.Index)
 	ui.Printf("%-10s %s\n", "state", ui.Clean(t.State))
 	if t.Code != nil {
@@ -236,6 +200,9 @@ func printTask(t launcher.Task) {
 	if t.Used != (launcher.Used{}) {
 		ui.Printf("%-10s %s\n", "cpu", ui.Modes(&t.Used))
 		ui.Printf("%-10s %s\n", "memory", peakOf(&t.Used, false))
+	}
+	if full != "" {
+		ui.Printf("%-10s %s\n", "cause", ui.Clean(full))
 	}
 }
 

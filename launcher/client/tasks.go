@@ -70,7 +70,7 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 }
 
 // Another opens another connection to the same launcher, for queries.
-func (t *Tasks) Another() (*Client, error) { return DialDir(t.client.Dir, t.client.build) }
+func (t *Tasks) Another() (*Client, error) { return t.client.Another() }
 
 // Close ends the connection; the job continues.
 func (t *Tasks) Close() { t.client.Close() }

@@ -286,6 +286,9 @@ func (c *cluster) ask(i int, v any, verb string, args ...string) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := v.(wire.Packed); ok {
+		return wire.Unmarshal(b, v)
+	}
 	return json.Unmarshal(b, v)
 }
 
@@ -321,16 +324,16 @@ func TestClusterAnswersAboutJobsOfOthers(t *testing.T) {
 		t.Errorf("nodes: got %+v, %v", nodes, err)
 	}
 	said := []byte{}
-	for at := ""; ; {
-		var chunk wire.LogChunk
-		if err := c.ask(2, &chunk, wire.VerbLogs, job.String(), "", at, "5s"); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range chunk.Pieces {
-			said = append(said, p.Data...)
-		}
-		if at = chunk.Next; chunk.End {
-			break
+	for _, node := range []string{"n1", "n2", "n3"} {
+		for at, done := "", false; !done; {
+			var chunk wire.OutputChunk
+			if err := c.ask(2, &chunk, wire.VerbOutput, node, job.String(), wire.OutputRanks, "", at, "1000", "5s"); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range chunk.Pieces {
+				said = append(said, p.Data...)
+			}
+			at, done = chunk.Next, chunk.Done && chunk.End
 		}
 	}
 	if got := strings.Join(sortedLines(said), ", "); got != "said 0, said 1, said 2" {
@@ -357,8 +360,8 @@ func TestClusterNodeComesBackFromTheDead(t *testing.T) {
 	if o.ended.Code != filch.ExitNodeLost {
 		t.Errorf("got %+v, want code %d", o.ended, filch.ExitNodeLost)
 	}
-	var chunk wire.PrintedChunk
-	if err := c.ask(0, &chunk, wire.VerbPrinted, "n3", "1", "", "", ""); err == nil || err.Error() != "node n3 is dead" {
+	var chunk wire.OutputChunk
+	if err := c.ask(0, &chunk, wire.VerbOutput, "n3", "1", wire.OutputTasks, "", "", "1000"); err == nil || err.Error() != "node n3 is dead" {
 		t.Errorf("a question to a dead node: got %v", err)
 	}
 	c.fabric.Heal(c.addr(2), c.addr(0))

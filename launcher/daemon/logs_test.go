@@ -24,11 +24,12 @@ func TestLogBeginsWhenThereIsRoom(t *testing.T) {
 	if err := os.MkdirAll(full, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var chunk wire.LogChunk
-	poll(t, "the output of both nodes", func() bool {
-		chunk = wire.LogChunk{}
-		return c.ask(0, &chunk, wire.VerbLogs, run.Job.String()) == nil && len(chunk.Pieces) == 2
-	})
+	for _, node := range []string{"n1", "n2"} {
+		poll(t, "the output of both nodes", func() bool {
+			var chunk wire.OutputChunk
+			return c.ask(0, &chunk, wire.VerbOutput, node, run.Job.String(), wire.OutputRanks, "", "", "1000") == nil && len(chunk.Pieces) == 1
+		})
+	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

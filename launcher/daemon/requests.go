@@ -131,13 +131,14 @@ func (cs *clients) onQuery(c *client, f wire.Frame) error {
 
 // query answers a client on a goroutine of its own.
 func (cs *clients) query(c *client, req uint32, q wire.Query) {
-	if !cs.d.questions.Begin() {
-		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(nil, filch.Errorf(filch.Busy, "%d queries are being answered already", peers.MaxQueries)))
+	end, err := cs.d.questions.Begin(q)
+	if err != nil {
+		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(nil, err))
 		return
 	}
 	cs.d.in.Go(func() {
 		v, err := cs.d.queries.Answer(q, true)
-		cs.d.questions.End()
+		end()
 		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(v, err))
 		_ = c.Conn.Drain(closeDrain)
 	})

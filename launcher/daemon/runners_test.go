@@ -241,9 +241,9 @@ func TestOldOutputIsRemoved(t *testing.T) {
 	}
 	r := start(t, cfg)
 	poll(t, "old output to go", func() bool { return output.GoneSegments(dir) > 0 })
-	args := []string{"n1", "5", "", "", ""}
-	v, err := r.queries.Answer(wire.Query{Verb: wire.VerbPrinted, Args: args}, true)
-	if c, ok := v.(wire.PrintedChunk); err != nil || !ok || c.Gone == 0 || len(c.Pieces) > 0 || !c.End {
+	args := []string{"n1", "5", wire.OutputTasks, "", "", "1000"}
+	v, err := r.queries.Answer(wire.Query{Verb: wire.VerbOutput, Args: args}, true)
+	if c, ok := v.(*wire.OutputChunk); err != nil || !ok || c.Gone == 0 || len(c.Pieces) > 0 || !c.End {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

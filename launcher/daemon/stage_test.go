@@ -141,8 +141,8 @@ func TestFileThatCannotBeBrought(t *testing.T) {
 	if news.Tally.Failed != 1 {
 		t.Errorf("got %+v, want one failure", news.Tally)
 	}
-	var chunk wire.PrintedChunk
-	if err := c.ask(0, &chunk, wire.VerbPrinted, "n1", news.Job.String(), "0", "", ""); err != nil || len(chunk.Pieces) != 2 {
+	var chunk wire.OutputChunk
+	if err := c.ask(0, &chunk, wire.VerbOutput, "n1", news.Job.String(), wire.OutputTasks, "0-0", "", "1000"); err != nil || len(chunk.Pieces) != 2 {
 		t.Fatalf("got %+v, %v, want what two attempts said", chunk, err)
 	}
 	if got := string(chunk.Pieces[1].Data); !strings.Contains(got, `cannot get "none" on node n1`) || chunk.Pieces[1].Attempt != 2 {

@@ -32,10 +32,17 @@ type Piece struct {
 	Rank    filch.Rank
 	Stream  uint8 // 1 stdout, 2 stderr
 	Partial bool
+	Time    int64 // of writing, Unix milliseconds; 0 unknown
 	Data    []byte
 }
 
-const pieceHeader = 4 + 4 + 8 + 4 + 1 + 1
+// A piece on the disk is a header, with flagTime 8 bytes of time, and the data.
+const (
+	pieceHeader = 4 + 4 + 8 + 4 + 1 + 1
+	timeBytes   = 8
+	flagPartial = 1
+	flagTime    = 2
+)
 
 // Log keeps the output of a detached job, in segments PATH.0, PATH.1 and so on. Beyond
 // MaxSegments the oldest segment except the first is removed: the first and last output
@@ -97,14 +104,20 @@ func (l *Log) Append(p Piece) error {
 	}
 	flags := byte(0)
 	if p.Partial {
-		flags = 1
+		flags = flagPartial
 	}
-	b := make([]byte, 0, pieceHeader+len(p.Data))
+	if p.Time != 0 {
+		flags |= flagTime
+	}
+	b := make([]byte, 0, pieceHeader+timeBytes+len(p.Data))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Index))
 	b = binary.BigEndian.AppendUint64(b, p.Offset)
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Rank))
 	b = append(b, p.Stream, flags)
+	if p.Time != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
+	}
 	n, err := l.file.Write(append(b, p.Data...))
 	if err != nil {
 		// A reader would take later pieces for the rest of a torn piece.
@@ -121,10 +134,10 @@ func (l *Log) Append(p Piece) error {
 // Close ends the writing.
 func (l *Log) Close() error { return l.file.Close() }
 
-// ReadLog reads pieces of a log from a place on, 0 first, of one rank or with rank -1
-// of all, at most limit bytes. Next is the place for the following call. Lost is the
-// approximate number of bytes dropped between from and the pieces.
-func ReadLog(path string, from uint64, rank filch.Rank, limit int) (pieces []Piece, next, lost uint64, err error) {
+// ReadLog reads pieces of a log from a place on, 0 first, of the ranks from first to
+// last, at most limit bytes and one piece. Next is the place for the following call. Lost
+// is the approximate number of bytes dropped between from and the pieces.
+func ReadLog(path string, from uint64, first, last filch.Rank, limit int) (pieces []Piece, next, lost uint64, err error) {
 	all, err := segments(path)
 	if err != nil {
 		return nil, from, 0, err
@@ -144,7 +157,7 @@ func ReadLog(path string, from uint64, rank filch.Rank, limit int) (pieces []Pie
 			at = 0
 		}
 		end, err := readSegment(segmentName(path, s), at, func(p Piece, end int64) bool {
-			if rank < 0 || p.Rank == rank {
+			if first <= p.Rank && p.Rank <= last {
 				limit -= len(p.Data)
 				pieces = append(pieces, p)
 			}
@@ -201,9 +214,9 @@ func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64,
 		return at, err
 	}
 	r := bufio.NewReaderSize(file, 64<<10)
-	var head [pieceHeader]byte
+	var head [pieceHeader + timeBytes]byte
 	for {
-		if _, err := io.ReadFull(r, head[:]); err != nil {
+		if _, err := io.ReadFull(r, head[:pieceHeader]); err != nil {
 			return at, unlessEOF(err)
 		}
 		n := binary.BigEndian.Uint32(head[:])
@@ -215,13 +228,21 @@ func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64,
 			Offset:  binary.BigEndian.Uint64(head[8:]),
 			Rank:    filch.Rank(binary.BigEndian.Uint32(head[16:])),
 			Stream:  head[20],
-			Partial: head[21]&1 != 0,
+			Partial: head[21]&flagPartial != 0,
 			Data:    make([]byte, n),
+		}
+		size := pieceHeader + int64(n)
+		if head[21]&flagTime != 0 {
+			if _, err := io.ReadFull(r, head[pieceHeader:]); err != nil {
+				return at, unlessEOF(err)
+			}
+			p.Time = int64(binary.BigEndian.Uint64(head[pieceHeader:]))
+			size += timeBytes
 		}
 		if _, err := io.ReadFull(r, p.Data); err != nil {
 			return at, unlessEOF(err)
 		}
-		at += pieceHeader + int64(n)
+		at += size
 		if !f(p, at) {
 			return at, nil
 		}

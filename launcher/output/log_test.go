@@ -3,6 +3,7 @@ package output_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -33,20 +34,20 @@ func TestLogGivesBackPerRank(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, next, lost, err := output.ReadLog(path, 0, -1, 1<<20)
+	all, next, lost, err := output.ReadLog(path, 0, 0, math.MaxInt32, 1<<20)
 	if err != nil || lost != 0 || len(all) != 10 {
 		t.Fatalf("got %d pieces, lost %d, %v", len(all), lost, err)
 	}
-	if more, again, _, err := output.ReadLog(path, next, -1, 1<<20); len(more) != 0 || again != next || err != nil {
+	if more, again, _, err := output.ReadLog(path, next, 0, math.MaxInt32, 1<<20); len(more) != 0 || again != next || err != nil {
 		t.Errorf("at the end: got %d pieces and %d, want none and %d: %v", len(more), again, next, err)
 	}
-	one, _, _, err := output.ReadLog(path, 0, 1, 1<<20)
+	one, _, _, err := output.ReadLog(path, 0, 1, 1, 1<<20)
 	if err != nil || len(one) != 5 || string(one[4].Data) != "9\n" {
 		t.Errorf("rank 1: got %d pieces, %v", len(one), err)
 	}
 	var got []byte
 	for at := uint64(0); ; {
-		some, n, _, err := output.ReadLog(path, at, -1, 3)
+		some, n, _, err := output.ReadLog(path, at, 0, math.MaxInt32, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func TestLogGoesOnAfterARestart(t *testing.T) {
 	if err := l.Append(output.Piece{Index: 3, Offset: 11, Stream: 2, Data: []byte(" and after\n")}); err != nil {
 		t.Fatal(err)
 	}
-	all, _, _, err := output.ReadLog(path, 0, -1, 1<<20)
+	all, _, _, err := output.ReadLog(path, 0, 0, math.MaxInt32, 1<<20)
 	if err != nil || len(all) != 2 || !all[0].Partial || string(all[1].Data) != " and after\n" {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -116,7 +117,7 @@ func TestLogIsBounded(t *testing.T) {
 	var gaps, seen int
 	last := uint64(0)
 	for at := uint64(0); ; {
-		some, next, lost, err := output.ReadLog(path, at, -1, 1<<20)
+		some, next, lost, err := output.ReadLog(path, at, 0, math.MaxInt32, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func FuzzReadLog(f *testing.F) {
 		if err := os.WriteFile(path+".0", b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, _, _ = output.ReadLog(path, at, -1, 1<<20)
+		_, _, _, _ = output.ReadLog(path, at, 0, math.MaxInt32, 1<<20)
 	})
 }
 
@@ -177,7 +178,7 @@ func TestLogGoesOnAfterAFullDisk(t *testing.T) {
 	if err := say(47, "third\n"); err != nil {
 		t.Fatal(err)
 	}
-	all, _, _, err := output.ReadLog(path, 0, -1, 1<<20)
+	all, _, _, err := output.ReadLog(path, 0, 0, math.MaxInt32, 1<<20)
 	if err != nil || len(all) != 2 || string(all[1].Data) != "third\n" {
 		t.Errorf("got %v, %v", all, err)
 	}

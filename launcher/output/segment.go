@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
@@ -39,6 +40,22 @@ const (
 	blockMax = 32 << 20
 )
 
+// Limits of the kept output of a task's stream, in bytes: of a longer stream, the first
+// and the last half of the limit are kept.
+const (
+	KeptMax    = 16 << 20
+	KeptScarce = 256 << 10 // where the disk is nearly full
+)
+
+// HalfKept returns the number of bytes before the dropped bytes of a stream, by the
+// length of the first piece of the kept stream: with KeptScarce, one piece has all.
+func HalfKept(first int) int64 {
+	if first == KeptScarce {
+		return KeptScarce / 2
+	}
+	return KeptMax / 2
+}
+
 // Printed is the output of one attempt of a task on one of its streams.
 type Printed struct {
 	Index   int32 // of the task
@@ -46,6 +63,7 @@ type Printed struct {
 	Stream  uint8 // 1 stdout, 2 stderr
 	Failed  bool  // the attempt did not end with 0
 	Lost    int64 // bytes dropped from the middle, missing in Data
+	Time    int64 // of writing, Unix milliseconds; 0 unknown. Writers set the time themselves.
 	Data    []byte
 }
 
@@ -56,8 +74,9 @@ type Printed struct {
 //	magic "fos1", entries, bytes of the data, bytes compressed, bytes of the
 //	index, CRC-32C (of all but itself): 6 x 4 bytes, big-endian; then the index,
 //	for each entry the index less that of the entry before, attempt, lost, bytes,
-//	and stream x 2 + failed, as varints, the first zigzag; then the data as one
-//	zstd frame.
+//	and stream x 2 + failed, as varints, the first zigzag, and at the end of the index
+//	the time of writing as a varint, missing in blocks of older writers; then the
+//	data as one zstd frame.
 //
 // A folder of segments has one writer for each name; readers use [ReadSegments] at any
 // time. ReadSegments skips and counts torn or damaged blocks.
@@ -170,6 +189,7 @@ func (s *Segments) block() ([]byte, error) {
 		b = binary.AppendUvarint(b, how)
 		last = e.Index
 	}
+	b = binary.AppendUvarint(b, uint64(time.Now().UnixMilli()))
 	head := len(b)
 	b = codec.EncodeAll(s.raw, b)
 	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-head))
@@ -391,7 +411,7 @@ func blockLength(head []byte) int64 {
 	raw := int64(binary.BigEndian.Uint32(head[8:]))
 	packed := int64(binary.BigEndian.Uint32(head[12:]))
 	index := int64(binary.BigEndian.Uint32(head[16:]))
-	if string(head[:4]) != blockMagic || entries == 0 || entries > blockEntries || raw > blockMax || packed > blockMax || index > entries*entryMax {
+	if string(head[:4]) != blockMagic || entries == 0 || entries > blockEntries || raw > blockMax || packed > blockMax || index > entries*entryMax+binary.MaxVarintLen64 {
 		return -1
 	}
 	return blockHeader + index + packed
@@ -466,5 +486,11 @@ func readIndex(b []byte, count, raw int) (entries []Printed, lengths []int, ok b
 		e.Stream, e.Failed = uint8(how>>1), how&1 == 1
 		entries[i], lengths[i] = e, int(length)
 	}
-	return entries, lengths, left == 0 && d.Left() == 0
+	if d.Left() > 0 {
+		at := int64(d.Uvarint())
+		for i := range entries {
+			entries[i].Time = at
+		}
+	}
+	return entries, lengths, left == 0 && !d.Bad && d.Left() == 0
 }

@@ -114,6 +114,9 @@ func (l *Link) SendRaw(k wire.Kind, parts ...[]byte) {
 	l.out = out
 }
 
+// Queued returns the number of bytes that wait for the launcher.
+func (l *Link) Queued() int { return len(l.out) }
+
 // Flush writes as much of the queue as the kernel takes without blocking.
 func (l *Link) Flush() {
 	for l.FD >= 0 && len(l.out) > 0 {

@@ -61,6 +61,10 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Order.IO.Label = true; return nil },
 	},
 	{
+		Name: "fold", Help: "print a line of several ranks once, as in [0-3,5] text",
+		set: func(r *Run, _ string) error { r.Client.Fold = true; return nil },
+	},
+	{
 		Name: "output", Short: 'o', Arg: "WHERE", Help: "standard output: a file pattern (%t rank, %N node, %j job ...), all, none, or one rank",
 		set: func(r *Run, v string) error { r.Client.Stdout = v; return stream(v) },
 	},

@@ -42,6 +42,7 @@ type Client struct {
 	MemPerCPU  int64    // --mem-per-cpu
 	Verbose    int      // how often -v
 	Quiet      bool
+	Fold       bool // equal lines of ranks show once
 	MultiProg  bool
 	Pty        bool
 	NewJob     bool

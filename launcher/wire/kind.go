@@ -45,6 +45,7 @@ const (
 	KindTaskStarts Kind = 53 // []launcher.TaskStart
 	KindTaskStop   Kind = 54 // launcher.TaskStop
 	KindTaskForget Kind = 55 // launcher.TaskForget
+	KindTaskLook   Kind = 62 // launcher.TaskLook, answered by KindTaskSeen
 
 	// Keeper to launcher.
 	KindKeeperReady  Kind = 56 // launcher.KeeperReady, and so on
@@ -55,6 +56,8 @@ const (
 
 	// Runner to launcher.
 	KindTaskEnds Kind = 61 // []launcher.TaskEnd
+	KindTaskSeen Kind = 63 // launcher.TaskSeen
+	KindTaskStir Kind = 64 // launcher.TaskSpan: there is new output
 
 	// The data plane, with fixed headers; see data.go.
 	KindOutput     Kind = 72

@@ -93,6 +93,9 @@ var kinds = [256]kindRow{
 	KindTaskStop:   {"task-stop", MaxSmall, toRunner, body{}},
 	KindTaskForget: {"task-forget", MaxSmall, toRunner, body{}},
 	KindTaskEnds:   {"task-ends", MaxSmall, FromRunner, body{}},
+	KindTaskLook:   {"task-look", MaxSmall, toRunner, body{}},
+	KindTaskSeen:   {"task-seen", MaxSmall, FromRunner, body{}},
+	KindTaskStir:   {"task-stir", MaxHello, FromRunner, body{}},
 
 	KindKeeperReady:  {"keeper-ready", MaxSmall, FromKeeper, value[launcher.KeeperReady]()},
 	KindRanksStarted: {"ranks-started", MaxSmall, FromKeeper, value[launcher.RanksStarted]()},

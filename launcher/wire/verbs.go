@@ -17,8 +17,6 @@ const (
 	VerbExplain = "explain" // JOB [TASK] -> launcher.Explanation
 	VerbCancel  = "cancel"  // JOB SIGNAL -> launcher.JobInfo
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
-	VerbLogs    = "logs"    // JOB RANK|"" NEXT [TIME] -> LogChunk of all its nodes; waits for more until TIME
-	VerbLog     = "log"     // JOB RANK|-1 OFFSET BYTES TIME -> LogPart of one node alone
 	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of NODE
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
 	VerbVersion = "version" // -> VersionInfo
@@ -32,7 +30,7 @@ const (
 	VerbLive    = "live"    // -> []launcher.Live, of one node alone
 	VerbRunning = "running" // JOB [OnlyHere] -> launcher.RunningTasks, of all nodes or of one node alone
 	VerbLast    = "last"    // NODE JOB TASK,TASK,... -> []LastLine of NODE, at most MaxLast tasks
-	VerbPrinted = "printed" // NODE JOB TASK|"" FAILED|"" CURSOR -> PrintedChunk of NODE
+	VerbOutput  = "output"  // NODE JOB KIND FIRST-LAST|"" CURSOR BYTES [TIME [SHOW]] -> OutputChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
 	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
@@ -240,30 +238,44 @@ type Anew struct {
 	Tasks int32       `json:"tasks"`
 }
 
-// LogChunk is a part of a detached job's output.
-type LogChunk struct {
-	Pieces  []LogPiece       `json:"pieces"`
-	Next    string           `json:"next"`              // the NEXT of the following query
-	End     bool             `json:"end"`               // no more output will follow
-	Lost    uint64           `json:"lost,omitempty"`    // about as many bytes before these were dropped, to stay within the limit
-	Missing []filch.NodeName `json:"missing,omitempty"` // nodes with unreachable output
+// The words of [VerbOutput]. KIND is the kind of the job. A query with a TIME waits that
+// long for output.
+const (
+	OutputTasks  = "tasks"  // a bag or a workflow; FIRST-LAST are tasks
+	OutputRanks  = "ranks"  // a detached run; FIRST-LAST are ranks
+	OutputFailed = "failed" // SHOW the output of tasks that did not end well
+	OutputEnded  = "ended"  // SHOW the output of tasks that have ended, each whole
+	OutputLines  = "lines"  // SHOW running tasks by whole lines, as far as BYTES allow
+)
+
+// OutputChunk is a part of the output of a job on one node. It travels in msgpack.
+type OutputChunk struct {
+	Pieces []OutputPiece
+	Next   string // the CURSOR of the following query
+	End    bool   // nothing follows for now
+	Done   bool   // no process of the run is left on the node
+	Absent bool   // the node never kept output of the run
+	Bad    int    // unreadable blocks, left out
+	Cut    int    // tasks whose output did not fit, or that failed with a full disk; in the first chunk
+	Why    string // of Cut: the disk, and what to do
+	Gone   int64  // bytes, compressed, that the node removed; in the first chunk
+	Lost   uint64 // of a run: about as many bytes before the pieces were dropped
 }
 
-// LogPart is a part of a detached job's output on one node.
-type LogPart struct {
-	Pieces []LogPiece `json:"pieces,omitempty"`
-	Next   uint64     `json:"next"` // the OFFSET of the following query
-	Lost   uint64     `json:"lost,omitempty"`
-	Absent bool       `json:"absent,omitempty"` // this node never kept a log of the job
-	Done   bool       `json:"done,omitempty"`   // the job has no keeper here
-}
+// Packed implements [Packed].
+func (*OutputChunk) Packed() {}
 
-// LogPiece is one piece, like an [Output].
-type LogPiece struct {
-	Rank    filch.Rank `json:"rank"`
-	Stream  uint8      `json:"stream"`
-	Partial bool       `json:"partial,omitempty"`
-	Data    []byte     `json:"data"`
+// OutputPiece is a piece of the output of a rank, or of an attempt of a task.
+type OutputPiece struct {
+	Index   int32 // of the task, or the rank
+	Attempt int32 // of a task: counts all starts that may have happened
+	Stream  uint8 // 1 stdout, 2 stderr
+	Failed  bool  // the attempt did not end well
+	Running bool  // the attempt had not ended
+	Partial bool  // of a run: the line goes on
+	Time    int64 // wall clock of the node, Unix milliseconds: a running task printed, a rank printed, a task had ended; 0 unknown
+	Lost    int64 // bytes right before Data that were dropped
+	Data    []byte
 }
 
 // MaxLast bounds the tasks of a query for last lines.
@@ -275,22 +287,6 @@ type LastLine struct {
 	Text string `json:"text"` // at most 512 bytes
 }
 
-// PrintedChunk is a part of the stored output of a job's tasks on one node.
-type PrintedChunk struct {
-	Pieces []PrintedPiece `json:"pieces"`
-	Next   string         `json:"next"`           // the CURSOR of the following query
-	End    bool           `json:"end"`            // nothing follows for now
-	Bad    int            `json:"bad,omitempty"`  // unreadable parts of segments
-	Cut    int            `json:"cut,omitempty"`  // tasks whose output did not fit; first chunk
-	Gone   int64          `json:"gone,omitempty"` // bytes, compressed, that the node removed; in the first chunk
-}
-
-// PrintedPiece is the output of an attempt of a task on one stream.
-type PrintedPiece struct {
-	Task    int32  `json:"task"`
-	Attempt int32  `json:"attempt"` // counts all starts that may have happened
-	Stream  uint8  `json:"stream"`
-	Failed  bool   `json:"failed,omitempty"`
-	Lost    int64  `json:"lost,omitempty"` // bytes dropped from the middle
-	Data    []byte `json:"data"`
-}
+// Packed marks an [Answer] that travels in msgpack instead of JSON: JSON would cost a
+// follower of output five times the time.
+type Packed interface{ Packed() }

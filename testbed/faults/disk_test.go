@@ -101,7 +101,8 @@ func TestTasksWithoutRoomForOutput(t *testing.T) {
 	if cut == 1 {
 		said = "the output of 1 task"
 	}
-	if out, err := c.Command(t.Context(), 0, "logs", job).CombinedOutput(); err != nil || !strings.Contains(string(out), said+" of job "+job+" is cut") {
+	why := "no space for all output of tasks on n2: "
+	if out, err := c.Command(t.Context(), 0, "logs", job).CombinedOutput(); err != nil || !strings.Contains(string(out), said+" of job "+job+" is cut or missing: "+why) {
 		t.Errorf("logs do not say %q: %s, %v", said, out, err)
 	}
 	out, _ := c.Try(2, "doctor")

@@ -25,6 +25,7 @@ type ClientOutput struct {
 	Width    int
 	buf      []byte
 	files    []*os.File
+	fold     *folding // nil: every line shows
 }
 
 // openOutput opens the client's files once the job's number is known.
@@ -72,6 +73,26 @@ func clientFile(v string, place output.Place, cwd string) string {
 	return path
 }
 
+// setSize sets the number of ranks.
+func (s *ClientOutput) setSize(size int32) {
+	s.Width = output.Width(size)
+	if s.fold != nil {
+		s.fold.setSize(size)
+	}
+}
+
+// startFold makes equal lines of the ranks show once.
+func (s *ClientOutput) startFold(size int32) {
+	s.fold = newFolding(size, func(stream uint8, line []byte) error {
+		w := s.Out
+		if stream == 2 {
+			w = s.Err
+		}
+		_, err := w.Write(line)
+		return err
+	})
+}
+
 func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if io.Append {
@@ -87,6 +108,9 @@ func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
 
 // Write writes one piece of output.
 func (s *ClientOutput) Write(o wire.Output) error {
+	if s.fold != nil {
+		return s.fold.add(o)
+	}
 	w := s.Out
 	if o.Stream == 2 {
 		w = s.Err
@@ -105,6 +129,9 @@ func (s *ClientOutput) Write(o wire.Output) error {
 
 func (s *ClientOutput) close() error {
 	var first error
+	if s.fold != nil {
+		first = s.fold.close()
+	}
 	for _, f := range s.files {
 		if err := f.Close(); err != nil && first == nil {
 			first = err

@@ -107,6 +107,9 @@ func (s *Session) accepted(e launcher.Accepted) error {
 		return err
 	}
 	out.Width = output.Width(size)
+	if s.Spec.Client.Fold {
+		out.startFold(size)
+	}
 	s.output = out
 	return nil
 }
@@ -116,7 +119,7 @@ func (s *Session) started(e launcher.Started) {
 	s.begun, s.Nodes, s.size = true, e.Nodes, e.Size
 	s.mu.Unlock()
 	if s.output != nil {
-		s.output.Width = output.Width(e.Size)
+		s.output.setSize(e.Size)
 	}
 	if s.Spec.Client.Verbose > 0 {
 		ui.Say(fmt.Sprintf("job %d: %s on %s after %s", e.Job, ui.Plural(int(e.Size), "rank"), nodeNames(e.Nodes), ui.ShortTime(e.Waited)))

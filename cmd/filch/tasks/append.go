@@ -81,7 +81,7 @@ func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
 	if err != nil {
 		return err
 	}
-	return followTasks(t, f.progress)
+	return followTasks(t, &f.showFlags)
 }
 
 // additions are tasks for an existing job. Lines, entries and numbers are input

@@ -170,6 +170,16 @@ func (p *progress) rate(now time.Time) float64 {
 	return 0
 }
 
+// hide makes place on a terminal for other lines; the next update draws the line again.
+func (p *progress) hide() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.drawn {
+		p.drawn = false
+		_, _ = os.Stderr.WriteString("\r\x1b[K")
+	}
+}
+
 // close ends the line on a terminal.
 func (p *progress) close() {
 	p.mu.Lock()

@@ -56,6 +56,7 @@ ended well runs again only when its files are lost with its node.`,
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	c.Flags().BoolVar(&show.progress, "progress", false, "show the progress")
+	show.declareOutput(c.Flags())
 	c.Flags().BoolVar(&show.asJSON, "json", false, "print the job as JSON")
 	return c
 }
@@ -356,7 +357,7 @@ func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showF
 	if err != nil || !s.Follow {
 		return err
 	}
-	if err = followTasks(t, show.progress); ended != nil {
+	if err = followTasks(t, &show); ended != nil {
 		return ended(t.Job, err)
 	}
 	return err

@@ -135,16 +135,22 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 	}
 }
 
-// followTasks waits for the end of a job, and shows the progress.
-func followTasks(t *client.Tasks, show bool) error { return followUntil(t, show, halt{}) }
+// followTasks waits for the end of a job, and shows the progress or the output.
+func followTasks(t *client.Tasks, show *showFlags) error { return followUntil(t, show, halt{}) }
 
 // followUntil is [followTasks] for a job that h may end early.
-func followUntil(t *client.Tasks, show bool, h halt) error {
+func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 	halted := false
-	bar := newProgress(t.Job, show)
+	bar := newProgress(t.Job, show.progress)
 	defer bar.close()
-	if show {
+	if show.progress {
 		go bar.watch(t)
+	}
+	printed := make(chan error, 1)
+	if show.prints() {
+		go func() { printed <- show.printOutput(t, bar.hide) }()
+	} else {
+		printed <- nil
 	}
 	stop := cli.WatchStuck(t.Another, t.Job)
 	defer stop()
@@ -167,6 +173,9 @@ func followUntil(t *client.Tasks, show bool, h halt) error {
 			continue
 		}
 		bar.close()
+		if err := <-printed; err != nil {
+			return err
+		}
 		if halted && h.good {
 			return nil // enough tasks ended well
 		}

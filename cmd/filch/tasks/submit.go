@@ -37,23 +37,6 @@ type submitFlags struct {
 	to   string // the open job to add the tasks to
 }
 
-// showFlags set the actions of the command after the submission.
-type showFlags struct{ wait, progress, asJSON bool }
-
-// follows reports whether the command stays until the job has ended.
-func (f *showFlags) follows() bool { return f.wait || f.progress }
-
-// submitted prints the number of a job, or said as JSON.
-func (f *showFlags) submitted(id filch.JobID, said any) (err error) {
-	switch {
-	case f.asJSON:
-		err = ui.PrintJSON(said)
-	case !f.progress:
-		_, err = os.Stdout.WriteString(id.String() + "\n")
-	}
-	return err
-}
-
 func SubmitCommand(g *cli.Global) *cobra.Command {
 	f := &submitFlags{}
 	c := &cobra.Command{
@@ -78,6 +61,7 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
 		Example: `  filch submit --array 1-1000 -- ./simulate
   filch submit --each-line commands.txt --wait --progress
   filch submit -- convert {} {.}.png ::: *.tif
+  filch submit --wait --tag -- ./test {} ::: *.in
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,6 +123,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
 	p.StringVar(&f.log, "joblog", "", "with --wait: write GNU parallel's job log to `FILE`, a line for each task that has ended; +FILE keeps the lines in FILE")
+	f.declareOutput(p)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	cli.Synonyms(p)
 }
@@ -180,7 +165,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil || !f.follows() {
 		return err
 	}
-	return log.around(t, func() error { return followUntil(t, f.progress, f.halt) })
+	return log.around(t, func() error { return followUntil(t, &f.showFlags, f.halt) })
 }
 
 // source yields the payloads of tasks in order; io.EOF ends the sequence.

@@ -72,6 +72,7 @@ inputs are compared.`,
 	p.BoolVar(&f.detach, "detach", false, "print the job's number and leave; filch workflow collect brings the files")
 	p.BoolVar(&f.wait, "wait", true, "wait for the end")
 	p.BoolVar(&f.progress, "progress", false, "show the progress")
+	f.declareOutput(p)
 	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
 	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
 	p.StringVarP(&f.folder, "chdir", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
@@ -196,7 +197,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if err != nil || f.detach || !f.wait {
 		return err
 	}
-	ended := followTasks(t, f.progress)
+	ended := followTasks(t, &f.showFlags)
 	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
 		return ended
 	}

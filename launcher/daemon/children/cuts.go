@@ -1,7 +1,7 @@
 package children
 
 import (
-	"slices"
+	"math"
 	"sync"
 
 	"github.com/filch-hpc/filch"
@@ -16,7 +16,8 @@ const (
 	cutTasksMax = 4096 // of a job
 )
 
-// Cuts holds the tasks whose output did not fit on the disk of this node.
+// Cuts holds the tasks whose output did not fit on the disk of this node, or that failed
+// when a disk was full.
 type Cuts struct {
 	mu    sync.Mutex // guards jobs and total
 	jobs  map[filch.JobID]*cutJob
@@ -25,11 +26,12 @@ type Cuts struct {
 
 type cutJob struct {
 	count int
+	why   string               // the latest reason
 	tasks []launcher.TaskIndex // the first cutTasksMax tasks
 }
 
-// note counts a task.
-func (c *Cuts) note(s launcher.TaskStart) {
+// note counts a task; why names the disk.
+func (c *Cuts) note(s launcher.TaskStart, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[s.Job]
@@ -49,26 +51,41 @@ func (c *Cuts) note(s launcher.TaskStart) {
 	}
 	c.total++
 	j.count++
+	j.why = why
 	if len(j.tasks) < cutTasksMax {
 		j.tasks = append(j.tasks, s.Index)
 	}
 }
 
-// Of returns how many ends of tasks of a job were noted; if only is not below zero, of
-// the task only.
-func (c *Cuts) Of(job filch.JobID, only int64) int {
+// Of returns how many ends of the tasks of a job from first to last were noted; for a part
+// of the job, of the first cutTasksMax noted tasks only.
+func (c *Cuts) Of(job filch.JobID, first, last launcher.TaskIndex) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[job]
 	switch {
 	case j == nil:
 		return 0
-	case only < 0:
+	case first == 0 && last == math.MaxInt32:
 		return j.count
-	case slices.Contains(j.tasks, launcher.TaskIndex(only)):
-		return 1
 	}
-	return 0
+	n := 0
+	for _, i := range j.tasks {
+		if first <= i && i <= last {
+			n++
+		}
+	}
+	return n
+}
+
+// Why returns the latest reason noted for a job, "" for none.
+func (c *Cuts) Why(job filch.JobID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j := c.jobs[job]; j != nil {
+		return j.why
+	}
+	return ""
 }
 
 // Count returns how many ends were noted since the launcher began.

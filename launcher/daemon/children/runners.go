@@ -48,6 +48,7 @@ type Runners struct {
 	begun    bool
 	failed   int
 	looked   time.Time // for idle orders
+	looks    *looks
 	Cuts     Cuts
 }
 
@@ -89,7 +90,7 @@ type runnerProcess struct {
 func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e launcher.TaskEnd) bool) *Runners {
 	return &Runners{
 		in: in, keepers: keepers, slots: slots, holdBack: doubt, orders: map[filch.JobID]*order{}, bySerial: map[uint64]*runnerProcess{},
-		wants: make(chan *runnerProcess, maxRunners),
+		looks: newLooks(), wants: make(chan *runnerProcess, maxRunners),
 	}
 }
 
@@ -250,6 +251,7 @@ func (rs *Runners) send(r *runnerProcess) {
 		if o := rs.orders[job]; o != nil && !r.ordered[job] {
 			r.ordered[job] = true
 			_ = r.conn.Write(wire.KindTaskOrder, 0, o.TaskOrder)
+			rs.looks.wake(job)
 		}
 	}
 	for len(r.queue) > 0 {
@@ -358,6 +360,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 			return
 		}
 		r.conn = nil
+		rs.looks.wake(0)
 		if len(r.tasks) > 0 {
 			rs.in.Watch.Log().Warn("a runner vanished", "pid", p.PID, "tasks", len(r.tasks))
 			rs.in.Go(rs.keepers.endOrphans)
@@ -377,6 +380,18 @@ func (rs *Runners) onFrame(r *runnerProcess, conn *wire.Conn, f wire.Frame) erro
 			return err
 		}
 		rs.in.Post(func(t *inputs.Turn) { rs.onEnds(t, r, ends) })
+	case f.Kind == wire.KindTaskSeen:
+		var seen launcher.TaskSeen
+		if err := wire.Unmarshal(f.Body, &seen); err != nil {
+			return err
+		}
+		rs.looks.onSeen(seen)
+	case f.Kind == wire.KindTaskStir:
+		var span launcher.TaskSpan
+		if err := wire.Unmarshal(f.Body, &span); err != nil {
+			return err
+		}
+		rs.looks.onStir(span)
 	case f.Kind == wire.KindHello:
 		rs.in.Post(func(*inputs.Turn) { rs.onHello(r, conn) })
 	}
@@ -388,8 +403,8 @@ func (rs *Runners) onEnds(t *inputs.Turn, r *runnerProcess, ends []launcher.Task
 	fresh := ends[:0]
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
-			if e.Cut {
-				rs.Cuts.note(r.tasks[e.Serial])
+			if e.Cut || e.Full {
+				rs.Cuts.note(r.tasks[e.Serial], e.Text)
 			}
 			rs.drop(r, e.Serial)
 			if !rs.holdBack(e) {

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -36,18 +37,18 @@ func TestOrdersAreForgotten(t *testing.T) {
 func TestCutsAreBounded(t *testing.T) {
 	var c Cuts
 	for i := range cutTasksMax + 1 {
-		c.note(launcher.TaskStart{Job: 7, Index: launcher.TaskIndex(i)})
+		c.note(launcher.TaskStart{Job: 7, Index: launcher.TaskIndex(i)}, "full")
 	}
-	if n := c.Of(7, -1); n != cutTasksMax+1 {
+	if n := c.Of(7, 0, math.MaxInt32); n != cutTasksMax+1 {
 		t.Errorf("got %d tasks of the job, want %d", n, cutTasksMax+1)
 	}
-	if first, last := c.Of(7, 0), c.Of(7, cutTasksMax); first != 1 || last != 0 {
+	if first, last := c.Of(7, 0, 0), c.Of(7, cutTasksMax, cutTasksMax); first != 1 || last != 0 {
 		t.Errorf("got %d and %d of the first and the last task, want 1 and 0", first, last)
 	}
 	for j := range filch.JobID(cutJobsMax) {
-		c.note(launcher.TaskStart{Job: 8 + j})
+		c.note(launcher.TaskStart{Job: 8 + j}, "full")
 	}
-	if c.Of(7, -1) != 0 || len(c.jobs) != cutJobsMax || c.Count() != cutTasksMax+1+cutJobsMax {
+	if c.Of(7, 0, math.MaxInt32) != 0 || len(c.jobs) != cutJobsMax || c.Count() != cutTasksMax+1+cutJobsMax {
 		t.Errorf("got %d jobs and %d tasks", len(c.jobs), c.Count())
 	}
 }

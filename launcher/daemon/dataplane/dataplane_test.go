@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -78,7 +79,7 @@ func TestLogOfARunningJobStays(t *testing.T) {
 	if err := first.append(wire.Output{Stream: 1, Data: []byte("still here\n")}); err != nil {
 		t.Fatal(err)
 	}
-	pieces, _, _, err := output.ReadLog(ls.path(1), 0, -1, 1<<20)
+	pieces, _, _, err := output.ReadLog(ls.path(1), 0, 0, math.MaxInt32, 1<<20)
 	if !ls.has(1) || err != nil || len(pieces) != 1 {
 		t.Errorf("the log of a job that runs is gone: %v, %v", pieces, err)
 	}

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,14 +18,15 @@ import (
 type logs struct {
 	dir string
 
-	mu   sync.Mutex // guards have and busy
-	have map[filch.JobID]bool
-	busy map[filch.JobID]int // number of open sinks
+	mu    sync.Mutex // guards all below
+	have  map[filch.JobID]bool
+	busy  map[filch.JobID]int             // number of open sinks
+	waits map[filch.JobID][]chan struct{} // of readers
 }
 
 // newLogs finds the logs of an earlier launcher.
 func newLogs(dir string) *logs {
-	ls := &logs{dir: dir, have: map[filch.JobID]bool{}, busy: map[filch.JobID]int{}}
+	ls := &logs{dir: dir, have: map[filch.JobID]bool{}, busy: map[filch.JobID]int{}, waits: map[filch.JobID][]chan struct{}{}}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		digits, _, _ := strings.Cut(e.Name(), ".")
@@ -63,7 +65,8 @@ func (ls *logs) open(j filch.JobID) (*sink, error) {
 	if full {
 		err = ls.remove(oldest)
 	}
-	return &sink{log: l, closed: func() { ls.release(j) }}, err
+	ls.wake(j)
+	return &sink{log: l, closed: func() { ls.release(j) }, grown: func() { ls.wake(j) }}, err
 }
 
 // release notes that a sink of a log was closed.
@@ -96,13 +99,15 @@ type sink struct {
 	mu     sync.Mutex // one writer at a time; the file is local
 	log    *output.Log
 	closed func()
+	grown  func()
 }
 
 func (s *sink) append(o wire.Output) error {
+	defer s.grown()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.Append(output.Piece{
-		Index: o.Index, Offset: o.Offset, Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Data: o.Data,
+		Index: o.Index, Offset: o.Offset, Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Time: time.Now().UnixMilli(), Data: o.Data,
 	})
 }
 
@@ -113,35 +118,51 @@ func (s *sink) close() error {
 	return s.log.Close()
 }
 
-// LogPoll is the time between two looks for new output.
-const LogPoll = 50 * time.Millisecond
+// ReadLog returns a part of the output of a detached job's ranks on this node: pieces of
+// ranks from first to last, and the place of the following call.
+func (rs *Routes) ReadLog(job filch.JobID, first, last filch.Rank, at uint64, limit int) (c wire.OutputChunk, next uint64, err error) {
+	// before the log is read; otherwise the last output could be missed
+	c.Absent, c.Done = !rs.logs.has(job), rs.find(job) == nil
+	c.End = true
+	if c.Absent {
+		return c, at, nil
+	}
+	pieces, next, lost, err := output.ReadLog(rs.logs.path(job), at, first, last, limit)
+	if err != nil {
+		return c, at, err
+	}
+	for _, o := range pieces {
+		limit -= len(o.Data)
+		c.Pieces = append(c.Pieces, wire.OutputPiece{Index: int32(o.Rank), Stream: o.Stream, Partial: o.Partial, Time: o.Time, Data: o.Data})
+	}
+	c.Lost, c.End = lost, limit > 0
+	return c, next, nil
+}
 
-// ReadLog returns a part of the output of a detached job on this node, and waits a
-// while for new output.
-func (rs *Routes) ReadLog(job filch.JobID, rank filch.Rank, at uint64, limit int, wait time.Duration) (wire.LogPart, error) {
-	poll := time.NewTicker(LogPoll)
-	defer poll.Stop()
-	for end := time.Now().Add(wait); ; {
-		// before the log is read; otherwise the last output could be missed
-		p := wire.LogPart{Next: at, Absent: !rs.logs.has(job), Done: rs.find(job) == nil}
-		if !p.Absent {
-			pieces, next, lost, err := output.ReadLog(rs.logs.path(job), at, rank, limit)
-			if err != nil {
-				return p, err
-			}
-			p.Next, p.Lost = next, lost
-			for _, o := range pieces {
-				p.Pieces = append(p.Pieces, wire.LogPiece{Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Data: o.Data})
-			}
-		}
-		if len(p.Pieces) > 0 || p.Done || time.Now().After(end) {
-			return p, nil
-		}
-		at = p.Next
-		select {
-		case <-poll.C:
-		case <-rs.in.Context().Done():
-			return p, rs.in.GoingDown()
+// AwaitLog returns a channel that closes when the log of a job grows, or when the job has
+// ended here. A call of stop ends the wait.
+func (rs *Routes) AwaitLog(job filch.JobID) (news <-chan struct{}, stop func()) {
+	ls, ch := rs.logs, make(chan struct{})
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.waits[job] = append(ls.waits[job], ch)
+	return ch, func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		if left := slices.DeleteFunc(ls.waits[job], func(c chan struct{}) bool { return c == ch }); len(left) > 0 {
+			ls.waits[job] = left
+		} else {
+			delete(ls.waits, job)
 		}
 	}
+}
+
+// wake wakes the readers of a job's log.
+func (ls *logs) wake(j filch.JobID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, ch := range ls.waits[j] {
+		close(ch)
+	}
+	delete(ls.waits, j)
 }

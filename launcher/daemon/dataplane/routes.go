@@ -221,6 +221,7 @@ func (rs *Routes) drop(j filch.JobID, r *route) {
 	}
 	rs.mu.Unlock()
 	r.close()
+	rs.logs.wake(j)
 }
 
 func (rs *Routes) Count() int {

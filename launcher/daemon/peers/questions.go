@@ -15,6 +15,7 @@ import (
 // Limits of queries.
 const (
 	MaxQueries = 256         // queries answered at the same time
+	maxHeld    = 4096        // queries waiting for output: each costs a goroutine
 	FanOut     = 64          // nodes asked at the same time
 	AskWait    = time.Second // for another node
 )
@@ -36,6 +37,7 @@ type Questions struct {
 	net    Network
 	answer func(q wire.Query) (any, error)
 	slots  chan struct{} // one per query being answered
+	held   chan struct{} // one per query that waits for output
 
 	mu   sync.Mutex // guards open and next
 	open map[uint32]chan wire.Answer
@@ -46,7 +48,7 @@ type Questions struct {
 func NewQuestions(in *inputs.Queue, nodes *Directory) *Questions {
 	// The numbers do not start from 1 in every life: a launcher may receive an answer
 	// to a query of its predecessor.
-	return &Questions{in: in, nodes: nodes, slots: make(chan struct{}, MaxQueries), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
+	return &Questions{in: in, nodes: nodes, slots: make(chan struct{}, MaxQueries), held: make(chan struct{}, maxHeld), open: map[uint32]chan wire.Answer{}, next: rand.Uint32()}
 }
 
 // Connect sets the network.
@@ -55,19 +57,21 @@ func (a *Questions) Connect(net Network) { a.net = net }
 // SetAnswer sets the source of answers to queries of other nodes.
 func (a *Questions) SetAnswer(answer func(q wire.Query) (any, error)) { a.answer = answer }
 
-// Begin takes one of the places of queries being answered; false: all are taken. End
-// gives the place back.
-func (a *Questions) Begin() bool {
+// Begin takes one of the places of queries being answered, and end gives the place back.
+// An error says that all places are taken. Queries for output wait long and cost little,
+// and have places of their own.
+func (a *Questions) Begin(q wire.Query) (end func(), err error) {
+	places := a.slots
+	if q.Verb == wire.VerbOutput {
+		places = a.held
+	}
 	select {
-	case a.slots <- struct{}{}:
-		return true
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	default:
-		return false
+		return nil, filch.Errorf(filch.Busy, "%s answers %d queries already", a.in.Self, cap(places))
 	}
 }
-
-// End ends the answering of a query.
-func (a *Questions) End() { <-a.slots }
 
 // OnAsk answers a query of another node on a goroutine of its own.
 func (a *Questions) OnAsk(from filch.NodeName, f wire.Frame) error {
@@ -75,12 +79,13 @@ func (a *Questions) OnAsk(from filch.NodeName, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	if !a.Begin() {
-		a.reply(from, f.Req, nil, filch.Errorf(filch.Busy, "%s answers %d queries already", a.in.Self, MaxQueries))
+	end, err := a.Begin(q)
+	if err != nil {
+		a.reply(from, f.Req, nil, err)
 		return nil
 	}
 	a.in.Go(func() {
-		defer a.End()
+		defer end()
 		v, err := a.answer(q)
 		a.reply(from, f.Req, v, err)
 	})
@@ -103,7 +108,11 @@ func AnswerOf(v any, err error) wire.Answer {
 	if err != nil {
 		return wire.Answer{Err: errorOf(err)}
 	}
-	b, err := json.Marshal(v)
+	encode := json.Marshal
+	if _, ok := v.(wire.Packed); ok {
+		encode = wire.Marshal
+	}
+	b, err := encode(v)
 	if err != nil {
 		return wire.Answer{Err: errorOf(err)}
 	}
@@ -166,6 +175,9 @@ func (a *Questions) Ask(to filch.NodeName, wait time.Duration, q wire.Query, v a
 	case ans := <-ch:
 		if ans.Err != nil {
 			return ans.Err
+		}
+		if _, ok := v.(wire.Packed); ok {
+			return wire.Unmarshal(ans.JSON, v)
 		}
 		return json.Unmarshal(ans.JSON, v)
 	case <-timer.C:

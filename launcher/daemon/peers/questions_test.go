@@ -97,16 +97,18 @@ func TestQuestionsAreAnswered(t *testing.T) {
 // without a question is dropped.
 func TestQuestionsAreBounded(t *testing.T) {
 	all := instance(t, "n1", "n2")
+	var end func()
 	for range MaxQueries {
-		if !all["n2"].Begin() {
-			t.Fatal("a place is missing")
+		var err error
+		if end, err = all["n2"].Begin(wire.Query{Verb: "ps"}); err != nil {
+			t.Fatalf("a place is missing: %v", err)
 		}
 	}
 	var e *filch.Error
 	if err := all["n1"].Ask("n2", time.Minute, wire.Query{Verb: "ps"}, new(string)); !errors.As(err, &e) || e.Kind != filch.Busy {
 		t.Errorf("got %v, want busy", err)
 	}
-	all["n2"].End()
+	end()
 	if err := all["n1"].Ask("n2", time.Minute, wire.Query{Verb: "ps"}, new(string)); err != nil {
 		t.Error(err)
 	}

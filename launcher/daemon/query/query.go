@@ -75,11 +75,16 @@ type Keepers interface{ Count() int }
 type Runners interface {
 	// Endless reports whether a task runs here without a time limit.
 	Endless(serial uint64) bool
+	// Look and AwaitOutput, from any goroutine, read the output of running tasks.
+	Look(q launcher.TaskLook) (seen []launcher.TaskSeen, whole bool)
+	AwaitOutput(span launcher.TaskSpan) (news <-chan struct{}, stop func())
 }
 
-// Cuts counts the tasks whose output did not fit on the disk.
+// Cuts counts the tasks whose output did not fit on the disk, or that failed when a disk
+// was full.
 type Cuts interface {
-	Of(job filch.JobID, only int64) int
+	Why(job filch.JobID) string
+	Of(job filch.JobID, first, last launcher.TaskIndex) int
 	Count() int
 }
 
@@ -145,11 +150,13 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.daemon.Drain(q, arg, local)
 	case wire.VerbDown:
 		return sv.daemon.Down(arg(0), arg(1), arg(2), local)
-	case wire.VerbLog:
-		return sv.logPart(arg)
+	case wire.VerbOutput:
+		return sv.output(q, arg, local)
+	case wire.VerbLast:
+		return sv.lastLines(q, arg, local)
 	case wire.VerbLive:
 		return sv.live()
-	case wire.VerbTask, wire.VerbTaskNow, wire.VerbTasks, wire.VerbPrinted, wire.VerbLast, wire.VerbRunning:
+	case wire.VerbTask, wire.VerbTaskNow, wire.VerbTasks, wire.VerbRunning:
 		return sv.aboutTask(q, arg, local)
 	case wire.VerbCollect, wire.VerbUnstage:
 		return sv.aboutFiles(q, arg, local)
@@ -157,7 +164,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.staged(q, arg, local)
 	case wire.VerbExplain:
 		return sv.explain(q, arg, local)
-	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbSignal, wire.VerbLogs:
+	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbSignal:
 		return sv.aboutJob(q, arg, local)
 	}
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
@@ -262,18 +269,26 @@ func (sv *Server) stats() wire.StatsInfo {
 
 // Forward sends a query to the node named in the query.
 func (sv *Server) Forward(node filch.NodeName, local bool, q wire.Query) (any, error) {
-	m, known := sv.daemon.Nodes.Find(node)
-	if !known || !local {
-		return nil, filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists the nodes")
-	}
-	switch m.Standing {
-	case filch.Dead:
-		return nil, filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on that machine starts the launcher again")
-	case filch.Left:
-		return nil, filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists the nodes that are up")
+	if err := sv.checkUp(node, local); err != nil {
+		return nil, err
 	}
 	var v any = new(jsonText)
 	return v, sv.daemon.Questions.Ask(node, inputs.LoopWait+peers.AskWait, q, v)
+}
+
+// checkUp refuses a query for a node that cannot be asked, or by a client of another node.
+func (sv *Server) checkUp(node filch.NodeName, local bool) error {
+	m, known := sv.daemon.Nodes.Find(node)
+	if !known || !local {
+		return filch.Errorf(filch.NotFound, "there is no node %s", node).WithHint("`filch nodes` lists the nodes")
+	}
+	switch m.Standing {
+	case filch.Dead:
+		return filch.Errorf(filch.Unavailable, "node %s is dead", node).WithHint("`filch up` on that machine starts the launcher again")
+	case filch.Left:
+		return filch.Errorf(filch.Unavailable, "node %s has left the instance", node).WithHint("`filch nodes` lists the nodes that are up")
+	}
+	return nil
 }
 
 // jsonText is JSON that is passed on unchanged.
@@ -312,8 +327,6 @@ func (sv *Server) aboutJob(q wire.Query, arg func(int) string, local bool) (any,
 			return nil, err
 		}
 		return e, orNil(why)
-	case wire.VerbLogs:
-		return sv.readLogs(job, arg)
 	case wire.VerbClose:
 		return nil, filch.Errorf(filch.Invalid, "cannot add tasks to job %d: the job is a run", job)
 	case wire.VerbCancel, wire.VerbSignal:

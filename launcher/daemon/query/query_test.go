@@ -12,19 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestPlacesComeBackAsTheyWere(t *testing.T) {
-	p := places{"n1": 7, "a.b": 1 << 40}
-	got, err := parsePlaces(p.String())
-	if err != nil || got.String() != p.String() || got["a.b"] != 1<<40 {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, bad := range []string{"n1", "n1=x", "=,="} {
-		if _, err := parsePlaces(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-}
-
 func TestJoinedPrefersWhoKnowsBest(t *testing.T) {
 	zero := int32(0)
 	job := func(hop int32, over, recorded bool, origin filch.NodeName) launcher.JobInfo {

@@ -72,11 +72,8 @@ func (sv *Server) ownerOf(job filch.JobID) (owner filch.NodeName, e *launcher.Jo
 
 // aboutRemote answers a query of a local client about a job of another node.
 func (sv *Server) aboutRemote(q wire.Query, job filch.JobID, arg func(int) string) (any, error) {
-	switch q.Verb {
-	case wire.VerbWait:
+	if q.Verb == wire.VerbWait {
 		return sv.waitRemote(job, arg(1))
-	case wire.VerbLogs:
-		return sv.readLogs(job, arg)
 	}
 	owner, e, _, err := sv.ownerOf(job)
 	if err != nil {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,9 +18,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
-
-// printedBytes bounds a chunk of tasks' output.
-const printedBytes = 2 << 20
 
 // taskJob reads the record of a job of tasks; nil without an error: there is no such
 // job.
@@ -50,10 +46,6 @@ func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any
 		return sv.task(arg)
 	case wire.VerbTaskNow:
 		return sv.taskNow(arg)
-	case wire.VerbPrinted:
-		return sv.printed(q, arg, local)
-	case wire.VerbLast:
-		return sv.lastLines(q, arg, local)
 	}
 	job, err := sv.parseJob(arg(0))
 	if err != nil {
@@ -141,9 +133,6 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 		return sv.closeTasks(job, j)
 	case wire.VerbSignal:
 		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks, which take no signals: use filch cancel", job)
-	case wire.VerbLogs:
-		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks: attach does not show their output", job).
-			WithHint("filch logs -f %d shows the output, filch wait %d waits for the end", job, job)
 	case wire.VerbExplain:
 		return sv.explainTasks(job, j)
 	}
@@ -292,52 +281,4 @@ func (sv *Server) findTask(job filch.JobID, index int32) (*launcher.Task, error)
 		return nil, filch.Errorf(filch.Unavailable, "cannot read the record of task %d.%d: the store does not answer", job, index)
 	}
 	return have, orNil(why)
-}
-
-// printed reads the stored output of a job's tasks on a node.
-func (sv *Server) printed(q wire.Query, arg func(int) string, local bool) (any, error) {
-	if node := filch.NodeName(arg(0)); node != sv.in.Self {
-		return sv.Forward(node, local, q)
-	}
-	job, err := sv.parseJob(arg(1))
-	if err != nil {
-		return nil, err
-	}
-	only := int64(-1)
-	if arg(2) != "" {
-		if only, err = strconv.ParseInt(arg(2), 10, 32); err != nil {
-			return nil, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(2))
-		}
-	}
-	var from output.Cursor
-	if arg(4) != "" {
-		if err := json.Unmarshal([]byte(arg(4)), &from); err != nil {
-			return nil, filch.Errorf(filch.Invalid, "%q is not a place in the output", arg(4))
-		}
-	}
-	dir := proc.Place{Dir: sv.daemon.Dir.Path()}.OutputDir(job)
-	want := func(p output.Printed) bool {
-		return (only < 0 || int64(p.Index) == only) && (arg(3) == "" || p.Failed)
-	}
-	chunk := wire.PrintedChunk{Pieces: []wire.PrintedPiece{}, End: true}
-	size := 0
-	next, bad, err := output.ReadSegmentsFrom(dir, from, want, func(p output.Printed) bool {
-		chunk.Pieces = append(chunk.Pieces, wire.PrintedPiece{
-			Task: p.Index, Attempt: p.Attempt, Stream: p.Stream, Failed: p.Failed, Lost: p.Lost, Data: append([]byte(nil), p.Data...),
-		})
-		size += len(p.Data)
-		chunk.End = size < printedBytes
-		return chunk.End
-	})
-	if err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", job, sv.in.Self, err.Error())
-	}
-	chunk.Bad = bad
-	if arg(4) == "" {
-		chunk.Gone = output.GoneSegments(dir)
-		chunk.Cut = sv.daemon.Cuts.Of(job, only)
-	}
-	place, err := json.Marshal(next)
-	chunk.Next = string(place)
-	return chunk, err
 }

@@ -26,7 +26,7 @@ func TestGiveUpOfAWorker(t *testing.T) {
 		poll: poll, link: &proc.Link{FD: -1}, place: proc.Place{Dir: t.TempDir(), Node: "n3"},
 		orders: map[filch.JobID]*taskOrder{}, tasks: map[uint64]*task{}, byPID: map[int]*task{},
 	}
-	r.keep = newKeeping(r)
+	r.keep, r.looks = newKeeping(r), newLooks(r)
 	defer r.keep.close()
 	r.orders[1] = newTaskOrder(r, &launcher.TaskOrder{
 		Ident: filch.Ident{Job: 1}, Argv: []string{"/bin/sh", "-c", "echo printed >&2; read x; read y"},

@@ -49,6 +49,7 @@ type runner struct {
 	queue  []launcher.TaskStart
 	ends   []launcher.TaskEnd
 	keep   *keeping
+	looks  *looks
 	strays strayWatch
 	meter  proc.Meter
 	again  *proc.Timer // more forks are due
@@ -108,7 +109,7 @@ func newRunner(p proc.Place) (*runner, error) {
 	if err := os.WriteFile(r.sign(), nil, 0o600); err != nil {
 		return nil, err
 	}
-	r.keep = newKeeping(r)
+	r.keep, r.looks = newKeeping(r), newLooks(r)
 	r.link = &proc.Link{Poll: poll, OnFrame: r.frame, OnLost: r.launcherGone}
 	if err := r.link.Open(proc.LinkFD); err != nil {
 		return nil, err
@@ -126,6 +127,7 @@ func (r *runner) close() {
 	for job := range r.orders {
 		r.forget(job)
 	}
+	r.looks.close()
 	r.keep.close()
 	for _, m := range r.cgroups {
 		m.Remove()
@@ -188,6 +190,11 @@ func (r *runner) frame(f wire.Frame) {
 		var o launcher.TaskForget
 		if r.decode(f, &o) {
 			r.forget(o.Job)
+		}
+	case wire.KindTaskLook:
+		var q launcher.TaskLook
+		if r.decode(f, &q) {
+			r.looks.answer(&q)
 		}
 	}
 }

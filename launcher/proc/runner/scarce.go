@@ -13,10 +13,9 @@ const (
 	// scarceBytes is the free space in bytes below which a disk is scarce: more than
 	// tasks write between two looks at the disk.
 	scarceBytes = 512 << 20
-	// scarceKeep replaces outputMax on a scarce disk, as the output is kept in memory
-	// until the task ends. Of a longer stream, the first and the last half of scarceKeep
-	// stay.
-	scarceKeep = 256 << 10
+	// scarceKeep replaces the usual bound on a scarce disk, as the output is kept in
+	// memory until the task ends.
+	scarceKeep = output.KeptScarce
 )
 
 // scarce reports whether the disk of the kept output is nearly full.
@@ -45,7 +44,12 @@ func (k *keeping) pipes() (*taskOutput, error) {
 		}
 		c.fds[i], c.drains[i] = theirs, &drain{fd: ours}
 		d := c.drains[i]
-		if err := k.runner.poll.Watch(ours, proc.Readable, func(uint32) { d.read(k.runner.poll) }); err != nil {
+		if err := k.runner.poll.Watch(ours, proc.Readable, func(uint32) {
+			d.read(k.runner.poll)
+			if t := c.task; t != nil {
+				k.runner.looks.stir(t.start.Job, t.start.Index)
+			}
+		}); err != nil {
 			c.close(k.runner.poll)
 			return nil, err
 		}

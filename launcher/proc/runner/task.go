@@ -104,12 +104,14 @@ func (r *runner) start(s *launcher.TaskStart) {
 func (r *runner) refuse(t *task, bad *proc.Failure) {
 	e := launcher.TaskEnd{Serial: t.start.Serial, Kind: bad.Cause, Code: codeOf(bad.Cause), Text: bad.Err.Text}
 	e.Bytes = r.keep.explain(t, &e)
+	r.looks.stir(t.start.Job, t.start.Index)
 	r.end(e)
 }
 
 // running notes a task with a running process.
 func (r *runner) running(t *task) {
 	r.tasks[t.start.Serial] = t
+	r.looks.started(t)
 	if t.start.Limit > 0 {
 		t.limit = r.poll.After(t.start.Limit, func() {
 			t.limit, t.late = nil, true
@@ -302,15 +304,24 @@ func (r *runner) over(t *task, e launcher.TaskEnd, straggler bool) {
 	r.poll.Stop(t.killer)
 	delete(r.tasks, t.start.Serial)
 	keep := t.order.what.Keep == launcher.KeepAll || t.order.what.Keep == launcher.KeepFailed && e.Kind != launcher.CauseNone
+	if t.out != nil && keep {
+		r.keep.take(t, &e)
+	}
+	disk := r.keep.blame(t, &e)
 	if t.out != nil {
-		if keep {
-			r.keep.take(t, &e)
-		}
 		r.keep.giveBack(t, !straggler)
 	}
-	if e.Kind != launcher.CauseExit && !e.Told || t.worker != nil {
+	switch {
+	case disk != "" && e.Text != "":
+		e.Text += "; " + disk
+	case disk != "":
+		e.Text = disk
+	}
+	if e.Kind != launcher.CauseExit && !e.Told || t.worker != nil || disk != "" {
 		e.Bytes += r.keep.explain(t, &e)
 	}
+	e.Full = disk != ""
+	r.looks.stir(t.start.Job, t.start.Index)
 	r.strays.ended(r)
 	r.end(e)
 }

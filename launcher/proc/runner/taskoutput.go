@@ -17,9 +17,6 @@ import (
 
 // Limits of the kept output.
 const (
-	// outputMax bounds the kept bytes of a task's stream: of a longer stream, the first
-	// and the last half of outputMax stay.
-	outputMax = 16 << 20
 	// outputLook is how often the runner looks at the size of streams.
 	outputLook = 250 * time.Millisecond
 	// sparesMax bounds the spare taskOutputs for later tasks.
@@ -34,6 +31,7 @@ type taskOutput struct {
 	lost   [2]int64  // bytes dropped from the middle of a file
 	keep   int64     // the bound on kept bytes of a stream
 	drains [2]*drain // of pipes
+	task   *task     // prints here; nil none
 }
 
 // piped reports whether the output is of pipes.
@@ -208,14 +206,14 @@ func (k *keeping) lend(t *task) *proc.Failure {
 		if err != nil {
 			return proc.Failf(launcher.CauseOurs, filch.Internal, "cannot make the pipes of task %d.%d: %s", t.start.Job, t.start.Index, proc.Reason(err))
 		}
-		t.out = c
+		t.out, c.task = c, t
 		return nil
 	}
 	if n := len(k.spare); n > 0 {
 		t.out = k.spare[n-1]
 		k.spare = k.spare[:n-1]
 	} else {
-		c := &taskOutput{keep: outputMax}
+		c := &taskOutput{keep: output.KeptMax}
 		for i := range c.fds {
 			fd, err := outputFile(k.runner.place.Dir)
 			if err != nil {
@@ -256,14 +254,14 @@ func (k *keeping) giveBack(t *task, clean bool) {
 	if c == nil {
 		return
 	}
-	t.out = nil
+	t.out, c.task = nil, nil
 	for i := range c.fds {
 		if had, err := c.empty(i); clean && had {
 			// The task printed, so the task may have left a process that still prints.
 			clean = err == nil && !k.runner.leftover()
 		}
 	}
-	if clean && len(k.spare) < sparesMax && c.keep == outputMax {
+	if clean && len(k.spare) < sparesMax && c.keep == output.KeptMax {
 		k.spare = append(k.spare, c)
 		return
 	}

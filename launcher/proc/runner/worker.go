@@ -65,6 +65,7 @@ func (o *taskOrder) employ(t *task) {
 		}
 	}
 	t.worker, t.out, w.task = w, w.out, t
+	w.out.task = t
 	r.running(t)
 	line := strconv.Itoa(int(t.start.Index)) + " " + strconv.Itoa(int(t.start.Attempt)) + " " + t.start.Line + "\n"
 	w.line = len(line)

@@ -1,0 +1,72 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// askNodes asks for the names and states of the nodes.
+func (r *Reader) askNodes() error {
+	_, err := r.send(func(reply *client.Reply) error {
+		var nodes []wire.NodeInfo
+		if err := reply.Decode(&nodes); err != nil {
+			return err
+		}
+		r.onNodes(nodes)
+		return nil
+	}, wire.VerbNodes, wire.OnlyHere)
+	return err
+}
+
+func (r *Reader) onNodes(nodes []wire.NodeInfo) {
+	was := r.up
+	r.names, r.up = []filch.NodeName{}, map[filch.NodeName]bool{}
+	for i := range nodes {
+		n := &nodes[i]
+		r.names = append(r.names, n.Node)
+		r.up[n.Node] = n.State != filch.Dead.String() && n.State != filch.Left.String()
+	}
+	for _, j := range r.jobs {
+		for name, p := range j.parts {
+			switch {
+			case r.up[name] && p.lost:
+				p.lost = false // the node is back, with its kept output
+			case was[name] && !r.up[name] && !p.over:
+				r.lose(p, fmt.Sprintf("node %s is lost: output of job %d there cannot be read; the job goes on", name, j.Job))
+			}
+		}
+	}
+}
+
+// lose stops the reading from a node that is gone.
+func (r *Reader) lose(p *part, why string) {
+	r.abandon(p)
+	p.lost, p.caught = true, true
+	if p.job.tasks() || p.job.has(p.node) {
+		r.warn(why)
+	}
+}
+
+// abandon ends a query without an answer.
+func (r *Reader) abandon(p *part) {
+	if p.req == 0 {
+		return
+	}
+	delete(r.open, p.req)
+	if !p.held {
+		r.busy--
+	}
+	p.req = 0
+	if r.only == p {
+		r.only = nil
+	}
+}
+
+// has reports whether a run has or had ranks on a node.
+func (j *job) has(n filch.NodeName) bool {
+	return slices.Contains(j.Info.Nodes, n) || slices.Contains(j.Info.Earlier, n)
+}

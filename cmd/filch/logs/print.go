@@ -1,0 +1,246 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// View is the way to show output.
+type View struct {
+	Label bool
+	Job   bool           // labels have the job too
+	Times bool           // lines begin with a time
+	Fold  bool           // equal lines show once
+	Tail  int            // only the last lines of each stream; below 0 all
+	Grep  *regexp.Regexp // only lines that match; nil all
+	// Ordered shows what is there already in the order of tasks.
+	Ordered bool
+	Before  func() // called before output is written; nil none
+}
+
+// timeForm is the form of a time before a line, and noTime stands for an unknown time.
+const (
+	timeForm = "2006-01-02T15:04:05.000"
+	noTime   = "-                      "
+)
+
+// Printer is the [Sink] that prints.
+type Printer struct {
+	view     View
+	out, err io.Writer
+	store    *store // nil once the output so far is printed
+	buffer   []byte
+	folds    map[*Target]*output.Fold
+	order    []*Target
+}
+
+// NewPrinter makes the printer of standard output and standard error.
+func NewPrinter(v View) *Printer {
+	p := &Printer{view: v, out: ui.Sanitized(os.Stdout), err: ui.Sanitized(os.Stderr), folds: map[*Target]*output.Fold{}}
+	if v.Ordered || v.Tail >= 0 {
+		p.store = &store{}
+	}
+	return p
+}
+
+// ranks reports whether the target is a run.
+func (t *Target) ranks() bool { return !cli.IsTasks(&t.Info) }
+
+// Piece implements [Sink].
+func (p *Printer) Piece(t *Target, o *wire.OutputPiece) error {
+	if p.view.Grep != nil {
+		o.Data = matching(o.Data, p.view.Grep)
+	}
+	if p.store != nil {
+		p.store.add(t, o)
+		return nil
+	}
+	return p.print(t, o)
+}
+
+// CaughtUp implements [Sink]: it prints the output so far.
+func (p *Printer) CaughtUp() error {
+	s := p.store
+	p.store = nil
+	if s == nil {
+		return nil
+	}
+	defer s.close()
+	if p.view.Ordered {
+		s.sort()
+	}
+	drop := make([]int, len(s.pieces))
+	if p.view.Tail >= 0 {
+		drop = s.tail(p.view.Tail)
+	}
+	for i := range s.pieces {
+		one := &s.pieces[i]
+		data, err := s.data(one)
+		if err != nil {
+			return filch.Errorf(filch.Internal, "cannot read the output back from %s: %s", os.TempDir(), err.Error())
+		}
+		o := one.OutputPiece
+		o.Data = dropLines(data, drop[i])
+		if err := p.print(one.target, &o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Idle implements [Sink].
+func (p *Printer) Idle(now time.Time) error {
+	for _, t := range p.order {
+		if err := p.folds[t].Expire(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close prints the lines that wait for other ranks.
+func (p *Printer) Close() (err error) {
+	for _, t := range p.order {
+		err = errors.Join(err, p.folds[t].Flush())
+	}
+	return errors.Join(err, ui.Flush(p.out), ui.Flush(p.err))
+}
+
+func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
+	if o.Lost > 0 {
+		ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", o.Lost, t.Job, o.Index))
+	}
+	if len(o.Data) == 0 {
+		return nil
+	}
+	if p.view.Fold {
+		return p.foldOf(t).Add(time.Now(), filch.Rank(o.Index), o.Stream, o.Data)
+	}
+	data := o.Data
+	if p.view.Label || p.view.Times || p.view.Grep != nil {
+		data = p.lines(t, o)
+	}
+	return p.write(o.Stream, data)
+}
+
+// write writes to standard output, or the bytes of stream 2 to standard error.
+func (p *Printer) write(stream uint8, data []byte) error {
+	if p.view.Before != nil {
+		p.view.Before()
+	}
+	w := p.out
+	if stream == 2 {
+		w = p.err
+	}
+	_, err := w.Write(data)
+	if err != nil && ui.IsBrokenPipe(err) {
+		return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
+	}
+	return err
+}
+
+// foldOf is the fold of a job. A run that is followed has a known number of ranks, so a
+// line of all ranks waits no longer.
+func (p *Printer) foldOf(t *Target) *output.Fold {
+	f := p.folds[t]
+	if f == nil {
+		size := int32(0)
+		if t.Info.Code == nil {
+			size = All
+			if t.ranks() && t.First == 0 && t.Last == All && t.Info.Ranks > 0 {
+				size = t.Info.Ranks
+			}
+		}
+		f = output.NewFold(size, func(stream uint8, line []byte) error {
+			if p.view.Job {
+				line = append([]byte(t.Job.String()+"."), line...)
+			}
+			return p.write(stream, line)
+		})
+		p.folds[t] = f
+		p.order = append(p.order, t)
+	}
+	return f
+}
+
+// lines puts the time and the label before each line.
+func (p *Printer) lines(t *Target, o *wire.OutputPiece) []byte {
+	b := p.buffer[:0]
+	for line := range bytes.Lines(o.Data) {
+		if p.view.Times {
+			if o.Time > 0 {
+				b = time.UnixMilli(o.Time).AppendFormat(b, timeForm)
+			} else {
+				b = append(b, noTime...)
+			}
+			b = append(b, ' ')
+		}
+		if p.view.Label {
+			b = p.label(b, t, o.Index)
+		}
+		b = append(b, line...)
+		if line[len(line)-1] != '\n' {
+			b = append(b, '\n')
+		}
+	}
+	p.buffer = b
+	return b
+}
+
+// label appends the label of a rank or a task: a workflow's tasks have names.
+func (p *Printer) label(b []byte, t *Target, i int32) []byte {
+	if t.ranks() && !p.view.Job {
+		return output.AppendLabel(b, filch.Rank(i), output.Width(t.Info.Ranks))
+	}
+	if int(i) < len(t.Names) {
+		if p.view.Job {
+			b = append(b, t.Job.String()+"."...)
+		}
+		b = append(b, ui.Clean(t.Names[i])...)
+		return append(b, ": "...)
+	}
+	return fmt.Appendf(b, "%d.%d: ", t.Job, i)
+}
+
+// matching returns the lines that match.
+func matching(data []byte, re *regexp.Regexp) []byte {
+	var out []byte
+	for line := range bytes.Lines(data) {
+		if re.Match(bytes.TrimSuffix(line, []byte{'\n'})) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// countLines counts lines; a line without an end counts.
+func countLines(b []byte) int {
+	n := bytes.Count(b, []byte{'\n'})
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// dropLines drops the first n lines.
+func dropLines(b []byte, n int) []byte {
+	for range n {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			return nil
+		}
+		b = b[i+1:]
+	}
+	return b
+}

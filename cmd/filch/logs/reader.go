@@ -1,0 +1,459 @@
+package logs
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// Limits of reading.
+const (
+	// heldFor is how long a node waits for output before an empty answer.
+	heldFor = 25 * time.Second
+	// doneWait is how long the nodes of an ended run may take to hand over the last output.
+	doneWait = 10 * time.Second
+	// atOnce bounds the nodes that send kept output at the same time.
+	atOnce = 8
+	// The bytes in an answer: all answers together are some MiB.
+	answerMax  = 256 << 10
+	answerMin  = 4 << 10
+	answersMax = 4 << 20
+	// nodesEvery is how often a follower looks for new and lost nodes.
+	nodesEvery = 2 * time.Second
+	// askAgain is the pause after a failed query.
+	askAgain = time.Second
+)
+
+// The words of [Reader.Show].
+const (
+	Lines  = wire.OutputLines
+	Ended  = wire.OutputEnded
+	Failed = wire.OutputFailed
+)
+
+// All as the Last of a [Target] is the last task or rank.
+const All = math.MaxInt32
+
+// Target is the wanted output of a job: of tasks or ranks from First to Last.
+type Target struct {
+	Job         filch.JobID
+	First, Last int32
+	Info        launcher.JobInfo // as of the beginning, or the end of the job
+	Names       []string         // of a workflow's tasks; else nil
+
+	order int // among the targets
+}
+
+// Sink takes the output.
+type Sink interface {
+	// Piece takes a piece; the pieces of one stream come in order.
+	Piece(t *Target, p *wire.OutputPiece) error
+	// CaughtUp is called once, when all output so far has come.
+	CaughtUp() error
+	// Idle is called now and then while a Reader follows.
+	Idle(now time.Time) error
+}
+
+// Reader reads the output of jobs. The fields are set before Run.
+type Reader struct {
+	Targets []Target
+	Follow  bool     // until the jobs have ended
+	Show    []string // words of [wire.VerbOutput]
+	Whole   bool     // the output of a task comes whole: Show has [wire.OutputEnded]
+	Sink    Sink
+	Beat    time.Duration // between calls of Idle; 0: nodesEvery
+
+	queries *client.Queries
+	jobs    []*job
+	up      map[filch.NodeName]bool
+	names   []filch.NodeName // of all nodes
+	open    map[uint32]func(*client.Reply) error
+	busy    int   // queries for kept output under way
+	caught  bool  // CaughtUp was called
+	only    *part // the task of this part goes on in the next answer
+	later   []client.Reply
+	told    map[string]bool
+	looked  time.Time // for nodes
+}
+
+// job is a target being read.
+type job struct {
+	*Target
+	ended   bool
+	endedAt time.Time
+	waiting bool
+	again   time.Time
+	parts   map[filch.NodeName]*part
+}
+
+// part is the output of a job on a node.
+type part struct {
+	job    *job
+	node   filch.NodeName
+	cursor string
+	req    uint32 // 0: no query is under way
+	held   bool   // the query waits for output
+	final  bool   // the query began after the end of the job
+	caught bool
+	over   bool // nothing more is read
+	lost   bool // with its node
+	again  time.Time
+}
+
+func (j *job) tasks() bool { return cli.IsTasks(&j.Info) }
+
+// Run reads until all wanted output has come, and closes the client.
+func (r *Reader) Run(c *client.Client) error {
+	r.queries = c.Queries()
+	defer r.queries.Close()
+	r.open, r.told = map[uint32]func(*client.Reply) error{}, map[string]bool{}
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		t.order = i
+		j := &job{Target: t, ended: t.Info.Code != nil, parts: map[filch.NodeName]*part{}}
+		if err := j.readable(r.Follow); err != nil {
+			return err
+		}
+		r.jobs = append(r.jobs, j)
+	}
+	answers, stop := r.answers()
+	defer stop()
+	if err := r.askNodes(); err != nil {
+		return err
+	}
+	beat := r.Beat
+	if beat == 0 {
+		beat = nodesEvery
+	}
+	ticker := time.NewTicker(min(beat, askAgain))
+	defer ticker.Stop()
+	r.looked = time.Now()
+	for {
+		if r.names != nil {
+			if err := r.ask(); err != nil {
+				return err
+			}
+			if done, err := r.progress(); err != nil || done {
+				return err
+			}
+		}
+		select {
+		case a := <-answers:
+			if a.err != nil {
+				return a.err
+			}
+			if err := r.onReply(a.reply); err != nil {
+				return err
+			}
+		case now := <-ticker.C:
+			if err := r.onTick(now); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// answer is a reply, or the end of the connection.
+type answer struct {
+	reply client.Reply
+	err   error
+}
+
+// answers reads replies. A reader that writes to a slow terminal takes no reply, and so
+// the launcher sends no more.
+func (r *Reader) answers() (answers chan answer, stop func()) {
+	answers = make(chan answer)
+	over := make(chan struct{})
+	go func() {
+		for {
+			reply, err := r.queries.Next()
+			select {
+			case answers <- answer{reply, err}:
+			case <-over:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return answers, func() { close(over) }
+}
+
+func (r *Reader) onTick(now time.Time) error {
+	if r.Follow && readerGone(os.Stdout) {
+		return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
+	}
+	if err := r.Sink.Idle(now); err != nil || !r.Follow || now.Sub(r.looked) < nodesEvery {
+		return err
+	}
+	r.looked = now
+	return r.askNodes()
+}
+
+// readerGone reports whether no process reads f any more; a program with nothing to
+// write would never notice.
+func readerGone(f *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1 && fds[0].Revents&unix.POLLERR != 0
+}
+
+// readable refuses a job without kept output.
+func (j *job) readable(follow bool) error {
+	i := &j.Info
+	switch {
+	case j.tasks():
+		if j.First >= i.Tasks.Total && (j.ended || !follow) {
+			return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", j.Job, j.First, ui.Plural(int(i.Tasks.Total), "task"))
+		}
+	case !i.Detached:
+		return filch.Errorf(filch.NotFound, "no output of job %d is kept: the job was not detached", j.Job).
+			WithHint("its output went to its client; filch run --detach keeps the output on the nodes")
+	case !follow && !j.ended && len(i.Nodes)+len(i.Earlier) == 0:
+		return filch.Errorf(filch.NotFound, "no output of job %d is kept: the job has not started yet", j.Job).
+			WithHint("filch logs -f %d waits for the output", j.Job)
+	case j.First >= i.Ranks && i.Ranks > 0:
+		return filch.Errorf(filch.NotFound, "there is no rank %d.%d: the job has %s", j.Job, j.First, ui.Plural(int(i.Ranks), "rank"))
+	}
+	return nil
+}
+
+// warn prints a warning once.
+func (r *Reader) warn(text string) {
+	if !r.told[text] {
+		r.told[text] = true
+		ui.Warn(text)
+	}
+}
+
+// send sends a query; f takes the reply.
+func (r *Reader) send(f func(*client.Reply) error, verb string, args ...string) (uint32, error) {
+	req, err := r.queries.Send(verb, args...)
+	if err == nil {
+		r.open[req] = f
+	}
+	return req, err
+}
+
+// onReply hands replies to their takers. While the output of a task goes on, the replies
+// of other parts wait.
+func (r *Reader) onReply(reply client.Reply) error {
+	if r.only != nil && r.only.req == reply.Req {
+		if err := r.take(reply); err != nil {
+			return err
+		}
+	} else {
+		r.later = append(r.later, reply)
+	}
+	for r.only == nil && len(r.later) > 0 {
+		next := r.later[0]
+		r.later = r.later[1:]
+		if err := r.take(next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) take(reply client.Reply) error {
+	f := r.open[reply.Req]
+	delete(r.open, reply.Req)
+	if f == nil { // of an abandoned query
+		return nil
+	}
+	return f(&reply)
+}
+
+// ask sends the queries that are due.
+func (r *Reader) ask() error {
+	now := time.Now()
+	for _, j := range r.jobs {
+		if r.Follow && !j.ended && !j.waiting && now.After(j.again) {
+			if err := r.awaitEnd(j); err != nil {
+				return err
+			}
+		}
+		for _, name := range r.names {
+			p := j.parts[name]
+			if p == nil {
+				if !j.tasks() && !j.has(name) && (j.ended || !r.Follow) {
+					continue
+				}
+				p = &part{job: j, node: name}
+				j.parts[name] = p
+			}
+			if p.over || p.lost || p.req != 0 || now.Before(p.again) {
+				continue
+			}
+			if err := r.askPart(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// askPart asks a node for output, and unless there may be some already, waits for output.
+func (r *Reader) askPart(p *part) error {
+	j := p.job
+	wait := ""
+	switch {
+	case r.caught && r.Follow && !j.ended:
+		wait = heldFor.String()
+	case j.ended && !j.tasks() && r.Follow && p.caught:
+		wait = time.Second.String() // the last output of a run may be on its way
+	case r.busy >= atOnce && r.only != p:
+		return nil
+	}
+	kind := wire.OutputRanks
+	if j.tasks() {
+		kind = wire.OutputTasks
+	}
+	span := fmt.Sprintf("%d-%d", j.First, j.Last)
+	limit := min(max(answersMax/max(len(r.names)*len(r.jobs), 1), answerMin), answerMax)
+	req, err := r.send(func(reply *client.Reply) error { return r.onOutput(p, reply) },
+		wire.VerbOutput, string(p.node), j.Job.String(), kind, span, p.cursor, strconv.Itoa(limit), wait, strings.Join(r.Show, ","))
+	if err != nil {
+		return err
+	}
+	p.req, p.held, p.final = req, wait != "", j.ended
+	if !p.held {
+		r.busy++
+	}
+	return nil
+}
+
+// onOutput takes output of a node.
+func (r *Reader) onOutput(p *part, reply *client.Reply) error {
+	r.abandon(p)
+	var c wire.OutputChunk
+	if err := reply.Decode(&c); err != nil {
+		r.onTrouble(p, err)
+		return nil
+	}
+	r.warnOf(p, &c)
+	for i := range c.Pieces {
+		if err := r.Sink.Piece(p.job.Target, &c.Pieces[i]); err != nil {
+			return err
+		}
+	}
+	p.cursor = c.Next
+	if !c.End {
+		if r.Whole {
+			r.only = p
+		}
+		return nil
+	}
+	p.caught = true
+	switch j := p.job; {
+	case !r.Follow, p.final && j.tasks():
+		p.over = true
+	case p.final:
+		p.over = c.Done || time.Since(j.endedAt) > doneWait
+	}
+	if p.over && c.Absent && p.job.ended && !p.job.tasks() && p.job.has(p.node) {
+		r.warn(missing(p))
+	}
+	return nil
+}
+
+func missing(p *part) string {
+	return fmt.Sprintf("cannot read the output of job %d on node %s: the node is gone, or has dropped the output", p.job.Job, p.node)
+}
+
+// onTrouble handles a node that does not answer. A node that is up is asked again.
+func (r *Reader) onTrouble(p *part, err error) {
+	text := fmt.Sprintf("cannot read the output of tasks of job %d on %s: %s", p.job.Job, p.node, err.Error())
+	if !p.job.tasks() {
+		text = missing(p)
+	}
+	if p.job.tasks() || p.job.has(p.node) {
+		r.warn(text)
+	}
+	p.caught = true
+	p.again = time.Now().Add(askAgain)
+	p.lost = !r.up[p.node]
+	p.over = !r.Follow || p.job.ended
+}
+
+// warnOf prints the losses that a node reports.
+func (r *Reader) warnOf(p *part, c *wire.OutputChunk) {
+	job := p.job.Job
+	if c.Gone > 0 {
+		r.warn(fmt.Sprintf("%d bytes of output of job %d on %s were dropped: a node keeps only the latest output", c.Gone, job, p.node))
+	}
+	if c.Cut > 0 {
+		r.warn(fmt.Sprintf("the output of %s of job %d is cut or missing: %s", ui.Plural(c.Cut, "task"), job, c.Why))
+	}
+	if c.Bad > 0 {
+		r.warn(fmt.Sprintf("%s of output on %s could not be read and were left out", ui.Plural(c.Bad, "block"), p.node))
+	}
+	if c.Lost > 0 {
+		ui.Warn(fmt.Sprintf("%d bytes of earlier output were dropped: the log is limited", c.Lost))
+	}
+}
+
+// awaitEnd waits for the end of a job.
+func (r *Reader) awaitEnd(j *job) error {
+	_, err := r.send(func(reply *client.Reply) error {
+		j.waiting = false
+		var info launcher.JobInfo
+		if err := reply.Decode(&info); err != nil {
+			if ui.KindOf(err) == filch.NotFound {
+				return err
+			}
+			r.warn(fmt.Sprintf("cannot learn whether job %d has ended: %s; asking again", j.Job, err.Error()))
+			j.again = time.Now().Add(askAgain)
+			return nil
+		}
+		j.Info = info
+		if info.Code != nil {
+			j.ended, j.endedAt = true, time.Now()
+			for _, p := range j.parts { // read once more, without waiting
+				r.abandon(p)
+				p.again = time.Time{}
+				p.over = p.lost || !j.tasks() && !j.has(p.node)
+			}
+		}
+		return nil
+	}, wire.VerbWait, j.Job.String(), heldFor.String())
+	j.waiting = err == nil
+	return err
+}
+
+// progress reports whether all output was read.
+func (r *Reader) progress() (done bool, err error) {
+	caught := true
+	done = true
+	for _, j := range r.jobs {
+		done = done && (j.ended || !r.Follow)
+		for _, name := range r.names {
+			p := j.parts[name]
+			if p == nil {
+				continue
+			}
+			caught = caught && (p.caught || p.lost)
+			done = done && (p.over || p.lost)
+		}
+	}
+	if caught && !r.caught {
+		r.caught = true
+		if err := r.Sink.CaughtUp(); err != nil {
+			return false, err
+		}
+	}
+	return done, nil
+}
