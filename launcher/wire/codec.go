@@ -16,7 +16,7 @@ type encoder struct {
 var encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
 
 // maxPooled is the largest buffer kept for the next value.
-const maxPooled = 64 << 10
+const maxPooled = 512 << 10
 
 // Marshal encodes v; structs become arrays.
 func Marshal(v any) ([]byte, error) { return appendValue(nil, v) }

@@ -34,6 +34,9 @@ const (
 	nodesEvery = 2 * time.Second
 	// askAgain is the pause after a failed query.
 	askAgain = time.Second
+	// followPause is the pause after output of running tasks or ranks: a job that prints
+	// all the time costs eight answers a second.
+	followPause = 120 * time.Millisecond
 )
 
 // The words of [Reader.Show].
@@ -86,6 +89,7 @@ type Reader struct {
 	later   []client.Reply
 	told    map[string]bool
 	looked  time.Time // for nodes
+	due     time.Time // of the next query after a pause
 }
 
 // job is a target being read.
@@ -140,6 +144,8 @@ func (r *Reader) Run(c *client.Client) error {
 	ticker := time.NewTicker(min(beat, askAgain))
 	defer ticker.Stop()
 	r.looked = time.Now()
+	soon := time.NewTimer(beat)
+	defer soon.Stop()
 	for {
 		if r.names != nil {
 			if err := r.ask(); err != nil {
@@ -148,8 +154,10 @@ func (r *Reader) Run(c *client.Client) error {
 			if done, err := r.progress(); err != nil || done {
 				return err
 			}
+			soon.Reset(max(time.Until(r.due), 0))
 		}
 		select {
+		case <-soon.C:
 		case a := <-answers:
 			if a.err != nil {
 				return a.err
@@ -280,6 +288,7 @@ func (r *Reader) take(reply client.Reply) error {
 // ask sends the queries that are due.
 func (r *Reader) ask() error {
 	now := time.Now()
+	r.due = now.Add(nodesEvery)
 	for _, j := range r.jobs {
 		if r.Follow && !j.ended && !j.waiting && now.After(j.again) {
 			if err := r.awaitEnd(j); err != nil {
@@ -295,7 +304,13 @@ func (r *Reader) ask() error {
 				p = &part{job: j, node: name}
 				j.parts[name] = p
 			}
-			if p.over || p.lost || p.req != 0 || now.Before(p.again) {
+			if p.over || p.lost || p.req != 0 {
+				continue
+			}
+			if now.Before(p.again) {
+				if p.again.Before(r.due) {
+					r.due = p.again
+				}
 				continue
 			}
 			if err := r.askPart(p); err != nil {
@@ -358,6 +373,9 @@ func (r *Reader) onOutput(p *part, reply *client.Reply) error {
 		return nil
 	}
 	p.caught = true
+	if p.held && len(c.Pieces) > 0 {
+		p.again = time.Now().Add(followPause)
+	}
 	switch j := p.job; {
 	case !r.Follow, p.final && j.tasks():
 		p.over = true

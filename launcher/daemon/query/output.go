@@ -19,9 +19,9 @@ const (
 	chunkBytes = 2 << 20
 	// heldMax is how long a query waits for output; the client then asks again.
 	heldMax = 30 * time.Second
-	// gatherOutput is the time from the first news to the answer: a task that prints line
-	// by line costs ten answers a second, and a line shows well within 200 ms.
-	gatherOutput = 80 * time.Millisecond
+	// gatherOutput is the time from the first news to the answer, for lines that a task
+	// prints together, and for other tasks.
+	gatherOutput = 20 * time.Millisecond
 	// pauseFull is the time before an answer with the output of running tasks that has
 	// reached the limit, so that a follower of a flood reads some MiB a second.
 	pauseFull = 40 * time.Millisecond
