@@ -7,7 +7,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -16,29 +15,32 @@ import (
 const lookWait = time.Second
 
 // looks holds the looks at the output of running tasks that the runners have not
-// answered, and the readers that wait for output.
+// answered, and the readers that wait for output. Looks go to the runners without a turn
+// of the loop.
 type looks struct {
 	mu    sync.Mutex // guards all below
 	token uint64
+	links map[filch.JobID][]*wire.Conn // of the runners that have the order of a job
 	open  map[uint64]chan launcher.TaskSeen
 	waits map[launcher.TaskSpan][]chan struct{}
 }
 
 func newLooks() *looks {
-	return &looks{open: map[uint64]chan launcher.TaskSeen{}, waits: map[launcher.TaskSpan][]chan struct{}{}}
+	return &looks{links: map[filch.JobID][]*wire.Conn{}, open: map[uint64]chan launcher.TaskSeen{}, waits: map[launcher.TaskSpan][]chan struct{}{}}
 }
 
-// begin opens a look of n answers.
-func (l *looks) begin(n int) (tokens []uint64, answers chan launcher.TaskSeen) {
-	answers = make(chan launcher.TaskSeen, n)
+// begin opens a look: a token for each link to a runner with tasks of the job.
+func (l *looks) begin(job filch.JobID) (links []*wire.Conn, tokens []uint64, answers chan launcher.TaskSeen) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for range n {
+	links = slices.Clone(l.links[job])
+	answers = make(chan launcher.TaskSeen, len(links))
+	for range links {
 		l.token++
 		l.open[l.token] = answers
 		tokens = append(tokens, l.token)
 	}
-	return tokens, answers
+	return links, tokens, answers
 }
 
 func (l *looks) end(tokens []uint64) {
@@ -70,13 +72,40 @@ func (l *looks) onStir(span launcher.TaskSpan) {
 	delete(l.waits, span)
 }
 
-// wake wakes the readers of a job, or with 0 all readers: another runner may now have
-// tasks, or a runner and its watches are gone.
-func (l *looks) wake(job filch.JobID) {
+// ordered notes that a runner has got the order of a job, and wakes the readers of the
+// job: the runner may now have tasks.
+func (l *looks) ordered(job filch.JobID, link *wire.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.links[job] = append(l.links[job], link)
+	l.wake(func(span launcher.TaskSpan) bool { return span.Job == job })
+}
+
+// forget notes that no runner has the order of a job.
+func (l *looks) forget(job filch.JobID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.links, job)
+}
+
+// lost notes that a runner and its watches are gone, and wakes all readers.
+func (l *looks) lost(link *wire.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for job, all := range l.links {
+		if left := slices.DeleteFunc(all, func(c *wire.Conn) bool { return c == link }); len(left) > 0 {
+			l.links[job] = left
+		} else {
+			delete(l.links, job)
+		}
+	}
+	l.wake(func(launcher.TaskSpan) bool { return true })
+}
+
+// wake wakes readers, with the lock held.
+func (l *looks) wake(which func(launcher.TaskSpan) bool) {
 	for span, all := range l.waits {
-		if job == 0 || span.Job == job {
+		if which(span) {
 			for _, ch := range all {
 				close(ch)
 			}
@@ -106,24 +135,13 @@ func (rs *Runners) AwaitOutput(span launcher.TaskSpan) (news <-chan struct{}, st
 // Look asks the runners with tasks of a job for output, and returns the answers; whole
 // means that every runner has answered.
 func (rs *Runners) Look(q launcher.TaskLook) (seen []launcher.TaskSeen, whole bool) {
-	var tokens []uint64
-	var answers chan launcher.TaskSeen
-	if rs.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
-		var with []*runnerProcess
-		for _, r := range rs.all {
-			if r.conn != nil && r.ordered[q.Span.Job] {
-				with = append(with, r)
-			}
+	links, tokens, answers := rs.looks.begin(q.Span.Job)
+	q.Limit /= int32(max(len(links), 1))
+	for i, link := range links {
+		q.Token = tokens[i]
+		if link.Write(wire.KindTaskLook, 0, &q) == nil {
+			_ = link.Flush()
 		}
-		tokens, answers = rs.looks.begin(len(with))
-		q.Limit /= int32(max(len(with), 1))
-		for i, r := range with {
-			q.Token = tokens[i]
-			_ = r.conn.Write(wire.KindTaskLook, 0, &q)
-			rs.keepers.links.Touch(r.conn)
-		}
-	}) != nil {
-		return nil, false
 	}
 	defer rs.looks.end(tokens)
 	timer := time.NewTimer(lookWait)

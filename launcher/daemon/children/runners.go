@@ -181,6 +181,7 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 
 // Forget drops the order of a job that will start no more tasks here.
 func (rs *Runners) Forget(job filch.JobID) {
+	rs.looks.forget(job)
 	delete(rs.orders, job)
 	for _, r := range rs.all {
 		if r.conn != nil && r.ordered[job] {
@@ -251,7 +252,7 @@ func (rs *Runners) send(r *runnerProcess) {
 		if o := rs.orders[job]; o != nil && !r.ordered[job] {
 			r.ordered[job] = true
 			_ = r.conn.Write(wire.KindTaskOrder, 0, o.TaskOrder)
-			rs.looks.wake(job)
+			rs.looks.ordered(job, r.conn)
 		}
 	}
 	for len(r.queue) > 0 {
@@ -360,7 +361,7 @@ func (rs *Runners) serve(r *runnerProcess, p *Process, conn *wire.Conn) {
 			return
 		}
 		r.conn = nil
-		rs.looks.wake(0)
+		rs.looks.lost(conn)
 		if len(r.tasks) > 0 {
 			rs.in.Watch.Log().Warn("a runner vanished", "pid", p.PID, "tasks", len(r.tasks))
 			rs.in.Go(rs.keepers.endOrphans)
