@@ -108,7 +108,7 @@ func (task *Task) need(key, text string) (why string) {
 		why = "a number from 0 to 1000"
 	case "retry_delay":
 		task.Need.RetryDelay, ok = timeSpan(text)
-		ok = ok && task.Need.RetryDelay <= RetryDelayMax
+		ok = ok && task.Need.RetryDelay <= retryDelayMax
 		why = "a time like 30s or 5m, at most a day"
 	case "retry_codes":
 		task.Need.RetryCodes, ok = ParseCodes(text)
@@ -123,8 +123,8 @@ func (task *Task) need(key, text string) (why string) {
 	return why
 }
 
-// RetryDelayMax bounds the wait before the first retry of a task.
-const RetryDelayMax = 24 * time.Hour
+// retryDelayMax bounds the wait before the first retry of a task.
+const retryDelayMax = 24 * time.Hour
 
 // Codes are the exit codes from From to To, with To.
 type Codes struct{ From, To uint8 }
