@@ -66,7 +66,7 @@ func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) err
 	case filch.Running.String():
 		x.Text, x.Short = runningText(t), false
 	case filch.Ready.String():
-		x.Text = "is ready and waits for slots; of the job, " + x.Text
+		x.Text = "waits for slots; its job: " + x.Text
 	case filch.Waiting.String():
 		if x.Short = false; len(t.Behind) > 0 {
 			x.Text = "waits for the end of " + listTasks(job, t.Behind)

@@ -16,11 +16,16 @@ import (
 // The records do not have all that runs now: the first start of most tasks is not
 // recorded. This file asks the nodes of the tasks.
 
+// maxLive bounds the jobs in a node's answer: at most 70 bytes each, so that the answer
+// fits into a frame.
+const maxLive = 100_000
+
 // live counts this node's tasks without a recorded end, by job.
 func (sv *Server) live() (all []launcher.Live, err error) {
 	all = []launcher.Live{}
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		all = append(all, t.Node.Live()...)
+		all = all[:min(len(all), maxLive)]
 		for i := range all {
 			held := sv.daemon.Mirror.Holds(all[i].Job, -1)
 			all[i].Running -= held
