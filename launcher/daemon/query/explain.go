@@ -53,8 +53,12 @@ func as[T any](v any) (x T, err error) {
 // explainTask makes the explanation of a job the explanation of one of its tasks.
 func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) error {
 	job, index, err := sv.parseTask(arg)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case x.Phase != "tasks" && x.Phase != "end":
+		return filch.Errorf(filch.Invalid, "cannot explain task %d.%d: job %d is a run, which has ranks and no tasks", job, index, job).
+			WithHint("filch explain %d is about all ranks", job)
 	}
 	t, err := sv.findTask(job, index)
 	if err != nil {
