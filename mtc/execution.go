@@ -357,7 +357,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	ended := j.void == filch.Cancelled || j.cancelled(it.index)
 	wait, again := time.Duration(0), false
 	if e.State != filch.OK {
-		wait, again = c.retries(j, r.payload, &e, tries)
+		wait, again = c.exec.retries(j, r.payload, &e, tries)
 	}
 	retried := again && j.void == 0 && !ended && !j.spec.Once && !e.Final
 	switch {

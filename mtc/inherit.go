@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -128,7 +129,7 @@ func (c *Core) loadGraph(j *job) {
 			if left--; left > 0 || j.leader == nil || j.leader.graph != nil {
 				return
 			}
-			g, err := NewGraph(int(n), func(i int) []int32 { return parents[i] })
+			g, err := graph.New(int(n), func(i int) []int32 { return parents[i] })
 			if err != nil {
 				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch/mtc/graph"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -19,7 +21,7 @@ type leader struct {
 	open    bool // accepted, and the jobs before this job are over
 	parts   int  // records of the submission without a commit yet
 	after   prerequisites
-	graph   *Graph
+	graph   *graph.Graph
 	tracker *Tracker
 	total   int32 // tasks of a bag that the leader queued
 	voidAt  time.Duration
@@ -57,14 +59,14 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	if c.jobs[s.Job] != nil {
 		return filch.Errorf(filch.Invalid, "job %d exists", s.Job)
 	}
-	var g *Graph
+	var g *graph.Graph
 	if len(s.Nodes) > 0 {
 		var err error
-		if g, err = NewGraph(len(s.Nodes), func(i int) []int32 { return s.Nodes[i].Parents }); err != nil {
+		if g, err = graph.New(len(s.Nodes), func(i int) []int32 { return s.Nodes[i].Parents }); err != nil {
 			return err
 		}
 		if _, cycle := g.Order(); cycle != nil {
-			return CycleError(cycle, func(i int32) string { return s.Nodes[i].Name })
+			return graph.CycleError(cycle, func(i int32) string { return s.Nodes[i].Name })
 		}
 		s.Total = int32(len(s.Nodes))
 		s.Spec.Payloads = true

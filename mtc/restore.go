@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch/mtc/graph"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -63,7 +65,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 }
 
 // graphOf reads a workflow's graph back from its payloads.
-func graphOf(r *queue.RecoveredJob) (*Graph, error) {
+func graphOf(r *queue.RecoveredJob) (*graph.Graph, error) {
 	if !r.Job.Graph {
 		return nil, nil
 	}
@@ -79,7 +81,7 @@ func graphOf(r *queue.RecoveredJob) (*Graph, error) {
 			}
 		}
 	}
-	return NewGraph(int(r.Job.Total), func(i int) []int32 { return parents[i] })
+	return graph.New(int(r.Job.Total), func(i int) []int32 { return parents[i] })
 }
 
 // restoreGraph takes in the ends of a graph.
