@@ -52,9 +52,10 @@ func (sv *Server) output(q wire.Query, arg func(int) string, local bool) (any, e
 		c := &wire.OutputChunk{}
 		return c, sv.daemon.Questions.Ask(node, o.wait+peers.AskWait, q, c)
 	}
-	read, await := sv.printed, sv.awaitPrinted
+	r := outputs{sv.in.Self, &sv.daemon}
+	read, await := r.printed, r.awaitPrinted
 	if arg(2) == wire.OutputRanks {
-		read, await = sv.logged, sv.awaitLogged
+		read, await = r.logged, r.awaitLogged
 	}
 	for end := time.Now().Add(o.wait); ; {
 		news, stop := await(o) // before the read: or the news in between would be missed
@@ -122,24 +123,30 @@ func (o *outputQuery) span() launcher.TaskSpan {
 	return launcher.TaskSpan{Job: o.job, First: launcher.TaskIndex(o.first), Last: launcher.TaskIndex(o.last)}
 }
 
+// outputs reads the output of jobs on this node, while they run and afterwards.
+type outputs struct {
+	self   filch.NodeName
+	daemon *Parts
+}
+
 // logged reads the log of a detached run.
-func (sv *Server) logged(o *outputQuery) (a answer, err error) {
+func (out outputs) logged(o *outputQuery) (a answer, err error) {
 	at := uint64(0)
 	if o.from != "" {
 		if at, err = strconv.ParseUint(o.from, 10, 64); err != nil {
 			return a, filch.Errorf(filch.Invalid, "%q is not a place in the output", clipText(o.from))
 		}
 	}
-	c, next, err := sv.daemon.Routes.ReadLog(o.job, filch.Rank(o.first), filch.Rank(o.last), at, o.limit)
+	c, next, err := out.daemon.Routes.ReadLog(o.job, filch.Rank(o.first), filch.Rank(o.last), at, o.limit)
 	c.Next = strconv.FormatUint(next, 10)
 	// A run that has not begun is not over: its first output makes the log.
 	return answer{OutputChunk: c, over: c.Done && !c.Absent}, err
 }
 
-func (sv *Server) awaitLogged(o *outputQuery) (<-chan struct{}, func()) {
-	return sv.daemon.Routes.AwaitLog(o.job)
+func (out outputs) awaitLogged(o *outputQuery) (<-chan struct{}, func()) {
+	return out.daemon.Routes.AwaitLog(o.job)
 }
 
-func (sv *Server) awaitPrinted(o *outputQuery) (<-chan struct{}, func()) {
-	return sv.daemon.Runners.AwaitOutput(o.span())
+func (out outputs) awaitPrinted(o *outputQuery) (<-chan struct{}, func()) {
+	return out.daemon.Runners.AwaitOutput(o.span())
 }

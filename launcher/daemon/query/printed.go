@@ -33,13 +33,13 @@ type seenStream struct {
 
 // printed reads the output of tasks: of ended tasks from the segments, and of running
 // tasks from the runners.
-func (sv *Server) printed(o *outputQuery) (a answer, err error) {
+func (out outputs) printed(o *outputQuery) (a answer, err error) {
 	var from printedPlace
 	if o.from != "" && json.Unmarshal([]byte(o.from), &from) != nil {
 		return a, filch.Errorf(filch.Invalid, "%q is not a place in the output", clipText(o.from))
 	}
 	// The runners first: a task that is missing there has its output in the segments.
-	live, whole := sv.daemon.Runners.Look(o.look(from.Seen))
+	live, whole := out.daemon.Runners.Look(o.look(from.Seen))
 	r := printedReader{o: o, seen: map[launcher.StreamMark]*seenStream{}, left: o.limit}
 	for i := range from.Seen {
 		s := &from.Seen[i]
@@ -51,16 +51,16 @@ func (sv *Server) printed(o *outputQuery) (a answer, err error) {
 		r.add(s, running)
 		a.End = a.End && !s.More
 	}
-	dir := proc.Place{Dir: sv.daemon.Dir.Path()}.OutputDir(o.job)
+	dir := proc.Place{Dir: out.daemon.Dir.Path()}.OutputDir(o.job)
 	next, bad, err := output.ReadSegmentsFrom(dir, from.Files, r.want, r.take)
 	if err != nil {
-		return a, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", o.job, sv.in.Self, err.Error())
+		return a, filch.Errorf(filch.Internal, "cannot read the output of job %d on %s: %s", o.job, out.self, err.Error())
 	}
 	a.Pieces, a.Bad, a.End = r.pieces, bad, a.End && r.left > 0
 	if o.from == "" {
 		a.Gone = output.GoneSegments(dir)
-		if a.Cut = sv.daemon.Cuts.Of(o.job, launcher.TaskIndex(o.first), launcher.TaskIndex(o.last)); a.Cut > 0 {
-			a.Why = sv.daemon.Cuts.Why(o.job)
+		if a.Cut = out.daemon.Cuts.Of(o.job, launcher.TaskIndex(o.first), launcher.TaskIndex(o.last)); a.Cut > 0 {
+			a.Why = out.daemon.Cuts.Why(o.job)
 		}
 	}
 	place := printedPlace{Files: next}
