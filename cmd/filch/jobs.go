@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -126,7 +126,7 @@ func infoCommand(g *cli.Global) *cobra.Command {
 		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, ids, err := g.Jobs(args)
+			c, ids, err := g.Tasks(args)
 			if err != nil {
 				return err
 			}
@@ -143,6 +143,9 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 	var list []any
 	full := map[int]string{} // by place in the list
 	for _, id := range ids {
+		if err := tasks.FindName(c, &id); err != nil {
+			return err
+		}
 		var j launcher.JobInfo
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
 			return err
@@ -151,13 +154,13 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 			list = append(list, j)
 			continue
 		}
-		var t launcher.Task
-		if err := cli.Ask(c, cli.QueryWait, &t, wire.VerbTask, id.Job.String(), strconv.Itoa(int(id.Rank))); err != nil {
+		t, err := tasks.Find(c, id)
+		if err != nil {
 			return err
 		}
 		list = append(list, t)
 		if !asJSON {
-			full[len(list)-1] = fullDisk(c, &t)
+			full[len(list)-1] = fullDisk(c, &t.Task)
 		}
 	}
 	switch {
@@ -173,7 +176,7 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 		switch v := v.(type) {
 		case launcher.JobInfo:
 			printJob(v)
-		case launcher.Task:
+		case *tasks.Row:
 			printTask(v, full[i])
 		}
 	}

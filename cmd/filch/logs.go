@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 )
@@ -35,6 +37,26 @@ func (f *logsFlags) declare(p *pflag.FlagSet) {
 	p.IntVar(&f.view.Tail, "tail", -1, "only the last `N` lines of each stream of a task or rank")
 	p.BoolVar(&f.failed, "failed", false, "only the output of tasks that did not end well, with labels")
 	p.StringVar(&f.pattern, "grep", "", "only lines that match `RE`")
+}
+
+// namedSpans is [cli.Global.Spans] that takes names of a workflow's tasks, too: JOB.NAME.
+func namedSpans(g *cli.Global, words []string) (*client.Client, []cli.JobSpan, error) {
+	for i, word := range words {
+		_, task, found := strings.Cut(word, ".")
+		if !found || strings.Trim(task, "0123456789-,.") == "" {
+			continue
+		}
+		c, id, err := g.Task(word)
+		if err == nil {
+			err = tasks.FindName(c, &id)
+			c.Close()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		words[i] = fmt.Sprintf("%d.%d", id.Job, id.Rank)
+	}
+	return g.Spans(words)
 }
 
 func logsCommand(g *cli.Global) *cobra.Command {
@@ -68,7 +90,7 @@ pipe gets the output unchanged.`,
 			if f.view.Fold && f.view.Times {
 				return ui.Misused(filch.Errorf(filch.Invalid, "--fold joins lines of different times, and goes not with --timestamps"))
 			}
-			client, spans, err := g.Spans(args)
+			client, spans, err := namedSpans(g, args)
 			if err != nil {
 				return err
 			}

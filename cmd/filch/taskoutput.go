@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -31,7 +32,7 @@ number has a file TASK.stdout even if the task printed nothing.`,
 		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7 bad --failed",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, spans, err := g.Spans(args[:1])
+			c, spans, err := namedSpans(g, args[:1])
 			if err != nil {
 				return err
 			}
@@ -163,11 +164,20 @@ func fullDisk(c *client.Client, t *launcher.Task) string {
 }
 
 // printTask shows a task; full is the disk that was full.
-func printTask(t launcher.Task, full string) {
+func printTask(t *tasks.Row, full string) {
 	ui.Printf("%-10s %d.%d\n", "task", t.Job, t.Index)
+	if t.Name != "" {
+		ui.Printf("%-10s %s\n", "name", ui.Clean(t.Name))
+	}
+	if t.Command != "" {
+		ui.Printf("%-10s %s\n", "command", ui.Clean(t.Command))
+	}
 	ui.Printf("%-10s %s\n", "state", ui.Clean(t.State))
 	if t.Code != nil {
 		ui.Printf("%-10s %d\n", "exit code", *t.Code)
+	}
+	if t.Signal != 0 {
+		ui.Printf("%-10s %d\n", "signal", t.Signal)
 	}
 	if t.Node != "" {
 		ui.Printf("%-10s %s\n", "node", ui.Clean(string(t.Node)))
@@ -178,7 +188,7 @@ func printTask(t launcher.Task, full string) {
 		ui.Printf("%-10s %d%s\n", "attempts", t.Attempts, more)
 	}
 	if len(t.Behind) > 0 {
-		ui.Printf("%-10s %s\n", "waits for", behindCell(&t))
+		ui.Printf("%-10s %s\n", "waits for", behindCell(&t.Task))
 	}
 	if len(t.Silent) > 0 {
 		ui.Printf("%-10s %s did not answer: the task may run there\n", "unsure", ui.Clean(launcher.ListNames(t.Silent)))
@@ -203,6 +213,9 @@ func printTask(t launcher.Task, full string) {
 	}
 	if full != "" {
 		ui.Printf("%-10s %s\n", "cause", ui.Clean(full))
+	}
+	if t.Stderr != "" {
+		ui.Printf("%-10s %s\n", "stderr", ui.Clean(t.Stderr))
 	}
 }
 

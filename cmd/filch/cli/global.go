@@ -15,12 +15,17 @@ func (g *Global) Dial() (*client.Client, error) {
 }
 
 // Jobs connects to the launcher and reads the names of jobs.
-func (g *Global) Jobs(words []string) (*client.Client, []JobRank, error) {
+func (g *Global) Jobs(words []string) (*client.Client, []JobRank, error) { return g.jobs(words, false) }
+
+// Tasks is [Global.Jobs] for a command that takes the names of a workflow's tasks.
+func (g *Global) Tasks(words []string) (*client.Client, []JobRank, error) { return g.jobs(words, true) }
+
+func (g *Global) jobs(words []string, names bool) (*client.Client, []JobRank, error) {
 	c, err := g.Dial()
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err := readIDs(words, LastJob(c))
+	ids, err := readIDs(words, LastJob(c), names)
 	if err != nil {
 		c.Close()
 		return nil, nil, err
@@ -29,12 +34,17 @@ func (g *Global) Jobs(words []string) (*client.Client, []JobRank, error) {
 }
 
 // Job is [Global.Jobs] for a single job.
-func (g *Global) Job(word string) (*client.Client, JobRank, error) {
+func (g *Global) Job(word string) (*client.Client, JobRank, error) { return g.job(word, false) }
+
+// Task is [Global.Tasks] for a single job or task.
+func (g *Global) Task(word string) (*client.Client, JobRank, error) { return g.job(word, true) }
+
+func (g *Global) job(word string, names bool) (*client.Client, JobRank, error) {
 	c, err := g.Dial()
 	if err != nil {
 		return nil, JobRank{}, err
 	}
-	id, err := OneID(word, LastJob(c))
+	id, err := oneID(word, LastJob(c), names)
 	if err != nil {
 		c.Close()
 		return nil, JobRank{}, err

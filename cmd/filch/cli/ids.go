@@ -11,19 +11,21 @@ import (
 // maxIDs bounds the jobs that a command line names by ranges.
 const maxIDs = 10_000
 
-// JobRank names a job, or with Rank not -1 a rank of the job.
+// JobRank names a job, or with Rank not -1 a rank or task of the job. With a Name, the
+// task of a workflow with this name is meant, and Rank is -1.
 type JobRank struct {
 	Job  filch.JobID
 	Rank filch.Rank
+	Name string
 }
 
 // readIDs reads the user's names of jobs: 7, 3-5, last, 7.2 for a rank, and lists
-// of these with commas. readIDs calls last only for the word last.
-func readIDs(words []string, last func() (filch.JobID, error)) ([]JobRank, error) {
+// of these with commas; with names also 7.NAME. readIDs calls last only for the word last.
+func readIDs(words []string, last func() (filch.JobID, error), names bool) ([]JobRank, error) {
 	var ids []JobRank
 	for _, word := range words {
 		for part := range strings.SplitSeq(word, ",") {
-			more, err := readID(part, last)
+			more, err := readID(part, last, names)
 			if err != nil {
 				return nil, err
 			}
@@ -36,21 +38,25 @@ func readIDs(words []string, last func() (filch.JobID, error)) ([]JobRank, error
 	return ids, nil
 }
 
-func readID(s string, last func() (filch.JobID, error)) ([]JobRank, error) {
+func readID(s string, last func() (filch.JobID, error), names bool) ([]JobRank, error) {
 	wrong := ui.Misused(filch.Errorf(filch.Invalid, "%s names no job", strconv.Quote(s)).
 		WithHint("a job is a number, last, a range 3-5, or JOB.RANK; filch ps lists them"))
 	name, rank, ranked := strings.Cut(s, ".")
-	r := filch.Rank(-1)
+	r, task := filch.Rank(-1), ""
 	if ranked {
 		n, err := strconv.ParseInt(rank, 10, 32)
-		if err != nil || !ui.AllDigits(rank) {
+		switch {
+		case err == nil && ui.AllDigits(rank):
+			r = filch.Rank(n)
+		case names && rank != "":
+			task = rank
+		default:
 			return nil, wrong
 		}
-		r = filch.Rank(n)
 	}
 	if name == "last" {
 		job, err := last()
-		return []JobRank{{job, r}}, err
+		return []JobRank{{job, r, task}}, err
 	}
 	low, high, ranged := strings.Cut(name, "-")
 	if !ranged {
@@ -66,14 +72,18 @@ func readID(s string, last func() (filch.JobID, error)) ([]JobRank, error) {
 	}
 	var ids []JobRank
 	for n := first; n <= final; n++ {
-		ids = append(ids, JobRank{filch.JobID(n), r})
+		ids = append(ids, JobRank{filch.JobID(n), r, task})
 	}
 	return ids, nil
 }
 
 // OneID reads a single job.
 func OneID(word string, last func() (filch.JobID, error)) (JobRank, error) {
-	ids, err := readIDs([]string{word}, last)
+	return oneID(word, last, false)
+}
+
+func oneID(word string, last func() (filch.JobID, error), names bool) (JobRank, error) {
+	ids, err := readIDs([]string{word}, last, names)
 	if err != nil {
 		return JobRank{}, err
 	}

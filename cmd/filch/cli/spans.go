@@ -28,7 +28,7 @@ func readSpans(words []string, last func() (filch.JobID, error)) ([]JobSpan, err
 			name, ranks, _ := strings.Cut(part, ".")
 			low, high, ranged := strings.Cut(ranks, "-")
 			if !ranged {
-				more, err := readIDs([]string{part}, last)
+				more, err := readIDs([]string{part}, last, false)
 				if err != nil {
 					return nil, err
 				}

@@ -16,9 +16,9 @@ type column struct {
 	name  string
 	help  string
 	right bool
-	cell  func(*taskRow) string   // in a table; "" is written as -
-	plain func(*taskRow) string   // in --tsv, if not as in a table
-	less  func(a, b *taskRow) int // order of --sort; nil: none
+	cell  func(*Row) string   // in a table; "" is written as -
+	plain func(*Row) string   // in --tsv, if not as in a table
+	less  func(a, b *Row) int // order of --sort; nil: none
 }
 
 // Widths of long cells in a table.
@@ -28,65 +28,65 @@ const (
 )
 
 var columns = []column{
-	{"task", "number within the job, as in JOB.TASK", true, func(t *taskRow) string { return itoa(t.Index) }, nil, func(a, b *taskRow) int { return 0 }},
-	{"number", "FILCH_TASK", true, func(t *taskRow) string { return itoa(t.Number) }, nil, func(a, b *taskRow) int { return cmp.Compare(a.Number, b.Number) }},
-	{"name", "of a task of a workflow", false, func(t *taskRow) string { return t.Name }, nil, nil},
-	{"state", "", false, func(t *taskRow) string { return t.State }, nil, func(a, b *taskRow) int { return cmp.Compare(a.State, b.State) }},
-	{"node", "of the last try", false, func(t *taskRow) string { return string(t.Node) }, nil, func(a, b *taskRow) int { return cmp.Compare(a.Node, b.Node) }},
-	{"began", "start of the last try, by the clock of the node", false, func(t *taskRow) string {
+	{"task", "number within the job, as in JOB.TASK", true, func(t *Row) string { return itoa(t.Index) }, nil, func(a, b *Row) int { return 0 }},
+	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
+	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
+	{"state", "", false, func(t *Row) string { return t.State }, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
+	{"node", "of the last try", false, func(t *Row) string { return string(t.Node) }, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
+	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {
 			return ""
 		}
 		return time.UnixMicro(t.Began).Format(time.DateTime)
-	}, func(t *taskRow) string { return decimal(float64(t.Began)/1e6, t.Began > 0) }, func(a, b *taskRow) int { return cmp.Compare(a.Began, b.Began) }},
-	{"elapsed", "time of the last try; in --tsv in seconds", true, func(t *taskRow) string {
+	}, func(t *Row) string { return decimal(float64(t.Began)/1e6, t.Began > 0) }, func(a, b *Row) int { return cmp.Compare(a.Began, b.Began) }},
+	{"elapsed", "time of the last try; in --tsv in seconds", true, func(t *Row) string {
 		if !t.ran() {
 			return ""
 		}
 		return ui.ShortTime(time.Duration(t.Took * float64(time.Second)))
-	}, func(t *taskRow) string { return decimal(t.Took, t.ran()) }, func(a, b *taskRow) int { return cmp.Compare(b.Took, a.Took) }},
-	{"tries", "number of starts", true, func(t *taskRow) string {
+	}, func(t *Row) string { return decimal(t.Took, t.ran()) }, func(a, b *Row) int { return cmp.Compare(b.Took, a.Took) }},
+	{"tries", "number of starts", true, func(t *Row) string {
 		if !t.ran() && t.State != filch.Lost.String() {
 			return ""
 		}
 		return itoa(int32(t.Attempts))
-	}, nil, func(a, b *taskRow) int { return cmp.Compare(b.Attempts, a.Attempts) }},
-	{"code", "exit code", true, func(t *taskRow) string {
+	}, nil, func(a, b *Row) int { return cmp.Compare(b.Attempts, a.Attempts) }},
+	{"code", "exit code", true, func(t *Row) string {
 		if t.Code == nil {
 			return ""
 		}
 		return itoa(*t.Code)
-	}, nil, func(a, b *taskRow) int { return cmp.Compare(codeOr(b, -1), codeOr(a, -1)) }},
-	{"signal", "signal that ended the task", true, func(t *taskRow) string {
+	}, nil, func(a, b *Row) int { return cmp.Compare(codeOr(b, -1), codeOr(a, -1)) }},
+	{"signal", "signal that ended the task", true, func(t *Row) string {
 		if t.Signal == 0 {
 			return ""
 		}
 		return itoa(t.Signal)
-	}, nil, func(a, b *taskRow) int { return cmp.Compare(b.Signal, a.Signal) }},
-	{"memory", "peak of the largest process; <9M is an upper bound; in --tsv in bytes", true, func(t *taskRow) string {
+	}, nil, func(a, b *Row) int { return cmp.Compare(b.Signal, a.Signal) }},
+	{"memory", "peak of the largest process; <9M is an upper bound; in --tsv in bytes", true, func(t *Row) string {
 		if t.Peak == 0 {
 			return ""
 		}
 		return ui.Peak(&t.Used)
-	}, func(t *taskRow) string {
+	}, func(t *Row) string {
 		if t.Peak == 0 {
 			return ""
 		}
 		return strconv.FormatInt(t.Peak, 10)
-	}, func(a, b *taskRow) int { return cmp.Compare(b.Peak, a.Peak) }},
-	{"cpu", "processor time; in --tsv in seconds", true, func(t *taskRow) string {
+	}, func(a, b *Row) int { return cmp.Compare(b.Peak, a.Peak) }},
+	{"cpu", "processor time; in --tsv in seconds", true, func(t *Row) string {
 		if t.Peak == 0 {
 			return ""
 		}
 		return ui.CPU(&t.Used)
-	}, func(t *taskRow) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *taskRow) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
-	{"output", "bytes of kept output", true, func(t *taskRow) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *taskRow) int { return cmp.Compare(b.Bytes, a.Bytes) }},
-	{"command", "the command, or the line", false, func(t *taskRow) string { return clip(t.Command, commandWidth) }, func(t *taskRow) string { return t.Command }, nil},
-	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *taskRow) string { return clip(t.Stderr, stderrWidth) }, func(t *taskRow) string { return t.Stderr }, nil},
+	}, func(t *Row) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *Row) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
+	{"output", "bytes of kept output", true, func(t *Row) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *Row) int { return cmp.Compare(b.Bytes, a.Bytes) }},
+	{"command", "the command, or the line", false, func(t *Row) string { return clip(t.Command, commandWidth) }, func(t *Row) string { return t.Command }, nil},
+	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
 }
 
 // ran reports whether an attempt began.
-func (t *taskRow) ran() bool { return t.Began > 0 || t.State == filch.Running.String() }
+func (t *Row) ran() bool { return t.Began > 0 || t.State == filch.Running.String() }
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }
 
@@ -98,7 +98,7 @@ func decimal(secs float64, known bool) string {
 	return strconv.FormatFloat(secs, 'f', 6, 64)
 }
 
-func codeOr(t *taskRow, none int32) int32 {
+func codeOr(t *Row, none int32) int32 {
 	if t.Code == nil {
 		return none
 	}

@@ -20,7 +20,7 @@ const joblogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSi
 // joblogLine is the line of an ended task in GNU parallel's job log; "" of a task that has
 // not ended, or never began. Control characters of the command are escaped, so that a
 // line stays a line.
-func joblogLine(t *taskRow) string {
+func joblogLine(t *Row) string {
 	if t.Code == nil || t.Began == 0 && t.State != filch.Lost.String() && t.State != filch.Failed.String() {
 		return ""
 	}
@@ -221,11 +221,15 @@ func (l *joblog) zone(num int32) error {
 		if err != nil {
 			return err
 		}
-		list = slices.DeleteFunc(list, func(t taskRow) bool { return t.Code == nil || l.hasLine(t.Index) })
+		list = slices.DeleteFunc(list, func(t Row) bool {
+			state, _ := stateNamed(t.State)
+			// The tally of the block counts the tasks that have an entry there.
+			return !state.Final() || t.Attempts == 0 || l.hasLine(t.Index)
+		})
 		if err := v.describe(list); err != nil {
 			return err
 		}
-		slices.SortFunc(list, func(a, b taskRow) int {
+		slices.SortFunc(list, func(a, b Row) int {
 			return cmp.Or(cmp.Compare(a.ended(), b.ended()), cmp.Compare(a.Index, b.Index))
 		})
 		var lines strings.Builder
@@ -241,7 +245,7 @@ func (l *joblog) zone(num int32) error {
 }
 
 // ended is the time of the end, in seconds by the clock of the task's node.
-func (t *taskRow) ended() float64 { return float64(t.Began)/1e6 + t.Took }
+func (t *Row) ended() float64 { return float64(t.Began)/1e6 + t.Took }
 
 func (l *joblog) hasLine(i int32) bool {
 	n, off := i/record.BlockSize, i%record.BlockSize

@@ -62,11 +62,14 @@ columns of -o:
 			if err != nil {
 				return ui.Misused(err)
 			}
-			conn, id, err := g.Job(args[0])
+			conn, id, err := g.Task(args[0])
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
+			if err := FindName(conn, &id); err != nil {
+				return err
+			}
 			return l.list(conn, id)
 		},
 	}
@@ -88,8 +91,8 @@ type lister struct {
 	flags   *taskListFlags
 	states  []filch.State
 	nodes   []filch.NodeName
-	less    func(a, b *taskRow) int // nil: running tasks first, then by number
-	columns []*column               // nil: the usual ones
+	less    func(a, b *Row) int // nil: running tasks first, then by number
+	columns []*column           // nil: the usual ones
 	out     *bufio.Writer
 	table   *ui.Table
 	shown   int
@@ -136,7 +139,7 @@ func (f *taskListFlags) lister() (*lister, error) {
 		if c == nil || c.less == nil {
 			return nil, filch.Errorf(filch.Invalid, "--sort %s: the list cannot be sorted by that", f.sort).WithHint("--sort takes one of %s", columnNames(true))
 		}
-		l.less = func(a, b *taskRow) int { return cmp.Or(c.less(a, b), cmp.Compare(a.Index, b.Index)) }
+		l.less = func(a, b *Row) int { return cmp.Or(c.less(a, b), cmp.Compare(a.Index, b.Index)) }
 	}
 	if f.columns != "" {
 		l.columns, err = pickColumns(f.columns)
@@ -191,9 +194,9 @@ var errEnough = errors.New("enough tasks are shown")
 // job, or -1.
 func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 	running := map[int32]bool{}
-	var kept []taskRow
-	take := func(list []taskRow) error {
-		list = slices.DeleteFunc(list, func(t taskRow) bool { return only >= 0 && t.Index != only || !l.wants(&t) })
+	var kept []Row
+	take := func(list []Row) error {
+		list = slices.DeleteFunc(list, func(t Row) bool { return only >= 0 && t.Index != only || !l.wants(&t) })
 		if l.less == nil {
 			return l.print(v, list)
 		}
@@ -256,8 +259,8 @@ func (l *lister) picksIdle() bool {
 }
 
 // largest sorts tasks, and keeps those that are shown first.
-func (l *lister) largest(list []taskRow) []taskRow {
-	slices.SortFunc(list, func(a, b taskRow) int { return l.less(&a, &b) })
+func (l *lister) largest(list []Row) []Row {
+	slices.SortFunc(list, func(a, b Row) int { return l.less(&a, &b) })
 	l.cut = l.cut || len(list) > l.most()
 	return list[:min(len(list), l.most())]
 }
@@ -271,7 +274,7 @@ func (l *lister) most() int {
 }
 
 // running asks the nodes for the running tasks.
-func (l *lister) running(v *view, at map[int32]bool) (list []taskRow, err error) {
+func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 	var r launcher.RunningTasks
 	if err := cli.Ask(v.c, cli.QueryWait, &r, wire.VerbRunning, v.id.String()); err != nil {
 		return nil, err
@@ -302,7 +305,7 @@ func (l *lister) isSilent(n filch.NodeName, effect string) {
 }
 
 // wants reports whether a task is in the list.
-func (l *lister) wants(t *taskRow) bool {
+func (l *lister) wants(t *Row) bool {
 	state, _ := stateNamed(t.State)
 	return (len(l.states) == 0 || slices.Contains(l.states, state)) && (len(l.nodes) == 0 || slices.Contains(l.nodes, t.Node))
 }
@@ -313,7 +316,7 @@ func (l *lister) has(name string) bool {
 }
 
 // print describes and prints tasks, page by page.
-func (l *lister) print(v *view, list []taskRow) error {
+func (l *lister) print(v *view, list []Row) error {
 	f := l.flags
 	if f.first > 0 {
 		list = list[:min(len(list), f.first-l.shown)]
@@ -380,7 +383,7 @@ func (l *lister) end() (err error) {
 	return err
 }
 
-func (l *lister) printPage(page []taskRow) (err error) {
+func (l *lister) printPage(page []Row) (err error) {
 	f := l.flags
 	for i := range page {
 		t := &page[i]
@@ -409,7 +412,7 @@ func (l *lister) printPage(page []taskRow) (err error) {
 	return err
 }
 
-func (l *lister) tsvLine(t *taskRow) string {
+func (l *lister) tsvLine(t *Row) string {
 	var cells []string
 	for _, c := range l.columns {
 		cell := c.plain
@@ -421,7 +424,7 @@ func (l *lister) tsvLine(t *taskRow) string {
 	return strings.Join(cells, "\t") + "\n"
 }
 
-func (l *lister) printJSON(t *taskRow, first bool) error {
+func (l *lister) printJSON(t *Row, first bool) error {
 	b, err := json.MarshalIndent(t, "  ", "  ")
 	if err != nil {
 		return err

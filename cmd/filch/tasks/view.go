@@ -18,8 +18,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// taskRow is a task in a list of tasks.
-type taskRow struct {
+// Row is a task in a list of tasks.
+type Row struct {
 	launcher.Task
 	Number  int32  `json:"number"` // FILCH_TASK
 	Name    string `json:"name,omitempty"`
@@ -72,12 +72,12 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 
 // rows are the tasks of the given blocks, without running tasks and without the fields
 // that [view.describe] fills in.
-func (v *view) rows(numbers []int32, running map[int32]bool) ([]taskRow, error) {
+func (v *view) rows(numbers []int32, running map[int32]bool) ([]Row, error) {
 	clear(v.blocks)
 	if err := v.load(numbers); err != nil {
 		return nil, err
 	}
-	var list []taskRow
+	var list []Row
 	for _, n := range numbers {
 		if err := v.enter(n / record.ZoneBlocks); err != nil {
 			return nil, err
@@ -96,13 +96,13 @@ func (v *view) rows(numbers []int32, running map[int32]bool) ([]taskRow, error) 
 	return list, nil
 }
 
-func (v *view) listed(i int32) taskRow {
-	return taskRow{Task: launcher.Task{Job: v.id, Index: i}, Number: v.spec.Number(i)}
+func (v *view) listed(i int32) Row {
+	return Row{Task: launcher.Task{Job: v.id, Index: i}, Number: v.spec.Number(i)}
 }
 
 // settle sets the state of a task from its entry in the block, nil for none; false: the
 // record of the ended task was dropped.
-func (v *view) settle(t *taskRow, e *record.Task) bool {
+func (v *view) settle(t *Row, e *record.Task) bool {
 	if e != nil {
 		t.Fill(e)
 	}
@@ -189,12 +189,12 @@ func (v *view) hasPayloads() bool { return v.spec.Payloads || v.rec.Graph }
 
 // describe fills in the names and commands of tasks, and which tasks of a workflow are
 // ready.
-func (v *view) describe(list []taskRow) error {
-	order := make([]*taskRow, len(list))
+func (v *view) describe(list []Row) error {
+	order := make([]*Row, len(list))
 	for i := range list {
 		order[i] = &list[i]
 	}
-	slices.SortFunc(order, func(a, b *taskRow) int { return int(a.Index - b.Index) })
+	slices.SortFunc(order, func(a, b *Row) int { return int(a.Index - b.Index) })
 	need := make([]indices, len(list))
 	for i, t := range order {
 		need[i] = indices{t.Index, t.Index + 1}
@@ -217,7 +217,7 @@ func (v *view) describe(list []taskRow) error {
 	return nil
 }
 
-func (v *view) describeOne(t *taskRow, p []byte) error {
+func (v *view) describeOne(t *Row, p []byte) error {
 	if v.rec.Graph && len(p) > 0 {
 		n, err := record.DecodeGraphNode(p)
 		if err != nil {
@@ -288,7 +288,7 @@ func builtinText(body []byte) string {
 }
 
 // readies finds the tasks of a workflow that wait for no other task.
-func (v *view) readies(list []taskRow) error {
+func (v *view) readies(list []Row) error {
 	for i := range list {
 		t := &list[i]
 		if t.State != filch.Waiting.String() && t.State != filch.Ready.String() {
@@ -316,8 +316,8 @@ func (v *view) readies(list []taskRow) error {
 
 // lastLines fills in the last line of standard error of tasks that have ended: of all
 // tasks, or only of tasks that did not end well. Nodes without an answer are returned.
-func (v *view) lastLines(list []taskRow, all bool) (silent []filch.NodeName) {
-	byNode := map[filch.NodeName][]*taskRow{}
+func (v *view) lastLines(list []Row, all bool) (silent []filch.NodeName) {
+	byNode := map[filch.NodeName][]*Row{}
 	for i := range list {
 		t := &list[i]
 		kept := t.Bytes > 0 || v.rec.Graph
@@ -327,7 +327,7 @@ func (v *view) lastLines(list []taskRow, all bool) (silent []filch.NodeName) {
 	}
 	for node, wanted := range byNode {
 		for part := range slices.Chunk(wanted, wire.MaxLast) {
-			at := map[int32]*taskRow{}
+			at := map[int32]*Row{}
 			words := make([]string, len(part))
 			for i, t := range part {
 				at[t.Index], words[i] = t, strconv.Itoa(int(t.Index))

@@ -27,17 +27,17 @@ func TestJobLogLines(t *testing.T) {
 	code := func(n int32) *int32 { return &n }
 	for _, c := range []struct {
 		name string
-		task taskRow
+		task Row
 		want string
 	}{
-		{"ok", taskRow{Task: launcher.Task{Index: 0, State: "ok", Code: code(0), Node: "n1", Began: 1700000000123456, Took: 1.5, Bytes: 9}, Command: "echo a"}, "1\tn1\t1700000000.123\t     1.500\t0\t9\t0\t0\techo a\n"},
-		{"failed", taskRow{Task: launcher.Task{Index: 41, State: "failed", Code: code(7), Node: "n2", Began: 1e6}, Command: "x"}, "42\tn2\t1.000\t     0.000\t0\t0\t7\t0\tx\n"},
-		{"signal", taskRow{Task: launcher.Task{State: "killed", Code: code(137), Node: "n2", Began: 1e6}, Signal: 9, Command: "x"}, "1\tn2\t1.000\t     0.000\t0\t0\t0\t9\tx\n"},
-		{"lines-and-tabs", taskRow{Task: launcher.Task{State: "ok", Code: code(0), Node: "n2", Began: 1e6}, Command: "a\nb\tc"}, "1\tn2\t1.000\t     0.000\t0\t0\t0\t0\ta\\nb\\tc\n"},
-		{"lost", taskRow{Task: launcher.Task{State: "lost", Code: code(filch.ExitNodeLost), Node: "n3"}, Command: "x"}, "1\tn3\t0.000\t     0.000\t0\t0\t122\t0\tx\n"},
-		{"running", taskRow{Task: launcher.Task{State: "running", Node: "n3"}}, ""},
-		{"never-started", taskRow{Task: launcher.Task{State: "cancelled", Code: code(143)}}, ""},
-		{"skipped", taskRow{Task: launcher.Task{State: "skipped"}}, ""},
+		{"ok", Row{Task: launcher.Task{Index: 0, State: "ok", Code: code(0), Node: "n1", Began: 1700000000123456, Took: 1.5, Bytes: 9}, Command: "echo a"}, "1\tn1\t1700000000.123\t     1.500\t0\t9\t0\t0\techo a\n"},
+		{"failed", Row{Task: launcher.Task{Index: 41, State: "failed", Code: code(7), Node: "n2", Began: 1e6}, Command: "x"}, "42\tn2\t1.000\t     0.000\t0\t0\t7\t0\tx\n"},
+		{"signal", Row{Task: launcher.Task{State: "killed", Code: code(137), Node: "n2", Began: 1e6}, Signal: 9, Command: "x"}, "1\tn2\t1.000\t     0.000\t0\t0\t0\t9\tx\n"},
+		{"lines-and-tabs", Row{Task: launcher.Task{State: "ok", Code: code(0), Node: "n2", Began: 1e6}, Command: "a\nb\tc"}, "1\tn2\t1.000\t     0.000\t0\t0\t0\t0\ta\\nb\\tc\n"},
+		{"lost", Row{Task: launcher.Task{State: "lost", Code: code(filch.ExitNodeLost), Node: "n3"}, Command: "x"}, "1\tn3\t0.000\t     0.000\t0\t0\t122\t0\tx\n"},
+		{"running", Row{Task: launcher.Task{State: "running", Node: "n3"}}, ""},
+		{"never-started", Row{Task: launcher.Task{State: "cancelled", Code: code(143)}}, ""},
+		{"skipped", Row{Task: launcher.Task{State: "skipped"}}, ""},
 	} {
 		if got := joblogLine(&c.task); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
