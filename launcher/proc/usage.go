@@ -19,23 +19,30 @@ type Meter struct {
 	read   time.Time
 }
 
-const (
-	// meterEvery is how often this process reads its own peak at most: the read costs as
-	// much as a twentieth of a fork.
-	meterEvery = time.Second
-	// meterSlackKiB is a growth of this process between two reads.
-	meterSlackKiB = 1 << 10
-)
+// meterEvery is how often this process reads its own peak at most: the read costs as much
+// as a twentieth of a fork.
+const meterEvery = 50 * time.Millisecond
 
 // Usage is the usage of an ended child and of the children that the child waited for.
 func (m *Meter) Usage(ru *unix.Rusage) filch.Usage {
-	if ru.Maxrss > m.ownKiB+meterSlackKiB && time.Since(m.read) >= meterEvery {
-		m.ownKiB, m.read = max(m.ownKiB, peakKiB()), time.Now()
-	}
 	return filch.Usage{
 		User: time.Duration(ru.Utime.Nano()), System: time.Duration(ru.Stime.Nano()),
-		PeakBytes: ru.Maxrss << 10, AtMost: ru.Maxrss <= m.ownKiB+meterSlackKiB,
+		PeakBytes: ru.Maxrss << 10, AtMost: m.mayBeOurs(ru.Maxrss),
 	}
+}
+
+// mayBeOurs reports whether a peak may be the peak of this process at the fork.
+func (m *Meter) mayBeOurs(kib int64) bool {
+	if kib <= m.ownKiB {
+		return true
+	}
+	if time.Since(m.read) < meterEvery {
+		// More than our own peak, but cheap: our starter's memory counts too.
+		var own unix.Rusage
+		return unix.Getrusage(unix.RUSAGE_SELF, &own) != nil || kib <= own.Maxrss
+	}
+	m.ownKiB, m.read = peakKiB(), time.Now()
+	return kib <= m.ownKiB
 }
 
 // peakKiB is the peak of this process's resident memory since its exec. Getrusage would
