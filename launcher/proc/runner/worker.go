@@ -210,7 +210,7 @@ func (w *worker) free(t *task, e launcher.TaskEnd) {
 		r.keep.take(t, &e)
 	}
 	_, _ = w.out.empty(1)
-	t.out = nil
+	t.out, w.out.task = nil, nil
 	r.over(t, e, false)
 }
 

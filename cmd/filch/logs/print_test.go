@@ -1,0 +1,120 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// printed gives a printer pieces, and returns both streams after the end.
+func printed(t *testing.T, v View, give func(p *Printer)) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := NewPrinter(v)
+	p.out, p.err = &out, &errs
+	give(p)
+	if err := p.CaughtUp(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String()
+}
+
+func bag(job filch.JobID, names ...string) *Target {
+	return &Target{Job: job, Last: All, Info: launcher.JobInfo{ID: job, Kind: "bag"}, Names: names}
+}
+
+func TestPrinterOrdersAndLabels(t *testing.T) {
+	zero := int32(0)
+	seven, eight := bag(7), bag(8, "first", "se\ncond")
+	eight.order = 1
+	run := &Target{Job: 9, Last: All, Info: launcher.JobInfo{Kind: "run", Ranks: 12, Code: &zero}}
+	pieces := []struct {
+		target *Target
+		wire.OutputPiece
+	}{
+		{eight, wire.OutputPiece{Index: 1, Attempt: 1, Stream: 1, Data: []byte("late\n")}},
+		{seven, wire.OutputPiece{Index: 10, Attempt: 2, Stream: 1, Data: []byte("again\n")}},
+		{seven, wire.OutputPiece{Index: 10, Attempt: 1, Stream: 1, Data: []byte("a\nb\nc")}},
+		{seven, wire.OutputPiece{Index: 2, Attempt: 1, Stream: 2, Data: []byte("no\n")}},
+		{seven, wire.OutputPiece{Index: 2, Attempt: 1, Stream: 1, Data: []byte("two\n")}},
+		{eight, wire.OutputPiece{Index: 0, Attempt: 1, Stream: 1, Data: []byte("one\n")}},
+	}
+	for name, c := range map[string]struct {
+		view     View
+		out, err string
+	}{
+		"plain":  {View{Ordered: true, Tail: -1}, "two\na\nb\ncagain\none\nlate\n", "no\n"},
+		"labels": {View{Ordered: true, Tail: -1, Label: true}, "7.2: two\n7.10: a\n7.10: b\n7.10: c\n7.10: again\nfirst: one\nse\\ncond: late\n", "7.2: no\n"},
+		"jobs":   {View{Ordered: true, Tail: 1, Label: true, Job: true}, "7.2: two\n7.10: again\n8.first: one\n8.se\\ncond: late\n", "7.2: no\n"},
+		"tail":   {View{Ordered: true, Tail: 2}, "two\ncagain\none\nlate\n", "no\n"},
+		"none":   {View{Ordered: true, Tail: 0}, "", ""},
+		"grep":   {View{Ordered: true, Tail: -1, Grep: regexp.MustCompile("^[ab]$")}, "a\nb\n", ""},
+		"fold":   {View{Ordered: true, Tail: -1, Fold: true}, "[2] two\n[10] a\n[10] b\n[10] c\n[10] again\n[0] one\n[1] late\n", "[2] no\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs := printed(t, c.view, func(p *Printer) {
+				for _, one := range pieces {
+					o := one.OutputPiece
+					if err := p.Piece(one.target, &o); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			if out != c.out || errs != c.err {
+				t.Errorf("got %q and %q, want %q and %q", out, errs, c.out, c.err)
+			}
+		})
+	}
+	at := time.Date(2026, 11, 2, 3, 4, 5, 6e6, time.Local).UnixMilli()
+	out, _ := printed(t, View{Tail: -1, Label: true, Times: true}, func(p *Printer) {
+		for _, o := range []wire.OutputPiece{
+			{Index: 3, Stream: 1, Time: at, Data: []byte("x\n")},
+			{Index: 11, Stream: 1, Data: []byte("y")},
+		} {
+			if err := p.Piece(run, &o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if want := "2026-11-02T03:04:05.006  3: x\n" + noTime + " 11: y\n"; out != want {
+		t.Errorf("times: got %q, want %q", out, want)
+	}
+}
+
+// More output than the memory of a store goes to a file, and comes back in order.
+func TestStoreSpillsToAFile(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	target, big := bag(1), strings.Repeat("x", 1<<20-10)
+	const tasks = storeMax>>20 + 4
+	var spilled bool
+	out, _ := printed(t, View{Ordered: true, Tail: -1}, func(p *Printer) {
+		for i := tasks; i > 0; i-- {
+			if err := p.Piece(target, &wire.OutputPiece{Index: int32(i), Stream: 1, Data: fmt.Appendf(nil, "%d %s\n", i, big)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spilled = p.store.file != nil && p.store.memory == nil
+	})
+	if !spilled {
+		t.Error("everything stayed in memory")
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != tasks {
+		t.Fatalf("got %d lines, want %d", len(lines), tasks)
+	}
+	for i, line := range lines {
+		if line != fmt.Sprintf("%d %s", i+1, big) {
+			t.Errorf("line %d begins with %.10q and has %d bytes", i, line, len(line))
+		}
+	}
+}
