@@ -290,3 +290,6 @@ type LastLine struct {
 // Packed marks an [Answer] that travels in msgpack instead of JSON: JSON would cost a
 // follower of output five times the time.
 type Packed interface{ Packed() }
+
+// Raw is an answer of another node that a launcher passes on unread; the client checks it.
+type Raw []byte

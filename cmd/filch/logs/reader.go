@@ -35,8 +35,8 @@ const (
 	// askAgain is the pause after a failed query.
 	askAgain = time.Second
 	// followPause is the pause after output of running tasks or ranks: a job that prints
-	// all the time costs seven answers a second.
-	followPause = 135 * time.Millisecond
+	// all the time costs eight answers a second at most.
+	followPause = 125 * time.Millisecond
 )
 
 // The words of [Reader.Show].

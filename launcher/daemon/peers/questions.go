@@ -108,6 +108,9 @@ func AnswerOf(v any, err error) wire.Answer {
 	if err != nil {
 		return wire.Answer{Err: errorOf(err)}
 	}
+	if raw, ok := v.(*wire.Raw); ok {
+		return wire.Answer{JSON: *raw}
+	}
 	encode := json.Marshal
 	if _, ok := v.(wire.Packed); ok {
 		encode = wire.Marshal
@@ -176,7 +179,11 @@ func (a *Questions) Ask(to filch.NodeName, wait time.Duration, q wire.Query, v a
 		if ans.Err != nil {
 			return ans.Err
 		}
-		if _, ok := v.(wire.Packed); ok {
+		switch v := v.(type) {
+		case *wire.Raw:
+			*v = ans.JSON
+			return nil
+		case wire.Packed:
 			return wire.Unmarshal(ans.JSON, v)
 		}
 		return json.Unmarshal(ans.JSON, v)

@@ -49,7 +49,7 @@ func (sv *Server) output(q wire.Query, arg func(int) string, local bool) (any, e
 		if err := sv.checkUp(node, local); err != nil {
 			return nil, err
 		}
-		c := &wire.OutputChunk{}
+		c := new(wire.Raw)
 		return c, sv.daemon.Questions.Ask(node, o.wait+peers.AskWait, q, c)
 	}
 	r := outputs{sv.in.Self, &sv.daemon}
