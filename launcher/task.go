@@ -54,6 +54,12 @@ type OrderExtra struct {
 	// SHA-256 of its text.
 	File string `json:"file,omitempty"`
 	Sum  []byte `json:"sum,omitempty"`
+
+	PrivateTmp bool `json:"private_tmp,omitempty"` // each task has a TMPDIR of its own
+
+	// Commands for a shell, before and after each task; "" none.
+	Prolog string `json:"prolog,omitempty"`
+	Epilog string `json:"epilog,omitempty"`
 }
 
 // NoFile as the name of a file means no file: output goes to /dev/null.
@@ -91,6 +97,7 @@ type TaskStart struct {
 	Memory  int64         // bytes, 0 no limit
 	Limit   time.Duration // from its start to TERM, 0 none
 	Streams *Streams      // nil: the order's
+	Tmp     string        // a folder to make, as the task's TMPDIR; "" none
 }
 
 // TaskEnd is the end of an attempt of a task, or the reason why the attempt could not

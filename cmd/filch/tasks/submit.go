@@ -31,6 +31,7 @@ type submitFlags struct {
 	needFlags
 	lifeFlags
 	orderFlags
+	hookFlags
 	showFlags
 	open bool   // more tasks are added later
 	log  string // the job log
@@ -104,6 +105,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")
 	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
 	f.retryFlags.declare(p)
+	f.declareHooks(p)
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
@@ -279,6 +281,9 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 			return builtinAlone(f.builtin)
 		}
 		if sp.Body, err = builtin(f.builtin); err != nil || !f.open {
+			if err == nil {
+				err = f.processes("--builtin starts no process")
+			}
 			return err
 		}
 	}
@@ -297,9 +302,28 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		err = f.files(&o, many || f.open, f.patterns(bag, o.Fill))
 	}
 	if err == nil {
-		sp.Body, err = wire.EncodeOrder(&o, nil)
+		sp.Body, err = f.body(&o)
 	}
 	return err
+}
+
+// body is the body of the job.
+func (f *submitFlags) body(o *launcher.TaskOrder) ([]byte, error) {
+	switch {
+	case f.worker:
+		if err := f.processes("a worker runs many"); err != nil {
+			return nil, err
+		}
+	case f.builtin != "":
+		if err := f.processes("--builtin starts no process"); err != nil {
+			return nil, err
+		}
+	}
+	extra, err := f.extra(nil)
+	if err != nil {
+		return nil, err
+	}
+	return wire.EncodeOrder(o, extra)
 }
 
 func builtinAlone(name string) error {

@@ -31,6 +31,7 @@ type runFlags struct {
 	keepGoing, inPlace, all bool
 	detach                  bool
 	resume                  string // a job; "" runs all tasks
+	hookFlags
 	showFlags
 }
 
@@ -84,6 +85,7 @@ inputs are compared.`,
 	f.declare(p)
 	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
 	p.Lookup("resume").NoOptDefVal = resumeLast
+	f.declareHooks(p)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	cli.Synonyms(p)
 	return c
@@ -136,7 +138,13 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 	if err != nil {
 		return err
 	}
-	extra := &launcher.OrderExtra{}
+	extra, err := f.extra(&launcher.OrderExtra{})
+	if err == nil && w.Replay {
+		err = f.processes("a replay plays its tasks")
+	}
+	if err != nil {
+		return ui.Misused(err)
+	}
 	if file != "-" {
 		if extra.File, err = filepath.Abs(file); err != nil {
 			return err

@@ -41,6 +41,7 @@ type Runners struct {
 	slots    int32 // of the node
 	holdBack func(e launcher.TaskEnd) bool
 	all      []*runnerProcess
+	temps    *temps
 	orders   map[filch.JobID]*order
 	bySerial map[uint64]*runnerProcess // of the started tasks, by serial
 	unsent   []launcher.TaskEnd        // of tasks without a runner
@@ -55,6 +56,7 @@ type Runners struct {
 // order is the common part of the tasks of a job, with the number of those tasks here.
 type order struct {
 	*launcher.TaskOrder
+	extra  *launcher.OrderExtra
 	tasks  int
 	since  time.Time // when the last task came or ended
 	places []uint64  // serials of tasks that want a number; 0: the number is free
@@ -94,8 +96,12 @@ func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e la
 	}
 }
 
-// SetFiles sets the files of workflows' tasks.
-func (rs *Runners) SetFiles(files *staging.Files) { rs.files = files }
+// SetFiles sets the files of workflows' tasks, and the state directory of the node, which
+// has the temporary folders of tasks. The folders of earlier launchers are removed in the
+// background.
+func (rs *Runners) SetFiles(files *staging.Files, state string) {
+	rs.files, rs.temps = files, newTemps(rs.in, state)
+}
 
 // QueueEnd adds the end of a task that never reached a runner; the next turn hands the end
 // to the Node.
@@ -105,11 +111,11 @@ func (rs *Runners) QueueEnd(e launcher.TaskEnd) { rs.unsent = append(rs.unsent, 
 func (rs *Runners) HasEnds() bool { return len(rs.unsent) > 0 }
 
 // order stores the common part of the tasks of a job.
-func (rs *Runners) order(o *launcher.TaskOrder) {
+func (rs *Runners) order(o *launcher.TaskOrder, extra *launcher.OrderExtra) {
 	if len(rs.orders) >= maxOrders {
 		rs.forgetIdle(0, 1)
 	}
-	rs.orders[o.Ident.Job] = &order{TaskOrder: o}
+	rs.orders[o.Ident.Job] = &order{TaskOrder: o, extra: extra}
 }
 
 // forgetIdle removes the orders of jobs without a task here for at least idle, longest
@@ -201,6 +207,9 @@ func (rs *Runners) drop(r *runnerProcess, serial uint64) {
 			o.places[i] = 0
 		}
 	}
+	if tmp := r.tasks[serial].Tmp; tmp != "" {
+		rs.temps.remove(tmp)
+	}
 	delete(r.tasks, serial)
 	delete(rs.bySerial, serial)
 }
@@ -236,6 +245,7 @@ func (rs *Runners) Flush() {
 			rs.send(r)
 		}
 	}
+	rs.temps.next()
 }
 
 // send hands a runner its queue, and starts the runner if no process is running.

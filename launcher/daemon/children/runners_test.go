@@ -20,9 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestOrdersAreForgotten(t *testing.T) {
 	in := inputs.New("n1", watch.Discard())
 	rs := NewRunners(in, nil, 4, nil)
-	rs.SetFiles(staging.NewFiles(in, t.TempDir(), "filch", nil, rs))
+	rs.SetFiles(staging.NewFiles(in, t.TempDir(), "filch", nil, rs), t.TempDir())
 	for job := range filch.JobID(3 * maxOrders) {
-		rs.order(&launcher.TaskOrder{Ident: filch.Ident{Job: job, Attempt: 1}})
+		rs.order(&launcher.TaskOrder{Ident: filch.Ident{Job: job, Attempt: 1}}, &launcher.OrderExtra{})
 		rs.orders[job].since = time.Now()
 	}
 	rs.orders[3*maxOrders-1].tasks = 1

@@ -155,6 +155,11 @@ func (r *runner) exec(t *task) *proc.Failure {
 	if bad != nil {
 		return bad
 	}
+	if s.Tmp != "" {
+		if err := os.Mkdir(s.Tmp, 0o700); err != nil {
+			return proc.Failf(launcher.CauseOurs, filch.Unavailable, "cannot make the private TMPDIR of task %d.%d on %s: %s", s.Job, s.Index, r.place.Node, proc.Reason(err))
+		}
+	}
 	fds, bad := r.keep.files(t)
 	defer fds.CloseTheirs()
 	if bad == nil && s.Memory > 0 {
@@ -248,6 +253,9 @@ func (o *taskOrder) taskEnv(s *launcher.TaskStart) []string {
 		env = append(env, "FILCH_SERIAL="+strconv.FormatUint(s.Serial, 10))
 	}
 	env = append(env, s.Env...)
+	if s.Tmp != "" {
+		env = append(env, "TMPDIR="+s.Tmp, "FILCH_TMP="+s.Tmp)
+	}
 	return append(env, proc.GPUEnv(s.GPUs, 0, 1)...)
 }
 
