@@ -30,6 +30,7 @@ type JobInfo struct {
 	Task     *int32           `json:"task,omitempty"`          // of a step: the parent task
 	Left     float64          `json:"left,omitempty"`          // seconds until the time limit ends the run; 0 unknown
 	Inside   filch.JobID      `json:"inside,omitempty"`        // not a step: the job whose rank or task started this job
+	Held     string           `json:"held_by,omitempty"`       // the person who holds the job: nothing new of the job starts
 	Used                      // by the ended ranks or tasks
 }
 
@@ -44,6 +45,10 @@ type Used struct {
 func UsedOf(u filch.Usage) Used {
 	return Used{User: u.User.Seconds(), System: u.System.Seconds(), Peak: u.PeakBytes, AtMost: u.AtMost}
 }
+
+// CancelReason stands in the cause of an end before the reason that a person gave for a
+// cancel.
+const CancelReason = "filch cancel: "
 
 // TaskCounts counts the tasks of a job by state.
 type TaskCounts struct {

@@ -8,7 +8,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// TaskIndex numbers a task within its job, from 0: JOB.N is the task with index N.
+// TaskIndex numbers a task within its job, from 0: JOB.N is the task with index N. A task
+// that runs again in another job keeps the index of the first job.
 type TaskIndex int32
 
 // TaskOrder is the common description of a job's tasks. A runner receives it once, before

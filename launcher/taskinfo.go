@@ -15,6 +15,8 @@ type Task struct {
 	Job   filch.JobID `json:"job"`
 	Index int32       `json:"task"`
 	State string      `json:"state"`
+	// Why the task was cancelled.
+	Reason string `json:"reason,omitempty"`
 	// Null before the end, and for a task that never started.
 	Code     *int32        `json:"exit_code"`
 	Attempts filch.Attempt `json:"attempts"`

@@ -91,7 +91,7 @@ func TestCancelOfWhatCannotFinish(t *testing.T) {
 	r := limitRig(t, 1, 1, policy.Walltime{End: 20 * time.Second})
 	r.submit(0, Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: 3, Lines: limitLines(60, 2, 60)})
 	r.idle(5 * time.Second)
-	r.nodes[0].Cancel(r.now, 1, &r.nodes[0].out)
+	r.nodes[0].Cancel(r.now, 1, "", &r.nodes[0].out)
 	r.act(r.nodes[0])
 	r.run(1, 10*time.Second)
 	if y := r.job(1).Tally(); y.OK != 1 || y.Cancelled != 2 {

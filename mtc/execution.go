@@ -315,7 +315,7 @@ func (e *execution) launch(id uint64) {
 	e.core.mover.ends.Begin(e.now)
 	j := r.job
 	e.out.Starts = append(e.out.Starts, Start{
-		Run: id, Job: j.id, Index: r.item.index, Number: j.spec.Number(r.item.index), Attempt: r.item.attempt,
+		Run: id, Job: j.id, Index: r.item.index, Name: j.spec.Name(r.item.index), Number: j.spec.Number(r.item.index), Attempt: r.item.attempt,
 		Nth: record.Starts(r.item.attempt, r.item.maybe), Spec: j.spec, Payload: r.payload, Inputs: r.item.inputs,
 	})
 }

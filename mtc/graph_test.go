@@ -208,7 +208,7 @@ func TestCancelWorkflow(t *testing.T) {
 	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
 	r.idle(200 * time.Millisecond)
 	d := r.nodes[1]
-	d.Cancel(r.now, 1, &d.out)
+	d.Cancel(r.now, 1, "", &d.out)
 	r.act(d)
 	j := r.run(1, 10*time.Second)
 	if j.State() != filch.Cancelled || j.Tally().Sum() != 1000 {

@@ -117,8 +117,8 @@ func (s *Submission) check() error {
 		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", record.MaxAfter, len(s.After))
 	case len(s.Spec.Like) > record.MaxLike:
 		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", record.MaxLike, len(s.Spec.Like))
-	case len(s.Spec.Picks) > record.MaxPicks:
-		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, len(s.Spec.Picks))
+	case max(len(s.Spec.Picks), len(s.Spec.Again)) > record.MaxPicks:
+		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, max(len(s.Spec.Picks), len(s.Spec.Again)))
 	}
 	if n := len(s.Spec.Encode()); n > maxSpec {
 		return filch.Errorf(filch.Invalid, "the specification of a job has %d bytes, at most %d", n, maxSpec)
@@ -321,17 +321,26 @@ func (c *Core) Close(now time.Duration, id filch.JobID, out *Out) {
 	c.settle()
 }
 
-// Cancel stops a job: no more tasks of the job start, and the running tasks are ended.
-func (c *Core) Cancel(now time.Duration, id filch.JobID, out *Out) {
+// Cancel stops a job: no more tasks of the job start, and the running tasks are ended. The
+// record keeps the reason; "" is none.
+func (c *Core) Cancel(now time.Duration, id filch.JobID, reason string, out *Out) {
 	c.enter(now, out)
-	c.voidJob(c.job(id), filch.Cancelled)
+	op := record.JobOp{Kind: record.JobVoid, Void: filch.Cancelled, At: c.wall(c.now)}
+	if reason != "" {
+		op.Kind, op.Reason = record.JobVoidWhy, reason
+	}
+	c.commitVoid(c.job(id), op)
 	c.settle()
 }
 
-// voidJob commits the void state; the leader and all other nodes learn the state from the
-// record.
 func (c *Core) voidJob(j *job, s filch.State) {
-	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobVoid, Void: s, At: c.wall(c.now)}), func(a Answer) {
+	c.commitVoid(j, record.JobOp{Kind: record.JobVoid, Void: s, At: c.wall(c.now)})
+}
+
+// commitVoid commits the void state; the leader and all other nodes learn the state from
+// the record.
+func (c *Core) commitVoid(j *job, op record.JobOp) {
+	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(op), func(a Answer) {
 		_, rec, err := record.DecodeJobReply(a.Value)
 		if err != nil || rec == nil {
 			c.out.Tells = append(c.out.Tells, Tell{

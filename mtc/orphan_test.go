@@ -32,7 +32,7 @@ func TestAnOrphanThatWaitsEnds(t *testing.T) {
 				if cancel {
 					want = filch.Cancelled
 					d := r.nodes[2]
-					d.Cancel(r.now, 2, &d.out)
+					d.Cancel(r.now, 2, "", &d.out)
 					r.act(d)
 				}
 				j := r.run(2, time.Minute)

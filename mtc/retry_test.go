@@ -129,7 +129,7 @@ func TestRetryDelayEnds(t *testing.T) {
 			want := record.Tally{OK: 1}
 			switch how {
 			case "cancel":
-				d.Cancel(r.now, 1, &d.out)
+				d.Cancel(r.now, 1, "", &d.out)
 				r.act(d)
 				want = record.Tally{Cancelled: 1}
 			case "drain":

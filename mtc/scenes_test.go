@@ -196,7 +196,7 @@ func TestCancelEndsEverything(t *testing.T) {
 		r.submit(0, Submission{Job: 1, Total: 1_000_000})
 		r.idle(300 * time.Millisecond)
 		d := r.nodes[by]
-		d.Cancel(r.now, 1, &d.out)
+		d.Cancel(r.now, 1, "", &d.out)
 		r.act(d)
 		before := len(r.started)
 		j := r.run(1, 10*time.Second)

@@ -51,6 +51,7 @@ type Start struct {
 	Run     uint64 // names this start in [End] and [Stop]
 	Job     filch.JobID
 	Index   int32
+	Name    int32 // for people: see [record.Spec.Name]
 	Number  int32
 	Attempt filch.Attempt
 	Nth     int32 // number among all possible starts of this task; no two are the same

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -15,66 +23,198 @@ import (
 // Cancelled is the output of filch cancel --json for each job.
 type Cancelled struct {
 	ID    filch.JobID `json:"id"`
+	Tasks string      `json:"tasks,omitempty"` // of a bag, like 5,7-9; absent: all of the job
 	Told  bool        `json:"told"`
 	Error string      `json:"error,omitempty"`
 }
 
+// maxReason bounds the reason of a cancel, in bytes.
+const maxReason = 256
+
+// cancelFlags are the options of filch cancel.
+type cancelFlags struct {
+	signal string
+	state  string
+	name   string
+	reason string
+	yes    bool
+	asJSON bool
+}
+
 func cancelCommand(g *cli.Global) *cobra.Command {
-	name, asJSON := "", false
+	var f cancelFlags
 	c := &cobra.Command{
-		Use:     "cancel [-s SIGNAL] JOB...",
+		Use:     "cancel [-s SIGNAL] [-m REASON] JOB[.TASKS]...",
 		GroupID: "jobs",
-		Short:   "end jobs, or signal them",
-		Long: `Ends jobs. The ranks get CONT and TERM, and KILL after the job's kill-wait.
-With -s the ranks get only that signal, and a job whose ranks survive goes on.`,
-		Example:               "  filch cancel last\n  filch cancel 3-5\n  filch cancel -s USR1 7",
+		Short:   "end jobs or single tasks, or signal jobs",
+		Long: `Ends jobs, or single tasks of a bag. The processes get CONT and TERM, and KILL after the
+kill-wait of the job, 10 s for tasks. Tasks that wait never start. With -s the ranks get
+only that signal, and a job whose ranks survive goes on.
+
+The word all means all jobs that have not ended; --state and --name choose among these.
+filch cancel then asks before it ends the jobs, unless --yes is given. filch info and
+filch history show the REASON.`,
+		Example: "  filch cancel last\n  filch cancel 3-5 -m 'wrong input'\n  filch cancel 7.5 8.5,7,9-12\n" +
+			"  filch cancel all --state waiting\n  filch cancel --name 'test*' --yes\n  filch cancel -s USR1 7",
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			sig := int32(0)
-			if name != "" {
-				n, err := spec.Signal(name)
-				if err != nil {
-					return ui.Misused(err)
-				}
-				sig = n
-			}
-			c, ids, err := g.Jobs(args)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			for _, id := range ids {
-				if id.Rank >= 0 {
-					return ui.Misused(filch.Errorf(filch.Invalid, "a single rank cannot be ended: give the job, %d", id.Job))
-				}
-			}
-			failed, list := false, []Cancelled{}
-			for _, id := range ids {
-				said := Cancelled{ID: id.Job}
-				if sig != 0 {
-					err = cli.Ask(c, cli.QueryWait, nil, wire.VerbSignal, id.Job.String(), strconv.Itoa(int(sig)))
-				} else {
-					err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, id.Job.String(), strconv.Itoa(int(ui.SIGTERM)))
-				}
-				if said.Told = err == nil; err != nil {
-					ui.Complain(err)
-					failed, said.Error = true, err.Error()
-				}
-				list = append(list, said)
-			}
-			if asJSON {
-				if err := ui.PrintJSON(list); err != nil {
-					return err
-				}
-			}
-			if failed {
-				return ui.Exit(1)
-			}
-			return nil
-		},
+		Args:                  cobra.ArbitraryArgs,
+		RunE:                  func(_ *cobra.Command, args []string) error { return f.run(g, args) },
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome as JSON")
-	c.Flags().StringVarP(&name, "signal", "s", "", "send the signal `SIG` and nothing else")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the outcome as JSON")
+	c.Flags().StringVarP(&f.signal, "signal", "s", "", "send the signal `SIG` and nothing else")
+	c.Flags().StringVar(&f.state, "state", "", "all jobs in this `STATE`: running or waiting")
+	c.Flags().StringVar(&f.name, "name", "", "all jobs whose name matches the `PATTERN`, like 'test*'")
+	c.Flags().StringVarP(&f.reason, "reason", "m", "", "the `REASON`, for filch info and filch history")
+	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	return c
+}
+
+// check reads the signal and refuses options that make no sense together.
+func (f *cancelFlags) check(args []string) (sig int32, err error) {
+	f.reason = strings.Join(strings.Fields(f.reason), " ") // one line
+	_, bad := path.Match(f.name, "")
+	all := len(args) == 1 && args[0] == "all"
+	switch {
+	case f.signal != "" && f.reason != "":
+		err = filch.Errorf(filch.Invalid, "a signal has no reason: -s and -m exclude each other")
+	case len(f.reason) > maxReason:
+		err = filch.Errorf(filch.Invalid, "the reason has %d bytes, at most %d", len(f.reason), maxReason)
+	case f.state != "" && f.state != "running" && f.state != "waiting":
+		err = filch.Errorf(filch.Invalid, "--state %s: jobs that can be cancelled are running or waiting", strconv.Quote(f.state))
+	case bad != nil:
+		err = filch.Errorf(filch.Invalid, "--name %s is no pattern: * stands for any text, ? for one character, [ab] for a or b", strconv.Quote(f.name))
+	case f.chooses() && len(args) > 0 && !all:
+		err = filch.Errorf(filch.Invalid, "--state and --name choose among all jobs, and %s names a job", strconv.Quote(args[0])).
+			WithHint("leave the job out, or the options")
+	case !f.chooses() && len(args) == 0:
+		err = filch.Errorf(filch.Invalid, "no job is named").WithHint("filch cancel JOB, filch cancel all; filch ps lists the jobs")
+	case f.signal != "":
+		sig, err = spec.Signal(f.signal)
+	}
+	if err != nil {
+		return 0, ui.Misused(err)
+	}
+	return sig, nil
+}
+
+func (f *cancelFlags) chooses() bool { return f.state != "" || f.name != "" }
+
+func (f *cancelFlags) run(g *cli.Global, args []string) error {
+	sig, err := f.check(args)
+	if err != nil {
+		return err
+	}
+	if f.chooses() || len(args) == 1 && args[0] == "all" {
+		c, err := g.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		jobs, err := f.choose(c)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		return f.end(c, jobs, sig)
+	}
+	c, jobs, err := g.JobTasks(args)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, j := range jobs {
+		if sig != 0 && len(j.Tasks) > 0 {
+			return ui.Misused(filch.Errorf(filch.Invalid, "single tasks and ranks take no signal: give the job, %d", j.Job))
+		}
+	}
+	return f.end(c, jobs, sig)
+}
+
+// choose finds the jobs of this instance that have not ended and suit the options, and
+// asks the user. Steps end with the job around the step.
+func (f *cancelFlags) choose(c *client.Client) (jobs []cli.JobTasks, err error) {
+	list, err := cli.QueryJobs(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range list {
+		if j.Code != nil || j.Parent != 0 || j.Task != nil {
+			continue
+		}
+		if runs := j.State == filch.Running.String(); f.state != "" && runs != (f.state == "running") {
+			continue
+		}
+		if ok, _ := path.Match(f.name, j.Name); f.name != "" && !ok {
+			continue
+		}
+		jobs = append(jobs, cli.JobTasks{Job: j.ID})
+	}
+	if len(jobs) == 0 {
+		ui.Say("no job that has not ended suits: nothing to cancel")
+		return nil, nil
+	}
+	if f.yes {
+		return jobs, nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return nil, ui.Misused(filch.Errorf(filch.Invalid, "filch cancel would end %s, and asks only on a terminal", ui.Plural(len(jobs), "job")).
+			WithHint("add --yes"))
+	}
+	_, _ = fmt.Fprintf(os.Stderr, "cancel %s? [y/N] ", ui.Plural(len(jobs), "job"))
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		ui.Say("no job was cancelled")
+		return nil, ui.Exit(1)
+	}
+	return jobs, nil
+}
+
+// end ends or signals each job, and reports each refusal.
+func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) error {
+	failed, list := false, []Cancelled{}
+	for _, j := range jobs {
+		said := Cancelled{ID: j.Job, Tasks: taskRuns(j.Tasks)}
+		var err error
+		if sig != 0 {
+			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbSignal, j.Job.String(), strconv.Itoa(int(sig)))
+		} else {
+			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(j, f.reason)...)
+		}
+		if said.Told = err == nil; err != nil {
+			ui.Complain(err)
+			failed, said.Error = true, err.Error()
+		}
+		list = append(list, said)
+	}
+	if f.asJSON {
+		if err := ui.PrintJSON(list); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return ui.Exit(1)
+	}
+	return nil
+}
+
+// cancelArgs are the arguments of the query that cancels a job or its tasks.
+func cancelArgs(j cli.JobTasks, reason string) []string {
+	args := []string{j.Job.String(), strconv.Itoa(int(ui.SIGTERM)), reason}
+	if len(j.Tasks) > 0 {
+		runs, _ := json.Marshal(j.Tasks) // numbers
+		args = append(args, string(runs))
+	}
+	return args
+}
+
+// taskRuns are runs of tasks, as a user writes them.
+func taskRuns(runs [][2]int32) string {
+	var parts []string
+	for _, r := range runs {
+		if r[0] == r[1] {
+			parts = append(parts, strconv.Itoa(int(r[0])))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", r[0], r[1]))
+		}
+	}
+	return strings.Join(parts, ",")
 }

@@ -37,6 +37,8 @@ func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
 func detachedJob(j launcher.JobInfo) bool { return j.Detached }
 func openJob(j launcher.JobInfo) bool     { return j.Open }
 func bagJob(j launcher.JobInfo) bool      { return cli.IsTasks(&j) }
+func freeTasks(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code == nil && j.Held == "" }
+func heldTasks(j launcher.JobInfo) bool   { return j.Code == nil && j.Held != "" }
 func failedBag(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code != nil && *j.Code != 0 }
 
 // completeNodes offers the nodes of the instance.
@@ -65,6 +67,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
+		"hold": completeJobs(g, freeTasks), "release": completeJobs(g, heldTasks),
 		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
 		"down":   completeNodes(g),
 		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds"}, cobra.ShellCompDirectiveNoFileComp),

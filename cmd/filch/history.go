@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,4 +88,10 @@ func withEnds(list []launcher.JobInfo) []PastJob {
 		past = append(past, PastJob{j, endOf(&j)})
 	}
 	return past
+}
+
+// cancelReason is the reason that a person gave for the cancel of a job; "" if none.
+func cancelReason(j *launcher.JobInfo) string {
+	_, reason, _ := strings.Cut(j.Cause, launcher.CancelReason)
+	return reason
 }

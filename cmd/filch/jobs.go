@@ -205,6 +205,7 @@ func printJob(j launcher.JobInfo) {
 		field("exit code", fmt.Sprint(*j.Code))
 	}
 	field("cause", j.Cause)
+	field("held by", j.Held)
 	if cli.IsTasks(&j) {
 		field("tasks", taskCounts(j.Tasks))
 	} else {

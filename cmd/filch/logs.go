@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"regexp"
 	"strings"
 
@@ -168,13 +166,7 @@ ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`
 				return err
 			}
 			defer c.Close()
-			heard := make(chan os.Signal, 1)
-			signal.Notify(heard, os.Interrupt)
-			go func() {
-				<-heard
-				ui.Say(fmt.Sprintf("job %d goes on; filch cancel %d ends it", id.Job, id.Job))
-				os.Exit(filch.ExitInterrupt)
-			}()
+			stop := cli.SayOnInterrupt(func() []filch.JobID { return []filch.JobID{id.Job} })
 			another, err := c.Another()
 			if err != nil {
 				return err
@@ -184,10 +176,12 @@ ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`
 				span.First, span.Last = int32(id.Rank), int32(id.Rank)
 			}
 			f := &logsFlags{follow: true, view: logs.View{Label: label, Tail: -1}}
-			if err := f.show(another, []cli.JobSpan{span}, true); err != nil {
+			err = f.show(another, []cli.JobSpan{span}, true)
+			stop()
+			if err != nil {
 				return err
 			}
-			jobs, err := waitFor(c, []cli.JobRank{id}, 0)
+			jobs, err := waitFor(c, []cli.JobRank{id}, 0, false)
 			if err != nil {
 				return err
 			}

@@ -173,6 +173,9 @@ func printTask(t *tasks.Row, full string) {
 		ui.Printf("%-10s %s\n", "command", ui.Clean(t.Command))
 	}
 	ui.Printf("%-10s %s\n", "state", ui.Clean(t.State))
+	if t.Reason != "" {
+		ui.Printf("%-10s %s\n", "reason", ui.Clean(t.Reason))
+	}
 	if t.Code != nil {
 		ui.Printf("%-10s %d\n", "exit code", *t.Code)
 	}

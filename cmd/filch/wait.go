@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -16,14 +18,15 @@ import (
 )
 
 func waitCommand(g *cli.Global) *cobra.Command {
-	asJSON, quiet, timeout := false, false, ""
+	asJSON, quiet, progress, timeout := false, false, false, ""
 	c := &cobra.Command{
 		Use:     "wait JOB...",
 		GroupID: "jobs",
 		Short:   "wait until jobs have ended",
 		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
-else the code of the first job, in the order given, that did not.`,
-		Example: "  filch wait last\n  filch wait 3-5 --timeout 10:00",
+else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
+not the jobs.`,
+		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			limit := time.Duration(0)
@@ -39,7 +42,7 @@ else the code of the first job, in the order given, that did not.`,
 				return err
 			}
 			defer c.Close()
-			jobs, err := waitFor(c, ids, limit)
+			jobs, err := waitFor(c, ids, limit, progress)
 			if err != nil {
 				return err
 			}
@@ -53,6 +56,7 @@ else the code of the first job, in the order given, that did not.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
+	c.Flags().BoolVar(&progress, "progress", false, "show the progress of jobs of tasks")
 	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00), and exit with 124")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if spec.Synonym(name) == "time" { // the name of other commands
@@ -64,17 +68,32 @@ else the code of the first job, in the order given, that did not.`,
 }
 
 // waitFor waits for one job after the other, until the last job has ended.
-func waitFor(c *client.Client, ids []cli.JobRank, limit time.Duration) ([]launcher.JobInfo, error) {
+func waitFor(c *client.Client, ids []cli.JobRank, limit time.Duration, progress bool) ([]launcher.JobInfo, error) {
 	deadline := time.Now().Add(limit)
 	var jobs []launcher.JobInfo
-	for _, id := range ids {
+	var at atomic.Int32 // in ids
+	defer cli.SayOnInterrupt(func() (left []filch.JobID) {
+		for _, id := range ids[at.Load():] {
+			left = append(left, id.Job)
+		}
+		return left
+	})()
+	dial := func() (*client.Client, error) { return client.DialDir(c.Dir, cli.Build) }
+	for i, id := range ids {
+		at.Store(int32(i))
 		args := []string{id.Job.String()}
 		if limit > 0 {
 			args = append(args, max(time.Until(deadline), time.Millisecond).String())
 		}
 		var j launcher.JobInfo
-		stop := cli.WatchStuck(func() (*client.Client, error) { return client.DialDir(c.Dir, cli.Build) }, id.Job)
+		stop := cli.WatchStuck(dial, id.Job)
+		end := func() {}
+		if progress && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()) == nil && cli.IsTasks(&j) {
+			end = tasks.ShowProgress(dial, id.Job)
+		}
+		j = launcher.JobInfo{}
 		err := cli.Ask(c, 0, &j, wire.VerbWait, args...)
+		end()
 		stop()
 		if err != nil {
 			return nil, err

@@ -174,7 +174,7 @@ func TestCancelBeforeTheRunnerIsThere(t *testing.T) {
 	tasks := r.bag(100, nil)
 	until(t, tasks, launcher.TasksAccepted)
 	poll(t, "a runner to be started", func() bool { return c.started() > 0 })
-	r.in.Post(func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, tasks.Job, t.Out) })
+	r.in.Post(func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, tasks.Job, "", t.Out) })
 	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Cancelled != 100 {
 		t.Errorf("got %+v", n)
 	}

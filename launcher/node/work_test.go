@@ -285,7 +285,7 @@ func TestCancelOfSleeps(t *testing.T) {
 		t.Errorf("%d of 12 slots sleep", busy)
 	}
 	h := w.nodes["n2"]
-	h.input(func(out *launcher.Outbox) { h.node.CancelTasks(w.Now(), id, out) })
+	h.input(func(out *launcher.Outbox) { h.node.CancelTasks(w.Now(), id, "", out) })
 	if got := w.tally(id, 20*sec); got.Cancelled != 1000 {
 		t.Errorf("got %+v", got)
 	}
@@ -304,7 +304,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 		g := w.submit("n1", launcher.ClientID(100+round), gang(12)) // comes while starts are committed
 		w.run(50 * ms)
 		h := w.nodes["n1"]
-		h.input(func(out *launcher.Outbox) { h.node.CancelTasks(w.Now(), id, out) })
+		h.input(func(out *launcher.Outbox) { h.node.CancelTasks(w.Now(), id, "", out) })
 		w.tally(id, 10*sec)
 		w.until("the gang to end", 60*sec, func() bool { return w.over(g) })
 	}

@@ -15,7 +15,8 @@ const (
 	VerbInfo    = "info"    // JOB -> launcher.JobInfo
 	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo at the end, or the current info after TIME
 	VerbExplain = "explain" // JOB [TASK] -> launcher.Explanation
-	VerbCancel  = "cancel"  // JOB SIGNAL -> launcher.JobInfo
+	VerbCancel  = "cancel"  // JOB SIGNAL [REASON [TASKS]] -> launcher.JobInfo; TASKS, JSON of [][2]int32, are runs of a bag's tasks, by first and last name
+	VerbHold    = "hold"    // JOB BY|"" -> launcher.JobInfo; nothing new of a job of tasks starts; "" releases the job
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of NODE
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too

@@ -24,7 +24,7 @@ func TestLayoutsStay(t *testing.T) {
 	}
 	ordered := &Job{
 		Name: "bag", Ticket: filch.Ticket{Job: 12}, Leader: alice, Total: 700, Void: filch.Skipped, After: []filch.JobID{}, Zones: []ZoneTally{}, Added: []Addition{},
-		Orders: Orders{Serial: 300, Held: true, By: "ann", Reason: "wrong", Cancels: []Pick{{0, 2}, {300, 400}}},
+		Orders: Orders{Serial: 300, Held: true, By: "ann", Reason: "wrong", Cancels: []Pick{{0, 2}, {300, 400}}, Reasons: []TaskReason{{"x", []Pick{{1, 1}}}}},
 	}
 	orders := JobOp{Kind: JobOrder, Orders: ordered.Orders}
 	spec := &Spec{
@@ -89,11 +89,12 @@ func TestLayoutsStay(t *testing.T) {
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
-		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
-		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
+		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67010178010101020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67010178010101020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
 		"void why":   {EncodeJobOp(JobOp{Kind: JobVoidWhy, Void: filch.Cancelled, At: 77, Orders: Orders{Reason: "wrong"}}), "08089a010577726f6e67", nil, nil},
 		// The bytes of a spec without a rule, and then the rule.
-		"rule": {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"rule":  {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"again": {(&Spec{Sure: true, Again: []Pick{{5, 1}, {300, 2}}}).Encode(), "000000000000000000000000000000000003020a01d80402", &Spec{Picks: []Pick{}, Sure: true, Again: []Pick{{5, 1}, {300, 2}}}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)

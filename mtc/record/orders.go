@@ -13,17 +13,27 @@ type Orders struct {
 	Serial uint32
 	Held   bool   // no task starts
 	By     string // who holds the job
-	Reason string // of the last cancel; "" none was given
+	Reason string // of the cancel of the job; "" none was given
+	// Reasons are of the last cancels of single tasks, where reasons were given.
+	Reasons []TaskReason
 	// Cancels are the indices of the cancelled tasks: ascending, no two runs touch.
 	Cancels []Pick
 }
 
+// TaskReason is the reason of a cancel, and the tasks that the cancel was the first to
+// name.
+type TaskReason struct {
+	Text  string
+	Tasks []Pick
+}
+
 // Bounds of a job's orders. The record of a job goes with each tally: MaxCancels runs of
-// indices add at most 10 KiB, and at most two spans each to the zones.
+// indices add at most 20 KiB with their reasons, and at most two spans each to the zones.
 const (
 	MaxCancels = 1024
 	MaxBy      = 128
 	MaxReason  = 256
+	maxReasons = 16
 )
 
 // Cancelled reports whether the orders cancel the task at that index.
@@ -43,6 +53,43 @@ func (o *Orders) Within(lo, hi int32) (list []Pick) {
 		}
 	}
 	return list
+}
+
+// Why is the reason for the cancel of the task at that index; "" if no reason is kept.
+func (o *Orders) Why(i int32) string {
+	for _, r := range o.Reasons {
+		for _, p := range r.Tasks {
+			if p.From <= i && i < p.end() {
+				return r.Text
+			}
+		}
+	}
+	return o.Reason
+}
+
+// LastReason is the reason that was given last; "" if none was.
+func (o *Orders) LastReason() string {
+	if n := len(o.Reasons); o.Reason == "" && n > 0 {
+		return o.Reasons[n-1].Text
+	}
+	return o.Reason
+}
+
+// fresh are the parts of list that the orders do not cancel yet.
+func (o *Orders) fresh(list []Pick) (parts []Pick) {
+	for _, p := range list {
+		at := p.From
+		for _, had := range o.Within(p.From, p.end()) {
+			if at < had.From {
+				parts = append(parts, Pick{at, had.From - at})
+			}
+			at = had.end()
+		}
+		if at < p.end() {
+			parts = append(parts, Pick{at, p.end() - at})
+		}
+	}
+	return parts
 }
 
 func (p Pick) end() int32 { return p.From + p.Count }
@@ -65,12 +112,24 @@ func (o *Orders) fields(c *Codec) {
 	c.Flag(&o.Held)
 	Text(c, &o.By, MaxBy)
 	Text(c, &o.Reason, MaxReason)
-	if n := c.Count(len(o.Cancels), MaxCancels, 2); !c.Encodes && n > 0 {
-		o.Cancels = make([]Pick, n)
+	if n := c.Count(len(o.Reasons), maxReasons, 2); !c.Encodes && n > 0 {
+		o.Reasons = make([]TaskReason, n)
+	}
+	for i := range o.Reasons {
+		Text(c, &o.Reasons[i].Text, MaxReason)
+		c.picks(&o.Reasons[i].Tasks)
+	}
+	c.picks(&o.Cancels)
+}
+
+// picks are runs of indices that do not touch.
+func (c *Codec) picks(list *[]Pick) {
+	if n := c.Count(len(*list), 2*MaxCancels, 2); !c.Encodes && n > 0 {
+		*list = make([]Pick, n)
 	}
 	last := int32(-1)
-	for i := range o.Cancels {
-		p := &o.Cancels[i]
+	for i := range *list {
+		p := &(*list)[i]
 		Index(c, &p.From)
 		Index(c, &p.Count)
 		c.Require(p.From > last && p.Count > 0 && p.From <= MaxTasks-p.Count)
@@ -109,7 +168,13 @@ func (j *Job) cancel(p *JobOp) Verdict {
 	case slices.Equal(all, o.Cancels):
 		return VerdictDone
 	}
-	o.Cancels, o.Reason = all, p.Reason
+	if p.Reason != "" {
+		if len(o.Reasons) == maxReasons {
+			o.Reasons = slices.Delete(o.Reasons, 0, 1)
+		}
+		o.Reasons = append(o.Reasons, TaskReason{p.Reason, o.fresh(p.Cancels)})
+	}
+	o.Cancels = all
 	o.Serial++
 	return VerdictDone
 }

@@ -70,6 +70,31 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+// TestReasons keeps with each task the reason of the cancel that named the task first.
+func TestReasons(t *testing.T) {
+	j := &Job{Total: 5000}
+	for k, c := range []struct {
+		why   string
+		tasks []Pick
+	}{{"one", []Pick{{5, 3}, {20, 1}}}, {"", []Pick{{8, 1}}}, {"two", []Pick{{4, 8}, {19, 3}}}} {
+		var v Verdict
+		if j, v = merged(t, j, JobOp{Kind: JobOrder, Orders: Orders{Cancels: c.tasks, Reason: c.why}}); v != VerdictDone || j.Serial != uint32(k+1) {
+			t.Fatalf("order %d: %v, %+v", k, v, j.Orders)
+		}
+	}
+	for i, want := range map[int32]string{3: "", 4: "two", 5: "one", 7: "one", 8: "", 9: "two", 11: "two", 12: "", 19: "two", 20: "one", 21: "two"} {
+		if got := j.Why(i); got != want {
+			t.Errorf("task %d was cancelled for %q, want %q", i, got, want)
+		}
+	}
+	for k := range int32(2 * maxReasons) {
+		j, _ = merged(t, j, JobOp{Kind: JobOrder, Orders: Orders{Cancels: []Pick{{100 + k, 1}}, Reason: "more"}})
+	}
+	if got := j.LastReason(); len(j.Reasons) != maxReasons || got != "more" || j.Why(5) != "" {
+		t.Errorf("%d reasons, the last %q", len(j.Reasons), got)
+	}
+}
+
 func TestOrdersWithin(t *testing.T) {
 	o := Orders{Cancels: []Pick{{5, 3}, {10, 1}}}
 	for i, want := range map[int32]bool{0: false, 4: false, 5: true, 7: true, 8: false, 9: false, 10: true, 11: false} {

@@ -20,10 +20,14 @@ type Spec struct {
 	Payloads   bool // each task has a line of its own
 	Limits     bool // a line may have a limit of its own, in place of Limit
 	First      int32
-	Step       int32         // the number of task i is First+i*Step; 0 is 1
-	Picks      []Pick        // or the i-th of these, when failures are submitted again
-	Limit      time.Duration // of an attempt; the spawner enforces the limit
-	Like       string        // kind of the tasks: a name, or a command line; "" none
+	Step       int32  // the number of task i is First+i*Step; 0 is 1
+	Picks      []Pick // or the i-th of these
+	// Again are the names of the tasks of a job that runs tasks of another job again: the
+	// i-th task has the i-th of these names, and with the name the number, as in the job
+	// before. Empty: a task's index is its name.
+	Again []Pick
+	Limit time.Duration // of an attempt; the spawner enforces the limit
+	Like  string        // kind of the tasks: a name, or a command line; "" none
 	// Expect is the duration of earlier tasks of the same kind, used while no task of
 	// this job has ended; 0 not known.
 	Expect time.Duration
@@ -82,8 +86,55 @@ const (
 	FailOn                   // dependents of the failed task start all the same
 )
 
+// Name is how people call task i: 5 in JOB.5. A task that runs again keeps its name.
+func (s *Spec) Name(i int32) int32 {
+	for _, p := range s.Again {
+		if i < p.Count {
+			return p.From + i
+		}
+		i -= p.Count
+	}
+	return i
+}
+
+// Index is the task with that name; false if there is none.
+func (s *Spec) Index(name int32) (i int32, ok bool) {
+	if len(s.Again) == 0 {
+		return name, name >= 0
+	}
+	for _, p := range s.Again {
+		if name >= p.From && name-p.From < p.Count {
+			return i + name - p.From, true
+		}
+		i += p.Count
+	}
+	return 0, false
+}
+
+// Indices are the tasks with the names from first up to last; lacks is the first name that
+// no task has, -1 if there is none. Without names of another job the caller compares the
+// indices with the number of tasks.
+func (s *Spec) Indices(first, last int32) (list []Pick, lacks int32) {
+	if len(s.Again) == 0 {
+		return []Pick{{first, last - first + 1}}, -1
+	}
+	at, next := int32(0), first
+	for _, p := range s.Again {
+		if from, to := max(p.From, first), min(p.end(), last+1); from < to && from == next {
+			list = append(list, Pick{at + from - p.From, to - from})
+			next = to
+		}
+		at += p.Count
+	}
+	if next <= last {
+		return nil, next
+	}
+	return list, -1
+}
+
 // Number is the submitter's number of task i.
 func (s *Spec) Number(i int32) int32 {
+	i = s.Name(i)
 	for _, p := range s.Picks {
 		if i < p.Count {
 			return p.From + i
@@ -129,7 +180,17 @@ func (s *Spec) fields(c *Codec) {
 	Text(c, &s.Like, MaxLike)
 	Int(c, &s.Expect)
 	c.Flag(&s.Limits)
-	c.Flag(&s.Sure)
+	last := uint8(0)
+	if s.Sure {
+		last |= specSure
+	}
+	if len(s.Again) > 0 {
+		last |= specAgain
+	}
+	U8(c, &last)
+	if s.Sure = last&specSure != 0; last&specAgain != 0 {
+		List(c, &s.Again, MaxPicks, 2, (*Pick).fields)
+	}
 	// A spec without a rule ends here.
 	if !c.Encodes && c.Left() > 0 {
 		s.Retry = &Retry{}
@@ -165,6 +226,12 @@ func DecodeRetry(v []byte) (*Retry, error) {
 	r.fields(&c)
 	return r, c.Done()
 }
+
+// Flags in the last byte of a spec without names of another job.
+const (
+	specSure = 1 << iota
+	specAgain
+)
 
 func (p *Pick) fields(c *Codec) {
 	Int32(c, &p.From)

@@ -36,7 +36,7 @@ func downNodes(g *cli.Global, args []string, drained bool) error {
 		return filch.Errorf(filch.Invalid, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
 	}
 	if drained {
-		if err := drain(g, args, &launcher.Drain{Reason: "going down", By: userHere()}, false); err != nil {
+		if err := drain(g, args, &launcher.Drain{Reason: "going down", By: cli.Person()}, false); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package bringup
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ nodes drain, and why.`,
 			if undo && reason != "" {
 				return ui.Misused(filch.Errorf(filch.Invalid, "--undo and -m exclude each other"))
 			}
-			why := launcher.Drain{Reason: reason, By: userHere()}
+			why := launcher.Drain{Reason: reason, By: cli.Person()}
 			if err := why.Check(); err != nil {
 				return ui.Misused(err)
 			}
@@ -47,18 +46,6 @@ nodes drain, and why.`,
 	c.Flags().BoolVar(&undo, "undo", false, "end the drain: the node takes work again")
 	c.Flags().StringVarP(&reason, "reason", "m", "", "`REASON` of the drain, shown by filch nodes; at most 256 bytes")
 	return c
-}
-
-// userHere is the name of the user, and the name of this machine.
-func userHere() string {
-	user := os.Getenv("USER")
-	if user == "" {
-		user = fmt.Sprintf("uid %d", os.Getuid())
-	}
-	if host, err := os.Hostname(); err == nil {
-		user += " on " + host
-	}
-	return strings.ToValidUTF8(user[:min(len(user), launcher.MaxDrainBy)], "")
 }
 
 // nodesNamed reads the names of nodes, all of which must be in the list.

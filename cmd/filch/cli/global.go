@@ -33,6 +33,20 @@ func (g *Global) jobs(words []string, names bool) (*client.Client, []JobRank, er
 	return c, ids, nil
 }
 
+// JobTasks is [Global.Jobs] for words that may name tasks.
+func (g *Global) JobTasks(words []string) (*client.Client, []JobTasks, error) {
+	c, err := g.Dial()
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := readJobTasks(words, LastJob(c))
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return c, list, nil
+}
+
 // Job is [Global.Jobs] for a single job.
 func (g *Global) Job(word string) (*client.Client, JobRank, error) { return g.job(word, false) }
 

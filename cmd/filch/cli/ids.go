@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // maxIDs bounds the jobs that a command line names by ranges.
@@ -75,6 +76,64 @@ func readID(s string, last func() (filch.JobID, error), names bool) ([]JobRank, 
 		ids = append(ids, JobRank{filch.JobID(n), r, task})
 	}
 	return ids, nil
+}
+
+// JobTasks names a job, or some tasks of the job: runs of tasks, each by the first and the
+// last.
+type JobTasks struct {
+	Job   filch.JobID
+	Tasks [][2]int32
+}
+
+// readJobTasks reads jobs as readIDs does, and words of a job's tasks: 7.5, 7.5-9 and
+// 7.5,8,10-12.
+func readJobTasks(words []string, last func() (filch.JobID, error)) (list []JobTasks, err error) {
+	for _, word := range words {
+		name, tasks, of := strings.Cut(word, ".")
+		ids, err := readIDs([]string{name}, last, false)
+		if err != nil {
+			return nil, err
+		}
+		if len(list)+len(ids) > maxIDs {
+			return nil, ui.Misused(filch.Errorf(filch.Invalid, "more than %d jobs are named", maxIDs))
+		}
+		if of && len(ids) != 1 {
+			return nil, ui.Misused(filch.Errorf(filch.Invalid, "%s names tasks of more than one job", strconv.Quote(word)).
+				WithHint("tasks are named as JOB.5, JOB.5-9 or JOB.5,7,9-12"))
+		}
+		for _, id := range ids {
+			j := JobTasks{Job: id.Job}
+			if of {
+				if j.Tasks, err = readTasks(word, tasks); err != nil {
+					return nil, err
+				}
+			}
+			list = append(list, j)
+		}
+	}
+	return list, nil
+}
+
+// maxTaskRuns bounds the runs of tasks in a word.
+const maxTaskRuns = 10_000
+
+func readTasks(word, text string) (runs [][2]int32, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		first, err1 := strconv.ParseInt(low, 10, 32)
+		final, err2 := strconv.ParseInt(high, 10, 32)
+		if err1 != nil || err2 != nil || !ui.AllDigits(low) || !ui.AllDigits(high) || final < first || final > record.MaxTasks {
+			return nil, ui.Misused(filch.Errorf(filch.Invalid, "%s names no tasks: %s is no number and no range", strconv.Quote(word), strconv.Quote(part)).
+				WithHint("tasks are named as JOB.5, JOB.5-9 or JOB.5,7,9-12"))
+		}
+		if runs = append(runs, [2]int32{int32(first), int32(final)}); len(runs) > maxTaskRuns {
+			return nil, ui.Misused(filch.Errorf(filch.Invalid, "more than %d runs of tasks are named", maxTaskRuns))
+		}
+	}
+	return runs, nil
 }
 
 // OneID reads a single job.

@@ -59,7 +59,7 @@ func printCommands(s *mtc.Submission, lines source) error {
 // commandOf is the command of the task with this number and payload.
 func commandOf(o *launcher.TaskOrder, t workflow.Template, number int32, p []byte) (string, error) {
 	argv, before := o.Argv, ""
-	p = launcher.Untimed(p)
+	_, p = launcher.TaskMark(launcher.Untimed(p))
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}

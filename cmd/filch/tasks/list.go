@@ -162,7 +162,7 @@ func (l *lister) list(c *client.Client, id cli.JobRank) error {
 	if err != nil {
 		return err
 	}
-	if id.Rank >= 0 && int32(id.Rank) >= v.rec.Total {
+	if at, has := v.spec.Index(int32(id.Rank)); id.Rank >= 0 && (!has || at >= v.rec.Total) {
 		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, ui.Plural(int(v.rec.Total), "task"))
 	}
 	if l.columns == nil {
@@ -286,11 +286,12 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", ui.Plural(r.More, "task"), launcher.MaxRunning))
 	}
 	for _, k := range r.Tasks {
-		if k.Index < 0 || k.Index >= v.rec.Total || at[k.Index] {
+		i, has := v.spec.Index(k.Index)
+		if !has || i >= v.rec.Total || at[i] {
 			continue // added since, or moved while the nodes were asked
 		}
-		at[k.Index] = true
-		t := v.listed(k.Index)
+		at[i] = true
+		t := v.listed(i)
 		t.State, t.Node, t.Attempts, t.Maybe, t.Took = filch.Running.String(), k.Node, k.Attempt, k.Maybe, k.Took
 		list = append(list, t)
 	}

@@ -50,7 +50,8 @@ func Find(c *client.Client, id cli.JobRank) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Number, t.Signal = v.spec.Number(t.Index), signalOf(&t.Task)
+	t.at, _ = v.spec.Index(t.Index)
+	t.Number, t.Signal = v.spec.Number(t.at), signalOf(&t.Task)
 	list := []Row{*t}
 	if err := v.describe(list); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ func RetryCommand(g *cli.Global) *cobra.Command {
 		GroupID: "run",
 		Short:   "run again the tasks that did not end well",
 		Long: `Submits the tasks of a job that did not end well as a new job with the same options,
-and prints the number of the new job. Tasks of an array keep their FILCH_TASK.
+and prints the number of the new job. The tasks keep their numbers: task 7.5 runs again as
+task 12.5 in filch info, logs, export and cancel, with the same FILCH_TASK.
 
 For a workflow, the new tasks read the files of the tasks that ended well. filch retry
 waits for the end and brings the results, as filch workflow run does. A task that
@@ -214,34 +215,38 @@ func (p *past) rerunBag(g *cli.Global, show showFlags) error {
 		}
 	}
 	s := &mtc.Submission{Name: p.rec.Name, Ticket: filch.Ticket{Class: p.rec.Ticket.Class}, Spec: *p.spec, Follow: show.follows()}
-	numbers := make([]indices, 0, len(bad))
 	for _, r := range bad {
 		s.Total += r.hi - r.lo
-		for i := r.lo; i < r.hi; i++ {
-			n := p.spec.Number(i)
-			if last := len(numbers) - 1; last >= 0 && numbers[last].hi == n {
-				numbers[last].hi++
-				continue
-			}
-			numbers = append(numbers, indices{n, n + 1})
-		}
 	}
-	s.Spec.Picks = nil
-	for _, r := range numbers {
-		s.Spec.Picks = append(s.Spec.Picks, record.Pick{From: r.lo, Count: r.hi - r.lo})
-	}
-	if len(numbers) > record.MaxPicks {
+	s.Spec.Again = p.names(bad)
+	if len(s.Spec.Again) > record.MaxPicks {
 		if !p.spec.Payloads {
-			return filch.Errorf(filch.Invalid, "cannot retry job %d: its failed tasks form %d separate ranges, and at most %d can be submitted", p.id, len(numbers), record.MaxPicks)
+			return filch.Errorf(filch.Invalid, "cannot retry job %d: its failed tasks form %d separate ranges, and at most %d can be submitted", p.id, len(s.Spec.Again), record.MaxPicks)
 		}
 		// Each task has its line; FILCH_TASK counts from 0.
-		s.Spec.Picks, s.Spec.First, s.Spec.Step = nil, 0, 0
+		s.Spec.Again, s.Spec.Picks, s.Spec.First, s.Spec.Step = nil, nil, 0, 0
 	}
 	var lines source
 	if p.spec.Payloads {
 		lines = p.payloads(bad)
 	}
 	return p.submit(g, s, lines, show, nil)
+}
+
+// names are the names of tasks, in the order of the tasks: runs of names that follow each
+// other are one.
+func (p *past) names(tasks []indices) (list []record.Pick) {
+	for _, r := range tasks {
+		for i := r.lo; i < r.hi; i++ {
+			n := p.spec.Name(i)
+			if last := len(list) - 1; last >= 0 && list[last].From+list[last].Count == n {
+				list[last].Count++
+				continue
+			}
+			list = append(list, record.Pick{From: n, Count: 1})
+		}
+	}
+	return list
 }
 
 // withLines leaves out tasks that were lost for want of their line: the client

@@ -154,6 +154,10 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 	}
 	stop := cli.WatchStuck(t.Another, t.Job)
 	defer stop()
+	defer cli.SayOnInterrupt(func() []filch.JobID {
+		bar.close()
+		return []filch.JobID{t.Job}
+	})()
 	for {
 		news, err := t.Next()
 		if err != nil {
@@ -187,3 +191,47 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		return nil
 	}
 }
+
+// ShowProgress shows the progress of a job of tasks until the job has ended, or stop is
+// called.
+func ShowProgress(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
+	c, err := dial()
+	if err != nil {
+		return func() {} // the command waits without progress
+	}
+	t, err := c.FollowTasks(job)
+	if err != nil {
+		c.Close()
+		return func() {}
+	}
+	bar := newProgress(job, true)
+	over := make(chan struct{})
+	go bar.watch(t)
+	go func() {
+		defer close(over)
+		for {
+			news, err := t.Next()
+			if err != nil || news.What == launcher.TasksRefused {
+				return
+			}
+			if news.What == launcher.TasksProgress || news.What == launcher.TasksFinished {
+				bar.update(news)
+			}
+			if news.What == launcher.TasksFinished {
+				return
+			}
+		}
+	}()
+	return func() {
+		select {
+		case <-over: // the last line is drawn
+		case <-time.After(lastNews):
+		}
+		t.Close()
+		<-over
+		bar.close()
+	}
+}
+
+// lastNews bounds the wait for the news of the end of a job that is known to have ended.
+const lastNews = 500 * time.Millisecond

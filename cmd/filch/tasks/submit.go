@@ -34,6 +34,7 @@ type submitFlags struct {
 	hookFlags
 	showFlags
 	open bool   // more tasks are added later
+	hold bool   // no task starts until filch release
 	log  string // the job log
 	to   string // the open job to add the tasks to
 }
@@ -121,6 +122,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
 	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker, a process that runs many tasks; see docs/tasks.md")
 	p.BoolVar(&f.open, "open", false, "leave the job open: filch submit --to adds tasks until filch close")
+	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
@@ -195,6 +197,9 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
 	}
 	s := &mtc.Submission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
+	if f.hold {
+		s.HeldBy = cli.Person()
+	}
 	if s.Name == "" && len(command) > 0 {
 		s.Name = command[0][strings.LastIndexByte(command[0], '/')+1:]
 	} else if s.Name == "" {

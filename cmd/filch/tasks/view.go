@@ -27,6 +27,7 @@ type Row struct {
 	Signal  int32  `json:"signal,omitempty"`
 	Stderr  string `json:"stderr_last,omitempty"`
 	parents []int32
+	at      int32 // the index of the task in the records
 }
 
 // view reads the tasks of a job of tasks, block by block, from the job's records. A view
@@ -97,7 +98,7 @@ func (v *view) rows(numbers []int32, running map[int32]bool) ([]Row, error) {
 }
 
 func (v *view) listed(i int32) Row {
-	return Row{Task: launcher.Task{Job: v.id, Index: i}, Number: v.spec.Number(i)}
+	return Row{Task: launcher.Task{Job: v.id, Index: v.spec.Name(i)}, Number: v.spec.Number(i), at: i}
 }
 
 // settle sets the state of a task from its entry in the block, nil for none; false: the
@@ -112,9 +113,9 @@ func (v *view) settle(t *Row, e *record.Task) bool {
 	}
 	t.State = v.idle.String()
 	spans := v.zone.Spans
-	at := sort.Search(len(spans), func(k int) bool { return spans[k].Hi > t.Index })
+	at := sort.Search(len(spans), func(k int) bool { return spans[k].Hi > t.at })
 	switch {
-	case at < len(spans) && spans[at].Lo <= t.Index && spans[at].Void != 0:
+	case at < len(spans) && spans[at].Lo <= t.at && spans[at].Void != 0:
 		t.State = spans[at].Void.String()
 	case v.rec.Finished():
 		v.dropped++
@@ -194,16 +195,16 @@ func (v *view) describe(list []Row) error {
 	for i := range list {
 		order[i] = &list[i]
 	}
-	slices.SortFunc(order, func(a, b *Row) int { return int(a.Index - b.Index) })
+	slices.SortFunc(order, func(a, b *Row) int { return int(a.at - b.at) })
 	need := make([]indices, len(list))
 	for i, t := range order {
-		need[i] = indices{t.Index, t.Index + 1}
+		need[i] = indices{t.at, t.at + 1}
 	}
 	for i, t := range order {
 		var payload []byte
 		if v.hasPayloads() {
 			var err error
-			if payload, err = v.line(v.parts, t.Index, need[i:]); err != nil {
+			if payload, err = v.line(v.parts, t.at, need[i:]); err != nil {
 				return err
 			}
 		}
@@ -225,7 +226,7 @@ func (v *view) describeOne(t *Row, p []byte) error {
 		}
 		t.Name, t.parents, p = n.Name, n.Parents, n.Body
 	}
-	p = launcher.Untimed(p)
+	_, p = launcher.TaskMark(launcher.Untimed(p))
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		t.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}

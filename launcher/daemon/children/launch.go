@@ -34,7 +34,7 @@ func (rs *Runners) Launch(l *launcher.TaskLaunch) {
 // is an attempt with files.
 func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Attempt, error) {
 	s := launcher.TaskStart{
-		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Index), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
+		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if rs.orders[s.Job] == nil {

@@ -60,11 +60,10 @@ func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) err
 		return filch.Errorf(filch.Invalid, "cannot explain task %d.%d: job %d is a run, which has ranks and no tasks", job, index, job).
 			WithHint("filch explain %d is about all ranks", job)
 	}
-	t, err := sv.findTask(job, index)
+	t, err := sv.taskNamed(job, index)
 	if err != nil {
 		return err
 	}
-	sv.findLive(t)
 	x.Task, x.State, x.Need = &index, t.State, 1
 	switch t.State {
 	case filch.Running.String():

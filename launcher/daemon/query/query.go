@@ -164,7 +164,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.staged(q, arg, local)
 	case wire.VerbExplain:
 		return sv.explain(q, arg, local)
-	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbSignal:
+	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbHold, wire.VerbSignal:
 		return sv.aboutJob(q, arg, local)
 	}
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
@@ -329,17 +329,22 @@ func (sv *Server) aboutJob(q wire.Query, arg func(int) string, local bool) (any,
 		return e, orNil(why)
 	case wire.VerbClose:
 		return nil, filch.Errorf(filch.Invalid, "cannot add tasks to job %d: the job is a run", job)
+	case wire.VerbHold:
+		return nil, filch.Errorf(filch.Invalid, "job %d is a run, and only jobs of tasks are held", job)
 	case wire.VerbCancel, wire.VerbSignal:
 		sig, err := strconv.Atoi(arg(1))
 		if err != nil || sig < 0 || sig > 64 {
 			return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", arg(1))
+		}
+		if arg(3) != "" {
+			return nil, noTasks(job)
 		}
 		var why *filch.Error
 		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 			if q.Verb == wire.VerbSignal {
 				why = t.Node.Signal(t.Now, job, int32(sig), t.Out)
 			} else {
-				why = t.Node.Cancel(t.Now, job, int32(sig), "filch cancel", t.Out)
+				why = t.Node.Cancel(t.Now, job, int32(sig), cancelledBy(arg(2)), t.Out)
 			}
 		}); err != nil || why != nil {
 			return nil, first(err, orNil(why))
@@ -375,6 +380,18 @@ func (sv *Server) aboutOther(q wire.Query, job filch.JobID, arg func(int) string
 			return nil, err
 		}
 	}
+}
+
+// cancelledBy names the command that ends a run, and the reason.
+func cancelledBy(reason string) string {
+	if reason != "" {
+		return launcher.CancelReason + reason
+	}
+	return "filch cancel"
+}
+
+func noTasks(job filch.JobID) error {
+	return filch.Errorf(filch.Invalid, "job %d is a run: a single rank cannot be ended", job).WithHint("filch cancel %d ends all of the run", job)
 }
 
 func first(a, b error) error {

@@ -121,14 +121,17 @@ func (sv *Server) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) str
 		if info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
 		}
-		return sv.cancelRecord(info.ID, arg(1))
+		if arg(3) != "" {
+			return nil, noTasks(info.ID)
+		}
+		return sv.cancelRecord(info.ID, arg(1), arg(2))
 	}
 	return info, nil
 }
 
 // cancelRecord writes a cancel into the record of a job: the node that takes the job
 // over ends the job.
-func (sv *Server) cancelRecord(job filch.JobID, signal string) (any, error) {
+func (sv *Server) cancelRecord(job filch.JobID, signal, reason string) (any, error) {
 	sig, err := strconv.Atoi(signal)
 	if err != nil || sig < 0 || sig > 64 {
 		return nil, filch.Errorf(filch.Invalid, "%q is not the number of a signal", signal)
@@ -136,7 +139,7 @@ func (sv *Server) cancelRecord(job filch.JobID, signal string) (any, error) {
 	var info launcher.JobInfo
 	done := make(chan struct{})
 	if e := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		t.Node.CancelJob(t.Now, job, int32(sig), "filch cancel", recordWait, func(e *launcher.JobEntry, why *filch.Error) {
+		t.Node.CancelJob(t.Now, job, int32(sig), cancelledBy(reason), recordWait, func(e *launcher.JobEntry, why *filch.Error) {
 			if err = orNil(why); err == nil {
 				info = e.Told()
 			}

@@ -123,12 +123,9 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 	case wire.VerbWait:
 		return sv.waitTasks(job, j, arg(1))
 	case wire.VerbCancel:
-		if info := records.TaskJobInfo(job, j.Record, 0); info.Code != nil {
-			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
-		}
-		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, t.Out) }); err != nil {
-			return nil, err
-		}
+		return sv.cancelTasks(job, j, arg)
+	case wire.VerbHold:
+		return sv.hold(job, j, arg(1))
 	case wire.VerbClose:
 		return sv.closeTasks(job, j)
 	case wire.VerbSignal:
@@ -240,15 +237,11 @@ const taskLook = 10 * time.Second
 
 // task returns one task.
 func (sv *Server) task(arg func(int) string) (any, error) {
-	job, index, err := sv.parseTask(arg)
+	job, name, err := sv.parseTask(arg)
 	if err != nil {
 		return nil, err
 	}
-	task, err := sv.findTask(job, index)
-	if err == nil {
-		sv.findLive(task)
-	}
-	return task, err
+	return sv.taskNamed(job, name)
 }
 
 // parseTask reads a job id and the number of a task.

@@ -53,7 +53,21 @@ func (m *Records) WatchTasks(now time.Duration, id filch.JobID, from dht.Version
 	}
 }
 
-// FindTask reads the records of a task.
+// FindSpec reads the common part of a job's tasks.
+func (m *Records) FindSpec(now time.Duration, id filch.JobID, wait time.Duration, then func(*record.Spec, *filch.Error), out *launcher.Outbox) {
+	m.StoreDo(now, lookups(dht.Key(record.KeySpec(id))), wait, func(rs []dht.Result) {
+		preferConsistent(rs)
+		s, err := record.DecodeSpec(rs[0].Value)
+		if rs[0].Outcome != dht.Done || err != nil {
+			then(nil, filch.Errorf(filch.Unavailable, "cannot read the specification of job %d: %s", id, rs[0].Outcome).
+				WithHint("%s; filch doctor says more", m.StoreTrouble()))
+			return
+		}
+		then(s, nil)
+	}, out)
+}
+
+// FindTask reads the records of the task with an index.
 func (m *Records) FindTask(now time.Duration, id filch.JobID, index int32, wait time.Duration, then func(*launcher.Task, *filch.Error), out *launcher.Outbox) {
 	if index < 0 {
 		then(nil, filch.Errorf(filch.NotFound, "there is no task %d.%d", id, index))
@@ -76,6 +90,9 @@ func (m *Records) FindTask(now time.Duration, id filch.JobID, index int32, wait 
 		}
 		t := &launcher.Task{Job: id, Index: index, State: filch.Waiting.String()}
 		found, err := readTask(t, rs[1:])
+		if t.State == filch.Cancelled.String() || j.Cancelled(index) {
+			t.Reason = j.Why(index)
+		}
 		switch {
 		case err != nil:
 			then(nil, filch.Errorf(filch.Internal, "the record of task %d.%d makes no sense: %s", id, index, err.Error()))
@@ -175,6 +192,9 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 		if t.Bad() > 0 {
 			code = 1
 			i.Cause = "of its tasks " + t.BadText()
+			if why := j.LastReason(); why != "" && t.Cancelled > 0 {
+				i.Cause += "; " + launcher.CancelReason + why
+			}
 			if j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total {
 				i.Cause = "skipped: a job before this one did not end well: " + launcher.ListJobs(j.After)
 			}
@@ -185,6 +205,7 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 		}
 	} else {
 		i.Open = !j.Closed
+		i.Held = j.By
 		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9
 	}
 	return i

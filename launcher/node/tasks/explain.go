@@ -68,6 +68,10 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 		return x
 	}
 	x.Text, x.Stuck = e.tasksText(rec, i, s)
+	if rec.Held {
+		x.Text = fmt.Sprintf("%s holds the job: filch release %d lets more of its tasks start; %s", rec.By, i.ID, heldText(&i.Tasks))
+		return x
+	}
 	x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0
 	if x.Deadlock = s.Tied > 0; x.Deadlock {
 		x.Hint = fewerTasks
@@ -79,6 +83,15 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 // fewerTasks says how to run tasks that start runs without a deadlock.
 const fewerTasks = "filch refuses the youngest of these runs, so that the oldest can start; to avoid this, start fewer tasks at a time (--array 1-50%2 runs two), or give each task the slots of its run: " +
 	"filch submit -c N -- filch run -n N ..., without --new-job"
+
+// heldText counts the tasks of a held job that go on, and the tasks that do not start.
+func heldText(c *launcher.TaskCounts) string {
+	left := countTasks(c.Ready+c.Waiting, "does not start", "do not start")
+	if c.Running == 0 {
+		return left
+	}
+	return countTasks(c.Running, "runs on", "run on") + ", " + left
+}
 
 func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (text string, stuck bool) {
 	c := &i.Tasks

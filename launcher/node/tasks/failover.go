@@ -146,7 +146,7 @@ func (w *Tasks) cancelPartial(t *local.Turn, id filch.JobID) {
 	w.out.Notes = append(w.out.Notes, mtc.Note{
 		Level: local.NoteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: the client ended before all tasks were submitted", id),
 	})
-	w.ready(t).Cancel(t.Now, id, &w.out)
+	w.ready(t).Cancel(t.Now, id, "", &w.out)
 }
 
 // sleep is a sleeping built-in task.

@@ -187,10 +187,18 @@ func (w *Tasks) CloseTasks(now time.Duration, id filch.JobID, out *launcher.Outb
 	t.End()
 }
 
-// CancelTasks cancels the rest of a job, from any node.
-func (w *Tasks) CancelTasks(now time.Duration, id filch.JobID, out *launcher.Outbox) {
+// CancelTasks cancels the rest of a job, from any node, for a reason; "" is none.
+func (w *Tasks) CancelTasks(now time.Duration, id filch.JobID, reason string, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	w.ready(t).Cancel(now, id, &w.out)
+	w.ready(t).Cancel(now, id, reason, &w.out)
+	t.End()
+}
+
+// OrderTasks cancels single tasks of a bag, or holds or releases a job of tasks, from any
+// node.
+func (w *Tasks) OrderTasks(now time.Duration, id filch.JobID, o record.Orders, out *launcher.Outbox) {
+	t := w.Turn(now, out)
+	w.ready(t).Order(now, id, o, &w.out)
 	t.End()
 }
 
@@ -347,7 +355,7 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 		return
 	}
 	w.serial++
-	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Index}
+	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {

@@ -207,7 +207,7 @@ func (w *World) cancelBag(b *bag) {
 	}
 	w.onSomeHost(func(h *host, now time.Duration, out *launcher.Outbox) {
 		b.cancelled = true
-		h.node.CancelTasks(now, b.id, out)
+		h.node.CancelTasks(now, b.id, "", out)
 	})
 }
 

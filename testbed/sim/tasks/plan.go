@@ -232,7 +232,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 		if d.Chance(0.15) {
 			w.At(at+d.Between(time.Millisecond, 5*time.Second), func() {
 				if j := w.truth.jobs[s.Job]; j != nil && j.rec != nil {
-					w.Call(w.alive(), "cancel", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Cancel(now, s.Job, out) })
+					w.Call(w.alive(), "cancel", func(c *mtc.Core, now time.Duration, out *mtc.Out) { c.Cancel(now, s.Job, "", out) })
 				}
 			})
 		}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+)
+
+// SayOnInterrupt prints, when the user interrupts a command that waits for jobs, how the
+// user comes back to the jobs, and ends the command. Left returns the jobs that are not
+// known to have ended; the jobs go on. Stop ends the watch.
+func SayOnInterrupt(left func() []filch.JobID) (stop func()) {
+	heard, over := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(heard, os.Interrupt)
+	go func() {
+		select {
+		case <-over:
+		case <-heard:
+			ui.Say(goOnText(left()))
+			os.Exit(filch.ExitInterrupt)
+		}
+	}()
+	return func() {
+		signal.Stop(heard)
+		close(over)
+	}
+}
+
+// goOnText says that jobs go on, and the command that waits for them.
+func goOnText(jobs []filch.JobID) string {
+	var ids []string
+	for _, id := range jobs {
+		ids = append(ids, id.String())
+	}
+	switch list := strings.Join(ids, " "); len(ids) {
+	case 0:
+		return "interrupted"
+	case 1:
+		return "job " + list + " goes on; filch wait " + list + " waits for the end, filch cancel " + list + " ends the job"
+	default:
+		return "jobs " + list + " go on; filch wait " + list + " waits for the end"
+	}
+}
