@@ -18,6 +18,7 @@ import (
 func TestWhereTasksStand(t *testing.T) {
 	w := newNet(t, 3, 4)
 	here := record.Owner{Node: "n1", Incarnation: w.nodes["n1"].cfg.Incarnation}
+	held := record.Orders{Serial: 1, Held: true, By: "ann"}
 	for _, c := range []struct {
 		name string
 		rec  record.Job
@@ -37,6 +38,8 @@ func TestWhereTasksStand(t *testing.T) {
 		{"open", record.Job{}, nil, "the job is open, and all of its tasks have ended: filch submit --to 5 adds tasks, filch close 5 ends the job"},
 		{"moving between nodes", record.Job{Total: 2}, nil, "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"},
 		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, the leader of the job, is not a member: another node takes over its 2 unfinished tasks, 15 s after missing n9"},
+		{"held", record.Job{Total: 3, Orders: held}, []launcher.TasksHere{{Ready: 3}}, "ann holds the job: filch release 5 lets more of its tasks start; 3 tasks do not start"},
+		{"held and running", record.Job{Total: 9, Orders: held}, []launcher.TasksHere{{Running: 1, Ready: 7}}, "ann holds the job: filch release 5 lets more of its tasks start; 1 task runs on, 8 tasks do not start"},
 		{"its leader was reborn", record.Job{Total: 2, Leader: record.Owner{Node: "n2"}}, nil, "n2, the leader of the job, is dead: another node takes over its 2 unfinished tasks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

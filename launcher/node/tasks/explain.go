@@ -70,6 +70,7 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 	x.Text, x.Stuck = e.tasksText(rec, i, s)
 	if rec.Held {
 		x.Text = fmt.Sprintf("%s holds the job: filch release %d lets more of its tasks start; %s", rec.By, i.ID, heldText(&i.Tasks))
+		x.Stuck = i.Tasks.Running == 0 // a command that waits says so
 		return x
 	}
 	x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0
