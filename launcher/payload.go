@@ -45,15 +45,15 @@ func splitRule(p []byte) (*record.Retry, []byte) {
 		return nil, p
 	}
 	d := varint.Reader{B: p[1:]}
-	n := d.Uvarint()
-	if d.Bad || n > uint64(len(d.B)) {
+	b := d.Bytes(len(p))
+	if d.Bad {
 		return nil, p // the daemon reports the malformed payload when starting the task
 	}
-	rule, err := record.DecodeRetry(d.B[:n])
+	rule, err := record.DecodeRetry(b)
 	if err != nil {
 		return nil, p
 	}
-	return rule, d.B[n:]
+	return rule, d.Tail()
 }
 
 // TaskLimit returns a task's own limit, 0 if the task has none.

@@ -18,13 +18,9 @@ import (
 // printCommands prints the command of each task for a shell, with the variable that has
 // the value of the task if the command does not name the value.
 func printCommands(s *mtc.Submission, lines source) error {
-	var o launcher.TaskOrder
-	if b := s.Spec.Body; len(b) > 0 && b[0] == launcher.BodyOrder {
-		if err := wire.Unmarshal(b[1:], &o); err != nil {
-			return err
-		}
-	} else {
-		o.Argv = []string{"filch", "submit", "--builtin"}
+	o, _, err := wire.DecodeOrder(s.Spec.Body)
+	if err != nil {
+		o = &launcher.TaskOrder{Argv: []string{"filch", "submit", "--builtin"}}
 	}
 	var t workflow.Template
 	if o.Fill {
@@ -44,7 +40,7 @@ func printCommands(s *mtc.Submission, lines source) error {
 		}
 		text := ""
 		if err == nil {
-			text, err = commandOf(&o, t, s.Spec.Number(i), p)
+			text, err = commandOf(o, t, s.Spec.Number(i), p)
 		}
 		if err == nil {
 			_, err = out.WriteString(text + "\n")

@@ -155,13 +155,10 @@ func (f *submitFlags) mostNeeds(sp *record.Spec, text io.Reader) error {
 			}
 			sp.Each.GPUs = max(sp.Each.GPUs, count)
 		}
-		if need.Retries != nil {
-			sp.Retries = max(sp.Retries, *need.Retries)
-		}
 		switch {
 		case need.Once:
 			return filch.Errorf(filch.Invalid, "%s:%d: once is for the whole job", f.fromJSON, list.Line()).WithHint("filch submit --once --from-json %s", f.fromJSON)
-		case sp.Once && sp.Retries > 0:
+		case sp.Once && need.Retries != nil && *need.Retries > 0:
 			return filch.Errorf(filch.Invalid, "%s:%d: retries and --once contradict each other", f.fromJSON, list.Line())
 		}
 	}

@@ -159,7 +159,7 @@ func (l *joblog) finish(t *client.Tasks) error {
 		l.v.c.Close()
 	}
 	if err != nil {
-		return filch.Errorf(filch.Invalid, "the job log %s is incomplete: %s", l.path, ui.Cause(err)).
+		return filch.Errorf(filch.Unavailable, "the job log %s is incomplete: %s", l.path, ui.Cause(err)).
 			WithHint("filch tasks %d --joblog prints all of it", t.Job)
 	}
 	return nil

@@ -60,10 +60,8 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 		return nil, &j, err
 	}
 	v := &view{past: p, num: -1, parts: map[int32]*record.Payload{}}
-	if body := p.spec.Body; len(body) > 0 && body[0] == launcher.BodyOrder {
-		if err := wire.Unmarshal(body[1:], &v.order); err != nil {
-			return nil, &j, filch.Errorf(filch.Internal, "the record of job %d is damaged: %s", id, err.Error())
-		}
+	if o, _, err := wire.DecodeOrder(p.spec.Body); err == nil {
+		v.order = *o
 	}
 	if j.Tasks.Waiting == 0 {
 		v.idle = filch.Ready
