@@ -45,6 +45,9 @@ func printLookup(l *wire.LookupInfo) error {
 		ui.Printf("0 hops: this is the node that answers\n")
 		return nil
 	}
+	if l.Trouble != "" {
+		ui.Printf("%s: other nodes may be nearer; look again\n", l.Trouble)
+	}
 	ui.Printf("%s in %s, %s asked, %d did not answer\n", ui.Plural(len(l.Path), "hop"), millis(l.Secs), ui.Plural(l.Asked, "node"), l.Failed)
 	t := &ui.Table{Head: []string{"HOP", "NODE", "ADDRESS", "NAMED", "TIME"}, Right: map[int]bool{0: true, 3: true, 4: true}}
 	for i, h := range l.Path {

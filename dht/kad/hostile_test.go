@@ -3,11 +3,14 @@ package kad_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/overlay/networktest"
 )
 
@@ -275,5 +279,40 @@ func TestFindNodePastACrowdOfTheSilent(t *testing.T) {
 	got, err := asker.finder.FindNode(limited(t), sought.Name())
 	if err != nil || got.Took > 2*time.Second {
 		t.Errorf("got %+v, %v, want the node within 2 s", got, err)
+	}
+}
+
+// A lookup of a key that its time limit ends says so, and has the nodes found so far.
+func TestFindKeyAtItsTimeLimit(t *testing.T) {
+	a, b, c := newNode(t, 0), newNode(t, 1), newNode(t, 2)
+	for _, other := range []node{b, c} {
+		if _, err := a.Dial(limited(t), other.Addr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	networktest.Eventually(t, "a knows both", func() bool { return a.finder.Size() == 2 })
+	answered := make(chan struct{})
+	turn(b, func(s network.Stream, _ *pb.Message) {
+		send(s)
+		close(answered)
+	})
+	turn(c, func(network.Stream, *pb.Message) {})
+	ctx, cancel := context.WithCancel(limited(t))
+	go func() {
+		<-answered
+		// The answer is on its way; the limit of a lookup is far off.
+		time.AfterFunc(300*time.Millisecond, cancel)
+	}()
+	got, err := a.finder.FindKey(ctx, "a key")
+	if found := names(got, len(got.Nearest)); !errors.Is(err, overlay.ErrUnfinished) || !slices.Contains(found, b.Name()) {
+		t.Fatalf("got %v and %v, want %s and %v", found, err, b.Name(), overlay.ErrUnfinished)
+	}
+	if !strings.Contains(err.Error(), "1 of 2 nodes asked had answered") {
+		t.Errorf("got %q, want the numbers", err)
+	}
+	// Without the limit, the silent node counts as failed, and the lookup is complete.
+	turn(b, func(s network.Stream, _ *pb.Message) { send(s) })
+	if got, err := a.finder.FindKey(limited(t), "a key"); err != nil || got.Failed != 1 {
+		t.Errorf("got %+v, %v, want a complete lookup with one failure", got, err)
 	}
 }

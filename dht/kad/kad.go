@@ -114,8 +114,11 @@ func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Loo
 		return overlay.Lookup{}, err
 	}
 	r, err := f.find(ctx, string(id), func(l *lookup) { l.sought, l.width = id, bucketSize })
-	if err == nil && (len(r.Nearest) == 0 || r.Nearest[0].Node != name) {
+	switch found := len(r.Nearest) > 0 && r.Nearest[0].Node == name; {
+	case err == nil && !found:
 		err = fmt.Errorf("cannot find node %s: none of %d nodes asked leads to the node", name, r.Asked)
+	case errors.Is(err, overlay.ErrUnfinished):
+		err = fmt.Errorf("cannot find node %s: %w", name, err)
 	}
 	return r, err
 }

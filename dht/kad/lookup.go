@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -208,7 +209,15 @@ func (l *lookup) run(ctx context.Context) (overlay.Lookup, error) {
 			open--
 		case <-ticker.C:
 			l.tick()
+		case <-ctx.Done():
 		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	late := ctx.Err() != nil && !l.done()
+	if late {
+		l.failed += open
 	}
 	cancel()
 	for ; open > 0; open-- {
@@ -218,7 +227,20 @@ func (l *lookup) run(ctx context.Context) (overlay.Lookup, error) {
 	if len(r.Nearest) == 0 {
 		return r, errors.New("no node answers")
 	}
+	if late {
+		return r, l.unfinished()
+	}
 	return r, nil
+}
+
+// unfinished is the error of a lookup that ended at its time limit.
+func (l *lookup) unfinished() error {
+	var have [failed + 1]int
+	for _, c := range l.all {
+		have[c.state]++
+	}
+	return fmt.Errorf("%w: after %v, %d of %d nodes asked had answered, and %d more nodes were named",
+		overlay.ErrUnfinished, time.Since(l.began).Round(100*time.Millisecond), have[answered], l.asked, have[heard])
 }
 
 // put asks one candidate.

@@ -2,10 +2,15 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/filch-hpc/filch"
 )
+
+// ErrUnfinished is in the error of a lookup that ended at its time limit. The result has
+// the nodes found until then; nearer nodes may exist.
+var ErrUnfinished = errors.New("the lookup is not complete")
 
 // Finder finds nodes by lookups, without a list of all nodes; package kad has the
 // real one. Every node in a result has proven its name on a connection.
@@ -13,9 +18,10 @@ type Finder interface {
 	// FindNode looks for a node. If the lookup finds the node, the node is the first
 	// in Nearest and a connection to the node is open.
 	FindNode(ctx context.Context, name filch.NodeName) (Lookup, error)
-	// FindKey looks for the nodes nearest to a key, including this node.
+	// FindKey looks for the nodes nearest to a key, including this node. See
+	// [ErrUnfinished].
 	FindKey(ctx context.Context, key string) (Lookup, error)
-	// FindNear looks for the nodes nearest to this node.
+	// FindNear looks for the nodes nearest to this node. See [ErrUnfinished].
 	FindNear(ctx context.Context) (Lookup, error)
 	// Prime asks one connected node, with one message, for the nodes nearest to this
 	// node. Lookups then begin at these nodes too, even if the asked node dies.

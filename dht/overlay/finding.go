@@ -374,7 +374,7 @@ func (f *finding) near(ctx context.Context) []filch.NodeName {
 		return nil
 	}
 	r, err := f.finder.FindNear(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrUnfinished) {
 		return nil
 	}
 	var out []filch.NodeName

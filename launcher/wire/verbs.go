@@ -123,6 +123,7 @@ type LookupInfo struct {
 	Asked    int              `json:"asked"`
 	Failed   int              `json:"failed"` // of the nodes asked
 	Secs     float64          `json:"seconds"`
+	Trouble  string           `json:"trouble,omitempty"` // why nearer nodes may exist than the nodes found
 }
 
 // LookupNode is a node found by a lookup.

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -57,6 +58,12 @@ func (sv *Server) lookup(key string) (any, error) {
 	default:
 		r, err = sv.daemon.Network().FindKey(ctx, info.Key) // no roster is known: the nodes nearest to the key
 	}
+	return found(info, key, r, err)
+}
+
+// found fills in the result of a lookup. A lookup of the nodes nearest to a key that ends
+// at its time limit has a result, with the trouble.
+func found(info wire.LookupInfo, key string, r overlay.Lookup, err error) (any, error) {
 	for _, h := range r.Path {
 		info.Path = append(info.Path, wire.LookupHop{Node: h.Node, Addr: h.Addr, Named: h.Named, Secs: h.Took.Seconds()})
 	}
@@ -67,6 +74,8 @@ func (sv *Server) lookup(key string) (any, error) {
 	switch {
 	case err != nil && r.Asked == 0:
 		return nil, filch.Errorf(filch.Unavailable, "cannot look for %s: %s", key, err.Error())
+	case errors.Is(err, overlay.ErrUnfinished) && info.Node == "":
+		info.Trouble = err.Error()
 	case err != nil:
 		return nil, filch.Errorf(filch.NotFound, "%s (%d nodes asked, %d did not answer)", err.Error(), r.Asked, r.Failed)
 	}
