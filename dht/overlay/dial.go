@@ -255,6 +255,9 @@ func (d *dialer) Dial(ctx context.Context, addr string) (filch.NodeName, error) 
 		}
 	}
 	c, err := d.dial(ctx, id, []string{addr})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = undialed(addr, fmt.Errorf("%w: %w", errHung, context.DeadlineExceeded))
+	}
 	if err != nil {
 		return "", err
 	}

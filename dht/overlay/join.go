@@ -37,6 +37,17 @@ func (m *Mesh) JoinAgain(ctx context.Context, addrs ...string) error {
 }
 
 func (m *Mesh) join(ctx context.Context, addrs []string) error {
+	began := time.Now()
+	took, err := m.enter(ctx, addrs)
+	if err != nil && took != "" && ctx.Err() != nil {
+		return fmt.Errorf("cannot join through %s: the node took this one in, but no member list came; tried for %v; end or continue its launcher, or join through another node",
+			took, time.Since(began).Round(time.Second))
+	}
+	return err
+}
+
+// enter returns the last node that took this node in, if any.
+func (m *Mesh) enter(ctx context.Context, addrs []string) (took filch.NodeName, err error) {
 	for first := true; ; first = false {
 		// The nodes at the addresses may have ended: go on with nodes found by a
 		// lookup, if the nodes at the addresses have named any.
@@ -45,27 +56,27 @@ func (m *Mesh) join(ctx context.Context, addrs []string) error {
 			via = m.finding.near(ctx)
 		}
 		if len(via) == 0 {
-			var err error
 			if via, err = m.contacts(ctx, addrs); err != nil || len(via) == 0 {
-				return err
+				return took, err
 			}
 		}
+		took = via[0]
 		if first {
 			m.finding.prime(ctx, via)
 		}
 		if err := m.do(ctx, func(now time.Duration, s *members.List, out *members.Out) { s.Join(now, via, out) }); err != nil {
-			return err
+			return took, err
 		}
 		t := time.NewTimer(m.finding.patience(first))
 		select {
 		case err := <-m.joined:
 			t.Stop()
-			return err
+			return took, err
 		case <-t.C: // the nodes reached may have gone since
 		case <-m.ctx.Done():
-			return ErrClosed
+			return took, ErrClosed
 		case <-ctx.Done():
-			return fmt.Errorf("cannot join through %s: the member list did not come: %w", via[0], ctx.Err())
+			return took, ctx.Err()
 		}
 	}
 }
@@ -133,6 +144,7 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 	if len(addrs) == 0 {
 		return nil, errors.New("cannot join: no address of another node was given")
 	}
+	began := time.Now()
 	for pause := joinPauseMin; ; pause = min(2*pause, joinPauseMax) {
 		via, final, err := m.dialAll(ctx, addrs)
 		select {
@@ -151,15 +163,20 @@ func (m *Mesh) contacts(ctx context.Context, addrs []string) ([]filch.NodeName, 
 		case err := <-m.joined: // through a node which found this node
 			return nil, err
 		case <-ctx.Done():
+			if errors.Is(err, errHung) {
+				err = fmt.Errorf("%w; tried for %v; end or continue that process, or join through another node", err, time.Since(began).Round(time.Second))
+			}
 			return nil, err
 		}
 	}
 }
 
-// joinFan is how many addresses are tried at once. joinMore is the wait for more
-// answers after the first: a hanging address must not hold up the others.
+// joinFan is how many addresses are tried at once. A hanging address must not hold up the
+// others: after joinSlow the next address is tried, too, and joinMore is the wait for more
+// answers after the first.
 const (
 	joinFan  = 16
+	joinSlow = 2 * time.Second
 	joinMore = 100 * time.Millisecond
 )
 
@@ -174,14 +191,19 @@ func (m *Mesh) dialAll(ctx context.Context, addrs []string) (via []filch.NodeNam
 		err  error
 	}
 	answers, turns := make(chan answer, len(addrs)), make(chan struct{}, joinFan)
-	for _, a := range addrs {
-		go func() {
+	go func() {
+		for _, a := range addrs {
 			turns <- struct{}{}
-			name, err := m.carrier.Dial(ctx, a)
-			<-turns
-			answers <- answer{a, name, err}
-		}()
-	}
+			go func() {
+				slow := time.AfterFunc(joinSlow, func() { <-turns })
+				name, err := m.carrier.Dial(ctx, a)
+				if slow.Stop() {
+					<-turns
+				}
+				answers <- answer{a, name, err}
+			}()
+		}
+	}()
 	var newer uint64 // the highest incarnation of this node known to others, if newer
 	var enough <-chan time.Time
 	silent := false

@@ -85,7 +85,7 @@ func (d *dialer) knock(ctx context.Context, addr string, want peer.ID, as role) 
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	id, err := d.host.gate.dial(c, want, as)
 	if !stop() {
-		err = ctx.Err() // the deadline may be set any time now
+		err = fmt.Errorf("%w: %w", errHung, ctx.Err()) // the deadline may be set any time now
 	}
 	if err == nil {
 		return c, id, nil
@@ -93,7 +93,7 @@ func (d *dialer) knock(ctx context.Context, addr string, want peer.ID, as role) 
 	c.Close()
 	var r *Refusal
 	var op *net.OpError
-	if errors.As(err, &r) || errors.Is(err, errOther) {
+	if errors.As(err, &r) || errors.Is(err, errOther) || errors.Is(err, errHung) {
 		return nil, "", err
 	}
 	if errors.As(err, &op) {
@@ -101,6 +101,9 @@ func (d *dialer) knock(ctx context.Context, addr string, want peer.ID, as role) 
 	}
 	return nil, "", fmt.Errorf("no launcher of filch answers there: %w", err)
 }
+
+// errHung is the error of a dial that a process took, for example a stopped one.
+var errHung = errors.New("a process took the connection, and did not answer")
 
 // unlinger makes a close end the connection at once. Otherwise the kernel would
 // keep the port for a minute, and with it any bytes unread by the peer.
