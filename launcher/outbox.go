@@ -147,7 +147,8 @@ type Outbox struct {
 	Stores  []store.Send
 	Replies []Reply
 	Tasks   []TaskLaunch
-	Look    bool // all nodes report the jobs tied on them; see Node.Knot
+	Seeks   []filch.NodeName // nodes to look up; see Node.Sought
+	Look    bool             // all nodes report the jobs tied on them; see Node.Knot
 
 	// Actions on started tasks.
 	TaskStops   []TaskStop
@@ -163,7 +164,7 @@ func (o *Outbox) Reset() {
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
 	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
-	o.Mirror, o.Look = o.Mirror[:0], false
+	o.Mirror, o.Seeks, o.Look = o.Mirror[:0], o.Seeks[:0], false
 }
 
 // Seat returns the participant with index i.

@@ -231,6 +231,9 @@ func (l *loop) once() {
 	for i := range o.Replies {
 		l.reply(&o.Replies[i])
 	}
+	for _, name := range o.Seeks {
+		d.in.Go(func() { d.queries.Seek(name) })
+	}
 	if o.Look {
 		d.in.Go(d.queries.Look)
 	}

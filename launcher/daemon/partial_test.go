@@ -145,6 +145,7 @@ func TestLaunchersWithPartialLists(t *testing.T) {
 		return err == nil && strings.Contains(e.Text, "waits for the list of members, which is not whole yet")
 	})
 
+	t.Run("named", func(t *testing.T) { testPartialNamed(t, c, origin) })
 	t.Run("submit", func(t *testing.T) { testPartialSubmit(t, c) })
 	t.Run("gangs", func(t *testing.T) { testPartialGangs(t, c, limit) })
 	t.Run("bags", func(t *testing.T) { testPartialBags(t, c) })
@@ -207,6 +208,20 @@ func testPartialSubmit(t *testing.T, c *cluster) {
 		})
 	}
 	wg.Wait()
+}
+
+// testPartialNamed asks for a node by a name that no node has, and hears so.
+func testPartialNamed(t *testing.T, c *cluster, origin int) {
+	r := request(t, 1, "true")
+	r.Shape.Only = []filch.NodeName{"n777"}
+	run := c.submit(origin, r)
+	job := numberOf(t, run)
+	pollFor(t, partialWait, "the lookup to end in vain", func() bool {
+		var e launcher.Explanation
+		err := c.query(origin, &e, wire.VerbExplain, job.String())
+		return err == nil && strings.Contains(e.Text, "not whole yet; no node leads to n777")
+	})
+	run.Close()
 }
 
 // testPartialGangs runs gangs that fit among the listed members.

@@ -74,6 +74,7 @@ type host struct {
 	records map[string]launcher.Record
 	disk    map[string][]byte // of the store
 	mirror  []byte            // lines
+	seeks   []filch.NodeName  // looked up
 }
 
 func newNet(t testing.TB, nodes int, capacity int32) *net {
@@ -231,6 +232,7 @@ func (h *host) act() {
 		h.net.reply(h, r)
 	}
 	h.do(&o)
+	h.seeks = append(h.seeks, o.Seeks...)
 	if o.Look {
 		h.net.After(5*ms, h.look)
 	}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,57 @@ func TestALargeGangWaitsForTheListOfMembers(t *testing.T) {
 	never := w.submit("n1", 3, gang(9))
 	if !strings.Contains(w.last(), "Refused 125") {
 		t.Errorf("with a whole list: %q and job %d, want a refusal", w.last(), never)
+	}
+}
+
+// While the list of members is not whole, the node looks up the nodes that a job asks for
+// by name, and tells of a lookup in vain. A node found becomes a member, and the job runs.
+func TestNamedNodesAreLookedUp(t *testing.T) {
+	w := newNet(t, 3, 2)
+	w.behave = func(k *keeper) { k.at = sec }
+	h := w.nodes["n1"]
+	h.input(func(out *launcher.Outbox) { h.node.ListPartial(w.Now(), true, out) })
+	named := func(names ...filch.NodeName) launcher.Request {
+		r := gang(int32(len(names)))
+		r.Shape.Only = names
+		return r
+	}
+	sought := func(name filch.NodeName, vain bool) {
+		h.input(func(out *launcher.Outbox) { h.node.Sought(w.Now(), name, vain, out) })
+	}
+	typo, real := w.submit("n1", 1, named("n2", "n77")), w.submit("n1", 2, named("n4"))
+	w.submit("n1", 3, named("n77"))
+	w.submit("n1", 4, gang(9)) // of no names
+	w.run(sec)
+	if want := []filch.NodeName{"n77", "n4"}; !slices.Equal(h.seeks, want) {
+		t.Fatalf("looked up %v, want %v, each once", h.seeks, want)
+	}
+	text := func(id filch.JobID) string {
+		x, err := h.node.Explain(w.Now(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Text
+	}
+	if got := text(typo); strings.Contains(got, "leads") {
+		t.Errorf("while the lookup runs: %q", got)
+	}
+	sought("n77", true)
+	if got := text(typo); !strings.Contains(got, "not whole yet; no node leads to n77") {
+		t.Errorf("after a vain lookup: %q", got)
+	}
+	sought("n4", false)
+	w.add("n4", 1)
+	w.meet()
+	w.run(5 * sec)
+	if e := w.ended(real); e.Code != 0 {
+		t.Errorf("the job of the node found ended with %+v", e)
+	}
+	if want := []filch.NodeName{"n77", "n4", "n77"}; !slices.Equal(h.seeks, want) {
+		t.Errorf("after %v: looked up %v, want %v", w.Now(), h.seeks, want)
+	}
+	if got := text(typo); !strings.Contains(got, "no node leads to n77") {
+		t.Errorf("during the second lookup: %q", got)
 	}
 }
 

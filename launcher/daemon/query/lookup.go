@@ -82,6 +82,16 @@ func found(info wire.LookupInfo, key string, r overlay.Lookup, err error) (any, 
 	return info, nil
 }
 
+// Seek looks a node up for the Node. A lookup that asked no node, or that ended at its time
+// limit, proves nothing.
+func (sv *Server) Seek(name filch.NodeName) {
+	ctx, cancel := context.WithTimeout(sv.in.Context(), 2*lookupWait) // with the wait for a turn
+	defer cancel()
+	r, err := sv.daemon.Network().FindNode(ctx, name)
+	vain := err != nil && r.Asked > 0 && !errors.Is(err, overlay.ErrUnfinished)
+	sv.in.Post(func(t *inputs.Turn) { t.Node.Sought(t.Now, name, vain, t.Out) })
+}
+
 // home fills in the home of a record, as far as this node knows the roster.
 func (sv *Server) home(info *wire.LookupInfo) error {
 	return sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {

@@ -30,6 +30,7 @@ func (o *Origin) tickSay(t *local.Turn, j *job) {
 	if j.clock.say <= t.Now {
 		j.clock.say = t.Now + SayEvery
 		j.clock.refresh = t.Now + SayEvery - refreshBefore
+		o.seek(t, j)
 		o.tell(t, j, launcher.StillWaiting{Job: j.id, Text: o.explainer.missing(j)})
 	}
 }
@@ -43,6 +44,7 @@ type explainer struct {
 	line     *gatherqueue
 	knot     *knot
 	walltime *walltime
+	scout    *scout
 }
 
 // missing returns a line about the wait of a job: how much is missing, and the jobs and
@@ -83,7 +85,11 @@ func (e *explainer) missing(j *job) string {
 	if j.gather == nil {
 		if err := e.NeverFits(&j.need); err != nil {
 			if e.ListPartial {
-				return err.Text + "; waits for the list of members, which is not whole yet"
+				text := err.Text + "; waits for the list of members, which is not whole yet"
+				if names := e.scout.unfound(j); len(names) > 0 {
+					text += "; no node leads to " + launcher.ListNames(names)
+				}
+				return text
 			}
 			return err.Text + "; waits for more nodes"
 		}

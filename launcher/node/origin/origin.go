@@ -28,6 +28,7 @@ type Origin struct {
 	*returns
 	*knot
 	*walltime
+	*scout
 	records *records.Records
 	ranks   ownRanks
 	tasks   ownTasks
@@ -59,6 +60,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	}
 	o.walltime = newWalltime(s)
 	o.returns = &returns{Self: s}
+	o.scout = &scout{Self: s, sought: make(map[filch.NodeName]search)}
 	o.parents = &parents{joblist: jobs, tasks: w, hosts: make(map[uint64]*job)}
 	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, walltime: o.walltime}
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
@@ -68,7 +70,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	}
 	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}
-	o.explainer = &explainer{joblist: jobs, records: m, endings: o.endings, line: o.gatherqueue, knot: o.knot, walltime: o.walltime}
+	o.explainer = &explainer{joblist: jobs, records: m, endings: o.endings, line: o.gatherqueue, knot: o.knot, walltime: o.walltime, scout: o.scout}
 	return o
 }
 

@@ -92,6 +92,7 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 		if !o.gatherqueue.enqueue(t, j) {
 			o.gatherqueue.beginGather(t, j)
 		}
+		o.seek(t, j)
 	}
 	if o.jobs[j.id] == j {
 		o.wakeJob(j, j.deadline())
