@@ -59,12 +59,20 @@ func secondsColumn(name string, n func(*launcher.JobInfo) float64, without func(
 // notStarted reports whether a job has no start, so that its times mean nothing.
 func notStarted(j *launcher.JobInfo) bool { return len(j.Nodes) == 0 && !cli.IsTasks(j) }
 
+// shownState is the state of a job, or held if somebody holds the job.
+func shownState(j *launcher.JobInfo) string {
+	if j.Held != "" {
+		return "held"
+	}
+	return j.State
+}
+
 // jobColumns are the columns of filch ps and filch history.
 var jobColumns = []jobColumn{
 	numberColumn("id", func(j *launcher.JobInfo) filch.JobID { return j.ID }, func(j *launcher.JobInfo) string { return j.ID.String() }),
 	textColumn("name", func(j *launcher.JobInfo) string { return clip(j.Name, 24) }),
 	textColumn("kind", func(j *launcher.JobInfo) string { return j.Kind }),
-	{"state", "STATE", false, func(j *launcher.JobInfo) string { return j.State }, byNumber(func(j *launcher.JobInfo) int { return slices.Index(jobStates, j.State) })},
+	{"state", "STATE", false, shownState, byNumber(func(j *launcher.JobInfo) int { return slices.Index(jobStates, j.State) })},
 	numberColumn("code", func(j *launcher.JobInfo) int64 {
 		if j.Code == nil {
 			return -1

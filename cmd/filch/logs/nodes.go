@@ -9,14 +9,15 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// askNodes asks for the names and states of the nodes.
-func (r *Reader) askNodes() error {
+// askNodes asks for the names and states of the nodes, and then calls then.
+func (r *Reader) askNodes(then func()) error {
 	_, err := r.send(func(reply *client.Reply) error {
 		var nodes []wire.NodeInfo
 		if err := reply.Decode(&nodes); err != nil {
 			return err
 		}
 		r.onNodes(nodes)
+		then()
 		return nil
 	}, wire.VerbNodes, wire.OnlyHere)
 	return err

@@ -134,7 +134,7 @@ func (r *Reader) Run(c *client.Client) error {
 	}
 	answers, stop := r.answers()
 	defer stop()
-	if err := r.askNodes(); err != nil {
+	if err := r.askNodes(func() {}); err != nil {
 		return err
 	}
 	beat := r.Beat
@@ -208,7 +208,7 @@ func (r *Reader) onTick(now time.Time) error {
 		return err
 	}
 	r.looked = now
-	return r.askNodes()
+	return r.askNodes(func() {})
 }
 
 // readerGone reports whether no process reads f any more; a program with nothing to
@@ -427,10 +427,9 @@ func (r *Reader) warnOf(p *part, c *wire.OutputChunk) {
 // awaitEnd waits for the end of a job.
 func (r *Reader) awaitEnd(j *job) error {
 	_, err := r.send(func(reply *client.Reply) error {
-		j.waiting = false
 		var info launcher.JobInfo
 		if err := reply.Decode(&info); err != nil {
-			if ui.KindOf(err) == filch.NotFound {
+			if j.waiting = false; ui.KindOf(err) == filch.NotFound {
 				return err
 			}
 			r.warn(fmt.Sprintf("cannot learn whether job %d has ended: %s; asking again", j.Job, err.Error()))
@@ -439,17 +438,24 @@ func (r *Reader) awaitEnd(j *job) error {
 		}
 		j.Info = info
 		if info.Code != nil {
-			j.ended, j.endedAt = true, time.Now()
-			for _, p := range j.parts { // read once more, without waiting
-				r.abandon(p)
-				p.again = time.Time{}
-				p.over = p.lost || !j.tasks() && !j.has(p.node)
-			}
+			// Nodes that have joined since the last look may have run tasks.
+			return r.askNodes(func() { r.onEnd(j) })
 		}
+		j.waiting = false
 		return nil
 	}, wire.VerbWait, j.Job.String(), heldFor.String())
 	j.waiting = err == nil
 	return err
+}
+
+// onEnd reads the output of an ended job once more, without waiting.
+func (r *Reader) onEnd(j *job) {
+	j.waiting, j.ended, j.endedAt = false, true, time.Now()
+	for _, p := range j.parts {
+		r.abandon(p)
+		p.again = time.Time{}
+		p.over = p.lost || !j.tasks() && !j.has(p.node)
+	}
 }
 
 // progress reports whether all output was read.
