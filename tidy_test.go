@@ -124,7 +124,8 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/runclient": {"cli", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
-	"cmd/filch/tasks":     {"cli", "filchd", "logs", "ui"},
+	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"cli", "filchd", "logs", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

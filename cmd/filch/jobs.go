@@ -12,7 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -144,7 +144,7 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 	var list []any
 	full := map[int]string{} // by place in the list
 	for _, id := range ids {
-		if err := tasks.FindName(c, &id); err != nil {
+		if err := tasklist.FindName(c, &id); err != nil {
 			return err
 		}
 		var j launcher.JobInfo
@@ -155,7 +155,7 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 			list = append(list, j)
 			continue
 		}
-		t, err := tasks.Find(c, id)
+		t, err := tasklist.Find(c, id)
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 		switch v := v.(type) {
 		case launcher.JobInfo:
 			printJob(v)
-		case *tasks.Row:
+		case *tasklist.Row:
 			printTask(v, full[i])
 		}
 	}

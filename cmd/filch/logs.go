@@ -12,7 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
-	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 )
@@ -46,7 +46,7 @@ func namedSpans(g *cli.Global, words []string) (*client.Client, []cli.JobSpan, e
 		}
 		c, id, err := g.Task(word)
 		if err == nil {
-			err = tasks.FindName(c, &id)
+			err = tasklist.FindName(c, &id)
 			c.Close()
 		}
 		if err != nil {

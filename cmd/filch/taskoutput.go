@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
-	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -164,7 +164,7 @@ func fullDisk(c *client.Client, t *launcher.Task) string {
 }
 
 // printTask shows a task; full is the disk that was full.
-func printTask(t *tasks.Row, full string) {
+func printTask(t *tasklist.Row, full string) {
 	ui.Printf("%-10s %d.%d\n", "task", t.Job, t.Index)
 	if t.Name != "" {
 		ui.Printf("%-10s %s\n", "name", ui.Clean(t.Name))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -55,8 +56,8 @@ func readLineage(c *client.Client, word string) (*lineage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.rec.Graph {
-		return nil, filch.Errorf(filch.Invalid, "job %d is not a workflow", p.id).WithHint("filch retry %d runs the failed tasks of a bag again", p.id)
+	if !p.Rec.Graph {
+		return nil, filch.Errorf(filch.Invalid, "job %d is not a workflow", p.ID).WithHint("filch retry %d runs the failed tasks of a bag again", p.ID)
 	}
 	l := &lineage{newest: &flow{past: p, index: map[int32]int32{}}, runs: map[string]earlierRun{}}
 	if err := l.newest.load(); err != nil {
@@ -102,13 +103,13 @@ func lastOf(c *client.Client, file string, local filch.NodeName) (string, error)
 	}
 	jobs = slices.DeleteFunc(jobs, func(j launcher.JobInfo) bool { return j.Kind != "workflow" })
 	slices.SortFunc(jobs, func(a, b launcher.JobInfo) int { return int(min(max(b.Submit-a.Submit, -1), 1)) })
-	p := &past{c: c}
-	for part := range slices.Chunk(jobs[:min(len(jobs), candidatesMax)], recordsAtOnce) {
+	p := &taskrecords.Job{Conn: c}
+	for part := range slices.Chunk(jobs[:min(len(jobs), candidatesMax)], taskrecords.AtOnce) {
 		var keys []string
 		for i := range part {
 			keys = append(keys, record.KeySpec(part[i].ID))
 		}
-		values, err := p.read(keys)
+		values, err := p.Read(keys)
 		if err != nil {
 			return "", err
 		}
@@ -168,7 +169,7 @@ func (f *runFlags) resumption(c *client.Client, w *workflow.Graph, marks []workf
 		return nil, err
 	}
 	if gr := r.newest.order.Graph; gr.Origin != local && !gr.InPlace {
-		return nil, filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run this command there", r.newest.id, gr.Origin)
+		return nil, filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run this command there", r.newest.ID, gr.Origin)
 	}
 	before := make([]workflow.Past, len(w.Tasks))
 	for i := range w.Tasks {
@@ -248,7 +249,7 @@ func (r *resumption) ask(files []int32) error {
 		for _, task := range tasks {
 			by := r.runs[r.w.Tasks[task].Name]
 			for _, out := range r.w.Tasks[task].Outputs {
-				list = append(list, wire.StagedFile{Job: by.id, Task: by.at, Path: r.w.Files[out].Path})
+				list = append(list, wire.StagedFile{Job: by.ID, Task: by.at, Path: r.w.Files[out].Path})
 				of = append(of, out)
 			}
 		}
@@ -326,7 +327,7 @@ func (r *resumption) place(task int32, n *record.GraphNode, item *launcher.TaskI
 		}
 		if in.Writer = -1; !r.places[at].folder {
 			by := r.writer(at)
-			in.Writer, in.Job, in.Node = by.at, by.id, by.ranOn(by.at)
+			in.Writer, in.Job, in.Node = by.at, by.ID, by.ranOn(by.at)
 		}
 	}
 	for k := range item.Outputs {
@@ -342,9 +343,9 @@ func (r *resumption) tell(tasks []int32) {
 		before = " and the jobs before"
 	}
 	if len(tasks) == 0 {
-		ui.Say(fmt.Sprintf("all %s were done in job %d%s: nothing to run", ui.Plural(done, "task"), r.newest.id, before))
+		ui.Say(fmt.Sprintf("all %s were done in job %d%s: nothing to run", ui.Plural(done, "task"), r.newest.ID, before))
 	} else {
-		ui.Say(fmt.Sprintf("%d of %s were done in job %d%s; %d to run: %s", done, ui.Plural(len(r.w.Tasks), "task"), r.newest.id, before, len(tasks), r.reasons(tasks)))
+		ui.Say(fmt.Sprintf("%d of %s were done in job %d%s; %d to run: %s", done, ui.Plural(len(r.w.Tasks), "task"), r.newest.ID, before, len(tasks), r.reasons(tasks)))
 	}
 	if len(r.gone) > 0 {
 		ui.Say(fmt.Sprintf("the records of %s before were dropped: their tasks run again", ui.Plural(len(r.gone), "job")))
@@ -362,7 +363,7 @@ func (r *resumption) tell(tasks []int32) {
 
 // nothing ends a resumption without a task to run: results that are on nodes are brought.
 func (r *resumption) nothing(job WorkflowJob) error {
-	job.ID = r.newest.id
+	job.ID = r.newest.ID
 	err := r.collect(0, nil)
 	if r.run.asJSON {
 		err = errors.Join(err, ui.PrintJSON(job))
@@ -413,7 +414,7 @@ func (r *resumption) reason(task int32) string {
 	}
 	switch {
 	case run.marks[run.at] == workflow.Mark{}:
-		return "job " + run.id.String() + " did not record its inputs"
+		return "job " + run.ID.String() + " did not record its inputs"
 	case !r.w.Replay && (!slices.Equal(old.Argv, t.Run.Argv) || !slices.Equal(old.Env, t.Run.Env)):
 		return "its command changed"
 	case !r.samePaths(old.Inputs, t.Inputs) || !r.samePaths(old.Outputs, t.Outputs) || streams != (launcher.Streams{Stdin: t.Run.Stdin, Stdout: t.Run.Stdout, Stderr: t.Run.Stderr}):
@@ -440,7 +441,7 @@ func (r *resumption) collect(job filch.JobID, ended error) error {
 			wanted[job] = append(wanted[job], wire.CollectFile{Task: at, Path: f.Path})
 		} else if !r.places[int32(i)].folder {
 			by := r.writer(int32(i))
-			wanted[by.id] = append(wanted[by.id], wire.CollectFile{Task: by.at, Path: f.Path})
+			wanted[by.ID] = append(wanted[by.ID], wire.CollectFile{Task: by.at, Path: f.Path})
 		}
 	}
 	var all error
@@ -457,7 +458,7 @@ func (r *resumption) collect(job filch.JobID, ended error) error {
 
 // earlier are the jobs that the new job continues.
 func (r *resumption) earlier() []filch.JobID {
-	return append(slices.Clone(r.newest.order.Graph.Earlier), r.newest.id)
+	return append(slices.Clone(r.newest.order.Graph.Earlier), r.newest.ID)
 }
 
 // unstage makes all nodes forget the files of jobs.

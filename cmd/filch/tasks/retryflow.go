@@ -10,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -20,11 +21,11 @@ import (
 )
 
 // joinRuns sorts runs and joins adjacent runs.
-func joinRuns(runs []indices) (joined []indices) {
-	slices.SortFunc(runs, func(a, b indices) int { return int(a.lo - b.lo) })
+func joinRuns(runs []taskrecords.Indices) (joined []taskrecords.Indices) {
+	slices.SortFunc(runs, func(a, b taskrecords.Indices) int { return int(a.Lo - b.Lo) })
 	for _, r := range runs {
-		if last := len(joined) - 1; last >= 0 && joined[last].hi >= r.lo {
-			joined[last].hi = max(joined[last].hi, r.hi)
+		if last := len(joined) - 1; last >= 0 && joined[last].Hi >= r.Lo {
+			joined[last].Hi = max(joined[last].Hi, r.Hi)
 			continue
 		}
 		joined = append(joined, r)
@@ -48,7 +49,7 @@ type flow struct {
 // rerunWorkflow submits the failed tasks of a workflow, and brings their results.
 func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	f := &flow{past: p, index: map[int32]int32{}}
-	live, local, err := liveNodes(p.c)
+	live, local, err := liveNodes(p.Conn)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	gr := f.order.Graph
 	if gr.Origin != local && !gr.InPlace {
-		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there", p.id, gr.Origin)
+		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there", p.ID, gr.Origin)
 	}
 	f.warnChanged()
 	if err := f.choose(); err != nil {
@@ -69,7 +70,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		return nil
 	}
 	s := &mtc.Submission{
-		Name: p.rec.Name, Ticket: filch.Ticket{Class: p.rec.Ticket.Class}, Spec: *p.spec, Follow: true,
+		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true,
 	}
 	for _, i := range f.again {
 		n, err := f.node(i)
@@ -79,7 +80,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		s.Nodes = append(s.Nodes, n)
 	}
 	s.Total = int32(len(s.Nodes))
-	gr.Earlier = append(gr.Earlier, p.id)
+	gr.Earlier = append(gr.Earlier, p.ID)
 	if s.Spec.Body, err = wire.EncodeOrder(&f.order, f.extra); err != nil {
 		return err
 	}
@@ -105,13 +106,13 @@ func liveNodes(c *client.Client) (live map[filch.NodeName]bool, local filch.Node
 
 // load reads all of the workflow.
 func (f *flow) load() error {
-	o, extra, err := wire.DecodeOrder(f.spec.Body)
+	o, extra, err := wire.DecodeOrder(f.Spec.Body)
 	if err != nil || o.Graph == nil {
-		return filch.Errorf(filch.Internal, "the record of job %d is damaged", f.id)
+		return filch.Errorf(filch.Internal, "the record of job %d is damaged", f.ID)
 	}
 	f.order, f.extra = *o, extra
-	next := f.payloads([]indices{{0, f.rec.Total}})
-	for range f.rec.Total {
+	next := f.Payloads([]taskrecords.Indices{{Lo: 0, Hi: f.Rec.Total}})
+	for range f.Rec.Total {
 		v, err := next()
 		if err != nil {
 			return err
@@ -123,15 +124,15 @@ func (f *flow) load() error {
 			err = wire.Unmarshal(body[1:], &item)
 		}
 		if err != nil {
-			return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", f.id, err.Error())
+			return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", f.ID, err.Error())
 		}
 		f.nodes, f.items, f.marks = append(f.nodes, n), append(f.items, item), append(f.marks, mark)
 	}
 	var blocks []int32
-	for n := range f.rec.Blocks() {
+	for n := range f.Rec.Blocks() {
 		blocks = append(blocks, n)
 	}
-	return f.past.load(blocks)
+	return f.past.Load(blocks)
 }
 
 // warnChanged tells that the workflow's file has changed since the job was submitted.
@@ -143,8 +144,8 @@ func (f *flow) warnChanged() {
 	if sum := sha256.Sum256(text); err != nil || bytes.Equal(sum[:], f.extra.Sum) {
 		return
 	}
-	ui.Warn(fmt.Sprintf("%s has changed since job %d was submitted: filch retry runs the commands of job %d", ui.Clean(f.extra.File), f.id, f.id))
-	ui.Hint(fmt.Sprintf("filch workflow run --resume=%d %s runs what has changed and what did not end well", f.id, ui.Clean(f.extra.File)))
+	ui.Warn(fmt.Sprintf("%s has changed since job %d was submitted: filch retry runs the commands of job %d", ui.Clean(f.extra.File), f.ID, f.ID))
+	ui.Hint(fmt.Sprintf("filch workflow run --resume=%d %s runs what has changed and what did not end well", f.ID, ui.Clean(f.extra.File)))
 }
 
 // choose finds the tasks to run again: the tasks that did not end well; and other
@@ -157,7 +158,7 @@ func (f *flow) choose() error {
 	}
 	var open []int32
 	for _, r := range bad {
-		for i := r.lo; i < r.hi; i++ {
+		for i := r.Lo; i < r.Hi; i++ {
 			open = append(open, i)
 		}
 	}
@@ -181,7 +182,7 @@ func (f *flow) choose() error {
 			}
 		}
 	}
-	for i := range f.rec.Total {
+	for i := range f.Rec.Total {
 		if set[i] {
 			f.index[i] = int32(len(f.again))
 			f.again = append(f.again, i)
@@ -238,7 +239,7 @@ func (f *flow) brought(path string) bool {
 
 // ended is the record of a task's end, nil if the task was never started.
 func (f *flow) ended(i int32) *record.Task {
-	b := f.blocks[i/record.BlockSize]
+	b := f.Blocks[i/record.BlockSize]
 	if b == nil {
 		return nil
 	}
@@ -278,7 +279,7 @@ func (f *flow) node(i int32) (record.GraphNode, error) {
 			in.Writer = -1
 			continue
 		}
-		in.Job, in.Node = f.id, f.ranOn(in.Writer)
+		in.Job, in.Node = f.ID, f.ranOn(in.Writer)
 	}
 	for k := range t.Outputs {
 		t.Outputs[k].Writer = f.index[i]
@@ -315,8 +316,8 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 	folder := f.order.Graph.Folder
 	again, old := f.results()
 	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool { return f.brought(file.Path) })
-	all := bring(f.c, job, folder, again)
-	if err := bring(f.c, f.id, folder, old); err != nil {
+	all := bring(f.Conn, job, folder, again)
+	if err := bring(f.Conn, f.ID, folder, old); err != nil {
 		all = err
 	}
 	switch {
@@ -326,5 +327,5 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
 		return ended
 	}
-	return unstage(f.c, append(f.order.Graph.Earlier, job))
+	return unstage(f.Conn, append(f.order.Graph.Earlier, job))
 }

@@ -163,7 +163,7 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 			return err
 		}
 		tasks = r.chosen()
-		job.Done, job.Resumes = len(w.Tasks)-len(tasks), r.newest.id
+		job.Done, job.Resumes = len(w.Tasks)-len(tasks), r.newest.ID
 		if r.tell(tasks); len(tasks) == 0 {
 			return r.nothing(job)
 		}

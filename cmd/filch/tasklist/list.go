@@ -1,4 +1,4 @@
-package tasks
+package tasklist
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -162,8 +163,8 @@ func (l *lister) list(c *client.Client, id cli.JobRank) error {
 	if err != nil {
 		return err
 	}
-	if at, has := v.spec.Index(int32(id.Rank)); id.Rank >= 0 && (!has || at >= v.rec.Total) {
-		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, ui.Plural(int(v.rec.Total), "task"))
+	if at, has := v.Spec.Index(int32(id.Rank)); id.Rank >= 0 && (!has || at >= v.Rec.Total) {
+		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, ui.Plural(int(v.Rec.Total), "task"))
 	}
 	if l.columns == nil {
 		l.columns = v.usualColumns()
@@ -179,7 +180,7 @@ func (l *lister) list(c *client.Client, id cli.JobRank) error {
 		return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 	}
 	if err == nil && v.dropped > 0 {
-		ui.Warn(fmt.Sprintf("the records of %s of job %d were dropped: the job ended long ago, and FILCH_STORE_BYTES is used up", ui.Plural(v.dropped, "task"), v.id))
+		ui.Warn(fmt.Sprintf("the records of %s of job %d were dropped: the job ended long ago, and FILCH_STORE_BYTES is used up", ui.Plural(v.dropped, "task"), v.ID))
 	}
 	if errors.Is(err, errEnough) {
 		err = l.out.Flush()
@@ -214,7 +215,7 @@ func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 			return err
 		}
 	}
-	first, last := int32(0), v.rec.Blocks()
+	first, last := int32(0), v.Rec.Blocks()
 	if only >= 0 {
 		first, last = only/record.BlockSize, only/record.BlockSize+1
 	}
@@ -231,7 +232,7 @@ func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 		for len(numbers) > 0 {
 			n := min(size, len(numbers))
 			list, err := v.rows(numbers[:n], running)
-			if err == nil && v.rec.Graph && l.picksIdle() {
+			if err == nil && v.Rec.Graph && l.picksIdle() {
 				err = v.describe(list) // says which tasks are ready
 			}
 			if err == nil {
@@ -240,7 +241,7 @@ func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 			if err != nil {
 				return err
 			}
-			numbers, size = numbers[n:], min(2*size, recordsAtOnce)
+			numbers, size = numbers[n:], min(2*size, taskrecords.AtOnce)
 		}
 	}
 	if l.less == nil {
@@ -276,7 +277,7 @@ func (l *lister) most() int {
 // running asks the nodes for the running tasks.
 func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 	var r launcher.RunningTasks
-	if err := cli.Ask(v.c, cli.QueryWait, &r, wire.VerbRunning, v.id.String()); err != nil {
+	if err := cli.Ask(v.Conn, cli.QueryWait, &r, wire.VerbRunning, v.ID.String()); err != nil {
 		return nil, err
 	}
 	for _, n := range r.Silent {
@@ -286,8 +287,8 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", ui.Plural(r.More, "task"), launcher.MaxRunning))
 	}
 	for _, k := range r.Tasks {
-		i, has := v.spec.Index(k.Index)
-		if !has || i >= v.rec.Total || at[i] {
+		i, has := v.Spec.Index(k.Index)
+		if !has || i >= v.Rec.Total || at[i] {
 			continue // added since, or moved while the nodes were asked
 		}
 		at[i] = true
@@ -323,7 +324,7 @@ func (l *lister) print(v *view, list []Row) error {
 		list = list[:min(len(list), f.first-l.shown)]
 	}
 	for page := range slices.Chunk(list, pageRows) {
-		described := f.asJSON || f.joblog || !f.ids && (l.has("command") || l.has("name") || l.has("number") || v.rec.Graph && l.has("state"))
+		described := f.asJSON || f.joblog || !f.ids && (l.has("command") || l.has("name") || l.has("number") || v.Rec.Graph && l.has("state"))
 		if described {
 			if err := v.describe(page); err != nil {
 				return err

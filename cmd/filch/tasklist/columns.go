@@ -1,4 +1,4 @@
-package tasks
+package tasklist
 
 import (
 	"cmp"
@@ -160,7 +160,7 @@ func columnHelp() string {
 // the name only in a workflow.
 func (v *view) usualColumns() (picked []*column) {
 	for _, name := range []string{"task", "number", "name", "state", "node", "elapsed", "tries", "code", "signal", "memory", "cpu", "command", "stderr"} {
-		if name == "number" && v.spec.First == 0 && v.spec.Step <= 1 && len(v.spec.Picks) == 0 || name == "name" && !v.rec.Graph {
+		if name == "number" && v.Spec.First == 0 && v.Spec.Step <= 1 && len(v.Spec.Picks) == 0 || name == "name" && !v.Rec.Graph {
 			continue
 		}
 		picked = append(picked, columnOf(name))

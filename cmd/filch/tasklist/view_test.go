@@ -1,10 +1,11 @@
-package tasks
+package tasklist
 
 import (
 	"os/exec"
 	"testing"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -71,7 +72,7 @@ func TestBlocksWithoutWantedStatesArePassedOver(t *testing.T) {
 		{"live", []filch.State{filch.Running, filch.Failed}, []int{256, 256, 256}},
 	} {
 		for num, want := range c.want {
-			v := &view{past: &past{id: 1, rec: &job}, zone: zone, num: 1}
+			v := &view{Job: &taskrecords.Job{ID: 1, Rec: &job}, zone: zone, num: 1}
 			got, err := v.blocksOf(int32(num), c.states)
 			if err != nil || len(got) != want {
 				t.Errorf("%s: of zone %d the blocks %v are read, %v, want %d", c.name, num, got, err, want)
@@ -79,7 +80,7 @@ func TestBlocksWithoutWantedStatesArePassedOver(t *testing.T) {
 		}
 	}
 	job.Closed = false // the tallies may lack the latest ends
-	v := &view{past: &past{id: 1, rec: &job}, zone: zone, num: 1}
+	v := &view{Job: &taskrecords.Job{ID: 1, Rec: &job}, zone: zone, num: 1}
 	if got, err := v.blocksOf(0, []filch.State{filch.Failed}); err != nil || len(got) != record.ZoneBlocks {
 		t.Errorf("of a job that goes on %d blocks are read, %v, want all", len(got), err)
 	}

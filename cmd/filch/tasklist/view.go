@@ -1,4 +1,4 @@
-package tasks
+package tasklist
 
 import (
 	"encoding/binary"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -33,7 +34,7 @@ type Row struct {
 // view reads the tasks of a job of tasks, block by block, from the job's records. A view
 // remembers a few records only: the job may have a billion tasks.
 type view struct {
-	*past
+	*taskrecords.Job
 	order launcher.TaskOrder // zero: of built-in tasks
 	idle  filch.State        // of a task of a bag without an end, that does not run
 	zone  *record.Zone
@@ -55,12 +56,12 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 	if !cli.IsTasks(&j) {
 		return nil, &j, ui.Misused(filch.Errorf(filch.Invalid, "job %d is a %s: it has ranks, and no tasks", id, j.Kind).WithHint("filch info %d", id))
 	}
-	p, err := readRecords(c, id)
+	p, err := taskrecords.Open(c, id)
 	if err != nil {
 		return nil, &j, err
 	}
-	v := &view{past: p, num: -1, parts: map[int32]*record.Payload{}}
-	if o, _, err := wire.DecodeOrder(p.spec.Body); err == nil {
+	v := &view{Job: p, num: -1, parts: map[int32]*record.Payload{}}
+	if o, _, err := wire.DecodeOrder(p.Spec.Body); err == nil {
 		v.order = *o
 	}
 	if j.Tasks.Waiting == 0 {
@@ -72,8 +73,8 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 // rows are the tasks of the given blocks, without running tasks and without the fields
 // that [view.describe] fills in.
 func (v *view) rows(numbers []int32, running map[int32]bool) ([]Row, error) {
-	clear(v.blocks)
-	if err := v.load(numbers); err != nil {
+	clear(v.Blocks)
+	if err := v.Load(numbers); err != nil {
 		return nil, err
 	}
 	var list []Row
@@ -81,8 +82,8 @@ func (v *view) rows(numbers []int32, running map[int32]bool) ([]Row, error) {
 		if err := v.enter(n / record.ZoneBlocks); err != nil {
 			return nil, err
 		}
-		b := v.blocks[n]
-		for i := n * record.BlockSize; i < min((n+1)*record.BlockSize, v.rec.Total); i++ {
+		b := v.Blocks[n]
+		for i := n * record.BlockSize; i < min((n+1)*record.BlockSize, v.Rec.Total); i++ {
 			if running[i] {
 				continue
 			}
@@ -96,7 +97,7 @@ func (v *view) rows(numbers []int32, running map[int32]bool) ([]Row, error) {
 }
 
 func (v *view) listed(i int32) Row {
-	return Row{Task: launcher.Task{Job: v.id, Index: v.spec.Name(i)}, Number: v.spec.Number(i), at: i}
+	return Row{Task: launcher.Task{Job: v.ID, Index: v.Spec.Name(i)}, Number: v.Spec.Number(i), at: i}
 }
 
 // settle sets the state of a task from its entry in the block, nil for none; false: the
@@ -115,7 +116,7 @@ func (v *view) settle(t *Row, e *record.Task) bool {
 	switch {
 	case at < len(spans) && spans[at].Lo <= t.at && spans[at].Void != 0:
 		t.State = spans[at].Void.String()
-	case v.rec.Finished():
+	case v.Rec.Finished():
 		v.dropped++
 		return false
 	}
@@ -135,13 +136,13 @@ func (v *view) enter(num int32) error {
 	if v.num == num {
 		return nil
 	}
-	values, err := v.read([]string{record.KeyZone(v.id, num)})
+	values, err := v.Read([]string{record.KeyZone(v.ID, num)})
 	if err != nil {
 		return err
 	}
 	z, err := record.DecodeZone(values[0])
 	if err != nil {
-		return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", v.id, err.Error())
+		return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", v.ID, err.Error())
 	}
 	v.zone, v.num = z, num
 	return nil
@@ -157,17 +158,17 @@ func hasEnds(t record.Tally, states []filch.State) bool {
 // blocksOf are the blocks of a zone that may have tasks in the states. Only the tallies
 // of an ended job are complete.
 func (v *view) blocksOf(zone int32, states []filch.State) (numbers []int32, err error) {
-	final := v.rec.Finished() && len(states) > 0 && !slices.ContainsFunc(states, func(s filch.State) bool { return !s.Final() })
+	final := v.Rec.Finished() && len(states) > 0 && !slices.ContainsFunc(states, func(s filch.State) bool { return !s.Final() })
 	if final {
-		i, ok := slices.BinarySearchFunc(v.rec.Zones, zone, func(z record.ZoneTally, n int32) int { return int(z.Zone - n) })
-		if !ok || !hasEnds(v.rec.Zones[i].Tally, states) {
+		i, ok := slices.BinarySearchFunc(v.Rec.Zones, zone, func(z record.ZoneTally, n int32) int { return int(z.Zone - n) })
+		if !ok || !hasEnds(v.Rec.Zones[i].Tally, states) {
 			return nil, nil
 		}
 		if err := v.enter(zone); err != nil {
 			return nil, err
 		}
 	}
-	for n := zone * record.ZoneBlocks; n < min((zone+1)*record.ZoneBlocks, v.rec.Blocks()); n++ {
+	for n := zone * record.ZoneBlocks; n < min((zone+1)*record.ZoneBlocks, v.Rec.Blocks()); n++ {
 		if final {
 			i, ok := slices.BinarySearchFunc(v.zone.Blocks, n, func(b record.BlockTally, n int32) int { return int(b.Block - n) })
 			lo, hi := n*record.BlockSize, (n+1)*record.BlockSize
@@ -184,7 +185,7 @@ func (v *view) blocksOf(zone int32, states []filch.State) (numbers []int32, err 
 }
 
 // hasPayloads reports whether the tasks have payloads of their own.
-func (v *view) hasPayloads() bool { return v.spec.Payloads || v.rec.Graph }
+func (v *view) hasPayloads() bool { return v.Spec.Payloads || v.Rec.Graph }
 
 // describe fills in the names and commands of tasks, and which tasks of a workflow are
 // ready.
@@ -194,15 +195,15 @@ func (v *view) describe(list []Row) error {
 		order[i] = &list[i]
 	}
 	slices.SortFunc(order, func(a, b *Row) int { return int(a.at - b.at) })
-	need := make([]indices, len(list))
+	need := make([]taskrecords.Indices, len(list))
 	for i, t := range order {
-		need[i] = indices{t.at, t.at + 1}
+		need[i] = taskrecords.Indices{Lo: t.at, Hi: t.at + 1}
 	}
 	for i, t := range order {
 		var payload []byte
 		if v.hasPayloads() {
 			var err error
-			if payload, err = v.line(v.parts, t.at, need[i:]); err != nil {
+			if payload, err = v.Line(v.parts, t.at, need[i:]); err != nil {
 				return err
 			}
 		}
@@ -210,17 +211,17 @@ func (v *view) describe(list []Row) error {
 			return err
 		}
 	}
-	if v.rec.Graph {
+	if v.Rec.Graph {
 		return v.readies(list)
 	}
 	return nil
 }
 
 func (v *view) describeOne(t *Row, p []byte) error {
-	if v.rec.Graph && len(p) > 0 {
+	if v.Rec.Graph && len(p) > 0 {
 		n, err := record.DecodeGraphNode(p)
 		if err != nil {
-			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.id, t.Index, err.Error())
+			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.ID, t.Index, err.Error())
 		}
 		t.Name, t.parents, p = n.Name, n.Parents, n.Body
 	}
@@ -231,7 +232,7 @@ func (v *view) describeOne(t *Row, p []byte) error {
 	argv := v.order.Argv
 	switch {
 	case len(p) == 0 && len(argv) == 0:
-		t.Command = builtinText(v.spec.Body)
+		t.Command = builtinText(v.Spec.Body)
 		return nil
 	case len(p) == 0:
 	case p[0] == launcher.PayloadBuiltin:
@@ -245,7 +246,7 @@ func (v *view) describeOne(t *Row, p []byte) error {
 	case p[0] == launcher.PayloadItem || p[0] == launcher.PayloadSlot:
 		var item launcher.TaskItem
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
-			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.id, t.Index, err.Error())
+			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.ID, t.Index, err.Error())
 		}
 		if len(item.Argv) > 0 {
 			argv = item.Argv
@@ -296,15 +297,15 @@ func (v *view) readies(list []Row) error {
 		t.State = filch.Ready.String()
 		for _, p := range t.parents {
 			n := p / record.BlockSize
-			if v.blocks[n] == nil {
-				if len(v.blocks) >= viewBlocks {
-					clear(v.blocks)
+			if v.Blocks[n] == nil {
+				if len(v.Blocks) >= viewBlocks {
+					clear(v.Blocks)
 				}
-				if err := v.load([]int32{n}); err != nil {
+				if err := v.Load([]int32{n}); err != nil {
 					return err
 				}
 			}
-			if e := v.blocks[n].Find(uint8(p % record.BlockSize)); e == nil || !e.State.Final() {
+			if e := v.Blocks[n].Find(uint8(p % record.BlockSize)); e == nil || !e.State.Final() {
 				t.State = filch.Waiting.String()
 				break
 			}
@@ -319,7 +320,7 @@ func (v *view) lastLines(list []Row, all bool) (silent []filch.NodeName) {
 	byNode := map[filch.NodeName][]*Row{}
 	for i := range list {
 		t := &list[i]
-		kept := t.Bytes > 0 || v.rec.Graph
+		kept := t.Bytes > 0 || v.Rec.Graph
 		if t.Code != nil && t.Node != "" && kept && (all || t.State != filch.OK.String()) {
 			byNode[t.Node] = append(byNode[t.Node], t)
 		}
@@ -332,7 +333,7 @@ func (v *view) lastLines(list []Row, all bool) (silent []filch.NodeName) {
 				at[t.Index], words[i] = t, strconv.Itoa(int(t.Index))
 			}
 			var lines []wire.LastLine
-			if err := cli.Ask(v.c, lastWait, &lines, wire.VerbLast, string(node), v.id.String(), strings.Join(words, ",")); err != nil {
+			if err := cli.Ask(v.Conn, lastWait, &lines, wire.VerbLast, string(node), v.ID.String(), strings.Join(words, ",")); err != nil {
 				silent = append(silent, node)
 				break
 			}

@@ -1,4 +1,4 @@
-package tasks
+package tasklist
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -41,8 +42,8 @@ func oneLine(s string) string { return strings.TrimSpace(ui.Clean(s)) }
 // joblogEvery is how often the ended tasks are read for a job log.
 const joblogEvery = time.Second
 
-// joblog appends the lines of tasks to a file, as the tasks end.
-type joblog struct {
+// Joblog appends the lines of tasks to a file, as the tasks end.
+type Joblog struct {
 	path  string
 	file  *os.File
 	size  int64 // of the whole lines; -1: the file cannot be cut
@@ -60,10 +61,10 @@ type joblogBlock struct {
 	n    int32
 }
 
-// openJoblog opens the file; as with parallel, a + in front of the name keeps the lines
+// OpenJoblog opens the file; as with parallel, a + in front of the name keeps the lines
 // that the file has.
-func openJoblog(name string) (*joblog, error) {
-	l := &joblog{zones: map[int32]int32{}, parts: map[int32]*joblogBlock{}, whole: map[int32]uint64{}}
+func OpenJoblog(name string) (*Joblog, error) {
+	l := &Joblog{zones: map[int32]int32{}, parts: map[int32]*joblogBlock{}, whole: map[int32]uint64{}}
 	l.path, l.add = strings.CutPrefix(name, "+")
 	var err error
 	if l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
@@ -74,7 +75,7 @@ func openJoblog(name string) (*joblog, error) {
 
 // follow writes the log of a job that was submitted. The caller calls the result when the
 // job has ended, or the waiting has.
-func (l *joblog) follow(t *client.Tasks) (stop func() error) {
+func (l *Joblog) follow(t *client.Tasks) (stop func() error) {
 	l.begin()
 	over, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -96,8 +97,8 @@ func (l *joblog) follow(t *client.Tasks) (stop func() error) {
 	}
 }
 
-// around follows a job while wait waits; without a log, around only waits.
-func (l *joblog) around(t *client.Tasks, wait func() error) error {
+// Around follows a job while wait waits; without a log, Around only waits.
+func (l *Joblog) Around(t *client.Tasks, wait func() error) error {
 	if l == nil {
 		return wait()
 	}
@@ -112,7 +113,7 @@ func (l *joblog) around(t *client.Tasks, wait func() error) error {
 }
 
 // begin writes the head.
-func (l *joblog) begin() {
+func (l *Joblog) begin() {
 	st, err := l.file.Stat()
 	regular := err == nil && st.Mode().IsRegular()
 	if regular && !l.add {
@@ -130,7 +131,7 @@ func (l *joblog) begin() {
 }
 
 // write appends whole lines: if the disk has no space for all of them, none.
-func (l *joblog) write(lines string) {
+func (l *Joblog) write(lines string) {
 	if l.fault != nil || lines == "" {
 		return
 	}
@@ -147,7 +148,7 @@ func (l *joblog) write(lines string) {
 }
 
 // finish writes the lines that are missing at the end.
-func (l *joblog) finish(t *client.Tasks) error {
+func (l *Joblog) finish(t *client.Tasks) error {
 	err := l.fault
 	if err == nil {
 		err = cmp.Or(l.pass(t), l.fault)
@@ -156,7 +157,7 @@ func (l *joblog) finish(t *client.Tasks) error {
 		err = bad
 	}
 	if l.v != nil {
-		l.v.c.Close()
+		l.v.Conn.Close()
 	}
 	if err != nil {
 		return filch.Errorf(filch.Unavailable, "the job log %s is incomplete: %s", l.path, ui.Cause(err)).
@@ -166,7 +167,7 @@ func (l *joblog) finish(t *client.Tasks) error {
 }
 
 // pass writes the lines of the tasks that ended since the pass before.
-func (l *joblog) pass(t *client.Tasks) (err error) {
+func (l *Joblog) pass(t *client.Tasks) (err error) {
 	if l.v == nil {
 		c, err := t.Another()
 		if err != nil {
@@ -178,7 +179,7 @@ func (l *joblog) pass(t *client.Tasks) (err error) {
 		}
 	}
 	v := l.v
-	values, err := v.read([]string{record.KeyJob(v.id)})
+	values, err := v.Read([]string{record.KeyJob(v.ID)})
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (l *joblog) pass(t *client.Tasks) (err error) {
 	if err != nil {
 		return err
 	}
-	v.rec = rec
+	v.Rec = rec
 	for _, z := range rec.Zones {
 		if z.Sum() <= l.zones[z.Zone] {
 			continue
@@ -200,7 +201,7 @@ func (l *joblog) pass(t *client.Tasks) (err error) {
 }
 
 // zone writes the lines of a zone.
-func (l *joblog) zone(num int32) error {
+func (l *Joblog) zone(num int32) error {
 	v := l.v
 	v.num = -1 // the zone has changed
 	if err := v.enter(num); err != nil {
@@ -216,7 +217,7 @@ func (l *joblog) zone(num int32) error {
 			numbers = append(numbers, b.Block)
 		}
 	}
-	for part := range slices.Chunk(numbers, recordsAtOnce) {
+	for part := range slices.Chunk(numbers, taskrecords.AtOnce) {
 		list, err := v.rows(part, nil)
 		if err != nil {
 			return err
@@ -247,14 +248,14 @@ func (l *joblog) zone(num int32) error {
 // ended is the time of the end, in seconds by the clock of the task's node.
 func (t *Row) ended() float64 { return float64(t.Began)/1e6 + t.Took }
 
-func (l *joblog) hasLine(i int32) bool {
+func (l *Joblog) hasLine(i int32) bool {
 	n, off := i/record.BlockSize, i%record.BlockSize
 	p := l.parts[n]
 	return l.whole[n/64]&(1<<(n%64)) != 0 || p != nil && p.bits[off/64]&(1<<(off%64)) != 0
 }
 
 // wrote notes that a task has its line.
-func (l *joblog) wrote(i int32) {
+func (l *Joblog) wrote(i int32) {
 	n, off := i/record.BlockSize, i%record.BlockSize
 	if l.parts[n] == nil {
 		l.parts[n] = &joblogBlock{}

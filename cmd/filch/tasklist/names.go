@@ -1,4 +1,4 @@
-package tasks
+package tasklist
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -26,8 +27,8 @@ func FindName(c *client.Client, id *cli.JobRank) error {
 	case err != nil:
 		return err
 	}
-	next := v.payloads([]indices{{0, v.rec.Total}})
-	for i := range v.rec.Total {
+	next := v.Payloads([]taskrecords.Indices{{Lo: 0, Hi: v.Rec.Total}})
+	for i := range v.Rec.Total {
 		p, err := next()
 		if err != nil {
 			return err
@@ -50,8 +51,8 @@ func Find(c *client.Client, id cli.JobRank) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.at, _ = v.spec.Index(t.Index)
-	t.Number, t.Signal = v.spec.Number(t.at), signalOf(&t.Task)
+	t.at, _ = v.Spec.Index(t.Index)
+	t.Number, t.Signal = v.Spec.Number(t.at), signalOf(&t.Task)
 	list := []Row{*t}
 	if err := v.describe(list); err != nil {
 		return nil, err
