@@ -165,7 +165,7 @@ func (c *Core) putRecovered(j *job, r *queue.RecoveredJob) {
 		b := r.Blocks[num]
 		ops := make([]record.BlockOp, 0, len(b.Tasks))
 		for i := range b.Tasks {
-			ops = append(ops, c.restoreOp(b.Offs[i], &b.Tasks[i]))
+			ops = append(ops, restoreOp(c.self, b.Offs[i], &b.Tasks[i]))
 		}
 		put(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps(ops, false))
 		zones[num/record.ZoneBlocks] = c.restoreZone(zones[num/record.ZoneBlocks], j, num, b)
@@ -178,10 +178,10 @@ func (c *Core) putRecovered(j *job, r *queue.RecoveredJob) {
 }
 
 // restoreOp makes a record's task equal to the recovered task.
-func (c *Core) restoreOp(off uint8, t *record.Task) record.BlockOp {
+func restoreOp(self record.Owner, off uint8, t *record.Task) record.BlockOp {
 	op := record.BlockOp{Kind: record.BlockEnd, Off: off, Task: *t}
 	if op.Owner = t.By; t.State == 0 {
-		op.Kind, op.Owner = record.BlockMove, c.self
+		op.Kind, op.Owner = record.BlockMove, self
 	}
 	return op
 }

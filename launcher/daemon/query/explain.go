@@ -10,13 +10,18 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
+// explainer answers why jobs and tasks wait, and who has the slots.
+type explainer struct{ sv *Server }
+
 // explain explains the state of a job or of a task. For a local client, the answer also
 // names the jobs that have the slots.
-func (sv *Server) explain(q wire.Query, arg func(int) string, local bool) (any, error) {
-	v, err := sv.aboutJob(wire.Query{Verb: q.Verb, Args: q.Args[:min(len(q.Args), 1)]}, arg, local)
+func (ex explainer) explain(q wire.Query, arg func(int) string, local bool) (any, error) {
+	v, err := ex.sv.aboutJob(wire.Query{Verb: q.Verb, Args: q.Args[:min(len(q.Args), 1)]}, arg, local)
 	if err != nil || !local {
 		return v, err
 	}
@@ -25,12 +30,12 @@ func (sv *Server) explain(q wire.Query, arg func(int) string, local bool) (any, 
 		return nil, err
 	}
 	if arg(1) != "" {
-		if err := sv.explainTask(&x, arg); err != nil {
+		if err := ex.explainTask(&x, arg); err != nil {
 			return nil, err
 		}
 	}
 	if x.Short {
-		sv.findHolders(&x)
+		ex.findHolders(&x)
 	}
 	return x, nil
 }
@@ -51,8 +56,8 @@ func as[T any](v any) (x T, err error) {
 }
 
 // explainTask makes the explanation of a job the explanation of one of its tasks.
-func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) error {
-	job, index, err := sv.parseTask(arg)
+func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) error {
+	job, index, err := ex.sv.parseTask(arg)
 	switch {
 	case err != nil:
 		return err
@@ -60,7 +65,7 @@ func (sv *Server) explainTask(x *launcher.Explanation, arg func(int) string) err
 		return filch.Errorf(filch.Invalid, "cannot explain task %d.%d: job %d is a run, which has ranks and no tasks", job, index, job).
 			WithHint("filch explain %d is about all ranks", job)
 	}
-	t, err := sv.taskNamed(job, index)
+	t, err := ex.sv.taskNamed(job, index)
 	if err != nil {
 		return err
 	}
@@ -130,8 +135,8 @@ func listTasks(job filch.JobID, all []int32) string {
 }
 
 // findHolders adds to an explanation the jobs that have the missing slots.
-func (sv *Server) findHolders(x *launcher.Explanation) {
-	v, err := sv.listNodes(true, true)
+func (ex explainer) findHolders(x *launcher.Explanation) {
+	v, err := ex.sv.listNodes(true, true)
 	nodes, _ := v.([]wire.NodeInfo)
 	if err != nil {
 		return
@@ -145,7 +150,7 @@ func (sv *Server) findHolders(x *launcher.Explanation) {
 	x.Holders = all[:min(len(all), launcher.MaxHolders)]
 	var wg sync.WaitGroup
 	for i := range x.Holders {
-		wg.Go(func() { sv.describe(&x.Holders[i]) })
+		wg.Go(func() { ex.describe(&x.Holders[i]) })
 	}
 	wg.Wait()
 	for i := range x.Places {
@@ -156,9 +161,9 @@ func (sv *Server) findHolders(x *launcher.Explanation) {
 }
 
 // describe adds the name of a job with slots and, of a run, the time until the run ends.
-func (sv *Server) describe(h *launcher.HolderInfo) {
+func (ex explainer) describe(h *launcher.HolderInfo) {
 	id := h.Job.String()
-	v, err := sv.aboutJob(wire.Query{Verb: wire.VerbInfo, Args: []string{id}}, func(int) string { return id }, true)
+	v, err := ex.sv.aboutJob(wire.Query{Verb: wire.VerbInfo, Args: []string{id}}, func(int) string { return id }, true)
 	if err != nil {
 		return
 	}
@@ -201,4 +206,11 @@ func sumHolders(nodes []wire.NodeInfo, asking filch.JobID) []launcher.HolderInfo
 		return cmp.Or(cmp.Compare(b.Slots, a.Slots), cmp.Compare(a.Job, b.Job))
 	})
 	return all
+}
+
+// explainTasks explains the state of a job of tasks.
+func (ex explainer) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
+	info, sum := ex.sv.tasksInfo(job, j)
+	err = ex.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
+	return x, err
 }

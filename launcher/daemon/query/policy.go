@@ -17,11 +17,14 @@ import (
 // policyWait limits the time for writing the policy, with retries.
 const policyWait = records.StoreWait + 5*time.Second
 
+// policies shows and changes the policy of the instance.
+type policies struct{ sv *Server }
+
 // policy returns the scheduling policies of all nodes, or, for a query of another node,
 // the policy of this node. If a client sends a text, this node writes the policy to the
 // store first; a text from another node comes with the version that the policy has
 // there.
-func (sv *Server) policy(arg func(int) string, local bool) (any, error) {
+func (ps policies) policy(arg func(int) string, local bool) (any, error) {
 	text, version := arg(0), dht.Version{}
 	if text != "" {
 		p, err := policy.Read(text)
@@ -29,15 +32,15 @@ func (sv *Server) policy(arg func(int) string, local bool) (any, error) {
 			return nil, err
 		}
 		if local {
-			version, err = sv.writePolicy(p)
+			version, err = ps.writePolicy(p)
 		} else if version, err = readVersion(arg(1)); err == nil {
-			err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.TakeTaskPolicy(t.Now, p, version, t.Out) })
+			err = ps.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.TakeTaskPolicy(t.Now, p, version, t.Out) })
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	own, err := sv.policyHere()
+	own, err := ps.policyHere()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func (sv *Server) policy(arg func(int) string, local bool) (any, error) {
 	if text != "" {
 		q.Args = []string{text, versionText(version)}
 	}
-	peers.AskAll(sv.daemon.Questions, q, func(m peers.Member, v []wire.PolicyInfo, err error) {
+	peers.AskAll(ps.sv.daemon.Questions, q, func(m peers.Member, v []wire.PolicyInfo, err error) {
 		if err != nil || len(v) != 1 {
 			v = []wire.PolicyInfo{{Node: m.Name, Silent: true}}
 		}
@@ -59,9 +62,9 @@ func (sv *Server) policy(arg func(int) string, local bool) (any, error) {
 }
 
 // writePolicy writes p as the policy of the instance.
-func (sv *Server) writePolicy(p policy.Policy) (v dht.Version, err error) {
+func (ps policies) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	done := make(chan struct{})
-	if post := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+	if post := ps.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		t.Node.WriteTaskPolicy(t.Now, p, func(have dht.Version, why *filch.Error) {
 			v, err = have, orNil(why)
 			close(done)
@@ -69,15 +72,15 @@ func (sv *Server) writePolicy(p policy.Policy) (v dht.Version, err error) {
 	}); post != nil {
 		return v, post
 	}
-	if !sv.in.Await(done, policyWait) {
+	if !ps.sv.in.Await(done, policyWait) {
 		return v, filch.Errorf(filch.Unavailable, "cannot write the scheduling policy: the store does not answer")
 	}
 	return v, err
 }
 
-func (sv *Server) policyHere() (wire.PolicyInfo, error) {
-	i := wire.PolicyInfo{Node: sv.in.Self}
-	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+func (ps policies) policyHere() (wire.PolicyInfo, error) {
+	i := wire.PolicyInfo{Node: ps.sv.in.Self}
+	err := ps.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		p, q := t.Node.TaskPolicy()
 		i.Policy = p.Kind.String()
 		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {

@@ -141,7 +141,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 	case wire.VerbKnown:
 		return sv.daemon.Questions.Known(), nil
 	case wire.VerbPolicy:
-		return sv.policy(arg, local)
+		return policies{sv}.policy(arg, local)
 	case wire.VerbResume:
 		return sv.resume(arg(0), local)
 	case wire.VerbRecover:
@@ -163,7 +163,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 	case wire.VerbStaged:
 		return sv.staged(q, arg, local)
 	case wire.VerbExplain:
-		return sv.explain(q, arg, local)
+		return explainer{sv}.explain(q, arg, local)
 	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbHold, wire.VerbSignal:
 		return sv.aboutJob(q, arg, local)
 	}

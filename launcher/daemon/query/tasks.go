@@ -131,7 +131,7 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 	case wire.VerbSignal:
 		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks, which take no signals: use filch cancel", job)
 	case wire.VerbExplain:
-		return sv.explainTasks(job, j)
+		return explainer{sv}.explainTasks(job, j)
 	}
 	info, _ := sv.tasksInfo(job, j)
 	return info, nil
@@ -175,13 +175,6 @@ func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobIn
 	})
 	sum.Fill(&info)
 	return info, sum
-}
-
-// explainTasks explains the state of a job of tasks.
-func (sv *Server) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
-	info, sum := sv.tasksInfo(job, j)
-	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
-	return x, err
 }
 
 // waitTasks waits for the end of a job of tasks.
