@@ -61,6 +61,9 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 			if l.json {
 				return ui.PrintJSON(withEnds(past))
 			}
+			if slices.ContainsFunc(past, func(j launcher.JobInfo) bool { return cancelReason(&j) != "" }) {
+				l.usual = append(l.usual, "reason")
+			}
 			if err := l.print(past); err != nil || most > 0 {
 				return err
 			}

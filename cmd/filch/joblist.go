@@ -110,6 +110,7 @@ var jobColumns = []jobColumn{
 	textColumn("nodes", func(j *launcher.JobInfo) string { return dash(clip(spec.FormatHosts(j.Nodes), 60)) }),
 	textColumn("origin", func(j *launcher.JobInfo) string { return dash(string(j.Origin)) }),
 	textColumn("cause", func(j *launcher.JobInfo) string { return dash(clip(j.Cause, 100)) }),
+	textColumn("reason", func(j *launcher.JobInfo) string { return dash(clip(cancelReason(j), 60)) }),
 	textColumn("tasks", func(j *launcher.JobInfo) string {
 		if cli.IsTasks(j) {
 			return clip(taskCounts(j.Tasks), 60)

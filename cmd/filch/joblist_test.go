@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -77,12 +78,12 @@ func TestJobColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var got strings.Builder
 		for _, i := range []int{0, 1, 4, 5} {
-			got += " " + c.cell(&jobs[i])
+			got.WriteString(" " + c.cell(&jobs[i]))
 		}
-		if got[1:] != want {
-			t.Errorf("%s: got %q, want %q", name, got[1:], want)
+		if got.String()[1:] != want {
+			t.Errorf("%s: got %q, want %q", name, got.String()[1:], want)
 		}
 	}
 	if l := (jobListing{columns: "ended,+id"}); l.check() == nil {

@@ -143,7 +143,7 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 		}
 		split = func(s string) []string { return at.Split(s, -1) }
 	}
-	next := func() (string, error) { return "", io.EOF }
+	var next func() (string, error)
 	switch {
 	case f.eachLine != "":
 		in, err := openInput(f.eachLine)
