@@ -37,9 +37,11 @@ func (m *Meter) mayBeOurs(kib int64) bool {
 		return true
 	}
 	if time.Since(m.read) < meterEvery {
-		// More than our own peak, but cheap: our starter's memory counts too.
+		// At least our own peak, and cheap: our starter's memory counts too.
 		var own unix.Rusage
-		return unix.Getrusage(unix.RUSAGE_SELF, &own) != nil || kib <= own.Maxrss
+		if unix.Getrusage(unix.RUSAGE_SELF, &own) == nil && kib > own.Maxrss {
+			return false
+		}
 	}
 	m.ownKiB, m.read = peakKiB(), time.Now()
 	return kib <= m.ownKiB

@@ -1,9 +1,12 @@
 package logs
 
 import (
+	"strconv"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -22,8 +25,24 @@ func Find(c *client.Client, spans []cli.JobSpan) ([]Target, error) {
 		if err := cli.Ask(c, cli.QueryWait, &targets[i].Info, wire.VerbInfo, s.Job.String()); err != nil {
 			return nil, err
 		}
+		if err := targets[i].exists(c); err != nil {
+			return nil, err
+		}
 	}
 	return targets, nil
+}
+
+// exists refuses a first task that the job does not have. An open job may get the task
+// yet, and tasks that run again have the numbers of an earlier job.
+func (t *Target) exists(c *client.Client) error {
+	if !cli.IsTasks(&t.Info) || t.First < t.Info.Tasks.Total || t.Info.Open {
+		return nil
+	}
+	err := cli.Ask(c, cli.QueryWait, nil, wire.VerbTask, t.Job.String(), strconv.Itoa(int(t.First)))
+	if ui.KindOf(err) == filch.NotFound {
+		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", t.Job, t.First, ui.Plural(int(t.Info.Tasks.Total), "task"))
+	}
+	return nil
 }
 
 // Limits of reading the names of tasks.

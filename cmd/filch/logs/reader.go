@@ -224,9 +224,6 @@ func (j *job) readable(follow bool) error {
 	i := &j.Info
 	switch {
 	case j.tasks():
-		if j.First >= i.Tasks.Total && (j.ended || !follow) {
-			return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", j.Job, j.First, ui.Plural(int(i.Tasks.Total), "task"))
-		}
 	case !i.Detached:
 		return filch.Errorf(filch.NotFound, "no output of job %d is kept: the job was not detached", j.Job).
 			WithHint("its output went to its client; filch run --detach keeps the output on the nodes")

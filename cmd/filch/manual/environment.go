@@ -65,6 +65,8 @@ var Variables = []variable{
 	{"FILCH_NODES", forPrograms, rankOnly, "The number of nodes of the job."},
 	{"FILCH_NODELIST", forPrograms, rankOnly, "The nodes of the job in the order of the ranks, like n[1-3,7]."},
 	{"FILCH_TASK", forPrograms, taskOnly, "The number of the task: the index of --array, else the position from 0. A worker has the number of its first task."},
+	{"FILCH_CPUS_PER_TASK", forPrograms, In{Rank: true, Task: true, Optional: true}, "The number of -c; only with -c. OMP_NUM_THREADS has the same number unless it was set."},
+	{"FILCH_TMP", forPrograms, In{Task: true, Optional: true}, "The task's own folder for temporary files, as TMPDIR; only with --private-tmp."},
 	{"FILCH_LINE", forPrograms, In{Task: true, Optional: true}, "The line of --each-line or the value of --from-json, for a task with a command that is no worker."},
 	{"FILCH_GPUS", forPrograms, In{Rank: true, Task: true, Optional: true}, "The GPUs of the rank or the task, with commas; only with --gpus."},
 

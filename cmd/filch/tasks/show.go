@@ -35,7 +35,7 @@ func (f *showFlags) submitted(id filch.JobID, said any) (err error) {
 	switch {
 	case f.asJSON:
 		err = ui.PrintJSON(said)
-	case !f.progress && !f.prints():
+	case !f.prints():
 		_, err = os.Stdout.WriteString(id.String() + "\n")
 	}
 	return err
