@@ -111,6 +111,7 @@ func (s State) Final() bool { return s >= OK }
 const (
 	ExitUsage      = 2
 	ExitNodeLost   = 122
+	ExitDown       = 123 // the instance went down while a command waited
 	ExitTimeLimit  = 124
 	ExitOurs       = 125 // filch failed, or the request can never fit
 	ExitNotExec    = 126

@@ -28,6 +28,7 @@ type Member struct {
 	Total       Room
 	Group       string // of nodes near to each other: an allocation; "" unknown
 	Why         string // the reason for draining; "" none was given
+	Labels      Labels
 }
 
 // Members is the list of all nodes ever seen, in the order of first sight, so an
