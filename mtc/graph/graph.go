@@ -1,4 +1,5 @@
-// Package graph has the dependencies between the tasks of a workflow: edges, order, cycles.
+// Package graph has the dependencies between the tasks of a workflow: edges, order, cycles,
+// and the tasks that are ready ([Tracker]).
 package graph
 
 import (

@@ -12,20 +12,23 @@ import (
 
 // Messages go between launchers of one wire version: their bytes stay as they are.
 func TestLayoutsStay(t *testing.T) {
-	means := Means{Caps: []CapWord{{7, 8}, {-1, 300}}, Left: time.Minute}
+	means := Means{Caps: []CapWord{{Job: 7, Idle: 8}, {Job: -1, Idle: 300}}, Left: time.Minute}
 	for _, c := range []struct {
 		m   Message
 		hex string
 	}{
-		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df01020e0801ac02"},
-		{&LoadSay{Round: 2, Load: 1 << 40}, "0202808080808020"},
-		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}}}, "0380808080808080020000"},
+		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df01020e0801ac020000"},
+		{&LoadSay{Round: 2, Load: 1 << 40}, "020280808080802000"},
+		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}}}, "03808080808080800200000000"},
 		{&Offer{
 			Life: 1, Xfer: 2, Ask: 300, Ranges: []RangeItem{{1, 2, 300, 4}},
 			Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 3, Hop: 4, Crashes: 5, Maybe: true, Dedicated: true, Bytes: 600, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}},
 		}, "040102ac02010202ac02040102020304050101d8040101016102"},
+		{&Offer{
+			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}},
+		}, "040000000002020001000000000000020101000002ac02000000"},
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},
-		{&News{Load: 300}, "06ac02"},
+		{&News{Load: 300}, "06ac0200"},
 		{&Void{Job: 4, State: filch.Cancelled}, "070808"},
 		{&Told{Job: 5, Serial: 600, Ends: []ToldEnd{{1, filch.Failed, 2, "node"}}}, "080ad80401010402046e6f6465"},
 		{&ToldAck{Job: 5, Serial: 600}, "090ad804"},

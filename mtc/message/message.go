@@ -39,16 +39,19 @@ type LoadAsk struct {
 	Means
 }
 
-// CapWord is how many more tasks of a capped job a node could run.
+// CapWord is how many tokens of a capped job, or of a pool, a node has idle.
 type CapWord struct {
-	Job  filch.JobID
+	Job  filch.JobID // 0: of the pool
+	Pool string
 	Idle int32
 }
 
-// LoadSay answers a [LoadAsk] with the number of stealable tasks.
+// LoadSay answers a [LoadAsk] with the number of stealable tasks, and the class of the
+// first.
 type LoadSay struct {
 	Round uint32
 	Load  int64
+	Class int32
 }
 
 // Steal asks for half of the stealable tasks. Ask numbers the asks of a thief's
@@ -83,6 +86,7 @@ type TaskItem struct {
 	Hop       uint32
 	Crashes   uint8
 	Maybe     bool
+	Need      int32 // the number of its need plus 1; 0: not known
 	Dedicated bool
 	Bytes     int64 // of its inputs
 	Inputs    []policy.Input
@@ -96,8 +100,11 @@ type Done struct {
 	All  bool
 }
 
-// News reports work to steal.
-type News struct{ Load int64 }
+// News reports work to steal, and the class of the first task.
+type News struct {
+	Load  int64
+	Class int32
+}
 
 // Void reports that tasks of a job not started yet will never start.
 type Void struct {
@@ -162,7 +169,7 @@ const (
 	OfferRangesMax = 64   // ranges in an offer
 	// OfferSpace is for the single tasks: a workflow's task may have many inputs.
 	OfferSpace  = Max - OfferRangesMax*32
-	CapWordsMax = 64 // capped jobs in a thief's means
+	CapWordsMax = 64 // capped jobs, and pools, in a thief's means
 	toldMax     = 1024
 )
 
@@ -222,6 +229,7 @@ func (m *LoadAsk) fields(c *record.Codec) {
 func (m *LoadSay) fields(c *record.Codec) {
 	record.U32(c, &m.Round)
 	record.Amount(c, &m.Load)
+	record.Int32(c, &m.Class)
 }
 
 func (m *Steal) fields(c *record.Codec) {
@@ -232,10 +240,16 @@ func (m *Steal) fields(c *record.Codec) {
 func (m *Means) fields(c *record.Codec) {
 	record.Amount(c, &m.Left)
 	record.List(c, &m.Caps, CapWordsMax, 2, (*CapWord).fields)
+	c.Flag(&m.Better)
+	record.Int32(c, &m.Class)
+	c.Require(m.Better || m.Class == 0)
 }
 
 func (k *CapWord) fields(c *record.Codec) {
 	record.Int32(c, &k.Job)
+	if k.Job == 0 {
+		record.Text(c, &k.Pool, filch.MaxLabel)
+	}
 	record.Index(c, &k.Idle)
 }
 
@@ -255,13 +269,31 @@ func (r *RangeItem) fields(c *record.Codec) {
 	c.Require(r.Lo < r.Hi)
 }
 
+// Flags of a single task.
+const (
+	taskMaybe = 1 << iota
+	taskNeed
+)
+
 func (t *TaskItem) fields(c *record.Codec) {
 	record.Int32(c, &t.Job)
 	record.Index(c, &t.Index)
 	record.Index(c, &t.Attempt)
 	record.U32(c, &t.Hop)
 	record.U8(c, &t.Crashes)
-	c.Flag(&t.Maybe)
+	flags := uint8(0)
+	if t.Maybe {
+		flags |= taskMaybe
+	}
+	if t.Need > 0 {
+		flags |= taskNeed
+	}
+	record.U8(c, &flags)
+	c.Require(flags <= taskMaybe|taskNeed)
+	if t.Maybe = flags&taskMaybe != 0; flags&taskNeed != 0 {
+		record.Index(c, &t.Need)
+		c.Require(t.Need > 0)
+	}
 	c.Flag(&t.Dedicated)
 	record.Amount(c, &t.Bytes)
 	record.List(c, &t.Inputs, record.MaxInputs, 3, inputFields)
@@ -279,7 +311,10 @@ func (m *Done) fields(c *record.Codec) {
 	c.Flag(&m.All)
 }
 
-func (m *News) fields(c *record.Codec) { record.Amount(c, &m.Load) }
+func (m *News) fields(c *record.Codec) {
+	record.Amount(c, &m.Load)
+	record.Int32(c, &m.Class)
+}
 
 func (m *Void) fields(c *record.Codec) {
 	record.Int32(c, &m.Job)
@@ -317,8 +352,11 @@ func (m *OrderedAck) fields(c *record.Codec) {
 }
 
 // Means are a thief's means to run tasks: its tokens, and the time until its node is
-// taken away; 0: the node stays.
+// taken away; 0: the node stays. With Better, the thief has tasks of Class, and wants only
+// tasks of a better class.
 type Means struct {
-	Caps []CapWord
-	Left time.Duration
+	Caps   []CapWord
+	Left   time.Duration
+	Better bool
+	Class  int32
 }
