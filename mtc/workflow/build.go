@@ -32,16 +32,17 @@ type declared struct {
 // builder puts a graph together: readers add tasks, files and edges in the
 // order of their text, and [builder.finish] checks the whole.
 type builder struct {
-	src      source
-	g        *Graph
-	tasks    map[string]int32
-	files    map[string]int32 // by origin
-	more     map[int32][]int32
-	stated   []int64 // per file: the size in a reader's text, -1 none
-	declared []declared
-	uses     int
-	traps    *traps
-	all      *problems // nil: the first error ends the reading
+	src       source
+	g         *Graph
+	tasks     map[string]int32
+	files     map[string]int32 // by origin
+	more      map[int32][]int32
+	moreSizes map[int32][]int64 // of the files of these writers
+	stated    []int64           // per file: the size in a reader's text, -1 none
+	declared  []declared
+	uses      int
+	traps     *traps
+	all       *problems // nil: the first error ends the reading
 }
 
 // problems collects the errors of a file.
@@ -81,7 +82,7 @@ func (p *problems) add(err error) {
 func newBuilder(src source, replay bool) *builder {
 	return &builder{
 		src: src, g: &Graph{Replay: replay},
-		tasks: map[string]int32{}, files: map[string]int32{}, more: map[int32][]int32{},
+		tasks: map[string]int32{}, files: map[string]int32{}, more: map[int32][]int32{}, moreSizes: map[int32][]int64{},
 		traps: newTraps(),
 	}
 }
@@ -192,11 +193,10 @@ func (b *builder) output(t int32, origin string, size int64, line int) error {
 		return b.src.errorf(line, "task %s: the file %s is also written by task %s (line %d): a file has one writer",
 			quote(task.Name), quote(origin), quote(other.Name), other.Line)
 	default:
-		b.more[f] = append(b.more[f], t)
+		b.more[f], b.moreSizes[f] = append(b.more[f], t), append(b.moreSizes[f], size)
 		if file.Size != size {
 			b.traps.addOnce(TrapSizes, origin, int64(f))
 		}
-		file.Size = max(file.Size, size)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type daxReader struct {
 	job    int32  // the open job, -1 none
 	timed  bool   // the open job has a run time
 	child  string // the open child
-	inArgs bool   // the next text is the run-time profile's
+	inArgs string // the key of the profile whose text is next; "" none that counts
 	text   strings.Builder
 	counts struct {
 		jobs, children                 int
@@ -55,7 +55,7 @@ func readDAX(src source, text []byte) (*Graph, error) {
 			depth--
 			err = d.close(tok.Name.Local)
 		case xml.CharData:
-			if d.inArgs && d.text.Len() < NameMax {
+			if d.inArgs != "" && d.text.Len() < NameMax {
 				d.text.Write(tok)
 			}
 		}
@@ -114,7 +114,10 @@ func (d *daxReader) open(e xml.StartElement) error {
 		}
 		return d.use(e, line)
 	case "profile":
-		d.inArgs = d.job >= 0 && !d.timed && attr(e, "key") == "runtime"
+		d.inArgs = ""
+		if key := attr(e, "key"); d.job >= 0 && (key == "runtime" && !d.timed || key == "cores") {
+			d.inArgs = key
+		}
 		d.text.Reset()
 	case "child":
 		if d.child = attr(e, "ref"); d.child == "" {
@@ -153,9 +156,25 @@ func (d *daxReader) openJob(e xml.StartElement, line int) error {
 	}
 	d.job, d.timed = t, false
 	d.counts.jobs++
+	if stated := attr(e, "cores"); stated != "" {
+		if err := d.cores(stated, line); err != nil {
+			return err
+		}
+	}
 	if stated := attr(e, "runtime"); stated != "" {
 		return d.time(stated, line)
 	}
+	return nil
+}
+
+// cores takes in the number of cores of a job: an attribute, or a profile.
+func (d *daxReader) cores(stated string, line int) error {
+	task := &d.b.g.Tasks[d.job]
+	n, ok := count(strings.TrimSpace(stated), 1, CPUsMax)
+	if !ok {
+		return d.src.errorf(line, "task %s: cores %s is not a number from 1 to %d", quote(task.Name), quote(stated), CPUsMax)
+	}
+	task.Need.CPUs = n
 	return nil
 }
 
@@ -211,9 +230,13 @@ func (d *daxReader) close(name string) error {
 	case "child":
 		d.child = ""
 	case "profile":
-		if d.inArgs {
-			d.inArgs = false
+		key := d.inArgs
+		d.inArgs = ""
+		switch key {
+		case "runtime":
 			return d.time(d.text.String(), d.line())
+		case "cores":
+			return d.cores(d.text.String(), d.line())
 		}
 	}
 	return nil

@@ -80,7 +80,10 @@ type Need struct {
 	GPUs      string // "2", or "KIND:2"
 	TimeLimit time.Duration
 	Retries   *int32
-	Once      bool
+	// As the options of filch submit: where the task may run, and what the task takes of
+	// resources that the site names.
+	Nodelist, Exclude, Constraint, Resource string
+	Once                                    bool
 
 	RetryDelay time.Duration // before the first retry
 	RetryCodes []Codes       // only these are retried; none: all

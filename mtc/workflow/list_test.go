@@ -268,7 +268,7 @@ func TestEntries(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"[\"a\",\n 5]":                              "",
-		"[\"a\",\n {\"rum\": \"x\"}]":               `f:2: entry 2 has no "rum" (did you mean run?)`,
+		"[\"a\",\n {\"rum\": \"x\"}]":               `f:2: entry 2 has the unknown key "rum" (did you mean run?)`,
 		"[\"a\",\n {\"run\": \"x\",\n\"cpus\": 0}]": `f:3: entry 2: cpus: "0" is not a number of slots`,
 		"[\"a\",\n{\"run\":\n\"x\"":                 "f:",
 		"[\"a\"]\n\"b\"":                            "f:2: something follows the end of the list",

@@ -29,7 +29,7 @@ type native struct {
 
 var (
 	fileKeys = []string{"filch", "name", "env", "defaults", "tasks"}
-	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "retry_delay", "retry_codes", "once", "env"}
+	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "retry_delay", "retry_codes", "once", "nodelist", "exclude", "constraint", "resource", "env"}
 	taskKeys = append([]string{"name", "run", "kind", "inputs", "outputs", "after", "stdin", "stdout", "stderr"}, needKeys...)
 )
 
@@ -73,7 +73,7 @@ func (n *native) keys(m *node, what string, known []string) error {
 		if slices.Contains(known, p.key) {
 			continue
 		}
-		err := n.src.errorf(p.line, "%s has no %s", what, quote(p.key))
+		err := n.src.errorf(p.line, "%s has the unknown key %s", what, quote(p.key))
 		if near := nearest(p.key, slices.Values(known)); near != "" {
 			err = err.WithHint("did you mean %s?", near)
 		} else {

@@ -12,8 +12,8 @@ import (
 const segmentMax = 255
 
 // CheckPath returns an error if path may not be a file of a task's sandbox. The path must
-// be relative, stay inside, have its shortest form, and contain no character that forges
-// lines on a terminal.
+// be relative, stay inside, have its shortest form, and contain no control character but
+// tabs and line ends.
 func CheckPath(path string) error {
 	switch {
 	case path == "":
@@ -26,7 +26,7 @@ func CheckPath(path string) error {
 		return fmt.Errorf("it is not UTF-8")
 	}
 	for _, r := range path {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
 			return fmt.Errorf("it holds the control character %U", r)
 		}
 	}

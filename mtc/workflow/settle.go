@@ -146,7 +146,7 @@ func (b *builder) versions(cands []candidate) error {
 				return b.src.errorf(b.g.Tasks[w].Line, "task %s: too many files: at most %d", quote(b.g.Tasks[w].Name), FilesMax)
 			}
 			v := b.g.Files[f]
-			v.Path, v.Writer = fmt.Sprintf("%s~%d", v.Path, k+2), w
+			v.Path, v.Writer, v.Size = fmt.Sprintf("%s~%d", v.Path, k+2), w, b.moreSizes[f][k]
 			made[version{w, f}] = int32(len(b.g.Files))
 			b.g.Files = append(b.g.Files, v)
 		}

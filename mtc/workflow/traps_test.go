@@ -150,6 +150,36 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// Writers of different sizes keep their own sizes.
+func TestVersionsKeepTheirSizes(t *testing.T) {
+	g := load(t, dax(`<job id="a" runtime="1"><uses file="log" link="output" size="5"/></job>
+<job id="b" runtime="1"><uses file="log" link="output" size="700"/></job>
+<job id="c" runtime="1"><uses file="log" link="output" size="60"/></job>
+<job id="d" runtime="1"><uses file="log" link="input" size="700"/></job>`))
+	var got []string
+	for _, f := range g.Files {
+		got = append(got, fmt.Sprintf("%s:%d", f.Path, f.Size))
+	}
+	if s := strings.Join(got, " "); s != "log:5 log~2:700 log~3:60" {
+		t.Errorf("got %s", s)
+	}
+}
+
+// A DAX states the cores of a job as an attribute, or in a profile of Pegasus.
+func TestCoresOfADAX(t *testing.T) {
+	g := load(t, dax(`<job id="a" runtime="1" cores="4"/>
+<job id="b" runtime="1"><profile namespace="pegasus" key="cores">8</profile></job>
+<job id="c" runtime="1"/>`))
+	if a, b, c := g.Tasks[0].Need.CPUs, g.Tasks[1].Need.CPUs, g.Tasks[2].Need.CPUs; a != 4 || b != 8 || c != 0 {
+		t.Errorf("cores %d, %d and %d; want 4, 8 and none", a, b, c)
+	}
+	for _, cores := range []string{"0", "-1", "x", "99999999999"} {
+		if _, err := Load(strings.NewReader(dax(`<job id="a" runtime="1" cores="`+cores+`"/>`)), Options{}); err == nil || !strings.Contains(err.Error(), "cores") {
+			t.Errorf("cores=%s: %v", cores, err)
+		}
+	}
+}
+
 func TestScales(t *testing.T) {
 	text := dax(`<job id="a" runtime="10"><uses file="x" link="output" size="4000"/><uses file="y" link="output" size="3"/><uses file="z" link="output" size="0"/></job>`)
 	g, err := Load(strings.NewReader(text), Options{TimeScale: 0.01, SizeScale: 0.001})

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,10 +57,10 @@ func (n *native) needs(task *Task, what string, m *node) error {
 			continue
 		}
 		text, err := "", error(nil)
-		if key == "retry_codes" && v.shape == shapeList {
-			var codes []string
-			codes, _, err = n.texts(v, of+": "+key)
-			text = strings.Join(codes, ",")
+		if v.shape == shapeList && slices.Contains(listKeys[:], key) {
+			var all []string
+			all, _, err = n.texts(v, of+": "+key)
+			text = strings.Join(all, ",")
 		} else {
 			text, err = n.text(v, of+": "+key)
 		}
@@ -74,6 +75,9 @@ func (n *native) needs(task *Task, what string, m *node) error {
 	}
 	return nil
 }
+
+// listKeys are the needs that may be written as lists.
+var listKeys = [...]string{"retry_codes", "nodelist", "exclude", "resource"}
 
 // need sets one of the needs; why describes the expected text.
 func (task *Task) need(key, text string) (why string) {
@@ -90,10 +94,10 @@ func (task *Task) need(key, text string) (why string) {
 		if !named {
 			kind, n = "", text
 		}
-		_, ok = count(n, 1, 1024)
-		ok = ok && (!named || kind != "") && !strings.ContainsAny(kind, " ,=")
+		_, bad := filch.ReadGPUs(n)
+		ok = bad == nil && (!named || kind != "") && !strings.ContainsAny(kind, " ,=")
 		task.Need.GPUs = text
-		why = "a number of GPUs, or KIND:NUMBER"
+		why = "a number of GPUs, a share of one such as 0.25, or KIND:NUMBER"
 	case "time_limit":
 		task.Need.TimeLimit, ok = timeSpan(text)
 		ok = ok && task.Need.TimeLimit > 0 && task.Need.TimeLimit <= limitMax
@@ -113,6 +117,18 @@ func (task *Task) need(key, text string) (why string) {
 	case "retry_codes":
 		task.Need.RetryCodes, ok = ParseCodes(text)
 		why = "a list of exit codes from 1 to 255, like 75,100-110"
+	case "nodelist":
+		task.Need.Nodelist, ok = text, true // the client knows the names of nodes
+	case "exclude":
+		task.Need.Exclude, ok = text, true
+	case "constraint":
+		_, bad := filch.ReadConstraint(text)
+		task.Need.Constraint, ok = text, bad == nil
+		why = "labels joined by & and |, like a100 or 'a100&!slow'"
+	case "resource":
+		a, bad := filch.ReadAmounts(text)
+		task.Need.Resource, ok = string(a), bad == nil && a != ""
+		why = "a list like license=1,scratch=10"
 	case "once":
 		task.Need.Once, ok = text == "true", text == "true" || text == "false"
 		why = "true or false"
