@@ -24,6 +24,7 @@ type Client struct {
 	conn *wire.Conn
 	sock net.Conn
 	req  uint32
+	lost bool // by a query
 
 	build string
 }
@@ -63,10 +64,14 @@ func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
 // Close ends the connection. A run attached to the connection ends too.
 func (c *Client) Close() { _ = c.conn.Close() }
 
+// Lost reports whether a query has found the connection closed.
+func (c *Client) Lost() bool { return c.lost }
+
 // Query sends a query and waits at most d for the answer, which is JSON.
 func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, error) {
 	c.req++
 	if err := c.conn.Send(wire.KindQuery, c.req, wire.Query{Verb: verb, Args: args}); err != nil {
+		c.lost = true
 		return nil, gone(verb)
 	}
 	if d > 0 {
@@ -79,6 +84,7 @@ func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, er
 			if os.IsTimeout(err) {
 				return nil, filch.Errorf(filch.Timeout, "the launcher did not answer %s within %v", verb, d)
 			}
+			c.lost = true
 			return nil, gone(verb)
 		}
 		switch {

@@ -213,6 +213,9 @@ func (r *Run) Cancel(sig int32) error { return r.say(wire.KindCancel, wire.Signa
 // Resize sends a new size to rank 0's terminal.
 func (r *Run) Resize(w launcher.Window) error { return r.say(wire.KindResize, w) }
 
+// Another is a further connection to the same launcher.
+func (r *Run) Another() (*Client, error) { return r.current().Another() }
+
 func (r *Run) say(k wire.Kind, v any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
 )
@@ -68,6 +69,9 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 		}
 	}
 }
+
+// Dir is the folder of the launcher.
+func (t *Tasks) Dir() place.Dir { return t.client.Dir }
 
 // Another opens another connection to the same launcher, for queries.
 func (t *Tasks) Another() (*Client, error) { return t.client.Another() }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -23,7 +24,9 @@ const padMax = 10
 // Place holds the values of a pattern's conversions.
 type Place struct {
 	Job   filch.JobID
-	Name  string // of the job
+	Array filch.JobID // the first job of Job's array; 0: Job
+	Step  int32       // of the job
+	Name  string      // of the job
 	User  string
 	Rank  filch.Rank
 	Index int32 // of the node within the job
@@ -53,9 +56,16 @@ func PerTask(pattern string) bool {
 	return found
 }
 
+// PerStep reports whether a pattern names the step.
+func PerStep(pattern string) bool {
+	found := false
+	eachConversion(pattern, func(c byte, _ int, _ string) { found = found || c == 's' || c == 'J' })
+	return found
+}
+
 // Expand replaces the conversions of srun's file name patterns: %t rank, %n index of
-// the node, %N its short name, %j and %A job, %a task, %s step (always 0: a step is a
-// job of its own here), %J job and step, %u user, %x name of the job, %% a percent
+// the node, %N its short name, %j job, %A the job's array,
+// %a task, %s step, %J job and step, %u user, %x name of the job, %% a percent
 // sign. A number between % and the letter pads numbers with zeros and is ignored
 // otherwise.
 //
@@ -81,8 +91,10 @@ func Expand(pattern string, p Place) string {
 			number(&b, int64(p.Rank), pad)
 		case 'n':
 			number(&b, int64(p.Index), pad)
-		case 'j', 'A':
+		case 'j':
 			number(&b, int64(p.Job), pad)
+		case 'A':
+			number(&b, int64(cmp.Or(p.Array, p.Job)), pad)
 		case 'a':
 			if p.Task == "" {
 				b.WriteString(text)
@@ -90,10 +102,10 @@ func Expand(pattern string, p Place) string {
 			}
 			padded(&b, p.Task, pad)
 		case 's':
-			number(&b, 0, pad)
+			number(&b, int64(p.Step), pad)
 		case 'J':
 			number(&b, int64(p.Job), pad)
-			b.WriteString(".0")
+			b.WriteString("." + strconv.Itoa(int(p.Step)))
 		case 'N':
 			short, _, _ := strings.Cut(string(p.Node), ".")
 			b.WriteString(short)

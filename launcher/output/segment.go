@@ -47,6 +47,10 @@ const (
 	KeptScarce = 256 << 10 // where the disk is nearly full
 )
 
+// Overlong reports whether cut output of a task was cut at [KeptMax]; else the disk had no
+// room. The bytes are those that the node kept.
+func Overlong(kept int64) bool { return kept >= KeptMax }
+
 // HalfKept returns the number of bytes before the dropped bytes of a stream, by the
 // length of the first piece of the kept stream: with KeptScarce, one piece has all.
 func HalfKept(first int) int64 {

@@ -40,7 +40,7 @@ func (t *Target) exists(c *client.Client) error {
 	}
 	err := cli.Ask(c, cli.QueryWait, nil, wire.VerbTask, t.Job.String(), strconv.Itoa(int(t.First)))
 	if ui.KindOf(err) == filch.NotFound {
-		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", t.Job, t.First, ui.Plural(int(t.Info.Tasks.Total), "task"))
+		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", t.Job, t.First, filch.Plural(int(t.Info.Tasks.Total), "task"))
 	}
 	return nil
 }

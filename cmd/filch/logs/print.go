@@ -26,7 +26,10 @@ type View struct {
 	Grep  *regexp.Regexp // only lines that match; nil all
 	// Ordered shows what is there already in the order of tasks.
 	Ordered bool
-	Before  func() // called before output is written; nil none
+	// Turns shows the output of a task of one job once all tasks before have ended, and
+	// needs [Reader.Passed].
+	Turns  bool
+	Before func() // called before output is written; nil none
 }
 
 // timeForm is the form of a time before a line, and noTime stands for an unknown time.
@@ -43,6 +46,8 @@ type Printer struct {
 	buffer   []byte
 	folds    map[*Target]*output.Fold
 	order    []*Target
+	turns    *turns  // nil: output is printed as it comes
+	target   *Target // of turns
 }
 
 // NewPrinter makes the printer of standard output and standard error.
@@ -50,6 +55,9 @@ func NewPrinter(v View) *Printer {
 	p := &Printer{view: v, out: ui.Sanitized(os.Stdout), err: ui.Sanitized(os.Stderr), folds: map[*Target]*output.Fold{}}
 	if v.Ordered || v.Tail >= 0 {
 		p.store = &store{}
+	}
+	if v.Turns {
+		p.turns = newTurns()
 	}
 	return p
 }
@@ -62,7 +70,11 @@ func (p *Printer) Piece(t *Target, o *wire.OutputPiece) error {
 	if p.view.Grep != nil {
 		o.Data = matching(o.Data, p.view.Grep)
 	}
-	if p.store != nil {
+	switch {
+	case p.turns != nil:
+		p.keep(t, o)
+		return nil
+	case p.store != nil:
 		p.store.add(t, o)
 		return nil
 	}
@@ -109,8 +121,11 @@ func (p *Printer) Idle(now time.Time) error {
 	return nil
 }
 
-// Close prints the lines that wait for other ranks.
+// Close prints the lines that wait for other ranks or tasks.
 func (p *Printer) Close() (err error) {
+	if p.turns != nil {
+		err = p.closeTurns()
+	}
 	for _, t := range p.order {
 		err = errors.Join(err, p.folds[t].Flush())
 	}

@@ -77,6 +77,7 @@ type Reader struct {
 	Whole   bool     // the output of a task comes whole: Show has [wire.OutputEnded]
 	Sink    Sink
 	Beat    time.Duration // between calls of Idle; 0: nodesEvery
+	Passed  <-chan int32  // news that all tasks before a number have ended, for a passer; or nil
 
 	queries *client.Queries
 	jobs    []*job
@@ -88,6 +89,7 @@ type Reader struct {
 	only    *part // the task of this part goes on in the next answer
 	later   []client.Reply
 	told    map[string]bool
+	passing passing
 	looked  time.Time // for nodes
 	due     time.Time // of the next query after a pause
 }
@@ -110,6 +112,8 @@ type part struct {
 	req    uint32 // 0: no query is under way
 	held   bool   // the query waits for output
 	final  bool   // the query began after the end of the job
+	asked  int    // the round of [passing] in which the query began
+	round  int    // the latest round that the node has answered
 	caught bool
 	over   bool // nothing more is read
 	lost   bool // with its node
@@ -151,6 +155,9 @@ func (r *Reader) Run(c *client.Client) error {
 			if err := r.ask(); err != nil {
 				return err
 			}
+			if err := r.endRound(); err != nil {
+				return err
+			}
 			if done, err := r.progress(); err != nil || done {
 				return err
 			}
@@ -163,6 +170,10 @@ func (r *Reader) Run(c *client.Client) error {
 				return a.err
 			}
 			if err := r.onReply(a.reply); err != nil {
+				return err
+			}
+		case upto := <-r.Passed:
+			if err := r.onPassed(upto); err != nil {
 				return err
 			}
 		case now := <-ticker.C:
@@ -231,7 +242,7 @@ func (j *job) readable(follow bool) error {
 		return filch.Errorf(filch.NotFound, "no output of job %d is kept: the job has not started yet", j.Job).
 			WithHint("filch logs -f %d waits for the output", j.Job)
 	case j.First >= i.Ranks && i.Ranks > 0:
-		return filch.Errorf(filch.NotFound, "there is no rank %d.%d: the job has %s", j.Job, j.First, ui.Plural(int(i.Ranks), "rank"))
+		return filch.Errorf(filch.NotFound, "there is no rank %d.%d: the job has %s", j.Job, j.First, filch.Plural(int(i.Ranks), "rank"))
 	}
 	return nil
 }
@@ -323,7 +334,7 @@ func (r *Reader) askPart(p *part) error {
 	j := p.job
 	wait := ""
 	switch {
-	case r.caught && r.Follow && !j.ended:
+	case r.caught && r.Follow && !j.ended && p.round == r.passing.round:
 		wait = heldFor.String()
 	case j.ended && !j.tasks() && r.Follow && p.caught:
 		wait = time.Second.String() // the last output of a run may be on its way
@@ -341,7 +352,7 @@ func (r *Reader) askPart(p *part) error {
 	if err != nil {
 		return err
 	}
-	p.req, p.held, p.final = req, wait != "", j.ended
+	p.req, p.held, p.final, p.asked = req, wait != "", j.ended, r.passing.round
 	if !p.held {
 		r.busy++
 	}
@@ -369,7 +380,7 @@ func (r *Reader) onOutput(p *part, reply *client.Reply) error {
 		}
 		return nil
 	}
-	p.caught = true
+	p.caught, p.round = true, p.asked
 	if p.held && len(c.Pieces) > 0 {
 		p.again = time.Now().Add(followPause)
 	}
@@ -398,7 +409,7 @@ func (r *Reader) onTrouble(p *part, err error) {
 	if p.job.tasks() || p.job.has(p.node) {
 		r.warn(text)
 	}
-	p.caught = true
+	p.caught, p.round = true, r.passing.round
 	p.again = time.Now().Add(askAgain)
 	p.lost = !r.up[p.node]
 	p.over = !r.Follow || p.job.ended
@@ -411,10 +422,10 @@ func (r *Reader) warnOf(p *part, c *wire.OutputChunk) {
 		r.warn(fmt.Sprintf("%d bytes of output of job %d on %s were dropped: a node keeps only the latest output", c.Gone, job, p.node))
 	}
 	if c.Cut > 0 {
-		r.warn(fmt.Sprintf("the output of %s of job %d is cut or missing: %s", ui.Plural(c.Cut, "task"), job, c.Why))
+		r.warn(fmt.Sprintf("the output of %s of job %d is cut or missing: %s", filch.Plural(c.Cut, "task"), job, c.Why))
 	}
 	if c.Bad > 0 {
-		r.warn(fmt.Sprintf("%s of output on %s could not be read and were left out", ui.Plural(c.Bad, "block"), p.node))
+		r.warn(fmt.Sprintf("%s of output on %s could not be read and were left out", filch.Plural(c.Bad, "block"), p.node))
 	}
 	if c.Lost > 0 {
 		ui.Warn(fmt.Sprintf("%d bytes of earlier output were dropped: the log is limited", c.Lost))

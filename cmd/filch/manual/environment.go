@@ -2,6 +2,8 @@ package manual
 
 import (
 	"strings"
+
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 )
 
 const environmentName = "filch-environment"
@@ -50,6 +52,7 @@ var Variables = []variable{
 
 	{"FILCH_SLOTS", forLaunchers, In{}, "The setting slots: slots of a node. Without the variable: one for each core."},
 	{"FILCH_SPARE", forLaunchers, In{}, "The setting spare: idle keepers, ready for the next launch."},
+	{"FILCH_DRAIN_BAD", forLaunchers, In{}, "The setting drain_bad: the failures in a row after which a bad node drains; 0: never."},
 	{"FILCH_LOG_BYTES", forLaunchers, In{}, "The setting log_bytes: size of a log file of the launcher; two files are kept."},
 	{"FILCH_STORE_BYTES", forLaunchers, In{}, "The setting store_bytes: bytes of the shared store on a node."},
 	{"FILCH_DEBUG", forLaunchers, In{}, "The setting debug: with true, the log has every message."},
@@ -66,12 +69,17 @@ var Variables = []variable{
 	{"FILCH_NODELIST", forPrograms, rankOnly, "The nodes of the job in the order of the ranks, like n[1-3,7]."},
 	{"FILCH_TASK", forPrograms, taskOnly, "The number of the task: the index of --array, else the position from 0. A worker has the number of its first task."},
 	{"FILCH_CPUS_PER_TASK", forPrograms, In{Rank: true, Task: true, Optional: true}, "The number of -c; only with -c. OMP_NUM_THREADS has the same number unless it was set."},
-	{"FILCH_TMP", forPrograms, In{Task: true, Optional: true}, "The task's own folder for temporary files, as TMPDIR; only with --private-tmp."},
+	{"FILCH_TMP", forPrograms, In{Rank: true, Task: true, Optional: true}, "The folder for temporary files of the task, or of the job's ranks on the node, as TMPDIR; only with --private-tmp."},
 	{"FILCH_LINE", forPrograms, In{Task: true, Optional: true}, "The line of --each-line or the value of --from-json, for a task with a command that is no worker."},
+	{"FILCH_ENDED_JOB", forPrograms, In{Task: true, Optional: true}, "The job that has ended; only for the command of --on-end."},
+	{"FILCH_ENDED_NAME", forPrograms, In{Task: true, Optional: true}, "The name of that job."},
+	{"FILCH_ENDED_STATE", forPrograms, In{Task: true, Optional: true}, "The state of that job: ok, failed, cancelled and the others of docs/json.md."},
+	{"FILCH_ENDED_CODE", forPrograms, In{Task: true, Optional: true}, "The exit code of that job."},
 	{"FILCH_GPUS", forPrograms, In{Rank: true, Task: true, Optional: true}, "The GPUs of the rank or the task, with commas; only with --gpus."},
 
 	{"FILCH_IDENT", forItself, both, "Instance, job and attempt: the mark by which a launcher finds the processes of a job that outlived their keeper."},
 	{"FILCH_SOCKET", forItself, both, "The socket of the launcher: a mark like FILCH_IDENT."},
+	{"FILCH_SLURM_JOB", forItself, In{Rank: true, Task: true, Optional: true}, "The number of the job that SLURM_JOB_ID names: an srun inside is a step of this job. Only with SLURM_*."},
 	{"FILCH_SERIAL", forItself, taskOnly, "The number of the task on its node: a filch run inside uses the slots of this task. A worker does not have the variable."},
 	{"FILCH_SECRET", forItself, In{}, "Never set and never read. filch keeps variables that begin with this name out of the environment of ranks and tasks."},
 }
@@ -83,9 +91,12 @@ var groups = []struct {
 }{
 	{forCommands, "Read by commands", "Set these variables for commands of filch. A flag goes before a variable."},
 	{forLaunchers, "Settings of launchers", "Set these variables for filch up and filch join: launchers read them when they start. A flag goes before a variable, and a variable before the files of settings; filch config --origin shows the value and the origin of each setting."},
-	{forPrograms, "Set for programs", "filch sets these variables for ranks of filch run and for tasks of filch submit and filch workflow run. filch run --slurm-env and the srun shim set SLURM_* in addition. --export and --env choose all other variables."},
+	{forPrograms, "Set for programs", "filch sets these variables for ranks of filch run and for tasks of filch submit and filch workflow run. filch run --slurm-env and the shims of srun and sbatch set SLURM_* in addition. --export and --env choose all other variables."},
 	{forItself, "For filch itself", "Programs should not use these variables: they may change in every version."},
 }
+
+// aboutSlurm introduces the table of SLURM_*.
+const aboutSlurm = "filch sets these variables for scripts of the sbatch shim, for ranks of the srun shim and of filch run --slurm-env, and for tasks of filch submit --slurm-env. A step of a batch job keeps the variables of the job, and has those of a step and of a rank anew."
 
 // inWords says where a variable is set: "ranks, tasks".
 func (v *variable) inWords() string {
@@ -117,6 +128,11 @@ func environmentPage() page {
 		}
 		p.Content = append(p.Content, s)
 	}
+	slurm := section{Head: "SLURM_*", Blocks: []block{{Text: aboutSlurm}}}
+	for _, v := range slurmenv.Variables {
+		slurm.Blocks = append(slurm.Blocks, block{Term: v.Name + " (" + v.In.String() + ")", Text: v.Sentence()})
+	}
+	p.Content = append(p.Content, slurm)
 	p.Content = append(p.Content, section{Head: "SEE ALSO", Blocks: []block{{Text: "filch(1), filch-config(1), filch-run(1), filch-submit(1)"}}})
 	return p
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher/config"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 )
 
 const root = "../../.."
@@ -146,6 +147,10 @@ func environmentDoc() string {
 				fmt.Fprintf(&b, "| `%s` | %s |\n", v.Name, v.Text)
 			}
 		}
+	}
+	fmt.Fprintf(&b, "\n## SLURM_*\n\n%s\n\n| variable | set in | of the | meaning |\n|---|---|---|---|\n", aboutSlurm)
+	for _, v := range slurmenv.Variables {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", v.Name, v.In, v.Of, v.Text)
 	}
 	b.WriteString(otherVariables)
 	return b.String()

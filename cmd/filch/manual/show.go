@@ -148,6 +148,6 @@ func install(pages []page, dir string) error {
 			return filch.Errorf(filch.Invalid, "cannot write page %d of %d, %s: %s", i+1, len(pages), path, ui.Cause(err))
 		}
 	}
-	ui.Printf("%s in %s\n", ui.Plural(len(pages), "manual page"), ui.Clean(dir))
+	ui.Printf("%s in %s\n", filch.Plural(len(pages), "manual page"), ui.Clean(dir))
 	return nil
 }

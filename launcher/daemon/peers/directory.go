@@ -15,11 +15,12 @@ import (
 
 // Card is a node's description of itself for all other nodes, sent by gossip.
 type Card struct {
-	Total filch.Room
-	PID   int32
-	Build string
-	Group string // the allocation
-	Drain *launcher.Drain
+	Total  filch.Room
+	PID    int32
+	Build  string
+	Group  string // the allocation
+	Labels filch.Labels
+	Drain  *launcher.Drain
 }
 
 // EncodeCard makes the opaque bytes that the overlay carries.
@@ -106,6 +107,15 @@ func (d *Directory) Others() []Member {
 	})
 }
 
+// Names returns the other nodes that are not dead, by name.
+func (d *Directory) Names() []filch.NodeName {
+	var names []filch.NodeName
+	for _, m := range d.Others() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // Net returns this node's address for a job over these nodes, without the port. The
 // address is empty for a single node, and where this node listens on the loopback and
 // other nodes do not.
@@ -120,6 +130,14 @@ func (d *Directory) Net(nodes []launcher.NodeRanks) string {
 		}
 	}
 	return own.String()
+}
+
+// Address returns the address of a node as text; "" if the address is not known.
+func (d *Directory) Address(name filch.NodeName) string {
+	if a := d.host(name); a.IsValid() {
+		return a.String()
+	}
+	return ""
 }
 
 // host returns the address of a node.
