@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch/testbed/slurm"
 )
@@ -20,6 +21,10 @@ try() { # PATH NUMBER LINE
 	d=$(mktemp -d) && cd "$d" || exit
 	printf 'n1\nn4\n' >hosts; echo hello >text; printf "0 echo 'a  b'\n1 echo c\n" >two.conf
 	printf '# a comment\n4-6       hostname\n1,7       echo  task:%%t\n0,2-3     echo  offset:%%o\n' >silly.conf
+	printf '0 echo zero %%t\n1-2 echo off %%o\n3 sh -c "echo three; echo err >&2" 2>/dev/null\n' >four.conf
+	printf '0 echo first\n* echo rest:%%t:%%o\n' >star.conf; printf '# nothing\n' >none.conf
+	printf '0 printf %%%%s\\n "a  b" c\\ d\n1 echo '"'"'x # y'"'"' # z\n' >quote.conf; printf 'x echo\n' >bad.conf
+	echo zero >in.0; echo one >in.1
 	PATH=$1 bash -c "$3" >"$4/$2" 2>"$4/$2.err" </dev/null
 	echo "[$?]" >>"$4/$2"
 }
@@ -30,6 +35,9 @@ while IFS= read -r line <&3; do
 	try "$HOME/shims:$PATH" $n "$line" "$HOME/ours"
 done 3<"$HOME/lines"
 `
+
+// linesWithin bounds the lines of both sides.
+const linesWithin = 15 * time.Minute
 
 // TestShimSaysWhatSrunSays is the differential test.
 func TestShimSaysWhatSrunSays(t *testing.T) {
@@ -51,6 +59,7 @@ func TestShimSaysWhatSrunSays(t *testing.T) {
 		}
 	}
 	r.write("compare.sh", compare)
+	r.wait = linesWithin
 	r.shims()
 	if out, code := r.batch(`filch up --slots 4 -- bash $HOME/compare.sh`, "-N4", "-n16"); code != 0 {
 		t.Fatalf("got exit code %d: %s", code, out)

@@ -25,7 +25,7 @@ var Parts = map[string][]string{
 	"gather":        {"stealer/gather.go", "stealer/half.go"},
 	"replication":   {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
 	"explain":       {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
-	"tasks":         {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/recorder.go", "mtc/policy/members.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go"},
+	"tasks":         {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/recorder.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go"},
 }
 
 // Faults are all that a simulator catches. The suites of single packages (mtc, dht,
@@ -86,4 +86,7 @@ var Faults = []Fault{
 	{"count-maybe", "mtc/record", "tasks", Tasks, 60, ""},
 	{"drain-keeps", "mtc", "tasks", Tasks, 60, ""},
 	{"cancel-late", "mtc", "tasks", Tasks, 100, ""},
+	{"takes-all", "mtc", "tasks", Tasks, 100, ""},
+	{"one-room", "mtc", "tasks", Tasks, 100, ""},
+	{"homely", "mtc/policy", "tasks", Tasks, 60, ""},
 }
