@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "mtc", "mtc/graph", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/ends", "mtc/graph", "mtc/message", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -67,10 +67,10 @@ dht/store/message: . dht dht/roster dht/store/record varint
 dht/store/record: . dht varint
 launcher: . dht dht/store varint mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc
-launcher/config: . launcher/config/place mtc/workflow/yaml slots
-launcher/config/place: .
+launcher/config: . launcher/config/place launcher/topology mtc/workflow/yaml slots
+launcher/config/place: . launcher/topology
 launcher/daemon: *
-launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/watch launcher/wire mtc/record mtc/workflow
+launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire
@@ -78,23 +78,26 @@ launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/co
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node/ranks launcher/node/records launcher/node/tasks slots
-launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue slots stealer
-launcher/node/local: . launcher mtc/policy slots stealer
+launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/policy mtc/queue mtc/record slots stealer
+launcher/node/local: . launcher mtc/policy mtc/record slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
-launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc mtc/record
+launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
 launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/message mtc/policy mtc/queue mtc/record slots
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
 launcher/pmix: . launcher/config/place launcher/pmi
 launcher/proc: . launcher launcher/wire
-launcher/proc/keeper: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/proc launcher/wire
+launcher/proc/keeper: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/proc launcher/slurmenv launcher/topology launcher/wire
 launcher/proc/runner: . launcher launcher/output launcher/proc launcher/wire
-launcher/spec: . launcher
+launcher/slurmenv: .
+launcher/spec: . launcher launcher/slurmenv
+launcher/topology: .
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
-mtc: . mtc/graph mtc/message mtc/policy mtc/queue mtc/record
-mtc/graph: .
+mtc: . mtc/ends mtc/graph mtc/message mtc/policy mtc/queue mtc/record
+mtc/ends: . mtc/message mtc/queue mtc/record
+mtc/graph: . mtc/policy mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
@@ -121,11 +124,12 @@ varint:
 var cmdArrows = map[string][]string{
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/manual":    {"ui"},
-	"cmd/filch/runclient": {"cli", "ui"},
+	"cmd/filch/onend":     {"cli", "ui"},
+	"cmd/filch/runclient": {"cli", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"cli", "filchd", "logs", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"cli", "filchd", "logs", "needs", "onend", "pools", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/filch-hpc/filch"
@@ -20,6 +21,12 @@ const (
 	MaxDrainReason = 256
 	MaxDrainBy     = 64
 )
+
+// BadNode begins the reason of a drain that a node began by itself because its tasks fail.
+const BadNode = "bad node: "
+
+// IsBad reports whether a reason is that of a node that drains by itself.
+func IsBad(reason string) bool { return strings.HasPrefix(reason, BadNode) }
 
 // Check rejects texts that are too long or not UTF-8.
 func (d *Drain) Check() *filch.Error {

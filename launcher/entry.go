@@ -14,6 +14,9 @@ import (
 // KindJob is the kind of the records job/ID; see [MergeJob].
 const KindJob dht.Kind = 16
 
+// KindTasks is where the kinds of mtc's records begin among the store's.
+const KindTasks dht.Kind = 64
+
 // JobPrefix begins the keys of jobs.
 const JobPrefix = "job/"
 

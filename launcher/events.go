@@ -28,6 +28,12 @@ type (
 		Text string
 	}
 
+	// Granted is sent when a step has slots of its parent, before the launch.
+	Granted struct {
+		Job  filch.JobID
+		Step int32 // the number of the step in the parent, from 0
+	}
+
 	// Started is sent when every rank was exec'ed, or an exec was tried.
 	Started struct {
 		Job    filch.JobID
@@ -56,6 +62,7 @@ type (
 func (Accepted) isEvent()     {}
 func (Refused) isEvent()      {}
 func (StillWaiting) isEvent() {}
+func (Granted) isEvent()      {}
 func (Started) isEvent()      {}
 func (Ending) isEvent()       {}
 func (Ended) isEvent()        {}
@@ -107,6 +114,7 @@ const (
 	CauseOurs                        // 125
 	CauseWaitFirst                   // -W ran out: the highest code so far, else 1
 	CauseProtocol                    // a rank broke the PMI protocol: 1
+	CauseRequeue                     // the job starts again on request: no end
 )
 
 // RankEnd describes the end of a rank, as seen by its keeper.

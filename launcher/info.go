@@ -91,7 +91,8 @@ type Explanation struct {
 	Need   int32       `json:"need"` // ranks
 	Held   int32       `json:"held"` // ranks' room held so far
 	Asked  int32       `json:"asked"`
-	Phase  string      `json:"phase"` // local, half, insist, launch, run, end
+	By     string      `json:"held_by,omitempty"` // as [JobInfo.Held]
+	Phase  string      `json:"phase"`             // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
 	Stuck  bool        `json:"stuck,omitempty"` // at present no node starts any task
 
@@ -100,6 +101,8 @@ type Explanation struct {
 	Hint     string      `json:"hint,omitempty"`     // what the user can do
 	Inside   filch.JobID `json:"inside,omitempty"`   // as in [JobInfo]
 	Task     *int32      `json:"task,omitempty"`     // the explanation is about this task of the job
+	Name     string      `json:"name,omitempty"`     // of this task, in a workflow
+	Behind   []int32     `json:"behind,omitempty"`   // tasks for which this task waits
 	// Jobs with the slots that the job lacks, most slots first; at most MaxHolders.
 	Holders []HolderInfo `json:"holders,omitempty"`
 }
@@ -150,19 +153,22 @@ type Place struct {
 
 // SlotInfo is a snapshot of this node's ledger.
 type SlotInfo struct {
-	Node     filch.NodeName `json:"name"`
-	Slots    int32          `json:"slots"`
-	Free     int32          `json:"free"`
-	Held     int32          `json:"held"`
-	Locked   int32          `json:"locked"` // behind the gate of a launch
-	Running  int32          `json:"running"`
-	Stuck    int32          `json:"stuck"` // out of service: processes cannot be killed
-	MemBytes int64          `json:"mem_bytes"`
-	MemFree  int64          `json:"mem_free"`
-	GPUs     []string       `json:"gpus"`
-	GPUsFree []string       `json:"gpus_free"`
-	Waiting  int32          `json:"waiting"` // jobs on the wait list
-	Jobs     int32          `json:"jobs"`    // attempts with ranks here
-	Draining bool           `json:"draining"`
-	Drain    *Drain         `json:"drain,omitempty"` // null also near the allocation's end
+	Node      filch.NodeName `json:"name"`
+	Slots     int32          `json:"slots"`
+	Free      int32          `json:"free"`
+	Held      int32          `json:"held"`
+	Locked    int32          `json:"locked"` // behind the gate of a launch
+	Running   int32          `json:"running"`
+	Stuck     int32          `json:"stuck"` // out of service: processes cannot be killed
+	MemBytes  int64          `json:"mem_bytes"`
+	MemFree   int64          `json:"mem_free"`
+	GPUs      []string       `json:"gpus"`
+	GPUsFree  []string       `json:"gpus_free"`
+	Labels    filch.Labels   `json:"labels,omitempty"`    // with commas
+	Named     filch.Amounts  `json:"resources,omitempty"` // NAME=N, with commas
+	NamedFree filch.Amounts  `json:"resources_free,omitempty"`
+	Waiting   int32          `json:"waiting"` // jobs on the wait list
+	Jobs      int32          `json:"jobs"`    // attempts with ranks here
+	Draining  bool           `json:"draining"`
+	Drain     *Drain         `json:"drain,omitempty"` // null also near the allocation's end
 }

@@ -162,6 +162,7 @@ type (
 		Parent  filch.JobID
 		Attempt filch.Attempt // of the parent
 		Nodes   []NodeRanks   // the leases are the parent's
+		Step    int32         // the number of the step in the parent, from 0
 		Refused bool
 		Err     filch.Error
 		Behind  filch.JobID

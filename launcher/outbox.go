@@ -34,6 +34,7 @@ type Launch struct {
 	Origin   filch.NodeName // the node of the job's client and of the decisions
 	Parent   filch.JobID
 	Task     uint64 // of Parent, if the job is a step of this task; 0 none
+	Step     int32  // the number of the step in Parent, from 0
 	Size     int32
 	Nodes    []NodeRanks
 	Base     filch.Room // the room held by the ranks of a node together
@@ -58,14 +59,16 @@ const TreeWidth = 16
 // Go set the keeper starts the ranks at once (a job of a single node).
 type Start struct {
 	Launch Launch
-	Index  int32    // this node's place in Launch.Nodes
-	Cores  []int32  // the cpus lent; empty: bind nothing
-	Spare  int32    // cpus without another run or task, as far as slots tell
-	Net    string   // this node's address for the job's other nodes; empty: not known
-	Slots  []int32  // the slots' numbers in the ledger, for a restarted launcher
-	GPUs   []string // names of the GPUs lent
-	Memory int64    // bytes lent, 0 no limit
-	Go     bool
+	Index  int32 // this node's place in Launch.Nodes
+	// The processors lent, in the order of ranks; empty: bind nothing.
+	Processors []filch.Processor
+	Spare      int32    // processors without another run or task, as far as slots tell
+	Net        string   // this node's address for the job's other nodes; empty: not known
+	Home       string   // the address of Launch.Origin; empty: not known
+	Slots      []int32  // the slots' numbers in the ledger, for a restarted launcher
+	GPUs       []string // names of the GPUs lent
+	Memory     int64    // bytes lent, 0 no limit
+	Go         bool
 
 	Archive string // of Launch.Copy, on this node: the daemon sets Archive
 	// How long the ranks may run on without a launcher, as Node.Lease says; 0 forever.
@@ -148,6 +151,7 @@ type Outbox struct {
 	Replies []Reply
 	Tasks   []TaskLaunch
 	Seeks   []filch.NodeName // nodes to look up; see Node.Sought
+	Drain   *Drain           // this node drains by itself; without a reason: it takes work again
 	Look    bool             // all nodes report the jobs tied on them; see Node.Knot
 
 	// Actions on started tasks.
@@ -164,7 +168,7 @@ func (o *Outbox) Reset() {
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
 	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
-	o.Mirror, o.Seeks, o.Look = o.Mirror[:0], o.Seeks[:0], false
+	o.Mirror, o.Seeks, o.Look, o.Drain = o.Mirror[:0], o.Seeks[:0], false, nil
 }
 
 // Seat returns the participant with index i.

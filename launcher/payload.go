@@ -16,11 +16,41 @@ func Timed(limit time.Duration, payload []byte) []byte {
 	return append(varint.AppendUvarints([]byte{PayloadTimed}, uint64(limit)), payload...)
 }
 
-// Untimed returns a payload without its limit and its rule for retries.
+// Untimed returns a payload without its limit, its rule for retries and its need.
 func Untimed(p []byte) []byte {
 	_, rest := splitTimed(p)
 	_, rest = splitRule(rest)
+	_, rest = splitNeed(rest)
 	return rest
+}
+
+// Needed returns a payload without a limit and a rule, with the number of the task's need;
+// see [record.Spec.Needs].
+func Needed(need int, payload []byte) []byte {
+	if need == 0 {
+		return payload
+	}
+	return append(varint.AppendUvarints([]byte{PayloadNeed}, uint64(need)), payload...)
+}
+
+// TaskNeed returns the number of a task's need.
+func TaskNeed(p []byte) int {
+	_, rest := splitTimed(p)
+	_, rest = splitRule(rest)
+	need, _ := splitNeed(rest)
+	return need
+}
+
+func splitNeed(p []byte) (int, []byte) {
+	if len(p) == 0 || p[0] != PayloadNeed {
+		return 0, p
+	}
+	d := varint.Reader{B: p[1:]}
+	need := d.Uvarint()
+	if d.Bad {
+		return 0, p // the daemon reports the malformed payload when starting the task
+	}
+	return int(min(need, record.MaxNeeds)), d.Tail()
 }
 
 // Ruled returns a payload without a limit, with a rule for retries of the task; nil is

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -25,15 +26,30 @@ type Request struct {
 	Task uint64
 	// The job or task whose process the client is, also with Parent 0.
 	Inside  Inside
-	Class   int32         // of the ticket
-	Detach  bool          // the job goes on without its client
-	Durable bool          // with Detach: acknowledged when its record is on disks
+	Class   int32 // of the ticket
+	Detach  bool  // the job goes on without its client
+	Durable bool  // with Detach: acknowledged when its record is on disks
+	// What each rank takes of a resource that all nodes share; no name: nothing.
+	Pool record.Pool
+	// The person who holds the job, which then gathers no slots; "" nobody.
+	HeldBy  string
 	Patient time.Duration // -I: give up when not started by then; 0 waits forever
 	Order   []byte        // an encoded [Order]
 	// Runs of the same kind: runs of the same name, or of the same command line; "" none.
 	Like string
+	// The array with the job; the zero value without an array.
+	Array Array
 	// --bcast: files copied to the nodes before the start; nil nothing
 	Copy *Copy
+}
+
+// MaxArrayKey bounds the key of an array, in bytes.
+const MaxArrayKey = 64
+
+// Array says how many jobs of an array may run at a time.
+type Array struct {
+	Key  string // the same for all jobs of the array
+	Most int32  // 0 no bound
 }
 
 // Shape is the room taken by a job, and its place.
@@ -43,6 +59,7 @@ type Shape struct {
 	MinNodes int32      // -N min-max; 0 as many as needed
 	MaxNodes int32
 	PerNode  int32 // --ntasks-per-node: the most ranks on a node; 0 no bound
+	NodeGPUs int32 // of each node, for all ranks there; thousandths
 	// Sets PerNode: the least for which the nodes of the job, or of its parent, have
 	// room.
 	Even       bool
@@ -50,8 +67,14 @@ type Shape struct {
 	Plane      int32            // ranks in a row on a node, for LayoutPlane
 	Only       []filch.NodeName // -w: these nodes, and every node of the list is used
 	Exclude    []filch.NodeName // -x
+	Labels     filch.Constraint // -C
 	Exclusive  bool             // whole nodes
 	Overcommit bool
+}
+
+// Nodes are the nodes that the job may use.
+func (s *Shape) Nodes() filch.Nodes {
+	return filch.Nodes{Only: s.Only, Exclude: s.Exclude, Labels: s.Labels}
 }
 
 // Layout is the order in which ranks are assigned to nodes.
@@ -93,8 +116,17 @@ type Order struct {
 	MPI      string // auto, pmi1, pmi2, pmix, none
 	Bind     Bind
 	Pty      *Window // --pty: rank 0 has a terminal of this size
-	SlurmEnv bool    // --slurm-env
-	GPUKinds []string
+	Slurm    *Slurm  // the ranks have SLURM_*; nil: they have not
+	Hooks    Hooks
+}
+
+// Slurm is the job that ranks with SLURM_* belong to, as variables and file patterns name
+// the job. With Job 0, this is the run itself.
+type Slurm struct {
+	Job   filch.JobID
+	Array filch.JobID // the first job of the array; 0 none
+	Task  string      // the index in the array
+	Name  string
 }
 
 // Program is an executable with its arguments and its ranks. In Argv, %t and %o stand for
@@ -117,7 +149,7 @@ type Rlimit struct {
 
 // Bind says how ranks are bound to cores.
 type Bind struct {
-	Kind    string   // "", none, rank, cores, map_cpu, mask_cpu
+	Kind    string   // "", none, rank, threads, cores, sockets, ldoms, map_cpu, mask_cpu
 	List    []string // for map_cpu and mask_cpu
 	Verbose bool
 }

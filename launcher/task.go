@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -56,11 +57,50 @@ type OrderExtra struct {
 	File string `json:"file,omitempty"`
 	Sum  []byte `json:"sum,omitempty"`
 
-	PrivateTmp bool `json:"private_tmp,omitempty"` // each task has a TMPDIR of its own
+	Hooks
 
-	// Commands for a shell, before and after each task; "" none.
-	Prolog string `json:"prolog,omitempty"`
-	Epilog string `json:"epilog,omitempty"`
+	Slurm *TaskSlurm `json:"slurm,omitempty"` // tasks have SLURM_*; nil: they have not
+
+	Before *TasksBefore `json:"before,omitempty"`
+	Stage  *Stage       `json:"stage,omitempty"` // files of a bag's tasks; nil none
+}
+
+// TasksBefore counts the tasks of a workflow that were done in an earlier job and the jobs
+// before; this job does the rest.
+type TasksBefore struct {
+	Job     filch.JobID `json:"id"`
+	Done    int32       `json:"done"`
+	Total   int32       `json:"total"`
+	Earlier bool        `json:"earlier,omitempty"` // some may have been done before Job
+}
+
+func (b *TasksBefore) String() string {
+	text := fmt.Sprintf("%d of %d tasks were done in job %d", b.Done, b.Total, b.Job)
+	if b.Earlier {
+		text += " and the jobs before"
+	}
+	return text
+}
+
+// TaskSlurm is the array of tasks with SLURM_*, as the submitter gave the array. With Count
+// 0 the tasks are no array.
+type TaskSlurm struct{ Count, Min, Max, Step int64 }
+
+// Stage names the files that nodes copy for each task of a bag. Each task then runs in a
+// folder of its own. File, Name and Out may hold replacement strings; the payload of a
+// task whose values the client knows has the files themselves.
+type Stage struct {
+	Origin filch.NodeName `json:"origin"` // the node has the input files
+	Folder string         `json:"folder"` // of relative names
+	In     []StageIn      `json:"in,omitempty"`
+	Out    []string       `json:"out,omitempty"` // patterns of files in the task's folder
+}
+
+// StageIn is an input: a file of the user, and its name in the task's folder, "" the same
+// name without the path.
+type StageIn struct {
+	File string `json:"file"`
+	Name string `json:"name,omitempty"`
 }
 
 // NoFile as the name of a file means no file: output goes to /dev/null.
@@ -93,7 +133,7 @@ type TaskStart struct {
 	Env     []string // on top of the order's
 	Cwd     string   // "": the order's
 	Line    string   // on stdin, if there is no file for stdin; for a worker, the task
-	Cores   []int32  // to be bound to; none: nothing is bound
+	CPUs    []int32  // to be bound to; none: nothing is bound
 	GPUs    []string
 	Memory  int64         // bytes, 0 no limit
 	Limit   time.Duration // from its start to TERM, 0 none
@@ -113,7 +153,7 @@ type TaskEnd struct {
 	Ended  int64
 	Usage  filch.Usage
 	Bytes  int64 // of output kept by the node
-	Cut    bool  // part of the output found no space on the node's disk
+	Cut    bool  // part of the output was longer than the node keeps, or found no space on the node's disk
 	Text   string
 	Final  bool // not to be started again, regardless of the job's retries
 	Full   bool // Text names a disk without space
@@ -182,10 +222,10 @@ type TaskPiece struct {
 // TaskLaunch is a task to be started by the node, with its room. The daemon makes a
 // [TaskStart] from the TaskLaunch, the job's body and the task's payload.
 type TaskLaunch struct {
-	Serial uint64
-	Start  mtc.Start
-	Cores  []int32
-	GPUs   []string
+	Serial     uint64
+	Start      mtc.Start
+	Processors []filch.Processor // none: nothing is bound
+	GPUs       []string
 }
 
 // TaskItem is the payload of a task with more than a line: the task's own fields, in
@@ -204,14 +244,15 @@ type TaskItem struct {
 	Retries int32
 	Streams *Streams
 	Inputs  []TaskFile
-	Outputs []TaskFile
+	Outputs []TaskFile // of a bag's task: patterns
 }
 
-// TaskFile is a file read or written by a task of a workflow.
+// TaskFile is a file read or written by a task.
 type TaskFile struct {
 	Path   string
-	Writer int32 // index of the writing task, -1 none
-	Size   int64 // as stated by the workflow, -1 not stated
+	As     string // the name in the task's folder; "" is Path
+	Writer int32  // index of the writing task, -1 none
+	Size   int64  // as stated by the workflow, -1 not stated
 
 	// For a file written by a task of an earlier job: this job, and the node with the
 	// file.
@@ -229,12 +270,15 @@ const (
 	PayloadSlot
 	PayloadNumber // four bytes of the task's number follow, then another payload or none
 	// The task's limit in nanoseconds follows, as a varint, then another payload. A limit
-	// comes first, then PayloadRuled, PayloadMarked and PayloadNumber.
+	// comes first, then PayloadRuled, PayloadNeed, PayloadMarked and PayloadNumber.
 	PayloadTimed
 	// The mark of a workflow's task follows, 16 bytes, then another payload.
 	PayloadMarked
 	// The length of a [record.Retry] follows, as a varint, the Retry, and another payload.
 	PayloadRuled
+	// A [record.Long] follows: the encoded TaskItem of a workflow's task is in chunks.
+	PayloadLong
+	PayloadNeed // the number of a [record.Need] follows, as a varint, then another payload
 )
 
 // TaskNews reports the state of a job of tasks to a client.

@@ -28,12 +28,14 @@ type Task struct {
 	BeganNS int64   `json:"began_unix_ns,omitempty"`
 	Took    float64 `json:"elapsed"`        // seconds, to the end or now
 	Left    float64 `json:"left,omitempty"` // seconds until the time limit ends the task; 0 unknown
+	// Of a task that failed: seconds until the next try (--retry-delay); 0: no try is delayed.
+	Again float64 `json:"again,omitempty"`
 	// Of a workflow's waiting task: tasks before it that have not ended.
 	Behind []int32 `json:"behind,omitempty"`
 	// Of a task without an end: nodes that did not answer, and may run the task.
 	Silent []filch.NodeName `json:"silent,omitempty"`
 	Bytes  int64            `json:"output_bytes"`
-	// Part of the output found no space on the node's disk.
+	// Part of the output was longer than the node keeps, or found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
 	Used
 }
@@ -115,8 +117,21 @@ type TasksHere struct {
 	Cap int32 `json:"cap,omitempty"`
 	// Of the ready tasks: they failed, and wait for their next try (--retry-delay).
 	Resting int64 `json:"resting,omitempty"`
+	// The seconds until the first of these is tried again; 0: unknown. TryAt is the time on
+	// the node's clock.
+	Again float64       `json:"again,omitempty"`
+	TryAt time.Duration `json:"-"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
+	// What a task takes of its node, where not every node suits; "": every node does.
+	// Suited counts the live nodes that suit.
+	Kind string `json:"kind,omitempty"`
+	// A resource that all nodes share: what a task takes of it, and how much was free at
+	// the last look of the node; no name: the tasks take none.
+	Pool     string `json:"pool,omitempty"`
+	PoolEach int32  `json:"pool_each,omitempty"`
+	PoolFree int32  `json:"pool_free,omitempty"`
+	Suited   int    `json:"suited,omitempty"`
 }
 
 // MaxBehind bounds the tasks that a waiting [Task] names.
@@ -129,6 +144,7 @@ type TaskNow struct {
 	BeganNS int64         `json:"began_unix_ns,omitempty"`
 	Took    float64       `json:"elapsed,omitempty"`
 	Left    float64       `json:"left,omitempty"`
+	Again   float64       `json:"again,omitempty"`
 	Queued  bool          `json:"queued,omitempty"` // the node has ready or running tasks of the job
 	Leads   bool          `json:"leads,omitempty"`  // the node leads the task's workflow
 	Behind  []int32       `json:"behind,omitempty"` // at most MaxBehind

@@ -3,7 +3,6 @@ package launcher
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/filch-hpc/filch"
 )
@@ -24,17 +23,6 @@ func ListNames[S ~string](names []S) string {
 // namesListed bounds the nodes named in a sentence.
 const namesListed = 8
 
-// ShortTime formats a time to a tenth of its size or better.
-func ShortTime(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
-}
-
 // ListJobs names jobs: "job 3", "jobs 3, 4 and 2 more".
 func ListJobs(ids []filch.JobID) string {
 	const most = 8
@@ -50,6 +38,28 @@ func ListJobs(ids []filch.JobID) string {
 	}
 	if more := len(ids) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// ListTasks names tasks of a job, if name is not nil also by their names: "task 7.1",
+// "tasks 7.1 (fit), 7.2 (plot)". The list is of waiting tasks: see [MaxBehind].
+func ListTasks(job filch.JobID, all []int32, name func(int32) string) string {
+	text := "task "
+	if len(all) > 1 {
+		text = "tasks "
+	}
+	for i, k := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d.%d", job, k)
+		if name != nil {
+			text += " (" + name(k) + ")"
+		}
+	}
+	if len(all) >= MaxBehind {
+		text += " and perhaps more"
 	}
 	return text
 }

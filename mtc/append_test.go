@@ -43,9 +43,9 @@ func adderDies(t *testing.T, adder, arrive int) {
 		r.idle(50 * time.Millisecond)
 	}
 	seen := 0
-	var late []Proposal
-	r.store.mute = func(p Proposal) bool {
-		if p.Op != OpMerge || p.Kind != record.RecordPayload {
+	var late []record.Proposal
+	r.store.mute = func(p record.Proposal) bool {
+		if p.Op != record.OpMerge || p.Kind != record.RecordPayload {
 			return false
 		}
 		if seen++; seen <= arrive {
@@ -93,9 +93,9 @@ func TestSlowAdderIsRefused(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
 	r.submit(0, Submission{Job: 1, Open: true, Spec: record.Spec{Payloads: true}})
 	r.idle(50 * time.Millisecond)
-	var late []Proposal
-	r.store.mute = func(p Proposal) bool {
-		if p.Op == OpMerge && p.Kind == record.RecordPayload {
+	var late []record.Proposal
+	r.store.mute = func(p record.Proposal) bool {
+		if p.Op == record.OpMerge && p.Kind == record.RecordPayload {
 			late = append(late, p)
 			return true
 		}
@@ -184,9 +184,9 @@ func TestAnswerOfAnAdditionForgetsNothing(t *testing.T) {
 	r.length = slow(time.Second)
 	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: someLines(40), Spec: record.Spec{Payloads: true}})
 	d := r.nodes[1]
-	var late []Proposal
-	r.store.mute = func(p Proposal) bool {
-		if p.Kind == record.RecordJob && p.Op == OpMerge && record.JobOpKind(p.Delta[0]) == record.JobAdd {
+	var late []record.Proposal
+	r.store.mute = func(p record.Proposal) bool {
+		if p.Kind == record.RecordJob && p.Op == record.OpMerge && record.JobOpKind(p.Delta[0]) == record.JobAdd {
 			late = append(late, p)
 			return true
 		}

@@ -59,7 +59,7 @@ func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
 	const total = 20 * frontMax
 	r := newRig(t, 1, 16, policy.Policy{})
 	asked := 0
-	r.store.mute = func(p Proposal) bool {
+	r.store.mute = func(p record.Proposal) bool {
 		if p.Kind == record.RecordZone {
 			asked++
 		}

@@ -30,11 +30,11 @@ func BenchmarkStations(b *testing.B) {
 			out = Out{}
 			idle++
 			for _, p := range do.Proposals {
-				a := Answer{Status: AnswerAbsent, Value: records[p.Key]}
+				a := record.Answer{Status: record.AnswerAbsent, Value: records[p.Key]}
 				if a.Value != nil {
-					a.Status = AnswerDone
+					a.Status = record.AnswerDone
 				}
-				if p.Op == OpMerge {
+				if p.Op == record.OpMerge {
 					val, reply, err := merges[p.Kind](records[p.Key], p.Delta)
 					if err != nil {
 						b.Fatal(err)
@@ -42,9 +42,9 @@ func BenchmarkStations(b *testing.B) {
 					if val != nil {
 						records[p.Key] = val
 					}
-					a = Answer{Value: reply}
+					a = record.Answer{Value: reply}
 				}
-				if p.Op != OpUnwatch && p.Op != OpWatch {
+				if p.Op != record.OpUnwatch && p.Op != record.OpWatch {
 					c.Answered(now, p.Tag, a, &out)
 				}
 				idle = 0

@@ -12,7 +12,7 @@ func (c *Core) Check() {
 	running := map[*job]int32{}
 	for i := range c.exec.list {
 		if r := &c.exec.list[i]; r.job != nil {
-			used = used.Plus(r.job.spec.Each)
+			used = used.Plus(*r.room())
 			running[r.job]++
 		}
 	}
@@ -20,6 +20,10 @@ func (c *Core) Check() {
 		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))
 	}
 	unsaid := int64(0)
+	pools := map[*tokens]int32{}
+	for _, t := range c.caps.pools {
+		pools[t] += t.Reserved()
+	}
 	for _, j := range c.jobs { // any order: sums, and a panic whichever is first
 		if j.running != running[j] {
 			panic(fmt.Sprintf("mtc: job %d counts %d running tasks of %d", j.id, j.running, running[j]))
@@ -27,11 +31,19 @@ func (c *Core) Check() {
 		if j.spec != nil && j.spec.Cap > 0 && j.running > j.spec.Cap {
 			panic(fmt.Sprintf("mtc: %d tasks of job %d run under a cap of %d", j.running, j.id, j.spec.Cap))
 		}
-		unsaid += j.records.unsaid
+		if j.spec != nil && j.spec.Pool.Name != "" {
+			pools[j.tokens] += j.running * j.spec.Tokens()
+		}
+		unsaid += j.pending.Unsaid()
 		j.queue.check()
 	}
-	if unsaid != c.recorder.unsaid {
-		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.recorder.unsaid, unsaid))
+	for t, n := range pools { // any order: a panic whichever is first
+		if t.Used != n || n > t.Held {
+			panic(fmt.Sprintf("mtc: tasks use %d tokens of %s, %d are counted and %d held", n, t.key, t.Used, t.Held))
+		}
+	}
+	if unsaid != c.recorder.Unsaid() {
+		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.recorder.Unsaid(), unsaid))
 	}
 	for i := 1; i < len(c.order); i++ {
 		if c.order[i].ticket.Older(c.order[i-1].ticket) {
@@ -41,18 +53,7 @@ func (c *Core) Check() {
 }
 
 func (q *readyQueue) check() {
-	last := int32(-1)
-	for _, s := range q.ranges {
-		if s.next >= s.hi || s.next < last {
-			panic(fmt.Sprintf("mtc: a range from %d to %d after %d", s.next, s.hi, last))
-		}
-		last = s.hi
-	}
-	for _, h := range [...]*heap{&q.shared, &q.dedicated} {
-		if !h.Ordered() {
-			panic("mtc: a queue of tasks is out of order")
-		}
-	}
+	q.Check()
 	if q.frozen < 0 {
 		panic(fmt.Sprintf("mtc: %d tasks are frozen", q.frozen))
 	}

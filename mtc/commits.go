@@ -1,107 +1,41 @@
 package mtc
 
 import (
-	"slices"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/record"
 )
-
-// The wait before the Core repeats a proposal whose outcome is unknown.
-const (
-	commitAgain    = 20 * time.Millisecond
-	commitAgainMax = time.Second
-)
-
-// commit is a proposal under way. Then receives the answer once, or every answer of a
-// watch.
-type commit struct {
-	op    Proposal
-	then  func(a Answer)
-	tries int
-	again time.Duration // filch.Never: waiting for the answer
-}
 
 // commits are the proposals under way.
 type commits struct {
 	*turn
-	core    *Core
-	last    uint64
-	open    map[uint64]*commit
-	retry   []*commit
-	retryAt time.Duration
+	record.Proposals
 }
 
-func (k *commits) init(c *Core) {
-	k.core, k.turn = c, &c.turn
-	k.open = make(map[uint64]*commit)
-	k.retryAt = filch.Never
-}
+func (k *commits) init(c *Core) { k.turn, k.Proposals = &c.turn, record.NewProposals() }
 
-// propose sends an operation to the store and keeps the callback for the answer. The Core
-// repeats the operation until the outcome is known: the store may have executed an
-// operation whose answer was lost.
-func (k *commits) propose(p Proposal, then func(a Answer)) uint64 {
-	k.last++
-	p.Tag = k.last
-	k.open[p.Tag] = &commit{op: p, then: then, again: filch.Never}
+// propose sends an operation to the store and keeps the callback for the answer.
+func (k *commits) propose(p record.Proposal, then func(a record.Answer)) uint64 {
+	p = k.Begin(p, then)
 	k.out.Proposals = append(k.out.Proposals, p)
 	return p.Tag
 }
 
-func (k *commits) merge(key string, kind record.RecordKind, delta []byte, then func(a Answer)) {
-	k.propose(Proposal{Op: OpMerge, Key: key, Kind: kind, Delta: delta}, then)
+func (k *commits) merge(key string, kind record.RecordKind, delta []byte, then func(a record.Answer)) {
+	k.propose(record.Proposal{Op: record.OpMerge, Key: key, Kind: kind, Delta: delta}, then)
 }
 
-func (k *commits) lookup(key string, kind record.RecordKind, then func(a Answer)) {
-	k.propose(Proposal{Op: OpLookup, Key: key, Kind: kind}, then)
+func (k *commits) lookup(key string, kind record.RecordKind, then func(a record.Answer)) {
+	k.propose(record.Proposal{Op: record.OpLookup, Key: key, Kind: kind}, then)
 }
 
 // Answered receives the store's answer to a proposal.
-func (c *Core) Answered(now time.Duration, tag uint64, a Answer, out *Out) {
+func (c *Core) Answered(now time.Duration, tag uint64, a record.Answer, out *Out) {
 	c.enter(now, out)
-	p := c.commits.open[tag]
-	if p == nil {
-		return
+	if then := c.commits.Proposals.Answered(now, tag, a); then != nil {
+		then(a)
+		c.settle()
 	}
-	if a.Status == AnswerUnknown {
-		if p.again == filch.Never {
-			p.again = now + min(commitAgain<<min(p.tries, 8), commitAgainMax)
-			p.tries++
-			c.commits.retry = append(c.commits.retry, p)
-			c.commits.retryAt = min(c.commits.retryAt, p.again)
-		}
-		return
-	}
-	if p.op.Op != OpWatch {
-		delete(c.commits.open, tag)
-	}
-	if p.again != filch.Never {
-		c.commits.retry = slices.DeleteFunc(c.commits.retry, func(q *commit) bool { return q == p })
-	}
-	p.again, p.tries = filch.Never, 0
-	p.then(a)
-	c.settle()
-}
-
-func (k *commits) repeat() {
-	if k.retryAt > k.now {
-		return
-	}
-	k.retryAt = filch.Never
-	left := k.retry[:0]
-	for _, p := range k.retry {
-		if p.again > k.now {
-			left = append(left, p)
-			k.retryAt = min(k.retryAt, p.again)
-			continue
-		}
-		p.again = filch.Never
-		k.out.Proposals = append(k.out.Proposals, p.op)
-	}
-	clear(k.retry[len(left):])
-	k.retry = left
 }
 
 // watchJob watches j's record.
@@ -109,7 +43,7 @@ func (c *Core) watchJob(j *job) {
 	if j.view.watch != 0 {
 		return
 	}
-	j.view.watch = c.commits.propose(Proposal{Op: OpWatch, Key: record.KeyJob(j.id), Kind: record.RecordJob}, func(a Answer) {
+	j.view.watch = c.commits.propose(record.Proposal{Op: record.OpWatch, Key: record.KeyJob(j.id), Kind: record.RecordJob}, func(a record.Answer) {
 		c.onJobAnswer(j, a)
 	})
 }
@@ -118,9 +52,7 @@ func (c *Core) unwatch(j *job) {
 	if j.view.watch == 0 {
 		return
 	}
-	delete(c.commits.open, j.view.watch)
-	c.commits.retry = slices.DeleteFunc(c.commits.retry, func(q *commit) bool { return q.op.Tag == j.view.watch })
-	c.out.Proposals = append(c.out.Proposals, Proposal{Tag: j.view.watch, Op: OpUnwatch, Key: record.KeyJob(j.id)})
+	c.out.Proposals = append(c.out.Proposals, c.commits.Unwatch(j.view.watch))
 	j.view.watch = 0
 }
 
@@ -131,7 +63,7 @@ func (c *Core) lookJob(j *job) {
 		return
 	}
 	j.view.looking = true
-	c.commits.lookup(record.KeyJob(j.id), record.RecordJob, func(a Answer) {
+	c.commits.lookup(record.KeyJob(j.id), record.RecordJob, func(a record.Answer) {
 		j.view.looking = false
 		c.onJobAnswer(j, a)
 		if j.view.again && c.jobs[j.id] == j {
@@ -148,15 +80,15 @@ func (c *Core) know(j *job) {
 	}
 	j.view.asked = true
 	c.lookJob(j)
-	c.commits.lookup(record.KeySpec(j.id), record.RecordFact, func(a Answer) {
+	c.commits.lookup(record.KeySpec(j.id), record.RecordFact, func(a record.Answer) {
 		s, err := record.DecodeSpec(a.Value)
-		if a.Status != AnswerDone || err != nil {
+		if a.Status != record.AnswerDone || err != nil {
 			c.note(noteWarn, j.id, "the specification of job %d is not in the store: %v", j.id, err)
 			j.view.asked = false
 			return
 		}
 		if j.spec == nil {
-			j.spec = s
+			c.specify(j, s)
 		}
 		c.known(j)
 	})

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/ends"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -16,14 +18,18 @@ type Config struct {
 	Self        filch.NodeName
 	Incarnation uint64
 	Group       string // of nodes near to each other
+	Labels      filch.Labels
+	Total       filch.Room // the whole room of the node; zero: not known
 	Seed        uint64
 	WallNS      int64 // unix time at now = 0, for the times in records
 	Policy      policy.Policy
 	Victims     policy.Victims
-	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [PollMax]
+	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [policy.PollMax]
 	Walltime    policy.Walltime
+	DrainBad    int                             // failures after which the node is bad; see [policy.Health]; 0: no number
 	Limit       func(line []byte) time.Duration // a task's limit, by the line; 0: none
 	Retry       func(line []byte) *record.Retry // a task's rule for retries, by the line; nil: none
+	Need        func(line []byte) int           // the number of a task's need, by the line
 	Members     *policy.Members                 // shared by a simulator's cores; nil: new
 }
 
@@ -37,9 +43,10 @@ type Core struct {
 	exec     execution
 	drain    drain
 	commits  commits
+	caps     caps
 	thief    thief
 	victim   victim
-	recorder recorder
+	recorder ends.Recorder
 	mover    mover
 	orders   orderly
 	failover failover
@@ -51,7 +58,7 @@ type Core struct {
 // New makes a Core that knows no other member and may use no room yet.
 func New(cfg Config) *Core {
 	if cfg.PollMax <= 0 {
-		cfg.PollMax = PollMax
+		cfg.PollMax = policy.PollMax
 	}
 	if cfg.Members == nil {
 		cfg.Members = policy.NewMembers()
@@ -62,36 +69,51 @@ func New(cfg Config) *Core {
 	}
 	c.waits.at = filch.Never
 	c.commits.init(c)
+	c.caps.init(c)
 	c.exec.init(c)
-	c.recorder.init(c)
+	c.recorder = ends.New(node{c})
 	c.failover.init(c)
 	c.victim.init(c)
 	c.thief.init(c)
 	c.mover.init(c, cfg.Policy)
 	c.orders.init(c)
 	if p := c.cfg.Members.Get(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
-		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group})
+		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group, Labels: cfg.Labels, Total: cfg.Total})
 	}
 	return c
 }
 
 // job is a node's knowledge of a job.
 type job struct {
+	core     *Core
 	id       filch.JobID
 	ticket   filch.Ticket
 	spec     *record.Spec // nil: not received yet
 	rec      *record.Job  // the record as last seen; nil: not received yet
 	queue    readyQueue
 	running  int32
-	records  records
-	payloads payloads
-	tokens   tokens
+	pending  ends.Pending
+	payloads queue.Lines
+	tokens   *tokens // nil as long as the spec is not known
 	pace     jobPace
 	leader   *leader // where this node is the leader
 	void     filch.State
 	view     view
-	over     bool // finished: the node queues no more tasks
-	follow   bool // clients here follow the job
+	unfit    bool        // this node does not suit the tasks: other nodes run them
+	next     *filch.Room // what the first task takes; the zero Room if that is not known
+	need     int         // the number of its need
+	over     bool        // finished: the node queues no more tasks
+	follow   bool        // clients here follow the job
+}
+
+// readyQueue holds the ready tasks of one job on one node, and counts the tasks that come
+// or go.
+type readyQueue struct {
+	queue.Ready
+	listed    bool
+	frozen    int64
+	pending   int // takeovers and moves under way
+	onceKnown []func()
 }
 
 // view is a node's view of a job's record. At most one lookup of the record is under way.
@@ -107,18 +129,10 @@ type view struct {
 	orders uint32
 }
 
-// stamp tells apart the times at which the same index came to a node.
-type stamp struct {
-	index   int32
-	attempt filch.Attempt
-	hop     uint32
-}
-
 func (c *Core) job(id filch.JobID) *job {
 	j := c.jobs[id]
 	if j == nil {
-		j = &job{id: id}
-		j.queue.held = make(map[int32]stamp)
+		j = &job{id: id, core: c}
 		c.jobs[id] = j
 	}
 	return j
@@ -141,7 +155,7 @@ func (c *Core) active(j *job) {
 
 // idle takes a job with empty queues off c.order.
 func (c *Core) idle(j *job) {
-	if j.queue.listed && j.queue.empty() {
+	if j.queue.listed && j.queue.Empty() {
 		j.queue.listed = false
 		c.order = slices.DeleteFunc(c.order, func(k *job) bool { return k == j })
 	}
@@ -151,9 +165,9 @@ func (c *Core) idle(j *job) {
 // waited so long for an answer that the node forgot the job and received the job again
 // since.
 func (c *Core) forget(j *job) {
-	if c.jobs[j.id] != j || j.leader != nil || j.follow || j.running > 0 || !j.queue.empty() ||
-		j.records.owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
-		!j.over && (j.tokens.held > 0 || j.tokens.asking) {
+	if c.jobs[j.id] != j || j.leader != nil || j.follow || j.running > 0 || !j.queue.Empty() ||
+		j.pending.Owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
+		!j.over && j.ownTokens() && (j.tokens.Held > 0 || j.tokens.asking) {
 		return
 	}
 	c.idle(j)
@@ -164,9 +178,11 @@ func (c *Core) forget(j *job) {
 // settle ends an input: settle starts the tasks that fit, sends due records and messages,
 // and looks for work if the node has none.
 func (c *Core) settle() {
+	c.thief.before()
+	c.caps.reserve()
 	c.exec.fill()
 	c.victim.giveAway()
-	c.recorder.flush()
+	c.recorder.Flush()
 	c.victim.offerNews()
 	c.thief.seek()
 }
@@ -220,6 +236,7 @@ func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message
 	case *message.Done:
 		c.victim.onDone(from, m)
 	case *message.News:
+		c.thief.urge.Heard(m.Class, from)
 		c.thief.onNews()
 	case *message.Void:
 		if j := c.jobs[m.Job]; j != nil {
@@ -247,7 +264,7 @@ func (c *Core) wall(at time.Duration) int64 { return c.cfg.WallNS + int64(at) }
 // Tick does the work that is due at now.
 func (c *Core) Tick(now time.Duration, out *Out) {
 	c.enter(now, out)
-	c.commits.repeat()
+	out.Proposals = c.commits.Again(now, out.Proposals)
 	c.victim.tick()
 	c.thief.tick()
 	c.mover.tick()
@@ -262,22 +279,19 @@ func (c *Core) Tick(now time.Duration, out *Out) {
 
 // Deadline is when [Core.Tick] is due.
 func (c *Core) Deadline() time.Duration {
-	return min(c.commits.retryAt, c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.at, c.recorder.at())
+	return min(c.commits.At(), c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.at, c.recorder.At())
 }
 
 // Short is the need of the next task to start, if that task finds no room; false if no
 // task waits for room.
 func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	c.enter(now, c.out)
-	if c.drain.on {
-		return filch.Room{}, false
-	}
 	for _, j := range c.order {
-		if !j.queue.startable() || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.until > now || !c.mayStart(j) {
+		if !j.queue.Startable() || c.barred(j) || !c.mayStart(j) {
 			continue
 		}
-		if !c.exec.room.Minus(c.exec.used).Holds(j.spec.Each) {
-			return j.spec.Each, true
+		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) {
+			return *j.next, true
 		}
 	}
 	return filch.Room{}, false
@@ -312,11 +326,11 @@ func (q *Queues) add(p Queues) {
 
 func (j *job) queues() Queues {
 	q := Queues{
-		Dedicated: int64(len(j.queue.dedicated) + len(j.queue.resting)), Shared: j.queue.shareable(), Frozen: j.queue.frozen,
-		Running: int64(j.running), Complete: j.records.unsaid,
+		Dedicated: int64(len(j.queue.Dedicated) + len(j.queue.Resting)), Shared: j.queue.Shareable() + int64(len(j.queue.Unfit)), Frozen: j.queue.frozen,
+		Running: int64(j.running), Complete: j.pending.Unsaid(),
 	}
 	if j.leader != nil && j.leader.graph != nil {
-		q.Waiting = int64(j.leader.tracker.waiting)
+		q.Waiting = int64(j.leader.tracker.Waiting())
 	}
 	return q
 }
@@ -331,6 +345,7 @@ type JobStatus struct {
 	Record  *record.Job
 	Leads   bool
 	Pace    Pace
+	Need    int // number of the need of a task that waits here, as in [record.Spec.Need]
 }
 
 // Pace is the expected duration of a job's tasks: 0 if unknown. Of is the number of the
@@ -342,7 +357,8 @@ type Pace struct {
 	Of       int
 	Late     bool
 	Aside    int64
-	Resting  int64 // tasks that failed and wait for their next try
+	Resting  int64         // tasks that failed and wait for their next try
+	Again    time.Duration // when the first of these is tried again; 0: none rests
 }
 
 // Job is the node's knowledge of a job.
@@ -357,25 +373,17 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 			s.Opening++
 		}
 	}
+	if s.Need = j.need; !j.queue.Startable() && len(j.queue.Unfit) > 0 {
+		s.Need = int(j.queue.Unfit[0].Need) - 1
+	}
 	if j.spec != nil {
-		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.empty(), Aside: int64(len(j.queue.late)), Resting: int64(len(j.queue.resting))}
+		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.Empty(), Aside: int64(len(j.queue.Late)), Resting: int64(len(j.queue.Resting)), Again: j.queue.Again()}
 	}
 	return s, true
 }
 
 // Idle reports whether the node knows no job.
 func (c *Core) Idle() bool { return len(c.jobs) == 0 }
-
-// sortedCapped are the capped jobs for which this node ever asked tokens.
-func (c *Core) sortedCapped() (list []*job) {
-	for _, j := range c.jobs { // any order: sorted below
-		if j.spec != nil && j.spec.Cap > 0 && j.tokens.seq > 0 && !j.over {
-			list = append(list, j)
-		}
-	}
-	slices.SortFunc(list, func(a, b *job) int { return cmp.Compare(a.id, b.id) })
-	return list
-}
 
 func (c *Core) sortedJobs() []*job {
 	list := make([]*job, 0, len(c.jobs))

@@ -1,29 +1,22 @@
 package mtc
 
 import (
-	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // lateMax bounds the tasks of a job that a node keeps aside. At the bound the node starts
 // no more tasks of the job: few other nodes know the durations of the tasks kept aside.
 const lateMax = 4096
 
-// lateTask is a task that cannot finish here.
-type lateTask struct {
-	item
-	need time.Duration // the task's own limit; 0: unknown, and the end is near
-}
-
 // needs is the longest duration of a task: the task's own limit, else the job's expected
 // duration; 0 if unknown. Own reports whether the task has a limit.
-func (c *Core) needs(j *job, it *item) (need time.Duration, own bool) {
+func (c *Core) needs(j *job, it *queue.Item) (need time.Duration, own bool) {
 	if j.spec.Limits && c.cfg.Limit != nil {
-		if need = c.ownLimit(j, j.payloads.take(it.index)); need > 0 {
+		if need = c.ownLimit(j, j.payloads.Of(it.Index)); need > 0 {
 			return need, true
 		}
 	}
@@ -35,17 +28,12 @@ func (c *Core) ownLimit(j *job, line []byte) time.Duration {
 	if !j.spec.Limits || c.cfg.Limit == nil {
 		return 0
 	}
-	if j.rec != nil && j.rec.Graph {
-		// The start of the task reports a malformed node.
-		n, _ := record.DecodeGraphNode(line)
-		line = n.Body
-	}
-	return c.cfg.Limit(line)
+	return c.cfg.Limit(j.body(line))
 }
 
 // setAside keeps a task that cannot finish here apart from the tasks that can. The task
 // becomes a single task, and a thief with more time may take the task.
-func (c *Core) setAside(j *job, it item) bool {
+func (c *Core) setAside(j *job, it queue.Item) bool {
 	if !j.spec.Limits || c.cfg.Walltime.End == 0 {
 		return false
 	}
@@ -56,67 +44,33 @@ func (c *Core) setAside(j *job, it item) bool {
 	if !own {
 		need = 0 // the expected duration changes
 	}
-	it.tracked = true
-	j.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
-	j.queue.late = append(j.queue.late, lateTask{it, need})
+	j.queue.SetAside(it, need)
 	c.victim.fresh = true
-	c.lateTokens(j)
+	c.caps.late(j)
 	return true
 }
 
 // reconsider queues tasks again that were kept aside for the job's expected duration, if
 // the expected duration has become less.
 func (c *Core) reconsider(j *job) {
-	if len(j.queue.late) == 0 || !c.fits(j) {
-		return
+	if len(j.queue.Late) > 0 && c.fits(j) {
+		j.queue.Reconsider()
 	}
-	j.queue.late = slices.DeleteFunc(j.queue.late, func(l lateTask) bool {
-		if l.need == 0 {
-			j.queue.shared.Push(l.item)
-		}
-		return l.need == 0
-	})
 }
 
-// means are this node's free tokens and remaining time.
+// means are this node's free tokens, remaining time and class of tasks.
 func (c *Core) means() message.Means {
-	m := message.Means{Caps: c.capWords()}
+	m := message.Means{Caps: c.caps.words()}
+	m.Class, m.Better = c.thief.class()
 	if end := c.cfg.Walltime.End; end > 0 {
 		m.Left = max(end-c.now, 1)
 	}
 	return m
 }
 
-// suits reports whether a thief could finish a task that this node cannot.
-func (c *Core) suits(l *lateTask, m *message.Means) bool {
-	need := l.need
-	if need == 0 {
-		need = c.cfg.Walltime.Drain
-	}
-	return m.Left == 0 || m.Left > need+policy.EndMargin
-}
-
-// lateFor counts the tasks of a job that cannot finish here and could finish at a thief.
-func (c *Core) lateFor(j *job, m *message.Means) (n int64) {
-	for i := range j.queue.late {
-		if c.suits(&j.queue.late[i], m) {
-			n++
-		}
-	}
-	return n
-}
-
-// cutLate takes at most `most` of the tasks that suit a thief, as long as the offer has
-// space for each.
-func (c *Core) cutLate(j *job, m *message.Means, most int64, space *int) (cut []item) {
-	j.queue.late = slices.DeleteFunc(j.queue.late, func(l lateTask) bool {
-		if int64(len(cut)) == most || !c.suits(&l, m) || !l.fits(space) {
-			return false
-		}
-		cut = append(cut, l.item)
-		return true
-	})
-	return cut
+// inTime returns whether a task of a length can finish at a thief, and not here.
+func (v *victim) inTime(m *message.Means) func(need time.Duration) bool {
+	return func(need time.Duration) bool { return v.core.cfg.Walltime.Suits(m.Left, need) }
 }
 
 // lateRest is how long a node with tasks that cannot finish here does not look for more
@@ -133,7 +87,9 @@ type pace struct {
 type jobPace struct {
 	durations policy.Durations
 	late      bool // a task of the job was not started here: too little time is left
-	backoff   nodeBackoff
+	backoff   policy.Backoff
+	well      int64         // tasks that ended well here
+	looked    time.Duration // at the record, for tasks that ended well elsewhere
 }
 
 // expected is the expected duration of a job's task: the job's limit, else an estimate
@@ -158,7 +114,7 @@ func (c *Core) fits(j *job) bool {
 // limits of their own, setAside decides task by task.
 func (c *Core) mayStart(j *job) bool {
 	if j.spec.Limits {
-		return len(j.queue.late) < lateMax
+		return len(j.queue.Late) < lateMax
 	}
 	return c.fits(j)
 }
@@ -170,12 +126,13 @@ func (c *Core) tooLate(j *job) {
 		j.pace.late, c.victim.fresh = true, true
 	}
 	c.pace.late = c.now + lateRest
-	c.lateTokens(j)
+	c.caps.late(j)
 }
 
 // learn takes in the duration of a task that ended well.
 func (c *Core) learn(j *job, took time.Duration) {
 	j.pace.durations.Add(took)
+	j.pace.well++
 	j.pace.late = false // the new estimate may be less
 	c.reconsider(j)
 	c.pace.estimates.Add(j.spec.Like, took)

@@ -9,7 +9,7 @@
 // records, package policy the choices, and package queue the state that outlives the
 // nodes.
 //
-// Core routes each input to its part: execution starts tasks, recorder records their
+// Core routes each input to its part: execution starts tasks, package ends records their
 // ends, thief and victim balance the load, mover places tasks by their input, failover
 // takes over the jobs, ranges and tasks of dead nodes, and commits repeats proposals
 // whose outcome is unknown. Each part has its own state, a pointer to Core, and the turn.

@@ -1,11 +1,13 @@
 package mtc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // shedAgain is how long a draining node offers nothing after another node refused a gift,
@@ -28,6 +30,7 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 		return
 	}
 	c.drain = drain{on: on}
+	c.exec.health.Worked()
 	if on {
 		c.exec.wake(true)
 	}
@@ -38,19 +41,23 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 	c.settle()
 }
 
-// giveAway offers the queued tasks to nodes that take work, an equal part to each. A node
-// that has not answered the last such offer gets none. Thieves may take from the rest
+// giveAway offers queued tasks to nodes that take work and suit the tasks, an equal part
+// to each: all tasks of a node that drains, else the tasks that may run on other nodes
+// only. A
+// node that has not answered the last such offer gets none. Thieves may take from the rest
 // meanwhile.
 func (v *victim) giveAway() {
-	if !v.core.drain.on || mutantDrainKeeps {
+	if mutantDrainKeeps {
 		return
 	}
 	left := int64(0)
 	for _, j := range v.core.order {
-		for _, it := range bottom(&j.queue.dedicated, len(j.queue.dedicated)) {
-			j.queue.shared.Push(it) // the task's data are on a node that starts nothing
+		left += int64(len(j.queue.Unfit))
+		if !v.gives(j) {
+			continue
 		}
-		left += j.queue.shareable()
+		j.queue.Share(len(j.queue.Dedicated)) // their data are on a node that starts nothing
+		left += j.queue.Shareable()
 	}
 	if left == 0 {
 		return
@@ -61,22 +68,22 @@ func (v *victim) giveAway() {
 	}
 	n := v.core.cfg.Members.Others(v.core.cfg.Self)
 	takers := v.core.cfg.Members.Draw(v.core.cfg.Self, min(2*filch.Root(n+1), n), &v.core.rng, func(p *filch.Member) bool {
-		return p.Standing == filch.Up && !v.gives(p)
+		return p.Standing == filch.Up && !v.owes(p) && slices.ContainsFunc(v.core.order, func(j *job) bool { return v.gives(j) && policy.Suits(j.spec, p) || j.unfitFor(p) })
 	})
 	for k, to := range takers {
 		part := int64(len(takers) - k)
 		x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation}}
-		left -= v.pack(x, (left+part-1)/part)
+		left -= v.pack(x, v.core.cfg.Members.Get(to), (left+part-1)/part)
 		if len(x.items) == 0 {
-			return
+			continue
 		}
 		v.openXfer(x)
 		v.send(to, x.offer)
 	}
 }
 
-// gives reports whether a node still owes the answer to a gift.
-func (v *victim) gives(to *filch.Member) bool {
+// owes reports whether a node still owes the answer to a gift.
+func (v *victim) owes(to *filch.Member) bool {
 	for _, id := range v.order {
 		if x := v.open[id]; x != nil && x.gift && x.thief == to.Name {
 			return true
@@ -85,52 +92,32 @@ func (v *victim) gives(to *filch.Member) bool {
 	return false
 }
 
-// pack takes want tasks off the queues, as far as an offer has space.
-func (v *victim) pack(x *xfer, want int64) (n int64) {
+// pack takes want tasks for a node off the queues, as far as an offer has space.
+func (v *victim) pack(x *xfer, to *filch.Member, want int64) (n int64) {
 	space := message.OfferSpace
 	for _, j := range v.core.order {
 		if n >= want {
 			break
 		}
 		before := n
-		for _, it := range j.queue.takeTasks(min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.CutUnfit(j.suits(to), min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			x.addTask(j, it, false)
 			n++
 		}
-		for _, s := range j.queue.takeRanges(want-n, message.OfferRangesMax-len(x.offer.Ranges)) {
-			x.addRange(j, s)
-			n += s.left()
+		if !v.gives(j) || !policy.Suits(j.spec, to) {
+			continue
 		}
-		if n > before && j.queue.empty() {
-			v.core.lingerTokens(j)
+		for _, it := range j.queue.Take(j.suits(to), min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+			x.addTask(j, it, false)
+			n++
+		}
+		for _, s := range j.queue.Ranges.Take(want-n, message.OfferRangesMax-len(x.offer.Ranges)) {
+			x.addRange(j, s)
+			n += s.Left()
+		}
+		if n > before && j.queue.Empty() {
+			v.core.caps.linger(j)
 		}
 	}
 	return n
-}
-
-// takeTasks takes single tasks off a queue, at most want and as long as there is space.
-func (q *readyQueue) takeTasks(want int64, space *int) (cut []item) {
-	for len(q.late) > 0 && int64(len(cut)) < want && q.late[0].fits(space) {
-		cut = append(cut, q.late[0].item)
-		q.late = q.late[1:]
-	}
-	for len(q.cooling) > 0 && int64(len(cut)) < want && q.cooling[0].fits(space) {
-		cut = append(cut, q.cooling[0].item)
-		q.cooling = q.cooling[1:]
-	}
-	for len(q.shared) > 0 && int64(len(cut)) < want && q.shared[0].fits(space) {
-		cut = append(cut, q.shared.Pop())
-	}
-	return cut
-}
-
-// takeRanges takes ranges off the end of a queue, want tasks at most.
-func (q *readyQueue) takeRanges(want int64, most int) (cut []span) {
-	for len(q.ranges) > 0 && want > 0 && len(cut) < most {
-		s := &q.ranges[len(q.ranges)-1]
-		n := min(s.left(), want)
-		cut = append(cut, q.cutRange(len(q.ranges)-1, n))
-		want -= n
-	}
-	return cut
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -27,7 +29,7 @@ const backlogMax = 1 << 20
 // run is a task that has room on this node.
 type run struct {
 	job     *job
-	item    item
+	item    queue.Item
 	payload []byte
 	gen     uint32
 	started bool // else the commit of the start is under way
@@ -44,11 +46,15 @@ type execution struct {
 	list       []run
 	free       []int32
 	gen        uint32
+	health     policy.Health
 }
+
+// room is what the task takes.
+func (r *run) room() *filch.Room { return r.job.spec.Room(int(r.item.Need) - 1) }
 
 func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
-func (e *execution) take(j *job, it item) uint64 {
+func (e *execution) take(j *job, it queue.Item) uint64 {
 	e.gen++
 	var i int32
 	if n := len(e.free); n > 0 {
@@ -84,11 +90,12 @@ const (
 	gotNone               // no task here
 	gotBlocked            // a task waits for an answer or a token
 	gotFull               // the task does not fit: younger tasks must not overtake
+	gotNext               // the first task may start, if there is room
 )
 
 // fill starts the tasks that fit, oldest job first.
 func (e *execution) fill() {
-	if e.core.recorder.unsaid > backlogMax {
+	if e.core.recorder.Unsaid() > backlogMax {
 		return
 	}
 	gate := gate{}
@@ -114,35 +121,48 @@ func (e *execution) fill() {
 // startOne starts a task of j, if there is room and a task may begin.
 func (e *execution) startOne(j *job, g *gate) got {
 	q := &j.queue
-	if !q.startable() {
-		if q.empty() {
+	if !q.Startable() {
+		if q.Empty() {
 			return gotNone
 		}
 		return gotBlocked
 	}
-	if e.core.drain.on || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.until > e.now {
+	if e.core.barred(j) {
 		return gotBlocked
 	}
 	if !e.core.mayStart(j) {
 		e.core.tooLate(j)
 		return gotBlocked
 	}
-	if !e.room.Minus(e.used).Holds(j.spec.Each) {
+	if e.core.thief.gate > e.now && e.core.thief.urge.StandsBack(j.ticket.Class) {
+		return gotBlocked
+	}
+	need := 0
+	if len(j.spec.Needs) > 0 {
+		var is got
+		if need, is = e.suitFirst(j); is != gotNext {
+			return is
+		}
+	}
+	if !e.room.HoldsBeside(&e.used, j.next) {
 		return gotFull
 	}
-	if j.spec.Cap > 0 && !e.core.token(j) {
+	if j.spec.Capped() && !e.core.caps.more(j) {
 		return gotBlocked
 	}
 	it, line := e.next(j)
+	if len(j.spec.Needs) > 0 {
+		it.Need = int32(need) + 1
+	}
 	switch line {
-	case lineAway:
+	case queue.LineAway:
 		return gotBlocked
-	case lineGone:
+	case queue.LineGone:
 		e.core.pass(j, it)
-	case lineHere:
+	case queue.LineHere:
 		switch {
-		case j.cancelled(it.index) && !mutantCancelLate:
-			e.core.recorder.record(j, it, record.Task{State: filch.Cancelled})
+		case j.cancelled(it.Index) && !mutantCancelLate:
+			e.core.record(j, it, record.Task{State: filch.Cancelled})
 		case !e.core.setAside(j, it):
 			e.begin(j, it, g)
 		}
@@ -151,16 +171,16 @@ func (e *execution) startOne(j *job, g *gate) got {
 }
 
 // next takes the first task of j off its queue, unless the task waits for its line.
-func (e *execution) next(j *job) (it item, line lineIs) {
+func (e *execution) next(j *job) (it queue.Item, line queue.LineIs) {
 	q := &j.queue
-	h := &q.dedicated
+	h := &q.Dedicated
 	if len(*h) == 0 {
-		h = &q.shared
+		h = &q.Shared
 	}
 	if len(*h) == 0 {
 		return e.fromRange(j)
 	}
-	if line = e.core.payload(j, (*h)[0].index); line != lineAway {
+	if line = e.core.payload(j, (*h)[0].Index); line != queue.LineAway {
 		it = h.Pop()
 	}
 	return it, line
@@ -168,24 +188,19 @@ func (e *execution) next(j *job) (it item, line lineIs) {
 
 // fromRange takes the next index of the first range, if the range's front was committed,
 // and proposes a higher front ahead of need.
-func (e *execution) fromRange(j *job) (it item, line lineIs) {
-	s := &j.queue.ranges[0]
+func (e *execution) fromRange(j *job) (it queue.Item, line queue.LineIs) {
+	s := &j.queue.Ranges[0]
 	e.wantFront(j, s)
-	if s.next >= s.front && !mutantNoFront {
-		return it, lineAway
+	if s.Next >= s.Front && !mutantNoFront {
+		return it, queue.LineAway
 	}
-	if line = e.core.payload(j, s.next); line == lineAway {
+	if line = e.core.payload(j, s.Next); line == queue.LineAway {
 		return it, line
 	}
 	// The task has a hop of its own: the hop of the range is another count, and the
 	// task's block, which does not know the task yet, would refuse a move with the
 	// range's hop.
-	it = item{index: s.next, attempt: record.FirstAttempt, tracked: j.spec.CommitsStarts()}
-	s.next++
-	if s.next == s.hi {
-		j.queue.ranges = slices.Delete(j.queue.ranges, 0, 1)
-	}
-	return it, line
+	return queue.Item{Index: j.queue.Ranges.Pop(), Attempt: record.FirstAttempt, Tracked: j.spec.CommitsStarts()}, line
 }
 
 // window is how far ahead of the next index to start the front is committed.
@@ -195,45 +210,26 @@ func (e *execution) window() int32 {
 	return int32(min(max(w, frontMin), frontMax))
 }
 
-func (e *execution) wantFront(j *job, s *span) {
-	w := e.window()
-	if s.asking || s.front >= s.hi || s.front-s.next > w/2 {
+func (e *execution) wantFront(j *job, s *policy.Range) {
+	lo, front, end, ok := s.Lacks(e.window(), record.ZoneSize)
+	if !ok {
 		return
 	}
-	lo := max(s.front, s.next)
-	s.asking, s.ask = true, lo
-	zone := lo / record.ZoneSize
-	end := min(s.hi, (zone+1)*record.ZoneSize)
-	front := min(lo+w, end)
-	op := record.ZoneOp{Kind: record.ZoneFront, Lo: lo, Hi: end, Front: front, Hop: s.hop, Owner: e.core.self}
-	hop := s.hop
-	e.core.commits.merge(record.KeyZone(j.id, zone), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a Answer) {
-		e.onFront(j, lo, front, hop, a)
+	s.Asking, s.Ask = true, lo
+	op := record.ZoneOp{Kind: record.ZoneFront, Lo: lo, Hi: end, Front: front, Hop: s.Hop, Owner: e.core.self}
+	e.core.commits.merge(record.KeyZone(j.id, lo/record.ZoneSize), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a record.Answer) {
+		e.onFront(j, op, a)
 	})
 }
 
-// onFront raises the front of the range around lo. A refusal means that the range is not
-// ours: other nodes took this node for dead, and own the range now.
-func (e *execution) onFront(j *job, lo, front int32, hop uint32, a Answer) {
+// onFront raises the front of a range. A refusal means that the range is not ours: other
+// nodes took this node for dead, and own the range now.
+func (e *execution) onFront(j *job, op record.ZoneOp, a record.Answer) {
 	p, err := record.DecodeZoneReply(a.Value)
-	refused := a.Status != AnswerDone || err != nil || len(p.Verdicts) != 1 || p.Verdicts[0] != record.VerdictDone
-	for i := range j.queue.ranges {
-		s := &j.queue.ranges[i]
-		if s.hop != hop || !s.asking || s.ask != lo {
-			continue
-		}
-		s.asking = false
-		if lo >= s.hi {
-			return // stolen meanwhile
-		}
-		if refused {
-			e.note(noteWarn, j.id, "tasks %d to %d of job %d belong to another node now", s.next, s.hi-1, j.id)
-			j.queue.ranges = slices.Delete(j.queue.ranges, i, i+1)
-			e.core.forget(j)
-			return
-		}
-		s.front = min(max(s.front, front), s.hi)
-		return
+	refused := a.Status != record.AnswerDone || err != nil || len(p.Verdicts) != 1 || p.Verdicts[0] != record.VerdictDone
+	if s, lost := j.queue.Ranges.Fronted(op.Lo, op.Front, op.Hop, refused); lost {
+		e.note(noteWarn, j.id, "tasks %d to %d of job %d belong to another node now", s.Next, s.Hi-1, j.id)
+		e.core.forget(j)
 	}
 }
 
@@ -251,24 +247,25 @@ type gateBlock struct {
 
 // begin gives a task its room. A tracked task waits for the commit of its start; the
 // others begin at once.
-func (e *execution) begin(j *job, it item, g *gate) {
-	e.used = e.used.Plus(j.spec.Each)
+func (e *execution) begin(j *job, it queue.Item, g *gate) {
+	e.used.Add(j.next)
 	j.running++
+	j.tokens.Used += j.spec.Tokens()
 	id := e.take(j, it)
-	e.find(id).payload = j.payloads.take(it.index)
-	if !it.tracked {
+	e.find(id).payload = j.payloads.Of(it.Index)
+	if !it.Tracked {
 		e.launch(id)
 		return
 	}
-	num := it.index / record.BlockSize
+	num := it.Index / record.BlockSize
 	i := slices.IndexFunc(g.blocks, func(b gateBlock) bool { return b.job == j && b.num == num })
 	if i < 0 {
 		i = len(g.blocks)
 		g.blocks = append(g.blocks, gateBlock{job: j, num: num})
 	}
 	b := &g.blocks[i]
-	op := record.BlockOp{Kind: record.BlockStart, Off: uint8(it.index % record.BlockSize), Once: j.spec.Once}
-	op.Attempt, op.Hop, op.Owner, op.Crashes = it.attempt, it.hop, e.core.self, it.crashes
+	op := record.BlockOp{Kind: record.BlockStart, Off: uint8(it.Index % record.BlockSize), Once: j.spec.Once}
+	op.Attempt, op.Hop, op.Owner, op.Crashes = it.Attempt, it.Hop, e.core.self, it.Crashes
 	b.ops, b.runs = append(b.ops, op), append(b.runs, id)
 }
 
@@ -276,31 +273,31 @@ func (e *execution) commitStarts(g *gate) {
 	for i := range g.blocks {
 		b := &g.blocks[i]
 		j, num, ids := b.job, b.num, b.runs
-		p := Proposal{
-			Op: OpMerge, Key: record.KeyBlock(j.id, num), Kind: record.RecordBlock, Delta: record.EncodeBlockOps(b.ops, false),
+		p := record.Proposal{
+			Op: record.OpMerge, Key: record.KeyBlock(j.id, num), Kind: record.RecordBlock, Delta: record.EncodeBlockOps(b.ops, false),
 			// Without Durable, a power loss of all holders of the record loses the start.
 			Durable: j.spec.CommitsStarts(),
 		}
-		e.core.commits.propose(p, func(a Answer) {
+		e.core.commits.propose(p, func(a record.Answer) {
 			p, err := record.DecodeBlockReply(a.Value)
-			ok := a.Status == AnswerDone && err == nil && len(p.Verdicts) == len(ids)
-			e.core.recorder.endedBefore(j, num, &p)
+			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == len(ids)
+			e.core.recorder.EndedBefore(j, num, &p)
 			for k, id := range ids {
 				r := e.find(id)
 				switch {
 				case r == nil:
 				case ok && p.Verdicts[k] == record.VerdictDone && r.job.void != 0:
 					// Committed, and not begun: the job was cancelled meanwhile.
-					e.core.recorder.record(r.job, r.item, record.Task{State: r.job.void})
+					e.core.record(r.job, r.item, record.Task{State: r.job.void})
 					e.release(id)
-				case ok && p.Verdicts[k] == record.VerdictDone && r.job.cancelled(r.item.index):
-					e.core.recorder.record(r.job, r.item, record.Task{State: filch.Cancelled})
+				case ok && p.Verdicts[k] == record.VerdictDone && r.job.cancelled(r.item.Index):
+					e.core.record(r.job, r.item, record.Task{State: filch.Cancelled})
 					e.release(id)
 				case ok && p.Verdicts[k] == record.VerdictDone:
 					e.launch(id)
 				default:
 					// The task has ended, or belongs to another node.
-					r.job.queue.unhold(&r.item)
+					r.job.queue.Unhold(&r.item)
 					e.release(id)
 				}
 			}
@@ -315,20 +312,33 @@ func (e *execution) launch(id uint64) {
 	e.core.mover.ends.Begin(e.now)
 	j := r.job
 	e.out.Starts = append(e.out.Starts, Start{
-		Run: id, Job: j.id, Index: r.item.index, Name: j.spec.Name(r.item.index), Number: j.spec.Number(r.item.index), Attempt: r.item.attempt,
-		Nth: record.Starts(r.item.attempt, r.item.maybe), Spec: j.spec, Payload: r.payload, Inputs: r.item.inputs,
+		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
+		Nth: record.Starts(r.item.Attempt, r.item.Maybe), Spec: j.spec, Need: max(r.item.Need-1, 0), Payload: r.payload, Inputs: r.item.Inputs,
 	})
 }
+
+// slotsFor is how many more tasks of j have room here.
+func (e *execution) slotsFor(j *job) int32 {
+	n := e.room.Slots - e.used.Slots
+	if j.next.Slots > 1 {
+		n /= j.next.Slots
+	}
+	return max(n, 0)
+}
+
+// full reports whether no slot is free for a task.
+func (e *execution) full() bool { return e.room.Slots <= e.used.Slots }
 
 // release gives a task's room back.
 func (e *execution) release(id uint64) {
 	r := e.find(id)
 	j := r.job
-	e.used = e.used.Minus(j.spec.Each)
+	e.used.Sub(r.room())
 	j.running--
+	j.tokens.Used -= j.spec.Tokens()
 	e.drop(id)
-	if j.queue.empty() || j.tokens.held > 0 && e.core.allLate(j) {
-		e.core.lingerTokens(j)
+	if j.queue.Empty() || j.tokens.Held > 0 && e.core.caps.allLate(j) {
+		e.core.caps.linger(j)
 		e.core.forget(j)
 	}
 }
@@ -352,9 +362,10 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	if e.State == filch.OK {
 		c.learn(j, took)
 	}
-	c.failing(j, e.State)
-	tries := int32(it.attempt) - 1 - int32(it.crashes)
-	ended := j.void == filch.Cancelled || j.cancelled(it.index)
+	c.exec.failing(j, e.State)
+	c.exec.judge(j, it.Index, &e)
+	tries := int32(it.Attempt) - 1 - int32(it.Crashes)
+	ended := j.void == filch.Cancelled || j.cancelled(it.Index)
 	wait, again := time.Duration(0), false
 	if e.State != filch.OK {
 		wait, again = c.exec.retries(j, r.payload, &e, tries)
@@ -364,8 +375,8 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	case e.State != filch.OK && ended:
 		e.State = filch.Cancelled
 	case e.Gone: // as if the task's node had crashed
-		it.crashes += min(1, 255-it.crashes)
-		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.crashes < j.spec.Crashes(); !retried {
+		it.Crashes += min(1, 255-it.Crashes)
+		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {
 			e.State, e.Code = filch.Lost, filch.ExitNodeLost
 		}
 	}
@@ -375,7 +386,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.settle()
 		return
 	}
-	c.recorder.record(j, it, record.Task{
+	c.record(j, it, record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
 		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(), Usage: e.Usage,
 	})
@@ -385,12 +396,12 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 
 // again queues a failed task for another try. After delay other nodes may have the task,
 // and this node coolTime later.
-func (e *execution) again(j *job, it item, delay time.Duration) {
-	it.attempt++
-	it.hop, it.tracked = 0, true
-	j.queue.held[it.index] = stamp{it.index, it.attempt, 0}
+func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
+	it.Attempt++
+	it.Hop, it.Tracked = 0, true
+	j.queue.Hold(&it)
 	if delay > 0 && !e.core.drain.on {
-		j.queue.resting = append(j.queue.resting, cooling{it, e.now + delay})
+		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})
 		e.core.waits.at = min(e.core.waits.at, e.now+delay)
 		e.core.active(j)
 		return
@@ -399,12 +410,12 @@ func (e *execution) again(j *job, it item, delay time.Duration) {
 }
 
 // cool queues a task for thieves, and after coolTime for this node.
-func (e *execution) cool(j *job, it item) {
+func (e *execution) cool(j *job, it queue.Item) {
 	wait := coolTime
 	if e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
 		wait = 0
 	}
-	j.queue.cooling = append(j.queue.cooling, cooling{it, e.now + wait})
+	j.queue.Cooling = append(j.queue.Cooling, queue.Delayed{Item: it, Until: e.now + wait})
 	e.core.waits.at = min(e.core.waits.at, e.now+wait)
 	e.core.active(j)
 	if wait == 0 {
@@ -416,15 +427,9 @@ func (e *execution) cool(j *job, it item) {
 func (e *execution) wake(all bool) (next time.Duration) {
 	next = filch.Never
 	for _, j := range e.core.order {
-		q := &j.queue
-		for i := 0; i < len(q.resting); {
-			if !all && q.resting[i].until > e.now {
-				next = min(next, q.resting[i].until)
-				i++
-				continue
-			}
-			it := q.resting[i].item
-			q.resting = slices.Delete(q.resting, i, i+1)
+		list, at := j.queue.Wake(e.now, all)
+		next = min(next, at)
+		for _, it := range list {
 			e.cool(j, it)
 			e.core.victim.fresh = true
 		}
@@ -436,16 +441,7 @@ func (e *execution) wake(all bool) (next time.Duration) {
 func (e *execution) warm() (next time.Duration) {
 	next = filch.Never
 	for _, j := range e.core.order {
-		q := &j.queue
-		for i := 0; i < len(q.cooling); {
-			if q.cooling[i].until > e.now {
-				next = min(next, q.cooling[i].until)
-				i++
-				continue
-			}
-			q.shared.Push(q.cooling[i].item)
-			q.cooling = slices.Delete(q.cooling, i, i+1)
-		}
+		next = min(next, j.queue.Warm(e.now))
 	}
 	return next
 }

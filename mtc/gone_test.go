@@ -2,7 +2,6 @@ package mtc
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -110,22 +109,5 @@ func TestGoneLeaderKeepsItsSubmission(t *testing.T) {
 	r.idle(3 * time.Second)
 	if j := r.job(1); j.Void != 0 || j.Leader.Node != nodeName(0) {
 		t.Errorf("job 1 is void with %v, its leader %v; want neither changed", j.Void, j.Leader)
-	}
-}
-
-// A range that comes back to a node that still has it from before is there once,
-// under the higher hop, whichever came first.
-func TestRangeComesBack(t *testing.T) {
-	before, back := span{next: 10, hi: 100, front: 40, hop: 1}, span{next: 40, hi: 80, front: 60, hop: 3}
-	want := []span{{next: 10, hi: 40, front: 40, hop: 1}, back, {next: 80, hi: 100, front: 80, hop: 1}}
-	for _, order := range [][]span{{before, back}, {back, before}} {
-		var q readyQueue
-		for _, s := range order {
-			q.addRange(s)
-			q.check()
-		}
-		if !slices.Equal(q.ranges, want) {
-			t.Errorf("%+v then %+v: got %+v, want %+v", order[0], order[1], q.ranges, want)
-		}
 	}
 }

@@ -32,7 +32,7 @@ func TestGraphOfAMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	order, cycle := g.Order()
-	k := NewTracker(g, record.FailSkip)
+	k := graph.NewTracker(g, record.FailSkip)
 	took := time.Since(begin)
 	runtime.GC()
 	runtime.ReadMemStats(&after)

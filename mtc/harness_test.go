@@ -16,33 +16,34 @@ import (
 // rig is a few cores over a store and a network without faults or delays of
 // their own: what is due next happens next.
 type rig struct {
-	t       *testing.T
-	now     time.Duration
-	nodes   []*rigNode
-	away    *rigNode       // lives, and no record is homed there
-	on      filch.NodeName // where what length and result are asked about starts
-	records map[string][]byte
-	watches []rigWatch
-	length  func(s Start) time.Duration
-	result  func(s Start) End
-	started []Start
-	onNode  map[string]int // starts by "job.index", and by node in byNode
-	byNode  map[filch.NodeName]int
-	sent    map[message.Kind]int
-	merges  int
-	peak    int
-	last    time.Duration
-	spins   int
-	lose    func(m message.Message) bool // a message on its way
-	hear    func(from, to filch.NodeName, m message.Message)
-	store   rigStore
+	t        *testing.T
+	now      time.Duration
+	nodes    []*rigNode
+	away     *rigNode       // lives, and no record is homed there
+	on       filch.NodeName // where what length and result are asked about starts
+	records  map[string][]byte
+	watches  []rigWatch
+	length   func(s Start) time.Duration
+	result   func(s Start) End
+	started  []Start
+	reserved []filch.JobID
+	onNode   map[string]int // starts by "job.index", and by node in byNode
+	byNode   map[filch.NodeName]int
+	sent     map[message.Kind]int
+	merges   int
+	peak     int
+	last     time.Duration
+	spins    int
+	lose     func(m message.Message) bool // a message on its way
+	hear     func(from, to filch.NodeName, m message.Message)
+	store    rigStore
 }
 
 // rigStore is what may befall an operation on its way to the store.
 type rigStore struct {
-	mute  func(p Proposal) bool          // it is lost
-	slow  func(p Proposal) time.Duration // it takes so long
-	twice func(p Proposal) bool          // a merge is done twice, and the second time is answered
+	mute  func(p record.Proposal) bool          // it is lost
+	slow  func(p record.Proposal) time.Duration // it takes so long
+	twice func(p record.Proposal) bool          // a merge is done twice, and the second time is answered
 	late  []rigOp
 }
 
@@ -50,7 +51,7 @@ type rigStore struct {
 type rigOp struct {
 	at time.Duration
 	d  *rigNode
-	p  Proposal
+	p  record.Proposal
 }
 
 type rigNode struct {
@@ -72,7 +73,7 @@ type rigMail struct {
 	from filch.NodeName
 	m    message.Message
 	tag  uint64
-	a    Answer
+	a    record.Answer
 }
 
 type rigWatch struct {
@@ -127,6 +128,7 @@ func (r *rig) act(d *rigNode) {
 		r.peak = max(r.peak, r.runningAll())
 	}
 	d.stops += len(d.out.Stops)
+	r.reserved = append(r.reserved, d.out.Reserved...)
 	for _, s := range d.out.Stops {
 		for i := range d.running {
 			if d.running[i].end.Run == s.Run {
@@ -206,31 +208,31 @@ func compare(a, b string) int {
 	return 1
 }
 
-func (r *rig) propose(d *rigNode, p Proposal) {
-	a := Answer{Value: r.records[p.Key]}
+func (r *rig) propose(d *rigNode, p record.Proposal) {
+	a := record.Answer{Value: r.records[p.Key]}
 	if a.Value == nil {
-		a.Status = AnswerAbsent
+		a.Status = record.AnswerAbsent
 	}
 	switch p.Op {
-	case OpWatch:
+	case record.OpWatch:
 		r.watches = append(r.watches, rigWatch{d, p.Tag, p.Key})
-	case OpUnwatch:
+	case record.OpUnwatch:
 		r.watches = slices.DeleteFunc(r.watches, func(w rigWatch) bool { return w.node == d && w.tag == p.Tag })
 		return
-	case OpMerge:
+	case record.OpMerge:
 		r.merges++
 		val, reply, err := record.Merges()[p.Kind](r.records[p.Key], p.Delta)
 		if err == nil && r.store.twice != nil && r.store.twice(p) {
 			val, reply, err = record.Merges()[p.Kind](val, p.Delta)
 		}
-		a = Answer{Value: reply}
+		a = record.Answer{Value: reply}
 		if err != nil {
-			a = Answer{Status: AnswerInvalid}
+			a = record.Answer{Status: record.AnswerInvalid}
 		} else {
 			r.records[p.Key] = val
 			for _, w := range r.watches {
 				if w.key == p.Key {
-					w.node.mail = append(w.node.mail, rigMail{tag: w.tag, a: Answer{Value: val}})
+					w.node.mail = append(w.node.mail, rigMail{tag: w.tag, a: record.Answer{Value: val}})
 				}
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -60,10 +62,10 @@ func (c *Core) inherit(j *job) {
 
 func (c *Core) inheritZone(j *job, num, lo, hi int32) {
 	j.queue.pending++
-	c.commits.lookup(record.KeyZone(j.id, num), record.RecordZone, func(a Answer) {
+	c.commits.lookup(record.KeyZone(j.id, num), record.RecordZone, func(a record.Answer) {
 		j.queue.pending--
 		z := &record.Zone{}
-		if a.Status == AnswerDone {
+		if a.Status == record.AnswerDone {
 			if d, err := record.DecodeZone(a.Value); err == nil {
 				z = d
 			}
@@ -79,10 +81,10 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 	j.queue.pending++
 	first := j.firstHop()
 	op := record.ZoneOp{Kind: record.ZoneFront, Lo: gap.Lo, Hi: gap.Hi, Front: gap.Lo, Hop: first, Owner: c.self}
-	c.commits.merge(record.KeyZone(j.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, true), func(a Answer) {
+	c.commits.merge(record.KeyZone(j.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, true), func(a record.Answer) {
 		j.queue.pending--
 		r, err := record.DecodeZoneReply(a.Value)
-		if a.Status != AnswerDone || err != nil || r.Zone == nil {
+		if a.Status != record.AnswerDone || err != nil || r.Zone == nil {
 			return
 		}
 		if i := r.Zone.Cover(gap.Lo, gap.Lo+1); i >= 0 && r.Zone.Spans[i].Owner == c.self {
@@ -90,7 +92,7 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 			// With another hop, this node took the span from a dead owner, and queued the
 			// span then.
 			if s.Hop == first && s.Void == 0 {
-				j.queue.addRange(span{next: s.Lo, hi: s.Hi, front: s.Lo, hop: s.Hop})
+				j.queue.Ranges.Add(policy.Range{Next: s.Lo, Hi: s.Hi, Front: s.Lo, Hop: s.Hop})
 				c.active(j)
 			}
 			if s.Hi < gap.Hi {
@@ -114,9 +116,9 @@ func (c *Core) loadGraph(j *job) {
 	parts := j.rec.Payloads()
 	left := parts
 	for part := range parts {
-		c.commits.lookup(record.KeyPayload(j.id, part), record.RecordPayload, func(a Answer) {
+		c.commits.lookup(record.KeyPayload(j.id, part), record.RecordPayload, func(a record.Answer) {
 			p, err := record.DecodePayload(a.Value)
-			if a.Status != AnswerDone || err != nil {
+			if a.Status != record.AnswerDone || err != nil {
 				c.note(noteWarn, j.id, "payloads %d of workflow %d are gone: %v", part, j.id, err)
 			} else {
 				for k, off := range p.Offs {
@@ -134,7 +136,7 @@ func (c *Core) loadGraph(j *job) {
 				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return
 			}
-			j.leader.graph, j.leader.tracker = g, NewTracker(g, j.spec.OnFail)
+			j.leader.graph, j.leader.tracker = g, graph.NewTracker(g, j.spec.OnFail)
 			c.readBlocks(j)
 		})
 	}
@@ -146,12 +148,12 @@ func (c *Core) readBlocks(j *job) {
 	l, left := j.leader, j.rec.Blocks()
 	for num := range j.rec.Blocks() {
 		l.reads.blocks++
-		c.commits.lookup(record.KeyBlock(j.id, num), record.RecordBlock, func(a Answer) {
+		c.commits.lookup(record.KeyBlock(j.id, num), record.RecordBlock, func(a record.Answer) {
 			l.reads.blocks--
 			if j.leader == nil || j.leader.tracker == nil {
 				return
 			}
-			if b, err := record.DecodeBlock(a.Value); a.Status == AnswerDone && err == nil {
+			if b, err := record.DecodeBlock(a.Value); a.Status == record.AnswerDone && err == nil {
 				c.readBlock(j, num, b)
 			}
 			if left--; left == 0 && j.leader != nil && !j.leader.open {
@@ -189,7 +191,7 @@ func (c *Core) mindEnds(j *job) {
 		return
 	}
 	switch {
-	case j.rec.Tally().Sum() <= l.tracker.known:
+	case j.rec.Tally().Sum() <= l.tracker.Known():
 		l.reads.at = 0
 		return
 	case l.reads.at == 0: // the report of an end may come after its count
@@ -204,12 +206,12 @@ func (c *Core) mindEnds(j *job) {
 
 // inheritTask makes this node the owner of a ready task that the old leader may have
 // started.
-func (c *Core) inheritTask(j *job, it item) {
-	if _, elsewhere := j.leader.away[it.index]; elsewhere {
+func (f *failover) inheritTask(j *job, it queue.Item) {
+	if _, elsewhere := j.leader.away[it.Index]; elsewhere {
 		return
 	}
-	off := uint8(it.index % record.BlockSize)
+	off := uint8(it.Index % record.BlockSize)
 	op := record.BlockOp{Kind: record.BlockTakeImplicit, Off: off, To: off, From: j.leader.from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: true}
-	op.Owner = c.self
-	c.failover.takeBlock(j, it.index/record.BlockSize, op)
+	op.Owner = f.core.self
+	f.takeBlock(j, it.Index/record.BlockSize, op)
 }

@@ -1,31 +1,22 @@
 package mtc
 
 import (
-	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// toldAgain is how often a node repeats its report of ends to a leader without an
-// acknowledgment.
-const toldAgain = 300 * time.Millisecond
-
-// tell is a report to a graph's leader, not yet acknowledged.
-type tell struct {
-	serial uint64
-	ends   []message.ToldEnd
-	at     time.Duration
-}
-
 // onJobAnswer takes in a job's record, looked up or watched.
-func (c *Core) onJobAnswer(j *job, a Answer) {
+func (c *Core) onJobAnswer(j *job, a record.Answer) {
 	if c.jobs[j.id] != j {
 		return
 	}
-	if a.Status == AnswerAbsent {
+	if a.Status == record.AnswerAbsent {
 		if j.follow {
 			j.follow = false
 			c.out.Tells = append(c.out.Tells, Tell{
@@ -33,7 +24,7 @@ func (c *Core) onJobAnswer(j *job, a Answer) {
 			})
 		}
 		if j.leader == nil {
-			j.records.tells = nil // no leader is left to receive the reports
+			j.pending.Untell()
 			c.forget(j)
 		}
 		return
@@ -98,8 +89,8 @@ func (c *Core) finish(j *job) {
 	j.leader, j.over = nil, true
 	j.queue.onceKnown, j.queue.pending = nil, 0
 	c.unwatch(j)
-	j.queue.drop()
-	j.records.tells = nil
+	j.queue.Drop()
+	j.pending.Untell()
 	c.idle(j)
 	c.forget(j)
 }
@@ -122,37 +113,24 @@ func (c *Core) void(j *job, s filch.State) {
 		}
 	}
 	q := &j.queue
-	for _, s := range q.ranges {
+	for _, s := range q.Ranges {
 		c.voidRange(j, s, j.void)
 	}
-	var singles []item
-	singles = append(singles, bottom(&q.shared, len(q.shared))...)
-	singles = append(singles, bottom(&q.dedicated, len(q.dedicated))...)
-	for _, k := range q.cooling {
-		singles = append(singles, k.item)
-	}
-	for _, k := range q.resting {
-		singles = append(singles, k.item)
-	}
-	for _, k := range q.late {
-		singles = append(singles, k.item)
-	}
-	q.drop()
+	singles := q.Singles()
+	q.Drop()
 	for _, it := range singles {
-		c.recorder.record(j, it, record.Task{State: s})
+		c.record(j, it, record.Task{State: s})
 	}
 	c.idle(j)
 }
 
 // voidRange ends the rest of a range without a start. The operation goes to each zone
 // with the tallies.
-func (c *Core) voidRange(j *job, s span, end filch.State) {
-	for lo := s.next; lo < s.hi; {
+func (c *Core) voidRange(j *job, s policy.Range, end filch.State) {
+	for lo := s.Next; lo < s.Hi; {
 		num := lo / record.ZoneSize
-		hi := min(s.hi, (num+1)*record.ZoneSize)
-		z := j.zoneBuf(num)
-		z.told = append(z.told, record.ZoneOp{Kind: record.ZoneVoid, Lo: lo, Hi: hi, Hop: s.hop, Owner: c.self, Void: end})
-		c.recorder.zoneDue(z, c.now)
+		hi := min(s.Hi, (num+1)*record.ZoneSize)
+		c.recorder.Void(j, num, record.ZoneOp{Kind: record.ZoneVoid, Lo: lo, Hi: hi, Hop: s.Hop, Owner: c.self, Void: end})
 		lo = hi
 	}
 }
@@ -169,7 +147,7 @@ func (c *Core) voidLed(j *job) {
 		}
 	}
 	if l.graph == nil && !l.orphan && j.rec.Total > l.total {
-		j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
+		j.queue.Ranges.Add(policy.Range{Next: l.total, Hi: j.rec.Total, Front: l.total, Hop: j.firstHop()})
 		l.total = j.rec.Total
 	}
 	c.void(j, j.rec.Void)
@@ -177,17 +155,13 @@ func (c *Core) voidLed(j *job) {
 		busy := make(map[int32]bool)
 		for i := range c.exec.list {
 			if r := &c.exec.list[i]; r.job == j {
-				busy[r.item.index] = true
+				busy[r.item.Index] = true
 			}
 		}
-		for num, b := range j.records.blocks { // any order: a set
-			for i := range b.ends {
-				busy[num*record.BlockSize+int32(b.ends[i].Off)] = true
-			}
-		}
+		j.pending.Each(func(index int32) { busy[index] = true })
 		for i := range int32(l.graph.Len()) {
 			if !l.tracker.Has(i) && !busy[i] && l.away[i] == "" {
-				c.recorder.record(j, item{index: i, attempt: record.FirstAttempt}, record.Task{State: j.void})
+				c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: j.void})
 			}
 		}
 	}
@@ -200,36 +174,6 @@ func (c *Core) voidLed(j *job) {
 			}
 		}
 	}
-}
-
-// tell reports recorded ends of a graph's tasks to the leader.
-func (c *Core) tell(j *job, num int32, ends []record.BlockOp, b *record.Block) {
-	var told []message.ToldEnd
-	for i := range ends {
-		t := b.Find(ends[i].Off)
-		if t == nil || t.State == 0 {
-			continue
-		}
-		told = append(told, message.ToldEnd{Index: num*record.BlockSize + int32(ends[i].Off), State: t.State, Bytes: t.Bytes, By: t.By.Node})
-	}
-	if j.leader != nil {
-		c.ledEnds(j, told)
-		return
-	}
-	r := &j.records
-	serial := c.commits.serial()
-	r.tells = append(r.tells, tell{serial: serial, ends: told, at: c.now + toldAgain})
-	c.waits.at = min(c.waits.at, c.now+toldAgain)
-	if j.rec != nil {
-		c.send(j.rec.Leader.Node, &message.Told{Job: j.id, Serial: serial, Ends: told})
-	}
-}
-
-// serial is a number that this incarnation never used before: a late acknowledgment must
-// not match another report about a job that the node forgot in between.
-func (k *commits) serial() uint64 {
-	k.last++
-	return k.last
 }
 
 func (c *Core) onTold(from filch.NodeName, m *message.Told) {
@@ -245,7 +189,7 @@ func (c *Core) onTold(from filch.NodeName, m *message.Told) {
 
 func (c *Core) onToldAck(m *message.ToldAck) {
 	if j := c.jobs[m.Job]; j != nil {
-		j.records.tells = slices.DeleteFunc(j.records.tells, func(t tell) bool { return t.serial == m.Serial })
+		j.pending.Acknowledged(m.Serial)
 	}
 }
 
@@ -262,16 +206,16 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 		delete(l.away, e.Index)
 		ready, skipped := l.tracker.End(e.Index, e.State, e.Bytes, e.By)
 		for _, i := range skipped {
-			c.recorder.record(j, item{index: i, attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
+			c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
 		}
 		for _, i := range ready {
 			if j.void == 0 {
 				c.ready(j, i)
 			} else {
-				c.recorder.record(j, item{index: i, attempt: record.FirstAttempt}, record.Task{State: j.void})
+				c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: j.void})
 			}
 		}
-		if e.State != filch.OK && j.spec.OnFail == record.FailStop && !l.failing && j.void == 0 {
+		if graph.Stops(e.State) && j.spec.OnFail == record.FailStop && !l.failing && j.void == 0 {
 			l.failing = true
 			c.voidJob(j, filch.Skipped)
 		}
@@ -286,16 +230,21 @@ func (c *Core) tickWaits() {
 	next := c.exec.wake(false)
 	c.waits.at = min(next, c.exec.warm())
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
+	c.caps.tickPools()
+	if c.thief.gate > c.now {
+		later(c.thief.gate)
+	}
+	if at := c.victim.calls.Next(); at > c.now {
+		later(at)
+	}
 	for _, j := range c.sortedJobs() {
 		later(c.tickLines(j))
-		if j.tokens.held > 0 && !j.over {
-			c.spareTokens(j)
-		}
-		if until := j.pace.backoff.until; until > c.now {
+		c.caps.tickJob(j)
+		if until := j.pace.backoff.Until(); until > c.now {
 			later(until)
 		}
-		if j.tokens.at > c.now && j.queue.listed {
-			later(j.tokens.at)
+		if j.tokens != nil && j.tokens.At > c.now && j.queue.listed {
+			later(j.tokens.At)
 		}
 		if j.leader != nil && !j.leader.open && len(j.leader.after.jobs) > 0 && j.leader.parts == 0 {
 			if j.leader.after.at <= c.now {
@@ -324,36 +273,7 @@ func (c *Core) tickWaits() {
 				later(j.leader.reads.at)
 			}
 		}
-		c.tellAgain(j)
-		for i := range j.records.tells {
-			later(j.records.tells[i].at)
-		}
-	}
-}
-
-// tellAgain repeats reports without an acknowledgment; the job may have another leader by
-// now.
-func (c *Core) tellAgain(j *job) {
-	looked := false
-	for i := range j.records.tells {
-		t := &j.records.tells[i]
-		if t.at > c.now {
-			continue
-		}
-		t.at = c.now + toldAgain
-		if !looked {
-			c.lookJob(j)
-			looked = true
-		}
-		if j.leader != nil {
-			c.ledEnds(j, t.ends)
-			t.ends = nil
-		} else if j.rec != nil {
-			c.send(j.rec.Leader.Node, &message.Told{Job: j.id, Serial: t.serial, Ends: t.ends})
-		}
-	}
-	if j.leader != nil {
-		j.records.tells = slices.DeleteFunc(j.records.tells, func(t tell) bool { return t.ends == nil })
+		later(c.recorder.Again(j))
 	}
 }
 

@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -22,7 +25,7 @@ type leader struct {
 	parts   int  // records of the submission without a commit yet
 	after   prerequisites
 	graph   *graph.Graph
-	tracker *Tracker
+	tracker *graph.Tracker
 	total   int32 // tasks of a bag that the leader queued
 	voidAt  time.Duration
 	failing bool // FailStop: a task failed
@@ -31,7 +34,7 @@ type leader struct {
 	from    record.Owner
 	away    map[int32]filch.NodeName // tasks of a graph that other nodes have
 	left    *leftover                // tasks of an earlier instance's job, not queued yet
-	tried   map[int32]item           // tasks of a graph that the earlier instance tried
+	tried   map[int32]queue.Item     // tasks of a graph that the earlier instance tried
 	reads   graphReads
 	orders  spread
 }
@@ -41,6 +44,7 @@ type prerequisites struct {
 	jobs    []filch.JobID
 	at      time.Duration // of the next lookup of their records
 	looking int           // lookups without an answer
+	absent  time.Duration // when a record was first found missing; 0: none was
 }
 
 // graphReads are the lookups of a graph's blocks for ends that no node reported.
@@ -73,26 +77,26 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 		for i := range s.Nodes {
 			s.Lines = append(s.Lines, s.Nodes[i].Encode())
 		}
-		if err := checkLines(s.Lines); err != nil {
+		if err := record.CheckLines(s.Lines); err != nil {
 			return err
 		}
 	}
 	j := c.job(s.Job)
 	j.ticket, j.view.asked, j.follow = s.Ticket, true, j.follow || s.Follow
 	spec := s.Spec
-	j.spec = &spec
+	c.specify(j, &spec)
 	if spec.Expect == 0 {
 		spec.Expect = c.pace.estimates.Limit(spec.Like)
 	}
-	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After}
+	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After, When: s.When, Long: int32(len(s.Long))}
 	if s.HeldBy != "" {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
 	j.leader = &leader{after: prerequisites{jobs: slices.Clone(s.After)}, graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
-		j.leader.tracker = NewTracker(g, spec.OnFail)
+		j.leader.tracker = graph.NewTracker(g, spec.OnFail)
 	}
-	c.putJob(j, s.Lines)
+	c.putJob(j, s.Lines, s.Long)
 	c.settle()
 	return nil
 }
@@ -115,13 +119,22 @@ func (s *Submission) check() error {
 		return filch.Errorf(filch.Invalid, "the name of the holder of a job has at most %d bytes, not %d", record.MaxBy, len(s.HeldBy))
 	case len(s.After) > record.MaxAfter:
 		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", record.MaxAfter, len(s.After))
+	case len(s.When) > 0 && len(s.When) != len(s.After):
+		return filch.Errorf(filch.Invalid, "%d ends of %d jobs before this one", len(s.When), len(s.After))
 	case len(s.Spec.Like) > record.MaxLike:
 		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", record.MaxLike, len(s.Spec.Like))
 	case max(len(s.Spec.Picks), len(s.Spec.Again)) > record.MaxPicks:
 		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, max(len(s.Spec.Picks), len(s.Spec.Again)))
 	}
-	if n := len(s.Spec.Encode()); n > maxSpec {
+	spec := s.Spec.Encode()
+	if n := len(spec); n > maxSpec {
 		return filch.Errorf(filch.Invalid, "the specification of a job has %d bytes, at most %d", n, maxSpec)
+	}
+	if _, err := record.DecodeSpec(spec); err != nil {
+		return filch.Errorf(filch.Invalid, "the nodes or resources of the tasks cannot be recorded: %s", err.Error())
+	}
+	if err := record.CheckLong(s.Long); err != nil {
+		return err
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -130,31 +143,18 @@ func (s *Submission) check() error {
 				n.Name, len(n.Parents), record.MaxInputs, record.MaxGraphName)
 		}
 	}
-	return checkLines(s.Lines)
+	return record.CheckLines(s.Lines)
 }
 
 // maxSpec bounds a spec in bytes: the store takes little more.
 const maxSpec = 200 << 10
 
-func checkLines(lines [][]byte) error {
-	for i, l := range lines {
-		if len(l) == 0 {
-			return filch.Errorf(filch.Invalid, "line %d is empty: not even a kind", i+1)
-		}
-		if len(l) > record.MaxPayload {
-			return filch.Errorf(filch.Invalid, "line %d has %d bytes, at most %d", i+1, len(l), record.MaxPayload).
-				WithHint("write long input to a file and name that")
-		}
-	}
-	return nil
-}
-
 // putJob writes the records of a submission, the job's record last: a node that sees the
 // job's record sees the whole submission.
-func (c *Core) putJob(j *job, lines [][]byte) {
+func (c *Core) putJob(j *job, lines, long [][]byte) {
 	l := j.leader
-	part := func(a Answer) {
-		if a.Status != AnswerDone || len(a.Value) > 0 && record.Verdict(a.Value[0]) != record.VerdictDone {
+	part := func(a record.Answer) {
+		if a.Status != record.AnswerDone || len(a.Value) > 0 && record.Verdict(a.Value[0]) != record.VerdictDone {
 			c.refuse(j, "a record of it could not be written")
 			return
 		}
@@ -164,12 +164,20 @@ func (c *Core) putJob(j *job, lines [][]byte) {
 	}
 	l.parts = 1
 	c.commits.merge(record.KeySpec(j.id), record.RecordFact, j.spec.Encode(), part)
-	l.parts += c.putLines(j, 0, lines, part)
+	l.parts += c.putLong(j, long, part) + c.putLines(j, 0, lines, part)
+}
+
+// putLong writes the chunks of long texts and returns the number of records.
+func (c *Core) putLong(j *job, long [][]byte, then func(record.Answer)) (parts int) {
+	for n, chunk := range long {
+		c.commits.merge(record.KeyLong(j.id, int32(n)), record.RecordFact, chunk, then)
+	}
+	return len(long)
 }
 
 // putLines writes the payloads of the tasks from base on and returns the number of
 // records.
-func (c *Core) putLines(j *job, base int32, lines [][]byte, then func(Answer)) (parts int) {
+func (c *Core) putLines(j *job, base int32, lines [][]byte, then func(record.Answer)) (parts int) {
 	for k := 0; k < len(lines); {
 		i := base + int32(k)
 		p := record.Payload{}
@@ -197,9 +205,9 @@ func (c *Core) refuse(j *job, why string) {
 }
 
 func (c *Core) createJob(j *job) {
-	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: j.rec}), func(a Answer) {
+	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: j.rec}), func(a record.Answer) {
 		v, rec, err := record.DecodeJobReply(a.Value)
-		if a.Status != AnswerDone || err != nil || v != record.VerdictDone || rec == nil {
+		if a.Status != record.AnswerDone || err != nil || v != record.VerdictDone || rec == nil {
 			c.refuse(j, "its number is taken")
 			return
 		}
@@ -230,14 +238,16 @@ func (c *Core) openJob(j *job) {
 		return
 	}
 	for i := range int32(j.leader.graph.Len()) {
-		if j.leader.tracker.Ready(i) && j.queue.held[i] == (stamp{}) {
+		if j.leader.tracker.Ready(i) && !j.queue.Knows(i) {
 			c.ready(j, i)
 		}
 	}
+	c.orders.obey(j)
 }
 
 // lookAfter looks up the jobs that must end before j, unless an earlier lookup is still
-// without an answer.
+// without an answer. When the end of a job is another than the end waited for, the tasks of
+// j are skipped.
 func (c *Core) lookAfter(j *job) {
 	l := j.leader
 	if l.after.looking > 0 {
@@ -245,22 +255,28 @@ func (c *Core) lookAfter(j *job) {
 	}
 	for _, id := range l.after.jobs {
 		l.after.looking++
-		c.commits.lookup(record.KeyJob(id), record.RecordJob, func(a Answer) {
+		c.commits.lookup(record.KeyJob(id), record.RecordBefore, func(a record.Answer) {
 			l.after.looking--
 			if j.leader != l || !slices.Contains(l.after.jobs, id) {
 				return
 			}
 			rec, err := record.DecodeJob(a.Value)
 			switch {
-			case a.Status == AnswerAbsent || err != nil:
-				c.note(noteWarn, j.id, "job %d waits for job %d, which does not exist", j.id, id)
-				c.voidJob(j, filch.Skipped)
+			case a.Status == record.AnswerAbsent || err != nil:
+				if l.after.absent == 0 {
+					l.after.absent = c.now
+				}
+				if c.now-l.after.absent >= absentWait {
+					c.skip(j, fmt.Sprintf("there is no job %d to wait for", id))
+				} else {
+					c.waits.at = min(c.waits.at, c.now+afterAgain)
+				}
 				return
 			case !rec.Finished():
 				c.waits.at = min(c.waits.at, c.now+afterAgain)
 				return
-			case rec.State() != filch.OK:
-				c.voidJob(j, filch.Skipped)
+			case !j.rec.WhenOf(id).Met(rec.State()):
+				c.skip(j, fmt.Sprintf("job %d ended with the state %s, and this job waits for it with %s", id, rec.State(), j.rec.WhenOf(id)))
 				return
 			}
 			j.leader.after.jobs = slices.DeleteFunc(j.leader.after.jobs, func(k filch.JobID) bool { return k == id })
@@ -269,8 +285,19 @@ func (c *Core) lookAfter(j *job) {
 	}
 }
 
-// afterAgain is how often the leader of a waiting job looks up the jobs before its own.
-const afterAgain = 200 * time.Millisecond
+// skip ends a job whose wait for another job is in vain.
+func (c *Core) skip(j *job, why string) {
+	c.note(noteWarn, j.id, "job %d is skipped: %s", j.id, why)
+	c.commitVoid(j, record.JobOp{Kind: record.JobVoidWhy, Void: filch.Skipped, At: c.wall(c.now), Orders: record.Orders{Reason: why}})
+}
+
+const (
+	// afterAgain is how often the leader of a waiting job looks up the jobs before its own.
+	afterAgain = 200 * time.Millisecond
+	// absentWait is how long the record of such a job may be missing: a run begins before
+	// its record is written.
+	absentWait = 5 * time.Second
+)
 
 // grown queues the tasks of a bag that are not queued yet: at first all.
 func (c *Core) grown(j *job) {
@@ -282,7 +309,7 @@ func (c *Core) grown(j *job) {
 		c.inherit(j)
 		return
 	}
-	j.queue.addRange(span{next: l.total, hi: j.rec.Total, front: l.total, hop: j.firstHop()})
+	j.queue.Ranges.Add(policy.Range{Next: l.total, Hi: j.rec.Total, Front: l.total, Hop: j.firstHop()})
 	l.total = j.rec.Total
 	c.active(j)
 	c.orders.obey(j)
@@ -291,17 +318,17 @@ func (c *Core) grown(j *job) {
 // ready queues a task of a graph after the ends of all of the task's parents.
 func (c *Core) ready(j *job, i int32) {
 	t := j.leader.tracker
-	it := item{index: i, attempt: record.FirstAttempt, tracked: true}
+	it := queue.Item{Index: i, Attempt: record.FirstAttempt, Tracked: true}
 	if k, ok := j.leader.tried[i]; ok {
 		it = k
 	}
-	it.inputs = t.Inputs(i)
-	for _, in := range it.inputs {
-		it.bytes += in.Bytes
+	it.Inputs = t.Inputs(i)
+	for _, in := range it.Inputs {
+		it.Bytes += in.Bytes
 	}
 	if j.leader.orphan {
 		if j.leader.open { // else openJob queues all ready tasks later
-			c.inheritTask(j, it)
+			c.failover.inheritTask(j, it)
 		}
 		return
 	}
@@ -312,7 +339,7 @@ func (c *Core) ready(j *job, i int32) {
 func (c *Core) Close(now time.Duration, id filch.JobID, out *Out) {
 	c.enter(now, out)
 	j := c.job(id)
-	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobClose, At: c.wall(now)}), func(a Answer) {
+	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobClose, At: c.wall(now)}), func(a record.Answer) {
 		if _, rec, err := record.DecodeJobReply(a.Value); err == nil && rec != nil {
 			c.onRecord(j, rec)
 		}
@@ -340,7 +367,7 @@ func (c *Core) voidJob(j *job, s filch.State) {
 // commitVoid commits the void state; the leader and all other nodes learn the state from
 // the record.
 func (c *Core) commitVoid(j *job, op record.JobOp) {
-	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(op), func(a Answer) {
+	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(op), func(a record.Answer) {
 		_, rec, err := record.DecodeJobReply(a.Value)
 		if err != nil || rec == nil {
 			c.out.Tells = append(c.out.Tells, Tell{

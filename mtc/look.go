@@ -41,6 +41,17 @@ func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, lead
 	return tasks, true
 }
 
+// RestsUntil is when a task that failed is tried again; 0: the task does not rest on this
+// node. name is the task's number in its first job.
+func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {
+	if j := l.core.jobs[id]; j != nil && j.spec != nil {
+		if index, ok := j.spec.Index(name); ok {
+			return j.queue.RestsUntil(index)
+		}
+	}
+	return 0
+}
+
 // Started describes a start.
 type Started struct {
 	Began   time.Duration
@@ -55,7 +66,7 @@ func (l Look) Started(run uint64) (s Started, ok bool) {
 	if r == nil || !r.started {
 		return s, false
 	}
-	s = Started{Began: r.began, Attempt: r.item.attempt, Maybe: r.item.maybe, Limit: l.core.ownLimit(r.job, r.payload)}
+	s = Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
 	if s.Limit <= 0 {
 		s.Limit = r.job.spec.Limit
 	}

@@ -40,12 +40,18 @@ type mirrorRig struct {
 	said    []*queue.Mirror
 	starts  map[int32]int
 	runs    []mirrorRun // of this instance
-	heard   map[stamp]time.Duration
+	heard   map[mirrorStart]time.Duration
+}
+
+// mirrorStart tells the starts of a task apart.
+type mirrorStart struct {
+	index   int32
+	attempt filch.Attempt
 }
 
 // mirrorRun is a start, and mirrorLength how long it takes from then.
 type mirrorRun struct {
-	at stamp
+	at mirrorStart
 	t  time.Duration
 }
 
@@ -59,11 +65,11 @@ const (
 func (m *mirrorRig) start(now time.Duration, s Start) {
 	m.t.Helper()
 	m.starts[s.Index]++
-	at := stamp{index: s.Index, attempt: filch.Attempt(s.Nth)}
+	at := mirrorStart{index: s.Index, attempt: filch.Attempt(s.Nth)}
 	if _, ok := m.heard[at]; ok {
 		m.t.Errorf("start %d of task %d happens once more", s.Nth, s.Index)
 	}
-	if _, ok := m.heard[stamp{index: s.Index}]; ok {
+	if _, ok := m.heard[mirrorStart{index: s.Index}]; ok {
 		m.t.Errorf("task %d begins again, which had ended", s.Index)
 	}
 	m.runs = append(m.runs, mirrorRun{at, now})
@@ -77,7 +83,7 @@ func (m *mirrorRig) killed(flushed time.Duration) {
 			m.heard[r.at] = r.t
 		}
 		if r.t+mirrorLength+mirrorSlack <= flushed {
-			m.heard[stamp{index: r.at.index}] = r.t
+			m.heard[mirrorStart{index: r.at.index}] = r.t
 		}
 	}
 	m.runs = nil
@@ -129,7 +135,7 @@ func resumeOnce(t *testing.T, kind string, seed uint64) {
 			sub.Nodes = append(sub.Nodes, n)
 		}
 	}
-	m := &mirrorRig{t: t, starts: map[int32]int{}, heard: map[stamp]time.Duration{}}
+	m := &mirrorRig{t: t, starts: map[int32]int{}, heard: map[mirrorStart]time.Duration{}}
 	left := queue.NewRecovered()
 	for life := 0; ; life++ {
 		if life == 50 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // The lower bound of tt, and how often the mover looks at the dedicated queue.
@@ -39,20 +40,20 @@ func (m *mover) stealFailed() { m.tt = min(2*m.tt, m.LocalTimeMax()) }
 
 // place puts a ready task of a graph where the policy decides: into a queue of this node,
 // or into a peer's.
-func (m *mover) place(j *job, it item) {
-	to, peer := m.Place(it.inputs, m.core.cfg.Self, m.length())
+func (m *mover) place(j *job, it queue.Item) {
+	to, peer := m.Place(it.Inputs, m.core.cfg.Self, m.length())
 	if to == policy.ToPeer {
-		if p := m.core.cfg.Members.Get(peer); p != nil && p.Standing == filch.Up {
+		if p := m.core.cfg.Members.Get(peer); p != nil && p.Standing == filch.Up && policy.Suits(j.spec, p) {
 			m.core.victim.give(j, it, peer)
 			return
 		}
 		to = policy.ToShared // the node with the task's data takes no work
 	}
-	if to == policy.ToDedicated {
-		j.queue.dedicated.Push(it)
+	if to == policy.ToDedicated && !j.unfit {
+		j.queue.Dedicated.Push(it)
 		m.at = min(m.at, m.now+moverPeriod)
 	} else {
-		j.queue.shared.Push(it)
+		j.queue.Shared.Push(it)
 	}
 	m.core.active(j)
 }
@@ -63,10 +64,10 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	c.mover.Policy = p
 	c.mover.tt = c.mover.LocalTimeMax()
 	for _, j := range c.sortedJobs() {
-		list := append(bottom(&j.queue.dedicated, len(j.queue.dedicated)), bottom(&j.queue.shared, len(j.queue.shared))...)
+		list := j.queue.Placed()
 		for _, it := range list {
-			if len(it.inputs) == 0 {
-				j.queue.shared.Push(it)
+			if len(it.Inputs) == 0 {
+				j.queue.Shared.Push(it)
 				continue
 			}
 			c.mover.place(j, it)
@@ -90,7 +91,7 @@ func (m *mover) tick() {
 	m.at = filch.Never
 	n := 0
 	for _, j := range m.core.order {
-		n += len(j.queue.dedicated)
+		n += len(j.queue.Dedicated)
 	}
 	if n == 0 || m.Kind != policy.FLDS {
 		return
@@ -102,10 +103,6 @@ func (m *mover) tick() {
 	}
 	m.tt = max(m.tt/2, localTimeMin)
 	for i := len(m.core.order) - 1; i >= 0 && k > 0; i-- {
-		q := &m.core.order[i].queue
-		for _, it := range bottom(&q.dedicated, k) {
-			q.shared.Push(it)
-			k--
-		}
+		k -= m.core.order[i].queue.Share(k)
 	}
 }

@@ -4,8 +4,6 @@ package mtc
 
 // The planted faults, all off; see mutants_on.go.
 const (
-	mutantCounter     = false
-	mutantAscending   = false
 	mutantBlindExit   = false
 	mutantStealPops   = false
 	mutantNoMove      = false
@@ -19,11 +17,12 @@ const (
 	mutantWaitForDead = false
 	mutantDrainKeeps  = false
 	mutantGoneLoses   = false
-	mutantFertile     = false
 	mutantToldOnce    = false
 	mutantHeirOnce    = false
 	mutantHeirEnds    = false
 	mutantNoAfter     = false
 	mutantMuteOrders  = false
+	mutantOneRoom     = false
+	mutantTakesAll    = false
 	mutantCancelLate  = false
 )

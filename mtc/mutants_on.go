@@ -3,15 +3,15 @@
 package mtc
 
 import (
+	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Planted faults, switched on singly, for tests to catch. Most are faults of the papers'
 // public code. The faults exist only under the build tag mutants.
 var (
-	mutantCounter     bool // parents are counted down, not kept as a set
-	mutantAscending   bool // the smallest task goes first
 	mutantBlindExit   bool // the exit code is ignored
 	mutantStealPops   bool // a victim forgets its offers
 	mutantNoMove      bool // a thief runs offered tasks without a commit
@@ -25,31 +25,32 @@ var (
 	mutantWaitForDead bool // a node waits for lines that a dead node should have written
 	mutantDrainKeeps  bool // a draining node keeps its queue, and thieves pass it over
 	mutantGoneLoses   bool // tasks with Once are lost before their gone node is known dead
-	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 	mutantToldOnce    bool // a leader reads unreported ends at a node's death, never later
 	mutantHeirOnce    bool // the heir of a task with Once starts the task again
 	mutantNoAfter     bool // a job begins before the jobs that it waits for have ended
 	mutantHeirEnds    bool // the heir of a graph does not read the recorded ends
 	mutantMuteOrders  bool // a leader tells no other node of cancelled tasks and holds
+	mutantOneRoom     bool // every task takes the room of the first need
+	mutantTakesAll    bool // a node starts tasks that may run on other nodes only
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 )
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
-	for _, plant := range []func(string) bool{record.Plant, policy.Plant} {
+	for _, plant := range []func(string) bool{record.Plant, policy.Plant, graph.Plant, queue.Plant} {
 		known = plant(name) || known
 	}
 	for n, p := range map[string]*bool{ // any order
-		"parent-counter": &mutantCounter,
-		"ascending":      &mutantAscending, "blind-exit": &mutantBlindExit,
+		"blind-exit": &mutantBlindExit,
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
 		"steal-stops": &mutantStealStops,
 		"deaf":        &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
-		"fertile": &mutantFertile, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
+		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
+		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
 	} {
 		*p = n == name
 		known = known || *p

@@ -14,7 +14,7 @@ func init() { plant = Plant }
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
-		{"cap-free", "TestCapIsNeverExceeded"},
+		{"cap-free", "TestPoolIsNeverExceeded"},
 		{"parent-counter", "TestGraphOfAMillion"},
 		{"flds-never", "TestPoliciesPlaceDifferently"},
 		{"ascending", "TestHeaviestInputFirst"},
@@ -31,6 +31,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"wait-for-dead", "TestAdderDies"},
 		{"gone-loses", "TestGoneNodesTasksMove"},
 		{"fertile", "TestBarrenNodeGetsFewTasks"},
+		{"any-node", "TestTasksRunOnSuitableNodes"},
+		{"homely", "TestBetterClassIsStolen"},
 		{"drain-keeps", "TestDrainedNodeSubmits"},
 		{"drain-keeps", "TestThievesAskDrained"},
 		{"no-front", "TestNothingBeginsAboveTheFront"},
@@ -38,6 +40,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
 		{"mute-orders", "TestLostOrderComesBack"},
 		{"cancel-late", "TestCancelOfWaitingTasks"},
+		{"takes-all", "TestTasksOfOneJobRunOnNodesOfTheirKind"},
+		{"one-room", "TestTasksTakeTheirOwnRoom"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

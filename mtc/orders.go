@@ -6,6 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -32,7 +34,7 @@ func (c *Core) Order(now time.Duration, id filch.JobID, o record.Orders, out *Ou
 	c.enter(now, out)
 	j := c.job(id)
 	o.Cancels = record.JoinPicks(slices.Clone(o.Cancels))
-	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobOrder, Orders: o}), func(a Answer) {
+	c.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobOrder, Orders: o}), func(a record.Answer) {
 		if _, rec, err := record.DecodeJobReply(a.Value); err == nil && rec != nil {
 			if rec.Leader.Node != c.self.Node {
 				c.send(rec.Leader.Node, &message.Ordered{Job: id, Serial: rec.Serial})
@@ -99,7 +101,7 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 		return
 	}
 	for i := range o.core.exec.list {
-		if r := &o.core.exec.list[i]; r.job == j && r.started && j.cancelled(r.item.index) && (before == nil || !before.Cancelled(r.item.index)) {
+		if r := &o.core.exec.list[i]; r.job == j && r.started && j.cancelled(r.item.Index) && (before == nil || !before.Cancelled(r.item.Index)) {
 			o.out.Stops = append(o.out.Stops, Stop{Run: uint64(r.gen)<<32 | uint64(i), Job: j.id})
 		}
 	}
@@ -119,53 +121,46 @@ func (o *orderly) obey(j *job) {
 
 func (o *orderly) cancelQueued(j *job) {
 	q := &j.queue
-	var keep []span
-	for _, s := range q.ranges {
-		gone := j.rec.Within(s.next, s.hi)
-		for _, p := range gone {
-			cut := s
-			cut.next, cut.hi = p.From, p.From+p.Count
+	var keep []policy.Range
+	for _, s := range q.Ranges {
+		for _, p := range j.rec.Within(s.Next, s.Hi) {
+			cut, below := s, policy.Range{}
+			cut.Next, cut.Hi = p.From, p.From+p.Count
 			o.core.voidRange(j, cut, filch.Cancelled)
-			below := s
-			below.hi, below.front = p.From, min(s.front, p.From)
-			// The answer to a front under way may be a refusal for the part that is void now.
-			below.asking = false
-			if below.next < below.hi {
+			below, s = s.Without(cut.Next, cut.Hi)
+			below.Asking = false // the answer may be a refusal for the part that is void now
+			if below.Next < below.Hi {
 				keep = append(keep, below)
 			}
-			s.next, s.front, s.asking = cut.hi, max(s.front, cut.hi), false
 		}
-		if s.next < s.hi {
+		if s.Next < s.Hi {
 			keep = append(keep, s)
 		}
 	}
-	q.ranges = keep
-	var gone []item
-	drop := func(it *item) bool {
-		if !j.cancelled(it.index) {
-			return false
-		}
-		gone = append(gone, *it)
-		return true
+	q.Ranges = keep
+	for _, it := range q.Remove(j.rec.Cancelled) {
+		o.core.record(j, it, record.Task{State: filch.Cancelled})
 	}
-	for _, h := range [...]*heap{&q.shared, &q.dedicated} {
-		if slices.ContainsFunc(*h, func(it item) bool { return j.cancelled(it.index) }) {
-			all := *h
-			*h = nil
-			for i := range all {
-				if !drop(&all[i]) {
-					h.Push(all[i])
-				}
+	if q.Empty() && j.running == 0 && j.spec != nil {
+		o.core.caps.linger(j)
+	}
+	o.core.idle(j)
+	o.cancelWaiting(j)
+}
+
+// cancelWaiting ends the cancelled tasks of a graph that wait for parents: they are in no
+// queue. Their dependents are skipped.
+func (o *orderly) cancelWaiting(j *job) {
+	l := j.leader
+	if l == nil || l.tracker == nil || !l.open {
+		return
+	}
+	for _, p := range j.rec.Within(0, int32(l.graph.Len())) {
+		for i := p.From; i < p.From+p.Count; i++ {
+			if l.tracker.Waits(i) {
+				o.core.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Cancelled})
+				o.core.ledEnds(j, []message.ToldEnd{{Index: i, State: filch.Cancelled}})
 			}
 		}
 	}
-	q.cooling = slices.DeleteFunc(q.cooling, func(k cooling) bool { return drop(&k.item) })
-	q.late = slices.DeleteFunc(q.late, func(l lateTask) bool { return drop(&l.item) })
-	for _, it := range gone {
-		o.core.recorder.record(j, it, record.Task{State: filch.Cancelled})
-	}
-	if q.empty() && j.running == 0 && j.spec != nil {
-		o.core.lingerTokens(j)
-	}
-	o.core.idle(j)
 }

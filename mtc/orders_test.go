@@ -271,3 +271,48 @@ func TestHeldFromTheStart(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestCancelOfWorkflowTasks cancels single tasks of a graph: a task that waits for parents
+// ends at once, a running task is stopped, their dependents are skipped, and the rest of
+// the graph ends well, also where the leader dies after the order.
+func TestCancelOfWorkflowTasks(t *testing.T) {
+	for k := range 6 {
+		dies, mode := k%2 == 1, record.FailMode(k/2)
+		t.Run(fmt.Sprintf("leader dies %v mode %d", dies, mode), func(t *testing.T) {
+			r := newRig(t, 3, 2, policy.Policy{})
+			r.length = slow(5 * time.Second)
+			// Task 0 runs first; 1 and 2 wait for 0; 3 for 1; 4 for 2 and 6; 5 runs first; 6 for 5.
+			r.submit(0, Submission{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 6}, nil, []int32{5})})
+			r.idle(time.Second)
+			r.order(1, 1, cancels(record.Pick{From: 1, Count: 1}, record.Pick{From: 5, Count: 1}))
+			if dies {
+				r.kill(0, time.Second)
+			}
+			r.idle(2 * time.Second)
+			if !dies {
+				for i, want := range map[int32]filch.State{1: filch.Cancelled, 3: filch.Skipped, 5: filch.Cancelled, 6: filch.Skipped, 4: filch.Skipped} {
+					if got := r.task(1, i).State; got != want {
+						t.Errorf("two seconds after the order task %d is %v, want %v", i, got, want)
+					}
+				}
+			}
+			j := r.run(1, 5*time.Minute)
+			if got := j.Tally(); got.OK != 2 || got.Cancelled != 2 || got.Skipped != 3 {
+				t.Errorf("%+v: want 2 ok, 2 cancelled, 3 skipped", got)
+			}
+			if got := j.State(); got != filch.Cancelled {
+				t.Errorf("the job is %v, want cancelled", got)
+			}
+			for i, list := range r.ends(1) {
+				if len(list) != 1 {
+					t.Errorf("task %d has the ends %v", i, list)
+				}
+			}
+			for _, s := range r.started {
+				if s.Index != 0 && s.Index != 2 && s.Index != 5 {
+					t.Errorf("task %d started", s.Index)
+				}
+			}
+		})
+	}
+}

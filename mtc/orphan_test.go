@@ -143,9 +143,9 @@ func TestNoLookupsPileUp(t *testing.T) {
 			r.submit(0, s)
 			r.submit(1, Submission{Job: 2, Total: 1, After: []filch.JobID{1}})
 			r.idle(5 * time.Second)
-			r.store.mute = func(p Proposal) bool { return p.Op == OpLookup && p.Kind == record.RecordJob }
+			r.store.mute = func(p record.Proposal) bool { return p.Op == record.OpLookup && p.Kind == record.RecordJob }
 			r.idle(30 * time.Second)
-			if n := len(r.nodes[1].commits.open); n > 20 {
+			if n := r.nodes[1].commits.Open(); n > 20 {
 				t.Errorf("%d operations wait for the store after half a minute", n)
 			}
 		})

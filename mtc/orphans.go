@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/ends"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -90,8 +93,8 @@ func (f *failover) onDeath(o record.Owner) {
 		switch {
 		case j.leader != nil && j.leader.graph != nil && j.leader.open:
 			f.core.readBlocks(j)
-		case j.rec != nil && j.rec.Leader == o && (j.follow || len(j.records.tells) > 0):
-			f.core.waits.at = min(f.core.waits.at, f.now+toldAgain)
+		case j.rec != nil && j.rec.Leader == o && (j.follow || j.pending.Tells()):
+			f.core.waits.at = min(f.core.waits.at, f.now+ends.ToldAgain)
 		}
 	}
 }
@@ -135,9 +138,9 @@ func (f *failover) homedJob(id filch.JobID, v []byte) {
 		return // a new leader would cancel the job: wait for the old one's death
 	}
 	op := record.JobOp{Kind: record.JobLose, From: from, To: f.core.self}
-	f.core.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(op), func(a Answer) {
+	f.core.commits.merge(record.KeyJob(id), record.RecordJob, record.EncodeJobOp(op), func(a record.Answer) {
 		_, rec, err := record.DecodeJobReply(a.Value)
-		if a.Status != AnswerDone || err != nil || rec == nil || rec.Leader != f.core.self || rec.Finished() {
+		if a.Status != record.AnswerDone || err != nil || rec == nil || rec.Leader != f.core.self || rec.Finished() {
 			return
 		}
 		f.core.inheritJob(id, rec, from)
@@ -154,12 +157,12 @@ func (f *failover) homedZone(p record.Key, v []byte, retell bool) {
 	for _, s := range z.Spans {
 		if s.Void == 0 && !z.Ended(s) && f.gone(s.Owner) &&
 			!slices.ContainsFunc(ops, func(p record.ZoneOp) bool { return p.From == s.Owner }) {
-			ops = append(ops, record.ZoneOp{Kind: record.ZoneLose, From: s.Owner, Owner: f.core.self, Take: record.Take(f.core.commits.serial())})
+			ops = append(ops, record.ZoneOp{Kind: record.ZoneLose, From: s.Owner, Owner: f.core.self, Take: record.Take(f.core.commits.Serial())})
 		}
 	}
 	j := f.core.job(p.Job)
 	if t := z.Tally(); retell && t.Sum() > 0 {
-		f.core.recorder.zoneDue(j.zoneBuf(p.Number), f.now)
+		f.core.recorder.Retell(j, p.Number)
 	}
 	if len(ops) == 0 {
 		f.core.forget(j)
@@ -173,7 +176,7 @@ func (f *failover) homedZone(p record.Key, v []byte, retell bool) {
 			j.queue.pending--
 			return
 		}
-		f.core.commits.merge(record.KeyZone(p.Job, p.Number), record.RecordZone, record.EncodeZoneOps(ops, false), func(a Answer) {
+		f.core.commits.merge(record.KeyZone(p.Job, p.Number), record.RecordZone, record.EncodeZoneOps(ops, false), func(a record.Answer) {
 			j.queue.pending--
 			r, err := record.DecodeZoneReply(a.Value)
 			if err == nil && !j.over {
@@ -191,7 +194,7 @@ func (f *failover) homedZone(p record.Key, v []byte, retell bool) {
 func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 	f.note(noteInfo, j.id, "tasks %d to %d of job %d go on here: %s is gone", s.Lo, s.Hi-1, j.id, from.Node)
 	if s.Front < s.Hi {
-		j.queue.addRange(span{next: s.Front, hi: s.Hi, front: s.Front, hop: s.Hop})
+		j.queue.Ranges.Add(policy.Range{Next: s.Front, Hi: s.Hi, Front: s.Front, Hop: s.Hop})
 		f.core.active(j)
 	}
 	for lo := s.Lo; lo < s.Front; {
@@ -210,16 +213,16 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 // takeBlock takes tasks of a dead owner, and queues the tasks that became ours.
 func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
 	j.queue.pending++
-	op.Take = record.Take(f.core.commits.serial())
+	op.Take = record.Take(f.core.commits.Serial())
 	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutantGoneLoses
-	f.core.commits.merge(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, true), func(a Answer) {
+	f.core.commits.merge(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, true), func(a record.Answer) {
 		j.queue.pending--
 		p, err := record.DecodeBlockReply(a.Value)
-		if a.Status != AnswerDone || err != nil || p.Block == nil {
+		if a.Status != record.AnswerDone || err != nil || p.Block == nil {
 			f.core.forget(j)
 			return
 		}
-		f.core.recorder.tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
+		f.core.recorder.Tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
 		f.adoptBlock(j, num, p.Block, p.Taken, op.From)
 		f.core.forget(j)
 	})
@@ -241,43 +244,32 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		if t.State == filch.Lost {
 			gone++
 		}
-		if t.State == filch.Lost && j.isGraph() {
+		if t.State == filch.Lost && j.Graph() {
 			lost = append(lost, message.ToldEnd{Index: i, State: t.State, By: t.By.Node})
 		}
-		at := stamp{i, t.Attempt, t.Hop}
 		if t.State != 0 || t.Owner != f.core.self || t.Started {
 			continue
 		}
-		j.queue.held[i] = at
-		it := item{index: i, attempt: t.Attempt, hop: t.Hop, crashes: t.Crashes, tracked: true, maybe: t.Maybe}
+		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe}
+		j.queue.Hold(&it)
 		if j.leader != nil && j.leader.tracker != nil {
-			it.inputs = j.leader.tracker.Inputs(i)
+			it.Inputs = j.leader.tracker.Inputs(i)
 			delete(j.leader.away, i)
 		}
-		j.queue.shared.Push(it)
+		j.queue.Shared.Push(it)
 		queued++
 	}
-	if queued > 0 && !j.isGraph() {
+	if queued > 0 && !j.Graph() {
 		f.note(noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", queued, j.id, num*record.BlockSize, from.Node)
 	}
 	if gone > 0 {
 		f.note(noteWarn, j.id, "%d tasks of job %d from %d on were started and are lost: %s is gone", gone, j.id, num*record.BlockSize, from.Node)
 	}
 	if len(lost) > 0 {
-		f.core.tellLost(j, lost)
+		f.core.recorder.Lost(j, lost)
 	}
 	f.core.active(j)
 	f.core.orders.obey(j)
-}
-
-func (c *Core) tellLost(j *job, lost []message.ToldEnd) {
-	if j.leader != nil {
-		c.ledEnds(j, lost)
-		return
-	}
-	r := &j.records
-	r.tells = append(r.tells, tell{serial: c.commits.serial(), ends: lost, at: c.now})
-	c.waits.at = min(c.waits.at, c.now)
 }
 
 // homedBlock takes single tasks of dead owners, and reports the block's tally to the
@@ -289,7 +281,7 @@ func (f *failover) homedBlock(p record.Key, v []byte, retell bool) {
 	}
 	j := f.core.job(p.Job)
 	if retell {
-		f.core.recorder.tallied(j, record.BlockTally{Block: p.Number, Tally: b.Tally()})
+		f.core.recorder.Tallied(j, record.BlockTally{Block: p.Number, Tally: b.Tally()})
 	}
 	var dead []record.Owner
 	for i := range b.Tasks {
@@ -321,7 +313,11 @@ func (f *failover) homedCap(p record.Key, v []byte) {
 	for _, h := range r.Holders {
 		// A node that is gone may still use its tokens: at most the cap may be in use.
 		if h.Held+h.Want > 0 && f.gone(h.Owner) && !f.core.cfg.Members.Gone(h.Owner) {
-			f.core.commits.merge(record.KeyCap(p.Job), record.RecordCap, record.CapOp{Limit: r.Limit, Owner: h.Owner, Lose: true}.Encode(), func(Answer) {})
+			key := record.KeyCap(p.Job)
+			if p.Pool != "" {
+				key = record.KeyPool(p.Pool)
+			}
+			f.core.commits.merge(key, record.RecordCap, record.CapOp{Limit: r.Limit, Owner: h.Owner, Deed: record.CapLose}.Encode(), func(record.Answer) {})
 		}
 	}
 }

@@ -8,18 +8,19 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func TestHeaviestInputFirst(t *testing.T) {
-	var h heap
+	var h queue.Heap
 	for _, b := range []int64{5, 900, 1, 70, 900, 0, 33} {
-		h.Push(item{index: int32(len(h)), bytes: b})
+		h.Push(queue.Item{Index: int32(len(h)), Bytes: b})
 	}
 	var got []string
 	for len(h) > 0 {
 		it := h.Pop()
-		got = append(got, fmt.Sprintf("%d:%d", it.bytes, it.index))
+		got = append(got, fmt.Sprintf("%d:%d", it.Bytes, it.Index))
 	}
 	if want := []string{"900:1", "900:4", "70:3", "33:6", "5:0", "1:2", "0:5"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)

@@ -3,7 +3,8 @@ package mtc
 import (
 	"time"
 
-	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // retries reports whether a failed task may be tried again after so many tries, and the
@@ -15,11 +16,7 @@ func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait
 		return 0, tries < most || mutantForever
 	}
 	if rule.Tasks && e.core.cfg.Retry != nil {
-		if j.rec != nil && j.rec.Graph {
-			n, _ := record.DecodeGraphNode(payload) // the start reported a malformed node
-			payload = n.Body
-		}
-		if own := e.core.cfg.Retry(payload); own != nil {
+		if own := e.core.cfg.Retry(j.body(payload)); own != nil {
 			rule = own
 			if own.Times > 0 {
 				most = own.Times - 1
@@ -33,4 +30,43 @@ func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait
 		return 0, true
 	}
 	return rule.Wait(tries + 1), rule.Has(end.Code)
+}
+
+// failing takes in the end of a task here. Where the job's tasks fail in a row, and end
+// well elsewhere, the node starts the job's tasks ever more slowly.
+func (e *execution) failing(j *job, s filch.State) {
+	b := &j.pace.backoff
+	if !b.Ended(s == filch.Failed) || j.pace.durations.Count() > 0 || j.rec == nil || j.rec.Tally().OK == 0 || e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
+		return
+	}
+	if b.Slow(e.now) {
+		e.note(noteWarn, j.id, "the last %d tasks of job %d failed here, and others end well elsewhere: %s starts fewer of them", b.Fails(), j.id, e.core.cfg.Self)
+	}
+	e.core.victim.fresh = true
+	e.core.waits.at = min(e.core.waits.at, b.Until())
+}
+
+// judge takes in the end of a task for the node's health, and asks the caller to drain the
+// node if the node is bad.
+func (e *execution) judge(j *job, index int32, end *End) {
+	most := e.core.cfg.DrainBad
+	switch {
+	case most <= 0 || e.core.drain.on || end.Gone || j.void != 0 || j.cancelled(index):
+		return
+	case end.State == filch.OK:
+		e.health.Worked()
+		return
+	case j.rec == nil || j.rec.Graph && !end.Ours:
+		return // the tasks of a workflow differ
+	}
+	if j.pace.looked+policy.LookWell <= e.now {
+		j.pace.looked = e.now
+		e.core.lookJob(j)
+	}
+	n := e.health.Failed(j.id, index, !end.Ours, int64(j.rec.Tally().OK)-j.pace.well)
+	if n < most {
+		return
+	}
+	e.health.Worked()
+	e.out.Bad = policy.BadText(n, j.id, index, end.Code, !end.Ours)
 }

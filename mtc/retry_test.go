@@ -126,6 +126,9 @@ func TestRetryDelayEnds(t *testing.T) {
 			if s, _ := d.Job(1); s.Pace.Resting != 1 || len(r.started) != 1 {
 				t.Fatalf("%d tasks wait for a retry after %d starts, want 1 and 1", s.Pace.Resting, len(r.started))
 			}
+			if s, _ := d.Job(1); s.Pace.Again <= r.now || s.Pace.Again > r.now+time.Hour {
+				t.Errorf("the next try is due at %v, want within an hour after %v", s.Pace.Again, r.now)
+			}
 			want := record.Tally{OK: 1}
 			switch how {
 			case "cancel":

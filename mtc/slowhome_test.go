@@ -17,8 +17,8 @@ func TestVictimWaitsAsLongAsHomesTake(t *testing.T) {
 	const takes = 5 * time.Second
 	r := newRig(t, 8, 1, policy.Policy{})
 	offers, back := 0, 0
-	r.store.slow = func(p Proposal) time.Duration {
-		if p.Kind != record.RecordZone || p.Op != OpMerge {
+	r.store.slow = func(p record.Proposal) time.Duration {
+		if p.Kind != record.RecordZone || p.Op != record.OpMerge {
 			return 0
 		}
 		ops, _, err := record.DecodeZoneOps(p.Delta)

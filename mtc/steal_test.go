@@ -29,14 +29,14 @@ func TestStealingNeverEnds(t *testing.T) {
 	r.lose = func(m message.Message) bool { return m.Kind() == message.KindNews }
 	r.idle(time.Minute)
 	before := r.sent[message.KindLoadAsk]
-	r.idle(2 * PollRest)
+	r.idle(2 * policy.PollRest)
 	asks := r.sent[message.KindLoadAsk] - before
 	if asks == 0 || asks > 4*2*5 {
 		t.Errorf("%d asks in a minute of idleness by 4 nodes: want some, and few", asks)
 	}
 	r.length = slow(100 * time.Millisecond)
 	r.submit(0, Submission{Job: 1, Total: 2000})
-	r.idle(PollRest * 3 / 2)
+	r.idle(policy.PollRest * 3 / 2)
 	for _, d := range r.nodes {
 		if len(d.running) == 0 {
 			t.Errorf("%s is idle with %d tasks queued, a minute after it had found none", d.cfg.Self, r.nodes[0].Load())
@@ -50,7 +50,7 @@ func TestStealingNeverEnds(t *testing.T) {
 func TestArrivalsAreQuiet(t *testing.T) {
 	const nodes, late = 32, 32
 	r := newRig(t, nodes, 1, policy.Policy{})
-	r.idle(PollRest / 3)
+	r.idle(policy.PollRest / 3)
 	for i := range late {
 		for _, d := range r.nodes {
 			d.SetMember(r.now, filch.Member{Name: nodeName(nodes + i), Incarnation: 1}, &d.out)
@@ -61,9 +61,9 @@ func TestArrivalsAreQuiet(t *testing.T) {
 	if n := r.sent[message.KindLoadAsk]; n > 0 {
 		t.Errorf("%d nodes that had just begun asked %d times because %d came", nodes, n, late)
 	}
-	r.idle(PollRest)
+	r.idle(policy.PollRest)
 	if n, most := r.sent[message.KindLoadAsk], nodes*2*filch.Root(nodes+late); n < nodes || n > most {
-		t.Errorf("%d nodes asked %d times in their first %v, before there was any work; want at least %d and at most %d", nodes, n, PollRest*4/3, nodes, most)
+		t.Errorf("%d nodes asked %d times in their first %v, before there was any work; want at least %d and at most %d", nodes, n, policy.PollRest*4/3, nodes, most)
 	}
 }
 
@@ -112,9 +112,9 @@ func TestLateNodeGetsWork(t *testing.T) {
 	r.submit(0, Submission{Job: 1, Total: 3000})
 	r.idle(3 * time.Second)
 	late.down, late.mail = false, nil
-	r.idle(PollRest)
+	r.idle(policy.PollRest)
 	if len(late.running) == 0 {
-		t.Errorf("a node that heard of nothing is idle %v later", PollRest)
+		t.Errorf("a node that heard of nothing is idle %v later", policy.PollRest)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestLateOfferMovesNothing(t *testing.T) {
 
 func TestNothingBeginsAboveTheFront(t *testing.T) {
 	r := newRig(t, 1, 4, policy.Policy{})
-	r.store.mute = func(p Proposal) bool { return p.Kind == record.RecordZone }
+	r.store.mute = func(p record.Proposal) bool { return p.Kind == record.RecordZone }
 	r.submit(0, Submission{Job: 1, Total: 100})
 	r.idle(time.Second)
 	if len(r.started) != 0 {

@@ -6,74 +6,34 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Parameters of stealing (MATRIX v2, III.A).
-const (
-	PollMin = time.Millisecond // first wait after a failure, doubled with each
-	PollMax = time.Second      // default bound of the wait; the papers' thieves stop there
-	askWait = 20 * time.Millisecond
-	widenAt = 3 // failures in a row after which two more neighbors are asked, each time
+// askWait is how long a thief waits for the answers of the nodes that it asked.
+const askWait = 20 * time.Millisecond
 
-	// A thief that has asked enough nodes, and found nothing, looks again after PollRest:
-	// an idle instance is silent. A node with new work sends news; the look is for lost
-	// messages. Enough is sqrt(N) nodes, and 2N nodes after news of work. A new node
-	// rests first: otherwise all nodes of a starting instance would ask, and dial, each
-	// other.
-	PollRest = 30 * time.Second
-	restAt   = 2
-	// In an instance of at most tellAll nodes, each node with work to steal sends news to
-	// a new node.
-	tellAll = 16
-)
+// In an instance of at most tellAll nodes, each node with work to steal sends news to a
+// new node.
+const tellAll = 16
 
 // thief is a node that looks for work.
 type thief struct {
 	*turn
-	core     *Core
-	phase    thiefPhase
-	survey   survey
-	ask      uint64 // number of the last steal
-	poll     time.Duration
-	at       time.Duration // when the phase ends
-	failures int
-	vain     int  // nodes asked since the last success, or since news
-	told     bool // news of work came since the last look that found none
-	begun    bool // the node has looked for work, or had work
-	moving   map[xferKey]*moving
-	past     []xferKey // finished transfers, so that each counts once
-	tries    int64
-	stopped  bool
+	core    *Core
+	phase   thiefPhase
+	survey  policy.Survey
+	ask     uint64 // number of the last steal
+	poll    policy.Poll
+	urge    policy.Urge
+	gate    time.Duration // until then tasks that stand back do not start
+	at      time.Duration // when the phase ends
+	begun   bool          // the node has looked for work, or had work
+	moving  map[xferKey]*moving
+	past    []xferKey // finished transfers, so that each counts once
+	stopped bool
 }
-
-// survey asks some nodes for the number of stealable tasks at each. Answers to an earlier
-// round, and from other nodes, count for nothing.
-type survey struct {
-	round   uint32
-	asked   []filch.NodeName
-	answers int
-	best    filch.NodeName // the most loaded of the answering nodes
-	load    int64          // of best
-}
-
-func (s *survey) begin(asked []filch.NodeName) {
-	*s = survey{round: s.round + 1, asked: asked}
-}
-
-// answer takes in an answer and returns false if the answer does not count.
-func (s *survey) answer(from filch.NodeName, m *message.LoadSay) bool {
-	if m.Round != s.round || !slices.Contains(s.asked, from) {
-		return false
-	}
-	s.answers++
-	if m.Load > s.load {
-		s.load, s.best = m.Load, from
-	}
-	return true
-}
-
-func (s *survey) complete() bool { return s.answers >= len(s.asked) }
 
 type thiefPhase uint8
 
@@ -98,7 +58,6 @@ type moving struct {
 
 func (t *thief) init(c *Core) {
 	t.core, t.turn = c, &c.turn
-	t.poll = PollMin
 	t.moving = make(map[xferKey]*moving)
 }
 
@@ -115,17 +74,8 @@ func (t *thief) deadline() time.Duration {
 func (t *thief) hurry(now time.Duration) {
 	if t.phase == resting && t.at > now {
 		t.at = now
-		t.poll = PollMin
-		t.failures = 0
+		t.poll.Hurry()
 	}
-}
-
-// enough is how many of n other nodes a thief asks in vain before a rest.
-func (t *thief) enough(n int) int {
-	if t.told {
-		return restAt * n
-	}
-	return filch.Root(n + 1)
 }
 
 // onArrival takes in a new node. The new node has no tasks yet and is no reason to look
@@ -144,24 +94,42 @@ func (t *thief) onArrival(name filch.NodeName) {
 
 // hungry reports whether there is free room and no task for the room.
 func (t *thief) hungry() bool {
-	if t.core.drain.on || t.core.exec.room.Slots <= t.core.exec.used.Slots || len(t.moving) > 0 {
+	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 {
 		return false
 	}
 	for _, j := range t.core.order {
-		if !j.queue.starved(j) {
+		if !j.queue.starved(j) && !t.urge.StandsBack(j.ticket.Class) {
 			return false
 		}
 	}
 	return true
 }
 
+// before looks for tasks of a better class before the node's own tasks take free slots.
+func (t *thief) before() {
+	if class, ok := t.class(); ok && t.urge.StandsBack(class) {
+		t.seek()
+	}
+}
+
+// class is the class of the first job with a task that could start here soon.
+func (t *thief) class() (class int32, ok bool) {
+	for _, j := range t.core.order {
+		if !j.queue.starved(j) {
+			return j.ticket.Class, true
+		}
+	}
+	return 0, false
+}
+
 // starved reports whether a job has no task that could start here soon: a cooling task,
 // or a task without a token, does not count.
 func (q *readyQueue) starved(j *job) bool {
-	if !q.startable() || j.held() {
+	if !q.Startable() || j.held() || j.unfit {
 		return true
 	}
-	return j.spec.Cap > 0 && j.running >= j.tokens.held && !j.tokens.asking && j.tokens.seq > 0
+	t := j.tokens
+	return j.spec.Capped() && j.spec.Tokens() > t.Idle() && !t.asking && t.seq > 0
 }
 
 // seek looks for work if this node has none.
@@ -183,70 +151,74 @@ func (t *thief) seek() {
 		return
 	}
 	if !t.begun {
+		// A new node rests first: otherwise all nodes of a starting instance would ask, and
+		// dial, each other.
 		t.begun = true
-		if !t.told && !mutantStorm {
-			t.at = t.now + t.upTo(PollRest)
+		if !t.poll.HasNews() && !mutantStorm {
+			t.at = t.now + t.upTo(policy.PollRest)
 			return
 		}
 	}
-	k := filch.Root(n + 1)
-	if t.vain < t.enough(n) {
-		k += 2 * (t.failures / widenAt)
+	means, victims := t.core.means(), t.core.cfg.Victims
+	if means.Better {
+		victims = policy.Random // the news may come from any node
 	}
-	asked := t.core.cfg.Members.Choose(t.core.cfg.Victims, t.core.cfg.Self, min(max(k, 1), n, neighborsMax), t.failures, &t.core.rng)
+	asked := t.core.cfg.Members.Choose(victims, t.core.cfg.Self, t.poll.Width(n), t.poll.Failures(), &t.core.rng)
 	if len(asked) == 0 {
 		t.failed()
 		return
 	}
-	t.survey.begin(asked)
+	if means.Better {
+		if from := t.urge.From(); !slices.Contains(asked, from) && t.core.cfg.Members.Get(from) != nil {
+			asked[0] = from
+		}
+		t.gate = t.now + urgeWait
+		t.core.waits.at = min(t.core.waits.at, t.gate)
+	}
+	t.survey.Begin(asked)
 	t.phase = asking
 	t.at = t.now + askWait
-	t.tries++
-	t.vain += len(asked)
-	means := t.core.means()
+	t.poll.Asked(len(asked))
 	for _, name := range asked {
-		t.send(name, &message.LoadAsk{Round: t.survey.round, Means: means})
+		t.send(name, &message.LoadAsk{Round: t.survey.Round, Means: means})
 	}
 }
-
-// capWords lists the capped jobs of this node, each with its idle tokens.
-func (c *Core) capWords() (list []message.CapWord) {
-	for _, j := range c.sortedCapped() {
-		if len(list) < message.CapWordsMax {
-			list = append(list, message.CapWord{Job: j.id, Idle: max(j.tokens.held-j.running, 0)})
-		}
-	}
-	return list
-}
-
-// neighborsMax bounds how many nodes a thief asks at once.
-const neighborsMax = 128
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
-	load := v.loadFor(&m.Means)
+	if m.Better {
+		v.calls.Heard(m.Class)
+	}
+	load, class := v.loadFor(&m.Means, v.core.cfg.Members.Get(from))
 	if load == 0 {
 		v.remember(v.now, from)
 	}
-	v.send(from, &message.LoadSay{Round: m.Round, Load: load})
+	v.send(from, &message.LoadSay{Round: m.Round, Load: load, Class: class})
 }
 
 func (t *thief) onLoad(from filch.NodeName, m *message.LoadSay) {
-	if t.phase == asking && t.survey.answer(from, m) && t.survey.complete() {
+	if t.phase != asking || !t.survey.Answer(from, m.Round, m.Load, m.Class) {
+		return
+	}
+	if _, all := t.survey.Answered(); all {
 		t.choose()
 	}
 }
 
 // choose steals from the most loaded of the answering nodes.
 func (t *thief) choose() {
-	if t.survey.load == 0 || !t.hungry() {
+	if t.survey.Load == 0 || !t.hungry() {
 		t.failed()
 		return
 	}
 	t.phase = stealing
 	t.ask++
 	t.at = t.now + stealWait
-	t.send(t.survey.best, &message.Steal{Ask: t.ask, Means: t.core.means()})
+	t.send(t.survey.Best, &message.Steal{Ask: t.ask, Means: t.core.means()})
 }
+
+// urgeWait is how long tasks stand back while the node asks for tasks of a better class:
+// longer than a question and an offer take.
+const urgeWait = askWait + stealWait + 100*time.Millisecond
 
 // stealWait is how long a thief waits for an offer before it asks others.
 const stealWait = 100 * time.Millisecond
@@ -254,19 +226,11 @@ const stealWait = 100 * time.Millisecond
 // failed ends a try without work: the next try comes after twice the wait.
 func (t *thief) failed() {
 	t.phase = resting
-	t.failures++
-	wait := t.poll
-	if n := t.core.cfg.Members.Lenders(t.core.cfg.Self); t.vain >= t.enough(n) && (!t.told || t.poll == t.core.cfg.PollMax) {
-		wait = max(wait, PollRest)
-		if t.told {
-			t.told, t.vain = false, t.enough(n)
-		}
-	}
+	wait, last := t.poll.Failed(t.core.cfg.Members.Lenders(t.core.cfg.Self), t.core.cfg.PollMax)
 	t.at = t.now + t.upTo(wait)
-	t.poll = min(2*t.poll, t.core.cfg.PollMax)
-	if mutantStealStops && (wait >= PollRest || t.poll == t.core.cfg.PollMax) {
-		t.stopped = true
-	}
+	t.urge.Failed(t.survey.Asked(), t.core.cfg.Members.Lenders(t.core.cfg.Self))
+	t.gate = 0
+	t.stopped = t.stopped || mutantStealStops && last
 	t.core.mover.stealFailed()
 }
 
@@ -277,7 +241,8 @@ func (t *thief) upTo(wait time.Duration) time.Duration {
 }
 
 func (t *thief) succeeded() {
-	t.failures, t.vain, t.poll, t.told = 0, 0, PollMin, true
+	t.poll.Succeeded()
+	t.urge.Succeeded()
 	t.phase, t.at = resting, 0
 }
 
@@ -287,7 +252,7 @@ func (t *thief) tick() {
 	}
 	switch t.phase {
 	case asking:
-		if t.survey.answers > 0 {
+		if some, _ := t.survey.Answered(); some {
 			t.choose()
 		} else {
 			t.failed()
@@ -300,7 +265,7 @@ func (t *thief) tick() {
 // onNews wakes a thief that rests.
 func (t *thief) onNews() {
 	if !mutantDeaf {
-		t.told, t.vain = true, 0
+		t.poll.Told()
 		t.hurry(t.now)
 	}
 }
@@ -373,13 +338,13 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 		}
 		mv.left++
 		j.queue.pending++
-		t.core.commits.merge(record.KeyZone(r.Job, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a Answer) {
+		t.core.commits.merge(record.KeyZone(r.Job, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a record.Answer) {
 			j.queue.pending--
 			p, err := record.DecodeZoneReply(a.Value)
-			ok := a.Status == AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
+			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
 			mv.all, mv.some = mv.all && ok, mv.some || ok
 			if (ok || mutantNoMove) && !j.over {
-				j.queue.addRange(span{next: op.Lo, hi: op.Hi, front: op.Front, hop: op.Hop + 1})
+				j.queue.Ranges.Add(policy.Range{Next: op.Lo, Hi: op.Hi, Front: op.Front, Hop: op.Hop + 1})
 				t.core.gotWork(j)
 			}
 			t.moved(key, mv)
@@ -420,11 +385,11 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 		}
 		mv.left++
 		j.queue.pending++
-		t.core.commits.merge(record.KeyBlock(k.job, k.num), record.RecordBlock, record.EncodeBlockOps(ops, false), func(a Answer) {
+		t.core.commits.merge(record.KeyBlock(k.job, k.num), record.RecordBlock, record.EncodeBlockOps(ops, false), func(a record.Answer) {
 			j.queue.pending--
 			p, err := record.DecodeBlockReply(a.Value)
-			ok := a.Status == AnswerDone && err == nil && len(p.Verdicts) == len(group)
-			t.core.recorder.endedBefore(j, k.num, &p)
+			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == len(group)
+			t.core.recorder.EndedBefore(j, k.num, &p)
 			for i := range group {
 				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine
@@ -440,22 +405,21 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 
 // tookTask queues a single task that is ours now.
 func (t *thief) tookTask(j *job, task *message.TaskItem) {
-	it := item{
-		index: task.Index, attempt: task.Attempt, hop: task.Hop + 1, crashes: task.Crashes, tracked: true, maybe: task.Maybe,
-		bytes: task.Bytes, inputs: task.Inputs,
+	it := queue.Item{
+		Index: task.Index, Attempt: task.Attempt, Hop: task.Hop + 1, Crashes: task.Crashes, Tracked: true, Maybe: task.Maybe, Need: task.Need,
+		Bytes: task.Bytes, Inputs: task.Inputs,
 	}
-	at := stamp{it.index, it.attempt, it.hop}
-	if j.queue.held[it.index] == at {
+	if j.queue.Holds(&it) {
 		return
 	}
-	j.queue.held[it.index] = at
+	j.queue.Hold(&it)
 	if j.leader != nil {
-		delete(j.leader.away, it.index)
+		delete(j.leader.away, it.Index)
 	}
 	if task.Dedicated {
-		j.queue.dedicated.Push(it)
+		j.queue.Dedicated.Push(it)
 		t.core.mover.at = min(t.core.mover.at, t.now+moverPeriod)
 		return
 	}
-	j.queue.shared.Push(it)
+	j.queue.Shared.Push(it)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // A record remembers the answers of so many merges only: one that is repeated after
@@ -25,7 +26,7 @@ func TestMergesDoneTwice(t *testing.T) {
 			t.Run(fmt.Sprintf("graph-%v/node-%d", graph, victim), func(t *testing.T) {
 				r := newRig(t, 3, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.store.twice = func(Proposal) bool { return true }
+				r.store.twice = func(record.Proposal) bool { return true }
 				s := Submission{Job: 1, Total: 60}
 				if graph {
 					s = Submission{Job: 1, Nodes: workflow(parents...)}

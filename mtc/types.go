@@ -18,6 +18,7 @@ type Submission struct {
 	Total  int32 // tasks of a bag
 	Open   bool  // more tasks are added later
 	After  []filch.JobID
+	When   []record.When // as in [record.Job]
 
 	// Partial is set if the client adds the rest of the submission and then closes the job:
 	// if the client or this node goes before, the job is cancelled, incomplete. Only
@@ -31,6 +32,7 @@ type Submission struct {
 
 	Lines [][]byte           // of a bag with payloads, Total of them, none empty
 	Nodes []record.GraphNode // of a workflow
+	Long  [][]byte           // chunks of long texts of the nodes; see [record.Long]
 }
 
 // End is the end of a started task.
@@ -56,55 +58,18 @@ type Start struct {
 	Attempt filch.Attempt
 	Nth     int32 // number among all possible starts of this task; no two are the same
 	Spec    *record.Spec
+	Need    int32 // number of the task's need, as in [record.Spec.Need]
 	Payload []byte
 	Inputs  []policy.Input // of a workflow's task: where the task's parents ran
 }
+
+// Room is what the task takes.
+func (s *Start) Room() filch.Room { return *s.Spec.Room(int(s.Need)) }
 
 // Stop asks the caller to end a running task; the caller reports the task's [End].
 type Stop struct {
 	Run uint64
 	Job filch.JobID
-}
-
-// Op is the operation of a [Proposal].
-type Op uint8
-
-// The operations.
-const (
-	OpMerge Op = iota + 1
-	OpLookup
-	OpWatch
-	OpUnwatch
-)
-
-// Proposal is an operation on a record. A second proposal with the same tag is the same
-// operation again: the first answer was lost or unknown.
-type Proposal struct {
-	Tag   uint64
-	Op    Op
-	Key   string
-	Kind  record.RecordKind
-	Delta []byte
-	// Durable delays the answer until all holders of the record have the change on disk.
-	Durable bool
-}
-
-// AnswerStatus is the result of a proposal.
-type AnswerStatus uint8
-
-// The answers.
-const (
-	AnswerDone AnswerStatus = iota
-	AnswerAbsent
-	AnswerUnknown // unknown or unavailable: the Core proposes the operation again
-	AnswerInvalid // the store refused the operation for good
-)
-
-// Answer is the store's answer to a proposal. Value is a merge's reply, or the record of
-// a lookup or a watch.
-type Answer struct {
-	Status AnswerStatus
-	Value  []byte
 }
 
 // Stored is a record whose home is this node.
@@ -155,12 +120,14 @@ type Note struct {
 // Out; the Core only appends.
 type Out struct {
 	Notes     []Note
-	Proposals []Proposal
+	Proposals []record.Proposal
 	Starts    []Start
 	Stops     []Stop
 	Sends     []Send
 	Tells     []Tell
-	Sweep     bool // call [Core.Homed] with the records whose home is this node
+	Reserved  []filch.JobID // runs that have the tokens of their reservation
+	Sweep     bool          // call [Core.Homed] with the records whose home is this node
+	Bad       string        // why this node should drain; "": no reason
 }
 
 // Reset empties o and keeps its memory.
@@ -168,5 +135,5 @@ func (o *Out) Reset() {
 	clear(o.Starts)
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
-	o.Sends, o.Tells, o.Sweep = o.Sends[:0], o.Tells[:0], false
+	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
 }

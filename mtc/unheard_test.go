@@ -10,9 +10,9 @@ import (
 )
 
 // touches reports whether p does kind to a task of block 0 for a node.
-func (p *Proposal) touches(t *testing.T, kind record.BlockOpKind, node filch.NodeName, off uint8) bool {
+func touches(t *testing.T, p *record.Proposal, kind record.BlockOpKind, node filch.NodeName, off uint8) bool {
 	t.Helper()
-	if p.Op != OpMerge || p.Kind != record.RecordBlock {
+	if p.Op != record.OpMerge || p.Kind != record.RecordBlock {
 		return false
 	}
 	ops, _, err := record.DecodeBlockOps(p.Delta)
@@ -29,9 +29,9 @@ func (p *Proposal) touches(t *testing.T, kind record.BlockOpKind, node filch.Nod
 
 // hold keeps the first operation of that kind from the store, until it is let go.
 func (r *rig) hold(kind record.BlockOpKind, node filch.NodeName, off uint8) (held func() bool, letGo func()) {
-	var first *Proposal
-	r.store.mute = func(p Proposal) bool {
-		if first != nil || !p.touches(r.t, kind, node, off) {
+	var first *record.Proposal
+	r.store.mute = func(p record.Proposal) bool {
+		if first != nil || !touches(r.t, &p, kind, node, off) {
 			return false
 		}
 		first = &p

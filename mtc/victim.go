@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -34,6 +35,7 @@ type victim struct {
 	fresh  bool // work came since thieves received news
 	heard  bool // thieves received news at least once
 	newsAt time.Duration
+	calls  policy.Calls
 }
 
 func (v *victim) init(c *Core) {
@@ -75,62 +77,74 @@ type xfer struct {
 // frozen is a part of an offer as the victim had the part.
 type frozen struct {
 	job       *job
-	span      span // of a range
-	item      item // else
+	span      policy.Range // of a range
+	item      queue.Item   // else
 	dedicated bool
 }
 
 func (f *frozen) count() int64 {
-	if f.span.hi > 0 {
-		return f.span.left()
+	if f.span.Hi > 0 {
+		return f.span.Left()
 	}
 	return 1
 }
 
 // Load is how many tasks here could be stolen.
-func (c *Core) Load() int64 { return c.victim.loadFor(&message.Means{}) }
+func (c *Core) Load() int64 {
+	n, _ := c.victim.loadFor(&message.Means{}, nil)
+	return n
+}
 
-func (v *victim) loadFor(m *message.Means) int64 {
-	n := int64(0)
+// loadFor is how many tasks the thief could steal, and the class of the first; without a
+// thief, any thief.
+func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, class int32) {
 	for _, j := range v.core.order {
-		if v.stealable(j, m.Caps) {
-			n += v.spare(j) + v.core.lateFor(j, m)
+		if v.stealable(j, m, thief) {
+			suits := j.suits(thief)
+			n := v.spare(j, suits) + j.queue.LateFor(suits, v.inTime(m))
+			if load == 0 && n > 0 {
+				class = j.ticket.Class
+			}
+			load += n
 		}
 	}
-	return n
+	return load, class
 }
 
 // spare is how many tasks of a job exceed the number that can start here as soon as the
 // awaited answers (a front, a payload, a committed start) arrive. If thieves took those
 // tasks too, a task could go round among idle nodes for ever.
-func (v *victim) spare(j *job) int64 {
-	keep := v.core.slotsFor(j)
-	if j.pace.late || v.core.drain.on {
+func (v *victim) spare(j *job, suits queue.Suits) int64 {
+	keep := v.core.exec.slotsFor(j)
+	if j.pace.late || v.core.drain.on || j.unfit {
 		keep = 0
 	}
-	if j.spec.Cap > 0 {
-		keep = min(keep, j.tokens.held-j.running)
+	if j.spec.Capped() {
+		keep = min(keep, j.tokens.Idle()/j.spec.Tokens())
 	}
-	cool := int64(len(j.queue.cooling))
-	return max(j.queue.shareable()-cool-int64(len(j.queue.late))-int64(max(keep, 0)), 0) + cool
+	shared, cooling := j.queue.Suited(suits)
+	return max(j.queue.Ranges.Left()+shared-int64(max(keep, 0)), 0) + cooling
 }
 
 // stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
 // job are if the thief has tokens, or there may be free tokens. A draining node keeps
-// nothing.
-func (v *victim) stealable(j *job, caps []message.CapWord) bool {
+// nothing. A thief that does not suit the tasks gets none.
+func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
+	if m.Better && j.ticket.Class >= m.Class || thief != nil && !policy.Suits(j.spec, thief) {
+		return false
+	}
 	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
 		return false
 	}
-	if j.spec.Cap == 0 || v.core.drain.on {
+	if !j.spec.Capped() || v.core.drain.on {
 		return true
 	}
-	for _, k := range caps {
-		if k.Job == j.id {
-			return k.Idle > 0
+	for _, k := range m.Caps {
+		if k.Job == j.id || k.Job == 0 && k.Pool == j.spec.Pool.Name {
+			return k.Idle >= j.spec.Tokens()
 		}
 	}
-	return j.tokens.seq == 0 || j.tokens.spare > 0
+	return j.tokens.seq == 0 || j.tokens.Spare > 0
 }
 
 // remember keeps the names of thieves that found nothing here, for news of later work.
@@ -149,33 +163,62 @@ const askersMax = 64
 // newsAgain is the least time between two rounds of news.
 const newsAgain = time.Millisecond
 
+// urgent reports whether other nodes should hear of tasks here because of their class.
+func (v *victim) urgent(class int32) bool {
+	if n := len(v.core.order); n > 0 {
+		v.calls.Heard(v.core.order[n-1].ticket.Class)
+	}
+	due := v.calls.Due(v.now, class)
+	if at := v.calls.Next(); at > v.now {
+		v.core.waits.at = min(v.core.waits.at, at)
+	}
+	return due
+}
+
 // offerNews sends news of work to thieves that found nothing here and, if few asked, to
 // as many nodes as a thief asks. The first news goes to more nodes, as no node looks for
 // work in an instance that has had none.
 func (v *victim) offerNews() {
-	load := v.core.Load()
+	load, class := v.loadFor(&message.Means{}, nil)
 	if load == 0 {
 		v.fresh = true
+		v.calls.Idle()
 		return
 	}
+	due := v.urgent(class)
+	v.fresh = v.fresh || due
 	if !v.fresh || v.now < v.newsAt {
 		return
 	}
 	v.fresh, v.newsAt = false, v.now+newsAgain
-	names := v.askers
-	v.askers = nil
+	var names, unsuited []filch.NodeName
+	for _, name := range v.askers {
+		if v.hasFor(v.core.cfg.Members.Get(name)) {
+			names = append(names, name)
+		} else {
+			unsuited = append(unsuited, name)
+		}
+	}
+	v.askers = unsuited
 	n := v.core.cfg.Members.Others(v.core.cfg.Self)
 	least := filch.Root(n + 1)
-	if !v.heard {
+	if !v.heard || due {
 		least = max(least, tellAll)
 	}
 	v.heard = true
 	if len(names) < least && n > 0 {
-		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *filch.Member) bool { return m.Standing == filch.Up && !slices.Contains(names, m.Name) })...)
+		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *filch.Member) bool {
+			return m.Standing == filch.Up && !slices.Contains(names, m.Name) && v.hasFor(m)
+		})...)
 	}
 	for _, name := range names {
-		v.send(name, &message.News{Load: load})
+		v.send(name, &message.News{Load: load, Class: class})
 	}
+}
+
+// hasFor reports whether the tasks of a job here suit a node.
+func (v *victim) hasFor(p *filch.Member) bool {
+	return p != nil && slices.ContainsFunc(v.core.order, func(j *job) bool { return v.stealable(j, &message.Means{}, p) })
 }
 
 // onSteal answers a thief with half of the stealable tasks, frozen until the owner is
@@ -191,11 +234,12 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 		}
 		return
 	}
-	if p := v.core.cfg.Members.Get(from); p == nil || p.Standing >= filch.Dead {
+	p := v.core.cfg.Members.Get(from)
+	if p == nil || p.Standing >= filch.Dead {
 		return
 	}
 	x := &xfer{thief: from, offer: &message.Offer{Life: v.core.self.Incarnation, Ask: m.Ask}}
-	v.freeze(x, &m.Means)
+	v.freeze(x, &m.Means, p)
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
 		v.remember(v.now, from)
@@ -224,51 +268,53 @@ func (v *victim) openXfer(x *xfer) uint64 {
 }
 
 // freeze takes half of the stealable tasks out of the queues, oldest job first.
-func (v *victim) freeze(x *xfer, m *message.Means) {
-	want := policy.Half(v.loadFor(m))
+func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
+	load, _ := v.loadFor(m, thief)
+	want := policy.Half(load)
 	space := message.OfferSpace
 	for _, j := range v.core.order {
 		if want <= 0 {
 			return
 		}
-		if !v.stealable(j, m.Caps) {
+		if !v.stealable(j, m, thief) {
 			continue
 		}
-		for _, it := range v.core.cutLate(j, m, min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		suits := j.suits(thief)
+		for _, it := range j.queue.CutLate(suits, v.inTime(m), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}
-		here := min(want, v.spare(j))
+		here := min(want, v.spare(j, suits))
 		room := message.OfferRangesMax - len(x.offer.Ranges)
-		for _, s := range j.queue.cutRanges(here, room) {
-			want -= s.left()
-			here -= s.left()
+		for _, s := range j.queue.Ranges.Halve(here, room) {
+			want -= s.Left()
+			here -= s.Left()
 			x.addRange(j, s)
 		}
 		here = min(here, int64(message.OfferTasksMax-len(x.offer.Tasks)))
-		for _, it := range j.queue.cutTasks(here, &space) {
+		for _, it := range j.queue.Cut(suits, here, &space) {
 			want--
 			x.addTask(j, it, false)
 		}
 	}
 }
 
-func (x *xfer) addRange(j *job, s span) {
+func (x *xfer) addRange(j *job, s policy.Range) {
 	x.items = append(x.items, frozen{job: j, span: s})
-	x.offer.Ranges = append(x.offer.Ranges, message.RangeItem{Job: j.id, Lo: s.next, Hi: s.hi, Hop: s.hop})
+	x.offer.Ranges = append(x.offer.Ranges, message.RangeItem{Job: j.id, Lo: s.Next, Hi: s.Hi, Hop: s.Hop})
 }
 
-func (x *xfer) addTask(j *job, it item, dedicated bool) {
+func (x *xfer) addTask(j *job, it queue.Item, dedicated bool) {
 	x.items = append(x.items, frozen{job: j, item: it, dedicated: dedicated})
 	x.offer.Tasks = append(x.offer.Tasks, message.TaskItem{
-		Job: j.id, Index: it.index, Attempt: it.attempt, Hop: it.hop, Crashes: it.crashes, Maybe: it.maybe, Dedicated: dedicated,
-		Bytes: it.bytes, Inputs: it.inputs,
+		Job: j.id, Index: it.Index, Attempt: it.Attempt, Hop: it.Hop, Crashes: it.Crashes, Maybe: it.Maybe, Need: it.Need, Dedicated: dedicated,
+		Bytes: it.Bytes, Inputs: it.Inputs,
 	})
 }
 
 // give pushes a task to the node with most of the task's input (Algorithm 1, line 17): an
 // offer without a question.
-func (v *victim) give(j *job, it item, to filch.NodeName) {
+func (v *victim) give(j *job, it queue.Item, to filch.NodeName) {
 	x := &xfer{thief: to, offer: &message.Offer{Life: v.core.self.Incarnation}}
 	x.addTask(j, it, true)
 	v.openXfer(x)
@@ -288,17 +334,17 @@ func (v *victim) onDone(from filch.NodeName, m *message.Done) {
 	v.took(v.now - x.since)
 	for i := range x.items {
 		f := &x.items[i]
-		if f.span.hi == 0 {
-			delete(f.job.queue.held, f.item.index)
+		if f.span.Hi == 0 {
+			f.job.queue.Forget(f.item.Index)
 			if f.job.leader != nil && f.job.leader.tracker != nil {
-				f.job.leader.away[f.item.index] = from
+				f.job.leader.away[f.item.Index] = from
 			}
 		}
 	}
 	v.closeXfer(x, true)
 	for i := range x.items {
-		if j := x.items[i].job; j.running == 0 && j.queue.empty() && v.core.jobs[j.id] == j {
-			v.core.lingerTokens(j)
+		if j := x.items[i].job; j.running == 0 && j.queue.Empty() && v.core.jobs[j.id] == j {
+			v.core.caps.linger(j)
 			v.core.forget(j)
 		}
 	}
@@ -323,7 +369,7 @@ func (v *victim) onDeath(o record.Owner) {
 	}
 	delete(v.asks, o.Node)
 	t := &v.core.thief
-	if t.phase == stealing && t.survey.best == o.Node {
+	if t.phase == stealing && t.survey.Best == o.Node {
 		v.core.thief.failed()
 	}
 }
@@ -376,22 +422,22 @@ func (v *victim) reclaim(x *xfer) {
 	for i := range x.items {
 		f := &x.items[i]
 		left++
-		if f.span.hi > 0 {
+		if f.span.Hi > 0 {
 			v.reclaimRange(f, done)
 			continue
 		}
-		op := record.BlockOp{Kind: record.BlockMove, Off: uint8(f.item.index % record.BlockSize), From: v.core.self}
-		op.Attempt, op.Hop, op.Owner = f.item.attempt, f.item.hop, v.core.self
-		num := f.item.index / record.BlockSize
-		v.core.commits.merge(record.KeyBlock(f.job.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, false), func(a Answer) {
+		op := record.BlockOp{Kind: record.BlockMove, Off: uint8(f.item.Index % record.BlockSize), From: v.core.self}
+		op.Attempt, op.Hop, op.Owner = f.item.Attempt, f.item.Hop, v.core.self
+		num := f.item.Index / record.BlockSize
+		v.core.commits.merge(record.KeyBlock(f.job.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, false), func(a record.Answer) {
 			p, err := record.DecodeBlockReply(a.Value)
-			v.core.recorder.endedBefore(f.job, num, &p)
+			v.core.recorder.EndedBefore(f.job, num, &p)
 			if err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone {
 				v.thaw(f, 1)
 			} else {
-				delete(f.job.queue.held, f.item.index)
+				f.job.queue.Forget(f.item.Index)
 				if f.job.leader != nil {
-					f.job.leader.away[f.item.index] = x.thief
+					f.job.leader.away[f.item.Index] = x.thief
 				}
 			}
 			done()
@@ -402,21 +448,21 @@ func (v *victim) reclaim(x *xfer) {
 
 func (v *victim) reclaimRange(f *frozen, done func()) {
 	left := 0
-	for lo := f.span.next; lo < f.span.hi; {
+	for lo := f.span.Next; lo < f.span.Hi; {
 		num := lo / record.ZoneSize
-		hi := min(f.span.hi, (num+1)*record.ZoneSize)
-		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: f.span.hop, Owner: v.core.self, From: v.core.self}
+		hi := min(f.span.Hi, (num+1)*record.ZoneSize)
+		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: f.span.Hop, Owner: v.core.self, From: v.core.self}
 		left++
-		v.core.commits.merge(record.KeyZone(f.job.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a Answer) {
+		v.core.commits.merge(record.KeyZone(f.job.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a record.Answer) {
 			hop, ours := op.Hop+1, false
 			if p, err := record.DecodeZoneReply(a.Value); err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone {
 				ours = true
-			} else if a.Status == AnswerInvalid || err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictInvalid {
+			} else if a.Status == record.AnswerInvalid || err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictInvalid {
 				// The zone had no space for the move: nor has it for the thief's move.
 				hop, ours = op.Hop, true
 			}
 			if ours && !f.job.over {
-				f.job.queue.addRange(span{next: op.Lo, hi: op.Hi, front: op.Lo, hop: hop})
+				f.job.queue.Ranges.Add(policy.Range{Next: op.Lo, Hi: op.Hi, Front: op.Lo, Hop: hop})
 			}
 			if left--; left == 0 {
 				done()
@@ -431,19 +477,19 @@ func (v *victim) thaw(f *frozen, hop uint32) {
 	if f.job.over {
 		return
 	}
-	if f.span.hi > 0 {
+	if f.span.Hi > 0 {
 		s := f.span
-		s.hop += hop
-		f.job.queue.addRange(s)
+		s.Hop += hop
+		f.job.queue.Ranges.Add(s)
 		return
 	}
 	it := f.item
-	it.hop += hop
-	it.tracked = true
-	f.job.queue.held[it.index] = stamp{it.index, it.attempt, it.hop}
+	it.Hop += hop
+	it.Tracked = true
+	f.job.queue.Hold(&it)
 	if f.dedicated {
-		f.job.queue.dedicated.Push(it)
+		f.job.queue.Dedicated.Push(it)
 	} else {
-		f.job.queue.shared.Push(it)
+		f.job.queue.Shared.Push(it)
 	}
 }

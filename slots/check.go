@@ -3,6 +3,8 @@ package slots
 import (
 	"fmt"
 	"slices"
+
+	"github.com/filch-hpc/filch"
 )
 
 // Check panics if an invariant is broken: every slot, byte and GPU is in exactly
@@ -13,13 +15,16 @@ func (l *Ledger) Check() {
 		panic(fmt.Sprintf("slots: tasks have %d slots, %d counted, or some that are free", l.tasks.used.slots.count(), l.tasks.used.room.Slots))
 	}
 	seen := l.free.clone()
-	seen.plus(l.tasks.used)
+	seen.plus(&l.tasks.used)
 	for _, c := range l.tasks.lent {
 		c.checkSubs()
 	}
 	for _, c := range l.holds {
 		l.checkClaim(c, seen)
-		seen.plus(c.share)
+		seen.plus(&c.share)
+	}
+	if slices.ContainsFunc(seen.gpus, func(v int16) bool { return v > filch.GPU }) {
+		panic(fmt.Sprintf("slots: of a GPU %v thousandths are lent", seen.gpus))
 	}
 	if seen.room != l.Total() || !seen.counted() {
 		panic(fmt.Sprintf("slots: free and held make %+v, the node has %+v", seen.room, l.Total()))

@@ -64,14 +64,16 @@ type Status struct {
 	Older   bool // an older request waits here
 }
 
-// Loan is the room for the use of a launched claim.
+// Loan is the room for the use of a launched claim. Slots and Processors are in the order of
+// the ranks: the slots of a rank are neighbors, and near to each other.
 type Loan struct {
-	Lease    filch.LeaseID
-	Ranks    int32
-	Slots    []int32 // by number
-	Cores    []int32 // empty where slots are not cores
-	GPUs     []string
-	MemBytes int64
+	Lease      filch.LeaseID
+	Ranks      int32
+	Slots      []int32           // by number
+	Processors []filch.Processor // empty where slots are not processors
+	GPUs       []string          // of a shared GPU once for each rank
+	MemBytes   int64
+	Named      filch.Amounts
 }
 
 type claim struct {
@@ -120,7 +122,7 @@ func (c closing) drained() bool { return c.draining && !c.ending }
 func New(c Capacity, incarnation uint64) *Ledger {
 	return &Ledger{
 		capacity: c, incarnation: incarnation,
-		free:   share{c.Total(), full(c.Slots), full(int32(len(c.GPUs)))},
+		free:   share{c.Total(), full(c.Slots), wholeDevices(len(c.GPUs))},
 		claims: make(map[Key]*claim),
 	}
 }
@@ -230,10 +232,6 @@ func (l *Ledger) Tick(now time.Duration) {
 	if l.Deadline() > now {
 		return
 	}
-	if c := l.wait.blocks(l.free.room); c != nil && c.prompt <= now {
-		c.prompt = now + PromptMax
-		l.reports.add(c)
-	}
 	freed := false
 	for _, c := range slices.Clone(l.holds) {
 		switch {
@@ -249,6 +247,11 @@ func (l *Ledger) Tick(now time.Duration) {
 	}
 	if freed {
 		l.pump(now)
+	}
+	// After the holds: the end of one may have left the first claim to block the rest.
+	if c := l.wait.blocks(l.free.room); c != nil && c.prompt <= now {
+		c.prompt = now + PromptMax
+		l.reports.add(c)
 	}
 }
 

@@ -68,8 +68,17 @@ func (m *model) wish(t *rapid.T, job filch.JobID) Ask {
 	m.rounds[job]++
 	a := ask(int32(job), rapid.Int32Range(1, 8).Draw(t, "want"))
 	a.Each.Slots, a.Round = m.each[job], m.rounds[job]
+	a.Each.GPUs, a.Each.Named = gpusOf(int32(job)), resourcesOf(int32(job))
 	a.Wait = rapid.Bool().Draw(t, "wait")
 	return a
+}
+
+// gpusOf and resourcesOf are what a rank or task takes beside slots: always the same for
+// the ranks of a job.
+func gpusOf(n int32) int32 { return []int32{0, 250, 500, filch.GPU, 400, 2 * filch.GPU}[n%6] }
+
+func resourcesOf(n int32) filch.Amounts {
+	return []filch.Amounts{"", "", "license=1", "license=3"}[n%4]
 }
 
 // hear takes in what the ledger says of a claim.
@@ -125,14 +134,17 @@ func (m *model) take(t *rapid.T) {
 
 func (m *model) task(t *rapid.T) {
 	each := filch.Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
+	kind := rapid.Int32Range(0, 11).Draw(t, "kind of a task")
+	each.GPUs, each.Named = gpusOf(kind), resourcesOf(kind)
 	room := m.ledger.TaskRoom()
 	n, ok := m.ledger.TakeTask(m.now, each)
-	held := int32(0)
+	held := filch.Room{}
 	for _, o := range m.tasks {
-		held += o.Room().Slots
+		held = held.Plus(o.Room())
 	}
-	if ok != (room.Slots-held >= each.Slots) {
-		t.Fatalf("a task of %d: took %v with room for %d and %d held", each.Slots, ok, room.Slots, held)
+	// Shares may leave each GPU with too little for the task, although the sum suffices.
+	if fits := room.Minus(held).Fits(filch.Room{}, each) >= 1; ok && !fits || !ok && fits && each.GPUs == 0 {
+		t.Fatalf("a task of %+v: took %v with room for %+v and %+v held", each, ok, room, held)
 	}
 	if ok {
 		if int32(len(n.Slots())) != each.Slots {

@@ -12,9 +12,9 @@ const unbounded = filch.Unbounded
 
 // cpus is a node of n cores, 64 GiB and two GPUs.
 func cpus(n int32) Capacity {
-	c := Capacity{Slots: n, MemBytes: 64 << 30, GPUs: []string{"g0", "g1"}}
+	c := Capacity{Slots: n, MemBytes: 64 << 30, GPUs: []string{"g0", "g1"}, Named: "license=6"}
 	for i := range n {
-		c.Cores = append(c.Cores, 2*i)
+		c.Processors = append(c.Processors, filch.Processor{CPUs: []int32{2 * i}, Core: i})
 	}
 	return c
 }
@@ -77,7 +77,7 @@ func TestLedgerAnswersARepeatedAskWithTheSame(t *testing.T) {
 	}
 }
 
-func TestLedgerCountsInWholeRanksOfAllThree(t *testing.T) {
+func TestLedgerCountsInWholeRanksOfAllResources(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		each filch.Room
@@ -85,8 +85,12 @@ func TestLedgerCountsInWholeRanksOfAllThree(t *testing.T) {
 	}{
 		{"slots", filch.Room{Slots: 3}, 2},
 		{"memory", filch.Room{Slots: 1, MemBytes: 20 << 30}, 3},
-		{"gpus", filch.Room{Slots: 1, GPUs: 1}, 2},
-		{"never", filch.Room{Slots: 1, GPUs: 3}, 0},
+		{"gpus", filch.Room{Slots: 1, GPUs: filch.GPU}, 2},
+		{"half a GPU", filch.Room{Slots: 1, GPUs: 500}, 4},
+		{"shares do not cross GPUs", filch.Room{Slots: 1, GPUs: 400}, 4},
+		{"licenses", filch.Room{Slots: 1, Named: "license=2"}, 3},
+		{"a resource that the node lacks", filch.Room{Slots: 1, Named: "gate=1"}, 0},
+		{"never", filch.Room{Slots: 1, GPUs: 3 * filch.GPU}, 0},
 	} {
 		l := New(cpus(8), 1)
 		a := ask(1, 8)
@@ -96,7 +100,7 @@ func TestLedgerCountsInWholeRanksOfAllThree(t *testing.T) {
 		}
 		if c.want > 0 {
 			loan, ok := l.Lock(0, a.Key, l.Status(a.Key).Lease, c.want)
-			if !ok || int32(len(loan.Cores)) != c.want*c.each.Slots || int32(len(loan.GPUs)) != c.want*c.each.GPUs || loan.MemBytes != int64(c.want)*c.each.MemBytes {
+			if !ok || int32(len(loan.Processors)) != c.want*c.each.Slots || int32(len(loan.GPUs)) != c.want*((c.each.GPUs+filch.GPU-1)/filch.GPU) || loan.MemBytes != int64(c.want)*c.each.MemBytes {
 				t.Errorf("%s: got %+v %t, want room for %d ranks", c.name, loan, ok, c.want)
 			}
 		}
@@ -235,7 +239,7 @@ func TestLedgerRunsOnlyWhatIsHeldAndGivesTheRestBack(t *testing.T) {
 		t.Error("ran on a lease that was never given")
 	}
 	loan, ok := l.Lock(0, s.Key, s.Lease, 5)
-	if !ok || len(loan.Cores) != 5 || loan.Cores[4] != 8 || l.Free().Slots != 3 {
+	if !ok || len(loan.Processors) != 5 || loan.Processors[4].CPUs[0] != 8 || l.Free().Slots != 3 {
 		t.Errorf("got %+v with %d free, want the five lowest cores and 3 free", loan, l.Free().Slots)
 	}
 	if _, ok := l.Lock(0, s.Key, s.Lease, 5); ok {
@@ -266,7 +270,7 @@ func TestLedgerExclusiveIsTheWholeNode(t *testing.T) {
 		t.Errorf("free is %+v beside an exclusive hold, want nothing", l.Free())
 	}
 	loan, ok := l.Lock(0, x.Key, l.Status(x.Key).Lease, 2)
-	if !ok || len(loan.Cores) != 4 || len(loan.GPUs) != 2 {
+	if !ok || len(loan.Processors) != 4 || len(loan.GPUs) != 2 {
 		t.Errorf("got %+v, want all of the node", loan)
 	}
 	l.Check()
@@ -302,14 +306,14 @@ func TestLedgerStepsUseWhatTheirParentHas(t *testing.T) {
 	p, _ := l.Take(0, ask(1, 3))
 	pk := ask(1, 0).Key
 	a, ok := l.Sub(ask(2, 2), pk, p.Lease)
-	if !ok || len(a.Cores) != 2 || l.Free().Slots != 1 {
+	if !ok || len(a.Processors) != 2 || l.Free().Slots != 1 {
 		t.Errorf("got %+v, want two of the parent's cores", a)
 	}
 	if _, ok := l.Sub(ask(3, 2), pk, p.Lease); ok {
 		t.Error("two steps have four of three slots")
 	}
 	b, ok := l.Sub(ask(4, 1), pk, p.Lease)
-	if !ok || b.Cores[0] == a.Cores[0] || b.Cores[0] == a.Cores[1] {
+	if !ok || b.Processors[0].CPUs[0] == a.Processors[0].CPUs[0] || b.Processors[0].CPUs[0] == a.Processors[1].CPUs[0] {
 		t.Errorf("got %+v beside %+v, want the third core", b, a)
 	}
 	l.Check()
@@ -372,7 +376,7 @@ func TestLedgerAdoptsWhatStillRuns(t *testing.T) {
 		t.Error("adopted the same slots twice")
 	}
 	loan, _ := l.Take(0, ask(3, 2))
-	if len(loan.Cores) != 2 || loan.Cores[0] != 0 || loan.Cores[1] != 4 {
+	if len(loan.Processors) != 2 || loan.Processors[0].CPUs[0] != 0 || loan.Processors[1].CPUs[0] != 4 {
 		t.Errorf("got %+v, want the other two cores", loan)
 	}
 	if !l.End(0, ask(1, 0).Key, old, false) || l.Free().Slots != 2 {
@@ -452,9 +456,9 @@ func TestLedgerWaitListIsBounded(t *testing.T) {
 }
 
 func TestUnboundSlotsNameNoCore(t *testing.T) {
-	l := New(Capacity{Slots: 8, Cores: []int32{0, 1}}, 1)
+	l := New(Capacity{Slots: 8, Processors: []filch.Processor{{}, {Core: 1}}}, 1)
 	loan, ok := l.Take(0, ask(1, 5))
-	if !ok || len(loan.Slots) != 5 || len(loan.Cores) != 0 {
+	if !ok || len(loan.Slots) != 5 || len(loan.Processors) != 0 {
 		t.Errorf("got %+v, want five slots and no core", loan)
 	}
 }

@@ -23,7 +23,18 @@ func (l *Ledger) Spare(a Ask) int32 {
 // fits is the number of additional ranks for which the free room suffices; the
 // claim may have some ranks already.
 func (l *Ledger) fits(c *claim, a Ask) int32 {
-	return fits(l.open(c), l.capacity.Total(), c, a)
+	return min(fits(l.open(c), l.capacity.Total(), c, a), fitsGPUs(l.free.gpus, c, a))
+}
+
+// fitsGPUs is the number of additional ranks for which the GPUs suffice.
+func fitsGPUs(gpus devices, c *claim, a Ask) int32 {
+	switch {
+	case a.Exclusive:
+		return filch.Unbounded // of whole GPUs, the amount decides
+	case c != nil && c.held > 0:
+		return gpus.fits(0, a.Each.GPUs)
+	}
+	return gpus.fits(a.Base.GPUs, a.Each.GPUs)
 }
 
 func fits(free, total filch.Room, c *claim, a Ask) int32 {
@@ -100,6 +111,7 @@ func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
 	}
 	c := l.claim(a)
 	l.give(now, c, a.Want)
+	l.capacity.gather(&c.share, &l.free, a.Want)
 	l.reports.remove(c)
 	c.state = Running
 	return l.loan(c), true
@@ -125,7 +137,7 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 		c.state = Held
 	}
 	c.held += k
-	l.lender().lend(room, &c.share)
+	l.lender().lend(room, c.ask.Each, &c.share)
 	l.reports.touch(now, c)
 }
 
@@ -153,7 +165,7 @@ func (l *Ledger) strip(c *claim, k int32) {
 		room = c.room
 	}
 	c.held -= k
-	c.giveBack(room, &l.free)
+	c.giveBack(room, c.ask.Each, &l.free)
 	if c.held == 0 {
 		l.holds = slices.DeleteFunc(l.holds, func(x *claim) bool { return x == c })
 		if c.state != Waiting {
@@ -192,16 +204,19 @@ func (l *Ledger) serve(now time.Duration, c *claim) bool {
 // helps. The wounded claims wait for the lost room.
 func (l *Ledger) wound(now time.Duration, c *claim) {
 	var young []*claim
-	reach := l.open(c)
+	reach, gpus := l.open(c), l.free.gpus.clone()
 	kept := l.free.room.Minus(reach) // for a task, whichever claim is wounded
-	fit := func() int32 { return fits(l.free.room.Minus(kept), l.capacity.Total(), c, c.ask) }
+	fit := func() int32 {
+		return min(fits(l.free.room.Minus(kept), l.capacity.Total(), c, c.ask), fitsGPUs(l.free.gpus, c, c.ask))
+	}
 	for _, h := range l.holds {
 		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
 			young = append(young, h)
 			reach = reach.Plus(h.room)
+			gpus.plus(h.gpus)
 		}
 	}
-	goal := min(fits(reach, l.capacity.Total(), c, c.ask), c.ask.Want-c.held)
+	goal := min(fits(reach, l.capacity.Total(), c, c.ask), fitsGPUs(gpus, c, c.ask), c.ask.Want-c.held)
 	if goal <= 0 {
 		return
 	}

@@ -14,54 +14,60 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Capacity is all that a node has to lend. Where Slots equals len(Cores), slot
-// i is the core Cores[i] and ranks can be bound; otherwise slots are counted
-// and name no core (virtual nodes, more slots than cores).
+// Capacity is all that a node has to lend. Where Slots equals len(Processors), slot
+// i is the processor Processors[i] and ranks can be bound; otherwise slots are counted
+// and name no processor (virtual nodes, more slots than hardware threads). Processors
+// near to each other are neighbors.
 type Capacity struct {
-	Cores    []int32
-	CPUs     int32 // cores not shared with another node, named or not
-	Slots    int32
-	MemBytes int64
-	GPUs     []string
+	Processors []filch.Processor
+	CPUs       int32 // processors not shared with another node, named or not
+	Slots      int32
+	MemBytes   int64
+	GPUs       []string
+	Named      filch.Amounts
 }
 
 // Total is c as an amount.
 func (c Capacity) Total() filch.Room {
-	return filch.Room{Slots: c.Slots, MemBytes: c.MemBytes, GPUs: int32(len(c.GPUs))}
+	return filch.Room{Slots: c.Slots, MemBytes: c.MemBytes, GPUs: filch.GPU * int32(len(c.GPUs)), Named: c.Named}
 }
 
-// Bound reports whether slots of c are cores.
-func (c Capacity) Bound() bool { return c.Slots > 0 && int(c.Slots) == len(c.Cores) }
+// bound reports whether slots of c are processors.
+func (c Capacity) bound() bool { return c.Slots > 0 && int(c.Slots) == len(c.Processors) }
 
-// coresOf are the cores of some slots; none where slots are not cores.
-func (c Capacity) coresOf(slots set) []int32 {
-	if !c.Bound() {
+// processorsOf are the processors of some slots; none where slots are not processors.
+func (c Capacity) processorsOf(slots []int32) []filch.Processor {
+	if !c.bound() {
 		return nil
 	}
-	cores := slots.list()
-	for i, s := range cores {
-		cores[i] = c.Cores[s]
+	all := make([]filch.Processor, len(slots))
+	for i, s := range slots {
+		all[i] = c.Processors[s]
 	}
-	return cores
+	return all
 }
 
-// gpusOf are the names of some GPUs.
-func (c Capacity) gpusOf(gpus set) (names []string) {
-	for _, i := range gpus.list() {
-		names = append(names, c.GPUs[i])
+// gpusOf are the names of some GPUs, for ranks that take each. A GPU that several ranks
+// share is named once for each of these ranks.
+func (c Capacity) gpusOf(gpus devices, each int32) (names []string) {
+	unit := unitOf(each)
+	for i, v := range gpus {
+		for ; v >= unit; v -= unit {
+			names = append(names, c.GPUs[i])
+		}
 	}
 	return names
 }
 
-// share is the share of a loan.
-func (c Capacity) share(n Loan) share {
-	s := share{slots: setOf(n.Slots, c.Slots), gpus: full(int32(len(c.GPUs)))}
-	for i, name := range c.GPUs {
-		if !slices.Contains(n.GPUs, name) {
-			s.gpus[i/64] &^= 1 << (i % 64)
+// share is the share of a loan to ranks that take each.
+func (c Capacity) share(n Loan, each filch.Room) share {
+	s := share{slots: setOf(n.Slots, c.Slots), gpus: make(devices, len(c.GPUs))}
+	for _, name := range n.GPUs {
+		if i := slices.Index(c.GPUs, name); i >= 0 {
+			s.gpus[i] += unitOf(each.GPUs)
 		}
 	}
-	s.room = filch.Room{Slots: s.slots.count(), MemBytes: n.MemBytes, GPUs: s.gpus.count()}
+	s.room = filch.Room{Slots: s.slots.count(), MemBytes: n.MemBytes, GPUs: s.gpus.sum(), Named: n.Named}
 	return s
 }
 

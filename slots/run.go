@@ -21,6 +21,7 @@ func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32
 		l.strip(c, c.held-ranks)
 	}
 	c.held = ranks
+	l.capacity.gather(&c.share, &l.free, ranks)
 	l.reports.remove(c)
 	l.pump(now)
 	return l.loan(c), true
@@ -37,9 +38,10 @@ func (l *Ledger) Run(k Key, lease filch.LeaseID) bool {
 }
 
 func (l *Ledger) loan(c *claim) Loan {
+	numbers := l.capacity.inOrder(c.slots, c.held)
 	return Loan{
-		Lease: c.lease, Ranks: c.held, Slots: c.slots.list(), MemBytes: c.room.MemBytes,
-		Cores: l.capacity.coresOf(c.slots), GPUs: l.capacity.gpusOf(c.gpus),
+		Lease: c.lease, Ranks: c.held, Slots: numbers, MemBytes: c.room.MemBytes, Named: c.room.Named,
+		Processors: l.capacity.processorsOf(numbers), GPUs: l.capacity.gpusOf(c.gpus, c.ask.Each.GPUs),
 	}
 }
 
@@ -73,7 +75,7 @@ func (l *Ledger) End(now time.Duration, k Key, lease filch.LeaseID, left bool) b
 func (l *Ledger) orphan(c *claim) {
 	for _, s := range c.subs {
 		s.parent = nil
-		c.share.minus(s.share)
+		c.share.minus(&s.share)
 		l.holds = append(l.holds, s)
 	}
 	c.subs = nil
@@ -95,14 +97,15 @@ func (l *Ledger) sub(a Ask, p *claim) (Loan, bool) {
 	}
 	free := p.share.clone()
 	for _, s := range p.subs {
-		free.minus(s.share)
+		free.minus(&s.share)
 	}
-	if free.room.Fits(a.Base, a.Each) < a.Want {
+	if free.fits(a.Base, a.Each) < a.Want {
 		return Loan{}, false
 	}
 	c := l.claim(a)
 	c.parent, c.state, c.held = p, Running, a.Want
-	free.lend(a.Base.Plus(a.Each.Times(a.Want)), &c.share)
+	free.lend(a.Base.Plus(a.Each.Times(a.Want)), a.Each, &c.share)
+	l.capacity.gather(&c.share, &free, a.Want)
 	p.subs = append(p.subs, c)
 	return l.loan(c), true
 }
@@ -115,15 +118,15 @@ func (l *Ledger) Adopt(a Ask, n Loan, steps ...Key) bool {
 	if n.Ranks <= 0 || l.claims[a.Key] != nil {
 		return false
 	}
-	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, share: l.capacity.share(n)}
+	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, share: l.capacity.share(n, a.Each)}
 	avail := l.free.clone()
 	for _, k := range steps {
 		if s := l.claims[k]; s != nil && s.parent == nil && s.state >= Locked && s.inside(c.share) {
-			avail.plus(s.share)
+			avail.plus(&s.share)
 			c.subs = append(c.subs, s)
 		}
 	}
-	if !c.inside(avail) || n.MemBytes > avail.room.MemBytes {
+	if !c.inside(avail) || n.MemBytes > avail.room.MemBytes || !avail.room.Holds(filch.Room{Named: n.Named}) {
 		return false
 	}
 	if mutantBlindAdopt {
@@ -134,7 +137,7 @@ func (l *Ledger) Adopt(a Ask, n Loan, steps ...Key) bool {
 	}
 	l.claims[a.Key] = c
 	l.holds = append(slices.DeleteFunc(l.holds, func(s *claim) bool { return s.parent == c }), c)
-	avail.minus(c.share)
+	avail.minus(&c.share)
 	l.free = avail
 	return true
 }
@@ -147,7 +150,7 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 	if p == nil || p.state != Running || l.claims[a.Key] != nil {
 		return l.Adopt(a, n)
 	}
-	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, share: l.capacity.share(n), parent: p}
+	c := &claim{ask: a, lease: n.Lease, state: Running, held: n.Ranks, share: l.capacity.share(n, a.Each), parent: p}
 	for _, s := range p.subs {
 		switch {
 		case !s.meets(c.share):
@@ -165,8 +168,10 @@ func (l *Ledger) AdoptSub(a Ask, n Loan, parent Key, ended bool) bool {
 // yield leaves the slots and GPUs held by both steps of a parent to the other step.
 func (c *claim) yield(to *claim) {
 	c.slots.minus(to.slots)
-	c.gpus.minus(to.gpus)
-	c.room = filch.Room{Slots: c.slots.count(), GPUs: c.gpus.count()}
+	if c.gpus.exceeds(to.gpus) {
+		c.gpus.minus(to.gpus)
+	}
+	c.room = filch.Room{Slots: c.slots.count(), GPUs: c.gpus.sum()}
 }
 
 // Reborn starts a new incarnation: claims not launched are forgotten.
@@ -231,7 +236,10 @@ func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 	return held, locked, running, stuck + l.tasks.stuck.Slots, int32(len(l.wait.claims))
 }
 
-// FreeGPUs names the free GPUs.
+// FreeSlots are the numbers of the free slots.
+func (l *Ledger) FreeSlots() []int32 { return l.free.slots.list() }
+
+// FreeGPUs names the GPUs of which no part is lent.
 func (l *Ledger) FreeGPUs() []string {
-	return l.capacity.gpusOf(l.free.gpus)
+	return l.capacity.gpusOf(l.free.gpus, filch.GPU)
 }

@@ -37,23 +37,27 @@ func (n TaskLoan) Room() filch.Room { return n.room }
 // Slots are the numbers of the slots of a loan.
 func (n TaskLoan) Slots() []int32 { return n.slots.list() }
 
-// TaskCores are the cores of a loan; none where slots are not cores.
-func (l *Ledger) TaskCores(n TaskLoan) []int32 {
-	return l.capacity.coresOf(n.slots)
+// TaskProcessors are the processors of a loan; none where slots are not processors.
+func (l *Ledger) TaskProcessors(n TaskLoan) []filch.Processor {
+	return l.capacity.processorsOf(n.slots.list())
 }
 
 // TaskGPUs are the names of the GPUs of a loan.
 func (l *Ledger) TaskGPUs(n TaskLoan) []string {
-	return l.capacity.gpusOf(n.gpus)
+	return l.capacity.gpusOf(n.gpus, n.room.GPUs)
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
 // have: all free room, unless a gang has the turn.
 func (l *Ledger) TaskRoom() filch.Room {
-	if l.closing.drained() || l.closing.shut || l.wait.first() != nil && !l.tasksFirst(l.wait.first()) {
-		return l.tasks.held()
+	room := l.tasks.held()
+	if l.closing.drained() || l.closing.shut {
+		return room
 	}
-	return l.tasks.held().Plus(l.free.room)
+	if first := l.wait.first(); first == nil || l.tasksFirst(first) {
+		room.Add(&l.free.room)
+	}
+	return room
 }
 
 // tasksFirst reports whether a waiting task comes before c; c is nil for a claim
@@ -93,16 +97,17 @@ func (l *Ledger) open(c *claim) filch.Room {
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
-	room := l.TaskRoom().Minus(l.tasks.held())
-	if l.closing.drained() && !l.closing.shut {
+	room, held := l.TaskRoom(), l.tasks.held()
+	if room.Sub(&held); l.closing.drained() && !l.closing.shut {
 		room = l.free.room
 	}
-	if room.Fits(filch.Room{}, each) < 1 {
+	if room.Fits(filch.Room{}, each) < 1 || l.free.gpus.fits(0, each.GPUs) < 1 {
 		return TaskLoan{}, false
 	}
 	n := TaskLoan{}
-	l.lender().lend(each, &n.share)
-	l.tasks.used.plus(n.share)
+	l.lender().lend(each, each, &n.share)
+	l.capacity.gather(&n.share, &l.free, 1)
+	l.tasks.used.plus(&n.share)
 	l.tasks.since = now
 	l.pump(now) // it may be a gang's turn now
 	return n, true
@@ -116,13 +121,13 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 		l.tasks.stuck = l.tasks.stuck.Plus(n.room)
 		return
 	}
-	l.tasks.used.minus(n.share)
+	l.tasks.used.minus(&n.share)
 	if c := n.lent; c != nil {
 		l.orphan(c)
 		n.share = c.share
 		l.tasks.lent = slices.DeleteFunc(l.tasks.lent, func(o *claim) bool { return o == c })
 	}
-	l.free.plus(n.share)
+	l.free.plus(&n.share)
 	l.pump(now)
 }
 

@@ -153,7 +153,7 @@ func BenchmarkTakeTask(b *testing.B) {
 // The steps of a task use what it has, and nothing else.
 func TestTasksLendToTheirSteps(t *testing.T) {
 	l := New(Capacity{Slots: 6, MemBytes: 8, GPUs: []string{"a", "b"}}, 1)
-	n, ok := l.TakeTask(1, filch.Room{Slots: 4, MemBytes: 4, GPUs: 1})
+	n, ok := l.TakeTask(1, filch.Room{Slots: 4, MemBytes: 4, GPUs: filch.GPU})
 	if !ok {
 		t.Fatal("a task does not fit on an idle node")
 	}
@@ -162,19 +162,19 @@ func TestTasksLendToTheirSteps(t *testing.T) {
 		l.Check()
 		return loan, ok
 	}
-	for _, each := range []filch.Room{{Slots: 1, MemBytes: 2}, {Slots: 1, GPUs: 1}, {Slots: 2}} {
+	for _, each := range []filch.Room{{Slots: 1, MemBytes: 2}, {Slots: 1, GPUs: filch.GPU}, {Slots: 2}} {
 		if _, ok := step(9, 3, each); ok {
 			t.Errorf("three ranks of %+v fit in a task of 4 slots, 4 bytes and a GPU", each)
 		}
 	}
 	a, ok := step(1, 3, filch.Room{Slots: 1, MemBytes: 1})
-	if !ok || len(a.Slots) != 3 || a.MemBytes != 3 || l.Free() != (filch.Room{Slots: 2, MemBytes: 4, GPUs: 1}) {
+	if !ok || len(a.Slots) != 3 || a.MemBytes != 3 || l.Free() != (filch.Room{Slots: 2, MemBytes: 4, GPUs: filch.GPU}) {
 		t.Fatalf("lent %+v, %t, free %+v", a, ok, l.Free())
 	}
 	if _, ok := step(2, 2, filch.Room{Slots: 1}); ok {
 		t.Error("a second step got slots of the first")
 	}
-	b, ok := step(2, 1, filch.Room{Slots: 1, GPUs: 1})
+	b, ok := step(2, 1, filch.Room{Slots: 1, GPUs: filch.GPU})
 	if !ok || len(b.GPUs) != 1 || slices.Contains(a.Slots, b.Slots[0]) {
 		t.Fatalf("lent %+v beside %+v, %t", b, a, ok)
 	}
@@ -185,7 +185,7 @@ func TestTasksLendToTheirSteps(t *testing.T) {
 	// A step that does not end with its task keeps its slots.
 	l.EndTask(3, n, false)
 	l.Check()
-	if l.Free() != (filch.Room{Slots: 2, MemBytes: 8, GPUs: 1}) {
+	if l.Free() != (filch.Room{Slots: 2, MemBytes: 8, GPUs: filch.GPU}) {
 		t.Errorf("free %+v while two steps use four slots", l.Free())
 	}
 	l.End(4, Key{Job: 2, Attempt: 1}, b.Lease, false)

@@ -139,7 +139,7 @@ func (g *Gather) admit(i int32) bool {
 	for len(g.where) <= int(i) {
 		g.where = append(g.where, 0)
 	}
-	if g.where[i] != 0 || p.Standing > filch.Draining || !g.need.Allows(p.Name) {
+	if g.where[i] != 0 || p.Standing > filch.Draining || !g.need.Allows(p) {
 		return false
 	}
 	limit := g.need.limit(p.Total)

@@ -34,11 +34,10 @@ type Need struct {
 	MinNodes   int32      // at least 1, at most Ranks
 	MaxNodes   int32      // 0 no bound
 	PerNode    int32      // 0 no bound
-	Only       []filch.NodeName
-	Exclude    []filch.NodeName
-	Exclusive  bool
-	Layout     Layout
-	Plane      int32
+	filch.Nodes
+	Exclusive bool
+	Layout    Layout
+	Plane     int32
 }
 
 // Offer is room for ranks on a node, to choose from.
@@ -66,11 +65,6 @@ func (n *Need) limit(total filch.Room) int32 {
 		k = min(k, n.PerNode)
 	}
 	return min(k, n.Ranks-max(n.MinNodes, 1)+1)
-}
-
-// Allows reports whether the job may use the named node at all.
-func (n *Need) Allows(name filch.NodeName) bool {
-	return (len(n.Only) == 0 || slices.Contains(n.Only, name)) && !slices.Contains(n.Exclude, name)
 }
 
 // Choose picks nodes for the job out of the offers: the node called first before
@@ -136,11 +130,15 @@ func (n *Need) Assign(offers []Offer, first filch.NodeName) []Share {
 	if layout == LayoutPlane {
 		row = max(n.Plane, 1)
 	}
-	rank := filch.Rank(0)
+	rank, empty := filch.Rank(0), int32(len(shares))
 	for left := n.Ranks; left > 0; {
 		dealt := left
 		for i := range shares {
-			k := min(row, room[i]-shares[i].Ranks, left)
+			// The nodes behind this one get a rank each.
+			if shares[i].Ranks == 0 && room[i] > 0 {
+				empty--
+			}
+			k := min(row, room[i]-shares[i].Ranks, left-empty)
 			if k <= 0 {
 				continue
 			}
@@ -238,7 +236,7 @@ func (n *Need) Ceiling(m *filch.Members) (ranks int64, nodes int32) {
 	var limits []int64
 	for i := range m.All() {
 		p := m.At(int32(i))
-		if p.Standing > filch.Draining || !n.Allows(p.Name) {
+		if p.Standing > filch.Draining || !n.Allows(p) {
 			continue
 		}
 		if k := wide.limit(p.Total); k > 0 {

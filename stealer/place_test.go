@@ -87,6 +87,13 @@ func TestAssignAsSrunDoes(t *testing.T) {
 		{"cyclic", Need{Ranks: 6, Layout: LayoutCyclic}, "n1:4 n2:4", "n1=0,2,4 n2=1,3,5"},
 		{"cyclic-uneven", Need{Ranks: 6, Layout: LayoutCyclic}, "n1:4 n2:2", "n1=0,2,4-5 n2=1,3"},
 		{"plane", Need{Ranks: 8, Layout: LayoutPlane, Plane: 2}, "n1:4 n2:4", "n1=0-1,4-5 n2=2-3,6-7"},
+		// As srun places them on nodes of four CPUs: a node of the job is never empty.
+		{"plane-last", Need{Ranks: 7, Layout: LayoutPlane, Plane: 3}, "n1:4 n2:4 n3:4", "n1=0-2 n2=3-5 n3=6"},
+		{"plane-leaves-one", Need{Ranks: 9, Layout: LayoutPlane, Plane: 4}, "n1:4 n2:4 n3:4 n4:4", "n1=0-3 n2=4-6 n3=7 n4=8"},
+		{"plane-short", Need{Ranks: 5, Layout: LayoutPlane, Plane: 2}, "n1:4 n2:4 n3:4 n4:4", "n1=0-1 n2=2 n3=3 n4=4"},
+		{"plane-wraps", Need{Ranks: 8, Layout: LayoutPlane, Plane: 3}, "n1:4 n2:4", "n1=0-2,6 n2=3-5,7"},
+		{"plane-of-a-node", Need{Ranks: 12, Layout: LayoutPlane, Plane: 3}, "n1:4 n2:4 n3:4", "n1=0-2,9 n2=3-5,10 n3=6-8,11"},
+		{"pack", Need{Ranks: 7, Layout: LayoutPlane, Plane: 1 << 20}, "n1:4 n2:4 n3:4", "n1=0-3 n2=4-5 n3=6"},
 		{"plane-uneven", Need{Ranks: 7, Layout: LayoutPlane, Plane: 3}, "n1:4 n2:4", "n1=0-2,6 n2=3-5"},
 		{"auto-few", Need{Ranks: 2}, "n1:4 n2:4", "n1=0 n2=1"},
 		{"auto-many", Need{Ranks: 6}, "n1:4 n2:4", "n1=0-2 n2=3-5"},
@@ -115,9 +122,9 @@ func TestCeiling(t *testing.T) {
 		{"per-node", Need{Ranks: 1, Each: one, PerNode: 3}, 12, 4},
 		{"memory", Need{Ranks: 1, Each: filch.Room{Slots: 1, MemBytes: 5 << 30}}, 4, 4},
 		{"three-slots", Need{Ranks: 1, Each: filch.Room{Slots: 3}}, 4, 4},
-		{"named", Need{Ranks: 1, Each: one, Only: []filch.NodeName{"n1", "n5"}}, 4, 1},
-		{"excluded", Need{Ranks: 1, Each: one, Exclude: []filch.NodeName{"n1", "n2"}}, 8, 2},
-		{"gpus", Need{Ranks: 1, Each: filch.Room{Slots: 1, GPUs: 1}}, 0, 0},
+		{"named", Need{Ranks: 1, Each: one, Nodes: filch.Nodes{Only: []filch.NodeName{"n1", "n5"}}}, 4, 1},
+		{"excluded", Need{Ranks: 1, Each: one, Nodes: filch.Nodes{Exclude: []filch.NodeName{"n1", "n2"}}}, 8, 2},
+		{"gpus", Need{Ranks: 1, Each: filch.Room{Slots: 1, GPUs: filch.GPU}}, 0, 0},
 	} {
 		if ranks, nodes := c.need.Ceiling(m); ranks != c.ranks || nodes != c.nodes {
 			t.Errorf("%s: %d ranks on %d nodes, want %d on %d", c.name, ranks, nodes, c.ranks, c.nodes)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -23,7 +24,7 @@ import (
 // Cancelled is the output of filch cancel --json for each job.
 type Cancelled struct {
 	ID    filch.JobID `json:"id"`
-	Tasks string      `json:"tasks,omitempty"` // of a bag, like 5,7-9; absent: all of the job
+	Tasks string      `json:"tasks,omitempty"` // like 5,7-9; absent: all of the job
 	Told  bool        `json:"told"`
 	Error string      `json:"error,omitempty"`
 }
@@ -47,9 +48,10 @@ func cancelCommand(g *cli.Global) *cobra.Command {
 		Use:     "cancel [-s SIGNAL] [-m REASON] JOB[.TASKS]...",
 		GroupID: "jobs",
 		Short:   "end jobs or single tasks, or signal jobs",
-		Long: `Ends jobs, or single tasks of a bag. The processes get CONT and TERM, and KILL after the
-kill-wait of the job, 10 s for tasks. Tasks that wait never start. With -s the ranks get
-only that signal, and a job whose ranks survive goes on.
+		Long: `Ends jobs, or single tasks: of a workflow also by name. The processes get CONT and TERM,
+and KILL after the kill-wait of the job, 10 s for tasks. Tasks that wait never start; tasks
+of a workflow that depend on a cancelled task are skipped. With -s the ranks get only that
+signal, and a job whose ranks survive goes on.
 
 The word all means all jobs that have not ended; --state and --name choose among these.
 filch cancel then asks before it ends the jobs, unless --yes is given. filch info and
@@ -116,7 +118,7 @@ func (f *cancelFlags) run(g *cli.Global, args []string) error {
 		}
 		return f.end(c, jobs, sig)
 	}
-	c, jobs, err := g.JobTasks(args)
+	c, jobs, err := tasklist.Named(g, args)
 	if err != nil {
 		return err
 	}
@@ -156,10 +158,10 @@ func (f *cancelFlags) choose(c *client.Client) (jobs []cli.JobTasks, err error) 
 		return jobs, nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, ui.Misused(filch.Errorf(filch.Invalid, "filch cancel would end %s, and asks only on a terminal", ui.Plural(len(jobs), "job")).
+		return nil, ui.Misused(filch.Errorf(filch.Invalid, "filch cancel would end %s, and asks only on a terminal", filch.Plural(len(jobs), "job")).
 			WithHint("add --yes"))
 	}
-	_, _ = fmt.Fprintf(os.Stderr, "cancel %s? [y/N] ", ui.Plural(len(jobs), "job"))
+	_, _ = fmt.Fprintf(os.Stderr, "cancel %s? [y/N] ", filch.Plural(len(jobs), "job"))
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		ui.Say("no job was cancelled")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -37,9 +38,11 @@ func liveJob(j launcher.JobInfo) bool     { return j.Code == nil }
 func detachedJob(j launcher.JobInfo) bool { return j.Detached }
 func openJob(j launcher.JobInfo) bool     { return j.Open }
 func bagJob(j launcher.JobInfo) bool      { return cli.IsTasks(&j) }
-func freeTasks(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code == nil && j.Held == "" }
-func heldTasks(j launcher.JobInfo) bool   { return j.Code == nil && j.Held != "" }
-func failedBag(j launcher.JobInfo) bool   { return cli.IsTasks(&j) && j.Code != nil && *j.Code != 0 }
+func freeJob(j launcher.JobInfo) bool {
+	return j.Code == nil && j.Held == "" && (cli.IsTasks(&j) || j.State == filch.Waiting.String())
+}
+func heldJob(j launcher.JobInfo) bool   { return j.Code == nil && j.Held != "" }
+func failedBag(j launcher.JobInfo) bool { return cli.IsTasks(&j) && j.Code != nil && *j.Code != 0 }
 
 // completeNodes offers the nodes of the instance.
 func completeNodes(g *cli.Global) cobra.CompletionFunc {
@@ -67,8 +70,8 @@ func completion(root *cobra.Command, g *cli.Global) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
-		"hold": completeJobs(g, freeTasks), "release": completeJobs(g, heldTasks),
-		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g),
+		"hold": completeJobs(g, freeJob), "release": completeJobs(g, heldJob),
+		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g), "undrain": completeNodes(g),
 		"down":   completeNodes(g),
 		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
@@ -86,7 +89,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 	}
 	for option, words := range map[string][]string{
 		"distribution": {"block", "cyclic", "plane="}, "mpi": {"auto", "pmi1", "pmi2", "pmix", "none", "list"},
-		"cpu-bind": {"none", "rank", "cores", "map_cpu:", "mask_cpu:", "verbose,"}, "open-mode": {"append", "truncate"},
+		"cpu-bind": {"none", "threads", "cores", "sockets", "ldoms", "rank", "map_cpu:", "mask_cpu:", "verbose,"}, "open-mode": {"append", "truncate"},
 		"export": {"ALL", "NONE"},
 	} {
 		_ = run.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -99,7 +102,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 	_ = submit.MarkFlagDirname("chdir")
 	for option, words := range map[string][]string{
 		"keep": {"all", "failed", "none"}, "open-mode": {"append", "truncate"}, "export": {"ALL", "NONE"},
-		"halt": {"now,fail=1", "now,fail=10%", "now,success=1", "never"},
+		"halt": {"now,fail=1", "soon,fail=1", "now,fail=10%", "now,success=1", "soon,done=100", "never"},
 	} {
 		_ = submit.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}

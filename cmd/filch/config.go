@@ -35,8 +35,10 @@ and the environment before these files. A setting in a later file wins:
 
 A file has lines like "slots: 4":
 
-  slots        slots of a node (default: one per core of the node)
+  slots        slots of a node (default: one for each core of the node)
   spare        idle keepers, ready for the next launch (default 1)
+  drain_bad    drain a node on which so many tasks in a row fail while others of their
+               jobs end well on other nodes; at most a quarter of the nodes (0: never)
   log_bytes    size of a log file of the launcher; two files are kept (default 8 MiB)
   store_bytes  bytes of the shared store on this node (0: 512 MiB)
   debug        true: the log has every message

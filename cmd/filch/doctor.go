@@ -153,7 +153,7 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
 	if live < bringup.PromisedNodes {
-		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nodes, the death of one may lose records and jobs", ui.Plural(live, "node"), bringup.PromisedNodes), ""})
+		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nodes, the death of one may lose records and jobs", filch.Plural(live, "node"), bringup.PromisedNodes), ""})
 	}
 	return found
 }
@@ -230,7 +230,7 @@ func examineRoom(all []wire.RosterInfo) (found []finding) {
 		}
 		if r.Disk.Cut > 0 {
 			found = append(found, finding{
-				"warning", fmt.Sprintf("%s: the disk was too full for the output of %s", r.Node, ui.Plural(r.Disk.Cut, "task")),
+				"warning", fmt.Sprintf("%s: the disk was too full for the output of %s", r.Node, filch.Plural(r.Disk.Cut, "task")),
 				"the tasks themselves ran on; filch logs JOB and filch info JOB.TASK name the tasks; make room on the disk of FILCH_LOCAL",
 			})
 		}
@@ -263,10 +263,10 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 	}
 	if h.Mirror != "" {
 		add("error", "--once tasks start when the mirror is written; if the instance ends before that, filch up --resume may repeat finished tasks",
-			"cannot write the mirror of the queue: %s; %s wait for the mirror", h.Mirror, ui.Plural(int(h.MirrorHeld), "task"))
+			"cannot write the mirror of the queue: %s; %s wait for the mirror", h.Mirror, filch.Plural(int(h.MirrorHeld), "task"))
 	}
 	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
-		add("warning", "put FILCH_LOCAL on a disk of the node that is little used otherwise", "the disk is slow: writing a record took %s", ui.ShortTime(s))
+		add("warning", "put FILCH_LOCAL on a disk of the node that is little used otherwise", "the disk is slow: writing a record took %s", filch.ShortTime(s))
 	}
 	if full {
 		add("error", "the launcher drops the oldest jobs that have ended; if that is not enough, cancel jobs, or set FILCH_STORE_BYTES and start the launcher again",
@@ -276,7 +276,7 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		add("warning", "other replicas, if there are any, still have the records; check the disk", "the launcher could not read %s of the records when it started", sizeText(h.SkippedBytes))
 	}
 	if j := time.Duration(h.ClockJump * float64(time.Second)); math.Abs(h.ClockJump) > clockStep.Seconds() {
-		add("warning", "filch works, but times in ps and logs may be wrong", "the clock was set by %s while the launcher ran", ui.ShortTime(j.Abs()))
+		add("warning", "filch works, but times in ps and logs may be wrong", "the clock was set by %s while the launcher ran", filch.ShortTime(j.Abs()))
 	}
 	return found
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/topology"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -76,7 +76,7 @@ func (s step) do(b *bundle.Bundle) {
 			}
 		}
 	case <-time.After(s.wait):
-		b.Leave("%s: no end within %v", s.name, s.wait)
+		b.Leave("%s: no end within %s", s.name, filch.ShortTime(s.wait))
 	}
 }
 
@@ -129,10 +129,10 @@ func writeBundle(g *cli.Global, path string) error {
 	if err := place.WritePrivate(path, packed); err != nil {
 		return err
 	}
-	ui.Printf("%s: %s, %s of %s\n", ui.Clean(path), sizeText(int64(len(packed))), ui.Plural(b.Files(), "file"), instancesText(instances))
+	ui.Printf("%s: %s, %s of %s\n", ui.Clean(path), sizeText(int64(len(packed))), filch.Plural(b.Files(), "file"), instancesText(instances))
 	ui.Printf("note  secrets are left out as far as filch knows them: look into the file before you send it\n")
 	if n := b.Left(); n > 0 {
-		ui.Printf("note  %s left out; README.txt in the file says why\n", ui.Plural(n, "part"))
+		ui.Printf("note  %s left out; README.txt in the file says why\n", filch.Plural(n, "part"))
 	}
 	return nil
 }
@@ -208,8 +208,8 @@ func machineFiles(base string) []bundle.File {
 			}
 		}
 	}
-	cores, _ := place.Affinity()
-	fmt.Fprintf(&t, "cores      %d of %d\nmemory     %s\n", len(cores), runtime.NumCPU(), sizeText(place.Memory()))
+	t.WriteString(processorText())
+	fmt.Fprintf(&t, "memory     %s\n", sizeText(place.Memory()))
 	var nofile unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &nofile) == nil {
 		fmt.Fprintf(&t, "files      %d open, at most %d\n", nofile.Cur, nofile.Max)
@@ -267,7 +267,7 @@ func askInstance(name string, dirs []place.Dir) (files []bundle.File, err error)
 	}
 	at := slices.IndexFunc(answers, func(a answer) bool { return a.Answer != nil })
 	if at < 0 {
-		return first, filch.Errorf(filch.Unavailable, "none of %s on this machine answers: no nodes, roster and jobs", ui.Plural(len(dirs), "launcher"))
+		return first, filch.Errorf(filch.Unavailable, "none of %s on this machine answers: no nodes, roster and jobs", filch.Plural(len(dirs), "launcher"))
 	}
 	more, err := askOne(name, dirs[at], func(n filch.NodeName) bool {
 		return slices.ContainsFunc(dirs, func(d place.Dir) bool { return d.Node == string(n) })
@@ -316,7 +316,7 @@ func askOne(name string, d place.Dir, isHere func(filch.NodeName) bool) (files [
 	nodes, nodesErr := cli.QueryNodes(c)
 	elsewhere := slices.DeleteFunc(slices.Clone(nodes), func(n wire.NodeInfo) bool { return isHere(n.Node) })
 	if len(elsewhere) > 0 {
-		err = filch.Errorf(filch.Invalid, "logs of %s on other machines: filch doctor --bundle there collects them", ui.Plural(len(elsewhere), "launcher"))
+		err = filch.Errorf(filch.Invalid, "logs of %s on other machines: filch doctor --bundle there collects them", filch.Plural(len(elsewhere), "launcher"))
 	}
 	if nodesErr == nil {
 		add("nodes.json", nodes)
@@ -409,4 +409,23 @@ func listing(dir string) string {
 		return nil
 	})
 	return t.String()
+}
+
+// processorText is the machine's processors, and the CPUs that filch may use.
+func processorText() string {
+	m, err := place.Machine()
+	if err != nil {
+		return "cores      " + err.Error() + "\n"
+	}
+	sockets, domains := map[int32]bool{}, map[int32]bool{}
+	for _, p := range m.Threads {
+		sockets[p.Socket], domains[p.Domain] = true, true
+	}
+	text := fmt.Sprintf("cores      %d with %s, in %s and %s\ncpus       %s allowed of %d online\n",
+		len(m.Processors(false)), filch.Plural(len(m.Processors(true)), "hardware thread"), filch.Plural(len(sockets), "socket"), filch.Plural(len(domains), "NUMA node"),
+		topology.FormatList(m.Allowed), len(m.Threads))
+	if len(m.Offline) > 0 {
+		text += "offline    " + topology.FormatList(m.Offline) + "\n"
+	}
+	return text
 }

@@ -12,10 +12,12 @@ func holdCommand(g *cli.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "hold JOB...",
 		GroupID: "jobs",
-		Short:   "start no more tasks of jobs",
-		Long: `Holds bags and workflows: no task of a held job starts, and running tasks go on. The hold
-outlives every node. filch ps, info and explain show held jobs, and who holds them.
-filch release lets the tasks start again; filch submit --hold submits a held job.`,
+		Short:   "start no more tasks of jobs, and no runs that wait",
+		Long: `Holds jobs. No task of a held bag or workflow starts, and running tasks go on. A held run
+gives back the slots that it has gathered, and gathers none; a run that runs cannot be held.
+The hold outlives every node. filch ps, info and explain show held jobs, and who holds them.
+filch release ends the hold; filch run, submit and workflow run submit a held job with
+--hold.`,
 		Example: "  filch hold last\n  filch hold 3-5",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return holdAll(g, args, cli.Person()) },
@@ -26,8 +28,9 @@ func releaseCommand(g *cli.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "release JOB...",
 		GroupID: "jobs",
-		Short:   "let the tasks of held jobs start again",
-		Long:    `Undoes filch hold and filch submit --hold.`,
+		Short:   "let held jobs start",
+		Long: `Ends the hold of filch hold and of --hold. A released run goes before the runs that were
+submitted later.`,
 		Example: "  filch release last",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return holdAll(g, args, "") },
@@ -43,7 +46,7 @@ func holdAll(g *cli.Global, args []string, by string) error {
 	defer c.Close()
 	failed := false
 	for _, id := range ids {
-		if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbHold, id.Job.String(), by); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbHold, id.String(), by); err != nil {
 			ui.Complain(err)
 			failed = true
 		}

@@ -52,17 +52,21 @@ func secondsColumn(name string, n func(*launcher.JobInfo) float64, without func(
 		if without(j) {
 			return "-"
 		}
-		return ui.ShortTime(time.Duration(n(j) * float64(time.Second)))
+		return filch.ShortTime(time.Duration(n(j) * float64(time.Second)))
 	})
 }
 
 // notStarted reports whether a job has no start, so that its times mean nothing.
 func notStarted(j *launcher.JobInfo) bool { return len(j.Nodes) == 0 && !cli.IsTasks(j) }
 
+// heldState is the word of ps, info and explain for the state of a held job. JSON has the
+// state without regard to the hold, and the holder.
+const heldState = "held"
+
 // shownState is the state of a job, or held if somebody holds the job.
 func shownState(j *launcher.JobInfo) string {
 	if j.Held != "" {
-		return "held"
+		return heldState
 	}
 	return j.State
 }
@@ -85,12 +89,12 @@ var jobColumns = []jobColumn{
 		return fmt.Sprint(*j.Code)
 	}),
 	numberColumn("size", jobSize, func(j *launcher.JobInfo) string { return fmt.Sprint(jobSize(j)) }),
-	{"submitted", "SUBMITTED", false, func(j *launcher.JobInfo) string { return clock(j.Submit) }, byNumber(func(j *launcher.JobInfo) int64 { return j.Submit })},
+	{"submitted", "SUBMITTED", false, func(j *launcher.JobInfo) string { return ui.Clock(time.Unix(0, j.Submit)) }, byNumber(func(j *launcher.JobInfo) int64 { return j.Submit })},
 	{"ended", "ENDED", false, func(j *launcher.JobInfo) string {
 		if j.Code == nil {
 			return "-"
 		}
-		return clock(endOf(j))
+		return ui.Clock(time.Unix(0, endOf(j)))
 	}, byNumber(endOf)},
 	secondsColumn("waited", func(j *launcher.JobInfo) float64 { return j.Waited }, cli.IsTasks),
 	secondsColumn("elapsed", func(j *launcher.JobInfo) float64 { return j.Elapsed }, notStarted),
@@ -142,8 +146,6 @@ func endOf(j *launcher.JobInfo) int64 {
 	return j.Submit + int64((j.Waited+j.Elapsed)*float64(time.Second))
 }
 
-func clock(ns int64) string { return time.Unix(0, ns).Format(time.DateTime) }
-
 func dash(s string) string { return cmp.Or(s, "-") }
 
 // jobListing holds the options of a command that lists jobs.
@@ -193,8 +195,8 @@ func findColumn(name string) (*jobColumn, error) {
 // check finds mistakes in the options before a launcher is asked.
 func (l *jobListing) check() error {
 	for _, s := range l.stateList() {
-		if !slices.Contains(jobStates, s) {
-			return ui.Misused(filch.Errorf(filch.Invalid, "--state %s: there is no state %q", l.states, s).WithHint("the states are %s", strings.Join(jobStates, ", ")))
+		if !slices.Contains(jobStates, s) && s != heldState {
+			return ui.Misused(filch.Errorf(filch.Invalid, "--state %s: there is no state %q", l.states, s).WithHint("the states are %s, %s", strings.Join(jobStates, ", "), heldState))
 		}
 	}
 	if _, err := path.Match(l.name, ""); err != nil {
@@ -247,7 +249,7 @@ func (l *jobListing) choose(list []launcher.JobInfo) []launcher.JobInfo {
 	states := l.stateList()
 	list = slices.DeleteFunc(list, func(j launcher.JobInfo) bool {
 		hidden := j.Task != nil || j.Kind == "step" && j.Code != nil
-		return hidden && !l.steps || states != nil && !slices.Contains(states, j.State) || l.name != "" && !matches(l.name, j.Name)
+		return hidden && !l.steps || states != nil && !slices.Contains(states, shownState(&j)) || l.name != "" && !matches(l.name, j.Name)
 	})
 	if l.sort == "" {
 		return list

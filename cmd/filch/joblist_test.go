@@ -70,7 +70,7 @@ func TestJobListsRefuseNonsense(t *testing.T) {
 func TestJobColumns(t *testing.T) {
 	jobs := someJobs()
 	for name, want := range map[string]string{
-		"id": "40 2 5 6", "name": "dock/a dock/b of a task wait", "code": "- 3 - -", "size": "4 6 0 0", "elapsed": "5.0s 9.0s - -",
+		"id": "40 2 5 6", "name": "dock/a dock/b of a task wait", "code": "- 3 - -", "size": "4 6 0 0", "elapsed": "5s 9s - -",
 		"left": "55s - - -", "parent": "- - 2.7 -", "nodes": "n1 - - -", "cause": "- - - room", "where": "n1 6, 5 ok, 1 failed  room",
 		"tasks": "4 6, 5 ok, 1 failed 0 0", "waited": "0s - 0s 0s",
 	} {

@@ -105,7 +105,7 @@ func sayLacks(c *client.Client, all bool) error {
 		if dropped == 1 {
 			verb = " was"
 		}
-		ui.Say(ui.Plural(dropped, "ended job") + verb + " dropped: the oldest go when FILCH_STORE_BYTES is used up")
+		ui.Say(filch.Plural(dropped, "ended job") + verb + " dropped: the oldest go when FILCH_STORE_BYTES is used up")
 	}
 	return nil
 }
@@ -121,41 +121,63 @@ func clip(s string, most int) string {
 func infoCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "info JOB[.TASK]...",
+		Use:     "info JOB[.TASKS]...",
 		GroupID: "jobs",
 		Short:   "show everything about a job, or about one task",
-		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200",
+		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200\n  filch info 7.5,7-9 12.project",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, ids, err := g.Tasks(args)
+			c, list, err := tasklist.Named(g, args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return showAll(c, ids, asJSON)
+			return showAll(c, list, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
+// maxShownTasks bounds the tasks that one command shows or explains.
+const maxShownTasks = 10_000
+
+// eachTask calls f for each task that is named, and with task -1 for each job without.
+func eachTask(named []cli.JobTasks, f func(job filch.JobID, task int32) error) error {
+	n := 0
+	for i := range named {
+		spans := named[i].Spans()
+		for _, s := range spans {
+			if len(named[i].Tasks) == 0 {
+				s.First, s.Last = -1, -1
+			}
+			for k := int64(s.First); k <= int64(s.Last); k++ {
+				if n++; n > maxShownTasks {
+					return ui.Misused(filch.Errorf(filch.Invalid, "more than %d tasks are named", maxShownTasks).WithHint("filch tasks JOB lists the tasks"))
+				}
+				if err := f(s.Job, int32(k)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // showAll shows jobs and tasks; for a single job or task the JSON is no list.
-func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
+func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 	var list []any
 	full := map[int]string{} // by place in the list
-	for _, id := range ids {
-		if err := tasklist.FindName(c, &id); err != nil {
-			return err
-		}
+	err := eachTask(named, func(job filch.JobID, task int32) error {
 		var j launcher.JobInfo
-		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()); err != nil {
 			return err
 		}
-		if id.Rank < 0 || !cli.IsTasks(&j) {
-			list = append(list, j)
-			continue
+		if task < 0 || !cli.IsTasks(&j) {
+			list = append(list, tasklist.Describe(c, &j))
+			return nil
 		}
-		t, err := tasklist.Find(c, id)
+		t, err := tasklist.Find(c, job, task)
 		if err != nil {
 			return err
 		}
@@ -163,7 +185,25 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 		if !asJSON {
 			full[len(list)-1] = fullDisk(c, &t.Task)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return printEach(list, asJSON, func(i int, v any) error {
+		switch v := v.(type) {
+		case tasklist.Job:
+			printJob(v)
+		case *tasklist.Row:
+			printTask(v, full[i])
+		}
+		return nil
+	})
+}
+
+// printEach prints a list with empty lines between, or as JSON: a single value is no list
+// there.
+func printEach[T any](list []T, asJSON bool, print func(i int, v T) error) error {
 	switch {
 	case asJSON && len(list) == 1:
 		return ui.PrintJSON(list[0])
@@ -174,17 +214,15 @@ func showAll(c *client.Client, ids []cli.JobRank, asJSON bool) error {
 		if i > 0 {
 			ui.Printf("\n")
 		}
-		switch v := v.(type) {
-		case launcher.JobInfo:
-			printJob(v)
-		case *tasklist.Row:
-			printTask(v, full[i])
+		if err := print(i, v); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func printJob(j launcher.JobInfo) {
+func printJob(d tasklist.Job) {
+	j := &d.JobInfo
 	field := func(name, value string) {
 		if value != "" {
 			ui.Printf("%-10s %s\n", name, ui.Clean(value))
@@ -200,14 +238,17 @@ func printJob(j launcher.JobInfo) {
 		kind += " of job " + j.Parent.String()
 	}
 	field("kind", kind)
-	field("state", j.State)
+	field("state", shownState(j))
 	if j.Code != nil {
 		field("exit code", fmt.Sprint(*j.Code))
 	}
 	field("cause", j.Cause)
 	field("held by", j.Held)
-	if cli.IsTasks(&j) {
+	if cli.IsTasks(j) {
 		field("tasks", taskCounts(j.Tasks))
+		if d.Before != nil {
+			field("before", d.Before.String())
+		}
 	} else {
 		field("ranks", fmt.Sprint(j.Ranks))
 	}
@@ -216,20 +257,20 @@ func printJob(j launcher.JobInfo) {
 	}
 	field("origin", string(j.Origin))
 	if j.Hop > 0 {
-		field("taken over", ui.Plural(int(j.Hop), "time"))
+		field("taken over", filch.Plural(int(j.Hop), "time"))
 	}
 	if j.Attempt > 1 {
 		field("attempt", fmt.Sprint(j.Attempt))
 	}
-	field("submitted", time.Unix(0, j.Submit).Format(time.DateTime))
+	field("submitted", ui.Clock(time.Unix(0, j.Submit)))
 	if len(j.Nodes) > 0 {
-		field("waited", ui.ShortTime(time.Duration(j.Waited*float64(time.Second))))
+		field("waited", filch.ShortTime(time.Duration(j.Waited*float64(time.Second))))
 	}
-	if len(j.Nodes) > 0 || cli.IsTasks(&j) {
-		field("elapsed", ranFor(&j))
+	if len(j.Nodes) > 0 || cli.IsTasks(j) {
+		field("elapsed", ranFor(j))
 	}
 	field("cpu", ui.Modes(&j.Used))
-	field("memory", peakOf(&j.Used, cli.IsTasks(&j)))
+	field("memory", peakOf(&j.Used, cli.IsTasks(j)))
 	for _, r := range j.Bad {
 		field("ended bad", r.Text)
 	}
@@ -252,7 +293,7 @@ func peakOf(u *launcher.Used, tasks bool) string {
 
 // ranFor is how long a job runs, or ran.
 func ranFor(j *launcher.JobInfo) string {
-	return ui.ShortTime(time.Duration(j.Elapsed * float64(time.Second)))
+	return filch.ShortTime(time.Duration(j.Elapsed * float64(time.Second)))
 }
 
 // taskCounts is the number of tasks in each state, without empty states.
@@ -283,32 +324,37 @@ func taskCounts(t launcher.TaskCounts) string {
 func explainCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "explain JOB[.TASK]",
+		Use:     "explain JOB[.TASKS]...",
 		GroupID: "jobs",
 		Short:   "say why a job or a task does not run, or how far it is",
 		Long: `Says how many slots a waiting job holds, how many are missing, and which jobs hold
 the other slots, node by node and in all; with time limits, also how long at most. For
 a task, says where the task runs, or what the task waits for.`,
-		Example: "  filch explain last\n  filch explain 7.1200",
-		Args:    cobra.ExactArgs(1),
+		Example: "  filch explain last\n  filch explain 7.1200\n  filch explain 12.project",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.Job(args[0])
+			c, named, err := tasklist.Named(g, args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			words := []string{id.Job.String()}
-			if id.Rank >= 0 {
-				words = append(words, strconv.Itoa(int(id.Rank)))
-			}
-			var e launcher.Explanation
-			if err := cli.Ask(c, cli.QueryWait, &e, wire.VerbExplain, words...); err != nil {
+			var list []*launcher.Explanation
+			err = eachTask(named, func(job filch.JobID, task int32) error {
+				words := []string{job.String()}
+				if task >= 0 {
+					words = append(words, strconv.Itoa(int(task)))
+				}
+				e := &launcher.Explanation{}
+				list = append(list, e)
+				if err := cli.Ask(c, cli.QueryWait, e, wire.VerbExplain, words...); err != nil {
+					return err
+				}
+				return tasklist.Name(c, e)
+			})
+			if err != nil {
 				return err
 			}
-			if asJSON {
-				return ui.PrintJSON(e)
-			}
-			return printExplanation(&e)
+			return printEach(list, asJSON, func(_ int, e *launcher.Explanation) error { return printExplanation(e) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -316,9 +362,14 @@ a task, says where the task runs, or what the task waits for.`,
 }
 
 func printExplanation(e *launcher.Explanation) error {
-	if e.Task != nil {
+	switch {
+	case e.Name != "":
+		ui.Printf("task %d.%d (%s) is %s\n", e.Job, *e.Task, ui.Clean(e.Name), ui.Clean(e.State))
+	case e.Task != nil:
 		ui.Printf("task %d.%d is %s\n", e.Job, *e.Task, ui.Clean(e.State))
-	} else {
+	case e.By != "":
+		ui.Printf("job %d is held\n", e.Job)
+	default:
 		ui.Printf("job %d is %s\n", e.Job, ui.Clean(e.State))
 	}
 	if e.Text != "" {
@@ -337,7 +388,7 @@ func printExplanation(e *launcher.Explanation) error {
 	for _, p := range e.Places {
 		holder := "-"
 		if p.Holder != 0 {
-			holder = fmt.Sprintf("job %d: %s", p.Holder, ui.Plural(int(p.Holds), "slot"))
+			holder = fmt.Sprintf("job %d: %s", p.Holder, filch.Plural(int(p.Holds), "slot"))
 		}
 		t.Add(string(p.Node), fmt.Sprint(p.Held), fmt.Sprint(p.Want), fmt.Sprint(p.Free), holder)
 	}
@@ -353,15 +404,15 @@ func holderLine(e *launcher.Explanation, h *launcher.HolderInfo) string {
 	case h.Kind != "":
 		text += fmt.Sprintf(" (%s %s)", h.Kind, clip(h.Name, 24))
 	}
-	text += fmt.Sprintf(" holds %s on %s", ui.Plural(int(h.Slots), "slot"), spec.FormatHosts(h.Nodes))
+	text += fmt.Sprintf(" holds %s on %s", filch.Plural(int(h.Slots), "slot"), spec.FormatHosts(h.Nodes))
 	if h.Tasks > 0 {
-		text += " with " + ui.Plural(int(h.Tasks), "task")
+		text += " with " + filch.Plural(int(h.Tasks), "task")
 	}
 	switch {
 	case h.Gathers:
 		text += ", and gathers more"
 	case h.Left > 0:
-		text += ", for " + ui.ShortTime(time.Duration(h.Left*float64(time.Second))) + " at most: then the time limit ends them"
+		text += ", for " + filch.ShortTime(time.Duration(h.Left*float64(time.Second))) + " at most: then the time limit ends them"
 	default:
 		text += ", without a time limit"
 	}

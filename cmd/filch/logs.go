@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -37,30 +35,18 @@ func (f *logsFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.pattern, "grep", "", "only lines that match `RE`")
 }
 
-// namedSpans is [cli.Global.Spans] that takes names of a workflow's tasks, too: JOB.NAME.
-func namedSpans(g *cli.Global, words []string) (*client.Client, []cli.JobSpan, error) {
-	for i, word := range words {
-		_, task, found := strings.Cut(word, ".")
-		if !found || strings.Trim(task, "0123456789-,.") == "" {
-			continue
-		}
-		c, id, err := g.Task(word)
-		if err == nil {
-			err = tasklist.FindName(c, &id)
-			c.Close()
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		words[i] = fmt.Sprintf("%d.%d", id.Job, id.Rank)
+// spansOf are the runs of tasks or ranks that are named.
+func spansOf(named []cli.JobTasks) (spans []cli.JobSpan) {
+	for i := range named {
+		spans = append(spans, named[i].Spans()...)
 	}
-	return g.Spans(words)
+	return spans
 }
 
 func logsCommand(g *cli.Global) *cobra.Command {
 	f := &logsFlags{}
 	c := &cobra.Command{
-		Use:     "logs [-f] [-l] JOB[.RANK[-RANK]]...",
+		Use:     "logs [-f] [-l] JOB[.TASKS]...",
 		GroupID: "jobs",
 		Short:   "show what detached jobs and tasks printed",
 		Long: `Shows the output of detached jobs, of some of their ranks, or of tasks, in the order of
@@ -71,7 +57,7 @@ many bytes. A terminal gets control characters, except tabs and line ends, as es
 pipe gets the output unchanged.`,
 		Example: `  filch logs last
   filch logs -f 7.3
-  filch logs 5.1-9 6 --tail 20
+  filch logs 5.1-9,12 6 --tail 20
   filch logs 8 --failed --grep error
   filch logs -l --fold 9`,
 		DisableFlagsInUseLine: true,
@@ -88,12 +74,12 @@ pipe gets the output unchanged.`,
 			if f.view.Fold && f.view.Times {
 				return ui.Misused(filch.Errorf(filch.Invalid, "--fold joins lines of different times, and goes not with --timestamps"))
 			}
-			client, spans, err := namedSpans(g, args)
+			client, named, err := tasklist.Named(g, args)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			return f.show(client, spans, c.Flags().Changed("label"))
+			return f.show(client, spansOf(named), c.Flags().Changed("label"))
 		},
 	}
 	f.declare(c.Flags())
@@ -103,7 +89,7 @@ pipe gets the output unchanged.`,
 // show prints the output; labelled says that the user has decided about labels.
 func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) error {
 	if len(spans) > maxShown {
-		return ui.Misused(filch.Errorf(filch.Invalid, "%d jobs are named, and filch logs shows %d at most", len(spans), maxShown))
+		return ui.Misused(filch.Errorf(filch.Invalid, "%d jobs or ranges of tasks are named, and filch logs shows %d at most", len(spans), maxShown))
 	}
 	targets, err := logs.Find(c, spans)
 	if err != nil {
@@ -152,7 +138,7 @@ func readPattern(s string) (*regexp.Regexp, error) {
 func attachCommand(g *cli.Global) *cobra.Command {
 	label := false
 	c := &cobra.Command{
-		Use:     "attach [-l] JOB",
+		Use:     "attach [-l] JOB[.TASKS]",
 		GroupID: "jobs",
 		Short:   "show the output of a job until its end",
 		Long: `Shows the output of a detached job or of tasks, from the beginning until the job has
@@ -161,27 +147,24 @@ ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, id, err := g.Job(args[0])
+			c, named, err := tasklist.NamedOne(g, args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			stop := cli.SayOnInterrupt(func() []filch.JobID { return []filch.JobID{id.Job} })
+			ids := []filch.JobID{named.Job}
+			stop := cli.SayOnInterrupt(func() []filch.JobID { return ids })
 			another, err := c.Another()
 			if err != nil {
 				return err
 			}
-			span := cli.JobSpan{Job: id.Job, Last: logs.All}
-			if id.Rank >= 0 {
-				span.First, span.Last = int32(id.Rank), int32(id.Rank)
-			}
 			f := &logsFlags{follow: true, view: logs.View{Label: label, Tail: -1}}
-			err = f.show(another, []cli.JobSpan{span}, true)
+			err = f.show(another, named.Spans(), true)
 			stop()
 			if err != nil {
 				return err
 			}
-			jobs, err := waitFor(c, []cli.JobRank{id}, 0, false)
+			jobs, err := waitFor(c, ids, 0, false)
 			if err != nil {
 				return err
 			}

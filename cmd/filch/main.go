@@ -31,7 +31,7 @@ func Main(args []string) int {
 		case "replay":
 			return replayMain(rest[1:])
 		case "batch":
-			return shims.BatchMain(strings.Join(rest[1:], " "))
+			return shims.Batch(rest[1:])
 		case "member":
 			return bringup.MemberMain(rest[1:])
 		}

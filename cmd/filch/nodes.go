@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch"
+
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
@@ -18,7 +20,7 @@ import (
 )
 
 func nodesCommand(g *cli.Global) *cobra.Command {
-	asJSON := false
+	asJSON, topo := false, false
 	c := &cobra.Command{
 		Use:     "nodes",
 		GroupID: "nodes",
@@ -35,31 +37,51 @@ its state:
   left      has left the instance
 
 * marks the node that answered. HELD BY names the jobs that have slots of the node, most
-slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed.`,
-		Example: "  filch nodes\n  filch nodes --json",
+slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed. LABELS
+and RESOURCES, free of all, appear when a node has some: filch up --label, --resource.
+
+--topology lists the sockets and NUMA nodes of each node instead, with the CPUs of their
+slots: 0,4 is a slot with the hardware threads 0 and 4.`,
+		Example: "  filch nodes\n  filch nodes --topology\n  filch nodes --json",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := g.Dial()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			list, err := cli.QueryNodes(c)
+			query := cli.QueryNodes
+			if topo {
+				query = cli.QueryProcessors
+			}
+			list, err := query(c)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return ui.PrintJSON(list)
 			}
+			if topo {
+				return printTopology(list)
+			}
 			return printNodes(c.Dir.Instance, list)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&topo, "topology", false, "list sockets, NUMA nodes and the CPUs of slots")
 	return c
 }
 
 func printNodes(instance string, list []wire.NodeInfo) error {
 	up, slots, free := 0, 0, 0
 	t := &ui.Table{Head: []string{"NODE", "STATE", "SLOTS", "FREE", "HELD BY", "MEMORY", "PID", "ADDRESS"}, Right: map[int]bool{2: true, 3: true, 5: true, 6: true}}
+	labels := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Labels != "" })
+	resources := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Named != "" })
+	if labels {
+		t.Head = append(t.Head, "LABELS")
+	}
+	if resources {
+		t.Head = append(t.Head, "RESOURCES")
+	}
 	for _, n := range list {
 		name, state := string(n.Node), n.State
 		if n.Local {
@@ -71,9 +93,16 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		case "draining":
 			up, slots = up+1, slots+int(n.Slots)
 		}
-		t.Add(name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), heldBy(&n), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " "))
+		row := []string{name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), heldBy(&n), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " ")}
+		if labels {
+			row = append(row, cmp.Or(string(n.Labels), "-"))
+		}
+		if resources {
+			row = append(row, cmp.Or(n.NamedFree.OutOf(n.Named), "-"))
+		}
+		t.Add(row...)
 	}
-	ui.Printf("%s  %d of %s up  %d of %s free\n", ui.Clean(instance), up, ui.Plural(len(list), "node"), free, ui.Plural(slots, "slot"))
+	ui.Printf("%s  %d of %s up  %d of %s free\n", ui.Clean(instance), up, filch.Plural(len(list), "node"), free, filch.Plural(slots, "slot"))
 	if err := t.Print(); err != nil {
 		return err
 	}

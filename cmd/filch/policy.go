@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -80,7 +81,7 @@ func printPolicies(list []wire.PolicyInfo) error {
 			row[2] = fmt.Sprintf("%gM/s", n.Threshold/1e6)
 		}
 		if n.LocalTime > 0 {
-			row[3] = ui.ShortTime(time.Duration(n.LocalTime * float64(time.Second)))
+			row[3] = filch.ShortTime(time.Duration(n.LocalTime * float64(time.Second)))
 		}
 		t.Add(row...)
 	}

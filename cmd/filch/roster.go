@@ -77,7 +77,7 @@ func printRoster(list []wire.RosterInfo) error {
 		ui.Printf("this node does not have a roster yet\n")
 	} else {
 		ui.Printf("epoch %d  seats %s (generation %d)  %s in %s\n", own.Epoch, spec.FormatHosts(own.Seats), own.Generation,
-			ui.Plural(own.Shards, "shard"), ui.Plural(len(own.Members), "member"))
+			filch.Plural(own.Shards, "shard"), filch.Plural(len(own.Members), "member"))
 		ui.Printf("short of replicas %d  growing %d  lost %d\n", own.Short, own.Learning, len(own.Lost))
 	}
 	t := &ui.Table{
@@ -129,7 +129,7 @@ func sizeText(n int64) string {
 	if s := sizeCell(n); s[len(s)-1] > '9' {
 		return s
 	}
-	return ui.Plural(int(n), "byte")
+	return filch.Plural(int(n), "byte")
 }
 
 // lostSeats are the seats whose nodes do not answer, and the seats whose nodes
@@ -159,7 +159,7 @@ func saySeats(own *wire.RosterInfo, gone, unseated []filch.NodeName) string {
 	if !own.Known {
 		return fmt.Sprintf("%s has not heard of one", own.Node)
 	}
-	parts := []string{"of " + ui.Plural(len(own.Seats), "seat")}
+	parts := []string{"of " + filch.Plural(len(own.Seats), "seat")}
 	for _, x := range []struct {
 		names []filch.NodeName
 		what  string
@@ -223,7 +223,7 @@ side of a broken network.`,
 				ui.Printf("filch roster shows which shards are back; other shards wait for the disks of other nodes: to give these shards up, run the command again\n")
 				return nil
 			}
-			ui.Printf("%s made anew\n", ui.Plural(r.Shards, "shard"))
+			ui.Printf("%s made anew\n", filch.Plural(r.Shards, "shard"))
 			return nil
 		},
 	}

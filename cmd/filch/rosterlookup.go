@@ -48,7 +48,7 @@ func printLookup(l *wire.LookupInfo) error {
 	if l.Trouble != "" {
 		ui.Printf("%s: other nodes may be nearer; look again\n", l.Trouble)
 	}
-	ui.Printf("%s in %s, %s asked, %d did not answer\n", ui.Plural(len(l.Path), "hop"), millis(l.Secs), ui.Plural(l.Asked, "node"), l.Failed)
+	ui.Printf("%s in %s, %s asked, %d did not answer\n", filch.Plural(len(l.Path), "hop"), millis(l.Secs), filch.Plural(l.Asked, "node"), l.Failed)
 	t := &ui.Table{Head: []string{"HOP", "NODE", "ADDRESS", "NAMED", "TIME"}, Right: map[int]bool{0: true, 3: true, 4: true}}
 	for i, h := range l.Path {
 		t.Add(fmt.Sprint(i+1), string(h.Node), h.Addr, fmt.Sprint(h.Named), millis(h.Secs))
@@ -63,5 +63,5 @@ func printLookup(l *wire.LookupInfo) error {
 
 // millis is a time in a table, to a hundredth of a millisecond.
 func millis(secs float64) string {
-	return time.Duration(secs * float64(time.Second)).Round(10 * time.Microsecond).String()
+	return filch.ShortTime(time.Duration(secs * float64(time.Second)))
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"strings"
 
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -33,7 +35,7 @@ func runMain(args []string, instance string) int {
 	}
 	warnings, err := r.Finish(around)
 	if err == nil {
-		err = runclient.CheckDetached(r)
+		err = cmp.Or(onend.Check(r.Client.OnEnd), runclient.CheckDetached(r))
 	}
 	if err != nil {
 		return ui.Usage(err)
@@ -42,6 +44,9 @@ func runMain(args []string, instance string) int {
 		for _, w := range warnings {
 			ui.Warn(w)
 		}
+	}
+	if r.Client.DryRun {
+		return dryRun(r)
 	}
 	return runclient.Launch(r, around)
 }

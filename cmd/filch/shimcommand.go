@@ -64,7 +64,45 @@ and starts the real command. See docs/shims.md.`,
 	}
 	install.Flags().BoolVar(&slurm, "slurm", false, "also sbatch, squeue, scancel, sacct, scontrol, sinfo and sacctmgr")
 	cli.Strict(install)
-	c.AddCommand(install)
+	c.AddCommand(install, shimOptionsCommand())
+	return c
+}
+
+func shimOptionsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "options [PROGRAM...]",
+		Short: "list what the shims do with every option of the real commands",
+		Long: `Lists every option of srun, mpiexec, mpirun, sbatch, squeue, sacct, scancel, scontrol and
+sinfo, and what the shim of the command does with the option:
+
+  done     the same as the real command
+  said     nothing, and the shim says so: no result of the program depends on the option
+  left     the shim says so, and starts the real command instead
+  refused  the shim refuses the call, and names the option
+
+A shim refuses an option that is not in the list, or leaves the call to the real command.`,
+		Example: "  filch shim options srun\n  filch shim options sbatch squeue",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			t := &ui.Table{Head: []string{"PROGRAM", "OPTION", "FATE", "NOTE"}}
+			all := shims.Programs()
+			for _, name := range args {
+				if name != "mpirun" && !slices.ContainsFunc(all, func(p shims.Program) bool { return p.Name == name }) {
+					return filch.Errorf(filch.Invalid, "filch has no shim options for %s", ui.Clean(name)).WithHint("filch shim options lists all")
+				}
+			}
+			for _, p := range all {
+				if len(args) > 0 && !slices.Contains(args, p.Name) && (p.Name != "mpiexec" || !slices.Contains(args, "mpirun")) {
+					continue
+				}
+				for _, o := range p.Options {
+					t.Add(p.Name, o.Option, o.Fate.String(), o.Note)
+				}
+			}
+			return t.Print()
+		},
+	}
+	cli.Strict(c)
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
+	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -21,33 +22,37 @@ import (
 )
 
 func exportCommand(g *cli.Global) *cobra.Command {
-	failed := false
+	failed, remove := false, false
 	c := &cobra.Command{
-		Use:     "export JOB[.TASK[-TASK]] FOLDER",
+		Use:     "export JOB[.TASKS] FOLDER",
 		GroupID: "jobs",
 		Short:   "write the output of tasks into files",
 		Long: `Writes the kept output of tasks, or of the ranks of a detached job, into the files
 TASK.stdout and TASK.stderr of a folder, which must be new or empty. A task named by
-number has a file TASK.stdout even if the task printed nothing.`,
-		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7 bad --failed",
+number has a file TASK.stdout even if the task printed nothing. The files that tasks of
+filch submit --stage-out left are in TASK/. With --remove, all nodes then remove these
+files.`,
+		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7 bad --failed\n  filch export 7 results --remove",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, spans, err := namedSpans(g, args[:1])
+			c, named, err := tasklist.NamedOne(g, args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if len(spans) != 1 {
-				return ui.Misused(filch.Errorf(filch.Invalid, "%q names %d jobs, and filch export takes one", args[0], len(spans)))
+			spans := named.Spans()
+			if whole := len(spans) == 1 && spans[0].First == 0 && spans[0].Last == math.MaxInt32; remove && (failed || !whole) {
+				return ui.Misused(filch.Errorf(filch.Invalid, "--remove removes the files of all tasks, and goes with a whole job alone"))
 			}
-			return export(c, spans, args[1], failed)
+			return export(g, c, spans, args[1], failed, remove)
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only tasks that did not end well")
+	c.Flags().BoolVar(&remove, "remove", false, "then remove the files of --stage-out from the nodes")
 	return c
 }
 
-func export(c *client.Client, spans []cli.JobSpan, dir string, failed bool) error {
+func export(g *cli.Global, c *client.Client, spans []cli.JobSpan, dir string, failed, remove bool) error {
 	targets, err := logs.Find(c, spans)
 	if err != nil {
 		return err
@@ -62,6 +67,9 @@ func export(c *client.Client, spans []cli.JobSpan, dir string, failed bool) erro
 				WithHint("its output went to its client; filch run --detach keeps the output on the nodes"))
 		}
 	}
+	if remove && t.Info.Code == nil {
+		return filch.Errorf(filch.Busy, "job %d has not ended: its files cannot be removed", t.Job).WithHint("filch wait %d", t.Job)
+	}
 	if failed {
 		r.Show = []string{logs.Failed}
 	} else {
@@ -70,18 +78,31 @@ func export(c *client.Client, spans []cli.JobSpan, dir string, failed bool) erro
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return filch.Errorf(filch.Invalid, "cannot make the folder: %s", err.Error())
 	}
-	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
-		return filch.Errorf(filch.Invalid, "cannot export to %s: it is not empty", dir).WithHint("name a folder that does not exist")
+	switch old, err := os.ReadDir(dir); {
+	case err != nil:
+		return filch.Errorf(filch.Invalid, "cannot read the folder: %s", err.Error())
+	case len(old) > 0:
+		return filch.Errorf(filch.Invalid, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
+			WithHint("name a folder that does not exist, or empty the folder")
 	}
 	x := &exporter{dir: dir, attempts: map[string]int32{}}
 	r.Sink = x
-	if err = r.Run(c); err == nil && t.Last != math.MaxInt32 && !failed {
-		err = x.complete(t.First, min(t.Last, max(t.Info.Tasks.Total, t.Info.Ranks)-1))
+	err = r.Run(c)
+	for i := range targets {
+		if t := &targets[i]; err == nil && t.Last != math.MaxInt32 && !failed {
+			err = x.complete(t.First, min(t.Last, max(t.Info.Tasks.Total, t.Info.Ranks)-1))
+		}
 	}
 	if err != nil {
 		return filch.Errorf(ui.KindOf(err), "cannot export all of job %d to %s: %s", t.Job, dir, err.Error())
 	}
-	ui.Say(fmt.Sprintf("%s written to %s", ui.Plural(len(x.attempts), "file"), dir))
+	staged := 0
+	if cli.IsTasks(&t.Info) && !failed {
+		if staged, err = tasks.ExportStaged(g, spans, dir, remove); err != nil {
+			return err
+		}
+	}
+	ui.Say(fmt.Sprintf("%s written to %s", filch.Plural(len(x.attempts)+staged, "file"), dir))
 	return nil
 }
 
@@ -190,23 +211,26 @@ func printTask(t *tasklist.Row, full string) {
 		}
 		ui.Printf("%-10s %d%s\n", "attempts", t.Attempts, more)
 	}
+	if t.Again > 0 {
+		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
+	}
 	if len(t.Behind) > 0 {
-		ui.Printf("%-10s %s\n", "waits for", behindCell(&t.Task))
+		ui.Printf("%-10s %s\n", "waits for", ui.Clean(behindCell(t)))
 	}
 	if len(t.Silent) > 0 {
 		ui.Printf("%-10s %s did not answer: the task may run there\n", "unsure", ui.Clean(launcher.ListNames(t.Silent)))
 	}
 	if t.Began > 0 {
-		ui.Printf("%-10s %s\n", "began", time.UnixMicro(t.Began).Format(time.DateTime))
-		ui.Printf("%-10s %s\n", "elapsed", ui.ShortTime(time.Duration(t.Took*float64(time.Second))))
+		ui.Printf("%-10s %s\n", "began", ui.Clock(time.UnixMicro(t.Began)))
+		ui.Printf("%-10s %s\n", "elapsed", filch.ShortTime(time.Duration(t.Took*float64(time.Second))))
 	}
 	if t.Left > 0 {
-		ui.Printf("%-10s %s, then the time limit ends the task\n", "left", ui.ShortTime(time.Duration(t.Left*float64(time.Second))))
+		ui.Printf("%-10s %s, then the time limit ends the task\n", "left", filch.ShortTime(time.Duration(t.Left*float64(time.Second))))
 	}
 	if t.Began > 0 && t.State != filch.Running.String() {
 		cut := ""
 		if t.Cut {
-			cut = ", cut: the disk of " + ui.Clean(string(t.Node)) + " was full"
+			cut = ", cut: " + ui.Clean(tasklist.CutWhy(&t.Task))
 		}
 		ui.Printf("%-10s %d bytes%s\n", "output", t.Bytes, cut)
 	}
@@ -223,10 +247,13 @@ func printTask(t *tasklist.Row, full string) {
 }
 
 // behindCell names the tasks that a task waits for.
-func behindCell(t *launcher.Task) string {
+func behindCell(t *tasklist.Row) string {
 	words := make([]string, len(t.Behind))
 	for i, k := range t.Behind {
 		words[i] = fmt.Sprintf("%d.%d", t.Job, k)
+		if i < len(t.BehindNames) {
+			words[i] += " (" + t.BehindNames[i] + ")"
+		}
 	}
 	return strings.Join(words, ", ")
 }

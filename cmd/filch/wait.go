@@ -25,7 +25,8 @@ func waitCommand(g *cli.Global) *cobra.Command {
 		Short:   "wait until jobs have ended",
 		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
 else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
-not the jobs.`,
+not the jobs. When filch down ends the instance first, the exit code is 123. When only the
+launcher ends, filch wait goes on with another launcher on this machine.`,
 		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -68,43 +69,73 @@ not the jobs.`,
 }
 
 // waitFor waits for one job after the other, until the last job has ended.
-func waitFor(c *client.Client, ids []cli.JobRank, limit time.Duration, progress bool) ([]launcher.JobInfo, error) {
+func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, progress bool) ([]launcher.JobInfo, error) {
 	deadline := time.Now().Add(limit)
 	var jobs []launcher.JobInfo
 	var at atomic.Int32 // in ids
-	defer cli.SayOnInterrupt(func() (left []filch.JobID) {
-		for _, id := range ids[at.Load():] {
-			left = append(left, id.Job)
-		}
-		return left
+	defer cli.SayOnInterrupt(func() []filch.JobID {
+		return ids[at.Load():]
 	})()
-	dial := func() (*client.Client, error) { return client.DialDir(c.Dir, cli.Build) }
 	for i, id := range ids {
 		at.Store(int32(i))
-		args := []string{id.Job.String()}
-		if limit > 0 {
-			args = append(args, max(time.Until(deadline), time.Millisecond).String())
-		}
+		dir := c.Dir
+		dial := func() (*client.Client, error) { return client.DialDir(dir, cli.Build) }
 		var j launcher.JobInfo
-		stop := cli.WatchStuck(dial, id.Job)
+		stop := cli.WatchStuck(dial, id)
 		end := func() {}
-		if progress && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()) == nil && cli.IsTasks(&j) {
-			end = tasks.ShowProgress(dial, id.Job)
+		if progress && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()) == nil && cli.IsTasks(&j) {
+			end = tasks.ShowProgress(dial, id)
 		}
-		j = launcher.JobInfo{}
-		err := cli.Ask(c, 0, &j, wire.VerbWait, args...)
+		j, again, err := waitForOne(c, id, limit, deadline)
+		if again != nil {
+			defer again.Close()
+			c = again
+		}
 		end()
 		stop()
 		if err != nil {
 			return nil, err
 		}
 		if j.Code == nil {
-			ui.Say("error: job " + id.Job.String() + " has not ended within " + ui.ShortTime(limit))
+			ui.Say("error: job " + id.String() + " has not ended within " + filch.ShortTime(limit))
 			return nil, ui.Exit(filch.ExitTimeLimit)
 		}
 		jobs = append(jobs, j)
 	}
 	return jobs, nil
+}
+
+// waitForOne waits for the end of a job. After the loss of the launcher, waitForOne goes on
+// with another one, again, which then serves the other jobs.
+func waitForOne(c *client.Client, id filch.JobID, limit time.Duration, deadline time.Time) (j launcher.JobInfo, again *client.Client, err error) {
+	var until time.Time // for errors after a loss: launchers that go down know less and less
+	for {
+		args := []string{id.String()}
+		if limit > 0 {
+			args = append(args, max(time.Until(deadline), time.Millisecond).String())
+		}
+		j = launcher.JobInfo{}
+		err = cli.Ask(c, 0, &j, wire.VerbWait, args...)
+		if err == nil && (j.Code != nil || limit > 0 && time.Now().After(deadline)) {
+			return j, again, nil
+		}
+		// A launcher that goes down answers before the end of the job.
+		switch lost := err == nil || cli.IsLost(c, err); {
+		case lost && until.IsZero():
+			until = time.Now().Add(cli.LossWait)
+		case !lost && (until.IsZero() || time.Now().After(until)):
+			return j, again, err
+		}
+		time.Sleep(cli.LossPause)
+		next, err := cli.Reconnect(c.Dir, id, until)
+		if err != nil {
+			return j, again, err
+		}
+		if again != nil {
+			again.Close()
+		}
+		c, again = next, next
+	}
 }
 
 // waited prints the jobs that ended badly and returns the code of the first.

@@ -100,11 +100,11 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	n := cfg.Node
 	d, err := daemon.New(daemon.Config{
 		Node: node.Config{
-			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Capacity: capacity,
+			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Labels: labels(n), Capacity: capacity,
 			After:    filch.JobID(n.Alloc.After),
 			Walltime: policy.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},
-		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: filch.Build(commit), Nice: nice, Spare: cfg.Spare,
+		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: filch.Build(commit), Nice: nice, Spare: cfg.Spare, DrainBad: cfg.DrainBad,
 		StoreBytes: cfg.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
 	})
 	if err != nil {
@@ -120,6 +120,14 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		err = errors.Join(err, n.Dir.Remove())
 	}
 	return err
+}
+
+// labels are those of filch up or join, and of the GPUs' model.
+func labels(n place.Node) filch.Labels {
+	if n.GPUs != nil && len(n.GPUs) == 0 { // the batch system granted none
+		return n.Labels
+	}
+	return n.Labels.With(config.GPULabels("/proc/driver/nvidia/gpus"))
 }
 
 // ends is when the allocation takes a node away; zero: not known.

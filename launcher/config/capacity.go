@@ -1,40 +1,28 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/topology"
 	"github.com/filch-hpc/filch/slots"
 )
 
-// Capacity returns the resources that a node lends: as many slots as cores unless
-// configured otherwise. A node with more slots than cores binds nothing, so the
-// capacity names no cores.
+// Capacity returns the resources that a node lends: as many slots as processors unless
+// configured otherwise.
 func Capacity(n place.Node) (slots.Capacity, error) {
-	cores := n.Cores
-	if len(cores) == 0 {
-		var err error
-		if cores, err = Cores(); err != nil {
-			return slots.Capacity{}, err
-		}
+	m, err := place.Machine()
+	if err != nil {
+		return slots.Capacity{}, err
 	}
-	c := slots.Capacity{Cores: slices.Clone(cores), CPUs: int32(len(cores)), Slots: n.Slots, MemBytes: n.MemBytes, GPUs: n.GPUs}
-	if all, err := Cores(); n.Virtual && err == nil && int(n.Members) > len(all) {
-		c.CPUs = 0 // the node shares the cores with other virtual nodes
+	all, err := place.Processors(n.Threads)
+	if err != nil {
+		return slots.Capacity{}, err
 	}
-	if c.Slots == 0 {
-		c.Slots = int32(len(cores))
-	}
-	switch {
-	case int(c.Slots) > len(cores):
-		c.Cores = nil
-	case int(c.Slots) < len(cores):
-		c.Cores = c.Cores[:c.Slots]
-	}
+	c := capacityOf(n, &m, len(all))
 	if c.MemBytes == 0 {
 		c.MemBytes = place.Memory()
 	}
@@ -44,46 +32,33 @@ func Capacity(n place.Node) (slots.Capacity, error) {
 	return c, nil
 }
 
-// Cores returns the processors that this process may use, by the kernel's numbers: the
-// first of its affinity mask, as many as the cgroup's quota allows.
-func Cores() ([]int32, error) {
-	cores, err := place.Affinity()
-	if err != nil {
-		return nil, err
+// capacityOf returns the processors of a node. all is how many processors the launchers of
+// the machine have together. Slots are cores, or hardware threads if the node says so or has
+// more slots than cores. A node with more slots than hardware threads binds nothing, so the
+// capacity names no processor.
+func capacityOf(n place.Node, m *topology.Machine, all int) slots.Capacity {
+	own := m.Within(n.Cores)
+	if len(own.Allowed) == 0 { // the CPUs of an earlier start are taken away
+		own = *m
 	}
-	if q := quota(os.ReadFile); q > 0 && q < len(cores) {
-		cores = cores[:q]
+	list := own.Processors(n.Threads)
+	if len(n.Cores) == 0 {
+		list = list[:min(all, len(list))]
 	}
-	return cores, nil
-}
-
-// quota returns how many cores' time the cgroup grants, rounded up; 0 no limit.
-func quota(read func(string) ([]byte, error)) int {
-	if b, err := read("/sys/fs/cgroup/cpu.max"); err == nil {
-		f := strings.Fields(string(b))
-		if len(f) == 2 {
-			return ratio(f[0], f[1])
-		}
-		return 0
+	c := slots.Capacity{CPUs: int32(len(list)), Slots: n.Slots, MemBytes: n.MemBytes, GPUs: n.GPUs, Named: n.Named}
+	if n.Virtual && int(n.Members) > all {
+		c.CPUs = 0 // the node shares the processors with other virtual nodes
 	}
-	q, err := read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-	if err != nil {
-		return 0
+	if c.Slots == 0 {
+		c.Slots = int32(len(list))
 	}
-	p, err := read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
-	if err != nil {
-		return 0
+	if threads := own.Processors(true); int(c.Slots) > len(list) && int(c.Slots) <= len(threads) {
+		list = threads
 	}
-	return ratio(strings.TrimSpace(string(q)), strings.TrimSpace(string(p)))
-}
-
-func ratio(quota, period string) int {
-	q, err := strconv.Atoi(quota)
-	p, err2 := strconv.Atoi(period)
-	if err != nil || err2 != nil || q <= 0 || p <= 0 {
-		return 0
+	if int(c.Slots) <= len(list) {
+		c.Processors = list[:c.Slots]
 	}
-	return (q + p - 1) / p
+	return c
 }
 
 // GPUs returns the NVIDIA devices of the node, by number.

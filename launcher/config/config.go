@@ -14,6 +14,7 @@ type Config struct {
 	Log   Log
 	Spare int // keepers kept ready
 
+	DrainBad   int   // failures after which the node is bad; 0: no number
 	StoreBytes int64 // the node's part of the shared store; 0: the store's default
 }
 

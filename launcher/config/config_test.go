@@ -13,7 +13,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
-	"github.com/filch-hpc/filch/slots"
 )
 
 func sample(t *testing.T) place.Node {
@@ -92,6 +91,7 @@ func TestSettingsGoInOrder(t *testing.T) {
 		{Key: "spare", Value: "5", Origin: "environment FILCH_SPARE"},
 		{Key: "log_bytes", Value: "3000", Origin: files[2] + ":3"},
 		{Key: "store_bytes", Value: "4000", Origin: files[0] + ":5"},
+		{Key: "drain_bad", Value: "0", Origin: "default"},
 		{Key: "debug", Value: "true", Origin: files[2] + ":4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -118,7 +118,7 @@ func TestShowHasDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cores, err := config.Cores()
+	cores, err := place.Processors(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestFilesOf(t *testing.T) {
 func TestFilesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
-		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, debug"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, debug"},
 		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
 		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
 		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},
@@ -218,35 +218,14 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestCapacity(t *testing.T) {
-	base := place.Node{Cores: []int32{2, 3}, MemBytes: 1, GPUs: []string{}}
-	for name, c := range map[string]struct {
-		slots int32
-		want  slots.Capacity
-	}{
-		"one-per-core":               {0, slots.Capacity{Cores: []int32{2, 3}, CPUs: 2, Slots: 2, MemBytes: 1, GPUs: []string{}}},
-		"fewer-slots-than-cores":     {1, slots.Capacity{Cores: []int32{2}, CPUs: 2, Slots: 1, MemBytes: 1, GPUs: []string{}}},
-		"more-slots-bind-to-nothing": {5, slots.Capacity{CPUs: 2, Slots: 5, MemBytes: 1, GPUs: []string{}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := base
-			n.Slots = c.slots
-			got, err := config.Capacity(n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(c.want, got); d != "" {
-				t.Error(d)
-			}
-		})
+func TestCapacityOfThisMachine(t *testing.T) {
+	got, err := config.Capacity(place.Node{})
+	if err != nil || got.Slots < 1 || len(got.Processors) != int(got.Slots) || got.MemBytes < 1<<20 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	crowd, err := config.Capacity(place.Node{Cores: []int32{0}, Virtual: true, Members: 1 << 20})
 	if err != nil || crowd.CPUs != 0 {
 		t.Errorf("a virtual node among more than there are cores: got %+v, %v, want no core of its own", crowd, err)
-	}
-	got, err := config.Capacity(place.Node{})
-	if err != nil || got.Slots < 1 || len(got.Cores) != int(got.Slots) || got.MemBytes < 1<<20 {
-		t.Errorf("of this machine: got %+v, %v", got, err)
 	}
 }
 

@@ -30,8 +30,12 @@ var settings = []setting{
 	{key: "spare", most: maxSpare, preset: 1},
 	{key: "log_bytes", most: maxBytes, preset: defaultLogBytes},
 	{key: "store_bytes", most: maxBytes},
+	{key: "drain_bad", most: maxBad},
 	{key: "debug", truth: true},
 }
+
+// maxBad bounds the failures after which a node is bad.
+const maxBad = 1000
 
 // maxBytes bounds a size.
 const maxBytes = int64(1) << 50
@@ -143,13 +147,17 @@ func read(files Files, n *place.Node) (*layers, error) {
 		l.v.Set("slots", strconv.Itoa(int(n.Slots)))
 		l.flags["slots"] = true
 	}
+	if n.DrainBad != nil {
+		l.v.Set("drain_bad", strconv.Itoa(int(*n.DrainBad)))
+		l.flags["drain_bad"] = true
+	}
 	return l, nil
 }
 
 // origin returns the source of the value of a key.
 func (l *layers) origin(s *setting) string {
 	if l.flags[s.key] {
-		return "flag --" + s.key
+		return "flag --" + strings.ReplaceAll(s.key, "_", "-")
 	}
 	if os.Getenv(s.env()) != "" {
 		return "environment " + s.env()
@@ -167,6 +175,7 @@ func (l *layers) apply(c *Config) {
 	c.Node.Slots = int32(l.number("slots"))
 	c.Log = Log{MaxBytes: l.number("log_bytes"), Debug: l.v.GetBool("debug")}
 	c.Spare, c.StoreBytes = int(l.number("spare")), l.number("store_bytes")
+	c.DrainBad = int(l.number("drain_bad"))
 }
 
 // number returns a value that read has checked. viper would take 010 for 8.
@@ -195,7 +204,7 @@ func Show(files Files, node string) ([]Value, error) {
 			return nil, err
 		}
 	} else {
-		cores, err := Cores()
+		cores, err := place.Processors(n.Threads)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -40,31 +41,33 @@ type Config struct {
 	OutputBytes int64     // limit of tasks' output on the node; 0 is 1 GB
 	Mirror      string    // the folder of the mirrored queue; "" for none
 	Ends        time.Time // when the allocation takes the node away; zero: not known
+	DrainBad    int       // failures after which the node drains as bad; 0: no number
 	Found       bool      // first node of its instance: the node joined nobody
 }
 
 // Daemon runs one launcher.
 type Daemon struct {
-	cfg       Config
-	net       *overlay.Mesh
-	in        *inputs.Queue
-	loop      *loop
-	clients   *clients
-	keepers   *children.Keepers
-	runners   *children.Runners
-	trim      chan struct{}   // a message has the daemon trim output now
-	files     *staging.Files  // of tasks
-	copies    *staging.Copies // of programs
-	mirror    *mirroring      // of the queue
-	routes    *dataplane.Routes
-	nodes     *peers.Directory
-	members   *memberNews
-	questions *peers.Questions
-	queries   *query.Server
-	inbound   *inbound
-	records   *recordLog
-	store     *storeLog
-	lock      *os.File
+	cfg        Config
+	net        *overlay.Mesh
+	in         *inputs.Queue
+	loop       *loop
+	clients    *clients
+	keepers    *children.Keepers
+	runners    *children.Runners
+	folderGone atomic.Bool     // the node's folder was removed
+	trim       chan struct{}   // a message has the daemon trim output now
+	files      *staging.Files  // of tasks
+	copies     *staging.Copies // of programs
+	mirror     *mirroring      // of the queue
+	routes     *dataplane.Routes
+	nodes      *peers.Directory
+	members    *memberNews
+	questions  *peers.Questions
+	queries    *query.Server
+	inbound    *inbound
+	records    *recordLog
+	store      *storeLog
+	lock       *os.File
 }
 
 // New takes the state directory for this process, restores the records of an earlier
@@ -144,7 +147,7 @@ func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 // Card returns the description of this node for other nodes.
 func (d *Daemon) Card() peers.Card {
 	n := &d.cfg.Node
-	return peers.Card{Total: n.Capacity.Total(), PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Drain: n.Drain}
+	return peers.Card{Total: n.Capacity.Total(), PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Labels: n.Labels, Drain: n.Drain}
 }
 
 // Connect sets the overlay that reaches other nodes, and the incarnation with which
@@ -185,6 +188,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.cfg.Node.Walltime.End = max(d.cfg.Ends.Sub(d.in.Began), 1) // 0 would be a node that stays
 	}
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
+	d.cfg.Node.Tasks.DrainBad = d.cfg.DrainBad
 	d.cfg.Node.Tasks.Victims = policy.Hierarchical // without groups, drawn from all nodes
 	d.loop.node = node.New(d.cfg.Node, store.New(records.StoreConfig(&d.cfg.Node)))
 	if err := d.clients.listen(); err != nil {
@@ -194,6 +198,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mirror.begin()
 	d.in.Go(d.loop.run)
 	d.in.Go(d.trimLoop)
+	d.in.Go(d.watchFolder)
 	d.net.SetHandler(d.inbound.receive)
 	d.net.SetWritable(d.routes.OnWritable)
 	if d.cfg.Node.Drain != nil {

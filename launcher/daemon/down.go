@@ -103,5 +103,6 @@ func cancelAll(t *inputs.Turn, ends func(*launcher.JobInfo) bool, sig int32) {
 }
 
 // WentDown reports whether the daemon was ordered to go down for good, so that the
-// state of the node is of no more use.
-func (d *Daemon) WentDown() bool { return d.loop.removal }
+// state of the node is of no more use. A folder under the name of a removed folder belongs
+// to another launcher.
+func (d *Daemon) WentDown() bool { return d.loop.removal && !d.folderGone.Load() }

@@ -49,6 +49,24 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 	return info, err
 }
 
+// drainSelf drains the node because the node is bad, or ends that drain, if no person
+// ordered otherwise meanwhile; on the loop.
+func (d *Daemon) drainSelf(t *inputs.Turn, why *launcher.Drain) {
+	now := d.cfg.Node.Drain
+	switch {
+	case why.Reason != "" && now != nil, why.Reason == "" && (now == nil || !launcher.IsBad(now.Reason)):
+		return
+	case why.Reason == "":
+		why = nil
+	default:
+		why.Since = time.Now().UnixNano()
+	}
+	if err := saveDrain(d.cfg.Dir, why); err != nil {
+		d.in.Fault("cannot remember the drain", err)
+	}
+	d.setDrain(t, why)
+}
+
 // setDrain puts a drain into effect, or ends the drain; on the loop.
 func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why

@@ -237,6 +237,9 @@ func (l *loop) once() {
 	if o.Look {
 		d.in.Go(d.queries.Look)
 	}
+	if why := o.Drain; why != nil {
+		d.in.Go(func() { d.in.Post(func(t *inputs.Turn) { d.drainSelf(t, why) }) })
+	}
 	l.clearOut()
 }
 

@@ -72,7 +72,7 @@ func TestCopyHasTime(t *testing.T) {
 		}
 	}
 	w.run(20 * time.Second)
-	if e := w.ended(id); !strings.Contains(e.Cause.Text, "n3 was not ready within 160 s") {
+	if e := w.ended(id); !strings.Contains(e.Cause.Text, "n3 was not ready within 2m40s") {
 		t.Errorf("got %+v", e)
 	}
 }

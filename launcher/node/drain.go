@@ -13,6 +13,7 @@ func (n *Node) Drain(now time.Duration, d *launcher.Drain, out *launcher.Outbox)
 	n.self.DrainOrder = d
 	n.self.Ledger.Drain(now, d != nil)
 	n.Records.KeepOrHandOff(t)
+	n.self.YieldDrain(t) // other nodes may have begun at the same time
 	if w := n.self.Cfg.Walltime; d == nil && w.End > 0 && w.Drain > 0 && now >= w.End-w.Drain {
 		n.self.Ledger.NearsEnd(now)
 	}

@@ -55,6 +55,12 @@ func (n *Node) Holders(now time.Duration) []launcher.Holder {
 	return all
 }
 
+// Processors returns the processors of this node, by number of the slot, and the numbers of
+// the free slots.
+func (n *Node) Processors() (all []filch.Processor, free []int32) {
+	return n.self.Cfg.Capacity.Processors, n.self.Ledger.FreeSlots()
+}
+
 // Slots returns a snapshot of this node's ledger.
 func (n *Node) Slots() launcher.SlotInfo {
 	total, free := n.self.Ledger.Total(), n.self.Ledger.Free()
@@ -62,6 +68,7 @@ func (n *Node) Slots() launcher.SlotInfo {
 	return launcher.SlotInfo{
 		Node: n.self.Cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Locked: locked, Running: running, Stuck: stuck,
 		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.self.Cfg.Capacity.GPUs...), GPUsFree: n.self.Ledger.FreeGPUs(),
+		Labels: n.self.Cfg.Labels, Named: total.Named, NamedFree: free.Named,
 		Waiting: waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
 	}
 }

@@ -64,6 +64,9 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		n.Origin.OnLostNodeBack(t, p, old, known)
 	}
 	n.Origin.OnMemberChanged(t, i, old, known)
+	if p.Standing == filch.Draining {
+		n.self.YieldDrain(t)
+	}
 	n.settle(t)
 }
 

@@ -37,9 +37,9 @@ func (h *host) start(s launcher.Start) {
 	}
 	for _, o := range h.keepers {
 		if !o.over && o.start.Launch.Ident.Job != s.Launch.Parent && s.Launch.Ident.Job != o.start.Launch.Parent {
-			for _, c := range s.Cores {
-				if slices.Contains(o.start.Cores, c) {
-					h.net.t.Fatalf("%s at %v: job %d gets core %d of job %d", h.Name, h.net.Now(), s.Launch.Ident.Job, c, o.start.Launch.Ident.Job)
+			for _, c := range s.Slots {
+				if slices.Contains(o.start.Slots, c) {
+					h.net.t.Fatalf("%s at %v: job %d gets slot %d of job %d", h.Name, h.net.Now(), s.Launch.Ident.Job, c, o.start.Launch.Ident.Job)
 				}
 			}
 		}

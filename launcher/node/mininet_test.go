@@ -45,11 +45,12 @@ type net struct {
 	inputs   int
 	tell     func(string)
 	onSend   func(from, to filch.NodeName, m launcher.Message)
-	behave   func(k *keeper) // how ranks of a keeper end
-	grouped  bool            // the nodes are of two allocations by turns
-	taken    filch.JobID     // ids up to this one are taken
-	chores   chores          // tasks
-	words    int             // messages between stores
+	behave   func(k *keeper)                 // how ranks of a keeper end
+	grouped  bool                            // the nodes are of two allocations by turns
+	taken    filch.JobID                     // ids up to this one are taken
+	chores   chores                          // tasks
+	drains   func(h *host, d launcher.Drain) // carries out what a node orders for itself
+	words    int                             // messages between stores
 	ties     func(h *host) []launcher.Tie
 	late     time.Duration // how long a launcher that is restarted looks for its keepers
 }
@@ -115,21 +116,21 @@ func (h *host) newNode() {
 }
 
 func (w *net) add(name filch.NodeName, capacity int32) *host {
-	cores := make([]int32, capacity)
+	cores := make([]filch.Processor, capacity)
 	for c := range cores {
-		cores[c] = int32(c)
+		cores[c] = filch.Processor{CPUs: []int32{int32(c)}, Core: int32(c)}
 	}
 	h := &host{net: w, keepers: map[filch.Ident]*keeper{}, records: map[string]launcher.Record{}, disk: map[string][]byte{}}
 	w.Add(&h.Host, name)
 	h.cfg = Config{
 		Name: name, Instance: "test", Incarnation: 1, Seed: uint64(len(w.names) + 1),
-		Capacity: slots.Capacity{Cores: cores, Slots: capacity, MemBytes: 64 << 30},
+		Capacity: slots.Capacity{Processors: cores, Slots: capacity, MemBytes: 64 << 30},
 		After:    w.taken, Walltime: w.chores.walltime,
 	}
 	if h.cfg.Walltime.End > 0 {
 		h.cfg.Walltime.End += founding
 	}
-	h.cfg.Tasks.Mirror = true
+	h.cfg.Tasks.Mirror, h.cfg.Tasks.DrainBad = true, w.chores.drainBad
 	if w.grouped {
 		h.cfg.Group = [...]string{"east", "west"}[len(w.names)%2]
 		h.cfg.Tasks.Victims = policy.Hierarchical
@@ -233,6 +234,9 @@ func (h *host) act() {
 	}
 	h.do(&o)
 	h.seeks = append(h.seeks, o.Seeks...)
+	if d := o.Drain; d != nil && h.net.drains != nil {
+		h.net.After(ms, func() { h.net.drains(h, *d) })
+	}
 	if o.Look {
 		h.net.After(5*ms, h.look)
 	}
@@ -309,7 +313,7 @@ func (h *host) log(o *launcher.Outbox) {
 		return
 	}
 	for _, s := range o.Starts {
-		tell(fmt.Sprintf("%s start %d.%d cores=%v go=%t", h.Name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Cores, s.Go))
+		tell(fmt.Sprintf("%s start %d.%d slots=%v go=%t", h.Name, s.Launch.Ident.Job, s.Launch.Ident.Attempt, s.Slots, s.Go))
 	}
 	for _, d := range o.Deeds {
 		kind := [...]string{"go", "signal", "stop", "forget"}[d.Kind]

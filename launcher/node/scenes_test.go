@@ -242,6 +242,8 @@ func describeEvent(e launcher.Event) string {
 		return fmt.Sprintf("Refused %d: %s (%s)", e.Code, e.Err.Text, e.Err.Hint)
 	case launcher.StillWaiting:
 		return fmt.Sprintf("StillWaiting %d: %s", e.Job, e.Text)
+	case launcher.Granted:
+		return fmt.Sprintf("Granted %d step %d", e.Job, e.Step)
 	case launcher.Started:
 		var on []string
 		for _, n := range e.Nodes {

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/origin"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -25,7 +27,7 @@ func TestWhatCanNeverFitIsRefusedAtOnceWithTheLargestThatWould(t *testing.T) {
 		{"nodes", launcher.Shape{Ranks: 5, MinNodes: 5}, []string{"cannot use 5 nodes: 4 could", "-N 4"}},
 		{"per-rank", launcher.Shape{Ranks: 1, PerRank: filch.Room{Slots: 5}}, []string{"5 slots: no node has that much", "most on one node: 4 slots, 64 GiB"}},
 		{"memory", launcher.Shape{Ranks: 9, PerRank: filch.Room{MemBytes: 30 << 30}}, []string{"9 ranks of 1 slot, 30 GiB", "-n 8"}},
-		{"gpus", launcher.Shape{Ranks: 1, PerRank: filch.Room{GPUs: 1}}, []string{"1 GPUs: no node has that much"}},
+		{"gpus", launcher.Shape{Ranks: 1, PerRank: filch.Room{GPUs: filch.GPU}}, []string{"1 GPU: no node has that much"}},
 		{"two-nodes", launcher.Shape{Ranks: 9, MinNodes: 1, MaxNodes: 2}, []string{"-n 8"}},
 		{"per-node", launcher.Shape{Ranks: 9, PerNode: 2}, []string{"-n 8"}},
 		{"named", launcher.Shape{Ranks: 5, Only: []filch.NodeName{"n2"}}, []string{"room for 4", "-n 4"}},
@@ -63,6 +65,57 @@ func TestNonsenseIsRefusedAsUsage(t *testing.T) {
 			t.Errorf("%+v: heard %s, want a refusal with 2", s, w.last())
 		}
 	}
+}
+
+// Products of large numbers are refused with the product: a product that wraps around would
+// ask for few ranks, or for a negative part of a resource.
+func TestProductsOfLargeNumbersAreRefused(t *testing.T) {
+	license := func(n int32) record.Pool { return record.Pool{Name: "license", Each: n} }
+	for _, c := range []struct {
+		name string
+		req  launcher.Request
+		want string
+	}{
+		{"ranks-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 1 << 16, PerNode: 1 << 16}}, "cannot run 4294967296 ranks: the most is 1048576"},
+		{"ranks-beyond-a-wrap", launcher.Request{Shape: launcher.Shape{MinNodes: 1<<16 + 1, PerNode: 1 << 16}}, "cannot run 4295032832 ranks: the most is 1048576"},
+		{"largest", launcher.Request{Shape: launcher.Shape{MinNodes: math.MaxInt32, PerNode: math.MaxInt32}}, "cannot run 4611686014132420609 ranks"},
+		{"part-of-ranks", launcher.Request{Shape: launcher.Shape{Ranks: 4}, Pool: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
+		{"part-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
+		{"negative-part", launcher.Request{Shape: launcher.Shape{Ranks: 4}, Pool: license(-1)}, "what a rank takes of license is -1, and must not be negative"},
+	} {
+		_, err := origin.NeedOf(c.req)
+		if err == nil || err.Kind != filch.Invalid || !strings.Contains(err.Text, c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+	need, err := origin.NeedOf(launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(math.MaxInt32 / 4)})
+	if err != nil || need.Ranks != 4 {
+		t.Errorf("the largest part of 4 ranks: got %d ranks, %v", need.Ranks, err)
+	}
+}
+
+// A request has the ranks that its numbers say, or is refused.
+func FuzzNeed(f *testing.F) {
+	f.Add(int32(0), int32(1<<16), int32(1<<16), int32(1<<16), int32(1<<30))
+	f.Add(int32(4), int32(1), int32(0), int32(0), int32(1<<30))
+	f.Add(int32(0), int32(2), int32(3), int32(math.MaxInt32), int32(1))
+	f.Fuzz(func(t *testing.T, ranks, minNodes, maxNodes, perNode, part int32) {
+		s := launcher.Shape{Ranks: ranks, MinNodes: minNodes, MaxNodes: maxNodes, PerNode: perNode}
+		need, err := origin.NeedOf(launcher.Request{Shape: s, Pool: record.Pool{Name: "license", Each: part}})
+		if err != nil {
+			return
+		}
+		want := int64(ranks)
+		if ranks == 0 {
+			want = int64(max(minNodes, 1)) * int64(max(perNode, 1))
+		}
+		if int64(need.Ranks) != want || need.Ranks < 1 || need.Ranks > launcher.MaxRanks || need.MinNodes < 1 || need.MinNodes > need.Ranks {
+			t.Errorf("%+v: got %d ranks on %d nodes, want %d", s, need.Ranks, need.MinNodes, want)
+		}
+		if all := int64(part) * want; part < 0 || all > math.MaxInt32 {
+			t.Errorf("%+v: %d of a resource for each of %d ranks was accepted", s, part, want)
+		}
+	})
 }
 
 // placed runs a job on an idle cluster of four nodes with four slots and says

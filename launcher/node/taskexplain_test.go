@@ -32,6 +32,8 @@ func TestWhereTasksStand(t *testing.T) {
 		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started: their nodes are taken away before the tasks could end"},
 		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; the starts of 3 are being recorded"},
 		{"resting", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 2, Resting: 2}}, "2 tasks have failed and will be tried again (--retry-delay)"},
+		{"resting, with a time", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 1, Resting: 1, Again: 8}}, "1 task has failed and will be tried again in 8s (--retry-delay)"},
+		{"resting on two nodes", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 1, Resting: 1, Again: 8}, {Ready: 1, Resting: 1, Again: 7.8e3}}, "2 tasks have failed and will be tried again, the first in 8s (--retry-delay)"},
 		{"run and resting", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3, Resting: 2}}, "1 task runs, 3 are ready; 2 of them failed and will be tried again later (--retry-delay)"},
 		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; the starts of 1 are being recorded"},
 		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "waits for the end of jobs 7, 9"},

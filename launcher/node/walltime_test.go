@@ -50,7 +50,7 @@ func TestRunsThatCannotFinishAreRefused(t *testing.T) {
 			t.Fatalf("%s: the first ended %+v", c.name, e)
 		}
 		w.submit("n1", 2, c.r)
-		if got := strings.Contains(w.last(), "cannot finish: solve took up to 20s on 2 ranks before, and the nodes are taken away in 20 s"); got != c.refused {
+		if got := strings.Contains(w.last(), "cannot finish: solve took up to 20s on 2 ranks before, and the nodes are taken away in 20s"); got != c.refused {
 			t.Errorf("%s: %s", c.name, w.last())
 		}
 		w.run(time.Minute)
@@ -103,7 +103,7 @@ func TestEndingNodesFinishWhatTheyCan(t *testing.T) {
 	w.bag("n1", 1, 1000, nil)
 	w.run(21*sec - w.age())
 	w.submit("n2", 1, gang(1))
-	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 9 s") {
+	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 9s") {
 		t.Errorf("a run that nobody knows the length of heard %s", w.last())
 	}
 	short := gang(5)
@@ -138,14 +138,14 @@ func TestUnknownRunsEndWithTheDrain(t *testing.T) {
 		t.Fatalf("before the drain the run is %s", i.State)
 	}
 	w.run(2 * sec)
-	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "failed" || !strings.Contains(i.Cause, "the run time of solve is not known, and the nodes are taken away in 20 s") {
+	if i, _ := w.nodes["n2"].node.Job(w.Now(), waits); i.State != "failed" || !strings.Contains(i.Cause, "the run time of solve is not known, and the nodes are taken away in 20s") {
 		t.Errorf("as the drain began it is %s: %s", i.State, i.Cause)
 	}
 	if i, _ := w.nodes["n2"].node.Job(w.Now(), known); i.State != "waiting" {
 		t.Errorf("a run with a limit is %s in the drain", i.State)
 	}
 	w.submit("n1", 3, gang(1))
-	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 19 s") {
+	if !strings.Contains(w.last(), "cannot start: the run time of this run is not known, and the nodes are taken away in 19s") {
 		t.Errorf("one that was submitted in the drain heard %s", w.last())
 	}
 

@@ -22,6 +22,7 @@ type chores struct {
 	lasts    time.Duration
 	end      func(h *host, l launcher.TaskLaunch) launcher.TaskEnd // nil: well
 	begun    map[filch.NodeName]int
+	drainBad int
 	peak     int
 }
 
@@ -107,6 +108,8 @@ func jobOf(e launcher.Event) filch.JobID {
 	case launcher.Accepted:
 		return e.Job
 	case launcher.StillWaiting:
+		return e.Job
+	case launcher.Granted:
 		return e.Job
 	case launcher.Started:
 		return e.Job

@@ -6,8 +6,7 @@ import (
 
 // scrubbed are the beginnings of variable names that describe an outer job to an MPI
 // library, or that filch sets. The submitting client has already applied the user's
-// export rule: the user asked for every SLURM_* variable still in the environment. Only
-// under --slurm-env do our own SLURM_* variables replace the user's.
+// export rule: the user asked for every SLURM_* variable still in the environment.
 var scrubbed = []string{
 	"PMI_", "PMI2_", "PMIX_", "HYDI_", "HYDRA_", "MPI_LOCAL",
 	"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix=", "OMPI_MCA_schizo=", "PRTE_",
@@ -18,12 +17,9 @@ var scrubbed = []string{
 }
 
 // Scrub returns env without the variables that must not reach a rank.
-func Scrub(env []string, slurm bool) []string {
+func Scrub(env []string) []string {
 	kept := make([]string, 0, len(env)+64)
 	for _, e := range env {
-		if slurm && strings.HasPrefix(e, "SLURM") {
-			continue
-		}
 		if !isScrubbed(e) && strings.IndexByte(e, '=') > 0 && strings.IndexByte(e, 0) < 0 {
 			kept = append(kept, e)
 		}

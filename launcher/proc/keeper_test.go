@@ -183,13 +183,12 @@ func TestRankEnvironment(t *testing.T) {
 
 func TestSlurmEnvironment(t *testing.T) {
 	b := newBoss(t)
-	o := newOrder(2, argv("env", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_GTIDS", "SLURM_OUTER")...)
-	o.SlurmEnv = true
-	o.Env = append(o.Env, "SLURM_OUTER=1")
+	o := newOrder(2, argv("env", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_GTIDS")...)
+	o.Slurm = &launcher.Slurm{}
 	b.run(o)
 	s := b.untilDone()
 	want := fmt.Sprintf("SLURM_PROCID=\"1\" true\nSLURM_LOCALID=\"1\" true\nSLURM_NTASKS=\"2\" true\nSLURM_NODELIST=\"n3\" true\n"+
-		"SLURM_TASKS_PER_NODE=\"2\" true\nSLURM_JOB_ID=\"%d\" true\nSLURM_GTIDS=\"0,1\" true\nSLURM_OUTER=\"\" false\n", b.job.Launch.Ident.Job)
+		"SLURM_TASKS_PER_NODE=\"2\" true\nSLURM_JOB_ID=\"%d\" true\nSLURM_GTIDS=\"0,1\" true\n", b.job.Launch.Ident.Job)
 	if got := string(s.out["1.1"]); got != want {
 		t.Errorf("got %s want %s", got, want)
 	}
@@ -414,7 +413,7 @@ func TestBinding(t *testing.T) {
 	lent = lent[:2]
 	b := newBoss(t)
 	o := newOrder(2, "/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status")
-	o.start.Cores = lent
+	o.start.Processors = []filch.Processor{{CPUs: lent[:1], Core: 0}, {CPUs: lent[1:], Core: 1}}
 	o.Bind.Verbose = true
 	b.run(o)
 	s := b.untilDone()

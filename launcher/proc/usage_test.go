@@ -29,7 +29,7 @@ func helperSpend([]string) int {
 	for n := 0; ; n++ {
 		var ru unix.Rusage
 		if n%1000 == 0 {
-			if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil || time.Duration(ru.Utime.Nano()+ru.Stime.Nano()) > spentCPU {
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil || time.Duration(ru.Utime.Nano()+ru.Stime.Nano()) > spentCPU && ru.Utime.Nano() > 0 {
 				return 0
 			}
 		}

@@ -15,19 +15,27 @@ type Export struct {
 // ReadExport reads the value of --export: ALL, NONE, NIL, or names and NAME=VALUE
 // separated by commas; ALL may stand among the names. A value with commas stands in
 // single or double quotes.
-func ReadExport(s string) (Export, error) {
-	var e Export
-	switch strings.ToUpper(s) {
-	case "NONE", "NIL":
+//
+// NONE among names changes nothing: names alone pass nothing else.
+func ReadExport(s string) (Export, error) { return readExport(s, false) }
+
+// readSrunExport reads the value of srun's --export. In srun, a value that begins with
+// NONE passes nothing at all, and quotes are a part of the value.
+func readSrunExport(s string) (Export, error) {
+	if len(s) >= len("NONE") && strings.EqualFold(s[:len("NONE")], "NONE") {
 		return Export{None: true}, nil
 	}
-	e.None = true
+	return readExport(s, true)
+}
+
+func readExport(s string, quotes bool) (Export, error) {
+	e := Export{None: true}
 	for s != "" {
 		var word string
-		word, s = cutExport(s)
+		word, s = cutExport(s, quotes)
 		name, _, sets := strings.Cut(word, "=")
 		switch {
-		case word == "":
+		case word == "", strings.EqualFold(word, "NONE"), strings.EqualFold(word, "NIL"):
 		case strings.EqualFold(word, "ALL"):
 			e.None = false
 		case !envName(name):
@@ -41,18 +49,22 @@ func ReadExport(s string) (Export, error) {
 	return e, nil
 }
 
-// cutExport cuts s at its first comma outside of quotes, and drops the quotes
-// around a value.
-func cutExport(s string) (word, rest string) {
+// cutExport cuts s at its first comma outside of quotes; quotes around a value stay with
+// quotes, and are dropped otherwise.
+func cutExport(s string, quotes bool) (word, rest string) {
 	var b strings.Builder
 	var quote byte
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
 		case quote != 0 && c == quote:
-			quote = 0
+			if quote = 0; quotes {
+				b.WriteByte(c)
+			}
 		case quote == 0 && (c == '\'' || c == '"') && i > 0 && s[i-1] == '=' && strings.IndexByte(s[i+1:], c) >= 0:
-			quote = c
+			if quote = c; quotes {
+				b.WriteByte(c)
+			}
 		case quote == 0 && c == ',':
 			return b.String(), s[i+1:]
 		default:
@@ -85,7 +97,7 @@ var foreign = [...]string{
 
 // own lists the variables that a rank of ours receives with new values. FILCH_TASK is
 // not in the list: ranks started by a task need the task's id.
-var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER", "CPUS_PER_TASK"}
+var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER", "CPUS_PER_TASK", "SLURM_JOB"}
 
 func scrubbed(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "FILCH_"); ok {

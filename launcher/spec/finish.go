@@ -92,6 +92,7 @@ func (r *Run) finishShape() (warnings []string, err error) {
 	if s.PerRank.Slots == 0 {
 		s.PerRank.Slots = 1
 	}
+	s.Labels = s.Labels.And(filch.Constraint(r.Client.GPUKind))
 	if named := int32(len(s.Only)); named > 0 {
 		if s.MaxNodes > 0 && named > s.MaxNodes {
 			return nil, invalid("-w names %d nodes, and -N asks for at most %d", named, s.MaxNodes)
@@ -113,7 +114,7 @@ func (r *Run) finishShape() (warnings []string, err error) {
 		s.MaxNodes = min(s.MaxNodes, s.Ranks)
 	}
 	if s.Ranks > 0 && s.PerNode > 0 && s.MaxNodes > 0 && int64(s.PerNode)*int64(s.MaxNodes) < int64(s.Ranks) {
-		return nil, invalid("%d ranks do not fit on %d nodes with at most %d on each", s.Ranks, s.MaxNodes, s.PerNode).
+		return nil, invalid("%s do not fit on %s with at most %d on each", filch.Plural(s.Ranks, "rank"), filch.Plural(s.MaxNodes, "node"), s.PerNode).
 			WithHint("at most -n %d", s.PerNode*s.MaxNodes)
 	}
 	if s.Ranks == 0 && s.MinNodes == s.MaxNodes {
@@ -126,7 +127,32 @@ func (r *Run) finishShape() (warnings []string, err error) {
 			s.MinNodes, s.MaxNodes = 1, 1
 		}
 	}
-	return warnings, nil
+	return warnings, r.finishGPUs()
+}
+
+// finishGPUs divides the GPUs of -G among the ranks, or else among the nodes.
+func (r *Run) finishGPUs() error {
+	s, n := &r.Request.Shape, r.Client.GPUs
+	switch {
+	case n == 0:
+		return nil
+	case s.PerRank.GPUs > 0 || s.NodeGPUs > 0:
+		return invalid("--gpus with --gpus-per-task or --gpus-per-node: give one of them")
+	case n < filch.GPU:
+		s.PerRank.GPUs = n
+		if s.Ranks != 1 {
+			return invalid("a share of a GPU, --gpus %s, is for one rank", filch.FormatGPUs(n)).WithHint("for a share for each rank: --gpus-per-task=%s", filch.FormatGPUs(n))
+		}
+		return nil
+	case s.Ranks > 0 && n/filch.GPU%s.Ranks == 0:
+		s.PerRank.GPUs = n / s.Ranks
+		return nil
+	case s.MinNodes > 0 && s.MinNodes == s.MaxNodes && n/filch.GPU%s.MinNodes == 0:
+		s.NodeGPUs = n / s.MinNodes
+		return nil
+	}
+	return invalid("--gpus %s can be divided evenly neither among the ranks nor among a fixed number of nodes", filch.FormatGPUs(n)).
+		WithHint("--gpus-per-task=N for each rank, or --gpus-per-node=N for the ranks of a node together")
 }
 
 // most returns the number of ranks, or the limit of an open request.
@@ -242,7 +268,10 @@ func FormatShape(s launcher.Shape) string {
 		add("--mem-per-cpu=%s", FormatMemory(s.PerRank.MemBytes/int64(max(s.PerRank.Slots, 1))))
 	}
 	if s.PerRank.GPUs > 0 {
-		add("--gpus-per-task=%d", s.PerRank.GPUs)
+		add("--gpus-per-task=%s", filch.FormatGPUs(s.PerRank.GPUs))
+	}
+	if s.NodeGPUs > 0 {
+		add("--gpus-per-node=%s", filch.FormatGPUs(s.NodeGPUs))
 	}
 	if s.Layout != launcher.LayoutAuto {
 		add("-m %s", formatLayout(s.Layout, s.Plane))
@@ -252,6 +281,12 @@ func FormatShape(s launcher.Shape) string {
 	}
 	if len(s.Exclude) > 0 {
 		add("-x %s", FormatHosts(s.Exclude))
+	}
+	if s.Labels != "" {
+		add("-C %s", "'"+string(s.Labels)+"'")
+	}
+	if s.PerRank.Named != "" {
+		add("--resource=%s", s.PerRank.Named)
 	}
 	if s.Exclusive {
 		add("--exclusive")

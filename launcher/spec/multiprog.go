@@ -57,7 +57,12 @@ func MultiProg(text string, size int32, extra []string) ([]launcher.Program, err
 		if len(programs) == maxMultiProgLines {
 			return nil, invalid("a program file of more than %d lines", maxMultiProgLines)
 		}
-		argv := append(slices.Clip(words[1:]), extra...)
+		argv := append(slices.Clone(words[1:]), extra...)
+		if star > 0 { // for srun, the offset of a rank of * is the rank
+			for i := range argv {
+				argv[i] = strings.ReplaceAll(argv[i], "%o", "%t")
+			}
+		}
 		programs = append(programs, launcher.Program{Argv: argv, Expand: true, Ranks: spans})
 	}
 	if i := slices.Index(taken, false); i >= 0 {

@@ -91,29 +91,6 @@ func Time(s string) (time.Duration, error) {
 	return filch.ReadTime(s)
 }
 
-// FormatTime writes d as [D-]HH:MM:SS, rounded to the second; 0 as UNLIMITED.
-func FormatTime(d time.Duration) string {
-	if d <= 0 {
-		return "UNLIMITED"
-	}
-	s := int64(d.Round(time.Second) / time.Second)
-	var b strings.Builder
-	if days := s / 86400; days > 0 {
-		b.WriteString(strconv.FormatInt(days, 10))
-		b.WriteByte('-')
-	}
-	for i, v := range [3]int64{s % 86400 / 3600, s % 3600 / 60, s % 60} {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		if v < 10 {
-			b.WriteByte('0')
-		}
-		b.WriteString(strconv.FormatInt(v, 10))
-	}
-	return b.String()
-}
-
 // Seconds reads a duration given as a number of seconds, fractions allowed,
 // or with a unit of Go's (500ms, 2m).
 func Seconds(s string) (time.Duration, error) {

@@ -16,7 +16,9 @@ type Option struct {
 	Optional string // the value when none is given: -K is -K1; "" the value must be given
 	Part     bool   // may stand in every part of an `a : b` run
 	Help     string
-	idle     bool // changes nothing
+	Fate     Fate   // of an option of another command: what its shim does
+	Note     string // of an option of another command: what filch does, or what to use instead
+	idle     bool   // changes nothing
 	set      func(*Run, string) error
 }
 
@@ -38,7 +40,7 @@ var synonyms = [...][2]string{
 	{"name", "job-name"},
 	{"time-limit", "time"},
 	{"cpus", "cpus-per-task"},
-	{"gpus", "gpus-per-task"},
+	{"gpus", "gpus-per-task"}, // of a task; for a run --gpus is an option of its own
 	{"stdin", "input"},
 	{"stdout", "output"},
 	{"stderr", "error"},
@@ -66,6 +68,7 @@ func (r *Run) Set(o *Option, value string) error {
 		return e
 	}
 	r.given = append(r.given, o.Name)
+	r.meet(o)
 	return nil
 }
 
@@ -74,19 +77,13 @@ func (r *Run) isGiven(name string) bool {
 	return slices.Contains(r.given, name)
 }
 
-// dialect is a set of options that take precedence over the options of filch run.
-type dialect []Option
-
-// each goes through the options; a later option of the same name does not count.
-func (d dialect) each(yield func(*Option) bool) {
-	for i := range d {
-		if !yield(&d[i]) {
-			return
-		}
+// each goes through the options: the table's, or those of filch run for an empty table.
+func (t Table) each(yield func(*Option) bool) {
+	if len(t) == 0 {
+		t = Options[:]
 	}
-	for i := range Options {
-		o := &Options[i]
-		if !slices.ContainsFunc(d, func(e Option) bool { return e.Name == o.Name }) && !yield(o) {
+	for i := range t {
+		if !yield(&t[i]) {
 			return
 		}
 	}
@@ -95,7 +92,7 @@ func (d dialect) each(yield func(*Option) bool) {
 // scan reads the options at the front of args, as getopt does under POSIX rules:
 // options end at the first word that is none, or behind --. scan returns the words
 // after the options.
-func (d dialect) scan(args []string, set func(*Option, string) error) ([]string, error) {
+func (t Table) scan(args []string, set func(*Option, string) error) ([]string, error) {
 	for len(args) > 0 {
 		word := args[0]
 		if word == "--" {
@@ -107,9 +104,9 @@ func (d dialect) scan(args []string, set func(*Option, string) error) ([]string,
 		args = args[1:]
 		var err error
 		if word[1] == '-' {
-			args, err = d.scanLong(word[2:], args, set)
+			args, err = t.scanLong(word[2:], args, set)
 		} else {
-			args, err = d.scanShort(word[1:], args, set)
+			args, err = t.scanShort(word[1:], args, set)
 		}
 		if err != nil {
 			return nil, err
@@ -118,9 +115,9 @@ func (d dialect) scan(args []string, set func(*Option, string) error) ([]string,
 	return args, nil
 }
 
-func (d dialect) scanLong(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+func (t Table) scanLong(word string, rest []string, set func(*Option, string) error) ([]string, error) {
 	name, value, valued := strings.Cut(word, "=")
-	o, err := d.find(name)
+	o, err := t.find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +136,11 @@ func (d dialect) scanLong(word string, rest []string, set func(*Option, string) 
 }
 
 // scanShort reads a cluster of short options, -lK1 or -n4.
-func (d dialect) scanShort(word string, rest []string, set func(*Option, string) error) ([]string, error) {
+func (t Table) scanShort(word string, rest []string, set func(*Option, string) error) ([]string, error) {
 	for word != "" {
-		o := d.short(word[0])
+		o := t.short(word[0])
 		if o == nil {
-			return nil, invalid("unknown option %s", clip("-"+word[:1])).WithHint("filch run --help lists them")
+			return nil, t.unknown(clip("-"+word[:1]), "")
 		}
 		word = word[1:]
 		value := ""
@@ -165,8 +162,8 @@ func (d dialect) scanShort(word string, rest []string, set func(*Option, string)
 	return rest, nil
 }
 
-func (d dialect) short(c byte) *Option {
-	for o := range d.each {
+func (t Table) short(c byte) *Option {
+	for o := range t.each {
 		if o.Short == c && c != 0 {
 			return o
 		}
@@ -175,13 +172,13 @@ func (d dialect) short(c byte) *Option {
 }
 
 // find finds a long option by its name or, as getopt_long does, by a unique prefix.
-func (d dialect) find(name string) (*Option, error) {
-	if d == nil {
+func (t Table) find(name string) (*Option, error) {
+	if _, own := lookup(name); t == nil && !own {
 		name = Synonym(name)
 	}
 	var found *Option
 	var also []string
-	for o := range d.each {
+	for o := range t.each {
 		switch {
 		case o.Name == name:
 			return o, nil
@@ -193,14 +190,22 @@ func (d dialect) find(name string) (*Option, error) {
 	if len(also) == 1 {
 		return found, nil
 	}
-	err := invalid("unknown option %s", cleanOption(name))
 	if len(also) > 1 {
 		return nil, invalid("option %s is ambiguous", cleanOption(name)).WithHint("it may be %s", strings.Join(also, " or "))
 	}
-	if near := nearest(name); near != "" {
-		return nil, err.WithHint("did you mean --%s?", near)
+	return nil, t.unknown(cleanOption(name), name)
+}
+
+// unknown is the error for an option that the table lacks.
+func (t Table) unknown(word, name string) error {
+	err := invalid("unknown option %s", word)
+	switch near := nearest(name); {
+	case t != nil:
+		return err
+	case near != "":
+		return err.WithHint("did you mean --%s?", near)
 	}
-	return nil, err.WithHint("filch run --help lists them")
+	return err.WithHint("filch run --help lists them")
 }
 
 func cleanOption(name string) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
@@ -28,6 +29,7 @@ var Options = [...]Option{
 		Name: "distribution", Short: 'm', Arg: "WAY", Help: "order of ranks over nodes: block, cyclic or plane=SIZE",
 		set: func(r *Run, v string) (err error) {
 			r.Request.Shape.Layout, r.Request.Shape.Plane, err = Layout(v)
+			r.Client.Slurm.Distribution, _, _ = strings.Cut(strings.ToLower(v), "=")
 			return err
 		},
 	},
@@ -38,6 +40,28 @@ var Options = [...]Option{
 	{
 		Name: "exclude", Short: 'x', Arg: "LIST", Help: "do not use these nodes",
 		set: func(r *Run, v string) error { r.Client.Exclude = v; return nil },
+	},
+	{
+		Name: "constraint", Short: 'C', Arg: "LABELS", Help: "use only nodes with these labels: a100, 'a100&bigmem', '(a100|v100)&!slow'",
+		set: func(r *Run, v string) error {
+			c, err := filch.ReadConstraint(v)
+			if err != nil {
+				return err
+			}
+			r.Request.Shape.Labels = c
+			return nil
+		},
+	},
+	{
+		Name: "resource", Arg: "NAME=N", Help: "what each rank takes of a resource that the site names: license=1,scratch=10",
+		set: func(r *Run, v string) error {
+			a, err := filch.ReadAmounts(v)
+			if err != nil {
+				return err
+			}
+			r.Request.Shape.PerRank.Named = a
+			return nil
+		},
 	},
 	{
 		Name: "exclusive", Help: "take whole nodes",
@@ -55,7 +79,18 @@ var Options = [...]Option{
 		Name: "mem-per-cpu", Arg: "SIZE", Help: "memory per slot",
 		set: func(r *Run, v string) (err error) { r.Client.MemPerCPU, err = Memory(v); return err },
 	},
-	{Name: "gpus-per-task", Arg: "[KIND:]N", Help: "GPUs per rank", set: setGPUs},
+	{
+		Name: "gpus-per-task", Arg: "[KIND:]N", Help: "GPUs per rank, on nodes with the label KIND; 0.25: a quarter of one GPU",
+		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Request.Shape.PerRank.GPUs) },
+	},
+	{
+		Name: "gpus-per-node", Arg: "[KIND:]N", Help: "GPUs per node, for all ranks there",
+		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Request.Shape.NodeGPUs) },
+	},
+	{
+		Name: "gpus", Short: 'G', Arg: "[KIND:]N", Help: "GPUs in all, divided evenly among the ranks, or among the nodes of -N",
+		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Client.GPUs) },
+	},
 	{
 		Name: "label", Short: 'l', Help: "begin every line with the number of its rank",
 		set: func(r *Run, _ string) error { r.Order.IO.Label = true; return nil },
@@ -124,7 +159,11 @@ var Options = [...]Option{
 	},
 	{
 		Name: "export", Arg: "RULE", Part: true, Help: "environment of the ranks: ALL, NONE, or NAME,NAME=VALUE,...",
-		set: func(r *Run, v string) (err error) { r.Export, err = ReadExport(v); return err },
+		set: func(r *Run, v string) (err error) {
+			r.Client.Slurm.Export = v
+			r.Export, err = ReadExport(v)
+			return err
+		},
 	},
 	{
 		Name: "env", Arg: "NAME=VALUE", Part: true, Help: "set a variable for the ranks; may be repeated",
@@ -132,7 +171,7 @@ var Options = [...]Option{
 	},
 	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix or none; list prints the types", set: setMPI},
 	{
-		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "bind ranks to CPUs: none, rank, cores, map_cpu:LIST or mask_cpu:LIST",
+		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "bind ranks to CPUs: none, threads, cores, sockets, ldoms, rank, map_cpu:LIST or mask_cpu:LIST",
 		set: func(r *Run, v string) (err error) { r.Order.Bind, err = CPUBind(v); return err },
 	},
 	{
@@ -144,12 +183,32 @@ var Options = [...]Option{
 		set: func(r *Run, v string) error { r.Client.Bcast = v; return filled(v) },
 	},
 	{
+		Name: "private-tmp", Help: "give the ranks of each node a new folder as TMPDIR, and remove the folder with the job",
+		set: func(r *Run, _ string) error { r.Order.Hooks.PrivateTmp = true; return nil },
+	},
+	{
+		Name: "prolog", Arg: "COMMAND", Help: "run COMMAND with a shell before each rank; lines like export NAME=VALUE that it prints set the rank's environment",
+		set: func(r *Run, v string) error { r.Order.Hooks.Prolog = v; return r.Order.Hooks.Check() },
+	},
+	{
+		Name: "epilog", Arg: "COMMAND", Help: "run COMMAND with a shell after each rank, with FILCH_EXIT_CODE",
+		set: func(r *Run, v string) error { r.Order.Hooks.Epilog = v; return r.Order.Hooks.Check() },
+	},
+	{
 		Name: "slurm-env", Help: "give the ranks SLURM_* variables that describe only this job",
-		set: func(r *Run, _ string) error { r.Order.SlurmEnv = true; return nil },
+		set: func(r *Run, _ string) error { r.Order.Slurm = &launcher.Slurm{}; return nil },
 	},
 	{
 		Name: "detach", Help: "print the job's number and leave; do not wait",
 		set: func(r *Run, _ string) error { r.Request.Detach = true; return nil },
+	},
+	{
+		Name: "hold", Help: "gather no slots until filch release",
+		set: func(r *Run, _ string) error { r.Client.Hold = true; return nil },
+	},
+	{
+		Name: "on-end", Arg: "COMMAND", Help: "run COMMAND once with a shell after the end of the job; FILCH_ENDED_STATE and other variables describe the end",
+		set: func(r *Run, v string) error { r.Client.OnEnd = v; return filled(v) },
 	},
 	{
 		Name: "durable", Help: "with --detach: leave once the job is on the disks of three nodes",
@@ -168,7 +227,11 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Client.Verbose++; return nil },
 	},
 	{
-		Name: "json", Help: "with --detach: print the job as JSON",
+		Name: "dry-run", Help: "print the node, the slots and the CPUs of every rank, and start nothing",
+		set: func(r *Run, _ string) error { r.Client.DryRun = true; return nil },
+	},
+	{
+		Name: "json", Help: "with --detach: print the job as JSON; with --dry-run: print the ranks as JSON",
 		set: func(r *Run, _ string) error { r.Client.JSON = true; return nil },
 	},
 	{
@@ -198,16 +261,12 @@ func setNodes(r *Run, v string) (err error) {
 	return err
 }
 
-func setGPUs(r *Run, v string) error {
+func (r *Run) setGPUs(v string, to *int32) error {
 	kind, n, err := Devices(v)
 	if err != nil {
 		return err
 	}
-	r.Request.Shape.PerRank.GPUs = n
-	r.Order.GPUKinds = nil
-	if kind != "" {
-		r.Order.GPUKinds = []string{kind}
-	}
+	*to, r.Client.GPUKind = n, kind
 	return nil
 }
 

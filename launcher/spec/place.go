@@ -4,14 +4,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// Layout reads the value of -m: block, cyclic, plane=SIZE or *. The levels behind a
+// packed is the plane of block,Pack: a node is filled before the next.
+const packed = launcher.MaxRanks
+
+// Layout reads the value of -m: block, cyclic, plane=SIZE or *, with ,Pack or ,NoPack. The levels behind a
 // colon place ranks on sockets and cores, which filch leaves to --cpu-bind; Layout
 // checks these levels and ignores them.
 func Layout(s string) (layout launcher.Layout, plane int32, err error) {
-	s, _, _ = strings.Cut(s, ",") // ,Pack and ,NoPack choose nodes; filch packs
+	s, pack, _ := strings.Cut(s, ",")
+	switch strings.ToLower(pack) {
+	case "", "nopack":
+	case "pack":
+		if s = strings.ToLower(s); s == "" || s[0] == '*' || strings.HasPrefix(s, "block") {
+			return launcher.LayoutPlane, packed, nil
+		}
+	default:
+		return 0, 0, invalid("%s is neither Pack nor NoPack", clip(pack))
+	}
 	first, rest, _ := strings.Cut(strings.ToLower(s), ":")
 	for level := range strings.SplitSeq(rest, ":") {
 		switch level {
@@ -47,16 +60,22 @@ func formatLayout(layout launcher.Layout, plane int32) string {
 	case launcher.LayoutCyclic:
 		return "cyclic"
 	case launcher.LayoutPlane:
+		if plane == packed {
+			return "block,Pack"
+		}
 		return "plane=" + strconv.Itoa(int(plane))
 	}
 	return "*"
 }
 
-// maxBindList bounds the list of a cpu-bind; a node has no more cores.
-const maxBindList = 4096
+// Limits of a cpu-bind.
+const (
+	maxBindList = 4096    // entries of a list
+	maxCPU      = 1 << 16 // larger than the number of any CPU
+)
 
-// CPUBind reads the value of --cpu-bind: [quiet|verbose,]none, rank, cores,
-// map_cpu:LIST or mask_cpu:LIST.
+// CPUBind reads the value of --cpu-bind: [quiet|verbose,]none, threads, cores, sockets,
+// ldoms, rank, map_cpu:LIST or mask_cpu:LIST.
 func CPUBind(s string) (launcher.Bind, error) {
 	var b launcher.Bind
 	for s != "" && b.Kind == "" {
@@ -68,11 +87,10 @@ func CPUBind(s string) (launcher.Bind, error) {
 			b.Verbose = true
 		case "n", "no", "none":
 			b.Kind, s = "none", rest
-		case "rank", "cores", "core":
-			b.Kind, s = strings.TrimSuffix(kind, "s"), rest
-			if b.Kind == "core" {
-				b.Kind = "cores"
-			}
+		case "rank":
+			b.Kind, s = kind, rest
+		case "thread", "threads", "core", "cores", "socket", "sockets", "ldom", "ldoms":
+			b.Kind, s = strings.TrimSuffix(kind, "s")+"s", rest
 		case "map_cpu", "mapcpu", "mask_cpu", "maskcpu":
 			b.Kind = "map_cpu"
 			if strings.HasPrefix(kind, "mask") {
@@ -83,9 +101,9 @@ func CPUBind(s string) (launcher.Bind, error) {
 			}
 			b.List = strings.Split(list, ",")
 			return b, checkBindList(b)
-		case "sockets", "ldoms", "threads", "rank_ldom", "map_ldom", "mask_ldom":
+		case "rank_ldom", "map_ldom", "mask_ldom", "boards":
 			return b, invalid("cpu-bind %s is not supported", kind).
-				WithHint("use cores, rank, none, map_cpu:LIST or mask_cpu:LIST")
+				WithHint("use threads, cores, sockets, ldoms, rank, none, map_cpu:LIST or mask_cpu:LIST")
 		default:
 			return b, invalid("%s is not a cpu-bind", clip(word))
 		}
@@ -106,29 +124,30 @@ func checkBindList(b launcher.Bind) error {
 	for _, e := range b.List {
 		if b.Kind == "mask_cpu" {
 			hex := strings.TrimPrefix(strings.ToLower(e), "0x")
-			if len(hex) == 0 || len(hex) > maxBindList/4 || strings.Trim(hex, "0123456789abcdef") != "" || strings.Trim(hex, "0") == "" {
+			if len(hex) == 0 || len(hex) > maxCPU/4 || strings.Trim(hex, "0123456789abcdef") != "" || strings.Trim(hex, "0") == "" {
 				return invalid("%s is not a cpu mask", clip(e))
 			}
 			continue
 		}
-		if n, err := strconv.ParseUint(e, 10, 32); err != nil || !digits(e) || n >= maxBindList {
+		if n, err := strconv.ParseUint(e, 10, 32); err != nil || !digits(e) || n >= maxCPU {
 			return invalid("%s is not a cpu number", clip(e))
 		}
 	}
 	return nil
 }
 
-// Devices reads the value of --gpus-per-task: N or KIND:N.
+// Devices reads the value of --gpus-per-task: N or KIND:N; n is thousandths.
 func Devices(s string) (kind string, n int32, err error) {
 	count := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
 		kind, count = s[:i], s[i+1:]
-		if kind == "" || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != "" {
+		if !filch.IsLabel(kind) {
 			return "", 0, invalid("%s is not [KIND:]COUNT of GPUs", clip(s))
 		}
 	}
-	if n, err = Count(count); err != nil {
-		return "", 0, invalid("%s is not [KIND:]COUNT of GPUs", clip(s))
+	n, bad := filch.ReadGPUs(count)
+	if bad != nil {
+		return "", 0, bad
 	}
 	return kind, n, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 )
 
 // KillWaitDefault is the time from TERM to KILL.
@@ -39,6 +40,8 @@ type Client struct {
 	Env        []string // --env
 	Srun       bool     // the options are srun's or sbatch's: the ranks get srun's variables only
 	Mem        int64    // --mem, per node
+	GPUs       int32    // -G, thousandths
+	GPUKind    string   // the label of the nodes with the GPUs; "" any
 	MemPerCPU  int64    // --mem-per-cpu
 	Verbose    int      // how often -v
 	Quiet      bool
@@ -46,32 +49,40 @@ type Client struct {
 	MultiProg  bool
 	Pty        bool
 	NewJob     bool
+	DryRun     bool
+	Hold       bool   // the job waits until filch release
+	OnEnd      string // a command to run after the end of the job
 	JSON       bool
 	Help       bool
 	MPIList    bool
-	Foreign    string           // an option that only the real srun can act on
+	Foreign    string           // an option of another command that filch does not do
+	Instead    string           // of Foreign: what to use
+	Said       []string         // warnings: options of another command without an effect here
+	QuitFirst  bool             // the first Ctrl-C ends the job
 	Allocation string           // srun --jobid
 	Batch      Batch            // of sbatch
+	Slurm      slurmenv.Options // options as given, for SLURM_*
 	Around     []filch.NodeName // the nodes of the allocation around an srun step
 }
 
 // Parse reads the words behind `filch run`.
 func Parse(args []string) (*Run, error) { return parse(newRun(), args, nil) }
 
-// parse reads the words of a dialect on top of r.
-func parse(r *Run, args []string, d dialect) (*Run, error) {
+// parse reads the words of a command on top of r.
+func parse(r *Run, args []string, t Table) (*Run, error) {
 	first, rest := cutPart(args)
 	var err error
-	if r.Argv, err = d.scan(first, r.Set); err != nil {
+	if r.Argv, err = t.scan(first, r.Set); err != nil {
 		return nil, err
 	}
 	for rest != nil && !r.Client.Help {
 		var part []string
 		part, rest = cutPart(rest)
 		p := newRun()
-		if p.Argv, err = d.scan(part, p.Set); err != nil {
+		if p.Argv, err = t.scan(part, p.Set); err != nil {
 			return nil, err
 		}
+		r.Client.Said = append(r.Client.Said, p.Client.Said...)
 		for _, name := range p.given {
 			if o, ours := lookup(name); ours && !o.Part {
 				return nil, invalid("--%s may stand only before the first command of an `a : b` run", name)
@@ -120,6 +131,7 @@ func (r *Run) check() error {
 		{"pty", "label"},
 		{"mem", "mem-per-cpu"},
 		{"detach", "immediate"},
+		{"detach", "dry-run"},
 		{"quiet", "verbose"},
 	} {
 		if r.isGiven(pair[0]) && r.isGiven(pair[1]) {
@@ -127,8 +139,8 @@ func (r *Run) check() error {
 		}
 	}
 	switch {
-	case r.Client.JSON && !r.Request.Detach:
-		return invalid("--json needs --detach")
+	case r.Client.JSON && !r.Request.Detach && !r.Client.DryRun:
+		return invalid("--json needs --detach or --dry-run")
 	case r.Request.Durable && !r.Request.Detach:
 		return invalid("--durable needs --detach")
 	case len(r.Parts) > 0 && (r.Client.MultiProg || r.Client.Bcast != ""):
@@ -154,6 +166,8 @@ type Context struct {
 	Job      filch.JobID // of the job around the client; 0 none
 	Task     uint64      // of Job, in the node's numbering; 0 none
 	ReadFile func(path string) (string, error)
+	// The submitter, for SLURM_*.
+	Submitter func() slurmenv.Submitter
 }
 
 // Finish applies the rules that need the whole command line and completes the request
@@ -182,7 +196,14 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	}
 	r.finishMemory()
 	r.finishIO()
+	r.Request.Inside = launcher.Inside{Job: c.Job, Task: c.Task}
+	if !r.Client.NewJob {
+		r.Request.Parent, r.Request.Task = c.Job, c.Task
+	}
 	env := append(r.Export.Filter(c.Env), r.Client.Env...)
+	if r.Order.Slurm != nil {
+		env = r.withSlurm(env, c)
+	}
 	if r.Client.Srun {
 		r.Order.Env = env
 	} else {
@@ -196,10 +217,6 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	r.Request.Like = Like(r.Request.Name, r.Argv)
 	if r.Request.Name == "" {
 		r.Request.Name = defaultName(r.Argv[0])
-	}
-	r.Request.Inside = launcher.Inside{Job: c.Job, Task: c.Task}
-	if !r.Client.NewJob {
-		r.Request.Parent, r.Request.Task = c.Job, c.Task
 	}
 	return warnings, nil
 }

@@ -61,7 +61,7 @@ func TestShape(t *testing.T) {
 		"-n 4 --ntasks-per-node=2 --mem 1G a": "-n 4 --ntasks-per-node=2 --mem-per-cpu=512M",
 		"-n 4 --mem 1G a":                     "-n 4 --mem-per-cpu=256M",
 		"-n 4 -c 2 --mem-per-cpu 1G a":        "-n 4 -c 2 --mem-per-cpu=1G",
-		"--gpus-per-task=a100:2 a":            "-n 1 --gpus-per-task=2",
+		"--gpus-per-task=a100:2 a":            "-n 1 --gpus-per-task=2 -C 'a100'",
 		"-n 3 a : -n 2 b : c":                 "-n 6",
 		"--multi-prog prog x":                 "-n 5",
 		"--nodel n1 a":                        "-n 1 -N 1 -w n1",
@@ -159,7 +159,7 @@ func TestNonsense(t *testing.T) {
 		"-w n[1-99999999] a":              `--nodelist: node list "n[1-99999999]" names more than 65536 nodes`,
 		"-n 9 -N 2 --ntasks-per-node=2 a": "9 ranks do not fit on 2 nodes with at most 2 on each",
 		"--multi-prog nofile":             "cannot read the program file: file does not exist",
-		"--json a":                        "--json needs --detach",
+		"--json a":                        "--json needs --detach or --dry-run",
 		"--cpu-bind x a":                  `--cpu-bind: "x" is not a cpu-bind`,
 		"--exclusive=user a":              "option --exclusive takes no value",
 		"--open-mode x a":                 `--open-mode: "x" is not append or truncate`,
@@ -198,4 +198,18 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: not one clean line: %q", line, err)
 		}
 	})
+}
+
+// SLURM_NTASKS has at most as many ranks as a run may have: a product of large numbers does
+// not wrap around.
+func TestSlurmRanksOfLargeNumbers(t *testing.T) {
+	for line, want := range map[string]int32{
+		"-N 2-4 --ntasks-per-node=3 a":             6,
+		"-N 65537-65538 --ntasks-per-node=65537 a": launcher.MaxRanks,
+	} {
+		r, _ := read(t, line)
+		if got := r.SlurmOptions().Ranks; got != want {
+			t.Errorf("%s: got %d ranks, want %d", line, got, want)
+		}
+	}
 }

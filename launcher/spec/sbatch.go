@@ -1,9 +1,13 @@
 package spec
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/filch-hpc/filch/launcher"
 )
 
 // Batch holds the options of sbatch beyond srun's.
@@ -11,72 +15,154 @@ type Batch struct {
 	Wrap      string // --wrap: the script itself
 	Wrapped   bool
 	Array     []int32 // --array, in the order given
+	ArrayMost int32   // jobs of the array at a time; 0 no bound
 	Parsable  bool
-	Wait      bool
-	Partition string
-	Account   string
-	Comment   string
-	Unknown   string // an option that the shim does not support
+	NoRequeue bool
+	UserEnv   bool // --get-user-env
+	// --signal is for the script alone (B:), not for the steps.
+	WarnScript bool
+	Wait       bool
+	Partition  string
+	Account    string
+	Comment    string
+	// Further names that the shims show.
+	QOS, WCKey, Reservation string
+	Input                   string // -i: the script's standard input
 }
 
 // maxArray bounds an array, like Slurm's MaxArraySize.
 const maxArray = 10001
 
-// sbatchMore lists sbatch's options that filch run does not have or reads differently.
-var sbatchMore = dialect{
-	idle("bb", 0, "X"), idle("bbf", 0, "X"), idle("acctg-freq", 0, "X"), idle("clusters", 'M', "X"), idle("cluster-constraint", 0, "X"),
-	idle("constraint", 'C', "X"), idle("core-spec", 'S', "N"), idle("cpu-freq", 0, "X"), idle("deadline", 0, "X"), idle("delay-boot", 0, "X"),
-	idle("extra-node-info", 'B', "X"), idle("get-user-env", 0, ""), idle("gres-flags", 0, "X"), idle("hint", 0, "X"), idle("licenses", 'L', "X"),
-	idle("mail-type", 0, "X"), idle("mail-user", 0, "X"), idle("mcs-label", 0, "X"), idle("mem-bind", 0, "X"), idle("network", 0, "X"),
-	idleMaybe("nice", 0), idle("no-requeue", 0, ""), idle("ntasks-per-core", 0, "N"), idle("ntasks-per-socket", 0, "N"),
-	idleMaybe("oversubscribe", 's'), idle("power", 0, "X"), idle("prefer", 0, "X"), idle("priority", 0, "N"), idle("profile", 0, "X"),
-	idleMaybe("propagate", 0), idle("qos", 'q', "NAME"), idle("reboot", 0, ""), idle("reservation", 0, "NAME"), idle("sockets-per-node", 0, "N"),
-	idle("spread-job", 0, ""), idle("switches", 0, "X"), idle("thread-spec", 0, "N"), idle("threads-per-core", 0, "N"), idle("time-min", 0, "X"),
-	idle("tmp", 0, "X"), idle("use-min-nodes", 0, ""), idle("wckey", 0, "X"), idle("ignore-pbs", 0, ""),
-	undone("begin", 'b', "X"), undone("dependency", 'd', "X"), undone("hold", 'H', ""), undone("gpus", 'G', "X"), undone("gpus-per-node", 0, "X"),
-	undone("nodefile", 'F', "X"), undone("test-only", 0, ""), undone("uid", 0, "X"), undone("gid", 0, "X"), undone("export-file", 0, "X"),
-	undone("relative", 'r', "X"), undone("multi-prog", 0, ""), undone("pty", 0, ""), undone("bcast", 0, "X"),
-	{Name: "gres", Arg: "X", set: func(r *Run, v string) error {
-		if strings.HasPrefix(v, "gpu") {
-			r.Client.Batch.Unknown = "--gres=" + v
+// SbatchTable has every option of sbatch.
+var SbatchTable = sync.OnceValue(func() Table {
+	return join(
+		same("", `ntasks nodes cpus-per-task ntasks-per-node distribution nodelist exclude overcommit mem mem-per-cpu gpus gpus-per-node gpus-per-task
+			output error open-mode chdir job-name time no-kill requeue export quiet`),
+		same("labels of nodes: filch up --label", "constraint"),
+		acts("gpu:[KIND:]N, as --gpus-per-node; other kinds are refused", "gres=LIST", setGres),
+		acts("indices below 10001; %N: at most N jobs of the array at a time", "a,array=LIST[%N]", func(r *Run, v string) (err error) {
+			r.Client.Batch.Array, r.Client.Batch.ArrayMost, err = Indices(v)
+			return err
+		}),
+		acts("filch release starts the job", "H,hold", func(r *Run, _ string) error { r.Client.Hold = true; return nil }),
+		acts("", "parsable", func(r *Run, _ string) error { r.Client.Batch.Parsable = true; return nil }),
+		acts("", "W,wait", func(r *Run, _ string) error { r.Client.Batch.Wait = true; return nil }),
+		acts("", "wrap=COMMAND", func(r *Run, v string) error {
+			r.Client.Batch.Wrap, r.Client.Batch.Wrapped = v, true
+			return nil
+		}),
+		acts("user and mcs count as a whole node", "exclusive[=user|mcs]", func(r *Run, _ string) error { r.Request.Shape.Exclusive = true; return nil }),
+		acts("without B: to the steps, with B: to the script", "signal=[B:]SIG[@SEC]", func(r *Run, v string) (err error) {
+			prefix, _, prefixed := strings.Cut(v, ":")
+			r.Client.Batch.WarnScript = prefixed && strings.ContainsAny(prefix, "Bb")
+			r.Request.Policy.WarnSig, r.Request.Policy.WarnTime, err = Warning(v)
+			return err
+		}),
+		batchWords("any name; squeue, sacct and scontrol show the name", map[string]func(*Batch) *string{
+			"A,account=NAME":   func(b *Batch) *string { return &b.Account },
+			"p,partition=NAME": func(b *Batch) *string { return &b.Partition },
+			"q,qos=NAME":       func(b *Batch) *string { return &b.QOS },
+			"comment=TEXT":     func(b *Batch) *string { return &b.Comment },
+			"wckey=KEY":        func(b *Batch) *string { return &b.WCKey },
+			"reservation=NAME": func(b *Batch) *string { return &b.Reservation },
+		}),
+		batchWords("", map[string]func(*Batch) *string{"i,input=FILE": func(b *Batch) *string { return &b.Input }}),
+		acts("a file of node names, as --nodelist", "F,nodefile=FILE", func(r *Run, v string) error {
+			if !strings.Contains(v, "/") {
+				v = "./" + v
+			}
+			r.Client.Only = v
+			return filled(v)
+		}),
+		acts("the variables of a login that sbatch does not have", "get-user-env[=TIME]", func(r *Run, _ string) error { r.Client.Batch.UserEnv = true; return nil }),
+		acts("scontrol requeue refuses the job", "no-requeue", func(r *Run, _ string) error {
+			r.Client.Batch.NoRequeue, r.Request.Policy.Requeue = true, false
+			return nil
+		}),
+		acts("NONE", "mail-type=TYPES", setMail),
+		rows(Done, "sbatch of filch has no more to tell", "v,verbose"),
+		rows(Done, "filch always does so", "ignore-pbs wait-all-nodes=0|1 use-min-nodes s,oversubscribe propagate[=LIMITS]"),
+		rows(Said, "filch sends no mail", "mail-user=USER"),
+		rows(Said, "jobs start in the order of submission", "priority=N nice[=N] delay-boot=MINUTES time-min=LIMIT"),
+		rows(Said, "no data of this kind are collected", "acctg-freq=LIST profile=TYPES mcs-label=LABEL"),
+		rows(Said, "a wish about nodes that filch does not know", "switches=N spread-job contiguous prefer=LIST power=FLAGS"),
+		rows(Refused, "submit the job when the other has ended, or use filch submit --dep", "d,dependency=LIST kill-on-invalid-dep=yes|no"),
+		rows(Refused, "submit the job at that time", "b,begin=TIME deadline=TIME"),
+		rows(Refused, "run the container program in the script", "container=BUNDLE"),
+		rows(Refused, "name nodes with -w", "cluster-constraint=LIST batch=LIST"),
+		rows(Refused, "use filch run --resource", "L,licenses=LIST"),
+		rows(Refused, "bind in the script, with srun --cpu-bind", `mem-bind=TYPE gpu-bind=TYPE hint=TYPE threads-per-core=N cores-per-socket=N sockets-per-node=N
+			B,extra-node-info=S:C:T ntasks-per-core=N ntasks-per-socket=N mincpus=N S,core-spec=N thread-spec=N`),
+		rows(Refused, "use --gpus-per-task", "gpus-per-socket=N gres-flags=TYPE cpus-per-gpu=N mem-per-gpu=SIZE ntasks-per-gpu=N"),
+		rows(Refused, "filch does not set frequencies", "cpu-freq=RANGE gpu-freq=VALUE"),
+		rows(Refused, "filch does not set up nodes or networks", "network=TYPE reboot bb=SPEC bbf=FILE tmp=SIZE"),
+		rows(Refused, "use --export", "export-file=FILE"),
+		rows(Refused, "an instance has one user and one cluster", "M,clusters=NAMES uid=USER gid=GROUP"),
+		rows(Refused, "filch explain tells when a job can start", "test-only"),
+		rows(Left, "the text of sbatch", "h,help usage V,version"),
+	)
+})
+
+// batchWords are options whose values are kept for the page of the job.
+func batchWords(note string, words map[string]func(*Batch) *string) Table {
+	var t Table
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		of := words[word]
+		t = append(t, acts(note, word, func(r *Run, v string) error { *of(&r.Client.Batch) = v; return nil })...)
+	}
+	return t
+}
+
+func setMail(r *Run, v string) error {
+	if !strings.EqualFold(v, "NONE") {
+		r.Client.Said = append(r.Client.Said, "filch does not do --mail-type: filch sends no mail")
+	}
+	return nil
+}
+
+// sbatchInputs lists the variables that sbatch takes for options, besides SBATCH_ and the
+// name of the option.
+var sbatchInputs = [...][2]string{
+	{"SBATCH_ARRAY_INX", "array"},
+	{"SBATCH_TIMELIMIT", "time"},
+}
+
+// sbatchNames lists the options with a variable SBATCH_ and the name of the option.
+const sbatchNames = `account acctg-freq clusters constraint container core-spec cpus-per-gpu delay-boot distribution exclusive export get-user-env gpu-bind
+	gpu-freq gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs job-name mem-bind mem-per-cpu mem-per-gpu network no-kill no-requeue
+	open-mode overcommit partition power profile qos requeue reservation signal spread-job thread-spec threads-per-core use-min-nodes wait
+	wait-all-nodes wckey`
+
+// sbatchEnviron applies the variables of sbatch, which give way to the command line and have
+// precedence over directives.
+func (r *Run) sbatchEnviron(env func(string) string) error {
+	inputs := sbatchInputs[:]
+	for name := range strings.FieldsSeq(sbatchNames) {
+		inputs = append(inputs, [2]string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), name})
+	}
+	for _, in := range inputs {
+		v := env(in[0])
+		o, err := SbatchTable().find(in[1])
+		if v == "" || err != nil || r.isGiven(in[1]) {
+			continue
 		}
-		return nil
-	}},
-	batchWord("account", 'A', func(b *Batch) *string { return &b.Account }),
-	batchWord("partition", 'p', func(b *Batch) *string { return &b.Partition }),
-	batchWord("comment", 0, func(b *Batch) *string { return &b.Comment }),
-	{Name: "wrap", Arg: "COMMAND", set: func(r *Run, v string) error {
-		r.Client.Batch.Wrap, r.Client.Batch.Wrapped = v, true
-		return nil
-	}},
-	{Name: "array", Short: 'a', Arg: "LIST", set: func(r *Run, v string) (err error) { r.Client.Batch.Array, err = Indices(v); return err }},
-	{Name: "parsable", set: func(r *Run, _ string) error { r.Client.Batch.Parsable = true; return nil }},
-	{Name: "wait", Short: 'W', set: func(r *Run, _ string) error { r.Client.Batch.Wait = true; return nil }},
-	{Name: "exclusive", Arg: "X", Optional: "-", set: func(r *Run, _ string) error { r.Request.Shape.Exclusive = true; return nil }},
-	{Name: "signal", Arg: "X", set: func(r *Run, v string) (err error) {
-		r.Request.Policy.WarnSig, r.Request.Policy.WarnTime, err = Warning(v)
-		return err
-	}},
+		if err := r.Set(o, v); err != nil {
+			return invalid("%s: %v", in[0], err)
+		}
+	}
+	return nil
 }
 
-func undone(name string, short byte, arg string) Option {
-	return Option{Name: name, Short: short, Arg: arg, set: func(r *Run, _ string) error {
-		r.Client.Batch.Unknown = "--" + name
-		return nil
-	}}
-}
-
-func batchWord(name string, short byte, of func(*Batch) *string) Option {
-	return Option{Name: name, Short: short, Arg: "X", set: func(r *Run, v string) error { *of(&r.Client.Batch) = v; return nil }}
-}
-
-// ParseSbatch reads the words behind sbatch. [Run.Directives] applies directives once
+// ParseSbatch reads the words behind sbatch, and the variables of sbatch. [Run.Directives] applies directives once
 // the script is known.
-func ParseSbatch(args []string) (*Run, error) {
+func ParseSbatch(args []string, env func(string) string) (*Run, error) {
 	r := newRun()
 	var err error
-	r.Argv, err = sbatchMore.scan(args, r.Set)
-	r.Order.SlurmEnv, r.Client.Srun = true, true
+	if r.Argv, err = SbatchTable().scan(args, r.Set); err != nil {
+		return r, err
+	}
+	err = r.sbatchEnviron(env)
+	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{}, true
 	r.Request.Detach = true
 	return r, err
 }
@@ -90,7 +176,7 @@ func (r *Run) Directives(script string) error {
 		return err
 	}
 	for _, words := range lines {
-		if _, err := sbatchMore.scan(words, func(o *Option, v string) error {
+		if _, err := SbatchTable().scan(words, func(o *Option, v string) error {
 			if slices.Contains(told, o.Name) {
 				return nil
 			}
@@ -137,20 +223,20 @@ func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 		if err != nil {
 			break
 		}
-		_, err = sbatchMore.scan(words, func(o *Option, v string) error {
+		_, err = SbatchTable().scan(words, func(o *Option, v string) error {
 			d := SbatchDirective{Name: o.Name, Value: v}
 			if o.Arg == "" {
 				d.Value = "true"
 			}
 			switch o.Name {
-			case "partition", "account", "comment", "parsable", "requeue", "ntasks", "nodes", "ntasks-per-node":
+			case "partition", "account", "comment", "qos", "wckey", "reservation", "mail-type", "parsable", "requeue", "no-requeue", "ntasks", "nodes", "ntasks-per-node":
 				r := newRun()
 				if err := r.Set(o, v); err != nil {
 					return err
 				}
 				d.Idle = r.Request.Shape.Ranks <= 1 && r.Request.Shape.MaxNodes <= 1 && r.Request.Shape.PerNode <= 1
 			default:
-				d.Idle = o.idle
+				d.Idle = o.idle && (o.Fate == Done || o.Fate == Said)
 			}
 			all = append(all, d)
 			return nil
@@ -199,14 +285,18 @@ func splitWords(s string) ([]string, error) {
 	return words, nil
 }
 
-// Indices reads the value of --array: 1,3,5-9:2.
-func Indices(s string) ([]int32, error) {
-	var all []int32
+// Indices reads the value of --array: 1,3,5-9:2, with %N how many jobs of the array may run
+// at a time; most is 0 without a bound.
+func Indices(s string) (all []int32, most int32, err error) {
+	whole := s
+	s, bound, bounded := strings.Cut(s, "%")
+	if bounded {
+		if most, err = Positive(bound); err != nil {
+			return nil, 0, invalid("%s does not say behind %% how many jobs may run at a time", clip(whole))
+		}
+	}
 	seen := map[int32]bool{}
 	for part := range strings.SplitSeq(s, ",") {
-		if strings.Contains(part, "%") {
-			return nil, invalid("%s: filch cannot limit how many tasks of an array run at a time", clip(s))
-		}
 		span, by, stepped := strings.Cut(part, ":")
 		low, high, ranged := strings.Cut(span, "-")
 		first, err := strconv.ParseUint(low, 10, 31)
@@ -218,7 +308,7 @@ func Indices(s string) ([]int32, error) {
 			step, err = strconv.ParseUint(by, 10, 31)
 		}
 		if err != nil || last < first || step == 0 || last >= maxArray {
-			return nil, invalid("%s is not a list of indices below %d", clip(s), maxArray)
+			return nil, 0, invalid("%s is not a list of indices below %d", clip(whole), maxArray)
 		}
 		for i := first; i <= last; i += step {
 			if !seen[int32(i)] {
@@ -227,5 +317,5 @@ func Indices(s string) ([]int32, error) {
 			}
 		}
 	}
-	return all, nil
+	return all, most, nil
 }

@@ -59,13 +59,6 @@ func TestTime(t *testing.T) {
 			t.Errorf("Time(%q) = %v, want an error", in, got)
 		}
 	}
-	for want, d := range map[string]time.Duration{
-		"UNLIMITED": 0, "00:00:01": time.Second, "01:30:00": 90 * time.Minute, "2-03:04:05": 51*time.Hour + 4*time.Minute + 5*time.Second,
-	} {
-		if got := spec.FormatTime(d); got != want {
-			t.Errorf("FormatTime(%v) = %q, want %q", d, got, want)
-		}
-	}
 }
 
 func TestSeconds(t *testing.T) {
@@ -144,16 +137,17 @@ func TestLayout(t *testing.T) {
 		{"block", launcher.LayoutBlock, 0},
 		{"cyclic", launcher.LayoutCyclic, 0},
 		{"plane=4", launcher.LayoutPlane, 4},
+		{"block,Pack", launcher.LayoutPlane, launcher.MaxRanks},
+		{"cyclic:block,NoPack", launcher.LayoutCyclic, 0},
 		{"block:cyclic", launcher.LayoutBlock, 0},
 		{"*:block", launcher.LayoutAuto, 0},
-		{"Block,Pack", launcher.LayoutBlock, 0},
 	} {
 		layout, plane, err := spec.Layout(c.in)
 		if err != nil || layout != c.layout || plane != c.plane {
 			t.Errorf("Layout(%q) = %d, %d, %v, want %d, %d", c.in, layout, plane, err, c.layout, c.plane)
 		}
 	}
-	for _, in := range []string{"", "plane", "plane=0", "plane=x", "arbitrary", "roundrobin", "block:foo"} {
+	for _, in := range []string{"", "plane", "plane=0", "plane=x", "arbitrary", "roundrobin", "block:foo", "block,foo"} {
 		if _, _, err := spec.Layout(in); err == nil {
 			t.Errorf("Layout(%q): want an error", in)
 		}
@@ -163,6 +157,7 @@ func TestLayout(t *testing.T) {
 func TestCPUBind(t *testing.T) {
 	for in, want := range map[string]string{
 		"none": "none [] false", "verbose,none": "none [] true", "v,cores": "cores [] true", "rank": "rank [] false",
+		"threads": "threads [] false", "core": "cores [] false", "verbose,sockets": "sockets [] true", "ldom": "ldoms [] false", "map_cpu:2047": "map_cpu [2047] false",
 		"map_cpu:0,2": "map_cpu [0 2] false", "verbose,mask_cpu:0x3,C": "mask_cpu [0x3 C] true", "verbose": " [] true", "quiet": " [] false",
 	} {
 		b, err := spec.CPUBind(in)
@@ -170,7 +165,7 @@ func TestCPUBind(t *testing.T) {
 			t.Errorf("CPUBind(%q) = %q, %v, want %q", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"sockets", "map_cpu:", "map_cpu:a", "map_cpu:-1", "mask_cpu:0", "mask_cpu:xyz", "cores,none", "nonsense", "map_cpu:99999"} {
+	for _, in := range []string{"rank_ldom", "map_ldom:0", "mask_ldom:1", "boards", "sockets,cores", "map_cpu:", "map_cpu:a", "map_cpu:-1", "mask_cpu:0", "mask_cpu:xyz", "cores,none", "nonsense", "map_cpu:99999"} {
 		if b, err := spec.CPUBind(in); err == nil {
 			t.Errorf("CPUBind(%q) = %v, want an error", in, b)
 		}
@@ -183,6 +178,8 @@ func TestExport(t *testing.T) {
 		"ALL":              "HOME=/h A=1 FILCH_LOCAL=/l E=",
 		"NONE":             "",
 		"NIL":              "",
+		"NONE,A=b,E":       "E= A=b",
+		"NIL,A":            "A=1",
 		"A":                "A=1",
 		"ALL,A=2,B=x y":    "HOME=/h FILCH_LOCAL=/l E= A=2 B=x y",
 		"A,B='1,2',C=3":    "A=1 B=1,2 C=3",
@@ -231,6 +228,14 @@ func TestMultiProg(t *testing.T) {
 		if _, err := spec.MultiProg(text, 2, nil); err == nil || err.Error() != want {
 			t.Errorf("MultiProg(%q): got %v, want %s", text, err, want)
 		}
+	}
+}
+
+// srun counts the offset of a rank of * from rank 0.
+func TestMultiProgStar(t *testing.T) {
+	programs, err := spec.MultiProg("0 echo %o\n* echo %t:%o\n", 3, nil)
+	if err != nil || strings.Join(programs[0].Argv, " ") != "echo %o" || strings.Join(programs[1].Argv, " ") != "echo %t:%t" {
+		t.Errorf("got %v, %v", programs, err)
 	}
 }
 

@@ -4,70 +4,109 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// srunMore lists srun's options that filch run does not have or reads differently.
-var srunMore = dialect{
-	// The nodes, the account and the order of jobs are settled before the launchers
-	// start: these options are read and change nothing.
-	idle("account", 'A', "NAME"), idle("acctg-freq", 0, "X"), idle("bb", 0, "X"), idle("bbf", 0, "X"),
-	idle("comment", 0, "X"), idle("constraint", 'C', "X"), idle("cluster-constraint", 0, "X"), idleMaybe("compress", 0),
-	idle("container", 0, "X"), idle("core-spec", 'S', "N"), idle("cores-per-socket", 0, "N"), idle("cpu-freq", 0, "X"),
-	idle("deadline", 0, "X"), idle("delay-boot", 0, "X"), idle("exact", 0, ""), idleMaybe("exclusive", 0),
-	idle("extra-node-info", 'B', "X"), idle("gres-flags", 0, "X"), idle("gpu-bind", 0, "X"), idle("gpu-freq", 0, "X"),
-	idle("hint", 0, "X"), idle("licenses", 'L', "X"), idle("mail-type", 0, "X"), idle("mail-user", 0, "X"),
-	idle("mcs-label", 0, "X"), idle("mem-bind", 0, "X"), idle("mincpus", 0, "N"), idle("msg-timeout", 0, "N"),
-	idle("network", 0, "X"), idleMaybe("nice", 0), idle("ntasks-per-core", 0, "N"), idle("ntasks-per-socket", 0, "N"),
-	idle("overlap", 0, ""), idleMaybe("oversubscribe", 's'), idle("partition", 'p', "NAME"), idle("power", 0, "X"),
-	idle("prefer", 0, "X"), idle("preserve-env", 'E', ""), idle("priority", 0, "N"), idle("profile", 0, "X"),
-	idleMaybe("propagate", 0), idle("qos", 'q', "NAME"), idle("quit-on-interrupt", 'X', ""), idle("reboot", 0, ""),
-	idle("reservation", 0, "NAME"), idleMaybe("send-libs", 0), idle("slurmd-debug", 0, "N"), idle("sockets-per-node", 0, "N"),
-	idle("spread-job", 0, ""), idle("switches", 0, "X"), idle("thread-spec", 0, "N"), idle("threads", 'T', "N"),
-	idle("threads-per-core", 0, "N"), idle("time-min", 0, "X"), idle("tmp", 0, "X"), idle("use-min-nodes", 0, ""),
-	idle("wckey", 0, "X"), idle("whole", 0, ""), idle("interactive", 0, ""), idle("disable-status", 0, ""),
-	// The real srun handles these options.
-	foreignOption("attach", 'a', "X"), foreignOption("begin", 'b', "X"), foreignOption("bcast-exclude", 0, "X"),
-	foreignOption("clusters", 'M', "X"), foreignOption("dependency", 'd', "X"), foreignOption("epilog", 0, "X"),
-	foreignOption("export-file", 0, "X"), foreignOption("gid", 0, "X"), foreignOption("gpus", 'G', "X"),
-	foreignOption("gpus-per-node", 0, "X"), foreignOption("gpus-per-socket", 0, "X"), foreignOption("gres", 0, "X"),
-	foreignOption("het-group", 0, "X"), foreignOption("hold", 'H', ""), foreignOption("mem-per-gpu", 0, "X"),
-	foreignOption("no-allocate", 'Z', ""), foreignOption("nodefile", 'F', "X"), foreignOption("ntasks-per-gpu", 0, "N"),
-	foreignOption("prolog", 0, "X"), foreignOption("relative", 'r', "N"), foreignOption("task-epilog", 0, "X"),
-	foreignOption("task-prolog", 0, "X"), foreignOption("test-only", 0, ""), foreignOption("tres-per-task", 0, "X"),
-	foreignOption("uid", 0, "X"), foreignOption("usage", 0, ""), foreignOption("version", 'V', ""), foreignOption("help", 'h', ""),
-	// The same options with other words.
-	{Name: "jobid", Arg: "ID", set: func(r *Run, v string) error { r.Client.Allocation = v; return nil }},
-	{Name: "mpi", Arg: "TYPE", set: setSrunMPI},
-	{Name: "kill-on-bad-exit", Short: 'K', Arg: "0|1", Optional: "1", set: func(r *Run, v string) error {
-		r.Request.Policy.KillOnBad = v != "0"
+// settled is the note of options that srun, too, reads only where it makes an allocation.
+const settled = "settled with the nodes before filch starts; srun inside an allocation does nothing with the option either"
+
+// SrunTable has every option of srun.
+var SrunTable = sync.OnceValue(func() Table {
+	return join(
+		same("", `ntasks nodes cpus-per-task ntasks-per-node distribution nodelist exclude overcommit mem mem-per-cpu gpus gpus-per-node gpus-per-task
+			label output error input open-mode unbuffered chdir job-name time signal wait no-kill immediate multi-prog cpu-bind
+			pty bcast quiet verbose`),
+		same("labels of nodes: filch up --label", "constraint"),
+		acts("a value that begins with NONE passes nothing, as in srun", "export=RULE", func(r *Run, v string) (err error) {
+			r.Export, err = readSrunExport(v)
+			return err
+		}),
+		acts("gpu:[KIND:]N, as --gpus-per-node; other kinds are left", "gres=LIST", setGres),
+		acts("the default is srun's, 0", "K,kill-on-bad-exit[=0|1]", func(r *Run, v string) error {
+			r.Request.Policy.KillOnBad = v != "0"
+			return nil
+		}),
+		acts("pmi2, pmix and none; other types are left", "mpi=TYPE", setSrunMPI),
+		acts("the job around; another job's is left", "jobid=ID", func(r *Run, v string) error { r.Client.Allocation = v; return nil }),
+		acts("the first Ctrl-C ends the step", "X,disable-status", quitFirst),
+		acts("the first Ctrl-C ends the step", "quit-on-interrupt", quitFirst),
+		acts("soft limits go to the ranks; a list of limits is left", "propagate[=LIMITS]", setPropagate),
+		acts("--bcast sends the libraries, too; no is left", "send-libs[=yes|no]", setSendLibs),
+		rows(Done, "a step always has its slots alone", "exact exclusive[=user|mcs]"),
+		rows(Done, settled, `A,account=NAME p,partition=NAMES q,qos=NAME comment=TEXT wckey=KEY reservation=NAMES mail-type=TYPES mail-user=USER
+			mcs-label=LABEL priority=N nice[=N] deadline=TIME delay-boot=MINUTES time-min=LIMIT reboot bb=SPEC bbf=FILE
+			cluster-constraint=LIST switches=N use-min-nodes spread-job contiguous prefer=LIST power=FLAGS s,oversubscribe tmp=SIZE H,hold`),
+		rows(Said, "no data of this kind are collected", "acctg-freq=LIST profile=TYPES"),
+		rows(Said, "filch has no slurmd and no messages to slurmctld", "slurmd-debug=LEVEL msg-timeout=SEC T,threads=N"),
+		rows(Said, "--bcast chooses by itself", "compress[=TYPE]"),
+		rows(Left, "run the container program as the command of the step", "container=BUNDLE"),
+		rows(Left, "name nodes with -w", "r,relative=N F,nodefile=FILE"),
+		rows(Left, "use filch run --resource", "L,licenses=LIST"),
+		rows(Left, "bind with --cpu-bind", `mem-bind=TYPE gpu-bind=TYPE accel-bind=TYPE hint=TYPE threads-per-core=N cores-per-socket=N sockets-per-node=N
+			B,extra-node-info=S:C:T ntasks-per-core=N ntasks-per-socket=N mincpus=N S,core-spec=N thread-spec=N`),
+		rows(Left, "use --gpus-per-task", "gpus-per-socket=N gres-flags=TYPE cpus-per-gpu=N mem-per-gpu=SIZE ntasks-per-gpu=N"),
+		rows(Left, "filch does not set frequencies", "cpu-freq=RANGE gpu-freq=VALUE"),
+		rows(Left, "filch does not set up networks", "network=TYPE resv-ports[=N] x11[=WHERE]"),
+		rows(Left, "give the step slots of its own, or use --overcommit", "overlap[=WHAT]"),
+		rows(Left, "whole nodes: filch run --exclusive", "whole"),
+		rows(Left, "start the step when the other has ended", "b,begin=TIME d,dependency=LIST"),
+		rows(Left, "one program per part: srun a : b", "het-group=LIST pack-group=LIST"),
+		acts("its export, unset and print lines are followed", "task-prolog=FILE", func(r *Run, v string) error { return script(&r.Order.Hooks.Prolog, v) }),
+		acts("", "task-epilog=FILE", func(r *Run, v string) error { return script(&r.Order.Hooks.Epilog, v) }),
+		rows(Left, "call the scripts around the command of the step", "prolog=FILE epilog=FILE"),
+		rows(Left, "an instance has one user and one cluster", "M,clusters=NAMES uid=USER gid=GROUP"),
+		rows(Left, "list the libraries with --bcast", "bcast-exclude=PATHS"),
+		rows(Left, "filch run always starts a job or a step", "Z,no-allocate test-only E,preserve-env debugger-test interactive"),
+		rows(Left, "the text of srun", "h,help usage V,version"),
+	)
+})
+
+// script makes an executable file the command of a hook. No file is no command.
+func script(command *string, file string) error {
+	*command = ""
+	if file == "" || file == "none" || file == "NONE" {
 		return nil
-	}},
-	// Only filch has these options.
-	foreignOption("kill-wait", 0, "X"), foreignOption("requeue", 0, ""), foreignOption("detach", 0, ""), foreignOption("new-job", 0, ""),
-	foreignOption("slurm-env", 0, ""), foreignOption("env", 0, "X"), foreignOption("json", 0, ""), foreignOption("instance", 0, "X"),
+	}
+	*command = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	return (&launcher.Hooks{Prolog: *command}).Check()
 }
 
-// idle is an option that changes nothing here.
-func idle(name string, short byte, arg string) Option {
-	return Option{Name: name, Short: short, Arg: arg, Part: true, idle: true, set: func(*Run, string) error { return nil }}
-}
-
-// idleMaybe is an idle option with an optional value.
-func idleMaybe(name string, short byte) Option {
-	o := idle(name, short, "X")
-	o.Optional = "-"
-	return o
-}
-
-// foreignOption is an option that only the real srun can handle.
-func foreignOption(name string, short byte, arg string) Option {
-	return Option{Name: name, Short: short, Arg: arg, set: func(r *Run, _ string) error {
-		r.Client.Foreign = "--" + name
+// setGres reads gpu:KIND:N.
+func setGres(r *Run, v string) error {
+	if v == "none" || v == "NONE" {
 		return nil
-	}}
+	}
+	rest, ok := strings.CutPrefix(v, "gpu")
+	if !ok || rest != "" && rest[0] != ':' {
+		r.Client.Foreign, r.Client.Instead = "--gres="+clip(v), "use --resource of filch run"
+		return nil
+	}
+	o, _ := lookup("gpus-per-node")
+	count := strings.TrimPrefix(rest, ":")
+	if count == "" || !strings.Contains(count, ":") && strings.Trim(count, "0123456789") != "" {
+		count = strings.TrimSuffix(count+":1", ":")
+	}
+	return o.set(r, strings.TrimPrefix(count, ":"))
+}
+
+func quitFirst(r *Run, _ string) error { r.Client.QuitFirst = true; return nil }
+
+// setPropagate takes every limit; the launcher gives the ranks all soft limits.
+func setPropagate(r *Run, v string) error {
+	if v = strings.ToUpper(v); v != "-" && v != "ALL" {
+		r.Client.Foreign, r.Client.Instead = "--propagate of single limits", "all soft limits go to the ranks"
+	}
+	return nil
+}
+
+func setSendLibs(r *Run, v string) error {
+	if v != "-" && !strings.EqualFold(v, "yes") {
+		r.Client.Foreign, r.Client.Instead = "--send-libs=no", "--bcast sends the libraries, too"
+	}
+	return nil
 }
 
 // setSrunMPI takes pmix_v4 and the like for pmix, and openmpi, which provides no
@@ -126,10 +165,13 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	r := newRun()
 	r.Request.Policy.KillOnBad = false
 	r.Request.Policy.HighestRC = true
-	r.Order.SlurmEnv, r.Client.Srun = true, true
+	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{}, true
 	for _, in := range srunInputs {
 		if v := env(in.name); v != "" {
-			o, err := srunMore.find(in.option)
+			if in.option == "distribution" && v == "plane" {
+				v += "=" + env("SLURM_DIST_PLANESIZE")
+			}
+			o, err := SrunTable().find(in.option)
 			if err == nil {
 				err = o.set(r, v)
 			}
@@ -140,7 +182,7 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	}
 	for _, in := range srunSwitches {
 		if v := strings.ToLower(env(in.name)); v != "" && v != "0" && v != "no" && v != "off" {
-			o, err := srunMore.find(in.option)
+			o, err := SrunTable().find(in.option)
 			if err != nil {
 				return nil, err
 			}
@@ -149,11 +191,18 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 			}
 		}
 	}
-	if env("SLURM_TASK_PROLOG") != "" || env("SLURM_TASK_EPILOG") != "" {
-		r.Client.Foreign = "a task prolog"
+	for name, command := range map[string]*string{"SLURM_TASK_PROLOG": &r.Order.Hooks.Prolog, "SLURM_TASK_EPILOG": &r.Order.Hooks.Epilog} {
+		if file := env(name); file != "" {
+			if err := script(command, file); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if env("SLURM_HOSTFILE") != "" {
+		r.Client.Foreign = "SLURM_HOSTFILE"
 	}
 	around := r.Request.Shape
-	r, err := parse(r, args, srunMore)
+	r, err := parse(r, args, SrunTable())
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +211,7 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	}
 	for _, p := range r.Parts {
 		if p.Client.Foreign != "" {
-			r.Client.Foreign = p.Client.Foreign
+			r.Client.Foreign, r.Client.Instead = p.Client.Foreign, p.Client.Instead
 		}
 	}
 	if list := env("SLURM_JOB_NODELIST"); list != "" && around.MinNodes > 0 {
@@ -180,7 +229,7 @@ func (r *Run) settle() (warnings []string) {
 	if len(nodes) == 0 {
 		return nil
 	}
-	if s.PerNode > 0 && !r.isGiven("ntasks") && s.Ranks > 0 && s.MinNodes > 0 && s.PerNode*s.MinNodes != s.Ranks {
+	if s.PerNode > 0 && !r.isGiven("ntasks") && s.Ranks > 0 && s.MinNodes > 0 && int64(s.PerNode)*int64(s.MinNodes) != int64(s.Ranks) {
 		warnings = append(warnings, fmt.Sprintf("can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the number of requested nodes %d. Ignoring --ntasks-per-node.",
 			s.PerNode, s.Ranks, s.MinNodes))
 		s.PerNode = 0

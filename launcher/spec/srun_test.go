@@ -1,9 +1,11 @@
 package spec_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -27,9 +29,14 @@ func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
 		"--jobid=8 -n4 a":       "foreign --jobid of another job",
 		"-r 1 a":                "foreign --relative",
 		"--help":                "foreign --help",
-		"--gres=gpu:1 a":        "foreign --gres",
+		"--gres=gpu:2 a":        "-n 16 -N 4 --gpus-per-node=2 even",
+		"--gres=gpu:a100:2 a":   "-n 16 -N 4 --gpus-per-node=2 -C 'a100' even",
+		"--gres=gpu a":          "-n 16 -N 4 --gpus-per-node=1 even",
+		"--gres=gpu:a100 a":     "-n 16 -N 4 --gpus-per-node=1 -C 'a100' even",
+		"--gres=lic:1 a":        "foreign --gres=\"lic:1\"",
+		"-C fast a":             "-n 16 -N 4 -C 'fast' even",
 		"--mpi=list":            "foreign --mpi=list",
-		"--detach a":            "foreign --detach",
+		"--detach a":            "unknown option --detach",
 	} {
 		r, err := spec.ParseSrun(strings.Fields(line), func(name string) string { return allocation[name] })
 		got := ""
@@ -68,12 +75,49 @@ func TestSrunReadsItsEnvironment(t *testing.T) {
 	if p := r.Request.Policy; !p.KillOnBad || !p.HighestRC || p.TimeLimit.Minutes() != 2 {
 		t.Errorf("got the policy %+v", p)
 	}
-	if o := r.Order; !o.IO.Label || o.IO.Unbuffered || o.MPI != "pmix" || !o.SlurmEnv || r.Client.Stdout != "o.%t" {
+	if o := r.Order; !o.IO.Label || o.IO.Unbuffered || o.MPI != "pmix" || o.Slurm == nil || r.Client.Stdout != "o.%t" {
 		t.Errorf("got the order %+v", o)
 	}
 	env = map[string]string{"SLURM_NTASKS": "nonsense"}
 	if _, err := spec.ParseSrun([]string{"a"}, func(name string) string { return env[name] }); err == nil {
 		t.Error("SLURM_NTASKS=nonsense was read")
+	}
+}
+
+// srun's --export differs: NONE in front passes nothing, and quotes are part of a value.
+func TestSrunExport(t *testing.T) {
+	for rule, want := range map[string]string{"NONE,A=b": "", "none": "", "NONE,ALL": "", "NIL,C=3": "C=3", "A,B=2": "A=1 B=2", `C="a,b"`: `C="a,b"`, "ALL,NONE": "A=1 E=2"} {
+		r, err := spec.ParseSrun([]string{"--export=" + rule, "a"}, func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(r.Export.Filter([]string{"A=1", "E=2"}), " "); got != want {
+			t.Errorf("--export=%s passes %q, want %q", rule, got, want)
+		}
+	}
+}
+
+// A step keeps the variables of the batch job around it, and follows its --export.
+func TestStepOfBatchJob(t *testing.T) {
+	around := map[string]string{"SLURM_JOB_ID": "7", "FILCH_SLURM_JOB": "7", "SLURM_JOB_NAME": "nm", "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2", "SLURM_EXPORT_ENV": "NONE", "SLURM_PROCID": "0", "A": "1"}
+	var env []string
+	for name, value := range around {
+		env = append(env, name+"="+value)
+	}
+	r, err := spec.ParseSrun([]string{"-l", "-J", "other", "a"}, func(name string) string { return around[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Finish(spec.Context{Env: env, Cwd: "/", Job: 7}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(r.Order.Env)
+	want := "FILCH_SLURM_JOB=7 SLURM_ARRAY_JOB_ID=5 SLURM_ARRAY_TASK_ID=2 SLURM_EXPORT_ENV=NONE SLURM_JOB_ID=7 SLURM_JOB_NAME=other SLURM_LABELIO=1 SRUN_DEBUG=3 TMPDIR=/tmp"
+	if got := strings.Join(r.Order.Env, " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := *r.Order.Slurm; got != (launcher.Slurm{Job: 7, Array: 5, Task: "2", Name: "nm"}) {
+		t.Errorf("got the job %+v", got)
 	}
 }
 

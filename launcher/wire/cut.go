@@ -20,7 +20,7 @@ func Cut(b []byte) (f Frame, n int, err error) {
 	}
 	length := int64(binary.BigEndian.Uint32(b))
 	f = Frame{Kind: Kind(b[4]), Req: binary.BigEndian.Uint32(b[5:])}
-	if length < headerFrame || length > headerFrame+MaxFrame {
+	if length < headerFrame || length > headerFrame+MaxSubmit {
 		return f, 0, fmt.Errorf("frame refused: length %d", length)
 	}
 	if err := checkLen(f.Kind, int(length-headerFrame)); err != nil {

@@ -94,8 +94,8 @@ func readFrame(r io.Reader, head *[headerStream]byte, buf []byte) (Frame, error)
 		return f, fmt.Errorf("frame refused: length %d, a header has %d", length, headerFrame)
 	}
 	n := int64(length) - headerFrame
-	if n > MaxFrame {
-		return f, fmt.Errorf("frame refused: %d bytes, the limit is %d", n, MaxFrame)
+	if n > MaxSubmit {
+		return f, fmt.Errorf("frame refused: %d bytes, the limit is %d", n, MaxSubmit)
 	}
 	if err := checkLen(f.Kind, int(n)); err != nil {
 		return f, err

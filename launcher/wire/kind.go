@@ -33,6 +33,7 @@ const (
 	KindWarn         Kind = 39 // Warn; also from a keeper
 	KindResults      Kind = 40 // Results
 	KindTaskNews     Kind = 41 // launcher.TaskNews
+	KindGranted      Kind = 42 // launcher.Granted
 
 	// Launcher to keeper.
 	KindStart Kind = 48 // launcher.Start
@@ -75,7 +76,7 @@ const (
 	KindReply Kind = 89 // Answer
 	KindStore Kind = 90 // a message between stores, as message.Encode lays it out
 	KindFetch Kind = 91 // Fetch, answered by KindPart with the same Req
-	KindPart  Kind = 92 // Part
+	KindPart  Kind = 92 // Parts
 
 	// Messages between Nodes, as launcher/messages.go describes them.
 	KindMessageAsk         Kind = 96
@@ -99,7 +100,8 @@ const (
 
 // Limits of a frame's body.
 const (
-	MaxFrame     = 16 << 20 // kinds that carry an order: launches and submissions
+	MaxSubmit    = 64 << 20 // a submission of tasks, with long texts
+	MaxFrame     = 16 << 20 // other kinds that carry an order: launches and submissions
 	MaxSmall     = 1 << 20  // every other kind
 	MaxData      = 256 << 10
 	MaxHello     = 4 << 10

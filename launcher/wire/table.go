@@ -68,7 +68,7 @@ var kinds = [256]kindRow{
 	KindResize:     {"resize", MaxHello, FromClient | toKeeper | inRelay, body{}},
 	KindReattach:   {"reattach", MaxHello, FromClient, body{}},
 	KindOps:        {"ops", MaxAnswer, FromClient, body{}},
-	KindTaskSubmit: {"task-submit", MaxFrame, FromClient, body{}},
+	KindTaskSubmit: {"task-submit", MaxSubmit, FromClient, body{}},
 	KindTaskGrow:   {"task-grow", MaxFrame, FromClient, body{}},
 	KindTaskFollow: {"task-follow", MaxSmall, FromClient, body{}},
 
@@ -76,6 +76,7 @@ var kinds = [256]kindRow{
 	KindAccepted:     {"accepted", MaxSmall, toClient, value[launcher.Accepted]()},
 	KindRefused:      {"refused", MaxSmall, toClient, value[launcher.Refused]()},
 	KindStillWaiting: {"still-waiting", MaxSmall, toClient, value[launcher.StillWaiting]()},
+	KindGranted:      {"granted", MaxSmall, toClient, value[launcher.Granted]()},
 	KindStarted:      {"started", MaxSmall, toClient, value[launcher.Started]()},
 	KindEnding:       {"ending", MaxSmall, toClient, value[launcher.Ending]()},
 	KindEnded:        {"ended", MaxSmall, toClient, value[launcher.Ended]()},
@@ -116,7 +117,7 @@ var kinds = [256]kindRow{
 	KindAsk:   {"ask", MaxSmall, FromNode, body{}},
 	KindReply: {"reply", MaxAnswer, FromNode, body{}},
 	KindStore: {"store", MaxSmall, FromNode, body{}},
-	KindFetch: {"fetch", MaxHello, FromNode, body{}},
+	KindFetch: {"fetch", MaxData, FromNode, body{}},
 	KindPart:  {"part", MaxSmall, FromNode, body{}},
 
 	KindMessageAsk:         {"slot-ask", MaxSmall, FromNode, pointer[launcher.Ask]()},

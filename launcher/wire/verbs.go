@@ -10,13 +10,14 @@ import (
 // "last", the newest job of the asked launcher; for a job of another origin the
 // launcher asks the origin. Times have the form of time.ParseDuration.
 const (
-	VerbNodes   = "nodes"   // [OnlyHere] -> []NodeInfo, by name
+	VerbNodes   = "nodes"   // [OnlyHere|WithProcessors] -> []NodeInfo, by name
 	VerbPs      = "ps"      // -> []launcher.JobInfo of all nodes, by id
 	VerbInfo    = "info"    // JOB -> launcher.JobInfo
 	VerbWait    = "wait"    // JOB [TIME] -> launcher.JobInfo at the end, or the current info after TIME
 	VerbExplain = "explain" // JOB [TASK] -> launcher.Explanation
 	VerbCancel  = "cancel"  // JOB SIGNAL [REASON [TASKS]] -> launcher.JobInfo; TASKS, JSON of [][2]int32, are runs of a bag's tasks, by first and last name
 	VerbHold    = "hold"    // JOB BY|"" -> launcher.JobInfo; nothing new of a job of tasks starts; "" releases the job
+	VerbRequeue = "requeue" // JOB BY -> launcher.JobInfo; ends the attempt of a detached run, which waits again
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of NODE
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
@@ -35,6 +36,7 @@ const (
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
 	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
+	VerbOutputs = "outputs" // NODE JOB [TASK PATH] -> StagedOut; the files on NODE that tasks of a bag wrote, after a file
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; no tasks can be added any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes the instance's; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
@@ -44,6 +46,9 @@ const (
 
 // OnlyHere asks for the launcher's own knowledge, without asking other nodes.
 const OnlyHere = "here"
+
+// WithProcessors asks each node for its processors and the numbers of its free slots.
+const WithProcessors = "processors"
 
 // DrainUndo makes a node take work again.
 const DrainUndo = "undo"
@@ -67,6 +72,10 @@ type NodeInfo struct {
 	Silent      bool     `json:"silent,omitempty"` // did not answer: numbers of the last gossip
 
 	Holders []launcher.Holder `json:"holders"` // jobs with slots of the node, by id
+
+	// With WithProcessors. Processors are empty on a node whose slots are no processors.
+	Processors []filch.Processor `json:"processors,omitempty"` // by number of the slot
+	FreeSlots  []int32           `json:"free_slots,omitempty"` // numbers
 }
 
 // VersionInfo is the version of a launcher.
@@ -195,6 +204,7 @@ type QueueInfo struct {
 type CollectFile struct {
 	Task int32  `json:"task"`
 	Path string `json:"path"`
+	To   string `json:"to,omitempty"` // the name in the folder; "" is Path
 }
 
 // StagedFile is a file that a task of a workflow wrote and that a node keeps.
@@ -207,11 +217,21 @@ type StagedFile struct {
 // StagedMax bounds the files of one query.
 const StagedMax = 512
 
+// StagedOut is files of a job on a node, by task and path.
+type StagedOut struct {
+	Files []StagedFile `json:"files"`
+	More  bool         `json:"more"` // further files follow the last
+}
+
+// StagedOutMax bounds the files of a [StagedOut].
+const StagedOutMax = 4096
+
 // CollectInfo counts the files brought.
 type CollectInfo struct {
 	Files   int      `json:"files"`
 	Bytes   int64    `json:"bytes"`
-	Missing []string `json:"missing"` // the reason, for each missing file
+	Missing []string `json:"missing"`           // the reason, for each missing file
+	Present []string `json:"present,omitempty"` // files that an earlier collect brought
 }
 
 // RecoverInfo counts the shards given up.

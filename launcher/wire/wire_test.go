@@ -23,7 +23,7 @@ var sampleIdent = filch.Ident{Instance: "5f0c2a52-4b7e-4b0e-9d0e-1c2d3e4f5a6b", 
 func sampleStart() launcher.Start {
 	s := launcher.Start{
 		Launch: launcher.Launch{Ident: sampleIdent, Name: "solver", Origin: "n1", Size: 16, KillWait: 10 * time.Second, Order: []byte("order")},
-		Index:  3, Cores: []int32{0, 1}, Memory: 1 << 40, Go: true,
+		Index:  3, Processors: []filch.Processor{{CPUs: []int32{0, 2}, Socket: 1}, {CPUs: []int32{1}, Core: 1, Domain: 1}}, Memory: 1 << 40, Go: true,
 	}
 	for i := range 8 {
 		s.Launch.Nodes = append(s.Launch.Nodes, launcher.NodeRanks{
@@ -72,6 +72,7 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 		launcher.Refused{Err: filch.Error{Text: "x"}, Code: 125},
 		launcher.StillWaiting{Job: 1, Text: "y"},
 		launcher.Started{Job: 1, Size: 3, Waited: time.Second},
+		launcher.Granted{Job: 1, Step: 2},
 		launcher.Ending{Job: 1, Text: "z"},
 		launcher.Ended{Job: 1, State: filch.OK},
 	} {

@@ -9,4 +9,7 @@ const (
 	mutantSameVictims = false
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
+	mutantFertile     = false
+	mutantAnyNode     = false
+	mutantHomely      = false
 )

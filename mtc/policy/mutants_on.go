@@ -10,6 +10,9 @@ var (
 	mutantSameVictims bool // all nodes draw the same victims
 	mutantHalfDown    bool // half of a single task is none
 	mutantDrainKeeps  bool // thieves pass over a draining node
+	mutantAnyNode     bool // thieves take tasks that do not suit their node
+	mutantHomely      bool // no node takes tasks of a better class while it has its own
+	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -20,7 +23,10 @@ func Plant(name string) bool {
 		"flds-never":   &mutantFLDSNever,
 		"same-victims": &mutantSameVictims,
 		"half-down":    &mutantHalfDown,
+		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,
+		"fertile":      &mutantFertile,
+		"homely":       &mutantHomely,
 	} {
 		*p = n == name
 		known = known || *p

@@ -45,7 +45,9 @@ func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*fil
 				names = append(names, p.Name)
 			}
 		}
-		return names
+		if len(names) > 0 {
+			return names
+		}
 	}
 	for i := range m.All() {
 		if p := m.At(int32(i)); p.Name != self && fits(p) {

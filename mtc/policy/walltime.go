@@ -27,3 +27,12 @@ func (w Walltime) Fits(now, need time.Duration) bool {
 	}
 	return w.Drain == 0 || now+w.Drain < w.End
 }
+
+// Suits reports whether a node with so much time left could finish a task that this node
+// cannot. left is 0 for a node that stays, and need is 0 if unknown.
+func (w Walltime) Suits(left, need time.Duration) bool {
+	if need == 0 {
+		need = w.Drain
+	}
+	return left == 0 || left > need+EndMargin
+}

@@ -82,7 +82,7 @@ func (m *Mirror) Urgent(key string, value []byte) bool {
 		old, _ := record.DecodeJob(said)
 		is, err := record.DecodeJob(value)
 		return err == nil && (old == nil || is.Total != old.Total || is.Closed != old.Closed || is.Void != old.Void)
-	case p.What == 0 || p.What == 's' || p.What == 'p':
+	case p.What == 0 || p.What == 's' || p.What == 'p' || p.What == 'l':
 		return !known || p.What == 'p'
 	}
 	return false

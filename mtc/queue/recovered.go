@@ -23,6 +23,7 @@ type RecoveredJob struct {
 	Job    *record.Job
 	Spec   *record.Spec
 	Lines  map[int32]*record.Payload
+	Long   map[int32][]byte        // chunks of long texts
 	zones  map[int32][]record.Span // parts that may have been started
 	Blocks map[int32]*record.Block
 }
@@ -51,7 +52,7 @@ func (m *Recovered) Take(line []byte) bool {
 	}
 	r := m.jobs[p.Job]
 	if r == nil {
-		r = &RecoveredJob{ID: p.Job, Lines: map[int32]*record.Payload{}, zones: map[int32][]record.Span{}, Blocks: map[int32]*record.Block{}}
+		r = &RecoveredJob{ID: p.Job, Lines: map[int32]*record.Payload{}, Long: map[int32][]byte{}, zones: map[int32][]record.Span{}, Blocks: map[int32]*record.Block{}}
 	}
 	if !r.take(p, value) {
 		return false
@@ -79,6 +80,12 @@ func (r *RecoveredJob) take(p record.Key, value []byte) bool {
 			return false
 		}
 		return r.takeLines(p.Number, value)
+	case 'l':
+		if p.Number >= record.LongChunks || len(value) == 0 || len(value) > record.LongChunk {
+			return false
+		}
+		r.Long[p.Number] = slices.Clone(value)
+		return true
 	case 'z':
 		z, err := record.DecodeZone(value)
 		if err == nil {
@@ -300,6 +307,9 @@ func (r *RecoveredJob) Append(b []byte) []byte {
 	for _, part := range slices.Sorted(maps.Keys(r.Lines)) {
 		b = AppendLine(b, record.KeyPayload(id, part), r.Lines[part].Encode())
 	}
+	for _, n := range slices.Sorted(maps.Keys(r.Long)) {
+		b = AppendLine(b, record.KeyLong(id, n), r.Long[n])
+	}
 	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
 		b = AppendLine(b, record.KeyBlock(id, num), r.Blocks[num].Encode())
 	}
@@ -345,4 +355,42 @@ func (r *RecoveredJob) Tallies() (list []record.ZoneTally) {
 		z.Tally = z.Plus(t)
 	}
 	return list
+}
+
+// Parents are the parents of each task of a workflow, from the payloads.
+func (r *RecoveredJob) Parents() ([][]int32, error) {
+	parents := make([][]int32, r.Job.Total)
+	for part, p := range r.Lines { // any order: each part by itself
+		for k, off := range p.Offs {
+			if i := part*record.PayloadSize + int32(off); i < r.Job.Total {
+				node, err := record.DecodeGraphNode(p.Lines[k])
+				if err != nil {
+					return nil, filch.Errorf(filch.Invalid, "task %d.%d makes no sense: %s", r.ID, i, err.Error())
+				}
+				parents[i] = node.Parents
+			}
+		}
+	}
+	return parents, nil
+}
+
+// zoneOps adds the operations of a block's zone: the number of ended tasks, and for a
+// bag a front: the leader owns the block, and all of its tasks may have been started.
+func zoneOps(ops []record.ZoneOp, self record.Owner, rec *record.Job, num int32, b *record.Block) []record.ZoneOp {
+	if t := b.Tally(); t.Sum() > 0 {
+		ops = append(ops, record.ZoneOp{Kind: record.ZoneBlockTally, Tally: record.BlockTally{Block: num, Tally: t}})
+	}
+	if rec.Graph {
+		return ops
+	}
+	lo, hi := num*record.BlockSize, min((num+1)*record.BlockSize, rec.Total)
+	if n := len(ops); n > 0 {
+		for k := n - 1; k >= max(n-2, 0); k-- {
+			if ops[k].Kind == record.ZoneFront && ops[k].Hi == lo {
+				ops[k].Hi, ops[k].Front = hi, hi
+				return ops
+			}
+		}
+	}
+	return append(ops, record.ZoneOp{Kind: record.ZoneFront, Lo: lo, Hi: hi, Front: hi, Owner: self})
 }

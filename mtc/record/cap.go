@@ -3,7 +3,8 @@ package record
 import "slices"
 
 // Cap is the record of a capped job's tokens: a task of the job runs only under a token
-// of its node, and the nodes together hold at most Limit tokens.
+// of its node, and the nodes together hold at most Limit tokens. A resource that the nodes
+// share (a pool) has such a record, too: a task runs only under as many tokens as it takes.
 type Cap struct {
 	Limit   int32
 	Holders []Holder
@@ -53,21 +54,38 @@ func DecodeCap(v []byte) (*Cap, error) {
 }
 
 // CapOp sets how many tokens a node wants to hold in all; a number below the present
-// number gives tokens back. With Lose set the node is dead, and its tokens are free.
+// number gives tokens back.
 type CapOp struct {
 	Limit int32
 	Owner Owner
 	Seq   uint32
 	Want  int32
-	Lose  bool
+	Deed  CapDeed
+	// Tokens beyond the present number come in whole steps, down from Want; 0 is 1. A
+	// task that takes several tokens at a time has no use for a part of them.
+	Step int32
 }
+
+// CapDeed is the effect of a [CapOp].
+type CapDeed uint8
+
+// The deeds.
+const (
+	CapHold  CapDeed = iota // the owner holds Want tokens
+	CapLose                 // the owner is dead, and its tokens are free
+	CapLimit                // nothing but the limit changes
+)
 
 func (p *CapOp) fields(c *Codec) {
 	Index(c, &p.Limit)
 	c.Owner(&p.Owner)
 	U32(c, &p.Seq)
 	Index(c, &p.Want)
-	c.Flag(&p.Lose)
+	U8(c, &p.Deed)
+	c.Require(p.Deed <= CapLimit)
+	if c.Encodes && p.Step > 1 || !c.Encodes && c.Left() > 0 {
+		Index(c, &p.Step)
+	}
 }
 
 func (p CapOp) Encode() []byte {
@@ -96,8 +114,12 @@ func mergeCap(old, delta []byte) (val, reply []byte, err error) {
 }
 
 func (c *Cap) apply(p CapOp) {
+	if p.Deed == CapLimit {
+		c.Limit = p.Limit
+		return
+	}
 	i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Owner == p.Owner })
-	if p.Lose {
+	if p.Deed == CapLose {
 		// The dead node keeps an entry without tokens, so that the record ignores a late
 		// request of the node.
 		if i < 0 {
@@ -119,7 +141,11 @@ func (c *Cap) apply(p CapOp) {
 	}
 	free := c.Free()
 	h.Seq, h.Want = p.Seq, p.Want
-	h.Held = min(p.Want, h.Held+max(free, 0))
+	most, step := h.Held+max(free, 0), max(p.Step, 1)
+	if over := p.Want - most; over > 0 {
+		most = p.Want - (over+step-1)/step*step
+	}
+	h.Held = max(min(p.Want, most), min(p.Want, h.Held))
 	if mutantCapFree {
 		h.Held = p.Want
 	}

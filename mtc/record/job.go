@@ -19,12 +19,14 @@ type Job struct {
 	Partial bool
 	Void    filch.State // Cancelled or Skipped: tasks not started yet never start
 	After   []filch.JobID
+	When    []When // of each job in After; none: all WhenOK
 	Zones   []ZoneTally
 	Added   []Addition // the last additions, so that each counts once
 	// Ended is the unix time in ns when the last end was counted, by the clock of the
 	// counting node; 0 not yet.
 	Ended int64
 	Orders
+	Long int32 // chunks of long texts
 }
 
 // ZoneTally is a zone's tally as reported to the job.
@@ -69,12 +71,12 @@ func (j *Job) State() filch.State {
 			return filch.Waiting
 		}
 		return filch.Running
-	case j.Void == filch.Cancelled && t.Cancelled+t.Skipped > 0:
+	case j.Void == filch.Cancelled: // before the end, as JobVoid changes no finished job
 		return filch.Cancelled
 	case j.Void == filch.Skipped && t.Bad() == t.Skipped && t.Skipped > 0:
 		return filch.Skipped // no task ended badly: another job failed, not this job
-	case len(j.Cancels) > 0 && t.Bad() == t.Cancelled && t.Cancelled > 0:
-		return filch.Cancelled // no task ended badly: some were cancelled one by one
+	case len(j.Cancels) > 0 && t.Bad() == t.Cancelled+t.Skipped && t.Cancelled > 0:
+		return filch.Cancelled // no task ended badly: some were cancelled one by one, and their dependents skipped
 	case t.Bad() > 0:
 		return filch.Failed
 	}
@@ -95,10 +97,19 @@ func (j *Job) fields(c *Codec) {
 	if j.Serial > 0 {
 		end |= jobOrders
 	}
+	if j.Long > 0 {
+		end |= jobLong
+	}
+	if len(j.When) > 0 {
+		end |= jobWhen
+	}
 	U8(c, &end)
-	j.Void = filch.State(end &^ jobOrders)
+	j.Void = filch.State(end &^ (jobOrders | jobLong | jobWhen))
 	c.Require(j.Void <= filch.Cancelled)
 	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
+	if end&jobWhen != 0 {
+		j.whens(c)
+	}
 	List(c, &j.Zones, MaxTasks/ZoneSize+1, 7, (*ZoneTally).fields)
 	for i := range j.Zones {
 		c.Require(i == 0 || j.Zones[i].Zone > j.Zones[i-1].Zone)
@@ -109,10 +120,19 @@ func (j *Job) fields(c *Codec) {
 		j.Orders.fields(c)
 		c.Require(j.Serial > 0)
 	}
+	if end&jobLong != 0 {
+		Index(c, &j.Long)
+		c.Require(j.Long > 0 && j.Long <= LongChunks)
+	}
 }
 
-// jobOrders is a flag in the byte of Void: the record ends with orders.
-const jobOrders = 1 << 7
+// Flags in the byte of Void: orders and the number of chunks follow, and behind the list of
+// the jobs before a list of their ends.
+const (
+	jobOrders = 1 << 7
+	jobLong   = 1 << 6
+	jobWhen   = 1 << 5
+)
 
 func (z *ZoneTally) fields(c *Codec) {
 	Index(c, &z.Zone)

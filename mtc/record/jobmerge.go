@@ -52,7 +52,7 @@ func (j *Job) apply(p *JobOp) Verdict {
 	case JobAdd:
 		return j.grow(p.Add, p.Lines)
 	case JobClose:
-		j.Closed = true
+		j.Closed, j.Partial = true, j.Partial && j.Void != 0
 	case JobVoid, JobVoidWhy:
 		if j.Void == 0 && !j.Finished() {
 			j.Void, j.Closed = p.Void, true

@@ -8,7 +8,7 @@ import (
 
 // Records is how many records a job may have, its own included.
 func (j *Job) Records() int {
-	n := int(j.Blocks()) + int(j.zones()) + 3
+	n := int(j.Blocks()) + int(j.zones()) + int(j.Long) + 3
 	if j.Lines {
 		n += int(j.Payloads())
 	}
@@ -44,8 +44,10 @@ func (j *Job) Key(id filch.JobID, i int) string {
 		return KeyCap(id)
 	case n == 1:
 		return KeySpec(id)
+	case n-2 < j.Long:
+		return KeyLong(id, n-2)
 	}
-	return KeyPayload(id, n-2)
+	return KeyPayload(id, n-2-j.Long)
 }
 
 // Prefix begins the keys of all records of jobs.
@@ -60,6 +62,9 @@ func KeySpec(j filch.JobID) string { return KeyJob(j) + "/s" }
 // KeyCap names the record of a job's tokens.
 func KeyCap(j filch.JobID) string { return KeyJob(j) + "/k" }
 
+// KeyPool names the record of the tokens of a resource that the nodes share.
+func KeyPool(name string) string { return KeyCap(0) + "/" + name }
+
 // KeyZone names the record of the zone around an index.
 func KeyZone(j filch.JobID, zone int32) string { return KeyJob(j) + "/z/" + strconv.Itoa(int(zone)) }
 
@@ -69,17 +74,22 @@ func KeyBlock(j filch.JobID, block int32) string { return KeyJob(j) + "/b/" + st
 // KeyPayload names the record of 8 payloads.
 func KeyPayload(j filch.JobID, part int32) string { return KeyJob(j) + "/p/" + strconv.Itoa(int(part)) }
 
-// PartOf is the job of a key; own reports whether the key is [KeyJob]'s.
+// KeyLong names the record of a chunk of a long text.
+func KeyLong(j filch.JobID, chunk int32) string { return KeyJob(j) + "/l/" + strconv.Itoa(int(chunk)) }
+
+// PartOf is the job of a key, not ok for the key of a pool; own reports whether the key is
+// [KeyJob]'s.
 func PartOf(key string) (j filch.JobID, own, ok bool) {
 	p, ok := ParseKey(key)
-	return p.Job, p.What == 0, ok
+	return p.Job, p.What == 0, ok && p.Job > 0
 }
 
 // Key is a parsed key.
 type Key struct {
 	Job    filch.JobID
-	What   byte // 0 the job, else s, k, z, b, p; t is of the mirror
+	What   byte // 0 the job, else s, k, z, b, p, l; t is of the mirror
 	Number int32
+	Pool   string // with k: a resource of the instance, and Job is 0
 }
 
 // ParseKey reads a key; ok is false for a key of another package.
@@ -105,10 +115,14 @@ func ParseKey(key string) (p Key, ok bool) {
 	p.What = rest[1]
 	switch p.What {
 	case 's', 'k':
+		if p.What == 'k' && p.Job == 0 && len(rest) > 3 && rest[2] == '/' {
+			p.Pool = rest[3:]
+			return p, true
+		}
 		return p, len(rest) == 2
 	case 't':
 		return p, len(rest) > 3 && key[:len(KeyRun)] == KeyRun
-	case 'z', 'b', 'p':
+	case 'z', 'b', 'p', 'l':
 		n, err := strconv.ParseUint(rest[min(3, len(rest)):], 10, 31)
 		p.Number = int32(n)
 		return p, err == nil && rest[2] == '/'

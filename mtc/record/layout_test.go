@@ -27,6 +27,7 @@ func TestLayoutsStay(t *testing.T) {
 		Orders: Orders{Serial: 300, Held: true, By: "ann", Reason: "wrong", Cancels: []Pick{{0, 2}, {300, 400}}, Reasons: []TaskReason{{"x", []Pick{{1, 1}}}}},
 	}
 	orders := JobOp{Kind: JobOrder, Orders: ordered.Orders}
+	needs := []Need{{Each: filch.Room{Slots: 2, MemBytes: 300, GPUs: 250, Named: "a=1,b=2"}}, {Nodes: &filch.Nodes{Only: []filch.NodeName{"n1"}, Exclude: []filch.NodeName{}, Labels: "a100"}}}
 	spec := &Spec{
 		Body: []byte{1, 2, 3}, Each: filch.Room{Slots: 2, MemBytes: 1 << 33, GPUs: 1}, Cap: 4, Retries: 5, CrashLimit: 6, Sure: true, Once: true, OnFail: FailOn,
 		Payloads: true, Limits: true, First: -7, Step: 8, Picks: []Pick{{-1, 2}, {300, 4}}, Limit: time.Minute, Like: "solve", Expect: time.Second,
@@ -88,12 +89,13 @@ func TestLayoutsStay(t *testing.T) {
 		"used block": {usedBlock.Encode(), "01026e310701078108036e840100c08db70190038150", usedBlock, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
-		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Lose: true}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
+		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Deed: CapLose}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
 		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67010178010101020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67010178010101020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
 		"void why":   {EncodeJobOp(JobOp{Kind: JobVoidWhy, Void: filch.Cancelled, At: 77, Orders: Orders{Reason: "wrong"}}), "08089a010577726f6e67", nil, nil},
 		// The bytes of a spec without a rule, and then the rule.
 		"rule":  {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"needs": {(&Spec{Needs: needs}).Encode(), "0000000000000000000000000000000000200202ac02fa0107613d312c623d3200000000000101026e31000461313030", &Spec{Picks: []Pick{}, Needs: needs}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 		"again": {(&Spec{Sure: true, Again: []Pick{{5, 1}, {300, 2}}}).Encode(), "000000000000000000000000000000000003020a01d80402", &Spec{Picks: []Pick{}, Sure: true, Again: []Pick{{5, 1}, {300, 2}}}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {

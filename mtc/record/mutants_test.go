@@ -14,6 +14,7 @@ func init() { plant = Plant }
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
+		{"cap-free", "TestCapGrantsFreeTokens"},
 		{"last-writer", "TestFirstEndWins"},
 		{"start-twice", "TestStartIsCommittedOnce"},
 		{"tally-back", "TestTallyOnlyGrows"},

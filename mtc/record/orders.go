@@ -161,7 +161,7 @@ func (j *Job) cancel(p *JobOp) Verdict {
 	o := &j.Orders
 	all := JoinPicks(append(slices.Clone(o.Cancels), p.Cancels...))
 	switch {
-	case j.Graph || all[len(all)-1].end() > j.Total:
+	case all[len(all)-1].end() > j.Total:
 		return VerdictInvalid
 	case len(all) > MaxCancels:
 		return VerdictOther

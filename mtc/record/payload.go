@@ -1,6 +1,10 @@
 package record
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/filch-hpc/filch"
+)
 
 // Payload is the record of the payloads of 8 tasks: lines of a list, or nodes of a graph.
 type Payload struct {
@@ -74,4 +78,18 @@ func mergePayload(old, delta []byte) (val, reply []byte, err error) {
 		reply = []byte{byte(VerdictEnded)}
 	}
 	return val, reply, nil
+}
+
+// CheckLines refuses lines that are empty or too long.
+func CheckLines(lines [][]byte) error {
+	for i, l := range lines {
+		if len(l) == 0 {
+			return filch.Errorf(filch.Invalid, "line %d is empty: not even a kind", i+1)
+		}
+		if len(l) > MaxPayload {
+			return filch.Errorf(filch.Invalid, "line %d has %d bytes, at most %d", i+1, len(l), MaxPayload).
+				WithHint("write long input to a file and name that")
+		}
+	}
+	return nil
 }

@@ -29,6 +29,9 @@ const (
 	RecordBlock                         // ends, attempts and single owners of 256 tasks
 	RecordPayload                       // payloads of 8 tasks
 	RecordCap                           // holders of the tokens of a capped job
+	// RecordBefore is looked up, and never stored: the [Job] under the key, or [Before] of
+	// the run with that number.
+	RecordBefore
 )
 
 // Merge applies a change to a record: a pure function. Old is nil for a record that does

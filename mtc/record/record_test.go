@@ -177,13 +177,14 @@ func TestTallyOnlyGrows(t *testing.T) {
 func TestKeysReadBack(t *testing.T) {
 	for key, want := range map[string]Key{
 		KeyJob(7): {Job: 7}, KeySpec(7): {Job: 7, What: 's'}, KeyCap(12): {Job: 12, What: 'k'},
-		KeyZone(1<<31-1, 3): {1<<31 - 1, 'z', 3}, KeyBlock(1, 99): {1, 'b', 99}, KeyPayload(1, 0): {1, 'p', 0},
+		KeyZone(1<<31-1, 3): {Job: 1<<31 - 1, What: 'z', Number: 3}, KeyBlock(1, 99): {Job: 1, What: 'b', Number: 99}, KeyPayload(1, 0): {Job: 1, What: 'p'},
+		KeyPool("license/a"): {What: 'k', Pool: "license/a"},
 	} {
 		if got, ok := ParseKey(key); !ok || got != want {
 			t.Errorf("%s reads as %+v, %v", key, got, ok)
 		}
 	}
-	for _, key := range []string{"", "j/", "j/x", "j/1/", "j/1/b", "j/1/b/", "j/1/b/x", "j/1/b/-1", "j/99999999999", "x/1", "j/1/s/2"} {
+	for _, key := range []string{"", "j/", "j/x", "j/1/", "j/1/b", "j/1/b/", "j/1/b/x", "j/1/b/-1", "j/99999999999", "x/1", "j/1/s/2", "j/1/k/a", "j/0/k/"} {
 		if p, ok := ParseKey(key); ok {
 			t.Errorf("%q reads as %+v", key, p)
 		}

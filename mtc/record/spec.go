@@ -31,8 +31,60 @@ type Spec struct {
 	// Expect is the duration of earlier tasks of the same kind, used while no task of
 	// this job has ended; 0 not known.
 	Expect time.Duration
-	Retry  *Retry // nil: any failure is retried, without a delay
+	Retry  *Retry       // nil: any failure is retried, without a delay
+	Nodes  *filch.Nodes // where tasks may run; nil: on every node
+	Pool   Pool
+	// Needs are what tasks take that do not take Each on Nodes: a payload names one of
+	// these by its number, from 1.
+	Needs []Need
 }
+
+// Need is what a task takes, and where the task may run.
+type Need struct {
+	Each  filch.Room
+	Nodes *filch.Nodes // nil: on every node
+}
+
+// MaxNeeds bounds the different needs of a job's tasks: nodes compare each with a node
+// that asks for tasks.
+const MaxNeeds = 1024
+
+// Need is the need with a number: 0 is Each and Nodes. So is a number that no need has.
+func (s *Spec) Need(n int) Need {
+	if n > 0 && n <= len(s.Needs) {
+		return s.Needs[n-1]
+	}
+	return Need{s.Each, s.Nodes}
+}
+
+// Pool is what each task takes of a resource that all nodes share, such as a license of
+// the site; no name: nothing.
+type Pool struct {
+	Name string
+	Each int32
+}
+
+// Room is the room of the need with a number, as in [Spec.Need].
+func (s *Spec) Room(n int) *filch.Room {
+	if n > 0 && n <= len(s.Needs) {
+		return &s.Needs[n-1].Each
+	}
+	return &s.Each
+}
+
+// Of is what a task takes of the named resource.
+func (p Pool) Of(name string) int32 {
+	if p.Name != name {
+		return 0
+	}
+	return p.Each
+}
+
+// Capped reports whether tasks run under tokens.
+func (s *Spec) Capped() bool { return s.Cap > 0 || s.Pool.Name != "" }
+
+// Tokens is the number of tokens that a task takes, if tasks run under tokens.
+func (s *Spec) Tokens() int32 { return max(s.Pool.Each, 1) }
 
 // Retry is the rule for another try of a failed task.
 type Retry struct {
@@ -76,7 +128,8 @@ type Pick struct{ From, Count int32 }
 // CrashLimit is the default of [Spec.CrashLimit].
 const CrashLimit = 5
 
-// FailMode is the effect of a failed task on the rest of a graph.
+// FailMode is the effect of a failed task on the rest of a graph. After a cancelled task,
+// every mode skips the dependents.
 type FailMode uint8
 
 // The modes.
@@ -187,7 +240,33 @@ func (s *Spec) fields(c *Codec) {
 	if len(s.Again) > 0 {
 		last |= specAgain
 	}
+	if s.Nodes != nil {
+		last |= specNodes
+	}
+	if s.Each.Named != "" {
+		last |= specNamed
+	}
+	if s.Pool.Name != "" {
+		last |= specPool
+	}
+	if len(s.Needs) > 0 {
+		last |= specNeeds
+	}
 	U8(c, &last)
+	if last&specPool != 0 {
+		Text(c, &s.Pool.Name, filch.MaxLabel)
+		Index(c, &s.Pool.Each)
+		c.Require(s.Pool.Each > 0)
+	}
+	if last&specNamed != 0 {
+		c.named(&s.Each)
+	}
+	if last&specNodes != 0 {
+		nodes(c, &s.Nodes)
+	}
+	if last&specNeeds != 0 {
+		List(c, &s.Needs, MaxNeeds, 4, (*Need).fields)
+	}
 	if s.Sure = last&specSure != 0; last&specAgain != 0 {
 		List(c, &s.Again, MaxPicks, 2, (*Pick).fields)
 	}
@@ -198,6 +277,31 @@ func (s *Spec) fields(c *Codec) {
 	if s.Retry != nil {
 		s.Retry.fields(c)
 	}
+}
+
+func (n *Need) fields(c *Codec) {
+	c.room(&n.Each)
+	c.named(&n.Each)
+	some := n.Nodes != nil
+	if c.Flag(&some); some {
+		nodes(c, &n.Nodes)
+	}
+}
+
+func (c *Codec) named(r *filch.Room) {
+	Text(c, &r.Named, maxNamed)
+	c.Require(r.Named.Check() == nil)
+}
+
+func nodes(c *Codec, to **filch.Nodes) {
+	if !c.Encodes {
+		*to = &filch.Nodes{}
+	}
+	n := *to
+	name := func(n *filch.NodeName, c *Codec) { Text(c, n, filch.MaxNodeName) }
+	List(c, &n.Only, filch.MaxNodes, 1, name)
+	List(c, &n.Exclude, filch.MaxNodes, 1, name)
+	Text(c, &n.Labels, 2*filch.MaxConstraint) // of -C, and the kind of the GPUs
 }
 
 func (r *Retry) fields(c *Codec) {
@@ -231,7 +335,14 @@ func DecodeRetry(v []byte) (*Retry, error) {
 const (
 	specSure = 1 << iota
 	specAgain
+	specNodes
+	specNamed
+	specPool
+	specNeeds
 )
+
+// maxNamed bounds the named resources of a task, in bytes.
+const maxNamed = 2048
 
 func (p *Pick) fields(c *Codec) {
 	Int32(c, &p.From)

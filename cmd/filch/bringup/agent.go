@@ -209,7 +209,7 @@ func (m *agent) startAndWait(w *assignment, index int, seeds []string) (report, 
 	if err != nil {
 		return report{}, err
 	}
-	b := &localNodes{base: m.dir.Base, instance: w.Instance, host: host, port: w.Port, tied: true, quit: m.gone}
+	b := &localNodes{base: m.dir.Base, instance: w.Instance, host: host, port: w.Port, threads: w.Threads, tied: true, quit: m.gone}
 	m.launchers = b
 	if err := b.prepare(1); err != nil {
 		return report{}, err
@@ -232,14 +232,17 @@ func (m *agent) startAndWait(w *assignment, index int, seeds []string) (report, 
 		Keeper: b.keeper, Listen: b.listen(0), MemBytes: grantedMemory(own.MemBytes), GPUs: grantedGPUs(w.Kind, os.LookupEnv), Ends: w.Ends,
 		Alloc: place.Alloc{Group: w.Group, Queue: queue, After: w.After, Drain: w.Drain, Blind: w.Blind},
 	}}
+	if err := w.Kinds.give(&b.members[0]); err != nil {
+		return report{}, err
+	}
 	slots := w.Slots
 	if slots == 0 && own.Slots > 0 {
-		slots = min(int(own.Slots), len(b.cores))
+		slots = min(int(own.Slots), len(b.machine))
 		if w.Kind != alloc.Slurm {
 			slots = int(own.Slots)
 		}
 	}
-	share(&b.members[0], b.cores, 0, 1, slots)
+	b.share(0, 1, slots)
 	b.members[0].SlotsGiven = w.Slots > 0 // slots that the allocation grants are no flag
 	if err := b.startAndWait(0, seeds); err != nil {
 		return report{}, err

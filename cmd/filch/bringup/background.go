@@ -56,7 +56,7 @@ func (o *upOptions) allocation() (*alloc.Allocation, error) {
 // firstNodes leaves n nodes of an allocation, this machine's node among them.
 func firstNodes(a *alloc.Allocation, n int) error {
 	if n > len(a.Nodes) {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: %s job %s has %s", n, a.Kind, a.ID, ui.Plural(len(a.Nodes), "node")).
+		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: %s job %s has %s", n, a.Kind, a.ID, filch.Plural(len(a.Nodes), "node")).
 			WithHint("in a batch job, --nodes is how many nodes of the job get a launcher; for several launchers on this machine: env -u SLURM_JOB_ID -u PBS_JOBID filch up --nodes %d", n))
 	}
 	here, err := ownIn(a)
@@ -139,7 +139,7 @@ func (n *coordinator) showProgress() (done func()) {
 	began := time.Now()
 	late := time.AfterFunc(cli.SpeakLate, func() {
 		if !ui.IsTerminal(os.Stderr) {
-			ui.Say(fmt.Sprintf("waiting for %s to join %s", ui.Plural(len(n.given.Nodes), "node"), n.instance))
+			ui.Say(fmt.Sprintf("waiting for %s to join %s", filch.Plural(len(n.given.Nodes), "node"), n.instance))
 		}
 	})
 	told := false
@@ -221,10 +221,19 @@ func (o *upOptions) background() error {
 // words are the options for the holder.
 func (o *upOptions) words() []string {
 	w := []string{"--slots=" + strconv.Itoa(o.slots), "--port=" + strconv.Itoa(o.port), "--deadline=" + o.patience.String(), "--drain=" + o.drain.String(), "--learn=" + strconv.FormatBool(o.learn)}
-	for _, v := range []struct{ name, value string }{{"instance", o.Instance}, {"address", o.address}, {"iface", o.iface}, {"hosts", o.hosts}, {"join", o.pool}, {"ends", o.ends}, {"resume", o.resume}} {
+	for _, v := range []struct{ name, value string }{{"instance", o.Instance}, {"address", o.address}, {"iface", o.iface}, {"hosts", o.hosts}, {"join", o.pool}, {"ends", o.ends}, {"hint", o.hint}, {"resume", o.resume}} {
 		if v.value != "" {
 			w = append(w, "--"+v.name+"="+v.value)
 		}
+	}
+	for _, v := range o.kinds.Labels {
+		w = append(w, "--label="+v)
+	}
+	for _, v := range o.kinds.Resources {
+		w = append(w, "--resource="+v)
+	}
+	if o.kinds.Bad != nil {
+		w = append(w, "--drain-bad="+strconv.Itoa(int(*o.kinds.Bad)))
 	}
 	if o.chosen {
 		w = append(w, "--mirror="+strconv.FormatBool(o.mirror))

@@ -36,9 +36,11 @@ type assignment struct {
 	Kind     string       `json:"kind"` // of the allocation
 	Nodes    []alloc.Node `json:"nodes"`
 	Slots    int          `json:"slots"`
+	Threads  bool         `json:"threads"` // slots are hardware threads
 	Address  string       `json:"address"`
 	Iface    string       `json:"iface"`
 	Port     int          `json:"port"`
+	Kinds    kindFlags    `json:"kinds"`
 	ending
 	Env   map[string]string `json:"env"`
 	Joins bool              `json:"joins"` // to an instance that is up elsewhere
@@ -239,7 +241,7 @@ func (n *coordinator) start() error {
 func (n *coordinator) connect() error {
 	w := assignment{
 		Instance: n.instance, UUID: uuidOf(n.secret), Secret: fmt.Sprintf("%x", n.secret), Wire: cli.WireVersion,
-		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Address: n.address, Iface: n.iface, Port: n.port, Env: map[string]string{},
+		Kind: n.given.Kind, Nodes: n.given.Nodes, Slots: n.slots, Threads: n.hint == hintThreads, Address: n.address, Iface: n.iface, Port: n.port, Kinds: n.kinds, Env: map[string]string{},
 		Joins: n.invited != nil, After: n.old.last, Group: n.group(),
 		Queue: queueHere(n.home, uuidOf(n.secret)) != "", ending: n.ending(n.given.End),
 	}
@@ -248,7 +250,10 @@ func (n *coordinator) connect() error {
 			w.Env[name] = v
 		}
 	}
-	var err error
+	err := n.kinds.known(n.given.Names())
+	if err != nil {
+		return err
+	}
 	if n.given.Kind == alloc.Slurm {
 		err = n.openStep()
 	} else {
@@ -340,8 +345,8 @@ func (n *coordinator) missing() []filch.NodeName {
 
 // tooLate names the nodes that did not join.
 func (n *coordinator) tooLate() error {
-	e := filch.Errorf(filch.Timeout, "%d of %d nodes have joined %s after %v; missing: %s", len(n.up), len(n.given.Nodes), n.instance,
-		n.patience, spec.FormatHosts(n.missing()))
+	e := filch.Errorf(filch.Timeout, "%d of %d nodes have joined %s after %s; missing: %s", len(n.up), len(n.given.Nodes), n.instance,
+		filch.ShortTime(n.patience), spec.FormatHosts(n.missing()))
 	for _, l := range n.links {
 		if said := l.said.last(); said != "" {
 			return e.WithHint("%s said: %s", l.what, said)
@@ -387,9 +392,9 @@ func (n *coordinator) announcement(took time.Duration) string {
 	if n.invited != nil {
 		what = "has grown"
 	}
-	text := fmt.Sprintf("%s %s: %s %s, %s, in %s", n.instance, what, ui.Plural(len(n.up), "node"), spec.FormatHosts(n.given.Names()), ui.Plural(slots, "slot"), ui.ShortTime(took))
+	text := fmt.Sprintf("%s %s: %s %s, %s, in %s", n.instance, what, filch.Plural(len(n.up), "node"), spec.FormatHosts(n.given.Names()), filch.Plural(slots, "slot"), filch.ShortTime(took))
 	if !n.given.End.IsZero() {
-		text += ", " + ui.ShortTime(time.Until(n.given.End).Round(time.Second)) + " left"
+		text += ", " + filch.ShortTime(time.Until(n.given.End).Round(time.Second)) + " left"
 	}
 	return text
 }

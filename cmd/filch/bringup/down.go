@@ -80,13 +80,15 @@ func down(g *cli.Global, here bool) error {
 		}
 	}
 	for _, d := range dirs {
-		if c, err := client.DialDir(d, cli.Build); err == nil {
-			scope := "instance"
-			if here {
-				scope = "node"
+		scope := "instance"
+		if here {
+			scope = "node"
+		}
+		if err := askDown(d, scope); err != nil {
+			if pid, held := lockHolder(d); refused(err) && held && pid > 0 {
+				ui.Warn(fmt.Sprintf("the launcher %s takes no commands of this filch, and gets TERM: its jobs end without a grace period", d.Node))
+				_ = syscall.Kill(pid, syscall.SIGTERM)
 			}
-			_ = cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", scope)
-			c.Close()
 		}
 	}
 	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end: after 10 s, TERM is followed by KILL") })
@@ -105,8 +107,18 @@ func down(g *cli.Global, here bool) error {
 	} else {
 		removeInstance(base, name)
 	}
-	fmt.Printf("%s is down: %s stopped\n", ui.Clean(name), ui.Plural(stopped+elsewhere, "launcher"))
+	fmt.Printf("%s is down: %s stopped\n", ui.Clean(name), filch.Plural(stopped+elsewhere, "launcher"))
 	return nil
+}
+
+// askDown asks a launcher to end: alone, or with all of its instance.
+func askDown(d place.Dir, scope string) error {
+	c, err := client.DialDir(d, cli.Build)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", scope)
 }
 
 // instanceToStop is the instance to stop, with live launchers or without.

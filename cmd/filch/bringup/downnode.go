@@ -154,7 +154,7 @@ func downThere(g *cli.Global, name filch.NodeName) error {
 		case err == nil && !lives(n):
 			return nil
 		case time.Now().After(deadline):
-			return filch.Errorf(filch.Timeout, "the launcher of node %s was asked to end, and has not ended within %v", name, downWait).
+			return filch.Errorf(filch.Timeout, "the launcher of node %s was asked to end, and has not ended within %s", name, filch.ShortTime(downWait)).
 				WithHint("filch down --here on that machine kills the launcher")
 		}
 	}
@@ -182,7 +182,7 @@ func ranThere(jobs []launcher.JobInfo, name filch.NodeName, n wire.NodeInfo) str
 		text += "; " + jobWords(own) + " waited there"
 	}
 	if tasks := n.Slots - n.Free - n.Held - n.Locked - n.Running - n.Stuck; tasks > 0 {
-		text += fmt.Sprintf("; tasks on %s start again on other nodes, except --once tasks", ui.Plural(int(tasks), "slot"))
+		text += fmt.Sprintf("; tasks on %s start again on other nodes, except --once tasks", filch.Plural(int(tasks), "slot"))
 	}
 	return text
 }

@@ -48,6 +48,20 @@ nodes drain, and why.`,
 	return c
 }
 
+// UndrainCommand is drain --undo under a name of its own.
+func UndrainCommand(g *cli.Global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "undrain NODE...",
+		GroupID: "nodes",
+		Short:   "end the drain of a node",
+		Long: `The node takes work again, as after filch drain --undo. A node that drains because it is
+bad (filch up --drain-bad) is judged anew.`,
+		Example: "  filch undrain n3\n  filch undrain 'n[3-5]'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return drain(g, args, &launcher.Drain{}, true) },
+	}
+}
+
 // nodesNamed reads the names of nodes, all of which must be in the list.
 func nodesNamed(args []string, list []wire.NodeInfo) ([]filch.NodeName, error) {
 	all, err := spec.Hosts(strings.Join(args, ","))
@@ -116,7 +130,7 @@ func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo b
 	case busy == 0:
 		ui.Printf("%s drains: nothing runs there\n", name)
 	default:
-		ui.Printf("%s drains: %d of %s still in use\n", name, busy, ui.Plural(int(info.Slots), "slot"))
+		ui.Printf("%s drains: %d of %s still in use\n", name, busy, filch.Plural(int(info.Slots), "slot"))
 	}
 	return nil
 }
@@ -140,7 +154,7 @@ func DrainLine(d *launcher.Drain, now time.Time) string {
 		text = ": " + d.Reason
 	}
 	if ago := now.Sub(time.Unix(0, d.Since)); d.Since > 0 && ago >= 0 {
-		text += " (" + ui.ShortTime(ago.Round(time.Second)) + " ago"
+		text += " (" + filch.ShortTime(ago.Round(time.Second)) + " ago"
 		if d.By != "" {
 			text += ", by " + d.By
 		}

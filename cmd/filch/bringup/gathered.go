@@ -52,7 +52,7 @@ func (b *localNodes) gathered(want int) error {
 			}
 		}
 		if time.Since(changed) > joinWait {
-			return filch.Errorf(filch.Timeout, "%d of %d launchers have joined after %s, and none in the last %v", most, want, ui.ShortTime(time.Since(started)), joinWait).
+			return filch.Errorf(filch.Timeout, "%d of %d launchers have joined after %s, and none in the last %s", most, want, filch.ShortTime(time.Since(started)), filch.ShortTime(joinWait)).
 				WithHint("the logs of the launchers: %s", filepath.Join(b.base, b.instance, "*", "log"))
 		}
 		told = told || time.Since(started) > cli.SpeakAfter && ui.IsTerminal(os.Stderr)
@@ -83,10 +83,10 @@ func replicated(d place.Dir, want int, quit <-chan struct{}) error {
 			return nil
 		}
 		if late := time.Now().After(deadline); late && !r.Known {
-			ui.Warn(fmt.Sprintf("after %v, %s does not have the roster, and so cannot keep records: filch doctor says what to do", replicateWait, r.Node))
+			ui.Warn(fmt.Sprintf("after %s, %s does not have the roster, and so cannot keep records: filch doctor says what to do", filch.ShortTime(replicateWait), r.Node))
 			return nil
 		} else if late {
-			ui.Warn(fmt.Sprintf("after %v %s: filch doctor says more", replicateWait, unsafeText(&r, want)))
+			ui.Warn(fmt.Sprintf("after %s %s: filch doctor says more", filch.ShortTime(replicateWait), unsafeText(&r, want)))
 			return nil
 		}
 		select {
@@ -114,9 +114,9 @@ func nodesOf(d place.Dir) (list []wire.NodeInfo, err error) {
 func unsafeText(r *wire.RosterInfo, want int) string {
 	switch {
 	case r.Short > 0:
-		return fmt.Sprintf("%d of %s have too few replicas", r.Short, ui.Plural(r.Shards, "shard"))
+		return fmt.Sprintf("%d of %s have too few replicas", r.Short, filch.Plural(r.Shards, "shard"))
 	case len(r.Members) < want:
-		return fmt.Sprintf("%d of %s keep records", len(r.Members), ui.Plural(want, "node"))
+		return fmt.Sprintf("%d of %s keep records", len(r.Members), filch.Plural(want, "node"))
 	}
-	return fmt.Sprintf("the roster has %s, not %d", ui.Plural(len(r.Seats), "seat"), PromisedNodes)
+	return fmt.Sprintf("the roster has %s, not %d", filch.Plural(len(r.Seats), "seat"), PromisedNodes)
 }

@@ -115,6 +115,8 @@ read, or with - from standard input, so that no command line shows the secret.`,
 	c.Flags().StringVar(&o.secret, "secret", "", "`FILE` with the instance's secret, - for standard input")
 	c.Flags().StringVar(&o.name, "name", "", "`NAME` of this node (default: the host name)")
 	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots (default: the number of cores that this process may use)")
+	hintVar(c, &o.hint)
+	o.kinds.declare(c.Flags())
 	c.Flags().StringVar(&o.address, "address", "", "`IP` address to listen on (default: the address from which ADDRESS is reached)")
 	c.Flags().StringVar(&o.iface, "iface", "", "network `INTERFACE` to listen on")
 	c.Flags().IntVar(&o.port, "port", 0, "`PORT` to listen on (default: any free port)")
@@ -142,7 +144,7 @@ func (o *joinOptions) join(where string) error {
 	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
 		return ui.Misused(err)
 	}
-	b := &localNodes{base: base, instance: inv.Instance, port: o.port}
+	b := &localNodes{base: base, instance: inv.Instance, port: o.port, threads: o.hint == hintThreads, kinds: o.kinds}
 	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}
 	if answers(dir) {
 		return alreadyUp(inv.Instance, 1)
@@ -158,7 +160,7 @@ func (o *joinOptions) join(where string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s is a node of %s, which has %s\n", name, inv.Instance, ui.Plural(len(list), "node"))
+	fmt.Printf("%s is a node of %s, which has %s\n", name, inv.Instance, filch.Plural(len(list), "node"))
 	return nil
 }
 
@@ -268,7 +270,10 @@ func (b *localNodes) joinAs(dir place.Dir, inv invitation, slots int) error {
 		Dir: dir, UUID: inv.UUID, Secret: home.Secret(), Keeper: b.keeper, Listen: b.listen(0),
 		Alloc: place.Alloc{Queue: queueHere(home, inv.UUID)},
 	}}
-	share(&b.members[0], b.cores, 0, 1, slots)
+	b.share(0, 1, slots)
+	if err := b.kinds.give(&b.members[0]); err != nil {
+		return err
+	}
 	if err := b.startAndWait(0, inv.Addrs); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package bringup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/topology"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -32,11 +34,13 @@ type localNodes struct {
 	host     string // to listen on
 	port     int    // of the first launcher; 0 any
 	tied     bool   // to this process: the launchers end with it
-	cores    []int32
+	threads  bool   // slots are hardware threads
+	machine  []filch.Processor
 	filchd   string
 	keeper   string
 	hosts    string // the virtual nodes' /etc/hosts
 	secret   []byte
+	kinds    kindFlags
 	shared   error // why there are no namespaces; nil: there are
 	nodes    []place.Dir
 	members  []place.Node
@@ -60,14 +64,14 @@ type startedLauncher struct {
 }
 
 // survey splits the launchers of the instance on this machine into dead and
-// alive: a live launcher answers a question. The socket alone proves less: a
-// launcher still has its socket while being killed.
+// alive: a live launcher answers a question, or refuses to as a launcher of another build
+// does. The socket alone proves less: a launcher still has its socket while being killed.
 func (b *localNodes) survey() (dead, alive []place.Dir) {
 	for _, d := range place.Nodes(b.base, b.instance) {
 		if c, err := client.DialDir(d, cli.Build); err == nil {
 			_, err = c.Query(cli.AliveWait, wire.VerbVersion)
 			c.Close()
-			if err == nil {
+			if err == nil || refused(err) {
 				alive = append(alive, d)
 				continue
 			}
@@ -75,6 +79,12 @@ func (b *localNodes) survey() (dead, alive []place.Dir) {
 		dead = append(dead, d)
 	}
 	return dead, alive
+}
+
+// refused reports whether err is the answer of a launcher that refuses to be asked.
+func refused(err error) bool {
+	var e *filch.Error
+	return errors.As(err, &e) && e.Kind != filch.Unavailable && e.Kind != filch.Timeout
 }
 
 func answers(d place.Dir) bool {
@@ -108,6 +118,13 @@ func (b *localNodes) start(n, slots int) error {
 			return err
 		}
 	}
+	var names []filch.NodeName
+	for i := range n {
+		names = append(names, filch.NodeName(nodeName(i, n)))
+	}
+	if err := b.kinds.known(names); err != nil {
+		return err
+	}
 	for i := range n {
 		d := place.Dir{Base: b.base, Instance: b.instance, Node: nodeName(i, n)}
 		b.nodes = append(b.nodes, d)
@@ -116,7 +133,10 @@ func (b *localNodes) start(n, slots int) error {
 			Listen: b.listen(i), Virtual: n > 1, Ends: b.Ends,
 			Alloc: place.Alloc{Queue: queueHere(home, uuid), After: b.after, Drain: b.Drain, Blind: b.Blind},
 		})
-		share(&b.members[i], b.cores, i, n, slots)
+		b.share(i, n, slots)
+		if err := b.kinds.give(&b.members[i]); err != nil {
+			return err
+		}
 	}
 	if err := b.startAndWait(0, nil); err != nil {
 		return err
@@ -153,7 +173,7 @@ func nodeName(i, n int) string {
 
 // prepare installs the binaries and finds out the resources of this machine.
 func (b *localNodes) prepare(n int) (err error) {
-	if b.cores, err = place.Affinity(); err != nil {
+	if b.machine, err = place.Processors(b.threads); err != nil {
 		return err
 	}
 	if b.filchd, b.keeper, err = filchd.Install(b.base); err != nil {
@@ -165,15 +185,20 @@ func (b *localNodes) prepare(n int) (err error) {
 	return nil
 }
 
-// share gives node i of n its part of the cores and of the memory. With fewer
-// cores than nodes, several nodes share a core.
-func share(m *place.Node, cores []int32, i, n, slots int) {
-	c := len(cores)
+func (b *localNodes) share(i, n, slots int) {
+	b.members[i].Threads = b.threads
+	share(&b.members[i], b.machine, i, n, slots)
+}
+
+// share gives node i of n its part of the processors and of the memory. With fewer
+// processors than nodes, several nodes share a processor.
+func share(m *place.Node, machine []filch.Processor, i, n, slots int) {
+	c := len(machine)
 	from, to := i*c/n, (i+1)*c/n
 	if to == from {
 		to = from + 1
 	}
-	m.Cores = cores[from:to]
+	m.Cores = topology.CPUs(machine[from:to])
 	m.SlotsGiven = slots > 0
 	if m.Slots = int32(slots); slots == 0 {
 		m.Slots = int32(to - from)
@@ -290,7 +315,7 @@ func (p *startedLauncher) await(d time.Duration) error {
 		case <-time.After(cli.PollPause):
 		}
 		if time.Now().After(deadline) {
-			return filch.Errorf(filch.Timeout, "the launcher %s did not answer within %v", p.dir.Node, d).
+			return filch.Errorf(filch.Timeout, "the launcher %s did not answer within %s", p.dir.Node, filch.ShortTime(d)).
 				WithHint("its log is %s", p.dir.Log())
 		}
 	}
@@ -327,7 +352,10 @@ func (b *localNodes) seeds() ([]string, error) {
 // instance's files.
 func (b *localNodes) clear() {
 	for _, p := range b.procs {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		// A launcher that gets TERM hands its records to the others, which end, too.
+		if !b.fresh || askDown(p.dir, "instance") != nil {
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		}
 	}
 	patience := time.After(cli.QueryWait)
 	for _, p := range b.procs {
@@ -357,4 +385,12 @@ func removeInstance(base, instance string) {
 		_ = home.Remove()
 		leaveQueues(home)
 	}
+}
+
+// unit is the name of the processors behind slots.
+func (b *localNodes) unit() string {
+	if b.threads {
+		return "hardware thread"
+	}
+	return "core"
 }

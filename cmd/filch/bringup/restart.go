@@ -8,7 +8,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
@@ -45,7 +44,7 @@ func (b *localNodes) restart(dead, alive []place.Dir) error {
 	if err := b.gathered(len(b.nodes)); err != nil {
 		return err
 	}
-	fmt.Printf("%s is complete again: %s started, %d still ran\n", b.instance, ui.Plural(len(b.procs), "launcher"), len(alive))
+	fmt.Printf("%s is complete again: %s started, %d still ran\n", b.instance, filch.Plural(len(b.procs), "launcher"), len(alive))
 	return nil
 }
 

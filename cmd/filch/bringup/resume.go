@@ -197,7 +197,7 @@ func (o *queueOptions) resumeOn(d place.Dir) (string, error) {
 		ui.Say(fmt.Sprintf("job %d is still open: filch close %d ends adding tasks", id, id))
 	}
 	for _, a := range info.Anew {
-		ui.Warn(fmt.Sprintf("workflow %d starts from the beginning, with %s that had ended: their files were on nodes that are gone (filch workflow run --in-place leaves files in the shared folder)", a.Job, ui.Plural(int(a.Tasks), "task")))
+		ui.Warn(fmt.Sprintf("workflow %d starts from the beginning, with %s that had ended: their files were on nodes that are gone (filch workflow run --in-place leaves files in the shared folder)", a.Job, filch.Plural(int(a.Tasks), "task")))
 	}
 	if info.Lines+info.Files > 0 {
 		ui.Warn(fmt.Sprintf("%s of the queue of %s cannot be read and %s left out: %s", damageText(info), o.resume, wasWere(info.Lines+info.Files), ui.Clean(info.First)))
@@ -205,7 +205,7 @@ func (o *queueOptions) resumeOn(d place.Dir) (string, error) {
 	if info.Jobs == 0 {
 		return "no task in the queue of " + o.resume + " was left to run", nil
 	}
-	text := fmt.Sprintf("%s of %s: %s done, %d resumed", ui.Plural(info.Jobs, "job"), o.resume, ui.Plural(int(info.Tally.Done-info.Tally.Lost), "task"), info.Tally.Left)
+	text := fmt.Sprintf("%s of %s: %s done, %d resumed", filch.Plural(info.Jobs, "job"), o.resume, filch.Plural(int(info.Tally.Done-info.Tally.Lost), "task"), info.Tally.Left)
 	if info.Tally.Lost > 0 {
 		text += fmt.Sprintf(", %d lost (--once tasks that had started)", info.Tally.Lost)
 	}
@@ -215,10 +215,10 @@ func (o *queueOptions) resumeOn(d place.Dir) (string, error) {
 func damageText(i wire.ResumeInfo) string {
 	var parts []string
 	if i.Lines > 0 {
-		parts = append(parts, ui.Plural(i.Lines, "line"))
+		parts = append(parts, filch.Plural(i.Lines, "line"))
 	}
 	if i.Files > 0 {
-		parts = append(parts, ui.Plural(i.Files, "file"))
+		parts = append(parts, filch.Plural(i.Files, "file"))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -249,7 +249,7 @@ func leaveQueues(home place.Home) {
 			if tasks == 1 {
 				have = "has"
 			}
-			ui.Say(fmt.Sprintf("%s of %s %s not ended; filch up --resume %s continues", ui.Plural(tasks, "task"), ui.Plural(jobs, "job"), have, q.Instance()))
+			ui.Say(fmt.Sprintf("%s of %s %s not ended; filch up --resume %s continues", filch.Plural(tasks, "task"), filch.Plural(jobs, "job"), have, q.Instance()))
 		default:
 			ui.Say(fmt.Sprintf("the queue of %s is kept; filch up --resume %s continues with the queue", q.Instance(), q.Instance()))
 		}

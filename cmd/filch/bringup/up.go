@@ -30,9 +30,11 @@ type upOptions struct {
 	*cli.Global
 	nodes   int
 	slots   int
+	hint    string
 	address string
 	iface   string
 	port    int
+	kinds   kindFlags
 	shaped  bool // any of the above was given
 
 	hosts    string
@@ -42,6 +44,16 @@ type upOptions struct {
 	pool     string // an invitation
 	endOptions
 	queueOptions
+}
+
+// The values of --hint: the processors behind slots.
+const (
+	hintThreads = "multithread"
+	hintCores   = "nomultithread"
+)
+
+func hintVar(c *cobra.Command, hint *string) {
+	c.Flags().StringVar(hint, "hint", "", "`HINT` multithread: slots are hardware threads; nomultithread: slots are cores (the default)")
 }
 
 // endOptions are the options about the end of an allocation.
@@ -77,7 +89,9 @@ exit code of the command. When launchers of an instance on this machine have die
 filch up starts these launchers again.`,
 		Example: `  filch up                         four launchers, which divide the cores
   filch up --nodes 8 --slots 4     eight launchers with four slots each
+  filch up --hint=multithread      a slot for each hardware thread, not for each core
   filch up --nodes 1 --iface eth0  one launcher that other machines can reach
+  filch up --label n1:a100         n1 takes jobs that ask for an a100: run -C a100
   filch up -- make check           an instance for one command
   filch up -- ./campaign.sh        in a batch script: on all nodes of the job
   source <(filch up --shell)       the same, for the rest of the script
@@ -95,7 +109,7 @@ filch up starts these launchers again.`,
 				return err
 			}
 			o.given = map[string]bool{}
-			for _, name := range []string{"nodes", "slots", "address", "iface", "port", "ends", "drain", "learn", "deadline", "signal"} {
+			for _, name := range []string{"nodes", "slots", "hint", "address", "iface", "port", "label", "resource", "drain-bad", "ends", "drain", "learn", "deadline", "signal"} {
 				o.given[name] = cmd.Flags().Changed(name)
 				o.shaped = o.shaped || o.given[name]
 			}
@@ -105,9 +119,11 @@ filch up starts these launchers again.`,
 	}
 	c.Flags().IntVar(&o.nodes, "nodes", 0, "start `N` launchers on this machine (default 4); in an allocation, use N of the nodes (default all)")
 	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots per launcher (default: an equal share of the cores, at least 1)")
+	hintVar(c, &o.hint)
 	c.Flags().StringVar(&o.address, "address", "", "`IP` address to listen on (default 127.0.0.1)")
 	c.Flags().StringVar(&o.iface, "iface", "", "network `INTERFACE` to listen on")
 	c.Flags().IntVar(&o.port, "port", 0, "first `PORT` to listen on (default: any free ports)")
+	o.kinds.declare(c.Flags())
 	c.Flags().StringVar(&o.hosts, "hosts", "", "start launchers on these hosts over ssh: a `LIST`, or a file of hosts")
 	c.Flags().StringVar(&o.ends, "ends", "", "`TIME` at which the nodes are taken away: +MINUTES, 17:30, 2026-01-31T17:30 (default: from the batch system)")
 	cli.TimeVar(c.Flags(), &o.patience, "deadline", patienceDefault, "wait this `TIME` for the nodes of an allocation to join")
@@ -130,12 +146,17 @@ func (o *upOptions) check(command []string) error {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: 1 to %d launchers can be started", o.nodes, maxVirtual))
 	case o.slots < 0 || o.slots > 1<<16:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--slots %d: a node has 1 to %d slots", o.slots, 1<<16))
+	case o.hint != "" && o.hint != hintThreads && o.hint != hintCores:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--hint %s: slots are hardware threads with %s, and cores with %s", strconv.Quote(o.hint), hintThreads, hintCores))
 	case o.port < 0 || o.port > 65535:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--port %d: a port is 1 to 65535", o.port))
 	case o.given["deadline"] && o.patience <= 0:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--deadline %v: the time must be positive", o.patience))
 	case o.address != "" && o.iface != "":
 		return ui.Misused(filch.Errorf(filch.Invalid, "--address and --iface exclude each other"))
+	}
+	if err := o.kinds.check(); err != nil {
+		return err
 	}
 	if o.Instance != "" {
 		if err := place.CheckInstance(o.Instance); err != nil {
@@ -191,14 +212,14 @@ func (o *upOptions) begin(command []string) error {
 	if err != nil {
 		return err
 	}
-	b := &localNodes{base: base, instance: name, host: host, port: o.port, tied: len(command) > 0, secret: secret}
+	b := &localNodes{base: base, instance: name, host: host, port: o.port, threads: o.hint == hintThreads, tied: len(command) > 0, secret: secret, kinds: o.kinds}
 	b.queue, b.after, b.ending = o.mirror || o.old.from != "", o.old.last, o.ending(o.end)
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
 		switch {
 		case len(dead) == 0 || b.tied:
 			return alreadyUp(name, len(alive))
 		case o.shaped:
-			return filch.Errorf(filch.Busy, "%d of %s of %s on this machine have died", len(dead), ui.Plural(len(dead)+len(alive), "launcher"), name).
+			return filch.Errorf(filch.Busy, "%d of %s of %s on this machine have died", len(dead), filch.Plural(len(dead)+len(alive), "launcher"), name).
 				WithHint("filch up --instance %s, without other options, starts them again; filch down --instance %s removes it", name, name)
 		}
 		return b.restart(dead, alive)
@@ -268,7 +289,7 @@ func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (str
 }
 
 func alreadyUp(name string, nodes int) error {
-	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, ui.Plural(nodes, "launcher")).
+	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, filch.Plural(nodes, "launcher")).
 		WithHint("use the instance with filch run, or start another instance: filch up --instance NAME")
 }
 
@@ -305,7 +326,7 @@ func (b *localNodes) announce(took time.Duration) {
 		slots += int(n.Slots)
 	}
 	fmt.Printf("%s is up: %s, %s, on this machine (%s), in %s\n", b.instance,
-		ui.Plural(len(b.nodes), "node"), ui.Plural(slots, "slot"), ui.Plural(len(b.cores), "core"), ui.ShortTime(took))
+		filch.Plural(len(b.nodes), "node"), filch.Plural(slots, "slot"), filch.Plural(len(b.machine), b.unit()), filch.ShortTime(took))
 	fmt.Printf("try   filch run -n %d hostname\nstop  filch down\n", min(slots, 4))
 	if len(b.nodes) < PromisedNodes {
 		fmt.Printf("note  with fewer than %d nodes, the death of one may lose records and jobs\n", PromisedNodes)

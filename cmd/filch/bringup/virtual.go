@@ -89,8 +89,10 @@ func furnish(name, hosts string) error {
 	if err := unix.Sethostname([]byte(name)); err != nil {
 		return fmt.Errorf("cannot set the host name: %w", err)
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("cannot make mounts private: %w", err)
+	// A slave sees later mounts of the machine, such as homes that an automounter brings,
+	// and the machine sees none of the namespace.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("cannot make mounts slaves of the machine's: %w", err)
 	}
 	if err := unix.Mount("shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
 		return fmt.Errorf("cannot mount /dev/shm: %w", err)

@@ -31,7 +31,7 @@ func (o *endOptions) checkEnd(command bool) (err error) {
 		}
 	}
 	if o.drain < 0 {
-		return ui.Misused(filch.Errorf(filch.Invalid, "--drain %v: a time before the end of the nodes is not negative", o.drain))
+		return ui.Misused(filch.Errorf(filch.Invalid, "--drain %s: a time before the end of the nodes is not negative", filch.ShortTime(o.drain)))
 	}
 	if !o.given["signal"] {
 		return nil
@@ -103,12 +103,13 @@ func (o *endOptions) watchEnd(instance string, end time.Time, warn func(syscall.
 	if end.IsZero() {
 		return
 	}
+	end = time.Unix(end.Unix(), 0) // as the launchers know it
 	after := func(before time.Duration, act func()) {
 		time.AfterFunc(max(time.Until(end)-before, 0), act)
 	}
 	if o.drain > 0 {
 		after(o.drain, func() {
-			ui.Say("the nodes of " + instance + " are taken away in " + ui.ShortTime(o.drain) + ": from now on, only jobs and tasks that are known to finish are started")
+			ui.Say("the nodes of " + instance + " are taken away in " + filch.ShortTime(o.drain) + ": from now on, only jobs and tasks that are known to finish are started")
 		})
 	}
 	if o.warnSig > 0 && warn != nil {

@@ -3,12 +3,17 @@ package cli
 import (
 	"io"
 	"os"
+	"os/user"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/rlimit"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -25,7 +30,27 @@ func Environment() (spec.Context, error) {
 		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot find the working directory: %s", err.Error()).
 			WithHint("the directory may have been removed; cd to another one")
 	}
-	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: OuterJob(), Task: outerTask(), ReadFile: ReadSmall}, nil
+	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: OuterJob(), Task: outerTask(), ReadFile: ReadSmall, Submitter: submitter}, nil
+}
+
+// submitter describes this process, for SLURM_*.
+func submitter() slurmenv.Submitter {
+	s := slurmenv.Submitter{Known: true, User: UserName(), UID: os.Getuid(), GID: os.Getgid()}
+	s.Dir, _ = os.Getwd()
+	s.Host, _ = os.Hostname()
+	s.Host, _, _ = strings.Cut(s.Host, ".")
+	if n, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+		s.Nice = 20 - n // the system call counts from 40 down
+	}
+	return s
+}
+
+// UserName is the name of the user of this process.
+func UserName() string {
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		return u.Username
+	}
+	return os.Getenv("USER")
 }
 
 // outerTask is the serial number, on its node, of the task around this process; 0

@@ -9,24 +9,32 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 )
 
-// SayOnInterrupt prints, when the user interrupts a command that waits for jobs, how the
-// user comes back to the jobs, and ends the command. Left returns the jobs that are not
-// known to have ended; the jobs go on. Stop ends the watch.
-func SayOnInterrupt(left func() []filch.JobID) (stop func()) {
-	heard, over := make(chan os.Signal, 1), make(chan struct{})
+// OnInterrupt calls f when the user interrupts the command, and ends the command. Stop
+// ends the watch; it waits for f.
+func OnInterrupt(f func()) (stop func()) {
+	heard, over, gone := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(heard, os.Interrupt)
 	go func() {
+		defer close(gone)
 		select {
 		case <-over:
 		case <-heard:
-			ui.Say(goOnText(left()))
+			f()
 			os.Exit(filch.ExitInterrupt)
 		}
 	}()
 	return func() {
 		signal.Stop(heard)
 		close(over)
+		<-gone
 	}
+}
+
+// SayOnInterrupt prints, when the user interrupts a command that waits for jobs, how the
+// user comes back to the jobs, and ends the command. Left returns the jobs that are not
+// known to have ended; the jobs go on. Stop ends the watch.
+func SayOnInterrupt(left func() []filch.JobID) (stop func()) {
+	return OnInterrupt(func() { ui.Say(goOnText(left())) })
 }
 
 // goOnText says that jobs go on, and the command that waits for them.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
@@ -43,8 +42,8 @@ func FitWalltime(r *spec.Run, dir place.Dir) error {
 		return nil
 	}
 	if p.TimeLimit > left {
-		return filch.Errorf(filch.Busy, "cannot finish: the job asks for %s (-t), and the nodes of %s are taken away in %s", spec.FormatTime(p.TimeLimit),
-			dir.Instance, ui.ShortTime(max(left, 0).Round(time.Second))).WithHint("nothing was started; ask for less time, or use a longer allocation")
+		return filch.Errorf(filch.Busy, "cannot finish: the job asks for %s (-t), and the nodes of %s are taken away in %s", filch.ShortTime(p.TimeLimit),
+			dir.Instance, filch.ShortTime(max(left, 0).Round(time.Second))).WithHint("nothing was started; ask for less time, or use a longer allocation")
 	}
 	if wait := left - p.TimeLimit; r.Request.Patient == 0 || wait < r.Request.Patient {
 		r.Request.Patient = max(wait, time.Millisecond)

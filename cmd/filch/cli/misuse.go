@@ -134,7 +134,7 @@ func wrongCount(cmd *cobra.Command, args []string, takes func(n int) bool) error
 	case most == 0:
 		e = filch.Errorf(filch.Invalid, "%s takes no argument, and %s is given", cmd.CommandPath(), strconv.Quote(args[0]))
 	default:
-		e = filch.Errorf(filch.Invalid, "%s takes %s, and %d are given: %s is too much", cmd.CommandPath(), ui.Plural(most, "argument"), len(args), strconv.Quote(args[most]))
+		e = filch.Errorf(filch.Invalid, "%s takes %s, and %d are given: %s is too much", cmd.CommandPath(), filch.Plural(most, "argument"), len(args), strconv.Quote(args[most]))
 	}
 	return e.WithHint("%s --help", cmd.CommandPath())
 }

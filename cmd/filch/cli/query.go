@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -42,14 +43,26 @@ func QueryNodes(c *client.Client) ([]wire.NodeInfo, error) {
 	return list, err
 }
 
+// QueryProcessors is [QueryNodes] with the processors of each node.
+func QueryProcessors(c *client.Client) ([]wire.NodeInfo, error) {
+	var list []wire.NodeInfo
+	err := Ask(c, QueryWait, &list, wire.VerbNodes, wire.WithProcessors)
+	return list, err
+}
+
 func QueryJobs(c *client.Client) ([]launcher.JobInfo, error) {
 	var list []launcher.JobInfo
 	err := Ask(c, QueryWait, &list, wire.VerbPs)
 	return list, err
 }
 
+// OnEndPrefix begins the name of a job that runs the --on-end command of another job; the
+// number of the other job follows.
+const OnEndPrefix = "on-end-of-"
+
 // LastJob returns a function that finds the job submitted last. Steps of tasks do not
-// count, nor jobs started inside another job, unless this process is inside it too.
+// count, nor jobs of --on-end, nor jobs started inside another job, unless this process is
+// inside it too.
 func LastJob(c *client.Client) func() (filch.JobID, error) {
 	return func() (filch.JobID, error) {
 		list, err := QueryJobs(c)
@@ -59,7 +72,7 @@ func LastJob(c *client.Client) func() (filch.JobID, error) {
 		var last launcher.JobInfo
 		for _, j := range list {
 			around := cmp.Or(j.Parent, j.Inside)
-			if j.Task == nil && (around == 0 || around == OuterJob()) && (j.Submit > last.Submit || j.Submit == last.Submit && j.ID > last.ID) {
+			if j.Task == nil && !strings.HasPrefix(j.Name, OnEndPrefix) && (around == 0 || around == OuterJob()) && (j.Submit > last.Submit || j.Submit == last.Submit && j.ID > last.ID) {
 				last = j
 			}
 		}

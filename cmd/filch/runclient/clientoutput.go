@@ -3,12 +3,11 @@ package runclient
 import (
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/output"
@@ -29,11 +28,14 @@ type ClientOutput struct {
 }
 
 // openOutput opens the client's files once the job's number is known.
-func openOutput(r *spec.Run, job filch.JobID, cwd string) (*ClientOutput, error) {
+func openOutput(r *spec.Run, job filch.JobID, step int32, cwd string) (*ClientOutput, error) {
 	s := &ClientOutput{Out: os.Stdout, Err: os.Stderr, Label: r.Order.IO.Label}
 	place := output.Place{Job: job, Name: r.Request.Name}
+	if j := r.Order.Slurm; j != nil && j.Job != 0 {
+		place = output.Place{Job: j.Job, Array: j.Array, Task: j.Task, Name: j.Name, Step: step}
+	}
 	if strings.Contains(r.Client.Stdout+r.Client.Stderr, "%") {
-		place.User = UserName()
+		place.User = cli.UserName()
 	}
 	outPath := clientFile(r.Client.Stdout, place, cwd)
 	errPath := clientFile(r.Client.Stderr, place, cwd)
@@ -138,11 +140,4 @@ func (s *ClientOutput) close() error {
 		}
 	}
 	return first
-}
-
-func UserName() string {
-	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
-		return u.Username
-	}
-	return os.Getenv("USER")
 }

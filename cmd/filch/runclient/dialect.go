@@ -12,6 +12,8 @@ type dialects struct {
 	Code    func(launcher.CauseKind, int32) int // the exit code of an end
 	Absent  func(error) int                     // goes on where no launcher answers
 	Crowded func(*filch.Error) int              // goes on where a run is refused for want of slots
+	// The name of the option for the time limit; "" is -t.
+	TimeOption string
 }
 
 var Dialect dialects

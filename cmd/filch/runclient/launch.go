@@ -6,6 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -46,6 +48,9 @@ func Launch(r *spec.Run, around spec.Context) int {
 		w := ui.TerminalSize()
 		r.Order.Pty = &w
 	}
+	if r.Client.Hold {
+		r.Request.HeldBy = cli.Person()
+	}
 	if r.Request.Order, err = wire.Marshal(&r.Order); err != nil {
 		return ui.Fail(err)
 	}
@@ -66,8 +71,17 @@ func Launch(r *spec.Run, around spec.Context) int {
 		}
 		return ui.Fail(err)
 	}
+	if s := &r.Request.Shape; s.PerRank.Named != "" {
+		if s.PerRank.Named, r.Request.Pool, err = pools.Split(c, s.PerRank.Named, max(s.Ranks, 1)); err != nil {
+			return ui.Refuse(err)
+		}
+	}
 	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
 		r.Request.Parent, r.Request.Task, r.Request.Inside = 0, 0, launcher.Inside{} // FILCH_JOB is a job of another instance
+	}
+	if r.Client.OnEnd != "" && r.Request.Parent != 0 {
+		return ui.Usage(filch.Errorf(filch.Invalid, "--on-end is for jobs, and this is a step of job %d", r.Request.Parent).
+			WithHint("--new-job starts a job of its own"))
 	}
 	withdraw := func() {}
 	if r.Client.Bcast != "" {
@@ -118,6 +132,7 @@ func (s *Session) detached() int {
 		}
 		switch e := event.(type) {
 		case launcher.Accepted:
+			onend.Submit(s.run.Another, e.Job, s.Spec.Client.OnEnd)
 			if s.Spec.Client.JSON {
 				b, _ := json.Marshal(struct {
 					ID   filch.JobID `json:"id"`

@@ -1,6 +1,7 @@
 package runclient
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -57,6 +59,11 @@ func (s *Session) loop() int {
 				s.run.Close()
 				return ui.Fail(err)
 			}
+		case launcher.Granted:
+			if err := s.granted(e); err != nil {
+				s.run.Close()
+				return ui.Fail(err)
+			}
 		case launcher.StillWaiting:
 			s.waits(e)
 		case launcher.Started:
@@ -99,13 +106,30 @@ func (s *Session) accepted(e launcher.Accepted) error {
 	s.mu.Lock()
 	s.job, s.size = e.Job, size
 	s.mu.Unlock()
+	onend.Submit(s.run.Another, e.Job, s.Spec.Client.OnEnd)
 	if s.Spec.Client.Verbose > 0 {
 		ui.Say(fmt.Sprintf("job %d: %s", e.Job, spec.FormatShape(s.Spec.Request.Shape)))
 	}
-	out, err := openOutput(s.Spec, e.Job, s.cwd)
+	if s.Spec.Order.Slurm != nil && s.Spec.Request.Parent != 0 && output.PerStep(s.Spec.Client.Stdout+" "+s.Spec.Client.Stderr) {
+		return nil // until the number of the step is known
+	}
+	return s.openOutput(0)
+}
+
+// granted opens the output of a step whose files have the step's number.
+func (s *Session) granted(e launcher.Granted) error {
+	if s.output != nil {
+		return nil
+	}
+	return s.openOutput(e.Step)
+}
+
+func (s *Session) openOutput(step int32) error {
+	out, err := openOutput(s.Spec, s.job, step, s.cwd)
 	if err != nil {
 		return err
 	}
+	size := s.size
 	out.Width = output.Width(size)
 	if s.Spec.Client.Fold {
 		out.startFold(size)
@@ -122,7 +146,7 @@ func (s *Session) started(e launcher.Started) {
 		s.output.setSize(e.Size)
 	}
 	if s.Spec.Client.Verbose > 0 {
-		ui.Say(fmt.Sprintf("job %d: %s on %s after %s", e.Job, ui.Plural(int(e.Size), "rank"), nodeNames(e.Nodes), ui.ShortTime(e.Waited)))
+		ui.Say(fmt.Sprintf("job %d: %s on %s after %s", e.Job, filch.Plural(int(e.Size), "rank"), nodeNames(e.Nodes), filch.ShortTime(e.Waited)))
 		for _, n := range e.Nodes {
 			if s.Spec.Client.Verbose > 1 {
 				ui.Say(fmt.Sprintf("job %d: %s: ranks %s", e.Job, n.Node, spec.FormatRanks(n.Ranks)))
@@ -335,7 +359,7 @@ func causeHint(k launcher.CauseKind, r *spec.Run) string {
 	case launcher.CauseOOM:
 		return "ask for more with --mem"
 	case launcher.CauseTimeLimit:
-		return "allow more time with -t"
+		return "allow more time with " + cmp.Or(Dialect.TimeOption, "-t")
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func (s *Session) hear(heard <-chan os.Signal) {
 			switch {
 			case aborting:
 				s.leave(filch.ExitInterrupt)
-			case s.waiting() || time.Since(last) < abortWithin:
+			case s.waiting() || s.Spec.Client.QuitFirst || time.Since(last) < abortWithin:
 				aborting = true
 				s.abort()
 			default:

@@ -15,6 +15,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -35,10 +36,31 @@ type page struct {
 	Out       string      `json:"out"` // patterns
 	Err       string      `json:"err"`
 	Partition string      `json:"partition"`
-	Account   string      `json:"account"`
-	Shape     batchShape  `json:"shape"`
-	Append    bool        `json:"append"`
+	// The name that --reservation gave.
+	Reservation string     `json:"reservation,omitempty"`
+	Account     string     `json:"account"`
+	QOS         string     `json:"qos,omitempty"`
+	WCKey       string     `json:"wckey,omitempty"`
+	Comment     string     `json:"comment,omitempty"`
+	In          string     `json:"in,omitempty"`
+	Shape       batchShape `json:"shape"`
+	Append      bool       `json:"append"`
+	Most        int32      `json:"most,omitempty"` // jobs of the array at a time
+	NoRequeue   bool       `json:"no_requeue,omitempty"`
+	// The signal for the steps before the time limit, and how long before.
+	WarnSig  int32         `json:"warn_sig,omitempty"`
+	WarnTime time.Duration `json:"warn_time,omitempty"`
+	restarts int32         // in a rank of the job
+	// For the script's variables.
+	Options   slurmenv.Options   `json:"options"`
+	Submitter slurmenv.Submitter `json:"submitter"`
+	Login     bool               `json:"login,omitempty"`    // the variables of a login
+	UserEnv   bool               `json:"user_env,omitempty"` // the variables of a login that are not set
+	Shims     string             `json:"shims,omitempty"`    // with Login: the folder of the shims, for PATH
 }
+
+// qos is the quality of service of a job; normal without a name.
+func (p *page) qos() string { return or(p.QOS, "normal") }
 
 // batchShape is the size of a batch job.
 type batchShape struct {
@@ -50,7 +72,7 @@ type batchShape struct {
 }
 
 // The only partition and the only account.
-const batchHome = "filch"
+const batchHome = slurmenv.Cluster
 
 func metaDir(instance string) (string, error) {
 	home, err := place.HomeOf(instance)
@@ -86,7 +108,8 @@ func readPage(path string) (page, error) {
 // batchJob is a job with its page, as the shims of Slurm's commands show the job.
 type batchJob struct {
 	launcher.JobInfo
-	page page
+	page   page
+	behind bool // waits for other jobs of its array
 }
 
 // batchJobs asks for the jobs with these numbers, or for all batch jobs.
@@ -120,11 +143,34 @@ func batchJobs(ids []string) (jobs []batchJob, c *client.Client, err error) {
 		}
 		jobs = append(jobs, batchJob{JobInfo: j, page: p})
 	}
+	markBehind(jobs)
 	slices.SortFunc(jobs, func(a, b batchJob) int { return int(a.ID - b.ID) })
 	if len(ids) > 0 {
 		jobs = slices.DeleteFunc(jobs, func(j batchJob) bool { return !slices.ContainsFunc(ids, j.is) })
 	}
 	return jobs, c, nil
+}
+
+// markBehind marks the waiting jobs of arrays with as many other jobs as may have slots.
+func markBehind(jobs []batchJob) {
+	busy := map[filch.JobID]int32{}
+	for i := range jobs {
+		if j := &jobs[i]; j.page.Most > 0 && j.state().short == "R" {
+			busy[j.page.Array]++
+		}
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		j.behind = j.page.Most > 0 && busy[j.page.Array] >= j.page.Most
+	}
+}
+
+// reason is why a job waits, in Slurm's words.
+func (j batchJob) reason() string {
+	if j.behind {
+		return "JobArrayTaskLimit"
+	}
+	return "Resources"
 }
 
 // is reports whether id means this job: the job's number, the number of its

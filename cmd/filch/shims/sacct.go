@@ -2,49 +2,27 @@ package shims
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-// sacctOptions precede askOptions: sacct's short options have other meanings.
-var sacctOptions = []askOption{
-	{"noheader", 'n', false},
-	{"parsable2", 'P', false},
-	{"parsable", 'p', false},
-	{"allocations", 'X', false},
-	{"duplicates", 'D', false},
-	{"starttime", 'S', true},
-	{"endtime", 'E', true},
-	{"state", 's', true},
-	{"helpformat", 'e', false},
-	{"allusers", 'a', false},
-	{"noconvert", 0, false},
-	{"units", 0, true},
-	{"delimiter", 0, true},
-	{"array", 0, false},
-	{"partition", 'r', true},
-	{"long", 'l', false},
-	{"brief", 'b', false},
-	{"nodelist", 'N', true},
-	{"json", 0, false},
-}
-
 // sacctMain is sacct.
 func sacctMain(args []string) int {
-	q, err := readQuestion(args, sacctOptions)
+	q, err := readQuestion(args, sacctTable())
 	if err != nil {
 		return ui.Fail(err)
 	}
-	if _, ok := q.get("helpformat"); ok {
+	if q.helped() {
+		return 0
+	}
+	if q.has("helpformat") {
 		fmt.Println(strings.Join(sacctFields, " "))
 		return 0
 	}
@@ -55,18 +33,46 @@ func sacctMain(args []string) int {
 	if err != nil {
 		return absentOr(err)
 	}
+	from, to, err := q.window(time.Now())
+	if err != nil {
+		return ui.Fail(err)
+	}
 	format, ok := q.get("format")
-	if !ok {
+	switch {
+	case ok:
+	case q.has("brief"):
+		format = "JobID,State,ExitCode"
+	default:
 		format = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 	}
 	states, _ := q.get("state")
-	_, parsable := q.get("parsable")
-	_, parsable2 := q.get("parsable2")
+	delimiter, ok := q.get("delimiter")
+	if !ok {
+		delimiter = "|"
+	}
+	parsable, parsable2 := q.has("parsable"), q.has("parsable2")
 	fields := strings.Split(format, ",")
 	if err := addSteps(c, jobs, fields); err != nil {
 		return ui.Fail(err)
 	}
-	row := func(of func(string) string, dashes bool) {
+	row := sacctRows(fields, parsable, parsable2, delimiter)
+	if !q.has("noheader") {
+		row(sacctHead, false)
+		if !parsable && !parsable2 {
+			row(func(string) string { return "" }, true)
+		}
+	}
+	for _, j := range jobs {
+		if q.keeps(j, states) && j.within(from, to) {
+			row(j.sacctField, false)
+		}
+	}
+	return 0
+}
+
+// sacctRows returns the printer of a line: of the fields, or of the dashes below the head.
+func sacctRows(fields []string, parsable, parsable2 bool, delimiter string) func(of func(string) string, dashes bool) {
+	return func(of func(string) string, dashes bool) {
 		var b strings.Builder
 		for i, f := range fields {
 			name, width, sized := strings.Cut(f, "%")
@@ -80,7 +86,7 @@ func sacctMain(args []string) int {
 			switch {
 			case parsable || parsable2:
 				if i > 0 {
-					b.WriteByte('|')
+					b.WriteString(delimiter)
 				}
 				b.WriteString(v)
 			case dashes:
@@ -90,22 +96,10 @@ func sacctMain(args []string) int {
 			}
 		}
 		if parsable {
-			b.WriteByte('|')
+			b.WriteString(delimiter)
 		}
 		fmt.Println(b.String())
 	}
-	if _, ok := q.get("noheader"); !ok {
-		row(sacctHead, false)
-		if !parsable && !parsable2 {
-			row(func(string) string { return "" }, true)
-		}
-	}
-	for _, j := range jobs {
-		if q.keeps(j, states) {
-			row(j.sacctField, false)
-		}
-	}
-	return 0
 }
 
 // usageFields are the fields with the usage of a job and its steps.
@@ -146,8 +140,8 @@ func cpuTime(secs float64) string {
 
 // sacctFields are the fields that the shim supports.
 var sacctFields = []string{
-	"Account", "AllocCPUS", "AllocNodes", "AllocTRES", "CPUTime", "CPUTimeRAW", "DerivedExitCode", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
-	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Start", "State", "Submit", "SystemCPU", "Timelimit", "TotalCPU", "UID", "User", "UserCPU", "WorkDir",
+	"Account", "AllocCPUS", "AllocNodes", "AllocTRES", "Comment", "CPUTime", "CPUTimeRAW", "DerivedExitCode", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
+	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Reservation", "Start", "State", "Submit", "SystemCPU", "Timelimit", "TotalCPU", "UID", "User", "UserCPU", "WCKey", "WorkDir",
 }
 
 func sacctHead(name string) string {
@@ -199,15 +193,21 @@ func (j batchJob) sacctField(name string) string {
 		}
 		return spec.FormatHosts(j.Nodes)
 	case "user":
-		return runclient.UserName()
+		return cli.UserName()
 	case "uid":
-		return strconv.Itoa(os.Getuid())
+		return uid()
 	case "account":
 		return j.page.Account
 	case "partition":
 		return j.page.Partition
 	case "qos":
-		return "normal"
+		return j.page.qos()
+	case "reservation":
+		return j.page.Reservation
+	case "wckey":
+		return j.page.WCKey
+	case "comment":
+		return j.page.Comment
 	case "reason":
 		return "None"
 	case "workdir":

@@ -3,25 +3,18 @@ package shims
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -37,7 +30,7 @@ const maxScript = 4 << 20
 // job's ranks hold its slots; rank 0 runs the script, and the script's steps use
 // the slots.
 func sbatchMain(args []string) int {
-	r, err := spec.ParseSbatch(args)
+	r, err := spec.ParseSbatch(args, os.Getenv)
 	if err != nil {
 		return ui.Fail(err)
 	}
@@ -54,8 +47,11 @@ func sbatchMain(args []string) int {
 	if err != nil {
 		return ui.Fail(err)
 	}
-	if u := r.Client.Batch.Unknown; u != "" {
-		return ui.Fail(filch.Errorf(filch.Invalid, "filch does not do %s", u))
+	if u := r.Client.Foreign; u != "" {
+		return ui.Fail(filch.Errorf(filch.Invalid, "filch does not do %s", u).WithHint("%s", r.Client.Instead))
+	}
+	for _, w := range r.Client.Said {
+		ui.Warn(w)
 	}
 	indices := r.Client.Batch.Array
 	if len(indices) == 0 {
@@ -71,9 +67,11 @@ func sbatchMain(args []string) int {
 			first = id
 		}
 	}
-	if r.Client.Batch.Parsable {
+	switch {
+	case r.Client.Batch.Parsable:
 		fmt.Println(first)
-	} else {
+	case r.Client.Quiet:
+	default:
 		fmt.Printf("Submitted batch job %d\n", first)
 	}
 	if r.Client.Batch.Wait {
@@ -156,6 +154,11 @@ func submitBatch(dir string, r *spec.Run, p *page, index int32, array filch.JobI
 func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err error) {
 	s := &r.Request.Shape
 	p.Shape = batchSize(r)
+	p.Options, p.Submitter = r.SlurmOptions(), around.Submitter()
+	if p.Login = r.Export.None; p.Login {
+		p.Shims = shimFolder()
+		r.Export.Names = append(r.Export.Names, "FILCH_HOME", "FILCH_LOCAL", "FILCH_FILCHD")
+	}
 	if p.Name = r.Request.Name; p.Name == "" {
 		p.Name = "sbatch"
 		if r.Client.Batch.Wrapped {
@@ -172,9 +175,14 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	r.Argv = []string{exe, "batch", p.Script}
 	p.Out, p.Err, p.Append = r.Client.Stdout, r.Client.Stderr, r.Order.IO.Append
 	r.Client.Stdout, r.Client.Stderr, r.Client.Stdin = launcher.NoFile, launcher.NoFile, launcher.NoFile
+	if s.MinNodes == 0 && (s.NodeGPUs > 0 || r.Client.GPUs > 0) {
+		s.MinNodes, s.MaxNodes = 1, 1 // GPUs are counted by node
+	}
 	s.Ranks = max(s.Ranks, 1)
 	if s.MinNodes > 0 {
-		s.Ranks, s.PerRank.Slots, s.PerNode = s.MinNodes, (p.Shape.Tasks+s.MinNodes-1)/s.MinNodes*p.Shape.CPUs, 1
+		each := (p.Shape.Tasks + s.MinNodes - 1) / s.MinNodes // tasks of a node, on one rank
+		s.Ranks, s.PerRank.Slots, s.PerNode = s.MinNodes, each*p.Shape.CPUs, 1
+		s.PerRank.GPUs *= each
 	}
 	if _, err := r.Finish(around); err != nil {
 		return err
@@ -188,7 +196,31 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	}
 	b := &r.Client.Batch
 	p.Partition, p.Account = or(b.Partition, batchHome), or(b.Account, batchHome)
+	p.UserEnv = b.UserEnv
+	p.Most, p.NoRequeue = b.ArrayMost, b.NoRequeue
+	if err := settleWarning(r, p); err != nil {
+		return err
+	}
+	if b.ArrayMost > 0 {
+		r.Request.Array = launcher.Array{Key: filepath.Base(p.Script), Most: b.ArrayMost}
+	}
+	p.QOS, p.WCKey, p.Comment, p.Reservation, p.In = b.QOS, b.WCKey, b.Comment, b.Reservation, b.Input
 	r.Request.Order, err = wire.Marshal(&r.Order)
+	return err
+}
+
+// settleWarning divides --signal: the launcher sends the signal for the script, rank 0 the
+// signal for the steps.
+func settleWarning(r *spec.Run, p *page) (err error) {
+	w := &r.Request.Policy
+	switch {
+	case w.WarnSig == 0:
+	case r.Client.Batch.WarnScript:
+		w.WarnSig, err = signalOfScript(w.WarnSig)
+	default:
+		p.WarnSig, p.WarnTime = w.WarnSig, w.WarnTime
+		w.WarnSig, w.WarnTime = 0, 0
+	}
 	return err
 }
 
@@ -226,6 +258,9 @@ func accepted(r *spec.Run) (filch.JobID, error) {
 	c, err := client.Dial(client.Options{Build: cli.Build})
 	if err != nil {
 		return 0, err
+	}
+	if r.Client.Hold {
+		r.Request.HeldBy = cli.Person()
 	}
 	run, err := c.Submit(&r.Request)
 	if err != nil {
@@ -274,72 +309,20 @@ func BatchCommand() *cobra.Command {
 		Use:    "batch SCRIPT",
 		Hidden: true,
 		Short:  "run the script of a batch job; started by the sbatch shim",
-		Args:   cobra.ExactArgs(1),
-		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(BatchMain(args[0])) },
+		Args:   cobra.MinimumNArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(Batch(args)) },
 	}
 }
 
-// BatchMain is a rank of a batch job. Rank 0 runs the script; the other ranks
-// hold their slots for the script's steps until the script has ended.
-func BatchMain(script string) int {
-	id := cli.OuterJob()
-	over := filepath.Join(filepath.Dir(script), id.String()+".over")
-	if os.Getenv("FILCH_RANK") != "0" {
-		for {
-			if _, err := os.Stat(over); !errors.Is(err, fs.ErrNotExist) {
-				return 0
-			}
-			time.Sleep(batchPoll)
-		}
+// Batch is filch batch: a rank of a batch job, or the process that becomes the script.
+func Batch(args []string) int {
+	switch {
+	case len(args) == 0:
+		return ui.Usage(filch.Errorf(filch.Invalid, "filch batch needs a script"))
+	case args[0] == execScript && len(args) > 1:
+		return becomeScript(args[1:])
 	}
-	defer func() { _ = os.WriteFile(over, nil, 0o600) }()
-	var p page
-	var err error
-	// sbatch writes the page on receiving the job's number.
-	for deadline := time.Now().Add(cli.AnswerWait); ; time.Sleep(cli.PollPause) {
-		if p, err = readPage(pageFile(filepath.Dir(script), id)); err == nil || time.Now().After(deadline) {
-			break
-		}
-	}
-	if err != nil {
-		return ui.Fail(err)
-	}
-	return p.run(script)
-}
-
-// batchPoll is the interval at which the other ranks look for the script's end.
-const batchPoll = 200 * time.Millisecond
-
-// run runs the script and returns the script's exit code.
-func (p *page) run(script string) int {
-	out, err := p.open(p.Out)
-	if err != nil {
-		return ui.Fail(err)
-	}
-	errs := out
-	if p.Err != "" && p.Err != p.Out {
-		if errs, err = p.open(p.Err); err != nil {
-			return ui.Fail(err)
-		}
-	}
-	cmd := exec.Command(script, p.Args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, out, errs
-	cmd.Env = p.environ()
-	heard := make(chan os.Signal, 8)
-	signal.Notify(heard, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP, syscall.SIGALRM)
-	go func() {
-		for range heard { // the launcher signals the script as well
-		}
-	}()
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		_, _ = fmt.Fprintf(errs, "slurmstepd: error: execve(): %s: %s\n", script, ui.Cause(err))
-		return filch.ExitNotExec
-	}
-	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		signal.Reset()
-		_ = syscall.Kill(os.Getpid(), w.Signal()) // end by the same signal
-	}
-	return ui.CodeOf(cmd.ProcessState)
+	return batchRank(args[0])
 }
 
 func (p *page) open(pattern string) (*os.File, error) {
@@ -347,18 +330,24 @@ func (p *page) open(pattern string) (*os.File, error) {
 	if p.Append {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	}
-	path := p.expand(pattern)
-	switch {
-	case pattern == launcher.NoFile:
-		path = os.DevNull
-	case !filepath.IsAbs(path):
-		path = filepath.Join(p.Dir, path)
+	path := os.DevNull
+	if pattern != launcher.NoFile {
+		path = p.pathOf(pattern)
 	}
 	f, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {
 		return nil, filch.Errorf(filch.Invalid, "cannot open %s: %s", path, ui.Cause(err))
 	}
 	return f, nil
+}
+
+// pathOf is the path for a pattern of the job.
+func (p *page) pathOf(pattern string) string {
+	path := p.expand(pattern)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.Dir, path)
+	}
+	return path
 }
 
 // expand replaces sbatch's conversions: %A and %a are the array's, the others
@@ -369,28 +358,5 @@ func (p *page) expand(pattern string) string {
 		array = p.Array
 	}
 	pattern = strings.NewReplacer("%%", "%%", "%A", array.String(), "%a", strconv.Itoa(int(p.Index)), "%J", p.ID.String()).Replace(pattern)
-	return output.Expand(pattern, output.Place{Job: p.ID, Name: p.Name, User: runclient.UserName(), Node: filch.NodeName(os.Getenv("FILCH_NODE"))})
-}
-
-// environ is the environment of the script: sbatch's variables, on top of the
-// variables that describe the job's slots.
-func (p *page) environ() []string {
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		for _, drop := range []string{"SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_STEP", "SLURM_GTIDS="} {
-			if strings.HasPrefix(kv, drop) {
-				return true
-			}
-		}
-		return false
-	})
-	tasks := strconv.Itoa(int(p.Shape.Tasks))
-	env = append(env, "SLURM_NTASKS="+tasks, "SLURM_NPROCS="+tasks, "SLURM_JOB_NAME="+p.Name, "SLURM_SUBMIT_DIR="+p.Dir,
-		"SLURM_JOB_PARTITION="+p.Partition, "SLURM_JOB_ACCOUNT="+p.Account, "SLURM_CPUS_PER_TASK="+strconv.Itoa(int(p.Shape.CPUs)),
-		"SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_TASK_PID="+strconv.Itoa(os.Getpid()), "SLURM_CLUSTER_NAME=filch")
-	if p.Array > 0 {
-		low, high := slices.Min(p.Indices), slices.Max(p.Indices)
-		env = append(env, "SLURM_ARRAY_JOB_ID="+p.Array.String(), "SLURM_ARRAY_TASK_ID="+strconv.Itoa(int(p.Index)),
-			"SLURM_ARRAY_TASK_COUNT="+strconv.Itoa(len(p.Indices)), "SLURM_ARRAY_TASK_MIN="+strconv.Itoa(int(low)), "SLURM_ARRAY_TASK_MAX="+strconv.Itoa(int(high)))
-	}
-	return env
+	return output.Expand(pattern, output.Place{Job: p.ID, Name: p.Name, User: cli.UserName(), Node: filch.NodeName(os.Getenv("FILCH_NODE"))})
 }

@@ -1,14 +1,16 @@
 package shims
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -17,8 +19,14 @@ import (
 
 // scontrolMain is scontrol, as far as programs call it.
 func scontrolMain(args []string) int {
-	words := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
-	oneLine := slices.Contains(args, "-o") || slices.Contains(args, "--oneliner")
+	q, err := readQuestion(args, scontrolTable())
+	if err != nil {
+		return ui.Fail(err)
+	}
+	if q.helped() {
+		return 0
+	}
+	words, oneLine := q.words, q.has("oneliner")
 	switch {
 	case len(words) >= 2 && words[0] == "show":
 		switch what := words[1]; what {
@@ -39,6 +47,8 @@ func scontrolMain(args []string) int {
 			fmt.Println(spec.FormatHosts(names))
 			return 0
 		}
+	case len(words) >= 2 && words[0] == "requeue":
+		return requeueJobs(words[1:])
 	case len(words) == 1 && words[0] == "ping":
 		c, err := client.Dial(client.Options{Build: cli.Build})
 		if err != nil {
@@ -92,7 +102,7 @@ func showJobs(ids []string, oneLine bool) int {
 // have no meaning here.
 func (j batchJob) scontrol() string {
 	s := j.page.Shape
-	user := fmt.Sprintf("%s(%d)", runclient.UserName(), os.Getuid())
+	user := fmt.Sprintf("%s(%d)", cli.UserName(), os.Getuid())
 	nodes, host := spec.FormatHosts(j.Nodes), ""
 	if len(j.Nodes) > 0 {
 		host = string(j.Nodes[0])
@@ -103,7 +113,11 @@ func (j batchJob) scontrol() string {
 	}
 	reason := "None"
 	if j.state().short == "PD" {
-		reason = "Resources"
+		reason = j.reason()
+	}
+	requeue := 1
+	if j.page.NoRequeue {
+		requeue = 0
 	}
 	out := j.page.expandOnShow(j.page.Out)
 	errs := out
@@ -113,9 +127,9 @@ func (j batchJob) scontrol() string {
 	lines := []string{
 		fmt.Sprintf("JobId=%d%s JobName=%s", j.ID, array, j.Name),
 		fmt.Sprintf("UserId=%s GroupId=%s MCS_label=N/A", user, user),
-		fmt.Sprintf("Priority=1 Nice=0 Account=%s QOS=normal", j.page.Account),
+		fmt.Sprintf("Priority=1 Nice=0 Account=%s QOS=%s", j.page.Account, j.page.qos()),
 		fmt.Sprintf("JobState=%s Reason=%s Dependency=(null)", j.state().long, reason),
-		fmt.Sprintf("Requeue=0 Restarts=%d BatchFlag=1 Reboot=0 ExitCode=%s", max(j.Attempt-1, 0), j.exitCode()),
+		fmt.Sprintf("Requeue=%d Restarts=%d BatchFlag=1 Reboot=0 ExitCode=%s", requeue, max(j.Attempt-1, 0), j.exitCode()),
 		fmt.Sprintf("RunTime=%s TimeLimit=%s TimeMin=N/A", clockTime(j.elapsed(), true), j.limit()),
 		fmt.Sprintf("SubmitTime=%s EligibleTime=%s", stamp(j.submitted(), "Unknown"), stamp(j.submitted(), "Unknown")),
 		fmt.Sprintf("StartTime=%s EndTime=%s Deadline=N/A", stamp(j.started(), "Unknown"), stamp(j.ended(), "Unknown")),
@@ -182,20 +196,38 @@ func showPartition() int {
 
 // sinfoMain is sinfo: one partition with every node.
 func sinfoMain(args []string) int {
-	q, err := readQuestion(args, nil)
+	q, err := readQuestion(args, sinfoTable())
 	if err != nil {
 		return ui.Fail(err)
+	}
+	if q.helped() {
+		return 0
 	}
 	nodes, _, _, err := resources()
 	if err != nil {
 		return absentOr(err)
 	}
+	if nodes, err = q.nodesAsked(nodes); err != nil {
+		return ui.Fail(err)
+	}
 	format, ok := q.get("format")
-	if !ok {
+	switch {
+	case ok:
+	case q.has("Node"):
+		format = "%18N %.6D %.9P %6t"
+	case q.has("summarize"):
+		format = "%9P %.5a %.10l %.16F  %N"
+	default:
 		format = "%9P %.5a %.10l %.6D %.6t %N"
 	}
-	if _, ok := q.get("noheader"); !ok {
+	if !q.has("noheader") {
 		fmt.Println(squeueLine(format, func(c byte) string { return sinfoHeads[c] }))
+	}
+	if q.has("Node") { // a line for each node
+		for i := range nodes {
+			fmt.Println(squeueLine(format, func(c byte) string { return sinfoField(c, nodeKind(nodes[i]), nodes[i:i+1]) }))
+		}
+		return 0
 	}
 	kinds := []string{"all"}
 	if strings.Contains(format, "t") || strings.Contains(format, "T") {
@@ -208,6 +240,34 @@ func sinfoMain(args []string) int {
 		}
 	}
 	return 0
+}
+
+// nodesAsked keeps the nodes that the options select.
+func (q question) nodesAsked(nodes []wire.NodeInfo) ([]wire.NodeInfo, error) {
+	var names []filch.NodeName
+	if list, ok := q.get("nodes"); ok {
+		var err error
+		if names, err = spec.Hosts(list); err != nil {
+			return nil, err
+		}
+	}
+	states, _ := q.get("states")
+	return slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool {
+		return names != nil && !slices.Contains(names, n.Node) || !q.among([]string{batchHome}, "partition") || !stateAsked(states, nodeKind(n))
+	}), nil
+}
+
+// stateAsked reports whether a list of states has a state, in its short or long form.
+func stateAsked(list, kind string) bool {
+	if list == "" {
+		return true
+	}
+	for s := range strings.SplitSeq(strings.ToLower(list), ",") {
+		if s == "all" || s != "" && strings.HasPrefix(s, kind) || s == "mixed" && kind == "mix" {
+			return true
+		}
+	}
+	return false
 }
 
 func nodeKind(n wire.NodeInfo) string {
@@ -224,7 +284,7 @@ func nodeKind(n wire.NodeInfo) string {
 
 var sinfoHeads = map[byte]string{
 	'P': "PARTITION", 'R': "PARTITION", 'a': "AVAIL", 'l': "TIMELIMIT", 'D': "NODES", 't': "STATE", 'T': "STATE", 'N': "NODELIST", 'G': "GRES", 'p': "PRIO_TIER",
-	'c': "CPUS", 'm': "MEMORY", 'C': "CPUS(A/I/O/T)",
+	'c': "CPUS", 'm': "MEMORY", 'C': "CPUS(A/I/O/T)", 'n': "HOSTNAMES", 'F': "NODES(A/I/O/T)",
 }
 
 func sinfoField(c byte, kind string, nodes []wire.NodeInfo) string {
@@ -251,6 +311,19 @@ func sinfoField(c byte, kind string, nodes []wire.NodeInfo) string {
 		return fmt.Sprint(nodes[0].Slots)
 	case 'm':
 		return fmt.Sprint(nodes[0].MemBytes >> 20)
+	case 'n':
+		return string(nodes[0].Node)
+	case 'F':
+		busy, idle := 0, 0
+		for _, n := range nodes {
+			switch nodeKind(n) {
+			case "idle":
+				idle++
+			case "mix", "alloc":
+				busy++
+			}
+		}
+		return fmt.Sprintf("%d/%d/%d/%d", busy, idle, len(nodes)-busy-idle, len(nodes))
 	case 'C':
 		free, total := int32(0), int32(0)
 		for _, n := range nodes {
@@ -261,7 +334,7 @@ func sinfoField(c byte, kind string, nodes []wire.NodeInfo) string {
 	return ""
 }
 
-// sacctmgrMain is sacctmgr with a single account.
+// sacctmgrMain is sacctmgr: it lists the accounts of the user.
 func sacctmgrMain(args []string) int {
 	width, header := 0, true
 	for _, a := range args {
@@ -280,6 +353,46 @@ func sacctmgrMain(args []string) int {
 		fmt.Println(padded("Account", width, true))
 		fmt.Println(strings.Repeat("-", max(width, 10)))
 	}
-	fmt.Println(padded(batchHome, width, true))
+	for _, name := range accounts(args) {
+		fmt.Println(padded(ui.Clean(name), width, true))
+	}
 	return 0
+}
+
+// accountsWait bounds the wait for the answer of the site's sacctmgr.
+const accountsWait = 5 * time.Second
+
+// accounts are the names of accounts that a client may use: those of the environment, of
+// the batch jobs, of the site's sacctmgr if there is one, and filch.
+func accounts(args []string) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, v := range []string{"SBATCH_ACCOUNT", "SLURM_ACCOUNT", "SLURM_JOB_ACCOUNT"} {
+		add(os.Getenv(v))
+	}
+	jobs, c, err := batchJobs(nil)
+	if c != nil {
+		c.Close()
+	}
+	if err == nil {
+		for i := range jobs {
+			add(jobs[i].page.Account)
+		}
+	}
+	if path, err := cli.RealCommand(ui.Self.Name); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), accountsWait)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, path, append([]string{"-n", "-P"}, args...)...).Output()
+		for name := range strings.FieldsSeq(string(out)) {
+			if err == nil {
+				add(name)
+			}
+		}
+	}
+	add(batchHome)
+	return names
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -16,7 +17,11 @@ import (
 // to options of filch run. A failing rank ends the job, and the rank's exit code
 // is the job's.
 func mpiexecMain(args []string) int {
-	words, err := mpiexecWords(args)
+	l, err := readMPI(args)
+	if err != nil {
+		return handOn(err.Error())
+	}
+	words, err := l.words()
 	if err != nil {
 		return handOn(err.Error())
 	}
@@ -24,7 +29,15 @@ func mpiexecMain(args []string) int {
 	if err != nil {
 		return handOn(err.Error())
 	}
-	if !r.Request.Shape.Overcommit {
+	r.Client.Said = l.said
+	runclient.Dialect.TimeOption = "-timeout"
+	runclient.Dialect.Code = func(_ launcher.CauseKind, code int32) int {
+		if code == filch.ExitOurs {
+			return ui.Self.Fault
+		}
+		return int(code)
+	}
+	if !r.Request.Shape.Overcommit && !l.packed {
 		runclient.Dialect.Crowded = func(e *filch.Error) int { return mpiexecCrowded(words, r, e) }
 	}
 	return shimRun(r)
@@ -63,12 +76,8 @@ type mpiLine struct {
 	only   []string // the only variables that are passed on
 	none   bool     // no variable is passed on
 	hosts  string
-}
-
-// mpiOption is an option: the number of values and the effect.
-type mpiOption struct {
-	values int
-	act    func(l *mpiLine, p *mpiPart, v []string) error
+	said   []string // options without an effect here
+	packed bool     // no node has more ranks than slots
 }
 
 func passes(words ...string) func(*mpiLine, *mpiPart, []string) error {
@@ -81,66 +90,31 @@ func passes(words ...string) func(*mpiLine, *mpiPart, []string) error {
 	}
 }
 
-func nothing(*mpiLine, *mpiPart, []string) error { return nil }
-
 func exported(_ *mpiLine, p *mpiPart, v []string) error {
 	p.exports = append(p.exports, v[0]+"="+v[1])
 	return nil
 }
 
-// mpiOptions are known by their names without dashes: Hydra takes one or two
-// dashes.
-var mpiOptions = map[string]mpiOption{
-	"n":  {1, func(_ *mpiLine, p *mpiPart, v []string) error { p.ranks = v[0]; return nil }},
-	"np": {1, func(_ *mpiLine, p *mpiPart, v []string) error { p.ranks = v[0]; return nil }},
-	"c":  {1, func(_ *mpiLine, p *mpiPart, v []string) error { p.ranks = v[0]; return nil }},
-	"N":  {1, passes("--ntasks-per-node=")}, "ppn": {1, passes("--ntasks-per-node=")}, "npernode": {1, passes("--ntasks-per-node=")},
-	"perhost": {1, passes("--ntasks-per-node=")}, "pernode": {0, passes("--ntasks-per-node=1")},
-	"host": {1, mpiHosts}, "hosts": {1, mpiHosts}, "H": {1, mpiHosts},
-	"f": {1, mpiHostFile}, "hostfile": {1, mpiHostFile}, "machinefile": {1, mpiHostFile}, "machine-file": {1, mpiHostFile},
-	"default-hostfile": {1, mpiHostFile},
-	"wdir":             {1, passes("--chdir=")}, "wd": {1, passes("--chdir=")},
-	"env": {2, exported}, "genv": {2, exported}, "mca": {2, mpiMCA}, "gmca": {2, mpiMCA},
-	"x":       {1, func(l *mpiLine, p *mpiPart, v []string) error { return mpiX(p, v[0]) }},
-	"genvall": {0, nothing}, "envall": {0, nothing},
-	"genvnone": {0, func(l *mpiLine, _ *mpiPart, _ []string) error { l.none = true; return nil }},
-	"envnone":  {0, func(l *mpiLine, _ *mpiPart, _ []string) error { l.none = true; return nil }},
-	"genvlist": {1, mpiEnvList}, "envlist": {1, mpiEnvList},
-	"l": {0, passes("--label")}, "prepend-rank": {0, passes("--label")}, "tag-output": {0, passes("--label")},
-	"outfile-pattern": {1, mpiPattern("--output=")}, "errfile-pattern": {1, mpiPattern("--error=")},
-	"s": {1, passes("--input=")}, "stdin": {1, passes("--input=")},
-	"oversubscribe": {0, passes("--overcommit")}, "map-by": {1, mpiMap}, "bind-to": {1, mpiBind}, "bynode": {0, passes("--distribution=cyclic")},
-	"byslot": {0, passes("--distribution=block")}, "timeout": {1, mpiTimeout},
-	// Options about the start of processes, which filch starts its own way.
-	"allow-run-as-root": {0, nothing}, "launcher": {1, nothing}, "bootstrap": {1, nothing}, "launcher-exec": {1, nothing}, "rmk": {1, nothing},
-	"iface": {1, nothing}, "disable-hostname-propagation": {0, nothing}, "exitinfo": {0, nothing}, "print-all-exitcodes": {0, nothing},
-	"disable-auto-cleanup": {0, passes("-K0")}, "enable-recovery": {0, passes("-K0")}, "q": {0, nothing}, "quiet": {0, nothing}, "v": {0, nothing},
-	"verbose": {0, nothing}, "prefix": {1, nothing}, "report-bindings": {0, passes("--cpu-bind=verbose")}, "nolocal": {0, nothing},
-	"use-hwthread-cpus": {0, nothing}, "usize": {1, nothing}, "order-nodes": {1, nothing}, "ordered-output": {0, nothing},
-}
-
 // mpiexecWords translates a command line to options of filch run.
 func mpiexecWords(args []string) ([]string, error) {
+	l, err := readMPI(args)
+	if err != nil {
+		return nil, err
+	}
+	return l.words()
+}
+
+// readMPI reads a command line.
+func readMPI(args []string) (*mpiLine, error) {
 	l := &mpiLine{}
 	for {
 		p := mpiPart{}
 		for len(args) > 0 && strings.HasPrefix(args[0], "-") && args[0] != "-" {
-			word, value, glued := strings.Cut(args[0], "=")
-			o, known := mpiOptions[strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-")]
-			if !known {
-				return nil, filch.Errorf(filch.Invalid, "filch does not know the option %s", ui.Clean(args[0]))
-			}
-			args = args[1:]
-			values := []string{value}
-			if !glued || o.values != 1 {
-				if len(args) < o.values {
-					return nil, filch.Errorf(filch.Invalid, "the option %s needs %d values", word, o.values)
-				}
-				values, args = args[:o.values], args[o.values:]
-			}
-			if err := o.act(l, &p, values); err != nil {
+			rest, err := l.option(&p, args)
+			if err != nil {
 				return nil, err
 			}
+			args = rest
 		}
 		colon := len(args)
 		for i, a := range args {
@@ -152,10 +126,40 @@ func mpiexecWords(args []string) ([]string, error) {
 		p.argv = args[:colon]
 		l.parts = append(l.parts, p)
 		if colon == len(args) {
-			return l.words()
+			return l, nil
 		}
 		args = args[colon+1:]
 	}
+}
+
+// option reads the option in front of args, and returns the words behind.
+func (l *mpiLine) option(p *mpiPart, args []string) ([]string, error) {
+	word, value, glued := strings.Cut(args[0], "=")
+	o := mpiOptionOf(strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-"))
+	switch {
+	case o == nil:
+		return nil, filch.Errorf(filch.Invalid, "filch does not know the option %s", ui.Clean(args[0]))
+	case o.Fate == spec.Left:
+		return nil, filch.Errorf(filch.Invalid, "filch does not do %s%s", word, instead(o.Note))
+	case o.Fate == spec.Said:
+		l.said = append(l.said, "filch does not do "+word+": "+o.Note)
+	}
+	args = args[1:]
+	want := len(o.values)
+	if o.maybe != nil && (len(args) == 0 || !o.maybe(args[0])) {
+		want = 0
+	}
+	values := []string{value}
+	if !glued || want != 1 {
+		if len(args) < want {
+			return nil, filch.Errorf(filch.Invalid, "the option %s needs %d values", word, want)
+		}
+		values, args = args[:want], args[want:]
+	}
+	if o.act == nil {
+		return args, nil
+	}
+	return args, o.act(l, p, values)
 }
 
 // words writes the parsed line as options of filch run. MPI's standard input goes
@@ -289,7 +293,7 @@ func mpiMap(l *mpiLine, _ *mpiPart, v []string) error {
 	switch unit {
 	case "node":
 		l.shared = append(l.shared, "--distribution=cyclic")
-	case "slot", "core", "hwthread", "socket", "numa", "":
+	case "slot", "core", "":
 		l.shared = append(l.shared, "--distribution=block")
 	default:
 		return filch.Errorf(filch.Invalid, "filch does not map by %s", ui.Clean(v[0]))
@@ -304,13 +308,29 @@ func mpiMap(l *mpiLine, _ *mpiPart, v []string) error {
 	return nil
 }
 
+// mpiBind translates the ways of binding; filch run refuses a way that it does not do.
 func mpiBind(l *mpiLine, _ *mpiPart, v []string) error {
-	switch way, _, _ := strings.Cut(strings.ToLower(v[0]), ":"); way {
+	way, more, _ := strings.Cut(strings.ToLower(v[0]), ":")
+	switch way {
 	case "none":
-		l.shared = append(l.shared, "--cpu-bind=none")
-	case "core", "hwthread":
-		l.shared = append(l.shared, "--cpu-bind=cores")
+		way = "none"
+	case "core":
+		way = "cores"
+	case "hwthread":
+		way = "threads"
+	case "socket":
+		way = "sockets"
+	case "numa":
+		way = "ldoms"
+	default:
+		return filch.Errorf(filch.Invalid, "filch does not bind to %s", ui.Clean(v[0]))
 	}
+	switch more {
+	case "", "overload-allowed", "if-supported": // filch binds where it can
+	default:
+		return filch.Errorf(filch.Invalid, "filch does not bind to %s", ui.Clean(v[0]))
+	}
+	l.shared = append(l.shared, "--cpu-bind="+way)
 	return nil
 }
 

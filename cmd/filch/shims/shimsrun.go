@@ -31,9 +31,17 @@ func srunMain(args []string) int {
 	case r.Client.Foreign == "--version" || r.Client.Foreign == "--help" || r.Client.Foreign == "--usage":
 		return handOn("")
 	case r.Client.Foreign != "":
-		return handOn("filch does not do " + r.Client.Foreign)
+		return handOn("filch does not do " + r.Client.Foreign + instead(r.Client.Instead))
 	}
 	return shimRun(r)
+}
+
+// instead is the end of a line about an option that filch does not do.
+func instead(use string) string {
+	if use == "" {
+		return ""
+	}
+	return " (" + use + ")"
 }
 
 // shimRun runs a command line that a shim has parsed.
@@ -47,7 +55,7 @@ func shimRun(r *spec.Run) int {
 		return handOn(err.Error())
 	}
 	if !r.Client.Quiet {
-		for _, w := range warnings {
+		for _, w := range append(warnings, r.Client.Said...) {
 			ui.Warn(w)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -15,153 +16,25 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// askOption is an option of a query command; valued options have a value.
-type askOption struct {
-	name   string
-	short  byte
-	valued bool
-}
-
-// askOptions are the options of squeue, sacct, scancel and sinfo together.
-var askOptions = []askOption{
-	{"noheader", 'h', false},
-	{"format", 'o', true},
-	{"states", 't', true},
-	{"state", 0, true},
-	{"user", 'u', true},
-	{"users", 0, true},
-	{"me", 0, false},
-	{"jobs", 'j', true},
-	{"job", 0, true},
-	{"name", 'n', true},
-	{"partition", 'p', true},
-	{"array", 'r', false},
-	{"only-job-state", 0, false},
-	{"clusters", 'M', true},
-	{"cluster", 0, true},
-	{"sort", 'S', true},
-	{"all", 'a', false},
-	{"account", 'A', true},
-	{"long", 'l', false},
-	{"nodes", 0, true},
-	{"signal", 's', true},
-	{"batch", 'b', false},
-	{"full", 'f', false},
-	{"quiet", 'Q', false},
-	{"verbose", 'v', false},
-	{"start", 0, false},
-	{"qos", 'q', true},
-	{"local", 0, false},
-	{"hide", 0, false},
-}
-
-// question is a command line of a query command.
-type question struct {
-	set   map[string]string
-	words []string
-}
-
-// readQuestion reads a command line; options may stand behind words, as getopt
-// allows.
-func readQuestion(args []string, more []askOption) (question, error) {
-	q := question{set: map[string]string{}}
-	all := append(slices.Clone(more), askOptions...)
-	find := func(ok func(askOption) bool) (askOption, error) {
-		if i := slices.IndexFunc(all, ok); i >= 0 {
-			return all[i], nil
-		}
-		return askOption{}, fmt.Errorf("")
-	}
-	for len(args) > 0 {
-		word := args[0]
-		args = args[1:]
-		switch {
-		case len(word) < 2 || word[0] != '-':
-			q.words = append(q.words, word)
-		case strings.HasPrefix(word, "--"):
-			name, value, glued := strings.Cut(word[2:], "=")
-			o, err := find(func(o askOption) bool { return o.name == name })
-			if err != nil {
-				return q, filch.Errorf(filch.Invalid, "unrecognized option '--%s'", name)
-			}
-			if o.valued && !glued {
-				if len(args) == 0 {
-					return q, filch.Errorf(filch.Invalid, "option '--%s' requires an argument", name)
-				}
-				value, args = args[0], args[1:]
-			}
-			q.set[o.name] = value
-		default:
-			for word = word[1:]; word != ""; {
-				c := word[0]
-				word = word[1:]
-				o, err := find(func(o askOption) bool { return o.short == c })
-				if err != nil {
-					return q, filch.Errorf(filch.Invalid, "invalid option -- '%c'", c)
-				}
-				value := ""
-				if o.valued {
-					if value, word = strings.TrimPrefix(word, "="), ""; value == "" {
-						if len(args) == 0 {
-							return q, filch.Errorf(filch.Invalid, "option requires an argument -- '%c'", c)
-						}
-						value, args = args[0], args[1:]
-					}
-				}
-				q.set[o.name] = value
-			}
-		}
-	}
-	return q, nil
-}
-
-// get is the value of the first of the names that was set.
-func (q question) get(names ...string) (string, bool) {
-	for _, n := range names {
-		if v, ok := q.set[n]; ok {
-			return v, true
-		}
-	}
-	return "", false
-}
-
-// ids are the jobs asked for.
-func (q question) ids() []string {
-	list, _ := q.get("jobs", "job")
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-// keeps reports whether a job passes the filters of name, state and user.
-func (q question) keeps(j batchJob, states string) bool {
-	if names, ok := q.get("name"); ok && !slices.Contains(strings.Split(names, ","), j.Name) {
-		return false
-	}
-	if users, ok := q.get("user", "users"); ok && !slices.Contains(strings.Split(users, ","), runclient.UserName()) && !slices.Contains(strings.Split(users, ","), strconv.Itoa(os.Getuid())) {
-		return false
-	}
-	if states == "" {
-		return true
-	}
-	for s := range strings.SplitSeq(strings.ToUpper(states), ",") {
-		if st := j.state(); s == "ALL" || s == st.long || s == st.short {
-			return true
-		}
-	}
-	return false
-}
-
 const (
 	squeueFormat = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+	squeueLong   = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 	noSuchJob    = "slurm_load_jobs error: Invalid job id specified"
 )
 
 // squeueMain is squeue.
 func squeueMain(args []string) int {
-	q, err := readQuestion(args, nil)
+	q, err := readQuestion(args, squeueTable())
 	if err != nil {
 		return ui.Fail(err)
 	}
+	if q.helped() {
+		return 0
+	}
 	ids := q.ids()
+	if len(q.words) > 0 {
+		return ui.Fail(filch.Errorf(filch.Invalid, "Unrecognized option: %s", ui.Clean(q.words[0])))
+	}
 	jobs, c, err := batchJobs(ids)
 	if c != nil {
 		defer c.Close()
@@ -169,19 +42,28 @@ func squeueMain(args []string) int {
 	if err != nil {
 		return absentOr(err)
 	}
+	jobs = slices.DeleteFunc(jobs, batchJob.forgotten)
 	if len(ids) == 1 && len(jobs) == 0 {
 		fmt.Fprintln(os.Stderr, noSuchJob)
 		return 1
 	}
-	states, given := q.get("states", "state")
+	if fields, ok := q.get("sort"); ok {
+		sortBy(jobs, fields)
+	}
+	states, given := q.get("states")
 	format, ok := q.get("format")
-	if !ok {
+	switch {
+	case ok:
+	case q.has("long"):
+		fmt.Println(time.Now().Format(time.ANSIC))
+		format = squeueLong
+	default:
 		format = squeueFormat
 	}
-	if _, ok := q.get("noheader"); !ok {
+	if !q.has("noheader") {
 		fmt.Println(squeueLine(format, func(c byte) string { return squeueHeads[c] }))
 	}
-	_, single := q.get("array")
+	single := q.has("array", "array-unique")
 	told := map[filch.JobID]bool{}
 	for _, j := range jobs {
 		if !given && len(ids) == 0 && !j.active() || !q.keeps(j, states) {
@@ -193,11 +75,27 @@ func squeueMain(args []string) int {
 				continue
 			}
 			told[j.page.Array] = true
-			id = j.page.Array.String() + "_[" + pendingOf(jobs, j.page.Array) + "]"
+			id = j.page.Array.String() + "_[" + pendingOf(jobs, j.page.Array) + j.most() + "]"
 		}
 		fmt.Println(squeueLine(format, func(c byte) string { return j.squeueField(c, id) }))
 	}
 	return 0
+}
+
+// most is the end of an array's list of indices: %4.
+func (j batchJob) most() string {
+	if j.page.Most == 0 {
+		return ""
+	}
+	return "%" + strconv.Itoa(int(j.page.Most))
+}
+
+// minJobAge is how long squeue shows a job after its end, Slurm's MinJobAge.
+const minJobAge = 300 * time.Second
+
+// forgotten reports whether squeue does not know an ended job any more.
+func (j batchJob) forgotten() bool {
+	return j.Code != nil && time.Since(j.ended()) > minJobAge
 }
 
 // absentOr runs the real command if no launcher answers, else fails.
@@ -230,6 +128,7 @@ var squeueHeads = map[byte]string{
 	'i': "JOBID", 'A': "JOBID", 't': "ST", 'T': "STATE", 'j': "NAME", 'u': "USER", 'U': "UID", 'M': "TIME", 'l': "TIME_LIMIT", 'D': "NODES", 'C': "CPUS",
 	'R': "NODELIST(REASON)", 'N': "NODELIST", 'B': "EXEC_HOST", 'r': "REASON", 'P': "PARTITION", 'S': "START_TIME", 'V': "SUBMIT_TIME", 'e': "END_TIME",
 	'a': "ACCOUNT", 'F': "ARRAY_JOB_ID", 'K': "ARRAY_TASK_ID", 'Z': "WORK_DIR", 'o': "COMMAND", 'm': "MIN_MEMORY", 'L': "TIME_LEFT", 'Q': "PRIORITY", 'k': "COMMENT",
+	'q': "QOS", 'v': "RESERVATION", 'w': "WCKEY",
 }
 
 // squeueLine fills a format: %[.][WIDTH]LETTER.
@@ -275,7 +174,7 @@ func (j batchJob) squeueField(c byte, id string) string {
 	nodes := spec.FormatHosts(j.Nodes)
 	reason := "None"
 	if st.short == "PD" {
-		reason, nodes = "Resources", ""
+		reason, nodes = j.reason(), ""
 	}
 	switch c {
 	case 'i':
@@ -289,9 +188,9 @@ func (j batchJob) squeueField(c byte, id string) string {
 	case 'j':
 		return j.Name
 	case 'u':
-		return runclient.UserName()
+		return cli.UserName()
 	case 'U':
-		return strconv.Itoa(os.Getuid())
+		return uid()
 	case 'M':
 		return clockTime(j.elapsed(), false)
 	case 'l':
@@ -350,9 +249,19 @@ func (j batchJob) squeueMore(c byte) string {
 		return spec.FormatMemory(j.page.Shape.Mem)
 	case 'Q':
 		return "1"
+	case 'q':
+		return j.page.qos()
+	case 'v':
+		return or(j.page.Reservation, "(null)")
+	case 'w':
+		return or(j.page.WCKey, "(null)")
+	case 'k':
+		return or(j.page.Comment, "(null)")
 	}
 	return ""
 }
+
+func uid() string { return strconv.Itoa(os.Getuid()) }
 
 func (j batchJob) limit() string {
 	if l := j.page.Shape.Limit; l > 0 {
@@ -363,14 +272,15 @@ func (j batchJob) limit() string {
 
 // scancelMain is scancel.
 func scancelMain(args []string) int {
-	q, err := readQuestion(args, nil)
+	q, err := readQuestion(args, scancelTable())
 	if err != nil {
 		return ui.Fail(err)
 	}
-	_, byName := q.get("name")
-	_, byUser := q.get("user", "users", "me")
-	states, byState := q.get("states", "state")
-	if len(q.words) == 0 && !byName && !byUser && !byState {
+	if q.helped() {
+		return 0
+	}
+	states, _ := q.get("state")
+	if len(q.words) == 0 && !q.has("account", "name", "jobname", "nodelist", "partition", "qos", "reservation", "state", "user", "me", "wckey") {
 		return ui.Fail(filch.Errorf(filch.Invalid, "No job identification provided"))
 	}
 	var ids []string
@@ -387,18 +297,24 @@ func scancelMain(args []string) int {
 	if err != nil {
 		return absentOr(err)
 	}
-	verb, sig := wire.VerbCancel, ui.SIGTERM
-	if name, ok := q.get("signal"); ok {
-		verb = wire.VerbSignal
+	name, signals := q.get("signal")
+	sig := ui.SIGTERM
+	if signals {
 		if sig, err = spec.Signal(name); err != nil {
 			return ui.Fail(err)
 		}
 	}
 	for _, j := range jobs {
-		if j.active() && q.keeps(j, states) {
-			if err := cli.Ask(c, cli.QueryWait, nil, verb, j.ID.String(), strconv.Itoa(int(sig))); err != nil && ui.KindOf(err) != filch.NotFound {
-				return ui.Fail(err)
-			}
+		if !j.active() || !q.keeps(j, states) {
+			continue
+		}
+		if signals {
+			err = signalBatch(c, q, j.ID, sig)
+		} else {
+			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, j.ID.String(), strconv.Itoa(int(sig)))
+		}
+		if err != nil && ui.KindOf(err) != filch.NotFound {
+			return ui.Fail(err)
 		}
 	}
 	return 0

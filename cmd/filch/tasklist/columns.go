@@ -37,13 +37,13 @@ var columns = []column{
 		if t.Began == 0 {
 			return ""
 		}
-		return time.UnixMicro(t.Began).Format(time.DateTime)
+		return ui.Clock(time.UnixMicro(t.Began))
 	}, func(t *Row) string { return decimal(float64(t.Began)/1e6, t.Began > 0) }, func(a, b *Row) int { return cmp.Compare(a.Began, b.Began) }},
 	{"elapsed", "time of the last try; in --tsv in seconds", true, func(t *Row) string {
 		if !t.ran() {
 			return ""
 		}
-		return ui.ShortTime(time.Duration(t.Took * float64(time.Second)))
+		return filch.ShortTime(time.Duration(t.Took * float64(time.Second)))
 	}, func(t *Row) string { return decimal(t.Took, t.ran()) }, func(a, b *Row) int { return cmp.Compare(b.Took, a.Took) }},
 	{"tries", "number of starts", true, func(t *Row) string {
 		if !t.ran() && t.State != filch.Lost.String() {
@@ -81,6 +81,18 @@ var columns = []column{
 		return ui.CPU(&t.Used)
 	}, func(t *Row) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *Row) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
 	{"output", "bytes of kept output", true, func(t *Row) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *Row) int { return cmp.Compare(b.Bytes, a.Bytes) }},
+	{"reason", "why a person cancelled the task, or who holds it", false, func(t *Row) string {
+		if t.HeldBy != "" {
+			return "held by " + t.HeldBy
+		}
+		return t.Reason
+	}, nil, nil},
+	{"cut", "yes if output was cut", false, func(t *Row) string {
+		if t.Cut {
+			return "yes"
+		}
+		return ""
+	}, nil, nil},
 	{"command", "the command, or the line", false, func(t *Row) string { return clip(t.Command, commandWidth) }, func(t *Row) string { return t.Command }, nil},
 	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
 }

@@ -41,7 +41,7 @@ type taskListFlags struct {
 func ListCommand(g *cli.Global) *cobra.Command {
 	f := &taskListFlags{}
 	c := &cobra.Command{
-		Use:     "tasks JOB[.TASK]",
+		Use:     "tasks JOB[.TASKS]",
 		GroupID: "jobs",
 		Short:   "list the tasks of a bag or workflow",
 		Long: `Lists the tasks of a job: first the running tasks, the longest first, then the others
@@ -63,19 +63,16 @@ columns of -o:
 			if err != nil {
 				return ui.Misused(err)
 			}
-			conn, id, err := g.Task(args[0])
+			conn, t, err := NamedOne(g, args[0])
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			if err := FindName(conn, &id); err != nil {
-				return err
-			}
-			return l.list(conn, id)
+			return l.list(conn, &t)
 		},
 	}
 	p := c.Flags()
-	p.StringVar(&f.states, "state", "", "only tasks in these `STATES`: running,failed")
+	p.StringVar(&f.states, "state", "", "only tasks in these `STATES`: running,failed; held are tasks that wait until a person releases the job")
 	p.StringVar(&f.nodes, "node", "", "only tasks on these `NODES`: n1,n[3-5]")
 	p.StringVar(&f.sort, "sort", "", "by this `COLUMN`, the largest or longest first; text from a to z")
 	p.StringVarP(&f.columns, "columns", "o", "", "these `COLUMNS`, in this order: task,state,elapsed")
@@ -91,9 +88,11 @@ columns of -o:
 type lister struct {
 	flags   *taskListFlags
 	states  []filch.State
+	held    bool // tasks that somebody holds are among the wanted
 	nodes   []filch.NodeName
-	less    func(a, b *Row) int // nil: running tasks first, then by number
-	columns []*column           // nil: the usual ones
+	only    []taskrecords.Indices // the named tasks, in order; none: all
+	less    func(a, b *Row) int   // nil: running tasks first, then by number
+	columns []*column             // nil: the usual ones
 	out     *bufio.Writer
 	table   *ui.Table
 	shown   int
@@ -122,10 +121,14 @@ func (f *taskListFlags) lister() (*lister, error) {
 		return nil, filch.Errorf(filch.Invalid, "-n %d: the number of tasks is at least 0", f.first)
 	}
 	for word := range strings.FieldsFuncSeq(f.states, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if word == heldState {
+			l.held = true
+			continue
+		}
 		s, ok := stateNamed(word)
 		if !ok {
 			return nil, filch.Errorf(filch.Invalid, "--state %s: %q is no state", f.states, word).
-				WithHint("the states are waiting, ready, running, ok, failed, killed, lost, skipped, cancelled")
+				WithHint("the states are waiting, ready, running, ok, failed, killed, lost, skipped, cancelled, %s", heldState)
 		}
 		l.states = append(l.states, s)
 	}
@@ -148,6 +151,10 @@ func (f *taskListFlags) lister() (*lister, error) {
 	return l, err
 }
 
+// heldState is the word of --state for tasks that have not started, and that somebody
+// holds. The state of such a task is waiting or ready, and HeldBy names the holder.
+const heldState = "held"
+
 func stateNamed(word string) (filch.State, bool) {
 	for s := filch.Waiting; s <= filch.Cancelled; s++ {
 		if s.String() == word {
@@ -157,21 +164,21 @@ func stateNamed(word string) (filch.State, bool) {
 	return 0, false
 }
 
-// list prints the tasks of a job, or a single task.
-func (l *lister) list(c *client.Client, id cli.JobRank) error {
-	v, j, err := openView(c, id.Job)
+// list prints the tasks of a job, or those that are named.
+func (l *lister) list(c *client.Client, named *cli.JobTasks) error {
+	v, j, err := openView(c, named.Job)
 	if err != nil {
 		return err
 	}
-	if at, has := v.Spec.Index(int32(id.Rank)); id.Rank >= 0 && (!has || at >= v.Rec.Total) {
-		return filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %s", id.Job, id.Rank, ui.Plural(int(v.Rec.Total), "task"))
+	if l.only, err = v.Picks(named.Tasks); err != nil {
+		return err
 	}
 	if l.columns == nil {
 		l.columns = v.usualColumns()
 	}
 	err = l.begin()
 	if err == nil {
-		err = l.all(v, j, int32(id.Rank))
+		err = l.all(v, j)
 	}
 	if err == nil {
 		err = l.end()
@@ -180,7 +187,7 @@ func (l *lister) list(c *client.Client, id cli.JobRank) error {
 		return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 	}
 	if err == nil && v.dropped > 0 {
-		ui.Warn(fmt.Sprintf("the records of %s of job %d were dropped: the job ended long ago, and FILCH_STORE_BYTES is used up", ui.Plural(v.dropped, "task"), v.ID))
+		ui.Warn(fmt.Sprintf("the records of %s of job %d were dropped: the job ended long ago, and FILCH_STORE_BYTES is used up", filch.Plural(v.dropped, "task"), v.ID))
 	}
 	if errors.Is(err, errEnough) {
 		err = l.out.Flush()
@@ -191,13 +198,12 @@ func (l *lister) list(c *client.Client, id cli.JobRank) error {
 // errEnough ends the list after -n tasks.
 var errEnough = errors.New("enough tasks are shown")
 
-// all lists the running tasks, then the others page by page; only as a single task of the
-// job, or -1.
-func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
+// all lists the running tasks, then the others page by page.
+func (l *lister) all(v *view, j *launcher.JobInfo) error {
 	running := map[int32]bool{}
 	var kept []Row
 	take := func(list []Row) error {
-		list = slices.DeleteFunc(list, func(t Row) bool { return only >= 0 && t.Index != only || !l.wants(&t) })
+		list = slices.DeleteFunc(list, func(t Row) bool { return !holds(l.only, t.at) || !l.wants(&t) })
 		if l.less == nil {
 			return l.print(v, list)
 		}
@@ -216,19 +222,24 @@ func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 		}
 	}
 	first, last := int32(0), v.Rec.Blocks()
-	if only >= 0 {
-		first, last = only/record.BlockSize, only/record.BlockSize+1
+	if n := len(l.only); n > 0 {
+		first, last = l.only[0].Lo/record.BlockSize, (l.only[n-1].Hi-1)/record.BlockSize+1
 	}
-	if onlyRunning := len(l.states) == 1 && l.states[0] == filch.Running; onlyRunning {
+	if onlyRunning := len(l.states) == 1 && l.states[0] == filch.Running && !l.held; onlyRunning {
+		last = first
+	}
+	if onlyHeld := len(l.states) == 0 && l.held; onlyHeld && (!v.Rec.Held || v.Rec.Finished()) {
 		last = first
 	}
 	size := 1 // the first rows come at once
 	for zone := first / record.ZoneBlocks; zone*record.ZoneBlocks < last; zone++ {
-		numbers, err := v.blocksOf(zone, l.states)
+		numbers, err := v.blocksOf(zone, l.blockStates())
 		if err != nil {
 			return err
 		}
-		numbers = slices.DeleteFunc(numbers, func(n int32) bool { return n < first || n >= last })
+		numbers = slices.DeleteFunc(numbers, func(n int32) bool {
+			return n < first || n >= last || !meets(l.only, n*record.BlockSize, (n+1)*record.BlockSize)
+		})
 		for len(numbers) > 0 {
 			n := min(size, len(numbers))
 			list, err := v.rows(numbers[:n], running)
@@ -252,6 +263,15 @@ func (l *lister) all(v *view, j *launcher.JobInfo, only int32) error {
 		ui.Warn(fmt.Sprintf("--sort shows the first %d tasks only", sortMost))
 	}
 	return l.print(v, kept)
+}
+
+// blockStates are the states that a wanted task may have in the records; empty: all. A held
+// task is not started.
+func (l *lister) blockStates() []filch.State {
+	if l.held {
+		return append(slices.Clone(l.states), filch.Waiting, filch.Ready)
+	}
+	return l.states
 }
 
 // picksIdle reports whether the list picks tasks by waiting or ready.
@@ -284,7 +304,7 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		l.isSilent(n, "its running tasks are listed as waiting")
 	}
 	if r.More > 0 {
-		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", ui.Plural(r.More, "task"), launcher.MaxRunning))
+		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", filch.Plural(r.More, "task"), launcher.MaxRunning))
 	}
 	for _, k := range r.Tasks {
 		i, has := v.Spec.Index(k.Index)
@@ -309,7 +329,8 @@ func (l *lister) isSilent(n filch.NodeName, effect string) {
 // wants reports whether a task is in the list.
 func (l *lister) wants(t *Row) bool {
 	state, _ := stateNamed(t.State)
-	return (len(l.states) == 0 || slices.Contains(l.states, state)) && (len(l.nodes) == 0 || slices.Contains(l.nodes, t.Node))
+	picked := len(l.states) == 0 && !l.held || slices.Contains(l.states, state) || l.held && t.HeldBy != ""
+	return picked && (len(l.nodes) == 0 || slices.Contains(l.nodes, t.Node))
 }
 
 // has reports whether a column is shown.

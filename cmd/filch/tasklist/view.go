@@ -1,6 +1,7 @@
 package tasklist
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"sort"
@@ -27,8 +28,12 @@ type Row struct {
 	Command string `json:"command,omitempty"`
 	Signal  int32  `json:"signal,omitempty"`
 	Stderr  string `json:"stderr_last,omitempty"`
-	parents []int32
-	at      int32 // the index of the task in the records
+	// Of a task that has not started: the person who holds the job.
+	HeldBy string `json:"held_by,omitempty"`
+	// Of a workflow's waiting task: the names of the tasks in Behind.
+	BehindNames []string `json:"behind_names,omitempty"`
+	parents     []int32
+	at          int32 // the index of the task in the records
 }
 
 // view reads the tasks of a job of tasks, block by block, from the job's records. A view
@@ -36,7 +41,8 @@ type Row struct {
 type view struct {
 	*taskrecords.Job
 	order launcher.TaskOrder // zero: of built-in tasks
-	idle  filch.State        // of a task of a bag without an end, that does not run
+	extra launcher.OrderExtra
+	idle  filch.State // of a task of a bag without an end, that does not run
 	zone  *record.Zone
 	num   int32 // of the zone; -1 none
 	parts map[int32]*record.Payload
@@ -61,13 +67,22 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 		return nil, &j, err
 	}
 	v := &view{Job: p, num: -1, parts: map[int32]*record.Payload{}}
-	if o, _, err := wire.DecodeOrder(p.Spec.Body); err == nil {
-		v.order = *o
+	if o, extra, err := wire.DecodeOrder(p.Spec.Body); err == nil {
+		v.order, v.extra = *o, *extra
 	}
 	if j.Tasks.Waiting == 0 {
 		v.idle = filch.Ready
 	}
 	return v, &j, nil
+}
+
+// holds reports whether task i is in the list; an empty list has all tasks.
+func holds(list []taskrecords.Indices, i int32) bool { return meets(list, i, i+1) }
+
+// meets reports whether a task from lo up to hi, not included, is in the list.
+func meets(list []taskrecords.Indices, lo, hi int32) bool {
+	at, _ := slices.BinarySearchFunc(list, lo+1, func(r taskrecords.Indices, i int32) int { return cmp.Compare(r.Hi, i) })
+	return len(list) == 0 || at < len(list) && list[at].Lo < hi
 }
 
 // rows are the tasks of the given blocks, without running tasks and without the fields
@@ -108,6 +123,7 @@ func (v *view) settle(t *Row, e *record.Task) bool {
 	}
 	if e != nil && e.State.Final() {
 		t.Signal = signalOf(&t.Task)
+		v.because(t)
 		return true
 	}
 	t.State = v.idle.String()
@@ -120,7 +136,18 @@ func (v *view) settle(t *Row, e *record.Task) bool {
 		v.dropped++
 		return false
 	}
+	v.because(t)
 	return true
+}
+
+// because sets why a task was cancelled, or who holds a task that has not started.
+func (v *view) because(t *Row) {
+	switch state, _ := stateNamed(t.State); {
+	case state == filch.Cancelled:
+		t.Reason = v.Rec.Why(t.at)
+	case !state.Final() && state != filch.Running && v.Rec.Held:
+		t.HeldBy = v.Rec.By
+	}
 }
 
 // signalOf is the signal that ended a task, 0 if none did.
@@ -225,7 +252,10 @@ func (v *view) describeOne(t *Row, p []byte) error {
 		}
 		t.Name, t.parents, p = n.Name, n.Parents, n.Body
 	}
-	_, p = launcher.TaskMark(launcher.Untimed(p))
+	_, p, err := v.Unmarked(p)
+	if err != nil {
+		return err
+	}
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		t.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}
@@ -296,16 +326,9 @@ func (v *view) readies(list []Row) error {
 		}
 		t.State = filch.Ready.String()
 		for _, p := range t.parents {
-			n := p / record.BlockSize
-			if v.Blocks[n] == nil {
-				if len(v.Blocks) >= viewBlocks {
-					clear(v.Blocks)
-				}
-				if err := v.Load([]int32{n}); err != nil {
-					return err
-				}
-			}
-			if e := v.Blocks[n].Find(uint8(p % record.BlockSize)); e == nil || !e.State.Final() {
+			if e, err := v.end(p); err != nil {
+				return err
+			} else if e == nil || !e.State.Final() {
 				t.State = filch.Waiting.String()
 				break
 			}

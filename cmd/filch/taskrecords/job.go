@@ -2,10 +2,12 @@ package taskrecords
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -124,6 +126,28 @@ func (p *Job) Line(parts map[int32]*record.Payload, at int32, bad []Indices) ([]
 	return line, nil
 }
 
+// Unmarked returns a task's payload without limit, rule and mark, and the mark. A long
+// text is read from its chunks.
+func (p *Job) Unmarked(payload []byte) (mark [launcher.MarkBytes]byte, rest []byte, err error) {
+	mark, rest = launcher.TaskMark(launcher.Untimed(payload))
+	if len(rest) == 0 || rest[0] != launcher.PayloadLong {
+		return mark, rest, nil
+	}
+	l, err := record.DecodeLong(rest[1:])
+	if err != nil {
+		return mark, nil, filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", p.ID, err.Error())
+	}
+	var keys []string
+	for i := range l.Count() {
+		keys = append(keys, record.KeyLong(p.ID, l.First+i))
+	}
+	chunks, err := p.Read(keys)
+	if err == nil {
+		rest, err = record.JoinLong(l, chunks)
+	}
+	return mark, rest, err
+}
+
 // loadPayloads reads the record of a part, and the records needed next.
 func (p *Job) loadPayloads(parts map[int32]*record.Payload, first int32, bad []Indices) error {
 	numbers := []int32{first}
@@ -148,4 +172,53 @@ func (p *Job) loadPayloads(parts map[int32]*record.Payload, first int32, bad []I
 		}
 	}
 	return err
+}
+
+// Picks are the tasks with these names, in the order of the records: runs with gaps between.
+func (p *Job) Picks(names [][2]int32) (list []Indices, err error) {
+	for _, r := range names {
+		found, lacks := p.Spec.Indices(r[0], r[1])
+		if len(p.Spec.Again) == 0 && r[1] >= p.Rec.Total {
+			lacks = max(p.Rec.Total, r[0])
+		}
+		if lacks >= 0 {
+			tasks := "tasks"
+			if p.Rec.Total == 1 {
+				tasks = "task"
+			}
+			return nil, filch.Errorf(filch.NotFound, "there is no task %d.%d: the job has %d %s", p.ID, lacks, p.Rec.Total, tasks)
+		}
+		for _, f := range found {
+			list = append(list, Indices{Lo: f.From, Hi: f.From + f.Count})
+		}
+	}
+	return JoinRuns(list), nil
+}
+
+// JoinRuns sorts runs and joins adjacent runs.
+func JoinRuns(runs []Indices) (joined []Indices) {
+	slices.SortFunc(runs, func(a, b Indices) int { return int(a.Lo - b.Lo) })
+	for _, r := range runs {
+		if last := len(joined) - 1; last >= 0 && joined[last].Hi >= r.Lo {
+			joined[last].Hi = max(joined[last].Hi, r.Hi)
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+// Common are the tasks in both lists of runs, which are sorted and apart.
+func Common(a, b []Indices) (both []Indices) {
+	for len(a) > 0 && len(b) > 0 {
+		if lo, hi := max(a[0].Lo, b[0].Lo), min(a[0].Hi, b[0].Hi); lo < hi {
+			both = append(both, Indices{lo, hi})
+		}
+		if a[0].Hi < b[0].Hi {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return both
 }

@@ -44,12 +44,12 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer c.Close()
-	id, err := cli.OneID(f.to, cli.LastJob(c))
+	id, err := cli.OneJob(f.to, cli.LastJob(c))
 	if err != nil {
 		return err
 	}
 	var j launcher.JobInfo
-	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
 		return err
 	}
 	if !j.Open {
@@ -69,7 +69,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 
 // added shows the job, and waits for its end if the options ask for the wait.
 func (f *submitFlags) added(c *client.Client, j launcher.JobInfo, n int) error {
-	err := f.submitted(j.ID, struct {
+	err := f.submitted(c.TasksOf(j.ID), struct {
 		ID    filch.JobID `json:"id"`
 		Name  string      `json:"name"`
 		Added int         `json:"added"`
@@ -235,7 +235,7 @@ all of its tasks have ended.`,
 			}
 			defer c.Close()
 			for _, id := range ids {
-				if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbClose, id.Job.String()); err != nil {
+				if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbClose, id.String()); err != nil {
 					return err
 				}
 			}

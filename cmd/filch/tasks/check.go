@@ -3,6 +3,8 @@ package tasks
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +20,10 @@ func workflowCheckCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "check a workflow without running it",
 		Long: `Reads a workflow (- is standard input) and checks all that filch workflow run checks
-before a start: the text, the edges, the input files. Prints a line with the numbers
-of tasks and edges, the most tasks of a level (wide) and the number of levels (deep);
-or all errors, with their lines, and exits with 2. No launcher has to run.`,
+before a start: the text, the edges, the input files; and programs with a relative path,
+which must be inputs of their task. Prints a line with the numbers of tasks and edges, the
+most tasks of a level (wide) and the number of levels (deep); or all errors, with their
+lines, and exits with 2. No launcher has to run.`,
 		Example: "  filch workflow check mosaic.yaml && filch workflow run mosaic.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkWorkflow(args[0], folder) },
@@ -37,12 +40,25 @@ func checkWorkflow(name, folder string) error {
 	}
 	defer file.Close()
 	g, errs, more := workflow.Check(file, o)
+	warned := 0
 	if g != nil {
 		f := &runFlags{folder: folder, priority: "0"}
 		if f.folder == "" && name != "-" {
 			f.folder = filepath.Dir(name)
 		}
 		errs, more = f.checkRun(g, o.Name)
+		f.checkPrograms(g, o.Name, func(err *filch.Error, fatal bool) {
+			switch {
+			case !fatal && warned < workflow.ProblemsMax:
+				warned++
+				ui.Warn(err.Error())
+				ui.Hint(err.Hint)
+			case fatal && len(errs) < workflow.ProblemsMax:
+				errs = append(errs, err)
+			case fatal:
+				more++
+			}
+		})
 	}
 	for _, err := range errs {
 		ui.Complain(err)
@@ -54,7 +70,7 @@ func checkWorkflow(name, folder string) error {
 		return ui.Exit(filch.ExitUsage)
 	}
 	m := g.Measure()
-	ui.Printf("%s: %s, %s, %d wide, %d deep\n", ui.Clean(o.Name), ui.Plural(m.Tasks, "task"), ui.Plural(m.Edges, "edge"), m.Width, len(m.Levels))
+	ui.Printf("%s: %s, %s, %d wide, %d deep\n", ui.Clean(o.Name), filch.Plural(m.Tasks, "task"), filch.Plural(m.Edges, "edge"), m.Width, len(m.Levels))
 	return nil
 }
 
@@ -81,4 +97,51 @@ func (f *runFlags) checkRun(g *workflow.Graph, name string) (errs []error, more 
 		errs = append(errs, err)
 	}
 	return errs, more
+}
+
+// checkPrograms finds programs with a relative path that no node can find: a task runs in
+// a folder of its own, which has the inputs of the task. A program that is in the folder of
+// the workflow, and no input, is found with --in-place only: that is no fatal problem.
+func (f *runFlags) checkPrograms(g *workflow.Graph, name string, report func(err *filch.Error, fatal bool)) {
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		program := relativeProgram(t.Run.Argv)
+		if g.Replay || program == "" || t.Run.Cwd != "" {
+			continue
+		}
+		path := filepath.Clean(program)
+		if slices.ContainsFunc(t.Inputs, func(k int32) bool { return g.Files[k].Path == path }) {
+			continue
+		}
+		hint := fmt.Sprintf("inputs: [%s]", path)
+		if _, err := f.inputSize(path); err != nil {
+			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs, and is not in the folder of the workflow", name, t.Line, t.Name, program).WithHint("%s", hint), true)
+			continue
+		}
+		report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs: only filch workflow run --in-place finds it", name, t.Line, t.Name, program).WithHint("%s", hint), false)
+	}
+}
+
+// relativeProgram is the program of a command if the program has a relative path with a
+// slash, else "": PATH and the absolute paths of the nodes are not known here. Of a line for
+// the shell, the program is the first word, if that word means itself.
+func relativeProgram(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	first := argv[0]
+	if len(argv) == 3 && slices.Equal(argv[:2], workflow.ShellArgv("exit;")[:2]) {
+		if words := strings.Fields(argv[2]); len(words) > 0 {
+			first = words[0]
+		}
+		if strings.ContainsFunc(first, func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._/-+", r))
+		}) {
+			return ""
+		}
+	}
+	if !strings.Contains(first, "/") || filepath.IsAbs(first) {
+		return ""
+	}
+	return first
 }

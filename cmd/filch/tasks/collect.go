@@ -23,6 +23,7 @@ const (
 	collectFiles = 64 // per query
 	collectWait  = 10 * time.Minute
 	lostShown    = 10
+	presentShown = 3
 )
 
 func workflowCollectCommand(g *cli.Global) *cobra.Command {
@@ -118,10 +119,28 @@ func (f *runFlags) collectResumed(c *client.Client, w *workflow.Graph, job filch
 	return unstage(c, r.earlier())
 }
 
+// sayPresent prints the files that were in the folder already, if there are any.
+func sayPresent(job filch.JobID, folder string, present []string) {
+	n := len(present)
+	if n == 0 {
+		return
+	}
+	list := strings.Join(present[:min(n, presentShown)], ", ")
+	if n > presentShown {
+		list += fmt.Sprintf(" and %d more", n-presentShown)
+	}
+	ui.Say(ui.Clean(fmt.Sprintf("%s has %s of job %d already: %s", folder, filch.Plural(n, "file"), job, list)))
+}
+
 // bring brings files that tasks of a job wrote. Tasks that did not end well have
 // no files.
 func bring(c *client.Client, job filch.JobID, folder string, files []wire.CollectFile) error {
-	var lost []string
+	return bringOr(c, job, folder, files, fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; filch retry %d runs again the tasks whose files are lost with a node", job, job))
+}
+
+// bringOr is [bring] with a hint for files that could not be copied.
+func bringOr(c *client.Client, job filch.JobID, folder string, files []wire.CollectFile, hint string) error {
+	var lost, present []string
 	for len(files) > 0 {
 		n := min(len(files), collectFiles)
 		list, err := json.Marshal(files[:n])
@@ -132,6 +151,7 @@ func bring(c *client.Client, job filch.JobID, folder string, files []wire.Collec
 		if err := cli.Ask(c, collectWait, &info, wire.VerbCollect, job.String(), folder, string(list)); err != nil {
 			return err
 		}
+		present = append(present, info.Present...)
 		for _, m := range info.Missing {
 			if strings.HasPrefix(m, "cannot get ") {
 				lost = append(lost, m)
@@ -139,15 +159,16 @@ func bring(c *client.Client, job filch.JobID, folder string, files []wire.Collec
 		}
 		files = files[n:]
 	}
+	sayPresent(job, folder, present)
 	for i, m := range lost {
 		if i == lostShown {
-			ui.Say(fmt.Sprintf("error: and %s more", ui.Plural(len(lost)-i, "file")))
+			ui.Say(fmt.Sprintf("error: and %s more", filch.Plural(len(lost)-i, "file")))
 			break
 		}
 		ui.Say("error: " + ui.Clean(m))
 	}
 	if len(lost) > 0 {
-		ui.Hint(fmt.Sprintf("the nodes keep the files: filch workflow collect %d FILE tries again; filch retry %d runs again the tasks whose files are lost with a node", job, job))
+		ui.Hint(hint)
 		return ui.Exit(1)
 	}
 	return nil

@@ -1,15 +1,16 @@
 package tasks
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -39,12 +40,13 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 	if err != nil {
 		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks of %s: %s", ui.Clean(f.fromJSON), ui.Cause(err))
 	}
-	needs, err := namesNeeds(text)
+	var table *needs.Table
+	named, err := needs.Named(text)
 	if err == nil {
 		_, err = text.Seek(0, io.SeekStart)
 	}
-	if err == nil && needs {
-		if err = f.mostNeeds(&s.Spec, text); err == nil {
+	if err == nil && named {
+		if table, err = f.needsOf(&s.Spec, text); err == nil {
 			_, err = text.Seek(0, io.SeekStart)
 		}
 	}
@@ -64,12 +66,12 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 		if err != nil {
 			return nil, err
 		}
-		return f.entry(&t, here, &rule)
+		return f.entry(&t, here, &rule, table)
 	}, err
 }
 
 // entry is the payload of an entry; the job's rule holds where the entry has none.
-func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry) ([]byte, error) {
+func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry, table *needs.Table) ([]byte, error) {
 	i := launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: t.Need.TimeLimit}
 	if t.Run.Cwd != "" {
 		i.Cwd = absolute(here, t.Run.Cwd)
@@ -93,7 +95,14 @@ func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry) ([
 	if rule != nil && rule.Codes == nil {
 		rule.Codes = job.Codes
 	}
-	return ruledItem(i, rule)
+	number, err := 0, error(nil)
+	if table != nil {
+		number, err = table.Number(&t.Need)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ruledItem(i, rule, number)
 }
 
 // seekable is in, or a copy of in in memory.
@@ -110,56 +119,30 @@ func seekable(in io.Reader) (io.ReadSeeker, error) {
 	return bytes.NewReader(b), err
 }
 
-// needKeys are the keys of an entry that set something for the whole job.
-var needKeys = [...]string{`"cpus"`, `"mem"`, `"gpus"`, `"retries"`, `"once"`}
-
-// namesNeeds reports whether the text may have one of needKeys. Most lists have none, and
-// are read as JSON only once.
-func namesNeeds(text io.Reader) (bool, error) {
-	r := bufio.NewReaderSize(text, 64<<10)
-	for {
-		b, err := r.Peek(r.Size())
-		for _, key := range needKeys {
-			if bytes.Contains(b, []byte(key)) {
-				return true, nil
-			}
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return false, err
-		}
-		_, _ = r.Discard(len(b) - len(`"retries"`)) // a key may go over the end
-	}
-}
-
-// mostNeeds reads the needs of all entries. As in a workflow, each task takes the most that
-// any entry needs.
-func (f *submitFlags) mostNeeds(sp *record.Spec, text io.Reader) error {
-	list := workflow.NewEntries(text, f.fromJSON)
+// needsOf reads the needs of all entries.
+func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, error) {
+	table, list := needs.New(sp), workflow.NewEntries(text, f.fromJSON)
 	for {
 		t, err := list.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			table.Fill(sp)
+			return table, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		need := &t.Need
-		sp.Each.Slots, sp.Each.MemBytes = max(sp.Each.Slots, need.CPUs), max(sp.Each.MemBytes, need.MemBytes)
-		if need.GPUs != "" {
-			count, err := spec.Positive(need.GPUs)
-			if err != nil {
-				return filch.Errorf(filch.Invalid, "%s:%d: gpus: %s", f.fromJSON, list.Line(), err.Error())
-			}
-			sp.Each.GPUs = max(sp.Each.GPUs, count)
+		if _, err = table.Number(need); err != nil {
+			return nil, needs.At(f.fromJSON+":"+strconv.Itoa(list.Line()), err)
 		}
 		switch {
+		case f.to != "" && needs.Own(need):
+			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry for the open job %s cannot say what its task takes: the tasks take what the job says", f.fromJSON, list.Line(), f.to).
+				WithHint("filch submit --from-json %s makes a job of its own", f.fromJSON)
 		case need.Once:
-			return filch.Errorf(filch.Invalid, "%s:%d: once is for the whole job", f.fromJSON, list.Line()).WithHint("filch submit --once --from-json %s", f.fromJSON)
+			return nil, filch.Errorf(filch.Invalid, "%s:%d: once is for the whole job", f.fromJSON, list.Line()).WithHint("filch submit --once --from-json %s", f.fromJSON)
 		case sp.Once && need.Retries != nil && *need.Retries > 0:
-			return filch.Errorf(filch.Invalid, "%s:%d: retries and --once contradict each other", f.fromJSON, list.Line())
+			return nil, filch.Errorf(filch.Invalid, "%s:%d: retries and --once contradict each other", f.fromJSON, list.Line())
 		}
 	}
 }

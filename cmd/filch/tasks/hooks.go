@@ -1,27 +1,19 @@
 package tasks
 
 import (
-	"strings"
-
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// hookMax bounds the text of a prolog or an epilog.
-const hookMax = 16 << 10
-
 // hookFlags are what a node does around each task.
-type hookFlags struct {
-	tmp            bool
-	prolog, epilog string
-}
+type hookFlags struct{ launcher.Hooks }
 
 func (f *hookFlags) declareHooks(p *pflag.FlagSet) {
-	p.BoolVar(&f.tmp, "private-tmp", false, "give each task a new folder as TMPDIR, and remove the folder with the task")
-	p.StringVar(&f.prolog, "prolog", "", "run `COMMAND` with a shell before each task; lines like export NAME=VALUE that it prints set the task's environment")
-	p.StringVar(&f.epilog, "epilog", "", "run `COMMAND` with a shell after each task, with FILCH_EXIT_CODE")
+	p.BoolVar(&f.PrivateTmp, "private-tmp", false, "give each task a new folder as TMPDIR, and remove the folder with the task")
+	p.StringVar(&f.Prolog, "prolog", "", "run `COMMAND` with a shell before each task; lines like export NAME=VALUE that it prints set the task's environment")
+	p.StringVar(&f.Epilog, "epilog", "", "run `COMMAND` with a shell after each task, with FILCH_EXIT_CODE")
 }
 
 // extra adds the options to the extra of an order, which may be nil.
@@ -29,15 +21,13 @@ func (f *hookFlags) extra(extra *launcher.OrderExtra) (*launcher.OrderExtra, err
 	if *f == (hookFlags{}) {
 		return extra, nil
 	}
-	for _, text := range []string{f.prolog, f.epilog} {
-		if len(text) > hookMax || strings.IndexByte(text, 0) >= 0 {
-			return nil, filch.Errorf(filch.Invalid, "--prolog and --epilog have at most %d bytes each, without NUL; %d are given", hookMax, len(text)).WithHint("put the commands into a script")
-		}
+	if err := f.Check(); err != nil {
+		return nil, err
 	}
 	if extra == nil {
 		extra = &launcher.OrderExtra{}
 	}
-	extra.PrivateTmp, extra.Prolog, extra.Epilog = f.tmp, f.prolog, f.epilog
+	extra.Hooks = f.Hooks
 	return extra, nil
 }
 

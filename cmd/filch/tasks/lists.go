@@ -66,12 +66,16 @@ func hasPlaces(words []string) bool { return slices.ContainsFunc(words, workflow
 // fillsOnNodes reports whether the nodes replace replacement strings: with the line, or
 // with the number, that a task has there.
 func (f *submitFlags) fillsOnNodes(command []string, bag *workflow.Bag) bool {
-	listed := f.array != "" || f.eachLine != "" || f.fromJSON != "" && len(command) > 0 || f.open && len(command) > 0
-	if bag != nil || f.worker || f.builtin != "" || !listed {
+	if bag != nil || f.worker || f.builtin != "" || !f.lists(command) {
 		return false
 	}
 	files := f.patterns(nil, true)
 	return hasPlaces(command) || hasPlaces([]string{files.in, files.out, files.err, f.cwd})
+}
+
+// lists reports whether tasks have values, which the nodes fill in.
+func (f *submitFlags) lists(command []string) bool {
+	return f.array != "" || f.eachLine != "" || f.fromJSON != "" && len(command) > 0 || f.open && len(command) > 0
 }
 
 // listWait is the time after which a command that reads a list says so.
@@ -161,8 +165,12 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 			}
 			return values.At(i), nil
 		}
+	case bag != nil && f.colsep == "":
+		return f.named(command, bag)
+	case bag != nil:
+		return nil, filch.Errorf(filch.Invalid, "--colsep splits one list: --each-line, one ::: or ::::, or standard input, and %d are given", len(bag.Sources))
 	default:
-		return nil, filch.Errorf(filch.Invalid, "--colsep and --header take a list of lines or values: --each-line, one ::: or ::::, or standard input")
+		return nil, filch.Errorf(filch.Invalid, "--colsep and --header take a list of lines or values: --each-line, :::, :::: or standard input")
 	}
 	var names []string
 	b := &workflow.Bag{}
@@ -184,21 +192,47 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 		}
 		row++
 	}
+	if len(b.Sources) == 0 {
+		return nil, filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
+	}
+	return b, f.fill(command, b, names)
+}
+
+// named takes the first value of each of several lists as the name of the list.
+func (f *submitFlags) named(command []string, bag *workflow.Bag) (*workflow.Bag, error) {
+	var names []string
+	b := &workflow.Bag{}
+	for i := range bag.Sources {
+		s := &bag.Sources[i]
+		if s.Values.Len() == 0 {
+			return nil, filch.Errorf(filch.Invalid, "there are no tasks: a list of values is empty")
+		}
+		if s.Values.Len() == 1 {
+			return nil, filch.Errorf(filch.Invalid, "--header takes the name of a list from its first value, and a list has the name %q and no value", s.Values.At(0))
+		}
+		names = append(names, s.Values.At(0))
+		b.Sources = append(b.Sources, workflow.Source{Linked: s.Linked})
+		for k := int64(1); k < s.Values.Len(); k++ {
+			if err := b.Sources[i].Values.Add(s.Values.At(k)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b, f.fill(command, b, names)
+}
+
+// fill puts the sources of b into the command, where the sources have names.
+func (f *submitFlags) fill(command []string, b *workflow.Bag, names []string) (err error) {
 	for i, word := range command {
 		command[i] = renamed(word, names)
 	}
 	for _, text := range []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name} {
 		*text = renamed(*text, names)
 	}
-	if len(b.Sources) == 0 {
-		return nil, filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
+	if b.Template, err = workflow.NewTemplate(command, len(b.Sources), true); err != nil {
+		return err
 	}
-	var err error
-	b.Template, err = workflow.NewTemplate(command, len(b.Sources), true)
-	if err == nil {
-		err = b.Check()
-	}
-	return b, err
+	return b.Check()
 }
 
 // addRow adds the columns of a line; a missing column is empty.

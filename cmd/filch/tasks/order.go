@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -71,22 +72,34 @@ func absolute(here, path string) string {
 }
 
 // item is the payload of a task.
-func item(t launcher.TaskItem) ([]byte, error) { return ruledItem(t, nil) }
+func item(t launcher.TaskItem) ([]byte, error) { return ruledItem(t, nil, 0) }
 
-// ruledItem is the payload of a task with a rule of its own for retries; nil is none.
-func ruledItem(t launcher.TaskItem, rule *record.Retry) ([]byte, error) {
+// ruledItem is the payload of a task with a rule of its own for retries, nil for none, and
+// with the number of its need.
+func ruledItem(t launcher.TaskItem, rule *record.Retry, need int) ([]byte, error) {
 	b, err := wire.Marshal(&t)
-	return launcher.Timed(t.Limit, launcher.Ruled(rule, append([]byte{launcher.PayloadItem}, b...))), err
+	return launcher.Timed(t.Limit, launcher.Ruled(rule, launcher.Needed(need, append([]byte{launcher.PayloadItem}, b...)))), err
 }
 
-// graphNode completes the node of a workflow's task with the payload, the mark and the
-// rule for retries of the task.
-func graphNode(n record.GraphNode, t launcher.TaskItem, mark workflow.Mark, rule *record.Retry) (record.GraphNode, error) {
+// addNode adds the node of a workflow's task to a submission, with the payload, the mark,
+// the rule for retries and the number of the need of the task. The text of a task with many files goes in chunks.
+func addNode(s *mtc.Submission, n record.GraphNode, t launcher.TaskItem, mark workflow.Mark, rule *record.Retry, need int) error {
 	b, err := wire.Marshal(&t)
-	n.Body = launcher.Timed(t.Limit, launcher.Ruled(rule, launcher.Marked(mark, append([]byte{launcher.PayloadItem}, b...))))
-	if size := len(n.Encode()); size > record.MaxPayload {
-		return n, filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
-			n.Name, len(t.Inputs)+len(t.Outputs), size, record.MaxPayload)
+	if err != nil {
+		return err
 	}
-	return n, err
+	around := func(text []byte) []byte {
+		return launcher.Timed(t.Limit, launcher.Ruled(rule, launcher.Needed(need, launcher.Marked(mark, text))))
+	}
+	n.Body = around(append([]byte{launcher.PayloadItem}, b...))
+	if len(n.Encode()) > record.MaxPayload {
+		var l record.Long
+		if s.Long, l, err = record.CutLong(s.Long, append([]byte{launcher.PayloadItem}, b...)); err != nil {
+			return filch.Errorf(filch.Invalid, "task %q: its command and the names of its %d files take %d bytes, at most %d",
+				n.Name, len(t.Inputs)+len(t.Outputs), len(b)+1, record.LongMax)
+		}
+		n.Body = around(append([]byte{launcher.PayloadLong}, l.Encode()...))
+	}
+	s.Nodes = append(s.Nodes, n)
+	return nil
 }

@@ -126,6 +126,10 @@ func (f *submitFlags) expanded(s *mtc.Submission, bag *workflow.Bag) (source, er
 	s.Spec.Payloads = true
 	slot, files, folder := bag.Template.UsesSlot(), f.patterns(bag, false), f.cwdPattern()
 	here, err := os.Getwd()
+	var staged *launcher.Stage
+	if err == nil && f.stagePlaces() {
+		staged, err = f.stage(here)
+	}
 	return many(bag.Len(), func(i int64) ([]byte, error) {
 		argv, err := bag.Argv(i, 0)
 		if err != nil {
@@ -136,6 +140,15 @@ func (f *submitFlags) expanded(s *mtc.Submission, bag *workflow.Bag) (source, er
 			return nil, err
 		}
 		t := launcher.TaskItem{Argv: argv, Streams: streams}
+		if staged != nil {
+			values, err := bag.Values(i)
+			if err == nil {
+				t.Inputs, t.Outputs, err = stageOf(staged, values, i+1)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 		if folder != "" {
 			values, err := bag.Values(i)
 			if err == nil {

@@ -2,7 +2,9 @@ package tasks
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,47 +118,98 @@ func (p *progress) show(n launcher.TaskNews, now time.Time) {
 		return
 	}
 	p.last = now
-	line := p.line(n, now)
 	if !p.tty {
-		ui.Say(line)
+		ui.Say(p.line(n, now, 0))
 		return
 	}
 	width, _, err := term.GetSize(int(os.Stderr.Fd()))
-	if err == nil && width > 1 && len(line) >= width {
-		line = line[:width-1]
+	if err != nil {
+		width = 0
 	}
-	_, _ = os.Stderr.WriteString("\r\x1b[K" + line)
+	_, _ = os.Stderr.WriteString("\r\x1b[K" + p.line(n, now, width))
 	p.drawn = true
 }
 
-// line is the text: tasks done, rate, failures, estimated time left.
-func (p *progress) line(n launcher.TaskNews, now time.Time) string {
+// face is a form of the line: the cells of the bar, and the parts that the line has.
+type face struct {
+	cells                             int
+	running, job, ends, counts, kinds bool
+}
+
+// faces are the forms of the line, from the longest to the shortest: the terminal gets the
+// first that fits. All forms tell the rate and the failures.
+var faces = []face{
+	{cells: 20, running: true, job: true, ends: true, counts: true, kinds: true},
+	{cells: 10, running: true, job: true, ends: true, counts: true, kinds: true},
+	{running: true, job: true, ends: true, counts: true, kinds: true},
+	{job: true, ends: true, counts: true, kinds: true},
+	{ends: true, counts: true, kinds: true},
+	{ends: true, counts: true},
+	{counts: true, kinds: true},
+	{counts: true},
+	{},
+}
+
+// line is the text for a terminal with that many columns, or 0 for no terminal. The last
+// column stays empty: some terminals wrap there.
+func (p *progress) line(n launcher.TaskNews, now time.Time, width int) (text string) {
+	for _, f := range faces {
+		if text = p.text(&f, n, now); width <= 0 || len(text) < width {
+			return text
+		}
+	}
+	return text[:width-1]
+}
+
+// text tells the tasks done, the rate, the failures and the estimated time left.
+func (p *progress) text(f *face, n launcher.TaskNews, now time.Time) string {
 	done := n.Tally.Sum()
 	share := 0.0
 	if n.Total > 0 {
 		share = float64(done) / float64(n.Total)
 	}
-	const cells = 20
-	full := int(share * cells)
-	parts := []string{
-		fmt.Sprintf("job %d [%s%s] %d/%d", p.job, strings.Repeat("#", full), strings.Repeat(".", cells-full), done, n.Total),
+	first := fmt.Sprintf("%d%%", int(100*share))
+	if f.counts {
+		first = fmt.Sprintf("%d/%d", done, n.Total)
 	}
-	if p.running > 0 && n.What != launcher.TasksFinished {
+	if full := int(share * float64(f.cells)); f.cells > 0 {
+		first = "[" + strings.Repeat("#", full) + strings.Repeat(".", f.cells-full) + "] " + first
+	}
+	if f.job {
+		first = fmt.Sprintf("job %d %s", p.job, first)
+	}
+	parts := []string{first}
+	over := n.What == launcher.TasksFinished
+	if p.running > 0 && f.running && !over {
 		parts = append(parts, fmt.Sprintf("%d running", p.running))
 	}
 	if rate := p.rate(now); rate > 0 {
-		parts = append(parts, fmt.Sprintf("%.4g/s", rate))
-		if left := n.Total - done; left > 0 {
-			parts = append(parts, "ends in "+ui.ShortTime(time.Duration(float64(left)/rate*float64(time.Second))))
+		parts = append(parts, rateText(rate))
+		if left := n.Total - done; left > 0 && f.ends {
+			parts = append(parts, "ends in "+filch.ShortTime(time.Duration(float64(left)/rate*float64(time.Second))))
 		}
 	}
-	if bad := n.Tally.Bad(); bad > 0 {
-		parts = append(parts, n.Tally.BadText())
+	if over && f.ends {
+		parts = append(parts, "done in "+filch.ShortTime(now.Sub(p.began)))
 	}
-	if n.What == launcher.TasksFinished {
-		parts = append(parts, "done in "+ui.ShortTime(now.Sub(p.began)))
+	if bad := n.Tally.Bad(); bad > 0 && f.kinds {
+		parts = append(parts, n.Tally.BadText())
+	} else if bad > 0 {
+		parts = append(parts, fmt.Sprintf("%d bad", bad))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// rateText writes a rate with three digits or more: a second, or an hour if tasks end
+// seldom.
+func rateText(rate float64) string {
+	switch {
+	case rate >= 100:
+		return fmt.Sprintf("%.0f/s", rate)
+	case rate >= 0.01:
+		return fmt.Sprintf("%.3g/s", rate)
+	}
+	return strconv.FormatFloat(math.Round(rate*3600*1000)/1000, 'f', -1, 64) + "/h"
 }
 
 func (p *progress) rate(now time.Time) float64 {

@@ -52,7 +52,11 @@ type lineage struct {
 // readLineage reads a job, and the jobs that the job continues. For each task the newest
 // job with the task counts.
 func readLineage(c *client.Client, word string) (*lineage, error) {
-	p, err := readPast(c, word)
+	id, err := cli.OneJob(word, cli.LastJob(c))
+	if err != nil {
+		return nil, err
+	}
+	p, err := readPast(c, id)
 	if err != nil {
 		return nil, err
 	}
@@ -335,6 +339,11 @@ func (r *resumption) place(task int32, n *record.GraphNode, item *launcher.TaskI
 	}
 }
 
+// before counts the tasks that were done.
+func (r *resumption) before(done int) *launcher.TasksBefore {
+	return &launcher.TasksBefore{Job: r.newest.ID, Done: int32(done), Total: int32(len(r.w.Tasks)), Earlier: len(r.newest.order.Graph.Earlier) > 0}
+}
+
 // tell prints how many tasks were done, and why others run.
 func (r *resumption) tell(tasks []int32) {
 	done := len(r.w.Tasks) - len(tasks)
@@ -343,12 +352,12 @@ func (r *resumption) tell(tasks []int32) {
 		before = " and the jobs before"
 	}
 	if len(tasks) == 0 {
-		ui.Say(fmt.Sprintf("all %s were done in job %d%s: nothing to run", ui.Plural(done, "task"), r.newest.ID, before))
+		ui.Say(fmt.Sprintf("all %s were done in job %d%s: nothing to run", filch.Plural(done, "task"), r.newest.ID, before))
 	} else {
-		ui.Say(fmt.Sprintf("%d of %s were done in job %d%s; %d to run: %s", done, ui.Plural(len(r.w.Tasks), "task"), r.newest.ID, before, len(tasks), r.reasons(tasks)))
+		ui.Say(fmt.Sprintf("%d of %s were done in job %d%s; %d to run: %s", done, filch.Plural(len(r.w.Tasks), "task"), r.newest.ID, before, len(tasks), r.reasons(tasks)))
 	}
 	if len(r.gone) > 0 {
-		ui.Say(fmt.Sprintf("the records of %s before were dropped: their tasks run again", ui.Plural(len(r.gone), "job")))
+		ui.Say(fmt.Sprintf("the records of %s before were dropped: their tasks run again", filch.Plural(len(r.gone), "job")))
 	}
 	blind := 0
 	for i := range r.w.Tasks {
@@ -357,7 +366,7 @@ func (r *resumption) tell(tasks []int32) {
 		}
 	}
 	if blind > 0 && !r.w.Replay {
-		ui.Hint(fmt.Sprintf("%s of those done %s no inputs in the file: of these, filch compared only the command", ui.Plural(blind, "task"), plural(blind, "declares", "declare")))
+		ui.Hint(fmt.Sprintf("%s of those done %s no inputs in the file: of these, filch compared only the command", filch.Plural(blind, "task"), filch.Agree(blind, "declares", "declare")))
 	}
 }
 
@@ -369,13 +378,6 @@ func (r *resumption) nothing(job WorkflowJob) error {
 		err = errors.Join(err, ui.PrintJSON(job))
 	}
 	return err
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // reasons names the first tasks to run, with the reason of each; tasks that run for a

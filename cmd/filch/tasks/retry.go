@@ -7,6 +7,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -18,52 +20,99 @@ import (
 
 func RetryCommand(g *cli.Global) *cobra.Command {
 	var show showFlags
+	dep := ""
 	c := &cobra.Command{
-		Use:     "retry JOB",
+		Use:     "retry JOB[.TASKS]",
 		GroupID: "run",
 		Short:   "run again the tasks that did not end well",
 		Long: `Submits the tasks of a job that did not end well as a new job with the same options,
 and prints the number of the new job. The tasks keep their numbers: task 7.5 runs again as
-task 12.5 in filch info, logs, export and cancel, with the same FILCH_TASK.
+task 12.5 in filch info, logs, export and cancel, with the same FILCH_TASK. With TASKS,
+only the failed tasks among these run again.
 
 For a workflow, the new tasks read the files of the tasks that ended well. filch retry
 waits for the end and brings the results, as filch workflow run does. A task that
-ended well runs again only when its files are lost with its node.`,
-		Example: "  filch retry last\n  filch retry 7 --wait --progress",
+ended well runs again only when its files are lost with its node.
+
+When JOB started after other jobs (--dep), and one of these did not end well, filch
+retry refuses; --dep names the jobs to wait for.`,
+		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := g.Dial()
+			if err := show.check(); err != nil {
+				return ui.Misused(err)
+			}
+			c, named, err := tasklist.NamedOne(g, args[0])
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			p, err := readPast(c, args[0])
+			after, err := readDeps(dep)
 			if err != nil {
-				return err
+				return ui.Misused(err)
 			}
-			if p.Rec.Graph {
+			p, err := readPast(c, named.Job)
+			if err == nil {
+				err = p.dependOn(c, after)
+			}
+			switch {
+			case err != nil:
+				return err
+			case p.Rec.Graph && len(named.Tasks) > 0:
+				return ui.Misused(filch.Errorf(filch.Invalid, "%s names tasks of a workflow, and filch retry runs all of its tasks that did not end well", args[0]).
+					WithHint("filch retry %d", p.ID))
+			case p.Rec.Graph:
 				return p.rerunWorkflow(g, show)
 			}
-			return p.rerunBag(g, show)
+			return p.rerunBag(g, show, named.Tasks)
 		},
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	c.Flags().BoolVar(&show.progress, "progress", false, "show the progress")
 	show.declareOutput(c.Flags())
+	c.Flags().StringVar(&show.onEnd, "on-end", "", onend.Help)
+	c.Flags().StringVar(&dep, "dep", "", "start after these jobs, in place of the jobs before JOB: `afterok:ID,ID`, afterany or afternotok")
 	c.Flags().BoolVar(&show.asJSON, "json", false, "print the job as JSON")
 	return c
 }
 
 // past is an ended job of tasks, read from its records.
-type past struct{ *taskrecords.Job }
+type past struct {
+	*taskrecords.Job
+	after deps // for which the new job waits
+}
 
-func readPast(c *client.Client, name string) (*past, error) {
-	id, err := cli.OneID(name, cli.LastJob(c))
-	if err != nil {
-		return nil, err
+// dependOn makes the new job wait for the jobs of after. Without these, dependOn refuses to
+// run tasks whose job waited for a job that did not end well. A job whose record was
+// dropped is no obstacle.
+func (p *past) dependOn(c *client.Client, after deps) error {
+	if p.after = after; len(after.jobs) > 0 {
+		return p.after.check(c)
 	}
+	for _, id := range p.Rec.After {
+		var j launcher.JobInfo
+		err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String())
+		if ui.KindOf(err) == filch.NotFound {
+			continue
+		}
+		if err != nil {
+			return filch.Errorf(ui.KindOf(err), "cannot look whether job %d, before job %d, has ended well: %s", id, p.ID, err.Error())
+		}
+		end := filch.OK
+		if j.Code != nil && *j.Code != 0 {
+			end = filch.Failed
+		}
+		if when := p.Rec.WhenOf(id); j.Code == nil || !when.Met(end) {
+			return filch.Errorf(filch.Invalid, "cannot retry job %d: the job waits for job %d with %s, and job %[2]d is %[4]s", p.ID, id, when, j.State).
+				WithHint("filch retry %d runs that job again as a new job N; then filch retry %d --dep afterok:N", id, p.ID)
+		}
+	}
+	return nil
+}
+
+func readPast(c *client.Client, id filch.JobID) (*past, error) {
 	var j launcher.JobInfo
-	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.Job.String()); err != nil {
+	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -81,7 +130,7 @@ func readRecords(c *client.Client, id filch.JobID) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &past{j}, nil
+	return &past{Job: j}, nil
 }
 
 // failures are the tasks that did not end well, in order.
@@ -126,7 +175,7 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 			}
 		}
 	}
-	return joinRuns(bad), nil
+	return taskrecords.JoinRuns(bad), nil
 }
 
 // nothing prints that no task is left to retry.
@@ -134,11 +183,21 @@ func (p *past) nothing() {
 	ui.Say(fmt.Sprintf("all tasks of job %d ended well: nothing to run again", p.ID))
 }
 
-// rerunBag submits the failures of a bag.
-func (p *past) rerunBag(g *cli.Global, show showFlags) error {
+// rerunBag submits the failures of a bag, or those among the named tasks.
+func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
 	bad, err := p.failures()
 	if err != nil {
 		return err
+	}
+	if len(named) > 0 {
+		picks, err := p.Picks(named)
+		if err != nil {
+			return err
+		}
+		if bad = taskrecords.Common(bad, picks); len(bad) == 0 {
+			ui.Say(fmt.Sprintf("the named tasks of job %d ended well: nothing to run again", p.ID))
+			return nil
+		}
 	}
 	if len(bad) == 0 {
 		p.nothing()
@@ -149,7 +208,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags) error {
 			return err
 		}
 	}
-	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows()}
+	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), After: p.after.jobs, When: p.after.when}
 	for _, r := range bad {
 		s.Total += r.Hi - r.Lo
 	}
@@ -203,12 +262,12 @@ func (p *past) withLines(bad []taskrecords.Indices) (have []taskrecords.Indices,
 		}
 	}
 	if gone > 0 {
-		ui.Say(fmt.Sprintf("cannot run %s of job %d again: the client that added the tasks died before their lines were stored", ui.Plural(gone, "task"), p.ID))
+		ui.Say(fmt.Sprintf("cannot run %s of job %d again: the client that added the tasks died before their lines were stored", filch.Plural(gone, "task"), p.ID))
 	}
 	if len(have) == 0 {
 		return nil, filch.Errorf(filch.NotFound, "no task of job %d can run again", p.ID).WithHint("submit the tasks again with filch submit")
 	}
-	return joinRuns(have), nil
+	return taskrecords.JoinRuns(have), nil
 }
 
 // submit submits the new job over its own connection, and follows the job if show
@@ -224,7 +283,7 @@ func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showF
 		return err
 	}
 	defer t.Close()
-	err = show.submitted(t.Job, struct {
+	err = show.submitted(t, struct {
 		ID    filch.JobID `json:"id"`
 		Name  string      `json:"name"`
 		Again filch.JobID `json:"retry_of"`

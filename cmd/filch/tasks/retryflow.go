@@ -20,19 +20,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
-// joinRuns sorts runs and joins adjacent runs.
-func joinRuns(runs []taskrecords.Indices) (joined []taskrecords.Indices) {
-	slices.SortFunc(runs, func(a, b taskrecords.Indices) int { return int(a.Lo - b.Lo) })
-	for _, r := range runs {
-		if last := len(joined) - 1; last >= 0 && joined[last].Hi >= r.Lo {
-			joined[last].Hi = max(joined[last].Hi, r.Hi)
-			continue
-		}
-		joined = append(joined, r)
-	}
-	return joined
-}
-
 // flow is an ended workflow, and the tasks of the workflow to run again.
 type flow struct {
 	*past
@@ -70,17 +57,20 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		return nil
 	}
 	s := &mtc.Submission{
-		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true,
+		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true, After: p.after.jobs, When: p.after.when,
 	}
 	for _, i := range f.again {
-		n, err := f.node(i)
-		if err != nil {
+		if err := f.addNode(s, i); err != nil {
 			return err
 		}
-		s.Nodes = append(s.Nodes, n)
 	}
 	s.Total = int32(len(s.Nodes))
 	gr.Earlier = append(gr.Earlier, p.ID)
+	done := launcher.TasksBefore{Job: p.ID, Done: p.Rec.Total - s.Total, Total: p.Rec.Total}
+	if b := f.extra.Before; b != nil { // the whole workflow counts
+		done.Done, done.Total, done.Earlier = max(b.Total-s.Total, 0), b.Total, true
+	}
+	f.extra.Before = &done
 	if s.Spec.Body, err = wire.EncodeOrder(&f.order, f.extra); err != nil {
 		return err
 	}
@@ -119,7 +109,11 @@ func (f *flow) load() error {
 		}
 		n, err := record.DecodeGraphNode(v)
 		var item launcher.TaskItem
-		mark, body := launcher.TaskMark(launcher.Untimed(n.Body))
+		var mark workflow.Mark
+		var body []byte
+		if err == nil {
+			mark, body, err = f.Unmarked(n.Body)
+		}
 		if err == nil && len(body) > 0 && body[0] == launcher.PayloadItem {
 			err = wire.Unmarshal(body[1:], &item)
 		}
@@ -254,9 +248,9 @@ func (f *flow) ranOn(i int32) filch.NodeName {
 	return ""
 }
 
-// node is a task of the new job: a file of a task outside the new job belongs to
+// addNode adds a task to the new job: a file of a task outside the new job belongs to
 // the old job.
-func (f *flow) node(i int32) (record.GraphNode, error) {
+func (f *flow) addNode(s *mtc.Submission, i int32) error {
 	old, t := f.nodes[i], f.items[i]
 	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes}
 	for _, p := range old.Parents {
@@ -284,7 +278,7 @@ func (f *flow) node(i int32) (record.GraphNode, error) {
 	for k := range t.Outputs {
 		t.Outputs[k].Writer = f.index[i]
 	}
-	return graphNode(n, t, f.marks[i], launcher.TaskRetry(old.Body))
+	return addNode(s, n, t, f.marks[i], launcher.TaskRetry(old.Body), launcher.TaskNeed(old.Body))
 }
 
 // results are the files that no task of the old job reads. If the new job runs

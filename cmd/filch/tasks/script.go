@@ -120,6 +120,11 @@ func sbatchLines(given *pflag.FlagSet, text string, told map[string]bool) error 
 	if err != nil {
 		return err
 	}
+	if len(all) > 0 && !told["slurm-env"] && !told["worker"] {
+		if err := given.Set("slurm-env", "true"); err != nil {
+			return err
+		}
+	}
 	for _, d := range all {
 		switch o := given.Lookup(d.Name); {
 		case d.Idle || told[d.Name]:

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -50,14 +52,28 @@ func sendEvery(c *client.Client, s *mtc.Submission, lines source, delay time.Dur
 	if err != nil || !more {
 		return t, err
 	}
+	stop := cli.OnInterrupt(func() { cancelIncomplete(t) })
 	if _, err = appendEvery(t, lines, delay); err == nil && !open {
 		err = t.Grow(wire.TaskGrow{Close: true})
 	}
+	stop()
 	if err != nil {
-		ui.Complain(filch.Errorf(filch.Invalid, "job %d is incomplete and is cancelled", t.Job))
-		_, _ = c.Query(cli.QueryWait, wire.VerbCancel, t.Job.String(), "15")
+		cancelIncomplete(t)
 	}
 	return t, err
+}
+
+// cancelIncomplete cancels a job whose last tasks are not added any more.
+func cancelIncomplete(t *client.Tasks) {
+	c, err := t.Another()
+	if err == nil {
+		_, err = c.Query(cli.QueryWait, wire.VerbCancel, t.Job.String(), "15")
+		c.Close()
+	}
+	if err != nil { // the launcher cancels the job when the connection ends
+		ui.Complain(err)
+	}
+	ui.Say(fmt.Sprintf("error: job %d is incomplete and is cancelled: not all of its tasks were added", t.Job))
 }
 
 // appendTasks adds tasks to an open job, and returns their number when all are recorded.
@@ -115,7 +131,7 @@ const keptWithin = 5 * time.Second
 // awaitTasks waits for a kind of news, or the refusal.
 func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
 	slow := time.AfterFunc(keptWithin, func() {
-		ui.Say(fmt.Sprintf("still waiting: after %v the submission is not recorded yet", keptWithin))
+		ui.Say(fmt.Sprintf("still waiting: after %s the submission is not recorded yet", filch.ShortTime(keptWithin)))
 		ui.Hint("filch doctor names the fault; Ctrl-C ends the waiting, not the job")
 	})
 	defer slow.Stop()
@@ -140,7 +156,6 @@ func followTasks(t *client.Tasks, show *showFlags) error { return followUntil(t,
 
 // followUntil is [followTasks] for a job that h may end early.
 func followUntil(t *client.Tasks, show *showFlags, h halt) error {
-	halted := false
 	bar := newProgress(t.Job, show.progress)
 	defer bar.close()
 	if show.progress {
@@ -158,10 +173,13 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		bar.close()
 		return []filch.JobID{t.Job}
 	})()
+	ends := halter{halt: &h, t: t, say: bar.hide, over: make(chan struct{})}
+	defer ends.close()
 	for {
 		news, err := t.Next()
 		if err != nil {
-			return err
+			bar.close()
+			return cmp.Or(wentDown(t, err), err)
 		}
 		switch news.What {
 		case launcher.TasksRefused:
@@ -169,10 +187,7 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		case launcher.TasksProgress, launcher.TasksFinished:
 			bar.update(news)
 		}
-		if !halted && h.reached(news) {
-			halted = true
-			h.cancel(t, news)
-		}
+		ends.news(news)
 		if news.What != launcher.TasksFinished {
 			continue
 		}
@@ -180,15 +195,51 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		if err := <-printed; err != nil {
 			return err
 		}
-		if halted && h.good {
-			return nil // enough tasks ended well
+		warnCut(t)
+		if ends.done && h.well(news) {
+			return nil
 		}
-		if bad := news.Tally.Bad(); bad > 0 {
-			ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", ui.Plural(int(bad), "task"), t.Job, news.Tally.BadText()))
+		bad := news.Tally.Bad()
+		if bad == 0 && news.State == filch.Cancelled {
+			ui.Say(fmt.Sprintf("error: job %d was cancelled before the end, and %s ended well", t.Job, filch.Plural(int(news.Tally.OK), "task")))
+			return ui.Exit(1)
+		}
+		if bad > 0 {
+			ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", filch.Plural(int(bad), "task"), t.Job, news.Tally.BadText()))
 			ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %d the counts", t.Job, t.Job))
 			return ui.Exit(1)
 		}
 		return nil
+	}
+}
+
+// wentDown is the exit of a command whose instance went down, else nil.
+func wentDown(t *client.Tasks, err error) error {
+	if ui.KindOf(err) != filch.Unavailable {
+		return nil
+	}
+	c, err := cli.Reconnect(t.Dir(), t.Job, time.Now().Add(cli.LossWait))
+	if err == nil {
+		c.Close()
+	}
+	var down ui.ExitStatus
+	if errors.As(err, &down) {
+		return down
+	}
+	return nil
+}
+
+// warnCut tells how many tasks of an ended job have lost output.
+func warnCut(t *client.Tasks) {
+	c, err := t.Another()
+	if err != nil {
+		return // the end of the job is told without
+	}
+	defer c.Close()
+	cut, err := tasklist.CountCut(c, t.Job)
+	if text, hint := cut.Texts(t.Job); err == nil && text != "" {
+		ui.Warn(text)
+		ui.Hint(hint)
 	}
 }
 

@@ -2,41 +2,60 @@ package tasks
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/logs"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 )
 
 // showFlags set the actions of the command after the submission.
-type showFlags struct{ wait, progress, tag, ungroup, asJSON bool }
+type showFlags struct {
+	wait, progress, tag, ungroup, inOrder, asJSON bool
+	onEnd                                         string // the command to run after the end of the job
+}
 
 // declareOutput registers the options about the output of tasks.
 func (f *showFlags) declareOutput(p *pflag.FlagSet) {
 	p.BoolVar(&f.tag, "tag", false, "with --wait: print the output of each task when the task has ended, every line with the number or name of the task")
 	p.BoolVar(&f.ungroup, "ungroup", false, "with --wait: print the output line by line while tasks run; with --tag, with labels")
+	p.BoolVar(&f.inOrder, "keep-order", false, "with --wait: print the output of the tasks in the order of their numbers")
 	p.BoolVar(&f.ungroup, "line-buffer", false, "the same as --ungroup")
 	_ = p.MarkHidden("line-buffer")
 }
 
 // prints reports whether the command prints the output of tasks.
-func (f *showFlags) prints() bool { return f.tag || f.ungroup }
+func (f *showFlags) prints() bool { return f.tag || f.ungroup || f.inOrder }
 
 // follows reports whether the command stays until the job has ended.
 func (f *showFlags) follows() bool { return f.wait || f.progress || f.prints() }
 
-// submitted prints the number of a job, or said as JSON. Standard output has either the
+// check refuses options that contradict each other.
+func (f *showFlags) check() error {
+	if err := onend.Check(f.onEnd); err != nil {
+		return err
+	}
+	if f.inOrder && f.ungroup {
+		return filch.Errorf(filch.Invalid, "--keep-order prints the output of whole tasks, and --ungroup lines while tasks run: use one of them")
+	}
+	return nil
+}
+
+// submitted arranges for the command of --on-end, and prints the number of a job, or said as JSON. Standard output has either the
 // number or the output of tasks.
-func (f *showFlags) submitted(id filch.JobID, said any) (err error) {
+func (f *showFlags) submitted(t *client.Tasks, said any) (err error) {
+	onend.Submit(t.Another, t.Job, f.onEnd)
 	switch {
 	case f.asJSON:
 		err = ui.PrintJSON(said)
 	case !f.prints():
-		_, err = os.Stdout.WriteString(id.String() + "\n")
+		_, err = os.Stdout.WriteString(t.Job.String() + "\n")
 	}
 	return err
 }
@@ -55,13 +74,92 @@ func (f *showFlags) printOutput(t *client.Tasks, before func()) error {
 	if f.tag {
 		logs.FindNames(c, targets)
 	}
-	p := logs.NewPrinter(logs.View{Label: f.tag, Tail: -1, Before: before})
+	p := logs.NewPrinter(logs.View{Label: f.tag, Tail: -1, Turns: f.inOrder, Before: before})
 	r := &logs.Reader{Targets: targets, Follow: true, Show: []string{logs.Lines}, Sink: p}
 	if !f.ungroup {
-		r.Show, r.Whole = []string{logs.Ended}, true
+		r.Show, r.Whole = []string{logs.Ended}, !f.inOrder
+	}
+	if f.inOrder {
+		passed, stop := watchPrefix(t)
+		defer stop()
+		r.Passed = passed
 	}
 	if err = r.Run(c); err == nil {
 		err = p.Close()
 	}
 	return err
+}
+
+// How often the ends of the first tasks are read for --keep-order: less often while the
+// first task goes on.
+const (
+	prefixEvery = 200 * time.Millisecond
+	prefixRest  = 2 * time.Second
+)
+
+// watchPrefix sends a number whenever all tasks before that number have ended. The output
+// of the last tasks comes without news: the job has ended then.
+func watchPrefix(t *client.Tasks) (passed chan int32, stop func()) {
+	passed = make(chan int32)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		w := prefixWatch{t: t}
+		defer w.close()
+		last := int32(0)
+		for pause := prefixEvery; ; pause = min(2*pause, prefixRest) {
+			select {
+			case <-over:
+				return
+			case <-time.After(pause):
+			}
+			n := w.passed()
+			if n <= last {
+				continue
+			}
+			select {
+			case passed <- n:
+				last, pause = n, prefixEvery/2
+			case <-over:
+				return
+			}
+		}
+	}()
+	return passed, func() {
+		close(over)
+		<-done
+	}
+}
+
+// prefixWatch reads the ends of the first tasks on a connection of its own.
+type prefixWatch struct {
+	t    *client.Tasks
+	ends *tasklist.Prefix // nil: not connected
+}
+
+// passed is [tasklist.Prefix.Passed], or 0 if the records cannot be read at the moment.
+func (w *prefixWatch) passed() int32 {
+	if w.ends == nil {
+		c, err := w.t.Another()
+		if err != nil {
+			return 0
+		}
+		if w.ends, err = tasklist.OpenPrefix(c, w.t.Job); err != nil {
+			c.Close()
+			return 0
+		}
+	}
+	n, err := w.ends.Passed()
+	if err != nil {
+		w.close()
+		return 0
+	}
+	return n
+}
+
+func (w *prefixWatch) close() {
+	if w.ends != nil {
+		w.ends.Close()
+		w.ends = nil
+	}
 }

@@ -3,7 +3,6 @@ package tasks
 import (
 	"encoding/binary"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,10 +11,11 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
@@ -30,11 +30,14 @@ type submitFlags struct {
 	lifeFlags
 	orderFlags
 	hookFlags
+	stageFlags
 	showFlags
 	open bool   // more tasks are added later
 	hold bool   // no task starts until filch release
 	log  string // the job log
-	to   string // the open job to add the tasks to
+	// The tasks have SLURM_*.
+	slurm bool
+	to    string // the open job to add the tasks to
 }
 
 func SubmitCommand(g *cli.Global) *cobra.Command {
@@ -75,6 +78,9 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
 			if c.Flags().Changed("cpus-per-task") {
 				f.threads = f.cpus
 			}
+			if err := f.check(); err != nil {
+				return ui.Misused(err)
+			}
 			if f.to != "" {
 				return f.add(g, c.Flags(), args)
 			}
@@ -95,20 +101,23 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.shuffle, "shuf", false, "start the tasks in random order")
 	p.Int32VarP(&f.jobs, "jobs", "j", 0, "run at most `N` of the tasks at a time, over all nodes; 0: no limit")
 	p.StringVar(&f.delaySeconds, "delay", "", "add a task every `SEC` seconds; the command stays until the last")
-	p.StringVar(&f.haltWhen, "halt", "", "end the job early: `now,fail=3`, now,fail=10% or now,success=1; waits for the end")
+	p.StringVar(&f.haltWhen, "halt", "", "end the job early, `WHEN,WHAT=N` or N%: WHEN is now, or soon to let the running tasks end; WHAT is fail, success or done; waits for the end")
 	p.BoolVar(&f.dryRun, "dry-run", false, "print the command of each task, and submit nothing")
 	p.StringVar(&f.builtin, "builtin", "", "submit tasks without a process: `noop` or sleep:64ms")
 	p.Int32VarP(&f.cpus, "cpus-per-task", "c", 1, "`N` slots per task; sets OMP_NUM_THREADS for the tasks if the variable is not set")
 	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node: `4G`")
-	p.StringVar(&f.gpus, "gpus-per-task", "", "`N` GPUs per task")
+	p.StringVar(&f.gpus, "gpus-per-task", "", "`[KIND:]N` GPUs per task, on nodes with the label KIND; 0.25: a quarter of one GPU")
+	f.where.declare(p)
 	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")
 	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
 	f.retryFlags.declare(p)
 	f.declareHooks(p)
+	p.BoolVar(&f.slurm, "slurm-env", false, "give the tasks SLURM_* variables, as sbatch does; on for a script with #SBATCH lines")
+	f.declareStage(p)
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
-	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
+	p.StringVar(&f.dep, "dep", "", "start after these jobs: `afterok:ID,ID`, afterany or afternotok")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")
 	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
@@ -126,6 +135,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
 	p.StringVar(&f.log, "joblog", "", "with --wait: write GNU parallel's job log to `FILE`, a line for each task that has ended; +FILE keeps the lines in FILE")
 	f.declareOutput(p)
+	p.StringVar(&f.onEnd, "on-end", "", onend.Help)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	cli.Synonyms(p)
 }
@@ -152,7 +162,13 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkDeps(c, s.After); err != nil {
+	if err := (&deps{s.After, s.When}).check(c); err != nil {
+		return err
+	}
+	if err = pools.SplitTasks(c, &s.Spec); err != nil {
+		return err
+	}
+	if err := f.stagedFrom(c, s); err != nil {
 		return err
 	}
 	t, err := sendEvery(c, s, lines, f.delay)
@@ -160,7 +176,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 		return err
 	}
 	defer t.Close()
-	err = f.submitted(t.Job, struct {
+	err = f.submitted(t, struct {
 		ID   filch.JobID `json:"id"`
 		Name string      `json:"name"`
 	}{t.Job, s.Name})
@@ -267,6 +283,9 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		return err
 	}
 	sp := &s.Spec
+	if err := f.stageWith(command, bag); err != nil {
+		return err
+	}
 	if err := f.starts(sp); err != nil {
 		return err
 	}
@@ -302,13 +321,13 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		err = f.files(&o, many || f.open, f.patterns(bag, o.Fill))
 	}
 	if err == nil {
-		sp.Body, err = f.body(&o)
+		sp.Body, err = f.body(&o, around)
 	}
 	return err
 }
 
 // body is the body of the job.
-func (f *submitFlags) body(o *launcher.TaskOrder) ([]byte, error) {
+func (f *submitFlags) body(o *launcher.TaskOrder, around spec.Context) ([]byte, error) {
 	switch {
 	case f.worker:
 		if err := f.processes("a worker runs many"); err != nil {
@@ -320,6 +339,15 @@ func (f *submitFlags) body(o *launcher.TaskOrder) ([]byte, error) {
 		}
 	}
 	extra, err := f.extra(nil)
+	if err == nil && f.slurm {
+		extra, err = f.slurmExtra(o, extra, around)
+	}
+	if err == nil && f.stages() {
+		if extra == nil {
+			extra = &launcher.OrderExtra{}
+		}
+		extra.Stage, err = f.stage(o.Cwd)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -341,38 +369,4 @@ func builtin(s string) ([]byte, error) {
 		}
 	}
 	return nil, filch.Errorf(filch.Invalid, "--builtin %q is neither noop nor sleep:TIME, as in sleep:64ms", s)
-}
-
-// readDeps reads afterok:ID,ID.
-func readDeps(s string) ([]filch.JobID, error) {
-	if s == "" {
-		return nil, nil
-	}
-	list, ok := strings.CutPrefix(s, "afterok:")
-	var ids []filch.JobID
-	for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ':' }) {
-		n, err := strconv.ParseInt(word, 10, 32)
-		ok = ok && err == nil && n > 0
-		ids = append(ids, filch.JobID(n))
-	}
-	if !ok || len(ids) == 0 {
-		return nil, filch.Errorf(filch.Invalid, "--dep %q is not afterok:ID,ID", s)
-	}
-	return ids, nil
-}
-
-// checkDeps refuses a job that cannot be waited for: the launcher would skip the
-// tasks, and only the log would contain the reason.
-func checkDeps(c *client.Client, ids []filch.JobID) error {
-	for _, id := range ids {
-		var j launcher.JobInfo
-		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
-			return filch.Errorf(ui.KindOf(err), "cannot wait for job %d: %s", id, err.Error())
-		}
-		if !cli.IsTasks(&j) {
-			return filch.Errorf(filch.Invalid, "cannot wait for job %d: the job is a run, and --dep takes jobs of tasks", id).
-				WithHint("filch wait %d && filch submit ...", id)
-		}
-	}
-	return nil
 }

@@ -18,6 +18,7 @@ import (
 type needFlags struct {
 	cpus             int32
 	mem, gpus, limit string
+	where            whereFlags
 }
 
 // lifeFlags set the start of tasks, and their retries.
@@ -107,7 +108,8 @@ func (f *lifeFlags) queues(s *mtc.Submission) error {
 		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
 	}
 	s.Ticket.Class = int32(class)
-	s.After, err = readDeps(f.dep)
+	d, err := readDeps(f.dep)
+	s.After, s.When = d.jobs, d.when
 	return err
 }
 
@@ -117,15 +119,21 @@ func (f *needFlags) needs(sp *record.Spec) (err error) {
 		return filch.Errorf(filch.Invalid, "-c %d: a task takes at least 1 slot", f.cpus)
 	}
 	sp.Each = filch.Room{Slots: f.cpus}
+	if err := f.where.read(sp); err != nil {
+		return err
+	}
 	if f.mem != "" {
 		if sp.Each.MemBytes, err = spec.Memory(f.mem); err != nil {
 			return ofOption("mem", err)
 		}
 	}
 	if f.gpus != "" {
-		if sp.Each.GPUs, err = spec.Positive(f.gpus); err != nil {
+		kind, n, err := spec.Devices(f.gpus)
+		if err != nil {
 			return ofOption("gpus-per-task", err)
 		}
+		sp.Each.GPUs = n
+		sp.Nodes = withLabels(sp.Nodes, filch.Constraint(kind))
 	}
 	if f.limit != "" {
 		if sp.Limit, err = spec.Time(f.limit); err != nil {

@@ -225,25 +225,25 @@ func (o *show) print(g *workflow.Graph, missing []string) {
 		name = "workflow"
 	}
 	ui.Printf("%s  %s  %s  %s (%d named, the others by files alone)\n",
-		ui.Clean(name), ui.Clean(g.Format), ui.Plural(m.Tasks, "task"), ui.Plural(m.Edges, "edge"), m.Named)
-	ui.Printf("%s, at most %s on one: %s\n", ui.Plural(len(m.Levels), "level"), ui.Plural(m.Width, "task"), levelList(m.Levels))
+		ui.Clean(name), ui.Clean(g.Format), filch.Plural(m.Tasks, "task"), filch.Plural(m.Edges, "edge"), m.Named)
+	ui.Printf("%s, at most %s on one: %s\n", filch.Plural(len(m.Levels), "level"), filch.Plural(m.Width, "task"), levelList(m.Levels))
 	ui.Printf("files  %d  %s: %d are there before (%s), %d are left at the end (%s), the largest has %s\n",
 		v.Files(), workflow.Bytes(v.Total()), v.InitialFiles, workflow.Bytes(v.Initial), v.FinalFiles, workflow.Bytes(v.Final), workflow.Bytes(v.Largest))
 	if v.Unknown > 0 {
-		ui.Printf("       %s of unknown size\n", ui.Plural(v.Unknown, "file"))
+		ui.Printf("       %s of unknown size\n", filch.Plural(v.Unknown, "file"))
 	}
 	if m.Timed {
-		ui.Printf("work   %s on one slot\n", ui.ShortTime(m.Work))
+		ui.Printf("work   %s on one slot\n", filch.ShortTime(m.Work))
 		for _, n := range o.slots {
-			ui.Printf("bound  %s at least on %s\n", ui.ShortTime(m.Bound(n)), ui.Plural(n, "slot"))
+			ui.Printf("bound  %s at least on %s\n", filch.ShortTime(m.Bound(n)), filch.Plural(n, "slot"))
 		}
-		ui.Printf("critical path  %s over %s:\n", ui.ShortTime(m.Critical), ui.Plural(len(m.Chain), "task"))
+		ui.Printf("critical path  %s over %s:\n", filch.ShortTime(m.Critical), filch.Plural(len(m.Chain), "task"))
 	} else {
-		ui.Printf("critical path  %s (not all tasks state a time):\n", ui.Plural(len(m.Chain), "task"))
+		ui.Printf("critical path  %s (not all tasks state a time):\n", filch.Plural(len(m.Chain), "task"))
 	}
 	o.printChain(g, m.Chain, m.Timed)
 	if len(missing) > 0 {
-		ui.Printf("not there  %s that no task writes: %s\n", ui.Plural(len(missing), "input"), shortList(missing, 3))
+		ui.Printf("not there  %s that no task writes: %s\n", filch.Plural(len(missing), "input"), shortList(missing, 3))
 	}
 	if len(g.Traps) > 0 {
 		ui.Printf("odd in this file:\n")
@@ -271,7 +271,7 @@ func (o *show) printChain(g *workflow.Graph, chain []int32, timed bool) {
 		}
 		task, cost := &g.Tasks[at], "-"
 		if timed || task.Cost > 0 {
-			cost = ui.ShortTime(task.Cost.Round(time.Millisecond))
+			cost = filch.ShortTime(task.Cost.Round(time.Millisecond))
 		}
 		t.Add("  "+task.Name, task.Kind, cost)
 	}

@@ -6,16 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
+	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -29,7 +32,7 @@ type runFlags struct {
 	name, folder, keepIn    string
 	priority, dep           string
 	keepGoing, inPlace, all bool
-	detach                  bool
+	detach, hold            bool
 	resume                  string // a job; "" runs all tasks
 	hookFlags
 	showFlags
@@ -71,6 +74,7 @@ inputs are compared.`,
 	p := c.Flags()
 	p.SortFlags = false
 	p.BoolVar(&f.detach, "detach", false, "print the job's number and leave; filch workflow collect brings the files")
+	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.BoolVar(&f.wait, "wait", true, "wait for the end")
 	p.BoolVar(&f.progress, "progress", false, "show the progress")
 	f.declareOutput(p)
@@ -81,11 +85,12 @@ inputs are compared.`,
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
-	p.StringVar(&f.dep, "dep", "", "start after these jobs have ended well: `afterok:ID,ID`")
+	p.StringVar(&f.dep, "dep", "", "start after these jobs: `afterok:ID,ID`, afterany or afternotok")
 	f.declare(p)
 	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
 	p.Lookup("resume").NoOptDefVal = resumeLast
 	f.declareHooks(p)
+	p.StringVar(&f.onEnd, "on-end", "", onend.Help)
 	p.BoolVar(&f.asJSON, "json", false, "print the job as JSON")
 	cli.Synonyms(p)
 	return c
@@ -121,6 +126,9 @@ func (f *runFlags) words(args []string) (file string, err error) {
 }
 
 func (f *runFlags) run(g *cli.Global, file string) error {
+	if err := f.check(); err != nil {
+		return ui.Misused(err)
+	}
 	w, sum, err := f.load(file)
 	if err != nil {
 		return err
@@ -164,6 +172,7 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 		}
 		tasks = r.chosen()
 		job.Done, job.Resumes = len(w.Tasks)-len(tasks), r.newest.ID
+		extra.Before = r.before(job.Done)
 		if r.tell(tasks); len(tasks) == 0 {
 			return r.nothing(job)
 		}
@@ -192,6 +201,9 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if err != nil {
 		return err
 	}
+	if err := (&deps{s.After, s.When}).check(c); err != nil {
+		return err
+	}
 	if !f.inPlace && !cli.EndOfNode(c.Dir).IsZero() {
 		ui.Say("the files of tasks stay on the nodes until the end: if the allocation ends first, filch up --resume starts this workflow from the beginning; with --in-place, in a folder that all nodes share, the workflow continues")
 	}
@@ -201,7 +213,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	}
 	defer t.Close()
 	job.ID, job.Tasks = t.Job, int(s.Total)
-	err = f.submitted(t.Job, job)
+	err = f.submitted(t, job)
 	if err != nil || f.detach || !f.wait {
 		return err
 	}
@@ -304,6 +316,9 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		return nil, nil, err
 	}
 	s := &mtc.Submission{Name: f.name, Follow: !f.detach && f.wait}
+	if f.hold {
+		s.HeldBy = cli.Person()
+	}
 	life := lifeFlags{priority: f.priority, dep: f.dep}
 	if err = life.queues(s); err != nil {
 		return nil, nil, err
@@ -318,7 +333,7 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		s.Spec.OnFail = record.FailSkip
 	}
 	s.Spec.Retries = 1 // for a task whose inputs could not be brought
-	once := 0
+	once, table := 0, needs.New(&s.Spec)
 	for _, i := range tasks {
 		n, item, err := f.node(w, i, &s.Spec)
 		if err == nil && r != nil {
@@ -329,7 +344,12 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 			if rule != nil {
 				s.Spec.Retry = &record.Retry{Tasks: true}
 			}
-			n, err = graphNode(n, item, marks[i], rule)
+			number := 0
+			if number, err = table.Number(&w.Tasks[i].Need); err != nil {
+				err = needs.At("task "+strconv.Quote(w.Tasks[i].Name), err)
+			} else {
+				err = addNode(s, n, item, marks[i], rule, number)
+			}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -337,7 +357,6 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		if w.Tasks[i].Need.Once {
 			once++
 		}
-		s.Nodes = append(s.Nodes, n)
 	}
 	if once > 0 && once < len(tasks) {
 		return nil, nil, filch.Errorf(filch.Invalid, "%d of %d tasks have once: true: either all tasks or none", once, len(tasks)).
@@ -347,22 +366,15 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		return nil, nil, filch.Errorf(filch.Invalid, "the workflow has no tasks")
 	}
 	s.Spec.Once = once > 0
+	table.Fill(&s.Spec)
 	return s, &o, nil
 }
 
-// node is a task of the workflow; every task gets the largest need of any task.
+// node is a task of the workflow.
 func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.GraphNode, item launcher.TaskItem, err error) {
 	t := &w.Tasks[i]
 	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i)}
 	need := &t.Need
-	sp.Each.Slots, sp.Each.MemBytes = max(sp.Each.Slots, need.CPUs), max(sp.Each.MemBytes, need.MemBytes)
-	if need.GPUs != "" {
-		count, err := spec.Positive(need.GPUs)
-		if err != nil {
-			return n, item, filch.Errorf(filch.Invalid, "task %q: gpus: %s", t.Name, err.Error())
-		}
-		sp.Each.GPUs = max(sp.Each.GPUs, count)
-	}
 	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit}
 	if t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
 		item.Streams = &launcher.Streams{Stdin: t.Run.Stdin, Stdout: t.Run.Stdout, Stderr: t.Run.Stderr}
@@ -410,6 +422,12 @@ func (f *runFlags) origin(c *client.Client, w *workflow.Graph, s *mtc.Submission
 	if w.Replay && most > 0 {
 		// A replay sleeps, and the file's cores are from another machine.
 		s.Spec.Each.Slots = min(s.Spec.Each.Slots, most)
+		for i := range s.Spec.Needs {
+			s.Spec.Needs[i].Each.Slots = min(s.Spec.Needs[i].Each.Slots, most)
+		}
+	}
+	if err = pools.SplitTasks(c, &s.Spec); err != nil {
+		return err
 	}
 	s.Spec.Body, err = wire.EncodeOrder(o, extra)
 	return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -106,29 +105,4 @@ func PrintJSON(v any) error {
 	}
 	_, err = os.Stdout.Write(append(b, '\n'))
 	return err
-}
-
-func Plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
-// ShortTime writes a duration as people say it: 0.25s, 41s, 2m11s, 3h05m, 2d4h.
-func ShortTime(d time.Duration) string {
-	switch s := int64(d / time.Second); {
-	case d < time.Second:
-		return fmt.Sprintf("%.2gs", d.Seconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	case s < 86400:
-		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
-	default:
-		return fmt.Sprintf("%dd%dh", s/86400, s%86400/3600)
-	}
 }

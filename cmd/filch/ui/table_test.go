@@ -2,7 +2,6 @@ package ui
 
 import (
 	"testing"
-	"time"
 )
 
 func TestTableKeepsOneLinePerRow(t *testing.T) {
@@ -26,16 +25,5 @@ func TestTableMarksRowsForATerminal(t *testing.T) {
 	}
 	if got, want := tab.String(), "ID  STATE\n7   ok\n8   failed\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestShortTime(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 15 * time.Millisecond: "0.015s", 250 * time.Millisecond: "0.25s", 3200 * time.Millisecond: "3.2s",
-		41 * time.Second: "41s", 131 * time.Second: "2m11s", 3*time.Hour + 5*time.Minute: "3h05m", 52 * time.Hour: "2d4h",
-	} {
-		if got := ShortTime(d); got != want {
-			t.Errorf("shortTime(%v) = %q, want %q", d, got, want)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func IsBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
@@ -21,3 +22,6 @@ func AllDigits(s string) bool {
 func HasAnyPrefix(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
+
+// Clock writes a time of day as users read it everywhere: the local time, to the second.
+func Clock(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
@@ -40,7 +41,7 @@ func CPU(u *launcher.Used) string {
 	if *u == (launcher.Used{}) {
 		return "-"
 	}
-	return ShortTime(seconds(u.User + u.System))
+	return filch.ShortTime(seconds(u.User + u.System))
 }
 
 // Modes is the processor time with its parts: 3m12s (3m10s user, 2.0s system); "" if not
@@ -49,7 +50,7 @@ func Modes(u *launcher.Used) string {
 	if *u == (launcher.Used{}) {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s user, %s system)", CPU(u), ShortTime(seconds(u.User)), ShortTime(seconds(u.System)))
+	return fmt.Sprintf("%s (%s user, %s system)", CPU(u), filch.ShortTime(seconds(u.User)), filch.ShortTime(seconds(u.System)))
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -23,8 +23,8 @@ func TestUsageTexts(t *testing.T) {
 		peak, cpu, modes string
 	}{
 		{launcher.Used{}, "-", "-", ""},
-		{launcher.Used{User: 190, System: 2, Peak: 1280 << 20}, "1.25G", "3m12s", "3m12s (3m10s user, 2.0s system)"},
-		{launcher.Used{System: 0.0042, Peak: 9 << 20, AtMost: true}, "<9.00M", "0.0042s", "0.0042s (0s user, 0.0042s system)"},
+		{launcher.Used{User: 190, System: 2, Peak: 1280 << 20}, "1.25G", "3m12s", "3m12s (3m10s user, 2s system)"},
+		{launcher.Used{System: 0.0042, Peak: 9 << 20, AtMost: true}, "<9.00M", "4.2ms", "4.2ms (0s user, 4.2ms system)"},
 	} {
 		if peak, cpu, modes := Peak(&c.used), CPU(&c.used), Modes(&c.used); peak != c.peak || cpu != c.cpu || modes != c.modes {
 			t.Errorf("%+v is written %q, %q, %q", c.used, peak, cpu, modes)

@@ -9,21 +9,25 @@ import (
 // Node is node.json: the configuration of a launcher, written by `filch up` and `filch
 // join` before starting the launcher.
 type Node struct {
-	Dir        Dir      `json:"dir"`
-	UUID       string   `json:"uuid"`       // of the instance
-	Members    int32    `json:"members"`    // planned nodes; fewer than 3 promise nothing about node death
-	Slots      int32    `json:"slots"`      // 0: one per core
-	SlotsGiven bool     `json:"slotsGiven"` // by --slots, which goes before the environment and files
-	Cores      []int32  `json:"cores"`      // of a virtual node; empty: all the launcher may use
-	MemBytes   int64    `json:"memBytes"`   // 0: the memory of the machine or cgroup
-	GPUs       []string `json:"gpus"`
-	Keeper     string   `json:"keeper"` // the filch binary
-	Secret     string   `json:"secret"` // path
-	Listen     []string `json:"listen"` // host:port; empty: choose
-	Seeds      []string `json:"seeds"`  // launchers to join through; empty: this node is the first
-	Virtual    bool     `json:"virtual"`
-	Ends       int64    `json:"ends"` // when the allocation ends, in unix seconds; 0: not known
-	Alloc      Alloc    `json:"alloc"`
+	Dir        Dir           `json:"dir"`
+	UUID       string        `json:"uuid"`               // of the instance
+	Members    int32         `json:"members"`            // planned nodes; fewer than 3 promise nothing about node death
+	Slots      int32         `json:"slots"`              // 0: one per processor
+	SlotsGiven bool          `json:"slotsGiven"`         // by --slots, which goes before the environment and files
+	DrainBad   *int32        `json:"drainBad,omitempty"` // by --drain-bad
+	Cores      []int32       `json:"cores"`              // CPUs of the node; empty: all that the launcher may use
+	Threads    bool          `json:"threads"`            // slots are hardware threads, not cores
+	MemBytes   int64         `json:"memBytes"`           // 0: the memory of the machine or cgroup
+	GPUs       []string      `json:"gpus"`
+	Labels     filch.Labels  `json:"labels"`
+	Named      filch.Amounts `json:"resources"`
+	Keeper     string        `json:"keeper"` // the filch binary
+	Secret     string        `json:"secret"` // path
+	Listen     []string      `json:"listen"` // host:port; empty: choose
+	Seeds      []string      `json:"seeds"`  // launchers to join through; empty: this node is the first
+	Virtual    bool          `json:"virtual"`
+	Ends       int64         `json:"ends"` // when the allocation ends, in unix seconds; 0: not known
+	Alloc      Alloc         `json:"alloc"`
 }
 
 // Alloc holds the settings that come from the node's allocation.

@@ -16,8 +16,8 @@ const (
 	cutTasksMax = 4096 // of a job
 )
 
-// Cuts holds the tasks whose output did not fit on the disk of this node, or that failed
-// when a disk was full.
+// Cuts holds the tasks whose output was cut on this node, or that failed when a disk was
+// full.
 type Cuts struct {
 	mu    sync.Mutex // guards jobs and total
 	jobs  map[filch.JobID]*cutJob
@@ -30,8 +30,8 @@ type cutJob struct {
 	tasks []launcher.TaskIndex // the first cutTasksMax tasks
 }
 
-// note counts a task; why names the disk.
-func (c *Cuts) note(s launcher.TaskStart, why string) {
+// note counts a task; why names the disk or the limit, and full says whether a disk is full.
+func (c *Cuts) note(s launcher.TaskStart, why string, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.jobs[s.Job]
@@ -49,7 +49,9 @@ func (c *Cuts) note(s launcher.TaskStart, why string) {
 		j = &cutJob{}
 		c.jobs[s.Job] = j
 	}
-	c.total++
+	if full {
+		c.total++
+	}
 	j.count++
 	j.why = why
 	if len(j.tasks) < cutTasksMax {
@@ -88,7 +90,7 @@ func (c *Cuts) Why(job filch.JobID) string {
 	return ""
 }
 
-// Count returns how many ends were noted since the launcher began.
+// Count returns how many ends were noted for a full disk since the launcher began.
 func (c *Cuts) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

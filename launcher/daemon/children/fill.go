@@ -14,15 +14,7 @@ import (
 // fill replaces the replacement strings of the order for a task of a list, with the task's
 // line, or of an array, with the task's number. Fields of the task's own stay.
 func (o *order) fill(s *launcher.TaskStart, line string, indexed bool) error {
-	value, number := strconv.Itoa(int(s.Number)), int64(s.Number)
-	if !indexed {
-		value, number = line, number+1
-	}
-	for _, e := range s.Env { // of a command of its own
-		if own, is := strings.CutPrefix(e, "FILCH_LINE="); is {
-			value = own
-		}
-	}
+	value, number := valueOf(s, line, indexed)
 	if o.template == nil {
 		t, err := workflow.NewTemplate(o.Argv, 1, false)
 		if err != nil {
@@ -57,6 +49,41 @@ func (o *order) fill(s *launcher.TaskStart, line string, indexed bool) error {
 		s.Streams = &streams
 	}
 	return o.fillCwd(s, value, number)
+}
+
+// valueOf is the value of a task for replacement strings, and the task's number.
+func valueOf(s *launcher.TaskStart, line string, indexed bool) (value string, number int64) {
+	value, number = strconv.Itoa(int(s.Number)), int64(s.Number)
+	if !indexed {
+		value, number = line, number+1
+	}
+	for _, e := range s.Env { // of a command of its own
+		if own, is := strings.CutPrefix(e, "FILCH_LINE="); is {
+			value = own
+		}
+	}
+	return value, number
+}
+
+// stageFor makes the inputs and the patterns of the outputs of a task of a list or an
+// array.
+func stageFor(st *launcher.Stage, s *launcher.TaskStart, line string, indexed bool) (in, out []launcher.TaskFile, err error) {
+	value, number := valueOf(s, line, indexed)
+	for _, i := range st.In {
+		from, to, err := workflow.StagedIn(st.Folder, i.File, i.Name, []string{value}, number)
+		if err != nil {
+			return nil, nil, err
+		}
+		in = append(in, launcher.TaskFile{Path: from, As: to, Writer: -1, Size: -1})
+	}
+	for _, pattern := range st.Out {
+		filled, err := workflow.StagedOut(pattern, []string{value}, number)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, launcher.TaskFile{Path: filled})
+	}
+	return in, out, nil
 }
 
 // fillCwd sets the folder of a task without a folder of its own.

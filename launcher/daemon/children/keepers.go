@@ -91,6 +91,7 @@ type Links interface {
 // Nodes knows the addresses of nodes.
 type Nodes interface {
 	Net(nodes []launcher.NodeRanks) string
+	Address(name filch.NodeName) string
 }
 
 // Copies learns that a keeper has unpacked its archive.
@@ -185,7 +186,7 @@ func (ks *Keepers) OnAdopted(t *inputs.Turn, k *keeperProcess) {
 
 // Start gives a job to a ready keeper, or has a new keeper started.
 func (ks *Keepers) Start(s launcher.Start) {
-	s.Net = ks.nodes.Net(s.Launch.Nodes)
+	s.Net, s.Home = ks.nodes.Net(s.Launch.Nodes), ks.nodes.Address(s.Launch.Origin)
 	if len(ks.idle) == 0 {
 		ks.queue = append(ks.queue, pending{start: s})
 		ks.Refill()

@@ -2,6 +2,7 @@ package children
 
 import (
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,14 +10,24 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
+	"github.com/filch-hpc/filch/launcher/topology"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // Launch makes starts from the Node's launches, and hands the starts to the runners.
-func (rs *Runners) Launch(l *launcher.TaskLaunch) {
-	s, b, err := rs.startOf(l)
+func (rs *Runners) Launch(l *launcher.TaskLaunch) { rs.launch(l, nil) }
+
+// launch is [Runners.Launch]; item is the item of a task with a long text, nil if the text
+// is not here yet.
+func (rs *Runners) launch(l *launcher.TaskLaunch, item []byte) {
+	s, b, err := rs.startOf(l, item)
+	if away, is := errors.AsType[*awayError](err); is {
+		rs.awaitLong(*l, away.Long)
+		return
+	}
 	if err != nil {
 		rs.unsent = append(rs.unsent, launcher.TaskEnd{
 			Serial: l.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error(),
@@ -32,18 +43,13 @@ func (rs *Runners) Launch(l *launcher.TaskLaunch) {
 
 // startOf decodes the job's body, once, and the task's payload. A workflow's task
 // is an attempt with files.
-func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging.Attempt, error) {
+func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (launcher.TaskStart, *staging.Attempt, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
-		Cores: l.Cores, GPUs: l.GPUs, Memory: l.Start.Spec.Each.MemBytes, Limit: l.Start.Spec.Limit,
+		CPUs: topology.CPUs(l.Processors), GPUs: l.GPUs, Memory: l.Start.Room().MemBytes, Limit: l.Start.Spec.Limit,
 	}
-	if rs.orders[s.Job] == nil {
-		o, extra, err := wire.DecodeOrder(l.Start.Spec.Body)
-		if err != nil {
-			return s, nil, filch.Errorf(filch.Invalid, "job %d has a body of %d bytes that %s cannot read: %s", s.Job, len(l.Start.Spec.Body), rs.in.Self, err.Error())
-		}
-		o.Ident = filch.Ident{Instance: rs.keepers.cfg.Instance, Job: s.Job, Attempt: 1}
-		rs.order(o, extra)
+	if err := rs.decode(l); err != nil {
+		return s, nil, err
 	}
 	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
 	if extra.PrivateTmp {
@@ -61,18 +67,28 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 		p = node.Body
 	}
 	_, p = launcher.TaskMark(launcher.Untimed(p))
+	if len(p) > 0 && p[0] == launcher.PayloadLong {
+		if p = long; p == nil {
+			return s, nil, awayFrom(l)
+		}
+	}
 	indexed := len(p) == 0 // the task has an index of an array
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		indexed, s.Number, p = true, int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}
-	line := ""
+	return rs.startPayload(l, s, p, indexed)
+}
+
+// startPayload completes a start by the payload of its task.
+func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p []byte, indexed bool) (launcher.TaskStart, *staging.Attempt, error) {
+	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
+	line, item := "", launcher.TaskItem{}
 	switch {
 	case len(p) == 0:
 	case p[0] == launcher.PayloadLine:
 		line = string(p[1:])
 		rs.lineTask(o, &s, line)
 	case p[0] == launcher.PayloadItem, p[0] == launcher.PayloadSlot:
-		var item launcher.TaskItem
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
 			return s, nil, err
 		}
@@ -88,6 +104,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 			s.Limit = item.Limit
 		}
 		if o.Graph != nil {
+			rs.slurm(o, extra, &s, l.Start.Room().Slots)
 			hook(o, extra, &s)
 			b, err := rs.files.NewAttempt(o, s, item, l)
 			return s, b, err
@@ -95,54 +112,75 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch) (launcher.TaskStart, *staging
 	default:
 		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
 	}
+	rs.slurm(o, extra, &s, l.Start.Room().Slots)
 	hook(o, extra, &s)
 	if o.Fill {
-		return s, nil, rs.orders[s.Job].fill(&s, line, indexed)
+		if err := rs.orders[s.Job].fill(&s, line, indexed); err != nil {
+			return s, nil, err
+		}
 	}
-	return s, nil, nil
+	return rs.staged(o, extra.Stage, s, item, line, indexed)
 }
 
-// hookScript runs a prolog, a task and an epilog: $1, $3... and $2. A prolog that fails is
-// the end of the task. Of the prolog's output, lines `export NAME=VALUE` and `unset NAME`
-// change the environment of the task, and lines `print TEXT` are output of the task. The
-// trap keeps the shell alive until the task has ended; a trapped signal is not ignored in
-// the task. A task that a signal ended looks so from outside, too.
-const hookScript = `p=$1 e=$2
-shift 2
-trap : TERM INT HUP
-if [ -n "$p" ]; then
-	o=$(/bin/sh -c "$p") || { c=$?; echo "filch: the prolog failed with $c: the task was not started" >&2; exit $c; }
-	while IFS= read -r l; do
-		case $l in
-		"export "*=*) export "${l#export }" ;;
-		"unset "*) unset "${l#unset }" ;;
-		"print "*) printf '%s\n' "${l#print }" ;;
-		esac
-	done <<END_OF_PROLOG
-$o
-END_OF_PROLOG
-fi
-"$@"
-c=$?
-if [ -n "$e" ]; then
-	FILCH_EXIT_CODE=$c /bin/sh -c "$e" || echo "filch: the epilog failed with $?" >&2
-fi
-if [ $c -gt 128 ] && [ $c -lt 193 ]; then
-	trap - TERM INT HUP
-	kill -$((c - 128)) $$
-fi
-exit $c`
+// decode decodes the job's body, unless this was done before.
+func (rs *Runners) decode(l *launcher.TaskLaunch) error {
+	job := l.Start.Job
+	if rs.orders[job] != nil {
+		return nil
+	}
+	o, extra, err := wire.DecodeOrder(l.Start.Spec.Body)
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "job %d has a body of %d bytes that %s cannot read: %s", job, len(l.Start.Spec.Body), rs.in.Self, err.Error())
+	}
+	o.Ident = filch.Ident{Instance: rs.keepers.cfg.Instance, Job: job, Attempt: 1}
+	rs.order(o, extra)
+	return nil
+}
+
+// staged makes the attempt of a bag's task with files; st is nil for a task without.
+func (rs *Runners) staged(o *launcher.TaskOrder, st *launcher.Stage, s launcher.TaskStart, item launcher.TaskItem, line string, indexed bool) (launcher.TaskStart, *staging.Attempt, error) {
+	if st == nil {
+		return s, nil, nil
+	}
+	if len(item.Inputs)+len(item.Outputs) == 0 {
+		var err error
+		if item.Inputs, item.Outputs, err = stageFor(st, &s, line, indexed); err != nil {
+			return s, nil, err
+		}
+	}
+	b, err := rs.files.NewBagAttempt(o, st, s, item)
+	return s, b, err
+}
+
+// slurm gives a task its part of SLURM_*; the order has the submitter's part.
+func (rs *Runners) slurm(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *launcher.TaskStart, slots int32) {
+	if extra.Slurm == nil || o.Worker && len(s.Argv) == 0 {
+		return
+	}
+	now := time.Now()
+	f := slurmenv.Facts{
+		Job: s.Job, Name: o.Name, Restarts: int32(s.Attempt) - 1, Begun: now.Unix(),
+		Nodes: []filch.NodeName{rs.in.Self}, Node: rs.in.Self, Tasks: []int32{1}, CPUs: []int32{max(slots, 1)},
+		Proc: &slurmenv.Proc{Ranks: []int32{0}},
+	}
+	if s.Limit > 0 {
+		f.Ends = now.Add(s.Limit).Unix()
+	}
+	if a := extra.Slurm; a.Count > 0 {
+		f.Array = slurmenv.Array{Job: s.Job, Index: int64(s.Number), Count: a.Count, Min: a.Min, Max: a.Max, By: a.Step}
+	}
+	s.Env = append(s.Env, slurmenv.Environ(&f, slurmenv.Task)...)
+}
 
 // hook puts the prolog and the epilog of a job around the command of a task.
 func hook(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *launcher.TaskStart) {
-	if extra.Prolog == "" && extra.Epilog == "" {
-		return
-	}
 	argv := s.Argv
 	if len(argv) == 0 {
 		argv = o.Argv
 	}
-	s.Argv = append([]string{"/bin/sh", "-c", hookScript, "filch", extra.Prolog, extra.Epilog}, argv...)
+	if around, are := extra.Around(argv); are {
+		s.Argv = around
+	}
 }
 
 // lineTask gives a line to a worker, to the command as a variable, or to a shell if the

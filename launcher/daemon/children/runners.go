@@ -38,7 +38,8 @@ type Runners struct {
 	in       *inputs.Queue
 	keepers  *Keepers
 	files    *staging.Files
-	slots    int32 // of the node
+	longs    map[uint64]*awaited // launches whose text is being read, by serial
+	slots    int32               // of the node
 	holdBack func(e launcher.TaskEnd) bool
 	all      []*runnerProcess
 	temps    *temps
@@ -165,6 +166,9 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 func (rs *Runners) Stop(s launcher.TaskStop) {
 	r := rs.bySerial[s.Serial]
 	if r == nil {
+		if a := rs.longs[s.Serial]; a != nil {
+			a.stopped = true
+		}
 		rs.files.Cancel(s.Serial)
 		return
 	}
@@ -188,6 +192,9 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 // Forget drops the order of a job that will start no more tasks here.
 func (rs *Runners) Forget(job filch.JobID) {
 	rs.looks.forget(job)
+	if o := rs.orders[job]; o != nil && o.extra.Stage != nil {
+		rs.files.ForgetInputs(job)
+	}
 	delete(rs.orders, job)
 	for _, r := range rs.all {
 		if r.conn != nil && r.ordered[job] {
@@ -415,7 +422,7 @@ func (rs *Runners) onEnds(t *inputs.Turn, r *runnerProcess, ends []launcher.Task
 	for _, e := range ends {
 		if _, ok := r.tasks[e.Serial]; ok {
 			if e.Cut || e.Full {
-				rs.Cuts.note(r.tasks[e.Serial], e.Text)
+				rs.Cuts.note(r.tasks[e.Serial], e.Text, e.Full)
 			}
 			rs.drop(r, e.Serial)
 			if !rs.holdBack(e) {

@@ -37,7 +37,11 @@ func TestOrdersAreForgotten(t *testing.T) {
 func TestCutsAreBounded(t *testing.T) {
 	var c Cuts
 	for i := range cutTasksMax + 1 {
-		c.note(launcher.TaskStart{Job: 7, Index: launcher.TaskIndex(i)}, "full")
+		c.note(launcher.TaskStart{Job: 7, Index: launcher.TaskIndex(i)}, "full", true)
+	}
+	c.note(launcher.TaskStart{Job: 6}, "too long", false)
+	if c.Of(6, 0, math.MaxInt32) != 1 || c.Why(6) != "too long" || c.Count() != cutTasksMax+1 {
+		t.Errorf("of a long output %d are noted, %q, and %d of a full disk", c.Of(6, 0, math.MaxInt32), c.Why(6), c.Count())
 	}
 	if n := c.Of(7, 0, math.MaxInt32); n != cutTasksMax+1 {
 		t.Errorf("got %d tasks of the job, want %d", n, cutTasksMax+1)
@@ -46,7 +50,7 @@ func TestCutsAreBounded(t *testing.T) {
 		t.Errorf("got %d and %d of the first and the last task, want 1 and 0", first, last)
 	}
 	for j := range filch.JobID(cutJobsMax) {
-		c.note(launcher.TaskStart{Job: 8 + j}, "full")
+		c.note(launcher.TaskStart{Job: 8 + j}, "full", true)
 	}
 	if c.Of(7, 0, math.MaxInt32) != 0 || len(c.jobs) != cutJobsMax || c.Count() != cutTasksMax+1+cutJobsMax {
 		t.Errorf("got %d jobs and %d tasks", len(c.jobs), c.Count())

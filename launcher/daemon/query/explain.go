@@ -74,10 +74,14 @@ func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) e
 	case filch.Running.String():
 		x.Text, x.Short = runningText(t), false
 	case filch.Ready.String():
+		if x.By != "" {
+			x.Text = "does not start: " + x.Text
+			break
+		}
 		x.Text = "waits for slots; its job: " + x.Text
 	case filch.Waiting.String():
 		if x.Short = false; len(t.Behind) > 0 {
-			x.Text = "waits for the end of " + listTasks(job, t.Behind)
+			x.Behind, x.Text = t.Behind, "waits for the end of "+launcher.ListTasks(job, t.Behind, nil)
 		}
 	default:
 		x.Phase, x.Text, x.Short, x.Stuck, x.Deadlock, x.Hint = "end", endedText(t), false, false, false, ""
@@ -101,7 +105,7 @@ func runningText(t *launcher.Task) string {
 }
 
 func shortTime(seconds float64) string {
-	return launcher.ShortTime(time.Duration(seconds * float64(time.Second)))
+	return filch.ShortTime(time.Duration(seconds * float64(time.Second)))
 }
 
 // endedText describes the end of a task.
@@ -116,27 +120,9 @@ func endedText(t *launcher.Task) string {
 	return text + fmt.Sprintf("; filch logs %d.%d shows the output", t.Job, t.Index)
 }
 
-// listTasks names tasks of a job: "task 7.1", "tasks 7.1, 7.2".
-func listTasks(job filch.JobID, all []int32) string {
-	text := "task "
-	if len(all) > 1 {
-		text = "tasks "
-	}
-	for i, k := range all {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%d.%d", job, k)
-	}
-	if len(all) >= launcher.MaxBehind {
-		text += " and perhaps more"
-	}
-	return text
-}
-
 // findHolders adds to an explanation the jobs that have the missing slots.
 func (ex explainer) findHolders(x *launcher.Explanation) {
-	v, err := ex.sv.listNodes(true, true)
+	v, err := ex.sv.listNodes(wire.Query{}, true, true)
 	nodes, _ := v.([]wire.NodeInfo)
 	if err != nil {
 		return

@@ -39,7 +39,7 @@ func TestAnswersOfOtherNodesAreRead(t *testing.T) {
 
 func TestTasksAreNamed(t *testing.T) {
 	for want, all := range map[string][]int32{"task 7.1": {1}, "tasks 7.1, 7.20": {1, 20}} {
-		if got := listTasks(7, all); got != want {
+		if got := launcher.ListTasks(7, all, nil); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

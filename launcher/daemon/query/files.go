@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -42,4 +43,22 @@ func (sv *Server) staged(q wire.Query, arg func(int) string, local bool) (any, e
 		return nil, filch.Errorf(filch.Invalid, "%s takes a node and at most %d files", q.Verb, wire.StagedMax)
 	}
 	return sv.daemon.Files.Sizes(files), nil
+}
+
+// outputs lists files of a bag on a node.
+func (sv *Server) outputs(q wire.Query, arg func(int) string, local bool) (any, error) {
+	if node := filch.NodeName(arg(0)); node != sv.in.Self {
+		return sv.Forward(node, local, q)
+	}
+	job, err := sv.parseJob(arg(1))
+	if err != nil {
+		return nil, err
+	}
+	after := int64(-1)
+	if arg(2) != "" {
+		if after, err = strconv.ParseInt(arg(2), 10, 32); err != nil {
+			return nil, filch.Errorf(filch.Invalid, "%s takes the number of a task, not %q", q.Verb, arg(2))
+		}
+	}
+	return sv.daemon.Files.Outputs(job, int32(after), arg(3))
 }

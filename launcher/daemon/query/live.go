@@ -91,6 +91,7 @@ func (sv *Server) findLive(task *launcher.Task) {
 	take := func(node filch.NodeName, h *launcher.TaskNow) {
 		ready, queued = ready || h.Leads && len(h.Behind) == 0, queued || h.Queued
 		task.Behind = append(task.Behind, h.Behind...)
+		task.Again = max(task.Again, h.Again)
 		if h.Running {
 			task.State, task.Node, task.Attempts = filch.Running.String(), node, max(task.Attempts, h.Attempt)
 			task.BeganNS, task.Began, task.Took, task.Left = h.BeganNS, h.BeganNS/1e3, h.Took, h.Left
@@ -107,7 +108,7 @@ func (sv *Server) findLive(task *launcher.Task) {
 		take(m.Name, &h)
 	})
 	if task.State == filch.Running.String() {
-		task.Silent = nil
+		task.Silent, task.Again = nil, 0
 		return
 	}
 	if j, err := sv.taskJob(task.Job); err == nil && j != nil && !j.Record.Graph {

@@ -13,7 +13,10 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// cancelTasks cancels a job of tasks, or some of a bag's tasks, which arg(3) names.
+// ordering carries out orders about jobs that live.
+type ordering struct{ sv *Server }
+
+// cancelTasks cancels a job of tasks, or some of the tasks, which arg(3) names.
 func (sv *Server) cancelTasks(job filch.JobID, j *records.TaskJob, arg func(int) string) (any, error) {
 	if info := records.TaskJobInfo(job, j.Record, 0); info.Code != nil {
 		return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
@@ -33,7 +36,7 @@ func (sv *Server) cancelTasks(job filch.JobID, j *records.TaskJob, arg func(int)
 	if err != nil {
 		return nil, err
 	}
-	return sv.order(job, j, record.Orders{Cancels: picks, Reason: reason}, func(rec *record.Job) bool {
+	return ordering{sv}.order(job, j, record.Orders{Cancels: picks, Reason: reason}, func(rec *record.Job) bool {
 		return !slices.ContainsFunc(picks, func(p record.Pick) bool {
 			have := rec.Within(p.From, p.From+p.Count)
 			return len(have) != 1 || have[0] != p
@@ -44,10 +47,6 @@ func (sv *Server) cancelTasks(job filch.JobID, j *records.TaskJob, arg func(int)
 // picks are the indices of the tasks that a query names, as JSON of [][2]int32: the first
 // and the last name of each run.
 func (sv *Server) picks(job filch.JobID, rec *record.Job, text string) ([]record.Pick, error) {
-	if rec.Graph {
-		return nil, filch.Errorf(filch.Invalid, "job %d is a workflow, whose tasks depend on each other: none is cancelled by itself", job).
-			WithHint("filch cancel %d ends all of the workflow", job)
-	}
 	var names [][2]int32
 	if err := json.Unmarshal([]byte(text), &names); err != nil || len(names) == 0 {
 		return nil, filch.Errorf(filch.Invalid, "%q names no tasks", text)
@@ -101,38 +100,70 @@ func (sv *Server) spec(job filch.JobID) (spec *record.Spec, err error) {
 }
 
 // hold holds a job of tasks in the name of a person, or releases the job.
-func (sv *Server) hold(job filch.JobID, j *records.TaskJob, by string) (any, error) {
+func (od ordering) hold(job filch.JobID, j *records.TaskJob, by string) (any, error) {
 	switch {
 	case records.TaskJobInfo(job, j.Record, 0).Code != nil:
 		return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", job, j.Record.State())
 	case len(by) > record.MaxBy:
 		return nil, filch.Errorf(filch.Invalid, "the name of the holder has %d bytes, at most %d", len(by), record.MaxBy)
 	}
-	return sv.order(job, j, record.Orders{Held: by != "", By: by}, func(rec *record.Job) bool { return rec.Held == (by != "") })
+	return od.order(job, j, record.Orders{Held: by != "", By: by}, func(rec *record.Job) bool { return rec.Held == (by != "") })
+}
+
+// holdRun holds a run of this node that waits, in the name of a person, or releases the
+// run. The record of a detached run has the hold before the answer.
+func (od ordering) holdRun(job filch.JobID, by string) (any, error) {
+	if len(by) > record.MaxBy {
+		return nil, filch.Errorf(filch.Invalid, "the name of the holder has %d bytes, at most %d", len(by), record.MaxBy)
+	}
+	var info launcher.JobInfo
+	var why *filch.Error
+	done := make(chan struct{})
+	if err := od.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		if info, _ = t.Node.Job(t.Now, job); info.Code != nil {
+			why = filch.Errorf(filch.Busy, "job %d has ended already: %s", job, info.State)
+			close(done)
+			return
+		}
+		t.Node.Hold(t.Now, job, by, func(e *filch.Error) {
+			why = e
+			close(done)
+		}, t.Out)
+	}); err != nil {
+		return nil, err
+	}
+	if !od.sv.in.Await(done, recordWait+peers.AskWait) {
+		return nil, filch.Errorf(filch.Unavailable, "the record of job %d does not have the order after %v", job, recordWait+peers.AskWait).
+			WithHint("give the order again; filch doctor says what is wrong")
+	}
+	return info, orNil(why)
 }
 
 // order gives an order about a job of tasks, and waits until the job's record has it. An
 // order that another person's order overtook is given again.
-func (sv *Server) order(job filch.JobID, j *records.TaskJob, o record.Orders, done func(*record.Job) bool) (any, error) {
+func (od ordering) order(job filch.JobID, j *records.TaskJob, o record.Orders, done func(*record.Job) bool) (any, error) {
 	for deadline, given := time.Now().Add(recordWait), uint32(0); !done(j.Record); {
+		if j.Record.Void != 0 {
+			return nil, filch.Errorf(filch.Busy, "job %d is ending: the rest of its tasks is %s", job, j.Record.Void)
+		}
 		if given == 0 || given <= j.Record.Serial {
 			o.Serial, given = j.Record.Serial, j.Record.Serial+1
-			if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.OrderTasks(t.Now, job, o, t.Out) }); err != nil {
+			if err := od.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.OrderTasks(t.Now, job, o, t.Out) }); err != nil {
 				return nil, err
 			}
 		}
-		if sv.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
-			return nil, filch.Errorf(filch.Unavailable, "the record of job %d does not have the order after %v", job, recordWait).
+		if od.sv.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
+			return nil, filch.Errorf(filch.Unavailable, "the record of job %d does not have the order after %s", job, filch.ShortTime(recordWait)).
 				WithHint("give the order again; filch doctor says what is wrong")
 		}
-		if now, err := sv.taskJob(job); err == nil && now != nil {
+		if now, err := od.sv.taskJob(job); err == nil && now != nil {
 			j = now
 		}
 		if info := records.TaskJobInfo(job, j.Record, 0); info.Code != nil && !done(j.Record) {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended meanwhile: %s", job, info.State)
 		}
 	}
-	info, _ := sv.tasksInfo(job, j)
+	info, _ := od.sv.tasksInfo(job, j)
 	return info, nil
 }
 

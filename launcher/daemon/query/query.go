@@ -125,7 +125,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 	}
 	switch q.Verb {
 	case wire.VerbNodes:
-		return sv.listNodes(local, arg(0) != wire.OnlyHere)
+		return sv.listNodes(q, local, arg(0) != wire.OnlyHere)
 	case wire.VerbPs:
 		return sv.ps(local)
 	case wire.VerbVersion:
@@ -162,27 +162,34 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.aboutFiles(q, arg, local)
 	case wire.VerbStaged:
 		return sv.staged(q, arg, local)
+	case wire.VerbOutputs:
+		return sv.outputs(q, arg, local)
 	case wire.VerbExplain:
 		return explainer{sv}.explain(q, arg, local)
-	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbHold, wire.VerbSignal:
+	case wire.VerbInfo, wire.VerbWait, wire.VerbClose, wire.VerbCancel, wire.VerbHold, wire.VerbRequeue, wire.VerbSignal:
 		return sv.aboutJob(q, arg, local)
 	}
 	return nil, filch.Errorf(filch.Invalid, "there is no query %q", q.Verb)
 }
 
 // selfInfo describes this node.
-func (sv *Server) selfInfo() (wire.NodeInfo, error) {
+func (sv *Server) selfInfo(processors bool) (wire.NodeInfo, error) {
 	var slots launcher.SlotInfo
 	holders := []launcher.Holder{}
+	var lent []filch.Processor
+	var free []int32
 	// First: once the loop has answered, the loop has begun and the address is set.
 	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		slots = t.Node.Slots()
 		holders = append(holders, t.Node.Holders(t.Now)...)
+		if processors {
+			lent, free = t.Node.Processors()
+		}
 	})
 	m, _ := sv.daemon.Nodes.Find(sv.in.Self)
 	info := wire.NodeInfo{
 		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
-		Holders: holders,
+		Holders: holders, Processors: lent, FreeSlots: free,
 	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
@@ -192,8 +199,8 @@ func (sv *Server) selfInfo() (wire.NodeInfo, error) {
 
 // listNodes describes all members, or, for a query of another node, this node. Unless
 // askThem is set, the answer shows the other nodes as this node knows them.
-func (sv *Server) listNodes(local, askThem bool) (any, error) {
-	own, err := sv.selfInfo()
+func (sv *Server) listNodes(q wire.Query, local, askThem bool) (any, error) {
+	own, err := sv.selfInfo(slices.Contains(q.Args, wire.WithProcessors))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +210,7 @@ func (sv *Server) listNodes(local, askThem bool) (any, error) {
 	own.Local = true
 	byName := map[filch.NodeName]wire.NodeInfo{sv.in.Self: own}
 	if askThem {
-		peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbNodes}, func(m peers.Member, v []wire.NodeInfo, err error) {
+		peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbNodes, Args: q.Args}, func(m peers.Member, v []wire.NodeInfo, err error) {
 			if err != nil || len(v) != 1 || v[0].Node != m.Name {
 				return
 			}
@@ -330,7 +337,12 @@ func (sv *Server) aboutJob(q wire.Query, arg func(int) string, local bool) (any,
 	case wire.VerbClose:
 		return nil, filch.Errorf(filch.Invalid, "cannot add tasks to job %d: the job is a run", job)
 	case wire.VerbHold:
-		return nil, filch.Errorf(filch.Invalid, "job %d is a run, and only jobs of tasks are held", job)
+		return ordering{sv}.holdRun(job, arg(1))
+	case wire.VerbRequeue:
+		var why *filch.Error
+		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { why = t.Node.Requeue(t.Now, job, arg(1), t.Out) }); err != nil || why != nil {
+			return nil, first(err, orNil(why))
+		}
 	case wire.VerbCancel, wire.VerbSignal:
 		sig, err := strconv.Atoi(arg(1))
 		if err != nil || sig < 0 || sig > 64 {

@@ -111,11 +111,17 @@ func (sv *Server) byRecord(q wire.Query, e *launcher.JobEntry, arg func(int) str
 			x.Phase, x.Text = "wait", "its owner "+string(e.Owner)+" does not answer; when the node is dead, another node takes a detached job over"
 		}
 		return x, nil
-	case wire.VerbSignal:
+	case wire.VerbSignal, wire.VerbRequeue:
 		if info.Code != nil {
 			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
 		}
-		return nil, filch.Errorf(filch.Unavailable, "cannot signal job %d: its owner %s does not answer", info.ID, e.Owner).
+		return nil, filch.Errorf(filch.Unavailable, "cannot %s job %d: its owner %s does not answer", q.Verb, info.ID, e.Owner).
+			WithHint("when the owner is dead, another node takes the job over")
+	case wire.VerbHold:
+		if info.Code != nil {
+			return nil, filch.Errorf(filch.Busy, "job %d has ended already: %s", info.ID, info.State)
+		}
+		return nil, filch.Errorf(filch.Unavailable, "cannot hold or release job %d: its owner %s does not answer", info.ID, e.Owner).
 			WithHint("when the owner is dead, another node takes the job over")
 	case wire.VerbCancel:
 		if info.Code != nil {

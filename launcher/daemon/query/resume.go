@@ -84,7 +84,7 @@ func (sv *Server) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any
 		return nil, err
 	}
 	if !sv.in.Await(done, resumeWait) {
-		return nil, filch.Errorf(filch.Unavailable, "%d jobs could not be recorded within %v", len(jobs), resumeWait).
+		return nil, filch.Errorf(filch.Unavailable, "%d jobs could not be recorded within %s", len(jobs), filch.ShortTime(resumeWait)).
 			WithHint("filch doctor says what is wrong; filch up --resume %s tries again in another instance", sv.daemon.Dir.Instance)
 	}
 	for _, r := range all {
@@ -95,20 +95,24 @@ func (sv *Server) restore(jobs []*queue.RecoveredJob, info wire.ResumeInfo) (any
 	return info, nil
 }
 
-// moveWorkflow makes this node the source of files that no task of a workflow writes:
-// the node reads those files in their old folder. The output of the tasks was on disks
+// moveWorkflow makes this node the source of files that no task of a workflow writes, and
+// of the inputs of a bag: the node reads those files in their old folder. The output of the tasks was on disks
 // of nodes, so a workflow usually begins again from its first task; moveWorkflow
 // reports whether, and how many ended tasks run again.
 func (sv *Server) moveWorkflow(r *queue.RecoveredJob) (tasks int32, anew bool) {
 	o, extra, err := wire.DecodeOrder(r.Spec.Body)
-	if err != nil || o.Graph == nil {
+	switch {
+	case err != nil || o.Graph == nil && extra.Stage == nil:
 		return 0, false
+	case extra.Stage != nil:
+		extra.Stage.Origin = sv.in.Self
+	default:
+		o.Graph.Origin = sv.in.Self
 	}
-	o.Graph.Origin = sv.in.Self
 	if b, err := wire.EncodeOrder(o, extra); err == nil {
 		r.Spec.Body = b
 	}
-	if o.Graph.InPlace {
+	if o.Graph == nil || o.Graph.InPlace {
 		return 0, false
 	}
 	return r.Forget(), true

@@ -94,7 +94,7 @@ func (sv *Server) recover() (any, error) {
 		return nil, err
 	}
 	if !sv.in.Await(done, recoverWait) {
-		return nil, filch.Errorf(filch.Unavailable, "cannot recover the roster: no answer within %v", recoverWait).
+		return nil, filch.Errorf(filch.Unavailable, "cannot recover the roster: no answer within %s", filch.ShortTime(recoverWait)).
 			WithHint("`filch roster` shows where the store stands")
 	}
 	if r.Outcome != dht.Done {

@@ -61,6 +61,9 @@ func (sv *Server) aboutTask(q wire.Query, arg func(int) string, local bool) (any
 func (sv *Server) tasksHere(job filch.JobID) (here launcher.TasksHere, err error) {
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		here = t.Node.TasksHere(job)
+		if here.TryAt > 0 {
+			here.Again = max(here.TryAt-t.Now, time.Millisecond).Seconds()
+		}
 		if here.Held = sv.daemon.Mirror.Holds(job, -1); here.Held > 0 {
 			here.Running -= here.Held
 			here.Ready += here.Held
@@ -125,11 +128,13 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 	case wire.VerbCancel:
 		return sv.cancelTasks(job, j, arg)
 	case wire.VerbHold:
-		return sv.hold(job, j, arg(1))
+		return ordering{sv}.hold(job, j, arg(1))
 	case wire.VerbClose:
 		return sv.closeTasks(job, j)
 	case wire.VerbSignal:
 		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks, which take no signals: use filch cancel", job)
+	case wire.VerbRequeue:
+		return nil, filch.Errorf(filch.Invalid, "job %d is a job of tasks: use filch retry", job)
 	case wire.VerbExplain:
 		return explainer{sv}.explainTasks(job, j)
 	}
@@ -147,7 +152,7 @@ func (sv *Server) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 	}
 	for deadline := time.Now().Add(recordWait); !j.Record.Closed; {
 		if sv.awaitTasks(job, j.Version, deadline); time.Now().After(deadline) {
-			return nil, filch.Errorf(filch.Unavailable, "cannot close job %d: the record still says open after %v", job, recordWait)
+			return nil, filch.Errorf(filch.Unavailable, "cannot close job %d: the record still says open after %s", job, filch.ShortTime(recordWait))
 		}
 		if now, err := sv.taskJob(job); err == nil && now != nil {
 			j = now

@@ -2,6 +2,7 @@ package staging
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -33,6 +34,10 @@ func (g *Files) Collect(job filch.JobID, folder string, files []wire.CollectFile
 	}
 	for _, f := range files {
 		n, err := g.collectOne(job, root, f, have)
+		if errors.Is(err, errPresent) {
+			info.Present = append(info.Present, f.Path)
+			continue
+		}
 		if err != nil {
 			info.Missing = append(info.Missing, err.Error())
 			continue
@@ -42,6 +47,10 @@ func (g *Files) Collect(job filch.JobID, folder string, files []wire.CollectFile
 	}
 	return info, nil
 }
+
+// errPresent says that a file in the folder has the time of the end of its task: an
+// earlier collect brought the file, and nobody has changed the file since.
+var errPresent = errors.New("the file is there")
 
 func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, find func(index int32) (*launcher.Task, error)) (int64, error) {
 	if err := workflow.CheckPath(f.Path); err != nil {
@@ -54,16 +63,26 @@ func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, f
 	if t.State != filch.OK.String() {
 		return 0, fmt.Errorf("%q: task %d.%d is %s", f.Path, job, f.Task, t.State)
 	}
+	if st, err := root.Lstat(f.Path); err == nil && st.Mode().IsRegular() && st.ModTime().UnixMicro() == t.Ended().UnixMicro() {
+		return 0, errPresent
+	}
 	ctx, cancel := context.WithTimeout(g.in.Context(), collectWait)
 	defer cancel()
-	part := path.Join(path.Dir(f.Path), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
-	n, err := g.fetchFile(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, f.Path, 0o644)
+	to := f.Path
+	if f.To != "" {
+		to = f.To
+	}
+	if err := workflow.CheckPath(to); err != nil {
+		return 0, filch.Errorf(filch.Invalid, "the file %q is refused: %v", to, err)
+	}
+	part := path.Join(path.Dir(to), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
+	n, err := g.fetchFile(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, to, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("cannot get %q, which task %d.%d wrote, from node %s: %w", f.Path, job, f.Task, t.Node, err)
 	}
 	// By this time filch workflow run --resume sees that nobody has changed the file. A
 	// file that keeps the present time counts as changed.
-	if err := root.Chtimes(f.Path, time.Time{}, t.Ended()); err != nil {
+	if err := root.Chtimes(to, time.Time{}, t.Ended()); err != nil {
 		g.in.Watch.Log().Warn("cannot set the time of a file", "path", f.Path, "err", err)
 	}
 	return n, nil

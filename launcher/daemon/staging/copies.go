@@ -329,7 +329,7 @@ func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
 		if from == cs.in.Self { // the archive was here
 			return filch.Errorf(filch.NotFound, "the copy on %s, where the run was submitted, is gone", from)
 		}
-		_, err := cs.files.copyParts(ctx, from, q, root, part, name, 0o600)
+		err := cs.files.fetchArchive(ctx, from, q, root, part, name)
 		if err == nil {
 			cs.in.Watch.Add(watch.CopiesIn, 1)
 			return nil

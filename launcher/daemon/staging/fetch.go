@@ -1,7 +1,6 @@
 package staging
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,9 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
@@ -21,13 +21,20 @@ import (
 
 // Limits of bringing files.
 const (
-	fetchesServed = 32 // parts read for other nodes at the same time
-	partTries     = 3
-	partPatience  = 2 * time.Minute // for the first part: the whole file is hashed
-	nextPatience  = 20 * time.Second
-	partSend      = 30 * time.Second
-	fileTries     = 2
-	sumsKept      = 1 << 16
+	fetchesServed = 32 // answers made for other nodes at the same time
+	// Requests under way to other nodes: of the node, and of one task. An answer has up
+	// to 512 KiB.
+	fetchesAsked   = 64
+	fetchesPerTask = 8
+	// Other nodes that are asked for a file when the node that should have the file does
+	// not give the file.
+	holdersAsked = 32
+	partTries    = 3
+	partPatience = 2 * time.Minute // for the first part: the whole file is hashed
+	nextPatience = 20 * time.Second
+	partSend     = 30 * time.Second
+	fileTries    = 2 // of the node that should have a file
+	sumsKept     = 1 << 16
 )
 
 // fileSum is the sum of a file, valid while size and mtime are unchanged.
@@ -36,6 +43,9 @@ type fileSum struct {
 	mtime time.Time
 	sum   [sha256.Size]byte
 }
+
+// of reports whether a sum is valid.
+func (s *fileSum) of(st fs.FileInfo) bool { return s.size == st.Size() && s.mtime.Equal(st.ModTime()) }
 
 // sum returns the sum of a file, from the cache or by hashing.
 func (g *Files) sum(key string, f *os.File) (fileSum, error) {
@@ -48,7 +58,7 @@ func (g *Files) sum(key string, f *os.File) (fileSum, error) {
 	g.mu.Lock()
 	s, ok := g.sums[key]
 	g.mu.Unlock()
-	if ok && s.size == st.Size() && s.mtime.Equal(st.ModTime()) {
+	if ok && s.of(st) {
 		return s, nil
 	}
 	h := sha256.New()
@@ -83,89 +93,17 @@ func (g *Files) copyOf(root *os.Root, name string) (string, error) {
 	return to, errors.Join(err, out.Close())
 }
 
-// fetchFile copies a file from a node, possibly this node, into root: to part, and by one
-// rename to name when the file is whole and right.
-func (g *Files) fetchFile(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (n int64, err error) {
-	for range fileTries {
-		if n, err = g.copyParts(ctx, node, q, root, part, name, mode); err == nil {
-			return n, nil
-		}
-		_ = root.Remove(part) // after the last try too: the part may be large, the folder the user's
-		if ctx.Err() != nil {
-			return n, err
-		}
-		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind != filch.Unavailable {
-			break // a retry would have the same result
-		}
-	}
-	return 0, err
-}
-
-func (g *Files) copyParts(ctx context.Context, node filch.NodeName, q wire.Fetch, root *os.Root, part, name string, mode os.FileMode) (int64, error) {
-	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
-		return 0, err
-	}
-	out, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	defer out.Close()
-	var first wire.Part
-	h := sha256.New()
-	for q.Offset = 0; q.Offset == 0 || q.Offset < first.Size; {
-		p, err := g.part(ctx, node, q)
-		if err != nil {
-			return 0, err
-		}
-		if q.Copy != "" && p.Sum != q.Sum {
-			return 0, filch.Errorf(filch.Invalid, "its SHA-256 differs from the submitted file's")
-		}
-		if q.Offset == 0 {
-			first = p
-		}
-		left := first.Size - q.Offset
-		if p.Size != first.Size || p.Sum != first.Sum || int64(len(p.Data)) > left || len(p.Data) == 0 && left > 0 {
-			return 0, filch.Errorf(filch.Unavailable, "the file changed during reading")
-		}
-		h.Write(p.Data)
-		if _, err := out.Write(p.Data); err != nil {
-			return 0, err
-		}
-		if q.Offset += int64(len(p.Data)); first.Size == 0 {
-			break
-		}
-	}
-	if !bytes.Equal(h.Sum(nil), first.Sum[:]) {
-		kind := filch.Unavailable
-		if q.Copy != "" { // read-only: a retry would have the same result
-			kind = filch.Invalid
-		}
-		return 0, filch.Errorf(kind, "the copy is damaged: the SHA-256 of its %d bytes differs", first.Size)
-	}
-	if first.Exec {
-		mode |= mode & 0o444 >> 2
-	}
-	if err := errors.Join(out.Chmod(mode), out.Close()); err != nil {
-		return 0, err
-	}
-	return first.Size, root.Rename(part, name)
-}
-
 // part fetches one part of a file from a node.
-func (g *Files) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (p wire.Part, err error) {
+func (g *Files) part(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
 	if node == g.in.Self {
-		p = g.read(q)
+		p := g.read(q)
 		return p, failure(&p)
 	}
-	for range partTries {
-		if p, err = g.askPart(ctx, node, q); err == nil || ctx.Err() != nil || !g.nodes.Live(node) {
-			break
-		}
-		if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.NotFound {
-			break
-		}
+	parts, err := g.ask(ctx, node, q)
+	if err != nil {
+		return wire.Part{}, err
 	}
-	return p, err
+	return parts[0], failure(&parts[0])
 }
 
 // failure is the error of a part; nil for a part with data.
@@ -176,15 +114,38 @@ func failure(p *wire.Part) error {
 	return p.Err
 }
 
-func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) (wire.Part, error) {
+// ask asks a node until the node answers, and returns one or more parts.
+func (g *Files) ask(ctx context.Context, node filch.NodeName, q wire.Fetch) (parts []wire.Part, err error) {
+	for range partTries {
+		if parts, err = g.askOnce(ctx, node, q); ctx.Err() != nil || !g.nodes.Live(node) {
+			break
+		}
+		if err == nil && len(parts[0].Data) == 0 && parts[0].Err != nil && parts[0].Err.Kind == filch.Unavailable {
+			err = parts[0].Err
+			continue
+		}
+		if err == nil {
+			break
+		}
+	}
+	return parts, err
+}
+
+func (g *Files) askOnce(ctx context.Context, node filch.NodeName, q wire.Fetch) ([]wire.Part, error) {
 	if !g.nodes.Live(node) {
-		return wire.Part{}, filch.Errorf(filch.NodeLost, "the node is gone, and no other node has the file")
+		return nil, filch.Errorf(filch.NodeLost, "the node is gone, and no other node has the file")
+	}
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	body, err := wire.Marshal(&q)
 	if err != nil {
-		return wire.Part{}, err
+		return nil, err
 	}
-	ch := make(chan wire.Part, 1)
+	ch := make(chan []wire.Part, 1)
 	g.mu.Lock()
 	g.next++
 	req := g.next
@@ -200,10 +161,15 @@ func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) 
 		err = g.net.Send(node, overlay.Metadata, frame)
 	}
 	if err != nil {
-		return wire.Part{}, filch.Errorf(filch.Unavailable, "cannot ask the node: %s", err.Error())
+		return nil, filch.Errorf(filch.Unavailable, "cannot ask the node: %s", err.Error())
 	}
+	return g.answer(ctx, node, q, ch)
+}
+
+// answer waits for the answer to a request.
+func (g *Files) answer(ctx context.Context, node filch.NodeName, q wire.Fetch, ch <-chan []wire.Part) ([]wire.Part, error) {
 	wait := nextPatience
-	if q.Offset == 0 {
+	if q.Offset == 0 && len(q.Names) == 0 {
 		wait = partPatience
 	}
 	patience := time.NewTimer(wait)
@@ -213,29 +179,32 @@ func (g *Files) askPart(ctx context.Context, node filch.NodeName, q wire.Fetch) 
 	defer look.Stop()
 	for {
 		select {
-		case p := <-ch:
-			return p, failure(&p)
+		case parts := <-ch:
+			return parts, nil
 		case <-look.C:
 			if !g.nodes.Live(node) {
-				return wire.Part{}, filch.Errorf(filch.NodeLost, "the node died before it answered")
+				return nil, filch.Errorf(filch.NodeLost, "the node died before it answered")
 			}
 			if now := g.nodes.Incarnation(node); now != 0 && now != asked {
-				return wire.Part{}, filch.Errorf(filch.Unavailable, "the launcher was started again before it answered")
+				return nil, filch.Errorf(filch.Unavailable, "the launcher was started again before it answered")
 			}
 		case <-patience.C:
-			return wire.Part{}, filch.Errorf(filch.Unavailable, "the node did not answer within %v", wait)
+			return nil, filch.Errorf(filch.Unavailable, "the node did not answer within %v", wait)
 		case <-ctx.Done():
-			return wire.Part{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
 // OnFetch answers another node on a goroutine of its own. The goroutine waits for space
-// on the link: an asker has one part of a file under way at a time.
+// on the link.
 func (g *Files) OnFetch(from filch.NodeName, f wire.Frame) error {
 	var q wire.Fetch
 	if err := wire.Unmarshal(f.Body, &q); err != nil {
 		return err
+	}
+	if len(q.Names) > wire.FetchNames {
+		return filch.Errorf(filch.Invalid, "a request names %d files, at most %d", len(q.Names), wire.FetchNames)
 	}
 	req := f.Req
 	g.in.Go(func() {
@@ -246,10 +215,10 @@ func (g *Files) OnFetch(from filch.NodeName, f wire.Frame) error {
 		case <-g.in.Context().Done():
 			return
 		}
-		p := g.read(q)
+		p := wire.Parts{Parts: g.readAll(q)}
 		body, err := wire.Marshal(&p)
 		if err != nil {
-			g.in.Fault("cannot encode a part of a file", err)
+			g.in.Fault("cannot encode parts of files", err)
 			return
 		}
 		ctx, cancel := context.WithTimeout(g.in.Context(), partSend)
@@ -261,20 +230,65 @@ func (g *Files) OnFetch(from filch.NodeName, f wire.Frame) error {
 	return nil
 }
 
-// OnPart hands a part of a file to the copy that waits for the part.
+// OnPart hands an answer to the request that waits for the answer.
 func (g *Files) OnPart(_ filch.NodeName, f wire.Frame) error {
-	var p wire.Part
+	var p wire.Parts
 	if err := wire.Unmarshal(f.Body, &p); err != nil {
 		return err
+	}
+	if len(p.Parts) == 0 {
+		return filch.Errorf(filch.Invalid, "an answer without a part of a file")
 	}
 	g.mu.Lock()
 	ch := g.open[f.Req]
 	delete(g.open, f.Req)
 	g.mu.Unlock()
 	if ch != nil {
-		ch <- p // has space for one part
+		ch <- p.Parts // has space for one answer
 	}
 	return nil
+}
+
+// readAll reads the parts that a request asks for.
+func (g *Files) readAll(q wire.Fetch) []wire.Part {
+	if len(q.Names) == 0 {
+		return []wire.Part{g.read(q)}
+	}
+	var parts []wire.Part
+	size := 0
+	for _, n := range q.Names {
+		p := g.readSmall(wire.Fetch{Job: q.Job, Folder: q.Folder, Writer: n.Writer, Path: n.Path})
+		if size += len(p.Data); size > wire.PartBytes {
+			break
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// readSmall reads a small file whole. A valid sum from the cache shows damage of the disk
+// since then.
+func (g *Files) readSmall(q wire.Fetch) wire.Part {
+	f, key, st, err := g.openKept(q)
+	if err != nil {
+		return wire.Part{Err: filch.Errorf(filch.NotFound, "%s", plainError(err))}
+	}
+	defer f.Close()
+	p := wire.Part{Size: st.Size(), Exec: st.Mode()&0o100 != 0}
+	if p.Size > wire.SmallFile {
+		return p
+	}
+	p.Data = make([]byte, p.Size)
+	if n, err := f.ReadAt(p.Data, 0); n < len(p.Data) {
+		return wire.Part{Err: filch.Errorf(filch.Unavailable, "cannot read the file: %v", err)}
+	}
+	g.mu.Lock()
+	s, ok := g.sums[key]
+	g.mu.Unlock()
+	if p.Sum = s.sum; !ok || !s.of(st) {
+		p.Sum = sha256.Sum256(p.Data)
+	}
+	return p
 }
 
 // read reads a part of a file on this node.
@@ -282,19 +296,12 @@ func (g *Files) read(q wire.Fetch) wire.Part {
 	if q.Copy != "" {
 		return g.copies.read(q)
 	}
-	f, key, err := g.openKept(q)
+	f, key, st, err := g.openKept(q)
 	if err != nil {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "%s", plainError(err))}
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("the path is %s, not a file", st.Mode().Type())
-	}
-	var s fileSum
-	if err == nil {
-		s, err = g.sum(key, f)
-	}
+	s, err := g.sum(key, f)
 	if err != nil {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "cannot read the file from byte %d on: %v", q.Offset, err)}
 	}
@@ -314,27 +321,39 @@ func readPart(f *os.File, from int64, p wire.Part) wire.Part {
 }
 
 // openKept opens a file that a task of a job wrote here, or a file that was in the
-// user's folder before.
-func (g *Files) openKept(q wire.Fetch) (*os.File, string, error) {
+// user's folder before. The string is the key of the file's sum.
+func (g *Files) openKept(q wire.Fetch) (*os.File, string, fs.FileInfo, error) {
 	if err := workflow.CheckPath(q.Path); err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	if q.Writer < 0 {
-		if !filepath.IsAbs(q.Folder) {
-			return nil, "", fmt.Errorf("%q is not the folder of a workflow", q.Folder)
-		}
-		name := filepath.Join(q.Folder, q.Path)
-		f, err := os.Open(name)
-		return f, name, err
-	}
-	root, err := os.OpenRoot(filepath.Join(g.dir, q.Job.String()))
-	if err != nil {
-		return nil, "", err
-	}
-	defer root.Close()
+	var f *os.File
 	at := keptPath(q.Writer, q.Path)
-	f, err := root.Open(at)
-	return f, q.Job.String() + "/" + at, err
+	key := q.Job.String() + "/" + at
+	var err error
+	if q.Writer < 0 && q.Folder != "" {
+		if !filepath.IsAbs(q.Folder) {
+			return nil, "", nil, fmt.Errorf("%q is not the folder of a workflow", q.Folder)
+		}
+		key = filepath.Join(q.Folder, q.Path)
+		// A file that is no regular file may wait for a writer: nothing waits here.
+		f, err = os.OpenFile(key, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	} else {
+		f, err = os.OpenInRoot(filepath.Join(g.dir, q.Job.String()), at)
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && st.IsDir() {
+		err = errors.New("the name is a folder's")
+	} else if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("the path is %s, not a file", st.Mode().Type())
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, "", nil, err
+	}
+	return f, key, st, nil
 }
 
 // plainError leaves out the path of a file: the asker has no use for the path.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
@@ -42,12 +44,13 @@ type Files struct {
 	net      Network
 	copies   *Copies             // of programs
 	attempts map[uint64]*Attempt // by serial; the loop's
-	busy     chan struct{}       // one per part being read for another node
+	busy     chan struct{}       // one per answer being made for another node
+	asking   chan struct{}       // one per request under way to another node
 
 	mu      sync.Mutex // guards the fields below, except hash
 	sums    map[string]fileSum
 	flights map[string]*flight // files on their way here
-	open    map[uint32]chan wire.Part
+	open    map[uint32]chan []wire.Part
 	next    uint32
 	parts   uint64
 
@@ -61,20 +64,17 @@ type Attempt struct {
 	item    launcher.TaskItem
 	from    map[int32]filch.NodeName // which node has the output of a parent
 	cancel  context.CancelFunc
+	bag     bool // of a bag: outputs are patterns
 	stopped bool
 	running bool
-}
-
-// flight is a file on its way here, shared by all tasks that need the file.
-type flight struct {
-	done chan struct{}
-	err  error
 }
 
 // Nodes is the list of nodes.
 type Nodes interface {
 	// Live reports whether a node is another node and may answer.
 	Live(n filch.NodeName) bool
+	// Names returns the other nodes that may answer.
+	Names() []filch.NodeName
 	// Incarnation returns the incarnation of a node, 0 if the node is not known.
 	Incarnation(n filch.NodeName) uint64
 }
@@ -94,7 +94,8 @@ func NewFiles(in *inputs.Queue, state, program string, nodes Nodes, runners Runn
 	return &Files{
 		in: in, state: state, dir: filepath.Join(state, "stage"), program: program, nodes: nodes, runners: runners,
 		attempts: map[uint64]*Attempt{}, busy: make(chan struct{}, fetchesServed),
-		sums: map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan wire.Part{},
+		asking: make(chan struct{}, fetchesAsked),
+		sums:   map[string]fileSum{}, flights: map[string]*flight{}, open: map[uint32]chan []wire.Part{},
 		// Not from 1 in every life: a part may come to a launcher whose predecessor
 		// asked.
 		next: rand.Uint32(),
@@ -188,7 +189,7 @@ func (g *Files) onFilled(t *inputs.Turn, b *Attempt, err error) {
 	if b.stopped {
 		e.Kind, e.Code, e.Told, e.Text = launcher.CauseCancel, filch.ExitCancelled, true, "not started: the task was stopped"
 	} else {
-		e.Text = err.Error()
+		e.Text, e.Full = err.Error(), isFull(err)
 	}
 	g.finish(b, e)
 }
@@ -206,11 +207,14 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 	g.in.Go(func() {
 		ours := !b.running && !b.stopped
 		take := g.takeOutputs
-		if b.graph.InPlace {
+		switch {
+		case b.bag:
+			take = g.takeMatches
+		case b.graph.InPlace:
 			take = g.checkOutputs
 		}
 		if err := take(b, &e); err != nil {
-			e.Kind, e.Code, e.Text, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), true
+			e.Kind, e.Code, e.Text, e.Full, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), isFull(err), true
 		}
 		if ours { // a runner writes the reason itself
 			g.appendOutput(b, e.Text)
@@ -219,7 +223,7 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 		if !b.running {
 			retries = max(retries, 1) // the task is not at fault
 		}
-		e.Final = int32(b.start.Attempt) > retries
+		e.Final = !b.bag && int32(b.start.Attempt) > retries
 		g.in.Post(func(t *inputs.Turn) {
 			delete(g.attempts, b.start.Serial)
 			t.Node.TaskEnds(t.Now, []launcher.TaskEnd{e}, t.Out)
@@ -238,7 +242,7 @@ func (g *Files) appendOutput(b *Attempt, text string) {
 	if err = errors.Join(err, s.Close()); err != nil {
 		g.in.Fault("cannot keep the output of a task", err)
 	}
-	g.in.Watch.Log().Warn("a task of a workflow", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
+	g.in.Watch.Log().Warn("a task with files", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
 }
 
 // root opens the folder of a job, and makes the folder if necessary.
@@ -257,38 +261,66 @@ func (g *Files) fill(ctx context.Context, b *Attempt) error {
 	if b.graph.InPlace {
 		return g.makeFolders(b)
 	}
+	var err error
+	for range linkTries {
+		if err = g.makeFolder(ctx, b); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	return g.noFolder(b, err)
+}
+
+// linkTries bounds the tries to link inputs. Between fetching and linking, the inputs of
+// an idle bag may be removed.
+const linkTries = 3
+
+// makeFolder makes the folder of a task anew.
+func (g *Files) makeFolder(ctx context.Context, b *Attempt) error {
 	root, err := g.root(b.start.Job)
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot keep files on %s: %v", g.in.Self, err)
+		return fmt.Errorf("cannot keep files: %w", err)
 	}
 	defer root.Close()
 	run := b.run()
 	if err = root.RemoveAll(run); err == nil {
 		err = root.MkdirAll(run, 0o700)
 	}
-	for i := range b.item.Inputs {
-		if err != nil {
-			break
-		}
-		err = g.input(ctx, root, b, &b.item.Inputs[i])
+	if err == nil {
+		err = g.ensure(ctx, root, b)
+	}
+	if err == nil {
+		err = g.link(root, b)
 	}
 	for _, f := range b.item.Outputs {
-		if err == nil {
+		if err == nil && !b.bag {
 			err = root.MkdirAll(path.Dir(path.Join(run, f.Path)), 0o700)
 		}
 	}
-	return g.noFolder(b, err)
+	return err
 }
 
 // noFolder returns the error of a task whose folder could not be made.
 func (g *Files) noFolder(b *Attempt, err error) error {
-	if err == nil {
-		return nil
-	}
 	if e, ok := errors.AsType[*filch.Error](err); ok {
 		return e
 	}
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if isFull(err) {
+		return g.full(b, err)
+	}
 	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.in.Self, err)
+}
+
+// isFull reports whether an error says that a disk, or the user's part of a disk, is full.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// full is the error of a task whose files find no space on this node.
+func (g *Files) full(b *Attempt, err error) error {
+	free, _, _ := output.Disk(g.dir)
+	return fmt.Errorf("the disk of %s on %s is full: %d bytes are free; make room there, and run the task again with filch retry %d: %w",
+		g.dir, g.in.Self, free, b.start.Job, err)
 }
 
 // makeFolders makes the folders of the outputs of a task that runs in the user's own folder.
@@ -305,95 +337,6 @@ func (g *Files) makeFolders(b *Attempt) error {
 	}
 	return g.noFolder(b, err)
 }
-
-// input links one input into the folder of a task. A file in the user's own folder on
-// this node is not copied.
-func (g *Files) input(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile) error {
-	to := path.Join(b.run(), f.Path)
-	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
-		return err
-	}
-	if f.Writer < 0 && b.graph.Origin == g.in.Self {
-		name := filepath.Join(b.graph.Folder, f.Path)
-		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
-			return filch.Errorf(filch.NotFound, "cannot get %q on node %s: %s is no file", f.Path, g.in.Self, name)
-		}
-		return root.Symlink(name, to)
-	}
-	have, err := g.ensure(ctx, root, b, f)
-	if err != nil {
-		return err
-	}
-	return root.Link(have, to)
-}
-
-// keptPath returns the path of a file within the job's folder.
-func keptPath(writer int32, name string) string {
-	if writer < 0 {
-		return path.Join("have/start", name)
-	}
-	return path.Join("have", strconv.Itoa(int(writer)), name)
-}
-
-// ensure makes sure that a file is here, and returns the path.
-func (g *Files) ensure(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile) (string, error) {
-	at := keptPath(f.Writer, f.Path)
-	if f.Job != 0 {
-		at = path.Join("have", fmt.Sprintf("%d.%d", f.Job, f.Writer), f.Path)
-	}
-	key := b.start.Job.String() + "/" + at
-	for {
-		if _, err := root.Lstat(at); err == nil {
-			return at, nil
-		}
-		g.mu.Lock()
-		fl, others := g.flights[key], true
-		if fl == nil {
-			fl, others = &flight{done: make(chan struct{})}, false
-			g.flights[key] = fl
-		}
-		g.mu.Unlock()
-		if !others {
-			fl.err = g.fetch(ctx, root, b, f, at)
-			g.mu.Lock()
-			delete(g.flights, key)
-			g.mu.Unlock()
-			close(fl.done)
-		}
-		select {
-		case <-fl.done:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-		if fl.err != nil && (!others || !errors.Is(fl.err, context.Canceled)) {
-			return "", fl.err
-		}
-	}
-}
-
-// fetch copies one file from the node that has the file.
-func (g *Files) fetch(ctx context.Context, root *os.Root, b *Attempt, f *launcher.TaskFile, at string) error {
-	node, whose := b.from[f.Writer], fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
-	q := wire.Fetch{Job: b.start.Job, Writer: f.Writer, Path: f.Path}
-	switch {
-	case f.Job != 0:
-		node, whose, q.Job = f.Node, fmt.Sprintf("which task %d.%d wrote, ", f.Job, f.Writer), f.Job
-	case f.Writer < 0:
-		node, whose, q.Folder = b.graph.Origin, "", b.graph.Folder
-	}
-	g.mu.Lock()
-	g.parts++
-	part := fmt.Sprintf("part/%d", g.parts)
-	g.mu.Unlock()
-	_, err := g.fetchFile(ctx, node, q, root, part, at, readOnly)
-	if err != nil && ctx.Err() == nil {
-		return filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", f.Path, whose, node, g.in.Self, err.Error())
-	}
-	return err
-}
-
-// readOnly is the mode of files stored here; a program keeps its x.
-const readOnly = 0o444
 
 // notWritten is the error of a task that ended with 0 but without an output.
 func notWritten(b *Attempt, name string) error {
@@ -427,15 +370,23 @@ func (g *Files) takeOutputs(b *Attempt, e *launcher.TaskEnd) error {
 	e.Bytes = 0
 	for _, f := range b.item.Outputs {
 		n, err := g.publish(root, b, f.Path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return notWritten(b, f.Path)
-		case err != nil:
-			return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", f.Path, b.start.Job, b.start.Index, g.in.Self, err)
+		if err != nil {
+			return g.notTaken(b, f.Path, err)
 		}
 		e.Bytes += n
 	}
 	return nil
+}
+
+// notTaken is the error of an output that cannot be kept.
+func (g *Files) notTaken(b *Attempt, name string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return notWritten(b, name)
+	case isFull(err):
+		return g.full(b, err)
+	}
+	return filch.Errorf(filch.Internal, "cannot take the output %q of task %d.%d on node %s: %v", name, b.start.Job, b.start.Index, g.in.Self, err)
 }
 
 // publish hashes an output and moves the file to the path that other tasks read. A link

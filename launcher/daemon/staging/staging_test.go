@@ -22,23 +22,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is the files of two nodes, n1 and n2, which send each other frames.
-type pair struct {
-	t *testing.T
+// group is the files of several nodes, which send each other frames.
+type group struct {
+	t testing.TB
+	// way sees each frame before its arrival; false loses the frame.
+	way func(from, to filch.NodeName, f *wire.Frame) bool
 
-	mu    sync.Mutex // guards nodes
+	mu    sync.Mutex // guards the fields below
 	nodes map[filch.NodeName]*Files
 	lives map[filch.NodeName]uint64
+	asked map[filch.NodeName]int // requests by their receiver
 }
 
-func newPair(t *testing.T) *pair {
-	c := &pair{t: t, nodes: map[filch.NodeName]*Files{}, lives: map[filch.NodeName]uint64{}}
-	c.start("n1")
-	c.start("n2")
+func newPair(t testing.TB) *group { return newGroup(t, "n1", "n2") }
+
+func newGroup(t testing.TB, names ...filch.NodeName) *group {
+	c := &group{t: t, nodes: map[filch.NodeName]*Files{}, lives: map[filch.NodeName]uint64{}, asked: map[filch.NodeName]int{}}
+	for _, n := range names {
+		c.start(n)
+	}
 	return c
 }
 
-func (c *pair) start(n filch.NodeName) {
+// kill ends a node for good.
+func (c *group) kill(n filch.NodeName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.nodes, n)
+}
+
+func (c *group) start(n filch.NodeName) {
 	g := NewFiles(inputs.New(n, watch.Discard()), c.t.TempDir(), "filch", c.of(n), nil)
 	NewCopies(g.in, place.Dir{Base: c.t.TempDir(), Instance: "i", Node: string(n)}, g, nil, nil)
 	g.Connect(c.of(n))
@@ -50,26 +63,37 @@ func (c *pair) start(n filch.NodeName) {
 }
 
 // restart ends a node and starts the next launcher of the node.
-func (c *pair) restart(n filch.NodeName) {
+func (c *group) restart(n filch.NodeName) {
 	c.node(n).in.Stop()
 	c.start(n)
 }
 
-func (c *pair) node(n filch.NodeName) *Files {
+func (c *group) node(n filch.NodeName) *Files {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[n]
 }
 
-func (c *pair) of(n filch.NodeName) end { return end{c, n} }
+func (c *group) of(n filch.NodeName) end { return end{c, n} }
 
-// end is the network and the list of nodes as one of the two sees them.
+// end is the network and the list of nodes as a node sees them.
 type end struct {
-	*pair
+	*group
 	self filch.NodeName
 }
 
 func (e end) Live(n filch.NodeName) bool { return n != e.self && e.node(n) != nil }
+
+func (e end) Names() (names []filch.NodeName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for n := range e.nodes {
+		if n != e.self {
+			names = append(names, n)
+		}
+	}
+	return names
+}
 
 func (e end) Incarnation(n filch.NodeName) uint64 {
 	e.mu.Lock()
@@ -86,7 +110,13 @@ func (e end) Send(to filch.NodeName, _ overlay.Class, payload []byte) error {
 	if err != nil {
 		return err
 	}
+	if e.way != nil && !e.way(e.self, to, &f) {
+		return nil
+	}
 	if f.Kind == wire.KindFetch {
+		e.mu.Lock()
+		e.asked[to]++
+		e.mu.Unlock()
 		return g.OnFetch(e.self, f)
 	}
 	return g.OnPart(e.self, f)
@@ -153,7 +183,7 @@ func TestFetchBelievesNobody(t *testing.T) {
 		t.Errorf("got %d bytes, %v, %v", n, err, bad)
 	}
 	// A wrong sum: nothing appears.
-	f, key, err := g.openKept(wire.Fetch{Job: 5, Path: "good"})
+	f, key, _, err := g.openKept(wire.Fetch{Job: 5, Path: "good"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +232,12 @@ func TestAnswerToAnEarlierLauncherIsNotTaken(t *testing.T) {
 	asked := func(name string) chan wire.Part {
 		g, got := c.node("n2"), make(chan wire.Part, 1)
 		go func() {
-			p, _ := g.askPart(g.in.Context(), "n1", wire.Fetch{Job: 5, Path: name})
-			got <- p
+			parts, _ := g.askOnce(g.in.Context(), "n1", wire.Fetch{Job: 5, Path: name})
+			if len(parts) == 1 {
+				got <- parts[0]
+			} else {
+				got <- wire.Part{}
+			}
 		}()
 		return got
 	}

@@ -14,6 +14,7 @@ type Config struct {
 	Name        filch.NodeName
 	Instance    string // uuid
 	Group       string // of nodes near to each other: an allocation; "" unknown
+	Labels      filch.Labels
 	Incarnation uint64 // grows with every start of the launcher of this name
 	Seed        uint64 // of all random choices
 	Capacity    slots.Capacity
@@ -33,8 +34,9 @@ type Peer = filch.Member
 
 // TaskConfig configures the balancing of tasks.
 type TaskConfig struct {
-	WallNS  int64 // unix time at now = 0
-	Policy  policy.Policy
-	Victims policy.Victims
-	Mirror  bool // records homed here are written as lines; see [launcher.Outbox.Mirror]
+	WallNS   int64 // unix time at now = 0
+	Policy   policy.Policy
+	Victims  policy.Victims
+	DrainBad int  // see [mtc.Config]
+	Mirror   bool // records homed here are written as lines; see [launcher.Outbox.Mirror]
 }

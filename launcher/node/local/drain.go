@@ -12,7 +12,7 @@ import (
 
 // DrainText lists the draining nodes among the allowed nodes, with their reasons; "" if
 // no allowed node drains. All reports whether every allowed live node drains.
-func (s *Self) DrainText(allows func(filch.NodeName) bool) (text string, all bool) {
+func (s *Self) DrainText(allows func(*filch.Member) bool) (text string, all bool) {
 	type group struct {
 		names []string
 		why   string
@@ -25,7 +25,7 @@ func (s *Self) DrainText(allows func(filch.NodeName) bool) (text string, all boo
 			p.Standing, p.Why = filch.Draining, s.DrainOrder.Reason
 		}
 		switch {
-		case !allows(p.Name) || p.Standing >= filch.Dead:
+		case !allows(&p) || p.Standing >= filch.Dead:
 		case p.Standing != filch.Draining:
 			all = false
 		default:
@@ -62,5 +62,5 @@ const drainGroups = 3
 // Drained lists the draining nodes with their reasons, "" if no node drains; all reports
 // whether no node takes work.
 func (s *Self) Drained() (text string, all bool) {
-	return s.DrainText(func(filch.NodeName) bool { return true })
+	return s.DrainText(func(*filch.Member) bool { return true })
 }

@@ -2,9 +2,13 @@ package local
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -19,6 +23,13 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 	}
 	ranks, nodes := d.Ceiling(s.Members)
 	switch {
+	case ranks == 0 && d.Labels != "" && !s.labelled(d):
+		which := "no node"
+		if len(d.Only)+len(d.Exclude) > 0 {
+			which = "none of the nodes asked for"
+		}
+		return filch.Errorf(filch.NoFit, "cannot use nodes with the labels %s: %s has them", d.Labels, which).
+			WithHint("%s", s.labelsText())
 	case ranks == 0:
 		return filch.Errorf(filch.NoFit, "cannot run a rank of %s: no node has that much", RoomText(d)).
 			WithHint("%s", s.largestNode(d))
@@ -26,21 +37,77 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 		return filch.Errorf(filch.NoFit, "cannot use %d nodes: %d could take part", d.MinNodes, nodes).
 			WithHint("largest that fits: -N %d", nodes)
 	case ranks < int64(d.Ranks):
-		return filch.Errorf(filch.NoFit, "cannot run %d ranks of %s: %d nodes have room for %d", d.Ranks, RoomText(d), nodes, ranks).
+		return filch.Errorf(filch.NoFit, "cannot run %s of %s: %s room for %d", filch.Plural(d.Ranks, "rank"), RoomText(d), nodesHave(nodes), ranks).
 			WithHint("largest that fits: -n %d", ranks)
 	}
 	return nil
 }
 
-// NeverFitsTask decides from the members' totals whether a task with this room can ever
-// start; nil if the task can.
-func (s *Self) NeverFitsTask(each filch.Room) *filch.Error {
-	d := stealer.Need{Ranks: 1, Each: each, MinNodes: 1}
-	err := s.NeverFits(&d)
-	if err != nil {
-		err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
+func nodesHave(n int32) string {
+	if n == 1 {
+		return "1 node has"
 	}
-	return err
+	return fmt.Sprintf("%d nodes have", n)
+}
+
+// Allows reports whether a job may use the named node. A node that is no member has no
+// labels.
+func (s *Self) Allows(d *stealer.Need, name filch.NodeName) bool {
+	if m := s.Members.Get(name); m != nil {
+		return d.Allows(m)
+	}
+	return d.Allows(&filch.Member{Name: name})
+}
+
+// NeverFitsTask decides from the members' totals whether each task of a job can ever
+// start; nil if all can.
+func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
+	for n := range len(spec.Needs) + 1 {
+		d := needOfTask(spec.Need(n))
+		if err := s.NeverFits(&d); err != nil {
+			if (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
+				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func needOfTask(n record.Need) stealer.Need {
+	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1}
+	if n.Nodes != nil {
+		d.Nodes = *n.Nodes
+	}
+	return d
+}
+
+// TaskKind says what a task with the need takes of its node, "" if every live node suits;
+// and how many live nodes suit.
+func (s *Self) TaskKind(n record.Need) (text string, suited int) {
+	all := true
+	for i := range s.Members.All() {
+		m := s.Members.At(int32(i))
+		switch {
+		case m.Standing > filch.Draining:
+		case policy.SuitsNeed(n, m):
+			suited++
+		default:
+			all = false
+		}
+	}
+	if all {
+		return "", 0
+	}
+	d := needOfTask(n)
+	text = RoomText(&d)
+	if len(d.Only) > 0 {
+		text += ", on " + launcher.ListNames(d.Only)
+	}
+	if len(d.Exclude) > 0 {
+		text += ", not on " + launcher.ListNames(d.Exclude)
+	}
+	return text, suited
 }
 
 // RoomText describes the room of a rank, by the options of the job.
@@ -53,9 +120,50 @@ func RoomText(d *stealer.Need) string {
 		parts = append(parts, memText(d.Each.MemBytes))
 	}
 	if d.Each.GPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d GPUs", d.Each.GPUs))
+		parts = append(parts, GPUText(d.Each.GPUs))
+	}
+	if d.Base.GPUs > 0 {
+		parts = append(parts, GPUText(d.Base.GPUs)+" for its node")
+	}
+	if d.Each.Named != "" {
+		parts = append(parts, amountsText(d.Each.Named))
+	}
+	if d.Labels != "" {
+		parts = append(parts, "with the labels "+string(d.Labels))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// amountsText lists resources as in "license=1, scratch=10".
+func amountsText(a filch.Amounts) string { return strings.ReplaceAll(string(a), ",", ", ") }
+
+// labelled reports whether a live node has the labels that the job asks for.
+func (s *Self) labelled(d *stealer.Need) bool {
+	return slices.ContainsFunc(s.Members.All(), func(m filch.Member) bool {
+		return m.Standing <= filch.Draining && d.Allows(&m)
+	})
+}
+
+// labelsText lists the labels of all live nodes.
+func (s *Self) labelsText() string {
+	var all filch.Labels
+	for _, m := range s.Members.All() {
+		if m.Standing <= filch.Draining {
+			all = all.With(m.Labels)
+		}
+	}
+	if all == "" {
+		return "no node has labels; filch up --label gives labels to nodes"
+	}
+	return "labels of the nodes: " + strings.ReplaceAll(string(all), ",", ", ")
+}
+
+// GPUText is thousandths of GPUs as in "2 GPUs", "0.25 GPUs".
+func GPUText(n int32) string {
+	if n == filch.GPU {
+		return "1 GPU"
+	}
+	return filch.FormatGPUs(n) + " GPUs"
 }
 
 func memText(b int64) string {
@@ -73,15 +181,20 @@ func (s *Self) largestNode(d *stealer.Need) string {
 	var most filch.Room
 	for i := range s.Members.Len() {
 		p := s.Members.At(int32(i))
-		if p.Standing <= filch.Draining && d.Allows(p.Name) {
+		if p.Standing <= filch.Draining && d.Allows(p) {
 			most.Slots = max(most.Slots, p.Total.Slots)
 			most.MemBytes = max(most.MemBytes, p.Total.MemBytes)
 			most.GPUs = max(most.GPUs, p.Total.GPUs)
+			most.Named = most.Named.Max(p.Total.Named)
 		}
 	}
 	slots := "1 slot"
 	if most.Slots != 1 {
 		slots = fmt.Sprintf("%d slots", most.Slots)
 	}
-	return fmt.Sprintf("the most on one node: %s, %s, %d GPUs", slots, memText(most.MemBytes), most.GPUs)
+	text := fmt.Sprintf("the most on one node: %s, %s, %s", slots, memText(most.MemBytes), GPUText(most.GPUs))
+	if most.Named != "" {
+		text += ", " + amountsText(most.Named)
+	}
+	return text
 }

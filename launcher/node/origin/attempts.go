@@ -225,7 +225,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
 	r.launch = launcher.Launch{
 		Ident: filch.Ident{Instance: a.Cfg.Instance, Job: j.id, Attempt: j.attempt},
-		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Size: j.need.Ranks, Nodes: nodes,
+		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
 		Hop: j.kept.hop, Copy: j.req.Copy,
@@ -341,16 +341,16 @@ func (a *attempts) tickRun(t *local.Turn, j *job) {
 	}
 	if r.at.limit <= t.Now {
 		r.at.limit = filch.Never
-		a.end(t, j, launcher.Cause{Kind: launcher.CauseTimeLimit, Rank: -1, Text: "time limit of " + clockText(p.TimeLimit) + " reached"}, launcher.SigTerm, p.KillWait)
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseTimeLimit, Rank: -1, Text: "time limit of " + filch.ShortTime(p.TimeLimit) + " reached"}, launcher.SigTerm, p.KillWait)
 	}
 	if r.at.first <= t.Now {
 		r.at.first = filch.Never
-		text := clockText(p.WaitFirst) + " passed since the first rank ended"
+		text := filch.ShortTime(p.WaitFirst) + " passed since the first rank ended"
 		a.end(t, j, launcher.Cause{Kind: launcher.CauseWaitFirst, Rank: -1, Text: text}, launcher.SigTerm, p.KillWait)
 	}
 	if r.at.prepare <= t.Now {
 		r.at.prepare = filch.Never
-		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + clockText(r.prepareWait())}, launcher.SigTerm, ranks.FailGrace)
+		a.end(t, j, launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Node: r.slowest(), Text: string(r.slowest()) + " was not ready within " + filch.ShortTime(r.prepareWait())}, launcher.SigTerm, ranks.FailGrace)
 	}
 	if r.at.again <= t.Now {
 		a.repeatAll(t, j)

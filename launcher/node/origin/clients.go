@@ -164,6 +164,9 @@ func (o *Origin) sendState(t *local.Turn, j *job, client launcher.ClientID) {
 	}
 	say(launcher.Accepted{Job: j.id, Size: j.need.Ranks})
 	if r := j.run; r != nil {
+		if j.step != nil {
+			say(launcher.Granted{Job: j.id, Step: r.launch.Step})
+		}
 		if r.told {
 			say(launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: r.launch.Nodes, Waited: j.waited})
 		}

@@ -2,7 +2,6 @@ package origin
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -108,15 +107,4 @@ func endText(e *launcher.RankEnd, node filch.NodeName) string {
 		}
 	}
 	return fmt.Sprintf("rank %d on %s: %s", e.Rank, node, text)
-}
-
-// clockText formats a duration for a user.
-func clockText(d time.Duration) string {
-	if d >= time.Minute && d%time.Minute == 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	if d%time.Second == 0 {
-		return fmt.Sprintf("%d s", d/time.Second)
-	}
-	return d.Round(time.Millisecond).String()
 }

@@ -116,8 +116,10 @@ func (o *Origin) forget(t *local.Turn, j *job) {
 	j.lined = false
 	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
+	o.unreserve(t, j)
 	o.endWatch(t, j)
 	o.records.DropDraft(j.id)
 	o.endings.dropClient(t, j)
 	o.parents.onParentOver(t, j)
+	o.arrays.follow(t, j)
 }

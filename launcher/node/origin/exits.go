@@ -273,7 +273,7 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 		return // all ranks of the participant had ended
 	}
 	r.lost = true
-	v := verdict{launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %d ranks: %s", node, k, why)}, filch.ExitNodeLost}
+	v := verdict{launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %s: %s", node, filch.Plural(k, "rank"), why)}, filch.ExitNodeLost}
 	r.tally.srun = max(r.tally.srun, 1)
 	if j.req.Policy.NoKill {
 		if r.cause.Kind == launcher.CauseNone {
@@ -315,14 +315,7 @@ func (a *attempts) end(t *local.Turn, j *job, c launcher.Cause, sig int32, grace
 	r := j.run
 	first := r.halt.level == 0 || r.gate
 	r.gate = false
-	gone := c.Kind == launcher.CauseNodeLost || c.Kind == launcher.CauseOurs // the ranks vanished, too
-	if r.cause.Kind == launcher.CauseNone || r.cause.Doubt == launcher.DoubtMuch && gone {
-		r.cause = verdict{c, code(c.Kind, r.tally.high)}
-	}
-	switch c.Kind {
-	case launcher.CauseTimeLimit, launcher.CauseCancel, launcher.CauseInterrupt, launcher.CauseClientGone, launcher.CauseWaitFirst:
-		r.halt.user = true
-	}
+	r.takeCause(c)
 	a.halt(t, j, sig, grace, c.Text)
 	if first {
 		a.origin.keep(t, j)

@@ -47,9 +47,8 @@ type explainer struct {
 	scout    *scout
 }
 
-// missing returns a line about the wait of a job: how much is missing, and the jobs and
-// nodes that have the slots.
-func (e *explainer) missing(j *job) string {
+// before returns what a job waits for before the job gathers slots, or "".
+func (e *explainer) before(j *job) string {
 	if e.Dead {
 		return fmt.Sprintf("waits until %s is a member again: the other nodes declared this node dead", e.Cfg.Name)
 	}
@@ -59,15 +58,11 @@ func (e *explainer) missing(j *job) string {
 	if j.unclaimed() {
 		return "waits for its client to connect again: the launcher was restarted"
 	}
-	if j.clock.lostUntil != filch.Never && len(j.kept.lost) == 0 {
-		return "waits until all keepers of the last launcher have connected: some may still run ranks of the job"
+	if j.req.HeldBy != "" && j.run == nil {
+		return fmt.Sprintf("%s holds the run: filch release %d lets it gather slots", j.req.HeldBy, j.id)
 	}
 	if j.clock.lostUntil != filch.Never {
-		lost := make([]filch.NodeName, len(j.kept.lost))
-		for i := range lost {
-			lost[i] = j.kept.lost[i].Node
-		}
-		return fmt.Sprintf("waits until no rank of the job can run on %s any more: until the node is back, or its lease has run out", launcher.ListNames(lost))
+		return j.lostText()
 	}
 	if j.step != nil {
 		if j.step.behind != 0 {
@@ -79,8 +74,23 @@ func (e *explainer) missing(j *job) string {
 		}
 		return fmt.Sprintf("waits for %s, which holds job %d", j.step.arbiter, j.req.Parent)
 	}
+	if j.reserving == reserves {
+		return j.reserveText()
+	}
 	if j.lined {
 		return fmt.Sprintf("waits for its turn: %d jobs submitted on %s gather slots, %d wait in the queue", e.line.active, e.Cfg.Name, len(e.line.queue))
+	}
+	if j.behind {
+		return fmt.Sprintf("waits for its turn: at most %d jobs of its array run at a time", j.req.Array.Most)
+	}
+	return ""
+}
+
+// missing returns a line about the wait of a job: how much is missing, and the jobs and
+// nodes that have the slots.
+func (e *explainer) missing(j *job) string {
+	if text := e.before(j); text != "" {
+		return text
 	}
 	if j.gather == nil {
 		if err := e.NeverFits(&j.need); err != nil {
@@ -99,9 +109,9 @@ func (e *explainer) missing(j *job) string {
 		return ""
 	}
 	held, asked := j.gather.Held()
-	text := fmt.Sprintf("room for %d of %d ranks is held, %d missing (%d nodes asked)", held, j.need.Ranks, max(0, int64(j.need.Ranks)-held), asked)
+	text := fmt.Sprintf("room for %d of %s is held, %d missing (%s asked)", held, filch.Plural(j.need.Ranks, "rank"), max(0, int64(j.need.Ranks)-held), filch.Plural(asked, "node"))
 	if held >= int64(j.need.Ranks) {
-		text = fmt.Sprintf("room for %d ranks is held, but not on the nodes asked for (%d nodes asked)", held, asked)
+		text = fmt.Sprintf("room for %s is held, but not on the nodes asked for (%s asked)", filch.Plural(held, "rank"), filch.Plural(asked, "node"))
 	}
 	if by := e.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
@@ -118,6 +128,18 @@ func (e *explainer) missing(j *job) string {
 		text += "; " + drained
 	}
 	return text
+}
+
+// lostText says which ranks of an earlier attempt the job waits for.
+func (j *job) lostText() string {
+	if len(j.kept.lost) == 0 {
+		return "waits until all keepers of the last launcher have connected: some may still run ranks of the job"
+	}
+	lost := make([]filch.NodeName, len(j.kept.lost))
+	for i := range lost {
+		lost[i] = j.kept.lost[i].Node
+	}
+	return fmt.Sprintf("waits until no rank of the job can run on %s any more: until the node is back, or its lease has run out", launcher.ListNames(lost))
 }
 
 // silentLenders returns the lenders that have not named the job with the missing slots.
@@ -190,7 +212,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
-		x.Phase, x.Text = "run", fmt.Sprintf("runs on %d nodes, %d of %d ranks ended", len(j.run.participants), j.run.tally.ended, j.need.Ranks)+e.goneText(j)
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %s, %d of %s ended", filch.Plural(len(j.run.participants), "node"), j.run.tally.ended, filch.Plural(j.need.Ranks, "rank"))+e.goneText(j)
 	case j.run != nil:
 		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.participants))
 	case j.gather != nil:
@@ -199,7 +221,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		x.Phase, x.Text = "wait", e.missing(j)
 	}
 	if need := e.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 && j.run == nil {
-		x.Text += "; " + durationText(&j.req, j.need.Ranks, need) + ", so the job gives up in " + launcher.ShortTime(max(j.clock.patient-now, 0)) + ": after that it could not finish"
+		x.Text += "; " + durationText(&j.req, j.need.Ranks, need) + ", so the job gives up in " + filch.ShortTime(max(j.clock.patient-now, 0)) + ": after that it could not finish"
 	}
 	return x, nil
 }
@@ -244,6 +266,9 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
 		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
 		Hop: j.kept.hop, Earlier: j.kept.earlier,
+	}
+	if e == nil {
+		i.Held = j.req.HeldBy
 	}
 	if i.Parent != 0 {
 		i.Kind = "step"

@@ -16,6 +16,9 @@ import (
 func (o *Origin) onRunOver(t *local.Turn, j *job) {
 	r := j.run
 	switch {
+	case r.requeued():
+		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text})
+		o.lostranks.requeue(t, j)
 	case r.gate && (j.clock.gates < maxGates || j.step != nil):
 		j.clock.gates++
 		o.again(t, j)
@@ -52,7 +55,7 @@ func (j *job) verdict() launcher.EndRecord {
 		v = t.told
 	}
 	if v.Kind == launcher.CauseNone && t.ended < j.need.Ranks {
-		v = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("the ends of %d of %d ranks are not known", j.need.Ranks-t.ended, j.need.Ranks)}, filch.ExitOurs}
+		v = verdict{launcher.Cause{Kind: launcher.CauseOurs, Rank: -1, Text: fmt.Sprintf("the ends of %d of %s are not known", j.need.Ranks-t.ended, filch.Plural(j.need.Ranks, "rank"))}, filch.ExitOurs}
 	}
 	if v.Kind == launcher.CauseNone {
 		v.Rank = -1
@@ -91,10 +94,12 @@ func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launc
 	o.endings.remember(t, j, info, e)
 	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
+	o.unreserve(t, j)
 	o.endWatch(t, j)
 	o.endings.dropClient(t, j)
 	o.returns.returnSlots(t, j)
 	o.parents.onParentOver(t, j)
+	o.arrays.follow(t, j)
 }
 
 // endings holds the ended jobs of this origin: a bounded memory of them for later

@@ -20,6 +20,7 @@ const MaxGathers = 256
 type gatherqueue struct {
 	*joblist
 	origin   starter
+	recorder committer
 	walltime *walltime
 
 	active int
@@ -34,6 +35,13 @@ type starter interface {
 	launch(t *local.Turn, j *job, shares []stealer.Share, loan *slots.Loan)
 	unlaunch(t *local.Turn, j *job)
 	again(t *local.Turn, j *job)
+	begin(t *local.Turn, j *job)
+	keep(t *local.Turn, j *job)
+}
+
+// committer writes the record of a job of this origin to the store.
+type committer interface {
+	Commit(t *local.Turn, id filch.JobID, then func(*local.Turn))
 }
 
 // enqueue puts a job in line when too many older jobs gather, and reports whether the job

@@ -14,7 +14,7 @@ import (
 func (o *Origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
 	id, r := e.Info.ID, e.Resume
 	r.Request.Order = order
-	need, err := needOf(r.Request)
+	need, err := NeedOf(r.Request)
 	if o.jobs[id] != nil || err != nil || r.Job != id || r.Attempt <= 0 {
 		return
 	}
@@ -57,6 +57,7 @@ func (o *Origin) inheritRun(t *local.Turn, j *job, e *launcher.JobEntry) {
 	}
 	// How long the attempt has run since the record was written is not known.
 	j.run.at.began, j.run.at.resumed = t.Now-time.Duration(e.Info.Elapsed*float64(time.Second)), true
+	j.renumber(t.Now)
 	o.keep(t, j)
 	for _, p := range j.run.doneRecords { // the participants have forgotten their ends
 		t.Record(launcher.Record{Key: j.participantKey(int(p.Index)), Participant: p})

@@ -48,8 +48,11 @@ type job struct {
 	run       *run
 	step      *step
 	guests    []*guest
+	steps     int32  // submitted so far
 	task      *int32 // the index of a task with steps in the shape of a job; see host
 	lined     bool   // in line to gather
+	reserving reserving
+	behind    bool // waits for the end of another job of its array
 	clock     jobClock
 	kept      kept
 	due       time.Duration // the earliest timer
@@ -144,7 +147,7 @@ func (o *Origin) startTimeout(t *local.Turn, j *job) {
 	if need := o.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 {
 		why = ", and a job that starts now could not finish: " + durationText(&j.req, j.need.Ranks, need)
 	}
-	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %d ranks within %s%s", j.id, j.need.Ranks, launcher.ShortTime(j.req.Patient), why).
+	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %s within %s%s", j.id, filch.Plural(j.need.Ranks, "rank"), filch.ShortTime(j.req.Patient), why).
 		WithHint("%s", o.explainer.missing(j))
 	o.gatherqueue.releaseHolds(t, j, nil)
 	o.refuse(t, j, err)

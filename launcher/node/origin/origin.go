@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -29,6 +30,9 @@ type Origin struct {
 	*knot
 	*walltime
 	*scout
+	*reservations
+	*requeues
+	*arrays
 	records *records.Records
 	ranks   ownRanks
 	tasks   ownTasks
@@ -50,6 +54,8 @@ type ownRanks interface {
 // ownTasks is the interface of the origin to the tasks running here.
 type ownTasks interface {
 	TaskOf(parent filch.JobID, task uint64) *tasks.Running
+	Reserve(t *local.Turn, id filch.JobID, p record.Pool)
+	Unreserve(t *local.Turn, id filch.JobID, p record.Pool)
 }
 
 // New makes the part of a node that owns the jobs of its clients.
@@ -61,8 +67,9 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	o.walltime = newWalltime(s)
 	o.returns = &returns{Self: s}
 	o.scout = &scout{Self: s, sought: make(map[filch.NodeName]search)}
+	o.reservations = &reservations{joblist: jobs, tasks: w, origin: o}
 	o.parents = &parents{joblist: jobs, tasks: w, hosts: make(map[uint64]*job)}
-	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, walltime: o.walltime}
+	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, recorder: m, walltime: o.walltime}
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
 	o.numbering = &numbering{Self: s, records: m, origin: o, say: filch.Never}
 	o.attempts = &attempts{
@@ -70,6 +77,8 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	}
 	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}
+	o.requeues = &requeues{joblist: jobs, attempts: o.attempts, endings: o.endings}
+	o.arrays = &arrays{joblist: jobs, origin: o, groups: make(map[string]*array)}
 	o.explainer = &explainer{joblist: jobs, records: m, endings: o.endings, line: o.gatherqueue, knot: o.knot, walltime: o.walltime, scout: o.scout}
 	return o
 }

@@ -45,7 +45,7 @@ func (a *attempts) OnPeerBack(t *local.Turn, name filch.NodeName) {
 // gone: otherwise the job would block all other jobs forever. The job asks again when
 // there are enough nodes.
 func (q *gatherqueue) park(t *local.Turn, j *job) {
-	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never {
+	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never || j.req.HeldBy != "" {
 		return
 	}
 	fits := q.NeverFits(&j.need) == nil
@@ -161,6 +161,9 @@ func (o *Origin) OnDeclaredDead(t *local.Turn) {
 // OnReborn makes the waiting jobs ask again, after this node was declared dead.
 func (o *Origin) OnReborn(t *local.Turn) {
 	for _, j := range o.sortedJobs() {
+		if j.reserving = unreserved; j.run != nil { // the core of the new life knows no reservation
+			o.mustReserve(t, j)
+		}
 		// Unclaimed and unrecorded jobs, and jobs that wait for lost ranks, begin by
 		// themselves.
 		if j.run == nil && !j.unclaimed() && !j.kept.unrecorded && j.clock.lostUntil == filch.Never {

@@ -108,7 +108,7 @@ func (o *Origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 		o.endings.restoreEnd(t, r)
 		return
 	}
-	need, err := needOf(r.Request)
+	need, err := NeedOf(r.Request)
 	if err != nil || r.Job <= 0 || r.Attempt <= 0 {
 		t.Note(local.NoteError, r.Job, o.Cfg.Name, "skipped a record that makes no sense: %v", err)
 		return
@@ -179,6 +179,8 @@ func (j *job) restartWait() {
 func (o *Origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*launcher.ParticipantRecord) {
 	r := o.attempts.newRun(j, rec.Nodes)
 	j.run, j.state = r, rec.State
+	o.mustReserve(t, j) // the part that the earlier owner had is lost
+	o.arrays.runs(j)
 	opened := rec.Going || rec.Shared.Unsure
 	if opened && !mutantRestoreGate {
 		began := j.waited
@@ -189,6 +191,7 @@ func (o *Origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 		j.state = filch.Running
 		if rec.Began > 0 {
 			r.at.began, r.at.resumed = min(t.Now, time.Duration(rec.Began-o.Cfg.Tasks.WallNS)), true
+			j.renumber(t.Now)
 		}
 	}
 	// As after the launch, in case a participant is never ready.

@@ -20,7 +20,25 @@ type step struct {
 	behind  filch.JobID
 	granted bool
 	index   int32 // of the step's task
+	number  int32 // in the parent, from 0; set with granted
 }
+
+// stepNumber is the number of a step in its parent; 0 for a job.
+func (j *job) stepNumber() int32 {
+	if j.step == nil {
+		return 0
+	}
+	return j.step.number
+}
+
+// renumber continues the numbers of steps after a restart of the launcher. The record does
+// not count the steps; the job submitted fewer than one step a millisecond.
+func (j *job) renumber(now time.Duration) {
+	j.steps = max(j.steps, int32(min((now-j.run.at.began)/time.Millisecond, maxRenumber)))
+}
+
+// maxRenumber leaves numbers for later steps.
+const maxRenumber = 1 << 30
 
 // guest is a step at the origin of its parent.
 type guest struct {
@@ -29,6 +47,7 @@ type guest struct {
 	call   filch.NodeName // where the step was started
 	ticket filch.Ticket
 	need   stealer.Need
+	number int32                // in the parent
 	nodes  []launcher.NodeRanks // granted
 }
 
@@ -141,7 +160,7 @@ func (p *parents) OnStepAsk(t *local.Turn, from filch.NodeName, m *launcher.Step
 			return
 		}
 	}
-	need, err := needOf(launcher.Request{Shape: m.Shape})
+	need, err := NeedOf(launcher.Request{Shape: m.Shape})
 	if err == nil {
 		shape := m.Shape
 		even(&shape, &need, func() bool { _, ok := need.Choose(p.stepRooms(j, &need, nil), ""); return ok })
@@ -154,7 +173,8 @@ func (p *parents) OnStepAsk(t *local.Turn, from filch.NodeName, m *launcher.Step
 		p.refuseStep(t, from, m, err)
 		return
 	}
-	g := &guest{id: m.Job, from: from, call: m.Calling, ticket: m.Ticket, need: need}
+	g := &guest{id: m.Job, from: from, call: m.Calling, ticket: m.Ticket, need: need, number: j.steps}
+	j.steps++
 	j.guests = append(j.guests, g)
 	p.grantSteps(t, j)
 	if g.nodes == nil {
@@ -186,7 +206,7 @@ func (p *parents) stepFits(j *job, need *stealer.Need) *filch.Error {
 	if _, ok := need.Choose(offers, ""); ok {
 		return nil
 	}
-	err := filch.Errorf(filch.NoFit, "cannot run a step of %d ranks of %s: %s has room for %d", need.Ranks, local.RoomText(need), j.called(), sum)
+	err := filch.Errorf(filch.NoFit, "cannot run a step of %s of %s: %s has room for %d", filch.Plural(need.Ranks, "rank"), local.RoomText(need), j.called(), sum)
 	if need.MinNodes > int32(len(j.run.launch.Nodes)) {
 		err = filch.Errorf(filch.NoFit, "cannot run a step on %d nodes: %s has %d", need.MinNodes, j.called(), len(j.run.launch.Nodes))
 	}
@@ -214,7 +234,7 @@ func (p *parents) stepRooms(j *job, need *stealer.Need, guests []*guest) []steal
 func (p *parents) stepRoom(j *job, need *stealer.Need, i int, guests []*guest) stealer.Offer {
 	at := &j.run.launch.Nodes[i]
 	offer := stealer.Offer{Node: at.Node, Lease: at.Lease}
-	if !need.Allows(at.Node) || j.run.participants[i].done {
+	if !p.Allows(need, at.Node) || j.run.participants[i].done {
 		return offer
 	}
 	room := p.hostRoom(j, i)
@@ -269,7 +289,7 @@ func (p *parents) grantSteps(t *local.Turn, j *job) {
 }
 
 func (p *parents) tellGuest(t *local.Turn, j *job, g *guest) {
-	m := &launcher.StepGrant{Job: g.id, Parent: j.id, Attempt: j.attempt, Nodes: g.nodes}
+	m := &launcher.StepGrant{Job: g.id, Parent: j.id, Attempt: j.attempt, Nodes: g.nodes, Step: g.number}
 	if g.nodes == nil {
 		for _, o := range j.guests {
 			if o.nodes != nil {
@@ -302,7 +322,8 @@ func (o *Origin) OnStepGrant(t *local.Turn, from filch.NodeName, m *launcher.Ste
 		o.wakeJob(j, j.deadline())
 		return
 	}
-	j.step.granted = true
+	j.step.granted, j.step.number = true, m.Step
+	o.tell(t, j, launcher.Granted{Job: j.id, Step: m.Step})
 	j.step.again = filch.Never
 	shares := make([]stealer.Share, len(m.Nodes))
 	for i, at := range m.Nodes {

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // order waiting jobs. The client receives Accepted or Refused at once.
 func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
 	t := o.Turn(now, out)
-	need, err := needOf(r)
+	need, err := NeedOf(r)
 	if err == nil && r.Parent == 0 {
 		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.Members); return ranks >= int64(need.Ranks) })
 		if err = o.NeverFits(&need); o.ListPartial && err != nil && err.Kind == filch.NoFit {
@@ -56,7 +57,7 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 // accept makes a job of a valid request. A detached job is acknowledged, and begins,
 // after the store keeps its record.
 func (o *Origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
-	need, _ := needOf(r)
+	need, _ := NeedOf(r)
 	j := o.newJob(since, o.records.NextID(), r, need, unixNS)
 	j.seen = audience{client: client, here: true}
 	o.endings.clients[client] = append(o.endings.clients[client], j.id)
@@ -79,16 +80,24 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 	switch {
 	case j.unclaimed():
 		o.keep(t, j)
+	case j.req.HeldBy != "":
+		o.reservations.unreserve(t, j)
+		o.arrays.pass(t, j)
+		o.keep(t, j)
+		j.sayLater(t.Now)
+		j.clock.refresh = filch.Never
 	case j.req.Parent != 0:
 		o.beginStep(t, j)
+	case !o.arrays.admits(j):
+		o.keep(t, j)
+	case o.mustReserve(t, j):
+		o.keep(t, j)
+		j.sayLater(t.Now)
 	case len(o.gatherqueue.queue) == 0 && o.local(t, j):
 	default:
 		o.keep(t, j)
 		o.knot.lookFor(t, j)
-		j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
-		if j.clock.say <= t.Now {
-			j.clock.say, j.clock.refresh = t.Now+SayEvery, t.Now+SayEvery-refreshBefore
-		}
+		j.sayLater(t.Now)
 		if !o.gatherqueue.enqueue(t, j) {
 			o.gatherqueue.beginGather(t, j)
 		}
@@ -99,10 +108,18 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 	}
 }
 
+// sayLater sets when the client of a waiting job hears why the job waits.
+func (j *job) sayLater(now time.Duration) {
+	j.clock.say, j.clock.refresh = j.submitted+SayAfter, j.submitted+SayAfter-refreshBefore
+	if j.clock.say <= now {
+		j.clock.say, j.clock.refresh = now+SayEvery, now+SayEvery-refreshBefore
+	}
+}
+
 // local launches a job that fits on this node, without a message.
 func (o *Origin) local(t *local.Turn, j *job) bool {
 	d := &j.need
-	if d.MinNodes > 1 || !d.Allows(o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
+	if d.MinNodes > 1 || !o.Allows(d, o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
 		return false
 	}
 	if d.MaxNodes > 1 && d.Ranks > 1 {
@@ -129,19 +146,29 @@ func (o *Origin) claimOf(j *job) slots.Ask {
 	}
 }
 
-// needOf fills in the open fields of a request, or returns an error in the request.
-func needOf(r launcher.Request) (stealer.Need, *filch.Error) {
+// NeedOf fills in the open fields of a request, or returns an error in the request.
+func NeedOf(r launcher.Request) (stealer.Need, *filch.Error) {
 	s := r.Shape
 	if err := checkShape(r); err != nil {
 		return stealer.Need{}, err
 	}
 	d := stealer.Need{
 		Ranks: s.Ranks, Each: s.PerRank, MinNodes: max(s.MinNodes, int32(len(s.Only)), 1), MaxNodes: s.MaxNodes,
-		PerNode: s.PerNode, Only: s.Only, Exclude: s.Exclude, Exclusive: s.Exclusive,
+		PerNode: s.PerNode, Nodes: s.Nodes(), Exclusive: s.Exclusive,
 		Layout: s.Layout, Plane: s.Plane,
 	}
-	if d.Ranks == 0 {
-		d.Ranks = d.MinNodes * max(s.PerNode, 1)
+	d.Base.GPUs = s.NodeGPUs
+	ranks := int64(d.Ranks)
+	if ranks == 0 {
+		ranks = int64(d.MinNodes) * int64(max(s.PerNode, 1))
+	}
+	if ranks > launcher.MaxRanks {
+		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", ranks, launcher.MaxRanks)
+	}
+	d.Ranks = int32(ranks)
+	if all := int64(r.Pool.Each) * ranks; all > math.MaxInt32 {
+		return d, filch.Errorf(filch.Invalid, "cannot take %d of %s for %s: the most is %d", all, r.Pool.Name, filch.Plural(d.Ranks, "rank"), math.MaxInt32).
+			WithHint("a resource that all nodes share is counted for the whole job")
 	}
 	if s.Overcommit {
 		// As srun does: one slot of each node, and as many ranks as wanted.
@@ -154,10 +181,7 @@ func needOf(r launcher.Request) (stealer.Need, *filch.Error) {
 		d.MaxNodes = min(d.MaxNodes, d.Ranks)
 	}
 	if d.MinNodes > d.Ranks {
-		return d, filch.Errorf(filch.Invalid, "cannot use each of %d nodes for %d ranks", d.MinNodes, d.Ranks)
-	}
-	if d.Ranks > launcher.MaxRanks {
-		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", d.Ranks, launcher.MaxRanks)
+		return d, filch.Errorf(filch.Invalid, "cannot use each of %s for %s", filch.Plural(d.MinNodes, "node"), filch.Plural(d.Ranks, "rank"))
 	}
 	return d, nil
 }
@@ -184,12 +208,26 @@ func checkShape(r launcher.Request) *filch.Error {
 		return neg("the number of ranks per node", int64(s.PerNode))
 	case s.PerRank.Slots < 0 || s.PerRank.MemBytes < 0 || s.PerRank.GPUs < 0:
 		return neg("the slots, memory or GPUs of a rank", min(int64(s.PerRank.Slots), s.PerRank.MemBytes, int64(s.PerRank.GPUs)))
+	case r.Pool.Each < 0:
+		return neg("what a rank takes of "+r.Pool.Name, int64(r.Pool.Each))
+	case s.NodeGPUs < 0 || s.NodeGPUs%filch.GPU != 0 || s.PerRank.GPUs > filch.GPU && s.PerRank.GPUs%filch.GPU != 0 || s.NodeGPUs > 0 && s.PerRank.GPUs > 0:
+		return filch.Errorf(filch.Invalid, "%s for each node and %s for each rank: GPUs go whole to a node, or whole or in shares to a rank", local.GPUText(s.NodeGPUs), local.GPUText(s.PerRank.GPUs))
 	case s.MaxNodes > 0 && s.MinNodes > s.MaxNodes:
 		return filch.Errorf(filch.Invalid, "cannot use at least %d and at most %d nodes", s.MinNodes, s.MaxNodes)
 	case s.MaxNodes > 0 && int(s.MaxNodes) < len(s.Only):
 		return filch.Errorf(filch.Invalid, "cannot use each of %d nodes and at most %d", len(s.Only), s.MaxNodes)
+	case r.Array.Most < 0 || len(r.Array.Key) > launcher.MaxArrayKey:
+		return filch.Errorf(filch.Invalid, "at most %d jobs of an array %q at a time make no sense", r.Array.Most, r.Array.Key)
+	case r.HeldBy != "" && r.Parent != 0:
+		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and cannot be held").WithHint("with --new-job the run is a job of its own")
 	case len(r.Order) > launcher.MaxOrderBytes:
 		return filch.Errorf(filch.Invalid, "arguments and environment take %d bytes, the most is %d", len(r.Order), launcher.MaxOrderBytes)
+	}
+	if err := s.PerRank.Named.Check(); err != nil {
+		return err
+	}
+	if _, err := filch.ReadConstraint(string(s.Labels)); s.Labels != "" && err != nil {
+		return err
 	}
 	for _, name := range s.Only {
 		if slices.Contains(s.Exclude, name) {

@@ -67,7 +67,7 @@ func (w *walltime) fitWalltime(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	wait := w.Cfg.Walltime.End - policy.EndMargin - need - t.Now
 	if wait < 0 {
 		return filch.Errorf(filch.Busy, "cannot finish: %s, and the nodes are taken away in %s", durationText(r, ranks, need),
-			clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
+			filch.ShortTime(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
 			WithHint("nothing was started; set the time of the job with -t LIMIT, or use limits only with filch up --learn=false")
 	}
 	if wait = max(wait, time.Millisecond); r.Patient == 0 || wait < r.Patient {
@@ -84,7 +84,7 @@ func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Ne
 	}
 	for i := range w.Members.Len() {
 		p := w.Members.At(int32(i))
-		if p.Group != w.Cfg.Group && p.Standing < filch.Dead && d.Allows(p.Name) {
+		if p.Group != w.Cfg.Group && p.Standing < filch.Dead && d.Allows(p) {
 			return nil
 		}
 	}
@@ -93,7 +93,7 @@ func (w *walltime) unknownLate(t *local.Turn, r *launcher.Request, d *stealer.Ne
 		what = "this run"
 	}
 	return filch.Errorf(filch.Busy, "cannot start: the run time of %s is not known, and the nodes are taken away in %s", what,
-		clockText(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
+		filch.ShortTime(max(w.Cfg.Walltime.End-t.Now, 0).Round(time.Second))).
 		WithHint("nothing was started; set the time of the job with -t LIMIT")
 }
 
@@ -112,11 +112,7 @@ func (o *Origin) giveUpLate(t *local.Turn, j *job) bool {
 
 // durationText says how long other runs took.
 func durationText(r *launcher.Request, ranks int32, took time.Duration) string {
-	on := "1 rank"
-	if ranks != 1 {
-		on = fmt.Sprintf("%d ranks", ranks)
-	}
-	return fmt.Sprintf("%s took up to %s on %s before", r.Like, launcher.ShortTime(took), on)
+	return fmt.Sprintf("%s took up to %s on %s before", r.Like, filch.ShortTime(took), filch.Plural(ranks, "rank"))
 }
 
 // learnRun stores how long a run took, and appends the time to the queue's mirror.
@@ -149,7 +145,7 @@ func (o *Origin) TickWalltime(t *local.Turn) (leaves bool) {
 	o.walltime.drainAt = filch.Never
 	o.Ledger.NearsEnd(t.Now)
 	t.Note(local.NoteInfo, 0, o.Cfg.Name, "%s is taken away in %s: from now on, only jobs and tasks that are known to finish are started", o.Cfg.Name,
-		launcher.ShortTime(max(o.Cfg.Walltime.End-t.Now, 0)))
+		filch.ShortTime(max(o.Cfg.Walltime.End-t.Now, 0)))
 	for _, j := range o.sortedJobs() {
 		o.giveUpLate(t, j)
 	}

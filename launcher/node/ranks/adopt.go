@@ -25,6 +25,7 @@ func (h *Ranks) onAdopted(t *local.Turn, ev launcher.Adopted) {
 	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: launcher.CountRanks(at.Ranks)}
 	loan := slots.Loan{
 		Lease: at.Lease, Ranks: a.Want, Slots: ev.Start.Slots, GPUs: ev.Start.GPUs, MemBytes: ev.Start.Memory,
+		Named: l.Base.Plus(l.Each.Times(a.Want)).Named,
 	}
 	ok := false
 	if parent := h.latest(l.Parent); l.Parent != 0 && parent != nil {

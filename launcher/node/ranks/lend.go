@@ -37,6 +37,9 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 // sane reports whether ranks may take these amounts: nothing is negative, and there is at
 // least one slot.
 func sane(base, each filch.Room) bool {
+	if base.Named.Check() != nil || each.Named.Check() != nil {
+		return false
+	}
 	return base.Slots >= 0 && base.MemBytes >= 0 && base.GPUs >= 0 &&
 		each.Slots >= 0 && each.MemBytes >= 0 && each.GPUs >= 0 && (base.Slots > 0 || each.Slots > 0)
 }

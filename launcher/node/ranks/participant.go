@@ -205,16 +205,16 @@ func (h *Ranks) TakePart(t *local.Turn, l *launcher.Launch, index int32, loan sl
 		h.Ledger.Run(k, p.lease)
 	}
 	t.Out.Starts = append(t.Out.Starts, launcher.Start{
-		Launch: *l, Index: index, Cores: loan.Cores, Spare: h.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
+		Launch: *l, Index: index, Processors: loan.Processors, Spare: h.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
 		Lease: h.lease(t.Now, p),
 	})
 	h.setTimer(p, p.pull)
 }
 
-// spare returns how many cpus a launch has to itself.
+// spare returns how many processors a launch has to itself.
 func (h *Ranks) spare(loan *slots.Loan) int32 {
 	own := int32(len(loan.Slots))
-	if len(loan.Cores) > 0 {
+	if len(loan.Processors) > 0 {
 		return min(own, h.Cfg.Capacity.CPUs)
 	}
 	held, _, _, _, _ := h.Ledger.Counts()

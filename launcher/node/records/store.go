@@ -10,7 +10,6 @@ import (
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -63,8 +62,7 @@ func StoreConfig(c *local.Config) store.Config {
 	return s
 }
 
-// kindTasks is where the kinds of mtc's records begin among the store's.
-const kindTasks dht.Kind = 64
+const kindTasks = launcher.KindTasks
 
 // Kinds returns the merges of the records of jobs.
 func Kinds() dht.Kinds {
@@ -83,29 +81,73 @@ func TaskKind(k dht.Kind) (record.RecordKind, bool) {
 	return record.RecordKind(k - kindTasks), true
 }
 
-// TaskOp returns the store operation for a proposal to merge or to look up. The number of
-// a job is used only once, so TaskOp never recreates a record of a dropped job: a node
+// taskOp returns the store operation for a proposal to merge or to look up. The number of
+// a job is used only once, so taskOp never recreates a record of a dropped job: a node
 // behind the others would start tasks already ended.
-func TaskOp(p *mtc.Proposal) dht.Op {
+func taskOp(p *record.Proposal) dht.Op {
 	op := dht.Op{Code: dht.OpJoin, Key: dht.Key(p.Key), Kind: kindTasks + dht.Kind(p.Kind), Value: p.Delta, Durable: p.Durable}
 	if mutantMadeAgain {
 		op.Code = dht.OpMerge
 	}
-	if p.Op == mtc.OpLookup {
+	if p.Op == record.OpLookup {
 		op.Code, op.Consistent, op.Value = dht.OpLookup, true, nil
+	}
+	if p.Kind == record.RecordBefore {
+		op.Kind = kindTasks + dht.Kind(record.RecordJob)
 	}
 	return op
 }
 
+// TaskOps returns the store operations for a proposal of mtc's core to merge or to look up.
+// Of a job that another job waits for, the record of the run with this number is read too.
+func TaskOps(p *record.Proposal) []dht.Op {
+	ops := []dht.Op{taskOp(p)}
+	if key, ok := record.ParseKey(p.Key); ok && p.Kind == record.RecordBefore {
+		ops = append(ops, dht.Op{Code: dht.OpLookup, Key: launcher.JobKey(key.Job), Kind: launcher.KindJob, Consistent: true})
+	}
+	return ops
+}
+
+// TaskAnswers returns the meaning of the results of [TaskOps].
+func TaskAnswers(rs []dht.Result) record.Answer {
+	a := TaskAnswer(&rs[0])
+	if len(rs) == 1 || a.Status != record.AnswerAbsent {
+		return a
+	}
+	if a = TaskAnswer(&rs[1]); a.Status != record.AnswerDone {
+		return a
+	}
+	e, err := launcher.DecodeJobEntry(rs[1].Value)
+	if err != nil {
+		return record.Answer{Status: record.AnswerInvalid}
+	}
+	end := filch.Waiting
+	if e.Ended() {
+		end = endOf(e.Info.State)
+	}
+	a.Value = record.Before(end).Encode()
+	return a
+}
+
+// endOf is the end with that name; a name of no end counts as a failure.
+func endOf(name string) filch.State {
+	for s := filch.OK; s <= filch.Cancelled; s++ {
+		if s.String() == name {
+			return s
+		}
+	}
+	return filch.Failed
+}
+
 // TaskAnswer returns the meaning of a result for mtc's core.
-func TaskAnswer(r *dht.Result) mtc.Answer {
+func TaskAnswer(r *dht.Result) record.Answer {
 	switch r.Outcome {
 	case dht.Done:
-		return mtc.Answer{Status: mtc.AnswerDone, Value: r.Value}
+		return record.Answer{Status: record.AnswerDone, Value: r.Value}
 	case dht.Absent:
-		return mtc.Answer{Status: mtc.AnswerAbsent}
+		return record.Answer{Status: record.AnswerAbsent}
 	case dht.Conflict, dht.Full, dht.Invalid:
-		return mtc.Answer{Status: mtc.AnswerInvalid}
+		return record.Answer{Status: record.AnswerInvalid}
 	}
-	return mtc.Answer{Status: mtc.AnswerUnknown}
+	return record.Answer{Status: record.AnswerUnknown}
 }

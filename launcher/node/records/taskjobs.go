@@ -2,6 +2,7 @@ package records
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -64,6 +65,31 @@ func (m *Records) FindSpec(now time.Duration, id filch.JobID, wait time.Duration
 			return
 		}
 		then(s, nil)
+	}, out)
+}
+
+// FindLong reads the chunks of a long text of a job.
+func (m *Records) FindLong(now time.Duration, id filch.JobID, l record.Long, wait time.Duration, then func([]byte, *filch.Error), out *launcher.Outbox) {
+	ops := make([]dht.Op, l.Count())
+	for i := range ops {
+		ops[i] = dht.Op{Code: dht.OpLookup, Key: dht.Key(record.KeyLong(id, l.First+int32(i)))}
+	}
+	m.StoreDo(now, ops, wait, func(rs []dht.Result) {
+		chunks := make([][]byte, len(rs))
+		for i := range rs {
+			if rs[i].Outcome != dht.Done {
+				then(nil, filch.Errorf(filch.Unavailable, "cannot read chunk %d of %d of a record of job %d: %s", i+1, len(rs), id, rs[i].Outcome).
+					WithHint("%s; filch doctor says more", m.StoreTrouble()))
+				return
+			}
+			chunks[i] = rs[i].Value
+		}
+		text, err := record.JoinLong(l, chunks)
+		if err != nil {
+			then(nil, filch.Errorf(filch.Internal, "a record of job %d makes no sense: %s", id, err.Error()))
+			return
+		}
+		then(text, nil)
 	}, out)
 }
 
@@ -169,6 +195,34 @@ func (m *Records) HomedTasks(wall int64) []launcher.JobInfo {
 	return append(over[max(0, len(over)-maxHomed):], live...)
 }
 
+// causeOf says why a finished job has not ended well.
+func causeOf(j *record.Job, t record.Tally) (cause string) {
+	switch {
+	case j.Void == filch.Skipped && j.Reason != "":
+		return "skipped: " + j.Reason
+	case j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total:
+		return "skipped: a job before this one did not end well: " + launcher.ListJobs(j.After)
+	case t.Bad() > 0:
+		cause = "of its tasks " + t.BadText()
+	default:
+		cause = "cancelled before the end, and " + countTasks(t.OK) + " ended well"
+	}
+	if j.Partial {
+		cause += "; the command that submitted the job ended before the last task was added"
+	}
+	if why := j.LastReason(); why != "" && (t.Cancelled > 0 || t.Bad() == 0) {
+		cause += "; " + launcher.CancelReason + why
+	}
+	return cause
+}
+
+func countTasks(n int32) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks", n)
+}
+
 // TaskJobInfo returns a job of tasks as shown by ps, info and wait. Wall is the time of
 // day. The counts of running and ready tasks come from the nodes with the tasks; see
 // Node.TasksHere.
@@ -189,15 +243,8 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 	i.Tasks.Waiting = max(j.Total-t.Sum(), 0)
 	if j.Finished() {
 		code := int32(0)
-		if t.Bad() > 0 {
-			code = 1
-			i.Cause = "of its tasks " + t.BadText()
-			if why := j.LastReason(); why != "" && t.Cancelled > 0 {
-				i.Cause += "; " + launcher.CancelReason + why
-			}
-			if j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total {
-				i.Cause = "skipped: a job before this one did not end well: " + launcher.ListJobs(j.After)
-			}
+		if j.State() != filch.OK {
+			code, i.Cause = 1, causeOf(j, t)
 		}
 		i.Code = &code
 		if j.Ended > 0 {

@@ -29,13 +29,21 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Tied += v.Tied
 	s.Inner += v.Inner
 	s.Opening += v.Opening
-	s.Resting += v.Resting
+	if s.Resting += v.Resting; v.Again > 0 && (s.Again == 0 || v.Again < s.Again) {
+		s.Again = v.Again
+	}
 	s.Cap = max(s.Cap, v.Cap)
 	if v.Of >= s.Of && v.Expected > 0 {
 		s.Expected, s.Limited, s.Of = v.Expected, v.Limited, v.Of
 	}
 	if s.Why == "" {
 		s.Why = v.Why
+	}
+	if v.Pool != "" && (s.Pool == "" || v.Ready > 0) {
+		s.Pool, s.PoolEach, s.PoolFree = v.Pool, v.PoolEach, v.PoolFree
+	}
+	if s.Kind == "" || v.Suited > s.Suited {
+		s.Kind, s.Suited = v.Kind, v.Suited
 	}
 }
 
@@ -70,7 +78,7 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 	x.Text, x.Stuck = e.tasksText(rec, i, s)
 	if rec.Held {
 		x.Text = fmt.Sprintf("%s holds the job: filch release %d lets more of its tasks start; %s", rec.By, i.ID, heldText(&i.Tasks))
-		x.Stuck = i.Tasks.Running == 0 // a command that waits says so
+		x.By, x.Stuck = rec.By, i.Tasks.Running == 0 // a command that waits says so
 		return x
 	}
 	x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0
@@ -112,9 +120,9 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 	case c.Ready > 0 && s.Late >= int64(c.Ready):
 		return countTasks(c.Ready, "is", "are") + " ready", true
 	case c.Ready > 0 && s.Resting >= int64(c.Ready):
-		return countTasks(c.Ready, "has", "have") + " failed and will be tried again (--retry-delay)", false
+		return countTasks(c.Ready, "has", "have") + " failed and will be tried again" + againText(s) + " (--retry-delay)", false
 	case c.Ready > 0:
-		text, stuck = e.readyText(c.Ready)
+		text, stuck = e.readyText(c.Ready, s)
 		return text + restingText(s), stuck
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "waits for the end of " + launcher.ListJobs(rec.After), false
@@ -140,10 +148,13 @@ func (e *explainer) openingText(s *Sum) string {
 }
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
-	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, plural(c.Ready, "is", "are"))
+	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, filch.Agree(c.Ready, "is", "are"))
 	text += restingText(s)
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
+	}
+	if c.Ready > 0 && s.Pool != "" && s.PoolFree < s.PoolEach {
+		text += "; they wait" + poolText(s)
 	}
 	if drained, _ := e.Drained(); drained != "" && c.Ready > 0 {
 		text += "; " + drained
@@ -162,21 +173,58 @@ func restingText(s *Sum) string {
 	if s.Resting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of them failed and will be tried again later (--retry-delay)", s.Resting)
+	when := againText(s)
+	if when == "" {
+		when = " later"
+	}
+	return fmt.Sprintf("; %d of them failed and will be tried again%s (--retry-delay)", s.Resting, when)
+}
+
+// againText says when the first resting task is tried again; "" if that is unknown.
+func againText(s *Sum) string {
+	wait := filch.ShortTime(time.Duration(s.Again * float64(time.Second)).Round(time.Second))
+	switch {
+	case s.Again <= 0:
+		return ""
+	case s.Resting > 1:
+		return ", the first in " + wait
+	}
+	return " in " + wait
 }
 
 // readyText says why ready tasks wait: for slots, or for a node taking work. stuck is
 // true if no node takes work.
-func (e *explainer) readyText(ready int32) (text string, stuck bool) {
+func (e *explainer) readyText(ready int32, s *Sum) (text string, stuck bool) {
 	drained, all := e.Drained()
+	switch {
+	case s.Pool != "" && s.PoolFree < s.PoolEach:
+		return countTasks(ready, "is", "are") + " ready and " + filch.Agree(ready, "waits", "wait") + poolText(s), false
+	case s.Kind != "" && s.Suited == 0:
+		return countTasks(ready, "is", "are") + " ready, and no node suits: a task takes " + s.Kind + "; a node of that kind may join (filch up --label, filch join --label)", true
+	case s.Kind != "":
+		return fmt.Sprintf("%s ready and %s for slots of the %s: a task takes %s; filch nodes shows the use of slots",
+			countTasks(ready, "is", "are"), filch.Agree(ready, "waits", "wait"), nodesThatSuit(s.Suited), s.Kind), false
+	}
 	if text = countTasks(ready, "is", "are") + " ready"; all {
 		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends a drain", true
 	}
-	text += plural(ready, " and waits for slots", " and wait for slots")
+	text += filch.Agree(ready, " and waits for slots", " and wait for slots")
 	if drained != "" {
 		return text + " of the other nodes: " + drained, false
 	}
 	return text + "; filch nodes shows the use of slots", false
+}
+
+// poolText says what tasks lack of a resource that all nodes share.
+func poolText(s *Sum) string {
+	return fmt.Sprintf(" for %d of %s, of which %d are free: filch resource shows the nodes that use it", s.PoolEach, s.Pool, max(s.PoolFree, 0))
+}
+
+func nodesThatSuit(n int) string {
+	if n == 1 {
+		return "one node that suits"
+	}
+	return fmt.Sprintf("%d nodes that suit", n)
 }
 
 // unheldText says where tasks are that no answering node has.
@@ -216,14 +264,7 @@ func (e *explainer) goneTasksText() string {
 
 // countTasks says how many tasks do something: "1 task runs", "2 tasks run".
 func countTasks(n int32, one, more string) string {
-	return fmt.Sprintf("%d %s %s", n, plural(n, "task", "tasks"), plural(n, one, more))
-}
-
-func plural(n int32, one, more string) string {
-	if n == 1 {
-		return one
-	}
-	return more
+	return filch.Plural(n, "task") + " " + filch.Agree(n, one, more)
 }
 
 // paceText says how long a task of a job is estimated to take, and why; "" if unknown.
@@ -231,7 +272,7 @@ func paceText(h *launcher.TasksHere) string {
 	if h.Expected <= 0 {
 		return ""
 	}
-	text := "estimated " + launcher.ShortTime(time.Duration(h.Expected*float64(time.Second))) + " per task"
+	text := "estimated " + filch.ShortTime(time.Duration(h.Expected*float64(time.Second))) + " per task"
 	switch {
 	case h.Limited:
 		return text + " (the time limit)"

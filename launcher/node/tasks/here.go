@@ -23,6 +23,12 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	}
 	if j.Spec != nil {
 		h.Cap = j.Spec.Cap
+		if len(j.Spec.Needs) == 0 || h.Ready > 0 {
+			h.Kind, h.Suited = w.TaskKind(j.Spec.Need(j.Need))
+		}
+		if _, free, ok := w.core.Look().Pool(j.Spec.Pool.Name); ok {
+			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Spec.Pool.Each, free
+		}
 	}
 	h.Tied, h.Inner = w.origin.TiedTasks(id)
 	if h.Late = j.Pace.Aside; j.Pace.Late {
@@ -34,7 +40,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Ready++
 		}
 	}
-	h.Resting = j.Pace.Resting
+	h.Resting, h.TryAt = j.Pace.Resting, j.Pace.Again
 	h.Opening = j.Opening
 	h.Running -= h.Opening
 	h.Ready += h.Opening
@@ -78,6 +84,9 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 	}
 	here := w.TasksHere(id)
 	h.Queued = here.Ready+here.Running > 0
+	if at := w.core.Look().RestsUntil(id, index); at > 0 {
+		h.Again = max(at-now, time.Millisecond).Seconds()
+	}
 	h.Behind, h.Leads = w.core.Look().Behind(id, index, launcher.MaxBehind)
 	return h
 }

@@ -22,6 +22,7 @@ type Tasks struct {
 	*local.Self
 	*mirror
 	*explainer
+	*shared
 	records *records.Records
 	ranks   taskSteps
 	origin  taskParents
@@ -60,6 +61,8 @@ type taskSteps interface {
 type taskParents interface {
 	OnTaskEnd(t *local.Turn, serial uint64) bool
 	TiedTasks(id filch.JobID) (tied, waiting int64)
+	// OnReserved tells that a run has what it takes of a shared resource.
+	OnReserved(t *local.Turn, id filch.JobID)
 }
 
 // partial is a job with more of its submission to come.
@@ -106,6 +109,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	}
 	w.mirror = newMirror(s, m)
 	w.explainer = &explainer{Self: s, records: m}
+	w.shared = &shared{tasks: w}
 	w.begin()
 	return w
 }
@@ -114,7 +118,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 // accepted when every record is committed, or refused.
 func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.Submission, unixNS int64, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	never := w.NeverFitsTask(s.Spec.Each)
+	never := w.NeverFitsTask(&s.Spec)
 	switch {
 	case never != nil && !w.ListPartial:
 		w.refuseTasks(t, client, 0, never)
@@ -296,6 +300,9 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	if o.Sweep {
 		w.sweepTasks(t)
 	}
+	if o.Bad != "" {
+		w.DrainBad(t, o.Bad)
+	}
 	for i := range o.Notes {
 		t.Note(o.Notes[i].Level, o.Notes[i].Job, w.Cfg.Name, "%s", o.Notes[i].Text)
 	}
@@ -312,9 +319,12 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	for i := range o.Tells {
 		w.tellTasks(t, &o.Tells[i])
 	}
+	for _, id := range o.Reserved {
+		w.origin.OnReserved(t, id)
+	}
 	room, short := w.core.Short(t.Now)
 	if len(w.late) > 0 {
-		room, short = w.late[0].Spec.Each, true
+		room, short = w.late[0].Room(), true
 	}
 	w.Ledger.TasksWait(t.Now, short, room)
 	return len(o.Proposals)+len(o.Starts)+len(o.Sends) > 0 || o.Sweep || !w.idle() || w.HasMail()
@@ -323,7 +333,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.
@@ -349,7 +359,7 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 // startTask gives a task its room and passes the task to the daemon; built-in tasks end
 // here.
 func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
-	loan, ok := w.Ledger.TakeTask(t.Now, s.Spec.Each)
+	loan, ok := w.Ledger.TakeTask(t.Now, s.Room())
 	if !ok {
 		w.late = append(w.late, *s)
 		return
@@ -371,7 +381,7 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 		w.sleeps.Push(sleep{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
 	default:
 		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{
-			Serial: w.serial, Start: *s, Cores: w.Ledger.TaskCores(loan), GPUs: w.Ledger.TaskGPUs(loan),
+			Serial: w.serial, Start: *s, Processors: w.Ledger.TaskProcessors(loan), GPUs: w.Ledger.TaskGPUs(loan),
 		})
 	}
 }
@@ -394,7 +404,7 @@ func (w *Tasks) startEarly(t *local.Turn) {
 		case e.until <= t.Now && w.over:
 			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "%s takes no tasks: the node is leaving, or was declared dead", w.Cfg.Name))
 		case e.until <= t.Now:
-			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "cannot get a job id: no majority of the roster's seats answered in %v", EarlyWait).
+			w.refuseTasks(t, e.client, 0, filch.Errorf(filch.Unavailable, "cannot get a job id: no majority of the roster's seats answered in %s", filch.ShortTime(EarlyWait)).
 				WithHint("filch doctor says what is wrong"))
 		default:
 			w.early = append(w.early, e)
@@ -404,27 +414,27 @@ func (w *Tasks) startEarly(t *local.Turn) {
 }
 
 // proposeAll passes the core's proposals to the store.
-func (w *Tasks) proposeAll(t *local.Turn, all []mtc.Proposal) {
+func (w *Tasks) proposeAll(t *local.Turn, all []record.Proposal) {
 	for i := range all {
 		p := &all[i]
 		tag := p.Tag
 		switch p.Op {
-		case mtc.OpWatch:
+		case record.OpWatch:
 			w.watches[tag] = w.records.Watch(t, dht.Key(p.Key), dht.Version{}, func(t *local.Turn, r dht.Result) {
 				w.ready(t).Answered(t.Now, tag, records.TaskAnswer(&r), &w.out)
 			})
-		case mtc.OpUnwatch:
+		case record.OpUnwatch:
 			if watch, ok := w.watches[tag]; ok {
 				delete(w.watches, tag)
 				w.records.Unwatch(t, watch)
 			}
 		default:
 			wait := records.StoreWait
-			if p.Op == mtc.OpMerge {
+			if p.Op == record.OpMerge {
 				wait = records.MergeWait
 			}
-			w.records.Ask(t, []dht.Op{records.TaskOp(p)}, wait, func(t *local.Turn, rs []dht.Result) {
-				w.ready(t).Answered(t.Now, tag, records.TaskAnswer(&rs[0]), &w.out)
+			w.records.Ask(t, records.TaskOps(p), wait, func(t *local.Turn, rs []dht.Result) {
+				w.ready(t).Answered(t.Now, tag, records.TaskAnswers(rs), &w.out)
 			})
 		}
 	}

@@ -40,6 +40,7 @@ type job struct {
 	in   *input
 	mpi  *wireup
 	copy *copied // --bcast; nil none
+	tmp  string  // the TMPDIR of the ranks; "" none
 	stop stopper
 
 	news      []launcher.RankEnd // not sent yet
@@ -186,6 +187,7 @@ func (j *job) prepared() {
 	if j.failed != nil {
 		j.phase = refused
 		j.copy.remove()
+		j.removeTmp()
 		j.sayReady()
 		if j.mpi != nil {
 			j.mpi.helper.leave()
@@ -236,7 +238,7 @@ func (j *job) check() *proc.Failure {
 		}
 		r.exe = p
 	}
-	return nil
+	return j.makeTmp()
 }
 
 // fdsPerRank are the descriptors that a rank takes here: its process, three pipes, and
@@ -254,8 +256,8 @@ func (j *job) checkDescriptors() *proc.Failure {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil || l.Cur >= need {
 		return nil
 	}
-	return proc.Failf(launcher.CauseOurs, filch.Unavailable, "%d ranks on %s take %d open files, and the limit there is %d",
-		len(j.ranks), j.node(), need, l.Cur).Hint("raise the limit (ulimit -Hn) before starting the launcher")
+	return proc.Failf(launcher.CauseOurs, filch.Unavailable, "%s on %s take %d open files, and the limit there is %d",
+		filch.Plural(len(j.ranks), "rank"), j.node(), need, l.Cur).Hint("raise the limit (ulimit -Hn) before starting the launcher")
 }
 
 // programEnv is the client's environment with the variables of program i; the last value
@@ -426,6 +428,7 @@ func (j *job) finish() {
 	j.phase = done
 	j.keeper.poll.Stop(j.stop.timer)
 	j.copy.remove()
+	j.removeTmp()
 	if j.io != nil {
 		j.io.sendEnd()
 		j.io.close()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
+	"sync"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -59,8 +60,9 @@ type keeper struct {
 	linger   *proc.Timer
 	jobs     int // done so far
 
-	scratches int  // made so far
-	hung      bool // a goroutine of a job did not end
+	scratches int            // made so far
+	removals  sync.WaitGroup // of the private folders of ended jobs
+	hung      bool           // a goroutine of a job did not end
 	meter     proc.Meter
 	leaving   bool
 
@@ -203,6 +205,7 @@ func (k *keeper) close() {
 		os.Remove(k.socketPath())
 	}
 	k.cgroup.Remove()
+	k.removals.Wait()
 }
 
 // frame handles a frame of the launcher.

@@ -1,16 +1,11 @@
 package keeper
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
@@ -56,7 +51,14 @@ func (j *job) library() library {
 				continue
 			}
 		}
-		if needsOpenMPI(exe, env) || j.order.Launch.Size > 1 && interpreted(exe, p, env) {
+		if needsOpenMPI(exe, env) {
+			return libraryPMIx
+		}
+		if j.order.Launch.Size < 2 {
+			continue // a rank alone is right under each protocol
+		}
+		below := search{cwd: j.what.Cwd, env: env}
+		if interpreted(exe, env) || below.startsOpenMPI(exe, p.Argv) {
 			return libraryPMIx
 		}
 	}
@@ -84,7 +86,7 @@ func openMPI(libs []string) bool {
 // interpreted reports whether a script or its interpreter is likely to load Open MPI: the
 // needed libraries of an interpreter do not show this. The signs are the loaded
 // environment modules and, for Python, the mpi4py that this Python would import.
-func interpreted(exe proc.Program, p launcher.Program, env []string) bool {
+func interpreted(exe proc.Program, env []string) bool {
 	interp := exe.Path
 	if !exe.Info.IsELF {
 		interp = exe.Script
@@ -161,42 +163,4 @@ func mpi4pyNeeds(python string, env []string) []string {
 		}
 	}
 	return nil
-}
-
-// Delays of the search for ranks that run alone.
-const (
-	singletonFirst = 250 * time.Millisecond
-	singletonLast  = 20 * time.Second
-)
-
-// lookForSingletons warns, once, of ranks with an MPI library that asks for another
-// protocol than the keeper serves: each rank then runs as a job of size 1, and all end
-// with 0. The search finds ranks started through an interpreter.
-func (w *wireup) lookForSingletons(after time.Duration) {
-	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
-		return
-	}
-	lib, name, asks, remedy := "/libmpi.so.40", "Open MPI", "PMIx", "pmix"
-	if w.pmix != nil {
-		lib, name, asks, remedy = "/libmpich.so.", "MPICH", "PMI", "pmi1"
-	}
-	w.look = w.job.keeper.poll.After(after, func() {
-		w.look = nil
-		if w.engine.Spoke() {
-			return
-		}
-		for _, r := range w.job.ranks {
-			if r.phase != rankRunning {
-				continue
-			}
-			maps, _ := os.ReadFile("/proc/" + strconv.Itoa(r.pid) + "/maps")
-			if bytes.Contains(maps, []byte(lib)) {
-				w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s has asked for the others: each runs alone; try --mpi=%s",
-					r.id, name, asks, len(w.job.ranks), w.job.node(), remedy))
-				return
-			}
-			break
-		}
-		w.lookForSingletons(4 * after)
-	})
 }

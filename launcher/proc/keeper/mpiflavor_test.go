@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher"
@@ -89,6 +90,73 @@ func TestLibraryIsChosen(t *testing.T) {
 		}
 		if got := j.library(); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestLibraryOfACommand looks through shells, scripts and wrappers for the MPI program.
+func TestLibraryOfACommand(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.c", "int main(void) { return 0; }\n")
+	for _, args := range [][]string{
+		{"-shared", "-o", "libmpi.so.40", "-Wl,-soname,libmpi.so.40", "-xc", "/dev/null"},
+		{"-shared", "-o", "libmpich.so.12", "-Wl,-soname,libmpich.so.12", "-xc", "/dev/null"},
+		{"-o", "open", "-Wl,--no-as-needed", "main.c", "./libmpi.so.40"},
+		{"-o", "mpich", "-Wl,--no-as-needed", "main.c", "./libmpich.so.12"},
+	} {
+		c := exec.Command("gcc", args...)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v: %s; apt-get install gcc libc6-dev", err, out)
+		}
+	}
+	write("direct.sh", "#!/bin/sh\n# ./mpich is another program\n./open \"$@\"\n")
+	write("env.sh", "#!/usr/bin/env bash\nexec \"$HERE/open\" -v\n")
+	write("bare", "./open\n")
+	write("outer.sh", "#!/bin/sh\n. ./direct.sh\n")
+	write("third.sh", "#!/bin/sh\n./outer.sh\n")
+	write("other.sh", "#!/bin/sh\n./mpich && ./open\n")
+	write("mpirun.sh", "#!/bin/sh\nmpirun -n 2 ./open\n")
+	write("long.sh", "#!/bin/sh\n"+strings.Repeat("echo ./mpich-log\n", scriptWords)+"./open\n")
+	for _, c := range []struct {
+		name string
+		argv []string
+		want library
+	}{
+		{"script", []string{"./direct.sh"}, libraryPMIx},
+		{"script of env", []string{"./env.sh"}, libraryPMIx},
+		{"script without a first line", []string{"./bare"}, libraryPMIx},
+		{"script of a script", []string{"./outer.sh"}, libraryPMIx},
+		{"three scripts deep", []string{"./third.sh"}, libraryPMI},
+		{"shell with a script", []string{"sh", "direct.sh"}, libraryPMIx},
+		{"shell with a command", []string{"sh", "-c", "cd /; ulimit -s unlimited; '" + dir + "/open' x; exit $?"}, libraryPMIx},
+		{"variable", []string{"sh", "-c", "${HERE}/open"}, libraryPMIx},
+		{"program of PATH", []string{"bash", "-c", "open"}, libraryPMIx},
+		{"wrapper", []string{"nice", "-n", "1", "./open"}, libraryPMIx},
+		{"first program decides", []string{"./other.sh"}, libraryPMI},
+		{"a starter of its own", []string{"./mpirun.sh"}, libraryPMI},
+		{"data of another program", []string{"cat", "./open"}, libraryPMI},
+		{"name of a pattern", []string{"sh", "-c", "ls ./op*; X=./open"}, libraryPMI},
+		{"too many names", []string{"./long.sh"}, libraryPMI},
+	} {
+		env := []string{"PATH=/usr/bin:/bin:" + dir, "HERE=" + dir}
+		exe, f := proc.FindProgram(c.argv[0], dir, env, "n1")
+		if f != nil {
+			t.Fatal(f.Err)
+		}
+		j := &job{ranks: []*rank{{exe: exe}}}
+		j.what.Programs = []launcher.Program{{Argv: c.argv}}
+		j.what.Cwd, j.what.Env = dir, env
+		for size, want := range map[int32]library{1: libraryPMI, 2: c.want} {
+			j.order.Launch.Size = size
+			if got := j.library(); got != want {
+				t.Errorf("%s, %d ranks: got %d, want %d", c.name, size, got, want)
+			}
 		}
 	}
 }

@@ -88,6 +88,9 @@ func (j *job) exec(r *rank) error {
 	if r.exe.Shell {
 		path, argv = "/bin/sh", append([]string{"sh", r.exe.Path}, r.argv[1:]...)
 	}
+	if around, are := j.what.Hooks.Around(append([]string{path}, argv[1:]...)); are {
+		path, argv = around[0], around
+	}
 	mask := j.bind(r)
 	defer mask.Restore()
 	env := append(append([]string(nil), j.mpi.env(r)...), j.rankEnv(r)...)
@@ -189,6 +192,7 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 	}
 	j.in.abandon(r)
 	state := j.mpi.closed(r)
+	j.mpi.explainRefusal(r)
 	e := launcher.RankEnd{Usage: j.keeper.meter.Usage(ru)}
 	switch {
 	case ws.Signaled():

@@ -36,6 +36,9 @@ func (j *job) resolve(pattern string, r *rank) string {
 		Job: j.ident().Job, Name: j.order.Launch.Name,
 		Rank: r.id, Index: j.order.Index, Node: j.node(),
 	}
+	if s := j.what.Slurm; s != nil && s.Job != 0 {
+		place.Job, place.Array, place.Task, place.Name, place.Step = s.Job, s.Array, s.Task, s.Name, j.order.Launch.Step
+	}
 	if strings.Contains(pattern, "u") {
 		place.User = proc.UserName() // reads a file
 	}

@@ -38,6 +38,7 @@ type wireup struct {
 	env0    map[int][]string // per program, the environment common to all ranks
 	due     *proc.Timer
 	look    *proc.Timer // for ranks that run alone, see lookForSingletons
+	alone   bool        // a rank that runs alone was told
 }
 
 // client is our end of a rank's PMI connection, or of the helper's.
@@ -143,7 +144,7 @@ func (w *wireup) env(r *rank) []string {
 	case w.pmix != nil:
 		return w.pmixEnv(r, shared)
 	}
-	return append(shared[:len(shared):len(shared)],
+	return append(w.refuseAlone(shared[:len(shared):len(shared)]),
 		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(int(r.id)),
 		"PMI_SIZE="+strconv.Itoa(int(w.job.order.Launch.Size)))
 }

@@ -17,6 +17,9 @@ const fullBytes = 256 << 10
 // ended well and has all its output.
 func (k *keeping) blame(t *task, e *launcher.TaskEnd) string {
 	node := k.runner.place.Node
+	if e.Cut && output.Overlong(e.Bytes) {
+		return fmt.Sprintf("%s keeps the first and the last %d MiB of a stream; submit with -o FILE to keep all", node, output.KeptMax>>21)
+	}
 	if e.Cut {
 		free, _, err := output.Disk(k.dir)
 		if err != nil {

@@ -31,7 +31,7 @@ const maxPrograms = 1024
 
 func newTaskOrder(r *runner, what *launcher.TaskOrder) *taskOrder {
 	o := &taskOrder{runner: r, what: what, programs: map[string]proc.Program{}}
-	env := proc.Scrub(what.Env, false)
+	env := proc.Scrub(what.Env)
 	instance := r.place.Instance
 	if instance == "" {
 		instance = what.Ident.Instance
@@ -197,7 +197,7 @@ func (r *runner) fork(t *task, path string, argv []string, fds []uintptr) (pid, 
 	pidfd = -1
 	limits := proc.RaiseLimits(o.what.Rlimits)
 	defer limits.Restore()
-	bound := bindTo(s.Cores)
+	bound, _ := proc.Bind(proc.MaskOf(s.CPUs), "") // an unbound task runs, too
 	defer bound.Restore()
 	old := unix.Umask(int(o.what.Umask))
 	defer unix.Umask(old)
@@ -226,22 +226,6 @@ func (r *runner) fork(t *task, path string, argv []string, fds []uintptr) (pid, 
 		cause = launcher.CauseOurs
 	}
 	return 0, -1, proc.Failf(cause, filch.Denied, "cannot run %s in %s on %s: %s", argv[0], s.Cwd, r.place.Node, proc.Reason(err))
-}
-
-// bindTo gives this thread, and so the child, some cores.
-func bindTo(cores []int32) proc.Binding {
-	var b proc.Binding
-	if len(cores) == 0 || unix.SchedGetaffinity(0, &b.Was) != nil {
-		return b
-	}
-	var set unix.CPUSet
-	for _, c := range cores {
-		set.Set(int(c))
-	}
-	if unix.SchedSetaffinity(0, &set) == nil {
-		b.Set = &set
-	}
-	return b
 }
 
 // taskEnv is the environment of a task.
@@ -328,7 +312,7 @@ func (r *runner) over(t *task, e launcher.TaskEnd, straggler bool) {
 	if e.Kind != launcher.CauseExit && !e.Told || t.worker != nil || disk != "" {
 		e.Bytes += r.keep.explain(t, &e)
 	}
-	e.Full = disk != ""
+	e.Full = disk != "" && !(e.Cut && output.Overlong(e.Bytes))
 	r.looks.stir(t.start.Job, t.start.Index)
 	r.strays.ended(r)
 	r.end(e)

@@ -329,7 +329,7 @@ func (k *keeping) bound() {
 }
 
 // take moves the output of a task to the segments of its job. The end of the task then
-// holds the number of kept bytes, and whether output was lost for want of space.
+// holds the number of kept bytes, and whether output was cut.
 func (k *keeping) take(t *task, e *launcher.TaskEnd) {
 	total, scarce := int64(0), t.out.keep == scarceKeep
 	for i := range t.out.fds {
@@ -337,7 +337,7 @@ func (k *keeping) take(t *task, e *launcher.TaskEnd) {
 		if len(data) == 0 && err == nil {
 			continue
 		}
-		e.Cut = e.Cut || scarce && lost > 0
+		e.Cut = e.Cut || lost > 0
 		if err == nil {
 			err = k.segments(t.start.Job).Add(output.Printed{
 				Index: int32(t.start.Index), Attempt: t.start.Nth, Stream: uint8(i + 1),

@@ -23,9 +23,10 @@ const calmJobs = 1 << 17
 // make begins a launcher's process: a new Node with a new incarnation, on the
 // disk that is there. Its clock was 0 at the moment born.
 func (h *host) make(born time.Duration) {
-	cores := make([]int32, len(h.cores))
-	for i := range cores {
-		cores[i] = int32(i)
+	processors := make([]filch.Processor, len(h.cores))
+	for i := range processors {
+		c := int32(i)
+		processors[i] = filch.Processor{CPUs: []int32{c}, Core: c, Socket: c / 8, Domain: c / 3}
 	}
 	h.incarnation++
 	clear(h.promises)
@@ -33,7 +34,7 @@ func (h *host) make(born time.Duration) {
 	cfg := node.Config{
 		Name: h.Name, Instance: "sim", Incarnation: h.incarnation,
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.Index)*8191 + h.incarnation,
-		Capacity: slots.Capacity{Cores: cores, Slots: int32(len(cores)), MemBytes: hostMemory, GPUs: gpuNames()},
+		Capacity: slots.Capacity{Processors: processors, Slots: int32(len(processors)), MemBytes: hostMemory, GPUs: gpuNames()},
 		Policy:   h.w.opt.Gather, Members: h.w.members,
 	}
 	cfg.Tasks.WallNS = wallClock + int64(born)
@@ -116,7 +117,7 @@ func (w *World) forgotten(h *host, j *job, err *filch.Error) {
 
 // member is what the overlay says of a host.
 func (h *host) member(incarnation uint64, s filch.Standing) node.Peer {
-	total := filch.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs}
+	total := filch.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs * filch.GPU}
 	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
 }
 

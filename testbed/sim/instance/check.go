@@ -30,7 +30,7 @@ func (w *World) occupy(k *keeper) {
 	if shape.Exclusive {
 		want = len(h.cores)
 	}
-	if got := len(k.start.Cores); got != want {
+	if got := len(k.start.Processors); got != want {
 		w.Fail("wrong-room", "%s: Start of %s lends %d cores for %d ranks x %d", h.Name, k.start.Launch.Ident, got, len(k.alive), shape.PerRank.Slots)
 	}
 	if k.truth.job.task != nil {
@@ -38,7 +38,7 @@ func (w *World) occupy(k *keeper) {
 		return
 	}
 	parent := h.keeperOf(k.truth.job.parent)
-	for _, c := range k.start.Cores {
+	for _, c := range coresOf(k.start.Processors) {
 		if c < 0 || int(c) >= len(h.cores) {
 			w.Fail("no-such-core", "%s: Start of %s lends core %d of %d", h.Name, k.start.Launch.Ident, c, len(h.cores))
 			continue
@@ -69,7 +69,7 @@ func (w *World) occupy(k *keeper) {
 		}
 		h.gpus[name] = k
 	}
-	if got, want := len(k.start.GPUs), len(k.alive)*int(shape.PerRank.GPUs); got != want && !shape.Exclusive {
+	if got, want := len(k.start.GPUs), len(k.alive)*int(shape.PerRank.GPUs/filch.GPU); got != want && !shape.Exclusive {
 		w.Fail("wrong-room", "%s: Start of %s lends %d GPUs, want %d", h.Name, k.start.Launch.Ident, got, want)
 	}
 	h.memory += k.start.Memory
@@ -85,7 +85,7 @@ func (w *World) vacate(k *keeper) {
 	}
 	k.vacated = true
 	h := k.h
-	for _, c := range k.start.Cores {
+	for _, c := range coresOf(k.start.Processors) {
 		switch {
 		case c < 0 || int(c) >= len(h.cores):
 		case h.subs[c] == k:
@@ -453,4 +453,13 @@ func isFinal(state string) bool {
 		}
 	}
 	return false
+}
+
+// coresOf are the numbers of processors: every processor of a simulated host is a core.
+func coresOf(list []filch.Processor) []int32 {
+	cores := make([]int32, len(list))
+	for i, p := range list {
+		cores[i] = p.Core
+	}
+	return cores
 }

@@ -216,7 +216,7 @@ func (w *World) couldFit(j *job) bool {
 		each = min(each, s.PerNode)
 	}
 	if s.PerRank.GPUs > 0 {
-		each = min(each, hostGPUs/s.PerRank.GPUs)
+		each = min(each, hostGPUs*filch.GPU/s.PerRank.GPUs)
 	}
 	var left int32
 	for _, h := range w.hosts {

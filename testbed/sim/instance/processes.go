@@ -49,8 +49,8 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 // takeCores marks the cores of a task; one that a keeper or another task has was
 // sold twice. A step's ranks use what their task has, so those are not looked at.
 func (w *World) takeCores(p *process) {
-	h, cores := p.host, p.launch.Cores
-	if got, want := len(cores), int(max(p.launch.Start.Spec.Each.Slots, 1)); got != want {
+	h, cores := p.host, coresOf(p.launch.Processors)
+	if got, want := len(cores), int(max(p.launch.Start.Room().Slots, 1)); got != want {
 		w.Fail("wrong-room", "%s: task %d.%d gets %d cores, want %d", h.Name, p.launch.Start.Job, p.launch.Start.Index, got, want)
 	}
 	for _, c := range cores {
@@ -71,7 +71,7 @@ func (w *World) takeCores(p *process) {
 // taskOn is a task other than p that has a core, nil without one.
 func (h *host) taskOn(core int32, p *process) *process {
 	for _, o := range h.tasks { // any order: there is one at most
-		if o != p && slices.Contains(o.launch.Cores, core) {
+		if o != p && slices.Contains(coresOf(o.launch.Processors), core) {
 			return o
 		}
 	}

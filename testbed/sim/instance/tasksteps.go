@@ -87,9 +87,9 @@ func (w *World) loseTaskSteps(p *process) {
 // and no other step uses.
 func (w *World) takeFromTask(k *keeper) {
 	h, p := k.h, k.truth.job.task
-	for _, c := range k.start.Cores {
+	for _, c := range coresOf(k.start.Processors) {
 		switch {
-		case !slices.Contains(p.launch.Cores, c):
+		case !slices.Contains(coresOf(p.launch.Processors), c):
 			w.Fail("oversold", "%s: core %d lent to %s is not one of task %d.%d", h.Name, c, k.start.Launch.Ident, p.launch.Start.Job, p.launch.Start.Index)
 			continue
 		case h.subs[c] != nil:

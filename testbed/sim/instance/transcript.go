@@ -158,6 +158,8 @@ func showEvent(e launcher.Event) string {
 		return fmt.Sprintf("refused with %d: %s", e.Code, e.Err.Text)
 	case launcher.StillWaiting:
 		return fmt.Sprintf("job %d waits: %s", e.Job, e.Text)
+	case launcher.Granted:
+		return fmt.Sprintf("job %d has room as step %d", e.Job, e.Step)
 	case launcher.Started:
 		return fmt.Sprintf("job %d has started on %s", e.Job, showNodes(e.Nodes))
 	case launcher.Ending:

@@ -40,8 +40,9 @@ func (w *World) drawVariety(d *engine.Dice) {
 			w.drawWhole(d, s)
 		case 8:
 			if s.PerRank.MemBytes == 0 && s.PerNode == 0 {
-				s.PerRank.GPUs = int32(1 + d.N(hostGPUs))
-				s.Ranks = min(s.Ranks, hostGPUs/s.PerRank.GPUs*int32(w.opt.Hosts), w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts))
+				gpus := int32(1 + d.N(hostGPUs))
+				s.PerRank.GPUs = gpus * filch.GPU
+				s.Ranks = min(s.Ranks, hostGPUs/gpus*int32(w.opt.Hosts), w.opt.Slots/s.PerRank.Slots*int32(w.opt.Hosts))
 			}
 		case 9:
 			w.drawNames(d, s)

@@ -43,7 +43,7 @@ func newInstance(n int) *instance {
 		in.Add(&p.host, p.name)
 		cfg := node.Config{
 			Name: p.name, Instance: "test", Incarnation: 1, Seed: uint64(i + 1),
-			Capacity: slots.Capacity{Cores: []int32{0, 1}, Slots: 2, MemBytes: 1 << 30},
+			Capacity: slots.Capacity{Processors: []filch.Processor{{CPUs: []int32{0}}, {CPUs: []int32{1}, Core: 1}}, Slots: 2, MemBytes: 1 << 30},
 		}
 		p.node = node.New(cfg, in.store.Open(p.name, func() { in.At(in.Now(), p.tick) }))
 		p.host.Start(0, p.tick)

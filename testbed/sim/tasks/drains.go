@@ -24,7 +24,8 @@ func (w *World) drains(d *engine.Dice) {
 	stays, t := d.N(len(w.hosts)), d.Between(0, 3*time.Second)
 	for range 1 + d.N(6) {
 		i, again := d.N(len(w.hosts)), d.Between(0, 10*time.Second)
-		undo := i == stays || d.Chance(0.5)
+		// One of the hosts with the common label takes work in the end, too.
+		undo := i == stays || stays == w.needs.bare && i == (stays+1)%len(w.hosts) || d.Chance(0.5)
 		w.At(t, func() { w.drain(i, true) })
 		if undo {
 			w.At(t+again, func() { w.drain(i, false) })

@@ -25,7 +25,7 @@ const goneWithin = 100 * time.Millisecond
 
 // missed has all others call a host gone, most of them if it lives.
 func (w *World) missed(h *host, all bool) {
-	m := word{filch.Member{Name: h.Name, Incarnation: h.incarnation, Standing: filch.Gone, Group: group(int(h.Index))}, h.seen.version}
+	m := word{filch.Member{Name: h.Name, Incarnation: h.incarnation, Standing: filch.Gone, Group: group(int(h.Index)), Labels: w.needs.labels(int(h.Index))}, h.seen.version}
 	for _, o := range w.hosts {
 		if o == h || !all && w.gone.N(8) == 0 {
 			continue

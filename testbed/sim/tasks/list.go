@@ -17,7 +17,7 @@ type word struct {
 
 // word is what a host says of itself.
 func (h *host) word() word {
-	m := filch.Member{Name: h.Name, Incarnation: h.incarnation, Group: group(int(h.Index))}
+	m := filch.Member{Name: h.Name, Incarnation: h.incarnation, Group: group(int(h.Index)), Labels: h.w.needs.labels(int(h.Index))}
 	if h.drains {
 		m.Standing = filch.Draining
 	}

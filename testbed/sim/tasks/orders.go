@@ -22,7 +22,7 @@ type orders struct {
 	cancelledAt []time.Duration
 }
 
-// orders plans that single tasks of bags are cancelled, and that jobs are held and
+// orders plans that single tasks are cancelled, and that jobs are held and
 // released again.
 func (w *World) orders(d *engine.Dice) {
 	if d.Chance(0.3) {
@@ -40,7 +40,7 @@ func (w *World) orders(d *engine.Dice) {
 		from, count, single := d.N(1200), 1+d.N(400), d.Chance(0.5)
 		w.At(at, func() {
 			j := w.truth.jobs[id]
-			if j.rec == nil || j.rec.Graph || j.rec.Total == 0 {
+			if j.rec == nil || j.rec.Total == 0 {
 				return
 			}
 			p := record.Pick{From: int32(from) % j.rec.Total, Count: 1}

@@ -39,7 +39,7 @@ func (w *World) bury(h *host) {
 		}
 		h.seen.dead = true
 		w.mourn(h.Name, life)
-		w.hear(word{Member: filch.Member{Name: h.Name, Incarnation: life, Standing: filch.Dead, Group: group(int(h.Index))}})
+		w.hear(word{Member: filch.Member{Name: h.Name, Incarnation: life, Standing: filch.Dead, Group: group(int(h.Index)), Labels: w.needs.labels(int(h.Index))}})
 	})
 }
 
@@ -150,6 +150,8 @@ type Result struct {
 	Orders int // cancels of tasks, holds and releases
 	Again  int // starts beyond the first
 	Faults int
+	Needs  int // starts of tasks of jobs whose tasks differ
+	Urgent int // looks at a bag of a better class that waited
 	Bounds Bounds
 }
 
@@ -174,16 +176,19 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		opt.Store.Lost, opt.Store.Silent = 0.01, 0.01
 	}
 	w := NewWorld(opt)
-	w.jobs(d, engine.NewDice(seed, 11))
-	w.openBag(engine.NewDice(seed, 10))
-	faults := w.faults(d)
-	w.drains(engine.NewDice(seed, 12))
-	w.orders(engine.NewDice(seed, 13))
+	faults := 0
+	if !w.urgent(engine.NewDice(seed, 14)) {
+		w.jobs(d, engine.NewDice(seed, 11))
+		w.openBag(engine.NewDice(seed, 10))
+		faults = w.faults(d)
+		w.drains(engine.NewDice(seed, 12))
+		w.orders(engine.NewDice(seed, 13))
+	}
 	if w.gone = answering(seed); w.gone != nil && faults > 0 {
 		w.At(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
 	}
 	w.RunUntil(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Orders: w.Stats.Orders, Bounds: w.Stats.Bounds}
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Orders: w.Stats.Orders, Urgent: w.Stats.Urgent, Needs: w.Stats.Needs, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {
@@ -220,6 +225,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 		if k > 0 && d.Chance(0.2) {
 			s.After = []filch.JobID{filch.JobID(k)}
 		}
+		w.needs.take(&s, w.opt.Slots)
 		host := d.N(len(w.hosts))
 		at := d.Between(0, 2*time.Second)
 		w.At(at, func() {

@@ -73,19 +73,19 @@ type port struct {
 
 // propose hands a proposal of the Core to the records, as a launcher does. Said
 // again by the Core it is the same operation.
-func (h *host) propose(p *mtc.Proposal) {
+func (h *host) propose(p *record.Proposal) {
 	w, out := h.w, &h.port.said
 	switch p.Op {
-	case mtc.OpWatch:
+	case record.OpWatch:
 		h.port.Watch(w.Now(), p.Tag, dht.Key(p.Key), dht.Version{}, out)
 		return
-	case mtc.OpUnwatch:
+	case record.OpUnwatch:
 		h.port.Unwatch(w.Now(), p.Tag, out)
 		return
-	case mtc.OpMerge:
+	case record.OpMerge:
 		w.Stats.Merges++
 	}
-	op := noderecords.TaskOp(p)
+	op := noderecords.TaskOps(p)[0] // there are no runs here
 	op.ID = dht.OpID{Node: h.Name, Incarnation: h.incarnation, Seq: p.Tag}
 	h.port.Do(w.Now(), p.Tag, []dht.Op{op}, w.Now()+w.opt.Store.Timeout, out)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -30,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 15)
 	}
-	faults, drains, orders, again, lost := 0, 0, 0, 0, 0
+	faults, drains, orders, again, lost, urgent, needs := 0, 0, 0, 0, 0, 0, 0
 	var bounds Bounds
 	for seed := *first; seed < *first+n; seed++ {
 		r := RunSeed(seed, true, nil)
@@ -38,6 +39,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		faults, drains, orders, again, lost = faults+r.Faults, drains+r.Drains, orders+r.Orders, again+r.Again, lost+r.Lost
+		urgent, needs = urgent+r.Urgent, needs+r.Needs
 		bounds.Join(r.Bounds)
 	}
 	t.Logf("figure: %d seeds, %d faults, %d drains begun or undone, %d orders, %d starts again, %d tasks lost", n, faults, drains, orders, again, lost)
@@ -45,6 +47,12 @@ func TestSeeds(t *testing.T) {
 		bounds.Deaths, bounds.Trials, bounds.GoesOn, bounds.Lost, bounds.Shaken)
 	if n >= 15 && bounds.Trials == 0 {
 		t.Error("after no death at all was looked at how soon its work goes on")
+	}
+	if n >= 15 && urgent == 0 {
+		t.Error("no task of a better class waited")
+	}
+	if n >= 15 && needs == 0 {
+		t.Error("no job had tasks with needs of their own")
 	}
 	if n >= 15 && drains == 0 {
 		t.Error("no host was drained")
@@ -93,5 +101,28 @@ func TestEfficiency(t *testing.T) {
 		if c.victims == policy.Random && (eff < 0.95 || cv >= 0.05) {
 			t.Errorf("%d launchers: efficiency %.3f and variation %.4f, want at least 0.95 and below 0.05", c.hosts, eff, cv)
 		}
+	}
+}
+
+// TestBetterClassMakespan has 64 busy hosts with long queues, and at one of them a bag of a
+// better class: it takes little longer than on idle hosts.
+func TestBetterClassMakespan(t *testing.T) {
+	const hosts, slots, each, length = 64, 4, 8, 64 * time.Millisecond
+	w := NewWorld(Options{Seed: 1, Hosts: hosts, Slots: slots, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond})
+	takes := func(*engine.Dice, mtc.Start) time.Duration { return length }
+	const began = 5 * time.Second
+	w.Submit(0, mtc.Submission{Job: 1, Total: hosts * slots * 200}, takes)
+	w.At(began, func() {
+		w.Submit(7, mtc.Submission{Job: 2, Total: hosts * slots * each, Ticket: filch.Ticket{Class: -1, UnixNS: 1, Job: 2}}, takes)
+	})
+	w.RunUntil(time.Hour, func() bool { return w.Stats.Finished[2] > 0 })
+	took := w.Stats.Finished[2] - began
+	questions, news := w.Stats.Messages["age.LoadAsk"], w.Stats.Messages["age.News"]
+	t.Logf("figure: %d tasks of a better class take %v on %d busy hosts, at best %v; messages %v", hosts*slots*each, took, hosts, each*length, w.Stats.Messages)
+	if took > 2*each*length {
+		t.Errorf("%d tasks of a better class took %v on busy hosts, at best %v", hosts*slots*each, took, each*length)
+	}
+	if most := 4 * hosts * hosts; questions == 0 || news == 0 || questions > most || news > most {
+		t.Errorf("%d questions and %d news among %d hosts, want at most %d", questions, news, hosts, most)
 	}
 }

@@ -86,6 +86,7 @@ func (h *host) start(s mtc.Start) {
 	j.running++
 	j.peak = max(j.peak, j.running)
 	w.truth.obeyed(h, j, s)
+	w.truth.needed(h, j, s)
 	w.truth.begun(j, s)
 	w.At(w.Now()+j.length(w.rng, s), func() { h.end(p) })
 }

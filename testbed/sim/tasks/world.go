@@ -50,6 +50,7 @@ type World struct {
 	lists   [][]word // the member list of each
 	records *records.Store
 	truth   truth
+	needs   needs
 	shaken  int // how often something happened to a host
 	// shakenAt is when it last did.
 	shakenAt time.Duration
@@ -66,6 +67,8 @@ type Stats struct {
 	Bounds    Bounds
 	Drains    int // and undone ones
 	Orders    int
+	Needs     int // starts of tasks of jobs whose tasks differ
+	Urgent    int // looks at a bag of a better class that waited
 }
 
 // host is a node: its launcher's Core, and the processes that it started.
@@ -114,12 +117,13 @@ func NewWorld(opt Options) *World {
 	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
 	w.records = records.New(ground{w}, noderecords.Kinds())
 	w.truth.init(w)
+	w.needs = newNeeds(opt.Seed, opt.Hosts)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
 	var shared *policy.Members
 	if opt.Shared {
 		shared = policy.NewMembers()
 		for i := range opt.Hosts {
-			shared.Set(filch.Member{Name: name(i), Incarnation: 1, Group: group(i)})
+			shared.Set(filch.Member{Name: name(i), Incarnation: 1, Group: group(i), Labels: w.needs.labels(i)})
 		}
 	}
 	for i := range opt.Hosts {
@@ -154,7 +158,7 @@ func (h *host) boot(shared *policy.Members) {
 	h.port.Port = h.w.records.Open(h.Name, h.hear)
 	h.core = mtc.New(mtc.Config{
 		Self: h.Name, Incarnation: h.incarnation, Seed: h.w.opt.Seed<<20 ^ uint64(h.Index)<<8 ^ h.incarnation, Policy: h.w.opt.Policy,
-		Victims: h.w.opt.Victims, Members: shared, WallNS: 1_700_000_000 * int64(time.Second),
+		Victims: h.w.opt.Victims, Members: shared, WallNS: 1_700_000_000 * int64(time.Second), Labels: h.w.needs.labels(int(h.Index)), Need: needOf,
 	})
 	if h.drains { // that outlives a launcher
 		h.core.Drain(h.w.Now(), true, &h.out)

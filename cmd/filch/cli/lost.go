@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// LossWait bounds the search for a launcher after the loss of a connection: launchers take
+// 25 s at most to go down, and filch up starts a dead launcher in less.
+const LossWait = 30 * time.Second
+
+// LossPause is the pause between looks for a launcher.
+const LossPause = 50 * time.Millisecond
+
+// IsLost reports whether a query has failed because the launcher of c is gone or is going.
+// A launcher that is going answers until the connection closes.
+func IsLost(c *client.Client, err error) bool {
+	if ui.KindOf(err) != filch.Unavailable {
+		return false
+	}
+	for deadline := time.Now().Add(AliveWait); !c.Lost(); time.Sleep(LossPause) {
+		if _, err := c.Query(AliveWait, wire.VerbNodes); err == nil || time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reconnect connects to any launcher of the instance of dir on this machine, after the
+// loss of the connection to the launcher of dir. When filch down has removed the instance
+// from this machine, Reconnect prints that job did not end here, and returns
+// [filch.ExitDown].
+func Reconnect(dir place.Dir, job filch.JobID, deadline time.Time) (*client.Client, error) {
+	speak := time.AfterFunc(SpeakLate, func() {
+		ui.Say(fmt.Sprintf("the launcher of %s has ended: looking for another launcher of %s for %s", dir.Node, dir.Instance, filch.ShortTime(time.Until(deadline))))
+	})
+	defer speak.Stop()
+	for ; ; time.Sleep(LossPause) {
+		dirs := place.Nodes(dir.Base, dir.Instance)
+		for _, d := range dirs {
+			c, err := client.DialDir(d, Build)
+			if err != nil {
+				continue
+			}
+			if _, err := c.Query(AliveWait, wire.VerbNodes); err == nil {
+				return c, nil
+			}
+			c.Close()
+		}
+		switch {
+		case len(dirs) == 0:
+			ui.Say(fmt.Sprintf("error: %s went down on this machine before job %d had ended", dir.Instance, job))
+			ui.Hint(fmt.Sprintf("filch down ends the jobs; after filch down --here, filch wait %d works on another machine of the instance", job))
+			return nil, ui.Exit(filch.ExitDown)
+		case time.Now().After(deadline):
+			return nil, filch.Errorf(filch.Unavailable, "the launcher of %s has ended, and no other launcher of %s answers on this machine", dir.Node, dir.Instance).
+				WithHint("filch up starts the launcher again; then filch wait %d", job)
+		}
+	}
+}

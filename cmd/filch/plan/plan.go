@@ -1,0 +1,160 @@
+// Package plan foretells where the ranks of a run would go: the nodes, slots and CPUs.
+//
+// [Make] applies the rules by which launchers place a run (launcher/node/origin, stealer,
+// slots, launcher/topology) to the nodes as they are now. The launchers are not asked for
+// slots, and nothing starts.
+package plan
+
+import (
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/origin"
+	"github.com/filch-hpc/filch/launcher/topology"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/slots"
+	"github.com/filch-hpc/filch/stealer"
+)
+
+// Rank is the place of a rank. CPUs is a list in Linux's form, "" for a rank that runs
+// unbound. Slots are numbers; none if the slots of the node are no processors.
+type Rank struct {
+	Rank  filch.Rank     `json:"rank"`
+	Node  filch.NodeName `json:"node"`
+	Slots []int32        `json:"slots"`
+	CPUs  string         `json:"cpus"`
+}
+
+// Plan is the places of all ranks. Now is how many ranks have room at the moment; with
+// fewer than all, the run would wait, and the plan shows the run on idle nodes.
+type Plan struct {
+	Ranks []Rank
+	Now   int32
+}
+
+// Make plans a run. The nodes are the answers to [wire.WithProcessors]; the node that
+// answers for the client is marked as local. Make fails as a launcher refuses a run that can
+// never fit.
+func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan, error) {
+	need, err := origin.NeedOf(r)
+	if err != nil {
+		return nil, err
+	}
+	all := filch.NewMembers()
+	first := filch.NodeName("")
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Local {
+			first = n.Node
+		}
+		all.Set(filch.Member{Name: n.Node, Standing: standing(n), Total: total(n), Labels: n.Labels})
+	}
+	if r.Shape.Even && r.Shape.PerNode == 0 {
+		need.Even(func() bool { ranks, _ := need.Ceiling(all); return ranks >= int64(need.Ranks) })
+	}
+	if err := (&local.Self{Members: all}).NeverFits(&need); err != nil {
+		return nil, err
+	}
+	p := &Plan{Now: need.Ranks}
+	now := offers(&need, all, nodes, free)
+	chosen, ok := choose(&need, now, first)
+	if !ok {
+		p.Now = 0
+		for _, o := range now {
+			p.Now = min(p.Now+o.Ranks, need.Ranks-1)
+		}
+		if chosen, ok = choose(&need, offers(&need, all, nodes, total), first); !ok {
+			return nil, filch.Errorf(filch.NoFit, "cannot plan %s: too few nodes take work", filch.Plural(need.Ranks, "rank")).WithHint("filch nodes lists the nodes")
+		}
+	}
+	for _, share := range need.Assign(chosen, first) {
+		i := slices.IndexFunc(nodes, func(n wire.NodeInfo) bool { return n.Node == share.Node })
+		p.place(&need, bind, &nodes[i], share, p.Now < need.Ranks)
+	}
+	slices.SortFunc(p.Ranks, func(a, b Rank) int { return int(a.Rank) - int(b.Rank) })
+	return p, nil
+}
+
+// choose picks the nodes as the origin does: the origin alone if the run fits there.
+func choose(d *stealer.Need, all []stealer.Offer, first filch.NodeName) ([]stealer.Offer, bool) {
+	i := slices.IndexFunc(all, func(o stealer.Offer) bool { return o.Node == first })
+	if i >= 0 && d.MinNodes <= 1 && (d.MaxNodes <= 1 || d.Ranks <= 1) && all[i].Ranks >= d.Ranks {
+		return all[i : i+1], true
+	}
+	return d.Choose(all, first)
+}
+
+// offers are the ranks for which the nodes have room.
+func offers(d *stealer.Need, all *filch.Members, nodes []wire.NodeInfo, room func(*wire.NodeInfo) filch.Room) (list []stealer.Offer) {
+	for i := range nodes {
+		n := &nodes[i]
+		m := all.Get(n.Node)
+		if m.Standing != filch.Up || !d.Allows(m) || d.Exclusive && room(n) != total(n) {
+			continue
+		}
+		k := room(n).Fits(d.Base, d.Each)
+		if d.PerNode > 0 {
+			k = min(k, d.PerNode)
+		}
+		if k = min(k, d.Ranks-max(d.MinNodes, 1)+1); k > 0 {
+			list = append(list, stealer.Offer{Node: n.Node, Ranks: k})
+		}
+	}
+	return list
+}
+
+// place gives the ranks of a node their slots. With idle set, all slots of the node are
+// free.
+func (p *Plan) place(d *stealer.Need, bind launcher.Bind, n *wire.NodeInfo, share stealer.Share, idle bool) {
+	open := n.FreeSlots
+	if idle {
+		open = nil
+		for i := range n.Processors {
+			open = append(open, int32(i))
+		}
+	}
+	count := d.Base.Slots + d.Each.Slots*share.Ranks
+	if d.Exclusive {
+		count = n.Slots
+	}
+	var lent []filch.Processor
+	var numbers []int32
+	if len(n.Processors) == int(n.Slots) && int(count) <= len(open) {
+		numbers = slots.Near(open, n.Processors, max(count/share.Ranks, 1), count)
+		for _, s := range numbers {
+			lent = append(lent, n.Processors[s])
+		}
+	}
+	i, ranks := 0, int(share.Ranks)
+	for _, span := range share.Spans {
+		for k := range span.Count {
+			cpus, _ := topology.Choose(bind.Kind, bind.List, lent, i, ranks)
+			own := numbers
+			if len(numbers) >= ranks {
+				own = numbers[i*len(numbers)/ranks : (i+1)*len(numbers)/ranks]
+			}
+			p.Ranks = append(p.Ranks, Rank{Rank: span.First + filch.Rank(k), Node: n.Node, Slots: own, CPUs: topology.FormatList(cpus)})
+			i++
+		}
+	}
+}
+
+// standing reads the state of a node.
+func standing(n *wire.NodeInfo) filch.Standing {
+	for s := range filch.Left {
+		if s.String() == n.State {
+			return s
+		}
+	}
+	return filch.Left
+}
+
+func total(n *wire.NodeInfo) filch.Room {
+	return filch.Room{Slots: n.Slots, MemBytes: n.MemBytes, GPUs: filch.GPU * int32(len(n.GPUs)), Named: n.Named}
+}
+
+func free(n *wire.NodeInfo) filch.Room {
+	return filch.Room{Slots: n.Free, MemBytes: n.MemFree, GPUs: filch.GPU * int32(len(n.GPUsFree)), Named: n.NamedFree}
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/topology"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/testbed/machinetree"
+)
+
+// Generated trees.
+var (
+	smt     = machinetree.Machine{Sockets: 1, Cores: 4, Threads: 2}
+	two     = machinetree.Machine{Sockets: 2, Cores: 4, Threads: 2}
+	numa    = machinetree.Machine{Sockets: 2, Domains: 4, Cores: 4, Threads: 2}
+	offline = machinetree.Machine{Sockets: 2, Cores: 4, Offline: []int{1, 2}}
+	cut     = machinetree.Machine{Sockets: 1, Cores: 4, Threads: 2, Own: "0-5"}
+	huge    = machinetree.Machine{Sockets: 16, Cores: 64, Threads: 2}
+)
+
+// node is an idle node with the processors of a generated tree, without busy slots.
+func node(t *testing.T, name filch.NodeName, m machinetree.Machine, threads bool, busy ...int32) wire.NodeInfo {
+	t.Helper()
+	tree, err := topology.Read(m.Tree())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := wire.NodeInfo{State: "up", Local: name == "n1", Processors: tree.Processors(threads)}
+	n.Node, n.Slots, n.MemBytes, n.MemFree = name, int32(len(n.Processors)), 64<<30, 64<<30
+	for i := range n.Slots {
+		used := false
+		for _, b := range busy {
+			used = used || b == i
+		}
+		if !used {
+			n.FreeSlots = append(n.FreeSlots, i)
+		}
+	}
+	n.Free = int32(len(n.FreeSlots))
+	return n
+}
+
+// of plans a command line of filch run.
+func of(t *testing.T, line string, nodes []wire.NodeInfo) (*Plan, error) {
+	t.Helper()
+	r, err := spec.Parse(append(strings.Fields(line), "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Finish(spec.Context{Cwd: "/"}); err != nil {
+		t.Fatal(err)
+	}
+	return Make(r.Request, r.Order.Bind, nodes)
+}
+
+func TestPlansOnGeneratedTrees(t *testing.T) {
+	one := func(m machinetree.Machine, busy ...int32) []wire.NodeInfo {
+		return []wire.NodeInfo{node(t, "n1", m, false, busy...)}
+	}
+	threads := func(m machinetree.Machine, busy ...int32) []wire.NodeInfo {
+		return []wire.NodeInfo{node(t, "n1", m, true, busy...)}
+	}
+	pair := []wire.NodeInfo{node(t, "n1", smt, false), node(t, "n2", two, false)}
+	for _, c := range []struct {
+		name, line string
+		nodes      []wire.NodeInfo
+		want       string
+	}{
+		{"a-core-each", "-n 3", one(smt), "n1:0,4 n1:1,5 n1:2,6"},
+		{"two-cores-each", "-n 2 -c 2", one(smt), "n1:0-1,4-5 n1:2-3,6-7"},
+		{"one-thread-of-each-core", "-n 2 -c 2 --cpu-bind=threads", one(smt), "n1:0-1 n1:2-3"},
+		{"unbound", "-n 2 --cpu-bind=none", one(smt), "n1:- n1:-"},
+		{"map", "-n 2 --cpu-bind=map_cpu:3,1", one(smt), "n1:3 n1:1"},
+		{"mask", "-n 2 --cpu-bind=mask_cpu:0x3,0xc", one(smt), "n1:0-1 n1:2-3"},
+		{"rank", "-n 2 --cpu-bind=rank", one(smt), "n1:0,4 n1:1,5"},
+		{"overcommitted", "-O -n 5", one(smt), "n1:- n1:- n1:- n1:- n1:-"},
+		{"hardware-threads", "-n 3", threads(smt), "n1:0 n1:4 n1:1"},
+		{"a-core-of-hardware-threads", "-n 2 -c 2", threads(smt), "n1:0,4 n1:1,5"},
+		{"the-rest-of-a-core-first", "-n 1", threads(smt, 0), "n1:4"},
+		{"sockets", "-n 8 --cpu-bind=sockets", one(two), strings.Repeat("n1:0-3,8-11 ", 4) + strings.Repeat("n1:4-7,12-15 ", 4)},
+		{"sockets-of-the-lent-cores-only", "-n 2 --cpu-bind=sockets", one(two), "n1:0-1,8-9 n1:0-1,8-9"},
+		{"three-cores-each-in-a-socket", "-n 2 -c 3", one(two), "n1:0-2,8-10 n1:4-6,12-14"},
+		{"the-fuller-socket", "-n 3", one(two, 0), "n1:1,9 n1:2,10 n1:3,11"},
+		{"a-socket-with-room", "-n 4", one(two, 0), "n1:4,12 n1:5,13 n1:6,14 n1:7,15"},
+		{"numa-nodes", "-n 2 -c 4 --cpu-bind=ldoms", one(numa), "n1:0-3,32-35 n1:4-7,36-39"},
+		{"a-numa-node-with-room", "-n 1 -c 4", one(numa, 1, 6, 9, 12), "n1:16-19,48-51"},
+		{"offline-cpus", "-n 4", one(offline), "n1:4 n1:5 n1:6 n1:7"},
+		{"all-that-is-online", "-n 6", one(offline), "n1:4 n1:5 n1:6 n1:7 n1:0 n1:3"},
+		{"a-mask-cuts-cores", "-n 4", one(cut), "n1:0,4 n1:1,5 n1:2 n1:3"},
+		{"own-node-first", "-n 2", pair, "n1:0,4 n1:1,5"},
+		{"two-nodes", "-n 2 -N 2", pair, "n1:0,4 n2:0,8"},
+		{"cyclic", "-n 4 -N 2 -m cyclic", pair, "n1:0,4 n2:0,8 n1:1,5 n2:1,9"},
+		{"larger-than-the-own-node", "-n 10", pair, "n1:0,4 n1:1,5 n1:2,6 n1:3,7 n2:0,8 n2:1,9 n2:2,10 n2:3,11 n2:4,12 n2:5,13"},
+		{"a-named-node", "-n 1 -w n2", pair, "n2:0,8"},
+		{"a-whole-node", "--exclusive -n 2 -w n2", pair, "n2:0-3,8-11 n2:4-7,12-15"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := of(t, c.line, c.nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, r := range p.Ranks {
+				if r.Rank != filch.Rank(i) {
+					t.Errorf("rank %d is at the place of rank %d", r.Rank, i)
+				}
+				cpus := r.CPUs
+				if cpus == "" {
+					cpus = "-"
+				}
+				got = append(got, fmt.Sprintf("%s:%s", r.Node, cpus))
+			}
+			if s := strings.Join(got, " "); s != strings.TrimSpace(c.want) || p.Now != int32(len(p.Ranks)) {
+				t.Errorf("got %s, %d now; want %s", s, p.Now, c.want)
+			}
+		})
+	}
+}
+
+// On 2,048 CPUs no rank of 64 cores leaves its socket, and no CPU has two ranks.
+func TestPlanOf2048CPUs(t *testing.T) {
+	p, err := of(t, "-n 16 -c 64", []wire.NodeInfo{node(t, "n1", huge, false)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range p.Ranks {
+		if want := fmt.Sprintf("%d-%d,%d-%d", i*64, i*64+63, 1024+i*64, 1024+i*64+63); r.CPUs != want {
+			t.Errorf("rank %d: got %s, want %s", i, r.CPUs, want)
+		}
+	}
+	if p, err = of(t, "-n 2048", []wire.NodeInfo{node(t, "n1", huge, true)}); err != nil || len(p.Ranks) != 2048 {
+		t.Fatalf("got %v, want 2,048 ranks", err)
+	}
+	seen := map[string]bool{}
+	for _, r := range p.Ranks {
+		seen[r.CPUs] = true
+	}
+	if len(seen) != 2048 {
+		t.Errorf("2,048 ranks have %d different CPUs", len(seen))
+	}
+}
+
+func TestPlansThatWaitOrNeverFit(t *testing.T) {
+	busy := []wire.NodeInfo{node(t, "n1", smt, false, 0, 1, 2)}
+	p, err := of(t, "-n 3", busy)
+	if err != nil || p.Now != 1 || len(p.Ranks) != 3 || p.Ranks[0].CPUs != "0,4" {
+		t.Errorf("got %+v, %v; want three ranks on the idle node, one of them now", p, err)
+	}
+	_, err = of(t, "-n 5", busy)
+	var told *filch.Error
+	if !errors.As(err, &told) || told.Kind != filch.NoFit || !strings.Contains(told.Hint, "-n 4") {
+		t.Errorf("got %v, want a refusal that names the largest run", err)
+	}
+	busy[0].State = "dead"
+	if _, err := Make(launcher.Request{Shape: launcher.Shape{Ranks: 1}}, launcher.Bind{}, busy); err == nil {
+		t.Error("a run was planned on a dead node")
+	}
+}

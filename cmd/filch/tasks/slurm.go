@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"math"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc/workflow"
+)
+
+// slurmExtra gives the tasks SLURM_*: the submitter's part goes into the environment of
+// the order, and the nodes add the rest by the result.
+func (f *submitFlags) slurmExtra(o *launcher.TaskOrder, extra *launcher.OrderExtra, around spec.Context) (*launcher.OrderExtra, error) {
+	if f.worker || f.builtin != "" {
+		return nil, filch.Errorf(filch.Invalid, "--slurm-env is for tasks that run a command each, and goes neither with --worker nor with --builtin")
+	}
+	facts := slurmenv.Facts{
+		Partition: slurmenv.Cluster, Submitter: around.Submitter(), Options: slurmenv.Options{Ranks: 1, CPUsPerTask: f.threads},
+	}
+	if f.mem != "" {
+		bytes, err := spec.Memory(f.mem)
+		if err != nil {
+			return nil, ofOption("mem", err)
+		}
+		facts.Options.MemPerNode = bytes
+	}
+	o.Env = slurmenv.Merge(slurmenv.Without(o.Env), slurmenv.Environ(&facts, slurmenv.Task))
+	if extra == nil {
+		extra = &launcher.OrderExtra{}
+	}
+	extra.Slurm = &launcher.TaskSlurm{}
+	if f.array != "" {
+		a, err := readArray(f.array)
+		if err != nil {
+			return nil, err
+		}
+		extra.Slurm.Count, extra.Slurm.Min, extra.Slurm.Max, extra.Slurm.Step = span(a)
+	}
+	return extra, nil
+}
+
+// span is the size of an array, its bounds, and the distance of its indices, which is 1
+// for a list of ranges.
+func span(a workflow.Array) (count, low, high, step int64) {
+	low, step = math.MaxInt64, 1
+	for _, r := range a.Ranges {
+		low, high = min(low, r.First), max(high, r.Last-(r.Last-r.First)%r.Step)
+	}
+	if len(a.Ranges) == 1 {
+		step = a.Ranges[0].Step
+	}
+	return a.Len(), low, high, step
+}

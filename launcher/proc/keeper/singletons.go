@@ -1,0 +1,102 @@
+package keeper
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch/launcher/proc"
+)
+
+// Delays of the search for ranks that run alone.
+const (
+	singletonFirst = 250 * time.Millisecond
+	singletonLast  = 20 * time.Second
+)
+
+// lookForSingletons warns, once, of ranks with an MPI library that asks for another
+// protocol than the keeper serves: each rank then runs as a job of size 1, and all end
+// with 0. The search finds ranks started
+// through an interpreter or a shell, while they run; refusedAlone finds them at their end.
+func (w *wireup) lookForSingletons(after time.Duration) {
+	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
+		return
+	}
+	lib, name, asks, remedy := "/libmpi.so.40", "Open MPI", "PMIx", "pmix"
+	if w.pmix != nil {
+		lib, name, asks, remedy = "/libmpich.so.", "MPICH", "PMI", "pmi1"
+	}
+	w.look = w.job.keeper.poll.After(after, func() {
+		w.look = nil
+		if w.alone || w.engine.Spoke() {
+			return
+		}
+		for _, r := range w.job.ranks {
+			if r.phase != rankRunning {
+				continue
+			}
+			if maps(r.pid, lib) {
+				w.alone = true
+				w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s has asked for the others: each runs alone; try --mpi=%s",
+					r.id, name, asks, len(w.job.ranks), w.job.node(), remedy))
+				return
+			}
+			break
+		}
+		w.lookForSingletons(4 * after)
+	})
+}
+
+// mapsProcesses is the number of processes of one rank in which maps looks for a library.
+const mapsProcesses = 64
+
+// maps reports whether the process pid, or a process that it started, has mapped lib.
+func maps(pid int, lib string) bool {
+	pids := []int{pid}
+	for i := 0; i < len(pids); i++ {
+		dir := "/proc/" + strconv.Itoa(pids[i])
+		mapped, _ := os.ReadFile(dir + "/maps")
+		if bytes.Contains(mapped, []byte(lib)) {
+			return true
+		}
+		children, _ := os.ReadFile(dir + "/task/" + strconv.Itoa(pids[i]) + "/children")
+		for field := range strings.FieldsSeq(string(children)) {
+			if child, err := strconv.Atoi(field); err == nil && len(pids) < mapsProcesses {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return false
+}
+
+// Open MPI 4 starts a program alone if no launcher serves PMIx, and each rank would end
+// with 0 as the only rank of its job. With openLaunched in the environment, MPI_Init of
+// such a rank fails instead, and openRefused begins the last line of Open MPI.
+const (
+	openLaunched = "OMPI_MCA_schizo=ompi"
+	openRefused  = "Local abort before MPI_INIT completed"
+)
+
+// refuseAlone makes ranks of Open MPI fail where the keeper serves PMI. A value of the user
+// is kept.
+func (w *wireup) refuseAlone(env []string) []string {
+	name, _, _ := strings.Cut(openLaunched, "=")
+	if _, given := proc.LookupEnv(env, name); given || w.job.order.Launch.Size < 2 {
+		return env
+	}
+	return append(env, openLaunched)
+}
+
+// explainRefusal tells, once, why MPI_Init of r has failed.
+func (w *wireup) explainRefusal(r *rank) {
+	if w.engine == nil || w.pmix != nil || w.alone || w.engine.Spoke() {
+		return
+	}
+	if refused, _ := w.job.io.said(r.id, openRefused); refused {
+		w.alone = true
+		w.job.warn(fmt.Sprintf("rank %d uses Open MPI, which needs PMIx, and MPI_Init has failed; try --mpi=pmix", r.id))
+	}
+}

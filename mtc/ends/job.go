@@ -1,0 +1,103 @@
+package ends
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// Node is the node of a [Recorder].
+type Node interface {
+	Now() time.Duration
+	Wall() int64           // the time of day of Now, in unix ns
+	Length() time.Duration // mean of tasks
+	Working() int          // nodes that take work
+	Self() record.Owner
+	Serial() uint64 // never used before
+	Wake(at time.Duration)
+	Warn(id filch.JobID, format string, args ...any)
+	Send(to filch.NodeName, m message.Message)
+	Merge(key string, kind record.RecordKind, delta []byte, then func(record.Answer))
+}
+
+// Job is a job of the node.
+type Job interface {
+	ID() filch.JobID
+	Pending() *Pending
+	Last() bool  // only ends and tallies of the job are left here
+	Graph() bool // the tasks wait for each other
+	Over() bool  // finished: no tally is missing
+	// Leader is the node that leads the job; "" if the node does not know, led if this
+	// node does.
+	Leader() (name filch.NodeName, led bool)
+	Led(list []message.ToldEnd) // takes recorded ends in, where this node leads the job
+	Recorded(rec *record.Job)   // takes a newer record of the job in
+	Look()                      // looks up the job's record
+	Sent()                      // forgets the job if nothing is left
+}
+
+// Pending is a node's unsent ends, tallies and reports of a job.
+type Pending struct {
+	blocks map[int32]*block
+	zones  map[int32]*zone
+	unsaid int64
+	tells  []tell // ends that the graph's leader did not receive, or did not acknowledge
+}
+
+// Owed reports whether something is left to send.
+func (p *Pending) Owed() bool { return len(p.blocks) > 0 || len(p.zones) > 0 || len(p.tells) > 0 }
+
+// Unsaid is the number of ends that are not recorded.
+func (p *Pending) Unsaid() int64 { return p.unsaid }
+
+// Tells reports whether the job's leader owes an acknowledgment.
+func (p *Pending) Tells() bool { return len(p.tells) > 0 }
+
+// Untell forgets the reports: no leader is left to receive the reports.
+func (p *Pending) Untell() { p.tells = nil }
+
+// Each calls f for each task with an end that is not recorded, in any order.
+func (p *Pending) Each(f func(index int32)) {
+	for num, b := range p.blocks { // any order
+		for i := range b.ends {
+			f(num*record.BlockSize + int32(b.ends[i].Off))
+		}
+	}
+}
+
+// block holds a block's ends until they are recorded.
+type block struct {
+	job    Job
+	num    int32
+	ends   []record.BlockOp
+	due    time.Duration
+	flying bool
+	listed bool
+}
+
+// zone holds the tallies of blocks until their zone has them.
+type zone struct {
+	job    Job
+	num    int32
+	told   []record.ZoneOp
+	due    time.Duration
+	flying bool
+	listed bool
+}
+
+// zoneOf returns the buffer for a zone of the job, and makes the buffer if there is none
+// yet.
+func zoneOf(j Job, num int32) *zone {
+	p := j.Pending()
+	z := p.zones[num]
+	if z == nil {
+		if p.zones == nil {
+			p.zones = make(map[int32]*zone)
+		}
+		z = &zone{job: j, num: num}
+		p.zones[num] = z
+	}
+	return z
+}

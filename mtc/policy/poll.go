@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Parameters of stealing (MATRIX v2, III.A).
+const (
+	PollMin = time.Millisecond // first wait after a failure, doubled with each
+	PollMax = time.Second      // default bound of the wait; the papers' thieves stop there
+	widenAt = 3                // failures in a row after which two more neighbors are asked, each time
+
+	// A thief that has asked enough nodes, and found nothing, looks again after PollRest:
+	// an idle instance is silent. A node with new work sends news; the look is for lost
+	// messages. Enough is sqrt(N) nodes, and 2N nodes after news of work.
+	PollRest = 30 * time.Second
+	restAt   = 2
+
+	neighborsMax = 128 // nodes that a thief asks at once
+)
+
+// Poll is a thief's waits between its tries, and the number of nodes that the thief asks.
+// The zero Poll has not failed yet.
+type Poll struct {
+	doubled  int // how often the wait was doubled
+	failures int // in a row
+	vain     int // nodes asked since the last success, or since news
+	told     bool
+}
+
+// Told takes in news of work.
+func (p *Poll) Told() { p.told, p.vain = true, 0 }
+
+// HasNews reports whether news came since the last look that found nothing.
+func (p *Poll) HasNews() bool { return p.told }
+
+// Hurry makes the next wait short again.
+func (p *Poll) Hurry() { p.doubled, p.failures = 0, 0 }
+
+// Succeeded takes in a success: more work may be there.
+func (p *Poll) Succeeded() { *p = Poll{told: true} }
+
+// Failures are the failures in a row so far.
+func (p *Poll) Failures() int { return p.failures }
+
+// Asked notes the number of nodes that the thief asks now.
+func (p *Poll) Asked(nodes int) { p.vain += nodes }
+
+// Width is how many of n other nodes to ask.
+func (p *Poll) Width(n int) int {
+	k := filch.Root(n + 1)
+	if p.vain < p.enough(n) {
+		k += 2 * (p.failures / widenAt)
+	}
+	return min(max(k, 1), n, neighborsMax)
+}
+
+// enough is how many of n other nodes a thief asks in vain before a rest.
+func (p *Poll) enough(n int) int {
+	if p.told {
+		return restAt * n
+	}
+	return filch.Root(n + 1)
+}
+
+// Failed takes in a try without work among n other nodes. Failed returns the wait before
+// the next try; most bounds the doubled wait. The papers' thieves stop at the last wait.
+func (p *Poll) Failed(n int, most time.Duration) (wait time.Duration, last bool) {
+	p.failures++
+	wait = p.wait(most)
+	if p.vain >= p.enough(n) && (!p.told || wait == most) {
+		if p.told {
+			p.told = false
+			p.vain = p.enough(n)
+		}
+		wait = max(wait, PollRest)
+	}
+	p.doubled++
+	return wait, wait >= PollRest || p.wait(most) == most
+}
+
+func (p *Poll) wait(most time.Duration) time.Duration {
+	return min(PollMin<<min(p.doubled, 20), max(most, PollMin))
+}

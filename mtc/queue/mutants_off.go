@@ -1,0 +1,8 @@
+//go:build !mutants
+
+package queue
+
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantAscending = false
+)

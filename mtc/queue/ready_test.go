@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/mtc/policy"
+)
+
+func indices(list []Item) (out []int32) {
+	for _, it := range list {
+		out = append(out, it.Index)
+	}
+	return out
+}
+
+func TestReadyCutsEverySecondTask(t *testing.T) {
+	var q Ready
+	for i := range int32(6) {
+		q.Shared.Push(Item{Index: i, Bytes: int64(i)})
+	}
+	space := 4096
+	if got := indices(q.Cut(nil, 10, &space)); !slices.Equal(got, []int32{5, 3, 1}) {
+		t.Errorf("a thief gets %v, not every second task from the heaviest on", got)
+	}
+	if q.Check(); q.Shareable() != 3 {
+		t.Errorf("%d tasks are left of 6", q.Shareable())
+	}
+	if space = 100; len(q.Take(nil, 10, &space)) != 1 {
+		t.Errorf("an offer of 100 bytes has %d bytes left: not for one task", space)
+	}
+}
+
+func TestReadyForgetsOnlyTheStampThatLeft(t *testing.T) {
+	var q Ready
+	old := Item{Index: 3, Attempt: 1, Hop: 1}
+	again := Item{Index: 3, Attempt: 1, Hop: 2}
+	q.Hold(&old)
+	q.Hold(&again)
+	if q.Unhold(&old); !q.Knows(3) || q.Holds(&old) || !q.Holds(&again) {
+		t.Error("the end of an old move forgot the task that came back")
+	}
+	if q.Unhold(&again); q.Knows(3) {
+		t.Error("the task is still held")
+	}
+}
+
+func TestReadyDelays(t *testing.T) {
+	q := Ready{
+		Resting: []Delayed{{Item{Index: 1}, 3 * time.Second}, {Item{Index: 2}, time.Second}},
+		Cooling: []Delayed{{Item{Index: 3}, time.Second}, {Item{Index: 4}, 2 * time.Second}},
+	}
+	if one, two, three := q.RestsUntil(1), q.RestsUntil(2), q.RestsUntil(3); one != 3*time.Second || two != time.Second || three != 0 {
+		t.Errorf("rests until %v, %v and %v", one, two, three)
+	}
+	if q.Startable() || q.Empty() || q.Again() != time.Second {
+		t.Errorf("startable %v, empty %v, again at %v", q.Startable(), q.Empty(), q.Again())
+	}
+	list, next := q.Wake(time.Second, false)
+	if got := indices(list); !slices.Equal(got, []int32{2}) || next != 3*time.Second {
+		t.Errorf("woke %v, the next at %v", got, next)
+	}
+	if next := q.Warm(time.Second); next != 2*time.Second || len(q.Shared) != 1 {
+		t.Errorf("%d tasks are warm, the next at %v", len(q.Shared), next)
+	}
+	if list, _ := q.Wake(time.Second, true); len(list) != 1 {
+		t.Errorf("woke %d of the rest", len(list))
+	}
+}
+
+func TestReadyLateTasks(t *testing.T) {
+	var q Ready
+	q.SetAside(Item{Index: 1}, time.Minute)
+	q.SetAside(Item{Index: 2}, 0)
+	short := func(need time.Duration) bool { return need < time.Second }
+	if n := q.LateFor(nil, short); n != 1 {
+		t.Errorf("%d late tasks suit the thief", n)
+	}
+	space := 4096
+	if got := indices(q.CutLate(nil, short, 10, &space)); !slices.Equal(got, []int32{2}) {
+		t.Errorf("the thief gets %v", got)
+	}
+	if q.Reconsider(); len(q.Shared) != 0 {
+		t.Error("a task with a limit of its own is shared again")
+	}
+}
+
+func TestReadyRemovesSingles(t *testing.T) {
+	q := Ready{Ranges: policy.Ranges{{Next: 10, Hi: 20}}, Cooling: []Delayed{{Item: Item{Index: 5}}}, Late: []Late{{Item: Item{Index: 6}}}}
+	for i := range int32(4) {
+		q.Shared.Push(Item{Index: i})
+	}
+	q.Dedicated.Push(Item{Index: 4})
+	got := indices(q.Remove(func(i int32) bool { return i%2 == 0 }))
+	if slices.Sort(got); !slices.Equal(got, []int32{0, 2, 4, 6}) {
+		t.Errorf("removed %v", got)
+	}
+	rest := indices(q.Singles())
+	if slices.Sort(rest); !slices.Equal(rest, []int32{1, 3, 5}) || q.Shareable() != 10 {
+		t.Errorf("kept %v and %d", rest, q.Shareable())
+	}
+}
+
+func TestReadyShares(t *testing.T) {
+	var q Ready
+	for i := range int32(4) {
+		q.Dedicated.Push(Item{Index: i, Bytes: int64(i)})
+	}
+	if n := q.Share(3); n != 3 || len(q.Dedicated) != 1 || q.Dedicated[0].Index != 3 {
+		t.Errorf("shared %d, dedicated %v: the heaviest task stays", n, indices(q.Dedicated))
+	}
+}
+
+// TestReadyCutsWhatSuits gives a thief, and a node that takes gifts, only tasks that suit.
+func TestReadyCutsWhatSuits(t *testing.T) {
+	odd := Suits(func(it *Item) bool { return it.Index%2 == 1 })
+	var q Ready
+	for i := range int32(10) {
+		q.Shared.Push(Item{Index: i, Need: i%2 + 1})
+	}
+	for i := range int32(4) {
+		q.Cooling = append(q.Cooling, Delayed{Item: Item{Index: 10 + i}})
+		q.SetUnfit(Item{Index: 20 + i})
+	}
+	if shared, cooling := q.Suited(odd); shared != 5 || cooling != 2 {
+		t.Errorf("%d shared and %d cooling tasks suit, want 5 and 2", shared, cooling)
+	}
+	if index, ok := q.First(); index != 0 || !ok {
+		t.Errorf("the first task is %d (%v), want 0", index, ok)
+	}
+	space := 1 << 10
+	if got := indices(q.Cut(odd, 10, &space)); !slices.Equal(got, []int32{11, 13, 1, 5}) {
+		t.Errorf("cut %v, want 11, 13 and every second odd task", got)
+	}
+	if got := indices(q.CutUnfit(odd, 10, &space)); !slices.Equal(got, []int32{21, 23}) {
+		t.Errorf("cut %v of the unfit tasks, want 21 and 23", got)
+	}
+	if got := indices(q.Take(odd, 2, &space)); !slices.Equal(got, []int32{3, 7}) {
+		t.Errorf("took %v, want 3 and 7", got)
+	}
+	if len(q.Shared) != 6 || len(q.Cooling) != 2 || len(q.Unfit) != 2 || q.Empty() {
+		t.Errorf("%d shared, %d cooling and %d unfit tasks are left, want 6, 2 and 2", len(q.Shared), len(q.Cooling), len(q.Unfit))
+	}
+	if got := q.Remove(func(i int32) bool { return i == 22 }); len(got) != 1 || len(q.Singles()) != 9 || !q.Empty() {
+		t.Errorf("removed %v, and %v is left", got, q)
+	}
+	q.Check()
+}

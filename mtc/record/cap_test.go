@@ -1,0 +1,49 @@
+package record
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/filch-hpc/filch"
+)
+
+// TestCapGrantsFreeTokens applies requests of several nodes in any order, also repeated
+// and out of date. No request takes a token that another node holds, and the tokens come
+// in whole steps.
+func TestCapGrantsFreeTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &Cap{Limit: rapid.Int32Range(0, 20).Draw(t, "limit")}
+		var sent []CapOp
+		for seq := range uint32(rapid.IntRange(1, 60).Draw(t, "requests")) {
+			op := CapOp{
+				Owner: Owner{Node: filch.NodeName(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node")), Incarnation: 1},
+				Seq:   seq + 1,
+				Want:  rapid.Int32Range(0, 12).Draw(t, "want"),
+				Step:  rapid.Int32Range(0, 4).Draw(t, "step"),
+			}
+			if len(sent) > 0 && rapid.IntRange(0, 4).Draw(t, "again") == 0 {
+				op = rapid.SampledFrom(sent).Draw(t, "old")
+			}
+			sent = append(sent, op)
+			before, free := c.heldBy(op.Owner), c.Free()
+			c.apply(op)
+			after := c.heldBy(op.Owner)
+			if gained := after - before; gained > max(free, 0) || c.Free() < min(free, 0) {
+				t.Fatalf("%+v took %d tokens of %d free ones: %+v", op, gained, free, c)
+			}
+			if after > before && (op.Want-after)%max(op.Step, 1) != 0 {
+				t.Fatalf("%+v got %d tokens, in no whole step", op, after)
+			}
+		}
+	})
+}
+
+func (c *Cap) heldBy(o Owner) int32 {
+	for _, h := range c.Holders {
+		if h.Owner == o {
+			return h.Held
+		}
+	}
+	return 0
+}
