@@ -25,7 +25,7 @@ var Parts = map[string][]string{
 	"gather":        {"stealer/gather.go", "stealer/half.go"},
 	"replication":   {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
 	"explain":       {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
-	"tasks":         {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/recorder.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go"},
+	"tasks":         {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
 }
 
 // Faults are all that a simulator catches. The suites of single packages (mtc, dht,
