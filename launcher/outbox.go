@@ -43,8 +43,9 @@ type Launch struct {
 	Detach   bool
 	Timed    bool // the job has a time limit
 	Order    []byte
-	Hop      int32 // how often the job was taken over
-	Copy     *Copy // files needed by every node before the node is ready; nil none
+	Of       TaskID // the task that is this gang; the zero value of a run
+	Hop      int32  // how often the job was taken over
+	Copy     *Copy  // files needed by every node before the node is ready; nil none
 }
 
 // PrepareWait is how long the keepers may take until all are ready.
@@ -150,9 +151,12 @@ type Outbox struct {
 	Stores  []store.Send
 	Replies []Reply
 	Tasks   []TaskLaunch
-	Seeks   []filch.NodeName // nodes to look up; see Node.Sought
-	Drain   *Drain           // this node drains by itself; without a reason: it takes work again
-	Look    bool             // all nodes report the jobs tied on them; see Node.Knot
+	// Ends of gangs whose ranks are gone: the caller adds what the node kept of their output,
+	// and reports the ends as of tasks.
+	GangEnds []TaskEnd
+	Seeks    []filch.NodeName // nodes to look up; see Node.Sought
+	Drain    *Drain           // this node drains by itself; without a reason: it takes work again
+	Look     bool             // all nodes report the jobs tied on them; see Node.Knot
 
 	// Actions on started tasks.
 	TaskStops   []TaskStop
@@ -166,7 +170,7 @@ func (o *Outbox) Reset() {
 		o.Records = o.Records[:0]
 	}
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
-	o.Tasks, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.TaskStops[:0], o.TaskForgets[:0]
+	o.Tasks, o.GangEnds, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.GangEnds[:0], o.TaskStops[:0], o.TaskForgets[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
 	o.Mirror, o.Seeks, o.Look, o.Drain = o.Mirror[:0], o.Seeks[:0], false, nil
 }

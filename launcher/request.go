@@ -35,6 +35,8 @@ type Request struct {
 	HeldBy  string
 	Patient time.Duration // -I: give up when not started by then; 0 waits forever
 	Order   []byte        // an encoded [Order]
+	// The task that the run does as a gang; the zero value of a run of its own.
+	Of TaskID
 	// Runs of the same kind: runs of the same name, or of the same command line; "" none.
 	Like string
 	// The array with the job; the zero value without an array.
@@ -115,9 +117,27 @@ type Order struct {
 	IO       IO
 	MPI      string // auto, pmi1, pmi2, pmix, none
 	Bind     Bind
-	Pty      *Window // --pty: rank 0 has a terminal of this size
-	Slurm    *Slurm  // the ranks have SLURM_*; nil: they have not
+	Pty      *Window   // --pty: rank 0 has a terminal of this size
+	Slurm    *Slurm    // the ranks have SLURM_*; nil: they have not
+	Task     *GangTask // nil: the ranks are of a run
 	Hooks    Hooks
+}
+
+// GangOrder is what all gangs of a job have in common, besides the command and the
+// streams, which all tasks have.
+type GangOrder struct {
+	Shape  Shape
+	Policy Policy
+	MPI    string // as in [Order]
+	Bind   Bind
+}
+
+// GangTask is the task of the ranks of a gang, as variables and file patterns name the
+// task.
+type GangTask struct {
+	TaskID
+	Number  int32 // the submitter's number of the task: FILCH_TASK
+	Attempt filch.Attempt
 }
 
 // Slurm is the job that ranks with SLURM_* belong to, as variables and file patterns name

@@ -13,6 +13,14 @@ import (
 // that runs again in another job keeps the index of the first job.
 type TaskIndex int32
 
+// TaskID names a task. The zero value is no task.
+type TaskID struct {
+	Job   filch.JobID
+	Index TaskIndex
+}
+
+func (id TaskID) String() string { return fmt.Sprintf("%d.%d", id.Job, id.Index) }
+
 // TaskOrder is the common description of a job's tasks. A runner receives it once, before
 // the job's first task, and forgets it on a TaskForget.
 type TaskOrder struct {
@@ -63,6 +71,8 @@ type OrderExtra struct {
 
 	Before *TasksBefore `json:"before,omitempty"`
 	Stage  *Stage       `json:"stage,omitempty"` // files of a bag's tasks; nil none
+
+	Gang *GangOrder `json:"gang,omitempty"` // nil: each task is one process
 }
 
 // TasksBefore counts the tasks of a workflow that were done in an earlier job and the jobs
@@ -157,6 +167,8 @@ type TaskEnd struct {
 	Text   string
 	Final  bool // not to be started again, regardless of the job's retries
 	Full   bool // Text names a disk without space
+
+	Run filch.JobID // of a gang, the id of its run; 0: the run never began
 }
 
 // TaskStop ends a task: CONT, Signal, and after Grace KILL until nothing is left. A
@@ -220,7 +232,8 @@ type TaskPiece struct {
 }
 
 // TaskLaunch is a task to be started by the node, with its room. The daemon makes a
-// [TaskStart] from the TaskLaunch, the job's body and the task's payload.
+// [TaskStart] from the TaskLaunch, the job's body and the task's payload; if the task is a
+// gang, a [Request] for Node.StartGang.
 type TaskLaunch struct {
 	Serial     uint64
 	Start      mtc.Start

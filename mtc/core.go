@@ -99,11 +99,12 @@ type job struct {
 	leader   *leader // where this node is the leader
 	void     filch.State
 	view     view
-	unfit    bool        // this node does not suit the tasks: other nodes run them
-	next     *filch.Room // what the first task takes; the zero Room if that is not known
-	need     int         // the number of its need
-	over     bool        // finished: the node queues no more tasks
-	follow   bool        // clients here follow the job
+	unfit    bool          // this node does not suit the tasks: other nodes run them
+	next     *filch.Room   // what the first task takes; the zero Room if that is not known
+	need     int           // the number of its need
+	gatherAt time.Duration // when the first task, a gang without room here, may gather; 0: not set
+	over     bool          // finished: the node queues no more tasks
+	follow   bool          // clients here follow the job
 }
 
 // readyQueue holds the ready tasks of one job on one node, and counts the tasks that come
@@ -290,7 +291,7 @@ func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 		if !j.queue.Startable() || c.barred(j) || !c.mayStart(j) {
 			continue
 		}
-		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) {
+		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) && !c.exec.mustGather(j) {
 			return *j.next, true
 		}
 	}

@@ -33,6 +33,7 @@ type run struct {
 	payload []byte
 	gen     uint32
 	started bool // else the commit of the start is under way
+	stage   stage
 	began   time.Duration
 }
 
@@ -46,11 +47,17 @@ type execution struct {
 	list       []run
 	free       []int32
 	gen        uint32
+	gathers    int32 // gangs that gather slots of several nodes
 	health     policy.Health
 }
 
-// room is what the task takes.
-func (r *run) room() *filch.Room { return r.job.spec.Room(int(r.item.Need) - 1) }
+// room is what the task takes of the room of tasks.
+func (r *run) room() *filch.Room {
+	if r.stage != planned {
+		return &filch.Room{}
+	}
+	return r.job.spec.Room(int(r.item.Need) - 1)
+}
 
 func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
@@ -144,7 +151,13 @@ func (e *execution) startOne(j *job, g *gate) got {
 			return is
 		}
 	}
-	if !e.room.HoldsBeside(&e.used, j.next) {
+	at := planned
+	if j.spec.Gang.Ranks > 0 {
+		var is got
+		if at, is = e.placeGang(j); is != gotNext {
+			return is
+		}
+	} else if !e.room.HoldsBeside(&e.used, j.next) {
 		return gotFull
 	}
 	if j.spec.Capped() && !e.core.caps.more(j) {
@@ -164,7 +177,7 @@ func (e *execution) startOne(j *job, g *gate) got {
 		case j.cancelled(it.Index) && !mutantCancelLate:
 			e.core.record(j, it, record.Task{State: filch.Cancelled})
 		case !e.core.setAside(j, it):
-			e.begin(j, it, g)
+			e.begin(j, it, at, g)
 		}
 	}
 	return gotOne
@@ -247,12 +260,14 @@ type gateBlock struct {
 
 // begin gives a task its room. A tracked task waits for the commit of its start; the
 // others begin at once.
-func (e *execution) begin(j *job, it queue.Item, g *gate) {
-	e.used.Add(j.next)
+func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	j.running++
 	j.tokens.Used += j.spec.Tokens()
 	id := e.take(j, it)
-	e.find(id).payload = j.payloads.Of(it.Index)
+	r := e.find(id)
+	r.payload, r.stage = j.payloads.Of(it.Index), at
+	e.used.Add(r.room())
+	e.onPlaced(r)
 	if !it.Tracked {
 		e.launch(id)
 		return
@@ -334,6 +349,7 @@ func (e *execution) release(id uint64) {
 	r := e.find(id)
 	j := r.job
 	e.used.Sub(r.room())
+	e.leave(r)
 	j.running--
 	j.tokens.Used -= j.spec.Tokens()
 	e.drop(id)

@@ -13,7 +13,7 @@ import (
 func (c *Core) specify(j *job, s *record.Spec) {
 	j.spec = s
 	j.tokens = c.caps.tokensOf(j)
-	if j.next = &s.Each; len(s.Needs) > 0 {
+	if j.next = s.Room(0); len(s.Needs) > 0 {
 		j.next = &filch.Room{}
 	}
 	j.unfit = !policy.Suits(s, c.cfg.Members.Get(c.cfg.Self))

@@ -126,6 +126,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.trim = make(chan struct{}, 1)
 	d.files = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
 	d.runners.SetFiles(d.files, cfg.Dir.Path())
+	d.routes.SetGangs(d.runners.TakerOf)
 	d.copies = staging.NewCopies(d.in, cfg.Dir, d.files, d.keepers, d.routes)
 	d.keepers.SetCopies(d.copies)
 	d.queries = query.New(d.in, query.Parts{

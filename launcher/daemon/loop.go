@@ -134,7 +134,7 @@ func (l *loop) arm(timer *time.Timer) {
 		due = min(due, l.beatAt)
 	}
 	due = min(due, l.refill, l.d.members.noteAt)
-	if l.d.runners.HasEnds() {
+	if l.d.runners.HasWork() {
 		due = min(due, l.d.in.Now())
 	}
 	if l.dead {
@@ -173,6 +173,7 @@ func (l *loop) RefillAt(at time.Duration) { l.refill = min(l.refill, at) }
 func (l *loop) act() {
 	l.d.in.Watch.Add(watch.Turns, 1)
 	l.d.runners.DeliverEnds(l.turn())
+	l.d.runners.DeliverGangs(l.turn())
 	l.d.store.checkQuota(l.turn()) // before any append: checkQuota may log
 	for range maxToSelf {
 		l.once()
@@ -212,6 +213,10 @@ func (l *loop) once() {
 	}
 	for i := range o.Tasks {
 		d.mirror.launch(&o.Tasks[i])
+	}
+	for i := range o.GangEnds {
+		d.routes.End(o.GangEnds[i].Run)
+		d.runners.EndGang(o.GangEnds[i])
 	}
 	for _, s := range o.TaskStops {
 		d.mirror.stop(s)

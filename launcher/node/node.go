@@ -41,7 +41,7 @@ func New(cfg Config, store records.Store) *Node {
 	n.Origin = origin.New(s, m, n.Ranks, n.Tasks)
 	n.Ranks.Serve(n.Tasks)
 	n.Tasks.Serve(n.Ranks, n.Origin)
-	m.Serve(n.Tasks, n.Origin, n.Origin, n.Origin)
+	m.Serve(n.Tasks, n.Origin.OnIDs, n.Tasks.OnGangIDs, n.Origin, n.Origin)
 	s.Settle(n.settle)
 	return n
 }

@@ -66,6 +66,7 @@ type Printed struct {
 	Attempt int32 // counts all starts that may have happened
 	Stream  uint8 // 1 stdout, 2 stderr
 	Failed  bool  // the attempt did not end with 0
+	Rank    int32 // of a gang's rank, from 1; 0: the task is one process
 	Lost    int64 // bytes dropped from the middle, missing in Data
 	Time    int64 // of writing, Unix milliseconds; 0 unknown. Writers set the time themselves.
 	Data    []byte
@@ -78,7 +79,7 @@ type Printed struct {
 //	magic "fos1", entries, bytes of the data, bytes compressed, bytes of the
 //	index, CRC-32C (of all but itself): 6 x 4 bytes, big-endian; then the index,
 //	for each entry the index less that of the entry before, attempt, lost, bytes,
-//	and stream x 2 + failed, as varints, the first zigzag, and at the end of the index
+//	and rank x 8 + stream x 2 + failed, as varints, the first zigzag, and at the end of the index
 //	the time of writing as a varint, missing in blocks of older writers; then the
 //	data as one zstd frame.
 //
@@ -186,7 +187,7 @@ func (s *Segments) block() ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(e.Attempt))
 		b = binary.AppendUvarint(b, uint64(e.Lost))
 		b = binary.AppendUvarint(b, uint64(s.lengths[i]))
-		how := uint64(e.Stream) << 1
+		how := uint64(e.Rank)<<3 | uint64(e.Stream)<<1
 		if e.Failed {
 			how |= 1
 		}
@@ -487,7 +488,7 @@ func readIndex(b []byte, count, raw int) (entries []Printed, lengths []int, ok b
 			return nil, nil, false
 		}
 		left -= int(length)
-		e.Stream, e.Failed = uint8(how>>1), how&1 == 1
+		e.Rank, e.Stream, e.Failed = int32(how>>3), uint8(how>>1)&3, how&1 == 1
 		entries[i], lengths[i] = e, int(length)
 	}
 	if d.Left() > 0 {

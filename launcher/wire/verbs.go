@@ -291,6 +291,7 @@ func (*OutputChunk) Packed() {}
 type OutputPiece struct {
 	Index   int32 // of the task, or the rank
 	Attempt int32 // of a task: counts all starts that may have happened
+	Rank    int32 // of a gang's rank, from 1; 0: the task is one process, or a run
 	Stream  uint8 // 1 stdout, 2 stderr
 	Failed  bool  // the attempt did not end well
 	Running bool  // the attempt had not ended

@@ -37,6 +37,15 @@ type Spec struct {
 	// Needs are what tasks take that do not take Each on Nodes: a payload names one of
 	// these by its number, from 1.
 	Needs []Need
+	Gang  Gang
+}
+
+// Gang is the size of each task of a job whose tasks are gangs: ranks on one or more
+// nodes that start together or not at all. Then Each is the room of a rank. Without
+// ranks, each task is one process on one node.
+type Gang struct {
+	Ranks int32
+	Nodes int32 // the least number of nodes; 0 and 1: one node suffices
 }
 
 // Need is what a task takes, and where the task may run.
@@ -64,12 +73,18 @@ type Pool struct {
 	Each int32
 }
 
-// Room is the room of the need with a number, as in [Spec.Need].
+// Room is the room of the need with a number, as in [Spec.Need]: for a task, or for all
+// ranks of a gang together.
 func (s *Spec) Room(n int) *filch.Room {
+	each := &s.Each
 	if n > 0 && n <= len(s.Needs) {
-		return &s.Needs[n-1].Each
+		each = &s.Needs[n-1].Each
 	}
-	return &s.Each
+	if s.Gang.Ranks > 0 {
+		all := each.Times(s.Gang.Ranks)
+		return &all
+	}
+	return each
 }
 
 // Of is what a task takes of the named resource.
@@ -252,7 +267,15 @@ func (s *Spec) fields(c *Codec) {
 	if len(s.Needs) > 0 {
 		last |= specNeeds
 	}
+	if s.Gang.Ranks > 0 {
+		last |= specGang
+	}
 	U8(c, &last)
+	if last&specGang != 0 {
+		Index(c, &s.Gang.Ranks)
+		Index(c, &s.Gang.Nodes)
+		c.Require(s.Gang.Ranks > 0)
+	}
 	if last&specPool != 0 {
 		Text(c, &s.Pool.Name, filch.MaxLabel)
 		Index(c, &s.Pool.Each)
@@ -339,6 +362,7 @@ const (
 	specNamed
 	specPool
 	specNeeds
+	specGang
 )
 
 // maxNamed bounds the named resources of a task, in bytes.

@@ -62,7 +62,11 @@ func outerTask() uint64 {
 
 // OuterJob is the job that this process is a rank of; 0 outside of a job.
 func OuterJob() filch.JobID {
-	n, err := strconv.ParseInt(os.Getenv("FILCH_JOB"), 10, 32)
+	text := os.Getenv("FILCH_RUN") // of a rank of a gang
+	if text == "" {
+		text = os.Getenv("FILCH_JOB")
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {
 		return 0
 	}

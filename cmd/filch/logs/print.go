@@ -202,7 +202,7 @@ func (p *Printer) lines(t *Target, o *wire.OutputPiece) []byte {
 			b = append(b, ' ')
 		}
 		if p.view.Label {
-			b = p.label(b, t, o.Index)
+			b = p.label(b, t, o)
 		}
 		b = append(b, line...)
 		if line[len(line)-1] != '\n' {
@@ -214,7 +214,8 @@ func (p *Printer) lines(t *Target, o *wire.OutputPiece) []byte {
 }
 
 // label appends the label of a rank or a task: a workflow's tasks have names.
-func (p *Printer) label(b []byte, t *Target, i int32) []byte {
+func (p *Printer) label(b []byte, t *Target, o *wire.OutputPiece) []byte {
+	i := o.Index
 	if t.ranks() && !p.view.Job {
 		return output.AppendLabel(b, filch.Rank(i), output.Width(t.Info.Ranks))
 	}
@@ -223,9 +224,13 @@ func (p *Printer) label(b []byte, t *Target, i int32) []byte {
 			b = append(b, t.Job.String()+"."...)
 		}
 		b = append(b, ui.Clean(t.Names[i])...)
-		return append(b, ": "...)
+	} else {
+		b = fmt.Appendf(b, "%d.%d", t.Job, i)
 	}
-	return fmt.Appendf(b, "%d.%d: ", t.Job, i)
+	if o.Rank > 0 {
+		b = fmt.Appendf(b, ".%d", o.Rank-1)
+	}
+	return append(b, ": "...)
 }
 
 // matching returns the lines that match.

@@ -22,7 +22,7 @@ const (
 	pieceCost   = 96        // bytes of memory that a piece takes beside its data
 	turnsBuffer = 16 << 10  // to read a part of the file
 	turnsParts  = 4096      // parts of the file: turnsParts * turnsMemory bytes
-	turnsHead   = 4*4 + 2*8 // bytes of a piece in the file before the data
+	turnsHead   = 5*4 + 2*8 // bytes of a piece in the file before the data
 )
 
 // turns keeps the output of tasks until all tasks before have ended. When the memory is
@@ -115,6 +115,7 @@ func appendPiece(b []byte, p *wire.OutputPiece) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Attempt))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Stream))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Data)))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Rank))
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
 	return binary.BigEndian.AppendUint64(b, uint64(p.Lost))
 }
@@ -130,8 +131,8 @@ func (t *turnsPart) advance() error {
 	}
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
 	p := &wire.OutputPiece{
-		Index: int32(word(0)), Attempt: int32(word(1)), Stream: uint8(word(2)), Data: make([]byte, word(3)),
-		Time: int64(binary.BigEndian.Uint64(b[16:])), Lost: int64(binary.BigEndian.Uint64(b[24:])),
+		Index: int32(word(0)), Attempt: int32(word(1)), Stream: uint8(word(2)), Data: make([]byte, word(3)), Rank: int32(word(4)),
+		Time: int64(binary.BigEndian.Uint64(b[20:])), Lost: int64(binary.BigEndian.Uint64(b[28:])),
 	}
 	if _, err := io.ReadFull(t.in, p.Data); err != nil {
 		return err

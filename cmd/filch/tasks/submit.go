@@ -31,6 +31,7 @@ type submitFlags struct {
 	orderFlags
 	hookFlags
 	stageFlags
+	gangFlags
 	showFlags
 	open bool   // more tasks are added later
 	hold bool   // no task starts until filch release
@@ -47,7 +48,7 @@ func SubmitCommand(g *cli.Global) *cobra.Command {
 		GroupID: "run",
 		Short:   "run many tasks: commands, lists of commands, arrays",
 		Long: `Submits a job of tasks and prints the number of the job. Each task is a process that
-takes slots of one node. Idle nodes steal tasks from busy nodes. The end of each task
+takes slots of one node, or with -n a gang of ranks, as of filch run. Idle nodes steal tasks from busy nodes. The end of each task
 is recorded once. The job goes on when the node where it was submitted dies.
 
   COMMAND alone  one task; options may stand in #FILCH or #SBATCH lines of a script
@@ -65,6 +66,7 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
   filch submit --each-line commands.txt --wait --progress
   filch submit -- convert {} {.}.png ::: *.tif
   filch submit --wait --tag -- ./test {} ::: *.in
+  filch submit -n 64 --array 1-200%4 -- ./solver case{}.in
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -108,6 +110,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node: `4G`")
 	p.StringVar(&f.gpus, "gpus-per-task", "", "`[KIND:]N` GPUs per task, on nodes with the label KIND; 0.25: a quarter of one GPU")
 	f.where.declare(p)
+	f.declareGang(p)
 	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")
 	p.Int32Var(&f.retries, "retries", 0, "retry a failed task up to `N` times")
 	f.retryFlags.declare(p)
@@ -167,6 +170,9 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	}
 	if err = pools.SplitTasks(c, &s.Spec); err != nil {
 		return err
+	}
+	if n := s.Spec.Gang.Ranks; n > 0 {
+		s.Spec.Pool.Each *= n
 	}
 	if err := f.stagedFrom(c, s); err != nil {
 		return err
@@ -321,13 +327,17 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		err = f.files(&o, many || f.open, f.patterns(bag, o.Fill))
 	}
 	if err == nil {
-		sp.Body, err = f.body(&o, around)
+		sp.Body, err = f.body(sp, &o, around)
 	}
 	return err
 }
 
 // body is the body of the job.
-func (f *submitFlags) body(o *launcher.TaskOrder, around spec.Context) ([]byte, error) {
+func (f *submitFlags) body(sp *record.Spec, o *launcher.TaskOrder, around spec.Context) ([]byte, error) {
+	gang, err := f.gang(around, sp)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case f.worker:
 		if err := f.processes("a worker runs many"); err != nil {
@@ -342,10 +352,13 @@ func (f *submitFlags) body(o *launcher.TaskOrder, around spec.Context) ([]byte, 
 	if err == nil && f.slurm {
 		extra, err = f.slurmExtra(o, extra, around)
 	}
+	if extra == nil && (gang != nil || f.stages()) {
+		extra = &launcher.OrderExtra{}
+	}
+	if gang != nil {
+		extra.Gang = gang
+	}
 	if err == nil && f.stages() {
-		if extra == nil {
-			extra = &launcher.OrderExtra{}
-		}
 		extra.Stage, err = f.stage(o.Cwd)
 	}
 	if err != nil {

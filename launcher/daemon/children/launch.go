@@ -34,11 +34,14 @@ func (rs *Runners) launch(l *launcher.TaskLaunch, item []byte) {
 		})
 		return
 	}
-	if b != nil {
+	switch {
+	case b != nil:
 		rs.files.Begin(b)
-		return
+	case l.Start.Spec.Gang.Ranks > 0:
+		rs.startGang(l.Start.Spec.Need(int(l.Start.Need)), s)
+	default:
+		rs.Start(s)
 	}
-	rs.Start(s)
 }
 
 // startOf decodes the job's body, once, and the task's payload. A workflow's task
@@ -52,7 +55,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (launcher.TaskSt
 		return s, nil, err
 	}
 	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
-	if extra.PrivateTmp {
+	if extra.PrivateTmp && extra.Gang == nil { // the keepers make the folders of gangs
 		var err error
 		if s.Tmp, err = rs.temps.name(s.Job, int32(s.Index), s.Serial); err != nil {
 			return s, nil, err
@@ -178,7 +181,7 @@ func hook(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *launcher.TaskSta
 	if len(argv) == 0 {
 		argv = o.Argv
 	}
-	if around, are := extra.Around(argv); are {
+	if around, are := extra.Around(argv); are && extra.Gang == nil { // keepers run the hooks of ranks
 		s.Argv = around
 	}
 }

@@ -51,6 +51,8 @@ type Runners struct {
 	failed   int
 	looked   time.Time // for idle orders
 	looks    *looks
+	gangs    *gangs
+	ready    []readyGang
 	Cuts     Cuts
 }
 
@@ -101,15 +103,15 @@ func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e la
 // has the temporary folders of tasks. The folders of earlier launchers are removed in the
 // background.
 func (rs *Runners) SetFiles(files *staging.Files, state string) {
-	rs.files, rs.temps = files, newTemps(rs.in, state)
+	rs.files, rs.temps, rs.gangs = files, newTemps(rs.in, state), newGangs(rs.in, state)
 }
 
 // QueueEnd adds the end of a task that never reached a runner; the next turn hands the end
 // to the Node.
 func (rs *Runners) QueueEnd(e launcher.TaskEnd) { rs.unsent = append(rs.unsent, e) }
 
-// HasEnds reports whether an end waits for the next turn.
-func (rs *Runners) HasEnds() bool { return len(rs.unsent) > 0 }
+// HasWork reports whether an end or a gang waits for the next turn.
+func (rs *Runners) HasWork() bool { return len(rs.unsent)+len(rs.ready) > 0 }
 
 // order stores the common part of the tasks of a job.
 func (rs *Runners) order(o *launcher.TaskOrder, extra *launcher.OrderExtra) {
@@ -192,6 +194,7 @@ func (rs *Runners) Stop(s launcher.TaskStop) {
 // Forget drops the order of a job that will start no more tasks here.
 func (rs *Runners) Forget(job filch.JobID) {
 	rs.looks.forget(job)
+	rs.gangs.forget(job)
 	if o := rs.orders[job]; o != nil && o.extra.Stage != nil {
 		rs.files.ForgetInputs(job)
 	}

@@ -113,8 +113,8 @@ func (r *route) onOutput(o wire.Output, body []byte, flush bool) error {
 		r.credit(o.Index, taken, true)
 		return nil
 	}
-	c, s := r.client, r.sink
-	if c == nil && s == nil && !r.gone {
+	c, s, taker := r.client, r.sink, r.taker
+	if c == nil && s == nil && taker == nil && !r.gone {
 		r.missed = true // until the client comes, or reattaches to a new launcher
 		r.mu.Unlock()
 		return nil
@@ -122,6 +122,8 @@ func (r *route) onOutput(o wire.Output, body []byte, flush bool) error {
 	p.seen = end
 	r.mu.Unlock()
 	switch {
+	case taker != nil:
+		taker.Take(o)
 	case s != nil: // also while the submitting client is still connected
 		if err := s.append(o); err != nil {
 			r.plane.in.Fault("cannot keep output", err, "job", int(r.ident.Job))

@@ -27,6 +27,7 @@ type route struct {
 	index   int32      // of this node, or NotHere
 	client  *Client
 	sink    *sink // of a detached job, on the origin
+	taker   Taker // of a gang, on the origin; nil: a run
 	gone    bool  // the client went away: output is dropped
 	missed  bool  // output came before anybody could take output
 	ended   bool

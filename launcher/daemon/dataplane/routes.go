@@ -21,6 +21,7 @@ type Routes struct {
 	net      Network
 	logs     *logs
 	settled  atomic.Bool // see Settle
+	gangs    func(launcher.TaskID) Taker
 
 	mu   sync.Mutex // guards jobs
 	jobs map[filch.JobID]*route
@@ -41,6 +42,12 @@ type Network interface {
 func New(in *inputs.Queue, instance, dir string) *Routes {
 	return &Routes{in: in, instance: instance, logs: newLogs(dir), jobs: map[filch.JobID]*route{}}
 }
+
+// Taker takes the output of a gang, piece by piece, on the node of its task.
+type Taker interface{ Take(o wire.Output) }
+
+// SetGangs sets the function that returns the taker of a gang of this node.
+func (rs *Routes) SetGangs(of func(launcher.TaskID) Taker) { rs.gangs = of }
 
 // Connect sets the network; Connect comes before any route.
 func (rs *Routes) Connect(net Network) { rs.net = net }
@@ -75,6 +82,9 @@ func (rs *Routes) Learn(l *launcher.Launch, index int32) {
 		}
 		r = newRoute(rs, l)
 		r.client = c
+		if l.Of != (launcher.TaskID{}) && l.Origin == rs.in.Self {
+			r.taker = rs.gangs(l.Of)
+		}
 		rs.jobs[l.Ident.Job] = r
 	}
 	rs.mu.Unlock()

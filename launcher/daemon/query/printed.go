@@ -118,7 +118,7 @@ func (r *printedReader) want(p output.Printed) bool {
 
 func (r *printedReader) take(p output.Printed) bool {
 	piece := wire.OutputPiece{
-		Index: p.Index, Attempt: p.Attempt, Stream: p.Stream, Failed: p.Failed, Time: p.Time, Lost: p.Lost, Data: p.Data,
+		Index: p.Index, Attempt: p.Attempt, Rank: p.Rank, Stream: p.Stream, Failed: p.Failed, Time: p.Time, Lost: p.Lost, Data: p.Data,
 	}
 	if s := r.seen[launcher.StreamMark{Index: launcher.TaskIndex(p.Index), Nth: p.Attempt, Stream: p.Stream}]; s != nil {
 		piece.Data, piece.Lost = s.unseen(p)

@@ -64,8 +64,11 @@ func (s *Self) Allows(d *stealer.Need, name filch.NodeName) bool {
 func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 	for n := range len(spec.Needs) + 1 {
 		d := needOfTask(spec.Need(n))
+		if g := spec.Gang; g.Ranks > 0 {
+			d.Ranks, d.MinNodes = g.Ranks, max(g.Nodes, 1)
+		}
 		if err := s.NeverFits(&d); err != nil {
-			if (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
+			if spec.Gang.Ranks == 0 && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
 				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
 			}
 			return err

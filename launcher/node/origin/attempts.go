@@ -25,6 +25,7 @@ type attempts struct {
 	line    *gatherqueue
 	lost    *lostranks
 	parents *parents
+	tasks   gangTasks
 	renewAt time.Duration // of the leases of running jobs
 }
 
@@ -128,6 +129,9 @@ func (a *attempts) launch(t *local.Turn, j *job, shares []stealer.Share, loan *s
 	}
 	r := a.newRun(j, nodes)
 	j.run, j.state = r, filch.Ready
+	if j.gang != 0 {
+		a.tasks.OnGangLaunched(t, j.gang)
+	}
 	j.clock.say, j.clock.refresh = filch.Never, filch.Never
 	r.at.prepare = t.Now + r.prepareWait()
 	if single := len(nodes) == 1; single {
@@ -228,7 +232,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
-		Hop: j.kept.hop, Copy: j.req.Copy,
+		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of,
 	}
 	return r
 }

@@ -351,7 +351,9 @@ func (e *explainer) Jobs(now time.Duration) []launcher.JobInfo {
 		}
 	}
 	for _, j := range e.sortedJobs() {
-		out = append(out, e.liveInfo(now, j))
+		if j.gang == 0 {
+			out = append(out, e.liveInfo(now, j))
+		}
 	}
 	return out
 }

@@ -50,6 +50,7 @@ type job struct {
 	guests    []*guest
 	steps     int32  // submitted so far
 	task      *int32 // the index of a task with steps in the shape of a job; see host
+	gang      uint64 // the serial of the task that this run is; 0: a run of its own
 	lined     bool   // in line to gather
 	reserving reserving
 	behind    bool // waits for the end of another job of its array

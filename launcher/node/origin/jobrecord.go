@@ -158,8 +158,11 @@ func (o *Origin) RecordOf(now time.Duration, id filch.JobID) (e *launcher.JobEnt
 	return o.entry(j, o.explainer.liveInfo(now, j)), j.req.Durable, order
 }
 
-// keep records the state of a job.
+// keep records the state of a job. The records of tasks have the state of a gang.
 func (o *Origin) keep(t *local.Turn, j *job) {
+	if j.gang != 0 {
+		return
+	}
 	o.records.Mark(t, j.id, records.WritePause)
 	t.Record(launcher.Record{Key: launcher.RecordKey(j.id), Job: o.jobRecord(j)})
 }
@@ -204,7 +207,7 @@ func (j *job) participantKey(i int) string {
 
 // recordDone records a participant as done, before the participant may forget its ends.
 func (a *attempts) recordDone(t *local.Turn, j *job, i int) {
-	if len(j.run.participants) < 2 {
+	if len(j.run.participants) < 2 || j.gang != 0 {
 		return
 	}
 	tally, node := &j.run.tally, j.run.launch.Nodes[i].Node

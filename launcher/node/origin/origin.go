@@ -56,6 +56,7 @@ type ownTasks interface {
 	TaskOf(parent filch.JobID, task uint64) *tasks.Running
 	Reserve(t *local.Turn, id filch.JobID, p record.Pool)
 	Unreserve(t *local.Turn, id filch.JobID, p record.Pool)
+	gangTasks
 }
 
 // New makes the part of a node that owns the jobs of its clients.
@@ -73,7 +74,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
 	o.numbering = &numbering{Self: s, records: m, origin: o, say: filch.Never}
 	o.attempts = &attempts{
-		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, renewAt: filch.Never,
+		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, tasks: w, renewAt: filch.Never,
 	}
 	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}

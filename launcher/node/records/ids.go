@@ -29,20 +29,23 @@ const (
 	blockAgain = time.Second
 )
 
-// counterKey is the key of the counter, the first id not yet handed out.
-const counterKey dht.Key = "ids"
+// Keys of the counters. A counter is the first id not yet handed out.
+const (
+	jobsKey  dht.Key = "ids"
+	gangsKey dht.Key = "ids/gangs"
+)
 
-// numberer has requests that wait for ids.
-type numberer interface {
-	OnIDs(t *local.Turn)
-}
+// firstGang is the first id of the runs of gangs, which no user sees: the ids of jobs stay
+// small where a job has many gangs.
+const firstGang filch.JobID = 1 << 30
 
 // ids hands out the ids of jobs: first next to end-1, then the spare block. No id is
 // handed out twice, on any node.
 type ids struct {
 	*local.Self
 	store asker
-	user  numberer
+	key   dht.Key             // of the counter
+	user  func(t *local.Turn) // called when ids came, for requests that wait
 
 	next, end   filch.JobID
 	spare, last filch.JobID   // the next block; last 0: none
@@ -75,8 +78,12 @@ func (b *ids) low() bool {
 	return !b.asking && b.last == 0 && int32(b.end-b.next) <= b.size/2
 }
 
-// SawID records an id in use.
-func (b *ids) SawID(id filch.JobID) { b.top = max(b.top, id) }
+// SawID records an id in use. Ids of gangs are used once, by the node that fetched them.
+func (b *ids) SawID(id filch.JobID) {
+	if id < firstGang || b.key == gangsKey {
+		b.top = max(b.top, id)
+	}
+}
 
 // FetchBlock requests the next block from the store.
 func (b *ids) FetchBlock(t *local.Turn) {
@@ -92,7 +99,10 @@ func (b *ids) FetchBlock(t *local.Turn) {
 		b.size = min(2*b.size, BlockMax)
 	}
 	delta := varint.AppendUvarints(nil, uint64(max(b.Cfg.After, b.top)+1), uint64(b.size))
-	b.store.Ask(t, []dht.Op{{Code: dht.OpMerge, Key: counterKey, Kind: kindIDs, Value: delta}}, StoreWait, func(t *local.Turn, rs []dht.Result) { b.onBlock(t, &rs[0]) })
+	if b.key == gangsKey {
+		delta = varint.AppendUvarints(nil, uint64(max(firstGang, b.top+1)), uint64(b.size))
+	}
+	b.store.Ask(t, []dht.Op{{Code: dht.OpMerge, Key: b.key, Kind: kindIDs, Value: delta}}, StoreWait, func(t *local.Turn, rs []dht.Result) { b.onBlock(t, &rs[0]) })
 }
 
 // onBlock handles the first id of a block, and asks the store whether disks have the
@@ -104,7 +114,7 @@ func (b *ids) onBlock(t *local.Turn, r *dht.Result) {
 		b.noBlock(t)
 		return
 	}
-	op := dht.Op{Code: dht.OpLookup, Key: counterKey, Kind: kindIDs, Consistent: true, Durable: true}
+	op := dht.Op{Code: dht.OpLookup, Key: b.key, Kind: kindIDs, Consistent: true, Durable: true}
 	b.store.Ask(t, []dht.Op{op}, StoreWait, func(t *local.Turn, rs []dht.Result) {
 		switch v := rs[0].Version; {
 		case rs[0].Outcome != dht.Done:
@@ -132,8 +142,12 @@ func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
 	if d.Bad || d.Left() != 0 || count < 1 || count > BlockMax || len(old) > 0 && (o.Bad || o.Left() != 0) {
 		return nil, nil, filch.Errorf(filch.Invalid, "a block of job ids makes no sense")
 	}
-	if first = max(first, floor, 1); first+count > maxJobID {
-		return nil, nil, filch.Errorf(filch.Invalid, "no job ids are left: the next one is %d, the last one %d", first, maxJobID)
+	last := uint64(firstGang) - 1
+	if first = max(first, floor, 1); first > last {
+		last = maxJobID
+	}
+	if first+count > last+1 {
+		return nil, nil, filch.Errorf(filch.Invalid, "no job ids are left: the next one is %d, the last one %d", first, last)
 	}
 	next := first + count
 	if mutantSameBlock {
@@ -142,7 +156,7 @@ func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
 	return varint.AppendUvarints(nil, next), varint.AppendUvarints(nil, first), nil
 }
 
-// maxJobID leaves the last ids of an int32 unused.
+// maxJobID is the last id of a gang; it leaves the last ids of an int32 unused.
 const maxJobID = 1<<31 - 1 - BlockMax
 
 // noBlock schedules the next try. The store may have raised the counter without an
@@ -156,5 +170,5 @@ func (b *ids) gotBlock(t *local.Turn, first, end filch.JobID) {
 	b.asking, b.again, b.taken = false, filch.Never, t.Now
 	b.SawID(end - 1)
 	b.spare, b.last = first, end
-	b.user.OnIDs(t)
+	b.user(t)
 }

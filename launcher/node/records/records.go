@@ -24,6 +24,7 @@ const StoreWait = 5 * time.Second
 type Records struct {
 	*local.Self
 	*ids
+	gangs *ids
 	*recordwriter
 	*orphans
 	*quota
@@ -60,7 +61,8 @@ type inquiry struct {
 // New makes the part of a node that uses the store; [Records.Serve] completes the part.
 func New(s *local.Self, store Store) *Records {
 	m := &Records{Self: s, store: store, asks: make(map[uint64]*inquiry), watches: make(map[uint64]func(*local.Turn, dht.Result))}
-	m.ids = &ids{Self: s, store: m}
+	m.ids = &ids{Self: s, store: m, key: jobsKey}
+	m.gangs = &ids{Self: s, store: m, key: gangsKey, again: filch.Never}
 	m.recordwriter = newRecordwriter(s, m)
 	m.orphans = &orphans{Self: s, store: m, writer: m.recordwriter, at: filch.Never}
 	m.quota = &quota{Self: s, store: m}
@@ -69,9 +71,19 @@ func New(s *local.Self, store Store) *Records {
 }
 
 // Serve sets the users of the records.
-func (m *Records) Serve(user homedUser, requests numberer, jobs recordSource, takesOver heir) {
-	m.user, m.ids.user = user, requests
+func (m *Records) Serve(user homedUser, requests, gangs func(*local.Turn), jobs recordSource, takesOver heir) {
+	m.user, m.ids.user, m.gangs.user = user, requests, gangs
 	m.recordwriter.jobs, m.orphans.jobs = jobs, takesOver
+}
+
+// GangID takes an id for the run of a gang; false: none is at hand, and the user of the
+// records is called when ids have come.
+func (m *Records) GangID(t *local.Turn) (filch.JobID, bool) {
+	if !m.gangs.HaveID() {
+		m.gangs.FetchBlock(t)
+		return 0, false
+	}
+	return m.gangs.NextID(), true
 }
 
 // StoreRestore restores the store's state from the disk, before any other input. Damaged
@@ -262,9 +274,11 @@ func (m *Records) Tick(t *local.Turn) {
 	if m.recordwriter.at <= t.Now {
 		m.recordwriter.writeDrafts(t)
 	}
-	if m.ids.again <= t.Now {
-		m.ids.again = filch.Never
-		m.ids.FetchBlock(t)
+	for _, b := range []*ids{m.ids, m.gangs} {
+		if b.again <= t.Now {
+			b.again = filch.Never
+			b.FetchBlock(t)
+		}
 	}
 	if m.orphans.at <= t.Now {
 		m.orphans.scan(t)
@@ -273,7 +287,7 @@ func (m *Records) Tick(t *local.Turn) {
 
 // Deadline is when Tick is due.
 func (m *Records) Deadline() time.Duration {
-	return min(m.store.Deadline(), m.recordwriter.at, m.ids.again, m.orphans.at, m.load.at)
+	return min(m.store.Deadline(), m.recordwriter.at, m.ids.again, m.gangs.again, m.orphans.at, m.load.at)
 }
 
 // OnMember passes an entry of the list of members to the store.

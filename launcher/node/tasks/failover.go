@@ -38,6 +38,10 @@ func (w *Tasks) EndAll(t *local.Turn) {
 		if mutantTasksStay {
 			break
 		}
+		if r := w.runs[serial]; r.gang != nil {
+			w.gangs.stop(t, serial, r)
+			continue
+		}
 		t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial})
 	}
 	for _, sleep := range w.sleeps {

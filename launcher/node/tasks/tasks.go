@@ -23,6 +23,7 @@ type Tasks struct {
 	*mirror
 	*explainer
 	*shared
+	*gangs
 	records *records.Records
 	ranks   taskSteps
 	origin  taskParents
@@ -63,6 +64,9 @@ type taskParents interface {
 	TiedTasks(id filch.JobID) (tied, waiting int64)
 	// OnReserved tells that a run has what it takes of a shared resource.
 	OnReserved(t *local.Turn, id filch.JobID)
+	// BeginGang begins the run of a task that is a gang; StopGang ends it.
+	BeginGang(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
+	StopGang(t *local.Turn, id filch.JobID)
 }
 
 // partial is a job with more of its submission to come.
@@ -83,6 +87,7 @@ type Running struct {
 	job   filch.JobID
 	Index int32
 	over  *taskOver // the task has ended, and its steps are being ended
+	gang  *gang     // nil: the task is one process
 }
 
 // early is a submission waiting for a block of ids.
@@ -110,6 +115,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	w.mirror = newMirror(s, m)
 	w.explainer = &explainer{Self: s, records: m}
 	w.shared = &shared{tasks: w}
+	w.gangs = &gangs{tasks: w, records: m}
 	w.begin()
 	return w
 }
@@ -278,7 +284,9 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 	}
 	delete(w.runs, serial)
 	w.origin.OnTaskEnd(t, serial)
-	w.Ledger.EndTask(t.Now, r.Loan, left)
+	if r.gang == nil {
+		w.Ledger.EndTask(t.Now, r.Loan, left)
+	}
 	if r.life == w.life {
 		delete(w.serials, r.run)
 		e.Run = r.run
@@ -353,25 +361,35 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		w.taskEnded(t, serial, stopped, false)
 		return
 	}
+	if r := w.runs[serial]; r.gang != nil {
+		w.gangs.stop(t, serial, r)
+		return
+	}
 	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
 }
 
 // startTask gives a task its room and passes the task to the daemon; built-in tasks end
 // here.
 func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
-	loan, ok := w.Ledger.TakeTask(t.Now, s.Room())
-	if !ok {
-		w.late = append(w.late, *s)
-		return
+	var loan slots.TaskLoan
+	g := w.gangOf(s)
+	if g == nil {
+		var ok bool
+		if loan, ok = w.Ledger.TakeTask(t.Now, s.Room()); !ok {
+			w.late = append(w.late, *s)
+			return
+		}
 	}
 	w.serial++
-	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name}
+	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name, gang: g}
 	w.serials[s.Run] = w.serial
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {
 		body = s.Payload[1:]
 	}
 	switch {
+	case g != nil:
+		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{Serial: w.serial, Start: *s})
 	case len(body) > 0 && body[0] == launcher.BodyNoop && w.burst >= noopBurst:
 		w.sleeps.Push(sleep{t.Now, w.serial})
 	case len(body) > 0 && body[0] == launcher.BodyNoop:

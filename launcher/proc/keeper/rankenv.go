@@ -24,8 +24,15 @@ func (j *job) jobEnv(base []string) []string {
 	add("FILCH_INSTANCE", instance)
 	add("FILCH_IDENT", l.Ident.String())
 	add("FILCH_SOCKET", filepath.Join(j.keeper.place.Dir, "launcher.sock"))
-	add("FILCH_JOB", l.Ident.Job.String())
-	add("FILCH_ATTEMPT", strconv.Itoa(int(l.Ident.Attempt)))
+	if g := j.what.Task; g != nil {
+		add("FILCH_JOB", g.Job.String())
+		add("FILCH_TASK", strconv.Itoa(int(g.Number)))
+		add("FILCH_ATTEMPT", strconv.Itoa(int(g.Attempt)))
+		add("FILCH_RUN", l.Ident.Job.String())
+	} else {
+		add("FILCH_JOB", l.Ident.Job.String())
+		add("FILCH_ATTEMPT", strconv.Itoa(int(l.Ident.Attempt)))
+	}
 	add("FILCH_SIZE", strconv.Itoa(int(l.Size)))
 	add("FILCH_LOCAL_SIZE", strconv.Itoa(len(j.ranks)))
 	add("FILCH_NODE", string(j.node()))

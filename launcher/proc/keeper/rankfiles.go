@@ -3,6 +3,7 @@ package keeper
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch/launcher"
@@ -35,6 +36,9 @@ func (j *job) resolve(pattern string, r *rank) string {
 	place := output.Place{
 		Job: j.ident().Job, Name: j.order.Launch.Name,
 		Rank: r.id, Index: j.order.Index, Node: j.node(),
+	}
+	if g := j.what.Task; g != nil {
+		place.Job, place.Task = g.Job, strconv.Itoa(int(g.Number))
 	}
 	if s := j.what.Slurm; s != nil && s.Job != 0 {
 		place.Job, place.Array, place.Task, place.Name, place.Step = s.Job, s.Array, s.Task, s.Name, j.order.Launch.Step

@@ -1,0 +1,81 @@
+package tasks
+
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// gangFlags make each task a gang: they are options of filch run, with the same meaning.
+type gangFlags struct {
+	ranks, nodes, perNode, layout, mpi, bind string
+	exclusive                                bool
+}
+
+func (f *gangFlags) declareGang(p *pflag.FlagSet) {
+	p.StringVarP(&f.ranks, "ntasks", "n", "", "each task is a gang of `N` ranks that start together, as those of filch run -n N")
+	p.StringVarP(&f.nodes, "nodes", "N", "", "`MIN[-MAX]` nodes for each gang")
+	p.StringVar(&f.perNode, "ntasks-per-node", "", "at most `N` ranks of a gang on a node")
+	p.StringVarP(&f.layout, "distribution", "m", "", "order of a gang's ranks over its nodes: `WAY` is block, cyclic or plane=SIZE")
+	p.StringVar(&f.mpi, "mpi", "", "how the ranks of a gang wire up: `TYPE` is auto, pmi1, pmi2, pmix or none")
+	p.StringVar(&f.bind, "cpu-bind", "", "bind the ranks of a gang to CPUs: `HOW` is none, rank, threads, cores, sockets, ldoms ...")
+	p.BoolVar(&f.exclusive, "exclusive", false, "give each gang whole nodes")
+}
+
+// gangs reports whether the tasks are gangs.
+func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
+
+// gang reads the options of gangs into the spec, as filch run reads them, and returns what
+// all gangs have in common; nil if tasks are no gangs.
+func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.GangOrder, error) {
+	if !f.gangs() {
+		return nil, nil
+	}
+	switch {
+	case f.worker:
+		return nil, filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and each task of -n is a gang of its own")
+	case f.builtin != "":
+		return nil, filch.Errorf(filch.Invalid, "--builtin starts no process, and each task of -n is a gang of processes")
+	case f.stages():
+		return nil, filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").WithHint("filch run --bcast copies a program to the nodes of a run")
+	}
+	args := []string{"-c", strconv.Itoa(int(f.cpus))}
+	for _, o := range []struct{ name, value string }{
+		{"ntasks", f.ranks}, {"nodes", f.nodes}, {"ntasks-per-node", f.perNode}, {"distribution", f.layout}, {"mpi", f.mpi}, {"cpu-bind", f.bind},
+		{"mem", f.mem}, {"gpus-per-task", f.gpus},
+		{"nodelist", f.where.only}, {"exclude", f.where.exclude}, {"constraint", f.where.labels}, {"resource", f.where.resources},
+	} {
+		if o.value != "" {
+			args = append(args, "--"+o.name+"="+o.value)
+		}
+	}
+	if f.exclusive {
+		args = append(args, "--exclusive")
+	}
+	r, err := spec.Parse(append(args, "gang"))
+	if err != nil {
+		return nil, err
+	}
+	around.Job, around.Task = 0, 0 // a gang is no step
+	if _, err := r.Finish(around); err != nil {
+		return nil, err
+	}
+	s := r.Request.Shape
+	if s.Ranks == 0 {
+		return nil, filch.Errorf(filch.Invalid, "-N %s leaves the number of ranks open", f.nodes).WithHint("-n N sets the number of ranks of each gang")
+	}
+	least := max(s.MinNodes, int32(len(s.Only)))
+	if s.PerNode > 0 {
+		least = max(least, (s.Ranks+s.PerNode-1)/s.PerNode)
+	}
+	sp.Each, sp.Gang = s.PerRank, record.Gang{Ranks: s.Ranks, Nodes: least}
+	if n := s.Nodes(); len(n.Only)+len(n.Exclude) > 0 || n.Labels != "" {
+		sp.Nodes = &n
+	}
+	return &launcher.GangOrder{Shape: s, Policy: r.Request.Policy, MPI: r.Order.MPI, Bind: r.Order.Bind}, nil
+}

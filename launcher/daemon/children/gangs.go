@@ -1,0 +1,233 @@
+package children
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/output"
+	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// gangs holds the tasks of this node that are gangs. Keepers run their ranks, on this node
+// or on others; their output comes here, and goes to the segments of the job when the gang
+// has ended. The loop owns bySerial; byTask and segments have a mutex.
+type gangs struct {
+	in       *inputs.Queue
+	state    string // the state directory of the node
+	bySerial map[uint64]*runningGang
+
+	mu     sync.Mutex // guards byTask
+	byTask map[launcher.TaskID]*runningGang
+
+	keeping  sync.Mutex // guards segments; held while writing
+	segments map[filch.JobID]*output.Segments
+}
+
+// runningGang is a gang from the making of its request to its end.
+type runningGang struct {
+	start launcher.TaskStart
+	keep  launcher.Keep
+	spool *output.Spool
+}
+
+// Take keeps a piece of output.
+func (g *runningGang) Take(o wire.Output) {
+	g.spool.Add(int32(o.Rank), o.Stream, o.Data)
+}
+
+func newGangs(in *inputs.Queue, state string) *gangs {
+	return &gangs{
+		in: in, state: state, bySerial: map[uint64]*runningGang{}, byTask: map[launcher.TaskID]*runningGang{},
+		segments: map[filch.JobID]*output.Segments{},
+	}
+}
+
+// TakerOf returns the taker of the output of a gang of this node.
+func (rs *Runners) TakerOf(id launcher.TaskID) dataplane.Taker {
+	rs.gangs.mu.Lock()
+	defer rs.gangs.mu.Unlock()
+	if g := rs.gangs.byTask[id]; g != nil {
+		return g
+	}
+	return noTaker{}
+}
+
+// noTaker drops the output of a gang that has ended here.
+type noTaker struct{}
+
+func (noTaker) Take(wire.Output) {}
+
+// startGang makes the request of a gang, and hands it to the Node.
+func (rs *Runners) startGang(need record.Need, s launcher.TaskStart) {
+	o := rs.orders[s.Job]
+	r, err := gangRequest(o, need, &s)
+	if err != nil {
+		rs.QueueEnd(launcher.TaskEnd{Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error()})
+		return
+	}
+	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state)}
+	rs.gangs.bySerial[s.Serial] = g
+	rs.gangs.mu.Lock()
+	rs.gangs.byTask[launcher.TaskID{Job: s.Job, Index: s.Index}] = g
+	rs.gangs.mu.Unlock()
+	o.tasks++
+	rs.ready = append(rs.ready, readyGang{s.Serial, *r})
+}
+
+// readyGang is a gang for the next turn of the loop.
+type readyGang struct {
+	serial  uint64
+	request launcher.Request
+}
+
+// DeliverGangs hands the Node the gangs whose requests were made while the loop acted on
+// the Node's Outbox.
+func (rs *Runners) DeliverGangs(t *inputs.Turn) {
+	ready := rs.ready
+	rs.ready = nil
+	for _, g := range ready {
+		t.Node.StartGang(t.Now, g.serial, g.request, t.Out)
+	}
+}
+
+// gangRequest makes the request of a gang from the order of its job and its own start.
+func gangRequest(o *order, need record.Need, s *launcher.TaskStart) (*launcher.Request, error) {
+	g := o.extra.Gang
+	if g == nil {
+		return nil, filch.Errorf(filch.Invalid, "the tasks of job %d are gangs, and the job does not say of which shape", s.Job)
+	}
+	argv := s.Argv
+	if len(argv) == 0 {
+		argv = o.Argv
+	}
+	what := launcher.Order{
+		Programs: []launcher.Program{{Argv: argv, Ranks: []launcher.Span{{Count: g.Shape.Ranks}}}}, Cwd: cmp.Or(s.Cwd, o.Cwd), Env: append(slices.Clone(o.Env), s.Env...),
+		Umask: o.Umask, Rlimits: o.Rlimits, IO: gangStreams(o, s), MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
+		Task: &launcher.GangTask{TaskID: launcher.TaskID{Job: s.Job, Index: s.Index}, Number: s.Number, Attempt: s.Attempt},
+	}
+	body, err := wire.Marshal(&what)
+	if err != nil {
+		return nil, err
+	}
+	r := &launcher.Request{Name: o.Name, Shape: g.Shape, Policy: g.Policy, Order: body}
+	r.Shape.PerRank = need.Each
+	if n := need.Nodes; n != nil {
+		r.Shape.Only, r.Shape.Exclude, r.Shape.Labels = n.Only, n.Exclude, n.Labels
+	}
+	r.Policy.TimeLimit, r.Policy.KillWait = s.Limit, cmp.Or(o.KillWait, launcher.TaskGrace)
+	r.Policy.KillOnBad = true
+	return r, nil
+}
+
+// gangStreams says where the streams of the ranks go. The streams that the node keeps go
+// to the taker, as the streams of a run go to its client.
+func gangStreams(o *order, s *launcher.TaskStart) launcher.IO {
+	names := launcher.Streams{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
+	if own := s.Streams; own != nil {
+		names = launcher.Streams{Stdin: cmp.Or(own.Stdin, names.Stdin), Stdout: cmp.Or(own.Stdout, names.Stdout), Stderr: cmp.Or(own.Stderr, names.Stderr)}
+	}
+	io := launcher.IO{StdinMode: launcher.StdinNone, OutRank: -1, ErrRank: -1, Append: o.Append}
+	if names.Stdin != "" && names.Stdin != launcher.NoFile {
+		io.StdinMode, io.Stdin = launcher.StdinFile, names.Stdin
+	}
+	if o.Keep == launcher.KeepNone {
+		names.Stdout, names.Stderr = cmp.Or(names.Stdout, launcher.NoFile), cmp.Or(names.Stderr, launcher.NoFile)
+	}
+	io.Stdout, io.Stderr = names.Stdout, names.Stderr
+	switch {
+	case names.Stderr == "-":
+		io.Stderr = "" // follows standard output
+	case names.Stderr == "" && names.Stdout != "":
+		io.Stderr = "all" // the taker's
+	}
+	return io
+}
+
+// EndGang takes in the end of a gang, moves its output to the segments, and hands the end
+// on to the Node.
+func (rs *Runners) EndGang(e launcher.TaskEnd) {
+	e.Ended = time.Now().UnixNano()
+	g := rs.gangs.bySerial[e.Serial]
+	if g == nil { // never began here
+		rs.QueueEnd(e)
+		return
+	}
+	delete(rs.gangs.bySerial, e.Serial)
+	id := launcher.TaskID{Job: g.start.Job, Index: g.start.Index}
+	rs.gangs.mu.Lock()
+	if rs.gangs.byTask[id] == g {
+		delete(rs.gangs.byTask, id)
+	}
+	rs.gangs.mu.Unlock()
+	if o := rs.orders[g.start.Job]; o != nil {
+		o.tasks--
+		o.since = time.Now()
+		if i := slices.Index(o.places, e.Serial); i >= 0 {
+			o.places[i] = 0
+		}
+	}
+	rs.in.Go(func() {
+		rs.gangs.keepOutput(g, &e)
+		rs.in.Post(func(t *inputs.Turn) {
+			if e.Cut {
+				rs.Cuts.note(g.start, e.Text, e.Full)
+			}
+			if !rs.holdBack(e) {
+				rs.Report(t, []launcher.TaskEnd{e})
+			}
+		})
+	})
+}
+
+// keepOutput moves the output of a gang to the segments of its job, with the reason of a
+// bad end as the last line.
+func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
+	defer g.spool.Close()
+	failed := e.Kind != launcher.CauseNone
+	if g.keep == launcher.KeepNone || g.keep == launcher.KeepFailed && !failed {
+		return
+	}
+	gs.keeping.Lock()
+	defer gs.keeping.Unlock()
+	s := gs.segments[g.start.Job]
+	if s == nil {
+		s = output.NewSegments(proc.Place{Dir: gs.state}.OutputDir(g.start.Job), os.Getpid())
+	}
+	add := func(p output.Printed) error {
+		p.Index, p.Attempt, p.Failed = int32(g.start.Index), g.start.Nth, failed
+		e.Bytes += int64(len(p.Data))
+		e.Cut = e.Cut || p.Lost > 0
+		return s.Add(p)
+	}
+	err := g.spool.Drain(add)
+	if err == nil && failed && e.Text != "" && !e.Told {
+		err = add(output.Printed{Stream: 2, Data: []byte("filch: " + e.Text + "\n")})
+	}
+	if err = errors.Join(err, s.Flush()); err != nil {
+		e.Cut = true
+		gs.in.Fault("cannot keep all output of a gang", err, "job", int(g.start.Job))
+	}
+	gs.segments[g.start.Job] = s
+}
+
+// forget closes the segments of a job.
+func (gs *gangs) forget(job filch.JobID) {
+	gs.keeping.Lock()
+	defer gs.keeping.Unlock()
+	if s := gs.segments[job]; s != nil {
+		if err := s.Close(); err != nil {
+			gs.in.Fault("cannot keep all output of a gang", err, "job", int(job))
+		}
+		delete(gs.segments, job)
+	}
+}

@@ -1,0 +1,129 @@
+package tasks
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/mtc"
+)
+
+// gangs passes tasks that are gangs to the origin of this node, and their ends back. The
+// caller of the node makes the request of a gang, as it makes the start of a task.
+type gangs struct {
+	tasks   *Tasks
+	records *records.Records
+	waiting []gangStart // for ids
+}
+
+// gangStart is a gang whose request is made.
+type gangStart struct {
+	serial  uint64
+	request launcher.Request
+}
+
+// gang is the part of a running task that a gang has: the id of its run, 0 before the
+// request came, and whether the task was stopped before.
+type gang struct {
+	run     filch.JobID
+	ticket  filch.Ticket // of the task's job
+	stopped bool
+}
+
+// StartGang begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
+func (g *gangs) StartGang(now time.Duration, serial uint64, r launcher.Request, out *launcher.Outbox) {
+	t := g.tasks.Turn(now, out)
+	g.start(t, gangStart{serial, r})
+	t.End()
+}
+
+func (g *gangs) start(t *local.Turn, s gangStart) {
+	r := g.tasks.runs[s.serial]
+	if r == nil || r.gang == nil {
+		return
+	}
+	if r.gang.stopped {
+		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseCancel, Code: filch.ExitCancelled, Told: true, Text: "not started: the task was stopped"})
+		return
+	}
+	id, ok := g.records.GangID(t)
+	if !ok {
+		g.waiting = append(g.waiting, s)
+		return
+	}
+	s.request.Class, s.request.Of = r.gang.ticket.Class, launcher.TaskID{Job: r.job, Index: launcher.TaskIndex(r.Index)}
+	r.gang.run = id
+	if err := g.tasks.origin.BeginGang(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
+		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: err.Kind == filch.NoFit, Text: err.Text})
+	}
+}
+
+// OnGangIDs starts the gangs that waited for ids.
+func (g *gangs) OnGangIDs(t *local.Turn) {
+	waiting := g.waiting
+	g.waiting = nil
+	for _, s := range waiting {
+		g.start(t, s)
+	}
+}
+
+// stop ends a gang.
+func (g *gangs) stop(t *local.Turn, serial uint64, r *Running) {
+	if r.gang.run != 0 {
+		g.tasks.origin.StopGang(t, r.gang.run)
+		return
+	}
+	r.gang.stopped = true
+	if i := slices.IndexFunc(g.waiting, func(s gangStart) bool { return s.serial == serial }); i >= 0 {
+		s := g.waiting[i]
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		g.start(t, s)
+		return
+	}
+	// The caller may hold the launch back.
+	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
+}
+
+// OnGangLaunched tells the core that a gang has its slots.
+func (g *gangs) OnGangLaunched(t *local.Turn, serial uint64) {
+	if r := g.tasks.runs[serial]; r != nil && r.life == g.tasks.life {
+		g.tasks.ready(t).Launched(t.Now, r.run, &g.tasks.out)
+	}
+}
+
+// OnGangEnd passes the end of a gang to the caller, who has the output of the gang, and
+// passes the end on by [Tasks.TaskEnds].
+func (g *gangs) OnGangEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.EndRecord) {
+	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
+	switch e.Cause.Kind {
+	case launcher.CauseSignal, launcher.CauseOOM:
+		end.Code -= filch.ExitSignalBase
+	case launcher.CauseCancel, launcher.CauseClientGone:
+		end.Told = true
+	}
+	if e.State == filch.OK {
+		end.Kind = launcher.CauseNone
+	}
+	end.Run = id
+	g.end(t, serial, end)
+}
+
+func (g *gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
+	e.Serial = serial
+	t.Out.GangEnds = append(t.Out.GangEnds, e)
+}
+
+// gangOf is the gang's part of a task to be started; nil for a task of one process.
+func (w *Tasks) gangOf(s *mtc.Start) *gang {
+	if s.Spec.Gang.Ranks == 0 {
+		return nil
+	}
+	g := &gang{}
+	if j, ok := w.core.Job(s.Job); ok && j.Record != nil {
+		g.ticket = j.Record.Ticket
+	}
+	return g
+}

@@ -1,0 +1,177 @@
+package output
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Limits of a [Spool].
+const (
+	spoolHalf   = KeptMax / 2 // of the beginning, and at least of the end
+	spoolMemory = 64 << 10    // of each part before the part goes to the disk
+	spoolHeader = 9           // of a piece: rank and bytes as 4 bytes each, and the stream
+)
+
+// Spool keeps the output of a gang until the gang has ended: only then is known whether
+// the gang failed. Of more than [KeptMax] bytes the Spool keeps the first half of the
+// limit, and at least the last half. Short output stays in memory, the rest is in files
+// without a name. A Spool may be used by several goroutines.
+type Spool struct {
+	dir string
+
+	mu    sync.Mutex   // guards all below
+	parts [3]spoolPart // the beginning; the end, in two parts that take turns
+	last  int          // the part that grows
+	lost  int64        // bytes dropped between the beginning and the end
+	err   error        // the first failure of the disk
+}
+
+// spoolPart is a row of pieces.
+type spoolPart struct {
+	memory []byte
+	file   *os.File // nil as long as memory suffices
+	onDisk int64    // bytes in file
+	data   int64    // bytes of output
+}
+
+// NewSpool makes an empty Spool whose files are in dir.
+func NewSpool(dir string) *Spool { return &Spool{dir: dir} }
+
+// Add adds a piece of the output of a rank. A failure of the disk is told by
+// [Spool.Drain].
+func (s *Spool) Add(rank int32, stream uint8, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts[s.last].data >= spoolHalf {
+		s.last = [...]int{1, 2, 1}[s.last]
+		s.lost += s.parts[s.last].data
+		s.parts[s.last].reset()
+	}
+	if err := s.parts[s.last].add(s.dir, rank, stream, data); err != nil {
+		s.err = errors.Join(s.err, err)
+		s.lost += int64(len(data))
+	}
+}
+
+// Drain calls f with all output, in the order of its coming, and empties the Spool. Rank
+// counts from 1 there, as in [Printed]. An error says that output is missing.
+func (s *Spool) Drain(f func(Printed) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost := s.lost
+	order := []int{0}
+	if s.last > 0 {
+		order = append(order, 3-s.last, s.last)
+	}
+	for i, k := range order {
+		err := s.parts[k].each(func(p Printed) error {
+			if i > 0 {
+				p.Lost, lost = lost, 0
+			}
+			return f(p)
+		})
+		s.err = errors.Join(s.err, err)
+		s.parts[k].reset()
+	}
+	err := s.err
+	s.last, s.lost, s.err = 0, 0, nil
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%d bytes are missing", lost)
+	}
+	return err
+}
+
+// Lost returns the number of dropped bytes.
+func (s *Spool) Lost() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
+// Close gives the files back.
+func (s *Spool) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.parts {
+		s.parts[i].reset()
+	}
+}
+
+func (p *spoolPart) add(dir string, rank int32, stream uint8, data []byte) error {
+	p.memory = binary.BigEndian.AppendUint32(p.memory, uint32(rank))
+	p.memory = binary.BigEndian.AppendUint32(p.memory, uint32(len(data)))
+	p.memory = append(append(p.memory, stream), data...)
+	p.data += int64(len(data))
+	if len(p.memory) < spoolMemory {
+		return nil
+	}
+	err := p.flush(dir)
+	if err != nil {
+		p.memory = p.memory[:len(p.memory)-spoolHeader-len(data)]
+		p.data -= int64(len(data))
+	}
+	return err
+}
+
+// flush moves the pieces in memory to the file.
+func (p *spoolPart) flush(dir string) error {
+	if p.file == nil {
+		f, err := os.CreateTemp(dir, "gang-")
+		if err != nil {
+			return err
+		}
+		p.file = f
+		if err := os.Remove(f.Name()); err != nil {
+			return err
+		}
+	}
+	if _, err := p.file.WriteAt(p.memory, p.onDisk); err != nil {
+		return err
+	}
+	p.onDisk += int64(len(p.memory))
+	p.memory = p.memory[:0]
+	return nil
+}
+
+// each calls f with the pieces; pieces of one stream of a rank that follow each other come
+// as one.
+func (p *spoolPart) each(f func(Printed) error) error {
+	all := make([]byte, p.onDisk, p.onDisk+int64(len(p.memory)))
+	if p.file != nil {
+		if _, err := io.ReadFull(io.NewSectionReader(p.file, 0, p.onDisk), all); err != nil {
+			return err
+		}
+	}
+	all = append(all, p.memory...)
+	var next Printed
+	for len(all) >= spoolHeader {
+		rank, n, stream := int32(binary.BigEndian.Uint32(all))+1, int(binary.BigEndian.Uint32(all[4:])), all[8]
+		data := all[spoolHeader : spoolHeader+n]
+		all = all[spoolHeader+n:]
+		if next.Rank == rank && next.Stream == stream {
+			next.Data = append(next.Data, data...)
+			continue
+		}
+		if next.Rank > 0 {
+			if err := f(next); err != nil {
+				return err
+			}
+		}
+		next = Printed{Rank: rank, Stream: stream, Data: append([]byte(nil), data...)}
+	}
+	if next.Rank == 0 {
+		return nil
+	}
+	return f(next)
+}
+
+func (p *spoolPart) reset() {
+	if p.file != nil {
+		p.file.Close()
+	}
+	*p = spoolPart{}
+}

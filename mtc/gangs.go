@@ -1,0 +1,88 @@
+package mtc
+
+import "time"
+
+// This file decides when a task that is a gang starts: see [record.Gang]. The caller
+// finds the slots of a gang, on this node or on several nodes, and reports them by
+// [Core.Launched].
+
+// stage is how far a run is on its way to slots.
+type stage uint8
+
+const (
+	planned   stage = iota // has room of this node's tasks: a task, or a gang that fits here
+	gathering              // a gang that gathers slots of several nodes
+	launched               // a gang that has its slots
+)
+
+// gathersMax bounds the gangs of a node that gather side by side. More would hold slots
+// against each other, and would be out of reach of thieves with free slots.
+const gathersMax = 4
+
+// gatherAfter is how long a gang that fits on this node waits for room here before it
+// gathers: a gang of this node, or a thief, may free or have the room meanwhile, and
+// neither costs a message.
+const gatherAfter = 200 * time.Millisecond
+
+// mustGather reports whether the gangs of a job never fit on this node alone.
+func (e *execution) mustGather(j *job) bool {
+	return j.spec.Gang.Nodes > 1 || j.spec.Gang.Ranks > 1 && e.core.tooLarge(j)
+}
+
+// tooLarge reports whether the whole room of this node is too little for the first task
+// of a job. A node of unknown room suffices.
+func (c *Core) tooLarge(j *job) bool {
+	m := c.cfg.Members.Get(c.cfg.Self)
+	return m != nil && m.Total.Slots > 0 && !m.Total.Holds(*j.next)
+}
+
+// placeGang decides whether the first gang of a job may start, and in which stage.
+func (e *execution) placeGang(j *job) (stage, got) {
+	alone := e.mustGather(j)
+	switch {
+	case !alone && e.room.HoldsBeside(&e.used, j.next):
+		return planned, gotNext
+	case e.gathers >= gathersMax:
+		return 0, gotBlocked
+	case alone:
+		return gathering, gotNext
+	case j.gatherAt == 0:
+		j.gatherAt = e.now + gatherAfter
+	}
+	if j.gatherAt > e.now {
+		e.core.waits.at = min(e.core.waits.at, j.gatherAt)
+		return 0, gotFull
+	}
+	return gathering, gotNext
+}
+
+// onPlaced takes in that a gang has begun.
+func (e *execution) onPlaced(r *run) {
+	if r.job.gatherAt = 0; r.stage == gathering {
+		e.gathers++
+	}
+}
+
+// leave takes in that a run is over.
+func (e *execution) leave(r *run) {
+	if r.stage == gathering {
+		e.gathers--
+	}
+}
+
+// Launched takes in that a gang has its slots: the caller counts them, and
+// [Core.SetRoom] no longer includes those of this node. The time of the gang begins.
+func (c *Core) Launched(now time.Duration, id uint64, out *Out) {
+	c.enter(now, out)
+	r := c.exec.find(id)
+	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage == launched {
+		return
+	}
+	c.exec.used.Sub(r.room())
+	c.exec.leave(r)
+	r.stage, r.began = launched, now
+	c.settle()
+}
+
+// Gathers is the number of this node's gangs that gather slots.
+func (c *Core) Gathers() int32 { return c.exec.gathers }
