@@ -15,6 +15,7 @@ type (
 	// already lent. A later Round replaces an earlier round.
 	Ask struct {
 		Job         filch.JobID
+		Of          filch.JobID // of a gang, the job of its task; 0: a run
 		Attempt     filch.Attempt
 		Ticket      filch.Ticket
 		Incarnation uint64 // of the asking node

@@ -121,6 +121,10 @@ type TasksHere struct {
 	// the node's clock.
 	Again float64       `json:"again,omitempty"`
 	TryAt time.Duration `json:"-"`
+	// Of the ready tasks: they are gangs that gather slots. Lacks says what one of them
+	// lacks, and who has it.
+	Gathers int64  `json:"gathers,omitempty"`
+	Lacks   string `json:"lacks,omitempty"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
 	// What a task takes of its node, where not every node suits; "": every node does.

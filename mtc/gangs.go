@@ -15,9 +15,14 @@ const (
 	launched               // a gang that has its slots
 )
 
-// gathersMax bounds the gangs of a node that gather side by side. More would hold slots
-// against each other, and would be out of reach of thieves with free slots.
-const gathersMax = 4
+// Bounds of the gangs of a node that gather side by side. More would hold slots against
+// each other, and would be out of reach of thieves with free slots. Gangs that fit on a
+// node are better stolen by a node with free slots: one of them gathers, in case no node
+// alone has enough.
+const (
+	gathersMax    = 4
+	gathersFitMax = 1
+)
 
 // gatherAfter is how long a gang that fits on this node waits for room here before it
 // gathers: a gang of this node, or a thief, may free or have the room meanwhile, and
@@ -40,12 +45,14 @@ func (c *Core) tooLarge(j *job) bool {
 func (e *execution) placeGang(j *job) (stage, got) {
 	alone := e.mustGather(j)
 	switch {
-	case !alone && e.room.HoldsBeside(&e.used, j.next):
-		return planned, gotNext
-	case e.gathers >= gathersMax:
-		return 0, gotBlocked
-	case alone:
+	case alone && e.gathers < gathersMax:
 		return gathering, gotNext
+	case alone:
+		return 0, gotBlocked
+	case !e.contended && e.gathers < gathersMax && e.room.HoldsBeside(&e.used, j.next):
+		return planned, gotNext
+	case e.gathers >= gathersFitMax:
+		return 0, gotBlocked
 	case j.gatherAt == 0:
 		j.gatherAt = e.now + gatherAfter
 	}
@@ -81,6 +88,27 @@ func (c *Core) Launched(now time.Duration, id uint64, out *Out) {
 	c.exec.used.Sub(r.room())
 	c.exec.leave(r)
 	r.stage, r.began = launched, now
+	c.settle()
+}
+
+// Unplaced takes in that a gang found no room on this node after all, and gathers.
+func (c *Core) Unplaced(now time.Duration, id uint64, out *Out) {
+	c.enter(now, out)
+	r := c.exec.find(id)
+	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage != planned {
+		return
+	}
+	c.exec.used.Sub(r.room())
+	r.stage = gathering
+	c.exec.gathers++
+	c.settle()
+}
+
+// SetContended takes in whether others wait for slots of this node. Then no gang starts
+// here ahead of them: a gang gathers, and so waits in the order of tickets.
+func (c *Core) SetContended(now time.Duration, on bool, out *Out) {
+	c.enter(now, out)
+	c.exec.contended = on
 	c.settle()
 }
 

@@ -38,6 +38,7 @@ const (
 // Ask is an origin's request for slots of this node for a job.
 type Ask struct {
 	Key         Key
+	Of          filch.JobID // the job to name as the holder; 0: the Key's
 	Ticket      filch.Ticket
 	Origin      filch.NodeName
 	Incarnation uint64 // of the origin
@@ -132,6 +133,9 @@ func (l *Ledger) Total() filch.Room { return l.capacity.Total() }
 
 // Free is the room not in use or promised.
 func (l *Ledger) Free() filch.Room { return l.free.room }
+
+// Waits reports whether a claim waits for slots.
+func (l *Ledger) Waits() bool { return l.wait.first() != nil }
 
 // Idle reports whether there is no claim at all and no task.
 func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held() == filch.Room{} }

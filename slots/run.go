@@ -196,7 +196,7 @@ func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
 	for _, c := range l.holds {
 		if c.ask.Key.Job != k.Job && c.room.Slots > n {
-			job, n = c.ask.Key.Job, c.room.Slots
+			job, n = c.ask.job(), c.room.Slots
 		}
 	}
 	return job, n
@@ -204,16 +204,24 @@ func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
 
 // Holder is a claim with slots, as [Ledger.Holders] lists claims.
 type Holder struct {
-	Key   Key
+	Job   filch.JobID
 	Slots int32
 	State State
+}
+
+// job is the job that a person knows as the holder.
+func (a *Ask) job() filch.JobID {
+	if a.Of != 0 {
+		return a.Of
+	}
+	return a.Key.Job
 }
 
 // Holders lists the claims with slots, in the order in which they got the first slot.
 func (l *Ledger) Holders() (all []Holder) {
 	for _, c := range l.holds {
 		if c.room.Slots > 0 {
-			all = append(all, Holder{c.ask.Key, c.room.Slots, c.state})
+			all = append(all, Holder{c.ask.job(), c.room.Slots, c.state})
 		}
 	}
 	return all

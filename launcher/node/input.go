@@ -43,13 +43,13 @@ func (n *Node) Holders(now time.Duration) []launcher.Holder {
 		if h.State == slots.Stuck {
 			continue
 		}
-		i := slices.IndexFunc(all, func(o launcher.Holder) bool { return o.Job == h.Key.Job })
+		i := slices.IndexFunc(all, func(o launcher.Holder) bool { return o.Job == h.Job })
 		if i < 0 {
 			i = len(all)
-			all = append(all, launcher.Holder{Job: h.Key.Job})
+			all = append(all, launcher.Holder{Job: h.Job, Gathers: true})
 		}
 		all[i].Slots += h.Slots
-		all[i].Gathers = h.State == slots.Held
+		all[i].Gathers = all[i].Gathers && h.State == slots.Held
 	}
 	slices.SortFunc(all, func(a, b launcher.Holder) int { return cmp.Compare(a.Job, b.Job) })
 	return all

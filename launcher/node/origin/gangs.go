@@ -44,6 +44,14 @@ func (o *Origin) StopGang(t *local.Turn, id filch.JobID) {
 	}
 }
 
+// Lacks says what the run of a gang waits for; "" if that is unknown.
+func (o *Origin) Lacks(id filch.JobID) string {
+	if j := o.jobs[id]; j != nil && j.run == nil {
+		return o.explainer.missing(j)
+	}
+	return ""
+}
+
 // dismissGang ends the run of a task: the task has the end.
 func (o *Origin) dismissGang(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(o.jobs, j.id)

@@ -133,7 +133,7 @@ func (q *gatherqueue) move(t *local.Turn, j *job, moves stealer.Moves) {
 	}
 	for _, a := range moves.Asks {
 		t.Send(a.To, &launcher.Ask{
-			Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Incarnation: q.Cfg.Incarnation,
+			Job: j.id, Of: j.req.Of.Job, Attempt: j.attempt, Ticket: j.ticket, Incarnation: q.Cfg.Incarnation,
 			Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
 			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round, Takes: q.walltime.takes(j),
 		})

@@ -141,7 +141,7 @@ func (o *Origin) local(t *local.Turn, j *job) bool {
 // claimOf returns the job's request to this node's ledger.
 func (o *Origin) claimOf(j *job) slots.Ask {
 	return slots.Ask{
-		Key: j.key(), Ticket: j.ticket, Origin: o.Cfg.Name, Incarnation: o.Cfg.Incarnation,
+		Key: j.key(), Of: j.req.Of.Job, Ticket: j.ticket, Origin: o.Cfg.Name, Incarnation: o.Cfg.Incarnation,
 		Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
 	}
 }

@@ -22,7 +22,7 @@ func (h *Ranks) onAdopted(t *local.Turn, ev launcher.Adopted) {
 		return
 	}
 	at := l.Nodes[ev.Start.Index]
-	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: launcher.CountRanks(at.Ranks)}
+	a := slots.Ask{Key: k, Of: l.Of.Job, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: launcher.CountRanks(at.Ranks)}
 	loan := slots.Loan{
 		Lease: at.Lease, Ranks: a.Want, Slots: ev.Start.Slots, GPUs: ev.Start.GPUs, MemBytes: ev.Start.Memory,
 		Named: l.Base.Plus(l.Each.Times(a.Want)).Named,

@@ -15,7 +15,7 @@ import (
 // nodes of the first.
 func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 	a := slots.Ask{
-		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
+		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Of: m.Of, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
 		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
 		Ends: m.Takes > 0 && h.Cfg.Walltime.Fits(t.Now, m.Takes),
 	}

@@ -141,7 +141,7 @@ func (h *Ranks) borrow(t *local.Turn, l *launcher.Launch, index int32, k slots.K
 	if l.Parent == 0 {
 		return h.Ledger.Lock(t.Now, k, at.Lease, ranks)
 	}
-	a := slots.Ask{Key: k, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: ranks}
+	a := slots.Ask{Key: k, Of: l.Of.Job, Origin: l.Origin, Base: l.Base, Each: l.Each, Want: ranks}
 	if l.Task != 0 {
 		if at.Lease.Incarnation != h.Cfg.Incarnation {
 			return slots.Loan{}, false // of the launcher before; its tasks are gone

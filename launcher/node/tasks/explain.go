@@ -29,6 +29,9 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Tied += v.Tied
 	s.Inner += v.Inner
 	s.Opening += v.Opening
+	if s.Gathers += v.Gathers; s.Lacks == "" {
+		s.Lacks = v.Lacks
+	}
 	if s.Resting += v.Resting; v.Again > 0 && (s.Again == 0 || v.Again < s.Again) {
 		s.Again = v.Again
 	}
@@ -123,7 +126,7 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 		return countTasks(c.Ready, "has", "have") + " failed and will be tried again" + againText(s) + " (--retry-delay)", false
 	case c.Ready > 0:
 		text, stuck = e.readyText(c.Ready, s)
-		return text + restingText(s), stuck
+		return text + restingText(s) + gathersText(s), stuck
 	case len(rec.After) > 0 && c.Waiting == c.Total:
 		return "waits for the end of " + launcher.ListJobs(rec.After), false
 	}
@@ -149,7 +152,7 @@ func (e *explainer) openingText(s *Sum) string {
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, filch.Agree(c.Ready, "is", "are"))
-	text += restingText(s)
+	text += restingText(s) + gathersText(s)
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
 	}
@@ -164,6 +167,19 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 		text += fmt.Sprintf("; deadlock: %d of them wait for runs that they started, and these runs wait for slots that such tasks hold", s.Tied)
 	case s.Inner > 0:
 		text += fmt.Sprintf("; %d of them keep their slots while they wait for runs that they started, which wait for slots", s.Inner)
+	}
+	return text
+}
+
+// gathersText says how many of the ready tasks are gangs that gather slots, and what one of
+// them lacks; "" if none does.
+func gathersText(s *Sum) string {
+	if s.Gathers == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; %d of them %s slots of several nodes", s.Gathers, filch.Agree(s.Gathers, "gathers", "gather"))
+	if s.Lacks != "" {
+		text += ": of one, " + s.Lacks
 	}
 	return text
 }

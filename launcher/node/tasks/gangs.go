@@ -31,6 +31,7 @@ type gang struct {
 	run     filch.JobID
 	ticket  filch.Ticket // of the task's job
 	stopped bool
+	placed  bool // has its slots
 }
 
 // StartGang begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
@@ -58,6 +59,8 @@ func (g *gangs) start(t *local.Turn, s gangStart) {
 	r.gang.run = id
 	if err := g.tasks.origin.BeginGang(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
 		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: err.Kind == filch.NoFit, Text: err.Text})
+	} else if !r.gang.placed && r.life == g.tasks.life {
+		g.tasks.core.Unplaced(t.Now, r.run, &g.tasks.out)
 	}
 }
 
@@ -89,7 +92,11 @@ func (g *gangs) stop(t *local.Turn, serial uint64, r *Running) {
 
 // OnGangLaunched tells the core that a gang has its slots.
 func (g *gangs) OnGangLaunched(t *local.Turn, serial uint64) {
-	if r := g.tasks.runs[serial]; r != nil && r.life == g.tasks.life {
+	r := g.tasks.runs[serial]
+	if r == nil {
+		return
+	}
+	if r.gang.placed = true; r.life == g.tasks.life {
 		g.tasks.ready(t).Launched(t.Now, r.run, &g.tasks.out)
 	}
 }
@@ -115,6 +122,9 @@ func (g *gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
 	e.Serial = serial
 	t.Out.GangEnds = append(t.Out.GangEnds, e)
 }
+
+// runs reports whether a task has its slots: a gang gathers them first.
+func (r *Running) runs() bool { return r.gang == nil || r.gang.placed }
 
 // gangOf is the gang's part of a task to be started; nil for a task of one process.
 func (w *Tasks) gangOf(s *mtc.Start) *gang {

@@ -40,6 +40,15 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Ready++
 		}
 	}
+	for _, r := range w.runs { // in any order: a sum
+		if r.job == id && !r.runs() {
+			if h.Gathers++; h.Lacks == "" {
+				h.Lacks = w.origin.Lacks(r.gang.run)
+			}
+			h.Running--
+			h.Ready++
+		}
+	}
 	h.Resting, h.TryAt = j.Pace.Resting, j.Pace.Again
 	h.Opening = j.Opening
 	h.Running -= h.Opening
@@ -74,7 +83,7 @@ func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
 // time of day at now.
 func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
 	for _, r := range w.runs { // in any order: at most one attempt runs
-		if r.job == id && r.Index == index && r.over == nil {
+		if r.job == id && r.Index == index && r.over == nil && r.runs() {
 			h.Running = true
 			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
@@ -95,6 +104,9 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 	at := make(map[filch.JobID]int)
 	for _, r := range w.runs { // in any order: sums, and the longest
+		if !r.runs() {
+			continue
+		}
 		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Tasks: 1}
 		_, h.Left, _ = w.since(now, r)
 		if i, known := at[r.job]; known {
@@ -128,7 +140,7 @@ func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.
 func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.RunningTasks) {
 	var all launcher.RunningTasks
 	for serial, r := range w.runs { // in any order: Add sorts
-		if r.job == id && r.over == nil {
+		if r.job == id && r.over == nil && r.runs() {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
 				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Took: took, Serial: serial,

@@ -32,6 +32,7 @@ type Tasks struct {
 	out    mtc.Out
 	room   filch.Room // as last told to the core
 	drains bool       // likewise
+	queued bool       // likewise: others wait for slots here
 	// Never used twice on this node, not even by another core or launcher.
 	serial uint64
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
@@ -67,6 +68,8 @@ type taskParents interface {
 	// BeginGang begins the run of a task that is a gang; StopGang ends it.
 	BeginGang(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
 	StopGang(t *local.Turn, id filch.JobID)
+	// Lacks says what the run of a gang waits for; "" if that is unknown.
+	Lacks(id filch.JobID) string
 }
 
 // partial is a job with more of its submission to come.
@@ -236,6 +239,10 @@ func (w *Tasks) ready(t *local.Turn) *mtc.Core {
 	if room != w.room {
 		w.room = room
 		w.core.SetRoom(t.Now, room, &w.out)
+	}
+	if queued := w.Ledger.Waits(); queued != w.queued {
+		w.queued = queued
+		w.core.SetContended(t.Now, queued, &w.out)
 	}
 	if drains := w.DrainOrder != nil && !w.over; drains != w.drains {
 		w.drains = drains
