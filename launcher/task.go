@@ -228,6 +228,7 @@ type TaskSeen struct {
 type TaskPiece struct {
 	Mark StreamMark // the place after Data
 	Lost int64      // bytes before Data that were dropped
+	Rank int32      // of a gang's rank, from 1; 0: the task is one process
 	Data []byte
 }
 

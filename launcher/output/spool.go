@@ -26,8 +26,8 @@ type Spool struct {
 	mu    sync.Mutex   // guards all below
 	parts [3]spoolPart // the beginning; the end, in two parts that take turns
 	last  int          // the part that grows
-	lost  int64        // bytes dropped between the beginning and the end
-	err   error        // the first failure of the disk
+	lost  [2]int64     // bytes of each stream dropped between the beginning and the end
+	err   error        // the failures of the disk
 }
 
 // spoolPart is a row of pieces.
@@ -35,7 +35,7 @@ type spoolPart struct {
 	memory []byte
 	file   *os.File // nil as long as memory suffices
 	onDisk int64    // bytes in file
-	data   int64    // bytes of output
+	data   [2]int64 // bytes of output, by stream
 }
 
 // NewSpool makes an empty Spool whose files are in dir.
@@ -46,14 +46,16 @@ func NewSpool(dir string) *Spool { return &Spool{dir: dir} }
 func (s *Spool) Add(rank int32, stream uint8, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.parts[s.last].data >= spoolHalf {
+	if part := &s.parts[s.last]; part.data[0]+part.data[1] >= spoolHalf {
 		s.last = [...]int{1, 2, 1}[s.last]
-		s.lost += s.parts[s.last].data
+		for i, n := range s.parts[s.last].data {
+			s.lost[i] += n
+		}
 		s.parts[s.last].reset()
 	}
 	if err := s.parts[s.last].add(s.dir, rank, stream, data); err != nil {
 		s.err = errors.Join(s.err, err)
-		s.lost += int64(len(data))
+		s.lost[stream-1] += int64(len(data))
 	}
 }
 
@@ -62,34 +64,80 @@ func (s *Spool) Add(rank int32, stream uint8, data []byte) {
 func (s *Spool) Drain(f func(Printed) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	err := errors.Join(s.err, s.each(f))
+	for i := range s.parts {
+		s.parts[i].reset()
+	}
+	s.last, s.lost, s.err = 0, [2]int64{}, nil
+	return err
+}
+
+// each calls f with all pieces. The first piece of a stream behind dropped bytes has their
+// number.
+func (s *Spool) each(f func(Printed) error) (err error) {
 	lost := s.lost
 	order := []int{0}
 	if s.last > 0 {
 		order = append(order, 3-s.last, s.last)
 	}
 	for i, k := range order {
-		err := s.parts[k].each(func(p Printed) error {
+		err = errors.Join(err, s.parts[k].each(func(p Printed) error {
 			if i > 0 {
-				p.Lost, lost = lost, 0
+				p.Lost, lost[p.Stream-1] = lost[p.Stream-1], 0
 			}
 			return f(p)
-		})
-		s.err = errors.Join(s.err, err)
-		s.parts[k].reset()
+		}))
 	}
-	err := s.err
-	s.last, s.lost, s.err = 0, 0, nil
-	if err == nil && lost > 0 {
-		err = fmt.Errorf("%d bytes are missing", lost)
+	if n := lost[0] + lost[1]; err == nil && n > 0 {
+		err = fmt.Errorf("%d bytes are missing", n)
 	}
 	return err
+}
+
+// Since returns the output that lies behind a place of each stream, at most about limit
+// bytes, and the places behind it. Lost of a piece counts the bytes between the place
+// and the piece that were dropped.
+func (s *Spool) Since(at [2]int64, limit int) (pieces []Printed, next [2]int64, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := s.lost
+	for i := range s.parts {
+		ends[0], ends[1] = ends[0]+s.parts[i].data[0], ends[1]+s.parts[i].data[1]
+	}
+	next = [2]int64{min(at[0], ends[0]), min(at[1], ends[1])}
+	if next == ends {
+		return nil, next, false
+	}
+	var place [2]int64 // of the next piece
+	_ = s.each(func(p Printed) error {
+		k := p.Stream - 1
+		place[k] += p.Lost
+		begin := place[k]
+		place[k] += int64(len(p.Data))
+		switch skip := next[k] - begin; {
+		case place[k] <= next[k]:
+			return nil
+		case limit <= 0:
+			more = true
+			return nil
+		case skip >= 0:
+			p.Data, p.Lost = p.Data[skip:], 0
+		default:
+			p.Lost = -skip
+		}
+		pieces = append(pieces, p)
+		limit -= len(p.Data)
+		next[k] = place[k]
+		return nil
+	})
+	return pieces, next, more
 }
 
 // Lost returns the number of dropped bytes.
 func (s *Spool) Lost() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lost
+	return s.lost[0] + s.lost[1]
 }
 
 // Close gives the files back.
@@ -105,14 +153,14 @@ func (p *spoolPart) add(dir string, rank int32, stream uint8, data []byte) error
 	p.memory = binary.BigEndian.AppendUint32(p.memory, uint32(rank))
 	p.memory = binary.BigEndian.AppendUint32(p.memory, uint32(len(data)))
 	p.memory = append(append(p.memory, stream), data...)
-	p.data += int64(len(data))
+	p.data[stream-1] += int64(len(data))
 	if len(p.memory) < spoolMemory {
 		return nil
 	}
 	err := p.flush(dir)
 	if err != nil {
 		p.memory = p.memory[:len(p.memory)-spoolHeader-len(data)]
-		p.data -= int64(len(data))
+		p.data[stream-1] -= int64(len(data))
 	}
 	return err
 }

@@ -63,6 +63,39 @@ func TestSpoolBoundsOutput(t *testing.T) {
 	}
 }
 
+// TestSpoolSince shows that a follower who asks again and again sees all output once, in
+// the order of each stream.
+func TestSpoolSince(t *testing.T) {
+	s := output.NewSpool(t.TempDir())
+	var want, got [2]bytes.Buffer
+	var at [2]int64
+	for i := range 3000 {
+		data := fmt.Appendf(nil, "%d\n", i)
+		s.Add(int32(i%5), uint8(1+i%2), data)
+		want[i%2].Write(data)
+		if i%7 > 0 {
+			continue
+		}
+		pieces, next, _ := s.Since(at, 1<<10)
+		for _, p := range pieces {
+			got[p.Stream-1].Write(p.Data)
+		}
+		at = next
+	}
+	for more := true; more; {
+		var pieces []output.Printed
+		pieces, at, more = s.Since(at, 1<<10)
+		for _, p := range pieces {
+			got[p.Stream-1].Write(p.Data)
+		}
+	}
+	for i := range want {
+		if got[i].String() != want[i].String() {
+			t.Errorf("stream %d: got %d bytes, want %d", i+1, got[i].Len(), want[i].Len())
+		}
+	}
+}
+
 // TestSpoolWithoutDisk shows that a failure of the disk is told.
 func TestSpoolWithoutDisk(t *testing.T) {
 	s := output.NewSpool(t.TempDir() + "/gone")

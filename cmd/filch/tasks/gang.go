@@ -30,19 +30,25 @@ func (f *gangFlags) declareGang(p *pflag.FlagSet) {
 // gangs reports whether the tasks are gangs.
 func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
 
+// checkGangs refuses options that do not go with gangs.
+func (f *submitFlags) checkGangs() error {
+	switch {
+	case !f.gangs():
+	case f.worker:
+		return filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and each task of -n is a gang of its own")
+	case f.builtin != "":
+		return filch.Errorf(filch.Invalid, "--builtin starts no process, and each task of -n is a gang of processes")
+	case f.stages():
+		return filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").WithHint("filch run --bcast copies a program to the nodes of a run")
+	}
+	return nil
+}
+
 // gang reads the options of gangs into the spec, as filch run reads them, and returns what
 // all gangs have in common; nil if tasks are no gangs.
 func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.GangOrder, error) {
 	if !f.gangs() {
 		return nil, nil
-	}
-	switch {
-	case f.worker:
-		return nil, filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and each task of -n is a gang of its own")
-	case f.builtin != "":
-		return nil, filch.Errorf(filch.Invalid, "--builtin starts no process, and each task of -n is a gang of processes")
-	case f.stages():
-		return nil, filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").WithHint("filch run --bcast copies a program to the nodes of a run")
 	}
 	args := []string{"-c", strconv.Itoa(int(f.cpus))}
 	for _, o := range []struct{ name, value string }{

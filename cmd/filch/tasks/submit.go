@@ -289,6 +289,9 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		return err
 	}
 	sp := &s.Spec
+	if err := f.checkGangs(); err != nil {
+		return err
+	}
 	if err := f.stageWith(command, bag); err != nil {
 		return err
 	}

@@ -38,11 +38,13 @@ type runningGang struct {
 	start launcher.TaskStart
 	keep  launcher.Keep
 	spool *output.Spool
+	looks *looks
 }
 
 // Take keeps a piece of output.
 func (g *runningGang) Take(o wire.Output) {
 	g.spool.Add(int32(o.Rank), o.Stream, o.Data)
+	g.looks.onOutput(launcher.TaskID{Job: g.start.Job, Index: g.start.Index})
 }
 
 func newGangs(in *inputs.Queue, state string) *gangs {
@@ -75,7 +77,7 @@ func (rs *Runners) startGang(need record.Need, s launcher.TaskStart) {
 		rs.QueueEnd(launcher.TaskEnd{Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error()})
 		return
 	}
-	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state)}
+	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state), looks: rs.looks}
 	rs.gangs.bySerial[s.Serial] = g
 	rs.gangs.mu.Lock()
 	rs.gangs.byTask[launcher.TaskID{Job: s.Job, Index: s.Index}] = g
@@ -163,12 +165,6 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 		return
 	}
 	delete(rs.gangs.bySerial, e.Serial)
-	id := launcher.TaskID{Job: g.start.Job, Index: g.start.Index}
-	rs.gangs.mu.Lock()
-	if rs.gangs.byTask[id] == g {
-		delete(rs.gangs.byTask, id)
-	}
-	rs.gangs.mu.Unlock()
 	if o := rs.orders[g.start.Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
@@ -178,6 +174,7 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 	}
 	rs.in.Go(func() {
 		rs.gangs.keepOutput(g, &e)
+		rs.gangs.drop(g)
 		rs.in.Post(func(t *inputs.Turn) {
 			if e.Cut {
 				rs.Cuts.note(g.start, e.Text, e.Full)
@@ -187,6 +184,15 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 			}
 		})
 	})
+}
+
+// drop forgets a gang whose output is in the segments.
+func (gs *gangs) drop(g *runningGang) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if id := (launcher.TaskID{Job: g.start.Job, Index: g.start.Index}); gs.byTask[id] == g {
+		delete(gs.byTask, id)
+	}
 }
 
 // keepOutput moves the output of a gang to the segments of its job, with the reason of a
@@ -218,6 +224,51 @@ func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 		gs.in.Fault("cannot keep all output of a gang", err, "job", int(g.start.Job))
 	}
 	gs.segments[g.start.Job] = s
+}
+
+// look answers a question about the output of running tasks for the gangs of this node.
+func (gs *gangs) look(q *launcher.TaskLook) (seen []launcher.TaskSeen) {
+	gs.mu.Lock()
+	var found []*runningGang
+	for id, g := range gs.byTask { // in any order: sorted below
+		if q.Span.Has(id.Job, id.Index) {
+			found = append(found, g)
+		}
+	}
+	gs.mu.Unlock()
+	if q.Ended || len(found) == 0 {
+		return nil
+	}
+	slices.SortFunc(found, func(a, b *runningGang) int { return cmp.Compare(a.start.Index, b.start.Index) })
+	limit := int(q.Limit) / len(found)
+	for _, g := range found {
+		seen = append(seen, g.since(q.Marks, limit))
+	}
+	return seen
+}
+
+// since is the output of a gang beyond the marks.
+func (g *runningGang) since(marks []launcher.StreamMark, limit int) (seen launcher.TaskSeen) {
+	mark := launcher.StreamMark{Index: g.start.Index, Nth: g.start.Nth}
+	var at [2]int64
+	for _, m := range marks {
+		if m.Index == mark.Index && m.Nth == mark.Nth && (m.Stream == 1 || m.Stream == 2) {
+			at[m.Stream-1] = m.At
+		}
+	}
+	pieces, next, more := g.spool.Since(at, limit)
+	seen.More = more
+	for _, p := range pieces {
+		m := mark
+		m.Stream = p.Stream
+		seen.Pieces = append(seen.Pieces, launcher.TaskPiece{Mark: m, Lost: p.Lost, Rank: p.Rank, Data: p.Data})
+	}
+	for i := range next {
+		m := mark
+		m.Stream, m.At = uint8(i+1), next[i]
+		seen.Running = append(seen.Running, m)
+	}
+	return seen
 }
 
 // forget closes the segments of a job.

@@ -72,6 +72,15 @@ func (l *looks) onStir(span launcher.TaskSpan) {
 	delete(l.waits, span)
 }
 
+// onOutput wakes the readers of a task.
+func (l *looks) onOutput(id launcher.TaskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waits) > 0 {
+		l.wake(func(span launcher.TaskSpan) bool { return span.Has(id.Job, id.Index) })
+	}
+}
+
 // ordered notes that a runner has got the order of a job, and wakes the readers of the
 // job: the runner may now have tasks.
 func (l *looks) ordered(job filch.JobID, link *wire.Conn) {
@@ -136,6 +145,7 @@ func (rs *Runners) AwaitOutput(span launcher.TaskSpan) (news <-chan struct{}, st
 // means that every runner has answered.
 func (rs *Runners) Look(q launcher.TaskLook) (seen []launcher.TaskSeen, whole bool) {
 	links, tokens, answers := rs.looks.begin(q.Span.Job)
+	defer func() { seen = append(seen, rs.gangs.look(&q)...) }()
 	q.Limit /= int32(max(len(links), 1))
 	for i, link := range links {
 		q.Token = tokens[i]

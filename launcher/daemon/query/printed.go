@@ -107,7 +107,7 @@ func (r *printedReader) add(seen launcher.TaskSeen, running map[launcher.StreamM
 	now := time.Now().UnixMilli()
 	for _, p := range seen.Pieces {
 		r.pieces = append(r.pieces, wire.OutputPiece{
-			Index: int32(p.Mark.Index), Attempt: p.Mark.Nth, Stream: p.Mark.Stream, Running: true, Time: now, Lost: p.Lost, Data: p.Data,
+			Index: int32(p.Mark.Index), Attempt: p.Mark.Nth, Rank: p.Rank, Stream: p.Mark.Stream, Running: true, Time: now, Lost: p.Lost, Data: p.Data,
 		})
 	}
 }
