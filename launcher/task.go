@@ -234,7 +234,7 @@ type TaskPiece struct {
 
 // TaskLaunch is a task to be started by the node, with its room. The daemon makes a
 // [TaskStart] from the TaskLaunch, the job's body and the task's payload; if the task is a
-// gang, a [Request] for Node.StartGang.
+// gang, a [Request] for Node.Tasks.Gangs.Start.
 type TaskLaunch struct {
 	Serial     uint64
 	Start      mtc.Start

@@ -36,6 +36,7 @@ type Config struct {
 // Core is the many-task part of one node.
 type Core struct {
 	turn
+	Gangs    Gangs
 	cfg      Config
 	self     record.Owner
 	jobs     map[filch.JobID]*job
@@ -71,6 +72,7 @@ func New(cfg Config) *Core {
 	c.commits.init(c)
 	c.caps.init(c)
 	c.exec.init(c)
+	c.Gangs.core = c
 	c.recorder = ends.New(node{c})
 	c.failover.init(c)
 	c.victim.init(c)

@@ -48,7 +48,7 @@ type execution struct {
 	free       []int32
 	gen        uint32
 	gathers    int32 // gangs that gather slots of several nodes
-	contended  bool  // others wait for slots of this node: see [Core.SetContended]
+	contended  bool  // others wait for slots of this node: see [Gangs.SetContended]
 	health     policy.Health
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // This file decides when a task that is a gang starts: see [record.Gang]. The caller
 // finds the slots of a gang, on this node or on several nodes, and reports them by
-// [Core.Launched].
+// [Gangs.Launched].
 
 // stage is how far a run is on its way to slots.
 type stage uint8
@@ -29,15 +29,18 @@ const (
 // neither costs a message.
 const gatherAfter = 200 * time.Millisecond
 
+// Gangs is the part of a Core that follows gangs on their way to slots.
+type Gangs struct{ core *Core }
+
 // mustGather reports whether the gangs of a job never fit on this node alone.
 func (e *execution) mustGather(j *job) bool {
-	return j.spec.Gang.Nodes > 1 || j.spec.Gang.Ranks > 1 && e.core.tooLarge(j)
+	return j.spec.Gang.Nodes > 1 || j.spec.Gang.Ranks > 1 && e.tooLarge(j)
 }
 
 // tooLarge reports whether the whole room of this node is too little for the first task
 // of a job. A node of unknown room suffices.
-func (c *Core) tooLarge(j *job) bool {
-	m := c.cfg.Members.Get(c.cfg.Self)
+func (e *execution) tooLarge(j *job) bool {
+	m := e.core.cfg.Members.Get(e.core.cfg.Self)
 	return m != nil && m.Total.Slots > 0 && !m.Total.Holds(*j.next)
 }
 
@@ -79,7 +82,8 @@ func (e *execution) leave(r *run) {
 
 // Launched takes in that a gang has its slots: the caller counts them, and
 // [Core.SetRoom] no longer includes those of this node. The time of the gang begins.
-func (c *Core) Launched(now time.Duration, id uint64, out *Out) {
+func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) {
+	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
 	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage == launched {
@@ -92,7 +96,8 @@ func (c *Core) Launched(now time.Duration, id uint64, out *Out) {
 }
 
 // Unplaced takes in that a gang found no room on this node after all, and gathers.
-func (c *Core) Unplaced(now time.Duration, id uint64, out *Out) {
+func (g *Gangs) Unplaced(now time.Duration, id uint64, out *Out) {
+	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
 	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage != planned {
@@ -106,11 +111,9 @@ func (c *Core) Unplaced(now time.Duration, id uint64, out *Out) {
 
 // SetContended takes in whether others wait for slots of this node. Then no gang starts
 // here ahead of them: a gang gathers, and so waits in the order of tickets.
-func (c *Core) SetContended(now time.Duration, on bool, out *Out) {
+func (g *Gangs) SetContended(now time.Duration, on bool, out *Out) {
+	c := g.core
 	c.enter(now, out)
 	c.exec.contended = on
 	c.settle()
 }
-
-// Gathers is the number of this node's gangs that gather slots.
-func (c *Core) Gathers() int32 { return c.exec.gathers }

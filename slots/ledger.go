@@ -134,9 +134,6 @@ func (l *Ledger) Total() filch.Room { return l.capacity.Total() }
 // Free is the room not in use or promised.
 func (l *Ledger) Free() filch.Room { return l.free.room }
 
-// Waits reports whether a claim waits for slots.
-func (l *Ledger) Waits() bool { return l.wait.first() != nil }
-
 // Idle reports whether there is no claim at all and no task.
 func (l *Ledger) Idle() bool { return len(l.claims) == 0 && l.tasks.held() == filch.Room{} }
 

@@ -48,16 +48,14 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
-// have: all free room, unless a gang has the turn.
-func (l *Ledger) TaskRoom() filch.Room {
-	room := l.tasks.held()
-	if l.closing.drained() || l.closing.shut {
-		return room
-	}
-	if first := l.wait.first(); first == nil || l.tasksFirst(first) {
+// have: all free room, unless a gang has the turn. Contended says that a gang waits here.
+func (l *Ledger) TaskRoom() (room filch.Room, contended bool) {
+	room = l.tasks.held()
+	first := l.wait.first()
+	if open := !l.closing.drained() && !l.closing.shut; open && (first == nil || l.tasksFirst(first)) {
 		room.Add(&l.free.room)
 	}
-	return room
+	return room, first != nil
 }
 
 // tasksFirst reports whether a waiting task comes before c; c is nil for a claim
@@ -97,7 +95,8 @@ func (l *Ledger) open(c *claim) filch.Room {
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
-	room, held := l.TaskRoom(), l.tasks.held()
+	held := l.tasks.held()
+	room, _ := l.TaskRoom()
 	if room.Sub(&held); l.closing.drained() && !l.closing.shut {
 		room = l.free.room
 	}

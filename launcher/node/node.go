@@ -38,10 +38,10 @@ func New(cfg Config, store records.Store) *Node {
 	s := local.New(cfg)
 	m := records.New(s, store)
 	n := &Node{self: s, Records: m, Ranks: ranks.New(s, m), Tasks: tasks.New(s, m)}
-	n.Origin = origin.New(s, m, n.Ranks, n.Tasks)
+	n.Origin = origin.New(s, m, n.Ranks, n.Tasks, n.Tasks.Gangs)
 	n.Ranks.Serve(n.Tasks)
-	n.Tasks.Serve(n.Ranks, n.Origin)
-	m.Serve(n.Tasks, n.Origin.OnIDs, n.Tasks.OnGangIDs, n.Origin, n.Origin)
+	n.Tasks.Serve(n.Ranks, n.Origin, n.Origin.Gangs)
+	m.Serve(n.Tasks, n.Origin.OnIDs, n.Tasks.Gangs.OnIDs, n.Origin, n.Origin)
 	s.Settle(n.settle)
 	return n
 }

@@ -143,7 +143,7 @@ func TestPerTask(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"": false, "x.%N": false, "x.%%t": false, `x.\%t`: false, "x.%t": true, "x.%03a": true,
 	} {
-		if got := output.PerTask(pattern); got != want {
+		if got := output.PerTask(pattern, false); got != want {
 			t.Errorf("%q: got %v", pattern, got)
 		}
 	}

@@ -49,10 +49,11 @@ func SideOf(pattern string) Side {
 	return side
 }
 
-// PerTask reports whether a pattern names another file for each task of a job.
-func PerTask(pattern string) bool {
+// PerTask reports whether a pattern names another file for each task of a job. In files of
+// gangs, %t is the rank.
+func PerTask(pattern string, gangs bool) bool {
 	found := false
-	eachConversion(pattern, func(c byte, _ int, _ string) { found = found || c == 't' || c == 'a' })
+	eachConversion(pattern, func(c byte, _ int, _ string) { found = found || c == 't' && !gangs || c == 'a' })
 	return found
 }
 

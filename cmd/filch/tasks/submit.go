@@ -327,7 +327,9 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 				return err
 			}
 		}
-		err = f.files(&o, many || f.open, f.patterns(bag, o.Fill))
+		names := f.patterns(bag, o.Fill)
+		names.gangs = f.gangs()
+		err = f.files(&o, many || f.open, names)
 	}
 	if err == nil {
 		sp.Body, err = f.body(sp, &o, around)

@@ -20,6 +20,7 @@ type taskFiles struct {
 	in, out, err string
 	bag          *workflow.Bag // nil: the client does not know the values of the tasks
 	node         bool          // the nodes fill in the replacement strings
+	gangs        bool          // %t is the rank
 }
 
 // patterns are the options about files, for tasks with the values of a bag,
@@ -31,7 +32,7 @@ func (f *orderFlags) patterns(bag *workflow.Bag, node bool) taskFiles {
 		}
 		return pattern
 	}
-	return taskFiles{named(f.stdin), named(f.stdout), named(f.stderr), bag, node}
+	return taskFiles{in: named(f.stdin), out: named(f.stdout), err: named(f.stderr), bag: bag, node: node}
 }
 
 // files reads the options about files into the order, and refuses options with
@@ -121,7 +122,7 @@ func (t *taskFiles) check(p filePattern) error {
 // distinct refuses a file name that two tasks would share.
 func (t *taskFiles) distinct(p filePattern) error {
 	filled := t.node && workflow.HasPlaces(p.text) // compared when the values are read
-	if filled || strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text) || strings.Contains(p.text, "{#}") && t.bag != nil {
+	if filled || strings.HasPrefix(p.text, "/dev/") || output.PerTask(p.text, t.gangs) || strings.Contains(p.text, "{#}") && t.bag != nil {
 		return nil
 	}
 	if t.bag == nil || !workflow.HasPlaces(p.text) {

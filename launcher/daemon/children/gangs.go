@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -38,11 +41,20 @@ type runningGang struct {
 	start launcher.TaskStart
 	keep  launcher.Keep
 	spool *output.Spool
+	files [2]*os.File            // of the streams that go to a file of the whole gang; nil: the spool
+	fault atomic.Pointer[string] // why a file lacks output
 	looks *looks
 }
 
 // Take keeps a piece of output.
 func (g *runningGang) Take(o wire.Output) {
+	if f := g.files[o.Stream-1]; f != nil {
+		if _, err := f.Write(o.Data); err != nil && g.fault.Load() == nil {
+			text := err.Error()
+			g.fault.Store(&text)
+		}
+		return
+	}
 	g.spool.Add(int32(o.Rank), o.Stream, o.Data)
 	g.looks.onOutput(launcher.TaskID{Job: g.start.Job, Index: g.start.Index})
 }
@@ -72,12 +84,17 @@ func (noTaker) Take(wire.Output) {}
 // startGang makes the request of a gang, and hands it to the Node.
 func (rs *Runners) startGang(need record.Need, s launcher.TaskStart) {
 	o := rs.orders[s.Job]
-	r, err := gangRequest(o, need, &s)
+	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state), looks: rs.looks}
+	streams, err := g.open(o)
+	var r *launcher.Request
+	if err == nil {
+		r, err = gangRequest(o, need, &s, streams)
+	}
 	if err != nil {
+		g.close()
 		rs.QueueEnd(launcher.TaskEnd{Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error()})
 		return
 	}
-	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state), looks: rs.looks}
 	rs.gangs.bySerial[s.Serial] = g
 	rs.gangs.mu.Lock()
 	rs.gangs.byTask[launcher.TaskID{Job: s.Job, Index: s.Index}] = g
@@ -98,12 +115,12 @@ func (rs *Runners) DeliverGangs(t *inputs.Turn) {
 	ready := rs.ready
 	rs.ready = nil
 	for _, g := range ready {
-		t.Node.StartGang(t.Now, g.serial, g.request, t.Out)
+		t.Node.Tasks.Gangs.Start(t.Now, g.serial, g.request, t.Out)
 	}
 }
 
 // gangRequest makes the request of a gang from the order of its job and its own start.
-func gangRequest(o *order, need record.Need, s *launcher.TaskStart) (*launcher.Request, error) {
+func gangRequest(o *order, need record.Need, s *launcher.TaskStart, streams launcher.IO) (*launcher.Request, error) {
 	g := o.extra.Gang
 	if g == nil {
 		return nil, filch.Errorf(filch.Invalid, "the tasks of job %d are gangs, and the job does not say of which shape", s.Job)
@@ -114,7 +131,7 @@ func gangRequest(o *order, need record.Need, s *launcher.TaskStart) (*launcher.R
 	}
 	what := launcher.Order{
 		Programs: []launcher.Program{{Argv: argv, Ranks: []launcher.Span{{Count: g.Shape.Ranks}}}}, Cwd: cmp.Or(s.Cwd, o.Cwd), Env: append(slices.Clone(o.Env), s.Env...),
-		Umask: o.Umask, Rlimits: o.Rlimits, IO: gangStreams(o, s), MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
+		Umask: o.Umask, Rlimits: o.Rlimits, IO: streams, MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
 		Task: &launcher.GangTask{TaskID: launcher.TaskID{Job: s.Job, Index: s.Index}, Number: s.Number, Attempt: s.Attempt},
 	}
 	body, err := wire.Marshal(&what)
@@ -131,9 +148,11 @@ func gangRequest(o *order, need record.Need, s *launcher.TaskStart) (*launcher.R
 	return r, nil
 }
 
-// gangStreams says where the streams of the ranks go. The streams that the node keeps go
-// to the taker, as the streams of a run go to its client.
-func gangStreams(o *order, s *launcher.TaskStart) launcher.IO {
+// open says where the streams of the ranks go, and opens the files that all ranks share, as
+// the client of a run does. The streams that the node keeps come to the taker, as those of
+// a run come to its client.
+func (g *runningGang) open(o *order) (launcher.IO, error) {
+	s := &g.start
 	names := launcher.Streams{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	if own := s.Streams; own != nil {
 		names = launcher.Streams{Stdin: cmp.Or(own.Stdin, names.Stdin), Stdout: cmp.Or(own.Stdout, names.Stdout), Stderr: cmp.Or(own.Stderr, names.Stderr)}
@@ -145,14 +164,65 @@ func gangStreams(o *order, s *launcher.TaskStart) launcher.IO {
 	if o.Keep == launcher.KeepNone {
 		names.Stdout, names.Stderr = cmp.Or(names.Stdout, launcher.NoFile), cmp.Or(names.Stderr, launcher.NoFile)
 	}
-	io.Stdout, io.Stderr = names.Stdout, names.Stderr
-	switch {
-	case names.Stderr == "-":
-		io.Stderr = "" // follows standard output
-	case names.Stderr == "" && names.Stdout != "":
-		io.Stderr = "all" // the taker's
+	if names.Stderr == "-" {
+		names.Stderr = names.Stdout
 	}
-	return io
+	io.Stdout, io.Stderr = names.Stdout, names.Stderr
+	for i, stream := range [...]*string{&io.Stdout, &io.Stderr} {
+		switch {
+		case *stream == "" || *stream == launcher.NoFile || output.SideOf(*stream) != output.SideClient:
+			continue
+		case i == 1 && names.Stderr == names.Stdout:
+			g.files[1] = g.files[0]
+		default:
+			f, err := openShared(g.name(o, *stream), o.Append)
+			if err != nil {
+				return io, filch.Errorf(filch.Denied, "cannot write the output of task %d.%d: %s", s.Job, s.Index, err.Error())
+			}
+			g.files[i] = f
+		}
+		*stream = ""
+	}
+	if io.Stderr == "" {
+		io.Stderr = "all" // the taker's, also where the ranks write standard output into files
+	}
+	return io, nil
+}
+
+// name expands the pattern of a file that all ranks of the gang share.
+func (g *runningGang) name(o *order, pattern string) string {
+	name := output.Expand(pattern, output.Place{
+		Job: g.start.Job, Name: o.Name, User: proc.UserName(), Task: strconv.Itoa(int(g.start.Number)),
+	})
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(cmp.Or(g.start.Cwd, o.Cwd), name)
+	}
+	return name
+}
+
+// openShared opens a file for output, and makes its folder.
+func openShared(name string, atEnd bool) (*os.File, error) {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if !atEnd {
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(name, flags, 0o666)
+	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
+		f, err = os.OpenFile(name, flags, 0o666)
+	}
+	return f, err
+}
+
+// close closes the files of the gang.
+func (g *runningGang) close() error {
+	var err error
+	for i, f := range g.files {
+		if f != nil && (i == 0 || f != g.files[0]) {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	g.files = [2]*os.File{}
+	return err
 }
 
 // EndGang takes in the end of a gang, moves its output to the segments, and hands the end
@@ -186,6 +256,19 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 	})
 }
 
+// closed closes the files of a gang that has ended, and says what went wrong with them; ""
+// if nothing did.
+func (g *runningGang) closed() string {
+	err := g.close()
+	if text := g.fault.Load(); text != nil {
+		return *text
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // drop forgets a gang whose output is in the segments.
 func (gs *gangs) drop(g *runningGang) {
 	gs.mu.Lock()
@@ -199,6 +282,13 @@ func (gs *gangs) drop(g *runningGang) {
 // bad end as the last line.
 func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 	defer g.spool.Close()
+	if text := g.closed(); text != "" {
+		e.Cut = true
+		if e.Kind == launcher.CauseNone {
+			e.Kind, e.Code = launcher.CauseOurs, filch.ExitOurs
+		}
+		e.Text = cmp.Or(e.Text, "output is missing: "+text)
+	}
 	failed := e.Kind != launcher.CauseNone
 	if g.keep == launcher.KeepNone || g.keep == launcher.KeepFailed && !failed {
 		return

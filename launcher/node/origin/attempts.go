@@ -130,7 +130,7 @@ func (a *attempts) launch(t *local.Turn, j *job, shares []stealer.Share, loan *s
 	r := a.newRun(j, nodes)
 	j.run, j.state = r, filch.Ready
 	if j.gang != 0 {
-		a.tasks.OnGangLaunched(t, j.gang)
+		a.tasks.OnLaunched(t, j.gang)
 	}
 	j.clock.say, j.clock.refresh = filch.Never, filch.Never
 	r.at.prepare = t.Now + r.prepareWait()

@@ -87,7 +87,7 @@ func (o *Origin) finish(t *local.Turn, j *job, e launcher.EndRecord) {
 // dismiss ends a job with the given last event.
 func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launcher.Event) {
 	if j.gang != 0 {
-		o.dismissGang(t, j, e)
+		o.Gangs.dismiss(t, j, e)
 		return
 	}
 	o.tell(t, j, last)

@@ -33,6 +33,7 @@ type Origin struct {
 	*reservations
 	*requeues
 	*arrays
+	Gangs   *Gangs
 	records *records.Records
 	ranks   ownRanks
 	tasks   ownTasks
@@ -56,15 +57,15 @@ type ownTasks interface {
 	TaskOf(parent filch.JobID, task uint64) *tasks.Running
 	Reserve(t *local.Turn, id filch.JobID, p record.Pool)
 	Unreserve(t *local.Turn, id filch.JobID, p record.Pool)
-	gangTasks
 }
 
 // New makes the part of a node that owns the jobs of its clients.
-func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
+func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks, gangs gangTasks) *Origin {
 	jobs := &joblist{Self: s, jobs: make(map[filch.JobID]*job)}
 	o := &Origin{
 		Self: s, joblist: jobs, records: m, ranks: h, tasks: w, handedOver: make(map[filch.JobID]time.Duration),
 	}
+	o.Gangs = &Gangs{joblist: jobs, origin: o, tasks: gangs}
 	o.walltime = newWalltime(s)
 	o.returns = &returns{Self: s}
 	o.scout = &scout{Self: s, sought: make(map[filch.NodeName]search)}
@@ -74,7 +75,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks) *Origin {
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
 	o.numbering = &numbering{Self: s, records: m, origin: o, say: filch.Never}
 	o.attempts = &attempts{
-		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, tasks: w, renewAt: filch.Never,
+		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, tasks: gangs, renewAt: filch.Never,
 	}
 	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}

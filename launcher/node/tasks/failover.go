@@ -12,8 +12,10 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 )
 
-// Serve sets the ranks and the parents of the tasks' steps.
-func (w *Tasks) Serve(ranks taskSteps, origin taskParents) { w.ranks, w.origin = ranks, origin }
+// Serve sets the ranks and the parents of the tasks' steps, and the runs of gangs.
+func (w *Tasks) Serve(ranks taskSteps, origin taskParents, gangs gangRuns) {
+	w.ranks, w.origin, w.gangs = ranks, origin, gangs
+}
 
 // begin makes the core of another life of this node.
 func (w *Tasks) begin() {
@@ -39,7 +41,7 @@ func (w *Tasks) EndAll(t *local.Turn) {
 			break
 		}
 		if r := w.runs[serial]; r.gang != nil {
-			w.gangs.stop(t, serial, r)
+			w.Gangs.stop(t, serial, r)
 			continue
 		}
 		t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial})

@@ -11,9 +11,9 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 )
 
-// gangs passes tasks that are gangs to the origin of this node, and their ends back. The
+// Gangs passes tasks that are gangs to the origin of this node, and their ends back. The
 // caller of the node makes the request of a gang, as it makes the start of a task.
-type gangs struct {
+type Gangs struct {
 	tasks   *Tasks
 	records *records.Records
 	waiting []gangStart // for ids
@@ -34,14 +34,14 @@ type gang struct {
 	placed  bool // has its slots
 }
 
-// StartGang begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
-func (g *gangs) StartGang(now time.Duration, serial uint64, r launcher.Request, out *launcher.Outbox) {
+// Start begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
+func (g *Gangs) Start(now time.Duration, serial uint64, r launcher.Request, out *launcher.Outbox) {
 	t := g.tasks.Turn(now, out)
-	g.start(t, gangStart{serial, r})
+	g.begin(t, gangStart{serial, r})
 	t.End()
 }
 
-func (g *gangs) start(t *local.Turn, s gangStart) {
+func (g *Gangs) begin(t *local.Turn, s gangStart) {
 	r := g.tasks.runs[s.serial]
 	if r == nil || r.gang == nil {
 		return
@@ -57,53 +57,53 @@ func (g *gangs) start(t *local.Turn, s gangStart) {
 	}
 	s.request.Class, s.request.Of = r.gang.ticket.Class, launcher.TaskID{Job: r.job, Index: launcher.TaskIndex(r.Index)}
 	r.gang.run = id
-	if err := g.tasks.origin.BeginGang(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
+	if err := g.tasks.gangs.Begin(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
 		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: err.Kind == filch.NoFit, Text: err.Text})
 	} else if !r.gang.placed && r.life == g.tasks.life {
-		g.tasks.core.Unplaced(t.Now, r.run, &g.tasks.out)
+		g.tasks.core.Gangs.Unplaced(t.Now, r.run, &g.tasks.out)
 	}
 }
 
-// OnGangIDs starts the gangs that waited for ids.
-func (g *gangs) OnGangIDs(t *local.Turn) {
+// OnIDs starts the gangs that waited for ids.
+func (g *Gangs) OnIDs(t *local.Turn) {
 	waiting := g.waiting
 	g.waiting = nil
 	for _, s := range waiting {
-		g.start(t, s)
+		g.begin(t, s)
 	}
 }
 
 // stop ends a gang.
-func (g *gangs) stop(t *local.Turn, serial uint64, r *Running) {
+func (g *Gangs) stop(t *local.Turn, serial uint64, r *Running) {
 	if r.gang.run != 0 {
-		g.tasks.origin.StopGang(t, r.gang.run)
+		g.tasks.gangs.Stop(t, r.gang.run)
 		return
 	}
 	r.gang.stopped = true
 	if i := slices.IndexFunc(g.waiting, func(s gangStart) bool { return s.serial == serial }); i >= 0 {
 		s := g.waiting[i]
 		g.waiting = slices.Delete(g.waiting, i, i+1)
-		g.start(t, s)
+		g.begin(t, s)
 		return
 	}
 	// The caller may hold the launch back.
 	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
 }
 
-// OnGangLaunched tells the core that a gang has its slots.
-func (g *gangs) OnGangLaunched(t *local.Turn, serial uint64) {
+// OnLaunched tells the core that a gang has its slots.
+func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
 	r := g.tasks.runs[serial]
 	if r == nil {
 		return
 	}
 	if r.gang.placed = true; r.life == g.tasks.life {
-		g.tasks.ready(t).Launched(t.Now, r.run, &g.tasks.out)
+		g.tasks.ready(t).Gangs.Launched(t.Now, r.run, &g.tasks.out)
 	}
 }
 
-// OnGangEnd passes the end of a gang to the caller, who has the output of the gang, and
+// OnEnd passes the end of a gang to the caller, who has the output of the gang, and
 // passes the end on by [Tasks.TaskEnds].
-func (g *gangs) OnGangEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.EndRecord) {
+func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.EndRecord) {
 	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
 	switch e.Cause.Kind {
 	case launcher.CauseSignal, launcher.CauseOOM:
@@ -118,7 +118,7 @@ func (g *gangs) OnGangEnd(t *local.Turn, serial uint64, id filch.JobID, e launch
 	g.end(t, serial, end)
 }
 
-func (g *gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
+func (g *Gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
 	e.Serial = serial
 	t.Out.GangEnds = append(t.Out.GangEnds, e)
 }
@@ -126,14 +126,14 @@ func (g *gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
 // runs reports whether a task has its slots: a gang gathers them first.
 func (r *Running) runs() bool { return r.gang == nil || r.gang.placed }
 
-// gangOf is the gang's part of a task to be started; nil for a task of one process.
-func (w *Tasks) gangOf(s *mtc.Start) *gang {
+// of is the gang's part of a task to be started; nil for a task of one process.
+func (g *Gangs) of(s *mtc.Start) *gang {
 	if s.Spec.Gang.Ranks == 0 {
 		return nil
 	}
-	g := &gang{}
-	if j, ok := w.core.Job(s.Job); ok && j.Record != nil {
-		g.ticket = j.Record.Ticket
+	made := &gang{}
+	if j, ok := g.tasks.core.Job(s.Job); ok && j.Record != nil {
+		made.ticket = j.Record.Ticket
 	}
-	return g
+	return made
 }

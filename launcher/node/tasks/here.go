@@ -43,7 +43,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	for _, r := range w.runs { // in any order: a sum
 		if r.job == id && !r.runs() {
 			if h.Gathers++; h.Lacks == "" {
-				h.Lacks = w.origin.Lacks(r.gang.run)
+				h.Lacks = w.gangs.Lacks(r.gang.run)
 			}
 			h.Running--
 			h.Ready++

@@ -23,10 +23,11 @@ type Tasks struct {
 	*mirror
 	*explainer
 	*shared
-	*gangs
+	Gangs   *Gangs
 	records *records.Records
 	ranks   taskSteps
 	origin  taskParents
+	gangs   gangRuns
 
 	core   *mtc.Core
 	out    mtc.Out
@@ -65,10 +66,15 @@ type taskParents interface {
 	TiedTasks(id filch.JobID) (tied, waiting int64)
 	// OnReserved tells that a run has what it takes of a shared resource.
 	OnReserved(t *local.Turn, id filch.JobID)
-	// BeginGang begins the run of a task that is a gang; StopGang ends it.
-	BeginGang(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
-	StopGang(t *local.Turn, id filch.JobID)
-	// Lacks says what the run of a gang waits for; "" if that is unknown.
+}
+
+// gangRuns is the interface of tasks to the runs of gangs, by the id of the run.
+type gangRuns interface {
+	// Begin begins the run of the task with a serial. An error says that the gang can never
+	// start.
+	Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
+	Stop(t *local.Turn, id filch.JobID)
+	// Lacks says what the run waits for; "" if that is unknown.
 	Lacks(id filch.JobID) string
 }
 
@@ -118,7 +124,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	w.mirror = newMirror(s, m)
 	w.explainer = &explainer{Self: s, records: m}
 	w.shared = &shared{tasks: w}
-	w.gangs = &gangs{tasks: w, records: m}
+	w.Gangs = &Gangs{tasks: w, records: m}
 	w.begin()
 	return w
 }
@@ -232,7 +238,7 @@ func (w *Tasks) addFollower(id filch.JobID, client launcher.ClientID) {
 // ready returns the core, after telling it how much room tasks may use, and whether the
 // node drains.
 func (w *Tasks) ready(t *local.Turn) *mtc.Core {
-	room := w.Ledger.TaskRoom()
+	room, queued := w.Ledger.TaskRoom()
 	if w.over {
 		room = filch.Room{}
 	}
@@ -240,9 +246,9 @@ func (w *Tasks) ready(t *local.Turn) *mtc.Core {
 		w.room = room
 		w.core.SetRoom(t.Now, room, &w.out)
 	}
-	if queued := w.Ledger.Waits(); queued != w.queued {
+	if queued != w.queued {
 		w.queued = queued
-		w.core.SetContended(t.Now, queued, &w.out)
+		w.core.Gangs.SetContended(t.Now, queued, &w.out)
 	}
 	if drains := w.DrainOrder != nil && !w.over; drains != w.drains {
 		w.drains = drains
@@ -369,7 +375,7 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		return
 	}
 	if r := w.runs[serial]; r.gang != nil {
-		w.gangs.stop(t, serial, r)
+		w.Gangs.stop(t, serial, r)
 		return
 	}
 	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
@@ -379,7 +385,7 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 // here.
 func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	var loan slots.TaskLoan
-	g := w.gangOf(s)
+	g := w.Gangs.of(s)
 	if g == nil {
 		var ok bool
 		if loan, ok = w.Ledger.TakeTask(t.Now, s.Room()); !ok {
