@@ -31,7 +31,7 @@ func main() {
 	flag.IntVar(&many.fleet, "fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
 	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
 	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
-	only := flag.String("only", "launch,steps,rate,idle,store,tasks,apps", "the tables to print")
+	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
@@ -88,6 +88,9 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	}
 	if strings.Contains(only, "tasks") {
 		all.Tasks = b.tasks()
+	}
+	if strings.Contains(only, "gangs") {
+		all.Tasks = append(all.Tasks, b.gangTasks()...)
 	}
 	if strings.Contains(only, "apps") {
 		all.Apps = b.apps()
