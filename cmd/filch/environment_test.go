@@ -25,11 +25,13 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 		args     []string
 		in       func(manual.In) bool
 		optional []string
-		not      []string
+		more     []string
 	}{
 		{name: "rank", args: []string{"run", "-n", "1", "env"}, in: func(i manual.In) bool { return i.Rank }},
 		{name: "task", args: []string{"submit", "--wait", "--", "env"}, in: func(i manual.In) bool { return i.Task }},
 		{name: "task of a list", args: []string{"submit", "--wait", "--each-line", "-", "--", "env"}, in: func(i manual.In) bool { return i.Task }, optional: []string{"FILCH_LINE"}},
+		// A rank of a gang has the variables of ranks, and the number of its task.
+		{name: "rank of a gang", args: []string{"submit", "-n", "1", "--wait", "--", "env"}, in: func(i manual.In) bool { return i.Rank }, optional: []string{"FILCH_RUN"}, more: []string{"FILCH_TASK"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := shared.filch(c.args...)
@@ -60,7 +62,7 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 					want[v.Name] = true
 				}
 			}
-			for _, name := range given {
+			for _, name := range append(c.more, given...) {
 				want[name] = true
 			}
 			for _, name := range slices.Sorted(maps.Keys(got)) {

@@ -67,7 +67,7 @@ var Variables = []variable{
 	{"FILCH_LOCAL_SIZE", forPrograms, rankOnly, "The number of ranks of the job on this node."},
 	{"FILCH_NODES", forPrograms, rankOnly, "The number of nodes of the job."},
 	{"FILCH_NODELIST", forPrograms, rankOnly, "The nodes of the job in the order of the ranks, like n[1-3,7]."},
-	{"FILCH_TASK", forPrograms, In{Rank: true, Task: true, Optional: true}, "The number of the task: the index of --array, else the position from 0; also for the ranks of a task that is a gang. A worker has the number of its first task."},
+	{"FILCH_TASK", forPrograms, taskOnly, "The number of the task: the index of --array, else the position from 0; also for the ranks of a task that is a gang. A worker has the number of its first task."},
 	{"FILCH_CPUS_PER_TASK", forPrograms, In{Rank: true, Task: true, Optional: true}, "The number of -c; only with -c. OMP_NUM_THREADS has the same number unless it was set."},
 	{"FILCH_TMP", forPrograms, In{Rank: true, Task: true, Optional: true}, "The folder for temporary files of the task, or of the job's ranks on the node, as TMPDIR; only with --private-tmp."},
 	{"FILCH_LINE", forPrograms, In{Task: true, Optional: true}, "The line of --each-line or the value of --from-json, for a task with a command that is no worker."},

@@ -27,6 +27,13 @@ func (f *gangFlags) declareGang(p *pflag.FlagSet) {
 	p.BoolVar(&f.exclusive, "exclusive", false, "give each gang whole nodes")
 }
 
+// isGangOption reports whether an option makes tasks gangs.
+func isGangOption(name string) bool {
+	p := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&gangFlags{}).declareGang(p)
+	return p.Lookup(name) != nil
+}
+
 // gangs reports whether the tasks are gangs.
 func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
 

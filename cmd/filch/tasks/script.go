@@ -128,7 +128,7 @@ func sbatchLines(given *pflag.FlagSet, text string, told map[string]bool) error 
 	for _, d := range all {
 		switch o := given.Lookup(d.Name); {
 		case d.Idle || told[d.Name]:
-		case o == nil:
+		case o == nil || isGangOption(d.Name): // sbatch starts one process, with room for more
 			return filch.Errorf(filch.Invalid, "a task cannot have #SBATCH --%s", d.Name)
 		default:
 			if err := given.Set(d.Name, d.Value); err != nil {
