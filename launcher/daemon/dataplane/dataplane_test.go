@@ -59,6 +59,39 @@ func TestRoutesBelieveNobody(t *testing.T) {
 	rs.drop(9, rt)
 }
 
+// answers is a network that keeps what is sent.
+type answers struct {
+	nowhere
+	kinds []wire.Kind
+}
+
+func (a *answers) Send(_ filch.NodeName, _ overlay.Class, payload []byte) error {
+	f, err := wire.ParsePayload(payload)
+	if err != nil {
+		return err
+	}
+	in, err := wire.DecodeRelay(f.Body)
+	a.kinds = append(a.kinds, in.Kind)
+	return err
+}
+
+// TestRestartedOriginKeepsOutput shows that a launcher which has not read the records of
+// the launcher before it does not tell a node that the node's output has arrived: the
+// output would be lost.
+func TestRestartedOriginKeepsOutput(t *testing.T) {
+	net := &answers{}
+	rs := New(inputs.New("n1", watch.Discard()), testInstance, t.TempDir())
+	rs.Connect(net)
+	end := wire.Frame{Kind: wire.KindRelay, Req: 9, Body: append(wire.Relay{Attempt: 1, Kind: wire.KindOutputEnd}.Head(nil), wire.Place{Index: 1, Offset: 5}.Encode()...)}
+	if err := rs.OnRelay("n2", end); err != nil || len(net.kinds) > 0 {
+		t.Errorf("before the records are read: %v, and the answers %v; want none", err, net.kinds)
+	}
+	rs.Restore(nil)
+	if err := rs.OnRelay("n2", end); err != nil || len(net.kinds) != 1 || net.kinds[0] != wire.KindOutputSeen {
+		t.Errorf("of a job that has ended: %v, and the answers %v; want OutputSeen", err, net.kinds)
+	}
+}
+
 // The oldest log goes when there are too many, but not one that is written.
 func TestLogOfARunningJobStays(t *testing.T) {
 	ls := newLogs(t.TempDir())

@@ -21,6 +21,7 @@ type Routes struct {
 	net      Network
 	logs     *logs
 	settled  atomic.Bool // see Settle
+	restored atomic.Bool // the routes of the launcher before are known; see Restore
 	gangs    func(launcher.TaskID) Taker
 
 	mu   sync.Mutex // guards jobs
@@ -109,6 +110,7 @@ func (rs *Routes) Restore(records []launcher.Record) {
 			}, NotHere)
 		}
 	}
+	rs.restored.Store(true)
 }
 
 // Attach sets the keeper of this node's part.
@@ -305,7 +307,10 @@ func (rs *Routes) OnRelay(from filch.NodeName, f wire.Frame) error {
 func (rs *Routes) answerUnknown(from filch.NodeName, req uint32, in wire.Relay) {
 	kind, body := wire.KindOutputSeen, in.Body
 	switch in.Kind {
-	case wire.KindOutputEnd:
+	case wire.KindOutputEnd: // repeated by the node until the answer comes
+		if !rs.restored.Load() {
+			return
+		}
 	case wire.KindPeerFrame:
 		p, err := wire.DecodePeerFrame(in.Body)
 		if err != nil || len(p.Body) == 0 || !rs.settled.Load() {
