@@ -10,6 +10,7 @@ const (
 // line goes when another package uses the export, or the export is gone. No line comes
 // without a reason that a reader accepts.
 var idleExports = map[string]string{
+	"cmd/filch/cli.OptionList":           testbedOnly,
 	"cmd/filch/manual.In":                testbedOnly,
 	"cmd/filch/manual.Variables":         testbedOnly,
 	"cmd/filch/tasks.WorkflowInfo":       testbedOnly,

@@ -123,7 +123,7 @@ varint:
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.
 var cmdArrows = map[string][]string{
 	"cmd/filch/cli":       {"rlimit", "ui"},
-	"cmd/filch/manual":    {"ui"},
+	"cmd/filch/manual":    {"cli", "ui"},
 	"cmd/filch/onend":     {"cli", "ui"},
 	"cmd/filch/runclient": {"cli", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -55,10 +56,10 @@ func describe(b *strings.Builder, c *cobra.Command) {
 	if long == "" {
 		long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
 	}
-	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```\n%s\n", c.CommandPath(), long, strings.TrimSuffix(c.UseLine(), " [flags]"))
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```\n%s\n", c.CommandPath(), long, cli.UseLine(c))
 	options := optionList()
 	if c.CommandPath() != "filch run" {
-		options = c.LocalFlags().FlagUsages()
+		options = cli.OptionList(c.LocalFlags())
 	}
 	if options != "" {
 		b.WriteString("\n" + options)

@@ -52,9 +52,6 @@ has at most 16 MiB before compression; README.txt in the file says what is missi
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("bundle") {
-				if err := cli.NotEmpty(cmd.Flags(), "bundle"); err != nil {
-					return err
-				}
 				if asJSON {
 					return ui.Misused(filch.Errorf(filch.Invalid, "--bundle writes a file, and --json does not go with it"))
 				}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,7 +131,7 @@ func readPattern(s string) (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "--grep %q: %s", s, err.Error())
+		return nil, filch.Errorf(filch.Invalid, "--grep %q is no regular expression: %s", s, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return re, nil
 }

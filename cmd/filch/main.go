@@ -40,13 +40,14 @@ func Main(args []string) int {
 }
 
 // leadingInstance takes --instance off the front of the command line, so that
-// `filch --instance NAME run ...` is as fast as `filch run ...`.
+// `filch --instance NAME run ...` is as fast as `filch run ...`. A name without text
+// stays, and is refused.
 func leadingInstance(args []string) (instance string, rest []string) {
-	if len(args) >= 2 && args[0] == "--instance" {
+	if len(args) >= 2 && args[0] == "--instance" && args[1] != "" {
 		return args[1], args[2:]
 	}
 	if len(args) >= 1 {
-		if name, ok := strings.CutPrefix(args[0], "--instance="); ok {
+		if name, ok := strings.CutPrefix(args[0], "--instance="); ok && name != "" {
 			return name, args[1:]
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,6 +92,7 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 	root.PersistentFlags().StringVar(&g.Node, "node", "", "ask the launcher of this node, when several run on one machine")
 	_ = root.PersistentFlags().MarkHidden("node")
 	root.SetFlagErrorFunc(cli.FlagError)
+	root.SetUsageFunc(cli.Usage)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run programs:"},
 		&cobra.Group{ID: "jobs", Title: "See and steer jobs:"},
@@ -121,24 +123,18 @@ func ownHelp(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.Short = "write a completion script for a shell"
-			c.Args = cobra.ArbitraryArgs
-			c.RunE = func(cmd *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return ui.Misused(filch.Errorf(filch.Invalid, "there is no completion for the shell %s", ui.Clean(args[0])).WithHint("filch completion --help lists the shells"))
-				}
-				return cmd.Help()
-			}
-			for _, shell := range c.Commands() {
-				cli.Strict(shell)
-			}
+			ownCompletion(c)
 		case "help":
-			c.Short = "help about a command"
+			c.Use, c.Short = "help [COMMAND]", "help about a command"
+			c.Long = "Prints the help of a command, as COMMAND --help does."
 			c.Run = nil
 			c.RunE = func(_ *cobra.Command, args []string) error {
-				about, _, err := root.Find(args)
+				about, more, err := root.Find(args)
 				if err != nil || about == root && len(args) > 0 {
 					return ui.Misused(unknownCommand(root, args[0]))
+				}
+				if len(more) > 0 {
+					return ui.Misused(unknownCommand(about, more[0]))
 				}
 				return about.Help()
 			}
@@ -146,15 +142,51 @@ func ownHelp(root *cobra.Command) {
 	}
 }
 
-func unknownCommand(root *cobra.Command, name string) error {
-	e := filch.Errorf(filch.Invalid, "there is no command %s", name)
+// loadCompletion says how each shell loads the script.
+var loadCompletion = map[string]string{
+	"bash":       "  source <(filch completion bash)\n  filch completion bash > ~/.local/share/bash-completion/completions/filch",
+	"zsh":        "  source <(filch completion zsh)\n  filch completion zsh > \"${fpath[1]}/_filch\"",
+	"fish":       "  filch completion fish | source\n  filch completion fish > ~/.config/fish/completions/filch.fish",
+	"powershell": "  filch completion powershell | Out-String | Invoke-Expression",
+}
+
+// ownCompletion gives the completion command and the commands of its shells our words.
+func ownCompletion(c *cobra.Command) {
+	c.Short = "write a completion script for a shell"
+	c.Long = "Writes a script with which a shell completes filch's commands, options and jobs. The\ninstalled packages have the scripts of bash, zsh and fish in place."
+	c.Example = "  source <(filch completion bash)"
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return ui.Misused(filch.Errorf(filch.Invalid, "there is no completion for the shell %s", ui.Clean(args[0])).WithHint("filch completion --help lists the shells"))
+		}
+		return cmd.Help()
+	}
+	for _, shell := range c.Commands() {
+		shell.Short = "write the completion script for " + shell.Name()
+		shell.Long = "Writes the completion script for " + shell.Name() + ": for this shell, or for every new shell."
+		shell.Example = loadCompletion[shell.Name()]
+		if f := shell.Flags().Lookup("no-descriptions"); f != nil {
+			f.Usage = "complete without descriptions"
+		}
+		cli.Strict(shell)
+	}
+}
+
+// unknownCommand is the error for a command that is not below c.
+func unknownCommand(c *cobra.Command, name string) error {
+	if !c.HasAvailableSubCommands() {
+		return filch.Errorf(filch.Invalid, "%s has no commands below it, and %s is given", c.CommandPath(), strconv.Quote(name)).WithHint("%s --help", c.CommandPath())
+	}
+	_, group, _ := strings.Cut(c.CommandPath()+" ", " ")
+	e := filch.Errorf(filch.Invalid, "there is no command %s", group+ui.Clean(name))
 	for distance := 1; distance <= 2; distance++ {
-		root.SuggestionsMinimumDistance = distance
-		if near := root.SuggestionsFor(name); len(near) > 0 {
-			return e.WithHint("did you mean filch %s?", near[0])
+		c.SuggestionsMinimumDistance = distance
+		if near := c.SuggestionsFor(name); len(near) > 0 {
+			return e.WithHint("did you mean %s %s?", c.CommandPath(), near[0])
 		}
 	}
-	return e.WithHint("filch --help lists the commands")
+	return e.WithHint("%s --help lists the commands", c.CommandPath())
 }
 
 // runCommand stands for filch run in help, manual and completion; [runMain] runs

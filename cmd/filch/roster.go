@@ -174,8 +174,9 @@ func saySeats(own *wire.RosterInfo, gone, unseated []filch.NodeName) string {
 func recoverCommand(g *cli.Global) *cobra.Command {
 	accept := false
 	c := &cobra.Command{
-		Use:   "recover --accept-loss",
-		Short: "go on without the records that are lost",
+		Use:                   "recover --accept-loss",
+		DisableFlagsInUseLine: true,
+		Short:                 "go on without the records that are lost",
 		Long: `Makes the shards anew of which every replica was lost, so that the instance can go
 on: with what damaged disks of live nodes still have of them, and else empty. Other
 records of jobs in them are gone for good: such jobs are no longer listed, and

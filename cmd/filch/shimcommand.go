@@ -109,7 +109,7 @@ A shim refuses an option that is not in the list, or leaves the call to the real
 func installShims(dir string, list []shims.Shim) error {
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", ui.Cause(err))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		e := filch.Errorf(filch.Invalid, "cannot make the folder %s: %s", dir, ui.Cause(err))
@@ -131,7 +131,7 @@ func installShims(dir string, list []shims.Shim) error {
 	}
 	here, err := filepath.Abs(dir) // a script may change its folder
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot tell where %s is: %s", dir, err.Error())
+		return filch.Errorf(filch.Internal, "cannot tell where %s is: %s", dir, ui.Cause(err))
 	}
 	fmt.Printf("made %s in %s, links to filch; to use the links: PATH=%s:$PATH\n", strings.Join(made, ", "), dir, here)
 	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), here) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
 
@@ -105,12 +106,12 @@ func readOwn(path string) ([]byte, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read the settings: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read the settings %s: %s", path, place.Cause(err))
 	}
 	defer fd.Close()
 	var s unix.Stat_t
 	if err := unix.Fstat(int(fd.Fd()), &s); err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, place.Cause(err))
 	}
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG:
@@ -123,7 +124,7 @@ func readOwn(path string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(fd, maxFile+1))
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, place.Cause(err))
 	}
 	if len(b) > maxFile {
 		return nil, badFile(path, 0, "the file has more than %d bytes", maxFile)

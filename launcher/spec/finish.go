@@ -17,7 +17,7 @@ func (r *Run) programs(c Context) ([]launcher.Program, error) {
 	case r.Client.MultiProg:
 		text, err := c.ReadFile(r.Argv[0])
 		if err != nil {
-			return nil, invalid("cannot read the program file: %v", err)
+			return nil, invalid("cannot read the program file %s: %v", clip(r.Argv[0]), err)
 		}
 		if s.Ranks == 0 {
 			if s.Ranks, err = multiProgSize(text); err != nil {

@@ -276,7 +276,7 @@ func nodeList(option, value string, c Context) ([]filch.NodeName, error) {
 	if strings.IndexByte(value, '/') >= 0 {
 		text, err := c.ReadFile(value)
 		if err != nil {
-			return nil, invalid("--%s: %v", option, err)
+			return nil, invalid("--%s: cannot read the file %s: %v", option, clip(value), err)
 		}
 		list = strings.Join(strings.FieldsFunc(text, func(c rune) bool {
 			return c == '\n' || c == ' ' || c == '\t' || c == '\r'

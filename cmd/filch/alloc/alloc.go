@@ -60,7 +60,7 @@ func Read(env func(string) string) (*Allocation, error) {
 func readSlurm(env func(string) string) (*Allocation, error) {
 	names, err := spec.Hosts(env("SLURM_JOB_NODELIST"))
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read SLURM_JOB_NODELIST: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read SLURM_JOB_NODELIST: %s", place.Cause(err))
 	}
 	a := &Allocation{Kind: Slurm, ID: env("SLURM_JOB_ID")}
 	cpus := repeated(env("SLURM_JOB_CPUS_PER_NODE"))
@@ -121,7 +121,7 @@ func readPBS(env func(string) string) (*Allocation, error) {
 	path := env("PBS_NODEFILE")
 	text, err := readFile(path)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read PBS_NODEFILE: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s of PBS_NODEFILE: %s", path, place.Cause(err))
 	}
 	a, err := parse(text, path)
 	if err != nil {
@@ -150,7 +150,7 @@ func List(value string) (*Allocation, error) {
 		return parse(text, value)
 	}
 	if strings.Contains(value, "/") {
-		return nil, filch.Errorf(filch.Invalid, "cannot read the host file: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read the host file %s: %s", value, place.Cause(err))
 	}
 	var lines []string
 	for _, part := range splitList(value) {

@@ -168,7 +168,7 @@ func (m *agent) alone() (bool, error) {
 	}
 	fd, err := unix.Open(filepath.Join(m.dir.Path(), "member.lock"), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return false, filch.Errorf(filch.Invalid, "cannot make a lock in %s: %s", m.dir.Path(), err.Error())
+		return false, filch.Errorf(filch.Invalid, "cannot make a lock in %s: %s", m.dir.Path(), ui.Cause(err))
 	}
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = unix.Close(fd)

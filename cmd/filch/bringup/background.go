@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -167,6 +168,7 @@ type held struct {
 	Of       int    `json:"of,omitempty"`
 	Err      string `json:"error,omitempty"`
 	Hint     string `json:"hint,omitempty"`
+	Wrong    bool   `json:"wrong,omitempty"` // the command line is wrong
 }
 
 // background starts this command again to hold the instance, waits until the
@@ -175,7 +177,7 @@ type held struct {
 func (o *upOptions) background() error {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot make a pipe: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot make a pipe: %s", ui.Cause(err))
 	}
 	defer r.Close()
 	for _, fd := range proc.Inherited() {
@@ -186,7 +188,7 @@ func (o *upOptions) background() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		w.Close()
-		return filch.Errorf(filch.Internal, "cannot start a process in the background: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot start a process in the background: %s", ui.Cause(err))
 	}
 	w.Close()
 	lines := bufio.NewScanner(r)
@@ -198,6 +200,9 @@ func (o *upOptions) background() error {
 			e := filch.Errorf(filch.Unavailable, "%s", h.Err)
 			if h.Hint != "" {
 				e = e.WithHint("%s", h.Hint)
+			}
+			if h.Wrong {
+				return ui.Misused(e)
 			}
 			return e
 		case h.Of > 0:
@@ -262,7 +267,7 @@ func (n *coordinator) stayUp(pipe *os.File, err error) error {
 	}
 	if err != nil {
 		r := asReport("", err)
-		tell(held{Err: r.Err, Hint: r.Hint})
+		tell(held{Err: r.Err, Hint: r.Hint, Wrong: errors.As(err, new(ui.Misuse)) || ui.KindOf(err) == filch.Invalid})
 		return ui.Exit(filch.ExitOurs)
 	}
 	if n.went != "" {

@@ -106,7 +106,7 @@ func (o *upOptions) newNest(given *alloc.Allocation) (*coordinator, error) {
 	n := &coordinator{upOptions: o, given: given, reports: make(chan report, 64), up: map[string]report{}, progress: func(int, int) {}}
 	n.secret = make([]byte, place.SecretBytes)
 	if _, err := rand.Read(n.secret); err != nil {
-		return nil, filch.Errorf(filch.Internal, "cannot make a secret: %s", err.Error())
+		return nil, filch.Errorf(filch.Internal, "cannot make a secret: %s", ui.Cause(err))
 	}
 	var err error
 	if n.base, err = place.Base(); err != nil {

@@ -138,7 +138,7 @@ func (o *joinOptions) join(where string) error {
 	name := o.name
 	if name == "" {
 		if name, err = os.Hostname(); err != nil {
-			return filch.Errorf(filch.Invalid, "cannot find the host name: %s", err.Error()).WithHint("give the node a name: --name NAME")
+			return filch.Errorf(filch.Invalid, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
 		}
 	}
 	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
@@ -171,7 +171,7 @@ func (o *joinOptions) joinHost(seed string) (string, error) {
 	}
 	host, err := addressTowards(seed)
 	if err != nil {
-		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, err.Error())
+		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, ui.Cause(err))
 	}
 	return host, nil
 }
@@ -186,7 +186,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 		}
 		b, err := place.ReadPrivate(where)
 		if err != nil {
-			return inv, err
+			return inv, ui.Misused(err)
 		}
 		if err := json.Unmarshal(b, &inv); err != nil || len(inv.Addrs) == 0 || inv.Instance == "" {
 			return inv, filch.Errorf(filch.Invalid, "%s is not an invitation", where).WithHint("filch invite writes an invitation")
@@ -203,7 +203,7 @@ func (o *joinOptions) invited(where string) (invitation, error) {
 	}
 	b, err := readSecretFile(o.secret)
 	if err != nil {
-		return inv, err
+		return inv, ui.Misused(err)
 	}
 	secret, err := place.ParseSecret(b, o.secret)
 	if err != nil {
@@ -232,7 +232,7 @@ func readSecretFile(path string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(os.Stdin, 4096))
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read the secret from standard input: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read the secret from standard input: %s", ui.Cause(err))
 	}
 	return b, nil
 }

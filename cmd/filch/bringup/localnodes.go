@@ -258,7 +258,7 @@ func (b *localNodes) spawn(i int, seeds []string) error {
 	defer f.Close()
 	p.cmd = &exec.Cmd{Path: argv[0], Args: argv, Dir: "/", Env: launcherEnv(), Stdout: f, Stderr: f, SysProcAttr: attr}
 	if err := p.cmd.Start(); err != nil {
-		return filch.Errorf(filch.Internal, "cannot start the launcher %s: %s", m.Dir.Node, err.Error())
+		return filch.Errorf(filch.Internal, "cannot start the launcher %s: %s", m.Dir.Node, ui.Cause(err))
 	}
 	b.procs = append(b.procs, p)
 	go func() {

@@ -78,7 +78,7 @@ func (n *coordinator) openStep() error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", ui.Cause(err))
 	}
 	count := strconv.Itoa(len(n.given.Nodes))
 	argv := append([]string{srun, "--nodes=" + count, "--ntasks=" + count, "--nodelist=" + spec.FormatHosts(n.given.Names())}, stepOptions...)
@@ -116,7 +116,7 @@ func stepEnv() []string {
 func (n *coordinator) openHosts() error {
 	exe, err := os.Executable()
 	if err != nil {
-		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", err.Error())
+		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", ui.Cause(err))
 	}
 	rsh := strings.Fields(os.Getenv("FILCH_RSH"))
 	if len(rsh) == 0 {

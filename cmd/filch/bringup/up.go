@@ -1,6 +1,7 @@
 package bringup
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -105,9 +106,6 @@ filch up starts these launchers again.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd.Flags(), "hosts", "resume", "join"); err != nil {
-				return err
-			}
 			o.given = map[string]bool{}
 			for _, name := range []string{"nodes", "slots", "hint", "address", "iface", "port", "label", "resource", "drain-bad", "ends", "drain", "learn", "deadline", "signal"} {
 				o.given[name] = cmd.Flags().Changed(name)
@@ -158,11 +156,6 @@ func (o *upOptions) check(command []string) error {
 	if err := o.kinds.check(); err != nil {
 		return err
 	}
-	if o.Instance != "" {
-		if err := place.CheckInstance(o.Instance); err != nil {
-			return ui.Misused(err)
-		}
-	}
 	return o.checkEnd(len(command) > 0)
 }
 
@@ -175,8 +168,24 @@ func (o *upOptions) up(command []string) error {
 	return err
 }
 
+// checkNames refuses names that no instance can have.
+func (o *upOptions) checkNames() error {
+	for _, name := range []string{cmp.Or(o.Instance, os.Getenv("FILCH_INSTANCE")), o.resume} {
+		if name == "" {
+			continue
+		}
+		if err := place.CheckInstance(name); err != nil {
+			return ui.Misused(err)
+		}
+	}
+	return nil
+}
+
 func (o *upOptions) begin(command []string) error {
 	if err := o.check(command); err != nil {
+		return err
+	}
+	if err := o.checkNames(); err != nil {
 		return err
 	}
 	given, err := o.allocation()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/user"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/rlimit"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -27,7 +29,7 @@ var rlimitsPropagated = [...]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15}
 func Environment() (spec.Context, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
-		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot find the working directory: %s", err.Error()).
+		return spec.Context{}, filch.Errorf(filch.Invalid, "cannot find the working directory: %s", ui.Cause(err)).
 			WithHint("the directory may have been removed; cd to another one")
 	}
 	return spec.Context{Env: os.Environ(), Cwd: cwd, Job: OuterJob(), Task: outerTask(), ReadFile: ReadSmall, Submitter: submitter}, nil
@@ -77,11 +79,14 @@ func OuterJob() filch.JobID {
 func ReadSmall(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return "", errors.New(ui.Cause(err))
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, spec.MaxMultiProgBytes+1))
-	return string(b), err
+	if err != nil {
+		return "", errors.New(ui.Cause(err))
+	}
+	return string(b), nil
 }
 
 // ProcessLimits are the umask and the soft limits of this process, for a request.

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// NotEmpty refuses options that were given without text, as a shell does with an
+// notEmpty refuses options that were given without text, as a shell does with an
 // unset variable: a command without these options would run something else.
-func NotEmpty(given *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if o := given.Lookup(name); o.Changed && o.Value.String() == "" {
-			return ui.Misused(filch.Errorf(filch.Invalid, "--%s is empty", name).WithHint("a shell variable in the command may be unset"))
+func notEmpty(given *pflag.FlagSet) (err error) {
+	given.Visit(func(o *pflag.Flag) {
+		if err == nil && o.Value.Type() == "string" && o.Value.String() == "" {
+			err = ui.Misused(filch.Errorf(filch.Invalid, "--%s is empty", o.Name).WithHint("a shell variable in the command may be unset"))
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // Synonyms lets users write options by their other names, as in filch run:
@@ -56,5 +56,5 @@ func (t *timeValue) String() string {
 	if *t == 0 {
 		return ""
 	}
-	return time.Duration(*t).String()
+	return filch.ShortTime(time.Duration(*t))
 }

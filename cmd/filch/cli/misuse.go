@@ -95,13 +95,16 @@ func wrongValue(wrong *pflag.InvalidValueError) *filch.Error {
 // argumentsMost bounds the search for the numbers of arguments that a command takes.
 const argumentsMost = 4
 
-// Strict makes mistakes in the number of arguments a misuse.
+// Strict makes mistakes in the number of arguments, and options without text, a misuse.
 func Strict(c *cobra.Command) {
 	check := c.Args
 	if check == nil {
 		check = cobra.NoArgs
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := notEmpty(cmd.Flags()); err != nil {
+			return err
+		}
 		err := check(cmd, args)
 		if err == nil {
 			return nil

@@ -39,7 +39,7 @@ func Install(base string) (filchd, keeper string, err error) {
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
-		return "", "", filch.Errorf(filch.Internal, "cannot read this binary: %s", err.Error())
+		return "", "", filch.Errorf(filch.Internal, "cannot read this binary: %s", place.Cause(err))
 	}
 	keeper, err = installOne(base, "filch", self)
 	return filchd, keeper, err
@@ -51,7 +51,7 @@ func embedded() ([]byte, error) {
 	if path := os.Getenv("FILCH_FILCHD"); path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, filch.Errorf(filch.Invalid, "cannot read FILCH_FILCHD: %s", err.Error())
+			return nil, filch.Errorf(filch.Invalid, "cannot read FILCH_FILCHD: %s", place.Cause(err))
 		}
 		return b, nil
 	}
@@ -68,7 +68,7 @@ func embedded() ([]byte, error) {
 func installOne(base, name string, body []byte) (string, error) {
 	dir := place.Bin(base)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error())
+		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, place.Cause(err))
 	}
 	path, err := place.Install(dir, name, body)
 	if err != nil {
@@ -78,7 +78,7 @@ func installOne(base, name string, body []byte) (string, error) {
 }
 
 func NoRoom(dir string, err error) error {
-	e := filch.Errorf(filch.Invalid, "cannot write the launcher to %s: %s", dir, err.Error())
+	e := filch.Errorf(filch.Invalid, "cannot write the launcher to %s: %s", dir, place.Cause(err))
 	if errors.Is(err, unix.ENOSPC) {
 		return e.WithHint("set FILCH_LOCAL to a directory on a disk with room")
 	}
@@ -88,7 +88,7 @@ func NoRoom(dir string, err error) error {
 // executable refuses a directory whose file system forbids programs.
 func executable(dir, path string) error {
 	if err := unix.Access(path, unix.X_OK); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot start programs from %s: %s", dir, err.Error()).
+		return filch.Errorf(filch.Invalid, "cannot start programs from %s: %s", dir, place.Cause(err)).
 			WithHint("the file system may be mounted noexec; set FILCH_LOCAL to another directory")
 	}
 	return nil

@@ -62,7 +62,7 @@ func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code 
 	case ctx.Err() != nil:
 		return nil, 0, filch.Errorf(filch.Timeout, "%s did not end within %s", path, filch.ShortTime(wait))
 	case !errors.As(err, &failed):
-		return nil, 0, filch.Errorf(filch.Internal, "cannot run %s: %s", path, err.Error())
+		return nil, 0, filch.Errorf(filch.Internal, "cannot run %s: %s", path, place.Cause(err))
 	case failed.ExitCode() > 0 && failed.ExitCode() < filch.ExitOurs:
 		return stdout, failed.ExitCode(), nil
 	}

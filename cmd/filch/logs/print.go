@@ -100,7 +100,7 @@ func (p *Printer) CaughtUp() error {
 		one := &s.pieces[i]
 		data, err := s.data(one)
 		if err != nil {
-			return filch.Errorf(filch.Internal, "cannot read the output back from %s: %s", os.TempDir(), err.Error())
+			return filch.Errorf(filch.Internal, "cannot read the output back from %s: %s", os.TempDir(), ui.Cause(err))
 		}
 		o := one.OutputPiece
 		o.Data = dropLines(data, drop[i])

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 )
 
 // page is a page of the manual.
@@ -60,11 +62,7 @@ func commandPage(c *cobra.Command) page {
 			p.Content = append(p.Content, section{head, blocks})
 		}
 	}
-	use := strings.TrimSuffix(c.UseLine(), " [flags]")
-	if c.HasAvailableSubCommands() && !c.HasParent() {
-		use = c.Name() + " COMMAND [OPTIONS] [ARGUMENTS]"
-	}
-	add("SYNOPSIS", block{Text: use, Asis: true})
+	add("SYNOPSIS", block{Text: cli.UseLine(c), Asis: true})
 	long := c.Long
 	if long == "" {
 		long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
@@ -126,21 +124,7 @@ func optionsOf(flags *pflag.FlagSet) (blocks []block) {
 		if f.Hidden {
 			return
 		}
-		arg, text := pflag.UnquoteUsage(f)
-		term := "--" + f.Name
-		if f.Shorthand != "" {
-			term = "-" + f.Shorthand + ", " + term
-		}
-		switch {
-		case arg == "":
-		case f.NoOptDefVal != "":
-			term += "[=" + arg + "]"
-		default:
-			term += " " + arg
-		}
-		if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" && d != "[]" {
-			text += " (default " + d + ")"
-		}
+		term, text := cli.Option(f)
 		blocks = append(blocks, block{Term: term, Text: text})
 	})
 	return blocks

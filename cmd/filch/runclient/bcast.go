@@ -39,7 +39,7 @@ var systemLibs = []string{"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/
 func broadcast(r *spec.Run, around spec.Context, dir place.Dir) (undo func(), err error) {
 	path, err := exec.LookPath(r.Argv[0])
 	if err != nil {
-		return nil, filch.Errorf(filch.NotFound, "--bcast: cannot find %s here: %s", r.Argv[0], ui.Cause(err))
+		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot find %s here: %s", ui.Clean(r.Argv[0]), ui.Cause(err))
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -63,8 +63,11 @@ func broadcast(r *spec.Run, around spec.Context, dir place.Dir) (undo func(), er
 	at := filepath.Join(dir.Bcast(), c.File+launcher.ArchiveEnd)
 	if err := pack(c, path, at); err != nil {
 		_ = os.Remove(at)
-		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err)).
-			WithHint("%s needs more free space", dir.Base)
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return nil, filch.Errorf(filch.Unavailable, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err)).
+				WithHint("%s needs more free space", dir.Base)
+		}
+		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err))
 	}
 	if err := c.Check(); err != nil {
 		_ = os.Remove(at)

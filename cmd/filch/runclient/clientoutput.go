@@ -102,7 +102,7 @@ func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
 	}
 	f, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot open the output file: %s", err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot open the output file %s: %s", ui.Clean(path), ui.Cause(err))
 	}
 	s.files = append(s.files, f)
 	return f, nil

@@ -42,7 +42,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 	s := &Session{Spec: r, cwd: around.Cwd}
 	in, err := s.openStdin()
 	if err != nil {
-		return ui.Fail(err)
+		return ui.Refuse(err)
 	}
 	if r.Client.Pty {
 		w := ui.TerminalSize()
@@ -86,7 +86,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 	withdraw := func() {}
 	if r.Client.Bcast != "" {
 		if withdraw, err = broadcast(r, around, c.Dir); err != nil {
-			return ui.Fail(err)
+			return ui.Refuse(err)
 		}
 	}
 	if s.run, err = c.Submit(&r.Request); err != nil {
@@ -113,7 +113,7 @@ func (s *Session) openStdin() (*os.File, error) {
 	if in := s.Spec.Client.Stdin; in != "" && in != "all" {
 		f, err := os.Open(in)
 		if err != nil {
-			return nil, filch.Errorf(filch.Invalid, "cannot open the input file: %s", err.Error())
+			return nil, filch.Errorf(filch.Invalid, "cannot open the input file %s: %s", ui.Clean(in), ui.Cause(err))
 		}
 		return f, nil
 	}

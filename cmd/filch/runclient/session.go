@@ -57,12 +57,12 @@ func (s *Session) loop() int {
 		case launcher.Accepted:
 			if err := s.accepted(e); err != nil {
 				s.run.Close()
-				return ui.Fail(err)
+				return ui.Refuse(err)
 			}
 		case launcher.Granted:
 			if err := s.granted(e); err != nil {
 				s.run.Close()
-				return ui.Fail(err)
+				return ui.Refuse(err)
 			}
 		case launcher.StillWaiting:
 			s.waits(e)
@@ -175,7 +175,7 @@ func (s *Session) print(o wire.Output) {
 	}
 	s.piped = true
 	if !ui.IsBrokenPipe(err) {
-		ui.Complain(filch.Errorf(filch.Invalid, "cannot write the output: %s", err.Error()))
+		ui.Complain(filch.Errorf(filch.Invalid, "cannot write the output: %s", ui.Cause(err)))
 	}
 	_ = s.run.Cancel(ui.SIGTERM)
 }

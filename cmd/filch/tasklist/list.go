@@ -56,9 +56,6 @@ columns of -o:
   filch tasks 7 --joblog > jobs.log`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(c.Flags(), "state", "node", "sort", "columns"); err != nil {
-				return err
-			}
 			l, err := f.lister()
 			if err != nil {
 				return ui.Misused(err)

@@ -34,6 +34,11 @@ lines, and exits with 2. No launcher has to run.`,
 }
 
 func checkWorkflow(name, folder string) error {
+	if folder != "" {
+		if err := isFolder(folder); err != nil {
+			return err
+		}
+	}
 	o, file, err := scales{1, 1}.open(name)
 	if err != nil {
 		return ui.Misused(err)
@@ -89,7 +94,7 @@ func (f *runFlags) checkRun(g *workflow.Graph, name string) (errs []error, more 
 				continue
 			}
 			t := &g.Tasks[readers[start[i]]]
-			errs = append(errs, filch.Errorf(filch.NotFound, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, err.Error()).
+			errs = append(errs, filch.Errorf(filch.NotFound, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, ui.Cause(err)).
 				WithHint("create the file, or list it in the outputs of a task"))
 		}
 	}

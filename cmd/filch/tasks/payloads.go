@@ -95,7 +95,7 @@ func openInput(name string) (io.ReadCloser, error) {
 	}
 	in, err := openFile(name)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks of %s: %s", ui.Clean(name), err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read the tasks of %s: %s", ui.Clean(name), ui.Cause(err))
 	}
 	return in, nil
 }

@@ -74,9 +74,6 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
 			if err != nil {
 				return ui.Misused(err)
 			}
-			if err := cli.NotEmpty(c.Flags(), "array", "each-line", "from-json", "to", "joblog"); err != nil {
-				return err
-			}
 			if c.Flags().Changed("cpus-per-task") {
 				f.threads = f.cpus
 			}

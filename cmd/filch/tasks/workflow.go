@@ -52,8 +52,8 @@ type show struct {
 type scales struct{ time, size float64 }
 
 func (k *scales) declare(p *pflag.FlagSet) {
-	p.Float64Var(&k.time, "time-scale", 1, "multiply the run times of a replay")
-	p.Float64Var(&k.size, "size-scale", 1, "multiply the file sizes of a replay")
+	p.Float64Var(&k.time, "time-scale", 1, "multiply the run times of a replay by `FACTOR`")
+	p.Float64Var(&k.size, "size-scale", 1, "multiply the file sizes of a replay by `FACTOR`")
 }
 
 func workflowShowCommand() *cobra.Command {
@@ -74,7 +74,7 @@ command starts nothing, and no launcher has to run.`,
 	f.SortFlags = false
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.dot, "dot", false, "print the graph for Graphviz")
-	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "show the least run time on these numbers of slots")
+	f.IntSliceVar(&o.slots, "slots", []int{1, 16, 256}, "show the least run time on these numbers of slots: `N,N`")
 	o.declare(f)
 	return c
 }
@@ -129,7 +129,7 @@ func (k scales) open(name string) (o workflow.Options, f io.ReadCloser, err erro
 		return o, io.NopCloser(os.Stdin), nil
 	}
 	if f, err = openFile(name); err != nil {
-		return o, nil, ui.Misused(filch.Errorf(filch.Invalid, "cannot read the workflow %s: %s", ui.Clean(name), err.Error()))
+		return o, nil, ui.Misused(filch.Errorf(filch.Invalid, "cannot read the workflow %s: %s", ui.Clean(name), ui.Cause(err)))
 	}
 	return o, f, nil
 }

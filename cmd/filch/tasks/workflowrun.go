@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -260,7 +261,7 @@ func (f *runFlags) makeKeepIn(w *workflow.Graph) error {
 			WithHint("--folder FOLDER has the input files and gets the results"))
 	}
 	if err := os.Mkdir(f.keepIn, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return filch.Errorf(filch.Denied, "cannot make the folder of --keep-in: %s", err.Error())
+		return filch.Errorf(filch.Invalid, "cannot make the folder %s of --keep-in: %s", ui.Clean(f.keepIn), ui.Cause(err))
 	}
 	return nil
 }
@@ -273,6 +274,10 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 		}
 	}
 	switch {
+	case f.folder != "" && !w.Replay:
+		if err := isFolder(f.folder); err != nil {
+			return err
+		}
 	case f.folder != "":
 	case w.Replay:
 		f.folder = filepath.Join(f.keepIn, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".replay")
@@ -289,11 +294,23 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 			err = replay.Prepare(w, folder)
 		}
 		if err != nil {
-			return filch.Errorf(filch.Denied, "cannot make the files of the replay: %s", err.Error())
+			return filch.Errorf(filch.Denied, "cannot make the files of the replay: %s", ui.Cause(err))
 		}
 	}
 	w.Files, err = w.CheckInputs(f.inputSize)
 	return err
+}
+
+// isFolder refuses a folder of --chdir that is not there.
+func isFolder(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot use the folder %s: %s", ui.Clean(path), ui.Cause(err)))
+	}
+	return nil
 }
 
 // inputSize is the size of a file in the workflow's folder.

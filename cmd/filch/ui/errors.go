@@ -1,14 +1,12 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"syscall"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/config/place"
 )
 
 // ExitStatus ends a command with the exit code Code, silently.
@@ -37,15 +35,5 @@ func CodeOf(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// Cause is err without the wrapping of package exec.
-func Cause(err error) string {
-	var e *exec.Error
-	var p *fs.PathError
-	switch {
-	case errors.As(err, &e):
-		return e.Err.Error()
-	case errors.As(err, &p):
-		return p.Err.Error()
-	}
-	return err.Error()
-}
+// Cause is the reason of a fault of a file or a program: [place.Cause].
+func Cause(err error) string { return place.Cause(err) }

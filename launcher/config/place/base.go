@@ -98,7 +98,7 @@ func cannotKeep(where string, err error, hint string) error {
 	if e := (*filch.Error)(nil); errors.As(err, &e) && e.Hint != "" {
 		hint = e.Hint
 	}
-	return filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", where, err.Error()).WithHint("%s", hint)
+	return filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", where, Cause(err)).WithHint("%s", hint)
 }
 
 func usable(dir string, sharedKind func(string) string) error {
@@ -126,7 +126,7 @@ func usable(dir string, sharedKind func(string) string) error {
 func private(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, err.Error()).
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, Cause(err)).
 			WithHint("set FILCH_LOCAL to a directory that you may write to")
 	}
 	return checkPrivate(dir)
@@ -135,7 +135,7 @@ func private(dir string) error {
 func checkPrivate(dir string) error {
 	var s unix.Stat_t
 	if err := unix.Lstat(dir, &s); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot use %s: %s", dir, err.Error())
+		return filch.Errorf(filch.Invalid, "cannot use %s: %s", dir, Cause(err))
 	}
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFDIR:

@@ -24,7 +24,7 @@ func HomeOf(instance string) (Home, error) {
 	if root == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
-			return "", filch.Errorf(filch.Invalid, "cannot find the home directory: %s", err.Error()).
+			return "", filch.Errorf(filch.Invalid, "cannot find the home directory: %s", Cause(err)).
 				WithHint("set HOME, or FILCH_HOME to a directory of your own")
 		}
 		root = filepath.Join(user, ".filch")
@@ -44,7 +44,7 @@ func (h Home) Contact() string { return filepath.Join(string(h), "contact.json")
 func (h Home) Make() error {
 	all := filepath.Dir(string(h))
 	if err := os.MkdirAll(all, 0o700); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", all, err.Error())
+		return filch.Errorf(filch.Invalid, "cannot make %s: %s", all, Cause(err))
 	}
 	if err := cmp.Or(checkHolder(filepath.Dir(all)), checkHolder(all), Ambiguous()); err != nil {
 		return cannotKeep(all, err, "set FILCH_HOME to a directory of your own")
@@ -99,7 +99,7 @@ func (h Home) ReadContact() (Contact, error) {
 		return c, err
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, filch.Errorf(filch.Invalid, "cannot read %s: %s", h.Contact(), err.Error()).
+		return c, filch.Errorf(filch.Invalid, "cannot read %s: %s", h.Contact(), Cause(err)).
 			WithHint("remove the file and join again")
 	}
 	return c, nil
@@ -147,13 +147,13 @@ func ReadPrivate(path string) ([]byte, error) {
 		if errors.Is(err, unix.ENOENT) {
 			kind = filch.NotFound
 		}
-		return nil, filch.Errorf(kind, "cannot read %s: %s", path, err.Error())
+		return nil, filch.Errorf(kind, "cannot read %s: %s", path, Cause(err))
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, Cause(err))
 	}
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG:
@@ -166,7 +166,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxPrivate+1))
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+		return nil, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, Cause(err))
 	}
 	if len(b) > maxPrivate {
 		return nil, filch.Errorf(filch.Invalid, "cannot read %s: it is larger than %d bytes", path, maxPrivate)
@@ -177,7 +177,7 @@ func ReadPrivate(path string) ([]byte, error) {
 // WritePrivate replaces a file by a file with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
 	if err := writeWhole(path, b, 0o600); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, err.Error())
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, Cause(err))
 	}
 	return nil
 }

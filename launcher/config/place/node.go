@@ -56,7 +56,7 @@ func ReadNode(path string) (Node, error) {
 		return n, err
 	}
 	if err := json.Unmarshal(b, &n); err != nil {
-		return n, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, err.Error())
+		return n, filch.Errorf(filch.Invalid, "cannot read %s: %s", path, Cause(err))
 	}
 	return n, nil
 }

@@ -59,7 +59,7 @@ func Ambiguous() error {
 func CheckPeer(fd int) (pid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return 0, filch.Errorf(filch.Internal, "cannot find the user of the peer: %s", err.Error())
+		return 0, filch.Errorf(filch.Internal, "cannot find the user of the peer: %s", Cause(err))
 	}
 	if int(cred.Uid) != os.Geteuid() {
 		return 0, filch.Errorf(filch.Denied, "this launcher serves uid %d, not uid %d", os.Geteuid(), cred.Uid)

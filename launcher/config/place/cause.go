@@ -1,0 +1,30 @@
+package place
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+)
+
+// Cause is the reason of a fault of a file or a program, without the call and the name:
+// Go's errors name both, and a message names the file in its own words.
+func Cause(err error) string {
+	var program *exec.Error
+	var file *fs.PathError
+	var link *os.LinkError
+	var call *os.SyscallError
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "no program of this name is in PATH"
+	case errors.As(err, &program):
+		return Cause(program.Err)
+	case errors.As(err, &file):
+		return file.Err.Error()
+	case errors.As(err, &link):
+		return link.Err.Error()
+	case errors.As(err, &call):
+		return call.Err.Error()
+	}
+	return err.Error()
+}
