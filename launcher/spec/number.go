@@ -91,18 +91,18 @@ func Time(s string) (time.Duration, error) {
 	return filch.ReadTime(s)
 }
 
-// Seconds reads a duration given as a number of seconds, fractions allowed,
-// or with a unit of Go's (500ms, 2m).
+// Seconds reads a time of an option whose bare number is seconds in srun, fractions
+// allowed; other forms are those of [filch.ReadTime].
 func Seconds(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if !(f >= 0) || f > filch.TimeMax.Seconds() || strings.ContainsAny(s, "xXpP_") {
-			return 0, invalid("%q is not a number of seconds", s)
+			return 0, invalid("%q is not a time", s)
 		}
 		return time.Duration(f * float64(time.Second)), nil
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > filch.TimeMax {
-		return 0, invalid("%q is not a number of seconds", s)
+	d, err := filch.ReadTime(s)
+	if err != nil {
+		return 0, invalid("%q is not a time", s).WithHint("seconds (30, 0.5), with units (90s, 10m, 1h30m), minutes:seconds (0:30), hours:minutes:seconds, or days-hours (1-12)")
 	}
 	return d, nil
 }

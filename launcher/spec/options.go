@@ -1,8 +1,6 @@
 package spec
 
 import (
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -129,7 +127,7 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Policy.TimeLimit, err = Time(v); return err },
 	},
 	{
-		Name: "signal", Arg: "SIG[@SEC]", Help: "send SIG this many seconds before the time limit",
+		Name: "signal", Arg: "SIG[@TIME]", Help: "send SIG this TIME before the time limit: 60 or 60s, 10m, M:S (default 60s)",
 		set: func(r *Run, v string) (err error) {
 			r.Request.Policy.WarnSig, r.Request.Policy.WarnTime, err = Warning(v)
 			return err
@@ -140,11 +138,11 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Policy.KillOnBad, err = truth(v); return err },
 	},
 	{
-		Name: "wait", Short: 'W', Arg: "SEC", Help: "end the job SEC seconds after its first rank ended; 0 never",
+		Name: "wait", Short: 'W', Arg: "TIME", Help: "end the job this TIME after its first rank ended: 30 or 30s, 10m, M:S; 0 never",
 		set: func(r *Run, v string) (err error) { r.Request.Policy.WaitFirst, err = Seconds(v); return err },
 	},
 	{
-		Name: "kill-wait", Arg: "SEC", Help: "seconds between TERM and KILL when the job is ended (default 10)",
+		Name: "kill-wait", Arg: "TIME", Help: "time between TERM and KILL when the job is ended: 30 or 30s, 1m, M:S (default 10s)",
 		set: func(r *Run, v string) (err error) { r.Request.Policy.KillWait, err = Seconds(v); return err },
 	},
 	{Name: "no-kill", Short: 'k', Arg: "off", Optional: "on", Help: "continue without the ranks of a lost node", set: setNoKill},
@@ -152,7 +150,7 @@ var Options = [...]Option{
 		Name: "requeue", Help: "start the job again when a node is lost",
 		set: func(r *Run, _ string) error { r.Request.Policy.Requeue = true; return nil },
 	},
-	{Name: "immediate", Short: 'I', Arg: "SEC", Optional: "1", Help: "give up when the job has not started after SEC seconds", set: setImmediate},
+	{Name: "immediate", Short: 'I', Arg: "TIME", Optional: "1", Help: "give up when the job has not started after this TIME: 30 or 30s, 10m, M:S", set: setImmediate},
 	{
 		Name: "multi-prog", Help: "read the programs from a file: lines of RANKS PROGRAM ARGUMENTS",
 		set: func(r *Run, _ string) error { r.Client.MultiProg = true; return nil },
@@ -295,12 +293,9 @@ func setNoKill(r *Run, v string) error {
 }
 
 func setImmediate(r *Run, v string) error {
-	n, err := strconv.ParseUint(v, 10, 31)
-	if err != nil || !digits(v) || n > math.MaxInt32/2 {
-		return invalid("%s is not a number of seconds", clip(v))
-	}
-	r.Request.Patient = max(time.Duration(n)*time.Second, time.Millisecond)
-	return nil
+	d, err := Seconds(v)
+	r.Request.Patient = max(d, time.Millisecond)
+	return err
 }
 
 // MPITypes lists the values of --mpi.

@@ -164,7 +164,7 @@ func TestNonsense(t *testing.T) {
 		"--exclusive=user a":              "option --exclusive takes no value",
 		"--open-mode x a":                 `--open-mode: "x" is not append or truncate`,
 		"-I x a":                          "",
-		"-Ix a":                           `--immediate: "x" is not a number of seconds`,
+		"-Ix a":                           `--immediate: "x" is not a time`,
 	} {
 		r, err := spec.Parse(strings.Fields(line))
 		if err == nil {

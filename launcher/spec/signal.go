@@ -55,26 +55,29 @@ func SignalName(n int32) string {
 // option has no time.
 const warnTimeDefault = 60 * time.Second
 
-// Warning reads the value of --signal, SIG[@SECONDS]; srun's prefixes R: and
+// warnTimeMax is srun's limit.
+const warnTimeMax = 65535 * time.Second
+
+// Warning reads the value of --signal, SIG[@TIME], a bare number in seconds; srun's prefixes R: and
 // B: concern reservations and batch shells, which do not exist here.
 func Warning(s string) (sig int32, before time.Duration, err error) {
-	if i := strings.IndexByte(s, ':'); i >= 0 {
-		if strings.Trim(s[:i], "RBrb") != "" {
-			return 0, 0, invalid("%s is not SIGNAL[@SECONDS]", clip(s))
+	name, text, timed := strings.Cut(s, "@")
+	if shell, signal, has := strings.Cut(name, ":"); has {
+		if strings.Trim(shell, "RBrb") != "" {
+			return 0, 0, invalid("%s is not SIGNAL[@TIME]", clip(s))
 		}
-		s = s[i+1:]
+		name = signal
 	}
-	name, seconds, timed := strings.Cut(s, "@")
 	if sig, err = Signal(name); err != nil {
 		return 0, 0, err
 	}
 	before = warnTimeDefault
 	if timed {
-		n, err := strconv.ParseUint(seconds, 10, 16)
-		if err != nil || !digits(seconds) {
-			return 0, 0, invalid("%s is not a number of seconds from 0 to 65535", clip(seconds))
+		before, err = Seconds(text)
+		if err != nil || before > warnTimeMax || before%time.Second != 0 {
+			return 0, 0, invalid("%s is not a time of whole seconds, from 0 to 65535 seconds", clip(text)).
+				WithHint("a bare number is seconds; with units: 90s, 10m, 1h30m")
 		}
-		before = time.Duration(n) * time.Second
 	}
 	return sig, before, nil
 }

@@ -62,12 +62,12 @@ func TestTime(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for in, want := range map[string]time.Duration{"0": 0, "1": time.Second, "0.5": time.Second / 2, "500ms": time.Second / 2, "2m": 2 * time.Minute} {
+	for in, want := range map[string]time.Duration{"0": 0, "1": time.Second, "0.5": time.Second / 2, "500ms": time.Second / 2, "2m": 2 * time.Minute, "1h30m": 90 * time.Minute, "1:30": 90 * time.Second, "1:00:00": time.Hour, "1-0": 24 * time.Hour} {
 		if got, err := spec.Seconds(in); err != nil || got != want {
 			t.Errorf("Seconds(%q) = %v, %v, want %v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "-1", "x", "NaN", "Inf", "1e300", "0x1p4", "-2s", "1_000"} {
+	for _, in := range []string{"", "-1", "x", "NaN", "Inf", "1e300", "0x1p4", "-2s", "1_000", "1:2:3:4", "s", "9999-0"} {
 		if got, err := spec.Seconds(in); err == nil {
 			t.Errorf("Seconds(%q) = %v, want an error", in, got)
 		}
@@ -115,13 +115,13 @@ func TestWarning(t *testing.T) {
 		in     string
 		sig    int32
 		before time.Duration
-	}{{"USR1", 10, time.Minute}, {"USR1@5", 10, 5 * time.Second}, {"10@0", 10, 0}, {"B:TERM@300", 15, 300 * time.Second}, {"R:2", 2, time.Minute}} {
+	}{{"USR1", 10, time.Minute}, {"USR1@5", 10, 5 * time.Second}, {"10@0", 10, 0}, {"B:TERM@300", 15, 300 * time.Second}, {"R:2", 2, time.Minute}, {"USR1@90s", 10, 90 * time.Second}, {"USR1@1m", 10, time.Minute}, {"B:10@1h30m", 10, 90 * time.Minute}, {"USR1@2:00", 10, 2 * time.Minute}} {
 		sig, before, err := spec.Warning(c.in)
 		if err != nil || sig != c.sig || before != c.before {
 			t.Errorf("Warning(%q) = %d, %v, %v, want %d, %v", c.in, sig, before, err, c.sig, c.before)
 		}
 	}
-	for _, in := range []string{"", "@5", "USR1@", "USR1@-1", "USR1@99999", "X:USR1", "USR1@5s"} {
+	for _, in := range []string{"", "@5", "USR1@", "USR1@-1", "USR1@99999", "X:USR1", "USR1@5x", "USR1@", "USR1@19h", "USR1@0.5"} {
 		if _, _, err := spec.Warning(in); err == nil {
 			t.Errorf("Warning(%q): want an error", in)
 		}

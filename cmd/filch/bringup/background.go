@@ -96,7 +96,7 @@ func readEnds(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, ui.Misused(filch.Errorf(filch.Invalid, "--ends %s is not a time", strconv.Quote(s)).
-		WithHint("use +MINUTES, 17:30 or 2026-01-31T17:30"))
+		WithHint("use +90m, 17:30 or 2026-01-31T17:30"))
 }
 
 // upNodes brings up the nodes of an allocation.

@@ -64,7 +64,7 @@ func (o *upOptions) checkHere() error {
 	}
 	if idle := o.idleEnds(); o.end.IsZero() && len(idle) > 0 {
 		return ui.Misused(filch.Errorf(filch.Invalid, "cannot use %s: the end of this machine is not known", strings.Join(idle, " and ")).
-			WithHint("give the end with --ends: +MINUTES, 17:30 or 2026-01-31T17:30"))
+			WithHint("give the end with --ends: +90m, 17:30 or 2026-01-31T17:30"))
 	}
 	return nil
 }

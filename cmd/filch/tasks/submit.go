@@ -99,7 +99,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.header, "header", "", "with `:`, the first value or line names the columns: {NAME} is a value")
 	p.BoolVar(&f.shuffle, "shuf", false, "start the tasks in random order")
 	p.Int32VarP(&f.jobs, "jobs", "j", 0, "run at most `N` of the tasks at a time, over all nodes; 0: no limit")
-	p.StringVar(&f.delaySeconds, "delay", "", "add a task every `SEC` seconds; the command stays until the last")
+	p.StringVar(&f.delaySeconds, "delay", "", "add a task every `TIME`: 1 or 1s, 0.5, 2m, M:S; the command stays until the last")
 	p.StringVar(&f.haltWhen, "halt", "", "end the job early, `WHEN,WHAT=N` or N%: WHEN is now, or soon to let the running tasks end; WHAT is fail, success or done; waits for the end")
 	p.BoolVar(&f.dryRun, "dry-run", false, "print the command of each task, and submit nothing")
 	p.StringVar(&f.builtin, "builtin", "", "submit tasks without a process: `noop` or sleep:64ms")
