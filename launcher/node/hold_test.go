@@ -46,8 +46,8 @@ func TestHoldOfAGatheringRun(t *testing.T) {
 	if free := w.free(); free != 6 {
 		t.Errorf("%d slots are free, want the 6 that the held run had", free)
 	}
-	if x, _ := w.nodes["n2"].node.Explain(w.Now(), held); !strings.Contains(x.Text, "ann holds the run: filch release") {
-		t.Errorf("explained as %q", x.Text)
+	if x, _ := w.nodes["n2"].node.Explain(w.Now(), held); !strings.Contains(x.Text, "ann holds the run: filch release") || x.By != "ann" {
+		t.Errorf("explained as %+v, want it held by ann", x)
 	}
 	if i, _ := w.nodes["n2"].node.Job(w.Now(), held); i.Held != "ann" {
 		t.Errorf("%+v, want it held by ann", i)

@@ -228,6 +228,20 @@ func TestAPatientJobGivesUp(t *testing.T) {
 	w.quiet()
 }
 
+func TestAHolderOfOneSlotHasOneSlot(t *testing.T) {
+	w := newNet(t, 1, 1)
+	w.behave = func(k *keeper) { k.at = 100 * sec }
+	w.submit("n1", 1, gang(1))
+	w.run(sec)
+	w.submit("n1", 2, gang(1))
+	w.run(origin.SayAfter + 10*ms)
+	if want := ": job 1 has 1 slot on n1"; !strings.Contains(w.last(), want) {
+		t.Errorf("heard %s, want %q", w.last(), want)
+	}
+	w.run(200 * sec)
+	w.quiet()
+}
+
 func TestStillWaitingSaysWhatIsMissingAndWhoHoldsIt(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.behave = func(k *keeper) { k.at = 100 * sec }

@@ -184,7 +184,7 @@ func (e *explainer) blockers(j *job) []string {
 		if len(b.nodes) > 3 {
 			on += fmt.Sprintf(" and %d more", len(b.nodes)-3)
 		}
-		out = append(out, fmt.Sprintf("job %d has %d slots on %s", b.job, b.holds, on))
+		out = append(out, fmt.Sprintf("job %d has %s on %s", b.job, filch.Plural(b.holds, "slot"), on))
 	}
 	return out
 }
@@ -199,7 +199,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		}
 		return launcher.Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
 	}
-	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch"}
+	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch", By: j.req.HeldBy}
 	if j.req.Parent == 0 {
 		x.Inside = j.req.Inside.Job
 	}
