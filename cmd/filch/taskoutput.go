@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +30,13 @@ func exportCommand(g *cli.Global) *cobra.Command {
 		GroupID: "jobs",
 		Short:   "write the output of tasks into files",
 		Long: `Writes the kept output of tasks, or of the ranks of a detached job, into the files
-TASK.stdout and TASK.stderr of a folder, which must be new or empty. A task named by
-number has a file TASK.stdout even if the task printed nothing. The files that tasks of
+TASK.stdout and TASK.stderr of a folder, which must be new or empty. TASK is the number; of
+a task of a workflow the name, if the name has only letters, digits and ._+-, does not begin
+with a dot or a dash, and is no number. A task that is named in the command has a file
+TASK.stdout even if the task printed nothing. The files that tasks of
 filch submit --stage-out left are in TASK/. With --remove, all nodes then remove these
 files.`,
-		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7 bad --failed\n  filch export 7 results --remove",
+		Example: "  filch export last output\n  filch export 7.3 one\n  filch export 7.fit,plot two\n  filch export 7 bad --failed\n  filch export 7 results --remove",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, named, err := tasklist.NamedOne(g, args[0])
@@ -85,12 +89,13 @@ func export(g *cli.Global, c *client.Client, spans []cli.JobSpan, dir string, fa
 		return filch.Errorf(filch.Invalid, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
 			WithHint("name a folder that does not exist, or empty the folder")
 	}
+	logs.FindNames(c, targets)
 	x := &exporter{dir: dir, attempts: map[string]int32{}}
 	r.Sink = x
 	err = r.Run(c)
 	for i := range targets {
 		if t := &targets[i]; err == nil && t.Last != math.MaxInt32 && !failed {
-			err = x.complete(t.First, min(t.Last, max(t.Info.Tasks.Total, t.Info.Ranks)-1))
+			err = x.complete(t, min(t.Last, max(t.Info.Tasks.Total, t.Info.Ranks)-1))
 		}
 	}
 	if err != nil {
@@ -117,7 +122,7 @@ func (x *exporter) Piece(t *logs.Target, p *wire.OutputPiece) error {
 	if p.Lost > 0 {
 		ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", p.Lost, t.Job, p.Index))
 	}
-	name := fmt.Sprintf("%d.%s", p.Index, map[uint8]string{1: "stdout", 2: "stderr"}[p.Stream])
+	name := exportName(t, p.Index) + map[uint8]string{1: ".stdout", 2: ".stderr"}[p.Stream]
 	switch last, ok := x.attempts[name]; {
 	case ok && p.Attempt < last:
 		return nil // a later attempt replaced this one
@@ -135,6 +140,18 @@ func (x *exporter) Piece(t *logs.Target, p *wire.OutputPiece) error {
 	return err
 }
 
+// safeName is a name that is a name of a file everywhere, and no option.
+var safeName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9._+-]{0,199}$`)
+
+// exportName is the name of a task's files: the name of the task if the name is safe and no
+// number, else the number.
+func exportName(t *logs.Target, i int32) string {
+	if int(i) < len(t.Names) && safeName.MatchString(t.Names[i]) && !ui.AllDigits(t.Names[i]) {
+		return t.Names[i]
+	}
+	return strconv.Itoa(int(i))
+}
+
 // begin makes an empty file.
 func (x *exporter) begin(name string, attempt int32) error {
 	x.attempts[name] = attempt
@@ -145,9 +162,9 @@ func (x *exporter) begin(name string, attempt int32) error {
 const exportRange = 100_000
 
 // complete makes the missing files of tasks that printed nothing.
-func (x *exporter) complete(first, last int32) error {
-	for i := first; i <= last && i-first < exportRange; i++ {
-		name := fmt.Sprintf("%d.stdout", i)
+func (x *exporter) complete(t *logs.Target, last int32) error {
+	for i := t.First; i <= last && i-t.First < exportRange; i++ {
+		name := exportName(t, i) + ".stdout"
 		if _, ok := x.attempts[name]; !ok {
 			if err := x.begin(name, 0); err != nil {
 				return err

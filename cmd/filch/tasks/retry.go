@@ -30,9 +30,10 @@ and prints the number of the new job. The tasks keep their numbers: task 7.5 run
 task 12.5 in filch info, logs, export and cancel, with the same FILCH_TASK. With TASKS,
 only the failed tasks among these run again.
 
-For a workflow, the new tasks read the files of the tasks that ended well. filch retry
-waits for the end and brings the results, as filch workflow run does. A task that
-ended well runs again only when its files are lost with its node.
+For a workflow, all tasks that did not end well run again, and TASKS are refused. The new
+tasks read the files of the tasks that ended well. filch retry waits for the end and brings
+the results, as filch workflow run does. A task that ended well runs again only when its
+files are lost with its node.
 
 When JOB started after other jobs (--dep), and one of these did not end well, filch
 retry refuses; --dep names the jobs to wait for.`,
