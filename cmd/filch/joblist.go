@@ -289,9 +289,7 @@ func (l *jobListing) print(list []launcher.JobInfo) error {
 			row[i] = c.cell(&list[k])
 		}
 		t.Add(row...)
-		if s := list[k].State; s == "failed" || s == "killed" || s == "lost" {
-			t.Alert()
-		}
+		t.AlertState(list[k].State)
 	}
 	return t.Print()
 }

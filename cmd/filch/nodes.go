@@ -100,7 +100,9 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		if resources {
 			row = append(row, cmp.Or(n.NamedFree.OutOf(n.Named), "-"))
 		}
-		t.Add(row...)
+		if t.Add(row...); state == "dead" {
+			t.Alert()
+		}
 	}
 	ui.Printf("%s  %d of %s up  %d of %s free\n", ui.Clean(instance), up, filch.Plural(len(list), "node"), free, filch.Plural(slots, "slot"))
 	if err := t.Print(); err != nil {

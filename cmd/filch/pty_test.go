@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -30,10 +31,17 @@ const ptyDeadline = 30 * time.Second
 
 func onTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
+	return onTerminalWith(t, nil, args...)
+}
+
+// onTerminalWith is onTerminal with more variables.
+func onTerminalWith(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
 	if err := shared.instance(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := shared.filch(args...)
+	cmd.Env = append(cmd.Env, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 101})
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +108,47 @@ func (x *terminal) code() int {
 }
 
 const ctrlC = "\x03"
+
+// What failed is red in every list on a terminal; NO_COLOR (no-color.org), a terminal without
+// colors and a pipe get none.
+func TestFailedRowsAreRedOnATerminal(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	name := "red" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	out, err := shared.filch("submit", "--wait", "-J", name, "--", "sh", "-c", "exit {}", ":::", "0", "3").Output()
+	id := strings.TrimSpace(string(out))
+	if id == "" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const red, plain = "\x1b[31m", "\x1b[0m"
+	for _, list := range [][]string{{"tasks", id}, {"ps", "-a", "--name", name}, {"history", "--name", name}} {
+		for _, c := range []struct {
+			set  string
+			want int
+		}{{"TERM=xterm", 1}, {"NO_COLOR=1", 0}, {"TERM=dumb", 0}} {
+			x := onTerminalWith(t, []string{"TERM=xterm", "NO_COLOR=", c.set}, list...)
+			if code := x.code(); code != 0 {
+				t.Fatalf("filch %s: code %d\n%s", strings.Join(list, " "), code, x.screen())
+			}
+			rows := 0
+			for line := range strings.SplitSeq(x.screen(), "\r\n") {
+				switch failed := strings.Contains(line, " failed "); {
+				case strings.HasPrefix(line, red) != strings.HasSuffix(line, plain), strings.HasPrefix(line, red) && !failed:
+					t.Errorf("filch %s with %s: %q", strings.Join(list, " "), c.set, line)
+				case strings.HasPrefix(line, red):
+					rows++
+				}
+			}
+			if rows != c.want || !strings.Contains(x.screen(), " failed ") {
+				t.Errorf("filch %s with %s: %d rows are red, want %d:\n%q", strings.Join(list, " "), c.set, rows, c.want, x.screen())
+			}
+		}
+		if out, err := shared.filch(list...).Output(); err != nil || bytes.Contains(out, []byte("\x1b")) {
+			t.Errorf("filch %s in a pipe: %v\n%q", strings.Join(list, " "), err, out)
+		}
+	}
+}
 
 func TestCtrlCOnceTellsAndTwiceEnds(t *testing.T) {
 	x := onTerminal(t, "run", "-v", "-n", "2", "--kill-wait", "1", "sh", "-c", "exec sleep 60")

@@ -398,7 +398,7 @@ func (l *lister) end() (err error) {
 	case l.flags.asJSON:
 		_, err = l.out.WriteString("]\n")
 	case l.table != nil && l.shown == 0:
-		_, err = l.out.WriteString(l.table.Page())
+		_, err = l.out.WriteString(l.table.Page(os.Stdout))
 	}
 	return err
 }
@@ -424,10 +424,11 @@ func (l *lister) printPage(page []Row) (err error) {
 				cells = append(cells, cmp.Or(c.cell(t), "-"))
 			}
 			l.table.Add(cells...)
+			l.table.AlertState(t.State)
 		}
 	}
 	if l.table != nil && err == nil {
-		_, err = l.out.WriteString(l.table.Page())
+		_, err = l.out.WriteString(l.table.Page(os.Stdout))
 	}
 	return err
 }

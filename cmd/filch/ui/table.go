@@ -19,6 +19,14 @@ type Table struct {
 	widths []int        // of the pages before
 }
 
+// AlertState makes the last row stand out if the state is that of a job or a task that ended
+// badly by itself.
+func (t *Table) AlertState(state string) {
+	if state == "failed" || state == "killed" || state == "lost" {
+		t.Alert()
+	}
+}
+
 // Alert makes the last row stand out on a terminal: something ended badly.
 func (t *Table) Alert() {
 	if t.red == nil {
@@ -43,9 +51,9 @@ func (t *Table) whole(color bool) string {
 	return c.page(color)
 }
 
-// Page writes the rows since the page before, the first page below the head. A column is
-// at least as wide as on the pages before.
-func (t *Table) Page() string { return t.page(false) }
+// Page writes the rows since the page before, for the file that will get the text; the first
+// page is below the head. A column is at least as wide as on the pages before.
+func (t *Table) Page(to *os.File) string { return t.page(colors(to)) }
 
 func (t *Table) page(color bool) string {
 	rows, head := t.rows, 0
