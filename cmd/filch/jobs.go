@@ -242,7 +242,7 @@ func printJob(d tasklist.Job) {
 	if j.Code != nil {
 		field("exit code", fmt.Sprint(*j.Code))
 	}
-	field("cause", j.Cause)
+	field("cause", causeText(j))
 	field("held by", j.Held)
 	if cli.IsTasks(j) {
 		field("tasks", taskCounts(j.Tasks))
@@ -274,6 +274,16 @@ func printJob(d tasklist.Job) {
 	for _, r := range j.Bad {
 		field("ended bad", r.Text)
 	}
+}
+
+// causeText is the cause of an end, without the counts of tasks that another line has.
+func causeText(j *launcher.JobInfo) string {
+	counts, found := strings.CutPrefix(j.Cause, "of its tasks ")
+	if !found || !cli.IsTasks(j) {
+		return j.Cause
+	}
+	_, rest, _ := strings.Cut(counts, "; ")
+	return rest
 }
 
 // peakOf is the peak of memory in the words of filch info; "" if not known.

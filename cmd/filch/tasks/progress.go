@@ -34,10 +34,10 @@ type progress struct {
 	on    bool
 	tty   bool
 	drawn bool
-	began time.Time
 	over  chan struct{}
 
 	mu      sync.Mutex // guards the fields below: two goroutines write them
+	began   time.Time
 	last    time.Time
 	marks   []mark // of the last rateOver, oldest first
 	news    launcher.TaskNews
@@ -76,7 +76,7 @@ func (p *progress) watch(t *client.Tasks) {
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, p.job.String()); err != nil {
 			return
 		}
-		p.runs(j.Tasks.Running)
+		p.runs(j.Tasks.Running, time.Duration(j.Elapsed*float64(time.Second)))
 		select {
 		case <-p.over:
 			return
@@ -85,10 +85,14 @@ func (p *progress) watch(t *client.Tasks) {
 	}
 }
 
-// runs stores the number of running tasks.
-func (p *progress) runs(n int32) {
+// runs stores the number of running tasks, and the age of a job that is older than the
+// command.
+func (p *progress) runs(n int32, elapsed time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if at := time.Now().Add(-elapsed); at.Before(p.began) {
+		p.began = at
+	}
 	if p.running = n; p.heard && p.news.What != launcher.TasksFinished {
 		p.show(p.news, time.Now())
 	}
@@ -132,14 +136,15 @@ func (p *progress) show(n launcher.TaskNews, now time.Time) {
 
 // face is a form of the line: the cells of the bar, and the parts that the line has.
 type face struct {
-	cells                             int
-	running, job, ends, counts, kinds bool
+	cells                                      int
+	elapsed, running, job, ends, counts, kinds bool
 }
 
 // faces are the forms of the line, from the longest to the shortest: the terminal gets the
 // first that fits. All forms tell the rate and the failures.
 var faces = []face{
-	{cells: 20, running: true, job: true, ends: true, counts: true, kinds: true},
+	{cells: 20, elapsed: true, running: true, job: true, ends: true, counts: true, kinds: true},
+	{cells: 10, elapsed: true, running: true, job: true, ends: true, counts: true, kinds: true},
 	{cells: 10, running: true, job: true, ends: true, counts: true, kinds: true},
 	{running: true, job: true, ends: true, counts: true, kinds: true},
 	{job: true, ends: true, counts: true, kinds: true},
@@ -182,6 +187,9 @@ func (p *progress) text(f *face, n launcher.TaskNews, now time.Time) string {
 	over := n.What == launcher.TasksFinished
 	if p.running > 0 && f.running && !over {
 		parts = append(parts, fmt.Sprintf("%d running", p.running))
+	}
+	if age := now.Sub(p.began).Truncate(time.Second); age > 0 && f.elapsed && !over {
+		parts = append(parts, "for "+filch.ShortTime(age))
 	}
 	if rate := p.rate(now); rate > 0 {
 		parts = append(parts, rateText(rate))

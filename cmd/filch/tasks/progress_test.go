@@ -15,10 +15,14 @@ func TestProgressTellsAll(t *testing.T) {
 	p := newProgress(7, false)
 	at := time.Now()
 	p.marks = []mark{{at.Add(-10 * time.Second), 0}, {at, 25}}
-	p.runs(6)
+	p.runs(6, 0)
 	n := launcher.TaskNews{What: launcher.TasksProgress, Total: 100, Tally: record.Tally{OK: 23, Failed: 2}}
 	if got, want := p.line(n, at, 0), "job 7 [#####...............] 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+	p.runs(6, 61*time.Minute) // the job is older than the command
+	if got, want := p.line(n, at, 0), "job 7 [#####...............] 25/100, 6 running, for 1h01m, 2.5/s, ends in 30s, 2 failed"; got != want {
+		t.Errorf("of an old job it says %q, want %q", got, want)
 	}
 	n.What, n.State, n.Tally.OK, p.began = launcher.TasksFinished, filch.Failed, 98, at.Add(-time.Minute)
 	if got := p.line(n, at, 0); strings.Contains(got, "running") || !strings.Contains(got, "100/100") || !strings.Contains(got, "done in") {
@@ -39,9 +43,10 @@ func TestProgressKeepsRateAndFailures(t *testing.T) {
 		width int
 		want  string
 	}{
-		{"no-terminal", half, 0, "job 7 [#####...............] 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"},
-		{"all", half, 80, "job 7 [#####...............] 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"},
-		{"short-bar", half, 70, "job 7 [##........] 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"},
+		{"no-terminal", half, 0, "job 7 [#####...............] 25/100, 6 running, for 1m, 2.5/s, ends in 30s, 2 failed"},
+		{"all", half, 90, "job 7 [#####...............] 25/100, 6 running, for 1m, 2.5/s, ends in 30s, 2 failed"},
+		{"short-bar", half, 80, "job 7 [##........] 25/100, 6 running, for 1m, 2.5/s, ends in 30s, 2 failed"},
+		{"no-time", half, 70, "job 7 [##........] 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"},
 		{"no-bar", half, 60, "job 7 25/100, 6 running, 2.5/s, ends in 30s, 2 failed"},
 		{"no-running", half, 50, "job 7 25/100, 2.5/s, ends in 30s, 2 failed"},
 		{"no-job", half, 42, "25/100, 2.5/s, ends in 30s, 2 failed"},
@@ -61,7 +66,7 @@ func TestProgressKeepsRateAndFailures(t *testing.T) {
 			done = 123456
 		}
 		p.marks = []mark{{at.Add(-10 * time.Second), 0}, {at, done}}
-		p.runs(6)
+		p.runs(6, 0)
 		got := p.line(c.news, at, c.width)
 		if got != c.want {
 			t.Errorf("%s: %d columns have %q, want %q", c.name, c.width, got, c.want)

@@ -69,7 +69,7 @@ retry refuses; --dep names the jobs to wait for.`,
 		},
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
-	c.Flags().BoolVar(&show.progress, "progress", false, "show the progress")
+	c.Flags().BoolVar(&show.progress, "progress", false, "wait, and show the progress")
 	show.declareOutput(c.Flags())
 	c.Flags().StringVar(&show.onEnd, "on-end", "", onend.Help)
 	c.Flags().StringVar(&dep, "dep", "", "start after these jobs, in place of the jobs before JOB: `afterok:ID,ID`, afterany or afternotok")

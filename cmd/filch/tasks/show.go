@@ -23,9 +23,9 @@ type showFlags struct {
 
 // declareOutput registers the options about the output of tasks.
 func (f *showFlags) declareOutput(p *pflag.FlagSet) {
-	p.BoolVar(&f.tag, "tag", false, "with --wait: print the output of each task when the task has ended, every line with the number or name of the task")
-	p.BoolVar(&f.ungroup, "ungroup", false, "with --wait: print the output line by line while tasks run; with --tag, with labels")
-	p.BoolVar(&f.inOrder, "keep-order", false, "with --wait: print the output of the tasks in the order of their numbers")
+	p.BoolVar(&f.tag, "tag", false, "wait, and print the output of each task when the task has ended, every line with the number or name of the task")
+	p.BoolVar(&f.ungroup, "ungroup", false, "wait, and print the output line by line while tasks run; with --tag, with labels")
+	p.BoolVar(&f.inOrder, "keep-order", false, "wait, and print the output of the tasks in the order of their numbers")
 	p.BoolVar(&f.ungroup, "line-buffer", false, "the same as --ungroup")
 	_ = p.MarkHidden("line-buffer")
 }

@@ -132,7 +132,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
-	p.BoolVar(&f.progress, "progress", false, "with --wait: show the progress")
+	p.BoolVar(&f.progress, "progress", false, "wait, and show the progress")
 	p.StringVar(&f.log, "joblog", "", "with --wait: write GNU parallel's job log to `FILE`, a line for each task that has ended; +FILE keeps the lines in FILE")
 	f.declareOutput(p)
 	p.StringVar(&f.onEnd, "on-end", "", onend.Help)

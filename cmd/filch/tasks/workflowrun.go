@@ -77,7 +77,7 @@ inputs are compared.`,
 	p.BoolVar(&f.detach, "detach", false, "print the job's number and leave; filch workflow collect brings the files")
 	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.BoolVar(&f.wait, "wait", true, "wait for the end")
-	p.BoolVar(&f.progress, "progress", false, "show the progress")
+	p.BoolVar(&f.progress, "progress", false, "wait, and show the progress")
 	f.declareOutput(p)
 	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
 	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
