@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +20,12 @@ import (
 type storeLog struct {
 	d       *Daemon
 	log     *disk.Log
-	found   bool         // this launcher is the first of its instance
-	damaged atomic.Bool  // damage was found when the log was opened
-	slowest atomic.Int64 // the longest recent sync of an entry to the disk, ns
+	found   bool        // this launcher is the first of its instance
+	damaged atomic.Bool // damage was found when the log was opened
+	syncs   syncTimes
 
 	// The loop's.
 	marks []syncMark
-	since time.Time // time of slowest
 	shed  time.Time // when checkQuota looks next
 }
 
@@ -38,7 +38,7 @@ type syncMark struct {
 // Limits of the disk's statistics.
 const (
 	maxMarks  = 64
-	lateSyncs = time.Minute     // how long slowest counts as recent
+	lateSyncs = time.Minute     // how long a sync counts as recent
 	shedEvery = 5 * time.Second // between checks of the quota
 )
 
@@ -121,24 +121,48 @@ func (m *storeLog) keep(logs []store.LogEntry, hurry uint64) {
 	}
 }
 
-// onSynced updates slowest with the time that the synced entries took.
+// onSynced counts the times that the synced entries took.
 func (m *storeLog) onSynced(upto uint64) {
 	now := time.Now()
 	for len(m.marks) > 0 && m.marks[0].number <= upto {
 		took := now.Sub(m.marks[0].at)
 		m.marks = m.marks[1:]
-		if int64(took) >= m.slowest.Load() || now.Sub(m.since) > lateSyncs {
-			m.slowest.Store(int64(took))
-			m.since = now
-		}
+		m.syncs.add(took, now)
 	}
+}
+
+// syncTimes is the longest recent sync. It expires by itself: on an idle node, no sync comes
+// that would replace a slow one.
+type syncTimes struct {
+	mu      sync.Mutex // guards the fields below
+	longest time.Duration
+	at      time.Time
+}
+
+// add counts a sync that ended now.
+func (s *syncTimes) add(took time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if took >= s.longest || now.Sub(s.at) > lateSyncs {
+		s.longest, s.at = took, now
+	}
+}
+
+// slowest is the longest recent sync; 0 for none.
+func (s *syncTimes) slowest(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.at) > lateSyncs {
+		return 0
+	}
+	return s.longest
 }
 
 // Stats returns the state of the log.
 func (m *storeLog) Stats() disk.Stats { return m.log.Stats() }
 
 // Slowest returns the longest recent sync of an entry to the disk.
-func (m *storeLog) Slowest() time.Duration { return time.Duration(m.slowest.Load()) }
+func (m *storeLog) Slowest() time.Duration { return m.syncs.slowest(time.Now()) }
 
 // checkQuota has ended jobs dropped when the records on this node near the quota.
 func (m *storeLog) checkQuota(t *inputs.Turn) {
