@@ -30,6 +30,12 @@ func Main(args []string) int {
 			return bringup.VirtualMain(rest[1:])
 		case "replay":
 			return replayMain(rest[1:])
+		case "ssh":
+			// Cobra would read --instance as a word of ssh.
+			if len(rest) == 1 || rest[1] == "--help" || rest[1] == "-h" {
+				return execute(rest)
+			}
+			return shims.SSH(rest[1:], instance)
 		case "batch":
 			return shims.Batch(rest[1:])
 		case "member":

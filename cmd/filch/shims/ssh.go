@@ -34,7 +34,7 @@ refused, and all other options of ssh are ignored.`,
 			if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 				return c.Help()
 			}
-			return ui.Exit(sshMain(args))
+			return ui.Exit(SSH(args, ""))
 		},
 	}
 }
@@ -88,14 +88,18 @@ func sshWords(args []string) (s sshCall, err error) {
 	return s, nil
 }
 
-// sshMain runs the command in the home folder, as ssh does, beside any job there:
-// a command started by ssh is usually a helper that waits.
-func sshMain(args []string) int {
+// SSH runs a command line of ssh in an instance; "" is the usual one. The command runs in
+// the home folder, as with ssh, beside any job there: a command started by ssh is usually a
+// helper that waits.
+func SSH(args []string, instance string) int {
 	s, err := sshWords(args)
 	if err != nil {
 		return ui.Usage(err)
 	}
 	words := []string{"--ntasks=1", "--overcommit", "--quiet", "--mpi=none", "--cpu-bind=none", "--nodelist=" + s.host, "--job-name=ssh"}
+	if instance != "" {
+		words = append(words, "--instance="+instance)
+	}
 	if s.deaf {
 		words = append(words, "--input=none")
 	}
