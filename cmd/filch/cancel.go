@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -173,6 +174,7 @@ func (f *cancelFlags) choose(c *client.Client) (jobs []cli.JobTasks, err error) 
 // end ends or signals each job, and reports each refusal.
 func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) error {
 	failed, list := false, []Cancelled{}
+	absent, over := refusals{text: "there are no jobs %s"}, refusals{text: "jobs %s have ended already"}
 	for _, j := range jobs {
 		said := Cancelled{ID: j.Job, Tasks: taskRuns(j.Tasks)}
 		var err error
@@ -182,11 +184,22 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(j, f.reason)...)
 		}
 		if said.Told = err == nil; err != nil {
-			ui.Complain(err)
 			failed, said.Error = true, err.Error()
+			switch {
+			case len(j.Tasks) > 0:
+				ui.Complain(err)
+			case ui.KindOf(err) == filch.NotFound:
+				absent.add(j.Job, err)
+			case strings.HasPrefix(err.Error(), fmt.Sprintf("job %d has ended already", j.Job)):
+				over.add(j.Job, err)
+			default:
+				ui.Complain(err)
+			}
 		}
 		list = append(list, said)
 	}
+	absent.print()
+	over.print()
 	if f.asJSON {
 		if err := ui.PrintJSON(list); err != nil {
 			return err
@@ -196,6 +209,40 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 		return ui.Exit(1)
 	}
 	return nil
+}
+
+// refusals are jobs that were refused for the same reason: a range of many jobs has one line.
+type refusals struct {
+	text  string // of several jobs
+	first error
+	runs  [][2]int32
+}
+
+func (r *refusals) add(id filch.JobID, err error) {
+	if r.first == nil {
+		r.first = err
+	}
+	if n := len(r.runs); n > 0 && r.runs[n-1][1]+1 == int32(id) {
+		r.runs[n-1][1]++
+		return
+	}
+	r.runs = append(r.runs, [2]int32{int32(id), int32(id)})
+}
+
+// print prints the refusal of one job as the launcher said it.
+func (r *refusals) print() {
+	var told *filch.Error
+	switch {
+	case r.first == nil:
+	case len(r.runs) == 1 && r.runs[0][0] == r.runs[0][1]:
+		ui.Complain(r.first)
+	default:
+		e := filch.Errorf(ui.KindOf(r.first), r.text, taskRuns(r.runs))
+		if errors.As(r.first, &told) {
+			e.Hint = told.Hint
+		}
+		ui.Complain(e)
+	}
 }
 
 // cancelArgs are the arguments of the query that cancels a job or its tasks.
