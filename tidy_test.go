@@ -125,11 +125,12 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/manual":    {"cli", "ui"},
 	"cmd/filch/onend":     {"cli", "ui"},
+	"cmd/filch/progress":  {"cli", "ui"},
 	"cmd/filch/runclient": {"cli", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "runclient", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"cli", "filchd", "logs", "needs", "onend", "pools", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"cli", "filchd", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/progress"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -18,7 +18,7 @@ import (
 )
 
 func waitCommand(g *cli.Global) *cobra.Command {
-	asJSON, quiet, progress, timeout := false, false, false, ""
+	asJSON, quiet, show, timeout := false, false, false, ""
 	c := &cobra.Command{
 		Use:     "wait JOB...",
 		GroupID: "jobs",
@@ -43,7 +43,7 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 				return err
 			}
 			defer c.Close()
-			jobs, err := waitFor(c, ids, limit, progress)
+			jobs, err := waitFor(c, ids, limit, show)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
-	c.Flags().BoolVar(&progress, "progress", false, "show the progress of jobs of tasks")
+	c.Flags().BoolVar(&show, "progress", false, "show the progress of jobs of tasks")
 	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00), and exit with 124")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if spec.Synonym(name) == "time" { // the name of other commands
@@ -69,7 +69,7 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 }
 
 // waitFor waits for one job after the other, until the last job has ended.
-func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, progress bool) ([]launcher.JobInfo, error) {
+func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show bool) ([]launcher.JobInfo, error) {
 	deadline := time.Now().Add(limit)
 	var jobs []launcher.JobInfo
 	var at atomic.Int32 // in ids
@@ -83,8 +83,8 @@ func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, progress 
 		var j launcher.JobInfo
 		stop := cli.WatchStuck(dial, id)
 		end := func() {}
-		if progress && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()) == nil && cli.IsTasks(&j) {
-			end = tasks.ShowProgress(dial, id)
+		if show && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()) == nil && cli.IsTasks(&j) {
+			end = progress.Show(dial, id)
 		}
 		j, again, err := waitForOne(c, id, limit, deadline)
 		if again != nil {

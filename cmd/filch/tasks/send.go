@@ -10,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/progress"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -156,42 +157,42 @@ func followTasks(t *client.Tasks, show *showFlags) error { return followUntil(t,
 
 // followUntil is [followTasks] for a job that h may end early.
 func followUntil(t *client.Tasks, show *showFlags, h halt) error {
-	bar := newProgress(t.Job, show.progress)
-	defer bar.close()
+	bar := progress.New(t.Job, show.progress)
+	defer bar.Close()
 	if show.progress {
-		go bar.watch(t)
+		go bar.Watch(t)
 	}
 	printed := make(chan error, 1)
 	if show.prints() {
-		go func() { printed <- show.printOutput(t, bar.hide) }()
+		go func() { printed <- show.printOutput(t, bar.Hide) }()
 	} else {
 		printed <- nil
 	}
 	stop := cli.WatchStuck(t.Another, t.Job)
 	defer stop()
 	defer cli.SayOnInterrupt(func() []filch.JobID {
-		bar.close()
+		bar.Close()
 		return []filch.JobID{t.Job}
 	})()
-	ends := halter{halt: &h, t: t, say: bar.hide, over: make(chan struct{})}
+	ends := halter{halt: &h, t: t, say: bar.Hide, over: make(chan struct{})}
 	defer ends.close()
 	for {
 		news, err := t.Next()
 		if err != nil {
-			bar.close()
+			bar.Close()
 			return cmp.Or(wentDown(t, err), err)
 		}
 		switch news.What {
 		case launcher.TasksRefused:
 			return news.Err
 		case launcher.TasksProgress, launcher.TasksFinished:
-			bar.update(news)
+			bar.Update(news)
 		}
 		ends.news(news)
 		if news.What != launcher.TasksFinished {
 			continue
 		}
-		bar.close()
+		bar.Close()
 		if err := <-printed; err != nil {
 			return err
 		}
@@ -242,47 +243,3 @@ func warnCut(t *client.Tasks) {
 		ui.Hint(hint)
 	}
 }
-
-// ShowProgress shows the progress of a job of tasks until the job has ended, or stop is
-// called.
-func ShowProgress(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
-	c, err := dial()
-	if err != nil {
-		return func() {} // the command waits without progress
-	}
-	t, err := c.FollowTasks(job)
-	if err != nil {
-		c.Close()
-		return func() {}
-	}
-	bar := newProgress(job, true)
-	over := make(chan struct{})
-	go bar.watch(t)
-	go func() {
-		defer close(over)
-		for {
-			news, err := t.Next()
-			if err != nil || news.What == launcher.TasksRefused {
-				return
-			}
-			if news.What == launcher.TasksProgress || news.What == launcher.TasksFinished {
-				bar.update(news)
-			}
-			if news.What == launcher.TasksFinished {
-				return
-			}
-		}
-	}()
-	return func() {
-		select {
-		case <-over: // the last line is drawn
-		case <-time.After(lastNews):
-		}
-		t.Close()
-		<-over
-		bar.close()
-	}
-}
-
-// lastNews bounds the wait for the news of the end of a job that is known to have ended.
-const lastNews = 500 * time.Millisecond

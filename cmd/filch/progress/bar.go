@@ -1,4 +1,4 @@
-package tasks
+package progress
 
 import (
 	"fmt"
@@ -28,8 +28,9 @@ const (
 	runsEvery  = time.Second      // interval of asking all nodes for the running tasks
 )
 
-// progress shows how far a job of tasks is.
-type progress struct {
+// Bar is the line of a job of tasks. [New] begins the line, [Bar.Watch] and [Bar.Update]
+// draw it, and [Bar.Close] ends it.
+type Bar struct {
 	job   filch.JobID
 	on    bool
 	tty   bool
@@ -51,21 +52,22 @@ type mark struct {
 	done int32
 }
 
-func newProgress(job filch.JobID, on bool) *progress {
-	return &progress{job: job, on: on, tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now(), over: make(chan struct{})}
+// New begins the line of a job; with on unset, nothing is drawn.
+func New(job filch.JobID, on bool) *Bar {
+	return &Bar{job: job, on: on, tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now(), over: make(chan struct{})}
 }
 
 // every is the interval between two draws.
-func (p *progress) every() time.Duration {
-	if p.tty {
+func (b *Bar) every() time.Duration {
+	if b.tty {
 		return barEvery
 	}
 	return plainEvery
 }
 
-// watch asks how many tasks run: only their nodes know, and no news carries the
+// Watch asks how many tasks run: only their nodes know, and no news carries the
 // number.
-func (p *progress) watch(t *client.Tasks) {
+func (b *Bar) Watch(t *client.Tasks) {
 	c, err := t.Another()
 	if err != nil {
 		return // the line lacks the number
@@ -73,65 +75,65 @@ func (p *progress) watch(t *client.Tasks) {
 	defer c.Close()
 	for {
 		var j launcher.JobInfo
-		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, p.job.String()); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, b.job.String()); err != nil {
 			return
 		}
-		p.runs(j.Tasks.Running, time.Duration(j.Elapsed*float64(time.Second)))
+		b.runs(j.Tasks.Running, time.Duration(j.Elapsed*float64(time.Second)))
 		select {
-		case <-p.over:
+		case <-b.over:
 			return
-		case <-time.After(max(p.every()/2, runsEvery)):
+		case <-time.After(max(b.every()/2, runsEvery)):
 		}
 	}
 }
 
 // runs stores the number of running tasks, and the age of a job that is older than the
 // command.
-func (p *progress) runs(n int32, elapsed time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at := time.Now().Add(-elapsed); at.Before(p.began) {
-		p.began = at
+func (b *Bar) runs(n int32, elapsed time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at := time.Now().Add(-elapsed); at.Before(b.began) {
+		b.began = at
 	}
-	if p.running = n; p.heard && p.news.What != launcher.TasksFinished {
-		p.show(p.news, time.Now())
+	if b.running = n; b.heard && b.news.What != launcher.TasksFinished {
+		b.show(b.news, time.Now())
 	}
 }
 
-// update stores news of the job and redraws the line.
-func (p *progress) update(n launcher.TaskNews) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Update stores news of the job and redraws the line.
+func (b *Bar) Update(n launcher.TaskNews) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := time.Now()
-	p.news, p.heard = n, true
-	p.marks = append(p.marks, mark{now, n.Tally.Sum()})
-	for len(p.marks) > 2 && now.Sub(p.marks[0].at) > rateOver {
-		p.marks = p.marks[1:]
+	b.news, b.heard = n, true
+	b.marks = append(b.marks, mark{now, n.Tally.Sum()})
+	for len(b.marks) > 2 && now.Sub(b.marks[0].at) > rateOver {
+		b.marks = b.marks[1:]
 	}
-	p.show(n, now)
+	b.show(n, now)
 }
 
 // show draws the line, if the interval has passed.
-func (p *progress) show(n launcher.TaskNews, now time.Time) {
+func (b *Bar) show(n launcher.TaskNews, now time.Time) {
 	select {
-	case <-p.over:
+	case <-b.over:
 		return
 	default:
 	}
-	if !p.on || now.Sub(p.last) < p.every() && n.What != launcher.TasksFinished {
+	if !b.on || now.Sub(b.last) < b.every() && n.What != launcher.TasksFinished {
 		return
 	}
-	p.last = now
-	if !p.tty {
-		ui.Say(p.line(n, now, 0))
+	b.last = now
+	if !b.tty {
+		ui.Say(b.line(n, now, 0))
 		return
 	}
 	width, _, err := term.GetSize(int(os.Stderr.Fd()))
 	if err != nil {
 		width = 0
 	}
-	_, _ = os.Stderr.WriteString("\r\x1b[K" + p.line(n, now, width))
-	p.drawn = true
+	_, _ = os.Stderr.WriteString("\r\x1b[K" + b.line(n, now, width))
+	b.drawn = true
 }
 
 // face is a form of the line: the cells of the bar, and the parts that the line has.
@@ -157,9 +159,9 @@ var faces = []face{
 
 // line is the text for a terminal with that many columns, or 0 for no terminal. The last
 // column stays empty: some terminals wrap there.
-func (p *progress) line(n launcher.TaskNews, now time.Time, width int) (text string) {
+func (b *Bar) line(n launcher.TaskNews, now time.Time, width int) (text string) {
 	for _, f := range faces {
-		if text = p.text(&f, n, now); width <= 0 || len(text) < width {
+		if text = b.text(&f, n, now); width <= 0 || len(text) < width {
 			return text
 		}
 	}
@@ -167,7 +169,7 @@ func (p *progress) line(n launcher.TaskNews, now time.Time, width int) (text str
 }
 
 // text tells the tasks done, the rate, the failures and the estimated time left.
-func (p *progress) text(f *face, n launcher.TaskNews, now time.Time) string {
+func (b *Bar) text(f *face, n launcher.TaskNews, now time.Time) string {
 	done := n.Tally.Sum()
 	share := 0.0
 	if n.Total > 0 {
@@ -181,24 +183,24 @@ func (p *progress) text(f *face, n launcher.TaskNews, now time.Time) string {
 		first = "[" + strings.Repeat("#", full) + strings.Repeat(".", f.cells-full) + "] " + first
 	}
 	if f.job {
-		first = fmt.Sprintf("job %d %s", p.job, first)
+		first = fmt.Sprintf("job %d %s", b.job, first)
 	}
 	parts := []string{first}
 	over := n.What == launcher.TasksFinished
-	if p.running > 0 && f.running && !over {
-		parts = append(parts, fmt.Sprintf("%d running", p.running))
+	if b.running > 0 && f.running && !over {
+		parts = append(parts, fmt.Sprintf("%d running", b.running))
 	}
-	if age := now.Sub(p.began).Truncate(time.Second); age > 0 && f.elapsed && !over {
+	if age := now.Sub(b.began).Truncate(time.Second); age > 0 && f.elapsed && !over {
 		parts = append(parts, "for "+filch.ShortTime(age))
 	}
-	if rate := p.rate(now); rate > 0 {
+	if rate := b.rate(now); rate > 0 {
 		parts = append(parts, rateText(rate))
 		if left := n.Total - done; left > 0 && f.ends {
 			parts = append(parts, "ends in "+filch.ShortTime(time.Duration(float64(left)/rate*float64(time.Second))))
 		}
 	}
 	if over && f.ends {
-		parts = append(parts, "done in "+filch.ShortTime(now.Sub(p.began)))
+		parts = append(parts, "done in "+filch.ShortTime(now.Sub(b.began)))
 	}
 	if bad := n.Tally.Bad(); bad > 0 && f.kinds {
 		parts = append(parts, n.Tally.BadText())
@@ -220,38 +222,82 @@ func rateText(rate float64) string {
 	return strconv.FormatFloat(math.Round(rate*3600*1000)/1000, 'f', -1, 64) + "/h"
 }
 
-func (p *progress) rate(now time.Time) float64 {
-	if len(p.marks) < 2 {
+func (b *Bar) rate(now time.Time) float64 {
+	if len(b.marks) < 2 {
 		return 0
 	}
-	first, last := p.marks[0], p.marks[len(p.marks)-1]
+	first, last := b.marks[0], b.marks[len(b.marks)-1]
 	if d := now.Sub(first.at).Seconds(); d > 0 {
 		return float64(last.done-first.done) / d
 	}
 	return 0
 }
 
-// hide makes place on a terminal for other lines; the next update draws the line again.
-func (p *progress) hide() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.drawn {
-		p.drawn = false
+// Hide makes place on a terminal for other lines; the next update draws the line again.
+func (b *Bar) Hide() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drawn {
+		b.drawn = false
 		_, _ = os.Stderr.WriteString("\r\x1b[K")
 	}
 }
 
-// close ends the line on a terminal.
-func (p *progress) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Close ends the line on a terminal.
+func (b *Bar) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	select {
-	case <-p.over:
+	case <-b.over:
 	default:
-		close(p.over)
+		close(b.over)
 	}
-	if p.drawn {
-		p.drawn = false
+	if b.drawn {
+		b.drawn = false
 		_, _ = os.Stderr.WriteString("\n")
 	}
 }
+
+// Show shows the progress of a job of tasks until the job has ended, or stop is
+// called.
+func Show(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
+	c, err := dial()
+	if err != nil {
+		return func() {} // the command waits without progress
+	}
+	t, err := c.FollowTasks(job)
+	if err != nil {
+		c.Close()
+		return func() {}
+	}
+	bar := New(job, true)
+	over := make(chan struct{})
+	go bar.Watch(t)
+	go func() {
+		defer close(over)
+		for {
+			news, err := t.Next()
+			if err != nil || news.What == launcher.TasksRefused {
+				return
+			}
+			if news.What == launcher.TasksProgress || news.What == launcher.TasksFinished {
+				bar.Update(news)
+			}
+			if news.What == launcher.TasksFinished {
+				return
+			}
+		}
+	}()
+	return func() {
+		select {
+		case <-over: // the last line is drawn
+		case <-time.After(lastNews):
+		}
+		t.Close()
+		<-over
+		bar.Close()
+	}
+}
+
+// lastNews bounds the wait for the news of the end of a job that is known to have ended.
+const lastNews = 500 * time.Millisecond

@@ -1,4 +1,4 @@
-package tasks
+package progress
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 
 // The line tells how much, what runs, how fast, when it ends, and what failed.
 func TestProgressTellsAll(t *testing.T) {
-	p := newProgress(7, false)
+	p := New(7, false)
 	at := time.Now()
 	p.marks = []mark{{at.Add(-10 * time.Second), 0}, {at, 25}}
 	p.runs(6, 0)
@@ -59,7 +59,7 @@ func TestProgressKeepsRateAndFailures(t *testing.T) {
 		{"large-40", large, 40, "37%, 12346/s, 2000015 bad"},
 		{"over-40", over, 40, "100/100, 2.5/s, done in 1m, 2 failed"},
 	} {
-		p := newProgress(7, false)
+		p := New(7, false)
 		p.began = at.Add(-time.Minute)
 		done := int32(25)
 		if c.news.Total == record.MaxTasks {
