@@ -64,6 +64,8 @@ type OrderExtra struct {
 	// SHA-256 of its text.
 	File string `json:"file,omitempty"`
 	Sum  []byte `json:"sum,omitempty"`
+	// The folder on the same node that gets the results; "": TaskGraph.Folder.
+	Results string `json:"results,omitempty"`
 
 	Hooks
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -58,7 +59,9 @@ the workflow of the job.`,
 			}
 			f := runFlags{folder: folder}
 			if f.folder == "" {
-				f.folder = filepath.Dir(args[1])
+				if f.folder, err = resultsOf(c, j.ID, args[1]); err != nil {
+					return err
+				}
 			}
 			if f.folder, err = filepath.Abs(f.folder); err != nil {
 				return err
@@ -71,9 +74,21 @@ the workflow of the job.`,
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "bring all files, also files that a task reads")
-	c.Flags().StringVarP(&folder, "chdir", "D", "", "copy the files to `FOLDER` (default: the folder of FILE)")
+	c.Flags().StringVarP(&folder, "chdir", "D", "", "copy the files to `FOLDER` (default: the folder of --keep-in, or the folder of FILE)")
 	cli.Synonyms(c.Flags())
 	return c
+}
+
+// resultsOf is the folder of the job's --keep-in, or else of the file.
+func resultsOf(c *client.Client, job filch.JobID, file string) (string, error) {
+	records, err := taskrecords.Open(c, job)
+	if err != nil {
+		return "", err
+	}
+	if _, extra, err := wire.DecodeOrder(records.Spec.Body); err == nil && extra.Results != "" {
+		return extra.Results, nil
+	}
+	return filepath.Dir(file), nil
 }
 
 // collectWorkflow brings the files of an ended job. The nodes forget the other

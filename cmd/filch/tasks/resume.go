@@ -175,6 +175,9 @@ func (f *runFlags) resumption(c *client.Client, w *workflow.Graph, marks []workf
 	if gr := r.newest.order.Graph; gr.Origin != local && !gr.InPlace {
 		return nil, filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run this command there", r.newest.ID, gr.Origin)
 	}
+	if f.keepIn == "" && !f.inPlace {
+		f.keepIn = r.newest.extra.Results
+	}
 	before := make([]workflow.Past, len(w.Tasks))
 	for i := range w.Tasks {
 		if run := r.runs[w.Tasks[i].Name]; run.flow != nil {
@@ -209,7 +212,7 @@ func (r *resumption) presence(file int32) workflow.Presence {
 	by := r.writer(file)
 	t := by.ended(by.at)
 	switch {
-	case r.unchanged(r.w.Files[file].Path, by, t):
+	case r.unchanged(r.w.Files[file].Path, by, t) && !r.apart(file):
 		r.places[file] = filePlace{workflow.Present, true}
 	case r.run.inPlace || by.order.Graph.InPlace || !r.live[t.By.Node]:
 		r.places[file] = filePlace{workflow.Missing, false}
@@ -219,11 +222,18 @@ func (r *resumption) presence(file int32) workflow.Presence {
 	return r.places[file].Presence
 }
 
+// apart reports whether a file that a task reads would be in the folder of --keep-in, where
+// tasks do not read.
+func (r *resumption) apart(file int32) bool {
+	start, _ := r.w.Readers()
+	return r.run.keepIn != "" && start[file] != start[file+1]
+}
+
 // unchanged reports whether the folder has a file as a task left it. A file that filch
 // brought has the time of the task's end, to the second where the file system keeps
 // seconds.
 func (r *resumption) unchanged(path string, by earlierRun, t *record.Task) bool {
-	st, err := os.Lstat(filepath.Join(r.run.folder, path))
+	st, err := os.Lstat(filepath.Join(r.run.results(), path))
 	if err != nil || !st.Mode().IsRegular() {
 		return false
 	}
@@ -448,7 +458,7 @@ func (r *resumption) collect(job filch.JobID, ended error) error {
 	}
 	var all error
 	for id, files := range wanted {
-		if err := bring(r.c, id, r.run.folder, files); err != nil {
+		if err := bring(r.c, id, r.run.results(), files); err != nil {
 			all = err
 		}
 	}

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -225,9 +226,12 @@ func (f *flow) lostResults() (lost []int32) {
 	return lost
 }
 
+// resultsIn is the folder that gets the results.
+func (f *flow) resultsIn() string { return cmp.Or(f.extra.Results, f.order.Graph.Folder) }
+
 // brought reports whether a result is in the folder.
 func (f *flow) brought(path string) bool {
-	_, err := os.Lstat(filepath.Join(f.order.Graph.Folder, path))
+	_, err := os.Lstat(filepath.Join(f.resultsIn(), path))
 	return err == nil
 }
 
@@ -307,7 +311,7 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
 		return ended
 	}
-	folder := f.order.Graph.Folder
+	folder := f.resultsIn()
 	again, old := f.results()
 	old = slices.DeleteFunc(old, func(file wire.CollectFile) bool { return f.brought(file.Path) })
 	all := bring(f.Conn, job, folder, again)

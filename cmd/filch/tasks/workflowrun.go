@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ func workflowRunCommand(g *cli.Global) *cobra.Command {
 		Long: `Runs the tasks of a workflow on all nodes. A task starts when the tasks before it have
 ended well. No shared file system is needed: each task runs in a folder of its own,
 filch copies the inputs there from the nodes that have them, and at the end copies the
-files that no task reads to the workflow's folder.
+files that no task reads to the workflow's folder, or to the folder of --keep-in.
 
 The command waits for the end, and exits with 1 when a task did not end well. Ctrl-C
 ends the waiting, not the job; filch workflow collect then brings the files.
@@ -82,7 +83,7 @@ inputs are compared.`,
 	p.BoolVarP(&f.keepGoing, "keep-going", "k", false, "when a task fails, run all tasks that do not depend on that task")
 	p.BoolVar(&f.all, "all", false, "bring all files at the end, also files that a task reads")
 	p.StringVarP(&f.folder, "chdir", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
-	p.StringVar(&f.keepIn, "keep-in", "", "make the folder of a replay in `FOLDER` (default: the current folder)")
+	p.StringVar(&f.keepIn, "keep-in", "", "copy the results to `FOLDER`, which is made if needed, in place of the folder with the inputs; of a replay: make its folder there")
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
@@ -165,19 +166,20 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 		return err
 	}
 	defer c.Close()
-	tasks, job := allTasks(w), WorkflowJob{Name: f.name, Folder: f.folder}
+	tasks, job := allTasks(w), WorkflowJob{Name: f.name}
 	var r *resumption
 	if f.resume != "" {
 		if r, err = f.resumption(c, w, marks, extra.File); err != nil {
 			return err
 		}
-		tasks = r.chosen()
+		tasks, job.Folder = r.chosen(), f.results()
 		job.Done, job.Resumes = len(w.Tasks)-len(tasks), r.newest.ID
 		extra.Before = r.before(job.Done)
 		if r.tell(tasks); len(tasks) == 0 {
 			return r.nothing(job)
 		}
 	}
+	extra.Results, job.Folder = f.keepIn, f.results()
 	s, o, err := f.submission(w, tasks, marks, r)
 	if err != nil {
 		return ui.Misused(err)
@@ -192,7 +194,7 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 		if r != nil {
 			return r.collect(id, ended)
 		}
-		return collectWorkflow(c, w, id, f.folder, f.all, ended != nil)
+		return collectWorkflow(c, w, id, f.results(), f.all, ended != nil)
 	}, file)
 }
 
@@ -251,14 +253,16 @@ func allTasks(w *workflow.Graph) []int32 {
 	return tasks
 }
 
+// results is the folder that gets the results.
+func (f *runFlags) results() string { return cmp.Or(f.keepIn, f.folder) }
+
 // makeKeepIn makes the folder of --keep-in; the folder above must exist.
 func (f *runFlags) makeKeepIn(w *workflow.Graph) error {
 	switch {
-	case f.folder != "":
-		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --folder %s contradict each other", ui.Clean(f.keepIn), ui.Clean(f.folder)))
-	case !w.Replay:
-		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in is for replays: the tasks of this workflow run in folders of the launchers, which remove them").
-			WithHint("--folder FOLDER has the input files and gets the results"))
+	case f.folder != "" && w.Replay:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --chdir %s contradict each other: a replay has one folder", ui.Clean(f.keepIn), ui.Clean(f.folder)))
+	case f.inPlace && !w.Replay:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --in-place contradict each other: tasks in place leave their files in the workflow's folder", ui.Clean(f.keepIn)))
 	}
 	if err := os.Mkdir(f.keepIn, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return filch.Errorf(filch.Invalid, "cannot make the folder %s of --keep-in: %s", ui.Clean(f.keepIn), ui.Cause(err))
@@ -280,7 +284,7 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 		}
 	case f.folder != "":
 	case w.Replay:
-		f.folder = filepath.Join(f.keepIn, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".replay")
+		f.folder, f.keepIn = filepath.Join(f.keepIn, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".replay"), ""
 	case file != "-":
 		f.folder = filepath.Dir(file)
 	}
@@ -288,7 +292,11 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 	if err != nil {
 		return err
 	}
-	f.folder = folder
+	if f.folder = folder; f.keepIn != "" {
+		if f.keepIn, err = filepath.Abs(f.keepIn); err != nil {
+			return err
+		}
+	}
 	if w.Replay {
 		if err = os.MkdirAll(folder, 0o777); err == nil {
 			err = replay.Prepare(w, folder)
