@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -214,4 +216,51 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	check(reflect.TypeFor[tasks.WorkflowJob]())
 	check(reflect.TypeFor[PastJob]())
 	check(reflect.TypeFor[Setting]())
+}
+
+// The log of a launcher, and the files beside it, are where docs/trouble.md says.
+func TestTroubleDocNamesTheFilesOfALauncher(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("../../docs/trouble.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(b), "## The log of a launcher")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if !found || !strings.Contains(section, "`BASE/INSTANCE/NODE`") || !strings.Contains(section, "`filch-UID`") || !strings.Contains(section, "the first usable folder of `FILCH_LOCAL`,") {
+		t.Fatalf("docs/trouble.md does not say where the log of a launcher is:\n%s", section)
+	}
+	local := ""
+	for _, v := range shared.env() {
+		if value, is := strings.CutPrefix(v, "FILCH_LOCAL="); is {
+			local = value
+		}
+	}
+	// Output of a task, and a detached job, make the files that are not there from the start.
+	if out, err := shared.filch("submit", "--wait", "--", "echo", "x").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for line := range strings.SplitSeq(section, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		for _, m := range inlineCode.FindAllStringSubmatch(cells[1], -1) {
+			if m[1] == "log.1" { // of a full log
+				continue
+			}
+			path := filepath.Join(local, "filch-"+strconv.Itoa(os.Getuid()), scriptInstance, "n1", m[1])
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("docs/trouble.md names %s, and %v", m[1], err)
+			}
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(local, "filch-"+strconv.Itoa(os.Getuid()), scriptInstance, "n1", "log"))
+	first, _, _ := strings.Cut(string(log), "\n")
+	var keys map[string]any
+	if err != nil || json.Unmarshal([]byte(first), &keys) != nil || keys["time"] == nil || keys["level"] == nil || keys["msg"] == nil {
+		t.Errorf("the log begins with %q, %v", first, err)
+	}
 }
