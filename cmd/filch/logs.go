@@ -13,7 +13,9 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/logs"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // maxShown bounds the jobs that one filch logs shows.
@@ -80,11 +82,33 @@ pipe gets the output unchanged.`,
 				return err
 			}
 			defer client.Close()
+			if f.follow {
+				defer cli.SayOnInterrupt(liveOf(client, named))()
+			}
 			return f.show(client, spansOf(named), c.Flags().Changed("label"))
 		},
 	}
 	f.declare(c.Flags())
 	return c
+}
+
+// liveOf returns a function that names the jobs that have not ended. The answers come from a
+// connection of its own, since the other one reads output; without answers, all jobs count.
+func liveOf(c *client.Client, named []cli.JobTasks) func() []filch.JobID {
+	return func() (left []filch.JobID) {
+		another, err := c.Another()
+		if err == nil {
+			defer another.Close()
+		}
+		for i := range named {
+			var j launcher.JobInfo
+			if err == nil && cli.Ask(another, cli.AliveWait, &j, wire.VerbInfo, named[i].Job.String()) == nil && j.Code != nil {
+				continue
+			}
+			left = append(left, named[i].Job)
+		}
+		return left
+	}
 }
 
 // show prints the output; labelled says that the user has decided about labels.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,6 +175,57 @@ func TestCtrlCOnceLetsTheJobGoOn(t *testing.T) {
 	}
 }
 
+// Whatever waits for a job says at Ctrl-C how to come back, and the job goes on.
+func TestCtrlCSaysHowToComeBack(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	flow := filepath.Join(t.TempDir(), "flow.yaml")
+	if err := os.WriteFile(flow, []byte("filch: 1\ntasks:\n  a:\n    run: echo ready; exec sleep 60\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	submit := func(args ...string) string {
+		t.Helper()
+		out, err := shared.filch(args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := strings.TrimSpace(string(out))
+		t.Cleanup(func() { _ = shared.filch("cancel", id).Run() })
+		return id
+	}
+	run := submit("run", "--detach", "sh", "-c", "echo ready; exec sleep 60")
+	bag := submit("submit", "--", "sh", "-c", "echo ready; exec sleep 60")
+	for _, c := range []struct {
+		job  string
+		args []string
+	}{
+		{run, []string{"attach", run}},
+		{bag, []string{"attach", bag}},
+		{run, []string{"logs", "-f", run}},
+		{bag, []string{"logs", "-f", bag}},
+		{"", []string{"workflow", "run", "--ungroup", flow}},
+	} {
+		x := onTerminal(t, c.args...)
+		x.await("ready")
+		if c.job == "" {
+			out, err := shared.filch("ps", "--name", "flow", "-o", "id", "--state", "running").Output()
+			if f := strings.Fields(string(out)); err == nil && len(f) > 0 {
+				c.job = f[len(f)-1]
+			}
+			t.Cleanup(func() { _ = shared.filch("cancel", c.job).Run() })
+		}
+		x.typed(ctrlC)
+		x.await("filch: job " + c.job + " goes on; filch wait " + c.job + " waits for the end, filch cancel " + c.job + " ends the job")
+		if got := x.code(); got != 130 {
+			t.Errorf("filch %s: got exit code %d, want 130; the screen shows %q", strings.Join(c.args, " "), got, x.screen())
+		}
+		if out, err := shared.filch("info", c.job).Output(); err != nil || !strings.Contains(string(out), "running") {
+			t.Errorf("job %s after Ctrl-C of filch %s: %v\n%s", c.job, strings.Join(c.args, " "), err, out)
+		}
+	}
+}
+
 func TestThirdCtrlCLeavesAtOnce(t *testing.T) {
 	x := onTerminal(t, "run", "--kill-wait", "6", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.1; done")
 	x.await("ready")
@@ -316,6 +368,82 @@ func TestSlowReaderBoundsMemory(t *testing.T) {
 	if peak > 40<<20 {
 		t.Errorf("the client grew to %d MB", peak>>20)
 	}
+}
+
+// A follower of a task that reads nothing, and then slowly, makes no process grow: neither
+// the client nor the launchers nor their runners hold what the task printed meanwhile.
+func TestSlowFollowerBoundsMemory(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	const most = 96 << 20 // of the 225 MB that the task prints; a node keeps 16 MiB of them
+	id, err := shared.filch("submit", "--", "seq", "10000000", "34999999").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := strings.TrimSpace(string(id))
+	cmd := shared.filch("logs", "-f", job)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began, peaks := map[int]int64{}, map[int]int64{cmd.Process.Pid: 0}
+	for _, pid := range family(t, shared.upCmd.Process.Pid) {
+		began[pid], peaks[pid] = residentBytes(t, pid), 0
+	}
+	look := func() {
+		for pid := range peaks {
+			peaks[pid] = max(peaks[pid], residentBytes(t, pid)-began[pid])
+		}
+	}
+	for ended := false; !ended; { // nobody reads
+		info, err := shared.filch("info", "--json", job).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = bytes.Contains(info, []byte(`"exit_code": 0`))
+		look()
+	}
+	n, b := 0, make([]byte, 64<<10)
+	for err == nil {
+		var m int
+		m, err = out.Read(b)
+		if n += m; n%(1<<20) < m {
+			look()
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n < 1<<20 {
+		t.Errorf("got %d bytes, want more", n)
+	}
+	for pid, peak := range peaks {
+		if peak > most {
+			t.Errorf("process %d grew by %d MB, want at most %d", pid, peak>>20, most>>20)
+		}
+	}
+}
+
+// family are the processes below a process.
+func family(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lists {
+		b, _ := os.ReadFile(path) // a thread may have ended
+		for word := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				all = append(append(all, child), family(t, child)...)
+			}
+		}
+	}
+	return all
 }
 
 // residentBytes is the resident memory of a process, 0 once it has ended.
