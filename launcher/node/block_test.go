@@ -46,6 +46,13 @@ func TestMergeIDs(t *testing.T) {
 		{"nothing", block(33), nil, 0, 0},
 		{"a record that makes no sense", []byte{0x80}, block(1, 32), 0, 0},
 		{"none left", block(1<<31 - 2), block(1, 32), 0, 0},
+		{"the last of jobs", block(1<<30 - 33), block(1, 32), 1<<30 - 33, 1<<30 - 1},
+		{"jobs at the ids of gangs", block(1<<30 - 32), block(1, 32), 0, 0},
+		{"jobs into the ids of gangs", block(1<<30 - 1), block(1, 1), 0, 0},
+		{"a floor at the ids of gangs", block(33), block(1<<30-1, 32), 0, 0},
+		{"the first of gangs", nil, block(1<<30, 32), 1 << 30, 1<<30 + 32},
+		{"the next of gangs", block(1<<30 + 32), block(1<<30, 32), 1<<30 + 32, 1<<30 + 64},
+		{"no gangs left", block(1<<31 - 1 - records.BlockMax), block(1<<30, 32), 0, 0},
 	} {
 		value, reply, err := records.MergeIDs(x.old, x.delta)
 		if x.first == 0 {

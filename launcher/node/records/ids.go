@@ -142,12 +142,14 @@ func MergeIDs(old, delta []byte) (value, reply []byte, err error) {
 	if d.Bad || d.Left() != 0 || count < 1 || count > BlockMax || len(old) > 0 && (o.Bad || o.Left() != 0) {
 		return nil, nil, filch.Errorf(filch.Invalid, "a block of job ids makes no sense")
 	}
-	last := uint64(firstGang) - 1
-	if first = max(first, floor, 1); first > last {
-		last = maxJobID
+	// The counter of jobs ends before the first id of a gang: at that id the counter would
+	// go on as the counter of gangs.
+	end := uint64(firstGang) - 1
+	if first = max(first, floor, 1); first > end {
+		end = maxJobID + 1
 	}
-	if first+count > last+1 {
-		return nil, nil, filch.Errorf(filch.Invalid, "no job ids are left: the next one is %d, the last one %d", first, last)
+	if first+count > end {
+		return nil, nil, filch.Errorf(filch.Invalid, "no job ids are left: the next one is %d, the last one %d", first, end-1)
 	}
 	next := first + count
 	if mutantSameBlock {
