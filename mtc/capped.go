@@ -158,7 +158,7 @@ func (k *caps) linger(j *job) {
 // allLate reports whether none of a job's queued tasks can finish here.
 func (k *caps) allLate(j *job) bool {
 	q := &j.queue
-	return j.spec != nil && len(q.Cooling) == 0 && !(q.Startable() && k.core.mayStart(j))
+	return j.spec != nil && len(q.Cooling) == 0 && !(q.Startable() && j.mayStart())
 }
 
 // late gives tokens back that came too late for the tasks here.
@@ -205,7 +205,7 @@ func (k *caps) wanted(t *tokens, n int32) bool {
 		return run <= n
 	}
 	return slices.ContainsFunc(k.core.order, func(j *job) bool {
-		return j.tokens == t && j.spec.Tokens() <= n && j.queue.Startable() && !k.core.barred(j)
+		return j.tokens == t && j.spec.Tokens() <= n && j.queue.Startable() && !j.barred()
 	})
 }
 

@@ -9,12 +9,21 @@ import (
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
 	var used filch.Room
-	running := map[*job]int32{}
+	running, gathers := map[*job]int32{}, int32(0)
 	for i := range c.exec.list {
 		if r := &c.exec.list[i]; r.job != nil {
 			used = used.Plus(*r.room())
 			running[r.job]++
+			if r.stage == gathering {
+				gathers++
+			}
+			if r.stage != planned && r.job.spec.Gang.Ranks == 0 {
+				panic(fmt.Sprintf("mtc: a task of job %d, which has no gangs, is in stage %d", r.job.id, r.stage))
+			}
 		}
+	}
+	if gathers != c.exec.gathers {
+		panic(fmt.Sprintf("mtc: %d gangs gather, %d are counted", gathers, c.exec.gathers))
 	}
 	if used != c.exec.used {
 		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))

@@ -286,14 +286,14 @@ func (c *Core) Deadline() time.Duration {
 }
 
 // Short is the need of the next task to start, if that task finds no room; false if no
-// task waits for room. A gang without room gathers: it waits as runs wait.
+// task waits for room. A gang that never fits here waits as runs wait.
 func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	c.enter(now, c.out)
 	for _, j := range c.order {
-		if !j.queue.Startable() || c.barred(j) || !c.mayStart(j) {
+		if !j.queue.Startable() || j.barred() || !j.mayStart() {
 			continue
 		}
-		if j.spec.Gang.Ranks == 0 && !c.exec.room.HoldsBeside(&c.exec.used, j.next) {
+		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) && !c.exec.mustGather(j) {
 			return *j.next, true
 		}
 	}

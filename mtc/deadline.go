@@ -112,11 +112,11 @@ func (c *Core) fits(j *job) bool {
 
 // mayStart reports whether the node looks at tasks of a job for a start. For tasks with
 // limits of their own, setAside decides task by task.
-func (c *Core) mayStart(j *job) bool {
+func (j *job) mayStart() bool {
 	if j.spec.Limits {
 		return len(j.queue.Late) < lateMax
 	}
-	return c.fits(j)
+	return j.core.fits(j)
 }
 
 // tooLate notes that the node keeps tasks and does not start them any more, and notifies

@@ -48,7 +48,6 @@ type execution struct {
 	free       []int32
 	gen        uint32
 	gathers    int32 // gangs that gather slots of several nodes
-	contended  bool  // others wait for slots of this node: see [Gangs.SetContended]
 	health     policy.Health
 }
 
@@ -135,10 +134,10 @@ func (e *execution) startOne(j *job, g *gate) got {
 		}
 		return gotBlocked
 	}
-	if e.core.barred(j) {
+	if j.barred() {
 		return gotBlocked
 	}
-	if !e.core.mayStart(j) {
+	if !j.mayStart() {
 		e.core.tooLate(j)
 		return gotBlocked
 	}

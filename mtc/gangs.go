@@ -52,7 +52,7 @@ func (e *execution) placeGang(j *job) (stage, got) {
 		return gathering, gotNext
 	case alone:
 		return 0, gotBlocked
-	case !e.contended && e.gathers < gathersMax && e.room.HoldsBeside(&e.used, j.next):
+	case e.room.HoldsBeside(&e.used, j.next):
 		return planned, gotNext
 	case e.gathers >= gathersFitMax:
 		return 0, gotBlocked
@@ -95,8 +95,9 @@ func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) {
 	c.settle()
 }
 
-// Unplaced takes in that a gang found no room on this node after all, and gathers.
-func (g *Gangs) Unplaced(now time.Duration, id uint64, out *Out) {
+// Gathering takes in that a gang gathers slots although this node had room for it: others
+// took the room meanwhile.
+func (g *Gangs) Gathering(now time.Duration, id uint64, out *Out) {
 	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
@@ -106,14 +107,5 @@ func (g *Gangs) Unplaced(now time.Duration, id uint64, out *Out) {
 	c.exec.used.Sub(r.room())
 	r.stage = gathering
 	c.exec.gathers++
-	c.settle()
-}
-
-// SetContended takes in whether others wait for slots of this node. Then no gang starts
-// here ahead of them: a gang gathers, and so waits in the order of tickets.
-func (g *Gangs) SetContended(now time.Duration, on bool, out *Out) {
-	c := g.core
-	c.enter(now, out)
-	c.exec.contended = on
 	c.settle()
 }

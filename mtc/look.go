@@ -52,6 +52,16 @@ func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {
 	return 0
 }
 
+// Gathers is the number of the node's gangs that gather slots.
+func (l Look) Gathers() int32 { return l.core.exec.gathers }
+
+// HasSlots reports whether the run of a gang was reported to have its slots, and whether
+// it gathers them.
+func (l Look) HasSlots(run uint64) (has, gathers bool) {
+	r := l.core.exec.find(run)
+	return r != nil && r.stage == launched, r != nil && r.stage == gathering
+}
+
 // Started describes a start.
 type Started struct {
 	Began   time.Duration

@@ -20,8 +20,8 @@ func (c *Core) specify(j *job, s *record.Spec) {
 }
 
 // barred reports whether no task of j may start here at the moment, whatever the room.
-func (c *Core) barred(j *job) bool {
-	return c.drain.on || j.unfit || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.Until() > c.now
+func (j *job) barred() bool {
+	return j.core.drain.on || j.unfit || j.void != 0 || j.held() || j.leader != nil && !j.leader.open || j.pace.backoff.Until() > j.core.now
 }
 
 // needOf is the number of a task's need, by the task's line, which is here.

@@ -44,6 +44,7 @@ type Ask struct {
 	Incarnation uint64 // of the origin
 	Base, Each  filch.Room
 	Exclusive   bool  // all of the node or nothing
+	Task        bool  // a task that is a gang: takes the room of tasks, too
 	Wait        bool  // wait for the missing ranks, wound younger holds
 	Ends        bool  // known to end before the node does; see [Ledger.NearsEnd]
 	Want        int32 // ranks in all

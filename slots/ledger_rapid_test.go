@@ -136,7 +136,7 @@ func (m *model) task(t *rapid.T) {
 	each := filch.Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
 	kind := rapid.Int32Range(0, 11).Draw(t, "kind of a task")
 	each.GPUs, each.Named = gpusOf(kind), resourcesOf(kind)
-	room, _ := m.ledger.TaskRoom()
+	room := m.ledger.TaskRoom()
 	n, ok := m.ledger.TakeTask(m.now, each)
 	held := filch.Room{}
 	for _, o := range m.tasks {

@@ -106,7 +106,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 // Take launches ranks at once, all or nothing, if they fit without waiting: the
 // path of a job small enough for the job's own node.
 func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
-	if a.Want <= 0 || l.claims[a.Key] != nil || l.Spare(a) < a.Want {
+	if a.Want <= 0 || l.claims[a.Key] != nil || l.Spare(a) < a.Want && !a.asTask(l) {
 		return Loan{}, false
 	}
 	c := l.claim(a)
@@ -114,6 +114,10 @@ func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
 	l.capacity.gather(&c.share, &l.free, a.Want)
 	l.reports.remove(c)
 	c.state = Running
+	if a.Task {
+		l.tasks.since = now
+		l.pump(now) // it may be a gang's turn now
+	}
 	return l.loan(c), true
 }
 

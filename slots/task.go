@@ -48,14 +48,16 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
-// have: all free room, unless a gang has the turn. Contended says that a gang waits here.
-func (l *Ledger) TaskRoom() (room filch.Room, contended bool) {
-	room = l.tasks.held()
-	first := l.wait.first()
-	if open := !l.closing.drained() && !l.closing.shut; open && (first == nil || l.tasksFirst(first)) {
+// have: all free room, unless a gang has the turn.
+func (l *Ledger) TaskRoom() filch.Room {
+	room := l.tasks.held()
+	if l.closing.drained() || l.closing.shut {
+		return room
+	}
+	if first := l.wait.first(); first == nil || l.tasksFirst(first) {
 		room.Add(&l.free.room)
 	}
-	return room, first != nil
+	return room
 }
 
 // tasksFirst reports whether a waiting task comes before c; c is nil for a claim
@@ -95,8 +97,7 @@ func (l *Ledger) open(c *claim) filch.Room {
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
-	held := l.tasks.held()
-	room, _ := l.TaskRoom()
+	room, held := l.TaskRoom(), l.tasks.held()
 	if room.Sub(&held); l.closing.drained() && !l.closing.shut {
 		room = l.free.room
 	}
@@ -110,6 +111,14 @@ func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
 	l.tasks.since = now
 	l.pump(now) // it may be a gang's turn now
 	return n, true
+}
+
+// asTask reports whether a gang that is a task may take the room of tasks, as tasks have
+// the turn, and finds enough.
+func (a *Ask) asTask(l *Ledger) bool {
+	room, held := l.TaskRoom(), l.tasks.held()
+	room.Sub(&held)
+	return a.Task && !a.Exclusive && !l.closing.refuses(*a) && !l.closing.shut && room.Fits(a.Base, a.Each) >= a.Want && fitsGPUs(l.free.gpus, nil, *a) >= a.Want
 }
 
 // EndTask takes back the room of a task. A task with unkillable processes keeps the

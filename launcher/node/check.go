@@ -6,6 +6,7 @@ func (n *Node) Check() {
 	n.Records.Check()
 	n.Origin.Check()
 	n.Ranks.Check()
+	n.Tasks.Gangs.Check()
 	if n.self.HasMail() {
 		panic("launcher: an input ended with messages to itself unhandled")
 	}

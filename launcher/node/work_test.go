@@ -32,7 +32,11 @@ func (h *host) do(o *launcher.Outbox) {
 	if h.chores == nil {
 		h.chores = map[uint64]launcher.TaskLaunch{}
 	}
+	h.gangs(o)
 	for _, l := range o.Tasks {
+		if l.Start.Spec.Gang.Ranks > 0 {
+			continue
+		}
 		if w.chores.begun == nil {
 			w.chores.begun = map[filch.NodeName]int{}
 		}

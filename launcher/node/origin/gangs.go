@@ -30,7 +30,6 @@ type Gangs struct {
 func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error {
 	need, err := NeedOf(r)
 	if err == nil {
-		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
 		if err = g.NeverFits(&need); g.ListPartial && err != nil && err.Kind == filch.NoFit {
 			err = nil
 		}
@@ -38,6 +37,7 @@ func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.R
 	if err != nil {
 		return err
 	}
+	even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
 	j := g.origin.newJob(t.Now, id, r, need, unixNS)
 	j.gang = serial
 	g.origin.begin(t, j)

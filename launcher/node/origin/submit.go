@@ -93,7 +93,7 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 	case o.mustReserve(t, j):
 		o.keep(t, j)
 		j.sayLater(t.Now)
-	case len(o.gatherqueue.queue) == 0 && o.local(t, j):
+	case (len(o.gatherqueue.queue) == 0 || j.gang != 0) && o.local(t, j):
 	default:
 		o.keep(t, j)
 		o.knot.lookFor(t, j)
@@ -129,6 +129,7 @@ func (o *Origin) local(t *local.Turn, j *job) bool {
 	a.Want = d.Ranks
 	takes := o.walltime.takes(j)
 	a.Ends = takes > 0 && o.Cfg.Walltime.Fits(t.Now, takes)
+	a.Task = j.gang != 0
 	loan, ok := o.Ledger.Take(t.Now, a)
 	if !ok {
 		return false

@@ -25,7 +25,7 @@ func (w *Tasks) begin() {
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
 		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad,
 	})
-	w.out, w.room, w.drains, w.queued, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, false, nil, nil
+	w.out, w.room, w.drains, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials = make(map[uint64]uint64)
 	clear(w.watches)
 }

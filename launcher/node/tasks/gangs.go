@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,9 +59,10 @@ func (g *Gangs) begin(t *local.Turn, s gangStart) {
 	s.request.Class, s.request.Of = r.gang.ticket.Class, launcher.TaskID{Job: r.job, Index: launcher.TaskIndex(r.Index)}
 	r.gang.run = id
 	if err := g.tasks.gangs.Begin(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
+		r.gang.run = 0
 		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: err.Kind == filch.NoFit, Text: err.Text})
-	} else if !r.gang.placed && r.life == g.tasks.life {
-		g.tasks.core.Gangs.Unplaced(t.Now, r.run, &g.tasks.out)
+	} else if g.tasks.runs[s.serial] == r && r.life == g.tasks.life && !r.gang.placed {
+		g.tasks.ready(t).Gangs.Gathering(t.Now, r.run, &g.tasks.out)
 	}
 }
 
@@ -136,4 +138,32 @@ func (g *Gangs) of(s *mtc.Start) *gang {
 		made.ticket = j.Record.Ticket
 	}
 	return made
+}
+
+// Check panics if an invariant of the core or of the gangs is broken.
+func (g *Gangs) Check() {
+	w := g.tasks
+	w.core.Check()
+	for serial, r := range w.runs { // in any order: nothing comes out
+		if r.gang == nil {
+			continue
+		}
+		if len(r.Loan.Slots()) > 0 || r.Loan.Room() != (filch.Room{}) {
+			panic(fmt.Sprintf("launcher: the gang %d of task %d.%d has a loan of a task", serial, r.job, r.Index))
+		}
+		if now, ok := w.serials[r.run]; r.life == w.life && (!ok || now != serial) {
+			panic(fmt.Sprintf("launcher: the gang %d is run %d of the core, which is the serial %d", serial, r.run, now))
+		}
+		if r.gang.run == 0 || r.life != w.life {
+			continue
+		}
+		if has, gathers := w.core.Look().HasSlots(r.run); has != r.gang.placed || gathers == r.gang.placed {
+			panic(fmt.Sprintf("launcher: the run of gang %d has slots: %t; in the core: %t, and gathers: %t", serial, r.gang.placed, has, gathers))
+		}
+	}
+	for _, s := range g.waiting {
+		if r := w.runs[s.serial]; r == nil || r.gang == nil || r.gang.run != 0 {
+			panic(fmt.Sprintf("launcher: the gang %d waits for an id, and is over or has one", s.serial))
+		}
+	}
 }

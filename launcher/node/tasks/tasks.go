@@ -33,7 +33,6 @@ type Tasks struct {
 	out    mtc.Out
 	room   filch.Room // as last told to the core
 	drains bool       // likewise
-	queued bool       // likewise: others wait for slots here
 	// Never used twice on this node, not even by another core or launcher.
 	serial uint64
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
@@ -238,17 +237,13 @@ func (w *Tasks) addFollower(id filch.JobID, client launcher.ClientID) {
 // ready returns the core, after telling it how much room tasks may use, and whether the
 // node drains.
 func (w *Tasks) ready(t *local.Turn) *mtc.Core {
-	room, queued := w.Ledger.TaskRoom()
+	room := w.Ledger.TaskRoom()
 	if w.over {
 		room = filch.Room{}
 	}
 	if room != w.room {
 		w.room = room
 		w.core.SetRoom(t.Now, room, &w.out)
-	}
-	if queued != w.queued {
-		w.queued = queued
-		w.core.Gangs.SetContended(t.Now, queued, &w.out)
 	}
 	if drains := w.DrainOrder != nil && !w.over; drains != w.drains {
 		w.drains = drains

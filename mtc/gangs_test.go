@@ -1,0 +1,103 @@
+package mtc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// gangRig is nodes of 4 slots whose gangs last a second.
+func gangRig(t *testing.T, nodes int) *rig {
+	r := newRig(t, nodes, 4, policy.Policy{})
+	r.length = func(Start) time.Duration { return time.Second }
+	for _, d := range r.nodes {
+		total := filch.Room{Slots: 4, MemBytes: 1 << 30}
+		for i := range nodes {
+			d.SetMember(0, filch.Member{Name: nodeName(i), Incarnation: 1, Total: total}, &d.out)
+		}
+		d.cfg.Members.Set(filch.Member{Name: d.cfg.Self, Incarnation: 1, Total: total})
+	}
+	return r
+}
+
+func gangs(id filch.JobID, total, ranks, nodes int32) Submission {
+	return Submission{Job: id, Total: total, Spec: record.Spec{Gang: record.Gang{Ranks: ranks, Nodes: nodes}, CrashLimit: record.CrashLimit}}
+}
+
+// at lets the rig go on to a moment.
+func (r *rig) at(now time.Duration) { r.idle(now - r.now) }
+
+func TestGangStartsWhereItFits(t *testing.T) {
+	r := gangRig(t, 1)
+	r.submit(0, gangs(1, 3, 2, 0))
+	r.at(10 * time.Millisecond)
+	d := r.nodes[0]
+	if len(d.running) != 2 || d.Look().Gathers() != 0 || d.exec.used.Slots != 4 {
+		t.Errorf("%d gangs of 2 ranks run and %d gather on %d slots, want 2 and 0 on 4", len(d.running), d.Look().Gathers(), d.exec.used.Slots)
+	}
+	// The caller counts the slots from now on, and leaves fewer for tasks.
+	d.SetRoom(r.now, filch.Room{Slots: 2, MemBytes: 1 << 30}, &d.out)
+	d.Gangs.Launched(r.now, d.running[0].end.Run, &d.out)
+	r.act(d)
+	if d.exec.used.Slots != 2 {
+		t.Errorf("%d slots are used beside the gang that has its slots, want 2", d.exec.used.Slots)
+	}
+}
+
+func TestGangWaitsBeforeItGathers(t *testing.T) {
+	r := gangRig(t, 1)
+	r.submit(0, gangs(1, 2, 3, 0))
+	d := r.nodes[0]
+	r.at(gatherAfter - time.Millisecond)
+	if len(r.started) != 1 || d.Look().Gathers() != 0 {
+		t.Errorf("%d gangs began and %d gather after %v, want 1 and 0", len(r.started), d.Look().Gathers(), r.now)
+	}
+	r.at(gatherAfter + 50*time.Millisecond)
+	if len(r.started) != 2 || d.Look().Gathers() != 1 || d.exec.used.Slots != 3 {
+		t.Errorf("%d gangs began and %d gather on %d slots after %v, want 2 and 1 on 3", len(r.started), d.Look().Gathers(), d.exec.used.Slots, r.now)
+	}
+	d.Gangs.Launched(r.now, d.running[1].end.Run, &d.out)
+	r.act(d)
+	if d.Look().Gathers() != 0 {
+		t.Errorf("%d gangs gather after the launch, want 0", d.Look().Gathers())
+	}
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 2 {
+		t.Errorf("the gangs ended as %+v, want 2 ok", rec.Tally())
+	}
+}
+
+func TestGangThatFitsNowhereAloneGathersAtOnce(t *testing.T) {
+	for _, x := range []struct {
+		name         string
+		ranks, nodes int32
+	}{{"larger than the node", 5, 0}, {"on two nodes", 2, 2}} {
+		t.Run(x.name, func(t *testing.T) {
+			r := gangRig(t, 1)
+			r.submit(0, gangs(1, 1, x.ranks, x.nodes))
+			r.at(10 * time.Millisecond)
+			if d := r.nodes[0]; len(r.started) != 1 || d.Look().Gathers() != 1 || d.exec.used.Slots != 0 {
+				t.Errorf("%d gangs began and %d gather on %d slots, want 1 and 1 on 0", len(r.started), d.Look().Gathers(), d.exec.used.Slots)
+			}
+		})
+	}
+}
+
+func TestFewGangsGatherSideBySide(t *testing.T) {
+	r := gangRig(t, 1)
+	r.submit(0, gangs(1, 2*gathersMax, 8, 0))
+	r.submit(0, Submission{Job: 2, Total: 4, Spec: record.Spec{CrashLimit: record.CrashLimit}})
+	r.at(10 * time.Millisecond)
+	d := r.nodes[0]
+	if got := r.started; d.Look().Gathers() != gathersMax || len(got) != gathersMax+4 {
+		t.Errorf("%d gangs gather and %d tasks began, want %d, and 4 of the other job besides", d.Look().Gathers(), len(got), gathersMax)
+	}
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 2*gathersMax {
+		t.Errorf("the gangs ended as %+v, want %d ok", rec.Tally(), 2*gathersMax)
+	}
+	if d.Look().Gathers() != 0 {
+		t.Errorf("%d gangs gather at the end, want 0", d.Look().Gathers())
+	}
+}
