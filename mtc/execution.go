@@ -394,6 +394,11 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		it.Crashes += min(1, 255-it.Crashes)
 		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {
 			e.State, e.Code = filch.Lost, filch.ExitNodeLost
+		} else if j.spec.Gang.Ranks > 0 {
+			c.exec.rest(j, next(it))
+			c.exec.release(e.Run)
+			c.settle()
+			return
 		}
 	}
 	if retried {
@@ -410,11 +415,17 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.settle()
 }
 
+// next is a task for its next attempt.
+func next(it queue.Item) queue.Item {
+	it.Attempt++
+	it.Hop, it.Tracked = 0, true
+	return it
+}
+
 // again queues a failed task for another try. After delay other nodes may have the task,
 // and this node coolTime later.
 func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
-	it.Attempt++
-	it.Hop, it.Tracked = 0, true
+	it = next(it)
 	j.queue.Hold(&it)
 	if delay > 0 && !e.core.drain.on {
 		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})

@@ -1,6 +1,10 @@
 package mtc
 
-import "time"
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/mtc/queue"
+)
 
 // This file decides when a task that is a gang starts: see [record.Gang]. The caller
 // finds the slots of a gang, on this node or on several nodes, and reports them by
@@ -31,6 +35,19 @@ const gatherAfter = 200 * time.Millisecond
 
 // Gangs is the part of a Core that follows gangs on their way to slots.
 type Gangs struct{ core *Core }
+
+// gangRest is how long the next attempt of a gang waits whose ranks were lost with a node,
+// or with their owner: as long as the lease of ranks. Until then ranks may run on nodes
+// that live.
+const gangRest = 10 * time.Second
+
+// rest queues a gang whose ranks may run; nobody starts the gang before they are gone.
+func (e *execution) rest(j *job, it queue.Item) {
+	j.queue.Hold(&it)
+	j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + gangRest, Firm: true})
+	e.core.waits.at = min(e.core.waits.at, e.now+gangRest)
+	e.core.active(j)
+}
 
 // mustGather reports whether the gangs of a job never fit on this node alone.
 func (e *execution) mustGather(j *job) bool {

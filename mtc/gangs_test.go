@@ -101,3 +101,55 @@ func TestFewGangsGatherSideBySide(t *testing.T) {
 		t.Errorf("%d gangs gather at the end, want 0", d.Look().Gathers())
 	}
 }
+
+// Ranks of a gang may run on nodes that live when its owner is dead, until their leases
+// are over (seed 73 of testbed/sim/instance).
+func TestGangOfADeadOwnerRests(t *testing.T) {
+	r := gangRig(t, 3)
+	r.length = func(Start) time.Duration { return 3 * time.Second }
+	r.submit(2, gangs(1, 1, 4, 0))
+	r.at(time.Second)
+	if r.byNode["n3"] != 1 {
+		t.Fatalf("the gang began %v, want on n3", r.byNode)
+	}
+	dies := r.now
+	r.kill(2, 0)
+	r.at(dies + gangRest - 100*time.Millisecond)
+	if n := len(r.started); n != 1 {
+		t.Errorf("the gang began %d times within %v of the death of its owner, want 1", n, gangRest)
+	}
+	for _, d := range r.nodes[:2] { // a drain makes other tasks go on at once
+		d.Drain(r.now, true, &d.out)
+		r.act(d)
+	}
+	r.idle(50 * time.Millisecond)
+	if n := len(r.started); n != 1 {
+		t.Errorf("the gang began %d times while the nodes drain, want 1", n)
+	}
+	for _, d := range r.nodes[:2] {
+		d.Drain(r.now, false, &d.out)
+		r.act(d)
+	}
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || len(r.started) != 2 {
+		t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
+	}
+}
+
+// A gang that lost ranks with one of its nodes starts again when they are gone.
+func TestGangThatLostANodeRests(t *testing.T) {
+	r := gangRig(t, 1)
+	r.result = func(s Start) End {
+		if s.Attempt == 1 {
+			return End{Run: s.Run, State: filch.Killed, Gone: true}
+		}
+		return End{Run: s.Run, State: filch.OK}
+	}
+	r.submit(0, gangs(1, 1, 2, 0))
+	r.at(gangRest + 500*time.Millisecond)
+	if n := len(r.started); n != 1 {
+		t.Errorf("the gang began %d times in %v, want 1", n, r.now)
+	}
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || len(r.started) != 2 {
+		t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
+	}
+}

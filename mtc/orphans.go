@@ -251,13 +251,16 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			continue
 		}
 		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe}
+		if queued++; j.spec.Gang.Ranks > 0 && (t.Maybe || t.Crashes > 0) {
+			f.core.exec.rest(j, it)
+			continue
+		}
 		j.queue.Hold(&it)
 		if j.leader != nil && j.leader.tracker != nil {
 			it.Inputs = j.leader.tracker.Inputs(i)
 			delete(j.leader.away, i)
 		}
 		j.queue.Shared.Push(it)
-		queued++
 	}
 	if queued > 0 && !j.Graph() {
 		f.note(noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", queued, j.id, num*record.BlockSize, from.Node)

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -37,6 +39,18 @@ func ofGangs(ranks, nodes int32) func(*mtc.Submission) {
 	return func(s *mtc.Submission) { s.Spec.Gang = record.Gang{Ranks: ranks, Nodes: nodes} }
 }
 
+// running are the keepers that run ranks of a task, but for those of one launch.
+func (w *net) running(of launcher.TaskID, but filch.JobID) (all []*keeper) {
+	for _, name := range w.names {
+		for _, k := range w.nodes[name].keepers { // any order: a set
+			if l := &k.start.Launch; l.Of == of && l.Ident.Job != but && k.running && !k.over {
+				all = append(all, k)
+			}
+		}
+	}
+	return all
+}
+
 func TestTasksThatAreGangs(t *testing.T) {
 	for _, x := range []struct {
 		name         string
@@ -64,4 +78,39 @@ func TestGangsKeepNoSlotsFromEachOther(t *testing.T) {
 		t.Errorf("the gangs ended as %+v, want 4 ok", got)
 	}
 	w.quiet()
+}
+
+// The launcher of a gang's owner dies, and the ranks live on for a while, on its node and
+// on others (seed 73 of testbed/sim/instance).
+func TestAGangBeginsAloneAfterItsOwner(t *testing.T) {
+	w := newNet(t, 4, 4)
+	beside, second := 0, time.Duration(-1)
+	w.behave = func(k *keeper) {
+		k.at = 20 * sec
+		l := &k.start.Launch
+		beside += len(w.running(l.Of, l.Ident.Job))
+		if l.Origin != "n1" && second < 0 {
+			second = w.Now()
+		}
+	}
+	id := w.bag("n1", 1, 1, ofGangs(8, 2))
+	of := launcher.TaskID{Job: id}
+	w.until("the gang to run", 5*sec, func() bool { return len(w.running(of, 0)) >= 2 })
+	w.crash("n1", false)
+	w.After(6500*ms, func() { // as long as keepers wait for a launcher
+		for _, k := range w.nodes["n1"].keepers { // any order: each alike
+			k.over = true
+		}
+	})
+	w.declare("n1", filch.Gone)
+	w.run(5 * sec)
+	w.declare("n1", filch.Dead)
+	w.until("the gang to begin elsewhere", 20*sec, func() bool { return second >= 0 })
+	if beside > 0 {
+		t.Errorf("the gang began beside %d keepers with its ranks, at %v", beside, second)
+	}
+	w.run(30 * sec)
+	if b := w.heard(id, launcher.TasksFinished); b != nil {
+		t.Errorf("a client of the dead launcher heard %+v", b)
+	}
 }

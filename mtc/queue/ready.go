@@ -49,6 +49,7 @@ type stamp struct {
 type Delayed struct {
 	Item
 	Until time.Duration
+	Firm  bool // nothing shortens the wait: an earlier attempt may still run
 }
 
 // Late is a task that cannot finish here.
@@ -210,11 +211,11 @@ func (q *Ready) Remove(goes func(index int32) bool) (gone []Item) {
 }
 
 // Wake takes the resting tasks off the queue whose delay is over; with all, the other
-// resting tasks too. Next is when the first of the rest is due.
+// resting tasks too whose wait is not firm. Next is when the first of the rest is due.
 func (q *Ready) Wake(now time.Duration, all bool) (list []Item, next time.Duration) {
 	next = filch.Never
 	q.Resting = slices.DeleteFunc(q.Resting, func(d Delayed) bool {
-		if !all && d.Until > now {
+		if d.Until > now && (!all || d.Firm) {
 			next = min(next, d.Until)
 			return false
 		}
