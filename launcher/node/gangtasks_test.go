@@ -80,6 +80,22 @@ func TestGangsKeepNoSlotsFromEachOther(t *testing.T) {
 	w.quiet()
 }
 
+// A gang that fits on all nodes lost its ranks with one of them, and is due again while
+// that node is away.
+func TestAGangWaitsForNodesThatAreAway(t *testing.T) {
+	w := newNet(t, 2, 4)
+	id := w.bag("n1", 1, 1, ofGangs(6, 0))
+	w.run(200 * ms)
+	w.crash("n2", true)
+	w.declare("n2", filch.Dead)
+	w.run(15 * sec)
+	w.restart("n2")
+	w.declare("n2", filch.Up)
+	if got := w.tally(id, 60*sec); got.OK != 1 {
+		t.Errorf("the gang ended as %+v, want ok", got)
+	}
+}
+
 // The launcher of a gang's owner dies, and the ranks live on for a while, on its node and
 // on others (seed 73 of testbed/sim/instance).
 func TestAGangBeginsAloneAfterItsOwner(t *testing.T) {

@@ -25,15 +25,11 @@ type Gangs struct {
 	tasks  gangTasks
 }
 
-// Begin begins the run of a task, under the ticket of the task's job: runs of a job
-// gather in the order of their ids. An error says that the gang can never start.
+// Begin begins the run of a task, under the ticket of the task's job: runs of a job gather in
+// the order of their ids. The job fit when it was submitted: a gang for which nodes are
+// missing now waits for them. An error says that the request makes no sense.
 func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error {
 	need, err := NeedOf(r)
-	if err == nil {
-		if err = g.NeverFits(&need); g.ListPartial && err != nil && err.Kind == filch.NoFit {
-			err = nil
-		}
-	}
 	if err != nil {
 		return err
 	}

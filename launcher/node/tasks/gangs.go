@@ -60,7 +60,7 @@ func (g *Gangs) begin(t *local.Turn, s gangStart) {
 	r.gang.run = id
 	if err := g.tasks.gangs.Begin(t, s.serial, id, s.request, r.gang.ticket.UnixNS); err != nil {
 		r.gang.run = 0
-		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: err.Kind == filch.NoFit, Text: err.Text})
+		g.end(t, s.serial, launcher.TaskEnd{Kind: launcher.CauseOurs, Code: filch.ExitOurs, Final: true, Text: err.Text})
 	} else if g.tasks.runs[s.serial] == r && r.life == g.tasks.life && !r.gang.placed {
 		g.tasks.ready(t).Gangs.Gathering(t.Now, r.run, &g.tasks.out)
 	}
