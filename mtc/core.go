@@ -372,8 +372,13 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	}
 	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil}
 	for i := range c.exec.list {
-		if r := &c.exec.list[i]; r.job == j && !r.started {
+		switch r := &c.exec.list[i]; {
+		case r.job != j:
+		case !r.started:
 			s.Opening++
+		case j.spec.Gang.Ranks > 0 && r.stage != launched:
+			s.Here.Running--
+			s.Here.Dedicated++
 		}
 	}
 	if s.Need = j.need; !j.queue.Startable() && len(j.queue.Unfit) > 0 {

@@ -153,3 +153,19 @@ func TestGangThatLostANodeRests(t *testing.T) {
 		t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
 	}
 }
+
+// A gang without slots does not run.
+func TestGangThatGathersIsReady(t *testing.T) {
+	r := gangRig(t, 1)
+	r.submit(0, gangs(1, 1, 8, 0))
+	r.at(10 * time.Millisecond)
+	d := r.nodes[0]
+	if s, _ := d.Job(1); s.Here.Running != 0 || s.Here.Dedicated != 1 {
+		t.Errorf("%d gangs run and %d are ready, want 0 and 1", s.Here.Running, s.Here.Dedicated)
+	}
+	d.Launched(r.now, d.running[0].end.Run, &d.out)
+	r.act(d)
+	if s, _ := d.Job(1); s.Here.Running != 1 || s.Here.Dedicated != 0 {
+		t.Errorf("%d gangs run and %d are ready after the launch, want 1 and 0", s.Here.Running, s.Here.Dedicated)
+	}
+}
