@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -26,8 +27,7 @@ func (b *bag) most() int {
 }
 
 // began checks the start of a task against all others of it.
-func (w *World) began(p *process) {
-	b, s := p.bag, &p.launch.Start
+func (w *World) began(b *bag, s *mtc.Start, h *host) {
 	b.grow(s.Index + 1)
 	b.starts[s.Index]++
 	b.running++
@@ -53,7 +53,7 @@ func (w *World) began(p *process) {
 			w.Fail("too-early", "task %d.%d began while %d tasks of job %d run, for whose end it waits", s.Job, s.Index, a.running, a.id)
 		}
 	}
-	if b.finished && !b.lapsed && p.host.trouble+leaseBound < w.Now() {
+	if b.finished && !b.lapsed && h.trouble+leaseBound < w.Now() {
 		w.Fail("after-end", "task %d.%d began after its client was told that all is over", s.Job, s.Index)
 	}
 }
@@ -97,6 +97,7 @@ func (w *World) allWell(since time.Duration) bool {
 
 // checkBagTold: the tally that a client hears is of all tasks.
 func (w *World) checkBagTold(b *bag, e *launcher.TaskNews) {
+	w.checkGangsOver(b)
 	w.checkStepsOver(b, -1, fmt.Sprintf("the client of job %d hears that it is over", b.id))
 	if e.Tally.Sum() != e.Total {
 		w.Fail("wrong-tally", "bag %d ended with %+v of %d tasks", b.index, e.Tally, e.Total)

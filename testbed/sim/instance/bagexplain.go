@@ -121,7 +121,14 @@ func (w *World) idles(b *bag) bool {
 		}
 	}
 	for _, h := range w.hosts {
-		if h.idle >= idleLooks && b.request.Spec.Each.Slots <= w.opt.Slots {
+		for _, g := range h.gangs { // any order: whether there is one
+			if !g.job.live() {
+				return false
+			}
+		}
+	}
+	for _, h := range w.hosts {
+		if h.idle >= idleLooks && b.need() <= w.opt.Slots {
 			return true
 		}
 	}

@@ -20,9 +20,10 @@ type bag struct {
 	request   mtc.Submission
 	shortest  time.Duration // of its tasks
 	longest   time.Duration
-	failEvery int    // of attempts; 0: none fails
-	stepEvery int    // of tasks, which have steps; 0: none has
-	after     []*bag // it waits for their end
+	failEvery int           // of attempts; 0: none fails
+	stepEvery int           // of tasks, which have steps; 0: none has
+	limit     time.Duration // of a gang; 0: none
+	after     []*bag        // it waits for their end
 	adds      []addition
 	closeAt   time.Duration
 	news
@@ -44,6 +45,8 @@ type news struct {
 	finished  bool
 	tally     record.Tally
 	cancelled bool // by a client
+	ordered   bool // a client cancelled some of its tasks
+	held      bool // a client held it, for a while
 	gone      bool // its client is gone, or its launcher was
 }
 
@@ -209,6 +212,9 @@ func (w *World) cancelBag(b *bag) {
 		b.cancelled = true
 		h.node.CancelTasks(now, b.id, "", out)
 	})
+	if b.gangs() {
+		w.mustStopGangs(b)
+	}
 }
 
 // leaveBag has the client of a bag go away: the job goes on.

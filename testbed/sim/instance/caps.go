@@ -18,6 +18,11 @@ func (w *World) checkCap(b *bag) {
 				running++
 			}
 		}
+		for _, g := range h.gangs { // any order: a sum
+			if g.bag == b && g.began {
+				running++
+			}
+		}
 	}
 	if running > most {
 		w.Fail("over-cap", "%d tasks of job %d run at a time, at most %d may", running, b.id, most)

@@ -166,6 +166,9 @@ func (w *World) checkSameLaunch(a *attempt, l *launcher.Launch) {
 // machine from one that is dead. It must be gone soon after that goes on.
 func (w *World) checkExec(k *keeper) {
 	a := k.truth
+	if a.job.gang != nil {
+		w.checkAlone(k)
+	}
 	for i, r := range a.ready {
 		if !r {
 			w.Fail("gate", "%s execs on %s before the keeper on %s was ready", a.launch.Ident, k.h.Name, a.launch.Nodes[i].Node)
@@ -315,6 +318,11 @@ func (w *World) checkPace() {
 	at += paceSlack
 	for _, j := range w.jobs {
 		at += j.Runs + j.killWait()/2
+	}
+	for _, b := range w.bags {
+		if b.gangs() { // jobs and gangs take turns
+			at += time.Duration(b.request.Total)*b.longest + gangBound
+		}
 	}
 	if at > w.Now() {
 		w.At(at, w.checkPace)

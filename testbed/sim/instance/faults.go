@@ -43,6 +43,8 @@ func (w *World) endLauncher(h *host) {
 		k.wait()
 	}
 	h.killTasks()
+	w.loseGangs(h)
+	clear(h.gangs)
 	w.loseClients(h)
 	w.loseBags(h)
 }
@@ -181,6 +183,7 @@ func (w *World) pause(h *host, d time.Duration, frozen bool) {
 	h.Pause(until)
 	h.frozen = frozen
 	h.disturb(until)
+	h.setApart(until)
 	life := h.Life()
 	if d > keeperLease && !frozen {
 		w.At(w.Now()+keeperLease, func() {
@@ -211,6 +214,7 @@ func (w *World) partition(a, b []*host, d time.Duration, asymmetric bool) {
 	set(1)
 	for _, h := range w.hosts {
 		h.disturb(w.Now() + d)
+		h.setApart(w.Now() + d)
 	}
 	if began := w.Now(); d > leaseBound+killWaitMax+saidAgain {
 		w.At(w.Now()+leaseBound+killWaitMax+saidAgain, func() { w.checkLease(began) })
@@ -264,6 +268,7 @@ func (w *World) clog(h *host, d time.Duration) {
 		w.Net.Clog(x.Index, h.Index, w.Now()+d)
 	}
 	h.disturb(w.Now() + d)
+	h.setApart(w.Now() + d)
 }
 
 // killKeeper ends one keeper of h.

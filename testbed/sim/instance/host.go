@@ -46,15 +46,18 @@ type machine struct {
 	offAt      time.Duration // when it was turned off last
 	frozen     bool          // a pause stops the keepers too, not only the launcher
 	keepers    []*keeper
-	tasks      map[uint64]*process // by serial
-	cores      []*keeper           // by core: who has it
-	subs       []*keeper           // by core: the step that uses what its parent has
-	promises   promises            // of this launcher's process
+	tasks      map[uint64]*process  // by serial
+	gangs      map[uint64]*gangTask // by serial
+	cores      []*keeper            // by core: who has it
+	subs       []*keeper            // by core: the step that uses what its parent has
+	promises   promises             // of this launcher's process
 	gpus       map[string]*keeper
 	memory     int64         // lent to keepers, bytes
 	trouble    time.Duration // no fault has touched it since then
+	apartTill  time.Duration // others may not have reached it until then, or it stood still
 	skew       int64         // of its wall clock, ns
 	idle       int           // for how many looks in a row it has had nothing to do
+	starves    int           // for how many looks in a row it has had slots for gangs that wait there
 	noRoom     bool          // its launcher takes in nothing that needs a record
 }
 
@@ -178,6 +181,9 @@ func (h *host) act(out *launcher.Outbox) {
 			return
 		}
 		w.startTask(h, out.Tasks[i])
+	}
+	for i := range out.GangEnds {
+		w.endGang(h, &out.GangEnds[i])
 	}
 	for _, s := range out.TaskStops {
 		w.stopTask(h, s)

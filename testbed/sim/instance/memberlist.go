@@ -338,6 +338,7 @@ func (h *host) declaredDead() {
 			j.restarted = true
 		}
 	}
+	w.loseGangs(h)
 	h.dead = true
 	self := h.member(h.incarnation, filch.Dead)
 	h.take(&input{what: "<- peer", from: h, body: self, do: func(now time.Duration, out *launcher.Outbox) { h.node.Peer(now, self, out) }})

@@ -52,11 +52,14 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	w.drawClients(d)
 	w.drawBags(w.Dice(streamBags))
 	w.drawTaskSteps(w.stepRng)
+	w.drawGangs(w.Dice(streamGangs))
 	w.drawRecordClients(w.Dice(streamRecords))
 	w.drawQuota(w.Dice(streamQuota))
 	w.At(faultSpan+cutLongest+settleSpan/2, w.cancelTooLarge)
+	w.At(faultSpan+cutLongest+settleSpan/2, w.cancelBagsTooLarge)
 	w.At(faultSpan, w.checkPace)
 	w.At(explainEvery, w.checkExplained)
+	w.At(idleEvery, w.checkIdle)
 	for range d.N(6) {
 		w.drawFault(d)
 	}

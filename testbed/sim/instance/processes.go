@@ -27,12 +27,14 @@ func taskBody(bagIndex int) []byte {
 
 // startTask makes a process of a launch.
 func (w *World) startTask(h *host, l launcher.TaskLaunch) {
-	body := l.Start.Spec.Body
-	if len(body) != 5 {
-		w.Fail("task-body", "%s starts task %d.%d with a body of %d bytes", h.Name, l.Start.Job, l.Start.Index, len(body))
+	b := w.bagOf(h, &l.Start)
+	switch {
+	case b == nil:
+		return
+	case b.gangs():
+		w.startGang(h, b, l)
 		return
 	}
-	b := w.bags[binary.LittleEndian.Uint32(body[1:])]
 	p := &process{bag: b, launch: l, host: h}
 	if h.tasks[l.Serial] != nil {
 		w.Fail("double-start", "%s: a second task %d", h.Name, l.Serial)
@@ -40,7 +42,7 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	}
 	h.tasks[l.Serial] = p
 	w.takeCores(p)
-	w.began(p)
+	w.began(b, &l.Start, h)
 	length := b.length(w.taskRng)
 	w.beginTaskSteps(p, length)
 	w.At(w.Now()+length, func() { p.finish(b.endOf(&l.Start)) })
@@ -111,6 +113,9 @@ func (p *process) gone() {
 
 // stopTask ends a task as a runner does that is told to.
 func (w *World) stopTask(h *host, s launcher.TaskStop) {
+	if g := h.gangs[s.Serial]; g != nil {
+		w.stopGang(g)
+	}
 	p := h.tasks[s.Serial]
 	if p == nil {
 		return

@@ -81,7 +81,9 @@ func (w *World) checkDroppedBag(b *bag) {
 	if !b.request.Open {
 		n = b.request.Total
 	}
-	w.checkAllBegan(b, n)
+	if !b.gangs() && !b.ordered { // a gang may fail before a rank begins
+		w.checkAllBegan(b, n)
+	}
 	keys := []string{record.KeyCap(b.id)}
 	for i := int32(0); i*record.ZoneSize < n; i++ {
 		keys = append(keys, record.KeyZone(b.id, i))

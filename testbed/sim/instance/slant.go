@@ -25,6 +25,7 @@ var slants = map[string]slant{
 	"caps":     slantCaps,
 	"steps":    slantSteps,
 	"drops":    slantDrops,
+	"gangs":    slantGangs,
 }
 
 // Slants names them.
@@ -128,6 +129,9 @@ func slantStewards(w *World, d *engine.Dice) {
 	}
 	for _, b := range w.bags {
 		s := &b.request
+		if b.gangs() {
+			continue
+		}
 		s.Spec.Once = s.Spec.Once || d.Chance(0.5)
 		s.Total = min(s.Total, 60)
 		if !s.Open && d.Chance(0.5) {
@@ -161,9 +165,39 @@ func slantCaps(w *World, d *engine.Dice) {
 func slantSteps(w *World, d *engine.Dice) {
 	w.drawBag(d)
 	for _, b := range w.bags {
+		if b.gangs() {
+			continue
+		}
 		b.stepEvery, b.failEvery = 1+d.N(3), 2+d.N(3)
 		b.request.Spec.Retries = 2
 		b.request.Spec.Each.Slots = int32(1 + d.N(int(w.opt.Slots)))
+	}
+}
+
+// slantGangs has more tasks that are gangs, some of which run for long, while the
+// launchers that own them die, stand still, or are cut off.
+func slantGangs(w *World, d *engine.Dice) {
+	for range 3 {
+		b := w.drawGangBag(d)
+		if d.Chance(0.5) {
+			b.longest = d.Between(2*time.Second, 12*time.Second)
+			b.shortest, b.request.Total = b.longest/2, min(b.request.Total, 6)
+		}
+		h, at := w.hosts[d.N(len(w.hosts))], b.submit+d.Between(100*time.Millisecond, 6*time.Second)
+		lasts := d.Between(100*time.Millisecond, faultLongest)
+		switch d.N(4) {
+		case 0:
+			w.At(at, func() { w.killLauncher(h) })
+			w.At(at+lasts, func() { w.restart(h) })
+		case 1:
+			w.At(at, func() { w.crash(h) })
+			w.At(at+lasts, func() { w.restart(h) })
+		case 2:
+			w.At(at, func() { w.pause(h, lasts, d.Chance(0.3)) })
+		case 3:
+			rest := slices.DeleteFunc(slices.Clone(w.hosts), func(o *host) bool { return o == h })
+			w.At(at, func() { w.partition([]*host{h}, rest, lasts, false) })
+		}
 	}
 }
 

@@ -40,7 +40,11 @@ type truthEnd struct {
 func order(jobIndex int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(jobIndex)) }
 
 func (w *World) jobOf(orderBytes []byte) *job {
-	return w.jobs[binary.LittleEndian.Uint32(orderBytes)]
+	i := binary.LittleEndian.Uint32(orderBytes)
+	if i >= gangOrders {
+		return w.gangs[i-gangOrders].job
+	}
+	return w.jobs[i]
 }
 
 func (w *World) truthOf(s *launcher.Start) *attempt {
@@ -57,6 +61,9 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 		ran:     make([]bool, s.Launch.Size),
 	}
 	w.attempts[s.Launch.Ident] = a
+	if j.gang != nil {
+		w.checkGangID(j, s.Launch.Ident.Job)
+	}
 	i := len(j.attempts) // the launch of an earlier one may come later
 	for i > 0 && j.attempts[i-1].launch.Ident.Attempt > a.launch.Ident.Attempt {
 		i--
@@ -76,6 +83,9 @@ func (a *attempt) is(l *launcher.Launch) bool {
 func (a *attempt) exec(k *keeper) {
 	a.started[k.start.Index] = true
 	a.execAt = a.w.Now()
+	if g := a.job.gang; g != nil {
+		a.w.execGang(g)
+	}
 	if a.firstAt < 0 {
 		a.firstAt = a.w.Now()
 	}

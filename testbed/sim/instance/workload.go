@@ -16,9 +16,10 @@ type job struct {
 	request  launcher.Request
 	plan     plan
 	attempts []*attempt
-	parent   *job     // of a step
-	steps    []*job   // submitted when it has started
-	task     *process // whose step it is
+	parent   *job      // of a step
+	steps    []*job    // submitted when it has started
+	task     *process  // whose step it is
+	gang     *gangTask // whose ranks it is
 	wishes
 }
 

@@ -56,6 +56,9 @@ type World struct {
 type tasking struct {
 	taskRng   *engine.Dice
 	stepRng   *engine.Dice
+	gangRng   *engine.Dice
+	gangs     []*gangTask
+	gangIDs   map[filch.JobID]*gangTask
 	afterRng  *engine.Dice
 	bags      []*bag
 	byBag     map[filch.JobID]*bag
@@ -117,6 +120,8 @@ const (
 	streamSlant
 	streamChurn
 	streamAfter
+	streamGangs
+	streamGangRuns
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -126,7 +131,7 @@ func NewWorld(opt Options) *World {
 		Engine: e, opt: opt, childRng: e.Dice(streamKeepers), faultRng: e.Dice(streamFaults),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
-		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), afterRng: e.Dice(streamAfter), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID)},
+		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), gangRng: e.Dice(streamGangRuns), afterRng: e.Dice(streamAfter), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID), gangIDs: make(map[filch.JobID]*gangTask)},
 	}
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)
@@ -139,9 +144,9 @@ func NewWorld(opt Options) *World {
 		h := &host{w: w}
 		e.Add(&h.Host, filch.NodeName("n"+strconv.Itoa(i+1)))
 		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
-		h.records, h.tasks = make(map[string]launcher.Record), make(map[uint64]*process)
+		h.records, h.tasks, h.gangs = make(map[string]launcher.Record), make(map[uint64]*process), make(map[uint64]*gangTask)
 		h.promises, h.gpus = make(promises), make(map[string]*keeper)
-		h.trouble = -filch.Never
+		h.trouble, h.apartTill = -filch.Never, -filch.Never/2
 		h.disk = disk.New(e, &h.Host, disks, cmp.Or(opt.SyncMax, syncMax), h.synced)
 		w.hosts = append(w.hosts, h)
 		w.byName[h.Name] = h
