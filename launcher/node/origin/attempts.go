@@ -328,7 +328,7 @@ func (a *attempts) sendProceed(t *local.Turn, j *job) {
 	tree := len(r.participants) > goStraight
 	for i := range r.participants {
 		r.participants[i].again, r.participants[i].wait = t.Now+repeatMin, repeatMin
-		if i == 0 || !tree {
+		if i == 0 || !tree && !(mutantHalfGang && j.gang != 0) {
 			t.Send(r.launch.Nodes[i].Node, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i), Tree: tree})
 		}
 	}
@@ -415,7 +415,7 @@ func (a *attempts) repeatOne(t *local.Turn, j *job, i int) {
 		t.Send(to, &launcher.Dispatch{Launch: r.launch, Index: int32(i), Direct: true, Go: len(r.participants) == 1})
 	case s.phase < launcher.PhaseStarted && r.going:
 		// Otherwise this origin was restarted or took the job over, and lacks reports.
-		if r.prepared == int32(len(r.participants)) && !r.unsure {
+		if r.prepared == int32(len(r.participants)) && !r.unsure && !(mutantHalfGang && j.gang != 0 && i > 0) {
 			t.Send(to, &launcher.Proceed{Job: j.id, Attempt: j.attempt, Index: int32(i)})
 		}
 	case s.sigs < int32(len(r.sigs)):

@@ -16,4 +16,5 @@ const (
 	mutantDeafOwner    = false
 	mutantMuteJobs     = false
 	mutantEarlyFence   = false
+	mutantHalfGang     = false
 )

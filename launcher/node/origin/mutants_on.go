@@ -22,6 +22,7 @@ var (
 	mutantMuteJobs  bool // nothing is reported of why a gathering job waits
 	// A job starts again when its lost nodes are back, whatever runs there.
 	mutantEarlyFence bool
+	mutantHalfGang   bool // of a task that is a gang, only the ranks of the first node begin
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -40,6 +41,7 @@ func Plant(name string) bool {
 		"deaf-owner":    &mutantDeafOwner,
 		"mute-jobs":     &mutantMuteJobs,
 		"early-fence":   &mutantEarlyFence,
+		"half-gang":     &mutantHalfGang,
 	} {
 		*p = n == name
 		known = known || *p

@@ -78,7 +78,9 @@ func (g *Gangs) OnIDs(t *local.Turn) {
 // stop ends a gang.
 func (g *Gangs) stop(t *local.Turn, serial uint64, r *Running) {
 	if r.gang.run != 0 {
-		g.tasks.gangs.Stop(t, r.gang.run)
+		if !mutantGangGoesOn {
+			g.tasks.gangs.Stop(t, r.gang.run)
+		}
 		return
 	}
 	r.gang.stopped = true
@@ -98,7 +100,7 @@ func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
 	if r == nil {
 		return
 	}
-	if r.gang.placed = true; r.life == g.tasks.life {
+	if r.gang.placed = true; r.life == g.tasks.life && !mutantGangUntold {
 		g.tasks.ready(t).Gangs.Launched(t.Now, r.run, &g.tasks.out)
 	}
 }
@@ -117,7 +119,9 @@ func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.E
 		end.Kind = launcher.CauseNone
 	}
 	end.Run = id
-	g.end(t, serial, end)
+	if g.end(t, serial, end); mutantGangEndsTwo {
+		g.end(t, serial, end)
+	}
 }
 
 func (g *Gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {

@@ -7,4 +7,7 @@ const (
 	mutantStepsOutlive = false
 	mutantMuteTasks    = false
 	mutantTasksStay    = false
+	mutantGangUntold   = false
+	mutantGangGoesOn   = false
+	mutantGangEndsTwo  = false
 )

@@ -8,6 +8,9 @@ var (
 	mutantStepsOutlive bool // the end of a task is told while its steps run
 	mutantMuteTasks    bool // nothing is reported of tasks that no node has
 	mutantTasksStay    bool // a node declared dead goes on with its tasks
+	mutantGangUntold   bool // the core is not told that a gang has its slots: they count twice
+	mutantGangGoesOn   bool // a gang that is told to stop runs on
+	mutantGangEndsTwo  bool // the end of a gang is given twice
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -17,6 +20,9 @@ func Plant(name string) bool {
 		"steps-outlive": &mutantStepsOutlive,
 		"mute-tasks":    &mutantMuteTasks,
 		"tasks-stay":    &mutantTasksStay,
+		"gang-untold":   &mutantGangUntold,
+		"gang-goes-on":  &mutantGangGoesOn,
+		"gang-ends-two": &mutantGangEndsTwo,
 	} {
 		*p = n == name
 		known = known || *p

@@ -165,7 +165,7 @@ func (g *gangTask) begin() {
 	}
 	g.handed, g.job.submittedAt = true, h.w.Now()
 	h.take(&input{what: "<- gang", body: &g.job.demand, do: func(now time.Duration, out *launcher.Outbox) {
-		h.node.StartGang(now, g.launch.Serial, g.job.request, out)
+		h.node.Tasks.Gangs.Start(now, g.launch.Serial, g.job.request, out)
 	}})
 }
 

@@ -81,6 +81,8 @@ func broken(plan string, seed uint64) (says string) {
 		w, _ = crashRun(seed)
 	case "heirs":
 		w, _ = heirRun(seed)
+	case "fills":
+		w = fillRun(seed, engine.Looks{})
 	default:
 		if r := runSeed(seed, plan, engine.Looks{}, nil); len(r.Violations) > 0 {
 			return r.Violations[0].String()
