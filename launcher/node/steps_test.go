@@ -142,19 +142,22 @@ func TestStepsEndWithTheirParent(t *testing.T) {
 	w.quiet()
 }
 
+// The step around may have been started on another node than the job.
 func TestAStepOfAStepUsesTheJob(t *testing.T) {
-	w, parent := stepWorld(t)
-	w.behave = func(k *keeper) { k.at = 2 * sec }
-	a := w.submit("n1", 2, step(parent, 2))
-	w.run(100 * ms)
-	b := w.submit("n1", 2, step(a, 4))
-	w.run(3 * sec)
-	w.ended(a)
-	if e := w.ended(b); e.Code != 0 {
-		t.Errorf("ended %+v, want 0", e)
+	for _, from := range []filch.NodeName{"n1", "n2"} {
+		w, parent := stepWorld(t)
+		w.behave = func(k *keeper) { k.at = 2 * sec }
+		a := w.submit(from, 2, step(parent, 2))
+		w.run(100 * ms)
+		b := w.submit(from, 3, step(a, 4))
+		w.run(3 * sec)
+		w.ended(a)
+		if e := w.ended(b); e.Code != 0 {
+			t.Errorf("%s: ended %+v, want 0", from, e)
+		}
+		w.run(60 * sec)
+		w.quiet()
 	}
-	w.run(60 * sec)
-	w.quiet()
 }
 
 func TestStepsSurviveLossAndTheDeathOfTheirOrigin(t *testing.T) {

@@ -76,6 +76,9 @@ func (o *Origin) beginStep(t *local.Turn, j *job) {
 	if l := o.ranks.LaunchIn(parent); l != nil {
 		if l.Parent != 0 { // a step of a step uses the job's slots
 			j.req.Parent, j.req.Task = l.Parent, l.Task
+			if top := o.ranks.LaunchIn(l.Parent); top != nil {
+				l = top
+			}
 		}
 		j.step.arbiter = l.Origin
 	} else if o.jobs[parent] != nil {
