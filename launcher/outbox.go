@@ -68,6 +68,7 @@ type Start struct {
 	Home       string   // the address of Launch.Origin; empty: not known
 	Slots      []int32  // the slots' numbers in the ledger, for a restarted launcher
 	GPUs       []string // names of the GPUs lent
+	ParentGPUs []string // GPUs of the job around on this node, for a step without GPUs of its own
 	Memory     int64    // bytes lent, 0 no limit
 	Go         bool
 

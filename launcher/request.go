@@ -117,6 +117,7 @@ type Order struct {
 	IO       IO
 	MPI      string // auto, pmi1, pmi2, pmix, none
 	Bind     Bind
+	NoGPUs   bool      // the ranks use no GPU of the job around either: --gpus=0
 	Pty      *Window   // --pty: rank 0 has a terminal of this size
 	Slurm    *Slurm    // the ranks have SLURM_*; nil: they have not
 	Task     *GangTask // nil: the ranks are of a run
@@ -147,6 +148,8 @@ type Slurm struct {
 	Array filch.JobID // the first job of the array; 0 none
 	Task  string      // the index in the array
 	Name  string
+	// The ranks hold room for a batch script, which sees every GPU of the job on its node.
+	Script bool
 }
 
 // Program is an executable with its arguments and its ranks. In Argv, %t and %o stand for

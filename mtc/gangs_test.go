@@ -163,7 +163,7 @@ func TestGangThatGathersIsReady(t *testing.T) {
 	if s, _ := d.Job(1); s.Here.Running != 0 || s.Here.Dedicated != 1 {
 		t.Errorf("%d gangs run and %d are ready, want 0 and 1", s.Here.Running, s.Here.Dedicated)
 	}
-	d.Launched(r.now, d.running[0].end.Run, &d.out)
+	d.Gangs.Launched(r.now, d.running[0].end.Run, &d.out)
 	r.act(d)
 	if s, _ := d.Job(1); s.Here.Running != 1 || s.Here.Dedicated != 0 {
 		t.Errorf("%d gangs run and %d are ready after the launch, want 1 and 0", s.Here.Running, s.Here.Dedicated)

@@ -74,6 +74,7 @@ type Loan struct {
 	Slots      []int32           // by number
 	Processors []filch.Processor // empty where slots are not processors
 	GPUs       []string          // of a shared GPU once for each rank
+	ParentGPUs []string          // of a step without GPUs: the parent's GPUs here, each once
 	MemBytes   int64
 	Named      filch.Amounts
 }

@@ -59,6 +59,16 @@ func (c Capacity) gpusOf(gpus devices, each int32) (names []string) {
 	return names
 }
 
+// gpusIn are the names of the GPUs of which devices have a part, each once.
+func (c Capacity) gpusIn(gpus devices) (names []string) {
+	for i, v := range gpus {
+		if v > 0 {
+			names = append(names, c.GPUs[i])
+		}
+	}
+	return names
+}
+
 // share is the share of a loan to ranks that take each.
 func (c Capacity) share(n Loan, each filch.Room) share {
 	s := share{slots: setOf(n.Slots, c.Slots), gpus: make(devices, len(c.GPUs))}

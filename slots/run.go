@@ -107,7 +107,11 @@ func (l *Ledger) sub(a Ask, p *claim) (Loan, bool) {
 	free.lend(a.Base.Plus(a.Each.Times(a.Want)), a.Each, &c.share)
 	l.capacity.gather(&c.share, &free, a.Want)
 	p.subs = append(p.subs, c)
-	return l.loan(c), true
+	n := l.loan(c)
+	if len(n.GPUs) == 0 {
+		n.ParentGPUs = l.capacity.gpusIn(p.gpus)
+	}
+	return n, true
 }
 
 // Adopt books the room still used by a keeper after the end of the keeper's

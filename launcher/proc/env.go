@@ -1,7 +1,10 @@
 package proc
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/filch-hpc/filch"
 )
 
 // scrubbed are the beginnings of variable names that describe an outer job to an MPI
@@ -40,6 +43,15 @@ func isScrubbed(e string) bool {
 	return false
 }
 
+// WithoutGPUs drops the variables that name GPUs, for a process that gets others: of two
+// values of a variable, C programs read the first and shells the last.
+func WithoutGPUs(env []string) []string {
+	return slices.DeleteFunc(env, filch.IsGPUVariable)
+}
+
+// NoGPUs are the variables of a rank that asked for no GPU in a job with GPUs.
+func NoGPUs() []string { return []string{"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES="} }
+
 // GPUEnv gives local rank i of n its share of the lent GPUs. A name is a vendor, a colon
 // and the runtime's name of the device; or a vendor and a number; or a number alone, for
 // the variables of every runtime.
@@ -51,10 +63,7 @@ func GPUEnv(gpus []string, i, n int) []string {
 	mine := gpus[from:max((i+1)*len(gpus)/n, from+1)] // shared, when there are fewer than ranks
 	lists := map[string][]string{}
 	for _, g := range mine {
-		_, number, named := strings.Cut(g, ":")
-		if !named {
-			number = g[len(strings.TrimRight(g, "0123456789")):]
-		}
+		number := filch.GPUNumber(g)
 		switch {
 		case strings.HasPrefix(g, "amd"), strings.HasPrefix(g, "rocm"):
 			lists["ROCR_VISIBLE_DEVICES"] = append(lists["ROCR_VISIBLE_DEVICES"], number)

@@ -63,6 +63,7 @@ type Facts struct {
 	Tasks []int32          // on each node
 	Node  filch.NodeName   // of the program
 	Index int32            // of Node in Nodes
+	GPUs  []string         // on Node: of the job; of the step, for a step
 	// The step; nil for a batch script and for a task.
 	Step *Step
 	// The process; nil where the process is not known.
@@ -101,8 +102,10 @@ type Options struct {
 	Distribution string
 	Plane        int32
 	Label        bool
-	Export       string
-	Verbosity    int // of srun: 3 and the number of -v
+	// GPUs, with their kind
+	GPUs, GPUsPerNode, GPUsPerTask string
+	Export                         string
+	Verbosity                      int // of srun: 3 and the number of -v
 }
 
 // Step is a step of a job.
@@ -215,7 +218,7 @@ func ForScript(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		i := slices.IndexFunc(Variables, func(v variable) bool { return v.Name == name })
-		return i >= 0 && Variables[i].Of == ofTheStep && name != "SLURM_NNODES" && name != "SLURM_TASKS_PER_NODE"
+		return i >= 0 && (Variables[i].Of == ofTheStep || Variables[i].In&Batch == 0) && name != "SLURM_NNODES" && name != "SLURM_TASKS_PER_NODE"
 	})
 }
 

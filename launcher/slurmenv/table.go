@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/filch-hpc/filch"
 )
 
 // variable is a variable that srun or sbatch sets.
@@ -42,12 +44,17 @@ var Variables = []variable{
 	{"SLURM_GET_USER_ENV", Batch, ofTheJob, "1 for `sbatch --export` with a value other than `ALL`: the script has the variables of a login", func(f *Facts) string {
 		return when(f.Options.Export != "" && !strings.EqualFold(f.Options.Export, "ALL"), "1")
 	}},
+	{"SLURM_GPUS", jobs, ofTheStep, "the value of `-G`; only with the option", func(f *Facts) string { return f.Options.GPUs }},
+	{"SLURM_GPUS_ON_NODE", jobs, ofTheRank, "the number of GPUs of the job on the node; of the step, for a rank", func(f *Facts) string { return some(len(f.GPUs)) }},
+	{"SLURM_GPUS_PER_NODE", jobs, ofTheStep, "the value of `--gpus-per-node`; only with the option", func(f *Facts) string { return f.Options.GPUsPerNode }},
+	{"SLURM_GPUS_PER_TASK", jobs, ofTheStep, "the value of `--gpus-per-task`; only with the option", func(f *Facts) string { return f.Options.GPUsPerTask }},
 	{"SLURM_GTIDS", everywhere, ofTheRank, "the ranks of the step on the node", func(f *Facts) string { return ofProc(f, func(p *Proc) string { return ids(p.Ranks) }) }},
 	{"SLURM_JOBID", everywhere, ofTheJob, "the same as `SLURM_JOB_ID`", func(f *Facts) string { return some(f.Job) }},
 	{"SLURM_JOB_ACCOUNT", everywhere, ofTheJob, "the account", func(f *Facts) string { return f.Account }},
 	{"SLURM_JOB_CPUS_PER_NODE", everywhere, ofTheJob, "CPUs of the job on each node, like `4(x2),2`", func(f *Facts) string { return counts(f.CPUs) }},
 	{"SLURM_JOB_END_TIME", everywhere, ofTheJob, "the end by the time limit, in seconds since 1970; only with a time limit", func(f *Facts) string { return some(f.Ends) }},
 	{"SLURM_JOB_GID", everywhere, ofTheJob, "the group id of the user", func(f *Facts) string { return known(f, strconv.Itoa(f.Submitter.GID)) }},
+	{"SLURM_JOB_GPUS", Batch, ofTheRank, "the numbers of the GPUs of the job on the node", numbers},
 	{"SLURM_JOB_ID", everywhere, ofTheJob, "the number of the job", func(f *Facts) string { return some(f.Job) }},
 	{"SLURM_JOB_NAME", everywhere, ofTheJob, "the name of the job", func(f *Facts) string { return f.Name }},
 	{"SLURM_JOB_NODELIST", everywhere, ofTheJob, "the nodes of the job, like `n[1-3,7]`", func(f *Facts) string { return Hostlist(f.Nodes) }},
@@ -73,6 +80,7 @@ var Variables = []variable{
 	{"SLURM_RESTART_COUNT", everywhere, ofTheJob, "how often the job was started again; not set at the first start", func(f *Facts) string { return some(f.Restarts) }},
 	{"SLURM_SRUN_COMM_HOST", Rank, ofTheStep, "the same as `SLURM_LAUNCH_NODE_IPADDR`", address},
 	{"SLURM_STEPID", Rank, ofTheStep, "the same as `SLURM_STEP_ID`", step},
+	{"SLURM_STEP_GPUS", Rank, ofTheRank, "the numbers of the GPUs of the step on the node", numbers},
 	{"SLURM_STEP_ID", Rank, ofTheStep, "the number of the step in its job, from 0", step},
 	{"SLURM_STEP_NODELIST", Rank, ofTheStep, "the nodes of the step", func(f *Facts) string { return ofStep(f, func(*Step) string { return Hostlist(f.Nodes) }) }},
 	{"SLURM_STEP_NUM_NODES", Rank, ofTheStep, "the number of nodes of the step", func(f *Facts) string { return ofStep(f, func(*Step) string { return some(len(f.Nodes)) }) }},
@@ -141,6 +149,15 @@ func tasks(f *Facts) string {
 		return some(f.Step.Ranks)
 	}
 	return some(f.Options.Ranks)
+}
+
+// numbers are the numbers of the GPUs.
+func numbers(f *Facts) string {
+	words := make([]string, len(f.GPUs))
+	for i, g := range f.GPUs {
+		words[i] = filch.GPUNumber(g)
+	}
+	return strings.Join(words, ",")
 }
 
 func address(f *Facts) string { return ofStep(f, func(s *Step) string { return s.Address }) }

@@ -1,8 +1,12 @@
 package spec
 
-import "slices"
+import (
+	"slices"
+	"strings"
 
-import "strings"
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
+)
 
 // Export is the rule of --export: which variables of the user's environment the ranks
 // receive. The zero value is ALL.
@@ -97,7 +101,7 @@ var foreign = [...]string{
 
 // own lists the variables that a rank of ours receives with new values. FILCH_TASK is
 // not in the list: ranks started by a task need the task's id.
-var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER", "CPUS_PER_TASK", "SLURM_JOB"}
+var own = [...]string{"JOB", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "NODELIST", "ATTEMPT", "INSTANCE", "LAUNCHER", "GPUS", "CPUS_PER_TASK", "SLURM_JOB"}
 
 func scrubbed(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "FILCH_"); ok {
@@ -117,21 +121,34 @@ func scrubbed(name string) bool {
 }
 
 // Filter returns the environment of the ranks: env under the rule, without the
-// variables of an outer launcher. A variable named in the rule always stays.
+// variables of an outer launcher, and in a rank or task with GPUs without the variables that
+// name these GPUs. A variable named in the rule always stays.
 func (e Export) Filter(env []string) []string {
+	lent := hasLentGPUs(env)
 	kept := make([]string, 0, len(env)+len(e.Sets))
 	for _, kv := range env {
 		name, _, ok := strings.Cut(kv, "=")
 		if !ok || name == "" {
 			continue
 		}
-		if e.names(name) || !e.None && !scrubbed(name) {
+		if e.names(name) || !e.None && !scrubbed(name) && !(lent && filch.IsGPUVariable(name)) {
 			if !e.sets(name) {
 				kept = append(kept, kv)
 			}
 		}
 	}
 	return append(kept, e.Sets...)
+}
+
+// hasLentGPUs reports whether filch lent GPUs to the process with this environment.
+func hasLentGPUs(env []string) bool { return slurmenv.Lookup(env, "FILCH_GPUS") != "" }
+
+// WithoutGPUs drops the variables that name GPUs lent by filch: another job gets others.
+func WithoutGPUs(env []string) []string {
+	if !hasLentGPUs(env) {
+		return env
+	}
+	return slices.DeleteFunc(slices.Clone(env), filch.IsGPUVariable)
 }
 
 func (e Export) names(name string) bool {

@@ -79,15 +79,19 @@ var Options = [...]Option{
 	},
 	{
 		Name: "gpus-per-task", Arg: "[KIND:]N", Help: "GPUs per rank, on nodes with the label KIND; 0.25: a quarter of one GPU",
-		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Request.Shape.PerRank.GPUs) },
+		set: func(r *Run, v string) error {
+			return r.setGPUs(v, &r.Request.Shape.PerRank.GPUs, &r.Client.Slurm.GPUsPerTask)
+		},
 	},
 	{
 		Name: "gpus-per-node", Arg: "[KIND:]N", Help: "GPUs per node, for all ranks there",
-		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Request.Shape.NodeGPUs) },
+		set: func(r *Run, v string) error {
+			return r.setGPUs(v, &r.Request.Shape.NodeGPUs, &r.Client.Slurm.GPUsPerNode)
+		},
 	},
 	{
 		Name: "gpus", Short: 'G', Arg: "[KIND:]N", Help: "GPUs in all, divided evenly among the ranks, or among the nodes of -N",
-		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Client.GPUs) },
+		set: func(r *Run, v string) error { return r.setGPUs(v, &r.Client.GPUs, &r.Client.Slurm.GPUs) },
 	},
 	{
 		Name: "label", Short: 'l', Help: "begin every line with the number of its rank",
@@ -259,12 +263,12 @@ func setNodes(r *Run, v string) (err error) {
 	return err
 }
 
-func (r *Run) setGPUs(v string, to *int32) error {
+func (r *Run) setGPUs(v string, to *int32, given *string) error {
 	kind, n, err := Devices(v)
 	if err != nil {
 		return err
 	}
-	*to, r.Client.GPUKind = n, kind
+	*to, *given, r.Client.GPUKind, r.Order.NoGPUs = n, v, kind, n == 0
 	return nil
 }
 

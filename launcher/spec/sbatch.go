@@ -162,7 +162,7 @@ func ParseSbatch(args []string, env func(string) string) (*Run, error) {
 		return r, err
 	}
 	err = r.sbatchEnviron(env)
-	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{}, true
+	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{Script: true}, true
 	r.Request.Detach = true
 	return r, err
 }

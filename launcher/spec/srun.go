@@ -76,20 +76,22 @@ func script(command *string, file string) error {
 
 // setGres reads gpu:KIND:N.
 func setGres(r *Run, v string) error {
-	if v == "none" || v == "NONE" {
-		return nil
+	o, _ := lookup("gpus-per-node")
+	if strings.EqualFold(v, "none") {
+		v = "gpu:0"
 	}
 	rest, ok := strings.CutPrefix(v, "gpu")
 	if !ok || rest != "" && rest[0] != ':' {
 		r.Client.Foreign, r.Client.Instead = "--gres="+clip(v), "use --resource of filch run"
 		return nil
 	}
-	o, _ := lookup("gpus-per-node")
 	count := strings.TrimPrefix(rest, ":")
 	if count == "" || !strings.Contains(count, ":") && strings.Trim(count, "0123456789") != "" {
 		count = strings.TrimSuffix(count+":1", ":")
 	}
-	return o.set(r, strings.TrimPrefix(count, ":"))
+	err := o.set(r, strings.TrimPrefix(count, ":"))
+	r.Client.Slurm.GPUsPerNode = "" // of --gpus-per-node only
+	return err
 }
 
 func quitFirst(r *Run, _ string) error { r.Client.QuitFirst = true; return nil }
@@ -206,6 +208,9 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.inheritGPUs(env); err != nil {
+		return nil, err
+	}
 	if id := r.Client.Allocation; id != "" && id != env("SLURM_JOB_ID") {
 		r.Client.Foreign = "--jobid of another job"
 	}
@@ -220,6 +225,49 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 		}
 	}
 	return r, nil
+}
+
+// gpuOptions are srun's options for GPUs.
+var gpuOptions = [...]string{"gpus", "gpus-per-node", "gpus-per-task", "gres"}
+
+// inheritGPUs lets a step without an option for GPUs take the GPUs that the job around asked
+// for. A number of GPUs in all counts by the node: every rank uses all GPUs of the step on its
+// node. A number that cannot be divided is not taken, and the step then uses the GPUs of the
+// job beside its other steps.
+func (r *Run) inheritGPUs(env func(string) string) error {
+	if slices.ContainsFunc(gpuOptions[:], r.isGiven) {
+		return nil
+	}
+	for _, in := range [...][2]string{{"SLURM_GPUS_PER_TASK", "gpus-per-task"}, {"SLURM_GPUS_PER_NODE", "gpus-per-node"}, {"SLURM_STEP_GRES", "gres"}, {"SLURM_GRES", "gres"}, {"SLURM_GPUS", "gpus"}} {
+		v := env(in[0])
+		if v == "" {
+			continue
+		}
+		o, err := SrunTable().find(in[1])
+		if err == nil {
+			err = o.set(r, v)
+		}
+		if err != nil {
+			return invalid("%s: %v", in[0], err)
+		}
+		if all := r.Client.GPUs; all > 0 {
+			r.Client.GPUs = 0
+			if nodes := max(r.aroundNodes(env), 1); all%(filch.GPU*nodes) == 0 {
+				r.Request.Shape.NodeGPUs = all / nodes
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// aroundNodes is the number of nodes of the allocation around; 0 without one.
+func (r *Run) aroundNodes(env func(string) string) int32 {
+	n, err := Positive(env("SLURM_JOB_NUM_NODES"))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // settle gives an srun the shape of a step of the allocation around it: on all nodes of

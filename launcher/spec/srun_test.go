@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,39 @@ func TestSrunTakesTheShapeOfItsAllocation(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("srun %s\n got %s\nwant %s", line, got, want)
+		}
+	}
+}
+
+// A step without an option for GPUs takes what its job asked for; GPUs in all count by the node.
+func TestSrunTakesTheGPUsOfItsJob(t *testing.T) {
+	for _, c := range []struct{ env, line, want string }{
+		{"SLURM_GPUS_PER_NODE=2", "a", "-n 16 -N 4 --gpus-per-node=2"},
+		{"SLURM_GPUS_PER_NODE=a100:2", "a", "-n 16 -N 4 --gpus-per-node=2 -C 'a100'"},
+		{"SLURM_GPUS_PER_NODE=2", "--gpus-per-task=1 a", "-n 16 -N 4 --gpus-per-task=1"},
+		{"SLURM_GPUS_PER_NODE=2", "--gres=none a", "-n 16 -N 4"},
+		{"SLURM_GPUS_PER_NODE=2 SLURM_GPUS_PER_TASK=1", "-n 2 a", "-n 2 -N 2 --gpus-per-task=1"},
+		{"SLURM_GPUS=8", "-N 2 -n 2 a", "-n 2 -N 2 --gpus-per-node=2"},
+		{"SLURM_GPUS=6", "a", "-n 16 -N 4"},
+		{"SLURM_GPUS=0.5", "a", "-n 16 -N 4"},
+		{"SLURM_GRES=gpu:1", "a", "-n 16 -N 4 --gpus-per-node=1"},
+		{"SLURM_STEP_GRES=gpu:2 SLURM_GRES=gpu:1", "a", "-n 16 -N 4 --gpus-per-node=2"},
+	} {
+		env := maps.Clone(allocation)
+		for kv := range strings.FieldsSeq(c.env) {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+		r, err := spec.ParseSrun(strings.Fields(c.line), func(name string) string { return env[name] })
+		if err == nil {
+			_, err = r.Finish(environment)
+		}
+		if err != nil {
+			t.Errorf("%s srun %s: %v", c.env, c.line, err)
+			continue
+		}
+		if got := spec.FormatShape(r.Request.Shape); got != c.want {
+			t.Errorf("%s srun %s\n got %s\nwant %s", c.env, c.line, got, c.want)
 		}
 	}
 }

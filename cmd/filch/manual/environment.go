@@ -75,7 +75,7 @@ var Variables = []variable{
 	{"FILCH_ENDED_NAME", forPrograms, In{Task: true, Optional: true}, "The name of that job."},
 	{"FILCH_ENDED_STATE", forPrograms, In{Task: true, Optional: true}, "The state of that job: ok, failed, cancelled and the others of docs/json.md."},
 	{"FILCH_ENDED_CODE", forPrograms, In{Task: true, Optional: true}, "The exit code of that job."},
-	{"FILCH_GPUS", forPrograms, In{Rank: true, Task: true, Optional: true}, "The GPUs of the rank or the task, with commas; only with --gpus."},
+	{"FILCH_GPUS", forPrograms, In{Rank: true, Task: true, Optional: true}, "The GPUs of the rank or the task, with commas; only with --gpus. A step without GPUs of its own uses the GPUs of its job on the node."},
 
 	{"FILCH_IDENT", forItself, both, "Instance, job and attempt: the mark by which a launcher finds the processes of a job that outlived their keeper."},
 	{"FILCH_SOCKET", forItself, both, "The socket of the launcher: a mark like FILCH_IDENT."},

@@ -42,6 +42,9 @@ func (p *page) environ(errs io.Writer) []string {
 		Begun: now.Unix(), Options: p.Options, Submitter: p.Submitter,
 		Restarts: p.restarts, Proc: &slurmenv.Proc{Ranks: []int32{0}},
 	}
+	if gpus := os.Getenv("FILCH_GPUS"); gpus != "" {
+		f.GPUs = strings.Split(gpus, ",")
+	}
 	if p.Shape.Limit > 0 {
 		f.Ends = now.Add(p.Shape.Limit).Unix()
 	}

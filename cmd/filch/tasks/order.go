@@ -35,7 +35,7 @@ func (f *orderFlags) order(around spec.Context, name string, command []string) (
 	if err != nil {
 		return o, ofOption("export", err)
 	}
-	env, sets := append(around.Env, f.env...), f.env
+	env, sets := append(spec.WithoutGPUs(around.Env), f.env...), f.env
 	if f.export != "" {
 		env, sets = append(rule.Filter(around.Env), f.env...), append(rule.Sets, f.env...)
 	}

@@ -205,7 +205,7 @@ func (h *Ranks) TakePart(t *local.Turn, l *launcher.Launch, index int32, loan sl
 		h.Ledger.Run(k, p.lease)
 	}
 	t.Out.Starts = append(t.Out.Starts, launcher.Start{
-		Launch: *l, Index: index, Processors: loan.Processors, Spare: h.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, Memory: loan.MemBytes, Go: open,
+		Launch: *l, Index: index, Processors: loan.Processors, Spare: h.spare(&loan), Slots: loan.Slots, GPUs: loan.GPUs, ParentGPUs: loan.ParentGPUs, Memory: loan.MemBytes, Go: open,
 		Lease: h.lease(t.Now, p),
 	})
 	h.setTimer(p, p.pull)

@@ -16,6 +16,9 @@ import (
 func (j *job) jobEnv(base []string) []string {
 	l := &j.order.Launch
 	env := proc.Scrub(base)
+	if len(j.gpus()) > 0 || j.what.NoGPUs {
+		env = proc.WithoutGPUs(env)
+	}
 	add := func(name, value string) { env = append(env, name+"="+value) }
 	instance := j.keeper.place.Instance
 	if instance == "" {
@@ -64,10 +67,31 @@ func (j *job) rankEnv(r *rank) []string {
 	if j.what.Slurm != nil {
 		env = append(env, "SLURM_PROCID="+id, "SLURM_LOCALID="+local)
 	}
-	if j.order.Launch.Base.GPUs > 0 { // --gpus-per-node: all ranks of the node use all its GPUs
-		return append(env, proc.GPUEnv(j.order.GPUs, 0, 1)...)
+	switch gpus := j.gpus(); {
+	case j.what.NoGPUs:
+		return append(env, proc.NoGPUs()...)
+	case j.sharesGPUs():
+		return append(env, proc.GPUEnv(slices.Compact(slices.Clone(gpus)), 0, 1)...)
+	default:
+		return append(env, proc.GPUEnv(gpus, r.local, len(j.ranks))...)
 	}
-	return append(env, proc.GPUEnv(j.order.GPUs, r.local, len(j.ranks))...)
+}
+
+// gpus are the GPUs that the ranks use: their own, or the GPUs of the job around.
+func (j *job) gpus() []string {
+	if j.what.NoGPUs {
+		return nil
+	}
+	if len(j.order.GPUs) > 0 {
+		return j.order.GPUs
+	}
+	return j.order.ParentGPUs
+}
+
+// sharesGPUs reports whether every rank of the node uses all GPUs of the job there: with
+// --gpus-per-node, in a step without GPUs of its own, and in the script of a batch job.
+func (j *job) sharesGPUs() bool {
+	return j.order.Launch.Base.GPUs > 0 || len(j.order.GPUs) == 0 || j.what.Slurm != nil && j.what.Slurm.Script
 }
 
 // slurmFacts are the facts about the job and this node. A client has already put its own
@@ -77,6 +101,7 @@ func (j *job) slurmFacts() *slurmenv.Facts {
 	f := &slurmenv.Facts{
 		Inherited: j.what.Slurm.Job != 0, Job: l.Ident.Job, Name: l.Name, Restarts: int32(l.Ident.Attempt) - 1,
 		Nodes: nodeNames(l.Nodes), Node: j.node(), Index: j.order.Index,
+		GPUs: slices.Compact(slices.Clone(j.gpus())),
 		Step: &slurmenv.Step{Number: l.Step, Address: j.order.Home, Umask: j.what.Umask, Ranks: l.Size},
 		Proc: &slurmenv.Proc{},
 	}

@@ -240,7 +240,10 @@ func (o *taskOrder) taskEnv(s *launcher.TaskStart) []string {
 	if s.Tmp != "" {
 		env = append(env, "TMPDIR="+s.Tmp, "FILCH_TMP="+s.Tmp)
 	}
-	return append(env, proc.GPUEnv(s.GPUs, 0, 1)...)
+	if len(s.GPUs) > 0 {
+		env = append(proc.WithoutGPUs(env), proc.GPUEnv(s.GPUs, 0, 1)...)
+	}
+	return env
 }
 
 // name expands a pattern for a task: %t and %a are its number.
