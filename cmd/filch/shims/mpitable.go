@@ -55,10 +55,17 @@ func mpiTable() []mpiOption {
 	stdin.maybe = func(word string) bool { return word == "all" || word == "none" || ui.AllDigits(word) }
 	all := []mpiOption{
 		mpi("n np c =N", func(_ *mpiLine, p *mpiPart, v []string) error { p.ranks = v[0]; return nil }),
-		mpi("N ppn npernode perhost =N", passes("--ntasks-per-node=")), mpi("pernode", passes("--ntasks-per-node=1")),
-		noted("counts behind names are not read: the slots of a node count", mpi("host hosts H =LIST", mpiHosts)),
-		noted("counts behind names are not read: the slots of a node count", mpi("f hostfile machinefile machine-file default-hostfile =FILE", mpiHostFile)),
-		mpi("wdir wd =DIR", passes("--chdir=")),
+		mpi("N ppn npernode perhost =N", func(l *mpiLine, p *mpiPart, v []string) error {
+			l.ppn = true
+			return passes("--ntasks-per-node=")(l, p, v)
+		}), mpi("pernode", func(l *mpiLine, p *mpiPart, v []string) error {
+			l.ppn = true
+			return passes("--ntasks-per-node=1")(l, p, v)
+		}),
+		noted("a part with hosts of its own, and different counts behind names, are left", mpi("host H =LIST", func(_ *mpiLine, p *mpiPart, v []string) error { p.host = v[0]; return nil })),
+		noted("different counts behind names are left", mpi("hosts =LIST", mpiHosts("-hosts"))),
+		noted("different counts behind names are left", mpi("f hostfile machinefile machine-file default-hostfile =FILE", mpiHostFile)),
+		noted("a part with a folder of its own is left", mpi("wdir wd =DIR", func(_ *mpiLine, p *mpiPart, v []string) error { p.wdir = v[0]; return nil })),
 		mpi("env genv =NAME =VALUE", exported), mpi("x =NAME[=VALUE]", func(_ *mpiLine, p *mpiPart, v []string) error { return mpiX(p, v[0]) }),
 		mpi("genvall envall", nil), mpi("genvnone envnone", func(l *mpiLine, _ *mpiPart, _ []string) error { l.none = true; return nil }),
 		mpi("genvlist envlist =LIST", mpiEnvList),
@@ -70,7 +77,7 @@ func mpiTable() []mpiOption {
 		mpi("preload-binary", passes("--bcast")),
 		mpi("oversubscribe", passes("--overcommit")), mpi("nooversubscribe", func(l *mpiLine, _ *mpiPart, _ []string) error { l.packed = true; return nil }),
 		mpi("cpus-per-proc cpus-per-rank =N", passes("--cpus-per-task=")), mpi("gpus-per-proc =N", passes("--gpus-per-task=")),
-		noted("slot, core, node, ppr:N:node, with pe=N and oversubscribe; others are left", mpi("map-by =WAY", mpiMap)),
+		noted("slot, core, node, ppr:N:node, with pe=N, oversubscribe and nooversubscribe; others are left", mpi("map-by =WAY", mpiMap)),
 		noted("N:node; others are left", mpi("ppr =N:UNIT", func(l *mpiLine, p *mpiPart, v []string) error { return mpiMap(l, p, []string{"ppr:" + v[0]}) })),
 		noted("slot, core; others are left", mpi("rank-by =WAY", mpiRank)),
 		noted("what filch run --cpu-bind does: none, core, hwthread, socket, numa; others are left", mpi("bind-to =WAY", mpiBind)),

@@ -2,6 +2,7 @@ package shims
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,8 @@ func mpiexecCrowded(words []string, r *spec.Run, e *filch.Error) int {
 // mpiPart is a part of a command line with colons.
 type mpiPart struct {
 	ranks   string
+	wdir    string
+	host    string // of -host; "" all hosts
 	exports []string
 	argv    []string
 }
@@ -75,9 +78,11 @@ type mpiLine struct {
 	shared []string // words for the whole run
 	only   []string // the only variables that are passed on
 	none   bool     // no variable is passed on
-	hosts  string
+	hosts  string   // for all parts
+	from   string   // the option with hosts
 	said   []string // options without an effect here
 	packed bool     // no node has more ranks than slots
+	ppn    bool     // the ranks of a node are given
 }
 
 func passes(words ...string) func(*mpiLine, *mpiPart, []string) error {
@@ -173,9 +178,11 @@ func (l *mpiLine) words() ([]string, error) {
 		words = append(words, "--time=0:"+v)
 	}
 	words = append(words, l.shared...)
-	if l.hosts != "" {
-		words = append(words, "--nodelist="+l.hosts)
+	placed, err := l.place()
+	if err != nil {
+		return nil, err
 	}
+	words = append(words, placed...)
 	for i, p := range l.parts {
 		if i > 0 {
 			words = append(words, ":")
@@ -211,20 +218,89 @@ func (l *mpiLine) words() ([]string, error) {
 	return words, nil
 }
 
-// mpiHosts reads a:4,b. Counts are left to the nodes' own slots.
-func mpiHosts(l *mpiLine, _ *mpiPart, v []string) error {
-	var names []string
-	for part := range strings.SplitSeq(v[0], ",") {
-		name, _, _ := strings.Cut(part, ":")
-		if name == "localhost" || name == "127.0.0.1" {
-			return nil
+// place has the options of the folder and of the hosts, which filch has for a whole run only.
+func (l *mpiLine) place() (words []string, err error) {
+	first := &l.parts[0]
+	for i := range l.parts {
+		for _, option := range [...][3]string{{"-wdir", l.parts[i].wdir, first.wdir}, {"-host", l.parts[i].host, first.host}} {
+			if option[1] != option[2] {
+				return nil, filch.Errorf(filch.Invalid, "filch does not do %s for a part of the command line", option[0])
+			}
 		}
-		names = append(names, name)
 	}
-	l.hosts = strings.Join(names, ",")
-	return nil
+	if first.wdir != "" {
+		words = append(words, "--chdir="+first.wdir)
+	}
+	list, from := l.hosts, l.from
+	if first.host != "" {
+		list, from = first.host, "-host"
+	}
+	if list == "" {
+		return words, nil
+	}
+	names, most, err := mpiCounts(list, from)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case l.ppn: // goes before the counts
+	case most < 0:
+		return nil, filch.Errorf(filch.Invalid, "filch does not do different counts of ranks, %s, in %s", ui.Clean(list), from)
+	case most > 0:
+		words = append(words, "--ntasks-per-node="+strconv.Itoa(most))
+	}
+	if len(names) > 0 {
+		words = append(words, "--nodelist="+strings.Join(names, ","))
+	}
+	return words, nil
 }
 
+// mpiCounts reads a:4,b,b: a count behind a host, or how often the host stands in the list,
+// bounds the ranks there. A list of different hosts without a count bounds nothing. Where
+// every host is localhost, the list names no node. most is -1 for different counts.
+func mpiCounts(list, from string) (names []string, most int, err error) {
+	counts, bounded, local := map[string]int{}, false, false
+	for part := range strings.SplitSeq(list, ",") {
+		name, count, counted := strings.Cut(part, ":")
+		n := 1
+		if counted {
+			if n, err = strconv.Atoi(count); err != nil || n < 1 {
+				return nil, 0, filch.Errorf(filch.Invalid, "filch cannot read %s of %s", ui.Clean(part), from)
+			}
+		}
+		if local = local || name == "localhost" || name == "127.0.0.1"; counts[name] == 0 {
+			names = append(names, name)
+		}
+		bounded = bounded || counted || counts[name] > 0
+		counts[name] += n
+	}
+	if local && len(names) > 1 {
+		return nil, 0, filch.Errorf(filch.Invalid, "filch does not know which node localhost is, beside other nodes of %s", from)
+	}
+	if local || !bounded {
+		return slices.DeleteFunc(names, func(string) bool { return local }), 0, nil
+	}
+	most = counts[names[0]]
+	for _, name := range names {
+		if counts[name] != most {
+			return names, -1, nil
+		}
+	}
+	return names, most, nil
+}
+
+// mpiHosts reads hosts for the whole run.
+func mpiHosts(from string) func(*mpiLine, *mpiPart, []string) error {
+	return func(l *mpiLine, _ *mpiPart, v []string) error {
+		if l.hosts != "" && l.hosts != v[0] {
+			return filch.Errorf(filch.Invalid, "filch does not do a second list of hosts, %s", ui.Clean(v[0]))
+		}
+		l.hosts, l.from = v[0], from
+		return nil
+	}
+}
+
+// mpiHostFile reads lines like a slots=4, of Open MPI, or a:4, of Hydra.
 func mpiHostFile(l *mpiLine, p *mpiPart, v []string) error {
 	text, err := cli.ReadSmall(v[0])
 	if err != nil {
@@ -233,11 +309,18 @@ func mpiHostFile(l *mpiLine, p *mpiPart, v []string) error {
 	var names []string
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
-		if f := strings.Fields(line); len(f) > 0 {
-			names = append(names, f[0])
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
 		}
+		for _, word := range f[1:] {
+			if n, is := strings.CutPrefix(word, "slots="); is && !strings.Contains(f[0], ":") {
+				f[0] += ":" + n
+			}
+		}
+		names = append(names, f[0])
 	}
-	return mpiHosts(l, p, []string{strings.Join(names, ",")})
+	return mpiHosts("-f")(l, p, []string{strings.Join(names, ",")})
 }
 
 // mpiMCA sets a parameter of Open MPI; parameters of Open MPI's launcher mean
@@ -277,32 +360,37 @@ func mpiPattern(option string) func(*mpiLine, *mpiPart, []string) error {
 	}
 }
 
-// mpiMap reads the ways of mapping that have a meaning here.
+// mpiMap reads the ways of mapping that have a meaning here: a unit, and behind colons or
+// commas the modifiers.
 func mpiMap(l *mpiLine, _ *mpiPart, v []string) error {
-	way, _, _ := strings.Cut(strings.ToLower(v[0]), ",")
-	if rest, ok := strings.CutPrefix(way, "ppr:"); ok {
-		count, unit, _ := strings.Cut(rest, ":")
-		unit, _, _ = strings.Cut(unit, ":")
-		if _, err := strconv.Atoi(count); err != nil || unit != "node" {
-			return filch.Errorf(filch.Invalid, "filch does not map by %s", ui.Clean(v[0]))
-		}
-		l.shared = append(l.shared, "--ntasks-per-node="+count)
-		return nil
+	words := strings.FieldsFunc(strings.ToLower(v[0]), func(c rune) bool { return c == ':' || c == ',' })
+	if strings.HasPrefix(v[0], ":") || len(words) == 0 {
+		words = append([]string{"slot"}, words...)
 	}
-	unit, more, _ := strings.Cut(way, ":")
-	switch unit {
-	case "node":
+	unit, modifiers := words[0], words[1:]
+	switch {
+	case unit == "node":
 		l.shared = append(l.shared, "--distribution=cyclic")
-	case "slot", "core", "":
+	case unit == "slot", unit == "core":
 		l.shared = append(l.shared, "--distribution=block")
+	case unit == "ppr" && len(modifiers) > 1 && modifiers[1] == "node" && ui.AllDigits(modifiers[0]):
+		l.shared, l.ppn = append(l.shared, "--ntasks-per-node="+modifiers[0]), true
+		unit, modifiers = strings.Join(words[:3], ":"), modifiers[2:]
 	default:
 		return filch.Errorf(filch.Invalid, "filch does not map by %s", ui.Clean(v[0]))
 	}
-	for part := range strings.SplitSeq(more, ":") {
-		if n, ok := strings.CutPrefix(part, "pe="); ok {
+	for _, m := range modifiers {
+		n, cpus := strings.CutPrefix(m, "pe=")
+		switch {
+		case cpus:
 			l.shared = append(l.shared, "--cpus-per-task="+n)
-		} else if part == "oversubscribe" {
+		case m == "oversubscribe":
 			l.shared = append(l.shared, "--overcommit")
+		case m == "nooversubscribe":
+			l.packed = true
+		case m == "corecpus", m == "span" && unit == "node": // as always
+		default:
+			return filch.Errorf(filch.Invalid, "filch does not map by %s with %s", unit, ui.Clean(m))
 		}
 	}
 	return nil
