@@ -174,6 +174,7 @@ type Rlimit struct {
 type Bind struct {
 	Kind    string   // "", none, rank, threads, cores, sockets, ldoms, map_cpu, mask_cpu
 	List    []string // for map_cpu and mask_cpu
+	Order   string   // of the ranks over the sockets of a node: "" or block, cyclic, fcyclic
 	Verbose bool
 }
 

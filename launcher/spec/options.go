@@ -24,9 +24,9 @@ var Options = [...]Option{
 		set: func(r *Run, v string) (err error) { r.Request.Shape.PerNode, err = Positive(v); return err },
 	},
 	{
-		Name: "distribution", Short: 'm', Arg: "WAY", Help: "order of ranks over nodes: block, cyclic or plane=SIZE",
+		Name: "distribution", Short: 'm', Arg: "WAY", Help: "order of ranks over nodes: block, cyclic or plane=SIZE; behind a colon over sockets: block or cyclic",
 		set: func(r *Run, v string) (err error) {
-			r.Request.Shape.Layout, r.Request.Shape.Plane, err = Layout(v)
+			r.Request.Shape.Layout, r.Request.Shape.Plane, r.Order.Bind.Order, err = Layout(v)
 			r.Client.Slurm.Distribution, _, _ = strings.Cut(strings.ToLower(v), "=")
 			return err
 		},
@@ -174,7 +174,12 @@ var Options = [...]Option{
 	{Name: "mpi", Arg: "TYPE", Help: "wire-up: auto, pmi1, pmi2, pmix or none; list prints the types", set: setMPI},
 	{
 		Name: "cpu-bind", Arg: "[verbose,]WAY", Help: "bind ranks to CPUs: none, threads, cores, sockets, ldoms, rank, map_cpu:LIST or mask_cpu:LIST",
-		set: func(r *Run, v string) (err error) { r.Order.Bind, err = CPUBind(v); return err },
+		set: func(r *Run, v string) error {
+			b, err := CPUBind(v)
+			b.Order = r.Order.Bind.Order
+			r.Order.Bind = b
+			return err
+		},
 	},
 	{
 		Name: "pty", Help: "give rank 0 a terminal",

@@ -11,45 +11,51 @@ import (
 // packed is the plane of block,Pack: a node is filled before the next.
 const packed = launcher.MaxRanks
 
-// Layout reads the value of -m: block, cyclic, plane=SIZE or *, with ,Pack or ,NoPack. The levels behind a
-// colon place ranks on sockets and cores, which filch leaves to --cpu-bind; Layout
-// checks these levels and ignores them.
-func Layout(s string) (layout launcher.Layout, plane int32, err error) {
-	s, pack, _ := strings.Cut(s, ",")
-	switch strings.ToLower(pack) {
+// Layout reads the value of -m: block, cyclic, plane=SIZE or *, with ,Pack or ,NoPack. The level
+// behind a colon orders the ranks of a node over sockets. The third level divides the threads
+// of cores, and changes nothing: a rank has whole cores.
+func Layout(s string) (layout launcher.Layout, plane int32, order string, err error) {
+	s, pack, _ := strings.Cut(strings.ToLower(s), ",")
+	first, rest, _ := strings.Cut(s, ":")
+	order, cores, _ := strings.Cut(rest, ":")
+	switch order {
+	case "", "*", "block":
+		order = ""
+	case "cyclic", "fcyclic":
+	default:
+		return 0, 0, "", invalid("%s is not a distribution", clip(s))
+	}
+	switch cores {
+	case "", "*", "block", "cyclic", "fcyclic":
+	default:
+		return 0, 0, "", invalid("%s is not a distribution", clip(s))
+	}
+	switch pack {
 	case "", "nopack":
 	case "pack":
-		if s = strings.ToLower(s); s == "" || s[0] == '*' || strings.HasPrefix(s, "block") {
-			return launcher.LayoutPlane, packed, nil
+		if first == "" || first == "*" || first == "block" {
+			return launcher.LayoutPlane, packed, order, nil
 		}
 	default:
-		return 0, 0, invalid("%s is neither Pack nor NoPack", clip(pack))
-	}
-	first, rest, _ := strings.Cut(strings.ToLower(s), ":")
-	for level := range strings.SplitSeq(rest, ":") {
-		switch level {
-		case "", "*", "block", "cyclic", "fcyclic":
-		default:
-			return 0, 0, invalid("%s is not a distribution", clip(s))
-		}
+		return 0, 0, "", invalid("%s is neither Pack nor NoPack", clip(pack))
 	}
 	switch {
 	case first == "*":
-		return launcher.LayoutAuto, 0, nil
+		return launcher.LayoutAuto, 0, order, nil
 	case first == "block":
-		return launcher.LayoutBlock, 0, nil
+		return launcher.LayoutBlock, 0, order, nil
 	case first == "cyclic":
-		return launcher.LayoutCyclic, 0, nil
+		return launcher.LayoutCyclic, 0, order, nil
 	case strings.HasPrefix(first, "plane="):
 		if plane, err = Positive(first[len("plane="):]); err != nil {
-			return 0, 0, invalid("%s is not a plane's size", clip(first[len("plane="):]))
+			return 0, 0, "", invalid("%s is not a plane's size", clip(first[len("plane="):]))
 		}
-		return launcher.LayoutPlane, plane, nil
+		return launcher.LayoutPlane, plane, order, nil
 	case first == "arbitrary":
-		return 0, 0, invalid("distribution arbitrary needs a host file, which filch does not read").
+		return 0, 0, "", invalid("distribution arbitrary needs a host file, which filch does not read").
 			WithHint("use -w NODES with -m block or cyclic")
 	}
-	return 0, 0, invalid("%s is not a distribution", clip(s)).WithHint("use block, cyclic or plane=SIZE")
+	return 0, 0, "", invalid("%s is not a distribution", clip(s)).WithHint("use block, cyclic or plane=SIZE")
 }
 
 // formatLayout is the inverse of [Layout].

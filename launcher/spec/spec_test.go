@@ -133,22 +133,26 @@ func TestLayout(t *testing.T) {
 		in     string
 		layout launcher.Layout
 		plane  int32
+		order  string
 	}{
-		{"block", launcher.LayoutBlock, 0},
-		{"cyclic", launcher.LayoutCyclic, 0},
-		{"plane=4", launcher.LayoutPlane, 4},
-		{"block,Pack", launcher.LayoutPlane, launcher.MaxRanks},
-		{"cyclic:block,NoPack", launcher.LayoutCyclic, 0},
-		{"block:cyclic", launcher.LayoutBlock, 0},
-		{"*:block", launcher.LayoutAuto, 0},
+		{"block", launcher.LayoutBlock, 0, ""},
+		{"cyclic", launcher.LayoutCyclic, 0, ""},
+		{"plane=4", launcher.LayoutPlane, 4, ""},
+		{"plane=4:fcyclic", launcher.LayoutPlane, 4, "fcyclic"},
+		{"block,Pack", launcher.LayoutPlane, launcher.MaxRanks, ""},
+		{"block:cyclic,Pack", launcher.LayoutPlane, launcher.MaxRanks, "cyclic"},
+		{"cyclic:block,NoPack", launcher.LayoutCyclic, 0, ""},
+		{"Block:Cyclic", launcher.LayoutBlock, 0, "cyclic"},
+		{"*:block", launcher.LayoutAuto, 0, ""},
+		{"*:cyclic:fcyclic", launcher.LayoutAuto, 0, "cyclic"},
 	} {
-		layout, plane, err := spec.Layout(c.in)
-		if err != nil || layout != c.layout || plane != c.plane {
-			t.Errorf("Layout(%q) = %d, %d, %v, want %d, %d", c.in, layout, plane, err, c.layout, c.plane)
+		layout, plane, order, err := spec.Layout(c.in)
+		if err != nil || layout != c.layout || plane != c.plane || order != c.order {
+			t.Errorf("Layout(%q) = %d, %d, %q, %v, want %d, %d, %q", c.in, layout, plane, order, err, c.layout, c.plane, c.order)
 		}
 	}
-	for _, in := range []string{"", "plane", "plane=0", "plane=x", "arbitrary", "roundrobin", "block:foo", "block,foo"} {
-		if _, _, err := spec.Layout(in); err == nil {
+	for _, in := range []string{"", "plane", "plane=0", "plane=x", "arbitrary", "roundrobin", "block:foo", "block:block:foo", "block,foo"} {
+		if _, _, _, err := spec.Layout(in); err == nil {
 			t.Errorf("Layout(%q): want an error", in)
 		}
 	}

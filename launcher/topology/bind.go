@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/filch-hpc/filch"
@@ -16,6 +17,43 @@ const (
 	bindSockets = "sockets" // to all lent threads of the sockets with the rank's cores
 	bindDomains = "ldoms"   // the same with NUMA nodes
 )
+
+// The orders of ranks over the sockets of a node, besides from one to the next.
+const (
+	orderCyclic  = "cyclic"  // the next rank starts on the next socket
+	orderFcyclic = "fcyclic" // so does the next processor of a rank
+)
+
+// Ordered returns a list with an entry for each lent processor, such as the processors, in an
+// order of n ranks over the sockets; block, or an empty order, keeps the list. Ranks without
+// processors of their own share processors in any order.
+func Ordered[T any](order string, lent []filch.Processor, n int, list []T) []T {
+	size := 1 // processors that stay together
+	switch {
+	case order != orderCyclic && order != orderFcyclic || n == 0 || len(lent) < n || len(lent)%n != 0:
+		return list
+	case order == orderCyclic:
+		size = len(lent) / n
+	}
+	type part struct {
+		turn   int // how many parts of the socket come before
+		socket int32
+		list   []T
+	}
+	var parts []part
+	seen := map[int32]int{}
+	for i := 0; i < len(lent); i += size {
+		s := lent[i].Socket
+		parts = append(parts, part{seen[s], s, list[i : i+size]})
+		seen[s]++
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(a.turn-b.turn, int(a.socket-b.socket)) })
+	ordered := make([]T, 0, len(list))
+	for _, p := range parts {
+		ordered = append(ordered, p.list...)
+	}
+	return ordered
+}
 
 // bind returns the CPUs of rank i of n on a node, ascending; none: the rank runs unbound.
 // Lent are the processors of all n ranks, in the order of ranks. With fewer processors than

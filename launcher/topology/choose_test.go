@@ -53,6 +53,26 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+func TestOrdered(t *testing.T) {
+	sockets := []filch.Processor{{}, {}, {}, {}, {Socket: 1}, {Socket: 1}, {Socket: 1}, {Socket: 1}}
+	cpus := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	for _, c := range []struct {
+		order string
+		n     int
+		want  []int
+	}{
+		{"", 4, cpus}, {"block", 4, cpus}, {"cyclic", 8, []int{0, 4, 1, 5, 2, 6, 3, 7}}, {"cyclic", 4, []int{0, 1, 4, 5, 2, 3, 6, 7}},
+		{"fcyclic", 4, []int{0, 4, 1, 5, 2, 6, 3, 7}}, {"cyclic", 3, cpus}, {"cyclic", 9, cpus}, {"cyclic", 1, cpus},
+	} {
+		if got := Ordered(c.order, sockets, c.n, cpus); !slices.Equal(got, c.want) {
+			t.Errorf("%s of %d ranks: got %v, want %v", c.order, c.n, got, c.want)
+		}
+	}
+	if got := Ordered("cyclic", sockets[2:5], 3, cpus[2:5]); !slices.Equal(got, []int{2, 4, 3}) {
+		t.Errorf("of uneven sockets: got %v", got)
+	}
+}
+
 // cores are processors of one hardware thread each.
 func cores(cpus ...int32) []filch.Processor {
 	list := make([]filch.Processor, len(cpus))

@@ -128,6 +128,9 @@ func (p *Plan) place(d *stealer.Need, bind launcher.Bind, n *wire.NodeInfo, shar
 		}
 	}
 	i, ranks := 0, int(share.Ranks)
+	if len(lent) > 0 {
+		numbers, lent = topology.Ordered(bind.Order, lent, ranks, numbers), topology.Ordered(bind.Order, lent, ranks, lent)
+	}
 	for _, span := range share.Spans {
 		for k := range span.Count {
 			cpus, _ := topology.Choose(bind.Kind, bind.List, lent, i, ranks)

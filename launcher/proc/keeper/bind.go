@@ -12,7 +12,9 @@ import (
 
 // bind gives this thread the cpus of r, so the child starts on these cpus.
 func (j *job) bind(r *rank) proc.Binding {
-	cpus, kind := topology.Choose(j.what.Bind.Kind, j.what.Bind.List, j.order.Processors, r.local, len(j.ranks))
+	lent, bound := j.order.Processors, &j.what.Bind
+	lent = topology.Ordered(bound.Order, lent, len(j.ranks), lent)
+	cpus, kind := topology.Choose(bound.Kind, bound.List, lent, r.local, len(j.ranks))
 	b, err := proc.Bind(proc.MaskOf(cpus), kind)
 	if err != nil && !j.stop.unbound {
 		j.stop.unbound = true
