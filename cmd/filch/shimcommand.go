@@ -73,7 +73,7 @@ func shimOptionsCommand() *cobra.Command {
 		Use:   "options [PROGRAM...]",
 		Short: "list what the shims do with every option of the real commands",
 		Long: `Lists every option of srun, mpiexec, mpirun, sbatch, squeue, sacct, scancel, scontrol and
-sinfo, and what the shim of the command does with the option:
+sinfo, and the variables that srun reads, and what the shim of the command does with each:
 
   done     the same as the real command
   said     nothing, and the shim says so: no result of the program depends on the option
@@ -95,7 +95,7 @@ A shim refuses an option that is not in the list, or leaves the call to the real
 				if len(args) > 0 && !slices.Contains(args, p.Name) && (p.Name != "mpiexec" || !slices.Contains(args, "mpirun")) {
 					continue
 				}
-				for _, o := range p.Options {
+				for _, o := range slices.Concat(p.Options, p.Variables) {
 					t.Add(p.Name, o.Option, o.Fate.String(), o.Note)
 				}
 			}

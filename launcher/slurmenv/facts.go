@@ -102,6 +102,7 @@ type Options struct {
 	Distribution string
 	Plane        int32
 	Label        bool
+	Overcommit   bool
 	// GPUs, with their kind
 	GPUs, GPUsPerNode, GPUsPerTask string
 	Export                         string

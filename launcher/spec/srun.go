@@ -11,7 +11,7 @@ import (
 )
 
 // settled is the note of options that srun, too, reads only where it makes an allocation.
-const settled = "settled with the nodes before filch starts; srun inside an allocation does nothing with the option either"
+const settled = "settled with the nodes before filch starts; srun inside an allocation does nothing with the option either; outside of an allocation as with sbatch"
 
 // SrunTable has every option of srun.
 var SrunTable = sync.OnceValue(func() Table {
@@ -36,9 +36,10 @@ var SrunTable = sync.OnceValue(func() Table {
 		acts("soft limits go to the ranks; a list of limits is left", "propagate[=LIMITS]", setPropagate),
 		acts("--bcast sends the libraries, too; no is left", "send-libs[=yes|no]", setSendLibs),
 		rows(Done, "a step always has its slots alone", "exact exclusive[=user|mcs]"),
-		rows(Done, settled, `A,account=NAME p,partition=NAMES q,qos=NAME comment=TEXT wckey=KEY reservation=NAMES mail-type=TYPES mail-user=USER
+		rows(Done, settled, `A,account=NAME p,partition=NAMES q,qos=NAME comment=TEXT wckey=KEY reservation=NAMES mail-user=USER
 			mcs-label=LABEL priority=N nice[=N] deadline=TIME delay-boot=MINUTES time-min=LIMIT reboot bb=SPEC bbf=FILE
 			cluster-constraint=LIST switches=N use-min-nodes spread-job contiguous prefer=LIST power=FLAGS s,oversubscribe tmp=SIZE H,hold`),
+		acts("NONE", "mail-type=TYPES", setMail),
 		rows(Said, "no data of this kind are collected", "acctg-freq=LIST profile=TYPES"),
 		rows(Said, "filch has no slurmd and no messages to slurmctld", "slurmd-debug=LEVEL msg-timeout=SEC T,threads=N"),
 		rows(Said, "--bcast chooses by itself", "compress[=TYPE]"),
@@ -126,40 +127,6 @@ func setSrunMPI(r *Run, v string) error {
 	return setMPI(r, v)
 }
 
-// srunInputs lists the variables that srun takes for options, in the order of
-// application.
-var srunInputs = [...]struct{ name, option string }{
-	{"SLURM_NPROCS", "ntasks"},
-	{"SLURM_NTASKS", "ntasks"},
-	{"SLURM_NNODES", "nodes"},
-	{"SLURM_JOB_NUM_NODES", "nodes"},
-	{"SLURM_NTASKS_PER_NODE", "ntasks-per-node"},
-	{"SLURM_CPUS_PER_TASK", "cpus-per-task"},
-	{"SRUN_CPUS_PER_TASK", "cpus-per-task"},
-	{"SLURM_DISTRIBUTION", "distribution"},
-	{"SLURM_KILL_BAD_EXIT", "kill-on-bad-exit"},
-	{"SLURM_WAIT", "wait"},
-	{"SLURM_TIMELIMIT", "time"},
-	{"SLURM_MPI_TYPE", "mpi"},
-	{"SLURM_EXPORT_ENV", "export"},
-	{"SLURM_OPEN_MODE", "open-mode"},
-	{"SLURM_REMOTE_CWD", "chdir"},
-	{"SLURM_STDINMODE", "input"},
-	{"SLURM_STDOUTMODE", "output"},
-	{"SLURM_STDERRMODE", "error"},
-	{"SRUN_INPUT", "input"},
-	{"SRUN_OUTPUT", "output"},
-	{"SRUN_ERROR", "error"},
-}
-
-// srunSwitches lists variables whose presence switches an option on; the values 0, no
-// and off leave the option off.
-var srunSwitches = [...]struct{ name, option string }{
-	{"SLURM_LABELIO", "label"},
-	{"SLURM_UNBUFFEREDIO", "unbuffered"},
-	{"SLURM_NO_KILL", "no-kill"},
-}
-
 // ParseSrun reads the words behind srun by srun's meaning: with srun's defaults,
 // options and environment. If [Client].Foreign is set, or on an error, the caller must
 // run the real srun.
@@ -168,40 +135,8 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	r.Request.Policy.KillOnBad = false
 	r.Request.Policy.HighestRC = true
 	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{}, true
-	for _, in := range srunInputs {
-		if v := env(in.name); v != "" {
-			if in.option == "distribution" && v == "plane" {
-				v += "=" + env("SLURM_DIST_PLANESIZE")
-			}
-			o, err := SrunTable().find(in.option)
-			if err == nil {
-				err = o.set(r, v)
-			}
-			if err != nil {
-				return nil, invalid("%s: %v", in.name, err)
-			}
-		}
-	}
-	for _, in := range srunSwitches {
-		if v := strings.ToLower(env(in.name)); v != "" && v != "0" && v != "no" && v != "off" {
-			o, err := SrunTable().find(in.option)
-			if err != nil {
-				return nil, err
-			}
-			if err := o.set(r, o.Optional); err != nil {
-				return nil, invalid("%s: %v", in.name, err)
-			}
-		}
-	}
-	for name, command := range map[string]*string{"SLURM_TASK_PROLOG": &r.Order.Hooks.Prolog, "SLURM_TASK_EPILOG": &r.Order.Hooks.Epilog} {
-		if file := env(name); file != "" {
-			if err := script(command, file); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if env("SLURM_HOSTFILE") != "" {
-		r.Client.Foreign = "SLURM_HOSTFILE"
+	if err := r.srunEnviron(env); err != nil {
+		return nil, err
 	}
 	around := r.Request.Shape
 	r, err := parse(r, args, SrunTable())
@@ -210,6 +145,13 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 	}
 	if err := r.inheritGPUs(env); err != nil {
 		return nil, err
+	}
+	if env("SLURM_JOB_ID") == "" {
+		for _, name := range r.given {
+			if o, err := SrunTable().find(name); err == nil && o.Note == settled {
+				r.meetOutside(o.Name, "--"+o.Name)
+			}
+		}
 	}
 	if id := r.Client.Allocation; id != "" && id != env("SLURM_JOB_ID") {
 		r.Client.Foreign = "--jobid of another job"
@@ -225,49 +167,6 @@ func ParseSrun(args []string, env func(string) string) (*Run, error) {
 		}
 	}
 	return r, nil
-}
-
-// gpuOptions are srun's options for GPUs.
-var gpuOptions = [...]string{"gpus", "gpus-per-node", "gpus-per-task", "gres"}
-
-// inheritGPUs lets a step without an option for GPUs take the GPUs that the job around asked
-// for. A number of GPUs in all counts by the node: every rank uses all GPUs of the step on its
-// node. A number that cannot be divided is not taken, and the step then uses the GPUs of the
-// job beside its other steps.
-func (r *Run) inheritGPUs(env func(string) string) error {
-	if slices.ContainsFunc(gpuOptions[:], r.isGiven) {
-		return nil
-	}
-	for _, in := range [...][2]string{{"SLURM_GPUS_PER_TASK", "gpus-per-task"}, {"SLURM_GPUS_PER_NODE", "gpus-per-node"}, {"SLURM_STEP_GRES", "gres"}, {"SLURM_GRES", "gres"}, {"SLURM_GPUS", "gpus"}} {
-		v := env(in[0])
-		if v == "" {
-			continue
-		}
-		o, err := SrunTable().find(in[1])
-		if err == nil {
-			err = o.set(r, v)
-		}
-		if err != nil {
-			return invalid("%s: %v", in[0], err)
-		}
-		if all := r.Client.GPUs; all > 0 {
-			r.Client.GPUs = 0
-			if nodes := max(r.aroundNodes(env), 1); all%(filch.GPU*nodes) == 0 {
-				r.Request.Shape.NodeGPUs = all / nodes
-			}
-		}
-		return nil
-	}
-	return nil
-}
-
-// aroundNodes is the number of nodes of the allocation around; 0 without one.
-func (r *Run) aroundNodes(env func(string) string) int32 {
-	n, err := Positive(env("SLURM_JOB_NUM_NODES"))
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // settle gives an srun the shape of a step of the allocation around it: on all nodes of

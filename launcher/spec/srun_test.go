@@ -112,10 +112,87 @@ func TestSrunReadsItsEnvironment(t *testing.T) {
 	if o := r.Order; !o.IO.Label || o.IO.Unbuffered || o.MPI != "pmix" || o.Slurm == nil || r.Client.Stdout != "o.%t" {
 		t.Errorf("got the order %+v", o)
 	}
+	for line, want := range map[string]string{
+		"SLURM_CPU_BIND=cores":                 "bind cores",
+		"SLURM_CPU_BIND=cores SLURM_STEP_ID=0": "",
+		"SLURM_CONSTRAINT=fast":                "-C 'fast'",
+		"SLURM_OVERCOMMIT=1":                   "-O",
+		"SLURM_OVERCOMMIT=0":                   "",
+		"SLURM_MEM_PER_NODE=8":                 "--mem-per-cpu=4M",
+		"SLURM_MEM_PER_NODE=8 SLURM_JOB_ID=7":  "",
+		"SLURM_JOB_NAME=nm":                    "name nm",
+		"SLURM_JOB_NAME=nm SLURM_JOB_ID=7":     "",
+		"SLURM_WORKING_DIR=/x":                 "in /x",
+		"SLURM_DEBUG=0":                        "",
+		"SLURM_PARTITION=p SLURM_ACCOUNT=a":    "",
+		"SLURM_PROFILE=all":                    "said filch does not do SLURM_PROFILE: no data of this kind are collected",
+		"SLURM_EXIT_IMMEDIATE=9":               "said filch does not do SLURM_EXIT_IMMEDIATE: the exit code is that of every error",
+		"SLURM_HINT=nomultithread":             "foreign SLURM_HINT: bind with --cpu-bind",
+		"SRUN_CONTAINER=b":                     "foreign SRUN_CONTAINER: run the container program as the command of the step",
+		"SLURM_OVERLAP=1":                      "foreign SLURM_OVERLAP: give the step slots of its own, or use --overcommit",
+		"SLURM_OVERLAP=0":                      "",
+		"SLURM_BURST_BUFFER=x":                 "foreign SLURM_BURST_BUFFER: filch does not set up nodes or networks",
+		"SLURM_BURST_BUFFER=x SLURM_JOB_ID=7":  "",
+		"SLURM_CPU_BIND=rank_ldom":             "SLURM_CPU_BIND: cpu-bind rank_ldom is not supported",
+		"--tmp=9 SLURM_JOB_ID=7":               "",
+		"--tmp=9":                              "foreign --tmp: filch does not set up nodes or networks",
+		"--deadline=now":                       "foreign --deadline: submit the job at that time",
+		"--nice=3":                             "said filch does not do --nice: jobs start in the order of submission",
+		"--hold":                               "held",
+		"--mail-type=END":                      "said filch does not do --mail-type: filch sends no mail",
+		"--mail-type=NONE -A a --comment=x":    "",
+	} {
+		env, args := map[string]string{}, []string{"-n2"}
+		for word := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(word, "=")
+			if word[0] == '-' || name == "a" {
+				args = append(args, word)
+			} else {
+				env[name] = value
+			}
+		}
+		r, err := spec.ParseSrun(append(args, "a"), func(name string) string { return env[name] })
+		if err == nil && r.Client.Foreign == "" {
+			_, err = r.Finish(environment)
+		}
+		if got := told(r, err); got != want {
+			t.Errorf("%s\n got %s\nwant %s", line, got, want)
+		}
+	}
 	env = map[string]string{"SLURM_NTASKS": "nonsense"}
 	if _, err := spec.ParseSrun([]string{"a"}, func(name string) string { return env[name] }); err == nil {
 		t.Error("SLURM_NTASKS=nonsense was read")
 	}
+}
+
+// told is what a variable or an option made of srun -n2 a.
+func told(r *spec.Run, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.Client.Foreign != "":
+		return "foreign " + r.Client.Foreign + ": " + r.Client.Instead
+	}
+	var words []string
+	if s := strings.TrimSpace(strings.TrimPrefix(spec.FormatShape(r.Request.Shape), "-n 2")); s != "" {
+		words = append(words, s)
+	}
+	if b := r.Order.Bind.Kind; b != "" {
+		words = append(words, "bind "+b)
+	}
+	if n := r.Request.Name; n != "a" {
+		words = append(words, "name "+n)
+	}
+	if d := r.Order.Cwd; d != environment.Cwd {
+		words = append(words, "in "+d)
+	}
+	if r.Client.Hold {
+		words = append(words, "held")
+	}
+	for _, s := range r.Client.Said {
+		words = append(words, "said "+s)
+	}
+	return strings.Join(words, " ")
 }
 
 // srun's --export differs: NONE in front passes nothing, and quotes are part of a value.

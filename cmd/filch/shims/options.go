@@ -19,19 +19,28 @@ type OptionRow struct {
 type Program struct {
 	Name    string
 	Options []OptionRow
+	// Variables that the command reads, with the option of the same meaning; of srun only.
+	Variables []OptionRow
 }
 
 // Programs lists the commands that shims stand for, with every option.
 func Programs() []Program {
 	all := []Program{
-		{"srun", rowsOf(spec.SrunTable())},
-		{"mpiexec", nil},
-		{"sbatch", rowsOf(spec.SbatchTable())},
-		{"squeue", rowsOf(squeueTable())},
-		{"sacct", rowsOf(sacctTable())},
-		{"scancel", rowsOf(scancelTable())},
-		{"scontrol", rowsOf(scontrolTable())},
-		{"sinfo", rowsOf(sinfoTable())},
+		{"srun", rowsOf(spec.SrunTable()), nil},
+		{"mpiexec", nil, nil},
+		{"sbatch", rowsOf(spec.SbatchTable()), nil},
+		{"squeue", rowsOf(squeueTable()), nil},
+		{"sacct", rowsOf(sacctTable()), nil},
+		{"scancel", rowsOf(scancelTable()), nil},
+		{"scontrol", rowsOf(scontrolTable()), nil},
+		{"sinfo", rowsOf(sinfoTable()), nil},
+	}
+	for _, v := range spec.SrunVariables() {
+		name := v.Name
+		if v.Option != "" {
+			name += ", --" + v.Option
+		}
+		all[0].Variables = append(all[0].Variables, OptionRow{name, v.Fate, v.Note})
 	}
 	for _, o := range mpiOptions() {
 		all[1].Options = append(all[1].Options, OptionRow{o.label(), o.Fate, o.Note})
@@ -47,8 +56,7 @@ func rowsOf(t spec.Table) []OptionRow {
 	return rows
 }
 
-// optionsPage is the tables of docs/shims.md: a line for the options with one fate and one
-// note.
+// optionsPage is the tables of docs/shims.md.
 func optionsPage() string {
 	var b strings.Builder
 	for _, p := range Programs() {
@@ -56,25 +64,34 @@ func optionsPage() string {
 		if p.Name == "mpiexec" {
 			name = "`mpiexec`, `mpirun`"
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n| options | | |\n|---|---|---|\n", name)
-		type kind struct {
-			fate spec.Fate
-			note string
-		}
-		var order []kind
-		lists := map[kind][]string{}
-		for _, o := range p.Options {
-			k := kind{o.Fate, o.Note}
-			if lists[k] == nil {
-				order = append(order, k)
-			}
-			lists[k] = append(lists[k], "`"+strings.ReplaceAll(o.Option, "|", "\\|")+"`")
-		}
-		for _, k := range order {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(lists[k], " "), k.fate, k.note)
+		fmt.Fprintf(&b, "\n### %s\n", name)
+		table(&b, "options", p.Options)
+		if len(p.Variables) > 0 {
+			table(&b, "variables", p.Variables)
 		}
 	}
 	return b.String()
+}
+
+// table writes a table with a line for the rows with one fate and one note.
+func table(b *strings.Builder, head string, rows []OptionRow) {
+	fmt.Fprintf(b, "\n| %s | | |\n|---|---|---|\n", head)
+	type kind struct {
+		fate spec.Fate
+		note string
+	}
+	var order []kind
+	lists := map[kind][]string{}
+	for _, o := range rows {
+		k := kind{o.Fate, o.Note}
+		if lists[k] == nil {
+			order = append(order, k)
+		}
+		lists[k] = append(lists[k], "`"+strings.ReplaceAll(o.Option, "|", "\\|")+"`")
+	}
+	for _, k := range order {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", strings.Join(lists[k], " "), k.fate, k.note)
+	}
 }
 
 // mpiOptions is the table of mpiexec, made once.

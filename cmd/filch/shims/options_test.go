@@ -63,6 +63,27 @@ func TestTablesHaveEveryOption(t *testing.T) {
 	}
 }
 
+// TestEveryVariableOfSrun holds the variables of srun against the manual page, which lists the
+// variables that srun reads.
+func TestEveryVariableOfSrun(t *testing.T) {
+	var got []string
+	for _, v := range spec.SrunVariables() {
+		got = append(got, v.Name)
+		if v.Fate != spec.Done && v.Note == "" {
+			t.Errorf("%s is %s without a note", v.Name, v.Fate)
+		}
+	}
+	for _, name := range known(t, "srun.variables") {
+		if !slices.Contains(got, name) {
+			t.Errorf("the table lacks %s", name)
+		}
+	}
+	slices.Sort(got)
+	if n := len(slices.Compact(slices.Clone(got))); n != len(got) {
+		t.Errorf("%d variables are in the table twice", len(got)-n)
+	}
+}
+
 // TestMPITableHasEveryOption holds the table of mpiexec against the help of Hydra and of
 // Open MPI.
 func TestMPITableHasEveryOption(t *testing.T) {
