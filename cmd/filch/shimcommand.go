@@ -72,8 +72,9 @@ func shimOptionsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "options [PROGRAM...]",
 		Short: "list what the shims do with every option of the real commands",
-		Long: `Lists every option of srun, mpiexec, mpirun, sbatch, squeue, sacct, scancel, scontrol and
-sinfo, and the variables that srun reads, and what the shim of the command does with each:
+		Long: `Lists every option of srun, mpiexec, mpirun, sbatch, squeue, sacct, scancel, scontrol,
+sinfo and sacctmgr, and the variables that srun reads, and what the shim of the command does
+with each:
 
   done     the same as the real command
   said     nothing, and the shim says so: no result of the program depends on the option

@@ -42,6 +42,7 @@ type page struct {
 	QOS         string     `json:"qos,omitempty"`
 	WCKey       string     `json:"wckey,omitempty"`
 	Comment     string     `json:"comment,omitempty"`
+	Labels      string     `json:"labels,omitempty"` // of -C
 	In          string     `json:"in,omitempty"`
 	Shape       batchShape `json:"shape"`
 	Append      bool       `json:"append"`
@@ -167,7 +168,10 @@ func markBehind(jobs []batchJob) {
 
 // reason is why a job waits, in Slurm's words.
 func (j batchJob) reason() string {
-	if j.behind {
+	switch {
+	case j.Held != "":
+		return "JobHeldUser"
+	case j.behind:
 		return "JobArrayTaskLimit"
 	}
 	return "Resources"

@@ -34,6 +34,7 @@ func Programs() []Program {
 		{"scancel", rowsOf(scancelTable()), nil},
 		{"scontrol", rowsOf(scontrolTable()), nil},
 		{"sinfo", rowsOf(sinfoTable()), nil},
+		{"sacctmgr", rowsOf(sacctmgrTable()), nil},
 	}
 	for _, v := range spec.SrunVariables() {
 		name := v.Name

@@ -27,7 +27,7 @@ func known(t *testing.T, program string) []string {
 func TestTablesHaveEveryOption(t *testing.T) {
 	for program, table := range map[string]spec.Table{
 		"srun": spec.SrunTable(), "sbatch": spec.SbatchTable(), "squeue": squeueTable(), "sacct": sacctTable(),
-		"scancel": scancelTable(), "scontrol": scontrolTable(), "sinfo": sinfoTable(),
+		"scancel": scancelTable(), "scontrol": scontrolTable(), "sinfo": sinfoTable(), "sacctmgr": sacctmgrTable(),
 	} {
 		want := known(t, program)
 		var got []string

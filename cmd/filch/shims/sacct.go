@@ -2,11 +2,13 @@ package shims
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -23,7 +25,7 @@ func sacctMain(args []string) int {
 		return 0
 	}
 	if q.has("helpformat") {
-		fmt.Println(strings.Join(sacctFields, " "))
+		fmt.Println(strings.Join(append(slices.Clip(sacctFields), sacctBlank...), " "))
 		return 0
 	}
 	jobs, c, err := batchJobs(q.ids())
@@ -51,13 +53,16 @@ func sacctMain(args []string) int {
 		delimiter = "|"
 	}
 	parsable, parsable2 := q.has("parsable"), q.has("parsable2")
-	fields := strings.Split(format, ",")
+	fields, err := sacctAsked(format)
+	if err != nil {
+		return ui.Fail(err)
+	}
 	if err := addSteps(c, jobs, fields); err != nil {
 		return ui.Fail(err)
 	}
 	row := sacctRows(fields, parsable, parsable2, delimiter)
 	if !q.has("noheader") {
-		row(sacctHead, false)
+		row(sacctField, false)
 		if !parsable && !parsable2 {
 			row(func(string) string { return "" }, true)
 		}
@@ -68,6 +73,39 @@ func sacctMain(args []string) int {
 		}
 	}
 	return 0
+}
+
+// sacctAsked reads a list of fields, whose names may be cut, with widths. As sacct, it refuses
+// a field that is none.
+func sacctAsked(format string) (fields []string, err error) {
+	for f := range strings.SplitSeq(format, ",") {
+		name, width, sized := strings.Cut(strings.TrimSpace(f), "%")
+		known := sacctField(name)
+		switch {
+		case name == "":
+			continue
+		case known == "":
+			return nil, filch.Errorf(filch.Invalid, "Invalid field requested: %q", ui.Clean(name)).WithHint("sacct --helpformat lists the fields")
+		case sized:
+			known += "%" + width
+		}
+		fields = append(fields, known)
+	}
+	return fields, nil
+}
+
+// sacctField is a field by its name, or by the beginning of its name; "" without such a field.
+func sacctField(name string) string {
+	all := append(slices.Clip(sacctFields), sacctBlank...)
+	for _, fits := range []func(f string) bool{
+		func(f string) bool { return strings.EqualFold(f, name) },
+		func(f string) bool { return len(f) > len(name) && strings.EqualFold(f[:len(name)], name) },
+	} {
+		if i := slices.IndexFunc(all, fits); i >= 0 {
+			return all[i]
+		}
+	}
+	return ""
 }
 
 // sacctRows returns the printer of a line: of the fields, or of the dashes below the head.
@@ -138,20 +176,18 @@ func cpuTime(secs float64) string {
 	return fmt.Sprintf("%02d:%02d.%03d", d/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Millisecond)
 }
 
-// sacctFields are the fields that the shim supports.
-var sacctFields = []string{
-	"Account", "AllocCPUS", "AllocNodes", "AllocTRES", "Comment", "CPUTime", "CPUTimeRAW", "DerivedExitCode", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
-	"MaxRSS", "NCPUS", "NNodes", "NodeList", "NTasks", "Partition", "QOS", "Reason", "ReqCPUS", "ReqMem", "ReqNodes", "Reservation", "Start", "State", "Submit", "SystemCPU", "Timelimit", "TotalCPU", "UID", "User", "UserCPU", "WCKey", "WorkDir",
-}
+// sacctFields are the fields with values.
+var sacctFields = strings.Fields(`Account AllocCPUS AllocNodes AllocTRES Cluster Comment Constraints CPUTime CPUTimeRAW DerivedExitCode Elapsed ElapsedRaw Eligible
+	End ExitCode GID JobID JobIDRaw JobName MaxRSS NCPUS NNodes NodeList NTasks Partition Planned Priority QOS Reason ReqCPUS ReqMem ReqNodes ReqTRES Reservation
+	Reserved Start State Submit Suspended SystemCPU Timelimit TimelimitRaw TotalCPU UID User UserCPU WCKey WorkDir`)
 
-func sacctHead(name string) string {
-	for _, f := range sacctFields {
-		if strings.EqualFold(f, name) {
-			return f
-		}
-	}
-	return name
-}
+// sacctBlank are the further fields of sacct: nothing is known here.
+var sacctBlank = strings.Fields(`AdminComment AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveRSS AveVMSize BlockID ConsumedEnergy ConsumedEnergyRaw
+	Container DBIndex Flags Group Layout MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode
+	MaxPagesTask MaxRSSNode MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask PlannedCPU PlannedCPURAW QOSRAW ReqCPUFreq
+	ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode
+	TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode
+	TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot WCKeyID`)
 
 func (j batchJob) sacctField(name string) string {
 	switch name {
@@ -220,8 +256,38 @@ func (j batchJob) sacctField(name string) string {
 	return j.usageField(name)
 }
 
+// tres are the resources of a job as sacct lists them.
+func (j batchJob) tres() string {
+	cpus := j.squeueField('C', "")
+	text := "billing=" + cpus + ",cpu=" + cpus
+	if mem := j.page.Shape.Mem; mem > 0 {
+		text += ",mem=" + spec.FormatMemory(mem*int64(max(j.page.Shape.Nodes, 1)))
+	}
+	return text + ",node=" + j.squeueField('D', "")
+}
+
 func (j batchJob) usageField(name string) string {
 	switch {
+	case name == "alloctres" && !j.started().IsZero(), name == "reqtres":
+		return j.tres()
+	case name == "cluster":
+		return batchHome
+	case name == "constraints":
+		return j.page.Labels
+	case name == "eligible":
+		return stamp(j.submitted(), "Unknown")
+	case name == "gid":
+		return strconv.Itoa(os.Getgid())
+	case name == "planned", name == "reserved":
+		return clockTime(time.Duration(j.Waited*float64(time.Second)), true)
+	case name == "priority":
+		return "1"
+	case name == "timelimitraw" && j.page.Shape.Limit > 0:
+		return strconv.Itoa(int(j.page.Shape.Limit / time.Minute))
+	case name == "timelimitraw":
+		return "UNLIMITED"
+	case name == "suspended":
+		return "00:00:00"
 	case name == "maxrss" && j.Peak > 0:
 		return strconv.FormatInt(j.Peak>>10, 10) + "K"
 	case name == "totalcpu":

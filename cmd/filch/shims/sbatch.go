@@ -204,6 +204,7 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	if b.ArrayMost > 0 {
 		r.Request.Array = launcher.Array{Key: filepath.Base(p.Script), Most: b.ArrayMost}
 	}
+	p.Labels = string(r.Request.Shape.Labels)
 	p.QOS, p.WCKey, p.Comment, p.Reservation, p.In = b.QOS, b.WCKey, b.Comment, b.Reservation, b.Input
 	r.Request.Order, err = wire.Marshal(&r.Order)
 	return err

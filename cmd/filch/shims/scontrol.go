@@ -1,13 +1,10 @@
 package shims
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -37,6 +34,10 @@ func scontrolMain(args []string) int {
 			return 0
 		case "partition", "partitions":
 			return showPartition()
+		case "node", "nodes":
+			return showNodes(words[2:], oneLine)
+		case "step", "steps":
+			return refuseOfJobs("scontrol show "+what, "filch ps lists steps")
 		case "hostnames", "hostname":
 			return showHosts(words[2:])
 		case "hostlist":
@@ -49,6 +50,12 @@ func scontrolMain(args []string) int {
 		}
 	case len(words) >= 2 && words[0] == "requeue":
 		return requeueJobs(words[1:])
+	case len(words) >= 2 && (words[0] == "hold" || words[0] == "uhold"):
+		return holdJobs(words[1:], cli.Person())
+	case len(words) >= 2 && words[0] == "release":
+		return holdJobs(words[1:], "")
+	case len(words) > 0 && wordsOfJobs[words[0]] != "":
+		return refuseOfJobs("scontrol "+words[0], wordsOfJobs[words[0]])
 	case len(words) == 1 && words[0] == "ping":
 		c, err := client.Dial(client.Options{Build: cli.Build})
 		if err != nil {
@@ -59,6 +66,126 @@ func scontrolMain(args []string) int {
 		return 0
 	}
 	return handOn("filch does not do scontrol " + ui.Clean(strings.Join(args, " ")))
+}
+
+// wordsOfJobs are further words of scontrol that act on jobs or nodes, with what to use. The
+// real scontrol knows other jobs by the same numbers, and is never asked.
+var wordsOfJobs = map[string]string{
+	"update": "submit the job again with other options; filch drain and filch undrain are for nodes", "suspend": "filch hold holds jobs that wait",
+	"resume": "filch hold holds jobs that wait", "requeuehold": "call scontrol requeue, then scontrol hold", "top": "jobs start in the order of submission",
+	"notify": "write to the output of the job", "listpids": "filch explain shows a job", "wait_job": "use sbatch --wait or filch wait",
+	"completing": "filch ps lists jobs", "write": "the script is in the folder batch of the instance's home", "delete": "filch cancel ends a job",
+	"create": "an instance has no reservations", "cancel_reboot": "filch starts no nodes", "reboot": "filch starts no nodes",
+}
+
+// refuseOfJobs refuses a call where there is an instance.
+func refuseOfJobs(call, hint string) int {
+	c, err := client.Dial(client.Options{Build: cli.Build})
+	if err != nil {
+		return absentOr(err)
+	}
+	c.Close()
+	return ui.Fail(filch.Errorf(filch.Invalid, "filch does not do %s", call).WithHint("%s", hint))
+}
+
+// holdJobs is scontrol hold, and with nobody scontrol release.
+func holdJobs(words []string, by string) int {
+	code := 0
+	for id := range strings.SplitSeq(strings.Join(words, ","), ",") {
+		jobs, c, err := batchJobs([]string{id})
+		if err != nil {
+			if c != nil {
+				c.Close()
+			}
+			return absentOr(err)
+		}
+		if len(jobs) == 0 {
+			code = ui.Fail(filch.Errorf(filch.NotFound, "Invalid job id specified for job %s", ui.Clean(id)))
+		}
+		waits := slices.ContainsFunc(jobs, func(j batchJob) bool { return j.state().short == "PD" })
+		for i := range jobs {
+			j := &jobs[i]
+			switch {
+			case j.state().short == "PD" || by == "" && j.active():
+				if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbHold, j.ID.String(), by); err != nil {
+					code = ui.Fail(err)
+				}
+			case !waits: // of an array, the jobs that wait are meant
+				code = ui.Fail(filch.Errorf(filch.Busy, "Job is no longer pending execution for job %s", j.id()))
+			}
+		}
+		c.Close()
+	}
+	return code
+}
+
+// showNodes is scontrol show node.
+func showNodes(list []string, oneLine bool) int {
+	nodes, _, _, err := resources()
+	if err != nil {
+		return absentOr(err)
+	}
+	if len(list) > 0 {
+		names, err := spec.Hosts(strings.Join(list, ","))
+		if err != nil {
+			return ui.Fail(err)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(nodes, func(n wire.NodeInfo) bool { return n.Node == name }) {
+				fmt.Printf("Node %s not found\n", ui.Clean(string(name)))
+				return 1
+			}
+		}
+		nodes = slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool { return !slices.Contains(names, n.Node) })
+	}
+	for i := range nodes {
+		text := showNode(&nodes[i])
+		if oneLine {
+			text = strings.ReplaceAll(text, "\n   ", " ")
+		}
+		fmt.Println(text + "\n")
+	}
+	return 0
+}
+
+// showNode is a node as scontrol show node prints it, without the fields that have no meaning
+// here.
+func showNode(n *wire.NodeInfo) string {
+	labels, mem := or(string(n.Labels), "(null)"), n.MemBytes>>20
+	state := map[string]string{"mix": "MIXED", "alloc": "ALLOCATED", "idle": "IDLE", "drain": "DRAIN"}[nodeKind(*n)]
+	if state == "DRAIN" {
+		if state = "IDLE+DRAIN"; n.Free < n.Slots {
+			state = "MIXED+DRAIN"
+		}
+	}
+	tres := fmt.Sprintf("cpu=%d,mem=%dM,billing=%d", n.Slots, mem, n.Slots)
+	if g := len(n.GPUs); g > 0 {
+		tres += fmt.Sprintf(",gres/gpu=%d", g)
+	}
+	used := ""
+	if n.Free < n.Slots {
+		used = fmt.Sprintf("cpu=%d", n.Slots-n.Free)
+	}
+	lines := []string{
+		fmt.Sprintf("NodeName=%s CoresPerSocket=%d", n.Node, n.Slots),
+		fmt.Sprintf("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=N/A", n.Slots-n.Free, n.Slots, n.Slots),
+		"AvailableFeatures=" + labels,
+		"ActiveFeatures=" + labels,
+		"Gres=" + or(gres(*n), "(null)"),
+		fmt.Sprintf("NodeAddr=%s NodeHostName=%s Version=22.05.8", n.Node, n.Node),
+		fmt.Sprintf("RealMemory=%d AllocMem=%d FreeMem=%d Sockets=1 Boards=1", mem, mem-n.MemFree>>20, n.MemFree>>20),
+		fmt.Sprintf("State=%s ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A", state),
+		"Partitions=" + batchHome,
+		"CfgTRES=" + tres,
+		"AllocTRES=" + used,
+	}
+	if why := drainReason(*n); why != "" {
+		lines = append(lines, "Reason="+why)
+	}
+	for i, l := range lines {
+		lines[i] = ui.Clean(l)
+	}
+	return strings.Join(lines, "\n   ")
 }
 
 func showHosts(words []string) int {
@@ -192,207 +319,4 @@ func showPartition() int {
 		"   MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0\n   Nodes=%s\n   State=UP TotalCPUs=%d TotalNodes=%d\n   TRES=cpu=%d,mem=%dM,node=%d,billing=%d\n\n",
 		batchHome, nodeList(nodes), slots, len(nodes), slots, mem, len(nodes), slots)
 	return 0
-}
-
-// sinfoMain is sinfo: one partition with every node.
-func sinfoMain(args []string) int {
-	q, err := readQuestion(args, sinfoTable())
-	if err != nil {
-		return ui.Fail(err)
-	}
-	if q.helped() {
-		return 0
-	}
-	nodes, _, _, err := resources()
-	if err != nil {
-		return absentOr(err)
-	}
-	if nodes, err = q.nodesAsked(nodes); err != nil {
-		return ui.Fail(err)
-	}
-	format, ok := q.get("format")
-	switch {
-	case ok:
-	case q.has("Node"):
-		format = "%18N %.6D %.9P %6t"
-	case q.has("summarize"):
-		format = "%9P %.5a %.10l %.16F  %N"
-	default:
-		format = "%9P %.5a %.10l %.6D %.6t %N"
-	}
-	if !q.has("noheader") {
-		fmt.Println(squeueLine(format, func(c byte) string { return sinfoHeads[c] }))
-	}
-	if q.has("Node") { // a line for each node
-		for i := range nodes {
-			fmt.Println(squeueLine(format, func(c byte) string { return sinfoField(c, nodeKind(nodes[i]), nodes[i:i+1]) }))
-		}
-		return 0
-	}
-	kinds := []string{"all"}
-	if strings.Contains(format, "t") || strings.Contains(format, "T") {
-		kinds = []string{"mix", "alloc", "idle", "drain"}
-	}
-	for _, kind := range kinds {
-		these := slices.DeleteFunc(slices.Clone(nodes), func(n wire.NodeInfo) bool { return kind != "all" && nodeKind(n) != kind })
-		if len(these) > 0 {
-			fmt.Println(squeueLine(format, func(c byte) string { return sinfoField(c, kind, these) }))
-		}
-	}
-	return 0
-}
-
-// nodesAsked keeps the nodes that the options select.
-func (q question) nodesAsked(nodes []wire.NodeInfo) ([]wire.NodeInfo, error) {
-	var names []filch.NodeName
-	if list, ok := q.get("nodes"); ok {
-		var err error
-		if names, err = spec.Hosts(list); err != nil {
-			return nil, err
-		}
-	}
-	states, _ := q.get("states")
-	return slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool {
-		return names != nil && !slices.Contains(names, n.Node) || !q.among([]string{batchHome}, "partition") || !stateAsked(states, nodeKind(n))
-	}), nil
-}
-
-// stateAsked reports whether a list of states has a state, in its short or long form.
-func stateAsked(list, kind string) bool {
-	if list == "" {
-		return true
-	}
-	for s := range strings.SplitSeq(strings.ToLower(list), ",") {
-		if s == "all" || s != "" && strings.HasPrefix(s, kind) || s == "mixed" && kind == "mix" {
-			return true
-		}
-	}
-	return false
-}
-
-func nodeKind(n wire.NodeInfo) string {
-	switch {
-	case n.State == "draining":
-		return "drain"
-	case n.Free == n.Slots:
-		return "idle"
-	case n.Free == 0:
-		return "alloc"
-	}
-	return "mix"
-}
-
-var sinfoHeads = map[byte]string{
-	'P': "PARTITION", 'R': "PARTITION", 'a': "AVAIL", 'l': "TIMELIMIT", 'D': "NODES", 't': "STATE", 'T': "STATE", 'N': "NODELIST", 'G': "GRES", 'p': "PRIO_TIER",
-	'c': "CPUS", 'm': "MEMORY", 'C': "CPUS(A/I/O/T)", 'n': "HOSTNAMES", 'F': "NODES(A/I/O/T)",
-}
-
-func sinfoField(c byte, kind string, nodes []wire.NodeInfo) string {
-	switch c {
-	case 'P':
-		return batchHome + "*"
-	case 'R':
-		return batchHome
-	case 'a':
-		return "up"
-	case 'l':
-		return "infinite"
-	case 'D':
-		return fmt.Sprint(len(nodes))
-	case 't', 'T':
-		return kind
-	case 'N':
-		return nodeList(nodes)
-	case 'G':
-		return "(null)"
-	case 'p':
-		return "1"
-	case 'c':
-		return fmt.Sprint(nodes[0].Slots)
-	case 'm':
-		return fmt.Sprint(nodes[0].MemBytes >> 20)
-	case 'n':
-		return string(nodes[0].Node)
-	case 'F':
-		busy, idle := 0, 0
-		for _, n := range nodes {
-			switch nodeKind(n) {
-			case "idle":
-				idle++
-			case "mix", "alloc":
-				busy++
-			}
-		}
-		return fmt.Sprintf("%d/%d/%d/%d", busy, idle, len(nodes)-busy-idle, len(nodes))
-	case 'C':
-		free, total := int32(0), int32(0)
-		for _, n := range nodes {
-			free, total = free+n.Free, total+n.Slots
-		}
-		return fmt.Sprintf("%d/%d/0/%d", total-free, free, total)
-	}
-	return ""
-}
-
-// sacctmgrMain is sacctmgr: it lists the accounts of the user.
-func sacctmgrMain(args []string) int {
-	width, header := 0, true
-	for _, a := range args {
-		if a == "-n" || a == "--noheader" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "n") {
-			header = false
-		}
-		if i := strings.Index(strings.ToLower(a), "account%"); i >= 0 {
-			_, _ = fmt.Sscanf(a[i+len("account%"):], "%d", &width)
-		}
-	}
-	words := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
-	if len(words) == 0 || words[0] != "list" && words[0] != "show" {
-		return handOn("filch does not do sacctmgr " + ui.Clean(strings.Join(args, " ")))
-	}
-	if header {
-		fmt.Println(padded("Account", width, true))
-		fmt.Println(strings.Repeat("-", max(width, 10)))
-	}
-	for _, name := range accounts(args) {
-		fmt.Println(padded(ui.Clean(name), width, true))
-	}
-	return 0
-}
-
-// accountsWait bounds the wait for the answer of the site's sacctmgr.
-const accountsWait = 5 * time.Second
-
-// accounts are the names of accounts that a client may use: those of the environment, of
-// the batch jobs, of the site's sacctmgr if there is one, and filch.
-func accounts(args []string) []string {
-	var names []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, v := range []string{"SBATCH_ACCOUNT", "SLURM_ACCOUNT", "SLURM_JOB_ACCOUNT"} {
-		add(os.Getenv(v))
-	}
-	jobs, c, err := batchJobs(nil)
-	if c != nil {
-		c.Close()
-	}
-	if err == nil {
-		for i := range jobs {
-			add(jobs[i].page.Account)
-		}
-	}
-	if path, err := cli.RealCommand(ui.Self.Name); err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), accountsWait)
-		defer cancel()
-		out, err := exec.CommandContext(ctx, path, append([]string{"-n", "-P"}, args...)...).Output()
-		for name := range strings.FieldsSeq(string(out)) {
-			if err == nil {
-				add(name)
-			}
-		}
-	}
-	add(batchHome)
-	return names
 }

@@ -60,6 +60,7 @@ func squeueMain(args []string) int {
 	default:
 		format = squeueFormat
 	}
+	format = knownLetters(format, squeueHeads, "job")
 	if !q.has("noheader") {
 		fmt.Println(squeueLine(format, func(c byte) string { return squeueHeads[c] }))
 	}
@@ -128,7 +129,42 @@ var squeueHeads = map[byte]string{
 	'i': "JOBID", 'A': "JOBID", 't': "ST", 'T': "STATE", 'j': "NAME", 'u': "USER", 'U': "UID", 'M': "TIME", 'l': "TIME_LIMIT", 'D': "NODES", 'C': "CPUS",
 	'R': "NODELIST(REASON)", 'N': "NODELIST", 'B': "EXEC_HOST", 'r': "REASON", 'P': "PARTITION", 'S': "START_TIME", 'V': "SUBMIT_TIME", 'e': "END_TIME",
 	'a': "ACCOUNT", 'F': "ARRAY_JOB_ID", 'K': "ARRAY_TASK_ID", 'Z': "WORK_DIR", 'o': "COMMAND", 'm': "MIN_MEMORY", 'L': "TIME_LEFT", 'Q': "PRIORITY", 'k': "COMMENT",
-	'q': "QOS", 'v': "RESERVATION", 'w': "WCKEY",
+	'q': "QOS", 'v': "RESERVATION", 'w': "WCKEY", 'b': "TRES_PER_NODE", 'c': "MIN_CPUS", 'd': "MIN_TMP_DISK", 'E': "DEPENDENCY", 'f': "FEATURES", 'g': "GROUP", 'G': "GROUP",
+	'h': "OVER_SUBSCRIBE", 'H': "SOCKETS_PER_NODE", 'I': "CORES_PER_SOCKET", 'J': "THREADS_PER_CORE", 'n': "REQ_NODES", 'O': "CONTIGUOUS", 'p': "PRIORITY",
+	's': "SELECT_JOBINFO", 'W': "LICENSES", 'x': "EXC_NODES", 'X': "CORE_SPEC", 'y': "NICE", 'Y': "SCHEDNODES", 'z': "S:C:T",
+}
+
+// squeueConstants are the fields that have the same value for every job here.
+var squeueConstants = map[byte]string{
+	'Q': "1", 'p': "0.00000000023283", 'y': "0", 'd': "0", 'E': "(null)", 'h': "NO", 'H': "*", 'I': "*", 'J': "*", 'O': "0", 's': "", 'W': "(null)", 'X': "N/A", 'Y': "(null)",
+	'z': "*:*:*", 'n': "", 'x': "",
+}
+
+// knownLetters drops the fields of a format that have no letter of heads, after naming each,
+// as squeue and sinfo do.
+func knownLetters(format string, heads map[byte]string, what string) string {
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if b.WriteByte(format[i]); format[i] != '%' {
+			continue
+		}
+		end := i + 1
+		for end < len(format) && (format[end] == '.' || format[end] >= '0' && format[end] <= '9') {
+			end++
+		}
+		if end == len(format) {
+			break
+		}
+		if _, known := heads[format[end]]; known {
+			continue
+		}
+		ui.Say("error: Invalid " + what + " format specification: " + ui.Clean(format[end:end+1]))
+		whole := b.String()
+		b.Reset()
+		b.WriteString(whole[:len(whole)-1])
+		i = end
+	}
+	return b.String()
 }
 
 // squeueLine fills a format: %[.][WIDTH]LETTER.
@@ -196,7 +232,7 @@ func (j batchJob) squeueField(c byte, id string) string {
 	case 'l':
 		return j.limit()
 	case 'L':
-		return "UNLIMITED"
+		return j.timeLeft()
 	case 'D':
 		return strconv.Itoa(int(max(j.page.Shape.Nodes, int32(len(j.Nodes)))))
 	case 'C':
@@ -247,8 +283,17 @@ func (j batchJob) squeueMore(c byte) string {
 		return j.page.Command
 	case 'm':
 		return spec.FormatMemory(j.page.Shape.Mem)
-	case 'Q':
-		return "1"
+	case 'b':
+		if n := j.page.Options.GPUsPerNode; n != "" {
+			return "gres:gpu:" + n
+		}
+		return "N/A"
+	case 'c':
+		return strconv.Itoa(int(j.page.Shape.CPUs))
+	case 'f':
+		return or(j.page.Labels, "(null)")
+	case 'g', 'G':
+		return strconv.Itoa(os.Getgid())
 	case 'q':
 		return j.page.qos()
 	case 'v':
@@ -258,7 +303,16 @@ func (j batchJob) squeueMore(c byte) string {
 	case 'k':
 		return or(j.page.Comment, "(null)")
 	}
-	return ""
+	return squeueConstants[c]
+}
+
+// timeLeft is the time until the limit ends the job.
+func (j batchJob) timeLeft() string {
+	l := j.page.Shape.Limit
+	if l == 0 {
+		return "UNLIMITED"
+	}
+	return clockTime(max(l-j.elapsed(), 0), false)
 }
 
 func uid() string { return strconv.Itoa(os.Getuid()) }
