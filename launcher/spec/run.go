@@ -61,6 +61,7 @@ type Client struct {
 	QuitFirst  bool             // the first Ctrl-C ends the job
 	Allocation string           // srun --jobid
 	Batch      Batch            // of sbatch
+	Limits     Limits           // --propagate
 	Slurm      slurmenv.Options // options as given, for SLURM_*
 	Around     []filch.NodeName // the nodes of the allocation around an srun step
 }

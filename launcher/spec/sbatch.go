@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/filch-hpc/filch/launcher"
 )
@@ -19,6 +20,9 @@ type Batch struct {
 	Parsable  bool
 	NoRequeue bool
 	UserEnv   bool // --get-user-env
+	// How long the shell of UserEnv may take, and whether the shell is none of a login.
+	UserEnvWait  time.Duration
+	UserEnvPlain bool
 	// --signal is for the script alone (B:), not for the steps.
 	WarnScript bool
 	Wait       bool
@@ -74,14 +78,15 @@ var SbatchTable = sync.OnceValue(func() Table {
 			r.Client.Only = v
 			return filled(v)
 		}),
-		acts("the variables of a login that sbatch does not have", "get-user-env[=TIME]", func(r *Run, _ string) error { r.Client.Batch.UserEnv = true; return nil }),
+		acts("[SECONDS][L|S]: the variables of a login, or with S of another shell, that sbatch does not have", "get-user-env[=TIME]", setUserEnv),
+		acts("ALL, NONE, or names of soft limits", "propagate[=LIMITS]", setPropagate),
 		acts("scontrol requeue refuses the job", "no-requeue", func(r *Run, _ string) error {
 			r.Client.Batch.NoRequeue, r.Request.Policy.Requeue = true, false
 			return nil
 		}),
 		acts("NONE", "mail-type=TYPES", setMail),
 		rows(Done, "sbatch of filch has no more to tell", "v,verbose"),
-		rows(Done, "filch always does so", "ignore-pbs wait-all-nodes=0|1 use-min-nodes s,oversubscribe propagate[=LIMITS]"),
+		rows(Done, "filch always does so", "ignore-pbs wait-all-nodes=0|1 use-min-nodes s,oversubscribe"),
 		rows(Said, "filch sends no mail", "mail-user=USER"),
 		rows(Said, "jobs start in the order of submission", "priority=N nice[=N] delay-boot=MINUTES time-min=LIMIT"),
 		rows(Said, "no data of this kind are collected", "acctg-freq=LIST profile=TYPES mcs-label=LABEL"),
@@ -235,6 +240,8 @@ func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 					return err
 				}
 				d.Idle = r.Request.Shape.Ranks <= 1 && r.Request.Shape.MaxNodes <= 1 && r.Request.Shape.PerNode <= 1
+			case "propagate":
+				d.Idle = v == "-" || strings.EqualFold(v, "ALL")
 			default:
 				d.Idle = o.idle && (o.Fate == Done || o.Fate == Said)
 			}

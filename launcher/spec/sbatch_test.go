@@ -2,10 +2,12 @@ package spec_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
@@ -60,4 +62,26 @@ func FuzzSbatch(f *testing.F) {
 			_, _ = r.Finish(environment)
 		}
 	})
+}
+
+func TestSbatchPropagates(t *testing.T) {
+	all := []launcher.Rlimit{{Resource: 3}, {Resource: 4}, {Resource: 15}}
+	for value, want := range map[string]int{"": 3, "=ALL": 3, "=all": 3, "=NONE": 0, "=none": 0, "=STACK": 1, "=core,stack": 2, "=RLIMIT_CORE": 1} {
+		r, err := spec.ParseSbatch([]string{"--propagate" + value, "job.sh"}, func(string) string { return "" })
+		if err != nil {
+			t.Fatalf("%s: %v", value, err)
+		}
+		if got := len(r.Client.Limits.Of(slices.Clone(all))); got != want {
+			t.Errorf("--propagate%s: got %d limits, want %d", value, got, want)
+		}
+	}
+	for _, bad := range []string{"--propagate=", "--propagate=NONE,CORE", "--propagate=x", "--get-user-env=x", "--get-user-env=0", "--get-user-env=9LS", "--get-user-env=999"} {
+		if _, err := spec.ParseSbatch([]string{bad, "job.sh"}, func(string) string { return "" }); err == nil {
+			t.Errorf("%s: want an error", bad)
+		}
+	}
+	r, err := spec.ParseSbatch([]string{"--get-user-env=20S", "job.sh"}, func(string) string { return "" })
+	if b := r.Client.Batch; err != nil || !b.UserEnv || b.UserEnvWait != 20*time.Second || !b.UserEnvPlain {
+		t.Errorf("got %+v, %v", b, err)
+	}
 }

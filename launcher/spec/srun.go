@@ -33,7 +33,7 @@ var SrunTable = sync.OnceValue(func() Table {
 		acts("the job around; another job's is left", "jobid=ID", func(r *Run, v string) error { r.Client.Allocation = v; return nil }),
 		acts("the first Ctrl-C ends the step", "X,disable-status", quitFirst),
 		acts("the first Ctrl-C ends the step", "quit-on-interrupt", quitFirst),
-		acts("soft limits go to the ranks; a list of limits is left", "propagate[=LIMITS]", setPropagate),
+		acts("ALL, NONE, or names of soft limits", "propagate[=LIMITS]", setPropagate),
 		acts("--bcast sends the libraries, too; no is left", "send-libs[=yes|no]", setSendLibs),
 		rows(Done, "a step always has its slots alone", "exact exclusive[=user|mcs]"),
 		rows(Done, settled, `A,account=NAME p,partition=NAMES q,qos=NAME comment=TEXT wckey=KEY reservation=NAMES mail-user=USER
@@ -96,14 +96,6 @@ func setGres(r *Run, v string) error {
 }
 
 func quitFirst(r *Run, _ string) error { r.Client.QuitFirst = true; return nil }
-
-// setPropagate takes every limit; the launcher gives the ranks all soft limits.
-func setPropagate(r *Run, v string) error {
-	if v = strings.ToUpper(v); v != "-" && v != "ALL" {
-		r.Client.Foreign, r.Client.Instead = "--propagate of single limits", "all soft limits go to the ranks"
-	}
-	return nil
-}
 
 func setSendLibs(r *Run, v string) error {
 	if v != "-" && !strings.EqualFold(v, "yes") {

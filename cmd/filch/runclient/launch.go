@@ -39,6 +39,7 @@ func CheckDetached(r *spec.Run) error {
 // Launch submits the run and stays with it.
 func Launch(r *spec.Run, around spec.Context) int {
 	r.Order.Umask, r.Order.Rlimits = cli.ProcessLimits()
+	r.Order.Rlimits = r.Client.Limits.Of(r.Order.Rlimits)
 	s := &Session{Spec: r, cwd: around.Cwd}
 	in, err := s.openStdin()
 	if err != nil {

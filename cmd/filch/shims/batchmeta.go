@@ -53,11 +53,13 @@ type page struct {
 	WarnTime time.Duration `json:"warn_time,omitempty"`
 	restarts int32         // in a rank of the job
 	// For the script's variables.
-	Options   slurmenv.Options   `json:"options"`
-	Submitter slurmenv.Submitter `json:"submitter"`
-	Login     bool               `json:"login,omitempty"`    // the variables of a login
-	UserEnv   bool               `json:"user_env,omitempty"` // the variables of a login that are not set
-	Shims     string             `json:"shims,omitempty"`    // with Login: the folder of the shims, for PATH
+	Options      slurmenv.Options   `json:"options"`
+	Submitter    slurmenv.Submitter `json:"submitter"`
+	Login        bool               `json:"login,omitempty"`    // the variables of a login
+	UserEnv      bool               `json:"user_env,omitempty"` // the variables of a login that are not set
+	UserEnvWait  time.Duration      `json:"user_env_wait,omitempty"`
+	UserEnvPlain bool               `json:"user_env_plain,omitempty"`
+	Shims        string             `json:"shims,omitempty"` // with Login: the folder of the shims, for PATH
 }
 
 // qos is the quality of service of a job; normal without a name.

@@ -188,6 +188,7 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 		return err
 	}
 	r.Order.Umask, r.Order.Rlimits = cli.ProcessLimits()
+	r.Order.Rlimits = r.Client.Limits.Of(r.Order.Rlimits)
 	if p.Dir = r.Order.Cwd; p.Out == "" {
 		p.Out = "slurm-%j.out"
 		if index >= 0 {
@@ -196,7 +197,7 @@ func prepareBatch(r *spec.Run, p *page, index int32, around spec.Context) (err e
 	}
 	b := &r.Client.Batch
 	p.Partition, p.Account = or(b.Partition, batchHome), or(b.Account, batchHome)
-	p.UserEnv = b.UserEnv
+	p.UserEnv, p.UserEnvWait, p.UserEnvPlain = b.UserEnv, b.UserEnvWait, b.UserEnvPlain
 	p.Most, p.NoRequeue = b.ArrayMost, b.NoRequeue
 	if err := settleWarning(r, p); err != nil {
 		return err

@@ -2,6 +2,7 @@ package shims
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func (p *page) environ(errs io.Writer) []string {
 	if !p.Login && !p.UserEnv {
 		return env
 	}
-	login, err := loginEnvironment()
+	login, err := loginEnvironment(cmp.Or(p.UserEnvWait, loginWait), p.UserEnvPlain)
 	if err != nil {
 		_, _ = fmt.Fprintf(errs, "sbatch: error: cannot read the variables of a login: %s\n", err)
 	}
@@ -99,9 +100,9 @@ const (
 // loginMark separates the variables from words that the files of a login print.
 const loginMark = "\x00filch-login\x00"
 
-// loginEnvironment is the environment that a login of the user has. With an error, the
+// loginEnvironment is the environment that a login of the user has, or a plain shell. With an error, the
 // environment has the few variables that login(1) sets.
-func loginEnvironment() ([]string, error) {
+func loginEnvironment(wait time.Duration, plain bool) ([]string, error) {
 	name, home, shell := cli.UserName(), "/", "/bin/sh"
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
 		home = u.HomeDir
@@ -114,13 +115,17 @@ func loginEnvironment() ([]string, error) {
 		}
 	}
 	few := []string{"HOME=" + home, "USER=" + name, "LOGNAME=" + name, "SHELL=" + shell, "PATH=/usr/local/bin:/usr/bin:/bin"}
-	ctx, cancel := context.WithTimeout(context.Background(), loginWait)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, shell, "-l", "-c", `printf '\000filch-login\000'; exec /usr/bin/env -0`)
+	args := []string{"-l", "-c", `printf '\000filch-login\000'; exec /usr/bin/env -0`}
+	if plain {
+		args = args[1:]
+	}
+	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = few, home, time.Second
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
-		return few, fmt.Errorf("%s -l took longer than %v", shell, loginWait)
+		return few, fmt.Errorf("%s -l took longer than %v", shell, wait)
 	}
 	if err != nil {
 		return few, fmt.Errorf("%s -l: %w", shell, err)
