@@ -16,6 +16,7 @@ type NodeRanks struct {
 	Node  filch.NodeName
 	Lease filch.LeaseID
 	Ranks []Span
+	Slots int32 // of the whole node, for a job that takes whole nodes; 0 for others
 }
 
 // CountRanks returns the number of ranks in spans.

@@ -103,6 +103,7 @@ type Options struct {
 	Plane        int32
 	Label        bool
 	Overcommit   bool
+	Exclusive    bool
 	// GPUs, with their kind
 	GPUs, GPUsPerNode, GPUsPerTask string
 	Export                         string

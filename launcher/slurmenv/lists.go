@@ -2,6 +2,7 @@ package slurmenv
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,26 @@ func counts(of []int32) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// Counts reads what counts writes; nil for another text.
+func Counts(text string) (of []int32) {
+	for part := range strings.SplitSeq(text, ",") {
+		count, times, repeated := strings.Cut(strings.TrimSuffix(part, ")"), "(x")
+		n, err := strconv.ParseInt(count, 10, 32)
+		k := int64(1)
+		if err == nil && repeated {
+			k, err = strconv.ParseInt(times, 10, 32)
+		}
+		if err != nil || k < 1 || int64(len(of))+k > countsMax {
+			return nil
+		}
+		of = append(of, slices.Repeat([]int32{int32(n)}, int(k))...)
+	}
+	return of
+}
+
+// countsMax bounds the nodes of a list of counts.
+const countsMax = 1 << 20
 
 // Hostlist writes nodes in their order, with runs of
 // numbers folded: "n[1-3,7],login".

@@ -1,6 +1,7 @@
 package slurmenv
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,17 @@ func TestCounts(t *testing.T) {
 	} {
 		if got := counts(ranks); got != want {
 			t.Errorf("%v: got %s, want %s", ranks, got, want)
+		}
+		if got := Counts(want); !slices.Equal(got, ranks) {
+			t.Errorf("%s: got %v, want %v", want, got, ranks)
+		}
+	}
+}
+
+func TestCountsOfNonsense(t *testing.T) {
+	for _, text := range []string{"", "x", "2(x0)", "2(x)", "2(x9999999)", "1,,2"} {
+		if got := Counts(text); got != nil {
+			t.Errorf("%q: got %v", text, got)
 		}
 	}
 }

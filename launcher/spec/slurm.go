@@ -49,6 +49,6 @@ func (r *Run) SlurmOptions() slurmenv.Options {
 	}
 	o.CPUsPerTask = r.cpusGiven()
 	o.MemPerNode, o.MemPerCPU = r.Client.Mem, r.Client.MemPerCPU
-	o.Label, o.Overcommit = r.Order.IO.Label, s.Overcommit
+	o.Label, o.Overcommit, o.Exclusive = r.Order.IO.Label, s.Overcommit, s.Exclusive
 	return o
 }

@@ -53,6 +53,12 @@ func TestShimEnvironment(t *testing.T) {
 		{"shape", "-N4 -n16 --mem=100M -J nm -t 5 -m cyclic"},
 		{"plain", "-n1"},
 		{"array", "-N4 -n4 --array=3-5:2"},
+		{"nodes", "-N2 -w n[1-2]"},
+		{"exclusive", "-N2 --exclusive"},
+		{"whole", "-N1 -n2 --exclusive"},
+		{"none", "-n2 --export=NONE"},
+		{"names", "-n2 --export=FOO=bar"},
+		{"over", "-N1 -O -n9"},
 		{"plane", "-N4 -n16 -c1 --ntasks-per-node=4 --mem-per-cpu=10M -m plane=2"},
 	}
 	ours := "export PATH=$HOME/shims:$PATH\ncd $HOME\n"

@@ -49,9 +49,7 @@ func (p *page) environ(errs io.Writer) []string {
 	if p.Shape.Limit > 0 {
 		f.Ends = now.Add(p.Shape.Limit).Unix()
 	}
-	if n := p.Options.Ranks; n > 0 && p.Shape.Nodes > 1 {
-		f.Tasks = slurmenv.Spread(n, p.Shape.Nodes)
-	}
+	f.Tasks = p.tasksOfNodes(os.Getenv)
 	if p.Array > 0 {
 		f.Array = slurmenv.Array{Job: p.Array, Index: int64(p.Index)}
 		for _, i := range p.Indices {
@@ -74,6 +72,25 @@ func (p *page) environ(errs io.Writer) []string {
 		env = slurmenv.Merge(env, []string{"PATH=" + p.Shims + ":" + slurmenv.Lookup(env, "PATH")})
 	}
 	return env
+}
+
+// tasksOfNodes is how many tasks each node of the job has, where a rank of the job holds the
+// slots of several tasks; whole nodes without a number of tasks have one for each -c slots.
+func (p *page) tasksOfNodes(env func(string) string) []int32 {
+	size, _ := strconv.Atoi(env("FILCH_SIZE"))
+	nodes, _ := strconv.Atoi(env("FILCH_NODES"))
+	switch n := p.Options.Ranks; {
+	case nodes < 1:
+	case n > 0 && int(n) != size:
+		return slurmenv.Spread(n, int32(nodes))
+	case n == 0 && p.Options.Exclusive:
+		tasks := slurmenv.Counts(env("SLURM_JOB_CPUS_PER_NODE"))
+		for i := range tasks {
+			tasks[i] = max(tasks[i]/max(p.Shape.CPUs, 1), 1)
+		}
+		return tasks
+	}
+	return nil
 }
 
 // shimFolder is the folder of PATH whose srun is filch; "" if srun is another program.

@@ -223,6 +223,14 @@ func (a *attempts) remote(nodes []launcher.NodeRanks) bool {
 
 func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 	r := &run{participants: make([]participant, len(nodes))}
+	if j.req.Shape.Exclusive && j.req.Parent == 0 {
+		nodes = slices.Clone(nodes)
+		for i := range nodes {
+			if m := a.Members.Find(nodes[i].Node); m >= 0 {
+				nodes[i].Slots = a.Members.At(m).Total.Slots
+			}
+		}
+	}
 	for i := range r.participants {
 		r.participants[i].again, r.participants[i].back = filch.Never, filch.Never
 	}

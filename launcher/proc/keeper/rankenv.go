@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -108,9 +109,9 @@ func (j *job) slurmFacts() *slurmenv.Facts {
 	for i := range l.Nodes {
 		n := launcher.CountRanks(l.Nodes[i].Ranks)
 		f.Tasks = append(f.Tasks, n)
-		f.CPUs = append(f.CPUs, l.Base.Slots+n*l.Each.Slots)
+		f.CPUs = append(f.CPUs, cmp.Or(l.Nodes[i].Slots, l.Base.Slots+n*l.Each.Slots))
 	}
-	if n := len(j.order.Processors); n > 0 {
+	if n := len(j.order.Processors); n > 0 && l.Nodes[f.Index].Slots == 0 {
 		f.CPUs[f.Index] = int32(n)
 	}
 	for _, r := range j.ranks {
