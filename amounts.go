@@ -87,6 +87,14 @@ func (a Amounts) Of(name string) int64 {
 	return 0
 }
 
+// Names are the names of the resources.
+func (a Amounts) Names() (names []string) {
+	for _, n := range a.list() {
+		names = append(names, n.name)
+	}
+	return names
+}
+
 // Check returns an error unless a is as [ReadAmounts] makes it: for amounts from outside.
 func (a Amounts) Check() *Error {
 	b, err := ReadAmounts(string(a))

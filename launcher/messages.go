@@ -45,6 +45,9 @@ type (
 		Free    int32  // free slots
 		Holder  filch.JobID
 		Holds   int32 // slots of Holder, the job with the most slots in the way
+		// What another rank lacks although slots are free: GPUs, memory, or a resource;
+		// Holder has most of it.
+		Lacks string
 	}
 
 	// Release gives back a lease, or a place on the wait list. A zero Lease means

@@ -196,16 +196,6 @@ func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 	l.pump(now)
 }
 
-// InTheWay names the job with the most slots here, except k's.
-func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32) {
-	for _, c := range l.holds {
-		if c.ask.Key.Job != k.Job && c.room.Slots > n {
-			job, n = c.ask.job(), c.room.Slots
-		}
-	}
-	return job, n
-}
-
 // Holder is a claim with slots, as [Ledger.Holders] lists claims.
 type Holder struct {
 	Job   filch.JobID

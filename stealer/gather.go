@@ -68,6 +68,7 @@ type Grant struct {
 	Free    int32
 	Holder  filch.JobID
 	Holds   int32
+	Lacks   string
 }
 
 // cell is one candidate.

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/origin"
+	"github.com/filch-hpc/filch/slots"
 )
 
 // A launcher that has just started lends nothing, and names no holder: who waits
@@ -65,5 +66,29 @@ func TestALaunchThatIsGivenUpHasAReason(t *testing.T) {
 	w.until("the end of the job", 30*sec, func() bool { return w.over(id) })
 	if e := w.ended(id); e.Code != 0 {
 		t.Errorf("the job ended %+v", e)
+	}
+}
+
+// A run that waits for GPUs, memory or a resource on a node with free slots is told so, and
+// not of slots.
+func TestAWaitForMoreThanSlots(t *testing.T) {
+	for lacks, take := range map[string]func(*filch.Room){
+		"GPUs are":   func(r *filch.Room) { r.GPUs = 2 * filch.GPU },
+		"license is": func(r *filch.Room) { r.Named = "license=3" },
+		"memory is":  func(r *filch.Room) { r.MemBytes = 6 << 30 },
+	} {
+		w := netOf(t, 2, 4, net{equip: func(c *slots.Capacity) { c.GPUs, c.Named, c.MemBytes = []string{"0", "1"}, "license=4", 8<<30 }})
+		w.behave = func(k *keeper) { k.at = 60 * sec }
+		r := gang(1)
+		r.Shape.Only = []filch.NodeName{"n2"}
+		take(&r.Shape.PerRank)
+		w.submit("n1", 1, r)
+		w.run(sec)
+		id := w.submit("n1", 2, r)
+		w.run(sec)
+		x, err := w.nodes["n1"].node.Explain(w.Now(), id)
+		if want := ": slots are free on n2, but " + lacks + " lacking, of which job 1 has most"; err != nil || !strings.HasSuffix(x.Text, want) {
+			t.Errorf("%q (%v), want %q", x.Text, err, want)
+		}
 	}
 }

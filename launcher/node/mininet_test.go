@@ -46,6 +46,7 @@ type net struct {
 	tell     func(string)
 	onSend   func(from, to filch.NodeName, m launcher.Message)
 	behave   func(k *keeper)                 // how ranks of a keeper end
+	equip    func(*slots.Capacity)           // nil: slots and memory
 	grouped  bool                            // the nodes are of two allocations by turns
 	taken    filch.JobID                     // ids up to this one are taken
 	chores   chores                          // tasks
@@ -84,7 +85,7 @@ func newNet(t testing.TB, nodes int, capacity int32) *net {
 
 // netOf is a net with what else it is to be.
 func netOf(t testing.TB, nodes int, capacity int32, like net) *net {
-	w := &net{Engine: engine.New(engine.Options{}), taken: like.taken, grouped: like.grouped, chores: like.chores, t: t, nodes: map[filch.NodeName]*host{}, rng: 1, dice: 1, events: map[filch.JobID][]launcher.Event{}, accepted: map[launcher.ClientID]filch.JobID{}}
+	w := &net{Engine: engine.New(engine.Options{}), taken: like.taken, grouped: like.grouped, equip: like.equip, chores: like.chores, t: t, nodes: map[filch.NodeName]*host{}, rng: 1, dice: 1, events: map[filch.JobID][]launcher.Event{}, accepted: map[launcher.ClientID]filch.JobID{}}
 	w.faults.delayMax = 60 * time.Microsecond
 	w.behave = func(k *keeper) { k.at = 1 * sec }
 	for i := range nodes {
@@ -126,6 +127,9 @@ func (w *net) add(name filch.NodeName, capacity int32) *host {
 		Name: name, Instance: "test", Incarnation: 1, Seed: uint64(len(w.names) + 1),
 		Capacity: slots.Capacity{Processors: cores, Slots: capacity, MemBytes: 64 << 30},
 		After:    w.taken, Walltime: w.chores.walltime,
+	}
+	if w.equip != nil {
+		w.equip(&h.cfg.Capacity)
 	}
 	if h.cfg.Walltime.End > 0 {
 		h.cfg.Walltime.End += founding

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -145,29 +146,31 @@ func (j *job) lostText() string {
 // silentLenders returns the lenders that have not named the job with the missing slots.
 func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if s.Last.Held < s.Limit && s.Last.Holder == 0 {
+		if s.Last.Held < s.Limit && s.Last.Holder == 0 && s.Last.Lacks == "" {
 			nodes = append(nodes, s.Node)
 		}
 	}
 	return nodes
 }
 
-// blockers describes the jobs with most of the slots that j waits for.
+// blockers describes the jobs with most of the slots that j waits for, or of what else j
+// lacks.
 func (e *explainer) blockers(j *job) []string {
 	type block struct {
 		job   filch.JobID
 		holds int32
 		nodes []string
+		lacks string
 	}
 	var all []block
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if s.Last.Held >= s.Limit || s.Last.Holder == 0 {
+		if s.Last.Held >= s.Limit || s.Last.Holder == 0 && s.Last.Lacks == "" {
 			continue
 		}
-		i := slices.IndexFunc(all, func(b block) bool { return b.job == s.Last.Holder })
+		i := slices.IndexFunc(all, func(b block) bool { return b.job == s.Last.Holder && b.lacks == s.Last.Lacks })
 		if i < 0 {
 			i = len(all)
-			all = append(all, block{job: s.Last.Holder})
+			all = append(all, block{job: s.Last.Holder, lacks: s.Last.Lacks})
 		}
 		all[i].holds += s.Last.Holds
 		all[i].nodes = append(all[i].nodes, string(s.Node))
@@ -184,9 +187,24 @@ func (e *explainer) blockers(j *job) []string {
 		if len(b.nodes) > 3 {
 			on += fmt.Sprintf(" and %d more", len(b.nodes)-3)
 		}
-		out = append(out, fmt.Sprintf("job %d has %s on %s", b.job, filch.Plural(b.holds, "slot"), on))
+		switch {
+		case b.lacks == "":
+			out = append(out, fmt.Sprintf("job %d has %s on %s", b.job, filch.Plural(b.holds, "slot"), on))
+		case b.job == 0:
+			out = append(out, fmt.Sprintf("slots are free on %s, but %s lacking", on, areLacking(b.lacks)))
+		default:
+			out = append(out, fmt.Sprintf("slots are free on %s, but %s lacking, of which job %d has most", on, areLacking(b.lacks), b.job))
+		}
 	}
 	return out
+}
+
+// areLacking is what a rank lacks, with the verb.
+func areLacking(what string) string {
+	if what == slots.LacksGPUs {
+		return what + " are"
+	}
+	return what + " is"
 }
 
 // Explain returns the state of a job of this origin, with the reason.

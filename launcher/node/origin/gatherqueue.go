@@ -166,7 +166,7 @@ func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Gr
 	var moves stealer.Moves
 	news := j.gather.Granted(t.Now, from, stealer.Grant{
 		Lease: m.Lease, Held: m.Held, Version: m.Version, Round: m.Round, Waiting: m.Waiting,
-		Refused: m.Refused, Older: m.Older, Free: m.Free, Holder: m.Holder, Holds: m.Holds,
+		Refused: m.Refused, Older: m.Older, Free: m.Free, Holder: m.Holder, Holds: m.Holds, Lacks: m.Lacks,
 	}, &moves)
 	if !news && m.Held > 0 && j.gather.Has(from, m.Lease) {
 		t.Send(from, &launcher.Renew{Incarnation: q.Cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}})

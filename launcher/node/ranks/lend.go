@@ -51,9 +51,12 @@ func (h *Ranks) grant(s slots.Status) *launcher.Grant {
 		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Older: s.Older, Free: h.Ledger.Free().Slots,
 	}
 	if s.Waiting || s.Held == 0 {
-		g.Holder, g.Holds = h.Ledger.InTheWay(s.Key)
-		if job, held := h.tasks.InTheWay(); held > g.Holds {
-			g.Holder, g.Holds = job, held
+		g.Holder, g.Holds, g.Lacks = h.Ledger.InTheWay(s.Key)
+		switch job, held := h.tasks.InTheWay(g.Lacks); {
+		case g.Lacks == "" && held > int64(g.Holds):
+			g.Holder, g.Holds = job, int32(held)
+		case g.Lacks != "" && g.Holder == 0:
+			g.Holder = job
 		}
 	}
 	return g

@@ -37,7 +37,7 @@ type storeView interface {
 type stepRooms interface {
 	BorrowTask(a slots.Ask, l *launcher.Launch) (slots.Loan, bool)
 	OnStepOver(t *local.Turn, serial uint64)
-	InTheWay() (job filch.JobID, most int32)
+	InTheWay(lacks string) (job filch.JobID, most int64)
 }
 
 // New makes the part of a node that lends slots; [Ranks.Serve] completes the part.

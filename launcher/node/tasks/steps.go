@@ -62,13 +62,13 @@ func (w *Tasks) OnStepOver(t *local.Turn, serial uint64) {
 	}
 }
 
-// InTheWay names the job whose tasks have most slots here.
-func (w *Tasks) InTheWay() (job filch.JobID, most int32) {
-	held := make(map[filch.JobID]int32)
+// InTheWay names the job whose tasks have most slots here, or most of what else is lacking.
+func (w *Tasks) InTheWay(lacks string) (job filch.JobID, most int64) {
+	held := make(map[filch.JobID]int64)
 	for _, r := range w.runs { // in any order: only sums
-		held[r.job] += r.Loan.Room().Slots
+		held[r.job] += slots.Amount(r.Loan.Room(), lacks)
 	}
-	// In any order: the most slots win, and among equals the lowest id.
+	// In any order: the most win, and among equals the lowest id.
 	for id, k := range held {
 		if k > most || k == most && id < job {
 			job, most = id, k
