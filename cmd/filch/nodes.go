@@ -37,8 +37,9 @@ its state:
   left      has left the instance
 
 * marks the node that answered. HELD BY names the jobs that have slots of the node, most
-slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed. LABELS
-and RESOURCES, free of all, appear when a node has some: filch up --label, --resource.
+slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed. GPUS, whole and
+free of all, LABELS and RESOURCES, free of all, appear when a node has some: filch up
+--label, --resource.
 
 --topology lists the sockets and NUMA nodes of each node instead, with the CPUs of their
 slots: 0,4 is a slot with the hardware threads 0 and 4.`,
@@ -76,6 +77,10 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 	t := &ui.Table{Head: []string{"NODE", "STATE", "SLOTS", "FREE", "HELD BY", "MEMORY", "PID", "ADDRESS"}, Right: map[int]bool{2: true, 3: true, 5: true, 6: true}}
 	labels := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Labels != "" })
 	resources := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Named != "" })
+	gpus := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return len(n.GPUs) > 0 })
+	if gpus {
+		t.Head = append(t.Head, "GPUS")
+	}
 	if labels {
 		t.Head = append(t.Head, "LABELS")
 	}
@@ -94,6 +99,9 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 			up, slots = up+1, slots+int(n.Slots)
 		}
 		row := []string{name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), heldBy(&n), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " ")}
+		if gpus {
+			row = append(row, gpuCell(&n))
+		}
 		if labels {
 			row = append(row, cmp.Or(string(n.Labels), "-"))
 		}
@@ -114,6 +122,14 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 		}
 	}
 	return nil
+}
+
+// gpuCell is the GPUs of a node of which no part is lent, of all GPUs.
+func gpuCell(n *wire.NodeInfo) string {
+	if len(n.GPUs) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", len(n.GPUsFree), len(n.GPUs))
 }
 
 // heldByMax bounds the jobs in a cell.
