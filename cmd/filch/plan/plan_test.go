@@ -16,12 +16,12 @@ import (
 
 // Generated trees.
 var (
-	smt     = machinetree.Machine{Sockets: 1, Cores: 4, Threads: 2}
-	two     = machinetree.Machine{Sockets: 2, Cores: 4, Threads: 2}
-	numa    = machinetree.Machine{Sockets: 2, Domains: 4, Cores: 4, Threads: 2}
-	offline = machinetree.Machine{Sockets: 2, Cores: 4, Offline: []int{1, 2}}
-	cut     = machinetree.Machine{Sockets: 1, Cores: 4, Threads: 2, Own: "0-5"}
-	huge    = machinetree.Machine{Sockets: 16, Cores: 64, Threads: 2}
+	smt     = machinetree.Of("smt-2")
+	two     = machinetree.Of("two-sockets-of-four")
+	numa    = machinetree.Of("eight-small-numa-nodes")
+	offline = machinetree.Of("offline-cores")
+	cut     = machinetree.Of("mask-cuts-cores")
+	huge    = machinetree.Of("2048-cpus")
 )
 
 // node is an idle node with the processors of a generated tree, without busy slots.
@@ -120,6 +120,64 @@ func TestPlansOnGeneratedTrees(t *testing.T) {
 				t.Errorf("got %s, %d now; want %s", s, p.Now, c.want)
 			}
 		})
+	}
+}
+
+// everyTree has the placement of runs on each generated machine: of two ranks, of two ranks on
+// one core or two, bound to sockets and to NUMA nodes, of two ranks of a whole machine by
+// turns of the sockets, of one rank for each slot, and of two ranks on hardware threads.
+var everyTree = map[string][7]string{
+	"one-cpu":                 {"refused", "refused", "refused", "refused", "refused", "0", "refused"},
+	"smt-2":                   {"0,4 1,5", "0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 2-3,6-7", "0,4 1,5 2,6 3,7", "0 4"},
+	"smt-2-adjacent":          {"0-1 2-3", "0-3", "0-3 0-3", "0-3 0-3", "0-1 2-3", "0-1 2-3", "0 1"},
+	"smt-4-old-names":         {"0-3 4-7", "0-7", "0-7 0-7", "0-7 0-7", "0-3 4-7", "0-3 4-7", "0 1"},
+	"two-sockets":             {"0,4 1,5", "0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 2-3,6-7", "0,4 1,5 2,6 3,7", "0 4"},
+	"two-domains-in-a-socket": {"0 1", "0-1", "0-1 0-1", "0-1 0-1", "0-1 2-3", "0 1 2 3", "0 1"},
+	"memory-only-node":        {"0 1", "0-1", "0-1 0-1", "0-1 0-1", "0 1", "0 1", "0 1"},
+	"no-numa":                 {"0 1", "0-1", "0 1", "0-1 0-1", "0 1", "0 1", "0 1"},
+	"offline-thread":          {"0 1,3", "0-1,3", "0-1,3 0-1,3", "0-1,3 0-1,3", "0 1,3", "0 1,3", "1 3"},
+	"offline-first-cpu":       {"2 3", "2-3", "2-3 2-3", "2-3 2-3", "2 1,3", "2 3 1", "2 3"},
+	"mask-cuts-cores":         {"0,4 1,5", "0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 0-1,4-5", "0-1,4-5 2-3", "0,4 1,5 2 3", "0 4"},
+	"mask-wider-than-online":  {"0 1", "0-1", "0-1 0-1", "0-1 0-1", "0 1", "0 1", "0 1"},
+	"cgroup-1":                {"1 2", "1-2", "1 2", "1 2", "1 2", "1 2", "1 2"},
+	"cgroup-2-and-mask":       {"1 2", "1-2", "1 2", "1 2", "1 2", "1 2", "1 2"},
+	"eight-numa-nodes":        {"0,128 1,129", "0-1,128-129", "0-1,128-129 0-1,128-129", "0-1,128-129 0-1,128-129", "0-63,128-191 64-127,192-255", "0-31,128-159 32-63,160-191 64-95,192-223 96-127,224-255", "0 128"},
+	"2048-cpus":               {"0,1024 1,1025", "0-1,1024-1025", "0-1,1024-1025 0-1,1024-1025", "0-1,1024-1025 0-1,1024-1025", "0-511,1024-1535 512-1023,1536-2047", "0-255,1024-1279 256-511,1280-1535 512-767,1536-1791 768-1023,1792-2047", "0 1024"},
+	"two-sockets-of-four":     {"0,8 1,9", "0-1,8-9", "0-1,8-9 0-1,8-9", "0-1,8-9 0-1,8-9", "0-3,8-11 4-7,12-15", "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15", "0 8"},
+	"eight-small-numa-nodes":  {"0,32 1,33", "0-1,32-33", "0-1,32-33 0-1,32-33", "0-1,32-33 0-1,32-33", "0-15,32-47 16-31,48-63", "0-7,32-39 8-15,40-47 16-23,48-55 24-31,56-63", "0 32"},
+	"offline-cores":           {"0 3", "0,3", "0,3 0,3", "0,3 0,3", "0,3,7 4-6", "4 5 6 7 0 3", "0 3"},
+}
+
+var everyLine = [7]string{"-n 2", "-n 1 -c 2", "-n 2 --cpu-bind=sockets", "-n 2 --cpu-bind=ldoms", "--exclusive -n 2 -m block:cyclic", "-n ALL", onThreads}
+
+const onThreads = "-n 2 " // with hardware threads for slots
+
+// No machine of the list is without its placements.
+func TestPlansOnEveryGeneratedTree(t *testing.T) {
+	for _, m := range machinetree.Machines {
+		for i, line := range everyLine {
+			n := node(t, "n1", m.Machine, line == onThreads)
+			if n.Slots > 16 && strings.Contains(line, "ALL") {
+				line = "-n 4 -c " + fmt.Sprint(n.Slots/4)
+			}
+			line = strings.ReplaceAll(line, "ALL", fmt.Sprint(n.Slots))
+			got := ""
+			if p, err := of(t, line, []wire.NodeInfo{n}); err != nil {
+				got = "refused"
+			} else {
+				var cpus []string
+				for _, r := range p.Ranks {
+					cpus = append(cpus, r.CPUs)
+				}
+				got = strings.Join(cpus, " ")
+			}
+			if want := everyTree[m.Name][i]; got != want {
+				t.Errorf("%s %s: got %q, want %q", m.Name, line, got, want)
+			}
+		}
+	}
+	if len(everyTree) != len(machinetree.Machines) {
+		t.Errorf("placements of %d machines, want %d", len(everyTree), len(machinetree.Machines))
 	}
 }
 
