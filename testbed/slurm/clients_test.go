@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // The clients are not changed: they are Debian's, and believe that they talk to
 // Slurm.
-const clientsInstall = "apt-get install -y --no-install-recommends snakemake toil cwltool"
+const clientsInstall = "apt-get install -y --no-install-recommends snakemake toil cwltool coop-computing-tools parallel"
 
 const clientWithin = 15 * time.Minute
 
@@ -84,8 +85,9 @@ func checkParts(t *testing.T, dir string) {
 
 func TestSnakemakeSlurm(t *testing.T) {
 	need(t, "snakemake")
-	dir, out := inInstance(t, `snakemake --slurm --default-resources slurm_partition=filch runtime=5 mem_mb=400 -j 20 --max-status-checks-per-second 20 --latency-wait 10 all 2>&1`, map[string]string{"Snakefile": snakefile})
+	dir, out := inInstance(t, `snakemake --slurm --default-resources slurm_account=proj slurm_partition=filch runtime=5 mem_mb=400 -j 20 --max-status-checks-per-second 20 --latency-wait 10 all 2>&1 && sacct -n -X -P -o Account | sort -u`, map[string]string{"Snakefile": snakefile})
 	checkParts(t, dir)
+	match(t, out, `^proj$`)
 	match(t, out, `20 of 20 steps \(100%\) done|21 of 21 steps \(100%\) done`)
 }
 
@@ -94,6 +96,37 @@ func TestSnakemakeCluster(t *testing.T) {
 	dir, out := inInstance(t, `snakemake --cluster 'sbatch --parsable -o /dev/null' -j 8 --latency-wait 10 all 2>&1`, map[string]string{"Snakefile": snakefile})
 	checkParts(t, dir)
 	match(t, out, `steps \(100%\) done`)
+}
+
+const makeflow = `sum: part.0 part.1 part.2
+	cat part.0 part.1 part.2 >sum
+part.0:
+	echo 0 $SLURM_JOB_ID >part.0
+part.1:
+	echo 1 $SLURM_JOB_ID >part.1
+part.2:
+	echo 2 $SLURM_JOB_ID >part.2
+`
+
+// Makeflow submits each command with sbatch.
+func TestMakeflow(t *testing.T) {
+	need(t, "makeflow")
+	dir, _ := inInstance(t, `makeflow -T slurm --log-verbose Makeflow 2>&1 && cat sum`, map[string]string{"Makeflow": makeflow})
+	b, _ := os.ReadFile(filepath.Join(dir, "sum"))
+	if f := strings.Fields(string(b)); len(f) != 6 || f[0] != "0" || f[4] != "2" {
+		t.Errorf("the sum is %q, want three numbers with three jobs", b)
+	}
+}
+
+// GNU parallel runs its commands on the nodes over filch ssh.
+func TestParallel(t *testing.T) {
+	need(t, "parallel")
+	_, out := inInstance(t, `parallel --will-cite --ssh 'filch ssh' -S 2/n1,2/n2,2/n4 'echo {} $FILCH_NODE' ::: $(seq 12) </dev/null 2>&1 | sort -n`, nil)
+	for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		if f := strings.Fields(line); len(f) != 2 || f[0] != strconv.Itoa(i+1) || f[1] != "n1" && f[1] != "n2" && f[1] != "n4" {
+			t.Errorf("line %d is %q", i+1, line)
+		}
+	}
 }
 
 const toilScript = `from toil.common import Toil

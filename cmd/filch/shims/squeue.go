@@ -42,7 +42,7 @@ func squeueMain(args []string) int {
 	if err != nil {
 		return absentOr(err)
 	}
-	jobs = slices.DeleteFunc(jobs, batchJob.forgotten)
+	jobs = remembered(jobs)
 	if len(ids) == 1 && len(jobs) == 0 {
 		fmt.Fprintln(os.Stderr, noSuchJob)
 		return 1
@@ -94,9 +94,9 @@ func (j batchJob) most() string {
 // minJobAge is how long squeue shows a job after its end, Slurm's MinJobAge.
 const minJobAge = 300 * time.Second
 
-// forgotten reports whether squeue does not know an ended job any more.
-func (j batchJob) forgotten() bool {
-	return j.Code != nil && time.Since(j.ended()) > minJobAge
+// remembered are the jobs that squeue knows.
+func remembered(jobs []batchJob) []batchJob {
+	return slices.DeleteFunc(jobs, func(j batchJob) bool { return j.Code != nil && time.Since(j.ended()) > minJobAge })
 }
 
 // absentOr runs the real command if no launcher answers, else fails.
