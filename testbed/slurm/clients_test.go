@@ -85,7 +85,7 @@ func checkParts(t *testing.T, dir string) {
 
 func TestSnakemakeSlurm(t *testing.T) {
 	need(t, "snakemake")
-	dir, out := inInstance(t, `snakemake --slurm --default-resources slurm_account=proj slurm_partition=filch runtime=5 mem_mb=400 -j 20 --max-status-checks-per-second 20 --latency-wait 10 all 2>&1 && sacct -n -X -P -o Account | sort -u`, map[string]string{"Snakefile": snakefile})
+	dir, out := inInstance(t, `SBATCH_ACCOUNT=proj snakemake --slurm --default-resources slurm_account=proj slurm_partition=filch runtime=5 mem_mb=400 -j 20 --max-status-checks-per-second 20 --latency-wait 10 all 2>&1 && sacct -n -X -P -o Account | sort -u`, map[string]string{"Snakefile": snakefile})
 	checkParts(t, dir)
 	match(t, out, `^proj$`)
 	match(t, out, `20 of 20 steps \(100%\) done|21 of 21 steps \(100%\) done`)
@@ -100,18 +100,18 @@ func TestSnakemakeCluster(t *testing.T) {
 
 const makeflow = `sum: part.0 part.1 part.2
 	cat part.0 part.1 part.2 >sum
-part.0:
-	echo 0 $SLURM_JOB_ID >part.0
-part.1:
-	echo 1 $SLURM_JOB_ID >part.1
-part.2:
-	echo 2 $SLURM_JOB_ID >part.2
+part.0: part.sh
+	sh part.sh 0 >part.0
+part.1: part.sh
+	sh part.sh 1 >part.1
+part.2: part.sh
+	sh part.sh 2 >part.2
 `
 
 // Makeflow submits each command with sbatch.
 func TestMakeflow(t *testing.T) {
 	need(t, "makeflow")
-	dir, _ := inInstance(t, `makeflow -T slurm --log-verbose Makeflow 2>&1 && cat sum`, map[string]string{"Makeflow": makeflow})
+	dir, _ := inInstance(t, `makeflow -T slurm --log-verbose Makeflow 2>&1 && cat sum`, map[string]string{"Makeflow": makeflow, "part.sh": "echo $1 $SLURM_JOB_ID\n"})
 	b, _ := os.ReadFile(filepath.Join(dir, "sum"))
 	if f := strings.Fields(string(b)); len(f) != 6 || f[0] != "0" || f[4] != "2" {
 		t.Errorf("the sum is %q, want three numbers with three jobs", b)
