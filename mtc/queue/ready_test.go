@@ -48,8 +48,8 @@ func TestReadyForgetsOnlyTheStampThatLeft(t *testing.T) {
 
 func TestReadyDelays(t *testing.T) {
 	q := Ready{
-		Resting: []Delayed{{Item{Index: 1}, 3 * time.Second}, {Item{Index: 2}, time.Second}},
-		Cooling: []Delayed{{Item{Index: 3}, time.Second}, {Item{Index: 4}, 2 * time.Second}},
+		Resting: []Delayed{{Item: Item{Index: 1}, Until: 3 * time.Second}, {Item: Item{Index: 2}, Until: time.Second}},
+		Cooling: []Delayed{{Item: Item{Index: 3}, Until: time.Second}, {Item: Item{Index: 4}, Until: 2 * time.Second}},
 	}
 	if one, two, three := q.RestsUntil(1), q.RestsUntil(2), q.RestsUntil(3); one != 3*time.Second || two != time.Second || three != 0 {
 		t.Errorf("rests until %v, %v and %v", one, two, three)
