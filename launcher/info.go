@@ -31,7 +31,10 @@ type JobInfo struct {
 	Left     float64          `json:"left,omitempty"`          // seconds until the time limit ends the run; 0 unknown
 	Inside   filch.JobID      `json:"inside,omitempty"`        // not a step: the job whose rank or task started this job
 	Held     string           `json:"held_by,omitempty"`       // the person who holds the job: nothing new of the job starts
-	Used                      // by the ended ranks or tasks
+	// What the job waits for before it begins, as --dep and --begin say.
+	Dep   string `json:"dep,omitempty"`
+	Begin int64  `json:"begin_unix_ns,omitempty"`
+	Used         // by the ended ranks or tasks
 }
 
 // Used is a [filch.Usage] as JSON; the fields are absent if nothing is known.

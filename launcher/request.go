@@ -32,7 +32,9 @@ type Request struct {
 	// What each rank takes of a resource that all nodes share; no name: nothing.
 	Pool record.Pool
 	// The person who holds the job, which then gathers no slots; "" nobody.
-	HeldBy  string
+	HeldBy string
+	// What the job waits for before it gathers slots.
+	Before  record.Conditions
 	Patient time.Duration // -I: give up when not started by then; 0 waits forever
 	Order   []byte        // an encoded [Order]
 	// The task that the run does as a gang; the zero value of a run of its own.

@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -16,7 +17,7 @@ func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 		return
 	}
 	c.note(noteInfo, id, "job %d is kept going here: %s is gone", id, from.Node)
-	j.leader = &leader{after: prerequisites{jobs: append([]filch.JobID(nil), rec.After...)}, orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	j.leader = &leader{wait: before.New(id, rec.Name, &rec.Conditions), orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	c.watchJob(j)
 	c.onRecord(j, rec)
 	if rec.Partial && !rec.Closed {

@@ -141,7 +141,7 @@ func (c *Core) voidLed(j *job) {
 	c.requeue(j)
 	if l.orphan && !l.loading && j.spec != nil {
 		// The job may still wait for other jobs: that wait is over.
-		l.open, l.after.jobs = true, nil
+		l.open, l.wait = true, nil
 		if l.graph == nil {
 			c.inherit(j)
 		}
@@ -246,12 +246,10 @@ func (c *Core) tickWaits() {
 		if j.tokens != nil && j.tokens.At > c.now && j.queue.listed {
 			later(j.tokens.At)
 		}
-		if j.leader != nil && !j.leader.open && len(j.leader.after.jobs) > 0 && j.leader.parts == 0 {
-			if j.leader.after.at <= c.now {
-				j.leader.after.at = c.now + afterAgain
-				c.lookAfter(j)
+		if l := j.leader; l != nil && !l.open && !l.loading && l.wait != nil && l.parts == 0 && j.void == 0 {
+			if c.lookBefore(j); l.wait != nil {
+				later(l.wait.Next(c.now, c.wall(c.now)))
 			}
-			later(j.leader.after.at)
 		}
 		if j.leader != nil && j.leader.orders.at > 0 {
 			if j.leader.orders.at <= c.now {

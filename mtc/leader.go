@@ -1,10 +1,9 @@
 package mtc
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 
 	"github.com/filch-hpc/filch"
@@ -21,14 +20,15 @@ const leaderAgain = time.Second
 // leader is the leader's part in a job: the leader queues the job's tasks and takes in
 // their ends.
 type leader struct {
-	open    bool // accepted, and the jobs before this job are over
-	parts   int  // records of the submission without a commit yet
-	after   prerequisites
+	open    bool         // accepted, and the jobs before this job are over
+	parts   int          // records of the submission without a commit yet
+	wait    *before.Wait // for other jobs, or a time; nil: the job may begin
 	graph   *graph.Graph
 	tracker *graph.Tracker
 	total   int32 // tasks of a bag that the leader queued
 	voidAt  time.Duration
 	failing bool // FailStop: a task failed
+	skipped bool // the wait is in vain, and the skip is being recorded
 	orphan  bool // taken over; another leader may have started the ready tasks
 	loading bool // taken over, and the graph is being read back
 	from    record.Owner
@@ -37,14 +37,6 @@ type leader struct {
 	tried   map[int32]queue.Item     // tasks of a graph that the earlier instance tried
 	reads   graphReads
 	orders  spread
-}
-
-// prerequisites are the jobs that must end before a job starts.
-type prerequisites struct {
-	jobs    []filch.JobID
-	at      time.Duration // of the next lookup of their records
-	looking int           // lookups without an answer
-	absent  time.Duration // when a record was first found missing; 0: none was
 }
 
 // graphReads are the lookups of a graph's blocks for ends that no node reported.
@@ -88,11 +80,11 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	if spec.Expect == 0 {
 		spec.Expect = c.pace.estimates.Limit(spec.Like)
 	}
-	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, After: s.After, When: s.When, Long: int32(len(s.Long))}
+	j.rec = &record.Job{Name: s.Name, Ticket: s.Ticket, Leader: c.self, Total: s.Total, Closed: !s.Open, Graph: g != nil, Lines: spec.Payloads, Partial: s.Partial && s.Open, Conditions: s.Conditions, Long: int32(len(s.Long))}
 	if s.HeldBy != "" {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
-	j.leader = &leader{after: prerequisites{jobs: slices.Clone(s.After)}, graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	j.leader = &leader{wait: before.New(s.Job, s.Name, &s.Conditions), graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
 		j.leader.tracker = graph.NewTracker(g, spec.OnFail)
 	}
@@ -117,14 +109,13 @@ func (s *Submission) check() error {
 		return filch.Errorf(filch.Invalid, "the name of a job has at most %d bytes, not %d", record.MaxName, len(s.Name))
 	case len(s.HeldBy) > record.MaxBy:
 		return filch.Errorf(filch.Invalid, "the name of the holder of a job has at most %d bytes, not %d", record.MaxBy, len(s.HeldBy))
-	case len(s.After) > record.MaxAfter:
-		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", record.MaxAfter, len(s.After))
-	case len(s.When) > 0 && len(s.When) != len(s.After):
-		return filch.Errorf(filch.Invalid, "%d ends of %d jobs before this one", len(s.When), len(s.After))
 	case len(s.Spec.Like) > record.MaxLike:
 		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", record.MaxLike, len(s.Spec.Like))
 	case max(len(s.Spec.Picks), len(s.Spec.Again)) > record.MaxPicks:
 		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, max(len(s.Spec.Picks), len(s.Spec.Again)))
+	}
+	if err := s.Conditions.Check(); err != nil {
+		return err
 	}
 	spec := s.Spec.Encode()
 	if n := len(spec); n > maxSpec {
@@ -223,8 +214,8 @@ func (c *Core) openJob(j *job) {
 	if j.leader == nil || j.leader.open || j.leader.loading || j.rec == nil {
 		return
 	}
-	if len(j.leader.after.jobs) > 0 && j.void == 0 && !mutantNoAfter {
-		c.lookAfter(j)
+	if j.leader.wait != nil && j.void == 0 && !mutantNoAfter {
+		c.lookBefore(j)
 		return
 	}
 	j.leader.open = true
@@ -245,43 +236,41 @@ func (c *Core) openJob(j *job) {
 	c.orders.obey(j)
 }
 
-// lookAfter looks up the jobs that must end before j, unless an earlier lookup is still
-// without an answer. When the end of a job is another than the end waited for, the tasks of
-// j are skipped.
-func (c *Core) lookAfter(j *job) {
-	l := j.leader
-	if l.after.looking > 0 {
-		return
+// lookBefore looks up the records of the jobs that j waits for, where a look is due, and
+// opens or skips j when the records say so.
+func (c *Core) lookBefore(j *job) {
+	l, w := j.leader, j.leader.wait
+	for _, k := range w.Looks(c.now) {
+		answers, missing := make([]record.Answer, len(k.Proposals)), len(k.Proposals)
+		for i, p := range k.Proposals {
+			c.commits.propose(p, func(a record.Answer) {
+				answers[i] = a
+				if missing--; missing > 0 {
+					return
+				}
+				w.Answered(c.now, &k, answers)
+				if j.leader == l && l.wait == w {
+					c.judgeBefore(j)
+				}
+			})
+		}
 	}
-	for _, id := range l.after.jobs {
-		l.after.looking++
-		c.commits.lookup(record.KeyJob(id), record.RecordBefore, func(a record.Answer) {
-			l.after.looking--
-			if j.leader != l || !slices.Contains(l.after.jobs, id) {
-				return
-			}
-			rec, err := record.DecodeJob(a.Value)
-			switch {
-			case a.Status == record.AnswerAbsent || err != nil:
-				if l.after.absent == 0 {
-					l.after.absent = c.now
-				}
-				if c.now-l.after.absent >= absentWait {
-					c.skip(j, fmt.Sprintf("there is no job %d to wait for", id))
-				} else {
-					c.waits.at = min(c.waits.at, c.now+afterAgain)
-				}
-				return
-			case !rec.Finished():
-				c.waits.at = min(c.waits.at, c.now+afterAgain)
-				return
-			case !j.rec.WhenOf(id).Met(rec.State()):
-				c.skip(j, fmt.Sprintf("job %d ended with the state %s, and this job waits for it with %s", id, rec.State(), j.rec.WhenOf(id)))
-				return
-			}
-			j.leader.after.jobs = slices.DeleteFunc(j.leader.after.jobs, func(k filch.JobID) bool { return k == id })
-			c.openJob(j)
-		})
+	c.judgeBefore(j)
+}
+
+// judgeBefore opens a job whose wait is over, and ends a job whose wait is in vain.
+func (c *Core) judgeBefore(j *job) {
+	met, never := j.leader.wait.Verdict(c.wall(c.now))
+	switch {
+	case j.void != 0 || j.leader.skipped:
+	case never != "":
+		j.leader.skipped = true
+		c.skip(j, never)
+	case met:
+		j.leader.wait = nil
+		c.openJob(j)
+	default:
+		c.waits.at = min(c.waits.at, j.leader.wait.Next(c.now, c.wall(c.now)))
 	}
 }
 
@@ -290,14 +279,6 @@ func (c *Core) skip(j *job, why string) {
 	c.note(noteWarn, j.id, "job %d is skipped: %s", j.id, why)
 	c.commitVoid(j, record.JobOp{Kind: record.JobVoidWhy, Void: filch.Skipped, At: c.wall(c.now), Orders: record.Orders{Reason: why}})
 }
-
-const (
-	// afterAgain is how often the leader of a waiting job looks up the jobs before its own.
-	afterAgain = 200 * time.Millisecond
-	// absentWait is how long the record of such a job may be missing: a run begins before
-	// its record is written.
-	absentWait = 5 * time.Second
-)
 
 // grown queues the tasks of a bag that are not queued yet: at first all.
 func (c *Core) grown(j *job) {

@@ -21,7 +21,7 @@ func TestAnOrphanThatWaitsEnds(t *testing.T) {
 				r.length = slow(10 * time.Second)
 				r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
 				r.submit(0, Submission{Job: 1, Total: 3})
-				s := Submission{Job: 2, Total: 20, After: []filch.JobID{1}}
+				s := Submission{Job: 2, Total: 20, Conditions: record.Conditions{After: []filch.JobID{1}}}
 				if graph {
 					s.Nodes = []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}
 				}
@@ -141,7 +141,7 @@ func TestNoLookupsPileUp(t *testing.T) {
 				r.lose = func(m message.Message) bool { return m.Kind() == message.KindToldAck }
 			}
 			r.submit(0, s)
-			r.submit(1, Submission{Job: 2, Total: 1, After: []filch.JobID{1}})
+			r.submit(1, Submission{Job: 2, Total: 1, Conditions: record.Conditions{After: []filch.JobID{1}}})
 			r.idle(5 * time.Second)
 			r.store.mute = func(p record.Proposal) bool { return p.Op == record.OpLookup && p.Kind == record.RecordJob }
 			r.idle(30 * time.Second)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/filch-hpc/filch/mtc/graph"
-
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/before"
+	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -44,7 +44,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 	if err != nil {
 		return err
 	}
-	l := &leader{after: prerequisites{jobs: slices.Clone(rec.After)}, graph: g, voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
+	l := &leader{wait: before.New(r.ID, rec.Name, &rec.Conditions), graph: g, voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
 	l.left = &leftover{Left: r.Left()}
 	if g != nil {
 		l.tracker = graph.NewTracker(g, r.Spec.OnFail)

@@ -291,7 +291,7 @@ func TestAfterOK(t *testing.T) {
 			}
 			return End{Run: s.Run, State: filch.OK}
 		}
-		r.submit(0, Submission{Job: 2, Total: 70000, After: []filch.JobID{1}})
+		r.submit(0, Submission{Job: 2, Total: 70000, Conditions: record.Conditions{After: []filch.JobID{1}}})
 		r.submit(1, Submission{Job: 1, Total: 10})
 		r.idle(5 * time.Millisecond)
 		if bad {

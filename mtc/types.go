@@ -17,8 +17,7 @@ type Submission struct {
 	Spec   record.Spec
 	Total  int32 // tasks of a bag
 	Open   bool  // more tasks are added later
-	After  []filch.JobID
-	When   []record.When // as in [record.Job]
+	record.Conditions
 
 	// Partial is set if the client adds the rest of the submission and then closes the job:
 	// if the client or this node goes before, the job is cancelled, incomplete. Only

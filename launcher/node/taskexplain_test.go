@@ -36,7 +36,7 @@ func TestWhereTasksStand(t *testing.T) {
 		{"resting on two nodes", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 1, Resting: 1, Again: 8}, {Ready: 1, Resting: 1, Again: 7.8e3}}, "2 tasks have failed and will be tried again, the first in 8s (--retry-delay)"},
 		{"run and resting", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3, Resting: 2}}, "1 task runs, 3 are ready; 2 of them failed and will be tried again later (--retry-delay)"},
 		{"run and opening", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 5, Opening: 1}}, "2 tasks run, 5 are ready; the starts of 1 are being recorded"},
-		{"after others", record.Job{Total: 2, After: []filch.JobID{7, 9}}, []launcher.TasksHere{{Waiting: 2}}, "waits for the end of jobs 7, 9"},
+		{"after others", record.Job{Total: 2, Conditions: record.Conditions{After: []filch.JobID{7, 9}}}, []launcher.TasksHere{{Waiting: 2}}, "waits for job 7 to end well and for job 9 to end well"},
 		{"open", record.Job{}, nil, "the job is open, and all of its tasks have ended: filch submit --to 5 adds tasks, filch close 5 ends the job"},
 		{"moving between nodes", record.Job{Total: 2}, nil, "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"},
 		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, the leader of the job, is not a member: another node takes over its 2 unfinished tasks, 15 s after missing n9"},

@@ -18,10 +18,9 @@ type Job struct {
 	// job stays incomplete.
 	Partial bool
 	Void    filch.State // Cancelled or Skipped: tasks not started yet never start
-	After   []filch.JobID
-	When    []When // of each job in After; none: all WhenOK
-	Zones   []ZoneTally
-	Added   []Addition // the last additions, so that each counts once
+	Conditions
+	Zones []ZoneTally
+	Added []Addition // the last additions, so that each counts once
 	// Ended is the unix time in ns when the last end was counted, by the clock of the
 	// counting node; 0 not yet.
 	Ended int64
@@ -103,12 +102,18 @@ func (j *Job) fields(c *Codec) {
 	if len(j.When) > 0 {
 		end |= jobWhen
 	}
+	if !j.plain() {
+		end |= jobMore
+	}
 	U8(c, &end)
-	j.Void = filch.State(end &^ (jobOrders | jobLong | jobWhen))
+	j.Void = filch.State(end &^ (jobOrders | jobLong | jobWhen | jobMore))
 	c.Require(j.Void <= filch.Cancelled)
 	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
 	if end&jobWhen != 0 {
 		j.whens(c)
+	}
+	if end&jobMore != 0 {
+		j.more(c)
 	}
 	List(c, &j.Zones, MaxTasks/ZoneSize+1, 7, (*ZoneTally).fields)
 	for i := range j.Zones {
@@ -127,11 +132,12 @@ func (j *Job) fields(c *Codec) {
 }
 
 // Flags in the byte of Void: orders and the number of chunks follow, and behind the list of
-// the jobs before a list of their ends.
+// the jobs before a list of their events, and further conditions.
 const (
 	jobOrders = 1 << 7
 	jobLong   = 1 << 6
 	jobWhen   = 1 << 5
+	jobMore   = 1 << 4
 )
 
 func (z *ZoneTally) fields(c *Codec) {

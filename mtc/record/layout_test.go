@@ -19,11 +19,11 @@ func TestLayoutsStay(t *testing.T) {
 	tally := Tally{OK: 300, Failed: 2, Killed: 3, Lost: 4, Skipped: 5, Cancelled: 6}
 	job := &Job{
 		Name: "bag", Ticket: filch.Ticket{Class: -3, UnixNS: 1 << 60, Job: 12}, Leader: bob, Hop: 9, Total: 70000,
-		Closed: true, Lines: true, Void: filch.Cancelled, After: []filch.JobID{3, 400},
+		Closed: true, Lines: true, Void: filch.Cancelled, Conditions: Conditions{After: []filch.JobID{3, 400}},
 		Zones: []ZoneTally{{0, tally}, {1, Tally{OK: 1}}}, Added: []Addition{{5, 6, 700, alice}}, Ended: -8,
 	}
 	ordered := &Job{
-		Name: "bag", Ticket: filch.Ticket{Job: 12}, Leader: alice, Total: 700, Void: filch.Skipped, After: []filch.JobID{}, Zones: []ZoneTally{}, Added: []Addition{},
+		Name: "bag", Ticket: filch.Ticket{Job: 12}, Leader: alice, Total: 700, Void: filch.Skipped, Conditions: Conditions{After: []filch.JobID{}}, Zones: []ZoneTally{}, Added: []Addition{},
 		Orders: Orders{Serial: 300, Held: true, By: "ann", Reason: "wrong", Cancels: []Pick{{0, 2}, {300, 400}}, Reasons: []TaskReason{{"x", []Pick{{1, 1}}}}},
 	}
 	orders := JobOp{Kind: JobOrder, Orders: ordered.Orders}

@@ -32,6 +32,7 @@ const (
 	// RecordBefore is looked up, and never stored: the [Job] under the key, or [Before] of
 	// the run with that number.
 	RecordBefore
+	RecordChain // jobs of one name that begin one after the other
 )
 
 // Merge applies a change to a record: a pure function. Old is nil for a record that does
@@ -43,7 +44,7 @@ type Merge func(old, delta []byte) (new, reply []byte, err error)
 func Merges() map[RecordKind]Merge {
 	return map[RecordKind]Merge{
 		RecordFact: mergeFact, RecordJob: mergeJob, RecordZone: mergeZone, RecordBlock: mergeBlock,
-		RecordPayload: mergePayload, RecordCap: mergeCap,
+		RecordPayload: mergePayload, RecordCap: mergeCap, RecordChain: mergeChain,
 	}
 }
 

@@ -248,7 +248,7 @@ func seeds() (list [][]byte) {
 		{Kind: ZoneMove, Lo: 500, Hi: 900, From: a1, Owner: b1, Front: 600},
 		{Kind: ZoneVoid, Lo: 100, Hi: 200, Owner: a1, Void: filch.Cancelled},
 	}, true))
-	j := &Job{Ticket: filch.Ticket{UnixNS: 5, Job: 1}, Leader: a1, Total: 9, After: []filch.JobID{3}, Zones: []ZoneTally{{0, Tally{OK: 2}}}}
+	j := &Job{Ticket: filch.Ticket{UnixNS: 5, Job: 1}, Leader: a1, Total: 9, Conditions: Conditions{After: []filch.JobID{3}}, Zones: []ZoneTally{{0, Tally{OK: 2}}}}
 	k, _, _ := mergeCap(nil, CapOp{Limit: 5, Owner: a1, Seq: 1, Want: 3}.Encode())
 	p := &Payload{Offs: []uint8{0, 5}, Lines: [][]byte{[]byte("echo a#b@c&d~e?f!g$h"), nil}}
 	s := &Spec{Body: []byte{1, 2}, Cap: 3, Picks: []Pick{{1, 2}}}

@@ -74,7 +74,7 @@ func submit(c *client.Client, job filch.JobID, command string) error {
 		Cwd: around.Cwd, Env: around.Env, KillWait: launcher.TaskGrace,
 	}
 	o.Umask, o.Rlimits = cli.ProcessLimits()
-	s := &mtc.Submission{Name: name, Total: 1, After: []filch.JobID{job}, When: []record.When{record.WhenAny}}
+	s := &mtc.Submission{Name: name, Total: 1, Conditions: record.Conditions{After: []filch.JobID{job}, When: []record.When{record.WhenAny}}}
 	s.Spec.Each, s.Spec.CrashLimit = filch.Room{Slots: 1}, record.CrashLimit
 	if s.Spec.Body, err = wire.EncodeOrder(&o, nil); err != nil {
 		return err

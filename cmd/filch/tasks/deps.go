@@ -77,7 +77,7 @@ func (d *deps) check(c *client.Client) (err error) {
 		}
 		if j.Kind == "step" {
 			return filch.Errorf(filch.Invalid, "cannot wait for job %d: the job is a step of job %d", id, j.Parent).
-				WithHint("--dep %s:%d waits for the job around the step", (&record.Job{After: d.jobs, When: d.when}).WhenOf(id), j.Parent)
+				WithHint("--dep %s:%d waits for the job around the step", (&record.Conditions{After: d.jobs, When: d.when}).WhenOf(id), j.Parent)
 		}
 	}
 	return nil

@@ -209,7 +209,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
 			return err
 		}
 	}
-	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), After: p.after.jobs, When: p.after.when}
+	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: record.Conditions{After: p.after.jobs, When: p.after.when}}
 	for _, r := range bad {
 		s.Total += r.Hi - r.Lo
 	}

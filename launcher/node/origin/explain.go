@@ -65,6 +65,9 @@ func (e *explainer) before(j *job) string {
 	if j.clock.lostUntil != filch.Never {
 		return j.lostText()
 	}
+	if j.wait != nil {
+		return j.wait.Text()
+	}
 	if j.step != nil {
 		if j.step.behind != 0 {
 			text := fmt.Sprintf("waits for slots of %s that step %d uses", j.inside(), j.step.behind)
@@ -287,6 +290,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	}
 	if e == nil {
 		i.Held = j.req.HeldBy
+		i.Dep, i.Begin = j.req.Before.String(), j.req.Before.Begin
 	}
 	if i.Parent != 0 {
 		i.Kind = "step"

@@ -69,7 +69,7 @@ func (j *job) holdable() *filch.Error {
 // idle reports whether nothing else decides when the job begins: it neither runs nor
 // gathers, and waits for no record, client or lost rank.
 func (j *job) idle() bool {
-	return j.run == nil && j.gather == nil && !j.lined && !j.unclaimed() && !j.kept.unrecorded && j.clock.lostUntil == filch.Never
+	return j.run == nil && j.gather == nil && j.wait == nil && !j.lined && !j.unclaimed() && !j.kept.unrecorded && j.clock.lostUntil == filch.Never
 }
 
 // pass gives the place of a held job in its array to the next job.

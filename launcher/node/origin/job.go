@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -53,7 +54,8 @@ type job struct {
 	gang      uint64 // the serial of the task that this run is; 0: a run of its own
 	lined     bool   // in line to gather
 	reserving reserving
-	behind    bool // waits for the end of another job of its array
+	wait      *before.Wait // for other jobs, or a time; nil: for none
+	behind    bool         // waits for the end of another job of its array
 	clock     jobClock
 	kept      kept
 	due       time.Duration // the earliest timer
@@ -73,6 +75,7 @@ type jobClock struct {
 	reclaim   time.Duration // attached, restored: the client must be back
 	lostUntil time.Duration // lost ranks may run until then: no attempt before; Never: none
 	ask       time.Duration // nodes for lost ranks
+	look      time.Duration // at the jobs that the job waits for
 	losses    int32         // attempts with a lost node
 	gates     int32         // launches that failed behind the gate
 }
@@ -84,7 +87,7 @@ func (o *Origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, n
 		id: id, attempt: 1, req: r, need: need, submitted: now, due: filch.Never,
 		ticket: filch.Ticket{Class: r.Class, UnixNS: unixNS, Job: id},
 	}
-	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, lostUntil: filch.Never, ask: filch.Never}
+	j.clock = jobClock{say: filch.Never, refresh: filch.Never, patient: filch.Never, reclaim: filch.Never, lostUntil: filch.Never, ask: filch.Never, look: filch.Never}
 	o.jobs[id] = j
 	return j
 }
@@ -99,7 +102,7 @@ func (o *Origin) tell(t *local.Turn, j *job, e launcher.Event) {
 // deadline is when tickJob is due.
 func (j *job) deadline() time.Duration {
 	c := &j.clock
-	d := min(c.say, c.refresh, c.patient, c.reclaim, c.lostUntil, c.ask)
+	d := min(c.say, c.refresh, c.patient, c.reclaim, c.lostUntil, c.ask, c.look)
 	if j.gather != nil {
 		d = min(d, j.gather.Deadline())
 	}
@@ -125,6 +128,10 @@ func (o *Origin) tickJob(t *local.Turn, j *job) {
 		o.lostranks.stopWaiting(t, j)
 	case j.clock.ask <= t.Now:
 		o.lostranks.askLost(t, j)
+	case j.wait != nil:
+		if j.clock.look <= t.Now {
+			o.awaits.judge(t, j)
+		}
 	case j.run != nil:
 		o.attempts.tickRun(t, j)
 	case j.step != nil:
@@ -148,7 +155,11 @@ func (o *Origin) startTimeout(t *local.Turn, j *job) {
 	if need := o.walltime.expectedRun(&j.req, j.need.Ranks); need > 0 {
 		why = ", and a job that starts now could not finish: " + durationText(&j.req, j.need.Ranks, need)
 	}
-	err := filch.Errorf(filch.Timeout, "cannot start job %d: no room for %s within %s%s", j.id, filch.Plural(j.need.Ranks, "rank"), filch.ShortTime(j.req.Patient), why).
+	lacks := "no room for " + filch.Plural(j.need.Ranks, "rank")
+	if j.wait != nil {
+		lacks = "its conditions were not met"
+	}
+	err := filch.Errorf(filch.Timeout, "cannot start job %d: %s within %s%s", j.id, lacks, filch.ShortTime(j.req.Patient), why).
 		WithHint("%s", o.explainer.missing(j))
 	o.gatherqueue.releaseHolds(t, j, nil)
 	o.refuse(t, j, err)

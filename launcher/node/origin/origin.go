@@ -33,6 +33,7 @@ type Origin struct {
 	*reservations
 	*requeues
 	*arrays
+	*awaits
 	Gangs   *Gangs
 	records *records.Records
 	ranks   ownRanks
@@ -81,6 +82,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks, gangs gangTa
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}
 	o.requeues = &requeues{joblist: jobs, attempts: o.attempts, endings: o.endings}
 	o.arrays = &arrays{joblist: jobs, origin: o, groups: make(map[string]*array)}
+	o.awaits = &awaits{joblist: jobs, records: m, origin: o}
 	o.explainer = &explainer{joblist: jobs, records: m, endings: o.endings, line: o.gatherqueue, knot: o.knot, walltime: o.walltime, scout: o.scout}
 	return o
 }

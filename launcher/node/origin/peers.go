@@ -45,7 +45,7 @@ func (a *attempts) OnPeerBack(t *local.Turn, name filch.NodeName) {
 // gone: otherwise the job would block all other jobs forever. The job asks again when
 // there are enough nodes.
 func (q *gatherqueue) park(t *local.Turn, j *job) {
-	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never || j.req.HeldBy != "" {
+	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never || j.req.HeldBy != "" || j.wait != nil {
 		return
 	}
 	fits := q.NeverFits(&j.need) == nil

@@ -80,6 +80,10 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 	switch {
 	case j.unclaimed():
 		o.keep(t, j)
+	case o.awaits.mustWait(t, j):
+		o.keep(t, j)
+		j.sayLater(t.Now)
+		j.clock.refresh = filch.Never
 	case j.req.HeldBy != "":
 		o.reservations.unreserve(t, j)
 		o.arrays.pass(t, j)
@@ -221,8 +225,13 @@ func checkShape(r launcher.Request) *filch.Error {
 		return filch.Errorf(filch.Invalid, "at most %d jobs of an array %q at a time make no sense", r.Array.Most, r.Array.Key)
 	case r.HeldBy != "" && r.Parent != 0:
 		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and cannot be held").WithHint("with --new-job the run is a job of its own")
+	case !r.Before.None() && r.Parent != 0:
+		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and cannot wait for other jobs or for a time").WithHint("with --new-job the run is a job of its own")
 	case len(r.Order) > launcher.MaxOrderBytes:
 		return filch.Errorf(filch.Invalid, "arguments and environment take %d bytes, the most is %d", len(r.Order), launcher.MaxOrderBytes)
+	}
+	if err := r.Before.Check(); err != nil {
+		return err
 	}
 	if err := s.PerRank.Named.Check(); err != nil {
 		return err

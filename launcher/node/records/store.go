@@ -121,11 +121,14 @@ func TaskAnswers(rs []dht.Result) record.Answer {
 	if err != nil {
 		return record.Answer{Status: record.AnswerInvalid}
 	}
-	end := filch.Waiting
-	if e.Ended() {
-		end = endOf(e.Info.State)
+	s := filch.Waiting
+	switch {
+	case e.Ended():
+		s = endOf(e.Info.State)
+	case e.Info.State == filch.Running.String():
+		s = filch.Running
 	}
-	a.Value = record.Before(end).Encode()
+	a.Value = record.Before(s).Encode()
 	return a
 }
 

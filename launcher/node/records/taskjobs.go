@@ -253,6 +253,9 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 	} else {
 		i.Open = !j.Closed
 		i.Held = j.By
+		if t.Sum() == 0 {
+			i.Dep, i.Begin = j.Conditions.String(), j.Begin
+		}
 		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9
 	}
 	return i

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -127,8 +128,11 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 	case c.Ready > 0:
 		text, stuck = e.readyText(c.Ready, s)
 		return text + restingText(s) + gathersText(s), stuck
-	case len(rec.After) > 0 && c.Waiting == c.Total:
-		return "waits for the end of " + launcher.ListJobs(rec.After), false
+	}
+	if w := before.New(i.ID, rec.Name, &rec.Conditions); w != nil && c.Waiting == c.Total {
+		if met, _ := w.Verdict(i.Submit + int64(i.Elapsed*1e9)); !met {
+			return w.Text(), false
+		}
 	}
 	return e.unheldText(rec, c, s) + e.faultText(), false
 }

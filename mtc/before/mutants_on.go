@@ -1,0 +1,23 @@
+//go:build mutants
+
+package before
+
+// Planted faults, switched on singly, for checkers to catch. They exist only under the
+// build tag mutants.
+var (
+	mutantIgnored bool // a job begins before its conditions are met
+	mutantTwice   bool // a condition that was met counts again with each look
+)
+
+// Plant switches on the named fault and the others off; "" is none.
+func Plant(name string) bool {
+	known := name == ""
+	for n, p := range map[string]*bool{ // any order
+		"before-ignored": &mutantIgnored,
+		"before-twice":   &mutantTwice,
+	} {
+		*p = n == name
+		known = known || *p
+	}
+	return known
+}
