@@ -91,7 +91,7 @@ launcher/proc: . launcher launcher/wire
 launcher/proc/keeper: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/proc launcher/slurmenv launcher/topology launcher/wire
 launcher/proc/runner: . launcher launcher/output launcher/proc launcher/wire
 launcher/slurmenv: .
-launcher/spec: . launcher launcher/slurmenv
+launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
@@ -124,14 +124,15 @@ varint:
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.
 var cmdArrows = map[string][]string{
 	"cmd/filch/cli":       {"rlimit", "ui"},
+	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/manual":    {"cli", "ui"},
 	"cmd/filch/onend":     {"cli", "ui"},
 	"cmd/filch/progress":  {"cli", "ui"},
-	"cmd/filch/runclient": {"cli", "onend", "pools", "ui"},
-	"cmd/filch/shims":     {"cli", "runclient", "ui"},
+	"cmd/filch/runclient": {"cli", "deps", "onend", "pools", "ui"},
+	"cmd/filch/shims":     {"cli", "deps", "runclient", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"cli", "filchd", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"cli", "deps", "filchd", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -3,10 +3,9 @@ package mtc
 import (
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
-
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -250,27 +249,27 @@ func (c *Core) lookBefore(j *job) {
 				}
 				w.Answered(c.now, &k, answers)
 				if j.leader == l && l.wait == w {
-					c.judgeBefore(j)
+					l.judge(c, j)
 				}
 			})
 		}
 	}
-	c.judgeBefore(j)
+	l.judge(c, j)
 }
 
-// judgeBefore opens a job whose wait is over, and ends a job whose wait is in vain.
-func (c *Core) judgeBefore(j *job) {
-	met, never := j.leader.wait.Verdict(c.wall(c.now))
+// judge opens the leader's job if the wait is over, and ends the job if the wait is in vain.
+func (l *leader) judge(c *Core, j *job) {
+	met, never := l.wait.Verdict(c.wall(c.now))
 	switch {
-	case j.void != 0 || j.leader.skipped:
+	case j.void != 0 || l.skipped:
 	case never != "":
-		j.leader.skipped = true
+		l.skipped = true
 		c.skip(j, never)
 	case met:
-		j.leader.wait = nil
+		l.wait = nil
 		c.openJob(j)
 	default:
-		c.waits.at = min(c.waits.at, j.leader.wait.Next(c.now, c.wall(c.now)))
+		c.waits.at = min(c.waits.at, l.wait.Next(c.now, c.wall(c.now)))
 	}
 }
 

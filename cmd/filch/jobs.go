@@ -244,6 +244,10 @@ func printJob(d tasklist.Job) {
 	}
 	field("cause", causeText(j))
 	field("held by", j.Held)
+	field("dep", j.Dep)
+	if j.Begin > 0 {
+		field("begin", ui.Clock(time.Unix(0, j.Begin)))
+	}
 	if cli.IsTasks(j) {
 		field("tasks", taskCounts(j.Tasks))
 		if d.Before != nil {

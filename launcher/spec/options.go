@@ -214,6 +214,21 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Client.Hold = true; return nil },
 	},
 	{
+		Name: "dep", Arg: "LIST", Help: "begin after other jobs: afterok:ID:ID,afterany:ID, afternotok, after (their start), aftercorr, singleton; ? between conditions: any of them",
+		set: func(r *Run, v string) (err error) { r.Client.Deps, err = ReadDeps(v); return err },
+	},
+	{
+		Name: "begin", Arg: "TIME", Help: "begin at this time or later: 90s, now+1hour, 16:00, 2026-12-01T10:00",
+		set: func(r *Run, v string) (err error) {
+			r.Request.Before.Begin, err = ReadBegin(v, time.Now())
+			return err
+		},
+	},
+	{
+		Name: "priority", Arg: "NUMBER", Help: "jobs with a lower number get slots first (default 0)",
+		set: func(r *Run, v string) (err error) { r.Request.Class, err = Priority(v); return err },
+	},
+	{
 		Name: "on-end", Arg: "COMMAND", Help: "run COMMAND once with a shell after the end of the job; FILCH_ENDED_STATE and other variables describe the end",
 		set: func(r *Run, v string) error { r.Client.OnEnd = v; return filled(v) },
 	},

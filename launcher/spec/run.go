@@ -51,6 +51,7 @@ type Client struct {
 	NewJob     bool
 	DryRun     bool
 	Hold       bool   // the job waits until filch release
+	Deps       Deps   // --dep
 	OnEnd      string // a command to run after the end of the job
 	JSON       bool
 	Help       bool
@@ -133,6 +134,8 @@ func (r *Run) check() error {
 		{"mem", "mem-per-cpu"},
 		{"detach", "immediate"},
 		{"detach", "dry-run"},
+		{"immediate", "dep"},
+		{"immediate", "begin"},
 		{"quiet", "verbose"},
 	} {
 		if r.isGiven(pair[0]) && r.isGiven(pair[1]) {

@@ -88,11 +88,26 @@ var SbatchTable = sync.OnceValue(func() Table {
 		rows(Done, "sbatch of filch has no more to tell", "v,verbose"),
 		rows(Done, "filch always does so", "ignore-pbs wait-all-nodes=0|1 use-min-nodes s,oversubscribe"),
 		rows(Said, "filch sends no mail", "mail-user=USER"),
-		rows(Said, "jobs start in the order of submission", "priority=N nice[=N] delay-boot=MINUTES time-min=LIMIT"),
+		acts("as --priority of filch run with the sign turned; TOP is the highest, 0 holds the job", "priority=N", setPriority),
+		acts("as --priority of filch run; without N 100", "nice[=N]", func(r *Run, v string) error {
+			if v == "" {
+				v = "100"
+			}
+			return setNice(r, v)
+		}),
+		acts("as --dep of filch run; a job alone means afterany, and aftercorr is for an array of the same indices", "d,dependency=LIST", func(r *Run, v string) (err error) {
+			r.Client.Deps, err = ReadSlurmDeps(v)
+			return err
+		}),
+		acts("", "b,begin=TIME", func(r *Run, v string) (err error) {
+			r.Request.Before.Begin, err = ReadBegin(v, time.Now())
+			return err
+		}),
+		rows(Done, "a job whose dependency cannot be met ends at once, as skipped", "kill-on-invalid-dep=yes|no"),
+		rows(Said, "jobs start in the order of submission", "delay-boot=MINUTES time-min=LIMIT"),
 		rows(Said, "no data of this kind are collected", "acctg-freq=LIST profile=TYPES mcs-label=LABEL"),
 		rows(Said, "a wish about nodes that filch does not know", "switches=N spread-job contiguous prefer=LIST power=FLAGS"),
-		rows(Refused, "submit the job when the other has ended, or use filch submit --dep", "d,dependency=LIST kill-on-invalid-dep=yes|no"),
-		rows(Refused, "submit the job at that time", "b,begin=TIME deadline=TIME"),
+		rows(Refused, "submit the job at that time", "deadline=TIME"),
 		rows(Refused, "run the container program in the script", "container=BUNDLE"),
 		rows(Refused, "name nodes with -w", "cluster-constraint=LIST batch=LIST"),
 		rows(Refused, "use filch run --resource", "L,licenses=LIST"),

@@ -14,9 +14,9 @@ const (
 	againMin   = 200 * time.Millisecond
 	againMax   = 2 * time.Second
 	againShare = 64
-	// AbsentWait is how long the record of a job may be missing: a run begins before its
+	// absentWait is how long the record of a job may be missing: a run begins before its
 	// record is written.
-	AbsentWait = 5 * time.Second
+	absentWait = 5 * time.Second
 )
 
 // Wait is what a job still waits for.
@@ -211,7 +211,7 @@ func (d *dep) missing(now time.Duration) {
 	switch {
 	case d.absent == 0:
 		d.absent = max(now, 1)
-	case now-d.absent < AbsentWait:
+	case now-d.absent < absentWait:
 	case d.chained:
 		d.met = true
 	default:

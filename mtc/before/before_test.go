@@ -158,7 +158,7 @@ func TestMissingRecords(t *testing.T) {
 	r.away = true
 	r.want(false, "")
 	r.away = false
-	if met, never := r.run(AbsentWait - sec); met || never != "" {
+	if met, never := r.run(absentWait - sec); met || never != "" {
 		t.Fatalf("got met %t, never %q while the record may come", met, never)
 	}
 	r.want(false, "there is no job 1 to wait for")

@@ -27,6 +27,11 @@ func (g *Global) Jobs(words []string) (c *client.Client, ids []filch.JobID, err 
 	return c, ids, nil
 }
 
+// JobTasksOf reads one word that may name several jobs and tasks.
+func JobTasksOf(c *client.Client, word string) ([]JobTasks, error) {
+	return readJobTasks([]string{word}, LastJob(c))
+}
+
 // JobTasks is [Global.Jobs] for words that may name tasks.
 func (g *Global) JobTasks(words []string) (c *client.Client, list []JobTasks, err error) {
 	if c, err = g.Dial(); err != nil {

@@ -3,9 +3,11 @@ package runclient
 import (
 	"encoding/json"
 	"os"
+	"slices"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -80,6 +82,9 @@ func Launch(r *spec.Run, around spec.Context) int {
 	if c.Dir.Instance != os.Getenv("FILCH_INSTANCE") {
 		r.Request.Parent, r.Request.Task, r.Request.Inside = 0, 0, launcher.Inside{} // FILCH_JOB is a job of another instance
 	}
+	if err := waits(r, c); err != nil {
+		return ui.Refuse(err)
+	}
 	if r.Client.OnEnd != "" && r.Request.Parent != 0 {
 		return ui.Usage(filch.Errorf(filch.Invalid, "--on-end is for jobs, and this is a step of job %d", r.Request.Parent).
 			WithHint("--new-job starts a job of its own"))
@@ -102,6 +107,19 @@ func Launch(r *spec.Run, around spec.Context) int {
 	code := s.loop()
 	s.restore()
 	return code
+}
+
+// waits fills in the jobs that the run waits for.
+func waits(r *spec.Run, c *client.Client) error {
+	q := &r.Request
+	if err := deps.Resolve(c, &r.Client.Deps, q.Name, &q.Before); err != nil {
+		return err
+	}
+	if around := q.Inside.Job; around != 0 && q.Parent == 0 && !q.Detach && slices.Contains(q.Before.After, around) {
+		return filch.Errorf(filch.Invalid, "cannot wait for job %d inside the job: it would wait for itself", around).
+			WithHint("with --detach the command leaves, and the run begins later")
+	}
+	return nil
 }
 
 // openStdin opens the ranks' standard input: our own standard input, or the file

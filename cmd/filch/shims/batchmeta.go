@@ -175,6 +175,10 @@ func (j batchJob) reason() string {
 		return "JobHeldUser"
 	case j.behind:
 		return "JobArrayTaskLimit"
+	case j.Dep != "":
+		return "Dependency"
+	case j.Begin > time.Now().UnixNano():
+		return "BeginTime"
 	}
 	return "Resources"
 }
@@ -223,7 +227,7 @@ func (j batchJob) state() batchState {
 		return batchState{"RUNNING", "R"}
 	case j.State == "ok":
 		return batchState{"COMPLETED", "CD"}
-	case j.State == "cancelled":
+	case j.State == "cancelled", j.State == "skipped":
 		return batchState{"CANCELLED", "CA"}
 	case j.State == "lost":
 		return batchState{"NODE_FAIL", "NF"}

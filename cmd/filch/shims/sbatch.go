@@ -139,7 +139,7 @@ func submitBatch(dir string, r *spec.Run, p *page, index int32, array filch.JobI
 			return 0, ui.Fail(err)
 		}
 	}
-	id, err := accepted(r)
+	id, err := accepted(dir, r, index)
 	if err != nil {
 		return 0, ui.Fail(err)
 	}
@@ -255,14 +255,18 @@ func batchSize(r *spec.Run) batchShape {
 	return b
 }
 
-// accepted submits and waits for the number.
-func accepted(r *spec.Run) (filch.JobID, error) {
+// accepted submits, and waits for the number.
+func accepted(dir string, r *spec.Run, index int32) (filch.JobID, error) {
 	c, err := client.Dial(client.Options{Build: cli.Build})
 	if err != nil {
 		return 0, err
 	}
 	if r.Client.Hold {
 		r.Request.HeldBy = cli.Person()
+	}
+	if err := depend(c, dir, r, index); err != nil {
+		c.Close()
+		return 0, err
 	}
 	run, err := c.Submit(&r.Request)
 	if err != nil {

@@ -255,7 +255,7 @@ func (j batchJob) scontrol() string {
 		fmt.Sprintf("JobId=%d%s JobName=%s", j.ID, array, j.Name),
 		fmt.Sprintf("UserId=%s GroupId=%s MCS_label=N/A", user, user),
 		fmt.Sprintf("Priority=1 Nice=0 Account=%s QOS=%s", j.page.Account, j.page.qos()),
-		fmt.Sprintf("JobState=%s Reason=%s Dependency=(null)", j.state().long, reason),
+		fmt.Sprintf("JobState=%s Reason=%s Dependency=%s", j.state().long, reason, or(j.Dep, "(null)")),
 		fmt.Sprintf("Requeue=%d Restarts=%d BatchFlag=1 Reboot=0 ExitCode=%s", requeue, max(j.Attempt-1, 0), j.exitCode()),
 		fmt.Sprintf("RunTime=%s TimeLimit=%s TimeMin=N/A", clockTime(j.elapsed(), true), j.limit()),
 		fmt.Sprintf("SubmitTime=%s EligibleTime=%s", stamp(j.submitted(), "Unknown"), stamp(j.submitted(), "Unknown")),

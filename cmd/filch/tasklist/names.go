@@ -23,7 +23,7 @@ func Named(g *cli.Global, words []string) (*client.Client, []cli.JobTasks, error
 		return nil, nil, err
 	}
 	for i := range list {
-		if err := findNames(c, &list[i]); err != nil {
+		if err := FindNames(c, &list[i]); err != nil {
 			c.Close()
 			return nil, nil, err
 		}
@@ -44,9 +44,9 @@ func NamedOne(g *cli.Global, word string) (*client.Client, cli.JobTasks, error) 
 	return c, list[0], nil
 }
 
-// findNames turns the names of a workflow's tasks into the numbers of the tasks. The text
+// FindNames turns the names of a workflow's tasks into the numbers of the tasks. The text
 // is one name if there is a task with that name, else a list with commas.
-func findNames(c *client.Client, t *cli.JobTasks) error {
+func FindNames(c *client.Client, t *cli.JobTasks) error {
 	if t.Names == "" {
 		return nil
 	}

@@ -7,12 +7,14 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -20,7 +22,7 @@ import (
 
 func RetryCommand(g *cli.Global) *cobra.Command {
 	var show showFlags
-	dep := ""
+	wait, priority := waitFlags{}, ""
 	c := &cobra.Command{
 		Use:     "retry JOB[.TASKS]",
 		GroupID: "run",
@@ -36,7 +38,7 @@ the results, as filch workflow run does. A task that ended well runs again only 
 files are lost with its node.
 
 When JOB started after other jobs (--dep), and one of these did not end well, filch
-retry refuses; --dep names the jobs to wait for.`,
+retry refuses; --dep names the jobs to wait for in their place.`,
 		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -48,13 +50,18 @@ retry refuses; --dep names the jobs to wait for.`,
 				return err
 			}
 			defer c.Close()
-			after, err := readDeps(dep)
-			if err != nil {
+			later := record.Conditions{}
+			if err := wait.read(&later); err != nil {
 				return ui.Misused(err)
 			}
 			p, err := readPast(c, named.Job)
 			if err == nil {
-				err = p.dependOn(c, after)
+				err = p.dependOn(c, &wait.deps, later)
+			}
+			if err == nil && priority != "" {
+				if p.Rec.Ticket.Class, err = spec.Priority(priority); err != nil {
+					return ui.Misused(ofOption("priority", err))
+				}
 			}
 			switch {
 			case err != nil:
@@ -72,7 +79,8 @@ retry refuses; --dep names the jobs to wait for.`,
 	c.Flags().BoolVar(&show.progress, "progress", false, "wait, and show the progress")
 	show.declareOutput(c.Flags())
 	c.Flags().StringVar(&show.onEnd, "on-end", "", onend.Help)
-	c.Flags().StringVar(&dep, "dep", "", "start after these jobs, in place of the jobs before JOB: `afterok:ID,ID`, afterany or afternotok")
+	wait.declare(c.Flags())
+	c.Flags().StringVar(&priority, "priority", "", "`NUMBER`; jobs with a lower number start first (default: that of JOB)")
 	c.Flags().BoolVar(&show.asJSON, "json", false, "print the job as JSON")
 	return c
 }
@@ -80,15 +88,16 @@ retry refuses; --dep names the jobs to wait for.`,
 // past is an ended job of tasks, read from its records.
 type past struct {
 	*taskrecords.Job
-	after deps // for which the new job waits
+	later record.Conditions // of the new job
 }
 
-// dependOn makes the new job wait for the jobs of after. Without these, dependOn refuses to
-// run tasks whose job waited for a job that did not end well. A job whose record was
-// dropped is no obstacle.
-func (p *past) dependOn(c *client.Client, after deps) error {
-	if p.after = after; len(after.jobs) > 0 {
-		return p.after.check(c)
+// dependOn makes the new job wait for the jobs of d, and for the time of later. Without
+// jobs, dependOn refuses to run tasks whose job waited for a job that did not end well. A
+// job whose record was dropped is no obstacle.
+func (p *past) dependOn(c *client.Client, d *spec.Deps, later record.Conditions) error {
+	p.later = later
+	if err := deps.Resolve(c, d, p.Rec.Name, &p.later); err != nil || len(p.later.After) > 0 || p.Rec.Any {
+		return err
 	}
 	for _, id := range p.Rec.After {
 		var j launcher.JobInfo
@@ -103,7 +112,7 @@ func (p *past) dependOn(c *client.Client, after deps) error {
 		if j.Code != nil && *j.Code != 0 {
 			end = filch.Failed
 		}
-		if when := p.Rec.WhenOf(id); j.Code == nil || !when.Met(end) {
+		if when := p.Rec.WhenOf(id); when != record.WhenStarted && len(p.Rec.Parts) == 0 && (j.Code == nil || !when.Met(end)) {
 			return filch.Errorf(filch.Invalid, "cannot retry job %d: the job waits for job %d with %s, and job %[2]d is %[4]s", p.ID, id, when, j.State).
 				WithHint("filch retry %d runs that job again as a new job N; then filch retry %d --dep afterok:N", id, p.ID)
 		}
@@ -209,7 +218,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
 			return err
 		}
 	}
-	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: record.Conditions{After: p.after.jobs, When: p.after.when}}
+	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: p.later}
 	for _, r := range bad {
 		s.Total += r.Hi - r.Lo
 	}

@@ -58,7 +58,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		return nil
 	}
 	s := &mtc.Submission{
-		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true, Conditions: record.Conditions{After: p.after.jobs, When: p.after.when},
+		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true, Conditions: p.later,
 	}
 	for _, i := range f.again {
 		if err := f.addNode(s, i); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
@@ -118,7 +119,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
-	p.StringVar(&f.dep, "dep", "", "start after these jobs: `afterok:ID,ID`, afterany or afternotok")
+	f.waitFlags.declare(p)
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")
 	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
@@ -163,7 +164,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := (&deps{s.After, s.When}).check(c); err != nil {
+	if err := deps.Resolve(c, &f.deps, s.Name, &s.Conditions); err != nil {
 		return err
 	}
 	if err = pools.SplitTasks(c, &s.Spec); err != nil {

@@ -3,11 +3,12 @@ package tasks
 import (
 	"errors"
 	"math"
-	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -25,7 +26,8 @@ type needFlags struct {
 type lifeFlags struct {
 	retries, crashes int32
 	once             bool
-	dep, priority    string
+	priority         string
+	waitFlags
 	retryFlags
 }
 
@@ -101,16 +103,38 @@ func (f *lifeFlags) starts(sp *record.Spec) error {
 	return nil
 }
 
-// queues fills in the place of the job among others, and the jobs to wait for.
-func (f *lifeFlags) queues(s *mtc.Submission) error {
-	class, err := strconv.ParseInt(f.priority, 10, 16)
-	if err != nil {
-		return filch.Errorf(filch.Invalid, "--priority %q is not a number from -32768 to 32767", f.priority)
+// waitFlags set what a job waits for before it begins.
+type waitFlags struct {
+	dep, begin string
+	deps       spec.Deps // as --dep says
+}
+
+func (f *waitFlags) declare(p *pflag.FlagSet) {
+	p.StringVar(&f.dep, "dep", "", deps.Option)
+	p.StringVar(&f.begin, "begin", "", deps.BeginOption)
+}
+
+// read reads the options.
+func (f *waitFlags) read(s *record.Conditions) (err error) {
+	if f.dep != "" {
+		if f.deps, err = spec.ReadDeps(f.dep); err != nil {
+			return ofOption("dep", err)
+		}
 	}
-	s.Ticket.Class = int32(class)
-	d, err := readDeps(f.dep)
-	s.After, s.When = d.jobs, d.when
-	return err
+	if f.begin != "" {
+		if s.Begin, err = spec.ReadBegin(f.begin, time.Now()); err != nil {
+			return ofOption("begin", err)
+		}
+	}
+	return nil
+}
+
+// queues fills in the place of the job among others, and the time to begin.
+func (f *lifeFlags) queues(s *mtc.Submission) (err error) {
+	if s.Ticket.Class, err = spec.Priority(f.priority); err != nil {
+		return ofOption("priority", err)
+	}
+	return f.waitFlags.read(&s.Conditions)
 }
 
 // needs reads the resources that a task takes of a node.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/pools"
@@ -31,8 +32,9 @@ import (
 // runFlags are the options of filch workflow run.
 type runFlags struct {
 	scales
-	name, folder, keepIn    string
-	priority, dep           string
+	name, folder, keepIn string
+	priority             string
+	waitFlags
 	keepGoing, inPlace, all bool
 	detach, hold            bool
 	resume                  string // a job; "" runs all tasks
@@ -87,8 +89,8 @@ inputs are compared.`,
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
-	p.StringVar(&f.dep, "dep", "", "start after these jobs: `afterok:ID,ID`, afterany or afternotok")
-	f.declare(p)
+	f.waitFlags.declare(p)
+	f.scales.declare(p)
 	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
 	p.Lookup("resume").NoOptDefVal = resumeLast
 	f.declareHooks(p)
@@ -204,7 +206,7 @@ func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bri
 	if err != nil {
 		return err
 	}
-	if err := (&deps{s.After, s.When}).check(c); err != nil {
+	if err := deps.Resolve(c, &f.deps, s.Name, &s.Conditions); err != nil {
 		return err
 	}
 	if !f.inPlace && !cli.EndOfNode(c.Dir).IsZero() {
@@ -344,10 +346,11 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	if f.hold {
 		s.HeldBy = cli.Person()
 	}
-	life := lifeFlags{priority: f.priority, dep: f.dep}
+	life := lifeFlags{priority: f.priority, waitFlags: f.waitFlags}
 	if err = life.queues(s); err != nil {
 		return nil, nil, err
 	}
+	f.deps = life.deps
 	o, err := (&orderFlags{keep: "all"}).order(around, f.name, nil)
 	if err != nil {
 		return nil, nil, err

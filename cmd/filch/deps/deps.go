@@ -1,0 +1,147 @@
+// Package deps turns the jobs and tasks of a --dep, as people name them, into conditions
+// for the launcher. A job or task that does not exist is refused before the submission.
+package deps
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// Option is the help of --dep, and BeginOption of --begin.
+const (
+	Option      = "begin after other jobs: `afterok:ID:ID,afterany:ID`, afternotok, after (their start), singleton; ? between conditions: any of them"
+	BeginOption = "begin at this `TIME` or later: 90s, now+1hour, 16:00, 2026-12-01T10:00"
+)
+
+// list collects conditions.
+type list struct {
+	record.Conditions
+	c     *client.Client
+	parts []record.Part
+}
+
+// Resolve adds the jobs and tasks of d to the conditions of a job with a name.
+func Resolve(c *client.Client, d *spec.Deps, name string, to *record.Conditions) error {
+	l := &list{c: c, Conditions: record.Conditions{Any: d.Any, Alone: d.Alone, Begin: to.Begin}}
+	for i := range d.List {
+		if err := l.read(&d.List[i]); err != nil {
+			return err
+		}
+	}
+	if d.Alone {
+		if err := l.sameName(name); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(l.parts, func(p record.Part) bool { return p != (record.Part{}) }) {
+		l.Parts = l.parts
+	}
+	if !slices.ContainsFunc(l.When, func(w record.When) bool { return w != record.WhenOK }) {
+		l.When = nil
+	}
+	l.Any = l.Any && len(l.After) > 1
+	if err := l.Conditions.Check(); err != nil {
+		return err
+	}
+	*to = l.Conditions
+	return nil
+}
+
+func (l *list) add(id filch.JobID, w record.When, p record.Part) {
+	l.After, l.When, l.parts = append(l.After, id), append(l.When, w), append(l.parts, p)
+}
+
+// read adds the jobs and tasks of a word.
+func (l *list) read(d *spec.Dep) error {
+	jobs, err := cli.JobTasksOf(l.c, d.Word)
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		t := &jobs[i]
+		var j launcher.JobInfo
+		if err := cli.Ask(l.c, cli.QueryWait, &j, wire.VerbInfo, t.Job.String()); err != nil {
+			return filch.Errorf(ui.KindOf(err), "cannot wait for job %d: %s", t.Job, err.Error())
+		}
+		switch {
+		case j.Kind == "step":
+			return filch.Errorf(filch.Invalid, "cannot wait for job %d: the job is a step of job %d", t.Job, j.Parent).
+				WithHint("--dep %s:%d waits for the job around the step", d.When, j.Parent)
+		case d.Corr:
+			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for job %d with aftercorr: the tasks of one job start together, and each would wait for a task of its own", t.Job).
+				WithHint("sbatch --array with -d aftercorr: makes a job of each task; or use a workflow, in which tasks wait for tasks"))
+		case len(t.Tasks) == 0 && t.Names == "":
+			l.add(t.Job, d.When, record.Part{Delay: d.Delay})
+			continue
+		case !cli.IsTasks(&j):
+			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for %s: job %d is a run, and has ranks, not tasks", d.Word, t.Job).WithHint("--dep %s:%d waits for the run", d.When, t.Job))
+		case d.When == record.WhenStarted:
+			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for the start of %s: the starts of single tasks are not recorded", d.Word).
+				WithHint("--dep after:%d waits for the start of the job, --dep afterany:%s for the end of the task", t.Job, d.Word))
+		}
+		if err := l.tasks(t, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasks adds tasks of a job.
+func (l *list) tasks(t *cli.JobTasks, d *spec.Dep) error {
+	name := t.Names
+	if err := tasklist.FindNames(l.c, t); err != nil {
+		return err
+	}
+	p, err := taskrecords.Open(l.c, t.Job)
+	if err != nil {
+		return err
+	}
+	for _, r := range t.Tasks {
+		runs, err := p.Picks([][2]int32{r})
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("%d.%d-%d", t.Job, r[0], r[1])
+		switch {
+		case name != "" && len(t.Tasks) == 1:
+			text = fmt.Sprintf("%d.%s", t.Job, name)
+		case r[0] == r[1]:
+			text = fmt.Sprintf("%d.%d", t.Job, r[0])
+		}
+		for _, k := range runs {
+			if k.Hi-k.Lo > record.MaxPartTasks {
+				return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for %d tasks of job %d: the most is %d", k.Hi-k.Lo, t.Job, record.MaxPartTasks).
+					WithHint("--dep %s:%d waits for all of the job", d.When, t.Job))
+			}
+			l.add(t.Job, d.When, record.Part{Tasks: record.Pick{From: k.Lo, Count: k.Hi - k.Lo}, Name: text[:min(len(text), record.MaxPartName)]})
+		}
+	}
+	return nil
+}
+
+// sameName adds the live jobs with a name. Jobs that wait for their own turn are left to
+// the chain of the name: otherwise two of them could wait for each other.
+func (l *list) sameName(name string) error {
+	jobs, err := cli.QueryJobs(l.c)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.Name == name && j.Code == nil && j.Kind != "step" && !strings.HasSuffix(j.Dep, "singleton") && !slices.Contains(l.After, j.ID) {
+			l.add(j.ID, record.WhenAny, record.Part{})
+		}
+	}
+	return nil
+}
