@@ -3,6 +3,7 @@
 package mtc
 
 import (
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -38,7 +39,7 @@ var (
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
-	for _, plant := range []func(string) bool{record.Plant, policy.Plant, graph.Plant, queue.Plant} {
+	for _, plant := range []func(string) bool{before.Plant, record.Plant, policy.Plant, graph.Plant, queue.Plant} {
 		known = plant(name) || known
 	}
 	for n, p := range map[string]*bool{ // any order

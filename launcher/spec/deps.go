@@ -113,9 +113,9 @@ func event(word string) (w record.When, corr, ok bool) {
 	return 0, false, false
 }
 
-// ReadSlurmDeps reads a --dependency of Slurm: a job alone means afterany, and there are no
+// readSlurmDeps reads a --dependency of Slurm: a job alone means afterany, and there are no
 // burst buffers.
-func ReadSlurmDeps(text string) (Deps, error) {
+func readSlurmDeps(text string) (Deps, error) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '?' })
 	at := 0
 	for _, p := range parts {

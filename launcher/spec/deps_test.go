@@ -59,6 +59,15 @@ func TestDeps(t *testing.T) {
 	}
 }
 
+// slurmDeps reads a --dependency of sbatch.
+func slurmDeps(text string) (spec.Deps, error) {
+	r, err := spec.ParseSbatch([]string{"--dependency=" + text, "script"}, func(string) string { return "" })
+	if err != nil {
+		return spec.Deps{}, err
+	}
+	return r.Client.Deps, nil
+}
+
 func TestSlurmDeps(t *testing.T) {
 	for in, want := range map[string]string{
 		"7":                            "afterany 7",
@@ -68,14 +77,14 @@ func TestSlurmDeps(t *testing.T) {
 		"afterburstbuffer:7,after:8+5": "afterany 7; after 8 5m0s",
 		"singleton":                    "alone",
 	} {
-		got, err := spec.ReadSlurmDeps(in)
+		got, err := slurmDeps(in)
 		if err != nil || depsText(got) != want {
-			t.Errorf("ReadSlurmDeps(%q) = %s, %v, want %s", in, depsText(got), err, want)
+			t.Errorf("-d %q = %s, %v, want %s", in, depsText(got), err, want)
 		}
 	}
 	for _, in := range []string{"", "x", "expand:7", "afterok:1,afterok:2?afterok:3"} {
-		if got, err := spec.ReadSlurmDeps(in); err == nil {
-			t.Errorf("ReadSlurmDeps(%q) = %s, want an error", in, depsText(got))
+		if got, err := slurmDeps(in); err == nil {
+			t.Errorf("-d %q = %s, want an error", in, depsText(got))
 		}
 	}
 }
@@ -145,8 +154,26 @@ func FuzzDeps(f *testing.F) {
 				t.Errorf("%q names %q", text, p.Word)
 			}
 		}
-		_, _ = spec.ReadSlurmDeps(text)
+		_, _ = slurmDeps(text)
 		_, _ = spec.ReadBegin(text, time.Unix(0, 0))
 		_ = fmt.Sprint(d)
 	})
+}
+
+// Slurm's priorities count upwards, filch's downwards.
+func TestSlurmPriority(t *testing.T) {
+	for in, want := range map[string]int32{"--priority=7": -7, "--priority=TOP": -32768, "--priority=999999": -32768, "--nice": 100, "--nice=7": 7, "--nice=-3": -3, "--nice=99999": 32767} {
+		r, err := spec.ParseSbatch([]string{in, "script"}, func(string) string { return "" })
+		if err != nil || r.Request.Class != want || r.Client.Hold {
+			t.Errorf("%s: class %d (%v), want %d", in, r.Request.Class, err, want)
+		}
+	}
+	if r, err := spec.ParseSbatch([]string{"--priority=0", "script"}, func(string) string { return "" }); err != nil || !r.Client.Hold {
+		t.Errorf("--priority=0 does not hold the job: %v", err)
+	}
+	for _, in := range []string{"--priority=x", "--priority=-1", "--nice=x", "--nice=99999999999"} {
+		if _, err := spec.ParseSbatch([]string{in, "script"}, func(string) string { return "" }); err == nil {
+			t.Errorf("%s is taken", in)
+		}
+	}
 }

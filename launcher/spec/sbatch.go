@@ -90,13 +90,13 @@ var SbatchTable = sync.OnceValue(func() Table {
 		rows(Said, "filch sends no mail", "mail-user=USER"),
 		acts("as --priority of filch run with the sign turned; TOP is the highest, 0 holds the job", "priority=N", setPriority),
 		acts("as --priority of filch run; without N 100", "nice[=N]", func(r *Run, v string) error {
-			if v == "" {
+			if v == "-" { // no value
 				v = "100"
 			}
 			return setNice(r, v)
 		}),
 		acts("as --dep of filch run; a job alone means afterany, and aftercorr is for an array of the same indices", "d,dependency=LIST", func(r *Run, v string) (err error) {
-			r.Client.Deps, err = ReadSlurmDeps(v)
+			r.Client.Deps, err = readSlurmDeps(v)
 			return err
 		}),
 		acts("", "b,begin=TIME", func(r *Run, v string) (err error) {

@@ -169,7 +169,7 @@ func TestWaitsForItsTime(t *testing.T) {
 	r := newRig(t, record.Conditions{After: after(1), Begin: begin})
 	r.ends(1, filch.OK)
 	r.want(false, "")
-	r.wantText("waits until " + TimeText(begin))
+	r.wantText("waits until " + timeText(begin))
 	if met, _ := r.run(time.Hour); !met || r.now != 100*sec {
 		t.Errorf("met %t at %s, want the time to begin", met, r.now)
 	}

@@ -41,13 +41,13 @@ func (w *Wait) Text() string {
 	case w.late:
 		return "waits for " + cmp.Or(text, "its turn")
 	case text == "":
-		return "waits until " + TimeText(w.begin)
+		return "waits until " + timeText(w.begin)
 	}
-	return "waits until " + TimeText(w.begin) + ", and for " + text
+	return "waits until " + timeText(w.begin) + ", and for " + text
 }
 
-// TimeText is a time to begin, as --begin reads it, by the clock of this node.
-func TimeText(unixNS int64) string { return time.Unix(0, unixNS).Format("2006-01-02T15:04:05") }
+// timeText is a time to begin, as --begin reads it, by the clock of this node.
+func timeText(unixNS int64) string { return time.Unix(0, unixNS).Format("2006-01-02T15:04:05") }
 
 // toDo says what the job or the tasks must do.
 func (d *dep) toDo() string {

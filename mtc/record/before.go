@@ -65,8 +65,8 @@ func (c *Conditions) None() bool { return len(c.After) == 0 && !c.Alone && c.Beg
 // Check refuses conditions that make no sense.
 func (c *Conditions) Check() *filch.Error {
 	switch {
-	case len(c.After) > MaxAfter:
-		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", MaxAfter, len(c.After))
+	case len(c.After) > maxAfter:
+		return filch.Errorf(filch.Invalid, "a job waits for at most %d others, not %d", maxAfter, len(c.After))
 	case len(c.When) > 0 && len(c.When) != len(c.After):
 		return filch.Errorf(filch.Invalid, "%d ends of %d jobs before this one", len(c.When), len(c.After))
 	case len(c.Parts) > 0 && len(c.Parts) != len(c.After):
@@ -180,7 +180,7 @@ func (j *Conditions) more(c *Codec) {
 	c.Flag(&j.Any)
 	c.Flag(&j.Alone)
 	Amount(c, &j.Begin)
-	List(c, &j.Parts, MaxAfter, 4, (*Part).fields)
+	List(c, &j.Parts, maxAfter, 4, (*Part).fields)
 	if len(j.Parts) == 0 {
 		j.Parts = nil
 	}

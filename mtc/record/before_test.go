@@ -69,7 +69,7 @@ func TestRecordKeepsConditions(t *testing.T) {
 
 func TestConditionsMakeSense(t *testing.T) {
 	for name, c := range map[string]Conditions{
-		"too-many":     {After: make([]filch.JobID, MaxAfter+1)},
+		"too-many":     {After: make([]filch.JobID, maxAfter+1)},
 		"no-job":       {After: []filch.JobID{0}},
 		"no-event":     {After: []filch.JobID{1}, When: []When{whens}},
 		"other-events": {After: []filch.JobID{1}, When: []When{WhenOK, WhenOK}},

@@ -47,8 +47,8 @@ const MaxName = 256
 // maxAdditions bounds the remembered additions: more than a client has under way.
 const maxAdditions = 64
 
-// MaxAfter bounds the jobs that a job waits for.
-const MaxAfter = 256
+// maxAfter bounds the jobs that a job waits for.
+const maxAfter = 256
 
 // Tally counts the ends of the tasks so far.
 func (j *Job) Tally() (t Tally) {
@@ -108,7 +108,7 @@ func (j *Job) fields(c *Codec) {
 	U8(c, &end)
 	j.Void = filch.State(end &^ (jobOrders | jobLong | jobWhen | jobMore))
 	c.Require(j.Void <= filch.Cancelled)
-	List(c, &j.After, MaxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
+	List(c, &j.After, maxAfter, 1, func(id *filch.JobID, c *Codec) { Int32(c, id) })
 	if end&jobWhen != 0 {
 		j.whens(c)
 	}

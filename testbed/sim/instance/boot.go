@@ -134,6 +134,9 @@ func (w *World) share() {
 func (h *host) submit(j *job) {
 	h.give(h.w.Now(), &input{what: "<- submit", body: &j.demand, do: func(now time.Duration, out *launcher.Outbox) {
 		j.submittedAt = h.w.Now()
+		if j.awaits != nil {
+			j.awaits()
+		}
 		h.node.Submit(now, j.client(), j.request, j.unix(h), out)
 	}})
 }

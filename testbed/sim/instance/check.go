@@ -329,7 +329,7 @@ func (w *World) checkPace() {
 		return
 	}
 	for _, j := range w.jobs {
-		if j.submittedAt < 0 || j.over() || j.orphaned || j.request.Detach || w.Net.Links.Loss > 0.02 || !w.couldFit(j) {
+		if j.submittedAt < 0 || j.over() || j.orphaned || j.request.Detach || w.Net.Links.Loss > 0.02 || !w.couldFit(j) || j.awaits != nil {
 			continue
 		}
 		w.Fail("slow", "job %d (index %d) of %d slots from %s has not ended %v after the last fault", j.id, j.index, j.Slots, w.hosts[j.host].Name, w.Now())

@@ -57,6 +57,9 @@ func (w *World) checkDetached(j *job) {
 func (w *World) stateIsTrue(j *job, state string) bool {
 	a, p := j.last(), &j.request.Policy
 	well := w.allWell(j.submittedAt - leaseBound)
+	if j.endsSkipped(state) {
+		return true
+	}
 	switch state {
 	case filch.OK.String():
 		return a != nil && a.allRan() && len(a.ends) == int(a.launch.Size) && (a.firstBad() == nil || !p.KillOnBad)

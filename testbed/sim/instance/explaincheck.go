@@ -31,6 +31,7 @@ var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots on`)
 var causes = []string{
 	"waits until the record of the job is stored", "waits until no rank of the job can run", "waits for slots of", "did not report yet", "waits for its turn",
 	", which holds job", "waits for more nodes", "deadlock: ", "taken away soon", "drained", "is a member again", "waits for its client",
+	"waits for job ", "waits until 20", "waits for the job before it",
 }
 
 // checkExplained looks at all jobs that have not ended, and again after a while.

@@ -168,6 +168,7 @@ func (w *World) checkRefused(j *job, e *launcher.Refused) {
 	case j.request.Shape.Only != nil && e.Err.Kind == filch.NoFit && w.fits(j) == 0:
 	case j.request.Patient > 0 && w.Now()-j.submittedAt >= j.request.Patient:
 	case j.cancelled || j.clientGone || j.restarted:
+	case w.skipped(j, e):
 	case w.hosts[j.host].noRoom && j.request.Detach:
 	case j.hostCloses():
 	default:
@@ -237,7 +238,7 @@ func (w *World) causeIsTrue(j *job, a *attempt, e *launcher.Ended) bool {
 	case launcher.CauseWaitFirst:
 		return a != nil && len(a.ends) > 0 && j.request.Policy.WaitFirst > 0 && w.Now()-a.ends[0].at+w.slack() >= j.request.Policy.WaitFirst
 	case launcher.CauseOurs:
-		if a == nil && j.request.Patient > 0 && j.restarted {
+		if a == nil && j.restarted && (j.request.Patient > 0 || len(j.awaited) > 0) {
 			return true // refused, as the client heard when it was back
 		}
 		return j.vanished || j.hostCloses() || a != nil && (a.unready || w.touched(j, a))

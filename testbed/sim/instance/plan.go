@@ -68,6 +68,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	}
 	w.drawDiskFaults(w.Dice(streamDiskFaults))
 	w.drawChurn(w.Dice(streamChurn))
+	w.drawAwaits(w.Dice(streamAwaits), 0.15)
 	return w
 }
 

@@ -70,6 +70,7 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 	}
 	j.attempts = slices.Insert(j.attempts, i, a)
 	w.checkLaunch(a)
+	w.checkAwaited(j)
 	return a
 }
 

@@ -21,6 +21,8 @@ type job struct {
 	task     *process  // whose step it is
 	gang     *gangTask // whose ranks it is
 	wishes
+	awaits  func() // fills in the conditions when the job is submitted; nil: none
+	awaited []awaited
 }
 
 // wishes are what the client of a job does beside waiting.

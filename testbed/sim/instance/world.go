@@ -122,6 +122,7 @@ const (
 	streamAfter
 	streamGangs
 	streamGangRuns
+	streamAwaits
 )
 
 // NewWorld makes hosts whose launchers run and know each other.

@@ -25,6 +25,7 @@ var Parts = map[string][]string{
 	"ledger":         {"slots/ledger.go", "slots/lend.go", "slots/reports.go", "slots/run.go", "slots/room.go", "slots/share.go", "slots/task.go", "slots/waitlist.go"},
 	"gather":         {"stealer/gather.go", "stealer/half.go"},
 	"replication":    {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
+	"conditions":     {"mtc/before/before.go", "launcher/node/origin/awaits.go"},
 	"explain":        {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
 	"tasks":          {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
 }
@@ -56,6 +57,8 @@ var Faults = []Fault{
 	{"mute-tasks", "launcher/node/tasks", "explain", Instance, 60, "stewards"},
 	{"cap-free", "mtc/record", "tasks", Instance, 10, "caps"},
 	{"no-after", "mtc", "tasks", Instance, 100, ""},
+	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
+	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"early-go", "launcher/node/origin", "launch", Instance, 60, ""},
 	{"no-lease", "launcher/node/ranks", "launch", Instance, 400, ""},
 	{"stale-launch", "launcher/node/origin", "launch", Instance, 200, ""},
