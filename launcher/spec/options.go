@@ -214,7 +214,7 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Client.Hold = true; return nil },
 	},
 	{
-		Name: "dep", Arg: "LIST", Help: "begin after other jobs: afterok:ID:ID,afterany:ID, afternotok, after (their start), aftercorr, singleton; ? between conditions: any of them",
+		Name: "dep", Arg: "LIST", Help: "begin after other jobs: afterok:ID:ID,afterany:ID, afternotok, after (their start), singleton; ? between conditions: any of them",
 		set: func(r *Run, v string) (err error) { r.Client.Deps, err = ReadDeps(v); return err },
 	},
 	{

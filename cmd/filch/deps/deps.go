@@ -21,7 +21,7 @@ import (
 
 // Option is the help of --dep, and BeginOption of --begin.
 const (
-	Option      = "begin after other jobs: `afterok:ID:ID,afterany:ID`, afternotok, after (their start), singleton; ? between conditions: any of them"
+	Option      = "begin after other jobs, as a `LIST` says: afterok:ID:ID,afterany:ID, afternotok, after (their start), singleton; ? between conditions: any of them"
 	BeginOption = "begin at this `TIME` or later: 90s, now+1hour, 16:00, 2026-12-01T10:00"
 )
 
