@@ -10,7 +10,7 @@ import (
 
 const (
 	// againMin and againMax are the pauses between two looks; the pause is a share of the
-	// time waited so far, so that a wait of hours costs little.
+	// time waited so far, so a wait of hours costs little.
 	againMin   = 200 * time.Millisecond
 	againMax   = 2 * time.Second
 	againShare = 64
@@ -19,7 +19,7 @@ const (
 	absentWait = 5 * time.Second
 )
 
-// Wait is what a job still waits for.
+// Wait holds the conditions of a job that are not met yet.
 type Wait struct {
 	job   filch.JobID
 	name  string
@@ -42,7 +42,7 @@ type dep struct {
 	chained bool // known by the chain: a record that is gone is an end
 	met     bool
 	never   string
-	absent  time.Duration // since when the record is missing; 0: it is not
+	absent  time.Duration // since when the record is missing; 0: not missing
 	event   time.Duration // when a start was seen; 0 not yet
 }
 
@@ -52,7 +52,7 @@ type Look struct {
 	dep       int // -1: the chain
 }
 
-// New makes the wait of a job with a name; nil for a job that begins at once.
+// New makes the wait of a job with a name; nil for a job without conditions.
 func New(job filch.JobID, name string, c *record.Conditions) *Wait {
 	if c.None() || mutantIgnored {
 		return nil
@@ -65,7 +65,7 @@ func New(job filch.JobID, name string, c *record.Conditions) *Wait {
 	return w
 }
 
-// Looks returns what to look up now; nothing while earlier looks have no answer. The caller
+// Looks returns the lookups due now; none while earlier looks have no answer. The caller
 // asks for Looks before each [Wait.Verdict].
 func (w *Wait) Looks(now time.Duration) (list []Look) {
 	for i := range w.deps {

@@ -5,7 +5,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// lookups are the records that tell of a job, the job's own first.
+// lookups are the records with the state of a job, the job's own first.
 func (d *dep) lookups() []record.Proposal {
 	list := []record.Proposal{{Op: record.OpLookup, Key: record.KeyJob(d.job), Kind: record.RecordBefore}}
 	zone := func(n int32) {
@@ -31,8 +31,8 @@ func (d *dep) lookups() []record.Proposal {
 	return list
 }
 
-// state reads the records of [dep.lookups]. Ended is about all that is waited for; end is
-// the end of it, or before that the first bad end of a task, or 0.
+// state reads the records of [dep.lookups]. Ended reports the end of the job, or of all of
+// the tasks; end is this end, before then the first bad end of a task, or 0.
 func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, started bool) {
 	p := d.part.Tasks
 	if p.Count == 0 {
@@ -90,7 +90,7 @@ func taskEnd(j *record.Job, z *record.Zone, b *record.Block, i int32) filch.Stat
 	case i >= j.Total: // a job that ended without this task
 		return filch.Skipped
 	}
-	return filch.Lost // the record of its end was dropped
+	return filch.Lost // the record of the end was dropped
 }
 
 // begun reports whether the first zone or block tells of a start: the front goes ahead of

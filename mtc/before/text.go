@@ -13,7 +13,7 @@ import (
 // maxNamed bounds the conditions in a text.
 const maxNamed = 8
 
-// Text says what the job waits for as of the last verdict: "waits for job 12 to end well".
+// Text names the conditions open at the last verdict: "waits for job 12 to end well".
 func (w *Wait) Text() string {
 	var parts []string
 	more := 0
@@ -49,7 +49,7 @@ func (w *Wait) Text() string {
 // timeText is a time to begin, as --begin reads it, by the clock of this node.
 func timeText(unixNS int64) string { return time.Unix(0, unixNS).Format("2006-01-02T15:04:05") }
 
-// toDo says what the job or the tasks must do.
+// toDo names the event of the job or of the tasks.
 func (d *dep) toDo() string {
 	text := [...]string{
 		record.WhenOK: "to end well", record.WhenAny: "to end", record.WhenNotOK: "to end, but not well", record.WhenStarted: "to start",
