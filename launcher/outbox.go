@@ -45,12 +45,17 @@ type Launch struct {
 	Timed    bool // the job has a time limit
 	Order    []byte
 	Of       TaskID // the task that is this gang; the zero value of a run
+	Staged   bool   // as in [Request]
 	Hop      int32  // how often the job was taken over
 	Copy     *Copy  // files needed by every node before the node is ready; nil none
 }
 
 // PrepareWait is how long the keepers may take until all are ready.
 const PrepareWait = 60 * time.Second
+
+// StageWait is how much longer the keepers may take where the nodes first fetch the inputs
+// of a gang's task, which may have any size. A node that dies meanwhile ends the wait.
+const StageWait = time.Hour
 
 // TreeWidth is the number of children in the trees of launches and fences:
 // three levels reach 4,368 nodes.
@@ -74,6 +79,9 @@ type Start struct {
 	Go         bool
 
 	Archive string // of Launch.Copy, on this node: the daemon sets Archive
+	// Of Launch.Staged, the folder of the ranks on this node, in place of the order's: the
+	// daemon sets Folder.
+	Folder string
 	// How long the ranks may run on without a launcher, as Node.Lease says; 0 forever.
 	Lease time.Duration
 }

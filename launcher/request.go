@@ -39,6 +39,8 @@ type Request struct {
 	Order   []byte        // an encoded [Order]
 	// The task that the run does as a gang; the zero value of a run of its own.
 	Of TaskID
+	// The order has [GangFiles] to be fetched by each node before its ranks are ready.
+	Staged bool
 	// Runs of the same kind: runs of the same name, or of the same command line; "" none.
 	Like string
 	// The array with the job; the zero value without an array.
@@ -123,6 +125,7 @@ type Order struct {
 	Pty      *Window   // --pty: rank 0 has a terminal of this size
 	Slurm    *Slurm    // the ranks have SLURM_*; nil: they have not
 	Task     *GangTask // nil: the ranks are of a run
+	Files    *GangFiles
 	Hooks    Hooks
 }
 
@@ -141,6 +144,18 @@ type GangTask struct {
 	TaskID
 	Number  int32 // the submitter's number of the task: FILCH_TASK
 	Attempt filch.Attempt
+}
+
+// GangFiles are the files of a workflow's task that is a gang. Each node of the ranks makes
+// a folder for the task, copies the inputs there, and in the end takes the outputs from
+// there; the node that owns the task fetches these outputs. Nil: the ranks run in the
+// folder of the order.
+type GangFiles struct {
+	Origin   filch.NodeName // the node has Folder
+	Folder   string         // of the files not written by any task
+	Inputs   []TaskFile
+	Outputs  []TaskFile
+	AllNodes bool // as in [TaskItem]
 }
 
 // Slurm is the job that ranks with SLURM_* belong to, as variables and file patterns name

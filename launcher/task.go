@@ -170,7 +170,10 @@ type TaskEnd struct {
 	Final  bool // not to be started again, regardless of the job's retries
 	Full   bool // Text names a disk without space
 
-	Run filch.JobID // of a gang, the id of its run; 0: the run never began
+	// Of a gang: the id of its run, 0 if the run never began; and the nodes of its ranks,
+	// the node of rank 0 first, if the ranks were launched.
+	Run   filch.JobID
+	Nodes []filch.NodeName
 }
 
 // TaskStop ends a task: CONT, Signal, and after Grace KILL until nothing is left. A
@@ -261,6 +264,12 @@ type TaskItem struct {
 	Streams *Streams
 	Inputs  []TaskFile
 	Outputs []TaskFile // of a bag's task: patterns
+
+	// Of a task that is a gang and not as the job says: in place of OrderExtra.Gang.
+	Gang *GangOrder
+	// Of a workflow's gang: each output is on one of the nodes of the ranks, else all are
+	// on the node of rank 0.
+	AllNodes bool
 }
 
 // TaskFile is a file read or written by a task.
@@ -271,7 +280,7 @@ type TaskFile struct {
 	Size   int64  // as stated by the workflow, -1 not stated
 
 	// For a file written by a task of an earlier job: this job, and the node with the
-	// file.
+	// file. In a [GangFiles], Node is the node with the file of any task.
 	Job  filch.JobID
 	Node filch.NodeName
 }

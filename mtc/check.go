@@ -17,8 +17,8 @@ func (c *Core) Check() {
 			if r.stage == gathering {
 				gathers++
 			}
-			if r.stage != planned && r.job.spec.Gang.Ranks == 0 {
-				panic(fmt.Sprintf("mtc: a task of job %d, which has no gangs, is in stage %d", r.job.id, r.stage))
+			if r.stage != planned && r.gang().Ranks == 0 {
+				panic(fmt.Sprintf("mtc: a task of job %d, which is no gang, is in stage %d", r.job.id, r.stage))
 			}
 		}
 	}

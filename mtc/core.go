@@ -104,6 +104,7 @@ type job struct {
 	unfit    bool          // this node does not suit the tasks: other nodes run them
 	next     *filch.Room   // what the first task takes; the zero Room if that is not known
 	need     int           // the number of its need
+	gang     record.Gang   // its size; the zero Gang for a process, and if that is not known
 	gatherAt time.Duration // when the first task, a gang without room here, may gather; 0: not set
 	over     bool          // finished: the node queues no more tasks
 	follow   bool          // clients here follow the job
@@ -376,7 +377,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		case r.job != j:
 		case !r.started:
 			s.Opening++
-		case j.spec.Gang.Ranks > 0 && r.stage != launched:
+		case r.gang().Ranks > 0 && r.stage != launched:
 			s.Here.Running--
 			s.Here.Dedicated++
 		}

@@ -59,6 +59,9 @@ func (r *run) room() *filch.Room {
 	return r.job.spec.Room(int(r.item.Need) - 1)
 }
 
+// gang is the size of a task that is a gang.
+func (r *run) gang() record.Gang { return r.job.spec.Need(int(r.item.Need) - 1).Gang }
+
 func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
 func (e *execution) take(j *job, it queue.Item) uint64 {
@@ -152,7 +155,7 @@ func (e *execution) startOne(j *job, g *gate) got {
 		}
 	}
 	at := planned
-	if j.spec.Gang.Ranks > 0 {
+	if j.gang.Ranks > 0 {
 		var is got
 		if at, is = e.placeGang(j); is != gotNext {
 			return is
@@ -394,7 +397,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		it.Crashes += min(1, 255-it.Crashes)
 		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {
 			e.State, e.Code = filch.Lost, filch.ExitNodeLost
-		} else if j.spec.Gang.Ranks > 0 {
+		} else if r.gang().Ranks > 0 {
 			c.exec.rest(j, next(it))
 			c.exec.release(e.Run)
 			c.settle()

@@ -49,9 +49,10 @@ func (e *execution) rest(j *job, it queue.Item) {
 	e.core.active(j)
 }
 
-// mustGather reports whether the gangs of a job never fit on this node alone.
+// mustGather reports whether the first task of a job is a gang that never fits on this
+// node alone.
 func (e *execution) mustGather(j *job) bool {
-	return j.spec.Gang.Nodes > 1 || j.spec.Gang.Ranks > 1 && e.tooLarge(j)
+	return j.gang.Nodes > 1 || j.gang.Ranks > 1 && e.tooLarge(j)
 }
 
 // tooLarge reports whether the whole room of this node is too little for the first task
@@ -103,7 +104,7 @@ func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) {
 	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
-	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage == launched {
+	if r == nil || r.gang().Ranks == 0 || r.stage == launched {
 		return
 	}
 	c.exec.used.Sub(r.room())
@@ -118,7 +119,7 @@ func (g *Gangs) Gathering(now time.Duration, id uint64, out *Out) {
 	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
-	if r == nil || r.job.spec.Gang.Ranks == 0 || r.stage != planned {
+	if r == nil || r.gang().Ranks == 0 || r.stage != planned {
 		return
 	}
 	c.exec.used.Sub(r.room())

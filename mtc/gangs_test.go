@@ -169,3 +169,43 @@ func TestGangThatGathersIsReady(t *testing.T) {
 		t.Errorf("%d gangs run and %d are ready after the launch, want 1 and 0", s.Here.Running, s.Here.Dedicated)
 	}
 }
+
+// TestGangsBesideProcesses runs a bag and a graph with tasks of both kinds on a node of four
+// slots: processes, gangs of two ranks that fit, and gangs over two nodes, which find their
+// slots elsewhere and take none of the node's own.
+func TestGangsBesideProcesses(t *testing.T) {
+	for name, graph := range map[string]bool{"bag": false, "graph": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, 4, policy.Policy{})
+			spec := record.Spec{Each: filch.Room{Slots: 1}, Needs: []record.Need{
+				{Each: filch.Room{Slots: 2}, Gang: record.Gang{Ranks: 2, Nodes: 1}},
+				{Each: filch.Room{Slots: 1}, Gang: record.Gang{Ranks: 4, Nodes: 2}},
+			}}
+			gathered := int32(0)
+			r.length = func(s Start) time.Duration {
+				body := s.Payload
+				if graph {
+					n, err := record.DecodeGraphNode(body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					body = n.Body
+				}
+				want := spec.Need(int(body[0]))
+				if s.Gang() != want.Gang || s.Room() != want.Room() {
+					t.Errorf("task %d: got the gang %+v and the room %+v, want %+v and %+v", s.Index, s.Gang(), s.Room(), want.Gang, want.Room())
+				}
+				gathered = max(gathered, r.nodes[0].Look().Gathers())
+				return time.Second
+			}
+			r.differ(0, 1, graph, spec, []byte{0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 0, 1})
+			began := r.now
+			if j := r.run(1, time.Minute); j.Tally().OK != 12 || r.now-began > 4300*time.Millisecond {
+				t.Errorf("got %+v after %v, want 12 ok in 4 s", j.Tally(), r.now-began)
+			}
+			if gathered < 2 || r.nodes[0].Look().Gathers() != 0 {
+				t.Errorf("got %d gangs that gather, and %d in the end, want at least 2 and 0", gathered, r.nodes[0].Look().Gathers())
+			}
+		})
+	}
+}

@@ -251,15 +251,17 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			continue
 		}
 		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe}
-		if queued++; j.spec.Gang.Ranks > 0 && (t.Maybe || t.Crashes > 0) {
-			f.core.exec.rest(j, it)
-			continue
-		}
-		j.queue.Hold(&it)
+		queued++
 		if j.leader != nil && j.leader.tracker != nil {
 			it.Inputs = j.leader.tracker.Inputs(i)
 			delete(j.leader.away, i)
 		}
+		// The need of the task is not known here.
+		if j.spec.Gangs() && (t.Maybe || t.Crashes > 0) {
+			f.core.exec.rest(j, it)
+			continue
+		}
+		j.queue.Hold(&it)
 		j.queue.Shared.Push(it)
 	}
 	if queued > 0 && !j.Graph() {

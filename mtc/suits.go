@@ -13,8 +13,8 @@ import (
 func (c *Core) specify(j *job, s *record.Spec) {
 	j.spec = s
 	j.tokens = c.caps.tokensOf(j)
-	if j.next = s.Room(0); len(s.Needs) > 0 {
-		j.next = &filch.Room{}
+	if j.next, j.gang = s.Room(0), s.Gang; len(s.Needs) > 0 {
+		j.next, j.gang = &filch.Room{}, record.Gang{}
 	}
 	j.unfit = !policy.Suits(s, c.cfg.Members.Get(c.cfg.Self))
 }
@@ -51,12 +51,12 @@ const unfitMax = 4096
 func (e *execution) suitFirst(j *job) (number int, is got) {
 	index, _ := j.queue.First()
 	if e.core.payload(j, index) != queue.LineHere {
-		j.next = &filch.Room{}
+		j.next, j.gang = &filch.Room{}, record.Gang{}
 		return 0, gotNext // next waits for the line, or passes the task by
 	}
 	number = e.core.needOf(j, index)
 	need := j.spec.Need(number)
-	j.need = number
+	j.need, j.gang = number, need.Gang
 	if j.next = j.spec.Room(number); mutantOneRoom {
 		j.next = &j.spec.Each
 	}

@@ -65,6 +65,9 @@ type Start struct {
 // Room is what the task takes.
 func (s *Start) Room() filch.Room { return *s.Spec.Room(int(s.Need)) }
 
+// Gang is the size of the task, if the task is a gang.
+func (s *Start) Gang() record.Gang { return s.Spec.Need(int(s.Need)).Gang }
+
 // Stop asks the caller to end a running task; the caller reports the task's [End].
 type Stop struct {
 	Run uint64

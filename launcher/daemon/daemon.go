@@ -127,8 +127,9 @@ func New(cfg Config) (*Daemon, error) {
 	d.files = staging.NewFiles(d.in, cfg.Dir.Path(), cfg.Keeper, d.nodes, d.runners)
 	d.runners.SetFiles(d.files, cfg.Dir.Path())
 	d.routes.SetGangs(d.runners.TakerOf)
-	d.copies = staging.NewCopies(d.in, cfg.Dir, d.files, d.keepers, d.routes)
-	d.keepers.SetCopies(d.copies)
+	gangs := staging.NewGangs(d.in, d.files, d.keepers, d.routes)
+	d.copies = staging.NewCopies(d.in, cfg.Dir, d.files, gangs, d.routes)
+	d.keepers.SetFiles(d.copies, gangs)
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
 		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.store,

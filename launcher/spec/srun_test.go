@@ -137,7 +137,7 @@ func TestSrunReadsItsEnvironment(t *testing.T) {
 		"--tmp=9 SLURM_JOB_ID=7":               "",
 		"--tmp=9":                              "foreign --tmp: filch does not set up nodes or networks",
 		"--deadline=now":                       "foreign --deadline: submit the job at that time",
-		"--nice=3":                             "said filch does not do --nice: jobs start in the order of submission",
+		"--nice=3":                             "said filch does not do --nice of srun: sbatch's works, and --priority of filch run",
 		"--hold":                               "held",
 		"--mail-type=END":                      "said filch does not do --mail-type: filch sends no mail",
 		"--mail-type=NONE -A a --comment=x":    "",

@@ -195,6 +195,8 @@ func (r *Run) meetOutside(option, word string) {
 	case err != nil:
 	case o.Name == "hold":
 		r.Client.Hold = true
+	case o.Name == "nice" || o.Name == "priority":
+		r.Client.Said = append(r.Client.Said, "filch does not do "+word+" of srun: sbatch's works, and --priority of filch run")
 	case o.Fate == Refused:
 		r.Client.Foreign, r.Client.Instead = word, o.Note
 	case o.Fate == Said:

@@ -18,7 +18,9 @@ type TaskFollow struct{ Job filch.JobID }
 // Fetch asks a node for a part of a file of a workflow: a file that task Writer wrote
 // there, or with -1 a file in Folder on the node; without a Folder, the node's own copy of
 // that file. With Copy, Fetch asks for a part of the named archive, whose sum must be Sum.
-// With Names, Fetch asks for the small files among these instead.
+// With Names, Fetch asks for the small files among these instead. With Run, the files are
+// outputs that ranks of the run left for the node that owns the task of Job; Drop then has
+// the node remove them, without an answer.
 type Fetch struct {
 	Job    filch.JobID
 	Writer int32
@@ -28,6 +30,8 @@ type Fetch struct {
 	Offset int64
 	Copy   string
 	Sum    [32]byte
+	Run    filch.JobID
+	Drop   bool
 }
 
 // FetchName is a file as in [Fetch].

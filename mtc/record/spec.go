@@ -34,15 +34,15 @@ type Spec struct {
 	Retry  *Retry       // nil: any failure is retried, without a delay
 	Nodes  *filch.Nodes // where tasks may run; nil: on every node
 	Pool   Pool
-	// Needs are what tasks take that do not take Each on Nodes: a payload names one of
-	// these by its number, from 1.
+	// Needs are what tasks take that do not take Each on Nodes as a Gang: a payload names
+	// one of these by its number, from 1.
 	Needs []Need
 	Gang  Gang
 }
 
-// Gang is the size of each task of a job whose tasks are gangs: ranks on one or more
-// nodes that start together or not at all. Then Each is the room of a rank. Without
-// ranks, each task is one process on one node.
+// Gang is the size of a task that is a gang: ranks on one or more nodes that start together
+// or not at all. Then Each is the room of a rank. Without ranks, the task is one process
+// on one node.
 type Gang struct {
 	Ranks int32
 	Nodes int32 // the least number of nodes; 0 and 1: one node suffices
@@ -52,18 +52,28 @@ type Gang struct {
 type Need struct {
 	Each  filch.Room
 	Nodes *filch.Nodes // nil: on every node
+	Gang  Gang
+}
+
+// Room is the room of the task, of all ranks of a gang together.
+func (n *Need) Room() filch.Room {
+	if n.Gang.Ranks > 0 {
+		return n.Each.Times(n.Gang.Ranks)
+	}
+	return n.Each
 }
 
 // MaxNeeds bounds the different needs of a job's tasks: nodes compare each with a node
 // that asks for tasks.
 const MaxNeeds = 1024
 
-// Need is the need with a number: 0 is Each and Nodes. So is a number that no need has.
+// Need is the need with a number: 0 is Each, Nodes and Gang. So is a number that no need
+// has.
 func (s *Spec) Need(n int) Need {
 	if n > 0 && n <= len(s.Needs) {
 		return s.Needs[n-1]
 	}
-	return Need{s.Each, s.Nodes}
+	return Need{s.Each, s.Nodes, s.Gang}
 }
 
 // Pool is what each task takes of a resource that all nodes share, such as a license of
@@ -76,12 +86,12 @@ type Pool struct {
 // Room is the room of the need with a number, as in [Spec.Need]: for a task, or for all
 // ranks of a gang together.
 func (s *Spec) Room(n int) *filch.Room {
-	each := &s.Each
+	each, gang := &s.Each, &s.Gang
 	if n > 0 && n <= len(s.Needs) {
-		each = &s.Needs[n-1].Each
+		each, gang = &s.Needs[n-1].Each, &s.Needs[n-1].Gang
 	}
-	if s.Gang.Ranks > 0 {
-		all := each.Times(s.Gang.Ranks)
+	if gang.Ranks > 0 {
+		all := each.Times(gang.Ranks)
 		return &all
 	}
 	return each
@@ -93,6 +103,11 @@ func (p Pool) Of(name string) int32 {
 		return 0
 	}
 	return p.Each
+}
+
+// Gangs reports whether some of the tasks are gangs.
+func (s *Spec) Gangs() bool {
+	return s.Gang.Ranks > 0 || slices.ContainsFunc(s.Needs, func(n Need) bool { return n.Gang.Ranks > 0 })
 }
 
 // Capped reports whether tasks run under tokens.
@@ -272,9 +287,7 @@ func (s *Spec) fields(c *Codec) {
 	}
 	U8(c, &last)
 	if last&specGang != 0 {
-		Index(c, &s.Gang.Ranks)
-		Index(c, &s.Gang.Nodes)
-		c.Require(s.Gang.Ranks > 0)
+		s.Gang.fields(c)
 	}
 	if last&specPool != 0 {
 		Text(c, &s.Pool.Name, filch.MaxLabel)
@@ -305,10 +318,33 @@ func (s *Spec) fields(c *Codec) {
 func (n *Need) fields(c *Codec) {
 	c.room(&n.Each)
 	c.named(&n.Each)
-	some := n.Nodes != nil
-	if c.Flag(&some); some {
+	has := uint8(0)
+	if n.Nodes != nil {
+		has |= needNodes
+	}
+	if n.Gang.Ranks > 0 {
+		has |= needGang
+	}
+	U8(c, &has)
+	c.Require(has <= needNodes|needGang)
+	if has&needNodes != 0 {
 		nodes(c, &n.Nodes)
 	}
+	if has&needGang != 0 {
+		n.Gang.fields(c)
+	}
+}
+
+// Flags of a need.
+const (
+	needNodes = 1 << iota
+	needGang
+)
+
+func (g *Gang) fields(c *Codec) {
+	Index(c, &g.Ranks)
+	Index(c, &g.Nodes)
+	c.Require(g.Ranks > 0)
 }
 
 func (c *Codec) named(r *filch.Room) {

@@ -3,6 +3,8 @@ package record
 import (
 	"slices"
 	"testing"
+
+	"github.com/filch-hpc/filch"
 )
 
 // TestNamesOfTasksThatRunAgain keeps the names and numbers of tasks in a job that runs
@@ -57,5 +59,26 @@ func TestNamesOfTasksThatRunAgain(t *testing.T) {
 		if got, lacks := c.spec.Indices(c.first, c.last); !slices.Equal(got, c.want) || lacks != c.lacks {
 			t.Errorf("%d to %d are %v without %d, want %v without %d", c.first, c.last, got, lacks, c.want, c.lacks)
 		}
+	}
+}
+
+// TestNeedsWithGangs writes and reads a spec with tasks of both kinds.
+func TestNeedsWithGangs(t *testing.T) {
+	s := &Spec{Each: filch.Room{Slots: 1}, Needs: []Need{
+		{Each: filch.Room{Slots: 2, MemBytes: 1 << 20}, Gang: Gang{Ranks: 4, Nodes: 2}},
+		{Each: filch.Room{Slots: 3}, Nodes: &filch.Nodes{Labels: "a100"}, Gang: Gang{Ranks: 2}},
+		{Each: filch.Room{Slots: 4}, Nodes: &filch.Nodes{Labels: "a100"}},
+	}}
+	got, err := DecodeSpec(s.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, slots := range []int32{1, 8, 6, 4} {
+		if n := got.Need(i); n.Gang != s.Need(i).Gang || n.Room().Slots != slots || got.Room(i).Slots != slots || *got.Room(i) != n.Room() {
+			t.Errorf("need %d: got %+v with the room %+v, want %+v with %d slots", i, n, got.Room(i), s.Need(i), slots)
+		}
+	}
+	if n := got.Need(2).Nodes; n == nil || n.Labels != "a100" {
+		t.Errorf("got the nodes %+v, want those with the label a100", n)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // EntryMax bounds the length of an entry of a JSON list.
 const EntryMax = 4 << 20
 
-var entryKeys = append([]string{"name", "run", "cwd", "stdin", "stdout", "stderr"}, needKeys...)
+var entryKeys = append([]string{"name", "run", "cwd", "stdin", "stdout", "stderr", "ranks"}, needKeys...)
 
 // Entries reads tasks from JSON, one by one: the elements of a list, or consecutive
 // values, as in a file with a value on each line. An entry is text (a line for a shell),

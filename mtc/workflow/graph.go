@@ -51,6 +51,9 @@ type Task struct {
 	Outputs []int32       // files, ascending, once each, disjoint from Inputs
 	After   []int32       // tasks named as parents in the file, ascending
 	Parents []int32       // tasks that must end before: After, and writers of Inputs
+	// Of a gang: each output is on one of the nodes of its ranks, else all are on the node
+	// of rank 0.
+	AllNodes bool
 }
 
 // File is a file that tasks read or write.
@@ -84,6 +87,7 @@ type Need struct {
 	// resources that the site names.
 	Nodelist, Exclude, Constraint, Resource string
 	Once                                    bool
+	Gang                                    Gang // without ranks: one process
 
 	RetryDelay time.Duration // before the first retry
 	RetryCodes []Codes       // only these are retried; none: all

@@ -7,7 +7,7 @@ import (
 )
 
 // Mark identifies the work of a task: 16 bytes of a SHA-256 over the command, its own
-// environment and streams, slots and GPUs, the names of inputs and outputs, the content
+// environment and streams, slots, GPUs and ranks, the names of inputs and outputs, the content
 // of inputs that no task writes, and the marks of all tasks before. So the mark of a task
 // also changes when a task before changes. Memory, limits, retries and names of tasks are
 // no part of the mark: these do not change the outputs.
@@ -53,7 +53,7 @@ func (g *Graph) appendWork(b []byte, t int32) []byte {
 	for _, s := range []string{run.Cwd, run.Stdin, run.Stdout, run.Stderr, task.Need.GPUs} {
 		b = appendText(b, s)
 	}
-	b = binary.AppendUvarint(b, uint64(max(task.Need.CPUs, 1)))
+	b = appendGang(binary.AppendUvarint(b, uint64(max(task.Need.CPUs, 1))), task)
 	if g.Replay {
 		b = appendText(b, task.Name+" "+task.Cost.String())
 	}

@@ -90,7 +90,7 @@ func (g *Graph) Measure() Measure {
 		if t.Cost == 0 && !g.Replay {
 			m.Timed = false
 		}
-		m.Work = addTime(m.Work, timesSlots(t.Cost, t.Need.CPUs))
+		m.Work = addTime(m.Work, timesSlots(t.Cost, t.Need.slots()))
 	}
 	m.chain(g)
 	m.Bytes = g.volume()

@@ -29,8 +29,8 @@ type native struct {
 
 var (
 	fileKeys = []string{"filch", "name", "env", "defaults", "tasks"}
-	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "retry_delay", "retry_codes", "once", "nodelist", "exclude", "constraint", "resource", "env"}
-	taskKeys = append([]string{"name", "run", "kind", "inputs", "outputs", "after", "stdin", "stdout", "stderr"}, needKeys...)
+	needKeys = []string{"cpus", "mem", "gpus", "time_limit", "time", "retries", "retry_delay", "retry_codes", "once", "nodelist", "exclude", "constraint", "resource", "nodes", "ranks_per_node", "mpi", "env"}
+	taskKeys = append([]string{"name", "run", "kind", "inputs", "outputs", "after", "stdin", "stdout", "stderr", "ranks", "outputs_from"}, needKeys...)
 )
 
 // fitsNative refuses an overlong file of our own form.
@@ -148,6 +148,10 @@ func (n *native) head(root *node) (err error) {
 		n.b.g.Name = text
 	}
 	if n.defaults = root.find("defaults"); n.defaults != nil {
+		if v := n.defaults.find("ranks"); v != nil {
+			err := n.src.errorf(v.line, "defaults: ranks is no default: a task without ranks is one process").WithHint("write ranks in each task that is a gang")
+			return n.problem(err)
+		}
 		if err := n.keys(n.defaults, "defaults", needKeys); err != nil {
 			if err := n.problem(err); err != nil {
 				return err
@@ -212,6 +216,7 @@ func (n *native) task(name string, line int, m *node) error {
 	for _, part := range []func() error{
 		func() error { return n.run(task, what, m) },
 		func() error { return n.needs(task, what, m) },
+		func() error { return n.gang(task, what, m) },
 		func() error { return n.uses(t, what, m) },
 		func() error { return n.parents(t, what, m) },
 	} {

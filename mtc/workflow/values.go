@@ -46,9 +46,12 @@ func (n *native) texts(v *node, what string) (texts []string, lines []int, err e
 	return texts, lines, nil
 }
 
+// ownKeys are the needs that a task may have.
+var ownKeys = append([]string{"ranks"}, needKeys...)
+
 // needs reads a task's needs, from the task or else from the defaults.
 func (n *native) needs(task *Task, what string, m *node) error {
-	for _, key := range needKeys {
+	for _, key := range ownKeys {
 		v, of := m.find(key), what
 		if v == nil && n.defaults != nil {
 			v, of = n.defaults.find(key), "defaults"
@@ -129,6 +132,8 @@ func (task *Task) need(key, text string) (why string) {
 		a, bad := filch.ReadAmounts(text)
 		task.Need.Resource, ok = string(a), bad == nil && a != ""
 		why = "a list like license=1,scratch=10"
+	case "ranks", "nodes", "ranks_per_node", "mpi":
+		why, ok = task.Need.Gang.set(key, text)
 	case "once":
 		task.Need.Once, ok = text == "true", text == "true" || text == "false"
 		why = "true or false"

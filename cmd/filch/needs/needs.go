@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/workflow"
@@ -30,14 +31,20 @@ func New(sp *record.Spec) *Table {
 
 // Own reports whether a task has a value of its own.
 func Own(n *workflow.Need) bool {
-	return n.CPUs > 0 || n.MemBytes > 0 || n.GPUs+n.Nodelist+n.Exclude+n.Constraint+n.Resource != ""
+	return n.CPUs > 0 || n.MemBytes > 0 || n.Gang != (workflow.Gang{}) || n.GPUs+n.Nodelist+n.Exclude+n.Constraint+n.Resource != ""
 }
 
-// Number is the number of a task's need, as in [record.Spec.Need] after [Table.Fill].
-func (t *Table) Number(own *workflow.Need) (int, error) {
+// Number is the number of a task's need, as in [record.Spec.Need] after [Table.Fill]; shape
+// is nil for a task of one process.
+func (t *Table) Number(own *workflow.Need, shape *launcher.Shape) (int, error) {
 	n, err := t.of(own)
 	if err != nil {
 		return 0, err
+	}
+	if n.Gang = (record.Gang{}); shape != nil {
+		if n.Gang, err = GangOf(shape, n.Nodes); err != nil {
+			return 0, err
+		}
 	}
 	key := string((&record.Spec{Needs: []record.Need{n}}).Encode())
 	number, known := t.known[key]
@@ -57,7 +64,7 @@ func (t *Table) Fill(sp *record.Spec) {
 	if len(t.list) == 0 {
 		return
 	}
-	sp.Each, sp.Nodes, sp.Needs = t.list[0].Each, t.list[0].Nodes, t.list[1:]
+	sp.Each, sp.Nodes, sp.Gang, sp.Needs = t.list[0].Each, t.list[0].Nodes, t.list[0].Gang, t.list[1:]
 }
 
 // of is what a task takes: each value of the task's own stands in place of the job's.
@@ -121,10 +128,11 @@ func At(place string, err error) error {
 // keys are the keys of an entry that a pass over all entries reads.
 var keys = [...]string{
 	`"cpus"`, `"mem"`, `"gpus"`, `"retries"`, `"once"`, `"nodelist"`, `"exclude"`, `"constraint"`, `"resource"`,
+	`"ranks"`, `"nodes"`, `"ranks_per_node"`, `"mpi"`,
 }
 
 // keyMax is the length of the longest of keys.
-const keyMax = len(`"constraint"`)
+const keyMax = len(`"ranks_per_node"`)
 
 // Named reports whether the text of a JSON list may have one of the keys. Most lists have
 // none, and are read as JSON only once.

@@ -149,7 +149,9 @@ func SplitTasks(c *client.Client, sp *record.Spec) error {
 		return err
 	}
 	for i, n := range needs {
-		rest, pool, err := split(all, n.Each.Named, 1)
+		ranks := max(n.Gang.Ranks, 1)
+		rest, pool, err := split(all, n.Each.Named, ranks)
+		pool.Each *= ranks
 		switch {
 		case err != nil:
 			return err

@@ -53,6 +53,7 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 	if err != nil {
 		return nil, err
 	}
+	gangs := needs.Gangs{Job: f.each}
 	rule := record.Retry{Tasks: true}
 	if s.Spec.Retry != nil {
 		rule = *s.Spec.Retry
@@ -66,12 +67,12 @@ func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, erro
 		if err != nil {
 			return nil, err
 		}
-		return f.entry(&t, here, &rule, table)
+		return f.entry(&t, here, &rule, table, &gangs)
 	}, err
 }
 
 // entry is the payload of an entry; the job's rule holds where the entry has none.
-func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry, table *needs.Table) ([]byte, error) {
+func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry, table *needs.Table, gangs *needs.Gangs) ([]byte, error) {
 	i := launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: t.Need.TimeLimit}
 	if t.Run.Cwd != "" {
 		i.Cwd = absolute(here, t.Run.Cwd)
@@ -95,9 +96,13 @@ func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry, ta
 	if rule != nil && rule.Codes == nil {
 		rule.Codes = job.Codes
 	}
-	number, err := 0, error(nil)
-	if table != nil {
-		number, err = table.Number(&t.Need)
+	number := 0
+	gang, own, err := gangs.Of(&t.Need.Gang)
+	if own {
+		i.Gang = gang
+	}
+	if table != nil && err == nil {
+		number, err = table.Number(&t.Need, needs.ShapeOf(gang))
 	}
 	if err != nil {
 		return nil, err
@@ -122,6 +127,7 @@ func seekable(in io.Reader) (io.ReadSeeker, error) {
 // needsOf reads the needs of all entries.
 func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, error) {
 	table, list := needs.New(sp), workflow.NewEntries(text, f.fromJSON)
+	gangs := needs.Gangs{Job: f.each}
 	for {
 		t, err := list.Next()
 		if errors.Is(err, io.EOF) {
@@ -132,7 +138,14 @@ func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, er
 			return nil, err
 		}
 		need := &t.Need
-		if _, err = table.Number(need); err != nil {
+		gang, own, err := gangs.Of(&need.Gang)
+		if err == nil {
+			_, err = table.Number(need, needs.ShapeOf(gang))
+		}
+		if err == nil && own {
+			err = f.noGang()
+		}
+		if err != nil {
 			return nil, needs.At(f.fromJSON+":"+strconv.Itoa(list.Line()), err)
 		}
 		switch {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -37,16 +38,16 @@ func isGangOption(name string) bool {
 // gangs reports whether the tasks are gangs.
 func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
 
-// checkGangs refuses options that do not go with gangs.
-func (f *submitFlags) checkGangs() error {
+// noGang is the reason why no task of the job can be a gang.
+func (f *submitFlags) noGang() error {
 	switch {
-	case !f.gangs():
 	case f.worker:
-		return filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and each task of -n is a gang of its own")
+		return filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and a gang has processes of its own")
 	case f.builtin != "":
-		return filch.Errorf(filch.Invalid, "--builtin starts no process, and each task of -n is a gang of processes")
+		return filch.Errorf(filch.Invalid, "--builtin starts no process, and a gang has processes")
 	case f.stages():
-		return filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").WithHint("filch run --bcast copies a program to the nodes of a run")
+		return filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").
+			WithHint("in a workflow file, tasks with ranks have inputs and outputs")
 	}
 	return nil
 }
@@ -82,13 +83,16 @@ func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.Gang
 	if s.Ranks == 0 {
 		return nil, filch.Errorf(filch.Invalid, "-N %s leaves the number of ranks open", f.nodes).WithHint("-n N sets the number of ranks of each gang")
 	}
-	least := max(s.MinNodes, int32(len(s.Only)))
-	if s.PerNode > 0 {
-		least = max(least, (s.Ranks+s.PerNode-1)/s.PerNode)
-	}
-	sp.Each, sp.Gang = s.PerRank, record.Gang{Ranks: s.Ranks, Nodes: least}
+	sp.Each = s.PerRank
 	if n := s.Nodes(); len(n.Only)+len(n.Exclude) > 0 || n.Labels != "" {
 		sp.Nodes = &n
 	}
+	if sp.Gang, err = needs.GangOf(&s, sp.Nodes); err != nil {
+		return nil, err
+	}
 	return &launcher.GangOrder{Shape: s, Policy: r.Request.Policy, MPI: r.Order.MPI, Bind: r.Order.Bind}, nil
 }
+
+// gangTextMax bounds the command of a gang with the names of its files, in bytes. With the
+// environment they are the order that each node gets.
+const gangTextMax = launcher.MaxOrderBytes / 2

@@ -88,6 +88,10 @@ func addNode(s *mtc.Submission, n record.GraphNode, t launcher.TaskItem, mark wo
 	if err != nil {
 		return err
 	}
+	if t.Gang != nil && len(b) > gangTextMax {
+		return filch.Errorf(filch.Invalid, "task %q: the command of a gang and the names of its %d files take %d bytes, at most %d: each node of the gang reads them",
+			n.Name, len(t.Inputs)+len(t.Outputs), len(b), gangTextMax)
+	}
 	around := func(text []byte) []byte {
 		return launcher.Timed(t.Limit, launcher.Ruled(rule, launcher.Needed(need, launcher.Marked(mark, text))))
 	}

@@ -34,9 +34,10 @@ type submitFlags struct {
 	stageFlags
 	gangFlags
 	showFlags
-	open bool   // more tasks are added later
-	hold bool   // no task starts until filch release
-	log  string // the job log
+	each *launcher.GangOrder // what -n makes of each task; nil: a process
+	open bool                // more tasks are added later
+	hold bool                // no task starts until filch release
+	log  string              // the job log
 	// The tasks have SLURM_*.
 	slurm bool
 	to    string // the open job to add the tasks to
@@ -170,9 +171,6 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err = pools.SplitTasks(c, &s.Spec); err != nil {
 		return err
 	}
-	if n := s.Spec.Gang.Ranks; n > 0 {
-		s.Spec.Pool.Each *= n
-	}
 	if err := f.stagedFrom(c, s); err != nil {
 		return err
 	}
@@ -288,8 +286,10 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		return err
 	}
 	sp := &s.Spec
-	if err := f.checkGangs(); err != nil {
-		return err
+	if f.gangs() {
+		if err := f.noGang(); err != nil {
+			return err
+		}
 	}
 	if err := f.stageWith(command, bag); err != nil {
 		return err
@@ -342,6 +342,7 @@ func (f *submitFlags) body(sp *record.Spec, o *launcher.TaskOrder, around spec.C
 	if err != nil {
 		return nil, err
 	}
+	f.each = gang
 	switch {
 	case f.worker:
 		if err := f.processes("a worker runs many"); err != nil {

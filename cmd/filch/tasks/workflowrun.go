@@ -361,9 +361,12 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		s.Spec.OnFail = record.FailSkip
 	}
 	s.Spec.Retries = 1 // for a task whose inputs could not be brought
-	once, table := 0, needs.New(&s.Spec)
+	once, table, gangs := 0, needs.New(&s.Spec), needs.Gangs{}
 	for _, i := range tasks {
 		n, item, err := f.node(w, i, &s.Spec)
+		if err == nil {
+			item.Gang, _, err = gangs.Of(&w.Tasks[i].Need.Gang)
+		}
 		if err == nil && r != nil {
 			r.place(i, &n, &item)
 		}
@@ -373,7 +376,7 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 				s.Spec.Retry = &record.Retry{Tasks: true}
 			}
 			number := 0
-			if number, err = table.Number(&w.Tasks[i].Need); err != nil {
+			if number, err = table.Number(&w.Tasks[i].Need, needs.ShapeOf(item.Gang)); err != nil {
 				err = needs.At("task "+strconv.Quote(w.Tasks[i].Name), err)
 			} else {
 				err = addNode(s, n, item, marks[i], rule, number)
@@ -403,7 +406,7 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.G
 	t := &w.Tasks[i]
 	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i)}
 	need := &t.Need
-	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit}
+	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit, AllNodes: t.AllNodes}
 	if t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {
 		item.Streams = &launcher.Streams{Stdin: t.Run.Stdin, Stdout: t.Run.Stdout, Stderr: t.Run.Stderr}
 	}

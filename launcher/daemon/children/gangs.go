@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -41,22 +42,19 @@ type runningGang struct {
 	start launcher.TaskStart
 	keep  launcher.Keep
 	spool *output.Spool
-	files [2]*os.File            // of the streams that go to a file of the whole gang; nil: the spool
-	fault atomic.Pointer[string] // why a file lacks output
-	looks *looks
+	sink  *staging.Sink // nil: no stream goes to a file of this node
+	began time.Time     // the request was made
+	// The files are to be closed at the end: no attempt of a workflow's task closes them.
+	closes bool
+	looks  *looks
 }
 
 // Take keeps a piece of output.
 func (g *runningGang) Take(o wire.Output) {
-	if f := g.files[o.Stream-1]; f != nil {
-		if _, err := f.Write(o.Data); err != nil && g.fault.Load() == nil {
-			text := err.Error()
-			g.fault.Store(&text)
-		}
-		return
+	if !g.sink.Take(o.Stream, o.Data) {
+		g.spool.Add(int32(o.Rank), o.Stream, o.Data)
+		g.looks.onOutput(launcher.TaskID{Job: g.start.Job, Index: g.start.Index})
 	}
-	g.spool.Add(int32(o.Rank), o.Stream, o.Data)
-	g.looks.onOutput(launcher.TaskID{Job: g.start.Job, Index: g.start.Index})
 }
 
 func newGangs(in *inputs.Queue, state string) *gangs {
@@ -81,20 +79,74 @@ type noTaker struct{}
 
 func (noTaker) Take(wire.Output) {}
 
-// startGang makes the request of a gang, and hands it to the Node.
-func (rs *Runners) startGang(need record.Need, s launcher.TaskStart) {
-	o := rs.orders[s.Job]
-	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state), looks: rs.looks}
-	streams, err := g.open(o)
-	var r *launcher.Request
-	if err == nil {
-		r, err = gangRequest(o, need, &s, streams)
-	}
-	if err != nil {
-		g.close()
-		rs.QueueEnd(launcher.TaskEnd{Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error()})
+// openGang makes the files of the streams of a bag's gang on this node, and then starts the
+// gang. Files of single ranks and nodes are made by the keepers.
+func (rs *Runners) openGang(need record.Need, m made) {
+	o := rs.orders[m.start.Job]
+	stdout, stderr := rs.gangFiles(o, &m.start)
+	if stdout == "" && stderr == "" {
+		rs.startGang(need, m)
 		return
 	}
+	o.tasks++ // the order stays
+	rs.in.Go(func() {
+		var err error
+		m.sink, err = staging.NewSink(stdout, stderr, o.Append)
+		rs.in.Post(func(*inputs.Turn) {
+			o.tasks--
+			if err != nil {
+				rs.QueueEnd(launcher.TaskEnd{Serial: m.start.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: "cannot write the output of a gang on " + string(rs.in.Self) + ": " + err.Error()})
+				return
+			}
+			rs.startGang(need, m)
+		})
+	})
+}
+
+// gangFiles are the absolute names of the files that all ranks of a gang write, "" for none.
+func (rs *Runners) gangFiles(o *order, s *launcher.TaskStart) (stdout, stderr string) {
+	names := gangNames(o, s)
+	file := func(pattern string) string {
+		if pattern == "" || pattern == "-" || pattern == launcher.NoFile || output.SideOf(pattern) != output.SideClient {
+			return ""
+		}
+		name := output.Expand(pattern, output.Place{Job: s.Job, Name: o.Name, Task: strconv.Itoa(int(s.Number)), Node: rs.in.Self, User: proc.UserName()})
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(cmp.Or(s.Cwd, o.Cwd), name)
+		}
+		return name
+	}
+	if stdout, stderr = file(names.Stdout), file(names.Stderr); names.Stderr == "-" {
+		stderr = stdout
+	}
+	return stdout, stderr
+}
+
+// gangNames are the patterns of the files of a task's streams.
+func gangNames(o *order, s *launcher.TaskStart) launcher.Streams {
+	names := launcher.Streams{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
+	if own := s.Streams; own != nil {
+		names = launcher.Streams{Stdin: cmp.Or(own.Stdin, names.Stdin), Stdout: cmp.Or(own.Stdout, names.Stdout), Stderr: cmp.Or(own.Stderr, names.Stderr)}
+	}
+	return names
+}
+
+// startGang makes the request of a gang, and hands it to the Node.
+func (rs *Runners) startGang(need record.Need, m made) {
+	s, o := m.start, rs.orders[m.start.Job]
+	r, err := gangRequest(o, need, &m)
+	if err != nil {
+		e := launcher.TaskEnd{Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: err.Error()}
+		if !rs.files.OnEnd(e) {
+			rs.QueueEnd(e)
+		}
+		return
+	}
+	g := &runningGang{start: s, keep: o.Keep, spool: output.NewSpool(rs.gangs.state), began: time.Now(), looks: rs.looks}
+	if g.sink = m.sink; m.files != nil {
+		g.sink = m.files.Sink()
+	}
+	g.closes = m.sink != nil
 	rs.gangs.bySerial[s.Serial] = g
 	rs.gangs.mu.Lock()
 	rs.gangs.byTask[launcher.TaskID{Job: s.Job, Index: s.Index}] = g
@@ -120,10 +172,10 @@ func (rs *Runners) DeliverGangs(t *inputs.Turn) {
 }
 
 // gangRequest makes the request of a gang from the order of its job and its own start.
-func gangRequest(o *order, need record.Need, s *launcher.TaskStart, streams launcher.IO) (*launcher.Request, error) {
-	g := o.extra.Gang
-	if g == nil {
-		return nil, filch.Errorf(filch.Invalid, "the tasks of job %d are gangs, and the job does not say of which shape", s.Job)
+func gangRequest(o *order, need record.Need, m *made) (*launcher.Request, error) {
+	s, g := &m.start, m.gang
+	if g == nil || g.Shape.Ranks != need.Gang.Ranks {
+		return nil, filch.Errorf(filch.Invalid, "task %d.%d is a gang of %d ranks, and the job does not say of which shape", s.Job, s.Index, need.Gang.Ranks)
 	}
 	argv := s.Argv
 	if len(argv) == 0 {
@@ -131,14 +183,20 @@ func gangRequest(o *order, need record.Need, s *launcher.TaskStart, streams laun
 	}
 	what := launcher.Order{
 		Programs: []launcher.Program{{Argv: argv, Ranks: []launcher.Span{{Count: g.Shape.Ranks}}}}, Cwd: cmp.Or(s.Cwd, o.Cwd), Env: append(slices.Clone(o.Env), s.Env...),
-		Umask: o.Umask, Rlimits: o.Rlimits, IO: streams, MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
+		Umask: o.Umask, Rlimits: o.Rlimits, IO: gangStreams(o, s), MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
 		Task: &launcher.GangTask{TaskID: launcher.TaskID{Job: s.Job, Index: s.Index}, Number: s.Number, Attempt: s.Attempt},
 	}
+	if m.files != nil {
+		what.Cwd, what.Files = m.files.Start().Cwd, m.files.GangFiles()
+	}
 	body, err := wire.Marshal(&what)
+	if err == nil && len(body) > launcher.MaxOrderBytes {
+		err = filch.Errorf(filch.Invalid, "the command, the environment and the names of the files of task %d.%d have %d bytes, at most %d", s.Job, s.Index, len(body), launcher.MaxOrderBytes)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := &launcher.Request{Name: o.Name, Shape: g.Shape, Policy: g.Policy, Order: body}
+	r := &launcher.Request{Name: o.Name, Shape: g.Shape, Policy: g.Policy, Order: body, Staged: what.Files != nil}
 	r.Shape.PerRank = need.Each
 	if n := need.Nodes; n != nil {
 		r.Shape.Only, r.Shape.Exclude, r.Shape.Labels = n.Only, n.Exclude, n.Labels
@@ -148,15 +206,10 @@ func gangRequest(o *order, need record.Need, s *launcher.TaskStart, streams laun
 	return r, nil
 }
 
-// open says where the streams of the ranks go, and opens the files that all ranks share, as
-// the client of a run does. The streams that the node keeps come to the taker, as those of
-// a run come to its client.
-func (g *runningGang) open(o *order) (launcher.IO, error) {
-	s := &g.start
-	names := launcher.Streams{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
-	if own := s.Streams; own != nil {
-		names = launcher.Streams{Stdin: cmp.Or(own.Stdin, names.Stdin), Stdout: cmp.Or(own.Stdout, names.Stdout), Stderr: cmp.Or(own.Stderr, names.Stderr)}
-	}
+// gangStreams says where the streams of the ranks go. The streams that the node keeps go
+// to the taker, as the streams of a run go to its client.
+func gangStreams(o *order, s *launcher.TaskStart) launcher.IO {
+	names := gangNames(o, s)
 	io := launcher.IO{StdinMode: launcher.StdinNone, OutRank: -1, ErrRank: -1, Append: o.Append}
 	if names.Stdin != "" && names.Stdin != launcher.NoFile {
 		io.StdinMode, io.Stdin = launcher.StdinFile, names.Stdin
@@ -164,65 +217,18 @@ func (g *runningGang) open(o *order) (launcher.IO, error) {
 	if o.Keep == launcher.KeepNone {
 		names.Stdout, names.Stderr = cmp.Or(names.Stdout, launcher.NoFile), cmp.Or(names.Stderr, launcher.NoFile)
 	}
-	if names.Stderr == "-" {
-		names.Stderr = names.Stdout
+	if o.Graph != nil { // names of files, which this node writes
+		io.Stdin = strings.ReplaceAll(io.Stdin, "%", "%%")
+		return io
 	}
 	io.Stdout, io.Stderr = names.Stdout, names.Stderr
-	for i, stream := range [...]*string{&io.Stdout, &io.Stderr} {
-		switch {
-		case *stream == "" || *stream == launcher.NoFile || output.SideOf(*stream) != output.SideClient:
-			continue
-		case i == 1 && names.Stderr == names.Stdout:
-			g.files[1] = g.files[0]
-		default:
-			f, err := openShared(g.name(o, *stream), o.Append)
-			if err != nil {
-				return io, filch.Errorf(filch.Denied, "cannot write the output of task %d.%d: %s", s.Job, s.Index, err.Error())
-			}
-			g.files[i] = f
-		}
-		*stream = ""
+	switch {
+	case names.Stderr == "-":
+		io.Stderr = "" // follows standard output
+	case names.Stderr == "" && names.Stdout != "":
+		io.Stderr = "all" // the taker's
 	}
-	if io.Stderr == "" {
-		io.Stderr = "all" // the taker's, also where the ranks write standard output into files
-	}
-	return io, nil
-}
-
-// name expands the pattern of a file that all ranks of the gang share.
-func (g *runningGang) name(o *order, pattern string) string {
-	name := output.Expand(pattern, output.Place{
-		Job: g.start.Job, Name: o.Name, User: proc.UserName(), Task: strconv.Itoa(int(g.start.Number)),
-	})
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(cmp.Or(g.start.Cwd, o.Cwd), name)
-	}
-	return name
-}
-
-// openShared opens a file for output, and makes its folder.
-func openShared(name string, atEnd bool) (*os.File, error) {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if !atEnd {
-		flags |= os.O_TRUNC
-	}
-	f, err := os.OpenFile(name, flags, 0o666)
-	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
-		f, err = os.OpenFile(name, flags, 0o666)
-	}
-	return f, err
-}
-
-// close closes the files of the gang.
-func (g *runningGang) close() error {
-	var err error
-	for i, f := range g.files {
-		if f != nil && (i == 0 || f != g.files[0]) {
-			err = errors.Join(err, f.Close())
-		}
-	}
-	g.files = [2]*os.File{}
-	return err
+	return io
 }
 
 // EndGang takes in the end of a gang, moves its output to the segments, and hands the end
@@ -234,7 +240,9 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 		rs.QueueEnd(e)
 		return
 	}
-	delete(rs.gangs.bySerial, e.Serial)
+	if delete(rs.gangs.bySerial, e.Serial); e.Kind != launcher.CauseOurs {
+		e.Began = g.began.UnixNano()
+	}
 	if o := rs.orders[g.start.Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
@@ -256,19 +264,6 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 	})
 }
 
-// closed closes the files of a gang that has ended, and says what went wrong with them; ""
-// if nothing did.
-func (g *runningGang) closed() string {
-	err := g.close()
-	if text := g.fault.Load(); text != nil {
-		return *text
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
 // drop forgets a gang whose output is in the segments.
 func (gs *gangs) drop(g *runningGang) {
 	gs.mu.Lock()
@@ -282,12 +277,11 @@ func (gs *gangs) drop(g *runningGang) {
 // bad end as the last line.
 func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 	defer g.spool.Close()
-	if text := g.closed(); text != "" {
-		e.Cut = true
-		if e.Kind == launcher.CauseNone {
-			e.Kind, e.Code = launcher.CauseOurs, filch.ExitOurs
+	if g.closes {
+		if err := g.sink.Close(); err != nil {
+			e.Cut = true
+			gs.in.Fault("cannot write all output of a gang", err, "job", int(g.start.Job))
 		}
-		e.Text = cmp.Or(e.Text, "output is missing: "+text)
 	}
 	failed := e.Kind != launcher.CauseNone
 	if g.keep == launcher.KeepNone || g.keep == launcher.KeepFailed && !failed {

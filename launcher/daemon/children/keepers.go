@@ -36,6 +36,7 @@ type Keepers struct {
 	nodes  Nodes
 	routes *dataplane.Routes
 	copies Copies
+	gangs  Gangs
 	wants  chan struct{} // one per keeper to be started
 	own    children
 	reaps  atomic.Bool // every other child of this process is an orphan
@@ -78,25 +79,6 @@ type Config struct {
 	Spare    int // keepers kept ready
 }
 
-// Links is the part of the loop that flushes links.
-type Links interface {
-	// Touch has a link flushed at the end of the turn.
-	Touch(c *wire.Conn)
-	// TouchLast has a link flushed after the links with a waiting reader.
-	TouchLast(c *wire.Conn)
-	// RefillAt starts keepers at the given time or earlier.
-	RefillAt(at time.Duration)
-}
-
-// Nodes knows the addresses of nodes.
-type Nodes interface {
-	Net(nodes []launcher.NodeRanks) string
-	Address(name filch.NodeName) string
-}
-
-// Copies learns that a keeper has unpacked its archive.
-type Copies interface{ OnReady(id filch.Ident) }
-
 // NewKeepers makes the keepers of a node.
 func NewKeepers(in *inputs.Queue, cfg Config, links Links, nodes Nodes, routes *dataplane.Routes) *Keepers {
 	ks := &Keepers{
@@ -108,8 +90,8 @@ func NewKeepers(in *inputs.Queue, cfg Config, links Links, nodes Nodes, routes *
 	return ks
 }
 
-// SetCopies sets the copies of programs.
-func (ks *Keepers) SetCopies(c Copies) { ks.copies = c }
+// SetFiles sets the copies of programs and the files of gangs.
+func (ks *Keepers) SetFiles(c Copies, g Gangs) { ks.copies, ks.gangs = c, g }
 
 // gaveUp reports whether idle keepers are replaced no more: too many in a row have
 // ended.
@@ -180,6 +162,7 @@ func (ks *Keepers) OnAdopted(t *inputs.Turn, k *keeperProcess) {
 	delete(ks.unadopted, k)
 	if len(ks.unadopted) == 0 {
 		ks.routes.Settle()
+		ks.gangs.Settle()
 		t.Node.Settled(t.Now, t.Out)
 	}
 }
@@ -414,6 +397,7 @@ func (ks *Keepers) onEvent(t *inputs.Turn, k *keeperProcess, ev any) {
 		ks.in.Watch.Add(watch.Adopted, 1)
 		k.ident = e.Start.Launch.Ident
 		ks.jobs[k.ident] = k
+		ks.gangs.OnAdopted(&e.Start)
 		ks.routes.Learn(&e.Start.Launch, e.Start.Index)
 		ks.routes.Attach(&k.Keeper, &e.Start)
 		t.Node.Keeper(t.Now, ev, t.Out)
@@ -426,6 +410,9 @@ func (ks *Keepers) onEvent(t *inputs.Turn, k *keeperProcess, ev any) {
 	case launcher.KeeperDone:
 		k.done = true
 		ks.links.RefillAt(t.Now + refillPause) // by then this keeper may be idle again
+		if ks.gangs.Hold(e.Ident, func() { ks.in.Post(func(t *inputs.Turn) { ks.onEvent(t, k, ev) }) }) {
+			return
+		}
 		again := func() { ks.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
 		if k.Hold(again) {
 			return
@@ -472,6 +459,7 @@ func (ks *Keepers) onGone(t *inputs.Turn, k *keeperProcess) {
 	if k.done {
 		return
 	}
+	ks.gangs.OnGone(k.ident)
 	ks.in.Watch.Add(watch.KeepersGone, 1)
 	ks.in.Watch.Log().Warn("a keeper vanished", "job", int(k.ident.Job), "pid", k.proc.PID)
 	ident := k.ident

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"strconv"
@@ -23,7 +24,7 @@ func (rs *Runners) Launch(l *launcher.TaskLaunch) { rs.launch(l, nil) }
 // launch is [Runners.Launch]; item is the item of a task with a long text, nil if the text
 // is not here yet.
 func (rs *Runners) launch(l *launcher.TaskLaunch, item []byte) {
-	s, b, err := rs.startOf(l, item)
+	m, err := rs.startOf(l, item)
 	if away, is := errors.AsType[*awayError](err); is {
 		rs.awaitLong(*l, away.Long)
 		return
@@ -34,45 +35,56 @@ func (rs *Runners) launch(l *launcher.TaskLaunch, item []byte) {
 		})
 		return
 	}
-	switch {
-	case b != nil:
-		rs.files.Begin(b)
-	case l.Start.Spec.Gang.Ranks > 0:
-		rs.startGang(l.Start.Spec.Need(int(l.Start.Need)), s)
+	need := l.Start.Spec.Need(int(l.Start.Need))
+	switch gang := need.Gang.Ranks > 0; {
+	case gang && m.files != nil:
+		rs.files.BeginGang(m.files, func() { rs.startGang(need, m) })
+	case m.files != nil:
+		rs.files.Begin(m.files)
+	case gang:
+		rs.openGang(need, m)
 	default:
-		rs.Start(s)
+		rs.Start(m.start)
 	}
+}
+
+// made is what was made from a launch.
+type made struct {
+	start launcher.TaskStart
+	files *staging.Attempt    // of a task with files; nil of others
+	gang  *launcher.GangOrder // of a task that is a gang
+	sink  *staging.Sink       // of a bag's gang with streams to files; nil of others
 }
 
 // startOf decodes the job's body, once, and the task's payload. A workflow's task
 // is an attempt with files.
-func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (launcher.TaskStart, *staging.Attempt, error) {
+func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (made, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
 		CPUs: topology.CPUs(l.Processors), GPUs: l.GPUs, Memory: l.Start.Room().MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if err := rs.decode(l); err != nil {
-		return s, nil, err
+		return made{}, err
 	}
 	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
-	if extra.PrivateTmp && extra.Gang == nil { // the keepers make the folders of gangs
+	if extra.PrivateTmp && l.Start.Gang().Ranks == 0 { // the keepers make the folders of gangs
 		var err error
 		if s.Tmp, err = rs.temps.name(s.Job, int32(s.Index), s.Serial); err != nil {
-			return s, nil, err
+			return made{}, err
 		}
 	}
 	p := l.Start.Payload
 	if o.Graph != nil {
 		node, err := record.DecodeGraphNode(p)
 		if err != nil {
-			return s, nil, filch.Errorf(filch.Invalid, "the record of task %d.%d makes no sense: %s", s.Job, s.Index, err.Error())
+			return made{}, filch.Errorf(filch.Invalid, "the record of task %d.%d makes no sense: %s", s.Job, s.Index, err.Error())
 		}
 		p = node.Body
 	}
 	_, p = launcher.TaskMark(launcher.Untimed(p))
 	if len(p) > 0 && p[0] == launcher.PayloadLong {
 		if p = long; p == nil {
-			return s, nil, awayFrom(l)
+			return made{}, awayFrom(l)
 		}
 	}
 	indexed := len(p) == 0 // the task has an index of an array
@@ -83,7 +95,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (launcher.TaskSt
 }
 
 // startPayload completes a start by the payload of its task.
-func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p []byte, indexed bool) (launcher.TaskStart, *staging.Attempt, error) {
+func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p []byte, indexed bool) (made, error) {
 	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
 	line, item := "", launcher.TaskItem{}
 	switch {
@@ -93,7 +105,7 @@ func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p 
 		rs.lineTask(o, &s, line)
 	case p[0] == launcher.PayloadItem, p[0] == launcher.PayloadSlot:
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
-			return s, nil, err
+			return made{}, err
 		}
 		if p[0] == launcher.PayloadSlot {
 			place := strconv.Itoa(rs.orders[s.Job].place(s.Serial))
@@ -108,21 +120,22 @@ func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p 
 		}
 		if o.Graph != nil {
 			rs.slurm(o, extra, &s, l.Start.Room().Slots)
-			hook(o, extra, &s)
+			hook(o, extra, l, &s)
 			b, err := rs.files.NewAttempt(o, s, item, l)
-			return s, b, err
+			return made{start: s, files: b, gang: item.Gang}, err
 		}
 	default:
-		return s, nil, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
+		return made{}, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
 	}
 	rs.slurm(o, extra, &s, l.Start.Room().Slots)
-	hook(o, extra, &s)
+	hook(o, extra, l, &s)
 	if o.Fill {
 		if err := rs.orders[s.Job].fill(&s, line, indexed); err != nil {
-			return s, nil, err
+			return made{}, err
 		}
 	}
-	return rs.staged(o, extra.Stage, s, item, line, indexed)
+	s, b, err := rs.staged(o, extra.Stage, s, item, line, indexed)
+	return made{start: s, files: b, gang: cmp.Or(item.Gang, extra.Gang)}, err
 }
 
 // decode decodes the job's body, unless this was done before.
@@ -176,12 +189,12 @@ func (rs *Runners) slurm(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *l
 }
 
 // hook puts the prolog and the epilog of a job around the command of a task.
-func hook(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *launcher.TaskStart) {
+func hook(o *launcher.TaskOrder, extra *launcher.OrderExtra, l *launcher.TaskLaunch, s *launcher.TaskStart) {
 	argv := s.Argv
 	if len(argv) == 0 {
 		argv = o.Argv
 	}
-	if around, are := extra.Around(argv); are && extra.Gang == nil { // keepers run the hooks of ranks
+	if around, are := extra.Around(argv); are && l.Start.Gang().Ranks == 0 { // keepers run the hooks of ranks
 		s.Argv = around
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/proc"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // Process is a keeper as the operating system sees it.
@@ -28,6 +31,34 @@ type Port struct {
 	// Sweep kills the processes of dead attempts on this node, within a time limit, and
 	// returns the number of killed processes.
 	EndOrphans func() (int, error)
+}
+
+// Links is the part of the loop that flushes links.
+type Links interface {
+	// Touch has a link flushed at the end of the turn.
+	Touch(c *wire.Conn)
+	// TouchLast has a link flushed after the links with a waiting reader.
+	TouchLast(c *wire.Conn)
+	// RefillAt starts keepers at the given time or earlier.
+	RefillAt(at time.Duration)
+}
+
+// Nodes knows the addresses of nodes.
+type Nodes interface {
+	Net(nodes []launcher.NodeRanks) string
+	Address(name filch.NodeName) string
+}
+
+// Copies learns that a keeper has unpacked its archive.
+type Copies interface{ OnReady(id filch.Ident) }
+
+// Gangs brings the files of gangs.
+type Gangs interface {
+	OnAdopted(s *launcher.Start)
+	Settle() // after the last OnAdopted
+	// Hold has done called when the outputs of ended ranks are kept; false: no rank has any.
+	Hold(id filch.Ident, done func()) bool
+	OnGone(id filch.Ident)
 }
 
 // newPort returns launcher/proc as the daemon uses it.

@@ -116,6 +116,7 @@ const collectWait = 10 * time.Minute
 func (g *Files) Forget(job filch.JobID) error {
 	busy := false
 	if err := g.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
+		busy = g.gangs.busy(job)
 		for _, b := range g.attempts {
 			busy = busy || b.start.Job == job
 		}

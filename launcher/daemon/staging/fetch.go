@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -208,6 +209,10 @@ func (g *Files) OnFetch(from filch.NodeName, f wire.Frame) error {
 	}
 	req := f.Req
 	g.in.Go(func() {
+		if q.Drop {
+			g.gangs.onDrop(q)
+			return
+		}
 		g.copies.await(q.Copy)
 		select {
 		case g.busy <- struct{}{}:
@@ -257,7 +262,7 @@ func (g *Files) readAll(q wire.Fetch) []wire.Part {
 	var parts []wire.Part
 	size := 0
 	for _, n := range q.Names {
-		p := g.readSmall(wire.Fetch{Job: q.Job, Folder: q.Folder, Writer: n.Writer, Path: n.Path})
+		p := g.readSmall(wire.Fetch{Job: q.Job, Folder: q.Folder, Run: q.Run, Writer: n.Writer, Path: n.Path})
 		if size += len(p.Data); size > wire.PartBytes {
 			break
 		}
@@ -328,9 +333,12 @@ func (g *Files) openKept(q wire.Fetch) (*os.File, string, fs.FileInfo, error) {
 	}
 	var f *os.File
 	at := keptPath(q.Writer, q.Path)
+	if q.Run != 0 {
+		at = path.Join(leftPath(q.Run), q.Path)
+	}
 	key := q.Job.String() + "/" + at
 	var err error
-	if q.Writer < 0 && q.Folder != "" {
+	if q.Writer < 0 && q.Folder != "" && q.Run == 0 {
 		if !filepath.IsAbs(q.Folder) {
 			return nil, "", nil, fmt.Errorf("%q is not the folder of a workflow", q.Folder)
 		}

@@ -29,6 +29,8 @@ import (
 //	have/W/PATH   output of task W, written here or elsewhere; W is "start" for older files,
 //	              JOB.W for output of a task of an earlier job
 //	run/N.A/PATH  where attempt A of task N runs: its inputs are links
+//	run/gang-R.A  where ranks of the run R of a gang run
+//	left/R/PATH   output of ranks of the run R, for the node that owns the task
 //	part/N        a file on its way here
 //
 // A file appears under have by one rename, when the file is whole, and is read-only
@@ -42,7 +44,8 @@ type Files struct {
 	nodes    Nodes
 	runners  Runners
 	net      Network
-	copies   *Copies             // of programs
+	copies   *Copies // of programs
+	gangs    *Gangs
 	attempts map[uint64]*Attempt // by serial; the loop's
 	busy     chan struct{}       // one per answer being made for another node
 	asking   chan struct{}       // one per request under way to another node
@@ -67,6 +70,11 @@ type Attempt struct {
 	bag     bool // of a bag: outputs are patterns
 	stopped bool
 	running bool
+
+	folder string // in place of the usual folder within the job's; "" the usual
+	// Of a gang that this node owns; nil of other tasks.
+	sink  *Sink
+	begin func()
 }
 
 // Nodes is the list of nodes.
@@ -139,12 +147,8 @@ func (g *Files) NewAttempt(o *launcher.TaskOrder, s launcher.TaskStart, item lau
 	for _, in := range l.Start.Inputs {
 		b.from[in.Parent] = in.Node
 	}
-	for _, files := range [][]launcher.TaskFile{item.Inputs, item.Outputs} {
-		for _, f := range files {
-			if err := workflow.CheckPath(f.Path); err != nil {
-				return nil, filch.Errorf(filch.Invalid, "the file %q of task %d.%d is refused: %v", f.Path, s.Job, s.Index, err)
-			}
-		}
+	if err := b.checkPaths(); err != nil {
+		return nil, err
 	}
 	b.start.Streams = item.Streams
 	if item.Own {
@@ -164,8 +168,25 @@ func (g *Files) NewAttempt(o *launcher.TaskOrder, s launcher.TaskStart, item lau
 	return b, nil
 }
 
+// checkPaths refuses names of files that lead out of a folder.
+func (b *Attempt) checkPaths() error {
+	for _, files := range [][]launcher.TaskFile{b.item.Inputs, b.item.Outputs} {
+		for _, f := range files {
+			if err := workflow.CheckPath(f.Path); err != nil {
+				return filch.Errorf(filch.Invalid, "the file %q of task %d.%d is refused: %v", f.Path, b.start.Job, b.start.Index, err)
+			}
+		}
+	}
+	return nil
+}
+
 // run returns the attempt's folder within the job's.
-func (b *Attempt) run() string { return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt) }
+func (b *Attempt) run() string {
+	if b.folder != "" {
+		return b.folder
+	}
+	return fmt.Sprintf("run/%d.%d", b.start.Index, b.start.Attempt)
+}
 
 // Begin fetches the inputs of a task and hands the task to a runner.
 func (g *Files) Begin(b *Attempt) {
@@ -182,6 +203,10 @@ func (g *Files) Begin(b *Attempt) {
 func (g *Files) onFilled(t *inputs.Turn, b *Attempt, err error) {
 	if err == nil && !b.stopped {
 		b.running = true
+		if b.begin != nil {
+			b.begin()
+			return
+		}
 		g.runners.Start(b.start)
 		return
 	}
@@ -206,8 +231,11 @@ func (g *Files) Cancel(serial uint64) {
 func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 	g.in.Go(func() {
 		ours := !b.running && !b.stopped
+		faultless := !b.running || b.sink != nil && e.Kind == launcher.CauseOurs
 		take := g.takeOutputs
 		switch {
+		case b.sink != nil:
+			take = g.gangs.take
 		case b.bag:
 			take = g.takeMatches
 		case b.graph.InPlace:
@@ -215,12 +243,15 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 		}
 		if err := take(b, &e); err != nil {
 			e.Kind, e.Code, e.Text, e.Full, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), isFull(err), true
+			if b.sink != nil && isLost(err) { // with a node of the gang
+				e.Kind, e.Code = launcher.CauseNodeLost, filch.ExitNodeLost
+			}
 		}
 		if ours { // a runner writes the reason itself
 			g.appendOutput(b, e.Text)
 		}
 		retries := b.item.Retries
-		if !b.running {
+		if faultless {
 			retries = max(retries, 1) // the task is not at fault
 		}
 		e.Final = !b.bag && int32(b.start.Attempt) > retries
@@ -256,12 +287,19 @@ func (g *Files) root(job filch.JobID) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// fill makes the folder of a task: inputs, and the folders of outputs.
+// fill makes the folder of a task: inputs, and the folders of outputs. Of a gang, each node
+// of the ranks makes the folder.
 func (g *Files) fill(ctx context.Context, b *Attempt) error {
-	if b.graph.InPlace {
-		return g.makeFolders(b)
-	}
 	var err error
+	if b.graph.InPlace {
+		err = g.makeFolders(b)
+	}
+	if b.sink != nil && err == nil {
+		err = g.noFolder(b, g.gangs.openStreams(b))
+	}
+	if b.graph.InPlace || b.sink != nil {
+		return err
+	}
 	for range linkTries {
 		if err = g.makeFolder(ctx, b); !errors.Is(err, os.ErrNotExist) {
 			break
@@ -311,6 +349,12 @@ func (g *Files) noFolder(b *Attempt, err error) error {
 		return g.full(b, err)
 	}
 	return filch.Errorf(filch.Internal, "cannot make the folder of task %d.%d on %s: %v", b.start.Job, b.start.Index, g.in.Self, err)
+}
+
+// isLost reports whether an error says that a node is gone.
+func isLost(err error) bool {
+	e, ours := errors.AsType[*filch.Error](err)
+	return ours && e.Kind == filch.NodeLost
 }
 
 // isFull reports whether an error says that a disk, or the user's part of a disk, is full.
@@ -392,7 +436,11 @@ func (g *Files) notTaken(b *Attempt, name string, err error) error {
 // publish hashes an output and moves the file to the path that other tasks read. A link
 // is followed, if the link leads to a file in the job's folder.
 func (g *Files) publish(root *os.Root, b *Attempt, name string) (int64, error) {
-	from, to := path.Join(b.run(), name), keptPath(int32(b.start.Index), name)
+	return g.publishFrom(root, b.start.Job, path.Join(b.run(), name), keptPath(int32(b.start.Index), name))
+}
+
+// publishFrom is [Files.publish] for a path within the job's folder.
+func (g *Files) publishFrom(root *os.Root, job filch.JobID, from, to string) (int64, error) {
 	info, err := root.Lstat(from)
 	if err != nil {
 		return 0, err
@@ -419,7 +467,7 @@ func (g *Files) publish(root *os.Root, b *Attempt, name string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	if _, err := g.sum(b.start.Job.String()+"/"+to, f); err != nil {
+	if _, err := g.sum(job.String()+"/"+to, f); err != nil {
 		return 0, err
 	}
 	return info.Size(), root.Rename(from, to)

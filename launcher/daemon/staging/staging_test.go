@@ -54,6 +54,7 @@ func (c *group) kill(n filch.NodeName) {
 func (c *group) start(n filch.NodeName) {
 	g := NewFiles(inputs.New(n, watch.Discard()), c.t.TempDir(), "filch", c.of(n), nil)
 	NewCopies(g.in, place.Dir{Base: c.t.TempDir(), Instance: "i", Node: string(n)}, g, nil, nil)
+	NewGangs(g.in, g, nil, nil)
 	g.Connect(c.of(n))
 	c.t.Cleanup(func() { g.in.Stop(); g.in.Wait() })
 	c.mu.Lock()

@@ -63,12 +63,10 @@ func (s *Self) Allows(d *stealer.Need, name filch.NodeName) bool {
 // start; nil if all can.
 func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 	for n := range len(spec.Needs) + 1 {
-		d := needOfTask(spec.Need(n))
-		if g := spec.Gang; g.Ranks > 0 {
-			d.Ranks, d.MinNodes = g.Ranks, max(g.Nodes, 1)
-		}
+		need := spec.Need(n)
+		d := needOfTask(need)
 		if err := s.NeverFits(&d); err != nil {
-			if spec.Gang.Ranks == 0 && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
+			if need.Gang.Ranks == 0 && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
 				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
 			}
 			return err
@@ -79,6 +77,9 @@ func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 
 func needOfTask(n record.Need) stealer.Need {
 	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1}
+	if g := n.Gang; g.Ranks > 0 {
+		d.Ranks, d.MinNodes = g.Ranks, max(g.Nodes, 1)
+	}
 	if n.Nodes != nil {
 		d.Nodes = *n.Nodes
 	}

@@ -240,7 +240,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
-		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of,
+		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Staged: j.req.Staged,
 	}
 	return r
 }
@@ -475,4 +475,10 @@ func (a *attempts) renew(t *local.Turn, name filch.NodeName) {
 }
 
 // prepareWait is how long the keepers of a run may take until all are ready.
-func (r *run) prepareWait() time.Duration { return launcher.PrepareWait + r.launch.Copy.Wait() }
+func (r *run) prepareWait() time.Duration {
+	wait := launcher.PrepareWait + r.launch.Copy.Wait()
+	if r.launch.Staged {
+		wait += launcher.StageWait
+	}
+	return wait
+}

@@ -14,8 +14,8 @@ import (
 type gangTasks interface {
 	// OnLaunched tells that the gang has its slots.
 	OnLaunched(t *local.Turn, serial uint64)
-	// OnEnd tells that nothing of the gang is left.
-	OnEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.EndRecord)
+	// OnEnd tells that nothing of the gang is left; nodes had its ranks.
+	OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord)
 }
 
 // Gangs are the runs of tasks that are gangs.
@@ -59,5 +59,21 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)
 	g.origin.parents.onParentOver(t, j)
-	g.tasks.OnEnd(t, j.gang, j.id, e)
+	g.tasks.OnEnd(t, j.gang, j.id, j.rankNodes(), e)
+}
+
+// rankNodes are the nodes of the last attempt, the node of rank 0 first.
+func (j *job) rankNodes() []filch.NodeName {
+	if j.run == nil {
+		return nil
+	}
+	var names []filch.NodeName
+	for _, n := range j.run.launch.Nodes {
+		names = append(names, n.Node)
+		if len(n.Ranks) > 0 && n.Ranks[0].First == 0 {
+			k := len(names) - 1
+			names[0], names[k] = names[k], names[0]
+		}
+	}
+	return names
 }

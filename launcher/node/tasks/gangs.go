@@ -107,7 +107,7 @@ func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
 
 // OnEnd passes the end of a gang to the caller, who has the output of the gang, and
 // passes the end on by [Tasks.TaskEnds].
-func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.EndRecord) {
+func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord) {
 	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
 	switch e.Cause.Kind {
 	case launcher.CauseSignal, launcher.CauseOOM:
@@ -118,7 +118,7 @@ func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, e launcher.E
 	if e.State == filch.OK {
 		end.Kind = launcher.CauseNone
 	}
-	end.Run = id
+	end.Run, end.Nodes = id, nodes
 	if g.end(t, serial, end); mutantGangEndsTwo {
 		g.end(t, serial, end)
 	}
@@ -134,7 +134,7 @@ func (r *Running) runs() bool { return r.gang == nil || r.gang.placed }
 
 // of is the gang's part of a task to be started; nil for a task of one process.
 func (g *Gangs) of(s *mtc.Start) *gang {
-	if s.Spec.Gang.Ranks == 0 {
+	if s.Gang().Ranks == 0 {
 		return nil
 	}
 	made := &gang{}

@@ -45,8 +45,6 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			if h.Gathers++; h.Lacks == "" {
 				h.Lacks = w.gangs.Lacks(r.gang.run)
 			}
-			h.Running--
-			h.Ready++
 		}
 	}
 	h.Resting, h.TryAt = j.Pace.Resting, j.Pace.Again

@@ -81,6 +81,9 @@ func newJob(k *keeper, body []byte) (*job, error) {
 	if err := wire.Unmarshal(j.order.Launch.Order, &j.what); err != nil {
 		return nil, err
 	}
+	if j.order.Folder != "" {
+		j.what.Cwd = j.order.Folder
+	}
 	l := &j.order.Launch
 	if j.order.Index < 0 || int(j.order.Index) >= len(l.Nodes) {
 		return nil, fmt.Errorf("node %d of %d", j.order.Index, len(l.Nodes))
