@@ -41,11 +41,13 @@ type Gangs struct{ core *Core }
 // that live.
 const gangRest = 10 * time.Second
 
-// rest queues a gang whose ranks may run; nobody starts the gang before they are gone.
-func (e *execution) rest(j *job, it queue.Item) {
+// rest queues a gang whose ranks may run; nobody starts the gang before they are gone, nor
+// before a delay is over.
+func (e *execution) rest(j *job, it queue.Item, delay time.Duration) {
+	until := e.now + max(gangRest, delay)
 	j.queue.Hold(&it)
-	j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + gangRest, Firm: true})
-	e.core.waits.at = min(e.core.waits.at, e.now+gangRest)
+	j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: until, Firm: true})
+	e.core.waits.at = min(e.core.waits.at, until)
 	e.core.active(j)
 }
 

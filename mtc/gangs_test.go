@@ -137,20 +137,31 @@ func TestGangOfADeadOwnerRests(t *testing.T) {
 
 // A gang that lost ranks with one of its nodes starts again when they are gone.
 func TestGangThatLostANodeRests(t *testing.T) {
-	r := gangRig(t, 1)
-	r.result = func(s Start) End {
-		if s.Attempt == 1 {
-			return End{Run: s.Run, State: filch.Killed, Gone: true}
-		}
-		return End{Run: s.Run, State: filch.OK}
-	}
-	r.submit(0, gangs(1, 1, 2, 0))
-	r.at(gangRest + 500*time.Millisecond)
-	if n := len(r.started); n != 1 {
-		t.Errorf("the gang began %d times in %v, want 1", n, r.now)
-	}
-	if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || len(r.started) != 2 {
-		t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
+	for _, x := range []struct {
+		name  string
+		first End
+	}{{"lost", End{State: filch.Killed, Gone: true}}, {"failed before", End{State: filch.Failed, Code: 1, Astray: true}}} {
+		t.Run(x.name, func(t *testing.T) {
+			r := gangRig(t, 1)
+			r.result = func(s Start) End {
+				end := End{State: filch.OK}
+				if s.Attempt == 1 {
+					end = x.first
+				}
+				end.Run = s.Run
+				return end
+			}
+			s := gangs(1, 1, 2, 0)
+			s.Spec.Retries = 1
+			r.submit(0, s)
+			r.at(gangRest + 500*time.Millisecond)
+			if n := len(r.started); n != 1 {
+				t.Errorf("the gang began %d times in %v, want 1", n, r.now)
+			}
+			if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || len(r.started) != 2 {
+				t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
+			}
+		})
 	}
 }
 

@@ -258,7 +258,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		}
 		// The need of the task is not known here.
 		if j.spec.Gangs() && (t.Maybe || t.Crashes > 0) {
-			f.core.exec.rest(j, it)
+			f.core.exec.rest(j, it, 0)
 			continue
 		}
 		j.queue.Hold(&it)

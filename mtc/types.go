@@ -39,12 +39,14 @@ type End struct {
 	Run   uint64
 	State filch.State // OK, Failed or Killed
 	Code  int32
-	Bytes int64        // of the task's output, for the placement of its dependents
-	Cut   bool         // some of the task's output found no space on the disk of its node
-	Final bool         // do not start the task again, even if the spec allows retries
-	Gone  bool         // the end is unknown: the process that ran the task has crashed
-	Usage *filch.Usage // nil: not known
-	Ours  bool         // the task could not be run: the command is not at fault
+	Bytes int64 // of the task's output, for the placement of its dependents
+	Cut   bool  // some of the task's output found no space on the disk of its node
+	Final bool  // do not start the task again, even if the spec allows retries
+	Gone  bool  // the end is unknown: the process that ran the task has crashed
+	// Astray: ranks of the gang may still run, on a node that was lost.
+	Astray bool
+	Usage  *filch.Usage // nil: not known
+	Ours   bool         // the task could not be run: the command is not at fault
 }
 
 // Start asks the caller to start a task.

@@ -48,7 +48,7 @@ func TestReadyForgetsOnlyTheStampThatLeft(t *testing.T) {
 
 func TestReadyDelays(t *testing.T) {
 	q := Ready{
-		Resting: []Delayed{{Item: Item{Index: 1}, Until: 3 * time.Second}, {Item: Item{Index: 2}, Until: time.Second}},
+		Resting: []Delayed{{Item: Item{Index: 1}, Until: 3 * time.Second}, {Item: Item{Index: 2}, Until: time.Second}, {Item: Item{Index: 5}, Until: 4 * time.Second, Firm: true}},
 		Cooling: []Delayed{{Item: Item{Index: 3}, Until: time.Second}, {Item: Item{Index: 4}, Until: 2 * time.Second}},
 	}
 	if one, two, three := q.RestsUntil(1), q.RestsUntil(2), q.RestsUntil(3); one != 3*time.Second || two != time.Second || three != 0 {
@@ -64,8 +64,8 @@ func TestReadyDelays(t *testing.T) {
 	if next := q.Warm(time.Second); next != 2*time.Second || len(q.Shared) != 1 {
 		t.Errorf("%d tasks are warm, the next at %v", len(q.Shared), next)
 	}
-	if list, _ := q.Wake(time.Second, true); len(list) != 1 {
-		t.Errorf("woke %d of the rest", len(list))
+	if list, next := q.Wake(time.Second, true); len(list) != 1 || next != 4*time.Second {
+		t.Errorf("woke %d of the rest, the next at %v; want 1, and the firm one at 4s", len(list), next)
 	}
 }
 

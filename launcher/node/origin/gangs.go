@@ -14,8 +14,9 @@ import (
 type gangTasks interface {
 	// OnLaunched tells that the gang has its slots.
 	OnLaunched(t *local.Turn, serial uint64)
-	// OnEnd tells that nothing of the gang is left; nodes had its ranks.
-	OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord)
+	// OnEnd tells that nothing of the gang is left, astray: but for ranks on lost nodes. Nodes
+	// had its ranks.
+	OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord, astray bool)
 }
 
 // Gangs are the runs of tasks that are gangs.
@@ -59,7 +60,12 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)
 	g.origin.parents.onParentOver(t, j)
-	g.tasks.OnEnd(t, j.gang, j.id, j.rankNodes(), e)
+	astray := false
+	if j.run != nil {
+		lost, _ := j.run.lostParticipants()
+		astray = len(lost) > 0
+	}
+	g.tasks.OnEnd(t, j.gang, j.id, j.rankNodes(), e, astray)
 }
 
 // rankNodes are the nodes of the last attempt, the node of rank 0 first.

@@ -33,6 +33,7 @@ type gang struct {
 	ticket  filch.Ticket // of the task's job
 	stopped bool
 	placed  bool // has its slots
+	astray  bool // the run has ended, and ranks may run on lost nodes
 }
 
 // Start begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
@@ -107,7 +108,10 @@ func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
 
 // OnEnd passes the end of a gang to the caller, who has the output of the gang, and
 // passes the end on by [Tasks.TaskEnds].
-func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord) {
+func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord, astray bool) {
+	if r := g.tasks.runs[serial]; r != nil {
+		r.gang.astray = astray
+	}
 	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
 	switch e.Cause.Kind {
 	case launcher.CauseSignal, launcher.CauseOOM:

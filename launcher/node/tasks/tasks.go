@@ -261,6 +261,9 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 		if u := e.Usage; u != (filch.Usage{}) {
 			end.Usage = &u
 		}
+		if r := w.runs[e.Serial]; r != nil && r.gang != nil {
+			end.Astray = r.gang.astray
+		}
 		switch e.Kind {
 		case launcher.CauseNone:
 		case launcher.CauseSignal, launcher.CauseOOM:

@@ -130,6 +130,7 @@ func (p *departure) end() {
 			j.restarted = true // another node decides about it, if it is detached
 		}
 	}
+	p.w.loseGangs(p.host) // whoever owns their tasks next lets them rest
 	p.call(func(now time.Duration, out *launcher.Outbox) { p.node.Peer(now, self, out) })
 	quiet := func() bool {
 		return !slices.ContainsFunc(p.keepers, func(k *keeper) bool { return k.phase != done })

@@ -52,6 +52,15 @@ func (w *World) ranksLeft(g *gangTask) (n int, on *host) {
 	return n, on
 }
 
+// ranksKnown is ranksLeft without the ranks of which nobody can know: those on a host
+// whose launcher is away, or was until shortly.
+func (w *World) ranksKnown(g *gangTask) (n int, on *host) {
+	if n, on = w.ranksLeft(g); n > 0 && (on.node == nil || on.trouble+reapBound+g.job.killWait()+w.slack() > w.Now()) {
+		return 0, nil
+	}
+	return n, on
+}
+
 // checkAlone: no attempt of a task begins beside ranks of another one.
 func (w *World) checkAlone(k *keeper) {
 	g := k.truth.job.gang
@@ -84,7 +93,7 @@ func (w *World) checkGangsOver(b *bag) {
 		if g.bag != b || g.lost && w.Now() < g.lostAt+gangBound+w.slack() || b.lapsed {
 			continue
 		}
-		if n, h := w.ranksLeft(g); n > 0 {
+		if n, h := w.ranksKnown(g); n > 0 {
 			w.Fail("gang-left", "job %d is said to be over while %d ranks of task %d run on %s", b.id, n, g.launch.Start.Index, h.Name)
 			return
 		}
@@ -126,7 +135,7 @@ func (g *gangTask) stops() bool {
 // checkGangEnd holds an end against what the ranks did.
 func (w *World) checkGangEnd(g *gangTask, e *launcher.TaskEnd) {
 	j, s := g.job, &g.launch.Start
-	if n, h := w.ranksLeft(g); n > 0 {
+	if n, h := w.ranksKnown(g); n > 0 {
 		w.Fail("gang-left", "task %d.%d has ended on %s while %d of its ranks run on %s", s.Job, s.Index, g.host.Name, n, h.Name)
 		return
 	}

@@ -200,6 +200,10 @@ func (w *World) endGang(h *host, e *launcher.TaskEnd) {
 	}
 	delete(h.gangs, e.Serial)
 	w.Mix(e.Serial<<8 | uint64(e.Kind))
+	if g.lost { // its task is another node's, which no longer asks this one
+		g.report(*e)
+		return
+	}
 	w.checkGangEnd(g, e)
 	if e.Kind == launcher.CauseNone {
 		g.bag.oks[g.launch.Start.Index]++
