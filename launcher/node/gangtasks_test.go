@@ -130,3 +130,23 @@ func TestAGangBeginsAloneAfterItsOwner(t *testing.T) {
 		t.Errorf("a client of the dead launcher heard %+v", b)
 	}
 }
+
+// A node that leaves ends its tasks, and then hears that their job is cancelled (seed 1828
+// of testbed/sim/instance).
+func TestACancelAfterTheTasksOfALeavingNode(t *testing.T) {
+	for _, ranks := range []int32{0, 2} {
+		w := newNet(t, 2, 4)
+		w.chores.lasts = 20 * sec
+		w.behave = func(k *keeper) { k.at = 20 * sec }
+		id := w.bag("n1", 1, 1, ofGangs(ranks, 0))
+		w.run(sec)
+		w.learnsDead("n1")
+		w.run(3 * sec)
+		n1 := w.nodes["n1"]
+		n1.input(func(out *launcher.Outbox) { n1.node.CancelTasks(w.Now(), id, "", out) })
+		w.run(sec)
+		if len(n1.chores) > 0 || len(w.running(launcher.TaskID{Job: id}, 0)) > 0 {
+			t.Errorf("tasks of %d ranks run on a node that left", ranks)
+		}
+	}
+}

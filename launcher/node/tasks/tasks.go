@@ -372,7 +372,11 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		w.taskEnded(t, serial, stopped, false)
 		return
 	}
-	if r := w.runs[serial]; r.gang != nil {
+	r := w.runs[serial]
+	switch {
+	case r == nil: // ended after the end of this life: the core was not told
+		return
+	case r.gang != nil:
 		w.Gangs.stop(t, serial, r)
 		return
 	}
