@@ -56,6 +56,9 @@ func (r *run) room() *filch.Room {
 	if r.stage != planned {
 		return &filch.Room{}
 	}
+	if mutantOneRoom {
+		return &r.job.spec.Each
+	}
 	return r.job.spec.Room(int(r.item.Need) - 1)
 }
 

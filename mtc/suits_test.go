@@ -128,10 +128,12 @@ func TestTasksTakeTheirOwnRoom(t *testing.T) {
 		return time.Second
 	}
 	spec := record.Spec{Each: filch.Room{Slots: 1}, Needs: []record.Need{{Each: filch.Room{Slots: 4}}}}
-	r.differ(0, 1, false, spec, []byte{0, 0, 0, 0, 1, 0, 0, 0, 0})
+	r.differ(0, 1, false, spec, []byte{0, 0, 0, 1, 0, 0, 0})
 	began := r.now
-	if j := r.run(1, time.Minute); j.Tally().OK != 9 || r.now-began > 3200*time.Millisecond {
-		t.Errorf("%+v after %v: want 9 ok in 3 s", j.Tally(), r.now-began)
+	// The large task runs alone: before it and behind it, three small ones.
+	j := r.run(1, time.Minute)
+	if took := r.now - began; j.Tally().OK != 7 || took < 3*time.Second || took > 3200*time.Millisecond {
+		t.Errorf("%+v after %v: want 7 ok in 3 s", j.Tally(), took)
 	}
 }
 

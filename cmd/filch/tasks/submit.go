@@ -108,7 +108,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.Int32VarP(&f.cpus, "cpus-per-task", "c", 1, "`N` slots per task; sets OMP_NUM_THREADS for the tasks if the variable is not set")
 	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node: `4G`")
 	p.StringVarP(&f.gpus, "gpus-per-task", "G", "", "`[KIND:]N` GPUs per task, on nodes with the label KIND; 0.25: a quarter of one GPU")
-	p.StringVar(&f.gpus, "gpus-per-node", "", "the same as --gpus-per-task: a task is on one node")
+	p.StringVar(&f.gpus, "gpus-per-node", "", "`[KIND:]N` GPUs per task, as --gpus-per-task: a task is on one node")
 	f.where.declare(p)
 	f.declareGang(p)
 	p.StringVarP(&f.limit, "time", "t", "", "end a task that runs longer: `90s`, 10m, 1h30m, MIN, MIN:SEC, H:MIN:SEC, DAYS-H, DAYS-H:MIN[:SEC]")

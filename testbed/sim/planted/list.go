@@ -56,7 +56,7 @@ var Faults = []Fault{
 	{"mute-jobs", "launcher/node/origin", "explain", Instance, 10, ""},
 	{"mute-tasks", "launcher/node/tasks", "explain", Instance, 60, "stewards"},
 	{"cap-free", "mtc/record", "tasks", Instance, 10, "caps"},
-	{"no-after", "mtc", "tasks", Instance, 100, ""},
+	{"no-after", "mtc", "tasks", Instance, 400, ""},
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"early-go", "launcher/node/origin", "launch", Instance, 60, ""},
