@@ -24,13 +24,20 @@ func Amount(r filch.Room, what string) int64 {
 // InTheWay names what another rank of k lacks here, and the job with most of it, except k's;
 // n is the job's slots.
 func (l *Ledger) InTheWay(k Key) (job filch.JobID, n int32, lacks string) {
-	lacks, most := lacking(l, k), int64(0)
+	lacks = lacking(l, k)
+	has, held, most := make(map[filch.JobID]int64), make(map[filch.JobID]int32), int64(0)
 	for _, c := range l.holds {
-		if has := Amount(c.room, lacks); c.ask.Key.Job != k.Job && has > most {
-			job, n, most = c.ask.job(), c.room.Slots, has
+		if c.ask.Key.Job == k.Job {
+			continue
+		}
+		of := c.ask.job() // of the gangs of a bag, all have one job
+		has[of] += Amount(c.room, lacks)
+		held[of] += c.room.Slots
+		if has[of] > most {
+			job, most = of, has[of]
 		}
 	}
-	return job, n, lacks
+	return job, held[job], lacks
 }
 
 // lacking is what another rank of k lacks although the slots suffice; "" for slots.

@@ -43,6 +43,20 @@ func held(t *testing.T, l *Ledger, job, want int32) Status {
 	return s
 }
 
+// TestInTheWaySumsGangs shows that the gangs of a bag count as one job in the way.
+func TestInTheWaySumsGangs(t *testing.T) {
+	l := New(cpus(8), 1)
+	l.Ask(0, ask(1, 3), unbounded)
+	for id := int32(100); id < 102; id++ {
+		a := ask(id, 2)
+		a.Of = 7
+		l.Ask(0, a, unbounded)
+	}
+	if job, n, lacks := l.InTheWay(ask(2, 0).Key); job != 7 || n != 4 || lacks != "" {
+		t.Errorf("got job %d with %d slots, lacking %q; want job 7 with 4", job, n, lacks)
+	}
+}
+
 func TestLedgerLendsWhatIsFree(t *testing.T) {
 	l := New(cpus(8), 1)
 	if s := l.Ask(0, ask(1, 6), unbounded); s.Held != 6 || s.Lease.Serial == 0 || s.Lease.Incarnation != 1 {
