@@ -332,6 +332,8 @@ func (t *task) judge(e *launcher.TaskEnd, ws unix.WaitStatus) {
 		}
 		switch {
 		case ws.Signal() != unix.SIGKILL || t.told || t.late:
+		case t.order.runner.gone:
+			e.Text = "killed, because the launcher of the node is gone; the task may be started again"
 		case t.cgroup != nil && t.cgroup.OOMKilled():
 			e.Kind = launcher.CauseOOM
 			e.Text = fmt.Sprintf("killed: out of memory (its limit is %d MiB)", t.start.Memory>>20)
