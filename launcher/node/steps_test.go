@@ -103,6 +103,40 @@ func TestAStepLargerThanItsParentIsRefusedAtOnce(t *testing.T) {
 
 // A job that was gathered from what was free has more ranks on one node than on
 // another. An srun in it lays its ranks out as evenly as those nodes have room.
+// TestAStepThatFitsNoMoreIsRefused ends the ranks of the parent on one of two nodes while a
+// step waits: the step that the rest of the parent cannot hold is refused, and the step
+// behind it starts.
+func TestAStepThatFitsNoMoreIsRefused(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) {
+		switch l := &k.start.Launch; {
+		case l.Parent != 0:
+			k.at = 5 * sec
+		case k.start.Index == 1:
+			k.at = 3 * sec
+		default:
+			k.at = 60 * sec
+		}
+	}
+	r := gang(8)
+	r.Shape.Only = []filch.NodeName{"n1", "n2"}
+	parent := w.submit("n1", 1, r)
+	w.run(sec)
+	w.submit("n1", 2, step(parent, 3))
+	w.run(10 * ms)
+	w.submit("n1", 3, step(parent, 6))
+	w.run(10 * ms)
+	c := w.submit("n1", 4, step(parent, 4))
+	w.run(3 * sec)
+	if all := strings.Join(w.replies, "\n"); !strings.Contains(all, "room for 4") || !strings.Contains(all, "Refused 125") {
+		t.Errorf("heard\n%s\nwant a refusal of the step of 6 ranks, as 4 slots are left", all)
+	}
+	w.run(10 * sec)
+	if e := w.ended(c); e.Code != 0 {
+		t.Errorf("the step behind ended %+v, want 0", e)
+	}
+}
+
 func TestAnEvenStepFitsOnAnUnevenParent(t *testing.T) {
 	for want, others := range map[string]int32{"n1:[{0 3}] n2:[{3 1}]": 1, "n1:[{0 2}] n2:[{2 2}]": 2, "n1:[{0 1}] n2:[{1 3}]": 3} {
 		w := newNet(t, 2, 4)

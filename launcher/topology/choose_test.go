@@ -61,8 +61,14 @@ func TestOrdered(t *testing.T) {
 		n     int
 		want  []int
 	}{
-		{"", 4, cpus}, {"block", 4, cpus}, {"cyclic", 8, []int{0, 4, 1, 5, 2, 6, 3, 7}}, {"cyclic", 4, []int{0, 1, 4, 5, 2, 3, 6, 7}},
-		{"fcyclic", 4, []int{0, 4, 1, 5, 2, 6, 3, 7}}, {"cyclic", 3, cpus}, {"cyclic", 9, cpus}, {"cyclic", 1, cpus},
+		{"", 4, cpus},
+		{"block", 4, cpus},
+		{"cyclic", 8, []int{0, 4, 1, 5, 2, 6, 3, 7}},
+		{"cyclic", 4, []int{0, 1, 4, 5, 2, 3, 6, 7}},
+		{"fcyclic", 4, []int{0, 4, 1, 5, 2, 6, 3, 7}},
+		{"cyclic", 3, cpus},
+		{"cyclic", 9, cpus},
+		{"cyclic", 1, cpus},
 	} {
 		if got := Ordered(c.order, sockets, c.n, cpus); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %d ranks: got %v, want %v", c.order, c.n, got, c.want)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/needs"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -60,9 +61,18 @@ func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.Gang
 	}
 	args := []string{"-c", strconv.Itoa(int(f.cpus))}
 	for _, o := range []struct{ name, value string }{
-		{"ntasks", f.ranks}, {"nodes", f.nodes}, {"ntasks-per-node", f.perNode}, {"distribution", f.layout}, {"mpi", f.mpi}, {"cpu-bind", f.bind},
-		{"mem", f.mem}, {"gpus-per-task", f.gpus},
-		{"nodelist", f.where.only}, {"exclude", f.where.exclude}, {"constraint", f.where.labels}, {"resource", f.where.resources},
+		{"ntasks", f.ranks},
+		{"nodes", f.nodes},
+		{"ntasks-per-node", f.perNode},
+		{"distribution", f.layout},
+		{"mpi", f.mpi},
+		{"cpu-bind", f.bind},
+		{"mem", f.mem},
+		{"gpus-per-task", f.gpus},
+		{"nodelist", f.where.only},
+		{"exclude", f.where.exclude},
+		{"constraint", f.where.labels},
+		{"resource", f.where.resources},
 	} {
 		if o.value != "" {
 			args = append(args, "--"+o.name+"="+o.value)
@@ -76,8 +86,12 @@ func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.Gang
 		return nil, err
 	}
 	around.Job, around.Task = 0, 0 // a gang is no step
-	if _, err := r.Finish(around); err != nil {
+	warnings, err := r.Finish(around)
+	if err != nil {
 		return nil, err
+	}
+	for _, w := range warnings {
+		ui.Warn(w)
 	}
 	s := r.Request.Shape
 	if s.Ranks == 0 {

@@ -235,6 +235,15 @@ func (a *attempts) onParticipantOver(t *local.Turn, j *job, i int, m *launcher.P
 		t.Note(local.NoteError, j.id, node, "%s", text)
 		a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: text})
 	}
+	a.fitSteps(t, j)
+}
+
+// fitSteps refuses the waiting steps of a job that no longer fit, since a participant is
+// over.
+func (a *attempts) fitSteps(t *local.Turn, j *job) {
+	if len(j.guests) > 0 && j.run.halt.level == 0 {
+		a.parents.grantSteps(t, j)
+	}
 }
 
 // countDone counts a participant as done; a done participant also counts as prepared and
@@ -269,8 +278,9 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 		return
 	}
 	k := launcher.CountRanks(r.launch.Nodes[i].Ranks) - s.have + s.told
-	if k <= 0 {
-		return // all ranks of the participant had ended
+	if k <= 0 { // all ranks of the participant had ended
+		a.fitSteps(t, j)
+		return
 	}
 	r.lost = true
 	v := verdict{launcher.Cause{Kind: launcher.CauseNodeLost, Rank: -1, Node: node, Text: fmt.Sprintf("node %s lost with %s: %s", node, filch.Plural(k, "rank"), why)}, filch.ExitNodeLost}
@@ -284,6 +294,7 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 		if !r.unsure {
 			a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: v.Text + "; going on without"})
 		}
+		a.fitSteps(t, j)
 		return
 	}
 	a.end(t, j, v.Cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))

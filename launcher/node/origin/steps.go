@@ -264,9 +264,25 @@ func (p *parents) hostRoom(j *job, i int) filch.Room {
 	return j.need.Base.Plus(j.need.Each.Times(launcher.CountRanks(at.Ranks)))
 }
 
+// refuseLarge refuses the waiting steps that the parent can hold no more, since its ranks on
+// some nodes have ended.
+func (p *parents) refuseLarge(t *local.Turn, j *job) {
+	j.guests = slices.DeleteFunc(j.guests, func(g *guest) bool {
+		if g.nodes != nil {
+			return false
+		}
+		err := p.stepFits(j, &g.need)
+		if err != nil {
+			t.Send(g.from, &launcher.StepGrant{Job: g.id, Parent: j.id, Refused: true, Err: *err})
+		}
+		return err != nil
+	})
+}
+
 // grantSteps grants slots of the parent to waiting steps, strictly in the
 // order of their tickets.
 func (p *parents) grantSteps(t *local.Turn, j *job) {
+	p.refuseLarge(t, j)
 	slices.SortStableFunc(j.guests, func(a, b *guest) int {
 		switch {
 		case a.ticket.Older(b.ticket):

@@ -48,6 +48,9 @@ func (j *job) called() string {
 	if j.task != nil {
 		return fmt.Sprintf("task %d.%d", j.id, *j.task)
 	}
+	if j.gang != 0 {
+		return "task " + j.req.Of.String()
+	}
 	return fmt.Sprintf("job %d", j.id)
 }
 
