@@ -148,7 +148,9 @@ func (c *cluster) hpcc() {
 		c.T.Fatal(err)
 	}
 	c.Extra = []string{"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
-	c.Must(0, "run", "-n", "4", "--ntasks-per-node", "2", "/usr/bin/hpcc")
+	if r := c.run(3*time.Minute, "-n", "4", "--ntasks-per-node", "2", "/usr/bin/hpcc"); r.code != 0 {
+		c.T.Fatal(r)
+	}
 	out, err := os.ReadFile(filepath.Join(c.Dir, "hpccoutf.txt"))
 	if err != nil || !strings.Contains(string(out), "\nSuccess=1\n") || !strings.Contains(string(out), "CommWorldProcs=4") {
 		c.T.Errorf("hpcc did not succeed: %v: %s", err, out)
