@@ -3,6 +3,7 @@ package children
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -300,6 +301,9 @@ func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 		return s.Add(p)
 	}
 	err := g.spool.Drain(add)
+	if e.Cut && e.Text == "" {
+		e.Text = fmt.Sprintf("%s keeps the first and at least the last %d MiB of what a gang prints; submit with -o FILE to keep all", gs.in.Self, output.KeptMax>>21)
+	}
 	if err == nil && failed && e.Text != "" && !e.Told {
 		err = add(output.Printed{Stream: 2, Data: []byte("filch: " + e.Text + "\n")})
 	}
