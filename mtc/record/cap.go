@@ -27,6 +27,16 @@ func (c *Cap) Free() int32 {
 	return free
 }
 
+// Seq is the number of the last request of an owner; 0 without an entry.
+func (c *Cap) Seq(o Owner) uint32 {
+	for _, h := range c.Holders {
+		if h.Owner == o {
+			return h.Seq
+		}
+	}
+	return 0
+}
+
 func (h *Holder) fields(c *Codec) {
 	c.Owner(&h.Owner)
 	U32(c, &h.Seq)
@@ -113,6 +123,11 @@ func mergeCap(old, delta []byte) (val, reply []byte, err error) {
 	return val, val, nil
 }
 
+// lostStep is how far the entry of a dead node moves ahead of the node's last request, so
+// that the record ignores a request that the node sent before its death. A node that was
+// called dead but lives reads its entry, and numbers its next request after the entry's.
+const lostStep = 1 << 30
+
 func (c *Cap) apply(p CapOp) {
 	if p.Deed == CapLimit {
 		c.Limit = p.Limit
@@ -120,12 +135,11 @@ func (c *Cap) apply(p CapOp) {
 	}
 	i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Owner == p.Owner })
 	if p.Deed == CapLose {
-		// The dead node keeps an entry without tokens, so that the record ignores a late
-		// request of the node.
 		if i < 0 {
 			return
 		}
-		c.Holders[i].Held, c.Holders[i].Want, c.Holders[i].Seq = 0, 0, 1<<32-1
+		h := &c.Holders[i]
+		h.Held, h.Want, h.Seq = 0, 0, h.Seq+min(lostStep, 1<<32-1-h.Seq)
 		return
 	}
 	if i < 0 {

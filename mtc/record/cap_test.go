@@ -47,3 +47,20 @@ func (c *Cap) heldBy(o Owner) int32 {
 	}
 	return 0
 }
+
+// A node that was called dead by mistake gets tokens again; what it asked for before is
+// ignored.
+func TestCapOfANodeCalledDead(t *testing.T) {
+	o := Owner{Node: "n1", Incarnation: 1}
+	c := &Cap{Limit: 2}
+	c.apply(CapOp{Limit: 2, Owner: o, Seq: 5, Want: 2})
+	c.apply(CapOp{Limit: 2, Owner: o, Deed: CapLose})
+	c.apply(CapOp{Limit: 2, Owner: o, Seq: 6, Want: 2})
+	if c.Free() != 2 {
+		t.Errorf("%d of 2 tokens are free after a request from before the death", c.Free())
+	}
+	c.apply(CapOp{Limit: 2, Owner: o, Seq: c.Seq(o) + 1, Want: 2})
+	if c.Free() != 0 {
+		t.Errorf("%d of 2 tokens are free after the node asked anew", c.Free())
+	}
+}
