@@ -28,8 +28,7 @@ type tokens struct {
 	key    string
 	job    *job   // with this cap; nil: a pool
 	pool   string // name of the pool
-	seq    uint32 // of the last request
-	seen   uint32 // of this node's entry in the record, as last read
+	seq    uint32 // of the last request, or of this node's entry in the record if that is ahead
 	asking bool
 }
 
@@ -126,7 +125,7 @@ func (k *caps) hold(t *tokens, want, each int32) {
 	t.asking = true
 	// The record remembers the last request of this incarnation, also if the node forgot
 	// the job meanwhile, and is ahead of that if others called the node dead.
-	t.seq = max(uint32(k.core.commits.Next()), t.seen+min(1, 1<<32-1-t.seen))
+	t.seq = max(uint32(k.core.commits.Next()), t.seq+1)
 	t.Held = min(t.Held, want)
 	op := record.CapOp{Limit: t.Limit, Owner: k.core.self, Seq: t.seq, Want: want, Step: each}
 	k.core.commits.merge(t.key, record.RecordCap, op.Encode(), func(a record.Answer) {
@@ -135,7 +134,9 @@ func (k *caps) hold(t *tokens, want, each int32) {
 		if a.Status != record.AnswerDone || err != nil {
 			return
 		}
-		t.seen = r.Seq(k.core.self)
+		if h := r.Holder(k.core.self); h != nil {
+			t.seq = max(t.seq, h.Seq)
+		}
 		t.Answered(k.now, r, k.core.self)
 		if t.job == nil {
 			k.core.victim.fresh = k.core.victim.fresh || t.Spare > 0

@@ -51,10 +51,8 @@ func (t *Tokens) Owes() bool { return t.Over > 0 && t.Held > t.Used }
 // Answered takes in the record after a request of the node.
 func (t *Tokens) Answered(now time.Duration, r *record.Cap, self record.Owner) {
 	had := t.Held
-	for _, h := range r.Holders {
-		if h.Owner == self {
-			t.Held = h.Held
-		}
+	if h := r.Holder(self); h != nil {
+		t.Held = h.Held
 	}
 	t.Spare, t.Looked = r.Free(), now
 	t.Over = max(-t.Spare, 0)

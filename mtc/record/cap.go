@@ -27,14 +27,12 @@ func (c *Cap) Free() int32 {
 	return free
 }
 
-// Seq is the number of the last request of an owner; 0 without an entry.
-func (c *Cap) Seq(o Owner) uint32 {
-	for _, h := range c.Holders {
-		if h.Owner == o {
-			return h.Seq
-		}
+// Holder is the entry of an owner; nil without one.
+func (c *Cap) Holder(o Owner) *Holder {
+	if i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Owner == o }); i >= 0 {
+		return &c.Holders[i]
 	}
-	return 0
+	return nil
 }
 
 func (h *Holder) fields(c *Codec) {
@@ -133,23 +131,21 @@ func (c *Cap) apply(p CapOp) {
 		c.Limit = p.Limit
 		return
 	}
-	i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Owner == p.Owner })
+	h := c.Holder(p.Owner)
 	if p.Deed == CapLose {
-		if i < 0 {
+		if h == nil {
 			return
 		}
-		h := &c.Holders[i]
 		h.Held, h.Want, h.Seq = 0, 0, h.Seq+min(lostStep, 1<<32-1-h.Seq)
 		return
 	}
-	if i < 0 {
+	if h == nil {
 		if len(c.Holders) >= maxHolders {
 			return
 		}
-		i = len(c.Holders)
 		c.Holders = append(c.Holders, Holder{Owner: p.Owner})
+		h = &c.Holders[len(c.Holders)-1]
 	}
-	h := &c.Holders[i]
 	if p.Seq <= h.Seq {
 		return
 	}

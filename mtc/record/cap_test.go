@@ -40,10 +40,8 @@ func TestCapGrantsFreeTokens(t *testing.T) {
 }
 
 func (c *Cap) heldBy(o Owner) int32 {
-	for _, h := range c.Holders {
-		if h.Owner == o {
-			return h.Held
-		}
+	if h := c.Holder(o); h != nil {
+		return h.Held
 	}
 	return 0
 }
@@ -59,7 +57,7 @@ func TestCapOfANodeCalledDead(t *testing.T) {
 	if c.Free() != 2 {
 		t.Errorf("%d of 2 tokens are free after a request from before the death", c.Free())
 	}
-	c.apply(CapOp{Limit: 2, Owner: o, Seq: c.Seq(o) + 1, Want: 2})
+	c.apply(CapOp{Limit: 2, Owner: o, Seq: c.Holder(o).Seq + 1, Want: 2})
 	if c.Free() != 0 {
 		t.Errorf("%d of 2 tokens are free after the node asked anew", c.Free())
 	}
