@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -222,18 +221,7 @@ func signalBatch(c *client.Client, q question, id filch.JobID, sig int32) error 
 
 // requeueJobs is scontrol requeue.
 func requeueJobs(words []string) int {
-	code := 0
-	for id := range strings.SplitSeq(strings.Join(words, ","), ",") {
-		jobs, c, err := batchJobs([]string{id})
-		if err != nil {
-			if c != nil {
-				c.Close()
-			}
-			return absentOr(err)
-		}
-		if len(jobs) == 0 {
-			code = ui.Fail(filch.Errorf(filch.NotFound, "Invalid job id specified for job %s", ui.Clean(id)))
-		}
+	return forJobs(words, func(c *client.Client, jobs []batchJob) (code int) {
 		for i := range jobs {
 			j := &jobs[i]
 			if j.page.NoRequeue {
@@ -244,7 +232,6 @@ func requeueJobs(words []string) int {
 				code = ui.Fail(err)
 			}
 		}
-		c.Close()
-	}
-	return code
+		return code
+	})
 }

@@ -88,8 +88,9 @@ func refuseOfJobs(call, hint string) int {
 	return ui.Fail(filch.Errorf(filch.Invalid, "filch does not do %s", call).WithHint("%s", hint))
 }
 
-// holdJobs is scontrol hold, and with nobody scontrol release.
-func holdJobs(words []string, by string) int {
+// forJobs has a call of scontrol change the jobs of each id in its words. It returns the
+// exit code of the last id that failed; do returns 0 for an id that did not.
+func forJobs(words []string, do func(c *client.Client, jobs []batchJob) int) int {
 	code := 0
 	for id := range strings.SplitSeq(strings.Join(words, ","), ",") {
 		jobs, c, err := batchJobs([]string{id})
@@ -102,6 +103,17 @@ func holdJobs(words []string, by string) int {
 		if len(jobs) == 0 {
 			code = ui.Fail(filch.Errorf(filch.NotFound, "Invalid job id specified for job %s", ui.Clean(id)))
 		}
+		if failed := do(c, jobs); failed != 0 {
+			code = failed
+		}
+		c.Close()
+	}
+	return code
+}
+
+// holdJobs is scontrol hold, and with nobody scontrol release.
+func holdJobs(words []string, by string) int {
+	return forJobs(words, func(c *client.Client, jobs []batchJob) (code int) {
 		waits := slices.ContainsFunc(jobs, func(j batchJob) bool { return j.state().short == "PD" })
 		for i := range jobs {
 			j := &jobs[i]
@@ -114,9 +126,8 @@ func holdJobs(words []string, by string) int {
 				code = ui.Fail(filch.Errorf(filch.Busy, "Job is no longer pending execution for job %s", j.id()))
 			}
 		}
-		c.Close()
-	}
-	return code
+		return code
+	})
 }
 
 // showNodes is scontrol show node.
