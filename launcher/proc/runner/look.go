@@ -90,6 +90,9 @@ func (l *looks) read(q *launcher.TaskLook, seen *launcher.TaskSeen) {
 				if p.Data, m.At, p.Lost = t.out.after(i, m.At, left, q.Lines, l.runner.poll); len(p.Data) > 0 {
 					p.Mark = m
 					seen.Pieces = append(seen.Pieces, p)
+					// Whole lines rarely fill the limit to the last byte.
+					total, _, _ := t.out.gap(i)
+					seen.More = seen.More || total-m.At+int64(len(p.Data)) > int64(left)
 					left -= len(p.Data)
 				}
 			}
@@ -98,7 +101,7 @@ func (l *looks) read(q *launcher.TaskLook, seen *launcher.TaskSeen) {
 			}
 		}
 	}
-	seen.More = left <= 0
+	seen.More = seen.More || left <= 0
 }
 
 // watch makes the next output of a span's tasks send the span; false: the span cannot be

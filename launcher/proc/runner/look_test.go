@@ -170,6 +170,9 @@ func TestLookShowsARunningTask(t *testing.T) {
 	if s = r.look(launcher.TaskLook{Limit: 1000, Marks: marks}); len(s.Pieces) != 1 || string(s.Pieces[0].Data) != "thr" {
 		t.Errorf("a part of a line: got %+v", s)
 	}
+	if s = r.look(launcher.TaskLook{Limit: 6, Lines: true, Watch: true}); len(s.Pieces) != 1 || string(s.Pieces[0].Data) != "one\n" || !s.More {
+		t.Errorf("of two lines that exceed the limit: got %+v, want the first line, and more to come", s)
+	}
 	say(`ee\n`)
 	if f := r.next(); f.Kind != wire.KindTaskStir {
 		t.Errorf("got %s, want word of the write", f.Kind)
