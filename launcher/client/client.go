@@ -93,8 +93,8 @@ func (c *Client) Query(d time.Duration, verb string, args ...string) ([]byte, er
 		case f.Kind != wire.KindAnswer || f.Req != c.req:
 			continue // late answer to an abandoned query
 		}
-		var a wire.Answer
-		if err := wire.Unmarshal(f.Body, &a); err != nil {
+		a, err := wire.DecodeAnswer(f.Body)
+		if err != nil {
 			return nil, filch.Errorf(filch.Internal, "%s", err.Error())
 		}
 		if a.Err != nil {

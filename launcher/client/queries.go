@@ -62,8 +62,8 @@ func (q *Queries) Next() (Reply, error) {
 		case f.Kind != wire.KindAnswer:
 			continue
 		}
-		var a wire.Answer
-		if err := wire.Unmarshal(f.Body, &a); err != nil {
+		a, err := wire.DecodeAnswer(f.Body)
+		if err != nil {
 			return Reply{}, filch.Errorf(filch.Internal, "%s", err.Error())
 		}
 		r := Reply{Req: f.Req, body: a.JSON}

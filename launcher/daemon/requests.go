@@ -133,15 +133,22 @@ func (cs *clients) onQuery(c *client, f wire.Frame) error {
 func (cs *clients) query(c *client, req uint32, q wire.Query) {
 	end, err := cs.d.questions.Begin(q)
 	if err != nil {
-		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(nil, err))
+		c.answer(req, nil, err)
 		return
 	}
 	cs.d.in.Go(func() {
 		v, err := cs.d.queries.Answer(q, true)
 		end()
-		_ = c.Conn.Send(wire.KindAnswer, req, peers.AnswerOf(v, err))
+		c.answer(req, v, err)
 		_ = c.Conn.Drain(closeDrain)
 	})
+}
+
+// answer ends a query of the client.
+func (c *client) answer(req uint32, v any, err error) {
+	if head, data, tail, err := peers.AnswerOf(v, err).Parts(); err == nil && c.Conn.WriteRaw(wire.KindAnswer, req, head, data, tail) == nil {
+		_ = c.Conn.Flush()
+	}
 }
 
 // onOps executes operations of a client on the store.

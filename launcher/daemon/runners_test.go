@@ -247,3 +247,27 @@ func TestOldOutputIsRemoved(t *testing.T) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
+
+// A query for output that begins with a rest is answered after the rest, which never
+// exceeds the wait of the query.
+func TestOutputQueryRests(t *testing.T) {
+	cfg := testConfig(t)
+	s := output.NewSegments(proc.Place{Dir: cfg.Dir.Path()}.OutputDir(5), 1)
+	if err := errors.Join(s.Add(output.Printed{Stream: 1, Data: []byte("text")}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, cfg)
+	for _, c := range []struct {
+		wait, rest string
+		least      time.Duration
+	}{{"1m", "300ms", 300 * time.Millisecond}, {"200ms", "1h", 200 * time.Millisecond}} {
+		began := time.Now()
+		v, err := r.queries.Answer(wire.Query{Verb: wire.VerbOutput, Args: []string{"n1", "5", wire.OutputTasks, "", "", "1000", c.wait, "", c.rest}}, true)
+		if chunk, ok := v.(*wire.OutputChunk); err != nil || !ok || len(chunk.Pieces) != 1 {
+			t.Errorf("rest %s: got %+v, %v, want the text", c.rest, v, err)
+		}
+		if took := time.Since(began); took < c.least {
+			t.Errorf("rest %s, wait %s: answered after %v, want %v at least", c.rest, c.wait, took, c.least)
+		}
+	}
+}

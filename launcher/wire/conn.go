@@ -40,6 +40,8 @@ type Conn struct {
 	head [headerStream]byte
 	body []byte // of ReadShared
 
+	large int // frames of ReadShared that are larger than eagerBody
+
 	writers sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
@@ -81,7 +83,14 @@ func (c *Conn) ReadShared() (Frame, error) {
 		// A second frame right after the first: a buffer pays.
 		c.body = make([]byte, eagerBody)
 	}
-	return readFrame(c.r, &c.head, c.body)
+	f, err := readFrame(c.r, &c.head, c.body)
+	if n := len(f.Body); n > eagerBody && n <= maxSpare+eagerBody {
+		// A runner sends the output of running tasks again and again, to followers.
+		if c.large++; c.large > 1 && len(c.body) < n {
+			c.body = f.Body[:cap(f.Body)]
+		}
+	}
+	return f, err
 }
 
 // Buffered reports whether another frame has begun to arrive, so that a reader can

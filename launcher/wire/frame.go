@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 )
 
 // Frame is one message of a link. Body belongs to the goroutine that read the frame.
@@ -32,6 +33,23 @@ func AppendPayload(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error
 		b = append(b, p...)
 	}
 	return b, nil
+}
+
+// payloads are the buffers of [SendPayload].
+var payloads = sync.Pool{New: func() any { return new([]byte) }}
+
+// SendPayload encodes a frame as [Payload] does, into a spare buffer, and calls send, which
+// keeps no part of the frame.
+func SendPayload(send func([]byte) error, k Kind, req uint32, parts ...[]byte) error {
+	b := payloads.Get().(*[]byte)
+	p, err := AppendPayload((*b)[:0], k, req, parts...)
+	if err == nil {
+		err = send(p)
+	}
+	if *b = p; cap(p) <= maxPooled {
+		payloads.Put(b)
+	}
+	return err
 }
 
 // ParsePayload is the inverse of [Payload]; Body is part of b.

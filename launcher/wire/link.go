@@ -85,6 +85,40 @@ type Answer struct {
 	Err  *filch.Error
 }
 
+// Parts returns the encoding of the answer in parts, as for [Conn.WriteRaw]: JSON is a
+// part of its own, and not copied.
+func (a Answer) Parts() (head, data, tail []byte, err error) {
+	head = binary.BigEndian.AppendUint32([]byte{answerFields, packedBin32}, uint32(len(a.JSON)))
+	tail = []byte{packedNil}
+	if a.Err != nil {
+		tail, err = Marshal(a.Err)
+	}
+	return head, a.JSON, tail, err
+}
+
+// DecodeAnswer decodes an answer. JSON is a view of b if the sender used [Answer.Parts].
+func DecodeAnswer(b []byte) (a Answer, err error) {
+	const head = 1 + 5
+	if len(b) > head && b[0] == answerFields && b[1] == packedBin32 {
+		if n := int(binary.BigEndian.Uint32(b[2:])); n < len(b)-head {
+			a.JSON = b[head : head+n : head+n]
+			if tail := b[head+n:]; len(tail) != 1 || tail[0] != packedNil {
+				err = Unmarshal(tail, &a.Err)
+			}
+			return a, err
+		}
+	}
+	err = Unmarshal(b, &a)
+	return a, err
+}
+
+// Bytes of msgpack in an answer.
+const (
+	answerFields = 0x92 // an array of two
+	packedNil    = 0xc0
+	packedBin32  = 0xc6
+)
+
 // Warn is a line for the user of a run.
 type Warn struct{ Text string }
 

@@ -32,7 +32,7 @@ const (
 	VerbLive    = "live"    // -> []launcher.Live, of one node alone
 	VerbRunning = "running" // JOB [OnlyHere] -> launcher.RunningTasks, of all nodes or of one node alone
 	VerbLast    = "last"    // NODE JOB TASK,TASK,... -> []LastLine of NODE, at most MaxLast tasks
-	VerbOutput  = "output"  // NODE JOB KIND FIRST-LAST|"" CURSOR BYTES [TIME [SHOW]] -> OutputChunk of NODE
+	VerbOutput  = "output"  // NODE JOB KIND FIRST-LAST|"" CURSOR BYTES [TIME [SHOW [REST]]] -> OutputChunk of NODE
 	VerbCollect = "collect" // JOB FOLDER FILES -> CollectInfo; brings files of a workflow, JSON of []CollectFile, into a folder of this node
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
 	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
@@ -261,7 +261,8 @@ type Anew struct {
 }
 
 // The words of [VerbOutput]. KIND is the kind of the job. A query with a TIME waits that
-// long for output.
+// long for output. A query with a REST, which is a time too, looks for output once the
+// REST is over.
 const (
 	OutputTasks  = "tasks"  // a bag or a workflow; FIRST-LAST are tasks
 	OutputRanks  = "ranks"  // a detached run; FIRST-LAST are ranks

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,53 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 			}
 			if d := cmp.Diff(v, got.Elem().Interface()); d != "" {
 				t.Error(d)
+			}
+		})
+	}
+}
+
+// An answer in parts is an answer: for a reader of this version, which does not copy the
+// JSON, and for a reader of an older version.
+func TestAnswerInParts(t *testing.T) {
+	bad := filch.Errorf(filch.Busy, "no").WithHint("later")
+	for name, a := range map[string]wire.Answer{
+		"empty": {JSON: []byte{}},
+		"json":  {JSON: []byte(`{"a":1}`)},
+		"large": {JSON: bytes.Repeat([]byte("x"), 300_000)},
+		"error": {JSON: []byte{}, Err: bad},
+		"both":  {JSON: []byte("{}"), Err: bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			head, data, tail, err := a.Parts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := slices.Concat(head, data, tail)
+			got, err := wire.DecodeAnswer(b)
+			if d := cmp.Diff(a, got); err != nil || d != "" {
+				t.Errorf("in parts: %v\n%s", err, d)
+			}
+			if len(a.JSON) > 0 && &got.JSON[0] != &b[len(head)] {
+				t.Error("the JSON was copied")
+			}
+			var older wire.Answer
+			if err := wire.Unmarshal(b, &older); err != nil || cmp.Diff(a, older) != "" {
+				t.Errorf("an older reader: %v\n%s", err, cmp.Diff(a, older))
+			}
+			whole, err := wire.Marshal(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := wire.DecodeAnswer(whole); err != nil || cmp.Diff(a, got) != "" {
+				t.Errorf("from an older writer: %v\n%s", err, cmp.Diff(a, got))
+			}
+			for n := range min(len(b), 64) {
+				if _, err := wire.DecodeAnswer(b[:n]); err == nil {
+					t.Errorf("%d of %d bytes were decoded", n, len(b))
+				}
+			}
+			if _, err := wire.DecodeAnswer(append(b, 0)); err == nil {
+				t.Error("a byte too many was decoded")
 			}
 		})
 	}

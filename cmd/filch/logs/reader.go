@@ -34,9 +34,11 @@ const (
 	nodesEvery = 2 * time.Second
 	// askAgain is the pause after a failed query.
 	askAgain = time.Second
-	// followPause is the pause after output of running tasks or ranks: a job that prints
-	// all the time costs eight answers a second at most.
-	followPause = 125 * time.Millisecond
+	// followRest is the rest after output of running tasks or ranks: a job that prints
+	// all the time costs seven answers a second at most. The node of the output rests, and
+	// not the reader: the next query follows its answer at once, so that the processes on
+	// the way wake once for both.
+	followRest = 150 * time.Millisecond
 )
 
 // The words of [Reader.Show].
@@ -114,6 +116,7 @@ type part struct {
 	final  bool   // the query began after the end of the job
 	asked  int    // the round of [passing] in which the query began
 	round  int    // the latest round that the node has answered
+	rests  bool   // the last answer to a held query had output
 	caught bool
 	over   bool // nothing more is read
 	lost   bool // with its node
@@ -332,10 +335,12 @@ func (r *Reader) ask() error {
 // askPart asks a node for output, and unless there may be some already, waits for output.
 func (r *Reader) askPart(p *part) error {
 	j := p.job
-	wait := ""
+	wait, rest := "", ""
 	switch {
 	case r.caught && r.Follow && !j.ended && p.round == r.passing.round:
-		wait = heldFor.String()
+		if wait = heldFor.String(); p.rests {
+			rest = followRest.String()
+		}
 	case j.ended && !j.tasks() && r.Follow && p.caught:
 		wait = time.Second.String() // the last output of a run may be on its way
 	case r.busy >= atOnce && r.only != p:
@@ -348,7 +353,7 @@ func (r *Reader) askPart(p *part) error {
 	span := fmt.Sprintf("%d-%d", j.First, j.Last)
 	limit := min(max(answersMax/max(len(r.names)*len(r.jobs), 1), answerMin), answerMax)
 	req, err := r.send(func(reply *client.Reply) error { return r.onOutput(p, reply) },
-		wire.VerbOutput, string(p.node), j.Job.String(), kind, span, p.cursor, strconv.Itoa(limit), wait, strings.Join(r.Show, ","))
+		wire.VerbOutput, string(p.node), j.Job.String(), kind, span, p.cursor, strconv.Itoa(limit), wait, strings.Join(r.Show, ","), rest)
 	if err != nil {
 		return err
 	}
@@ -373,7 +378,7 @@ func (r *Reader) onOutput(p *part, reply *client.Reply) error {
 			return err
 		}
 	}
-	p.cursor = c.Next
+	p.cursor, p.rests = c.Next, c.End && p.held && len(c.Pieces) > 0
 	if !c.End {
 		if r.Whole {
 			r.only = p
@@ -381,9 +386,6 @@ func (r *Reader) onOutput(p *part, reply *client.Reply) error {
 		return nil
 	}
 	p.caught, p.round = true, p.asked
-	if p.held && len(c.Pieces) > 0 {
-		p.again = time.Now().Add(followPause)
-	}
 	switch j := p.job; {
 	case !r.Follow, p.final && j.tasks():
 		p.over = true

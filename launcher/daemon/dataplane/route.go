@@ -163,26 +163,14 @@ func (r *route) outward(f wire.Frame) error {
 	return nil
 }
 
-// payloads are buffers of frames for the overlay; the overlay copies each frame.
-var payloads = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxPayload is the largest buffer that payloads keeps.
-const maxPayload = 128 << 10
-
 // relay sends a frame to another node, and reports whether the frame was sent.
 func (r *route) relay(to filch.NodeName, c overlay.Class, k wire.Kind, body []byte) bool {
 	if to == r.plane.in.Self {
 		return false
 	}
 	var head [8]byte
-	b := payloads.Get().(*[]byte)
-	p, err := wire.AppendPayload((*b)[:0], wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
-	if err == nil {
-		err = r.plane.net.Send(to, c, p)
-	}
-	if *b = p; cap(p) <= maxPayload {
-		payloads.Put(b)
-	}
+	send := func(p []byte) error { return r.plane.net.Send(to, c, p) }
+	err := wire.SendPayload(send, wire.KindRelay, uint32(r.ident.Job), wire.Relay{Attempt: r.ident.Attempt, Kind: k}.Head(head[:0]), body)
 	if err != nil {
 		r.plane.in.Watch.Add(watch.RelaysLost, 1)
 		return false

@@ -93,14 +93,13 @@ func (a *Questions) OnAsk(from filch.NodeName, f wire.Frame) error {
 }
 
 func (a *Questions) reply(to filch.NodeName, req uint32, v any, err error) {
-	body, err := wire.Marshal(AnswerOf(v, err))
+	head, data, tail, err := AnswerOf(v, err).Parts()
 	if err != nil {
 		a.in.Fault("cannot encode an answer", err)
 		return
 	}
-	if p, err := wire.Payload(wire.KindReply, req, body); err == nil {
-		_ = a.net.Send(to, overlay.Control, p)
-	}
+	send := func(p []byte) error { return a.net.Send(to, overlay.Control, p) }
+	_ = wire.SendPayload(send, wire.KindReply, req, head, data, tail)
 }
 
 // AnswerOf encodes a result for a link between nodes.
@@ -134,8 +133,8 @@ func errorOf(err error) *filch.Error {
 
 // OnReply hands an answer to the query that waits for the answer.
 func (a *Questions) OnReply(_ filch.NodeName, f wire.Frame) error {
-	var ans wire.Answer
-	if err := wire.Unmarshal(f.Body, &ans); err != nil {
+	ans, err := wire.DecodeAnswer(f.Body)
+	if err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -34,6 +34,7 @@ type outputQuery struct {
 	from        string
 	limit       int
 	wait        time.Duration // 0: not at all
+	rest        time.Duration // before the first look, a part of wait
 	failed      bool
 	ended       bool
 	lines       bool
@@ -57,7 +58,11 @@ func (sv *Server) output(q wire.Query, arg func(int) string, local bool) (any, e
 	if arg(2) == wire.OutputRanks {
 		read, await = r.logged, r.awaitLogged
 	}
-	for end := time.Now().Add(o.wait); ; {
+	end := time.Now().Add(o.wait)
+	if o.rest > 0 {
+		sv.in.Pause(o.rest, end)
+	}
+	for {
 		news, stop := await(o) // before the read: or the news in between would be missed
 		c, err := read(o)
 		if err != nil || c.worthy() || !time.Now().Before(end) {
@@ -109,6 +114,9 @@ func (sv *Server) readOutputQuery(arg func(int) string) (*outputQuery, error) {
 	}
 	if arg(6) != "" {
 		o.wait = min(parseWait(arg(6)), heldMax)
+	}
+	if arg(8) != "" {
+		o.rest = min(parseWait(arg(8)), o.wait)
 	}
 	show := strings.Split(arg(7), ",")
 	o.failed, o.ended, o.lines = slices.Contains(show, wire.OutputFailed), slices.Contains(show, wire.OutputEnded), slices.Contains(show, wire.OutputLines)
