@@ -52,11 +52,13 @@ func (k *caps) pool(name string) *tokens {
 	return t
 }
 
-// more reports whether another task of a capped job may run here. A node asks for tokens
-// as needed, in a single operation with the total number wanted.
-func (k *caps) more(j *job) bool {
-	t, each := j.tokens, j.spec.Tokens()
+// more reports whether another task of a capped job, which takes a number of tokens, may run
+// here. A node asks for tokens as needed, in a single operation with the total number wanted.
+func (k *caps) more(j *job, each int32) bool {
+	t := j.tokens
 	switch {
+	case each == 0:
+		return true
 	case t.Waiting() > 0:
 		return false // a run is first
 	case t.Over > 0:
@@ -66,7 +68,11 @@ func (k *caps) more(j *job) bool {
 	case t.Limit > 0 && t.Held >= t.Limit:
 		return false // the next end of a task frees a token
 	}
-	tasks := min(j.queue.Shareable()+int64(len(j.queue.Dedicated)), int64(k.core.exec.slotsFor(j)), maxTokens/int64(each))
+	tasks := int64(j.alike())
+	if j.spec.Pool.Name == "" || len(j.spec.Needs) == 0 {
+		tasks = j.queue.Shareable() + int64(len(j.queue.Dedicated))
+	}
+	tasks = min(tasks, int64(k.core.exec.slotsFor(j)), maxTokens/int64(each))
 	k.ask(t, t.Used+max(int32(tasks), 1)*each, each)
 	return false
 }
@@ -161,7 +167,7 @@ func (k *caps) linger(j *job) {
 // allLate reports whether none of a job's queued tasks can finish here.
 func (k *caps) allLate(j *job) bool {
 	q := &j.queue
-	return j.spec != nil && len(q.Cooling) == 0 && !(q.Startable() && j.mayStart())
+	return j.spec != nil && len(q.Cooling) == 0 && !((q.Startable() || len(q.Lacking) > 0) && j.mayStart())
 }
 
 // late gives tokens back that came too late for the tasks here.
@@ -208,7 +214,8 @@ func (k *caps) wanted(t *tokens, n int32) bool {
 		return run <= n
 	}
 	return slices.ContainsFunc(k.core.order, func(j *job) bool {
-		return j.tokens == t && j.spec.Tokens() <= n && j.queue.Startable() && !j.barred()
+		takes := j.wants()
+		return j.tokens == t && takes > 0 && takes <= n && (j.queue.Startable() || len(j.queue.Lacking) > 0) && !j.barred()
 	})
 }
 

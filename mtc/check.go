@@ -9,11 +9,14 @@ import (
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
 	var used filch.Room
-	running, gathers := map[*job]int32{}, int32(0)
+	running, pools, gathers := map[*job]int32{}, map[*tokens]int32{}, int32(0)
 	for i := range c.exec.list {
 		if r := &c.exec.list[i]; r.job != nil {
 			used = used.Plus(*r.room())
 			running[r.job]++
+			if r.job.spec.Pool.Name != "" {
+				pools[r.job.tokens] += r.job.spec.Tokens(int(r.item.Need) - 1)
+			}
 			if r.stage == gathering {
 				gathers++
 			}
@@ -29,7 +32,6 @@ func (c *Core) Check() {
 		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))
 	}
 	unsaid := int64(0)
-	pools := map[*tokens]int32{}
 	for _, t := range c.caps.pools {
 		pools[t] += t.Reserved()
 	}
@@ -40,14 +42,14 @@ func (c *Core) Check() {
 		if j.spec != nil && j.spec.Cap > 0 && j.running > j.spec.Cap {
 			panic(fmt.Sprintf("mtc: %d tasks of job %d run under a cap of %d", j.running, j.id, j.spec.Cap))
 		}
-		if j.spec != nil && j.spec.Pool.Name != "" {
-			pools[j.tokens] += j.running * j.spec.Tokens()
+		if n := len(j.queue.Lacking); n > 0 && j.least > 0 {
+			panic(fmt.Sprintf("mtc: %d tasks of job %d wait apart for a resource of which each task takes", n, j.id))
 		}
 		unsaid += j.pending.Unsaid()
 		j.queue.check()
 	}
 	for t, n := range pools { // any order: a panic whichever is first
-		if t.Used != n || n > t.Held {
+		if t.Used != n || n > t.Held && !t.Revoked {
 			panic(fmt.Sprintf("mtc: tasks use %d tokens of %s, %d are counted and %d held", n, t.key, t.Used, t.Held))
 		}
 	}

@@ -105,6 +105,8 @@ type job struct {
 	next     *filch.Room   // what the first task takes; the zero Room if that is not known
 	need     int           // the number of its need
 	gang     record.Gang   // its size; the zero Gang for a process, and if that is not known
+	takes    int32         // its tokens; if that is not known, the least of all tasks
+	least    int32         // the least number of tokens of a task
 	gatherAt time.Duration // when the first task, a gang without room here, may gather; 0: not set
 	over     bool          // finished: the node queues no more tasks
 	follow   bool          // clients here follow the job
@@ -291,7 +293,7 @@ func (c *Core) Deadline() time.Duration {
 func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	c.enter(now, c.out)
 	for _, j := range c.order {
-		if !j.queue.Startable() || j.barred() || !j.mayStart() {
+		if !j.queue.Startable() && !c.caps.due(j) || j.barred() || !j.mayStart() {
 			continue
 		}
 		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) && !c.exec.mustGather(j) {
@@ -349,7 +351,8 @@ type JobStatus struct {
 	Record  *record.Job
 	Leads   bool
 	Pace    Pace
-	Need    int // number of the need of a task that waits here, as in [record.Spec.Need]
+	Need    int   // number of the need of a task that waits here, as in [record.Spec.Need]
+	Takes   int32 // what a task that waits here takes of the job's pool
 }
 
 // Pace is the expected duration of a job's tasks: 0 if unknown. Of is the number of the
@@ -382,10 +385,15 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 			s.Here.Dedicated++
 		}
 	}
-	if s.Need = j.need; !j.queue.Startable() && len(j.queue.Unfit) > 0 {
+	switch s.Need = j.need; {
+	case j.queue.Startable():
+	case len(j.queue.Unfit) > 0:
 		s.Need = int(j.queue.Unfit[0].Need) - 1
+	case len(j.queue.Lacking) > 0:
+		s.Need = int(j.queue.Lacking[0].Need) - 1
 	}
 	if j.spec != nil {
+		s.Takes = j.wants()
 		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.Empty(), Aside: int64(len(j.queue.Late)), Resting: int64(len(j.queue.Resting)), Again: j.queue.Again()}
 	}
 	return s, true

@@ -134,7 +134,7 @@ func (e *execution) fill() {
 // startOne starts a task of j, if there is room and a task may begin.
 func (e *execution) startOne(j *job, g *gate) got {
 	q := &j.queue
-	if !q.Startable() {
+	if !q.Startable() && len(q.Lacking) == 0 {
 		if q.Empty() {
 			return gotNone
 		}
@@ -150,24 +150,30 @@ func (e *execution) startOne(j *job, g *gate) got {
 	if e.core.thief.gate > e.now && e.core.thief.urge.StandsBack(j.ticket.Class) {
 		return gotBlocked
 	}
+	if len(q.Lacking) > 0 {
+		if is := e.startLacking(j, g); is != gotNext {
+			return is
+		}
+		if !q.Startable() {
+			return gotBlocked
+		}
+	}
 	need := 0
 	if len(j.spec.Needs) > 0 {
 		var is got
 		if need, is = e.suitFirst(j); is != gotNext {
 			return is
 		}
-	}
-	at := planned
-	if j.gang.Ranks > 0 {
-		var is got
-		if at, is = e.placeGang(j); is != gotNext {
-			return is
+		if j.takes > 0 && len(q.Lacking) > 0 {
+			return e.lack(j, need)
 		}
-	} else if !e.room.HoldsBeside(&e.used, j.next) {
-		return gotFull
 	}
-	if j.spec.Capped() && !e.core.caps.more(j) {
-		return gotBlocked
+	at, is := e.place(j)
+	if is != gotNext {
+		return is
+	}
+	if j.spec.Capped() && !e.core.caps.more(j, j.takes) {
+		return e.lack(j, need)
 	}
 	it, line := e.next(j)
 	if len(j.spec.Needs) > 0 {
@@ -179,14 +185,31 @@ func (e *execution) startOne(j *job, g *gate) got {
 	case queue.LineGone:
 		e.core.pass(j, it)
 	case queue.LineHere:
-		switch {
-		case j.cancelled(it.Index) && !mutantCancelLate:
-			e.core.record(j, it, record.Task{State: filch.Cancelled})
-		case !e.core.setAside(j, it):
-			e.begin(j, it, at, g)
-		}
+		e.start(j, it, at, g)
 	}
 	return gotOne
+}
+
+// place decides in which stage the next task of j starts, if the task has room.
+func (e *execution) place(j *job) (stage, got) {
+	switch {
+	case j.gang.Ranks > 0:
+		return e.placeGang(j)
+	case !e.room.HoldsBeside(&e.used, j.next):
+		return planned, gotFull
+	}
+	return planned, gotNext
+}
+
+// start begins a task that was taken off the queue, unless a person cancelled the task, or
+// the task cannot finish here.
+func (e *execution) start(j *job, it queue.Item, at stage, g *gate) {
+	switch {
+	case j.cancelled(it.Index) && !mutantCancelLate:
+		e.core.record(j, it, record.Task{State: filch.Cancelled})
+	case !e.core.setAside(j, it):
+		e.begin(j, it, at, g)
+	}
 }
 
 // next takes the first task of j off its queue, unless the task waits for its line.
@@ -268,7 +291,7 @@ type gateBlock struct {
 // others begin at once.
 func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	j.running++
-	j.tokens.Used += j.spec.Tokens()
+	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
 	id := e.take(j, it)
 	r := e.find(id)
 	r.payload, r.stage = j.payloads.Of(it.Index), at
@@ -357,7 +380,7 @@ func (e *execution) release(id uint64) {
 	e.used.Sub(r.room())
 	e.leave(r)
 	j.running--
-	j.tokens.Used -= j.spec.Tokens()
+	j.tokens.Used -= j.spec.Tokens(int(r.item.Need) - 1)
 	e.drop(id)
 	if j.queue.Empty() || j.tokens.Held > 0 && e.core.caps.allLate(j) {
 		e.core.caps.linger(j)

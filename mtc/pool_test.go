@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -198,4 +199,136 @@ func TestPoolShrinks(t *testing.T) {
 			t.Errorf("%d tasks of 300ms started in 3s under a limit of %d, want %d to %d", n, c.limit, c.least, c.most)
 		}
 	}
+}
+
+// amounts is a bag's or a graph's spec whose need i takes amounts[i] licenses.
+func amounts(amounts ...int32) record.Spec {
+	s := record.Spec{Each: filch.Room{Slots: 1}, Pool: record.Pool{Name: "license", Each: amounts[0]}}
+	for _, n := range amounts[1:] {
+		s.Needs = append(s.Needs, record.Need{Each: s.Each, Pool: n})
+	}
+	return s
+}
+
+// TestPoolAmountsDiffer runs tasks that take different amounts of a resource, on nodes with
+// more slots than the resource allows.
+func TestPoolAmountsDiffer(t *testing.T) {
+	for name, takes := range map[string][]int32{"some-take-none": {0, 3, 1, 0}, "all-take-some": {1, 3, 2, 4}} {
+		for _, graph := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/graph=%v", name, graph), func(t *testing.T) {
+				const limit = 4
+				r := newRig(t, 3, 4, policy.Policy{})
+				r.pool("license", limit)
+				type use struct {
+					at time.Duration
+					n  int32
+				}
+				var uses []use
+				most, sum, wrong := int32(0), int32(0), 0
+				r.length = func(s Start) time.Duration {
+					if int32(s.Need) != s.Index%4 {
+						wrong++
+					}
+					uses = append(slices.DeleteFunc(uses, func(u use) bool { return u.at <= r.now }), use{r.now + time.Second, takes[s.Need]})
+					now := int32(0)
+					for _, u := range uses {
+						now += u.n
+					}
+					most, sum = max(most, now), sum+takes[s.Need]
+					return time.Second
+				}
+				needs := make([]byte, 40)
+				for i := range needs {
+					needs[i] = byte(i % 4)
+				}
+				r.differ(1, 1, graph, amounts(takes...), needs)
+				began := r.now
+				if j := r.run(1, 5*time.Minute); j.Tally().OK != 40 || wrong > 0 {
+					t.Errorf("%+v, %d starts with another need", j.Tally(), wrong)
+				}
+				if most > limit {
+					t.Errorf("%d licenses were in use at a time, the limit is %d", most, limit)
+				}
+				ideal := time.Duration(sum) * time.Second / limit
+				if took := r.now - began; took > ideal*18/10+2*time.Second {
+					t.Errorf("took %v; if no license were idle, %v", took, ideal)
+				}
+			})
+		}
+	}
+}
+
+// TestPoolKeepsNoOthersWaiting: tasks that take nothing of a resource start while tasks before
+// them wait for the resource; the waiting tasks start in their order.
+func TestPoolKeepsNoOthersWaiting(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		r := newRig(t, nodes, 2, policy.Policy{})
+		r.pool("license", 1)
+		r.length = slow(time.Second)
+		needs := append(bytes.Repeat([]byte{1}, 10), bytes.Repeat([]byte{0}, 20)...)
+		r.differ(0, 1, false, amounts(0, 1), needs)
+		r.idle(11*time.Second + 500*time.Millisecond)
+		var with []int32
+		free := 0
+		for _, s := range r.started {
+			if s.Need == 1 {
+				with = append(with, s.Index)
+			} else {
+				free++
+			}
+		}
+		if least := min(20, 11*(2*nodes-1)-3); free < least {
+			t.Errorf("%d nodes: %d of the tasks without a license started, want %d", nodes, free, least)
+		}
+		if len(with) < 9 || nodes == 1 && !slices.IsSorted(with) {
+			t.Errorf("%d nodes: tasks %v with a license started, want 9 at least, in order on one node", nodes, with)
+		}
+		if j := r.run(1, time.Minute); j.Tally().OK != 30 {
+			t.Errorf("%d nodes: %+v", nodes, j.Tally())
+		}
+	}
+}
+
+// TestPoolWaitersAreTasksLikeOthers: tasks that wait for a resource are cancelled, given away
+// by a draining node, and taken over from a dead node.
+func TestPoolWaitersAreTasksLikeOthers(t *testing.T) {
+	begin := func(t *testing.T) *rig {
+		r := newRig(t, 3, 2, policy.Policy{})
+		r.length = slow(time.Second)
+		r.pool("license", 0)
+		r.differ(1, 1, false, amounts(0, 1), slices.Concat(bytes.Repeat([]byte{1}, 8), bytes.Repeat([]byte{0}, 8)))
+		r.idle(20 * time.Second)
+		if len(r.started) != 8 {
+			t.Fatalf("%d tasks started without a license, want 8", len(r.started))
+		}
+		return r
+	}
+	t.Run("cancel", func(t *testing.T) {
+		r := begin(t)
+		r.nodes[0].Cancel(r.now, 1, "", &r.nodes[0].out)
+		r.act(r.nodes[0])
+		if j := r.run(1, time.Minute); j.Tally().Cancelled != 8 || j.Tally().OK != 8 {
+			t.Errorf("%+v, want 8 cancelled", j.Tally())
+		}
+	})
+	t.Run("drain", func(t *testing.T) {
+		r := begin(t)
+		for _, d := range r.nodes[:2] {
+			d.Drain(r.now, true, &d.out)
+			r.act(d)
+		}
+		r.idle(5 * time.Second)
+		r.pool("license", 2)
+		if j := r.run(1, time.Minute); j.Tally().OK != 16 || r.byNode["n3"] < 8 {
+			t.Errorf("%+v, starts %v: want 16 ok, 8 of them on n3 at least", j.Tally(), r.byNode)
+		}
+	})
+	t.Run("death", func(t *testing.T) {
+		r := begin(t)
+		r.kill(1, time.Second)
+		r.pool("license", 2)
+		if j := r.run(1, time.Minute); j.Tally().OK != 16 {
+			t.Errorf("%+v, want 16 ok", j.Tally())
+		}
+	})
 }

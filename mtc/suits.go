@@ -13,10 +13,25 @@ import (
 func (c *Core) specify(j *job, s *record.Spec) {
 	j.spec = s
 	j.tokens = c.caps.tokensOf(j)
-	if j.next, j.gang = s.Room(0), s.Gang; len(s.Needs) > 0 {
-		j.next, j.gang = &filch.Room{}, record.Gang{}
+	j.least = s.LeastTokens()
+	j.next, j.gang, j.takes = s.Room(0), s.Gang, j.least
+	if len(s.Needs) > 0 {
+		j.unknown()
 	}
 	j.unfit = !policy.Suits(s, c.cfg.Members.Get(c.cfg.Self))
+}
+
+// unknown notes that the need of the first task is not known.
+func (j *job) unknown() {
+	j.next, j.gang, j.takes = &filch.Room{}, record.Gang{}, j.least
+}
+
+// choose notes the need of the task that starts next.
+func (j *job) choose(number int) {
+	j.need, j.gang, j.takes = number, j.spec.Need(number).Gang, j.spec.Tokens(number)
+	if j.next = j.spec.Room(number); mutantOneRoom {
+		j.next = &j.spec.Each
+	}
 }
 
 // barred reports whether no task of j may start here at the moment, whatever the room.
@@ -51,16 +66,12 @@ const unfitMax = 4096
 func (e *execution) suitFirst(j *job) (number int, is got) {
 	index, _ := j.queue.First()
 	if e.core.payload(j, index) != queue.LineHere {
-		j.next, j.gang = &filch.Room{}, record.Gang{}
+		j.unknown()
 		return 0, gotNext // next waits for the line, or passes the task by
 	}
 	number = e.core.needOf(j, index)
-	need := j.spec.Need(number)
-	j.need, j.gang = number, need.Gang
-	if j.next = j.spec.Room(number); mutantOneRoom {
-		j.next = &j.spec.Each
-	}
-	if policy.SuitsNeed(need, e.core.cfg.Members.Get(e.core.cfg.Self)) || mutantTakesAll {
+	j.choose(number)
+	if policy.SuitsNeed(j.spec.Need(number), e.core.cfg.Members.Get(e.core.cfg.Self)) || mutantTakesAll {
 		return number, gotNext
 	}
 	if len(j.queue.Unfit) >= unfitMax {

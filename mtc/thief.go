@@ -128,8 +128,11 @@ func (q *readyQueue) starved(j *job) bool {
 	if !q.Startable() || j.held() || j.unfit {
 		return true
 	}
+	if j.least == 0 {
+		return len(q.Lacking) >= lackMax // tasks behind the first may take no tokens
+	}
 	t := j.tokens
-	return j.spec.Capped() && j.spec.Tokens() > t.Idle() && !t.asking && t.seq > 0
+	return j.spec.Capped() && j.takes > t.Idle() && !t.asking && t.seq > 0
 }
 
 // seek looks for work if this node has none.

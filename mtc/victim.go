@@ -101,7 +101,7 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	for _, j := range v.core.order {
 		if v.stealable(j, m, thief) {
 			suits := j.suits(thief)
-			n := v.spare(j, suits) + j.queue.LateFor(suits, v.inTime(m))
+			n := v.spare(j, suits) + j.queue.LateFor(suits, v.inTime(m)) + j.queue.LackingFor(v.served(j, m, suits))
 			if load == 0 && n > 0 {
 				class = j.ticket.Class
 			}
@@ -119,8 +119,8 @@ func (v *victim) spare(j *job, suits queue.Suits) int64 {
 	if j.pace.late || v.core.drain.on || j.unfit {
 		keep = 0
 	}
-	if j.spec.Capped() {
-		keep = min(keep, j.tokens.Idle()/j.spec.Tokens())
+	if j.spec.Capped() && j.least > 0 {
+		keep = min(keep, j.tokens.Idle()/j.takes)
 	}
 	shared, cooling := j.queue.Suited(suits)
 	return max(j.queue.Ranges.Left()+shared-int64(max(keep, 0)), 0) + cooling
@@ -136,15 +136,29 @@ func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
 	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
 		return false
 	}
-	if !j.spec.Capped() || v.core.drain.on {
+	return !j.spec.Capped() || v.core.drain.on || v.serves(j, m, j.least)
+}
+
+// serves reports whether a thief has tokens for a task of j that takes n, or there may be
+// free tokens.
+func (v *victim) serves(j *job, m *message.Means, n int32) bool {
+	if n == 0 {
 		return true
 	}
 	for _, k := range m.Caps {
 		if k.Job == j.id || k.Job == 0 && k.Pool == j.spec.Pool.Name {
-			return k.Idle >= j.spec.Tokens()
+			return k.Idle >= n
 		}
 	}
-	return j.tokens.seq == 0 || j.tokens.Spare > 0
+	return j.tokens.seq == 0 || j.tokens.Spare >= n
+}
+
+// served returns whether a task of j that waits for a resource suits a thief, and may start
+// there.
+func (v *victim) served(j *job, m *message.Means, suits queue.Suits) queue.Suits {
+	return func(it *queue.Item) bool {
+		return (suits == nil || suits(it)) && (v.core.drain.on || v.serves(j, m, j.spec.Tokens(int(it.Need)-1)))
+	}
 }
 
 // remember keeps the names of thieves that found nothing here, for news of later work.
@@ -281,6 +295,10 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
 		}
 		suits := j.suits(thief)
 		for _, it := range j.queue.CutLate(suits, v.inTime(m), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+			want--
+			x.addTask(j, it, false)
+		}
+		for _, it := range j.queue.CutLacking(v.served(j, m, suits), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}

@@ -10,16 +10,19 @@ import (
 
 // Tokens are a node's tokens of a capped job, or of a resource that all nodes share.
 type Tokens struct {
-	Limit  int32 // 0: only the record knows
-	Used   int32 // by running tasks, and by runs
-	Held   int32
-	Spare  int32         // free tokens at the last answer
-	Over   int32         // tokens of all nodes beyond a lowered limit, at the last answer
-	Looked time.Duration // when the last answer came
-	At     time.Duration // when to ask again
-	Back   time.Duration // when to give idle tokens back
-	wait   time.Duration // doubling, while there are none
-	runs   []reservation // in the order of asking
+	Limit int32 // 0: only the record knows
+	Used  int32 // by running tasks, and by runs
+	Held  int32
+	Spare int32 // free tokens at the last answer
+	// Revoked says that other nodes called this node dead, and gave away tokens that its
+	// tasks still use.
+	Revoked bool
+	Over    int32         // tokens of all nodes beyond a lowered limit, at the last answer
+	Looked  time.Duration // when the last answer came
+	At      time.Duration // when to ask again
+	Back    time.Duration // when to give idle tokens back
+	wait    time.Duration // doubling, while there are none
+	runs    []reservation // in the order of asking
 }
 
 // reservation is a run's part of a resource, from the time before the run gathers slots to
@@ -54,6 +57,7 @@ func (t *Tokens) Answered(now time.Duration, r *record.Cap, self record.Owner) {
 	if h := r.Holder(self); h != nil {
 		t.Held = h.Held
 	}
+	t.Revoked = t.Held < t.Used
 	t.Spare, t.Looked = r.Free(), now
 	t.Over = max(-t.Spare, 0)
 	if t.Held > had {

@@ -25,7 +25,7 @@ type Item struct {
 }
 
 // Ready holds the ready tasks of one job on one node: ranges and single tasks, dedicated
-// to the node or shared with thieves. Tasks of the last four lists do not start here for
+// to the node or shared with thieves. Tasks of the last five lists do not start here for
 // now.
 type Ready struct {
 	Ranges    policy.Ranges
@@ -35,6 +35,7 @@ type Ready struct {
 	Resting   []Delayed // failed here; nobody may have them before a delay is over
 	Late      []Late    // cannot finish here
 	Unfit     []Item    // may run on other nodes only
+	Lacking   []Item    // wait for their part of a resource, in this order
 	held      map[int32]stamp
 }
 
@@ -89,7 +90,7 @@ func (a *Item) fits(space *int) bool {
 
 // Empty reports whether the queue has no tasks.
 func (q *Ready) Empty() bool {
-	return !q.Startable() && len(q.Cooling) == 0 && len(q.Resting) == 0 && len(q.Late) == 0 && len(q.Unfit) == 0
+	return !q.Startable() && len(q.Cooling) == 0 && len(q.Resting) == 0 && len(q.Late) == 0 && len(q.Unfit) == 0 && len(q.Lacking) == 0
 }
 
 // Startable reports whether the queue has tasks that are not set aside.
@@ -104,7 +105,7 @@ func (q *Ready) Drop() {
 
 // Shareable is how many tasks the node may give to a thief.
 func (q *Ready) Shareable() int64 {
-	return int64(len(q.Shared)+len(q.Cooling)+len(q.Late)) + q.Ranges.Left()
+	return int64(len(q.Shared)+len(q.Cooling)+len(q.Late)+len(q.Lacking)) + q.Ranges.Left()
 }
 
 // Hold notes that a single task is this node's by name.
@@ -178,8 +179,8 @@ func (q *Ready) Singles() []Item {
 	for _, k := range q.Late {
 		list = append(list, k.Item)
 	}
-	list = append(list, q.Unfit...)
-	q.Cooling, q.Resting, q.Late, q.Unfit = nil, nil, nil, nil
+	list = append(append(list, q.Unfit...), q.Lacking...)
+	q.Cooling, q.Resting, q.Late, q.Unfit, q.Lacking = nil, nil, nil, nil, nil
 	return list
 }
 
@@ -207,6 +208,7 @@ func (q *Ready) Remove(goes func(index int32) bool) (gone []Item) {
 	q.Resting = slices.DeleteFunc(q.Resting, func(k Delayed) bool { return drop(&k.Item) })
 	q.Late = slices.DeleteFunc(q.Late, func(l Late) bool { return drop(&l.Item) })
 	q.Unfit = slices.DeleteFunc(q.Unfit, func(it Item) bool { return drop(&it) })
+	q.Lacking = slices.DeleteFunc(q.Lacking, func(it Item) bool { return drop(&it) })
 	return gone
 }
 
@@ -289,14 +291,46 @@ func (q *Ready) SetUnfit(it Item) {
 
 // CutUnfit takes at most `most` of the unfit tasks that suit another node, as long as the
 // offer has space for each.
-func (q *Ready) CutUnfit(suits Suits, most int64, space *int) (cut []Item) {
-	q.Unfit = slices.DeleteFunc(q.Unfit, func(it Item) bool {
+func (q *Ready) CutUnfit(suits Suits, most int64, space *int) []Item {
+	return cutOf(&q.Unfit, suits, most, space)
+}
+
+func cutOf(list *[]Item, suits Suits, most int64, space *int) (cut []Item) {
+	*list = slices.DeleteFunc(*list, func(it Item) bool {
 		if int64(len(cut)) >= most || !suits.has(&it) || !it.fits(space) {
 			return false
 		}
 		cut = append(cut, it)
 		return true
 	})
+	return cut
+}
+
+// SetLacking keeps a task apart that waits for its part of a resource, behind the tasks
+// that wait already. The task becomes a single task.
+func (q *Ready) SetLacking(it Item) {
+	it.Tracked = true
+	q.Hold(&it)
+	q.Lacking = append(q.Lacking, it)
+}
+
+// LackingFor counts the tasks that wait for a resource and suit a thief.
+func (q *Ready) LackingFor(suits Suits) (n int64) {
+	for i := range q.Lacking {
+		if suits.has(&q.Lacking[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// CutLacking takes at most `most` of the tasks of [Ready.LackingFor], the last first, as
+// long as the offer has space for each: the first start here next.
+func (q *Ready) CutLacking(suits Suits, most int64, space *int) []Item {
+	slices.Reverse(q.Lacking)
+	cut := cutOf(&q.Lacking, suits, most, space)
+	slices.Reverse(q.Lacking)
+	slices.Reverse(cut)
 	return cut
 }
 
@@ -407,6 +441,7 @@ func (q *Ready) Take(suits Suits, want int64, space *int) (cut []Item) {
 	}
 	q.Late = slices.DeleteFunc(q.Late, func(l Late) bool { return take(&l.Item) })
 	q.Cooling = slices.DeleteFunc(q.Cooling, func(d Delayed) bool { return take(&d.Item) })
+	q.Lacking = slices.DeleteFunc(q.Lacking, func(it Item) bool { return take(&it) })
 	var keep []Item
 	for len(q.Shared) > 0 && int64(len(cut)) < want {
 		it := q.Shared.Pop()

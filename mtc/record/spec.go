@@ -53,6 +53,7 @@ type Need struct {
 	Each  filch.Room
 	Nodes *filch.Nodes // nil: on every node
 	Gang  Gang
+	Pool  int32 // of the job's [Spec.Pool]: the whole task, all ranks of a gang together
 }
 
 // Room is the room of the task, of all ranks of a gang together.
@@ -73,11 +74,11 @@ func (s *Spec) Need(n int) Need {
 	if n > 0 && n <= len(s.Needs) {
 		return s.Needs[n-1]
 	}
-	return Need{s.Each, s.Nodes, s.Gang}
+	return Need{s.Each, s.Nodes, s.Gang, s.Pool.Each}
 }
 
-// Pool is what each task takes of a resource that all nodes share, such as a license of
-// the site; no name: nothing.
+// Pool is what a task takes of a resource that all nodes share, such as a license of the
+// site; no name: no task takes of one. In a spec, Each is of the tasks with need 0.
 type Pool struct {
 	Name string
 	Each int32
@@ -97,14 +98,6 @@ func (s *Spec) Room(n int) *filch.Room {
 	return each
 }
 
-// Of is what a task takes of the named resource.
-func (p Pool) Of(name string) int32 {
-	if p.Name != name {
-		return 0
-	}
-	return p.Each
-}
-
 // Gangs reports whether some of the tasks are gangs.
 func (s *Spec) Gangs() bool {
 	return s.Gang.Ranks > 0 || slices.ContainsFunc(s.Needs, func(n Need) bool { return n.Gang.Ranks > 0 })
@@ -113,8 +106,31 @@ func (s *Spec) Gangs() bool {
 // Capped reports whether tasks run under tokens.
 func (s *Spec) Capped() bool { return s.Cap > 0 || s.Pool.Name != "" }
 
-// Tokens is the number of tokens that a task takes, if tasks run under tokens.
-func (s *Spec) Tokens() int32 { return max(s.Pool.Each, 1) }
+// Tokens is the number of tokens that a task takes whose need has a number, as in
+// [Spec.Need], if tasks run under tokens. Of a pool, a task may take none.
+func (s *Spec) Tokens(n int) int32 {
+	switch {
+	case s.Pool.Name == "":
+		return 1
+	case n > 0 && n <= len(s.Needs):
+		return s.Needs[n-1].Pool
+	}
+	return s.Pool.Each
+}
+
+// LeastTokens is the least number of tokens that a task takes.
+func (s *Spec) LeastTokens() int32 {
+	least := s.Tokens(0)
+	for i := range s.Needs {
+		least = min(least, s.Tokens(i+1))
+	}
+	return least
+}
+
+// poolsDiffer reports whether the needs take different amounts of the pool.
+func (s *Spec) poolsDiffer() bool {
+	return s.Pool.Name != "" && slices.ContainsFunc(s.Needs, func(n Need) bool { return n.Pool != s.Pool.Each })
+}
 
 // Retry is the rule for another try of a failed task.
 type Retry struct {
@@ -285,6 +301,9 @@ func (s *Spec) fields(c *Codec) {
 	if s.Gang.Ranks > 0 {
 		last |= specGang
 	}
+	if s.poolsDiffer() {
+		last |= specPools
+	}
 	U8(c, &last)
 	if last&specGang != 0 {
 		s.Gang.fields(c)
@@ -292,7 +311,7 @@ func (s *Spec) fields(c *Codec) {
 	if last&specPool != 0 {
 		Text(c, &s.Pool.Name, filch.MaxLabel)
 		Index(c, &s.Pool.Each)
-		c.Require(s.Pool.Each > 0)
+		c.Require(s.Pool.Each > 0 || last&specPools != 0)
 	}
 	if last&specNamed != 0 {
 		c.named(&s.Each)
@@ -302,6 +321,13 @@ func (s *Spec) fields(c *Codec) {
 	}
 	if last&specNeeds != 0 {
 		List(c, &s.Needs, MaxNeeds, 4, (*Need).fields)
+		for i := range s.Needs {
+			if last&specPools != 0 {
+				Index(c, &s.Needs[i].Pool)
+			} else if !c.Encodes {
+				s.Needs[i].Pool = s.Pool.Each
+			}
+		}
 	}
 	if s.Sure = last&specSure != 0; last&specAgain != 0 {
 		List(c, &s.Again, MaxPicks, 2, (*Pick).fields)
@@ -399,6 +425,7 @@ const (
 	specPool
 	specNeeds
 	specGang
+	specPools
 )
 
 // maxNamed bounds the named resources of a task, in bytes.

@@ -137,8 +137,8 @@ func Split(c *client.Client, a filch.Amounts, ranks int32) (rest filch.Amounts, 
 	return split(all, a, ranks)
 }
 
-// SplitTasks sets what the tasks of a job take of a resource that all nodes share: of all
-// tasks, the same.
+// SplitTasks sets what the tasks of a job take of a resource that all nodes share: each
+// task an amount of its own, or nothing.
 func SplitTasks(c *client.Client, sp *record.Spec) error {
 	needs := append([]record.Need{sp.Need(0)}, sp.Needs...)
 	if !slices.ContainsFunc(needs, func(n record.Need) bool { return n.Each.Named != "" }) {
@@ -148,24 +148,33 @@ func SplitTasks(c *client.Client, sp *record.Spec) error {
 	if err != nil {
 		return err
 	}
+	name := ""
 	for i, n := range needs {
 		ranks := max(n.Gang.Ranks, 1)
 		rest, pool, err := split(all, n.Each.Named, ranks)
-		pool.Each *= ranks
-		switch {
-		case err != nil:
-			return err
-		case i == 0:
-			sp.Each.Named, sp.Pool = rest, pool
-			continue
-		case pool != sp.Pool:
-			name := cmp.Or(pool.Name, sp.Pool.Name)
-			return filch.Errorf(filch.Invalid, "all nodes share %s, and of such a resource each task of a job takes the same: here tasks take %d and %d", name, sp.Pool.Of(name), pool.Of(name)).
-				WithHint("submit tasks that take %s as a job of their own, with --resource %[1]s=N", name)
+		if err == nil && name != "" && pool.Name != "" && pool.Name != name {
+			err = twoPools(name, pool.Name)
 		}
-		sp.Needs[i-1].Each.Named = rest
+		if err != nil {
+			return err
+		}
+		name = cmp.Or(name, pool.Name)
+		if n := pool.Each * ranks; i == 0 {
+			sp.Each.Named, sp.Pool.Each = rest, n
+		} else {
+			sp.Needs[i-1].Each.Named, sp.Needs[i-1].Pool = rest, n
+		}
+	}
+	if sp.Pool.Name = name; name != "" && sp.Cap > 0 {
+		return filch.Errorf(filch.Invalid, "tasks that take %s, which all nodes share, have no other limit on how many run at a time: here it is %d", name, sp.Cap).
+			WithHint("leave %%N or -j N out, or set the limit with filch resource %s=N", name)
 	}
 	return nil
+}
+
+func twoPools(a, b string) error {
+	return filch.Errorf(filch.Invalid, "a job takes of one resource that all nodes share, not of both %s and %s", a, b).
+		WithHint("define one resource for both: filch resource NAME=N")
 }
 
 func split(all []Pool, a filch.Amounts, ranks int32) (rest filch.Amounts, pool record.Pool, err error) {
@@ -176,8 +185,7 @@ func split(all []Pool, a filch.Amounts, ranks int32) (rest filch.Amounts, pool r
 		case n == 0:
 			continue
 		case pool.Name != "":
-			return a, pool, filch.Errorf(filch.Invalid, "a job takes of one resource that all nodes share, not of both %s and %s", pool.Name, p.Name).
-				WithHint("define one resource for both: filch resource NAME=N")
+			return a, pool, twoPools(pool.Name, p.Name)
 		case n > int64(p.Limit) || n*int64(ranks) > int64(p.Limit):
 			return a, pool, filch.Errorf(filch.NoFit, "cannot take %d of %s: all nodes together have %d", n*int64(ranks), p.Name, p.Limit).
 				WithHint("filch resource %s=%d raises the limit", p.Name, n*int64(ranks))

@@ -27,7 +27,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Kind, h.Suited = w.TaskKind(j.Spec.Need(j.Need))
 		}
 		if _, free, ok := w.core.Look().Pool(j.Spec.Pool.Name); ok {
-			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Spec.Pool.Each, free
+			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Takes, free
 		}
 	}
 	h.Tied, h.Inner = w.origin.TiedTasks(id)

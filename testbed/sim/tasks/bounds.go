@@ -92,6 +92,7 @@ func (w *World) owned(o record.Owner) (owned, once bool) {
 		id, number := parse(key)
 		j, v := w.truth.jobs[id], w.record(key)
 		switch {
+		case j == nil: // the record of the resource that all hosts share
 		case j.rec != nil && j.rec.Finished():
 		case key == record.KeyJob(id):
 			owned = owned || j.rec.Leader == o

@@ -151,6 +151,7 @@ type Result struct {
 	Again  int // starts beyond the first
 	Faults int
 	Needs  int // starts of tasks of jobs whose tasks differ
+	Seats  int // starts of tasks that take of the shared resource
 	Urgent int // looks at a bag of a better class that waited
 	Bounds Bounds
 }
@@ -188,7 +189,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		w.At(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })
 	}
 	w.RunUntil(10*time.Minute, w.AllFinished)
-	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Orders: w.Stats.Orders, Urgent: w.Stats.Urgent, Needs: w.Stats.Needs, Bounds: w.Stats.Bounds}
+	r := Result{Seed: seed, Broken: w.Verdict(), Hash: w.Hash(), Faults: faults, Drains: w.Stats.Drains, Orders: w.Stats.Orders, Urgent: w.Stats.Urgent, Seats: w.Stats.Seats, Needs: w.Stats.Needs, Bounds: w.Stats.Bounds}
 	for id := filch.JobID(1); int(id) <= len(w.truth.jobs); id++ {
 		j := w.truth.jobs[id]
 		for i := range j.starts {
@@ -201,6 +202,9 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 			r.Broken = append(r.Broken, fmt.Sprintf("%d tasks of job %d ran under a cap of %d", j.peak, id, j.Spec.Cap))
 		}
 	}
+	if n := w.pools.peak; n > w.pools.limit && faults == 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%d seats were in use of %d", n, w.pools.limit))
+	}
 	return r
 }
 
@@ -209,6 +213,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 	mean := time.Duration(5+d.N(80)) * time.Millisecond
 	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
+	w.define()
 	for k := range 3 + d.N(3) {
 		s := mtc.Submission{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
 		s.Spec.Once = d.Chance(0.3)
@@ -226,6 +231,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 			s.After = []filch.JobID{filch.JobID(k)}
 		}
 		w.needs.take(&s, w.opt.Slots)
+		w.pools.take(&s)
 		host := d.N(len(w.hosts))
 		at := d.Between(0, 2*time.Second)
 		w.At(at, func() {

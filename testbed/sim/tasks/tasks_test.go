@@ -31,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 15)
 	}
-	faults, drains, orders, again, lost, urgent, needs := 0, 0, 0, 0, 0, 0, 0
+	faults, drains, orders, again, lost, urgent, needs, seats := 0, 0, 0, 0, 0, 0, 0, 0
 	var bounds Bounds
 	for seed := *first; seed < *first+n; seed++ {
 		r := RunSeed(seed, true, nil)
@@ -39,7 +39,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		faults, drains, orders, again, lost = faults+r.Faults, drains+r.Drains, orders+r.Orders, again+r.Again, lost+r.Lost
-		urgent, needs = urgent+r.Urgent, needs+r.Needs
+		urgent, needs, seats = urgent+r.Urgent, needs+r.Needs, seats+r.Seats
 		bounds.Join(r.Bounds)
 	}
 	t.Logf("figure: %d seeds, %d faults, %d drains begun or undone, %d orders, %d starts again, %d tasks lost", n, faults, drains, orders, again, lost)
@@ -53,6 +53,9 @@ func TestSeeds(t *testing.T) {
 	}
 	if n >= 15 && needs == 0 {
 		t.Error("no job had tasks with needs of their own")
+	}
+	if n >= 15 && seats == 0 {
+		t.Error("no task took of the resource that all hosts share")
 	}
 	if n >= 15 && drains == 0 {
 		t.Error("no host was drained")

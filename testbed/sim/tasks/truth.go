@@ -87,6 +87,10 @@ func (h *host) start(s mtc.Start) {
 	j.peak = max(j.peak, j.running)
 	w.truth.obeyed(h, j, s)
 	w.truth.needed(h, j, s)
+	if n := p.takes(); n > 0 {
+		w.pools.begun(n)
+		w.Stats.Seats++
+	}
 	w.truth.begun(j, s)
 	w.At(w.Now()+j.length(w.rng, s), func() { h.end(p) })
 }
@@ -117,6 +121,7 @@ func (h *host) end(p *process) {
 		return
 	}
 	p.gone = true
+	h.w.pools.used -= p.takes()
 	h.w.truth.jobs[p.start.Job].running--
 	if h.incarnation != p.life {
 		return
@@ -145,6 +150,7 @@ func (h *host) killAll() {
 	for _, p := range h.running {
 		if !p.gone {
 			p.gone = true
+			h.w.pools.used -= p.takes()
 			h.w.truth.jobs[p.start.Job].running--
 		}
 	}

@@ -51,6 +51,7 @@ type World struct {
 	records *records.Store
 	truth   truth
 	needs   needs
+	pools   pools
 	shaken  int // how often something happened to a host
 	// shakenAt is when it last did.
 	shakenAt time.Duration
@@ -68,6 +69,7 @@ type Stats struct {
 	Drains    int // and undone ones
 	Orders    int
 	Needs     int // starts of tasks of jobs whose tasks differ
+	Seats     int // starts of tasks that take of the shared resource
 	Urgent    int // looks at a bag of a better class that waited
 }
 
@@ -117,7 +119,7 @@ func NewWorld(opt Options) *World {
 	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
 	w.records = records.New(ground{w}, noderecords.Kinds())
 	w.truth.init(w)
-	w.needs = newNeeds(opt.Seed, opt.Hosts)
+	w.needs, w.pools = newNeeds(opt.Seed, opt.Hosts), newPools(opt.Seed)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
 	var shared *policy.Members
 	if opt.Shared {

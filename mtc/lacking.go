@@ -1,0 +1,82 @@
+package mtc
+
+import (
+	"github.com/filch-hpc/filch/mtc/queue"
+)
+
+// This file decides about the tasks of a job that take different amounts of a resource which
+// all nodes share, where some tasks take nothing: the others wait apart, so that these start.
+
+// lackMax bounds the tasks of a job that wait apart. At the bound the node starts no task
+// behind them.
+const lackMax = 4096
+
+// lack keeps the first task of a job apart until the task has its tokens, if tasks behind it
+// may take none. Tasks that take tokens start in their order.
+func (e *execution) lack(j *job, need int) got {
+	if j.least > 0 || len(j.queue.Lacking) >= lackMax {
+		return gotBlocked
+	}
+	it, line := e.next(j)
+	if line != queue.LineHere {
+		return gotBlocked
+	}
+	it.Need = int32(need) + 1
+	j.queue.SetLacking(it)
+	return gotOne
+}
+
+// startLacking starts the first of the tasks that wait apart, once its tokens are here, or
+// asks for them. As soon as they are here, the task waits for room before all others.
+func (e *execution) startLacking(j *job, g *gate) got {
+	q := &j.queue
+	if !e.core.caps.more(j, j.wants()) {
+		return gotNext
+	}
+	switch e.core.payload(j, q.Lacking[0].Index) {
+	case queue.LineAway:
+		return gotBlocked
+	case queue.LineGone:
+		e.core.pass(j, q.unlack())
+		return gotOne
+	}
+	j.choose(int(q.Lacking[0].Need) - 1)
+	at, is := e.place(j)
+	if is != gotNext {
+		return is
+	}
+	e.start(j, q.unlack(), at, g)
+	return gotOne
+}
+
+// unlack takes the first of the tasks that wait apart off the queue.
+func (q *readyQueue) unlack() queue.Item {
+	it := q.Lacking[0]
+	q.Lacking = q.Lacking[1:]
+	return it
+}
+
+// wants is the number of tokens of the next task that waits for tokens.
+func (j *job) wants() int32 {
+	if len(j.queue.Lacking) > 0 {
+		return j.spec.Tokens(int(j.queue.Lacking[0].Need) - 1)
+	}
+	return j.takes
+}
+
+// alike counts the first of the tasks that wait apart which take the same number of tokens:
+// the node asks for their tokens at once.
+func (j *job) alike() (n int32) {
+	for i := range j.queue.Lacking {
+		if j.spec.Tokens(int(j.queue.Lacking[i].Need)-1) != j.wants() {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// due reports whether a task that waits apart has its tokens here.
+func (k *caps) due(j *job) bool {
+	return len(j.queue.Lacking) > 0 && j.wants() <= j.tokens.Idle()
+}

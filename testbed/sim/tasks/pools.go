@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/testbed/sim/engine"
+)
+
+// seats is a resource that all hosts share.
+const seats = "seat"
+
+// defineAgain is how often a person repeats the definition of the resource, until the record
+// is there.
+const defineAgain = 200 * time.Millisecond
+
+// pools plans that tasks take of a resource that all hosts share, in some jobs different
+// amounts.
+type pools struct {
+	dice  *engine.Dice
+	limit int32
+	used  int32 // by processes
+	peak  int32
+}
+
+func newPools(seed uint64) pools {
+	d := engine.NewDice(seed, 16)
+	return pools{dice: d, limit: int32(3 + d.N(4))}
+}
+
+// take gives the tasks of some jobs seats, at most three each.
+func (p *pools) take(s *mtc.Submission) {
+	if s.Spec.Cap > 0 || !p.dice.Chance(0.3) {
+		return
+	}
+	s.Spec.Pool = record.Pool{Name: seats, Each: int32(p.dice.N(3))}
+	for i := range s.Spec.Needs {
+		s.Spec.Needs[i].Pool = int32((i + 1 + p.dice.N(3)) % 4) // the first: 1 at least
+	}
+	if len(s.Spec.Needs) == 0 {
+		s.Spec.Pool.Each++
+	}
+}
+
+// define sets the limit of the resource.
+func (w *World) define() {
+	key := record.KeyPool(seats)
+	if w.record(key) != nil {
+		return
+	}
+	op := record.CapOp{Limit: w.pools.limit, Deed: record.CapLimit}
+	w.hosts[w.alive()].propose(&record.Proposal{Op: record.OpMerge, Tag: 1 << 62, Key: key, Kind: record.RecordCap, Delta: op.Encode()})
+	w.At(w.Now()+defineAgain, w.define)
+}
+
+// takes is what a process uses of the resource.
+func (p *process) takes() int32 {
+	s := p.start.Spec
+	if s.Pool.Name == "" {
+		return 0
+	}
+	return s.Tokens(int(p.start.Need))
+}
+
+func (p *pools) begun(n int32) {
+	p.used += n
+	p.peak = max(p.peak, p.used)
+}
