@@ -31,11 +31,12 @@ func main() {
 	flag.IntVar(&many.fleet, "fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
 	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
 	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
-	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps", "the tables to print")
+	dax := flag.String("dax", "../shared/data/dax/Sipht_100.xml", "the workflow to replay")
+	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
-	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: many})
+	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: many, dax: *dax})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -62,6 +63,7 @@ type figures struct {
 	StoreIdle []storeIdle
 	Tasks     []taskFigure
 	Apps      []appFigure
+	Stages    []stageFigure
 }
 
 func measure(exe, only string, b *bench) (*figures, error) {
@@ -94,6 +96,9 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	}
 	if strings.Contains(only, "apps") {
 		all.Apps = b.apps()
+	}
+	if strings.Contains(only, "stages") {
+		all.Stages = b.stages(b.dax)
 	}
 	for _, part := range []string{"launch", "steps", "rate", "idle"} {
 		if strings.Contains(only, part) {

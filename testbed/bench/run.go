@@ -32,6 +32,7 @@ type bench struct {
 
 	store storeWish
 	many  taskWish
+	dax   string // the workflow to replay
 }
 
 // spawn starts argv in dir without a shell, stdin and stdout at /dev/null.

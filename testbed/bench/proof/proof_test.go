@@ -158,3 +158,29 @@ func TestFollowersAreJudgedByTheWorstCase(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeStage: a bar is for the median, and a figure that is missing keeps no promise.
+func TestJudgeStage(t *testing.T) {
+	inputs := stageFigure{What: "inputs", Files: 500, Nodes: 3, MS: []float64{310, 100, 299}}
+	replay := stageFigure{What: "replay", Files: 9, MS: []float64{1150}, Bound: 1000}
+	slow, late, failed := inputs, replay, replay
+	slow.MS, late.MS, failed.Error = []float64{310, 100, 300}, []float64{1151}, "no file"
+	for _, c := range []struct {
+		list []stageFigure
+		what string
+		ok   bool
+		want string
+	}{
+		{[]stageFigure{inputs, replay}, "inputs", true, "median 299 ms of 3 runs, 100 to 310"},
+		{[]stageFigure{slow}, "inputs", false, "median 300 ms"},
+		{[]stageFigure{inputs, replay}, "replay", true, "1.150 x the bound of 1000 ms; 9 files"},
+		{[]stageFigure{late}, "replay", false, "1.151 x"},
+		{[]stageFigure{failed}, "replay", false, "not measured: no file"},
+		{[]stageFigure{inputs}, "replay", false, "not measured"},
+		{[]stageFigure{{What: "inputs"}}, "inputs", false, "not measured"},
+	} {
+		if v := judgeStage(c.list, c.what); v.ok != c.ok || !strings.Contains(v.measured, c.want) {
+			t.Errorf("%v: got %+v, want %v with %q", c.list, v, c.ok, c.want)
+		}
+	}
+}

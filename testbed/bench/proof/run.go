@@ -157,6 +157,7 @@ type figures struct {
 	StoreIdle []storeIdle
 	Tasks     []taskFigure
 	Apps      []appFigure
+	Stages    []stageFigure
 }
 
 // figures runs the bench in full, once; what it prints goes to stderr.
