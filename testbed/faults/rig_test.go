@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -72,12 +73,22 @@ func (c *cluster) roster(i int) (wire.RosterInfo, error) {
 // shard is short of replicas.
 func (c *cluster) settled(limit time.Duration) {
 	c.T.Helper()
+	c.settledWithout(limit)
+}
+
+// settledWithout does the same where the launchers of some hosts are dead.
+func (c *cluster) settledWithout(limit time.Duration, dead ...int) {
+	c.T.Helper()
 	var last wire.RosterInfo
 	var err error
 	for end := time.Now().Add(limit); time.Now().Before(end); pause() {
-		good := 0
+		good := len(dead)
 		for i := range c.Hosts {
-			if last, err = c.roster(i); err != nil || !last.Known || len(last.Members) != len(c.Hosts) || last.Short > 0 || last.Learning > 0 || last.Sealed {
+			if slices.Contains(dead, i) {
+				continue
+			}
+			last, err = c.roster(i)
+			if err != nil || !last.Known || len(last.Members) != len(c.Hosts)-len(dead) || last.Short > 0 || last.Learning > 0 || last.Sealed {
 				break
 			}
 			good++

@@ -4,7 +4,7 @@ import "slices"
 
 // promises lists what is promised, in the order of the table.
 func promises() []promise {
-	return slices.Concat(programs(), records(), manyTasks(), allocations(), measures(), stores(), sound(), everyday(), following(), staging())
+	return slices.Concat(programs(), records(), manyTasks(), allocations(), measures(), stores(), sound(), everyday(), following(), staging(), ensembles())
 }
 
 // instanceSeeds is how many seeds of whole nodes the proof runs. Ranges of them that
