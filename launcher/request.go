@@ -144,6 +144,7 @@ type GangTask struct {
 	TaskID
 	Number  int32 // the submitter's number of the task: FILCH_TASK
 	Attempt filch.Attempt
+	Limit   time.Duration // the time limit; 0 none
 }
 
 // GangFiles are the files of a workflow's task that is a gang. Each node of the ranks makes

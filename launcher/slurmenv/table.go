@@ -73,7 +73,7 @@ var Variables = []variable{
 	{"SLURM_NODELIST", everywhere, ofTheJob, "the same as `SLURM_JOB_NODELIST`", func(f *Facts) string { return Hostlist(f.Nodes) }},
 	{"SLURM_NODE_ALIASES", Batch, ofTheJob, "`(null)`", func(f *Facts) string { return known(f, "(null)") }},
 	{"SLURM_NPROCS", everywhere, ofTheStep, "the same as `SLURM_NTASKS`", tasks},
-	{"SLURM_NTASKS", everywhere, ofTheStep, "the number of ranks; for a batch script only with `-n` or `--ntasks-per-node`; 1 for a task", tasks},
+	{"SLURM_NTASKS", everywhere, ofTheStep, "the number of ranks; for a batch script only with `-n` or `--ntasks-per-node`; 1 for a task of one process", tasks},
 	{"SLURM_NTASKS_PER_NODE", jobs, ofTheStep, "the value of `--ntasks-per-node`; only with the option", func(f *Facts) string { return some(f.Options.TasksPerNode) }},
 	{"SLURM_OVERCOMMIT", Batch, ofTheStep, "1 for `sbatch --overcommit`, which an `srun` inside follows", func(f *Facts) string { return when(f.Options.Overcommit, "1") }},
 	{"SLURM_PRIO_PROCESS", jobs, ofTheJob, "the nice value of the submitter", func(f *Facts) string { return known(f, strconv.Itoa(f.Submitter.Nice)) }},

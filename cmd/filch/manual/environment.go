@@ -97,7 +97,7 @@ var groups = []struct {
 }
 
 // aboutSlurm introduces the table of SLURM_*.
-const aboutSlurm = "filch sets these variables for scripts of the sbatch shim, for ranks of the srun shim and of filch run --slurm-env, and for tasks of filch submit --slurm-env. A step of a batch job keeps the variables of the job, and has those of a step and of a rank anew."
+const aboutSlurm = "filch sets these variables for scripts of the sbatch shim, for ranks of the srun shim and of filch run --slurm-env, and for tasks of filch submit --slurm-env. The ranks of a gang have the variables of ranks, and the array of their task. A step of a batch job keeps the variables of the job, and has those of a step and of a rank anew."
 
 // inWords says where a variable is set: "ranks, tasks".
 func (v *variable) inWords() string {

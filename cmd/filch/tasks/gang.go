@@ -93,6 +93,7 @@ func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.Gang
 	for _, w := range warnings {
 		ui.Warn(w)
 	}
+	f.shape = r.SlurmOptions()
 	s := r.Request.Shape
 	if s.Ranks == 0 {
 		return nil, filch.Errorf(filch.Invalid, "-N %s leaves the number of ranks open", f.nodes).WithHint("-n N sets the number of ranks of each gang")

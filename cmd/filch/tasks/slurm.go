@@ -19,6 +19,11 @@ func (f *submitFlags) slurmExtra(o *launcher.TaskOrder, extra *launcher.OrderExt
 	facts := slurmenv.Facts{
 		Partition: slurmenv.Cluster, Submitter: around.Submitter(), Options: slurmenv.Options{Ranks: 1, CPUsPerTask: f.threads},
 	}
+	in := slurmenv.Task
+	if f.each != nil {
+		facts.Options, in = f.shape, slurmenv.Rank
+		facts.Options.CPUsPerTask = f.threads
+	}
 	if f.mem != "" {
 		bytes, err := spec.Memory(f.mem)
 		if err != nil {
@@ -26,7 +31,7 @@ func (f *submitFlags) slurmExtra(o *launcher.TaskOrder, extra *launcher.OrderExt
 		}
 		facts.Options.MemPerNode = bytes
 	}
-	o.Env = slurmenv.Merge(slurmenv.Without(o.Env), slurmenv.Environ(&facts, slurmenv.Task))
+	o.Env = slurmenv.Merge(slurmenv.Without(o.Env), slurmenv.Environ(&facts, in))
 	if extra == nil {
 		extra = &launcher.OrderExtra{}
 	}

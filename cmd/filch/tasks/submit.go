@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc"
@@ -35,9 +36,11 @@ type submitFlags struct {
 	gangFlags
 	showFlags
 	each *launcher.GangOrder // what -n makes of each task; nil: a process
-	open bool                // more tasks are added later
-	hold bool                // no task starts until filch release
-	log  string              // the job log
+	// the shape of a gang as the user gave it, for SLURM_*
+	shape slurmenv.Options
+	open  bool   // more tasks are added later
+	hold  bool   // no task starts until filch release
+	log   string // the job log
 	// The tasks have SLURM_*.
 	slurm bool
 	to    string // the open job to add the tasks to
@@ -125,7 +128,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
 	p.StringVar(&f.export, "export", "", "environment of the tasks: `RULE` is ALL, NONE, or NAME,NAME=VALUE,...")
-	p.StringVarP(&f.stdin, "input", "i", "", "`FILE` for standard input (%t is the task's number, {1} its first value)")
+	p.StringVarP(&f.stdin, "input", "i", "", "`FILE` for standard input (%t or %a is the task's number, {1} its first value; in a gang, %t is the rank)")
 	p.StringVarP(&f.stdout, "output", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; without -o, the nodes keep the output for filch logs")
 	p.StringVarP(&f.stderr, "error", "e", "", "the same for standard error, with `FILE`; - joins standard error with standard output")
 	p.StringVar(&f.openMode, "open-mode", "", "`MODE` for the files of -o and -e: append or truncate; many tasks can share a file only with append")

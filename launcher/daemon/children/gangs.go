@@ -185,7 +185,10 @@ func gangRequest(o *order, need record.Need, m *made) (*launcher.Request, error)
 	what := launcher.Order{
 		Programs: []launcher.Program{{Argv: argv, Ranks: []launcher.Span{{Count: g.Shape.Ranks}}}}, Cwd: cmp.Or(s.Cwd, o.Cwd), Env: append(slices.Clone(o.Env), s.Env...),
 		Umask: o.Umask, Rlimits: o.Rlimits, IO: gangStreams(o, s), MPI: g.MPI, Bind: g.Bind, Hooks: o.extra.Hooks,
-		Task: &launcher.GangTask{TaskID: launcher.TaskID{Job: s.Job, Index: s.Index}, Number: s.Number, Attempt: s.Attempt},
+		Task: &launcher.GangTask{TaskID: launcher.TaskID{Job: s.Job, Index: s.Index}, Number: s.Number, Attempt: s.Attempt, Limit: s.Limit},
+	}
+	if o.extra.Slurm != nil {
+		what.Slurm = &launcher.Slurm{}
 	}
 	if m.files != nil {
 		what.Cwd, what.Files = m.files.Start().Cwd, m.files.GangFiles()

@@ -168,7 +168,8 @@ func (rs *Runners) staged(o *launcher.TaskOrder, st *launcher.Stage, s launcher.
 	return s, b, err
 }
 
-// slurm gives a task its part of SLURM_*; the order has the submitter's part.
+// slurm gives a task its part of SLURM_*; the order has the submitter's part. Of a gang, the
+// keepers know the ranks and the time of the start, and set these variables anew.
 func (rs *Runners) slurm(o *launcher.TaskOrder, extra *launcher.OrderExtra, s *launcher.TaskStart, slots int32) {
 	if extra.Slurm == nil || o.Worker && len(s.Argv) == 0 {
 		return

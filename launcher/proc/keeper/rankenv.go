@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -105,6 +106,13 @@ func (j *job) slurmFacts() *slurmenv.Facts {
 		GPUs: slices.Compact(slices.Clone(j.gpus())),
 		Step: &slurmenv.Step{Number: l.Step, Address: j.order.Home, Umask: j.what.Umask, Ranks: l.Size},
 		Proc: &slurmenv.Proc{},
+	}
+	if g := j.what.Task; g != nil {
+		now := time.Now()
+		f.Job, f.Restarts, f.Begun = g.Job, int32(g.Attempt)-1, now.Unix()
+		if g.Limit > 0 {
+			f.Ends = now.Add(g.Limit).Unix()
+		}
 	}
 	for i := range l.Nodes {
 		n := launcher.CountRanks(l.Nodes[i].Ranks)
