@@ -131,6 +131,11 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return textOf(list)
 }
 
+// positive has the amounts of a that are more than 0.
+func (a Amounts) positive() Amounts {
+	return textOf(slices.DeleteFunc(a.list(), func(x amount) bool { return x.n < 0 }))
+}
+
 // Under has the amounts of b, and those of a that b does not name.
 func (a Amounts) Under(b Amounts) Amounts {
 	for _, x := range b.list() {

@@ -81,6 +81,20 @@ func (r *Room) Sub(s *Room) {
 	}
 }
 
+// Left is r without used: 0 of what is overdrawn.
+func (r *Room) Left(used *Room) Room {
+	left := Room{
+		Slots: max(r.Slots-used.Slots, 0), GPUs: max(r.GPUs-used.GPUs, 0), MemBytes: max(r.MemBytes-used.MemBytes, 0), Named: r.Named,
+	}
+	if used.Named != "" {
+		left.Named = r.Named.plus(used.Named, -1)
+	}
+	if left.Named != "" {
+		left.Named = left.Named.positive()
+	}
+	return left
+}
+
 // Holds reports whether s fits in r; a resource that s does not need may be overdrawn.
 func (r Room) Holds(s Room) bool {
 	return s.Slots <= r.Slots && (s.MemBytes == 0 || s.MemBytes <= r.MemBytes) && (s.GPUs == 0 || s.GPUs <= r.GPUs) && (s.Named == "" || r.Named.holds(s.Named))

@@ -135,7 +135,7 @@ func (k *caps) hold(t *tokens, want, each int32) {
 	t.Held = min(t.Held, want)
 	op := record.CapOp{Limit: t.Limit, Owner: k.core.self, Seq: t.seq, Want: want, Step: each}
 	k.core.commits.merge(t.key, record.RecordCap, op.Encode(), func(a record.Answer) {
-		t.asking = false
+		t.asking, t.Looked = false, k.now
 		r, err := record.DecodeCap(a.Value)
 		if a.Status != record.AnswerDone || err != nil {
 			return
@@ -143,9 +143,11 @@ func (k *caps) hold(t *tokens, want, each int32) {
 		if h := r.Holder(k.core.self); h != nil {
 			t.seq = max(t.seq, h.Seq)
 		}
+		spare := t.Spare
 		t.Answered(k.now, r, k.core.self)
+		// Beside free slots, tokens that stay free wake nobody twice.
+		k.core.victim.fresh = k.core.victim.fresh || t.Spare > 0 && (t.Spare > spare || k.core.exec.full())
 		if t.job == nil {
-			k.core.victim.fresh = k.core.victim.fresh || t.Spare > 0
 			k.core.waits.at = min(k.core.waits.at, k.now+policy.TokenWaitMax)
 		}
 		if j := t.job; j != nil && j.queue.Empty() && (j.running == 0 || t.Held > j.running) {
@@ -179,10 +181,34 @@ func (k *caps) late(j *job) {
 
 const tokenLinger = 20 * time.Millisecond
 
-// tickJob gives back the tokens that a capped job has not needed for a while.
+// tickJob gives back the tokens that a capped job has not needed for a while, or cannot
+// use.
 func (k *caps) tickJob(j *job) {
-	if j.ownTokens() && j.tokens.Held > 0 && !j.over && (j.queue.Empty() || k.allLate(j)) {
-		k.spare(j.tokens)
+	switch t := j.tokens; {
+	case !j.ownTokens() || t.Held == 0 || j.over:
+	case j.queue.Empty() || k.allLate(j):
+		k.spare(t)
+	case k.kept(j) && t.Held > t.Used && !t.asking && t.Looked+policy.TokenWaitMax <= k.now:
+		k.hold(t, t.Used, 1)
+	}
+}
+
+// kept reports whether a job has tasks here that cannot start beside the tasks that run:
+// no slot is free, or the tasks are stuck.
+func (k *caps) kept(j *job) bool {
+	return (k.core.exec.full() || k.core.exec.sticks(j)) && j.queue.Startable() && !j.barred()
+}
+
+// watch plans a look at the tokens of tasks that cannot start here: other nodes may have
+// use for the tokens that this node has idle, and for the tasks where tokens are free.
+func (k *caps) watch() {
+	for _, j := range k.core.order {
+		if !j.spec.Capped() || j.tokens.asking || !k.kept(j) {
+			continue
+		}
+		if t := j.tokens; t.Held > t.Used || t.job == nil {
+			k.core.waits.at = min(k.core.waits.at, max(t.Looked+policy.TokenWaitMax, k.now))
+		}
 	}
 }
 
@@ -190,9 +216,13 @@ func (k *caps) tickJob(j *job) {
 // asks for the state of pools that queued tasks wait for.
 func (k *caps) tickPools() {
 	for _, t := range k.pools {
-		// A person may lower the limit of tokens in use, and where no slot is free, thieves
-		// may find free tokens: the node looks.
-		looks := t.Used > 0 || t.Over > 0 || k.core.exec.full() && k.wanted(t, maxTokens)
+		// A person may lower the limit of tokens in use, and where the tasks cannot start,
+		// thieves may find free tokens: the node looks, and gives back what it cannot use.
+		want, usable := t.Held, k.usable(t)
+		if !usable {
+			want = t.Used
+		}
+		looks := t.Used > 0 || t.Over > 0 || !usable && k.wanted(t, maxTokens)
 		switch {
 		case t.asking:
 		case t.Owes():
@@ -200,7 +230,7 @@ func (k *caps) tickPools() {
 		case t.Held > t.Used && !k.wanted(t, t.Idle()):
 			k.spare(t)
 		case looks && t.Looked+policy.TokenWaitMax <= k.now:
-			k.hold(t, t.Held, 1)
+			k.hold(t, want, 1)
 		case looks:
 			k.core.waits.at = min(k.core.waits.at, t.Looked+policy.TokenWaitMax)
 		}
@@ -216,6 +246,14 @@ func (k *caps) wanted(t *tokens, n int32) bool {
 	return slices.ContainsFunc(k.core.order, func(j *job) bool {
 		takes := j.wants()
 		return j.tokens == t && takes > 0 && takes <= n && (j.queue.Startable() || len(j.queue.Lacking) > 0) && !j.barred()
+	})
+}
+
+// usable reports whether the next tokens of a pool could be used here: a run waits for
+// them, or a task that could start.
+func (k *caps) usable(t *tokens) bool {
+	return t.Waiting() > 0 || slices.ContainsFunc(k.core.order, func(j *job) bool {
+		return j.tokens == t && (j.queue.Startable() || len(j.queue.Lacking) > 0) && !j.barred() && !k.kept(j)
 	})
 }
 
@@ -236,17 +274,28 @@ func (k *caps) spare(t *tokens) {
 func (j *job) ownTokens() bool { return j.tokens != nil && j.tokens.job == j && j.spec.Cap > 0 }
 
 // words lists the capped jobs of this node, and the pools that this node looked at a
-// moment ago, each with its idle tokens.
+// moment ago, each with its idle tokens. Free tokens count too, unless tasks or a run wait
+// for them here: two nodes without tokens would pass tasks to and fro.
 func (k *caps) words() (list []message.CapWord) {
 	for _, t := range k.pools {
-		if t.seq > 0 && t.Looked+policy.TokenWaitMax > k.now && len(list) < message.CapWordsMax {
-			list = append(list, message.CapWord{Pool: t.pool, Idle: t.Idle()})
+		if t.seq == 0 || t.Looked+policy.TokenWaitMax <= k.now || len(list) >= message.CapWordsMax {
+			continue
 		}
+		w := message.CapWord{Pool: t.pool, Idle: t.Idle()}
+		if !k.wanted(t, maxTokens) {
+			w.Idle += max(t.Spare, 0)
+		}
+		list = append(list, w)
 	}
 	for _, j := range k.sorted() {
-		if len(list) < message.CapWordsMax {
-			list = append(list, message.CapWord{Job: j.id, Idle: max(j.tokens.Held-j.running, 0)})
+		w, fresh := message.CapWord{Job: j.id, Idle: max(j.tokens.Held-j.running, 0)}, j.tokens.Looked+policy.TokenWaitMax > k.now
+		switch {
+		case len(list) >= message.CapWordsMax, w.Idle == 0 && !fresh && !j.queue.Startable():
+			continue // the victim may know better
+		case fresh && !j.queue.Startable():
+			w.Idle += max(j.tokens.Spare, 0)
 		}
+		list = append(list, w)
 	}
 	return list
 }

@@ -157,6 +157,7 @@ func (c *Core) active(j *job) {
 		return 1
 	})
 	c.order = slices.Insert(c.order, i, j)
+	c.victim.fresh = true // thieves that the tasks of other jobs do not suit
 }
 
 // idle takes a job with empty queues off c.order.

@@ -58,9 +58,9 @@ func (c *Core) reconsider(j *job) {
 	}
 }
 
-// means are this node's free tokens, remaining time and class of tasks.
+// means are this node's free room and tokens, remaining time and class of tasks.
 func (c *Core) means() message.Means {
-	m := message.Means{Caps: c.caps.words()}
+	m := message.Means{Caps: c.caps.words(), Free: c.exec.room.Left(&c.exec.used)}
 	m.Class, m.Better = c.thief.class()
 	if end := c.cfg.Walltime.End; end > 0 {
 		m.Left = max(end-c.now, 1)

@@ -48,6 +48,7 @@ type execution struct {
 	free       []int32
 	gen        uint32
 	gathers    int32 // gangs that gather slots of several nodes
+	stuck      stuck
 	health     policy.Health
 }
 
@@ -112,12 +113,14 @@ func (e *execution) fill() {
 		return
 	}
 	gate := gate{}
+	e.stuck.job = nil
 	for i := 0; i < len(e.core.order); {
 		j := e.core.order[i]
 		switch e.startOne(j, &gate) {
 		case gotOne:
 			continue
 		case gotFull:
+			e.stuck.job = j
 			i = len(e.core.order)
 		case gotNone:
 			e.core.idle(j)
@@ -128,6 +131,7 @@ func (e *execution) fill() {
 			i++
 		}
 	}
+	e.onFilled()
 	e.commitStarts(&gate)
 }
 
@@ -378,6 +382,7 @@ func (e *execution) release(id uint64) {
 	r := e.find(id)
 	j := r.job
 	e.used.Sub(r.room())
+	e.core.thief.onRoom(r.room())
 	e.leave(r)
 	j.running--
 	j.tokens.Used -= j.spec.Tokens(int(r.item.Need) - 1)

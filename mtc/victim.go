@@ -101,7 +101,7 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	for _, j := range v.core.order {
 		if v.stealable(j, m, thief) {
 			suits := j.suits(thief)
-			n := v.spare(j, suits) + j.queue.LateFor(suits, v.inTime(m)) + j.queue.LackingFor(v.served(j, m, suits))
+			n := v.spare(j, suits, m, thief) + j.queue.LateFor(suits, v.inTime(m)) + j.queue.LackingFor(v.served(j, m, suits))
 			if load == 0 && n > 0 {
 				class = j.ticket.Class
 			}
@@ -113,8 +113,9 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 
 // spare is how many tasks of a job exceed the number that can start here as soon as the
 // awaited answers (a front, a payload, a committed start) arrive. If thieves took those
-// tasks too, a task could go round among idle nodes for ever.
-func (v *victim) spare(j *job, suits queue.Suits) int64 {
+// tasks too, a task could go round among idle nodes for ever. Where the tasks are stuck
+// (see [stuck]), a thief may have as many as its free room holds.
+func (v *victim) spare(j *job, suits queue.Suits, m *message.Means, thief *filch.Member) int64 {
 	keep := v.core.exec.slotsFor(j)
 	if j.pace.late || v.core.drain.on || j.unfit {
 		keep = 0
@@ -123,20 +124,12 @@ func (v *victim) spare(j *job, suits queue.Suits) int64 {
 		keep = min(keep, j.tokens.Idle()/j.takes)
 	}
 	shared, cooling := j.queue.Suited(suits)
-	return max(j.queue.Ranges.Left()+shared-int64(max(keep, 0)), 0) + cooling
-}
-
-// stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
-// job are if the thief has tokens, or there may be free tokens. A draining node keeps
-// nothing. A thief that does not suit the tasks gets none.
-func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
-	if m.Better && j.ticket.Class >= m.Class || thief != nil && !policy.Suits(j.spec, thief) {
-		return false
+	all := j.queue.Ranges.Left() + shared
+	spare := max(all-int64(max(keep, 0)), 0)
+	if keep > 0 && all > 0 && v.core.exec.sticks(j) {
+		spare = max(spare, min(all, int64(j.fits(m, thief))))
 	}
-	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
-		return false
-	}
-	return !j.spec.Capped() || v.core.drain.on || v.serves(j, m, j.least)
+	return spare + cooling
 }
 
 // serves reports whether a thief has tokens for a task of j that takes n, or there may be
@@ -302,7 +295,7 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
 			want--
 			x.addTask(j, it, false)
 		}
-		here := min(want, v.spare(j, suits))
+		here := min(want, v.spare(j, suits, m, thief))
 		room := message.OfferRangesMax - len(x.offer.Ranges)
 		for _, s := range j.queue.Ranges.Halve(here, room) {
 			want -= s.Left()

@@ -12,14 +12,14 @@ import (
 
 // Messages go between launchers of one wire version: their bytes stay as they are.
 func TestLayoutsStay(t *testing.T) {
-	means := Means{Caps: []CapWord{{Job: 7, Idle: 8}, {Job: -1, Idle: 300}}, Left: time.Minute}
+	means := Means{Free: filch.Room{Slots: 3, GPUs: 500, MemBytes: 300, Named: "a=1"}, Caps: []CapWord{{Job: 7, Idle: 8}, {Job: -1, Idle: 300}}, Left: time.Minute}
 	for _, c := range []struct {
 		m   Message
 		hex string
 	}{
-		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df01020e0801ac020000"},
+		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df0103ac02f40303613d31020e0801ac020000"},
 		{&LoadSay{Round: 2, Load: 1 << 40}, "020280808080802000"},
-		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}}}, "03808080808080800200000000"},
+		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}}}, "0380808080808080020000000000000000"},
 		{&Offer{
 			Life: 1, Xfer: 2, Ask: 300, Ranges: []RangeItem{{1, 2, 300, 4}},
 			Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 3, Hop: 4, Crashes: 5, Maybe: true, Dedicated: true, Bytes: 600, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}},

@@ -39,7 +39,7 @@ type LoadAsk struct {
 	Means
 }
 
-// CapWord is how many tokens of a capped job, or of a pool, a node has idle.
+// CapWord is how many tokens of a capped job, or of a pool, a node has idle or saw free.
 type CapWord struct {
 	Job  filch.JobID // 0: of the pool
 	Pool string
@@ -239,6 +239,7 @@ func (m *Steal) fields(c *record.Codec) {
 
 func (m *Means) fields(c *record.Codec) {
 	record.Amount(c, &m.Left)
+	c.Room(&m.Free)
 	record.List(c, &m.Caps, CapWordsMax, 2, (*CapWord).fields)
 	c.Flag(&m.Better)
 	record.Int32(c, &m.Class)
@@ -351,10 +352,11 @@ func (m *OrderedAck) fields(c *record.Codec) {
 	record.U32(c, &m.Serial)
 }
 
-// Means are a thief's means to run tasks: its tokens, and the time until its node is
-// taken away; 0: the node stays. With Better, the thief has tasks of Class, and wants only
-// tasks of a better class.
+// Means are a thief's means to run tasks: its free room, its tokens, and the time until
+// its node is taken away; 0: the node stays. With Better, the thief has tasks of Class, and
+// wants only tasks of a better class.
 type Means struct {
+	Free   filch.Room
 	Caps   []CapWord
 	Left   time.Duration
 	Better bool

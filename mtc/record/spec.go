@@ -378,6 +378,12 @@ func (c *Codec) named(r *filch.Room) {
 	c.Require(r.Named.Check() == nil)
 }
 
+// Room is a room with its named resources.
+func (c *Codec) Room(r *filch.Room) {
+	c.room(r)
+	c.named(r)
+}
+
 func nodes(c *Codec, to **filch.Nodes) {
 	if !c.Encodes {
 		*to = &filch.Nodes{}
